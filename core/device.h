@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * device.h - the seam: what EXS asks of an RDMA device.
+ *
+ * A table of the calls that are real symbols of libibverbs and librdmacm, with their own names (less the
+ * prefix), signatures, types, return values and errno. The hot calls - ibv_post_send, ibv_post_recv,
+ * ibv_poll_cq, ibv_req_notify_cq - are not here: they are inline in <infiniband/verbs.h> and reach the
+ * device through context->ops, so the code above is the same for hardware and for the embedded device,
+ * and pays nothing for the choice.
+ *
+ * Nothing of EXS is known below this line. An object goes back only to the device that made it.
+ */
+#ifndef XS_DEVICE_H
+#define XS_DEVICE_H
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+struct device {
+    const char *name; /* "soft" or "rdma": what EXS_DEVICE calls it */
+
+    /* librdmacm: connections */
+    struct rdma_event_channel *(*create_event_channel)(void);
+    void (*destroy_event_channel)(struct rdma_event_channel *channel);
+    int (*create_id)(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+                     enum rdma_port_space ps);
+    int (*destroy_id)(struct rdma_cm_id *id);
+    int (*bind_addr)(struct rdma_cm_id *id, struct sockaddr *addr);
+    int (*resolve_addr)(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms);
+    int (*resolve_route)(struct rdma_cm_id *id, int timeout_ms);
+    int (*create_qp)(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+    void (*destroy_qp)(struct rdma_cm_id *id);
+    int (*connect)(struct rdma_cm_id *id, struct rdma_conn_param *param);
+    int (*listen)(struct rdma_cm_id *id, int backlog);
+    int (*accept)(struct rdma_cm_id *id, struct rdma_conn_param *param);
+    int (*reject)(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
+    int (*disconnect)(struct rdma_cm_id *id);
+    int (*migrate_id)(struct rdma_cm_id *id, struct rdma_event_channel *channel);
+    int (*set_option)(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen);
+    int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+    int (*ack_cm_event)(struct rdma_cm_event *event);
+
+    /* libibverbs: resources */
+    int (*query_device)(struct ibv_context *context, struct ibv_device_attr *attr);
+    int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
+    struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
+    int (*dealloc_pd)(struct ibv_pd *pd);
+    struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access);
+    int (*dereg_mr)(struct ibv_mr *mr);
+    struct ibv_comp_channel *(*create_comp_channel)(struct ibv_context *context);
+    int (*destroy_comp_channel)(struct ibv_comp_channel *channel);
+    struct ibv_cq *(*create_cq)(struct ibv_context *context, int cqe, void *cq_context,
+                                struct ibv_comp_channel *channel, int comp_vector);
+    int (*destroy_cq)(struct ibv_cq *cq);
+    int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
+    void (*ack_cq_events)(struct ibv_cq *cq, unsigned int nevents);
+    struct ibv_qp *(*create_verbs_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr); /* ibv_create_qp */
+    int (*destroy_verbs_qp)(struct ibv_qp *qp);                                          /* ibv_destroy_qp */
+    int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+    int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init);
+    const char *(*wc_status_str)(enum ibv_wc_status status);
+
+    /* Ours: forget every object and thread, in a forked child, whose descriptors are closed already. NULL where
+     * there is nothing to forget. */
+    void (*forget)(void);
+};
+
+extern const struct device soft_device; /* core/soft: in user space, always there */
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * exs.h - Extended Sockets over RDMA.
+ *
+ * Three families of names, each marked below:
+ *   [ES-API]  the Open Group's Extended Sockets API, Issue 1.0
+ *   [UNH]     additions of UNH EXS, the library of the University of New Hampshire
+ *   [ours]    additions of this library
+ * The numeric value of every constant is ours: no source gives the originals.
+ *
+ * The contract of every call that moves data or changes a connection:
+ *   - Without EXS_BLOCK it returns 0 when the operation was started, and exactly one
+ *     event follows on the queue that the call named; or it returns -1, sets errno,
+ *     and no event follows, ever.
+ *   - With EXS_BLOCK it returns when the operation is done: the bytes moved for
+ *     exs_send, exs_recv, exs_read and exs_write, 0 for the others; -1 and errno on failure.
+ *   - The buffer of a transfer belongs to the library until then.
+ * Any call may be made from any thread.
+ */
+#ifndef EXS_H
+#define EXS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* ---- Versions and handles ------------------------------------------------------------ */
+
+#define EXS_VERSION1 1           /* [ES-API] */
+#define EXS_VERSION EXS_VERSION1 /* [ES-API] what to give to exs_init */
+
+typedef struct exs_queue *exs_qhandle_t;  /* [ES-API] an event queue; opaque */
+typedef struct exs_memory *exs_mhandle_t; /* [ES-API] registered memory; opaque */
+typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's, given back in the event */
+
+#define EXS_QHANDLE_INVALID ((exs_qhandle_t)-1)      /* [ES-API] what exs_qcreate returns on failure */
+#define EXS_MHANDLE_INVALID ((exs_mhandle_t)-1)      /* [ES-API] what exs_mregister returns on failure */
+#define EXS_MHANDLE_UNREGISTERED ((exs_mhandle_t)-2) /* [ES-API] "register or copy for me", like NULL */
+
+/* ---- Call flags ---------------------------------------------------------------------- */
+
+#define EXS_BLOCK 0x00200000      /* [UNH] return when done */
+#define EXS_UNSIGNALED 0x00400000 /* [UNH] exs_send, exs_sendfile: no event on success */
+#define EXS_BIGFILE 0x00800000    /* [ours] exs_sendfile: an element may be longer than 2^30 bytes */
+/* exs_recv also takes MSG_WAITALL: complete only when the whole buffer is filled. */
+
+/* exs_mregister */
+#define EXS_MRF_SHARED 0x1       /* [ES-API] accepted; every region may be used by every queue */
+#define EXS_MRF_RECV_DISABLE 0x2 /* [UNH] never receive into this region */
+#define EXS_MRF_SEND_DISABLE 0x4 /* [ours] never send from this region */
+
+/* ---- Limits -------------------------------------------------------------------------- */
+
+#define EXS_EVTVEC_MAX 1024            /* [ES-API] most events of one exs_qdequeue */
+#define EXS_XFV_MAX 64                 /* [ours] most elements of one exs_sendfile */
+#define EXS_MSG_MAX ((size_t)1 << 40)  /* [ours] longest exs_send or exs_recv, bytes */
+#define EXS_FILE_MAX ((size_t)1 << 30) /* [UNH] longest file element without EXS_BIGFILE, bytes */
+#define EXS_QDEPTH_MAX (1 << 20)       /* [ours] largest depth for exs_qcreate, events */
+
+/* ---- File vectors -------------------------------------------------------------------- */
+
+/* Types of an element */
+#define EXS_IOVEC 1   /* [ES-API] memory */
+#define EXS_FDVEC 2   /* [ES-API] a range of an open file */
+#define EXS_PATHVEC 3 /* [UNH] a range of a file named by path */
+
+#define EXS_SHUT_WR 1 /* [ES-API] exs_flags of an element: shut down writing after it */
+
+typedef struct exs_iovec { /* [ES-API] type, fields ours */
+    void *exs_base;
+    size_t exs_length; /* bytes */
+    exs_mhandle_t exs_mhandle;
+    int exs_flags; /* 0 or EXS_SHUT_WR */
+} exs_iovec_t;
+
+typedef struct exs_fdvec { /* [ES-API] */
+    int exs_fildes;        /* an open regular file; may be closed once the call has returned */
+    off_t exs_offset;      /* bytes from the start of the file */
+    size_t exs_length;     /* bytes; 0 = to the end of the file */
+    int exs_flags;         /* 0 or EXS_SHUT_WR */
+} exs_fdvec_t;
+
+typedef struct exs_pathvec { /* [UNH] */
+    off_t exs_offset;        /* bytes from the start of the file */
+    size_t exs_length;       /* bytes; 0 = to the end of the file */
+    int exs_flags;           /* 0 or EXS_SHUT_WR */
+    char *exs_path;          /* path to the file */
+} exs_pathvec_t;
+
+union exs_xfvec { /* [ES-API]; exs_pathv [UNH] */
+    exs_iovec_t exs_iov;
+    exs_fdvec_t exs_fdv;
+    exs_pathvec_t exs_pathv;
+};
+
+typedef struct exs_xferfile { /* [ES-API] */
+    int exs_xfv_type;         /* EXS_IOVEC, EXS_FDVEC or EXS_PATHVEC */
+    union exs_xfvec exs_xfv;
+} exs_xferfile_t;
+
+/* ---- Events -------------------------------------------------------------------------- */
+
+enum { /* exs_evt_type; names [ES-API] but SHUTDOWN and CLOSE [UNH] */
+       EXS_EVT_CONNECT = 1,
+       EXS_EVT_ACCEPT,
+       EXS_EVT_SEND,
+       EXS_EVT_RECV,
+       EXS_EVT_SENDFILE,
+       EXS_EVT_SHUTDOWN,
+       EXS_EVT_CLOSE
+};
+
+typedef struct exs_evt_accept {    /* EXS_EVT_ACCEPT; fields ours */
+    int exs_evt_newsocket;         /* the connection; -1 when exs_evt_errno is set */
+    struct sockaddr *exs_evt_addr; /* the exs_addr of the element: the peer's address, or NULL */
+    socklen_t exs_evt_addrlen;     /* bytes of the peer's address, even where exs_addr was shorter */
+} exs_evt_accept_t;
+
+typedef struct exs_evt_xfer { /* EXS_EVT_SEND, EXS_EVT_RECV; fields ours */
+    void *exs_evt_buffer;     /* the buffer given to the call */
+    size_t exs_evt_length;    /* bytes moved; 0 and no errno from a receive = orderly end */
+    int exs_evt_flags;        /* MSG_TRUNC: a SEQPACKET message was longer than the buffer */
+} exs_evt_xfer_t;
+
+typedef struct exs_evt_xferfile {     /* EXS_EVT_SENDFILE; fields ours */
+    struct exs_xferfile *exs_evt_vec; /* the vector given to the call */
+    int exs_evt_vec_cnt;
+    off_t exs_evt_length; /* bytes moved, all elements */
+} exs_evt_xferfile_t;
+
+typedef struct exs_event {         /* [ES-API]; exs_evt_type is known, the other names are ours */
+    int exs_evt_type;              /* EXS_EVT_... */
+    int exs_evt_errno;             /* 0, or why the operation failed */
+    int exs_evt_socket;            /* the socket that the operation was started on */
+    exs_ahandle_t exs_evt_ahandle; /* as given to the call */
+    union {
+        exs_evt_accept_t exs_evt_accept;
+        exs_evt_xfer_t exs_evt_xfer;
+        exs_evt_xferfile_t exs_evt_xferfile;
+    } exs_evt_union;
+} exs_event_t;
+
+typedef struct exs_acceptaddr { /* [ES-API] type, fields ours: one for each connection to accept */
+    struct sockaddr *exs_addr;  /* where to put the peer's address, or NULL */
+    socklen_t exs_addrlen;      /* in: bytes there; out: bytes of the address */
+    int exs_socket;             /* out: the new socket */
+    exs_ahandle_t exs_ahandle;  /* given back in this connection's event */
+} exs_acceptaddr_t;
+
+/* ---- The library --------------------------------------------------------------------- */
+
+/* [ES-API] First call of a process. ENOTSUP: unknown version. EALREADY: called before.
+ * Until it has succeeded every other call fails with EPERM; in a forked child with ECHILD. */
+int exs_init(int version);
+
+/* ---- Sockets ------------------------------------------------------------------------- */
+
+/* [UNH] PF_INET or PF_INET6; SOCK_STREAM or SOCK_SEQPACKET; 0, or IPPROTO_TCP for a STREAM.
+ * Returns a file descriptor of the process that only exs_ calls understand. */
+int exs_socket(int family, int socktype, int protocol);
+int exs_bind(int sockno, const struct sockaddr *address, socklen_t address_len); /* [UNH] */
+int exs_listen(int sockno, int backlog);                                         /* [UNH] */
+
+/* [ES-API] One event (EXS_EVT_ACCEPT) for each of addrvec_cnt elements, which must stay until then.
+ * With EXS_BLOCK addrvec_cnt must be 1, and the new socket is in addrvec->exs_socket. */
+int exs_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags, exs_qhandle_t qhandle);
+
+/* [ES-API] timeout: how long at most, NULL = the library's own limit. EXS_EVT_CONNECT. */
+int exs_connect(int sockno, const struct sockaddr *address, socklen_t address_len, int flags,
+                const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
+
+/* [UNH] SHUT_RD, SHUT_WR or SHUT_RDWR; what was sent before is delivered first. EXS_EVT_SHUTDOWN. */
+int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
+
+/* [UNH] Pending operations complete with ECANCELED first. EXS_EVT_CLOSE; a NULL queue = no event wanted. */
+int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
+
+/* [UNH] F_GETFL, F_SETFL (O_NONBLOCK), F_GETFD, F_SETFD (FD_CLOEXEC); others EINVAL. */
+int exs_fcntl(int sockno, int cmd, ...);
+
+int exs_getsockname(int sockno, struct sockaddr *address, socklen_t *address_len); /* [ours] */
+int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len); /* [ours] */
+
+/* [ours] The name of the RDMA device that carries this connection ("soft0", "mlx5_0", ...) into
+ * name, at most size bytes with the terminating zero. ENOTCONN, EINVAL, ENAMETOOLONG. */
+int exs_getdevice(int sockno, char *name, size_t size);
+
+/* ---- Transfers ----------------------------------------------------------------------- */
+
+/* [ES-API] mhandle: the region that holds the buffer, or NULL. EXS_EVT_SEND, EXS_EVT_RECV. */
+ssize_t exs_send(int sockno, const void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
+                 exs_ahandle_t ahandle, exs_mhandle_t mhandle);
+ssize_t exs_recv(int sockno, void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
+                 exs_ahandle_t ahandle, exs_mhandle_t mhandle);
+
+/* [ES-API] Files, ranges of files and memory, in order. EXS_EVT_SENDFILE. */
+ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
+                     exs_ahandle_t ahandle);
+
+/* ---- Registered memory --------------------------------------------------------------- */
+
+/* [ES-API] EINVAL: size 0, NULL, unknown flag. EACCES: memory protection. ENOMEM: memlock limit. */
+exs_mhandle_t exs_mregister(void *addr, size_t size, int flags);
+/* [ES-API] flags: 0. EINVAL: not a region. EBUSY: a transfer is using it. */
+int exs_mderegister(exs_mhandle_t mhandle, int flags);
+
+/* ---- Event queues -------------------------------------------------------------------- */
+
+/* [ES-API] depth: the least number of events that the queue can hold, 0 to EXS_QDEPTH_MAX. */
+exs_qhandle_t exs_qcreate(int depth);
+/* [ES-API] EBUSY: operations are in progress, or a connection lives on this queue. */
+int exs_qdelete(exs_qhandle_t qhandle);
+/* [ES-API] Returns the number of events put into evtvec, 0 on time-out.
+ * timeout: NULL waits, {0,0} never does. */
+int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, const struct timeval *timeout);
+/* [ours] The descriptor to watch for reading, level-triggered: readable while exs_qdequeue has
+ * something to do. It belongs to the queue. */
+int exs_qfd(exs_qhandle_t qhandle);
+
+/* [ours] "EXS_EVT_CONNECT" and so on, never NULL. */
+const char *exs_strevent(int type);
+
+/* ---- Blocking calls [UNH]: the same operations, with EXS_BLOCK --------------------------- */
+
+int exs_blocking_accept(int sockno, struct sockaddr *address, socklen_t *address_len); /* the new socket */
+int exs_blocking_connect(int sockno, const struct sockaddr *address, socklen_t address_len);
+int exs_blocking_close(int sockno);
+ssize_t exs_blocking_recv(int sockno, void *buffer, size_t max_bytes, int flags, exs_mhandle_t mhandle);
+ssize_t exs_blocking_send(int sockno, const void *buffer, size_t max_bytes, int flags, exs_mhandle_t mhandle);
+int exs_blocking_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags);
+ssize_t exs_read(int sockno, void *buffer, size_t max_bytes);
+ssize_t exs_write(int sockno, const void *buffer, size_t max_bytes);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

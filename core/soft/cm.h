@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cm.h - the embedded device's connection manager: librdmacm's calls, with soft_ for rdma_.
+ *
+ * Connections are set up over TCP on the address and port that the user named, so that the port space, refusal
+ * and the death of a peer come from the kernel. Progress is made inside the calls, above all in
+ * soft_get_cm_event: a channel's descriptor is readable whenever that call has something to do.
+ *
+ * How failures are reported (event, status):
+ *   no such address or route                 ADDR_ERROR, -errno (-ENETUNREACH, ...)
+ *   nobody listens there                     REJECTED, -ECONNREFUSED
+ *   the listener rejected the request        REJECTED, 28 (IB's "consumer defined"), with its private data
+ *   the listener has no memory for it        REJECTED, 3 (IB's "no resources")
+ *   the peer speaks another version          REJECTED, -EPROTONOSUPPORT
+ *   no answer, no host, no network           UNREACHABLE, -ETIMEDOUT, -EHOSTUNREACH, -ENETUNREACH
+ *   the peer died during the handshake       UNREACHABLE, -ECONNRESET
+ *   what answers isn't a peer of ours        CONNECT_ERROR, -EPROTO
+ *   the own queue pair can't be connected    CONNECT_ERROR, -errno
+ *   an established connection ends           DISCONNECTED, 0, once: the peer disconnected, or its process died
+ *                                            (known at once), or its host went silent (25 seconds at most)
+ *
+ * Where it differs from librdmacm: events are copies of their own, so soft_destroy_id and soft_migrate_id don't
+ * wait for them to be acknowledged; soft_disconnect doesn't wait for the peer's answer before it reports
+ * DISCONNECTED; and soft_accept fails with ECONNRESET when the peer has meanwhile given up.
+ */
+#ifndef SOFT_CM_H
+#define SOFT_CM_H
+
+#include <stdint.h>
+#include <rdma/rdma_cma.h>
+
+struct rdma_event_channel *soft_create_event_channel(void);
+void soft_destroy_event_channel(struct rdma_event_channel *channel);
+int soft_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
+int soft_ack_cm_event(struct rdma_cm_event *event);
+
+int soft_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+                   enum rdma_port_space ps);
+int soft_destroy_id(struct rdma_cm_id *id);
+int soft_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel);
+int soft_set_option(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen);
+
+int soft_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
+int soft_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms);
+int soft_resolve_route(struct rdma_cm_id *id, int timeout_ms);
+
+/* A protection domain and completion queues must be given: there are no default ones. */
+int soft_create_id_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+void soft_destroy_id_qp(struct rdma_cm_id *id);
+
+int soft_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int soft_listen(struct rdma_cm_id *id, int backlog);
+int soft_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
+int soft_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
+int soft_disconnect(struct rdma_cm_id *id);
+
+/* What came to this process's listeners. */
+struct soft_cm_counters {
+    uint64_t accepted;           /* TCP connections taken from a listener */
+    uint64_t requests;           /* of these, those that became a CONNECT_REQUEST */
+    uint64_t refused_magic;      /* something else talks to us */
+    uint64_t refused_version;    /* a peer of another version: told so */
+    uint64_t refused_malformed;  /* a request with impossible contents */
+    uint64_t refused_memory;     /* no memory to take the request: told so */
+    uint64_t hung_up;            /* closed by the other side before the request was complete */
+    uint64_t half_open_timeouts; /* no complete request in time */
+    uint64_t half_open_dropped;  /* too many half open ones: the oldest had to go */
+    uint64_t descriptor_limits;  /* accepting had to pause: no descriptors or memory left */
+};
+void soft_query_cm_counters(struct soft_cm_counters *counters);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What both sides of a connection have in common: its parameters, its failing and its end. */
+#include <errno.h>
+#include <string.h>
+#include "cm_id.h"
+
+#define RETRIES 7 /* the most; for RNR: without end */
+
+int cm_conn_param(struct cm_message *own, const struct rdma_conn_param *param, size_t private_max)
+{
+    static const struct rdma_conn_param most = {
+        .responder_resources = RDMA_MAX_RESP_RES,
+        .initiator_depth = RDMA_MAX_INIT_DEPTH,
+        .retry_count = RETRIES,
+        .rnr_retry_count = RETRIES,
+    };
+
+    if (param == NULL)
+        param = &most;
+    if (param->private_data_len > private_max || (param->private_data == NULL && param->private_data_len > 0))
+        return EINVAL;
+    memset(own, 0, sizeof *own);
+    own->responder_resources = param->responder_resources;
+    own->initiator_depth = param->initiator_depth;
+    own->flow_control = param->flow_control != 0;
+    own->retry_count = param->retry_count < RETRIES ? param->retry_count : RETRIES;
+    own->rnr_retry_count = param->rnr_retry_count < RETRIES ? param->rnr_retry_count : RETRIES;
+    own->private_length = param->private_data_len;
+    if (param->private_data_len > 0)
+        memcpy(own->private_data, param->private_data, param->private_data_len);
+    return 0;
+}
+
+void cm_failed(struct cm_id *id, enum rdma_cm_event_type type, int status)
+{
+    cm_id_close(id);
+    cm_qp_error(id);
+    id->state = CM_DISCONNECTED;
+    cm_post(id, CM_KIND_CONNECT, type, status);
+}
+
+static void disconnected(struct cm_id *id)
+{
+    cm_id_close(id);
+    id->state = CM_DISCONNECTED;
+    cm_post(id, CM_KIND_DISCONNECT, RDMA_CM_EVENT_DISCONNECTED, 0);
+}
+
+/* Whatever comes now is the end: the peer's goodbye, or that of its kernel. What it sent before that is taken
+ * in first; the queue pair lives on until the user disconnects, too. */
+void cm_established_ready(struct cm_id *id)
+{
+    if (cm_receive(id) == 0)
+        return;
+    cm_qp_drain(id);
+    disconnected(id);
+}
+
+int soft_disconnect(struct rdma_cm_id *public)
+{
+    const struct cm_message dreq = {.type = CM_DREQ};
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id);
+    int error = 0;
+
+    switch (id->state) {
+    case CM_REPLIED:
+    case CM_TCP_CONNECTING:
+    case CM_REQUEST_SENT:
+    case CM_ESTABLISHED:
+        cm_qp_error(id);
+        if (id->state == CM_ESTABLISHED)
+            cm_send(id, &dreq);
+        disconnected(id);
+        break;
+    case CM_DISCONNECTED:
+        cm_qp_error(id);
+        break;
+    default:
+        error = EINVAL;
+    }
+    cm_unlock(channel);
+    return cm_result(error);
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The connection manager's messages to and from bytes. Nothing that a peer sends is believed unchecked. */
+#include <errno.h>
+#include <string.h>
+#include <infiniband/verbs.h>
+#include "cm_message.h"
+
+static const uint8_t magic[4] = {0xe8, 'E', 'X', 'S'}; /* no text protocol starts with such a byte */
+
+#define FLAG_FLOW_CONTROL 1
+#define FLAG_SRQ 2
+#define QPN_MAX 0xffffff /* 24 bits, as are packet sequence numbers */
+#define QPN_MIN 2        /* 0 and 1 are InfiniBand's management queue pairs */
+#define RETRY_MAX 7      /* 3 bits */
+
+#define REQ_DATA 28 /* where private data starts */
+#define REJ_DATA 12
+
+static size_t size_of(unsigned type)
+{
+    switch (type) {
+    case CM_REQ:
+        return REQ_DATA + CM_REQ_PRIVATE;
+    case CM_REP:
+        return REQ_DATA + CM_REP_PRIVATE;
+    case CM_REJ:
+        return REJ_DATA + CM_REJ_PRIVATE;
+    case CM_RTU:
+    case CM_DREQ:
+        return CM_HEADER;
+    default:
+        return 0;
+    }
+}
+
+static void put16(uint8_t *at, unsigned value)
+{
+    at[0] = (uint8_t)(value >> 8);
+    at[1] = (uint8_t)value;
+}
+
+static void put32(uint8_t *at, uint32_t value)
+{
+    put16(at, value >> 16);
+    put16(at + 2, value & 0xffff);
+}
+
+static uint16_t get16(const uint8_t *at)
+{
+    return (uint16_t)(at[0] << 8 | at[1]);
+}
+
+static uint32_t get32(const uint8_t *at)
+{
+    return (uint32_t)get16(at) << 16 | get16(at + 2);
+}
+
+static void encode_ends(const struct cm_message *message, uint8_t *bytes)
+{
+    put32(bytes + 8, message->qp_num);
+    put32(bytes + 12, message->psn);
+    put16(bytes + 16, message->udp_port);
+    bytes[18] = message->mtu;
+    bytes[19] = message->responder_resources;
+    bytes[20] = message->initiator_depth;
+    bytes[21] = message->retry_count;
+    bytes[22] = message->rnr_retry_count;
+    bytes[23] = (message->flow_control ? FLAG_FLOW_CONTROL : 0) | (message->srq ? FLAG_SRQ : 0);
+    bytes[24] = message->private_length;
+    memcpy(bytes + REQ_DATA, message->private_data, message->private_length);
+}
+
+size_t cm_message_encode(const struct cm_message *message, uint8_t *bytes)
+{
+    size_t size = size_of(message->type);
+
+    memset(bytes, 0, size);
+    memcpy(bytes, magic, sizeof magic);
+    bytes[4] = CM_VERSION;
+    bytes[5] = (uint8_t)message->type;
+    put16(bytes + 6, (unsigned)size);
+    if (message->type == CM_REQ || message->type == CM_REP)
+        encode_ends(message, bytes);
+    if (message->type == CM_REJ) {
+        put16(bytes + 8, message->reason);
+        bytes[10] = message->private_length;
+        memcpy(bytes + REJ_DATA, message->private_data, message->private_length);
+    }
+    return size;
+}
+
+int cm_message_size(const uint8_t *bytes, size_t have)
+{
+    /* As soon as it can be known, so that a stranger's first byte is enough to see that he is one. */
+    if (memcmp(bytes, magic, have < sizeof magic ? have : sizeof magic) != 0)
+        return -EBADMSG;
+    if (have < CM_HEADER)
+        return 0;
+    /* A REJ is understood in any version, for its reason may be just that. */
+    if (bytes[4] != CM_VERSION && bytes[5] != CM_REJ)
+        return -EPROTONOSUPPORT;
+    if (size_of(bytes[5]) == 0 || get16(bytes + 6) != size_of(bytes[5]))
+        return -EPROTO;
+    return get16(bytes + 6);
+}
+
+static bool decode_ends(struct cm_message *message, const uint8_t *bytes, size_t private_max)
+{
+    message->qp_num = get32(bytes + 8);
+    message->psn = get32(bytes + 12);
+    message->udp_port = get16(bytes + 16);
+    message->mtu = bytes[18];
+    message->responder_resources = bytes[19];
+    message->initiator_depth = bytes[20];
+    message->retry_count = bytes[21];
+    message->rnr_retry_count = bytes[22];
+    message->flow_control = (bytes[23] & FLAG_FLOW_CONTROL) != 0;
+    message->srq = (bytes[23] & FLAG_SRQ) != 0;
+    message->private_length = bytes[24];
+    if (message->qp_num < QPN_MIN || message->qp_num > QPN_MAX || message->psn > QPN_MAX)
+        return false;
+    if (message->udp_port == 0 || message->mtu < IBV_MTU_256 || message->mtu > IBV_MTU_4096)
+        return false;
+    if (message->retry_count > RETRY_MAX || message->rnr_retry_count > RETRY_MAX)
+        return false;
+    if (message->private_length > private_max)
+        return false;
+    memcpy(message->private_data, bytes + REQ_DATA, message->private_length);
+    return true;
+}
+
+bool cm_message_decode(struct cm_message *message, const uint8_t *bytes)
+{
+    memset(message, 0, sizeof *message);
+    message->type = bytes[5];
+    switch (message->type) {
+    case CM_REQ:
+        return decode_ends(message, bytes, CM_REQ_PRIVATE);
+    case CM_REP:
+        return decode_ends(message, bytes, CM_REP_PRIVATE);
+    case CM_REJ:
+        message->reason = get16(bytes + 8);
+        message->private_length = bytes[10];
+        if (message->private_length > CM_REJ_PRIVATE)
+            return false;
+        memcpy(message->private_data, bytes + REJ_DATA, message->private_length);
+        return true;
+    default:
+        return true;
+    }
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cm_message.h - what two connection managers say to each other.
+ *
+ * Each message has a fixed size for its type and fixed-width fields in network byte order. The first 8 bytes
+ * are the same in every version, so that peers of different versions can tell each other so:
+ *
+ *   0 magic 4 | 4 version 1 | 5 type 1 | 6 size of the whole message 2
+ *
+ *   REQ, REP: 8 queue pair number 4 | 12 first packet sequence number that the sender expects 4 | 16 UDP port 2
+ * | 18 path MTU 1 (enum ibv_mtu) | 19 responder resources 1 | 20 initiator depth 1 | 21 retry count 1 | 22 RNR
+ * retry count 1 | 23 flags 1 (1: flow control, 2: SRQ) | 24 length of private data 1 | 25 zero 3 | 28 private
+ * data (56 in a REQ, 196 in a REP) REJ:      8 reason 2 | 10 length of private data 1 | 11 zero 1 | 12 private
+ * data 148 RTU, DREQ: nothing more
+ *
+ * No addresses: they are those of the TCP connection itself, so nobody can give another's for his own.
+ */
+#ifndef SOFT_CM_MESSAGE_H
+#define SOFT_CM_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CM_VERSION 1
+#define CM_HEADER 8
+#define CM_SIZE_MAX 224   /* of any message */
+#define CM_REQ_PRIVATE 56 /* librdmacm's limits for private data, bytes */
+#define CM_REP_PRIVATE 196
+#define CM_REJ_PRIVATE 148
+
+enum cm_type { CM_REQ = 1, CM_REP, CM_RTU, CM_REJ, CM_DREQ };
+
+enum cm_reason {
+    CM_NO_RESOURCES = 3, /* these two are InfiniBand's */
+    CM_CONSUMER_DEFINED = 28,
+    CM_OTHER_VERSION = 0x8001 /* ours: its bit is never set there */
+};
+
+struct cm_message {
+    enum cm_type type;
+    uint32_t qp_num;
+    uint32_t psn;
+    uint16_t udp_port; /* host byte order */
+    uint16_t reason;
+    uint8_t mtu;
+    uint8_t responder_resources;
+    uint8_t initiator_depth;
+    uint8_t retry_count;
+    uint8_t rnr_retry_count;
+    bool flow_control;
+    bool srq;
+    uint8_t private_length;
+    uint8_t private_data[CM_REP_PRIVATE];
+};
+
+/* Writes the message (CM_SIZE_MAX bytes at most); returns its size. */
+size_t cm_message_encode(const struct cm_message *message, uint8_t *bytes);
+
+/* How long is the message that starts with these bytes? 0: too few of them to know. -EBADMSG: not ours at all;
+ * -EPROTONOSUPPORT: another version's; -EPROTO: of ours, but not right. */
+int cm_message_size(const uint8_t *bytes, size_t have);
+
+/* The whole message, as long as cm_message_size said. False when its contents are impossible. */
+bool cm_message_decode(struct cm_message *message, const uint8_t *bytes);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages over a connection's TCP socket, which may take and give them in pieces. */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include "cm_id.h"
+
+void cm_send_rest(struct cm_id *id)
+{
+    ssize_t sent = send(id->fd, id->out, id->out_length, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    if (sent == -1 && errno != EAGAIN && errno != EINTR)
+        sent = (ssize_t)id->out_length; /* broken: nobody is going to read the rest */
+    if (sent > 0) {
+        id->out_length -= (size_t)sent;
+        memmove(id->out, id->out + sent, id->out_length);
+    }
+    cm_want(id, id->out_length > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+void cm_send(struct cm_id *id, const struct cm_message *message)
+{
+    uint8_t bytes[CM_SIZE_MAX];
+    size_t size = cm_message_encode(message, bytes);
+    ssize_t sent = 0;
+
+    if (id->out_length == 0)
+        sent = send(id->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent == (ssize_t)size)
+        return;
+    if (sent < 0)
+        sent = 0;
+    size -= (size_t)sent;
+    if (size > sizeof id->out - id->out_length)
+        return; /* can't be: out has room for all that one connection ever says */
+    memcpy(id->out + id->out_length, bytes + sent, size);
+    id->out_length += size;
+    cm_send_rest(id);
+}
+
+int cm_receive(struct cm_id *id)
+{
+    for (;;) {
+        int size = cm_message_size(id->in, id->in_length);
+        size_t want = size > 0 ? (size_t)size : CM_HEADER;
+        ssize_t got;
+
+        if (size < 0)
+            return size;
+        if (size > 0 && id->in_length == want)
+            return 1;
+        got = recv(id->fd, id->in + id->in_length, want - id->in_length, MSG_DONTWAIT);
+        if (got == -1 && (errno == EAGAIN || errno == EINTR))
+            return 0;
+        if (got <= 0)
+            return -ECONNRESET;
+        id->in_length += (size_t)got;
+    }
+}
+
+bool cm_discard(struct cm_id *id)
+{
+    ssize_t got = recv(id->fd, id->in, sizeof id->in, MSG_DONTWAIT);
+
+    return got > 0 || (got == -1 && (errno == EAGAIN || errno == EINTR));
+}

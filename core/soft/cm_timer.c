@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A channel's time-outs: one timerfd, and a queue for each length of time, so that starting and stopping a
+ * timer takes no search. A timerfd that is set too early does no harm, so it is only ever brought forward.
+ */
+#include <errno.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+#include "cm_id.h"
+
+/* In the order of enum cm_timeout. The second is the kernel's for InfiniBand: 16 requests of 6.1 s each. */
+static const uint64_t seconds_ns[CM_TIMEOUTS] = {
+    UINT64_C(20000000000),
+    UINT64_C(98000000000),
+    UINT64_C(10000000000),
+    UINT64_C(100000000),
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static void arm(struct cm_channel *channel, uint64_t deadline)
+{
+    struct itimerspec when = {0};
+
+    if (deadline >= channel->armed)
+        return;
+    when.it_value.tv_sec = (time_t)(deadline / UINT64_C(1000000000));
+    when.it_value.tv_nsec = (long)(deadline % UINT64_C(1000000000));
+    timerfd_settime(channel->timer, TFD_TIMER_ABSTIME, &when, NULL);
+    channel->armed = deadline;
+}
+
+void cm_timer_start(struct cm_id *id, enum cm_timeout timeout)
+{
+    struct cm_channel *channel = cm_channel_of(id);
+
+    cm_timer_stop(id);
+    id->timeout = timeout;
+    id->deadline = now_ns() + seconds_ns[timeout];
+    TAILQ_INSERT_TAIL(&channel->timeouts[timeout], id, timed);
+    arm(channel, id->deadline);
+}
+
+void cm_timer_stop(struct cm_id *id)
+{
+    if (id->timeout == CM_NO_TIMEOUT)
+        return;
+    TAILQ_REMOVE(&cm_channel_of(id)->timeouts[id->timeout], id, timed);
+    id->timeout = CM_NO_TIMEOUT;
+}
+
+void cm_timer_move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
+{
+    struct cm_ids *queue;
+    struct cm_id *before;
+
+    if (id->timeout == CM_NO_TIMEOUT)
+        return;
+    TAILQ_REMOVE(&from->timeouts[id->timeout], id, timed);
+    queue = &to->timeouts[id->timeout];
+    before = TAILQ_LAST(queue, cm_ids);
+    while (before != NULL && before->deadline > id->deadline)
+        before = TAILQ_PREV(before, cm_ids, timed);
+    if (before == NULL)
+        TAILQ_INSERT_HEAD(queue, id, timed);
+    else
+        TAILQ_INSERT_AFTER(queue, before, id, timed);
+    arm(to, id->deadline);
+}
+
+struct cm_id *cm_timer_expired(struct cm_channel *channel)
+{
+    uint64_t now = now_ns(), next = SOFT_NEVER, ignored;
+
+    for (int timeout = 0; timeout < CM_TIMEOUTS; timeout++) {
+        struct cm_id *id = TAILQ_FIRST(&channel->timeouts[timeout]);
+
+        if (id == NULL)
+            continue;
+        if (id->deadline <= now) {
+            cm_timer_stop(id);
+            return id;
+        }
+        if (id->deadline < next)
+            next = id->deadline;
+    }
+    if (read(channel->timer, &ignored, sizeof ignored) == -1 && errno != EAGAIN)
+        return NULL;
+    channel->armed = SOFT_NEVER;
+    if (next != SOFT_NEVER)
+        arm(channel, next);
+    return NULL;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * completer.c - what comes back to a requester: ACKs, NAKs, the data of READs, results of atomics; and what
+ * happens when nothing comes back.
+ *
+ * A READ advances una only by its responses, packet by packet. Anything that acknowledges a later PSN while a
+ * response is outstanding says that the response was lost, and it is asked for again, from where it stopped.
+ */
+#include "engine.h"
+
+static struct soft_send *oldest(const struct soft_qp *qp)
+{
+    const struct soft_ring *ring = &qp->req.ring;
+
+    return ring->tail == ring->head ? NULL : soft_ring_at(ring, ring->tail);
+}
+
+static void complete_oldest(struct soft_qp *qp)
+{
+    struct soft_send *send = oldest(qp);
+
+    qp->req.ring.tail++;
+    if (send->signaled)
+        soft_complete_send(qp, send, IBV_WC_SUCCESS);
+}
+
+static void grow_window(struct soft_requester *req, uint64_t packets)
+{
+    req->grown += (uint32_t)packets;
+    if (req->grown < req->window)
+        return;
+    req->grown = 0;
+    if (req->window < SOFT_WINDOW_MAX)
+        req->window += req->window < SOFT_WINDOW_MAX - 4 ? 4 : SOFT_WINDOW_MAX - req->window;
+}
+
+/* una has come from `before` to where it is. */
+static void progressed(struct soft_qp *qp, uint64_t before)
+{
+    struct soft_requester *req = &qp->req;
+    unsigned done = 0;
+
+    if (req->una == before || soft_state(qp) != IBV_QPS_RTS)
+        return;
+    req->retries = req->rnr_retries = 0;
+    grow_window(req, req->una - before);
+    if (req->next < req->una) { /* acknowledged after we had gone back */
+        req->next = req->una;
+        req->index = req->ring.tail;
+    }
+    while (done < req->reads && req->read_end[done] <= req->una)
+        done++;
+    req->reads -= done;
+    memmove(req->read_end, req->read_end + done, req->reads * sizeof *req->read_end);
+    if (req->rnr_wait)
+        return;
+    soft_timer_set(qp, req->una < req->next && qp->attr.timeout != 0
+                           ? soft_now(qp->context) + soft_ack_time(qp->attr.timeout)
+                           : SOFT_NEVER);
+    if (soft_requester_ready(qp))
+        soft_work(qp);
+}
+
+/* All PSNs below `upto` are acknowledged, but not those that only data can answer. */
+static void acknowledge(struct soft_qp *qp, uint64_t upto)
+{
+    struct soft_requester *req = &qp->req;
+    uint64_t before = req->una;
+    struct soft_send *send;
+
+    while (req->una < upto && (send = oldest(qp)) != NULL && !soft_send_answered(send)) {
+        uint64_t end = send->psn + send->packets;
+
+        req->una = end < upto ? end : upto;
+        if (req->una == end)
+            complete_oldest(qp);
+    }
+    progressed(qp, before);
+}
+
+/* A response is missing at una: ask for it, once until there is progress. */
+static void missing(struct soft_qp *qp)
+{
+    if (qp->req.gap == qp->req.una || qp->req.rnr_wait)
+        return;
+    qp->req.gap = qp->req.una;
+    soft_requester_lost(qp);
+}
+
+/* The oldest request has failed, and with it the queue pair. */
+static void fail_oldest(struct soft_qp *qp, enum ibv_wc_status status)
+{
+    struct soft_send *send = oldest(qp);
+
+    if (send != NULL) {
+        qp->req.ring.tail++;
+        soft_complete_send(qp, send, status);
+    }
+    soft_qp_fail(qp);
+}
+
+/* ---- Acknowledgements ---- */
+
+static void input_ack(struct soft_qp *qp, uint64_t psn)
+{
+    acknowledge(qp, psn + 1);
+    if (soft_state(qp) == IBV_QPS_RTS && qp->req.una <= psn)
+        missing(qp);
+}
+
+static void input_rnr(struct soft_qp *qp, uint8_t code)
+{
+    struct soft_requester *req = &qp->req;
+
+    qp->context->counters.rnr_naks_received++;
+    if (req->rnr_wait)
+        return;
+    if (qp->attr.rnr_retry != 7 && req->rnr_retries++ >= qp->attr.rnr_retry) {
+        fail_oldest(qp, IBV_WC_RNR_RETRY_EXC_ERR);
+        return;
+    }
+    soft_requester_back(qp);
+    req->rnr_wait = true;
+    soft_timer_set(qp, soft_now(qp->context) + soft_rnr_time(code));
+}
+
+static void input_nak(struct soft_qp *qp, uint8_t syndrome)
+{
+    qp->context->counters.naks_received++;
+    switch (syndrome) {
+    case SOFT_SYNDROME_SEQUENCE:
+        if (!qp->req.rnr_wait && qp->req.una < qp->req.high)
+            soft_requester_lost(qp);
+        break;
+    case SOFT_SYNDROME_ACCESS:
+        fail_oldest(qp, IBV_WC_REM_ACCESS_ERR);
+        break;
+    case SOFT_SYNDROME_OPERATION:
+        fail_oldest(qp, IBV_WC_REM_OP_ERR);
+        break;
+    default:
+        fail_oldest(qp, IBV_WC_REM_INV_REQ_ERR);
+    }
+}
+
+/* A NAK at psn acknowledges what is before it. */
+static void input_refusal(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
+{
+    acknowledge(qp, psn);
+    if (soft_state(qp) != IBV_QPS_RTS)
+        return;
+    if (qp->req.una < psn)
+        missing(qp);
+    else if ((syndrome & SOFT_SYNDROME_KIND) == SOFT_SYNDROME_RNR)
+        input_rnr(qp, syndrome & SOFT_SYNDROME_CODE);
+    else
+        input_nak(qp, syndrome);
+}
+
+static void input_aeth(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
+{
+    const struct soft_requester *req = &qp->req;
+
+    switch (syndrome & SOFT_SYNDROME_KIND) {
+    case 0:
+        if (psn >= req->una && psn < req->high)
+            input_ack(qp, psn);
+        break;
+    case SOFT_SYNDROME_RNR:
+        if (psn >= req->una && psn < req->high)
+            input_refusal(qp, psn, syndrome);
+        break;
+    case SOFT_SYNDROME_SEQUENCE &SOFT_SYNDROME_KIND:
+        /* Of a gap: at most one behind all that was sent, when only the acknowledgement was lost. */
+        if (psn >= req->una && psn < req->high + (syndrome == SOFT_SYNDROME_SEQUENCE))
+            input_refusal(qp, psn, syndrome);
+        break;
+    }
+}
+
+/* ---- Answers with data ---- */
+
+/* Put the answer to packet una where it belongs. IBV_WC_SUCCESS, or why not. */
+static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, const void *data, uint32_t length)
+{
+    uint64_t offset = (qp->req.una - send->psn) * qp->mtu;
+    uint32_t left = send->length - (uint32_t)offset;
+    struct iovec slice[SOFT_MAX_SGE];
+    int pieces;
+
+    if (length != (left < qp->mtu ? left : qp->mtu))
+        return IBV_WC_BAD_RESP_ERR;
+    if (length == 0)
+        return IBV_WC_SUCCESS;
+    pieces = soft_sge_slice(qp->context, qp->ibv.qp_base.pd, send->data.sge, send->sges, offset, length,
+                            IBV_ACCESS_LOCAL_WRITE, slice);
+    if (pieces < 0)
+        return IBV_WC_LOC_PROT_ERR;
+    soft_scatter(slice, pieces, data);
+    return IBV_WC_SUCCESS;
+}
+
+static void input_data(struct soft_qp *qp, const struct soft_packet *packet, uint64_t psn)
+{
+    struct soft_requester *req = &qp->req;
+    bool atomic = packet->op & SOFT_OP_ATOMIC;
+    struct soft_send *send;
+    enum ibv_wc_status status;
+    uint64_t before;
+
+    if (psn < req->una || psn >= req->high)
+        return; /* again, or never asked for */
+    acknowledge(qp, psn);
+    if (soft_state(qp) != IBV_QPS_RTS)
+        return;
+    if (req->una < psn) {
+        missing(qp);
+        return;
+    }
+    send = oldest(qp);
+    if (send == NULL || !soft_send_answered(send) || atomic != (send->base != SOFT_READ_REQUEST)) {
+        fail_oldest(qp, IBV_WC_BAD_RESP_ERR);
+        return;
+    }
+    status = atomic ? place(qp, send, &packet->original, sizeof packet->original)
+                    : place(qp, send, packet->payload, packet->length);
+    if (status != IBV_WC_SUCCESS) {
+        fail_oldest(qp, status);
+        return;
+    }
+    before = req->una++;
+    if (req->una == send->psn + send->packets)
+        complete_oldest(qp);
+    progressed(qp, before);
+}
+
+void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    uint64_t psn = soft_psn_near(qp->req.una, packet->psn);
+
+    if (soft_state(qp) != IBV_QPS_RTS)
+        return;
+    if (packet->op & (SOFT_OP_READ | SOFT_OP_ATOMIC))
+        input_data(qp, packet, psn);
+    else
+        input_aeth(qp, psn, packet->syndrome);
+}
+
+void soft_completer_overflow(struct soft_qp *qp)
+{
+    if (soft_state(qp) == IBV_QPS_RTS && qp->req.una < qp->req.next && !qp->req.rnr_wait)
+        soft_requester_back(qp);
+}
+
+/* ---- Silence ---- */
+
+static void ack_timeout(struct soft_qp *qp)
+{
+    struct soft_requester *req = &qp->req;
+
+    qp->context->counters.timeouts++;
+    if (req->retries++ >= qp->attr.retry_cnt) {
+        fail_oldest(qp, IBV_WC_RETRY_EXC_ERR);
+        return;
+    }
+    req->gap = SOFT_NEVER;
+    soft_requester_lost(qp);
+}
+
+void soft_timers(struct ibv_context *ibv)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    uint64_t now;
+
+    context->now_known = false;
+    now = soft_now(context);
+    while (soft_timer_next(context) <= now) {
+        struct soft_qp *qp = context->heap[0].qp;
+
+        soft_timer_forget(qp);
+        if (qp->req.rnr_wait) {
+            qp->req.rnr_wait = false;
+            soft_work(qp);
+        } else {
+            ack_timeout(qp);
+        }
+    }
+    soft_step(context);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cq.c - completion queues: a ring of completions that the engine fills and ibv_poll_cq empties.
+ *
+ * Polling an empty ring drives the device, so an application that polls needs nobody else to move its data.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "engine.h"
+
+struct ibv_cq *soft_create_cq(struct ibv_context *ibv, int cqe, void *cq_context,
+                              struct ibv_comp_channel *channel, int comp_vector)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    struct soft_cq *cq;
+    struct ibv_cq *plain;
+
+    if (cqe < 1 || cqe > SOFT_MAX_CQE || comp_vector < 0 || comp_vector >= ibv->num_comp_vectors ||
+        (channel != NULL && channel->context != ibv)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if ((cq = calloc(1, sizeof *cq)) == NULL)
+        return NULL;
+    if ((cq->ring = calloc((size_t)cqe, sizeof *cq->ring)) == NULL) {
+        free(cq);
+        return NULL;
+    }
+    plain = ibv_cq_ex_to_cq(&cq->ibv);
+    plain->context = ibv;
+    plain->channel = channel;
+    plain->cq_context = cq_context;
+    plain->cqe = cqe;
+    pthread_mutex_init(&plain->mutex, NULL);
+    pthread_cond_init(&plain->cond, NULL);
+    soft_lock(ibv);
+    context->objects++;
+    if (channel != NULL)
+        channel->refcnt++;
+    soft_unlock(ibv);
+    return plain;
+}
+
+/* (locked) Take it out of the world; EBUSY while queue pairs use it. */
+static int detach(struct soft_cq *cq)
+{
+    if (cq->users > 0)
+        return EBUSY;
+    cq->armed = SOFT_UNARMED;
+    if (cq->ibv.channel != NULL) {
+        soft_channel_forget((struct soft_channel *)cq->ibv.channel, cq);
+        cq->ibv.channel->refcnt--;
+    }
+    soft_context_of(cq->ibv.context)->objects--;
+    return 0;
+}
+
+int soft_destroy_cq(struct ibv_cq *ibv)
+{
+    struct soft_cq *cq = (struct soft_cq *)ibv;
+    int error;
+
+    soft_lock(ibv->context);
+    error = detach(cq);
+    soft_unlock(ibv->context);
+    if (error != 0)
+        return error;
+    /* Whoever fetched an event may still be about to use the queue, until it acknowledges. */
+    pthread_mutex_lock(&ibv->mutex);
+    while (ibv->comp_events_completed != cq->delivered)
+        pthread_cond_wait(&ibv->cond, &ibv->mutex);
+    pthread_mutex_unlock(&ibv->mutex);
+    pthread_cond_destroy(&ibv->cond);
+    pthread_mutex_destroy(&ibv->mutex);
+    free(cq->ring);
+    free(cq);
+    return 0;
+}
+
+void soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+    if (nevents == 0)
+        return;
+    pthread_mutex_lock(&cq->mutex);
+    cq->comp_events_completed += nevents;
+    pthread_cond_signal(&cq->cond);
+    pthread_mutex_unlock(&cq->mutex);
+}
+
+bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited)
+{
+    unsigned size = (unsigned)cq->ibv.cqe, at = cq->head + cq->count;
+    bool error = wc->status != IBV_WC_SUCCESS;
+
+    if (cq->overrun)
+        return false;
+    if (cq->count == size) {
+        cq->overrun = true;
+        return false;
+    }
+    cq->ring[at < size ? at : at - size] = *wc;
+    cq->count++;
+    if (cq->armed == SOFT_ARM_ANY || (cq->armed == SOFT_ARM_SOLICITED && (solicited || error))) {
+        cq->armed = SOFT_UNARMED;
+        soft_channel_notify((struct soft_channel *)cq->ibv.channel, cq);
+    }
+    return true;
+}
+
+/* (locked) */
+static int take(struct soft_cq *cq, int room, struct ibv_wc *wc)
+{
+    int taken = 0;
+
+    while (taken < room && cq->count > 0) {
+        wc[taken++] = cq->ring[cq->head];
+        if (++cq->head == (unsigned)cq->ibv.cqe)
+            cq->head = 0;
+        cq->count--;
+    }
+    return taken;
+}
+
+int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
+{
+    struct soft_cq *cq = (struct soft_cq *)ibv;
+    struct ibv_context *context = ibv->context;
+    struct soft_wire *wire = soft_context_of(context)->wire;
+    int taken;
+
+    soft_lock(context);
+    if (wire->attended != NULL)
+        wire->attended(wire, context);
+    taken = take(cq, count, wc);
+    if (taken == 0 && count > 0) {
+        soft_progress(context);
+        taken = take(cq, count, wc);
+    }
+    if (taken == 0 && count > 0 && cq->overrun)
+        taken = -1; /* completions were lost: its queue pairs are in the error state */
+    soft_unlock(context);
+    return taken;
+}
+
+int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
+{
+    struct soft_cq *cq = (struct soft_cq *)ibv;
+
+    soft_lock(ibv->context);
+    if (ibv->channel != NULL && (!solicited_only || cq->armed == SOFT_UNARMED))
+        cq->armed = solicited_only ? SOFT_ARM_SOLICITED : SOFT_ARM_ANY;
+    soft_unlock(ibv->context);
+    return 0;
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * engine.h - the objects of the embedded device and how the parts of its transport engine call each other.
+ *
+ * Every object belongs to one context and is guarded by that context's lock, except the event counts of a
+ * completion queue, which its own mutex guards as in rdma-core. All functions here are called with the lock
+ * held. Nothing here allocates after an object has been created.
+ *
+ * A queue pair that has something to send is on the context's work list; soft_step gives each in turn a
+ * bounded go. Packets are built in the context's train, which leaves when it is full or the step ends.
+ */
+#ifndef SOFT_ENGINE_H
+#define SOFT_ENGINE_H
+
+#include <pthread.h>
+#include <sys/queue.h>
+#include <sys/uio.h>
+#include "packet.h"
+#include "verbs.h"
+#include "wire.h"
+
+#define SOFT_MAX_MESSAGE (1u << 30)
+#define SOFT_MAX_QP (1 << 20)
+#define SOFT_MAX_WR 65536
+#define SOFT_MAX_SGE 32
+#define SOFT_MAX_INLINE 1024
+#define SOFT_MAX_CQE (1 << 22)
+#define SOFT_MAX_MR (1 << 23)
+#define SOFT_MAX_READS 16 /* READs and atomics under way at once, each direction of a queue pair */
+
+#define SOFT_WINDOW_START 64 /* packets that a requester may have under way; half after a loss */
+#define SOFT_WINDOW_MIN 16
+#define SOFT_WINDOW_MAX 128
+
+#define SOFT_GATHER_MIN 2048 /* bytes of a message from which its payload is fetched train by train */
+
+struct soft_qp;
+struct soft_context;
+
+/* ---- Packets on their way out: train.c -------------------------------------------------------- */
+
+#define SOFT_PIECES 128
+
+/* Payload of the train that has yet to be fetched from the application's memory. */
+struct soft_piece {
+    uint8_t *to;
+    const void *from;
+    size_t length;
+    unsigned packet;
+};
+
+/* The packets put together so far; one for each context. */
+struct soft_train {
+    uint8_t *bytes; /* SOFT_TRAIN_MAX */
+    size_t length, stride;
+    unsigned packets;
+    bool closed;    /* by a packet shorter than the stride */
+    bool gathering; /* process_vm_readv of ourselves is permitted */
+    struct soft_path path;
+    struct {
+        struct soft_qp *qp;
+        uint64_t psn;
+        bool answer;
+    } owner[SOFT_TRAIN_PACKETS];
+    unsigned pieces;
+    struct soft_piece piece[SOFT_PIECES];
+};
+
+/* Room for a packet of `size` bytes, or NULL when an earlier packet's memory turned out to be gone: look
+ * again at what there is to do. psn and answer say whose payload it is, should that happen. */
+uint8_t *soft_train_add(struct soft_qp *qp, size_t size, uint64_t psn, bool answer);
+/* Payload for the packet added last: taken now, or (later) when the train leaves. */
+void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
+                        bool later);
+/* Send what there is. False: some payload's memory was gone, and its queue pair has been told. */
+bool soft_train_leave(struct soft_context *context);
+bool soft_train_may_gather(void);
+
+/* ---- Memory: mr.c, sge.c ---------------------------------------------------------------------- */
+
+struct soft_pd {
+    struct ibv_pd ibv;
+    unsigned users; /* memory regions and queue pairs */
+};
+
+struct soft_mr {
+    struct ibv_mr ibv;
+    int type;   /* 0: IBV_MR_TYPE_MR. Where rdma-core keeps it, for code that looks behind an ibv_mr, */
+    int access; /* and so is this */
+};
+
+/* The region that this key names, when it covers the range and allows the access; else NULL. */
+struct soft_mr *soft_mr_check(struct soft_context *context, struct ibv_pd *pd, uint32_t key, uint64_t address,
+                              uint64_t length, int access);
+/* Are all of them within regions that allow the access? */
+bool soft_sge_check(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
+                    int access);
+/* The memory of bytes offset..offset+length of a list, checked: how many pieces, or -1. */
+int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
+                   uint64_t offset, uint64_t length, int access, struct iovec slice[SOFT_MAX_SGE]);
+uint64_t soft_sge_length(const struct ibv_sge *sge, int count);
+void soft_scatter(const struct iovec *to, int count, const uint8_t *from);
+
+/* ---- Completion: cq.c, channel.c -------------------------------------------------------------- */
+
+struct soft_channel {
+    struct ibv_comp_channel ibv; /* fd: an epoll of raised and all that soft_watch was given */
+    int event;                   /* eventfd */
+    bool raised;
+    TAILQ_HEAD(, soft_cq) pending;
+    LIST_ENTRY(soft_channel) link;
+};
+
+enum soft_arm { SOFT_UNARMED, SOFT_ARM_SOLICITED, SOFT_ARM_ANY };
+
+struct soft_cq {
+    struct ibv_cq_ex ibv; /* as large as rdma-core's own, of which an ibv_cq is the beginning */
+    struct ibv_wc *ring;  /* cqe entries */
+    unsigned head, count; /* the oldest; how many */
+    bool overrun;
+    enum soft_arm armed;
+    unsigned events;    /* on the channel's list, not yet fetched */
+    uint32_t delivered; /* fetched; destroying waits until as many have been acknowledged */
+    unsigned users;     /* queue pairs, once for each direction */
+    TAILQ_ENTRY(soft_cq) link;
+};
+
+/* False: it was full, and is now broken. */
+bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited);
+void soft_channel_notify(struct soft_channel *channel, struct soft_cq *cq);
+void soft_channel_forget(struct soft_channel *channel, struct soft_cq *cq);
+/* Make the descriptor readable exactly while there are events. */
+void soft_channel_settle(struct soft_channel *channel);
+int soft_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
+int soft_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+
+/* ---- Work requests ---------------------------------------------------------------------------- */
+
+struct soft_send {
+    uint64_t wr_id;
+    uint64_t psn;     /* the first */
+    uint32_t packets; /* PSNs */
+    uint32_t length;
+    enum ibv_wr_opcode opcode;
+    enum ibv_wc_status status; /* why it can't be carried out */
+    uint32_t rkey;
+    uint32_t imm; /* as on the wire */
+    uint64_t va;
+    uint64_t swap_add, compare;
+    uint8_t base; /* opcode on the wire, of a first packet */
+    bool signaled, fence, solicited, with_imm, is_inline;
+    uint8_t sges;
+    union {
+        struct ibv_sge sge[1]; /* max_send_sge, */
+        uint8_t bytes[1];      /* or max_inline_data */
+    } data;
+};
+
+struct soft_recv {
+    uint64_t wr_id;
+    int sges;
+    struct ibv_sge sge[1]; /* max_recv_sge */
+};
+
+/* A ring of work requests; the indices only grow. */
+struct soft_ring {
+    uint8_t *slots;
+    size_t stride;
+    uint32_t size, mask; /* what was asked for; places - 1 */
+    uint32_t head, tail; /* next to post; oldest */
+};
+
+static inline void *soft_ring_at(const struct soft_ring *ring, uint32_t index)
+{
+    return ring->slots + (size_t)(index & ring->mask) * ring->stride;
+}
+
+int soft_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int soft_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/* ---- Queue pairs ------------------------------------------------------------------------------ */
+
+/* The sending half. PSNs una..next are out; next..end are posted and not yet sent (again). */
+struct soft_requester {
+    struct soft_ring ring;
+    uint32_t index; /* the work request that next is in */
+    uint64_t una, next, high,
+        end;        /* oldest unacknowledged; next to send; behind the highest sent; behind all */
+    uint64_t asked; /* behind the last packet that asked for an acknowledgement */
+    uint64_t gap;   /* una, when what is missing there has been asked for once */
+    uint64_t read_end[SOFT_MAX_READS]; /* READ requests out: PSN behind each, oldest first */
+    unsigned reads;
+    uint32_t window, grown;        /* packets; PSNs acknowledged since it grew */
+    unsigned retries, rnr_retries; /* used up since the last progress */
+    bool rnr_wait;
+};
+
+/* A READ or atomic that the responder remembers, in case it is asked again. */
+struct soft_resource {
+    uint64_t psn, cursor, end; /* first; next to answer; behind the last to answer. Done: cursor == end */
+    uint64_t start;            /* where answering began (a repeated request may begin inside) */
+    uint64_t va;
+    uint64_t original; /* an atomic's result */
+    uint32_t rkey, length, packets;
+    uint32_t msn;
+    bool atomic, again;
+};
+
+enum soft_answer { SOFT_ANSWER_NONE, SOFT_ANSWER_ACK, SOFT_ANSWER_NAK };
+
+/* The receiving half. */
+struct soft_responder {
+    struct soft_ring ring;
+    uint64_t expected, missed; /* next PSN; behind the highest that came too early and was dropped */
+    uint32_t msn;
+    bool nak_sent; /* for the gap at expected */
+    enum soft_answer answer;
+    uint8_t syndrome; /* of the NAK */
+    uint64_t nak_psn; /* of a NAK that is not about a gap */
+    unsigned message; /* SOFT_OP_SEND or _WRITE while in the middle of one, else 0 */
+    bool receiving;   /* the oldest receive is taken by this message */
+    uint64_t offset;  /* into the message */
+    uint64_t va;
+    uint32_t rkey, length;
+    struct soft_resource *resources; /* max_dest_rd_atomic, a ring in the order of PSNs */
+    unsigned newest, active;
+};
+
+struct soft_qp {
+    struct ibv_qp_ex ibv; /* as large as rdma-core's own, of which an ibv_qp is the beginning */
+    uint32_t comp_mask;   /* rdma-core looks for it here: 0 says that there is no ibv_qp_ex */
+    void *reserved[4];
+
+    struct soft_context *context;
+    struct ibv_qp_cap cap;
+    bool signal_all;
+    struct ibv_qp_attr attr;
+    bool path_given, path_known; /* by soft_set_path; by anyone */
+    struct soft_path path;
+    uint32_t mtu; /* bytes */
+
+    struct soft_requester req;
+    struct soft_responder resp;
+
+    uint64_t deadline; /* of the ACK or RNR timer, or SOFT_NEVER */
+    size_t heap_at;    /* 1-based place in the context's heap, 0: not there */
+    bool working;      /* on the work list */
+    TAILQ_ENTRY(soft_qp) work;
+    LIST_ENTRY(soft_qp) link, bucket;
+};
+
+static inline struct soft_qp *soft_qp_of(struct ibv_qp *qp)
+{
+    return (struct soft_qp *)qp;
+}
+
+static inline struct ibv_qp *soft_ibv(struct soft_qp *qp)
+{
+    return &qp->ibv.qp_base;
+}
+
+static inline enum ibv_qp_state soft_state(const struct soft_qp *qp)
+{
+    return qp->ibv.qp_base.state;
+}
+
+/* To the error state: all work completes, flushed. */
+void soft_qp_fail(struct soft_qp *qp);
+void soft_complete_send(struct soft_qp *qp, const struct soft_send *send, enum ibv_wc_status status);
+void soft_complete_recv(struct soft_qp *qp, const struct soft_recv *recv, const struct ibv_wc *wc,
+                        bool solicited);
+void soft_flush_sends(struct soft_qp *qp);
+void soft_flush_recvs(struct soft_qp *qp);
+
+/* ---- The engine ------------------------------------------------------------------------------- */
+
+/* requester.c: send up to a train of requests; is there more that could go? */
+bool soft_requester_go(struct soft_qp *qp);
+bool soft_requester_ready(const struct soft_qp *qp);
+void soft_requester_back(struct soft_qp *qp); /* to the oldest unacknowledged packet */
+void soft_requester_lost(struct soft_qp *qp); /* and slower: a packet was lost */
+void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status status);
+static inline bool soft_send_answered(const struct soft_send *send) /* by data, not by an ACK */
+{
+    return send->base == SOFT_READ_REQUEST || send->base == SOFT_CMP_SWAP || send->base == SOFT_FETCH_ADD;
+}
+
+/* completer.c */
+void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet);
+void soft_completer_overflow(struct soft_qp *qp);
+
+/* responder.c: requests; answer.c: what goes back */
+void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet);
+void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status);
+bool soft_answer_go(struct soft_qp *qp);
+void soft_answer_nak(struct soft_qp *qp, uint64_t psn, uint8_t syndrome);
+void soft_answer_ack(struct soft_qp *qp);
+void soft_answer_overflow(struct soft_qp *qp);
+bool soft_resource_add(struct soft_qp *qp, const struct soft_packet *packet);
+void soft_resource_drop(struct soft_qp *qp, uint64_t psn);
+struct soft_resource *soft_resource_find(struct soft_qp *qp, uint64_t psn, const struct soft_packet *packet);
+void soft_resource_answer(struct soft_qp *qp, struct soft_resource *resource, uint64_t psn, uint32_t packets);
+
+/* timer.c */
+void soft_timer_set(struct soft_qp *qp, uint64_t deadline);
+bool soft_timer_reserve(struct soft_context *context, size_t qps);
+void soft_timer_forget(struct soft_qp *qp);
+uint64_t soft_timer_next(struct soft_context *context);
+
+/* step.c */
+void soft_work(struct soft_qp *qp); /* it may have something to send */
+void soft_idle(struct soft_qp *qp); /* it is going away */
+void soft_step(struct soft_context *context);
+uint64_t soft_now(struct soft_context *context);
+
+/* table.c */
+struct soft_qp *soft_qp_find(struct soft_context *context, uint32_t qpn);
+bool soft_qp_enter(struct soft_context *context, struct soft_qp *qp);
+void soft_qp_leave(struct soft_context *context, struct soft_qp *qp);
+
+/* path.c */
+void soft_path_copy(struct soft_path *to, const struct soft_path *from);
+bool soft_path_matches(const struct soft_path *own, const struct soft_path *came);
+bool soft_path_from_ah(struct soft_path *path, const struct ibv_ah_attr *ah);
+
+/* ---- The context ------------------------------------------------------------------------------ */
+
+LIST_HEAD(soft_qp_list, soft_qp);
+
+struct soft_context {
+    pthread_mutex_t lock;
+    struct soft_wire *wire;
+    struct soft_clock *clock;
+    bool opened;  /* the wire's open succeeded */
+    uint64_t now; /* of the clock, while now_known */
+    bool now_known;
+
+    struct soft_train train;
+    TAILQ_HEAD(, soft_qp) work;
+
+    struct soft_qp_list qps;
+    struct soft_qp_list *buckets; /* by queue pair number */
+    size_t qp_count, bucket_count;
+    uint32_t next_qpn;
+
+    struct soft_timer {
+        uint64_t at; /* not later than the queue pair's deadline */
+        struct soft_qp *qp;
+    } * heap; /* a binary heap by `at` */
+    size_t heap_count, heap_room;
+
+    struct soft_mr **mrs; /* by index of the key */
+    uint32_t *mr_next;    /* free indices: the next free one */
+    uint8_t *mr_generation;
+    uint32_t mr_room, mr_free_first, mr_free_last;
+
+    LIST_HEAD(, soft_channel) channels;
+    struct soft_channel *inside; /* whose events the thread that holds the lock is about to fetch */
+    int *watched;
+    int watched_count;
+    unsigned objects; /* of all kinds: a context with any can't be closed */
+
+    uint64_t guid;
+    struct soft_counters counters;
+    void *refusal;              /* what stands in for rdma-core's private part */
+    struct verbs_context verbs; /* last: grows at its front */
+};
+
+static inline struct soft_context *soft_context_of(struct ibv_context *context)
+{
+    return (struct soft_context *)((char *)context - offsetof(struct soft_context, verbs.context));
+}
+
+#endif

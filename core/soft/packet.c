@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* packet.c - reading and writing the headers, and the two tables of times. */
+#include <endian.h>
+#include "packet.h"
+
+#define ONLY (SOFT_OP_FIRST | SOFT_OP_LAST)
+#define ANSWER(what) (SOFT_OP_ANSWER | (what))
+
+/* Opcodes that are not here (0) are not understood: send with invalidate, flush, atomic write. */
+static const uint16_t ops[32] = {
+    [SOFT_SEND + 0] = SOFT_OP_SEND | SOFT_OP_FIRST,
+    [SOFT_SEND + 1] = SOFT_OP_SEND,
+    [SOFT_SEND + 2] = SOFT_OP_SEND | SOFT_OP_LAST,
+    [SOFT_SEND + 3] = SOFT_OP_SEND | SOFT_OP_LAST | SOFT_OP_IMM,
+    [SOFT_SEND + 4] = SOFT_OP_SEND | ONLY,
+    [SOFT_SEND + 5] = SOFT_OP_SEND | ONLY | SOFT_OP_IMM,
+    [SOFT_WRITE + 0] = SOFT_OP_WRITE | SOFT_OP_FIRST | SOFT_OP_RETH,
+    [SOFT_WRITE + 1] = SOFT_OP_WRITE,
+    [SOFT_WRITE + 2] = SOFT_OP_WRITE | SOFT_OP_LAST,
+    [SOFT_WRITE + 3] = SOFT_OP_WRITE | SOFT_OP_LAST | SOFT_OP_IMM,
+    [SOFT_WRITE + 4] = SOFT_OP_WRITE | ONLY | SOFT_OP_RETH,
+    [SOFT_WRITE + 5] = SOFT_OP_WRITE | ONLY | SOFT_OP_RETH | SOFT_OP_IMM,
+    [SOFT_READ_REQUEST] = SOFT_OP_READ | ONLY | SOFT_OP_RETH,
+    [SOFT_READ_FIRST] = ANSWER(SOFT_OP_READ) | SOFT_OP_FIRST | SOFT_OP_AETH,
+    [SOFT_READ_MIDDLE] = ANSWER(SOFT_OP_READ),
+    [SOFT_READ_LAST] = ANSWER(SOFT_OP_READ) | SOFT_OP_LAST | SOFT_OP_AETH,
+    [SOFT_READ_ONLY] = ANSWER(SOFT_OP_READ) | ONLY | SOFT_OP_AETH,
+    [SOFT_ACK] = ANSWER(SOFT_OP_AETH),
+    [SOFT_ATOMIC_ACK] = ANSWER(SOFT_OP_ATOMIC) | SOFT_OP_AETH | SOFT_OP_ATOMICACK,
+    [SOFT_CMP_SWAP] = SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH,
+    [SOFT_FETCH_ADD] = SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH,
+};
+
+static uint32_t get24(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 16 | (uint32_t)at[1] << 8 | at[2];
+}
+
+static uint32_t get32(const uint8_t *at)
+{
+    uint32_t value;
+
+    memcpy(&value, at, sizeof value);
+    return be32toh(value);
+}
+
+static uint64_t get64(const uint8_t *at)
+{
+    uint64_t value;
+
+    memcpy(&value, at, sizeof value);
+    return be64toh(value);
+}
+
+static size_t headers(unsigned op)
+{
+    return SOFT_BTH_BYTES + (op & SOFT_OP_RETH ? SOFT_RETH_BYTES : 0) +
+           (op & SOFT_OP_AETH ? SOFT_AETH_BYTES : 0) + (op & SOFT_OP_IMM ? SOFT_IMM_BYTES : 0) +
+           (op & SOFT_OP_ATOMICETH ? SOFT_ATOMIC_BYTES : 0) +
+           (op & SOFT_OP_ATOMICACK ? SOFT_ATOMIC_ACK_BYTES : 0);
+}
+
+/* The headers behind the BTH; returns where the payload begins. */
+static const uint8_t *parse_extended(struct soft_packet *packet, const uint8_t *at)
+{
+    unsigned op = packet->op;
+
+    if (op & (SOFT_OP_RETH | SOFT_OP_ATOMICETH)) {
+        packet->va = get64(at);
+        packet->rkey = get32(at + 8);
+        if (op & SOFT_OP_RETH)
+            packet->dma_length = get32(at + 12);
+        at += 12 + (op & SOFT_OP_RETH ? 4 : 0);
+    }
+    if (op & SOFT_OP_ATOMICETH) {
+        packet->swap_add = get64(at);
+        packet->compare = get64(at + 8);
+        at += 16;
+    }
+    if (op & SOFT_OP_AETH) {
+        packet->syndrome = at[0];
+        packet->msn = get24(at + 1);
+        at += SOFT_AETH_BYTES;
+    }
+    if (op & SOFT_OP_ATOMICACK) {
+        packet->original = get64(at);
+        at += SOFT_ATOMIC_ACK_BYTES;
+    }
+    if (op & SOFT_OP_IMM) {
+        memcpy(&packet->imm, at, SOFT_IMM_BYTES);
+        at += SOFT_IMM_BYTES;
+    }
+    return at;
+}
+
+bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, size_t length)
+{
+    size_t before, pad;
+
+    if (length < SOFT_BTH_BYTES || length > UINT16_MAX || (bytes[1] & 0x0f) != 0)
+        return false;
+    packet->opcode = bytes[0];
+    packet->op = bytes[0] < sizeof ops / sizeof *ops ? ops[bytes[0]] : 0;
+    if (packet->op == 0)
+        return false;
+    before = headers(packet->op);
+    pad = (bytes[1] >> 4) & 3;
+    if (length < before + pad || (length & 3) != 0)
+        return false;
+    packet->solicited = bytes[1] & 0x80;
+    packet->pkey = (uint16_t)(bytes[2] << 8 | bytes[3]);
+    packet->qpn = get24(bytes + 5);
+    packet->ack_request = bytes[8] & 0x80;
+    packet->psn = get24(bytes + 9);
+    packet->payload = parse_extended(packet, bytes + SOFT_BTH_BYTES);
+    packet->length = (uint32_t)(length - before - pad);
+    return true;
+}
+
+static uint8_t *put32(uint8_t *at, uint32_t value)
+{
+    value = htobe32(value);
+    memcpy(at, &value, sizeof value);
+    return at + sizeof value;
+}
+
+uint8_t *soft_put_u64(uint8_t *at, uint64_t value)
+{
+    value = htobe64(value);
+    memcpy(at, &value, sizeof value);
+    return at + sizeof value;
+}
+
+uint8_t *soft_put_bth(uint8_t *at, const struct soft_bth *bth)
+{
+    at[0] = bth->opcode;
+    at[1] = (uint8_t)(bth->solicited << 7 | 0x40 | bth->pad << 4); /* MigReq as hardware sends it */
+    at[2] = SOFT_PKEY >> 8;
+    at[3] = SOFT_PKEY & 0xff;
+    put32(at + 4, bth->qpn & 0xffffff);
+    put32(at + 8, (uint32_t)bth->ack_request << 31 | (bth->psn & SOFT_PSN_MASK));
+    return at + SOFT_BTH_BYTES;
+}
+
+uint8_t *soft_put_reth(uint8_t *at, uint64_t va, uint32_t rkey, uint32_t length)
+{
+    return put32(put32(soft_put_u64(at, va), rkey), length);
+}
+
+uint8_t *soft_put_atomic(uint8_t *at, uint64_t va, uint32_t rkey, uint64_t swap_add, uint64_t compare)
+{
+    return soft_put_u64(soft_put_u64(put32(soft_put_u64(at, va), rkey), swap_add), compare);
+}
+
+uint8_t *soft_put_aeth(uint8_t *at, uint8_t syndrome, uint32_t msn)
+{
+    return put32(at, (uint32_t)syndrome << 24 | (msn & 0xffffff));
+}
+
+uint64_t soft_rnr_time(uint8_t code)
+{
+    /* In units of 10 us, as the specification's table has them; code 0 is the longest. */
+    static const uint16_t tens[32] = {0,    1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                                      48,   64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+                                      2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+    return (code & 31) == 0 ? UINT64_C(655360000) : UINT64_C(10000) * tens[code & 31];
+}
+
+uint64_t soft_ack_time(uint8_t timeout)
+{
+    return timeout == 0 ? 0 : UINT64_C(4096) << (timeout & 31);
+}

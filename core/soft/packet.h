@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * packet.h - packets of InfiniBand's transport: headers, opcodes, packet sequence numbers.
+ *
+ * A packet here begins with the BTH and ends with the payload's pad; addresses and checks are the link's.
+ * Everything is big-endian on the wire.
+ */
+#ifndef SOFT_PACKET_H
+#define SOFT_PACKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define SOFT_BTH_BYTES 12
+#define SOFT_RETH_BYTES 16
+#define SOFT_ATOMIC_BYTES 28
+#define SOFT_AETH_BYTES 4
+#define SOFT_IMM_BYTES 4
+#define SOFT_ATOMIC_ACK_BYTES 8
+#define SOFT_HEADER_MAX (SOFT_BTH_BYTES + SOFT_ATOMIC_BYTES)
+
+#define SOFT_PKEY 0xffff
+#define SOFT_PSN_MASK 0xffffffu
+
+/* Opcodes of reliable connections; SEND and WRITE count first, middle, last, last with imm, only, only with
+ * imm. */
+enum {
+    SOFT_SEND = 0x00,
+    SOFT_WRITE = 0x06,
+    SOFT_READ_REQUEST = 0x0c,
+    SOFT_READ_FIRST = 0x0d,
+    SOFT_READ_MIDDLE = 0x0e,
+    SOFT_READ_LAST = 0x0f,
+    SOFT_READ_ONLY = 0x10,
+    SOFT_ACK = 0x11,
+    SOFT_ATOMIC_ACK = 0x12,
+    SOFT_CMP_SWAP = 0x13,
+    SOFT_FETCH_ADD = 0x14,
+    SOFT_CNP = 0x81, /* a switch's congestion notice */
+};
+
+/* What an opcode means. */
+enum {
+    SOFT_OP_SEND = 1 << 0,
+    SOFT_OP_WRITE = 1 << 1,
+    SOFT_OP_READ = 1 << 2,
+    SOFT_OP_ATOMIC = 1 << 3,
+    SOFT_OP_ANSWER = 1 << 4, /* from a responder to a requester */
+    SOFT_OP_FIRST = 1 << 5,  /* begins a message */
+    SOFT_OP_LAST = 1 << 6,   /* ends one */
+    SOFT_OP_RETH = 1 << 7,
+    SOFT_OP_AETH = 1 << 8,
+    SOFT_OP_IMM = 1 << 9,
+    SOFT_OP_ATOMICETH = 1 << 10,
+    SOFT_OP_ATOMICACK = 1 << 11,
+    SOFT_OP_REQUEST = SOFT_OP_SEND | SOFT_OP_WRITE | SOFT_OP_READ | SOFT_OP_ATOMIC,
+};
+
+/* AETH syndromes: the kind in the upper three bits. */
+enum {
+    SOFT_SYNDROME_ACK = 0x1f, /* with "credits do not count" */
+    SOFT_SYNDROME_RNR = 0x20, /* | timer code */
+    SOFT_SYNDROME_SEQUENCE = 0x60,
+    SOFT_SYNDROME_INVALID = 0x61,
+    SOFT_SYNDROME_ACCESS = 0x62,
+    SOFT_SYNDROME_OPERATION = 0x63,
+    SOFT_SYNDROME_KIND = 0xe0,
+    SOFT_SYNDROME_CODE = 0x1f,
+};
+
+/* One received packet, taken apart; the pointers point into it. */
+struct soft_packet {
+    unsigned op; /* SOFT_OP_ bits */
+    uint8_t opcode;
+    bool solicited, ack_request;
+    uint16_t pkey;
+    uint32_t qpn, psn;
+    uint64_t va; /* RETH, AtomicETH */
+    uint32_t rkey, dma_length;
+    uint64_t swap_add, compare;
+    uint8_t syndrome; /* AETH */
+    uint32_t msn;
+    uint32_t imm;      /* as it is on the wire */
+    uint64_t original; /* AtomicAckETH */
+    const uint8_t *payload;
+    uint32_t length; /* of the payload, without its pad */
+};
+
+/* What goes into a BTH. */
+struct soft_bth {
+    uint8_t opcode;
+    bool solicited, ack_request;
+    uint8_t pad;
+    uint32_t qpn, psn;
+};
+
+/* False: not a packet we can understand. */
+bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, size_t length);
+
+/* Each writes its header and returns where the next one goes. */
+uint8_t *soft_put_bth(uint8_t *at, const struct soft_bth *bth);
+uint8_t *soft_put_reth(uint8_t *at, uint64_t va, uint32_t rkey, uint32_t length);
+uint8_t *soft_put_atomic(uint8_t *at, uint64_t va, uint32_t rkey, uint64_t swap_add, uint64_t compare);
+uint8_t *soft_put_aeth(uint8_t *at, uint8_t syndrome, uint32_t msn);
+uint8_t *soft_put_u64(uint8_t *at, uint64_t value);
+
+/* The nanoseconds of an RNR timer code, and of a local ACK timeout (0: never). */
+uint64_t soft_rnr_time(uint8_t code);
+uint64_t soft_ack_time(uint8_t timeout);
+
+/* Inside, PSNs are 64 bits wide and never wrap: the one next to `near` that has these 24 bits. */
+static inline uint64_t soft_psn_near(uint64_t near, uint32_t psn)
+{
+    int32_t distance = (int32_t)((psn - (uint32_t)near) << 8) >> 8;
+
+    return near + (uint64_t)(int64_t)distance;
+}
+
+/* The same for a PSN that starts a sequence; far enough from 0 that nothing goes below. */
+static inline uint64_t soft_psn_start(uint32_t psn)
+{
+    return (UINT64_C(1) << 32) | (psn & SOFT_PSN_MASK);
+}
+
+/* Packets (and PSNs) of a message. */
+static inline uint32_t soft_packets(uint32_t length, uint32_t mtu)
+{
+    return length == 0 ? 1 : (length - 1) / mtu + 1;
+}
+
+static inline uint8_t soft_pad(uint32_t length)
+{
+    return (uint8_t)(-length & 3);
+}
+
+#endif

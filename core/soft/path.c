@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * path.c - both ends' addresses of a queue pair.
+ *
+ * A RoCE GID is an IPv6 address; ::ffff:a.b.c.d stands for an IPv4 one and is kept as such, so that
+ * addresses of one host always compare equal.
+ */
+#include <arpa/inet.h>
+#include "engine.h"
+
+static void copy_addr(union soft_addr *to, const union soft_addr *from)
+{
+    memset(to, 0, sizeof *to);
+    if (from->sa.sa_family == AF_INET) {
+        to->in.sin_family = AF_INET;
+        to->in.sin_port = from->in.sin_port;
+        to->in.sin_addr = from->in.sin_addr;
+    } else if (from->sa.sa_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&from->in6.sin6_addr)) {
+        to->in.sin_family = AF_INET;
+        to->in.sin_port = from->in6.sin6_port;
+        memcpy(&to->in.sin_addr, from->in6.sin6_addr.s6_addr + 12, 4);
+    } else if (from->sa.sa_family == AF_INET6) {
+        to->in6.sin6_family = AF_INET6;
+        to->in6.sin6_port = from->in6.sin6_port;
+        to->in6.sin6_addr = from->in6.sin6_addr;
+        to->in6.sin6_scope_id = from->in6.sin6_scope_id;
+    }
+}
+
+void soft_path_copy(struct soft_path *to, const struct soft_path *from)
+{
+    copy_addr(&to->local, &from->local);
+    copy_addr(&to->remote, &from->remote);
+}
+
+static bool is_any(const union soft_addr *addr)
+{
+    return addr->sa.sa_family == AF_UNSPEC ||
+           (addr->sa.sa_family == AF_INET ? addr->in.sin_addr.s_addr == htonl(INADDR_ANY)
+                                          : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr));
+}
+
+/* The addresses, not the ports: a sender may use any port it likes. */
+static bool same_host(const union soft_addr *own, const union soft_addr *came)
+{
+    union soft_addr plain;
+
+    if (own->sa.sa_family == AF_INET && came->sa.sa_family == AF_INET)
+        return own->in.sin_addr.s_addr == came->in.sin_addr.s_addr;
+    copy_addr(&plain, came);
+    if (own->sa.sa_family != plain.sa.sa_family)
+        return false;
+    if (own->sa.sa_family == AF_INET)
+        return own->in.sin_addr.s_addr == plain.in.sin_addr.s_addr;
+    return IN6_ARE_ADDR_EQUAL(&own->in6.sin6_addr, &plain.in6.sin6_addr);
+}
+
+bool soft_path_matches(const struct soft_path *own, const struct soft_path *came)
+{
+    return same_host(&own->remote, &came->remote) &&
+           (is_any(&own->local) || is_any(&came->local) || same_host(&own->local, &came->local));
+}
+
+bool soft_path_from_ah(struct soft_path *path, const struct ibv_ah_attr *ah)
+{
+    struct soft_path made = {0};
+
+    if (!ah->is_global)
+        return false;
+    /* From any of our addresses: the link chooses the one that leads there. */
+    made.remote.in6.sin6_family = AF_INET6;
+    made.remote.in6.sin6_port = htons(SOFT_UDP_PORT);
+    memcpy(&made.remote.in6.sin6_addr, ah->grh.dgid.raw, sizeof ah->grh.dgid.raw);
+    if (is_any(&made.remote))
+        return false;
+    soft_path_copy(path, &made);
+    path->local.sa.sa_family = path->remote.sa.sa_family;
+    return true;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * qp.c - queue pairs as objects: creating, destroying, completing their work, and the way to the error state.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "engine.h"
+
+/* ---- Completions ---- */
+
+static enum ibv_wc_opcode completion_opcode(enum ibv_wr_opcode opcode)
+{
+    switch (opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return IBV_WC_RDMA_WRITE;
+    case IBV_WR_RDMA_READ:
+        return IBV_WC_RDMA_READ;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+        return IBV_WC_COMP_SWAP;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return IBV_WC_FETCH_ADD;
+    default:
+        return IBV_WC_SEND;
+    }
+}
+
+static void complete(struct soft_qp *qp, struct ibv_cq *cq, struct ibv_wc *wc, bool solicited)
+{
+    wc->qp_num = soft_ibv(qp)->qp_num;
+    wc->src_qp = qp->attr.dest_qp_num;
+    if (!soft_cq_add((struct soft_cq *)cq, wc, solicited))
+        soft_qp_fail(qp);
+}
+
+void soft_complete_send(struct soft_qp *qp, const struct soft_send *send, enum ibv_wc_status status)
+{
+    struct ibv_wc wc = {
+        .wr_id = send->wr_id,
+        .status = status,
+        .opcode = completion_opcode(send->opcode),
+        .byte_len = send->length,
+    };
+
+    complete(qp, soft_ibv(qp)->send_cq, &wc, false);
+}
+
+void soft_complete_recv(struct soft_qp *qp, const struct soft_recv *recv, const struct ibv_wc *wc,
+                        bool solicited)
+{
+    struct ibv_wc whole = *wc;
+
+    whole.wr_id = recv->wr_id;
+    complete(qp, soft_ibv(qp)->recv_cq, &whole, solicited);
+}
+
+void soft_flush_sends(struct soft_qp *qp)
+{
+    struct soft_requester *req = &qp->req;
+
+    while (req->ring.tail != req->ring.head)
+        soft_complete_send(qp, soft_ring_at(&req->ring, req->ring.tail++), IBV_WC_WR_FLUSH_ERR);
+    req->index = req->ring.head;
+    req->una = req->next = req->high = req->end;
+    req->reads = 0;
+}
+
+void soft_flush_recvs(struct soft_qp *qp)
+{
+    struct soft_ring *ring = &qp->resp.ring;
+    struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV};
+
+    while (ring->tail != ring->head)
+        soft_complete_recv(qp, soft_ring_at(ring, ring->tail++), &wc, false);
+    qp->resp.receiving = false;
+}
+
+void soft_qp_fail(struct soft_qp *qp)
+{
+    if (soft_state(qp) == IBV_QPS_ERR)
+        return;
+    soft_ibv(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
+    soft_timer_forget(qp);
+    qp->req.rnr_wait = false;
+    /* A NAK is still owed, with the answers before it. Without one the peer is left to find out. */
+    if (qp->resp.answer != SOFT_ANSWER_NAK)
+        soft_resource_drop(qp, 0);
+    soft_flush_sends(qp);
+    soft_flush_recvs(qp);
+}
+
+/* ---- Creating and destroying ---- */
+
+static bool make_ring(struct soft_ring *ring, uint32_t requests, size_t bytes)
+{
+    uint32_t places = 1;
+
+    while (places < requests)
+        places *= 2;
+    ring->size = requests;
+    ring->mask = places - 1;
+    ring->stride = (bytes + 7) & ~(size_t)7;
+    ring->slots = calloc(places, ring->stride);
+    return ring->slots != NULL;
+}
+
+static bool make_rings(struct soft_qp *qp)
+{
+    size_t sges = qp->cap.max_send_sge * sizeof(struct ibv_sge), bytes = qp->cap.max_inline_data;
+    size_t send = offsetof(struct soft_send, data) + (sges > bytes ? sges : bytes);
+    size_t recv = offsetof(struct soft_recv, sge) + qp->cap.max_recv_sge * sizeof(struct ibv_sge);
+
+    if (send < sizeof(struct soft_send))
+        send = sizeof(struct soft_send);
+    if (recv < sizeof(struct soft_recv))
+        recv = sizeof(struct soft_recv);
+    return make_ring(&qp->req.ring, qp->cap.max_send_wr, send) &&
+           make_ring(&qp->resp.ring, qp->cap.max_recv_wr, recv);
+}
+
+static int check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
+{
+    const struct ibv_qp_cap *cap = &init->cap;
+
+    if (init->qp_type != IBV_QPT_RC || init->srq != NULL)
+        return EOPNOTSUPP;
+    if (init->send_cq == NULL || init->recv_cq == NULL || init->send_cq->context != pd->context ||
+        init->recv_cq->context != pd->context)
+        return EINVAL;
+    if (cap->max_send_wr > SOFT_MAX_WR || cap->max_recv_wr > SOFT_MAX_WR || cap->max_send_sge > SOFT_MAX_SGE ||
+        cap->max_recv_sge > SOFT_MAX_SGE || cap->max_inline_data > SOFT_MAX_INLINE)
+        return EINVAL;
+    return 0;
+}
+
+/* (locked) */
+static int enter(struct soft_context *context, struct soft_qp *qp)
+{
+    struct ibv_context *ibv = &context->verbs.context;
+    int error = 0;
+
+    if (!context->opened && context->wire->open != NULL)
+        error = context->wire->open(context->wire, ibv);
+    if (error != 0)
+        return error;
+    context->opened = true;
+    if (!soft_qp_enter(context, qp))
+        return ENOMEM;
+    ((struct soft_cq *)soft_ibv(qp)->send_cq)->users++;
+    ((struct soft_cq *)soft_ibv(qp)->recv_cq)->users++;
+    ((struct soft_pd *)soft_ibv(qp)->pd)->users++;
+    context->objects++;
+    return 0;
+}
+
+static void release(struct soft_qp *qp)
+{
+    free(qp->req.ring.slots);
+    free(qp->resp.ring.slots);
+    free(qp->resp.resources);
+    free(qp);
+}
+
+static void fill(struct soft_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
+{
+    struct ibv_qp *ibv = soft_ibv(qp);
+
+    ibv->context = pd->context;
+    ibv->qp_context = init->qp_context;
+    ibv->pd = pd;
+    ibv->send_cq = init->send_cq;
+    ibv->recv_cq = init->recv_cq;
+    ibv->qp_type = init->qp_type;
+    ibv->state = IBV_QPS_RESET;
+    pthread_mutex_init(&ibv->mutex, NULL);
+    pthread_cond_init(&ibv->cond, NULL);
+    qp->context = soft_context_of(pd->context);
+    qp->cap = init->cap;
+    qp->signal_all = init->sq_sig_all;
+    qp->deadline = SOFT_NEVER;
+    qp->mtu = 256;
+}
+
+struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+    struct soft_qp *qp;
+    int error = check_init(pd, init);
+
+    if (error != 0) {
+        errno = error;
+        return NULL;
+    }
+    if ((qp = calloc(1, sizeof *qp)) == NULL)
+        return NULL;
+    fill(qp, pd, init);
+    error = ENOMEM;
+    if (!make_rings(qp))
+        goto fail;
+    soft_lock(pd->context);
+    error = enter(qp->context, qp);
+    soft_unlock(pd->context);
+    if (error != 0)
+        goto fail;
+    return soft_ibv(qp);
+fail:
+    release(qp);
+    errno = error;
+    return NULL;
+}
+
+int soft_destroy_qp(struct ibv_qp *ibv)
+{
+    struct soft_qp *qp = soft_qp_of(ibv);
+    struct soft_context *context = qp->context;
+
+    soft_lock(ibv->context);
+    soft_timer_forget(qp);
+    soft_idle(qp);
+    soft_qp_leave(context, qp);
+    ((struct soft_cq *)ibv->send_cq)->users--;
+    ((struct soft_cq *)ibv->recv_cq)->users--;
+    ((struct soft_pd *)ibv->pd)->users--;
+    context->objects--;
+    soft_unlock(&context->verbs.context);
+    pthread_cond_destroy(&ibv->cond);
+    pthread_mutex_destroy(&ibv->mutex);
+    release(qp);
+    return 0;
+}

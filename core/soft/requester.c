@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * requester.c - the sending half of a queue pair: work requests become packets.
+ *
+ * All of it hangs on two PSNs: una, the oldest that is not acknowledged, and next. Going back is next = una,
+ * wherever in a message that is: everything is built anew from the work request and the user's memory.
+ *
+ * A window bounds how many packets are under way, so that the peer's socket buffer can hold them. The
+ * responses of a READ count too, and come as fast as the peer can send: a long READ is therefore several
+ * requests on the wire, each for a part that fits.
+ */
+#include "engine.h"
+
+#define GO_BYTES SOFT_TRAIN_MAX /* payload of one turn */
+#define READ_SPAN 32            /* packets of one READ request */
+
+static struct soft_send *current(const struct soft_qp *qp)
+{
+    return soft_ring_at(&qp->req.ring, qp->req.index);
+}
+
+/* Packets that may still go out. */
+static uint32_t room(const struct soft_requester *req)
+{
+    uint64_t out = req->next - req->una;
+
+    return out >= req->window ? 0 : (uint32_t)(req->window - out);
+}
+
+/* How many PSNs go out with the packet at psn. A long READ is asked for in pieces that begin and end at the
+ * same places each time, since a responder remembers the requests as they were. */
+static uint32_t span(const struct soft_send *send, uint64_t psn)
+{
+    uint64_t at = psn - send->psn, end = (at / READ_SPAN + 1) * READ_SPAN;
+
+    if (send->base != SOFT_READ_REQUEST)
+        return 1;
+    return (uint32_t)((end < send->packets ? end : send->packets) - at);
+}
+
+static bool answered_may_go(const struct soft_qp *qp, const struct soft_send *send)
+{
+    const struct soft_requester *req = &qp->req;
+
+    return req->reads < qp->attr.max_rd_atomic && (req->una == req->next || span(send, req->next) <= room(req));
+}
+
+bool soft_requester_ready(const struct soft_qp *qp)
+{
+    const struct soft_requester *req = &qp->req;
+    const struct soft_send *send;
+
+    if (soft_state(qp) != IBV_QPS_RTS || req->rnr_wait || req->index == req->ring.head || room(req) == 0)
+        return false;
+    send = current(qp);
+    if (send->status != IBV_WC_SUCCESS)
+        return req->index == req->ring.tail; /* its turn to fail */
+    if (send->fence && req->next == send->psn && req->reads > 0)
+        return false;
+    return !soft_send_answered(send) || answered_may_go(qp, send);
+}
+
+void soft_requester_back(struct soft_qp *qp)
+{
+    struct soft_requester *req = &qp->req;
+
+    req->next = req->una;
+    req->index = req->ring.tail;
+    req->asked = req->una;
+    req->reads = 0;
+    soft_timer_set(qp, SOFT_NEVER);
+    soft_work(qp);
+}
+
+void soft_requester_lost(struct soft_qp *qp)
+{
+    struct soft_requester *req = &qp->req;
+
+    req->window = req->window / 2 > SOFT_WINDOW_MIN ? req->window / 2 : SOFT_WINDOW_MIN;
+    req->grown = 0;
+    soft_requester_back(qp);
+}
+
+void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status status)
+{
+    struct soft_requester *req = &qp->req;
+    uint32_t index = req->ring.tail;
+    struct soft_send *send;
+
+    if (soft_state(qp) != IBV_QPS_RTS)
+        return;
+    while (index != req->ring.head) {
+        send = soft_ring_at(&req->ring, index);
+        if (psn < send->psn + send->packets)
+            break;
+        index++;
+    }
+    if (index == req->ring.head)
+        return; /* acknowledged in the meantime */
+    send = soft_ring_at(&req->ring, index);
+    send->status = status;
+    req->index = index;
+    req->next = psn;
+    if (index == req->ring.tail) {
+        soft_complete_send(qp, send, status);
+        req->ring.tail++;
+        soft_qp_fail(qp);
+    }
+}
+
+/* ---- Building packets ---- */
+
+/* Payload of packet psn: which memory. -1: its key or bounds are wrong. */
+static int payload_of(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
+                      struct iovec slice[SOFT_MAX_SGE])
+{
+    struct ibv_pd *pd = qp->ibv.qp_base.pd;
+
+    if (length == 0)
+        return 0;
+    if (send->is_inline) {
+        slice[0] = (struct iovec){send->data.bytes + offset, length};
+        return 1;
+    }
+    if (offset == 0 && !soft_sge_check(qp->context, pd, send->data.sge, send->sges, 0))
+        return -1;
+    return soft_sge_slice(qp->context, pd, send->data.sge, send->sges, offset, length, 0, slice);
+}
+
+/* At least four times in a window, at its end, and at the end of a message. */
+static bool ask(struct soft_requester *req, uint64_t psn, bool last)
+{
+    bool asks = last || psn + 1 - req->asked >= req->window / 4 || psn + 1 - req->una >= req->window;
+
+    if (asks)
+        req->asked = psn + 1;
+    return asks;
+}
+
+/* One packet of a SEND or WRITE. False: look again at what there is to do. */
+static bool put_data(struct soft_qp *qp, struct soft_send *send, uint64_t psn)
+{
+    uint64_t offset = (psn - send->psn) * qp->mtu;
+    uint32_t left = send->length - (uint32_t)offset, length = left < qp->mtu ? left : qp->mtu;
+    bool first = psn == send->psn, last = psn + 1 == send->psn + send->packets;
+    bool imm = last && send->with_imm, reth = first && send->base == SOFT_WRITE;
+    size_t headers = SOFT_BTH_BYTES + (reth ? SOFT_RETH_BYTES : 0) + (imm ? SOFT_IMM_BYTES : 0);
+    struct soft_bth bth = {.pad = soft_pad(length), .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)psn};
+    struct iovec slice[SOFT_MAX_SGE];
+    int pieces = payload_of(qp, send, offset, length, slice);
+    uint8_t *at;
+
+    if (pieces < 0) {
+        soft_requester_fault(qp, psn, IBV_WC_LOC_PROT_ERR);
+        return false;
+    }
+    if ((at = soft_train_add(qp, headers + length + bth.pad, psn, false)) == NULL)
+        return false;
+    bth.opcode = (uint8_t)(send->base + (last ? (first ? 4 : 2) + imm : !first));
+    bth.solicited = last && send->solicited && (imm || send->base == SOFT_SEND);
+    bth.ack_request = ask(&qp->req, psn, last);
+    at = soft_put_bth(at, &bth);
+    if (reth)
+        at = soft_put_reth(at, send->va, send->rkey, send->length);
+    if (imm) {
+        memcpy(at, &send->imm, SOFT_IMM_BYTES);
+        at += SOFT_IMM_BYTES;
+    }
+    soft_train_payload(qp->context, at, slice, pieces, !send->is_inline && send->length > SOFT_GATHER_MIN);
+    memset(at + length, 0, bth.pad);
+    return true;
+}
+
+/* An atomic, or a READ request for `count` packets. */
+static bool put_request(struct soft_qp *qp, struct soft_send *send, uint64_t psn, uint32_t count)
+{
+    bool atomic = send->base != SOFT_READ_REQUEST;
+    size_t size = SOFT_BTH_BYTES + (atomic ? SOFT_ATOMIC_BYTES : SOFT_RETH_BYTES);
+    uint64_t offset = (psn - send->psn) * qp->mtu, length = (uint64_t)count * qp->mtu;
+    struct soft_bth bth = {
+        .opcode = send->base, .ack_request = true, .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)psn};
+    uint8_t *at;
+
+    if (!soft_sge_check(qp->context, qp->ibv.qp_base.pd, send->data.sge, send->sges, IBV_ACCESS_LOCAL_WRITE)) {
+        soft_requester_fault(qp, psn, IBV_WC_LOC_PROT_ERR);
+        return false;
+    }
+    if ((at = soft_train_add(qp, size, psn, false)) == NULL)
+        return false;
+    if (length > send->length - offset)
+        length = send->length - offset;
+    at = soft_put_bth(at, &bth);
+    if (atomic)
+        soft_put_atomic(at, send->va, send->rkey, send->swap_add, send->compare);
+    else
+        soft_put_reth(at, send->va + offset, send->rkey, (uint32_t)length);
+    qp->req.asked = psn + count;
+    return true;
+}
+
+/* The next packet. */
+static bool put_next(struct soft_qp *qp)
+{
+    struct soft_requester *req = &qp->req;
+    struct soft_send *send = current(qp);
+    uint32_t count = span(send, req->next);
+    bool answered = soft_send_answered(send);
+
+    if (send->status != IBV_WC_SUCCESS) {
+        soft_requester_fault(qp, req->next, send->status);
+        return false;
+    }
+    if (!(answered ? put_request(qp, send, req->next, count) : put_data(qp, send, req->next)))
+        return false;
+    if (answered)
+        req->read_end[req->reads++] = req->next + count;
+    if (req->next < req->high)
+        qp->context->counters.retransmitted++;
+    req->next += count;
+    if (req->high < req->next)
+        req->high = req->next;
+    if (req->next == send->psn + send->packets)
+        req->index++;
+    return true;
+}
+
+bool soft_requester_go(struct soft_qp *qp)
+{
+    struct soft_requester *req = &qp->req;
+    uint64_t limit = req->next + GO_BYTES / qp->mtu;
+    bool sent = false;
+
+    for (unsigned packets = 0; packets < SOFT_TRAIN_PACKETS && soft_requester_ready(qp); packets++) {
+        if (req->next >= limit)
+            break;
+        if (!put_next(qp))
+            break;
+        sent = true;
+    }
+    if (sent && qp->deadline == SOFT_NEVER && qp->attr.timeout != 0)
+        soft_timer_set(qp, soft_now(qp->context) + soft_ack_time(qp->attr.timeout));
+    return soft_requester_ready(qp);
+}

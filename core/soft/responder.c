@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * responder.c - the receiving half of a queue pair: requests are checked and carried out, in order, once.
+ *
+ * Every packet is checked against the queue pair's and the region's rights as it comes, since a region may
+ * go while a message is under way. Payload is copied once, from the packet to where it belongs.
+ */
+#include <endian.h>
+#include "engine.h"
+
+static struct soft_recv *oldest(const struct soft_qp *qp)
+{
+    const struct soft_ring *ring = &qp->resp.ring;
+
+    return ring->tail == ring->head ? NULL : soft_ring_at(ring, ring->tail);
+}
+
+void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status)
+{
+    struct soft_responder *resp = &qp->resp;
+    struct ibv_wc wc = {.status = status, .opcode = IBV_WC_RECV};
+    struct soft_recv *recv = oldest(qp);
+
+    if (soft_state(qp) != IBV_QPS_RTR && soft_state(qp) != IBV_QPS_RTS)
+        return;
+    qp->context->counters.refused++;
+    if (resp->receiving && recv != NULL) {
+        resp->ring.tail++;
+        soft_complete_recv(qp, recv, &wc, true);
+    }
+    soft_resource_drop(qp, psn);
+    soft_answer_nak(qp, psn, syndrome);
+    soft_qp_fail(qp);
+}
+
+/* The packet at expected can't be carried out. */
+static void refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
+{
+    soft_responder_fail(qp, qp->resp.expected, syndrome, status);
+}
+
+static void refuse_invalid(struct soft_qp *qp)
+{
+    refuse(qp, SOFT_SYNDROME_INVALID, IBV_WC_REM_INV_REQ_ERR);
+}
+
+/* ---- What a packet must be, to be the next ---- */
+
+/* A message goes on with packets of its own kind, and only such; all but the last are full. */
+static bool in_sequence(const struct soft_qp *qp, const struct soft_packet *packet)
+{
+    unsigned message = qp->resp.message;
+    bool first = packet->op & SOFT_OP_FIRST, last = packet->op & SOFT_OP_LAST;
+
+    if (first ? message != 0 : !(packet->op & message))
+        return false;
+    if (packet->op & (SOFT_OP_READ | SOFT_OP_ATOMIC))
+        return packet->length == 0;
+    if (!last)
+        return packet->length == qp->mtu;
+    return packet->length <= qp->mtu && (first || packet->length > 0);
+}
+
+static bool may(const struct soft_qp *qp, unsigned access)
+{
+    return qp->attr.qp_access_flags & access;
+}
+
+/* A receive for a SEND's first packet, or for a WRITE's immediate data. False: there is none, and the
+ * sender has been told to wait. */
+static bool take_receive(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    bool needed =
+        packet->op & SOFT_OP_SEND ? (packet->op & SOFT_OP_FIRST) != 0 : (packet->op & SOFT_OP_IMM) != 0;
+
+    if (!needed)
+        return true;
+    if (oldest(qp) == NULL) {
+        soft_answer_nak(qp, qp->resp.expected,
+                        SOFT_SYNDROME_RNR | (qp->attr.min_rnr_timer & SOFT_SYNDROME_CODE));
+        return false;
+    }
+    qp->resp.receiving = true;
+    return true;
+}
+
+/* ---- Carrying out ---- */
+
+static bool send_payload(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    struct soft_recv *recv = oldest(qp);
+    struct iovec slice[SOFT_MAX_SGE];
+    struct ibv_pd *pd = qp->ibv.qp_base.pd;
+    uint64_t end = qp->resp.offset + packet->length;
+    int pieces;
+
+    if (packet->length == 0)
+        return true;
+    if (end > soft_sge_length(recv->sge, recv->sges) || end > SOFT_MAX_MESSAGE) {
+        refuse(qp, SOFT_SYNDROME_INVALID, IBV_WC_LOC_LEN_ERR);
+        return false;
+    }
+    pieces = soft_sge_slice(qp->context, pd, recv->sge, recv->sges, qp->resp.offset, packet->length,
+                            IBV_ACCESS_LOCAL_WRITE, slice);
+    if (pieces < 0) {
+        refuse(qp, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
+        return false;
+    }
+    soft_scatter(slice, pieces, packet->payload);
+    return true;
+}
+
+/* What the RETH promises, at a WRITE's first packet. */
+static bool write_begin(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    struct soft_responder *resp = &qp->resp;
+
+    resp->va = packet->va;
+    resp->rkey = packet->rkey;
+    resp->length = packet->dma_length;
+    if (!may(qp, IBV_ACCESS_REMOTE_WRITE) || resp->length > SOFT_MAX_MESSAGE) {
+        refuse_invalid(qp);
+        return false;
+    }
+    return true;
+}
+
+static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    struct soft_responder *resp = &qp->resp;
+    uint64_t end = resp->offset + packet->length;
+
+    if (packet->op & SOFT_OP_FIRST && !write_begin(qp, packet))
+        return false;
+    if (end > resp->length || (packet->op & SOFT_OP_LAST && end != resp->length)) {
+        refuse_invalid(qp);
+        return false;
+    }
+    if (resp->length == 0)
+        return true;
+    /* The whole of it at each packet: nothing is written of a message that would not fit. */
+    if (soft_mr_check(qp->context, qp->ibv.qp_base.pd, resp->rkey, resp->va, resp->length,
+                      IBV_ACCESS_REMOTE_WRITE) == NULL) {
+        refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
+        return false;
+    }
+    memcpy((void *)(uintptr_t)(resp->va + resp->offset), packet->payload, packet->length);
+    return true;
+}
+
+/* The message is complete; with a receive if it took one. */
+static void finish(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    struct soft_responder *resp = &qp->resp;
+    bool send = packet->op & SOFT_OP_SEND;
+    struct ibv_wc wc = {
+        .status = IBV_WC_SUCCESS,
+        .opcode = send ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM,
+        .byte_len = (uint32_t)resp->offset,
+        .wc_flags = packet->op & SOFT_OP_IMM ? IBV_WC_WITH_IMM : 0,
+    };
+    struct soft_recv *recv = oldest(qp);
+
+    resp->message = 0;
+    resp->offset = 0;
+    resp->msn++;
+    if (!resp->receiving)
+        return;
+    if (packet->op & SOFT_OP_IMM)
+        wc.imm_data = packet->imm;
+    resp->receiving = false;
+    resp->ring.tail++;
+    soft_complete_recv(qp, recv, &wc, packet->solicited);
+}
+
+static void accepted(struct soft_qp *qp, uint64_t psns)
+{
+    struct soft_responder *resp = &qp->resp;
+
+    resp->expected += psns;
+    resp->nak_sent = false;
+}
+
+static void execute_data(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    struct soft_responder *resp = &qp->resp;
+
+    if (!take_receive(qp, packet))
+        return;
+    if (!(packet->op & SOFT_OP_SEND ? send_payload(qp, packet) : write_payload(qp, packet)))
+        return;
+    accepted(qp, 1);
+    resp->message = packet->op & (SOFT_OP_SEND | SOFT_OP_WRITE);
+    resp->offset += packet->length;
+    if (packet->ack_request)
+        soft_answer_ack(qp);
+    if (packet->op & SOFT_OP_LAST)
+        finish(qp, packet);
+}
+
+static void execute_read(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    if (!may(qp, IBV_ACCESS_REMOTE_READ) || packet->dma_length > SOFT_MAX_MESSAGE) {
+        refuse_invalid(qp);
+        return;
+    }
+    if (packet->dma_length > 0 && soft_mr_check(qp->context, qp->ibv.qp_base.pd, packet->rkey, packet->va,
+                                                packet->dma_length, IBV_ACCESS_REMOTE_READ) == NULL) {
+        refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
+        return;
+    }
+    if (!soft_resource_add(qp, packet)) {
+        refuse_invalid(qp);
+        return;
+    }
+    qp->resp.msn++;
+    accepted(qp, soft_packets(packet->dma_length, qp->mtu));
+}
+
+/* The application may work on the same word with atomics of its own. */
+static uint64_t operate(uint64_t *word, const struct soft_packet *packet)
+{
+    uint64_t original = packet->compare;
+
+    if (packet->opcode == SOFT_FETCH_ADD)
+        return __atomic_fetch_add(word, packet->swap_add, __ATOMIC_SEQ_CST);
+    __atomic_compare_exchange_n(word, &original, packet->swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    return original;
+}
+
+static void execute_atomic(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    struct soft_responder *resp = &qp->resp;
+
+    if (!may(qp, IBV_ACCESS_REMOTE_ATOMIC) || packet->va & 7) {
+        refuse_invalid(qp);
+        return;
+    }
+    if (soft_mr_check(qp->context, qp->ibv.qp_base.pd, packet->rkey, packet->va, 8, IBV_ACCESS_REMOTE_ATOMIC) ==
+        NULL) {
+        refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
+        return;
+    }
+    if (!soft_resource_add(qp, packet)) {
+        refuse_invalid(qp);
+        return;
+    }
+    resp->resources[resp->newest].original = operate((uint64_t *)(uintptr_t)packet->va, packet);
+    resp->msn++;
+    accepted(qp, 1);
+}
+
+/* ---- Seen before ---- */
+
+static void repeat(struct soft_qp *qp, const struct soft_packet *packet, uint64_t psn)
+{
+    struct soft_resource *resource;
+
+    qp->context->counters.duplicates++;
+    if (!(packet->op & (SOFT_OP_READ | SOFT_OP_ATOMIC))) {
+        soft_answer_ack(qp);
+        return;
+    }
+    resource = soft_resource_find(qp, psn, packet);
+    if (resource != NULL)
+        soft_resource_answer(qp, resource, psn,
+                             packet->op & SOFT_OP_READ ? soft_packets(packet->dma_length, qp->mtu) : 1);
+}
+
+void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    struct soft_responder *resp = &qp->resp;
+    uint64_t psn = soft_psn_near(resp->expected, packet->psn);
+
+    if (soft_state(qp) != IBV_QPS_RTR && soft_state(qp) != IBV_QPS_RTS)
+        return;
+    if (psn < resp->expected) {
+        repeat(qp, packet, psn);
+        return;
+    }
+    if (psn > resp->expected) {
+        if (resp->missed <= psn)
+            resp->missed = psn + 1;
+        if (!resp->nak_sent)
+            soft_answer_nak(qp, psn, SOFT_SYNDROME_SEQUENCE);
+        return;
+    }
+    if (!in_sequence(qp, packet))
+        refuse_invalid(qp);
+    else if (packet->op & SOFT_OP_READ)
+        execute_read(qp, packet);
+    else if (packet->op & SOFT_OP_ATOMIC)
+        execute_atomic(qp, packet);
+    else
+        execute_data(qp, packet);
+}

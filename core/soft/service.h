@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * service.h - the thread that drives the device while the application does not.
+ *
+ * A peer's one-sided operation must be carried out, and a lost packet sent again, also while the application is
+ * busy or asleep in something else. One thread for the whole process sees to it. It steps aside while the
+ * application drives the device itself, so that no packet wakes two threads:
+ *
+ *   IDLE   nothing is on its way. The thread sleeps on the sockets, and a packet wakes it once.
+ *   WATCH  there is traffic. Once a millisecond the thread looks: have timers come due? Do packets lie there
+ * that the application has left alone for a whole tick? Then SERVE  the thread takes in the packets itself, as
+ * they come, until the application attends again.
+ *
+ * After some ticks without traffic and with no deadline left a context is IDLE again, and when all are, the
+ * thread sleeps without a time-out.
+ */
+#ifndef SOFT_SERVICE_H
+#define SOFT_SERVICE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+#include <infiniband/verbs.h>
+
+#define SERVICE_SOCKETS 2
+
+enum service_state { SERVICE_IDLE, SERVICE_CALLED, SERVICE_WATCH, SERVICE_SERVE };
+
+/* One context in the thread's care. Part of its link, which sets `context` and leaves the rest to service.c:
+ * the atomic ones are anybody's, `summoned` its finder's, all others the service lock's. */
+struct service_member {
+    struct ibv_context *context;
+    int sockets[SERVICE_SOCKETS];
+    int count;
+    atomic_int state;
+    atomic_bool attended;            /* the application was here since the thread last looked */
+    atomic_uint traffic;             /* counts batches of packets */
+    unsigned traffic_seen;           /* its value at the last tick */
+    unsigned quiet;                  /* ticks without traffic or deadline */
+    bool late;                       /* packets were waiting, unattended, at the last tick */
+    bool absent;                     /* the thread had to serve, and the application has not been here since */
+    bool suspended;                  /* hands off: the context is about to be closed */
+    struct service_member *summoned; /* next in the list of those that call */
+    LIST_ENTRY(service_member) watched;
+};
+
+/* Take a context into care; the first one starts the thread. 0 or an errno. */
+int service_join(struct service_member *member);
+/* Never touched again when this returns; the last one ends the thread. Not with the context locked. */
+void service_leave(struct service_member *member);
+/* Its packets come on this socket too. 0 or an errno. */
+int service_add(struct service_member *member, int socket);
+/* While suspended the thread doesn't touch the context. Not with the context locked. */
+void service_suspend(struct service_member *member);
+void service_resume(struct service_member *member);
+/* IDLE no longer: there is traffic. (locked) */
+void service_summon(struct service_member *member);
+/* In the child of a fork, where the thread doesn't exist: as if nobody had ever joined. */
+void service_forget(void);
+
+/* The application drives the device. (locked; the hottest path, so it writes only to change something) */
+static inline void service_attended(struct service_member *member)
+{
+    if (!atomic_load_explicit(&member->attended, memory_order_relaxed))
+        atomic_store_explicit(&member->attended, true, memory_order_relaxed);
+}
+
+/* Packets came or went, so timers may be running now. (locked) */
+static inline void service_traffic(struct service_member *member)
+{
+    unsigned traffic = atomic_load_explicit(&member->traffic, memory_order_relaxed);
+
+    atomic_store_explicit(&member->traffic, traffic + 1, memory_order_relaxed);
+    if (atomic_load_explicit(&member->state, memory_order_relaxed) == SERVICE_IDLE)
+        service_summon(member);
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sge.c - lists of scatter/gather elements: which memory a stretch of a message is.
+ *
+ * A list is checked against its regions each time that it is used, and not only when it is posted: a region
+ * may be deregistered while a message is under way, and is then not touched any more.
+ */
+#include "engine.h"
+
+uint64_t soft_sge_length(const struct ibv_sge *sge, int count)
+{
+    uint64_t length = 0;
+
+    for (int i = 0; i < count; i++)
+        length += sge[i].length;
+    return length;
+}
+
+bool soft_sge_check(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
+                    int access)
+{
+    for (int i = 0; i < count; i++)
+        if (sge[i].length > 0 &&
+            soft_mr_check(context, pd, sge[i].lkey, sge[i].addr, sge[i].length, access) == NULL)
+            return false;
+    return true;
+}
+
+int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
+                   uint64_t offset, uint64_t length, int access, struct iovec slice[SOFT_MAX_SGE])
+{
+    int pieces = 0;
+
+    for (int i = 0; i < count && length > 0; i++) {
+        uint64_t take = sge[i].length;
+
+        if (offset >= take) {
+            offset -= take;
+            continue;
+        }
+        if (soft_mr_check(context, pd, sge[i].lkey, sge[i].addr, sge[i].length, access) == NULL)
+            return -1;
+        take -= offset;
+        if (take > length)
+            take = length;
+        slice[pieces++] = (struct iovec){(void *)(uintptr_t)(sge[i].addr + offset), take};
+        offset = 0;
+        length -= take;
+    }
+    return length == 0 ? pieces : -1;
+}
+
+void soft_scatter(const struct iovec *to, int count, const uint8_t *from)
+{
+    for (int i = 0; i < count; i++) {
+        memcpy(to[i].iov_base, from, to[i].iov_len);
+        from += to[i].iov_len;
+    }
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The embedded device's table. An event channel's context outlives it as long as the user has objects of it, so
+ * whatever destroys an object looks whether that was the last one.
+ */
+#include "../device.h"
+#include "cm.h"
+#include "service.h"
+#include "soft.h"
+#include "udp.h"
+#include "verbs.h"
+
+static int reaped(int result)
+{
+    if (result == 0)
+        udp_reap();
+    return result;
+}
+
+static int dealloc_pd(struct ibv_pd *pd)
+{
+    return reaped(soft_dealloc_pd(pd));
+}
+
+static int dereg_mr(struct ibv_mr *mr)
+{
+    return reaped(soft_dereg_mr(mr));
+}
+
+static int destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+    return reaped(soft_destroy_comp_channel(channel));
+}
+
+static int destroy_cq(struct ibv_cq *cq)
+{
+    return reaped(soft_destroy_cq(cq));
+}
+
+static int destroy_verbs_qp(struct ibv_qp *qp)
+{
+    return reaped(soft_destroy_qp(qp));
+}
+
+void soft_forked(void)
+{
+    service_forget();
+    udp_forget();
+}
+
+const struct device soft_device = {
+    .name = "soft",
+
+    .create_event_channel = soft_create_event_channel,
+    .destroy_event_channel = soft_destroy_event_channel,
+    .create_id = soft_create_id,
+    .destroy_id = soft_destroy_id,
+    .bind_addr = soft_bind_addr,
+    .resolve_addr = soft_resolve_addr,
+    .resolve_route = soft_resolve_route,
+    .create_qp = soft_create_id_qp,
+    .destroy_qp = soft_destroy_id_qp,
+    .connect = soft_connect,
+    .listen = soft_listen,
+    .accept = soft_accept,
+    .reject = soft_reject,
+    .disconnect = soft_disconnect,
+    .migrate_id = soft_migrate_id,
+    .set_option = soft_set_option,
+    .get_cm_event = soft_get_cm_event,
+    .ack_cm_event = soft_ack_cm_event,
+
+    .query_device = soft_query_device,
+    .query_port = soft_query_port,
+    .alloc_pd = soft_alloc_pd,
+    .dealloc_pd = dealloc_pd,
+    .reg_mr = soft_reg_mr,
+    .dereg_mr = dereg_mr,
+    .create_comp_channel = soft_create_comp_channel,
+    .destroy_comp_channel = destroy_comp_channel,
+    .create_cq = soft_create_cq,
+    .destroy_cq = destroy_cq,
+    .get_cq_event = soft_get_cq_event,
+    .ack_cq_events = soft_ack_cq_events,
+    .create_verbs_qp = soft_create_qp,
+    .destroy_verbs_qp = destroy_verbs_qp,
+    .modify_qp = soft_modify_qp,
+    .query_qp = soft_query_qp,
+    .wc_status_str = soft_wc_status_str,
+};

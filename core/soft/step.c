@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * step.c - turns: who sends next, and what the link calls when packets or time have come.
+ *
+ * Queue pairs with something to send wait on a list. Each gets a turn of at most a train of answers and a
+ * train of requests, then the next; a whole step is bounded too, so that the lock is not held for long.
+ * What a step leaves over is due at once (soft_deadline).
+ */
+#include "engine.h"
+
+#define STEP_BYTES (1024 * 1024)
+
+uint64_t soft_now(struct soft_context *context)
+{
+    if (!context->now_known) {
+        context->now = context->clock->now(context->clock);
+        context->now_known = true;
+    }
+    return context->now;
+}
+
+void soft_work(struct soft_qp *qp)
+{
+    if (qp->working)
+        return;
+    qp->working = true;
+    TAILQ_INSERT_TAIL(&qp->context->work, qp, work);
+}
+
+void soft_idle(struct soft_qp *qp)
+{
+    if (qp->working)
+        TAILQ_REMOVE(&qp->context->work, qp, work);
+    qp->working = false;
+}
+
+static void turn(struct soft_qp *qp)
+{
+    bool requests = soft_requester_go(qp);
+    /* Answers second: an acknowledgement, being short, then closes the train of requests and costs no
+     * train of its own. */
+    bool answers = soft_answer_go(qp);
+
+    if (requests || answers)
+        soft_work(qp);
+}
+
+void soft_step(struct soft_context *context)
+{
+    uint64_t limit = context->counters.bytes_sent + STEP_BYTES;
+    struct soft_qp *qp;
+
+    do {
+        while (context->counters.bytes_sent < limit && (qp = TAILQ_FIRST(&context->work)) != NULL) {
+            soft_idle(qp);
+            turn(qp);
+        }
+    } while (!soft_train_leave(context));
+    context->now_known = false;
+}
+
+void soft_flush(struct ibv_context *context)
+{
+    soft_step(soft_context_of(context));
+}
+
+uint64_t soft_deadline(struct ibv_context *ibv)
+{
+    struct soft_context *context = soft_context_of(ibv);
+
+    return TAILQ_EMPTY(&context->work) ? soft_timer_next(context) : 0;
+}
+
+int soft_progress(struct ibv_context *ibv)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    struct soft_wire *wire = context->wire;
+    int packets = wire->receive == NULL ? 0 : wire->receive(wire, ibv);
+
+    if (soft_timer_next(context) != SOFT_NEVER)
+        soft_timers(ibv);
+    else
+        soft_step(context);
+    return packets;
+}
+
+void soft_overflow(struct ibv_context *ibv)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    struct soft_qp *qp;
+
+    context->counters.overflows++;
+    LIST_FOREACH (qp, &context->qps, link) {
+        soft_answer_overflow(qp);
+        soft_completer_overflow(qp);
+    }
+    soft_step(context);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * table.c - from a queue pair number to its queue pair.
+ *
+ * Numbers are given out one after the other, so the low bits alone spread them evenly over the buckets.
+ */
+#include <stdlib.h>
+#include "engine.h"
+
+#define FIRST_BUCKETS 64
+#define QPN_MAX 0xfffffe /* 0xffffff is multicast's; 0 and 1 are for management */
+
+static struct soft_qp_list *bucket(struct soft_context *context, uint32_t qpn)
+{
+    return &context->buckets[qpn & (context->bucket_count - 1)];
+}
+
+struct soft_qp *soft_qp_find(struct soft_context *context, uint32_t qpn)
+{
+    struct soft_qp *qp;
+
+    if (context->qp_count == 0)
+        return NULL;
+    LIST_FOREACH (qp, bucket(context, qpn), bucket) {
+        if (qp->ibv.qp_base.qp_num == qpn)
+            return qp;
+    }
+    return NULL;
+}
+
+static bool grow(struct soft_context *context)
+{
+    size_t count = context->bucket_count == 0 ? FIRST_BUCKETS : context->bucket_count * 2;
+    struct soft_qp_list *buckets = calloc(count, sizeof *buckets);
+    struct soft_qp *qp;
+
+    if (buckets == NULL)
+        return false;
+    free(context->buckets);
+    context->buckets = buckets;
+    context->bucket_count = count;
+    LIST_FOREACH (qp, &context->qps, link) {
+        LIST_INSERT_HEAD(bucket(context, qp->ibv.qp_base.qp_num), qp, bucket);
+    }
+    return true;
+}
+
+bool soft_qp_enter(struct soft_context *context, struct soft_qp *qp)
+{
+    if (context->qp_count >= SOFT_MAX_QP || !soft_timer_reserve(context, context->qp_count + 1))
+        return false;
+    if (context->qp_count >= context->bucket_count && !grow(context))
+        return false;
+    do {
+        qp->ibv.qp_base.qp_num = context->next_qpn;
+        context->next_qpn = context->next_qpn >= QPN_MAX ? 2 : context->next_qpn + 1;
+    } while (soft_qp_find(context, qp->ibv.qp_base.qp_num) != NULL);
+    LIST_INSERT_HEAD(bucket(context, qp->ibv.qp_base.qp_num), qp, bucket);
+    LIST_INSERT_HEAD(&context->qps, qp, link);
+    context->qp_count++;
+    return true;
+}
+
+void soft_qp_leave(struct soft_context *context, struct soft_qp *qp)
+{
+    LIST_REMOVE(qp, bucket);
+    LIST_REMOVE(qp, link);
+    context->qp_count--;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * timer.c - one timer for each queue pair (waiting for an ACK, or for the end of an RNR pause), on a heap.
+ *
+ * Progress restarts the timer of a busy queue pair over and over. So that this costs nothing, moving a
+ * deadline to later leaves the heap alone: the heap's time may be too early, never too late, and is put
+ * right when it gets to the top. The heap has room for every queue pair from its creation on.
+ */
+#include <stdlib.h>
+#include "engine.h"
+
+bool soft_timer_reserve(struct soft_context *context, size_t qps)
+{
+    size_t room = context->heap_room == 0 ? 16 : context->heap_room;
+    void *grown;
+
+    while (room < qps)
+        room *= 2;
+    if (room == context->heap_room)
+        return true;
+    if ((grown = realloc(context->heap, room * sizeof *context->heap)) == NULL)
+        return false;
+    context->heap = grown;
+    context->heap_room = room;
+    return true;
+}
+
+/* Places are counted from 1: the children of i are 2i and 2i + 1. */
+static void place(struct soft_context *context, size_t at, struct soft_timer timer)
+{
+    context->heap[at - 1] = timer;
+    timer.qp->heap_at = at;
+}
+
+static void sift_up(struct soft_context *context, size_t at, struct soft_timer timer)
+{
+    while (at > 1 && context->heap[at / 2 - 1].at > timer.at) {
+        place(context, at, context->heap[at / 2 - 1]);
+        at /= 2;
+    }
+    place(context, at, timer);
+}
+
+static void sift_down(struct soft_context *context, size_t at, struct soft_timer timer)
+{
+    size_t child;
+
+    while ((child = at * 2) <= context->heap_count) {
+        if (child < context->heap_count && context->heap[child].at < context->heap[child - 1].at)
+            child++;
+        if (context->heap[child - 1].at >= timer.at)
+            break;
+        place(context, at, context->heap[child - 1]);
+        at = child;
+    }
+    place(context, at, timer);
+}
+
+void soft_timer_forget(struct soft_qp *qp)
+{
+    struct soft_context *context = qp->context;
+    size_t at = qp->heap_at;
+    struct soft_timer last;
+
+    qp->deadline = SOFT_NEVER;
+    qp->heap_at = 0;
+    if (at == 0)
+        return;
+    last = context->heap[--context->heap_count];
+    if (last.qp == qp)
+        return;
+    if (at > 1 && context->heap[at / 2 - 1].at > last.at)
+        sift_up(context, at, last);
+    else
+        sift_down(context, at, last);
+}
+
+void soft_timer_set(struct soft_qp *qp, uint64_t deadline)
+{
+    struct soft_context *context = qp->context;
+
+    qp->deadline = deadline;
+    if (deadline == SOFT_NEVER)
+        return;
+    if (qp->heap_at == 0)
+        sift_up(context, ++context->heap_count, (struct soft_timer){deadline, qp});
+    else if (deadline < context->heap[qp->heap_at - 1].at)
+        sift_up(context, qp->heap_at, (struct soft_timer){deadline, qp});
+}
+
+uint64_t soft_timer_next(struct soft_context *context)
+{
+    while (context->heap_count > 0) {
+        struct soft_timer top = context->heap[0];
+
+        if (top.qp->deadline == top.at)
+            return top.at;
+        if (top.qp->deadline == SOFT_NEVER)
+            soft_timer_forget(top.qp);
+        else
+            sift_down(context, 1, (struct soft_timer){top.qp->deadline, top.qp});
+    }
+    return SOFT_NEVER;
+}

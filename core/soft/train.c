@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * train.c - packets on their way out, put together so that one call of the wire takes many.
+ *
+ * All packets of a train but the last are equally long (the first one's length is the stride) and go the
+ * same way. Payload of long messages is fetched from the application's memory with one process_vm_readv of
+ * ourselves when the train leaves: memory that has been unmapped, or a file that has been truncated under
+ * its mapping, is then an error that we can report, and not a signal in somebody else's program.
+ */
+#include <unistd.h>
+#include "engine.h"
+
+bool soft_train_may_gather(void)
+{
+    char from = 1, to = 0;
+    struct iovec source = {&from, 1}, target = {&to, 1};
+
+    return process_vm_readv(getpid(), &target, 1, &source, 1, 0) == 1 && to == 1;
+}
+
+static void forget(struct soft_train *train)
+{
+    train->packets = train->pieces = 0;
+    train->length = 0;
+    train->closed = false;
+}
+
+/* One more stretch of memory, part of the one before where it goes on there. */
+static unsigned extend(struct iovec *list, unsigned count, uint8_t *base, size_t length)
+{
+    if (count > 0 && (uint8_t *)list[count - 1].iov_base + list[count - 1].iov_len == base) {
+        list[count - 1].iov_len += length;
+        return count;
+    }
+    list[count] = (struct iovec){base, length};
+    return count + 1;
+}
+
+/* The bytes of pieces first..last, in one call. */
+static bool fetch(const struct soft_train *train, unsigned first, unsigned last)
+{
+    struct iovec to[SOFT_PIECES], from[SOFT_PIECES];
+    size_t total = 0;
+    unsigned tos = 0, froms = 0;
+
+    for (unsigned i = first; i < last; i++) {
+        const struct soft_piece *piece = &train->piece[i];
+
+        tos = extend(to, tos, piece->to, piece->length);
+        froms = extend(from, froms, (void *)piece->from, piece->length);
+        total += piece->length;
+    }
+    return process_vm_readv(getpid(), to, tos, from, froms, 0) == (ssize_t)total;
+}
+
+static void tell(struct soft_train *train, unsigned packet)
+{
+    struct soft_qp *qp = train->owner[packet].qp;
+    uint64_t psn = train->owner[packet].psn;
+
+    if (train->owner[packet].answer)
+        soft_responder_fail(qp, psn, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
+    else
+        soft_requester_fault(qp, psn, IBV_WC_LOC_PROT_ERR);
+}
+
+/* Something could not be fetched: packet by packet, keep what can be, and tell the others' queue pairs.
+ * A queue pair's packets behind a lost one go too: its peer would only ask for them again. */
+static void settle(struct soft_train *train)
+{
+    unsigned kept = 0, piece = 0;
+    size_t length = 0;
+    struct soft_qp *failed[SOFT_TRAIN_PACKETS];
+    unsigned failures = 0;
+
+    for (unsigned i = 0; i < train->packets; i++) {
+        size_t size = i + 1 < train->packets ? train->stride : train->length - i * train->stride;
+        unsigned first = piece;
+        bool lost = false;
+
+        while (piece < train->pieces && train->piece[piece].packet == i)
+            piece++;
+        for (unsigned f = 0; f < failures; f++)
+            lost |= failed[f] == train->owner[i].qp;
+        if (!lost && piece > first && !fetch(train, first, piece)) {
+            lost = true;
+            failed[failures++] = train->owner[i].qp;
+            tell(train, i);
+        }
+        if (lost)
+            continue;
+        memmove(train->bytes + kept++ * train->stride, train->bytes + i * train->stride, size);
+        length += size;
+    }
+    train->packets = kept;
+    train->length = length;
+}
+
+bool soft_train_leave(struct soft_context *context)
+{
+    struct soft_train *train = &context->train;
+    bool whole = train->pieces == 0 || fetch(train, 0, train->pieces);
+
+    if (!whole)
+        settle(train);
+    if (train->packets > 0) {
+        context->counters.packets_sent += train->packets;
+        context->counters.bytes_sent += train->length - train->packets * context->wire->trailer;
+        context->wire->send(context->wire, &train->path, train->bytes, train->length, train->stride);
+    }
+    forget(train);
+    return whole;
+}
+
+static bool joins(const struct soft_train *train, const struct soft_qp *qp, size_t size)
+{
+    return !train->closed && train->packets < SOFT_TRAIN_PACKETS && size <= train->stride &&
+           train->length + size <= SOFT_TRAIN_MAX && train->pieces + SOFT_MAX_SGE <= SOFT_PIECES &&
+           (train->owner[train->packets - 1].qp == qp || memcmp(&train->path, &qp->path, sizeof qp->path) == 0);
+}
+
+uint8_t *soft_train_add(struct soft_qp *qp, size_t size, uint64_t psn, bool answer)
+{
+    struct soft_context *context = qp->context;
+    struct soft_train *train = &context->train;
+    uint8_t *at;
+
+    size += context->wire->trailer;
+    if (train->packets > 0 && !joins(train, qp, size) && !soft_train_leave(context))
+        return NULL;
+    if (train->packets == 0) {
+        train->stride = size;
+        train->path = qp->path;
+    }
+    at = train->bytes + train->length;
+    train->closed = size < train->stride;
+    train->length += size;
+    train->owner[train->packets].qp = qp;
+    train->owner[train->packets].psn = psn;
+    train->owner[train->packets].answer = answer;
+    train->packets++;
+    return at;
+}
+
+void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
+                        bool later)
+{
+    struct soft_train *train = &context->train;
+
+    for (int i = 0; i < count; i++) {
+        if (later && train->gathering)
+            train->piece[train->pieces++] =
+                (struct soft_piece){to, from[i].iov_base, from[i].iov_len, train->packets - 1};
+        else
+            memcpy(to, from[i].iov_base, from[i].iov_len);
+        to += from[i].iov_len;
+    }
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The life of a UDP link and of the context behind it. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include "../fds.h"
+#include "udp.h"
+
+/* Links whose event channel is gone while the user still has objects of their contexts. */
+static struct {
+    pthread_mutex_t lock;
+    LIST_HEAD(, udp) list;
+    atomic_uint count; /* so that udp_reap costs nothing as long as there are none */
+} orphans = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static uint64_t monotonic(struct soft_clock *clock)
+{
+    struct timespec now;
+
+    (void)clock;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static struct soft_clock monotonic_clock = {monotonic};
+
+static void attended(struct soft_wire *wire, struct ibv_context *context)
+{
+    (void)context;
+    service_attended(&((struct udp *)wire)->service);
+}
+
+/* The first queue pair. The sockets come with the first connection of each family. */
+static int prepare(struct soft_wire *wire, struct ibv_context *context)
+{
+    struct udp *udp = (struct udp *)wire;
+    int error;
+
+    (void)context;
+    if (udp->joined)
+        return 0;
+    udp->buffer = malloc(UDP_BUFFER);
+    if (udp->buffer == NULL)
+        return ENOMEM;
+    error = service_join(&udp->service);
+    if (error != 0) {
+        free(udp->buffer);
+        udp->buffer = NULL;
+        return error;
+    }
+    udp->joined = true;
+    return 0;
+}
+
+static int open_socket(struct udp *udp, struct udp_socket *socket, sa_family_t family)
+{
+    int error = prepare(&udp->wire, udp->context);
+
+    if (error != 0)
+        return error;
+    error = udp_socket_open(socket, family);
+    if (error != 0)
+        return error;
+    error = soft_watch(udp->context, socket->fd) == 0 ? 0 : errno;
+    if (error != 0)
+        goto close;
+    error = service_add(&udp->service, socket->fd);
+    if (error == 0)
+        return 0;
+    soft_unwatch(udp->context, socket->fd);
+close:
+    fds_close(socket->fd);
+    socket->fd = -1;
+    return error;
+}
+
+struct udp_socket *udp_socket_of(struct udp *udp, sa_family_t family)
+{
+    struct udp_socket *socket = family == AF_INET ? &udp->v4 : &udp->v6;
+
+    if (socket->fd == -1) {
+        int error = open_socket(udp, socket, family);
+
+        if (error != 0) {
+            errno = error;
+            return NULL;
+        }
+    }
+    return socket;
+}
+
+in_port_t udp_port(struct udp *udp, sa_family_t family)
+{
+    struct udp_socket *socket;
+
+    soft_lock(udp->context);
+    socket = udp_socket_of(udp, family);
+    soft_unlock(udp->context);
+    return socket == NULL ? 0 : socket->port;
+}
+
+struct udp *udp_open(void)
+{
+    struct udp *udp = calloc(1, sizeof *udp);
+
+    if (udp == NULL)
+        return NULL;
+    udp->v4.fd = udp->v6.fd = -1;
+    udp->wire = (struct soft_wire){
+        .trailer = ICRC_SIZE,
+        .send = udp_send,
+        .receive = udp_receive,
+        .attended = attended,
+        .open = prepare,
+    };
+    udp->context = soft_open(&udp->wire, &monotonic_clock, 0);
+    if (udp->context == NULL) {
+        free(udp);
+        return NULL;
+    }
+    udp->service.context = udp->context;
+    return udp;
+}
+
+/* Close the context and then the link, unless the user still has objects. */
+static bool try_close(struct udp *udp)
+{
+    if (udp->joined)
+        service_suspend(&udp->service);
+    if (soft_close(udp->context) != 0) {
+        if (udp->joined)
+            service_resume(&udp->service);
+        return false;
+    }
+    if (udp->joined)
+        service_leave(&udp->service);
+    if (udp->v4.fd != -1)
+        fds_close(udp->v4.fd);
+    if (udp->v6.fd != -1)
+        fds_close(udp->v6.fd);
+    free(udp->buffer);
+    free(udp);
+    return true;
+}
+
+void udp_close(struct udp *udp)
+{
+    pthread_mutex_lock(&orphans.lock);
+    if (!try_close(udp)) {
+        LIST_INSERT_HEAD(&orphans.list, udp, orphans);
+        orphans.count++;
+    }
+    pthread_mutex_unlock(&orphans.lock);
+}
+
+void udp_reap(void)
+{
+    struct udp *udp;
+
+    if (atomic_load_explicit(&orphans.count, memory_order_relaxed) == 0)
+        return;
+    pthread_mutex_lock(&orphans.lock);
+    udp = LIST_FIRST(&orphans.list);
+    while (udp != NULL) {
+        struct udp *next = LIST_NEXT(udp, orphans);
+
+        LIST_REMOVE(udp, orphans);
+        if (try_close(udp))
+            orphans.count--;
+        else
+            LIST_INSERT_HEAD(&orphans.list, udp, orphans);
+        udp = next;
+    }
+    pthread_mutex_unlock(&orphans.lock);
+}
+
+void udp_forget(void)
+{
+    pthread_mutex_init(&orphans.lock, NULL);
+    LIST_INIT(&orphans.list);
+    atomic_store(&orphans.count, 0);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Trains in: what the kernel has put together is taken apart, checked, and given to the engine packet by
+ * packet. */
+#include <errno.h>
+#include <string.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+#include "udp.h"
+
+#define CALLS_MAX 16                /* datagrams taken in while the context stays locked ... */
+#define BYTES_MAX (4 * UDP_BUFFER)  /* ... and bytes */
+#define OVERHEAD 768                /* what the kernel charges a socket for a datagram, besides its bytes */
+#define PACKET_MIN (12 + ICRC_SIZE) /* nothing but a BTH */
+
+/* One datagram as received: perhaps a whole train. */
+struct arrival {
+    struct soft_path path;
+    size_t length;
+    size_t stride; /* of the packets in it; length if there is one */
+};
+
+static void read_ancillary(struct arrival *arrival, struct msghdr *header)
+{
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(header); cmsg != NULL; cmsg = CMSG_NXTHDR(header, cmsg)) {
+        const void *data = CMSG_DATA(cmsg);
+
+        if (cmsg->cmsg_level == IPPROTO_UDP && cmsg->cmsg_type == UDP_GRO) {
+            int stride;
+
+            memcpy(&stride, data, sizeof stride);
+            if (stride > 0)
+                arrival->stride = (size_t)stride;
+        } else if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_PKTINFO) {
+            struct in_pktinfo info;
+
+            memcpy(&info, data, sizeof info);
+            arrival->path.local.in.sin_addr = info.ipi_addr;
+        } else if (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_PKTINFO) {
+            struct in6_pktinfo info;
+
+            memcpy(&info, data, sizeof info);
+            arrival->path.local.in6.sin6_addr = info.ipi6_addr;
+        }
+    }
+}
+
+/* Take one datagram. False when there is none; errors of earlier packets of ours (ICMP) are passed over. */
+static bool take(struct udp_socket *udp, uint8_t *buffer, struct arrival *arrival)
+{
+    _Alignas(struct cmsghdr) uint8_t
+        control[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(int))];
+    struct iovec vector = {.iov_base = buffer, .iov_len = UDP_BUFFER};
+    struct msghdr header = {
+        .msg_name = &arrival->path.remote,
+        .msg_namelen = sizeof arrival->path.remote,
+        .msg_iov = &vector,
+        .msg_iovlen = 1,
+        .msg_control = control,
+        .msg_controllen = sizeof control,
+    };
+    ssize_t got = recvmsg(udp->fd, &header, MSG_DONTWAIT);
+
+    if (got == -1 && errno != EAGAIN)
+        got = recvmsg(udp->fd, &header, MSG_DONTWAIT);
+    if (got == -1)
+        return false;
+    memset(&arrival->path.local, 0, sizeof arrival->path.local);
+    arrival->path.local.sa.sa_family = arrival->path.remote.sa.sa_family;
+    arrival->path.local.in.sin_port = udp->port;
+    arrival->length = arrival->stride = (size_t)got;
+    read_ancillary(arrival, &header);
+    udp->burst += arrival->length + OVERHEAD;
+    return true;
+}
+
+/* The sender's kernel numbers a train's packets from 0, and a lone one is 0; if another train's end was cut off
+ * by ours, or a foreign sender counts otherwise, it is some other small number. */
+static bool check(struct udp *udp, struct icrc_flow *flow, unsigned id, const uint8_t *packet, size_t length)
+{
+    uint32_t difference = icrc_compute(flow, id, packet, length) ^ icrc_load(packet + length);
+
+    if (difference == 0)
+        return true;
+    return flow->ip == 20 && icrc_other_id(&udp->shift, length, difference);
+}
+
+/* Returns the number of packets. */
+static int give(struct udp *udp, struct ibv_context *context, const struct arrival *arrival)
+{
+    struct icrc_flow flow;
+    size_t at = 0;
+    unsigned id = 0;
+
+    icrc_flow_init(&flow, &arrival->path, false);
+    do {
+        const uint8_t *packet = udp->buffer + at;
+        size_t left = arrival->length - at;
+        size_t length = left < arrival->stride ? left : arrival->stride;
+
+        if (length >= PACKET_MIN && check(udp, &flow, id, packet, length - ICRC_SIZE))
+            soft_input(context, &arrival->path, packet, length - ICRC_SIZE);
+        else
+            soft_count_malformed(context);
+        at += arrival->stride;
+        id++;
+    } while (at < arrival->length);
+    return (int)id;
+}
+
+/* The socket is empty. Only if enough has come for it to have been full meanwhile is it worth asking. */
+static void look_for_drops(struct udp_socket *udp, struct ibv_context *context)
+{
+    bool may_have_overflown = udp->burst > udp->buffer / 4;
+    uint32_t drops;
+
+    udp->burst = 0;
+    if (!may_have_overflown)
+        return;
+    drops = udp_socket_drops(udp);
+    if (drops != udp->drops) {
+        udp->drops = drops;
+        soft_overflow(context);
+    }
+}
+
+static int receive(struct udp *udp, struct udp_socket *socket, struct ibv_context *context)
+{
+    struct arrival arrival;
+    int packets = 0;
+    size_t bytes = 0;
+
+    for (int calls = 0; calls < CALLS_MAX && bytes < BYTES_MAX; calls++) {
+        if (!take(socket, udp->buffer, &arrival)) {
+            look_for_drops(socket, context);
+            break;
+        }
+        packets += give(udp, context, &arrival);
+        bytes += arrival.length;
+    }
+    return packets;
+}
+
+int udp_receive(struct soft_wire *wire, struct ibv_context *context)
+{
+    struct udp *udp = (struct udp *)wire;
+    int packets = 0;
+
+    if (udp->v4.fd != -1)
+        packets += receive(udp, &udp->v4, context);
+    if (udp->v6.fd != -1)
+        packets += receive(udp, &udp->v6, context);
+    if (packets > 0)
+        service_traffic(&udp->service);
+    return packets;
+}

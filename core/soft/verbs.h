@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * verbs.h - the calls of libibverbs that are real symbols there, on the embedded device's objects.
+ *
+ * Names, signatures, return values and errno are rdma-core's, with soft_ for ibv_. The inline calls
+ * (ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq) reach the device through context->ops.
+ * Each call takes the context's lock itself: never call one with the lock held.
+ */
+#ifndef SOFT_VERBS_H
+#define SOFT_VERBS_H
+
+#include <infiniband/verbs.h>
+
+int soft_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
+int soft_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
+
+struct ibv_pd *soft_alloc_pd(struct ibv_context *context);
+int soft_dealloc_pd(struct ibv_pd *pd);
+struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
+int soft_dereg_mr(struct ibv_mr *mr);
+
+struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *context);
+int soft_destroy_comp_channel(struct ibv_comp_channel *channel);
+struct ibv_cq *soft_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+                              struct ibv_comp_channel *channel, int comp_vector);
+int soft_destroy_cq(struct ibv_cq *cq);
+int soft_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
+void soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
+
+struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+int soft_destroy_qp(struct ibv_qp *qp);
+int soft_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+int soft_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init);
+
+const char *soft_wc_status_str(enum ibv_wc_status status);
+
+#endif

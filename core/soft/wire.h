@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * wire.h - what the transport engine of the embedded device asks of the world, and what the world asks of it.
+ *
+ * The engine (requester, responder, completer of every queue pair of one context) has no clock, socket or
+ * thread of its own. A link (udp.c, or a test's virtual network) gives it a struct soft_wire and a struct
+ * soft_clock, and calls the soft_ functions below. So a test runs the same engine on a clock of its own,
+ * over a network that loses, doubles and reorders what it likes, with the same answer every time.
+ *
+ * One lock for each context guards all its objects. Functions marked (locked) are called with the context's
+ * lock held: the engine calls the wire (locked), and the link takes it by soft_lock before it calls in.
+ */
+#ifndef SOFT_WIRE_H
+#define SOFT_WIRE_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <infiniband/verbs.h>
+
+#define SOFT_UDP_PORT 4791          /* RoCEv2's port */
+#define SOFT_TRAIN_MAX 61680        /* bytes of a train: what one UDP datagram batch may hold */
+#define SOFT_TRAIN_PACKETS 60       /* packets of a train */
+#define SOFT_NEVER UINT64_MAX
+
+/* Nanoseconds of a clock that only goes forward. */
+struct soft_clock {
+    uint64_t (*now)(struct soft_clock *clock);
+};
+
+union soft_addr {
+    struct sockaddr sa;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+};
+
+/* Both ends of a queue pair's way: addresses and UDP ports. */
+struct soft_path {
+    union soft_addr local, remote;
+};
+
+/* Where packets go. Owned by the link; it outlives the context. */
+struct soft_wire {
+    size_t trailer; /* bytes that the engine leaves free behind each packet for the link's check (ICRC: 4) */
+
+    /* (locked) Send a train: packets from the BTH on, stride bytes apart, the last one perhaps shorter, each
+     * ending in `trailer` free bytes (counted in stride and in length). The train may be changed, and is
+     * the engine's again on return. What cannot be sent is lost, as on any wire. */
+    void (*send)(struct soft_wire *wire, const struct soft_path *path, uint8_t *train, size_t length,
+                 size_t stride);
+
+    /* (locked) Take in what has arrived, by soft_input for each packet; returns how many packets.
+     * Bounded: at most a few trains, so that the lock is not held for long. NULL where packets are pushed. */
+    int (*receive)(struct soft_wire *wire, struct ibv_context *context);
+
+    /* (locked) The application itself is driving the device (it polled a completion queue, waited for an
+     * event, or posted work): a service thread may step aside. NULL where there is none. */
+    void (*attended)(struct soft_wire *wire, struct ibv_context *context);
+
+    /* (locked) Called when the first queue pair of the context is created: a link opens its sockets now.
+     * 0, or an errno with which creating the queue pair fails. May be NULL. */
+    int (*open)(struct soft_wire *wire, struct ibv_context *context);
+};
+
+/* ---- A context ----------------------------------------------------------------------------- */
+
+/* A device context of its own: NULL and errno when there is no memory. GUID and queue pair numbers start at
+ * random places, taken from `seed` when it is not 0. */
+struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, uint64_t seed);
+/* EBUSY while it has objects. */
+int soft_close(struct ibv_context *context);
+
+struct soft_wire *soft_wire_of(struct ibv_context *context);
+void soft_lock(struct ibv_context *context);
+bool soft_trylock(struct ibv_context *context);
+void soft_unlock(struct ibv_context *context);
+
+/* Watch this descriptor too (level-triggered, reading) in every completion channel of the context, present
+ * and future: so a packet wakes the application without a thread between. (locked) */
+int soft_watch(struct ibv_context *context, int fd);
+void soft_unwatch(struct ibv_context *context, int fd); /* (locked) */
+
+/* ---- What a link calls (locked) --------------------------------------------------------------- */
+
+/* One packet, from the BTH on, without the trailer, that came on `path` (local = where it arrived).
+ * Malformed ones are counted and dropped. */
+void soft_input(struct ibv_context *context, const struct soft_path *path, const uint8_t *packet, size_t length);
+/* After a batch of soft_input: send the acknowledgements that were put together, go on sending. */
+void soft_flush(struct ibv_context *context);
+/* When soft_timers has something to do: a time of the clock, or SOFT_NEVER. */
+uint64_t soft_deadline(struct ibv_context *context);
+void soft_timers(struct ibv_context *context);
+/* The link knows that it dropped packets that had arrived (a full socket buffer) and has taken in all the
+ * others: ask for what is missing now, not after a time-out. */
+void soft_overflow(struct ibv_context *context);
+/* receive, timers when due, flush: what polling and waiting do. Returns packets taken in. */
+int soft_progress(struct ibv_context *context);
+
+/* ---- What the connection manager calls -------------------------------------------------------- */
+
+/* Give a queue pair in RTR or before its way: overrides what modify_qp made of the address handle. */
+void soft_set_path(struct ibv_qp *qp, const struct soft_path *path);
+
+/* Counters of a context, for tests and for the curious. */
+struct soft_counters {
+    uint64_t packets_sent, packets_received, bytes_sent, bytes_received; /* payload and headers */
+    uint64_t retransmitted;   /* request packets sent again */
+    uint64_t timeouts;        /* ACK time-outs that fired */
+    uint64_t naks_sent, naks_received, rnr_naks_sent, rnr_naks_received;
+    uint64_t duplicates;      /* requests seen again by the responder */
+    uint64_t malformed;       /* truncated, wrong version, unknown opcode, bad check, no such queue pair */
+    uint64_t refused;         /* key, bounds, access or address wrong */
+    uint64_t overflows;
+};
+void soft_query_counters(struct ibv_context *context, struct soft_counters *counters);
+/* The wire dropped a packet before soft_input could see it (bad ICRC, too short). (locked) */
+void soft_count_malformed(struct ibv_context *context);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Closing, in order: what was sent reaches the peer, the end of the stream behind it; the queue pair goes to
+ * error and is drained; every operation that is left gets its event (ECANCELED); then the close gets its own.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "conn.h"
+#include "core.h"
+#include "library.h"
+#include "sock.h"
+
+#define LINGER_NS UINT64_C(5000000000) /* the peer has so long to acknowledge the end of the stream */
+
+static void close_listener(struct sock *sock)
+{
+    struct request *request;
+    struct op *op;
+
+    while ((op = STAILQ_FIRST(&sock->accepts)) != NULL) {
+        STAILQ_REMOVE_HEAD(&sock->accepts, link);
+        op->element->exs_socket = -1;
+        op->event.exs_evt_union.exs_evt_accept.exs_evt_newsocket = -1;
+        xs_op_complete(op, ECANCELED);
+    }
+    while ((request = STAILQ_FIRST(&sock->requests)) != NULL) {
+        STAILQ_REMOVE_HEAD(&sock->requests, link);
+        xs_device(request->device)->reject(request->id, NULL, 0);
+        xs_device(request->device)->destroy_id(request->id);
+        free(request);
+    }
+}
+
+/* Called with the home's lock, by a caller who holds a reference of the home. */
+static void finish(struct sock *sock)
+{
+    struct op *op = sock->closing;
+
+    if (sock->conn != NULL)
+        xs_conn_free(sock->conn);
+    sock->conn = NULL;
+    for (int device = 0; device < DEVICES_MAX; device++)
+        xs_sock_drop_id(sock, device);
+    xs_queue_time(atomic_load(&sock->home), sock, 0);
+    sock->closing = NULL;
+    xs_op_complete(op, 0);
+    xs_sock_leave(sock);
+}
+
+void xs_close_step(struct sock *sock)
+{
+    struct conn *conn = sock->conn;
+
+    if (sock->closing == NULL)
+        return;
+    if (conn != NULL && conn->error == 0 && (conn->fin_acked || conn->peer_gone))
+        xs_conn_fail(conn, ECANCELED);
+    if (conn == NULL || conn->drained)
+        finish(sock);
+}
+
+/* Data that is still on its way would be lost half-way through an operation that gets ECANCELED: then the peer
+ * must see a broken connection, not an orderly end. */
+static void close_conn(struct sock *sock)
+{
+    struct conn *conn = sock->conn;
+
+    if (conn->error != 0)
+        return;
+    if (!STAILQ_EMPTY(&conn->sends) && !conn->fin_sent) {
+        xs_conn_fail(conn, ECANCELED);
+        return;
+    }
+    conn->wr_shut = true;
+    conn->fin_due = true;
+    xs_queue_time(atomic_load(&sock->home), sock, xs_now() + LINGER_NS);
+    xs_control_run(conn);
+}
+
+/* Called with the lock of a socket at home. -1 and errno. */
+static int begin_close(struct sock *sock, struct queue *queue, exs_ahandle_t ahandle, struct waiter *waiter)
+{
+    struct op *op = xs_sock_op(sock, queue, EXS_EVT_CLOSE, ahandle, waiter);
+
+    if (op == NULL)
+        return -1;
+    if (!xs_sock_remove(sock)) {
+        if (waiter != NULL)
+            xs_release_home(waiter->home);
+        xs_op_cancel(op);
+        errno = EBADF;
+        return -1;
+    }
+    if (sock->state == SOCK_CONNECTING && sock->opening != NULL)
+        xs_open_failed(sock, ECANCELED);
+    if (sock->state == SOCK_LISTENING)
+        close_listener(sock);
+    sock->closing = op;
+    sock->state = SOCK_CLOSING;
+    if (sock->conn != NULL)
+        close_conn(sock);
+    xs_close_step(sock);
+    return 0;
+}
+
+int xs_start_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle, struct waiter *waiter)
+{
+    struct queue *queue, *home;
+    int result = -1;
+
+    if (flags & ~EXS_BLOCK) {
+        errno = EINVAL;
+        return -1;
+    }
+    struct sock *sock = xs_sock_get(sockno);
+
+    if (sock == NULL)
+        return -1;
+    xs_sock_lock(sock);
+    if (!xs_check_queue(qhandle, waiter, true, &queue)) {
+        ;
+    } else if (sock->state == SOCK_CONNECTING && sock->opening->event.exs_evt_type == EXS_EVT_ACCEPT) {
+        errno = EBADF; /* its number was not given to anyone yet */
+    } else if (xs_sock_home(sock, NULL) == 0) {
+        result = begin_close(sock, queue, ahandle, waiter);
+    }
+    home = atomic_load(&sock->home);
+    if (home != NULL)
+        xs_queue_ref(home);
+    xs_sock_unlock(sock);
+    xs_sock_put(sock);
+    if (home != NULL)
+        xs_queue_unref(home);
+    return result;
+}

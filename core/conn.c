@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connections: making the queue pair and its buffers, completions, breaking and draining. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "conn.h"
+#include "handle.h"
+#include "library.h"
+#include "memory.h"
+#include "nic.h"
+#include "sock.h"
+
+#define SLOTS_SIZE ((RQ_DEPTH + SQ_DEPTH) * SLOT_SIZE)
+#define REGION_SIZE (SLOTS_SIZE + HIDDEN_SIZE)
+#define RECEIVE_BIT (UINT64_C(1) << 63) /* of a work request id: a receive */
+
+static struct handle_table handles = HANDLE_TABLE_INIT;
+
+struct conn *xs_conn_of(uint64_t wr_id, bool *receive)
+{
+    *receive = (wr_id & RECEIVE_BIT) != 0;
+    return xs_handle_find(&handles, (void *)(uintptr_t)(wr_id & ~RECEIVE_BIT));
+}
+
+void xs_conn_reset(void)
+{
+    xs_handle_reset(&handles);
+}
+
+static bool post_receive(struct conn *conn, uint32_t slot)
+{
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)conn->slots + (uint64_t)slot * SLOT_SIZE,
+        .length = SLOT_SIZE,
+        .lkey = conn->slots_mr->lkey,
+    };
+    struct ibv_recv_wr wr = {.wr_id = (uintptr_t)conn->handle | RECEIVE_BIT, .sg_list = &sge, .num_sge = 1},
+                       *bad;
+
+    if (ibv_post_recv(conn->qp, &wr, &bad) != 0)
+        return false;
+    conn->received++;
+    return true;
+}
+
+static int make_qp(struct conn *conn)
+{
+    struct ibv_qp_init_attr attr = {
+        .send_cq = conn->cq->cq,
+        .recv_cq = conn->cq->cq,
+        .cap = {.max_send_wr = SQ_DEPTH,
+                .max_recv_wr = RQ_DEPTH,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = SLOT_SIZE},
+        .qp_type = IBV_QPT_RC,
+        .sq_sig_all = 1,
+    };
+
+    if (conn->device->create_qp(conn->id, conn->nic->pd, &attr) < 0) {
+        attr.cap.max_inline_data = 0;
+        if (conn->device->create_qp(conn->id, conn->nic->pd, &attr) < 0)
+            return -1;
+    }
+    conn->qp = conn->id->qp;
+    conn->max_inline = attr.cap.max_inline_data;
+    return 0;
+}
+
+static int make_buffers(struct conn *conn)
+{
+    conn->slots = mmap(NULL, REGION_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (conn->slots == MAP_FAILED) {
+        conn->slots = NULL;
+        return -1;
+    }
+    conn->hidden = conn->slots + SLOTS_SIZE;
+    conn->slots_mr = xs_register(conn->nic, conn->slots, SLOTS_SIZE, IBV_ACCESS_LOCAL_WRITE);
+    if (conn->slots_mr == NULL)
+        return -1;
+    conn->hidden_mr =
+        xs_register(conn->nic, conn->hidden, HIDDEN_SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    return conn->hidden_mr != NULL ? 0 : -1;
+}
+
+struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct device *device)
+{
+    struct conn *conn = calloc(1, sizeof(*conn));
+
+    if (conn == NULL)
+        return NULL;
+    conn->sock = sock;
+    conn->device = device;
+    conn->id = id;
+    STAILQ_INIT(&conn->sends);
+    STAILQ_INIT(&conn->recvs);
+    conn->nic = xs_nic_get(atomic_load(&sock->home), device, id->verbs);
+    if (conn->nic == NULL) {
+        free(conn);
+        return NULL;
+    }
+    conn->nic->conns++;
+    conn->handle = xs_handle_make(&handles, conn);
+    if (conn->handle == NULL)
+        goto fail;
+    conn->cq = xs_nic_cq(conn->nic, RQ_DEPTH + SQ_DEPTH);
+    if (conn->cq == NULL || make_qp(conn) < 0 || make_buffers(conn) < 0)
+        goto fail;
+    for (uint32_t slot = 0; slot < RQ_DEPTH; slot++) {
+        if (!post_receive(conn, slot))
+            goto fail;
+    }
+    return conn;
+fail:
+    xs_log("no connection on device %s: %s", device->name, strerror(errno));
+    xs_conn_free(conn);
+    return NULL;
+}
+
+void xs_conn_free(struct conn *conn)
+{
+    int saved = errno;
+
+    if (conn->handle != NULL)
+        xs_handle_take(&handles, conn->handle);
+    if (conn->is_touched)
+        LIST_REMOVE(conn, touched);
+    if (conn->qp != NULL)
+        conn->device->destroy_qp(conn->id);
+    if (conn->cq != NULL)
+        xs_nic_cq_release(conn->cq, RQ_DEPTH + SQ_DEPTH);
+    if (conn->hidden_mr != NULL)
+        conn->device->dereg_mr(conn->hidden_mr);
+    if (conn->slots_mr != NULL)
+        conn->device->dereg_mr(conn->slots_mr);
+    if (conn->slots != NULL)
+        munmap(conn->slots, REGION_SIZE);
+    conn->nic->conns--;
+    free(conn);
+    errno = saved;
+}
+
+void xs_conn_hello(const struct conn *conn, uint8_t out[HELLO_SIZE])
+{
+    struct hello hello = {
+        .magic = HELLO_MAGIC,
+        .version = HELLO_VERSION,
+        .socktype = (uint8_t)conn->sock->type,
+        .credits = RQ_DEPTH,
+        .adverts = ADVERTS_MAX,
+        .hidden_size = HIDDEN_SIZE,
+        .hidden_rkey = conn->hidden_mr->rkey,
+        .hidden_addr = (uintptr_t)conn->hidden,
+    };
+
+    xs_hello_pack(&hello, out);
+}
+
+void xs_conn_peer(struct conn *conn, const struct hello *peer)
+{
+    conn->peer = *peer;
+    conn->credits += peer->credits;
+}
+
+/* ---- Breaking ---------------------------------------------------------------------------- */
+
+void xs_conn_fail(struct conn *conn, int error)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    if (conn->error != 0)
+        return;
+    conn->error = error;
+    /* From here on every work request comes back flushed, and the peer learns that it is over. */
+    if (conn->device->disconnect(conn->id) < 0)
+        conn->device->modify_qp(conn->qp, &attr, IBV_QP_STATE);
+}
+
+/* What an operation gets when its connection broke. */
+static int failed_with(const struct conn *conn)
+{
+    return conn->sock->state == SOCK_CLOSING ? ECANCELED : conn->error;
+}
+
+static void complete_all(struct conn *conn)
+{
+    int error = failed_with(conn);
+    struct op *op;
+
+    while ((op = STAILQ_FIRST(&conn->sends)) != NULL)
+        xs_tx_finish(conn, op, op->error != 0 ? op->error : error);
+    conn->sending = NULL;
+    xs_rx_run(conn); /* what arrived before is still delivered, and an orderly end is one */
+    while (!STAILQ_EMPTY(&conn->recvs))
+        xs_rx_finish(conn, error);
+}
+
+/* The device holds none of our buffers any more: now they can be given back. */
+static void drain(struct conn *conn)
+{
+    if (conn->drained || conn->error == 0 || conn->received > 0 || conn->sq_head != conn->sq_tail)
+        return;
+    conn->drained = true;
+    complete_all(conn);
+    if (conn->sock->state == SOCK_CLOSING)
+        xs_close_step(conn->sock);
+}
+
+/* ---- Work requests and completions ---------------------------------------------------------- */
+
+bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted)
+{
+    struct ibv_send_wr *bad;
+
+    wr->wr_id = (uintptr_t)conn->handle;
+    if (wr->num_sge > 0 && wr->sg_list->length <= conn->max_inline)
+        wr->send_flags |= IBV_SEND_INLINE;
+    if (ibv_post_send(conn->qp, wr, &bad) != 0) {
+        xs_conn_fail(conn, ECONNRESET);
+        return false;
+    }
+    conn->posted[conn->sq_tail++ % SQ_DEPTH] = *posted;
+    return true;
+}
+
+static int status_errno(enum ibv_wc_status status)
+{
+    switch (status) {
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+        return ETIMEDOUT;
+    default:
+        return ECONNRESET;
+    }
+}
+
+static void report(const struct conn *conn, const struct ibv_wc *wc)
+{
+    xs_log("connection %d: %s%s", conn->sock->number, conn->device->wc_status_str(wc->status),
+           wc->status == IBV_WC_RETRY_EXC_ERR ? ": the peer does not answer any more" : "");
+}
+
+static void send_completion(struct conn *conn, const struct ibv_wc *wc)
+{
+    struct posted posted = conn->posted[conn->sq_head++ % SQ_DEPTH];
+
+    if (wc->status != IBV_WC_SUCCESS) {
+        if (posted.op != NULL && posted.op->error == 0 && wc->status == IBV_WC_LOC_PROT_ERR)
+            posted.op->error = posted.op->files != NULL ? EIO : EFAULT;
+        if (wc->status != IBV_WC_WR_FLUSH_ERR)
+            report(conn, wc);
+        xs_conn_fail(conn, status_errno(wc->status));
+        if (posted.kind == POSTED_DATA)
+            posted.op->requests--;
+        return;
+    }
+    if (posted.kind == POSTED_DATA)
+        xs_tx_completed(conn, &posted);
+    else if (posted.kind == POSTED_FIN)
+        conn->fin_acked = true;
+}
+
+static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
+{
+    uint32_t slot = conn->next_slot++ % RQ_DEPTH;
+
+    conn->received--;
+    if (wc->status != IBV_WC_SUCCESS) {
+        if (wc->status != IBV_WC_WR_FLUSH_ERR)
+            report(conn, wc);
+        xs_conn_fail(conn, status_errno(wc->status));
+        return;
+    }
+    if (wc->wc_flags & IBV_WC_WITH_IMM)
+        xs_rx_data(conn, be32toh(wc->imm_data));
+    else
+        xs_control_received(conn, conn->slots + (size_t)slot * SLOT_SIZE, wc->byte_len);
+    if (conn->error != 0)
+        return;
+    if (post_receive(conn, slot))
+        conn->owed++;
+    else
+        xs_conn_fail(conn, ECONNRESET);
+}
+
+void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive)
+{
+    if (receive)
+        receive_completion(conn, wc);
+    else
+        send_completion(conn, wc);
+}
+
+void xs_conn_run(struct conn *conn)
+{
+    if (conn->error == 0) {
+        xs_rx_run(conn);
+        if (conn->established) {
+            xs_control_run(conn);
+            xs_tx_run(conn);
+            xs_control_run(conn); /* FIN behind the data just sent */
+        }
+    }
+    if (conn->error != 0)
+        drain(conn);
+    else if (conn->sock->state == SOCK_CLOSING)
+        xs_close_step(conn->sock);
+}

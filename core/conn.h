@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * conn.h - a connection: one queue pair and both directions of EXS's protocol on it (protocol.h).
+ *
+ * tx.c sends, rx.c receives, control.c holds credits and control messages, conn.c makes, breaks and frees. All
+ * of it is guarded by the lock of the socket's home queue.
+ */
+#ifndef XS_CONN_H
+#define XS_CONN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "device.h"
+#include "op.h"
+#include "protocol.h"
+
+#define RQ_DEPTH 64             /* receives posted: credits given to the peer */
+#define SQ_DEPTH 64             /* work requests outstanding */
+#define SQ_KEPT_BY_DATA 8       /* of these, kept free for control messages */
+#define ADVERTS_MAX 32          /* advertisements outstanding, each way */
+#define SLOT_SIZE 64            /* bytes, of a control message's place */
+#define HIDDEN_SIZE (256 << 10) /* bytes, of the hidden circular buffer */
+#define DIRECT_MIN                                                                                             \
+    4096 /* bytes: a STREAM receive shorter than this is not advertised; a copy is cheaper                     \
+          * than an advertisement */
+
+struct nic;
+struct cq;
+struct sock;
+struct window;
+
+struct advert {          /* of the peer: where we may write */
+    uint64_t addr, left; /* bytes */
+    uint32_t rkey;
+    bool waitall;
+};
+
+enum posted_kind { POSTED_CONTROL, POSTED_DATA, POSTED_FIN };
+
+struct posted { /* a work request that has not completed */
+    enum posted_kind kind;
+    struct op *op;
+    struct window *window; /* the piece of a file that it sends */
+    uint32_t bytes;
+};
+
+struct conn {
+    struct sock *sock;
+    const struct device *device;
+    struct rdma_cm_id *id;
+    struct nic *nic;
+    struct cq *cq;
+    struct ibv_qp *qp;
+    LIST_ENTRY(conn) touched; /* had a completion in this round (nic.c) */
+    bool is_touched;
+
+    uint8_t *slots; /* RQ_DEPTH receive slots, SQ_DEPTH send slots, then the hidden buffer */
+    struct ibv_mr *slots_mr, *hidden_mr;
+    uint8_t *hidden;
+    uint32_t max_inline;
+
+    bool established;
+    int error;          /* 0, or why the connection is broken */
+    bool peer_gone;     /* it disconnected */
+    bool drained;       /* broken, and the device is done with every buffer */
+    uint32_t received;  /* posted receives not yet completed */
+    uint32_t next_slot; /* the receive slot that completes next */
+    void *handle;       /* the name of the connection in work requests: its completions may outlive it */
+
+    /* credits */
+    uint32_t credits; /* messages that we may send */
+    uint32_t owed;    /* receives posted anew that the peer was not told of */
+
+    /* work requests outstanding */
+    struct posted posted[SQ_DEPTH];
+    uint32_t sq_head, sq_tail; /* counts */
+
+    /* sending */
+    struct op_list sends; /* not completed, in order */
+    struct op *sending;   /* the first of them that is not all posted, or NULL */
+    struct advert adverts[ADVERTS_MAX];
+    uint32_t advert_head, advert_count;
+    uint32_t tx_phase;
+    uint64_t tx_position; /* bytes of the stream sent */
+    struct hello peer;
+    uint64_t hidden_sent,
+        hidden_acked; /* bytes ever written to the peer's hidden buffer, and ever copied out there */
+    bool wr_shut;     /* no more sends */
+    bool fin_due;     /* send FIN behind everything */
+    bool fin_sent, fin_acked;
+
+    /* receiving */
+    struct op_list recvs;
+    uint32_t advertised; /* the first so many of recvs */
+    uint32_t rx_phase;
+    uint64_t rx_position;                        /* bytes of the stream that arrived */
+    uint64_t hidden_in, hidden_out, hidden_told; /* bytes ever: arrived, copied out, acknowledged */
+    bool rd_shut;
+    bool fin_received;
+
+    uint64_t stale_adverts; /* dropped, since they crossed with indirect data */
+};
+
+LIST_HEAD(conn_list, conn);
+
+/* ---- conn.c ------------------------------------------------------------------------------ */
+
+/* Queue pair, buffers and posted receives for the socket's id. NULL and errno. */
+struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct device *device);
+void xs_conn_free(struct conn *conn); /* the queue pair is drained, or was never connected */
+void xs_conn_hello(const struct conn *conn, uint8_t out[HELLO_SIZE]);
+/* What the peer's hello said: credits and its hidden buffer. */
+void xs_conn_peer(struct conn *conn, const struct hello *peer);
+/* Break it: the queue pair goes to error, and operations complete with this errno when it is drained. */
+void xs_conn_fail(struct conn *conn, int error);
+/* The connection of a work request, and whether it was a receive; NULL when it is gone. */
+struct conn *xs_conn_of(uint64_t wr_id, bool *receive);
+void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive);
+void xs_conn_reset(void); /* forget all, in a forked child */
+/* Do all that can be done now: control messages, data. After completions and when an operation was started. */
+void xs_conn_run(struct conn *conn);
+/* Give one work request to the device; false: the connection was broken by it. */
+bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted);
+static inline uint32_t conn_sq_free(const struct conn *conn)
+{
+    return SQ_DEPTH - (conn->sq_tail - conn->sq_head);
+}
+
+/* ---- control.c --------------------------------------------------------------------------- */
+
+/* Send a control message with all credits owed; false when there is no credit or no room now. */
+bool xs_control_send(struct conn *conn, struct control *control, uint32_t kept, enum posted_kind kind);
+/* Credits and acknowledgements that are due, FIN behind the last data. */
+void xs_control_run(struct conn *conn);
+void xs_control_received(struct conn *conn, const uint8_t *message, size_t length);
+
+/* ---- tx.c -------------------------------------------------------------------------------- */
+
+void xs_tx_run(struct conn *conn);
+void xs_tx_advert(struct conn *conn, const struct control *control);
+void xs_tx_completed(struct conn *conn, const struct posted *posted);
+/* Complete the first operation, which is op; the device is done with it. */
+void xs_tx_finish(struct conn *conn, struct op *op, int error);
+
+/* ---- rx.c -------------------------------------------------------------------------------- */
+
+void xs_rx_run(struct conn *conn);
+void xs_rx_data(struct conn *conn, uint32_t imm);
+/* Complete the first receive with the bytes that it holds. */
+void xs_rx_finish(struct conn *conn, int error);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The active side: resolve address and route, connect; the next device when one has no way to the address. */
+#include <errno.h>
+#include <string.h>
+#include "conn.h"
+#include "core.h"
+#include "library.h"
+#include "sock.h"
+
+#define CONNECT_LIMIT_MS 30000 /* without a time-out of the user's */
+#define RETRY_COUNT 7          /* of the device, before it takes the peer for gone */
+#define RNR_RETRY_COUNT 7      /* for ever; never needed, since credits match posted receives */
+#define READS_MAX 1
+
+static void drop_device(struct sock *sock)
+{
+    if (sock->conn != NULL) {
+        xs_conn_free(sock->conn);
+        sock->conn = NULL;
+    }
+    if (sock->device >= 0)
+        xs_sock_drop_id(sock, sock->device);
+    sock->device = -1;
+}
+
+static int remaining_ms(const struct sock *sock)
+{
+    uint64_t now = xs_now();
+
+    return now < sock->deadline ? (int)((sock->deadline - now) / 1000000) + 1 : 1;
+}
+
+static int resolve(struct sock *sock, int device)
+{
+    if (xs_sock_id(sock, device) < 0)
+        return -1;
+    sock->device = device;
+    return xs_device(device)->resolve_addr(sock->id[device], NULL, &sock->peer.sa, remaining_ms(sock));
+}
+
+/* Try devices from this one on. 0 when one of them is at work; else -1 and errno of the last. */
+static int try_devices(struct sock *sock, int device)
+{
+    errno = sock->open_error;
+    for (; device < xs_devices(); device++) {
+        if (resolve(sock, device) == 0)
+            return 0;
+        int error = errno;
+
+        drop_device(sock);
+        errno = error;
+    }
+    return -1;
+}
+
+void xs_open_failed(struct sock *sock, int error)
+{
+    struct op *op = sock->opening;
+    bool accepted = op->event.exs_evt_type == EXS_EVT_ACCEPT;
+
+    sock->opening = NULL;
+    xs_queue_time(atomic_load(&sock->home), sock, 0);
+    drop_device(sock);
+    sock->state = SOCK_FRESH;
+    if (accepted) {
+        op->event.exs_evt_union.exs_evt_accept.exs_evt_newsocket = -1;
+        op->element->exs_socket = -1;
+        xs_sock_remove(sock);
+        xs_sock_leave(sock);
+    }
+    xs_op_complete(op, error);
+}
+
+void xs_open_done(struct sock *sock)
+{
+    struct op *op = sock->opening;
+
+    sock->opening = NULL;
+    xs_queue_time(atomic_load(&sock->home), sock, 0);
+    sock->state = SOCK_CONNECTED;
+    sock->conn->established = true;
+    xs_op_complete(op, 0);
+}
+
+/* This device has no way there: another may have. */
+static void next_device(struct sock *sock, int error)
+{
+    int device = sock->device;
+
+    sock->open_error = error;
+    drop_device(sock);
+    if (try_devices(sock, device + 1) < 0)
+        xs_open_failed(sock, errno);
+}
+
+static int connect_device(struct sock *sock, int device)
+{
+    uint8_t hello[HELLO_SIZE];
+    struct rdma_conn_param param = {
+        .private_data = hello,
+        .private_data_len = sizeof(hello),
+        .responder_resources = READS_MAX,
+        .initiator_depth = READS_MAX,
+        .retry_count = RETRY_COUNT,
+        .rnr_retry_count = RNR_RETRY_COUNT,
+    };
+
+    sock->conn = xs_conn_new(sock, sock->id[device], xs_device(device));
+    if (sock->conn == NULL)
+        return -1;
+    xs_conn_hello(sock->conn, hello);
+    return xs_device(device)->connect(sock->id[device], &param);
+}
+
+static void established(struct sock *sock, const struct rdma_cm_event *event)
+{
+    struct hello peer;
+    int reason =
+        xs_hello_unpack(&peer, event->param.conn.private_data, event->param.conn.private_data_len, sock->type);
+
+    if (reason != HELLO_OK) {
+        xs_open_failed(sock, reason == HELLO_BAD_VERSION ? EPROTONOSUPPORT : EPROTO);
+        return;
+    }
+    xs_conn_peer(sock->conn, &peer);
+    xs_open_done(sock);
+    xs_conn_run(sock->conn);
+}
+
+static int status_errno(const struct rdma_cm_event *event, int otherwise)
+{
+    return event->status < 0 ? -event->status : otherwise;
+}
+
+void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device)
+{
+    if (device != sock->device)
+        return;
+    switch (event->event) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+        if (xs_device(device)->resolve_route(sock->id[device], remaining_ms(sock)) < 0)
+            next_device(sock, errno);
+        break;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+        if (connect_device(sock, device) < 0)
+            next_device(sock, errno);
+        break;
+    case RDMA_CM_EVENT_ESTABLISHED:
+        established(sock, event);
+        break;
+    case RDMA_CM_EVENT_ADDR_ERROR:
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+        next_device(sock, status_errno(event, EHOSTUNREACH));
+        break;
+    case RDMA_CM_EVENT_REJECTED:
+        if (event->param.conn.private_data_len > 0)
+            xs_open_failed(sock,
+                           xs_hello_errno(event->param.conn.private_data, event->param.conn.private_data_len));
+        else
+            xs_open_failed(sock, status_errno(event, ECONNREFUSED));
+        break;
+    case RDMA_CM_EVENT_UNREACHABLE:
+        xs_open_failed(sock, status_errno(event, ETIMEDOUT));
+        break;
+    default:
+        xs_open_failed(sock, status_errno(event, ECONNRESET));
+        break;
+    }
+}
+
+static int check_timeout(const struct timeval *timeout, uint64_t *ns)
+{
+    *ns = UINT64_C(1000000) * CONNECT_LIMIT_MS;
+    if (timeout == NULL)
+        return 0;
+    if (timeout->tv_sec < 0 || timeout->tv_usec < 0 || timeout->tv_usec >= 1000000) {
+        errno = EINVAL;
+        return -1;
+    }
+    *ns = (uint64_t)timeout->tv_sec * UINT64_C(1000000000) + (uint64_t)timeout->tv_usec * 1000;
+    return 0;
+}
+
+/* Called with the socket locked, at home. */
+static int start(struct sock *sock, uint64_t limit, struct queue *queue, exs_ahandle_t ahandle,
+                 struct waiter *waiter)
+{
+    enum sock_state before = sock->state;
+    struct op *op = xs_sock_op(sock, queue, EXS_EVT_CONNECT, ahandle, waiter);
+
+    if (op == NULL)
+        return -1;
+    sock->opening = op;
+    sock->state = SOCK_CONNECTING;
+    sock->open_error = ENODEV;
+    xs_queue_time(atomic_load(&sock->home), sock, xs_now() + limit);
+    if (try_devices(sock, 0) == 0)
+        return 0;
+
+    int error = errno;
+
+    xs_queue_time(atomic_load(&sock->home), sock, 0);
+    sock->opening = NULL;
+    sock->state = before == SOCK_BOUND && sock->id[0] == NULL ? SOCK_FRESH : before;
+    if (waiter != NULL)
+        xs_release_home(waiter->home);
+    xs_op_cancel(op);
+    errno = error;
+    return -1;
+}
+
+int xs_start_connect(int sockno, const struct sockaddr *address, socklen_t address_len, int flags,
+                     const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
+                     struct waiter *waiter)
+{
+    struct queue *queue;
+    uint64_t limit;
+    int result = -1;
+
+    if (flags & ~EXS_BLOCK) {
+        errno = EINVAL;
+        return -1;
+    }
+    struct sock *sock = xs_sock_get(sockno);
+
+    if (sock == NULL)
+        return -1;
+    xs_sock_lock(sock);
+    if (sock->state != SOCK_FRESH && sock->state != SOCK_BOUND) {
+        errno = EINVAL;
+    } else if (xs_check_queue(qhandle, waiter, false, &queue) &&
+               xs_check_address(sock, address, address_len) == 0 && check_timeout(timeout, &limit) == 0 &&
+               xs_sock_home(sock, waiter != NULL ? NULL : queue) == 0) {
+        memcpy(&sock->peer, address, sock->family == PF_INET ? sizeof(sock->peer.in) : sizeof(sock->peer.in6));
+        result = start(sock, limit, queue, ahandle, waiter);
+    }
+    xs_sock_unlock(sock);
+    xs_sock_put(sock);
+    return result;
+}

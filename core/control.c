@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Control messages and credits, both ways. */
+#include <errno.h>
+#include "conn.h"
+#include "library.h"
+#include "sock.h"
+
+#define CREDITS_DUE (RQ_DEPTH / 2) /* owed so many: tell the peer now */
+#define ACK_DUE (HIDDEN_SIZE / 4)  /* bytes copied out, and not told */
+
+bool xs_control_send(struct conn *conn, struct control *control, uint32_t kept, enum posted_kind kind)
+{
+    if (conn->credits <= kept || conn_sq_free(conn) == 0)
+        return false;
+    uint8_t *slot = conn->slots + (size_t)(RQ_DEPTH + conn->sq_tail % SQ_DEPTH) * SLOT_SIZE;
+    struct ibv_sge sge = {.addr = (uintptr_t)slot, .length = CONTROL_SIZE, .lkey = conn->slots_mr->lkey};
+    struct ibv_send_wr wr = {
+        .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SOLICITED};
+    struct posted posted = {.kind = kind};
+
+    control->credits = (uint16_t)conn->owed;
+    xs_control_pack(control, slot);
+    if (!xs_conn_post(conn, &wr, &posted))
+        return false;
+    conn->credits--;
+    conn->owed = 0;
+    return true;
+}
+
+void xs_control_run(struct conn *conn)
+{
+    struct control ack = {.type = CONTROL_ACK, .position = conn->hidden_out};
+    struct control credit = {.type = CONTROL_CREDIT};
+    struct control fin = {.type = CONTROL_FIN};
+
+    if (conn->error != 0)
+        return;
+    if (conn->hidden_out - conn->hidden_told >= ACK_DUE &&
+        xs_control_send(conn, &ack, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL))
+        conn->hidden_told = conn->hidden_out;
+    if (conn->fin_due && !conn->fin_sent && conn->sending == NULL)
+        conn->fin_sent = xs_control_send(conn, &fin, CREDITS_KEPT_BY_CONTROL, POSTED_FIN);
+    if (conn->owed >= CREDITS_DUE)
+        xs_control_send(conn, &credit, 0, POSTED_CONTROL);
+}
+
+/* The peer broke the protocol: believe nothing more of it. */
+static void violation(struct conn *conn, const char *what)
+{
+    xs_log("connection %d: the peer sent %s; closing it", conn->sock->number, what);
+    xs_conn_fail(conn, ECONNRESET);
+}
+
+void xs_control_received(struct conn *conn, const uint8_t *message, size_t length)
+{
+    struct control control;
+
+    if (!xs_control_unpack(&control, message, length)) {
+        violation(conn, "an unknown control message");
+        return;
+    }
+    conn->credits += control.credits;
+    if (conn->peer.credits != 0 && conn->credits > conn->peer.credits) {
+        violation(conn, "more credits than it has");
+        return;
+    }
+    switch ((enum control_type)control.type) {
+    case CONTROL_ADVERT:
+        if (conn->advert_count == ADVERTS_MAX || control.length == 0 ||
+            control.addr + control.length < control.addr)
+            violation(conn, "an impossible advertisement");
+        else
+            xs_tx_advert(conn, &control);
+        break;
+    case CONTROL_ACK:
+        if (control.position < conn->hidden_acked || control.position > conn->hidden_sent)
+            violation(conn, "an impossible acknowledgement");
+        else
+            conn->hidden_acked = control.position;
+        break;
+    case CONTROL_FIN:
+        conn->fin_received = true;
+        break;
+    case CONTROL_CREDIT:
+        break;
+    }
+}

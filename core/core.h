@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * core.h - what the core offers to loop/: starting operations and harvesting events, never waiting.
+ *
+ * Each xs_start_ call checks everything, starts the operation and returns 0, or returns -1 with errno and
+ * starts nothing. Where its one event goes: to the queue that was named, or, when `waiter` is given, to that
+ * waiter.
+ */
+#ifndef XS_CORE_H
+#define XS_CORE_H
+
+#include <exs.h>
+#include <stdbool.h>
+
+struct queue;
+
+/* Somebody who waits for one operation. Owned by the caller, who keeps it until `deliver` was called. */
+struct waiter {
+    /* Called once, from whatever thread harvested the event, with locks held: take note, wake up, return. */
+    void (*deliver)(struct waiter *waiter, const exs_event_t *event);
+    /* Likewise: from now on another queue is to be run, a reference that xs_release_home gives back. */
+    void (*move)(struct waiter *waiter, struct queue *home);
+    struct queue *home; /* out: the queue to run meanwhile, a reference too */
+};
+
+/* 0, or -1 with EPERM before exs_init, ECHILD in a forked child. */
+int xs_enter(void);
+/* Changes in a forked child, so that what belongs to a thread can be made anew. */
+unsigned xs_generation(void);
+
+/* Nanoseconds, monotonic. */
+uint64_t xs_now(void);
+
+int xs_start_connect(int sockno, const struct sockaddr *address, socklen_t address_len, int flags,
+                     const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
+                     struct waiter *waiter);
+int xs_start_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags, exs_qhandle_t qhandle,
+                    struct waiter *waiter);
+int xs_start_send(int sockno, const void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
+                  exs_ahandle_t ahandle, exs_mhandle_t mhandle, struct waiter *waiter);
+int xs_start_recv(int sockno, void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
+                  exs_ahandle_t ahandle, exs_mhandle_t mhandle, struct waiter *waiter);
+int xs_start_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
+                      exs_ahandle_t ahandle, struct waiter *waiter);
+int xs_start_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
+                      struct waiter *waiter);
+int xs_start_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle, struct waiter *waiter);
+
+/* True when a close without a queue has nobody who would run it to its end: the caller must wait. */
+bool xs_is_private(int sockno);
+
+/* Drive a waiter's home queue once; events of others go to their own places. */
+void xs_run(struct queue *home);
+/* The descriptor that is readable when xs_run has something to do. */
+int xs_run_fd(struct queue *home);
+void xs_release_home(struct queue *home);
+
+/* exs_qdequeue without waiting. */
+int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt);
+
+#endif

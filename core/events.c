@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Operations and the events that they become, from the pool of a queue to exs_qdequeue. See op.h and queue.h.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include "core.h"
+#include "queue.h"
+
+#define OPS_AT_ONCE 32
+
+struct op_chunk {
+    STAILQ_ENTRY(op_chunk) link;
+    struct op op[];
+};
+
+bool xs_ops_more(struct queue *queue, int count)
+{
+    struct op_chunk *chunk = calloc(1, sizeof(*chunk) + (size_t)count * sizeof(struct op));
+
+    if (chunk == NULL)
+        return false;
+    STAILQ_INSERT_TAIL(&queue->chunks, chunk, link);
+    for (int i = 0; i < count; i++)
+        STAILQ_INSERT_TAIL(&queue->free_ops, &chunk->op[i], link);
+    return true;
+}
+
+struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle, struct waiter *waiter)
+{
+    struct op *op = NULL;
+
+    pthread_mutex_lock(&queue->events_lock);
+    if (!STAILQ_EMPTY(&queue->free_ops) || xs_ops_more(queue, OPS_AT_ONCE)) {
+        op = STAILQ_FIRST(&queue->free_ops);
+        STAILQ_REMOVE_HEAD(&queue->free_ops, link);
+        queue->ops_in_use++;
+        queue->pending++;
+    }
+    pthread_mutex_unlock(&queue->events_lock);
+    if (op == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    xs_queue_ref(queue);
+    *op = (struct op){
+        .event = {.exs_evt_type = type, .exs_evt_socket = sockno, .exs_evt_ahandle = ahandle},
+        .pool = queue,
+        .waiter = waiter,
+    };
+    return op;
+}
+
+/* Called with events_lock. */
+static void op_free(struct queue *queue, struct op *op)
+{
+    queue->ops_in_use--;
+    STAILQ_INSERT_HEAD(&queue->free_ops, op, link);
+}
+
+/* Called with events_lock. */
+static void raise_events(struct queue *queue)
+{
+    if (queue->raised || queue->raise < 0)
+        return;
+    queue->raised = eventfd_write(queue->raise, 1) == 0;
+}
+
+static void lower_events(struct queue *queue)
+{
+    eventfd_t value;
+
+    if (!queue->raised)
+        return;
+    eventfd_read(queue->raise, &value);
+    queue->raised = false;
+}
+
+void xs_op_complete(struct op *op, int error)
+{
+    struct queue *queue = op->pool;
+    struct waiter *waiter = op->waiter;
+    bool silent = op->silent || (op->unsignaled && error == 0);
+
+    op->event.exs_evt_errno = error;
+    exs_event_t event = op->event;
+
+    pthread_mutex_lock(&queue->events_lock);
+    queue->pending--;
+    if (waiter != NULL || silent) {
+        op_free(queue, op);
+    } else {
+        STAILQ_INSERT_TAIL(&queue->events, op, link);
+        if (queue->dequeuers == 0)
+            raise_events(queue);
+    }
+    pthread_mutex_unlock(&queue->events_lock);
+    if (waiter != NULL)
+        waiter->deliver(waiter, &event);
+    xs_queue_unref(queue);
+}
+
+void xs_op_cancel(struct op *op)
+{
+    struct queue *queue = op->pool;
+
+    pthread_mutex_lock(&queue->events_lock);
+    queue->pending--;
+    op_free(queue, op);
+    pthread_mutex_unlock(&queue->events_lock);
+    xs_queue_unref(queue);
+}
+
+void xs_ops_free(struct queue *queue)
+{
+    struct op_chunk *chunk;
+
+    while ((chunk = STAILQ_FIRST(&queue->chunks)) != NULL) {
+        STAILQ_REMOVE_HEAD(&queue->chunks, link);
+        free(chunk);
+    }
+}
+
+/* ---- Dequeuing ------------------------------------------------------------------------- */
+
+/* Called with events_lock. */
+static int take_events(struct queue *queue, exs_event_t *events, int most)
+{
+    int count = 0;
+
+    while (count < most && !STAILQ_EMPTY(&queue->events)) {
+        struct op *op = STAILQ_FIRST(&queue->events);
+
+        STAILQ_REMOVE_HEAD(&queue->events, link);
+        events[count++] = op->event;
+        op_free(queue, op);
+    }
+    return count;
+}
+
+int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt)
+{
+    struct queue *queue = xs_queue_find(qhandle);
+
+    if (queue == NULL || evtvec_cnt < 1 || evtvec_cnt > EXS_EVTVEC_MAX) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (evtvec == NULL) {
+        errno = EFAULT;
+        return -1;
+    }
+    xs_queue_ref(queue);
+    pthread_mutex_lock(&queue->events_lock);
+    queue->dequeuers++;
+    pthread_mutex_unlock(&queue->events_lock);
+
+    xs_run(queue);
+    xs_queue_run_guests(queue);
+
+    pthread_mutex_lock(&queue->events_lock);
+    int count = take_events(queue, evtvec, evtvec_cnt);
+
+    queue->dequeuers--;
+    if (STAILQ_EMPTY(&queue->events))
+        lower_events(queue);
+    else
+        raise_events(queue);
+    pthread_mutex_unlock(&queue->events_lock);
+    xs_queue_unref(queue);
+    return count;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * file.h - where the bytes of an exs_sendfile come from.
+ *
+ * Files are sent by mmap, a window at a time: mapped, registered, given to the device, and unmapped when the
+ * device is done. So a file of any length pins no more than a few windows, and fits under a small memlock
+ * limit.
+ */
+#ifndef XS_FILE_H
+#define XS_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <exs.h>
+#include "device.h"
+
+struct nic;
+struct files; /* owned by its operation */
+struct window;
+
+/* Everything checked, descriptors duplicated, paths opened. *length: bytes in all; *last: EXS_SHUT_WR behind
+ * the last element. NULL and errno as exs_sendfile has them. */
+struct files *xs_files_new(const exs_xferfile_t *vector, int count, int flags, uint64_t *length, bool *last);
+/* The next bytes: 1; none now, since too many windows are in flight: 0; or -1 and *error. */
+int xs_files_span(struct files *files, struct nic *nic, uint8_t **addr, uint64_t *length, uint32_t *lkey,
+                  struct window **window, int *error);
+/* So many of them were given to the device. */
+void xs_files_posted(struct files *files, uint64_t bytes);
+/* The device is done with so many of a window. -1: the file has become shorter than what was sent of it. */
+int xs_window_acked(struct files *files, struct window *window, uint64_t bytes, const struct device *device);
+void xs_files_free(struct files *files, const struct device *device);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* exs_init, what a fork does to us, the choice of devices, the debug log. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "conn.h"
+#include "fds.h"
+#include "library.h"
+#include "memory.h"
+#include "queue.h"
+#include "sock.h"
+
+enum { RAW, READY, FORKED };
+
+static _Atomic int state;
+static _Atomic unsigned generation;
+static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
+static const struct device *devices[DEVICES_MAX];
+static int device_count;
+static bool logging;
+
+int xs_enter(void)
+{
+    int now = atomic_load_explicit(&state, memory_order_acquire);
+
+    if (now == READY)
+        return 0;
+    errno = now == FORKED ? ECHILD : EPERM;
+    return -1;
+}
+
+unsigned xs_generation(void)
+{
+    return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+/* In the child: nothing of ours works here, since the threads and the connections are the parent's. Its
+ * descriptors are closed, so that no peer takes a dead parent for a living one. */
+static void forked(void)
+{
+    if (atomic_load(&state) != READY)
+        return;
+    fds_close_all();
+    pthread_mutex_init(&init_lock, NULL);
+    atomic_store(&state, FORKED);
+}
+
+/* EXS_DEVICE: auto (the default), rdma, soft, or the name of one device. */
+static int choose_devices(void)
+{
+    static const struct device *const known[] = {&soft_device};
+    const char *wanted = getenv("EXS_DEVICE");
+
+    device_count = 0;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (wanted == NULL || *wanted == 0 || strcmp(wanted, "auto") == 0 ||
+            strncmp(wanted, known[i]->name, strlen(known[i]->name)) == 0)
+            devices[device_count++] = known[i];
+    }
+    if (device_count > 0)
+        return 0;
+    xs_log("no device \"%s\": set EXS_DEVICE to auto or soft", wanted);
+    errno = ENODEV;
+    return -1;
+}
+
+static void begin_anew(void)
+{
+    static bool handler_set;
+
+    if (!handler_set)
+        pthread_atfork(NULL, NULL, forked);
+    handler_set = true;
+    if (atomic_load(&state) == FORKED) {
+        xs_sock_reset();
+        xs_conn_reset();
+        xs_queue_reset();
+        xs_memory_reset();
+        for (int i = 0; i < device_count; i++)
+            if (devices[i]->forget != NULL)
+                devices[i]->forget();
+    }
+    atomic_fetch_add(&generation, 1);
+}
+
+int exs_init(int version)
+{
+    int result = -1;
+
+    if (version != EXS_VERSION1) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    pthread_mutex_lock(&init_lock);
+    const char *debug = getenv("EXS_DEBUG");
+
+    logging = debug != NULL && *debug != 0 && strcmp(debug, "0") != 0;
+    if (atomic_load(&state) == READY) {
+        errno = EALREADY;
+    } else if (choose_devices() == 0) {
+        begin_anew();
+        atomic_store_explicit(&state, READY, memory_order_release);
+        result = 0;
+    }
+    pthread_mutex_unlock(&init_lock);
+    return result;
+}
+
+int xs_devices(void)
+{
+    return device_count;
+}
+
+const struct device *xs_device(int index)
+{
+    return devices[index];
+}
+
+uint64_t xs_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+void xs_log(const char *format, ...)
+{
+    va_list arguments;
+    char line[512];
+    int saved = errno;
+
+    if (!logging)
+        return;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "exs: %s\n", line);
+    errno = saved;
+}
+
+const char *exs_strevent(int type)
+{
+    static const char *const names[] = {
+        [EXS_EVT_CONNECT] = "EXS_EVT_CONNECT",   [EXS_EVT_ACCEPT] = "EXS_EVT_ACCEPT",
+        [EXS_EVT_SEND] = "EXS_EVT_SEND",         [EXS_EVT_RECV] = "EXS_EVT_RECV",
+        [EXS_EVT_SENDFILE] = "EXS_EVT_SENDFILE", [EXS_EVT_SHUTDOWN] = "EXS_EVT_SHUTDOWN",
+        [EXS_EVT_CLOSE] = "EXS_EVT_CLOSE",
+    };
+
+    if (type < 1 || (size_t)type >= sizeof(names) / sizeof(names[0]))
+        return "unknown event";
+    return names[type];
+}

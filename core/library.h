@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* library.h - the state of the whole library: initialised or not, devices, the debug log. */
+#ifndef XS_LIBRARY_H
+#define XS_LIBRARY_H
+
+#include <stdint.h>
+#include "core.h"
+#include "device.h"
+
+/* Lines of advice on standard error, when EXS_DEBUG is set in the environment: say what to do. */
+void xs_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The devices that EXS_DEVICE lets us use, in the order in which they are tried. */
+int xs_devices(void);
+const struct device *xs_device(int index);
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Registered memory: handles, and the registration with each nic at first use. See memory.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "core.h"
+#include "handle.h"
+#include "library.h"
+#include "memory.h"
+
+static struct handle_table handles = HANDLE_TABLE_INIT;
+
+/* Guards registering and the list of nics. Not taken where a registration is merely looked up. */
+static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, nic) nics = LIST_HEAD_INITIALIZER(nics);
+
+void xs_memory_reset(void)
+{
+    xs_handle_reset(&handles);
+    pthread_mutex_init(&regions_lock, NULL);
+    LIST_INIT(&nics);
+}
+
+int xs_memory_access(int flags)
+{
+    return flags & EXS_MRF_RECV_DISABLE ? 0 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+}
+
+static void explain_limit(size_t length)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        xs_log("can't register %zu KiB: the memlock limit is %zu KiB: raise ulimit -l", length / 1024,
+               (size_t)limit.rlim_cur / 1024);
+    else
+        xs_log("can't register %zu KiB: no memory", length / 1024);
+}
+
+struct ibv_mr *xs_register(struct nic *nic, const void *addr, size_t length, int access)
+{
+    struct ibv_mr *mr = nic->device->reg_mr(nic->pd, (void *)(uintptr_t)addr, length, access);
+
+    if (mr != NULL)
+        return mr;
+    if (errno == ENOMEM || errno == EAGAIN) {
+        explain_limit(length);
+        errno = ENOMEM;
+    } else if (errno == EFAULT || errno == EPERM) {
+        errno = EACCES;
+    }
+    return NULL;
+}
+
+/* ---- Registrations of a region ------------------------------------------------------------------- */
+
+static struct ibv_mr *look_up(struct memory *memory, struct nic *nic)
+{
+    struct region *region;
+
+    pthread_mutex_lock(&nic->map_lock);
+    HASH_FIND_PTR(nic->regions, &memory, region);
+    struct ibv_mr *mr = region != NULL ? region->mr : NULL;
+
+    pthread_mutex_unlock(&nic->map_lock);
+    return mr;
+}
+
+/* Called with regions_lock. */
+static struct ibv_mr *add(struct memory *memory, struct nic *nic)
+{
+    struct region *region = malloc(sizeof(*region));
+
+    if (region == NULL)
+        return NULL;
+    region->memory = memory;
+    region->mr = xs_register(nic, memory->addr, memory->size, xs_memory_access(memory->flags));
+    if (region->mr == NULL) {
+        free(region);
+        return NULL;
+    }
+    pthread_mutex_lock(&nic->map_lock);
+    HASH_ADD_PTR(nic->regions, memory, region);
+    pthread_mutex_unlock(&nic->map_lock);
+    return region->mr;
+}
+
+struct ibv_mr *xs_memory_mr(struct memory *memory, struct nic *nic)
+{
+    struct ibv_mr *mr = look_up(memory, nic);
+
+    if (mr != NULL)
+        return mr;
+    pthread_mutex_lock(&regions_lock);
+    mr = look_up(memory, nic);
+    if (mr == NULL)
+        mr = add(memory, nic);
+    pthread_mutex_unlock(&regions_lock);
+    return mr;
+}
+
+/* Called with regions_lock. */
+static void drop(struct nic *nic, struct memory *memory)
+{
+    struct region *region;
+
+    pthread_mutex_lock(&nic->map_lock);
+    HASH_FIND_PTR(nic->regions, &memory, region);
+    if (region != NULL)
+        HASH_DEL(nic->regions, region);
+    pthread_mutex_unlock(&nic->map_lock);
+    if (region != NULL) {
+        nic->device->dereg_mr(region->mr);
+        free(region);
+    }
+}
+
+void xs_memory_nic_up(struct nic *nic)
+{
+    pthread_mutex_lock(&regions_lock);
+    LIST_INSERT_HEAD(&nics, nic, all);
+    pthread_mutex_unlock(&regions_lock);
+}
+
+void xs_memory_nic_down(struct nic *nic)
+{
+    struct region *region, *next;
+
+    pthread_mutex_lock(&regions_lock);
+    LIST_REMOVE(nic, all);
+    HASH_ITER (hh, nic->regions, region, next) {
+        HASH_DEL(nic->regions, region);
+        nic->device->dereg_mr(region->mr);
+        free(region);
+    }
+    pthread_mutex_unlock(&regions_lock);
+}
+
+/* ---- Handles -------------------------------------------------------------------------------------- */
+
+int xs_memory_use(exs_mhandle_t handle, const void *addr, size_t length, int forbidden, struct memory **memory)
+{
+    *memory = NULL;
+    if (handle == NULL || handle == EXS_MHANDLE_UNREGISTERED)
+        return 0;
+    struct memory *found = xs_handle_find(&handles, handle);
+    uintptr_t offset = found != NULL ? (uintptr_t)addr - (uintptr_t)found->addr : 0;
+
+    if (found == NULL || (uintptr_t)addr < (uintptr_t)found->addr || offset > found->size ||
+        length > found->size - offset) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (found->flags & forbidden) {
+        errno = EACCES;
+        return -1;
+    }
+    atomic_fetch_add_explicit(&found->users, 1, memory_order_relaxed);
+    *memory = found;
+    return 0;
+}
+
+void xs_memory_unuse(struct memory *memory)
+{
+    atomic_fetch_sub_explicit(&memory->users, 1, memory_order_release);
+}
+
+/* Populate one page as the device would: 0, or an errno. EINVAL also where the kernel can't do it. */
+static int touch(uintptr_t page, bool writable)
+{
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+
+    return madvise((void *)(page / size * size), size, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0
+               ? 0
+               : errno;
+}
+
+/* Are the first and the last page there, and may they be used like this? -1 and EACCES. */
+static int check_pages(const void *addr, size_t size, bool writable)
+{
+    char mine = 0;
+    int first = touch((uintptr_t)addr, writable), last = touch((uintptr_t)addr + size - 1, writable);
+
+    if ((first == 0 && last == 0) || touch((uintptr_t)&mine, true) != 0) /* kernels before 5.14 can't tell */
+        return 0;
+    errno = EACCES;
+    return -1;
+}
+
+exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
+{
+    if (xs_enter() < 0)
+        return EXS_MHANDLE_INVALID;
+    if (addr == NULL || size == 0 || size > EXS_MSG_MAX || (uintptr_t)addr + size < (uintptr_t)addr ||
+        (flags & ~(EXS_MRF_SHARED | EXS_MRF_RECV_DISABLE | EXS_MRF_SEND_DISABLE))) {
+        errno = EINVAL;
+        return EXS_MHANDLE_INVALID;
+    }
+    if (check_pages(addr, size, (flags & EXS_MRF_RECV_DISABLE) == 0) < 0)
+        return EXS_MHANDLE_INVALID;
+    struct memory *memory = calloc(1, sizeof(*memory));
+
+    if (memory == NULL)
+        return EXS_MHANDLE_INVALID;
+    memory->addr = addr;
+    memory->size = size;
+    memory->flags = flags;
+    exs_mhandle_t handle = xs_handle_make(&handles, memory);
+
+    if (handle == NULL) {
+        free(memory);
+        return EXS_MHANDLE_INVALID;
+    }
+    return handle;
+}
+
+int exs_mderegister(exs_mhandle_t mhandle, int flags)
+{
+    struct nic *nic;
+
+    if (xs_enter() < 0)
+        return -1;
+    struct memory *memory = xs_handle_find(&handles, mhandle);
+
+    if (memory == NULL || flags != 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (atomic_load_explicit(&memory->users, memory_order_acquire) > 0) {
+        errno = EBUSY;
+        return -1;
+    }
+    if (xs_handle_take(&handles, mhandle) != memory) {
+        errno = EINVAL;
+        return -1;
+    }
+    pthread_mutex_lock(&regions_lock);
+    LIST_FOREACH (nic, &nics, all) {
+        drop(nic, memory);
+    }
+    pthread_mutex_unlock(&regions_lock);
+    free(memory);
+    return 0;
+}

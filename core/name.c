@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a socket is called: its addresses, and the device that carries it. */
+#include <errno.h>
+#include <string.h>
+#include "conn.h"
+#include "core.h"
+#include "nic.h"
+#include "sock.h"
+
+/* The id that knows the socket's addresses, or NULL. */
+static struct rdma_cm_id *known_id(const struct sock *sock)
+{
+    if (sock->device >= 0)
+        return sock->id[sock->device];
+    for (int device = 0; device < DEVICES_MAX; device++) {
+        if (sock->id[device] != NULL)
+            return sock->id[device];
+    }
+    return NULL;
+}
+
+static void copy_address(const struct sockaddr *from, struct sockaddr *to, socklen_t *length)
+{
+    socklen_t size = from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+
+    memcpy(to, from, *length < size ? *length : size);
+    *length = size;
+}
+
+static int get_name(int sockno, struct sockaddr *address, socklen_t *address_len, bool peer)
+{
+    union address none = {0};
+    int result = 0;
+
+    if (xs_enter() < 0)
+        return -1;
+    struct sock *sock = xs_sock_get(sockno);
+
+    if (sock == NULL)
+        return -1;
+    if (address == NULL || address_len == NULL) {
+        errno = EFAULT;
+        result = -1;
+        goto out;
+    }
+    xs_sock_lock(sock);
+    struct rdma_cm_id *id = known_id(sock);
+
+    none.sa.sa_family = (sa_family_t)sock->family;
+    if (!peer) {
+        copy_address(id != NULL ? &id->route.addr.src_addr : &none.sa, address, address_len);
+    } else if (sock->state == SOCK_CONNECTED) {
+        copy_address(&id->route.addr.dst_addr, address, address_len);
+    } else {
+        errno = ENOTCONN;
+        result = -1;
+    }
+    xs_sock_unlock(sock);
+out:
+    xs_sock_put(sock);
+    return result;
+}
+
+int exs_getsockname(int sockno, struct sockaddr *address, socklen_t *address_len)
+{
+    return get_name(sockno, address, address_len, false);
+}
+
+int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len)
+{
+    return get_name(sockno, address, address_len, true);
+}
+
+int exs_getdevice(int sockno, char *name, size_t size)
+{
+    int result = -1;
+
+    if (xs_enter() < 0)
+        return -1;
+    struct sock *sock = xs_sock_get(sockno);
+
+    if (sock == NULL)
+        return -1;
+    xs_sock_lock(sock);
+    if (name == NULL || size == 0) {
+        errno = EINVAL;
+    } else if (sock->state != SOCK_CONNECTED) {
+        errno = ENOTCONN;
+    } else {
+        const char *device = sock->conn->nic->context->device->name;
+
+        if (strlen(device) >= size) {
+            errno = ENAMETOOLONG;
+        } else {
+            memcpy(name, device, strlen(device) + 1);
+            result = 0;
+        }
+    }
+    xs_sock_unlock(sock);
+    xs_sock_put(sock);
+    return result;
+}

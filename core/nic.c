@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One device context in one queue: its resources, and harvesting its completions. See nic.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "conn.h"
+#include "library.h"
+#include "memory.h"
+#include "nic.h"
+#include "queue.h"
+
+#define CQ_SIZE 16384    /* completions: room for 128 connections */
+#define BATCH 32         /* completions taken at once */
+#define CHUNK_BUFFERS 32 /* bounce buffers registered together */
+
+struct bounce_chunk {
+    SLIST_ENTRY(bounce_chunk) link;
+    uint8_t *data;
+    struct ibv_mr *mr;
+    struct bounce buffers[CHUNK_BUFFERS];
+};
+
+/* ---- Making and freeing ---------------------------------------------------------------------- */
+
+static int query(struct nic *nic)
+{
+    struct ibv_device_attr attr;
+    struct ibv_port_attr port;
+
+    if (nic->device->query_device(nic->context, &attr) != 0 ||
+        nic->device->query_port(nic->context, 1, &port) != 0)
+        return -1;
+    nic->max_cqe = attr.max_cqe;
+    nic->max_message = port.max_msg_sz;
+    return 0;
+}
+
+static int open_nic(struct nic *nic)
+{
+    if (query(nic) < 0)
+        return -1;
+    nic->pd = nic->device->alloc_pd(nic->context);
+    if (nic->pd == NULL)
+        return -1;
+    nic->channel = nic->device->create_comp_channel(nic->context);
+    if (nic->channel == NULL ||
+        fcntl(nic->channel->fd, F_SETFL, fcntl(nic->channel->fd, F_GETFL) | O_NONBLOCK) < 0)
+        return -1;
+    return xs_queue_watch(nic->queue, nic->channel->fd);
+}
+
+struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct ibv_context *context)
+{
+    struct nic *nic;
+
+    LIST_FOREACH (nic, &queue->nics, link) {
+        if (nic->context == context)
+            return nic;
+    }
+    nic = calloc(1, sizeof(*nic));
+    if (nic == NULL)
+        return NULL;
+    nic->device = device;
+    nic->queue = queue;
+    nic->context = context;
+    pthread_mutex_init(&nic->map_lock, NULL);
+    xs_memory_nic_up(nic);
+    LIST_INSERT_HEAD(&queue->nics, nic, link);
+    if (open_nic(nic) < 0) {
+        xs_log("can't use device %s: %s", context->device->name, strerror(errno));
+        xs_nic_free(nic);
+        return NULL;
+    }
+    return nic;
+}
+
+static void free_chunks(struct nic *nic)
+{
+    struct bounce_chunk *chunk;
+
+    while ((chunk = SLIST_FIRST(&nic->chunks)) != NULL) {
+        SLIST_REMOVE_HEAD(&nic->chunks, link);
+        nic->device->dereg_mr(chunk->mr);
+        munmap(chunk->data, (size_t)CHUNK_BUFFERS * BOUNCE_SIZE);
+        free(chunk);
+    }
+}
+
+void xs_nic_free(struct nic *nic)
+{
+    struct cq *cq;
+    int saved = errno;
+
+    LIST_REMOVE(nic, link);
+    xs_memory_nic_down(nic);
+    free_chunks(nic);
+    while ((cq = LIST_FIRST(&nic->cqs)) != NULL) {
+        LIST_REMOVE(cq, link);
+        nic->device->destroy_cq(cq->cq);
+        free(cq);
+    }
+    if (nic->channel != NULL) {
+        xs_queue_unwatch(nic->queue, nic->channel->fd);
+        nic->device->destroy_comp_channel(nic->channel);
+    }
+    if (nic->pd != NULL)
+        nic->device->dealloc_pd(nic->pd);
+    pthread_mutex_destroy(&nic->map_lock);
+    free(nic);
+    errno = saved;
+}
+
+/* ---- Completion queues --------------------------------------------------------------------------- */
+
+struct cq *xs_nic_cq(struct nic *nic, int completions)
+{
+    int size = nic->max_cqe < CQ_SIZE ? nic->max_cqe : CQ_SIZE;
+    struct cq *cq;
+
+    LIST_FOREACH (cq, &nic->cqs, link) {
+        if (cq->size - cq->used >= completions) {
+            cq->used += completions;
+            return cq;
+        }
+    }
+    cq = calloc(1, sizeof(*cq));
+    if (cq == NULL)
+        return NULL;
+    cq->cq = nic->device->create_cq(nic->context, size, cq, nic->channel, 0);
+    if (cq->cq == NULL || ibv_req_notify_cq(cq->cq, 0) != 0) {
+        if (cq->cq != NULL)
+            nic->device->destroy_cq(cq->cq);
+        free(cq);
+        return NULL;
+    }
+    cq->armed = true;
+    cq->size = size;
+    cq->used = completions;
+    LIST_INSERT_HEAD(&nic->cqs, cq, link);
+    return cq;
+}
+
+void xs_nic_cq_release(struct cq *cq, int completions)
+{
+    cq->used -= completions;
+}
+
+/* ---- Harvesting ------------------------------------------------------------------------------------ */
+
+/* Take all completions there are; the connections that they belong to join `touched`. */
+static int poll_cq(struct cq *cq, struct conn_list *touched)
+{
+    struct ibv_wc wc[BATCH];
+    int total = 0, count;
+
+    while ((count = ibv_poll_cq(cq->cq, BATCH, wc)) > 0) {
+        for (int i = 0; i < count; i++) {
+            bool receive;
+            struct conn *conn = xs_conn_of(wc[i].wr_id, &receive);
+
+            if (conn == NULL)
+                continue;
+            xs_conn_completion(conn, &wc[i], receive);
+            if (!conn->is_touched) {
+                conn->is_touched = true;
+                LIST_INSERT_HEAD(touched, conn, touched);
+            }
+        }
+        total += count;
+        if (count < BATCH)
+            break;
+    }
+    return total;
+}
+
+static void run_touched(struct conn_list *touched)
+{
+    struct conn *conn;
+
+    while ((conn = LIST_FIRST(touched)) != NULL) {
+        LIST_REMOVE(conn, touched);
+        conn->is_touched = false;
+        xs_conn_run(conn); /* may free it */
+    }
+}
+
+/* Which completion queue has something: that whose event has come. One is enough: when there are more, the
+ * descriptor stays readable. */
+static void take_event(struct nic *nic)
+{
+    struct ibv_cq *cq;
+    void *context;
+
+    if (nic->device->get_cq_event(nic->channel, &cq, &context) == 0) {
+        nic->device->ack_cq_events(cq, 1);
+        ((struct cq *)context)->armed = false;
+    }
+}
+
+/* The order - arm, then look once more, and only then rest - is what makes a wake-up impossible to lose. */
+static int run_cq(struct cq *cq, struct conn_list *touched)
+{
+    int total = poll_cq(cq, touched);
+
+    while (!cq->armed) {
+        if (ibv_req_notify_cq(cq->cq, 0) != 0)
+            break;
+        cq->armed = true;
+        total += poll_cq(cq, touched);
+    }
+    return total;
+}
+
+int xs_nic_run(struct nic *nic)
+{
+    struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
+    struct cq *cq;
+    int total = 0;
+
+    take_event(nic);
+    LIST_FOREACH (cq, &nic->cqs, link) {
+        if (!cq->armed)
+            total += run_cq(cq, &touched);
+    }
+    run_touched(&touched);
+    return total;
+}
+
+/* ---- Bounce buffers --------------------------------------------------------------------------------- */
+
+static int more_bounces(struct nic *nic)
+{
+    struct bounce_chunk *chunk = calloc(1, sizeof(*chunk));
+    size_t size = (size_t)CHUNK_BUFFERS * BOUNCE_SIZE;
+
+    if (chunk == NULL)
+        return -1;
+    chunk->data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (chunk->data == MAP_FAILED)
+        goto free_chunk;
+    chunk->mr = xs_register(nic, chunk->data, size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (chunk->mr == NULL)
+        goto unmap;
+    for (int i = 0; i < CHUNK_BUFFERS; i++) {
+        chunk->buffers[i].data = chunk->data + (size_t)i * BOUNCE_SIZE;
+        chunk->buffers[i].mr = chunk->mr;
+        SLIST_INSERT_HEAD(&nic->bounces, &chunk->buffers[i], link);
+    }
+    SLIST_INSERT_HEAD(&nic->chunks, chunk, link);
+    return 0;
+unmap:
+    munmap(chunk->data, size);
+free_chunk:
+    free(chunk);
+    return -1;
+}
+
+struct bounce *xs_bounce_get(struct nic *nic)
+{
+    if (SLIST_EMPTY(&nic->bounces) && more_bounces(nic) < 0)
+        return NULL;
+    struct bounce *bounce = SLIST_FIRST(&nic->bounces);
+
+    SLIST_REMOVE_HEAD(&nic->bounces, link);
+    return bounce;
+}
+
+void xs_bounce_put(struct nic *nic, struct bounce *bounce)
+{
+    SLIST_INSERT_HEAD(&nic->bounces, bounce, link);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * nic.h - one device context as one queue uses it: protection domain, completion channel, completion queues,
+ * registered memory, bounce buffers. Guarded by its queue's lock, but for the map of regions.
+ */
+#ifndef XS_NIC_H
+#define XS_NIC_H
+
+#include <pthread.h>
+#include <sys/queue.h>
+#include <uthash.h>
+#include "device.h"
+
+#define BOUNCE_SIZE 8192 /* bytes: unregistered buffers up to this are copied, longer ones registered */
+
+struct conn;
+struct memory;
+struct queue;
+
+/* Many connections share a completion queue, as many as fit into it. */
+struct cq {
+    LIST_ENTRY(cq) link;
+    struct ibv_cq *cq;
+    int size, used; /* completions: room, and what the connections on it can produce */
+    bool armed;     /* an event will come for the next completion */
+};
+
+struct bounce { /* a piece of registered memory, BOUNCE_SIZE bytes */
+    SLIST_ENTRY(bounce) link;
+    uint8_t *data;
+    struct ibv_mr *mr;
+};
+
+struct bounce_chunk;
+
+struct region { /* a user's region, registered here */
+    UT_hash_handle hh;
+    struct memory *memory;
+    struct ibv_mr *mr;
+};
+
+struct nic {
+    LIST_ENTRY(nic) link;
+    LIST_ENTRY(nic) all; /* of the process; guarded by the regions lock (memory.c) */
+    const struct device *device;
+    struct queue *queue;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    LIST_HEAD(, cq) cqs;
+    SLIST_HEAD(, bounce) bounces;
+    SLIST_HEAD(, bounce_chunk) chunks;
+    uint32_t max_message; /* bytes, of one work request */
+    int max_cqe;
+    pthread_mutex_t map_lock;
+    struct region *regions; /* hash by memory; guarded by map_lock */
+    uint32_t conns;
+};
+
+/* The queue's nic for this context, made at first use. NULL and errno. Called with the queue's lock. */
+struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct ibv_context *context);
+void xs_nic_free(struct nic *nic);
+
+/* Room for the completions of one more connection. NULL and errno. */
+struct cq *xs_nic_cq(struct nic *nic, int completions);
+void xs_nic_cq_release(struct cq *cq, int completions);
+
+/* Harvest completions until there are none and events are armed; returns how many. */
+int xs_nic_run(struct nic *nic);
+
+struct bounce *xs_bounce_get(struct nic *nic); /* NULL and errno */
+void xs_bounce_put(struct nic *nic, struct bounce *bounce);
+
+#endif

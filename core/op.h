@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * op.h - an operation from its start to its one event.
+ *
+ * An operation is also the storage of its event, so a queue can never be too full to take one: whoever could
+ * start the operation will get its event. Operations come from the pool of a queue.
+ */
+#ifndef XS_OP_H
+#define XS_OP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <exs.h>
+
+struct bounce;
+struct files;
+struct ibv_mr;
+struct memory;
+struct queue;
+struct waiter;
+
+/* Owned by the socket it works on until it is completed, then by the queue that its event waits on. */
+struct op {
+    STAILQ_ENTRY(op) link;
+    exs_event_t event;
+    struct queue *pool;    /* whose pool it came from, and where its event goes unless there is a waiter */
+    struct waiter *waiter; /* a blocking caller, or NULL */
+    bool unsignaled;       /* no event on success */
+    bool silent;           /* no event at all: no queue was named */
+
+    /* accept */
+    exs_acceptaddr_t *element;
+
+    /* transfers; bytes */
+    uint8_t *buffer;
+    uint64_t length;
+    uint64_t posted;        /* send: given to the device; receive: filled */
+    uint64_t acked;         /* send: completed by the device */
+    uint32_t requests;      /* send: work requests outstanding */
+    bool all_posted;        /* send: nothing more to give to the device */
+    int error;              /* send: what to complete with */
+    struct ibv_mr *mr;      /* covers the buffer, unless it is to be copied */
+    struct memory *memory;  /* the user's region, counted as in use */
+    struct ibv_mr *one_off; /* registered for this operation alone */
+    struct bounce *bounce;  /* the copy of a small unregistered buffer */
+    struct files *files;    /* sendfile: where the bytes come from */
+    bool waitall;           /* receive */
+    bool advertised;        /* receive: the peer may write into it */
+    bool last;              /* send: shut down writing behind it */
+};
+
+STAILQ_HEAD(op_list, op);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packing and unpacking of hello and control messages; what comes in is believed only after it was checked. */
+#include <endian.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include "protocol.h"
+
+#define CREDITS_MIN 4
+#define CREDITS_MAX 65535
+#define HIDDEN_MIN 1024
+#define HIDDEN_MAX (1u << 30)
+
+static void put16(uint8_t *p, uint16_t v)
+{
+    v = htobe16(v);
+    memcpy(p, &v, sizeof(v));
+}
+
+static void put32(uint8_t *p, uint32_t v)
+{
+    v = htobe32(v);
+    memcpy(p, &v, sizeof(v));
+}
+
+static void put64(uint8_t *p, uint64_t v)
+{
+    v = htobe64(v);
+    memcpy(p, &v, sizeof(v));
+}
+
+static uint16_t get16(const uint8_t *p)
+{
+    uint16_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return be16toh(v);
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+    uint32_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return be32toh(v);
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+    uint64_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return be64toh(v);
+}
+
+void xs_hello_pack(const struct hello *hello, uint8_t out[HELLO_SIZE])
+{
+    put32(out, hello->magic);
+    put16(out + 4, hello->version);
+    out[6] = hello->socktype;
+    out[7] = hello->reason;
+    put32(out + 8, hello->credits);
+    put32(out + 12, hello->adverts);
+    put32(out + 16, hello->hidden_size);
+    put32(out + 20, hello->hidden_rkey);
+    put64(out + 24, hello->hidden_addr);
+}
+
+static bool read_hello(struct hello *hello, const uint8_t *in, size_t length)
+{
+    if (length < HELLO_SIZE || get32(in) != HELLO_MAGIC)
+        return false;
+    *hello = (struct hello){
+        .magic = get32(in),
+        .version = get16(in + 4),
+        .socktype = in[6],
+        .reason = in[7],
+        .credits = get32(in + 8),
+        .adverts = get32(in + 12),
+        .hidden_size = get32(in + 16),
+        .hidden_rkey = get32(in + 20),
+        .hidden_addr = get64(in + 24),
+    };
+    return true;
+}
+
+int xs_hello_unpack(struct hello *hello, const void *in, size_t length, int socktype)
+{
+    if (!read_hello(hello, in, length) || hello->version != HELLO_VERSION)
+        return HELLO_BAD_VERSION;
+    if (hello->socktype != socktype)
+        return HELLO_BAD_TYPE;
+    if (hello->credits < CREDITS_MIN || hello->credits > CREDITS_MAX || hello->adverts == 0 ||
+        hello->hidden_size < HIDDEN_MIN || hello->hidden_size > HIDDEN_MAX ||
+        hello->hidden_addr + hello->hidden_size < hello->hidden_addr)
+        return HELLO_BAD_VALUE;
+    return HELLO_OK;
+}
+
+int xs_hello_errno(const void *in, size_t length)
+{
+    struct hello hello;
+
+    if (!read_hello(&hello, in, length))
+        return ECONNREFUSED;
+    switch (hello.reason) {
+    case HELLO_BAD_VERSION:
+        return EPROTONOSUPPORT;
+    case HELLO_BAD_TYPE:
+        return EPROTOTYPE;
+    case HELLO_BAD_VALUE:
+        return EPROTO;
+    default:
+        return ECONNREFUSED;
+    }
+}
+
+void xs_control_pack(const struct control *control, uint8_t out[CONTROL_SIZE])
+{
+    out[0] = control->type;
+    out[1] = control->flags;
+    put16(out + 2, control->credits);
+    put32(out + 4, control->phase);
+    put64(out + 8, control->position);
+    put64(out + 16, control->addr);
+    put64(out + 24, control->length);
+    put32(out + 32, control->rkey);
+    put32(out + 36, 0);
+}
+
+bool xs_control_unpack(struct control *control, const void *in, size_t length)
+{
+    const uint8_t *p = in;
+
+    if (length != CONTROL_SIZE || p[0] < CONTROL_ADVERT || p[0] > CONTROL_FIN)
+        return false;
+    *control = (struct control){
+        .type = p[0],
+        .flags = p[1],
+        .credits = get16(p + 2),
+        .phase = get32(p + 4),
+        .position = get64(p + 8),
+        .addr = get64(p + 16),
+        .length = get64(p + 24),
+        .rkey = get32(p + 32),
+    };
+    return true;
+}

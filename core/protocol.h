@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * protocol.h - what two EXS libraries say to each other over a reliable connection.
+ *
+ * Everything is big-endian and of fixed width. Three forms:
+ *
+ *   hello    private data of connect and accept (and of reject, with a reason)
+ *   data     RDMA WRITE WITH IMMEDIATE; the immediate says what was written (IMM_ below)
+ *   control  a SEND of CONTROL_SIZE bytes: advertisement, acknowledgement, credit, end of stream
+ *
+ * Data goes straight into a receive buffer that the peer advertised (direct), or, on a STREAM that holds no
+ * advertisement, into the peer's hidden circular buffer (indirect), from where it is copied out. The two never
+ * mix: `phase` is even while data is direct, odd while it is indirect, and an advertisement is used only if
+ *
+ *   - it is of the sender's own, even phase, or
+ *   - it is of a later phase and says that all bytes sent so far had arrived when it was made (position).
+ *
+ * Any other crossed with indirect data on its way and is stale: the sender drops it, and the receiver takes it
+ * back by itself when that data arrives.
+ *
+ * Every message uses up one receive that the peer has posted: a credit. The last ones are kept back, so that
+ * both sides can always return credits (CREDITS_ below).
+ */
+#ifndef XS_PROTOCOL_H
+#define XS_PROTOCOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- hello ----------------------------------------------------------------------------- */
+
+#define HELLO_MAGIC 0x45585332u /* "EXS2" */
+#define HELLO_VERSION 1
+#define HELLO_SIZE 32
+
+struct hello {
+    uint32_t magic;
+    uint16_t version;
+    uint8_t socktype; /* SOCK_STREAM or SOCK_SEQPACKET */
+    uint8_t reason;   /* of a reject: HELLO_REASON_..., else 0 */
+    uint32_t credits; /* receives posted for the peer */
+    uint32_t adverts; /* most advertisements that may be outstanding towards the sender of this hello */
+    uint32_t hidden_size;
+    uint32_t hidden_rkey;
+    uint64_t hidden_addr;
+};
+
+enum { HELLO_OK, HELLO_BAD_VERSION, HELLO_BAD_TYPE, HELLO_BAD_VALUE, HELLO_NO_RESOURCES };
+
+void xs_hello_pack(const struct hello *hello, uint8_t out[HELLO_SIZE]);
+/* HELLO_OK, or the reason why it cannot be accepted by a socket of this type. */
+int xs_hello_unpack(struct hello *hello, const void *in, size_t length, int socktype);
+/* The errno that a connect gets for a reject's reason; ECONNREFUSED when there is none. */
+int xs_hello_errno(const void *in, size_t length);
+
+/* ---- data ------------------------------------------------------------------------------ */
+
+#define IMM_DIRECT 0x80000000u /* into the first advertised buffer; else into the hidden buffer */
+#define IMM_MORE 0x40000000u   /* direct: this transfer goes on with the next message */
+#define IMM_TRUNC 0x20000000u  /* direct: the message was longer than the buffer */
+#define IMM_LENGTH 0x1fffffffu /* bytes */
+#define DATA_MAX (1u << 27)    /* most bytes of one message */
+
+/* ---- control ---------------------------------------------------------------------------- */
+
+enum control_type { CONTROL_ADVERT = 1, CONTROL_ACK, CONTROL_CREDIT, CONTROL_FIN };
+
+#define CONTROL_SIZE 40
+#define CONTROL_WAITALL 1 /* flags of an ADVERT: used until it is full */
+
+struct control {
+    uint8_t type;
+    uint8_t flags;
+    uint16_t credits;  /* receives posted anew since the last control message */
+    uint32_t phase;    /* ADVERT */
+    uint64_t position; /* ADVERT: bytes of the stream that had arrived; ACK: bytes ever copied out */
+    uint64_t addr;     /* ADVERT */
+    uint64_t length;   /* ADVERT, bytes */
+    uint32_t rkey;     /* ADVERT */
+};
+
+void xs_control_pack(const struct control *control, uint8_t out[CONTROL_SIZE]);
+/* False when it is no control message. */
+bool xs_control_unpack(struct control *control, const void *in, size_t length);
+
+/* What may be used: data leaves 2 credits, ADVERT, ACK and FIN leave 1, CREDIT takes the last. A side returns
+ * credits at the latest when it owes half of them; so one that has run dry is owed less than half, or a CREDIT
+ * is on its way to it. */
+#define CREDITS_KEPT_BY_DATA 2
+#define CREDITS_KEPT_BY_CONTROL 1
+
+#endif

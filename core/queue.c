@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Event queues: making and deleting them, and the descriptors that they watch. See queue.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "core.h"
+#include "fds.h"
+#include "handle.h"
+#include "library.h"
+#include "nic.h"
+#include "queue.h"
+#include "sock.h"
+
+static struct handle_table handles = HANDLE_TABLE_INIT;
+
+/* ---- Descriptors --------------------------------------------------------------------------------------- */
+
+static int epoll_new(void)
+{
+    return fds_own(epoll_create1(EPOLL_CLOEXEC));
+}
+
+int xs_epoll_watch(int epoll, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+int xs_queue_watch(struct queue *queue, int fd)
+{
+    struct source *source = malloc(sizeof(*source));
+
+    if (source == NULL)
+        return -1;
+    source->fd = fd;
+    if (queue->fd >= 0 && xs_epoll_watch(queue->fd, fd) < 0)
+        goto fail;
+    if (queue->run_fd >= 0 && xs_epoll_watch(queue->run_fd, fd) < 0)
+        goto fail;
+    LIST_INSERT_HEAD(&queue->sources, source, link);
+    return 0;
+fail:
+    free(source);
+    return -1;
+}
+
+void xs_queue_unwatch(struct queue *queue, int fd)
+{
+    struct source *source;
+
+    LIST_FOREACH (source, &queue->sources, link) {
+        if (source->fd != fd)
+            continue;
+        if (queue->fd >= 0)
+            epoll_ctl(queue->fd, EPOLL_CTL_DEL, fd, NULL);
+        if (queue->run_fd >= 0)
+            epoll_ctl(queue->run_fd, EPOLL_CTL_DEL, fd, NULL);
+        LIST_REMOVE(source, link);
+        free(source);
+        return;
+    }
+}
+
+int xs_queue_run_fd(struct queue *queue)
+{
+    struct source *source;
+
+    if (queue->run_fd >= 0)
+        return queue->run_fd;
+    int fd = epoll_new();
+
+    if (fd < 0)
+        return -1;
+    LIST_FOREACH (source, &queue->sources, link) {
+        if (xs_epoll_watch(fd, source->fd) < 0) {
+            fds_close(fd);
+            return -1;
+        }
+    }
+    return queue->run_fd = fd;
+}
+
+int xs_run_fd(struct queue *home)
+{
+    pthread_mutex_lock(&home->lock);
+    int fd = xs_queue_run_fd(home);
+
+    pthread_mutex_unlock(&home->lock);
+    return fd;
+}
+
+void xs_run(struct queue *home)
+{
+    pthread_mutex_lock(&home->lock);
+    xs_queue_run(home);
+    pthread_mutex_unlock(&home->lock);
+}
+
+void xs_release_home(struct queue *home)
+{
+    xs_queue_unref(home);
+}
+
+/* ---- Making and deleting ------------------------------------------------------------------------------- */
+
+struct queue *xs_queue_new(bool private, int depth)
+{
+    struct queue *queue = calloc(1, sizeof(*queue));
+
+    if (queue == NULL)
+        return NULL;
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_mutex_init(&queue->events_lock, NULL);
+    STAILQ_INIT(&queue->events);
+    STAILQ_INIT(&queue->free_ops);
+    STAILQ_INIT(&queue->chunks);
+    TAILQ_INIT(&queue->timed);
+    TAILQ_INIT(&queue->guests);
+    atomic_init(&queue->refs, 1);
+    queue->fd = queue->run_fd = queue->raise = queue->timer = -1;
+    if (depth > 0 && !xs_ops_more(queue, depth))
+        goto no_memory;
+    if (private)
+        return queue;
+
+    queue->fd = epoll_new();
+    queue->raise = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (queue->fd < 0 || queue->raise < 0 || xs_epoll_watch(queue->fd, queue->raise) < 0)
+        goto fail;
+    queue->handle = xs_handle_make(&handles, queue);
+    if (queue->handle == NULL)
+        goto fail;
+    return queue;
+no_memory:
+    errno = ENOMEM;
+fail:
+    xs_queue_unref(queue);
+    return NULL;
+}
+
+struct queue *xs_queue_find(exs_qhandle_t handle)
+{
+    return xs_handle_find(&handles, handle);
+}
+
+void xs_queue_ref(struct queue *queue)
+{
+    atomic_fetch_add_explicit(&queue->refs, 1, memory_order_relaxed);
+}
+
+static void close_all(struct queue *queue)
+{
+    struct nic *nic;
+
+    while ((nic = LIST_FIRST(&queue->nics)) != NULL)
+        xs_nic_free(nic);
+    for (int i = 0; i < DEVICES_MAX; i++) {
+        if (queue->channel[i] == NULL)
+            continue;
+        xs_queue_unwatch(queue, queue->channel[i]->fd);
+        xs_device(i)->destroy_event_channel(queue->channel[i]);
+    }
+    if (queue->timer >= 0) {
+        xs_queue_unwatch(queue, queue->timer);
+        fds_close(queue->timer);
+    }
+    if (queue->raise >= 0)
+        fds_close(queue->raise);
+    if (queue->fd >= 0)
+        fds_close(queue->fd);
+    if (queue->run_fd >= 0)
+        fds_close(queue->run_fd);
+}
+
+void xs_queue_unref(struct queue *queue)
+{
+    struct guest *guest;
+
+    if (atomic_fetch_sub_explicit(&queue->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    int saved = errno;
+
+    while ((guest = TAILQ_FIRST(&queue->guests)) != NULL) {
+        TAILQ_REMOVE(&queue->guests, guest, link);
+        xs_queue_unref(guest->queue);
+        free(guest);
+    }
+    close_all(queue);
+    xs_ops_free(queue);
+    pthread_mutex_destroy(&queue->lock);
+    pthread_mutex_destroy(&queue->events_lock);
+    free(queue);
+    errno = saved;
+}
+
+void xs_queue_reset(void)
+{
+    xs_handle_reset(&handles);
+}
+
+exs_qhandle_t exs_qcreate(int depth)
+{
+    if (xs_enter() < 0)
+        return EXS_QHANDLE_INVALID;
+    if (depth < 0 || depth > EXS_QDEPTH_MAX) {
+        errno = EINVAL;
+        return EXS_QHANDLE_INVALID;
+    }
+    struct queue *queue = xs_queue_new(false, depth);
+
+    if (queue != NULL)
+        return queue->handle;
+    if (errno != ENOMEM)
+        errno = EAGAIN; /* no descriptor left: a later call may succeed */
+    return EXS_QHANDLE_INVALID;
+}
+
+int exs_qdelete(exs_qhandle_t qhandle)
+{
+    if (xs_enter() < 0)
+        return -1;
+    struct queue *queue = xs_queue_find(qhandle);
+
+    if (queue == NULL) {
+        errno = EINVAL;
+        return -1;
+    }
+    pthread_mutex_lock(&queue->lock);
+    pthread_mutex_lock(&queue->events_lock);
+    bool busy = queue->pending > 0 || !LIST_EMPTY(&queue->socks);
+
+    if (!busy)
+        xs_handle_take(&handles, qhandle);
+    atomic_store(&queue->done, !busy);
+    pthread_mutex_unlock(&queue->events_lock);
+    pthread_mutex_unlock(&queue->lock);
+    if (busy) {
+        errno = EBUSY;
+        return -1;
+    }
+    xs_queue_unref(queue);
+    return 0;
+}
+
+int exs_qfd(exs_qhandle_t qhandle)
+{
+    if (xs_enter() < 0)
+        return -1;
+    struct queue *queue = xs_queue_find(qhandle);
+
+    if (queue == NULL) {
+        errno = EINVAL;
+        return -1;
+    }
+    return queue->fd;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * queue.h - an event queue: where events wait, and what drives the sockets that live on it.
+ *
+ * A queue is two things with a lock each:
+ *   - a list of events and an eventfd (events_lock, a leaf: nothing is locked behind it);
+ *   - the home of sockets: CM event channels, completion channels, a timerfd (lock).
+ * Its descriptor is one epoll fd over all of them. Queues share nothing.
+ *
+ * A socket whose operation names another queue than its home makes its home a guest of that queue: the other
+ * queue watches and drives it too, so a loop needs to watch no other descriptor than the one it asked for.
+ *
+ * Locks are taken in this order: socket slot, listener's queue, home queue, regions (memory.h), nic's map,
+ * events.
+ */
+#ifndef XS_QUEUE_H
+#define XS_QUEUE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "device.h"
+#include "op.h"
+
+#define DEVICES_MAX 2
+
+struct nic;
+struct sock;
+
+struct source {
+    LIST_ENTRY(source) link;
+    int fd;
+};
+
+struct guest {
+    TAILQ_ENTRY(guest) link;
+    struct queue *queue; /* a reference */
+    int fd;
+};
+
+struct op_chunk; /* operations allocated together */
+
+struct queue {
+    _Atomic int refs;  /* the handle, sockets at home, guests' hosts, waiters */
+    _Atomic bool done; /* deleted, or its one socket is gone: nobody will live here again */
+    _Atomic int guest_count;
+    exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket */
+    int fd;               /* epoll: sources, guests and `raise`; -1 until someone asks (private) */
+    int run_fd;           /* epoll: sources only, for blocking callers and hosts; -1 until needed */
+
+    pthread_mutex_t events_lock;
+    /* guarded by events_lock */
+    struct op_list events; /* completed, not yet dequeued */
+    struct op_list free_ops;
+    STAILQ_HEAD(, op_chunk) chunks;
+    int ops_in_use; /* started or waiting to be dequeued */
+    int pending;    /* started, not completed */
+    int raise;      /* eventfd */
+    bool raised;
+    int dequeuers; /* threads inside xs_dequeue: they will look, so nobody needs to raise */
+    TAILQ_HEAD(, guest) guests;
+
+    pthread_mutex_t lock;
+    /* guarded by lock */
+    LIST_HEAD(, source) sources;
+    struct rdma_event_channel *channel[DEVICES_MAX]; /* of each device, when it was needed */
+    LIST_HEAD(, nic) nics;
+    LIST_HEAD(, sock) socks;             /* at home here */
+    TAILQ_HEAD(timed_socks, sock) timed; /* those with a deadline */
+    int timer;                           /* timerfd, -1 until needed */
+    uint64_t timer_set;                  /* ns, 0 = off */
+    unsigned quiet;                      /* runs since the CM channels were looked at */
+};
+
+/* A queue with a handle, or a private one; one reference for the caller. NULL and errno. */
+struct queue *xs_queue_new(bool private, int depth);
+struct queue *xs_queue_find(exs_qhandle_t handle); /* takes no reference; NULL when it is no queue */
+void xs_queue_ref(struct queue *queue);
+void xs_queue_unref(struct queue *queue);
+void xs_queue_reset(void); /* forget all, in a forked child */
+
+/* Watch fd in the queue's descriptors. Called with the lock. 0, or -1 and errno. */
+int xs_queue_watch(struct queue *queue, int fd);
+void xs_queue_unwatch(struct queue *queue, int fd);
+
+/* Watch fd for reading in an epoll descriptor. -1 and errno. */
+int xs_epoll_watch(int epoll, int fd);
+
+/* Put `count` more operations into the pool; false: no memory. Called with events_lock, as is the other. */
+bool xs_ops_more(struct queue *queue, int count);
+void xs_ops_free(struct queue *queue);
+
+/* An operation whose event goes to `queue` (or to waiter); ENOMEM. */
+struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle, struct waiter *waiter);
+/* Deliver its event, with this errno; the operation is no longer the caller's. */
+void xs_op_complete(struct op *op, int error);
+/* It was not started after all: no event. */
+void xs_op_cancel(struct op *op);
+
+/* Let `host` drive `home` as well, until home is done. Called with home's lock. 0, or -1 and errno. */
+int xs_queue_host(struct queue *host, struct queue *home);
+
+/* The CM event channel of a device. NULL and errno. Called with the lock. */
+struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device);
+
+/* The descriptor for blocking callers and hosts, made when first asked for. Called with the lock. -1 and errno.
+ */
+int xs_queue_run_fd(struct queue *queue);
+/* Drive all guests, without the lock; those that are done are let go. */
+void xs_queue_run_guests(struct queue *queue);
+
+/* Drive everything once: completions, connections, timers. Called with the lock. */
+void xs_queue_run(struct queue *queue);
+
+/* Wake up at the sock's deadline (ns, 0 = none). Called with the lock. */
+void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline);
+
+#endif

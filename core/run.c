@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Driving a queue: completions first, then connection events and timers. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "fds.h"
+#include "library.h"
+#include "nic.h"
+#include "queue.h"
+#include "sock.h"
+
+#define QUIET_MAX 16     /* busy runs before connections get their turn all the same */
+#define CM_EVENTS_MAX 64 /* of one run, so that a flood of connects can't keep the loop */
+#define NS_PER_S UINT64_C(1000000000)
+
+struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device)
+{
+    struct rdma_event_channel *channel = queue->channel[device];
+
+    if (channel != NULL)
+        return channel;
+    channel = xs_device(device)->create_event_channel();
+    if (channel == NULL) {
+        xs_log("device %s gives no event channel: %s", xs_device(device)->name, strerror(errno));
+        return NULL;
+    }
+    if (fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) < 0 ||
+        xs_queue_watch(queue, channel->fd) < 0) {
+        xs_device(device)->destroy_event_channel(channel);
+        return NULL;
+    }
+    return queue->channel[device] = channel;
+}
+
+/* The event is copied and acknowledged before it is handled, since handling may destroy its id, and that
+ * waits until all events of the id are acknowledged. */
+static bool run_channel(struct queue *queue, int device)
+{
+    struct rdma_cm_event *event, copy;
+    uint8_t private_data[256];
+    size_t length;
+
+    if (xs_device(device)->get_cm_event(queue->channel[device], &event) < 0)
+        return false;
+    copy = *event;
+    length = event->param.conn.private_data_len;
+    if (event->param.conn.private_data != NULL && length > 0) {
+        memcpy(private_data, event->param.conn.private_data, length);
+        copy.param.conn.private_data = private_data;
+    } else {
+        copy.param.conn.private_data_len = 0;
+    }
+    xs_device(device)->ack_cm_event(event);
+
+    if (copy.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+        xs_listener_request(copy.listen_id->context, &copy, device);
+    else
+        xs_sock_cm_event(copy.id->context, &copy, device);
+    return true;
+}
+
+static void set_timer(struct queue *queue)
+{
+    struct sock *first = TAILQ_FIRST(&queue->timed);
+    uint64_t when = first != NULL ? first->deadline : 0;
+    struct itimerspec spec = {
+        .it_value = {.tv_sec = (time_t)(when / NS_PER_S), .tv_nsec = (long)(when % NS_PER_S)}};
+
+    if (when == queue->timer_set)
+        return;
+    if (queue->timer < 0) {
+        queue->timer = fds_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+        if (queue->timer < 0 || xs_queue_watch(queue, queue->timer) < 0) {
+            xs_log("no timer: %s; connections will not time out", strerror(errno));
+            return;
+        }
+    }
+    timerfd_settime(queue->timer, TFD_TIMER_ABSTIME, &spec, NULL);
+    queue->timer_set = when;
+}
+
+void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline)
+{
+    struct sock *other;
+
+    if (sock->deadline != 0)
+        TAILQ_REMOVE(&queue->timed, sock, by_time);
+    sock->deadline = deadline;
+    if (deadline != 0) {
+        TAILQ_FOREACH_REVERSE(other, &queue->timed, timed_socks, by_time)
+        {
+            if (other->deadline <= deadline)
+                break;
+        }
+        if (other != NULL)
+            TAILQ_INSERT_AFTER(&queue->timed, other, sock, by_time);
+        else
+            TAILQ_INSERT_HEAD(&queue->timed, sock, by_time);
+    }
+    set_timer(queue);
+}
+
+static void run_timers(struct queue *queue)
+{
+    struct sock *sock;
+    uint64_t expirations;
+
+    if (queue->timer_set == 0)
+        return;
+    uint64_t now = xs_now();
+
+    if (now < queue->timer_set)
+        return;
+    if (read(queue->timer, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
+        xs_log("reading a timer: %s", strerror(errno));
+    while ((sock = TAILQ_FIRST(&queue->timed)) != NULL && sock->deadline <= now) {
+        xs_queue_time(queue, sock, 0);
+        xs_sock_timeout(sock);
+    }
+}
+
+void xs_queue_run(struct queue *queue)
+{
+    struct nic *nic;
+    int harvested = 0;
+
+    LIST_FOREACH (nic, &queue->nics, link) {
+        harvested += xs_nic_run(nic);
+    }
+    if (harvested > 0 && ++queue->quiet < QUIET_MAX)
+        return;
+    queue->quiet = 0;
+    for (int device = 0; device < xs_devices(); device++) {
+        if (queue->channel[device] == NULL)
+            continue;
+        for (int i = 0; i < CM_EVENTS_MAX && run_channel(queue, device); i++)
+            ;
+    }
+    run_timers(queue);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The receiving side: advertising receives, filling them, copying out of the hidden buffer.
+ *
+ * Receives are filled in the order in which they were posted. Those that are advertised are always the first
+ * ones; on a STREAM nothing is advertised while the hidden buffer holds data, so the two ways in never overtake
+ * each other (protocol.h).
+ */
+#include <errno.h>
+#include <string.h>
+#include "conn.h"
+#include "library.h"
+#include "memory.h"
+#include "nic.h"
+#include "sock.h"
+
+static bool is_stream(const struct conn *conn)
+{
+    return conn->sock->type == SOCK_STREAM;
+}
+
+void xs_rx_finish(struct conn *conn, int error)
+{
+    struct op *op = STAILQ_FIRST(&conn->recvs);
+
+    STAILQ_REMOVE_HEAD(&conn->recvs, link);
+    if (op->advertised)
+        conn->advertised--;
+    if (op->bounce != NULL) {
+        memcpy(op->buffer, op->bounce->data, op->posted);
+        xs_bounce_put(conn->nic, op->bounce);
+    }
+    if (op->one_off != NULL)
+        conn->device->dereg_mr(op->one_off);
+    if (op->memory != NULL)
+        xs_memory_unuse(op->memory);
+    op->event.exs_evt_union.exs_evt_xfer.exs_evt_length = op->posted;
+    xs_op_complete(op, error);
+}
+
+/* ---- Advertising ---------------------------------------------------------------------------- */
+
+/* Where the peer may write: the user's region, a bounce buffer, or a registration for this operation alone. 0,
+ * or -1 and errno. */
+static int make_writable(struct conn *conn, struct op *op, uint8_t **addr, uint32_t *rkey)
+{
+    *addr = op->buffer + op->posted;
+    if (op->mr == NULL && op->memory != NULL) {
+        op->mr = xs_memory_mr(op->memory, conn->nic);
+    } else if (op->mr == NULL && op->length <= BOUNCE_SIZE && !is_stream(conn)) {
+        if (op->bounce == NULL)
+            op->bounce = xs_bounce_get(conn->nic);
+        if (op->bounce == NULL)
+            return -1;
+        *addr = op->bounce->data + op->posted;
+        *rkey = op->bounce->mr->rkey;
+        return 0;
+    } else if (op->mr == NULL) {
+        op->mr = op->one_off =
+            xs_register(conn->nic, op->buffer, op->length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    }
+    if (op->mr == NULL)
+        return -1;
+    *rkey = op->mr->rkey;
+    return 0;
+}
+
+static bool worth_advertising(const struct conn *conn, const struct op *op)
+{
+    if (!is_stream(conn))
+        return true;
+    return op->length - op->posted >= DIRECT_MIN && (op->memory != NULL || op->length > BOUNCE_SIZE);
+}
+
+/* False: not now, and so none behind it either. */
+static bool advertise(struct conn *conn, struct op *op)
+{
+    uint8_t *addr;
+    uint32_t rkey;
+
+    if (conn->advertised == ADVERTS_MAX || conn->credits <= CREDITS_KEPT_BY_CONTROL ||
+        conn_sq_free(conn) == 0 || !worth_advertising(conn, op))
+        return false;
+    if (make_writable(conn, op, &addr, &rkey) < 0) {
+        if (!is_stream(conn)) /* a STREAM falls back to the hidden buffer */
+            xs_conn_fail(conn, errno);
+        return false;
+    }
+    struct control control = {
+        .type = CONTROL_ADVERT,
+        .flags = op->waitall ? CONTROL_WAITALL : 0,
+        .phase = conn->rx_phase + conn->rx_phase % 2, /* the next even one */
+        .position = conn->rx_position,
+        .addr = (uintptr_t)addr,
+        .length = op->length - op->posted,
+        .rkey = rkey,
+    };
+
+    if (!xs_control_send(conn, &control, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL))
+        return false;
+    conn->rx_phase = control.phase;
+    op->advertised = true;
+    conn->advertised++;
+    return true;
+}
+
+static void advertise_all(struct conn *conn)
+{
+    struct op *op;
+
+    if (conn->hidden_in != conn->hidden_out || conn->fin_received || conn->rd_shut || !conn->established)
+        return;
+    STAILQ_FOREACH (op, &conn->recvs, link) {
+        if (!op->advertised && !advertise(conn, op))
+            return;
+    }
+}
+
+/* ---- Filling -------------------------------------------------------------------------------- */
+
+/* Copy what lies together in the hidden buffer into the first receive. */
+static void copy_out(struct conn *conn, struct op *op)
+{
+    uint64_t offset = conn->hidden_out % HIDDEN_SIZE, bytes = conn->hidden_in - conn->hidden_out;
+
+    if (bytes > HIDDEN_SIZE - offset)
+        bytes = HIDDEN_SIZE - offset;
+    if (bytes > op->length - op->posted)
+        bytes = op->length - op->posted;
+    memcpy(op->buffer + op->posted, conn->hidden + offset, bytes);
+    op->posted += bytes;
+    conn->hidden_out += bytes;
+}
+
+static void empty_hidden(struct conn *conn)
+{
+    while (conn->hidden_in != conn->hidden_out && !STAILQ_EMPTY(&conn->recvs)) {
+        struct op *op = STAILQ_FIRST(&conn->recvs);
+
+        copy_out(conn, op);
+        if (op->posted == op->length || (!op->waitall && conn->hidden_in == conn->hidden_out))
+            xs_rx_finish(conn, 0);
+    }
+}
+
+/* Nothing more will come: an orderly end for every receive that the peer cannot be writing into. */
+static void end(struct conn *conn)
+{
+    while (!STAILQ_EMPTY(&conn->recvs)) {
+        if (STAILQ_FIRST(&conn->recvs)->advertised && !conn->fin_received && !conn->drained)
+            return;
+        xs_rx_finish(conn, 0);
+    }
+}
+
+void xs_rx_run(struct conn *conn)
+{
+    empty_hidden(conn);
+    if (conn->hidden_in == conn->hidden_out && (conn->fin_received || conn->rd_shut))
+        end(conn);
+    if (conn->error == 0)
+        advertise_all(conn);
+}
+
+static void direct(struct conn *conn, uint32_t imm)
+{
+    struct op *op = STAILQ_FIRST(&conn->recvs);
+    uint32_t bytes = imm & IMM_LENGTH;
+
+    if (op == NULL || !op->advertised || bytes > op->length - op->posted) {
+        xs_log("connection %d: the peer wrote where nothing was advertised; closing it", conn->sock->number);
+        xs_conn_fail(conn, ECONNRESET);
+        return;
+    }
+    op->posted += bytes;
+    conn->rx_position += bytes;
+    if (imm & IMM_MORE)
+        return;
+    if (imm & IMM_TRUNC)
+        op->event.exs_evt_union.exs_evt_xfer.exs_evt_flags |= MSG_TRUNC;
+    if (!is_stream(conn) || !op->waitall || op->posted == op->length)
+        xs_rx_finish(conn, 0);
+}
+
+static void indirect(struct conn *conn, uint32_t bytes)
+{
+    struct op *op;
+
+    if (!is_stream(conn) || bytes > HIDDEN_SIZE - (conn->hidden_in - conn->hidden_out)) {
+        xs_log("connection %d: the peer overran the hidden buffer; closing it", conn->sock->number);
+        xs_conn_fail(conn, ECONNRESET);
+        return;
+    }
+    conn->hidden_in += bytes;
+    conn->rx_position += bytes;
+    if (conn->rx_phase % 2 == 0) { /* what is advertised crossed with this: the peer will drop it */
+        conn->rx_phase++;
+        STAILQ_FOREACH (op, &conn->recvs, link) {
+            op->advertised = false;
+        }
+        conn->advertised = 0;
+    }
+}
+
+void xs_rx_data(struct conn *conn, uint32_t imm)
+{
+    if (imm & IMM_DIRECT)
+        direct(conn, imm);
+    else
+        indirect(conn, imm & IMM_LENGTH);
+}

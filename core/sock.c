@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sockets: making them, whose lock guards them, and which queue gets their events. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "conn.h"
+#include "core.h"
+#include "library.h"
+#include "nic.h"
+#include "sock.h"
+
+/* ---- Guard and home ------------------------------------------------------------------------------------ */
+
+void xs_sock_lock(struct sock *sock)
+{
+    struct queue *home = atomic_load_explicit(&sock->home, memory_order_acquire);
+
+    if (home == NULL) {
+        pthread_mutex_lock(&sock->guard);
+        home = atomic_load_explicit(&sock->home, memory_order_acquire);
+        if (home == NULL)
+            return;
+        pthread_mutex_unlock(&sock->guard); /* it found a home while we waited */
+    }
+    pthread_mutex_lock(&home->lock);
+}
+
+void xs_sock_unlock(struct sock *sock)
+{
+    struct queue *home = atomic_load_explicit(&sock->home, memory_order_acquire);
+
+    pthread_mutex_unlock(home != NULL ? &home->lock : &sock->guard);
+}
+
+void xs_sock_settle(struct sock *sock, struct queue *queue)
+{
+    xs_queue_ref(queue);
+    atomic_fetch_add(&sock->refs, 1);
+    LIST_INSERT_HEAD(&queue->socks, sock, at_home);
+    atomic_store_explicit(&sock->home, queue, memory_order_release);
+}
+
+void xs_sock_leave(struct sock *sock)
+{
+    struct queue *home = atomic_load(&sock->home);
+
+    LIST_REMOVE(sock, at_home);
+    if (home->handle == NULL)
+        atomic_store(&home->done, true);
+    xs_sock_put(sock);
+}
+
+/* Give a homeless, guarded socket this queue as its home, or a private one when it is NULL. With 0 the guard is
+ * given up and the home's lock is held instead; -1 and errno. */
+static int find_home(struct sock *sock, struct queue *queue)
+{
+    struct queue *home = queue != NULL ? queue : xs_queue_new(true, 0);
+
+    if (home == NULL)
+        return -1;
+    pthread_mutex_lock(&home->lock);
+    xs_sock_settle(sock, home);
+    pthread_mutex_unlock(&sock->guard);
+    if (queue == NULL)
+        xs_queue_unref(home);
+    return 0;
+}
+
+int xs_sock_home(struct sock *sock, struct queue *queue)
+{
+    return atomic_load(&sock->home) != NULL ? 0 : find_home(sock, queue);
+}
+
+bool xs_is_private(int sockno)
+{
+    struct sock *sock = xs_sock_get(sockno);
+
+    if (sock == NULL)
+        return false;
+    struct queue *home = atomic_load(&sock->home);
+    bool private = home != NULL && home->handle == NULL;
+
+    xs_sock_put(sock);
+    return private;
+}
+
+bool xs_check_queue(exs_qhandle_t qhandle, struct waiter *waiter, bool optional, struct queue **queue)
+{
+    *queue = NULL;
+    if (qhandle == NULL && (waiter != NULL || optional))
+        return true;
+    *queue = xs_queue_find(qhandle);
+    if (*queue != NULL)
+        return true;
+    errno = EINVAL;
+    return false;
+}
+
+struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type, exs_ahandle_t ahandle,
+                      struct waiter *waiter)
+{
+    struct queue *home = atomic_load(&sock->home);
+    struct queue *to = queue != NULL && waiter == NULL ? queue : home;
+
+    if (xs_queue_host(to, home) < 0 || (waiter != NULL && xs_queue_run_fd(home) < 0))
+        return NULL;
+    struct op *op = xs_op_new(to, type, sock->number, ahandle, waiter);
+
+    if (op == NULL)
+        return NULL;
+    op->silent = queue == NULL && waiter == NULL;
+    if (waiter != NULL) {
+        xs_queue_ref(home);
+        waiter->home = home;
+    }
+    return op;
+}
+
+/* ---- CM ids and events --------------------------------------------------------------------------------- */
+
+/* An id for the socket on a device, on its home's channel. -1 and errno. */
+int xs_sock_id(struct sock *sock, int device)
+{
+    struct rdma_event_channel *channel;
+
+    if (sock->id[device] != NULL)
+        return 0;
+    channel = xs_queue_channel(atomic_load(&sock->home), device);
+    if (channel == NULL)
+        return -1;
+    return xs_device(device)->create_id(channel, &sock->id[device], sock, RDMA_PS_TCP);
+}
+
+void xs_sock_drop_id(struct sock *sock, int device)
+{
+    if (sock->id[device] == NULL)
+        return;
+    xs_device(device)->destroy_id(sock->id[device]);
+    sock->id[device] = NULL;
+}
+
+void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device)
+{
+    if (sock == NULL)
+        return;
+    if (sock->state == SOCK_CONNECTING && sock->opening != NULL) {
+        if (sock->opening->event.exs_evt_type == EXS_EVT_CONNECT)
+            xs_connect_event(sock, event, device);
+        else
+            xs_accept_event(sock, event);
+        return;
+    }
+    switch (event->event) {
+    case RDMA_CM_EVENT_DISCONNECTED:
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+        if (sock->conn != NULL) {
+            sock->conn->peer_gone = true;
+            xs_conn_fail(sock->conn, ECONNRESET);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+void xs_sock_timeout(struct sock *sock)
+{
+    if (sock->state == SOCK_CONNECTING && sock->opening != NULL)
+        xs_open_failed(sock, ETIMEDOUT);
+    else if (sock->state == SOCK_CLOSING && sock->conn != NULL)
+        xs_conn_fail(sock->conn, ETIMEDOUT); /* waited long enough for the peer to take the rest */
+}
+
+/* ---- Calls --------------------------------------------------------------------------------------------- */
+
+int exs_socket(int family, int socktype, int protocol)
+{
+    if (xs_enter() < 0)
+        return -1;
+    if ((family != PF_INET && family != PF_INET6) || (socktype != SOCK_STREAM && socktype != SOCK_SEQPACKET) ||
+        (protocol != 0 && (protocol != IPPROTO_TCP || socktype != SOCK_STREAM))) {
+        errno = EAFNOSUPPORT; /* the thesis has this errno for all three (5.3.11) */
+        return -1;
+    }
+    struct sock *sock = xs_sock_new(family, socktype);
+
+    if (sock == NULL)
+        return -1;
+    int number = sock->number;
+
+    xs_sock_put(sock);
+    return number;
+}
+
+int exs_fcntl(int sockno, int cmd, ...)
+{
+    va_list arguments;
+    int value = 0, result = 0;
+
+    if (xs_enter() < 0)
+        return -1;
+    struct sock *sock = xs_sock_get(sockno);
+
+    if (sock == NULL)
+        return -1;
+    if (cmd == F_SETFL || cmd == F_SETFD) {
+        va_start(arguments, cmd);
+        value = va_arg(arguments, int);
+        va_end(arguments);
+    }
+    xs_sock_lock(sock);
+    switch (cmd) {
+    case F_GETFL:
+        result = O_RDWR | sock->status_flags;
+        break;
+    case F_SETFL:
+        sock->status_flags = value & O_NONBLOCK;
+        break;
+    case F_GETFD:
+    case F_SETFD:
+        result = fcntl(sock->number, cmd, value);
+        break;
+    default:
+        errno = EINVAL;
+        result = -1;
+    }
+    xs_sock_unlock(sock);
+    xs_sock_put(sock);
+    return result;
+}

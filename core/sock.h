@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * sock.h - a socket: its number, its state, the queue that it lives on.
+ *
+ * A socket begins without a home. bind gives it a private queue (where the CM event channel of its listening id
+ * is), connect and accept the queue that they name, or a private one if they block. From then on, for ever, the
+ * home's lock guards it; before that, a lock of its own.
+ */
+#ifndef XS_SOCK_H
+#define XS_SOCK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <netinet/in.h>
+#include <sys/queue.h>
+#include "op.h"
+#include "queue.h"
+
+enum sock_state {
+    SOCK_FRESH,
+    SOCK_BOUND,
+    SOCK_LISTENING,
+    SOCK_CONNECTING, /* also: accepted, and not yet established */
+    SOCK_CONNECTED,  /* also: broken, see conn->error */
+    SOCK_CLOSING
+};
+
+union address {
+    struct sockaddr sa;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+};
+
+/* A connection request that no accept has asked for yet. */
+struct request {
+    STAILQ_ENTRY(request) link;
+    struct rdma_cm_id *id;
+    int device;
+    size_t length;
+    uint8_t private_data[256];
+};
+
+struct sock {
+    _Atomic int refs; /* table, home, calls */
+    int number;       /* a descriptor of the process that stands for the socket */
+    int family, type;
+    int fd_flags, status_flags; /* exs_fcntl */
+    enum sock_state state;
+    pthread_mutex_t guard;        /* guards a homeless socket */
+    _Atomic(struct queue *) home; /* a reference; set once */
+    LIST_ENTRY(sock) at_home;
+    struct conn *conn; /* once there is a queue pair */
+
+    /* CM ids: a listener's or bound socket's on each device; a connection's is the one of `device` */
+    struct rdma_cm_id *id[DEVICES_MAX];
+    int device; /* that carries, or is being tried for, the connection; -1 = none */
+    union address peer;
+    socklen_t peer_length;
+
+    struct op *opening; /* connect or accept, until established */
+    struct op *closing; /* close, until done */
+    int open_error;     /* why the last device could not connect */
+
+    int backlog; /* listener: most requests to hold */
+    STAILQ_HEAD(, request) requests;
+    int requests_held;
+    struct op_list accepts; /* listener: waiting for requests */
+
+    TAILQ_ENTRY(sock) by_time;
+    uint64_t deadline; /* ns, 0 = none: connect or close gives up */
+};
+
+/* ---- The table of numbers (table.c) ----------------------------------------------------- */
+
+/* The socket of this number with one more reference, or NULL and EBADF. */
+struct sock *xs_sock_get(int number);
+void xs_sock_put(struct sock *sock);
+/* Take it out of the table: nobody finds it any more. False when somebody else did. */
+bool xs_sock_remove(struct sock *sock);
+/* A new one in the table, with a reference for the table and one for the caller. NULL and errno. */
+struct sock *xs_sock_new(int family, int type);
+void xs_sock_reset(void); /* forget all, in a forked child */
+
+/* ---- Life (sock.c, connect.c, accept.c, close.c) ------------------------------------------ */
+
+/* Lock and unlock whatever guards the socket now. */
+void xs_sock_lock(struct sock *sock);
+void xs_sock_unlock(struct sock *sock);
+
+/* Make `queue` the home of a homeless socket, whose guard and queue's lock are held. Takes a reference of the
+ * queue and one of the socket, which leaving gives back. */
+void xs_sock_settle(struct sock *sock, struct queue *queue);
+void xs_sock_leave(struct sock *sock);
+
+/* Make sure that a locked socket has a home: this queue, or a private one when it is NULL. It stays locked, by
+ * its home from then on. -1 and errno. */
+int xs_sock_home(struct sock *sock, struct queue *queue);
+int xs_check_address(const struct sock *sock, const struct sockaddr *address, socklen_t length);
+/* The socket's id on a device, made at first use; -1 and errno. */
+int xs_sock_id(struct sock *sock, int device);
+void xs_sock_drop_id(struct sock *sock, int device);
+
+/* A CM event for a socket at home in this queue; acknowledged by the caller. */
+void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device);
+/* Connection request on a listener; takes over the event's id. */
+void xs_listener_request(struct sock *listener, struct rdma_cm_event *event, int device);
+void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device);
+void xs_accept_event(struct sock *sock, struct rdma_cm_event *event);
+
+/* The deadline passed. */
+void xs_sock_timeout(struct sock *sock);
+/* Establishing failed: tell, and be a fresh socket again (connect) or none (accept). */
+void xs_open_failed(struct sock *sock, int error);
+/* The connection is established. */
+void xs_open_done(struct sock *sock);
+/* Something happened that a closing socket waits for. */
+void xs_close_step(struct sock *sock);
+
+/* What every call that names a queue checks: the queue where the event goes. `optional`: NULL may be given.
+ * False and EINVAL. */
+bool xs_check_queue(exs_qhandle_t qhandle, struct waiter *waiter, bool optional, struct queue **queue);
+/* The operation for an event of this socket: on the named queue, or on its home for a waiter; hosts the home
+ * there. */
+struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type, exs_ahandle_t ahandle,
+                      struct waiter *waiter);
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Starting sends, receives, file transfers and shutdowns: all checks, then an operation on the connection. */
+#include <errno.h>
+#include <string.h>
+#include "conn.h"
+#include "core.h"
+#include "file.h"
+#include "library.h"
+#include "memory.h"
+#include "nic.h"
+#include "sock.h"
+
+/* A transfer as it was asked for. */
+struct asked {
+    int type;
+    void *buffer;
+    size_t length;
+    int flags;
+    exs_qhandle_t qhandle;
+    exs_ahandle_t ahandle;
+    exs_mhandle_t mhandle;
+    exs_xferfile_t *vector;
+    int count;
+    struct waiter *waiter;
+};
+
+/* ---- Checks that need the socket; called with its lock --------------------------------------------- */
+
+static int fails(int error)
+{
+    errno = error;
+    return -1;
+}
+
+static int check_send(const struct sock *sock)
+{
+    if (sock->state != SOCK_CONNECTED)
+        return fails(ENOTCONN);
+    const struct conn *conn = sock->conn;
+
+    if (conn->wr_shut)
+        return fails(EPIPE);
+    if (conn->error != 0)
+        return fails(conn->fin_received && conn->error == ECONNRESET ? EPIPE : conn->error);
+    return 0;
+}
+
+static int check_recv(const struct sock *sock)
+{
+    if (sock->state != SOCK_CONNECTED)
+        return fails(ENOTCONN);
+    const struct conn *conn = sock->conn;
+    bool ended = conn->fin_received || conn->rd_shut || conn->hidden_in != conn->hidden_out;
+
+    return conn->error != 0 && !ended ? fails(conn->error) : 0;
+}
+
+/* ---- Sending ----------------------------------------------------------------------------------- */
+
+/* Make the buffer readable for the device: the user's region, a copy, or a registration for this one. -1 and
+ * errno. */
+static int make_readable(struct conn *conn, struct op *op, exs_mhandle_t mhandle)
+{
+    if (xs_memory_use(mhandle, op->buffer, op->length, EXS_MRF_SEND_DISABLE, &op->memory) < 0)
+        return -1;
+    if (op->length == 0)
+        return 0;
+    if (op->memory != NULL) {
+        op->mr = xs_memory_mr(op->memory, conn->nic);
+        return op->mr != NULL ? 0 : -1;
+    }
+    if (op->length > BOUNCE_SIZE) {
+        op->one_off = xs_register(conn->nic, op->buffer, op->length, 0);
+        return op->one_off != NULL ? 0 : -1;
+    }
+    op->bounce = xs_bounce_get(conn->nic);
+    if (op->bounce == NULL)
+        return -1;
+    memcpy(op->bounce->data, op->buffer, op->length);
+    return 0;
+}
+
+static int prepare_send(struct conn *conn, struct op *op, const struct asked *asked)
+{
+    if (asked->type == EXS_EVT_SENDFILE) {
+        op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec = asked->vector;
+        op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec_cnt = asked->count;
+        op->files = xs_files_new(asked->vector, asked->count, asked->flags, &op->length, &op->last);
+        return op->files != NULL ? 0 : -1;
+    }
+    op->buffer = asked->buffer;
+    op->length = asked->length;
+    op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = asked->buffer;
+    return make_readable(conn, op, asked->mhandle);
+}
+
+/* An operation that could not be started: as if it had never been. errno stays. */
+static void undo(struct op *op, struct waiter *waiter)
+{
+    int saved = errno;
+
+    if (op->memory != NULL)
+        xs_memory_unuse(op->memory);
+    if (waiter != NULL)
+        xs_release_home(waiter->home);
+    xs_op_cancel(op);
+    errno = saved;
+}
+
+static int begin_send(struct sock *sock, struct queue *queue, const struct asked *asked)
+{
+    struct conn *conn = sock->conn;
+    struct op *op = xs_sock_op(sock, queue, asked->type, asked->ahandle, asked->waiter);
+
+    if (op == NULL)
+        return -1;
+    op->unsignaled = (asked->flags & EXS_UNSIGNALED) != 0;
+    if (prepare_send(conn, op, asked) < 0) {
+        undo(op, asked->waiter);
+        return -1;
+    }
+    if (op->last)
+        conn->wr_shut = true;
+    STAILQ_INSERT_TAIL(&conn->sends, op, link);
+    if (conn->sending == NULL)
+        conn->sending = op;
+    xs_conn_run(conn);
+    return 0;
+}
+
+/* ---- Receiving --------------------------------------------------------------------------------- */
+
+static int begin_recv(struct sock *sock, struct queue *queue, const struct asked *asked)
+{
+    struct conn *conn = sock->conn;
+    struct op *op = xs_sock_op(sock, queue, EXS_EVT_RECV, asked->ahandle, asked->waiter);
+
+    if (op == NULL)
+        return -1;
+    op->buffer = asked->buffer;
+    op->length = asked->length;
+    op->waitall = (asked->flags & MSG_WAITALL) != 0 && sock->type == SOCK_STREAM;
+    op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = asked->buffer;
+    if (xs_memory_use(asked->mhandle, asked->buffer, asked->length, EXS_MRF_RECV_DISABLE, &op->memory) < 0) {
+        undo(op, asked->waiter);
+        return -1;
+    }
+    STAILQ_INSERT_TAIL(&conn->recvs, op, link);
+    if (conn->error == 0) {
+        xs_conn_run(conn);
+        return 0;
+    }
+    xs_rx_run(conn); /* broken: what came before, or the end */
+    while (conn->drained && !STAILQ_EMPTY(&conn->recvs))
+        xs_rx_finish(conn, conn->error);
+    return 0;
+}
+
+/* ---- The way in -------------------------------------------------------------------------------- */
+
+static int start(int sockno, const struct asked *asked, bool may_be_silent)
+{
+    struct queue *queue;
+    int result = -1;
+    struct sock *sock = xs_sock_get(sockno);
+
+    if (sock == NULL)
+        return -1;
+    xs_sock_lock(sock);
+    if (xs_check_queue(asked->qhandle, asked->waiter, may_be_silent, &queue)) {
+        if (asked->type == EXS_EVT_RECV) {
+            if (check_recv(sock) == 0)
+                result = begin_recv(sock, queue, asked);
+        } else if (check_send(sock) == 0) {
+            result = begin_send(sock, queue, asked);
+        }
+    }
+    xs_sock_unlock(sock);
+    xs_sock_put(sock);
+    return result;
+}
+
+int xs_start_send(int sockno, const void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
+                  exs_ahandle_t ahandle, exs_mhandle_t mhandle, struct waiter *waiter)
+{
+    struct asked asked = {
+        EXS_EVT_SEND, (void *)(uintptr_t)buffer, length, flags, qhandle, ahandle, mhandle, NULL, 0, waiter};
+
+    if (flags & ~(EXS_BLOCK | EXS_UNSIGNALED))
+        return fails(EOPNOTSUPP);
+    if ((flags & EXS_UNSIGNALED && flags & EXS_BLOCK) || buffer == NULL || length > EXS_MSG_MAX)
+        return fails(EINVAL);
+    return start(sockno, &asked, (flags & EXS_UNSIGNALED) != 0);
+}
+
+int xs_start_recv(int sockno, void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
+                  exs_ahandle_t ahandle, exs_mhandle_t mhandle, struct waiter *waiter)
+{
+    struct asked asked = {EXS_EVT_RECV, buffer, length, flags, qhandle, ahandle, mhandle, NULL, 0, waiter};
+
+    if (flags & ~(EXS_BLOCK | MSG_WAITALL))
+        return fails(EOPNOTSUPP);
+    if (buffer == NULL || length == 0 || length > EXS_MSG_MAX)
+        return fails(EINVAL);
+    return start(sockno, &asked, false);
+}
+
+int xs_start_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
+                      exs_ahandle_t ahandle, struct waiter *waiter)
+{
+    struct asked asked = {EXS_EVT_SENDFILE, NULL, 0,       flags,       qhandle,
+                          ahandle,          NULL, sendvec, sendvec_cnt, waiter};
+
+    if ((flags & ~(EXS_BLOCK | EXS_UNSIGNALED | EXS_BIGFILE)) ||
+        (flags & EXS_UNSIGNALED && flags & EXS_BLOCK) || sendvec == NULL || sendvec_cnt < 1 ||
+        sendvec_cnt > EXS_XFV_MAX)
+        return fails(EINVAL);
+    return start(sockno, &asked, (flags & EXS_UNSIGNALED) != 0);
+}
+
+/* ---- Shutdown ---------------------------------------------------------------------------------- */
+
+/* Writing ends behind what was sent: an operation in line with the sends. Reading ends here and now. */
+static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_ahandle_t ahandle,
+                          struct waiter *waiter)
+{
+    struct conn *conn = sock->conn;
+    struct op *op = xs_sock_op(sock, queue, EXS_EVT_SHUTDOWN, ahandle, waiter);
+
+    if (op == NULL)
+        return -1;
+    if (how != SHUT_WR)
+        conn->rd_shut = true;
+    if (how == SHUT_RD || conn->fin_acked || conn->error != 0) {
+        xs_op_complete(op, how == SHUT_RD || conn->fin_acked ? 0 : conn->error);
+    } else {
+        conn->wr_shut = true;
+        op->last = true;
+        STAILQ_INSERT_TAIL(&conn->sends, op, link);
+        if (conn->sending == NULL)
+            conn->sending = op;
+    }
+    xs_conn_run(conn);
+    return 0;
+}
+
+int xs_start_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
+                      struct waiter *waiter)
+{
+    struct queue *queue;
+    int result = -1;
+
+    if ((flags & ~EXS_BLOCK) || (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR))
+        return fails(EINVAL);
+    struct sock *sock = xs_sock_get(sockno);
+
+    if (sock == NULL)
+        return -1;
+    xs_sock_lock(sock);
+    if (!xs_check_queue(qhandle, waiter, false, &queue))
+        ;
+    else if (sock->state != SOCK_CONNECTED)
+        errno = ENOTCONN;
+    else
+        result = begin_shutdown(sock, how, queue, ahandle, waiter);
+    xs_sock_unlock(sock);
+    xs_sock_put(sock);
+    return result;
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The sending side: work requests from operations, into advertised buffers or the peer's hidden one.
+ *
+ * Operations are sent in order. What holds one up - no credit, no room, no advertisement - ends the run;
+ * whatever brings it (a completion, a control message) starts the next.
+ */
+#include <errno.h>
+#include <string.h>
+#include "conn.h"
+#include "file.h"
+#include "memory.h"
+#include "nic.h"
+#include "sock.h"
+
+/* The next bytes of an operation that lie together in registered memory. */
+struct span {
+    uint8_t *addr;
+    uint64_t length;
+    uint32_t lkey;
+    struct window *window;
+};
+
+/* Where they go. */
+struct target {
+    uint64_t addr, room; /* bytes */
+    uint32_t rkey, imm;
+    struct advert *advert; /* NULL: the hidden buffer */
+};
+
+static bool is_stream(const struct conn *conn)
+{
+    return conn->sock->type == SOCK_STREAM;
+}
+
+/* ---- Advertisements --------------------------------------------------------------------------- */
+
+void xs_tx_advert(struct conn *conn, const struct control *control)
+{
+    bool usable = !is_stream(conn) || (control->phase == conn->tx_phase && conn->tx_phase % 2 == 0) ||
+                  ((int32_t)(control->phase - conn->tx_phase) > 0 && control->position == conn->tx_position);
+
+    if (!usable) {
+        conn->stale_adverts++;
+        return;
+    }
+    conn->tx_phase = control->phase;
+    conn->adverts[(conn->advert_head + conn->advert_count++) % ADVERTS_MAX] = (struct advert){
+        .addr = control->addr,
+        .left = control->length,
+        .rkey = control->rkey,
+        .waitall = (control->flags & CONTROL_WAITALL) != 0,
+    };
+}
+
+static void drop_advert(struct conn *conn)
+{
+    conn->advert_head = (conn->advert_head + 1) % ADVERTS_MAX;
+    conn->advert_count--;
+}
+
+static bool find_target(struct conn *conn, struct target *target)
+{
+    uint64_t used = conn->hidden_sent - conn->hidden_acked;
+    uint64_t offset = conn->hidden_sent % conn->peer.hidden_size;
+
+    if (conn->advert_count > 0) {
+        struct advert *advert = &conn->adverts[conn->advert_head];
+
+        *target = (struct target){.addr = advert->addr,
+                                  .room = advert->left,
+                                  .rkey = advert->rkey,
+                                  .imm = IMM_DIRECT,
+                                  .advert = advert};
+        return true;
+    }
+    if (!is_stream(conn) || used == conn->peer.hidden_size)
+        return false;
+    *target = (struct target){
+        .addr = conn->peer.hidden_addr + offset,
+        .room = conn->peer.hidden_size - (used > offset ? used : offset), /* to its end, and what is free */
+        .rkey = conn->peer.hidden_rkey,
+    };
+    return true;
+}
+
+/* `bytes` were written into the target; what is next? */
+static void advance_target(struct conn *conn, struct target *target, uint32_t bytes)
+{
+    conn->tx_position += bytes;
+    if (target->advert == NULL) {
+        conn->hidden_sent += bytes;
+        conn->tx_phase |= 1;
+        return;
+    }
+    target->advert->addr += bytes;
+    target->advert->left -= bytes;
+    if (target->imm & IMM_MORE)
+        return;
+    if (!is_stream(conn) || !target->advert->waitall || target->advert->left == 0)
+        drop_advert(conn);
+}
+
+/* ---- Operations --------------------------------------------------------------------------------- */
+
+/* 1: a span; 0: not now; -1: the operation failed, op->error says why. */
+static int next_span(struct conn *conn, struct op *op, struct span *span)
+{
+    if (op->files != NULL)
+        return xs_files_span(op->files, conn->nic, &span->addr, &span->length, &span->lkey, &span->window,
+                             &op->error);
+    uint8_t *base = op->bounce != NULL ? op->bounce->data : op->buffer;
+    struct ibv_mr *mr = op->bounce != NULL ? op->bounce->mr : op->one_off != NULL ? op->one_off : op->mr;
+
+    *span =
+        (struct span){.addr = base + op->posted, .length = op->length - op->posted, .lkey = mr ? mr->lkey : 0};
+    return 1;
+}
+
+static void all_posted(struct conn *conn, struct op *op)
+{
+    op->all_posted = true;
+    conn->sending = STAILQ_NEXT(op, link);
+    if (op->last)
+        conn->fin_due = true;
+}
+
+static uint32_t least(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+    uint64_t least = a < b ? a : b;
+
+    least = c < least ? c : least;
+    return (uint32_t)(d < least ? d : least);
+}
+
+/* One work request. False: the operation can't go on now. */
+static bool post_data(struct conn *conn, struct op *op)
+{
+    struct target target;
+    struct span span = {0};
+
+    if (conn->credits <= CREDITS_KEPT_BY_DATA || conn_sq_free(conn) <= SQ_KEPT_BY_DATA ||
+        !find_target(conn, &target))
+        return false;
+    if (op->length > 0) {
+        int there = next_span(conn, op, &span);
+
+        if (there == 0)
+            return false;
+        if (there < 0) {
+            if (!is_stream(conn) && op->posted > 0)
+                xs_conn_fail(conn, ECONNRESET); /* half a message can't be taken back */
+            all_posted(conn, op);
+            return true;
+        }
+    }
+    uint32_t bytes = least(span.length, target.room, DATA_MAX, conn->nic->max_message);
+    bool fills = bytes == target.room, ends = op->posted + bytes == op->length;
+
+    if (target.advert != NULL && !fills && !ends)
+        target.imm |= IMM_MORE;
+    if (!is_stream(conn) && fills && !ends)
+        target.imm |= IMM_TRUNC;
+
+    struct ibv_sge sge = {.addr = (uintptr_t)span.addr, .length = bytes, .lkey = span.lkey};
+    struct ibv_send_wr wr = {
+        .sg_list = &sge,
+        .num_sge = bytes > 0,
+        .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+        .send_flags = IBV_SEND_SOLICITED,
+        .imm_data = htobe32(target.imm | bytes),
+        .wr.rdma = {.remote_addr = target.addr, .rkey = target.rkey},
+    };
+    struct posted posted = {.kind = POSTED_DATA, .op = op, .window = span.window, .bytes = bytes};
+
+    if (!xs_conn_post(conn, &wr, &posted))
+        return false;
+    conn->credits--;
+    op->requests++;
+    op->posted += bytes;
+    if (op->files != NULL)
+        xs_files_posted(op->files, bytes);
+    advance_target(conn, &target, bytes);
+    if (ends || (target.imm & IMM_TRUNC))
+        all_posted(conn, op);
+    return true;
+}
+
+static void release(struct conn *conn, struct op *op)
+{
+    if (op->files != NULL)
+        xs_files_free(op->files, conn->device);
+    if (op->one_off != NULL)
+        conn->device->dereg_mr(op->one_off);
+    if (op->bounce != NULL)
+        xs_bounce_put(conn->nic, op->bounce);
+    if (op->memory != NULL)
+        xs_memory_unuse(op->memory);
+}
+
+void xs_tx_finish(struct conn *conn, struct op *op, int error)
+{
+    uint64_t bytes = error == 0 ? op->length : op->acked;
+
+    STAILQ_REMOVE_HEAD(&conn->sends, link);
+    if (op->event.exs_evt_type == EXS_EVT_SEND)
+        op->event.exs_evt_union.exs_evt_xfer.exs_evt_length = bytes;
+    else if (op->event.exs_evt_type == EXS_EVT_SENDFILE)
+        op->event.exs_evt_union.exs_evt_xferfile.exs_evt_length = (off_t)bytes;
+    release(conn, op);
+    xs_op_complete(op, error);
+}
+
+/* Operations complete in order: those in front that are all done. */
+static void complete_done(struct conn *conn)
+{
+    struct op *op;
+
+    while ((op = STAILQ_FIRST(&conn->sends)) != NULL && op->all_posted && op->requests == 0) {
+        if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN && !conn->fin_acked)
+            break;
+        xs_tx_finish(conn, op, op->error);
+    }
+}
+
+void xs_tx_completed(struct conn *conn, const struct posted *posted)
+{
+    struct op *op = posted->op;
+
+    op->requests--;
+    op->acked += posted->bytes;
+    if (posted->window != NULL && xs_window_acked(op->files, posted->window, posted->bytes, conn->device) < 0 &&
+        op->error == 0)
+        op->error = EIO;
+}
+
+void xs_tx_run(struct conn *conn)
+{
+    struct op *op;
+
+    while (conn->error == 0 && (op = conn->sending) != NULL) {
+        bool nothing = op->event.exs_evt_type == EXS_EVT_SHUTDOWN || (op->length == 0 && is_stream(conn));
+
+        if (nothing)
+            all_posted(conn, op);
+        else if (!post_data(conn, op))
+            break;
+    }
+    complete_done(conn);
+}

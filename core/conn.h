@@ -88,6 +88,8 @@ struct conn {
     bool wr_shut;     /* no more sends */
     bool fin_due;     /* send FIN behind everything */
     bool fin_sent, fin_acked;
+    bool advert_begun; /* the first advertisement holds the beginning of a transfer */
+    bool recalled_due; /* say that the advertisements were forgotten */
 
     /* receiving */
     struct op_list recvs;
@@ -97,6 +99,8 @@ struct conn {
     uint64_t hidden_in, hidden_out, hidden_told; /* bytes ever: arrived, copied out, acknowledged */
     bool rd_shut;
     bool fin_received;
+    bool recall_due, recalling; /* ask the peer to forget our advertisements; asked, and not answered */
+    bool filling;               /* the first receive holds the beginning of a transfer */
 
     uint64_t stale_adverts; /* dropped, since they crossed with indirect data */
 };
@@ -138,6 +142,8 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
 
 void xs_tx_run(struct conn *conn);
 void xs_tx_advert(struct conn *conn, const struct control *control);
+/* Forget the advertisements, but the one that holds the beginning of a transfer. */
+void xs_tx_recall(struct conn *conn);
 void xs_tx_completed(struct conn *conn, const struct posted *posted);
 /* Complete the first operation, which is op; the device is done with it. */
 void xs_tx_finish(struct conn *conn, struct op *op, int error);
@@ -145,6 +151,8 @@ void xs_tx_finish(struct conn *conn, struct op *op, int error);
 /* ---- rx.c -------------------------------------------------------------------------------- */
 
 void xs_rx_run(struct conn *conn);
+/* The peer forgot our advertisements. */
+void xs_rx_recalled(struct conn *conn);
 void xs_rx_data(struct conn *conn, uint32_t imm);
 /* Complete the first receive with the bytes that it holds. */
 void xs_rx_finish(struct conn *conn, int error);

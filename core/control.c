@@ -32,12 +32,20 @@ void xs_control_run(struct conn *conn)
     struct control ack = {.type = CONTROL_ACK, .position = conn->hidden_out};
     struct control credit = {.type = CONTROL_CREDIT};
     struct control fin = {.type = CONTROL_FIN};
+    struct control recall = {.type = CONTROL_RECALL};
+    struct control recalled = {.type = CONTROL_RECALLED};
 
     if (conn->error != 0)
         return;
     if (conn->hidden_out - conn->hidden_told >= ACK_DUE &&
         xs_control_send(conn, &ack, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL))
         conn->hidden_told = conn->hidden_out;
+    if (conn->recall_due && xs_control_send(conn, &recall, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL)) {
+        conn->recall_due = false;
+        conn->recalling = true;
+    }
+    if (conn->recalled_due && xs_control_send(conn, &recalled, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL))
+        conn->recalled_due = false;
     if (conn->fin_due && !conn->fin_sent && conn->sending == NULL)
         conn->fin_sent = xs_control_send(conn, &fin, CREDITS_KEPT_BY_CONTROL, POSTED_FIN);
     if (conn->owed >= CREDITS_DUE)
@@ -80,6 +88,16 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
         break;
     case CONTROL_FIN:
         conn->fin_received = true;
+        break;
+    case CONTROL_RECALL:
+        xs_tx_recall(conn);
+        conn->recalled_due = true;
+        break;
+    case CONTROL_RECALLED:
+        if (conn->recalling)
+            xs_rx_recalled(conn);
+        else
+            violation(conn, "an answer that nobody asked for");
         break;
     case CONTROL_CREDIT:
         break;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a socket is called: its addresses, and the device that carries it. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include "conn.h"
 #include "core.h"
+#include "library.h"
 #include "nic.h"
 #include "sock.h"
 
@@ -71,8 +73,26 @@ int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len
     return get_name(sockno, address, address_len, true);
 }
 
+/* What carries a connection; for a listener, all the kinds of device that it listens on. NULL: neither. */
+static const char *device_name(const struct sock *sock, char *list, size_t size)
+{
+    size_t used = 0;
+
+    if (sock->state == SOCK_CONNECTED)
+        return sock->conn->nic->context->device->name;
+    if (sock->state != SOCK_LISTENING)
+        return NULL;
+    for (int device = 0; device < xs_devices(); device++) {
+        if (sock->id[device] != NULL && used < size)
+            used += (size_t)snprintf(list + used, size - used, "%s%s", used > 0 ? "," : "",
+                                     xs_device(device)->name);
+    }
+    return list;
+}
+
 int exs_getdevice(int sockno, char *name, size_t size)
 {
+    char list[64] = "";
     int result = -1;
 
     if (xs_enter() < 0)
@@ -82,19 +102,17 @@ int exs_getdevice(int sockno, char *name, size_t size)
     if (sock == NULL)
         return -1;
     xs_sock_lock(sock);
+    const char *device = device_name(sock, list, sizeof(list));
+
     if (name == NULL || size == 0) {
         errno = EINVAL;
-    } else if (sock->state != SOCK_CONNECTED) {
+    } else if (device == NULL) {
         errno = ENOTCONN;
+    } else if (strlen(device) >= size) {
+        errno = ENAMETOOLONG;
     } else {
-        const char *device = sock->conn->nic->context->device->name;
-
-        if (strlen(device) >= size) {
-            errno = ENAMETOOLONG;
-        } else {
-            memcpy(name, device, strlen(device) + 1);
-            result = 0;
-        }
+        memcpy(name, device, strlen(device) + 1);
+        result = 0;
     }
     xs_sock_unlock(sock);
     xs_sock_put(sock);

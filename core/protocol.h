@@ -6,7 +6,7 @@
  *
  *   hello    private data of connect and accept (and of reject, with a reason)
  *   data     RDMA WRITE WITH IMMEDIATE; the immediate says what was written (IMM_ below)
- *   control  a SEND of CONTROL_SIZE bytes: advertisement, acknowledgement, credit, end of stream
+ *   control  a SEND of CONTROL_SIZE bytes: advertisement and its recall, acknowledgement, credit, end of stream
  *
  * Data goes straight into a receive buffer that the peer advertised (direct), or, on a STREAM that holds no
  * advertisement, into the peer's hidden circular buffer (indirect), from where it is copied out. The two never
@@ -64,7 +64,14 @@ int xs_hello_errno(const void *in, size_t length);
 
 /* ---- control ---------------------------------------------------------------------------- */
 
-enum control_type { CONTROL_ADVERT = 1, CONTROL_ACK, CONTROL_CREDIT, CONTROL_FIN };
+enum control_type {
+    CONTROL_ADVERT = 1, /* here you may write */
+    CONTROL_ACK,        /* so much of the hidden buffer was copied out */
+    CONTROL_CREDIT,     /* credits alone */
+    CONTROL_FIN,        /* no more data will come */
+    CONTROL_RECALL,     /* forget what I advertised, but for a transfer that has begun */
+    CONTROL_RECALLED    /* forgotten: nothing more is written there */
+};
 
 #define CONTROL_SIZE 40
 #define CONTROL_WAITALL 1 /* flags of an ADVERT: used until it is full */

@@ -174,7 +174,8 @@ static void direct(struct conn *conn, uint32_t imm)
     }
     op->posted += bytes;
     conn->rx_position += bytes;
-    if (imm & IMM_MORE)
+    conn->filling = (imm & IMM_MORE) != 0;
+    if (conn->filling)
         return;
     if (imm & IMM_TRUNC)
         op->event.exs_evt_union.exs_evt_xfer.exs_evt_flags |= MSG_TRUNC;
@@ -182,10 +183,18 @@ static void direct(struct conn *conn, uint32_t imm)
         xs_rx_finish(conn, 0);
 }
 
-static void indirect(struct conn *conn, uint32_t bytes)
+static void unadvertise(struct conn *conn)
 {
     struct op *op;
 
+    STAILQ_FOREACH (op, &conn->recvs, link) {
+        op->advertised = false;
+    }
+    conn->advertised = 0;
+}
+
+static void indirect(struct conn *conn, uint32_t bytes)
+{
     if (!is_stream(conn) || bytes > HIDDEN_SIZE - (conn->hidden_in - conn->hidden_out)) {
         xs_log("connection %d: the peer overran the hidden buffer; closing it", conn->sock->number);
         xs_conn_fail(conn, ECONNRESET);
@@ -195,10 +204,17 @@ static void indirect(struct conn *conn, uint32_t bytes)
     conn->rx_position += bytes;
     if (conn->rx_phase % 2 == 0) { /* what is advertised crossed with this: the peer will drop it */
         conn->rx_phase++;
-        STAILQ_FOREACH (op, &conn->recvs, link) {
-            op->advertised = false;
-        }
-        conn->advertised = 0;
+        unadvertise(conn);
+    }
+}
+
+void xs_rx_recalled(struct conn *conn)
+{
+    conn->recalling = false;
+    unadvertise(conn);
+    if (conn->filling) { /* the peer goes on with this one */
+        STAILQ_FIRST(&conn->recvs)->advertised = true;
+        conn->advertised = 1;
     }
 }
 

@@ -229,8 +229,10 @@ static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_a
 
     if (op == NULL)
         return -1;
-    if (how != SHUT_WR)
+    if (how != SHUT_WR && !conn->rd_shut) {
         conn->rd_shut = true;
+        conn->recall_due = conn->advertised > 0; /* those receives end when the peer can't fill them any more */
+    }
     if (how == SHUT_RD || conn->fin_acked || conn->error != 0) {
         xs_op_complete(op, how == SHUT_RD || conn->fin_acked ? 0 : conn->error);
     } else {

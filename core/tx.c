@@ -59,6 +59,11 @@ static void drop_advert(struct conn *conn)
     conn->advert_count--;
 }
 
+void xs_tx_recall(struct conn *conn)
+{
+    conn->advert_count = conn->advert_begun ? 1 : 0;
+}
+
 static bool find_target(struct conn *conn, struct target *target)
 {
     uint64_t used = conn->hidden_sent - conn->hidden_acked;
@@ -95,7 +100,8 @@ static void advance_target(struct conn *conn, struct target *target, uint32_t by
     }
     target->advert->addr += bytes;
     target->advert->left -= bytes;
-    if (target->imm & IMM_MORE)
+    conn->advert_begun = (target->imm & IMM_MORE) != 0;
+    if (conn->advert_begun)
         return;
     if (!is_stream(conn) || !target->advert->waitall || target->advert->left == 0)
         drop_advert(conn);

@@ -188,8 +188,9 @@ int exs_fcntl(int sockno, int cmd, ...);
 int exs_getsockname(int sockno, struct sockaddr *address, socklen_t *address_len); /* [ours] */
 int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len); /* [ours] */
 
-/* [ours] The name of the RDMA device that carries this connection ("soft0", "mlx5_0", ...) into
- * name, at most size bytes with the terminating zero. ENOTCONN, EINVAL, ENAMETOOLONG. */
+/* [ours] The name of the RDMA device that carries this connection ("soft0", "mlx5_0", ...) into name, at most
+ * size bytes with the terminating zero; of a listener the kinds that it listens on ("soft", "rdma,soft").
+ * ENOTCONN, EINVAL, ENAMETOOLONG. */
 int exs_getdevice(int sockno, char *name, size_t size);
 
 /* ---- Transfers ----------------------------------------------------------------------- */

@@ -9,6 +9,8 @@
  */
 #include "engine.h"
 
+#define ACK_PATIENCE 4 /* packets */
+
 static unsigned places(const struct soft_qp *qp)
 {
     return qp->attr.max_dest_rd_atomic;
@@ -233,7 +235,16 @@ static void put_aeth(struct soft_qp *qp)
     soft_put_aeth(soft_put_bth(at, &bth), syndrome, resp->msn);
     count(qp, syndrome);
     resp->answer = SOFT_ANSWER_NONE;
+    resp->acked = resp->expected;
     resp->nak_sent |= syndrome != SOFT_SYNDROME_ACK;
+}
+
+/* Nothing is owed but an ACK of a few packets: the peer's window is not yet running dry. */
+bool soft_answer_can_wait(const struct soft_qp *qp)
+{
+    const struct soft_responder *resp = &qp->resp;
+
+    return resp->active == 0 && resp->answer == SOFT_ANSWER_ACK && resp->expected - resp->acked <= ACK_PATIENCE;
 }
 
 /* Up to a train of data, then the ACK or NAK if nothing is before it. Is there more? */

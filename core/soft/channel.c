@@ -101,7 +101,7 @@ int soft_watch(struct ibv_context *ibv, int fd)
     int error = 0;
 
     if (grown == NULL)
-        return ENOMEM;
+        return errno;
     context->watched = grown;
     context->watched[context->watched_count++] = fd;
     LIST_FOREACH (channel, &context->channels, link) {
@@ -110,6 +110,7 @@ int soft_watch(struct ibv_context *ibv, int fd)
     }
     if (error != 0)
         soft_unwatch(ibv, fd);
+    errno = error;
     return error;
 }
 
@@ -186,9 +187,11 @@ static struct soft_cq *pop_or_progress(struct soft_channel *channel)
     cq = pop(channel);
     if (cq == NULL) {
         context->inside = channel;
-        soft_progress(ibv);
+        soft_progress_patiently(context);
         context->inside = NULL;
         cq = pop(channel);
+        if (cq == NULL)
+            soft_settle(context);
     }
     soft_channel_settle(channel);
     return cq;

@@ -59,6 +59,25 @@ void soft_destroy_id_qp(struct rdma_cm_id *public)
     udp_reap();
 }
 
+static void at_most(uint8_t *value, int most)
+{
+    if (*value > most)
+        *value = (uint8_t)most;
+}
+
+/* RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH mean what the device has. */
+static int clamp_depths(struct cm_id *id)
+{
+    struct ibv_device_attr device;
+    int error = soft_query_device(id->public.qp->context, &device);
+
+    if (error != 0)
+        return error;
+    at_most(&id->own.responder_resources, device.max_qp_rd_atom);
+    at_most(&id->own.initiator_depth, device.max_qp_init_rd_atom);
+    return 0;
+}
+
 int cm_qp_describe(struct cm_id *id, enum cm_type type)
 {
     struct udp *link = (struct udp *)soft_wire_of(id->public.qp->context);
@@ -66,6 +85,8 @@ int cm_qp_describe(struct cm_id *id, enum cm_type type)
     int error = cm_socket_names(id->fd, &local, NULL);
     in_port_t port;
 
+    if (error == 0)
+        error = clamp_depths(id);
     if (error != 0)
         return error;
     port = udp_port(link, local.sa.sa_family);

@@ -200,6 +200,19 @@ static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, cons
     return IBV_WC_SUCCESS;
 }
 
+/* Is this the kind of response that belongs at una? One that was on its way when its part was asked for again
+ * may not be; it is dropped, the right one will come. */
+static bool belongs(const struct soft_requester *req, const struct soft_send *send,
+                    const struct soft_packet *packet)
+{
+    uint64_t behind = req->una + 1;
+    bool ends = behind == send->psn + send->packets || (req->reads > 0 && behind == req->read_end[0]);
+
+    if (packet->op & SOFT_OP_ATOMIC)
+        return true;
+    return ends == !!(packet->op & SOFT_OP_LAST) && (req->una != send->psn || packet->op & SOFT_OP_FIRST);
+}
+
 static void input_data(struct soft_qp *qp, const struct soft_packet *packet, uint64_t psn)
 {
     struct soft_requester *req = &qp->req;
@@ -222,6 +235,8 @@ static void input_data(struct soft_qp *qp, const struct soft_packet *packet, uin
         fail_oldest(qp, IBV_WC_BAD_RESP_ERR);
         return;
     }
+    if (!belongs(req, send, packet))
+        return;
     status = atomic ? place(qp, send, &packet->original, sizeof packet->original)
                     : place(qp, send, packet->payload, packet->length);
     if (status != IBV_WC_SUCCESS) {

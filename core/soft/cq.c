@@ -133,8 +133,10 @@ int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
         wire->attended(wire, context);
     taken = take(cq, count, wc);
     if (taken == 0 && count > 0) {
-        soft_progress(context);
+        soft_progress_patiently(soft_context_of(context));
         taken = take(cq, count, wc);
+        if (taken == 0)
+            soft_settle(soft_context_of(context));
     }
     if (taken == 0 && count > 0 && cq->overrun)
         taken = -1; /* completions were lost: its queue pairs are in the error state */

@@ -211,6 +211,7 @@ enum soft_answer { SOFT_ANSWER_NONE, SOFT_ANSWER_ACK, SOFT_ANSWER_NAK };
 /* The receiving half. */
 struct soft_responder {
     struct soft_ring ring;
+    uint64_t acked;            /* behind the last PSN that was acknowledged */
     uint64_t expected, missed; /* next PSN; behind the highest that came too early and was dropped */
     uint32_t msn;
     bool nak_sent; /* for the gap at expected */
@@ -293,6 +294,7 @@ void soft_completer_overflow(struct soft_qp *qp);
 void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status);
 bool soft_answer_go(struct soft_qp *qp);
+bool soft_answer_can_wait(const struct soft_qp *qp);
 void soft_answer_nak(struct soft_qp *qp, uint64_t psn, uint8_t syndrome);
 void soft_answer_ack(struct soft_qp *qp);
 void soft_answer_overflow(struct soft_qp *qp);
@@ -311,6 +313,10 @@ uint64_t soft_timer_next(struct soft_context *context);
 void soft_work(struct soft_qp *qp); /* it may have something to send */
 void soft_idle(struct soft_qp *qp); /* it is going away */
 void soft_step(struct soft_context *context);
+/* As soft_progress; but ACKs of a few packets may wait if the application comes back soon: it has been given
+ * something, will very likely answer, and then both go together. With soft_settle they wait no longer. */
+void soft_progress_patiently(struct soft_context *context);
+void soft_settle(struct soft_context *context);
 uint64_t soft_now(struct soft_context *context);
 
 /* table.c */
@@ -336,7 +342,8 @@ struct soft_context {
     bool now_known;
 
     struct soft_train train;
-    TAILQ_HEAD(, soft_qp) work;
+    TAILQ_HEAD(soft_work, soft_qp) work;
+    bool patient; /* an ACK may wait for what the application is about to send */
 
     struct soft_qp_list qps;
     struct soft_qp_list *buckets; /* by queue pair number */

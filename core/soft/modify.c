@@ -93,7 +93,7 @@ static int keep_rtr(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask
     qp->attr.dest_qp_num = attr->dest_qp_num & 0xffffff;
     qp->attr.rq_psn = attr->rq_psn & SOFT_PSN_MASK;
     qp->attr.max_dest_rd_atomic = attr->max_dest_rd_atomic;
-    resp->expected = resp->missed = soft_psn_start(attr->rq_psn);
+    resp->expected = resp->missed = resp->acked = soft_psn_start(attr->rq_psn);
     return 0;
 }
 

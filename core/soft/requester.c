@@ -6,13 +6,11 @@
  * wherever in a message that is: everything is built anew from the work request and the user's memory.
  *
  * A window bounds how many packets are under way, so that the peer's socket buffer can hold them. The
- * responses of a READ count too, and come as fast as the peer can send: a long READ is therefore several
- * requests on the wire, each for a part that fits.
+ * responses of a READ count too, but a READ is not kept from asking for more than fits.
  */
 #include "engine.h"
 
 #define GO_BYTES SOFT_TRAIN_MAX /* payload of one turn */
-#define READ_SPAN 32            /* packets of one READ request */
 
 static struct soft_send *current(const struct soft_qp *qp)
 {
@@ -27,22 +25,23 @@ static uint32_t room(const struct soft_requester *req)
     return out >= req->window ? 0 : (uint32_t)(req->window - out);
 }
 
-/* How many PSNs go out with the packet at psn. A long READ is asked for in pieces that begin and end at the
- * same places each time, since a responder remembers the requests as they were. */
-static uint32_t span(const struct soft_send *send, uint64_t psn)
+/* How many PSNs go out with the next packet. A READ asks for all of its data at once; when a part of that was
+ * lost, for the rest, a window's worth at a time. The responder then knows the READ as a whole. */
+static uint32_t span(const struct soft_requester *req, const struct soft_send *send)
 {
-    uint64_t at = psn - send->psn, end = (at / READ_SPAN + 1) * READ_SPAN;
+    uint64_t left = send->psn + send->packets - req->next;
 
     if (send->base != SOFT_READ_REQUEST)
         return 1;
-    return (uint32_t)((end < send->packets ? end : send->packets) - at);
+    return req->next > send->psn && left > req->window ? req->window : (uint32_t)left;
 }
 
+/* Only so many at once, and of the parts of one READ only one. */
 static bool answered_may_go(const struct soft_qp *qp, const struct soft_send *send)
 {
     const struct soft_requester *req = &qp->req;
 
-    return req->reads < qp->attr.max_rd_atomic && (req->una == req->next || span(send, req->next) <= room(req));
+    return req->reads < qp->attr.max_rd_atomic && (req->next == send->psn || req->next == req->una);
 }
 
 bool soft_requester_ready(const struct soft_qp *qp)
@@ -203,7 +202,7 @@ static bool put_next(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
     struct soft_send *send = current(qp);
-    uint32_t count = span(send, req->next);
+    uint32_t count = span(req, send);
     bool answered = soft_send_answered(send);
 
     if (send->status != IBV_WC_SUCCESS) {

@@ -86,5 +86,6 @@ const struct device soft_device = {
     .destroy_verbs_qp = destroy_verbs_qp,
     .modify_qp = soft_modify_qp,
     .query_qp = soft_query_qp,
+    .forget = soft_forked,
     .wc_status_str = soft_wc_status_str,
 };

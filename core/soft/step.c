@@ -45,17 +45,30 @@ static void turn(struct soft_qp *qp)
         soft_work(qp);
 }
 
+/* Nothing to do but to acknowledge, and that may wait. */
+static bool waits(const struct soft_qp *qp)
+{
+    return qp->context->patient && !soft_requester_ready(qp) && soft_answer_can_wait(qp);
+}
+
 void soft_step(struct soft_context *context)
 {
     uint64_t limit = context->counters.bytes_sent + STEP_BYTES;
+    struct soft_work waiting = TAILQ_HEAD_INITIALIZER(waiting);
     struct soft_qp *qp;
 
     do {
         while (context->counters.bytes_sent < limit && (qp = TAILQ_FIRST(&context->work)) != NULL) {
+            if (waits(qp)) {
+                TAILQ_REMOVE(&context->work, qp, work);
+                TAILQ_INSERT_TAIL(&waiting, qp, work);
+                continue;
+            }
             soft_idle(qp);
             turn(qp);
         }
     } while (!soft_train_leave(context));
+    TAILQ_CONCAT(&context->work, &waiting, work);
     context->now_known = false;
 }
 
@@ -69,6 +82,19 @@ uint64_t soft_deadline(struct ibv_context *ibv)
     struct soft_context *context = soft_context_of(ibv);
 
     return TAILQ_EMPTY(&context->work) ? soft_timer_next(context) : 0;
+}
+
+void soft_progress_patiently(struct soft_context *context)
+{
+    context->patient = true;
+    soft_progress(&context->verbs.context);
+    context->patient = false;
+}
+
+void soft_settle(struct soft_context *context)
+{
+    if (!TAILQ_EMPTY(&context->work))
+        soft_step(context);
 }
 
 int soft_progress(struct ibv_context *ibv)

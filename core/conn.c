@@ -193,7 +193,7 @@ static void complete_all(struct conn *conn)
     conn->sending = NULL;
     xs_rx_run(conn); /* what arrived before is still delivered, and an orderly end is one */
     while (!STAILQ_EMPTY(&conn->recvs))
-        xs_rx_finish(conn, error);
+        xs_rx_finish(conn, STAILQ_FIRST(&conn->recvs), error);
 }
 
 /* The device holds none of our buffers any more: now they can be given back. */

@@ -154,7 +154,7 @@ void xs_rx_run(struct conn *conn);
 /* The peer forgot our advertisements. */
 void xs_rx_recalled(struct conn *conn);
 void xs_rx_data(struct conn *conn, uint32_t imm);
-/* Complete the first receive with the bytes that it holds. */
-void xs_rx_finish(struct conn *conn, int error);
+/* Complete a receive with the bytes that it holds; the device is done with it. */
+void xs_rx_finish(struct conn *conn, struct op *op, int error);
 
 #endif

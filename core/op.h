@@ -33,7 +33,7 @@ struct op {
     exs_acceptaddr_t *element;
 
     /* transfers; bytes */
-    uint8_t *buffer;
+    uint8_t *buffer; /* NULL: a receive whose user was told already (rx.c) */
     uint64_t length;
     uint64_t posted;        /* send: given to the device; receive: filled */
     uint64_t acked;         /* send: completed by the device */

@@ -19,15 +19,14 @@ static bool is_stream(const struct conn *conn)
     return conn->sock->type == SOCK_STREAM;
 }
 
-void xs_rx_finish(struct conn *conn, int error)
+void xs_rx_finish(struct conn *conn, struct op *op, int error)
 {
-    struct op *op = STAILQ_FIRST(&conn->recvs);
-
-    STAILQ_REMOVE_HEAD(&conn->recvs, link);
+    STAILQ_REMOVE(&conn->recvs, op, op, link);
     if (op->advertised)
         conn->advertised--;
     if (op->bounce != NULL) {
-        memcpy(op->buffer, op->bounce->data, op->posted);
+        if (op->buffer != NULL)
+            memcpy(op->buffer, op->bounce->data, op->posted);
         xs_bounce_put(conn->nic, op->bounce);
     }
     if (op->one_off != NULL)
@@ -139,17 +138,43 @@ static void empty_hidden(struct conn *conn)
 
         copy_out(conn, op);
         if (op->posted == op->length || (!op->waitall && conn->hidden_in == conn->hidden_out))
-            xs_rx_finish(conn, 0);
+            xs_rx_finish(conn, op, 0);
     }
+}
+
+/* The peer may still write for this receive, but into a bounce buffer, so the user need not wait for that: a
+ * silent operation without a buffer takes its place in the line. False: no memory for one. */
+static bool replace(struct conn *conn, struct op *op)
+{
+    struct op *stand_in =
+        xs_op_new(atomic_load(&conn->sock->home), EXS_EVT_RECV, conn->sock->number, NULL, NULL);
+
+    if (stand_in == NULL)
+        return false;
+    stand_in->silent = true;
+    stand_in->length = op->length;
+    stand_in->bounce = op->bounce;
+    stand_in->advertised = true;
+    conn->advertised++;
+    STAILQ_INSERT_AFTER(&conn->recvs, op, stand_in, link);
+    op->bounce = NULL;
+    xs_rx_finish(conn, op, 0);
+    return true;
 }
 
 /* Nothing more will come: an orderly end for every receive that the peer cannot be writing into. */
 static void end(struct conn *conn)
 {
-    while (!STAILQ_EMPTY(&conn->recvs)) {
-        if (STAILQ_FIRST(&conn->recvs)->advertised && !conn->fin_received && !conn->drained)
+    struct op *op = STAILQ_FIRST(&conn->recvs), *next;
+
+    for (; op != NULL; op = next) {
+        bool exposed = op->advertised && !conn->fin_received && !conn->drained;
+
+        next = STAILQ_NEXT(op, link);
+        if (!exposed)
+            xs_rx_finish(conn, op, 0);
+        else if (op->buffer != NULL && (op->bounce == NULL || conn->filling || !replace(conn, op)))
             return;
-        xs_rx_finish(conn, 0);
     }
 }
 
@@ -180,7 +205,7 @@ static void direct(struct conn *conn, uint32_t imm)
     if (imm & IMM_TRUNC)
         op->event.exs_evt_union.exs_evt_xfer.exs_evt_flags |= MSG_TRUNC;
     if (!is_stream(conn) || !op->waitall || op->posted == op->length)
-        xs_rx_finish(conn, 0);
+        xs_rx_finish(conn, op, 0);
 }
 
 static void unadvertise(struct conn *conn)

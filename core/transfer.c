@@ -152,7 +152,7 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct asked
     }
     xs_rx_run(conn); /* broken: what came before, or the end */
     while (conn->drained && !STAILQ_EMPTY(&conn->recvs))
-        xs_rx_finish(conn, conn->error);
+        xs_rx_finish(conn, STAILQ_FIRST(&conn->recvs), conn->error);
     return 0;
 }
 

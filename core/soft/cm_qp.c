@@ -19,6 +19,7 @@ int soft_create_id_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_q
         .port_num = PORT,
         .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
     };
+    struct cm_channel *channel;
     struct ibv_qp *qp;
     int error;
 
@@ -36,6 +37,7 @@ int soft_create_id_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_q
         errno = error;
         return -1;
     }
+    channel = cm_lock(cm_id_of(public)); /* its events may be looked at just now */
     public->qp = qp;
     public->pd = pd;
     public->send_cq = attr->send_cq;
@@ -43,6 +45,7 @@ int soft_create_id_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_q
     public->recv_cq = attr->recv_cq;
     public->recv_cq_channel = attr->recv_cq->channel;
     public->srq = attr->srq;
+    cm_unlock(channel);
     return 0;
 }
 

@@ -263,6 +263,7 @@ void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet)
 
 void soft_completer_overflow(struct soft_qp *qp)
 {
+    /* All of it: which answers were lost, and to what, can't be known. */
     if (soft_state(qp) == IBV_QPS_RTS && qp->req.una < qp->req.next && !qp->req.rnr_wait)
         soft_requester_back(qp);
 }

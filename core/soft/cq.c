@@ -151,6 +151,7 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     soft_lock(ibv->context);
     if (ibv->channel != NULL && (!solicited_only || cq->armed == SOFT_UNARMED))
         cq->armed = solicited_only ? SOFT_ARM_SOLICITED : SOFT_ARM_ANY;
+    soft_settle(soft_context_of(ibv->context)); /* the caller is about to sleep */
     soft_unlock(ibv->context);
     return 0;
 }

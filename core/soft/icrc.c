@@ -76,27 +76,34 @@ uint32_t icrc_compute(struct icrc_flow *flow, unsigned id, const uint8_t *packet
     return libdeflate_crc32(crc, packet + BTH_SIZE, length - BTH_SIZE);
 }
 
-/* The checks of packets that are all zero, but for the identification, differ by what any others would. */
-static void shift_fill(struct icrc_shift *shift, size_t length)
+/* The CRC of an all-zero packet from the identification on; of one with identification `id`, that is. */
+static uint32_t bare_crc(unsigned id, size_t length)
 {
     static const uint8_t zeros[4096];
-    uint32_t zero = 0;
+    const uint8_t field[2] = {(uint8_t)(id >> 8), (uint8_t)id};
+    size_t left = 20 - 6 + UDP_SIZE + length;
+    uint32_t crc = libdeflate_crc32(0, field, sizeof field);
+
+    while (left > 0) {
+        size_t piece = left < sizeof zeros ? left : sizeof zeros;
+
+        crc = libdeflate_crc32(crc, zeros, piece);
+        left -= piece;
+    }
+    return crc;
+}
+
+/* One bit's difference is that of any two packets that differ in it; several bits' is the sum of theirs. */
+static void shift_fill(struct icrc_shift *shift, size_t length)
+{
+    uint32_t zero = bare_crc(0, length);
 
     shift->length = length;
-    for (unsigned id = 0; id < ICRC_IDS; id++) {
-        const uint8_t field[2] = {(uint8_t)(id >> 8), (uint8_t)id};
-        size_t left = 20 - 6 + UDP_SIZE + length;
-        uint32_t crc = libdeflate_crc32(0, field, sizeof field);
+    shift->by[0] = 0;
+    for (unsigned id = 1; id < ICRC_IDS; id++) {
+        unsigned rest = id & (id - 1);
 
-        while (left > 0) {
-            size_t piece = left < sizeof zeros ? left : sizeof zeros;
-
-            crc = libdeflate_crc32(crc, zeros, piece);
-            left -= piece;
-        }
-        if (id == 0)
-            zero = crc;
-        shift->by[id] = crc ^ zero;
+        shift->by[id] = rest == 0 ? bare_crc(id, length) ^ zero : shift->by[rest] ^ shift->by[id ^ rest];
     }
 }
 

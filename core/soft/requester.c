@@ -101,8 +101,8 @@ void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status s
     req->index = index;
     req->next = psn;
     if (index == req->ring.tail) {
-        soft_complete_send(qp, send, status);
         req->ring.tail++;
+        soft_complete_send(qp, send, status);
         soft_qp_fail(qp);
     }
 }

@@ -7,6 +7,7 @@
  * ourselves when the train leaves: memory that has been unmapped, or a file that has been truncated under
  * its mapping, is then an error that we can report, and not a signal in somebody else's program.
  */
+#include <errno.h>
 #include <unistd.h>
 #include "engine.h"
 
@@ -36,12 +37,24 @@ static unsigned extend(struct iovec *list, unsigned count, uint8_t *base, size_t
     return count + 1;
 }
 
+/* A sandbox that closed behind us does not make the memory wrong: from now on we copy. */
+static bool forbidden(struct soft_train *train, unsigned first, unsigned last)
+{
+    if (errno != EPERM && errno != ENOSYS)
+        return false;
+    train->gathering = false;
+    for (unsigned i = first; i < last; i++)
+        memcpy(train->piece[i].to, train->piece[i].from, train->piece[i].length);
+    return true;
+}
+
 /* The bytes of pieces first..last, in one call. */
-static bool fetch(const struct soft_train *train, unsigned first, unsigned last)
+static bool fetch(struct soft_train *train, unsigned first, unsigned last)
 {
     struct iovec to[SOFT_PIECES], from[SOFT_PIECES];
     size_t total = 0;
     unsigned tos = 0, froms = 0;
+    ssize_t got;
 
     for (unsigned i = first; i < last; i++) {
         const struct soft_piece *piece = &train->piece[i];
@@ -50,7 +63,8 @@ static bool fetch(const struct soft_train *train, unsigned first, unsigned last)
         froms = extend(from, froms, (void *)piece->from, piece->length);
         total += piece->length;
     }
-    return process_vm_readv(getpid(), to, tos, from, froms, 0) == (ssize_t)total;
+    got = process_vm_readv(getpid(), to, tos, from, froms, 0);
+    return got == (ssize_t)total || (got < 0 && forbidden(train, first, last));
 }
 
 static void tell(struct soft_train *train, unsigned packet)

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The server's side of a conversation, as a machine of five states. */
+#include "intake.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+double intake_clock(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void expect(struct intake *intake, enum intake_state state, size_t bytes)
+{
+    intake->state = state;
+    intake->have = 0;
+    intake->want = bytes;
+}
+
+int intake_open(struct intake *intake, struct store *store)
+{
+    intake->store = store;
+    intake->file.fd = -1;
+    intake->reply_length = 0;
+    intake->hash = XXH3_createState();
+    expect(intake, INTAKE_HEADER, TRANSFER_HEADER);
+    if (intake->hash != NULL)
+        return 0;
+    errno = ENOMEM;
+    return -1;
+}
+
+void intake_close(struct intake *intake)
+{
+    store_discard(&intake->file);
+    XXH3_freeState(intake->hash);
+}
+
+const char *intake_text(const struct intake *intake)
+{
+    return (const char *)intake->reply + TRANSFER_REPLY;
+}
+
+bool intake_idle(const struct intake *intake)
+{
+    return intake->state == INTAKE_REFUSED || (intake->state == INTAKE_HEADER && intake->have == 0);
+}
+
+static void answer(struct intake *intake, enum transfer_status status, const char *text)
+{
+    char *out = (char *)intake->reply + TRANSFER_REPLY;
+
+    snprintf(out, TRANSFER_TEXT_MAX, "%s", text);
+    intake->result.status = status;
+    intake->result.text_length = strlen(out);
+    transfer_put_reply(intake->reply, &intake->result);
+    intake->reply_length = TRANSFER_REPLY + intake->result.text_length;
+}
+
+/* What still arrives is taken and dropped, so that the client gets to read why. */
+static void refuse(struct intake *intake, enum transfer_status status, const char *text)
+{
+    store_discard(&intake->file);
+    intake->state = INTAKE_REFUSED;
+    answer(intake, status, text);
+}
+
+static void header_done(struct intake *intake)
+{
+    const char *wrong = transfer_get_header(intake->fixed, &intake->header);
+
+    memset(&intake->result, 0, sizeof(intake->result));
+    intake->started = intake_clock();
+    if (wrong != NULL)
+        refuse(intake, TRANSFER_MALFORMED, wrong);
+    else
+        expect(intake, INTAKE_NAME, intake->header.name_length);
+}
+
+static void data_done(struct intake *intake)
+{
+    expect(intake, INTAKE_DIGEST, TRANSFER_DIGEST);
+}
+
+static void name_done(struct intake *intake)
+{
+    const char *name = (const char *)intake->fixed;
+    const char *wrong = transfer_bad_name(name, intake->header.name_length);
+
+    if (wrong != NULL) {
+        refuse(intake, TRANSFER_REFUSED, wrong);
+        return;
+    }
+    if (store_begin(intake->store, &intake->file, name, intake->header.name_length) == -1) {
+        refuse(intake, TRANSFER_FAILED, strerror(errno));
+        return;
+    }
+    XXH3_128bits_reset(intake->hash);
+    intake->received = 0;
+    intake->state = INTAKE_DATA;
+    if (intake->header.size == 0)
+        data_done(intake);
+}
+
+static void digest_done(struct intake *intake)
+{
+    transfer_digest(intake->hash, intake->result.digest);
+    if (memcmp(intake->result.digest, intake->fixed, TRANSFER_DIGEST) != 0) {
+        refuse(intake, TRANSFER_DIFFERS, "the digests differ: send the file again");
+    } else if (store_commit(&intake->file) == -1) {
+        refuse(intake, TRANSFER_FAILED, strerror(errno));
+    } else {
+        expect(intake, INTAKE_HEADER, TRANSFER_HEADER);
+        answer(intake, TRANSFER_STORED, "stored");
+    }
+}
+
+static size_t feed_fixed(struct intake *intake, const unsigned char *data, size_t length)
+{
+    size_t missing = intake->want - intake->have;
+    size_t take = length < missing ? length : missing;
+
+    memcpy(intake->fixed + intake->have, data, take);
+    intake->have += take;
+    if (intake->have < intake->want)
+        return take;
+    if (intake->state == INTAKE_HEADER)
+        header_done(intake);
+    else if (intake->state == INTAKE_NAME)
+        name_done(intake);
+    else
+        digest_done(intake);
+    return take;
+}
+
+static size_t feed_data(struct intake *intake, const unsigned char *data, size_t length)
+{
+    uint64_t missing = intake->header.size - intake->received;
+    size_t take = length < missing ? length : (size_t)missing;
+
+    XXH3_128bits_update(intake->hash, data, take);
+    if (store_write(&intake->file, data, take, intake->received) == -1) {
+        refuse(intake, TRANSFER_FAILED, strerror(errno));
+        return take;
+    }
+    intake->received += take;
+    if (intake->received == intake->header.size)
+        data_done(intake);
+    return take;
+}
+
+size_t intake_feed(struct intake *intake, const unsigned char *data, size_t length)
+{
+    size_t taken = 0;
+
+    while (taken < length && intake->reply_length == 0) {
+        if (intake->state == INTAKE_REFUSED)
+            return length;
+        if (intake->state == INTAKE_DATA)
+            taken += feed_data(intake, data + taken, length - taken);
+        else
+            taken += feed_fixed(intake, data + taken, length - taken);
+    }
+    return taken;
+}

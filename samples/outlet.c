@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sending one file: each piece is hashed, then sent from the page cache, where the hashing has just put it. */
+#include "outlet.h"
+
+#include <errno.h>
+#include <exs.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "progress.h"
+
+enum {
+    PIECE = 8 << 20,  /* bytes of one exs_sendfile: few calls, and still a bar that moves */
+    CHUNK = 64 << 10, /* bytes read at a time for the digest: stays in the nearest cache */
+};
+
+/* A file on its way; lives in outlet_file. */
+struct sending {
+    struct outlet *outlet;
+    const char *name;
+    int fd;
+    uint64_t size, sent;
+    XXH3_state_t *hash;
+    unsigned char header[TRANSFER_HEADER + TRANSFER_NAME_MAX];
+    struct progress progress;
+};
+
+static int failed(struct outlet *outlet, const char *what)
+{
+    snprintf(outlet->error, sizeof(outlet->error), "%s: %s", what, strerror(errno));
+    return -1;
+}
+
+static int failed_text(struct outlet *outlet, const char *what, const char *text)
+{
+    snprintf(outlet->error, sizeof(outlet->error), "%s: %s", what, text);
+    return -1;
+}
+
+int outlet_open(struct outlet *outlet, const struct sockaddr *address, socklen_t length)
+{
+    outlet->sock = exs_socket(address->sa_family, SOCK_STREAM, 0);
+    if (outlet->sock == -1)
+        return failed(outlet, "exs_socket");
+    if (exs_blocking_connect(outlet->sock, address, length) == -1)
+        return failed(outlet, "cannot connect (is exs-serve running there?)");
+    if (exs_getdevice(outlet->sock, outlet->device, sizeof(outlet->device)) == -1)
+        return failed(outlet, "exs_getdevice");
+    return 0;
+}
+
+int outlet_close(struct outlet *outlet)
+{
+    return exs_blocking_close(outlet->sock) == 0 ? 0 : failed(outlet, "exs_blocking_close");
+}
+
+/* By reading, not by mapping: a file that gets shorter meanwhile is an error then, not a signal. */
+static int hash_piece(struct sending *s, uint64_t length)
+{
+    char chunk[CHUNK];
+
+    for (uint64_t done = 0; done < length;) {
+        size_t want = length - done < CHUNK ? (size_t)(length - done) : CHUNK;
+        ssize_t got = pread(s->fd, chunk, want, (off_t)(s->sent + done));
+
+        if (got == -1 && errno == EINTR)
+            continue;
+        if (got == -1)
+            return failed(s->outlet, "cannot read");
+        if (got == 0)
+            return failed_text(s->outlet, "cannot send", "the file became shorter meanwhile");
+        XXH3_128bits_update(s->hash, chunk, (size_t)got);
+        done += (uint64_t)got;
+    }
+    return 0;
+}
+
+static int receive_all(struct outlet *outlet, void *buffer, size_t length)
+{
+    ssize_t got = length == 0 ? 0 : exs_blocking_recv(outlet->sock, buffer, length, MSG_WAITALL, NULL);
+
+    if (got == -1)
+        return failed(outlet, "no answer from the server");
+    if ((size_t)got < length)
+        return failed_text(outlet, "no answer from the server", "it closed the connection");
+    return 0;
+}
+
+static int receive_reply(struct outlet *outlet)
+{
+    unsigned char bytes[TRANSFER_REPLY];
+    char text[TRANSFER_TEXT_MAX + 1];
+    struct transfer_reply reply;
+
+    if (receive_all(outlet, bytes, sizeof(bytes)) == -1)
+        return -1;
+    if (!transfer_get_reply(bytes, &reply))
+        return failed_text(outlet, "not understood", "is this an exs-serve?");
+    if (receive_all(outlet, text, reply.text_length) == -1)
+        return -1;
+    text[reply.text_length] = '\0';
+    if (reply.status != TRANSFER_STORED)
+        return failed_text(outlet, "the server did not take it", text);
+    if (memcmp(reply.digest, outlet->digest, TRANSFER_DIGEST) != 0)
+        return failed_text(outlet, "stored, but damaged", "the digests differ: send it again");
+    return 0;
+}
+
+/* The header goes before the first piece and the digest behind the last, each in the same call. */
+static int send_piece(struct sending *s, uint64_t length)
+{
+    exs_xferfile_t vector[3];
+    int count = 0;
+
+    if (s->sent == 0) {
+        vector[count].exs_xfv_type = EXS_IOVEC;
+        vector[count++].exs_xfv.exs_iov =
+            (exs_iovec_t){.exs_base = s->header, .exs_length = TRANSFER_HEADER + strlen(s->name)};
+    }
+    if (length > 0) {
+        vector[count].exs_xfv_type = EXS_FDVEC;
+        vector[count++].exs_xfv.exs_fdv =
+            (exs_fdvec_t){.exs_fildes = s->fd, .exs_offset = (off_t)s->sent, .exs_length = length};
+    }
+    if (s->sent + length == s->size) {
+        transfer_digest(s->hash, s->outlet->digest);
+        vector[count].exs_xfv_type = EXS_IOVEC;
+        vector[count++].exs_xfv.exs_iov =
+            (exs_iovec_t){.exs_base = s->outlet->digest, .exs_length = TRANSFER_DIGEST};
+    }
+    if (exs_blocking_sendfile(s->outlet->sock, vector, count, 0) == 0)
+        return 0;
+    int error = errno;
+    failed(s->outlet, "cannot send");
+    /* A server that went away may have said why. */
+    if (error == ECONNRESET || error == EPIPE)
+        receive_reply(s->outlet);
+    return -1;
+}
+
+static int send_pieces(struct sending *s)
+{
+    do {
+        uint64_t length = s->size - s->sent < PIECE ? s->size - s->sent : PIECE;
+
+        if (hash_piece(s, length) == -1 || send_piece(s, length) == -1)
+            return -1;
+        s->sent += length;
+        progress_update(&s->progress, s->sent);
+    } while (s->sent < s->size);
+    return receive_reply(s->outlet);
+}
+
+static int prepare(struct sending *s, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *wrong;
+    struct transfer_header header;
+    struct stat status;
+
+    s->name = slash == NULL ? path : slash + 1;
+    wrong = transfer_bad_name(s->name, strlen(s->name));
+    if (wrong != NULL)
+        return failed_text(s->outlet, "cannot be sent", wrong);
+    s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: a FIFO is refused, not waited for */
+    if (s->fd == -1 || fstat(s->fd, &status) == -1)
+        return failed(s->outlet, "cannot open");
+    if (!S_ISREG(status.st_mode))
+        return failed_text(s->outlet, "cannot be sent", "it is not a regular file");
+    s->size = (uint64_t)status.st_size;
+    header = (struct transfer_header){.name_length = strlen(s->name), .size = s->size};
+    transfer_put_header(s->header, &header);
+    memcpy(s->header + TRANSFER_HEADER, s->name, header.name_length);
+    s->hash = XXH3_createState();
+    if (s->hash == NULL)
+        return failed(s->outlet, "cannot be sent");
+    XXH3_128bits_reset(s->hash);
+    return 0;
+}
+
+int outlet_file(struct outlet *outlet, const char *path)
+{
+    struct sending s = {.outlet = outlet, .fd = -1};
+    int result = prepare(&s, path);
+
+    if (result == 0) {
+        progress_start(&s.progress, s.name, s.size);
+        result = send_pieces(&s);
+        progress_end(&s.progress);
+        outlet->seconds = progress_clock() - s.progress.started;
+        outlet->size = s.size;
+    }
+    XXH3_freeState(s.hash);
+    if (s.fd != -1)
+        close(s.fd);
+    return result;
+}

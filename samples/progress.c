@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Drawing the bar. */
+#include "progress.h"
+
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WIDTH 30        /* characters of the bar */
+#define INTERVAL 0.1    /* seconds between two drawings */
+#define WIPE "\r\x1b[K" /* to the start of the line, and clear it */
+
+double progress_clock(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+void progress_start(struct progress *progress, const char *name, uint64_t size)
+{
+    progress->shown = isatty(STDERR_FILENO) == 1;
+    progress->name = name;
+    progress->size = size;
+    progress->started = progress->drawn = progress_clock();
+}
+
+void progress_update(struct progress *progress, uint64_t done)
+{
+    static const char full[] = "##############################", empty[] = "..............................";
+    double now = progress_clock();
+
+    if (!progress->shown || progress->size == 0 || now - progress->drawn < INTERVAL)
+        return;
+    progress->drawn = now;
+    int filled = (int)(done * WIDTH / progress->size);
+    fprintf(stderr, WIPE "%.40s [%.*s%.*s] %3d%% %.2f GB/s", progress->name, filled, full, WIDTH - filled,
+            empty, (int)(done * 100 / progress->size), (double)done / 1e9 / (now - progress->started));
+}
+
+void progress_end(struct progress *progress)
+{
+    if (progress->shown)
+        fputs(WIPE, stderr);
+}

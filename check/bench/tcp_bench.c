@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The measure that EXS is held against: TCP over a libev loop on either side. */
+#include <errno.h>
+#include <ev.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+static struct bench bench;
+static char *buffer;
+static int file = -1;
+static uint64_t moved; /* bytes, or round trips */
+static size_t partial; /* bytes of the current round trip */
+
+static void receive_cb(EV_P_ ev_io *w, int revents)
+{
+    ssize_t got = recv(w->fd, buffer, bench.size, 0);
+
+    (void)revents;
+    if (got <= 0 && errno != EAGAIN)
+        bench_fail("recv");
+    moved += (uint64_t)got;
+    if (moved == bench.total) {
+        if (send(w->fd, "", 1, 0) != 1)
+            bench_fail("send");
+        ev_break(EV_A_ EVBREAK_ALL);
+    }
+}
+
+static void send_cb(EV_P_ ev_io *w, int revents)
+{
+    size_t left = (size_t)(bench.total - moved), want = left < bench.size ? left : bench.size;
+    off_t offset = (off_t)moved;
+    ssize_t sent;
+
+    (void)revents;
+    if (bench.mode == BENCH_FILE)
+        sent = sendfile(w->fd, file, &offset, left);
+    else
+        sent = send(w->fd, buffer + moved % bench.size, want - moved % bench.size, MSG_NOSIGNAL);
+    if (sent == -1 && errno != EAGAIN)
+        bench_fail("send");
+    if (sent > 0)
+        moved += (uint64_t)sent;
+    if (moved == bench.total)
+        ev_io_stop(EV_A_ w);
+}
+
+static void answer_cb(EV_P_ ev_io *w, int revents)
+{
+    char answer;
+
+    (void)revents;
+    if (recv(w->fd, &answer, 1, 0) != 1)
+        bench_fail("recv");
+    ev_break(EV_A_ EVBREAK_ALL);
+}
+
+static void throw_ball(int fd)
+{
+    if (send(fd, buffer, bench.size, MSG_NOSIGNAL) != (ssize_t)bench.size)
+        bench_fail("send");
+}
+
+static void ping_cb(EV_P_ ev_io *w, int revents)
+{
+    ssize_t got = recv(w->fd, buffer, bench.size - partial, 0);
+
+    (void)revents;
+    if (got <= 0)
+        bench_fail("recv");
+    partial += (size_t)got;
+    if (partial < bench.size)
+        return;
+    partial = 0;
+    moved++;
+    if (bench.serve || moved < bench.total)
+        throw_ball(w->fd);
+    if (moved == bench.total)
+        ev_break(EV_A_ EVBREAK_ALL);
+}
+
+static int open_socket(void)
+{
+    int sock = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+    socklen_t length = sizeof(bench.address);
+
+    if (bench.serve) {
+        int listener = sock;
+
+        if (bind(listener, (struct sockaddr *)&bench.address, length) == -1 || listen(listener, 1) == -1 ||
+            getsockname(listener, (struct sockaddr *)&bench.address, &length) == -1)
+            bench_fail("listen");
+        printf("%u\n", ntohs(bench.address.sin_port));
+        fflush(stdout);
+        sock = accept(listener, NULL, NULL);
+        close(listener);
+    } else if (connect(sock, (struct sockaddr *)&bench.address, length) == -1) {
+        bench_fail("connect");
+    }
+    if (sock == -1 || setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == -1 ||
+        fcntl(sock, F_SETFL, O_NONBLOCK) == -1)
+        bench_fail("socket");
+    return sock;
+}
+
+int main(int argc, char **argv)
+{
+    struct ev_loop *loop = EV_DEFAULT;
+    ev_io reader, writer;
+
+    bench_parse(&bench, argc, argv);
+    buffer = calloc(1, bench.size);
+    if (buffer == NULL)
+        bench_fail("buffer");
+    if (bench.path != NULL && (file = open(bench.path, O_RDONLY)) == -1)
+        bench_fail(bench.path);
+    int sock = open_socket();
+
+    ev_io_init(&reader,
+               bench.mode == BENCH_PING ? ping_cb
+               : bench.serve            ? receive_cb
+                                        : answer_cb,
+               sock, EV_READ);
+    ev_io_start(EV_A_ & reader);
+    ev_io_init(&writer, send_cb, sock, EV_WRITE);
+    bench_start(&bench);
+    if (!bench.serve && bench.mode == BENCH_PING)
+        throw_ball(sock);
+    else if (!bench.serve)
+        ev_io_start(EV_A_ & writer);
+    ev_run(EV_A_ 0);
+    if (!bench.serve)
+        bench_print(&bench);
+    free(buffer);
+    close(sock);
+    return 0;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * roce.h - the tests' own reader and writer of RoCEv2 packets, from the BTH on.
+ *
+ * Written from the specification and not from the engine, so that a mistake there is not made again here.
+ */
+#ifndef CHECK_ROCE_H
+#define CHECK_ROCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum roce_opcode { /* of reliable connections: transport bits 000 */
+                   SEND_FIRST = 0x00,
+                   SEND_MIDDLE = 0x01,
+                   SEND_LAST = 0x02,
+                   SEND_LAST_IMM = 0x03,
+                   SEND_ONLY = 0x04,
+                   SEND_ONLY_IMM = 0x05,
+                   WRITE_FIRST = 0x06,
+                   WRITE_MIDDLE = 0x07,
+                   WRITE_LAST = 0x08,
+                   WRITE_LAST_IMM = 0x09,
+                   WRITE_ONLY = 0x0a,
+                   WRITE_ONLY_IMM = 0x0b,
+                   READ_REQUEST = 0x0c,
+                   READ_RESPONSE_FIRST = 0x0d,
+                   READ_RESPONSE_MIDDLE = 0x0e,
+                   READ_RESPONSE_LAST = 0x0f,
+                   READ_RESPONSE_ONLY = 0x10,
+                   ACKNOWLEDGE = 0x11,
+                   ATOMIC_ACKNOWLEDGE = 0x12,
+                   COMPARE_SWAP = 0x13,
+                   FETCH_ADD = 0x14,
+                   ROCE_NO_OPCODE = 0x100
+};
+
+enum roce_syndrome {
+    SYNDROME_ACK = 0x1f, /* no end-to-end credits */
+    SYNDROME_RNR = 0x20, /* + timer code */
+    SYNDROME_SEQUENCE = 0x60,
+    SYNDROME_INVALID_REQUEST = 0x61,
+    SYNDROME_ACCESS = 0x62,
+    SYNDROME_OPERATION = 0x63
+};
+
+#define ROCE_BTH 12
+#define ROCE_RETH 16
+#define ROCE_ATOMIC 28
+#define ROCE_AETH 4
+#define ROCE_ORIGINAL 8
+#define ROCE_IMM 4
+#define ROCE_PSN_MASK 0xffffffu
+#define ROCE_MAX (ROCE_BTH + ROCE_RETH + ROCE_IMM + 4096 + 4)
+
+/* A packet's fields in host order (but imm: as the bytes came). Owned by the caller; payload points into the
+ * packet. */
+struct roce {
+    uint8_t opcode;
+    bool solicited, migreq, ackreq;
+    uint8_t pad, version;
+    uint8_t congestion; /* FECN, BECN and the six reserved bits beside */
+    uint8_t reserved;   /* the seven bits beside AckReq */
+    uint16_t pkey;
+    uint32_t qpn, psn;
+    bool has_reth, has_atomic, has_aeth, has_imm, has_original;
+    uint64_t va;
+    uint32_t rkey, dma_length;
+    uint64_t swap_add, compare; /* of an AtomicETH; its address and key are va and rkey */
+    uint64_t original;          /* of an AtomicAckETH */
+    uint8_t syndrome;
+    uint32_t msn;
+    uint32_t imm;
+    const uint8_t *payload;
+    size_t payload_length; /* without the pad */
+};
+
+/* False where the packet is too short for its headers, or of an opcode that is none of a reliable connection's.
+ */
+bool roce_read(struct roce *roce, const uint8_t *packet, size_t length);
+/* Writes what roce_read would read, pad included, into at least ROCE_MAX bytes; returns the length. */
+size_t roce_write(uint8_t *packet, const struct roce *roce);
+/* Bytes of headers behind an opcode's BTH, or -1 for an unknown one. */
+int roce_extension(unsigned opcode);
+
+static inline uint32_t roce_psn(uint32_t psn)
+{
+    return psn & ROCE_PSN_MASK;
+}
+/* PSNs that a message takes: its packets, or those of its READ responses. */
+static inline uint32_t roce_packets(size_t length, size_t mtu)
+{
+    return length ? (uint32_t)((length + mtu - 1) / mtu) : 1;
+}
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * support.c - what every Check program needs: suites, time, seeded chance, patterns of bytes,
+ * other threads and other processes.
+ */
+#include "support.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+
+/* ---- Programs ------------------------------------------------------------------------ */
+
+void init_library(void)
+{
+    must(exs_init(EXS_VERSION));
+}
+
+TCase *add_bare_case(Suite *suite, const char *name, double seconds)
+{
+    TCase *tests = tcase_create(name);
+    tcase_set_timeout(tests, seconds);
+    suite_add_tcase(suite, tests);
+    return tests;
+}
+
+TCase *add_case(Suite *suite, const char *name, double seconds)
+{
+    TCase *tests = add_bare_case(suite, name, seconds);
+    tcase_add_checked_fixture(tests, init_library, NULL);
+    return tests;
+}
+
+int run_suite(Suite *suite)
+{
+    SRunner *runner = srunner_create(suite);
+
+    srunner_set_fork_status(runner, CK_FORK);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
+
+/* ---- Time ---------------------------------------------------------------------------- */
+
+int wait_ms(void)
+{
+    const char *times = getenv("CK_TIMEOUT_MULTIPLIER");
+
+    return times && atof(times) > 1 ? (int)(20000 * atof(times)) : 20000;
+}
+
+double seconds_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+double seconds_of_cpu(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
+double seconds_to_spend(void)
+{
+    const char *wanted = getenv("EXS_LONG");
+
+    return wanted && strcmp(wanted, "0") != 0 ? 60 : 2.5;
+}
+
+int count_fds(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int count = -1; /* the folder's own */
+
+    ck_assert_ptr_nonnull(folder);
+    for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder))
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+/* ---- Chance -------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t x)
+{
+    x += 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+
+struct chance chance_new(void)
+{
+    const char *given = getenv("EXS_SEED");
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    uint64_t seed =
+        given ? strtoull(given, NULL, 0) : mix((uint64_t)t.tv_nsec ^ (uint64_t)t.tv_sec << 30) >> 40;
+    fprintf(stderr, "# EXS_SEED=%" PRIu64 "\n", seed);
+    return (struct chance){mix(seed)};
+}
+
+uint64_t chance_next(struct chance *c)
+{
+    return mix(c->state++);
+}
+
+size_t chance_below(struct chance *c, size_t limit)
+{
+    return (size_t)(chance_next(c) % limit);
+}
+
+size_t chance_size(struct chance *c, size_t least, size_t most)
+{
+    int bits = 1;
+
+    while (bits < 63 && (size_t)1 << bits <= most)
+        bits++;
+    size_t size = chance_next(c) & (((size_t)1 << (1 + chance_below(c, (size_t)bits))) - 1);
+    return size < least ? least : size > most ? most : size;
+}
+
+/* ---- Patterns ------------------------------------------------------------------------ */
+
+static unsigned char pattern_byte(uint64_t seed, uint64_t at)
+{
+    return (unsigned char)(mix(seed ^ at / 8) >> at % 8 * 8);
+}
+
+void pattern_fill(void *buffer, size_t length, uint64_t seed, uint64_t at)
+{
+    unsigned char *to = buffer;
+    size_t i = 0;
+
+    for (; i < length && (at + i) % 8; i++)
+        to[i] = pattern_byte(seed, at + i);
+    for (; i + 8 <= length; i += 8)
+        memcpy(to + i, &(uint64_t){mix(seed ^ (at + i) / 8)}, 8);
+    for (; i < length; i++)
+        to[i] = pattern_byte(seed, at + i);
+}
+
+static void pattern_check_byte(const unsigned char *from, size_t i, uint64_t seed, uint64_t at)
+{
+    unsigned char want = pattern_byte(seed, at + i);
+
+    ck_assert_msg(from[i] == want, "byte %" PRIu64 " (%zu of this buffer) is %02x, want %02x", at + i, i,
+                  from[i], want);
+}
+
+void pattern_check(const void *buffer, size_t length, uint64_t seed, uint64_t at)
+{
+    const unsigned char *from = buffer;
+    size_t i = 0;
+
+    for (; i < length && (at + i) % 8; i++)
+        pattern_check_byte(from, i, seed, at);
+    for (; i + 8 <= length; i += 8) {
+        uint64_t word;
+        memcpy(&word, from + i, 8);
+        if (word != mix(seed ^ (at + i) / 8))
+            break;
+    }
+    for (; i < length; i++)
+        pattern_check_byte(from, i, seed, at);
+}
+
+void same_bytes(const void *buffer, size_t length, unsigned char value)
+{
+    const unsigned char *from = buffer;
+
+    if (length && (from[0] != value || memcmp(from, from + 1, length - 1) != 0))
+        ck_abort_msg("one of %zu bytes is not %02x", length, value);
+}
+
+void *new_buffer(size_t length)
+{
+    void *buffer = malloc(length);
+
+    ck_assert_ptr_nonnull(buffer);
+    memset(buffer, CANARY, length);
+    return buffer;
+}
+
+/* ---- Other threads and processes ----------------------------------------------------- */
+
+pthread_t thread_start(void *(*run)(void *), void *arg)
+{
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, run, arg), 0);
+    return thread;
+}
+
+void thread_join(pthread_t thread)
+{
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+
+void child_start(struct child *child, void (*run)(int fd, void *arg), void *arg)
+{
+    int ends[2];
+
+    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+    child->pid = fork();
+    must(child->pid);
+    if (child->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(ends[0]);
+        run(ends[1], arg);
+        _exit(0);
+    }
+    close(ends[1]);
+    child->fd = ends[0];
+}
+
+void child_join(struct child *child)
+{
+    int status;
+
+    must(waitpid(child->pid, &status, 0));
+    close(child->fd);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the other process ended with status %#x",
+                  (unsigned)status);
+}
+
+void child_kill(struct child *child)
+{
+    must(kill(child->pid, SIGKILL));
+    must(waitpid(child->pid, NULL, 0));
+    close(child->fd);
+}
+
+void tell(int fd, const void *what, size_t length)
+{
+    ck_assert_int_eq(send(fd, what, length, MSG_NOSIGNAL), length);
+}
+
+void hear(int fd, void *what, size_t length)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+    ck_assert_msg(poll(&wait, 1, WAIT_MS) == 1, "the other process says nothing");
+    ck_assert_int_eq(recv(fd, what, length, MSG_WAITALL), length);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * support.h - what the Check programs of EXS share.
+ *
+ * Every test runs in a process of its own (Check's fork mode) under a time-out, and calls exs_init
+ * itself, through the fixture of add_case. Everything here fails the running test when it cannot do
+ * what it says, so the tests need no error paths.
+ */
+#ifndef CHECK_SUPPORT_H
+#define CHECK_SUPPORT_H
+
+#include <check.h>
+#include <errno.h>
+#include <exs.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+#define WAIT_MS wait_ms() /* longer than any wait for something that does happen */
+#define QUIET_MS 30       /* how long we watch for something that must not happen */
+
+/* ---- Programs ------------------------------------------------------------------------ */
+
+void init_library(void);                                         /* exs_init, the fixture */
+TCase *add_case(Suite *suite, const char *name, double seconds); /* with the fixture */
+TCase *add_bare_case(Suite *suite, const char *name, double seconds);
+int run_suite(Suite *suite); /* the exit status of main */
+
+/* The call gives this, and on failure says what it was and what errno said. */
+#define must(call)                                                                                             \
+    do {                                                                                                       \
+        long result_ = (long)(call);                                                                           \
+        ck_assert_msg(result_ >= 0, "%s: %s", #call, strerror(errno));                                         \
+    } while (0)
+#define must_fail(call, error)                                                                                 \
+    do {                                                                                                       \
+        errno = 0;                                                                                             \
+        long result_ = (long)(call);                                                                           \
+        ck_assert_msg(result_ == -1, "%s: %ld, want -1", #call, result_);                                      \
+        ck_assert_msg(errno == (error), "%s: errno is %s, want %s", #call, strerrorname_np(errno),             \
+                      strerrorname_np(error));                                                                 \
+    } while (0)
+
+/* ---- Time, chance, patterns ---------------------------------------------------------- */
+
+int wait_ms(void);             /* 20 s, times CK_TIMEOUT_MULTIPLIER, for sanitizers and valgrind */
+double seconds_now(void);      /* of the monotonic clock */
+double seconds_of_cpu(void);   /* that this process has used, user and system */
+double seconds_to_spend(void); /* of one randomised test: 2.5, or 60 with EXS_LONG=1 */
+int count_fds(void);           /* open descriptors of this process */
+
+struct chance { /* a seeded generator; owned by one thread */
+    uint64_t state;
+};
+
+struct chance chance_new(void); /* prints its seed; EXS_SEED repeats it */
+uint64_t chance_next(struct chance *c);
+size_t chance_below(struct chance *c, size_t limit);             /* 0 to limit - 1 */
+size_t chance_size(struct chance *c, size_t least, size_t most); /* every power of two as likely */
+
+/* A stream of bytes without end: byte number `at` depends on the seed and on `at` only. */
+void pattern_fill(void *buffer, size_t length, uint64_t seed, uint64_t at);
+void pattern_check(const void *buffer, size_t length, uint64_t seed, uint64_t at);
+void same_bytes(const void *buffer, size_t length, unsigned char value);
+void *new_buffer(size_t length); /* filled with CANARY; free() it */
+#define CANARY 0xC5
+
+/* ---- Addresses ----------------------------------------------------------------------- */
+
+struct address {
+    struct sockaddr_storage storage;
+    socklen_t length;
+};
+#define SA(address) ((struct sockaddr *)&(address)->storage)
+
+struct address loopback(int family, int port); /* 127.0.0.1 or ::1 */
+int port_of(const struct address *address);
+struct address refusing_address(int *keep); /* nobody listens there until *keep is closed */
+int tcp_listener(struct address *address);  /* a kernel socket that does not speak EXS */
+
+/* ---- Events -------------------------------------------------------------------------- */
+
+/* A queue, and those of its events that were taken from it before a test asked for them.
+ * Owned by one thread. An inbox that is waited for also moves the one beside it. */
+struct inbox {
+    exs_qhandle_t queue;
+    struct inbox *beside;
+    exs_event_t *kept;
+    int count, room;
+};
+
+void inbox_open(struct inbox *box, int depth);
+void inbox_close(struct inbox *box); /* nothing may be left in it, nor on its queue */
+void inbox_pump(struct inbox *box, int wait_ms);
+exs_event_t inbox_take(struct inbox *box, int type, int socket); /* the oldest; any socket: -1 */
+exs_event_t take_good(struct inbox *box, int type, int socket);
+exs_event_t take_failed(struct inbox *box, int type, int socket, int error);
+void inbox_quiet(struct inbox *box, int ms); /* no event, kept or new */
+
+/* ---- Connections --------------------------------------------------------------------- */
+
+struct pair { /* two connected sockets of this process */
+    struct inbox own[2];
+    struct inbox *client_box, *server_box; /* own, or somebody else's; may be one and the same */
+    struct address address;                /* of the listener */
+    int listener, client, server;
+};
+
+int open_listener(int family, int type, int backlog, struct address *address);
+void connect_ends(int listener, int type, const struct address *to, struct inbox *client_box,
+                  struct inbox *server_box, int *client, int *server);
+void close_socket(struct inbox *box, int socket); /* EXS_EVT_CLOSE comes, without error */
+
+void pair_open(struct pair *pair, int family, int type); /* each end has a queue of its own */
+void pair_close(struct pair *pair);                      /* both ends and the rest */
+void pair_close_rest(struct pair *pair);                 /* the listener and the queues that are its own */
+void pair_open_on(struct pair *pair, int family, int type, struct inbox *client, struct inbox *server);
+void pair_open_blocking(struct pair *pair, int family, int type); /* by blocking calls; no boxes */
+void pair_close_blocking(struct pair *pair);
+
+/* Move length bytes from one socket to the other, one send and one receive that waits for all. */
+void pass_bytes(struct inbox *from_box, int from, struct inbox *to_box, int to, size_t length, uint64_t seed);
+
+/* ---- Other threads and processes ----------------------------------------------------- */
+
+pthread_t thread_start(void *(*run)(void *), void *arg);
+void thread_join(pthread_t thread);
+
+struct child { /* forked before exs_init; dies with its parent */
+    pid_t pid;
+    int fd; /* to talk to it */
+};
+
+void child_start(struct child *child, void (*run)(int fd, void *arg), void *arg);
+void child_join(struct child *child); /* it has come to its end without a failure */
+void child_kill(struct child *child); /* with SIGKILL */
+void tell(int fd, const void *what, size_t length);
+void hear(int fd, void *what, size_t length);
+
+#endif

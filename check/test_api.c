@@ -1,0 +1,836 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_api.c - the good path of every call but those that move data: connecting, accepting, naming,
+ * shutting down and closing, blocking and not, IPv4 and IPv6, STREAM and SEQPACKET.
+ */
+#include "support.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+/* One loop test runs over the four kinds of socket. */
+static const struct kind {
+    int family, type;
+} kinds[] = {
+    {AF_INET, SOCK_STREAM},
+    {AF_INET, SOCK_SEQPACKET},
+    {AF_INET6, SOCK_STREAM},
+    {AF_INET6, SOCK_SEQPACKET},
+};
+
+static void same_address(const struct address *a, const struct address *b)
+{
+    ck_assert_uint_eq(a->length, b->length);
+    ck_assert_int_eq(a->storage.ss_family, b->storage.ss_family);
+    ck_assert_int_eq(port_of(a), port_of(b));
+    ck_assert_mem_eq(&a->storage, &b->storage, a->storage.ss_family == AF_INET ? 8 : 24);
+}
+
+static struct address name_of(int socket)
+{
+    struct address a = {.length = sizeof a.storage};
+
+    must(exs_getsockname(socket, SA(&a), &a.length));
+    return a;
+}
+
+static struct address peer_of(int socket)
+{
+    struct address a = {.length = sizeof a.storage};
+
+    must(exs_getpeername(socket, SA(&a), &a.length));
+    return a;
+}
+
+/* ---- Connections --------------------------------------------------------------------- */
+
+static void both_ends_agree(int client, int server)
+{
+    struct address a = name_of(client), b = peer_of(server), c = name_of(server), d = peer_of(client);
+    char one[64], two[64];
+
+    same_address(&a, &b);
+    same_address(&c, &d);
+    must(exs_getdevice(client, one, sizeof one));
+    must(exs_getdevice(server, two, sizeof two));
+    ck_assert_str_eq(one, two);
+    ck_assert_str_ne(one, "");
+    must(exs_getdevice(client, two, strlen(one) + 1));
+    must_fail(exs_getdevice(client, two, strlen(one)), ENAMETOOLONG);
+}
+
+START_TEST(connection)
+{
+    struct pair pair;
+
+    pair_open(&pair, kinds[_i].family, kinds[_i].type);
+    both_ends_agree(pair.client, pair.server);
+    struct address there = peer_of(pair.client);
+    same_address(&there, &pair.address);
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 100, 1);
+    pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, 100, 2);
+    pair_close(&pair);
+}
+END_TEST
+
+static void *write_a_byte(void *arg)
+{
+    ck_assert_int_eq(exs_write(((struct pair *)arg)->client, "y", 1), 1);
+    return NULL;
+}
+
+START_TEST(connection_of_blocking_calls)
+{
+    struct pair pair;
+    char byte = 'x';
+
+    pair_open_blocking(&pair, kinds[_i].family, kinds[_i].type);
+    both_ends_agree(pair.client, pair.server);
+    pthread_t thread = thread_start(write_a_byte, &pair); /* a packet's write waits for the read */
+    ck_assert_int_eq(exs_read(pair.server, &byte, 1), 1);
+    ck_assert_int_eq(byte, 'y');
+    thread_join(thread);
+    pair_close_blocking(&pair);
+}
+END_TEST
+
+static void *connect_with_flag(void *arg)
+{
+    struct pair *pair = arg;
+    struct timeval limit = {10, 0};
+
+    ck_assert_int_eq(
+        exs_connect(pair->client, SA(&pair->address), pair->address.length, EXS_BLOCK, &limit, NULL, NULL), 0);
+    return NULL;
+}
+
+/* exs_accept with EXS_BLOCK returns 0, and the socket in the element. */
+START_TEST(connection_of_flagged_calls)
+{
+    struct pair pair;
+    struct address from = {.length = sizeof from.storage};
+    exs_acceptaddr_t wanted = {.exs_addr = SA(&from), .exs_addrlen = sizeof from.storage, .exs_socket = -1};
+
+    pair.listener = open_listener(kinds[_i].family, kinds[_i].type, 8, &pair.address);
+    must(pair.client = exs_socket(kinds[_i].family, kinds[_i].type, 0));
+    pthread_t thread = thread_start(connect_with_flag, &pair);
+    ck_assert_int_eq(exs_accept(pair.listener, &wanted, 1, EXS_BLOCK, NULL), 0);
+    thread_join(thread);
+    pair.server = wanted.exs_socket;
+    both_ends_agree(pair.client, pair.server);
+    from.length = wanted.exs_addrlen;
+    struct address client = name_of(pair.client);
+    same_address(&from, &client);
+    ck_assert_int_eq(exs_shutdown(pair.client, SHUT_RDWR, EXS_BLOCK, NULL, NULL), 0);
+    ck_assert_int_eq(exs_close(pair.client, EXS_BLOCK, NULL, NULL), 0);
+    ck_assert_int_eq(exs_close(pair.server, EXS_BLOCK, NULL, NULL), 0);
+    ck_assert_int_eq(exs_close(pair.listener, EXS_BLOCK, NULL, NULL), 0);
+}
+END_TEST
+
+START_TEST(blocking_accept_names_the_peer)
+{
+    struct pair pair;
+    struct address from = {.length = sizeof from.storage};
+
+    pair.listener = open_listener(AF_INET6, SOCK_STREAM, 1, &pair.address);
+    must(pair.client = exs_socket(PF_INET6, SOCK_STREAM, IPPROTO_TCP));
+    pthread_t thread = thread_start(connect_with_flag, &pair);
+    must(pair.server = exs_blocking_accept(pair.listener, SA(&from), &from.length));
+    thread_join(thread);
+    struct address client = name_of(pair.client);
+    same_address(&from, &client);
+    pair_close_blocking(&pair);
+}
+END_TEST
+
+#define MANY 5
+
+static void *connect_many(void *arg)
+{
+    struct pair *pairs = arg;
+
+    for (int i = 0; i < MANY; i++)
+        connect_with_flag(&pairs[i]);
+    return NULL;
+}
+
+/* One call, an event for each element with the element's own ahandle, and addresses of any length. */
+START_TEST(accept_many)
+{
+    struct pair pairs[MANY];
+    struct address from[MANY];
+    exs_acceptaddr_t wanted[MANY];
+    struct inbox box;
+    int listener = open_listener(AF_INET, SOCK_STREAM, MANY, &pairs[0].address);
+    bool seen[MANY] = {false};
+
+    inbox_open(&box, 16);
+    for (int i = 0; i < MANY; i++) {
+        wanted[i] = (exs_acceptaddr_t){SA(&from[i]), sizeof from[i].storage, -1, &wanted[i]};
+        pairs[i].address = pairs[0].address;
+        must(pairs[i].client = exs_socket(PF_INET, SOCK_STREAM, 0));
+    }
+    wanted[1].exs_addr = NULL;
+    wanted[1].exs_addrlen = 0;
+    wanted[2].exs_addrlen = 4;
+    must(exs_accept(listener, wanted, MANY, 0, box.queue));
+    pthread_t thread = thread_start(connect_many, pairs);
+    for (int n = 0; n < MANY; n++) {
+        exs_event_t event = take_good(&box, EXS_EVT_ACCEPT, listener);
+        exs_evt_accept_t *accept = &event.exs_evt_union.exs_evt_accept;
+        exs_acceptaddr_t *element = event.exs_evt_ahandle;
+        int i = (int)(element - wanted);
+        ck_assert(i >= 0 && i < MANY && !seen[i]);
+        seen[i] = true;
+        ck_assert_int_eq(element->exs_socket, accept->exs_evt_newsocket);
+        ck_assert_ptr_eq(element->exs_addr, accept->exs_evt_addr);
+        ck_assert_uint_eq(accept->exs_evt_addrlen, sizeof(struct sockaddr_in));
+        pairs[i].server = accept->exs_evt_newsocket;
+        from[i].length = accept->exs_evt_addrlen;
+        struct address peer = peer_of(pairs[i].server);
+        if (i != 1 && i != 2)
+            same_address(&from[i], &peer);
+    }
+    thread_join(thread);
+    for (int i = 0; i < MANY; i++) {
+        close_socket(&box, pairs[i].client);
+        close_socket(&box, pairs[i].server);
+    }
+    close_socket(&box, listener);
+    inbox_close(&box);
+}
+END_TEST
+
+START_TEST(client_that_was_bound)
+{
+    struct pair pair;
+    struct inbox box;
+    struct address mine = loopback(AF_INET, 0);
+    exs_acceptaddr_t wanted = {0};
+
+    inbox_open(&box, 4);
+    int listener = open_listener(AF_INET, SOCK_STREAM, 1, &pair.address);
+    int client = exs_socket(PF_INET, SOCK_STREAM, 0);
+    must(exs_bind(client, SA(&mine), mine.length));
+    mine = name_of(client);
+    ck_assert_int_ne(port_of(&mine), 0);
+    must(exs_accept(listener, &wanted, 1, 0, box.queue));
+    must(exs_connect(client, SA(&pair.address), pair.address.length, 0, NULL, box.queue, NULL));
+    take_good(&box, EXS_EVT_CONNECT, client);
+    take_good(&box, EXS_EVT_ACCEPT, listener);
+    struct address seen = peer_of(wanted.exs_socket);
+    same_address(&seen, &mine);
+    close_socket(&box, client);
+    close_socket(&box, wanted.exs_socket);
+    close_socket(&box, listener);
+    inbox_close(&box);
+}
+END_TEST
+
+START_TEST(wildcard_listener)
+{
+    int family = _i ? AF_INET6 : AF_INET, client, server;
+    struct inbox box;
+    struct address any = {.storage = {.ss_family = (sa_family_t)family}, .length = loopback(family, 0).length};
+    int listener = exs_socket(family, SOCK_STREAM, 0);
+
+    inbox_open(&box, 4);
+    must(exs_bind(listener, SA(&any), any.length));
+    must(exs_listen(listener, 4));
+    any = name_of(listener);
+    struct address to = loopback(family, port_of(&any));
+    connect_ends(listener, SOCK_STREAM, &to, &box, &box, &client, &server);
+    struct address seen = name_of(server);
+    same_address(&seen, &to);
+    close_socket(&box, client);
+    close_socket(&box, server);
+    close_socket(&box, listener);
+    inbox_close(&box);
+}
+END_TEST
+
+/* ---- Connections that do not come about ---------------------------------------------- */
+
+START_TEST(refused)
+{
+    struct inbox box;
+    int keep, client = exs_socket(PF_INET, SOCK_STREAM, 0), other = exs_socket(PF_INET, SOCK_SEQPACKET, 0);
+    struct address nobody = refusing_address(&keep);
+
+    inbox_open(&box, 4);
+    must(exs_connect(client, SA(&nobody), nobody.length, 0, NULL, box.queue, &keep));
+    exs_event_t event = take_failed(&box, EXS_EVT_CONNECT, client, ECONNREFUSED);
+    ck_assert_ptr_eq(event.exs_evt_ahandle, &keep);
+    must_fail(exs_blocking_connect(other, SA(&nobody), nobody.length), ECONNREFUSED);
+    must_fail(exs_blocking_send(other, "x", 1, 0, NULL), ENOTCONN);
+    close_socket(&box, client);
+    close_socket(&box, other);
+    close(keep);
+    inbox_close(&box);
+}
+END_TEST
+
+/* A kernel's listener that never answers: the limit is the caller's. */
+START_TEST(connect_timeout)
+{
+    struct inbox box;
+    struct address deaf;
+    struct timeval limit = {0, 300000};
+    int keep = tcp_listener(&deaf), client[2];
+
+    inbox_open(&box, 4);
+    for (int i = 0; i < 2; i++) {
+        double start = seconds_now();
+        must(client[i] = exs_socket(PF_INET, SOCK_STREAM, 0));
+        if (i == 0) {
+            must(exs_connect(client[0], SA(&deaf), deaf.length, 0, &limit, box.queue, NULL));
+            take_failed(&box, EXS_EVT_CONNECT, client[0], ETIMEDOUT);
+        } else {
+            must_fail(exs_connect(client[1], SA(&deaf), deaf.length, EXS_BLOCK, &limit, NULL, NULL), ETIMEDOUT);
+        }
+        double took = seconds_now() - start;
+        ck_assert_msg(took > 0.28 && took < 1.5, "a limit of 0.3 s took %.3f s", took);
+        close_socket(&box, client[i]);
+    }
+    close(keep);
+    inbox_close(&box);
+}
+END_TEST
+
+START_TEST(address_in_use)
+{
+    struct address address, kernels;
+    int first = open_listener(AF_INET, SOCK_STREAM, 1, &address), keep = tcp_listener(&kernels);
+
+    for (int i = 0; i < 2; i++) {
+        struct address *taken = i ? &kernels : &address;
+        int second = exs_socket(PF_INET, SOCK_STREAM, 0);
+        if (exs_bind(second, SA(taken), taken->length) == 0)
+            must_fail(exs_listen(second, 1), EADDRINUSE);
+        else
+            ck_assert_int_eq(errno, EADDRINUSE);
+        must(exs_blocking_close(second));
+    }
+    must(exs_blocking_close(first));
+    first = exs_socket(PF_INET, SOCK_STREAM, 0); /* the port is free again */
+    must(exs_bind(first, SA(&address), address.length));
+    must(exs_listen(first, 1));
+    must(exs_blocking_close(first));
+    close(keep);
+}
+END_TEST
+
+/* While it connects a socket takes no other operation. */
+START_TEST(still_connecting)
+{
+    struct inbox box;
+    struct address deaf;
+    int keep = tcp_listener(&deaf), client = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    inbox_open(&box, 4);
+    must(exs_connect(client, SA(&deaf), deaf.length, 0, NULL, box.queue, NULL));
+    inbox_quiet(&box, QUIET_MS);
+    must_fail(exs_send(client, "x", 1, 0, box.queue, NULL, NULL), ENOTCONN);
+    must_fail(exs_shutdown(client, SHUT_RDWR, 0, box.queue, NULL), ENOTCONN);
+    ck_assert_int_eq(exs_connect(client, SA(&deaf), deaf.length, 0, NULL, box.queue, NULL), -1);
+    ck_assert_msg(errno == EINVAL || errno == EALREADY, "errno is %s", strerrorname_np(errno));
+    ck_assert_int_eq(exs_listen(client, 1), -1);
+    must(exs_close(client, 0, box.queue, NULL));
+    take_failed(&box, EXS_EVT_CONNECT, client, ECANCELED);
+    take_good(&box, EXS_EVT_CLOSE, client);
+    inbox_close(&box);
+    close(keep);
+}
+END_TEST
+
+/* The client is first; the listener's backlog keeps it until somebody accepts. */
+START_TEST(accepted_late)
+{
+    struct inbox box;
+    struct address address;
+    exs_acceptaddr_t wanted = {0};
+    int listener = open_listener(AF_INET, kinds[_i].type, 4, &address);
+    int client = exs_socket(PF_INET, kinds[_i].type, 0);
+
+    inbox_open(&box, 4);
+    must(exs_connect(client, SA(&address), address.length, 0, NULL, box.queue, NULL));
+    inbox_pump(&box, QUIET_MS);
+    must(exs_accept(listener, &wanted, 1, 0, box.queue));
+    take_good(&box, EXS_EVT_CONNECT, client);
+    take_good(&box, EXS_EVT_ACCEPT, listener);
+    pass_bytes(&box, client, &box, wanted.exs_socket, 1000, 1);
+    close_socket(&box, client);
+    close_socket(&box, wanted.exs_socket);
+    close_socket(&box, listener);
+    inbox_close(&box);
+}
+END_TEST
+
+/* A listener that closes turns away those that nobody accepted. */
+START_TEST(never_accepted)
+{
+    struct inbox box;
+    struct address address;
+    int listener = open_listener(AF_INET, SOCK_STREAM, 4, &address),
+        client = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    inbox_open(&box, 4);
+    must(exs_connect(client, SA(&address), address.length, 0, NULL, box.queue, NULL));
+    inbox_pump(&box, QUIET_MS);
+    close_socket(&box, listener);
+    if (box.count == 0 || box.kept[0].exs_evt_errno != 0) {
+        exs_event_t event = inbox_take(&box, EXS_EVT_CONNECT, client);
+        ck_assert_msg(event.exs_evt_errno == ECONNREFUSED || event.exs_evt_errno == ECONNRESET, "errno is %s",
+                      strerrorname_np(event.exs_evt_errno));
+    } else { /* connected to the backlog, as with TCP: then the connection is broken */
+        char byte;
+        take_good(&box, EXS_EVT_CONNECT, client);
+        if (exs_recv(client, &byte, 1, 0, box.queue, NULL, NULL) == 0)
+            take_failed(&box, EXS_EVT_RECV, client, ECONNRESET);
+        else
+            ck_assert_int_eq(errno, ECONNRESET);
+    }
+    close_socket(&box, client);
+    inbox_close(&box);
+}
+END_TEST
+
+/* A stream does not connect to a sequence of packets; the listener's user hears nothing of it. */
+START_TEST(types_differ)
+{
+    struct inbox box;
+    struct address address;
+    exs_acceptaddr_t wanted = {0};
+    int listener = open_listener(AF_INET, _i ? SOCK_SEQPACKET : SOCK_STREAM, 4, &address), good, server;
+    int client = exs_socket(PF_INET, _i ? SOCK_STREAM : SOCK_SEQPACKET, 0);
+
+    inbox_open(&box, 4);
+    must(exs_accept(listener, &wanted, 1, 0, box.queue));
+    must(exs_connect(client, SA(&address), address.length, 0, NULL, box.queue, NULL));
+    ck_assert_int_ne(inbox_take(&box, EXS_EVT_CONNECT, client).exs_evt_errno, 0);
+    inbox_quiet(&box, QUIET_MS);
+    must(good = exs_socket(PF_INET, _i ? SOCK_SEQPACKET : SOCK_STREAM, 0));
+    must(exs_connect(good, SA(&address), address.length, 0, NULL, box.queue, NULL));
+    take_good(&box, EXS_EVT_CONNECT, good);
+    server = take_good(&box, EXS_EVT_ACCEPT, listener).exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+    pass_bytes(&box, good, &box, server, 100, 1);
+    close_socket(&box, client);
+    close_socket(&box, good);
+    close_socket(&box, server);
+    close_socket(&box, listener);
+    inbox_close(&box);
+}
+END_TEST
+
+/* ---- Shutting down ------------------------------------------------------------------- */
+
+static void at_the_end(struct inbox *box, int socket)
+{
+    char byte = CANARY;
+
+    must(exs_recv(socket, &byte, 1, MSG_WAITALL, box->queue, NULL, NULL));
+    exs_event_t event = take_good(box, EXS_EVT_RECV, socket);
+    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
+    same_bytes(&byte, 1, CANARY);
+}
+
+/* What was sent before comes first, then the end; the other direction goes on. */
+START_TEST(half_close)
+{
+    struct pair pair;
+    size_t length = kinds[_i].type == SOCK_STREAM ? MIB : 100;
+    char *out = new_buffer(length), *in = new_buffer(length);
+    int mark;
+
+    pair_open(&pair, kinds[_i].family, kinds[_i].type);
+    pattern_fill(out, length, 7, 0);
+    must(exs_send(pair.client, out, length, 0, pair.client_box->queue, NULL, NULL));
+    must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, &mark));
+    must_fail(exs_send(pair.client, out, 1, 0, pair.client_box->queue, NULL, NULL), EPIPE);
+    must(exs_recv(pair.server, in, length, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
+    exs_event_t event = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, length);
+    pattern_check(in, length, 7, 0);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    ck_assert_ptr_eq(take_good(pair.client_box, EXS_EVT_SHUTDOWN, pair.client).exs_evt_ahandle, &mark);
+    at_the_end(pair.server_box, pair.server);
+    at_the_end(pair.server_box, pair.server);
+    pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, 3000, 8);
+    must(exs_shutdown(pair.server, SHUT_WR, 0, pair.server_box->queue, NULL));
+    take_good(pair.server_box, EXS_EVT_SHUTDOWN, pair.server);
+    at_the_end(pair.client_box, pair.client);
+    pair_close(&pair);
+    free(out);
+    free(in);
+}
+END_TEST
+
+/* A receive that waits is told of the end, with what came before it. */
+START_TEST(end_of_a_waiting_receive)
+{
+    struct pair pair;
+    char in[100];
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    must(exs_recv(pair.server, in, sizeof in, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
+    must(exs_recv(pair.server, in, sizeof in, 0, pair.server_box->queue, NULL, NULL));
+    must(exs_send(pair.client, "0123456789", 10, EXS_UNSIGNALED, NULL, NULL, NULL));
+    must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, NULL));
+    take_good(pair.client_box, EXS_EVT_SHUTDOWN, pair.client);
+    exs_event_t event = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, 10);
+    event = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
+    ck_assert_mem_eq(in, "0123456789", 10);
+    pair_close(&pair);
+}
+END_TEST
+
+static void shut_down(struct inbox *box, int socket, int how)
+{
+    must(exs_shutdown(socket, how, 0, box->queue, NULL));
+    take_good(box, EXS_EVT_SHUTDOWN, socket);
+}
+
+START_TEST(shut_for_reading)
+{
+    struct pair pair;
+    char byte;
+
+    pair_open(&pair, kinds[_i].family, kinds[_i].type);
+    must(exs_recv(pair.server, &byte, 1, 0, pair.server_box->queue, &byte, NULL));
+    shut_down(pair.server_box, pair.server, SHUT_RD);
+    exs_event_t event = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
+    at_the_end(pair.server_box, pair.server);
+    pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, 100, 3); /* still writes */
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(shut_both_ways)
+{
+    struct pair pair;
+
+    pair_open(&pair, kinds[_i].family, kinds[_i].type);
+    shut_down(pair.client_box, pair.client, SHUT_RDWR);
+    must_fail(exs_send(pair.client, "x", 1, 0, pair.client_box->queue, NULL, NULL), EPIPE);
+    must_fail(exs_blocking_send(pair.client, "x", 1, 0, NULL), EPIPE);
+    at_the_end(pair.client_box, pair.client);
+    at_the_end(pair.server_box, pair.server);
+    pair_close(&pair);
+}
+END_TEST
+
+/* ---- Closing ------------------------------------------------------------------------- */
+
+static void next_is(struct inbox *box, int type, void *ahandle, int error)
+{
+    while (box->count == 0)
+        inbox_pump(box, WAIT_MS);
+    ck_assert_str_eq(exs_strevent(box->kept[0].exs_evt_type), exs_strevent(type));
+    exs_event_t event = take_failed(box, type, -1, error);
+    ck_assert_ptr_eq(event.exs_evt_ahandle, ahandle);
+}
+
+/* Each pending operation is cancelled, those of one direction in order; the close comes last. */
+START_TEST(close_cancels)
+{
+    struct pair pair;
+    size_t length = 64 * MIB;
+    char *out = new_buffer(length), in[4][100];
+
+    pair_open(&pair, kinds[_i].family, kinds[_i].type);
+    struct inbox *box = pair.client_box;
+    for (int i = 0; i < 4; i++)
+        must(exs_recv(pair.client, in[i], sizeof in[i], 0, box->queue, in[i], NULL));
+    must(exs_send(pair.client, out, length, 0, box->queue, out, NULL));
+    must(exs_send(pair.client, out, length / 2, 0, box->queue, out + 1, NULL));
+    must(exs_close(pair.client, 0, box->queue, &pair));
+    must_fail(exs_send(pair.client, out, 1, 0, box->queue, NULL, NULL), EBADF);
+    exs_event_t events[7];
+    int count = 0;
+    while (count < 7) {
+        while (box->count == 0)
+            inbox_pump(box, WAIT_MS);
+        events[count++] = inbox_take(box, box->kept[0].exs_evt_type, -1);
+    }
+    int received = 0, sent = 0;
+    for (int i = 0; i < 6; i++) {
+        ck_assert_int_eq(events[i].exs_evt_errno, ECANCELED);
+        if (events[i].exs_evt_type == EXS_EVT_RECV)
+            ck_assert_ptr_eq(events[i].exs_evt_ahandle, in[received++]);
+        else
+            ck_assert_ptr_eq(events[i].exs_evt_ahandle, out + sent++);
+    }
+    ck_assert_int_eq(received, 4);
+    ck_assert_int_eq(events[6].exs_evt_type, EXS_EVT_CLOSE);
+    ck_assert_int_eq(events[6].exs_evt_errno, 0);
+    free(out);
+    inbox_quiet(box, QUIET_MS);
+    close_socket(pair.server_box, pair.server);
+    pair_close_rest(&pair);
+}
+END_TEST
+
+START_TEST(close_cancels_accept)
+{
+    struct inbox box;
+    struct address address;
+    exs_acceptaddr_t wanted[2] = {{.exs_ahandle = "0"}, {.exs_ahandle = "1"}};
+    int listener = open_listener(AF_INET, SOCK_STREAM, 1, &address);
+
+    inbox_open(&box, 4);
+    must(exs_accept(listener, wanted, 2, 0, box.queue));
+    must(exs_close(listener, 0, box.queue, NULL));
+    for (int i = 0; i < 2; i++) {
+        while (box.count == 0)
+            inbox_pump(&box, WAIT_MS);
+        ck_assert_int_eq(box.kept[0].exs_evt_union.exs_evt_accept.exs_evt_newsocket, -1);
+        next_is(&box, EXS_EVT_ACCEPT, wanted[i].exs_ahandle, ECANCELED);
+    }
+    next_is(&box, EXS_EVT_CLOSE, NULL, 0);
+    inbox_close(&box);
+}
+END_TEST
+
+START_TEST(close_cancels_connect)
+{
+    struct inbox box;
+    struct address deaf;
+    int keep = tcp_listener(&deaf), client = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    inbox_open(&box, 4);
+    must(exs_connect(client, SA(&deaf), deaf.length, 0, NULL, box.queue, &keep));
+    inbox_quiet(&box, QUIET_MS);
+    must(exs_close(client, 0, box.queue, &client));
+    next_is(&box, EXS_EVT_CONNECT, &keep, ECANCELED);
+    next_is(&box, EXS_EVT_CLOSE, &client, 0);
+    inbox_close(&box);
+    close(keep);
+}
+END_TEST
+
+/* Bytes whose send has completed reach the peer although the sender is gone. */
+START_TEST(close_after_send)
+{
+    struct pair pair;
+    char in[1000], out[1000];
+
+    memset(out, CANARY, sizeof out);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    must(exs_send(pair.client, out, sizeof out, 0, pair.client_box->queue, NULL, NULL));
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    close_socket(pair.client_box, pair.client);
+    must(exs_recv(pair.server, in, sizeof in, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
+    exs_event_t event = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, sizeof in);
+    same_bytes(in, sizeof in, CANARY);
+    at_the_end(pair.server_box, pair.server);
+    close_socket(pair.server_box, pair.server);
+    pair_close_rest(&pair);
+}
+END_TEST
+
+struct call { /* a blocking receive in another thread, and what it said */
+    int socket;
+    ssize_t result;
+    int error;
+};
+
+static void *blocking_receive(void *arg)
+{
+    struct call *c = arg;
+    char byte;
+
+    c->result = exs_blocking_recv(c->socket, &byte, 1, 0, NULL);
+    c->error = errno;
+    return NULL;
+}
+
+/* Until the call sleeps, most likely; it may as well find the socket closed. */
+static void let_it_wait(void)
+{
+    poll(NULL, 0, 20);
+}
+
+START_TEST(close_ends_a_blocking_call)
+{
+    struct pair pair;
+
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    struct call call = {.socket = pair.server};
+    pthread_t thread = thread_start(blocking_receive, &call);
+    let_it_wait();
+    must(exs_blocking_close(pair.server));
+    thread_join(thread);
+    ck_assert_int_eq(call.result, -1);
+    ck_assert_msg(call.error == ECANCELED || call.error == EBADF, "errno is %s", strerrorname_np(call.error));
+    must(exs_blocking_close(pair.client));
+    must(exs_blocking_close(pair.listener));
+}
+END_TEST
+
+START_TEST(shutdown_ends_a_blocking_call)
+{
+    struct pair pair;
+
+    pair_open_blocking(&pair, AF_INET, kinds[_i].type);
+    struct call call = {.socket = pair.server};
+    pthread_t thread = thread_start(blocking_receive, &call);
+    let_it_wait();
+    must(exs_shutdown(pair.server, SHUT_RD, EXS_BLOCK, NULL, NULL));
+    thread_join(thread);
+    ck_assert_int_eq(call.result, 0);
+    pair_close_blocking(&pair);
+}
+END_TEST
+
+START_TEST(close_without_an_event)
+{
+    struct pair pair;
+
+    pair_open(&pair, kinds[_i].family, kinds[_i].type);
+    ck_assert_int_eq(exs_close(pair.client, 0, NULL, NULL), 0);
+    at_the_end(pair.server_box, pair.server);
+    inbox_quiet(pair.client_box, QUIET_MS);
+    close_socket(pair.server_box, pair.server);
+    pair_close_rest(&pair);
+}
+END_TEST
+
+/* Connecting and closing leaves no descriptor behind. */
+START_TEST(nothing_is_left)
+{
+    struct pair pair;
+    int before = 0;
+
+    for (int round = 0; round < 20; round++) {
+        pair_open(&pair, kinds[round % 4].family, kinds[round % 4].type);
+        pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 100, 1);
+        pair_close(&pair);
+        if (round == 3)
+            before = count_fds();
+    }
+    ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
+/* ---- Descriptors, queues, names ------------------------------------------------------ */
+
+START_TEST(number_is_a_descriptor)
+{
+    struct stat status;
+    int socket = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    must(socket);
+    must(fcntl(socket, F_GETFD));
+    must(fstat(socket, &status));
+    int other = open("/dev/null", O_RDONLY);
+    ck_assert_int_ne(other, socket);
+    close(other);
+    must(exs_blocking_close(socket));
+    must_fail(fcntl(socket, F_GETFD), EBADF);
+}
+END_TEST
+
+START_TEST(descriptor_flags)
+{
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    int flags = exs_fcntl(pair.client, F_GETFL);
+    must(flags);
+    must(exs_fcntl(pair.client, F_SETFL, flags | O_NONBLOCK));
+    ck_assert_int_eq(exs_fcntl(pair.client, F_GETFL), flags | O_NONBLOCK);
+    must(exs_fcntl(pair.client, F_SETFL, flags & ~O_NONBLOCK));
+    ck_assert_int_eq(exs_fcntl(pair.client, F_GETFL) & O_NONBLOCK, 0);
+    for (int on = 0; on < 2; on++) {
+        must(exs_fcntl(pair.client, F_SETFD, on ? FD_CLOEXEC : 0));
+        ck_assert_int_eq(exs_fcntl(pair.client, F_GETFD), on ? FD_CLOEXEC : 0);
+        ck_assert_int_eq(fcntl(pair.client, F_GETFD), on ? FD_CLOEXEC : 0);
+    }
+    must_fail(exs_fcntl(pair.client, F_GETLK), EINVAL);
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 100, 1);
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(queue_that_is_busy)
+{
+    struct inbox box;
+    struct pair pair;
+    exs_acceptaddr_t wanted = {0};
+    char byte;
+
+    inbox_open(&box, 1);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    must(exs_accept(pair.listener, &wanted, 1, 0, box.queue));
+    must_fail(exs_qdelete(box.queue), EBUSY);
+    must(exs_recv(pair.client, &byte, 1, 0, box.queue, NULL, NULL));
+    must_fail(exs_qdelete(box.queue), EBUSY);
+    must_fail(exs_qdelete(pair.client_box->queue), EBUSY);
+    must_fail(exs_qdelete(pair.server_box->queue), EBUSY);
+    pair_close(&pair);
+    take_failed(&box, EXS_EVT_ACCEPT, pair.listener, ECANCELED);
+    take_failed(&box, EXS_EVT_RECV, pair.client, ECANCELED);
+    inbox_close(&box);
+}
+END_TEST
+
+START_TEST(event_names)
+{
+    ck_assert_str_eq(exs_strevent(EXS_EVT_CONNECT), "EXS_EVT_CONNECT");
+    ck_assert_str_eq(exs_strevent(EXS_EVT_ACCEPT), "EXS_EVT_ACCEPT");
+    ck_assert_str_eq(exs_strevent(EXS_EVT_SEND), "EXS_EVT_SEND");
+    ck_assert_str_eq(exs_strevent(EXS_EVT_RECV), "EXS_EVT_RECV");
+    ck_assert_str_eq(exs_strevent(EXS_EVT_SENDFILE), "EXS_EVT_SENDFILE");
+    ck_assert_str_eq(exs_strevent(EXS_EVT_SHUTDOWN), "EXS_EVT_SHUTDOWN");
+    ck_assert_str_eq(exs_strevent(EXS_EVT_CLOSE), "EXS_EVT_CLOSE");
+    ck_assert_ptr_nonnull(exs_strevent(0));
+    ck_assert_ptr_nonnull(exs_strevent(-1));
+    ck_assert_ptr_nonnull(exs_strevent(9999));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("api");
+    TCase *connect = add_case(suite, "connect", 20), *fail = add_case(suite, "fail to connect", 20),
+          *shut = add_case(suite, "shut down", 20), *end = add_case(suite, "close", 20),
+          *rest = add_case(suite, "descriptors, queues, names", 20);
+
+    tcase_add_loop_test(connect, connection, 0, COUNT(kinds));
+    tcase_add_loop_test(connect, connection_of_blocking_calls, 0, COUNT(kinds));
+    tcase_add_loop_test(connect, connection_of_flagged_calls, 0, COUNT(kinds));
+    tcase_add_test(connect, blocking_accept_names_the_peer);
+    tcase_add_test(connect, accept_many);
+    tcase_add_test(connect, client_that_was_bound);
+    tcase_add_loop_test(connect, wildcard_listener, 0, 2);
+    tcase_add_test(fail, refused);
+    tcase_add_test(fail, connect_timeout);
+    tcase_add_test(fail, address_in_use);
+    tcase_add_test(fail, still_connecting);
+    tcase_add_loop_test(connect, accepted_late, 0, 2);
+    tcase_add_test(fail, never_accepted);
+    tcase_add_loop_test(fail, types_differ, 0, 2);
+    tcase_add_loop_test(shut, half_close, 0, COUNT(kinds));
+    tcase_add_test(shut, end_of_a_waiting_receive);
+    tcase_add_loop_test(shut, shut_for_reading, 0, COUNT(kinds));
+    tcase_add_loop_test(shut, shut_both_ways, 0, COUNT(kinds));
+    tcase_add_loop_test(end, close_cancels, 0, COUNT(kinds));
+    tcase_add_test(end, close_cancels_accept);
+    tcase_add_test(end, close_cancels_connect);
+    tcase_add_test(end, close_after_send);
+    tcase_add_test(end, close_ends_a_blocking_call);
+    tcase_add_loop_test(end, shutdown_ends_a_blocking_call, 0, 2);
+    tcase_add_loop_test(end, close_without_an_event, 0, COUNT(kinds));
+    tcase_add_test(end, nothing_is_left);
+    tcase_add_test(rest, number_is_a_descriptor);
+    tcase_add_test(rest, descriptor_flags);
+    tcase_add_test(rest, queue_that_is_busy);
+    tcase_add_test(rest, event_names);
+    return run_suite(suite);
+}

@@ -124,17 +124,25 @@ END_TEST
 
 /* ---- Against the slow one ---- */
 
+static uint64_t chance; /* the state of the generator; each test seeds it */
+
+static unsigned next_chance(void)
+{
+    chance = chance * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(chance >> 33);
+}
+
 static void random_bytes(void *to, size_t length)
 {
     for (uint8_t *at = to; length--; at++)
-        *at = (uint8_t)(rand() >> 7);
+        *at = (uint8_t)(next_chance() >> 7);
 }
 
 static struct soft_path random_path(void)
 {
     struct soft_path path;
     random_bytes(&path, sizeof path);
-    path.local.sa.sa_family = path.remote.sa.sa_family = rand() & 64 ? AF_INET : AF_INET6;
+    path.local.sa.sa_family = path.remote.sa.sa_family = next_chance() & 64 ? AF_INET : AF_INET6;
     return path;
 }
 
@@ -146,18 +154,18 @@ static struct soft_path other_way(const struct soft_path *path)
 START_TEST(any_packet)
 {
     static uint8_t packet[LONGEST];
-    srand(1);
+    chance = 1;
     for (int i = 0; i < 2000; i++) {
         struct soft_path path = random_path(), back = other_way(&path);
-        size_t length = i < 400 ? 12 + (size_t)i : 12 + (size_t)rand() % (LONGEST - 12);
-        unsigned id = (unsigned)rand() & 0xffff;
+        size_t length = i < 400 ? 12 + (size_t)i : 12 + next_chance() % (LONGEST - 12);
+        unsigned id = next_chance() & 0xffff;
         random_bytes(packet, length);
         uint32_t slow = icrc_slow(&path, id, packet, length);
         ck_assert_uint_eq(icrc_fast(&path, true, id, packet, length), slow);
         ck_assert_uint_eq(icrc_fast(&back, false, id, packet, length), slow);
         packet[4] ^= 0xff; /* what a router may change */
         ck_assert_uint_eq(icrc_fast(&path, true, id, packet, length), slow);
-        packet[(unsigned)rand() % 4] ^= 1 << (rand() & 7); /* what none may */
+        packet[next_chance() % 4] ^= 1 << (next_chance() & 7); /* what none may */
         ck_assert_uint_ne(icrc_fast(&path, true, id, packet, length), slow);
     }
 }
@@ -168,11 +176,11 @@ START_TEST(one_flow_for_many)
 {
     static uint8_t packet[LONGEST];
     struct icrc_flow flow;
-    srand(2);
+    chance = 2;
     struct soft_path path = random_path();
     icrc_flow_init(&flow, &path, true);
     for (int i = 0; i < 1000; i++) {
-        size_t length = 12 + (size_t)rand() % 300;
+        size_t length = 12 + next_chance() % 300;
         random_bytes(packet, length);
         ck_assert_uint_eq(icrc_compute(&flow, (unsigned)i & 63, packet, length),
                           icrc_slow(&path, (unsigned)i & 63, packet, length));
@@ -187,16 +195,15 @@ START_TEST(other_identifications)
     static uint8_t packet[LONGEST];
     struct icrc_shift shift = {0};
     struct soft_path path = path_v4("10.1.2.3", 50000, "10.3.2.1", 4791);
-    srand(3);
+    chance = 3;
     for (int i = 0; i < 300; i++) {
-        size_t length = i & 1 ? 16 : 12 + (size_t)rand() % (LONGEST - 12);
+        size_t length = i & 1 ? 16 : 12 + next_chance() % (LONGEST - 12);
         random_bytes(packet, length);
         uint32_t zero = icrc_slow(&path, 0, packet, length);
-        unsigned id = 1 + (unsigned)rand() % (ICRC_IDS - 1);
+        unsigned id = 1 + next_chance() % (ICRC_IDS - 1);
         ck_assert(icrc_other_id(&shift, length, zero ^ icrc_slow(&path, id, packet, length)));
         ck_assert(!icrc_other_id(&shift, length, zero ^ icrc_slow(&path, ICRC_IDS + id, packet, length)));
-        packet[(unsigned)rand() % length] ^=
-            0x10; /* a damaged packet is not helped by it (nor byte 4 harmed) */
+        packet[next_chance() % length] ^= 0x10; /* a damaged packet is not helped by it (nor byte 4 harmed) */
         packet[0] ^= 0x01;
         ck_assert(!icrc_other_id(&shift, length, zero ^ icrc_slow(&path, id, packet, length)));
     }

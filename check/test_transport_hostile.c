@@ -176,8 +176,11 @@ START_TEST(wrong_addresses)
     network_path(pair->network, stranger, 1, &strange);
     path.local = strange.local;
     network_inject_on(pair->network, 0, &path, packet, length);
+    network_path(pair->network, 0, 1, &path); /* the other family */
+    path.remote.in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    network_inject_on(pair->network, 0, &path, packet, length);
     struct soft_counters counters = counters_of(&pair->end[0]);
-    ck_assert_uint_eq(counters.refused + counters.malformed, 2);
+    ck_assert_uint_eq(counters.refused + counters.malformed, 3);
     expect_untouched(pair);
 }
 END_TEST

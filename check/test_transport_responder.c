@@ -265,18 +265,21 @@ START_TEST(duplicate_read_is_answered_again)
 }
 END_TEST
 
+#define LONG (8 << 20)
+
 /* A long READ is asked for again from somewhere while its answer is under way: from then on the answer is the
  * rest from there, in order and complete, and another request gets its own behind it. */
 START_TEST(asked_again_on_the_way)
 {
     struct setup setup = setup_default();
     setup.ghost = true;
-    setup.memory = 1 << 20;
+    setup.memory = LONG;
     struct pair *pair = pair_new(&setup);
-    uint32_t count = (1 << 20) / MTU, from = (uint32_t)_i * count / 8;
-    ASK(READ_OF(0, 1 << 20, 0));
+    uint32_t count = (LONG) / MTU, from = (uint32_t)_i * count / 8;
+    ASK(READ_OF(0, LONG, 0));
     unsigned before = network_packets(pair->network);
-    ASK(READ_OF((int)from, (1 << 20) - from * MTU, from * MTU));
+    ck_assert_uint_lt(before, count);
+    ASK(READ_OF((int)from, (LONG)-from * MTU, from * MTU));
     ASK(READ_OF((int)count, 8, 0));
     run(pair);
     unsigned packets = network_packets(pair->network), i = before;

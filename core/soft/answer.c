@@ -236,7 +236,9 @@ static void put_aeth(struct soft_qp *qp)
     count(qp, syndrome);
     resp->answer = SOFT_ANSWER_NONE;
     resp->acked = resp->expected;
-    resp->nak_sent |= syndrome != SOFT_SYNDROME_ACK;
+    /* After an overflow we ask without knowing of a gap; should there be one, it deserves its own NAK. */
+    if (syndrome == SOFT_SYNDROME_SEQUENCE)
+        resp->nak_sent = resp->missed > resp->expected;
 }
 
 /* Nothing is owed but an ACK of a few packets: the peer's window is not yet running dry. */

@@ -104,7 +104,7 @@ void soft_scatter(const struct iovec *to, int count, const uint8_t *from);
 /* ---- Completion: cq.c, channel.c -------------------------------------------------------------- */
 
 struct soft_channel {
-    struct ibv_comp_channel ibv; /* fd: an epoll of raised and all that soft_watch was given */
+    struct ibv_comp_channel ibv; /* fd: an epoll of `event` and all that soft_watch was given */
     int event;                   /* eventfd */
     bool raised;
     TAILQ_HEAD(, soft_cq) pending;
@@ -183,11 +183,13 @@ int soft_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 /* The sending half. PSNs una..next are out; next..end are posted and not yet sent (again). */
 struct soft_requester {
     struct soft_ring ring;
-    uint32_t index; /* the work request that next is in */
-    uint64_t una, next, high,
-        end;        /* oldest unacknowledged; next to send; behind the highest sent; behind all */
-    uint64_t asked; /* behind the last packet that asked for an acknowledgement */
-    uint64_t gap;   /* una, when what is missing there has been asked for once */
+    uint32_t index;                    /* the work request that next is in */
+    uint64_t una;                      /* the oldest that is not acknowledged */
+    uint64_t next;                     /* the next to send */
+    uint64_t high;                     /* behind the highest ever sent */
+    uint64_t end;                      /* behind all that is posted */
+    uint64_t asked;                    /* behind the last packet that asked for an acknowledgement */
+    uint64_t gap;                      /* una, when what is missing there has been asked for once */
     uint64_t read_end[SOFT_MAX_READS]; /* READ requests out: PSN behind each, oldest first */
     unsigned reads;
     uint32_t window, grown;        /* packets; PSNs acknowledged since it grew */
@@ -332,6 +334,7 @@ bool soft_path_from_ah(struct soft_path *path, const struct ibv_ah_attr *ah);
 /* ---- The context ------------------------------------------------------------------------------ */
 
 LIST_HEAD(soft_qp_list, soft_qp);
+TAILQ_HEAD(soft_work_list, soft_qp);
 
 struct soft_context {
     pthread_mutex_t lock;
@@ -342,7 +345,7 @@ struct soft_context {
     bool now_known;
 
     struct soft_train train;
-    TAILQ_HEAD(soft_work, soft_qp) work;
+    struct soft_work_list work;
     bool patient; /* an ACK may wait for what the application is about to send */
 
     struct soft_qp_list qps;

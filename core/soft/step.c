@@ -54,7 +54,7 @@ static bool waits(const struct soft_qp *qp)
 void soft_step(struct soft_context *context)
 {
     uint64_t limit = context->counters.bytes_sent + STEP_BYTES;
-    struct soft_work waiting = TAILQ_HEAD_INITIALIZER(waiting);
+    struct soft_work_list waiting = TAILQ_HEAD_INITIALIZER(waiting);
     struct soft_qp *qp;
 
     do {

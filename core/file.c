@@ -34,6 +34,7 @@ struct window {
     size_t map_size;
     struct ibv_mr *mr;
     bool own_mr;
+    struct bounce *bounce; /* a copy, where that costs less than mapping */
 };
 
 struct files {
@@ -149,18 +150,25 @@ fail:
     return NULL;
 }
 
-void xs_files_free(struct files *files, const struct device *device)
+static void close_window(struct window *window, struct nic *nic)
+{
+    if (window->own_mr)
+        nic->device->dereg_mr(window->mr);
+    if (window->map != NULL)
+        munmap(window->map, window->map_size);
+    if (window->bounce != NULL)
+        xs_bounce_put(nic, window->bounce);
+    free(window);
+}
+
+void xs_files_free(struct files *files, struct nic *nic)
 {
     int saved = errno;
     struct window *window;
 
     while ((window = TAILQ_FIRST(&files->windows)) != NULL) {
         TAILQ_REMOVE(&files->windows, window, link);
-        if (window->own_mr)
-            device->dereg_mr(window->mr);
-        if (window->map != NULL)
-            munmap(window->map, window->map_size);
-        free(window);
+        close_window(window, nic);
     }
     for (int i = 0; i < files->count; i++) {
         if (files->elements[i].fd >= 0)
@@ -199,6 +207,24 @@ static int map_file(struct window *window, const struct element *element, uint64
     return 0;
 }
 
+/* A few bytes are copied: that is cheaper than a mapping and a registration. -1 and errno. */
+static int copy_file(struct window *window, const struct element *element, uint64_t offset, struct nic *nic)
+{
+    window->bounce = xs_bounce_get(nic);
+    if (window->bounce == NULL)
+        return -1;
+    ssize_t got = pread(element->fd, window->bounce->data, window->length, (off_t)offset);
+
+    if (got < 0 || (uint64_t)got != window->length) {
+        errno = EIO;
+        return -1;
+    }
+    window->data = window->bounce->data;
+    window->mr = window->bounce->mr;
+    window->end = offset + window->length;
+    return 0;
+}
+
 static int fill_window(struct window *window, const struct element *element, uint64_t position, struct nic *nic)
 {
     window->element = element;
@@ -209,6 +235,8 @@ static int fill_window(struct window *window, const struct element *element, uin
             window->mr = xs_memory_mr(element->memory, nic);
             return window->mr != NULL ? 0 : -1;
         }
+    } else if (window->length <= BOUNCE_SIZE) {
+        return copy_file(window, element, element->offset + position, nic);
     } else {
         if (window->length > WINDOW_SIZE)
             window->length = WINDOW_SIZE;
@@ -232,9 +260,10 @@ static struct window *open_window(struct files *files, struct nic *nic)
     if (window == NULL)
         return NULL;
     if (fill_window(window, &files->elements[files->current], files->position, nic) < 0) {
-        if (window->map != NULL)
-            munmap(window->map, window->map_size);
-        free(window);
+        int saved = errno;
+
+        close_window(window, nic);
+        errno = saved;
         return NULL;
     }
     files->position += window->length;
@@ -274,7 +303,7 @@ void xs_files_posted(struct files *files, uint64_t bytes)
     TAILQ_LAST(&files->windows, window_list)->posted += bytes;
 }
 
-int xs_window_acked(struct files *files, struct window *window, uint64_t bytes, const struct device *device)
+int xs_window_acked(struct files *files, struct window *window, uint64_t bytes, struct nic *nic)
 {
     window->acked += bytes;
     if (window->acked < window->length)
@@ -283,10 +312,6 @@ int xs_window_acked(struct files *files, struct window *window, uint64_t bytes, 
 
     TAILQ_REMOVE(&files->windows, window, link);
     files->window_count--;
-    if (window->own_mr)
-        device->dereg_mr(window->mr);
-    if (window->map != NULL)
-        munmap(window->map, window->map_size);
-    free(window);
+    close_window(window, nic);
     return result;
 }

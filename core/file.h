@@ -27,7 +27,7 @@ int xs_files_span(struct files *files, struct nic *nic, uint8_t **addr, uint64_t
 /* So many of them were given to the device. */
 void xs_files_posted(struct files *files, uint64_t bytes);
 /* The device is done with so many of a window. -1: the file has become shorter than what was sent of it. */
-int xs_window_acked(struct files *files, struct window *window, uint64_t bytes, const struct device *device);
-void xs_files_free(struct files *files, const struct device *device);
+int xs_window_acked(struct files *files, struct window *window, uint64_t bytes, struct nic *nic);
+void xs_files_free(struct files *files, struct nic *nic);
 
 #endif

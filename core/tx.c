@@ -195,7 +195,7 @@ static bool post_data(struct conn *conn, struct op *op)
 static void release(struct conn *conn, struct op *op)
 {
     if (op->files != NULL)
-        xs_files_free(op->files, conn->device);
+        xs_files_free(op->files, conn->nic);
     if (op->one_off != NULL)
         conn->device->dereg_mr(op->one_off);
     if (op->bounce != NULL)
@@ -235,7 +235,7 @@ void xs_tx_completed(struct conn *conn, const struct posted *posted)
 
     op->requests--;
     op->acked += posted->bytes;
-    if (posted->window != NULL && xs_window_acked(op->files, posted->window, posted->bytes, conn->device) < 0 &&
+    if (posted->window != NULL && xs_window_acked(op->files, posted->window, posted->bytes, conn->nic) < 0 &&
         op->error == 0)
         op->error = EIO;
 }

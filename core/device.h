@@ -65,6 +65,7 @@ struct device {
     void (*forget)(void);
 };
 
+extern const struct device rdma_device; /* core/rdma: rdma-core's devices */
 extern const struct device soft_device; /* core/soft: in user space, always there */
 
 #endif

@@ -22,6 +22,7 @@ static _Atomic unsigned generation;
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct device *devices[DEVICES_MAX];
 static int device_count;
+static const char *only = ""; /* the one device that may be used, when EXS_DEVICE names it */
 static bool logging;
 
 int xs_enter(void)
@@ -50,23 +51,59 @@ static void forked(void)
     atomic_store(&state, FORKED);
 }
 
-/* EXS_DEVICE: auto (the default), rdma, soft, or the name of one device. */
+/* Can the device do anything at all here? Without a driver it can't even give an event channel. */
+static bool is_there(const struct device *device)
+{
+    struct rdma_event_channel *channel = device->create_event_channel();
+
+    if (channel == NULL)
+        return false;
+    device->destroy_event_channel(channel);
+    return true;
+}
+
+/* Does EXS_DEVICE ask for this kind: for all, for the kind, or for one device of it? The embedded device's own
+ * name is its kind's and a number; any other name is a real device's. */
+static bool is_wanted(const char *wanted, const struct device *device)
+{
+    if (*wanted == 0 || strcmp(wanted, "auto") == 0 || strcmp(wanted, device->name) == 0)
+        return true;
+    bool soft = strncmp(wanted, soft_device.name, strlen(soft_device.name)) == 0;
+
+    return strcmp(wanted, "rdma") != 0 && (device == &soft_device) == soft;
+}
+
+/* EXS_DEVICE: auto (the default), rdma, soft, or the name of one device. Real ones come first. */
 static int choose_devices(void)
 {
-    static const struct device *const known[] = {&soft_device};
+    static const struct device *const known[] = {&rdma_device, &soft_device};
     const char *wanted = getenv("EXS_DEVICE");
 
+    if (wanted == NULL)
+        wanted = "";
     device_count = 0;
+    only =
+        strcmp(wanted, "auto") == 0 || strcmp(wanted, "rdma") == 0 || strcmp(wanted, "soft") == 0 ? "" : wanted;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        if (wanted == NULL || *wanted == 0 || strcmp(wanted, "auto") == 0 ||
-            strncmp(wanted, known[i]->name, strlen(known[i]->name)) == 0)
+        if (!is_wanted(wanted, known[i]))
+            continue;
+        if (is_there(known[i]))
             devices[device_count++] = known[i];
+        else
+            xs_log("no %s device here: %s", known[i]->name, strerror(errno));
     }
     if (device_count > 0)
         return 0;
-    xs_log("no device \"%s\": set EXS_DEVICE to auto or soft", wanted);
+    xs_log(
+        "EXS_DEVICE=%s finds no device: load its driver (modprobe rdma_ucm), or set EXS_DEVICE to auto or soft",
+        wanted);
     errno = ENODEV;
     return -1;
+}
+
+bool xs_device_allowed(const struct ibv_context *context)
+{
+    return *only == 0 || strcmp(context->device->name, only) == 0;
 }
 
 static void begin_anew(void)

@@ -13,5 +13,7 @@ void xs_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The devices that EXS_DEVICE lets us use, in the order in which they are tried. */
 int xs_devices(void);
 const struct device *xs_device(int index);
+/* False when EXS_DEVICE names another. */
+bool xs_device_allowed(const struct ibv_context *context);
 
 #endif

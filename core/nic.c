@@ -59,6 +59,11 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
         if (nic->context == context)
             return nic;
     }
+    if (!xs_device_allowed(context)) {
+        xs_log("the way there leads through device %s, which EXS_DEVICE does not name", context->device->name);
+        errno = ENODEV;
+        return NULL;
+    }
     nic = calloc(1, sizeof(*nic));
     if (nic == NULL)
         return NULL;

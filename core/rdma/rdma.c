@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The seam on rdma-core: hardware, and the kernel's own rxe and siw.
+ *
+ * The table's calls are librdmacm's and libibverbs' own. Only what <infiniband/verbs.h> makes a macro, and what has to
+ * happen before the first of them, needs a line here.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include "../device.h"
+
+/* Registered memory must survive a fork of the parent. Kernels from 5.12 on see to it themselves, and say so. */
+static void fork_init(void)
+{
+    if (ibv_is_fork_initialized() == IBV_FORK_DISABLED)
+        ibv_fork_init();
+}
+
+static struct rdma_event_channel *create_event_channel(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, fork_init);
+    return rdma_create_event_channel();
+}
+
+static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
+{
+    return ibv_query_port(context, port, attr);
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    return ibv_reg_mr(pd, addr, length, access);
+}
+
+const struct device rdma_device = {
+    .name = "rdma",
+
+    .create_event_channel = create_event_channel,
+    .destroy_event_channel = rdma_destroy_event_channel,
+    .create_id = rdma_create_id,
+    .destroy_id = rdma_destroy_id,
+    .bind_addr = rdma_bind_addr,
+    .resolve_addr = rdma_resolve_addr,
+    .resolve_route = rdma_resolve_route,
+    .create_qp = rdma_create_qp,
+    .destroy_qp = rdma_destroy_qp,
+    .connect = rdma_connect,
+    .listen = rdma_listen,
+    .accept = rdma_accept,
+    .reject = rdma_reject,
+    .disconnect = rdma_disconnect,
+    .migrate_id = rdma_migrate_id,
+    .set_option = rdma_set_option,
+    .get_cm_event = rdma_get_cm_event,
+    .ack_cm_event = rdma_ack_cm_event,
+
+    .query_device = ibv_query_device,
+    .query_port = query_port,
+    .alloc_pd = ibv_alloc_pd,
+    .dealloc_pd = ibv_dealloc_pd,
+    .reg_mr = reg_mr,
+    .dereg_mr = ibv_dereg_mr,
+    .create_comp_channel = ibv_create_comp_channel,
+    .destroy_comp_channel = ibv_destroy_comp_channel,
+    .create_cq = ibv_create_cq,
+    .destroy_cq = ibv_destroy_cq,
+    .get_cq_event = ibv_get_cq_event,
+    .ack_cq_events = ibv_ack_cq_events,
+    .create_verbs_qp = ibv_create_qp,
+    .destroy_verbs_qp = ibv_destroy_qp,
+    .modify_qp = ibv_modify_qp,
+    .query_qp = ibv_query_qp,
+    .wc_status_str = ibv_wc_status_str,
+};

@@ -146,7 +146,7 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt)
         errno = EINVAL;
         return -1;
     }
-    if (evtvec == NULL) {
+    if (evtvec == NULL || (uintptr_t)evtvec > UINTPTR_MAX - (size_t)evtvec_cnt * sizeof(*evtvec)) {
         errno = EFAULT;
         return -1;
     }

@@ -180,7 +180,7 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
     if (xs_enter() < 0)
         return -1;
     if (timeout != NULL && (timeout->tv_sec < 0 || timeout->tv_usec < 0 || timeout->tv_usec >= 1000000)) {
-        errno = EINVAL;
+        errno = EFAULT; /* the thesis's word for an invalid time-out (5.2.8) */
         return -1;
     }
     int count = xs_dequeue(qhandle, evtvec, evtvec_cnt);

@@ -32,7 +32,7 @@ static bool may_listen(struct sock *sock)
 }
 
 /* Bind on every device that has the address; the port that the first one picks is asked of the others. */
-static int bind_devices(struct sock *sock, union address *address)
+static int bind_devices(struct sock *sock, union sock_address *address)
 {
     int bound = 0, error = EADDRNOTAVAIL;
 
@@ -55,7 +55,7 @@ static int bind_devices(struct sock *sock, union address *address)
 
 int exs_bind(int sockno, const struct sockaddr *address, socklen_t address_len)
 {
-    union address copy = {0};
+    union sock_address copy = {0};
     int result = -1;
 
     if (xs_enter() < 0)
@@ -98,7 +98,7 @@ static int listen_devices(struct sock *sock, int backlog)
 
 int exs_listen(int sockno, int backlog)
 {
-    union address any = {0};
+    union sock_address any = {0};
     int result = -1;
 
     if (xs_enter() < 0)

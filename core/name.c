@@ -31,7 +31,7 @@ static void copy_address(const struct sockaddr *from, struct sockaddr *to, sockl
 
 static int get_name(int sockno, struct sockaddr *address, socklen_t *address_len, bool peer)
 {
-    union address none = {0};
+    union sock_address none = {0};
     int result = 0;
 
     if (xs_enter() < 0)

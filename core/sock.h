@@ -26,7 +26,7 @@ enum sock_state {
     SOCK_CLOSING
 };
 
-union address {
+union sock_address {
     struct sockaddr sa;
     struct sockaddr_in in;
     struct sockaddr_in6 in6;
@@ -55,7 +55,7 @@ struct sock {
     /* CM ids: a listener's or bound socket's on each device; a connection's is the one of `device` */
     struct rdma_cm_id *id[DEVICES_MAX];
     int device; /* that carries, or is being tried for, the connection; -1 = none */
-    union address peer;
+    union sock_address peer;
     socklen_t peer_length;
 
     struct op *opening; /* connect or accept, until established */

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * EXS's own protocol from inside: what must hold of two connections at every moment while they talk, and what
+ * happens when the other side lies.
+ */
+#include "support.h"
+#include "conn.h"
+#include "protocol.h"
+#include "sock.h"
+
+#define LONGEST (300 * KIB) /* of one transfer: more than the hidden buffer holds */
+#define AHEAD 6             /* transfers of one kind outstanding */
+#define LIAR_BYTES 100
+
+static struct conn *conn_of(int socket)
+{
+    struct sock *sock = xs_sock_get(socket);
+
+    ck_assert_ptr_nonnull(sock);
+    struct conn *conn = sock->conn;
+
+    xs_sock_put(sock);
+    ck_assert_ptr_nonnull(conn);
+    return conn;
+}
+
+/* ---- What always holds ----------------------------------------------------------------- */
+
+/* The hidden buffer never holds more than it can, and is acknowledged forwards only, never ahead of the
+ * copying. */
+static void audit_hidden(const struct conn *to, const struct conn *from, uint64_t *acked)
+{
+    ck_assert_uint_le(to->hidden_in - to->hidden_out, HIDDEN_SIZE);
+    ck_assert_uint_le(to->hidden_told, to->hidden_out);
+    ck_assert_uint_le(to->hidden_in, from->hidden_sent);
+    ck_assert_uint_le(from->hidden_sent - from->hidden_acked, from->peer.hidden_size);
+    ck_assert_uint_le(from->hidden_acked, to->hidden_out);
+    ck_assert_uint_ge(from->hidden_acked, *acked);
+    *acked = from->hidden_acked;
+}
+
+/* What the peer may write into are the first receives, and never while the hidden buffer feeds them. */
+static void audit_adverts(const struct conn *to, const struct conn *from)
+{
+    const struct op *op;
+    uint32_t count = 0;
+    bool behind = false;
+
+    STAILQ_FOREACH (op, &to->recvs, link) {
+        ck_assert(!op->advertised || !behind);
+        ck_assert(!op->advertised || count == 0 || op->posted == 0);
+        ck_assert_uint_le(op->posted, op->length);
+        behind = behind || !op->advertised;
+        count += op->advertised;
+    }
+    ck_assert_uint_eq(count, to->advertised);
+    ck_assert_uint_le(count, ADVERTS_MAX);
+    ck_assert_uint_le(from->advert_count, ADVERTS_MAX);
+    ck_assert(to->rx_phase % 2 == 0 || to->advertised == 0);
+    ck_assert(to->hidden_in == to->hidden_out || to->advertised == 0);
+}
+
+/* Credits are neither made nor lost: what one side may send and what the other owes is never more than was
+ * posted. */
+static void audit_credits(const struct conn *one, const struct conn *other)
+{
+    ck_assert_uint_le(one->credits, one->peer.credits);
+    ck_assert_uint_le(one->credits + other->owed, RQ_DEPTH);
+}
+
+static void audit(const struct pair *pair, uint64_t acked[2])
+{
+    const struct conn *client = conn_of(pair->client), *server = conn_of(pair->server);
+
+    audit_hidden(server, client, &acked[0]);
+    audit_hidden(client, server, &acked[1]);
+    audit_adverts(server, client);
+    audit_adverts(client, server);
+    audit_credits(client, server);
+    audit_credits(server, client);
+}
+
+/* ---- Conversations --------------------------------------------------------------------- */
+
+struct side {
+    struct inbox *box;
+    int socket;
+    uint8_t *out, *in[AHEAD];
+    size_t want[AHEAD];
+    int sends, next, first,
+        recvs; /* sends outstanding, and where the next is; likewise receives, from in[first] */
+    uint64_t sent, got, seed;
+};
+
+static void side_open(struct side *side, struct inbox *box, int socket, uint64_t seed)
+{
+    *side = (struct side){.box = box, .socket = socket, .seed = seed, .out = new_buffer(AHEAD * LONGEST)};
+    for (int i = 0; i < AHEAD; i++)
+        side->in[i] = new_buffer(LONGEST);
+}
+
+static void side_close(struct side *side)
+{
+    free(side->out);
+    for (int i = 0; i < AHEAD; i++)
+        free(side->in[i]);
+}
+
+static void send_some(struct side *side, struct chance *chance)
+{
+    size_t length = chance_size(chance, 1, LONGEST);
+    uint8_t *place = side->out + side->next * LONGEST;
+
+    if (side->sends == AHEAD)
+        return;
+    pattern_fill(place, length, side->seed, side->sent);
+    must(exs_send(side->socket, place, length, 0, side->box->queue, NULL, NULL));
+    side->sent += length;
+    side->sends++;
+    side->next = (side->next + 1) % AHEAD;
+}
+
+static void receive_some(struct side *side, struct chance *chance)
+{
+    int at = (side->first + side->recvs) % AHEAD;
+
+    if (side->recvs == AHEAD)
+        return;
+    side->want[at] = chance_size(chance, 1, LONGEST);
+    must(exs_recv(side->socket, side->in[at], side->want[at], chance_below(chance, 4) == 0 ? MSG_WAITALL : 0,
+                  side->box->queue, NULL, NULL));
+    side->recvs++;
+}
+
+/* Take the events that are there. */
+static void harvest(struct side *side, uint64_t peer_seed)
+{
+    exs_event_t events[8];
+    int count = exs_qdequeue(side->box->queue, events, 8, &(struct timeval){0, 0});
+
+    must(count);
+    for (int i = 0; i < count; i++) {
+        size_t length = events[i].exs_evt_union.exs_evt_xfer.exs_evt_length;
+
+        ck_assert_int_eq(events[i].exs_evt_errno, 0);
+        if (events[i].exs_evt_type == EXS_EVT_SEND) {
+            side->sends--;
+            continue;
+        }
+        ck_assert_int_eq(events[i].exs_evt_type, EXS_EVT_RECV);
+        ck_assert_ptr_eq(events[i].exs_evt_union.exs_evt_xfer.exs_evt_buffer, side->in[side->first]);
+        pattern_check(side->in[side->first], length, peer_seed, side->got);
+        side->got += length;
+        side->first = (side->first + 1) % AHEAD;
+        side->recvs--;
+    }
+}
+
+static void act(struct side *side, struct chance *chance)
+{
+    if (chance_below(chance, 3) == 0)
+        send_some(side, chance);
+    if (chance_below(chance, 3) == 0)
+        receive_some(side, chance);
+}
+
+/* Bring everything that was sent to its receiver. */
+static void settle(struct side *one, struct side *other, struct chance *chance, const struct pair *pair,
+                   uint64_t acked[2])
+{
+    double end = seconds_now() + WAIT_MS / 1000.0;
+
+    while (one->got < other->sent || other->got < one->sent || one->sends > 0 || other->sends > 0) {
+        ck_assert(seconds_now() < end);
+        if (one->got < other->sent && one->recvs == 0)
+            receive_some(one, chance);
+        if (other->got < one->sent && other->recvs == 0)
+            receive_some(other, chance);
+        /* A WAITALL receive may ask for more than was sent: give it the rest. */
+        if (one->recvs > 0 && one->got < other->sent && other->sends == 0)
+            send_some(other, chance);
+        if (other->recvs > 0 && other->got < one->sent && one->sends == 0)
+            send_some(one, chance);
+        harvest(one, other->seed);
+        harvest(other, one->seed);
+        audit(pair, acked);
+    }
+}
+
+START_TEST(invariants)
+{
+    struct chance chance = chance_new();
+    struct pair pair;
+    struct side client, server;
+    uint64_t acked[2] = {0, 0}, stale = 0;
+    double end;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    side_open(&client, pair.client_box, pair.client, chance_next(&chance));
+    side_open(&server, pair.server_box, pair.server, chance_next(&chance));
+    for (end = seconds_now() + seconds_to_spend(); seconds_now() < end;) {
+        act(&client, &chance);
+        act(&server, &chance);
+        audit(&pair, acked);
+        if (chance_below(&chance, 2) == 0)
+            harvest(&client, server.seed);
+        audit(&pair, acked);
+        if (chance_below(&chance, 2) == 0)
+            harvest(&server, client.seed);
+        audit(&pair, acked);
+    }
+    stale = conn_of(pair.client)->stale_adverts + conn_of(pair.server)->stale_adverts;
+    ck_assert_uint_gt(stale, 0); /* they do cross, and are dropped */
+    ck_assert_uint_gt(acked[0] + acked[1], 0);
+    settle(&client, &server, &chance, &pair, acked);
+    exs_blocking_close(pair.client);
+    exs_blocking_close(pair.server);
+    side_close(&client);
+    side_close(&server);
+}
+END_TEST
+
+/* ---- A peer that lies ------------------------------------------------------------------- */
+
+static void hear_control(struct conn *conn, struct control control)
+{
+    uint8_t bytes[CONTROL_SIZE];
+
+    xs_control_pack(&control, bytes);
+    xs_sock_lock(conn->sock);
+    xs_control_received(conn, bytes, sizeof bytes);
+    xs_conn_run(conn);
+    xs_sock_unlock(conn->sock);
+}
+
+static void hear_data(struct conn *conn, uint32_t imm)
+{
+    xs_sock_lock(conn->sock);
+    xs_rx_data(conn, imm);
+    xs_conn_run(conn);
+    xs_sock_unlock(conn->sock);
+}
+
+START_TEST(an_old_advertisement_is_dropped)
+{
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct conn *conn = conn_of(pair.client);
+
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, LIAR_BYTES, 1);
+    uint64_t stale = conn->stale_adverts;
+
+    hear_control(conn, (struct control){.type = CONTROL_ADVERT, .phase = 0, .addr = 4096, .length = 10});
+    hear_control(conn, (struct control){
+                           .type = CONTROL_ADVERT, .phase = conn->tx_phase + 1, .addr = 4096, .length = 10});
+    ck_assert_uint_eq(conn->stale_adverts, stale + 2);
+    ck_assert_uint_eq(conn->advert_count, 0);
+    ck_assert_int_eq(conn->error, 0);
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, LIAR_BYTES, 2);
+    pair_close(&pair);
+}
+END_TEST
+
+static const struct lie {
+    struct control control; /* type 0: data instead */
+    uint32_t imm;
+    int repeat;
+} lies[] = {
+    {{.type = 77}, 0, 1},
+    {{.type = CONTROL_CREDIT, .credits = RQ_DEPTH}, 0, 1},
+    {{.type = CONTROL_ACK, .position = 1}, 0, 1},
+    {{.type = CONTROL_RECALLED}, 0, 1},
+    {{.type = CONTROL_ADVERT, .addr = UINT64_MAX - 5, .length = 10}, 0, 1},
+    {{.type = CONTROL_ADVERT, .addr = 4096, .length = 0}, 0, 1},
+    {{.type = CONTROL_ADVERT, .addr = 4096, .length = 10}, 0, ADVERTS_MAX + 1},
+    {{.type = 0}, IMM_DIRECT | 5, 1},
+    {{.type = 0}, IMM_DIRECT | (LIAR_BYTES + 1), 1},
+    {{.type = 0}, HIDDEN_SIZE + 1, 1},
+    {{.type = 0}, HIDDEN_SIZE / 2 + 1, 2},
+};
+
+/* Whatever it was: the connection is broken at both ends, with one event for each operation, and nothing else.
+ */
+START_TEST(a_lie_breaks_the_connection)
+{
+    const struct lie *lie = &lies[_i];
+    struct pair pair;
+    char there[LIAR_BYTES], here[LIAR_BYTES];
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    must(exs_recv(pair.server, there, sizeof there, 0, pair.server_box->queue, NULL, NULL));
+    if (lie->control.type != 0 || (lie->imm & IMM_DIRECT))
+        must(exs_recv(pair.client, here, sizeof here, 0, pair.client_box->queue, NULL, NULL));
+    for (int i = 0; i < lie->repeat; i++) {
+        if (lie->control.type != 0)
+            hear_control(conn_of(pair.client), lie->control);
+        else
+            hear_data(conn_of(pair.client), lie->imm);
+    }
+    if (lie->control.type != 0 || (lie->imm & IMM_DIRECT))
+        take_failed(pair.client_box, EXS_EVT_RECV, pair.client, ECONNRESET);
+    take_failed(pair.server_box, EXS_EVT_RECV, pair.server, ECONNRESET);
+    must_fail(exs_send(pair.server, there, 1, 0, pair.server_box->queue, NULL, NULL), ECONNRESET);
+    pair_close(&pair);
+}
+END_TEST
+
+/* ---- Messages -------------------------------------------------------------------------- */
+
+START_TEST(hello_is_checked)
+{
+    const struct hello good = {.magic = HELLO_MAGIC,
+                               .version = HELLO_VERSION,
+                               .socktype = SOCK_STREAM,
+                               .credits = RQ_DEPTH,
+                               .adverts = ADVERTS_MAX,
+                               .hidden_size = HIDDEN_SIZE,
+                               .hidden_rkey = 0x12345678,
+                               .hidden_addr = 0x123456789abcdef0};
+    struct hello bad[8], read;
+    uint8_t bytes[HELLO_SIZE];
+
+    xs_hello_pack(&good, bytes);
+    ck_assert_int_eq(xs_hello_unpack(&read, bytes, sizeof bytes, SOCK_STREAM), HELLO_OK);
+    ck_assert_mem_eq(&read, &good, sizeof good);
+    ck_assert_int_eq(xs_hello_unpack(&read, bytes, sizeof bytes, SOCK_SEQPACKET), HELLO_BAD_TYPE);
+    for (size_t length = 0; length < sizeof bytes; length++)
+        ck_assert_int_eq(xs_hello_unpack(&read, bytes, length, SOCK_STREAM), HELLO_BAD_VERSION);
+    for (int i = 0; i < COUNT(bad); i++)
+        bad[i] = good;
+    bad[0].magic++;
+    bad[1].version++;
+    bad[2].credits = 0;
+    bad[3].credits = UINT32_MAX;
+    bad[4].adverts = 0;
+    bad[5].hidden_size = 0;
+    bad[6].hidden_size = UINT32_MAX;
+    bad[7].hidden_addr = UINT64_MAX - 5;
+    for (int i = 0; i < COUNT(bad); i++) {
+        xs_hello_pack(&bad[i], bytes);
+        ck_assert_int_eq(xs_hello_unpack(&read, bytes, sizeof bytes, SOCK_STREAM),
+                         i < 2 ? HELLO_BAD_VERSION : HELLO_BAD_VALUE);
+    }
+}
+END_TEST
+
+START_TEST(noise_is_no_message)
+{
+    struct chance chance = chance_new();
+    uint8_t bytes[64];
+    struct control control;
+    struct hello hello;
+
+    for (int i = 0; i < 100000; i++) {
+        size_t length = chance_below(&chance, sizeof bytes + 1);
+
+        for (size_t j = 0; j < sizeof bytes; j++)
+            bytes[j] = (uint8_t)chance_next(&chance);
+        if (xs_control_unpack(&control, bytes, length)) {
+            ck_assert_uint_eq(length, CONTROL_SIZE);
+            ck_assert_uint_ge(control.type, CONTROL_ADVERT);
+            ck_assert_uint_le(control.type, CONTROL_RECALLED);
+        }
+        ck_assert_int_ne(xs_hello_unpack(&hello, bytes, length, SOCK_STREAM), HELLO_OK);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("protocol");
+    TCase *talk = add_case(suite, "talk", 60), *lie = add_case(suite, "lies", 20),
+          *bare = add_bare_case(suite, "messages", 20);
+
+    tcase_add_test(talk, invariants);
+    tcase_add_test(lie, an_old_advertisement_is_dropped);
+    tcase_add_loop_test(lie, a_lie_breaks_the_connection, 0, COUNT(lies));
+    tcase_add_test(bare, hello_is_checked);
+    tcase_add_test(bare, noise_is_no_message);
+    return run_suite(suite);
+}

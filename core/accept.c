@@ -9,8 +9,6 @@
 #include "sock.h"
 
 #define ESTABLISH_LIMIT_NS UINT64_C(10000000000) /* from accepting to established */
-#define RETRY_COUNT 7
-#define READS_MAX 1
 
 static void refuse(struct rdma_cm_id *id, int device, int reason)
 {
@@ -27,14 +25,6 @@ static int answer(struct sock *sock, const struct hello *peer)
 {
     const struct device *device = xs_device(sock->device);
     uint8_t hello[HELLO_SIZE];
-    struct rdma_conn_param param = {
-        .private_data = hello,
-        .private_data_len = sizeof(hello),
-        .responder_resources = READS_MAX,
-        .initiator_depth = READS_MAX,
-        .retry_count = RETRY_COUNT,
-        .rnr_retry_count = RETRY_COUNT,
-    };
     struct rdma_cm_id *id = sock->id[sock->device];
     struct rdma_event_channel *channel = xs_queue_channel(atomic_load(&sock->home), sock->device);
 
@@ -44,22 +34,20 @@ static int answer(struct sock *sock, const struct hello *peer)
     sock->conn = xs_conn_new(sock, id, device);
     if (sock->conn == NULL)
         return -1;
-    xs_conn_hello(sock->conn, hello);
     xs_conn_peer(sock->conn, peer);
+    struct rdma_conn_param param = xs_conn_param(sock->conn, hello);
+
     return device->accept(id, &param);
 }
 
 static void tell_address(struct op *op, const struct sock *sock)
 {
-    const struct sockaddr *from = &sock->id[sock->device]->route.addr.dst_addr;
-    socklen_t size = from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    exs_evt_accept_t *event = &op->event.exs_evt_union.exs_evt_accept;
     exs_acceptaddr_t *element = op->element;
 
-    if (element->exs_addr != NULL)
-        memcpy(element->exs_addr, from, element->exs_addrlen < size ? element->exs_addrlen : size);
-    element->exs_addrlen = size;
-    op->event.exs_evt_union.exs_evt_accept.exs_evt_addr = element->exs_addr;
-    op->event.exs_evt_union.exs_evt_accept.exs_evt_addrlen = size;
+    xs_copy_address(&sock->id[sock->device]->route.addr.dst_addr, element->exs_addr, &element->exs_addrlen);
+    event->exs_evt_addr = element->exs_addr;
+    event->exs_evt_addrlen = element->exs_addrlen;
 }
 
 /* Not established after all, and nobody knows of it yet. Called with the home's lock. */

@@ -13,6 +13,9 @@
 
 #define SLOTS_SIZE ((RQ_DEPTH + SQ_DEPTH) * SLOT_SIZE)
 #define REGION_SIZE (SLOTS_SIZE + HIDDEN_SIZE)
+#define RETRY_COUNT 7                   /* of the device, before it takes the peer for gone */
+#define RNR_RETRY_COUNT 7               /* for ever; never needed, since credits match posted receives */
+#define READS_MAX 1                     /* none is ever asked for, but some devices want at least one */
 #define RECEIVE_BIT (UINT64_C(1) << 63) /* of a work request id: a receive */
 
 static struct handle_table handles = HANDLE_TABLE_INIT;
@@ -141,9 +144,9 @@ void xs_conn_free(struct conn *conn)
     errno = saved;
 }
 
-void xs_conn_hello(const struct conn *conn, uint8_t out[HELLO_SIZE])
+struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELLO_SIZE])
 {
-    struct hello hello = {
+    const struct hello mine = {
         .magic = HELLO_MAGIC,
         .version = HELLO_VERSION,
         .socktype = (uint8_t)conn->sock->type,
@@ -154,7 +157,15 @@ void xs_conn_hello(const struct conn *conn, uint8_t out[HELLO_SIZE])
         .hidden_addr = (uintptr_t)conn->hidden,
     };
 
-    xs_hello_pack(&hello, out);
+    xs_hello_pack(&mine, hello);
+    return (struct rdma_conn_param){
+        .private_data = hello,
+        .private_data_len = HELLO_SIZE,
+        .responder_resources = READS_MAX,
+        .initiator_depth = READS_MAX,
+        .retry_count = RETRY_COUNT,
+        .rnr_retry_count = RNR_RETRY_COUNT,
+    };
 }
 
 void xs_conn_peer(struct conn *conn, const struct hello *peer)

@@ -112,7 +112,8 @@ LIST_HEAD(conn_list, conn);
 /* Queue pair, buffers and posted receives for the socket's id. NULL and errno. */
 struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct device *device);
 void xs_conn_free(struct conn *conn); /* the queue pair is drained, or was never connected */
-void xs_conn_hello(const struct conn *conn, uint8_t out[HELLO_SIZE]);
+/* What to connect or accept with; its private data is packed into hello. */
+struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELLO_SIZE]);
 /* What the peer's hello said: credits and its hidden buffer. */
 void xs_conn_peer(struct conn *conn, const struct hello *peer);
 /* Break it: the queue pair goes to error, and operations complete with this errno when it is drained. */

@@ -8,9 +8,6 @@
 #include "sock.h"
 
 #define CONNECT_LIMIT_MS 30000 /* without a time-out of the user's */
-#define RETRY_COUNT 7          /* of the device, before it takes the peer for gone */
-#define RNR_RETRY_COUNT 7      /* for ever; never needed, since credits match posted receives */
-#define READS_MAX 1
 
 static void drop_device(struct sock *sock)
 {
@@ -96,19 +93,12 @@ static void next_device(struct sock *sock, int error)
 static int connect_device(struct sock *sock, int device)
 {
     uint8_t hello[HELLO_SIZE];
-    struct rdma_conn_param param = {
-        .private_data = hello,
-        .private_data_len = sizeof(hello),
-        .responder_resources = READS_MAX,
-        .initiator_depth = READS_MAX,
-        .retry_count = RETRY_COUNT,
-        .rnr_retry_count = RNR_RETRY_COUNT,
-    };
 
     sock->conn = xs_conn_new(sock, sock->id[device], xs_device(device));
     if (sock->conn == NULL)
         return -1;
-    xs_conn_hello(sock->conn, hello);
+    struct rdma_conn_param param = xs_conn_param(sock->conn, hello);
+
     return xs_device(device)->connect(sock->id[device], &param);
 }
 

@@ -21,11 +21,12 @@ static struct rdma_cm_id *known_id(const struct sock *sock)
     return NULL;
 }
 
-static void copy_address(const struct sockaddr *from, struct sockaddr *to, socklen_t *length)
+void xs_copy_address(const struct sockaddr *from, struct sockaddr *to, socklen_t *length)
 {
     socklen_t size = from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 
-    memcpy(to, from, *length < size ? *length : size);
+    if (to != NULL)
+        memcpy(to, from, *length < size ? *length : size);
     *length = size;
 }
 
@@ -50,9 +51,9 @@ static int get_name(int sockno, struct sockaddr *address, socklen_t *address_len
 
     none.sa.sa_family = (sa_family_t)sock->family;
     if (!peer) {
-        copy_address(id != NULL ? &id->route.addr.src_addr : &none.sa, address, address_len);
+        xs_copy_address(id != NULL ? &id->route.addr.src_addr : &none.sa, address, address_len);
     } else if (sock->state == SOCK_CONNECTED) {
-        copy_address(&id->route.addr.dst_addr, address, address_len);
+        xs_copy_address(&id->route.addr.dst_addr, address, address_len);
     } else {
         errno = ENOTCONN;
         result = -1;

@@ -97,6 +97,8 @@ void xs_sock_leave(struct sock *sock);
  * its home from then on. -1 and errno. */
 int xs_sock_home(struct sock *sock, struct queue *queue);
 int xs_check_address(const struct sock *sock, const struct sockaddr *address, socklen_t length);
+/* Into a user's buffer: in *length its size, out the address's, even where that is more. `to` may be NULL. */
+void xs_copy_address(const struct sockaddr *from, struct sockaddr *to, socklen_t *length);
 /* The socket's id on a device, made at first use; -1 and errno. */
 int xs_sock_id(struct sock *sock, int device);
 void xs_sock_drop_id(struct sock *sock, int device);

@@ -147,20 +147,25 @@ static bool put_read(struct soft_qp *qp, const struct soft_resource *resource)
                            .qpn = qp->attr.dest_qp_num,
                            .psn = (uint32_t)psn};
     size_t headers = SOFT_BTH_BYTES + (aeth ? SOFT_AETH_BYTES : 0);
+    const struct soft_mr *mr = NULL;
+    bool fragile;
     uint8_t *at;
 
-    if (length > 0 && soft_mr_check(qp->context, qp->ibv.qp_base.pd, resource->rkey, resource->va + offset,
-                                    length, IBV_ACCESS_REMOTE_READ) == NULL) {
+    if (length > 0)
+        mr = soft_mr_check(qp->context, qp->ibv.qp_base.pd, resource->rkey, resource->va + offset, length,
+                           IBV_ACCESS_REMOTE_READ);
+    if (length > 0 && mr == NULL) {
         soft_responder_fail(qp, psn, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
         return false;
     }
+    fragile = mr != NULL && mr->fragile;
     if ((at = soft_train_add(qp, headers + length + bth.pad, psn, true)) == NULL)
         return false;
     at = soft_put_bth(at, &bth);
     if (aeth)
         at = soft_put_aeth(at, SOFT_SYNDROME_ACK, resource->msn);
     if (length > 0)
-        soft_train_payload(qp->context, at, &from, 1, resource->length > SOFT_GATHER_MIN);
+        soft_train_payload(qp->context, at, &from, 1, fragile);
     memset(at + length, 0, bth.pad);
     return true;
 }

@@ -193,7 +193,7 @@ static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, cons
     if (length == 0)
         return IBV_WC_SUCCESS;
     pieces = soft_sge_slice(qp->context, qp->ibv.qp_base.pd, send->data.sge, send->sges, offset, length,
-                            IBV_ACCESS_LOCAL_WRITE, slice);
+                            IBV_ACCESS_LOCAL_WRITE, slice, NULL);
     if (pieces < 0)
         return IBV_WC_LOC_PROT_ERR;
     soft_scatter(slice, pieces, data);

@@ -32,8 +32,6 @@
 #define SOFT_WINDOW_MIN 16
 #define SOFT_WINDOW_MAX 128
 
-#define SOFT_GATHER_MIN 2048 /* bytes of a message from which its payload is fetched train by train */
-
 struct soft_qp;
 struct soft_context;
 
@@ -69,9 +67,9 @@ struct soft_train {
 /* Room for a packet of `size` bytes, or NULL when an earlier packet's memory turned out to be gone: look
  * again at what there is to do. psn and answer say whose payload it is, should that happen. */
 uint8_t *soft_train_add(struct soft_qp *qp, size_t size, uint64_t psn, bool answer);
-/* Payload for the packet added last: taken now, or (later) when the train leaves. */
+/* Payload for the packet added last: taken now, or, since its memory is fragile, when the train leaves. */
 void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
-                        bool later);
+                        bool fragile);
 /* Send what there is. False: some payload's memory was gone, and its queue pair has been told. */
 bool soft_train_leave(struct soft_context *context);
 bool soft_train_may_gather(void);
@@ -85,8 +83,9 @@ struct soft_pd {
 
 struct soft_mr {
     struct ibv_mr ibv;
-    int type;   /* 0: IBV_MR_TYPE_MR. Where rdma-core keeps it, for code that looks behind an ibv_mr, */
-    int access; /* and so is this */
+    int type;     /* 0: IBV_MR_TYPE_MR. Where rdma-core keeps it, for code that looks behind an ibv_mr, */
+    int access;   /* and so is this */
+    bool fragile; /* its pages may go without our knowing: a file's, or shared memory */
 };
 
 /* The region that this key names, when it covers the range and allows the access; else NULL. */
@@ -95,9 +94,11 @@ struct soft_mr *soft_mr_check(struct soft_context *context, struct ibv_pd *pd, u
 /* Are all of them within regions that allow the access? */
 bool soft_sge_check(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
                     int access);
-/* The memory of bytes offset..offset+length of a list, checked: how many pieces, or -1. */
+/* The memory of bytes offset..offset+length of a list, checked: how many pieces, or -1. *fragile (unless NULL)
+ * becomes true when a region among them is. */
 int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
-                   uint64_t offset, uint64_t length, int access, struct iovec slice[SOFT_MAX_SGE]);
+                   uint64_t offset, uint64_t length, int access, struct iovec slice[SOFT_MAX_SGE],
+                   bool *fragile);
 uint64_t soft_sge_length(const struct ibv_sge *sge, int count);
 void soft_scatter(const struct iovec *to, int count, const uint8_t *from);
 

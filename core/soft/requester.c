@@ -111,7 +111,7 @@ void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status s
 
 /* Payload of packet psn: which memory. -1: its key or bounds are wrong. */
 static int payload_of(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
-                      struct iovec slice[SOFT_MAX_SGE])
+                      struct iovec slice[SOFT_MAX_SGE], bool *fragile)
 {
     struct ibv_pd *pd = qp->ibv.qp_base.pd;
 
@@ -123,7 +123,7 @@ static int payload_of(const struct soft_qp *qp, struct soft_send *send, uint64_t
     }
     if (offset == 0 && !soft_sge_check(qp->context, pd, send->data.sge, send->sges, 0))
         return -1;
-    return soft_sge_slice(qp->context, pd, send->data.sge, send->sges, offset, length, 0, slice);
+    return soft_sge_slice(qp->context, pd, send->data.sge, send->sges, offset, length, 0, slice, fragile);
 }
 
 /* At least four times in a window, at its end, and at the end of a message. */
@@ -146,7 +146,8 @@ static bool put_data(struct soft_qp *qp, struct soft_send *send, uint64_t psn)
     size_t headers = SOFT_BTH_BYTES + (reth ? SOFT_RETH_BYTES : 0) + (imm ? SOFT_IMM_BYTES : 0);
     struct soft_bth bth = {.pad = soft_pad(length), .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)psn};
     struct iovec slice[SOFT_MAX_SGE];
-    int pieces = payload_of(qp, send, offset, length, slice);
+    bool fragile = false;
+    int pieces = payload_of(qp, send, offset, length, slice, &fragile);
     uint8_t *at;
 
     if (pieces < 0) {
@@ -165,7 +166,7 @@ static bool put_data(struct soft_qp *qp, struct soft_send *send, uint64_t psn)
         memcpy(at, &send->imm, SOFT_IMM_BYTES);
         at += SOFT_IMM_BYTES;
     }
-    soft_train_payload(qp->context, at, slice, pieces, !send->is_inline && send->length > SOFT_GATHER_MIN);
+    soft_train_payload(qp->context, at, slice, pieces, fragile);
     memset(at + length, 0, bth.pad);
     return true;
 }

@@ -101,7 +101,7 @@ static bool send_payload(struct soft_qp *qp, const struct soft_packet *packet)
         return false;
     }
     pieces = soft_sge_slice(qp->context, pd, recv->sge, recv->sges, qp->resp.offset, packet->length,
-                            IBV_ACCESS_LOCAL_WRITE, slice);
+                            IBV_ACCESS_LOCAL_WRITE, slice, NULL);
     if (pieces < 0) {
         refuse(qp, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
         return false;

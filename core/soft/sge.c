@@ -27,8 +27,10 @@ bool soft_sge_check(struct soft_context *context, struct ibv_pd *pd, const struc
 }
 
 int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
-                   uint64_t offset, uint64_t length, int access, struct iovec slice[SOFT_MAX_SGE])
+                   uint64_t offset, uint64_t length, int access, struct iovec slice[SOFT_MAX_SGE],
+                   bool *fragile)
 {
+    const struct soft_mr *mr;
     int pieces = 0;
 
     for (int i = 0; i < count && length > 0; i++) {
@@ -38,8 +40,11 @@ int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct
             offset -= take;
             continue;
         }
-        if (soft_mr_check(context, pd, sge[i].lkey, sge[i].addr, sge[i].length, access) == NULL)
+        mr = soft_mr_check(context, pd, sge[i].lkey, sge[i].addr, sge[i].length, access);
+        if (mr == NULL)
             return -1;
+        if (fragile != NULL)
+            *fragile |= mr->fragile;
         take -= offset;
         if (take > length)
             take = length;

@@ -3,9 +3,9 @@
  * train.c - packets on their way out, put together so that one call of the wire takes many.
  *
  * All packets of a train but the last are equally long (the first one's length is the stride) and go the
- * same way. Payload of long messages is fetched from the application's memory with one process_vm_readv of
- * ourselves when the train leaves: memory that has been unmapped, or a file that has been truncated under
- * its mapping, is then an error that we can report, and not a signal in somebody else's program.
+ * same way. Payload is copied as a packet is added, but for that of files and shared memory, which others can
+ * cut short under our mapping: it is fetched with one process_vm_readv of ourselves when the train leaves, so
+ * that pages which have gone are an error that we can report, and not a signal in somebody else's program.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -157,12 +157,12 @@ uint8_t *soft_train_add(struct soft_qp *qp, size_t size, uint64_t psn, bool answ
 }
 
 void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
-                        bool later)
+                        bool fragile)
 {
     struct soft_train *train = &context->train;
 
     for (int i = 0; i < count; i++) {
-        if (later && train->gathering)
+        if (fragile && train->gathering)
             train->piece[train->pieces++] =
                 (struct soft_piece){to, from[i].iov_base, from[i].iov_len, train->packets - 1};
         else

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* bodies.h - for the files with the tests: the groups that they define, and what several of them do. */
+#ifndef BODIES_H
+#define BODIES_H
+
+#include "trial.h"
+
+extern const struct group group_accept, group_bind, group_blocking_accept, group_blocking_close,
+    group_blocking_connect, group_blocking_recv, group_blocking_send, group_blocking_sendfile, group_close,
+    group_connect, group_init, group_listen, group_mderegister, group_mregister, group_qcreate, group_qdelete,
+    group_qdequeue, group_read, group_recv, group_send, group_sendfile, group_shutdown, group_socket,
+    group_write;
+
+/* Go on in a forked child; the parent takes over how that ends. */
+void in_child(struct trial *trial);
+/* Leave the process no descriptor. */
+void use_up_descriptors(struct trial *trial);
+/* A descriptor of the process that is no socket of EXS. */
+int foreign_fd(struct trial *trial);
+
+#endif

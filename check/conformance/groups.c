@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The groups in the order in which they run, and situations that tests of several groups need. */
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "bodies.h"
+
+/* As the thesis orders them in its section 3: what a test needs was tested before. */
+const struct group *const groups[] = {
+    &group_init,
+    &group_socket,
+    &group_qcreate,
+    &group_qdelete,
+    &group_qdequeue,
+    &group_mregister,
+    &group_mderegister,
+    &group_bind,
+    &group_listen,
+    &group_connect,
+    &group_blocking_connect,
+    &group_accept,
+    &group_blocking_accept,
+    &group_send,
+    &group_recv,
+    &group_sendfile,
+    &group_blocking_send,
+    &group_blocking_recv,
+    &group_read,
+    &group_write,
+    &group_blocking_sendfile,
+    &group_shutdown,
+    &group_close,
+    &group_blocking_close,
+    NULL,
+};
+
+const struct group *group_find(const char *function)
+{
+    for (int i = 0; groups[i] != NULL; i++)
+        if (strcmp(groups[i]->function, function) == 0)
+            return groups[i];
+    return NULL;
+}
+
+void in_child(struct trial *trial)
+{
+    int status;
+    pid_t child = fork();
+
+    if (child == 0)
+        return;
+    if (child < 0 || waitpid(child, &status, 0) < 0)
+        broken(trial, "fork");
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+void use_up_descriptors(struct trial *trial)
+{
+    struct rlimit few = {.rlim_cur = 3, .rlim_max = 3};
+
+    if (setrlimit(RLIMIT_NOFILE, &few) < 0)
+        broken(trial, "setrlimit");
+}
+
+int foreign_fd(struct trial *trial)
+{
+    int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (fd < 0)
+        broken(trial, "open of /dev/null");
+    return fd;
+}

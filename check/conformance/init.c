@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* exs_init (5.2.3) and exs_socket (5.3.11). */
+#include <sys/resource.h>
+#include "bodies.h"
+
+/* Whatever else works: do calls still say that exs_init comes first? */
+static bool initialized(void)
+{
+    return exs_qfd(NULL) == -1 && errno != EPERM;
+}
+
+/* ---- exs_init -------------------------------------------------------------------------------------------- */
+
+static void init_version(struct trial *trial)
+{
+    outcome(trial, exs_init(EXS_VERSION + 1));
+    require(trial, !initialized(), "the library is initialized in spite of the error");
+}
+
+static void init_negative(struct trial *trial)
+{
+    outcome(trial, exs_init(-1));
+}
+
+static void init(struct trial *trial)
+{
+    outcome(trial, exs_init(EXS_VERSION));
+    require(trial, initialized(), "the library is not initialized");
+}
+
+static void init_again(struct trial *trial)
+{
+    ok_init(trial);
+    outcome(trial, exs_init(EXS_VERSION));
+}
+
+static void init_wrong_again(struct trial *trial)
+{
+    ok_init(trial);
+    outcome(trial, exs_init(EXS_VERSION + 1));
+}
+
+static void init_forked(struct trial *trial)
+{
+    ok_init(trial);
+    in_child(trial);
+    outcome(trial, exs_init(EXS_VERSION));
+    require(trial, initialized(), "the library is not initialized");
+}
+
+static const struct row init_rows[] = {
+    {1, ENOTSUP, "exs_init(INVALID_VERSION)", BOTH, THESIS, init_version, NULL},
+    {2, 0, "exs_init(VERSION)", BOTH, THESIS, init, NULL},
+    {3, EALREADY, "exs_init(VERSION) [exs_init already]", BOTH, THESIS, init_again, NULL},
+    {4, ENOTSUP, "exs_init(-1)", BOTH, OURS, init_negative, NULL},
+    {5, ENOTSUP, "exs_init(INVALID_VERSION) [exs_init already]", BOTH, OURS, init_wrong_again, NULL},
+    {6, 0, "exs_init(VERSION) [in a forked child of a process that called it]", BOTH, OURS, init_forked, NULL},
+};
+static const char *const init_needs[] = {NULL};
+const struct group group_init = {"exs_init", "5.2.3", init_needs, ROWS(init_rows)};
+
+/* ---- exs_socket ------------------------------------------------------------------------------------------ */
+
+/* One body for every family, type and protocol: the row's number says which. */
+struct kind {
+    int family, type, protocol;
+};
+
+static const struct kind refused[] = {
+    [2] = {PF_UNSPEC, SOCK_STREAM, 0},
+    [3] = {PF_UNIX, SOCK_STREAM, 0},
+    [4] = {PF_NETLINK, SOCK_STREAM, 0},
+    [5] = {-1, SOCK_STREAM, 0},
+    [6] = {PF_UNIX, SOCK_SEQPACKET, 0},
+    [7] = {PF_INET, SOCK_DGRAM, 0},
+    [8] = {PF_INET, SOCK_RAW, 0},
+    [9] = {PF_INET, SOCK_RDM, 0},
+    [10] = {PF_INET, 0, 0},
+    [11] = {PF_INET6, SOCK_DGRAM, 0},
+    [12] = {PF_INET, SOCK_STREAM, IPPROTO_UDP},
+    [13] = {PF_INET6, SOCK_STREAM, IPPROTO_UDP},
+    [14] = {PF_INET, SOCK_SEQPACKET, IPPROTO_TCP},
+    [15] = {PF_INET, SOCK_STREAM, -1},
+};
+
+static void socket_uninitialized(struct trial *trial)
+{
+    outcome(trial, exs_socket(PF_INET, SOCK_STREAM, IPPROTO_TCP));
+}
+
+static void socket_refused(struct trial *trial)
+{
+    const struct kind *kind = &refused[trial->row->number];
+
+    ok_init(trial);
+    outcome(trial, exs_socket(kind->family, kind->type, kind->protocol));
+}
+
+static void socket_made(struct trial *trial)
+{
+    ok_init(trial);
+    outcome(trial, exs_socket(PF_INET, SOCK_STREAM, IPPROTO_TCP));
+}
+
+static void socket_kinds(struct trial *trial)
+{
+    ok_init(trial);
+    int four = exs_socket(PF_INET, SOCK_SEQPACKET, 0);
+    int six = exs_socket(PF_INET6, SOCK_STREAM, 0);
+    int last = exs_socket(PF_INET6, SOCK_SEQPACKET, 0);
+
+    outcome(trial, four < 0 || six < 0 ? -1 : last);
+    require(trial, four != six && six != last && four != last, "two sockets have the same number");
+}
+
+static void socket_refused_first(struct trial *trial)
+{
+    outcome(trial, exs_socket(-1, -1, -1));
+}
+
+static void socket_forked(struct trial *trial)
+{
+    ok_init(trial);
+    in_child(trial);
+    outcome(trial, exs_socket(PF_INET, SOCK_STREAM, 0));
+}
+
+static void socket_no_descriptor(struct trial *trial)
+{
+    ok_init(trial);
+    use_up_descriptors(trial);
+    outcome(trial, exs_socket(PF_INET, SOCK_STREAM, 0));
+}
+
+#define REFUSED(number, kind)                                                                                  \
+    {                                                                                                          \
+        number, EAFNOSUPPORT, "exs_socket(" kind ")", BOTH, THESIS, socket_refused, NULL                       \
+    }
+
+static const struct row socket_rows[] = {
+    {1, EPERM, "exs_socket(PF_INET, SOCK_STREAM, IPPROTO_TCP) [no exs_init]", BOTH, THESIS,
+     socket_uninitialized, NULL},
+    {2, EAFNOSUPPORT, "exs_socket(PF_UNSPEC, SOCK_STREAM, 0)", BOTH, THESIS, socket_refused,
+     "The thesis gives this errno for tests 2 to 15 alike and names no arguments; which kinds they are is "
+     "ours."},
+    REFUSED(3, "PF_UNIX, SOCK_STREAM, 0"),
+    REFUSED(4, "PF_NETLINK, SOCK_STREAM, 0"),
+    REFUSED(5, "-1, SOCK_STREAM, 0"),
+    REFUSED(6, "PF_UNIX, SOCK_SEQPACKET, 0"),
+    REFUSED(7, "PF_INET, SOCK_DGRAM, 0"),
+    REFUSED(8, "PF_INET, SOCK_RAW, 0"),
+    REFUSED(9, "PF_INET, SOCK_RDM, 0"),
+    REFUSED(10, "PF_INET, 0, 0"),
+    REFUSED(11, "PF_INET6, SOCK_DGRAM, 0"),
+    REFUSED(12, "PF_INET, SOCK_STREAM, IPPROTO_UDP"),
+    REFUSED(13, "PF_INET6, SOCK_STREAM, IPPROTO_UDP"),
+    REFUSED(14, "PF_INET, SOCK_SEQPACKET, IPPROTO_TCP"),
+    REFUSED(15, "PF_INET, SOCK_STREAM, -1"),
+    {16, 0, "exs_socket(PF_INET, SOCK_STREAM, IPPROTO_TCP)", BOTH, THESIS, socket_made, NULL},
+    {17, 0, "exs_socket(PF_INET or PF_INET6, SOCK_SEQPACKET or SOCK_STREAM, 0)", BOTH, OURS, socket_kinds,
+     NULL},
+    {18, EPERM, "exs_socket(-1, -1, -1) [no exs_init]", BOTH, OURS, socket_refused_first,
+     "EPERM comes before every other error."},
+    {19, ECHILD, "exs_socket(PF_INET, SOCK_STREAM, 0) [in a forked child]", BOTH, OURS, socket_forked, NULL},
+    {20, EMFILE, "exs_socket(PF_INET, SOCK_STREAM, 0) [no descriptor left]", BOTH, OURS, socket_no_descriptor,
+     NULL},
+};
+static const char *const socket_needs[] = {"exs_init", NULL};
+const struct group group_socket = {"exs_socket", "5.3.11", socket_needs, ROWS(socket_rows)};

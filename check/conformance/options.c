@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The command line: the thesis's options (appendix A, 4.1), each in small and in capitals, and a few of ours.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "conformance.h"
+
+#define SHORT "hHlLvVnNxt:T:a:A:p:P:o:"
+
+enum { TAP = 256, JUNIT, MARKDOWN, LIMIT };
+
+static const struct option long_options[] = {
+    {"help", no_argument, NULL, 'h'},          {"list", no_argument, NULL, 'l'},
+    {"test", required_argument, NULL, 't'},    {"verbose", no_argument, NULL, 'v'},
+    {"address", required_argument, NULL, 'a'}, {"port", required_argument, NULL, 'p'},
+    {"non-blocking", no_argument, NULL, 'n'},  {"log", required_argument, NULL, 'o'},
+    {"stop", no_argument, NULL, 'x'},          {"limit", required_argument, NULL, LIMIT},
+    {"tap", no_argument, NULL, TAP},           {"junit", required_argument, NULL, JUNIT},
+    {"markdown", no_argument, NULL, MARKDOWN}, {NULL, 0, NULL, 0}};
+
+static void usage(FILE *stream)
+{
+    fputs(
+        "usage: exs-conformance [options] [FUNCTION...] [TEST...]\n"
+        "Tests the functions of exs.h against the thesis on UNH EXS, in blocking mode unless told otherwise.\n"
+        "FUNCTION: exs_connect, ...; none means all. TEST: a test's number or a range, 3 or 2-5; none means "
+        "all.\n"
+        "  -h, -H        this text\n"
+        "  -l, -L        list the tests as function:number:expected:call:modes, and run none\n"
+        "  -t, -T N      list the tests with this number, and run none\n"
+        "  -v, -V        print the tests that pass as well\n"
+        "  -a, -A ADDR   address of this machine to test on (localhost)\n"
+        "  -p, -P PORT   port to listen on (any that is free)\n"
+        "  -n, -N        non-blocking mode\n"
+        "  -o FILE       log file (exs-conformance.log); two of them can be compared with diff\n"
+        "  -x            stop at the first test that fails\n"
+        "  --limit S     seconds that a test may take (10)\n"
+        "  --tap         print TAP, version 13\n"
+        "  --junit FILE  write JUnit XML as well\n"
+        "  --markdown    print the tests as a page of documentation, and run none\n"
+        "A line: number : expected : call : mode : PASS or FAIL : errno : reason.\n"
+        "Exit status: 0 when every test has passed, 1 when not, 2 when the command line is wrong.\n",
+        stream);
+}
+
+/* A number of 1 or more at the start of *text, which is moved behind it; 0 when there is none. */
+static int number(const char **text)
+{
+    char *end;
+    long value = strtol(*text, &end, 10);
+
+    if (end == *text || **text < '0' || **text > '9' || value < 1 || value > 99999)
+        return 0;
+    *text = end;
+    return (int)value;
+}
+
+static bool add_range(struct options *options, const char *text)
+{
+    struct range range;
+
+    if (options->ranges == (int)(sizeof(options->range) / sizeof(options->range[0])))
+        return false;
+    range.first = range.last = number(&text);
+    if (range.first > 0 && *text == '-') {
+        text++;
+        range.last = number(&text);
+    }
+    if (range.first == 0 || range.last < range.first || *text != 0)
+        return false;
+    options->range[options->ranges++] = range;
+    return true;
+}
+
+static bool add_function(struct options *options, const char *name)
+{
+    const struct group *group = group_find(name);
+
+    if (group == NULL || options->functions == (int)(sizeof(options->only) / sizeof(options->only[0])))
+        return false;
+    options->only[options->functions++] = group;
+    return true;
+}
+
+bool options_want_group(const struct options *options, const struct group *group)
+{
+    for (int i = 0; i < options->functions; i++)
+        if (options->only[i] == group)
+            return true;
+    return options->functions == 0;
+}
+
+/* Every range names a test of the functions that were asked for. */
+static bool ranges_exist(const struct options *options)
+{
+    for (int r = 0; r < options->ranges; r++) {
+        bool exists = false;
+
+        for (int g = 0; groups[g] != NULL; g++)
+            for (int i = 0; options_want_group(options, groups[g]) && i < groups[g]->rows; i++)
+                exists |= groups[g]->row[i].number >= options->range[r].first &&
+                          groups[g]->row[i].number <= options->range[r].last;
+        if (!exists)
+            return false;
+    }
+    return true;
+}
+
+static bool set_option(struct options *options, int option)
+{
+    switch (option) {
+    case 't':
+    case 'T':
+        options->list = true;
+        return add_range(options, optarg);
+    case 'l':
+    case 'L':
+        return options->list = true;
+    case 'v':
+    case 'V':
+        return options->verbose = true;
+    case 'n':
+    case 'N':
+        return options->nonblocking = true;
+    case 'a':
+    case 'A':
+        options->address = optarg;
+        return true;
+    case 'p':
+    case 'P': {
+        const char *text = optarg;
+        int port = number(&text);
+
+        options->port = optarg;
+        return port > 0 && port < 65536 && *text == 0;
+    }
+    case 'o':
+        options->log = optarg;
+        return true;
+    case 'x':
+        return options->stop = true;
+    case TAP:
+        return options->tap = true;
+    case JUNIT:
+        options->junit = optarg;
+        return true;
+    case MARKDOWN:
+        return options->markdown = true;
+    case LIMIT: {
+        const char *text = optarg;
+
+        options->limit = number(&text);
+        return options->limit > 0 && *text == 0;
+    }
+    default:
+        return false;
+    }
+}
+
+static bool wrong(const char *what, int *status)
+{
+    fprintf(stderr, "exs-conformance: %s is not accepted; -h shows what is\n", what);
+    *status = 2;
+    return false;
+}
+
+bool options_parse(struct options *options, int argc, char **argv, int *status)
+{
+    int option;
+
+    *options = (struct options){.address = "localhost", .port = "0", .log = "exs-conformance.log", .limit = 10};
+    *status = 0;
+    while ((option = getopt_long(argc, argv, SHORT, long_options, NULL)) != -1) {
+        if (option == 'h' || option == 'H') {
+            usage(stdout);
+            return false;
+        }
+        if (option == '?') /* getopt_long has said why */
+            return wrong("this option", status);
+        if (!set_option(options, option))
+            return wrong(optarg, status);
+    }
+    for (int i = optind; i < argc; i++)
+        if (!add_function(options, argv[i]) && !add_range(options, argv[i]))
+            return wrong(argv[i], status);
+    return ranges_exist(options) || wrong("a test number that no test has", status);
+}
+
+bool options_want(const struct options *options, const struct row *row)
+{
+    for (int i = 0; i < options->ranges; i++)
+        if (row->number >= options->range[i].first && row->number <= options->range[i].last)
+            return true;
+    return options->ranges == 0;
+}

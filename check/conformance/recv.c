@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* exs_recv (5.2.9), exs_blocking_recv (5.3.5), exs_read (5.3.9): one set of bodies, for whichever call. */
+#include "bodies.h"
+
+struct receive { /* what differs from a correct call */
+    int fd;
+    void *buffer;
+    size_t length; /* bytes */
+    int flags;     /* added to those of the mode */
+    exs_mhandle_t mhandle;
+};
+
+static struct receive correct(struct trial *trial)
+{
+    return (struct receive){.fd = trial->fd, .buffer = trial->buffer, .length = BUFSIZE};
+}
+
+/* The call that the row's group is about. */
+static ssize_t call(struct trial *trial, const struct receive *r)
+{
+    if (trial->group == &group_read)
+        return exs_read(r->fd, r->buffer, r->length);
+    if (trial->group == &group_blocking_recv)
+        return exs_blocking_recv(r->fd, r->buffer, r->length, r->flags, r->mhandle);
+    return exs_recv(r->fd, r->buffer, r->length, trial->flags | r->flags, trial->queue, trial, r->mhandle);
+}
+
+static void uninitialized(struct trial *trial)
+{
+    struct receive receive = correct(trial);
+
+    receive.fd = 0;
+    outcome(trial, call(trial, &receive));
+}
+
+static void uninitialized_bad(struct trial *trial)
+{
+    struct receive receive = {.fd = BAD_FD, .flags = BAD_FLAG};
+
+    trial->queue = trial->flags & EXS_BLOCK ? NULL : INVALID_QHANDLE;
+    outcome(trial, call(trial, &receive));
+}
+
+static void queue_invalid(struct trial *trial)
+{
+    ok_accepted(trial);
+    outcome(trial, exs_recv(trial->fd, trial->buffer, BUFSIZE, trial->flags, INVALID_QHANDLE, trial, NULL));
+}
+
+static void queue_null(struct trial *trial)
+{
+    ok_accepted(trial);
+    outcome(trial, exs_recv(trial->fd, trial->buffer, BUFSIZE, 0, NULL, trial, NULL));
+}
+
+static void length_zero(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.length = 0;
+    outcome(trial, call(trial, &receive));
+}
+
+static void too_long(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.length = MAX_LENGTH;
+    outcome(trial, call(trial, &receive));
+}
+
+static void buffer_null(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.buffer = NULL;
+    outcome(trial, call(trial, &receive));
+}
+
+static void flag(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.flags = BAD_FLAG;
+    outcome(trial, call(trial, &receive));
+}
+
+static void flag_unsignaled(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.flags = EXS_UNSIGNALED;
+    outcome(trial, call(trial, &receive));
+}
+
+static void bad_fd(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.fd = BAD_FD;
+    outcome(trial, call(trial, &receive));
+}
+
+static void foreign(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.fd = foreign_fd(trial);
+    outcome(trial, call(trial, &receive));
+}
+
+static void not_connected(struct trial *trial)
+{
+    ok_fresh(trial);
+    struct receive receive = correct(trial);
+
+    outcome(trial, call(trial, &receive));
+}
+
+static void not_connected_listener(struct trial *trial)
+{
+    ok_listening(trial);
+    struct receive receive = correct(trial);
+
+    outcome(trial, call(trial, &receive));
+}
+
+/* What the peer sends arrives whole. */
+static void received(struct trial *trial, struct receive *receive)
+{
+    unsigned char expected[BUFSIZE];
+
+    pattern(expected, BUFSIZE);
+    peer_tell(trial, PEER_SEND, BUFSIZE);
+    ssize_t got = moved(trial, call(trial, receive), EXS_EVT_RECV);
+
+    outcome(trial, got);
+    peer_hear(trial);
+    require(trial, got >= 1 && got <= BUFSIZE, "the number of bytes is none that the peer sent");
+    if (got < BUFSIZE && !(receive->flags & MSG_WAITALL))
+        ok_receive(trial, trial->buffer + got, (size_t)(BUFSIZE - got));
+    else
+        require(trial, got == BUFSIZE, "MSG_WAITALL, and not all bytes came");
+    require(trial, memcmp(trial->buffer, expected, BUFSIZE) == 0, "other bytes came than the peer sent");
+}
+
+static void ok(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    received(trial, &receive);
+}
+
+static void ok_all(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.flags = MSG_WAITALL;
+    received(trial, &receive);
+}
+
+static void ok_region(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.mhandle = ok_mregister(trial, trial->buffer, BUFSIZE, EXS_MRF_SEND_DISABLE);
+    received(trial, &receive);
+}
+
+/* The orderly end: 0 bytes. */
+static void at_end(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    peer_tell(trial, PEER_SHUTDOWN, 0);
+    ssize_t got = moved(trial, call(trial, &receive), EXS_EVT_RECV);
+
+    outcome(trial, got);
+    require(trial, got == 0, "the end is not 0 bytes");
+}
+
+static void after_reset(struct trial *trial)
+{
+    ok_accepted(trial);
+    ok_reset(trial);
+    struct receive receive = correct(trial);
+
+    outcome(trial, call(trial, &receive));
+}
+
+static void region_invalid(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.mhandle = EXS_MHANDLE_INVALID;
+    outcome(trial, call(trial, &receive));
+}
+
+static void region_elsewhere(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.mhandle = ok_mregister(trial, trial->buffer, BUFSIZE - 1, 0);
+    outcome(trial, call(trial, &receive));
+}
+
+static void region_no_receive(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.mhandle = ok_mregister(trial, trial->buffer, BUFSIZE, EXS_MRF_RECV_DISABLE);
+    outcome(trial, call(trial, &receive));
+}
+
+static void forked(struct trial *trial)
+{
+    ok_fresh(trial);
+    in_child(trial);
+    struct receive receive = correct(trial);
+
+    trial->queue = NULL;
+    outcome(trial, call(trial, &receive));
+}
+
+#include "recv_rows.h"

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* exs_sendfile and exs_blocking_sendfile: what they refuse. */
+#include <unistd.h>
+#include "sendfile.h"
+
+/* Connected, and this one element refused. */
+static void refused(struct trial *trial, exs_xferfile_t element)
+{
+    ok_connected(trial);
+    outcome(trial, file_call(trial, &element, 1, 0));
+}
+
+/* ---- Refused: the call --------------------------------------------------------------------------------- */
+
+void refuse_uninitialized(struct trial *trial)
+{
+    exs_xferfile_t element = file_whole(file_of(trial, FILE_SIZE));
+
+    trial->fd = 0;
+    outcome(trial, file_call(trial, &element, 1, 0));
+}
+
+void refuse_uninitialized_bad(struct trial *trial)
+{
+    trial->queue = trial->flags & EXS_BLOCK ? NULL : INVALID_QHANDLE;
+    outcome(trial, file_call(trial, NULL, -1, BAD_FLAG));
+}
+
+void refuse_not_connected(struct trial *trial)
+{
+    exs_xferfile_t element = file_whole(file_of(trial, FILE_SIZE));
+
+    ok_fresh(trial);
+    outcome(trial, file_call(trial, &element, 1, 0));
+}
+
+void refuse_bad_fd(struct trial *trial)
+{
+    exs_xferfile_t element = file_whole(file_of(trial, FILE_SIZE));
+
+    ok_fresh(trial);
+    trial->fd = BAD_FD;
+    outcome(trial, file_call(trial, &element, 1, 0));
+}
+
+/* Enough good elements for every count. */
+static void count(struct trial *trial, int elements)
+{
+    exs_xferfile_t vector[EXS_XFV_MAX + 1];
+    int file = file_of(trial, 1);
+
+    for (int i = 0; i <= EXS_XFV_MAX; i++)
+        vector[i] = file_whole(file);
+    ok_connected(trial);
+    outcome(trial, file_call(trial, vector, elements, 0));
+}
+
+void refuse_count_zero(struct trial *trial)
+{
+    count(trial, 0);
+}
+
+void refuse_count_negative(struct trial *trial)
+{
+    count(trial, -1);
+}
+
+void refuse_count_too_many(struct trial *trial)
+{
+    count(trial, EXS_XFV_MAX + 1);
+}
+
+static void flags(struct trial *trial, int bad)
+{
+    exs_xferfile_t element = file_whole(file_of(trial, FILE_SIZE));
+
+    ok_connected(trial);
+    outcome(trial, file_call(trial, &element, 1, bad));
+}
+
+void refuse_flag(struct trial *trial)
+{
+    flags(trial, BAD_FLAG);
+}
+
+void refuse_unsignaled_block(struct trial *trial)
+{
+    flags(trial, EXS_UNSIGNALED | EXS_BLOCK);
+}
+
+static void queue(struct trial *trial, int call_flags, exs_qhandle_t given)
+{
+    exs_xferfile_t element = file_whole(file_of(trial, FILE_SIZE));
+
+    ok_connected(trial);
+    outcome(trial, exs_sendfile(trial->fd, &element, 1, call_flags, given, trial));
+}
+
+void refuse_queue_invalid_block(struct trial *trial)
+{
+    queue(trial, EXS_BLOCK, INVALID_QHANDLE);
+}
+
+void refuse_queue_invalid(struct trial *trial)
+{
+    queue(trial, 0, INVALID_QHANDLE);
+}
+
+void refuse_queue_null(struct trial *trial)
+{
+    queue(trial, 0, NULL);
+}
+
+void refuse_after_shutdown(struct trial *trial)
+{
+    exs_xferfile_t element = file_whole(file_of(trial, FILE_SIZE));
+
+    ok_connected(trial);
+    ok_shutdown(trial, SHUT_WR);
+    outcome(trial, file_call(trial, &element, 1, 0));
+}
+
+void refuse_after_reset(struct trial *trial)
+{
+    exs_xferfile_t element = file_whole(file_of(trial, FILE_SIZE));
+
+    ok_connected(trial);
+    ok_reset(trial);
+    outcome(trial, file_call(trial, &element, 1, 0));
+}
+
+/* ---- Refused: an element ------------------------------------------------------------------------------- */
+
+void refuse_vector_null(struct trial *trial)
+{
+    ok_connected(trial);
+    outcome(trial, file_call(trial, NULL, 1, 0));
+}
+
+void refuse_no_file(struct trial *trial)
+{
+    int ends[2];
+
+    if (pipe(ends) < 0)
+        broken(trial, "pipe");
+    refused(trial, file_whole(ends[0]));
+}
+
+void refuse_bad_file(struct trial *trial)
+{
+    refused(trial, file_whole(BAD_FD));
+}
+
+void refuse_bad_path(struct trial *trial)
+{
+    refused(trial, file_named("/nonexistent/exs"));
+}
+
+void refuse_no_path(struct trial *trial)
+{
+    refused(trial, file_named(NULL));
+}
+
+void refuse_path_of_folder(struct trial *trial)
+{
+    refused(trial, file_named("/"));
+}
+
+void refuse_too_big(struct trial *trial)
+{
+    refused(trial, file_whole(file_of(trial, (off_t)EXS_FILE_MAX + 1)));
+}
+
+void refuse_range_too_big(struct trial *trial)
+{
+    refused(trial, file_range(file_of(trial, (off_t)EXS_FILE_MAX + 2), 1, EXS_FILE_MAX + 1, 0));
+}
+
+void refuse_past_end(struct trial *trial)
+{
+    refused(trial, file_range(file_of(trial, FILE_SIZE), 1, FILE_SIZE, 0));
+}
+
+void refuse_behind_end(struct trial *trial)
+{
+    refused(trial, file_range(file_of(trial, FILE_SIZE), FILE_SIZE + 1, 0, 0));
+}
+
+void refuse_before_start(struct trial *trial)
+{
+    refused(trial, file_range(file_of(trial, FILE_SIZE), -1, 1, 0));
+}
+
+void refuse_element_flag(struct trial *trial)
+{
+    refused(trial, file_range(file_of(trial, FILE_SIZE), 0, 0, EXS_SHUT_WR | BAD_FLAG));
+}
+
+void refuse_element_type(struct trial *trial)
+{
+    exs_xferfile_t element = file_whole(file_of(trial, FILE_SIZE));
+
+    element.exs_xfv_type = 0;
+    refused(trial, element);
+}
+
+void refuse_memory_null(struct trial *trial)
+{
+    refused(trial, (exs_xferfile_t){.exs_xfv_type = EXS_IOVEC, .exs_xfv.exs_iov.exs_length = 1});
+}
+
+void refuse_memory_too_long(struct trial *trial)
+{
+    refused(trial, (exs_xferfile_t){.exs_xfv_type = EXS_IOVEC,
+                                    .exs_xfv.exs_iov = {trial->buffer, MAX_LENGTH, NULL, 0}});
+}
+
+void refuse_memory_region(struct trial *trial)
+{
+    refused(trial, (exs_xferfile_t){.exs_xfv_type = EXS_IOVEC,
+                                    .exs_xfv.exs_iov = {trial->buffer, BUFSIZE, EXS_MHANDLE_INVALID, 0}});
+}
+
+void refuse_behind_shutdown(struct trial *trial)
+{
+    int file = file_of(trial, FILE_SIZE);
+    exs_xferfile_t vector[2] = {file_range(file, 0, 0, EXS_SHUT_WR), file_whole(file)};
+
+    ok_connected(trial);
+    outcome(trial, file_call(trial, vector, 2, 0));
+}

@@ -6,6 +6,8 @@
 #include "library.h"
 #include "sock.h"
 
+#define PORT_TRIES 16
+
 /* Checks an address argument against a socket's family. -1 and errno. */
 int xs_check_address(const struct sock *sock, const struct sockaddr *address, socklen_t length)
 {
@@ -31,26 +33,46 @@ static bool may_listen(struct sock *sock)
     return home == NULL || home->handle == NULL;
 }
 
-/* Bind on every device that has the address; the port that the first one picks is asked of the others. */
-static int bind_devices(struct sock *sock, union sock_address *address)
+static void unbind(struct sock *sock)
+{
+    for (int device = 0; device < xs_devices(); device++)
+        xs_sock_drop_id(sock, device);
+}
+
+/* Bind on every device that has the address, all on the port that the first one got. 0, or -1 and errno;
+ * EADDRINUSE when any of them has given the port away. */
+static int try_bind(struct sock *sock, union sock_address address)
 {
     int bound = 0, error = EADDRNOTAVAIL;
 
     for (int device = 0; device < xs_devices(); device++) {
-        if (xs_sock_id(sock, device) < 0) {
-            error = errno;
-        } else if (xs_device(device)->bind_addr(sock->id[device], &address->sa) < 0) {
-            error = errno;
-            xs_sock_drop_id(sock, device);
-        } else {
-            if (bound++ == 0)
-                address->in.sin_port = ((struct sockaddr_in *)&sock->id[device]->route.addr.src_addr)->sin_port;
+        if (xs_sock_id(sock, device) == 0 && xs_device(device)->bind_addr(sock->id[device], &address.sa) == 0) {
+            bound++;
+            address.in.sin_port = ((struct sockaddr_in *)&sock->id[device]->route.addr.src_addr)->sin_port;
+            continue;
+        }
+        error = errno == ENODEV ? EADDRNOTAVAIL : errno;
+        xs_sock_drop_id(sock, device);
+        if (error == EADDRINUSE) {
+            unbind(sock);
+            bound = 0;
+            break;
         }
     }
-    if (bound > 0)
-        return 0;
-    errno = error == ENODEV ? EADDRNOTAVAIL : error;
-    return -1;
+    errno = error;
+    return bound > 0 ? 0 : -1;
+}
+
+/* A port that one device picked may be taken on another: then it picks again. */
+static int bind_devices(struct sock *sock, const union sock_address *address)
+{
+    int tries = address->in.sin_port == 0 ? PORT_TRIES : 1;
+
+    while (try_bind(sock, *address) < 0) {
+        if (errno != EADDRINUSE || --tries == 0)
+            return -1;
+    }
+    return 0;
 }
 
 int exs_bind(int sockno, const struct sockaddr *address, socklen_t address_len)

@@ -18,10 +18,15 @@ int fds_own(int fd)
     return fd;
 }
 
-int fds_close(int fd)
+void fds_disown(int fd)
 {
     if (fd >= 0 && fd < FDS_MAX)
         atomic_fetch_and(&owned[fd / FDS_BITS], ~(UINT64_C(1) << (fd % FDS_BITS)));
+}
+
+int fds_close(int fd)
+{
+    fds_disown(fd);
     return close(fd);
 }
 

@@ -13,6 +13,8 @@
 int fds_own(int fd);
 /* Forget and close. */
 int fds_close(int fd);
+/* Forget: somebody else closes it. */
+void fds_disown(int fd);
 /* Close all of them; async-signal-safe, for the child of a fork. */
 void fds_close_all(void);
 

@@ -2,16 +2,44 @@
 /*
  * The seam on rdma-core: hardware, and the kernel's own rxe and siw.
  *
- * The table's calls are librdmacm's and libibverbs' own. Only what <infiniband/verbs.h> makes a macro, and what has to
- * happen before the first of them, needs a line here.
+ * The table's calls are librdmacm's and libibverbs' own. Only what <infiniband/verbs.h> makes a macro, what has
+ * to happen before the first of them, and what a fork asks for, needs lines here.
+ *
+ * A peer learns that we died by the kernel taking back our queue pairs, which it does when the last descriptor
+ * of the device's context is closed. So a forked child closes its copies. Rdma-core keeps contexts for as long
+ * as the process lives and can't be started afresh (and hardware gives a child no doorbell), so in a child
+ * whose parent used a device there is none of this kind: the embedded one serves it, or a program of its own
+ * (exec).
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include "../device.h"
+#include "../fds.h"
 
-/* Registered memory must survive a fork of the parent. Kernels from 5.12 on see to it themselves, and say so. */
+static _Atomic bool used;  /* a context is open */
+static _Atomic bool stale; /* and was the parent's */
+
+/* Contexts are rdma-core's, open until the process ends: remembered, never closed. */
+static void own_context(const struct ibv_context *context)
+{
+    if (context == NULL)
+        return;
+    fds_own(context->cmd_fd);
+    atomic_store(&used, true);
+}
+
+static void forked(void)
+{
+    atomic_store(&stale, atomic_load(&used));
+}
+
+/* Registered memory must survive a fork of the parent. Kernels from 5.12 on see to it themselves, and say so.
+ */
 static void fork_init(void)
 {
+    pthread_atfork(NULL, NULL, forked);
     if (ibv_is_fork_initialized() == IBV_FORK_DISABLED)
         ibv_fork_init();
 }
@@ -20,8 +48,37 @@ static struct rdma_event_channel *create_event_channel(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+    if (atomic_load(&stale)) {
+        errno = ENODEV;
+        return NULL;
+    }
     pthread_once(&once, fork_init);
-    return rdma_create_event_channel();
+    struct rdma_event_channel *channel = rdma_create_event_channel();
+
+    if (channel != NULL)
+        fds_own(channel->fd);
+    return channel;
+}
+
+static void destroy_event_channel(struct rdma_event_channel *channel)
+{
+    fds_disown(channel->fd);
+    rdma_destroy_event_channel(channel);
+}
+
+static int bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+    int result = rdma_bind_addr(id, addr);
+
+    if (result == 0)
+        own_context(id->verbs);
+    return result;
+}
+
+static struct ibv_pd *alloc_pd(struct ibv_context *context)
+{
+    own_context(context);
+    return ibv_alloc_pd(context);
 }
 
 static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr)
@@ -38,10 +95,10 @@ const struct device rdma_device = {
     .name = "rdma",
 
     .create_event_channel = create_event_channel,
-    .destroy_event_channel = rdma_destroy_event_channel,
+    .destroy_event_channel = destroy_event_channel,
     .create_id = rdma_create_id,
     .destroy_id = rdma_destroy_id,
-    .bind_addr = rdma_bind_addr,
+    .bind_addr = bind_addr,
     .resolve_addr = rdma_resolve_addr,
     .resolve_route = rdma_resolve_route,
     .create_qp = rdma_create_qp,
@@ -58,7 +115,7 @@ const struct device rdma_device = {
 
     .query_device = ibv_query_device,
     .query_port = query_port,
-    .alloc_pd = ibv_alloc_pd,
+    .alloc_pd = alloc_pd,
     .dealloc_pd = ibv_dealloc_pd,
     .reg_mr = reg_mr,
     .dereg_mr = ibv_dereg_mr,

@@ -10,6 +10,14 @@
 
 /* ---- Addresses ----------------------------------------------------------------------- */
 
+/* The kernel's RDMA does not run over lo: there the tests' addresses come from the environment. */
+static const char *test_address(const char *variable, const char *otherwise)
+{
+    const char *given = getenv(variable);
+
+    return given ? given : otherwise;
+}
+
 struct address loopback(int family, int port)
 {
     struct address a = {.length = sizeof(struct sockaddr_in)};
@@ -17,12 +25,12 @@ struct address loopback(int family, int port)
     a.storage.ss_family = (sa_family_t)family;
     if (family == AF_INET6) {
         struct sockaddr_in6 *six = (struct sockaddr_in6 *)&a.storage;
-        six->sin6_addr = in6addr_loopback;
+        ck_assert_int_eq(inet_pton(AF_INET6, test_address("EXS_TEST_ADDR6", "::1"), &six->sin6_addr), 1);
         six->sin6_port = htons((uint16_t)port);
         a.length = sizeof *six;
     } else {
         struct sockaddr_in *four = (struct sockaddr_in *)&a.storage;
-        four->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        ck_assert_int_eq(inet_pton(AF_INET, test_address("EXS_TEST_ADDR", "127.0.0.1"), &four->sin_addr), 1);
         four->sin_port = htons((uint16_t)port);
     }
     return a;
@@ -60,6 +68,24 @@ int tcp_listener(struct address *address)
 
     must(listen(fd, 128));
     return fd;
+}
+
+bool on_rdma(void)
+{
+    const char *device = getenv("EXS_DEVICE");
+
+    return device && strcmp(device, "rdma") == 0;
+}
+
+/* TCP is deaf when nobody reads what a connection says; RDMA, when nobody has the address. */
+struct address deaf_address(int *keep)
+{
+    struct address address;
+
+    *keep = tcp_listener(&address);
+    if (on_rdma())
+        ((struct sockaddr_in *)&address.storage)->sin_addr.s_addr ^= htonl(0xF0);
+    return address;
 }
 
 /* ---- Events -------------------------------------------------------------------------- */

@@ -191,13 +191,13 @@ static bool truncated(const struct window *window)
 }
 
 /* Map the window's piece of a file; mmap wants an offset at a page. -1 and errno. */
-static int map_file(struct window *window, const struct element *element, uint64_t offset)
+static int map_file(struct window *window, const struct element *element, uint64_t offset, int sharing)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     uint64_t start = offset / page * page;
 
     window->map_size = (size_t)(offset - start + window->length);
-    window->map = mmap(NULL, window->map_size, PROT_READ, MAP_SHARED, element->fd, (off_t)start);
+    window->map = mmap(NULL, window->map_size, PROT_READ, sharing, element->fd, (off_t)start);
     if (window->map == MAP_FAILED) {
         window->map = NULL;
         return -1;
@@ -205,6 +205,27 @@ static int map_file(struct window *window, const struct element *element, uint64
     window->data = (uint8_t *)window->map + (offset - start);
     window->end = offset + window->length;
     return 0;
+}
+
+/* Map and register. Kernels before 6.2 register every page as if it were written, which a shared mapping of a
+ * file refuses and a private one answers with a copy of the page. -1 and errno. */
+static int register_file(struct window *window, const struct element *element, uint64_t offset, struct nic *nic)
+{
+    if (!nic->copies_files) {
+        if (map_file(window, element, offset, MAP_SHARED) < 0)
+            return -1;
+        window->mr = xs_register(nic, window->data, window->length, 0);
+        if (window->mr != NULL || errno != EACCES)
+            goto out;
+        munmap(window->map, window->map_size);
+    }
+    if (map_file(window, element, offset, MAP_PRIVATE) < 0)
+        return -1;
+    window->mr = xs_register(nic, window->data, window->length, 0);
+    nic->copies_files = window->mr != NULL;
+out:
+    window->own_mr = window->mr != NULL;
+    return window->own_mr ? 0 : -1;
 }
 
 /* A few bytes are copied: that is cheaper than a mapping and a registration. -1 and errno. */
@@ -240,8 +261,7 @@ static int fill_window(struct window *window, const struct element *element, uin
     } else {
         if (window->length > WINDOW_SIZE)
             window->length = WINDOW_SIZE;
-        if (map_file(window, element, element->offset + position) < 0)
-            return -1;
+        return register_file(window, element, element->offset + position, nic);
     }
     window->mr = xs_register(nic, window->data, window->length, 0);
     window->own_mr = window->mr != NULL;

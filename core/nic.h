@@ -55,6 +55,7 @@ struct nic {
     pthread_mutex_t map_lock;
     struct region *regions; /* hash by memory; guarded by map_lock */
     uint32_t conns;
+    bool copies_files; /* it can't register a shared mapping that is only read (Linux before 6.2) */
 };
 
 /* The queue's nic for this context, made at first use. NULL and errno. Called with the queue's lock. */

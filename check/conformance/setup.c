@@ -9,10 +9,13 @@
 void resolve(struct trial *trial, const char *port, struct address *address)
 {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
+    const char *name = trial->options->address;
 
-    if (getaddrinfo(trial->options->address, port, &hints, &found) != 0) {
+    if (strcmp(name, "localhost") == 0)
+        name = NULL; /* loopback, even where no hosts file says so */
+    if (getaddrinfo(name, port, &hints, &found) != 0) {
         hints.ai_family = AF_INET6;
-        if (getaddrinfo(trial->options->address, port, &hints, &found) != 0)
+        if (getaddrinfo(name, port, &hints, &found) != 0)
             broken(trial, "getaddrinfo: give -a an address of this machine");
     }
     memcpy(&address->storage, found->ai_addr, found->ai_addrlen);

@@ -21,7 +21,7 @@ static void refuse(struct rdma_cm_id *id, int device, int reason)
 }
 
 /* The new socket's queue pair, and the answer to the peer. Called with the home's lock; -1 and errno. */
-static int answer(struct sock *sock, const struct hello *peer)
+static int answer(struct sock *sock, const struct request *request, const struct hello *peer)
 {
     const struct device *device = xs_device(sock->device);
     uint8_t hello[HELLO_SIZE];
@@ -34,6 +34,7 @@ static int answer(struct sock *sock, const struct hello *peer)
     sock->conn = xs_conn_new(sock, id, device);
     if (sock->conn == NULL)
         return -1;
+    xs_conn_reads(sock->conn, request->reads_wanted, request->reads_served);
     xs_conn_peer(sock->conn, peer);
     struct rdma_conn_param param = xs_conn_param(sock->conn, hello);
 
@@ -124,7 +125,7 @@ static void take(struct sock *listener, struct request *request, struct op *op)
     sock->state = SOCK_CONNECTING;
     sock->device = request->device;
     sock->id[sock->device] = request->id;
-    if (answer(sock, &peer) == 0) {
+    if (answer(sock, request, &peer) == 0) {
         hand_over(listener, sock, op);
     } else {
         xs_log("accepting a connection failed: %s", strerror(errno));
@@ -162,6 +163,8 @@ void xs_listener_request(struct sock *listener, struct rdma_cm_event *event, int
     request->id = event->id;
     request->device = device;
     request->length = event->param.conn.private_data_len;
+    request->reads_wanted = event->param.conn.responder_resources;
+    request->reads_served = event->param.conn.initiator_depth;
     if (request->length > 0)
         memcpy(request->private_data, event->param.conn.private_data, request->length);
     STAILQ_INSERT_TAIL(&listener->requests, request, link);

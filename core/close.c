@@ -67,7 +67,7 @@ static void close_conn(struct sock *sock)
 
     if (conn->error != 0)
         return;
-    if (!STAILQ_EMPTY(&conn->sends) && !conn->fin_sent) {
+    if (!STAILQ_EMPTY(&conn->onesided) || (!STAILQ_EMPTY(&conn->sends) && !conn->fin_sent)) {
         xs_conn_fail(conn, ECANCELED);
         return;
     }

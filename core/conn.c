@@ -15,7 +15,6 @@
 #define REGION_SIZE (SLOTS_SIZE + HIDDEN_SIZE)
 #define RETRY_COUNT 7                   /* of the device, before it takes the peer for gone */
 #define RNR_RETRY_COUNT 7               /* for ever; never needed, since credits match posted receives */
-#define READS_MAX 1                     /* none is ever asked for, but some devices want at least one */
 #define RECEIVE_BIT (UINT64_C(1) << 63) /* of a work request id: a receive */
 
 static struct handle_table handles = HANDLE_TABLE_INIT;
@@ -98,12 +97,15 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
     conn->id = id;
     STAILQ_INIT(&conn->sends);
     STAILQ_INIT(&conn->recvs);
+    STAILQ_INIT(&conn->onesided);
+    LIST_INIT(&conn->exports);
     conn->nic = xs_nic_get(atomic_load(&sock->home), device, id->verbs);
     if (conn->nic == NULL) {
         free(conn);
         return NULL;
     }
     conn->nic->conns++;
+    conn->max_reads_out = conn->max_reads_in = conn->nic->max_reads;
     conn->handle = xs_handle_make(&handles, conn);
     if (conn->handle == NULL)
         goto fail;
@@ -131,6 +133,7 @@ void xs_conn_free(struct conn *conn)
         LIST_REMOVE(conn, touched);
     if (conn->qp != NULL)
         conn->device->destroy_qp(conn->id);
+    xs_export_end_all(conn);
     if (conn->cq != NULL)
         xs_nic_cq_release(conn->cq, RQ_DEPTH + SQ_DEPTH);
     if (conn->hidden_mr != NULL)
@@ -161,11 +164,19 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
     return (struct rdma_conn_param){
         .private_data = hello,
         .private_data_len = HELLO_SIZE,
-        .responder_resources = READS_MAX,
-        .initiator_depth = READS_MAX,
+        .responder_resources = conn->max_reads_in,
+        .initiator_depth = conn->max_reads_out,
         .retry_count = RETRY_COUNT,
         .rnr_retry_count = RNR_RETRY_COUNT,
     };
+}
+
+void xs_conn_reads(struct conn *conn, uint8_t wanted, uint8_t served)
+{
+    if (wanted < conn->max_reads_in)
+        conn->max_reads_in = wanted;
+    if (served < conn->max_reads_out)
+        conn->max_reads_out = served;
 }
 
 void xs_conn_peer(struct conn *conn, const struct hello *peer)
@@ -202,6 +213,7 @@ static void complete_all(struct conn *conn)
     while ((op = STAILQ_FIRST(&conn->sends)) != NULL)
         xs_tx_finish(conn, op, op->error != 0 ? op->error : error);
     conn->sending = NULL;
+    xs_onesided_finish(conn, error);
     xs_rx_run(conn); /* what arrived before is still delivered, and an orderly end is one */
     while (!STAILQ_EMPTY(&conn->recvs))
         xs_rx_finish(conn, STAILQ_FIRST(&conn->recvs), error);
@@ -225,7 +237,7 @@ bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted
     struct ibv_send_wr *bad;
 
     wr->wr_id = (uintptr_t)conn->handle;
-    if (wr->num_sge > 0 && wr->sg_list->length <= conn->max_inline)
+    if (wr->num_sge > 0 && wr->sg_list->length <= conn->max_inline && wr->opcode != IBV_WR_RDMA_READ)
         wr->send_flags |= IBV_SEND_INLINE;
     if (ibv_post_send(conn->qp, wr, &bad) != 0) {
         xs_conn_fail(conn, ECONNRESET);
@@ -264,10 +276,14 @@ static void send_completion(struct conn *conn, const struct ibv_wc *wc)
         xs_conn_fail(conn, status_errno(wc->status));
         if (posted.kind == POSTED_DATA)
             posted.op->requests--;
+        else if (posted.kind == POSTED_ONESIDED)
+            xs_onesided_completed(conn, &posted, wc);
         return;
     }
     if (posted.kind == POSTED_DATA)
         xs_tx_completed(conn, &posted);
+    else if (posted.kind == POSTED_ONESIDED)
+        xs_onesided_completed(conn, &posted, wc);
     else if (posted.kind == POSTED_FIN)
         conn->fin_acked = true;
 }

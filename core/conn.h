@@ -2,8 +2,9 @@
 /*
  * conn.h - a connection: one queue pair and both directions of EXS's protocol on it (protocol.h).
  *
- * tx.c sends, rx.c receives, control.c holds credits and control messages, conn.c makes, breaks and frees. All
- * of it is guarded by the lock of the socket's home queue.
+ * tx.c sends, rx.c receives, control.c holds credits and control messages, onesided.c reads and writes what the
+ * peer exported, export.c lets the peer do so, conn.c makes, breaks and frees. All of it is guarded by the lock
+ * of the socket's home queue.
  */
 #ifndef XS_CONN_H
 #define XS_CONN_H
@@ -35,7 +36,7 @@ struct advert {          /* of the peer: where we may write */
     bool waitall;
 };
 
-enum posted_kind { POSTED_CONTROL, POSTED_DATA, POSTED_FIN };
+enum posted_kind { POSTED_CONTROL, POSTED_DATA, POSTED_FIN, POSTED_ONESIDED };
 
 struct posted { /* a work request that has not completed */
     enum posted_kind kind;
@@ -43,6 +44,8 @@ struct posted { /* a work request that has not completed */
     struct window *window; /* the piece of a file that it sends */
     uint32_t bytes;
 };
+
+struct export; /* memory that the peer may use (export.c) */
 
 struct conn {
     struct sock *sock;
@@ -91,6 +94,14 @@ struct conn {
     bool advert_begun; /* the first advertisement holds the beginning of a transfer */
     bool recalled_due; /* say that the advertisements were forgotten */
 
+    /* one-sided */
+    struct op_list onesided;                /* not completed, in order */
+    struct op *onesided_next;               /* the first of them that is not all posted, or NULL */
+    uint64_t started;                       /* sends and one-sided operations, ever */
+    uint8_t max_reads_out, max_reads_in;    /* RDMA READs under way at once: ours, the peer's */
+    uint32_t reads;                         /* ours under way */
+    LIST_HEAD(export_list, export) exports; /* what the peer may use */
+
     /* receiving */
     struct op_list recvs;
     uint32_t advertised; /* the first so many of recvs */
@@ -114,6 +125,9 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
 void xs_conn_free(struct conn *conn); /* the queue pair is drained, or was never connected */
 /* What to connect or accept with; its private data is packed into hello. */
 struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELLO_SIZE]);
+/* What the one who connects asked for, for the answer: RDMA READs that it wants to have under way, and that it
+ * serves. */
+void xs_conn_reads(struct conn *conn, uint8_t wanted, uint8_t served);
 /* What the peer's hello said: credits and its hidden buffer. */
 void xs_conn_peer(struct conn *conn, const struct hello *peer);
 /* Break it: the queue pair goes to error, and operations complete with this errno when it is drained. */
@@ -139,6 +153,14 @@ bool xs_control_send(struct conn *conn, struct control *control, uint32_t kept, 
 void xs_control_run(struct conn *conn);
 void xs_control_received(struct conn *conn, const uint8_t *message, size_t length);
 
+/* ---- transfer.c ---------------------------------------------------------------------------- */
+
+/* Make the operation's buffer usable for the device: the user's region, a bounce buffer, or a registration for
+ * this one. access: 0 to read what is there now, IBV_ACCESS_LOCAL_WRITE to fill it. -1 and errno. */
+int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int access);
+/* An operation that could not be started: as if it had never been. errno stays. */
+void xs_undo(struct op *op, struct waiter *waiter);
+
 /* ---- tx.c -------------------------------------------------------------------------------- */
 
 void xs_tx_run(struct conn *conn);
@@ -148,6 +170,21 @@ void xs_tx_recall(struct conn *conn);
 void xs_tx_completed(struct conn *conn, const struct posted *posted);
 /* Complete the first operation, which is op; the device is done with it. */
 void xs_tx_finish(struct conn *conn, struct op *op, int error);
+
+/* The device is done with the operation's buffer: give back what was got for it. */
+void xs_tx_release(struct conn *conn, struct op *op);
+
+/* ---- onesided.c --------------------------------------------------------------------------- */
+
+/* Post the next work request of the first operation that is not all posted; false: not now. */
+bool xs_onesided_post(struct conn *conn);
+void xs_onesided_completed(struct conn *conn, const struct posted *posted, const struct ibv_wc *wc);
+/* Complete those in front that are all done; with an errno all of them, which the device is done with. */
+void xs_onesided_finish(struct conn *conn, int error);
+
+/* ---- export.c ----------------------------------------------------------------------------- */
+
+void xs_export_end_all(struct conn *conn);
 
 /* ---- rx.c -------------------------------------------------------------------------------- */
 

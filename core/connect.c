@@ -112,6 +112,7 @@ static void established(struct sock *sock, const struct rdma_cm_event *event)
         xs_open_failed(sock, reason == HELLO_BAD_VERSION ? EPROTONOSUPPORT : EPROTO);
         return;
     }
+    xs_conn_reads(sock->conn, event->param.conn.responder_resources, event->param.conn.initiator_depth);
     xs_conn_peer(sock->conn, &peer);
     xs_open_done(sock);
     xs_conn_run(sock->conn);

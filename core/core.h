@@ -42,6 +42,10 @@ int xs_start_recv(int sockno, void *buffer, size_t length, int flags, exs_qhandl
                   exs_ahandle_t ahandle, exs_mhandle_t mhandle, struct waiter *waiter);
 int xs_start_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
                       exs_ahandle_t ahandle, struct waiter *waiter);
+/* type: EXS_EVT_RREAD or EXS_EVT_RWRITE. */
+int xs_start_onesided(int sockno, int type, void *buffer, size_t length, const exs_token_t *token,
+                      uint64_t offset, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
+                      exs_mhandle_t mhandle, struct waiter *waiter);
 int xs_start_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
                       struct waiter *waiter);
 int xs_start_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle, struct waiter *waiter);

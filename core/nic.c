@@ -12,6 +12,7 @@
 #include "queue.h"
 
 #define CQ_SIZE 16384    /* completions: room for 128 connections */
+#define READS_MAX 16     /* RDMA READs under way: more gain nothing, and cost every connection memory */
 #define BATCH 32         /* completions taken at once */
 #define CHUNK_BUFFERS 32 /* bounce buffers registered together */
 
@@ -24,6 +25,11 @@ struct bounce_chunk {
 
 /* ---- Making and freeing ---------------------------------------------------------------------- */
 
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 static int query(struct nic *nic)
 {
     struct ibv_device_attr attr;
@@ -33,6 +39,7 @@ static int query(struct nic *nic)
         nic->device->query_port(nic->context, 1, &port) != 0)
         return -1;
     nic->max_cqe = attr.max_cqe;
+    nic->max_reads = (uint8_t)least(least(attr.max_qp_rd_atom, attr.max_qp_init_rd_atom), READS_MAX);
     nic->max_message = port.max_msg_sz;
     return 0;
 }

@@ -52,6 +52,7 @@ struct nic {
     SLIST_HEAD(, bounce_chunk) chunks;
     uint32_t max_message; /* bytes, of one work request */
     int max_cqe;
+    uint8_t max_reads; /* RDMA READs under way at once, each direction of a connection */
     pthread_mutex_t map_lock;
     struct region *regions; /* hash by memory; guarded by map_lock */
     uint32_t conns;

@@ -48,6 +48,9 @@ struct op {
     bool waitall;           /* receive */
     bool advertised;        /* receive: the peer may write into it */
     bool last;              /* send: shut down writing behind it */
+    uint64_t number;        /* send, one-sided: which of the connection's, from the first */
+    uint64_t remote;        /* one-sided: the address at the peer, */
+    uint32_t rkey;          /* and the key to it */
 };
 
 STAILQ_HEAD(op_list, op);

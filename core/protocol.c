@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packing and unpacking of hello and control messages; what comes in is believed only after it was checked. */
+/* Packing and unpacking of hello, control messages and tokens; what comes in is believed only after it was checked. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
@@ -145,4 +145,32 @@ bool xs_control_unpack(struct control *control, const void *in, size_t length)
         .rkey = get32(p + 32),
     };
     return true;
+}
+
+void xs_token_pack(const struct token *token, exs_token_t *out)
+{
+    uint8_t *p = out->exs_bytes;
+
+    put32(p, TOKEN_MAGIC);
+    put32(p + 4, token->access);
+    put32(p + 8, token->hidden_rkey);
+    put32(p + 12, token->rkey);
+    put64(p + 16, token->hidden_addr);
+    put64(p + 24, token->addr);
+    put64(p + 32, token->length);
+}
+
+bool xs_token_unpack(struct token *token, const exs_token_t *in)
+{
+    const uint8_t *p = in->exs_bytes;
+
+    *token = (struct token){
+        .access = get32(p + 4),
+        .hidden_rkey = get32(p + 8),
+        .rkey = get32(p + 12),
+        .hidden_addr = get64(p + 16),
+        .addr = get64(p + 24),
+        .length = get64(p + 32),
+    };
+    return get32(p) == TOKEN_MAGIC && token->length > 0 && token->addr + token->length > token->addr;
 }

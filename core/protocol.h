@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <exs.h>
 
 /* ---- hello ----------------------------------------------------------------------------- */
 
@@ -90,6 +91,28 @@ struct control {
 void xs_control_pack(const struct control *control, uint8_t out[CONTROL_SIZE]);
 /* False when it is no control message. */
 bool xs_control_unpack(struct control *control, const void *in, size_t length);
+
+/* ---- token -------------------------------------------------------------------------------- */
+
+/* What a peer needs to use exported memory. It is the application's to carry; the hidden buffer's key and
+ * address say which connection it is for. */
+
+#define TOKEN_MAGIC 0x45585401u /* "EXT", version 1 */
+
+struct token {
+    uint32_t access; /* EXS_REMOTE_ */
+    uint32_t hidden_rkey;
+    uint64_t hidden_addr;
+    uint32_t rkey;
+    uint64_t addr;
+    uint64_t length; /* bytes */
+};
+
+void xs_token_pack(const struct token *token, exs_token_t *out);
+/* False when it is no token. */
+bool xs_token_unpack(struct token *token, const exs_token_t *in);
+
+/* ---- credits ------------------------------------------------------------------------------ */
 
 /* What may be used: data leaves 2 credits, ADVERT, ACK and FIN leave 1, CREDIT takes the last. A side returns
  * credits at the latest when it owes half of them; so one that has run dry is owed less than half, or a CREDIT

@@ -38,6 +38,7 @@ struct request {
     struct rdma_cm_id *id;
     int device;
     size_t length;
+    uint8_t reads_wanted, reads_served; /* RDMA READs: what the peer wants under way, what it serves */
     uint8_t private_data[256];
 };
 

@@ -57,11 +57,11 @@ static int check_recv(const struct sock *sock)
 
 /* ---- Sending ----------------------------------------------------------------------------------- */
 
-/* Make the buffer readable for the device: the user's region, a copy, or a registration for this one. -1 and
- * errno. */
-static int make_readable(struct conn *conn, struct op *op, exs_mhandle_t mhandle)
+int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int access)
 {
-    if (xs_memory_use(mhandle, op->buffer, op->length, EXS_MRF_SEND_DISABLE, &op->memory) < 0)
+    int forbidden = access == 0 ? EXS_MRF_SEND_DISABLE : EXS_MRF_RECV_DISABLE;
+
+    if (xs_memory_use(mhandle, op->buffer, op->length, forbidden, &op->memory) < 0)
         return -1;
     if (op->length == 0)
         return 0;
@@ -70,13 +70,14 @@ static int make_readable(struct conn *conn, struct op *op, exs_mhandle_t mhandle
         return op->mr != NULL ? 0 : -1;
     }
     if (op->length > BOUNCE_SIZE) {
-        op->one_off = xs_register(conn->nic, op->buffer, op->length, 0);
+        op->one_off = xs_register(conn->nic, op->buffer, op->length, access);
         return op->one_off != NULL ? 0 : -1;
     }
     op->bounce = xs_bounce_get(conn->nic);
     if (op->bounce == NULL)
         return -1;
-    memcpy(op->bounce->data, op->buffer, op->length);
+    if (access == 0)
+        memcpy(op->bounce->data, op->buffer, op->length);
     return 0;
 }
 
@@ -91,11 +92,10 @@ static int prepare_send(struct conn *conn, struct op *op, const struct asked *as
     op->buffer = asked->buffer;
     op->length = asked->length;
     op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = asked->buffer;
-    return make_readable(conn, op, asked->mhandle);
+    return xs_make_usable(conn, op, asked->mhandle, 0);
 }
 
-/* An operation that could not be started: as if it had never been. errno stays. */
-static void undo(struct op *op, struct waiter *waiter)
+void xs_undo(struct op *op, struct waiter *waiter)
 {
     int saved = errno;
 
@@ -116,11 +116,12 @@ static int begin_send(struct sock *sock, struct queue *queue, const struct asked
         return -1;
     op->unsignaled = (asked->flags & EXS_UNSIGNALED) != 0;
     if (prepare_send(conn, op, asked) < 0) {
-        undo(op, asked->waiter);
+        xs_undo(op, asked->waiter);
         return -1;
     }
     if (op->last)
         conn->wr_shut = true;
+    op->number = conn->started++;
     STAILQ_INSERT_TAIL(&conn->sends, op, link);
     if (conn->sending == NULL)
         conn->sending = op;
@@ -142,7 +143,7 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct asked
     op->waitall = (asked->flags & MSG_WAITALL) != 0 && sock->type == SOCK_STREAM;
     op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = asked->buffer;
     if (xs_memory_use(asked->mhandle, asked->buffer, asked->length, EXS_MRF_RECV_DISABLE, &op->memory) < 0) {
-        undo(op, asked->waiter);
+        xs_undo(op, asked->waiter);
         return -1;
     }
     STAILQ_INSERT_TAIL(&conn->recvs, op, link);
@@ -238,6 +239,7 @@ static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_a
     } else {
         conn->wr_shut = true;
         op->last = true;
+        op->number = conn->started++;
         STAILQ_INSERT_TAIL(&conn->sends, op, link);
         if (conn->sending == NULL)
             conn->sending = op;

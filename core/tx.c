@@ -192,7 +192,7 @@ static bool post_data(struct conn *conn, struct op *op)
     return true;
 }
 
-static void release(struct conn *conn, struct op *op)
+void xs_tx_release(struct conn *conn, struct op *op)
 {
     if (op->files != NULL)
         xs_files_free(op->files, conn->nic);
@@ -213,7 +213,7 @@ void xs_tx_finish(struct conn *conn, struct op *op, int error)
         op->event.exs_evt_union.exs_evt_xfer.exs_evt_length = bytes;
     else if (op->event.exs_evt_type == EXS_EVT_SENDFILE)
         op->event.exs_evt_union.exs_evt_xferfile.exs_evt_length = (off_t)bytes;
-    release(conn, op);
+    xs_tx_release(conn, op);
     xs_op_complete(op, error);
 }
 
@@ -240,17 +240,24 @@ void xs_tx_completed(struct conn *conn, const struct posted *posted)
         op->error = EIO;
 }
 
+/* False: the first operation can't go on now, or it must not overtake a one-sided one that was started before.
+ */
+static bool post_next(struct conn *conn)
+{
+    struct op *op = conn->sending;
+
+    if (op == NULL || (conn->onesided_next != NULL && conn->onesided_next->number < op->number))
+        return false;
+    if (op->event.exs_evt_type != EXS_EVT_SHUTDOWN && (op->length > 0 || !is_stream(conn)))
+        return post_data(conn, op);
+    all_posted(conn, op);
+    return true;
+}
+
 void xs_tx_run(struct conn *conn)
 {
-    struct op *op;
-
-    while (conn->error == 0 && (op = conn->sending) != NULL) {
-        bool nothing = op->event.exs_evt_type == EXS_EVT_SHUTDOWN || (op->length == 0 && is_stream(conn));
-
-        if (nothing)
-            all_posted(conn, op);
-        else if (!post_data(conn, op))
-            break;
-    }
+    while (conn->error == 0 && (post_next(conn) || xs_onesided_post(conn)))
+        ;
     complete_done(conn);
+    xs_onesided_finish(conn, 0);
 }

@@ -13,7 +13,8 @@
  *     event follows on the queue that the call named; or it returns -1, sets errno,
  *     and no event follows, ever.
  *   - With EXS_BLOCK it returns when the operation is done: the bytes moved for
- *     exs_send, exs_recv, exs_read and exs_write, 0 for the others; -1 and errno on failure.
+ *     exs_send, exs_recv, exs_read, exs_write, exs_rread and exs_rwrite, 0 for the others; -1 and errno on
+ * failure.
  *   - The buffer of a transfer belongs to the library until then.
  * Any call may be made from any thread.
  */
@@ -56,6 +57,10 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 #define EXS_MRF_RECV_DISABLE 0x2 /* [UNH] never receive into this region */
 #define EXS_MRF_SEND_DISABLE 0x4 /* [ours] never send from this region */
 
+/* exs_mexport: what the peer may do */
+#define EXS_REMOTE_READ 0x1  /* [ours] exs_rread */
+#define EXS_REMOTE_WRITE 0x2 /* [ours] exs_rwrite */
+
 /* ---- Limits -------------------------------------------------------------------------- */
 
 #define EXS_EVTVEC_MAX 1024            /* [ES-API] most events of one exs_qdequeue */
@@ -63,6 +68,7 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 #define EXS_MSG_MAX ((size_t)1 << 40)  /* [ours] longest exs_send or exs_recv, bytes */
 #define EXS_FILE_MAX ((size_t)1 << 30) /* [UNH] longest file element without EXS_BIGFILE, bytes */
 #define EXS_QDEPTH_MAX (1 << 20)       /* [ours] largest depth for exs_qcreate, events */
+#define EXS_TOKEN_SIZE 40              /* [ours] bytes of an exported region's token */
 
 /* ---- File vectors -------------------------------------------------------------------- */
 
@@ -107,14 +113,16 @@ typedef struct exs_xferfile { /* [ES-API] */
 
 /* ---- Events -------------------------------------------------------------------------- */
 
-enum { /* exs_evt_type; names [ES-API] but SHUTDOWN and CLOSE [UNH] */
+enum { /* exs_evt_type; names [ES-API] but SHUTDOWN and CLOSE [UNH], RREAD and RWRITE [ours] */
        EXS_EVT_CONNECT = 1,
        EXS_EVT_ACCEPT,
        EXS_EVT_SEND,
        EXS_EVT_RECV,
        EXS_EVT_SENDFILE,
        EXS_EVT_SHUTDOWN,
-       EXS_EVT_CLOSE
+       EXS_EVT_CLOSE,
+       EXS_EVT_RREAD,
+       EXS_EVT_RWRITE
 };
 
 typedef struct exs_evt_accept {    /* EXS_EVT_ACCEPT; fields ours */
@@ -123,7 +131,7 @@ typedef struct exs_evt_accept {    /* EXS_EVT_ACCEPT; fields ours */
     socklen_t exs_evt_addrlen;     /* bytes of the peer's address, even where exs_addr was shorter */
 } exs_evt_accept_t;
 
-typedef struct exs_evt_xfer { /* EXS_EVT_SEND, EXS_EVT_RECV; fields ours */
+typedef struct exs_evt_xfer { /* EXS_EVT_SEND, EXS_EVT_RECV, EXS_EVT_RREAD, EXS_EVT_RWRITE; fields ours */
     void *exs_evt_buffer;     /* the buffer given to the call */
     size_t exs_evt_length;    /* bytes moved; 0 and no errno from a receive = orderly end */
     int exs_evt_flags;        /* MSG_TRUNC: a SEQPACKET message was longer than the buffer */
@@ -211,6 +219,28 @@ ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int f
 exs_mhandle_t exs_mregister(void *addr, size_t size, int flags);
 /* [ES-API] flags: 0. EINVAL: not a region. EBUSY: a transfer is using it. */
 int exs_mderegister(exs_mhandle_t mhandle, int flags);
+
+/* ---- One-sided operations [ours] ------------------------------------------------------- */
+
+/* What the owner of memory gives to its peer, by a send or otherwise: the right to use it on one connection.
+ * Plain bytes, the same on every machine. */
+typedef struct exs_token {
+    unsigned char exs_bytes[EXS_TOKEN_SIZE];
+} exs_token_t;
+
+/* Let the peer of this connection use length bytes at addr, of a region; access: EXS_REMOTE_... The device
+ * holds the peer to exactly these bytes and rights. Until exs_munexport or the end of the socket the region
+ * can't be deregistered. EACCES: the region's flags forbid it. */
+int exs_mexport(int sockno, exs_mhandle_t mhandle, void *addr, size_t length, int access, exs_token_t *token);
+/* From its return on the peer can't use it. EINVAL: the socket has given out no such token. */
+int exs_munexport(int sockno, const exs_token_t *token);
+
+/* Read from, or write into, what the peer exported, from byte `offset` of it on, without the peer's program.
+ * EXS_EVT_RREAD, EXS_EVT_RWRITE. ERANGE: not all of it was exported; EACCES: not for this use. */
+ssize_t exs_rread(int sockno, void *buffer, size_t length, const exs_token_t *token, uint64_t offset, int flags,
+                  exs_qhandle_t qhandle, exs_ahandle_t ahandle, exs_mhandle_t mhandle);
+ssize_t exs_rwrite(int sockno, const void *buffer, size_t length, const exs_token_t *token, uint64_t offset,
+                   int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle, exs_mhandle_t mhandle);
 
 /* ---- Event queues -------------------------------------------------------------------- */
 

@@ -121,6 +121,39 @@ ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int f
     return wait_end(&wait) != NULL ? 0 : -1;
 }
 
+/* ---- One-sided --------------------------------------------------------------------------------------------
+ */
+
+static ssize_t onesided(int sockno, int type, void *buffer, size_t length, const exs_token_t *token,
+                        uint64_t offset, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
+                        exs_mhandle_t mhandle)
+{
+    struct wait wait;
+
+    if (xs_enter() < 0)
+        return -1;
+    if (!(flags & EXS_BLOCK))
+        return xs_start_onesided(sockno, type, buffer, length, token, offset, flags, qhandle, ahandle, mhandle,
+                                 NULL);
+    if (wait_begin(&wait) < 0 || xs_start_onesided(sockno, type, buffer, length, token, offset, flags, qhandle,
+                                                   ahandle, mhandle, &wait.waiter) < 0)
+        return -1;
+    return bytes_of(wait_end(&wait));
+}
+
+ssize_t exs_rread(int sockno, void *buffer, size_t length, const exs_token_t *token, uint64_t offset, int flags,
+                  exs_qhandle_t qhandle, exs_ahandle_t ahandle, exs_mhandle_t mhandle)
+{
+    return onesided(sockno, EXS_EVT_RREAD, buffer, length, token, offset, flags, qhandle, ahandle, mhandle);
+}
+
+ssize_t exs_rwrite(int sockno, const void *buffer, size_t length, const exs_token_t *token, uint64_t offset,
+                   int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle, exs_mhandle_t mhandle)
+{
+    return onesided(sockno, EXS_EVT_RWRITE, (void *)(uintptr_t)buffer, length, token, offset, flags, qhandle,
+                    ahandle, mhandle);
+}
+
 /* ---- The same, by other names
  * -------------------------------------------------------------------------------- */
 

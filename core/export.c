@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Exported memory: what a connection's peer may read or write by one-sided operations.
+ *
+ * Every export is a registration of its own, of exactly these bytes with exactly these rights, so that the
+ * device holds every peer to them, whatever its token or its library says. It ends with exs_munexport or the
+ * connection.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "conn.h"
+#include "core.h"
+#include "memory.h"
+#include "sock.h"
+
+struct export
+{ /* owned by its connection */
+    LIST_ENTRY(export) link;
+    struct memory *memory; /* counted as in use */
+    struct ibv_mr *mr;
+    exs_token_t token;
+};
+
+static int device_access(int access)
+{
+    return (access & EXS_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0) |
+           (access & EXS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE : 0);
+}
+
+static int forbidden(int access)
+{
+    return (access & EXS_REMOTE_READ ? EXS_MRF_SEND_DISABLE : 0) |
+           (access & EXS_REMOTE_WRITE ? EXS_MRF_RECV_DISABLE : 0);
+}
+
+static void end_export(struct conn *conn, struct export *export)
+{
+    LIST_REMOVE(export, link);
+    conn->device->dereg_mr(export->mr);
+    xs_memory_unuse(export->memory);
+    free(export);
+}
+
+void xs_export_end_all(struct conn *conn)
+{
+    while (!LIST_EMPTY(&conn->exports))
+        end_export(conn, LIST_FIRST(&conn->exports));
+}
+
+/* Called with the lock, as is the next. -1 and errno. */
+static int add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t length, int access,
+               exs_token_t *token)
+{
+    struct export *export = calloc(1, sizeof(*export));
+
+    if (export == NULL)
+        return -1;
+    if (xs_memory_use(mhandle, addr, length, forbidden(access), &export->memory) < 0)
+        goto free_export;
+    export->mr = xs_register(conn->nic, addr, length, device_access(access));
+    if (export->mr == NULL)
+        goto unuse;
+    const struct token there = {
+        .access = (uint32_t)access,
+        .hidden_rkey = conn->hidden_mr->rkey,
+        .hidden_addr = (uintptr_t)conn->hidden,
+        .rkey = export->mr->rkey,
+        .addr = (uintptr_t)addr,
+        .length = length,
+    };
+
+    xs_token_pack(&there, &export->token);
+    *token = export->token;
+    LIST_INSERT_HEAD(&conn->exports, export, link);
+    return 0;
+unuse:
+    xs_memory_unuse(export->memory);
+free_export:
+    free(export);
+    return -1;
+}
+
+static int drop(struct conn *conn, const exs_token_t *token)
+{
+    struct export *export;
+
+    LIST_FOREACH (export, &conn->exports, link) {
+        if (memcmp(&export->token, token, sizeof(*token)) != 0)
+            continue;
+        end_export(conn, export);
+        return 0;
+    }
+    errno = EINVAL;
+    return -1;
+}
+
+/* The socket, locked, if it is connected; NULL and errno. */
+static struct sock *get_connected(int sockno)
+{
+    struct sock *sock = xs_sock_get(sockno);
+
+    if (sock == NULL)
+        return NULL;
+    xs_sock_lock(sock);
+    if (sock->state == SOCK_CONNECTED)
+        return sock;
+    xs_sock_unlock(sock);
+    xs_sock_put(sock);
+    errno = ENOTCONN;
+    return NULL;
+}
+
+int exs_mexport(int sockno, exs_mhandle_t mhandle, void *addr, size_t length, int access, exs_token_t *token)
+{
+    if (xs_enter() < 0)
+        return -1;
+    if (mhandle == NULL || mhandle == EXS_MHANDLE_UNREGISTERED || addr == NULL || length == 0 ||
+        length > EXS_MSG_MAX || access == 0 || (access & ~(EXS_REMOTE_READ | EXS_REMOTE_WRITE)) ||
+        token == NULL) {
+        errno = EINVAL;
+        return -1;
+    }
+    struct sock *sock = get_connected(sockno);
+
+    if (sock == NULL)
+        return -1;
+    int result;
+
+    if (sock->conn->error == 0) {
+        result = add(sock->conn, mhandle, addr, length, access, token);
+    } else {
+        errno = sock->conn->error;
+        result = -1;
+    }
+    xs_sock_unlock(sock);
+    xs_sock_put(sock);
+    return result;
+}
+
+int exs_munexport(int sockno, const exs_token_t *token)
+{
+    if (xs_enter() < 0)
+        return -1;
+    if (token == NULL) {
+        errno = EINVAL;
+        return -1;
+    }
+    struct sock *sock = get_connected(sockno);
+
+    if (sock == NULL)
+        return -1;
+    int result = drop(sock->conn, token);
+
+    xs_sock_unlock(sock);
+    xs_sock_put(sock);
+    return result;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One-sided operations: RDMA READ and RDMA WRITE on memory that the peer exported.
+ *
+ * They have a line of their own, so that they go on while a send waits for a peer that does not receive. No
+ * send overtakes one that was started before it (tx.c): when the peer has received the send, it sees what was
+ * written. They cost the peer's program nothing, not even a credit.
+ */
+#include <errno.h>
+#include <string.h>
+#include "conn.h"
+#include "core.h"
+#include "memory.h"
+#include "nic.h"
+#include "sock.h"
+
+static bool is_read(const struct op *op)
+{
+    return op->event.exs_evt_type == EXS_EVT_RREAD;
+}
+
+/* ---- Work requests ---------------------------------------------------------------------------------- */
+
+static struct ibv_sge next_piece(const struct conn *conn, const struct op *op)
+{
+    const uint8_t *base = op->bounce != NULL ? op->bounce->data : op->buffer;
+    const struct ibv_mr *mr = op->bounce != NULL ? op->bounce->mr : op->one_off != NULL ? op->one_off : op->mr;
+    uint64_t left = op->length - op->posted, most = conn->nic->max_message;
+
+    if (most > DATA_MAX)
+        most = DATA_MAX;
+    return (struct ibv_sge){.addr = (uintptr_t)base + op->posted,
+                            .length = (uint32_t)(left < most ? left : most),
+                            .lkey = mr->lkey};
+}
+
+/* The device would hold back a READ that is one too many, and all behind it, control messages too: so it stays
+ * here. */
+bool xs_onesided_post(struct conn *conn)
+{
+    struct op *op = conn->onesided_next;
+
+    if (op == NULL || conn_sq_free(conn) <= SQ_KEPT_BY_DATA ||
+        (is_read(op) && conn->reads == conn->max_reads_out))
+        return false;
+    struct ibv_sge sge = next_piece(conn, op);
+    struct ibv_send_wr wr = {
+        .sg_list = &sge,
+        .num_sge = 1,
+        .opcode = is_read(op) ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+        .wr.rdma = {.remote_addr = op->remote + op->posted, .rkey = op->rkey},
+    };
+    struct posted posted = {.kind = POSTED_ONESIDED, .op = op, .bytes = sge.length};
+
+    if (!xs_conn_post(conn, &wr, &posted))
+        return false;
+    op->requests++;
+    op->posted += sge.length;
+    conn->reads += is_read(op);
+    if (op->posted == op->length) {
+        op->all_posted = true;
+        conn->onesided_next = STAILQ_NEXT(op, link);
+    }
+    return true;
+}
+
+void xs_onesided_completed(struct conn *conn, const struct posted *posted, const struct ibv_wc *wc)
+{
+    struct op *op = posted->op;
+
+    op->requests--;
+    conn->reads -= is_read(op);
+    if (wc->status == IBV_WC_SUCCESS)
+        op->acked += posted->bytes;
+    else if (wc->status == IBV_WC_REM_ACCESS_ERR && op->error == 0)
+        op->error = EACCES;
+}
+
+static void finish(struct conn *conn, struct op *op, int error)
+{
+    STAILQ_REMOVE_HEAD(&conn->onesided, link);
+    if (is_read(op) && op->bounce != NULL && error == 0)
+        memcpy(op->buffer, op->bounce->data, op->length);
+    op->event.exs_evt_union.exs_evt_xfer.exs_evt_length = op->acked;
+    xs_tx_release(conn, op);
+    xs_op_complete(op, error);
+}
+
+void xs_onesided_finish(struct conn *conn, int error)
+{
+    struct op *op;
+
+    while ((op = STAILQ_FIRST(&conn->onesided)) != NULL) {
+        bool done = op->all_posted && op->requests == 0 && op->error == 0 && op->acked == op->length;
+
+        if (!done && error == 0)
+            break;
+        finish(conn, op, done ? 0 : op->error != 0 ? op->error : error);
+    }
+    if (error != 0)
+        conn->onesided_next = NULL;
+}
+
+/* ---- Starting --------------------------------------------------------------------------------------- */
+
+static int fails(int error)
+{
+    errno = error;
+    return -1;
+}
+
+static int check_token(const struct conn *conn, const struct token *token, int type, size_t length,
+                       uint64_t offset)
+{
+    if (token->hidden_rkey != conn->peer.hidden_rkey || token->hidden_addr != conn->peer.hidden_addr)
+        return fails(EINVAL); /* of another connection */
+    if (!(token->access & (type == EXS_EVT_RREAD ? EXS_REMOTE_READ : EXS_REMOTE_WRITE)))
+        return fails(EACCES);
+    if (offset > token->length || length > token->length - offset)
+        return fails(ERANGE);
+    return 0;
+}
+
+static int check(const struct sock *sock, const struct token *token, int type, size_t length, uint64_t offset)
+{
+    if (sock->state != SOCK_CONNECTED)
+        return fails(ENOTCONN);
+    if (sock->conn->error != 0)
+        return fails(sock->conn->error);
+    if (type == EXS_EVT_RREAD && sock->conn->max_reads_out == 0)
+        return fails(EOPNOTSUPP); /* a device without RDMA READ */
+    return check_token(sock->conn, token, type, length, offset);
+}
+
+/* The buffer, and how the device will use it, are in the operation. */
+static int begin(struct sock *sock, struct op *op, exs_mhandle_t mhandle, struct waiter *waiter)
+{
+    struct conn *conn = sock->conn;
+
+    if (xs_make_usable(conn, op, mhandle, is_read(op) ? IBV_ACCESS_LOCAL_WRITE : 0) < 0) {
+        xs_undo(op, waiter);
+        return -1;
+    }
+    op->number = conn->started++;
+    STAILQ_INSERT_TAIL(&conn->onesided, op, link);
+    if (conn->onesided_next == NULL)
+        conn->onesided_next = op;
+    xs_conn_run(conn);
+    return 0;
+}
+
+int xs_start_onesided(int sockno, int type, void *buffer, size_t length, const exs_token_t *token,
+                      uint64_t offset, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
+                      exs_mhandle_t mhandle, struct waiter *waiter)
+{
+    int unsignaled = type == EXS_EVT_RWRITE ? EXS_UNSIGNALED : 0, result = -1;
+    struct queue *queue;
+    struct token there;
+    struct op *op;
+
+    if (flags & ~(EXS_BLOCK | unsignaled))
+        return fails(EOPNOTSUPP);
+    if ((flags & EXS_UNSIGNALED && flags & EXS_BLOCK) || buffer == NULL || length == 0 ||
+        length > EXS_MSG_MAX || token == NULL || !xs_token_unpack(&there, token))
+        return fails(EINVAL);
+    struct sock *sock = xs_sock_get(sockno);
+
+    if (sock == NULL)
+        return -1;
+    xs_sock_lock(sock);
+    if (xs_check_queue(qhandle, waiter, (flags & EXS_UNSIGNALED) != 0, &queue) &&
+        check(sock, &there, type, length, offset) == 0 &&
+        (op = xs_sock_op(sock, queue, type, ahandle, waiter)) != NULL) {
+        op->unsignaled = (flags & EXS_UNSIGNALED) != 0;
+        op->buffer = buffer;
+        op->length = length;
+        op->remote = there.addr + offset;
+        op->rkey = there.rkey;
+        op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = buffer;
+        result = begin(sock, op, mhandle, waiter);
+    }
+    xs_sock_unlock(sock);
+    xs_sock_put(sock);
+    return result;
+}

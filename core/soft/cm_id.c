@@ -83,23 +83,12 @@ int soft_destroy_id(struct rdma_cm_id *public)
     return 0;
 }
 
-static void set_gid(union ibv_gid *gid, const struct sockaddr *addr)
-{
-    memset(gid, 0, sizeof *gid);
-    if (addr->sa_family == AF_INET6) {
-        memcpy(gid->raw, &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr, sizeof gid->raw);
-    } else {
-        gid->raw[10] = gid->raw[11] = 0xff;
-        memcpy(gid->raw + 12, &((const struct sockaddr_in *)(const void *)addr)->sin_addr, 4);
-    }
-}
-
 void cm_id_gids(struct cm_id *id)
 {
     struct rdma_addr *addr = &id->public.route.addr;
 
-    set_gid(&addr->addr.ibaddr.sgid, &addr->src_addr);
-    set_gid(&addr->addr.ibaddr.dgid, &addr->dst_addr);
+    soft_gid_of(&addr->addr.ibaddr.sgid, &addr->src_addr);
+    soft_gid_of(&addr->addr.ibaddr.dgid, &addr->dst_addr);
     addr->addr.ibaddr.pkey = htons(PKEY);
     id->public.port_num = PORT;
 }

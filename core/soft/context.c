@@ -15,6 +15,8 @@
 #include "../fds.h"
 #include "engine.h"
 
+#define QPN_MIN 2          /* 0 and 1 are for management */
+#define QPN_MAX 0xfffffe   /* 0xffffff is multicast's */
 #define REFUSAL_BYTES 8192 /* well over rdma-core's private part */
 
 static struct {
@@ -26,6 +28,11 @@ static struct {
                .name = "soft0",
                .dev_name = "soft0"},
 };
+
+struct ibv_device *soft_the_device(void)
+{
+    return &soft0.device;
+}
 
 static void refuse(void)
 {
@@ -49,8 +56,8 @@ int soft_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
 {
     *attr = (struct ibv_device_attr){
         .fw_ver = "soft",
-        .node_guid = soft_context_of(ibv)->guid,
-        .sys_image_guid = soft_context_of(ibv)->guid,
+        .node_guid = soft_context_of(ibv)->node_guid,
+        .sys_image_guid = soft_context_of(ibv)->node_guid,
         .max_mr_size = UINT64_MAX,
         .page_size_cap = (uint64_t)sysconf(_SC_PAGESIZE),
         .max_qp = SOFT_MAX_QP,
@@ -73,23 +80,24 @@ int soft_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
 
 int soft_query_port(struct ibv_context *ibv, uint8_t port, struct ibv_port_attr *attr)
 {
-    (void)ibv;
+    const struct soft_names *names = &soft_context_of(ibv)->names;
+
     if (port != 1)
         return EINVAL;
     *attr = (struct ibv_port_attr){
         .state = IBV_PORT_ACTIVE,
         .max_mtu = IBV_MTU_4096,
-        .active_mtu = IBV_MTU_4096,
-        .gid_tbl_len = 1,
+        .active_mtu = names->mtu,
+        .gid_tbl_len = SOFT_GIDS,
         .port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
         .max_msg_sz = SOFT_MAX_MESSAGE,
         .pkey_tbl_len = 1,
+        .lid = names->lid,
         .max_vl_num = 1,
         .active_width = 2,  /* 4 lanes */
         .active_speed = 32, /* of 25 Gb/s */
         .phys_state = 5,    /* link up */
         .link_layer = IBV_LINK_LAYER_ETHERNET,
-        .flags = IBV_QPF_GRH_REQUIRED,
     };
     return 0;
 }
@@ -183,7 +191,11 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
     if (seed == 0 && getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
         seed = (uint64_t)getpid() ^ clock->now(clock);
     context->guid = mix(seed);
-    context->next_qpn = 2 + (uint32_t)(mix(seed + 1) % 0xfffff0);
+    context->node_guid = context->guid;
+    context->first_qpn = QPN_MIN;
+    context->last_qpn = QPN_MAX;
+    context->next_qpn = QPN_MIN + (uint32_t)(mix(seed + 1) % (QPN_MAX - QPN_MIN));
+    context->names.mtu = IBV_MTU_4096;
     context->train.gathering = soft_train_may_gather();
     context->train.bytes = aligned_alloc(64, (SOFT_TRAIN_MAX + 63) / 64 * 64);
     context->refusal = make_refusal();

@@ -330,7 +330,9 @@ void soft_qp_leave(struct soft_context *context, struct soft_qp *qp);
 /* path.c */
 void soft_path_copy(struct soft_path *to, const struct soft_path *from);
 bool soft_path_matches(const struct soft_path *own, const struct soft_path *came);
-bool soft_path_from_ah(struct soft_path *path, const struct ibv_ah_attr *ah);
+/* The way to queue pair qpn (of a connection, or of a datagram). False: the address handle leads nowhere. */
+bool soft_path_from_ah(const struct soft_context *context, struct soft_path *path, const struct ibv_ah_attr *ah,
+                       uint32_t qpn);
 
 /* ---- The context ------------------------------------------------------------------------------ */
 
@@ -352,7 +354,7 @@ struct soft_context {
     struct soft_qp_list qps;
     struct soft_qp_list *buckets; /* by queue pair number */
     size_t qp_count, bucket_count;
-    uint32_t next_qpn;
+    uint32_t first_qpn, last_qpn, next_qpn;
 
     struct soft_timer {
         uint64_t at; /* not later than the queue pair's deadline */
@@ -371,7 +373,8 @@ struct soft_context {
     int watched_count;
     unsigned objects; /* of all kinds: a context with any can't be closed */
 
-    uint64_t guid;
+    uint64_t guid, node_guid; /* of the context itself; what it says is the device's */
+    struct soft_names names;
     struct soft_counters counters;
     void *refusal;              /* what stands in for rdma-core's private part */
     struct verbs_context verbs; /* last: grows at its front */

@@ -77,7 +77,8 @@ static int keep_rtr(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask
     struct soft_responder *resp = &qp->resp;
     struct soft_path path;
 
-    if (mask & IBV_QP_AV && !qp->path_given && !soft_path_from_ah(&path, &attr->ah_attr))
+    if (mask & IBV_QP_AV && !qp->path_given &&
+        !soft_path_from_ah(qp->context, &path, &attr->ah_attr, attr->dest_qp_num))
         return EINVAL;
     free(resp->resources);
     resp->resources = calloc(attr->max_dest_rd_atomic + 1u, sizeof *resp->resources);

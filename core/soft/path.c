@@ -61,19 +61,50 @@ bool soft_path_matches(const struct soft_path *own, const struct soft_path *came
            (is_any(&own->local) || is_any(&came->local) || same_host(&own->local, &came->local));
 }
 
-bool soft_path_from_ah(struct soft_path *path, const struct ibv_ah_attr *ah)
+/* Whoever has only a LID means a process of this host. */
+static void path_of_lid(struct soft_path *path, uint16_t lid)
 {
-    struct soft_path made = {0};
+    path->local.in = path->remote.in =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    path->remote.in.sin_port = soft_port_of_lid(lid);
+}
 
-    if (!ah->is_global)
+static void set_gid(union soft_addr *addr, const union ibv_gid *gid, unsigned interface)
+{
+    union soft_addr plain = {.in6.sin6_family = AF_INET6};
+
+    memcpy(&plain.in6.sin6_addr, gid->raw, sizeof gid->raw);
+    if (IN6_IS_ADDR_LINKLOCAL(&plain.in6.sin6_addr))
+        plain.in6.sin6_scope_id = interface;
+    copy_addr(addr, &plain);
+}
+
+/* Without a table of its own a context sends from whichever address leads there: the link finds out. */
+bool soft_path_from_ah(const struct soft_context *context, struct soft_path *path, const struct ibv_ah_attr *ah,
+                       uint32_t qpn)
+{
+    const struct soft_names *names = &context->names;
+    unsigned interface = 0;
+
+    memset(path, 0, sizeof *path);
+    if (!ah->is_global && (ah->dlid == 0 || ah->dlid > SOFT_LID_MAX))
         return false;
-    /* From any of our addresses: the link chooses the one that leads there. */
-    made.remote.in6.sin6_family = AF_INET6;
-    made.remote.in6.sin6_port = htons(SOFT_UDP_PORT);
-    memcpy(&made.remote.in6.sin6_addr, ah->grh.dgid.raw, sizeof ah->grh.dgid.raw);
-    if (is_any(&made.remote))
+    if (!ah->is_global) {
+        path_of_lid(path, ah->dlid);
+        return true;
+    }
+    if (names->gid_count > 0) {
+        if (ah->grh.sgid_index >= names->gid_count)
+            return false;
+        interface = names->gids[ah->grh.sgid_index].interface;
+        set_gid(&path->local, &names->gids[ah->grh.sgid_index].gid, interface);
+    }
+    set_gid(&path->remote, &ah->grh.dgid, interface);
+    if (is_any(&path->remote))
         return false;
-    soft_path_copy(path, &made);
-    path->local.sa.sa_family = path->remote.sa.sa_family;
-    return true;
+    if (names->gid_count == 0)
+        path->local.sa.sa_family = path->remote.sa.sa_family;
+    path->remote.in.sin_port =
+        soft_port_of_lid(qpn >> SOFT_LID_QPNS_BITS); /* at the same place in sockaddr_in6 */
+    return path->local.sa.sa_family == path->remote.sa.sa_family;
 }

@@ -8,7 +8,6 @@
 #include "engine.h"
 
 #define FIRST_BUCKETS 64
-#define QPN_MAX 0xfffffe /* 0xffffff is multicast's; 0 and 1 are for management */
 
 static struct soft_qp_list *bucket(struct soft_context *context, uint32_t qpn)
 {
@@ -47,13 +46,14 @@ static bool grow(struct soft_context *context)
 
 bool soft_qp_enter(struct soft_context *context, struct soft_qp *qp)
 {
-    if (context->qp_count >= SOFT_MAX_QP || !soft_timer_reserve(context, context->qp_count + 1))
+    if (context->qp_count >= SOFT_MAX_QP || context->qp_count > context->last_qpn - context->first_qpn ||
+        !soft_timer_reserve(context, context->qp_count + 1))
         return false;
     if (context->qp_count >= context->bucket_count && !grow(context))
         return false;
     do {
         qp->ibv.qp_base.qp_num = context->next_qpn;
-        context->next_qpn = context->next_qpn >= QPN_MAX ? 2 : context->next_qpn + 1;
+        context->next_qpn = context->next_qpn == context->last_qpn ? context->first_qpn : context->next_qpn + 1;
     } while (soft_qp_find(context, qp->ibv.qp_base.qp_num) != NULL);
     LIST_INSERT_HEAD(bucket(context, qp->ibv.qp_base.qp_num), qp, bucket);
     LIST_INSERT_HEAD(&context->qps, qp, link);

@@ -3,8 +3,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <time.h>
-#include "../fds.h"
+#include <unistd.h>
 #include "udp.h"
 
 /* Links whose event channel is gone while the user still has objects of their contexts. */
@@ -53,16 +54,11 @@ static int prepare(struct soft_wire *wire, struct ibv_context *context)
     return 0;
 }
 
-static int open_socket(struct udp *udp, struct udp_socket *socket, sa_family_t family)
+/* (locked) An open socket's packets wake the application and the service thread. On failure it is closed. */
+static int attach(struct udp *udp, struct udp_socket *socket)
 {
-    int error = prepare(&udp->wire, udp->context);
+    int error = soft_watch(udp->context, socket->fd) == 0 ? 0 : errno;
 
-    if (error != 0)
-        return error;
-    error = udp_socket_open(socket, family);
-    if (error != 0)
-        return error;
-    error = soft_watch(udp->context, socket->fd) == 0 ? 0 : errno;
     if (error != 0)
         goto close;
     error = service_add(&udp->service, socket->fd);
@@ -70,9 +66,17 @@ static int open_socket(struct udp *udp, struct udp_socket *socket, sa_family_t f
         return 0;
     soft_unwatch(udp->context, socket->fd);
 close:
-    fds_close(socket->fd);
-    socket->fd = -1;
+    udp_socket_close(socket);
     return error;
+}
+
+static int open_socket(struct udp *udp, struct udp_socket *socket, sa_family_t family)
+{
+    int error = prepare(&udp->wire, udp->context);
+
+    if (error == 0)
+        error = udp_socket_open(socket, family, 0);
+    return error == 0 ? attach(udp, socket) : error;
 }
 
 struct udp_socket *udp_socket_of(struct udp *udp, sa_family_t family)
@@ -123,6 +127,93 @@ struct udp *udp_open(void)
     return udp;
 }
 
+/* ---- With names ---- */
+
+/* Both families on a LID's port: 0, or an errno, and neither. A host without IPv6 has only the one. */
+static int open_pair(struct udp *udp, unsigned lid)
+{
+    int error = udp_socket_open(&udp->v4, AF_INET, soft_port_of_lid(lid));
+
+    if (error != 0)
+        return error;
+    error = udp_socket_open(&udp->v6, AF_INET6, soft_port_of_lid(lid));
+    if (error == 0 || error == EAFNOSUPPORT || error == EADDRNOTAVAIL)
+        return 0;
+    udp_socket_close(&udp->v4);
+    return error;
+}
+
+/* The first LID that nobody has, from one at random on. 0 or an errno. */
+static int take_lid(struct udp *udp, uint16_t *lid)
+{
+    uint16_t start = 0;
+    int error = EADDRINUSE;
+
+    if (getrandom(&start, sizeof start, GRND_NONBLOCK) != sizeof start)
+        start = (uint16_t)getpid();
+    for (unsigned tried = 0; tried < SOFT_LID_MAX && error == EADDRINUSE; tried++) {
+        *lid = (uint16_t)(1 + (start + tried) % SOFT_LID_MAX);
+        error = open_pair(udp, *lid);
+    }
+    return error;
+}
+
+/* (locked) */
+static int name(struct udp *udp)
+{
+    struct soft_names names = {.guid = soft_host_guid()};
+    int error = take_lid(udp, &names.lid);
+
+    if (error == 0)
+        error = prepare(&udp->wire, udp->context);
+    if (error == 0)
+        error = attach(udp, &udp->v4);
+    if (error == 0 && udp->v6.fd != -1)
+        error = attach(udp, &udp->v6);
+    if (error != 0)
+        return error;
+    names.gid_count = soft_host_gids(names.gids);
+    names.mtu = soft_host_mtu(udp->v4.fd, names.gids, names.gid_count);
+    soft_set_names(udp->context, &names);
+    return 0;
+}
+
+struct udp *udp_open_named(void)
+{
+    struct udp *udp = udp_open();
+    int error;
+
+    if (udp == NULL)
+        return NULL;
+    soft_lock(udp->context);
+    error = name(udp);
+    soft_unlock(udp->context);
+    if (error == 0)
+        return udp;
+    udp_close(udp);
+    errno = error;
+    return NULL;
+}
+
+static struct {
+    pthread_mutex_t lock;
+    struct udp *udp;
+} shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+struct udp *udp_shared(void)
+{
+    struct udp *udp;
+
+    pthread_mutex_lock(&shared.lock);
+    if (shared.udp == NULL)
+        shared.udp = udp_open_named();
+    udp = shared.udp;
+    pthread_mutex_unlock(&shared.lock);
+    return udp;
+}
+
+/* ---- The end ---- */
+
 /* Close the context and then the link, unless the user still has objects. */
 static bool try_close(struct udp *udp)
 {
@@ -135,10 +226,8 @@ static bool try_close(struct udp *udp)
     }
     if (udp->joined)
         service_leave(&udp->service);
-    if (udp->v4.fd != -1)
-        fds_close(udp->v4.fd);
-    if (udp->v6.fd != -1)
-        fds_close(udp->v6.fd);
+    udp_socket_close(&udp->v4);
+    udp_socket_close(&udp->v6);
     free(udp->buffer);
     free(udp);
     return true;
@@ -180,4 +269,6 @@ void udp_forget(void)
     pthread_mutex_init(&orphans.lock, NULL);
     LIST_INIT(&orphans.list);
     atomic_store(&orphans.count, 0);
+    pthread_mutex_init(&shared.lock, NULL);
+    shared.udp = NULL;
 }

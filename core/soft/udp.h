@@ -46,6 +46,10 @@ struct udp {
 
 /* A new context with its link. NULL and errno. */
 struct udp *udp_open(void);
+/* With names, too, by which programs can tell each other where its queue pairs are. */
+struct udp *udp_open_named(void);
+/* The one with names that all of the process have in common; it stays. NULL and errno. */
+struct udp *udp_shared(void);
 /* Its event channel is gone. The context stays while it has objects: udp_reap closes it after the last. */
 void udp_close(struct udp *udp);
 /* An object was destroyed: close what waited for it. */
@@ -61,8 +65,10 @@ in_port_t udp_port(struct udp *udp, sa_family_t family);
 
 /* The socket of a family, opened if need be; NULL and errno. (locked) */
 struct udp_socket *udp_socket_of(struct udp *udp, sa_family_t family);
-/* A nonblocking socket as the device needs it. 0 or an errno. */
-int udp_socket_open(struct udp_socket *socket, sa_family_t family);
+/* A nonblocking socket as the device needs it, on this port (network byte order; 0: one of the kernel's
+ * choice). 0 or an errno. */
+int udp_socket_open(struct udp_socket *socket, sa_family_t family, in_port_t port);
+void udp_socket_close(struct udp_socket *socket);
 uint32_t udp_socket_drops(const struct udp_socket *socket);
 /* The calls of struct soft_wire. */
 void udp_send(struct soft_wire *wire, const struct soft_path *path, uint8_t *train, size_t length,

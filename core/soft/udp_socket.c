@@ -47,10 +47,11 @@ static int configure_v6(int fd)
     return set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 }
 
-/* The family's wildcard address, on a port of the kernel's choice. */
+/* The family's wildcard address; *port becomes the port. */
 static int bind_anywhere(int fd, sa_family_t family, in_port_t *port)
 {
-    union soft_addr addr = {.sa.sa_family = family};
+    union soft_addr addr = {
+        .in = {.sin_family = family, .sin_port = *port}}; /* at the same place in sockaddr_in6 */
     socklen_t length = family == AF_INET ? sizeof addr.in : sizeof addr.in6;
 
     if (bind(fd, &addr.sa, length) == -1 || getsockname(fd, &addr.sa, &length) == -1)
@@ -59,7 +60,7 @@ static int bind_anywhere(int fd, sa_family_t family, in_port_t *port)
     return 0;
 }
 
-int udp_socket_open(struct udp_socket *udp, sa_family_t family)
+int udp_socket_open(struct udp_socket *udp, sa_family_t family, in_port_t port)
 {
     int fd = fds_own(socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
     int error;
@@ -71,8 +72,9 @@ int udp_socket_open(struct udp_socket *udp, sa_family_t family)
     enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
     enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
     (void)set(fd, IPPROTO_UDP, UDP_GRO, 1); /* a kernel without it gives each packet by itself */
-    if (bind_anywhere(fd, family, &udp->port) == -1)
+    if (bind_anywhere(fd, family, &port) == -1)
         goto fail;
+    udp->port = port;
     udp->fd = fd;
     udp->segments = set(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
     udp->buffer = (size_t)get(fd, SOL_SOCKET, SO_RCVBUF);
@@ -83,6 +85,13 @@ fail:
     error = errno;
     fds_close(fd);
     return error;
+}
+
+void udp_socket_close(struct udp_socket *udp)
+{
+    if (udp->fd != -1)
+        fds_close(udp->fd);
+    udp->fd = -1;
 }
 
 uint32_t udp_socket_drops(const struct udp_socket *udp)

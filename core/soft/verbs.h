@@ -9,10 +9,26 @@
 #ifndef SOFT_VERBS_H
 #define SOFT_VERBS_H
 
+#include <stdbool.h>
 #include <infiniband/verbs.h>
+
+/* The one device there is. */
+struct ibv_device *soft_the_device(void);
+bool soft_is_ours(const struct ibv_context *context);
+/* Each call makes a context of its own, with names (wire.h). NULL and errno. */
+struct ibv_context *soft_open_device(void);
+int soft_close_device(struct ibv_context *context);
 
 int soft_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
 int soft_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
+
+int soft_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
+int soft_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
+                      uint32_t flags, size_t size);
+ssize_t soft_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t room,
+                             uint32_t flags, size_t size);
+int soft_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey);
+int soft_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey);
 
 struct ibv_pd *soft_alloc_pd(struct ibv_context *context);
 int soft_dealloc_pd(struct ibv_pd *pd);

@@ -19,9 +19,9 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
-#define SOFT_UDP_PORT 4791          /* RoCEv2's port */
-#define SOFT_TRAIN_MAX 61680        /* bytes of a train: what one UDP datagram batch may hold */
-#define SOFT_TRAIN_PACKETS 60       /* packets of a train */
+#define SOFT_UDP_PORT 4791    /* RoCEv2's port */
+#define SOFT_TRAIN_MAX 61680  /* bytes of a train: what one UDP datagram batch may hold */
+#define SOFT_TRAIN_PACKETS 60 /* packets of a train */
 #define SOFT_NEVER UINT64_MAX
 
 /* Nanoseconds of a clock that only goes forward. */
@@ -71,6 +71,55 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
 /* EBUSY while it has objects. */
 int soft_close(struct ibv_context *context);
 
+/*
+ * What programs tell each other by means of their own, to connect queue pairs.
+ *
+ * A context with names has a local identifier, LID, from 1 to SOFT_LID_MAX, one to a process of this host, and
+ * its UDP port is SOFT_LID_PORT + LID. The number of each of its queue pairs begins with the LID, too: so a GID
+ * and a queue pair number lead to the queue pair from any host, and a LID and a queue pair number from this
+ * one.
+ */
+#define SOFT_LID_PORT 49152
+#define SOFT_LID_MAX 4094
+#define SOFT_LID_QPNS_BITS 12 /* the rest of a queue pair number */
+#define SOFT_GIDS 64          /* places in the table */
+
+struct soft_gid {
+    union ibv_gid gid;
+    unsigned interface; /* of the network, its index */
+};
+
+struct soft_names {
+    uint16_t lid;
+    uint64_t guid;    /* of the node, network byte order */
+    enum ibv_mtu mtu; /* the largest that all the addresses can carry */
+    int gid_count;
+    struct soft_gid gids[SOFT_GIDS];
+};
+
+/* Before the context has any object. */
+void soft_set_names(struct ibv_context *context, const struct soft_names *names);
+/* This host's addresses, the one to give to others first; returns how many. */
+int soft_host_gids(struct soft_gid gids[SOFT_GIDS]);
+/* Any socket will do. */
+enum ibv_mtu soft_host_mtu(int socket, const struct soft_gid *gids, int count);
+uint64_t soft_host_guid(void);
+void soft_gid_of(union ibv_gid *gid, const struct sockaddr *addr);
+/* The place of a GID in the table, -1 if it has none. */
+int soft_gid_index(struct ibv_context *context, const union ibv_gid *gid);
+
+static inline in_port_t soft_port_of_lid(unsigned lid) /* network byte order */
+{
+    return htons((uint16_t)(SOFT_LID_PORT + lid));
+}
+
+static inline uint16_t soft_lid_of_port(in_port_t port) /* 0: none */
+{
+    unsigned lid = ntohs(port) - SOFT_LID_PORT;
+
+    return lid <= SOFT_LID_MAX ? (uint16_t)lid : 0;
+}
+
 struct soft_wire *soft_wire_of(struct ibv_context *context);
 void soft_lock(struct ibv_context *context);
 bool soft_trylock(struct ibv_context *context);
@@ -85,7 +134,8 @@ void soft_unwatch(struct ibv_context *context, int fd); /* (locked) */
 
 /* One packet, from the BTH on, without the trailer, that came on `path` (local = where it arrived).
  * Malformed ones are counted and dropped. */
-void soft_input(struct ibv_context *context, const struct soft_path *path, const uint8_t *packet, size_t length);
+void soft_input(struct ibv_context *context, const struct soft_path *path, const uint8_t *packet,
+                size_t length);
 /* After a batch of soft_input: send the acknowledgements that were put together, go on sending. */
 void soft_flush(struct ibv_context *context);
 /* When soft_timers has something to do: a time of the clock, or SOFT_NEVER. */
@@ -105,12 +155,12 @@ void soft_set_path(struct ibv_qp *qp, const struct soft_path *path);
 /* Counters of a context, for tests and for the curious. */
 struct soft_counters {
     uint64_t packets_sent, packets_received, bytes_sent, bytes_received; /* payload and headers */
-    uint64_t retransmitted;   /* request packets sent again */
-    uint64_t timeouts;        /* ACK time-outs that fired */
+    uint64_t retransmitted;                                              /* request packets sent again */
+    uint64_t timeouts;                                                   /* ACK time-outs that fired */
     uint64_t naks_sent, naks_received, rnr_naks_sent, rnr_naks_received;
-    uint64_t duplicates;      /* requests seen again by the responder */
-    uint64_t malformed;       /* truncated, wrong version, unknown opcode, bad check, no such queue pair */
-    uint64_t refused;         /* key, bounds, access or address wrong */
+    uint64_t duplicates; /* requests seen again by the responder */
+    uint64_t malformed;  /* truncated, wrong version, unknown opcode, bad check, no such queue pair */
+    uint64_t refused;    /* key, bounds, access or address wrong */
     uint64_t overflows;
 };
 void soft_query_counters(struct ibv_context *context, struct soft_counters *counters);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The command line: which device, which port, which peer. */
+#include "samples/verbs/command.h"
+
+#include "samples/options.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static int usage(const char *program)
+{
+    fprintf(
+        stderr,
+        "usage: %s [-d DEVICE] [-i PORT] [-p TCP_PORT] [-g GID_INDEX] [SERVER]\n"
+        "Start it without SERVER (the daemon), then again with the daemon's host name as SERVER (the client).\n"
+        "  -d DEVICE     RDMA device (the first there is; ibv_devices lists them)\n"
+        "  -i PORT       port of the device (1)\n"
+        "  -p TCP_PORT   where daemon and client meet (19875; 0: the daemon picks one and says which)\n"
+        "  -g GID_INDEX  of the port's GIDs, this one (ibv_devinfo -v lists them)\n",
+        program);
+    return -1;
+}
+
+int command_read(struct command *command, int argc, char **argv)
+{
+    int option;
+
+    *command = (struct command){.ib_port = 1, .tcp_port = "19875", .gid_index = -1};
+    while ((option = getopt(argc, argv, "d:i:p:g:")) != -1) {
+        if (option == 'd')
+            command->device = optarg;
+        else if (option == 'i' && (command->ib_port = (int)options_number(optarg, 1, 255)) != -1)
+            continue;
+        else if (option == 'p' && options_number(optarg, 0, 65535) != -1)
+            command->tcp_port = optarg;
+        else if (option == 'g' && (command->gid_index = (int)options_number(optarg, 0, 65535)) != -1)
+            continue;
+        else
+            return usage(argv[0]);
+    }
+    if (argc - optind > 1)
+        return usage(argv[0]);
+    command->server = argv[optind];
+    return 0;
+}

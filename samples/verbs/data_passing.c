@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Data passing alone: each side makes a queue pair and memory that the other may write, tells the other of
+ * them over TCP, and says what it gave and what it got. What the other programs here do before they talk.
+ *
+ * Build: see README.md. Run: data_passing here (side A), data_passing HERE there (side B). */
+#include "samples/verbs/connect.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static int run(struct resources *r)
+{
+    r->cq = ibv_create_cq(r->context, 1, NULL, NULL, 0);
+    if (!r->cq)
+        return failed("ibv_create_cq", errno);
+    if (resources_memory(r, 256, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) == -1 ||
+        resources_qp(r, IBV_QPT_RC, 1, 1) == -1)
+        return -1;
+
+    struct port_data local = resources_data(r);
+    passing_print(">>> Local:", &local);
+    if (passing_exchange(r->sock, &local, &r->remote) == -1)
+        return -1;
+    passing_print(">>> rcvd:", &r->remote);
+    return passing_sync(r->sock, 0, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    return program_main(argc, argv, run);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* As hello_world_rc_send, by an unreliable datagram: the queue pair has no peer, so the request says where
+ * to. What arrives stands behind the space of a global routing header, whether there was one or not.
+ *
+ * Build: see README.md. Run: hello_world_ud_send here, hello_world_ud_send HERE there. */
+#include "samples/verbs/connect.h"
+#include "samples/verbs/poll.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MSG "hello world"
+#define MSG_SIZE sizeof(MSG)
+
+static int create(struct resources *r)
+{
+    r->cq = ibv_create_cq(r->context, 1, NULL, NULL, 0);
+    if (!r->cq)
+        return failed("ibv_create_cq", errno);
+    /* The device writes only into the client's memory: it is there that it needs leave to. */
+    if ((r->daemon ? resources_memory(r, MSG_SIZE, 0)
+                   : resources_memory(r, GRH_SIZE + MSG_SIZE, IBV_ACCESS_LOCAL_WRITE)) == -1)
+        return -1;
+    if (r->daemon) {
+        memcpy(r->buf, MSG, MSG_SIZE);
+        printf("going to send the message: '%s'\n", r->buf);
+    }
+    return resources_qp(r, IBV_QPT_UD, 1, 1);
+}
+
+static int post_receive(struct resources *r)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)r->buf, .length = GRH_SIZE + MSG_SIZE, .lkey = r->mr->lkey};
+    struct ibv_recv_wr rr = {.sg_list = &sge, .num_sge = 1}, *bad;
+    int rc = ibv_post_recv(r->qp, &rr, &bad);
+
+    if (rc != 0)
+        return failed("failed to post RR", rc);
+    printf("Receive Request was posted\n");
+    return 0;
+}
+
+static int create_ah(struct resources *r)
+{
+    struct ibv_ah_attr path = resources_path(r);
+
+    r->ah = ibv_create_ah(r->pd, &path);
+    if (!r->ah)
+        return failed("ibv_create_ah", errno);
+    printf("AH was created\n");
+    return 0;
+}
+
+static int post_send(struct resources *r)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)r->buf, .length = MSG_SIZE, .lkey = r->mr->lkey};
+    struct ibv_send_wr sr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+
+    sr.wr.ud.ah = r->ah;
+    sr.wr.ud.remote_qpn = r->remote.qp_num;
+    sr.wr.ud.remote_qkey = QKEY;
+    int rc = ibv_post_send(r->qp, &sr, &bad);
+
+    if (rc != 0)
+        return failed("failed to post SR", rc);
+    printf("Send Request was posted\n");
+    return 0;
+}
+
+static int run(struct resources *r)
+{
+    if (create(r) == -1 || qp_to_init(r) == -1)
+        return -1;
+    /* Before the other side can send: it finds a receive whenever it comes. */
+    if (!r->daemon && post_receive(r) == -1)
+        return -1;
+    if (connect_qp(r) == -1)
+        return -1;
+    if (r->daemon && (create_ah(r) == -1 || post_send(r) == -1))
+        return -1;
+    /* Both sides have a request that completes. */
+    if (poll_completion(r) == -1)
+        return -1;
+    if (!r->daemon)
+        printf("Message is '%s'\n", r->buf + GRH_SIZE);
+    return passing_sync(r->sock, 0, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    return program_main(argc, argv, run);
+}

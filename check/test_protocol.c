@@ -5,6 +5,7 @@
  */
 #include "support.h"
 #include "conn.h"
+#include "nic.h"
 #include "protocol.h"
 #include "sock.h"
 
@@ -198,6 +199,15 @@ static void forget_receives(struct side *side)
     }
 }
 
+/* As on a device that takes no longer requests than this. */
+static void cut_requests(const struct pair *pair, uint32_t bytes)
+{
+    conn_of(pair->client)->nic->max_request = bytes;
+    conn_of(pair->server)->nic->max_request = bytes;
+}
+
+static const uint32_t requests_of[] = {UINT32_MAX, 32 * KIB, 1000};
+
 START_TEST(invariants)
 {
     struct chance chance = chance_new();
@@ -207,6 +217,7 @@ START_TEST(invariants)
     double end;
 
     pair_open(&pair, AF_INET, SOCK_STREAM);
+    cut_requests(&pair, requests_of[_i]);
     side_open(&client, pair.client_box, pair.client, chance_next(&chance));
     side_open(&server, pair.server_box, pair.server, chance_next(&chance));
     for (end = seconds_now() + seconds_to_spend(); seconds_now() < end;) {
@@ -231,6 +242,24 @@ START_TEST(invariants)
     pair_close_rest(&pair);
     side_close(&client);
     side_close(&server);
+}
+END_TEST
+
+/* A message that takes more requests than the queue pair holds arrives whole, and each of its bytes once. */
+START_TEST(long_messages_are_cut)
+{
+    struct pair pair;
+    size_t length = 1000 * SQ_DEPTH * 3 + 1;
+
+    pair_open(&pair, AF_INET, SOCK_SEQPACKET);
+    cut_requests(&pair, 1000);
+    for (int i = 0; i < 3; i++) {
+        uint32_t before = conn_of(pair.client)->sq_tail;
+
+        pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, length, (uint64_t)i);
+        ck_assert_uint_ge(conn_of(pair.client)->sq_tail - before, length / 1000);
+    }
+    pair_close(&pair);
 }
 END_TEST
 
@@ -387,7 +416,8 @@ int main(void)
     TCase *talk = add_case(suite, "talk", 60), *lie = add_case(suite, "lies", 20),
           *bare = add_bare_case(suite, "messages", 20);
 
-    tcase_add_test(talk, invariants);
+    tcase_add_loop_test(talk, invariants, 0, COUNT(requests_of));
+    tcase_add_test(talk, long_messages_are_cut);
     tcase_add_test(lie, an_old_advertisement_is_dropped);
     tcase_add_loop_test(lie, a_lie_breaks_the_connection, 0, COUNT(lies));
     tcase_add_test(bare, hello_is_checked);

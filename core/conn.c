@@ -13,8 +13,9 @@
 
 #define SLOTS_SIZE ((RQ_DEPTH + SQ_DEPTH) * SLOT_SIZE)
 #define REGION_SIZE (SLOTS_SIZE + HIDDEN_SIZE)
-#define RETRY_COUNT 7                   /* of the device, before it takes the peer for gone */
-#define RNR_RETRY_COUNT 7               /* for ever; never needed, since credits match posted receives */
+#define ACK_TIMEOUT 17    /* the device's code of 0.54 s: 4.096 us * 2^17 */
+#define RETRY_COUNT 6     /* times it sends again, before the peer is gone; 7 is for ever to rxe */
+#define RNR_RETRY_COUNT 7 /* for ever; never needed, since credits match posted receives */
 #define RECEIVE_BIT (UINT64_C(1) << 63) /* of a work request id: a receive */
 
 static struct handle_table handles = HANDLE_TABLE_INIT;
@@ -70,6 +71,16 @@ static int make_qp(struct conn *conn)
     return 0;
 }
 
+/* A device that takes no time-out of ours (iWARP's TCP has its own) keeps the one it has. */
+static void set_ack_timeout(struct conn *conn)
+{
+    uint8_t timeout = ACK_TIMEOUT;
+
+    if (conn->device->set_option(conn->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
+                                 sizeof(timeout)) < 0)
+        xs_log("device %s keeps its own time-out of acknowledgements: %s", conn->device->name, strerror(errno));
+}
+
 static int make_buffers(struct conn *conn)
 {
     conn->slots = mmap(NULL, REGION_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -112,6 +123,7 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
     conn->cq = xs_nic_cq(conn->nic, RQ_DEPTH + SQ_DEPTH);
     if (conn->cq == NULL || make_qp(conn) < 0 || make_buffers(conn) < 0)
         goto fail;
+    set_ack_timeout(conn);
     for (uint32_t slot = 0; slot < RQ_DEPTH; slot++) {
         if (!post_receive(conn, slot))
             goto fail;

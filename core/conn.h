@@ -43,6 +43,8 @@ struct posted { /* a work request that has not completed */
     struct op *op;
     struct window *window; /* the piece of a file that it sends */
     uint32_t bytes;
+    uint32_t told; /* bytes that the peer knows of when it is done: the whole message, or 0 before its last
+                      request */
 };
 
 struct export; /* memory that the peer may use (export.c) */

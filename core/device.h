@@ -60,6 +60,9 @@ struct device {
     int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init);
     const char *(*wc_status_str)(enum ibv_wc_status status);
 
+    /* Ours: the longest request, in bytes, that is worth giving to it; 0: as long as its ports say. */
+    uint32_t long_request;
+
     /* Ours: forget every object and thread, in a forked child, whose descriptors are closed already. NULL where
      * there is nothing to forget. */
     void (*forget)(void);

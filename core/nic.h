@@ -50,7 +50,7 @@ struct nic {
     LIST_HEAD(, cq) cqs;
     SLIST_HEAD(, bounce) bounces;
     SLIST_HEAD(, bounce_chunk) chunks;
-    uint32_t max_message; /* bytes, of one work request */
+    uint32_t max_request; /* bytes, of one work request */
     int max_cqe;
     uint8_t max_reads; /* RDMA READs under way at once, each direction of a connection */
     pthread_mutex_t map_lock;

@@ -25,7 +25,7 @@ static struct ibv_sge next_piece(const struct conn *conn, const struct op *op)
 {
     const uint8_t *base = op->bounce != NULL ? op->bounce->data : op->buffer;
     const struct ibv_mr *mr = op->bounce != NULL ? op->bounce->mr : op->one_off != NULL ? op->one_off : op->mr;
-    uint64_t left = op->length - op->posted, most = conn->nic->max_message;
+    uint64_t left = op->length - op->posted, most = conn->nic->max_request;
 
     if (most > DATA_MAX)
         most = DATA_MAX;

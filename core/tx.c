@@ -139,11 +139,52 @@ static uint32_t least(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
     return (uint32_t)(d < least ? d : least);
 }
 
-/* One work request. False: the operation can't go on now. */
+/* One work request of a message, from this offset of the span and the target on. */
+static bool post_request(struct conn *conn, const struct span *span, const struct target *target,
+                         uint32_t offset, struct ibv_send_wr *wr, const struct posted *posted)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)span->addr + offset, .length = posted->bytes, .lkey = span->lkey};
+
+    wr->sg_list = &sge;
+    wr->num_sge = posted->bytes > 0;
+    wr->wr.rdma.remote_addr = target->addr + offset;
+    wr->wr.rdma.rkey = target->rkey;
+    if (!xs_conn_post(conn, wr, posted))
+        return false;
+    posted->op->requests++;
+    return true;
+}
+
+/* All work requests of a message of `bytes`, each as long as the device takes; the last tells the peer. */
+static bool post_message(struct conn *conn, struct op *op, const struct span *span, const struct target *target,
+                         uint32_t bytes)
+{
+    uint32_t offset = 0, most = conn->nic->max_request;
+    struct posted posted = {.kind = POSTED_DATA, .op = op, .window = span->window};
+    struct ibv_send_wr last = {
+        .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+        .send_flags = IBV_SEND_SOLICITED,
+        .imm_data = htobe32(target->imm | bytes),
+    };
+
+    for (; bytes - offset > most; offset += most) {
+        struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
+
+        posted.bytes = most;
+        if (!post_request(conn, span, target, offset, &wr, &posted))
+            return false;
+    }
+    posted.bytes = bytes - offset;
+    posted.told = bytes;
+    return post_request(conn, span, target, offset, &last, &posted);
+}
+
+/* One message. False: the operation can't go on now. */
 static bool post_data(struct conn *conn, struct op *op)
 {
     struct target target;
     struct span span = {0};
+    uint32_t requests = conn_sq_free(conn) - SQ_KEPT_BY_DATA;
 
     if (conn->credits <= CREDITS_KEPT_BY_DATA || conn_sq_free(conn) <= SQ_KEPT_BY_DATA ||
         !find_target(conn, &target))
@@ -160,29 +201,16 @@ static bool post_data(struct conn *conn, struct op *op)
             return true;
         }
     }
-    uint32_t bytes = least(span.length, target.room, DATA_MAX, conn->nic->max_message);
+    uint32_t bytes = least(span.length, target.room, DATA_MAX, (uint64_t)conn->nic->max_request * requests);
     bool fills = bytes == target.room, ends = op->posted + bytes == op->length;
 
     if (target.advert != NULL && !fills && !ends)
         target.imm |= IMM_MORE;
     if (!is_stream(conn) && fills && !ends)
         target.imm |= IMM_TRUNC;
-
-    struct ibv_sge sge = {.addr = (uintptr_t)span.addr, .length = bytes, .lkey = span.lkey};
-    struct ibv_send_wr wr = {
-        .sg_list = &sge,
-        .num_sge = bytes > 0,
-        .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-        .send_flags = IBV_SEND_SOLICITED,
-        .imm_data = htobe32(target.imm | bytes),
-        .wr.rdma = {.remote_addr = target.addr, .rkey = target.rkey},
-    };
-    struct posted posted = {.kind = POSTED_DATA, .op = op, .window = span.window, .bytes = bytes};
-
-    if (!xs_conn_post(conn, &wr, &posted))
+    if (!post_message(conn, op, &span, &target, bytes))
         return false;
     conn->credits--;
-    op->requests++;
     op->posted += bytes;
     if (op->files != NULL)
         xs_files_posted(op->files, bytes);
@@ -234,7 +262,7 @@ void xs_tx_completed(struct conn *conn, const struct posted *posted)
     struct op *op = posted->op;
 
     op->requests--;
-    op->acked += posted->bytes;
+    op->acked += posted->told;
     if (posted->window != NULL && xs_window_acked(op->files, posted->window, posted->bytes, conn->nic) < 0 &&
         op->error == 0)
         op->error = EIO;

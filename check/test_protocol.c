@@ -263,6 +263,28 @@ START_TEST(long_messages_are_cut)
 }
 END_TEST
 
+/* One end whose device has no immediate data is enough: then neither uses any, in either direction. */
+START_TEST(immediate_data_is_agreed_on)
+{
+    struct pair one, other;
+
+    pair_open(&one, AF_INET, SOCK_STREAM);
+    struct nic *client = conn_of(one.client)->nic, *server = conn_of(one.server)->nic;
+
+    client->immediate = _i & 1;
+    server->immediate = _i & 2;
+    pair_open_on(&other, AF_INET, SOCK_SEQPACKET, one.client_box, one.server_box);
+    ck_assert_ptr_eq(conn_of(other.client)->nic, client);
+    ck_assert_ptr_eq(conn_of(other.server)->nic, server);
+    ck_assert_int_eq(conn_of(other.client)->immediate, _i == 3);
+    ck_assert_int_eq(conn_of(other.server)->immediate, _i == 3);
+    pass_bytes(other.client_box, other.client, other.server_box, other.server, LONGEST, 1);
+    pass_bytes(other.server_box, other.server, other.client_box, other.client, LONGEST, 2);
+    pair_close(&other);
+    pair_close(&one);
+}
+END_TEST
+
 /* ---- A peer that lies ------------------------------------------------------------------- */
 
 static void hear_control(struct conn *conn, struct control control)
@@ -314,6 +336,7 @@ static const struct lie {
     {{.type = CONTROL_CREDIT, .credits = RQ_DEPTH}, 0, 1},
     {{.type = CONTROL_ACK, .position = 1}, 0, 1},
     {{.type = CONTROL_RECALLED}, 0, 1},
+    {{.type = CONTROL_DATA, .phase = HIDDEN_SIZE + 1}, 0, 1},
     {{.type = CONTROL_ADVERT, .addr = UINT64_MAX - 5, .length = 10}, 0, 1},
     {{.type = CONTROL_ADVERT, .addr = 4096, .length = 0}, 0, 1},
     {{.type = CONTROL_ADVERT, .addr = 4096, .length = 10}, 0, ADVERTS_MAX + 1},
@@ -403,7 +426,7 @@ START_TEST(noise_is_no_message)
         if (xs_control_unpack(&control, bytes, length)) {
             ck_assert_uint_eq(length, CONTROL_SIZE);
             ck_assert_uint_ge(control.type, CONTROL_ADVERT);
-            ck_assert_uint_le(control.type, CONTROL_RECALLED);
+            ck_assert_uint_le(control.type, CONTROL_DATA);
         }
         ck_assert_int_ne(xs_hello_unpack(&hello, bytes, length, SOCK_STREAM), HELLO_OK);
     }
@@ -418,6 +441,7 @@ int main(void)
 
     tcase_add_loop_test(talk, invariants, 0, COUNT(requests_of));
     tcase_add_test(talk, long_messages_are_cut);
+    tcase_add_loop_test(talk, immediate_data_is_agreed_on, 0, 4);
     tcase_add_test(lie, an_old_advertisement_is_dropped);
     tcase_add_loop_test(lie, a_lie_breaks_the_connection, 0, COUNT(lies));
     tcase_add_test(bare, hello_is_checked);

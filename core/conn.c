@@ -165,6 +165,7 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
         .magic = HELLO_MAGIC,
         .version = HELLO_VERSION,
         .socktype = (uint8_t)conn->sock->type,
+        .flags = conn->nic->immediate ? 0 : HELLO_NO_IMMEDIATE,
         .credits = RQ_DEPTH,
         .adverts = ADVERTS_MAX,
         .hidden_size = HIDDEN_SIZE,
@@ -195,6 +196,7 @@ void xs_conn_peer(struct conn *conn, const struct hello *peer)
 {
     conn->peer = *peer;
     conn->credits += peer->credits;
+    conn->immediate = conn->nic->immediate && (peer->flags & HELLO_NO_IMMEDIATE) == 0;
 }
 
 /* ---- Breaking ---------------------------------------------------------------------------- */

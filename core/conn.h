@@ -63,6 +63,7 @@ struct conn {
     struct ibv_mr *slots_mr, *hidden_mr;
     uint8_t *hidden;
     uint32_t max_inline;
+    bool immediate; /* data goes by WRITE WITH IMMEDIATE: both ends have it */
 
     bool established;
     int error;          /* 0, or why the connection is broken */
@@ -151,6 +152,8 @@ static inline uint32_t conn_sq_free(const struct conn *conn)
 
 /* Send a control message with all credits owed; false when there is no credit or no room now. */
 bool xs_control_send(struct conn *conn, struct control *control, uint32_t kept, enum posted_kind kind);
+/* The work request of that, whose credit and room are there; false: the connection was broken by it. */
+bool xs_control_post(struct conn *conn, struct control *control, const struct posted *posted);
 /* Credits and acknowledgements that are due, FIN behind the last data. */
 void xs_control_run(struct conn *conn);
 void xs_control_received(struct conn *conn, const uint8_t *message, size_t length);

@@ -8,23 +8,29 @@
 #define CREDITS_DUE (RQ_DEPTH / 2) /* owed so many: tell the peer now */
 #define ACK_DUE (HIDDEN_SIZE / 4)  /* bytes copied out, and not told */
 
-bool xs_control_send(struct conn *conn, struct control *control, uint32_t kept, enum posted_kind kind)
+bool xs_control_post(struct conn *conn, struct control *control, const struct posted *posted)
 {
-    if (conn->credits <= kept || conn_sq_free(conn) == 0)
-        return false;
     uint8_t *slot = conn->slots + (size_t)(RQ_DEPTH + conn->sq_tail % SQ_DEPTH) * SLOT_SIZE;
     struct ibv_sge sge = {.addr = (uintptr_t)slot, .length = CONTROL_SIZE, .lkey = conn->slots_mr->lkey};
     struct ibv_send_wr wr = {
         .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SOLICITED};
-    struct posted posted = {.kind = kind};
 
     control->credits = (uint16_t)conn->owed;
     xs_control_pack(control, slot);
-    if (!xs_conn_post(conn, &wr, &posted))
+    if (!xs_conn_post(conn, &wr, posted))
         return false;
     conn->credits--;
     conn->owed = 0;
     return true;
+}
+
+bool xs_control_send(struct conn *conn, struct control *control, uint32_t kept, enum posted_kind kind)
+{
+    const struct posted posted = {.kind = kind};
+
+    if (conn->credits <= kept || conn_sq_free(conn) == 0)
+        return false;
+    return xs_control_post(conn, control, &posted);
 }
 
 void xs_control_run(struct conn *conn)
@@ -98,6 +104,12 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
             xs_rx_recalled(conn);
         else
             violation(conn, "an answer that nobody asked for");
+        break;
+    case CONTROL_DATA:
+        if (!conn->immediate)
+            xs_rx_data(conn, control.phase);
+        else
+            violation(conn, "data without immediate, which was not agreed on");
         break;
     case CONTROL_CREDIT:
         break;

@@ -23,6 +23,7 @@ static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct device *devices[DEVICES_MAX];
 static int device_count;
 static const char *only = ""; /* the one device that may be used, when EXS_DEVICE names it */
+static bool immediate;
 static bool logging;
 
 int xs_enter(void)
@@ -106,6 +107,11 @@ bool xs_device_allowed(const struct ibv_context *context)
     return *only == 0 || strcmp(context->device->name, only) == 0;
 }
 
+bool xs_immediate(void)
+{
+    return immediate;
+}
+
 static void begin_anew(void)
 {
     static bool handler_set;
@@ -125,6 +131,14 @@ static void begin_anew(void)
     atomic_fetch_add(&generation, 1);
 }
 
+/* A variable that is on unless it is 0; `otherwise` where it is not set or empty. */
+static bool is_set(const char *name, bool otherwise)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && *value != 0 ? strcmp(value, "0") != 0 : otherwise;
+}
+
 int exs_init(int version)
 {
     int result = -1;
@@ -134,9 +148,8 @@ int exs_init(int version)
         return -1;
     }
     pthread_mutex_lock(&init_lock);
-    const char *debug = getenv("EXS_DEBUG");
-
-    logging = debug != NULL && *debug != 0 && strcmp(debug, "0") != 0;
+    logging = is_set("EXS_DEBUG", false);
+    immediate = is_set("EXS_IMMEDIATE", true);
     if (atomic_load(&state) == READY) {
         errno = EALREADY;
     } else if (choose_devices() == 0) {

@@ -3,6 +3,7 @@
 #ifndef XS_LIBRARY_H
 #define XS_LIBRARY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "core.h"
 #include "device.h"
@@ -15,5 +16,8 @@ int xs_devices(void);
 const struct device *xs_device(int index);
 /* False when EXS_DEVICE names another. */
 bool xs_device_allowed(const struct ibv_context *context);
+
+/* False when EXS_IMMEDIATE asks to do without RDMA WRITE WITH IMMEDIATE. */
+bool xs_immediate(void);
 
 #endif

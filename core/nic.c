@@ -41,6 +41,7 @@ static int query(struct nic *nic)
     nic->max_cqe = attr.max_cqe;
     nic->max_reads = (uint8_t)least(least(attr.max_qp_rd_atom, attr.max_qp_init_rd_atom), READS_MAX);
     nic->max_request = port.max_msg_sz;
+    nic->immediate = nic->context->device->transport_type != IBV_TRANSPORT_IWARP && xs_immediate();
     if (nic->device->long_request != 0 && nic->device->long_request < nic->max_request)
         nic->max_request = nic->device->long_request;
     return 0;

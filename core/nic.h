@@ -51,6 +51,7 @@ struct nic {
     SLIST_HEAD(, bounce) bounces;
     SLIST_HEAD(, bounce_chunk) chunks;
     uint32_t max_request; /* bytes, of one work request */
+    bool immediate;       /* it has RDMA WRITE WITH IMMEDIATE */
     int max_cqe;
     uint8_t max_reads; /* RDMA READs under way at once, each direction of a connection */
     pthread_mutex_t map_lock;

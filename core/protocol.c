@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packing and unpacking of hello, control messages and tokens; what comes in is believed only after it was checked. */
+/* Packing and unpacking of hello, control messages and tokens; what comes in is believed only after it was
+ * checked. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
@@ -60,7 +61,8 @@ void xs_hello_pack(const struct hello *hello, uint8_t out[HELLO_SIZE])
     out[6] = hello->socktype;
     out[7] = hello->reason;
     put32(out + 8, hello->credits);
-    put32(out + 12, hello->adverts);
+    put16(out + 12, hello->flags);
+    put16(out + 14, hello->adverts);
     put32(out + 16, hello->hidden_size);
     put32(out + 20, hello->hidden_rkey);
     put64(out + 24, hello->hidden_addr);
@@ -76,7 +78,8 @@ static bool read_hello(struct hello *hello, const uint8_t *in, size_t length)
         .socktype = in[6],
         .reason = in[7],
         .credits = get32(in + 8),
-        .adverts = get32(in + 12),
+        .flags = get16(in + 12),
+        .adverts = get16(in + 14),
         .hidden_size = get32(in + 16),
         .hidden_rkey = get32(in + 20),
         .hidden_addr = get64(in + 24),
@@ -132,7 +135,7 @@ bool xs_control_unpack(struct control *control, const void *in, size_t length)
 {
     const uint8_t *p = in;
 
-    if (length != CONTROL_SIZE || p[0] < CONTROL_ADVERT || p[0] > CONTROL_RECALLED)
+    if (length != CONTROL_SIZE || p[0] < CONTROL_ADVERT || p[0] > CONTROL_DATA)
         return false;
     *control = (struct control){
         .type = p[0],

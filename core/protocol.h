@@ -5,8 +5,9 @@
  * Everything is big-endian and of fixed width. Three forms:
  *
  *   hello    private data of connect and accept (and of reject, with a reason)
- *   data     RDMA WRITE WITH IMMEDIATE; the immediate says what was written (IMM_ below)
- *   control  a SEND of CONTROL_SIZE bytes: advertisement and its recall, acknowledgement, credit, end of stream
+ *   data     RDMA WRITE WITH IMMEDIATE; the immediate says what was written (IMM_ below). Where either device
+ * has none (iWARP), RDMA WRITE and then a control message that says the same control  a SEND of CONTROL_SIZE
+ * bytes: advertisement and its recall, acknowledgement, credit, end of stream
  *
  * Data goes straight into a receive buffer that the peer advertised (direct), or, on a STREAM that holds no
  * advertisement, into the peer's hidden circular buffer (indirect), from where it is copied out. The two never
@@ -41,11 +42,14 @@ struct hello {
     uint8_t socktype; /* SOCK_STREAM or SOCK_SEQPACKET */
     uint8_t reason;   /* of a reject: HELLO_REASON_..., else 0 */
     uint32_t credits; /* receives posted for the peer */
-    uint32_t adverts; /* most advertisements that may be outstanding towards the sender of this hello */
+    uint16_t flags;   /* HELLO_NO_IMMEDIATE */
+    uint16_t adverts; /* most advertisements that may be outstanding towards the sender of this hello */
     uint32_t hidden_size;
     uint32_t hidden_rkey;
     uint64_t hidden_addr;
 };
+
+#define HELLO_NO_IMMEDIATE 1 /* flags: this side has no RDMA WRITE WITH IMMEDIATE, so neither uses it */
 
 enum { HELLO_OK, HELLO_BAD_VERSION, HELLO_BAD_TYPE, HELLO_BAD_VALUE, HELLO_NO_RESOURCES };
 
@@ -71,7 +75,8 @@ enum control_type {
     CONTROL_CREDIT,     /* credits alone */
     CONTROL_FIN,        /* no more data will come */
     CONTROL_RECALL,     /* forget what I advertised, but for a transfer that has begun */
-    CONTROL_RECALLED    /* forgotten: nothing more is written there */
+    CONTROL_RECALLED,   /* forgotten: nothing more is written there */
+    CONTROL_DATA        /* what was written before this; only without immediate data */
 };
 
 #define CONTROL_SIZE 40
@@ -81,7 +86,7 @@ struct control {
     uint8_t type;
     uint8_t flags;
     uint16_t credits;  /* receives posted anew since the last control message */
-    uint32_t phase;    /* ADVERT */
+    uint32_t phase;    /* ADVERT; DATA: what the immediate would say */
     uint64_t position; /* ADVERT: bytes of the stream that had arrived; ACK: bytes ever copied out */
     uint64_t addr;     /* ADVERT */
     uint64_t length;   /* ADVERT, bytes */

@@ -10,23 +10,9 @@
 #include "conn.h"
 #include "file.h"
 #include "memory.h"
+#include "message.h"
 #include "nic.h"
 #include "sock.h"
-
-/* The next bytes of an operation that lie together in registered memory. */
-struct span {
-    uint8_t *addr;
-    uint64_t length;
-    uint32_t lkey;
-    struct window *window;
-};
-
-/* Where they go. */
-struct target {
-    uint64_t addr, room; /* bytes */
-    uint32_t rkey, imm;
-    struct advert *advert; /* NULL: the hidden buffer */
-};
 
 static bool is_stream(const struct conn *conn)
 {
@@ -139,55 +125,14 @@ static uint32_t least(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
     return (uint32_t)(d < least ? d : least);
 }
 
-/* One work request of a message, from this offset of the span and the target on. */
-static bool post_request(struct conn *conn, const struct span *span, const struct target *target,
-                         uint32_t offset, struct ibv_send_wr *wr, const struct posted *posted)
-{
-    struct ibv_sge sge = {.addr = (uintptr_t)span->addr + offset, .length = posted->bytes, .lkey = span->lkey};
-
-    wr->sg_list = &sge;
-    wr->num_sge = posted->bytes > 0;
-    wr->wr.rdma.remote_addr = target->addr + offset;
-    wr->wr.rdma.rkey = target->rkey;
-    if (!xs_conn_post(conn, wr, posted))
-        return false;
-    posted->op->requests++;
-    return true;
-}
-
-/* All work requests of a message of `bytes`, each as long as the device takes; the last tells the peer. */
-static bool post_message(struct conn *conn, struct op *op, const struct span *span, const struct target *target,
-                         uint32_t bytes)
-{
-    uint32_t offset = 0, most = conn->nic->max_request;
-    struct posted posted = {.kind = POSTED_DATA, .op = op, .window = span->window};
-    struct ibv_send_wr last = {
-        .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-        .send_flags = IBV_SEND_SOLICITED,
-        .imm_data = htobe32(target->imm | bytes),
-    };
-
-    for (; bytes - offset > most; offset += most) {
-        struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
-
-        posted.bytes = most;
-        if (!post_request(conn, span, target, offset, &wr, &posted))
-            return false;
-    }
-    posted.bytes = bytes - offset;
-    posted.told = bytes;
-    return post_request(conn, span, target, offset, &last, &posted);
-}
-
 /* One message. False: the operation can't go on now. */
 static bool post_data(struct conn *conn, struct op *op)
 {
     struct target target;
     struct span span = {0};
-    uint32_t requests = conn_sq_free(conn) - SQ_KEPT_BY_DATA;
+    uint64_t most;
 
-    if (conn->credits <= CREDITS_KEPT_BY_DATA || conn_sq_free(conn) <= SQ_KEPT_BY_DATA ||
-        !find_target(conn, &target))
+    if (!xs_message_room(conn, &most) || !find_target(conn, &target))
         return false;
     if (op->length > 0) {
         int there = next_span(conn, op, &span);
@@ -201,16 +146,17 @@ static bool post_data(struct conn *conn, struct op *op)
             return true;
         }
     }
-    uint32_t bytes = least(span.length, target.room, DATA_MAX, (uint64_t)conn->nic->max_request * requests);
+    uint32_t bytes = least(span.length, target.room, DATA_MAX, most);
     bool fills = bytes == target.room, ends = op->posted + bytes == op->length;
 
     if (target.advert != NULL && !fills && !ends)
         target.imm |= IMM_MORE;
     if (!is_stream(conn) && fills && !ends)
         target.imm |= IMM_TRUNC;
-    if (!post_message(conn, op, &span, &target, bytes))
+    struct message message = {.op = op, .span = &span, .target = &target, .bytes = bytes};
+
+    if (!xs_message_post(conn, &message))
         return false;
-    conn->credits--;
     op->posted += bytes;
     if (op->files != NULL)
         xs_files_posted(op->files, bytes);

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Messages of data as work requests. See message.h. */
+#include <endian.h>
+#include "message.h"
+#include "nic.h"
+
+/* The next work request that writes: so many bytes. */
+static bool post_write(struct conn *conn, struct message *message, struct ibv_send_wr *wr, uint32_t bytes)
+{
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)message->span->addr + message->posted,
+        .length = bytes,
+        .lkey = message->span->lkey,
+    };
+    struct posted posted = {
+        .kind = POSTED_DATA,
+        .op = message->op,
+        .window = message->span->window,
+        .bytes = bytes,
+        .told = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? message->bytes : 0,
+    };
+
+    wr->sg_list = &sge;
+    wr->num_sge = bytes > 0;
+    wr->wr.rdma.remote_addr = message->target->addr + message->posted;
+    wr->wr.rdma.rkey = message->target->rkey;
+    if (!xs_conn_post(conn, wr, &posted))
+        return false;
+    message->op->requests++;
+    message->posted += bytes;
+    return true;
+}
+
+/* What is left of the message and fits into one request, with the news of it. */
+static bool post_with_news(struct conn *conn, struct message *message)
+{
+    struct ibv_send_wr wr = {
+        .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+        .send_flags = IBV_SEND_SOLICITED,
+        .imm_data = htobe32(message->target->imm | message->bytes),
+    };
+
+    conn->credits--;
+    return post_write(conn, message, &wr, message->bytes - message->posted);
+}
+
+/* All was written: now tell. */
+static bool post_news(struct conn *conn, struct message *message)
+{
+    struct control control = {.type = CONTROL_DATA, .phase = message->target->imm | message->bytes};
+    struct posted posted = {.kind = POSTED_DATA, .op = message->op, .told = message->bytes};
+
+    if (!xs_control_post(conn, &control, &posted))
+        return false;
+    message->op->requests++;
+    return true;
+}
+
+bool xs_message_room(const struct conn *conn, uint64_t *bytes)
+{
+    uint32_t free = conn_sq_free(conn), kept = SQ_KEPT_BY_DATA + !conn->immediate;
+
+    if (conn->credits <= CREDITS_KEPT_BY_DATA || free <= kept)
+        return false;
+    *bytes = (uint64_t)conn->nic->max_request * (free - kept);
+    return true;
+}
+
+bool xs_message_post(struct conn *conn, struct message *message)
+{
+    uint32_t most = conn->nic->max_request;
+
+    while (message->bytes - message->posted > (conn->immediate ? most : 0)) {
+        struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
+        uint32_t left = message->bytes - message->posted;
+
+        if (!post_write(conn, message, &wr, left < most ? left : most))
+            return false;
+    }
+    return conn->immediate ? post_with_news(conn, message) : post_news(conn, message);
+}

@@ -6,7 +6,7 @@
 #define ONLY (SOFT_OP_FIRST | SOFT_OP_LAST)
 #define ANSWER(what) (SOFT_OP_ANSWER | (what))
 
-/* Opcodes that are not here (0) are not understood: send with invalidate, flush, atomic write. */
+/* Opcodes that are not here (0) are not supported: send with invalidate, flush, atomic write; or reserved. */
 static const uint16_t ops[32] = {
     [SOFT_SEND + 0] = SOFT_OP_SEND | SOFT_OP_FIRST,
     [SOFT_SEND + 1] = SOFT_OP_SEND,
@@ -100,9 +100,9 @@ bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, size_t 
     if (length < SOFT_BTH_BYTES || length > UINT16_MAX || (bytes[1] & 0x0f) != 0)
         return false;
     packet->opcode = bytes[0];
-    packet->op = bytes[0] < sizeof ops / sizeof *ops ? ops[bytes[0]] : 0;
-    if (packet->op == 0)
-        return false;
+    if (bytes[0] >= sizeof ops / sizeof *ops)
+        return false; /* another transport's */
+    packet->op = ops[bytes[0]] != 0 ? ops[bytes[0]] : SOFT_OP_UNKNOWN;
     before = headers(packet->op);
     pad = (bytes[1] >> 4) & 3;
     if (length < before + pad || (length & 3) != 0)

@@ -55,6 +55,7 @@ enum {
     SOFT_OP_IMM = 1 << 9,
     SOFT_OP_ATOMICETH = 1 << 10,
     SOFT_OP_ATOMICACK = 1 << 11,
+    SOFT_OP_UNKNOWN = 1 << 12, /* a request that is to be refused */
     SOFT_OP_REQUEST = SOFT_OP_SEND | SOFT_OP_WRITE | SOFT_OP_READ | SOFT_OP_ATOMIC,
 };
 

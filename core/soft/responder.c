@@ -52,7 +52,7 @@ static bool in_sequence(const struct soft_qp *qp, const struct soft_packet *pack
     unsigned message = qp->resp.message;
     bool first = packet->op & SOFT_OP_FIRST, last = packet->op & SOFT_OP_LAST;
 
-    if (first ? message != 0 : !(packet->op & message))
+    if (packet->op & SOFT_OP_UNKNOWN || (first ? message != 0 : !(packet->op & message)))
         return false;
     if (packet->op & (SOFT_OP_READ | SOFT_OP_ATOMIC))
         return packet->length == 0;

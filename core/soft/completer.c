@@ -78,15 +78,6 @@ static void acknowledge(struct soft_qp *qp, uint64_t upto)
     progressed(qp, before);
 }
 
-/* A response is missing at una: ask for it, once until there is progress. */
-static void missing(struct soft_qp *qp)
-{
-    if (qp->req.gap == qp->req.una || qp->req.rnr_wait)
-        return;
-    qp->req.gap = qp->req.una;
-    soft_requester_lost(qp);
-}
-
 /* The oldest request has failed, and with it the queue pair. */
 static void fail_oldest(struct soft_qp *qp, enum ibv_wc_status status)
 {
@@ -97,6 +88,25 @@ static void fail_oldest(struct soft_qp *qp, enum ibv_wc_status status)
         soft_complete_send(qp, send, status);
     }
     soft_qp_fail(qp);
+}
+
+/* Packets were lost from una on: send them again, unless that was done as often as it may be without progress.
+ */
+static void retry(struct soft_qp *qp)
+{
+    if (qp->req.retries++ >= qp->attr.retry_cnt)
+        fail_oldest(qp, IBV_WC_RETRY_EXC_ERR);
+    else
+        soft_requester_lost(qp);
+}
+
+/* A response is missing at una: ask for it, once until there is progress. */
+static void missing(struct soft_qp *qp)
+{
+    if (qp->req.gap == qp->req.una || qp->req.rnr_wait)
+        return;
+    qp->req.gap = qp->req.una;
+    retry(qp);
 }
 
 /* ---- Acknowledgements ---- */
@@ -130,7 +140,7 @@ static void input_nak(struct soft_qp *qp, uint8_t syndrome)
     switch (syndrome) {
     case SOFT_SYNDROME_SEQUENCE:
         if (!qp->req.rnr_wait && qp->req.una < qp->req.high)
-            soft_requester_lost(qp);
+            retry(qp);
         break;
     case SOFT_SYNDROME_ACCESS:
         fail_oldest(qp, IBV_WC_REM_ACCESS_ERR);
@@ -272,15 +282,9 @@ void soft_completer_overflow(struct soft_qp *qp)
 
 static void ack_timeout(struct soft_qp *qp)
 {
-    struct soft_requester *req = &qp->req;
-
     qp->context->counters.timeouts++;
-    if (req->retries++ >= qp->attr.retry_cnt) {
-        fail_oldest(qp, IBV_WC_RETRY_EXC_ERR);
-        return;
-    }
-    req->gap = SOFT_NEVER;
-    soft_requester_lost(qp);
+    qp->req.gap = SOFT_NEVER;
+    retry(qp);
 }
 
 void soft_timers(struct ibv_context *ibv)

@@ -248,6 +248,8 @@ struct soft_qp {
 
     uint64_t deadline; /* of the ACK or RNR timer, or SOFT_NEVER */
     size_t heap_at;    /* 1-based place in the context's heap, 0: not there */
+    bool starting;     /* on the context's list of that */
+    struct soft_qp *starting_next;
     bool working;      /* on the work list */
     TAILQ_ENTRY(soft_qp) work;
     LIST_ENTRY(soft_qp) link, bucket;
@@ -308,6 +310,9 @@ void soft_resource_answer(struct soft_qp *qp, struct soft_resource *resource, ui
 
 /* timer.c */
 void soft_timer_set(struct soft_qp *qp, uint64_t deadline);
+/* Wait for an ACK from when the packets of this step have left, which soft_timer_started is told. */
+void soft_timer_start(struct soft_qp *qp);
+void soft_timer_started(struct soft_context *context);
 bool soft_timer_reserve(struct soft_context *context, size_t qps);
 void soft_timer_forget(struct soft_qp *qp);
 uint64_t soft_timer_next(struct soft_context *context);
@@ -361,6 +366,7 @@ struct soft_context {
         struct soft_qp *qp;
     } * heap; /* a binary heap by `at` */
     size_t heap_count, heap_room;
+    struct soft_qp *starting; /* whose timers start when this step's packets have left */
 
     struct soft_mr **mrs; /* by index of the key */
     uint32_t *mr_next;    /* free indices: the next free one */

@@ -238,6 +238,6 @@ bool soft_requester_go(struct soft_qp *qp)
         sent = true;
     }
     if (sent && qp->deadline == SOFT_NEVER && qp->attr.timeout != 0)
-        soft_timer_set(qp, soft_now(qp->context) + soft_ack_time(qp->attr.timeout));
+        soft_timer_start(qp);
     return soft_requester_ready(qp);
 }

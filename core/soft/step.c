@@ -69,6 +69,7 @@ void soft_step(struct soft_context *context)
         }
     } while (!soft_train_leave(context));
     TAILQ_CONCAT(&context->work, &waiting, work);
+    soft_timer_started(context);
     context->now_known = false;
 }
 

@@ -88,6 +88,32 @@ void soft_timer_set(struct soft_qp *qp, uint64_t deadline)
         sift_up(context, qp->heap_at, (struct soft_timer){deadline, qp});
 }
 
+/* The time is taken once the packets are gone: a thread that is put to sleep between taking it and sending
+ * would make the wait shorter than it may be. Within one step no queue pair goes away. */
+void soft_timer_start(struct soft_qp *qp)
+{
+    if (qp->starting)
+        return;
+    qp->starting = true;
+    qp->starting_next = qp->context->starting;
+    qp->context->starting = qp;
+}
+
+void soft_timer_started(struct soft_context *context)
+{
+    struct soft_qp *qp;
+
+    if (context->starting == NULL)
+        return;
+    context->now_known = false;
+    while ((qp = context->starting) != NULL) {
+        context->starting = qp->starting_next;
+        qp->starting = false;
+        if (soft_state(qp) == IBV_QPS_RTS && qp->req.una < qp->req.next)
+            soft_timer_set(qp, soft_now(context) + soft_ack_time(qp->attr.timeout));
+    }
+}
+
 uint64_t soft_timer_next(struct soft_context *context)
 {
     while (context->heap_count > 0) {

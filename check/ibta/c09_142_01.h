@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* c09_142_01.h - the report of the document's test C09_142_01. */
+#ifndef IBTA_C09_142_01_H
+#define IBTA_C09_142_01_H
+
+#include <stdio.h>
+#include "judge.h"
+
+/* Prints what was found at each of the document's steps; true where all hold. */
+bool c09_142_01_report(FILE *to, const struct record *record, const char *device);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rows_refused.c - a responder that is asked what it must not do: which syndrome it answers with, and in which
+ * state it is then; or that it takes no notice at all.
+ */
+#include "rows.h"
+
+#define PACKETS 3
+#define SILENCE (-1)
+#define UNJUDGED (-1)
+#define ALL_ACCESS                                                                                             \
+    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define NO_WRITE (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define NO_READ (ALL_ACCESS & ~IBV_ACCESS_REMOTE_READ)
+#define NO_ATOMIC (ALL_ACCESS & ~IBV_ACCESS_REMOTE_ATOMIC)
+
+enum lie { TRUTH, WRONG_KEY, BEHIND_END, AROUND_ZERO, ODD_ADDRESS, TOO_LONG };
+
+/* One packet of the tester. */
+struct said {
+    uint8_t opcode;
+    uint16_t length;     /* of its payload */
+    uint16_t dma_length; /* as its RETH has it */
+    enum lie lie;
+};
+
+struct refused {
+    const char *name;
+    struct said said[PACKETS]; /* up to the first with opcode and length 0; SEND FIRST always has a length */
+    int syndrome;              /* of the last answer, or SILENCE */
+    int receive;               /* status of the receive that was posted, or UNJUDGED */
+    uint16_t room;             /* bytes of that receive; 0: one whose key does not cover it */
+    unsigned qp_access, mr_access;
+    uint8_t reads; /* that the device takes at once, + 1; 0: the usual */
+    enum damage damage;
+};
+
+#define INVALID SYNDROME_INVALID_REQUEST, UNJUDGED, IBTA_MTU, 0, 0, 0, INTACT
+#define ACCESS SYNDROME_ACCESS, UNJUDGED, IBTA_MTU, 0, 0, 0, INTACT
+#define MTU IBTA_MTU
+
+static const struct refused table[] = {
+    /* The order of opcodes in a message. */
+    {"SEND MIDDLE without a FIRST", {{SEND_MIDDLE, MTU, 0, TRUTH}}, INVALID},
+    {"SEND LAST without a FIRST", {{SEND_LAST, 8, 0, TRUTH}}, INVALID},
+    {"WRITE MIDDLE without a FIRST", {{WRITE_MIDDLE, MTU, 0, TRUTH}}, INVALID},
+    {"WRITE LAST without a FIRST", {{WRITE_LAST, 8, 0, TRUTH}}, INVALID},
+    {"SEND FIRST in a SEND", {{SEND_FIRST, MTU, 0, TRUTH}, {SEND_FIRST, MTU, 0, TRUTH}}, INVALID},
+    {"SEND ONLY in a SEND", {{SEND_FIRST, MTU, 0, TRUTH}, {SEND_ONLY, 8, 0, TRUTH}}, INVALID},
+    {"WRITE MIDDLE in a SEND", {{SEND_FIRST, MTU, 0, TRUTH}, {WRITE_MIDDLE, MTU, 0, TRUTH}}, INVALID},
+    {"SEND LAST in a WRITE", {{WRITE_FIRST, MTU, 2 * MTU, TRUTH}, {SEND_LAST, 8, 0, TRUTH}}, INVALID},
+    {"READ in a SEND", {{SEND_FIRST, MTU, 0, TRUTH}, {READ_REQUEST, 0, 8, TRUTH}}, INVALID},
+    {"FETCH ADD in a WRITE", {{WRITE_FIRST, MTU, 2 * MTU, TRUTH}, {FETCH_ADD, 0, 0, TRUTH}}, INVALID},
+    {"an opcode that is reserved", {{0x1f, 8, 0, TRUTH}}, INVALID},
+    /* Lengths. */
+    {"FIRST of less than the MTU", {{SEND_FIRST, MTU - 4, 0, TRUTH}}, INVALID},
+    {"MIDDLE of less than the MTU", {{SEND_FIRST, MTU, 0, TRUTH}, {SEND_MIDDLE, 8, 0, TRUTH}}, INVALID},
+    {"LAST of nothing", {{WRITE_FIRST, MTU, MTU, TRUTH}, {WRITE_LAST, 0, 0, TRUTH}}, INVALID},
+    {"ONLY of more than the MTU", {{SEND_ONLY, MTU + 4, 0, TRUTH}}, INVALID},
+    {"WRITE of more than its RETH says", {{WRITE_ONLY, 16, 8, TRUTH}}, INVALID},
+    {"WRITE of less than its RETH says", {{WRITE_ONLY, 8, 16, TRUTH}}, INVALID},
+    {"WRITE of two packets, too much",
+     {{WRITE_FIRST, MTU, MTU + 8, TRUTH}, {WRITE_LAST, 16, 0, TRUTH}},
+     INVALID},
+    {"WRITE of two packets, too little",
+     {{WRITE_FIRST, MTU, MTU + 16, TRUTH}, {WRITE_LAST, 8, 0, TRUTH}},
+     INVALID},
+    {"READ of more than 2 GiB", {{READ_REQUEST, 0, 0, TOO_LONG}}, INVALID},
+    {"SEND of more than the receive holds",
+     {{SEND_ONLY, 32, 0, TRUTH}},
+     SYNDROME_INVALID_REQUEST,
+     IBV_WC_LOC_LEN_ERR,
+     16,
+     0,
+     0,
+     0,
+     INTACT},
+    {"SEND to a receive whose key is wrong",
+     {{SEND_ONLY, 32, 0, TRUTH}},
+     SYNDROME_OPERATION,
+     IBV_WC_LOC_PROT_ERR,
+     0,
+     0,
+     0,
+     0,
+     INTACT},
+    /* Keys and bounds. */
+    {"WRITE with a wrong key", {{WRITE_ONLY, 8, 8, WRONG_KEY}}, ACCESS},
+    {"READ with a wrong key", {{READ_REQUEST, 0, 8, WRONG_KEY}}, ACCESS},
+    {"FETCH ADD with a wrong key", {{FETCH_ADD, 0, 0, WRONG_KEY}}, ACCESS},
+    {"WRITE behind the end", {{WRITE_ONLY, 8, 8, BEHIND_END}}, ACCESS},
+    {"READ behind the end", {{READ_REQUEST, 0, 8, BEHIND_END}}, ACCESS},
+    {"FETCH ADD behind the end", {{FETCH_ADD, 0, 0, BEHIND_END}}, ACCESS},
+    {"WRITE around address 0", {{WRITE_ONLY, 16, 16, AROUND_ZERO}}, ACCESS},
+    {"READ around address 0", {{READ_REQUEST, 0, 16, AROUND_ZERO}}, ACCESS},
+    {"FETCH ADD at an odd address", {{FETCH_ADD, 0, 0, ODD_ADDRESS}}, INVALID},
+    {"COMPARE SWAP at an odd address", {{COMPARE_SWAP, 0, 0, ODD_ADDRESS}}, INVALID},
+    /* Rights. */
+    {"WRITE to a region for reading",
+     {{WRITE_ONLY, 8, 8, TRUTH}},
+     SYNDROME_ACCESS,
+     UNJUDGED,
+     MTU,
+     0,
+     NO_WRITE,
+     0,
+     INTACT},
+    {"READ of a region for writing",
+     {{READ_REQUEST, 0, 8, TRUTH}},
+     SYNDROME_ACCESS,
+     UNJUDGED,
+     MTU,
+     0,
+     NO_READ,
+     0,
+     INTACT},
+    {"FETCH ADD without the region's right",
+     {{FETCH_ADD, 0, 0, TRUTH}},
+     SYNDROME_ACCESS,
+     UNJUDGED,
+     MTU,
+     0,
+     NO_ATOMIC,
+     0,
+     INTACT},
+    {"WRITE without the queue pair's right",
+     {{WRITE_ONLY, 8, 8, TRUTH}},
+     SYNDROME_INVALID_REQUEST,
+     UNJUDGED,
+     MTU,
+     NO_WRITE,
+     0,
+     0,
+     INTACT},
+    {"READ without the queue pair's right",
+     {{READ_REQUEST, 0, 8, TRUTH}},
+     SYNDROME_INVALID_REQUEST,
+     UNJUDGED,
+     MTU,
+     NO_READ,
+     0,
+     0,
+     INTACT},
+    {"FETCH ADD without the queue pair's right",
+     {{FETCH_ADD, 0, 0, TRUTH}},
+     SYNDROME_INVALID_REQUEST,
+     UNJUDGED,
+     MTU,
+     NO_ATOMIC,
+     0,
+     0,
+     INTACT},
+    {"READ where none is agreed on",
+     {{READ_REQUEST, 0, 8, TRUTH}},
+     SYNDROME_INVALID_REQUEST,
+     UNJUDGED,
+     MTU,
+     0,
+     0,
+     1,
+     INTACT},
+    /* Not for this queue pair, or not as it was sent. */
+    {"SEND with a wrong ICRC", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, MTU, 0, 0, 0, BAD_CHECK},
+    {"SEND with a wrong P_Key", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, MTU, 0, 0, 0, BAD_PKEY},
+    {"SEND with a wrong version", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, MTU, 0, 0, 0, BAD_VERSION},
+    {"SEND to a wrong queue pair", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, MTU, 0, 0, 0, BAD_QPN},
+    {"SEND of another transport", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, MTU, 0, 0, 0, BAD_TRANSPORT},
+};
+
+static struct roce make(struct channel *channel, const struct said *said)
+{
+    struct roce packet = tester_request(channel, said->opcode, 0, 0);
+
+    packet.payload_length = said->length;
+    packet.dma_length = said->dma_length;
+    switch (said->lie) {
+    case WRONG_KEY:
+        packet.rkey ^= 0xbad00;
+        break;
+    case BEHIND_END:
+        packet.va += CHANNEL_MEMORY;
+        break;
+    case AROUND_ZERO:
+        packet.va = UINT64_MAX - 7;
+        break;
+    case ODD_ADDRESS:
+        packet.va += 4;
+        break;
+    case TOO_LONG:
+        packet.dma_length = 0x80000001;
+        break;
+    case TRUTH:
+        break;
+    }
+    return packet;
+}
+
+/* Only the last asks for an acknowledgement, so that the only answer is the one to it. */
+static void talk_refused(struct channel *channel, const struct row *row)
+{
+    const struct refused *refused = row->data;
+    unsigned count = 1;
+
+    if (refused->room > 0)
+        dut_receive(channel, 1, MTU, refused->room);
+    else
+        dut_receive_elsewhere(channel, 1);
+    while (count < PACKETS && (refused->said[count].opcode != 0 || refused->said[count].length != 0))
+        count++;
+    for (unsigned i = 0; i < count; i++) {
+        struct roce packet = make(channel, &refused->said[i]);
+
+        packet.ackreq = i + 1 == count;
+        channel->next_psn++;
+        tester_send(channel, &packet, refused->damage);
+    }
+    if (refused->syndrome != SILENCE)
+        prompt_packet(channel);
+    linger_briefly(channel);
+    dut_note_state(channel);
+    dut_note_word(channel, "memory behind", 12 * MTU);
+    if (refused->syndrome == SILENCE) { /* it must still be ready for the right one */
+        struct roce packet = make(channel, &refused->said[0]);
+
+        packet.psn = row->terms.tester_psn;
+        tester_send(channel, &packet, INTACT);
+        prompt_packet(channel);
+        linger_briefly(channel);
+    }
+}
+
+static unsigned last_psn(const struct refused *refused)
+{
+    return refused->said[1].opcode != 0 || refused->said[1].length != 0;
+}
+
+static void judge_receive(struct judge *judge, const struct refused *refused)
+{
+    if (refused->receive != UNJUDGED)
+        judge_completions(judge, &(struct expected_completion){1, (enum ibv_wc_status)refused->receive}, 1);
+}
+
+static void judge_refused(struct judge *judge, const struct row *row)
+{
+    const struct refused *refused = row->data;
+    struct expected_packet expected = {ACKNOWLEDGE, row->terms.tester_psn + last_psn(refused),
+                                       .syndrome = refused->syndrome};
+
+    judge_form(judge);
+    if (refused->syndrome == SILENCE) {
+        expected.syndrome = SYNDROME_ACK;
+        expected.msn = 1;
+    }
+    judge_answers(judge, &expected, 1);
+    judge_receive(judge, refused);
+    judge_note(judge, "state", refused->syndrome == SILENCE ? IBV_QPS_RTS : IBV_QPS_ERR);
+    judge_note(judge, "memory behind", 0);
+}
+
+void rows_refused(struct rows *rows)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const struct refused *refused = &table[i];
+        struct row *row = rows_add(rows, refused->syndrome == SILENCE ? "take no notice" : "refuse",
+                                   talk_refused, judge_refused, "%s", refused->name);
+
+        row->data = refused;
+        if (refused->qp_access != 0)
+            row->terms.qp_access = refused->qp_access;
+        if (refused->mr_access != 0)
+            row->terms.mr_access = refused->mr_access;
+        if (refused->reads != 0)
+            row->terms.max_dest_rd_atomic = refused->reads - 1u;
+    }
+}

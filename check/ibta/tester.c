@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * tester.c - the transport tester: holds every conversation of the table with a device under test, and prints
+ * what it found: the report of C09_142_01, and the family's table.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "c09_142_01.h"
+#include "known.h"
+#include "perform.h"
+
+static const char usage[] =
+    "usage: tester [-c PATTERN] [-v] virtual | udp | rdma DEVICE ADDRESS TESTER-ADDRESS TESTER-NETNS\n"
+    "Tests a device's reliable connections against the InfiniBand specification.\n"
+    "  virtual  the embedded device, on a virtual clock\n"
+    "  udp      the embedded device, over its UDP link on this machine, in real time\n"
+    "  rdma     a device of rdma-core; the tester is at TESTER-ADDRESS, in the network namespace of that name\n"
+    "  -c       only the cases whose name matches\n"
+    "  -v       every packet of a case that fails\n"
+    "Ends with 1 when a case fails that is not known to.\n";
+
+struct choice {
+    const char *pattern;
+    bool verbose;
+    const char *device;
+};
+
+static void keep_matching(struct rows *rows, const char *pattern)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < rows->count; i++)
+        if (fnmatch(pattern, rows->row[i].name, 0) == 0)
+            rows->row[kept++] = rows->row[i];
+    rows->count = kept;
+}
+
+/* ---- Printing ---- */
+
+static void print_record(const struct record *record)
+{
+    static const char *const kinds[] = {"from device", "to device", "posted", "completion", "note"};
+
+    for (unsigned i = 0; i < record->count; i++) {
+        const struct entry *entry = record->entries[i];
+
+        printf("      %12.6f ms  %-11s ", (double)(entry->time - record->entries[0]->time) / 1e6,
+               kinds[entry->kind]);
+        if (entry->kind == ENTRY_COMPLETION)
+            printf("work %llu, status %d\n", (unsigned long long)entry->wc.wr_id, entry->wc.status);
+        else if (entry->bytes == NULL)
+            printf("%s %#llx\n", entry->name != NULL ? entry->name : "work", (unsigned long long)entry->value);
+        else
+            printf("opcode %02x, PSN %06x, syndrome %02x, message %u, %zu bytes%s\n", entry->roce.opcode,
+                   entry->roce.psn, entry->roce.syndrome, entry->roce.msn, entry->length,
+                   entry->sealed ? "" : ", wrong ICRC");
+    }
+}
+
+/* Prints one row; true unless it fails and is not known to. */
+static bool print_row(const struct row *row, const struct outcome *outcome, const struct choice *choice)
+{
+    bool holds = outcome->judge.broken == RULE_NONE;
+    const char *known = holds ? NULL : known_difference(choice->device, row->name, outcome->judge.broken);
+    char measured[ROW_MEASURED] = "";
+
+    if (row->measure != NULL)
+        row->measure(outcome->record, row, measured);
+    printf("%-7s  %-44s %-28s %s\n",
+           holds           ? "PASS"
+           : known != NULL ? "DIFFERS"
+                           : "FAIL",
+           row->name, measured, row->asks);
+    if (!holds)
+        printf("         it does not: %s\n", outcome->judge.why);
+    if (known != NULL)
+        printf("         who is right: %s\n", known);
+    if (!holds && choice->verbose)
+        print_record(outcome->record);
+    return holds || known != NULL;
+}
+
+static unsigned print_table(const struct rows *rows, const struct outcome *outcomes,
+                            const struct choice *choice, const char *name)
+{
+    unsigned failed = 0, differ = 0;
+
+    printf("\nThe family, on: %s\n", name);
+    printf("%-7s  %-44s %-28s %s\n", "verdict", "case", "measured", "the device must");
+    for (unsigned i = 0; i < rows->count; i++) {
+        failed += !print_row(&rows->row[i], &outcomes[i], choice);
+        differ += outcomes[i].judge.broken != RULE_NONE;
+    }
+    printf("%u cases: %u pass, %u differ and are known to, %u fail\n", rows->count, rows->count - differ,
+           differ - failed, failed);
+    return failed;
+}
+
+/* ---- Running ---- */
+
+static struct bench *open_bench(int count, char **words)
+{
+    if (count == 1 && strcmp(words[0], "virtual") == 0)
+        return bench_open_virtual();
+    if (count == 1 && strcmp(words[0], "udp") == 0)
+        return bench_open_udp();
+    if (count == 5 && strcmp(words[0], "rdma") == 0)
+        return bench_open_rdma(words[1], words[2], words[3], words[4]);
+    fputs(usage, stderr);
+    exit(2);
+}
+
+static void perform(struct bench *bench, bool virtual, const struct rows *rows, struct outcome *outcomes)
+{
+    if (!virtual) {
+        perform_at_once(bench, rows, outcomes);
+        return;
+    }
+    bench_close(bench);
+    for (unsigned i = 0; i < rows->count; i++)
+        perform_virtually(&rows->row[i], &outcomes[i]);
+}
+
+static bool test(int count, char **words, const struct choice *choice)
+{
+    struct rows rows = rows_all();
+    struct outcome *outcomes;
+    struct bench *bench;
+    unsigned failed = 0;
+    const char *name;
+
+    keep_matching(&rows, choice->pattern);
+    outcomes = calloc(rows.count + 1, sizeof *outcomes);
+    bench = open_bench(count, words);
+    if (outcomes == NULL || bench == NULL)
+        exit(2);
+    name = bench->name;
+    perform(bench, strcmp(words[0], "virtual") == 0, &rows, outcomes);
+    for (unsigned i = 0; i < rows.count; i++)
+        if (strcmp(rows.row[i].name, "C09_142_01") == 0)
+            failed += !c09_142_01_report(stdout, outcomes[i].record, name);
+    failed += print_table(&rows, outcomes, choice, name);
+    for (unsigned i = 0; i < rows.count; i++)
+        outcome_free(&outcomes[i]);
+    free(outcomes);
+    rows_free(&rows);
+    return failed == 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct choice choice = {.pattern = "*"};
+    int option;
+
+    while ((option = getopt(argc, argv, "c:v")) != -1) {
+        if (option == 'c')
+            choice.pattern = optarg;
+        else if (option == 'v')
+            choice.verbose = true;
+        else {
+            fputs(usage, stderr);
+            return 2;
+        }
+    }
+    choice.device = optind < argc ? argv[optind] : "";
+    return test(argc - optind, argv + optind, &choice) ? 0 : 1;
+}

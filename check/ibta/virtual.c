@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * virtual.c - the embedded device's engine on a clock that jumps from one time-out to the next, and a wire
+ * without delay. Its side of the ICRC is the device's own code, the tester's is the tester's.
+ */
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include "bench.h"
+#include "core/soft/icrc.h"
+#include "core/soft/wire.h"
+
+#define SEED 77
+
+struct virtual_bench {
+    struct bench bench; /* first */
+    struct soft_wire wire;
+    struct soft_clock clock;
+    uint64_t time;
+    struct soft_path path; /* as the device sees it */
+};
+
+static struct virtual_bench *of_clock(struct soft_clock *clock)
+{
+    return (struct virtual_bench *)(void *)((char *)clock - offsetof(struct virtual_bench, clock));
+}
+
+static struct virtual_bench *of_wire(struct soft_wire *wire)
+{
+    return (struct virtual_bench *)(void *)((char *)wire - offsetof(struct virtual_bench, wire));
+}
+
+static uint64_t clock_now(struct soft_clock *clock)
+{
+    return of_clock(clock)->time;
+}
+
+static uint64_t now(struct bench *bench)
+{
+    return ((struct virtual_bench *)bench)->time;
+}
+
+/* The device sends. */
+static void wire_send(struct soft_wire *wire, const struct soft_path *path, uint8_t *train, size_t length,
+                      size_t stride)
+{
+    struct virtual_bench *virtual = of_wire(wire);
+    struct frame frame = {.from = path->local.in.sin_addr,
+                          .to = path->remote.in.sin_addr,
+                          .from_port = path->local.in.sin_port,
+                          .to_port = path->remote.in.sin_port,
+                          .fragment = FRAME_DF};
+    struct icrc_flow flow;
+
+    icrc_flow_init(&flow, path, true);
+    for (size_t at = 0; at < length; at += stride, frame.id++) {
+        size_t size = at + stride < length ? stride : length - at;
+
+        icrc_store(train + at + size - ICRC_SIZE, icrc_compute(&flow, frame.id, train + at, size - ICRC_SIZE));
+        bench_arrival(&virtual->bench, virtual->time, &frame, train + at, size);
+    }
+}
+
+/* The tester sends. */
+static void send_to_dut(struct bench *bench, const uint8_t *packet, size_t length)
+{
+    struct virtual_bench *virtual = (struct virtual_bench *)bench;
+    struct icrc_flow flow;
+
+    icrc_flow_init(&flow, &virtual->path, false);
+    length -= ICRC_SIZE;
+    soft_lock(bench->context);
+    if (icrc_compute(&flow, 0, packet, length) == icrc_load(packet + length))
+        soft_input(bench->context, &virtual->path, packet, length);
+    else
+        soft_count_malformed(bench->context);
+    soft_flush(bench->context);
+    soft_unlock(bench->context);
+}
+
+/* To the device's next deadline, or to `until`. */
+static void jump(struct virtual_bench *virtual, uint64_t until)
+{
+    uint64_t deadline;
+
+    soft_lock(virtual->bench.context);
+    deadline = soft_deadline(virtual->bench.context);
+    if (deadline > until)
+        virtual->time = until;
+    else if (deadline > virtual->time)
+        virtual->time = deadline;
+    soft_timers(virtual->bench.context);
+    soft_unlock(virtual->bench.context);
+}
+
+/* One thread drives all, so the lock can be let go while the device, which takes it to record, is at work. */
+static void wait(struct bench *bench, struct channel *channel, uint64_t until)
+{
+    struct virtual_bench *virtual = (struct virtual_bench *)bench;
+    unsigned before = channel->record.count;
+
+    pthread_mutex_unlock(&bench->lock);
+    channel_poll(channel);
+    while (virtual->time < until && channel->record.count == before) {
+        jump(virtual, until);
+        channel_poll(channel);
+    }
+    pthread_mutex_lock(&bench->lock);
+}
+
+static int path(struct bench *bench, struct ibv_qp *qp, struct ibv_qp_attr *attr)
+{
+    (void)attr;
+    soft_set_path(qp, &((struct virtual_bench *)bench)->path);
+    return 0;
+}
+
+static void stop(struct bench *bench)
+{
+    (void)bench;
+}
+
+static void close_bench(struct bench *bench)
+{
+    int error = soft_close(bench->context);
+
+    if (error != 0)
+        bench_fail("soft_close", error);
+    free(bench);
+}
+
+struct bench *bench_open_virtual(void)
+{
+    struct virtual_bench *virtual = calloc(1, sizeof *virtual);
+    struct soft_path *way;
+
+    if (virtual == NULL)
+        return NULL;
+    virtual->wire = (struct soft_wire){.trailer = ICRC_SIZE, .send = wire_send};
+    virtual->clock = (struct soft_clock){clock_now};
+    virtual->time = 1000 * IBTA_MS;
+    way = &virtual->path;
+    way->local.in = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(SOFT_UDP_PORT)};
+    way->remote.in = way->local.in;
+    inet_pton(AF_INET, "192.0.2.1", &way->local.in.sin_addr);
+    inet_pton(AF_INET, "192.0.2.2", &way->remote.in.sin_addr);
+    virtual->bench = (struct bench){.name = "embedded device, virtual clock",
+                                    .device = &soft_device,
+                                    .context = soft_open(&virtual->wire, &virtual->clock, SEED),
+                                    .to_dut = {.from = way->remote.in.sin_addr,
+                                               .to = way->local.in.sin_addr,
+                                               .from_port = way->remote.in.sin_port,
+                                               .to_port = way->local.in.sin_port,
+                                               .fragment = FRAME_DF},
+                                    .patience = 10 * IBTA_MS,
+                                    .now = now,
+                                    .send = send_to_dut,
+                                    .wait = wait,
+                                    .path = path,
+                                    .stop = stop,
+                                    .close = close_bench};
+    if (virtual->bench.context == NULL || !bench_init(&virtual->bench)) {
+        free(virtual);
+        return NULL;
+    }
+    return &virtual->bench;
+}

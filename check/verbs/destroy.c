@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Destroying what is still in use, and what has work outstanding. */
+#include "check/verbs/cases.h"
+#include "check/verbs/work.h"
+
+static void pd_with_mr(struct rig *r)
+{
+    rig_end_open(r, &r->a);
+    say_error("dealloc", ibv_dealloc_pd(r->pd));
+    say_error("dereg", ibv_dereg_mr(r->a.mr));
+    say_error("dealloc", ibv_dealloc_pd(r->pd));
+}
+
+static void pd_with_qp(struct rig *r)
+{
+    rig_end_open(r, &r->a);
+    rig_qp(r, &r->a, IBV_QPT_RC, NULL);
+    must(ibv_dereg_mr(r->a.mr), "ibv_dereg_mr");
+    say_error("dealloc", ibv_dealloc_pd(r->pd));
+    say_error("destroy", ibv_destroy_qp(r->a.qp));
+    say_error("dealloc", ibv_dealloc_pd(r->pd));
+}
+
+static void pd_with_ah(struct rig *r)
+{
+    struct ibv_ah_attr path = rig_path(r);
+    struct ibv_ah *ah = need(ibv_create_ah(r->pd, &path), "ibv_create_ah");
+
+    say_error("dealloc", ibv_dealloc_pd(r->pd));
+    say_error("destroy", ibv_destroy_ah(ah));
+    say_error("dealloc", ibv_dealloc_pd(r->pd));
+}
+
+static struct ibv_srq *make_srq(struct rig *r)
+{
+    struct ibv_srq_init_attr init = {.attr = {.max_wr = 4, .max_sge = 1}};
+
+    return need(ibv_create_srq(r->pd, &init), "ibv_create_srq");
+}
+
+static void pd_with_srq(struct rig *r)
+{
+    struct ibv_srq *srq = make_srq(r);
+
+    say_error("dealloc", ibv_dealloc_pd(r->pd));
+    say_error("destroy", ibv_destroy_srq(srq));
+    say_error("dealloc", ibv_dealloc_pd(r->pd));
+}
+
+static void srq_with_qp(struct rig *r)
+{
+    struct ibv_srq *srq = make_srq(r);
+
+    rig_end_open(r, &r->a);
+    rig_qp(r, &r->a, IBV_QPT_RC, srq);
+    say_error("destroy", ibv_destroy_srq(srq));
+    say_error("destroy", ibv_destroy_qp(r->a.qp));
+    say_error("destroy", ibv_destroy_srq(srq));
+}
+
+static void cq_with_qp(struct rig *r)
+{
+    rig_end_open(r, &r->a);
+    rig_qp(r, &r->a, IBV_QPT_RC, NULL);
+    say_error("destroy", ibv_destroy_cq(r->a.cq));
+    say_error("destroy", ibv_destroy_qp(r->a.qp));
+    say_error("destroy", ibv_destroy_cq(r->a.cq));
+}
+
+static void channel_with_cq(struct rig *r)
+{
+    rig_cq(r, &r->a, 4);
+    say_error("destroy", ibv_destroy_comp_channel(r->a.channel));
+    say_error("destroy", ibv_destroy_cq(r->a.cq));
+    say_error("destroy", ibv_destroy_comp_channel(r->a.channel));
+}
+
+/* The kernel of a real device cleans up what the process has left. */
+static void context_with_pd(struct rig *r)
+{
+    say_error("close", ibv_close_device(r->context));
+}
+
+/* The one that is destroyed says nothing more; the other finds nobody. */
+static void qp_with_work(struct rig *r)
+{
+    struct work w;
+    struct ibv_wc wc;
+
+    r->timeout = 12;
+    r->retry = 2;
+    rig_pair(r, IBV_QPT_RC);
+    receive(&r->a, 1, 8);
+    work(&w, r, IBV_WR_SEND, 8); /* waits for a receive that never comes */
+    work_post(r, &w);
+    say_error("destroy", ibv_destroy_qp(r->a.qp));
+    say("completions", completion_within(&r->a, &wc, 200) ? "some" : "none");
+    say_state("b", r->b.qp);
+    say_error("dereg", ibv_dereg_mr(r->a.mr));
+    say_error("destroy", ibv_destroy_cq(r->a.cq));
+}
+
+/* The target of a long write goes while it is under way. */
+static void target_under_write(struct rig *r)
+{
+    struct work w;
+    struct ibv_wc wc;
+
+    r->timeout = 12;
+    r->retry = 2;
+    rig_pair(r, IBV_QPT_RC);
+    for (int i = 0; i < 16; i++) {
+        work(&w, r, IBV_WR_RDMA_WRITE, 8192);
+        work_post(r, &w);
+    }
+    say_error("destroy", ibv_destroy_qp(r->b.qp));
+    say_error("dereg", ibv_dereg_mr(r->b.mr));
+    int done = 0, failed = 0;
+    while (done + failed < 16 && completion_within(&r->a, &wc, PATIENCE))
+        *(wc.status == IBV_WC_SUCCESS ? &done : &failed) += 1;
+    say("completions", done + failed == 16 ? "all" : "fewer");
+}
+
+const struct verbs_case destroy_cases[] = {
+    {"pd-with-mr", pd_with_mr},
+    {"pd-with-qp", pd_with_qp},
+    {"pd-with-ah", pd_with_ah},
+    {"pd-with-srq", pd_with_srq},
+    {"srq-with-qp", srq_with_qp},
+    {"cq-with-qp", cq_with_qp},
+    {"channel-with-cq", channel_with_cq},
+    {"context-with-pd", context_with_pd},
+    {"qp-with-work", qp_with_work},
+    {"target-under-write", target_under_write},
+    {0},
+};

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A side's own memory: keys, ranges and rights of its own pieces. */
+#include "check/verbs/cases.h"
+#include "check/verbs/work.h"
+
+#define WRONG_KEY 0x5a5a00 /* turns a key into one that nobody has */
+
+static void send_lkey_wrong(struct rig *r)
+{
+    struct work w;
+
+    rig_pair(r, IBV_QPT_RC);
+    work(&w, r, IBV_WR_SEND, 64);
+    w.sges[0].lkey ^= WRONG_KEY;
+    work_outcome(r, &w);
+}
+
+/* No byte is asked for, so no key is looked at. */
+static void send_nothing_lkey_wrong(struct rig *r)
+{
+    struct work w;
+
+    rig_pair(r, IBV_QPT_RC);
+    receive(&r->b, 7, 64);
+    work(&w, r, IBV_WR_SEND, 0);
+    w.sges[0].lkey ^= WRONG_KEY;
+    work_run(r, &w);
+}
+
+static void send_out_of_range(struct rig *r)
+{
+    struct work w;
+
+    rig_pair(r, IBV_QPT_RC);
+    work(&w, r, IBV_WR_SEND, 64);
+    w.sges[0].addr += MEMORY_SIZE - 63;
+    work_outcome(r, &w);
+}
+
+static void send_other_pd(struct rig *r)
+{
+    struct work w;
+    struct ibv_pd *pd = need(ibv_alloc_pd(r->context), "ibv_alloc_pd");
+
+    rig_pair(r, IBV_QPT_RC);
+    struct ibv_mr *mr = need(ibv_reg_mr(pd, r->a.memory, 64, 0), "ibv_reg_mr");
+    work(&w, r, IBV_WR_SEND, 64);
+    w.sges[0].lkey = mr->lkey;
+    work_outcome(r, &w);
+}
+
+static void send_mr_gone(struct rig *r)
+{
+    struct work w;
+
+    rig_pair(r, IBV_QPT_RC);
+    work(&w, r, IBV_WR_SEND, 64);
+    must(ibv_dereg_mr(r->a.mr), "ibv_dereg_mr");
+    work_outcome(r, &w);
+}
+
+/* Memory that the device may only read. */
+static struct ibv_mr *read_only(struct rig *r, struct rig_end *end)
+{
+    return need(ibv_reg_mr(r->pd, end->memory, MEMORY_SIZE, 0), "ibv_reg_mr");
+}
+
+static void read_into_read_only(struct rig *r)
+{
+    struct work w;
+
+    rig_pair(r, IBV_QPT_RC);
+    work(&w, r, IBV_WR_RDMA_READ, 64);
+    w.sges[0].lkey = read_only(r, &r->a)->lkey;
+    work_outcome(r, &w);
+}
+
+static void read_lkey_wrong(struct rig *r)
+{
+    struct work w;
+
+    rig_pair(r, IBV_QPT_RC);
+    work(&w, r, IBV_WR_RDMA_READ, 64);
+    w.sges[0].lkey ^= WRONG_KEY;
+    work_outcome(r, &w);
+}
+
+static void atomic_into_read_only(struct rig *r)
+{
+    struct work w;
+
+    rig_pair(r, IBV_QPT_RC);
+    work(&w, r, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
+    w.sges[0].lkey = read_only(r, &r->a)->lkey;
+    work_outcome(r, &w);
+}
+
+static void receives_into(struct rig *r, uint32_t offset, uint32_t lkey)
+{
+    struct work w;
+    struct ibv_wc wc;
+    int rc = receive_at(&r->b, 7, offset, 64, lkey);
+
+    if (rc != 0) {
+        say_error("post", rc);
+        return;
+    }
+    work(&w, r, IBV_WR_SEND, 64);
+    work_run(r, &w);
+    say_completion("recv", &r->b, &wc);
+    say_state("a", r->a.qp);
+    say_state("b", r->b.qp);
+}
+
+static void recv_lkey_wrong(struct rig *r)
+{
+    rig_pair(r, IBV_QPT_RC);
+    receives_into(r, 0, r->b.mr->lkey ^ WRONG_KEY);
+}
+static void recv_out_of_range(struct rig *r)
+{
+    rig_pair(r, IBV_QPT_RC);
+    receives_into(r, MEMORY_SIZE - 63, r->b.mr->lkey);
+}
+static void recv_into_read_only(struct rig *r)
+{
+    rig_pair(r, IBV_QPT_RC);
+    receives_into(r, 0, read_only(r, &r->b)->lkey);
+}
+
+/* The memory goes while a receive that names it is posted. */
+static void recv_mr_gone(struct rig *r)
+{
+    struct work w;
+    struct ibv_wc wc;
+
+    rig_pair(r, IBV_QPT_RC);
+    receive(&r->b, 7, 64);
+    must(ibv_dereg_mr(r->b.mr), "ibv_dereg_mr");
+    r->b.mr = need(ibv_reg_mr(r->pd, r->b.memory, 64, 0), "ibv_reg_mr");
+    work(&w, r, IBV_WR_SEND, 64);
+    work_run(r, &w);
+    say_completion("recv", &r->b, &wc);
+}
+
+const struct verbs_case local_cases[] = {
+    {"send-lkey-wrong", send_lkey_wrong},
+    {"send-nothing-lkey-wrong", send_nothing_lkey_wrong},
+    {"send-out-of-range", send_out_of_range},
+    {"send-other-pd", send_other_pd},
+    {"send-mr-gone", send_mr_gone},
+    {"read-into-read-only", read_into_read_only},
+    {"read-lkey-wrong", read_lkey_wrong},
+    {"atomic-into-read-only", atomic_into_read_only},
+    {"recv-lkey-wrong", recv_lkey_wrong},
+    {"recv-out-of-range", recv_out_of_range},
+    {"recv-into-read-only", recv_into_read_only},
+    {"recv-mr-gone", recv_mr_gone},
+    {0},
+};

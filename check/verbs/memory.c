@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Registering memory. */
+#include "check/verbs/cases.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+static void reg(struct rig *r, void *address, size_t length, int access)
+{
+    say_result("reg", ibv_reg_mr(r->pd, address, length, access) != NULL);
+}
+
+static void *pages(int protection)
+{
+    void *at = mmap(NULL, 8192, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (at == MAP_FAILED)
+        give_up("mmap", errno);
+    return at;
+}
+
+static void reg_plain(struct rig *r)
+{
+    reg(r, pages(PROT_READ | PROT_WRITE), 8192, IBV_ACCESS_LOCAL_WRITE);
+}
+/* Who may write from afar may write here. */
+static void reg_remote_write_alone(struct rig *r)
+{
+    reg(r, pages(PROT_READ | PROT_WRITE), 8192, IBV_ACCESS_REMOTE_WRITE);
+}
+static void reg_remote_atomic_alone(struct rig *r)
+{
+    reg(r, pages(PROT_READ | PROT_WRITE), 8192, IBV_ACCESS_REMOTE_ATOMIC);
+}
+static void reg_remote_read_alone(struct rig *r)
+{
+    reg(r, pages(PROT_READ | PROT_WRITE), 8192, IBV_ACCESS_REMOTE_READ);
+}
+static void reg_unmapped(struct rig *r)
+{
+    char *at = pages(PROT_READ | PROT_WRITE);
+
+    munmap(at + 4096, 4096);
+    reg(r, at, 8192, IBV_ACCESS_LOCAL_WRITE);
+}
+static void reg_wraps(struct rig *r)
+{
+    reg(r, pages(PROT_READ | PROT_WRITE), SIZE_MAX - 100, IBV_ACCESS_LOCAL_WRITE);
+}
+static void reg_read_only_to_read(struct rig *r)
+{
+    reg(r, pages(PROT_READ), 8192, IBV_ACCESS_REMOTE_READ);
+}
+static void reg_read_only_to_write(struct rig *r)
+{
+    reg(r, pages(PROT_READ), 8192, IBV_ACCESS_LOCAL_WRITE);
+}
+static void reg_access_unknown(struct rig *r)
+{
+    reg(r, pages(PROT_READ | PROT_WRITE), 8192, IBV_ACCESS_LOCAL_WRITE | 1 << 19);
+}
+/* The same memory may be registered as often as one likes. */
+static void reg_twice(struct rig *r)
+{
+    char *at = pages(PROT_READ | PROT_WRITE);
+    struct ibv_mr *first = need(ibv_reg_mr(r->pd, at, 8192, IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
+    struct ibv_mr *second = need(ibv_reg_mr(r->pd, at, 8192, IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
+
+    say("keys", first->lkey == second->lkey ? "same" : "differ");
+    say_error("dereg", ibv_dereg_mr(first));
+    say_error("dereg", ibv_dereg_mr(second));
+}
+
+const struct verbs_case memory_cases[] = {
+    {"reg-plain", reg_plain},
+    {"reg-remote-read-alone", reg_remote_read_alone},
+    {"reg-remote-write-alone", reg_remote_write_alone},
+    {"reg-remote-atomic-alone", reg_remote_atomic_alone},
+    {"reg-unmapped", reg_unmapped},
+    {"reg-wraps", reg_wraps},
+    {"reg-read-only-to-read", reg_read_only_to_read},
+    {"reg-read-only-to-write", reg_read_only_to_write},
+    {"reg-access-unknown", reg_access_unknown},
+    {"reg-twice", reg_twice},
+    {0},
+};

@@ -80,7 +80,8 @@ static struct ibv_wc wait_for(struct side *side)
     return wc;
 }
 
-static void pass_a_message(struct side *from, struct side *to)
+/* Until it has arrived; the sender hasn't looked yet. */
+static void send_a_message(struct side *from, struct side *to)
 {
     struct ibv_sge out = {(uintptr_t)from->bytes, 6, from->mr->lkey};
     struct ibv_sge in = {(uintptr_t)to->bytes, sizeof to->bytes, to->mr->lkey};
@@ -100,6 +101,11 @@ static void pass_a_message(struct side *from, struct side *to)
     ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
     ck_assert_uint_eq(wc.byte_len, 6);
     ck_assert_str_eq(to->bytes, "hello");
+}
+
+static void pass_a_message(struct side *from, struct side *to)
+{
+    send_a_message(from, to);
     ck_assert_int_eq(wait_for(from).status, IBV_WC_SUCCESS);
 }
 
@@ -111,6 +117,12 @@ static uint16_t lid_of(const struct side *side)
     return port.lid;
 }
 
+static void connect_by_lid(struct side *a, struct side *b)
+{
+    ck_assert_int_eq(connect_to(a, b->qp->qp_num, &(struct ibv_ah_attr){.dlid = lid_of(b), .port_num = 1}), 0);
+    ck_assert_int_eq(connect_to(b, a->qp->qp_num, &(struct ibv_ah_attr){.dlid = lid_of(a), .port_num = 1}), 0);
+}
+
 START_TEST(by_lid)
 {
     struct side a, b;
@@ -119,8 +131,7 @@ START_TEST(by_lid)
     side_open(&b);
     ck_assert_uint_ne(lid_of(&a), lid_of(&b));
     ck_assert_uint_eq(a.qp->qp_num >> SOFT_LID_QPNS_BITS, lid_of(&a));
-    ck_assert_int_eq(connect_to(&a, b.qp->qp_num, &(struct ibv_ah_attr){.dlid = lid_of(&b), .port_num = 1}), 0);
-    ck_assert_int_eq(connect_to(&b, a.qp->qp_num, &(struct ibv_ah_attr){.dlid = lid_of(&a), .port_num = 1}), 0);
+    connect_by_lid(&a, &b);
     pass_a_message(&a, &b);
     pass_a_message(&b, &a);
     side_close(&a);
@@ -205,6 +216,24 @@ START_TEST(queries)
 }
 END_TEST
 
+/* Whoever has a message and closes has acknowledged it: no sender is left to believe that it was lost. */
+START_TEST(acknowledges_before_it_goes)
+{
+    struct ibv_qp_attr attr = {.qp_state = _i == 0 ? IBV_QPS_ERR : IBV_QPS_RESET};
+    struct side a, b;
+
+    side_open(&a);
+    side_open(&b);
+    connect_by_lid(&a, &b);
+    send_a_message(&a, &b);
+    if (_i < 2)
+        ck_assert_int_eq(soft_modify_qp(b.qp, &attr, IBV_QP_STATE), 0);
+    side_close(&b);
+    ck_assert_int_eq(wait_for(&a).status, IBV_WC_SUCCESS);
+    side_close(&a);
+}
+END_TEST
+
 /* As many queue pairs as there are numbers, and no more; a number that is free again can be had again. */
 START_TEST(numbers_run_out)
 {
@@ -242,6 +271,7 @@ static Suite *suite(void)
     tcase_set_timeout(names, 30);
     tcase_add_test(names, by_lid);
     tcase_add_test(names, by_gid);
+    tcase_add_loop_test(names, acknowledges_before_it_goes, 0, 3);
     tcase_add_test(names, names_that_lead_nowhere);
     tcase_add_test(names, queries);
     tcase_add_test(names, numbers_run_out);

@@ -54,6 +54,10 @@ int soft_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
 int soft_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 int soft_disconnect(struct rdma_cm_id *id);
 
+/* From now on all channels have one context in common, as librdmacm's do, and it has names (wire.h). Before the
+ * first channel is made. */
+void soft_share_context(void);
+
 /* What came to this process's listeners. */
 struct soft_cm_counters {
     uint64_t accepted;           /* TCP connections taken from a listener */

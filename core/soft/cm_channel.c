@@ -76,11 +76,18 @@ fail:
     return NULL;
 }
 
+static bool shared; /* set before there are channels */
+
+void soft_share_context(void)
+{
+    shared = true;
+}
+
 void soft_destroy_event_channel(struct rdma_event_channel *public)
 {
     struct cm_channel *channel = (struct cm_channel *)public;
 
-    if (channel->udp != NULL)
+    if (channel->udp != NULL && !shared)
         udp_close(channel->udp);
     close_channel(channel);
 }
@@ -88,7 +95,7 @@ void soft_destroy_event_channel(struct rdma_event_channel *public)
 struct ibv_context *cm_context(struct cm_channel *channel)
 {
     if (channel->udp == NULL)
-        channel->udp = udp_open();
+        channel->udp = shared ? udp_shared() : udp_open();
     return channel->udp == NULL ? NULL : channel->udp->context;
 }
 

@@ -26,7 +26,8 @@ static struct {
     .device = {.node_type = IBV_NODE_CA,
                .transport_type = IBV_TRANSPORT_IB,
                .name = "soft0",
-               .dev_name = "soft0"},
+               .dev_name = "soft0",
+               .ibdev_path = "/sys/class/infiniband/soft0"},
 };
 
 struct ibv_device *soft_the_device(void)

@@ -5,8 +5,11 @@
  * Polling an empty ring drives the device, so an application that polls needs nobody else to move its data.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include "engine.h"
+
+#define VAIN_POLLS 16 /* as many in a row before the poller makes way once */
 
 struct ibv_cq *soft_create_cq(struct ibv_context *ibv, int cqe, void *cq_context,
                               struct ibv_comp_channel *channel, int comp_vector)
@@ -121,11 +124,20 @@ static int take(struct soft_cq *cq, int room, struct ibv_wc *wc)
     return taken;
 }
 
+/* (locked) A program that polls without end may be on the processor that its peer needs in order to answer.
+ * Hardware would answer by itself; here the poller makes way now and then. */
+static bool makes_way(struct soft_context *context, int taken)
+{
+    context->vain_polls = taken == 0 ? context->vain_polls + 1 : 0;
+    return context->vain_polls % VAIN_POLLS == VAIN_POLLS - 1;
+}
+
 int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 {
     struct soft_cq *cq = (struct soft_cq *)ibv;
     struct ibv_context *context = ibv->context;
     struct soft_wire *wire = soft_context_of(context)->wire;
+    bool yield;
     int taken;
 
     soft_lock(context);
@@ -140,7 +152,10 @@ int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
     }
     if (taken == 0 && count > 0 && cq->overrun)
         taken = -1; /* completions were lost: its queue pairs are in the error state */
+    yield = makes_way(soft_context_of(context), taken);
     soft_unlock(context);
+    if (yield)
+        sched_yield();
     return taken;
 }
 

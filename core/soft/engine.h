@@ -354,7 +354,8 @@ struct soft_context {
 
     struct soft_train train;
     struct soft_work_list work;
-    bool patient; /* an ACK may wait for what the application is about to send */
+    unsigned vain_polls; /* in a row: nothing had completed */
+    bool patient;        /* an ACK may wait for what the application is about to send */
 
     struct soft_qp_list qps;
     struct soft_qp_list *buckets; /* by queue pair number */

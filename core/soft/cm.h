@@ -44,7 +44,8 @@ int soft_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
 int soft_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms);
 int soft_resolve_route(struct rdma_cm_id *id, int timeout_ms);
 
-/* A protection domain and completion queues must be given: there are no default ones. */
+/* Without a protection domain the shared context's is taken (soft_share_context); without completion queues
+ * each gets one with a channel of its own. */
 int soft_create_id_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 void soft_destroy_id_qp(struct rdma_cm_id *id);
 
@@ -53,6 +54,16 @@ int soft_listen(struct rdma_cm_id *id, int backlog);
 int soft_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
 int soft_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 int soft_disconnect(struct rdma_cm_id *id);
+
+/* For whoever makes queue pairs without soft_create_id_qp. */
+int soft_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
+int soft_establish(struct rdma_cm_id *id);
+
+/* An identifier that is made, or migrated, without a channel is synchronous: its calls wait. */
+int soft_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd,
+                   struct ibv_qp_init_attr *attr);
+void soft_destroy_ep(struct rdma_cm_id *id);
+int soft_get_request(struct rdma_cm_id *listener, struct rdma_cm_id **id);
 
 /* From now on all channels have one context in common, as librdmacm's do, and it has names (wire.h). Before the
  * first channel is made. */

@@ -34,8 +34,6 @@ static void request(struct cm_id *id)
 {
     int error = cm_id_addresses(id);
 
-    if (error == 0 && id->public.qp == NULL)
-        error = EINVAL; /* destroyed meanwhile */
     if (error == 0)
         error = cm_qp_describe(id, CM_REQ);
     if (error != 0) {
@@ -82,7 +80,14 @@ static void accepted(struct cm_id *id)
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO); /* it had to take the smaller one */
         return;
     }
-    error = id->public.qp == NULL ? EINVAL : cm_qp_connect(id);
+    if (id->public.qp == NULL) { /* the user's own, or destroyed meanwhile: his to go on, or not */
+        cm_timer_stop(id);
+        id->state = CM_RESPONDED;
+        id->in_length = 0;
+        cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+        return;
+    }
+    error = cm_qp_connect(id);
     if (error != 0) {
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -error);
         return;
@@ -160,8 +165,8 @@ int soft_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
     struct cm_channel *channel = cm_lock(id);
     int error = EINVAL;
 
-    if (id->state == CM_ROUTE_RESOLVED && public->qp != NULL)
-        error = cm_conn_param(&id->own, param, CM_REQ_PRIVATE);
+    if (id->state == CM_ROUTE_RESOLVED)
+        error = cm_conn_param(id, param, CM_REQ_PRIVATE);
     if (error == 0) {
         error = start(id);
         if (network_error(error)) {
@@ -173,5 +178,20 @@ int soft_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
         }
     }
     cm_unlock(channel);
-    return cm_result(error);
+    return cm_complete(id, cm_result(error));
+}
+
+int soft_establish(struct rdma_cm_id *public)
+{
+    const struct cm_message rtu = {.type = CM_RTU};
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id);
+    bool responded = id->state == CM_RESPONDED && public->qp == NULL;
+
+    if (responded) {
+        id->state = CM_ESTABLISHED;
+        cm_send(id, &rtu);
+    }
+    cm_unlock(channel);
+    return cm_result(responded ? 0 : EINVAL);
 }

@@ -7,6 +7,25 @@
 #include "../fds.h"
 #include "cm_id.h"
 
+/* One of this host's addresses leads to the device; a program with a context for all its identifiers wants to
+ * know at once. 0 or an errno. */
+static int find_device(struct cm_id *id)
+{
+    const struct rdma_addr *addr = &id->public.route.addr;
+    struct ibv_context *context;
+
+    if (!cm_is_shared() ||
+        (addr->src_addr.sa_family == AF_INET ? addr->src_sin.sin_addr.s_addr == htonl(INADDR_ANY)
+                                             : IN6_IS_ADDR_UNSPECIFIED(&addr->src_sin6.sin6_addr)))
+        return 0;
+    context = cm_context(cm_channel_of(id));
+    if (context == NULL)
+        return errno;
+    cm_id_gids(id);
+    cm_id_use(id, context);
+    return 0;
+}
+
 static int bind_id(struct cm_id *id, const struct sockaddr *addr)
 {
     int error;
@@ -17,6 +36,8 @@ static int bind_id(struct cm_id *id, const struct sockaddr *addr)
     if (id->fd == -1)
         return errno;
     error = cm_socket_bind(id->fd, addr, id->reuse_addr) == 0 ? cm_id_addresses(id) : errno;
+    if (error == 0)
+        error = find_device(id);
     if (error != 0)
         cm_id_close(id);
     return error;
@@ -80,7 +101,7 @@ static int resolve(struct cm_id *id, const struct sockaddr *src, const struct so
         cm_post(id, CM_KIND_ADDR, RDMA_CM_EVENT_ADDR_ERROR, -error);
         return 0;
     }
-    id->public.verbs = cm_context(cm_channel_of(id));
+    cm_id_use(id, cm_context(cm_channel_of(id)));
     id->state = CM_ADDR_RESOLVED;
     cm_id_gids(id);
     cm_post(id, CM_KIND_ADDR, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
@@ -96,7 +117,7 @@ int soft_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src, struct so
 
     (void)timeout_ms;
     cm_unlock(channel);
-    return cm_result(error);
+    return cm_complete(id, cm_result(error));
 }
 
 int soft_resolve_route(struct rdma_cm_id *public, int timeout_ms)
@@ -111,5 +132,5 @@ int soft_resolve_route(struct rdma_cm_id *public, int timeout_ms)
         cm_post(id, CM_KIND_ROUTE, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
     }
     cm_unlock(channel);
-    return cm_result(resolved ? 0 : EINVAL);
+    return cm_complete(id, cm_result(resolved ? 0 : EINVAL));
 }

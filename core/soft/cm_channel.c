@@ -83,6 +83,11 @@ void soft_share_context(void)
     shared = true;
 }
 
+bool cm_is_shared(void)
+{
+    return shared;
+}
+
 void soft_destroy_event_channel(struct rdma_event_channel *public)
 {
     struct cm_channel *channel = (struct cm_channel *)public;

@@ -4,9 +4,25 @@
 #include <string.h>
 #include "cm_id.h"
 
+#define QPN_MAX 0xffffff
 #define RETRIES 7 /* the most; for RNR: without end */
 
-int cm_conn_param(struct cm_message *own, const struct rdma_conn_param *param, size_t private_max)
+/* Without a queue pair of its own the identifier speaks for one that the user names. */
+static int take_qp(struct cm_id *id, const struct rdma_conn_param *param)
+{
+    if (id->public.qp != NULL) {
+        id->own.qp_num = id->public.qp->qp_num;
+        id->own.srq = id->public.qp->srq != NULL;
+        return 0;
+    }
+    if (param == NULL || param->qp_num == 0 || param->qp_num > QPN_MAX)
+        return EINVAL;
+    id->own.qp_num = param->qp_num;
+    id->own.srq = param->srq != 0;
+    return 0;
+}
+
+int cm_conn_param(struct cm_id *id, const struct rdma_conn_param *param, size_t private_max)
 {
     static const struct rdma_conn_param most = {
         .responder_resources = RDMA_MAX_RESP_RES,
@@ -15,11 +31,17 @@ int cm_conn_param(struct cm_message *own, const struct rdma_conn_param *param, s
         .rnr_retry_count = RETRIES,
     };
 
+    struct cm_message *own = &id->own;
+    int error = 0;
+
+    memset(own, 0, sizeof *own);
+    error = take_qp(id, param);
+    if (error != 0)
+        return error;
     if (param == NULL)
         param = &most;
     if (param->private_data_len > private_max || (param->private_data == NULL && param->private_data_len > 0))
         return EINVAL;
-    memset(own, 0, sizeof *own);
     own->responder_resources = param->responder_resources;
     own->initiator_depth = param->initiator_depth;
     own->flow_control = param->flow_control != 0;
@@ -61,24 +83,27 @@ int soft_disconnect(struct rdma_cm_id *public)
     const struct cm_message dreq = {.type = CM_DREQ};
     struct cm_id *id = cm_id_of(public);
     struct cm_channel *channel = cm_lock(id);
+    bool tells = true;
     int error = 0;
 
     switch (id->state) {
     case CM_REPLIED:
     case CM_TCP_CONNECTING:
     case CM_REQUEST_SENT:
+    case CM_RESPONDED:
     case CM_ESTABLISHED:
         cm_qp_error(id);
-        if (id->state == CM_ESTABLISHED)
+        if (id->state == CM_ESTABLISHED || id->state == CM_RESPONDED)
             cm_send(id, &dreq);
         disconnected(id);
         break;
     case CM_DISCONNECTED:
         cm_qp_error(id);
+        tells = id->pending[CM_KIND_DISCONNECT].queued;
         break;
     default:
         error = EINVAL;
     }
     cm_unlock(channel);
-    return cm_result(error);
+    return tells ? cm_complete(id, cm_result(error)) : 0;
 }

@@ -28,18 +28,33 @@ struct cm_id *cm_id_new(struct cm_channel *channel, enum rdma_port_space ps)
     return id;
 }
 
+void cm_id_use(struct cm_id *id, struct ibv_context *context)
+{
+    id->public.verbs = context;
+    id->public.port_num = PORT;
+    if (cm_is_shared() && id->public.pd == NULL)
+        id->public.pd = udp_shared_pd();
+}
+
 int soft_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
                    enum rdma_port_space ps)
 {
+    struct rdma_event_channel *own = NULL;
     struct cm_id *id;
 
     if (ps != RDMA_PS_TCP) {
         errno = EPROTONOSUPPORT;
         return -1;
     }
-    id = cm_id_new((struct cm_channel *)channel, ps);
-    if (id == NULL)
+    if (channel == NULL && (channel = own = soft_create_event_channel()) == NULL)
         return -1;
+    id = cm_id_new((struct cm_channel *)channel, ps);
+    if (id == NULL) {
+        if (own != NULL)
+            soft_destroy_event_channel(own);
+        return -1;
+    }
+    id->sync = own != NULL;
     id->public.context = context;
     *out = &id->public;
     return 0;
@@ -67,6 +82,7 @@ void cm_id_free(struct cm_id *id)
     }
     cm_id_close(id);
     cm_unpost(id);
+    free(id->endpoint);
     free(id);
 }
 
@@ -75,11 +91,16 @@ int soft_destroy_id(struct rdma_cm_id *public)
     struct cm_id *id = cm_id_of(public);
     struct cm_channel *channel = cm_lock(id);
     const struct cm_message rej = {.type = CM_REJ, .reason = CM_CONSUMER_DEFINED};
+    bool alone = id->sync;
 
     if (id->state == CM_REQUESTED)
         cm_send(id, &rej);
+    if (public->event != NULL)
+        soft_ack_cm_event(public->event);
     cm_id_free(id);
     cm_unlock(channel);
+    if (alone)
+        soft_destroy_event_channel(&channel->public);
     return 0;
 }
 
@@ -88,7 +109,8 @@ void cm_id_gids(struct cm_id *id)
     struct rdma_addr *addr = &id->public.route.addr;
 
     soft_gid_of(&addr->addr.ibaddr.sgid, &addr->src_addr);
-    soft_gid_of(&addr->addr.ibaddr.dgid, &addr->dst_addr);
+    if (addr->dst_addr.sa_family != AF_UNSPEC)
+        soft_gid_of(&addr->addr.ibaddr.dgid, &addr->dst_addr);
     addr->addr.ibaddr.pkey = htons(PKEY);
     id->public.port_num = PORT;
 }
@@ -166,16 +188,27 @@ static int migrate(struct cm_id *id, struct cm_channel *from, struct cm_channel 
 
 int soft_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *channel)
 {
+    struct rdma_event_channel *own = NULL;
     struct cm_id *id = cm_id_of(public);
-    struct cm_channel *from = cm_channel_of(id), *to = (struct cm_channel *)channel;
+    struct cm_channel *from = cm_channel_of(id), *to;
+    bool was_alone = id->sync;
     int error;
 
+    if (channel == NULL && (channel = own = soft_create_event_channel()) == NULL)
+        return -1;
+    to = (struct cm_channel *)channel;
     if (from == to)
         return 0;
     lock_both(from, to);
     error = migrate(id, from, to);
+    if (error == 0)
+        id->sync = own != NULL;
     cm_unlock(from);
     cm_unlock(to);
+    if (error != 0 && own != NULL)
+        soft_destroy_event_channel(own);
+    if (error == 0 && was_alone)
+        soft_destroy_event_channel(&from->public);
     return cm_result(error);
 }
 

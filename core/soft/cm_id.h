@@ -31,6 +31,7 @@ enum cm_state {
     CM_REPLIED,   /* accepted, but the peer hasn't said that it is ready */
     CM_TCP_CONNECTING,
     CM_REQUEST_SENT,
+    CM_RESPONDED, /* the user has to establish, with a queue pair of his own */
     CM_ESTABLISHED,
     CM_DISCONNECTED /* over, one way or another */
 };
@@ -62,10 +63,14 @@ TAILQ_HEAD(cm_ids, cm_id);
 /* The user's identifier; until the CONNECT_REQUEST is delivered its listener's. */
 struct cm_id {
     struct rdma_cm_id public; /* first: the user holds a pointer to it */
+    void *beyond[4];          /* where librdmacm keeps its own: rsockets look there, and find none */
     enum cm_state state;
     int fd; /* the TCP socket; -1: none yet, or no longer */
     bool reuse_addr, af_only;
+    bool sync; /* it has a channel of its own, which its calls wait on: cm_sync.c */
     uint8_t ack_timeout;
+    uint32_t psn;                      /* the first that we want to receive */
+    struct ibv_qp_init_attr *endpoint; /* what a listener's connections get: cm_sync.c */
     struct cm_pending pending[CM_KINDS];
 
     enum cm_timeout timeout; /* which one runs */
@@ -104,6 +109,8 @@ struct cm_channel *cm_lock(struct cm_id *id);
 void cm_unlock(struct cm_channel *channel);
 /* The channel's context, made if need be. NULL and errno. */
 struct ibv_context *cm_context(struct cm_channel *channel);
+/* Do all channels share it (soft_share_context)? */
+bool cm_is_shared(void);
 void cm_post(struct cm_id *id, enum cm_kind kind, enum rdma_cm_event_type type, int status);
 /* Undelivered events are as if they had never been. */
 void cm_unpost(struct cm_id *id);
@@ -131,6 +138,14 @@ void cm_id_close(struct cm_id *id);
 int cm_id_addresses(struct cm_id *id);
 /* Fill the public GIDs from the public addresses. */
 void cm_id_gids(struct cm_id *id);
+/* It is this context's; where that is shared, with its protection domain. */
+void cm_id_use(struct cm_id *id, struct ibv_context *context);
+
+/* ---- cm_sync.c: identifiers without a channel of the user's -------------------------------------- */
+
+/* The end of a call on an identifier (not locked): wait for its event if it is such a one. Returns `result`, or
+ * -1 and errno when the event tells of a failure. */
+int cm_complete(struct cm_id *id, int result);
 
 /* ---- cm_socket.c: TCP ------------------------------------------------------------------------- */
 
@@ -178,7 +193,7 @@ void cm_established_ready(struct cm_id *id);
 /* A connection that can't come about any more. */
 void cm_failed(struct cm_id *id, enum rdma_cm_event_type type, int status);
 /* The bounds that librdmacm puts on a connection's parameters, and its defaults. 0 or an errno. */
-int cm_conn_param(struct cm_message *own, const struct rdma_conn_param *param, size_t private_max);
+int cm_conn_param(struct cm_id *id, const struct rdma_conn_param *param, size_t private_max);
 
 static inline struct cm_id *cm_id_of(struct rdma_cm_id *id)
 {

@@ -162,12 +162,12 @@ static void requested(struct cm_id *id)
 {
     struct cm_channel *channel = cm_channel_of(id);
 
-    id->public.verbs = cm_context(channel);
-    if (id->public.verbs == NULL) {
+    if (cm_context(channel) == NULL) {
         atomic_fetch_add(&counters.memory, 1);
         refuse(id, CM_NO_RESOURCES);
         return;
     }
+    cm_id_use(id, cm_context(channel));
     id->listener->half_open--;
     id->state = CM_REQUESTED;
     id->in_length = 0;
@@ -281,9 +281,9 @@ static int accept_request(struct cm_id *id, const struct rdma_conn_param *param)
 
     if (id->state == CM_DISCONNECTED)
         return ECONNRESET;
-    if (id->state != CM_REQUESTED || id->public.qp == NULL)
+    if (id->state != CM_REQUESTED)
         return EINVAL;
-    error = cm_conn_param(&id->own, param, CM_REP_PRIVATE);
+    error = cm_conn_param(id, param, CM_REP_PRIVATE);
     if (error != 0)
         return error;
     settle(&id->own, &id->peer, param != NULL);
@@ -292,7 +292,8 @@ static int accept_request(struct cm_id *id, const struct rdma_conn_param *param)
         return error;
     if (id->own.mtu > id->peer.mtu)
         id->own.mtu = id->peer.mtu;
-    error = cm_qp_connect(id); /* before the answer: packets may come as soon as the peer has that */
+    /* Before the answer: packets may come as soon as the peer has that. */
+    error = id->public.qp == NULL ? 0 : cm_qp_connect(id);
     if (error != 0)
         return error;
     id->state = CM_REPLIED;
@@ -308,7 +309,7 @@ int soft_accept(struct rdma_cm_id *public, struct rdma_conn_param *param)
     int error = accept_request(id, param);
 
     cm_unlock(channel);
-    return cm_result(error);
+    return cm_complete(id, cm_result(error));
 }
 
 int soft_reject(struct rdma_cm_id *public, const void *private_data, uint8_t private_data_len)

@@ -140,8 +140,10 @@ int soft_query_gid(struct ibv_context *ibv, uint8_t port, int index, union ibv_g
     if (!is_place(ibv, port, index, SOFT_GIDS))
         return -1;
     memset(gid, 0, sizeof *gid);
+    soft_lock(ibv);
     if (index < names->gid_count)
         *gid = names->gids[index].gid;
+    soft_unlock(ibv);
     return 0;
 }
 
@@ -161,14 +163,19 @@ int soft_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t index, st
 {
     const struct soft_names *names = &soft_context_of(ibv)->names;
     struct ibv_gid_entry whole;
+    bool there;
 
     if (flags != 0)
         return EOPNOTSUPP;
     if (!is_place(ibv, port, index, SOFT_GIDS))
         return EINVAL;
-    if (index >= (uint32_t)names->gid_count)
+    soft_lock(ibv);
+    there = index < (uint32_t)names->gid_count;
+    if (there)
+        describe(&whole, names, (int)index);
+    soft_unlock(ibv);
+    if (!there)
         return ENODATA;
-    describe(&whole, names, (int)index);
     memcpy(entry, &whole, size < sizeof whole ? size : sizeof whole);
     return 0;
 }
@@ -182,10 +189,12 @@ ssize_t soft_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *entr
 
     if (flags != 0)
         return -EOPNOTSUPP;
+    soft_lock(ibv);
     for (; count < room && count < (size_t)names->gid_count; count++) {
         describe(&whole, names, (int)count);
         memcpy((char *)entries + count * size, &whole, size < sizeof whole ? size : sizeof whole);
     }
+    soft_unlock(ibv);
     return (ssize_t)count;
 }
 
@@ -213,4 +222,19 @@ int soft_gid_index(struct ibv_context *ibv, const union ibv_gid *gid)
         if (memcmp(&names->gids[i].gid, gid, sizeof *gid) == 0)
             return i;
     return -1;
+}
+
+int soft_gid_enter(struct ibv_context *ibv, const union ibv_gid *gid)
+{
+    struct soft_names *names = &soft_context_of(ibv)->names;
+    int index;
+
+    soft_lock(ibv);
+    index = soft_gid_index(ibv, gid);
+    if (index == -1 && names->gid_count > 0 && names->gid_count < SOFT_GIDS) {
+        index = names->gid_count++;
+        names->gids[index] = (struct soft_gid){.gid = *gid};
+    }
+    soft_unlock(ibv);
+    return index;
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "udp.h"
+#include "verbs.h"
 
 /* Links whose event channel is gone while the user still has objects of their contexts. */
 static struct {
@@ -198,6 +199,7 @@ struct udp *udp_open_named(void)
 static struct {
     pthread_mutex_t lock;
     struct udp *udp;
+    struct ibv_pd *pd;
 } shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct udp *udp_shared(void)
@@ -210,6 +212,21 @@ struct udp *udp_shared(void)
     udp = shared.udp;
     pthread_mutex_unlock(&shared.lock);
     return udp;
+}
+
+struct ibv_pd *udp_shared_pd(void)
+{
+    struct udp *udp = udp_shared();
+    struct ibv_pd *pd = NULL;
+
+    if (udp == NULL)
+        return NULL;
+    pthread_mutex_lock(&shared.lock);
+    if (shared.pd == NULL)
+        shared.pd = soft_alloc_pd(udp->context);
+    pd = shared.pd;
+    pthread_mutex_unlock(&shared.lock);
+    return pd;
 }
 
 /* ---- The end ---- */
@@ -271,4 +288,5 @@ void udp_forget(void)
     atomic_store(&orphans.count, 0);
     pthread_mutex_init(&shared.lock, NULL);
     shared.udp = NULL;
+    shared.pd = NULL;
 }

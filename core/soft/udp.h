@@ -50,6 +50,8 @@ struct udp *udp_open(void);
 struct udp *udp_open_named(void);
 /* The one with names that all of the process have in common; it stays. NULL and errno. */
 struct udp *udp_shared(void);
+/* Its protection domain for all who bring none. NULL and errno. */
+struct ibv_pd *udp_shared_pd(void);
 /* Its event channel is gone. The context stays while it has objects: udp_reap closes it after the last. */
 void udp_close(struct udp *udp);
 /* An object was destroyed: close what waited for it. */

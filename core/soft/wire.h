@@ -105,8 +105,11 @@ int soft_host_gids(struct soft_gid gids[SOFT_GIDS]);
 enum ibv_mtu soft_host_mtu(int socket, const struct soft_gid *gids, int count);
 uint64_t soft_host_guid(void);
 void soft_gid_of(union ibv_gid *gid, const struct sockaddr *addr);
-/* The place of a GID in the table, -1 if it has none. */
+/* The place of a GID in the table, -1 if it has none. (locked) */
 int soft_gid_index(struct ibv_context *context, const union ibv_gid *gid);
+/* The same for an address that is this host's but that nobody has listed, as all of 127.0.0.0/8 are: it gets a
+ * place now. -1: none is left, or the context has no names. (not locked) */
+int soft_gid_enter(struct ibv_context *context, const union ibv_gid *gid);
 
 static inline in_port_t soft_port_of_lid(unsigned lid) /* network byte order */
 {

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The symbols of librdmacm: all identifiers are the embedded device's. */
+#include <errno.h>
+#include <stdlib.h>
+#include <rdma/rdma_verbs.h>
+#include "preload.h"
+
+/* ---- Channels and events ---- */
+
+EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
+{
+    return soft_create_event_channel();
+}
+
+EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+    soft_destroy_event_channel(channel);
+}
+
+EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+    return soft_get_cm_event(channel, event);
+}
+
+EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+    return soft_ack_cm_event(event);
+}
+
+/* ---- Identifiers ---- */
+
+EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+                          enum rdma_port_space ps)
+{
+    return soft_create_id(channel, id, context, ps);
+}
+
+EXPORT int rdma_destroy_id(struct rdma_cm_id *id)
+{
+    return soft_destroy_id(id);
+}
+
+EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
+{
+    return soft_migrate_id(id, channel);
+}
+
+EXPORT int rdma_set_option(struct rdma_cm_id *id, int level, int option, void *value, size_t length)
+{
+    return soft_set_option(id, level, option, value, length);
+}
+
+EXPORT int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+    return soft_bind_addr(id, addr);
+}
+
+EXPORT int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
+{
+    return soft_resolve_addr(id, src, dst, timeout_ms);
+}
+
+EXPORT int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
+{
+    return soft_resolve_route(id, timeout_ms);
+}
+
+static __be16 port_of(const struct sockaddr *addr)
+{
+    switch (addr->sa_family) {
+    case AF_INET:
+        return ((const struct sockaddr_in *)(const void *)addr)->sin_port;
+    case AF_INET6:
+        return ((const struct sockaddr_in6 *)(const void *)addr)->sin6_port;
+    default:
+        return 0;
+    }
+}
+
+EXPORT __be16 rdma_get_src_port(struct rdma_cm_id *id)
+{
+    return port_of(&id->route.addr.src_addr);
+}
+
+EXPORT __be16 rdma_get_dst_port(struct rdma_cm_id *id)
+{
+    return port_of(&id->route.addr.dst_addr);
+}
+
+/* ---- Connections ---- */
+
+EXPORT int rdma_listen(struct rdma_cm_id *id, int backlog)
+{
+    return soft_listen(id, backlog);
+}
+
+EXPORT int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+    return soft_connect(id, param);
+}
+
+EXPORT int rdma_establish(struct rdma_cm_id *id)
+{
+    return soft_establish(id);
+}
+
+EXPORT int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *param)
+{
+    return soft_accept(id, param);
+}
+
+EXPORT int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t length)
+{
+    return soft_reject(id, private_data, length);
+}
+
+EXPORT int rdma_disconnect(struct rdma_cm_id *id)
+{
+    return soft_disconnect(id);
+}
+
+/* That the peer has begun to send means that it is ready, which it says by itself, too. */
+EXPORT int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
+{
+    (void)id;
+    if (event == IBV_EVENT_COMM_EST)
+        return 0;
+    errno = EINVAL;
+    return -1;
+}
+
+/* ---- Queue pairs ---- */
+
+EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+    return soft_create_id_qp(id, pd, attr);
+}
+
+/* What goes beyond rdma_create_qp the device doesn't have. */
+EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *extended)
+{
+    struct ibv_qp_init_attr attr = {
+        .qp_context = extended->qp_context,
+        .send_cq = extended->send_cq,
+        .recv_cq = extended->recv_cq,
+        .srq = extended->srq,
+        .cap = extended->cap,
+        .qp_type = extended->qp_type,
+        .sq_sig_all = extended->sq_sig_all,
+    };
+
+    if (extended->comp_mask & ~(uint32_t)IBV_QP_INIT_ATTR_PD) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    if (soft_create_id_qp(id, extended->comp_mask != 0 ? extended->pd : NULL, &attr) == -1)
+        return -1;
+    extended->cap = attr.cap;
+    return 0;
+}
+
+EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+    soft_destroy_id_qp(id);
+}
+
+EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+    return soft_init_qp_attr(id, attr, mask);
+}
+
+/* ---- Synchronous endpoints ---- */
+
+EXPORT int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd,
+                          struct ibv_qp_init_attr *attr)
+{
+    return soft_create_ep(id, res, pd, attr);
+}
+
+EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)
+{
+    soft_destroy_ep(id);
+}
+
+EXPORT int rdma_get_request(struct rdma_cm_id *listener, struct rdma_cm_id **id)
+{
+    return soft_get_request(listener, id);
+}
+
+/* ---- Devices ---- */
+
+/* That of all identifiers. */
+EXPORT struct ibv_context **rdma_get_devices(int *count)
+{
+    struct udp *udp = udp_shared();
+    struct ibv_context **list = udp == NULL ? NULL : calloc(2, sizeof list[0]);
+
+    if (list != NULL)
+        list[0] = udp->context;
+    if (count != NULL)
+        *count = list != NULL;
+    return list;
+}
+
+EXPORT void rdma_free_devices(struct ibv_context **list)
+{
+    free(list);
+}
+
+/* ---- What the device doesn't have ---- */
+
+static int not_supported(void)
+{
+    errno = EOPNOTSUPP;
+    return -1;
+}
+
+EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
+{
+    (void)id, (void)addr, (void)context;
+    return not_supported();
+}
+
+EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context)
+{
+    (void)id, (void)attr, (void)context;
+    return not_supported();
+}
+
+EXPORT int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+    (void)id, (void)addr;
+    return not_supported();
+}
+
+/* Vendors' extensions of connections: this one has none. */
+EXPORT int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+    (void)id, (void)ece;
+    return not_supported();
+}
+
+EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+    (void)id, (void)ece;
+    return not_supported();
+}
+
+EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t length)
+{
+    return soft_reject(id, private_data, length);
+}

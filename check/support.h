@@ -84,8 +84,8 @@ struct address loopback(int family, int port); /* 127.0.0.1, ::1; EXS_TEST_ADDR,
 int port_of(const struct address *address);
 struct address refusing_address(int *keep); /* nobody listens there until *keep is closed */
 struct address deaf_address(int *keep);     /* connecting to it takes for ever until *keep is closed */
-bool on_rdma(void); /* EXS_DEVICE=rdma: connections are not the kernel's TCP, except under exs-soft-run */
-int tcp_listener(struct address *address); /* a kernel socket that does not speak EXS */
+bool on_rdma(void);                         /* EXS_DEVICE=rdma: EXS goes through rdma-core */
+int tcp_listener(struct address *address);  /* a kernel socket that does not speak EXS */
 
 /* ---- Events -------------------------------------------------------------------------- */
 

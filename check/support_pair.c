@@ -72,18 +72,20 @@ int tcp_listener(struct address *address)
 
 bool on_rdma(void)
 {
-    const char *device = getenv("EXS_DEVICE"), *preload = getenv("LD_PRELOAD");
+    const char *device = getenv("EXS_DEVICE");
 
-    return device && strcmp(device, "rdma") == 0 && !(preload && strstr(preload, "libexs-soft-run"));
+    return device && strcmp(device, "rdma") == 0;
 }
 
-/* TCP is deaf when nobody reads what a connection says; RDMA, when nobody has the address. */
+/* TCP is deaf when nobody reads what a connection says; RDMA, when nobody has the address. Under exs-soft-run
+ * it is TCP again that makes connections. */
 struct address deaf_address(int *keep)
 {
+    const char *preload = getenv("LD_PRELOAD");
     struct address address;
 
     *keep = tcp_listener(&address);
-    if (on_rdma())
+    if (on_rdma() && !(preload && strstr(preload, "libexs-soft-run")))
         ((struct sockaddr_in *)&address.storage)->sin_addr.s_addr ^= htonl(0xF0);
     return address;
 }

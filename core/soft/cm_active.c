@@ -7,6 +7,8 @@
 #include "../fds.h"
 #include "cm_id.h"
 
+#define REFUSALS 3 /* taken for passing, under exs-soft-run */
+
 /* The network's errors are events; the program's own are the call's. */
 static bool network_error(int error)
 {
@@ -24,8 +26,45 @@ static bool network_error(int error)
     }
 }
 
+/* Start TCP. A socket that was bound is there already. */
+static int start(struct cm_id *id)
+{
+    const struct sockaddr *dst = &id->public.route.addr.dst_addr;
+    int error;
+
+    if (id->fd == -1) {
+        id->fd = cm_socket_open(dst->sa_family, false);
+        id->unbound = true;
+    }
+    if (id->fd == -1)
+        return errno;
+    cm_socket_tune(id->fd);
+    if (connect(id->fd, dst, cm_addr_size(dst)) == -1 && errno != EINPROGRESS)
+        return errno;
+    id->state = CM_TCP_CONNECTING;
+    error = cm_register(id, EPOLLOUT);
+    if (error == 0)
+        cm_timer_start(id, CM_TIMEOUT_TCP);
+    return error;
+}
+
+/* Programs that were written for a network where finding a route takes time meet a server that is just making
+ * its next listener: under exs-soft-run they get a little patience. (EXS itself wants to know at once.) */
+static bool tries_again(struct cm_id *id, int error)
+{
+    if (error != ECONNREFUSED || !cm_is_shared() || !id->unbound || id->refusals >= REFUSALS)
+        return false;
+    id->refusals++;
+    cm_id_close(id);
+    id->state = CM_TCP_CONNECTING;
+    cm_timer_start(id, CM_TIMEOUT_PAUSE);
+    return true;
+}
+
 static void tcp_failed(struct cm_id *id, int error)
 {
+    if (tries_again(id, error))
+        return;
     cm_failed(id, error == ECONNREFUSED ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE, -error);
 }
 
@@ -136,27 +175,14 @@ void cm_active_ready(struct cm_id *id, uint32_t events)
 
 void cm_active_expired(struct cm_id *id)
 {
+    if (id->state == CM_TCP_CONNECTING && id->fd == -1) {
+        int error = start(id);
+
+        if (error != 0)
+            tcp_failed(id, error);
+        return;
+    }
     cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
-}
-
-/* Start TCP. A socket that was bound is there already. */
-static int start(struct cm_id *id)
-{
-    const struct sockaddr *dst = &id->public.route.addr.dst_addr;
-    int error;
-
-    if (id->fd == -1)
-        id->fd = cm_socket_open(dst->sa_family, false);
-    if (id->fd == -1)
-        return errno;
-    cm_socket_tune(id->fd);
-    if (connect(id->fd, dst, cm_addr_size(dst)) == -1 && errno != EINPROGRESS)
-        return errno;
-    id->state = CM_TCP_CONNECTING;
-    error = cm_register(id, EPOLLOUT);
-    if (error == 0)
-        cm_timer_start(id, CM_TIMEOUT_TCP);
-    return error;
 }
 
 int soft_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)

@@ -67,7 +67,9 @@ struct cm_id {
     enum cm_state state;
     int fd; /* the TCP socket; -1: none yet, or no longer */
     bool reuse_addr, af_only;
-    bool sync; /* it has a channel of its own, which its calls wait on: cm_sync.c */
+    bool sync;         /* it has a channel of its own, which its calls wait on: cm_sync.c */
+    bool unbound;      /* the user didn't bind the socket that connects */
+    unsigned refusals; /* how often nobody listened */
     uint8_t ack_timeout;
     uint32_t psn;                      /* the first that we want to receive */
     struct ibv_qp_init_attr *endpoint; /* what a listener's connections get: cm_sync.c */

@@ -103,7 +103,7 @@ struct channel *channel_open(struct bench *bench, const struct terms *terms)
     pthread_condattr_t attr;
 
     channel->bench = bench;
-    channel->record = (struct record){.terms = *terms, .late = bench->late, .early = bench->early};
+    channel->record = (struct record){.terms = *terms, .late = bench->late};
     channel->next_psn = terms->tester_psn;
     channel->memory = need(aligned_alloc(4096, CHANNEL_MEMORY), "memory");
     memset(channel->memory, 0, CHANNEL_MEMORY);

@@ -5,7 +5,7 @@
  *
  * The device is driven by the verbs alone, through the table of core/device.h, so one text drives every device.
  * The tester is the other end of every channel's queue pair: it has no engine, only what a conversation tells
- * it to send. On a wall clock each channel has a thread, and all talk at once; on a virtual one they talk in
+ * it to send. On a wall clock many talk at once, each in a thread; on a virtual one they talk in
  * turn.
  */
 #ifndef IBTA_BENCH_H
@@ -43,7 +43,7 @@ struct bench {
     const struct device *device;
     struct ibv_context *context;
     struct frame to_dut; /* of the tester's packets */
-    uint64_t late, early;
+    uint64_t late;
     uint64_t patience; /* how long an answer is waited for that should come at once; ns */
 
     uint64_t (*now)(struct bench *bench);

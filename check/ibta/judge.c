@@ -24,14 +24,21 @@ const char *rule_name(enum rule rule)
     return names[rule];
 }
 
+/* Of several faults the first is told; but one that is only a time too short, only if there is no other. */
+static bool is_open(const struct judge *judge)
+{
+    return judge->broken == RULE_NONE || judge->early_by > 0;
+}
+
 __attribute__((format(printf, 3, 4))) static void broken(struct judge *judge, enum rule rule,
                                                          const char *format, ...)
 {
     va_list arguments;
 
-    if (judge->broken != RULE_NONE)
+    if (!is_open(judge))
         return;
     judge->broken = rule;
+    judge->early_by = 0;
     va_start(arguments, format);
     vsnprintf(judge->why, sizeof judge->why, format, arguments);
     va_end(arguments);
@@ -142,13 +149,16 @@ void judge_count(struct judge *judge, uint32_t psn, unsigned opcode, unsigned co
 static void judge_span(struct judge *judge, enum rule rule, uint64_t from, uint64_t to, uint64_t least,
                        uint64_t most)
 {
-    uint64_t took = to - from;
+    uint64_t took = to < from ? 0 : to - from;
 
-    if (to < from || took + judge->record->early < least)
-        broken(judge, rule, "%.3f ms is too early: it must be %.3f ms at least", to < from ? 0 : ms(took),
-               ms(least));
-    else if (took > most + judge->record->late)
+    if (took < least) {
+        if (!is_open(judge) || least - took <= judge->early_by)
+            return;
+        broken(judge, rule, "%.3f ms is too early: it must be %.3f ms at least", ms(took), ms(least));
+        judge->early_by = least - took;
+    } else if (took > most + judge->record->late) {
         broken(judge, rule, "%.3f ms is too late: it may be %.3f ms at most", ms(took), ms(most));
+    }
 }
 
 void judge_intervals(struct judge *judge, uint32_t psn)

@@ -3,7 +3,7 @@
  * judge.h - what the specification asks of a conversation, rule by rule, looked for in its record and nowhere
  * else.
  *
- * The first rule that is broken decides. test_ibta.c shows for each rule that it can be.
+ * The first fault is told. test_ibta.c shows for each rule that it can be.
  */
 #ifndef IBTA_JUDGE_H
 #define IBTA_JUDGE_H
@@ -30,6 +30,7 @@ struct judge {
     const struct record *record;
     enum rule broken; /* RULE_NONE: it holds so far */
     char why[200];
+    uint64_t early_by; /* ns, where a time too short is all that is wrong */
 };
 
 struct judge judge_new(const struct record *record);

@@ -5,8 +5,7 @@
 
 #include "judge.h"
 
-/* Who is right and why, where `device` breaks this rule in the row of this name; NULL where that is not known.
- */
-const char *known_difference(const char *device, const char *row, enum rule rule);
+/* Who is right and why, where `device` was found at fault in this row; NULL where that is not known. */
+const char *known_difference(const char *device, const char *row, const struct judge *judge);
 
 #endif

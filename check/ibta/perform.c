@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* perform.c - holding conversations: in turn on a virtual clock, all at once on the wall's. */
+/* perform.c - holding conversations: in turn on a virtual clock, many at once on the wall's. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include "perform.h"
 
-struct speaker {
-    pthread_t thread;
-    struct channel *channel;
-    const struct row *row;
+#define SPEAKERS 64 /* conversations at once: most of them wait for a time-out */
+
+/* What the speakers share. The caller's. */
+struct agenda {
+    const struct rows *rows;
+    struct channel **channels; /* one for each row */
+    atomic_uint next;
 };
 
 /* The record is judged as a copy, when the device can add nothing to it any more. */
@@ -39,30 +43,38 @@ void perform_virtually(const struct row *row, struct outcome *outcome)
 
 static void *speak(void *argument)
 {
-    struct speaker *speaker = argument;
+    struct agenda *agenda = argument;
+    unsigned i;
 
-    speaker->row->talk(speaker->channel, speaker->row);
+    while ((i = atomic_fetch_add(&agenda->next, 1)) < agenda->rows->count)
+        agenda->rows->row[i].talk(agenda->channels[i], &agenda->rows->row[i]);
     return NULL;
+}
+
+static void speak_all(struct agenda *agenda)
+{
+    pthread_t speakers[SPEAKERS];
+    int error;
+
+    for (unsigned i = 0; i < SPEAKERS; i++)
+        if ((error = pthread_create(&speakers[i], NULL, speak, agenda)) != 0)
+            bench_fail("starting a conversation", error);
+    for (unsigned i = 0; i < SPEAKERS; i++)
+        pthread_join(speakers[i], NULL);
 }
 
 void perform_at_once(struct bench *bench, const struct rows *rows, struct outcome *outcomes)
 {
-    struct speaker *speakers = calloc(rows->count, sizeof *speakers);
-    int error;
+    struct agenda agenda = {.rows = rows, .channels = calloc(rows->count + 1, sizeof(struct channel *))};
 
-    if (speakers == NULL)
+    if (agenda.channels == NULL)
         abort();
     for (unsigned i = 0; i < rows->count; i++)
-        speakers[i] =
-            (struct speaker){.channel = channel_open(bench, &rows->row[i].terms), .row = &rows->row[i]};
-    for (unsigned i = 0; i < rows->count; i++)
-        if ((error = pthread_create(&speakers[i].thread, NULL, speak, &speakers[i])) != 0)
-            bench_fail("starting a conversation", error);
-    for (unsigned i = 0; i < rows->count; i++)
-        pthread_join(speakers[i].thread, NULL);
+        agenda.channels[i] = channel_open(bench, &rows->row[i].terms);
+    speak_all(&agenda);
     bench->stop(bench);
     for (unsigned i = 0; i < rows->count; i++)
-        conclude(speakers[i].channel, &rows->row[i], &outcomes[i]);
+        conclude(agenda.channels[i], &rows->row[i], &outcomes[i]);
     bench_close(bench);
-    free(speakers);
+    free(agenda.channels);
 }

@@ -193,12 +193,12 @@ static void judge_restart(struct judge *judge, const struct row *row)
     judge_all_sent(judge, 2);
 }
 
-/* Nine tenths of T are not T. */
+/* Four fifths of T are not T. */
 static void talk_slow(struct channel *channel, const struct row *row)
 {
     post_sends(channel, 1);
     prompt_packet(channel);
-    linger(channel, ack_timeout(&row->terms) * 9 / 10);
+    linger(channel, ack_timeout(&row->terms) * 4 / 5);
     tester_acknowledge(channel, row->terms.dut_psn, SYNDROME_ACK);
     prompt_completion(channel);
     linger(channel, ack_timeout(&row->terms));
@@ -255,7 +255,7 @@ static void add_no_answers(struct rows *rows)
         struct row *row = rows_add(rows, "take no notice, and ask again in time", talk_no_answer,
                                    judge_no_answer, "ACK with %s", kinds[i].name);
 
-        row->terms.timeout = 15;
+        row->terms.timeout = 16;
         row->number = kinds[i].damage;
     }
 }
@@ -272,13 +272,13 @@ static void add(struct rows *rows, const char *asks, void (*talk)(struct channel
 
 void rows_progress(struct rows *rows)
 {
-    add(rows, "begin to count anew", talk_refill, judge_refill, 15, 1, "progress refills the retry count");
-    add(rows, "begin to count anew", talk_refill_each, judge_refill_each, 13, 2,
+    add(rows, "begin to count anew", talk_refill, judge_refill, 18, 1, "progress refills the retry count");
+    add(rows, "begin to count anew", talk_refill_each, judge_refill_each, 18, 2,
         "success refills the retry count");
-    add(rows, "not count anew", talk_no_refill, judge_no_refill, 14, 2, "an old ACK refills nothing");
-    add(rows, "ask again for what is not acknowledged", talk_partial, judge_partial, 15, 3, "ACK of a part");
+    add(rows, "not count anew", talk_no_refill, judge_no_refill, 17, 2, "an old ACK refills nothing");
+    add(rows, "ask again for what is not acknowledged", talk_partial, judge_partial, 18, 3, "ACK of a part");
     add(rows, "complete all that is before", talk_all_at_once, judge_all_at_once, 19, 3, "one ACK for four");
-    add(rows, "run the timer anew", talk_restart, judge_restart, 16, 3, "an ACK restarts the timer");
-    add(rows, "wait", talk_slow, judge_slow, 18, 3, "an ACK just in time");
+    add(rows, "run the timer anew", talk_restart, judge_restart, 20, 3, "an ACK restarts the timer");
+    add(rows, "wait", talk_slow, judge_slow, 20, 3, "an ACK just in time");
     add_no_answers(rows);
 }

@@ -35,9 +35,10 @@ struct refused {
     enum damage damage;
 };
 
-#define INVALID SYNDROME_INVALID_REQUEST, UNJUDGED, IBTA_MTU, 0, 0, 0, INTACT
-#define ACCESS SYNDROME_ACCESS, UNJUDGED, IBTA_MTU, 0, 0, 0, INTACT
 #define MTU IBTA_MTU
+#define ROOM (3 * MTU) /* of a receive that nothing is too long for */
+#define INVALID SYNDROME_INVALID_REQUEST, UNJUDGED, ROOM, 0, 0, 0, INTACT
+#define ACCESS SYNDROME_ACCESS, UNJUDGED, ROOM, 0, 0, 0, INTACT
 
 static const struct refused table[] = {
     /* The order of opcodes in a message. */
@@ -100,7 +101,7 @@ static const struct refused table[] = {
      {{WRITE_ONLY, 8, 8, TRUTH}},
      SYNDROME_ACCESS,
      UNJUDGED,
-     MTU,
+     ROOM,
      0,
      NO_WRITE,
      0,
@@ -109,7 +110,7 @@ static const struct refused table[] = {
      {{READ_REQUEST, 0, 8, TRUTH}},
      SYNDROME_ACCESS,
      UNJUDGED,
-     MTU,
+     ROOM,
      0,
      NO_READ,
      0,
@@ -118,7 +119,7 @@ static const struct refused table[] = {
      {{FETCH_ADD, 0, 0, TRUTH}},
      SYNDROME_ACCESS,
      UNJUDGED,
-     MTU,
+     ROOM,
      0,
      NO_ATOMIC,
      0,
@@ -127,7 +128,7 @@ static const struct refused table[] = {
      {{WRITE_ONLY, 8, 8, TRUTH}},
      SYNDROME_INVALID_REQUEST,
      UNJUDGED,
-     MTU,
+     ROOM,
      NO_WRITE,
      0,
      0,
@@ -136,7 +137,7 @@ static const struct refused table[] = {
      {{READ_REQUEST, 0, 8, TRUTH}},
      SYNDROME_INVALID_REQUEST,
      UNJUDGED,
-     MTU,
+     ROOM,
      NO_READ,
      0,
      0,
@@ -145,7 +146,7 @@ static const struct refused table[] = {
      {{FETCH_ADD, 0, 0, TRUTH}},
      SYNDROME_INVALID_REQUEST,
      UNJUDGED,
-     MTU,
+     ROOM,
      NO_ATOMIC,
      0,
      0,
@@ -154,17 +155,17 @@ static const struct refused table[] = {
      {{READ_REQUEST, 0, 8, TRUTH}},
      SYNDROME_INVALID_REQUEST,
      UNJUDGED,
-     MTU,
+     ROOM,
      0,
      0,
      1,
      INTACT},
     /* Not for this queue pair, or not as it was sent. */
-    {"SEND with a wrong ICRC", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, MTU, 0, 0, 0, BAD_CHECK},
-    {"SEND with a wrong P_Key", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, MTU, 0, 0, 0, BAD_PKEY},
-    {"SEND with a wrong version", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, MTU, 0, 0, 0, BAD_VERSION},
-    {"SEND to a wrong queue pair", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, MTU, 0, 0, 0, BAD_QPN},
-    {"SEND of another transport", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, MTU, 0, 0, 0, BAD_TRANSPORT},
+    {"SEND with a wrong ICRC", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, ROOM, 0, 0, 0, BAD_CHECK},
+    {"SEND with a wrong P_Key", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, ROOM, 0, 0, 0, BAD_PKEY},
+    {"SEND with a wrong version", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, ROOM, 0, 0, 0, BAD_VERSION},
+    {"SEND to a wrong queue pair", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, ROOM, 0, 0, 0, BAD_QPN},
+    {"SEND of another transport", {{SEND_ONLY, 8, 0, TRUTH}}, SILENCE, UNJUDGED, ROOM, 0, 0, 0, BAD_TRANSPORT},
 };
 
 static struct roce make(struct channel *channel, const struct said *said)
@@ -234,6 +235,18 @@ static unsigned last_psn(const struct refused *refused)
     return refused->said[1].opcode != 0 || refused->said[1].length != 0;
 }
 
+/* More than 2 GiB reach behind the region's end as well; which of the two is named is the device's choice. */
+static int syndrome_due(const struct record *record, const struct refused *refused)
+{
+    const struct entry *entry;
+    unsigned at = 0;
+
+    if (refused->said[0].lie == TOO_LONG && (entry = record_next(record, ENTRY_FROM_DUT, &at)) != NULL &&
+        entry->roce.syndrome == SYNDROME_ACCESS)
+        return SYNDROME_ACCESS;
+    return refused->syndrome;
+}
+
 static void judge_receive(struct judge *judge, const struct refused *refused)
 {
     if (refused->receive != UNJUDGED)
@@ -244,7 +257,7 @@ static void judge_refused(struct judge *judge, const struct row *row)
 {
     const struct refused *refused = row->data;
     struct expected_packet expected = {ACKNOWLEDGE, row->terms.tester_psn + last_psn(refused),
-                                       .syndrome = refused->syndrome};
+                                       .syndrome = syndrome_due(judge->record, refused)};
 
     judge_form(judge);
     if (refused->syndrome == SILENCE) {

@@ -175,7 +175,7 @@ void rows_rnr(struct rows *rows)
     add_counts(rows);
     row = rows_add(rows, "leave the RNR retry count alone", talk_silence, judge_times,
                    "time-outs are not RNR retries");
-    row->terms.timeout = 13;
+    row->terms.timeout = 19;
     row->terms.retry_cnt = 3;
     row->terms.rnr_retry = 0;
     row->number = 3;

@@ -179,7 +179,7 @@ static void add_twice(struct rows *rows, enum ibv_wr_opcode work, const char *na
     struct row *row =
         rows_add(rows, "complete once", talk_twice, judge_twice, "three answers to a %s sent thrice", name);
 
-    row->terms.timeout = 16;
+    row->terms.timeout = 18;
     row->terms.retry_cnt = 3;
     row->number = work;
 }

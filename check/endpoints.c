@@ -10,6 +10,8 @@ void (*before_failure)(void);
 struct setup setup_default(void)
 {
     return (struct setup){.family = AF_INET,
+                          .type = IBV_QPT_RC,
+                          .qkey = 0x11111111,
                           .seed = 1,
                           .trailer = 4,
                           .memory = 1 << 16,
@@ -41,7 +43,7 @@ struct ibv_qp *qp_new(struct end *end, const struct setup *setup)
 {
     struct ibv_qp_init_attr attr = {.send_cq = end->send_cq,
                                     .recv_cq = end->recv_cq,
-                                    .qp_type = IBV_QPT_RC,
+                                    .qp_type = setup->type,
                                     .sq_sig_all = setup->all_signaled,
                                     .cap = {.max_send_wr = setup->send_depth,
                                             .max_recv_wr = setup->recv_depth,
@@ -56,8 +58,11 @@ struct ibv_qp *qp_new(struct end *end, const struct setup *setup)
 
 int qp_init(struct ibv_qp *qp, unsigned access)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access};
-    return soft_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access, .qkey = setup_default().qkey};
+    return soft_modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                              (qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
 int qp_ready_to_receive(struct end *end, struct ibv_qp *qp, unsigned to_node, uint32_t to_qpn, uint32_t psn,
@@ -70,11 +75,14 @@ int qp_ready_to_receive(struct end *end, struct ibv_qp *qp, unsigned to_node, ui
                                .max_dest_rd_atomic = setup->max_rd_atomic,
                                .min_rnr_timer = setup->min_rnr_timer,
                                .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}}};
+    int mask = IBV_QP_STATE;
+    if (qp->qp_type != IBV_QPT_UD)
+        mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    if (qp->qp_type == IBV_QPT_RC)
+        mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     network_gid(end->network, to_node, &attr.ah_attr.grh.dgid);
-    int error = soft_modify_qp(qp, &attr,
-                               IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-    if (error)
+    int error = soft_modify_qp(qp, &attr, mask);
+    if (error || setup->names)
         return error;
     struct soft_path path;
     network_path(end->network, end->node, to_node, &path);
@@ -90,9 +98,10 @@ int qp_ready_to_send(struct ibv_qp *qp, uint32_t psn, const struct setup *setup)
                                .retry_cnt = setup->retry_cnt,
                                .rnr_retry = setup->rnr_retry,
                                .max_rd_atomic = setup->max_rd_atomic};
-    return soft_modify_qp(qp, &attr,
-                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                              IBV_QP_MAX_QP_RD_ATOMIC);
+    int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+    if (qp->qp_type == IBV_QPT_RC)
+        mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    return soft_modify_qp(qp, &attr, mask);
 }
 
 void qp_connect(struct end *end, struct ibv_qp *qp, unsigned to_node, uint32_t to_qpn, uint32_t psn,
@@ -135,6 +144,14 @@ static void end_map(struct end *end, const struct setup *setup)
     end->memory = all + GUARD;
 }
 
+static void end_name(struct end *end)
+{
+    struct soft_names names = {
+        .lid = (uint16_t)(end->node + 1), .guid = end->node + 1, .mtu = IBV_MTU_4096, .gid_count = 1};
+    network_gid(end->network, end->node, &names.gids[0].gid);
+    soft_set_names(end->context, &names);
+}
+
 static void end_open(struct end *end, const struct setup *setup)
 {
     end_map(end, setup);
@@ -144,6 +161,8 @@ static void end_open(struct end *end, const struct setup *setup)
         end->rkey = GHOST_RKEY;
         return;
     }
+    if (setup->names)
+        end_name(end);
     end->pd = soft_alloc_pd(end->context);
     end->channel = soft_create_comp_channel(end->context);
     expect(end->pd && end->channel, "no protection domain or completion channel: %s", strerror(errno));

@@ -34,6 +34,9 @@ extern void (*before_failure)(void);
 /* How a pair is made; setup_default, then change what the test is about. */
 struct setup {
     int family;
+    enum ibv_qp_type type;
+    uint32_t qkey;
+    bool names; /* the contexts have a LID, node + 1, and their address in the GID table */
     uint64_t seed;
     size_t trailer, memory;
     enum ibv_mtu mtu;

@@ -3,7 +3,7 @@
 #include "roce.h"
 #include <string.h>
 
-enum { RETH = 1, AETH = 2, IMM = 4, KNOWN = 8, ATOMIC = 16, ORIGINAL = 32 };
+enum { RETH = 1, AETH = 2, IMM = 4, KNOWN = 8, ATOMIC = 16, ORIGINAL = 32, DETH = 64 };
 
 static const uint8_t parts[] = {
     [SEND_FIRST] = KNOWN,
@@ -31,6 +31,10 @@ static const uint8_t parts[] = {
 
 static unsigned parts_of(unsigned opcode)
 {
+    if (opcode >= ROCE_UC && opcode <= ROCE_UC + WRITE_ONLY_IMM)
+        return parts[opcode - ROCE_UC];
+    if (opcode == ROCE_UD + SEND_ONLY || opcode == ROCE_UD + SEND_ONLY_IMM)
+        return parts[opcode - ROCE_UD] | DETH;
     return opcode < sizeof parts ? parts[opcode] : 0;
 }
 
@@ -40,7 +44,7 @@ int roce_extension(unsigned opcode)
     if (!has)
         return -1;
     return (has & RETH ? ROCE_RETH : 0) + (has & ATOMIC ? ROCE_ATOMIC : 0) + (has & AETH ? ROCE_AETH : 0) +
-           (has & ORIGINAL ? ROCE_ORIGINAL : 0) + (has & IMM ? ROCE_IMM : 0);
+           (has & ORIGINAL ? ROCE_ORIGINAL : 0) + (has & IMM ? ROCE_IMM : 0) + (has & DETH ? ROCE_DETH : 0);
 }
 
 static uint64_t get(const uint8_t *from, int bytes)
@@ -111,6 +115,12 @@ bool roce_read(struct roce *roce, const uint8_t *packet, size_t length)
         return false;
     unsigned has = parts_of(roce->opcode);
     const uint8_t *next = packet + ROCE_BTH;
+    if (has & DETH) {
+        roce->has_deth = true;
+        roce->qkey = (uint32_t)get(next, 4);
+        roce->source = (uint32_t)get(next + 5, 3);
+        next += ROCE_DETH;
+    }
     if (has & (RETH | ATOMIC))
         next = read_remote(roce, has, next);
     if (has & AETH)
@@ -137,6 +147,8 @@ size_t roce_write(uint8_t *packet, const struct roce *roce)
     *next++ = (uint8_t)(roce->ackreq << 7 | (roce->reserved & 0x7f));
     next = put(next, roce->psn, 3);
     unsigned has = parts_of(roce->opcode);
+    if (has & DETH)
+        next = put(put(next, roce->qkey, 4), roce->source, 4);
     if (has & (RETH | ATOMIC))
         next = put(put(next, roce->va, 8), roce->rkey, 4);
     if (has & RETH)

@@ -11,6 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum roce_transport { /* added to an opcode */
+                      ROCE_RC = 0x00,
+                      ROCE_UC = 0x20,
+                      ROCE_UD = 0x60
+};
+
 enum roce_opcode { /* of reliable connections: transport bits 000 */
                    SEND_FIRST = 0x00,
                    SEND_MIDDLE = 0x01,
@@ -51,8 +57,9 @@ enum roce_syndrome {
 #define ROCE_AETH 4
 #define ROCE_ORIGINAL 8
 #define ROCE_IMM 4
+#define ROCE_DETH 8
 #define ROCE_PSN_MASK 0xffffffu
-#define ROCE_MAX (ROCE_BTH + ROCE_RETH + ROCE_IMM + 4096 + 4)
+#define ROCE_MAX (ROCE_BTH + ROCE_DETH + ROCE_RETH + ROCE_IMM + 4096 + 4)
 
 /* A packet's fields in host order (but imm: as the bytes came). Owned by the caller; payload points into the
  * packet. */
@@ -64,7 +71,8 @@ struct roce {
     uint8_t reserved;   /* the seven bits beside AckReq */
     uint16_t pkey;
     uint32_t qpn, psn;
-    bool has_reth, has_atomic, has_aeth, has_imm, has_original;
+    bool has_deth, has_reth, has_atomic, has_aeth, has_imm, has_original;
+    uint32_t qkey, source; /* of a DETH: the sender's queue pair */
     uint64_t va;
     uint32_t rkey, dma_length;
     uint64_t swap_add, compare; /* of an AtomicETH; its address and key are va and rkey */
@@ -76,8 +84,7 @@ struct roce {
     size_t payload_length; /* without the pad */
 };
 
-/* False where the packet is too short for its headers, or of an opcode that is none of a reliable connection's.
- */
+/* False where the packet is too short for its headers, or of an opcode that no transport has. */
 bool roce_read(struct roce *roce, const uint8_t *packet, size_t length);
 /* Writes what roce_read would read, pad included, into at least ROCE_MAX bytes; returns the length. */
 size_t roce_write(uint8_t *packet, const struct roce *roce);

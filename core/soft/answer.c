@@ -118,8 +118,8 @@ static bool put_atomic(struct soft_qp *qp, const struct soft_resource *resource)
 {
     struct soft_bth bth = {
         .opcode = SOFT_ATOMIC_ACK, .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)resource->psn};
-    uint8_t *at =
-        soft_train_add(qp, SOFT_BTH_BYTES + SOFT_AETH_BYTES + SOFT_ATOMIC_ACK_BYTES, resource->psn, true);
+    uint8_t *at = soft_train_add(qp, &qp->path, SOFT_BTH_BYTES + SOFT_AETH_BYTES + SOFT_ATOMIC_ACK_BYTES,
+                                 resource->psn, true);
 
     if (at == NULL)
         return false;
@@ -159,7 +159,7 @@ static bool put_read(struct soft_qp *qp, const struct soft_resource *resource)
         return false;
     }
     fragile = mr != NULL && mr->fragile;
-    if ((at = soft_train_add(qp, headers + length + bth.pad, psn, true)) == NULL)
+    if ((at = soft_train_add(qp, &qp->path, headers + length + bth.pad, psn, true)) == NULL)
         return false;
     at = soft_put_bth(at, &bth);
     if (aeth)
@@ -195,8 +195,7 @@ void soft_answer_nak(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
 
 void soft_answer_overflow(struct soft_qp *qp)
 {
-    if ((soft_state(qp) == IBV_QPS_RTR || soft_state(qp) == IBV_QPS_RTS) && qp->path_known &&
-        qp->resp.answer != SOFT_ANSWER_NAK)
+    if (qp->transport == SOFT_RC && soft_receives(qp) && qp->path_known && qp->resp.answer != SOFT_ANSWER_NAK)
         soft_answer_nak(qp, qp->resp.expected, SOFT_SYNDROME_SEQUENCE);
 }
 
@@ -234,7 +233,7 @@ static void put_aeth(struct soft_qp *qp)
 
     if (resp->answer == SOFT_ANSWER_NAK)
         settle_nak(resp, &syndrome, &psn);
-    if ((at = soft_train_add(qp, SOFT_BTH_BYTES + SOFT_AETH_BYTES, psn, true)) == NULL)
+    if ((at = soft_train_add(qp, &qp->path, SOFT_BTH_BYTES + SOFT_AETH_BYTES, psn, true)) == NULL)
         return;
     bth.psn = (uint32_t)psn;
     soft_put_aeth(soft_put_bth(at, &bth), syndrome, resp->msn);

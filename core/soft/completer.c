@@ -15,7 +15,7 @@ static struct soft_send *oldest(const struct soft_qp *qp)
     return ring->tail == ring->head ? NULL : soft_ring_at(ring, ring->tail);
 }
 
-static void complete_oldest(struct soft_qp *qp)
+void soft_request_done(struct soft_qp *qp)
 {
     struct soft_send *send = oldest(qp);
 
@@ -40,7 +40,7 @@ static void progressed(struct soft_qp *qp, uint64_t before)
     struct soft_requester *req = &qp->req;
     unsigned done = 0;
 
-    if (req->una == before || soft_state(qp) != IBV_QPS_RTS)
+    if (req->una == before || !soft_sends(qp))
         return;
     req->retries = req->rnr_retries = 0;
     grow_window(req, req->una - before);
@@ -73,7 +73,7 @@ static void acknowledge(struct soft_qp *qp, uint64_t upto)
 
         req->una = end < upto ? end : upto;
         if (req->una == end)
-            complete_oldest(qp);
+            soft_request_done(qp);
     }
     progressed(qp, before);
 }
@@ -114,7 +114,7 @@ static void missing(struct soft_qp *qp)
 static void input_ack(struct soft_qp *qp, uint64_t psn)
 {
     acknowledge(qp, psn + 1);
-    if (soft_state(qp) == IBV_QPS_RTS && qp->req.una <= psn)
+    if (soft_sends(qp) && qp->req.una <= psn)
         missing(qp);
 }
 
@@ -157,7 +157,7 @@ static void input_nak(struct soft_qp *qp, uint8_t syndrome)
 static void input_refusal(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
 {
     acknowledge(qp, psn);
-    if (soft_state(qp) != IBV_QPS_RTS)
+    if (!soft_sends(qp))
         return;
     if (qp->req.una < psn)
         missing(qp);
@@ -234,7 +234,7 @@ static void input_data(struct soft_qp *qp, const struct soft_packet *packet, uin
     if (psn < req->una || psn >= req->high)
         return; /* again, or never asked for */
     acknowledge(qp, psn);
-    if (soft_state(qp) != IBV_QPS_RTS)
+    if (!soft_sends(qp))
         return;
     if (req->una < psn) {
         missing(qp);
@@ -255,7 +255,7 @@ static void input_data(struct soft_qp *qp, const struct soft_packet *packet, uin
     }
     before = req->una++;
     if (req->una == send->psn + send->packets)
-        complete_oldest(qp);
+        soft_request_done(qp);
     progressed(qp, before);
 }
 
@@ -263,7 +263,7 @@ void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet)
 {
     uint64_t psn = soft_psn_near(qp->req.una, packet->psn);
 
-    if (soft_state(qp) != IBV_QPS_RTS)
+    if (!soft_sends(qp))
         return;
     if (packet->op & (SOFT_OP_READ | SOFT_OP_ATOMIC))
         input_data(qp, packet, psn);
@@ -274,7 +274,7 @@ void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet)
 void soft_completer_overflow(struct soft_qp *qp)
 {
     /* All of it: which answers were lost, and to what, can't be known. */
-    if (soft_state(qp) == IBV_QPS_RTS && qp->req.una < qp->req.next && !qp->req.rnr_wait)
+    if (soft_sends(qp) && qp->req.una < qp->req.next && !qp->req.rnr_wait)
         soft_requester_back(qp);
 }
 

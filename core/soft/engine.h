@@ -20,6 +20,7 @@
 #include "wire.h"
 
 #define SOFT_MAX_MESSAGE (1u << 30)
+#define SOFT_GRH_BYTES 40 /* before the payload of a received datagram */
 #define SOFT_MAX_QP (1 << 20)
 #define SOFT_MAX_WR 65536
 #define SOFT_MAX_SGE 32
@@ -55,6 +56,7 @@ struct soft_train {
     bool closed;    /* by a packet shorter than the stride */
     bool gathering; /* process_vm_readv of ourselves is permitted */
     struct soft_path path;
+    const struct soft_path *way; /* where path was copied from */
     struct {
         struct soft_qp *qp;
         uint64_t psn;
@@ -65,8 +67,10 @@ struct soft_train {
 };
 
 /* Room for a packet of `size` bytes, or NULL when an earlier packet's memory turned out to be gone: look
- * again at what there is to do. psn and answer say whose payload it is, should that happen. */
-uint8_t *soft_train_add(struct soft_qp *qp, size_t size, uint64_t psn, bool answer);
+ * again at what there is to do. psn and answer say whose payload it is, should that happen. `way` stays as it
+ * is until the train has left. */
+uint8_t *soft_train_add(struct soft_qp *qp, const struct soft_path *way, size_t size, uint64_t psn,
+                        bool answer);
 /* Payload for the packet added last: taken now, or, since its memory is fragile, when the train leaves. */
 void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
                         bool fragile);
@@ -101,6 +105,13 @@ int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct
                    bool *fragile);
 uint64_t soft_sge_length(const struct ibv_sge *sge, int count);
 void soft_scatter(const struct iovec *to, int count, const uint8_t *from);
+
+/* ---- Address handles: ah.c -------------------------------------------------------------------- */
+
+struct soft_ah {
+    struct ibv_ah ibv;
+    struct ibv_ah_attr attr;
+};
 
 /* ---- Completion: cq.c, channel.c -------------------------------------------------------------- */
 
@@ -157,6 +168,12 @@ struct soft_send {
     } data;
 };
 
+/* Where a datagram goes: behind the rest of its work request, in the last bytes of its place in the ring. */
+struct soft_destination {
+    struct soft_path path;
+    uint32_t qpn, qkey;
+};
+
 struct soft_recv {
     uint64_t wr_id;
     int sges;
@@ -174,6 +191,11 @@ struct soft_ring {
 static inline void *soft_ring_at(const struct soft_ring *ring, uint32_t index)
 {
     return ring->slots + (size_t)(index & ring->mask) * ring->stride;
+}
+
+static inline struct soft_destination *soft_destination_of(const struct soft_ring *ring, struct soft_send *send)
+{
+    return (struct soft_destination *)((uint8_t *)send + ring->stride) - 1;
 }
 
 int soft_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
@@ -237,6 +259,7 @@ struct soft_qp {
 
     struct soft_context *context;
     struct ibv_qp_cap cap;
+    uint8_t transport; /* SOFT_RC, _UC or _UD */
     bool signal_all;
     struct ibv_qp_attr attr;
     bool path_given, path_known; /* by soft_set_path; by anyone */
@@ -270,13 +293,43 @@ static inline enum ibv_qp_state soft_state(const struct soft_qp *qp)
     return qp->ibv.qp_base.state;
 }
 
+/* Does it take packets in? (Also when its send queue alone is in error.) */
+static inline bool soft_receives(const struct soft_qp *qp)
+{
+    return 1u << soft_state(qp) &
+           (1u << IBV_QPS_RTR | 1u << IBV_QPS_RTS | 1u << IBV_QPS_SQD | 1u << IBV_QPS_SQE);
+}
+
+/* May it have requests under way? */
+static inline bool soft_sends(const struct soft_qp *qp)
+{
+    return soft_state(qp) == IBV_QPS_RTS || soft_state(qp) == IBV_QPS_SQD;
+}
+
 /* To the error state: all work completes, flushed. */
 void soft_qp_fail(struct soft_qp *qp);
+/* A request has failed: to the error state, or where there is no connection to lose only the send queue. */
+void soft_send_queue_fail(struct soft_qp *qp);
 void soft_complete_send(struct soft_qp *qp, const struct soft_send *send, enum ibv_wc_status status);
 void soft_complete_recv(struct soft_qp *qp, const struct soft_recv *recv, const struct ibv_wc *wc,
                         bool solicited);
 void soft_flush_sends(struct soft_qp *qp);
 void soft_flush_recvs(struct soft_qp *qp);
+
+/* The receive that the next message goes to, or that the present one has taken; NULL: none is there. */
+static inline struct soft_recv *soft_receive_next(struct soft_qp *qp)
+{
+    const struct soft_ring *ring = &qp->resp.ring;
+
+    return ring->tail == ring->head ? NULL : soft_ring_at(ring, ring->tail);
+}
+
+/* It is about to complete. */
+static inline void soft_receive_done(struct soft_qp *qp)
+{
+    qp->resp.ring.tail++;
+    qp->resp.receiving = false;
+}
 
 /* ---- The engine ------------------------------------------------------------------------------- */
 
@@ -286,6 +339,10 @@ bool soft_requester_ready(const struct soft_qp *qp);
 void soft_requester_back(struct soft_qp *qp); /* to the oldest unacknowledged packet */
 void soft_requester_lost(struct soft_qp *qp); /* and slower: a packet was lost */
 void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status status);
+void soft_request_done(struct soft_qp *qp); /* the oldest one */
+/* Which memory these bytes of a request's payload are. -1: its key or bounds are wrong. */
+int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
+                    struct iovec slice[SOFT_MAX_SGE], bool *fragile);
 static inline bool soft_send_answered(const struct soft_send *send) /* by data, not by an ACK */
 {
     return send->base == SOFT_READ_REQUEST || send->base == SOFT_CMP_SWAP || send->base == SOFT_FETCH_ADD;
@@ -297,6 +354,7 @@ void soft_completer_overflow(struct soft_qp *qp);
 
 /* responder.c: requests; answer.c: what goes back */
 void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet);
+void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status);
 bool soft_answer_go(struct soft_qp *qp);
 bool soft_answer_can_wait(const struct soft_qp *qp);
@@ -307,6 +365,12 @@ bool soft_resource_add(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_resource_drop(struct soft_qp *qp, uint64_t psn);
 struct soft_resource *soft_resource_find(struct soft_qp *qp, uint64_t psn, const struct soft_packet *packet);
 void soft_resource_answer(struct soft_qp *qp, struct soft_resource *resource, uint64_t psn, uint32_t packets);
+
+/* unreliable.c and datagram.c: receiving without acknowledging */
+void soft_uc_input(struct soft_qp *qp, const struct soft_packet *packet);
+void soft_uc_abandon(struct soft_qp *qp); /* the message that is coming in */
+void soft_ud_input(struct soft_qp *qp, const struct soft_packet *packet, const struct soft_path *path);
+bool soft_ud_put(struct soft_qp *qp, struct soft_send *send);
 
 /* timer.c */
 void soft_timer_set(struct soft_qp *qp, uint64_t deadline);

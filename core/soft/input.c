@@ -4,9 +4,22 @@
 
 #define PKEY_MASK 0x7fff /* the upper bit is membership */
 
-static bool is_connected(const struct soft_qp *qp)
+/* Datagrams may come from anywhere. */
+static bool is_from_peer(const struct soft_qp *qp, const struct soft_path *path)
 {
-    return qp->path_known && (soft_state(qp) == IBV_QPS_RTR || soft_state(qp) == IBV_QPS_RTS);
+    return qp->transport == SOFT_UD || soft_path_matches(&qp->path, path);
+}
+
+static void deliver(struct soft_qp *qp, const struct soft_packet *packet, const struct soft_path *path)
+{
+    if (packet->op & SOFT_OP_ANSWER)
+        soft_completer_input(qp, packet);
+    else if (qp->transport == SOFT_RC)
+        soft_responder_input(qp, packet);
+    else if (qp->transport == SOFT_UC)
+        soft_uc_input(qp, packet);
+    else
+        soft_ud_input(qp, packet, path);
 }
 
 void soft_input(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes, size_t length)
@@ -20,20 +33,18 @@ void soft_input(struct ibv_context *ibv, const struct soft_path *path, const uin
     counters->bytes_received += length;
     if (length >= SOFT_BTH_BYTES && bytes[0] == SOFT_CNP)
         return; /* losses already make us slower */
-    if (!soft_packet_parse(&packet, bytes, length) || (qp = soft_qp_find(context, packet.qpn)) == NULL) {
+    if (!soft_packet_parse(&packet, bytes, length) || (qp = soft_qp_find(context, packet.qpn)) == NULL ||
+        (packet.opcode & SOFT_TRANSPORT) != qp->transport) {
         counters->malformed++;
         return;
     }
-    if (!is_connected(qp))
+    if (!soft_receives(qp) || !qp->path_known)
         return;
-    if ((packet.pkey & PKEY_MASK) != (SOFT_PKEY & PKEY_MASK) || !soft_path_matches(&qp->path, path)) {
+    if ((packet.pkey & PKEY_MASK) != (SOFT_PKEY & PKEY_MASK) || !is_from_peer(qp, path)) {
         counters->refused++;
         return;
     }
-    if (packet.op & SOFT_OP_ANSWER)
-        soft_completer_input(qp, &packet);
-    else
-        soft_responder_input(qp, &packet);
+    deliver(qp, &packet, path);
 }
 
 void soft_count_malformed(struct ibv_context *ibv)

@@ -2,47 +2,81 @@
 /*
  * modify.c - the states of a queue pair, and its attributes.
  *
- * Which attributes a transition needs and which it may have is verbs' table for reliable connections. An
- * address given by soft_set_path makes IBV_QP_AV unnecessary.
+ * Which attributes a transition needs and which it may have is verbs' table for each transport. An address
+ * given by soft_set_path makes IBV_QP_AV unnecessary.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include "engine.h"
 
-struct transition {
-    enum ibv_qp_state from, to;
+struct attributes {
     int needs, may;
 };
 
-static const struct transition transitions[] = {
-    {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
-    {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-    {IBV_QPS_INIT, IBV_QPS_RTR,
-     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-         IBV_QP_MIN_RNR_TIMER,
-     IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
-    {IBV_QPS_RTR, IBV_QPS_RTS,
-     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
-     IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
-    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+/* What each transport has to say at a transition. */
+struct transition {
+    enum ibv_qp_state from, to;
+    struct attributes rc, uc, ud;
 };
+
+#define ACCESS IBV_QP_ACCESS_FLAGS
+#define CONNECTED_INIT (IBV_QP_PKEY_INDEX | IBV_QP_PORT | ACCESS)
+#define UD_INIT (IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)
+#define UC_RTR (IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
+#define RC_RTR (UC_RTR | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define RC_RTS (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC)
+#define UC_LATER (ACCESS | IBV_QP_PATH_MIG_STATE)
+#define RC_LATER (UC_LATER | IBV_QP_MIN_RNR_TIMER)
+#define UC_DRAINED (IBV_QP_AV | IBV_QP_PKEY_INDEX | UC_LATER)
+#define RC_DRAINED                                                                                             \
+    (UC_DRAINED | RC_LATER | IBV_QP_PORT | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |              \
+     IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC)
+#define NOTIFY IBV_QP_EN_SQD_ASYNC_NOTIFY
+
+static const struct transition transitions[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, {CONNECTED_INIT, 0}, {CONNECTED_INIT, 0}, {UD_INIT, 0}},
+    {IBV_QPS_INIT, IBV_QPS_INIT, {0, CONNECTED_INIT}, {0, CONNECTED_INIT}, {0, UD_INIT}},
+    {IBV_QPS_INIT,
+     IBV_QPS_RTR,
+     {RC_RTR, ACCESS | IBV_QP_PKEY_INDEX},
+     {UC_RTR, ACCESS | IBV_QP_PKEY_INDEX},
+     {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY}},
+    {IBV_QPS_RTR, IBV_QPS_RTS, {RC_RTS, RC_LATER}, {IBV_QP_SQ_PSN, UC_LATER}, {IBV_QP_SQ_PSN, IBV_QP_QKEY}},
+    {IBV_QPS_RTS, IBV_QPS_RTS, {0, RC_LATER}, {0, UC_LATER}, {0, IBV_QP_QKEY}},
+    {IBV_QPS_RTS, IBV_QPS_SQD, {0, NOTIFY}, {0, NOTIFY}, {0, NOTIFY}},
+    {IBV_QPS_SQD, IBV_QPS_SQD, {0, RC_DRAINED}, {0, UC_DRAINED}, {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY}},
+    {IBV_QPS_SQD, IBV_QPS_RTS, {0, RC_LATER}, {0, UC_LATER}, {0, IBV_QP_QKEY}},
+};
+
+/* From an error of the send queue alone, which a reliable connection has not. */
+static const struct transition recovery = {
+    .from = IBV_QPS_SQE, .to = IBV_QPS_RTS, .uc = {0, ACCESS}, .ud = {0, IBV_QP_QKEY}};
+
+static const struct transition *find_transition(const struct soft_qp *qp, enum ibv_qp_state to)
+{
+    for (size_t i = 0; i < sizeof transitions / sizeof *transitions; i++)
+        if (transitions[i].from == soft_state(qp) && transitions[i].to == to)
+            return &transitions[i];
+    return recovery.from == soft_state(qp) && recovery.to == to ? &recovery : NULL;
+}
 
 /* 0, or the errno with which the transition is refused. Every state may go to RESET or ERR. */
 static int check_transition(const struct soft_qp *qp, enum ibv_qp_state to, int mask)
 {
     int given = mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
+    const struct transition *transition;
+    const struct attributes *attributes;
+    int needs;
 
     if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
         return given == 0 ? 0 : EINVAL;
-    for (size_t i = 0; i < sizeof transitions / sizeof *transitions; i++) {
-        const struct transition *transition = &transitions[i];
-        int needs = transition->needs & ~(qp->path_given ? IBV_QP_AV : 0);
-
-        if (transition->from == soft_state(qp) && transition->to == to)
-            return (given & needs) == needs && (given & ~(transition->needs | transition->may)) == 0 ? 0
-                                                                                                     : EINVAL;
-    }
-    return EINVAL;
+    if ((transition = find_transition(qp, to)) == NULL)
+        return EINVAL;
+    attributes = qp->transport == SOFT_RC   ? &transition->rc
+                 : qp->transport == SOFT_UC ? &transition->uc
+                                            : &transition->ud;
+    needs = attributes->needs & ~(qp->path_given ? IBV_QP_AV : 0);
+    return (given & needs) == needs && (given & ~(attributes->needs | attributes->may)) == 0 ? 0 : EINVAL;
 }
 
 static bool in_range(const struct ibv_qp_attr *attr, int mask)
@@ -60,7 +94,8 @@ static bool in_range(const struct ibv_qp_attr *attr, int mask)
 
 /* ---- Taking over attributes ---- */
 
-static void keep_common(struct ibv_qp_attr *own, const struct ibv_qp_attr *attr, int mask)
+/* What is only a number to remember. */
+static void keep(struct ibv_qp_attr *own, const struct ibv_qp_attr *attr, int mask)
 {
     if (mask & IBV_QP_PKEY_INDEX)
         own->pkey_index = attr->pkey_index;
@@ -68,45 +103,76 @@ static void keep_common(struct ibv_qp_attr *own, const struct ibv_qp_attr *attr,
         own->port_num = attr->port_num;
     if (mask & IBV_QP_ACCESS_FLAGS)
         own->qp_access_flags = attr->qp_access_flags;
+    if (mask & IBV_QP_QKEY)
+        own->qkey = attr->qkey;
+    if (mask & IBV_QP_DEST_QPN)
+        own->dest_qp_num = attr->dest_qp_num & 0xffffff;
     if (mask & IBV_QP_MIN_RNR_TIMER)
         own->min_rnr_timer = attr->min_rnr_timer;
+    if (mask & IBV_QP_TIMEOUT)
+        own->timeout = attr->timeout;
+    if (mask & IBV_QP_RETRY_CNT)
+        own->retry_cnt = attr->retry_cnt;
+    if (mask & IBV_QP_RNR_RETRY)
+        own->rnr_retry = attr->rnr_retry;
+    if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+        own->max_rd_atomic = attr->max_rd_atomic;
+    if (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)
+        own->en_sqd_async_notify = attr->en_sqd_async_notify;
 }
 
-static int keep_rtr(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
+static int keep_path(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-    struct soft_responder *resp = &qp->resp;
+    uint32_t qpn = mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : qp->attr.dest_qp_num;
     struct soft_path path;
 
-    if (mask & IBV_QP_AV && !qp->path_given &&
-        !soft_path_from_ah(qp->context, &path, &attr->ah_attr, attr->dest_qp_num))
-        return EINVAL;
-    free(resp->resources);
-    resp->resources = calloc(attr->max_dest_rd_atomic + 1u, sizeof *resp->resources);
-    if (resp->resources == NULL)
-        return ENOMEM;
-    if (mask & IBV_QP_AV)
-        qp->attr.ah_attr = attr->ah_attr;
-    if (!qp->path_given)
+    if (!(mask & IBV_QP_AV))
+        return 0;
+    if (!qp->path_given) {
+        if (!soft_path_from_ah(qp->context, &path, &attr->ah_attr, qpn))
+            return EINVAL;
         qp->path = path;
-    qp->path_known = true;
-    qp->attr.path_mtu = attr->path_mtu;
-    qp->mtu = 128u << attr->path_mtu;
-    qp->attr.dest_qp_num = attr->dest_qp_num & 0xffffff;
-    qp->attr.rq_psn = attr->rq_psn & SOFT_PSN_MASK;
-    qp->attr.max_dest_rd_atomic = attr->max_dest_rd_atomic;
-    resp->expected = resp->missed = resp->acked = soft_psn_start(attr->rq_psn);
+    }
+    qp->attr.ah_attr = attr->ah_attr;
     return 0;
 }
 
-static void keep_rts(struct soft_qp *qp, const struct ibv_qp_attr *attr)
+static int keep_resources(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    struct soft_responder *resp = &qp->resp;
+    struct soft_resource *resources;
+
+    if (!(mask & IBV_QP_MAX_DEST_RD_ATOMIC))
+        return 0;
+    if ((resources = calloc(attr->max_dest_rd_atomic + 1u, sizeof *resources)) == NULL)
+        return ENOMEM;
+    free(resp->resources);
+    resp->resources = resources;
+    resp->newest = resp->active = 0;
+    qp->attr.max_dest_rd_atomic = attr->max_dest_rd_atomic;
+    return 0;
+}
+
+static void start_receiving(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    struct soft_responder *resp = &qp->resp;
+
+    if (mask & IBV_QP_PATH_MTU) {
+        qp->attr.path_mtu = attr->path_mtu;
+        qp->mtu = 128u << attr->path_mtu;
+    }
+    if (mask & IBV_QP_RQ_PSN) {
+        qp->attr.rq_psn = attr->rq_psn & SOFT_PSN_MASK;
+        resp->expected = resp->missed = resp->acked = soft_psn_start(attr->rq_psn);
+    }
+    qp->path_known = true;
+}
+
+static void start_sending(struct soft_qp *qp, const struct ibv_qp_attr *attr)
 {
     struct soft_requester *req = &qp->req;
 
-    qp->attr.timeout = attr->timeout;
-    qp->attr.retry_cnt = attr->retry_cnt;
-    qp->attr.rnr_retry = attr->rnr_retry;
     qp->attr.sq_psn = attr->sq_psn & SOFT_PSN_MASK;
-    qp->attr.max_rd_atomic = attr->max_rd_atomic;
     req->una = req->next = req->high = req->end = req->asked = soft_psn_start(attr->sq_psn);
     req->gap = SOFT_NEVER;
     req->window = SOFT_WINDOW_START;
@@ -149,12 +215,16 @@ static int change(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
     }
     if (to == IBV_QPS_RESET)
         reset(qp);
-    else if (to == IBV_QPS_RTR && (error = keep_rtr(qp, attr, mask)) != 0)
+    if ((error = keep_path(qp, attr, mask)) != 0 || (error = keep_resources(qp, attr, mask)) != 0)
         return error;
-    else if (to == IBV_QPS_RTS && from == IBV_QPS_RTR)
-        keep_rts(qp, attr);
-    keep_common(&qp->attr, attr, mask);
+    keep(&qp->attr, attr, mask);
+    if (to == IBV_QPS_RTR)
+        start_receiving(qp, attr, mask);
+    if (from == IBV_QPS_RTR && to == IBV_QPS_RTS)
+        start_sending(qp, attr);
     soft_ibv(qp)->state = qp->attr.qp_state = to;
+    if (soft_requester_ready(qp))
+        soft_work(qp);
     return 0;
 }
 

@@ -6,7 +6,8 @@
 #define ONLY (SOFT_OP_FIRST | SOFT_OP_LAST)
 #define ANSWER(what) (SOFT_OP_ANSWER | (what))
 
-/* Opcodes that are not here (0) are not supported: send with invalidate, flush, atomic write; or reserved. */
+/* Opcodes that are not here (0) are not supported: send with invalidate, flush, atomic write; or reserved. Each
+ * transport counts from its own upper bits on. */
 static const uint16_t ops[32] = {
     [SOFT_SEND + 0] = SOFT_OP_SEND | SOFT_OP_FIRST,
     [SOFT_SEND + 1] = SOFT_OP_SEND,
@@ -31,6 +32,24 @@ static const uint16_t ops[32] = {
     [SOFT_FETCH_ADD] = SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH,
 };
 
+/* What an opcode means, 0 where we don't know. Unreliable connections only SEND and WRITE, datagrams are SENDs
+ * of one packet. */
+static unsigned meaning(uint8_t opcode)
+{
+    uint8_t within = opcode & ~SOFT_TRANSPORT & 0xff;
+
+    switch (opcode & SOFT_TRANSPORT) {
+    case SOFT_RC:
+        return ops[within];
+    case SOFT_UC:
+        return within < SOFT_READ_REQUEST ? ops[within] : 0;
+    case SOFT_UD:
+        return (ops[within] & (SOFT_OP_SEND | ONLY)) == (SOFT_OP_SEND | ONLY) ? ops[within] | SOFT_OP_DETH : 0;
+    default:
+        return 0;
+    }
+}
+
 static uint32_t get24(const uint8_t *at)
 {
     return (uint32_t)at[0] << 16 | (uint32_t)at[1] << 8 | at[2];
@@ -54,9 +73,9 @@ static uint64_t get64(const uint8_t *at)
 
 static size_t headers(unsigned op)
 {
-    return SOFT_BTH_BYTES + (op & SOFT_OP_RETH ? SOFT_RETH_BYTES : 0) +
-           (op & SOFT_OP_AETH ? SOFT_AETH_BYTES : 0) + (op & SOFT_OP_IMM ? SOFT_IMM_BYTES : 0) +
-           (op & SOFT_OP_ATOMICETH ? SOFT_ATOMIC_BYTES : 0) +
+    return SOFT_BTH_BYTES + (op & SOFT_OP_DETH ? SOFT_DETH_BYTES : 0) +
+           (op & SOFT_OP_RETH ? SOFT_RETH_BYTES : 0) + (op & SOFT_OP_AETH ? SOFT_AETH_BYTES : 0) +
+           (op & SOFT_OP_IMM ? SOFT_IMM_BYTES : 0) + (op & SOFT_OP_ATOMICETH ? SOFT_ATOMIC_BYTES : 0) +
            (op & SOFT_OP_ATOMICACK ? SOFT_ATOMIC_ACK_BYTES : 0);
 }
 
@@ -65,6 +84,11 @@ static const uint8_t *parse_extended(struct soft_packet *packet, const uint8_t *
 {
     unsigned op = packet->op;
 
+    if (op & SOFT_OP_DETH) {
+        packet->qkey = get32(at);
+        packet->source = get24(at + 5);
+        at += SOFT_DETH_BYTES;
+    }
     if (op & (SOFT_OP_RETH | SOFT_OP_ATOMICETH)) {
         packet->va = get64(at);
         packet->rkey = get32(at + 8);
@@ -100,9 +124,11 @@ bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, size_t 
     if (length < SOFT_BTH_BYTES || length > UINT16_MAX || (bytes[1] & 0x0f) != 0)
         return false;
     packet->opcode = bytes[0];
-    if (bytes[0] >= sizeof ops / sizeof *ops)
-        return false; /* another transport's */
-    packet->op = ops[bytes[0]] != 0 ? ops[bytes[0]] : SOFT_OP_UNKNOWN;
+    packet->op = meaning(bytes[0]);
+    if (packet->op == 0 && bytes[0] >= sizeof ops / sizeof *ops)
+        return false;
+    if (packet->op == 0)
+        packet->op = SOFT_OP_UNKNOWN;
     before = headers(packet->op);
     pad = (bytes[1] >> 4) & 3;
     if (length < before + pad || (length & 3) != 0)
@@ -150,6 +176,11 @@ uint8_t *soft_put_reth(uint8_t *at, uint64_t va, uint32_t rkey, uint32_t length)
 uint8_t *soft_put_atomic(uint8_t *at, uint64_t va, uint32_t rkey, uint64_t swap_add, uint64_t compare)
 {
     return soft_put_u64(soft_put_u64(put32(soft_put_u64(at, va), rkey), swap_add), compare);
+}
+
+uint8_t *soft_put_deth(uint8_t *at, uint32_t qkey, uint32_t source)
+{
+    return put32(put32(at, qkey), source & 0xffffff);
 }
 
 uint8_t *soft_put_aeth(uint8_t *at, uint8_t syndrome, uint32_t msn)

@@ -19,13 +19,22 @@
 #define SOFT_AETH_BYTES 4
 #define SOFT_IMM_BYTES 4
 #define SOFT_ATOMIC_ACK_BYTES 8
+#define SOFT_DETH_BYTES 8
 #define SOFT_HEADER_MAX (SOFT_BTH_BYTES + SOFT_ATOMIC_BYTES)
 
 #define SOFT_PKEY 0xffff
 #define SOFT_PSN_MASK 0xffffffu
 
+/* Transports: the upper bits of an opcode. */
+enum {
+    SOFT_RC = 0x00, /* reliable connection */
+    SOFT_UC = 0x20, /* unreliable connection */
+    SOFT_UD = 0x60, /* unreliable datagram */
+    SOFT_TRANSPORT = 0xe0,
+};
+
 /* Opcodes of reliable connections; SEND and WRITE count first, middle, last, last with imm, only, only with
- * imm. */
+ * imm. The other transports have some of the same, under their own upper bits. */
 enum {
     SOFT_SEND = 0x00,
     SOFT_WRITE = 0x06,
@@ -55,7 +64,8 @@ enum {
     SOFT_OP_IMM = 1 << 9,
     SOFT_OP_ATOMICETH = 1 << 10,
     SOFT_OP_ATOMICACK = 1 << 11,
-    SOFT_OP_UNKNOWN = 1 << 12, /* a request that is to be refused */
+    SOFT_OP_DETH = 1 << 12,
+    SOFT_OP_UNKNOWN = 1 << 13, /* a request that is to be refused */
     SOFT_OP_REQUEST = SOFT_OP_SEND | SOFT_OP_WRITE | SOFT_OP_READ | SOFT_OP_ATOMIC,
 };
 
@@ -83,8 +93,9 @@ struct soft_packet {
     uint64_t swap_add, compare;
     uint8_t syndrome; /* AETH */
     uint32_t msn;
-    uint32_t imm;      /* as it is on the wire */
-    uint64_t original; /* AtomicAckETH */
+    uint32_t imm;          /* as it is on the wire */
+    uint64_t original;     /* AtomicAckETH */
+    uint32_t qkey, source; /* DETH: the sender's queue pair */
     const uint8_t *payload;
     uint32_t length; /* of the payload, without its pad */
 };
@@ -104,6 +115,7 @@ bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, size_t 
 uint8_t *soft_put_bth(uint8_t *at, const struct soft_bth *bth);
 uint8_t *soft_put_reth(uint8_t *at, uint64_t va, uint32_t rkey, uint32_t length);
 uint8_t *soft_put_atomic(uint8_t *at, uint64_t va, uint32_t rkey, uint64_t swap_add, uint64_t compare);
+uint8_t *soft_put_deth(uint8_t *at, uint32_t qkey, uint32_t source);
 uint8_t *soft_put_aeth(uint8_t *at, uint8_t syndrome, uint32_t msn);
 uint8_t *soft_put_u64(uint8_t *at, uint64_t value);
 

@@ -29,21 +29,45 @@ static int wire_base(enum ibv_wr_opcode opcode)
     }
 }
 
+/* The operations that each transport has. */
+static bool has_operation(const struct soft_qp *qp, int base)
+{
+    return base >= 0 &&
+           (qp->transport == SOFT_RC || base == SOFT_SEND || (qp->transport == SOFT_UC && base == SOFT_WRITE));
+}
+
+/* Where the datagram goes. 0 or an errno. */
+static int find_destination(const struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_destination *to)
+{
+    const struct soft_ah *ah = (const struct soft_ah *)wr->wr.ud.ah;
+
+    if (ah == NULL || ah->ibv.pd != qp->ibv.qp_base.pd)
+        return EINVAL;
+    to->qpn = wr->wr.ud.remote_qpn & 0xffffff;
+    to->qkey = wr->wr.ud.remote_qkey;
+    return soft_path_from_ah(qp->context, &to->path, &ah->attr, to->qpn) ? 0 : EINVAL;
+}
+
 static int refuse_send(const struct soft_qp *qp, const struct ibv_send_wr *wr)
 {
     const struct soft_ring *ring = &qp->req.ring;
     int base = wire_base(wr->opcode);
     bool answered = base >= SOFT_READ_REQUEST;
 
-    if (soft_state(qp) != IBV_QPS_RTS && soft_state(qp) != IBV_QPS_ERR)
+    if (!soft_sends(qp) && soft_state(qp) != IBV_QPS_SQE && soft_state(qp) != IBV_QPS_ERR)
         return EINVAL;
-    if (base < 0 || wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
+    if (!has_operation(qp, base) || wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
         return EINVAL;
     if (answered && (wr->send_flags & IBV_SEND_INLINE || qp->attr.max_rd_atomic == 0))
         return EINVAL;
     if (wr->send_flags & IBV_SEND_INLINE && soft_sge_length(wr->sg_list, wr->num_sge) > qp->cap.max_inline_data)
         return EINVAL;
-    return ring->head - ring->tail >= ring->size ? ENOMEM : 0;
+    if (ring->head - ring->tail >= ring->size)
+        return ENOMEM;
+    /* Straight into the place that the request will have. */
+    return qp->transport != SOFT_UD
+               ? 0
+               : find_destination(qp, wr, soft_destination_of(ring, soft_ring_at(ring, ring->head)));
 }
 
 static void copy_payload(struct soft_send *send, const struct ibv_send_wr *wr)
@@ -76,6 +100,11 @@ static void copy_remote(struct soft_send *send, const struct ibv_send_wr *wr)
     send->compare = wr->wr.atomic.compare_add;
 }
 
+static bool is_one_packet(const struct soft_qp *qp, const struct soft_send *send)
+{
+    return send->base > SOFT_READ_REQUEST || qp->transport == SOFT_UD;
+}
+
 static void enqueue_send(struct soft_qp *qp, const struct ibv_send_wr *wr)
 {
     struct soft_send *send = soft_ring_at(&qp->req.ring, qp->req.ring.head);
@@ -92,14 +121,15 @@ static void enqueue_send(struct soft_qp *qp, const struct ibv_send_wr *wr)
     send->imm = wr->imm_data;
     send->status = IBV_WC_SUCCESS;
     send->length = (uint32_t)length;
-    copy_remote(send, wr);
+    if (qp->transport != SOFT_UD)
+        copy_remote(send, wr);
     if (length > SOFT_MAX_MESSAGE || (send->base > SOFT_READ_REQUEST && length != 8)) {
         send->status = IBV_WC_LOC_LEN_ERR;
         send->length = 0;
     }
     copy_payload(send, wr);
     send->psn = qp->req.end;
-    send->packets = send->base > SOFT_READ_REQUEST ? 1 : soft_packets(send->length, qp->mtu);
+    send->packets = is_one_packet(qp, send) ? 1 : soft_packets(send->length, qp->mtu);
     qp->req.end += send->packets;
     qp->req.ring.head++;
 }
@@ -120,7 +150,7 @@ int soft_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
         }
         enqueue_send(qp, wr);
     }
-    if (soft_state(qp) == IBV_QPS_ERR)
+    if (!soft_sends(qp))
         soft_flush_sends(qp);
     else if (soft_requester_ready(qp))
         soft_work(qp);

@@ -28,7 +28,8 @@ static enum ibv_wc_opcode completion_opcode(enum ibv_wr_opcode opcode)
 static void complete(struct soft_qp *qp, struct ibv_cq *cq, struct ibv_wc *wc, bool solicited)
 {
     wc->qp_num = soft_ibv(qp)->qp_num;
-    wc->src_qp = qp->attr.dest_qp_num;
+    if (qp->transport != SOFT_UD)
+        wc->src_qp = qp->attr.dest_qp_num;
     if (!soft_cq_add((struct soft_cq *)cq, wc, solicited))
         soft_qp_fail(qp);
 }
@@ -89,6 +90,18 @@ void soft_qp_fail(struct soft_qp *qp)
     soft_flush_recvs(qp);
 }
 
+void soft_send_queue_fail(struct soft_qp *qp)
+{
+    if (qp->transport == SOFT_RC) {
+        soft_qp_fail(qp);
+        return;
+    }
+    if (!soft_sends(qp))
+        return;
+    soft_ibv(qp)->state = qp->attr.qp_state = IBV_QPS_SQE;
+    soft_flush_sends(qp);
+}
+
 /* ---- Creating and destroying ---- */
 
 static bool make_ring(struct soft_ring *ring, uint32_t requests, size_t bytes)
@@ -112,6 +125,8 @@ static bool make_rings(struct soft_qp *qp)
 
     if (send < sizeof(struct soft_send))
         send = sizeof(struct soft_send);
+    if (qp->transport == SOFT_UD)
+        send = ((send + 7) & ~(size_t)7) + sizeof(struct soft_destination);
     if (recv < sizeof(struct soft_recv))
         recv = sizeof(struct soft_recv);
     return make_ring(&qp->req.ring, qp->cap.max_send_wr, send) &&
@@ -122,7 +137,8 @@ static int check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *in
 {
     const struct ibv_qp_cap *cap = &init->cap;
 
-    if (init->qp_type != IBV_QPT_RC || init->srq != NULL)
+    if ((init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC && init->qp_type != IBV_QPT_UD) ||
+        init->srq != NULL)
         return EOPNOTSUPP;
     if (init->send_cq == NULL || init->recv_cq == NULL || init->send_cq->context != pd->context ||
         init->recv_cq->context != pd->context)
@@ -161,6 +177,11 @@ static void release(struct soft_qp *qp)
     free(qp);
 }
 
+static uint8_t transport_of(enum ibv_qp_type type)
+{
+    return type == IBV_QPT_RC ? SOFT_RC : type == IBV_QPT_UC ? SOFT_UC : SOFT_UD;
+}
+
 static void fill(struct soft_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
 {
     struct ibv_qp *ibv = soft_ibv(qp);
@@ -176,9 +197,10 @@ static void fill(struct soft_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init
     pthread_cond_init(&ibv->cond, NULL);
     qp->context = soft_context_of(pd->context);
     qp->cap = init->cap;
+    qp->transport = transport_of(init->qp_type);
     qp->signal_all = init->sq_sig_all;
     qp->deadline = SOFT_NEVER;
-    qp->mtu = 256;
+    qp->mtu = qp->transport == SOFT_UD ? 128u << qp->context->names.mtu : 256;
 }
 
 struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)

@@ -7,6 +7,9 @@
  *
  * A window bounds how many packets are under way, so that the peer's socket buffer can hold them. The
  * responses of a READ count too, but a READ is not kept from asking for more than fits.
+ *
+ * Without a reliable connection nothing is acknowledged: una follows next, and a request is done when its last
+ * packet has left.
  */
 #include "engine.h"
 
@@ -49,9 +52,11 @@ bool soft_requester_ready(const struct soft_qp *qp)
     const struct soft_requester *req = &qp->req;
     const struct soft_send *send;
 
-    if (soft_state(qp) != IBV_QPS_RTS || req->rnr_wait || req->index == req->ring.head || room(req) == 0)
+    if (!soft_sends(qp) || req->rnr_wait || req->index == req->ring.head || room(req) == 0)
         return false;
     send = current(qp);
+    if (soft_state(qp) == IBV_QPS_SQD && req->next == send->psn && req->next == req->high)
+        return false; /* drained: what has begun goes on, nothing new begins */
     if (send->status != IBV_WC_SUCCESS)
         return req->index == req->ring.tail; /* its turn to fail */
     if (send->fence && req->next == send->psn && req->reads > 0)
@@ -86,7 +91,7 @@ void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status s
     uint32_t index = req->ring.tail;
     struct soft_send *send;
 
-    if (soft_state(qp) != IBV_QPS_RTS)
+    if (!soft_sends(qp))
         return;
     while (index != req->ring.head) {
         send = soft_ring_at(&req->ring, index);
@@ -103,15 +108,14 @@ void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status s
     if (index == req->ring.tail) {
         req->ring.tail++;
         soft_complete_send(qp, send, status);
-        soft_qp_fail(qp);
+        soft_send_queue_fail(qp);
     }
 }
 
 /* ---- Building packets ---- */
 
-/* Payload of packet psn: which memory. -1: its key or bounds are wrong. */
-static int payload_of(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
-                      struct iovec slice[SOFT_MAX_SGE], bool *fragile)
+int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
+                    struct iovec slice[SOFT_MAX_SGE], bool *fragile)
 {
     struct ibv_pd *pd = qp->ibv.qp_base.pd;
 
@@ -147,18 +151,18 @@ static bool put_data(struct soft_qp *qp, struct soft_send *send, uint64_t psn)
     struct soft_bth bth = {.pad = soft_pad(length), .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)psn};
     struct iovec slice[SOFT_MAX_SGE];
     bool fragile = false;
-    int pieces = payload_of(qp, send, offset, length, slice, &fragile);
+    int pieces = soft_send_slice(qp, send, offset, length, slice, &fragile);
     uint8_t *at;
 
     if (pieces < 0) {
         soft_requester_fault(qp, psn, IBV_WC_LOC_PROT_ERR);
         return false;
     }
-    if ((at = soft_train_add(qp, headers + length + bth.pad, psn, false)) == NULL)
+    if ((at = soft_train_add(qp, &qp->path, headers + length + bth.pad, psn, false)) == NULL)
         return false;
-    bth.opcode = (uint8_t)(send->base + (last ? (first ? 4 : 2) + imm : !first));
+    bth.opcode = (uint8_t)(qp->transport | (send->base + (last ? (first ? 4 : 2) + imm : !first)));
     bth.solicited = last && send->solicited && (imm || send->base == SOFT_SEND);
-    bth.ack_request = ask(&qp->req, psn, last);
+    bth.ack_request = qp->transport == SOFT_RC && ask(&qp->req, psn, last);
     at = soft_put_bth(at, &bth);
     if (reth)
         at = soft_put_reth(at, send->va, send->rkey, send->length);
@@ -185,7 +189,7 @@ static bool put_request(struct soft_qp *qp, struct soft_send *send, uint64_t psn
         soft_requester_fault(qp, psn, IBV_WC_LOC_PROT_ERR);
         return false;
     }
-    if ((at = soft_train_add(qp, size, psn, false)) == NULL)
+    if ((at = soft_train_add(qp, &qp->path, size, psn, false)) == NULL)
         return false;
     if (length > send->length - offset)
         length = send->length - offset;
@@ -198,21 +202,44 @@ static bool put_request(struct soft_qp *qp, struct soft_send *send, uint64_t psn
     return true;
 }
 
+static bool put(struct soft_qp *qp, struct soft_send *send, uint32_t count)
+{
+    if (qp->transport == SOFT_UD)
+        return soft_ud_put(qp, send);
+    if (soft_send_answered(send))
+        return put_request(qp, send, qp->req.next, count);
+    return put_data(qp, send, qp->req.next);
+}
+
+/* Nobody will acknowledge it. False: some of its memory was gone. */
+static bool sent_for_good(struct soft_qp *qp, const struct soft_send *send)
+{
+    struct soft_requester *req = &qp->req;
+
+    /* Payload that is yet to be fetched may turn out to be gone: not after we said that all is well. */
+    if (req->next == send->psn + send->packets && qp->context->train.pieces > 0 &&
+        !soft_train_leave(qp->context) && !soft_sends(qp))
+        return false;
+    req->una = req->next;
+    if (req->next == send->psn + send->packets)
+        soft_request_done(qp);
+    return true;
+}
+
 /* The next packet. */
 static bool put_next(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
     struct soft_send *send = current(qp);
     uint32_t count = span(req, send);
-    bool answered = soft_send_answered(send);
 
     if (send->status != IBV_WC_SUCCESS) {
         soft_requester_fault(qp, req->next, send->status);
         return false;
     }
-    if (!(answered ? put_request(qp, send, req->next, count) : put_data(qp, send, req->next)))
+    if (!put(qp, send, count))
         return false;
-    if (answered)
+    if (soft_send_answered(send))
         req->read_end[req->reads++] = req->next + count;
     if (req->next < req->high)
         qp->context->counters.retransmitted++;
@@ -221,7 +248,7 @@ static bool put_next(struct soft_qp *qp)
         req->high = req->next;
     if (req->next == send->psn + send->packets)
         req->index++;
-    return true;
+    return qp->transport == SOFT_RC || sent_for_good(qp, send);
 }
 
 bool soft_requester_go(struct soft_qp *qp)

@@ -8,34 +8,37 @@
 #include <endian.h>
 #include "engine.h"
 
-static struct soft_recv *oldest(const struct soft_qp *qp)
-{
-    const struct soft_ring *ring = &qp->resp.ring;
-
-    return ring->tail == ring->head ? NULL : soft_ring_at(ring, ring->tail);
-}
-
 void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status)
 {
     struct soft_responder *resp = &qp->resp;
     struct ibv_wc wc = {.status = status, .opcode = IBV_WC_RECV};
-    struct soft_recv *recv = oldest(qp);
+    struct soft_recv *recv = soft_receive_next(qp);
 
-    if (soft_state(qp) != IBV_QPS_RTR && soft_state(qp) != IBV_QPS_RTS)
+    if (!soft_receives(qp))
         return;
     qp->context->counters.refused++;
     if (resp->receiving && recv != NULL) {
-        resp->ring.tail++;
+        soft_receive_done(qp);
         soft_complete_recv(qp, recv, &wc, true);
     }
-    soft_resource_drop(qp, psn);
-    soft_answer_nak(qp, psn, syndrome);
+    if (qp->transport == SOFT_RC) {
+        soft_resource_drop(qp, psn);
+        soft_answer_nak(qp, psn, syndrome);
+    }
     soft_qp_fail(qp);
 }
 
-/* The packet at expected can't be carried out. */
+/* The packet at expected can't be carried out. Without a NAK to tell the sender, a message that is wrong is
+ * dropped; what is wrong with our own receive is an error all the same. */
 static void refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
 {
+    bool ours = status == IBV_WC_LOC_LEN_ERR || status == IBV_WC_LOC_PROT_ERR;
+
+    if (qp->transport != SOFT_RC && !ours) {
+        qp->context->counters.refused++;
+        soft_uc_abandon(qp);
+        return;
+    }
     soft_responder_fail(qp, qp->resp.expected, syndrome, status);
 }
 
@@ -66,6 +69,15 @@ static bool may(const struct soft_qp *qp, unsigned access)
     return qp->attr.qp_access_flags & access;
 }
 
+static void not_ready(struct soft_qp *qp)
+{
+    if (qp->transport == SOFT_RC)
+        soft_answer_nak(qp, qp->resp.expected,
+                        SOFT_SYNDROME_RNR | (qp->attr.min_rnr_timer & SOFT_SYNDROME_CODE));
+    else
+        soft_uc_abandon(qp);
+}
+
 /* A receive for a SEND's first packet, or for a WRITE's immediate data. False: there is none, and the
  * sender has been told to wait. */
 static bool take_receive(struct soft_qp *qp, const struct soft_packet *packet)
@@ -75,9 +87,8 @@ static bool take_receive(struct soft_qp *qp, const struct soft_packet *packet)
 
     if (!needed)
         return true;
-    if (oldest(qp) == NULL) {
-        soft_answer_nak(qp, qp->resp.expected,
-                        SOFT_SYNDROME_RNR | (qp->attr.min_rnr_timer & SOFT_SYNDROME_CODE));
+    if (soft_receive_next(qp) == NULL) {
+        not_ready(qp);
         return false;
     }
     qp->resp.receiving = true;
@@ -88,7 +99,7 @@ static bool take_receive(struct soft_qp *qp, const struct soft_packet *packet)
 
 static bool send_payload(struct soft_qp *qp, const struct soft_packet *packet)
 {
-    struct soft_recv *recv = oldest(qp);
+    struct soft_recv *recv = soft_receive_next(qp);
     struct iovec slice[SOFT_MAX_SGE];
     struct ibv_pd *pd = qp->ibv.qp_base.pd;
     uint64_t end = qp->resp.offset + packet->length;
@@ -159,7 +170,7 @@ static void finish(struct soft_qp *qp, const struct soft_packet *packet)
         .byte_len = (uint32_t)resp->offset,
         .wc_flags = packet->op & SOFT_OP_IMM ? IBV_WC_WITH_IMM : 0,
     };
-    struct soft_recv *recv = oldest(qp);
+    struct soft_recv *recv = soft_receive_next(qp);
 
     resp->message = 0;
     resp->offset = 0;
@@ -168,8 +179,7 @@ static void finish(struct soft_qp *qp, const struct soft_packet *packet)
         return;
     if (packet->op & SOFT_OP_IMM)
         wc.imm_data = packet->imm;
-    resp->receiving = false;
-    resp->ring.tail++;
+    soft_receive_done(qp);
     soft_complete_recv(qp, recv, &wc, packet->solicited);
 }
 
@@ -192,7 +202,7 @@ static void execute_data(struct soft_qp *qp, const struct soft_packet *packet)
     accepted(qp, 1);
     resp->message = packet->op & (SOFT_OP_SEND | SOFT_OP_WRITE);
     resp->offset += packet->length;
-    if (packet->ack_request)
+    if (packet->ack_request && qp->transport == SOFT_RC)
         soft_answer_ack(qp);
     if (packet->op & SOFT_OP_LAST)
         finish(qp, packet);
@@ -250,6 +260,18 @@ static void execute_atomic(struct soft_qp *qp, const struct soft_packet *packet)
     accepted(qp, 1);
 }
 
+void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    if (!in_sequence(qp, packet))
+        refuse_invalid(qp);
+    else if (packet->op & SOFT_OP_READ)
+        execute_read(qp, packet);
+    else if (packet->op & SOFT_OP_ATOMIC)
+        execute_atomic(qp, packet);
+    else
+        execute_data(qp, packet);
+}
+
 /* ---- Seen before ---- */
 
 static void repeat(struct soft_qp *qp, const struct soft_packet *packet, uint64_t psn)
@@ -272,7 +294,7 @@ void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet)
     struct soft_responder *resp = &qp->resp;
     uint64_t psn = soft_psn_near(resp->expected, packet->psn);
 
-    if (soft_state(qp) != IBV_QPS_RTR && soft_state(qp) != IBV_QPS_RTS)
+    if (!soft_receives(qp))
         return;
     if (psn < resp->expected) {
         repeat(qp, packet, psn);
@@ -285,12 +307,5 @@ void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet)
             soft_answer_nak(qp, psn, SOFT_SYNDROME_SEQUENCE);
         return;
     }
-    if (!in_sequence(qp, packet))
-        refuse_invalid(qp);
-    else if (packet->op & SOFT_OP_READ)
-        execute_read(qp, packet);
-    else if (packet->op & SOFT_OP_ATOMIC)
-        execute_atomic(qp, packet);
-    else
-        execute_data(qp, packet);
+    soft_responder_execute(qp, packet);
 }

@@ -126,25 +126,26 @@ bool soft_train_leave(struct soft_context *context)
     return whole;
 }
 
-static bool joins(const struct soft_train *train, const struct soft_qp *qp, size_t size)
+static bool joins(const struct soft_train *train, const struct soft_path *way, size_t size)
 {
     return !train->closed && train->packets < SOFT_TRAIN_PACKETS && size <= train->stride &&
            train->length + size <= SOFT_TRAIN_MAX && train->pieces + SOFT_MAX_SGE <= SOFT_PIECES &&
-           (train->owner[train->packets - 1].qp == qp || memcmp(&train->path, &qp->path, sizeof qp->path) == 0);
+           (train->way == way || memcmp(&train->path, way, sizeof *way) == 0);
 }
 
-uint8_t *soft_train_add(struct soft_qp *qp, size_t size, uint64_t psn, bool answer)
+uint8_t *soft_train_add(struct soft_qp *qp, const struct soft_path *way, size_t size, uint64_t psn, bool answer)
 {
     struct soft_context *context = qp->context;
     struct soft_train *train = &context->train;
     uint8_t *at;
 
     size += context->wire->trailer;
-    if (train->packets > 0 && !joins(train, qp, size) && !soft_train_leave(context))
+    if (train->packets > 0 && !joins(train, way, size) && !soft_train_leave(context))
         return NULL;
     if (train->packets == 0) {
         train->stride = size;
-        train->path = qp->path;
+        train->path = *way;
+        train->way = way;
     }
     at = train->bytes + train->length;
     train->closed = size < train->stride;

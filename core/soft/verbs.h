@@ -35,6 +35,12 @@ int soft_dealloc_pd(struct ibv_pd *pd);
 struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 int soft_dereg_mr(struct ibv_mr *mr);
 
+struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int soft_destroy_ah(struct ibv_ah *ah);
+int soft_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
+                         struct ibv_ah_attr *attr);
+struct ibv_ah *soft_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port);
+
 struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *context);
 int soft_destroy_comp_channel(struct ibv_comp_channel *channel);
 struct ibv_cq *soft_create_cq(struct ibv_context *context, int cqe, void *cq_context,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* endpoints.c - making, connecting and taking apart the two queue pairs of a transport test. */
 #include "endpoints.h"
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -43,6 +44,7 @@ struct ibv_qp *qp_new(struct end *end, const struct setup *setup)
 {
     struct ibv_qp_init_attr attr = {.send_cq = end->send_cq,
                                     .recv_cq = end->recv_cq,
+                                    .srq = end->srq,
                                     .qp_type = setup->type,
                                     .sq_sig_all = setup->all_signaled,
                                     .cap = {.max_send_wr = setup->send_depth,
@@ -169,6 +171,11 @@ static void end_open(struct end *end, const struct setup *setup)
     end->send_cq = soft_create_cq(end->context, setup->cqe, end, end->channel, 0);
     end->recv_cq = soft_create_cq(end->context, setup->cqe, NULL, end->channel, 0);
     expect(end->send_cq && end->recv_cq, "soft_create_cq: %s", strerror(errno));
+    if (setup->srq_depth) {
+        struct ibv_srq_init_attr attr = {.attr = {.max_wr = setup->srq_depth, .max_sge = setup->sges}};
+        end->srq = soft_create_srq(end->pd, &attr);
+        expect(end->srq, "soft_create_srq: %s", strerror(errno));
+    }
     end->mr = soft_reg_mr(end->pd, end->memory, end->size, (int)setup->mr_access);
     expect(end->mr, "soft_reg_mr: %s", strerror(errno));
     end->rkey = end->mr->rkey;
@@ -180,6 +187,8 @@ static void end_close(struct end *end)
 {
     if (end->context) {
         ck_assert_int_eq(soft_destroy_qp(end->qp), 0);
+        if (end->srq)
+            ck_assert_int_eq(soft_destroy_srq(end->srq), 0);
         ck_assert_int_eq(soft_destroy_cq(end->send_cq), 0);
         ck_assert_int_eq(soft_destroy_cq(end->recv_cq), 0);
         ck_assert_int_eq(soft_destroy_comp_channel(end->channel), 0);
@@ -285,7 +294,7 @@ void post_receive(struct end *end, uint64_t id, size_t at, size_t length)
     struct ibv_sge sge = {
         .addr = (uintptr_t)end->memory + at, .length = (uint32_t)length, .lkey = end->mr->lkey};
     struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
-    int error = ibv_post_recv(end->qp, &wr, &bad);
+    int error = end->srq ? ibv_post_srq_recv(end->srq, &wr, &bad) : ibv_post_recv(end->qp, &wr, &bad);
     expect(!error, "ibv_post_recv: %s", strerror(error));
 }
 
@@ -331,6 +340,30 @@ struct soft_counters counters_of(struct end *end)
     struct soft_counters counters;
     soft_query_counters(end->context, &counters);
     return counters;
+}
+
+/* ---- Events ---- */
+
+static bool event_waits(const struct end *end)
+{
+    struct pollfd poller = {.fd = end->context->async_fd, .events = POLLIN};
+    return poll(&poller, 1, 0) == 1;
+}
+
+void expect_event(struct end *end, enum ibv_event_type type, const void *element)
+{
+    struct ibv_async_event event;
+    expect(event_waits(end), "no event where %d is due", type);
+    int error = soft_get_async_event(end->context, &event);
+    expect(!error, "soft_get_async_event: %s", strerror(errno));
+    expect(event.event_type == type, "event %d where %d is due", event.event_type, type);
+    expect(event.element.qp == element, "event %d is about another object", type);
+    soft_ack_async_event(&event);
+}
+
+void expect_no_event(struct end *end)
+{
+    expect(!event_waits(end), "an event too many");
 }
 
 /* ---- Bytes ---- */

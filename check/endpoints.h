@@ -43,6 +43,7 @@ struct setup {
     uint32_t psn[2]; /* of the first request of each end */
     uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer, max_rd_atomic;
     unsigned send_depth, recv_depth, sges, inline_data;
+    unsigned srq_depth; /* receives are an SRQ's, unless it is 0 */
     int cqe;
     bool all_signaled;
     unsigned qp_access, mr_access;
@@ -59,6 +60,7 @@ struct end {
     struct ibv_pd *pd;
     struct ibv_comp_channel *channel;
     struct ibv_cq *send_cq, *recv_cq;
+    struct ibv_srq *srq; /* or NULL */
     struct ibv_qp *qp;
     struct ibv_qp_cap cap; /* as create_qp gave it */
     uint32_t qpn, rkey;
@@ -120,6 +122,10 @@ void fill(void *memory, size_t length, uint64_t seed);
 bool filled(const void *memory, size_t length, uint64_t seed);
 void expect_byte(const uint8_t *memory, size_t length, uint8_t byte);
 uint64_t random_next(uint64_t *state);
+
+/* The next asynchronous event is this one; it is acknowledged. */
+void expect_event(struct end *end, enum ibv_event_type type, const void *element);
+void expect_no_event(struct end *end);
 
 /* Requests (or responses) from `from` in the log that have this opcode; ROCE_NO_OPCODE counts all. */
 unsigned count_packets(struct network *network, unsigned from, unsigned opcode);

@@ -52,6 +52,8 @@ static void progressed(struct soft_qp *qp, uint64_t before)
         done++;
     req->reads -= done;
     memmove(req->read_end, req->read_end + done, req->reads * sizeof *req->read_end);
+    if (soft_state(qp) == IBV_QPS_SQD)
+        soft_requester_drain(qp);
     if (req->rnr_wait)
         return;
     soft_timer_set(qp, req->una < req->next && qp->attr.timeout != 0

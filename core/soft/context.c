@@ -69,6 +69,12 @@ int soft_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
         .max_cqe = SOFT_MAX_CQE,
         .max_mr = SOFT_MAX_MR - 1,
         .max_pd = SOFT_MAX_QP,
+        .max_ah = SOFT_MAX_QP,
+        .max_srq = SOFT_MAX_QP,
+        .max_srq_wr = SOFT_MAX_WR,
+        .max_srq_sge = SOFT_MAX_SGE,
+        .device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
+                            IBV_DEVICE_SYS_IMAGE_GUID,
         .max_qp_rd_atom = SOFT_MAX_READS,
         .max_res_rd_atom = SOFT_MAX_READS * SOFT_MAX_QP,
         .max_qp_init_rd_atom = SOFT_MAX_READS,
@@ -132,6 +138,19 @@ static int query_device_ex(struct ibv_context *ibv, const struct ibv_query_devic
     return 0;
 }
 
+static struct ibv_srq *create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_attr_ex *init)
+{
+    struct ibv_srq_init_attr basic = {.srq_context = init->srq_context, .attr = init->attr};
+    bool typed = init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE;
+
+    (void)ibv;
+    if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || (typed && init->srq_type != IBV_SRQT_BASIC)) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    return soft_create_srq(init->pd, &basic);
+}
+
 /* ---- Opening and closing ---- */
 
 static void fill_verbs(struct soft_context *context)
@@ -143,6 +162,7 @@ static void fill_verbs(struct soft_context *context)
     verbs->priv = context->refusal;
     verbs->query_port = query_port_sized;
     verbs->query_device_ex = query_device_ex;
+    verbs->create_srq_ex = create_srq_ex;
     ibv->abi_compat = __VERBS_ABI_IS_EXTENDED;
     ibv->device = &soft0.device;
     ibv->cmd_fd = -1;
@@ -153,6 +173,7 @@ static void fill_verbs(struct soft_context *context)
     ibv->ops.req_notify_cq = soft_req_notify_cq;
     ibv->ops.post_send = soft_post_send;
     ibv->ops.post_recv = soft_post_recv;
+    ibv->ops.post_srq_recv = soft_post_srq_recv;
     pthread_mutex_init(&ibv->mutex, NULL);
 }
 
@@ -189,6 +210,7 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
     context->wire = wire;
     context->clock = clock;
     TAILQ_INIT(&context->work);
+    TAILQ_INIT(&context->events);
     if (seed == 0 && getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
         seed = (uint64_t)getpid() ^ clock->now(clock);
     context->guid = mix(seed);
@@ -200,7 +222,7 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
     context->train.gathering = soft_train_may_gather();
     context->train.bytes = aligned_alloc(64, (SOFT_TRAIN_MAX + 63) / 64 * 64);
     context->refusal = make_refusal();
-    context->verbs.context.async_fd = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    context->verbs.context.async_fd = fds_own(eventfd(0, EFD_CLOEXEC));
     if (context->train.bytes == NULL || context->refusal == NULL || context->verbs.context.async_fd < 0) {
         release(context);
         errno = ENOMEM;

@@ -34,6 +34,7 @@ struct ibv_cq *soft_create_cq(struct ibv_context *ibv, int cqe, void *cq_context
     plain->channel = channel;
     plain->cq_context = cq_context;
     plain->cqe = cqe;
+    cq->async.element = plain;
     pthread_mutex_init(&plain->mutex, NULL);
     pthread_cond_init(&plain->cond, NULL);
     soft_lock(ibv);
@@ -54,6 +55,7 @@ static int detach(struct soft_cq *cq)
         soft_channel_forget((struct soft_channel *)cq->ibv.channel, cq);
         cq->ibv.channel->refcnt--;
     }
+    soft_events_forget(soft_context_of(cq->ibv.context), &cq->async);
     soft_context_of(cq->ibv.context)->objects--;
     return 0;
 }
@@ -73,11 +75,43 @@ int soft_destroy_cq(struct ibv_cq *ibv)
     while (ibv->comp_events_completed != cq->delivered)
         pthread_cond_wait(&ibv->cond, &ibv->mutex);
     pthread_mutex_unlock(&ibv->mutex);
+    soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, &cq->async);
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);
     free(cq->ring);
     free(cq);
     return 0;
+}
+
+/* (locked) A ring of this many, with the completions that wait. 0 or an errno. */
+static int resize(struct soft_cq *cq, unsigned size)
+{
+    struct ibv_wc *ring;
+    unsigned old = (unsigned)cq->ibv.cqe;
+
+    if (size < cq->count)
+        return EINVAL;
+    if ((ring = calloc(size, sizeof *ring)) == NULL)
+        return ENOMEM;
+    for (unsigned i = 0; i < cq->count; i++)
+        ring[i] = cq->ring[(cq->head + i) % old];
+    free(cq->ring);
+    cq->ring = ring;
+    cq->head = 0;
+    cq->ibv.cqe = (int)size;
+    return 0;
+}
+
+int soft_resize_cq(struct ibv_cq *ibv, int cqe)
+{
+    int error;
+
+    if (cqe < 1 || cqe > SOFT_MAX_CQE)
+        return EINVAL;
+    soft_lock(ibv->context);
+    error = resize((struct soft_cq *)ibv, (unsigned)cqe);
+    soft_unlock(ibv->context);
+    return error;
 }
 
 void soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
@@ -99,6 +133,7 @@ bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited)
         return false;
     if (cq->count == size) {
         cq->overrun = true;
+        soft_event_raise(soft_context_of(cq->ibv.context), &cq->async, IBV_EVENT_CQ_ERR);
         return false;
     }
     cq->ring[at < size ? at : at - size] = *wc;

@@ -110,7 +110,7 @@ static void fill_grh(uint8_t grh[SOFT_GRH_BYTES], const struct soft_path *path, 
 static enum ibv_wc_status place(struct soft_qp *qp, const struct soft_recv *recv, const uint8_t *grh,
                                 const struct soft_packet *packet)
 {
-    struct ibv_pd *pd = soft_ibv(qp)->pd;
+    struct ibv_pd *pd = soft_receive_pd(qp);
     struct iovec head[SOFT_MAX_SGE], body[SOFT_MAX_SGE];
     int heads, bodies;
 

@@ -78,11 +78,27 @@ void soft_train_payload(struct soft_context *context, uint8_t *to, const struct 
 bool soft_train_leave(struct soft_context *context);
 bool soft_train_may_gather(void);
 
+/* ---- Asynchronous events: event.c -------------------------------------------------------------- */
+
+/* What has happened to an object and has not been fetched. Part of the object. */
+struct soft_events {
+    void *element;      /* the ibv_cq, ibv_qp or ibv_srq */
+    uint32_t pending;   /* a bit for each enum ibv_event_type */
+    uint32_t delivered; /* fetched; destroying waits until as many have been acknowledged */
+    TAILQ_ENTRY(soft_events) link;
+};
+
+void soft_event_raise(struct soft_context *context, struct soft_events *events, enum ibv_event_type type);
+void soft_events_forget(struct soft_context *context, struct soft_events *events);
+/* Until all that were fetched have been acknowledged. Not with the context locked. */
+void soft_events_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
+                      const struct soft_events *events);
+
 /* ---- Memory: mr.c, sge.c ---------------------------------------------------------------------- */
 
 struct soft_pd {
     struct ibv_pd ibv;
-    unsigned users; /* memory regions and queue pairs */
+    unsigned users; /* memory regions, queue pairs, shared receive queues, address handles */
 };
 
 struct soft_mr {
@@ -134,6 +150,7 @@ struct soft_cq {
     unsigned events;    /* on the channel's list, not yet fetched */
     uint32_t delivered; /* fetched; destroying waits until as many have been acknowledged */
     unsigned users;     /* queue pairs, once for each direction */
+    struct soft_events async;
     TAILQ_ENTRY(soft_cq) link;
 };
 
@@ -198,6 +215,26 @@ static inline struct soft_destination *soft_destination_of(const struct soft_rin
     return (struct soft_destination *)((uint8_t *)send + ring->stride) - 1;
 }
 
+/* Room for so many requests of so many bytes. */
+bool soft_ring_make(struct soft_ring *ring, uint32_t requests, size_t bytes);
+/* Bytes of a receive of so many elements. */
+size_t soft_recv_bytes(uint32_t sges);
+void soft_recv_fill(struct soft_recv *recv, const struct ibv_recv_wr *wr);
+
+/* A receive queue for many queue pairs. What it gives to one is that one's. */
+struct soft_srq {
+    struct ibv_srq ibv;
+    void *reserved[4]; /* rdma-core's has more behind it */
+    struct soft_ring ring;
+    uint32_t max_sge;
+    uint32_t limit; /* the event when fewer are left; 0: none */
+    unsigned users; /* queue pairs */
+    struct soft_events events;
+};
+
+/* The oldest receive, copied into *taken. False: there is none. */
+bool soft_srq_take(struct soft_srq *srq, struct soft_recv *taken);
+int soft_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int soft_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int soft_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
@@ -245,7 +282,10 @@ struct soft_responder {
     uint64_t nak_psn; /* of a NAK that is not about a gap */
     unsigned message; /* SOFT_OP_SEND or _WRITE while in the middle of one, else 0 */
     bool receiving;   /* the oldest receive is taken by this message */
-    uint64_t offset;  /* into the message */
+    bool established; /* something has come */
+    bool held;        /* *shared has been taken from the shared queue */
+    struct soft_recv *shared;
+    uint64_t offset; /* into the message */
     uint64_t va;
     uint32_t rkey, length;
     struct soft_resource *resources; /* max_dest_rd_atomic, a ring in the order of PSNs */
@@ -269,6 +309,7 @@ struct soft_qp {
     struct soft_requester req;
     struct soft_responder resp;
 
+    struct soft_events events;
     uint64_t deadline; /* of the ACK or RNR timer, or SOFT_NEVER */
     size_t heap_at;    /* 1-based place in the context's heap, 0: not there */
     bool starting;     /* on the context's list of that */
@@ -316,19 +357,36 @@ void soft_complete_recv(struct soft_qp *qp, const struct soft_recv *recv, const 
 void soft_flush_sends(struct soft_qp *qp);
 void soft_flush_recvs(struct soft_qp *qp);
 
+static inline struct soft_srq *soft_srq_of(struct soft_qp *qp)
+{
+    return (struct soft_srq *)soft_ibv(qp)->srq;
+}
+
+/* Whose keys a receive's are. */
+static inline struct ibv_pd *soft_receive_pd(struct soft_qp *qp)
+{
+    return soft_ibv(qp)->srq != NULL ? soft_ibv(qp)->srq->pd : soft_ibv(qp)->pd;
+}
+
 /* The receive that the next message goes to, or that the present one has taken; NULL: none is there. */
 static inline struct soft_recv *soft_receive_next(struct soft_qp *qp)
 {
+    struct soft_srq *srq = soft_srq_of(qp);
     const struct soft_ring *ring = &qp->resp.ring;
 
-    return ring->tail == ring->head ? NULL : soft_ring_at(ring, ring->tail);
+    if (srq == NULL)
+        return ring->tail == ring->head ? NULL : soft_ring_at(ring, ring->tail);
+    if (!qp->resp.held)
+        qp->resp.held = soft_srq_take(srq, qp->resp.shared);
+    return qp->resp.held ? qp->resp.shared : NULL;
 }
 
 /* It is about to complete. */
 static inline void soft_receive_done(struct soft_qp *qp)
 {
-    qp->resp.ring.tail++;
-    qp->resp.receiving = false;
+    if (soft_srq_of(qp) == NULL)
+        qp->resp.ring.tail++;
+    qp->resp.held = qp->resp.receiving = false;
 }
 
 /* ---- The engine ------------------------------------------------------------------------------- */
@@ -336,8 +394,10 @@ static inline void soft_receive_done(struct soft_qp *qp)
 /* requester.c: send up to a train of requests; is there more that could go? */
 bool soft_requester_go(struct soft_qp *qp);
 bool soft_requester_ready(const struct soft_qp *qp);
-void soft_requester_back(struct soft_qp *qp); /* to the oldest unacknowledged packet */
-void soft_requester_lost(struct soft_qp *qp); /* and slower: a packet was lost */
+bool soft_requester_drained(const struct soft_qp *qp); /* nothing of what has begun is under way */
+void soft_requester_drain(struct soft_qp *qp);         /* tell, if it is and somebody asked */
+void soft_requester_back(struct soft_qp *qp);          /* to the oldest unacknowledged packet */
+void soft_requester_lost(struct soft_qp *qp);          /* and slower: a packet was lost */
 void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status status);
 void soft_request_done(struct soft_qp *qp); /* the oldest one */
 /* Which memory these bytes of a request's payload are. -1: its key or bounds are wrong. */
@@ -442,7 +502,9 @@ struct soft_context {
     struct soft_channel *inside; /* whose events the thread that holds the lock is about to fetch */
     int *watched;
     int watched_count;
-    unsigned objects; /* of all kinds: a context with any can't be closed */
+    TAILQ_HEAD(, soft_events) events; /* of all objects that have some */
+    bool events_raised;               /* async_fd is readable */
+    unsigned objects;                 /* of all kinds: a context with any can't be closed */
 
     uint64_t guid, node_guid; /* of the context itself; what it says is the device's */
     struct soft_names names;

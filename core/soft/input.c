@@ -10,8 +10,18 @@ static bool is_from_peer(const struct soft_qp *qp, const struct soft_path *path)
     return qp->transport == SOFT_UD || soft_path_matches(&qp->path, path);
 }
 
+/* The first packet tells a side that waits for it that the other is there. */
+static void establish(struct soft_qp *qp)
+{
+    qp->resp.established = true;
+    if (qp->transport != SOFT_UD)
+        soft_event_raise(qp->context, &qp->events, IBV_EVENT_COMM_EST);
+}
+
 static void deliver(struct soft_qp *qp, const struct soft_packet *packet, const struct soft_path *path)
 {
+    if (soft_state(qp) == IBV_QPS_RTR && !qp->resp.established)
+        establish(qp);
     if (packet->op & SOFT_OP_ANSWER)
         soft_completer_input(qp, packet);
     else if (qp->transport == SOFT_RC)

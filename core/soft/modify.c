@@ -182,6 +182,7 @@ static void start_sending(struct soft_qp *qp, const struct ibv_qp_attr *attr)
 static void reset(struct soft_qp *qp)
 {
     struct soft_ring send = qp->req.ring, recv = qp->resp.ring;
+    struct soft_recv *shared = qp->resp.shared;
 
     soft_timer_forget(qp);
     soft_idle(qp);
@@ -192,6 +193,7 @@ static void reset(struct soft_qp *qp)
     send.head = send.tail = recv.head = recv.tail = 0;
     qp->req.ring = send;
     qp->resp.ring = recv;
+    qp->resp.shared = shared;
     qp->path_given = qp->path_known = false;
 }
 
@@ -223,6 +225,8 @@ static int change(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
     if (from == IBV_QPS_RTR && to == IBV_QPS_RTS)
         start_sending(qp, attr);
     soft_ibv(qp)->state = qp->attr.qp_state = to;
+    if (to == IBV_QPS_SQD)
+        soft_requester_drain(qp);
     if (soft_requester_ready(qp))
         soft_work(qp);
     return 0;
@@ -248,12 +252,14 @@ int soft_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask, s
     *attr = qp->attr;
     attr->qp_state = attr->cur_qp_state = ibv->state;
     attr->cap = qp->cap;
+    attr->sq_draining = ibv->state == IBV_QPS_SQD && !soft_requester_drained(qp);
     attr->path_mig_state = IBV_MIG_MIGRATED;
     soft_unlock(ibv->context);
     *init = (struct ibv_qp_init_attr){
         .qp_context = ibv->qp_context,
         .send_cq = ibv->send_cq,
         .recv_cq = ibv->recv_cq,
+        .srq = ibv->srq,
         .cap = qp->cap,
         .qp_type = ibv->qp_type,
         .sq_sig_all = qp->signal_all,

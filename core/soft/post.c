@@ -159,11 +159,20 @@ int soft_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
     return error;
 }
 
+void soft_recv_fill(struct soft_recv *recv, const struct ibv_recv_wr *wr)
+{
+    recv->wr_id = wr->wr_id;
+    recv->sges = wr->num_sge;
+    if (wr->num_sge > 0)
+        memcpy(recv->sge, wr->sg_list, (size_t)wr->num_sge * sizeof *wr->sg_list);
+}
+
 static int refuse_recv(const struct soft_qp *qp, const struct ibv_recv_wr *wr)
 {
     const struct soft_ring *ring = &qp->resp.ring;
 
-    if (soft_state(qp) == IBV_QPS_RESET || wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
+    if (soft_state(qp) == IBV_QPS_RESET || qp->ibv.qp_base.srq != NULL || wr->num_sge < 0 ||
+        (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
         return EINVAL;
     return ring->head - ring->tail >= ring->size ? ENOMEM : 0;
 }
@@ -181,10 +190,7 @@ int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
             *bad = wr;
             break;
         }
-        recv->wr_id = wr->wr_id;
-        recv->sges = wr->num_sge;
-        if (wr->num_sge > 0)
-            memcpy(recv->sge, wr->sg_list, (size_t)wr->num_sge * sizeof *wr->sg_list);
+        soft_recv_fill(recv, wr);
         qp->resp.ring.head++;
     }
     if (soft_state(qp) == IBV_QPS_ERR)

@@ -30,8 +30,11 @@ static void complete(struct soft_qp *qp, struct ibv_cq *cq, struct ibv_wc *wc, b
     wc->qp_num = soft_ibv(qp)->qp_num;
     if (qp->transport != SOFT_UD)
         wc->src_qp = qp->attr.dest_qp_num;
-    if (!soft_cq_add((struct soft_cq *)cq, wc, solicited))
-        soft_qp_fail(qp);
+    if (soft_cq_add((struct soft_cq *)cq, wc, solicited))
+        return;
+    if (soft_state(qp) != IBV_QPS_ERR)
+        soft_event_raise(qp->context, &qp->events, IBV_EVENT_QP_FATAL);
+    soft_qp_fail(qp);
 }
 
 void soft_complete_send(struct soft_qp *qp, const struct soft_send *send, enum ibv_wc_status status)
@@ -73,7 +76,9 @@ void soft_flush_recvs(struct soft_qp *qp)
 
     while (ring->tail != ring->head)
         soft_complete_recv(qp, soft_ring_at(ring, ring->tail++), &wc, false);
-    qp->resp.receiving = false;
+    if (qp->resp.held)
+        soft_complete_recv(qp, qp->resp.shared, &wc, false);
+    qp->resp.held = qp->resp.receiving = false;
 }
 
 void soft_qp_fail(struct soft_qp *qp)
@@ -88,6 +93,8 @@ void soft_qp_fail(struct soft_qp *qp)
         soft_resource_drop(qp, 0);
     soft_flush_sends(qp);
     soft_flush_recvs(qp);
+    if (soft_srq_of(qp) != NULL)
+        soft_event_raise(qp->context, &qp->events, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 void soft_send_queue_fail(struct soft_qp *qp)
@@ -104,7 +111,7 @@ void soft_send_queue_fail(struct soft_qp *qp)
 
 /* ---- Creating and destroying ---- */
 
-static bool make_ring(struct soft_ring *ring, uint32_t requests, size_t bytes)
+bool soft_ring_make(struct soft_ring *ring, uint32_t requests, size_t bytes)
 {
     uint32_t places = 1;
 
@@ -117,29 +124,44 @@ static bool make_ring(struct soft_ring *ring, uint32_t requests, size_t bytes)
     return ring->slots != NULL;
 }
 
+size_t soft_recv_bytes(uint32_t sges)
+{
+    size_t bytes = offsetof(struct soft_recv, sge) + sges * sizeof(struct ibv_sge);
+
+    return bytes < sizeof(struct soft_recv) ? sizeof(struct soft_recv) : bytes;
+}
+
+static size_t send_bytes(const struct soft_qp *qp)
+{
+    size_t sges = qp->cap.max_send_sge * sizeof(struct ibv_sge), most = qp->cap.max_inline_data;
+    size_t bytes = offsetof(struct soft_send, data) + (sges > most ? sges : most);
+
+    if (bytes < sizeof(struct soft_send))
+        bytes = sizeof(struct soft_send);
+    return qp->transport == SOFT_UD ? ((bytes + 7) & ~(size_t)7) + sizeof(struct soft_destination) : bytes;
+}
+
+/* The receives are its own, or one at a time those of a shared queue. */
 static bool make_rings(struct soft_qp *qp)
 {
-    size_t sges = qp->cap.max_send_sge * sizeof(struct ibv_sge), bytes = qp->cap.max_inline_data;
-    size_t send = offsetof(struct soft_send, data) + (sges > bytes ? sges : bytes);
-    size_t recv = offsetof(struct soft_recv, sge) + qp->cap.max_recv_sge * sizeof(struct ibv_sge);
+    const struct soft_srq *srq = soft_srq_of(qp);
 
-    if (send < sizeof(struct soft_send))
-        send = sizeof(struct soft_send);
-    if (qp->transport == SOFT_UD)
-        send = ((send + 7) & ~(size_t)7) + sizeof(struct soft_destination);
-    if (recv < sizeof(struct soft_recv))
-        recv = sizeof(struct soft_recv);
-    return make_ring(&qp->req.ring, qp->cap.max_send_wr, send) &&
-           make_ring(&qp->resp.ring, qp->cap.max_recv_wr, recv);
+    if (!soft_ring_make(&qp->req.ring, qp->cap.max_send_wr, send_bytes(qp)))
+        return false;
+    if (srq == NULL)
+        return soft_ring_make(&qp->resp.ring, qp->cap.max_recv_wr, soft_recv_bytes(qp->cap.max_recv_sge));
+    qp->resp.shared = malloc(srq->ring.stride);
+    return qp->resp.shared != NULL;
 }
 
 static int check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
 {
     const struct ibv_qp_cap *cap = &init->cap;
 
-    if ((init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC && init->qp_type != IBV_QPT_UD) ||
-        init->srq != NULL)
+    if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC && init->qp_type != IBV_QPT_UD)
         return EOPNOTSUPP;
+    if (init->srq != NULL && init->srq->context != pd->context)
+        return EINVAL;
     if (init->send_cq == NULL || init->recv_cq == NULL || init->send_cq->context != pd->context ||
         init->recv_cq->context != pd->context)
         return EINVAL;
@@ -165,6 +187,8 @@ static int enter(struct soft_context *context, struct soft_qp *qp)
     ((struct soft_cq *)soft_ibv(qp)->send_cq)->users++;
     ((struct soft_cq *)soft_ibv(qp)->recv_cq)->users++;
     ((struct soft_pd *)soft_ibv(qp)->pd)->users++;
+    if (soft_srq_of(qp) != NULL)
+        soft_srq_of(qp)->users++;
     context->objects++;
     return 0;
 }
@@ -173,6 +197,7 @@ static void release(struct soft_qp *qp)
 {
     free(qp->req.ring.slots);
     free(qp->resp.ring.slots);
+    free(qp->resp.shared);
     free(qp->resp.resources);
     free(qp);
 }
@@ -191,6 +216,7 @@ static void fill(struct soft_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init
     ibv->pd = pd;
     ibv->send_cq = init->send_cq;
     ibv->recv_cq = init->recv_cq;
+    ibv->srq = init->srq;
     ibv->qp_type = init->qp_type;
     ibv->state = IBV_QPS_RESET;
     pthread_mutex_init(&ibv->mutex, NULL);
@@ -200,6 +226,7 @@ static void fill(struct soft_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init
     qp->transport = transport_of(init->qp_type);
     qp->signal_all = init->sq_sig_all;
     qp->deadline = SOFT_NEVER;
+    qp->events.element = ibv;
     qp->mtu = qp->transport == SOFT_UD ? 128u << qp->context->names.mtu : 256;
 }
 
@@ -243,8 +270,12 @@ int soft_destroy_qp(struct ibv_qp *ibv)
     ((struct soft_cq *)ibv->send_cq)->users--;
     ((struct soft_cq *)ibv->recv_cq)->users--;
     ((struct soft_pd *)ibv->pd)->users--;
+    if (ibv->srq != NULL)
+        soft_srq_of(qp)->users--;
+    soft_events_forget(context, &qp->events);
     context->objects--;
     soft_unlock(&context->verbs.context);
+    soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &qp->events);
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);
     release(qp);

@@ -64,6 +64,21 @@ bool soft_requester_ready(const struct soft_qp *qp)
     return !soft_send_answered(send) || answered_may_go(qp, send);
 }
 
+bool soft_requester_drained(const struct soft_qp *qp)
+{
+    const struct soft_requester *req = &qp->req;
+
+    return req->una == req->high && (req->index == req->ring.head || current(qp)->psn == req->next);
+}
+
+void soft_requester_drain(struct soft_qp *qp)
+{
+    if (!qp->attr.en_sqd_async_notify || !soft_requester_drained(qp))
+        return;
+    qp->attr.en_sqd_async_notify = 0;
+    soft_event_raise(qp->context, &qp->events, IBV_EVENT_SQ_DRAINED);
+}
+
 void soft_requester_back(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
@@ -266,5 +281,7 @@ bool soft_requester_go(struct soft_qp *qp)
     }
     if (sent && qp->deadline == SOFT_NEVER && qp->attr.timeout != 0)
         soft_timer_start(qp);
+    if (soft_state(qp) == IBV_QPS_SQD)
+        soft_requester_drain(qp);
     return soft_requester_ready(qp);
 }

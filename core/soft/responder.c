@@ -8,18 +8,33 @@
 #include <endian.h>
 #include "engine.h"
 
+/* How the application learns of an error that no receive of its own can tell it. */
+static enum ibv_event_type event_of(enum ibv_wc_status status)
+{
+    switch (status) {
+    case IBV_WC_REM_ACCESS_ERR:
+        return IBV_EVENT_QP_ACCESS_ERR;
+    case IBV_WC_REM_INV_REQ_ERR:
+        return IBV_EVENT_QP_REQ_ERR;
+    default:
+        return IBV_EVENT_QP_FATAL;
+    }
+}
+
 void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status)
 {
     struct soft_responder *resp = &qp->resp;
     struct ibv_wc wc = {.status = status, .opcode = IBV_WC_RECV};
-    struct soft_recv *recv = soft_receive_next(qp);
+    struct soft_recv *recv;
 
     if (!soft_receives(qp))
         return;
     qp->context->counters.refused++;
-    if (resp->receiving && recv != NULL) {
+    if (resp->receiving && (recv = soft_receive_next(qp)) != NULL) {
         soft_receive_done(qp);
         soft_complete_recv(qp, recv, &wc, true);
+    } else {
+        soft_event_raise(qp->context, &qp->events, event_of(status));
     }
     if (qp->transport == SOFT_RC) {
         soft_resource_drop(qp, psn);
@@ -101,7 +116,7 @@ static bool send_payload(struct soft_qp *qp, const struct soft_packet *packet)
 {
     struct soft_recv *recv = soft_receive_next(qp);
     struct iovec slice[SOFT_MAX_SGE];
-    struct ibv_pd *pd = qp->ibv.qp_base.pd;
+    struct ibv_pd *pd = soft_receive_pd(qp);
     uint64_t end = qp->resp.offset + packet->length;
     int pieces;
 
@@ -170,7 +185,7 @@ static void finish(struct soft_qp *qp, const struct soft_packet *packet)
         .byte_len = (uint32_t)resp->offset,
         .wc_flags = packet->op & SOFT_OP_IMM ? IBV_WC_WITH_IMM : 0,
     };
-    struct soft_recv *recv = soft_receive_next(qp);
+    struct soft_recv *recv;
 
     resp->message = 0;
     resp->offset = 0;
@@ -179,6 +194,7 @@ static void finish(struct soft_qp *qp, const struct soft_packet *packet)
         return;
     if (packet->op & SOFT_OP_IMM)
         wc.imm_data = packet->imm;
+    recv = soft_receive_next(qp);
     soft_receive_done(qp);
     soft_complete_recv(qp, recv, &wc, packet->solicited);
 }

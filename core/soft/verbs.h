@@ -46,8 +46,16 @@ int soft_destroy_comp_channel(struct ibv_comp_channel *channel);
 struct ibv_cq *soft_create_cq(struct ibv_context *context, int cqe, void *cq_context,
                               struct ibv_comp_channel *channel, int comp_vector);
 int soft_destroy_cq(struct ibv_cq *cq);
+int soft_resize_cq(struct ibv_cq *cq, int cqe);
+int soft_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
+void soft_ack_async_event(struct ibv_async_event *event);
 int soft_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 void soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
+
+struct ibv_srq *soft_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+int soft_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask);
+int soft_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int soft_destroy_srq(struct ibv_srq *srq);
 
 struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 int soft_destroy_qp(struct ibv_qp *qp);

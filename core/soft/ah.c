@@ -85,7 +85,9 @@ int soft_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_w
     attr->is_global = 1;
     attr->grh.hop_limit = IPDEFTTL;
     read_grh(grh, &attr->grh.dgid, &receiver);
+    soft_lock(context);
     index = soft_gid_index(context, &receiver);
+    soft_unlock(context);
     if (index < 0) {
         errno = ENOENT;
         return -1;

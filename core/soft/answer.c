@@ -141,7 +141,7 @@ static bool put_read(struct soft_qp *qp, const struct soft_resource *resource)
     uint64_t psn = resource->cursor, offset = (psn - resource->psn) * qp->mtu;
     uint32_t left = resource->length - (uint32_t)offset, length = left < qp->mtu ? left : qp->mtu;
     bool first = psn == resource->start, last = psn + 1 == resource->end, aeth = first || last;
-    struct iovec from = {(void *)(uintptr_t)(resource->va + offset), length};
+    struct iovec from;
     struct soft_bth bth = {.opcode = read_opcode(first, last),
                            .pad = soft_pad(length),
                            .qpn = qp->attr.dest_qp_num,
@@ -164,8 +164,10 @@ static bool put_read(struct soft_qp *qp, const struct soft_resource *resource)
     at = soft_put_bth(at, &bth);
     if (aeth)
         at = soft_put_aeth(at, SOFT_SYNDROME_ACK, resource->msn);
-    if (length > 0)
+    if (length > 0) {
+        from = (struct iovec){soft_mr_at(mr, resource->va + offset), length};
         soft_train_payload(qp->context, at, &from, 1, fragile);
+    }
     memset(at + length, 0, bth.pad);
     return true;
 }

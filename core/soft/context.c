@@ -163,6 +163,8 @@ static void fill_verbs(struct soft_context *context)
     verbs->query_port = query_port_sized;
     verbs->query_device_ex = query_device_ex;
     verbs->create_srq_ex = create_srq_ex;
+    verbs->create_cq_ex = soft_create_cq_ex;
+    verbs->create_qp_ex = soft_create_qp_ex;
     ibv->abi_compat = __VERBS_ABI_IS_EXTENDED;
     ibv->device = &soft0.device;
     ibv->cmd_fd = -1;

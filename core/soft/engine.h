@@ -106,7 +106,14 @@ struct soft_mr {
     int type;     /* 0: IBV_MR_TYPE_MR. Where rdma-core keeps it, for code that looks behind an ibv_mr, */
     int access;   /* and so is this */
     bool fragile; /* its pages may go without our knowing: a file's, or shared memory */
+    uint64_t iova, shift; /* its first byte's address to the network; memory is at that address + shift */
 };
+
+/* Where an address of the network is in memory. */
+static inline void *soft_mr_at(const struct soft_mr *mr, uint64_t address)
+{
+    return (void *)(uintptr_t)(address + mr->shift);
+}
 
 /* The region that this key names, when it covers the range and allows the access; else NULL. */
 struct soft_mr *soft_mr_check(struct soft_context *context, struct ibv_pd *pd, uint32_t key, uint64_t address,
@@ -147,9 +154,10 @@ struct soft_cq {
     unsigned head, count; /* the oldest; how many */
     bool overrun;
     enum soft_arm armed;
-    unsigned events;    /* on the channel's list, not yet fetched */
-    uint32_t delivered; /* fetched; destroying waits until as many have been acknowledged */
-    unsigned users;     /* queue pairs, once for each direction */
+    unsigned events;       /* on the channel's list, not yet fetched */
+    uint32_t delivered;    /* fetched; destroying waits until as many have been acknowledged */
+    unsigned users;        /* queue pairs, once for each direction */
+    struct ibv_wc current; /* the one that ibv_start_poll or ibv_next_poll took */
     struct soft_events async;
     TAILQ_ENTRY(soft_cq) link;
 };
@@ -235,6 +243,8 @@ struct soft_srq {
 /* The oldest receive, copied into *taken. False: there is none. */
 bool soft_srq_take(struct soft_srq *srq, struct soft_recv *taken);
 int soft_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/* All of the list or none of it; the errno of the first that is refused. */
+int soft_post_list(struct ibv_qp *qp, struct ibv_send_wr *list);
 int soft_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int soft_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
@@ -292,11 +302,14 @@ struct soft_responder {
     unsigned newest, active;
 };
 
+#define SOFT_QP_EX (1u << 1)
+
 struct soft_qp {
     struct ibv_qp_ex ibv; /* as large as rdma-core's own, of which an ibv_qp is the beginning */
-    uint32_t comp_mask;   /* rdma-core looks for it here: 0 says that there is no ibv_qp_ex */
+    uint32_t comp_mask;   /* rdma-core looks for it here: without SOFT_QP_EX there are no ibv_wr_ calls */
     void *reserved[4];
 
+    struct soft_builder *builder; /* of ibv_wr_start..ibv_wr_complete, or NULL */
     struct soft_context *context;
     struct ibv_qp_cap cap;
     uint8_t transport; /* SOFT_RC, _UC or _UD */
@@ -388,6 +401,10 @@ static inline void soft_receive_done(struct soft_qp *qp)
         qp->resp.ring.tail++;
     qp->resp.held = qp->resp.receiving = false;
 }
+
+/* build.c: the calls that put a list of requests together piece by piece. 0 or an errno. */
+int soft_builder_add(struct soft_qp *qp);
+void soft_builder_free(struct soft_qp *qp);
 
 /* ---- The engine ------------------------------------------------------------------------------- */
 

@@ -164,17 +164,33 @@ static void give_index(struct soft_context *context, uint32_t index)
 
 struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
+    return soft_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+
+/* What the network may do where. */
+static void set_range(struct soft_mr *mr, void *addr, size_t length, uint64_t iova)
+{
+    mr->ibv.addr = addr;
+    mr->ibv.length = length;
+    mr->iova = iova;
+    mr->shift = (uintptr_t)addr - iova;
+    mr->fragile = is_fragile((uintptr_t)addr, length);
+}
+
+struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+{
     struct soft_context *context = soft_context_of(pd->context);
     struct soft_mr *mr;
     uint32_t index;
 
-    if ((errno = check_region((uintptr_t)addr, length, access)) != 0)
+    if ((errno = check_region((uintptr_t)addr, length, (int)access)) != 0)
         return NULL;
     if ((mr = calloc(1, sizeof *mr)) == NULL)
         return NULL;
-    mr->ibv = (struct ibv_mr){.context = pd->context, .pd = pd, .addr = addr, .length = length};
-    mr->access = access;
-    mr->fragile = is_fragile((uintptr_t)addr, length);
+    mr->ibv.context = pd->context;
+    mr->ibv.pd = pd;
+    mr->access = (int)access;
+    set_range(mr, addr, length, iova);
     soft_lock(pd->context);
     if ((index = take_index(context)) != 0) {
         mr->ibv.lkey = mr->ibv.rkey = index << 8 | ++context->mr_generation[index];
@@ -190,6 +206,37 @@ struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acc
         return NULL;
     }
     return &mr->ibv;
+}
+
+/* As it was, or as asked: nothing between. */
+int soft_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    struct soft_mr *mr = (struct soft_mr *)ibv;
+    struct soft_mr changed = *mr;
+    bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+    int error = flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ? EINVAL : 0;
+
+    if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+        changed.access = access;
+    if (flags & IBV_REREG_MR_CHANGE_PD)
+        changed.ibv.pd = pd;
+    if (changed.ibv.pd == NULL || changed.ibv.pd->context != ibv->context)
+        error = EINVAL;
+    if (error == 0)
+        error =
+            check_region((uintptr_t)(moves ? addr : ibv->addr), moves ? length : ibv->length, changed.access);
+    if (error != 0) {
+        errno = error;
+        return IBV_REREG_MR_ERR_INPUT;
+    }
+    if (moves)
+        set_range(&changed, addr, length, (uintptr_t)addr);
+    soft_lock(ibv->context);
+    ((struct soft_pd *)ibv->pd)->users--;
+    ((struct soft_pd *)changed.ibv.pd)->users++;
+    *mr = changed;
+    soft_unlock(ibv->context);
+    return 0;
 }
 
 int soft_dereg_mr(struct ibv_mr *ibv)
@@ -214,7 +261,7 @@ struct soft_mr *soft_mr_check(struct soft_context *context, struct ibv_pd *pd, u
 
     if (mr == NULL || mr->ibv.lkey != key || mr->ibv.pd != pd || (mr->access & access) != access)
         return NULL;
-    start = (uintptr_t)mr->ibv.addr;
+    start = mr->iova;
     if (address < start || length > mr->ibv.length || address - start > mr->ibv.length - length)
         return NULL;
     return mr;

@@ -134,15 +134,14 @@ static void enqueue_send(struct soft_qp *qp, const struct ibv_send_wr *wr)
     qp->req.ring.head++;
 }
 
-int soft_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+/* (locked) */
+static int post(struct soft_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-    struct soft_qp *qp = soft_qp_of(ibv);
     struct soft_wire *wire = qp->context->wire;
     int error = 0;
 
-    soft_lock(ibv->context);
     if (wire->attended != NULL)
-        wire->attended(wire, ibv->context);
+        wire->attended(wire, &qp->context->verbs.context);
     for (; wr != NULL; wr = wr->next) {
         if ((error = refuse_send(qp, wr)) != 0) {
             *bad = wr;
@@ -155,6 +154,32 @@ int soft_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_w
     else if (soft_requester_ready(qp))
         soft_work(qp);
     soft_step(qp->context);
+    return error;
+}
+
+int soft_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    int error;
+
+    soft_lock(ibv->context);
+    error = post(soft_qp_of(ibv), wr, bad);
+    soft_unlock(ibv->context);
+    return error;
+}
+
+int soft_post_list(struct ibv_qp *ibv, struct ibv_send_wr *list)
+{
+    struct soft_qp *qp = soft_qp_of(ibv);
+    uint32_t room = qp->req.ring.size;
+    struct ibv_send_wr *bad;
+    int error = 0;
+
+    soft_lock(ibv->context);
+    room -= qp->req.ring.head - qp->req.ring.tail;
+    for (struct ibv_send_wr *wr = list; wr != NULL && error == 0; wr = wr->next)
+        error = room-- == 0 ? ENOMEM : refuse_send(qp, wr);
+    if (error == 0 && list != NULL)
+        error = post(qp, list, &bad);
     soft_unlock(ibv->context);
     return error;
 }

@@ -155,6 +155,7 @@ static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
 {
     struct soft_responder *resp = &qp->resp;
     uint64_t end = resp->offset + packet->length;
+    struct soft_mr *mr;
 
     if (packet->op & SOFT_OP_FIRST && !write_begin(qp, packet))
         return false;
@@ -165,12 +166,13 @@ static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
     if (resp->length == 0)
         return true;
     /* The whole of it at each packet: nothing is written of a message that would not fit. */
-    if (soft_mr_check(qp->context, qp->ibv.qp_base.pd, resp->rkey, resp->va, resp->length,
-                      IBV_ACCESS_REMOTE_WRITE) == NULL) {
+    mr = soft_mr_check(qp->context, qp->ibv.qp_base.pd, resp->rkey, resp->va, resp->length,
+                       IBV_ACCESS_REMOTE_WRITE);
+    if (mr == NULL) {
         refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
         return false;
     }
-    memcpy((void *)(uintptr_t)(resp->va + resp->offset), packet->payload, packet->length);
+    memcpy(soft_mr_at(mr, resp->va + resp->offset), packet->payload, packet->length);
     return true;
 }
 
@@ -257,13 +259,14 @@ static uint64_t operate(uint64_t *word, const struct soft_packet *packet)
 static void execute_atomic(struct soft_qp *qp, const struct soft_packet *packet)
 {
     struct soft_responder *resp = &qp->resp;
+    struct soft_mr *mr;
 
     if (!may(qp, IBV_ACCESS_REMOTE_ATOMIC) || packet->va & 7) {
         refuse_invalid(qp);
         return;
     }
-    if (soft_mr_check(qp->context, qp->ibv.qp_base.pd, packet->rkey, packet->va, 8, IBV_ACCESS_REMOTE_ATOMIC) ==
-        NULL) {
+    mr = soft_mr_check(qp->context, qp->ibv.qp_base.pd, packet->rkey, packet->va, 8, IBV_ACCESS_REMOTE_ATOMIC);
+    if (mr == NULL || mr->shift & 7) {
         refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
         return;
     }
@@ -271,7 +274,7 @@ static void execute_atomic(struct soft_qp *qp, const struct soft_packet *packet)
         refuse_invalid(qp);
         return;
     }
-    resp->resources[resp->newest].original = operate((uint64_t *)(uintptr_t)packet->va, packet);
+    resp->resources[resp->newest].original = operate(soft_mr_at(mr, packet->va), packet);
     resp->msn++;
     accepted(qp, 1);
 }

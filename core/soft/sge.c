@@ -48,7 +48,7 @@ int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct
         take -= offset;
         if (take > length)
             take = length;
-        slice[pieces++] = (struct iovec){(void *)(uintptr_t)(sge[i].addr + offset), take};
+        slice[pieces++] = (struct iovec){soft_mr_at(mr, sge[i].addr + offset), take};
         offset = 0;
         length -= take;
     }

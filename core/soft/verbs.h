@@ -33,6 +33,8 @@ int soft_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey);
 struct ibv_pd *soft_alloc_pd(struct ibv_context *context);
 int soft_dealloc_pd(struct ibv_pd *pd);
 struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
+struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access);
+int soft_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
 int soft_dereg_mr(struct ibv_mr *mr);
 
 struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
@@ -45,6 +47,7 @@ struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *context);
 int soft_destroy_comp_channel(struct ibv_comp_channel *channel);
 struct ibv_cq *soft_create_cq(struct ibv_context *context, int cqe, void *cq_context,
                               struct ibv_comp_channel *channel, int comp_vector);
+struct ibv_cq_ex *soft_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 int soft_destroy_cq(struct ibv_cq *cq);
 int soft_resize_cq(struct ibv_cq *cq, int cqe);
 int soft_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
@@ -58,7 +61,12 @@ int soft_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
 int soft_destroy_srq(struct ibv_srq *srq);
 
 struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *soft_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp_ex *soft_qp_to_qp_ex(struct ibv_qp *qp); /* NULL unless it was made with send_ops_flags */
 int soft_destroy_qp(struct ibv_qp *qp);
+/* There are no multicast groups: EOPNOTSUPP. */
+int soft_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+int soft_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int soft_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 int soft_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init);
 

@@ -6,49 +6,47 @@
 #define ONLY (SOFT_OP_FIRST | SOFT_OP_LAST)
 #define ANSWER(what) (SOFT_OP_ANSWER | (what))
 
-/* Opcodes that are not here (0) are not supported: send with invalidate, flush, atomic write; or reserved. Each
- * transport counts from its own upper bits on. */
-static const uint16_t ops[32] = {
-    [SOFT_SEND + 0] = SOFT_OP_SEND | SOFT_OP_FIRST,
-    [SOFT_SEND + 1] = SOFT_OP_SEND,
-    [SOFT_SEND + 2] = SOFT_OP_SEND | SOFT_OP_LAST,
-    [SOFT_SEND + 3] = SOFT_OP_SEND | SOFT_OP_LAST | SOFT_OP_IMM,
-    [SOFT_SEND + 4] = SOFT_OP_SEND | ONLY,
-    [SOFT_SEND + 5] = SOFT_OP_SEND | ONLY | SOFT_OP_IMM,
-    [SOFT_WRITE + 0] = SOFT_OP_WRITE | SOFT_OP_FIRST | SOFT_OP_RETH,
-    [SOFT_WRITE + 1] = SOFT_OP_WRITE,
-    [SOFT_WRITE + 2] = SOFT_OP_WRITE | SOFT_OP_LAST,
-    [SOFT_WRITE + 3] = SOFT_OP_WRITE | SOFT_OP_LAST | SOFT_OP_IMM,
-    [SOFT_WRITE + 4] = SOFT_OP_WRITE | ONLY | SOFT_OP_RETH,
-    [SOFT_WRITE + 5] = SOFT_OP_WRITE | ONLY | SOFT_OP_RETH | SOFT_OP_IMM,
-    [SOFT_READ_REQUEST] = SOFT_OP_READ | ONLY | SOFT_OP_RETH,
-    [SOFT_READ_FIRST] = ANSWER(SOFT_OP_READ) | SOFT_OP_FIRST | SOFT_OP_AETH,
-    [SOFT_READ_MIDDLE] = ANSWER(SOFT_OP_READ),
-    [SOFT_READ_LAST] = ANSWER(SOFT_OP_READ) | SOFT_OP_LAST | SOFT_OP_AETH,
-    [SOFT_READ_ONLY] = ANSWER(SOFT_OP_READ) | ONLY | SOFT_OP_AETH,
-    [SOFT_ACK] = ANSWER(SOFT_OP_AETH),
-    [SOFT_ATOMIC_ACK] = ANSWER(SOFT_OP_ATOMIC) | SOFT_OP_AETH | SOFT_OP_ATOMICACK,
-    [SOFT_CMP_SWAP] = SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH,
-    [SOFT_FETCH_ADD] = SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH,
+/* An opcode that means this, with the headers that this brings. */
+#define HEADERS(what)                                                                                          \
+    (SOFT_BTH_BYTES + ((what)&SOFT_OP_DETH ? SOFT_DETH_BYTES : 0) +                                            \
+     ((what)&SOFT_OP_RETH ? SOFT_RETH_BYTES : 0) + ((what)&SOFT_OP_AETH ? SOFT_AETH_BYTES : 0) +               \
+     ((what)&SOFT_OP_IMM ? SOFT_IMM_BYTES : 0) + ((what)&SOFT_OP_ATOMICETH ? SOFT_ATOMIC_BYTES : 0) +          \
+     ((what)&SOFT_OP_ATOMICACK ? SOFT_ATOMIC_ACK_BYTES : 0))
+#define OP(opcode, what) [opcode] = {.op = (what), .headers = HEADERS(what)}
+#define SENDS_AND_WRITES(transport)                                                                            \
+    OP((transport) + SOFT_SEND + 0, SOFT_OP_SEND | SOFT_OP_FIRST),                                             \
+        OP((transport) + SOFT_SEND + 1, SOFT_OP_SEND),                                                         \
+        OP((transport) + SOFT_SEND + 2, SOFT_OP_SEND | SOFT_OP_LAST),                                          \
+        OP((transport) + SOFT_SEND + 3, SOFT_OP_SEND | SOFT_OP_LAST | SOFT_OP_IMM),                            \
+        OP((transport) + SOFT_SEND + 4, SOFT_OP_SEND | ONLY),                                                  \
+        OP((transport) + SOFT_SEND + 5, SOFT_OP_SEND | ONLY | SOFT_OP_IMM),                                    \
+        OP((transport) + SOFT_WRITE + 0, SOFT_OP_WRITE | SOFT_OP_FIRST | SOFT_OP_RETH),                        \
+        OP((transport) + SOFT_WRITE + 1, SOFT_OP_WRITE),                                                       \
+        OP((transport) + SOFT_WRITE + 2, SOFT_OP_WRITE | SOFT_OP_LAST),                                        \
+        OP((transport) + SOFT_WRITE + 3, SOFT_OP_WRITE | SOFT_OP_LAST | SOFT_OP_IMM),                          \
+        OP((transport) + SOFT_WRITE + 4, SOFT_OP_WRITE | ONLY | SOFT_OP_RETH),                                 \
+        OP((transport) + SOFT_WRITE + 5, SOFT_OP_WRITE | ONLY | SOFT_OP_RETH | SOFT_OP_IMM)
+
+/* Opcodes that are not here (0) are not supported: send with invalidate, flush, atomic write; or reserved.
+ * Datagrams are SENDs of one packet. */
+static const struct {
+    uint16_t op;
+    uint8_t headers; /* bytes */
+} ops[] = {
+    SENDS_AND_WRITES(SOFT_RC),
+    OP(SOFT_READ_REQUEST, SOFT_OP_READ | ONLY | SOFT_OP_RETH),
+    OP(SOFT_READ_FIRST, ANSWER(SOFT_OP_READ) | SOFT_OP_FIRST | SOFT_OP_AETH),
+    OP(SOFT_READ_MIDDLE, ANSWER(SOFT_OP_READ)),
+    OP(SOFT_READ_LAST, ANSWER(SOFT_OP_READ) | SOFT_OP_LAST | SOFT_OP_AETH),
+    OP(SOFT_READ_ONLY, ANSWER(SOFT_OP_READ) | ONLY | SOFT_OP_AETH),
+    OP(SOFT_ACK, ANSWER(SOFT_OP_AETH)),
+    OP(SOFT_ATOMIC_ACK, ANSWER(SOFT_OP_ATOMIC) | SOFT_OP_AETH | SOFT_OP_ATOMICACK),
+    OP(SOFT_CMP_SWAP, SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH),
+    OP(SOFT_FETCH_ADD, SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH),
+    SENDS_AND_WRITES(SOFT_UC),
+    OP(SOFT_UD + SOFT_SEND + 4, SOFT_OP_SEND | ONLY | SOFT_OP_DETH),
+    OP(SOFT_UD + SOFT_SEND + 5, SOFT_OP_SEND | ONLY | SOFT_OP_DETH | SOFT_OP_IMM),
 };
-
-/* What an opcode means, 0 where we don't know. Unreliable connections only SEND and WRITE, datagrams are SENDs
- * of one packet. */
-static unsigned meaning(uint8_t opcode)
-{
-    uint8_t within = opcode & ~SOFT_TRANSPORT & 0xff;
-
-    switch (opcode & SOFT_TRANSPORT) {
-    case SOFT_RC:
-        return ops[within];
-    case SOFT_UC:
-        return within < SOFT_READ_REQUEST ? ops[within] : 0;
-    case SOFT_UD:
-        return (ops[within] & (SOFT_OP_SEND | ONLY)) == (SOFT_OP_SEND | ONLY) ? ops[within] | SOFT_OP_DETH : 0;
-    default:
-        return 0;
-    }
-}
 
 static uint32_t get24(const uint8_t *at)
 {
@@ -69,14 +67,6 @@ static uint64_t get64(const uint8_t *at)
 
     memcpy(&value, at, sizeof value);
     return be64toh(value);
-}
-
-static size_t headers(unsigned op)
-{
-    return SOFT_BTH_BYTES + (op & SOFT_OP_DETH ? SOFT_DETH_BYTES : 0) +
-           (op & SOFT_OP_RETH ? SOFT_RETH_BYTES : 0) + (op & SOFT_OP_AETH ? SOFT_AETH_BYTES : 0) +
-           (op & SOFT_OP_IMM ? SOFT_IMM_BYTES : 0) + (op & SOFT_OP_ATOMICETH ? SOFT_ATOMIC_BYTES : 0) +
-           (op & SOFT_OP_ATOMICACK ? SOFT_ATOMIC_ACK_BYTES : 0);
 }
 
 /* The headers behind the BTH; returns where the payload begins. */
@@ -117,6 +107,17 @@ static const uint8_t *parse_extended(struct soft_packet *packet, const uint8_t *
     return at;
 }
 
+/* What the opcode means, and how many bytes of headers it has. False: it is of a transport that we don't know.
+ */
+static inline bool look_up(struct soft_packet *packet, uint8_t opcode, size_t *headers)
+{
+    if (opcode >= sizeof ops / sizeof *ops || (ops[opcode].op == 0 && opcode >= SOFT_UC))
+        return false;
+    packet->op = ops[opcode].op != 0 ? ops[opcode].op : SOFT_OP_UNKNOWN;
+    *headers = ops[opcode].op != 0 ? ops[opcode].headers : SOFT_BTH_BYTES;
+    return true;
+}
+
 bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, size_t length)
 {
     size_t before, pad;
@@ -124,12 +125,8 @@ bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, size_t 
     if (length < SOFT_BTH_BYTES || length > UINT16_MAX || (bytes[1] & 0x0f) != 0)
         return false;
     packet->opcode = bytes[0];
-    packet->op = meaning(bytes[0]);
-    if (packet->op == 0 && bytes[0] >= sizeof ops / sizeof *ops)
+    if (!look_up(packet, bytes[0], &before))
         return false;
-    if (packet->op == 0)
-        packet->op = SOFT_OP_UNKNOWN;
-    before = headers(packet->op);
     pad = (bytes[1] >> 4) & 3;
     if (length < before + pad || (length & 3) != 0)
         return false;

@@ -129,8 +129,8 @@ void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status s
 
 /* ---- Building packets ---- */
 
-int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
-                    struct iovec slice[SOFT_MAX_SGE], bool *fragile)
+static inline int payload_of(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
+                             struct iovec slice[SOFT_MAX_SGE], bool *fragile)
 {
     struct ibv_pd *pd = qp->ibv.qp_base.pd;
 
@@ -143,6 +143,12 @@ int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t o
     if (offset == 0 && !soft_sge_check(qp->context, pd, send->data.sge, send->sges, 0))
         return -1;
     return soft_sge_slice(qp->context, pd, send->data.sge, send->sges, offset, length, 0, slice, fragile);
+}
+
+int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
+                    struct iovec slice[SOFT_MAX_SGE], bool *fragile)
+{
+    return payload_of(qp, send, offset, length, slice, fragile);
 }
 
 /* At least four times in a window, at its end, and at the end of a message. */
@@ -166,7 +172,7 @@ static bool put_data(struct soft_qp *qp, struct soft_send *send, uint64_t psn)
     struct soft_bth bth = {.pad = soft_pad(length), .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)psn};
     struct iovec slice[SOFT_MAX_SGE];
     bool fragile = false;
-    int pieces = soft_send_slice(qp, send, offset, length, slice, &fragile);
+    int pieces = payload_of(qp, send, offset, length, slice, &fragile);
     uint8_t *at;
 
     if (pieces < 0) {

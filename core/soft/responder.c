@@ -279,7 +279,7 @@ static void execute_atomic(struct soft_qp *qp, const struct soft_packet *packet)
     accepted(qp, 1);
 }
 
-void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet)
+static inline void execute(struct soft_qp *qp, const struct soft_packet *packet)
 {
     if (!in_sequence(qp, packet))
         refuse_invalid(qp);
@@ -289,6 +289,11 @@ void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet
         execute_atomic(qp, packet);
     else
         execute_data(qp, packet);
+}
+
+void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    execute(qp, packet);
 }
 
 /* ---- Seen before ---- */
@@ -326,5 +331,5 @@ void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet)
             soft_answer_nak(qp, psn, SOFT_SYNDROME_SEQUENCE);
         return;
     }
-    soft_responder_execute(qp, packet);
+    execute(qp, packet);
 }

@@ -350,7 +350,7 @@ static bool event_waits(const struct end *end)
     return poll(&poller, 1, 0) == 1;
 }
 
-void expect_event(struct end *end, enum ibv_event_type type, const void *element)
+void expect_async(struct end *end, enum ibv_event_type type, const void *element)
 {
     struct ibv_async_event event;
     expect(event_waits(end), "no event where %d is due", type);
@@ -361,7 +361,7 @@ void expect_event(struct end *end, enum ibv_event_type type, const void *element
     soft_ack_async_event(&event);
 }
 
-void expect_no_event(struct end *end)
+void expect_no_async(struct end *end)
 {
     expect(!event_waits(end), "an event too many");
 }

@@ -124,8 +124,8 @@ void expect_byte(const uint8_t *memory, size_t length, uint8_t byte);
 uint64_t random_next(uint64_t *state);
 
 /* The next asynchronous event is this one; it is acknowledged. */
-void expect_event(struct end *end, enum ibv_event_type type, const void *element);
-void expect_no_event(struct end *end);
+void expect_async(struct end *end, enum ibv_event_type type, const void *element);
+void expect_no_async(struct end *end);
 
 /* Requests (or responses) from `from` in the log that have this opcode; ROCE_NO_OPCODE counts all. */
 unsigned count_packets(struct network *network, unsigned from, unsigned opcode);

@@ -19,9 +19,9 @@ START_TEST(refused_requests)
     post(a, &wrong, &(struct work){.id = 1, .opcode = IBV_WR_RDMA_READ, .length = 100});
     run(pair);
     expect_wc(a->send_cq, 1, _i ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_ACCESS_ERR);
-    expect_event(b, _i ? IBV_EVENT_QP_REQ_ERR : IBV_EVENT_QP_ACCESS_ERR, b->qp);
-    expect_no_event(b);
-    expect_no_event(a);
+    expect_async(b, _i ? IBV_EVENT_QP_REQ_ERR : IBV_EVENT_QP_ACCESS_ERR, b->qp);
+    expect_no_async(b);
+    expect_no_async(a);
     pair_free(pair);
 }
 END_TEST
@@ -37,8 +37,8 @@ START_TEST(completions_are_no_events)
     run(pair);
     expect_wc(a->send_cq, 1, IBV_WC_REM_INV_REQ_ERR);
     expect_wc(b->recv_cq, 20, IBV_WC_LOC_LEN_ERR);
-    expect_no_event(a);
-    expect_no_event(b);
+    expect_no_async(a);
+    expect_no_async(b);
     pair_free(pair);
 }
 END_TEST
@@ -53,9 +53,9 @@ START_TEST(overrun)
         post(a, b,
              &(struct work){.id = i, .opcode = IBV_WR_RDMA_WRITE, .length = 8, .flags = IBV_SEND_SIGNALED});
     run(pair);
-    expect_event(a, IBV_EVENT_CQ_ERR, a->send_cq);
-    expect_event(a, IBV_EVENT_QP_FATAL, a->qp);
-    expect_no_event(a);
+    expect_async(a, IBV_EVENT_CQ_ERR, a->send_cq);
+    expect_async(a, IBV_EVENT_QP_FATAL, a->qp);
+    expect_no_async(a);
     ck_assert_int_eq(qp_state(a->qp), IBV_QPS_ERR);
     pair_free(pair);
 }
@@ -71,12 +71,12 @@ START_TEST(communication_established)
     ck_assert_int_eq(soft_modify_qp(b->qp, &attr, IBV_QP_STATE), 0);
     ck_assert_int_eq(qp_init(b->qp, ACCESS_ALL), 0);
     ck_assert_int_eq(qp_ready_to_receive(b, b->qp, a->node, a->qpn, a->psn, &setup), 0);
-    expect_no_event(b);
+    expect_no_async(b);
     for (int i = 0; i < 2; i++)
         post(a, b, &(struct work){.opcode = IBV_WR_RDMA_WRITE, .length = 8});
     run(pair);
-    expect_event(b, IBV_EVENT_COMM_EST, b->qp);
-    expect_no_event(b);
+    expect_async(b, IBV_EVENT_COMM_EST, b->qp);
+    expect_no_async(b);
     pair_free(pair);
 }
 END_TEST
@@ -91,7 +91,7 @@ START_TEST(destroyed_with_events)
     post(a, &wrong, &(struct work){.id = 1, .opcode = IBV_WR_RDMA_WRITE, .length = 100});
     run(pair);
     pair_renew(pair);
-    expect_no_event(b);
+    expect_no_async(b);
     pair_free(pair);
 }
 END_TEST
@@ -183,10 +183,10 @@ START_TEST(drained)
              &(struct work){.id = i, .opcode = IBV_WR_RDMA_WRITE, .length = 60000, .flags = IBV_SEND_SIGNALED});
     ck_assert_int_eq(drain(a->qp), 0);
     ck_assert(draining(a->qp));
-    expect_no_event(a);
+    expect_no_async(a);
     network_drain(pair->network); /* all of it is lost once */
     run(pair);
-    expect_event(a, IBV_EVENT_SQ_DRAINED, a->qp);
+    expect_async(a, IBV_EVENT_SQ_DRAINED, a->qp);
     ck_assert(!draining(a->qp));
     struct ibv_wc wc[4];
     int done = ibv_poll_cq(a->send_cq, 4, wc);
@@ -199,7 +199,7 @@ START_TEST(drained)
     run(pair);
     for (uint64_t i = (uint64_t)done; i <= 4; i++)
         expect_done(a->send_cq, i, IBV_WC_RDMA_WRITE);
-    expect_no_event(a);
+    expect_no_async(a);
     pair_free(pair);
 }
 END_TEST
@@ -211,13 +211,13 @@ START_TEST(nothing_to_drain)
     struct pair *pair = pair_new(&setup);
     struct end *a = &pair->end[0], *b = &pair->end[1];
     ck_assert_int_eq(drain(a->qp), 0);
-    expect_event(a, IBV_EVENT_SQ_DRAINED, a->qp);
+    expect_async(a, IBV_EVENT_SQ_DRAINED, a->qp);
     post_receive(a, 10, 0, 100);
     post(b, a, &(struct work){.opcode = IBV_WR_SEND, .length = 100}); /* it receives all the same */
     run(pair);
     expect_wc(a->recv_cq, 10, IBV_WC_SUCCESS);
     ck_assert_int_eq(resume(a->qp), 0);
-    expect_no_event(a);
+    expect_no_async(a);
     pair_free(pair);
 }
 END_TEST

@@ -94,11 +94,11 @@ START_TEST(limit_event_comes_once)
     ck_assert_uint_eq(attr.max_wr, 16);
     ck_assert_uint_eq(attr.max_sge, setup.sges);
     for (uint64_t i = 0; i < 6; i++) {
-        expect_no_event(b);
+        expect_no_async(b);
         post(a, b, &(struct work){.opcode = IBV_WR_SEND, .length = 100});
         run(pair);
         if (i == 3) /* two are left */
-            expect_event(b, IBV_EVENT_SRQ_LIMIT_REACHED, b->srq);
+            expect_async(b, IBV_EVENT_SRQ_LIMIT_REACHED, b->srq);
     }
     ck_assert_int_eq(soft_query_srq(b->srq, &attr), 0);
     ck_assert_uint_eq(attr.srq_limit, 0); /* it has to be set again */
@@ -121,8 +121,8 @@ START_TEST(last_receive)
     qp_fail(b->qp);
     expect_wc(b->recv_cq, 20, IBV_WC_WR_FLUSH_ERR);
     expect_none(b->recv_cq);
-    expect_event(b, IBV_EVENT_QP_LAST_WQE_REACHED, b->qp);
-    expect_no_event(b);
+    expect_async(b, IBV_EVENT_QP_LAST_WQE_REACHED, b->qp);
+    expect_no_async(b);
     pair_free(pair);
 }
 END_TEST

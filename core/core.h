@@ -50,8 +50,10 @@ int xs_start_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs
                       struct waiter *waiter);
 int xs_start_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle, struct waiter *waiter);
 
-/* True when a close without a queue has nobody who would run it to its end: the caller must wait. */
-bool xs_is_private(int sockno);
+/* How the close of a socket comes to its end: within the call that starts it; when the queue that it lives on
+ * is run; or nobody else runs that, and the caller must. */
+enum close_kind { CLOSE_AT_ONCE, CLOSE_DRIVEN, CLOSE_ALONE };
+enum close_kind xs_close_kind(int sockno);
 
 /* Drive a waiter's home queue once; events of others go to their own places. */
 void xs_run(struct queue *home);

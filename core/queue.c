@@ -73,7 +73,8 @@ int xs_queue_run_fd(struct queue *queue)
     int fd = epoll_new();
 
     if (fd < 0)
-        return -1;
+        return queue
+            ->fd; /* it is readable for more than that, which costs time, but even so sockets can be closed */
     LIST_FOREACH (source, &queue->sources, link) {
         if (xs_epoll_watch(fd, source->fd) < 0) {
             fds_close(fd);

@@ -74,17 +74,26 @@ int xs_sock_home(struct sock *sock, struct queue *queue)
     return atomic_load(&sock->home) != NULL ? 0 : find_home(sock, queue);
 }
 
-bool xs_is_private(int sockno)
+bool xs_sock_has_peer(const struct sock *sock)
+{
+    return sock->conn != NULL || sock->opening != NULL;
+}
+
+enum close_kind xs_close_kind(int sockno)
 {
     struct sock *sock = xs_sock_get(sockno);
 
     if (sock == NULL)
-        return false;
+        return CLOSE_AT_ONCE; /* fails at once */
+    xs_sock_lock(sock);
     struct queue *home = atomic_load(&sock->home);
-    bool private = home != NULL && home->handle == NULL;
+    enum close_kind kind = !xs_sock_has_peer(sock)                ? CLOSE_AT_ONCE
+                           : home != NULL && home->handle == NULL ? CLOSE_ALONE
+                                                                  : CLOSE_DRIVEN;
 
+    xs_sock_unlock(sock);
     xs_sock_put(sock);
-    return private;
+    return kind;
 }
 
 bool xs_check_queue(exs_qhandle_t qhandle, struct waiter *waiter, bool optional, struct queue **queue)
@@ -104,8 +113,10 @@ struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type, exs_ahan
 {
     struct queue *home = atomic_load(&sock->home);
     struct queue *to = queue != NULL && waiter == NULL ? queue : home;
+    bool at_once =
+        type == EXS_EVT_CLOSE && !xs_sock_has_peer(sock); /* what closes needs no descriptor for it */
 
-    if (xs_queue_host(to, home) < 0 || (waiter != NULL && xs_queue_run_fd(home) < 0))
+    if (!at_once && (xs_queue_host(to, home) < 0 || (waiter != NULL && xs_queue_run_fd(home) < 0)))
         return NULL;
     struct op *op = xs_op_new(to, type, sock->number, ahandle, waiter);
 

@@ -85,6 +85,9 @@ void xs_sock_reset(void); /* forget all, in a forked child */
 
 /* ---- Life (sock.c, connect.c, accept.c, close.c) ------------------------------------------ */
 
+/* Connected, or about to be: a close takes time. */
+bool xs_sock_has_peer(const struct sock *sock);
+
 /* Lock and unlock whatever guards the socket now. */
 void xs_sock_lock(struct sock *sock);
 void xs_sock_unlock(struct sock *sock);

@@ -59,9 +59,10 @@ int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandl
 
     if (xs_enter() < 0)
         return -1;
-    /* Without a queue, a socket that lives on none of the user's would have nobody to bring its close to an
-     * end. */
-    if (!(flags & EXS_BLOCK) && (qhandle != NULL || !xs_is_private(sockno)))
+    enum close_kind kind = xs_close_kind(sockno);
+
+    if (qhandle == NULL ? kind == CLOSE_AT_ONCE || (kind == CLOSE_DRIVEN && !(flags & EXS_BLOCK))
+                        : !(flags & EXS_BLOCK))
         return xs_start_close(sockno, flags, qhandle, ahandle, NULL);
     if (wait_begin(&wait) < 0 || xs_start_close(sockno, flags, qhandle, ahandle, &wait.waiter) < 0)
         return -1;

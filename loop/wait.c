@@ -9,6 +9,8 @@
 #include <ev.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include "core/fds.h"
 #include "wait.h"
 
 struct thread_loop {
@@ -16,7 +18,8 @@ struct thread_loop {
     unsigned generation;
     ev_io io;              /* on the descriptor of `watched` */
     struct queue *watched; /* a reference */
-    ev_async wake;         /* another thread harvested our event */
+    ev_io wake; /* on an eventfd: another thread harvested our event. An ev_async would end the process
+                 * where there is no descriptor for it. */
 };
 
 /* The thread that delivers may not touch the wait or the loop any more once the one that waits could be gone
@@ -31,9 +34,12 @@ static void nothing_io(EV_P_ ev_io *w, int revents)
     (void)w, (void)revents, (void)loop;
 }
 
-static void nothing_async(EV_P_ ev_async *w, int revents)
+static void woken(EV_P_ ev_io *w, int revents)
 {
-    (void)w, (void)revents, (void)loop;
+    eventfd_t value;
+
+    (void)revents, (void)loop;
+    eventfd_read(w->fd, &value);
 }
 
 static void nothing_timer(EV_P_ ev_timer *w, int revents)
@@ -57,7 +63,8 @@ static void free_loop(void *argument)
     struct thread_loop *thread = argument;
 
     unwatch(thread);
-    ev_async_stop(thread->loop, &thread->wake);
+    ev_io_stop(thread->loop, &thread->wake);
+    fds_close(thread->wake.fd);
     ev_loop_destroy(thread->loop);
     free(thread);
 }
@@ -78,6 +85,34 @@ static void make_key(void)
     atexit(free_main); /* the thread that returns from main has no other end */
 }
 
+static struct thread_loop *new_loop(void)
+{
+    struct thread_loop *thread = calloc(1, sizeof(*thread));
+    int wake;
+
+    if (thread == NULL)
+        return NULL;
+    wake = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (wake < 0)
+        goto free_thread;
+    thread->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
+    if (thread->loop == NULL) {
+        errno = ENOMEM;
+        goto close_wake;
+    }
+    thread->generation = xs_generation();
+    ev_init(&thread->io, nothing_io);
+    ev_io_init(&thread->wake, woken, wake, EV_READ);
+    ev_io_start(thread->loop, &thread->wake);
+    pthread_setspecific(key, thread);
+    return thread;
+close_wake:
+    fds_close(wake);
+free_thread:
+    free(thread);
+    return NULL;
+}
+
 static struct thread_loop *get_loop(void)
 {
     pthread_once(&key_once, make_key);
@@ -85,21 +120,7 @@ static struct thread_loop *get_loop(void)
 
     if (thread != NULL && thread->generation == xs_generation())
         return thread;
-    thread = calloc(1, sizeof(*thread)); /* what a forked child inherited is its parent's */
-    if (thread == NULL)
-        return NULL;
-    thread->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
-    if (thread->loop == NULL) {
-        free(thread);
-        errno = ENOMEM;
-        return NULL;
-    }
-    thread->generation = xs_generation();
-    ev_init(&thread->io, nothing_io);
-    ev_async_init(&thread->wake, nothing_async);
-    ev_async_start(thread->loop, &thread->wake);
-    pthread_setspecific(key, thread);
-    return thread;
+    return new_loop(); /* what a forked child inherited is its parent's */
 }
 
 /* Watch this queue, a reference that is taken over; its descriptor was made before the operation was started.
@@ -121,7 +142,7 @@ static void watch(struct thread_loop *thread, struct queue *queue)
 static void wake(struct wait *wait)
 {
     if (!pthread_equal(wait->owner, pthread_self()))
-        ev_async_send(wait->thread->loop, &wait->thread->wake);
+        eventfd_write(wait->thread->wake.fd, 1);
 }
 
 static void deliver(struct waiter *waiter, const exs_event_t *event)

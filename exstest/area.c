@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The memory of a connection; see area.h. */
+#include "area.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "pattern.h"
+#include "wire.h"
+
+enum { GUARD = 64 };
+
+static size_t stride_of(const struct op *op, bool server)
+{
+    return op_is_mine(op, server) ? (op->size + 2 * GUARD - 1) / GUARD * GUARD : op->size;
+}
+
+/* Bytes of a place, and the guard behind it. */
+static size_t room_of(const struct op *op, bool server)
+{
+    return (stride_of(op, server) * op->segments + 2 * GUARD - 1) / GUARD * GUARD;
+}
+
+struct place *area_place(const struct area *area, int op, int copy)
+{
+    return &area->place[copy * area->ops.count + op];
+}
+
+static size_t total(const struct ops *ops, int copies, bool server)
+{
+    size_t all = GUARD;
+
+    for (int i = 0; i < ops->count; i++) {
+        all += room_of(&ops->op[i], server) * (size_t)copies;
+        if (all > MEMORY_MAX)
+            return 0;
+    }
+    return all;
+}
+
+static void lay_out(struct area *area, int copies)
+{
+    char *at = area->base + GUARD;
+
+    for (int copy = 0; copy < copies; copy++) {
+        for (int i = 0; i < area->ops.count; i++) {
+            const struct op *op = &area->ops.op[i];
+
+            *area_place(area, i, copy) = (struct place){at, stride_of(op, area->server)};
+            at += room_of(op, area->server);
+        }
+    }
+}
+
+int area_make(struct area *area, const struct ops *ops, int copies, bool server)
+{
+    *area = (struct area){.ops = *ops, .server = server, .length = total(ops, copies, server)};
+    if (area->length == 0) {
+        errno = E2BIG;
+        return -1;
+    }
+    area->base = mmap(NULL, area->length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (area->base == MAP_FAILED) {
+        area->base = NULL;
+        return -1;
+    }
+    memset(area->base, GUARD_BYTE, area->length);
+    area->place = calloc((size_t)ops->count * (size_t)copies, sizeof(*area->place));
+    if (area->place == NULL)
+        goto unmap;
+    area->region = exs_mregister(area->base, area->length, 0);
+    if (area->region == EXS_MHANDLE_INVALID)
+        goto free_places;
+    lay_out(area, copies);
+    return 0;
+free_places:
+    free(area->place);
+unmap:
+    munmap(area->base, area->length);
+    area->base = NULL;
+    return -1;
+}
+
+int area_free(struct area *area)
+{
+    if (area->base == NULL)
+        return 0;
+    if (exs_mderegister(area->region, 0) == -1)
+        return -1;
+    free(area->place);
+    munmap(area->base, area->length);
+    area->base = NULL;
+    return 0;
+}
+
+bool area_guards_hold(const struct area *area, int op)
+{
+    static const char guard[2 * GUARD] = {[0 ... 2 * GUARD - 1] = (char)GUARD_BYTE};
+    const struct op *what = &area->ops.op[op];
+    const struct place *place = area_place(area, op, 0);
+    size_t end = place->stride * what->segments;
+
+    if (memcmp(place->base - GUARD, guard, GUARD) != 0 ||
+        memcmp(place->base + end, guard, room_of(what, area->server) - end) != 0)
+        return false;
+    for (uint32_t i = 0; i < what->segments && place->stride > what->size; i++)
+        if (memcmp(place->base + i * place->stride + what->size, guard, place->stride - what->size) != 0)
+            return false;
+    return true;
+}

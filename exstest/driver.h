@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* driver.h - the event queues of one thread of a client, and what turns them: a libev loop, or polling. */
+#ifndef EXSTEST_DRIVER_H
+#define EXSTEST_DRIVER_H
+
+#include <exs_ev.h>
+#include <stdbool.h>
+
+struct lane {
+    exs_ev watcher;
+    exs_qhandle_t queue;
+};
+
+struct driver { /* owned and used by one thread */
+    struct ev_loop *loop;
+    struct lane *lanes;
+    int count;
+    bool polling;
+    bool stop;
+};
+
+/* So many queues. -1 and errno. */
+int driver_open(struct driver *driver, int queues, bool polling);
+/* Their sockets are closed. -1 and errno. */
+int driver_close(struct driver *driver);
+/* Give events to their links until driver_stop. */
+void driver_run(struct driver *driver);
+void driver_stop(struct driver *driver);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * exstest - the tests of dapltest, for EXS: a server, its end, transactions, performance, limits.
+ *
+ * This file: from the command line to the test. A client's side is in client.c, the server's in server.c, a
+ * connection of either in link.c; what is done on it in transaction.c and performance.c; limits in limit.c.
+ */
+#include <errno.h>
+#include <exs.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "client.h"
+#include "limit.h"
+#include "report.h"
+#include "say.h"
+#include "server.h"
+#include "wire.h"
+
+/* uDAPL's configuration calls the provider that takes whatever device the RDMA connection manager finds by such
+ * names: here that is what happens without a name. */
+static bool is_any_device(const char *name)
+{
+    return strncmp(name, "OpenIB-", 7) == 0 || strncmp(name, "ofa-v2-", 7) == 0;
+}
+
+static bool start_library(const struct options *o)
+{
+    if (o->device != NULL && !is_any_device(o->device))
+        setenv("EXS_DEVICE", o->device, 1);
+    if (o->debug >= DEBUG_MAX)
+        setenv("EXS_DEBUG", "1", 0);
+    if (exs_init(EXS_VERSION) == 0)
+        return true;
+    complain("no device %s: %s", o->device != NULL ? o->device : "", strerror(errno));
+    return false;
+}
+
+static void trace_options(const struct options *o)
+{
+    trace(1, "test %c, quality of service %s: %s", o->test, o->quality,
+          options_poll(o) ? "polls" : "waits for notification");
+    if (strchr("QTP", o->test) != NULL)
+        trace(1, "server %s, port %s", o->server, o->port);
+    if (o->test == 'T')
+        trace(1, "threads %u, connections %u, iterations %u, validate %d, shared queue %d", o->threads,
+              o->connections, o->iterations, o->validate, o->shared_queue);
+    for (int i = 0; i < o->ops.count; i++) {
+        char text[64];
+
+        trace(1, "op[%d] %s", i, op_text(&o->ops.op[i], text));
+    }
+}
+
+/* Buffers for the whole pipeline have to fit into what a connection may have. */
+static void fit_pipeline(struct options *o)
+{
+    uint32_t most = PIPELINE_MAX;
+
+    if (o->test != 'P')
+        return;
+    while (most > 1 && (op_bytes(&o->ops.op[0]) + 256) * most > MEMORY_MAX / 4)
+        most /= 2;
+    if (o->pipeline == 0)
+        o->pipeline = 1;
+    if (o->pipeline > most) {
+        trace(1, "pipeline adjusted down to %u", most);
+        o->pipeline = most;
+    }
+}
+
+static int run_client(struct options *o)
+{
+    say("exstest: Starting Test ...");
+    fit_pipeline(o);
+    struct outcome outcome = client_run(o);
+
+    if (o->test == 'T')
+        report_transaction(o, &outcome);
+    else if (o->test == 'P')
+        report_performance(o, &outcome);
+    else if (o->json)
+        printf("{\"test\":\"Q\",\"passed\":%s}\n", outcome.passed ? "true" : "false");
+    free(outcome.figures.latency);
+    say("exstest: ========== End of Work -- Client Exiting");
+    return outcome.passed ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    sigaction(SIGPIPE, &ignore, NULL); /* whoever reads the output may leave */
+    struct options options = options_read(argc, argv);
+
+    trace_options(&options);
+    if (!start_library(&options))
+        return 1;
+    if (options.test == 'S')
+        return server_run(&options);
+    if (options.test == 'L')
+        return limit_run(&options);
+    return run_client(&options);
+}

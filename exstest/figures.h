@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* figures.h - what a performance test has measured. Times in nanoseconds. */
+#ifndef EXSTEST_FIGURES_H
+#define EXSTEST_FIGURES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <time.h>
+
+struct figures {       /* owned by the client; filled by its one connection */
+    uint64_t elapsed;  /* of the throughput phase */
+    uint64_t cpu;      /* of this process in it, user and system */
+    uint64_t posting;  /* in the calls that start operations */
+    uint32_t *latency; /* of single operations, LATENCIES_MAX of them */
+    uint32_t latencies;
+    char device[64];
+};
+
+static inline uint64_t clock_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t cpu_now(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_SELF, &used);
+    return (uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * UINT64_C(1000000000) +
+           (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1000;
+}
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What this process has of the system; see resources.h. What /proc does not tell counts as 0. */
+#include "resources.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static long entries(const char *path)
+{
+    DIR *folder = opendir(path);
+    long count = 0;
+
+    if (folder == NULL)
+        return 0;
+    for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder))
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+/* The number behind "NAME:" in one of /proc's files. */
+static long field(const char *path, const char *name)
+{
+    FILE *file = fopen(path, "re");
+    size_t length = strlen(name);
+    char line[256];
+    long value = 0;
+
+    if (file == NULL)
+        return 0;
+    while (fgets(line, sizeof(line), file) != NULL)
+        if (strncmp(line, name, length) == 0 && line[length] == ':')
+            value = strtol(line + length + 1, NULL, 10);
+    fclose(file);
+    return value;
+}
+
+struct resources resources_now(void)
+{
+    return (struct resources){
+        .descriptors = entries("/proc/self/fd") - 1, /* less the one that looks */
+        .threads = entries("/proc/self/task"),
+        .pinned = field("/proc/self/status", "VmPin"),
+    };
+}
+
+long resources_resident(void)
+{
+    return field("/proc/self/status", "VmRSS");
+}
+
+long resources_available(void)
+{
+    return field("/proc/meminfo", "MemAvailable");
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* script.h - a command line out of a file: words between white space, # begins a comment. */
+#ifndef EXSTEST_SCRIPT_H
+#define EXSTEST_SCRIPT_H
+
+struct script { /* never freed: the words are used as long as the program runs */
+    int argc;
+    char **argv; /* argv[0] is the program's name */
+};
+
+/* -1 and errno. */
+int script_read(struct script *script, const char *name, const char *program);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* server.h - the server's side of all tests. */
+#ifndef EXSTEST_SERVER_H
+#define EXSTEST_SERVER_H
+
+#include "options.h"
+
+/* Serve until a client asks to quit, or a signal comes; the exit status. */
+int server_run(const struct options *options);
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The transaction test on one connection: both ends go through the same operations, again and again.
+ *
+ * Who begins an operation waits for its completion, the other end of a send for its message; nothing else keeps
+ * the ends in step, which is why there has to be a send in each direction.
+ *
+ * Validation. The three operations behind the user's are sends: server, client, server. When the client has the
+ * first, the server has done all of its operations, so the client checks what it got and makes anew what the
+ * server will read; the second tells the same to the server; the third lets the client go on. Nobody touches a
+ * buffer that the other end may be working on.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "pattern.h"
+#include "say.h"
+#include "transfer.h"
+
+enum { REPORTED_MAX = 3 }; /* mismatches of a connection that are told one by one */
+
+struct transaction {                        /* owned by its link */
+    exs_token_t token[OPS_MAX + OPS_ADDED]; /* of what this end begins */
+    uint32_t iteration;
+    int step;
+    bool begun;          /* this end's operation of this step */
+    int sends, onesided; /* events to come */
+    uint64_t got;        /* messages that are there and not gone through */
+    int next_in;         /* the operation whose message comes next */
+};
+
+static const struct op *op_at(const struct link *link, int step)
+{
+    return &link->area.ops.op[step];
+}
+
+static bool validates(const struct link *link)
+{
+    return (link->request.flags & REQUEST_VALIDATE) != 0;
+}
+
+static bool is_received(const struct op *op, bool server)
+{
+    return op->transfer == SEND_RECV && !op_is_mine(op, server);
+}
+
+/* ---- Data -------------------------------------------------------------------------------------------- */
+
+static uint64_t seed_of(const struct link *link, int step, uint32_t segment, uint32_t iteration)
+{
+    return pattern_seed(link->request.session, link->request.number, step, segment, iteration);
+}
+
+static void fill(struct link *link, int step, uint32_t iteration)
+{
+    const struct op *op = op_at(link, step);
+    const struct place *place = area_place(&link->area, step, 0);
+
+    for (uint32_t i = 0; i < op->segments; i++)
+        pattern_put(place->base + i * place->stride, op->size, seed_of(link, step, i, iteration));
+}
+
+/* What the other end reads by itself in the next iteration. */
+static void fill_exported(struct link *link, uint32_t iteration)
+{
+    for (int i = 0; i < link->area.ops.count; i++) {
+        const struct op *op = op_at(link, i);
+
+        if (op_is_exported(op, link->server) && op_is_source(op, link->server))
+            fill(link, i, iteration);
+    }
+}
+
+static void mismatch(struct link *link, int step, const char *where, unsigned want, unsigned got)
+{
+    char text[64];
+
+    if (link->mismatches++ >= REPORTED_MAX)
+        return;
+    complain("Test[%x.%u]: Validation Error :: operation %d, %s, iteration %u%s",
+             (unsigned)link->request.session, link->request.number, step, op_text(op_at(link, step), text),
+             ((struct transaction *)link->work)->iteration, where);
+    complain("Test[%x.%u]: Expected %x Got %x", (unsigned)link->request.session, link->request.number, want,
+             got);
+}
+
+static void check(struct link *link, int step)
+{
+    struct transaction *t = link->work;
+    const struct op *op = op_at(link, step);
+    const struct place *place = area_place(&link->area, step, 0);
+
+    for (uint32_t i = 0; i < op->segments; i++) {
+        const char *bytes = place->base + i * place->stride;
+        uint64_t seed = seed_of(link, step, i, t->iteration);
+        size_t at = pattern_differs(bytes, op->size, seed);
+
+        if (at < op->size)
+            mismatch(link, step, "", pattern_byte(at, seed), (unsigned char)bytes[at]);
+    }
+    if (!area_guards_hold(&link->area, step))
+        mismatch(link, step, ", outside of its buffer", GUARD_BYTE, 0);
+}
+
+/* ---- Receives ---------------------------------------------------------------------------------------- */
+
+static bool post_receive(struct link *link, int step)
+{
+    return transfer_receive(link, op_at(link, step), area_place(&link->area, step, 0));
+}
+
+/* Those of the operations `from` to `to` - 1. */
+static bool post_receives(struct link *link, int from, int to)
+{
+    for (int i = from; i < to; i++)
+        if (is_received(op_at(link, i), link->server) && !post_receive(link, i))
+            return false;
+    return true;
+}
+
+static bool is_last_iteration(const struct link *link)
+{
+    return ((struct transaction *)link->work)->iteration + 1 == link->request.iterations;
+}
+
+/* A message was gone through: its buffer is needed for the next iteration. */
+static bool receive_again(struct link *link, int step)
+{
+    return is_last_iteration(link) || post_receive(link, step);
+}
+
+/* ---- Steps ------------------------------------------------------------------------------------------- */
+
+/* The step at which this end checks everything up to there: the operation is a message that says so. */
+static int check_step(const struct link *link)
+{
+    return link->area.ops.count - (link->server ? 2 : 3);
+}
+
+static bool check_all(struct link *link)
+{
+    struct transaction *t = link->work;
+    int last = check_step(link);
+
+    for (int i = 0; i <= last; i++)
+        if (!op_is_source(op_at(link, i), link->server))
+            check(link, i);
+    if (is_last_iteration(link))
+        return true;
+    fill_exported(link, t->iteration + 1);
+    return post_receives(link, 0, last + 1);
+}
+
+/* A message is there. */
+static bool take(struct link *link, int step)
+{
+    struct transaction *t = link->work;
+
+    t->got--;
+    if (!validates(link))
+        return receive_again(link, step);
+    if (step < check_step(link))
+        return true;
+    if (step == check_step(link))
+        return check_all(link);
+    check(link, step);
+    return receive_again(link, step);
+}
+
+static bool begin(struct link *link, int step)
+{
+    struct transaction *t = link->work;
+    const struct op *op = op_at(link, step);
+
+    if (validates(link) && op_is_source(op, link->server))
+        fill(link, step, t->iteration);
+    t->begun = true;
+    int events = transfer_start(link, op, area_place(&link->area, step, 0), &t->token[step]);
+
+    if (events < 0)
+        return false;
+    if (op->transfer == SEND_RECV)
+        t->sends += events;
+    else
+        t->onesided += events;
+    return true;
+}
+
+/* 1: the step is done; 0: not yet; -1: failed. */
+static int try_step(struct link *link)
+{
+    struct transaction *t = link->work;
+    const struct op *op = op_at(link, t->step);
+    bool later = op->deferred && !link->server; /* a client's -f: when the next message is taken */
+
+    if (op_is_mine(op, link->server)) {
+        if (!t->begun && !begin(link, t->step))
+            return -1;
+        return later || (op->transfer == SEND_RECV ? t->sends : t->onesided) == 0;
+    }
+    if (op->transfer != SEND_RECV)
+        return 1;
+    if (t->got == 0 || t->sends > 0)
+        return 0;
+    return take(link, t->step) ? 1 : -1;
+}
+
+static void go_on(struct link *link)
+{
+    struct transaction *t = link->work;
+
+    while (t->iteration < link->request.iterations) {
+        int result = try_step(link);
+
+        if (result <= 0)
+            return;
+        t->begun = false;
+        if (++t->step == link->area.ops.count) {
+            t->step = 0;
+            t->iteration++;
+        }
+    }
+    link_finished(link);
+}
+
+/* ---- The exercise ------------------------------------------------------------------------------------ */
+
+/* An operation at a server that checks what no client of ours sends: its last three must be those of ops.c. */
+static bool is_well_formed(const struct request *request)
+{
+    const struct op *last = &request->ops.op[request->ops.count - OPS_ADDED];
+
+    if (!(request->flags & REQUEST_VALIDATE))
+        return true;
+    if (request->ops.count < OPS_ADDED)
+        return false;
+    for (int i = 0; i < OPS_ADDED; i++)
+        if (last[i].transfer != SEND_RECV || last[i].by_server != (i != 1))
+            return false;
+    return true;
+}
+
+static int export_all(struct link *link, struct tokens *mine)
+{
+    mine->count = 0;
+    for (int i = 0; i < link->area.ops.count; i++) {
+        const struct op *op = op_at(link, i);
+
+        if (op_is_exported(op, link->server) &&
+            transfer_export(link, op, area_place(&link->area, i, 0), &mine->token[mine->count++]) == -1)
+            return -1;
+    }
+    return 0;
+}
+
+static int prepare(struct link *link, struct tokens *mine, const char **why)
+{
+    *why = "the request is malformed: no validation operations at its end";
+    errno = EINVAL;
+    if (!is_well_formed(&link->request))
+        return -1;
+    *why = "no memory for the buffers";
+    if (area_make(&link->area, &link->request.ops, 1, link->server) == -1)
+        return -1;
+    link->work = calloc(1, sizeof(struct transaction));
+    if (link->work == NULL)
+        return -1;
+    fill_exported(link, 0);
+    *why = "the buffers can not be exported";
+    return export_all(link, mine);
+}
+
+static int start(struct link *link, const struct tokens *theirs)
+{
+    struct transaction *t = link->work;
+    int count = 0;
+
+    for (int i = 0; i < link->area.ops.count; i++)
+        if (op_is_exported(op_at(link, i), !link->server) && count < theirs->count)
+            t->token[i] = theirs->token[count++];
+    if (count != theirs->count) {
+        errno = EPROTO;
+        return -1;
+    }
+    if (post_receives(link, 0, link->area.ops.count))
+        go_on(link);
+    return 0;
+}
+
+/* Messages come in the order of the operations. */
+static bool message(struct link *link, const exs_event_t *event)
+{
+    struct transaction *t = link->work;
+
+    while (!is_received(op_at(link, t->next_in), link->server))
+        t->next_in = (t->next_in + 1) % link->area.ops.count;
+    const struct op *op = op_at(link, t->next_in);
+
+    t->next_in = (t->next_in + 1) % link->area.ops.count;
+    t->got++;
+    return transfer_is_whole(link, op, event);
+}
+
+static void event(struct link *link, const exs_event_t *event)
+{
+    struct transaction *t = link->work;
+
+    if (is_send(event))
+        t->sends--;
+    else if (event->exs_evt_type != EXS_EVT_RECV)
+        t->onesided--;
+    else if (!message(link, event))
+        return;
+    go_on(link);
+}
+
+static void end(struct link *link)
+{
+    free(link->work);
+    link->work = NULL;
+}
+
+const struct exercise transaction = {.prepare = prepare, .start = start, .event = event, .end = end};

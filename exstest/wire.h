@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * wire.h - what client and server say to each other, each in one message of a SOCK_SEQPACKET connection.
+ *
+ *   client  HELLO      its version
+ *   server  HELLO      its version; who finds another one than its own says so and closes
+ *   client  REQUEST    the test, and the tokens of the memory that the server works on
+ *   server  ANSWER     yes, and the tokens of the memory that the client works on; or no, and why
+ *           the operations of the test
+ *   both    BYE        what they have found
+ *
+ * Every connection of a test says all of that. Everything is big-endian and of fixed width; a message begins
+ * with magic, version and type, which stay as they are in every version.
+ */
+#ifndef EXSTEST_WIRE_H
+#define EXSTEST_WIRE_H
+
+#include <exs.h>
+#include "ops.h"
+
+#define WIRE_MAGIC 0x45585354u /* "EXST" */
+#define WIRE_VERSION 1
+
+enum {
+    MESSAGE_MAX = 8192, /* bytes */
+    HELLO_LENGTH = 8,
+    BYE_LENGTH = 16,
+    WHY_MAX = 200,               /* bytes of a refusal's reason */
+    ITERATIONS_MAX = 1000000000, /* of one connection */
+    PIPELINE_MAX = 256,          /* operations of a performance test under way at once */
+    LATENCIES_MAX = 1000000,     /* single operations that a performance test times */
+    TOTAL_MAX = 4096,            /* connections of a test */
+    MEMORY_MAX = 1 << 30,        /* bytes of one connection's buffers, at either end */
+    REQUEST_VALIDATE = 1,        /* flags */
+    REQUEST_POLLING = 2,
+};
+
+enum message { HELLO = 1, REQUEST, ANSWER, BYE };
+
+struct tokens {
+    exs_token_t token[OPS_MAX + OPS_ADDED];
+    int count;
+};
+
+struct request {
+    char test;              /* 'T', 'P', 'Q' */
+    uint32_t flags;         /* REQUEST_ */
+    uint64_t session;       /* the same for all connections of one test */
+    uint32_t number, total; /* which connection, of how many */
+    uint32_t iterations, pipeline;
+    struct ops ops;
+    struct tokens tokens; /* of the client's exported operations, in order */
+};
+
+struct answer {
+    bool yes;
+    char why[WHY_MAX];
+    struct tokens tokens; /* of the server's exported operations, in order */
+};
+
+struct bye {
+    uint64_t mismatches;
+};
+
+/* Each into MESSAGE_MAX bytes; the length. */
+size_t wire_hello(unsigned char *out, unsigned version);
+size_t wire_request(unsigned char *out, const struct request *request);
+size_t wire_answer(unsigned char *out, const struct answer *answer);
+size_t wire_bye(unsigned char *out, const struct bye *bye);
+
+/* False: it is no such message, or says what can't be. */
+bool wire_read_hello(const unsigned char *in, size_t length, unsigned *version);
+bool wire_read_request(const unsigned char *in, size_t length, struct request *request);
+bool wire_read_answer(const unsigned char *in, size_t length, struct answer *answer);
+bool wire_read_bye(const unsigned char *in, size_t length, struct bye *bye);
+
+#endif

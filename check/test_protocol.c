@@ -3,6 +3,7 @@
  * EXS's own protocol from inside: what must hold of two connections at every moment while they talk, and what
  * happens when the other side lies.
  */
+#include <poll.h>
 #include "support.h"
 #include "conn.h"
 #include "nic.h"
@@ -285,6 +286,49 @@ START_TEST(immediate_data_is_agreed_on)
 }
 END_TEST
 
+static bool is_readable(exs_qhandle_t queue)
+{
+    return poll(&(struct pollfd){.fd = exs_qfd(queue), .events = POLLIN}, 1, QUIET_MS) == 1;
+}
+
+static void think_of_peer(int socket)
+{
+    struct conn *conn = conn_of(socket);
+
+    xs_sock_lock(conn->sock);
+    xs_probe(conn);
+    xs_sock_unlock(conn->sock);
+}
+
+/* Only one who was silent is asked, only once until it answers, and it does not wake up for that. */
+START_TEST(an_idle_peer_is_probed)
+{
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct conn *conn = conn_of(pair.client);
+
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, LIAR_BYTES, 1);
+    inbox_quiet(pair.client_box, QUIET_MS);
+    inbox_quiet(pair.server_box, QUIET_MS);
+    uint32_t before = conn->sq_tail;
+
+    think_of_peer(pair.client);
+    ck_assert_uint_eq(conn->sq_tail, before);
+    think_of_peer(pair.client);
+    think_of_peer(pair.client);
+    ck_assert_uint_eq(conn->sq_tail, before + 1);
+    ck_assert(is_readable(pair.client_box->queue)); /* the acknowledgement */
+    ck_assert(!is_readable(pair.server_box->queue));
+    inbox_quiet(pair.client_box, QUIET_MS);
+    ck_assert_uint_eq(conn->sq_head, conn->sq_tail);
+    think_of_peer(pair.client);
+    ck_assert_uint_eq(conn->sq_tail, before + 1);
+    pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, LIAR_BYTES, 2);
+    pair_close(&pair);
+}
+END_TEST
+
 /* ---- A peer that lies ------------------------------------------------------------------- */
 
 static void hear_control(struct conn *conn, struct control control)
@@ -441,6 +485,7 @@ int main(void)
 
     tcase_add_loop_test(talk, invariants, 0, COUNT(requests_of));
     tcase_add_test(talk, long_messages_are_cut);
+    tcase_add_test(talk, an_idle_peer_is_probed);
     tcase_add_loop_test(talk, immediate_data_is_agreed_on, 0, 4);
     tcase_add_test(lie, an_old_advertisement_is_dropped);
     tcase_add_loop_test(lie, a_lie_breaks_the_connection, 0, COUNT(lies));

@@ -2,7 +2,8 @@
 /*
  * conn.h - a connection: one queue pair and both directions of EXS's protocol on it (protocol.h).
  *
- * tx.c sends, rx.c receives, control.c holds credits and control messages, onesided.c reads and writes what the
+ * tx.c sends, rx.c receives, control.c holds credits and control messages, probe.c asks whether the peer lives,
+ * onesided.c reads and writes what the
  * peer exported, export.c lets the peer do so, conn.c makes, breaks and frees. All of it is guarded by the lock
  * of the socket's home queue.
  */
@@ -36,7 +37,7 @@ struct advert {          /* of the peer: where we may write */
     bool waitall;
 };
 
-enum posted_kind { POSTED_CONTROL, POSTED_DATA, POSTED_FIN, POSTED_ONESIDED };
+enum posted_kind { POSTED_CONTROL, POSTED_DATA, POSTED_FIN, POSTED_ONESIDED, POSTED_PROBE };
 
 struct posted { /* a work request that has not completed */
     enum posted_kind kind;
@@ -80,6 +81,7 @@ struct conn {
     /* work requests outstanding */
     struct posted posted[SQ_DEPTH];
     uint32_t sq_head, sq_tail; /* counts */
+    uint32_t life;             /* signs of life, when the peer was last thought of (probe.c) */
 
     /* sending */
     struct op_list sends; /* not completed, in order */
@@ -157,6 +159,13 @@ bool xs_control_post(struct conn *conn, struct control *control, const struct po
 /* Credits and acknowledgements that are due, FIN behind the last data. */
 void xs_control_run(struct conn *conn);
 void xs_control_received(struct conn *conn, const uint8_t *message, size_t length);
+
+/* ---- probe.c ----------------------------------------------------------------------------- */
+
+/* See to it that the peer is asked, when it is idle, whether it is still there. */
+void xs_probe_start(struct conn *conn);
+/* The time has come to think of the peer. */
+void xs_probe(struct conn *conn);
 
 /* ---- transfer.c ---------------------------------------------------------------------------- */
 

@@ -76,6 +76,7 @@ void xs_open_done(struct sock *sock)
     xs_queue_time(atomic_load(&sock->home), sock, 0);
     sock->state = SOCK_CONNECTED;
     sock->conn->established = true;
+    xs_probe_start(sock->conn);
     xs_op_complete(op, 0);
 }
 

@@ -13,6 +13,7 @@
 #ifndef XS_DEVICE_H
 #define XS_DEVICE_H
 
+#include <stdbool.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
@@ -59,6 +60,9 @@ struct device {
     int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
     int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init);
     const char *(*wc_status_str)(enum ibv_wc_status status);
+
+    /* Ours: it does not notice by itself that the host of an idle peer is gone. */
+    bool needs_probes;
 
     /* Ours: the longest request, in bytes, that is worth giving to it; 0: as long as its ports say. */
     uint32_t long_request;

@@ -183,6 +183,8 @@ void xs_sock_timeout(struct sock *sock)
 {
     if (sock->state == SOCK_CONNECTING && sock->opening != NULL)
         xs_open_failed(sock, ETIMEDOUT);
+    else if (sock->state == SOCK_CONNECTED)
+        xs_probe(sock->conn);
     else if (sock->state == SOCK_CLOSING && sock->conn != NULL)
         xs_conn_fail(sock->conn, ETIMEDOUT); /* waited long enough for the peer to take the rest */
 }

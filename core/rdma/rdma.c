@@ -98,6 +98,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int a
 
 const struct device rdma_device = {
     .name = "rdma",
+    .needs_probes = true,
     .long_request = LONG_REQUEST,
 
     .create_event_channel = create_event_channel,

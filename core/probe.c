@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Probes: is the host of an idle peer still there?
+ *
+ * A device that has nothing to send waits for no acknowledgement, so it can't notice that there is nobody to
+ * send one. An RDMA WRITE of 0 bytes is acknowledged by the peer's device and wakes nobody there. All
+ * connections of a queue are thought of at the same moments, so that their program is woken once, not once for
+ * each.
+ */
+#include "conn.h"
+#include "core.h"
+#include "sock.h"
+
+#define PROBE_NS UINT64_C(8000000000)
+
+static uint32_t signs_of_life(const struct conn *conn)
+{
+    return conn->sq_head + conn->next_slot; /* acknowledgements and messages */
+}
+
+void xs_probe_start(struct conn *conn)
+{
+    if (conn->device->needs_probes)
+        xs_queue_time(atomic_load(&conn->sock->home), conn->sock, (xs_now() / PROBE_NS + 1) * PROBE_NS);
+}
+
+void xs_probe(struct conn *conn)
+{
+    bool silent = conn->life == signs_of_life(conn);
+    struct ibv_send_wr wr = {
+        .opcode = IBV_WR_RDMA_WRITE,
+        .wr.rdma = {.remote_addr = conn->peer.hidden_addr, .rkey = conn->peer.hidden_rkey},
+    };
+    const struct posted posted = {.kind = POSTED_PROBE};
+
+    if (conn->error != 0)
+        return;
+    if (silent && conn->sq_head == conn->sq_tail) /* else an acknowledgement is waited for already */
+        xs_conn_post(conn, &wr, &posted);
+    conn->life = signs_of_life(conn);
+    xs_probe_start(conn);
+}

@@ -172,6 +172,23 @@ void xs_listener_request(struct sock *listener, struct rdma_cm_event *event, int
     match(listener);
 }
 
+/* Is there a device left that it listens on? */
+static bool listens(const struct sock *listener)
+{
+    for (int device = 0; device < xs_devices(); device++) {
+        if (listener->id[device] != NULL)
+            return true;
+    }
+    return false;
+}
+
+void xs_listener_lost(struct sock *listener, int device)
+{
+    xs_sock_drop_id(listener, device);
+    if (!listens(listener))
+        xs_accepts_end(listener, ENODEV);
+}
+
 void xs_accept_event(struct sock *sock, struct rdma_cm_event *event)
 {
     if (event->event == RDMA_CM_EVENT_ESTABLISHED) {
@@ -226,6 +243,8 @@ int xs_start_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int 
         ;
     else if (listener->state != SOCK_LISTENING)
         errno = EINVAL;
+    else if (!listens(listener))
+        errno = ENODEV;
     else
         result = start(listener, addrvec, addrvec_cnt, queue, waiter);
     xs_sock_unlock(listener);

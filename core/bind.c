@@ -44,6 +44,7 @@ static void unbind(struct sock *sock)
 static int try_bind(struct sock *sock, union sock_address address)
 {
     int bound = 0, error = EADDRNOTAVAIL;
+    char text[ADDRESS_TEXT];
 
     for (int device = 0; device < xs_devices(); device++) {
         if (xs_sock_id(sock, device) == 0 && xs_device(device)->bind_addr(sock->id[device], &address.sa) == 0) {
@@ -52,6 +53,8 @@ static int try_bind(struct sock *sock, union sock_address address)
             continue;
         }
         error = errno == ENODEV ? EADDRNOTAVAIL : errno;
+        xs_log("device %s can't be bound to %s: %s", xs_device(device)->name,
+               xs_address_text(&address.sa, text), strerror(error));
         xs_sock_drop_id(sock, device);
         if (error == EADDRINUSE) {
             unbind(sock);

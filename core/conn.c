@@ -274,8 +274,17 @@ static int status_errno(enum ibv_wc_status status)
 
 static void report(const struct conn *conn, const struct ibv_wc *wc)
 {
-    xs_log("connection %d: %s%s", conn->sock->number, conn->device->wc_status_str(wc->status),
-           wc->status == IBV_WC_RETRY_EXC_ERR ? ": the peer does not answer any more" : "");
+    char peer[ADDRESS_TEXT];
+
+    xs_address_text(&conn->id->route.addr.dst_addr, peer);
+    if (wc->status == IBV_WC_RETRY_EXC_ERR)
+        xs_log("connection %d: %s acknowledged nothing by device %s, sent %d times with a time-out of %.2f s: "
+               "is the host there, and the network between?",
+               conn->sock->number, peer, conn->nic->context->device->name, RETRY_COUNT + 1,
+               4.096e-6 * (1 << ACK_TIMEOUT));
+    else
+        xs_log("connection %d to %s by device %s: %s", conn->sock->number, peer,
+               conn->nic->context->device->name, conn->device->wc_status_str(wc->status));
 }
 
 static void send_completion(struct conn *conn, const struct ibv_wc *wc)

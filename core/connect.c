@@ -35,6 +35,24 @@ static int resolve(struct sock *sock, int device)
     return xs_device(device)->resolve_addr(sock->id[device], NULL, &sock->peer.sa, remaining_ms(sock));
 }
 
+static void say_no_device(const struct sock *sock, int device, int error)
+{
+    char text[ADDRESS_TEXT];
+
+    xs_log("device %s can't connect to %s: %s", xs_device(device)->name, xs_address_text(&sock->peer.sa, text),
+           strerror(error));
+}
+
+static void say_refused(const struct sock *sock, int error)
+{
+    char text[ADDRESS_TEXT];
+
+    xs_log("%s %s", xs_address_text(&sock->peer.sa, text),
+           error == EPROTONOSUPPORT ? "is no EXS of this version: use the same library at both ends"
+           : error == EPROTOTYPE    ? "has a socket of another type: SOCK_STREAM meets SOCK_SEQPACKET"
+                                    : "refused the connection: is a listener there, and room in its backlog?");
+}
+
 /* Try devices from this one on. 0 when one of them is at work; else -1 and errno of the last. */
 static int try_devices(struct sock *sock, int device)
 {
@@ -44,6 +62,7 @@ static int try_devices(struct sock *sock, int device)
             return 0;
         int error = errno;
 
+        say_no_device(sock, device, error);
         drop_device(sock);
         errno = error;
     }
@@ -86,6 +105,7 @@ static void next_device(struct sock *sock, int error)
     int device = sock->device;
 
     sock->open_error = error;
+    say_no_device(sock, device, error);
     drop_device(sock);
     if (try_devices(sock, device + 1) < 0)
         xs_open_failed(sock, errno);
@@ -103,6 +123,12 @@ static int connect_device(struct sock *sock, int device)
     return xs_device(device)->connect(sock->id[device], &param);
 }
 
+static void refused(struct sock *sock, int error)
+{
+    say_refused(sock, error);
+    xs_open_failed(sock, error);
+}
+
 static void established(struct sock *sock, const struct rdma_cm_event *event)
 {
     struct hello peer;
@@ -110,7 +136,7 @@ static void established(struct sock *sock, const struct rdma_cm_event *event)
         xs_hello_unpack(&peer, event->param.conn.private_data, event->param.conn.private_data_len, sock->type);
 
     if (reason != HELLO_OK) {
-        xs_open_failed(sock, reason == HELLO_BAD_VERSION ? EPROTONOSUPPORT : EPROTO);
+        refused(sock, reason == HELLO_BAD_VERSION ? EPROTONOSUPPORT : EPROTO);
         return;
     }
     xs_conn_reads(sock->conn, event->param.conn.responder_resources, event->param.conn.initiator_depth);
@@ -146,10 +172,9 @@ void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device
         break;
     case RDMA_CM_EVENT_REJECTED:
         if (event->param.conn.private_data_len > 0)
-            xs_open_failed(sock,
-                           xs_hello_errno(event->param.conn.private_data, event->param.conn.private_data_len));
+            refused(sock, xs_hello_errno(event->param.conn.private_data, event->param.conn.private_data_len));
         else
-            xs_open_failed(sock, status_errno(event, ECONNREFUSED));
+            refused(sock, status_errno(event, ECONNREFUSED));
         break;
     case RDMA_CM_EVENT_UNREACHABLE:
         xs_open_failed(sock, status_errno(event, ETIMEDOUT));

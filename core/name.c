@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a socket is called: its addresses, and the device that carries it. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,18 @@ void xs_copy_address(const struct sockaddr *from, struct sockaddr *to, socklen_t
     if (to != NULL)
         memcpy(to, from, *length < size ? *length : size);
     *length = size;
+}
+
+const char *xs_address_text(const struct sockaddr *address, char text[ADDRESS_TEXT])
+{
+    const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+    const void *host = address->sa_family == AF_INET6 ? (const void *)&in6->sin6_addr : &in->sin_addr;
+    char buffer[INET6_ADDRSTRLEN] = "?";
+
+    inet_ntop(address->sa_family, host, buffer, sizeof(buffer));
+    snprintf(text, ADDRESS_TEXT, "%s port %d", buffer, ntohs(in->sin_port)); /* at the same place in both */
+    return text;
 }
 
 static int get_name(int sockno, struct sockaddr *address, socklen_t *address_len, bool peer)

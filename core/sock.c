@@ -164,9 +164,14 @@ void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device
             xs_accept_event(sock, event);
         return;
     }
+    if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+        xs_log("socket %d: its device was taken away", sock->number);
     switch (event->event) {
-    case RDMA_CM_EVENT_DISCONNECTED:
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        if (sock->state == SOCK_LISTENING)
+            xs_listener_lost(sock, device);
+        /* fall through */
+    case RDMA_CM_EVENT_DISCONNECTED:
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
         if (sock->conn != NULL) {

@@ -103,6 +103,9 @@ int xs_sock_home(struct sock *sock, struct queue *queue);
 int xs_check_address(const struct sock *sock, const struct sockaddr *address, socklen_t length);
 /* Into a user's buffer: in *length its size, out the address's, even where that is more. `to` may be NULL. */
 void xs_copy_address(const struct sockaddr *from, struct sockaddr *to, socklen_t *length);
+/* For messages: an address and its port. */
+#define ADDRESS_TEXT (INET6_ADDRSTRLEN + sizeof(" port 65535"))
+const char *xs_address_text(const struct sockaddr *address, char text[ADDRESS_TEXT]);
 /* The socket's id on a device, made at first use; -1 and errno. */
 int xs_sock_id(struct sock *sock, int device);
 void xs_sock_drop_id(struct sock *sock, int device);
@@ -111,6 +114,8 @@ void xs_sock_drop_id(struct sock *sock, int device);
 void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device);
 /* Connection request on a listener; takes over the event's id. */
 void xs_listener_request(struct sock *listener, struct rdma_cm_event *event, int device);
+/* The device is gone: the listener goes on on the others, if there are any. */
+void xs_listener_lost(struct sock *listener, int device);
 void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device);
 void xs_accept_event(struct sock *sock, struct rdma_cm_event *event);
 
@@ -120,6 +125,8 @@ void xs_sock_timeout(struct sock *sock);
 void xs_open_failed(struct sock *sock, int error);
 /* The connection is established. */
 void xs_open_done(struct sock *sock);
+/* No accept of the listener's will meet a request any more: all get this errno. */
+void xs_accepts_end(struct sock *listener, int error);
 /* Something happened that a closing socket waits for. */
 void xs_close_step(struct sock *sock);
 

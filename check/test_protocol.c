@@ -286,6 +286,44 @@ START_TEST(immediate_data_is_agreed_on)
 }
 END_TEST
 
+/* A device that has small queues is served, one that has none worth the name is refused. */
+START_TEST(queues_fit_the_device)
+{
+    static const struct {
+        uint32_t max_wr;
+        int max_cqe;
+        uint32_t depth;
+    } device[] = {{1000, 1000, 64}, {64, 127, 32}, {31, 1000, 16}, {16, 32, 16},
+                  {16, 31, 0},      {15, 1000, 0}, {0, 0, 0}};
+    struct pair one, other;
+
+    pair_open(&one, AF_INET, SOCK_STREAM);
+    struct nic *nic = conn_of(one.client)->nic;
+
+    nic->max_wr = device[_i].max_wr;
+    nic->max_cqe = device[_i].max_cqe;
+    cut_requests(&one, 1000);
+    if (device[_i].depth == 0) {
+        int socket = exs_socket(AF_INET, SOCK_STREAM, 0);
+
+        must(exs_connect(socket, SA(&one.address), one.address.length, 0, NULL, one.client_box->queue, NULL));
+        take_failed(one.client_box, EXS_EVT_CONNECT, socket, ENODEV);
+        close_socket(one.client_box, socket);
+    } else {
+        pair_open_on(&other, AF_INET, SOCK_STREAM, one.client_box, one.server_box);
+        ck_assert_ptr_eq(conn_of(other.client)->nic, nic);
+        ck_assert_uint_eq(conn_of(other.client)->depth, device[_i].depth);
+        ck_assert_uint_eq(conn_of(other.server)->peer.credits, device[_i].depth);
+        for (int i = 0; i < 5; i++) {
+            pass_bytes(other.client_box, other.client, other.server_box, other.server, LONGEST, 1);
+            pass_bytes(other.server_box, other.server, other.client_box, other.client, LONGEST, 2);
+        }
+        pair_close(&other);
+    }
+    pair_close(&one);
+}
+END_TEST
+
 static bool is_readable(exs_qhandle_t queue, int within_ms)
 {
     return poll(&(struct pollfd){.fd = exs_qfd(queue), .events = POLLIN}, 1, within_ms) == 1;
@@ -486,6 +524,7 @@ int main(void)
     tcase_add_loop_test(talk, invariants, 0, COUNT(requests_of));
     tcase_add_test(talk, long_messages_are_cut);
     tcase_add_test(talk, an_idle_peer_is_probed);
+    tcase_add_loop_test(talk, queues_fit_the_device, 0, 7);
     tcase_add_loop_test(talk, immediate_data_is_agreed_on, 0, 4);
     tcase_add_test(lie, an_old_advertisement_is_dropped);
     tcase_add_loop_test(lie, a_lie_breaks_the_connection, 0, COUNT(lies));

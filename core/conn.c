@@ -47,13 +47,23 @@ static bool post_receive(struct conn *conn, uint32_t slot)
     return true;
 }
 
+/* Entries of a queue. A power of 2, so that counts that wrap around still name the same slots. */
+static uint32_t depth_of(const struct nic *nic)
+{
+    uint32_t depth = RQ_DEPTH;
+
+    while (depth > nic->max_wr || depth * 2 > (uint32_t)nic->max_cqe)
+        depth /= 2;
+    return depth;
+}
+
 static int make_qp(struct conn *conn)
 {
     struct ibv_qp_init_attr attr = {
         .send_cq = conn->cq->cq,
         .recv_cq = conn->cq->cq,
-        .cap = {.max_send_wr = SQ_DEPTH,
-                .max_recv_wr = RQ_DEPTH,
+        .cap = {.max_send_wr = conn->depth,
+                .max_recv_wr = conn->depth,
                 .max_send_sge = 1,
                 .max_recv_sge = 1,
                 .max_inline_data = SLOT_SIZE},
@@ -110,7 +120,7 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
     STAILQ_INIT(&conn->recvs);
     STAILQ_INIT(&conn->onesided);
     LIST_INIT(&conn->exports);
-    conn->nic = xs_nic_get(atomic_load(&sock->home), device, id->verbs);
+    conn->nic = xs_nic_get(atomic_load(&sock->home), device, id->verbs, id->port_num);
     if (conn->nic == NULL) {
         free(conn);
         return NULL;
@@ -120,11 +130,18 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
     conn->handle = xs_handle_make(&handles, conn);
     if (conn->handle == NULL)
         goto fail;
-    conn->cq = xs_nic_cq(conn->nic, RQ_DEPTH + SQ_DEPTH);
+    conn->depth = depth_of(conn->nic);
+    if (conn->depth < DEPTH_MIN) {
+        xs_log("device %s has queues of %u entries, and %d are needed", id->verbs->device->name, conn->depth,
+               DEPTH_MIN);
+        errno = ENODEV;
+        goto fail;
+    }
+    conn->cq = xs_nic_cq(conn->nic, (int)conn->depth * 2);
     if (conn->cq == NULL || make_qp(conn) < 0 || make_buffers(conn) < 0)
         goto fail;
     set_ack_timeout(conn);
-    for (uint32_t slot = 0; slot < RQ_DEPTH; slot++) {
+    for (uint32_t slot = 0; slot < conn->depth; slot++) {
         if (!post_receive(conn, slot))
             goto fail;
     }
@@ -147,7 +164,7 @@ void xs_conn_free(struct conn *conn)
         conn->device->destroy_qp(conn->id);
     xs_export_end_all(conn);
     if (conn->cq != NULL)
-        xs_nic_cq_release(conn->cq, RQ_DEPTH + SQ_DEPTH);
+        xs_nic_cq_release(conn->cq, (int)conn->depth * 2);
     if (conn->hidden_mr != NULL)
         conn->device->dereg_mr(conn->hidden_mr);
     if (conn->slots_mr != NULL)
@@ -166,7 +183,7 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
         .version = HELLO_VERSION,
         .socktype = (uint8_t)conn->sock->type,
         .flags = conn->nic->immediate ? 0 : HELLO_NO_IMMEDIATE,
-        .credits = RQ_DEPTH,
+        .credits = conn->depth,
         .adverts = ADVERTS_MAX,
         .hidden_size = HIDDEN_SIZE,
         .hidden_rkey = conn->hidden_mr->rkey,
@@ -313,7 +330,7 @@ static void send_completion(struct conn *conn, const struct ibv_wc *wc)
 
 static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
 {
-    uint32_t slot = conn->next_slot++ % RQ_DEPTH;
+    uint32_t slot = conn->next_slot++ % conn->depth;
 
     conn->received--;
     if (wc->status != IBV_WC_SUCCESS) {

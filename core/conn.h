@@ -16,8 +16,9 @@
 #include "op.h"
 #include "protocol.h"
 
-#define RQ_DEPTH 64             /* receives posted: credits given to the peer */
-#define SQ_DEPTH 64             /* work requests outstanding */
+#define RQ_DEPTH 64             /* receives posted: credits given to the peer; at most, see depth */
+#define SQ_DEPTH 64             /* work requests outstanding; at most */
+#define DEPTH_MIN 16            /* of either: with less there is no room beside what is kept */
 #define SQ_KEPT_BY_DATA 8       /* of these, kept free for control messages */
 #define ADVERTS_MAX 32          /* advertisements outstanding, each way */
 #define SLOT_SIZE 64            /* bytes, of a control message's place */
@@ -64,6 +65,7 @@ struct conn {
     struct ibv_mr *slots_mr, *hidden_mr;
     uint8_t *hidden;
     uint32_t max_inline;
+    uint32_t depth; /* of either queue: RQ_DEPTH and SQ_DEPTH, or what the device has; a power of 2 */
     bool immediate; /* data goes by WRITE WITH IMMEDIATE: both ends have it */
 
     bool established;
@@ -147,7 +149,7 @@ void xs_conn_run(struct conn *conn);
 bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted);
 static inline uint32_t conn_sq_free(const struct conn *conn)
 {
-    return SQ_DEPTH - (conn->sq_tail - conn->sq_head);
+    return conn->depth - (conn->sq_tail - conn->sq_head);
 }
 
 /* ---- control.c --------------------------------------------------------------------------- */

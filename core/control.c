@@ -5,8 +5,7 @@
 #include "library.h"
 #include "sock.h"
 
-#define CREDITS_DUE (RQ_DEPTH / 2) /* owed so many: tell the peer now */
-#define ACK_DUE (HIDDEN_SIZE / 4)  /* bytes copied out, and not told */
+#define ACK_DUE (HIDDEN_SIZE / 4) /* bytes copied out, and not told */
 
 bool xs_control_post(struct conn *conn, struct control *control, const struct posted *posted)
 {
@@ -54,7 +53,7 @@ void xs_control_run(struct conn *conn)
         conn->recalled_due = false;
     if (conn->fin_due && !conn->fin_sent && conn->sending == NULL)
         conn->fin_sent = xs_control_send(conn, &fin, CREDITS_KEPT_BY_CONTROL, POSTED_FIN);
-    if (conn->owed >= CREDITS_DUE)
+    if (conn->owed >= conn->depth / 2) /* owed so many: tell the peer now */
         xs_control_send(conn, &credit, 0, POSTED_CONTROL);
 }
 

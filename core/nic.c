@@ -30,15 +30,16 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-static int query(struct nic *nic)
+static int query(struct nic *nic, uint8_t port_num)
 {
     struct ibv_device_attr attr;
     struct ibv_port_attr port;
 
     if (nic->device->query_device(nic->context, &attr) != 0 ||
-        nic->device->query_port(nic->context, 1, &port) != 0)
+        nic->device->query_port(nic->context, port_num, &port) != 0)
         return -1;
     nic->max_cqe = attr.max_cqe;
+    nic->max_wr = (uint32_t)attr.max_qp_wr;
     nic->max_reads = (uint8_t)least(least(attr.max_qp_rd_atom, attr.max_qp_init_rd_atom), READS_MAX);
     nic->max_request = port.max_msg_sz;
     nic->immediate = nic->context->device->transport_type != IBV_TRANSPORT_IWARP && xs_immediate();
@@ -47,9 +48,9 @@ static int query(struct nic *nic)
     return 0;
 }
 
-static int open_nic(struct nic *nic)
+static int open_nic(struct nic *nic, uint8_t port)
 {
-    if (query(nic) < 0)
+    if (query(nic, port) < 0)
         return -1;
     nic->pd = nic->device->alloc_pd(nic->context);
     if (nic->pd == NULL)
@@ -61,7 +62,8 @@ static int open_nic(struct nic *nic)
     return xs_queue_watch(nic->queue, nic->channel->fd);
 }
 
-struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct ibv_context *context)
+struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct ibv_context *context,
+                       uint8_t port)
 {
     struct nic *nic;
 
@@ -83,7 +85,7 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
     pthread_mutex_init(&nic->map_lock, NULL);
     xs_memory_nic_up(nic);
     LIST_INSERT_HEAD(&queue->nics, nic, link);
-    if (open_nic(nic) < 0) {
+    if (open_nic(nic, port) < 0) {
         xs_log("can't use device %s: %s", context->device->name, strerror(errno));
         xs_nic_free(nic);
         return NULL;

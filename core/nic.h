@@ -53,6 +53,7 @@ struct nic {
     uint32_t max_request; /* bytes, of one work request */
     bool immediate;       /* it has RDMA WRITE WITH IMMEDIATE */
     int max_cqe;
+    uint32_t max_wr;   /* of either queue of a queue pair */
     uint8_t max_reads; /* RDMA READs under way at once, each direction of a connection */
     pthread_mutex_t map_lock;
     struct region *regions; /* hash by memory; guarded by map_lock */
@@ -60,8 +61,10 @@ struct nic {
     bool copies_files; /* it can't register a shared mapping that is only read (Linux before 6.2) */
 };
 
-/* The queue's nic for this context, made at first use. NULL and errno. Called with the queue's lock. */
-struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct ibv_context *context);
+/* The queue's nic for this context, made at first use; the port is that of the connection. NULL and errno.
+ * Called with the queue's lock. */
+struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct ibv_context *context,
+                       uint8_t port);
 void xs_nic_free(struct nic *nic);
 
 /* Room for the completions of one more connection. NULL and errno. */

@@ -33,11 +33,23 @@ static _Noreturn void fail(const char *what)
     exit(1);
 }
 
-static void greet(int version)
+static uint16_t number(const char *text)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+
+    if (end == text || *end != 0 || value > UINT16_MAX) {
+        fprintf(stderr, "stranger: %s is no number up to %d\n", text, UINT16_MAX);
+        exit(2);
+    }
+    return (uint16_t)value;
+}
+
+static void greet(uint16_t version)
 {
     const struct hello hello = {
         .magic = HELLO_MAGIC,
-        .version = (uint16_t)version,
+        .version = version,
         .socktype = SOCK_STREAM,
         .credits = 64,
         .adverts = 32,
@@ -140,8 +152,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: stranger serve|connect ADDRESS PORT VERSION\n");
         return 2;
     }
-    address.sin_port = htons((in_port_t)atoi(argv[3]));
-    greet(atoi(argv[4]));
+    address.sin_port = htons(number(argv[3]));
+    greet(number(argv[4]));
     struct rdma_event_channel *channel = rdma_create_event_channel();
 
     if (channel == NULL || rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == -1)

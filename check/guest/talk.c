@@ -40,17 +40,27 @@ static _Noreturn void fail(const char *what)
     exit(1);
 }
 
-static void read_address(const char *text, const char *port)
+static unsigned long long number(const char *text, unsigned long long most)
 {
-    in_port_t number = htons((in_port_t)atoi(port));
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
 
+    if (end == text || *end != 0 || value > most) {
+        fprintf(stderr, "talk: %s is no number up to %llu\n", text, most);
+        exit(2);
+    }
+    return value;
+}
+
+static void read_address(const char *text, in_port_t port)
+{
     if (inet_pton(AF_INET, text, &address.in.sin_addr) == 1) {
         address.in.sin_family = AF_INET;
-        address.in.sin_port = number;
+        address.in.sin_port = port;
         address_length = sizeof(address.in);
     } else if (inet_pton(AF_INET6, text, &address.in6.sin6_addr) == 1) {
         address.in6.sin6_family = AF_INET6;
-        address.in6.sin6_port = number;
+        address.in6.sin6_port = port;
         address_length = sizeof(address.in6);
     } else {
         fprintf(stderr, "talk: %s is no numeric address\n", text);
@@ -165,7 +175,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: talk serve|send|wait ADDRESS PORT [BYTES]\n");
         return 2;
     }
-    read_address(argv[2], argv[3]);
+    read_address(argv[2], htons((in_port_t)number(argv[3], UINT16_MAX)));
     int sock = open_socket();
 
     if (strcmp(argv[1], "serve") == 0) {
@@ -173,7 +183,7 @@ int main(int argc, char **argv)
         good = receive_all(sock);
     } else if (strcmp(argv[1], "send") == 0) {
         connect_there(sock);
-        good = send_all(sock, argc == 5 ? strtoull(argv[4], NULL, 10) : UINT64_MAX);
+        good = send_all(sock, argc == 5 ? number(argv[4], UINT64_MAX) : UINT64_MAX);
     } else {
         connect_there(sock);
         good = receive_all(sock);

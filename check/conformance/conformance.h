@@ -58,7 +58,10 @@ const struct group *group_find(const char *function);
 
 struct options {
     bool list, markdown, verbose, nonblocking, tap, stop;
+    bool serve;
     const char *address, *port, *log, *junit;
+    const char *peer;             /* the machine of the peers; NULL = this one */
+    const char *orders;           /* port, where the peers' machine takes orders */
     int limit;                    /* seconds for one test */
     const struct group *only[64]; /* functions; none = all */
     int functions;
@@ -87,6 +90,9 @@ struct verdict { /* of one test; written by the process of the test, in shared m
 /* Run one row in a process of its own, under the time limit. */
 void run_row(const struct options *options, const struct group *group, const struct row *row,
              struct verdict *verdict);
+
+/* Be the machine of the peers of a run elsewhere (remote.c): returns when it can't, with an exit status. */
+int remote_serve(const struct options *options);
 
 /* ---- Reporting (report.c, document.c) -------------------------------------------------------------------- */
 

@@ -103,6 +103,8 @@ int main(int argc, char **argv)
         document_list(&options);
         return 0;
     }
+    if (options.serve)
+        return remote_serve(&options);
     struct report *report = report_open(&options);
 
     if (report == NULL)

@@ -9,7 +9,7 @@
 
 #define SHORT "hHlLvVnNxt:T:a:A:p:P:o:"
 
-enum { TAP = 256, JUNIT, MARKDOWN, LIMIT };
+enum { TAP = 256, JUNIT, MARKDOWN, LIMIT, SERVE, PEER };
 
 static const struct option long_options[] = {
     {"help", no_argument, NULL, 'h'},          {"list", no_argument, NULL, 'l'},
@@ -18,7 +18,8 @@ static const struct option long_options[] = {
     {"non-blocking", no_argument, NULL, 'n'},  {"log", required_argument, NULL, 'o'},
     {"stop", no_argument, NULL, 'x'},          {"limit", required_argument, NULL, LIMIT},
     {"tap", no_argument, NULL, TAP},           {"junit", required_argument, NULL, JUNIT},
-    {"markdown", no_argument, NULL, MARKDOWN}, {NULL, 0, NULL, 0}};
+    {"markdown", no_argument, NULL, MARKDOWN}, {"serve", required_argument, NULL, SERVE},
+    {"peer", required_argument, NULL, PEER},   {NULL, 0, NULL, 0}};
 
 static void usage(FILE *stream)
 {
@@ -37,6 +38,8 @@ static void usage(FILE *stream)
         "  -o FILE       log file (exs-conformance.log); two of them can be compared with diff\n"
         "  -x            stop at the first test that fails\n"
         "  --limit S     seconds that a test may take (10)\n"
+        "  --peer A:P    let the tests' peers run on the machine at address A, which takes orders on port P\n"
+        "  --serve P     be that machine: take orders on port P of the address that -a gives, and run no test\n"
         "  --tap         print TAP, version 13\n"
         "  --junit FILE  write JUnit XML as well\n"
         "  --markdown    print the tests as a page of documentation, and run none\n"
@@ -55,6 +58,13 @@ static int number(const char **text)
         return 0;
     *text = end;
     return (int)value;
+}
+
+static bool is_port(const char *text)
+{
+    int port = number(&text);
+
+    return port > 0 && port < 65536 && *text == 0;
 }
 
 static bool add_range(struct options *options, const char *text)
@@ -108,6 +118,19 @@ static bool ranges_exist(const struct options *options)
     return true;
 }
 
+/* ADDRESS:PORT, taken apart where it stands. */
+static bool set_peer(struct options *options, char *text)
+{
+    char *colon = strrchr(text, ':');
+
+    if (colon == NULL || colon == text || !is_port(colon + 1))
+        return false;
+    *colon = 0;
+    options->peer = text;
+    options->orders = colon + 1;
+    return true;
+}
+
 static bool set_option(struct options *options, int option)
 {
     switch (option) {
@@ -129,13 +152,9 @@ static bool set_option(struct options *options, int option)
         options->address = optarg;
         return true;
     case 'p':
-    case 'P': {
-        const char *text = optarg;
-        int port = number(&text);
-
+    case 'P':
         options->port = optarg;
-        return port > 0 && port < 65536 && *text == 0;
-    }
+        return is_port(optarg);
     case 'o':
         options->log = optarg;
         return true;
@@ -148,6 +167,12 @@ static bool set_option(struct options *options, int option)
         return true;
     case MARKDOWN:
         return options->markdown = true;
+    case PEER:
+        return set_peer(options, optarg);
+    case SERVE:
+        options->serve = true;
+        options->orders = optarg;
+        return is_port(optarg);
     case LIMIT: {
         const char *text = optarg;
 

@@ -105,14 +105,14 @@ static long obey(struct peer *peer, const struct peer_order *order, struct peer_
     return -1;
 }
 
-static void serve(int orders)
+void peer_serve(int orders)
 {
     struct peer peer = {.orders = orders, .listener = -1, .fd = -1};
     struct peer_order order;
 
     if (exs_init(EXS_VERSION) < 0)
         _exit(1);
-    while (recv(orders, &order, sizeof(order), 0) == (ssize_t)sizeof(order)) {
+    while (recv(orders, &order, sizeof(order), MSG_WAITALL) == (ssize_t)sizeof(order)) {
         struct peer_answer answer = {.sum = SUM_START};
 
         answer.result = obey(&peer, &order, &answer);
@@ -127,6 +127,10 @@ void peer_start(struct trial *trial)
 {
     int ends[2];
 
+    if (trial->options->peer != NULL) {
+        remote_start(trial);
+        return;
+    }
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
         broken(trial, "socketpair");
     trial->peer_pid = fork();
@@ -135,7 +139,7 @@ void peer_start(struct trial *trial)
     if (trial->peer_pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* the test's process may crash: that is what it is for */
         close(ends[0]);
-        serve(ends[1]);
+        peer_serve(ends[1]);
     }
     close(ends[1]);
     trial->peer = ends[0];
@@ -153,7 +157,7 @@ struct peer_answer peer_hear(struct trial *trial)
 {
     struct peer_answer answer;
 
-    if (recv(trial->peer, &answer, sizeof(answer), 0) != (ssize_t)sizeof(answer))
+    if (recv(trial->peer, &answer, sizeof(answer), MSG_WAITALL) != (ssize_t)sizeof(answer))
         broken(trial, "the peer process");
     if (answer.result < 0) {
         errno = answer.error;
@@ -170,6 +174,11 @@ struct peer_answer peer_do(struct trial *trial, enum peer_task task, size_t coun
 
 void peer_kill(struct trial *trial)
 {
+    if (trial->options->peer != NULL) {
+        close(trial->peer);
+        trial->peer = -1;
+        return;
+    }
     kill(trial->peer_pid, SIGKILL);
     waitpid(trial->peer_pid, NULL, 0);
 }

@@ -6,10 +6,9 @@
 
 /* ---- Addresses ----------------------------------------------------------------------------------------- */
 
-void resolve(struct trial *trial, const char *port, struct address *address)
+static void resolve_name(struct trial *trial, const char *name, const char *port, struct address *address)
 {
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
-    const char *name = trial->options->address;
 
     if (strcmp(name, "localhost") == 0)
         name = NULL; /* loopback, even where no hosts file says so */
@@ -21,6 +20,18 @@ void resolve(struct trial *trial, const char *port, struct address *address)
     memcpy(&address->storage, found->ai_addr, found->ai_addrlen);
     address->length = found->ai_addrlen;
     freeaddrinfo(found);
+}
+
+void resolve(struct trial *trial, const char *port, struct address *address)
+{
+    resolve_name(trial, trial->options->address, port, address);
+}
+
+void resolve_peer(struct trial *trial, const char *port, struct address *address)
+{
+    const struct options *options = trial->options;
+
+    resolve_name(trial, options->peer != NULL ? options->peer : options->address, port, address);
 }
 
 void local_address(struct trial *trial, int fd, struct address *address)
@@ -126,7 +137,7 @@ void ok_listening(struct trial *trial)
 void ok_server(struct trial *trial)
 {
     peer_start(trial);
-    resolve(trial, trial->options->port, &trial->server);
+    resolve_peer(trial, trial->options->port, &trial->server);
     trial->server = peer_do(trial, PEER_LISTEN, 0).address;
     ok_fresh(trial);
 }

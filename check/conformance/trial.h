@@ -73,8 +73,9 @@ void ok_reset(struct trial *trial);
 /* Accept the connection that the peer was told to make. */
 int ok_accept(struct trial *trial);
 
-/* The address that the command line gave, with this port. */
+/* The address that the command line gave, with this port; the peer's machine's, where that is another. */
 void resolve(struct trial *trial, const char *port, struct address *address);
+void resolve_peer(struct trial *trial, const char *port, struct address *address);
 /* Where the socket is bound to. */
 void local_address(struct trial *trial, int fd, struct address *address);
 uint16_t *port_of(struct address *address);
@@ -146,6 +147,10 @@ struct peer_answer peer_hear(struct trial *trial);
 /* Both. */
 struct peer_answer peer_do(struct trial *trial, enum peer_task task, size_t count);
 void peer_kill(struct trial *trial);
+/* Obey, until the orders end. */
+void peer_serve(int orders) __attribute__((noreturn));
+/* peer_start on the machine that the command line named (remote.c). */
+void remote_start(struct trial *trial);
 uint64_t sum_of(const void *buffer, size_t length, uint64_t sum);
 #define SUM_START UINT64_C(0xcbf29ce484222325)
 

@@ -43,7 +43,13 @@ static void sq_overflow(struct rig *r)
 
 static int fill_receive(struct rig *r, uint64_t wr_id)
 {
-    return receive_at(&r->a, wr_id, 0, 8, r->a.mr->lkey);
+    struct ibv_sge sge = {.addr = (uintptr_t)r->a.memory, .length = 8, .lkey = r->a.mr->lkey};
+    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
+    int rc = ibv_post_recv(r->a.qp, &wr, &bad);
+
+    if (rc != 0)
+        say("bad_wr", bad == &wr ? "it" : "other");
+    return rc;
 }
 static void rq_overflow(struct rig *r)
 {

@@ -93,6 +93,8 @@ static void dropped(struct rig *r, enum ibv_qp_type type, uint32_t extra)
 
     rig_pair(r, type);
     work_send(r, 64);
+    /* That the sender is done does not say that it has come. */
+    say("early", completion_within(&r->b, &wc, 300) ? "yes" : "none");
     receive(&r->b, 7, 64 + extra);
     work_send(r, 32);
     if (say_completion("recv", &r->b, &wc))

@@ -20,9 +20,12 @@ static void pair(struct rig *r)
 static int post(struct rig *r, uint64_t wr_id)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)r->b.memory, .length = 64, .lkey = r->b.mr->lkey};
-    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad;
+    struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad = NULL;
+    int rc = ibv_post_srq_recv(r->srq, &wr, &bad);
 
-    return ibv_post_srq_recv(r->srq, &wr, &bad);
+    if (rc != 0)
+        say("bad_wr", bad == &wr ? "it" : "other");
+    return rc;
 }
 
 static void srq_receive(struct rig *r)

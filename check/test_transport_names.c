@@ -3,6 +3,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include "endpoints.h"
 
@@ -11,6 +12,7 @@
 struct side {
     struct ibv_context *context;
     struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
     struct ibv_cq *cq;
     struct ibv_qp *qp;
     struct ibv_mr *mr;
@@ -27,10 +29,13 @@ static void side_open(struct side *side)
     side->context = soft_open_device();
     expect(side->context, "soft_open_device: %s", strerror(errno));
     side->pd = soft_alloc_pd(side->context);
-    side->cq = soft_create_cq(side->context, 8, NULL, NULL, 0);
+    side->channel = soft_create_comp_channel(side->context);
+    expect(side->channel, "soft_create_comp_channel: %s", strerror(errno));
+    side->cq = soft_create_cq(side->context, 8, NULL, side->channel, 0);
     init.send_cq = init.recv_cq = side->cq;
     side->qp = soft_create_qp(side->pd, &init);
-    side->mr = soft_reg_mr(side->pd, side->bytes, sizeof side->bytes, IBV_ACCESS_LOCAL_WRITE);
+    side->mr = soft_reg_mr(side->pd, side->bytes, sizeof side->bytes,
+                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     expect(side->qp && side->mr, "no queue pair or memory region: %s", strerror(errno));
 }
 
@@ -39,13 +44,15 @@ static void side_close(struct side *side)
     ck_assert_int_eq(soft_destroy_qp(side->qp), 0);
     ck_assert_int_eq(soft_dereg_mr(side->mr), 0);
     ck_assert_int_eq(soft_destroy_cq(side->cq), 0);
+    ck_assert_int_eq(soft_destroy_comp_channel(side->channel), 0);
     ck_assert_int_eq(soft_dealloc_pd(side->pd), 0);
     ck_assert_int_eq(soft_close_device(side->context), 0);
 }
 
 static int connect_to(struct side *side, uint32_t qpn, const struct ibv_ah_attr *ah)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+    struct ibv_qp_attr attr = {
+        .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
     int error;
 
     ck_assert_int_eq(
@@ -234,6 +241,72 @@ START_TEST(acknowledges_before_it_goes)
 }
 END_TEST
 
+static bool is_readable(int fd, int milliseconds)
+{
+    struct pollfd poller = {.fd = fd, .events = POLLIN};
+
+    return poll(&poller, 1, milliseconds) == 1;
+}
+
+static void write_into(struct side *from, struct side *to)
+{
+    struct ibv_sge out = {(uintptr_t)from->bytes, 6, from->mr->lkey};
+    struct ibv_send_wr send = {
+        .sg_list = &out, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_send_wr *bad;
+
+    send.wr.rdma.remote_addr = (uintptr_t)to->bytes;
+    send.wr.rdma.rkey = to->mr->rkey;
+    ck_assert_int_eq(ibv_post_send(from->qp, &send, &bad), 0);
+}
+
+static void take_event(struct side *side)
+{
+    struct ibv_cq *cq;
+    void *context;
+
+    ck_assert_int_eq(soft_get_cq_event(side->channel, &cq, &context), 0);
+    ck_assert_ptr_eq(cq, side->cq);
+    soft_ack_cq_events(cq, 1);
+}
+
+/* A program that sleeps on the descriptor itself, and only then asks for the event, must find one: packets
+ * alone, like those of a peer's WRITE, don't wake it, and are taken in all the same. */
+START_TEST(readable_means_an_event)
+{
+    struct side a, b;
+
+    side_open(&a);
+    side_open(&b);
+    connect_by_lid(&a, &b);
+    ck_assert_int_eq(ibv_req_notify_cq(b.cq, 0), 0);
+    for (int i = 0; i < 20; i++) {
+        write_into(&a, &b);
+        ck_assert(!is_readable(b.channel->fd, 3));
+        ck_assert_int_eq(wait_for(&a).status, IBV_WC_SUCCESS);
+    }
+    for (int i = 0; i < 20; i++) {
+        struct ibv_sge in = {(uintptr_t)b.bytes, sizeof b.bytes, b.mr->lkey};
+        struct ibv_recv_wr recv = {.sg_list = &in, .num_sge = 1}, *bad_recv;
+        struct ibv_sge out = {(uintptr_t)a.bytes, 6, a.mr->lkey};
+        struct ibv_send_wr send = {
+            .sg_list = &out, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+        struct ibv_send_wr *bad_send;
+
+        ck_assert_int_eq(ibv_post_recv(b.qp, &recv, &bad_recv), 0);
+        ck_assert_int_eq(ibv_post_send(a.qp, &send, &bad_send), 0);
+        ck_assert(is_readable(b.channel->fd, 20000));
+        take_event(&b);
+        ck_assert(!is_readable(b.channel->fd, 0));
+        ck_assert_int_eq(ibv_req_notify_cq(b.cq, 0), 0);
+        ck_assert_int_eq(wait_for(&b).status, IBV_WC_SUCCESS);
+        ck_assert_int_eq(wait_for(&a).status, IBV_WC_SUCCESS);
+    }
+    side_close(&a);
+    side_close(&b);
+}
+END_TEST
+
 /* As many queue pairs as there are numbers, and no more; a number that is free again can be had again. */
 START_TEST(numbers_run_out)
 {
@@ -272,6 +345,7 @@ static Suite *suite(void)
     tcase_add_test(names, by_lid);
     tcase_add_test(names, by_gid);
     tcase_add_loop_test(names, acknowledges_before_it_goes, 0, 3);
+    tcase_add_test(names, readable_means_an_event);
     tcase_add_test(names, names_that_lead_nowhere);
     tcase_add_test(names, queries);
     tcase_add_test(names, numbers_run_out);

@@ -6,6 +6,10 @@
  * that the link wants watched (its sockets): a packet then wakes the application directly, and it is the
  * application's own call that takes the packet in. A thread that is about to look at the list anyway does
  * not raise the eventfd for itself.
+ *
+ * Programs that were written for rdma-core may take a readable descriptor for an event, so theirs is the
+ * eventfd alone. Asleep in soft_get_cq_event they wait on the epoll all the same; asleep anywhere else they
+ * need the link's thread to take the packets in, which it is told when they arm a completion queue.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +21,8 @@
 #include <unistd.h>
 #include "../fds.h"
 #include "engine.h"
+
+#define OUTSIDE 3 /* so many events in a row tell where they are waited for */
 
 static int watch(int epoll, int fd)
 {
@@ -37,8 +43,8 @@ static int watch_all(const struct soft_context *context, int epoll)
 
 static void close_channel(struct soft_channel *channel)
 {
-    if (channel->ibv.fd >= 0)
-        fds_close(channel->ibv.fd);
+    if (channel->wait >= 0)
+        fds_close(channel->wait);
     if (channel->event >= 0)
         fds_close(channel->event);
     free(channel);
@@ -54,14 +60,16 @@ struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *ibv)
         return NULL;
     TAILQ_INIT(&channel->pending);
     channel->ibv.context = ibv;
-    channel->ibv.fd = fds_own(epoll_create1(EPOLL_CLOEXEC));
-    channel->event = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (channel->ibv.fd < 0 || channel->event < 0 || watch(channel->ibv.fd, channel->event) != 0) {
+    channel->outside = OUTSIDE;
+    channel->wait = fds_own(epoll_create1(EPOLL_CLOEXEC));
+    channel->event = fds_own(eventfd(0, EFD_CLOEXEC));
+    channel->ibv.fd = context->names.lid != 0 ? channel->event : channel->wait;
+    if (channel->wait < 0 || channel->event < 0 || watch(channel->wait, channel->event) != 0) {
         error = errno;
         goto fail;
     }
     soft_lock(ibv);
-    if ((error = watch_all(context, channel->ibv.fd)) == 0) {
+    if ((error = watch_all(context, channel->wait)) == 0) {
         LIST_INSERT_HEAD(&context->channels, channel, link);
         context->objects++;
     }
@@ -105,7 +113,7 @@ int soft_watch(struct ibv_context *ibv, int fd)
     context->watched = grown;
     context->watched[context->watched_count++] = fd;
     LIST_FOREACH (channel, &context->channels, link) {
-        if ((error = watch(channel->ibv.fd, fd)) != 0)
+        if ((error = watch(channel->wait, fd)) != 0)
             break;
     }
     if (error != 0)
@@ -125,7 +133,7 @@ void soft_unwatch(struct ibv_context *ibv, int fd)
             break;
         }
     LIST_FOREACH (channel, &context->channels, link) {
-        epoll_ctl(channel->ibv.fd, EPOLL_CTL_DEL, fd, NULL);
+        epoll_ctl(channel->wait, EPOLL_CTL_DEL, fd, NULL);
     }
 }
 
@@ -218,17 +226,23 @@ static uint64_t time_left(struct ibv_context *ibv)
     return deadline > now ? deadline - now : 0;
 }
 
+bool soft_channel_sleeps_outside(const struct soft_channel *channel)
+{
+    return soft_context_of(channel->ibv.context)->names.lid != 0 && channel->outside >= OUTSIDE;
+}
+
 int soft_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
 {
     struct soft_channel *channel = (struct soft_channel *)ibv;
 
-    for (;;) {
+    for (bool first = true;; first = false) {
         struct soft_cq *found;
         uint64_t left;
         int flags;
 
         soft_lock(ibv->context);
         found = pop_or_progress(channel);
+        channel->outside = found == NULL || !first ? 0 : channel->outside + 1;
         left = time_left(ibv->context);
         soft_unlock(ibv->context);
         if (found != NULL) {
@@ -242,7 +256,7 @@ int soft_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **c
             errno = EAGAIN;
             return -1;
         }
-        if (wait_for(ibv->fd, left) < 0)
+        if (wait_for(channel->wait, left) < 0)
             return -1;
     }
 }

@@ -45,12 +45,40 @@ struct ibv_cq *soft_create_cq(struct ibv_context *ibv, int cqe, void *cq_context
     return plain;
 }
 
+/* (locked) */
+static void disarm(struct soft_cq *cq)
+{
+    cq->armed = SOFT_UNARMED;
+    if (cq->awaited)
+        atomic_fetch_sub(&soft_context_of(cq->ibv.context)->awaited, 1);
+    cq->awaited = false;
+}
+
+/* (locked) */
+static void arm(struct soft_cq *cq, enum soft_arm armed)
+{
+    struct soft_context *context = soft_context_of(cq->ibv.context);
+
+    cq->armed = armed;
+    if (cq->awaited || context->wire->awaits == NULL ||
+        !soft_channel_sleeps_outside((struct soft_channel *)cq->ibv.channel))
+        return;
+    cq->awaited = true;
+    atomic_fetch_add(&context->awaited, 1);
+    context->wire->awaits(context->wire, &context->verbs.context);
+}
+
+bool soft_is_awaited(struct ibv_context *context)
+{
+    return atomic_load(&soft_context_of(context)->awaited) > 0;
+}
+
 /* (locked) Take it out of the world; EBUSY while queue pairs use it. */
 static int detach(struct soft_cq *cq)
 {
     if (cq->users > 0)
         return EBUSY;
-    cq->armed = SOFT_UNARMED;
+    disarm(cq);
     if (cq->ibv.channel != NULL) {
         soft_channel_forget((struct soft_channel *)cq->ibv.channel, cq);
         cq->ibv.channel->refcnt--;
@@ -139,7 +167,7 @@ bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited)
     cq->ring[at < size ? at : at - size] = *wc;
     cq->count++;
     if (cq->armed == SOFT_ARM_ANY || (cq->armed == SOFT_ARM_SOLICITED && (solicited || error))) {
-        cq->armed = SOFT_UNARMED;
+        disarm(cq);
         soft_channel_notify((struct soft_channel *)cq->ibv.channel, cq);
     }
     return true;
@@ -200,7 +228,7 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 
     soft_lock(ibv->context);
     if (ibv->channel != NULL && (!solicited_only || cq->armed == SOFT_UNARMED))
-        cq->armed = solicited_only ? SOFT_ARM_SOLICITED : SOFT_ARM_ANY;
+        arm(cq, solicited_only ? SOFT_ARM_SOLICITED : SOFT_ARM_ANY);
     soft_settle(soft_context_of(ibv->context)); /* the caller is about to sleep */
     soft_unlock(ibv->context);
     return 0;

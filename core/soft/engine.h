@@ -13,6 +13,7 @@
 #define SOFT_ENGINE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/queue.h>
 #include <sys/uio.h>
 #include "packet.h"
@@ -139,9 +140,12 @@ struct soft_ah {
 /* ---- Completion: cq.c, channel.c -------------------------------------------------------------- */
 
 struct soft_channel {
-    struct ibv_comp_channel ibv; /* fd: an epoll of `event` and all that soft_watch was given */
-    int event;                   /* eventfd */
+    struct ibv_comp_channel
+        ibv;   /* fd: `wait`; in a context with names, whose programs know nothing of us, `event` */
+    int event; /* eventfd */
+    int wait;  /* an epoll of `event` and all that soft_watch was given */
     bool raised;
+    unsigned outside; /* events in a row that were there when soft_get_cq_event was called */
     TAILQ_HEAD(, soft_cq) pending;
     LIST_ENTRY(soft_channel) link;
 };
@@ -154,6 +158,7 @@ struct soft_cq {
     unsigned head, count; /* the oldest; how many */
     bool overrun;
     enum soft_arm armed;
+    bool awaited;          /* armed, by somebody who will sleep where he can't see packets */
     unsigned events;       /* on the channel's list, not yet fetched */
     uint32_t delivered;    /* fetched; destroying waits until as many have been acknowledged */
     unsigned users;        /* queue pairs, once for each direction */
@@ -166,6 +171,8 @@ struct soft_cq {
 bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited);
 void soft_channel_notify(struct soft_channel *channel, struct soft_cq *cq);
 void soft_channel_forget(struct soft_channel *channel, struct soft_cq *cq);
+/* Does whoever waits for events here sleep on the descriptor, rather than in soft_get_cq_event? */
+bool soft_channel_sleeps_outside(const struct soft_channel *channel);
 /* Make the descriptor readable exactly while there are events. */
 void soft_channel_settle(struct soft_channel *channel);
 int soft_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
@@ -327,7 +334,7 @@ struct soft_qp {
     size_t heap_at;    /* 1-based place in the context's heap, 0: not there */
     bool starting;     /* on the context's list of that */
     struct soft_qp *starting_next;
-    bool working;      /* on the work list */
+    bool working; /* on the work list */
     TAILQ_ENTRY(soft_qp) work;
     LIST_ENTRY(soft_qp) link, bucket;
 };
@@ -515,6 +522,7 @@ struct soft_context {
     uint8_t *mr_generation;
     uint32_t mr_room, mr_free_first, mr_free_last;
 
+    atomic_uint awaited; /* completion queues that are */
     LIST_HEAD(, soft_channel) channels;
     struct soft_channel *inside; /* whose events the thread that holds the lock is about to fetch */
     int *watched;

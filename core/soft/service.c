@@ -96,11 +96,20 @@ static void step_aside(struct service_member *member)
         watch(member);
 }
 
+/* Is the application there? One that waits for an event elsewhere was here only to say so. */
+static bool is_attended(struct service_member *member)
+{
+    return atomic_exchange(&member->attended, false) && !soft_is_awaited(member->context);
+}
+
 /* Take in what has come, unless the application is there to do it. */
 static void serve(struct service_member *member)
 {
-    if (atomic_exchange(&member->attended, false) || !soft_trylock(member->context)) {
-        step_aside(member);
+    bool attended = is_attended(member);
+
+    if (attended || !soft_trylock(member->context)) {
+        if (attended || !soft_is_awaited(member->context)) /* else it lets go in a moment */
+            step_aside(member);
         return;
     }
     if (atomic_load(&member->state) != SERVICE_SERVE) {
@@ -123,7 +132,7 @@ static void arrival(struct service_member *member)
         serve(member);
     else {
         watch(member);
-        if (member->absent)
+        if (member->absent || soft_is_awaited(member->context))
             serve(member);
     }
 }
@@ -183,7 +192,7 @@ static void tick(struct service_member *member)
 {
     unsigned traffic = atomic_load_explicit(&member->traffic, memory_order_relaxed);
 
-    if (atomic_exchange(&member->attended, false))
+    if (is_attended(member))
         step_aside(member);
     else if (atomic_load(&member->state) == SERVICE_WATCH) {
         bool late = packets_wait(member);
@@ -360,6 +369,21 @@ void service_summon(struct service_member *member)
     while (!atomic_compare_exchange_weak(&service.summoned, &member->summoned, member))
         ;
     wake();
+}
+
+void service_take_over(struct service_member *member)
+{
+    int state;
+
+    pthread_mutex_lock(&service.lock);
+    state = atomic_load(&member->state);
+    member->absent = true; /* while IDLE, that is all: the first packet wakes the thread */
+    if ((state == SERVICE_CALLED || state == SERVICE_WATCH) && !member->suspended) {
+        watch(member);
+        atomic_store(&member->state, SERVICE_SERVE);
+        arm(member, EPOLLIN);
+    }
+    pthread_mutex_unlock(&service.lock);
 }
 
 void service_forget(void)

@@ -58,6 +58,10 @@ void service_summon(struct service_member *member);
 /* In the child of a fork, where the thread doesn't exist: as if nobody had ever joined. */
 void service_forget(void);
 
+/* The application is about to sleep where packets don't wake it: SERVE, until soft_is_awaited has become false
+ * and the application has been here again. (locked) */
+void service_take_over(struct service_member *member);
+
 /* The application drives the device. (locked; the hottest path, so it writes only to change something) */
 static inline void service_attended(struct service_member *member)
 {

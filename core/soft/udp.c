@@ -33,6 +33,12 @@ static void attended(struct soft_wire *wire, struct ibv_context *context)
     service_attended(&((struct udp *)wire)->service);
 }
 
+static void awaits(struct soft_wire *wire, struct ibv_context *context)
+{
+    (void)context;
+    service_take_over(&((struct udp *)wire)->service);
+}
+
 /* The first queue pair. The sockets come with the first connection of each family. */
 static int prepare(struct soft_wire *wire, struct ibv_context *context)
 {
@@ -117,6 +123,7 @@ struct udp *udp_open(void)
         .send = udp_send,
         .receive = udp_receive,
         .attended = attended,
+        .awaits = awaits,
         .open = prepare,
     };
     udp->context = soft_open(&udp->wire, &monotonic_clock, 0);

@@ -58,6 +58,10 @@ struct soft_wire {
      * event, or posted work): a service thread may step aside. NULL where there is none. */
     void (*attended)(struct soft_wire *wire, struct ibv_context *context);
 
+    /* (locked) The application is about to sleep on a completion channel's descriptor where packets don't wake
+     * it: somebody else has to take them in, at once. NULL where nobody can. */
+    void (*awaits)(struct soft_wire *wire, struct ibv_context *context);
+
     /* (locked) Called when the first queue pair of the context is created: a link opens its sockets now.
      * 0, or an errno with which creating the queue pair fails. May be NULL. */
     int (*open)(struct soft_wire *wire, struct ibv_context *context);
@@ -132,6 +136,8 @@ void soft_unlock(struct ibv_context *context);
  * and future: so a packet wakes the application without a thread between. (locked) */
 int soft_watch(struct ibv_context *context, int fd);
 void soft_unwatch(struct ibv_context *context, int fd); /* (locked) */
+/* Has `awaits` been called, and no event come yet? (any thread) */
+bool soft_is_awaited(struct ibv_context *context);
 
 /* ---- What a link calls (locked) --------------------------------------------------------------- */
 

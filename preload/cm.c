@@ -164,6 +164,37 @@ EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
     soft_destroy_id_qp(id);
 }
 
+/* The identifier's queue pair takes its receives from there. */
+EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+    if (id->srq != NULL || (pd == NULL && (pd = id->pd) == NULL) || pd->context != id->verbs) {
+        errno = EINVAL;
+        return -1;
+    }
+    id->srq = soft_create_srq(pd, attr);
+    if (id->srq == NULL)
+        return -1;
+    id->pd = pd;
+    return 0;
+}
+
+EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *extended)
+{
+    struct ibv_srq_init_attr attr = {.srq_context = extended->srq_context, .attr = extended->attr};
+
+    if (extended->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && extended->srq_type != IBV_SRQT_BASIC) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return rdma_create_srq(id, extended->comp_mask & IBV_SRQ_INIT_ATTR_PD ? extended->pd : NULL, &attr);
+}
+
+EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
+{
+    if (id->srq != NULL && udp_reaped(soft_destroy_srq(id->srq)) == 0)
+        id->srq = NULL;
+}
+
 EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
     return soft_init_qp_attr(id, attr, mask);
@@ -179,7 +210,9 @@ EXPORT int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, str
 
 EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)
 {
-    soft_destroy_ep(id);
+    soft_destroy_id_qp(id);
+    rdma_destroy_srq(id);
+    soft_destroy_id(id);
 }
 
 EXPORT int rdma_get_request(struct rdma_cm_id *listener, struct rdma_cm_id **id)

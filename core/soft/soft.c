@@ -10,36 +10,29 @@
 #include "udp.h"
 #include "verbs.h"
 
-static int reaped(int result)
-{
-    if (result == 0)
-        udp_reap();
-    return result;
-}
-
 static int dealloc_pd(struct ibv_pd *pd)
 {
-    return reaped(soft_dealloc_pd(pd));
+    return udp_reaped(soft_dealloc_pd(pd));
 }
 
 static int dereg_mr(struct ibv_mr *mr)
 {
-    return reaped(soft_dereg_mr(mr));
+    return udp_reaped(soft_dereg_mr(mr));
 }
 
 static int destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-    return reaped(soft_destroy_comp_channel(channel));
+    return udp_reaped(soft_destroy_comp_channel(channel));
 }
 
 static int destroy_cq(struct ibv_cq *cq)
 {
-    return reaped(soft_destroy_cq(cq));
+    return udp_reaped(soft_destroy_cq(cq));
 }
 
 static int destroy_verbs_qp(struct ibv_qp *qp)
 {
-    return reaped(soft_destroy_qp(qp));
+    return udp_reaped(soft_destroy_qp(qp));
 }
 
 void soft_forked(void)

@@ -56,6 +56,12 @@ struct ibv_pd *udp_shared_pd(void);
 void udp_close(struct udp *udp);
 /* An object was destroyed: close what waited for it. */
 void udp_reap(void);
+static inline int udp_reaped(int result)
+{
+    if (result == 0)
+        udp_reap();
+    return result;
+}
 /* In the child of a fork: forget those that wait. */
 void udp_forget(void);
 

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The symbols of libibverbs that make and destroy protection domains, memory regions and address handles. */
+#include <errno.h>
+#include "preload.h"
+
+EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+    return dispatch(context, soft_alloc_pd, ibv_alloc_pd, context);
+}
+
+static int our_dealloc_pd(struct ibv_pd *pd)
+{
+    return udp_reaped(soft_dealloc_pd(pd));
+}
+
+EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
+{
+    return dispatch(pd->context, our_dealloc_pd, ibv_dealloc_pd, pd);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    return dispatch(pd->context, soft_reg_mr, ibv_reg_mr, pd, addr, length, access);
+}
+
+/* A region's addresses are those of its memory. */
+static struct ibv_mr *reg_at(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+{
+    if (iova == (uintptr_t)addr)
+        return soft_reg_mr(pd, addr, length, access);
+    errno = EOPNOTSUPP;
+    return NULL;
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+{
+    return dispatch(pd->context, reg_at, ibv_reg_mr_iova, pd, addr, length, iova, access);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                       unsigned access)
+{
+    return dispatch(pd->context, reg_at, ibv_reg_mr_iova2, pd, addr, length, iova, access);
+}
+
+static int our_dereg_mr(struct ibv_mr *mr)
+{
+    return udp_reaped(soft_dereg_mr(mr));
+}
+
+EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
+{
+    return dispatch(mr->context, our_dereg_mr, ibv_dereg_mr, mr);
+}
+
+/* Memory of other devices is beyond the processor's reach. */
+static struct ibv_mr *reg_dmabuf(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+                                 int access)
+{
+    (void)pd, (void)offset, (void)length, (void)iova, (void)fd, (void)access;
+    errno = EOPNOTSUPP;
+    return NULL;
+}
+
+EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+                                        int fd, int access)
+{
+    return dispatch(pd->context, reg_dmabuf, ibv_reg_dmabuf_mr, pd, offset, length, iova, fd, access);
+}
+
+/* ---- Address handles ---- */
+
+EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    return dispatch(pd->context, soft_create_ah, ibv_create_ah, pd, attr);
+}
+
+EXPORT int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc,
+                               struct ibv_grh *grh, struct ibv_ah_attr *attr)
+{
+    return dispatch(context, soft_init_ah_from_wc, ibv_init_ah_from_wc, context, port, wc, grh, attr);
+}
+
+EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+                                            uint8_t port)
+{
+    return dispatch(pd->context, soft_create_ah_from_wc, ibv_create_ah_from_wc, pd, wc, grh, port);
+}
+
+static int our_destroy_ah(struct ibv_ah *ah)
+{
+    return udp_reaped(soft_destroy_ah(ah));
+}
+
+EXPORT int ibv_destroy_ah(struct ibv_ah *ah)
+{
+    return dispatch(ah->context, our_destroy_ah, ibv_destroy_ah, ah);
+}

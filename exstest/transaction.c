@@ -225,15 +225,15 @@ static void go_on(struct link *link)
 
 /* ---- The exercise ------------------------------------------------------------------------------------ */
 
-/* An operation at a server that checks what no client of ours sends: its last three must be those of ops.c. */
+/* Whoever wants validation has to ask for its operations, too: the last three, as ops.c adds them. */
 static bool is_well_formed(const struct request *request)
 {
-    const struct op *last = &request->ops.op[request->ops.count - OPS_ADDED];
-
     if (!(request->flags & REQUEST_VALIDATE))
         return true;
     if (request->ops.count < OPS_ADDED)
         return false;
+    const struct op *last = &request->ops.op[request->ops.count - OPS_ADDED];
+
     for (int i = 0; i < OPS_ADDED; i++)
         if (last[i].transfer != SEND_RECV || last[i].by_server != (i != 1))
             return false;

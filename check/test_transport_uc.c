@@ -136,20 +136,21 @@ START_TEST(wrong_key_is_dropped)
 }
 END_TEST
 
-/* What the receiver got wrong is its error. */
-START_TEST(short_receive_fails)
+/* A message that does not fit is dropped, and the receive is there for the next; unless it is a shared queue's,
+ * which can't take it back. */
+START_TEST(short_receive)
 {
     struct setup setup = uc_setup();
+    setup.srq_depth = _i ? 16 : 0;
     struct pair *pair = pair_new(&setup);
     struct end *a = &pair->end[0], *b = &pair->end[1];
     post_receive(b, 20, 0, 2999);
-    post_receive(b, 21, 0, 2999);
     post(a, b, &(struct work){.opcode = IBV_WR_SEND, .length = 3000});
+    post(a, b, &(struct work){.opcode = IBV_WR_SEND, .length = 2999});
     run(pair);
-    expect_wc(b->recv_cq, 20, IBV_WC_LOC_LEN_ERR);
-    expect_wc(b->recv_cq, 21, IBV_WC_WR_FLUSH_ERR);
+    expect_wc(b->recv_cq, 20, _i ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS);
     expect_quiet(pair);
-    ck_assert_int_eq(qp_state(b->qp), IBV_QPS_ERR);
+    ck_assert_int_eq(qp_state(b->qp), _i ? IBV_QPS_ERR : IBV_QPS_RTS);
     ck_assert_int_eq(qp_state(a->qp), IBV_QPS_RTS);
     ck_assert_uint_eq(count_packets(pair->network, 1, ROCE_NO_OPCODE), 0);
     pair_free(pair);
@@ -233,7 +234,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tcase, a_gap_loses_one_message, 0, 9);
     tcase_add_test(tcase, no_receive_loses_the_message);
     tcase_add_test(tcase, wrong_key_is_dropped);
-    tcase_add_test(tcase, short_receive_fails);
+    tcase_add_loop_test(tcase, short_receive, 0, 2);
     tcase_add_test(tcase, send_queue_error);
     tcase_add_test(tcase, has_no_reads_and_no_reliable_attributes);
     tcase_add_test(tcase, long_messages);

@@ -210,23 +210,25 @@ START_TEST(too_long_is_not_sent)
 }
 END_TEST
 
-/* The header needs its place too. */
-START_TEST(short_receive_fails)
+/* The header needs its place too. What does not fit is dropped, and the receive is there for the next; unless
+ * it is a shared queue's, which can't take it back. */
+START_TEST(short_receive)
 {
     struct setup setup = ud_setup();
+    setup.srq_depth = _i ? 16 : 0;
     struct pair *pair = pair_new(&setup);
     struct end *a = &pair->end[0], *b = &pair->end[1];
     struct ibv_ah *ah = handle_to(a, b);
     memset(b->memory, 0x33, b->size);
     post_receive(b, 20, 0, GRH + 99);
-    post_receive(b, 21, 0, GRH + 100);
     send_datagram(a, &(struct datagram){.id = 1, .ah = ah, .qpn = b->qpn, .qkey = QKEY, .length = 100});
     run(pair);
-    expect_wc(b->recv_cq, 20, IBV_WC_LOC_LEN_ERR);
-    expect_wc(b->recv_cq, 21, IBV_WC_WR_FLUSH_ERR);
-    expect_quiet(pair);
     expect_byte(b->memory, b->size, 0x33);
-    ck_assert_int_eq(qp_state(b->qp), IBV_QPS_ERR);
+    send_datagram(a, &(struct datagram){.id = 2, .ah = ah, .qpn = b->qpn, .qkey = QKEY, .length = 99});
+    run(pair);
+    expect_wc(b->recv_cq, 20, _i ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS);
+    expect_quiet(pair);
+    ck_assert_int_eq(qp_state(b->qp), _i ? IBV_QPS_ERR : IBV_QPS_RTS);
     ck_assert_int_eq(soft_destroy_ah(ah), 0);
     pair_free(pair);
 }
@@ -318,7 +320,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tcase, answers_by_completion, 0, 2);
     tcase_add_test(tcase, qkeys);
     tcase_add_test(tcase, too_long_is_not_sent);
-    tcase_add_test(tcase, short_receive_fails);
+    tcase_add_loop_test(tcase, short_receive, 0, 2);
     tcase_add_test(tcase, no_receive_loses_it);
     tcase_add_test(tcase, what_is_refused);
     tcase_add_test(tcase, inline_and_gone);

@@ -453,6 +453,7 @@ void soft_resource_answer(struct soft_qp *qp, struct soft_resource *resource, ui
 /* unreliable.c and datagram.c: receiving without acknowledging */
 void soft_uc_input(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_uc_abandon(struct soft_qp *qp); /* the message that is coming in */
+void soft_refuse_message(struct soft_qp *qp, enum ibv_wc_status status);
 void soft_ud_input(struct soft_qp *qp, const struct soft_packet *packet, const struct soft_path *path);
 bool soft_ud_put(struct soft_qp *qp, struct soft_send *send);
 

@@ -67,7 +67,7 @@ static int probe_page(uintptr_t address, bool write)
     case EFAULT:
         return EFAULT; /* nothing is mapped, or behind the end of a file */
     case EINVAL:
-        return madvise(NULL, 0, advice) == 0 ? EACCES : 0;
+        return madvise(NULL, 0, advice) == 0 ? EFAULT : 0; /* may not be used like this */
     default:
         return 0; /* the kernel has no memory, or an interrupt came: no verdict */
     }

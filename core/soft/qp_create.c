@@ -103,6 +103,17 @@ static uint8_t transport_of(enum ibv_qp_type type)
     return type == IBV_QPT_RC ? SOFT_RC : type == IBV_QPT_UC ? SOFT_UC : SOFT_UD;
 }
 
+/* What costs nothing: inline data where the elements would be. A shared queue's receives are not ours. */
+static void grant(struct ibv_qp_cap *cap, bool shares)
+{
+    uint32_t elements = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
+
+    if (cap->max_inline_data < elements)
+        cap->max_inline_data = elements;
+    if (shares)
+        cap->max_recv_wr = cap->max_recv_sge = 0;
+}
+
 static void fill(struct soft_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
 {
     struct ibv_qp *ibv = soft_ibv(qp);
@@ -119,6 +130,7 @@ static void fill(struct soft_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init
     pthread_cond_init(&ibv->cond, NULL);
     qp->context = soft_context_of(pd->context);
     qp->cap = init->cap;
+    grant(&qp->cap, init->srq != NULL);
     qp->transport = transport_of(init->qp_type);
     qp->signal_all = init->sq_sig_all;
     qp->deadline = SOFT_NEVER;
@@ -149,6 +161,7 @@ static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *init, b
     soft_unlock(pd->context);
     if (error != 0)
         goto fail;
+    init->cap = qp->cap;
     return soft_ibv(qp);
 fail:
     release(qp);

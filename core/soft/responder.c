@@ -43,11 +43,12 @@ void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enu
     soft_qp_fail(qp);
 }
 
-/* The packet at expected can't be carried out. Without a NAK to tell the sender, a message that is wrong is
- * dropped; what is wrong with our own receive is an error all the same. */
+/* The packet at expected can't be carried out. Without a NAK to tell the sender, a message that is wrong or
+ * does not fit is dropped (IBA's class D); what is wrong with our own receive is an error all the same, and a
+ * receive that has come from a shared queue can't stay for the next message (class E). */
 static void refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
 {
-    bool ours = status == IBV_WC_LOC_LEN_ERR || status == IBV_WC_LOC_PROT_ERR;
+    bool ours = status == IBV_WC_LOC_PROT_ERR || (status == IBV_WC_LOC_LEN_ERR && soft_srq_of(qp) != NULL);
 
     if (qp->transport != SOFT_RC && !ours) {
         qp->context->counters.refused++;
@@ -55,6 +56,11 @@ static void refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status stat
         return;
     }
     soft_responder_fail(qp, qp->resp.expected, syndrome, status);
+}
+
+void soft_refuse_message(struct soft_qp *qp, enum ibv_wc_status status)
+{
+    refuse(qp, SOFT_SYNDROME_OPERATION, status);
 }
 
 static void refuse_invalid(struct soft_qp *qp)

@@ -266,6 +266,16 @@ static void push(struct network *network, struct node *node, struct flight *flig
     }
 }
 
+void network_arrive(struct network *network)
+{
+    for (uint64_t time; (time = next_packet(network)) != SOFT_NEVER;) {
+        if (network->now < time)
+            network->now = time;
+        struct flight *flight = take_due(network, -1);
+        to_inbox(&network->nodes[flight->to], flight);
+    }
+}
+
 /* All that arrives at this moment at one node is one batch, as from a socket. */
 static void deliver(struct network *network)
 {

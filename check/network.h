@@ -76,6 +76,8 @@ bool network_step(struct network *network);
 bool network_run(struct network *network, unsigned long steps);
 /* Everything up to this time, and the clock put there. */
 void network_run_until(struct network *network, uint64_t time);
+/* With network_set_pull: what is on its way arrives, and nobody looks at it yet. */
+void network_arrive(struct network *network);
 /* Loses what is on its way. */
 void network_drain(struct network *network);
 

@@ -224,6 +224,13 @@ START_TEST(unknown_types_are_refused)
     errno = 0;
     ck_assert_ptr_null(soft_create_qp(a->pd, &attr));
     ck_assert_int_ne(errno, 0);
+    attr.cap.max_send_wr = 1;
+    attr.qp_type = IBV_QPT_RAW_PACKET;
+    ck_assert_ptr_null(soft_create_qp(a->pd, &attr));
+    ck_assert_int_eq(errno, EOPNOTSUPP);
+    attr.qp_type = (enum ibv_qp_type)99;
+    ck_assert_ptr_null(soft_create_qp(a->pd, &attr));
+    ck_assert_int_eq(errno, EINVAL);
     errno = 0;
     ck_assert_ptr_null(soft_create_cq(a->context, 0, NULL, NULL, 0));
     ck_assert_int_eq(errno, EINVAL);

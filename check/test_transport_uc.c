@@ -113,6 +113,22 @@ START_TEST(no_receive_loses_the_message)
 }
 END_TEST
 
+/* So too when it has arrived and nobody has looked at it: the receive came later. */
+START_TEST(a_receive_posted_later_is_too_late)
+{
+    struct setup setup = uc_setup();
+    setup.pull = true;
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0], *b = &pair->end[1];
+    post(a, b, &(struct work){.id = 1, .opcode = IBV_WR_SEND, .length = 3000});
+    network_arrive(pair->network);
+    post_receive(b, 20, 0, 3000);
+    run(pair);
+    expect_quiet(pair);
+    pair_free(pair);
+}
+END_TEST
+
 /* What the sender got wrong is dropped; the connection goes on. */
 START_TEST(wrong_key_is_dropped)
 {
@@ -233,6 +249,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tcase, delivers, 0, OPERATIONS * LENGTHS);
     tcase_add_loop_test(tcase, a_gap_loses_one_message, 0, 9);
     tcase_add_test(tcase, no_receive_loses_the_message);
+    tcase_add_test(tcase, a_receive_posted_later_is_too_late);
     tcase_add_test(tcase, wrong_key_is_dropped);
     tcase_add_loop_test(tcase, short_receive, 0, 2);
     tcase_add_test(tcase, send_queue_error);

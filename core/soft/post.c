@@ -208,6 +208,9 @@ int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
     int error = 0;
 
     soft_lock(ibv->context);
+    /* What came while there was no receive has found none, also when nobody has looked at it yet. */
+    if (qp->transport != SOFT_RC && soft_receive_next(qp) == NULL && soft_receives(qp))
+        soft_progress(ibv->context);
     for (; wr != NULL; wr = wr->next) {
         struct soft_recv *recv = soft_ring_at(&qp->resp.ring, qp->resp.ring.head);
 

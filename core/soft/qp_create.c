@@ -53,8 +53,19 @@ static int check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *in
 {
     const struct ibv_qp_cap *cap = &init->cap;
 
-    if (init->qp_type != IBV_QPT_RC && init->qp_type != IBV_QPT_UC && init->qp_type != IBV_QPT_UD)
+    switch (init->qp_type) {
+    case IBV_QPT_RC:
+    case IBV_QPT_UC:
+    case IBV_QPT_UD:
+        break;
+    case IBV_QPT_RAW_PACKET:
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV:
+    case IBV_QPT_DRIVER:
         return EOPNOTSUPP;
+    default:
+        return EINVAL;
+    }
     if (init->srq != NULL && init->srq->context != pd->context)
         return EINVAL;
     if (init->send_cq == NULL || init->recv_cq == NULL || init->send_cq->context != pd->context ||

@@ -133,6 +133,8 @@ static void input_rnr(struct soft_qp *qp, uint8_t code)
     }
     soft_requester_back(qp);
     req->rnr_wait = true;
+    /* Of a batch this may not be the first packet, and the wait may be shorter than the batch took to come. */
+    qp->context->now_known = false;
     soft_timer_set(qp, soft_now(qp->context) + soft_rnr_time(code));
 }
 

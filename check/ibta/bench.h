@@ -49,6 +49,10 @@ struct bench {
     uint64_t (*now)(struct bench *bench);
     /* One packet with its ICRC, from the BTH on. */
     void (*send)(struct bench *bench, const uint8_t *packet, size_t length);
+    /* From `hold` to `release` packets reach the device in one batch, in the middle of which time passes. NULL
+     * in real time, where that happens by itself. */
+    void (*hold)(struct bench *bench);
+    void (*release)(struct bench *bench);
     /* (locked) Until the channel's record has grown or the time has come. */
     void (*wait)(struct bench *bench, struct channel *channel, uint64_t until);
     /* The way to the tester, for ibv_modify_qp to RTR; returns what to add to the mask. */

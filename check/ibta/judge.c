@@ -202,6 +202,16 @@ void judge_same(struct judge *judge, uint32_t psn)
                    roce_psn(psn));
 }
 
+void judge_payload(struct judge *judge, uint32_t psn, size_t length)
+{
+    const struct entry *entry;
+
+    for (unsigned n = 0; (entry = record_transmission(judge->record, psn, n)) != NULL; n++)
+        if (entry->roce.payload_length != length)
+            broken(judge, RULE_REQUESTS, "the packet with PSN %06x has %zu bytes of payload, not %zu",
+                   roce_psn(psn), entry->roce.payload_length, length);
+}
+
 void judge_pause(struct judge *judge, const struct entry *from, const struct entry *to, uint64_t least,
                  uint64_t most)
 {

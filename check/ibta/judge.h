@@ -42,6 +42,8 @@ void judge_count(struct judge *judge, uint32_t psn, unsigned opcode, unsigned co
 /* From each transmission of this PSN to the next, and from the last to the completion with an error. */
 void judge_intervals(struct judge *judge, uint32_t psn);
 void judge_same(struct judge *judge, uint32_t psn);
+/* Each transmission of this PSN has so many bytes of payload. */
+void judge_payload(struct judge *judge, uint32_t psn, size_t length);
 /* From entry to entry, either NULL where it is missing. Nanoseconds. */
 void judge_pause(struct judge *judge, const struct entry *from, const struct entry *to, uint64_t least,
                  uint64_t most);

@@ -161,6 +161,55 @@ static void judge_all_at_once(struct judge *judge, const struct row *row)
     judge_all_sent(judge, SENDS);
 }
 
+/* What the device's messages are made of: these packets, and all of the path MTU but the last. */
+struct message {
+    enum ibv_wr_opcode work;
+    size_t length;
+    unsigned opcodes[3];
+    const char *name;
+};
+
+static const struct message messages[] = {
+    {IBV_WR_SEND, 2 * IBTA_MTU + 1, {SEND_FIRST, SEND_MIDDLE, SEND_LAST}, "SEND"},
+    {IBV_WR_SEND_WITH_IMM, 3 * IBTA_MTU, {SEND_FIRST, SEND_MIDDLE, SEND_LAST_IMM}, "SEND with immediate data"},
+    {IBV_WR_RDMA_WRITE, 3 * IBTA_MTU, {WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST}, "WRITE"},
+    {IBV_WR_RDMA_WRITE_WITH_IMM,
+     2 * IBTA_MTU + 2,
+     {WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST_IMM},
+     "WRITE with immediate data"},
+};
+
+/* Its ACKs come in the wrong order, which is as good as the last alone. */
+static void talk_message(struct channel *channel, const struct row *row)
+{
+    const struct message *message = row->data;
+
+    dut_post(channel, 1, message->work, message->length);
+    for (int i = 0; i < 3; i++)
+        if (prompt_packet(channel) == NULL)
+            return;
+    tester_hold(channel);
+    for (uint32_t i = 3; i-- > 0;)
+        tester_acknowledge(channel, row->terms.dut_psn + i, SYNDROME_ACK);
+    tester_release(channel);
+    prompt_completion(channel);
+    linger_briefly(channel);
+    dut_note_state(channel);
+}
+
+static void judge_message(struct judge *judge, const struct row *row)
+{
+    const struct message *message = row->data;
+    struct expected_packet expected[3];
+
+    for (uint32_t i = 0; i < 3; i++) {
+        expected[i] = (struct expected_packet){message->opcodes[i], row->terms.dut_psn + i, .syndrome = -1};
+        judge_payload(judge, row->terms.dut_psn + i, i < 2 ? IBTA_MTU : message->length - 2 * IBTA_MTU);
+    }
+    judge_requests(judge, expected, 3);
+    judge_all_sent(judge, 1);
+}
+
 /* ---- The timer ---- */
 
 /* The first of two is acknowledged at three quarters of T: the second has T to 4 T from then. */
@@ -280,5 +329,9 @@ void rows_progress(struct rows *rows)
     add(rows, "complete all that is before", talk_all_at_once, judge_all_at_once, 19, 3, "one ACK for four");
     add(rows, "run the timer anew", talk_restart, judge_restart, 20, 3, "an ACK restarts the timer");
     add(rows, "wait", talk_slow, judge_slow, 20, 3, "an ACK just in time");
+    for (size_t i = 0; i < sizeof messages / sizeof *messages; i++)
+        rows_add(rows, "send it in full packets, and complete once", talk_message, judge_message,
+                 "%s of three packets, ACKs reversed", messages[i].name)
+            ->data = &messages[i];
     add_no_answers(rows);
 }

@@ -69,6 +69,43 @@ static void measure_code(const struct record *record, const struct row *row, cha
                  (double)rnr_time(row->number) / 1e6);
 }
 
+/* The first is acknowledged and the second refused in one breath: the time counts from the refusal. */
+static void talk_one_breath(struct channel *channel, const struct row *row)
+{
+    uint32_t psn = row->terms.dut_psn;
+
+    dut_post(channel, 1, IBV_WR_SEND, 8);
+    dut_post(channel, 2, IBV_WR_SEND, 8);
+    prompt_packet(channel);
+    if (prompt_packet(channel) == NULL)
+        return;
+    tester_hold(channel);
+    tester_acknowledge(channel, psn, SYNDROME_ACK);
+    tester_acknowledge(channel, psn + 1, (uint8_t)(SYNDROME_RNR | row->number));
+    tester_release(channel);
+    if (awaited(channel, row->number) == NULL)
+        return;
+    tester_acknowledge(channel, psn + 1, SYNDROME_ACK);
+    prompt_completion(channel);
+    finish(channel);
+}
+
+static void judge_one_breath(struct judge *judge, const struct row *row)
+{
+    static const struct expected_completion expected[] = {{1, IBV_WC_SUCCESS}, {2, IBV_WC_SUCCESS}};
+    unsigned at = 0;
+
+    judge_form(judge);
+    judge_count(judge, row->terms.dut_psn, SEND_ONLY, 1);
+    judge_count(judge, row->terms.dut_psn + 1, SEND_ONLY, 2);
+    judge_completions(judge, expected, 2);
+    judge_note(judge, "state", IBV_QPS_RTS);
+    record_next(judge->record, ENTRY_TO_DUT, &at);
+    judge_pause(judge, record_next(judge->record, ENTRY_TO_DUT, &at),
+                record_transmission(judge->record, row->terms.dut_psn + 1, 1), rnr_time(row->number),
+                UINT64_MAX / 2);
+}
+
 /* ---- How often ---- */
 
 /* `number` refusals, then the receiver is ready. */
@@ -172,6 +209,9 @@ void rows_rnr(struct rows *rows)
         row->number = code;
         row->measure = measure_code;
     }
+    rows_add(rows, "wait from when it was refused", talk_one_breath, judge_one_breath,
+             "ACK and RNR NAK in one breath")
+        ->number = 8;
     add_counts(rows);
     row = rows_add(rows, "leave the RNR retry count alone", talk_silence, judge_times,
                    "time-outs are not RNR retries");

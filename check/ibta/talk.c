@@ -179,6 +179,18 @@ void tester_result(struct channel *channel, uint32_t psn, uint64_t original)
                     .opcode = ATOMIC_ACKNOWLEDGE, .psn = psn, .syndrome = SYNDROME_ACK, .original = original});
 }
 
+void tester_hold(struct channel *channel)
+{
+    if (channel->bench->hold != NULL)
+        channel->bench->hold(channel->bench);
+}
+
+void tester_release(struct channel *channel)
+{
+    if (channel->bench->release != NULL)
+        channel->bench->release(channel->bench);
+}
+
 struct roce tester_request(struct channel *channel, unsigned opcode, size_t at, size_t length)
 {
     bool has_payload = opcode != READ_REQUEST && opcode != COMPARE_SWAP && opcode != FETCH_ADD;

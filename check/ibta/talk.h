@@ -38,6 +38,10 @@ void tester_respond(struct channel *channel, unsigned opcode, uint32_t psn, size
 /* The result of an atomic. */
 void tester_result(struct channel *channel, uint32_t psn, uint64_t original);
 
+/* What is sent between these two comes to the device in one breath. */
+void tester_hold(struct channel *channel);
+void tester_release(struct channel *channel);
+
 /* A request of the tester to the start of the device's memory, plus `at`, with the next PSN. */
 struct roce tester_request(struct channel *channel, unsigned opcode, size_t at, size_t length);
 /* Bytes that payloads are made of: IBTA_MTU + 4 of them, all `byte`. */

@@ -11,12 +11,18 @@
 #include "core/soft/wire.h"
 
 #define SEED 77
+#define TICK 1000      /* ns by which the clock goes on at each look of the device, and while it sends; */
+#define BREATH 1000000 /* ns from the first packet to the next of a batch */
+#define SLOW 100000    /* every other time it is put to sleep meanwhile */
 
 struct virtual_bench {
     struct bench bench; /* first */
     struct soft_wire wire;
     struct soft_clock clock;
     uint64_t time;
+    unsigned sendings;
+    bool held;             /* the device is locked, and has packets that it was not told to answer yet */
+    unsigned batch;        /* packets */
     struct soft_path path; /* as the device sees it */
 };
 
@@ -30,9 +36,10 @@ static struct virtual_bench *of_wire(struct soft_wire *wire)
     return (struct virtual_bench *)(void *)((char *)wire - offsetof(struct virtual_bench, wire));
 }
 
+/* Time passes while the device works: what it was a look ago, or before sending, it is not any more. */
 static uint64_t clock_now(struct soft_clock *clock)
 {
-    return of_clock(clock)->time;
+    return of_clock(clock)->time += TICK;
 }
 
 static uint64_t now(struct bench *bench)
@@ -53,6 +60,7 @@ static void wire_send(struct soft_wire *wire, const struct soft_path *path, uint
     struct icrc_flow flow;
 
     icrc_flow_init(&flow, path, true);
+    virtual->time += virtual->sendings++ % 2 == 0 ? SLOW : TICK;
     for (size_t at = 0; at < length; at += stride, frame.id++) {
         size_t size = at + stride < length ? stride : length - at;
 
@@ -69,11 +77,30 @@ static void send_to_dut(struct bench *bench, const uint8_t *packet, size_t lengt
 
     icrc_flow_init(&flow, &virtual->path, false);
     length -= ICRC_SIZE;
-    soft_lock(bench->context);
+    if (!virtual->held)
+        soft_lock(bench->context);
     if (icrc_compute(&flow, 0, packet, length) == icrc_load(packet + length))
         soft_input(bench->context, &virtual->path, packet, length);
     else
         soft_count_malformed(bench->context);
+    if (virtual->held) {
+        virtual->time += virtual->batch++ == 0 ? BREATH : 0;
+        return;
+    }
+    soft_flush(bench->context);
+    soft_unlock(bench->context);
+}
+
+static void hold(struct bench *bench)
+{
+    soft_lock(bench->context);
+    ((struct virtual_bench *)bench)->held = true;
+    ((struct virtual_bench *)bench)->batch = 0;
+}
+
+static void release(struct bench *bench)
+{
+    ((struct virtual_bench *)bench)->held = false;
     soft_flush(bench->context);
     soft_unlock(bench->context);
 }
@@ -155,6 +182,8 @@ struct bench *bench_open_virtual(void)
                                     .patience = 10 * IBTA_MS,
                                     .now = now,
                                     .send = send_to_dut,
+                                    .hold = hold,
+                                    .release = release,
                                     .wait = wait,
                                     .path = path,
                                     .stop = stop,

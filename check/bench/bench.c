@@ -2,6 +2,7 @@
 /* Command line, clock and result of the benchmark programs. */
 #include "bench.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,19 @@ static double now(void)
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Loopback, or the address that the tests use: rxe, for one, has none on lo. */
+static struct in_addr test_address(void)
+{
+    const char *text = getenv("EXS_TEST_ADDR");
+    struct in_addr address = {.s_addr = htonl(INADDR_LOOPBACK)};
+
+    if (text != NULL && inet_pton(AF_INET, text, &address) != 1) {
+        fprintf(stderr, "EXS_TEST_ADDR=%s is no IPv4 address\n", text);
+        exit(2);
+    }
+    return address;
 }
 
 void bench_parse(struct bench *bench, int argc, char **argv)
@@ -34,7 +48,7 @@ void bench_parse(struct bench *bench, int argc, char **argv)
     bench->total = strtoull(argv[4], NULL, 10);
     bench->path = argc == 7 ? argv[6] : NULL;
     bench->address.sin_family = AF_INET;
-    bench->address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    bench->address.sin_addr = test_address();
     bench->address.sin_port = htons(bench->serve ? 0 : (uint16_t)strtoul(argv[5], NULL, 10));
 }
 

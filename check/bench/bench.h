@@ -25,7 +25,7 @@ struct bench {
     size_t size;    /* bytes */
     uint64_t total; /* bytes or round trips */
     const char *path;
-    struct sockaddr_in address; /* loopback */
+    struct sockaddr_in address; /* EXS_TEST_ADDR, or loopback */
     double started;             /* seconds, of the monotonic clock */
 };
 

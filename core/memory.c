@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Registered memory: handles, and the registration with each nic at first use. See memory.h. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,13 +30,31 @@ int xs_memory_access(int flags)
     return flags & EXS_MRF_RECV_DISABLE ? 0 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 }
 
+/* KiB that devices have pinned for this process. */
+static size_t pinned(void)
+{
+    FILE *status = fopen("/proc/self/status", "re");
+    char line[128];
+    size_t kib = 0;
+
+    if (status == NULL)
+        return 0;
+    while (fgets(line, sizeof(line), status) != NULL) {
+        if (strncmp(line, "VmPin:", 6) == 0)
+            kib = strtoul(line + 6, NULL, 10);
+    }
+    fclose(status);
+    return kib;
+}
+
 static void explain_limit(size_t length)
 {
     struct rlimit limit;
+    size_t there = pinned();
 
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        xs_log("can't register %zu KiB: the memlock limit is %zu KiB: raise ulimit -l", length / 1024,
-               (size_t)limit.rlim_cur / 1024);
+        xs_log("can't register %zu KiB: the memlock limit is %zu KiB, need %zu KiB: raise ulimit -l",
+               length / 1024, (size_t)limit.rlim_cur / 1024, there + length / 1024);
     else
         xs_log("can't register %zu KiB: no memory", length / 1024);
 }

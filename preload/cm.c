@@ -136,27 +136,9 @@ EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_q
     return soft_create_id_qp(id, pd, attr);
 }
 
-/* What goes beyond rdma_create_qp the device doesn't have. */
-EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *extended)
+EXPORT int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
-    struct ibv_qp_init_attr attr = {
-        .qp_context = extended->qp_context,
-        .send_cq = extended->send_cq,
-        .recv_cq = extended->recv_cq,
-        .srq = extended->srq,
-        .cap = extended->cap,
-        .qp_type = extended->qp_type,
-        .sq_sig_all = extended->sq_sig_all,
-    };
-
-    if (extended->comp_mask & ~(uint32_t)IBV_QP_INIT_ATTR_PD) {
-        errno = EOPNOTSUPP;
-        return -1;
-    }
-    if (soft_create_id_qp(id, extended->comp_mask != 0 ? extended->pd : NULL, &attr) == -1)
-        return -1;
-    extended->cap = attr.cap;
-    return 0;
+    return soft_create_id_qp_ex(id, attr);
 }
 
 EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)

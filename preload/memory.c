@@ -23,13 +23,9 @@ EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, i
     return dispatch(pd->context, soft_reg_mr, ibv_reg_mr, pd, addr, length, access);
 }
 
-/* A region's addresses are those of its memory. */
 static struct ibv_mr *reg_at(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
 {
-    if (iova == (uintptr_t)addr)
-        return soft_reg_mr(pd, addr, length, access);
-    errno = EOPNOTSUPP;
-    return NULL;
+    return soft_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
 }
 
 EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
@@ -40,7 +36,12 @@ EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t leng
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
                                        unsigned access)
 {
-    return dispatch(pd->context, reg_at, ibv_reg_mr_iova2, pd, addr, length, iova, access);
+    return dispatch(pd->context, soft_reg_mr_iova2, ibv_reg_mr_iova2, pd, addr, length, iova, access);
+}
+
+EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    return dispatch(mr->context, soft_rereg_mr, ibv_rereg_mr, mr, flags, pd, addr, length, access);
 }
 
 static int our_dereg_mr(struct ibv_mr *mr)

@@ -30,6 +30,11 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, s
     return dispatch(qp->context, soft_query_qp, ibv_query_qp, qp, attr, mask, init);
 }
 
+EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+    return dispatch(qp->context, soft_qp_to_qp_ex, ibv_qp_to_qp_ex, qp);
+}
+
 /* ---- Shared receive queues ---- */
 
 EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
@@ -59,20 +64,14 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *srq)
 
 /* ---- What the device doesn't have ---- */
 
-static int no_multicast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-    (void)qp, (void)gid, (void)lid;
-    return EOPNOTSUPP;
-}
-
 EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-    return dispatch(qp->context, no_multicast, ibv_attach_mcast, qp, gid, lid);
+    return dispatch(qp->context, soft_attach_mcast, ibv_attach_mcast, qp, gid, lid);
 }
 
 EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-    return dispatch(qp->context, no_multicast, ibv_detach_mcast, qp, gid, lid);
+    return dispatch(qp->context, soft_detach_mcast, ibv_detach_mcast, qp, gid, lid);
 }
 
 static int no_ece(struct ibv_qp *qp, struct ibv_ece *ece)

@@ -47,6 +47,7 @@ int soft_resolve_route(struct rdma_cm_id *id, int timeout_ms);
 /* Without a protection domain the shared context's is taken (soft_share_context); without completion queues
  * each gets one with a channel of its own. */
 int soft_create_id_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+int soft_create_id_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);
 void soft_destroy_id_qp(struct rdma_cm_id *id);
 
 int soft_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);

@@ -48,10 +48,15 @@ static void destroy_cqs(struct rdma_cm_id *public)
 }
 
 /* The identifier names only those that were made for it. 0 or an errno. */
-static int complete_attr(struct rdma_cm_id *public, struct ibv_qp_init_attr *attr)
+static int complete_attr(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr)
 {
     int error = 0;
 
+    if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd == NULL)
+        attr->pd = public->pd;
+    attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
+    if (attr->pd == NULL || attr->pd->context != public->verbs)
+        return EINVAL;
     if (attr->send_cq == NULL) {
         error = make_cq(public, attr->cap.max_send_wr, &public->send_cq_channel, &public->send_cq);
         attr->send_cq = public->send_cq;
@@ -77,42 +82,65 @@ static void fill_init(struct ibv_qp_attr *attr, int *mask)
     *mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 }
 
-int soft_create_id_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+/* A new queue pair in INIT. 0 or an errno. */
+static int make_qp(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr, struct ibv_qp **qp)
 {
-    struct cm_channel *channel;
     struct ibv_qp_attr init;
-    struct ibv_qp *qp;
     int error, mask;
 
-    if (pd == NULL)
-        pd = public->pd;
-    if (public->qp != NULL || pd == NULL || pd->context != public->verbs || attr->qp_type != IBV_QPT_RC) {
-        errno = EINVAL;
-        return -1;
-    }
-    error = complete_attr(public, attr);
-    if (error != 0)
-        goto fail;
-    qp = soft_create_qp(pd, attr);
-    if (qp == NULL) {
-        error = errno;
-        goto fail;
-    }
+    *qp = soft_create_qp_ex(public->verbs, attr);
+    if (*qp == NULL)
+        return errno;
     fill_init(&init, &mask);
-    error = soft_modify_qp(qp, &init, mask);
+    error = soft_modify_qp(*qp, &init, mask);
+    if (error != 0)
+        soft_destroy_qp(*qp);
+    return error;
+}
+
+int soft_create_id_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr)
+{
+    struct cm_channel *channel;
+    struct ibv_qp *qp;
+    int error;
+
+    if (public->verbs == NULL || public->qp != NULL || attr->qp_type != IBV_QPT_RC)
+        return cm_result(EINVAL);
+    error = complete_attr(public, attr);
+    if (error == 0)
+        error = make_qp(public, attr, &qp);
     if (error != 0) {
-        soft_destroy_qp(qp);
-        goto fail;
+        destroy_cqs(public);
+        return cm_result(error);
     }
     channel = cm_lock(cm_id_of(public)); /* its events may be looked at just now */
     public->qp = qp;
-    public->pd = pd;
+    public->pd = attr->pd;
     cm_unlock(channel);
     return 0;
-fail:
-    destroy_cqs(public);
-    errno = error;
-    return -1;
+}
+
+int soft_create_id_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+    struct ibv_qp_init_attr_ex extended = {
+        .qp_context = attr->qp_context,
+        .send_cq = attr->send_cq,
+        .recv_cq = attr->recv_cq,
+        .srq = attr->srq,
+        .cap = attr->cap,
+        .qp_type = attr->qp_type,
+        .sq_sig_all = attr->sq_sig_all,
+        .comp_mask = IBV_QP_INIT_ATTR_PD,
+        .pd = pd,
+    };
+
+    if (soft_create_id_qp_ex(public, &extended) == -1)
+        return -1;
+    attr->send_cq = extended.send_cq;
+    attr->recv_cq = extended.recv_cq;
+    attr->srq = extended.srq;
+    attr->cap = extended.cap;
+    return 0;
 }
 
 void soft_destroy_id_qp(struct rdma_cm_id *public)

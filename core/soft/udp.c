@@ -16,6 +16,12 @@ static struct {
     atomic_uint count; /* so that udp_reap costs nothing as long as there are none */
 } orphans = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Every link of the process. */
+static struct {
+    pthread_mutex_t lock;
+    LIST_HEAD(, udp) list;
+} everyone = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 static uint64_t monotonic(struct soft_clock *clock)
 {
     struct timespec now;
@@ -132,6 +138,9 @@ struct udp *udp_open(void)
         return NULL;
     }
     udp->service.context = udp->context;
+    pthread_mutex_lock(&everyone.lock);
+    LIST_INSERT_HEAD(&everyone.list, udp, all);
+    pthread_mutex_unlock(&everyone.lock);
     return udp;
 }
 
@@ -238,12 +247,36 @@ struct ibv_pd *udp_shared_pd(void)
 
 /* ---- The end ---- */
 
+/* An application may end, or leave its queue pairs behind, without a glance back at the last message that it
+ * took. Whoever holds a lock now is driving the device. */
+void udp_settle(void)
+{
+    struct udp *udp;
+
+    if (pthread_mutex_trylock(&everyone.lock) != 0)
+        return;
+    LIST_FOREACH (udp, &everyone.list, all) {
+        if (!soft_trylock(udp->context))
+            continue;
+        soft_flush(udp->context);
+        soft_unlock(udp->context);
+    }
+    pthread_mutex_unlock(&everyone.lock);
+}
+
 /* Close the context and then the link, unless the user still has objects. */
 static bool try_close(struct udp *udp)
 {
+    bool closed;
+
     if (udp->joined)
         service_suspend(&udp->service);
-    if (soft_close(udp->context) != 0) {
+    pthread_mutex_lock(&everyone.lock); /* udp_settle may be looking at it */
+    closed = soft_close(udp->context) == 0;
+    if (closed)
+        LIST_REMOVE(udp, all);
+    pthread_mutex_unlock(&everyone.lock);
+    if (!closed) {
         if (udp->joined)
             service_resume(&udp->service);
         return false;
@@ -293,6 +326,8 @@ void udp_forget(void)
     pthread_mutex_init(&orphans.lock, NULL);
     LIST_INIT(&orphans.list);
     atomic_store(&orphans.count, 0);
+    pthread_mutex_init(&everyone.lock, NULL);
+    LIST_INIT(&everyone.list);
     pthread_mutex_init(&shared.lock, NULL);
     shared.udp = NULL;
     shared.pd = NULL;

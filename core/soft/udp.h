@@ -41,7 +41,8 @@ struct udp {
     struct service_member service;
     bool joined;             /* the service thread knows of it */
     uint8_t *buffer;         /* UDP_BUFFER bytes, from the first queue pair on */
-    LIST_ENTRY(udp) orphans; /* guarded by udp.c's own lock */
+    LIST_ENTRY(udp) orphans; /* guarded by udp.c's own locks, */
+    LIST_ENTRY(udp) all;     /* as this is */
 };
 
 /* A new context with its link. NULL and errno. */
@@ -62,8 +63,10 @@ static inline int udp_reaped(int result)
         udp_reap();
     return result;
 }
-/* In the child of a fork: forget those that wait. */
+/* In the child of a fork: forget all links. */
 void udp_forget(void);
+/* The process is about to end: acknowledge what it has been given. */
+void udp_settle(void);
 
 /* The port that packets for this context come to, opening the family's socket if that isn't done yet; network
  * byte order, 0 and errno on failure. Not with the context locked. */

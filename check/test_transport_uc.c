@@ -2,6 +2,8 @@
 /* test_transport_uc.c - unreliable connections: whole messages or none, in order, and never a word back. */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "endpoints.h"
 
 #define MTU 1024
@@ -203,6 +205,35 @@ START_TEST(send_queue_error)
 }
 END_TEST
 
+/* A file whose pages go while a message is half sent fails that message. */
+START_TEST(pages_that_are_gone)
+{
+    struct setup setup = uc_setup();
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0], *b = &pair->end[1], file = *a;
+    int fd = memfd_create("gone", MFD_CLOEXEC);
+    ck_assert_int_eq(ftruncate(fd, 16384), 0);
+    file.memory = mmap(NULL, 16384, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(file.memory, MAP_FAILED);
+    file.mr = soft_reg_mr(a->pd, file.memory, 16384, 0);
+    ck_assert_ptr_nonnull(file.mr);
+    post_receive(b, 20, 0, 16384);
+    ck_assert_int_eq(ftruncate(fd, 8192), 0); /* the second half is gone */
+    post(&file, b, &(struct work){.id = 1, .opcode = IBV_WR_SEND, .length = 4096, .flags = IBV_SEND_SIGNALED});
+    post(&file, b, &(struct work){.id = 2, .opcode = IBV_WR_SEND, .length = 16384});
+    expect_done(a->send_cq, 1, IBV_WC_SEND);
+    expect_wc(a->send_cq, 2, IBV_WC_LOC_PROT_ERR);
+    ck_assert_int_eq(qp_state(a->qp), IBV_QPS_SQE);
+    run(pair);
+    ck_assert_uint_eq(expect_wc(b->recv_cq, 20, IBV_WC_SUCCESS).byte_len, 4096);
+    expect_quiet(pair);
+    ck_assert_int_eq(soft_dereg_mr(file.mr), 0);
+    munmap(file.memory, 16384);
+    close(fd);
+    pair_free(pair);
+}
+END_TEST
+
 START_TEST(has_no_reads_and_no_reliable_attributes)
 {
     struct setup setup = uc_setup();
@@ -253,6 +284,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, wrong_key_is_dropped);
     tcase_add_loop_test(tcase, short_receive, 0, 2);
     tcase_add_test(tcase, send_queue_error);
+    tcase_add_test(tcase, pages_that_are_gone);
     tcase_add_test(tcase, has_no_reads_and_no_reliable_attributes);
     tcase_add_test(tcase, long_messages);
     suite_add_tcase(suite, tcase);

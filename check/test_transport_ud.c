@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "endpoints.h"
 
 #define GRH 40
@@ -94,6 +96,7 @@ START_TEST(delivers)
 {
     struct setup setup = ud_setup();
     setup.family = _i % 2 ? AF_INET6 : AF_INET;
+    setup.srq_depth = _i % 3 ? 0 : 16;
     bool with_imm = _i / 2 % 2;
     size_t length = lengths[_i / 4];
     struct pair *pair = pair_new(&setup);
@@ -290,6 +293,42 @@ START_TEST(what_is_refused)
 }
 END_TEST
 
+/* A file whose pages go before they are sent: its datagram alone fails, not one that has left. */
+START_TEST(pages_that_are_gone)
+{
+    struct setup setup = ud_setup();
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0], *b = &pair->end[1], file = *a;
+    struct ibv_ah *ah = handle_to(a, b);
+    int fd = memfd_create("gone", MFD_CLOEXEC);
+    ck_assert_int_eq(ftruncate(fd, 4096), 0);
+    file.memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(file.memory, MAP_FAILED);
+    file.mr = soft_reg_mr(a->pd, file.memory, 4096, 0);
+    ck_assert_ptr_nonnull(file.mr);
+    post_receive(b, 20, 0, 1000);
+    post_receive(b, 21, 0, 1000);
+    struct datagram datagram = {.id = 1, .ah = ah, .qpn = b->qpn, .qkey = QKEY, .length = 100};
+    fill(file.memory, 100, 3);
+    send_datagram(&file, &datagram);
+    run(pair);
+    expect_wc(b->recv_cq, 20, IBV_WC_SUCCESS);
+    ck_assert(filled(b->memory + GRH, 100, 3));
+    ck_assert_int_eq(ftruncate(fd, 0), 0);
+    datagram.id = 2;
+    ck_assert_int_eq(send_try(&file, &datagram), 0);
+    expect_wc(a->send_cq, 2, IBV_WC_LOC_PROT_ERR);
+    ck_assert_int_eq(qp_state(a->qp), IBV_QPS_SQE);
+    run(pair);
+    expect_quiet(pair);
+    ck_assert_int_eq(soft_dereg_mr(file.mr), 0);
+    munmap(file.memory, 4096);
+    close(fd);
+    ck_assert_int_eq(soft_destroy_ah(ah), 0);
+    pair_free(pair);
+}
+END_TEST
+
 /* The payload of an inline datagram, and its address handle, are the caller's again at once. */
 START_TEST(inline_and_gone)
 {
@@ -323,6 +362,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tcase, short_receive, 0, 2);
     tcase_add_test(tcase, no_receive_loses_it);
     tcase_add_test(tcase, what_is_refused);
+    tcase_add_test(tcase, pages_that_are_gone);
     tcase_add_test(tcase, inline_and_gone);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -3,8 +3,8 @@
  * verbs.h - the calls of libibverbs that are real symbols there, on the embedded device's objects.
  *
  * Names, signatures, return values and errno are rdma-core's, with soft_ for ibv_. The inline calls
- * (ibv_post_send, ibv_post_recv, ibv_poll_cq, ibv_req_notify_cq) reach the device through context->ops.
- * Each call takes the context's lock itself: never call one with the lock held.
+ * (ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq) reach the device through
+ * context->ops. Each call takes the context's lock itself: never call one with the lock held.
  */
 #ifndef SOFT_VERBS_H
 #define SOFT_VERBS_H

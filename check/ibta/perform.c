@@ -3,8 +3,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include "perform.h"
+#include "witness.h"
 
 #define SPEAKERS 64 /* conversations at once: most of them wait for a time-out */
+
+#define STAGES 4 /* of a timer's way through a device to the tester: each may have to wait for a processor */
 
 /* What the speakers share. The caller's. */
 struct agenda {
@@ -63,18 +66,25 @@ static void speak_all(struct agenda *agenda)
         pthread_join(speakers[i], NULL);
 }
 
-void perform_at_once(struct bench *bench, const struct rows *rows, struct outcome *outcomes)
+uint64_t perform_at_once(struct bench *bench, const struct rows *rows, struct outcome *outcomes)
 {
     struct agenda agenda = {.rows = rows, .channels = calloc(rows->count + 1, sizeof(struct channel *))};
+    uint64_t stall;
 
     if (agenda.channels == NULL)
         abort();
     for (unsigned i = 0; i < rows->count; i++)
         agenda.channels[i] = channel_open(bench, &rows->row[i].terms);
+    witness_start();
     speak_all(&agenda);
+    stall = witness_stop();
     bench->stop(bench);
-    for (unsigned i = 0; i < rows->count; i++)
+    for (unsigned i = 0; i < rows->count; i++) {
+        agenda.channels[i]->record.stall = stall;
+        agenda.channels[i]->record.late += STAGES * stall;
         conclude(agenda.channels[i], &rows->row[i], &outcomes[i]);
+    }
     bench_close(bench);
     free(agenda.channels);
+    return stall;
 }

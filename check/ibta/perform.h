@@ -12,8 +12,9 @@ struct outcome {
 
 /* Holds the conversation on a fresh virtual bench; then judges it. */
 void perform_virtually(const struct row *row, struct outcome *outcome);
-/* All of them, many at once, on this bench, which is closed after. */
-void perform_at_once(struct bench *bench, const struct rows *rows, struct outcome *outcomes);
+/* All of them, many at once, on this bench, which is closed after. Returns for how long a processor stood
+ * still, ns. */
+uint64_t perform_at_once(struct bench *bench, const struct rows *rows, struct outcome *outcomes);
 void outcome_free(struct outcome *outcome);
 
 #endif

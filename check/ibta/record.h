@@ -49,9 +49,10 @@ struct entry {
 struct record {
     struct terms terms;
     uint32_t dut_qpn, tester_qpn;
-    uint64_t late; /* by how much a timer of the device may be late: what its machine's scheduler does, 0 on a
-                      virtual  clock */
-    bool over;     /* nothing is added any more */
+    uint64_t late;  /* by how much a timer of the device may be late: what its machine's scheduler does, 0 on a
+                       virtual  clock */
+    uint64_t stall; /* for how long a processor of this machine stood still, at most, ns */
+    bool over;      /* nothing is added any more */
     struct entry **entries;
     unsigned count, room;
 };

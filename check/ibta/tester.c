@@ -119,7 +119,9 @@ static struct bench *open_bench(int count, char **words)
 static void perform(struct bench *bench, bool virtual, const struct rows *rows, struct outcome *outcomes)
 {
     if (!virtual) {
-        perform_at_once(bench, rows, outcomes);
+        uint64_t stall = perform_at_once(bench, rows, outcomes);
+
+        printf("longest time that a processor of this machine stood still: %.1f ms\n", (double)stall / 1e6);
         return;
     }
     bench_close(bench);

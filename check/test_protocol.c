@@ -515,6 +515,33 @@ START_TEST(noise_is_no_message)
 }
 END_TEST
 
+/* ---- The end of a connection ------------------------------------------------------------------------- */
+
+/* The connection breaks when a send's completion is there, but not yet seen: it was sent. */
+START_TEST(what_has_arrived_was_sent)
+{
+    struct pair pair;
+    struct ibv_wc wc;
+    bool receive = true;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct sock *sock = xs_sock_get(pair.client);
+
+    must(exs_send(pair.client, "received", 8, 0, pair.client_box->queue, NULL, NULL));
+    xs_sock_lock(sock);
+    while (receive) { /* the device does its part while it is asked */
+        if (ibv_poll_cq(sock->conn->cq->cq, 1, &wc) == 1)
+            ck_assert_ptr_eq(xs_conn_of(wc.wr_id, &receive), sock->conn);
+    }
+    xs_conn_fail(sock->conn, ECONNRESET);
+    xs_conn_completion(sock->conn, &wc, false);
+    xs_sock_unlock(sock);
+    xs_sock_put(sock);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    pair_close(&pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("protocol");
@@ -526,6 +553,7 @@ int main(void)
     tcase_add_test(talk, an_idle_peer_is_probed);
     tcase_add_loop_test(talk, queues_fit_the_device, 0, 7);
     tcase_add_loop_test(talk, immediate_data_is_agreed_on, 0, 4);
+    tcase_add_test(talk, what_has_arrived_was_sent);
     tcase_add_test(lie, an_old_advertisement_is_dropped);
     tcase_add_loop_test(lie, a_lie_breaks_the_connection, 0, COUNT(lies));
     tcase_add_test(bare, hello_is_checked);

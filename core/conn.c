@@ -241,6 +241,7 @@ static void complete_all(struct conn *conn)
     int error = failed_with(conn);
     struct op *op;
 
+    xs_tx_finish_done(conn); /* what the peer has, it has */
     while ((op = STAILQ_FIRST(&conn->sends)) != NULL)
         xs_tx_finish(conn, op, op->error != 0 ? op->error : error);
     conn->sending = NULL;
@@ -314,9 +315,10 @@ static void send_completion(struct conn *conn, const struct ibv_wc *wc)
         if (wc->status != IBV_WC_WR_FLUSH_ERR)
             report(conn, wc);
         xs_conn_fail(conn, status_errno(wc->status));
-        if (posted.kind == POSTED_DATA)
+        if (posted.kind == POSTED_DATA) {
             posted.op->requests--;
-        else if (posted.kind == POSTED_ONESIDED)
+            posted.op->failed = true;
+        } else if (posted.kind == POSTED_ONESIDED)
             xs_onesided_completed(conn, &posted, wc);
         return;
     }

@@ -184,6 +184,8 @@ void xs_tx_advert(struct conn *conn, const struct control *control);
 /* Forget the advertisements, but the one that holds the beginning of a transfer. */
 void xs_tx_recall(struct conn *conn);
 void xs_tx_completed(struct conn *conn, const struct posted *posted);
+/* Operations complete in order: those in front that are all done. */
+void xs_tx_finish_done(struct conn *conn);
 /* Complete the first operation, which is op; the device is done with it. */
 void xs_tx_finish(struct conn *conn, struct op *op, int error);
 

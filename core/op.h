@@ -39,6 +39,7 @@ struct op {
     uint64_t acked;         /* send: completed by the device */
     uint32_t requests;      /* send: work requests outstanding */
     bool all_posted;        /* send: nothing more to give to the device */
+    bool failed;            /* send: the device could not do one of the work requests */
     int error;              /* send: what to complete with */
     struct ibv_mr *mr;      /* covers the buffer, unless it is to be copied */
     struct memory *memory;  /* the user's region, counted as in use */

@@ -191,12 +191,11 @@ void xs_tx_finish(struct conn *conn, struct op *op, int error)
     xs_op_complete(op, error);
 }
 
-/* Operations complete in order: those in front that are all done. */
-static void complete_done(struct conn *conn)
+void xs_tx_finish_done(struct conn *conn)
 {
     struct op *op;
 
-    while ((op = STAILQ_FIRST(&conn->sends)) != NULL && op->all_posted && op->requests == 0) {
+    while ((op = STAILQ_FIRST(&conn->sends)) != NULL && op->all_posted && op->requests == 0 && !op->failed) {
         if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN && !conn->fin_acked)
             break;
         xs_tx_finish(conn, op, op->error);
@@ -232,6 +231,6 @@ void xs_tx_run(struct conn *conn)
 {
     while (conn->error == 0 && (post_next(conn) || xs_onesided_post(conn)))
         ;
-    complete_done(conn);
+    xs_tx_finish_done(conn);
     xs_onesided_finish(conn, 0);
 }

@@ -335,6 +335,11 @@ void link_event(struct link *link, const exs_event_t *event)
         connected(link, event->exs_evt_errno);
         return;
     }
+    if (event->exs_evt_errno != 0 && link->stage == LEAVING && link->heard_bye) {
+        link->said = 0; /* who has said goodbye may close before our own was acknowledged */
+        delivered(link);
+        return;
+    }
     if (event->exs_evt_errno != 0 || (received && xfer->exs_evt_length == 0)) {
         link_fail(link, "%s", lost(link, event->exs_evt_errno));
         return;

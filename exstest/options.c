@@ -218,9 +218,9 @@ static int collect(int argc, char **argv, struct given *given, struct options *o
 }
 
 /* -f FILE stands for all of them. */
-static struct script from_script(const struct given *given, int count, int words, const char *program)
+static const struct script *from_script(const struct given *given, int count, int words, const char *program)
 {
-    struct script script = {0};
+    static struct script script; /* what it holds is used as long as the program runs */
 
     for (int i = 0; i < count; i++) {
         if (given[i].option != 'f')
@@ -234,7 +234,7 @@ static struct script from_script(const struct given *given, int count, int words
             wrong();
         }
     }
-    return script;
+    return &script;
 }
 
 static void read_words(struct options *o, char **words, int count)
@@ -301,11 +301,11 @@ struct options options_read(int argc, char **argv)
                         .width = 1};
     struct given given[GIVEN_MAX];
     int count = collect(argc, argv, given, &o);
-    struct script script = from_script(given, count, argc - optind, argv[0]);
+    const struct script *script = from_script(given, count, argc - optind, argv[0]);
 
-    if (script.argc > 0) {
-        argc = script.argc;
-        argv = script.argv;
+    if (script->argc > 0) {
+        argc = script->argc;
+        argv = script->argv;
         count = collect(argc, argv, given, &o);
     }
     for (int i = 0; i < count; i++) {

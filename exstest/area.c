@@ -94,18 +94,25 @@ int area_free(struct area *area)
     return 0;
 }
 
+static bool is_guard(const char *at, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if ((unsigned char)at[i] != GUARD_BYTE)
+            return false;
+    return true;
+}
+
 bool area_guards_hold(const struct area *area, int op)
 {
-    static const char guard[2 * GUARD] = {[0 ... 2 * GUARD - 1] = (char)GUARD_BYTE};
     const struct op *what = &area->ops.op[op];
     const struct place *place = area_place(area, op, 0);
     size_t end = place->stride * what->segments;
 
-    if (memcmp(place->base - GUARD, guard, GUARD) != 0 ||
-        memcmp(place->base + end, guard, room_of(what, area->server) - end) != 0)
+    if (!is_guard(place->base - GUARD, GUARD) ||
+        !is_guard(place->base + end, room_of(what, area->server) - end))
         return false;
-    for (uint32_t i = 0; i < what->segments && place->stride > what->size; i++)
-        if (memcmp(place->base + i * place->stride + what->size, guard, place->stride - what->size) != 0)
+    for (uint32_t i = 0; i < what->segments; i++)
+        if (!is_guard(place->base + i * place->stride + what->size, place->stride - what->size))
             return false;
     return true;
 }

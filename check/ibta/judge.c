@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include "judge.h"
 
 struct judge judge_new(const struct record *record)
@@ -79,7 +80,7 @@ const struct entry *record_note_of(const struct record *record, const char *name
     unsigned at = 0;
 
     while ((entry = record_next(record, ENTRY_NOTE, &at)) != NULL)
-        if (entry->name == name)
+        if (strcmp(entry->name, name) == 0)
             return entry;
     return NULL;
 }

@@ -304,7 +304,7 @@ static const struct {
     {"C09_142_01", retry_too_many, RULE_COUNT},
     {"C09_142_01", retry_early, RULE_INTERVAL},
     {"C09_142_01", retry_late, RULE_INTERVAL},
-    {"C09_142_01", error_early, RULE_INTERVAL},
+    {"time-out 18, retry count 2", error_early, RULE_INTERVAL},
     {"C09_142_01", error_late, RULE_INTERVAL},
     {"C09_142_01", another_request, RULE_SAME},
     {"C09_142_01", completion_twice, RULE_COMPLETIONS},

@@ -94,12 +94,12 @@ static void write_other_pd(struct rig *r)
 
 static void write_mr_gone(struct rig *r)
 {
-    uint32_t rkey;
+    struct work w;
 
     rig_pair(r, IBV_QPT_RC);
-    rkey = r->b.mr->rkey;
+    work(&w, r, IBV_WR_RDMA_WRITE, 64);
     must(ibv_dereg_mr(r->b.mr), "ibv_dereg_mr");
-    aimed(r, IBV_WR_RDMA_WRITE, 0, rkey);
+    work_outcome(r, &w);
 }
 
 /* Of nothing no key is looked at. */

@@ -314,11 +314,14 @@ START_TEST(numbers_run_out)
         .qp_type = IBV_QPT_RC,
         .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
     };
+    struct ibv_device_attr device;
     static struct ibv_qp *qps[1 << SOFT_LID_QPNS_BITS];
     struct side a;
     unsigned count = 1; /* side's own */
 
     side_open(&a);
+    ck_assert_int_eq(soft_query_device(a.context, &device), 0);
+    ck_assert_int_eq(device.max_qp, 1 << SOFT_LID_QPNS_BITS);
     init.send_cq = init.recv_cq = a.cq;
     for (; count < 1 << SOFT_LID_QPNS_BITS; count++) {
         qps[count] = soft_create_qp(a.pd, &init);

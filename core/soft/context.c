@@ -55,13 +55,15 @@ static void *make_refusal(void)
 
 int soft_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
 {
+    uint32_t numbers = soft_context_of(ibv)->last_qpn - soft_context_of(ibv)->first_qpn + 1;
+
     *attr = (struct ibv_device_attr){
         .fw_ver = "soft",
         .node_guid = soft_context_of(ibv)->node_guid,
         .sys_image_guid = soft_context_of(ibv)->node_guid,
         .max_mr_size = UINT64_MAX,
         .page_size_cap = (uint64_t)sysconf(_SC_PAGESIZE),
-        .max_qp = SOFT_MAX_QP,
+        .max_qp = numbers < SOFT_MAX_QP ? (int)numbers : SOFT_MAX_QP,
         .max_qp_wr = SOFT_MAX_WR,
         .max_sge = SOFT_MAX_SGE,
         .max_sge_rd = SOFT_MAX_SGE,

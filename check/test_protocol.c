@@ -292,6 +292,35 @@ START_TEST(immediate_data_is_agreed_on)
 }
 END_TEST
 
+static void think_of_peer(int socket)
+{
+    struct conn *conn = conn_of(socket);
+
+    xs_sock_lock(conn->sock);
+    xs_probe(conn);
+    xs_sock_unlock(conn->sock);
+}
+
+/* A device that never says that its tries are used up is not waited for for ever. */
+START_TEST(silence_has_an_end)
+{
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct conn *conn = conn_of(pair.client);
+
+    inbox_quiet(pair.client_box, QUIET_MS);
+    think_of_peer(pair.client);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(conn->error, 0);
+        think_of_peer(pair.client); /* the first of these asks; no answer is harvested */
+    }
+    think_of_peer(pair.client);
+    ck_assert_int_eq(conn->error, ETIMEDOUT);
+    pair_close(&pair);
+}
+END_TEST
+
 /* A device that has small queues is served, one that has none worth the name is refused. */
 START_TEST(queues_fit_the_device)
 {
@@ -333,15 +362,6 @@ END_TEST
 static bool is_readable(exs_qhandle_t queue, int within_ms)
 {
     return poll(&(struct pollfd){.fd = exs_qfd(queue), .events = POLLIN}, 1, within_ms) == 1;
-}
-
-static void think_of_peer(int socket)
-{
-    struct conn *conn = conn_of(socket);
-
-    xs_sock_lock(conn->sock);
-    xs_probe(conn);
-    xs_sock_unlock(conn->sock);
 }
 
 /* Only one who was silent is asked, only once until it answers, and it does not wake up for that. */
@@ -557,6 +577,7 @@ int main(void)
     tcase_add_loop_test(talk, invariants, 0, COUNT(requests_of));
     tcase_add_test(talk, long_messages_are_cut);
     tcase_add_test(talk, an_idle_peer_is_probed);
+    tcase_add_test(talk, silence_has_an_end);
     tcase_add_loop_test(talk, queues_fit_the_device, 0, 7);
     tcase_add_loop_test(talk, immediate_data_is_agreed_on, 0, 4);
     tcase_add_test(talk, what_has_arrived_was_sent);

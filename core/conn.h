@@ -83,7 +83,8 @@ struct conn {
     /* work requests outstanding */
     struct posted posted[SQ_DEPTH];
     uint32_t sq_head, sq_tail; /* counts */
-    uint32_t life;             /* signs of life, when the peer was last thought of (probe.c) */
+    uint32_t silence; /* times in a row that it was thought of, and nothing came of what is under way */
+    uint32_t life;    /* signs of life, when the peer was last thought of (probe.c) */
 
     /* sending */
     struct op_list sends; /* not completed, in order */

@@ -7,11 +7,14 @@
  * connections of a queue are thought of at the same moments, so that their program is woken once, not once for
  * each.
  */
+#include <errno.h>
 #include "conn.h"
 #include "core.h"
+#include "library.h"
 #include "sock.h"
 
 #define PROBE_NS UINT64_C(8000000000)
+#define SILENCE_MAX 4 /* rxe does not always notice that its tries are used up: then this is the end */
 
 static uint32_t signs_of_life(const struct conn *conn)
 {
@@ -35,7 +38,16 @@ void xs_probe(struct conn *conn)
 
     if (conn->error != 0)
         return;
-    if (silent && conn->sq_head == conn->sq_tail) /* else an acknowledgement is waited for already */
+    bool waits = conn->sq_head != conn->sq_tail; /* for an acknowledgement already */
+
+    conn->silence = silent && waits ? conn->silence + 1 : 0;
+    if (conn->silence == SILENCE_MAX) {
+        xs_log("connection %d: no acknowledgement for %d s, and the device does not say so: giving up",
+               conn->sock->number, (int)(PROBE_NS / 1000000000 * SILENCE_MAX));
+        xs_conn_fail(conn, ETIMEDOUT);
+        return;
+    }
+    if (silent && !waits)
         xs_conn_post(conn, &wr, &posted);
     conn->life = signs_of_life(conn);
     xs_probe_start(conn);

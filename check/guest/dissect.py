@@ -15,7 +15,7 @@ from scapy.utils import PcapReader
 
 # Of reliable connections (InfiniBand specification, 9.2.1): kind, place in the message, bytes of headers behind BTH.
 ONLY, FIRST, MIDDLE, LAST = "ONLY", "FIRST", "MIDDLE", "LAST"
-RETH, AETH, IMMDT = 16, 4, 4
+RETH, AETH, IMMDT, DETH = 16, 4, 4, 8
 OPCODES = {
     0: ("SEND", FIRST, 0), 1: ("SEND", MIDDLE, 0), 2: ("SEND", LAST, 0), 3: ("SEND", LAST, IMMDT),
     4: ("SEND", ONLY, 0), 5: ("SEND", ONLY, IMMDT),
@@ -25,6 +25,7 @@ OPCODES = {
     13: ("RESPONSE", FIRST, AETH), 14: ("RESPONSE", MIDDLE, 0), 15: ("RESPONSE", LAST, AETH),
     16: ("RESPONSE", ONLY, AETH),
     17: ("ACK", ONLY, AETH),
+    100: ("MANAGEMENT", ONLY, DETH),  # a datagram: rdma_cm's messages, of a real device
 }
 FIELDS = ["ip.len", "infiniband.bth.opcode", "infiniband.bth.padcnt", "infiniband.bth.tver", "infiniband.bth.p_key",
           "infiniband.bth.psn", "infiniband.reth.dmalen", "infiniband.aeth.syndrome.opcode",

@@ -30,6 +30,7 @@ static struct {
     pthread_mutex_t lock; /* everything below, and the members */
     pthread_t thread;
     unsigned members;
+    bool forks_wait; /* the handlers of fork are in place; under gate */
     bool quit;
     int epoll, wake;
     LIST_HEAD(, service_member) watched; /* all in WATCH and SERVE */
@@ -247,6 +248,18 @@ static void *run(void *unused)
     return NULL;
 }
 
+/* A fork waits until the thread has come to a stop between two pieces of work: what it holds in the middle of
+ * one, locks of an allocator for example, the child would find locked for ever. */
+static void before_fork(void)
+{
+    pthread_mutex_lock(&service.lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&service.lock);
+}
+
 /* The application's signal handlers are not meant to run here. */
 static int start_thread(void)
 {
@@ -265,6 +278,9 @@ static int start(void)
     struct epoll_event event = {.events = EPOLLIN};
     int error;
 
+    if (!service.forks_wait && (error = pthread_atfork(before_fork, after_fork, after_fork)) != 0)
+        return error;
+    service.forks_wait = true;
     service.quit = false;
     service.epoll = fds_own(epoll_create1(EPOLL_CLOEXEC));
     if (service.epoll == -1)

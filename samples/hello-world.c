@@ -57,11 +57,11 @@ int main(int argc, char **argv)
     }
     exs_init(EXS_VERSION);
     int sock = exs_socket(PF_INET, SOCK_SEQPACKET, 0);
-    if ((server ? receive_from_daemon(sock, address) : send_to_client(sock, address)) == -1 ||
-        exs_blocking_close(sock) == -1) {
+    rc = server ? receive_from_daemon(sock, address) : send_to_client(sock, address);
+    if (rc == -1 || exs_blocking_close(sock) == -1) {
         perror("hello-world");
-        return 1;
+        rc = 1;
     }
     freeaddrinfo(address);
-    return 0;
+    return rc;
 }

@@ -234,11 +234,10 @@ int xs_start_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int 
         errno = EINVAL;
         return -1;
     }
-    struct sock *listener = xs_sock_get(sockno);
+    struct sock *listener = xs_sock_get_locked(sockno);
 
     if (listener == NULL)
         return -1;
-    xs_sock_lock(listener);
     if (!xs_check_queue(qhandle, waiter, false, &queue))
         ;
     else if (listener->state != SOCK_LISTENING)
@@ -247,7 +246,6 @@ int xs_start_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int 
         errno = ENODEV;
     else
         result = start(listener, addrvec, addrvec_cnt, queue, waiter);
-    xs_sock_unlock(listener);
-    xs_sock_put(listener);
+    xs_sock_put_locked(listener);
     return result;
 }

@@ -85,11 +85,10 @@ int exs_bind(int sockno, const struct sockaddr *address, socklen_t address_len)
 
     if (xs_enter() < 0)
         return -1;
-    struct sock *sock = xs_sock_get(sockno);
+    struct sock *sock = xs_sock_get_locked(sockno);
 
     if (sock == NULL)
         return -1;
-    xs_sock_lock(sock);
     if (sock->state != SOCK_FRESH || !may_listen(sock)) {
         errno = EINVAL;
     } else if (xs_check_address(sock, address, address_len) == 0 && xs_sock_home(sock, NULL) == 0) {
@@ -98,8 +97,7 @@ int exs_bind(int sockno, const struct sockaddr *address, socklen_t address_len)
         if (result == 0)
             sock->state = SOCK_BOUND;
     }
-    xs_sock_unlock(sock);
-    xs_sock_put(sock);
+    xs_sock_put_locked(sock);
     return result;
 }
 
@@ -128,11 +126,10 @@ int exs_listen(int sockno, int backlog)
 
     if (xs_enter() < 0)
         return -1;
-    struct sock *sock = xs_sock_get(sockno);
+    struct sock *sock = xs_sock_get_locked(sockno);
 
     if (sock == NULL)
         return -1;
-    xs_sock_lock(sock);
     if (backlog < 0 || (sock->state != SOCK_FRESH && sock->state != SOCK_BOUND) || !may_listen(sock)) {
         errno = EINVAL;
         goto out;
@@ -150,7 +147,6 @@ int exs_listen(int sockno, int backlog)
     if (result == 0)
         sock->state = SOCK_LISTENING;
 out:
-    xs_sock_unlock(sock);
-    xs_sock_put(sock);
+    xs_sock_put_locked(sock);
     return result;
 }

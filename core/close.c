@@ -118,11 +118,10 @@ int xs_start_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t a
         errno = EINVAL;
         return -1;
     }
-    struct sock *sock = xs_sock_get(sockno);
+    struct sock *sock = xs_sock_get_locked(sockno);
 
     if (sock == NULL)
         return -1;
-    xs_sock_lock(sock);
     if (!xs_check_queue(qhandle, waiter, true, &queue)) {
         ;
     } else if (sock->state == SOCK_CONNECTING && sock->opening->event.exs_evt_type == EXS_EVT_ACCEPT) {
@@ -133,8 +132,7 @@ int xs_start_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t a
     home = atomic_load(&sock->home);
     if (home != NULL)
         xs_queue_ref(home);
-    xs_sock_unlock(sock);
-    xs_sock_put(sock);
+    xs_sock_put_locked(sock);
     if (home != NULL)
         xs_queue_unref(home);
     return result;

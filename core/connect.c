@@ -238,11 +238,10 @@ int xs_start_connect(int sockno, const struct sockaddr *address, socklen_t addre
         errno = EINVAL;
         return -1;
     }
-    struct sock *sock = xs_sock_get(sockno);
+    struct sock *sock = xs_sock_get_locked(sockno);
 
     if (sock == NULL)
         return -1;
-    xs_sock_lock(sock);
     if (sock->state != SOCK_FRESH && sock->state != SOCK_BOUND) {
         errno = EINVAL;
     } else if (xs_check_queue(qhandle, waiter, false, &queue) &&
@@ -251,7 +250,6 @@ int xs_start_connect(int sockno, const struct sockaddr *address, socklen_t addre
         memcpy(&sock->peer, address, sock->family == PF_INET ? sizeof(sock->peer.in) : sizeof(sock->peer.in6));
         result = start(sock, limit, queue, ahandle, waiter);
     }
-    xs_sock_unlock(sock);
-    xs_sock_put(sock);
+    xs_sock_put_locked(sock);
     return result;
 }

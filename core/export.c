@@ -98,15 +98,13 @@ static int drop(struct conn *conn, const exs_token_t *token)
 /* The socket, locked, if it is connected; NULL and errno. */
 static struct sock *get_connected(int sockno)
 {
-    struct sock *sock = xs_sock_get(sockno);
+    struct sock *sock = xs_sock_get_locked(sockno);
 
     if (sock == NULL)
         return NULL;
-    xs_sock_lock(sock);
     if (sock->state == SOCK_CONNECTED)
         return sock;
-    xs_sock_unlock(sock);
-    xs_sock_put(sock);
+    xs_sock_put_locked(sock);
     errno = ENOTCONN;
     return NULL;
 }
@@ -133,8 +131,7 @@ int exs_mexport(int sockno, exs_mhandle_t mhandle, void *addr, size_t length, in
         errno = sock->conn->error;
         result = -1;
     }
-    xs_sock_unlock(sock);
-    xs_sock_put(sock);
+    xs_sock_put_locked(sock);
     return result;
 }
 
@@ -152,7 +149,6 @@ int exs_munexport(int sockno, const exs_token_t *token)
         return -1;
     int result = drop(sock->conn, token);
 
-    xs_sock_unlock(sock);
-    xs_sock_put(sock);
+    xs_sock_put_locked(sock);
     return result;
 }

@@ -46,34 +46,29 @@ const char *xs_address_text(const struct sockaddr *address, char text[ADDRESS_TE
 static int get_name(int sockno, struct sockaddr *address, socklen_t *address_len, bool peer)
 {
     union sock_address none = {0};
-    int result = 0;
+    int result = -1;
 
     if (xs_enter() < 0)
         return -1;
-    struct sock *sock = xs_sock_get(sockno);
+    struct sock *sock = xs_sock_get_locked(sockno);
 
     if (sock == NULL)
         return -1;
-    if (address == NULL || address_len == NULL) {
-        errno = EFAULT;
-        result = -1;
-        goto out;
-    }
-    xs_sock_lock(sock);
     struct rdma_cm_id *id = known_id(sock);
 
     none.sa.sa_family = (sa_family_t)sock->family;
-    if (!peer) {
+    if (address == NULL || address_len == NULL) {
+        errno = EFAULT;
+    } else if (!peer) {
         xs_copy_address(id != NULL ? &id->route.addr.src_addr : &none.sa, address, address_len);
+        result = 0;
     } else if (sock->state == SOCK_CONNECTED) {
         xs_copy_address(&id->route.addr.dst_addr, address, address_len);
+        result = 0;
     } else {
         errno = ENOTCONN;
-        result = -1;
     }
-    xs_sock_unlock(sock);
-out:
-    xs_sock_put(sock);
+    xs_sock_put_locked(sock);
     return result;
 }
 
@@ -111,11 +106,10 @@ int exs_getdevice(int sockno, char *name, size_t size)
 
     if (xs_enter() < 0)
         return -1;
-    struct sock *sock = xs_sock_get(sockno);
+    struct sock *sock = xs_sock_get_locked(sockno);
 
     if (sock == NULL)
         return -1;
-    xs_sock_lock(sock);
     const char *device = device_name(sock, list, sizeof(list));
 
     if (name == NULL || size == 0) {
@@ -128,7 +122,6 @@ int exs_getdevice(int sockno, char *name, size_t size)
         memcpy(name, device, strlen(device) + 1);
         result = 0;
     }
-    xs_sock_unlock(sock);
-    xs_sock_put(sock);
+    xs_sock_put_locked(sock);
     return result;
 }

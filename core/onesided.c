@@ -163,11 +163,10 @@ int xs_start_onesided(int sockno, int type, void *buffer, size_t length, const e
     if ((flags & EXS_UNSIGNALED && flags & EXS_BLOCK) || buffer == NULL || length == 0 ||
         length > EXS_MSG_MAX || token == NULL || !xs_token_unpack(&there, token))
         return fails(EINVAL);
-    struct sock *sock = xs_sock_get(sockno);
+    struct sock *sock = xs_sock_get_locked(sockno);
 
     if (sock == NULL)
         return -1;
-    xs_sock_lock(sock);
     if (xs_check_queue(qhandle, waiter, (flags & EXS_UNSIGNALED) != 0, &queue) &&
         check(sock, &there, type, length, offset) == 0 &&
         (op = xs_sock_op(sock, queue, type, ahandle, waiter)) != NULL) {
@@ -179,7 +178,6 @@ int xs_start_onesided(int sockno, int type, void *buffer, size_t length, const e
         op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = buffer;
         result = begin(sock, op, mhandle, waiter);
     }
-    xs_sock_unlock(sock);
-    xs_sock_put(sock);
+    xs_sock_put_locked(sock);
     return result;
 }

@@ -35,6 +35,21 @@ void xs_sock_unlock(struct sock *sock)
     pthread_mutex_unlock(home != NULL ? &home->lock : &sock->guard);
 }
 
+struct sock *xs_sock_get_locked(int number)
+{
+    struct sock *sock = xs_sock_get(number);
+
+    if (sock != NULL)
+        xs_sock_lock(sock);
+    return sock;
+}
+
+void xs_sock_put_locked(struct sock *sock)
+{
+    xs_sock_unlock(sock);
+    xs_sock_put(sock);
+}
+
 void xs_sock_settle(struct sock *sock, struct queue *queue)
 {
     xs_queue_ref(queue);
@@ -81,18 +96,16 @@ bool xs_sock_has_peer(const struct sock *sock)
 
 enum close_kind xs_close_kind(int sockno)
 {
-    struct sock *sock = xs_sock_get(sockno);
+    struct sock *sock = xs_sock_get_locked(sockno);
 
     if (sock == NULL)
         return CLOSE_AT_ONCE; /* fails at once */
-    xs_sock_lock(sock);
     struct queue *home = atomic_load(&sock->home);
     enum close_kind kind = !xs_sock_has_peer(sock)                ? CLOSE_AT_ONCE
                            : home != NULL && home->handle == NULL ? CLOSE_ALONE
                                                                   : CLOSE_DRIVEN;
 
-    xs_sock_unlock(sock);
-    xs_sock_put(sock);
+    xs_sock_put_locked(sock);
     return kind;
 }
 
@@ -222,7 +235,7 @@ int exs_fcntl(int sockno, int cmd, ...)
 
     if (xs_enter() < 0)
         return -1;
-    struct sock *sock = xs_sock_get(sockno);
+    struct sock *sock = xs_sock_get_locked(sockno);
 
     if (sock == NULL)
         return -1;
@@ -231,7 +244,6 @@ int exs_fcntl(int sockno, int cmd, ...)
         value = va_arg(arguments, int);
         va_end(arguments);
     }
-    xs_sock_lock(sock);
     switch (cmd) {
     case F_GETFL:
         result = O_RDWR | sock->status_flags;
@@ -247,7 +259,6 @@ int exs_fcntl(int sockno, int cmd, ...)
         errno = EINVAL;
         result = -1;
     }
-    xs_sock_unlock(sock);
-    xs_sock_put(sock);
+    xs_sock_put_locked(sock);
     return result;
 }

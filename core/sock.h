@@ -91,6 +91,9 @@ bool xs_sock_has_peer(const struct sock *sock);
 /* Lock and unlock whatever guards the socket now. */
 void xs_sock_lock(struct sock *sock);
 void xs_sock_unlock(struct sock *sock);
+/* How a call begins and ends: found and locked, or NULL and EBADF; unlocked and given back. */
+struct sock *xs_sock_get_locked(int number);
+void xs_sock_put_locked(struct sock *sock);
 
 /* Make `queue` the home of a homeless socket, whose guard and queue's lock are held. Takes a reference of the
  * queue and one of the socket, which leaving gives back. */

@@ -163,11 +163,10 @@ static int start(int sockno, const struct asked *asked, bool may_be_silent)
 {
     struct queue *queue;
     int result = -1;
-    struct sock *sock = xs_sock_get(sockno);
+    struct sock *sock = xs_sock_get_locked(sockno);
 
     if (sock == NULL)
         return -1;
-    xs_sock_lock(sock);
     if (xs_check_queue(asked->qhandle, asked->waiter, may_be_silent, &queue)) {
         if (asked->type == EXS_EVT_RECV) {
             if (check_recv(sock) == 0)
@@ -176,8 +175,7 @@ static int start(int sockno, const struct asked *asked, bool may_be_silent)
             result = begin_send(sock, queue, asked);
         }
     }
-    xs_sock_unlock(sock);
-    xs_sock_put(sock);
+    xs_sock_put_locked(sock);
     return result;
 }
 
@@ -256,18 +254,16 @@ int xs_start_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs
 
     if ((flags & ~EXS_BLOCK) || (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR))
         return fails(EINVAL);
-    struct sock *sock = xs_sock_get(sockno);
+    struct sock *sock = xs_sock_get_locked(sockno);
 
     if (sock == NULL)
         return -1;
-    xs_sock_lock(sock);
     if (!xs_check_queue(qhandle, waiter, false, &queue))
         ;
     else if (sock->state != SOCK_CONNECTED)
         errno = ENOTCONN;
     else
         result = begin_shutdown(sock, how, queue, ahandle, waiter);
-    xs_sock_unlock(sock);
-    xs_sock_put(sock);
+    xs_sock_put_locked(sock);
     return result;
 }

@@ -1,58 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Packing and unpacking of hello, control messages and tokens; what comes in is believed only after it was
  * checked. */
-#include <endian.h>
 #include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
+#include "bytes.h"
 #include "protocol.h"
 
 #define CREDITS_MIN 4
 #define CREDITS_MAX 65535
 #define HIDDEN_MIN 1024
 #define HIDDEN_MAX (1u << 30)
-
-static void put16(uint8_t *p, uint16_t v)
-{
-    v = htobe16(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static void put32(uint8_t *p, uint32_t v)
-{
-    v = htobe32(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static void put64(uint8_t *p, uint64_t v)
-{
-    v = htobe64(v);
-    memcpy(p, &v, sizeof(v));
-}
-
-static uint16_t get16(const uint8_t *p)
-{
-    uint16_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return be16toh(v);
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-    uint32_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return be32toh(v);
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-    uint64_t v;
-
-    memcpy(&v, p, sizeof(v));
-    return be64toh(v);
-}
 
 void xs_hello_pack(const struct hello *hello, uint8_t out[HELLO_SIZE])
 {

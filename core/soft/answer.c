@@ -7,6 +7,7 @@
  * The last max_dest_rd_atomic READs and atomics are remembered, to be answered again when asked again: a READ
  * from memory, an atomic with what it found the first time.
  */
+#include "../bytes.h"
 #include "engine.h"
 
 #define ACK_PATIENCE 4 /* packets */
@@ -124,7 +125,7 @@ static bool put_atomic(struct soft_qp *qp, const struct soft_resource *resource)
     if (at == NULL)
         return false;
     at = soft_put_aeth(soft_put_bth(at, &bth), SOFT_SYNDROME_ACK, resource->msn);
-    soft_put_u64(at, resource->original);
+    put64(at, resource->original);
     return true;
 }
 

@@ -2,6 +2,7 @@
 /* RoCEv2's invariant CRC over rebuilt headers; the CRC itself is libdeflate's. */
 #include <string.h>
 #include <libdeflate.h>
+#include "../bytes.h"
 #include "icrc.h"
 
 #define LINK_SIZE 8 /* the ones that stand for the link's own header */
@@ -10,12 +11,6 @@
 #define BTH_MARKS 4 /* FECN, BECN and reserved bits: a switch may set them */
 #define PROTOCOL_UDP 17
 #define MASKED 0xff
-
-static void put16(uint8_t *at, unsigned value)
-{
-    at[0] = (uint8_t)(value >> 8);
-    at[1] = (uint8_t)value;
-}
 
 static void put_ipv4(uint8_t *ip, const struct sockaddr_in *from, const struct sockaddr_in *to)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* packet.c - reading and writing the headers, and the two tables of times. */
-#include <endian.h>
+#include "../bytes.h"
 #include "packet.h"
 
 #define ONLY (SOFT_OP_FIRST | SOFT_OP_LAST)
@@ -47,27 +47,6 @@ static const struct {
     OP(SOFT_UD + SOFT_SEND + 4, SOFT_OP_SEND | ONLY | SOFT_OP_DETH),
     OP(SOFT_UD + SOFT_SEND + 5, SOFT_OP_SEND | ONLY | SOFT_OP_DETH | SOFT_OP_IMM),
 };
-
-static uint32_t get24(const uint8_t *at)
-{
-    return (uint32_t)at[0] << 16 | (uint32_t)at[1] << 8 | at[2];
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-    uint32_t value;
-
-    memcpy(&value, at, sizeof value);
-    return be32toh(value);
-}
-
-static uint64_t get64(const uint8_t *at)
-{
-    uint64_t value;
-
-    memcpy(&value, at, sizeof value);
-    return be64toh(value);
-}
 
 /* The headers behind the BTH; returns where the payload begins. */
 static const uint8_t *parse_extended(struct soft_packet *packet, const uint8_t *at)
@@ -140,20 +119,6 @@ bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, size_t 
     return true;
 }
 
-static uint8_t *put32(uint8_t *at, uint32_t value)
-{
-    value = htobe32(value);
-    memcpy(at, &value, sizeof value);
-    return at + sizeof value;
-}
-
-uint8_t *soft_put_u64(uint8_t *at, uint64_t value)
-{
-    value = htobe64(value);
-    memcpy(at, &value, sizeof value);
-    return at + sizeof value;
-}
-
 uint8_t *soft_put_bth(uint8_t *at, const struct soft_bth *bth)
 {
     at[0] = bth->opcode;
@@ -167,12 +132,12 @@ uint8_t *soft_put_bth(uint8_t *at, const struct soft_bth *bth)
 
 uint8_t *soft_put_reth(uint8_t *at, uint64_t va, uint32_t rkey, uint32_t length)
 {
-    return put32(put32(soft_put_u64(at, va), rkey), length);
+    return put32(put32(put64(at, va), rkey), length);
 }
 
 uint8_t *soft_put_atomic(uint8_t *at, uint64_t va, uint32_t rkey, uint64_t swap_add, uint64_t compare)
 {
-    return soft_put_u64(soft_put_u64(put32(soft_put_u64(at, va), rkey), swap_add), compare);
+    return put64(put64(put32(put64(at, va), rkey), swap_add), compare);
 }
 
 uint8_t *soft_put_deth(uint8_t *at, uint32_t qkey, uint32_t source)

@@ -117,7 +117,6 @@ uint8_t *soft_put_reth(uint8_t *at, uint64_t va, uint32_t rkey, uint32_t length)
 uint8_t *soft_put_atomic(uint8_t *at, uint64_t va, uint32_t rkey, uint64_t swap_add, uint64_t compare);
 uint8_t *soft_put_deth(uint8_t *at, uint32_t qkey, uint32_t source);
 uint8_t *soft_put_aeth(uint8_t *at, uint8_t syndrome, uint32_t msn);
-uint8_t *soft_put_u64(uint8_t *at, uint64_t value);
 
 /* The nanoseconds of an RNR timer code, and of a local ACK timeout (0: never). */
 uint64_t soft_rnr_time(uint8_t code);

@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "link.h"
+#include "samples/acceptor.h"
 #include "samples/options.h"
 #include "say.h"
 #include "session.h"
 
 enum {
-    ACCEPTS = 16, /* connections that may arrive in one turn of the loop */
     BACKLOG = 1024,
     LINKS_MAX = 8192,
     DEPTH = 4096,
@@ -26,12 +26,6 @@ enum {
     ROUNDS = 1024,
     HANDSHAKE_PATIENCE = 20, /* seconds that a client may say nothing */
     TEST_PATIENCE = 60
-};
-
-struct acceptance {
-    exs_acceptaddr_t element;
-    struct sockaddr_storage peer;
-    bool posted;
 };
 
 struct client { /* a connection */
@@ -53,8 +47,8 @@ static struct server {
     ev_timer second;
     ev_idle poll;
     int listener; /* -1: closed */
+    struct acceptor acceptor;
     char device[64];
-    struct acceptance acceptances[ACCEPTS];
     LIST_HEAD(, client) clients;
     struct sessions sessions;
     int count, polling; /* connections; of them such that poll */
@@ -195,38 +189,20 @@ static void add(int socket, const struct sockaddr_storage *peer)
 
 static void accept_more(struct server *s)
 {
-    int posted = 0;
-
-    for (int i = 0; i < ACCEPTS; i++)
-        posted += s->acceptances[i].posted;
-    for (int i = 0; i < ACCEPTS && !s->ending; i++) {
-        struct acceptance *a = &s->acceptances[i];
-
-        if (a->posted || s->count + posted >= LINKS_MAX)
-            continue;
-        a->element = (exs_acceptaddr_t){
-            .exs_addr = (struct sockaddr *)&a->peer, .exs_addrlen = sizeof(a->peer), .exs_ahandle = a};
-        if (exs_accept(s->listener, &a->element, 1, 0, s->queue) == -1) {
-            fail("accepting");
-            return;
-        }
-        a->posted = true;
-        posted++;
-    }
+    if (!s->ending && acceptor_post(&s->acceptor, s->listener, s->queue, LINKS_MAX - s->count) == -1)
+        fail("accepting");
 }
 
 static void accepted(struct server *s, const exs_event_t *event)
 {
-    struct acceptance *a = event->exs_evt_ahandle;
+    const struct sockaddr_storage *peer = acceptor_take(event);
 
-    a->posted = false;
     if (event->exs_evt_errno == 0)
-        add(event->exs_evt_union.exs_evt_accept.exs_evt_newsocket, &a->peer);
+        add(event->exs_evt_union.exs_evt_accept.exs_evt_newsocket, peer);
     else if (!s->ending)
         complain("a connection failed: %s", strerror(event->exs_evt_errno));
-    /* Short of something, the next would fail as fast: the timer tries again. */
-    if (event->exs_evt_errno == 0 || event->exs_evt_errno == ECONNABORTED)
-        accept_more(s);
+    if (acceptor_may_go_on(event))
+        accept_more(s); /* else the timer does */
 }
 
 static void give_out(struct server *s, const exs_event_t *events, int count)

@@ -2,8 +2,8 @@
 /* Messages to bytes and back; what comes in is believed only after it was checked. See wire.h. */
 #include "wire.h"
 
-#include <endian.h>
 #include <string.h>
+#include "samples/bytes.h"
 
 /* ---- Bytes ------------------------------------------------------------------------------------------- */
 
@@ -24,22 +24,10 @@ static void put(struct writer *w, const void *bytes, size_t length)
     w->at += length;
 }
 
-static void put16(struct writer *w, uint16_t value)
+static void put_number(struct writer *w, unsigned width, uint64_t value)
 {
-    value = htobe16(value);
-    put(w, &value, sizeof(value));
-}
-
-static void put32(struct writer *w, uint32_t value)
-{
-    value = htobe32(value);
-    put(w, &value, sizeof(value));
-}
-
-static void put64(struct writer *w, uint64_t value)
-{
-    value = htobe64(value);
-    put(w, &value, sizeof(value));
+    bytes_put(w->out + w->at, width, value);
+    w->at += width;
 }
 
 static void get(struct reader *r, void *bytes, size_t length)
@@ -53,44 +41,28 @@ static void get(struct reader *r, void *bytes, size_t length)
     r->at += length;
 }
 
-static uint16_t get16(struct reader *r)
+static uint64_t get_number(struct reader *r, unsigned width)
 {
-    uint16_t value;
+    unsigned char bytes[8];
 
-    get(r, &value, sizeof(value));
-    return be16toh(value);
-}
-
-static uint32_t get32(struct reader *r)
-{
-    uint32_t value;
-
-    get(r, &value, sizeof(value));
-    return be32toh(value);
-}
-
-static uint64_t get64(struct reader *r)
-{
-    uint64_t value;
-
-    get(r, &value, sizeof(value));
-    return be64toh(value);
+    get(r, bytes, width);
+    return bytes_get(bytes, width);
 }
 
 static struct writer begin(unsigned char *out, unsigned version, enum message type)
 {
     struct writer w = {out, 0};
 
-    put32(&w, WIRE_MAGIC);
-    put16(&w, (uint16_t)version);
-    put16(&w, (uint16_t)type);
+    put_number(&w, 4, WIRE_MAGIC);
+    put_number(&w, 2, version);
+    put_number(&w, 2, type);
     return w;
 }
 
 static bool open_message(struct reader *r, const unsigned char *in, size_t length, enum message type)
 {
     *r = (struct reader){.in = in, .length = length};
-    return get32(r) == WIRE_MAGIC && get16(r) == WIRE_VERSION && get16(r) == type;
+    return get_number(r, 4) == WIRE_MAGIC && get_number(r, 2) == WIRE_VERSION && get_number(r, 2) == type;
 }
 
 /* All of it was read, and nothing was missing. */
@@ -103,13 +75,13 @@ static bool ended(const struct reader *r)
 
 static void put_tokens(struct writer *w, const struct tokens *tokens)
 {
-    put16(w, (uint16_t)tokens->count);
+    put_number(w, 2, tokens->count);
     put(w, tokens->token, (size_t)tokens->count * sizeof(exs_token_t));
 }
 
 static bool get_tokens(struct reader *r, struct tokens *tokens)
 {
-    tokens->count = get16(r);
+    tokens->count = (int)get_number(r, 2);
     if (tokens->count > OPS_MAX + OPS_ADDED)
         return false;
     get(r, tokens->token, (size_t)tokens->count * sizeof(exs_token_t));
@@ -118,18 +90,18 @@ static bool get_tokens(struct reader *r, struct tokens *tokens)
 
 static void put_op(struct writer *w, const struct op *op)
 {
-    put16(w, (uint16_t)(op->transfer | (op->by_server ? 4 : 0) | (op->deferred ? 8 : 0)));
-    put16(w, (uint16_t)op->segments);
-    put32(w, op->size);
+    put_number(w, 2, op->transfer | (op->by_server ? 4 : 0) | (op->deferred ? 8 : 0));
+    put_number(w, 2, op->segments);
+    put_number(w, 4, op->size);
 }
 
 static bool get_op(struct reader *r, struct op *op)
 {
-    uint16_t bits = get16(r);
+    unsigned bits = (unsigned)get_number(r, 2);
 
     *op = (struct op){.transfer = bits & 3, .by_server = (bits & 4) != 0, .deferred = (bits & 8) != 0};
-    op->segments = get16(r);
-    op->size = get32(r);
+    op->segments = (int)get_number(r, 2);
+    op->size = get_number(r, 4);
     return !r->bad && bits < 16 && op_is_possible(op);
 }
 
@@ -144,7 +116,7 @@ static int exported_by_client(const struct ops *ops)
 
 static bool get_ops(struct reader *r, struct ops *ops)
 {
-    ops->count = get16(r);
+    ops->count = (int)get_number(r, 2);
     if (ops->count > OPS_MAX + OPS_ADDED)
         return false;
     for (int i = 0; i < ops->count; i++)
@@ -163,24 +135,24 @@ size_t wire_hello(unsigned char *out, unsigned version)
 bool wire_read_hello(const unsigned char *in, size_t length, unsigned *version)
 {
     struct reader r = {.in = in, .length = length};
-    bool magic = get32(&r) == WIRE_MAGIC;
+    bool magic = get_number(&r, 4) == WIRE_MAGIC;
 
-    *version = get16(&r);
-    return magic && get16(&r) == HELLO && ended(&r);
+    *version = (unsigned)get_number(&r, 2);
+    return magic && get_number(&r, 2) == HELLO && ended(&r);
 }
 
 size_t wire_request(unsigned char *out, const struct request *request)
 {
     struct writer w = begin(out, WIRE_VERSION, REQUEST);
 
-    put32(&w, (uint32_t)request->test);
-    put32(&w, request->flags);
-    put64(&w, request->session);
-    put32(&w, request->number);
-    put32(&w, request->total);
-    put32(&w, request->iterations);
-    put32(&w, request->pipeline);
-    put16(&w, (uint16_t)request->ops.count);
+    put_number(&w, 4, request->test);
+    put_number(&w, 4, request->flags);
+    put_number(&w, 8, request->session);
+    put_number(&w, 4, request->number);
+    put_number(&w, 4, request->total);
+    put_number(&w, 4, request->iterations);
+    put_number(&w, 4, request->pipeline);
+    put_number(&w, 2, request->ops.count);
     for (int i = 0; i < request->ops.count; i++)
         put_op(&w, &request->ops.op[i]);
     put_tokens(&w, &request->tokens);
@@ -194,15 +166,15 @@ bool wire_read_request(const unsigned char *in, size_t length, struct request *r
 
     if (!open_message(&r, in, length, REQUEST))
         return false;
-    uint32_t test = get32(&r);
+    uint32_t test = (uint32_t)get_number(&r, 4);
 
     request->test = (char)test;
-    request->flags = get32(&r);
-    request->session = get64(&r);
-    request->number = get32(&r);
-    request->total = get32(&r);
-    request->iterations = get32(&r);
-    request->pipeline = get32(&r);
+    request->flags = (uint32_t)get_number(&r, 4);
+    request->session = get_number(&r, 8);
+    request->number = (uint32_t)get_number(&r, 4);
+    request->total = (uint32_t)get_number(&r, 4);
+    request->iterations = (uint32_t)get_number(&r, 4);
+    request->pipeline = (uint32_t)get_number(&r, 4);
     if (!get_ops(&r, &request->ops) || !get_tokens(&r, &request->tokens) || !ended(&r))
         return false;
     if (request->number >= request->total || request->total > TOTAL_MAX || request->flags > 3)
@@ -222,7 +194,7 @@ size_t wire_answer(unsigned char *out, const struct answer *answer)
 {
     struct writer w = begin(out, WIRE_VERSION, ANSWER);
 
-    put32(&w, answer->yes);
+    put_number(&w, 4, answer->yes);
     put(&w, answer->why, WHY_MAX);
     put_tokens(&w, &answer->tokens);
     return w.at;
@@ -234,7 +206,7 @@ bool wire_read_answer(const unsigned char *in, size_t length, struct answer *ans
 
     if (!open_message(&r, in, length, ANSWER))
         return false;
-    answer->yes = get32(&r) != 0;
+    answer->yes = get_number(&r, 4) != 0;
     get(&r, answer->why, WHY_MAX);
     answer->why[WHY_MAX - 1] = '\0';
     for (char *c = answer->why; *c != '\0'; c++) /* it goes to a terminal */
@@ -247,7 +219,7 @@ size_t wire_bye(unsigned char *out, const struct bye *bye)
 {
     struct writer w = begin(out, WIRE_VERSION, BYE);
 
-    put64(&w, bye->mismatches);
+    put_number(&w, 8, bye->mismatches);
     return w.at;
 }
 
@@ -257,6 +229,6 @@ bool wire_read_bye(const unsigned char *in, size_t length, struct bye *bye)
 
     if (!open_message(&r, in, length, BYE))
         return false;
-    bye->mismatches = get64(&r);
+    bye->mismatches = get_number(&r, 8);
     return ended(&r);
 }

@@ -3,8 +3,8 @@
  * exs-serve [-a ADDR] [-p PORT] [-t SECONDS] DIR - takes files from exs-put, many clients at once, into DIR.
  *
  * One process, one libev loop, one event queue; nothing here waits for anything but the loop.
- * This file: options, the listener, signals. A connection is in inlet.c, what it says in intake.c, the
- * directory in store.c.
+ * This file: options, the listener, signals. The accepts are in acceptor.c, a connection in inlet.c, what it
+ * says in intake.c, the directory in store.c.
  */
 #include <errno.h>
 #include <exs_ev.h>
@@ -14,19 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "acceptor.h"
 #include "inlet.h"
 #include "options.h"
 
 enum {
-    ACCEPTS = 16,          /* connections that may arrive in one turn of the loop */
     CONNECTIONS_MAX = 256, /* each holds 4 MiB of receive buffers; later ones wait in the backlog */
     QUEUE_DEPTH = 4096,
-};
-
-struct acceptance {
-    exs_acceptaddr_t element;
-    struct sockaddr_storage peer;
-    bool posted;
 };
 
 /* Owned by main, used by the loop's thread only. */
@@ -37,7 +31,7 @@ static struct server {
     ev_timer retry;
     int listener;
     bool ending, listener_closed;
-    struct acceptance acceptances[ACCEPTS];
+    struct acceptor acceptor;
 } server;
 
 static _Noreturn void fail(const char *what)
@@ -57,23 +51,10 @@ static _Noreturn void usage(void)
 
 static void accept_more(struct server *s)
 {
-    int posted = 0;
+    int room = CONNECTIONS_MAX - s->inlets.count;
 
-    for (int i = 0; i < ACCEPTS; i++)
-        posted += s->acceptances[i].posted;
-    for (int i = 0; i < ACCEPTS && !s->ending; i++) {
-        struct acceptance *a = &s->acceptances[i];
-
-        if (a->posted || s->inlets.count + posted >= CONNECTIONS_MAX)
-            continue;
-        a->element =
-            (exs_acceptaddr_t){.exs_addr = (struct sockaddr *)&a->peer, .exs_addrlen = sizeof(a->peer)};
-        a->element.exs_ahandle = a;
-        if (exs_accept(s->listener, &a->element, 1, 0, s->inlets.queue) == -1)
-            fail("exs_accept");
-        a->posted = true;
-        posted++;
-    }
+    if (!s->ending && acceptor_post(&s->acceptor, s->listener, s->inlets.queue, room) == -1)
+        fail("exs_accept");
 }
 
 static void retry_cb(EV_P_ ev_timer *w, int revents)
@@ -84,16 +65,13 @@ static void retry_cb(EV_P_ ev_timer *w, int revents)
 
 static void accepted(struct server *s, const exs_event_t *event)
 {
-    struct acceptance *a = event->exs_evt_ahandle;
+    const struct sockaddr_storage *peer = acceptor_take(event);
 
-    a->posted = false;
     if (event->exs_evt_errno == 0)
-        inlet_open(&s->inlets, event->exs_evt_union.exs_evt_accept.exs_evt_newsocket, &a->peer);
+        inlet_open(&s->inlets, event->exs_evt_union.exs_evt_accept.exs_evt_newsocket, peer);
     else if (!s->ending)
         fprintf(stderr, "exs-serve: a connection failed: %s\n", strerror(event->exs_evt_errno));
-    /* Where this process is short of something, the next attempt would fail as fast: not before a second is
-     * over. */
-    if (event->exs_evt_errno == 0 || event->exs_evt_errno == ECONNABORTED)
+    if (acceptor_may_go_on(event))
         accept_more(s);
     else if (!s->ending)
         ev_timer_start(s->inlets.loop, &s->retry);

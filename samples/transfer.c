@@ -2,71 +2,29 @@
 /* The bytes of the transfer protocol: fixed widths, big-endian, nothing taken on trust. */
 #include "transfer.h"
 
-#include <endian.h>
 #include <stdio.h>
 #include <string.h>
+#include "bytes.h"
 
 #define MAGIC UINT32_C(0x45585346) /* "EXSF" */
 #define PROTOCOL 1
 
-static void put16(unsigned char *out, uint16_t value)
-{
-    value = htobe16(value);
-    memcpy(out, &value, sizeof(value));
-}
-
-static void put32(unsigned char *out, uint32_t value)
-{
-    value = htobe32(value);
-    memcpy(out, &value, sizeof(value));
-}
-
-static void put64(unsigned char *out, uint64_t value)
-{
-    value = htobe64(value);
-    memcpy(out, &value, sizeof(value));
-}
-
-static uint16_t get16(const unsigned char *in)
-{
-    uint16_t value;
-
-    memcpy(&value, in, sizeof(value));
-    return be16toh(value);
-}
-
-static uint32_t get32(const unsigned char *in)
-{
-    uint32_t value;
-
-    memcpy(&value, in, sizeof(value));
-    return be32toh(value);
-}
-
-static uint64_t get64(const unsigned char *in)
-{
-    uint64_t value;
-
-    memcpy(&value, in, sizeof(value));
-    return be64toh(value);
-}
-
 void transfer_put_header(unsigned char out[TRANSFER_HEADER], const struct transfer_header *header)
 {
-    put32(out, MAGIC);
-    put16(out + 4, PROTOCOL);
-    put16(out + 6, (uint16_t)header->name_length);
-    put64(out + 8, header->size);
+    bytes_put(out, 4, MAGIC);
+    bytes_put(out + 4, 2, PROTOCOL);
+    bytes_put(out + 6, 2, header->name_length);
+    bytes_put(out + 8, 8, header->size);
 }
 
 const char *transfer_get_header(const unsigned char in[TRANSFER_HEADER], struct transfer_header *header)
 {
-    if (get32(in) != MAGIC)
+    if (bytes_get(in, 4) != MAGIC)
         return "this is no file transfer: use exs-put";
-    if (get16(in + 4) != PROTOCOL)
+    if (bytes_get(in + 4, 2) != PROTOCOL)
         return "another version of the protocol: use the exs-put of this release";
-    header->name_length = get16(in + 6);
-    header->size = get64(in + 8);
+    header->name_length = bytes_get(in + 6, 2);
+    header->size = bytes_get(in + 8, 8);
     if (header->name_length == 0 || header->name_length > TRANSFER_NAME_MAX)
         return "a name must have 1 to 255 bytes";
     if (header->size > INT64_MAX)
@@ -76,20 +34,20 @@ const char *transfer_get_header(const unsigned char in[TRANSFER_HEADER], struct 
 
 void transfer_put_reply(unsigned char out[TRANSFER_REPLY], const struct transfer_reply *reply)
 {
-    put32(out, MAGIC);
-    put16(out + 4, (uint16_t)reply->status);
-    put16(out + 6, (uint16_t)reply->text_length);
+    bytes_put(out, 4, MAGIC);
+    bytes_put(out + 4, 2, reply->status);
+    bytes_put(out + 6, 2, reply->text_length);
     memcpy(out + 8, reply->digest, TRANSFER_DIGEST);
 }
 
 bool transfer_get_reply(const unsigned char in[TRANSFER_REPLY], struct transfer_reply *reply)
 {
-    uint16_t status = get16(in + 4);
+    uint64_t status = bytes_get(in + 4, 2);
 
     reply->status = (enum transfer_status)status;
-    reply->text_length = get16(in + 6);
+    reply->text_length = bytes_get(in + 6, 2);
     memcpy(reply->digest, in + 8, TRANSFER_DIGEST);
-    return get32(in) == MAGIC && status <= TRANSFER_DIFFERS && reply->text_length <= TRANSFER_TEXT_MAX;
+    return bytes_get(in, 4) == MAGIC && status <= TRANSFER_DIFFERS && reply->text_length <= TRANSFER_TEXT_MAX;
 }
 
 const char *transfer_bad_name(const char *name, size_t length)

@@ -90,11 +90,11 @@ int main(int argc, char **argv)
     exs_qhandle_t queue = exs_qcreate(16);
     if (start(server, address, queue) == -1) {
         perror("hello-world-ev");
-        return 1;
+    } else {
+        exs_ev_init(&watcher, events_cb, queue);
+        exs_ev_start(EV_DEFAULT_ & watcher);
+        ev_run(EV_DEFAULT_ 0);
     }
     freeaddrinfo(address);
-    exs_ev_init(&watcher, events_cb, queue);
-    exs_ev_start(EV_DEFAULT_ & watcher);
-    ev_run(EV_DEFAULT_ 0);
     return status;
 }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* endpoints.c - making, connecting and taking apart the two queue pairs of a transport test. */
 #include "endpoints.h"
+#include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 void (*before_failure)(void);
 
@@ -442,6 +446,24 @@ unsigned count_packets(struct network *network, unsigned from, unsigned opcode)
         count += packet->from == from && (opcode == ROCE_NO_OPCODE || packet->roce.opcode == opcode);
     }
     return count;
+}
+
+/* The state letter of a thread: S when it sleeps in the kernel. */
+static char thread_state(pid_t tid)
+{
+    char path[64], line[256] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
+    close(fd);
+    char *end = length > 0 ? strrchr(line, ')') : NULL;
+    return end ? end[2] : '?';
+}
+
+void await_sleep(const _Atomic pid_t *tid)
+{
+    while (*tid == 0 || thread_state(*tid) != 'S')
+        sched_yield();
 }
 
 int run_suite(Suite *suite)

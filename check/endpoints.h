@@ -8,6 +8,8 @@
 #define CHECK_ENDPOINTS_H
 
 #include <check.h>
+#include <stdatomic.h>
+#include <sys/types.h>
 #include "core/soft/verbs.h"
 #include "network.h"
 
@@ -135,6 +137,9 @@ const struct packet *find_packet(struct network *network, unsigned from, unsigne
 /* The n-th transmission of the request with this PSN, or NULL. */
 const struct packet *find_psn(struct network *network, unsigned from, uint32_t psn, unsigned n);
 void expect_between(uint64_t elapsed, uint64_t least, uint64_t most);
+
+/* Until the thread that writes its number there, 0 before, sleeps in the kernel. */
+void await_sleep(const _Atomic pid_t *tid);
 
 /* What main() of each program does. */
 int run_suite(Suite *suite);

@@ -287,18 +287,6 @@ static void *wait_for_event(void *arg)
     return cq;
 }
 
-/* The state letter of a thread: S when it sleeps in the kernel. */
-static char thread_state(pid_t tid)
-{
-    char path[64], line[256] = "";
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
-    close(fd);
-    char *end = length > 0 ? strrchr(line, ')') : NULL;
-    return end ? end[2] : '?';
-}
-
 static void start_waiting(struct waiter *waiter, struct end *end)
 {
     waiter->end = end;
@@ -317,8 +305,7 @@ START_TEST(sleeper_is_woken)
         void *got;
         arm(b->recv_cq, 0);
         start_waiting(&waiter, b);
-        while (!waiter.tid || thread_state(waiter.tid) != 'S')
-            sched_yield();
+        await_sleep(&waiter.tid);
         send_to(a, b, 0);
         ck_assert_int_eq(pthread_join(waiter.thread, &got), 0);
         ck_assert_ptr_eq(got, b->recv_cq);
@@ -349,6 +336,34 @@ START_TEST(waiting_races_with_the_event)
 }
 END_TEST
 
+/* A thread that is cancelled takes no lock with it, wherever it was. */
+START_TEST(cancelled_anywhere)
+{
+    struct setup setup = setup_default();
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0], *b = &pair->end[1];
+    for (int i = 0; i < 200; i++) {
+        struct waiter waiter;
+        void *got;
+        arm(b->recv_cq, 0);
+        start_waiting(&waiter, b);
+        if (i % 2)
+            await_sleep(&waiter.tid);
+        send_to(a, b, 0);
+        pthread_cancel(waiter.thread);
+        ck_assert_int_eq(pthread_join(waiter.thread, &got), 0);
+        if (got == PTHREAD_CANCELED) {
+            struct ibv_cq *cq;
+            void *context;
+            ck_assert_int_eq(soft_get_cq_event(b->channel, &cq, &context), 0);
+            soft_ack_cq_events(cq, 1);
+        }
+        expect_wc(b->recv_cq, 1, IBV_WC_SUCCESS);
+    }
+    pair_free(pair);
+}
+END_TEST
+
 /* An error is an event too: whoever waits for a connection that fails is not left asleep. */
 START_TEST(failure_wakes)
 {
@@ -360,8 +375,7 @@ START_TEST(failure_wakes)
     post_receive(a, 1, 0, 8);
     arm(a->recv_cq, 0);
     start_waiting(&waiter, a);
-    while (!waiter.tid || thread_state(waiter.tid) != 'S')
-        sched_yield();
+    await_sleep(&waiter.tid);
     qp_fail(a->qp);
     ck_assert_int_eq(pthread_join(waiter.thread, &got), 0);
     ck_assert_ptr_eq(got, a->recv_cq);
@@ -471,6 +485,7 @@ static Suite *suite(void)
     tcase_set_timeout(waiting, 20);
     tcase_add_test(waiting, sleeper_is_woken);
     tcase_add_test(waiting, waiting_races_with_the_event);
+    tcase_add_test(waiting, cancelled_anywhere);
     tcase_add_test(waiting, failure_wakes);
     tcase_add_test(waiting, destroy_waits_for_acknowledgement);
     suite_add_tcase(suite, waiting);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "engine.h"
+#include "lock.h"
 
 /* A queue pair's, guarded by its own lock, which its user holds from ibv_wr_start on. */
 struct soft_builder {
@@ -37,7 +38,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
     struct soft_builder *builder = qp_of(ex)->builder;
 
-    pthread_mutex_lock(&builder->lock);
+    soft_mutex_lock(&builder->lock);
     builder->count = 0;
     builder->error = 0;
 }
@@ -51,13 +52,13 @@ static int wr_complete(struct ibv_qp_ex *ex)
         builder->request[builder->count - 1].next = NULL;
         error = soft_post_list(&ex->qp_base, builder->request);
     }
-    pthread_mutex_unlock(&builder->lock);
+    soft_mutex_unlock(&builder->lock);
     return error;
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-    pthread_mutex_unlock(&qp_of(ex)->builder->lock);
+    soft_mutex_unlock(&qp_of(ex)->builder->lock);
 }
 
 /* ---- Requests ---- */

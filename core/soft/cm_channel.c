@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include "../fds.h"
 #include "cm_id.h"
+#include "lock.h"
 
 #define ROUNDS 64 /* sockets looked at in one go, while the channel stays locked */
 
@@ -117,10 +118,10 @@ struct cm_channel *cm_lock(struct cm_id *id)
     for (;;) {
         struct cm_channel *channel = cm_channel_of(id);
 
-        pthread_mutex_lock(&channel->lock);
+        soft_mutex_lock(&channel->lock);
         if (channel == cm_channel_of(id))
             return channel;
-        pthread_mutex_unlock(&channel->lock);
+        soft_mutex_unlock(&channel->lock);
     }
 }
 
@@ -141,7 +142,7 @@ void cm_unlock(struct cm_channel *channel)
     int error = errno;
 
     ring(channel);
-    pthread_mutex_unlock(&channel->lock);
+    soft_mutex_unlock(&channel->lock);
     errno = error;
 }
 
@@ -289,7 +290,7 @@ int soft_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **
         struct pollfd fd = {.fd = public->fd, .events = POLLIN};
         int result = 1;
 
-        pthread_mutex_lock(&channel->lock);
+        soft_mutex_lock(&channel->lock);
         if (TAILQ_EMPTY(&channel->pending))
             progress(channel);
         if (!TAILQ_EMPTY(&channel->pending))

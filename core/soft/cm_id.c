@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include "../fds.h"
 #include "cm_id.h"
+#include "lock.h"
 
 #define ACK_TIMEOUT 17 /* code of 0.54 s: 4.096 us * 2^17 */
 #define ACK_TIMEOUT_MAX 31
@@ -138,9 +139,9 @@ static void lock_both(struct cm_channel *one, struct cm_channel *other)
 {
     struct cm_channel *first = one < other ? one : other;
 
-    pthread_mutex_lock(&first->lock);
+    soft_mutex_lock(&first->lock);
     if (one != other)
-        pthread_mutex_lock(first == one ? &other->lock : &one->lock);
+        soft_mutex_lock(first == one ? &other->lock : &one->lock);
 }
 
 static int move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)

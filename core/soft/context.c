@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include "../fds.h"
 #include "engine.h"
+#include "lock.h"
 
 #define QPN_MIN 2          /* 0 and 1 are for management */
 #define QPN_MAX 0xfffffe   /* 0xffffff is multicast's */
@@ -260,17 +261,17 @@ struct soft_wire *soft_wire_of(struct ibv_context *ibv)
 
 void soft_lock(struct ibv_context *ibv)
 {
-    pthread_mutex_lock(&soft_context_of(ibv)->lock);
+    soft_mutex_lock(&soft_context_of(ibv)->lock);
 }
 
 bool soft_trylock(struct ibv_context *ibv)
 {
-    return pthread_mutex_trylock(&soft_context_of(ibv)->lock) == 0;
+    return soft_mutex_trylock(&soft_context_of(ibv)->lock);
 }
 
 void soft_unlock(struct ibv_context *ibv)
 {
-    pthread_mutex_unlock(&soft_context_of(ibv)->lock);
+    soft_mutex_unlock(&soft_context_of(ibv)->lock);
 }
 
 void soft_query_counters(struct ibv_context *ibv, struct soft_counters *counters)

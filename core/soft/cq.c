@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include "engine.h"
+#include "lock.h"
 
 #define VAIN_POLLS 16 /* as many in a row before the poller makes way once */
 
@@ -99,10 +100,10 @@ int soft_destroy_cq(struct ibv_cq *ibv)
     if (error != 0)
         return error;
     /* Whoever fetched an event may still be about to use the queue, until it acknowledges. */
-    pthread_mutex_lock(&ibv->mutex);
+    soft_mutex_lock(&ibv->mutex);
     while (ibv->comp_events_completed != cq->delivered)
         pthread_cond_wait(&ibv->cond, &ibv->mutex);
-    pthread_mutex_unlock(&ibv->mutex);
+    soft_mutex_unlock(&ibv->mutex);
     soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, &cq->async);
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);
@@ -146,10 +147,10 @@ void soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
     if (nevents == 0)
         return;
-    pthread_mutex_lock(&cq->mutex);
+    soft_mutex_lock(&cq->mutex);
     cq->comp_events_completed += nevents;
     pthread_cond_signal(&cq->cond);
-    pthread_mutex_unlock(&cq->mutex);
+    soft_mutex_unlock(&cq->mutex);
 }
 
 bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited)

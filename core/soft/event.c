@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <unistd.h>
 #include "engine.h"
+#include "lock.h"
 
 /* (locked) */
 static void settle(struct soft_context *context)
@@ -45,10 +46,10 @@ void soft_events_forget(struct soft_context *context, struct soft_events *events
 void soft_events_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
                       const struct soft_events *events)
 {
-    pthread_mutex_lock(mutex);
+    soft_mutex_lock(mutex);
     while (*completed != events->delivered)
         pthread_cond_wait(cond, mutex);
-    pthread_mutex_unlock(mutex);
+    soft_mutex_unlock(mutex);
 }
 
 /* (locked) */
@@ -95,10 +96,10 @@ int soft_get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
 
 static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
 {
-    pthread_mutex_lock(mutex);
+    soft_mutex_lock(mutex);
     ++*completed;
     pthread_cond_signal(cond);
-    pthread_mutex_unlock(mutex);
+    soft_mutex_unlock(mutex);
 }
 
 void soft_ack_async_event(struct ibv_async_event *event)

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "../fds.h"
+#include "lock.h"
 #include "service.h"
 #include "wire.h"
 
@@ -230,20 +231,20 @@ static void *run(void *unused)
         struct pollfd epoll = {.fd = service.epoll, .events = POLLIN};
         int timeout;
 
-        pthread_mutex_lock(&service.lock);
+        soft_mutex_lock(&service.lock);
         timeout = LIST_EMPTY(&service.watched) ? -1 : TICK_MS;
-        pthread_mutex_unlock(&service.lock);
+        soft_mutex_unlock(&service.lock);
         /* Not epoll_wait: that would use up events whose member may be gone once the lock is held. */
         poll(&epoll, 1, timeout);
 
-        pthread_mutex_lock(&service.lock);
+        soft_mutex_lock(&service.lock);
         collect();
         if (now_ns() >= next_tick) {
             tick_all();
             next_tick = now_ns() + TICK_NS;
         }
         quit = service.quit;
-        pthread_mutex_unlock(&service.lock);
+        soft_mutex_unlock(&service.lock);
     }
     return NULL;
 }
@@ -252,12 +253,12 @@ static void *run(void *unused)
  * one, locks of an allocator for example, the child would find locked for ever. */
 static void before_fork(void)
 {
-    pthread_mutex_lock(&service.lock);
+    soft_mutex_lock(&service.lock);
 }
 
 static void after_fork(void)
 {
-    pthread_mutex_unlock(&service.lock);
+    soft_mutex_unlock(&service.lock);
 }
 
 /* The application's signal handlers are not meant to run here. */
@@ -303,9 +304,9 @@ fail:
 
 static void stop(void)
 {
-    pthread_mutex_lock(&service.lock);
+    soft_mutex_lock(&service.lock);
     service.quit = true;
-    pthread_mutex_unlock(&service.lock);
+    soft_mutex_unlock(&service.lock);
     wake();
     pthread_join(service.thread, NULL);
     fds_close(service.wake);
@@ -320,28 +321,28 @@ int service_join(struct service_member *member)
     member->count = 0;
     member->late = member->absent = member->suspended = false;
     atomic_store(&member->state, SERVICE_IDLE);
-    pthread_mutex_lock(&service.gate);
+    soft_mutex_lock(&service.gate);
     if (service.members == 0)
         error = start();
     if (error == 0)
         service.members++;
-    pthread_mutex_unlock(&service.gate);
+    soft_mutex_unlock(&service.gate);
     return error;
 }
 
 void service_leave(struct service_member *member)
 {
-    pthread_mutex_lock(&service.gate);
-    pthread_mutex_lock(&service.lock);
+    soft_mutex_lock(&service.gate);
+    soft_mutex_lock(&service.lock);
     answer_summons(); /* so that nobody finds it there */
     if (atomic_load(&member->state) != SERVICE_IDLE)
         LIST_REMOVE(member, watched);
     for (int i = 0; i < member->count; i++)
         epoll_ctl(service.epoll, EPOLL_CTL_DEL, member->sockets[i], NULL);
-    pthread_mutex_unlock(&service.lock);
+    soft_mutex_unlock(&service.lock);
     if (--service.members == 0)
         stop();
-    pthread_mutex_unlock(&service.gate);
+    soft_mutex_unlock(&service.gate);
 }
 
 int service_add(struct service_member *member, int socket)
@@ -349,29 +350,29 @@ int service_add(struct service_member *member, int socket)
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = member};
     int error = 0;
 
-    pthread_mutex_lock(&service.lock);
+    soft_mutex_lock(&service.lock);
     if (epoll_ctl(service.epoll, EPOLL_CTL_ADD, socket, &event) == -1)
         error = errno;
     else
         member->sockets[member->count++] = socket;
-    pthread_mutex_unlock(&service.lock);
+    soft_mutex_unlock(&service.lock);
     return error;
 }
 
 void service_suspend(struct service_member *member)
 {
-    pthread_mutex_lock(&service.lock);
+    soft_mutex_lock(&service.lock);
     member->suspended = true;
-    pthread_mutex_unlock(&service.lock);
+    soft_mutex_unlock(&service.lock);
 }
 
 void service_resume(struct service_member *member)
 {
-    pthread_mutex_lock(&service.lock);
+    soft_mutex_lock(&service.lock);
     member->suspended = false;
     answer_summons();
     watch(member); /* what came meanwhile was not looked at */
-    pthread_mutex_unlock(&service.lock);
+    soft_mutex_unlock(&service.lock);
     wake();
 }
 
@@ -391,7 +392,7 @@ void service_take_over(struct service_member *member)
 {
     int state;
 
-    pthread_mutex_lock(&service.lock);
+    soft_mutex_lock(&service.lock);
     state = atomic_load(&member->state);
     member->absent = true; /* while IDLE, that is all: the first packet wakes the thread */
     if ((state == SERVICE_CALLED || state == SERVICE_WATCH) && !member->suspended) {
@@ -399,7 +400,7 @@ void service_take_over(struct service_member *member)
         atomic_store(&member->state, SERVICE_SERVE);
         arm(member, EPOLLIN);
     }
-    pthread_mutex_unlock(&service.lock);
+    soft_mutex_unlock(&service.lock);
 }
 
 void service_forget(void)

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
+#include "lock.h"
 #include "udp.h"
 #include "verbs.h"
 
@@ -138,9 +139,9 @@ struct udp *udp_open(void)
         return NULL;
     }
     udp->service.context = udp->context;
-    pthread_mutex_lock(&everyone.lock);
+    soft_mutex_lock(&everyone.lock);
     LIST_INSERT_HEAD(&everyone.list, udp, all);
-    pthread_mutex_unlock(&everyone.lock);
+    soft_mutex_unlock(&everyone.lock);
     return udp;
 }
 
@@ -222,11 +223,11 @@ struct udp *udp_shared(void)
 {
     struct udp *udp;
 
-    pthread_mutex_lock(&shared.lock);
+    soft_mutex_lock(&shared.lock);
     if (shared.udp == NULL)
         shared.udp = udp_open_named();
     udp = shared.udp;
-    pthread_mutex_unlock(&shared.lock);
+    soft_mutex_unlock(&shared.lock);
     return udp;
 }
 
@@ -237,11 +238,11 @@ struct ibv_pd *udp_shared_pd(void)
 
     if (udp == NULL)
         return NULL;
-    pthread_mutex_lock(&shared.lock);
+    soft_mutex_lock(&shared.lock);
     if (shared.pd == NULL)
         shared.pd = soft_alloc_pd(udp->context);
     pd = shared.pd;
-    pthread_mutex_unlock(&shared.lock);
+    soft_mutex_unlock(&shared.lock);
     return pd;
 }
 
@@ -253,7 +254,7 @@ void udp_settle(void)
 {
     struct udp *udp;
 
-    if (pthread_mutex_trylock(&everyone.lock) != 0)
+    if (!soft_mutex_trylock(&everyone.lock))
         return;
     LIST_FOREACH (udp, &everyone.list, all) {
         if (!soft_trylock(udp->context))
@@ -261,7 +262,7 @@ void udp_settle(void)
         soft_flush(udp->context);
         soft_unlock(udp->context);
     }
-    pthread_mutex_unlock(&everyone.lock);
+    soft_mutex_unlock(&everyone.lock);
 }
 
 /* Close the context and then the link, unless the user still has objects. */
@@ -271,11 +272,11 @@ static bool try_close(struct udp *udp)
 
     if (udp->joined)
         service_suspend(&udp->service);
-    pthread_mutex_lock(&everyone.lock); /* udp_settle may be looking at it */
+    soft_mutex_lock(&everyone.lock); /* udp_settle may be looking at it */
     closed = soft_close(udp->context) == 0;
     if (closed)
         LIST_REMOVE(udp, all);
-    pthread_mutex_unlock(&everyone.lock);
+    soft_mutex_unlock(&everyone.lock);
     if (!closed) {
         if (udp->joined)
             service_resume(&udp->service);
@@ -292,12 +293,12 @@ static bool try_close(struct udp *udp)
 
 void udp_close(struct udp *udp)
 {
-    pthread_mutex_lock(&orphans.lock);
+    soft_mutex_lock(&orphans.lock);
     if (!try_close(udp)) {
         LIST_INSERT_HEAD(&orphans.list, udp, orphans);
         orphans.count++;
     }
-    pthread_mutex_unlock(&orphans.lock);
+    soft_mutex_unlock(&orphans.lock);
 }
 
 void udp_reap(void)
@@ -306,7 +307,7 @@ void udp_reap(void)
 
     if (atomic_load_explicit(&orphans.count, memory_order_relaxed) == 0)
         return;
-    pthread_mutex_lock(&orphans.lock);
+    soft_mutex_lock(&orphans.lock);
     udp = LIST_FIRST(&orphans.list);
     while (udp != NULL) {
         struct udp *next = LIST_NEXT(udp, orphans);
@@ -318,7 +319,7 @@ void udp_reap(void)
             LIST_INSERT_HEAD(&orphans.list, udp, orphans);
         udp = next;
     }
-    pthread_mutex_unlock(&orphans.lock);
+    soft_mutex_unlock(&orphans.lock);
 }
 
 void udp_forget(void)

@@ -19,9 +19,10 @@
  *   an established connection ends           DISCONNECTED, 0, once: the peer disconnected, or its process died
  *                                            (known at once), or its host went silent (25 seconds at most)
  *
- * Where it differs from librdmacm: events are copies of their own, so soft_destroy_id and soft_migrate_id don't
- * wait for them to be acknowledged; soft_disconnect doesn't wait for the peer's answer before it reports
- * DISCONNECTED; and soft_accept fails with ECONNRESET when the peer has meanwhile given up.
+ * Where it differs from librdmacm: events are copies of their own, so soft_migrate_id doesn't wait for them to
+ * be acknowledged (soft_destroy_id does: the identifier may still be about to be used); soft_disconnect doesn't
+ * wait for the peer's answer before it reports DISCONNECTED; and soft_accept fails with ECONNRESET when the
+ * peer has meanwhile given up.
  */
 #ifndef SOFT_CM_H
 #define SOFT_CM_H

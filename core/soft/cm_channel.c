@@ -23,6 +23,7 @@
 /* What the user gets: a copy, his until he acknowledges it. */
 struct cm_event {
     struct rdma_cm_event public; /* first */
+    struct cm_id *id;            /* which can't be destroyed before that: a request's is the listener */
     uint8_t private_data[CM_REP_PRIVATE];
 };
 
@@ -35,7 +36,7 @@ static int add(struct cm_channel *channel, int fd, void *what)
     return epoll_ctl(channel->public.fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-static void close_channel(struct cm_channel *channel)
+static void close_descriptors(struct cm_channel *channel)
 {
     const int fds[] = {channel->timer, channel->doorbell, channel->public.fd};
 
@@ -43,6 +44,11 @@ static void close_channel(struct cm_channel *channel)
         if (fds[i] != -1)
             fds_close(fds[i]);
     }
+}
+
+static void free_channel(struct cm_channel *channel)
+{
+    pthread_cond_destroy(&channel->acknowledged);
     pthread_mutex_destroy(&channel->lock);
     free(channel);
 }
@@ -55,6 +61,7 @@ struct rdma_event_channel *soft_create_event_channel(void)
     if (channel == NULL)
         return NULL;
     pthread_mutex_init(&channel->lock, NULL);
+    pthread_cond_init(&channel->acknowledged, NULL);
     TAILQ_INIT(&channel->pending);
     for (int i = 0; i < CM_TIMEOUTS; i++)
         TAILQ_INIT(&channel->timeouts[i]);
@@ -72,7 +79,8 @@ struct rdma_event_channel *soft_create_event_channel(void)
     return &channel->public;
 fail:
     error = errno;
-    close_channel(channel);
+    close_descriptors(channel);
+    free_channel(channel);
     errno = error;
     return NULL;
 }
@@ -93,9 +101,17 @@ void soft_destroy_event_channel(struct rdma_event_channel *public)
 {
     struct cm_channel *channel = (struct cm_channel *)public;
 
+    bool waited_for;
+
     if (channel->udp != NULL && !shared)
         udp_close(channel->udp);
-    close_channel(channel);
+    soft_mutex_lock(&channel->lock);
+    channel->gone = true;
+    waited_for = channel->waiters > 0;
+    close_descriptors(channel);
+    soft_mutex_unlock(&channel->lock);
+    if (!waited_for)
+        free_channel(channel);
 }
 
 struct ibv_context *cm_context(struct cm_channel *channel)
@@ -167,6 +183,15 @@ void cm_unpost(struct cm_id *id)
             TAILQ_REMOVE(&cm_channel_of(id)->pending, &id->pending[kind], entry);
         id->pending[kind].queued = false;
     }
+}
+
+void cm_await_acknowledgement(struct cm_id *id)
+{
+    struct cm_channel *channel = cm_channel_of(id);
+
+    ring(channel);
+    while (id->unacknowledged > 0)
+        pthread_cond_wait(&channel->acknowledged, &channel->lock);
 }
 
 /* ---- Sockets -------------------------------------------------------------------------------------- */
@@ -267,48 +292,111 @@ static int deliver(struct cm_channel *channel, struct rdma_cm_event **out)
     if (event == NULL)
         return -1;
     event->public.id = &id->public;
+    event->id = id;
     event->public.event = pending->type;
     event->public.status = pending->status;
     if (pending == &id->pending[CM_KIND_CONNECT])
         describe_peer(event, &id->peer);
     if (pending->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
         event->public.listen_id = &id->listener->public;
+        event->id = id->listener;
         TAILQ_REMOVE(&id->listener->children, id, child); /* from now on it is the user's */
         id->listener = NULL;
     }
     TAILQ_REMOVE(&channel->pending, pending, entry);
     pending->queued = false;
+    event->id->unacknowledged++;
     *out = &event->public;
     return 0;
+}
+
+/* ---- Waiting ------------------------------------------------------------------------------------------- */
+
+/* (locked) One waiter less; the last one of a channel that is gone frees it. True if it is gone: unlocked. */
+static bool stop_waiting(struct cm_channel *channel)
+{
+    bool last = --channel->waiters == 0;
+
+    if (!channel->gone)
+        return false;
+    soft_mutex_unlock(&channel->lock);
+    if (last)
+        free_channel(channel);
+    return true;
+}
+
+static void cancelled(void *arg)
+{
+    struct cm_channel *channel = arg;
+
+    soft_mutex_lock(&channel->lock);
+    if (!stop_waiting(channel))
+        cm_unlock(channel);
+}
+
+/* (locked) Until the descriptor is readable; unlocked meanwhile. 0, or -1 and errno.
+ * In the kernel a read that waits outlasts its file, so programs destroy a channel that a thread of theirs
+ * waits on, and then exit. That thread must find neither an error, which it would report, nor memory that is
+ * gone. */
+static int wait_readable(struct cm_channel *channel)
+{
+    struct pollfd fd = {.fd = channel->public.fd, .events = POLLIN};
+    int result, error;
+
+    channel->waiters++;
+    cm_unlock(channel);
+    pthread_cleanup_push(cancelled, channel);
+    result = poll(&fd, 1, -1);
+    error = errno;
+    pthread_cleanup_pop(0);
+    soft_mutex_lock(&channel->lock);
+    if (stop_waiting(channel)) {
+        for (;;)
+            pause();
+    }
+    errno = error;
+    return result == -1 ? -1 : 0;
+}
+
+/* (locked) 0 with an event, or -1 and errno. */
+static int next_event(struct cm_channel *channel, struct rdma_cm_event **event)
+{
+    for (;;) {
+        int flags;
+
+        if (TAILQ_EMPTY(&channel->pending))
+            progress(channel);
+        if (!TAILQ_EMPTY(&channel->pending))
+            return deliver(channel, event);
+        flags = fcntl(channel->public.fd, F_GETFL);
+        if (flags == -1)
+            return -1;
+        if ((flags & O_NONBLOCK) != 0)
+            return cm_result(EAGAIN);
+        if (wait_readable(channel) == -1)
+            return -1;
+    }
 }
 
 int soft_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **event)
 {
     struct cm_channel *channel = (struct cm_channel *)public;
+    int result;
 
-    for (;;) {
-        struct pollfd fd = {.fd = public->fd, .events = POLLIN};
-        int result = 1;
-
-        soft_mutex_lock(&channel->lock);
-        if (TAILQ_EMPTY(&channel->pending))
-            progress(channel);
-        if (!TAILQ_EMPTY(&channel->pending))
-            result = deliver(channel, event);
-        cm_unlock(channel);
-        if (result <= 0)
-            return result;
-        if ((fcntl(public->fd, F_GETFL) & O_NONBLOCK) != 0) {
-            errno = EAGAIN;
-            return -1;
-        }
-        if (poll(&fd, 1, -1) == -1)
-            return -1;
-    }
+    soft_mutex_lock(&channel->lock);
+    result = next_event(channel, event);
+    cm_unlock(channel);
+    return result;
 }
 
-int soft_ack_cm_event(struct rdma_cm_event *event)
+int soft_ack_cm_event(struct rdma_cm_event *public)
 {
+    struct cm_event *event = (struct cm_event *)public;
+    struct cm_channel *channel = cm_lock(event->id);
+
+    event->id->unacknowledged--;
+    pthread_cond_broadcast(&channel->acknowledged);
+    cm_unlock(channel);
     free(event);
     return 0;
 }

@@ -70,7 +70,7 @@ void cm_id_close(struct cm_id *id)
     id->out_length = 0;
 }
 
-void cm_id_free(struct cm_id *id)
+void cm_id_detach(struct cm_id *id)
 {
     struct cm_id *child;
 
@@ -80,9 +80,15 @@ void cm_id_free(struct cm_id *id)
         TAILQ_REMOVE(&id->listener->children, id, child);
         if (id->state == CM_HALF_OPEN || id->state == CM_REFUSING)
             id->listener->half_open--;
+        id->listener = NULL;
     }
     cm_id_close(id);
     cm_unpost(id);
+}
+
+void cm_id_free(struct cm_id *id)
+{
+    cm_id_detach(id);
     free(id->endpoint);
     free(id);
 }
@@ -90,14 +96,18 @@ void cm_id_free(struct cm_id *id)
 int soft_destroy_id(struct rdma_cm_id *public)
 {
     struct cm_id *id = cm_id_of(public);
-    struct cm_channel *channel = cm_lock(id);
     const struct cm_message rej = {.type = CM_REJ, .reason = CM_CONSUMER_DEFINED};
+    struct cm_channel *channel;
     bool alone = id->sync;
 
-    if (id->state == CM_REQUESTED)
-        cm_send(id, &rej);
     if (public->event != NULL)
         soft_ack_cm_event(public->event);
+    channel = cm_lock(id);
+    if (id->state == CM_REQUESTED)
+        cm_send(id, &rej);
+    cm_id_detach(id);
+    /* Whoever holds an event may still be about to use the identifier. */
+    cm_await_acknowledgement(id);
     cm_id_free(id);
     cm_unlock(channel);
     if (alone)

@@ -74,6 +74,7 @@ struct cm_id {
     uint32_t psn;                      /* the first that we want to receive */
     struct ibv_qp_init_attr *endpoint; /* what a listener's connections get: cm_sync.c */
     struct cm_pending pending[CM_KINDS];
+    unsigned unacknowledged; /* events about it that the user holds */
 
     enum cm_timeout timeout; /* which one runs */
     uint64_t deadline;
@@ -94,7 +95,10 @@ struct cm_id {
 struct cm_channel {
     struct rdma_event_channel public; /* first. Its fd is an epoll of all the others */
     pthread_mutex_t lock;
-    int doorbell; /* an eventfd, raised while events are pending */
+    pthread_cond_t acknowledged; /* an event was */
+    unsigned waiters;            /* threads asleep in soft_get_cm_event */
+    bool gone;                   /* destroyed; the last waiter frees it */
+    int doorbell;                /* an eventfd, raised while events are pending */
     bool rung;
     int timer;       /* a timerfd */
     uint64_t armed;  /* the time it is set to, or SOFT_NEVER */
@@ -116,6 +120,8 @@ bool cm_is_shared(void);
 void cm_post(struct cm_id *id, enum cm_kind kind, enum rdma_cm_event_type type, int status);
 /* Undelivered events are as if they had never been. */
 void cm_unpost(struct cm_id *id);
+/* (locked) Until the user holds no event about it; unlocked meanwhile. */
+void cm_await_acknowledgement(struct cm_id *id);
 /* Have epoll look at the identifier's socket for these events (EPOLLIN, EPOLLOUT). 0 or an errno. */
 int cm_register(struct cm_id *id, uint32_t events);
 void cm_want(struct cm_id *id, uint32_t events);
@@ -133,7 +139,9 @@ struct cm_id *cm_timer_expired(struct cm_channel *channel);
 /* ---- cm_id.c: identifiers -------------------------------------------------------------------- */
 
 struct cm_id *cm_id_new(struct cm_channel *channel, enum rdma_port_space ps);
-/* Take it out of everything and free it. */
+/* Take it out of everything. */
+void cm_id_detach(struct cm_id *id);
+/* The same, and free it: one that the user doesn't know. */
 void cm_id_free(struct cm_id *id);
 void cm_id_close(struct cm_id *id);
 /* Fill the public addresses from the socket's. 0 or an errno. */

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* context.h - a context of the device: its lock, and all that the engine keeps between two steps. */
+#ifndef SOFT_CONTEXT_H
+#define SOFT_CONTEXT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+#include "cq.h"
+#include "event.h"
+#include "qp.h"
+#include "train.h"
+#include "wire.h"
+
+LIST_HEAD(soft_qp_list, soft_qp);
+TAILQ_HEAD(soft_work_list, soft_qp);
+
+struct soft_context {
+    pthread_mutex_t lock;
+    struct soft_wire *wire;
+    struct soft_clock *clock;
+    bool opened;  /* the wire's open succeeded */
+    uint64_t now; /* of the clock, while now_known */
+    bool now_known;
+
+    struct soft_train train;
+    struct soft_work_list work;
+    unsigned vain_polls; /* in a row: nothing had completed */
+    bool patient;        /* an ACK may wait for what the application is about to send */
+
+    struct soft_qp_list qps;
+    struct soft_qp_list *buckets; /* by queue pair number */
+    size_t qp_count, bucket_count;
+    uint32_t first_qpn, last_qpn, next_qpn;
+
+    struct soft_timer {
+        uint64_t at; /* not later than the queue pair's deadline */
+        struct soft_qp *qp;
+    } * heap; /* a binary heap by `at` */
+    size_t heap_count, heap_room;
+    struct soft_qp *starting; /* whose timers start when this step's packets have left */
+
+    struct soft_mr **mrs; /* by index of the key */
+    uint32_t *mr_next;    /* free indices: the next free one */
+    uint8_t *mr_generation;
+    uint32_t mr_room, mr_free_first, mr_free_last;
+
+    atomic_uint awaited; /* completion queues that are */
+    LIST_HEAD(, soft_channel) channels;
+    struct soft_channel *inside; /* whose events the thread that holds the lock is about to fetch */
+    int *watched;
+    int watched_count;
+    TAILQ_HEAD(, soft_events) events; /* of all objects that have some */
+    bool events_raised;               /* async_fd is readable */
+    unsigned objects;                 /* of all kinds: a context with any can't be closed */
+
+    uint64_t guid, node_guid; /* of the context itself; what it says is the device's */
+    struct soft_names names;
+    struct soft_counters counters;
+    void *refusal;              /* what stands in for rdma-core's private part */
+    struct verbs_context verbs; /* last: grows at its front */
+};
+
+static inline struct soft_context *soft_context_of(struct ibv_context *context)
+{
+    return (struct soft_context *)((char *)context - offsetof(struct soft_context, verbs.context));
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mr.h - protection domains, and what belongs to one: memory regions, lists of pieces of them (sge.c), address
+ * handles (ah.c). */
+#ifndef SOFT_MR_H
+#define SOFT_MR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+#include <infiniband/verbs.h>
+
+#define SOFT_MAX_MR (1 << 23)
+#define SOFT_MAX_SGE 32
+
+struct soft_context;
+
+struct soft_pd {
+    struct ibv_pd ibv;
+    unsigned users; /* memory regions, queue pairs, shared receive queues, address handles */
+};
+
+struct soft_mr {
+    struct ibv_mr ibv;
+    int type;     /* 0: IBV_MR_TYPE_MR. Where rdma-core keeps it, for code that looks behind an ibv_mr, */
+    int access;   /* and so is this */
+    bool fragile; /* its pages may go without our knowing: a file's, or shared memory */
+    uint64_t iova, shift; /* its first byte's address to the network; memory is at that address + shift */
+};
+
+/* Where an address of the network is in memory. */
+static inline void *soft_mr_at(const struct soft_mr *mr, uint64_t address)
+{
+    return (void *)(uintptr_t)(address + mr->shift);
+}
+
+/* The region that this key names, when it covers the range and allows the access; else NULL. */
+struct soft_mr *soft_mr_check(struct soft_context *context, struct ibv_pd *pd, uint32_t key, uint64_t address,
+                              uint64_t length, int access);
+/* Are all of them within regions that allow the access? */
+bool soft_sge_check(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
+                    int access);
+/* The memory of bytes offset..offset+length of a list, checked: how many pieces, or -1. *fragile (unless NULL)
+ * becomes true when a region among them is. */
+int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
+                   uint64_t offset, uint64_t length, int access, struct iovec slice[SOFT_MAX_SGE],
+                   bool *fragile);
+uint64_t soft_sge_length(const struct ibv_sge *sge, int count);
+void soft_scatter(const struct iovec *to, int count, const uint8_t *from);
+
+struct soft_ah {
+    struct ibv_ah ibv;
+    struct ibv_ah_attr attr;
+};
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* train.h - the packets of a context on their way out, until they leave together. */
+#ifndef SOFT_TRAIN_H
+#define SOFT_TRAIN_H
+
+#include "wire.h"
+
+struct soft_qp;
+struct soft_context;
+
+#define SOFT_PIECES 128
+
+/* Payload of the train that has yet to be fetched from the application's memory. */
+struct soft_piece {
+    uint8_t *to;
+    const void *from;
+    size_t length;
+    unsigned packet;
+};
+
+/* The packets put together so far; one for each context. */
+struct soft_train {
+    uint8_t *bytes; /* SOFT_TRAIN_MAX */
+    size_t length, stride;
+    unsigned packets;
+    bool closed;    /* by a packet shorter than the stride */
+    bool gathering; /* process_vm_readv of ourselves is permitted */
+    struct soft_path path;
+    const struct soft_path *way; /* where path was copied from */
+    struct {
+        struct soft_qp *qp;
+        uint64_t psn;
+        bool answer;
+    } owner[SOFT_TRAIN_PACKETS];
+    unsigned pieces;
+    struct soft_piece piece[SOFT_PIECES];
+};
+
+/* Room for a packet of `size` bytes, or NULL when an earlier packet's memory turned out to be gone: look
+ * again at what there is to do. psn and answer say whose payload it is, should that happen. `way` stays as it
+ * is until the train has left. */
+uint8_t *soft_train_add(struct soft_qp *qp, const struct soft_path *way, size_t size, uint64_t psn,
+                        bool answer);
+/* Payload for the packet added last: taken now, or, since its memory is fragile, when the train leaves. */
+void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
+                        bool fragile);
+/* Send what there is. False: some payload's memory was gone, and its queue pair has been told. */
+bool soft_train_leave(struct soft_context *context);
+bool soft_train_may_gather(void);
+
+#endif

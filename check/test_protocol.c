@@ -500,7 +500,7 @@ START_TEST(hello_is_checked)
     ck_assert_mem_eq(&read, &good, sizeof good);
     ck_assert_int_eq(xs_hello_unpack(&read, bytes, sizeof bytes, SOCK_SEQPACKET), HELLO_BAD_TYPE);
     for (size_t length = 0; length < sizeof bytes; length++)
-        ck_assert_int_eq(xs_hello_unpack(&read, bytes, length, SOCK_STREAM), HELLO_BAD_VERSION);
+        ck_assert_int_eq(xs_hello_unpack(&read, bytes, length, SOCK_STREAM), HELLO_NO_EXS);
     for (int i = 0; i < COUNT(bad); i++)
         bad[i] = good;
     bad[0].magic++;
@@ -514,7 +514,9 @@ START_TEST(hello_is_checked)
     for (int i = 0; i < COUNT(bad); i++) {
         xs_hello_pack(&bad[i], bytes);
         ck_assert_int_eq(xs_hello_unpack(&read, bytes, sizeof bytes, SOCK_STREAM),
-                         i < 2 ? HELLO_BAD_VERSION : HELLO_BAD_VALUE);
+                         i == 0   ? HELLO_NO_EXS
+                         : i == 1 ? HELLO_BAD_VERSION
+                                  : HELLO_BAD_VALUE);
     }
 }
 END_TEST

@@ -97,6 +97,13 @@ static struct queue *home_for(const struct op *op)
     return home;
 }
 
+static const char *why_refused(int reason)
+{
+    return reason == HELLO_BAD_TYPE      ? "SOCK_STREAM meets SOCK_SEQPACKET"
+           : reason == HELLO_BAD_VERSION ? "the peer is no EXS of this version"
+                                         : "the peer is no EXS socket";
+}
+
 /* A request and an accept have met. Called with the listener's lock. What can't be accepted is refused, and the
  * accept waits for the next. */
 static void take(struct sock *listener, struct request *request, struct op *op)
@@ -105,8 +112,7 @@ static void take(struct sock *listener, struct request *request, struct op *op)
     int reason = xs_hello_unpack(&peer, request->private_data, request->length, listener->type);
 
     if (reason != HELLO_OK) {
-        xs_log("refused a connection: %s", reason == HELLO_BAD_TYPE ? "SOCK_STREAM meets SOCK_SEQPACKET"
-                                                                    : "the peer is no EXS of this version");
+        xs_log("refused a connection: %s", why_refused(reason));
         refuse(request->id, request->device, reason);
         return;
     }

@@ -48,9 +48,10 @@ static void say_refused(const struct sock *sock, int error)
     char text[ADDRESS_TEXT];
 
     xs_log("%s %s", xs_address_text(&sock->peer.sa, text),
-           error == EPROTONOSUPPORT ? "is no EXS of this version: use the same library at both ends"
-           : error == EPROTOTYPE    ? "has a socket of another type: SOCK_STREAM meets SOCK_SEQPACKET"
-                                    : "refused the connection: is a listener there, and room in its backlog?");
+           error == EPROTO            ? "is no EXS socket: does something else listen there?"
+           : error == EPROTONOSUPPORT ? "is no EXS of this version: use the same library at both ends"
+           : error == EPROTOTYPE      ? "has a socket of another type: SOCK_STREAM meets SOCK_SEQPACKET"
+                                 : "refused the connection: is a listener there, and room in its backlog?");
 }
 
 /* Try devices from this one on. 0 when one of them is at work; else -1 and errno of the last. */
@@ -136,7 +137,7 @@ static void established(struct sock *sock, const struct rdma_cm_event *event)
         xs_hello_unpack(&peer, event->param.conn.private_data, event->param.conn.private_data_len, sock->type);
 
     if (reason != HELLO_OK) {
-        refused(sock, reason == HELLO_BAD_VERSION ? EPROTONOSUPPORT : EPROTO);
+        refused(sock, xs_hello_errno(reason));
         return;
     }
     xs_conn_reads(sock->conn, event->param.conn.responder_resources, event->param.conn.initiator_depth);
@@ -172,7 +173,7 @@ void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device
         break;
     case RDMA_CM_EVENT_REJECTED:
         if (event->param.conn.private_data_len > 0)
-            refused(sock, xs_hello_errno(event->param.conn.private_data, event->param.conn.private_data_len));
+            refused(sock, xs_reject_errno(event->param.conn.private_data, event->param.conn.private_data_len));
         else
             refused(sock, status_errno(event, ECONNREFUSED));
         break;

@@ -6,11 +6,6 @@
 #include "bytes.h"
 #include "protocol.h"
 
-#define CREDITS_MIN 4
-#define CREDITS_MAX 65535
-#define HIDDEN_MIN 1024
-#define HIDDEN_MAX (1u << 30)
-
 void xs_hello_pack(const struct hello *hello, uint8_t out[HELLO_SIZE])
 {
     put32(out, hello->magic);
@@ -46,33 +41,39 @@ static bool read_hello(struct hello *hello, const uint8_t *in, size_t length)
 
 int xs_hello_unpack(struct hello *hello, const void *in, size_t length, int socktype)
 {
-    if (!read_hello(hello, in, length) || hello->version != HELLO_VERSION)
+    if (!read_hello(hello, in, length))
+        return HELLO_NO_EXS;
+    if (hello->version != HELLO_VERSION)
         return HELLO_BAD_VERSION;
     if (hello->socktype != socktype)
         return HELLO_BAD_TYPE;
-    if (hello->credits < CREDITS_MIN || hello->credits > CREDITS_MAX || hello->adverts == 0 ||
-        hello->hidden_size < HIDDEN_MIN || hello->hidden_size > HIDDEN_MAX ||
+    if (hello->credits < HELLO_CREDITS_MIN || hello->credits > HELLO_CREDITS_MAX || hello->adverts == 0 ||
+        hello->hidden_size < HELLO_HIDDEN_MIN || hello->hidden_size > HELLO_HIDDEN_MAX ||
         hello->hidden_addr + hello->hidden_size < hello->hidden_addr)
         return HELLO_BAD_VALUE;
     return HELLO_OK;
 }
 
-int xs_hello_errno(const void *in, size_t length)
+int xs_hello_errno(int reason)
 {
-    struct hello hello;
-
-    if (!read_hello(&hello, in, length))
-        return ECONNREFUSED;
-    switch (hello.reason) {
+    switch (reason) {
     case HELLO_BAD_VERSION:
         return EPROTONOSUPPORT;
     case HELLO_BAD_TYPE:
         return EPROTOTYPE;
     case HELLO_BAD_VALUE:
+    case HELLO_NO_EXS:
         return EPROTO;
     default:
         return ECONNREFUSED;
     }
+}
+
+int xs_reject_errno(const void *in, size_t length)
+{
+    struct hello hello;
+
+    return read_hello(&hello, in, length) ? xs_hello_errno(hello.reason) : ECONNREFUSED;
 }
 
 void xs_control_pack(const struct control *control, uint8_t out[CONTROL_SIZE])

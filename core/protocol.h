@@ -51,13 +51,19 @@ struct hello {
 
 #define HELLO_NO_IMMEDIATE 1 /* flags: this side has no RDMA WRITE WITH IMMEDIATE, so neither uses it */
 
-enum { HELLO_OK, HELLO_BAD_VERSION, HELLO_BAD_TYPE, HELLO_BAD_VALUE, HELLO_NO_RESOURCES };
+#define HELLO_CREDITS_MIN 4
+#define HELLO_CREDITS_MAX 65535
+#define HELLO_HIDDEN_MIN 1024 /* bytes */
+#define HELLO_HIDDEN_MAX (1u << 30)
+
+enum { HELLO_OK, HELLO_BAD_VERSION, HELLO_BAD_TYPE, HELLO_BAD_VALUE, HELLO_NO_RESOURCES, HELLO_NO_EXS };
 
 void xs_hello_pack(const struct hello *hello, uint8_t out[HELLO_SIZE]);
 /* HELLO_OK, or the reason why it cannot be accepted by a socket of this type. */
 int xs_hello_unpack(struct hello *hello, const void *in, size_t length, int socktype);
-/* The errno that a connect gets for a reject's reason; ECONNREFUSED when there is none. */
-int xs_hello_errno(const void *in, size_t length);
+/* The errno that a connect gets for a reason, and for a reject; ECONNREFUSED when it has none. */
+int xs_hello_errno(int reason);
+int xs_reject_errno(const void *in, size_t length);
 
 /* ---- data ------------------------------------------------------------------------------ */
 

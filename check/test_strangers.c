@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_badpeer.c - bytes on the port that are not ours: a listener that any program may connect to
- * goes on serving its clients, tells its user nothing of the others, and keeps no descriptor of theirs.
+ * test_strangers.c - bytes on the TCP port of the embedded device that are not ours: a listener that any
+ * program may connect to goes on serving its clients, tells its user nothing of the others, and keeps no
+ * descriptor of theirs.
  */
 #include "support.h"
 
@@ -327,7 +328,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("badpeer");
+    Suite *suite = suite_create("strangers");
     TCase *strangers = add_bare_case(suite, "strangers", 30), *alike = add_bare_case(suite, "look-alikes", 30),
           *servers = add_bare_case(suite, "servers", 30);
 

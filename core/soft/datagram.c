@@ -165,5 +165,5 @@ void soft_ud_input(struct soft_qp *qp, const struct soft_packet *packet, const s
         return;
     }
     qp->resp.receiving = true;
-    soft_refuse_message(qp, status);
+    soft_refuse(qp, SOFT_SYNDROME_OPERATION, status);
 }

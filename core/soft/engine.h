@@ -52,10 +52,12 @@ static inline bool soft_send_answered(const struct soft_send *send) /* by data, 
 void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_completer_overflow(struct soft_qp *qp);
 
-/* responder.c: requests; answer.c: what goes back */
+/* responder.c: requests; refuse.c: those that go wrong; answer.c: what goes back */
 void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status);
+void soft_refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status); /* the packet at expected */
+void soft_not_ready(struct soft_qp *qp); /* no receive is posted for it */
 bool soft_answer_go(struct soft_qp *qp);
 bool soft_answer_can_wait(const struct soft_qp *qp);
 void soft_answer_nak(struct soft_qp *qp, uint64_t psn, uint8_t syndrome);
@@ -69,7 +71,6 @@ void soft_resource_answer(struct soft_qp *qp, struct soft_resource *resource, ui
 /* unreliable.c and datagram.c: receiving without acknowledging */
 void soft_uc_input(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_uc_abandon(struct soft_qp *qp); /* the message that is coming in */
-void soft_refuse_message(struct soft_qp *qp, enum ibv_wc_status status);
 void soft_ud_input(struct soft_qp *qp, const struct soft_packet *packet, const struct soft_path *path);
 bool soft_ud_put(struct soft_qp *qp, struct soft_send *send);
 

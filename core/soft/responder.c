@@ -3,69 +3,14 @@
  * responder.c - the receiving half of a queue pair: requests are checked and carried out, in order, once.
  *
  * Every packet is checked against the queue pair's and the region's rights as it comes, since a region may
- * go while a message is under way. Payload is copied once, from the packet to where it belongs.
+ * go while a message is under way. Payload is copied once, from the packet to where it belongs. What happens
+ * to a request that can't be carried out is in refuse.c.
  */
-#include <endian.h>
 #include "engine.h"
-
-/* How the application learns of an error that no receive of its own can tell it. */
-static enum ibv_event_type event_of(enum ibv_wc_status status)
-{
-    switch (status) {
-    case IBV_WC_REM_ACCESS_ERR:
-        return IBV_EVENT_QP_ACCESS_ERR;
-    case IBV_WC_REM_INV_REQ_ERR:
-        return IBV_EVENT_QP_REQ_ERR;
-    default:
-        return IBV_EVENT_QP_FATAL;
-    }
-}
-
-void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status)
-{
-    struct soft_responder *resp = &qp->resp;
-    struct ibv_wc wc = {.status = status, .opcode = IBV_WC_RECV};
-    struct soft_recv *recv;
-
-    if (!soft_receives(qp))
-        return;
-    qp->context->counters.refused++;
-    if (resp->receiving && (recv = soft_receive_next(qp)) != NULL) {
-        soft_receive_done(qp);
-        soft_complete_recv(qp, recv, &wc, true);
-    } else {
-        soft_event_raise(qp->context, &qp->events, event_of(status));
-    }
-    if (qp->transport == SOFT_RC) {
-        soft_resource_drop(qp, psn);
-        soft_answer_nak(qp, psn, syndrome);
-    }
-    soft_qp_fail(qp);
-}
-
-/* The packet at expected can't be carried out. Without a NAK to tell the sender, a message that is wrong or
- * does not fit is dropped (IBA's class D); what is wrong with our own receive is an error all the same, and a
- * receive that has come from a shared queue can't stay for the next message (class E). */
-static void refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
-{
-    bool ours = status == IBV_WC_LOC_PROT_ERR || (status == IBV_WC_LOC_LEN_ERR && soft_srq_of(qp) != NULL);
-
-    if (qp->transport != SOFT_RC && !ours) {
-        qp->context->counters.refused++;
-        soft_uc_abandon(qp);
-        return;
-    }
-    soft_responder_fail(qp, qp->resp.expected, syndrome, status);
-}
-
-void soft_refuse_message(struct soft_qp *qp, enum ibv_wc_status status)
-{
-    refuse(qp, SOFT_SYNDROME_OPERATION, status);
-}
 
 static void refuse_invalid(struct soft_qp *qp)
 {
-    refuse(qp, SOFT_SYNDROME_INVALID, IBV_WC_REM_INV_REQ_ERR);
+    soft_refuse(qp, SOFT_SYNDROME_INVALID, IBV_WC_REM_INV_REQ_ERR);
 }
 
 /* ---- What a packet must be, to be the next ---- */
@@ -90,15 +35,6 @@ static bool may(const struct soft_qp *qp, unsigned access)
     return qp->attr.qp_access_flags & access;
 }
 
-static void not_ready(struct soft_qp *qp)
-{
-    if (qp->transport == SOFT_RC)
-        soft_answer_nak(qp, qp->resp.expected,
-                        SOFT_SYNDROME_RNR | (qp->attr.min_rnr_timer & SOFT_SYNDROME_CODE));
-    else
-        soft_uc_abandon(qp);
-}
-
 /* A receive for a SEND's first packet, or for a WRITE's immediate data. False: there is none, and the
  * sender has been told to wait. */
 static bool take_receive(struct soft_qp *qp, const struct soft_packet *packet)
@@ -109,7 +45,7 @@ static bool take_receive(struct soft_qp *qp, const struct soft_packet *packet)
     if (!needed)
         return true;
     if (soft_receive_next(qp) == NULL) {
-        not_ready(qp);
+        soft_not_ready(qp);
         return false;
     }
     qp->resp.receiving = true;
@@ -129,13 +65,13 @@ static bool send_payload(struct soft_qp *qp, const struct soft_packet *packet)
     if (packet->length == 0)
         return true;
     if (end > soft_sge_length(recv->sge, recv->sges) || end > SOFT_MAX_MESSAGE) {
-        refuse(qp, SOFT_SYNDROME_INVALID, IBV_WC_LOC_LEN_ERR);
+        soft_refuse(qp, SOFT_SYNDROME_INVALID, IBV_WC_LOC_LEN_ERR);
         return false;
     }
     pieces = soft_sge_slice(qp->context, pd, recv->sge, recv->sges, qp->resp.offset, packet->length,
                             IBV_ACCESS_LOCAL_WRITE, slice, NULL);
     if (pieces < 0) {
-        refuse(qp, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
+        soft_refuse(qp, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
         return false;
     }
     soft_scatter(slice, pieces, packet->payload);
@@ -175,7 +111,7 @@ static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
     mr = soft_mr_check(qp->context, qp->ibv.qp_base.pd, resp->rkey, resp->va, resp->length,
                        IBV_ACCESS_REMOTE_WRITE);
     if (mr == NULL) {
-        refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
+        soft_refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
         return false;
     }
     memcpy(soft_mr_at(mr, resp->va + resp->offset), packet->payload, packet->length);
@@ -240,7 +176,7 @@ static void execute_read(struct soft_qp *qp, const struct soft_packet *packet)
     }
     if (packet->dma_length > 0 && soft_mr_check(qp->context, qp->ibv.qp_base.pd, packet->rkey, packet->va,
                                                 packet->dma_length, IBV_ACCESS_REMOTE_READ) == NULL) {
-        refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
+        soft_refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
         return;
     }
     if (!soft_resource_add(qp, packet)) {
@@ -273,7 +209,7 @@ static void execute_atomic(struct soft_qp *qp, const struct soft_packet *packet)
     }
     mr = soft_mr_check(qp->context, qp->ibv.qp_base.pd, packet->rkey, packet->va, 8, IBV_ACCESS_REMOTE_ATOMIC);
     if (mr == NULL || mr->shift & 7) {
-        refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
+        soft_refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
         return;
     }
     if (!soft_resource_add(qp, packet)) {

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * refuse.c - requests that a responder can't carry out: what the peer is told, what the application, and what
+ * becomes of the queue pair.
+ */
+#include "engine.h"
+
+/* How the application learns of an error that no receive of its own can tell it. */
+static enum ibv_event_type event_of(enum ibv_wc_status status)
+{
+    switch (status) {
+    case IBV_WC_REM_ACCESS_ERR:
+        return IBV_EVENT_QP_ACCESS_ERR;
+    case IBV_WC_REM_INV_REQ_ERR:
+        return IBV_EVENT_QP_REQ_ERR;
+    default:
+        return IBV_EVENT_QP_FATAL;
+    }
+}
+
+void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status)
+{
+    struct soft_responder *resp = &qp->resp;
+    struct ibv_wc wc = {.status = status, .opcode = IBV_WC_RECV};
+    struct soft_recv *recv;
+
+    if (!soft_receives(qp))
+        return;
+    qp->context->counters.refused++;
+    if (resp->receiving && (recv = soft_receive_next(qp)) != NULL) {
+        soft_receive_done(qp);
+        soft_complete_recv(qp, recv, &wc, true);
+    } else {
+        soft_event_raise(qp->context, &qp->events, event_of(status));
+    }
+    if (qp->transport == SOFT_RC) {
+        soft_resource_drop(qp, psn);
+        soft_answer_nak(qp, psn, syndrome);
+    }
+    soft_qp_fail(qp);
+}
+
+/* The packet at expected can't be carried out. Without a NAK to tell the sender, a message that is wrong or
+ * does not fit is dropped (IBA's class D); what is wrong with our own receive is an error all the same, and a
+ * receive that has come from a shared queue can't stay for the next message (class E). */
+void soft_refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
+{
+    bool ours = status == IBV_WC_LOC_PROT_ERR || (status == IBV_WC_LOC_LEN_ERR && soft_srq_of(qp) != NULL);
+
+    if (qp->transport != SOFT_RC && !ours) {
+        qp->context->counters.refused++;
+        soft_uc_abandon(qp);
+        return;
+    }
+    soft_responder_fail(qp, qp->resp.expected, syndrome, status);
+}
+
+void soft_not_ready(struct soft_qp *qp)
+{
+    if (qp->transport == SOFT_RC)
+        soft_answer_nak(qp, qp->resp.expected,
+                        SOFT_SYNDROME_RNR | (qp->attr.min_rnr_timer & SOFT_SYNDROME_CODE));
+    else
+        soft_uc_abandon(qp);
+}

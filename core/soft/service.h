@@ -7,9 +7,9 @@
  * application drives the device itself, so that no packet wakes two threads:
  *
  *   IDLE   nothing is on its way. The thread sleeps on the sockets, and a packet wakes it once.
- *   WATCH  there is traffic. Once a millisecond the thread looks: have timers come due? Do packets lie there
- * that the application has left alone for a whole tick? Then SERVE  the thread takes in the packets itself, as
- * they come, until the application attends again.
+ *   WATCH  there is traffic. Once a millisecond the thread looks: have timers come due? Do packets
+ *          lie there that the application has left alone for a whole tick? Then
+ *   SERVE  the thread takes in the packets itself, as they come, until the application attends again.
  *
  * After some ticks without traffic and with no deadline left a context is IDLE again, and when all are, the
  * thread sleeps without a time-out.
@@ -26,7 +26,7 @@
 
 enum service_state { SERVICE_IDLE, SERVICE_CALLED, SERVICE_WATCH, SERVICE_SERVE };
 
-/* One context in the thread's care. Part of its link, which sets `context` and leaves the rest to service.c:
+/* One context in the thread's care. Part of its link, which sets `context` and leaves the rest to the service:
  * the atomic ones are anybody's, `summoned` its finder's, all others the service lock's. */
 struct service_member {
     struct ibv_context *context;

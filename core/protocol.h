@@ -5,9 +5,10 @@
  * Everything is big-endian and of fixed width. Three forms:
  *
  *   hello    private data of connect and accept (and of reject, with a reason)
- *   data     RDMA WRITE WITH IMMEDIATE; the immediate says what was written (IMM_ below). Where either device
- * has none (iWARP), RDMA WRITE and then a control message that says the same control  a SEND of CONTROL_SIZE
- * bytes: advertisement and its recall, acknowledgement, credit, end of stream
+ *   data     RDMA WRITE WITH IMMEDIATE; the immediate says what was written (IMM_ below). Where either
+ *            device has none (iWARP), RDMA WRITE and then a control message that says the same
+ *   control  a SEND of CONTROL_SIZE bytes: advertisement and its recall, acknowledgement, credit, end of
+ *            stream
  *
  * Data goes straight into a receive buffer that the peer advertised (direct), or, on a STREAM that holds no
  * advertisement, into the peer's hidden circular buffer (indirect), from where it is copied out. The two never

@@ -115,6 +115,10 @@ struct pair { /* two connected sockets of this process */
     int listener, client, server;
 };
 
+extern const struct kind { /* of socket */
+    int family, type;
+} kinds[4];
+
 int open_listener(int family, int type, int backlog, struct address *address);
 void connect_ends(int listener, int type, const struct address *to, struct inbox *client_box,
                   struct inbox *server_box, int *client, int *server);

@@ -194,6 +194,13 @@ void inbox_quiet(struct inbox *box, int ms)
 
 /* ---- Connections --------------------------------------------------------------------- */
 
+const struct kind kinds[4] = {
+    {AF_INET, SOCK_STREAM},
+    {AF_INET, SOCK_SEQPACKET},
+    {AF_INET6, SOCK_STREAM},
+    {AF_INET6, SOCK_SEQPACKET},
+};
+
 int open_listener(int family, int type, int backlog, struct address *address)
 {
     int listener = exs_socket(family, type, 0);

@@ -9,6 +9,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 void (*before_failure)(void);
 
@@ -458,6 +461,16 @@ static char thread_state(pid_t tid)
     close(fd);
     char *end = length > 0 ? strrchr(line, ')') : NULL;
     return end ? end[2] : '?';
+}
+
+#define FRAMES (32 << 10) /* bytes of stack: more than the calls used that were under way */
+
+void forget_frames(void *unused)
+{
+    (void)unused;
+#ifdef __SANITIZE_ADDRESS__
+    __asan_unpoison_memory_region((char *)__builtin_frame_address(0) - FRAMES, FRAMES);
+#endif
 }
 
 void await_sleep(const _Atomic pid_t *tid)

@@ -13,6 +13,12 @@
 #include "core/soft/verbs.h"
 #include "network.h"
 
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__
+#endif
+#endif
+
 /* As ck_assert, but costs nothing where it holds: for loops of a million. Needs a format. */
 #define expect(condition, ...)                                                                                 \
     do                                                                                                         \
@@ -138,6 +144,9 @@ const struct packet *find_packet(struct network *network, unsigned from, unsigne
 const struct packet *find_psn(struct network *network, unsigned from, uint32_t psn, unsigned n);
 void expect_between(uint64_t elapsed, uint64_t least, uint64_t most);
 
+/* For pthread_cleanup_push in a thread that is cancelled: the address sanitizer takes the calls that were under
+ * way for alive, and whatever then uses their stack for wrong. */
+void forget_frames(void *unused);
 /* Until the thread that writes its number there, 0 before, sleeps in the kernel. */
 void await_sleep(const _Atomic pid_t *tid);
 

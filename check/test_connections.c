@@ -26,6 +26,7 @@ static void *wait_for_events(void *arg)
 {
     struct waiter *waiter = arg;
     waiter->tid = gettid();
+    pthread_cleanup_push(forget_frames, NULL);
     while (waiter->events < waiter->most) {
         struct rdma_cm_event *event;
         if (soft_get_cm_event(waiter->channel, &event) == -1) {
@@ -35,6 +36,7 @@ static void *wait_for_events(void *arg)
         soft_ack_cm_event(event);
         waiter->events++;
     }
+    pthread_cleanup_pop(0);
     return NULL;
 }
 

@@ -280,8 +280,12 @@ static void *wait_for_event(void *arg)
     struct waiter *waiter = arg;
     struct ibv_cq *cq = NULL;
     void *context;
+    int error;
     waiter->tid = gettid();
-    if (soft_get_cq_event(waiter->end->channel, &cq, &context))
+    pthread_cleanup_push(forget_frames, NULL);
+    error = soft_get_cq_event(waiter->end->channel, &cq, &context);
+    pthread_cleanup_pop(0);
+    if (error)
         return NULL;
     soft_ack_cq_events(cq, 1);
     return cq;

@@ -265,6 +265,16 @@ void raw_reject(struct raw *raw, const void *bytes, size_t length)
     must(raw->device->reject(raw->id, bytes, (uint8_t)length));
 }
 
+void raw_disconnect(struct raw *raw)
+{
+    must(raw->device->disconnect(raw->id));
+}
+
+void raw_look(struct raw *raw)
+{
+    collect(raw);
+}
+
 void raw_ended(struct raw *raw)
 {
     raw_expect(raw, RDMA_CM_EVENT_DISCONNECTED);

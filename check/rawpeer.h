@@ -68,6 +68,7 @@ void raw_connect(struct raw *raw, const struct address *to, struct hello hello);
 void raw_listen(struct raw *raw, struct address *address);                       /* for one CONNECT_REQUEST */
 void raw_accept(struct raw *raw, struct hello hello, size_t length);
 void raw_reject(struct raw *raw, const void *bytes, size_t length);
+void raw_disconnect(struct raw *raw);
 void raw_ended(struct raw *raw); /* EXS ends the connection */
 
 /* Say something. No more than RAW_DEPTH at once; all are signalled. */
@@ -81,6 +82,7 @@ void raw_reach(struct raw *raw, enum ibv_wr_opcode opcode, uint64_t addr, uint32
 struct control raw_advert(const struct raw *raw); /* of its room, as protocol.h wants it */
 
 enum ibv_wc_status raw_status(struct raw *raw); /* when all that was said is done: what failed first */
+void raw_look(struct raw *raw);                 /* take what has come, and do not wait */
 struct raw_message raw_hear(struct raw *raw);   /* the next message */
 struct control raw_hear_control(struct raw *raw, enum control_type type); /* the next must be such a one */
 

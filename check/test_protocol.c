@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * EXS's own protocol from inside: what must hold of two connections at every moment while they talk, and what
- * happens when the other side lies.
+ * EXS's own protocol from inside: what must hold of two connections at every moment while they talk. (What
+ * happens when the other side lies: test_badpeer.c.)
  */
 #include <poll.h>
 #include "support.h"
@@ -12,7 +12,7 @@
 
 #define LONGEST (300 * KIB) /* of one transfer: more than the hidden buffer holds */
 #define AHEAD 6             /* transfers of one kind outstanding */
-#define LIAR_BYTES 100
+#define FEW_BYTES 100
 
 static struct conn *conn_of(int socket)
 {
@@ -372,7 +372,7 @@ START_TEST(an_idle_peer_is_probed)
     pair_open(&pair, AF_INET, SOCK_STREAM);
     struct conn *conn = conn_of(pair.client);
 
-    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, LIAR_BYTES, 1);
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, FEW_BYTES, 1);
     inbox_quiet(pair.client_box, QUIET_MS);
     inbox_quiet(pair.server_box, QUIET_MS);
     uint32_t before = conn->sq_tail;
@@ -388,94 +388,7 @@ START_TEST(an_idle_peer_is_probed)
     ck_assert_uint_eq(conn->sq_head, conn->sq_tail);
     think_of_peer(pair.client);
     ck_assert_uint_eq(conn->sq_tail, before + 1);
-    pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, LIAR_BYTES, 2);
-    pair_close(&pair);
-}
-END_TEST
-
-/* ---- A peer that lies ------------------------------------------------------------------- */
-
-static void hear_control(struct conn *conn, struct control control)
-{
-    uint8_t bytes[CONTROL_SIZE];
-
-    xs_control_pack(&control, bytes);
-    xs_sock_lock(conn->sock);
-    xs_control_received(conn, bytes, sizeof bytes);
-    xs_conn_run(conn);
-    xs_sock_unlock(conn->sock);
-}
-
-static void hear_data(struct conn *conn, uint32_t imm)
-{
-    xs_sock_lock(conn->sock);
-    xs_rx_data(conn, imm);
-    xs_conn_run(conn);
-    xs_sock_unlock(conn->sock);
-}
-
-START_TEST(an_old_advertisement_is_dropped)
-{
-    struct pair pair;
-
-    pair_open(&pair, AF_INET, SOCK_STREAM);
-    struct conn *conn = conn_of(pair.client);
-
-    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, LIAR_BYTES, 1);
-    uint64_t stale = conn->stale_adverts;
-
-    hear_control(conn, (struct control){.type = CONTROL_ADVERT, .phase = 0, .addr = 4096, .length = 10});
-    hear_control(conn, (struct control){
-                           .type = CONTROL_ADVERT, .phase = conn->tx_phase + 1, .addr = 4096, .length = 10});
-    ck_assert_uint_eq(conn->stale_adverts, stale + 2);
-    ck_assert_uint_eq(conn->advert_count, 0);
-    ck_assert_int_eq(conn->error, 0);
-    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, LIAR_BYTES, 2);
-    pair_close(&pair);
-}
-END_TEST
-
-static const struct lie {
-    struct control control; /* type 0: data instead */
-    uint32_t imm;
-    int repeat;
-} lies[] = {
-    {{.type = 77}, 0, 1},
-    {{.type = CONTROL_CREDIT, .credits = RQ_DEPTH}, 0, 1},
-    {{.type = CONTROL_ACK, .position = 1}, 0, 1},
-    {{.type = CONTROL_RECALLED}, 0, 1},
-    {{.type = CONTROL_DATA, .phase = HIDDEN_SIZE + 1}, 0, 1},
-    {{.type = CONTROL_ADVERT, .addr = UINT64_MAX - 5, .length = 10}, 0, 1},
-    {{.type = CONTROL_ADVERT, .addr = 4096, .length = 0}, 0, 1},
-    {{.type = CONTROL_ADVERT, .addr = 4096, .length = 10}, 0, ADVERTS_MAX + 1},
-    {{.type = 0}, IMM_DIRECT | 5, 1},
-    {{.type = 0}, IMM_DIRECT | (LIAR_BYTES + 1), 1},
-    {{.type = 0}, HIDDEN_SIZE + 1, 1},
-    {{.type = 0}, HIDDEN_SIZE / 2 + 1, 2},
-};
-
-/* Whatever it was: the connection is broken at both ends, with one event for each operation, and nothing else.
- */
-START_TEST(a_lie_breaks_the_connection)
-{
-    const struct lie *lie = &lies[_i];
-    struct pair pair;
-    char there[LIAR_BYTES], here[LIAR_BYTES];
-
-    pair_open(&pair, AF_INET, SOCK_STREAM);
-    must(exs_recv(pair.server, there, sizeof there, 0, pair.server_box->queue, NULL, NULL));
-    if (lie->control.type != 0 || (lie->imm & IMM_DIRECT))
-        must(exs_recv(pair.client, here, sizeof here, 0, pair.client_box->queue, NULL, NULL));
-    for (int i = 0; i < lie->repeat; i++) {
-        if (lie->control.type != 0)
-            hear_control(conn_of(pair.client), lie->control);
-        else
-            hear_data(conn_of(pair.client), lie->imm);
-    }
-    if (lie->control.type != 0 || (lie->imm & IMM_DIRECT))
-        take_failed(pair.client_box, EXS_EVT_RECV, pair.client, ECONNRESET);
-    take_failed(pair.server_box, EXS_EVT_RECV, pair.server, ECONNRESET);
-    must_fail(exs_send(pair.server, there, 1, 0, pair.server_box->queue, NULL, NULL), ECONNRESET);
+    pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, FEW_BYTES, 2);
     pair_close(&pair);
 }
 END_TEST
@@ -513,10 +426,9 @@ START_TEST(hello_is_checked)
     bad[7].hidden_addr = UINT64_MAX - 5;
     for (int i = 0; i < COUNT(bad); i++) {
         xs_hello_pack(&bad[i], bytes);
-        ck_assert_int_eq(xs_hello_unpack(&read, bytes, sizeof bytes, SOCK_STREAM),
-                         i == 0   ? HELLO_NO_EXS
-                         : i == 1 ? HELLO_BAD_VERSION
-                                  : HELLO_BAD_VALUE);
+        ck_assert_int_eq(xs_hello_unpack(&read, bytes, sizeof bytes, SOCK_STREAM), i == 0   ? HELLO_NO_EXS
+                                                                                   : i == 1 ? HELLO_BAD_VERSION
+                                                                                            : HELLO_BAD_VALUE);
     }
 }
 END_TEST
@@ -573,8 +485,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("protocol");
-    TCase *talk = add_case(suite, "talk", 60), *lie = add_case(suite, "lies", 20),
-          *bare = add_bare_case(suite, "messages", 20);
+    TCase *talk = add_case(suite, "talk", 60), *bare = add_bare_case(suite, "messages", 20);
 
     tcase_add_loop_test(talk, invariants, 0, COUNT(requests_of));
     tcase_add_test(talk, long_messages_are_cut);
@@ -583,8 +494,6 @@ int main(void)
     tcase_add_loop_test(talk, queues_fit_the_device, 0, 7);
     tcase_add_loop_test(talk, immediate_data_is_agreed_on, 0, 4);
     tcase_add_test(talk, what_has_arrived_was_sent);
-    tcase_add_test(lie, an_old_advertisement_is_dropped);
-    tcase_add_loop_test(lie, a_lie_breaks_the_connection, 0, COUNT(lies));
     tcase_add_test(bare, hello_is_checked);
     tcase_add_test(bare, noise_is_no_message);
     return run_suite(suite);

@@ -213,6 +213,7 @@ void xs_conn_peer(struct conn *conn, const struct hello *peer)
 {
     conn->peer = *peer;
     conn->credits += peer->credits;
+    conn->adverts_max = peer->adverts < ADVERTS_MAX ? peer->adverts : ADVERTS_MAX;
     conn->immediate = conn->nic->immediate && (peer->flags & HELLO_NO_IMMEDIATE) == 0;
 }
 
@@ -341,8 +342,12 @@ static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
         xs_conn_fail(conn, status_errno(wc->status));
         return;
     }
-    if (wc->wc_flags & IBV_WC_WITH_IMM)
+    if (conn->owed == conn->depth)
+        xs_violation(conn, "more messages than it had credits for");
+    else if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
         xs_rx_data(conn, be32toh(wc->imm_data));
+    else if (wc->wc_flags & IBV_WC_WITH_IMM)
+        xs_violation(conn, "a control message with immediate data");
     else
         xs_control_received(conn, conn->slots + (size_t)slot * SLOT_SIZE, wc->byte_len);
     if (conn->error != 0)

@@ -112,7 +112,8 @@ struct conn {
 
     /* receiving */
     struct op_list recvs;
-    uint32_t advertised; /* the first so many of recvs */
+    uint32_t adverts_max; /* that the peer keeps */
+    uint32_t advertised;  /* the first so many of recvs */
     uint32_t rx_phase;
     uint64_t rx_position;                        /* bytes of the stream that arrived */
     uint64_t hidden_in, hidden_out, hidden_told; /* bytes ever: arrived, copied out, acknowledged */
@@ -162,6 +163,8 @@ bool xs_control_post(struct conn *conn, struct control *control, const struct po
 /* Credits and acknowledgements that are due, FIN behind the last data. */
 void xs_control_run(struct conn *conn);
 void xs_control_received(struct conn *conn, const uint8_t *message, size_t length);
+/* The peer broke the protocol by this: believe nothing more of it. */
+void xs_violation(struct conn *conn, const char *what);
 
 /* ---- probe.c ----------------------------------------------------------------------------- */
 

@@ -57,11 +57,17 @@ void xs_control_run(struct conn *conn)
         xs_control_send(conn, &credit, 0, POSTED_CONTROL);
 }
 
-/* The peer broke the protocol: believe nothing more of it. */
-static void violation(struct conn *conn, const char *what)
+void xs_violation(struct conn *conn, const char *what)
 {
     xs_log("connection %d: the peer sent %s; closing it", conn->sock->number, what);
     xs_conn_fail(conn, ECONNRESET);
+}
+
+static bool may_advertise(const struct conn *conn, const struct control *advert)
+{
+    return conn->advert_count < ADVERTS_MAX && advert->length > 0 &&
+           advert->addr + advert->length >= advert->addr && advert->phase % 2 == 0 &&
+           advert->position <= conn->tx_position;
 }
 
 void xs_control_received(struct conn *conn, const uint8_t *message, size_t length)
@@ -69,30 +75,34 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
     struct control control;
 
     if (!xs_control_unpack(&control, message, length)) {
-        violation(conn, "an unknown control message");
+        xs_violation(conn, "an unknown control message");
         return;
     }
     conn->credits += control.credits;
-    if (conn->peer.credits != 0 && conn->credits > conn->peer.credits) {
-        violation(conn, "more credits than it has");
+    if (conn->credits > conn->peer.credits) {
+        xs_violation(conn, "more credits than it has");
         return;
     }
     switch ((enum control_type)control.type) {
     case CONTROL_ADVERT:
-        if (conn->advert_count == ADVERTS_MAX || control.length == 0 ||
-            control.addr + control.length < control.addr)
-            violation(conn, "an impossible advertisement");
+        if (!may_advertise(conn, &control))
+            xs_violation(conn, "an impossible advertisement");
         else
             xs_tx_advert(conn, &control);
         break;
     case CONTROL_ACK:
         if (control.position < conn->hidden_acked || control.position > conn->hidden_sent)
-            violation(conn, "an impossible acknowledgement");
+            xs_violation(conn, "an impossible acknowledgement");
         else
             conn->hidden_acked = control.position;
         break;
     case CONTROL_FIN:
+        if (conn->filling && conn->sock->type == SOCK_SEQPACKET) {
+            xs_violation(conn, "half a message and then the end");
+            break;
+        }
         conn->fin_received = true;
+        conn->filling = false; /* of a file that became shorter no more will come */
         break;
     case CONTROL_RECALL:
         xs_tx_recall(conn);
@@ -102,13 +112,13 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
         if (conn->recalling)
             xs_rx_recalled(conn);
         else
-            violation(conn, "an answer that nobody asked for");
+            xs_violation(conn, "an answer that nobody asked for");
         break;
     case CONTROL_DATA:
         if (!conn->immediate)
             xs_rx_data(conn, control.phase);
         else
-            violation(conn, "data without immediate, which was not agreed on");
+            xs_violation(conn, "data without immediate, which was not agreed on");
         break;
     case CONTROL_CREDIT:
         break;

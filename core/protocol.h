@@ -22,6 +22,15 @@
  *
  * Every message uses up one receive that the peer has posted: a credit. The last ones are kept back, so that
  * both sides can always return credits (CREDITS_ below).
+ *
+ * Who says what cannot be is believed no more, and the connection ends, at both ends with ECONNRESET:
+ *
+ *   - a message of no known type or length, or one that was not agreed on;
+ *   - an advertisement of nothing, of an odd phase, of bytes of the stream that were not sent, or one too many;
+ *   - an acknowledgement of bytes that were not sent, or were acknowledged before;
+ *   - data for which there is no room, or with bits that it can't have; of no bytes on a STREAM; behind the end
+ *     of the stream; indirect data, or the end of a SEQPACKET, where a direct transfer is to go on;
+ *   - an answer that nobody asked for, credits that there are not, messages without credit.
  */
 #ifndef XS_PROTOCOL_H
 #define XS_PROTOCOL_H

@@ -77,7 +77,7 @@ static bool advertise(struct conn *conn, struct op *op)
     uint8_t *addr;
     uint32_t rkey;
 
-    if (conn->advertised == ADVERTS_MAX || conn->credits <= CREDITS_KEPT_BY_CONTROL ||
+    if (conn->advertised >= conn->adverts_max || conn->credits <= CREDITS_KEPT_BY_CONTROL ||
         conn_sq_free(conn) == 0 || !worth_advertising(conn, op))
         return false;
     if (make_writable(conn, op, &addr, &rkey) < 0) {
@@ -193,8 +193,7 @@ static void direct(struct conn *conn, uint32_t imm)
     uint32_t bytes = imm & IMM_LENGTH;
 
     if (op == NULL || !op->advertised || bytes > op->length - op->posted) {
-        xs_log("connection %d: the peer wrote where nothing was advertised; closing it", conn->sock->number);
-        xs_conn_fail(conn, ECONNRESET);
+        xs_violation(conn, "data where nothing was advertised");
         return;
     }
     op->posted += bytes;
@@ -220,9 +219,8 @@ static void unadvertise(struct conn *conn)
 
 static void indirect(struct conn *conn, uint32_t bytes)
 {
-    if (!is_stream(conn) || bytes > HIDDEN_SIZE - (conn->hidden_in - conn->hidden_out)) {
-        xs_log("connection %d: the peer overran the hidden buffer; closing it", conn->sock->number);
-        xs_conn_fail(conn, ECONNRESET);
+    if (bytes > HIDDEN_SIZE - (conn->hidden_in - conn->hidden_out)) {
+        xs_violation(conn, "more than the hidden buffer holds");
         return;
     }
     conn->hidden_in += bytes;
@@ -243,9 +241,21 @@ void xs_rx_recalled(struct conn *conn)
     }
 }
 
+/* Whether there can be such data, now. */
+static bool may_come(const struct conn *conn, uint32_t imm)
+{
+    bool direct = imm & IMM_DIRECT, more = imm & IMM_MORE, truncated = imm & IMM_TRUNC;
+
+    if (conn->fin_received || (!direct && (more || conn->filling)))
+        return false;
+    return is_stream(conn) ? !truncated && (imm & IMM_LENGTH) != 0 : direct && !(more && truncated);
+}
+
 void xs_rx_data(struct conn *conn, uint32_t imm)
 {
-    if (imm & IMM_DIRECT)
+    if (!may_come(conn, imm))
+        xs_violation(conn, "data that can't be");
+    else if (imm & IMM_DIRECT)
         direct(conn, imm);
     else
         indirect(conn, imm & IMM_LENGTH);

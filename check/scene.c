@@ -4,27 +4,44 @@
 
 struct scene scene;
 
-int scene_accept(struct raw *raw, struct hello hello)
+static int accept_raw(struct raw *raw, struct hello hello)
 {
     exs_acceptaddr_t wanted = {.exs_addr = NULL};
 
     must(exs_accept(scene.listener, &wanted, 1, 0, scene.box.queue));
-    raw_open(raw, &scene.box);
     raw_connect(raw, &scene.address, hello);
     take_good(&scene.box, EXS_EVT_ACCEPT, scene.listener);
     return wanted.exs_socket;
 }
 
-void scene_open(struct hello hello)
+int scene_accept(struct raw *raw, struct hello hello)
+{
+    raw_open(raw, &scene.box);
+    return accept_raw(raw, hello);
+}
+
+void scene_stage(int socktype)
 {
     init_library();
     inbox_open(&scene.box, 64);
     pair_open_on(&scene.others, AF_INET, SOCK_STREAM, &scene.box, &scene.box);
-    scene.socktype = hello.socktype;
-    scene.listener = open_listener(AF_INET, scene.socktype, 4, &scene.address);
-    scene.server = scene_accept(&scene.raw, hello);
+    scene.socktype = socktype;
+    scene.listener = open_listener(AF_INET, socktype, 4, &scene.address);
+    scene.server = -1;
     scene.in = new_buffer(BYTES + 1);
     scene.out = new_buffer(SENT);
+    raw_open(&scene.raw, &scene.box);
+}
+
+void scene_enter(struct hello hello)
+{
+    scene.server = accept_raw(&scene.raw, hello);
+}
+
+void scene_open(struct hello hello)
+{
+    scene_stage(hello.socktype);
+    scene_enter(hello);
 }
 
 void scene_open_type(int socktype)
@@ -39,7 +56,8 @@ void scene_close(void)
 
     inbox_quiet(box, 0);
     same_bytes(scene.in + BYTES, 1, CANARY);
-    close_socket(box, scene.server);
+    if (scene.server >= 0)
+        close_socket(box, scene.server);
     raw_close(&scene.raw);
     pass_bytes(box, scene.others.client, box, scene.others.server, SENT, 1);
     connect_ends(scene.listener, scene.socktype, &scene.address, box, box, &client, &server);

@@ -20,12 +20,14 @@ struct scene {
     struct address address; /* of the listener, */
     int listener;
     int socktype;   /* its type, */
-    int server;     /* and the socket that it made for the raw peer */
+    int server;     /* and the socket that it made for the raw peer, or -1 */
     char *in, *out; /* BYTES, and one more that stays a CANARY; SENT */
 };
 extern struct scene scene;
 
-void scene_open(struct hello hello); /* the raw peer's, of the type that the server is to have */
+void scene_stage(int socktype);       /* the raw peer is open, and not connected */
+void scene_enter(struct hello hello); /* it is accepted */
+void scene_open(struct hello hello);  /* both */
 void scene_open_type(int socktype);
 void scene_close(void); /* nothing else has happened, and all others are served */
 int scene_accept(struct raw *raw, struct hello hello); /* one more: the socket that is its */

@@ -113,6 +113,7 @@ struct conn {
     struct op_list recvs;
     uint32_t adverts_max; /* that the peer keeps */
     uint32_t advertised;  /* the first so many of recvs */
+    uint32_t places;      /* bits: those of the hidden buffer that receives of a SEQPACKET have */
     uint32_t rx_phase;
     uint64_t rx_position;                        /* bytes of the stream that arrived */
     uint64_t hidden_in, hidden_out, hidden_told; /* bytes ever: arrived, copied out, acknowledged */

@@ -257,7 +257,7 @@ static int more_bounces(struct nic *nic)
     chunk->data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (chunk->data == MAP_FAILED)
         goto free_chunk;
-    chunk->mr = xs_register(nic, chunk->data, size, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    chunk->mr = xs_register(nic, chunk->data, size, IBV_ACCESS_LOCAL_WRITE);
     if (chunk->mr == NULL)
         goto unmap;
     for (int i = 0; i < CHUNK_BUFFERS; i++) {

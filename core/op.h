@@ -45,6 +45,7 @@ struct op {
     struct memory *memory;  /* the user's region, counted as in use */
     struct ibv_mr *one_off; /* registered for this operation alone */
     struct bounce *bounce;  /* the copy of a small unregistered buffer */
+    uint8_t *place;         /* receive: likewise, where the peer may write (rx.c) */
     struct files *files;    /* sendfile: where the bytes come from */
     bool waitall;           /* receive */
     bool advertised;        /* receive: the peer may write into it */

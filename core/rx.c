@@ -19,15 +19,35 @@ static bool is_stream(const struct conn *conn)
     return conn->sock->type == SOCK_STREAM;
 }
 
+/* ---- Places ------------------------------------------------------------------------------------- */
+
+/* A SEQPACKET's hidden buffer holds no stream: short messages arrive there, each in a place of its own, before
+ * they are copied out. What another peer could reach is no place for them: its key opens all of a region. */
+_Static_assert(ADVERTS_MAX *BOUNCE_SIZE <= HIDDEN_SIZE, "a place for each advertisement");
+
+/* There is one: the others are those of receives that are advertised, and it is for one that may be. */
+static uint8_t *take_place(struct conn *conn)
+{
+    int number = ffs((int)~conn->places) - 1;
+
+    conn->places |= 1u << number;
+    return conn->hidden + (size_t)number * BOUNCE_SIZE;
+}
+
+static void leave_place(struct conn *conn, const uint8_t *place)
+{
+    conn->places &= ~(1u << (place - conn->hidden) / BOUNCE_SIZE);
+}
+
 void xs_rx_finish(struct conn *conn, struct op *op, int error)
 {
     STAILQ_REMOVE(&conn->recvs, op, op, link);
     if (op->advertised)
         conn->advertised--;
-    if (op->bounce != NULL) {
+    if (op->place != NULL) {
         if (op->buffer != NULL)
-            memcpy(op->buffer, op->bounce->data, op->posted);
-        xs_bounce_put(conn->nic, op->bounce);
+            memcpy(op->buffer, op->place, op->posted);
+        leave_place(conn, op->place);
     }
     if (op->one_off != NULL)
         conn->device->dereg_mr(op->one_off);
@@ -39,20 +59,18 @@ void xs_rx_finish(struct conn *conn, struct op *op, int error)
 
 /* ---- Advertising ---------------------------------------------------------------------------- */
 
-/* Where the peer may write: the user's region, a bounce buffer, or a registration for this operation alone. 0,
- * or -1 and errno. */
+/* Where the peer may write: the user's region, a place in the hidden buffer, or a registration for this
+ * operation alone. 0, or -1 and errno. */
 static int make_writable(struct conn *conn, struct op *op, uint8_t **addr, uint32_t *rkey)
 {
     *addr = op->buffer + op->posted;
     if (op->mr == NULL && op->memory != NULL) {
         op->mr = xs_memory_mr(op->memory, conn->nic);
     } else if (op->mr == NULL && op->length <= BOUNCE_SIZE && !is_stream(conn)) {
-        if (op->bounce == NULL)
-            op->bounce = xs_bounce_get(conn->nic);
-        if (op->bounce == NULL)
-            return -1;
-        *addr = op->bounce->data + op->posted;
-        *rkey = op->bounce->mr->rkey;
+        if (op->place == NULL)
+            op->place = take_place(conn);
+        *addr = op->place + op->posted;
+        *rkey = conn->hidden_mr->rkey;
         return 0;
     } else if (op->mr == NULL) {
         op->mr = op->one_off =
@@ -142,7 +160,7 @@ static void empty_hidden(struct conn *conn)
     }
 }
 
-/* The peer may still write for this receive, but into a bounce buffer, so the user need not wait for that: a
+/* The peer may still write for this receive, but into the hidden buffer, so the user need not wait for that: a
  * silent operation without a buffer takes its place in the line. False: no memory for one. */
 static bool replace(struct conn *conn, struct op *op)
 {
@@ -153,11 +171,11 @@ static bool replace(struct conn *conn, struct op *op)
         return false;
     stand_in->silent = true;
     stand_in->length = op->length;
-    stand_in->bounce = op->bounce;
+    stand_in->place = op->place;
     stand_in->advertised = true;
     conn->advertised++;
     STAILQ_INSERT_AFTER(&conn->recvs, op, stand_in, link);
-    op->bounce = NULL;
+    op->place = NULL;
     xs_rx_finish(conn, op, 0);
     return true;
 }
@@ -173,7 +191,7 @@ static void end(struct conn *conn)
         next = STAILQ_NEXT(op, link);
         if (!exposed)
             xs_rx_finish(conn, op, 0);
-        else if (op->buffer != NULL && (op->bounce == NULL || conn->filling || !replace(conn, op)))
+        else if (op->buffer != NULL && (op->place == NULL || conn->filling || !replace(conn, op)))
             return;
     }
 }

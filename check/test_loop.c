@@ -498,13 +498,14 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("loop");
-    TCase *wake = add_case(suite, "wake-ups", 30), *sleep = add_case(suite, "sleep", 10),
-          *callback = add_case(suite, "callbacks", 20), *rules = add_case(suite, "libev's rules", 20);
+    TCase *wake = add_case(suite, "wake-ups", 30), *threads = add_case(suite, "threads", 30),
+          *sleep = add_case(suite, "sleep", 10), *callback = add_case(suite, "callbacks", 20),
+          *rules = add_case(suite, "libev's rules", 20);
 
     tcase_add_loop_test(wake, two_queues, 0, COUNT(backends));
     tcase_add_loop_test(wake, one_queue, 0, COUNT(backends));
     tcase_add_loop_test(wake, other_queues, 0, COUNT(backends));
-    tcase_add_loop_test(wake, loops_in_two_threads, 0, COUNT(backends));
+    tcase_add_loop_test(threads, loops_in_two_threads, 0, COUNT(backends));
     tcase_add_loop_test(sleep, idle_loop_sleeps, 0, COUNT(backends));
     tcase_add_loop_test(callback, stop_and_start, 0, COUNT(backends));
     tcase_add_loop_test(callback, close_and_delete, 0, COUNT(backends));

@@ -572,13 +572,12 @@ int main(void)
 {
     Suite *suite = suite_create("queue");
     TCase *wake = add_case(suite, "wake-ups", 30), *events = add_case(suite, "events", 15),
-          *silence = add_case(suite, "silence", 15), *threads = add_case(suite, "threads", 15);
+          *silence = add_case(suite, "silence", 15), *threads = add_case(suite, "threads", 30);
 
     tcase_add_loop_test(wake, no_lost_wakeup, 0, COUNT(ways));
     tcase_add_loop_test(wake, no_lost_wakeup_on_another_queue, 0, COUNT(ways));
     tcase_add_loop_test(wake, no_lost_wakeup_on_blocking_sockets, 0, COUNT(ways));
     tcase_add_loop_test(wake, one_queue_for_both_ends, 0, 2 * COUNT(ways));
-    tcase_add_test(wake, two_threads);
     tcase_add_test(wake, a_thousand_sockets);
     tcase_add_loop_test(events, once_and_in_order, 0, 2);
     tcase_add_test(events, queue_of_each_operation);
@@ -587,6 +586,7 @@ int main(void)
     tcase_add_loop_test(silence, idle_is_silent, 0, 2);
     tcase_add_test(silence, not_readable_when_drained);
     tcase_add_test(silence, waiting_is_asleep);
+    tcase_add_test(threads, two_threads);
     tcase_add_loop_test(threads, blocking_beside_asynchronous, 0, 2);
     tcase_add_test(threads, many_threads_one_socket);
     return run_suite(suite);

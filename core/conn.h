@@ -3,8 +3,9 @@
  * conn.h - a connection: one queue pair and both directions of EXS's protocol on it (protocol.h).
  *
  * tx.c sends, rx.c receives, control.c holds credits and control messages, probe.c asks whether the peer lives,
- * onesided.c reads and writes what the peer exported, export.c lets the peer do so, conn.c makes, breaks and
- * frees. All of it is guarded by the lock of the socket's home queue.
+ * onesided.c reads and writes what the peer exported, export.c lets the peer do so, conn.c makes and
+ * frees, work.c posts, harvests, breaks and drains. All of it is guarded by the lock of the socket's home
+ * queue.
  */
 #ifndef XS_CONN_H
 #define XS_CONN_H
@@ -22,6 +23,8 @@
 #define ADVERTS_MAX 32          /* advertisements outstanding, each way */
 #define SLOT_SIZE 64            /* bytes, of a control message's place */
 #define HIDDEN_SIZE (256 << 10) /* bytes, of the hidden circular buffer */
+#define ACK_TIMEOUT 17          /* the device's code of 0.54 s: 4.096 us * 2^17 */
+#define RETRY_COUNT 6           /* times it sends again, before the peer is gone; 7 is for ever to rxe */
 #define DIRECT_MIN                                                                                             \
     4096 /* bytes: a STREAM receive shorter than this is not advertised; a copy is cheaper                     \
           * than an advertisement */
@@ -139,12 +142,17 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
 void xs_conn_reads(struct conn *conn, uint8_t wanted, uint8_t served);
 /* What the peer's hello said: credits and its hidden buffer. */
 void xs_conn_peer(struct conn *conn, const struct hello *peer);
-/* Break it: the queue pair goes to error, and operations complete with this errno when it is drained. */
-void xs_conn_fail(struct conn *conn, int error);
 /* The connection of a work request, and whether it was a receive; NULL when it is gone. */
 struct conn *xs_conn_of(uint64_t wr_id, bool *receive);
-void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive);
 void xs_conn_reset(void); /* forget all, in a forked child */
+/* The receive of this slot. False: the device refused it. */
+bool xs_conn_post_receive(struct conn *conn, uint32_t slot);
+
+/* ---- work.c ------------------------------------------------------------------------------ */
+
+/* Break it: the queue pair goes to error, and operations complete with this errno when it is drained. */
+void xs_conn_fail(struct conn *conn, int error);
+void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive);
 /* Do all that can be done now: control messages, data. After completions and when an operation was started. */
 void xs_conn_run(struct conn *conn);
 /* Give one work request to the device; false: the connection was broken by it. */

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A connection at work: what it posts, what completes, how it moves on, breaks and drains.
+ *
+ * A connection that broke is not over: every work request comes back flushed, and only when the last one has
+ * is nothing of its operations' memory in the device's hands any more.
+ */
+#include <endian.h>
+#include <errno.h>
+#include "conn.h"
+#include "library.h"
+#include "nic.h"
+#include "sock.h"
+
+/* ---- Breaking ---------------------------------------------------------------------------- */
+
+void xs_conn_fail(struct conn *conn, int error)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    if (conn->error != 0)
+        return;
+    conn->error = error;
+    /* From here on every work request comes back flushed, and the peer learns that it is over. */
+    if (conn->device->disconnect(conn->id) < 0)
+        conn->device->modify_qp(conn->qp, &attr, IBV_QP_STATE);
+}
+
+/* What an operation gets when its connection broke. */
+static int failed_with(const struct conn *conn)
+{
+    return conn->sock->state == SOCK_CLOSING ? ECANCELED : conn->error;
+}
+
+static void complete_all(struct conn *conn)
+{
+    int error = failed_with(conn);
+    struct op *op;
+
+    xs_tx_finish_done(conn); /* what the peer has, it has */
+    while ((op = STAILQ_FIRST(&conn->sends)) != NULL)
+        xs_tx_finish(conn, op, op->error != 0 ? op->error : error);
+    conn->sending = NULL;
+    xs_onesided_finish(conn, error);
+    xs_rx_run(conn); /* what arrived before is still delivered, and an orderly end is one */
+    while (!STAILQ_EMPTY(&conn->recvs))
+        xs_rx_finish(conn, STAILQ_FIRST(&conn->recvs), error);
+}
+
+/* The device holds none of our buffers any more: now they can be given back. */
+static void drain(struct conn *conn)
+{
+    if (conn->drained || conn->error == 0 || conn->received > 0 || conn->sq_head != conn->sq_tail)
+        return;
+    conn->drained = true;
+    complete_all(conn);
+    if (conn->sock->state == SOCK_CLOSING)
+        xs_close_step(conn->sock);
+}
+
+/* ---- Work requests and completions ---------------------------------------------------------- */
+
+bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted)
+{
+    struct ibv_send_wr *bad;
+
+    wr->wr_id = (uintptr_t)conn->handle;
+    if (wr->num_sge > 0 && wr->sg_list->length <= conn->max_inline && wr->opcode != IBV_WR_RDMA_READ)
+        wr->send_flags |= IBV_SEND_INLINE;
+    if (ibv_post_send(conn->qp, wr, &bad) != 0) {
+        xs_conn_fail(conn, ECONNRESET);
+        return false;
+    }
+    conn->posted[conn->sq_tail++ % SQ_DEPTH] = *posted;
+    return true;
+}
+
+static int status_errno(enum ibv_wc_status status)
+{
+    switch (status) {
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+        return ETIMEDOUT;
+    default:
+        return ECONNRESET;
+    }
+}
+
+static void report(const struct conn *conn, const struct ibv_wc *wc)
+{
+    char peer[ADDRESS_TEXT];
+
+    xs_address_text(&conn->id->route.addr.dst_addr, peer);
+    if (wc->status == IBV_WC_RETRY_EXC_ERR)
+        xs_log("connection %d: %s acknowledged nothing by device %s, sent %d times with a time-out of %.2f s: "
+               "is the host there, and the network between?",
+               conn->sock->number, peer, conn->nic->context->device->name, RETRY_COUNT + 1,
+               4.096e-6 * (1 << ACK_TIMEOUT));
+    else
+        xs_log("connection %d to %s by device %s: %s", conn->sock->number, peer,
+               conn->nic->context->device->name, conn->device->wc_status_str(wc->status));
+}
+
+static void send_completion(struct conn *conn, const struct ibv_wc *wc)
+{
+    struct posted posted = conn->posted[conn->sq_head++ % SQ_DEPTH];
+
+    if (wc->status != IBV_WC_SUCCESS) {
+        if (posted.op != NULL && posted.op->error == 0 && wc->status == IBV_WC_LOC_PROT_ERR)
+            posted.op->error = posted.op->files != NULL ? EIO : EFAULT;
+        if (wc->status != IBV_WC_WR_FLUSH_ERR)
+            report(conn, wc);
+        xs_conn_fail(conn, status_errno(wc->status));
+        if (posted.kind == POSTED_DATA) {
+            posted.op->requests--;
+            posted.op->failed = true;
+        } else if (posted.kind == POSTED_ONESIDED)
+            xs_onesided_completed(conn, &posted, wc);
+        return;
+    }
+    if (posted.kind == POSTED_DATA)
+        xs_tx_completed(conn, &posted);
+    else if (posted.kind == POSTED_ONESIDED)
+        xs_onesided_completed(conn, &posted, wc);
+    else if (posted.kind == POSTED_FIN)
+        conn->fin_acked = true;
+}
+
+static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
+{
+    uint32_t slot = conn->next_slot++ % conn->depth;
+
+    conn->received--;
+    if (wc->status != IBV_WC_SUCCESS) {
+        if (wc->status != IBV_WC_WR_FLUSH_ERR)
+            report(conn, wc);
+        xs_conn_fail(conn, status_errno(wc->status));
+        return;
+    }
+    if (conn->owed == conn->depth)
+        xs_violation(conn, "more messages than it had credits for");
+    else if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+        xs_rx_data(conn, be32toh(wc->imm_data));
+    else if (wc->wc_flags & IBV_WC_WITH_IMM)
+        xs_violation(conn, "a control message with immediate data");
+    else
+        xs_control_received(conn, conn->slots + (size_t)slot * SLOT_SIZE, wc->byte_len);
+    if (conn->error != 0)
+        return;
+    if (xs_conn_post_receive(conn, slot))
+        conn->owed++;
+    else
+        xs_conn_fail(conn, ECONNRESET);
+}
+
+void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive)
+{
+    if (receive)
+        receive_completion(conn, wc);
+    else
+        send_completion(conn, wc);
+}
+
+void xs_conn_run(struct conn *conn)
+{
+    if (conn->error == 0) {
+        xs_rx_run(conn);
+        if (conn->established) {
+            xs_control_run(conn);
+            xs_tx_run(conn);
+            xs_control_run(conn); /* FIN behind the data just sent */
+        }
+    }
+    if (conn->error != 0)
+        drain(conn);
+    else if (conn->sock->state == SOCK_CLOSING)
+        xs_close_step(conn->sock);
+}

@@ -32,13 +32,13 @@ static const struct lie {
     {"DATA where immediates were agreed on", SOCK_STREAM, RECEIVING,
      .control = {.type = CONTROL_DATA, .phase = 5}},
     {"an ADVERT of nothing", SOCK_STREAM, IDLE, .control = {.type = CONTROL_ADVERT, .addr = 4096}},
-    {"an ADVERT that wraps around", SOCK_SEQPACKET, SENDING,
+    {"an ADVERT that wraps around", SOCK_SEQPACKET, IDLE,
      .control = {.type = CONTROL_ADVERT, .addr = UINT64_MAX - 5, .length = 10}},
     {"an ADVERT of an odd phase", SOCK_STREAM, IDLE,
      .control = {.type = CONTROL_ADVERT, .phase = 1, .addr = 4096, .length = 10}},
     {"an ADVERT from the future", SOCK_STREAM, IDLE,
      .control = {.type = CONTROL_ADVERT, .position = 1, .addr = 4096, .length = 10}},
-    {"an ADVERT from the future of a SEQPACKET", SOCK_SEQPACKET, SENDING,
+    {"an ADVERT from the future of a SEQPACKET", SOCK_SEQPACKET, IDLE,
      .control = {.type = CONTROL_ADVERT, .position = 1, .addr = 4096, .length = 10}},
     {"too many ADVERTs", SOCK_STREAM, IDLE, .control = {.type = CONTROL_ADVERT, .addr = 4096, .length = 10},
      .times = 33},
@@ -139,6 +139,18 @@ START_TEST(a_receive_that_was_filled_is_good)
     scene_broken();
     same_bytes(second, BYTES, CANARY);
     free(second);
+    scene_close();
+}
+END_TEST
+
+/* A receive is waiting, but so short that it was not advertised. */
+START_TEST(a_receive_that_was_not_advertised)
+{
+    scene_open_type(SOCK_STREAM);
+    must(exs_recv(scene.server, scene.in, 100, 0, scene.box.queue, NULL, NULL));
+    raw_data(&scene.raw, IMM_DIRECT | 5);
+    scene_undone(RECEIVING);
+    scene_broken();
     scene_close();
 }
 END_TEST
@@ -342,6 +354,7 @@ int main(void)
     tcase_add_test(one, a_message_with_immediate_data);
     tcase_add_test(steps, what_came_before_is_received);
     tcase_add_loop_test(steps, a_receive_that_was_filled_is_good, 0, 2);
+    tcase_add_test(steps, a_receive_that_was_not_advertised);
     tcase_add_test(steps, an_ack_goes_back);
     tcase_add_test(steps, data_behind_the_end);
     tcase_add_loop_test(steps, half_a_message, 0, 2);

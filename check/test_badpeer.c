@@ -24,6 +24,10 @@ static const struct lie {
     {"type 255", SOCK_SEQPACKET, RECEIVING, .control = {.type = 255}},
     {"a credit too many", SOCK_STREAM, IDLE, .control = {.type = CONTROL_CREDIT, .credits = 1}},
     {"credits too many", SOCK_SEQPACKET, RECEIVING, .control = {.type = CONTROL_CREDIT, .credits = 65535}},
+    {"a credit too many beside data", SOCK_STREAM, IDLE, .data = true,
+     .imm = IMM_CREDITS | 1 << IMM_CREDITS_SHIFT | 5},
+    {"credits too many beside data", SOCK_SEQPACKET, RECEIVING, .data = true,
+     .imm = IMM_DIRECT | IMM_CREDITS | IMM_CREDITS_MASK | 5},
     {"an ACK of what was not sent", SOCK_STREAM, IDLE, .control = {.type = CONTROL_ACK, .position = 1}},
     {"an ACK ahead", SOCK_STREAM, SENDING, .control = {.type = CONTROL_ACK, .position = RAW_HIDDEN + 1}},
     {"an ACK far ahead", SOCK_STREAM, SENDING, .control = {.type = CONTROL_ACK, .position = UINT64_MAX}},
@@ -268,7 +272,8 @@ END_TEST
 /* Where either end has no immediate data, what it says comes as a control message, and is believed no more. */
 START_TEST(data_without_immediate)
 {
-    static const uint32_t said[] = {256 * KIB + 1, 0, IMM_DIRECT, IMM_DIRECT | (BYTES + 1), IMM_TRUNC | 5};
+    static const uint32_t said[] = {256 * KIB + 1,  0, IMM_DIRECT, IMM_DIRECT | (BYTES + 1), IMM_TRUNC | 5,
+                                    IMM_CREDITS | 5};
     struct hello hello = raw_hello(SOCK_STREAM);
 
     hello.flags = HELLO_NO_IMMEDIATE;
@@ -357,7 +362,7 @@ int main(void)
 
     tcase_add_loop_test(one, a_lie_ends_the_connection, 0, COUNT(lies));
     tcase_add_loop_test(one, a_wrong_length_ends_the_connection, 0, 7);
-    tcase_add_loop_test(one, data_without_immediate, 0, 5);
+    tcase_add_loop_test(one, data_without_immediate, 0, 6);
     tcase_add_test(one, a_message_with_immediate_data);
     tcase_add_test(steps, what_came_before_is_received);
     tcase_add_loop_test(steps, a_receive_that_was_filled_is_good, 0, 2);

@@ -292,6 +292,31 @@ START_TEST(immediate_data_is_agreed_on)
 }
 END_TEST
 
+/* Two that talk in short messages send nothing else; credits go along, unless the peer does not read them. */
+START_TEST(short_messages_return_credits)
+{
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct conn *client = conn_of(pair.client), *server = conn_of(pair.server);
+    bool read = _i == 0;
+
+    ck_assert_uint_eq(client->peer.flags, HELLO_IMM_CREDITS);
+    ck_assert_uint_eq(server->peer.flags, HELLO_IMM_CREDITS);
+    if (!read)
+        client->peer.flags = server->peer.flags = 0;
+    for (uint64_t i = 0; i < 4 * RQ_DEPTH; i++) {
+        pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, FEW_BYTES, i);
+        pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, FEW_BYTES, i);
+        audit_credits(client, server);
+        audit_credits(server, client);
+    }
+    ck_assert_int_eq(client->sq_tail == 4 * RQ_DEPTH, read);
+    ck_assert_int_eq(server->sq_tail == 4 * RQ_DEPTH, read);
+    pair_close(&pair);
+}
+END_TEST
+
 static void think_of_peer(int socket)
 {
     struct conn *conn = conn_of(socket);
@@ -489,6 +514,7 @@ int main(void)
 
     tcase_add_loop_test(talk, invariants, 0, COUNT(requests_of));
     tcase_add_test(talk, long_messages_are_cut);
+    tcase_add_loop_test(talk, short_messages_return_credits, 0, 2);
     tcase_add_test(talk, an_idle_peer_is_probed);
     tcase_add_test(talk, silence_has_an_end);
     tcase_add_loop_test(talk, queues_fit_the_device, 0, 7);

@@ -180,7 +180,7 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
         .magic = HELLO_MAGIC,
         .version = HELLO_VERSION,
         .socktype = (uint8_t)conn->sock->type,
-        .flags = conn->nic->immediate ? 0 : HELLO_NO_IMMEDIATE,
+        .flags = conn->nic->immediate ? HELLO_IMM_CREDITS : HELLO_NO_IMMEDIATE,
         .credits = conn->depth,
         .adverts = ADVERTS_MAX,
         .hidden_size = HIDDEN_SIZE,

@@ -164,6 +164,8 @@ static inline uint32_t conn_sq_free(const struct conn *conn)
 
 /* ---- control.c --------------------------------------------------------------------------- */
 
+/* The peer has posted so many receives anew; false: more than it can have, which breaks the connection. */
+bool xs_credits_received(struct conn *conn, uint32_t credits);
 /* Send a control message with all credits owed; false when there is no credit or no room now. */
 bool xs_control_send(struct conn *conn, struct control *control, uint32_t kept, enum posted_kind kind);
 /* The work request of that, whose credit and room are there; false: the connection was broken by it. */

@@ -32,29 +32,44 @@ bool xs_control_send(struct conn *conn, struct control *control, uint32_t kept, 
     return xs_control_post(conn, control, &posted);
 }
 
-void xs_control_run(struct conn *conn)
+/* One that says no more than its type. */
+static bool send_bare(struct conn *conn, enum control_type type, uint32_t kept, enum posted_kind kind)
+{
+    struct control control = {.type = (uint8_t)type};
+
+    return xs_control_send(conn, &control, kept, kind);
+}
+
+static void acknowledge(struct conn *conn)
 {
     struct control ack = {.type = CONTROL_ACK, .position = conn->hidden_out};
-    struct control credit = {.type = CONTROL_CREDIT};
-    struct control fin = {.type = CONTROL_FIN};
-    struct control recall = {.type = CONTROL_RECALL};
-    struct control recalled = {.type = CONTROL_RECALLED};
 
-    if (conn->error != 0)
-        return;
-    if (conn->hidden_out - conn->hidden_told >= ACK_DUE &&
-        xs_control_send(conn, &ack, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL))
+    if (xs_control_send(conn, &ack, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL))
         conn->hidden_told = conn->hidden_out;
-    if (conn->recall_due && xs_control_send(conn, &recall, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL)) {
+}
+
+static void recall(struct conn *conn)
+{
+    if (conn->recall_due && send_bare(conn, CONTROL_RECALL, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL)) {
         conn->recall_due = false;
         conn->recalling = true;
     }
-    if (conn->recalled_due && xs_control_send(conn, &recalled, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL))
+    if (conn->recalled_due && send_bare(conn, CONTROL_RECALLED, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL))
         conn->recalled_due = false;
+}
+
+void xs_control_run(struct conn *conn)
+{
+    if (conn->error != 0)
+        return;
+    if (conn->hidden_out - conn->hidden_told >= ACK_DUE)
+        acknowledge(conn);
+    if (conn->recall_due || conn->recalled_due)
+        recall(conn);
     if (conn->fin_due && !conn->fin_sent && conn->sending == NULL)
-        conn->fin_sent = xs_control_send(conn, &fin, CREDITS_KEPT_BY_CONTROL, POSTED_FIN);
+        conn->fin_sent = send_bare(conn, CONTROL_FIN, CREDITS_KEPT_BY_CONTROL, POSTED_FIN);
     if (conn->owed >= conn->depth / 2) /* owed so many: tell the peer now */
-        xs_control_send(conn, &credit, 0, POSTED_CONTROL);
+        send_bare(conn, CONTROL_CREDIT, 0, POSTED_CONTROL);
 }
 
 void xs_violation(struct conn *conn, const char *what)
@@ -70,6 +85,15 @@ static bool may_advertise(const struct conn *conn, const struct control *advert)
            advert->position <= conn->tx_position;
 }
 
+bool xs_credits_received(struct conn *conn, uint32_t credits)
+{
+    conn->credits += credits;
+    if (conn->credits <= conn->peer.credits)
+        return true;
+    xs_violation(conn, "more credits than it has");
+    return false;
+}
+
 void xs_control_received(struct conn *conn, const uint8_t *message, size_t length)
 {
     struct control control;
@@ -78,11 +102,8 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
         xs_violation(conn, "an unknown control message");
         return;
     }
-    conn->credits += control.credits;
-    if (conn->credits > conn->peer.credits) {
-        xs_violation(conn, "more credits than it has");
+    if (!xs_credits_received(conn, control.credits))
         return;
-    }
     switch ((enum control_type)control.type) {
     case CONTROL_ADVERT:
         if (!may_advertise(conn, &control))

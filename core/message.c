@@ -31,13 +31,25 @@ static bool post_write(struct conn *conn, struct message *message, struct ibv_se
     return true;
 }
 
+/* What the immediate says of the length, and, where there is room beside it, of the credits owed. */
+static uint32_t length_and_credits(struct conn *conn, uint32_t bytes)
+{
+    uint32_t owed = conn->owed;
+
+    if (owed == 0 || bytes > IMM_SHORT_MAX || owed > IMM_CREDITS_MASK >> IMM_CREDITS_SHIFT ||
+        (conn->peer.flags & HELLO_IMM_CREDITS) == 0)
+        return bytes;
+    conn->owed = 0;
+    return IMM_CREDITS | owed << IMM_CREDITS_SHIFT | bytes;
+}
+
 /* What is left of the message and fits into one request, with the news of it. */
 static bool post_with_news(struct conn *conn, struct message *message)
 {
     struct ibv_send_wr wr = {
         .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
         .send_flags = IBV_SEND_SOLICITED,
-        .imm_data = htobe32(message->target->imm | message->bytes),
+        .imm_data = htobe32(message->target->imm | length_and_credits(conn, message->bytes)),
     };
 
     conn->credits--;

@@ -52,14 +52,16 @@ struct hello {
     uint8_t socktype; /* SOCK_STREAM or SOCK_SEQPACKET */
     uint8_t reason;   /* of a reject: HELLO_REASON_..., else 0 */
     uint32_t credits; /* receives posted for the peer */
-    uint16_t flags;   /* HELLO_NO_IMMEDIATE */
+    uint16_t flags;   /* HELLO_NO_IMMEDIATE, HELLO_IMM_CREDITS */
     uint16_t adverts; /* most advertisements that may be outstanding towards the sender of this hello */
     uint32_t hidden_size;
     uint32_t hidden_rkey;
     uint64_t hidden_addr;
 };
 
-#define HELLO_NO_IMMEDIATE 1 /* flags: this side has no RDMA WRITE WITH IMMEDIATE, so neither uses it */
+/* flags */
+#define HELLO_NO_IMMEDIATE 1 /* this side has no RDMA WRITE WITH IMMEDIATE, so neither uses it */
+#define HELLO_IMM_CREDITS 2  /* this side reads IMM_CREDITS */
 
 #define HELLO_CREDITS_MIN 4
 #define HELLO_CREDITS_MAX 65535
@@ -80,8 +82,14 @@ int xs_reject_errno(const void *in, size_t length);
 #define IMM_DIRECT 0x80000000u /* into the first advertised buffer; else into the hidden buffer */
 #define IMM_MORE 0x40000000u   /* direct: this transfer goes on with the next message */
 #define IMM_TRUNC 0x20000000u  /* direct: the message was longer than the buffer */
-#define IMM_LENGTH 0x1fffffffu /* bytes */
+#define IMM_LENGTH 0x0fffffffu /* bytes */
 #define DATA_MAX (1u << 27)    /* most bytes of one message */
+
+/* A short message returns credits, so that two that talk in short messages need no others for that. */
+#define IMM_CREDITS 0x10000000u /* the length has 16 bits, and above them is a number of credits */
+#define IMM_SHORT_MAX 0xffffu   /* bytes of a message that can */
+#define IMM_CREDITS_SHIFT 16    /* where they are */
+#define IMM_CREDITS_MASK 0x0fff0000u
 
 /* ---- control ---------------------------------------------------------------------------- */
 

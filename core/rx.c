@@ -264,7 +264,7 @@ static bool may_come(const struct conn *conn, uint32_t imm)
 {
     bool direct = imm & IMM_DIRECT, more = imm & IMM_MORE, truncated = imm & IMM_TRUNC;
 
-    if (conn->fin_received || (!direct && (more || conn->filling)))
+    if (conn->fin_received || (imm & IMM_CREDITS) != 0 || (!direct && (more || conn->filling)))
         return false;
     return is_stream(conn) ? !truncated && (imm & IMM_LENGTH) != 0 : direct && !(more && truncated);
 }

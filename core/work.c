@@ -126,6 +126,17 @@ static void send_completion(struct conn *conn, const struct ibv_wc *wc)
         conn->fin_acked = true;
 }
 
+/* The immediate of data that arrived. */
+static void told(struct conn *conn, uint32_t imm)
+{
+    if (imm & IMM_CREDITS) {
+        if (!xs_credits_received(conn, (imm & IMM_CREDITS_MASK) >> IMM_CREDITS_SHIFT))
+            return;
+        imm &= ~(IMM_CREDITS | IMM_CREDITS_MASK);
+    }
+    xs_rx_data(conn, imm);
+}
+
 static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
 {
     uint32_t slot = conn->next_slot++ % conn->depth;
@@ -140,7 +151,7 @@ static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
     if (conn->owed == conn->depth)
         xs_violation(conn, "more messages than it had credits for");
     else if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
-        xs_rx_data(conn, be32toh(wc->imm_data));
+        told(conn, be32toh(wc->imm_data));
     else if (wc->wc_flags & IBV_WC_WITH_IMM)
         xs_violation(conn, "a control message with immediate data");
     else

@@ -6,8 +6,10 @@
 #include <poll.h>
 #include "support.h"
 #include "conn.h"
+#include "core.h"
 #include "nic.h"
 #include "protocol.h"
+#include "queue.h"
 #include "sock.h"
 
 #define LONGEST (300 * KIB) /* of one transfer: more than the hidden buffer holds */
@@ -418,6 +420,42 @@ START_TEST(an_idle_peer_is_probed)
 }
 END_TEST
 
+/* A queue whose host always has something better to do gets its turn all the same: a run of a few. */
+START_TEST(connections_get_their_turn)
+{
+    struct pair pair;
+    exs_acceptaddr_t wanted = {.exs_ahandle = NULL};
+    int client, runs = 0;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct sock *listener = xs_sock_get(pair.listener);
+    struct queue *home = atomic_load(&listener->home);
+
+    must(client = exs_socket(AF_INET, SOCK_STREAM, 0));
+    must(exs_accept(pair.listener, &wanted, 1, 0, pair.server_box->queue));
+    must(exs_connect(client, SA(&pair.address), pair.address.length, 0, NULL, pair.client_box->queue, NULL));
+    while (listener->state == SOCK_LISTENING && !STAILQ_EMPTY(&listener->accepts)) {
+        exs_event_t event;
+
+        /* The client's end goes on by itself; the listener's is driven only here. */
+        ck_assert_int_eq(exs_qdequeue(pair.client_box->queue, &event, 1, &(struct timeval){0, 1000}), 0);
+        if (poll(&(struct pollfd){.fd = xs_run_fd(home), .events = POLLIN}, 1, 0) == 0)
+            continue;
+        ck_assert_int_lt(runs++, 1000);
+        xs_sock_lock(listener);
+        xs_queue_run(home, 1);
+        xs_sock_unlock(listener);
+    }
+    xs_sock_put(listener);
+    exs_event_t event = take_good(pair.server_box, EXS_EVT_ACCEPT, pair.listener);
+
+    take_good(pair.client_box, EXS_EVT_CONNECT, client);
+    close_socket(pair.client_box, client);
+    close_socket(pair.server_box, event.exs_evt_union.exs_evt_accept.exs_evt_newsocket);
+    pair_close(&pair);
+}
+END_TEST
+
 /* ---- Messages -------------------------------------------------------------------------- */
 
 START_TEST(hello_is_checked)
@@ -517,6 +555,7 @@ int main(void)
     tcase_add_loop_test(talk, short_messages_return_credits, 0, 2);
     tcase_add_test(talk, an_idle_peer_is_probed);
     tcase_add_test(talk, silence_has_an_end);
+    tcase_add_test(talk, connections_get_their_turn);
     tcase_add_loop_test(talk, queues_fit_the_device, 0, 7);
     tcase_add_loop_test(talk, immediate_data_is_agreed_on, 0, 4);
     tcase_add_test(talk, what_has_arrived_was_sent);

@@ -91,7 +91,7 @@ void xs_op_complete(struct op *op, int error)
         op_free(queue, op);
     } else {
         STAILQ_INSERT_TAIL(&queue->events, op, link);
-        if (queue->dequeuers == 0)
+        if (atomic_load(&queue->dequeuers) == 0)
             raise_events(queue);
     }
     pthread_mutex_unlock(&queue->events_lock);
@@ -151,17 +151,17 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt)
         return -1;
     }
     xs_queue_ref(queue);
-    pthread_mutex_lock(&queue->events_lock);
-    queue->dequeuers++;
-    pthread_mutex_unlock(&queue->events_lock);
+    atomic_fetch_add(&queue->dequeuers, 1);
+    pthread_mutex_lock(&queue->lock);
+    int busy = xs_queue_run(queue, 0);
 
-    xs_run(queue);
-    xs_queue_run_guests(queue);
+    pthread_mutex_unlock(&queue->lock);
+    xs_queue_run_guests(queue, busy);
 
     pthread_mutex_lock(&queue->events_lock);
     int count = take_events(queue, evtvec, evtvec_cnt);
 
-    queue->dequeuers--;
+    atomic_fetch_sub(&queue->dequeuers, 1);
     if (STAILQ_EMPTY(&queue->events))
         lower_events(queue);
     else

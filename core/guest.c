@@ -67,14 +67,16 @@ static struct queue *next_guest(struct queue *host)
     return queue;
 }
 
-void xs_queue_run_guests(struct queue *host)
+void xs_queue_run_guests(struct queue *host, int busy)
 {
     for (int count = atomic_load(&host->guest_count); count > 0; count--) {
         struct queue *guest = next_guest(host);
 
         if (guest == NULL)
             continue;
-        xs_run(guest);
+        pthread_mutex_lock(&guest->lock);
+        xs_queue_run(guest, busy);
+        pthread_mutex_unlock(&guest->lock);
         xs_queue_unref(guest);
     }
 }

@@ -96,7 +96,7 @@ int xs_run_fd(struct queue *home)
 void xs_run(struct queue *home)
 {
     pthread_mutex_lock(&home->lock);
-    xs_queue_run(home);
+    xs_queue_run(home, 0);
     pthread_mutex_unlock(&home->lock);
 }
 

@@ -58,7 +58,8 @@ struct queue {
     int pending;    /* started, not completed */
     int raise;      /* eventfd */
     bool raised;
-    int dequeuers; /* threads inside xs_dequeue: they will look, so nobody needs to raise */
+    _Atomic int dequeuers; /* threads inside xs_dequeue: they will look, so nobody needs to raise. One more
+                            * needs no lock, one less does. */
     TAILQ_HEAD(, guest) guests;
 
     pthread_mutex_t lock;
@@ -107,11 +108,13 @@ struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device);
 /* The descriptor for blocking callers and hosts, made when first asked for. Called with the lock. -1 and errno.
  */
 int xs_queue_run_fd(struct queue *queue);
-/* Drive all guests, without the lock; those that are done are let go. */
-void xs_queue_run_guests(struct queue *queue);
+/* Drive all guests, without the lock; those that are done are let go. busy: completions of the host itself. */
+void xs_queue_run_guests(struct queue *queue, int busy);
 
-/* Drive everything once: completions, connections, timers. Called with the lock. */
-void xs_queue_run(struct queue *queue);
+/* Drive everything once: completions, connections, timers; returns how many completions there were. Connections
+ * and timers, which cost system calls, wait for a run without any, the ones that were met elsewhere (busy)
+ * included, or for every QUIET_MAXth. Called with the lock. */
+int xs_queue_run(struct queue *queue, int busy);
 
 /* Wake up at the sock's deadline (ns, 0 = none). Called with the lock. */
 void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline);

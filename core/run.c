@@ -121,7 +121,7 @@ static void run_timers(struct queue *queue)
     }
 }
 
-void xs_queue_run(struct queue *queue)
+int xs_queue_run(struct queue *queue, int busy)
 {
     struct nic *nic;
     int harvested = 0;
@@ -129,8 +129,8 @@ void xs_queue_run(struct queue *queue)
     LIST_FOREACH (nic, &queue->nics, link) {
         harvested += xs_nic_run(nic);
     }
-    if (harvested > 0 && ++queue->quiet < QUIET_MAX)
-        return;
+    if (harvested + busy > 0 && ++queue->quiet < QUIET_MAX)
+        return harvested;
     queue->quiet = 0;
     for (int device = 0; device < xs_devices(); device++) {
         if (queue->channel[device] == NULL)
@@ -139,4 +139,5 @@ void xs_queue_run(struct queue *queue)
             ;
     }
     run_timers(queue);
+    return harvested;
 }

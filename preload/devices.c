@@ -7,12 +7,6 @@
 #include "../core/soft/wire.h"
 #include "preload.h"
 
-/* What a program gets is `devices`. */
-struct list {
-    struct ibv_device **theirs; /* rdma-core's, NULL when it has none */
-    struct ibv_device *devices[];
-};
-
 static bool is_our_device(const struct ibv_device *device)
 {
     return device == soft_the_device();
@@ -36,32 +30,36 @@ static void free_theirs(struct ibv_device **theirs)
         real(ibv_free_device_list)(theirs);
 }
 
+/* One piece from malloc, as rdma-core's is: some programs (qperf) give it to free(). */
 EXPORT struct ibv_device **ibv_get_device_list(int *count)
 {
     int others = 0;
     struct ibv_device **theirs = their_list(&others);
-    struct list *list = calloc(1, sizeof *list + ((size_t)others + 2) * sizeof list->devices[0]);
+    size_t end = (size_t)others + 1;
+    struct ibv_device **list = calloc(end + 2, sizeof(list[0]));
 
     if (list == NULL) {
         free_theirs(theirs);
         errno = ENOMEM;
         return NULL;
     }
-    list->theirs = theirs;
-    list->devices[0] = soft_the_device();
+    list[0] = soft_the_device();
     for (int i = 0; i < others; i++)
-        list->devices[i + 1] = theirs[i];
+        list[i + 1] = theirs[i];
+    list[end + 1] = (struct ibv_device *)theirs; /* behind what the program sees */
     if (count != NULL)
         *count = others + 1;
-    return list->devices;
+    return list;
 }
 
 EXPORT void ibv_free_device_list(struct ibv_device **devices)
 {
-    struct list *list = (struct list *)((char *)devices - offsetof(struct list, devices));
+    struct ibv_device **end = devices;
 
-    free_theirs(list->theirs);
-    free(list);
+    while (*end != NULL)
+        end++;
+    free_theirs((struct ibv_device **)end[1]);
+    free(devices);
 }
 
 EXPORT const char *ibv_get_device_name(struct ibv_device *device)

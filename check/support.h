@@ -29,7 +29,7 @@
 /* ---- Programs ------------------------------------------------------------------------ */
 
 void init_library(void);                                         /* exs_init, the fixture */
-TCase *add_case(Suite *suite, const char *name, double seconds); /* with the fixture */
+TCase *add_case(Suite *suite, const char *name, double seconds); /* with the fixture; on an idle machine */
 TCase *add_bare_case(Suite *suite, const char *name, double seconds);
 int run_suite(Suite *suite); /* the exit status of main */
 
@@ -50,7 +50,7 @@ int run_suite(Suite *suite); /* the exit status of main */
 
 /* ---- Time, chance, patterns ---------------------------------------------------------- */
 
-int wait_ms(void);             /* 20 s, times CK_TIMEOUT_MULTIPLIER, for sanitizers and valgrind */
+int wait_ms(void);             /* 60 s, times CK_TIMEOUT_MULTIPLIER, for sanitizers and valgrind */
 double seconds_now(void);      /* of the monotonic clock */
 double seconds_of_cpu(void);   /* that this process has used, user and system */
 double seconds_to_spend(void); /* of one randomised test: 2.5, or 60 with EXS_LONG=1 */

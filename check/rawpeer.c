@@ -42,6 +42,8 @@ static void take_message(struct raw *raw, const struct ibv_wc *wc)
 
     if (wc->status != IBV_WC_SUCCESS)
         return;
+    if (message.imm & IMM_CREDITS)
+        message.imm &= ~(IMM_CREDITS | IMM_CREDITS_MASK);
     ck_assert(message.data || xs_control_unpack(&message.control, slot_in(raw, number), wc->byte_len));
     ck_assert_int_lt(raw->message_count, RAW_DEPTH);
     raw->messages[raw->message_count++] = message;

@@ -27,7 +27,7 @@ struct raw_event {
     size_t length;
 };
 
-/* A message of EXS's: data, by its immediate, or a control message. */
+/* A message of EXS's: data, by its immediate less the credits in it, or a control message. */
 struct raw_message {
     bool data;
     uint32_t imm;

@@ -160,7 +160,7 @@ static void say_noise(void)
 
 static void say_data(void)
 {
-    uint32_t flags = (uint32_t)below(8) << 29;
+    uint32_t flags = (uint32_t)below(16) << 28; /* IMM_DIRECT to IMM_CREDITS */
 
     raw_data(&talk.raw, flags | (uint32_t)chance_size(&talk.chance, 0, below(20) ? LONGEST : IMM_LENGTH));
 }
@@ -210,7 +210,7 @@ static void begin(int socktype)
     talk.hello.hidden_size = (uint32_t)chance_size(&talk.chance, HELLO_HIDDEN_MIN, RAW_HIDDEN);
     talk.hello.adverts = (uint16_t)(1 + below(32));
     talk.hello.credits = HELLO_CREDITS_MIN + (uint32_t)below(RAW_DEPTH / 2);
-    talk.hello.flags = below(4) ? 0 : HELLO_NO_IMMEDIATE;
+    talk.hello.flags = (uint16_t)below(4); /* HELLO_NO_IMMEDIATE, HELLO_IMM_CREDITS */
     talk.server = scene_accept(&talk.raw, talk.hello);
 }
 

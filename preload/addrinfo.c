@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rdma_getaddrinfo: the system's getaddrinfo in librdmacm's terms. Librdmacm's own wants the kernel's RDMA. */
+#include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,32 +17,56 @@ static enum ibv_qp_type qp_type(enum rdma_port_space ps)
     return ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB ? IBV_QPT_UD : IBV_QPT_RC;
 }
 
-static void *copy(const void *from, size_t length)
+/* False: out of memory. */
+static bool copy(struct sockaddr **to, socklen_t *to_length, const struct sockaddr *from, socklen_t length)
 {
-    void *to = from == NULL ? NULL : malloc(length);
-
-    return to == NULL ? NULL : memcpy(to, from, length);
+    if (from == NULL || length == 0 || *to != NULL)
+        return true;
+    *to = malloc(length);
+    if (*to == NULL)
+        return false;
+    memcpy(*to, from, length);
+    *to_length = length;
+    return true;
 }
 
-/* Either end's address, of which the other one is given by the hints, if at all. False: out of memory. */
-static bool fill(struct rdma_addrinfo *res, const struct addrinfo *found, const struct rdma_addrinfo *hints)
+/* The address of the end that was asked for. False: out of memory. */
+static bool fill(struct rdma_addrinfo *res, const struct addrinfo *found)
 {
     bool passive = (res->ai_flags & RAI_PASSIVE) != 0;
-    struct sockaddr **addr = passive ? &res->ai_src_addr : &res->ai_dst_addr;
     char **name = passive ? &res->ai_src_canonname : &res->ai_dst_canonname;
 
-    *addr = copy(found->ai_addr, found->ai_addrlen);
-    *(passive ? &res->ai_src_len : &res->ai_dst_len) = found->ai_addrlen;
     res->ai_family = found->ai_family;
     if (found->ai_canonname != NULL)
         *name = strdup(found->ai_canonname);
-    if (!passive && hints != NULL && hints->ai_src_len > 0) {
-        res->ai_src_addr = copy(hints->ai_src_addr, hints->ai_src_len);
-        res->ai_src_len = hints->ai_src_len;
-        if (res->ai_src_addr == NULL)
-            return false;
-    }
-    return *addr != NULL;
+    return passive ? copy(&res->ai_src_addr, &res->ai_src_len, found->ai_addr, found->ai_addrlen)
+                   : copy(&res->ai_dst_addr, &res->ai_dst_len, found->ai_addr, found->ai_addrlen);
+}
+
+static int find(const char *node, const char *service, struct rdma_addrinfo *res)
+{
+    struct addrinfo wanted = {.ai_family = res->ai_family}, *found;
+    int error;
+
+    wanted.ai_socktype = res->ai_port_space == RDMA_PS_UDP ? SOCK_DGRAM : SOCK_STREAM;
+    if (res->ai_flags & RAI_PASSIVE)
+        wanted.ai_flags |= AI_PASSIVE;
+    if (res->ai_flags & RAI_NUMERICHOST)
+        wanted.ai_flags |= AI_NUMERICHOST;
+    error = getaddrinfo(node, service, &wanted, &found);
+    if (error != 0)
+        return error;
+    if (!fill(res, found))
+        error = EAI_MEMORY;
+    freeaddrinfo(found);
+    return error;
+}
+
+/* What the hints say of an end that was not asked for, which may be both. False: out of memory. */
+static bool complete(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints, bool asked)
+{
+    return (asked || copy(&res->ai_dst_addr, &res->ai_dst_len, hints->ai_dst_addr, hints->ai_dst_len)) &&
+           copy(&res->ai_src_addr, &res->ai_src_len, hints->ai_src_addr, hints->ai_src_len);
 }
 
 static void set_kind(struct rdma_addrinfo *res, const struct rdma_addrinfo *hints)
@@ -51,6 +76,7 @@ static void set_kind(struct rdma_addrinfo *res, const struct rdma_addrinfo *hint
     if (hints == NULL)
         return;
     res->ai_flags = hints->ai_flags;
+    res->ai_family = hints->ai_family;
     if (hints->ai_qp_type != 0) {
         res->ai_qp_type = hints->ai_qp_type;
         res->ai_port_space = hints->ai_port_space != 0 ? hints->ai_port_space
@@ -78,23 +104,22 @@ EXPORT void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 EXPORT int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
                             struct rdma_addrinfo **out)
 {
-    struct addrinfo wanted = {.ai_family = hints == NULL ? AF_UNSPEC : hints->ai_family}, *found = NULL;
-    struct rdma_addrinfo *res = calloc(1, sizeof *res);
-    int error;
+    bool asked = node != NULL || service != NULL;
+    struct rdma_addrinfo *res;
+    int error = 0;
 
+    if (!asked && hints == NULL) {
+        errno = EINVAL;
+        return -1;
+    }
+    res = calloc(1, sizeof *res);
     if (res == NULL)
         return EAI_MEMORY;
     set_kind(res, hints);
-    wanted.ai_socktype = res->ai_port_space == RDMA_PS_UDP ? SOCK_DGRAM : SOCK_STREAM;
-    if (res->ai_flags & RAI_PASSIVE)
-        wanted.ai_flags |= AI_PASSIVE;
-    if (res->ai_flags & RAI_NUMERICHOST)
-        wanted.ai_flags |= AI_NUMERICHOST;
-    error = getaddrinfo(node, service, &wanted, &found);
-    if (error == 0 && !fill(res, found, hints))
+    if (asked)
+        error = find(node, service, res);
+    if (error == 0 && hints != NULL && !complete(res, hints, asked))
         error = EAI_MEMORY;
-    if (found != NULL)
-        freeaddrinfo(found);
     if (error != 0) {
         rdma_freeaddrinfo(res);
         return error;

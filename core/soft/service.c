@@ -30,26 +30,32 @@ static void wake(void)
 /* ---- The thread's life ---- */
 
 /* A fork waits until the thread has come to a stop between two pieces of work: what it holds in the middle of
- * one, locks of an allocator for example, the child would find locked for ever. */
+ * one, locks of an allocator for example, the child would find locked for ever. Its beginning and its end are
+ * pieces of work, too, done under the gate. */
 static void before_fork(void)
 {
+    soft_mutex_lock(&service_shared.gate);
     soft_mutex_lock(&service_shared.lock);
 }
 
 static void after_fork(void)
 {
     soft_mutex_unlock(&service_shared.lock);
+    soft_mutex_unlock(&service_shared.gate);
 }
 
-/* The application's signal handlers are not meant to run here. */
+/* The application's signal handlers are not meant to run here. Returns when the thread runs. */
 static int start_thread(void)
 {
     sigset_t all, before;
     int error;
 
+    sem_init(&service_shared.begun, 0, 0);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = pthread_create(&service_shared.thread, NULL, service_run, NULL);
+    while (error == 0 && sem_wait(&service_shared.begun) == -1)
+        ; /* interrupted */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }

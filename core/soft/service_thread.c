@@ -193,6 +193,7 @@ void *service_run(void *unused)
 
     (void)unused;
     pthread_setname_np(pthread_self(), "exs-service");
+    sem_post(&service_shared.begun);
     while (!quit) {
         struct pollfd epoll = {.fd = service_shared.epoll, .events = POLLIN};
         int timeout;

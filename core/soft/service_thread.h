@@ -12,6 +12,7 @@
 #define SOFT_SERVICE_THREAD_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include "lock.h"
 #include "service.h"
 
@@ -19,6 +20,7 @@ extern struct service {
     pthread_mutex_t gate; /* starting and ending the thread; taken before lock */
     pthread_mutex_t lock; /* everything below, and the members */
     pthread_t thread;
+    sem_t begun; /* posted once the thread runs */
     unsigned members;
     bool forks_wait; /* the handlers of fork are in place; under gate */
     bool quit;

@@ -106,7 +106,8 @@ int soft_destroy_id(struct rdma_cm_id *public)
     if (id->state == CM_REQUESTED)
         cm_send(id, &rej);
     cm_id_detach(id);
-    /* Whoever holds an event may still be about to use the identifier. */
+    /* Whoever holds an event may still be about to use the identifier; what that adds to it cm_id_free takes
+     * out. */
     cm_await_acknowledgement(id);
     cm_id_free(id);
     cm_unlock(channel);

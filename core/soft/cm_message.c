@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <infiniband/verbs.h>
+#include "../bytes.h"
 #include "cm_message.h"
 
 static const uint8_t magic[4] = {0xe8, 'E', 'X', 'S'}; /* no text protocol starts with such a byte */
@@ -31,28 +32,6 @@ static size_t size_of(unsigned type)
     default:
         return 0;
     }
-}
-
-static void put16(uint8_t *at, unsigned value)
-{
-    at[0] = (uint8_t)(value >> 8);
-    at[1] = (uint8_t)value;
-}
-
-static void put32(uint8_t *at, uint32_t value)
-{
-    put16(at, value >> 16);
-    put16(at + 2, value & 0xffff);
-}
-
-static uint16_t get16(const uint8_t *at)
-{
-    return (uint16_t)(at[0] << 8 | at[1]);
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-    return (uint32_t)get16(at) << 16 | get16(at + 2);
 }
 
 static void encode_ends(const struct cm_message *message, uint8_t *bytes)

@@ -318,9 +318,9 @@ int xs_files_span(struct files *files, struct nic *nic, uint8_t **addr, uint64_t
     return 1;
 }
 
-void xs_files_posted(struct files *files, uint64_t bytes)
+void xs_window_posted(struct window *window, uint64_t bytes)
 {
-    TAILQ_LAST(&files->windows, window_list)->posted += bytes;
+    window->posted += bytes;
 }
 
 int xs_window_acked(struct files *files, struct window *window, uint64_t bytes, struct nic *nic)

@@ -24,8 +24,8 @@ struct files *xs_files_new(const exs_xferfile_t *vector, int count, int flags, u
 /* The next bytes: 1; none now, since too many windows are in flight: 0; or -1 and *error. */
 int xs_files_span(struct files *files, struct nic *nic, uint8_t **addr, uint64_t *length, uint32_t *lkey,
                   struct window **window, int *error);
-/* So many of them were given to the device. */
-void xs_files_posted(struct files *files, uint64_t bytes);
+/* So many bytes of a window were given to the device. */
+void xs_window_posted(struct window *window, uint64_t bytes);
 /* The device is done with so many of a window. -1: the file has become shorter than what was sent of it. */
 int xs_window_acked(struct files *files, struct window *window, uint64_t bytes, struct nic *nic);
 void xs_files_free(struct files *files, struct nic *nic);

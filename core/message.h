@@ -17,7 +17,7 @@ struct span {
     uint8_t *addr;
     uint64_t length;
     uint32_t lkey;
-    struct window *window;
+    struct window *window; /* of a file; NULL: of no file, or there are no bytes */
 };
 
 /* Where they go. */

@@ -158,8 +158,8 @@ static bool post_data(struct conn *conn, struct op *op)
     if (!xs_message_post(conn, &message))
         return false;
     op->posted += bytes;
-    if (op->files != NULL)
-        xs_files_posted(op->files, bytes);
+    if (span.window != NULL) /* an empty file has none */
+        xs_window_posted(span.window, bytes);
     advance_target(conn, &target, bytes);
     if (ends || (target.imm & IMM_TRUNC))
         all_posted(conn, op);

@@ -271,9 +271,12 @@ static void describe_peer(struct cm_event *event, const struct cm_message *peer)
 {
     struct rdma_conn_param *conn = &event->public.param.conn;
 
-    memcpy(event->private_data, peer->private_data, peer->private_length);
-    conn->private_data = peer->private_length == 0 ? NULL : event->private_data;
-    conn->private_data_len = peer->private_length;
+    _Static_assert(sizeof event->private_data == sizeof peer->private_data, "all that a message holds");
+    if (peer->private_length > 0 && peer->private_length <= sizeof event->private_data) {
+        memcpy(event->private_data, peer->private_data, peer->private_length);
+        conn->private_data = event->private_data;
+        conn->private_data_len = peer->private_length;
+    }
     conn->responder_resources = peer->initiator_depth;
     conn->initiator_depth = peer->responder_resources;
     conn->flow_control = peer->flow_control;

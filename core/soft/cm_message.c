@@ -83,6 +83,15 @@ int cm_message_size(const uint8_t *bytes, size_t have)
     return get16(bytes + 6);
 }
 
+static bool decode_private(struct cm_message *message, uint8_t length, const uint8_t *data, size_t most)
+{
+    if (length > most)
+        return false;
+    message->private_length = length;
+    memcpy(message->private_data, data, length);
+    return true;
+}
+
 static bool decode_ends(struct cm_message *message, const uint8_t *bytes, size_t private_max)
 {
     message->qp_num = get32(bytes + 8);
@@ -95,36 +104,42 @@ static bool decode_ends(struct cm_message *message, const uint8_t *bytes, size_t
     message->rnr_retry_count = bytes[22];
     message->flow_control = (bytes[23] & FLAG_FLOW_CONTROL) != 0;
     message->srq = (bytes[23] & FLAG_SRQ) != 0;
-    message->private_length = bytes[24];
     if (message->qp_num < QPN_MIN || message->qp_num > QPN_MAX || message->psn > QPN_MAX)
         return false;
     if (message->udp_port == 0 || message->mtu < IBV_MTU_256 || message->mtu > IBV_MTU_4096)
         return false;
     if (message->retry_count > RETRY_MAX || message->rnr_retry_count > RETRY_MAX)
         return false;
-    if (message->private_length > private_max)
-        return false;
-    memcpy(message->private_data, bytes + REQ_DATA, message->private_length);
-    return true;
+    return decode_private(message, bytes[24], bytes + REQ_DATA, private_max);
 }
 
-bool cm_message_decode(struct cm_message *message, const uint8_t *bytes)
+/* A reason of 0 would be a refusal that reads as a success. */
+static bool decode_reject(struct cm_message *message, const uint8_t *bytes)
 {
-    memset(message, 0, sizeof *message);
-    message->type = bytes[5];
+    message->reason = get16(bytes + 8);
+    return message->reason != 0 && decode_private(message, bytes[10], bytes + REJ_DATA, CM_REJ_PRIVATE);
+}
+
+static bool decode_contents(struct cm_message *message, const uint8_t *bytes)
+{
     switch (message->type) {
     case CM_REQ:
         return decode_ends(message, bytes, CM_REQ_PRIVATE);
     case CM_REP:
         return decode_ends(message, bytes, CM_REP_PRIVATE);
     case CM_REJ:
-        message->reason = get16(bytes + 8);
-        message->private_length = bytes[10];
-        if (message->private_length > CM_REJ_PRIVATE)
-            return false;
-        memcpy(message->private_data, bytes + REJ_DATA, message->private_length);
-        return true;
+        return decode_reject(message, bytes);
     default:
         return true;
     }
+}
+
+bool cm_message_decode(struct cm_message *message, const uint8_t *bytes)
+{
+    memset(message, 0, sizeof *message);
+    message->type = bytes[5];
+    if (decode_contents(message, bytes))
+        return true;
+    memset(message, 0, sizeof *message); /* nothing of it may be kept */
+    return false;
 }

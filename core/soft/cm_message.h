@@ -61,7 +61,8 @@ size_t cm_message_encode(const struct cm_message *message, uint8_t *bytes);
  * -EPROTONOSUPPORT: another version's; -EPROTO: of ours, but not right. */
 int cm_message_size(const uint8_t *bytes, size_t have);
 
-/* The whole message, as long as cm_message_size said. False when its contents are impossible. */
+/* The whole message, as long as cm_message_size said. False when its contents are impossible: *message is then
+ * all zero. */
 bool cm_message_decode(struct cm_message *message, const uint8_t *bytes);
 
 #endif

@@ -222,16 +222,18 @@ static void replied_ready(struct cm_id *id)
 
     if (result == 0)
         return;
-    if (result < 0 || !cm_message_decode(&id->peer, id->in)) {
-        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, result == -ECONNRESET ? result : -EPROTO);
-    } else if (id->peer.type == CM_RTU) {
+    if (result > 0 && cm_message_decode(&id->peer, id->in) && id->peer.type == CM_RTU) {
         cm_timer_stop(id);
         id->state = CM_ESTABLISHED;
         id->in_length = 0;
         cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_ESTABLISHED, 0);
-    } else {
-        cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
+        return;
     }
+    memset(&id->peer, 0, sizeof id->peer); /* whatever it was, the event doesn't tell of it */
+    if (result == -ECONNRESET)
+        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ECONNRESET);
+    else
+        cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
 }
 
 void cm_passive_ready(struct cm_id *id)

@@ -27,7 +27,7 @@ struct place *area_place(const struct area *area, int op, int copy)
     return &area->place[copy * area->ops.count + op];
 }
 
-static size_t total(const struct ops *ops, int copies, bool server)
+size_t area_bytes(const struct ops *ops, int copies, bool server)
 {
     size_t all = GUARD;
 
@@ -53,9 +53,37 @@ static void lay_out(struct area *area, int copies)
     }
 }
 
+/* The guards around a place, and between its segments; false at the first that `visit` is not content with. */
+static bool each_guard(const struct area *area, int op, int copy, bool (*visit)(char *at, size_t length))
+{
+    const struct op *what = &area->ops.op[op];
+    const struct place *place = area_place(area, op, copy);
+    size_t end = place->stride * what->segments;
+
+    if (!visit(place->base - GUARD, GUARD) || !visit(place->base + end, room_of(what, area->server) - end))
+        return false;
+    for (uint32_t i = 0; i < what->segments; i++)
+        if (!visit(place->base + i * place->stride + what->size, place->stride - what->size))
+            return false;
+    return true;
+}
+
+static bool put_guard(char *at, size_t length)
+{
+    memset(at, GUARD_BYTE, length);
+    return true;
+}
+
+/* The guards alone: what lies between them is touched when it is used, if ever. */
+void area_put_guards(struct area *area)
+{
+    for (int i = 0; i < area->ops.count; i++)
+        each_guard(area, i, 0, put_guard);
+}
+
 int area_make(struct area *area, const struct ops *ops, int copies, bool server)
 {
-    *area = (struct area){.ops = *ops, .server = server, .length = total(ops, copies, server)};
+    *area = (struct area){.ops = *ops, .server = server, .length = area_bytes(ops, copies, server)};
     if (area->length == 0) {
         errno = E2BIG;
         return -1;
@@ -65,7 +93,6 @@ int area_make(struct area *area, const struct ops *ops, int copies, bool server)
         area->base = NULL;
         return -1;
     }
-    memset(area->base, GUARD_BYTE, area->length);
     area->place = calloc((size_t)ops->count * (size_t)copies, sizeof(*area->place));
     if (area->place == NULL)
         goto unmap;
@@ -94,7 +121,7 @@ int area_free(struct area *area)
     return 0;
 }
 
-static bool is_guard(const char *at, size_t length)
+static bool is_guard(char *at, size_t length)
 {
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)at[i] != GUARD_BYTE)
@@ -104,15 +131,5 @@ static bool is_guard(const char *at, size_t length)
 
 bool area_guards_hold(const struct area *area, int op)
 {
-    const struct op *what = &area->ops.op[op];
-    const struct place *place = area_place(area, op, 0);
-    size_t end = place->stride * what->segments;
-
-    if (!is_guard(place->base - GUARD, GUARD) ||
-        !is_guard(place->base + end, room_of(what, area->server) - end))
-        return false;
-    for (uint32_t i = 0; i < what->segments; i++)
-        if (!is_guard(place->base + i * place->stride + what->size, place->stride - what->size))
-            return false;
-    return true;
+    return each_guard(area, op, 0, is_guard);
 }

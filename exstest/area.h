@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * area.h - the memory of one connection: a place for each operation, and guard bytes between all of them.
+ * area.h - the memory of one connection: a place for each operation, and room for guard bytes between all of
+ * them. Who validates puts them there. Nothing else of it is touched before it is used.
  *
  * Who begins an operation has its segments apart; the other end has them one behind the other, as one message
  * or one exported range.
@@ -25,12 +26,16 @@ struct area {             /* owned by its connection */
     bool server; /* which end this is */
 };
 
-/* Memory for one end's part of these operations, each of them `copies` times. -1 and errno. */
+/* Bytes of one end's part of these operations, each of them `copies` times; 0: more than MEMORY_MAX. */
+size_t area_bytes(const struct ops *ops, int copies, bool server);
+/* Memory for that. -1 and errno. */
 int area_make(struct area *area, const struct ops *ops, int copies, bool server);
 /* No operation is under way and nothing of it is exported. -1 and errno: it is, and the memory stays. */
 int area_free(struct area *area);
 /* The place of a copy of an operation. */
 struct place *area_place(const struct area *area, int op, int copy);
+/* Around the first copy of each operation. */
+void area_put_guards(struct area *area);
 /* Has somebody written between the places of an operation and the next? */
 bool area_guards_hold(const struct area *area, int op);
 

@@ -33,12 +33,21 @@ void link_fail(struct link *link, const char *format, ...)
     close_link(link);
 }
 
+static void free_area(struct link *link)
+{
+    size_t bytes = link->area.base == NULL ? 0 : link->area.length;
+
+    if (area_free(&link->area) == -1)
+        complain("the memory of a closed connection is still in use: %s", strerror(errno));
+    else if (link->budget != NULL)
+        budget_give(link->budget, bytes);
+}
+
 static void gone(struct link *link)
 {
     if (link->exercise != NULL)
         link->exercise->end(link);
-    if (area_free(&link->area) == -1)
-        complain("the memory of a closed connection is still in use: %s", strerror(errno));
+    free_area(link);
     link->tell(link, LINK_GONE);
 }
 
@@ -59,6 +68,37 @@ void link_call_failed(struct link *link, const char *what)
         link_fail(link, "%s", lost(link, errno));
     else
         link_fail(link, "%s failed: %s", what, strerror(errno));
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------ */
+
+static int over_budget(struct link *link, size_t bytes, const char **why)
+{
+    static char text[WHY_MAX]; /* the server's one thread */
+    const struct budget *budget = link->budget;
+
+    snprintf(
+        text, sizeof(text),
+        "the server's memory: the test needs %zu KiB, %zu of %zu are left: wait for other tests, or give the "
+        "server more (-M)",
+        bytes >> 10, (budget->half - budget->used) >> 10, budget->half >> 10);
+    *why = text;
+    errno = ENOMEM;
+    return -1;
+}
+
+int link_make_area(struct link *link, const struct ops *ops, int copies, const char **why)
+{
+    size_t bytes = area_bytes(ops, copies, link->server);
+
+    *why = "no memory for the buffers";
+    if (link->budget != NULL && !budget_take(link->budget, bytes))
+        return over_budget(link, bytes, why);
+    if (area_make(&link->area, ops, copies, link->server) == 0)
+        return 0;
+    if (link->budget != NULL)
+        budget_give(link->budget, bytes);
+    return -1;
 }
 
 /* ---- Messages ---------------------------------------------------------------------------------------- */
@@ -215,9 +255,11 @@ static void client_greeted(struct link *link, unsigned version)
     link->quiet = true; /* once our version has reached it */
 }
 
+/* why: may be the answer's own. */
 static void refuse(struct link *link, const char *why)
 {
-    snprintf(link->answer.why, sizeof(link->answer.why), "%s", why);
+    if (why != link->answer.why)
+        snprintf(link->answer.why, sizeof(link->answer.why), "%s", why);
     snprintf(link->failure, sizeof(link->failure), "refused: %s", why);
     link->quiet = true;
     link->answer.tokens.count = 0;

@@ -10,6 +10,7 @@
 
 #include <netdb.h>
 #include "area.h"
+#include "budget.h"
 #include "wire.h"
 
 struct figures;
@@ -60,6 +61,7 @@ struct link { /* owned by whoever opened it; used by the thread that has its que
     const struct exercise *exercise;
     void *work; /* the exercise's */
     struct area area;
+    struct budget *budget; /* server: what area is counted in; NULL: nothing has a limit */
     uint64_t mismatches, mismatches_there;
     struct figures *figures; /* of a performance test's client */
     bool may_rest;           /* the exercise has no events for as long as it takes */
@@ -82,6 +84,8 @@ void link_start(struct link *link);
 /* Every event whose ahandle is the link. */
 void link_event(struct link *link, const exs_event_t *event);
 
+/* Memory for the exercise. -1: why, errno. */
+int link_make_area(struct link *link, const struct ops *ops, int copies, const char **why);
 /* The exercise has done its part. */
 void link_finished(struct link *link);
 /* A call failed, errno says why. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "budget.h"
 #include "samples/options.h"
 #include "say.h"
 #include "script.h"
@@ -15,7 +16,7 @@
 enum { JSON = 256 };
 
 static const char usage_text[] =
-    "usage: exstest [-T S] [-D device] [-n port] [-d] [-a address]\n"
+    "usage: exstest [-T S] [-D device] [-n port] [-d] [-a address] [-M MiB]\n"
     "       exstest -T Q -s server [common options]\n"
     "       exstest -T T -s server [-t threads] [-w connections] [-i iterations] [-Q] [-V] [-P] OP OP [OP "
     "...]\n"
@@ -31,6 +32,7 @@ static const char usage_text[] =
     "      --json             the result as one line of JSON\n"
     "  -s, --server NAME      Q, T, P: name or address of the server\n"
     "  -a, --address ADDRESS  S: listen on this numeric address only; L: an own address of the device\n"
+    "  -M, --memory MIB       S: memory for all connections together (2048)\n"
     "  -t, --threads N        T: threads (1)\n"
     "  -w, --connections N    T: connections of a thread (1)\n"
     "  -i, --iterations N     T, P: how often (1000)\n"
@@ -48,27 +50,18 @@ static const char usage_text[] =
     "    limit_size_region, limit_connection, or their names in dapltest; none means all.\n"
     "Exit status: 0 the test passed, 1 it did not, 2 the command line is wrong.\n";
 
-static const struct option long_options[] = {{"test", required_argument, NULL, 'T'},
-                                             {"device", required_argument, NULL, 'D'},
-                                             {"port", required_argument, NULL, 'n'},
-                                             {"quality", required_argument, NULL, 'R'},
-                                             {"debug", no_argument, NULL, 'd'},
-                                             {"script", required_argument, NULL, 'f'},
-                                             {"json", no_argument, NULL, JSON},
-                                             {"server", required_argument, NULL, 's'},
-                                             {"address", required_argument, NULL, 'a'},
-                                             {"threads", required_argument, NULL, 't'},
-                                             {"connections", required_argument, NULL, 'w'},
-                                             {"width", required_argument, NULL, 'w'},
-                                             {"iterations", required_argument, NULL, 'i'},
-                                             {"shared-queue", no_argument, NULL, 'Q'},
-                                             {"validate", no_argument, NULL, 'V'},
-                                             {"polling", no_argument, NULL, 'P'},
-                                             {"mode", required_argument, NULL, 'm'},
-                                             {"maximum", required_argument, NULL, 'm'},
-                                             {"pipeline", required_argument, NULL, 'p'},
-                                             {"help", no_argument, NULL, 'h'},
-                                             {NULL, 0, NULL, 0}};
+static const struct option long_options[] = {
+    {"test", required_argument, NULL, 'T'},    {"device", required_argument, NULL, 'D'},
+    {"port", required_argument, NULL, 'n'},    {"quality", required_argument, NULL, 'R'},
+    {"debug", no_argument, NULL, 'd'},         {"script", required_argument, NULL, 'f'},
+    {"json", no_argument, NULL, JSON},         {"server", required_argument, NULL, 's'},
+    {"address", required_argument, NULL, 'a'}, {"memory", required_argument, NULL, 'M'},
+    {"threads", required_argument, NULL, 't'}, {"connections", required_argument, NULL, 'w'},
+    {"width", required_argument, NULL, 'w'},   {"iterations", required_argument, NULL, 'i'},
+    {"shared-queue", no_argument, NULL, 'Q'},  {"validate", no_argument, NULL, 'V'},
+    {"polling", no_argument, NULL, 'P'},       {"mode", required_argument, NULL, 'm'},
+    {"maximum", required_argument, NULL, 'm'}, {"pipeline", required_argument, NULL, 'p'},
+    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
 
 static _Noreturn void wrong(void)
 {
@@ -82,7 +75,7 @@ static const char *tests_of(int option)
     static const struct {
         int option;
         const char *tests;
-    } known[] = {{'s', "QTP"}, {'a', "SL"}, {'t', "T"}, {'w', "TL"}, {'i', "TP"},
+    } known[] = {{'s', "QTP"}, {'a', "SL"}, {'M', "S"}, {'t', "T"},  {'w', "TL"}, {'i', "TP"},
                  {'Q', "T"},   {'V', "T"},  {'P', "T"}, {'m', "PL"}, {'p', "P"}};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -155,6 +148,9 @@ static void read_option(struct options *o, int option, const char *word)
     case 'a':
         o->address = word;
         break;
+    case 'M':
+        o->memory = number('M', word, BUDGET_MIN, BUDGET_MAX);
+        break;
     case 't':
         o->threads = number('t', word, 1, THREADS_MAX);
         break;
@@ -199,7 +195,7 @@ static int collect(int argc, char **argv, struct given *given, struct options *o
     int count = 0, option;
 
     optind = 0;
-    while ((option = getopt_long(argc, argv, "+T:D:n:R:df:s:a:t:w:i:QVPm:p:h", long_options, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, "+T:D:n:R:df:s:a:M:t:w:i:QVPm:p:h", long_options, NULL)) != -1) {
         if (option == 'h') {
             fputs(usage_text, stdout);
             exit(0);
@@ -294,6 +290,7 @@ struct options options_read(int argc, char **argv)
     struct options o = {.test = 'S',
                         .port = EXSTEST_PORT,
                         .quality = "BE",
+                        .memory = BUDGET_DEFAULT,
                         .threads = 1,
                         .connections = 1,
                         .iterations = 1000,

@@ -19,6 +19,7 @@ struct options {
     const char *quality; /* HT, LL, EC, PM, BE */
     bool json, validate, polling, shared_queue;
     uint32_t threads, connections, iterations, pipeline;
+    uint32_t memory;         /* server: MiB of its budget */
     uint32_t maximum, width; /* limit test; maximum 0: until it fails */
     struct ops ops;
     char **limits; /* words that name what to exhaust; none: everything */

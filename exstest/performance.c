@@ -175,9 +175,7 @@ static int prepare(struct link *link, struct tokens *mine, const char **why)
         ops.op[ECHO].by_server = true;
         ops.count = 2;
     }
-    *why = "no memory for the buffers";
-    if (area_make(&link->area, &ops, link->server && !send ? 1 : (int)link->request.pipeline, link->server) ==
-        -1)
+    if (link_make_area(link, &ops, link->server && !send ? 1 : (int)link->request.pipeline, why) == -1)
         return -1;
     link->work = calloc(1, sizeof(struct performance));
     if (link->work == NULL)

@@ -52,6 +52,7 @@ static struct server {
     LIST_HEAD(, client) clients;
     struct sessions sessions;
     int count, polling; /* connections; of them such that poll */
+    struct budget budget;
     bool ending;
 } server;
 
@@ -107,6 +108,13 @@ static void forget(struct client *client)
     end_when_quiet(&server);
 }
 
+static int room_for_connections(const struct server *s)
+{
+    int room = budget_connections(&s->budget);
+
+    return room < LINKS_MAX ? room : LINKS_MAX;
+}
+
 static void asked(struct client *client)
 {
     struct link *link = &client->link;
@@ -124,6 +132,12 @@ static void asked(struct client *client)
     }
     if (link->request.test == 'Q')
         return;
+    if (link->request.total > (uint32_t)room_for_connections(&server)) {
+        snprintf(link->answer.why, sizeof(link->answer.why),
+                 "the server's memory: the test has %u connections, there may be %d: give the server more (-M)",
+                 link->request.total, room_for_connections(&server));
+        return;
+    }
     client->session = session_join(&server.sessions, link->request.session, link->request.test,
                                    link->request.total, client->name);
     if (client->session == NULL)
@@ -179,6 +193,7 @@ static void add(int socket, const struct sockaddr_storage *peer)
     client->link.owner = client;
     client->link.tell = tell;
     client->link.version = WIRE_VERSION;
+    client->link.budget = &server.budget;
     LIST_INSERT_HEAD(&server.clients, client, entry);
     server.count++;
     trace(1, "%s connected", client->name);
@@ -189,7 +204,9 @@ static void add(int socket, const struct sockaddr_storage *peer)
 
 static void accept_more(struct server *s)
 {
-    if (!s->ending && acceptor_post(&s->acceptor, s->listener, s->queue, LINKS_MAX - s->count) == -1)
+    int room = room_for_connections(s) - s->count;
+
+    if (!s->ending && acceptor_post(&s->acceptor, s->listener, s->queue, room) == -1)
         fail("accepting");
 }
 
@@ -340,6 +357,7 @@ int server_run(const struct options *options)
     struct server *s = &server;
     int status = 1;
 
+    s->budget = budget_of(options->memory);
     s->loop = ev_default_loop(0);
     s->queue = exs_qcreate(DEPTH);
     if (s->loop == NULL || s->queue == EXS_QHANDLE_INVALID) {

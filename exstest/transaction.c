@@ -259,13 +259,15 @@ static int prepare(struct link *link, struct tokens *mine, const char **why)
     errno = EINVAL;
     if (!is_well_formed(&link->request))
         return -1;
-    *why = "no memory for the buffers";
-    if (area_make(&link->area, &link->request.ops, 1, link->server) == -1)
+    if (link_make_area(link, &link->request.ops, 1, why) == -1)
         return -1;
     link->work = calloc(1, sizeof(struct transaction));
     if (link->work == NULL)
         return -1;
-    fill_exported(link, 0);
+    if (validates(link)) {
+        area_put_guards(&link->area);
+        fill_exported(link, 0);
+    }
     *why = "the buffers can not be exported";
     return export_all(link, mine);
 }

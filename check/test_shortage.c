@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_shortage.c - a process without descriptors: calls that need one fail with EMFILE and take nothing, and
- * every socket and queue can be given back all the same.
+ * every socket and queue can be given back all the same. One without memory for libev, which would end it.
  */
 #include "support.h"
 
+#include <ev.h>
 #include <sys/resource.h>
 
 #define LIMIT 256
@@ -81,7 +82,7 @@ START_TEST(sockets_without_a_peer)
     close_by(_i, listener, &box);
     release();
     inbox_close(&box);
-    ck_assert_int_le(count_fds(), before + 8); /* what the thread's loop and the device keep */
+    ck_assert_int_le(count_fds(), before + 8); /* what the thread and the device keep */
 }
 END_TEST
 
@@ -99,17 +100,16 @@ END_TEST
 
 START_TEST(connections_closed_by_blocking_calls)
 {
-    const struct timeval moment = {.tv_usec = 1};
     struct pair pair;
-    exs_event_t event;
     char byte;
 
     pair_open(&pair, AF_INET, SOCK_STREAM);
     must(exs_recv(pair.client, &byte, 1, 0, pair.client_box->queue, NULL, NULL));
     exhaust();
-    must_fail(exs_blocking_close(pair.client), EMFILE); /* this thread has not waited yet: it needs a loop */
+    must_fail(exs_blocking_close(pair.client),
+              EMFILE); /* this thread has not waited yet: to be woken it needs one */
     release();
-    ck_assert_int_eq(exs_qdequeue(pair.client_box->queue, &event, 1, &moment), 0);
+    must_fail(exs_read(pair.listener, &byte, 1), ENOTCONN); /* now it has one */
     exhaust();
     must(exs_blocking_close(pair.client));
     must(exs_blocking_close(pair.server)); /* its queue holds events that nobody has taken */
@@ -148,6 +148,51 @@ START_TEST(what_needs_one_fails)
 }
 END_TEST
 
+/* What a blocking call that fails has opened is closed when it is over, not when the thread waits again. */
+START_TEST(failed_connects_keep_nothing)
+{
+    struct pair pair;
+    int keep, socket;
+    struct address nobody = refusing_address(&keep);
+
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    pair_close_blocking(&pair);
+    int before = count_fds(); /* with what the thread and the device keep */
+
+    must(socket = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must_fail(exs_blocking_connect(socket, SA(&nobody), nobody.length), ECONNREFUSED);
+    must(exs_blocking_close(socket));
+    ck_assert_int_eq(count_fds(), before);
+    close(keep);
+}
+END_TEST
+
+/* ---- Memory ---------------------------------------------------------------------------------------- */
+
+static void *no_memory(void *pointer, long size)
+{
+    ck_assert_msg(size == 0, "libev is asked for %ld bytes", size);
+    free(pointer);
+    return NULL;
+}
+
+/* libev ends a process that has no memory for it, so it is for programs that chose it. */
+START_TEST(blocking_calls_need_no_libev)
+{
+    const struct timeval moment = {.tv_usec = 1};
+    struct pair pair;
+    struct inbox box;
+    exs_event_t event;
+
+    ev_set_allocator(no_memory);
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    pair_close_blocking(&pair);
+    inbox_open(&box, 1);
+    ck_assert_int_eq(exs_qdequeue(box.queue, &event, 1, &moment), 0);
+    inbox_close(&box);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("shortage");
@@ -159,5 +204,7 @@ int main(void)
     tcase_add_test(descriptors, connections_closed_by_blocking_calls);
     tcase_add_test(descriptors, connections_of_blocking_calls);
     tcase_add_test(descriptors, what_needs_one_fails);
+    tcase_add_test(add_case(suite, "keeping", 30), failed_connects_keep_nothing);
+    tcase_add_test(add_case(suite, "memory", 30), blocking_calls_need_no_libev);
     return run_suite(suite);
 }

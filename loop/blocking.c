@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The public calls that may wait. Each reads the same: check, start, and where it was asked to block, run the
- * calling thread's loop until that one operation is done.
+ * queue that the socket lives on until that one operation is done.
  */
 #include <errno.h>
 #include "core.h"
@@ -226,9 +226,7 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
     if (timeout != NULL)
         end = now + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_usec * 1000;
     while (count == 0 && now < end) {
-        double seconds = timeout != NULL ? (double)(end - now) / (double)NS_PER_S : -1;
-
-        if (wait_readable(exs_qfd(qhandle), seconds) < 0)
+        if (wait_readable(exs_qfd(qhandle), timeout != NULL ? end - now : UINT64_MAX) < 0)
             return -1;
         count = xs_dequeue(qhandle, evtvec, evtvec_cnt);
         now = xs_now();

@@ -2,139 +2,81 @@
 /*
  * Waiting for one operation: run the queue that the socket lives on until it is done.
  *
- * Each thread has a loop of its own, made when it first waits. Its watcher on the queue's descriptor stays
- * where it is between calls, since most threads wait on one socket again and again.
+ * The thread sleeps in poll on two descriptors: that of the queue, and an eventfd of its own, by which another
+ * thread that harvested the event wakes it. Nothing is registered anywhere, so once the operation is started
+ * there is nothing left that could fail.
  */
 #include <errno.h>
-#include <ev.h>
+#include <poll.h>
 #include <sched.h>
-#include <stdlib.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include "core/fds.h"
 #include "wait.h"
 
-struct thread_loop {
-    struct ev_loop *loop;
-    unsigned generation;
-    ev_io io;              /* on the descriptor of `watched` */
-    struct queue *watched; /* a reference */
-    ev_io wake; /* on an eventfd: another thread harvested our event. An ev_async would end the process
-                 * where there is no descriptor for it. */
+#define NS_PER_S UINT64_C(1000000000)
+
+/* What a thread that waits keeps until it ends. Its own, but for the eventfd, which others write to. */
+struct bell {
+    bool made;
+    unsigned generation; /* what a forked child inherited is its parent's */
+    int fd;
 };
 
-/* The thread that delivers may not touch the wait or the loop any more once the one that waits could be gone
- * with them; so there is a state between. */
+static _Thread_local struct bell own_bell;
+
+/* The thread that delivers may not touch the wait any more once the one that waits could be gone with it; so
+ * there is a state between. */
 enum { WAITING, DELIVERING, DONE };
 
-static pthread_key_t key;
-static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+/* ---- The thread's bell ----------------------------------------------------------------------------- */
 
-static void nothing_io(EV_P_ ev_io *w, int revents)
+/* At a thread's end. The thread that returns from main ends with the process. */
+static void close_bell(void *argument)
 {
-    (void)w, (void)revents, (void)loop;
+    struct bell *bell = argument;
+
+    if (bell->made && bell->generation == xs_generation())
+        fds_close(bell->fd);
+    bell->made = false;
 }
 
-static void woken(EV_P_ ev_io *w, int revents)
+/* Have close_bell called at the end of this thread. An errno, 0 for none. */
+static int close_at_end(struct bell *bell)
 {
-    eventfd_t value;
+    static _Atomic unsigned known; /* the key and 1; of two threads that make one, the first one's stays */
+    unsigned none = 0;
 
-    (void)revents, (void)loop;
-    eventfd_read(w->fd, &value);
-}
+    if (atomic_load(&known) == 0) {
+        pthread_key_t key;
+        int error = pthread_key_create(&key, close_bell);
 
-static void nothing_timer(EV_P_ ev_timer *w, int revents)
-{
-    (void)w, (void)revents, (void)loop;
-}
-
-/* ---- The thread's loop ------------------------------------------------------------------------------ */
-
-static void unwatch(struct thread_loop *thread)
-{
-    if (thread->watched == NULL)
-        return;
-    ev_io_stop(thread->loop, &thread->io);
-    xs_release_home(thread->watched);
-    thread->watched = NULL;
-}
-
-static void free_loop(void *argument)
-{
-    struct thread_loop *thread = argument;
-
-    unwatch(thread);
-    ev_io_stop(thread->loop, &thread->wake);
-    fds_close(thread->wake.fd);
-    ev_loop_destroy(thread->loop);
-    free(thread);
-}
-
-static void free_main(void)
-{
-    struct thread_loop *thread = pthread_getspecific(key);
-
-    if (thread != NULL && thread->generation == xs_generation()) {
-        pthread_setspecific(key, NULL);
-        free_loop(thread);
+        if (error != 0)
+            return error;
+        if (!atomic_compare_exchange_strong(&known, &none, key + 1))
+            pthread_key_delete(key);
     }
+    return pthread_setspecific(atomic_load(&known) - 1, bell);
 }
 
-static void make_key(void)
+/* The eventfd; -1 and errno. */
+static int get_bell(void)
 {
-    pthread_key_create(&key, free_loop);
-    atexit(free_main); /* the thread that returns from main has no other end */
-}
+    struct bell *bell = &own_bell;
 
-static struct thread_loop *new_loop(void)
-{
-    struct thread_loop *thread = calloc(1, sizeof(*thread));
-    int wake;
+    if (bell->made && bell->generation == xs_generation())
+        return bell->fd;
+    bell->made = false;
+    int error = close_at_end(bell);
 
-    if (thread == NULL)
-        return NULL;
-    wake = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (wake < 0)
-        goto free_thread;
-    thread->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
-    if (thread->loop == NULL) {
-        errno = ENOMEM;
-        goto close_wake;
+    if (error != 0) {
+        errno = error;
+        return -1;
     }
-    thread->generation = xs_generation();
-    ev_init(&thread->io, nothing_io);
-    ev_io_init(&thread->wake, woken, wake, EV_READ);
-    ev_io_start(thread->loop, &thread->wake);
-    pthread_setspecific(key, thread);
-    return thread;
-close_wake:
-    fds_close(wake);
-free_thread:
-    free(thread);
-    return NULL;
-}
-
-static struct thread_loop *get_loop(void)
-{
-    pthread_once(&key_once, make_key);
-    struct thread_loop *thread = pthread_getspecific(key);
-
-    if (thread != NULL && thread->generation == xs_generation())
-        return thread;
-    return new_loop(); /* what a forked child inherited is its parent's */
-}
-
-/* Watch this queue, a reference that is taken over; its descriptor was made before the operation was started.
- */
-static void watch(struct thread_loop *thread, struct queue *queue)
-{
-    if (thread->watched == queue) {
-        xs_release_home(queue);
-        return;
-    }
-    unwatch(thread);
-    ev_io_set(&thread->io, xs_run_fd(queue), EV_READ);
-    ev_io_start(thread->loop, &thread->io);
-    thread->watched = queue;
+    bell->fd = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    bell->generation = xs_generation();
+    bell->made = bell->fd >= 0;
+    return bell->fd;
 }
 
 /* ---- Waiting for an operation ------------------------------------------------------------------------ */
@@ -142,7 +84,7 @@ static void watch(struct thread_loop *thread, struct queue *queue)
 static void wake(struct wait *wait)
 {
     if (!pthread_equal(wait->owner, pthread_self()))
-        eventfd_write(wait->thread->wake.fd, 1);
+        eventfd_write(wait->bell, 1);
 }
 
 static void deliver(struct waiter *waiter, const exs_event_t *event)
@@ -166,8 +108,8 @@ static void move(struct waiter *waiter, struct queue *home)
 int wait_begin(struct wait *wait)
 {
     *wait = (struct wait){.waiter = {.deliver = deliver, .move = move}, .owner = pthread_self()};
-    wait->thread = get_loop();
-    return wait->thread != NULL ? 0 : -1;
+    wait->bell = get_bell();
+    return wait->bell >= 0 ? 0 : -1;
 }
 
 static bool is_done(struct wait *wait)
@@ -181,36 +123,40 @@ static bool is_done(struct wait *wait)
     return state == DONE;
 }
 
-/* The queue to run from now on, when it has changed; NULL else. */
+/* The queue to run from now on: another when the socket has moved. */
 static struct queue *next_home(struct wait *wait, struct queue *home)
 {
     struct queue *moved = atomic_exchange(&wait->moved, NULL);
 
     if (moved == NULL)
         return home;
-    if (home != NULL)
-        xs_release_home(home);
+    xs_release_home(home);
     return moved;
+}
+
+/* What has come already makes the queue's descriptor readable. A poll that fails is a short one: the caller
+ * looks again, since the operation is under way and has to be brought to its end. */
+static void sleep_on(struct wait *wait, struct queue *home)
+{
+    struct pollfd ready[] = {{.fd = xs_run_fd(home), .events = POLLIN}, {.fd = wait->bell, .events = POLLIN}};
+    eventfd_t value;
+
+    if (poll(ready, 2, -1) < 0)
+        sched_yield();
+    else if (ready[1].revents != 0)
+        eventfd_read(wait->bell, &value);
 }
 
 const exs_event_t *wait_end(struct wait *wait)
 {
-    struct thread_loop *thread = wait->thread;
     struct queue *home = wait->waiter.home;
 
     while (!is_done(wait)) {
         home = next_home(wait, home);
-        if (home != NULL)
-            watch(thread, home);
-        home = NULL;
-        ev_run(thread->loop, EVRUN_ONCE); /* what has come already makes the descriptor readable */
-        xs_run(thread->watched);
+        sleep_on(wait, home);
+        xs_run(home);
     }
-    home = next_home(wait, home);
-    if (home != NULL)
-        xs_release_home(home);
-    if (wait->event.exs_evt_type == EXS_EVT_CLOSE)
-        unwatch(thread);
+    xs_release_home(next_home(wait, home));
     if (wait->event.exs_evt_errno == 0)
         return &wait->event;
     errno = wait->event.exs_evt_errno;
@@ -219,31 +165,14 @@ const exs_event_t *wait_end(struct wait *wait)
 
 /* ---- Waiting for a descriptor ------------------------------------------------------------------------- */
 
-int wait_readable(int fd, double seconds)
+int wait_readable(int fd, uint64_t ns)
 {
-    struct thread_loop *thread = get_loop();
-    ev_timer timer;
-    ev_io io;
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    struct timespec limit = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
 
-    if (thread == NULL)
+    if (fd < 0)
         return -1;
-    struct queue *watched =
-        thread->watched; /* its descriptor may be ready all the time: not our business now */
-
-    if (watched != NULL)
-        ev_io_stop(thread->loop, &thread->io);
-    ev_io_init(&io, nothing_io, fd, EV_READ);
-    ev_io_start(thread->loop, &io);
-    ev_init(&timer, nothing_timer);
-    if (seconds >= 0) {
-        ev_now_update(thread->loop);
-        ev_timer_set(&timer, seconds, 0);
-        ev_timer_start(thread->loop, &timer);
-    }
-    ev_run(thread->loop, EVRUN_ONCE);
-    ev_timer_stop(thread->loop, &timer);
-    ev_io_stop(thread->loop, &io);
-    if (watched != NULL)
-        ev_io_start(thread->loop, &thread->io);
+    if (ppoll(&ready, 1, ns != UINT64_MAX ? &limit : NULL, NULL) < 0)
+        sched_yield();
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * wait.h - waiting, on a libev loop of the calling thread's own.
+ * wait.h - waiting, in the calling thread.
  *
  *   struct wait wait;
  *
@@ -18,22 +18,21 @@
 #include <stdatomic.h>
 #include "core.h"
 
-struct thread_loop;
-
 struct wait { /* on the stack of the thread that waits */
     struct waiter waiter;
-    struct thread_loop *thread;
     pthread_t owner;
+    int bell;                      /* the owner's eventfd, for other threads to wake it by */
     _Atomic int state;             /* WAITING, DELIVERING, DONE */
     _Atomic(struct queue *) moved; /* the queue to run from now on */
     exs_event_t event;
 };
 
-/* 0; -1 and errno when the thread can't have a loop. */
+/* 0; -1 and errno when there is no descriptor for the thread. */
 int wait_begin(struct wait *wait);
 /* Run until the operation is done. NULL and errno when it failed. */
 const exs_event_t *wait_end(struct wait *wait);
-/* Run until fd is readable or the time is over (seconds, < 0 = without end). -1 and errno. */
-int wait_readable(int fd, double seconds);
+/* Until fd is readable or the time is over (ns, UINT64_MAX = without end), or sooner: look, and wait again. 0;
+ * -1 when there is no descriptor: errno is as exs_qfd left it. */
+int wait_readable(int fd, uint64_t ns);
 
 #endif

@@ -5,13 +5,42 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "samples/intake.h"
+
+/* ---- A peer that goes on writing into what it has sent, and a folder that is not what it was ----------- */
+
+static void *still_writable; /* what a peer may write to at any time: it does when a file is written */
+static bool excl_is_ignored; /* as on file systems that know no O_EXCL */
+
+/* In place of libc's. */
+ssize_t pwrite(int fd, const void *data, size_t length, off_t offset)
+{
+    if (still_writable != NULL)
+        memset(still_writable, 'X', 1);
+    return (ssize_t)syscall(SYS_pwrite64, fd, data, length, offset);
+}
+
+int openat(int directory, const char *path, int flags, ...)
+{
+    va_list rest;
+
+    va_start(rest, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;
+
+    va_end(rest);
+    return (int)syscall(SYS_openat, directory, path, excl_is_ignored ? flags & ~O_EXCL : flags, mode);
+}
+
+/* ---- Conversations ------------------------------------------------------------------------------------- */
 
 static char folder[] = "intake-XXXXXX";
 static struct store store;
@@ -250,6 +279,84 @@ START_TEST(directory)
 }
 END_TEST
 
+/* What is stored is what the digest was made of, whatever becomes of the bytes that came. */
+START_TEST(changed_after_hashing)
+{
+    struct message m = compose("file", 4, "steady", 6);
+
+    still_writable = m.bytes + m.data_at;
+    feed(&m, m.length);
+    ck_assert_int_eq(m.bytes[m.data_at], 'X');
+    expect_reply(TRANSFER_STORED);
+    expect_stored("file", "steady", 6);
+}
+END_TEST
+
+static void expect_untouched(const char *name)
+{
+    struct message m = compose("file", 4, "data", 4);
+
+    feed(&m, m.length);
+    intake.reply_length = 0;
+    expect_stored(name, "", 0);
+}
+
+/* Somebody else's file has the temporary name. */
+START_TEST(temporary_exists)
+{
+    close(openat(store.directory, ".exs-0.part", O_CREAT | O_WRONLY, 0600));
+    ck_assert_int_eq(linkat(store.directory, ".exs-0.part", store.directory, "mine", 0), 0);
+    expect_untouched("mine");
+    unlinkat(store.directory, ".exs-0.part", 0);
+}
+END_TEST
+
+/* A link has it, to a file elsewhere, on a file system that doesn't see that by itself. */
+START_TEST(temporary_is_link)
+{
+    close(openat(store.directory, "mine", O_CREAT | O_WRONLY, 0600));
+    ck_assert_int_eq(symlinkat("mine", store.directory, ".exs-0.part"), 0);
+    excl_is_ignored = true;
+    expect_untouched("mine");
+    unlinkat(store.directory, ".exs-0.part", 0);
+}
+END_TEST
+
+/* Longer than what is copied at once. */
+START_TEST(long_file)
+{
+    enum { SIZE = 1 << 20, MORE = 77 };
+    const struct transfer_header header = {.name_length = 4, .size = SIZE + MORE};
+    unsigned char *bytes = malloc(TRANSFER_HEADER + 4 + header.size + TRANSFER_DIGEST), *data;
+    XXH3_state_t *state = XXH3_createState();
+
+    transfer_put_header(bytes, &header);
+    memcpy(bytes + TRANSFER_HEADER, "long", 4);
+    data = bytes + TRANSFER_HEADER + 4;
+    for (size_t i = 0; i < header.size; i++)
+        data[i] = (unsigned char)(i * 2654435761u >> 13);
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, data, header.size);
+    transfer_digest(state, data + header.size);
+    XXH3_freeState(state);
+    for (size_t piece = SIZE / 3; piece < 2 * SIZE; piece *= 3) {
+        size_t length = TRANSFER_HEADER + 4 + header.size + TRANSFER_DIGEST;
+
+        for (size_t done = 0; done < length;)
+            done += intake_feed(&intake, bytes + done, length - done < piece ? length - done : piece);
+        expect_reply(TRANSFER_STORED);
+        int fd = openat(store.directory, "long", O_RDONLY);
+        unsigned char *stored = malloc(header.size);
+
+        ck_assert_int_eq(read(fd, stored, header.size), (ssize_t)header.size);
+        ck_assert_int_eq(memcmp(stored, data, header.size), 0);
+        free(stored);
+        close(fd);
+    }
+    free(bytes);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("intake");
@@ -266,6 +373,10 @@ int main(void)
     tcase_add_test(tcase, longest_name);
     tcase_add_test(tcase, targets);
     tcase_add_test(tcase, directory);
+    tcase_add_test(tcase, changed_after_hashing);
+    tcase_add_test(tcase, temporary_exists);
+    tcase_add_test(tcase, temporary_is_link);
+    tcase_add_test(tcase, long_file);
     suite_add_tcase(suite, tcase);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

@@ -138,13 +138,19 @@ static size_t feed_fixed(struct intake *intake, const unsigned char *data, size_
     return take;
 }
 
+/* What came may still be changed by whoever sent it, who writes it by RDMA: what is hashed and stored is a
+ * copy. */
 static size_t feed_data(struct intake *intake, const unsigned char *data, size_t length)
 {
     uint64_t missing = intake->header.size - intake->received;
     size_t take = length < missing ? length : (size_t)missing;
+    unsigned char *copy = intake->store->copy;
 
-    XXH3_128bits_update(intake->hash, data, take);
-    if (store_write(&intake->file, data, take, intake->received) == -1) {
+    if (take > STORE_COPY)
+        take = STORE_COPY;
+    memcpy(copy, data, take);
+    XXH3_128bits_update(intake->hash, copy, take);
+    if (store_write(&intake->file, copy, take, intake->received) == -1) {
         refuse(intake, TRANSFER_FAILED, strerror(errno));
         return take;
     }

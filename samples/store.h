@@ -14,9 +14,12 @@
 
 #include "transfer.h"
 
+enum { STORE_COPY = 128 << 10 }; /* bytes: stays in a processor's own cache */
+
 struct store {
-    int directory; /* locked while open, so that two servers never share one */
-    unsigned next; /* for temporary names */
+    int directory;                  /* locked while open, so that two servers never share one */
+    unsigned next;                  /* for temporary names */
+    unsigned char copy[STORE_COPY]; /* of what is written next; of use to one thread */
 };
 
 /* A file on its way. Owned by whoever began it; fd is -1 when there is none. */

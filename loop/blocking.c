@@ -4,7 +4,7 @@
  * queue that the socket lives on until that one operation is done.
  */
 #include <errno.h>
-#include "core.h"
+#include "core/core.h"
 #include "wait.h"
 
 #define NS_PER_S UINT64_C(1000000000)

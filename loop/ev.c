@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* exs_ev: an event queue as a libev watcher. See exs_ev.h. */
 #include <exs_ev.h>
-#include "core.h"
+#include "core/core.h"
 
 static void ready(EV_P_ ev_io *io, int revents)
 {

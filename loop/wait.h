@@ -16,7 +16,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include "core.h"
+#include "core/core.h"
 
 struct wait { /* on the stack of the thread that waits */
     struct waiter waiter;

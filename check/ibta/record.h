@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
-#include "check/roce.h"
+#include "check/support/roce.h"
 
 #define IBTA_MTU 1024 /* path MTU of every conversation, bytes */
 #define IBTA_MS UINT64_C(1000000)

@@ -7,7 +7,7 @@
 #ifndef VERBS_CASES_H
 #define VERBS_CASES_H
 
-#include "check/verbs/rig.h"
+#include "rig.h"
 
 struct verbs_case {
     const char *name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Making queue pairs and address handles, and asking of a port what it has not. */
-#include "check/verbs/cases.h"
+#include "cases.h"
 
 static struct ibv_qp_init_attr plain(struct rig *r)
 {

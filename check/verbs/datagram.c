@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagrams: lengths, Q_Keys, address handles. What is wrong is dropped without a word, so each of these sends
  * a right one after the wrong one, and says which arrived. */
-#include "check/verbs/cases.h"
-#include "check/verbs/work.h"
+#include "cases.h"
+#include "work.h"
 
 #include <errno.h>
 

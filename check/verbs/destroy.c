@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Destroying what is still in use, and what has work outstanding. */
-#include "check/verbs/cases.h"
-#include "check/verbs/work.h"
+#include "cases.h"
+#include "work.h"
 
 static void pd_with_mr(struct rig *r)
 {

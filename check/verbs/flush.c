@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Work that is outstanding when its queue pair fails, or its peer is gone. */
-#include "check/verbs/cases.h"
-#include "check/verbs/work.h"
+#include "cases.h"
+#include "work.h"
 
 static void post_sends(struct rig *r, int from, int to)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A side's own memory: keys, ranges and rights of its own pieces. */
-#include "check/verbs/cases.h"
-#include "check/verbs/work.h"
+#include "cases.h"
+#include "work.h"
 
 #define WRONG_KEY 0x5a5a00 /* turns a key into one that nobody has */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Runs every case in a process of its own, and prints "name: what it said" for each. What is right is in
  * table.md. usage: verbs-cases [-d DEVICE] [NAME...] */
-#include "check/verbs/cases.h"
+#include "cases.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Registering memory. */
-#include "check/verbs/cases.h"
+#include "cases.h"
 
 #include <errno.h>
 #include <sys/mman.h>

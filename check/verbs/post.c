@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Posting what can't be posted: too much, too many, the wrong kind, in the wrong state. */
-#include "check/verbs/cases.h"
-#include "check/verbs/work.h"
+#include "cases.h"
+#include "work.h"
 
 #include <errno.h>
 #include <stdlib.h>

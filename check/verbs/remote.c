@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The other side's memory: keys, ranges and rights that the target checks. */
-#include "check/verbs/cases.h"
-#include "check/verbs/work.h"
+#include "cases.h"
+#include "work.h"
 
 #define WRONG_KEY 0x5a5a00
 #define ADD IBV_WR_ATOMIC_FETCH_AND_ADD

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Two queue pairs that talk to each other. */
-#include "check/verbs/rig.h"
+#include "rig.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef VERBS_RIG_H
 #define VERBS_RIG_H
 
-#include "check/verbs/words.h"
+#include "words.h"
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared receive queues. */
-#include "check/verbs/cases.h"
-#include "check/verbs/work.h"
+#include "cases.h"
+#include "work.h"
 
 static struct ibv_srq *make(struct rig *r, uint32_t depth)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Steps from state to state: those that there are not, and those that lack something or have it wrong. */
-#include "check/verbs/cases.h"
-#include "check/verbs/work.h"
+#include "cases.h"
+#include "work.h"
 
 /* A queue pair with what it takes to bring it to any state. */
 static void one(struct rig *r, enum ibv_qp_type type)

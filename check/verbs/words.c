@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names for what verbs return: those of the headers, without their prefix. */
-#include "check/verbs/words.h"
+#include "words.h"
 
 #include <errno.h>
 #include <stdio.h>

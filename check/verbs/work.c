@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests, completions, states and events. */
-#include "check/verbs/work.h"
+#include "work.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -3,7 +3,7 @@
 #ifndef VERBS_WORK_H
 #define VERBS_WORK_H
 
-#include "check/verbs/rig.h"
+#include "rig.h"
 
 /* One request with up to four pieces of memory. It points into itself: don't copy. */
 struct work {

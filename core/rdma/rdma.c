@@ -15,8 +15,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include "../device.h"
-#include "../fds.h"
+#include "core/device.h"
+#include "core/fds.h"
 
 /* What is lost is sent again from the last acknowledged packet on, and what is acknowledged for certain is the
  * end of a request: rxe does it every 64 packets besides, and hears of one loss only between two

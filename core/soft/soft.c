@@ -3,12 +3,12 @@
  * The embedded device's table. An event channel's context outlives it as long as the user has objects of it, so
  * whatever destroys an object looks whether that was the last one.
  */
-#include "../device.h"
-#include "cm.h"
-#include "service.h"
+#include "core/device.h"
+#include "core/soft/cm/cm.h"
+#include "core/soft/service/service.h"
 #include "soft.h"
-#include "udp.h"
-#include "verbs.h"
+#include "core/soft/link/udp.h"
+#include "core/soft/verbs/verbs.h"
 
 static int dealloc_pd(struct ibv_pd *pd)
 {

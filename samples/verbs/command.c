@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The command line: which device, which port, which peer. */
-#include "samples/verbs/command.h"
+#include "command.h"
 
-#include "samples/options.h"
-
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static int usage(const char *program)
@@ -21,6 +21,16 @@ static int usage(const char *program)
     return -1;
 }
 
+/* A whole decimal number from 0 to high, else -1. */
+static int number(const char *text, long high)
+{
+    char *end;
+
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    return errno != 0 || end == text || *end != '\0' || value < 0 || value > high ? -1 : (int)value;
+}
+
 int command_read(struct command *command, int argc, char **argv)
 {
     int option;
@@ -29,11 +39,11 @@ int command_read(struct command *command, int argc, char **argv)
     while ((option = getopt(argc, argv, "d:i:p:g:")) != -1) {
         if (option == 'd')
             command->device = optarg;
-        else if (option == 'i' && (command->ib_port = (int)options_number(optarg, 1, 255)) != -1)
+        else if (option == 'i' && (command->ib_port = number(optarg, 255)) > 0)
             continue;
-        else if (option == 'p' && options_number(optarg, 0, 65535) != -1)
+        else if (option == 'p' && number(optarg, 65535) != -1)
             command->tcp_port = optarg;
-        else if (option == 'g' && (command->gid_index = (int)options_number(optarg, 0, 65535)) != -1)
+        else if (option == 'g' && (command->gid_index = number(optarg, 65535)) != -1)
             continue;
         else
             return usage(argv[0]);

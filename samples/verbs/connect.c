@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The steps of a connection in their order, which is the same for every type of queue pair. */
-#include "samples/verbs/connect.h"
+#include "connect.h"
 
 #include <stdio.h>
 #include <string.h>

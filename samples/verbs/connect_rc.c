@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The states of a reliable connection's queue pair. */
-#include "samples/verbs/connect.h"
+#include "connect.h"
 
 int qp_to_init(struct resources *r)
 {

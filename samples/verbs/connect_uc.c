@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The states of an unreliable connection's queue pair: nothing is acknowledged, so nothing is said of retries.
  */
-#include "samples/verbs/connect.h"
+#include "connect.h"
 
 int qp_to_init(struct resources *r)
 {

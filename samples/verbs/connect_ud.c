@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The states of an unreliable datagram's queue pair: it has no peer, but a key that every datagram to it must
  * have. */
-#include "samples/verbs/connect.h"
+#include "connect.h"
 
 int qp_to_init(struct resources *r)
 {

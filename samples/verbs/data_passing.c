@@ -3,7 +3,7 @@
  * them over TCP, and says what it gave and what it got. What the other programs here do before they talk.
  *
  * Build: see README.md. Run: data_passing here (side A), data_passing HERE there (side B). */
-#include "samples/verbs/connect.h"
+#include "connect.h"
 
 #include <errno.h>
 #include <stdio.h>

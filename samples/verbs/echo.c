@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Lines in, lines out, and waiting for whatever comes first: a completion, or the other side's word by TCP. */
-#include "samples/verbs/echo.h"
+#include "echo.h"
 
-#include "samples/verbs/poll.h"
+#include "poll.h"
 
 #include <errno.h>
 #include <fcntl.h>

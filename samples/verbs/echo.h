@@ -6,7 +6,7 @@
 #ifndef VERBS_ECHO_H
 #define VERBS_ECHO_H
 
-#include "samples/verbs/resources.h"
+#include "resources.h"
 
 #define TEXT_MAX 256 /* bytes, the terminating NUL included; longer lines go in pieces */
 

@@ -3,9 +3,9 @@
  * The daemon has a ring of receives posted, and each goes back into the ring when it has been printed.
  *
  * Build: see README.md. Run: echo_server here, echo_server HERE there. */
-#include "samples/verbs/connect.h"
-#include "samples/verbs/echo.h"
-#include "samples/verbs/poll.h"
+#include "connect.h"
+#include "echo.h"
+#include "poll.h"
 
 #include <errno.h>
 #include <stdio.h>

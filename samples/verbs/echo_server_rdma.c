@@ -5,8 +5,8 @@
  * again.
  *
  * Build: see README.md. Run: echo_server_rdma here, echo_server_rdma HERE there. */
-#include "samples/verbs/connect.h"
-#include "samples/verbs/echo.h"
+#include "connect.h"
+#include "echo.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

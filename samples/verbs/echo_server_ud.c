@@ -3,9 +3,9 @@
  * The daemon says at the end how many of the messages have come.
  *
  * Build: see README.md. Run: echo_server_ud here, echo_server_ud HERE there. */
-#include "samples/verbs/connect.h"
-#include "samples/verbs/echo.h"
-#include "samples/verbs/poll.h"
+#include "connect.h"
+#include "echo.h"
+#include "poll.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
  * read.
  *
  * Build: see README.md. Run: hello_world_rc_read here, hello_world_rc_read HERE there. */
-#include "samples/verbs/connect.h"
-#include "samples/verbs/poll.h"
+#include "connect.h"
+#include "poll.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * busy, and the answer is later by a wake-up.
  *
  * Build: see README.md. Run: hello_world_rc_send_event here, hello_world_rc_send_event HERE there. */
-#include "samples/verbs/connect.h"
-#include "samples/verbs/poll.h"
+#include "connect.h"
+#include "poll.h"
 
 #include <errno.h>
 #include <poll.h>

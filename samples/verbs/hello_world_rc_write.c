@@ -3,8 +3,8 @@
  * posts nothing and has no completion, and learns by other means that its memory was written.
  *
  * Build: see README.md. Run: hello_world_rc_write here, hello_world_rc_write HERE there. */
-#include "samples/verbs/connect.h"
-#include "samples/verbs/poll.h"
+#include "connect.h"
+#include "poll.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * left, not that it has arrived.
  *
  * Build: see README.md. Run: hello_world_uc_send here, hello_world_uc_send HERE there. */
-#include "samples/verbs/connect.h"
-#include "samples/verbs/poll.h"
+#include "connect.h"
+#include "poll.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  * to. What arrives stands behind the space of a global routing header, whether there was one or not.
  *
  * Build: see README.md. Run: hello_world_ud_send here, hello_world_ud_send HERE there. */
-#include "samples/verbs/connect.h"
-#include "samples/verbs/poll.h"
+#include "connect.h"
+#include "poll.h"
 
 #include <errno.h>
 #include <stdio.h>

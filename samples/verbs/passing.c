@@ -2,7 +2,7 @@
 /* Data passing over TCP: side A waits, side B connects, then both give and take the same things.
  *
  * Every field goes over the wire by itself, most significant byte first: the two machines need not be alike. */
-#include "samples/verbs/passing.h"
+#include "passing.h"
 
 #include <arpa/inet.h>
 #include <endian.h>

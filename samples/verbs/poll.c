@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Waiting for a completion by polling the completion queue. */
-#include "samples/verbs/poll.h"
+#include "poll.h"
 
 #include <errno.h>
 #include <stdio.h>

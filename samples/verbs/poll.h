@@ -3,7 +3,7 @@
 #ifndef VERBS_POLL_H
 #define VERBS_POLL_H
 
-#include "samples/verbs/resources.h"
+#include "resources.h"
 
 #define COMPLETION_LIMIT 20000 /* milliseconds */
 

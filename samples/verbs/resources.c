@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From the device to the queue pair, and back: every verb's result is checked, and what was made is destroyed
  * in reverse order. */
-#include "samples/verbs/resources.h"
+#include "resources.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
 #ifndef VERBS_RESOURCES_H
 #define VERBS_RESOURCES_H
 
-#include "samples/verbs/command.h"
-#include "samples/verbs/passing.h"
+#include "command.h"
+#include "passing.h"
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>

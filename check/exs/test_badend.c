@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_badend.c - peers that say nothing, take nothing, or go in the middle of something: whoever waits for
+ * them learns it as exs(7), "The special problem of a peer's death", says. On the embedded device and on
+ * rdma-core's alike.
+ */
+#include "check/support/scene.h"
+
+#include <poll.h>
+
+/* ---- Deaf peers ------------------------------------------------------------------------- */
+
+/* It posts no receives, whatever its hello says, and EXS's device tries so often. */
+static void deaf_scene(uint8_t tries)
+{
+    scene_stage(SOCK_STREAM);
+    scene.raw.receives = 0;
+    scene.raw.rnr_retries = tries;
+    scene_enter(raw_hello(SOCK_STREAM));
+}
+
+START_TEST(a_send_to_a_deaf_peer)
+{
+    deaf_scene(1);
+    must(exs_recv(scene.server, scene.in, 1, 0, scene.box.queue, NULL, NULL));
+    must(exs_send(scene.server, scene.out, 1, 0, scene.box.queue, NULL, NULL));
+    take_failed(&scene.box, EXS_EVT_SEND, scene.server, ETIMEDOUT);
+    take_failed(&scene.box, EXS_EVT_RECV, scene.server, ETIMEDOUT);
+    must_fail(exs_send(scene.server, scene.out, 1, 0, scene.box.queue, NULL, NULL), ETIMEDOUT);
+    must_fail(exs_recv(scene.server, scene.in, 1, 0, scene.box.queue, NULL, NULL), ETIMEDOUT);
+    raw_ended(&scene.raw);
+    scene_close();
+}
+END_TEST
+
+static void close_server(void)
+{
+    must(exs_close(scene.server, 0, scene.box.queue, NULL));
+}
+
+static void closed(void)
+{
+    take_good(&scene.box, EXS_EVT_CLOSE, scene.server);
+    scene.server = -1;
+    raw_ended(&scene.raw);
+    scene_close();
+}
+
+/* A close waits for such a one to take the end of the stream, but not for ever: for 5 seconds. */
+START_TEST(a_close_towards_a_deaf_peer)
+{
+    deaf_scene(7);
+    must(exs_recv(scene.server, scene.in, 1, 0, scene.box.queue, NULL, NULL));
+    close_server();
+    take_failed(&scene.box, EXS_EVT_RECV, scene.server, ECANCELED);
+    closed();
+}
+END_TEST
+
+/* With something on its way it does not wait at all, nor on a peer that never says where to write. */
+START_TEST(a_close_with_sends_that_wait)
+{
+    _i ? deaf_scene(7) : scene_open_type(SOCK_SEQPACKET);
+    must(exs_send(scene.server, scene.out, 1, 0, scene.box.queue, NULL, NULL));
+    must(exs_send(scene.server, scene.out, SENT, 0, scene.box.queue, NULL, NULL));
+    inbox_quiet(&scene.box, QUIET_MS);
+    close_server();
+    take_failed(&scene.box, EXS_EVT_SEND, scene.server, ECANCELED);
+    take_failed(&scene.box, EXS_EVT_SEND, scene.server, ECANCELED);
+    closed();
+}
+END_TEST
+
+/* It asks for a connection, and then does nothing about the answer. */
+START_TEST(an_answer_that_is_not_taken)
+{
+    exs_acceptaddr_t wanted = {.exs_addr = NULL};
+
+    scene_stage(SOCK_STREAM);
+    must(exs_accept(scene.listener, &wanted, 1, 0, scene.box.queue));
+    raw_request(&scene.raw, &scene.address, raw_hello(SOCK_STREAM), HELLO_SIZE);
+    raw_look(&scene.raw); /* on the embedded device it is that which sends it */
+    take_failed(&scene.box, EXS_EVT_ACCEPT, scene.listener, ETIMEDOUT);
+    ck_assert_int_eq(wanted.exs_socket, -1);
+    scene_close();
+}
+END_TEST
+
+/* ---- Peers that go ---------------------------------------------------------------------- */
+
+/* The orderly end, and then it is gone, while something is on its way to it. */
+START_TEST(it_takes_leave)
+{
+    scene_open_type(SOCK_STREAM);
+    scene_do(SENDING);
+    scene_do(RECEIVING);
+    raw_control(&scene.raw, (struct control){.type = CONTROL_FIN});
+    exs_event_t event = take_good(&scene.box, EXS_EVT_RECV, scene.server);
+    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
+    raw_disconnect(&scene.raw);
+    scene_undone(SENDING);
+    must_fail(exs_send(scene.server, scene.out, 1, 0, scene.box.queue, NULL, NULL), EPIPE);
+    must(exs_recv(scene.server, scene.in, 1, 0, scene.box.queue, NULL, NULL));
+    event = take_good(&scene.box, EXS_EVT_RECV, scene.server);
+    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
+    scene_close();
+}
+END_TEST
+
+/* No end: then nothing that is in progress may look like one. */
+START_TEST(it_just_goes)
+{
+    scene_open_type(_i ? SOCK_STREAM : SOCK_SEQPACKET);
+    scene_do(SENDING);
+    must(exs_recv(scene.server, scene.in, BYTES, 0, scene.box.queue, NULL, NULL));
+    raw_disconnect(&scene.raw);
+    scene_undone(SENDING);
+    scene_undone(RECEIVING);
+    must_fail(exs_send(scene.server, scene.out, 1, 0, scene.box.queue, NULL, NULL), ECONNRESET);
+    must_fail(exs_recv(scene.server, scene.in, 1, 0, scene.box.queue, NULL, NULL), ECONNRESET);
+    scene_close();
+}
+END_TEST
+
+/* ---- Peers that die --------------------------------------------------------------------- */
+
+/* Another process, which writes half of what it was given room for, and then ends when told to, or is killed.
+ */
+static void half_a_transfer(int fd, void *arg)
+{
+    struct address to;
+    struct raw raw;
+    char told;
+
+    hear(fd, &to, sizeof to);
+    raw_open(&raw, NULL);
+    raw_connect(&raw, &to, raw_hello(*(int *)arg));
+    struct control advert = raw_hear_control(&raw, CONTROL_ADVERT);
+
+    raw_direct(&raw, &advert, BYTES / 2, IMM_MORE);
+    ck_assert_int_eq(raw_status(&raw), IBV_WC_SUCCESS);
+    tell(fd, "x", 1);
+    hear(fd, &told, 1);
+    exit(0);
+}
+
+START_TEST(it_dies_in_the_middle)
+{
+    int socktype = _i / 2 ? SOCK_STREAM : SOCK_SEQPACKET;
+    exs_acceptaddr_t wanted = {.exs_addr = NULL};
+    struct address address;
+    struct child child;
+    struct inbox box;
+    char in[BYTES], told;
+
+    child_start(&child, half_a_transfer, &socktype);
+    init_library();
+    inbox_open(&box, 4);
+    int listener = open_listener(AF_INET, socktype, 4, &address);
+    must(exs_accept(listener, &wanted, 1, 0, box.queue));
+    tell(child.fd, &address, sizeof address);
+    take_good(&box, EXS_EVT_ACCEPT, listener);
+    must(exs_recv(wanted.exs_socket, in, BYTES, 0, box.queue, NULL, NULL));
+    while (poll(&(struct pollfd){.fd = child.fd, .events = POLLIN}, 1, 0) == 0)
+        inbox_pump(&box, 10);
+    hear(child.fd, &told, 1);
+    if (_i % 2) {
+        child_kill(&child);
+    } else {
+        tell(child.fd, "x", 1);
+        child_join(&child);
+    }
+    take_failed(&box, EXS_EVT_RECV, wanted.exs_socket, ECONNRESET);
+    must_fail(exs_send(wanted.exs_socket, in, 1, 0, box.queue, NULL, NULL), ECONNRESET);
+    close_socket(&box, wanted.exs_socket);
+    close_socket(&box, listener);
+    inbox_close(&box);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("badend");
+    TCase *deaf = add_bare_case(suite, "deaf", 30), *gone = add_bare_case(suite, "gone", 20);
+
+    tcase_add_test(deaf, a_send_to_a_deaf_peer);
+    tcase_add_test(deaf, a_close_towards_a_deaf_peer);
+    tcase_add_loop_test(deaf, a_close_with_sends_that_wait, 0, 2);
+    tcase_add_test(deaf, an_answer_that_is_not_taken);
+    tcase_add_test(gone, it_takes_leave);
+    tcase_add_loop_test(gone, it_just_goes, 0, 2);
+    tcase_add_loop_test(gone, it_dies_in_the_middle, 0, 4);
+    return run_suite(suite);
+}

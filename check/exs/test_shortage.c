@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_shortage.c - a process without descriptors: calls that need one fail with EMFILE and take nothing, and
+ * every socket and queue can be given back all the same. One without memory for libev, which would end it.
+ */
+#include "check/support/support.h"
+
+#include <ev.h>
+#include <sys/resource.h>
+
+#define LIMIT 256
+
+static int taken[LIMIT], count; /* every descriptor that there was */
+
+static void exhaust(void)
+{
+    for (count = 0; count < LIMIT && (taken[count] = dup(0)) >= 0; count++)
+        ;
+    ck_assert_int_eq(errno, EMFILE);
+}
+
+static void release(void)
+{
+    while (count > 0)
+        close(taken[--count]);
+}
+
+static void limited(void)
+{
+    struct rlimit limit = {.rlim_cur = LIMIT, .rlim_max = LIMIT};
+
+    init_library();
+    must(setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+static int bound(void)
+{
+    struct address any = loopback(AF_INET, 0);
+    int socket;
+
+    must(socket = exs_socket(PF_INET, SOCK_SEQPACKET, 0));
+    must(exs_bind(socket, SA(&any), any.length));
+    return socket;
+}
+
+/* How a socket is closed. */
+static void close_by(int way, int socket, struct inbox *box)
+{
+    switch (way) {
+    case 0:
+        must(exs_close(socket, EXS_BLOCK, NULL, NULL));
+        break;
+    case 1:
+        must(exs_blocking_close(socket));
+        break;
+    case 2:
+        must(exs_close(socket, 0, NULL, NULL));
+        break;
+    default:
+        must(exs_close(socket, 0, box->queue, NULL));
+        take_good(box, EXS_EVT_CLOSE, socket);
+    }
+}
+#define WAYS 4
+
+START_TEST(sockets_without_a_peer)
+{
+    struct inbox box;
+    int fresh, before = count_fds();
+
+    inbox_open(&box, 8);
+    must(fresh = exs_socket(PF_INET, SOCK_STREAM, 0));
+    int named = bound(), listener = bound();
+    must(exs_listen(listener, 4));
+    exhaust();
+    close_by(_i, fresh, &box);
+    release(); /* a socket's own descriptor is free now: take it too */
+    exhaust();
+    close_by(_i, named, &box);
+    release();
+    exhaust();
+    close_by(_i, listener, &box);
+    release();
+    inbox_close(&box);
+    ck_assert_int_le(count_fds(), before + 8); /* what the thread and the device keep */
+}
+END_TEST
+
+/* One that was used without blocking is closed so, without another descriptor. */
+START_TEST(connections)
+{
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    exhaust();
+    pair_close(&pair);
+    release();
+}
+END_TEST
+
+START_TEST(connections_closed_by_blocking_calls)
+{
+    struct pair pair;
+    char byte;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    must(exs_recv(pair.client, &byte, 1, 0, pair.client_box->queue, NULL, NULL));
+    exhaust();
+    must_fail(exs_blocking_close(pair.client),
+              EMFILE); /* this thread has not waited yet: to be woken it needs one */
+    release();
+    must_fail(exs_read(pair.listener, &byte, 1), ENOTCONN); /* now it has one */
+    exhaust();
+    must(exs_blocking_close(pair.client));
+    must(exs_blocking_close(pair.server)); /* its queue holds events that nobody has taken */
+    take_failed(pair.client_box, EXS_EVT_RECV, pair.client, ECANCELED);
+    pair_close_rest(&pair);
+    release();
+}
+END_TEST
+
+START_TEST(connections_of_blocking_calls)
+{
+    struct pair pair;
+
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    exhaust();
+    pair_close_blocking(&pair);
+    release();
+}
+END_TEST
+
+START_TEST(what_needs_one_fails)
+{
+    struct address any = loopback(AF_INET, 0);
+    int fresh;
+
+    must(fresh = exs_socket(PF_INET, SOCK_STREAM, 0));
+    exhaust();
+    must_fail(exs_socket(PF_INET, SOCK_STREAM, 0), EMFILE);
+    must_fail(exs_bind(fresh, SA(&any), any.length), EMFILE);
+    ck_assert_ptr_eq(exs_qcreate(1), EXS_QHANDLE_INVALID);
+    ck_assert_int_eq(errno, EAGAIN);
+    must(exs_blocking_close(fresh));
+    release();
+    int again = bound();
+    must(exs_blocking_close(again));
+}
+END_TEST
+
+/* What a blocking call that fails has opened is closed when it is over, not when the thread waits again. */
+START_TEST(failed_connects_keep_nothing)
+{
+    struct pair pair;
+    int keep, socket;
+    struct address nobody = refusing_address(&keep);
+
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    pair_close_blocking(&pair);
+    int before = count_fds(); /* with what the thread and the device keep */
+
+    must(socket = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must_fail(exs_blocking_connect(socket, SA(&nobody), nobody.length), ECONNREFUSED);
+    must(exs_blocking_close(socket));
+    ck_assert_int_eq(count_fds(), before);
+    close(keep);
+}
+END_TEST
+
+/* ---- Memory ---------------------------------------------------------------------------------------- */
+
+static void *no_memory(void *pointer, long size)
+{
+    ck_assert_msg(size == 0, "libev is asked for %ld bytes", size);
+    free(pointer);
+    return NULL;
+}
+
+/* libev ends a process that has no memory for it, so it is for programs that chose it. */
+START_TEST(blocking_calls_need_no_libev)
+{
+    const struct timeval moment = {.tv_usec = 1};
+    struct pair pair;
+    struct inbox box;
+    exs_event_t event;
+
+    ev_set_allocator(no_memory);
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    pair_close_blocking(&pair);
+    inbox_open(&box, 1);
+    ck_assert_int_eq(exs_qdequeue(box.queue, &event, 1, &moment), 0);
+    inbox_close(&box);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("shortage");
+    TCase *descriptors = add_bare_case(suite, "descriptors", 30);
+
+    tcase_add_checked_fixture(descriptors, limited, NULL);
+    tcase_add_loop_test(descriptors, sockets_without_a_peer, 0, WAYS);
+    tcase_add_test(descriptors, connections);
+    tcase_add_test(descriptors, connections_closed_by_blocking_calls);
+    tcase_add_test(descriptors, connections_of_blocking_calls);
+    tcase_add_test(descriptors, what_needs_one_fails);
+    tcase_add_test(add_case(suite, "keeping", 30), failed_connects_keep_nothing);
+    tcase_add_test(add_case(suite, "memory", 30), blocking_calls_need_no_libev);
+    return run_suite(suite);
+}

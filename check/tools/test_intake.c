@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The server's side of the file transfer, without a network: pieces of every size, and bytes nobody should
+ * send. */
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tools/files/intake.h"
+
+/* ---- A peer that goes on writing into what it has sent, and a folder that is not what it was ----------- */
+
+static void *still_writable; /* what a peer may write to at any time: it does when a file is written */
+static bool excl_is_ignored; /* as on file systems that know no O_EXCL */
+
+/* In place of libc's. */
+ssize_t pwrite(int fd, const void *data, size_t length, off_t offset)
+{
+    if (still_writable != NULL)
+        memset(still_writable, 'X', 1);
+    return (ssize_t)syscall(SYS_pwrite64, fd, data, length, offset);
+}
+
+int openat(int directory, const char *path, int flags, ...)
+{
+    va_list rest;
+
+    va_start(rest, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;
+
+    va_end(rest);
+    return (int)syscall(SYS_openat, directory, path, excl_is_ignored ? flags & ~O_EXCL : flags, mode);
+}
+
+/* ---- Conversations ------------------------------------------------------------------------------------- */
+
+static char folder[] = "intake-XXXXXX";
+static struct store store;
+static struct intake intake;
+
+/* A whole conversation about one file; the caller may damage it. */
+struct message {
+    unsigned char bytes[1024];
+    size_t length, data_at, digest_at;
+};
+
+static void setup(void)
+{
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(store_open(&store, folder), 0);
+    ck_assert_int_eq(intake_open(&intake, &store), 0);
+}
+
+static void teardown(void)
+{
+    struct dirent *entry;
+
+    intake_close(&intake);
+    DIR *stream = opendir(folder);
+    while ((entry = readdir(stream)) != NULL) {
+        ck_assert_msg(strstr(entry->d_name, ".part") == NULL, "a temporary file is left: %s", entry->d_name);
+        unlinkat(dirfd(stream), entry->d_name, entry->d_type == DT_DIR ? AT_REMOVEDIR : 0);
+    }
+    closedir(stream);
+    store_close(&store);
+    rmdir(folder);
+}
+
+static struct message compose(const char *name, size_t name_length, const char *data, size_t size)
+{
+    struct message m = {.data_at = TRANSFER_HEADER + name_length};
+    struct transfer_header header = {.name_length = name_length, .size = size};
+    XXH3_state_t *state = XXH3_createState();
+
+    transfer_put_header(m.bytes, &header);
+    memcpy(m.bytes + TRANSFER_HEADER, name, name_length);
+    memcpy(m.bytes + m.data_at, data, size);
+    m.digest_at = m.data_at + size;
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, data, size);
+    transfer_digest(state, m.bytes + m.digest_at);
+    XXH3_freeState(state);
+    m.length = m.digest_at + TRANSFER_DIGEST;
+    return m;
+}
+
+/* Feeds in pieces, to the first reply; returns the bytes taken. */
+static size_t feed(const struct message *m, size_t piece)
+{
+    size_t done = 0;
+
+    while (done < m->length && intake.reply_length == 0) {
+        size_t length = m->length - done < piece ? m->length - done : piece;
+
+        done += intake_feed(&intake, m->bytes + done, length);
+    }
+    return done;
+}
+
+static void expect_reply(enum transfer_status status)
+{
+    struct transfer_reply reply;
+
+    ck_assert_uint_ge(intake.reply_length, TRANSFER_REPLY);
+    ck_assert(transfer_get_reply(intake.reply, &reply));
+    ck_assert_msg(reply.status == status, "status %d, want %d: %s", (int)reply.status, (int)status,
+                  intake_text(&intake));
+    ck_assert_uint_eq(TRANSFER_REPLY + reply.text_length, intake.reply_length);
+    ck_assert_uint_gt(reply.text_length, 0);
+    intake.reply_length = 0;
+}
+
+static void expect_stored(const char *name, const char *data, size_t size)
+{
+    char buffer[1024];
+    int fd = openat(store.directory, name, O_RDONLY | O_NOFOLLOW);
+
+    ck_assert_msg(fd != -1, "%s is not there", name);
+    ck_assert_int_eq(read(fd, buffer, sizeof(buffer)), (ssize_t)size);
+    ck_assert_int_eq(memcmp(buffer, data, size), 0);
+    close(fd);
+}
+
+static void expect_absent(const char *name)
+{
+    ck_assert_int_eq(faccessat(store.directory, name, F_OK, AT_SYMLINK_NOFOLLOW), -1);
+}
+
+/* After a refusal whatever comes is taken, dropped and not answered. */
+static void expect_refused(struct message *m, enum transfer_status status)
+{
+    struct message good = compose("good", 4, "data", 4);
+
+    feed(m, m->length);
+    expect_reply(status);
+    ck_assert_uint_eq(feed(&good, 7), good.length);
+    ck_assert_uint_eq(intake.reply_length, 0);
+    expect_absent("good");
+}
+
+START_TEST(pieces)
+{
+    static const char data[] = "what a file may hold, and a little more";
+    struct message m = compose("file", 4, data, sizeof(data)), empty = compose("empty", 5, "", 0);
+
+    for (size_t piece = 1; piece <= m.length; piece++) {
+        ck_assert_uint_eq(feed(&m, piece), m.length);
+        expect_reply(TRANSFER_STORED);
+        expect_stored("file", data, sizeof(data));
+        ck_assert(intake_idle(&intake));
+        ck_assert_uint_eq(feed(&empty, piece), empty.length);
+        expect_reply(TRANSFER_STORED);
+        expect_stored("empty", "", 0);
+    }
+}
+END_TEST
+
+START_TEST(stops_at_reply)
+{
+    struct message m = compose("one", 3, "1", 1), two = compose("two", 3, "22", 2);
+
+    memcpy(m.bytes + m.length, two.bytes, two.length);
+    size_t first = m.length;
+    m.length += two.length;
+    ck_assert_uint_eq(intake_feed(&intake, m.bytes, m.length), first);
+    expect_reply(TRANSFER_STORED);
+    ck_assert_uint_eq(intake_feed(&intake, m.bytes + first, two.length), two.length);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("two", "22", 2);
+}
+END_TEST
+
+static const struct {
+    const char *name;
+    size_t length;
+} bad_names[] = {{".", 1},    {"..", 2},   {".hidden", 7},     {"../up", 5},   {"a/b", 3},
+                 {"/etc", 4}, {"a\0b", 3}, {"line\n", 5},      {"\x1b[2J", 4}, {"\x7f", 1},
+                 {"a/", 2},   {"a\tb", 3}, {".exs-0.part", 11}};
+
+START_TEST(names)
+{
+    struct message m = compose(bad_names[_i].name, bad_names[_i].length, "data", 4);
+
+    expect_refused(&m, TRANSFER_REFUSED);
+}
+END_TEST
+
+/* Byte, value: what a header must not say. */
+static const struct {
+    size_t at;
+    unsigned char value;
+} bad_headers[] = {{0, 'X'}, {3, 0}, {4, 1}, {5, 0}, {5, 2}, {6, 1}, {7, 0}, {8, 0x80}, {8, 0xff}};
+
+START_TEST(headers)
+{
+    struct message m = compose("name", 4, "data", 4);
+
+    m.bytes[bad_headers[_i].at] = bad_headers[_i].value;
+    expect_refused(&m, TRANSFER_MALFORMED);
+}
+END_TEST
+
+START_TEST(damaged)
+{
+    struct message m = compose("file", 4, "first", 5);
+
+    feed(&m, m.length);
+    expect_reply(TRANSFER_STORED);
+    m = compose("file", 4, "wrong", 5);
+    m.bytes[(size_t)_i < 5 ? m.data_at + (size_t)_i : m.digest_at + (size_t)_i - 5] ^= 1;
+    expect_refused(&m, TRANSFER_DIFFERS);
+    expect_stored("file", "first", 5);
+}
+END_TEST
+
+START_TEST(cut_short)
+{
+    struct message m = compose("file", 4, "some data", 9);
+
+    m.length = (size_t)_i;
+    feed(&m, m.length);
+    ck_assert_uint_eq(intake.reply_length, 0);
+    expect_absent("file");
+    ck_assert_int_eq(intake_idle(&intake), _i == 0);
+}
+END_TEST
+
+START_TEST(longest_name)
+{
+    char name[TRANSFER_NAME_MAX + 1];
+
+    memset(name, 'n', sizeof(name));
+    struct message m = compose(name, TRANSFER_NAME_MAX, "x", 1);
+    ck_assert_uint_eq(feed(&m, 100), m.length);
+    expect_reply(TRANSFER_STORED);
+    m = compose(name, sizeof(name), "x", 1);
+    expect_refused(&m, TRANSFER_MALFORMED);
+}
+END_TEST
+
+START_TEST(targets)
+{
+    struct message m = compose("folder", 6, "data", 4), link = compose("link", 4, "data", 4);
+
+    ck_assert_int_eq(symlinkat("outside", store.directory, "link"), 0);
+    feed(&link, link.length);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("link", "data", 4);
+    expect_absent("outside");
+    ck_assert_int_eq(mkdirat(store.directory, "folder", 0700), 0);
+    expect_refused(&m, TRANSFER_FAILED);
+}
+END_TEST
+
+START_TEST(directory)
+{
+    struct store second;
+
+    ck_assert_int_eq(store_open(&second, folder), -1);
+    ck_assert_int_eq(errno, EBUSY);
+    store_close(&store);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY);
+    close(openat(fd, ".exs-12.part", O_CREAT | O_WRONLY, 0600));
+    close(openat(fd, ".exs-12.parts", O_CREAT | O_WRONLY, 0600));
+    close(fd);
+    ck_assert_int_eq(store_open(&store, folder), 0);
+    expect_absent(".exs-12.part");
+    expect_stored(".exs-12.parts", "", 0);
+    unlinkat(store.directory, ".exs-12.parts", 0);
+    ck_assert_int_eq(store_open(&second, "does-not-exist"), -1);
+}
+END_TEST
+
+/* What is stored is what the digest was made of, whatever becomes of the bytes that came. */
+START_TEST(changed_after_hashing)
+{
+    struct message m = compose("file", 4, "steady", 6);
+
+    still_writable = m.bytes + m.data_at;
+    feed(&m, m.length);
+    ck_assert_int_eq(m.bytes[m.data_at], 'X');
+    expect_reply(TRANSFER_STORED);
+    expect_stored("file", "steady", 6);
+}
+END_TEST
+
+static void expect_untouched(const char *name)
+{
+    struct message m = compose("file", 4, "data", 4);
+
+    feed(&m, m.length);
+    intake.reply_length = 0;
+    expect_stored(name, "", 0);
+}
+
+/* Somebody else's file has the temporary name. */
+START_TEST(temporary_exists)
+{
+    close(openat(store.directory, ".exs-0.part", O_CREAT | O_WRONLY, 0600));
+    ck_assert_int_eq(linkat(store.directory, ".exs-0.part", store.directory, "mine", 0), 0);
+    expect_untouched("mine");
+    unlinkat(store.directory, ".exs-0.part", 0);
+}
+END_TEST
+
+/* A link has it, to a file elsewhere, on a file system that doesn't see that by itself. */
+START_TEST(temporary_is_link)
+{
+    close(openat(store.directory, "mine", O_CREAT | O_WRONLY, 0600));
+    ck_assert_int_eq(symlinkat("mine", store.directory, ".exs-0.part"), 0);
+    excl_is_ignored = true;
+    expect_untouched("mine");
+    unlinkat(store.directory, ".exs-0.part", 0);
+}
+END_TEST
+
+/* Longer than what is copied at once. */
+START_TEST(long_file)
+{
+    enum { SIZE = 1 << 20, MORE = 77 };
+    const struct transfer_header header = {.name_length = 4, .size = SIZE + MORE};
+    unsigned char *bytes = malloc(TRANSFER_HEADER + 4 + header.size + TRANSFER_DIGEST), *data;
+    XXH3_state_t *state = XXH3_createState();
+
+    transfer_put_header(bytes, &header);
+    memcpy(bytes + TRANSFER_HEADER, "long", 4);
+    data = bytes + TRANSFER_HEADER + 4;
+    for (size_t i = 0; i < header.size; i++)
+        data[i] = (unsigned char)(i * 2654435761u >> 13);
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, data, header.size);
+    transfer_digest(state, data + header.size);
+    XXH3_freeState(state);
+    for (size_t piece = SIZE / 3; piece < 2 * SIZE; piece *= 3) {
+        size_t length = TRANSFER_HEADER + 4 + header.size + TRANSFER_DIGEST;
+
+        for (size_t done = 0; done < length;)
+            done += intake_feed(&intake, bytes + done, length - done < piece ? length - done : piece);
+        expect_reply(TRANSFER_STORED);
+        int fd = openat(store.directory, "long", O_RDONLY);
+        unsigned char *stored = malloc(header.size);
+
+        ck_assert_int_eq(read(fd, stored, header.size), (ssize_t)header.size);
+        ck_assert_int_eq(memcmp(stored, data, header.size), 0);
+        free(stored);
+        close(fd);
+    }
+    free(bytes);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("intake");
+    TCase *tcase = tcase_create("conversations");
+    SRunner *runner = srunner_create(suite);
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, pieces);
+    tcase_add_test(tcase, stops_at_reply);
+    tcase_add_loop_test(tcase, names, 0, (int)(sizeof(bad_names) / sizeof(bad_names[0])));
+    tcase_add_loop_test(tcase, headers, 0, (int)(sizeof(bad_headers) / sizeof(bad_headers[0])));
+    tcase_add_loop_test(tcase, damaged, 0, 5 + TRANSFER_DIGEST);
+    tcase_add_loop_test(tcase, cut_short, 0, TRANSFER_HEADER + 4 + 9 + TRANSFER_DIGEST);
+    tcase_add_test(tcase, longest_name);
+    tcase_add_test(tcase, targets);
+    tcase_add_test(tcase, directory);
+    tcase_add_test(tcase, changed_after_hashing);
+    tcase_add_test(tcase, temporary_exists);
+    tcase_add_test(tcase, temporary_is_link);
+    tcase_add_test(tcase, long_file);
+    suite_add_tcase(suite, tcase);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_connections.c - the connection manager's calls among threads: who waits, who is cancelled, what is
+ * destroyed meanwhile. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include "core/soft/cm/cm.h"
+#include "check/support/endpoints.h"
+
+#define ROUNDS 200
+
+/* A thread that waits on a channel. Its creator's, but for what is atomic. */
+struct waiter {
+    struct rdma_event_channel *channel;
+    pthread_t thread;
+    _Atomic pid_t tid;  /* 0 until it has begun */
+    _Atomic int events; /* that it took and acknowledged */
+    _Atomic int error;  /* that it was given */
+    int most;           /* events that it takes */
+};
+
+static void *wait_for_events(void *arg)
+{
+    struct waiter *waiter = arg;
+    waiter->tid = gettid();
+    pthread_cleanup_push(forget_frames, NULL);
+    while (waiter->events < waiter->most) {
+        struct rdma_cm_event *event;
+        if (soft_get_cm_event(waiter->channel, &event) == -1) {
+            waiter->error = errno;
+            break;
+        }
+        soft_ack_cm_event(event);
+        waiter->events++;
+    }
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static void start(struct waiter *waiter, struct rdma_event_channel *channel, int most)
+{
+    *waiter = (struct waiter){.channel = channel, .most = most};
+    ck_assert_int_eq(pthread_create(&waiter->thread, NULL, wait_for_events, waiter), 0);
+}
+
+static bool stop(struct waiter *waiter) /* was it still there to be cancelled? */
+{
+    void *result;
+    pthread_cancel(waiter->thread);
+    ck_assert_int_eq(pthread_join(waiter->thread, &result), 0);
+    return result == PTHREAD_CANCELED;
+}
+
+static struct rdma_event_channel *new_channel(void)
+{
+    struct rdma_event_channel *channel = soft_create_event_channel();
+    ck_assert_ptr_nonnull(channel);
+    return channel;
+}
+
+static struct rdma_cm_id *new_id(struct rdma_event_channel *channel)
+{
+    struct rdma_cm_id *id;
+    ck_assert_int_eq(soft_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+    return id;
+}
+
+/* An event: nothing else of the identifier matters. */
+static void raise_event(struct rdma_cm_id *id)
+{
+    struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = htons(9)};
+    ck_assert_int_eq(soft_resolve_addr(id, NULL, (struct sockaddr *)&to, 1000), 0);
+}
+
+static void ignore(int signal)
+{
+    (void)signal;
+}
+
+/* As on the kernel's channels, a thread that waits is not told of the end: it sleeps until the program ends. */
+START_TEST(channel_ends_under_a_sleeper)
+{
+    struct sigaction action = {.sa_handler = ignore};
+    struct waiter waiter;
+    sigaction(SIGUSR1, &action, NULL);
+    for (int i = 0; i < ROUNDS; i++) {
+        start(&waiter, new_channel(), 1);
+        await_sleep(&waiter.tid);
+        soft_destroy_event_channel(waiter.channel);
+        pthread_kill(waiter.thread, SIGUSR1); /* it looks around, and must not look at the channel */
+        ck_assert(stop(&waiter));
+        ck_assert_int_eq(waiter.error, 0);
+        ck_assert_int_eq(waiter.events, 0);
+    }
+}
+END_TEST
+
+/* The same when it is being woken: it has the event, or sleeps on. */
+START_TEST(channel_ends_under_one_that_wakes)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        struct waiter waiter;
+        struct rdma_event_channel *channel = new_channel();
+        struct rdma_cm_id *id = new_id(channel);
+        start(&waiter, channel, 1);
+        await_sleep(&waiter.tid);
+        raise_event(id);
+        soft_destroy_id(id);
+        soft_destroy_event_channel(channel);
+        stop(&waiter);
+        ck_assert_int_eq(waiter.error, 0);
+    }
+}
+END_TEST
+
+/* Several threads, one after the other or at once: each event is one thread's. */
+START_TEST(many_waiters)
+{
+    struct waiter waiters[4];
+    struct rdma_event_channel *channel = new_channel();
+    struct rdma_cm_id *ids[4];
+    int events = 0;
+    for (int i = 0; i < 4; i++) {
+        start(&waiters[i], channel, 1);
+        ids[i] = new_id(channel);
+    }
+    for (int i = 0; i < 4; i++)
+        raise_event(ids[i]);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(pthread_join(waiters[i].thread, NULL), 0);
+        events += waiters[i].events;
+        soft_destroy_id(ids[i]);
+    }
+    ck_assert_int_eq(events, 4);
+    soft_destroy_event_channel(channel);
+}
+END_TEST
+
+/* A thread that is cancelled takes no lock with it, wherever it was. */
+START_TEST(cancelled_anywhere)
+{
+    struct rdma_event_channel *channel = new_channel();
+    struct rdma_cm_id *id = new_id(channel);
+    int events = 0, taken = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        struct waiter waiter;
+        struct rdma_cm_event *event;
+        struct rdma_cm_id *other = new_id(channel);
+        start(&waiter, channel, 1);
+        if (i % 2)
+            await_sleep(&waiter.tid);
+        raise_event(other);
+        stop(&waiter);
+        ck_assert_int_eq(waiter.error, 0);
+        taken += waiter.events;
+        events++;
+        if (waiter.events == 0) { /* then it is still to be had */
+            ck_assert_int_eq(soft_get_cm_event(channel, &event), 0);
+            ck_assert_ptr_eq(event->id, other);
+            soft_ack_cm_event(event);
+            taken++;
+        }
+        soft_destroy_id(other);
+    }
+    ck_assert_int_eq(taken, events);
+    soft_destroy_id(id);
+    soft_destroy_event_channel(channel);
+}
+END_TEST
+
+/* ---- An identifier outlives the events about it -------------------------------------------------- */
+
+struct destroyer {
+    struct rdma_cm_id *id;
+    _Atomic pid_t tid;
+    _Atomic bool done;
+};
+
+static void *destroy(void *arg)
+{
+    struct destroyer *destroyer = arg;
+    destroyer->tid = gettid();
+    soft_destroy_id(destroyer->id);
+    destroyer->done = true;
+    return NULL;
+}
+
+static void expect_waits_for(struct rdma_cm_id *id, struct rdma_cm_event *event)
+{
+    struct destroyer destroyer = {.id = id};
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, destroy, &destroyer), 0);
+    await_sleep(&destroyer.tid);
+    ck_assert(!destroyer.done);
+    soft_ack_cm_event(event);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+
+START_TEST(destroy_waits_for_acknowledgement)
+{
+    for (int i = 0; i < 20; i++) {
+        struct rdma_event_channel *channel = new_channel();
+        struct rdma_cm_id *id = new_id(channel);
+        struct rdma_cm_event *event;
+        raise_event(id);
+        ck_assert_int_eq(soft_get_cm_event(channel, &event), 0);
+        ck_assert_int_eq(event->event, RDMA_CM_EVENT_ADDR_RESOLVED);
+        expect_waits_for(id, event);
+        soft_destroy_event_channel(channel);
+    }
+}
+END_TEST
+
+static struct rdma_cm_event *expect_event(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
+{
+    struct rdma_cm_event *event;
+    ck_assert_int_eq(soft_get_cm_event(channel, &event), 0);
+    ck_assert_msg(event->event == type, "event %d, want %d", event->event, type);
+    return event;
+}
+
+/* Somebody asks to be connected; the identifier that asks is `active`. */
+static struct rdma_cm_event *be_asked(struct rdma_cm_id *listener, struct rdma_cm_id *active,
+                                      struct ibv_pd **pd)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct rdma_conn_param parameters = {.retry_count = 7};
+    struct ibv_qp_init_attr attr = {.cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+    ck_assert_int_eq(soft_bind_addr(listener, (struct sockaddr *)&any), 0);
+    ck_assert_int_eq(soft_listen(listener, 1), 0);
+    ck_assert_int_eq(soft_resolve_addr(active, NULL, &listener->route.addr.src_addr, 1000), 0);
+    soft_ack_cm_event(expect_event(active->channel, RDMA_CM_EVENT_ADDR_RESOLVED));
+    *pd = soft_alloc_pd(active->verbs);
+    ck_assert_ptr_nonnull(*pd);
+    ck_assert_int_eq(soft_resolve_route(active, 1000), 0);
+    soft_ack_cm_event(expect_event(active->channel, RDMA_CM_EVENT_ROUTE_RESOLVED));
+    ck_assert_int_eq(soft_create_id_qp(active, *pd, &attr), 0);
+    ck_assert_int_eq(soft_connect(active, &parameters), 0);
+    return expect_event(listener->channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+}
+
+/* A request holds its listener: the new identifier is the user's already, and may go first. */
+START_TEST(request_holds_its_listener)
+{
+    struct rdma_event_channel *channel = new_channel(); /* both: its calls drive both */
+    struct rdma_cm_id *listener = new_id(channel), *active = new_id(channel);
+    struct ibv_pd *pd;
+    struct rdma_cm_event *request = be_asked(listener, active, &pd);
+    soft_destroy_id(request->id);
+    expect_waits_for(listener, request);
+    soft_destroy_id_qp(active);
+    ck_assert_int_eq(soft_dealloc_pd(pd), 0);
+    soft_destroy_id(active);
+    soft_destroy_event_channel(channel);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("connections");
+    TCase *waiting = tcase_create("waiting"), *holding = tcase_create("holding");
+    tcase_set_timeout(waiting, 30);
+    tcase_set_timeout(holding, 30);
+    suite_add_tcase(suite, waiting);
+    tcase_add_test(waiting, channel_ends_under_a_sleeper);
+    tcase_add_test(waiting, channel_ends_under_one_that_wakes);
+    tcase_add_test(waiting, many_waiters);
+    tcase_add_test(waiting, cancelled_anywhere);
+    suite_add_tcase(suite, holding);
+    tcase_add_test(holding, destroy_waits_for_acknowledgement);
+    tcase_add_test(holding, request_holds_its_listener);
+    return run_suite(suite);
+}

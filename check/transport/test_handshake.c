@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_handshake.c - messages of the connection manager with impossible contents: numbers out of range, lengths
+ * that lie. Whoever says such a thing is hung up on, and nothing of it is believed.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include "check/support/cmpeer.h"
+#include "check/support/endpoints.h"
+
+#define REQ_PRIVATE 56
+#define REP_PRIVATE 196
+#define REJ_PRIVATE 148
+
+static int route_mtu; /* what the route to every peer carries; 0: what the kernel says */
+
+/* The program's own, in place of the C library's. */
+int getsockopt(int fd, int level, int option, void *value, socklen_t *length)
+{
+    long result = syscall(SYS_getsockopt, fd, level, option, value, length);
+
+    if (result == 0 && route_mtu != 0 && level == IPPROTO_IP && option == IP_MTU)
+        memcpy(value, &route_mtu, sizeof route_mtu);
+    return (int)result;
+}
+
+static struct soft_cm_counters counters(void)
+{
+    struct soft_cm_counters counters;
+
+    soft_query_cm_counters(&counters);
+    return counters;
+}
+
+/* ---- Impossible contents ---- */
+
+static void expect_no_request(const struct said *message)
+{
+    uint64_t malformed = counters().refused_malformed;
+    struct cmside side;
+    int fd;
+
+    cmside_listen(&side);
+    fd = stranger_dial(&side);
+    stranger_says(fd, message);
+    stranger_is_dropped(&side, fd);
+    ck_assert_uint_eq(counters().refused_malformed, malformed + 1);
+    cmside_close(&side);
+}
+
+START_TEST(impossible_request)
+{
+    struct said message = said_damaged(SAID_REQ, &said_damage[_i]);
+
+    expect_no_request(&message);
+}
+END_TEST
+
+START_TEST(request_with_long_private_data)
+{
+    struct said message = said(SAID_REQ);
+
+    said_put(&message, 24, 1, REQ_PRIVATE + 1);
+    expect_no_request(&message);
+}
+END_TEST
+
+START_TEST(not_a_request)
+{
+    struct said message = said((enum said_type)_i);
+
+    expect_no_request(&message);
+}
+END_TEST
+
+/* The listener's end asks for nothing that the bytes don't say. */
+START_TEST(extreme_request)
+{
+    static const struct damage extremes[][4] = {
+        {{"least", 8, 4, 2}, {"", 12, 4, 0}, {"", 16, 2, 1}, {"", 18, 4, 0x01000000}},
+        {{"most", 8, 4, 0xffffff}, {"", 12, 4, 0xffffff}, {"", 16, 2, 65535}, {"", 18, 4, 0x05ffff07}},
+    };
+    struct said message = said(SAID_REQ);
+    struct cmside side;
+    struct told told;
+    int fd;
+
+    for (int i = 0; i < 4; i++)
+        said_put(&message, extremes[_i][i].at, extremes[_i][i].width, extremes[_i][i].value);
+    said_put(&message, 24, 1, REQ_PRIVATE);
+    memset(message.bytes + 28, 0x5a, REQ_PRIVATE);
+    cmside_listen(&side);
+    fd = stranger_dial(&side);
+    stranger_says(fd, &message);
+    told = cmside_expect(&side, RDMA_CM_EVENT_CONNECT_REQUEST);
+    ck_assert_uint_eq(told.conn.qp_num, extremes[_i][0].value);
+    ck_assert_uint_eq(told.conn.private_data_len, REQ_PRIVATE);
+    expect_byte(told.private_data, REQ_PRIVATE, 0x5a);
+    ck_assert_int_eq(cmside_accept(&side), 0);
+    stranger_hears(&side, fd, SAID_REP);
+    message = said(SAID_RTU);
+    stranger_says(fd, &message);
+    cmside_expect(&side, RDMA_CM_EVENT_ESTABLISHED);
+    ck_assert_int_eq(qp_state(side.id->qp), IBV_QPS_RTS);
+    close(fd);
+    cmside_expect(&side, RDMA_CM_EVENT_DISCONNECTED);
+    cmside_close(&side);
+}
+END_TEST
+
+/* ---- Impossible answers to our own request ---- */
+
+static void expect_no_connection(const struct said *answer)
+{
+    struct cmside side;
+    struct said req;
+    int fd = cmside_connect(&side, &req);
+    struct told told;
+
+    stranger_says(fd, answer);
+    told = cmside_expect(&side, RDMA_CM_EVENT_CONNECT_ERROR);
+    ck_assert_int_eq(told.status, -EPROTO);
+    ck_assert_uint_eq(told.conn.private_data_len, 0);
+    ck_assert_int_eq(qp_state(side.id->qp), IBV_QPS_ERR);
+    stranger_is_dropped(&side, fd);
+    cmside_close(&side);
+}
+
+START_TEST(impossible_reply)
+{
+    struct said message = said_damaged(SAID_REP, &said_damage[_i]);
+
+    expect_no_connection(&message);
+}
+END_TEST
+
+START_TEST(reply_with_long_private_data)
+{
+    struct said message = said(SAID_REP);
+
+    said_put(&message, 24, 1, REP_PRIVATE + 1);
+    expect_no_connection(&message);
+}
+END_TEST
+
+START_TEST(not_a_reply)
+{
+    static const enum said_type types[] = {SAID_REQ, SAID_RTU, SAID_DREQ};
+    struct said message = said(types[_i]);
+
+    expect_no_connection(&message);
+}
+END_TEST
+
+START_TEST(impossible_reject)
+{
+    static const struct damage rejects[] = {
+        {"private data too long", 10, 1, REJ_PRIVATE + 1},
+        {"private data of 255 bytes", 10, 1, 255},
+        {"no reason", 8, 2, 0},
+        {"a size of 161", 6, 2, 161},
+    };
+    struct said message = said_damaged(SAID_REJ, &rejects[_i]);
+
+    expect_no_connection(&message);
+}
+END_TEST
+
+START_TEST(longest_reject)
+{
+    struct said message = said(SAID_REJ), req;
+    struct cmside side;
+    struct told told;
+    int fd = cmside_connect(&side, &req);
+
+    said_put(&message, 10, 1, REJ_PRIVATE);
+    memset(message.bytes + 12, 0x5a, REJ_PRIVATE);
+    stranger_says(fd, &message);
+    told = cmside_expect(&side, RDMA_CM_EVENT_REJECTED);
+    ck_assert_int_eq(told.status, 28);
+    ck_assert_uint_eq(told.conn.private_data_len, REJ_PRIVATE);
+    expect_byte(told.private_data, REJ_PRIVATE, 0x5a);
+    stranger_is_dropped(&side, fd);
+    cmside_close(&side);
+}
+END_TEST
+
+/* The path MTU is ours to bound: what the other side takes of it is as much or less. */
+START_TEST(reply_with_larger_mtu)
+{
+    struct said message = said(SAID_REP), req;
+    struct cmside side;
+    int fd;
+
+    route_mtu = 1500;
+    fd = cmside_connect(&side, &req);
+    ck_assert_uint_eq(req.bytes[18], IBV_MTU_1024);
+    said_put(&message, 18, 1, (uint32_t)_i);
+    stranger_says(fd, &message);
+    if (_i > IBV_MTU_1024) {
+        ck_assert_int_eq(cmside_expect(&side, RDMA_CM_EVENT_CONNECT_ERROR).status, -EPROTO);
+        stranger_is_dropped(&side, fd);
+    } else {
+        struct ibv_qp_init_attr init;
+        struct ibv_qp_attr attr;
+
+        cmside_expect(&side, RDMA_CM_EVENT_ESTABLISHED);
+        ck_assert_int_eq(soft_query_qp(side.id->qp, &attr, IBV_QP_PATH_MTU, &init), 0);
+        ck_assert_int_eq(attr.path_mtu, _i);
+        close(fd);
+        cmside_expect(&side, RDMA_CM_EVENT_DISCONNECTED);
+    }
+    cmside_close(&side);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("handshake");
+    TCase *contents = tcase_create("contents");
+
+    tcase_set_timeout(contents, 60);
+    suite_add_tcase(suite, contents);
+    tcase_add_loop_test(contents, impossible_request, 0, said_damages);
+    tcase_add_test(contents, request_with_long_private_data);
+    tcase_add_loop_test(contents, not_a_request, SAID_REP, SAID_DREQ + 1);
+    tcase_add_loop_test(contents, extreme_request, 0, 2);
+    tcase_add_loop_test(contents, impossible_reply, 0, said_damages);
+    tcase_add_test(contents, reply_with_long_private_data);
+    tcase_add_loop_test(contents, not_a_reply, 0, 3);
+    tcase_add_loop_test(contents, impossible_reject, 0, 4);
+    tcase_add_test(contents, longest_reject);
+    tcase_add_loop_test(contents, reply_with_larger_mtu, IBV_MTU_256, IBV_MTU_4096 + 1);
+    return run_suite(suite);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_handshake_order.c - right messages of the connection manager at the wrong time, streams that are cut,
+ * and too many strangers at once. Each ends its own connection only, and the user hears of it where he knows of
+ * the connection, once.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/socket.h>
+#include "check/support/cmpeer.h"
+#include "check/support/endpoints.h"
+
+#define REP_PRIVATE 196
+#define REJ_PRIVATE 148
+#define HALF_OPEN_MAX 256
+
+static struct soft_cm_counters counters(void)
+{
+    struct soft_cm_counters counters;
+
+    soft_query_cm_counters(&counters);
+    return counters;
+}
+
+/* ---- The wrong message at the wrong time ---- */
+
+static int asked(struct cmside *side)
+{
+    struct said message = said(SAID_REQ);
+    int fd;
+
+    cmside_listen(side);
+    fd = stranger_dial(side);
+    stranger_says(fd, &message);
+    cmside_expect(side, RDMA_CM_EVENT_CONNECT_REQUEST);
+    return fd;
+}
+
+/* Before the answer there is nothing to say. The user hears of it when he answers. */
+START_TEST(before_the_reply)
+{
+    struct said message = said((enum said_type)_i);
+    struct cmside side;
+    int fd = asked(&side);
+
+    stranger_says(fd, &message);
+    stranger_is_dropped(&side, fd);
+    ck_assert_int_eq(cmside_accept(&side), -1);
+    ck_assert_int_eq(errno, ECONNRESET);
+    cmside_close(&side);
+}
+END_TEST
+
+static void expect_no_establishment(const struct said *message)
+{
+    struct cmside side;
+    struct told told;
+    int fd = asked(&side);
+
+    ck_assert_int_eq(cmside_accept(&side), 0);
+    stranger_hears(&side, fd, SAID_REP);
+    stranger_says(fd, message);
+    told = cmside_expect(&side, RDMA_CM_EVENT_CONNECT_ERROR);
+    ck_assert_int_eq(told.status, -EPROTO);
+    ck_assert_uint_eq(told.conn.private_data_len, 0);
+    ck_assert_int_eq(qp_state(side.id->qp), IBV_QPS_ERR);
+    stranger_is_dropped(&side, fd);
+    cmside_close(&side);
+}
+
+/* Where "I am ready" is due: another message, or one that can't be. */
+START_TEST(after_the_reply)
+{
+    static const enum said_type types[] = {SAID_REQ, SAID_REP, SAID_REJ, SAID_DREQ};
+    struct said message = said(types[_i]);
+
+    expect_no_establishment(&message);
+}
+END_TEST
+
+START_TEST(impossible_after_the_reply)
+{
+    struct said message = said_damaged(SAID_REP, &said_damage[_i]);
+
+    memset(message.bytes + 28, 0x41, REP_PRIVATE);
+    expect_no_establishment(&message);
+}
+END_TEST
+
+START_TEST(impossible_reject_after_the_reply)
+{
+    struct said message = said(SAID_REJ);
+
+    said_put(&message, 10, 1, 255);
+    memset(message.bytes + 12, 0x41, REJ_PRIVATE);
+    expect_no_establishment(&message);
+}
+END_TEST
+
+/* Once it stands, whatever comes is its end. */
+START_TEST(after_the_establishment)
+{
+    struct said rtu = said(SAID_RTU), message = said((enum said_type)_i);
+    struct cmside side;
+    int fd = asked(&side);
+
+    ck_assert_int_eq(cmside_accept(&side), 0);
+    stranger_hears(&side, fd, SAID_REP);
+    stranger_says(fd, &rtu);
+    stranger_says(fd, &message);
+    cmside_expect(&side, RDMA_CM_EVENT_ESTABLISHED);
+    ck_assert_int_eq(cmside_expect(&side, RDMA_CM_EVENT_DISCONNECTED).status, 0);
+    stranger_is_dropped(&side, fd);
+    cmside_close(&side);
+}
+END_TEST
+
+START_TEST(after_our_establishment)
+{
+    struct said rep = said(SAID_REP), message = said((enum said_type)_i), req;
+    struct cmside side;
+    int fd = cmside_connect(&side, &req);
+
+    stranger_says(fd, &rep);
+    stranger_says(fd, &message);
+    cmside_expect(&side, RDMA_CM_EVENT_ESTABLISHED);
+    stranger_hears(&side, fd, SAID_RTU);
+    ck_assert_int_eq(cmside_expect(&side, RDMA_CM_EVENT_DISCONNECTED).status, 0);
+    stranger_is_dropped(&side, fd);
+    cmside_close(&side);
+}
+END_TEST
+
+/* ---- Streams that are cut ---- */
+
+START_TEST(cut_request)
+{
+    struct said message = said(SAID_REQ);
+    struct cmside side;
+
+    cmside_listen(&side);
+    for (size_t length = 0; length < message.size; length++) {
+        uint64_t before = counters().hung_up;
+        int fd = stranger_dial(&side);
+
+        stranger_says_bytes(fd, message.bytes, length);
+        shutdown(fd, SHUT_WR);
+        stranger_is_dropped(&side, fd);
+        ck_assert_uint_eq(counters().hung_up, before + 1);
+    }
+    cmside_close(&side);
+}
+END_TEST
+
+static void expect_cut_reply(size_t length)
+{
+    struct said message = said(SAID_REP), req;
+    struct cmside side;
+    int fd = cmside_connect(&side, &req);
+    struct told told;
+
+    stranger_says_bytes(fd, message.bytes, length);
+    shutdown(fd, SHUT_WR);
+    told = cmside_expect(&side, RDMA_CM_EVENT_UNREACHABLE);
+    ck_assert_int_eq(told.status, -ECONNRESET);
+    ck_assert_uint_eq(told.conn.private_data_len, 0);
+    stranger_is_dropped(&side, fd);
+    cmside_close(&side);
+}
+
+START_TEST(cut_reply)
+{
+    for (size_t length = 0; length < 224; length += 1 + length / 8)
+        expect_cut_reply(length);
+}
+END_TEST
+
+START_TEST(in_single_bytes)
+{
+    struct said message = said(SAID_REQ);
+    struct cmside side;
+    int fd;
+
+    cmside_listen(&side);
+    fd = stranger_dial(&side);
+    for (size_t i = 0; i < message.size; i++) {
+        stranger_says_bytes(fd, message.bytes + i, 1);
+        if (i + 1 < message.size)
+            cmside_quiet(&side);
+    }
+    cmside_expect(&side, RDMA_CM_EVENT_CONNECT_REQUEST);
+    close(fd);
+    cmside_close(&side);
+}
+END_TEST
+
+/* ---- Too many of them ---- */
+
+/* So many may be silent at once; the next one takes the place of the oldest, and only his. */
+START_TEST(half_open_connections)
+{
+    struct said message = said(SAID_REQ);
+    struct cmside side;
+    int fds[HALF_OPEN_MAX + 1];
+
+    cmside_listen(&side);
+    for (int i = 0; i < HALF_OPEN_MAX; i++) {
+        fds[i] = stranger_dial(&side);
+        cmside_quiet(&side);
+    }
+    ck_assert_uint_eq(counters().accepted, HALF_OPEN_MAX);
+    ck_assert_uint_eq(counters().half_open_dropped, 0);
+    fds[HALF_OPEN_MAX] = stranger_dial(&side);
+    cmside_quiet(&side);
+    ck_assert_uint_eq(counters().half_open_dropped, 1);
+    stranger_is_dropped(&side, fds[0]);
+    for (int i = 1; i <= HALF_OPEN_MAX; i++)
+        ck_assert(stranger_is_there(fds[i]));
+    stranger_says(fds[1], &message);
+    cmside_expect(&side, RDMA_CM_EVENT_CONNECT_REQUEST);
+    for (int i = 1; i <= HALF_OPEN_MAX; i++)
+        close(fds[i]);
+    cmside_close(&side);
+}
+END_TEST
+
+static TCase *add_order_case(Suite *suite, const char *name)
+{
+    TCase *tcase = tcase_create(name);
+
+    tcase_set_timeout(tcase, 60);
+    suite_add_tcase(suite, tcase);
+    return tcase;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("handshake order");
+    TCase *times = add_order_case(suite, "times"), *streams = add_order_case(suite, "streams");
+
+    tcase_add_loop_test(times, before_the_reply, SAID_REQ, SAID_DREQ + 1);
+    tcase_add_loop_test(times, after_the_reply, 0, 4);
+    tcase_add_loop_test(times, impossible_after_the_reply, 0, said_damages);
+    tcase_add_test(times, impossible_reject_after_the_reply);
+    tcase_add_loop_test(times, after_the_establishment, SAID_REQ, SAID_DREQ + 1);
+    tcase_add_loop_test(times, after_our_establishment, SAID_REQ, SAID_DREQ + 1);
+    tcase_add_test(streams, cut_request);
+    tcase_add_test(streams, cut_reply);
+    tcase_add_test(streams, in_single_bytes);
+    tcase_add_test(streams, half_open_connections);
+    return run_suite(suite);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_transport_context.c - the home-made context is safe under the calls that rdma-core's headers inline. */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include "check/support/endpoints.h"
+
+/* These reach the device through the context alone; where they fell back to libibverbs they would crash. */
+START_TEST(inline_queries)
+{
+    struct setup setup = setup_default();
+    struct pair *pair = pair_new(&setup);
+    struct ibv_context *context = pair->end[0].context;
+    struct ibv_port_attr port, direct_port;
+    struct ibv_device_attr_ex extended;
+    struct ibv_device_attr direct;
+    memset(&port, 0x5a, sizeof port);
+    ck_assert_int_eq(ibv_query_port(context, 1, &port), 0);
+    ck_assert_int_eq(soft_query_port(context, 1, &direct_port), 0);
+    ck_assert_int_eq(port.state, IBV_PORT_ACTIVE);
+    ck_assert_int_eq(port.max_mtu, direct_port.max_mtu);
+    ck_assert_uint_eq(port.max_msg_sz, direct_port.max_msg_sz);
+    ck_assert_int_eq(ibv_query_device_ex(context, NULL, &extended), 0);
+    ck_assert_int_eq(soft_query_device(context, &direct), 0);
+    ck_assert_int_eq(extended.orig_attr.max_qp, direct.max_qp);
+    ck_assert_uint_eq(extended.orig_attr.node_guid, direct.node_guid);
+    ck_assert_uint_ne(direct.node_guid, 0);
+    pair_free(pair);
+}
+END_TEST
+
+/* What the device does not have says so. */
+START_TEST(extensions_are_refused)
+{
+    struct setup setup = setup_default();
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0];
+    struct ibv_td_init_attr td = {0};
+    errno = 0;
+    ck_assert_ptr_null(ibv_alloc_mw(a->pd, IBV_MW_TYPE_1));
+    ck_assert_int_eq(errno, EOPNOTSUPP);
+    ck_assert_ptr_null(ibv_alloc_td(a->context, &td));
+    ck_assert_ptr_null(ibv_qp_to_qp_ex(a->qp)); /* no ibv_wr_ interface */
+    pair_free(pair);
+}
+END_TEST
+
+START_TEST(device_has_a_name)
+{
+    struct setup setup = setup_default();
+    struct pair *pair = pair_new(&setup);
+    struct ibv_device *device = pair->end[0].context->device;
+    ck_assert_uint_gt(strlen(device->name), 0);
+    ck_assert_int_eq(device->node_type, IBV_NODE_CA);
+    ck_assert_int_eq(device->transport_type, IBV_TRANSPORT_IB);
+    pair_free(pair);
+}
+END_TEST
+
+/* A program that was not linked for it calls libibverbs with our context: a message and an abort, no wild jump.
+ */
+START_TEST(foreign_entry_point_aborts)
+{
+    struct setup setup = setup_default();
+    struct pair *pair = pair_new(&setup);
+    ibv_alloc_pd(pair->end[0].context);
+}
+END_TEST
+
+/* Two contexts are two devices: other GUID, other numbers, without a seed too. */
+START_TEST(contexts_differ)
+{
+    struct setup setup = setup_default();
+    setup.seed = (uint64_t)_i;
+    struct pair *pair = pair_new(&setup), *other = pair_new(&setup);
+    struct ibv_device_attr attr[3];
+    ck_assert_int_eq(soft_query_device(pair->end[0].context, &attr[0]), 0);
+    ck_assert_int_eq(soft_query_device(pair->end[1].context, &attr[1]), 0);
+    ck_assert_int_eq(soft_query_device(other->end[0].context, &attr[2]), 0);
+    ck_assert_uint_ne(attr[0].node_guid, attr[1].node_guid);
+    ck_assert_uint_ne(pair->end[0].qpn, pair->end[1].qpn);
+    if (_i == 0)
+        ck_assert_uint_ne(attr[0].node_guid, attr[2].node_guid);
+    else
+        ck_assert_uint_eq(attr[0].node_guid, attr[2].node_guid);
+    pair_free(other);
+    pair_free(pair);
+}
+END_TEST
+
+START_TEST(statuses_have_names)
+{
+    for (int status = IBV_WC_SUCCESS; status <= IBV_WC_GENERAL_ERR; status++) {
+        const char *name = soft_wc_status_str((enum ibv_wc_status)status);
+        ck_assert(name && *name);
+        for (int other = IBV_WC_SUCCESS; other < status; other++)
+            ck_assert_str_ne(name, soft_wc_status_str((enum ibv_wc_status)other));
+    }
+    ck_assert_ptr_nonnull(soft_wc_status_str((enum ibv_wc_status)9999));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("transport: context");
+    TCase *tcase = tcase_create("context");
+    tcase_add_test(tcase, inline_queries);
+    tcase_add_test(tcase, extensions_are_refused);
+    tcase_add_test(tcase, device_has_a_name);
+    tcase_add_test_raise_signal(tcase, foreign_entry_point_aborts, SIGABRT);
+    tcase_add_loop_test(tcase, contexts_differ, 0, 2);
+    tcase_add_test(tcase, statuses_have_names);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}

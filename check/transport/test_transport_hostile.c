@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_transport_hostile.c - packets that are no packets: counted, and nothing else changes. */
+#include <string.h>
+#include "check/support/endpoints.h"
+
+#define MTU 1024
+
+/* An engine at node 0 that expects packets of the ghost at node 1. */
+static struct pair *with_a_ghost(void)
+{
+    struct setup setup = setup_default();
+    setup.ghost = true;
+    struct pair *pair = pair_new(&setup);
+    for (uint64_t i = 0; i < 4; i++)
+        post_receive(&pair->end[0], i, 4096, 4096);
+    return pair;
+}
+
+/* A packet that the engine would take if it came as it is: the next PSN, right key, in range. */
+static size_t good_packet(struct pair *pair, uint8_t *packet, uint8_t opcode)
+{
+    static uint8_t data[MTU];
+    struct end *a = &pair->end[0];
+    bool full = opcode == SEND_FIRST || opcode == SEND_MIDDLE || opcode == WRITE_FIRST ||
+                opcode == WRITE_MIDDLE || opcode == READ_RESPONSE_FIRST || opcode == READ_RESPONSE_MIDDLE;
+    struct roce roce = {.opcode = opcode,
+                        .migreq = true,
+                        .ackreq = true,
+                        .pkey = 0xffff,
+                        .qpn = a->qpn,
+                        .psn = pair->setup.psn[1],
+                        .va = (uintptr_t)a->memory + 20000,
+                        .rkey = a->rkey,
+                        .dma_length = full ? 2 * MTU : 100,
+                        .syndrome = SYNDROME_ACK,
+                        .payload = data,
+                        .payload_length = full                                              ? MTU
+                                          : opcode == READ_REQUEST || opcode == ACKNOWLEDGE ? 0
+                                                                                            : 100};
+    memset(data, 0xdd, sizeof data);
+    return roce_write(packet, &roce);
+}
+
+/* Nothing was written, said, or completed, and the next good SEND is taken with the PSN that was due. */
+static void expect_untouched(struct pair *pair)
+{
+    struct end *a = &pair->end[0];
+    uint8_t packet[ROCE_MAX];
+    run(pair);
+    expect_byte(a->memory, a->size, 0);
+    expect_quiet(pair);
+    expect(network_packets(pair->network) == 0, "%u packets came back", network_packets(pair->network));
+    ck_assert_int_eq(qp_state(a->qp), IBV_QPS_RTS);
+    size_t length = good_packet(pair, packet, SEND_ONLY);
+    network_inject(pair->network, 1, 0, packet, length);
+    expect_wc(a->recv_cq, 0, IBV_WC_SUCCESS);
+    const struct packet *answer = network_packet(pair->network, 0);
+    ck_assert_ptr_nonnull(answer);
+    ck_assert_uint_eq(answer->roce.syndrome, SYNDROME_ACK);
+    ck_assert_uint_eq(answer->roce.msn, 1);
+    pair_free(pair);
+}
+
+START_TEST(truncated_headers)
+{
+    struct pair *pair = with_a_ghost();
+    uint8_t packet[ROCE_MAX];
+    uint64_t count = 0;
+    for (unsigned opcode = SEND_FIRST; opcode <= ACKNOWLEDGE; opcode++) {
+        good_packet(pair, packet, (uint8_t)opcode);
+        for (size_t length = 0; length < (size_t)(ROCE_BTH + roce_extension(opcode)); length++, count++)
+            network_inject(pair->network, 1, 0, packet, length);
+    }
+    ck_assert_uint_eq(counters_of(&pair->end[0]).malformed, count);
+    expect_untouched(pair);
+}
+END_TEST
+
+/* Cut within the payload: refused or dropped, whatever is left of it - where it shows at all. A SEND of any
+ * shorter length looks right: on a real wire the ICRC finds it. */
+START_TEST(truncated_payload)
+{
+    static const uint8_t opcodes[] = {SEND_FIRST, WRITE_FIRST, WRITE_ONLY, WRITE_ONLY_IMM};
+    uint8_t opcode = opcodes[_i];
+    struct setup setup = setup_default();
+    setup.ghost = true;
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0];
+    uint8_t packet[ROCE_MAX];
+    size_t full = good_packet(pair, packet, opcode);
+    size_t headers = ROCE_BTH + (size_t)roce_extension(opcode);
+    for (size_t length = headers; length < full; length++) {
+        pair_renew(pair);
+        post_receive(a, 1, 4096, 4096);
+        good_packet(pair, packet, opcode);
+        network_inject(pair->network, 1, 0, packet, length);
+        struct ibv_wc wc;
+        if (ibv_poll_cq(a->recv_cq, 1, &wc))
+            expect(wc.status != IBV_WC_SUCCESS, "a packet cut to %zu bytes was taken", length);
+        expect_none(a->recv_cq);
+        expect_byte(a->memory, a->size, 0);
+        const struct packet *answer = network_packet(pair->network, 0);
+        expect(!answer || answer->roce.syndrome != SYNDROME_ACK, "cut to %zu bytes, and acknowledged", length);
+    }
+    struct soft_counters counters = counters_of(a);
+    ck_assert_uint_eq(counters.malformed + counters.naks_sent, full - headers);
+    pair_free(pair);
+}
+END_TEST
+
+START_TEST(wrong_version)
+{
+    struct pair *pair = with_a_ghost();
+    uint8_t packet[ROCE_MAX];
+    for (uint8_t version = 1; version < 16; version++) {
+        size_t length = good_packet(pair, packet, SEND_ONLY);
+        packet[1] |= version;
+        network_inject(pair->network, 1, 0, packet, length);
+    }
+    ck_assert_uint_eq(counters_of(&pair->end[0]).malformed, 15);
+    expect_untouched(pair);
+}
+END_TEST
+
+/* What no reliable connection has: opcodes of other transports. (Those that IBA leaves free are refused, which
+ * the transport tester looks at.) */
+static bool foreign(unsigned opcode)
+{
+    if (opcode == 0x81) /* a congestion notification is for nobody in particular: accepted and ignored */
+        return false;
+    return opcode >= 0x20;
+}
+
+START_TEST(unknown_opcodes)
+{
+    struct pair *pair = with_a_ghost();
+    uint8_t packet[ROCE_MAX];
+    uint64_t count = 0;
+    for (unsigned opcode = 0; opcode < 256; opcode++) {
+        if (!foreign(opcode))
+            continue;
+        size_t length = good_packet(pair, packet, WRITE_ONLY_IMM);
+        packet[0] = (uint8_t)opcode;
+        network_inject(pair->network, 1, 0, packet, length);
+        count++;
+    }
+    ck_assert_uint_eq(counters_of(&pair->end[0]).malformed, count);
+    expect_untouched(pair);
+}
+END_TEST
+
+START_TEST(unknown_queue_pairs)
+{
+    struct pair *pair = with_a_ghost();
+    uint8_t packet[ROCE_MAX];
+    for (unsigned bit = 0; bit < 24; bit++) {
+        size_t length = good_packet(pair, packet, SEND_ONLY);
+        packet[5 + bit / 8] ^= (uint8_t)(1 << bit % 8);
+        network_inject(pair->network, 1, 0, packet, length);
+    }
+    ck_assert_uint_eq(counters_of(&pair->end[0]).malformed, 24);
+    expect_untouched(pair);
+}
+END_TEST
+
+/* From an address that is not the peer's, or to one that is not ours. The UDP port does not matter. */
+START_TEST(wrong_addresses)
+{
+    struct pair *pair = with_a_ghost();
+    unsigned stranger = network_add_ghost(pair->network);
+    uint8_t packet[ROCE_MAX];
+    struct soft_path path, strange;
+    size_t length = good_packet(pair, packet, SEND_ONLY);
+    network_path(pair->network, 0, stranger, &path);
+    network_inject_on(pair->network, 0, &path, packet, length);
+    network_path(pair->network, 0, 1, &path);
+    network_path(pair->network, stranger, 1, &strange);
+    path.local = strange.local;
+    network_inject_on(pair->network, 0, &path, packet, length);
+    network_path(pair->network, 0, 1, &path); /* the other family */
+    path.remote.in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    network_inject_on(pair->network, 0, &path, packet, length);
+    struct soft_counters counters = counters_of(&pair->end[0]);
+    ck_assert_uint_eq(counters.refused + counters.malformed, 3);
+    expect_untouched(pair);
+}
+END_TEST
+
+START_TEST(any_udp_port)
+{
+    struct pair *pair = with_a_ghost();
+    uint8_t packet[ROCE_MAX];
+    struct soft_path path;
+    size_t length = good_packet(pair, packet, SEND_ONLY);
+    network_path(pair->network, 0, 1, &path);
+    path.remote.in.sin_port = 12345;
+    network_inject_on(pair->network, 0, &path, packet, length);
+    expect_wc(pair->end[0].recv_cq, 0, IBV_WC_SUCCESS);
+    pair_free(pair);
+}
+END_TEST
+
+START_TEST(wrong_partition)
+{
+    struct pair *pair = with_a_ghost();
+    uint8_t packet[ROCE_MAX];
+    for (unsigned bit = 0; bit < 15; bit++) { /* the low 15 bits are the partition */
+        size_t length = good_packet(pair, packet, SEND_ONLY);
+        packet[bit < 8 ? 3 : 2] ^= (uint8_t)(1 << bit % 8);
+        network_inject(pair->network, 1, 0, packet, length);
+    }
+    struct soft_counters counters = counters_of(&pair->end[0]);
+    ck_assert_uint_eq(counters.refused + counters.malformed, 15);
+    expect_untouched(pair);
+}
+END_TEST
+
+/* A pad that is longer than what there is to be padded. */
+START_TEST(impossible_pad)
+{
+    struct pair *pair = with_a_ghost();
+    uint8_t packet[ROCE_MAX];
+    good_packet(pair, packet, SEND_ONLY);
+    for (uint8_t pad = 1; pad < 4; pad++)
+        for (size_t payload = 0; payload < pad; payload++) {
+            packet[1] = (uint8_t)(0x40 | pad << 4);
+            network_inject(pair->network, 1, 0, packet, ROCE_BTH + payload);
+        }
+    ck_assert_uint_eq(counters_of(&pair->end[0]).malformed, 6);
+    expect_untouched(pair);
+}
+END_TEST
+
+/* Bits that are ignored on receipt: MigReq, FECN, BECN, reserved. */
+START_TEST(reserved_bits_are_ignored)
+{
+    struct pair *pair = with_a_ghost();
+    struct end *a = &pair->end[0];
+    uint8_t packet[ROCE_MAX];
+    for (unsigned i = 0; i < 3; i++) {
+        size_t length = good_packet(pair, packet, SEND_ONLY);
+        packet[1] &= (uint8_t)(i == 0 ? ~0x40 : 0xff);
+        packet[4] = i == 1 ? 0xff : 0;
+        packet[8] |= i == 2 ? 0x7f : 0;
+        packet[11] = (uint8_t)(packet[11] + i);
+        network_inject(pair->network, 1, 0, packet, length);
+        expect_wc(a->recv_cq, i, IBV_WC_SUCCESS);
+    }
+    pair_free(pair);
+}
+END_TEST
+
+/* A context without any queue pair, and a queue pair in states that take nothing. */
+START_TEST(nobody_listens)
+{
+    struct pair *pair = with_a_ghost();
+    unsigned empty = network_add(pair->network);
+    struct end spare = pair->end[0];
+    uint8_t packet[ROCE_MAX];
+    size_t length = good_packet(pair, packet, SEND_ONLY);
+    network_inject(pair->network, 1, empty, packet, length);
+    spare.qp = qp_new(&spare, &pair->setup);
+    packet[5] = (uint8_t)(spare.qp->qp_num >> 16);
+    packet[6] = (uint8_t)(spare.qp->qp_num >> 8);
+    packet[7] = (uint8_t)spare.qp->qp_num;
+    network_inject(pair->network, 1, 0, packet, length);
+    ck_assert_int_eq(qp_init(spare.qp, ACCESS_ALL), 0);
+    network_inject(pair->network, 1, 0, packet, length);
+    qp_fail(spare.qp);
+    network_inject(pair->network, 1, 0, packet, length);
+    ck_assert_int_eq(soft_destroy_qp(spare.qp), 0);
+    network_inject(pair->network, 1, 0, packet, length);
+    expect_untouched(pair);
+}
+END_TEST
+
+/* ---- Noise ---- */
+
+/* Half is noise from the first byte, half begins like a packet to the queue pair, with any opcode and PSN. */
+static size_t noise(struct pair *pair, uint8_t *packet, uint64_t *seed)
+{
+    uint64_t r = random_next(seed);
+    size_t length = r & 1 ? (r >> 1) % 80 : (r >> 1) % 4200;
+    for (size_t i = 0; i < length; i += 8) {
+        uint64_t word = random_next(seed);
+        memcpy(packet + i, &word, length - i < 8 ? length - i : 8);
+    }
+    if (r >> 40 & 1 && length >= ROCE_BTH) {
+        uint8_t header[ROCE_MAX];
+        good_packet(pair, header, SEND_ONLY);
+        packet[0] &= 0x1f;
+        memcpy(packet + 1, header + 1, 7);
+        if (r >> 41 & 1) /* near what is expected, but never it */
+            memcpy(packet + 9, header + 9, 2);
+        if (!memcmp(packet + 9, header + 9, 3))
+            packet[11] ^= 1;
+    }
+    return length;
+}
+
+START_TEST(noise_changes_nothing)
+{
+    struct pair *pair = with_a_ghost();
+    struct end *a = &pair->end[0];
+    uint8_t packet[8192];
+    uint64_t seed = 42;
+    network_keep_bytes(pair->network, false);
+    for (int i = 0; i < 100000; i++) {
+        size_t length = noise(pair, packet, &seed);
+        network_inject(pair->network, 1, 0, packet, length);
+        expect(qp_state(a->qp) == IBV_QPS_RTS, "packet %d of the noise broke the connection", i);
+    }
+    run(pair);
+    ck_assert_uint_gt(counters_of(a).malformed, 40000);
+    for (unsigned i = 0; i < network_packets(pair->network); i++)
+        ck_assert_uint_eq(network_packet(pair->network, i)->roce.opcode, ACKNOWLEDGE);
+    network_forget(pair->network);
+    expect_untouched(pair);
+}
+END_TEST
+
+/* The same while work is outstanding: nobody may complete it but the peer, and here is none. */
+START_TEST(noise_completes_nothing)
+{
+    struct setup setup = setup_default();
+    setup.ghost = true;
+    setup.timeout = 0;
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0];
+    uint8_t packet[8192];
+    uint64_t seed = 4711;
+    network_keep_bytes(pair->network, false);
+    post(a, &pair->end[1], &(struct work){.id = 1, .opcode = IBV_WR_RDMA_READ, .length = 5000});
+    post(a, &pair->end[1], &(struct work){.id = 2, .opcode = IBV_WR_SEND, .length = 5000});
+    for (int i = 0; i < 100000; i++) {
+        size_t length = noise(pair, packet, &seed);
+        if (length >= ROCE_BTH && packet[9] == a->psn >> 16) /* by accident it could be an answer */
+            packet[9] ^= 0x55;
+        network_inject(pair->network, 1, 0, packet, length);
+    }
+    expect_quiet(pair);
+    expect_byte(a->memory, a->size, 0);
+    ck_assert_int_eq(qp_state(a->qp), IBV_QPS_RTS);
+    pair_free(pair);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("transport: hostile");
+    TCase *tcase = tcase_create("packets");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, truncated_headers);
+    tcase_add_loop_test(tcase, truncated_payload, 0, 4);
+    tcase_add_test(tcase, wrong_version);
+    tcase_add_test(tcase, unknown_opcodes);
+    tcase_add_test(tcase, unknown_queue_pairs);
+    tcase_add_test(tcase, wrong_addresses);
+    tcase_add_test(tcase, any_udp_port);
+    tcase_add_test(tcase, wrong_partition);
+    tcase_add_test(tcase, impossible_pad);
+    tcase_add_test(tcase, reserved_bits_are_ignored);
+    tcase_add_test(tcase, nobody_listens);
+    tcase_add_test(tcase, noise_changes_nothing);
+    tcase_add_test(tcase, noise_completes_nothing);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}

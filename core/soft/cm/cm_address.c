@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Addresses: binding to one's own, and finding the one that leads to a peer. All of it is the kernel's
+ * knowledge. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include "core/fds.h"
+#include "cm_id.h"
+
+/* One of this host's addresses leads to the device; a program with a context for all its identifiers wants to
+ * know at once. 0 or an errno. */
+static int find_device(struct cm_id *id)
+{
+    const struct rdma_addr *addr = &id->public.route.addr;
+    struct ibv_context *context;
+
+    if (!cm_is_shared() ||
+        (addr->src_addr.sa_family == AF_INET ? addr->src_sin.sin_addr.s_addr == htonl(INADDR_ANY)
+                                             : IN6_IS_ADDR_UNSPECIFIED(&addr->src_sin6.sin6_addr)))
+        return 0;
+    context = cm_context(cm_channel_of(id));
+    if (context == NULL)
+        return errno;
+    cm_id_gids(id);
+    cm_id_use(id, context);
+    return 0;
+}
+
+static int bind_id(struct cm_id *id, const struct sockaddr *addr)
+{
+    int error;
+
+    if (id->state != CM_IDLE || id->fd != -1 || cm_addr_size(addr) == 0)
+        return EINVAL;
+    id->fd = cm_socket_open(addr->sa_family, id->af_only);
+    if (id->fd == -1)
+        return errno;
+    error = cm_socket_bind(id->fd, addr, id->reuse_addr) == 0 ? cm_id_addresses(id) : errno;
+    if (error == 0)
+        error = find_device(id);
+    if (error != 0)
+        cm_id_close(id);
+    return error;
+}
+
+int soft_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
+{
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id);
+    int error = bind_id(id, addr);
+
+    cm_unlock(channel);
+    return cm_result(error);
+}
+
+/* The kernel's route lookup is what connecting a UDP socket does. The port of a bound identifier is kept. */
+static int find_route(struct cm_id *id, const struct sockaddr *dst)
+{
+    struct rdma_addr *addr = &id->public.route.addr;
+    union soft_addr local, remote;
+    in_port_t port = id->fd == -1 ? 0 : addr->src_sin.sin_port;
+    int fd = fds_own(socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP));
+    int error = 0;
+
+    if (fd == -1)
+        return errno;
+    if (id->fd != -1) {
+        memcpy(&local, &addr->src_storage, sizeof local);
+        local.in.sin_port = 0; /* at the same place in both kinds of address */
+        if (bind(fd, &local.sa, cm_addr_size(&local.sa)) == -1)
+            error = errno;
+    }
+    if (error == 0 && connect(fd, dst, cm_addr_size(dst)) == -1)
+        error = errno;
+    if (error == 0)
+        error = cm_socket_names(fd, &local, &remote);
+    fds_close(fd);
+    if (error != 0)
+        return error;
+    local.in.sin_port = port;
+    memcpy(&addr->src_storage, &local, sizeof local);
+    memcpy(&addr->dst_storage, &remote, sizeof remote);
+    return 0;
+}
+
+static int resolve(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst)
+{
+    int error;
+
+    if (id->state != CM_IDLE || id->pending[CM_KIND_ADDR].queued || cm_addr_size(dst) == 0)
+        return EINVAL;
+    error = src == NULL ? 0 : bind_id(id, src);
+    if (error != 0)
+        return error;
+    if (id->fd != -1 && id->public.route.addr.src_addr.sa_family != dst->sa_family)
+        return EINVAL;
+    if (cm_context(cm_channel_of(id)) == NULL)
+        return errno;
+    error = find_route(id, dst);
+    if (error != 0) {
+        cm_post(id, CM_KIND_ADDR, RDMA_CM_EVENT_ADDR_ERROR, -error);
+        return 0;
+    }
+    cm_id_use(id, cm_context(cm_channel_of(id)));
+    id->state = CM_ADDR_RESOLVED;
+    cm_id_gids(id);
+    cm_post(id, CM_KIND_ADDR, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+    return 0;
+}
+
+/* Nothing here takes time, so the time-outs of these two calls have nothing to bound. */
+int soft_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
+{
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id);
+    int error = resolve(id, src, dst);
+
+    (void)timeout_ms;
+    cm_unlock(channel);
+    return cm_complete(id, cm_result(error));
+}
+
+int soft_resolve_route(struct rdma_cm_id *public, int timeout_ms)
+{
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id);
+    bool resolved = id->state == CM_ADDR_RESOLVED;
+
+    (void)timeout_ms;
+    if (resolved) {
+        id->state = CM_ROUTE_RESOLVED;
+        cm_post(id, CM_KIND_ROUTE, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+    }
+    cm_unlock(channel);
+    return cm_complete(id, cm_result(resolved ? 0 : EINVAL));
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Event channels: what wakes the user, and what is delivered.
+ *
+ * A channel's descriptor is an epoll over the TCP sockets of its identifiers, a timer and a doorbell, which is
+ * raised as long as there are events that soft_get_cm_event hasn't delivered.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "core/fds.h"
+#include "cm_id.h"
+#include "core/soft/lock.h"
+
+#define ROUNDS 64 /* sockets looked at in one go, while the channel stays locked */
+
+/* What the user gets: a copy, his until he acknowledges it. */
+struct cm_event {
+    struct rdma_cm_event public; /* first */
+    struct cm_id *id;            /* which can't be destroyed before that: a request's is the listener */
+    uint8_t private_data[CM_REP_PRIVATE];
+};
+
+/* ---- Life -------------------------------------------------------------------------------------- */
+
+static int add(struct cm_channel *channel, int fd, void *what)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
+
+    return epoll_ctl(channel->public.fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void close_descriptors(struct cm_channel *channel)
+{
+    const int fds[] = {channel->timer, channel->doorbell, channel->public.fd};
+
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
+        if (fds[i] != -1)
+            fds_close(fds[i]);
+    }
+}
+
+static void free_channel(struct cm_channel *channel)
+{
+    pthread_cond_destroy(&channel->acknowledged);
+    pthread_mutex_destroy(&channel->lock);
+    free(channel);
+}
+
+struct rdma_event_channel *soft_create_event_channel(void)
+{
+    struct cm_channel *channel = calloc(1, sizeof *channel);
+    int error;
+
+    if (channel == NULL)
+        return NULL;
+    pthread_mutex_init(&channel->lock, NULL);
+    pthread_cond_init(&channel->acknowledged, NULL);
+    TAILQ_INIT(&channel->pending);
+    for (int i = 0; i < CM_TIMEOUTS; i++)
+        TAILQ_INIT(&channel->timeouts[i]);
+    channel->armed = SOFT_NEVER;
+    channel->timer = channel->doorbell = -1;
+    channel->public.fd = fds_own(epoll_create1(EPOLL_CLOEXEC));
+    if (channel->public.fd == -1)
+        goto fail;
+    channel->doorbell = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (channel->doorbell == -1 || add(channel, channel->doorbell, &channel->doorbell) == -1)
+        goto fail;
+    channel->timer = fds_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    if (channel->timer == -1 || add(channel, channel->timer, &channel->timer) == -1)
+        goto fail;
+    return &channel->public;
+fail:
+    error = errno;
+    close_descriptors(channel);
+    free_channel(channel);
+    errno = error;
+    return NULL;
+}
+
+static bool shared; /* set before there are channels */
+
+void soft_share_context(void)
+{
+    shared = true;
+}
+
+bool cm_is_shared(void)
+{
+    return shared;
+}
+
+void soft_destroy_event_channel(struct rdma_event_channel *public)
+{
+    struct cm_channel *channel = (struct cm_channel *)public;
+
+    bool waited_for;
+
+    if (channel->udp != NULL && !shared)
+        udp_close(channel->udp);
+    soft_mutex_lock(&channel->lock);
+    channel->gone = true;
+    waited_for = channel->waiters > 0;
+    close_descriptors(channel);
+    soft_mutex_unlock(&channel->lock);
+    if (!waited_for)
+        free_channel(channel);
+}
+
+struct ibv_context *cm_context(struct cm_channel *channel)
+{
+    if (channel->udp == NULL)
+        channel->udp = shared ? udp_shared() : udp_open();
+    return channel->udp == NULL ? NULL : channel->udp->context;
+}
+
+/* ---- Locking ----------------------------------------------------------------------------------- */
+
+struct cm_channel *cm_channel_of(const struct cm_id *id)
+{
+    /* Atomic, for another thread may be about to migrate it. */
+    return (struct cm_channel *)__atomic_load_n(&id->public.channel, __ATOMIC_ACQUIRE);
+}
+
+struct cm_channel *cm_lock(struct cm_id *id)
+{
+    for (;;) {
+        struct cm_channel *channel = cm_channel_of(id);
+
+        soft_mutex_lock(&channel->lock);
+        if (channel == cm_channel_of(id))
+            return channel;
+        soft_mutex_unlock(&channel->lock);
+    }
+}
+
+static void ring(struct cm_channel *channel)
+{
+    bool due = !TAILQ_EMPTY(&channel->pending);
+    uint64_t count = 1;
+
+    if (due == channel->rung)
+        return;
+    if ((due ? write(channel->doorbell, &count, sizeof count) : read(channel->doorbell, &count, sizeof count)) >
+        0)
+        channel->rung = due;
+}
+
+void cm_unlock(struct cm_channel *channel)
+{
+    int error = errno;
+
+    ring(channel);
+    soft_mutex_unlock(&channel->lock);
+    errno = error;
+}
+
+/* ---- Events to be -------------------------------------------------------------------------------- */
+
+void cm_post(struct cm_id *id, enum cm_kind kind, enum rdma_cm_event_type type, int status)
+{
+    struct cm_pending *pending = &id->pending[kind];
+
+    pending->id = id;
+    pending->type = type;
+    pending->status = status;
+    if (!pending->queued)
+        TAILQ_INSERT_TAIL(&cm_channel_of(id)->pending, pending, entry);
+    pending->queued = true;
+}
+
+void cm_unpost(struct cm_id *id)
+{
+    for (int kind = 0; kind < CM_KINDS; kind++) {
+        if (id->pending[kind].queued)
+            TAILQ_REMOVE(&cm_channel_of(id)->pending, &id->pending[kind], entry);
+        id->pending[kind].queued = false;
+    }
+}
+
+void cm_await_acknowledgement(struct cm_id *id)
+{
+    struct cm_channel *channel = cm_channel_of(id);
+
+    ring(channel);
+    while (id->unacknowledged > 0)
+        pthread_cond_wait(&channel->acknowledged, &channel->lock);
+}
+
+/* ---- Sockets -------------------------------------------------------------------------------------- */
+
+int cm_register(struct cm_id *id, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = id};
+
+    return epoll_ctl(cm_channel_of(id)->public.fd, EPOLL_CTL_ADD, id->fd, &event) == -1 ? errno : 0;
+}
+
+void cm_want(struct cm_id *id, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = id};
+
+    epoll_ctl(cm_channel_of(id)->public.fd, EPOLL_CTL_MOD, id->fd, &event);
+}
+
+static void ready(struct cm_id *id, uint32_t events)
+{
+    if (id->out_length > 0 && (events & EPOLLOUT) != 0)
+        cm_send_rest(id);
+    switch (id->state) {
+    case CM_LISTENING:
+        cm_listener_ready(id);
+        break;
+    case CM_HALF_OPEN:
+    case CM_REFUSING:
+    case CM_REQUESTED:
+    case CM_REPLIED:
+        cm_passive_ready(id);
+        break;
+    case CM_TCP_CONNECTING:
+    case CM_REQUEST_SENT:
+        cm_active_ready(id, events);
+        break;
+    default:
+        cm_established_ready(id);
+    }
+}
+
+static void expire(struct cm_channel *channel)
+{
+    struct cm_id *id;
+
+    while ((id = cm_timer_expired(channel)) != NULL) {
+        if (id->state == CM_LISTENING)
+            cm_listener_resume(id);
+        else if (id->state == CM_TCP_CONNECTING || id->state == CM_REQUEST_SENT)
+            cm_active_expired(id);
+        else
+            cm_passive_expired(id);
+    }
+}
+
+/* One socket at a time, since handling one may free the identifier of the next. */
+static void progress(struct cm_channel *channel)
+{
+    struct epoll_event event;
+
+    for (int round = 0; round < ROUNDS; round++) {
+        if (epoll_wait(channel->public.fd, &event, 1, 0) <= 0)
+            break;
+        if (event.data.ptr == &channel->timer)
+            expire(channel);
+        else if (event.data.ptr == &channel->doorbell)
+            ring(channel);
+        else
+            ready(event.data.ptr, event.events);
+    }
+}
+
+/* ---- Delivery ---------------------------------------------------------------------------------------- */
+
+/* As the peer described itself: what is his resource is our depth. */
+static void describe_peer(struct cm_event *event, const struct cm_message *peer)
+{
+    struct rdma_conn_param *conn = &event->public.param.conn;
+
+    _Static_assert(sizeof event->private_data == sizeof peer->private_data, "all that a message holds");
+    if (peer->private_length > 0 && peer->private_length <= sizeof event->private_data) {
+        memcpy(event->private_data, peer->private_data, peer->private_length);
+        conn->private_data = event->private_data;
+        conn->private_data_len = peer->private_length;
+    }
+    conn->responder_resources = peer->initiator_depth;
+    conn->initiator_depth = peer->responder_resources;
+    conn->flow_control = peer->flow_control;
+    conn->retry_count = peer->retry_count;
+    conn->rnr_retry_count = peer->rnr_retry_count;
+    conn->srq = peer->srq;
+    conn->qp_num = peer->qp_num;
+}
+
+static int deliver(struct cm_channel *channel, struct rdma_cm_event **out)
+{
+    struct cm_pending *pending = TAILQ_FIRST(&channel->pending);
+    struct cm_event *event = calloc(1, sizeof *event);
+    struct cm_id *id = pending->id;
+
+    if (event == NULL)
+        return -1;
+    event->public.id = &id->public;
+    event->id = id;
+    event->public.event = pending->type;
+    event->public.status = pending->status;
+    if (pending == &id->pending[CM_KIND_CONNECT])
+        describe_peer(event, &id->peer);
+    if (pending->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+        event->public.listen_id = &id->listener->public;
+        event->id = id->listener;
+        TAILQ_REMOVE(&id->listener->children, id, child); /* from now on it is the user's */
+        id->listener = NULL;
+    }
+    TAILQ_REMOVE(&channel->pending, pending, entry);
+    pending->queued = false;
+    event->id->unacknowledged++;
+    *out = &event->public;
+    return 0;
+}
+
+/* ---- Waiting ------------------------------------------------------------------------------------------- */
+
+/* (locked) One waiter less; the last one of a channel that is gone frees it. True if it is gone: unlocked. */
+static bool stop_waiting(struct cm_channel *channel)
+{
+    bool last = --channel->waiters == 0;
+
+    if (!channel->gone)
+        return false;
+    soft_mutex_unlock(&channel->lock);
+    if (last)
+        free_channel(channel);
+    return true;
+}
+
+static void cancelled(void *arg)
+{
+    struct cm_channel *channel = arg;
+
+    soft_mutex_lock(&channel->lock);
+    if (!stop_waiting(channel))
+        cm_unlock(channel);
+}
+
+/* (locked) Until the descriptor is readable; unlocked meanwhile. 0, or -1 and errno.
+ * In the kernel a read that waits outlasts its file, so programs destroy a channel that a thread of theirs
+ * waits on, and then exit. That thread must find neither an error, which it would report, nor memory that is
+ * gone. */
+static int wait_readable(struct cm_channel *channel)
+{
+    struct pollfd fd = {.fd = channel->public.fd, .events = POLLIN};
+    int result, error;
+
+    channel->waiters++;
+    cm_unlock(channel);
+    pthread_cleanup_push(cancelled, channel);
+    result = poll(&fd, 1, -1);
+    error = errno;
+    pthread_cleanup_pop(0);
+    soft_mutex_lock(&channel->lock);
+    if (stop_waiting(channel)) {
+        for (;;)
+            pause();
+    }
+    errno = error;
+    return result == -1 ? -1 : 0;
+}
+
+/* (locked) 0 with an event, or -1 and errno. */
+static int next_event(struct cm_channel *channel, struct rdma_cm_event **event)
+{
+    for (;;) {
+        int flags;
+
+        if (TAILQ_EMPTY(&channel->pending))
+            progress(channel);
+        if (!TAILQ_EMPTY(&channel->pending))
+            return deliver(channel, event);
+        flags = fcntl(channel->public.fd, F_GETFL);
+        if (flags == -1)
+            return -1;
+        if ((flags & O_NONBLOCK) != 0)
+            return cm_result(EAGAIN);
+        if (wait_readable(channel) == -1)
+            return -1;
+    }
+}
+
+int soft_get_cm_event(struct rdma_event_channel *public, struct rdma_cm_event **event)
+{
+    struct cm_channel *channel = (struct cm_channel *)public;
+    int result;
+
+    soft_mutex_lock(&channel->lock);
+    result = next_event(channel, event);
+    cm_unlock(channel);
+    return result;
+}
+
+int soft_ack_cm_event(struct rdma_cm_event *public)
+{
+    struct cm_event *event = (struct cm_event *)public;
+    struct cm_channel *channel = cm_lock(event->id);
+
+    event->id->unacknowledged--;
+    pthread_cond_broadcast(&channel->acknowledged);
+    cm_unlock(channel);
+    free(event);
+    return 0;
+}

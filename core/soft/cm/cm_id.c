@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Identifiers: making, migrating and destroying them, and their options. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include "core/fds.h"
+#include "cm_id.h"
+#include "core/soft/lock.h"
+
+#define ACK_TIMEOUT 17 /* code of 0.54 s: 4.096 us * 2^17 */
+#define ACK_TIMEOUT_MAX 31
+#define PORT 1      /* the device's only one */
+#define PKEY 0xffff /* the default partition */
+
+struct cm_id *cm_id_new(struct cm_channel *channel, enum rdma_port_space ps)
+{
+    struct cm_id *id = calloc(1, sizeof *id);
+
+    if (id == NULL)
+        return NULL;
+    id->public.channel = &channel->public;
+    id->public.ps = ps;
+    id->public.qp_type = IBV_QPT_RC;
+    id->fd = -1;
+    id->ack_timeout = ACK_TIMEOUT;
+    id->timeout = CM_NO_TIMEOUT;
+    TAILQ_INIT(&id->children);
+    return id;
+}
+
+void cm_id_use(struct cm_id *id, struct ibv_context *context)
+{
+    id->public.verbs = context;
+    id->public.port_num = PORT;
+    if (cm_is_shared() && id->public.pd == NULL)
+        id->public.pd = udp_shared_pd();
+}
+
+int soft_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
+                   enum rdma_port_space ps)
+{
+    struct rdma_event_channel *own = NULL;
+    struct cm_id *id;
+
+    if (ps != RDMA_PS_TCP) {
+        errno = EPROTONOSUPPORT;
+        return -1;
+    }
+    if (channel == NULL && (channel = own = soft_create_event_channel()) == NULL)
+        return -1;
+    id = cm_id_new((struct cm_channel *)channel, ps);
+    if (id == NULL) {
+        if (own != NULL)
+            soft_destroy_event_channel(own);
+        return -1;
+    }
+    id->sync = own != NULL;
+    id->public.context = context;
+    *out = &id->public;
+    return 0;
+}
+
+void cm_id_close(struct cm_id *id)
+{
+    cm_timer_stop(id);
+    if (id->fd != -1)
+        fds_close(id->fd); /* which takes it out of epoll, too */
+    id->fd = -1;
+    id->out_length = 0;
+}
+
+void cm_id_detach(struct cm_id *id)
+{
+    struct cm_id *child;
+
+    while ((child = TAILQ_FIRST(&id->children)) != NULL)
+        cm_id_free(child);
+    if (id->listener != NULL) {
+        TAILQ_REMOVE(&id->listener->children, id, child);
+        if (id->state == CM_HALF_OPEN || id->state == CM_REFUSING)
+            id->listener->half_open--;
+        id->listener = NULL;
+    }
+    cm_id_close(id);
+    cm_unpost(id);
+}
+
+void cm_id_free(struct cm_id *id)
+{
+    cm_id_detach(id);
+    free(id->endpoint);
+    free(id);
+}
+
+int soft_destroy_id(struct rdma_cm_id *public)
+{
+    struct cm_id *id = cm_id_of(public);
+    const struct cm_message rej = {.type = CM_REJ, .reason = CM_CONSUMER_DEFINED};
+    struct cm_channel *channel;
+    bool alone = id->sync;
+
+    if (public->event != NULL)
+        soft_ack_cm_event(public->event);
+    channel = cm_lock(id);
+    if (id->state == CM_REQUESTED)
+        cm_send(id, &rej);
+    cm_id_detach(id);
+    /* Whoever holds an event may still be about to use the identifier; what that adds to it cm_id_free takes
+     * out. */
+    cm_await_acknowledgement(id);
+    cm_id_free(id);
+    cm_unlock(channel);
+    if (alone)
+        soft_destroy_event_channel(&channel->public);
+    return 0;
+}
+
+void cm_id_gids(struct cm_id *id)
+{
+    struct rdma_addr *addr = &id->public.route.addr;
+
+    soft_gid_of(&addr->addr.ibaddr.sgid, &addr->src_addr);
+    if (addr->dst_addr.sa_family != AF_UNSPEC)
+        soft_gid_of(&addr->addr.ibaddr.dgid, &addr->dst_addr);
+    addr->addr.ibaddr.pkey = htons(PKEY);
+    id->public.port_num = PORT;
+}
+
+int cm_id_addresses(struct cm_id *id)
+{
+    struct rdma_addr *addr = &id->public.route.addr;
+    union soft_addr local, remote;
+    bool connected = id->state != CM_IDLE && id->state != CM_LISTENING;
+    int error = cm_socket_names(id->fd, &local, connected ? &remote : NULL);
+
+    if (error != 0)
+        return error;
+    memcpy(&addr->src_storage, &local, sizeof local);
+    if (connected) {
+        memcpy(&addr->dst_storage, &remote, sizeof remote);
+        cm_id_gids(id);
+    }
+    return 0;
+}
+
+/* ---- Migration --------------------------------------------------------------------------------------- */
+
+static void lock_both(struct cm_channel *one, struct cm_channel *other)
+{
+    struct cm_channel *first = one < other ? one : other;
+
+    soft_mutex_lock(&first->lock);
+    if (one != other)
+        soft_mutex_lock(first == one ? &other->lock : &one->lock);
+}
+
+static int move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = id};
+
+    if (id->state == CM_TCP_CONNECTING || id->out_length > 0)
+        event.events |= EPOLLOUT;
+    if (id->fd != -1 && id->state >= CM_LISTENING) {
+        if (epoll_ctl(to->public.fd, EPOLL_CTL_ADD, id->fd, &event) == -1)
+            return errno;
+        epoll_ctl(from->public.fd, EPOLL_CTL_DEL, id->fd, NULL);
+    }
+    for (int kind = 0; kind < CM_KINDS; kind++) {
+        if (!id->pending[kind].queued)
+            continue;
+        TAILQ_REMOVE(&from->pending, &id->pending[kind], entry);
+        TAILQ_INSERT_TAIL(&to->pending, &id->pending[kind], entry);
+    }
+    cm_timer_move(id, from, to);
+    __atomic_store_n(&id->public.channel, &to->public, __ATOMIC_RELEASE);
+    return 0;
+}
+
+static int migrate(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
+{
+    bool follows = id->public.verbs != NULL && id->public.qp == NULL; /* a queue pair stays where it was made */
+    struct ibv_context *context = follows ? cm_context(to) : id->public.verbs;
+    struct cm_id *child;
+    int error;
+
+    if (follows && context == NULL)
+        return errno;
+    error = move(id, from, to);
+    if (error != 0)
+        return error;
+    id->public.verbs = context;
+    /* Requests that were not delivered yet follow their listener; those that can't are lost to it. */
+    TAILQ_FOREACH (child, &id->children, child) {
+        if (migrate(child, from, to) != 0)
+            cm_id_close(child);
+    }
+    return 0;
+}
+
+int soft_migrate_id(struct rdma_cm_id *public, struct rdma_event_channel *channel)
+{
+    struct rdma_event_channel *own = NULL;
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *from = cm_channel_of(id), *to;
+    bool was_alone = id->sync;
+    int error;
+
+    if (channel == NULL && (channel = own = soft_create_event_channel()) == NULL)
+        return -1;
+    to = (struct cm_channel *)channel;
+    if (from == to)
+        return 0;
+    lock_both(from, to);
+    error = migrate(id, from, to);
+    if (error == 0)
+        id->sync = own != NULL;
+    cm_unlock(from);
+    cm_unlock(to);
+    if (error != 0 && own != NULL)
+        soft_destroy_event_channel(own);
+    if (error == 0 && was_alone)
+        soft_destroy_event_channel(&from->public);
+    return cm_result(error);
+}
+
+/* ---- Options ------------------------------------------------------------------------------------------- */
+
+static int set_flag(struct cm_id *id, bool *flag, const void *value, size_t length)
+{
+    int given;
+
+    if (length != sizeof given || id->fd != -1)
+        return EINVAL; /* too late once it is bound */
+    memcpy(&given, value, sizeof given);
+    *flag = given != 0;
+    return 0;
+}
+
+static int set_ack_timeout(struct cm_id *id, const void *value, size_t length)
+{
+    if (length != sizeof id->ack_timeout || *(const uint8_t *)value > ACK_TIMEOUT_MAX)
+        return EINVAL;
+    id->ack_timeout = *(const uint8_t *)value;
+    return 0;
+}
+
+int soft_set_option(struct rdma_cm_id *public, int level, int optname, void *optval, size_t optlen)
+{
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id);
+    int error = ENOSYS;
+
+    if (level == RDMA_OPTION_ID && optname == RDMA_OPTION_ID_REUSEADDR)
+        error = set_flag(id, &id->reuse_addr, optval, optlen);
+    else if (level == RDMA_OPTION_ID && optname == RDMA_OPTION_ID_AFONLY)
+        error = set_flag(id, &id->af_only, optval, optlen);
+    else if (level == RDMA_OPTION_ID && optname == RDMA_OPTION_ID_ACK_TIMEOUT)
+        error = set_ack_timeout(id, optval, optlen);
+    cm_unlock(channel);
+    return cm_result(error);
+}

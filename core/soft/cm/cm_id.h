@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cm_id.h - an event channel and the identifiers on it, as the connection manager's own files see them.
+ *
+ * One lock for each channel guards the channel and all its identifiers. Lock order: a channel (two of them in
+ * the order of their addresses), then a context, then the service thread's.
+ */
+#ifndef SOFT_CM_ID_H
+#define SOFT_CM_ID_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <rdma/rdma_cma.h>
+#include "cm.h"
+#include "cm_message.h"
+#include "core/soft/link/udp.h"
+
+enum cm_state {
+    CM_IDLE, /* perhaps bound */
+    CM_ADDR_RESOLVED,
+    CM_ROUTE_RESOLVED,
+    CM_LISTENING,
+    CM_HALF_OPEN, /* TCP is up and the request awaited; the user doesn't know the identifier yet */
+    CM_REFUSING,  /* the same, but refused: waits for the peer to read that and hang up */
+    CM_REQUESTED, /* the user has to accept or to reject */
+    CM_REPLIED,   /* accepted, but the peer hasn't said that it is ready */
+    CM_TCP_CONNECTING,
+    CM_REQUEST_SENT,
+    CM_RESPONDED, /* the user has to establish, with a queue pair of his own */
+    CM_ESTABLISHED,
+    CM_DISCONNECTED /* over, one way or another */
+};
+
+/* Each state that ends by itself does so after the same time for all, so their queues are in order. */
+enum cm_timeout {
+    CM_TIMEOUT_TCP,       /* to reach the host */
+    CM_TIMEOUT_HANDSHAKE, /* for the user at the other end to answer */
+    CM_TIMEOUT_HALF_OPEN, /* for a request to be complete */
+    CM_TIMEOUT_PAUSE,     /* until a listener without descriptors tries again */
+    CM_TIMEOUTS,
+    CM_NO_TIMEOUT = CM_TIMEOUTS
+};
+
+/* An event to be: a part of its identifier, so that none is lost for want of memory. */
+struct cm_pending {
+    TAILQ_ENTRY(cm_pending) entry;
+    struct cm_id *id;
+    bool queued;
+    enum rdma_cm_event_type type;
+    int status;
+};
+
+/* At most one event of each kind is on its way at any time. */
+enum cm_kind { CM_KIND_ADDR, CM_KIND_ROUTE, CM_KIND_CONNECT, CM_KIND_DISCONNECT, CM_KINDS };
+
+TAILQ_HEAD(cm_ids, cm_id);
+
+/* The user's identifier; until the CONNECT_REQUEST is delivered its listener's. */
+struct cm_id {
+    struct rdma_cm_id public; /* first: the user holds a pointer to it */
+    void *beyond[4];          /* where librdmacm keeps its own: rsockets look there, and find none */
+    enum cm_state state;
+    int fd; /* the TCP socket; -1: none yet, or no longer */
+    bool reuse_addr, af_only;
+    bool sync;         /* it has a channel of its own, which its calls wait on: cm_sync.c */
+    bool unbound;      /* the user didn't bind the socket that connects */
+    unsigned refusals; /* how often nobody listened */
+    uint8_t ack_timeout;
+    uint32_t psn;                      /* the first that we want to receive */
+    struct ibv_qp_init_attr *endpoint; /* what a listener's connections get: cm_sync.c */
+    struct cm_pending pending[CM_KINDS];
+    unsigned unacknowledged; /* events about it that the user holds */
+
+    enum cm_timeout timeout; /* which one runs */
+    uint64_t deadline;
+    TAILQ_ENTRY(cm_id) timed;
+
+    struct cm_id *listener; /* while it is this listener's */
+    struct cm_ids children; /* a listener's, oldest first */
+    TAILQ_ENTRY(cm_id) child;
+    unsigned half_open; /* how many of the children are */
+
+    struct cm_message own, peer; /* what each end said in REQ, REP or REJ */
+    uint8_t in[CM_SIZE_MAX];
+    size_t in_length;
+    uint8_t out[CM_SIZE_MAX + CM_HEADER + CM_HEADER];
+    size_t out_length;
+};
+
+struct cm_channel {
+    struct rdma_event_channel public; /* first. Its fd is an epoll of all the others */
+    pthread_mutex_t lock;
+    pthread_cond_t acknowledged; /* an event was */
+    unsigned waiters;            /* threads asleep in soft_get_cm_event */
+    bool gone;                   /* destroyed; the last waiter frees it */
+    int doorbell;                /* an eventfd, raised while events are pending */
+    bool rung;
+    int timer;       /* a timerfd */
+    uint64_t armed;  /* the time it is set to, or SOFT_NEVER */
+    struct udp *udp; /* the channel's own device context, made when first needed */
+    TAILQ_HEAD(, cm_pending) pending;
+    struct cm_ids timeouts[CM_TIMEOUTS];
+};
+
+/* ---- cm_channel.c: the channel ------------------------------------------------------------- */
+
+/* An identifier's channel, locked. */
+struct cm_channel *cm_lock(struct cm_id *id);
+/* Rings the doorbell if there is something to deliver. Keeps errno. */
+void cm_unlock(struct cm_channel *channel);
+/* The channel's context, made if need be. NULL and errno. */
+struct ibv_context *cm_context(struct cm_channel *channel);
+/* Do all channels share it (soft_share_context)? */
+bool cm_is_shared(void);
+void cm_post(struct cm_id *id, enum cm_kind kind, enum rdma_cm_event_type type, int status);
+/* Undelivered events are as if they had never been. */
+void cm_unpost(struct cm_id *id);
+/* (locked) Until the user holds no event about it; unlocked meanwhile. */
+void cm_await_acknowledgement(struct cm_id *id);
+/* Have epoll look at the identifier's socket for these events (EPOLLIN, EPOLLOUT). 0 or an errno. */
+int cm_register(struct cm_id *id, uint32_t events);
+void cm_want(struct cm_id *id, uint32_t events);
+struct cm_channel *cm_channel_of(const struct cm_id *id);
+
+/* ---- cm_timer.c: time-outs ------------------------------------------------------------------- */
+
+void cm_timer_start(struct cm_id *id, enum cm_timeout timeout);
+void cm_timer_stop(struct cm_id *id);
+/* Put a timer that runs onto another channel, where its identifier goes. */
+void cm_timer_move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to);
+/* An identifier whose time is over, taken off the queue; NULL when there is none, with the timer set anew. */
+struct cm_id *cm_timer_expired(struct cm_channel *channel);
+
+/* ---- cm_id.c: identifiers -------------------------------------------------------------------- */
+
+struct cm_id *cm_id_new(struct cm_channel *channel, enum rdma_port_space ps);
+/* Take it out of everything. */
+void cm_id_detach(struct cm_id *id);
+/* The same, and free it: one that the user doesn't know. */
+void cm_id_free(struct cm_id *id);
+void cm_id_close(struct cm_id *id);
+/* Fill the public addresses from the socket's. 0 or an errno. */
+int cm_id_addresses(struct cm_id *id);
+/* Fill the public GIDs from the public addresses. */
+void cm_id_gids(struct cm_id *id);
+/* It is this context's; where that is shared, with its protection domain. */
+void cm_id_use(struct cm_id *id, struct ibv_context *context);
+
+/* ---- cm_sync.c: identifiers without a channel of the user's -------------------------------------- */
+
+/* The end of a call on an identifier (not locked): wait for its event if it is such a one. Returns `result`, or
+ * -1 and errno when the event tells of a failure. */
+int cm_complete(struct cm_id *id, int result);
+
+/* ---- cm_socket.c: TCP ------------------------------------------------------------------------- */
+
+int cm_socket_open(sa_family_t family, bool af_only);
+int cm_socket_bind(int fd, const struct sockaddr *addr, bool reuse);
+/* What every connection needs: no delay, and a bound on how long a dead host goes unnoticed. */
+void cm_socket_tune(int fd);
+/* Both ends; IPv4 addresses that IPv6 sockets give in disguise come as what they are. 0 or an errno. */
+int cm_socket_names(int fd, union soft_addr *local, union soft_addr *remote);
+/* The largest path MTU whose packets fit into what the route can carry. */
+enum ibv_mtu cm_socket_mtu(int fd);
+socklen_t cm_addr_size(const struct sockaddr *addr);
+
+/* ---- cm_stream.c: messages over it ------------------------------------------------------------- */
+
+/* Send, or keep until there is room. A broken connection shows when it is read. */
+void cm_send(struct cm_id *id, const struct cm_message *message);
+void cm_send_rest(struct cm_id *id);
+/* Read one message into id->in. 1 when it is there; 0 when more must come; -errno: cm_message_size's, or
+ * -ECONNRESET when the connection has ended. */
+int cm_receive(struct cm_id *id);
+/* Throw away what comes. False when the connection has ended. */
+bool cm_discard(struct cm_id *id);
+
+/* ---- cm_qp.c: queue pairs --------------------------------------------------------------------- */
+
+/* Fill the parts of `own` that describe the queue pair. 0 or an errno. */
+int cm_qp_describe(struct cm_id *id, enum cm_type type);
+/* To RTS, with what both ends said. 0 or an errno. */
+int cm_qp_connect(struct cm_id *id);
+/* To ERR: all its work is flushed. */
+void cm_qp_error(struct cm_id *id);
+/* Take in the packets that came before the end of the connection. */
+void cm_qp_drain(struct cm_id *id);
+
+/* ---- cm_active.c, cm_passive.c, cm_connection.c: what a ready socket or a time-out brings ------ */
+
+void cm_active_ready(struct cm_id *id, uint32_t events);
+void cm_active_expired(struct cm_id *id);
+void cm_listener_ready(struct cm_id *id);
+void cm_listener_resume(struct cm_id *id);
+void cm_passive_ready(struct cm_id *id);
+void cm_passive_expired(struct cm_id *id);
+void cm_established_ready(struct cm_id *id);
+/* A connection that can't come about any more. */
+void cm_failed(struct cm_id *id, enum rdma_cm_event_type type, int status);
+/* The bounds that librdmacm puts on a connection's parameters, and its defaults. 0 or an errno. */
+int cm_conn_param(struct cm_id *id, const struct rdma_conn_param *param, size_t private_max);
+
+static inline struct cm_id *cm_id_of(struct rdma_cm_id *id)
+{
+    return (struct cm_id *)id;
+}
+
+/* What a call of librdmacm returns. */
+static inline int cm_result(int error)
+{
+    if (error == 0)
+        return 0;
+    errno = error;
+    return -1;
+}
+
+#endif

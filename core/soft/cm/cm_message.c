@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The connection manager's messages to and from bytes. Nothing that a peer sends is believed unchecked. */
+#include <errno.h>
+#include <string.h>
+#include <infiniband/verbs.h>
+#include "core/bytes.h"
+#include "cm_message.h"
+
+static const uint8_t magic[4] = {0xe8, 'E', 'X', 'S'}; /* no text protocol starts with such a byte */
+
+#define FLAG_FLOW_CONTROL 1
+#define FLAG_SRQ 2
+#define QPN_MAX 0xffffff /* 24 bits, as are packet sequence numbers */
+#define QPN_MIN 2        /* 0 and 1 are InfiniBand's management queue pairs */
+#define RETRY_MAX 7      /* 3 bits */
+
+#define REQ_DATA 28 /* where private data starts */
+#define REJ_DATA 12
+
+static size_t size_of(unsigned type)
+{
+    switch (type) {
+    case CM_REQ:
+        return REQ_DATA + CM_REQ_PRIVATE;
+    case CM_REP:
+        return REQ_DATA + CM_REP_PRIVATE;
+    case CM_REJ:
+        return REJ_DATA + CM_REJ_PRIVATE;
+    case CM_RTU:
+    case CM_DREQ:
+        return CM_HEADER;
+    default:
+        return 0;
+    }
+}
+
+static void encode_ends(const struct cm_message *message, uint8_t *bytes)
+{
+    put32(bytes + 8, message->qp_num);
+    put32(bytes + 12, message->psn);
+    put16(bytes + 16, message->udp_port);
+    bytes[18] = message->mtu;
+    bytes[19] = message->responder_resources;
+    bytes[20] = message->initiator_depth;
+    bytes[21] = message->retry_count;
+    bytes[22] = message->rnr_retry_count;
+    bytes[23] = (message->flow_control ? FLAG_FLOW_CONTROL : 0) | (message->srq ? FLAG_SRQ : 0);
+    bytes[24] = message->private_length;
+    memcpy(bytes + REQ_DATA, message->private_data, message->private_length);
+}
+
+size_t cm_message_encode(const struct cm_message *message, uint8_t *bytes)
+{
+    size_t size = size_of(message->type);
+
+    memset(bytes, 0, size);
+    memcpy(bytes, magic, sizeof magic);
+    bytes[4] = CM_VERSION;
+    bytes[5] = (uint8_t)message->type;
+    put16(bytes + 6, (unsigned)size);
+    if (message->type == CM_REQ || message->type == CM_REP)
+        encode_ends(message, bytes);
+    if (message->type == CM_REJ) {
+        put16(bytes + 8, message->reason);
+        bytes[10] = message->private_length;
+        memcpy(bytes + REJ_DATA, message->private_data, message->private_length);
+    }
+    return size;
+}
+
+int cm_message_size(const uint8_t *bytes, size_t have)
+{
+    /* As soon as it can be known, so that a stranger's first byte is enough to see that he is one. */
+    if (memcmp(bytes, magic, have < sizeof magic ? have : sizeof magic) != 0)
+        return -EBADMSG;
+    if (have < CM_HEADER)
+        return 0;
+    /* A REJ is understood in any version, for its reason may be just that. */
+    if (bytes[4] != CM_VERSION && bytes[5] != CM_REJ)
+        return -EPROTONOSUPPORT;
+    if (size_of(bytes[5]) == 0 || get16(bytes + 6) != size_of(bytes[5]))
+        return -EPROTO;
+    return get16(bytes + 6);
+}
+
+static bool decode_private(struct cm_message *message, uint8_t length, const uint8_t *data, size_t most)
+{
+    if (length > most)
+        return false;
+    message->private_length = length;
+    memcpy(message->private_data, data, length);
+    return true;
+}
+
+static bool decode_ends(struct cm_message *message, const uint8_t *bytes, size_t private_max)
+{
+    message->qp_num = get32(bytes + 8);
+    message->psn = get32(bytes + 12);
+    message->udp_port = get16(bytes + 16);
+    message->mtu = bytes[18];
+    message->responder_resources = bytes[19];
+    message->initiator_depth = bytes[20];
+    message->retry_count = bytes[21];
+    message->rnr_retry_count = bytes[22];
+    message->flow_control = (bytes[23] & FLAG_FLOW_CONTROL) != 0;
+    message->srq = (bytes[23] & FLAG_SRQ) != 0;
+    if (message->qp_num < QPN_MIN || message->qp_num > QPN_MAX || message->psn > QPN_MAX)
+        return false;
+    if (message->udp_port == 0 || message->mtu < IBV_MTU_256 || message->mtu > IBV_MTU_4096)
+        return false;
+    if (message->retry_count > RETRY_MAX || message->rnr_retry_count > RETRY_MAX)
+        return false;
+    return decode_private(message, bytes[24], bytes + REQ_DATA, private_max);
+}
+
+/* A reason of 0 would be a refusal that reads as a success. */
+static bool decode_reject(struct cm_message *message, const uint8_t *bytes)
+{
+    message->reason = get16(bytes + 8);
+    return message->reason != 0 && decode_private(message, bytes[10], bytes + REJ_DATA, CM_REJ_PRIVATE);
+}
+
+static bool decode_contents(struct cm_message *message, const uint8_t *bytes)
+{
+    switch (message->type) {
+    case CM_REQ:
+        return decode_ends(message, bytes, CM_REQ_PRIVATE);
+    case CM_REP:
+        return decode_ends(message, bytes, CM_REP_PRIVATE);
+    case CM_REJ:
+        return decode_reject(message, bytes);
+    default:
+        return true;
+    }
+}
+
+bool cm_message_decode(struct cm_message *message, const uint8_t *bytes)
+{
+    memset(message, 0, sizeof *message);
+    message->type = bytes[5];
+    if (decode_contents(message, bytes))
+        return true;
+    memset(message, 0, sizeof *message); /* nothing of it may be kept */
+    return false;
+}

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The side that listens: connections come in, are half open until their request is complete, and then the
+ * user's to accept or to reject. Whoever isn't a peer of ours never becomes an event.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include "core/fds.h"
+#include "cm_id.h"
+
+#define BACKLOG 1024      /* where the user names none */
+#define ACCEPT_BATCH 16   /* connections taken at a time, so that others get their turn */
+#define HALF_OPEN_MAX 256 /* of one listener */
+
+static struct {
+    atomic_uint_fast64_t accepted, requests, magic, version, malformed, memory, hung_up, timeouts, dropped,
+        limits;
+} counters;
+
+void soft_query_cm_counters(struct soft_cm_counters *out)
+{
+    out->accepted = atomic_load(&counters.accepted);
+    out->requests = atomic_load(&counters.requests);
+    out->refused_magic = atomic_load(&counters.magic);
+    out->refused_version = atomic_load(&counters.version);
+    out->refused_malformed = atomic_load(&counters.malformed);
+    out->refused_memory = atomic_load(&counters.memory);
+    out->hung_up = atomic_load(&counters.hung_up);
+    out->half_open_timeouts = atomic_load(&counters.timeouts);
+    out->half_open_dropped = atomic_load(&counters.dropped);
+    out->descriptor_limits = atomic_load(&counters.limits);
+}
+
+/* ---- Listening ------------------------------------------------------------------------------------------- */
+
+static int listen_on(struct cm_id *id, int backlog)
+{
+    const struct sockaddr_in any = {.sin_family = AF_INET};
+    const int on = 1;
+    int error;
+
+    if (id->state != CM_IDLE)
+        return EINVAL;
+    if (id->fd == -1) {
+        id->fd = cm_socket_open(AF_INET, false);
+        if (id->fd == -1 || cm_socket_bind(id->fd, (const struct sockaddr *)&any, false) == -1)
+            return errno;
+    }
+    /* Its connections inherit this, and once dead don't stand in the way of the next server on the port. */
+    setsockopt(id->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (listen(id->fd, backlog > 0 ? backlog : BACKLOG) == -1)
+        return errno;
+    error = cm_register(id, EPOLLIN);
+    if (error != 0)
+        return error;
+    id->state = CM_LISTENING;
+    return cm_id_addresses(id);
+}
+
+int soft_listen(struct rdma_cm_id *public, int backlog)
+{
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id);
+    int error = listen_on(id, backlog);
+
+    cm_unlock(channel);
+    return cm_result(error);
+}
+
+/* ---- Half open --------------------------------------------------------------------------------------------
+ */
+
+static void drop_oldest(struct cm_id *listener)
+{
+    struct cm_id *id;
+
+    TAILQ_FOREACH (id, &listener->children, child) {
+        if (id->state != CM_HALF_OPEN && id->state != CM_REFUSING)
+            continue;
+        atomic_fetch_add(&counters.dropped, 1);
+        cm_id_free(id);
+        return;
+    }
+}
+
+static void take_in(struct cm_id *listener, int fd)
+{
+    struct cm_id *id = cm_id_new(cm_channel_of(listener), listener->public.ps);
+
+    atomic_fetch_add(&counters.accepted, 1);
+    if (id == NULL) {
+        atomic_fetch_add(&counters.memory, 1);
+        fds_close(fd);
+        return;
+    }
+    id->fd = fd;
+    id->ack_timeout = listener->ack_timeout;
+    if (cm_register(id, EPOLLIN) != 0) {
+        atomic_fetch_add(&counters.memory, 1);
+        cm_id_free(id);
+        return;
+    }
+    cm_socket_tune(fd);
+    if (listener->half_open >= HALF_OPEN_MAX)
+        drop_oldest(listener);
+    id->state = CM_HALF_OPEN;
+    id->listener = listener;
+    TAILQ_INSERT_TAIL(&listener->children, id, child);
+    listener->half_open++;
+    cm_timer_start(id, CM_TIMEOUT_HALF_OPEN);
+    cm_passive_ready(id); /* the request is mostly there already */
+}
+
+/* Out of descriptors, the connection stays in the kernel's queue and the socket readable: looking at it again
+ * and again would change nothing, so the listener rests a while. */
+static void rest(struct cm_id *listener)
+{
+    atomic_fetch_add(&counters.limits, 1);
+    cm_want(listener, 0);
+    cm_timer_start(listener, CM_TIMEOUT_PAUSE);
+}
+
+void cm_listener_resume(struct cm_id *listener)
+{
+    cm_want(listener, EPOLLIN);
+}
+
+void cm_listener_ready(struct cm_id *listener)
+{
+    for (int i = 0; i < ACCEPT_BATCH; i++) {
+        int fd = fds_own(accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+
+        if (fd != -1) {
+            take_in(listener, fd);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            rest(listener);
+        if (errno != ECONNABORTED && errno != EINTR)
+            return;
+    }
+}
+
+/* ---- Requests ----------------------------------------------------------------------------------------------
+ */
+
+/* Say why, and wait for the peer to have read it: closing at once, with bytes of his unread, would reset the
+ * connection and could take the answer with it. */
+static void refuse(struct cm_id *id, enum cm_reason reason)
+{
+    const struct cm_message rej = {.type = CM_REJ, .reason = (uint16_t)reason};
+
+    cm_send(id, &rej);
+    shutdown(id->fd, SHUT_WR);
+    id->state = CM_REFUSING;
+}
+
+static void requested(struct cm_id *id)
+{
+    struct cm_channel *channel = cm_channel_of(id);
+
+    if (cm_context(channel) == NULL) {
+        atomic_fetch_add(&counters.memory, 1);
+        refuse(id, CM_NO_RESOURCES);
+        return;
+    }
+    cm_id_use(id, cm_context(channel));
+    id->listener->half_open--;
+    id->state = CM_REQUESTED;
+    id->in_length = 0;
+    cm_timer_stop(id);
+    if (cm_id_addresses(id) != 0) { /* hung up already */
+        atomic_fetch_add(&counters.hung_up, 1);
+        cm_id_free(id);
+        return;
+    }
+    id->public.context = id->listener->public.context;
+    atomic_fetch_add(&counters.requests, 1);
+    cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+}
+
+static void half_open_ready(struct cm_id *id)
+{
+    int result = cm_receive(id);
+    bool request = result > 0 && cm_message_decode(&id->peer, id->in) && id->peer.type == CM_REQ;
+
+    if (result == 0)
+        return;
+    if (request) {
+        requested(id);
+    } else if (result == -EPROTONOSUPPORT) {
+        atomic_fetch_add(&counters.version, 1);
+        refuse(id, CM_OTHER_VERSION);
+    } else {
+        atomic_fetch_add(result == -EBADMSG      ? &counters.magic
+                         : result == -ECONNRESET ? &counters.hung_up
+                                                 : &counters.malformed,
+                         1);
+        cm_id_free(id);
+    }
+}
+
+/* Before our answer the peer has nothing to say: it has given up. Nobody need know if nobody knew of it. */
+static void requested_ready(struct cm_id *id)
+{
+    if (cm_receive(id) == 0)
+        return;
+    if (id->listener != NULL) {
+        cm_id_free(id);
+        return;
+    }
+    cm_id_close(id);
+    id->state = CM_DISCONNECTED;
+}
+
+static void replied_ready(struct cm_id *id)
+{
+    int result = cm_receive(id);
+
+    if (result == 0)
+        return;
+    if (result > 0 && cm_message_decode(&id->peer, id->in) && id->peer.type == CM_RTU) {
+        cm_timer_stop(id);
+        id->state = CM_ESTABLISHED;
+        id->in_length = 0;
+        cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_ESTABLISHED, 0);
+        return;
+    }
+    memset(&id->peer, 0, sizeof id->peer); /* whatever it was, the event doesn't tell of it */
+    if (result == -ECONNRESET)
+        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ECONNRESET);
+    else
+        cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
+}
+
+void cm_passive_ready(struct cm_id *id)
+{
+    switch (id->state) {
+    case CM_HALF_OPEN:
+        half_open_ready(id);
+        break;
+    case CM_REFUSING:
+        if (!cm_discard(id))
+            cm_id_free(id);
+        break;
+    case CM_REQUESTED:
+        requested_ready(id);
+        break;
+    default:
+        replied_ready(id);
+    }
+}
+
+void cm_passive_expired(struct cm_id *id)
+{
+    if (id->state == CM_REPLIED) {
+        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+        return;
+    }
+    if (id->state == CM_HALF_OPEN)
+        atomic_fetch_add(&counters.timeouts, 1);
+    cm_id_free(id);
+}
+
+/* ---- The user's answer
+ * ---------------------------------------------------------------------------------------- */
+
+/* What the user leaves open is what the peer asked for, and no less can be had than it offers. */
+static void settle(struct cm_message *own, const struct cm_message *peer, bool given)
+{
+    if (!given || own->responder_resources > peer->initiator_depth)
+        own->responder_resources = peer->initiator_depth;
+    if (!given || own->initiator_depth > peer->responder_resources)
+        own->initiator_depth = peer->responder_resources;
+}
+
+static int accept_request(struct cm_id *id, const struct rdma_conn_param *param)
+{
+    int error;
+
+    if (id->state == CM_DISCONNECTED)
+        return ECONNRESET;
+    if (id->state != CM_REQUESTED)
+        return EINVAL;
+    error = cm_conn_param(id, param, CM_REP_PRIVATE);
+    if (error != 0)
+        return error;
+    settle(&id->own, &id->peer, param != NULL);
+    error = cm_qp_describe(id, CM_REP);
+    if (error != 0)
+        return error;
+    if (id->own.mtu > id->peer.mtu)
+        id->own.mtu = id->peer.mtu;
+    /* Before the answer: packets may come as soon as the peer has that. */
+    error = id->public.qp == NULL ? 0 : cm_qp_connect(id);
+    if (error != 0)
+        return error;
+    id->state = CM_REPLIED;
+    cm_send(id, &id->own);
+    cm_timer_start(id, CM_TIMEOUT_HANDSHAKE);
+    return 0;
+}
+
+int soft_accept(struct rdma_cm_id *public, struct rdma_conn_param *param)
+{
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id);
+    int error = accept_request(id, param);
+
+    cm_unlock(channel);
+    return cm_complete(id, cm_result(error));
+}
+
+int soft_reject(struct rdma_cm_id *public, const void *private_data, uint8_t private_data_len)
+{
+    struct cm_message rej = {.type = CM_REJ, .reason = CM_CONSUMER_DEFINED, .private_length = private_data_len};
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id);
+    int error = 0;
+
+    if (private_data_len > CM_REJ_PRIVATE || (private_data == NULL && private_data_len > 0) ||
+        (id->state != CM_REQUESTED && id->state != CM_DISCONNECTED)) {
+        error = EINVAL;
+    } else if (id->state == CM_REQUESTED) {
+        if (private_data_len > 0)
+            memcpy(rej.private_data, private_data, private_data_len);
+        cm_send(id, &rej);
+        cm_id_close(id);
+        id->state = CM_DISCONNECTED;
+    }
+    cm_unlock(channel);
+    return cm_result(error);
+}

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The queue pair of a connection: what the handshake says of it, and what it makes of it. */
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+#include "cm_id.h"
+#include "core/soft/verbs/verbs.h"
+
+#define PORT 1
+#define MIN_RNR_TIMER 12 /* code of 0.64 ms: a receiver that isn't ready will be soon */
+#define HOP_LIMIT 64
+#define PSN_MASK 0xffffff
+#define DRAIN_ROUNDS 256 /* more than a full socket holds */
+
+/* ---- Completion queues for those who bring none ---- */
+
+/* As librdmacm makes them: each with a channel of its own, so that it can be waited for. 0 or an errno. */
+static int make_cq(struct rdma_cm_id *public, uint32_t entries, struct ibv_comp_channel **channel,
+                   struct ibv_cq **cq)
+{
+    int error;
+
+    *channel = soft_create_comp_channel(public->verbs);
+    if (*channel == NULL)
+        return errno;
+    *cq = soft_create_cq(public->verbs, entries == 0 ? 1 : (int)entries, public, *channel, 0);
+    if (*cq != NULL)
+        return 0;
+    error = errno;
+    soft_destroy_comp_channel(*channel);
+    *channel = NULL;
+    return error;
+}
+
+/* Whoever fills these fields himself may have put the same into both, as rsockets do. */
+static void destroy_cqs(struct rdma_cm_id *public)
+{
+    if (public->send_cq != NULL && public->send_cq != public->recv_cq)
+        soft_destroy_cq(public->send_cq);
+    if (public->recv_cq != NULL)
+        soft_destroy_cq(public->recv_cq);
+    if (public->send_cq_channel != NULL && public->send_cq_channel != public->recv_cq_channel)
+        soft_destroy_comp_channel(public->send_cq_channel);
+    if (public->recv_cq_channel != NULL)
+        soft_destroy_comp_channel(public->recv_cq_channel);
+    public->send_cq = public->recv_cq = NULL;
+    public->send_cq_channel = public->recv_cq_channel = NULL;
+}
+
+/* The identifier names only those that were made for it. 0 or an errno. */
+static int complete_attr(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr)
+{
+    int error = 0;
+
+    if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd == NULL)
+        attr->pd = public->pd;
+    attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
+    if (attr->pd == NULL || attr->pd->context != public->verbs)
+        return EINVAL;
+    if (attr->send_cq == NULL) {
+        error = make_cq(public, attr->cap.max_send_wr, &public->send_cq_channel, &public->send_cq);
+        attr->send_cq = public->send_cq;
+    }
+    if (error == 0 && attr->recv_cq == NULL) {
+        error = make_cq(public, attr->cap.max_recv_wr, &public->recv_cq_channel, &public->recv_cq);
+        attr->recv_cq = public->recv_cq;
+    }
+    if (attr->srq == NULL)
+        attr->srq = public->srq;
+    return error;
+}
+
+/* ---- Queue pairs ---- */
+
+static void fill_init(struct ibv_qp_attr *attr, int *mask)
+{
+    *attr = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_INIT,
+        .port_num = PORT,
+        .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+    };
+    *mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+}
+
+/* A new queue pair in INIT. 0 or an errno. */
+static int make_qp(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr, struct ibv_qp **qp)
+{
+    struct ibv_qp_attr init;
+    int error, mask;
+
+    *qp = soft_create_qp_ex(public->verbs, attr);
+    if (*qp == NULL)
+        return errno;
+    fill_init(&init, &mask);
+    error = soft_modify_qp(*qp, &init, mask);
+    if (error != 0)
+        soft_destroy_qp(*qp);
+    return error;
+}
+
+int soft_create_id_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr)
+{
+    struct cm_channel *channel;
+    struct ibv_qp *qp;
+    int error;
+
+    if (public->verbs == NULL || public->qp != NULL || attr->qp_type != IBV_QPT_RC)
+        return cm_result(EINVAL);
+    error = complete_attr(public, attr);
+    if (error == 0)
+        error = make_qp(public, attr, &qp);
+    if (error != 0) {
+        destroy_cqs(public);
+        return cm_result(error);
+    }
+    channel = cm_lock(cm_id_of(public)); /* its events may be looked at just now */
+    public->qp = qp;
+    public->pd = attr->pd;
+    cm_unlock(channel);
+    return 0;
+}
+
+int soft_create_id_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+    struct ibv_qp_init_attr_ex extended = {
+        .qp_context = attr->qp_context,
+        .send_cq = attr->send_cq,
+        .recv_cq = attr->recv_cq,
+        .srq = attr->srq,
+        .cap = attr->cap,
+        .qp_type = attr->qp_type,
+        .sq_sig_all = attr->sq_sig_all,
+        .comp_mask = IBV_QP_INIT_ATTR_PD,
+        .pd = pd,
+    };
+
+    if (soft_create_id_qp_ex(public, &extended) == -1)
+        return -1;
+    attr->send_cq = extended.send_cq;
+    attr->recv_cq = extended.recv_cq;
+    attr->srq = extended.srq;
+    attr->cap = extended.cap;
+    return 0;
+}
+
+void soft_destroy_id_qp(struct rdma_cm_id *public)
+{
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id); /* nobody connects it just now */
+    struct ibv_qp *qp = public->qp;
+
+    public->qp = NULL;
+    cm_unlock(channel);
+    if (qp != NULL)
+        soft_destroy_qp(qp);
+    destroy_cqs(public);
+    udp_reap();
+}
+
+static void at_most(uint8_t *value, int most)
+{
+    if (*value > most)
+        *value = (uint8_t)most;
+}
+
+/* RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH mean what the device has. */
+static int clamp_depths(struct cm_id *id)
+{
+    struct ibv_device_attr device;
+    int error = soft_query_device(id->public.verbs, &device);
+
+    if (error != 0)
+        return error;
+    at_most(&id->own.responder_resources, device.max_qp_rd_atom);
+    at_most(&id->own.initiator_depth, device.max_qp_init_rd_atom);
+    return 0;
+}
+
+/* The first packet sequence number that we want to receive: unpredictable, so that nobody can slip in packets
+ * without seeing ours. 0 or an errno. */
+static int choose_psn(struct cm_id *id)
+{
+    while (id->psn == 0) {
+        if (getrandom(&id->psn, sizeof id->psn, 0) != sizeof id->psn)
+            return errno;
+        id->psn &= PSN_MASK;
+    }
+    return 0;
+}
+
+int cm_qp_describe(struct cm_id *id, enum cm_type type)
+{
+    struct udp *link = (struct udp *)soft_wire_of(id->public.verbs);
+    union soft_addr local;
+    int error = cm_socket_names(id->fd, &local, NULL);
+    in_port_t port;
+
+    if (error == 0)
+        error = clamp_depths(id);
+    if (error == 0)
+        error = choose_psn(id);
+    if (error != 0)
+        return error;
+    port = udp_port(link, local.sa.sa_family);
+    if (port == 0)
+        return errno;
+    id->own.type = type;
+    id->own.psn = id->psn;
+    id->own.udp_port = ntohs(port);
+    id->own.mtu = (uint8_t)cm_socket_mtu(id->fd);
+    return 0;
+}
+
+/* ---- What the handshake says of a queue pair's attributes ---- */
+
+static uint8_t reads_max(const struct cm_id *id)
+{
+    struct ibv_device_attr device;
+
+    return soft_query_device(id->public.verbs, &device) == 0 ? (uint8_t)device.max_qp_rd_atom : 0;
+}
+
+static uint8_t least(uint8_t one, uint8_t other)
+{
+    return one < other ? one : other;
+}
+
+/* Before the user's answer it is what the peer asked for, as far as the device has it. */
+static uint8_t resources_of(const struct cm_id *id)
+{
+    return least(id->own.type != 0 ? id->own.responder_resources : id->peer.initiator_depth, reads_max(id));
+}
+
+static uint8_t depth_of(const struct cm_id *id)
+{
+    return least(id->own.type != 0 ? id->own.initiator_depth : reads_max(id), id->peer.responder_resources);
+}
+
+static unsigned access_of(const struct cm_id *id)
+{
+    unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+
+    if (resources_of(id) > 0)
+        access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    return access;
+}
+
+static uint8_t mtu_of(const struct cm_id *id)
+{
+    return least(id->own.type != 0 ? id->own.mtu : (uint8_t)cm_socket_mtu(id->fd), id->peer.mtu);
+}
+
+static void fill_rtr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+    const struct rdma_ib_addr *addr = &id->public.route.addr.addr.ibaddr;
+    int index = soft_gid_enter(id->public.verbs, &addr->sgid);
+    *attr = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = (enum ibv_mtu)mtu_of(id),
+        .dest_qp_num = id->peer.qp_num,
+        .rq_psn = id->psn, /* each end says what it wants to receive */
+        .max_dest_rd_atomic = resources_of(id),
+        .min_rnr_timer = MIN_RNR_TIMER,
+        .qp_access_flags = access_of(id),
+        .ah_attr = {.is_global = 1, .port_num = PORT, .grh = {.dgid = addr->dgid, .hop_limit = HOP_LIMIT}},
+    };
+    attr->ah_attr.grh.sgid_index = index >= 0 ? (uint8_t)index : 0;
+    *mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_ACCESS_FLAGS;
+}
+
+static void fill_rts(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+    *attr = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTS,
+        .sq_psn = id->peer.psn,
+        .timeout = id->ack_timeout,
+        /* The one who connects sets both ends' retries; each end says how often it may be found not ready. */
+        .retry_cnt = id->own.type == CM_REQ ? id->own.retry_count : id->peer.retry_count,
+        .rnr_retry = id->peer.rnr_retry_count,
+        .max_rd_atomic = depth_of(id),
+    };
+    *mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+            IBV_QP_MAX_QP_RD_ATOMIC;
+}
+int soft_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *attr, int *mask)
+{
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id);
+    bool met = id->state == CM_REQUESTED || id->state == CM_REPLIED || id->state == CM_RESPONDED ||
+               id->state == CM_ESTABLISHED;
+    int error = 0;
+
+    if (attr->qp_state == IBV_QPS_INIT && public->verbs != NULL)
+        fill_init(attr, mask);
+    else if (attr->qp_state == IBV_QPS_RTR && met && (error = choose_psn(id)) == 0)
+        fill_rtr(id, attr, mask);
+    else if (attr->qp_state == IBV_QPS_RTS && met)
+        fill_rts(id, attr, mask);
+    else if (error == 0)
+        error = EINVAL;
+    cm_unlock(channel);
+    return cm_result(error);
+}
+
+int cm_qp_connect(struct cm_id *id)
+{
+    struct ibv_qp_attr attr;
+    struct soft_path path;
+    int error = cm_socket_names(id->fd, &path.local, &path.remote), mask;
+
+    if (error != 0)
+        return error;
+    path.local.in.sin_port = htons(id->own.udp_port); /* at the same place in sockaddr_in6 */
+    path.remote.in.sin_port = htons(id->peer.udp_port);
+    soft_set_path(id->public.qp, &path);
+    fill_rtr(id, &attr, &mask);
+    error = soft_modify_qp(id->public.qp, &attr, mask);
+    if (error != 0)
+        return error;
+    fill_rts(id, &attr, &mask);
+    return soft_modify_qp(id->public.qp, &attr, mask);
+}
+
+void cm_qp_error(struct cm_id *id)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    if (id->public.qp != NULL)
+        (void)soft_modify_qp(id->public.qp, &attr, IBV_QP_STATE);
+}
+
+void cm_qp_drain(struct cm_id *id)
+{
+    struct ibv_context *context;
+
+    if (id->public.qp == NULL)
+        return;
+    context = id->public.qp->context;
+    soft_lock(context);
+    for (int round = 0; round < DRAIN_ROUNDS && soft_progress(context) > 0; round++)
+        ;
+    soft_unlock(context);
+}

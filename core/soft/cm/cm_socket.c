@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The TCP sockets of connections: options, addresses, and what the route can carry. */
+#include <errno.h>
+#include <string.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include "core/fds.h"
+#include "cm_id.h"
+
+/* A host that goes silent is noticed this long after its last sign of life: the first probe after 10 s, then
+ * one every 5 s, and the end at the first of them that finds 20 s of silence: 25 s at most. What was sent and
+ * not acknowledged for 20 s ends the connection too. */
+#define KEEP_IDLE_S 10
+#define KEEP_INTERVAL_S 5
+#define KEEP_COUNT 3
+#define USER_TIMEOUT_MS 20000
+
+#define ROCE_HEADERS 80 /* the most that IP, UDP and RoCEv2's own headers take of a packet */
+
+static int set(int fd, int level, int option, int value)
+{
+    return setsockopt(fd, level, option, &value, sizeof value);
+}
+
+int cm_socket_open(sa_family_t family, bool af_only)
+{
+    int fd = fds_own(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+
+    if (fd != -1 && family == AF_INET6 && af_only)
+        set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+    return fd;
+}
+
+socklen_t cm_addr_size(const struct sockaddr *addr)
+{
+    switch (addr->sa_family) {
+    case AF_INET:
+        return sizeof(struct sockaddr_in);
+    case AF_INET6:
+        return sizeof(struct sockaddr_in6);
+    default:
+        return 0;
+    }
+}
+
+/* A port that only dead connections still hold is free, as servers expect that restart; one that another socket
+ * is bound to is not, even if that one doesn't listen yet. With SO_REUSEADDR alone the kernel would tell only
+ * at listen(), so the option is tried where the plain bind fails, and then taken back. */
+int cm_socket_bind(int fd, const struct sockaddr *addr, bool reuse)
+{
+    int result;
+
+    if (reuse)
+        set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    result = bind(fd, addr, cm_addr_size(addr));
+    if (result == 0 || errno != EADDRINUSE || reuse)
+        return result;
+    set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    result = bind(fd, addr, cm_addr_size(addr));
+    if (result == 0)
+        set(fd, SOL_SOCKET, SO_REUSEADDR, 0);
+    return result;
+}
+
+void cm_socket_tune(int fd)
+{
+    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
+    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_INTERVAL_S);
+    set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_COUNT);
+    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
+    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+/* ::ffff:a.b.c.d is how an IPv6 socket names IPv4 peers. */
+static void unmap(union soft_addr *addr)
+{
+    struct sockaddr_in plain = {.sin_family = AF_INET, .sin_port = addr->in.sin_port};
+
+    if (addr->sa.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&addr->in6.sin6_addr))
+        return;
+    memcpy(&plain.sin_addr, addr->in6.sin6_addr.s6_addr + 12, sizeof plain.sin_addr);
+    memset(addr, 0, sizeof *addr);
+    addr->in = plain;
+}
+
+int cm_socket_names(int fd, union soft_addr *local, union soft_addr *remote)
+{
+    socklen_t length = sizeof *local;
+
+    memset(local, 0, sizeof *local);
+    if (getsockname(fd, &local->sa, &length) == -1)
+        return errno;
+    unmap(local);
+    if (remote == NULL)
+        return 0;
+    memset(remote, 0, sizeof *remote);
+    length = sizeof *remote;
+    if (getpeername(fd, &remote->sa, &length) == -1)
+        return errno;
+    unmap(remote);
+    return 0;
+}
+
+enum ibv_mtu cm_socket_mtu(int fd)
+{
+    enum ibv_mtu mtu = IBV_MTU_4096;
+    int route = 0;
+    socklen_t length = sizeof route;
+
+    if (getsockopt(fd, IPPROTO_IP, IP_MTU, &route, &length) == -1)
+        (void)getsockopt(fd, IPPROTO_IPV6, IPV6_MTU, &route, &length);
+    while (mtu > IBV_MTU_256 && (128 << mtu) + ROCE_HEADERS > route)
+        mtu--;
+    return mtu;
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * answer.c - what a responder sends: one ACK or NAK for all that has come since the last, and the data of
+ * READs and atomics.
+ *
+ * Answers go out in the order of their PSNs, so an ACK or NAK waits until the READs before it are served.
+ * The last max_dest_rd_atomic READs and atomics are remembered, to be answered again when asked again: a READ
+ * from memory, an atomic with what it found the first time.
+ */
+#include "core/bytes.h"
+#include "engine.h"
+
+#define ACK_PATIENCE 4 /* packets */
+
+static unsigned places(const struct soft_qp *qp)
+{
+    return qp->attr.max_dest_rd_atomic;
+}
+
+/* ---- READs and atomics that are remembered ---- */
+
+/* Remember the next one and begin to answer it. False: more at once than was agreed. */
+bool soft_resource_add(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    struct soft_responder *resp = &qp->resp;
+    unsigned next;
+    struct soft_resource *resource;
+    bool atomic = packet->op & SOFT_OP_ATOMIC;
+
+    if (places(qp) == 0)
+        return false;
+    next = (resp->newest + 1) % places(qp);
+    resource = &resp->resources[next];
+    /* The requester must have had its answer, or it would not ask for more: an answer that is still being
+     * repeated is not wanted any more, one that is being given for the first time is one too many. */
+    if (resource->cursor < resource->end) {
+        if (!resource->again)
+            return false;
+        resp->active--;
+    }
+    *resource = (struct soft_resource){
+        .psn = resp->expected,
+        .va = packet->va,
+        .rkey = packet->rkey,
+        .length = atomic ? 8 : packet->dma_length,
+        .packets = atomic ? 1 : soft_packets(packet->dma_length, qp->mtu),
+        .msn = resp->msn + 1,
+        .atomic = atomic,
+    };
+    resp->newest = next;
+    soft_resource_answer(qp, resource, resource->psn, resource->packets);
+    resource->again = false;
+    return true;
+}
+
+static bool is_part(const struct soft_resource *resource, uint32_t mtu, uint64_t psn,
+                    const struct soft_packet *packet)
+{
+    uint64_t offset = (psn - resource->psn) * mtu;
+
+    if (packet->rkey != resource->rkey || resource->packets == 0 || psn < resource->psn ||
+        psn >= resource->psn + resource->packets)
+        return false;
+    if (packet->op & SOFT_OP_ATOMIC)
+        return resource->atomic && packet->va == resource->va;
+    return !resource->atomic && packet->va == resource->va + offset &&
+           packet->dma_length <= resource->length - offset;
+}
+
+struct soft_resource *soft_resource_find(struct soft_qp *qp, uint64_t psn, const struct soft_packet *packet)
+{
+    for (unsigned i = 0; i < places(qp); i++)
+        if (is_part(&qp->resp.resources[i], qp->mtu, psn, packet))
+            return &qp->resp.resources[i];
+    return NULL;
+}
+
+/* Answer (again) from psn on. */
+void soft_resource_answer(struct soft_qp *qp, struct soft_resource *resource, uint64_t psn, uint32_t packets)
+{
+    if (resource->cursor == resource->end)
+        qp->resp.active++;
+    resource->start = resource->cursor = psn;
+    resource->end = psn + packets;
+    resource->again = true;
+    soft_work(qp);
+}
+
+/* Stop answering what is at psn or behind. */
+void soft_resource_drop(struct soft_qp *qp, uint64_t psn)
+{
+    for (unsigned i = 0; i < places(qp) && qp->resp.active > 0; i++) {
+        struct soft_resource *resource = &qp->resp.resources[i];
+
+        if (resource->cursor < resource->end && resource->end > psn) {
+            resource->cursor = resource->end;
+            qp->resp.active--;
+        }
+    }
+}
+
+/* Of those being answered, the one that is first in the order of PSNs. */
+static struct soft_resource *first_active(struct soft_qp *qp)
+{
+    struct soft_resource *first = NULL;
+
+    for (unsigned i = 0; i < places(qp) && qp->resp.active > 0; i++) {
+        struct soft_resource *resource = &qp->resp.resources[i];
+
+        if (resource->cursor < resource->end && (first == NULL || resource->psn < first->psn))
+            first = resource;
+    }
+    return first;
+}
+
+/* ---- Building packets ---- */
+
+static bool put_atomic(struct soft_qp *qp, const struct soft_resource *resource)
+{
+    struct soft_bth bth = {
+        .opcode = SOFT_ATOMIC_ACK, .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)resource->psn};
+    uint8_t *at = soft_train_add(qp, &qp->path, SOFT_BTH_BYTES + SOFT_AETH_BYTES + SOFT_ATOMIC_ACK_BYTES,
+                                 resource->psn, true);
+
+    if (at == NULL)
+        return false;
+    at = soft_put_aeth(soft_put_bth(at, &bth), SOFT_SYNDROME_ACK, resource->msn);
+    put64(at, resource->original);
+    return true;
+}
+
+static uint8_t read_opcode(bool first, bool last)
+{
+    if (first)
+        return last ? SOFT_READ_ONLY : SOFT_READ_FIRST;
+    return last ? SOFT_READ_LAST : SOFT_READ_MIDDLE;
+}
+
+/* One response of a READ. False: look again. */
+static bool put_read(struct soft_qp *qp, const struct soft_resource *resource)
+{
+    uint64_t psn = resource->cursor, offset = (psn - resource->psn) * qp->mtu;
+    uint32_t left = resource->length - (uint32_t)offset, length = left < qp->mtu ? left : qp->mtu;
+    bool first = psn == resource->start, last = psn + 1 == resource->end, aeth = first || last;
+    struct iovec from;
+    struct soft_bth bth = {.opcode = read_opcode(first, last),
+                           .pad = soft_pad(length),
+                           .qpn = qp->attr.dest_qp_num,
+                           .psn = (uint32_t)psn};
+    size_t headers = SOFT_BTH_BYTES + (aeth ? SOFT_AETH_BYTES : 0);
+    const struct soft_mr *mr = NULL;
+    bool fragile;
+    uint8_t *at;
+
+    if (length > 0)
+        mr = soft_mr_check(qp->context, qp->ibv.qp_base.pd, resource->rkey, resource->va + offset, length,
+                           IBV_ACCESS_REMOTE_READ);
+    if (length > 0 && mr == NULL) {
+        soft_responder_fail(qp, psn, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
+        return false;
+    }
+    fragile = mr != NULL && mr->fragile;
+    if ((at = soft_train_add(qp, &qp->path, headers + length + bth.pad, psn, true)) == NULL)
+        return false;
+    at = soft_put_bth(at, &bth);
+    if (aeth)
+        at = soft_put_aeth(at, SOFT_SYNDROME_ACK, resource->msn);
+    if (length > 0) {
+        from = (struct iovec){soft_mr_at(mr, resource->va + offset), length};
+        soft_train_payload(qp->context, at, &from, 1, fragile);
+    }
+    memset(at + length, 0, bth.pad);
+    return true;
+}
+
+/* ---- ACK and NAK ---- */
+
+void soft_answer_ack(struct soft_qp *qp)
+{
+    struct soft_responder *resp = &qp->resp;
+
+    /* A NAK that has not left yet says more, unless what it was about has come. */
+    if (resp->answer != SOFT_ANSWER_NAK)
+        resp->answer = SOFT_ANSWER_ACK;
+    soft_work(qp);
+}
+
+void soft_answer_nak(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
+{
+    struct soft_responder *resp = &qp->resp;
+
+    resp->answer = SOFT_ANSWER_NAK;
+    resp->syndrome = syndrome;
+    resp->nak_psn = psn;
+    resp->nak_sent = true;
+    soft_work(qp);
+}
+
+void soft_answer_overflow(struct soft_qp *qp)
+{
+    if (qp->transport == SOFT_RC && soft_receives(qp) && qp->path_known && qp->resp.answer != SOFT_ANSWER_NAK)
+        soft_answer_nak(qp, qp->resp.expected, SOFT_SYNDROME_SEQUENCE);
+}
+
+/* What a NAK of a gap, or of an empty receive queue, is by the time that it leaves: the gap may have been
+ * filled, or moved on, by packets that came in another order. */
+static void settle_nak(struct soft_responder *resp, uint8_t *syndrome, uint64_t *psn)
+{
+    *syndrome = resp->syndrome;
+    *psn = resp->nak_psn;
+    if (resp->syndrome == SOFT_SYNDROME_SEQUENCE)
+        *psn = resp->expected;
+    if ((resp->syndrome == SOFT_SYNDROME_SEQUENCE && !resp->nak_sent && resp->expected >= resp->missed) ||
+        ((resp->syndrome & SOFT_SYNDROME_KIND) == SOFT_SYNDROME_RNR && resp->nak_psn != resp->expected)) {
+        *syndrome = SOFT_SYNDROME_ACK;
+        *psn = resp->expected - 1;
+    }
+}
+
+static void count(struct soft_qp *qp, uint8_t syndrome)
+{
+    struct soft_counters *counters = &qp->context->counters;
+
+    if ((syndrome & SOFT_SYNDROME_KIND) == SOFT_SYNDROME_RNR)
+        counters->rnr_naks_sent++;
+    else if (syndrome != SOFT_SYNDROME_ACK)
+        counters->naks_sent++;
+}
+
+static void put_aeth(struct soft_qp *qp)
+{
+    struct soft_responder *resp = &qp->resp;
+    struct soft_bth bth = {.opcode = SOFT_ACK, .qpn = qp->attr.dest_qp_num};
+    uint64_t psn = resp->expected - 1;
+    uint8_t syndrome = SOFT_SYNDROME_ACK, *at;
+
+    if (resp->answer == SOFT_ANSWER_NAK)
+        settle_nak(resp, &syndrome, &psn);
+    if ((at = soft_train_add(qp, &qp->path, SOFT_BTH_BYTES + SOFT_AETH_BYTES, psn, true)) == NULL)
+        return;
+    bth.psn = (uint32_t)psn;
+    soft_put_aeth(soft_put_bth(at, &bth), syndrome, resp->msn);
+    count(qp, syndrome);
+    resp->answer = SOFT_ANSWER_NONE;
+    resp->acked = resp->expected;
+    /* After an overflow we ask without knowing of a gap; should there be one, it deserves its own NAK. */
+    if (syndrome == SOFT_SYNDROME_SEQUENCE)
+        resp->nak_sent = resp->missed > resp->expected;
+}
+
+/* Nothing is owed but an ACK of a few packets: the peer's window is not yet running dry. */
+bool soft_answer_can_wait(const struct soft_qp *qp)
+{
+    const struct soft_responder *resp = &qp->resp;
+
+    return resp->active == 0 && resp->answer == SOFT_ANSWER_ACK && resp->expected - resp->acked <= ACK_PATIENCE;
+}
+
+/* Up to a train of data, then the ACK or NAK if nothing is before it. Is there more? */
+bool soft_answer_go(struct soft_qp *qp)
+{
+    struct soft_responder *resp = &qp->resp;
+    unsigned limit =
+        SOFT_TRAIN_MAX / qp->mtu < SOFT_TRAIN_PACKETS ? SOFT_TRAIN_MAX / qp->mtu : SOFT_TRAIN_PACKETS;
+    struct soft_resource *resource;
+
+    while (limit-- > 0 && (resource = first_active(qp)) != NULL) {
+        if (!(resource->atomic ? put_atomic(qp, resource) : put_read(qp, resource)))
+            return resp->active > 0 || resp->answer != SOFT_ANSWER_NONE;
+        if (++resource->cursor == resource->end)
+            resp->active--;
+    }
+    if (resp->active == 0 && resp->answer != SOFT_ANSWER_NONE)
+        put_aeth(qp);
+    return resp->active > 0 || resp->answer != SOFT_ANSWER_NONE;
+}

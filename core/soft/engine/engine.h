@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * engine.h - how the parts of the embedded device's transport engine call each other, on the objects of
+ *
+ *   context.h  a context: its lock, its work list, its timers, all its objects
+ *   qp.h       a queue pair: its requester and its responder
+ *   request.h  work requests in their rings, shared receive queues
+ *   cq.h       completion queues and channels
+ *   event.h    asynchronous events
+ *   mr.h       protection domains, memory regions, address handles
+ *   train.h    packets on their way out
+ *
+ * Every object belongs to one context and is guarded by that context's lock, except the event counts of a
+ * completion queue, which its own mutex guards as in rdma-core. All functions here are called with the lock
+ * held. Nothing here allocates after an object has been created.
+ *
+ * A queue pair that has something to send is on the context's work list; soft_step gives each in turn a
+ * bounded go. Packets are built in the context's train, which leaves when it is full or the step ends.
+ */
+#ifndef SOFT_ENGINE_H
+#define SOFT_ENGINE_H
+
+#include "context.h"
+#include "cq.h"
+#include "event.h"
+#include "mr.h"
+#include "packet.h"
+#include "qp.h"
+#include "request.h"
+#include "train.h"
+#include "wire.h"
+
+/* requester.c: send up to a train of requests; is there more that could go? */
+bool soft_requester_go(struct soft_qp *qp);
+bool soft_requester_ready(const struct soft_qp *qp);
+bool soft_requester_drained(const struct soft_qp *qp); /* nothing of what has begun is under way */
+void soft_requester_drain(struct soft_qp *qp);         /* tell, if it is and somebody asked */
+void soft_requester_back(struct soft_qp *qp);          /* to the oldest unacknowledged packet */
+void soft_requester_lost(struct soft_qp *qp);          /* and slower: a packet was lost */
+void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status status);
+void soft_request_done(struct soft_qp *qp); /* the oldest one */
+/* Which memory these bytes of a request's payload are. -1: its key or bounds are wrong. */
+int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
+                    struct iovec slice[SOFT_MAX_SGE], bool *fragile);
+static inline bool soft_send_answered(const struct soft_send *send) /* by data, not by an ACK */
+{
+    return send->base == SOFT_READ_REQUEST || send->base == SOFT_CMP_SWAP || send->base == SOFT_FETCH_ADD;
+}
+
+/* completer.c */
+void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet);
+void soft_completer_overflow(struct soft_qp *qp);
+
+/* responder.c: requests; refuse.c: those that go wrong; answer.c: what goes back */
+void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet);
+void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet);
+void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status);
+void soft_refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status); /* the packet at expected */
+void soft_not_ready(struct soft_qp *qp); /* no receive is posted for it */
+bool soft_answer_go(struct soft_qp *qp);
+bool soft_answer_can_wait(const struct soft_qp *qp);
+void soft_answer_nak(struct soft_qp *qp, uint64_t psn, uint8_t syndrome);
+void soft_answer_ack(struct soft_qp *qp);
+void soft_answer_overflow(struct soft_qp *qp);
+bool soft_resource_add(struct soft_qp *qp, const struct soft_packet *packet);
+void soft_resource_drop(struct soft_qp *qp, uint64_t psn);
+struct soft_resource *soft_resource_find(struct soft_qp *qp, uint64_t psn, const struct soft_packet *packet);
+void soft_resource_answer(struct soft_qp *qp, struct soft_resource *resource, uint64_t psn, uint32_t packets);
+
+/* unreliable.c and datagram.c: receiving without acknowledging */
+void soft_uc_input(struct soft_qp *qp, const struct soft_packet *packet);
+void soft_uc_abandon(struct soft_qp *qp); /* the message that is coming in */
+void soft_ud_input(struct soft_qp *qp, const struct soft_packet *packet, const struct soft_path *path);
+bool soft_ud_put(struct soft_qp *qp, struct soft_send *send);
+
+/* timer.c */
+void soft_timer_set(struct soft_qp *qp, uint64_t deadline);
+/* Wait for an ACK from when the packets of this step have left, which soft_timer_started is told. */
+void soft_timer_start(struct soft_qp *qp);
+void soft_timer_started(struct soft_context *context);
+bool soft_timer_reserve(struct soft_context *context, size_t qps);
+void soft_timer_forget(struct soft_qp *qp);
+uint64_t soft_timer_next(struct soft_context *context);
+
+/* step.c */
+void soft_work(struct soft_qp *qp); /* it may have something to send */
+void soft_idle(struct soft_qp *qp); /* it is going away */
+void soft_step(struct soft_context *context);
+/* As soft_progress; but ACKs of a few packets may wait if the application comes back soon: it has been given
+ * something, will very likely answer, and then both go together. With soft_settle they wait no longer. */
+void soft_progress_patiently(struct soft_context *context);
+void soft_settle(struct soft_context *context);
+uint64_t soft_now(struct soft_context *context);
+
+/* table.c */
+struct soft_qp *soft_qp_find(struct soft_context *context, uint32_t qpn);
+bool soft_qp_enter(struct soft_context *context, struct soft_qp *qp);
+void soft_qp_leave(struct soft_context *context, struct soft_qp *qp);
+
+/* path.c */
+void soft_path_copy(struct soft_path *to, const struct soft_path *from);
+bool soft_path_matches(const struct soft_path *own, const struct soft_path *came);
+/* The way to queue pair qpn (of a connection, or of a datagram). False: the address handle leads nowhere. */
+bool soft_path_from_ah(const struct soft_context *context, struct soft_path *path, const struct ibv_ah_attr *ah,
+                       uint32_t qpn);
+
+#endif

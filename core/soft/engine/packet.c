@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* packet.c - reading and writing the headers, and the two tables of times. */
+#include "core/bytes.h"
+#include "packet.h"
+
+#define ONLY (SOFT_OP_FIRST | SOFT_OP_LAST)
+#define ANSWER(what) (SOFT_OP_ANSWER | (what))
+
+/* An opcode that means this, with the headers that this brings. */
+#define HEADERS(what)                                                                                          \
+    (SOFT_BTH_BYTES + ((what)&SOFT_OP_DETH ? SOFT_DETH_BYTES : 0) +                                            \
+     ((what)&SOFT_OP_RETH ? SOFT_RETH_BYTES : 0) + ((what)&SOFT_OP_AETH ? SOFT_AETH_BYTES : 0) +               \
+     ((what)&SOFT_OP_IMM ? SOFT_IMM_BYTES : 0) + ((what)&SOFT_OP_ATOMICETH ? SOFT_ATOMIC_BYTES : 0) +          \
+     ((what)&SOFT_OP_ATOMICACK ? SOFT_ATOMIC_ACK_BYTES : 0))
+#define OP(opcode, what) [opcode] = {.op = (what), .headers = HEADERS(what)}
+#define SENDS_AND_WRITES(transport)                                                                            \
+    OP((transport) + SOFT_SEND + 0, SOFT_OP_SEND | SOFT_OP_FIRST),                                             \
+        OP((transport) + SOFT_SEND + 1, SOFT_OP_SEND),                                                         \
+        OP((transport) + SOFT_SEND + 2, SOFT_OP_SEND | SOFT_OP_LAST),                                          \
+        OP((transport) + SOFT_SEND + 3, SOFT_OP_SEND | SOFT_OP_LAST | SOFT_OP_IMM),                            \
+        OP((transport) + SOFT_SEND + 4, SOFT_OP_SEND | ONLY),                                                  \
+        OP((transport) + SOFT_SEND + 5, SOFT_OP_SEND | ONLY | SOFT_OP_IMM),                                    \
+        OP((transport) + SOFT_WRITE + 0, SOFT_OP_WRITE | SOFT_OP_FIRST | SOFT_OP_RETH),                        \
+        OP((transport) + SOFT_WRITE + 1, SOFT_OP_WRITE),                                                       \
+        OP((transport) + SOFT_WRITE + 2, SOFT_OP_WRITE | SOFT_OP_LAST),                                        \
+        OP((transport) + SOFT_WRITE + 3, SOFT_OP_WRITE | SOFT_OP_LAST | SOFT_OP_IMM),                          \
+        OP((transport) + SOFT_WRITE + 4, SOFT_OP_WRITE | ONLY | SOFT_OP_RETH),                                 \
+        OP((transport) + SOFT_WRITE + 5, SOFT_OP_WRITE | ONLY | SOFT_OP_RETH | SOFT_OP_IMM)
+
+/* Opcodes that are not here (0) are not supported: send with invalidate, flush, atomic write; or reserved.
+ * Datagrams are SENDs of one packet. */
+static const struct {
+    uint16_t op;
+    uint8_t headers; /* bytes */
+} ops[] = {
+    SENDS_AND_WRITES(SOFT_RC),
+    OP(SOFT_READ_REQUEST, SOFT_OP_READ | ONLY | SOFT_OP_RETH),
+    OP(SOFT_READ_FIRST, ANSWER(SOFT_OP_READ) | SOFT_OP_FIRST | SOFT_OP_AETH),
+    OP(SOFT_READ_MIDDLE, ANSWER(SOFT_OP_READ)),
+    OP(SOFT_READ_LAST, ANSWER(SOFT_OP_READ) | SOFT_OP_LAST | SOFT_OP_AETH),
+    OP(SOFT_READ_ONLY, ANSWER(SOFT_OP_READ) | ONLY | SOFT_OP_AETH),
+    OP(SOFT_ACK, ANSWER(SOFT_OP_AETH)),
+    OP(SOFT_ATOMIC_ACK, ANSWER(SOFT_OP_ATOMIC) | SOFT_OP_AETH | SOFT_OP_ATOMICACK),
+    OP(SOFT_CMP_SWAP, SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH),
+    OP(SOFT_FETCH_ADD, SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH),
+    SENDS_AND_WRITES(SOFT_UC),
+    OP(SOFT_UD + SOFT_SEND + 4, SOFT_OP_SEND | ONLY | SOFT_OP_DETH),
+    OP(SOFT_UD + SOFT_SEND + 5, SOFT_OP_SEND | ONLY | SOFT_OP_DETH | SOFT_OP_IMM),
+};
+
+/* The headers behind the BTH; returns where the payload begins. */
+static const uint8_t *parse_extended(struct soft_packet *packet, const uint8_t *at)
+{
+    unsigned op = packet->op;
+
+    if (op & SOFT_OP_DETH) {
+        packet->qkey = get32(at);
+        packet->source = get24(at + 5);
+        at += SOFT_DETH_BYTES;
+    }
+    if (op & (SOFT_OP_RETH | SOFT_OP_ATOMICETH)) {
+        packet->va = get64(at);
+        packet->rkey = get32(at + 8);
+        if (op & SOFT_OP_RETH)
+            packet->dma_length = get32(at + 12);
+        at += 12 + (op & SOFT_OP_RETH ? 4 : 0);
+    }
+    if (op & SOFT_OP_ATOMICETH) {
+        packet->swap_add = get64(at);
+        packet->compare = get64(at + 8);
+        at += 16;
+    }
+    if (op & SOFT_OP_AETH) {
+        packet->syndrome = at[0];
+        packet->msn = get24(at + 1);
+        at += SOFT_AETH_BYTES;
+    }
+    if (op & SOFT_OP_ATOMICACK) {
+        packet->original = get64(at);
+        at += SOFT_ATOMIC_ACK_BYTES;
+    }
+    if (op & SOFT_OP_IMM) {
+        memcpy(&packet->imm, at, SOFT_IMM_BYTES);
+        at += SOFT_IMM_BYTES;
+    }
+    return at;
+}
+
+/* What the opcode means, and how many bytes of headers it has. False: it is of a transport that we don't know.
+ */
+static inline bool look_up(struct soft_packet *packet, uint8_t opcode, size_t *headers)
+{
+    if (opcode >= sizeof ops / sizeof *ops || (ops[opcode].op == 0 && opcode >= SOFT_UC))
+        return false;
+    packet->op = ops[opcode].op != 0 ? ops[opcode].op : SOFT_OP_UNKNOWN;
+    *headers = ops[opcode].op != 0 ? ops[opcode].headers : SOFT_BTH_BYTES;
+    return true;
+}
+
+bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, size_t length)
+{
+    size_t before, pad;
+
+    if (length < SOFT_BTH_BYTES || length > UINT16_MAX || (bytes[1] & 0x0f) != 0)
+        return false;
+    packet->opcode = bytes[0];
+    if (!look_up(packet, bytes[0], &before))
+        return false;
+    pad = (bytes[1] >> 4) & 3;
+    if (length < before + pad || (length & 3) != 0)
+        return false;
+    packet->solicited = bytes[1] & 0x80;
+    packet->pkey = (uint16_t)(bytes[2] << 8 | bytes[3]);
+    packet->qpn = get24(bytes + 5);
+    packet->ack_request = bytes[8] & 0x80;
+    packet->psn = get24(bytes + 9);
+    packet->payload = parse_extended(packet, bytes + SOFT_BTH_BYTES);
+    packet->length = (uint32_t)(length - before - pad);
+    return true;
+}
+
+uint8_t *soft_put_bth(uint8_t *at, const struct soft_bth *bth)
+{
+    at[0] = bth->opcode;
+    at[1] = (uint8_t)(bth->solicited << 7 | 0x40 | bth->pad << 4); /* MigReq as hardware sends it */
+    at[2] = SOFT_PKEY >> 8;
+    at[3] = SOFT_PKEY & 0xff;
+    put32(at + 4, bth->qpn & 0xffffff);
+    put32(at + 8, (uint32_t)bth->ack_request << 31 | (bth->psn & SOFT_PSN_MASK));
+    return at + SOFT_BTH_BYTES;
+}
+
+uint8_t *soft_put_reth(uint8_t *at, uint64_t va, uint32_t rkey, uint32_t length)
+{
+    return put32(put32(put64(at, va), rkey), length);
+}
+
+uint8_t *soft_put_atomic(uint8_t *at, uint64_t va, uint32_t rkey, uint64_t swap_add, uint64_t compare)
+{
+    return put64(put64(put32(put64(at, va), rkey), swap_add), compare);
+}
+
+uint8_t *soft_put_deth(uint8_t *at, uint32_t qkey, uint32_t source)
+{
+    return put32(put32(at, qkey), source & 0xffffff);
+}
+
+uint8_t *soft_put_aeth(uint8_t *at, uint8_t syndrome, uint32_t msn)
+{
+    return put32(at, (uint32_t)syndrome << 24 | (msn & 0xffffff));
+}
+
+uint64_t soft_rnr_time(uint8_t code)
+{
+    /* In units of 10 us, as the specification's table has them; code 0 is the longest. */
+    static const uint16_t tens[32] = {0,    1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                                      48,   64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+                                      2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+    return (code & 31) == 0 ? UINT64_C(655360000) : UINT64_C(10000) * tens[code & 31];
+}
+
+uint64_t soft_ack_time(uint8_t timeout)
+{
+    return timeout == 0 ? 0 : UINT64_C(4096) << (timeout & 31);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * service.c - the care of the service thread, one for the process, over the sockets of all contexts: its
+ * members come and go, it begins with the first, ends with the last, and a fork waits for it.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "core/fds.h"
+#include "service_thread.h"
+
+struct service service_shared = {
+    .gate = PTHREAD_MUTEX_INITIALIZER,
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .epoll = -1,
+    .wake = -1,
+};
+
+static void wake(void)
+{
+    const uint64_t one = 1;
+
+    while (write(service_shared.wake, &one, sizeof one) == -1 && errno == EINTR)
+        ;
+}
+
+/* ---- The thread's life ---- */
+
+/* A fork waits until the thread has come to a stop between two pieces of work: what it holds in the middle of
+ * one, locks of an allocator for example, the child would find locked for ever. Its beginning and its end are
+ * pieces of work, too, done under the gate. */
+static void before_fork(void)
+{
+    soft_mutex_lock(&service_shared.gate);
+    soft_mutex_lock(&service_shared.lock);
+}
+
+static void after_fork(void)
+{
+    soft_mutex_unlock(&service_shared.lock);
+    soft_mutex_unlock(&service_shared.gate);
+}
+
+/* The application's signal handlers are not meant to run here. Returns when the thread runs. */
+static int start_thread(void)
+{
+    sigset_t all, before;
+    int error;
+
+    sem_init(&service_shared.begun, 0, 0);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&service_shared.thread, NULL, service_run, NULL);
+    while (error == 0 && sem_wait(&service_shared.begun) == -1)
+        ; /* interrupted */
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+static int start(void)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    int error;
+
+    if (!service_shared.forks_wait && (error = pthread_atfork(before_fork, after_fork, after_fork)) != 0)
+        return error;
+    service_shared.forks_wait = true;
+    service_shared.quit = false;
+    service_shared.epoll = fds_own(epoll_create1(EPOLL_CLOEXEC));
+    if (service_shared.epoll == -1)
+        return errno;
+    service_shared.wake = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (service_shared.wake == -1 ||
+        epoll_ctl(service_shared.epoll, EPOLL_CTL_ADD, service_shared.wake, &event) == -1) {
+        error = errno;
+        goto fail;
+    }
+    error = start_thread();
+    if (error == 0)
+        return 0;
+fail:
+    if (service_shared.wake != -1)
+        fds_close(service_shared.wake);
+    fds_close(service_shared.epoll);
+    service_shared.epoll = service_shared.wake = -1;
+    return error;
+}
+
+static void stop(void)
+{
+    soft_mutex_lock(&service_shared.lock);
+    service_shared.quit = true;
+    soft_mutex_unlock(&service_shared.lock);
+    wake();
+    pthread_join(service_shared.thread, NULL);
+    fds_close(service_shared.wake);
+    fds_close(service_shared.epoll);
+    service_shared.epoll = service_shared.wake = -1;
+}
+
+/* ---- Members ---- */
+
+int service_join(struct service_member *member)
+{
+    int error = 0;
+
+    member->count = 0;
+    member->late = member->absent = member->suspended = false;
+    atomic_store(&member->state, SERVICE_IDLE);
+    soft_mutex_lock(&service_shared.gate);
+    if (service_shared.members == 0)
+        error = start();
+    if (error == 0)
+        service_shared.members++;
+    soft_mutex_unlock(&service_shared.gate);
+    return error;
+}
+
+void service_leave(struct service_member *member)
+{
+    soft_mutex_lock(&service_shared.gate);
+    soft_mutex_lock(&service_shared.lock);
+    service_answer_summons(); /* so that nobody finds it there */
+    if (atomic_load(&member->state) != SERVICE_IDLE)
+        LIST_REMOVE(member, watched);
+    for (int i = 0; i < member->count; i++)
+        epoll_ctl(service_shared.epoll, EPOLL_CTL_DEL, member->sockets[i], NULL);
+    soft_mutex_unlock(&service_shared.lock);
+    if (--service_shared.members == 0)
+        stop();
+    soft_mutex_unlock(&service_shared.gate);
+}
+
+int service_add(struct service_member *member, int socket)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = member};
+    int error = 0;
+
+    soft_mutex_lock(&service_shared.lock);
+    if (epoll_ctl(service_shared.epoll, EPOLL_CTL_ADD, socket, &event) == -1)
+        error = errno;
+    else
+        member->sockets[member->count++] = socket;
+    soft_mutex_unlock(&service_shared.lock);
+    return error;
+}
+
+void service_suspend(struct service_member *member)
+{
+    soft_mutex_lock(&service_shared.lock);
+    member->suspended = true;
+    soft_mutex_unlock(&service_shared.lock);
+}
+
+void service_resume(struct service_member *member)
+{
+    soft_mutex_lock(&service_shared.lock);
+    member->suspended = false;
+    service_answer_summons();
+    service_watch(member); /* what came meanwhile was not looked at */
+    soft_mutex_unlock(&service_shared.lock);
+    wake();
+}
+
+void service_summon(struct service_member *member)
+{
+    int idle = SERVICE_IDLE;
+
+    if (!atomic_compare_exchange_strong(&member->state, &idle, SERVICE_CALLED))
+        return;
+    member->summoned = atomic_load(&service_shared.summoned);
+    while (!atomic_compare_exchange_weak(&service_shared.summoned, &member->summoned, member))
+        ;
+    wake();
+}
+
+void service_take_over(struct service_member *member)
+{
+    int state;
+
+    soft_mutex_lock(&service_shared.lock);
+    state = atomic_load(&member->state);
+    member->absent = true; /* while IDLE, that is all: the first packet wakes the thread */
+    if ((state == SERVICE_CALLED || state == SERVICE_WATCH) && !member->suspended) {
+        service_watch(member);
+        atomic_store(&member->state, SERVICE_SERVE);
+        service_arm(member, EPOLLIN);
+    }
+    soft_mutex_unlock(&service_shared.lock);
+}
+
+void service_forget(void)
+{
+    pthread_mutex_init(&service_shared.gate, NULL);
+    pthread_mutex_init(&service_shared.lock, NULL);
+    LIST_INIT(&service_shared.watched);
+    atomic_store(&service_shared.summoned, NULL);
+    service_shared.members = 0;
+    service_shared.epoll = service_shared.wake = -1;
+}

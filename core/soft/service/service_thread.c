@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* service_thread.c - what the service thread does: it looks after every member as its state wants (service.h).
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+#include "service_thread.h"
+#include "core/soft/engine/wire.h"
+
+#define TICK_MS 1
+#define TICK_NS UINT64_C(1000000)
+#define QUIET_TICKS 10 /* without traffic or deadline until a member is IDLE */
+#define BATCH 16       /* events taken from epoll at a time */
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* ---- Members ---- */
+
+void service_arm(struct service_member *member, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = member};
+
+    for (int i = 0; i < member->count; i++)
+        epoll_ctl(service_shared.epoll, EPOLL_CTL_MOD, member->sockets[i], &event);
+}
+
+static bool packets_wait(const struct service_member *member)
+{
+    struct pollfd sockets[SERVICE_SOCKETS];
+
+    for (int i = 0; i < member->count; i++)
+        sockets[i] = (struct pollfd){.fd = member->sockets[i], .events = POLLIN};
+    return poll(sockets, (nfds_t)member->count, 0) > 0;
+}
+
+void service_watch(struct service_member *member)
+{
+    int state = atomic_exchange(&member->state, SERVICE_WATCH);
+
+    if (state == SERVICE_IDLE || state == SERVICE_CALLED) {
+        LIST_INSERT_HEAD(&service_shared.watched, member, watched);
+        member->quiet = 0;
+        member->late = false;
+    }
+    service_arm(member, 0);
+}
+
+/* The application is back. */
+static void step_aside(struct service_member *member)
+{
+    member->absent = false;
+    member->late = false;
+    if (atomic_load(&member->state) == SERVICE_SERVE)
+        service_watch(member);
+}
+
+/* Is the application there? One that waits for an event elsewhere was here only to say so. */
+static bool is_attended(struct service_member *member)
+{
+    return atomic_exchange(&member->attended, false) && !soft_is_awaited(member->context);
+}
+
+/* Take in what has come, unless the application is there to do it. */
+static void serve(struct service_member *member)
+{
+    bool attended = is_attended(member);
+
+    if (attended || !soft_trylock(member->context)) {
+        if (attended || !soft_is_awaited(member->context)) /* else it lets go in a moment */
+            step_aside(member);
+        return;
+    }
+    if (atomic_load(&member->state) != SERVICE_SERVE) {
+        atomic_store(&member->state, SERVICE_SERVE);
+        member->absent = true;
+        service_arm(member, EPOLLIN);
+    }
+    soft_progress(member->context);
+    soft_unlock(member->context);
+}
+
+/* A packet woke the thread. An application that was not there for the last one is not waited for again. */
+static void arrival(struct service_member *member)
+{
+    int state = atomic_load(&member->state);
+
+    if (member->suspended)
+        service_arm(member, 0);
+    else if (state == SERVICE_SERVE)
+        serve(member);
+    else {
+        service_watch(member);
+        if (member->absent || soft_is_awaited(member->context))
+            serve(member);
+    }
+}
+
+void service_answer_summons(void)
+{
+    struct service_member *member = atomic_exchange(&service_shared.summoned, NULL);
+
+    while (member != NULL) {
+        struct service_member *next = member->summoned;
+
+        if (atomic_load(&member->state) == SERVICE_CALLED)
+            service_watch(member);
+        member = next;
+    }
+}
+
+/* ---- The loop ---- */
+
+/* What the members' own sockets and callers ask for. Stale events can't be: a member that leaves takes its
+ * sockets out of epoll under the lock that is held here. */
+static void collect(void)
+{
+    struct epoll_event events[BATCH];
+    int count = epoll_wait(service_shared.epoll, events, BATCH, 0);
+
+    for (int i = 0; i < count; i++) {
+        uint64_t ignored;
+
+        if (events[i].data.ptr != NULL)
+            arrival(events[i].data.ptr);
+        else if (read(service_shared.wake, &ignored, sizeof ignored) == -1)
+            continue; /* another pass has taken it */
+    }
+    service_answer_summons();
+}
+
+/* Run the timers that are due, and let a member with none and without traffic go. */
+static void tick_timers(struct service_member *member, bool traffic)
+{
+    uint64_t deadline;
+
+    if (!soft_trylock(member->context))
+        return;
+    deadline = soft_deadline(member->context);
+    if (deadline <= now_ns()) /* progress, not timers alone: the answer may be lying in the socket */
+        soft_progress(member->context);
+    if (traffic || deadline != SOFT_NEVER) {
+        member->quiet = 0;
+    } else if (++member->quiet >= QUIET_TICKS) {
+        LIST_REMOVE(member, watched);
+        atomic_store(&member->state, SERVICE_IDLE);
+        service_arm(member, EPOLLIN | EPOLLONESHOT);
+    }
+    soft_unlock(member->context);
+}
+
+static void tick(struct service_member *member)
+{
+    unsigned traffic = atomic_load_explicit(&member->traffic, memory_order_relaxed);
+
+    if (is_attended(member))
+        step_aside(member);
+    else if (atomic_load(&member->state) == SERVICE_WATCH) {
+        bool late = packets_wait(member);
+
+        if (late && member->late)
+            serve(member);
+        member->late = late;
+    }
+    tick_timers(member, traffic != member->traffic_seen);
+    member->traffic_seen = traffic;
+}
+
+static void tick_all(void)
+{
+    struct service_member *member = LIST_FIRST(&service_shared.watched);
+
+    while (member != NULL) {
+        struct service_member *next = LIST_NEXT(member, watched);
+
+        if (!member->suspended)
+            tick(member);
+        member = next;
+    }
+}
+
+void *service_run(void *unused)
+{
+    uint64_t next_tick = 0;
+    bool quit = false;
+
+    (void)unused;
+    pthread_setname_np(pthread_self(), "exs-service");
+    sem_post(&service_shared.begun);
+    while (!quit) {
+        struct pollfd epoll = {.fd = service_shared.epoll, .events = POLLIN};
+        int timeout;
+
+        soft_mutex_lock(&service_shared.lock);
+        timeout = LIST_EMPTY(&service_shared.watched) ? -1 : TICK_MS;
+        soft_mutex_unlock(&service_shared.lock);
+        /* Not epoll_wait: that would use up events whose member may be gone once the lock is held. */
+        poll(&epoll, 1, timeout);
+
+        soft_mutex_lock(&service_shared.lock);
+        collect();
+        if (now_ns() >= next_tick) {
+            tick_all();
+            next_tick = now_ns() + TICK_NS;
+        }
+        quit = service_shared.quit;
+        soft_mutex_unlock(&service_shared.lock);
+    }
+    return NULL;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ah.c - address handles: where datagrams go, and where a datagram came from.
+ *
+ * The queue pair number of the destination is part of its address here, so a path is made of a handle only when
+ * something is sent there.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/ip.h>
+#include <stdlib.h>
+#include "core/soft/engine/engine.h"
+#include "verbs.h"
+
+struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+    struct soft_context *context = soft_context_of(pd->context);
+    struct soft_ah *ah = calloc(1, sizeof *ah);
+    struct soft_path path;
+    bool leads_somewhere;
+
+    if (ah == NULL)
+        return NULL;
+    ah->ibv.context = pd->context;
+    ah->ibv.pd = pd;
+    ah->attr = *attr;
+    soft_lock(pd->context);
+    leads_somewhere = attr->port_num == 1 && soft_path_from_ah(context, &path, attr, 0);
+    if (leads_somewhere) {
+        context->objects++;
+        ((struct soft_pd *)pd)->users++;
+    }
+    soft_unlock(pd->context);
+    if (leads_somewhere)
+        return &ah->ibv;
+    free(ah);
+    errno = EINVAL;
+    return NULL;
+}
+
+int soft_destroy_ah(struct ibv_ah *ibv)
+{
+    struct ibv_context *context = ibv->context;
+
+    soft_lock(context);
+    soft_context_of(context)->objects--;
+    ((struct soft_pd *)ibv->pd)->users--;
+    soft_unlock(context);
+    free(ibv);
+    return 0;
+}
+
+/* ---- Back to the sender of a datagram ---- */
+
+static void map_ipv4(union ibv_gid *gid, in_addr_t address)
+{
+    memset(gid, 0, sizeof *gid);
+    gid->raw[10] = gid->raw[11] = 0xff;
+    memcpy(gid->raw + 12, &address, sizeof address);
+}
+
+/* Sender and receiver of a GRH as datagram.c puts it together. */
+static void read_grh(const struct ibv_grh *grh, union ibv_gid *sender, union ibv_gid *receiver)
+{
+    struct iphdr ip;
+
+    if ((ntohl(grh->version_tclass_flow) >> 28) == 6) {
+        *sender = grh->sgid;
+        *receiver = grh->dgid;
+        return;
+    }
+    memcpy(&ip, (const uint8_t *)grh + sizeof *grh - sizeof ip, sizeof ip);
+    map_ipv4(sender, ip.saddr);
+    map_ipv4(receiver, ip.daddr);
+}
+
+int soft_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
+                         struct ibv_ah_attr *attr)
+{
+    union ibv_gid receiver;
+    int index;
+
+    *attr = (struct ibv_ah_attr){.dlid = wc->slid, .sl = wc->sl, .port_num = port};
+    if (!(wc->wc_flags & IBV_WC_GRH))
+        return 0;
+    attr->is_global = 1;
+    attr->grh.hop_limit = IPDEFTTL;
+    read_grh(grh, &attr->grh.dgid, &receiver);
+    soft_lock(context);
+    index = soft_gid_index(context, &receiver);
+    soft_unlock(context);
+    if (index < 0) {
+        errno = ENOENT;
+        return -1;
+    }
+    attr->grh.sgid_index = (uint8_t)index;
+    return 0;
+}
+
+struct ibv_ah *soft_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port)
+{
+    struct ibv_ah_attr attr;
+
+    if (soft_init_ah_from_wc(pd->context, port, wc, grh, &attr) != 0)
+        return NULL;
+    return soft_create_ah(pd, &attr);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * channel.c - completion channels: a list of completion queues with an event, and a descriptor to wait on.
+ *
+ * The descriptor is an epoll of an eventfd, which is up while the list is not empty, and of every descriptor
+ * that the link wants watched (its sockets): a packet then wakes the application directly, and it is the
+ * application's own call that takes the packet in. A thread that is about to look at the list anyway does
+ * not raise the eventfd for itself.
+ *
+ * Programs that were written for rdma-core may take a readable descriptor for an event, so theirs is the
+ * eventfd alone. Asleep in soft_get_cq_event they wait on the epoll all the same; asleep anywhere else they
+ * need the link's thread to take the packets in, which it is told when they arm a completion queue.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include "core/fds.h"
+#include "core/soft/engine/engine.h"
+#include "verbs.h"
+
+#define OUTSIDE 3 /* so many events in a row tell where they are waited for */
+
+static int watch(int epoll, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : errno;
+}
+
+/* (locked) */
+static int watch_all(const struct soft_context *context, int epoll)
+{
+    int error = 0;
+
+    for (int i = 0; i < context->watched_count && error == 0; i++)
+        error = watch(epoll, context->watched[i]);
+    return error;
+}
+
+static void close_channel(struct soft_channel *channel)
+{
+    if (channel->wait >= 0)
+        fds_close(channel->wait);
+    if (channel->event >= 0)
+        fds_close(channel->event);
+    free(channel);
+}
+
+struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *ibv)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    struct soft_channel *channel = calloc(1, sizeof *channel);
+    int error;
+
+    if (channel == NULL)
+        return NULL;
+    TAILQ_INIT(&channel->pending);
+    channel->ibv.context = ibv;
+    channel->outside = OUTSIDE;
+    channel->wait = fds_own(epoll_create1(EPOLL_CLOEXEC));
+    channel->event = fds_own(eventfd(0, EFD_CLOEXEC));
+    channel->ibv.fd = context->names.lid != 0 ? channel->event : channel->wait;
+    if (channel->wait < 0 || channel->event < 0 || watch(channel->wait, channel->event) != 0) {
+        error = errno;
+        goto fail;
+    }
+    soft_lock(ibv);
+    if ((error = watch_all(context, channel->wait)) == 0) {
+        LIST_INSERT_HEAD(&context->channels, channel, link);
+        context->objects++;
+    }
+    soft_unlock(ibv);
+    if (error == 0)
+        return &channel->ibv;
+fail:
+    close_channel(channel);
+    errno = error;
+    return NULL;
+}
+
+int soft_destroy_comp_channel(struct ibv_comp_channel *ibv)
+{
+    struct soft_channel *channel = (struct soft_channel *)ibv;
+    struct ibv_context *context = ibv->context;
+    bool busy;
+
+    soft_lock(context);
+    busy = ibv->refcnt > 0;
+    if (!busy) {
+        LIST_REMOVE(channel, link);
+        soft_context_of(context)->objects--;
+    }
+    soft_unlock(context);
+    if (busy)
+        return EBUSY;
+    close_channel(channel);
+    return 0;
+}
+
+int soft_watch(struct ibv_context *ibv, int fd)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    int *grown = realloc(context->watched, ((size_t)context->watched_count + 1) * sizeof *grown);
+    struct soft_channel *channel;
+    int error = 0;
+
+    if (grown == NULL)
+        return errno;
+    context->watched = grown;
+    context->watched[context->watched_count++] = fd;
+    LIST_FOREACH (channel, &context->channels, link) {
+        if ((error = watch(channel->wait, fd)) != 0)
+            break;
+    }
+    if (error != 0)
+        soft_unwatch(ibv, fd);
+    errno = error;
+    return error;
+}
+
+void soft_unwatch(struct ibv_context *ibv, int fd)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    struct soft_channel *channel;
+
+    for (int i = 0; i < context->watched_count; i++)
+        if (context->watched[i] == fd) {
+            context->watched[i] = context->watched[--context->watched_count];
+            break;
+        }
+    LIST_FOREACH (channel, &context->channels, link) {
+        epoll_ctl(channel->wait, EPOLL_CTL_DEL, fd, NULL);
+    }
+}
+
+void soft_channel_settle(struct soft_channel *channel)
+{
+    bool wanted = !TAILQ_EMPTY(&channel->pending);
+    uint64_t count = 1;
+    ssize_t done;
+
+    if (wanted == channel->raised)
+        return;
+    if (wanted)
+        done = write(channel->event, &count, sizeof count);
+    else
+        done = read(channel->event, &count, sizeof count);
+    /* Neither can fail: the eventfd is ours, and it is 0 or 1. */
+    channel->raised = done == sizeof count ? wanted : channel->raised;
+}
+
+void soft_channel_notify(struct soft_channel *channel, struct soft_cq *cq)
+{
+    if (cq->events++ == 0)
+        TAILQ_INSERT_TAIL(&channel->pending, cq, link);
+    if (soft_context_of(channel->ibv.context)->inside != channel)
+        soft_channel_settle(channel);
+}
+
+void soft_channel_forget(struct soft_channel *channel, struct soft_cq *cq)
+{
+    if (cq->events > 0)
+        TAILQ_REMOVE(&channel->pending, cq, link);
+    cq->events = 0;
+    soft_channel_settle(channel);
+}
+
+/* (locked) The next event's queue, or NULL; its turn comes round when it has another. */
+static struct soft_cq *pop(struct soft_channel *channel)
+{
+    struct soft_cq *cq = TAILQ_FIRST(&channel->pending);
+
+    if (cq == NULL)
+        return NULL;
+    TAILQ_REMOVE(&channel->pending, cq, link);
+    if (--cq->events > 0)
+        TAILQ_INSERT_TAIL(&channel->pending, cq, link);
+    cq->delivered++;
+    return cq;
+}
+
+/* (locked) */
+static struct soft_cq *pop_or_progress(struct soft_channel *channel)
+{
+    struct ibv_context *ibv = channel->ibv.context;
+    struct soft_context *context = soft_context_of(ibv);
+    struct soft_cq *cq;
+
+    if (context->wire->attended != NULL)
+        context->wire->attended(context->wire, ibv);
+    cq = pop(channel);
+    if (cq == NULL) {
+        context->inside = channel;
+        soft_progress_patiently(context);
+        context->inside = NULL;
+        cq = pop(channel);
+        if (cq == NULL)
+            soft_settle(context);
+    }
+    soft_channel_settle(channel);
+    return cq;
+}
+
+/* Wait for the descriptor, but not beyond `nanoseconds`, when a timer of the device is due. */
+static int wait_for(int fd, uint64_t nanoseconds)
+{
+    struct pollfd poller = {.fd = fd, .events = POLLIN};
+    struct timespec limit = {(time_t)(nanoseconds / 1000000000), (long)(nanoseconds % 1000000000)};
+
+    return ppoll(&poller, 1, nanoseconds == SOFT_NEVER ? NULL : &limit, NULL) < 0 ? -1 : 0;
+}
+
+/* (locked) Nanoseconds until soft_timers has something to do. */
+static uint64_t time_left(struct ibv_context *ibv)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    uint64_t deadline = soft_deadline(ibv), now;
+
+    if (deadline == SOFT_NEVER)
+        return SOFT_NEVER;
+    now = context->clock->now(context->clock);
+    return deadline > now ? deadline - now : 0;
+}
+
+bool soft_channel_sleeps_outside(const struct soft_channel *channel)
+{
+    return soft_context_of(channel->ibv.context)->names.lid != 0 && channel->outside >= OUTSIDE;
+}
+
+int soft_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
+{
+    struct soft_channel *channel = (struct soft_channel *)ibv;
+
+    for (bool first = true;; first = false) {
+        struct soft_cq *found;
+        uint64_t left;
+        int flags;
+
+        soft_lock(ibv->context);
+        found = pop_or_progress(channel);
+        channel->outside = found == NULL || !first ? 0 : channel->outside + 1;
+        left = time_left(ibv->context);
+        soft_unlock(ibv->context);
+        if (found != NULL) {
+            *cq = ibv_cq_ex_to_cq(&found->ibv);
+            *cq_context = found->ibv.cq_context;
+            return 0;
+        }
+        if ((flags = fcntl(ibv->fd, F_GETFL)) < 0)
+            return -1;
+        if (flags & O_NONBLOCK) {
+            errno = EAGAIN;
+            return -1;
+        }
+        if (wait_for(channel->wait, left) < 0)
+            return -1;
+    }
+}

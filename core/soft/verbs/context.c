@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * context.c - a device context of our own making that other people's code can hold without harm.
+ *
+ * Programs built against other releases of rdma-core look at the size in front of the context before they
+ * use newer calls; libraries of real devices look behind the ibv_device for their mark; and rdma-core's own
+ * entry points, which have no business here, jump through a private part that we fill with a refusal.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+#include "core/fds.h"
+#include "core/soft/engine/engine.h"
+#include "verbs.h"
+#include "core/soft/lock.h"
+
+#define QPN_MIN 2          /* 0 and 1 are for management */
+#define QPN_MAX 0xfffffe   /* 0xffffff is multicast's */
+#define REFUSAL_BYTES 8192 /* well over rdma-core's private part */
+
+static struct {
+    struct ibv_device device;
+    uint8_t behind[1024]; /* where a real device's library keeps its mark: none */
+} soft0 = {
+    .device = {.node_type = IBV_NODE_CA,
+               .transport_type = IBV_TRANSPORT_IB,
+               .name = "soft0",
+               .dev_name = "soft0",
+               .ibdev_path = "/sys/class/infiniband/soft0"},
+};
+
+struct ibv_device *soft_the_device(void)
+{
+    return &soft0.device;
+}
+
+static void refuse(void)
+{
+    fprintf(stderr, "exs: a libibverbs call was made on the embedded RDMA device: "
+                    "call through EXS's device table, or run the program under exs-soft-run\n");
+    abort();
+}
+
+static void *make_refusal(void)
+{
+    void (**entry)(void) = malloc(REFUSAL_BYTES);
+
+    for (size_t i = 0; entry != NULL && i < REFUSAL_BYTES / sizeof *entry; i++)
+        entry[i] = refuse;
+    return entry;
+}
+
+/* ---- Queries ---- */
+
+int soft_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
+{
+    uint32_t numbers = soft_context_of(ibv)->last_qpn - soft_context_of(ibv)->first_qpn + 1;
+
+    *attr = (struct ibv_device_attr){
+        .fw_ver = "soft",
+        .node_guid = soft_context_of(ibv)->node_guid,
+        .sys_image_guid = soft_context_of(ibv)->node_guid,
+        .max_mr_size = UINT64_MAX,
+        .page_size_cap = (uint64_t)sysconf(_SC_PAGESIZE),
+        .max_qp = numbers < SOFT_MAX_QP ? (int)numbers : SOFT_MAX_QP,
+        .max_qp_wr = SOFT_MAX_WR,
+        .max_sge = SOFT_MAX_SGE,
+        .max_sge_rd = SOFT_MAX_SGE,
+        .max_cq = SOFT_MAX_QP,
+        .max_cqe = SOFT_MAX_CQE,
+        .max_mr = SOFT_MAX_MR - 1,
+        .max_pd = SOFT_MAX_QP,
+        .max_ah = SOFT_MAX_QP,
+        .max_srq = SOFT_MAX_QP,
+        .max_srq_wr = SOFT_MAX_WR,
+        .max_srq_sge = SOFT_MAX_SGE,
+        .device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
+                            IBV_DEVICE_SYS_IMAGE_GUID,
+        .max_qp_rd_atom = SOFT_MAX_READS,
+        .max_res_rd_atom = SOFT_MAX_READS * SOFT_MAX_QP,
+        .max_qp_init_rd_atom = SOFT_MAX_READS,
+        .atomic_cap = IBV_ATOMIC_GLOB,
+        .max_pkeys = 1,
+        .phys_port_cnt = 1,
+    };
+    return 0;
+}
+
+int soft_query_port(struct ibv_context *ibv, uint8_t port, struct ibv_port_attr *attr)
+{
+    const struct soft_names *names = &soft_context_of(ibv)->names;
+
+    if (port != 1)
+        return EINVAL;
+    *attr = (struct ibv_port_attr){
+        .state = IBV_PORT_ACTIVE,
+        .max_mtu = IBV_MTU_4096,
+        .active_mtu = names->mtu,
+        .gid_tbl_len = SOFT_GIDS,
+        .port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
+        .max_msg_sz = SOFT_MAX_MESSAGE,
+        .pkey_tbl_len = 1,
+        .lid = names->lid,
+        .max_vl_num = 1,
+        .active_width = 2,  /* 4 lanes */
+        .active_speed = 32, /* of 25 Gb/s */
+        .phys_state = 5,    /* link up */
+        .link_layer = IBV_LINK_LAYER_ETHERNET,
+    };
+    return 0;
+}
+
+static int query_port_sized(struct ibv_context *ibv, uint8_t port, struct ibv_port_attr *attr, size_t length)
+{
+    struct ibv_port_attr whole;
+    int error = soft_query_port(ibv, port, &whole);
+
+    if (error == 0)
+        memcpy(attr, &whole, length < sizeof whole ? length : sizeof whole);
+    return error;
+}
+
+/* Programs from before port_cap_flags2 know a shorter struct. */
+static int query_port_compat(struct ibv_context *ibv, uint8_t port, struct _compat_ibv_port_attr *attr)
+{
+    return query_port_sized(ibv, port, (struct ibv_port_attr *)attr,
+                            offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+static int query_device_ex(struct ibv_context *ibv, const struct ibv_query_device_ex_input *input,
+                           struct ibv_device_attr_ex *attr, size_t length)
+{
+    struct ibv_device_attr_ex whole = {.phys_port_cnt_ex = 1};
+
+    if (input != NULL && input->comp_mask != 0)
+        return EINVAL;
+    soft_query_device(ibv, &whole.orig_attr);
+    memcpy(attr, &whole, length < sizeof whole ? length : sizeof whole);
+    return 0;
+}
+
+static struct ibv_srq *create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_attr_ex *init)
+{
+    struct ibv_srq_init_attr basic = {.srq_context = init->srq_context, .attr = init->attr};
+    bool typed = init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE;
+
+    (void)ibv;
+    if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || (typed && init->srq_type != IBV_SRQT_BASIC)) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    return soft_create_srq(init->pd, &basic);
+}
+
+/* ---- Opening and closing ---- */
+
+static void fill_verbs(struct soft_context *context)
+{
+    struct verbs_context *verbs = &context->verbs;
+    struct ibv_context *ibv = &verbs->context;
+
+    verbs->sz = sizeof *verbs;
+    verbs->priv = context->refusal;
+    verbs->query_port = query_port_sized;
+    verbs->query_device_ex = query_device_ex;
+    verbs->create_srq_ex = create_srq_ex;
+    verbs->create_cq_ex = soft_create_cq_ex;
+    verbs->create_qp_ex = soft_create_qp_ex;
+    ibv->abi_compat = __VERBS_ABI_IS_EXTENDED;
+    ibv->device = &soft0.device;
+    ibv->cmd_fd = -1;
+    ibv->num_comp_vectors = 1;
+    ibv->ops._compat_query_device = soft_query_device;
+    ibv->ops._compat_query_port = query_port_compat;
+    ibv->ops.poll_cq = soft_poll_cq;
+    ibv->ops.req_notify_cq = soft_req_notify_cq;
+    ibv->ops.post_send = soft_post_send;
+    ibv->ops.post_recv = soft_post_recv;
+    ibv->ops.post_srq_recv = soft_post_srq_recv;
+    pthread_mutex_init(&ibv->mutex, NULL);
+}
+
+/* A good mixer of a number's bits (splitmix64). */
+static uint64_t mix(uint64_t seed)
+{
+    seed += UINT64_C(0x9e3779b97f4a7c15);
+    seed = (seed ^ seed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    seed = (seed ^ seed >> 27) * UINT64_C(0x94d049bb133111eb);
+    return seed ^ seed >> 31;
+}
+
+static void release(struct soft_context *context)
+{
+    if (context->verbs.context.async_fd >= 0)
+        fds_close(context->verbs.context.async_fd);
+    free(context->refusal);
+    free(context->train.bytes);
+    free(context->buckets);
+    free(context->heap);
+    free(context->mrs);
+    free(context->mr_next);
+    free(context->mr_generation);
+    free(context->watched);
+    free(context);
+}
+
+struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, uint64_t seed)
+{
+    struct soft_context *context = calloc(1, sizeof *context);
+
+    if (context == NULL)
+        return NULL;
+    context->wire = wire;
+    context->clock = clock;
+    TAILQ_INIT(&context->work);
+    TAILQ_INIT(&context->events);
+    if (seed == 0 && getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+        seed = (uint64_t)getpid() ^ clock->now(clock);
+    context->guid = mix(seed);
+    context->node_guid = context->guid;
+    context->first_qpn = QPN_MIN;
+    context->last_qpn = QPN_MAX;
+    context->next_qpn = QPN_MIN + (uint32_t)(mix(seed + 1) % (QPN_MAX - QPN_MIN));
+    context->names.mtu = IBV_MTU_4096;
+    context->train.gathering = soft_train_may_gather();
+    context->train.bytes = aligned_alloc(64, (SOFT_TRAIN_MAX + 63) / 64 * 64);
+    context->refusal = make_refusal();
+    context->verbs.context.async_fd = fds_own(eventfd(0, EFD_CLOEXEC));
+    if (context->train.bytes == NULL || context->refusal == NULL || context->verbs.context.async_fd < 0) {
+        release(context);
+        errno = ENOMEM;
+        return NULL;
+    }
+    pthread_mutex_init(&context->lock, NULL);
+    fill_verbs(context);
+    return &context->verbs.context;
+}
+
+int soft_close(struct ibv_context *ibv)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    bool busy;
+
+    soft_lock(ibv);
+    busy = context->objects > 0;
+    soft_unlock(ibv);
+    if (busy)
+        return EBUSY;
+    pthread_mutex_destroy(&ibv->mutex);
+    pthread_mutex_destroy(&context->lock);
+    release(context);
+    return 0;
+}
+
+struct soft_wire *soft_wire_of(struct ibv_context *ibv)
+{
+    return soft_context_of(ibv)->wire;
+}
+
+void soft_lock(struct ibv_context *ibv)
+{
+    soft_mutex_lock(&soft_context_of(ibv)->lock);
+}
+
+bool soft_trylock(struct ibv_context *ibv)
+{
+    return soft_mutex_trylock(&soft_context_of(ibv)->lock);
+}
+
+void soft_unlock(struct ibv_context *ibv)
+{
+    soft_mutex_unlock(&soft_context_of(ibv)->lock);
+}
+
+void soft_query_counters(struct ibv_context *ibv, struct soft_counters *counters)
+{
+    soft_lock(ibv);
+    *counters = soft_context_of(ibv)->counters;
+    soft_unlock(ibv);
+}

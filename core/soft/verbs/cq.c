@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cq.c - completion queues: a ring of completions that the engine fills and ibv_poll_cq empties.
+ *
+ * Polling an empty ring drives the device, so an application that polls needs nobody else to move its data.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include "core/soft/engine/engine.h"
+#include "verbs.h"
+#include "core/soft/lock.h"
+
+#define VAIN_POLLS 16 /* as many in a row before the poller makes way once */
+
+struct ibv_cq *soft_create_cq(struct ibv_context *ibv, int cqe, void *cq_context,
+                              struct ibv_comp_channel *channel, int comp_vector)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    struct soft_cq *cq;
+    struct ibv_cq *plain;
+
+    if (cqe < 1 || cqe > SOFT_MAX_CQE || comp_vector < 0 || comp_vector >= ibv->num_comp_vectors ||
+        (channel != NULL && channel->context != ibv)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if ((cq = calloc(1, sizeof *cq)) == NULL)
+        return NULL;
+    if ((cq->ring = calloc((size_t)cqe, sizeof *cq->ring)) == NULL) {
+        free(cq);
+        return NULL;
+    }
+    plain = ibv_cq_ex_to_cq(&cq->ibv);
+    plain->context = ibv;
+    plain->channel = channel;
+    plain->cq_context = cq_context;
+    plain->cqe = cqe;
+    cq->async.element = plain;
+    pthread_mutex_init(&plain->mutex, NULL);
+    pthread_cond_init(&plain->cond, NULL);
+    soft_lock(ibv);
+    context->objects++;
+    if (channel != NULL)
+        channel->refcnt++;
+    soft_unlock(ibv);
+    return plain;
+}
+
+/* (locked) */
+static void disarm(struct soft_cq *cq)
+{
+    cq->armed = SOFT_UNARMED;
+    if (cq->awaited)
+        atomic_fetch_sub(&soft_context_of(cq->ibv.context)->awaited, 1);
+    cq->awaited = false;
+}
+
+/* (locked) */
+static void arm(struct soft_cq *cq, enum soft_arm armed)
+{
+    struct soft_context *context = soft_context_of(cq->ibv.context);
+
+    cq->armed = armed;
+    if (cq->awaited || context->wire->awaits == NULL ||
+        !soft_channel_sleeps_outside((struct soft_channel *)cq->ibv.channel))
+        return;
+    cq->awaited = true;
+    atomic_fetch_add(&context->awaited, 1);
+    context->wire->awaits(context->wire, &context->verbs.context);
+}
+
+bool soft_is_awaited(struct ibv_context *context)
+{
+    return atomic_load(&soft_context_of(context)->awaited) > 0;
+}
+
+/* (locked) Take it out of the world; EBUSY while queue pairs use it. */
+static int detach(struct soft_cq *cq)
+{
+    if (cq->users > 0)
+        return EBUSY;
+    disarm(cq);
+    if (cq->ibv.channel != NULL) {
+        soft_channel_forget((struct soft_channel *)cq->ibv.channel, cq);
+        cq->ibv.channel->refcnt--;
+    }
+    soft_events_forget(soft_context_of(cq->ibv.context), &cq->async);
+    soft_context_of(cq->ibv.context)->objects--;
+    return 0;
+}
+
+int soft_destroy_cq(struct ibv_cq *ibv)
+{
+    struct soft_cq *cq = (struct soft_cq *)ibv;
+    int error;
+
+    soft_lock(ibv->context);
+    error = detach(cq);
+    soft_unlock(ibv->context);
+    if (error != 0)
+        return error;
+    /* Whoever fetched an event may still be about to use the queue, until it acknowledges. */
+    soft_mutex_lock(&ibv->mutex);
+    while (ibv->comp_events_completed != cq->delivered)
+        pthread_cond_wait(&ibv->cond, &ibv->mutex);
+    soft_mutex_unlock(&ibv->mutex);
+    soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, &cq->async);
+    pthread_cond_destroy(&ibv->cond);
+    pthread_mutex_destroy(&ibv->mutex);
+    free(cq->ring);
+    free(cq);
+    return 0;
+}
+
+/* (locked) A ring of this many, with the completions that wait. 0 or an errno. */
+static int resize(struct soft_cq *cq, unsigned size)
+{
+    struct ibv_wc *ring;
+    unsigned old = (unsigned)cq->ibv.cqe;
+
+    if (size < cq->count)
+        return EINVAL;
+    if ((ring = calloc(size, sizeof *ring)) == NULL)
+        return ENOMEM;
+    for (unsigned i = 0; i < cq->count; i++)
+        ring[i] = cq->ring[(cq->head + i) % old];
+    free(cq->ring);
+    cq->ring = ring;
+    cq->head = 0;
+    cq->ibv.cqe = (int)size;
+    return 0;
+}
+
+int soft_resize_cq(struct ibv_cq *ibv, int cqe)
+{
+    int error;
+
+    if (cqe < 1 || cqe > SOFT_MAX_CQE)
+        return EINVAL;
+    soft_lock(ibv->context);
+    error = resize((struct soft_cq *)ibv, (unsigned)cqe);
+    soft_unlock(ibv->context);
+    return error;
+}
+
+void soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+    if (nevents == 0)
+        return;
+    soft_mutex_lock(&cq->mutex);
+    cq->comp_events_completed += nevents;
+    pthread_cond_signal(&cq->cond);
+    soft_mutex_unlock(&cq->mutex);
+}
+
+bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited)
+{
+    unsigned size = (unsigned)cq->ibv.cqe, at = cq->head + cq->count;
+    bool error = wc->status != IBV_WC_SUCCESS;
+
+    if (cq->overrun)
+        return false;
+    if (cq->count == size) {
+        cq->overrun = true;
+        soft_event_raise(soft_context_of(cq->ibv.context), &cq->async, IBV_EVENT_CQ_ERR);
+        return false;
+    }
+    cq->ring[at < size ? at : at - size] = *wc;
+    cq->count++;
+    if (cq->armed == SOFT_ARM_ANY || (cq->armed == SOFT_ARM_SOLICITED && (solicited || error))) {
+        disarm(cq);
+        soft_channel_notify((struct soft_channel *)cq->ibv.channel, cq);
+    }
+    return true;
+}
+
+/* (locked) */
+static int take(struct soft_cq *cq, int room, struct ibv_wc *wc)
+{
+    int taken = 0;
+
+    while (taken < room && cq->count > 0) {
+        wc[taken++] = cq->ring[cq->head];
+        if (++cq->head == (unsigned)cq->ibv.cqe)
+            cq->head = 0;
+        cq->count--;
+    }
+    return taken;
+}
+
+/* (locked) A program that polls without end may be on the processor that its peer needs in order to answer.
+ * Hardware would answer by itself; here the poller makes way now and then. */
+static bool makes_way(struct soft_context *context, int taken)
+{
+    context->vain_polls = taken == 0 ? context->vain_polls + 1 : 0;
+    return context->vain_polls % VAIN_POLLS == VAIN_POLLS - 1;
+}
+
+int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
+{
+    struct soft_cq *cq = (struct soft_cq *)ibv;
+    struct ibv_context *context = ibv->context;
+    struct soft_wire *wire = soft_context_of(context)->wire;
+    bool yield;
+    int taken;
+
+    soft_lock(context);
+    if (wire->attended != NULL)
+        wire->attended(wire, context);
+    taken = take(cq, count, wc);
+    if (taken == 0 && count > 0) {
+        soft_progress_patiently(soft_context_of(context));
+        taken = take(cq, count, wc);
+        if (taken == 0)
+            soft_settle(soft_context_of(context));
+    }
+    if (taken == 0 && count > 0 && cq->overrun)
+        taken = -1; /* completions were lost: its queue pairs are in the error state */
+    yield = makes_way(soft_context_of(context), taken);
+    soft_unlock(context);
+    if (yield)
+        sched_yield();
+    return taken;
+}
+
+int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
+{
+    struct soft_cq *cq = (struct soft_cq *)ibv;
+
+    soft_lock(ibv->context);
+    if (ibv->channel != NULL && (!solicited_only || cq->armed == SOFT_UNARMED))
+        arm(cq, solicited_only ? SOFT_ARM_SOLICITED : SOFT_ARM_ANY);
+    soft_settle(soft_context_of(ibv->context)); /* the caller is about to sleep */
+    soft_unlock(ibv->context);
+    return 0;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * modify.c - the states of a queue pair, and its attributes.
+ *
+ * Which attributes a transition needs and which it may have is verbs' table for each transport. An address
+ * given by soft_set_path makes IBV_QP_AV unnecessary.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "core/soft/engine/engine.h"
+#include "verbs.h"
+
+struct attributes {
+    int needs, may;
+};
+
+/* What each transport has to say at a transition. */
+struct transition {
+    enum ibv_qp_state from, to;
+    struct attributes rc, uc, ud;
+};
+
+#define ACCESS IBV_QP_ACCESS_FLAGS
+#define CONNECTED_INIT (IBV_QP_PKEY_INDEX | IBV_QP_PORT | ACCESS)
+#define UD_INIT (IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)
+#define UC_RTR (IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
+#define RC_RTR (UC_RTR | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define RC_RTS (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC)
+#define UC_LATER (ACCESS | IBV_QP_PATH_MIG_STATE)
+#define RC_LATER (UC_LATER | IBV_QP_MIN_RNR_TIMER)
+#define UC_DRAINED (IBV_QP_AV | IBV_QP_PKEY_INDEX | UC_LATER)
+#define RC_DRAINED                                                                                             \
+    (UC_DRAINED | RC_LATER | IBV_QP_PORT | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |              \
+     IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC)
+#define NOTIFY IBV_QP_EN_SQD_ASYNC_NOTIFY
+
+static const struct transition transitions[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, {CONNECTED_INIT, 0}, {CONNECTED_INIT, 0}, {UD_INIT, 0}},
+    {IBV_QPS_INIT, IBV_QPS_INIT, {0, CONNECTED_INIT}, {0, CONNECTED_INIT}, {0, UD_INIT}},
+    {IBV_QPS_INIT,
+     IBV_QPS_RTR,
+     {RC_RTR, ACCESS | IBV_QP_PKEY_INDEX},
+     {UC_RTR, ACCESS | IBV_QP_PKEY_INDEX},
+     {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY}},
+    {IBV_QPS_RTR, IBV_QPS_RTS, {RC_RTS, RC_LATER}, {IBV_QP_SQ_PSN, UC_LATER}, {IBV_QP_SQ_PSN, IBV_QP_QKEY}},
+    {IBV_QPS_RTS, IBV_QPS_RTS, {0, RC_LATER}, {0, UC_LATER}, {0, IBV_QP_QKEY}},
+    {IBV_QPS_RTS, IBV_QPS_SQD, {0, NOTIFY}, {0, NOTIFY}, {0, NOTIFY}},
+    {IBV_QPS_SQD, IBV_QPS_SQD, {0, RC_DRAINED}, {0, UC_DRAINED}, {0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY}},
+    {IBV_QPS_SQD, IBV_QPS_RTS, {0, RC_LATER}, {0, UC_LATER}, {0, IBV_QP_QKEY}},
+};
+
+/* From an error of the send queue alone, which a reliable connection has not. */
+static const struct transition recovery = {
+    .from = IBV_QPS_SQE, .to = IBV_QPS_RTS, .uc = {0, ACCESS}, .ud = {0, IBV_QP_QKEY}};
+
+static const struct transition *find_transition(const struct soft_qp *qp, enum ibv_qp_state to)
+{
+    for (size_t i = 0; i < sizeof transitions / sizeof *transitions; i++)
+        if (transitions[i].from == soft_state(qp) && transitions[i].to == to)
+            return &transitions[i];
+    return recovery.from == soft_state(qp) && recovery.to == to ? &recovery : NULL;
+}
+
+/* 0, or the errno with which the transition is refused. Every state may go to RESET or ERR. */
+static int check_transition(const struct soft_qp *qp, enum ibv_qp_state to, int mask)
+{
+    int given = mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
+    const struct transition *transition;
+    const struct attributes *attributes;
+    int needs;
+
+    if (to == IBV_QPS_RESET || to == IBV_QPS_ERR)
+        return given == 0 ? 0 : EINVAL;
+    if ((transition = find_transition(qp, to)) == NULL)
+        return EINVAL;
+    attributes = qp->transport == SOFT_RC   ? &transition->rc
+                 : qp->transport == SOFT_UC ? &transition->uc
+                                            : &transition->ud;
+    needs = attributes->needs & ~(qp->path_given ? IBV_QP_AV : 0);
+    return (given & needs) == needs && (given & ~(attributes->needs | attributes->may)) == 0 ? 0 : EINVAL;
+}
+
+static bool in_range(const struct ibv_qp_attr *attr, int mask)
+{
+    return !(mask & IBV_QP_PATH_MTU && (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > IBV_MTU_4096)) &&
+           !(mask & IBV_QP_PORT && attr->port_num != 1) &&
+           !(mask & IBV_QP_PKEY_INDEX && attr->pkey_index != 0) &&
+           !(mask & IBV_QP_MAX_QP_RD_ATOMIC && attr->max_rd_atomic > SOFT_MAX_READS) &&
+           !(mask & IBV_QP_MAX_DEST_RD_ATOMIC && attr->max_dest_rd_atomic > SOFT_MAX_READS) &&
+           !(mask & IBV_QP_MIN_RNR_TIMER && attr->min_rnr_timer > 31) &&
+           !(mask & IBV_QP_TIMEOUT && attr->timeout > 31) &&
+           !(mask & IBV_QP_RETRY_CNT && attr->retry_cnt > 7) &&
+           !(mask & IBV_QP_RNR_RETRY && attr->rnr_retry > 7);
+}
+
+/* ---- Taking over attributes ---- */
+
+/* What is only a number to remember. */
+static void keep(struct ibv_qp_attr *own, const struct ibv_qp_attr *attr, int mask)
+{
+    if (mask & IBV_QP_PKEY_INDEX)
+        own->pkey_index = attr->pkey_index;
+    if (mask & IBV_QP_PORT)
+        own->port_num = attr->port_num;
+    if (mask & IBV_QP_ACCESS_FLAGS)
+        own->qp_access_flags = attr->qp_access_flags;
+    if (mask & IBV_QP_QKEY)
+        own->qkey = attr->qkey;
+    if (mask & IBV_QP_DEST_QPN)
+        own->dest_qp_num = attr->dest_qp_num & 0xffffff;
+    if (mask & IBV_QP_MIN_RNR_TIMER)
+        own->min_rnr_timer = attr->min_rnr_timer;
+    if (mask & IBV_QP_TIMEOUT)
+        own->timeout = attr->timeout;
+    if (mask & IBV_QP_RETRY_CNT)
+        own->retry_cnt = attr->retry_cnt;
+    if (mask & IBV_QP_RNR_RETRY)
+        own->rnr_retry = attr->rnr_retry;
+    if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+        own->max_rd_atomic = attr->max_rd_atomic;
+    if (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)
+        own->en_sqd_async_notify = attr->en_sqd_async_notify;
+}
+
+static int keep_path(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    uint32_t qpn = mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : qp->attr.dest_qp_num;
+    struct soft_path path;
+
+    if (!(mask & IBV_QP_AV))
+        return 0;
+    if (!qp->path_given) {
+        if (!soft_path_from_ah(qp->context, &path, &attr->ah_attr, qpn))
+            return EINVAL;
+        qp->path = path;
+    }
+    qp->attr.ah_attr = attr->ah_attr;
+    return 0;
+}
+
+static int keep_resources(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    struct soft_responder *resp = &qp->resp;
+    struct soft_resource *resources;
+
+    if (!(mask & IBV_QP_MAX_DEST_RD_ATOMIC))
+        return 0;
+    if ((resources = calloc(attr->max_dest_rd_atomic + 1u, sizeof *resources)) == NULL)
+        return ENOMEM;
+    free(resp->resources);
+    resp->resources = resources;
+    resp->newest = resp->active = 0;
+    qp->attr.max_dest_rd_atomic = attr->max_dest_rd_atomic;
+    return 0;
+}
+
+static void start_receiving(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    struct soft_responder *resp = &qp->resp;
+
+    if (mask & IBV_QP_PATH_MTU) {
+        qp->attr.path_mtu = attr->path_mtu;
+        qp->mtu = 128u << attr->path_mtu;
+    }
+    if (mask & IBV_QP_RQ_PSN) {
+        qp->attr.rq_psn = attr->rq_psn & SOFT_PSN_MASK;
+        resp->expected = resp->missed = resp->acked = soft_psn_start(attr->rq_psn);
+    }
+    qp->path_known = true;
+}
+
+static void start_sending(struct soft_qp *qp, const struct ibv_qp_attr *attr)
+{
+    struct soft_requester *req = &qp->req;
+
+    qp->attr.sq_psn = attr->sq_psn & SOFT_PSN_MASK;
+    req->una = req->next = req->high = req->end = req->asked = soft_psn_start(attr->sq_psn);
+    req->gap = SOFT_NEVER;
+    req->window = SOFT_WINDOW_START;
+}
+
+/* As if it had just been created; nothing completes. */
+static void reset(struct soft_qp *qp)
+{
+    struct soft_ring send = qp->req.ring, recv = qp->resp.ring;
+    struct soft_recv *shared = qp->resp.shared;
+
+    soft_timer_forget(qp);
+    soft_idle(qp);
+    free(qp->resp.resources);
+    memset(&qp->req, 0, sizeof qp->req);
+    memset(&qp->resp, 0, sizeof qp->resp);
+    memset(&qp->attr, 0, sizeof qp->attr);
+    send.head = send.tail = recv.head = recv.tail = 0;
+    qp->req.ring = send;
+    qp->resp.ring = recv;
+    qp->resp.shared = shared;
+    qp->path_given = qp->path_known = false;
+}
+
+/* (locked) */
+static int change(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    enum ibv_qp_state from = soft_state(qp), to = mask & IBV_QP_STATE ? attr->qp_state : from;
+    int error;
+
+    if (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != from)
+        return EINVAL;
+    if (!in_range(attr, mask))
+        return EINVAL;
+    if ((error = check_transition(qp, to, mask)) != 0)
+        return error;
+    if (to == IBV_QPS_ERR || to == IBV_QPS_RESET)
+        soft_settle(qp->context); /* an acknowledgement may be owed, of what the application already has */
+    if (to == IBV_QPS_ERR) {
+        soft_qp_fail(qp);
+        return 0;
+    }
+    if (to == IBV_QPS_RESET)
+        reset(qp);
+    if ((error = keep_path(qp, attr, mask)) != 0 || (error = keep_resources(qp, attr, mask)) != 0)
+        return error;
+    keep(&qp->attr, attr, mask);
+    if (to == IBV_QPS_RTR)
+        start_receiving(qp, attr, mask);
+    if (from == IBV_QPS_RTR && to == IBV_QPS_RTS)
+        start_sending(qp, attr);
+    soft_ibv(qp)->state = qp->attr.qp_state = to;
+    if (to == IBV_QPS_SQD)
+        soft_requester_drain(qp);
+    if (soft_requester_ready(qp))
+        soft_work(qp);
+    return 0;
+}
+
+int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
+{
+    int error;
+
+    soft_lock(ibv->context);
+    error = change(soft_qp_of(ibv), attr, attr_mask);
+    soft_step(soft_qp_of(ibv)->context);
+    soft_unlock(ibv->context);
+    return error;
+}
+
+int soft_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init)
+{
+    struct soft_qp *qp = soft_qp_of(ibv);
+
+    (void)attr_mask; /* all of it is at hand */
+    soft_lock(ibv->context);
+    *attr = qp->attr;
+    attr->qp_state = attr->cur_qp_state = ibv->state;
+    attr->cap = qp->cap;
+    attr->sq_draining = ibv->state == IBV_QPS_SQD && !soft_requester_drained(qp);
+    attr->path_mig_state = IBV_MIG_MIGRATED;
+    soft_unlock(ibv->context);
+    *init = (struct ibv_qp_init_attr){
+        .qp_context = ibv->qp_context,
+        .send_cq = ibv->send_cq,
+        .recv_cq = ibv->recv_cq,
+        .srq = ibv->srq,
+        .cap = qp->cap,
+        .qp_type = ibv->qp_type,
+        .sq_sig_all = qp->signal_all,
+    };
+    return 0;
+}
+
+void soft_set_path(struct ibv_qp *ibv, const struct soft_path *path)
+{
+    struct soft_qp *qp = soft_qp_of(ibv);
+
+    soft_lock(ibv->context);
+    soft_path_copy(&qp->path, path);
+    qp->path_given = qp->path_known = true;
+    soft_unlock(ibv->context);
+}

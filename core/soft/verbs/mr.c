@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * mr.c - protection domains and memory regions: the table of keys, and every check of a key.
+ *
+ * A key is an index into the table with a generation in its low byte, so that a key of a region that is
+ * gone does not open the next one in its place; free places are used again oldest first, which makes the
+ * generations last. lkey and rkey are the same. Memory is touched only with the context's lock held, hence
+ * when soft_dereg_mr has returned, nobody touches it any more.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "core/fds.h"
+#include "core/soft/engine/engine.h"
+#include "verbs.h"
+
+#define FIRST_ROOM 64
+#define PAGE_SHARED (UINT64_C(1) << 61)  /* bits of a page map's entry: a file's or shared, */
+#define PAGE_PRESENT (UINT64_C(1) << 63) /* in memory */
+#define ACCESS_KNOWN                                                                                           \
+    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |    \
+     IBV_ACCESS_OPTIONAL_RANGE)
+
+struct ibv_pd *soft_alloc_pd(struct ibv_context *ibv)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    struct soft_pd *pd = calloc(1, sizeof *pd);
+
+    if (pd == NULL)
+        return NULL;
+    pd->ibv.context = ibv;
+    soft_lock(ibv);
+    context->objects++;
+    soft_unlock(ibv);
+    return &pd->ibv;
+}
+
+int soft_dealloc_pd(struct ibv_pd *ibv)
+{
+    struct soft_pd *pd = (struct soft_pd *)ibv;
+    struct ibv_context *context = ibv->context;
+    bool busy;
+
+    soft_lock(context);
+    busy = pd->users > 0;
+    if (!busy)
+        soft_context_of(context)->objects--;
+    soft_unlock(context);
+    if (busy)
+        return EBUSY;
+    free(pd);
+    return 0;
+}
+
+/* Is the page that holds this byte there, and may it be written? 0 or an errno. A kernel that has not heard
+ * of MADV_POPULATE (before 5.14) says EINVAL even about nothing at all, and then we can't tell. */
+static int probe_page(uintptr_t address, bool write)
+{
+    int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+
+    if (madvise((void *)(address & ~(uintptr_t)(size - 1)), size, advice) == 0)
+        return 0;
+    switch (errno) {
+    case ENOMEM:
+    case EFAULT:
+        return EFAULT; /* nothing is mapped, or behind the end of a file */
+    case EINVAL:
+        return madvise(NULL, 0, advice) == 0 ? EFAULT : 0; /* may not be used like this */
+    default:
+        return 0; /* the kernel has no memory, or an interrupt came: no verdict */
+    }
+}
+
+/* Is this byte in anonymous memory of our own, which nobody else can take away? The kernel's page map says of a
+ * page that is there whether it is a file's or shared. */
+static bool is_lasting(int pagemap, uintptr_t address)
+{
+    uint64_t entry;
+    off_t at = (off_t)(address / (uintptr_t)sysconf(_SC_PAGESIZE) * sizeof entry);
+
+    return pread(pagemap, &entry, sizeof entry, at) == sizeof entry && entry & PAGE_PRESENT &&
+           !(entry & PAGE_SHARED);
+}
+
+/* The first and the last page speak for all; they were probed, so they are there. */
+static bool is_fragile(uintptr_t start, size_t length)
+{
+    int pagemap = fds_own(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+    bool lasting = pagemap != -1 && is_lasting(pagemap, start) && is_lasting(pagemap, start + (length - 1));
+
+    if (pagemap != -1)
+        fds_close(pagemap);
+    return !lasting;
+}
+
+static int check_region(uintptr_t start, size_t length, int access)
+{
+    bool write = access & IBV_ACCESS_LOCAL_WRITE;
+    int error;
+
+    if (length == 0 || length - 1 > UINTPTR_MAX - start)
+        return EINVAL;
+    if (access & ~ACCESS_KNOWN)
+        return EINVAL;
+    if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !write)
+        return EINVAL;
+    error = probe_page(start, write);
+    return error != 0 ? error : probe_page(start + (length - 1), write);
+}
+
+/* (locked) */
+static bool grow_table(struct soft_context *context)
+{
+    uint32_t room = context->mr_room == 0 ? FIRST_ROOM : context->mr_room * 2;
+    void *mrs, *next, *generation;
+
+    if (context->mr_room >= SOFT_MAX_MR)
+        return false;
+    if ((mrs = realloc(context->mrs, room * sizeof *context->mrs)) != NULL)
+        context->mrs = mrs;
+    if ((next = realloc(context->mr_next, room * sizeof *context->mr_next)) != NULL)
+        context->mr_next = next;
+    if ((generation = realloc(context->mr_generation, room)) != NULL)
+        context->mr_generation = generation;
+    if (mrs == NULL || next == NULL || generation == NULL)
+        return false;
+    for (uint32_t i = context->mr_room; i < room; i++) {
+        context->mrs[i] = NULL;
+        context->mr_next[i] = i + 1 < room ? i + 1 : 0;
+        context->mr_generation[i] = (uint8_t)context->guid;
+    }
+    /* Index 0 stays unused, so that no key is 0 and index 0 can mean "none". The list was empty. */
+    context->mr_free_first = context->mr_room == 0 ? 1 : context->mr_room;
+    context->mr_free_last = room - 1;
+    context->mr_room = room;
+    return true;
+}
+
+/* (locked) A place in the table, 0 when there is none. */
+static uint32_t take_index(struct soft_context *context)
+{
+    uint32_t index;
+
+    if (context->mr_free_first == 0 && !grow_table(context))
+        return 0;
+    index = context->mr_free_first;
+    context->mr_free_first = context->mr_next[index];
+    return index;
+}
+
+/* (locked) */
+static void give_index(struct soft_context *context, uint32_t index)
+{
+    context->mrs[index] = NULL;
+    context->mr_next[index] = 0;
+    if (context->mr_free_first == 0)
+        context->mr_free_first = index;
+    else
+        context->mr_next[context->mr_free_last] = index;
+    context->mr_free_last = index;
+}
+
+struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    return soft_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+
+/* What the network may do where. */
+static void set_range(struct soft_mr *mr, void *addr, size_t length, uint64_t iova)
+{
+    mr->ibv.addr = addr;
+    mr->ibv.length = length;
+    mr->iova = iova;
+    mr->shift = (uintptr_t)addr - iova;
+    mr->fragile = is_fragile((uintptr_t)addr, length);
+}
+
+struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+{
+    struct soft_context *context = soft_context_of(pd->context);
+    struct soft_mr *mr;
+    uint32_t index;
+
+    if ((errno = check_region((uintptr_t)addr, length, (int)access)) != 0)
+        return NULL;
+    if ((mr = calloc(1, sizeof *mr)) == NULL)
+        return NULL;
+    mr->ibv.context = pd->context;
+    mr->ibv.pd = pd;
+    mr->access = (int)access;
+    set_range(mr, addr, length, iova);
+    soft_lock(pd->context);
+    if ((index = take_index(context)) != 0) {
+        mr->ibv.lkey = mr->ibv.rkey = index << 8 | ++context->mr_generation[index];
+        mr->ibv.handle = index;
+        context->mrs[index] = mr;
+        ((struct soft_pd *)pd)->users++;
+        context->objects++;
+    }
+    soft_unlock(pd->context);
+    if (index == 0) {
+        free(mr);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return &mr->ibv;
+}
+
+/* As it was, or as asked: nothing between. */
+int soft_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    struct soft_mr *mr = (struct soft_mr *)ibv;
+    struct soft_mr changed = *mr;
+    bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+    int error = flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ? EINVAL : 0;
+
+    if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+        changed.access = access;
+    if (flags & IBV_REREG_MR_CHANGE_PD)
+        changed.ibv.pd = pd;
+    if (changed.ibv.pd == NULL || changed.ibv.pd->context != ibv->context)
+        error = EINVAL;
+    if (error == 0)
+        error =
+            check_region((uintptr_t)(moves ? addr : ibv->addr), moves ? length : ibv->length, changed.access);
+    if (error != 0) {
+        errno = error;
+        return IBV_REREG_MR_ERR_INPUT;
+    }
+    if (moves)
+        set_range(&changed, addr, length, (uintptr_t)addr);
+    soft_lock(ibv->context);
+    ((struct soft_pd *)ibv->pd)->users--;
+    ((struct soft_pd *)changed.ibv.pd)->users++;
+    *mr = changed;
+    soft_unlock(ibv->context);
+    return 0;
+}
+
+int soft_dereg_mr(struct ibv_mr *ibv)
+{
+    struct ibv_context *context = ibv->context;
+
+    soft_lock(context);
+    give_index(soft_context_of(context), ibv->handle);
+    ((struct soft_pd *)ibv->pd)->users--;
+    soft_context_of(context)->objects--;
+    soft_unlock(context);
+    free(ibv);
+    return 0;
+}
+
+struct soft_mr *soft_mr_check(struct soft_context *context, struct ibv_pd *pd, uint32_t key, uint64_t address,
+                              uint64_t length, int access)
+{
+    uint32_t index = key >> 8;
+    struct soft_mr *mr = index < context->mr_room ? context->mrs[index] : NULL;
+    uint64_t start;
+
+    if (mr == NULL || mr->ibv.lkey != key || mr->ibv.pd != pd || (mr->access & access) != access)
+        return NULL;
+    start = mr->iova;
+    if (address < start || length > mr->ibv.length || address - start > mr->ibv.length - length)
+        return NULL;
+    return mr;
+}

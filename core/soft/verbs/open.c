@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* open.c - the device as programs find and open it by themselves, without a connection manager. */
+#include <errno.h>
+#include "core/soft/link/udp.h"
+#include "verbs.h"
+
+struct ibv_context *soft_open_device(void)
+{
+    struct udp *udp = udp_open_named();
+
+    return udp == NULL ? NULL : udp->context;
+}
+
+/* As with rdma-core nobody is told of objects that were left; the context goes with the last of them. */
+int soft_close_device(struct ibv_context *context)
+{
+    udp_close((struct udp *)soft_wire_of(context));
+    return 0;
+}
+
+bool soft_is_ours(const struct ibv_context *context)
+{
+    return context->device == soft_the_device();
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * post.c - ibv_post_send and ibv_post_recv: from the caller's work requests to the rings.
+ *
+ * What is wrong with the request itself is refused here, at once. What is wrong with its memory comes as a
+ * completion, in its turn, as from any RDMA device.
+ */
+#include <errno.h>
+#include "core/soft/engine/engine.h"
+#include "verbs.h"
+
+/* How the operation begins on the wire; -1: not supported. */
+static int wire_base(enum ibv_wr_opcode opcode)
+{
+    switch (opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+        return SOFT_SEND;
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        return SOFT_WRITE;
+    case IBV_WR_RDMA_READ:
+        return SOFT_READ_REQUEST;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+        return SOFT_CMP_SWAP;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+        return SOFT_FETCH_ADD;
+    default:
+        return -1;
+    }
+}
+
+/* The operations that each transport has. */
+static bool has_operation(const struct soft_qp *qp, int base)
+{
+    return base >= 0 &&
+           (qp->transport == SOFT_RC || base == SOFT_SEND || (qp->transport == SOFT_UC && base == SOFT_WRITE));
+}
+
+/* Where the datagram goes. 0 or an errno. */
+static int find_destination(const struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_destination *to)
+{
+    const struct soft_ah *ah = (const struct soft_ah *)wr->wr.ud.ah;
+
+    if (ah == NULL || ah->ibv.pd != qp->ibv.qp_base.pd)
+        return EINVAL;
+    to->qpn = wr->wr.ud.remote_qpn & 0xffffff;
+    to->qkey = wr->wr.ud.remote_qkey;
+    return soft_path_from_ah(qp->context, &to->path, &ah->attr, to->qpn) ? 0 : EINVAL;
+}
+
+static int refuse_send(const struct soft_qp *qp, const struct ibv_send_wr *wr)
+{
+    const struct soft_ring *ring = &qp->req.ring;
+    int base = wire_base(wr->opcode);
+    bool answered = base >= SOFT_READ_REQUEST;
+
+    if (!soft_sends(qp) && soft_state(qp) != IBV_QPS_SQE && soft_state(qp) != IBV_QPS_ERR)
+        return EINVAL;
+    if (!has_operation(qp, base) || wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
+        return EINVAL;
+    if (answered && (wr->send_flags & IBV_SEND_INLINE || qp->attr.max_rd_atomic == 0))
+        return EINVAL;
+    if (wr->send_flags & IBV_SEND_INLINE && soft_sge_length(wr->sg_list, wr->num_sge) > qp->cap.max_inline_data)
+        return EINVAL;
+    if (ring->head - ring->tail >= ring->size)
+        return ENOMEM;
+    /* Straight into the place that the request will have. */
+    return qp->transport != SOFT_UD
+               ? 0
+               : find_destination(qp, wr, soft_destination_of(ring, soft_ring_at(ring, ring->head)));
+}
+
+static void copy_payload(struct soft_send *send, const struct ibv_send_wr *wr)
+{
+    uint8_t *to = send->data.bytes;
+
+    if (!send->is_inline) {
+        send->sges = (uint8_t)wr->num_sge;
+        if (wr->num_sge > 0)
+            memcpy(send->data.sge, wr->sg_list, (size_t)wr->num_sge * sizeof *wr->sg_list);
+        return;
+    }
+    send->sges = 0;
+    for (int i = 0; i < wr->num_sge; i++) {
+        if (wr->sg_list[i].length > 0)
+            memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+        to += wr->sg_list[i].length;
+    }
+}
+
+static void copy_remote(struct soft_send *send, const struct ibv_send_wr *wr)
+{
+    bool atomic = send->base == SOFT_CMP_SWAP || send->base == SOFT_FETCH_ADD;
+
+    send->va = atomic ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr;
+    send->rkey = atomic ? wr->wr.atomic.rkey : wr->wr.rdma.rkey;
+    if (!atomic)
+        return;
+    send->swap_add = send->base == SOFT_CMP_SWAP ? wr->wr.atomic.swap : wr->wr.atomic.compare_add;
+    send->compare = wr->wr.atomic.compare_add;
+}
+
+static bool is_one_packet(const struct soft_qp *qp, const struct soft_send *send)
+{
+    return send->base > SOFT_READ_REQUEST || qp->transport == SOFT_UD;
+}
+
+static void enqueue_send(struct soft_qp *qp, const struct ibv_send_wr *wr)
+{
+    struct soft_send *send = soft_ring_at(&qp->req.ring, qp->req.ring.head);
+    uint64_t length = soft_sge_length(wr->sg_list, wr->num_sge);
+
+    send->wr_id = wr->wr_id;
+    send->opcode = wr->opcode;
+    send->base = (uint8_t)wire_base(wr->opcode);
+    send->signaled = qp->signal_all || wr->send_flags & IBV_SEND_SIGNALED;
+    send->fence = wr->send_flags & IBV_SEND_FENCE;
+    send->solicited = wr->send_flags & IBV_SEND_SOLICITED;
+    send->is_inline = wr->send_flags & IBV_SEND_INLINE;
+    send->with_imm = wr->opcode == IBV_WR_SEND_WITH_IMM || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    send->imm = wr->imm_data;
+    send->status = IBV_WC_SUCCESS;
+    send->length = (uint32_t)length;
+    if (qp->transport != SOFT_UD)
+        copy_remote(send, wr);
+    if (length > SOFT_MAX_MESSAGE || (send->base > SOFT_READ_REQUEST && length != 8)) {
+        send->status = IBV_WC_LOC_LEN_ERR;
+        send->length = 0;
+    }
+    copy_payload(send, wr);
+    send->psn = qp->req.end;
+    send->packets = is_one_packet(qp, send) ? 1 : soft_packets(send->length, qp->mtu);
+    qp->req.end += send->packets;
+    qp->req.ring.head++;
+}
+
+/* (locked) */
+static int post(struct soft_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    struct soft_wire *wire = qp->context->wire;
+    int error = 0;
+
+    if (wire->attended != NULL)
+        wire->attended(wire, &qp->context->verbs.context);
+    for (; wr != NULL; wr = wr->next) {
+        if ((error = refuse_send(qp, wr)) != 0) {
+            *bad = wr;
+            break;
+        }
+        enqueue_send(qp, wr);
+    }
+    if (!soft_sends(qp))
+        soft_flush_sends(qp);
+    else if (soft_requester_ready(qp))
+        soft_work(qp);
+    soft_step(qp->context);
+    return error;
+}
+
+int soft_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    int error;
+
+    soft_lock(ibv->context);
+    error = post(soft_qp_of(ibv), wr, bad);
+    soft_unlock(ibv->context);
+    return error;
+}
+
+int soft_post_list(struct ibv_qp *ibv, struct ibv_send_wr *list)
+{
+    struct soft_qp *qp = soft_qp_of(ibv);
+    uint32_t room = qp->req.ring.size;
+    struct ibv_send_wr *bad;
+    int error = 0;
+
+    soft_lock(ibv->context);
+    room -= qp->req.ring.head - qp->req.ring.tail;
+    for (struct ibv_send_wr *wr = list; wr != NULL && error == 0; wr = wr->next)
+        error = room-- == 0 ? ENOMEM : refuse_send(qp, wr);
+    if (error == 0 && list != NULL)
+        error = post(qp, list, &bad);
+    soft_unlock(ibv->context);
+    return error;
+}
+
+void soft_recv_fill(struct soft_recv *recv, const struct ibv_recv_wr *wr)
+{
+    recv->wr_id = wr->wr_id;
+    recv->sges = wr->num_sge;
+    if (wr->num_sge > 0)
+        memcpy(recv->sge, wr->sg_list, (size_t)wr->num_sge * sizeof *wr->sg_list);
+}
+
+static int refuse_recv(const struct soft_qp *qp, const struct ibv_recv_wr *wr)
+{
+    const struct soft_ring *ring = &qp->resp.ring;
+
+    if (soft_state(qp) == IBV_QPS_RESET || qp->ibv.qp_base.srq != NULL || wr->num_sge < 0 ||
+        (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
+        return EINVAL;
+    return ring->head - ring->tail >= ring->size ? ENOMEM : 0;
+}
+
+int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    struct soft_qp *qp = soft_qp_of(ibv);
+    int error = 0;
+
+    soft_lock(ibv->context);
+    /* What came while there was no receive has found none, also when nobody has looked at it yet. */
+    if (qp->transport != SOFT_RC && soft_receive_next(qp) == NULL && soft_receives(qp))
+        soft_progress(ibv->context);
+    for (; wr != NULL; wr = wr->next) {
+        struct soft_recv *recv = soft_ring_at(&qp->resp.ring, qp->resp.ring.head);
+
+        if ((error = refuse_recv(qp, wr)) != 0) {
+            *bad = wr;
+            break;
+        }
+        soft_recv_fill(recv, wr);
+        qp->resp.ring.head++;
+    }
+    if (soft_state(qp) == IBV_QPS_ERR)
+        soft_flush_recvs(qp);
+    soft_unlock(ibv->context);
+    return error;
+}

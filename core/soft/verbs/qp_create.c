@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * qp_create.c - creating and destroying queue pairs.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "core/soft/engine/engine.h"
+#include "verbs.h"
+
+bool soft_ring_make(struct soft_ring *ring, uint32_t requests, size_t bytes)
+{
+    uint32_t places = 1;
+
+    while (places < requests)
+        places *= 2;
+    ring->size = requests;
+    ring->mask = places - 1;
+    ring->stride = (bytes + 7) & ~(size_t)7;
+    ring->slots = calloc(places, ring->stride);
+    return ring->slots != NULL;
+}
+
+size_t soft_recv_bytes(uint32_t sges)
+{
+    size_t bytes = offsetof(struct soft_recv, sge) + sges * sizeof(struct ibv_sge);
+
+    return bytes < sizeof(struct soft_recv) ? sizeof(struct soft_recv) : bytes;
+}
+
+static size_t send_bytes(const struct soft_qp *qp)
+{
+    size_t sges = qp->cap.max_send_sge * sizeof(struct ibv_sge), most = qp->cap.max_inline_data;
+    size_t bytes = offsetof(struct soft_send, data) + (sges > most ? sges : most);
+
+    if (bytes < sizeof(struct soft_send))
+        bytes = sizeof(struct soft_send);
+    return qp->transport == SOFT_UD ? ((bytes + 7) & ~(size_t)7) + sizeof(struct soft_destination) : bytes;
+}
+
+/* The receives are its own, or one at a time those of a shared queue. */
+static bool make_rings(struct soft_qp *qp)
+{
+    const struct soft_srq *srq = soft_srq_of(qp);
+
+    if (!soft_ring_make(&qp->req.ring, qp->cap.max_send_wr, send_bytes(qp)))
+        return false;
+    if (srq == NULL)
+        return soft_ring_make(&qp->resp.ring, qp->cap.max_recv_wr, soft_recv_bytes(qp->cap.max_recv_sge));
+    qp->resp.shared = malloc(srq->ring.stride);
+    return qp->resp.shared != NULL;
+}
+
+static int check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
+{
+    const struct ibv_qp_cap *cap = &init->cap;
+
+    switch (init->qp_type) {
+    case IBV_QPT_RC:
+    case IBV_QPT_UC:
+    case IBV_QPT_UD:
+        break;
+    case IBV_QPT_RAW_PACKET:
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV:
+    case IBV_QPT_DRIVER:
+        return EOPNOTSUPP;
+    default:
+        return EINVAL;
+    }
+    if (init->srq != NULL && init->srq->context != pd->context)
+        return EINVAL;
+    if (init->send_cq == NULL || init->recv_cq == NULL || init->send_cq->context != pd->context ||
+        init->recv_cq->context != pd->context)
+        return EINVAL;
+    if (cap->max_send_wr > SOFT_MAX_WR || cap->max_recv_wr > SOFT_MAX_WR || cap->max_send_sge > SOFT_MAX_SGE ||
+        cap->max_recv_sge > SOFT_MAX_SGE || cap->max_inline_data > SOFT_MAX_INLINE)
+        return EINVAL;
+    return 0;
+}
+
+/* (locked) */
+static int enter(struct soft_context *context, struct soft_qp *qp)
+{
+    struct ibv_context *ibv = &context->verbs.context;
+    int error = 0;
+
+    if (!context->opened && context->wire->open != NULL)
+        error = context->wire->open(context->wire, ibv);
+    if (error != 0)
+        return error;
+    context->opened = true;
+    if (!soft_qp_enter(context, qp))
+        return ENOMEM;
+    ((struct soft_cq *)soft_ibv(qp)->send_cq)->users++;
+    ((struct soft_cq *)soft_ibv(qp)->recv_cq)->users++;
+    ((struct soft_pd *)soft_ibv(qp)->pd)->users++;
+    if (soft_srq_of(qp) != NULL)
+        soft_srq_of(qp)->users++;
+    context->objects++;
+    return 0;
+}
+
+static void release(struct soft_qp *qp)
+{
+    free(qp->req.ring.slots);
+    free(qp->resp.ring.slots);
+    free(qp->resp.shared);
+    free(qp->resp.resources);
+    soft_builder_free(qp);
+    free(qp);
+}
+
+static uint8_t transport_of(enum ibv_qp_type type)
+{
+    return type == IBV_QPT_RC ? SOFT_RC : type == IBV_QPT_UC ? SOFT_UC : SOFT_UD;
+}
+
+/* What costs nothing: inline data where the elements would be. A shared queue's receives are not ours. */
+static void grant(struct ibv_qp_cap *cap, bool shares)
+{
+    uint32_t elements = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
+
+    if (cap->max_inline_data < elements)
+        cap->max_inline_data = elements;
+    if (shares)
+        cap->max_recv_wr = cap->max_recv_sge = 0;
+}
+
+static void fill(struct soft_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
+{
+    struct ibv_qp *ibv = soft_ibv(qp);
+
+    ibv->context = pd->context;
+    ibv->qp_context = init->qp_context;
+    ibv->pd = pd;
+    ibv->send_cq = init->send_cq;
+    ibv->recv_cq = init->recv_cq;
+    ibv->srq = init->srq;
+    ibv->qp_type = init->qp_type;
+    ibv->state = IBV_QPS_RESET;
+    pthread_mutex_init(&ibv->mutex, NULL);
+    pthread_cond_init(&ibv->cond, NULL);
+    qp->context = soft_context_of(pd->context);
+    qp->cap = init->cap;
+    grant(&qp->cap, init->srq != NULL);
+    qp->transport = transport_of(init->qp_type);
+    qp->signal_all = init->sq_sig_all;
+    qp->deadline = SOFT_NEVER;
+    qp->events.element = ibv;
+    qp->mtu = qp->transport == SOFT_UD ? 128u << qp->context->names.mtu : 256;
+}
+
+/* With the ibv_wr_ calls, or without. */
+static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *init, bool builds)
+{
+    struct soft_qp *qp;
+    int error = check_init(pd, init);
+
+    if (error != 0) {
+        errno = error;
+        return NULL;
+    }
+    if ((qp = calloc(1, sizeof *qp)) == NULL)
+        return NULL;
+    fill(qp, pd, init);
+    error = ENOMEM;
+    if (!make_rings(qp))
+        goto fail;
+    if (builds && (error = soft_builder_add(qp)) != 0)
+        goto fail;
+    soft_lock(pd->context);
+    error = enter(qp->context, qp);
+    soft_unlock(pd->context);
+    if (error != 0)
+        goto fail;
+    init->cap = qp->cap;
+    return soft_ibv(qp);
+fail:
+    release(qp);
+    errno = error;
+    return NULL;
+}
+
+struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
+{
+    return create(pd, init, false);
+}
+
+/* The ibv_wr_ calls that each transport has. */
+static uint64_t send_ops_of(enum ibv_qp_type type)
+{
+    uint64_t sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+    uint64_t writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+    uint64_t answered =
+        IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+
+    return type == IBV_QPT_RC ? sends | writes | answered : type == IBV_QPT_UC ? sends | writes : sends;
+}
+
+struct ibv_qp *soft_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init)
+{
+    bool builds = init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+
+    if (init->comp_mask & ~known || (builds && init->send_ops_flags & ~send_ops_of(init->qp_type)) ||
+        (init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && init->create_flags != 0)) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD) || init->pd->context != context) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return create(init->pd, (struct ibv_qp_init_attr *)init, builds); /* it begins like the plain one */
+}
+
+struct ibv_qp_ex *soft_qp_to_qp_ex(struct ibv_qp *ibv)
+{
+    struct soft_qp *qp = soft_qp_of(ibv);
+
+    return qp->comp_mask & SOFT_QP_EX ? &qp->ibv : NULL;
+}
+
+int soft_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    (void)qp, (void)gid, (void)lid;
+    return EOPNOTSUPP;
+}
+
+int soft_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+    (void)qp, (void)gid, (void)lid;
+    return EOPNOTSUPP;
+}
+
+int soft_destroy_qp(struct ibv_qp *ibv)
+{
+    struct soft_qp *qp = soft_qp_of(ibv);
+    struct soft_context *context = qp->context;
+
+    soft_lock(ibv->context);
+    soft_settle(context); /* an acknowledgement may be owed, of what the application already has */
+    soft_timer_forget(qp);
+    soft_idle(qp);
+    soft_qp_leave(context, qp);
+    ((struct soft_cq *)ibv->send_cq)->users--;
+    ((struct soft_cq *)ibv->recv_cq)->users--;
+    ((struct soft_pd *)ibv->pd)->users--;
+    if (ibv->srq != NULL)
+        soft_srq_of(qp)->users--;
+    soft_events_forget(context, &qp->events);
+    context->objects--;
+    soft_unlock(&context->verbs.context);
+    soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &qp->events);
+    pthread_cond_destroy(&ibv->cond);
+    pthread_mutex_destroy(&ibv->mutex);
+    release(qp);
+    return 0;
+}

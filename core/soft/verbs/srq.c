@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * srq.c - shared receive queues: receives that go to whichever queue pair needs one next.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "core/soft/engine/engine.h"
+#include "verbs.h"
+
+static uint32_t waiting(const struct soft_srq *srq)
+{
+    return srq->ring.head - srq->ring.tail;
+}
+
+static struct soft_srq *make(struct ibv_pd *pd, const struct ibv_srq_init_attr *init)
+{
+    struct soft_srq *srq = calloc(1, sizeof *srq);
+
+    if (srq == NULL)
+        return NULL;
+    if (!soft_ring_make(&srq->ring, init->attr.max_wr, soft_recv_bytes(init->attr.max_sge))) {
+        free(srq);
+        return NULL;
+    }
+    srq->ibv.context = pd->context;
+    srq->ibv.srq_context = init->srq_context;
+    srq->ibv.pd = pd;
+    srq->max_sge = init->attr.max_sge;
+    srq->events.element = &srq->ibv;
+    pthread_mutex_init(&srq->ibv.mutex, NULL);
+    pthread_cond_init(&srq->ibv.cond, NULL);
+    return srq;
+}
+
+struct ibv_srq *soft_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+    struct soft_srq *srq;
+
+    if (init->attr.max_wr < 1 || init->attr.max_wr > SOFT_MAX_WR || init->attr.max_sge > SOFT_MAX_SGE) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if ((srq = make(pd, init)) == NULL)
+        return NULL;
+    soft_lock(pd->context);
+    soft_context_of(pd->context)->objects++;
+    ((struct soft_pd *)pd)->users++;
+    soft_unlock(pd->context);
+    return &srq->ibv;
+}
+
+/* (locked) */
+static int detach(struct soft_srq *srq)
+{
+    struct soft_context *context = soft_context_of(srq->ibv.context);
+
+    if (srq->users > 0)
+        return EBUSY;
+    soft_events_forget(context, &srq->events);
+    ((struct soft_pd *)srq->ibv.pd)->users--;
+    context->objects--;
+    return 0;
+}
+
+int soft_destroy_srq(struct ibv_srq *ibv)
+{
+    struct soft_srq *srq = (struct soft_srq *)ibv;
+    int error;
+
+    soft_lock(ibv->context);
+    error = detach(srq);
+    soft_unlock(ibv->context);
+    if (error != 0)
+        return error;
+    soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &srq->events);
+    pthread_cond_destroy(&ibv->cond);
+    pthread_mutex_destroy(&ibv->mutex);
+    free(srq->ring.slots);
+    free(srq);
+    return 0;
+}
+
+/* (locked) Room for so many, with what is there. 0 or an errno. */
+static int resize(struct soft_srq *srq, uint32_t size)
+{
+    struct soft_ring grown = {0};
+
+    if (size < 1 || size > SOFT_MAX_WR || size < waiting(srq))
+        return EINVAL;
+    if (!soft_ring_make(&grown, size, srq->ring.stride))
+        return ENOMEM;
+    for (uint32_t index = srq->ring.tail; index != srq->ring.head; index++)
+        memcpy(soft_ring_at(&grown, grown.head++), soft_ring_at(&srq->ring, index), srq->ring.stride);
+    free(srq->ring.slots);
+    srq->ring = grown;
+    return 0;
+}
+
+int soft_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int attr_mask)
+{
+    struct soft_srq *srq = (struct soft_srq *)ibv;
+    bool resizes = attr_mask & IBV_SRQ_MAX_WR, limits = attr_mask & IBV_SRQ_LIMIT;
+    int error = 0;
+
+    if (attr_mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+        return EINVAL;
+    soft_lock(ibv->context);
+    if ((limits ? attr->srq_limit : srq->limit) > (resizes ? attr->max_wr : srq->ring.size))
+        error = EINVAL;
+    else if (resizes)
+        error = resize(srq, attr->max_wr);
+    if (error == 0 && limits)
+        srq->limit = attr->srq_limit;
+    soft_unlock(ibv->context);
+    return error;
+}
+
+int soft_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
+{
+    const struct soft_srq *srq = (const struct soft_srq *)ibv;
+
+    soft_lock(ibv->context);
+    *attr = (struct ibv_srq_attr){.max_wr = srq->ring.size, .max_sge = srq->max_sge, .srq_limit = srq->limit};
+    soft_unlock(ibv->context);
+    return 0;
+}
+
+bool soft_srq_take(struct soft_srq *srq, struct soft_recv *taken)
+{
+    if (waiting(srq) == 0)
+        return false;
+    memcpy(taken, soft_ring_at(&srq->ring, srq->ring.tail++), srq->ring.stride);
+    if (waiting(srq) < srq->limit) {
+        srq->limit = 0; /* once, until it is set again */
+        soft_event_raise(soft_context_of(srq->ibv.context), &srq->events, IBV_EVENT_SRQ_LIMIT_REACHED);
+    }
+    return true;
+}
+
+int soft_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    struct soft_srq *srq = (struct soft_srq *)ibv;
+    int error = 0;
+
+    soft_lock(ibv->context);
+    for (; wr != NULL && error == 0; wr = wr->next) {
+        if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->max_sge)
+            error = EINVAL;
+        else if (waiting(srq) >= srq->ring.size)
+            error = ENOMEM;
+        else
+            soft_recv_fill(soft_ring_at(&srq->ring, srq->ring.head++), wr);
+        if (error != 0)
+            *bad = wr;
+    }
+    soft_unlock(ibv->context);
+    return error;
+}

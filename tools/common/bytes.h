@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* bytes.h - numbers as programs send them to each other: big-endian, of a width of 1 to 8 bytes, at any
+ * address. */
+#ifndef TOOLS_BYTES_H
+#define TOOLS_BYTES_H
+
+#include <endian.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Returns where the next one goes. */
+static inline unsigned char *bytes_put(unsigned char *at, unsigned width, uint64_t value)
+{
+    value = htobe64(value << (64 - 8 * width));
+    memcpy(at, &value, width);
+    return at + width;
+}
+
+static inline uint64_t bytes_get(const unsigned char *at, unsigned width)
+{
+    uint64_t value = 0;
+
+    memcpy(&value, at, width);
+    return be64toh(value) >> (64 - 8 * width);
+}
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* options.h - reading and printing addresses and numbers of the command line. */
+#ifndef TOOLS_OPTIONS_H
+#define TOOLS_OPTIONS_H
+
+#include <sys/socket.h>
+
+/* A numeric IPv4 or IPv6 address and a port (0 to 65535) into address; returns its length in bytes, or 0. */
+socklen_t options_address(const char *host, const char *port, struct sockaddr_storage *address);
+/* "ADDR port P", a string of a buffer of the caller's. */
+#define OPTIONS_ADDRESS_MAX 64
+const char *options_address_text(const struct sockaddr_storage *address, char out[OPTIONS_ADDRESS_MAX]);
+/* A whole decimal number from low to high, else -1. */
+long options_number(const char *text, long low, long high);
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * exs-serve [-a ADDR] [-p PORT] [-t SECONDS] DIR - takes files from exs-put, many clients at once, into DIR.
+ *
+ * One process, one libev loop, one event queue; nothing here waits for anything but the loop.
+ * This file: options, the listener, signals. The accepts are in acceptor.c, a connection in inlet.c, what it
+ * says in intake.c, the directory in store.c.
+ */
+#include <errno.h>
+#include <exs_ev.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/common/acceptor.h"
+#include "inlet.h"
+#include "tools/common/options.h"
+
+enum {
+    CONNECTIONS_MAX = 256, /* each holds 4 MiB of receive buffers; later ones wait in the backlog */
+    QUEUE_DEPTH = 4096,
+};
+
+/* Owned by main, used by the loop's thread only. */
+static struct server {
+    struct inlets inlets;
+    exs_ev events;
+    ev_signal interrupt, terminate;
+    ev_timer retry;
+    int listener;
+    bool ending, listener_closed;
+    struct acceptor acceptor;
+} server;
+
+static _Noreturn void fail(const char *what)
+{
+    fprintf(stderr, "exs-serve: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static _Noreturn void usage(void)
+{
+    fprintf(stderr, "usage: exs-serve [-a ADDR] [-p PORT] [-t SECONDS] DIR\n"
+                    "  -a  address to listen on, numeric (127.0.0.1; 0.0.0.0 or :: for every one)\n"
+                    "  -p  port (" TRANSFER_PORT "; 0 picks a free one)\n"
+                    "  -t  close a connection that was silent for so long (60)\n");
+    exit(2);
+}
+
+static void accept_more(struct server *s)
+{
+    int room = CONNECTIONS_MAX - s->inlets.count;
+
+    if (!s->ending && acceptor_post(&s->acceptor, s->listener, s->inlets.queue, room) == -1)
+        fail("exs_accept");
+}
+
+static void retry_cb(EV_P_ ev_timer *w, int revents)
+{
+    (void)loop, (void)revents;
+    accept_more(w->data);
+}
+
+static void accepted(struct server *s, const exs_event_t *event)
+{
+    const struct sockaddr_storage *peer = acceptor_take(event);
+
+    if (event->exs_evt_errno == 0)
+        inlet_open(&s->inlets, event->exs_evt_union.exs_evt_accept.exs_evt_newsocket, peer);
+    else if (!s->ending)
+        fprintf(stderr, "exs-serve: a connection failed: %s\n", strerror(event->exs_evt_errno));
+    if (acceptor_may_go_on(event))
+        accept_more(s);
+    else if (!s->ending)
+        ev_timer_start(s->inlets.loop, &s->retry);
+}
+
+static void end_when_quiet(struct server *s)
+{
+    if (!s->listener_closed || s->inlets.count > 0)
+        return;
+    exs_ev_stop(s->inlets.loop, &s->events);
+    ev_break(s->inlets.loop, EVBREAK_ALL);
+}
+
+static void gone(struct inlets *inlets)
+{
+    (void)inlets;
+    accept_more(&server);
+    if (server.ending)
+        end_when_quiet(&server);
+}
+
+static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
+{
+    struct server *s = w->data;
+
+    (void)loop;
+    for (exs_event_t *event = events; event < events + count; event++) {
+        if (event->exs_evt_type == EXS_EVT_ACCEPT) {
+            accepted(s, event);
+        } else if (event->exs_evt_ahandle != NULL) {
+            inlet_event(event->exs_evt_ahandle, event);
+        } else if (event->exs_evt_type == EXS_EVT_CLOSE) {
+            s->listener_closed = true;
+            end_when_quiet(s);
+        }
+    }
+}
+
+/* The first signal ends the server in good order, the second at once. */
+static void signal_cb(EV_P_ ev_signal *w, int revents)
+{
+    struct server *s = w->data;
+
+    (void)revents;
+    ev_signal_stop(EV_A_ & s->interrupt);
+    ev_signal_stop(EV_A_ & s->terminate);
+    ev_timer_stop(EV_A_ & s->retry);
+    s->ending = true;
+    inlets_close_all(&s->inlets);
+    if (exs_close(s->listener, 0, s->inlets.queue, NULL) == -1)
+        fail("exs_close");
+}
+
+static void watch_signals(struct server *s)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+    sigaction(SIGPIPE, &ignore, NULL); /* whoever reads the output may leave */
+    ev_signal_init(&s->interrupt, signal_cb, SIGINT);
+    ev_signal_init(&s->terminate, signal_cb, SIGTERM);
+    s->interrupt.data = s->terminate.data = s;
+    ev_signal_start(s->inlets.loop, &s->interrupt);
+    ev_signal_start(s->inlets.loop, &s->terminate);
+}
+
+static void listen_on(struct server *s, const char *host, const char *port)
+{
+    struct sockaddr_storage address;
+    socklen_t length = options_address(host, port, &address);
+    char text[OPTIONS_ADDRESS_MAX], device[32];
+
+    if (length == 0)
+        usage();
+    s->listener = exs_socket(address.ss_family, SOCK_STREAM, 0);
+    if (s->listener == -1)
+        fail("exs_socket");
+    if (exs_bind(s->listener, (struct sockaddr *)&address, length) == -1 ||
+        exs_listen(s->listener, CONNECTIONS_MAX) == -1)
+        fail(options_address_text(&address, text));
+    accept_more(s);
+    length = sizeof(address);
+    if (exs_getsockname(s->listener, (struct sockaddr *)&address, &length) == -1)
+        fail("exs_getsockname");
+    if (exs_getdevice(s->listener, device, sizeof(device)) == -1)
+        fail("exs_getdevice");
+    printf("exs-serve: listening on %s, device %s\n", options_address_text(&address, text), device);
+}
+
+static void prepare_loop(struct server *s)
+{
+    s->inlets.loop = ev_default_loop(0);
+    if (s->inlets.loop == NULL || exs_init(EXS_VERSION) == -1)
+        fail("cannot start");
+    s->inlets.queue = exs_qcreate(QUEUE_DEPTH);
+    if (s->inlets.queue == EXS_QHANDLE_INVALID)
+        fail("exs_qcreate");
+    s->inlets.gone = gone;
+    ev_timer_init(&s->retry, retry_cb, 1., 0.);
+    s->retry.data = s;
+    s->events.data = s;
+    exs_ev_init(&s->events, events_cb, s->inlets.queue);
+    exs_ev_start(s->inlets.loop, &s->events);
+    watch_signals(s);
+}
+
+static void open_directory(struct server *s, const char *path)
+{
+    if (store_open(&s->inlets.store, path) == 0)
+        return;
+    if (errno != EBUSY)
+        fail(path);
+    fprintf(stderr, "exs-serve: %s: another exs-serve has this directory: end it first\n", path);
+    exit(1);
+}
+
+int main(int argc, char **argv)
+{
+    const char *host = "127.0.0.1", *port = TRANSFER_PORT;
+    struct server *s = &server;
+    int option;
+
+    s->inlets.patience = 60.;
+    while ((option = getopt(argc, argv, "a:p:t:")) != -1) {
+        if (option == 'a')
+            host = optarg;
+        else if (option == 'p')
+            port = optarg;
+        else if (option != 't' || (s->inlets.patience = (double)options_number(optarg, 1, 86400)) < 0)
+            usage();
+    }
+    if (optind != argc - 1)
+        usage();
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    open_directory(s, argv[optind]);
+    prepare_loop(s);
+    listen_on(s, host, port);
+    ev_run(s->inlets.loop, 0);
+
+    inlets_free(&s->inlets);
+    store_close(&s->inlets.store);
+    if (exs_qdelete(s->inlets.queue) == -1)
+        fail("exs_qdelete");
+    return 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * intake.h - the server's side of a conversation: bytes in, files and replies out.
+ *
+ * Knows nothing of sockets. Feed it what arrives, in pieces of any size; it stops at each reply, which is to be
+ * sent before more is fed.
+ */
+#ifndef FILES_INTAKE_H
+#define FILES_INTAKE_H
+
+#include "store.h"
+#include "transfer.h"
+
+enum intake_state { INTAKE_HEADER, INTAKE_NAME, INTAKE_DATA, INTAKE_DIGEST, INTAKE_REFUSED };
+
+/* Owned by one connection. */
+struct intake {
+    struct store *store;
+    enum intake_state state;
+    unsigned char fixed[TRANSFER_NAME_MAX]; /* a header, a name or a digest, as far as it is there */
+    size_t have, want;                      /* bytes of fixed; TRANSFER_HEADER fits as well */
+    struct transfer_header header;
+    uint64_t received; /* bytes of data */
+    double started;    /* seconds, of the monotonic clock, at the header */
+    XXH3_state_t *hash;
+    struct incoming file;
+    struct transfer_reply result; /* what the last reply says */
+    unsigned char reply[TRANSFER_REPLY + TRANSFER_TEXT_MAX];
+    size_t reply_length; /* bytes; set when a reply is due, cleared by whoever sent it */
+};
+
+/* 0, or -1 and ENOMEM. */
+int intake_open(struct intake *intake, struct store *store);
+/* An unfinished file is removed. */
+void intake_close(struct intake *intake);
+/* Returns the bytes taken, fewer than length only when a reply is due. */
+size_t intake_feed(struct intake *intake, const unsigned char *data, size_t length);
+/* The text of the last reply, a string. */
+const char *intake_text(const struct intake *intake);
+/* Between files. */
+bool intake_idle(const struct intake *intake);
+
+double intake_clock(void);
+
+#endif

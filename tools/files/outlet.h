@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* outlet.h - the client's side of a conversation: files out with exs_sendfile, replies in; blocking calls. */
+#ifndef FILES_OUTLET_H
+#define FILES_OUTLET_H
+
+#include <sys/socket.h>
+
+#include "transfer.h"
+
+/* Owned by main. */
+struct outlet {
+    int sock;
+    char device[32];                       /* what carries the connection */
+    uint64_t size;                         /* bytes of the last file */
+    double seconds;                        /* that the last file took, to the reply */
+    unsigned char digest[TRANSFER_DIGEST]; /* of the last file */
+    char error[TRANSFER_TEXT_MAX + 64];    /* after a failure: why, one line */
+};
+
+/* These return 0, or -1 with error filled in. */
+int outlet_open(struct outlet *outlet, const struct sockaddr *address, socklen_t length);
+int outlet_file(struct outlet *outlet, const char *path);
+int outlet_close(struct outlet *outlet);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* progress.h - a progress bar on standard error, where that is a terminal; else nothing. */
+#ifndef FILES_PROGRESS_H
+#define FILES_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+    bool shown;
+    const char *name;
+    uint64_t size;         /* bytes */
+    double started, drawn; /* seconds, of the monotonic clock */
+};
+
+double progress_clock(void);
+void progress_start(struct progress *progress, const char *name, uint64_t size);
+/* Draws at most ten times a second. */
+void progress_update(struct progress *progress, uint64_t done);
+/* Wipes the bar. */
+void progress_end(struct progress *progress);
+
+#endif

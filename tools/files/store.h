@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * store.h - a directory that files arrive in.
+ *
+ * A file is written under a temporary name, which no client can choose, and gets its own name when it is whole;
+ * whatever had that name is replaced in one step. Nothing outside the directory is ever touched: every name is
+ * one component, and no symbolic link is followed.
+ */
+#ifndef FILES_STORE_H
+#define FILES_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transfer.h"
+
+enum { STORE_COPY = 128 << 10 }; /* bytes: stays in a processor's own cache */
+
+struct store {
+    int directory;                  /* locked while open, so that two servers never share one */
+    unsigned next;                  /* for temporary names */
+    unsigned char copy[STORE_COPY]; /* of what is written next; of use to one thread */
+};
+
+/* A file on its way. Owned by whoever began it; fd is -1 when there is none. */
+struct incoming {
+    struct store *store;
+    int fd;
+    char temporary[32];
+    char name[TRANSFER_NAME_MAX + 1];
+};
+
+/* Removes what an earlier server left unfinished. 0, or -1 and errno: EBUSY when another server has it. */
+int store_open(struct store *store, const char *path);
+void store_close(struct store *store);
+
+/* name: checked by transfer_bad_name. These return 0, or -1 and errno. */
+int store_begin(struct store *store, struct incoming *file, const char *name, size_t length);
+int store_write(struct incoming *file, const void *data, size_t length, uint64_t offset);
+int store_commit(struct incoming *file);
+/* As if it had never begun; nothing to do after a commit. */
+void store_discard(struct incoming *file);
+
+#endif

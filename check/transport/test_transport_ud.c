@@ -329,6 +329,40 @@ START_TEST(pages_that_are_gone)
 }
 END_TEST
 
+/* Received into one: the receive fails, as one without a region does. */
+START_TEST(received_into_pages_that_are_gone)
+{
+    struct setup setup = ud_setup();
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0], *b = &pair->end[1], file = *b;
+    struct ibv_ah *ah = handle_to(a, b);
+    int fd = memfd_create("gone", MFD_CLOEXEC);
+    ck_assert_int_eq(ftruncate(fd, 8192), 0);
+    file.memory = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(file.memory, MAP_FAILED);
+    file.mr = soft_reg_mr(b->pd, file.memory, 8192, IBV_ACCESS_LOCAL_WRITE);
+    ck_assert_ptr_nonnull(file.mr);
+    post_receive(&file, 20, 0, 1000);
+    post_receive(&file, 21, 4096 - GRH * _i, 1000); /* with or without room for the header */
+    struct datagram datagram = {.id = 1, .ah = ah, .qpn = b->qpn, .qkey = QKEY, .length = 100};
+    fill(a->memory, 100, 3);
+    ck_assert_int_eq(ftruncate(fd, 4096), 0);
+    send_datagram(a, &datagram);
+    send_datagram(a, &datagram);
+    run(pair);
+    expect_wc(b->recv_cq, 20, IBV_WC_SUCCESS);
+    ck_assert(filled(file.memory + GRH, 100, 3));
+    expect_wc(b->recv_cq, 21, IBV_WC_LOC_PROT_ERR);
+    ck_assert_int_eq(qp_state(b->qp), IBV_QPS_ERR);
+    expect_quiet(pair);
+    ck_assert_int_eq(soft_dereg_mr(file.mr), 0);
+    munmap(file.memory, 8192);
+    close(fd);
+    ck_assert_int_eq(soft_destroy_ah(ah), 0);
+    pair_free(pair);
+}
+END_TEST
+
 /* The payload of an inline datagram, and its address handle, are the caller's again at once. */
 START_TEST(inline_and_gone)
 {
@@ -363,6 +397,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, no_receive_loses_it);
     tcase_add_test(tcase, what_is_refused);
     tcase_add_test(tcase, pages_that_are_gone);
+    tcase_add_loop_test(tcase, received_into_pages_that_are_gone, 0, 2);
     tcase_add_test(tcase, inline_and_gone);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -200,6 +200,7 @@ static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, cons
     uint64_t offset = (qp->req.una - send->psn) * qp->mtu;
     uint32_t left = send->length - (uint32_t)offset;
     struct iovec slice[SOFT_MAX_SGE];
+    bool fragile = false;
     int pieces;
 
     if (length != (left < qp->mtu ? left : qp->mtu))
@@ -207,10 +208,9 @@ static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, cons
     if (length == 0)
         return IBV_WC_SUCCESS;
     pieces = soft_sge_slice(qp->context, qp->ibv.qp_base.pd, send->data.sge, send->sges, offset, length,
-                            IBV_ACCESS_LOCAL_WRITE, slice, NULL);
-    if (pieces < 0)
+                            IBV_ACCESS_LOCAL_WRITE, slice, &fragile);
+    if (pieces < 0 || !soft_scatter(slice, pieces, data, fragile))
         return IBV_WC_LOC_PROT_ERR;
-    soft_scatter(slice, pieces, data);
     return IBV_WC_SUCCESS;
 }
 

@@ -112,18 +112,18 @@ static enum ibv_wc_status place(struct soft_qp *qp, const struct soft_recv *recv
 {
     struct ibv_pd *pd = soft_receive_pd(qp);
     struct iovec head[SOFT_MAX_SGE], body[SOFT_MAX_SGE];
+    bool fragile = false;
     int heads, bodies;
 
     if (SOFT_GRH_BYTES + (uint64_t)packet->length > soft_sge_length(recv->sge, recv->sges))
         return IBV_WC_LOC_LEN_ERR;
     heads = soft_sge_slice(qp->context, pd, recv->sge, recv->sges, 0, SOFT_GRH_BYTES, IBV_ACCESS_LOCAL_WRITE,
-                           head, NULL);
+                           head, &fragile);
     bodies = soft_sge_slice(qp->context, pd, recv->sge, recv->sges, SOFT_GRH_BYTES, packet->length,
-                            IBV_ACCESS_LOCAL_WRITE, body, NULL);
-    if (heads < 0 || bodies < 0)
+                            IBV_ACCESS_LOCAL_WRITE, body, &fragile);
+    if (heads < 0 || bodies < 0 || !soft_scatter(head, heads, grh, fragile) ||
+        !soft_scatter(body, bodies, packet->payload, fragile))
         return IBV_WC_LOC_PROT_ERR;
-    soft_scatter(head, heads, grh);
-    soft_scatter(body, bodies, packet->payload);
     return IBV_WC_SUCCESS;
 }
 

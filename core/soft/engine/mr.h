@@ -39,13 +39,14 @@ struct soft_mr *soft_mr_check(struct soft_context *context, struct ibv_pd *pd, u
 /* Are all of them within regions that allow the access? */
 bool soft_sge_check(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
                     int access);
-/* The memory of bytes offset..offset+length of a list, checked: how many pieces, or -1. *fragile (unless NULL)
- * becomes true when a region among them is. */
+/* The memory of bytes offset..offset+length of a list, checked: how many pieces, or -1. *fragile becomes true
+ * when a region among them is. */
 int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
                    uint64_t offset, uint64_t length, int access, struct iovec slice[SOFT_MAX_SGE],
                    bool *fragile);
 uint64_t soft_sge_length(const struct ibv_sge *sge, int count);
-void soft_scatter(const struct iovec *to, int count, const uint8_t *from);
+/* False: some of it is fragile, and gone; some bytes may have been written. */
+bool soft_scatter(const struct iovec *to, int count, const void *from, bool fragile);
 
 struct soft_ah {
     struct ibv_ah ibv;

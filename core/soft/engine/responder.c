@@ -6,11 +6,18 @@
  * go while a message is under way. Payload is copied once, from the packet to where it belongs. What happens
  * to a request that can't be carried out is in refuse.c.
  */
+#include "core/fragile.h"
 #include "engine.h"
 
 static void refuse_invalid(struct soft_qp *qp)
 {
     soft_refuse(qp, SOFT_SYNDROME_INVALID, IBV_WC_REM_INV_REQ_ERR);
+}
+
+/* Memory of ours that isn't there any more, or was deregistered. */
+static void refuse_vanished(struct soft_qp *qp)
+{
+    soft_refuse(qp, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
 }
 
 /* ---- What a packet must be, to be the next ---- */
@@ -60,6 +67,7 @@ static bool send_payload(struct soft_qp *qp, const struct soft_packet *packet)
     struct iovec slice[SOFT_MAX_SGE];
     struct ibv_pd *pd = soft_receive_pd(qp);
     uint64_t end = qp->resp.offset + packet->length;
+    bool fragile = false;
     int pieces;
 
     if (packet->length == 0)
@@ -69,12 +77,20 @@ static bool send_payload(struct soft_qp *qp, const struct soft_packet *packet)
         return false;
     }
     pieces = soft_sge_slice(qp->context, pd, recv->sge, recv->sges, qp->resp.offset, packet->length,
-                            IBV_ACCESS_LOCAL_WRITE, slice, NULL);
-    if (pieces < 0) {
-        soft_refuse(qp, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
+                            IBV_ACCESS_LOCAL_WRITE, slice, &fragile);
+    if (pieces < 0 || !soft_scatter(slice, pieces, packet->payload, fragile)) {
+        refuse_vanished(qp);
         return false;
     }
-    soft_scatter(slice, pieces, packet->payload);
+    return true;
+}
+
+/* False: the memory is gone. */
+static inline bool write_region(const struct soft_mr *mr, uint64_t va, const struct soft_packet *packet)
+{
+    if (mr->fragile)
+        return fragile_copy(soft_mr_at(mr, va), packet->payload, packet->length);
+    memcpy(soft_mr_at(mr, va), packet->payload, packet->length);
     return true;
 }
 
@@ -114,7 +130,10 @@ static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
         soft_refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
         return false;
     }
-    memcpy(soft_mr_at(mr, resp->va + resp->offset), packet->payload, packet->length);
+    if (!write_region(mr, resp->va + resp->offset, packet)) {
+        refuse_vanished(qp);
+        return false;
+    }
     return true;
 }
 
@@ -187,6 +206,16 @@ static void execute_read(struct soft_qp *qp, const struct soft_packet *packet)
     accepted(qp, soft_packets(packet->dma_length, qp->mtu));
 }
 
+/* Is the word there? Of all accesses this one can't be the kernel's, since no system call is atomic on 64 bits:
+ * between here and the access a file may still be cut short, though nobody but the one who shares it with us
+ * could hit that. */
+static bool is_there(const struct soft_mr *mr, const uint64_t *word)
+{
+    uint64_t value;
+
+    return !mr->fragile || fragile_copy(&value, word, sizeof value);
+}
+
 /* The application may work on the same word with atomics of its own. */
 static uint64_t operate(uint64_t *word, const struct soft_packet *packet)
 {
@@ -210,6 +239,10 @@ static void execute_atomic(struct soft_qp *qp, const struct soft_packet *packet)
     mr = soft_mr_check(qp->context, qp->ibv.qp_base.pd, packet->rkey, packet->va, 8, IBV_ACCESS_REMOTE_ATOMIC);
     if (mr == NULL || mr->shift & 7) {
         soft_refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
+        return;
+    }
+    if (!is_there(mr, soft_mr_at(mr, packet->va))) {
+        refuse_vanished(qp);
         return;
     }
     if (!soft_resource_add(qp, packet)) {

@@ -3,8 +3,10 @@
  * sge.c - lists of scatter/gather elements: which memory a stretch of a message is.
  *
  * A list is checked against its regions each time that it is used, and not only when it is posted: a region
- * may be deregistered while a message is under way, and is then not touched any more.
+ * may be deregistered while a message is under way, and is then not touched any more. What is registered still
+ * may have gone all the same, where it is a file's: fragile.h.
  */
+#include "core/fragile.h"
 #include "engine.h"
 
 uint64_t soft_sge_length(const struct ibv_sge *sge, int count)
@@ -43,8 +45,7 @@ int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct
         mr = soft_mr_check(context, pd, sge[i].lkey, sge[i].addr, sge[i].length, access);
         if (mr == NULL)
             return -1;
-        if (fragile != NULL)
-            *fragile |= mr->fragile;
+        *fragile |= mr->fragile;
         take -= offset;
         if (take > length)
             take = length;
@@ -55,10 +56,24 @@ int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct
     return length == 0 ? pieces : -1;
 }
 
-void soft_scatter(const struct iovec *to, int count, const uint8_t *from)
+static bool scatter_fragile(const struct iovec *to, int count, const void *from)
 {
+    struct iovec source = {(void *)(uintptr_t)from, 0};
+
+    for (int i = 0; i < count; i++)
+        source.iov_len += to[i].iov_len;
+    return fragile_copyv(to, (unsigned)count, &source, 1, source.iov_len);
+}
+
+bool soft_scatter(const struct iovec *to, int count, const void *from, bool fragile)
+{
+    const uint8_t *at = from;
+
+    if (fragile)
+        return scatter_fragile(to, count, from);
     for (int i = 0; i < count; i++) {
-        memcpy(to[i].iov_base, from, to[i].iov_len);
-        from += to[i].iov_len;
+        memcpy(to[i].iov_base, at, to[i].iov_len);
+        at += to[i].iov_len;
     }
+    return true;
 }

@@ -4,20 +4,10 @@
  *
  * All packets of a train but the last are equally long (the first one's length is the stride) and go the
  * same way. Payload is copied as a packet is added, but for that of files and shared memory, which others can
- * cut short under our mapping: it is fetched with one process_vm_readv of ourselves when the train leaves, so
- * that pages which have gone are an error that we can report, and not a signal in somebody else's program.
+ * cut short under our mapping (fragile.h): all of it is fetched in one call when the train leaves.
  */
-#include <errno.h>
-#include <unistd.h>
+#include "core/fragile.h"
 #include "engine.h"
-
-bool soft_train_may_gather(void)
-{
-    char from = 1, to = 0;
-    struct iovec source = {&from, 1}, target = {&to, 1};
-
-    return process_vm_readv(getpid(), &target, 1, &source, 1, 0) == 1 && to == 1;
-}
 
 static void forget(struct soft_train *train)
 {
@@ -37,24 +27,12 @@ static unsigned extend(struct iovec *list, unsigned count, uint8_t *base, size_t
     return count + 1;
 }
 
-/* A sandbox that closed behind us does not make the memory wrong: from now on we copy. */
-static bool forbidden(struct soft_train *train, unsigned first, unsigned last)
-{
-    if (errno != EPERM && errno != ENOSYS)
-        return false;
-    train->gathering = false;
-    for (unsigned i = first; i < last; i++)
-        memcpy(train->piece[i].to, train->piece[i].from, train->piece[i].length);
-    return true;
-}
-
 /* The bytes of pieces first..last, in one call. */
 static bool fetch(struct soft_train *train, unsigned first, unsigned last)
 {
     struct iovec to[SOFT_PIECES], from[SOFT_PIECES];
     size_t total = 0;
     unsigned tos = 0, froms = 0;
-    ssize_t got;
 
     for (unsigned i = first; i < last; i++) {
         const struct soft_piece *piece = &train->piece[i];
@@ -63,8 +41,7 @@ static bool fetch(struct soft_train *train, unsigned first, unsigned last)
         froms = extend(from, froms, (void *)piece->from, piece->length);
         total += piece->length;
     }
-    got = process_vm_readv(getpid(), to, tos, from, froms, 0);
-    return got == (ssize_t)total || (got < 0 && forbidden(train, first, last));
+    return fragile_copyv(to, tos, from, froms, total);
 }
 
 static void tell(struct soft_train *train, unsigned packet)
@@ -163,7 +140,7 @@ void soft_train_payload(struct soft_context *context, uint8_t *to, const struct 
     struct soft_train *train = &context->train;
 
     for (int i = 0; i < count; i++) {
-        if (fragile && train->gathering)
+        if (fragile)
             train->piece[train->pieces++] =
                 (struct soft_piece){to, from[i].iov_base, from[i].iov_len, train->packets - 1};
         else

@@ -23,8 +23,7 @@ struct soft_train {
     uint8_t *bytes; /* SOFT_TRAIN_MAX */
     size_t length, stride;
     unsigned packets;
-    bool closed;    /* by a packet shorter than the stride */
-    bool gathering; /* process_vm_readv of ourselves is permitted */
+    bool closed; /* by a packet shorter than the stride */
     struct soft_path path;
     const struct soft_path *way; /* where path was copied from */
     struct {
@@ -46,6 +45,5 @@ void soft_train_payload(struct soft_context *context, uint8_t *to, const struct 
                         bool fragile);
 /* Send what there is. False: some payload's memory was gone, and its queue pair has been told. */
 bool soft_train_leave(struct soft_context *context);
-bool soft_train_may_gather(void);
 
 #endif

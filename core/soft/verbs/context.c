@@ -225,7 +225,6 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
     context->last_qpn = QPN_MAX;
     context->next_qpn = QPN_MIN + (uint32_t)(mix(seed + 1) % (QPN_MAX - QPN_MIN));
     context->names.mtu = IBV_MTU_4096;
-    context->train.gathering = soft_train_may_gather();
     context->train.bytes = aligned_alloc(64, (SOFT_TRAIN_MAX + 63) / 64 * 64);
     context->refusal = make_refusal();
     context->verbs.context.async_fd = fds_own(eventfd(0, EFD_CLOEXEC));

@@ -8,17 +8,14 @@
  * when soft_dereg_mr has returned, nobody touches it any more.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#include "core/fds.h"
+#include "core/fragile.h"
 #include "core/soft/engine/engine.h"
 #include "verbs.h"
 
 #define FIRST_ROOM 64
-#define PAGE_SHARED (UINT64_C(1) << 61)  /* bits of a page map's entry: a file's or shared, */
-#define PAGE_PRESENT (UINT64_C(1) << 63) /* in memory */
 #define ACCESS_KNOWN                                                                                           \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |    \
      IBV_ACCESS_OPTIONAL_RANGE)
@@ -74,28 +71,6 @@ static int probe_page(uintptr_t address, bool write)
     }
 }
 
-/* Is this byte in anonymous memory of our own, which nobody else can take away? The kernel's page map says of a
- * page that is there whether it is a file's or shared. */
-static bool is_lasting(int pagemap, uintptr_t address)
-{
-    uint64_t entry;
-    off_t at = (off_t)(address / (uintptr_t)sysconf(_SC_PAGESIZE) * sizeof entry);
-
-    return pread(pagemap, &entry, sizeof entry, at) == sizeof entry && entry & PAGE_PRESENT &&
-           !(entry & PAGE_SHARED);
-}
-
-/* The first and the last page speak for all; they were probed, so they are there. */
-static bool is_fragile(uintptr_t start, size_t length)
-{
-    int pagemap = fds_own(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
-    bool lasting = pagemap != -1 && is_lasting(pagemap, start) && is_lasting(pagemap, start + (length - 1));
-
-    if (pagemap != -1)
-        fds_close(pagemap);
-    return !lasting;
-}
-
 static int check_region(uintptr_t start, size_t length, int access)
 {
     bool write = access & IBV_ACCESS_LOCAL_WRITE;
@@ -107,6 +82,8 @@ static int check_region(uintptr_t start, size_t length, int access)
         return EINVAL;
     if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !write)
         return EINVAL;
+    if (!fragile_mapped((void *)start, length))
+        return EFAULT;
     error = probe_page(start, write);
     return error != 0 ? error : probe_page(start + (length - 1), write);
 }
@@ -175,7 +152,7 @@ static void set_range(struct soft_mr *mr, void *addr, size_t length, uint64_t io
     mr->ibv.length = length;
     mr->iova = iova;
     mr->shift = (uintptr_t)addr - iova;
-    mr->fragile = is_fragile((uintptr_t)addr, length);
+    mr->fragile = fragile_is(addr, length);
 }
 
 struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)

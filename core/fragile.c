@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory that may vanish: copying it by the kernel, and telling it from what can't vanish. See fragile.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "fds.h"
+#include "fragile.h"
+
+#define PAGE_SHARED (UINT64_C(1) << 61)  /* bits of a page map's entry: a file's or shared, */
+#define PAGE_PRESENT (UINT64_C(1) << 63) /* in memory */
+#define SEGMENTS_MAX 8
+
+/* ---- Copying -------------------------------------------------------------------------------------------- */
+
+/* A sandbox refuses; tells nobody anything else, so no order is needed. */
+static _Atomic bool forbidden;
+
+static void copy_plainly(const struct iovec *to, const struct iovec *from, size_t total)
+{
+    size_t to_at = 0, from_at = 0;
+
+    while (total > 0) {
+        size_t here = to->iov_len - to_at, there = from->iov_len - from_at;
+        size_t bytes = here < there ? here : there;
+
+        memcpy((uint8_t *)to->iov_base + to_at, (const uint8_t *)from->iov_base + from_at, bytes);
+        total -= bytes;
+        to_at += bytes;
+        from_at += bytes;
+        if (to_at == to->iov_len) {
+            to++;
+            to_at = 0;
+        }
+        if (from_at == from->iov_len) {
+            from++;
+            from_at = 0;
+        }
+    }
+}
+
+bool fragile_copyv(const struct iovec *to, unsigned tos, const struct iovec *from, unsigned froms, size_t total)
+{
+    if (!atomic_load_explicit(&forbidden, memory_order_relaxed)) {
+        int saved = errno;
+        ssize_t copied = process_vm_readv(getpid(), to, tos, from, froms, 0);
+        bool refused = copied < 0 && (errno == EPERM || errno == ENOSYS);
+
+        errno = saved;
+        if (!refused)
+            return copied == (ssize_t)total;
+        atomic_store_explicit(&forbidden, true, memory_order_relaxed);
+    }
+    copy_plainly(to, from, total);
+    return true;
+}
+
+bool fragile_copy(void *to, const void *from, size_t length)
+{
+    struct iovec target = {to, length}, source = {(void *)(uintptr_t)from, length};
+
+    return fragile_copyv(&target, 1, &source, 1, length);
+}
+
+bool fragile_take(void *to, const void *from, size_t length)
+{
+    if (!fragile_never(from, length, false))
+        return fragile_copy(to, from, length);
+    memcpy(to, from, length);
+    return true;
+}
+
+bool fragile_give(void *to, const void *from, size_t length)
+{
+    if (!fragile_never(to, length, true))
+        return fragile_copy(to, from, length);
+    memcpy(to, from, length);
+    return true;
+}
+
+/* ---- What the kernel knows of memory -------------------------------------------------------------------- */
+
+/* Is this byte in anonymous memory of our own, which nobody else can take away? The kernel's page map says of a
+ * page that is there whether it is a file's or shared. */
+static bool is_lasting(int pagemap, uintptr_t address)
+{
+    uint64_t entry;
+    off_t at = (off_t)(address / (uintptr_t)sysconf(_SC_PAGESIZE) * sizeof entry);
+
+    return pread(pagemap, &entry, sizeof entry, at) == sizeof entry && entry & PAGE_PRESENT &&
+           !(entry & PAGE_SHARED);
+}
+
+bool fragile_is(const void *start, size_t length)
+{
+    int saved = errno, pagemap = fds_own(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+    bool lasting = pagemap != -1 && is_lasting(pagemap, (uintptr_t)start) &&
+                   is_lasting(pagemap, (uintptr_t)start + (length - 1));
+
+    if (pagemap != -1)
+        fds_close(pagemap);
+    errno = saved;
+    return !lasting;
+}
+
+/* msync with MS_ASYNC does nothing but look for holes. */
+bool fragile_mapped(const void *start, size_t length)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)start % page;
+    int saved = errno;
+    bool there = msync((uint8_t *)(uintptr_t)start - before, before + length, MS_ASYNC) == 0 || errno != ENOMEM;
+
+    errno = saved;
+    return there;
+}
+
+/* ---- What needs no asking ------------------------------------------------------------------------------- */
+
+struct range { /* from low to high - 1; empty where low is not less */
+    uintptr_t low, high;
+};
+
+static bool holds(const struct range *range, uintptr_t start, size_t length)
+{
+    return start >= range->low && start < range->high && length <= range->high - start;
+}
+
+/* The program's own segments, and of these what becomes read-only after it was linked. */
+static struct {
+    unsigned count;
+    struct range read_only[SEGMENTS_MAX], writable[SEGMENTS_MAX], relocated;
+    uintptr_t heap; /* where the break was at first */
+} program;
+
+static int note_segments(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size;
+    (void)unused;
+    for (int i = 0; i < info->dlpi_phnum && program.count < SEGMENTS_MAX; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        uintptr_t low = (uintptr_t)(info->dlpi_addr + segment->p_vaddr);
+        struct range range = {low, low + segment->p_memsz};
+
+        if (segment->p_type == PT_GNU_RELRO)
+            program.relocated = range;
+        if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_R))
+            continue;
+        program.read_only[program.count] = segment->p_flags & PF_W ? (struct range){0, 0} : range;
+        program.writable[program.count++] = segment->p_flags & PF_W ? range : (struct range){0, 0};
+    }
+    return 1; /* the first is the program itself */
+}
+
+/* Where the heap begins, as the kernel says: field 47 of /proc/self/stat. Where it doesn't say: no heap. */
+static uintptr_t find_heap(void)
+{
+    int stat = fds_own(open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
+    char text[1024], *field;
+    ssize_t length = stat != -1 ? read(stat, text, sizeof text - 1) : -1;
+
+    if (stat != -1)
+        fds_close(stat);
+    if (length <= 0)
+        return UINTPTR_MAX;
+    text[length] = 0;
+    field = strrchr(text, ')'); /* behind field 2, the name, which may hold anything */
+    for (int number = 2; field != NULL && number < 47; number++)
+        field = strchr(field + 1, ' ');
+    uintptr_t start = field != NULL ? (uintptr_t)strtoull(field + 1, NULL, 10) : 0;
+
+    return start != 0 ? start : UINTPTR_MAX;
+}
+
+static void find_program(void)
+{
+    int saved = errno;
+
+    dl_iterate_phdr(note_segments, NULL);
+    program.heap = find_heap();
+    uintptr_t end = (uintptr_t)sbrk(0);
+
+    /* Under valgrind the break is not the kernel's, and what lies between belongs to others. */
+    if (program.heap < end && !fragile_mapped((void *)program.heap, end - program.heap))
+        program.heap = UINTPTR_MAX;
+    errno = saved;
+}
+
+static bool in_program(uintptr_t start, size_t length, bool write)
+{
+    for (unsigned i = 0; i < program.count; i++)
+        if (holds(&program.writable[i], start, length))
+            return !write || start >= program.relocated.high || start + length <= program.relocated.low;
+    for (unsigned i = 0; i < program.count && !write; i++)
+        if (holds(&program.read_only[i], start, length))
+            return true;
+    return false;
+}
+
+static bool in_heap(uintptr_t start, size_t length)
+{
+    struct range heap = {program.heap, (uintptr_t)sbrk(0)};
+
+    return holds(&heap, start, length);
+}
+
+/* The calling thread's stack; empty where that can't be found out. */
+static struct range find_stack(void)
+{
+    struct range stack = {0, 0};
+    int saved = errno;
+    pthread_attr_t attributes;
+    size_t size;
+    void *low;
+
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        if (pthread_attr_getstack(&attributes, &low, &size) == 0)
+            stack = (struct range){(uintptr_t)low, (uintptr_t)low + size};
+        pthread_attr_destroy(&attributes);
+    }
+    errno = saved;
+    return stack;
+}
+
+/* What lies above our own frame is in use by our callers. A coroutine's stack is not the thread's. */
+static bool in_stack(uintptr_t start, size_t length)
+{
+    static _Thread_local struct range stack;
+    static _Thread_local bool known;
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+
+    if (!known) {
+        stack = find_stack();
+        known = true;
+    }
+    struct range callers = {here, stack.high};
+
+    return here >= stack.low && here < stack.high && holds(&callers, start, length);
+}
+
+bool fragile_never(const void *start, size_t length, bool write)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    if (in_stack((uintptr_t)start, length))
+        return true;
+    pthread_once(&once, find_program);
+    return in_heap((uintptr_t)start, length) || in_program((uintptr_t)start, length, write);
+}

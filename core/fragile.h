@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fragile.h - copying to and from memory that may vanish.
+ *
+ * Bytes of a file that is mapped, or of shared memory, can be taken away by anybody who may truncate the file;
+ * a buffer that nobody registered may never have been there. Touching such memory is SIGBUS or SIGSEGV, in the
+ * application's thread or, worse, in the device's own. So it is the kernel who touches it: process_vm_readv of
+ * ourselves copies, and says EFAULT where a page is not there.
+ *
+ * Why not a handler of SIGBUS and SIGSEGV: there is one for a whole process, and it belongs to the program, its
+ * runtime, its sanitizer or its crash reporter; whoever installs his later takes ours away. Why not ask whether
+ * the pages are there, and then copy: they may go between.
+ *
+ * Such a copy costs a system call, about a microsecond, so memory that can't vanish is copied as ever. What was
+ * registered is looked at once, in the kernel's page map (fragile_is). What was not registered must not cost
+ * even that: the caller's stack, the heap below the break and the program's own image are known without asking
+ * (fragile_never), and all else counts as fragile.
+ *
+ * A real device, the kernel's rxe included, pins the pages of what is registered, and they stay, whatever
+ * becomes of the file: nothing is guarded there, nor could it be. What EXS itself copies is guarded on every
+ * device. Where a sandbox forbids process_vm_readv, all is copied as if it could not vanish.
+ */
+#ifndef XS_FRAGILE_H
+#define XS_FRAGILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/uio.h>
+
+/* May the pages of this memory, which are there now, go without our knowing? The first and the last one speak
+ * for all. */
+bool fragile_is(const void *start, size_t length);
+/* Is it mapped, without a hole? */
+bool fragile_mapped(const void *start, size_t length);
+
+/* Is it known, without asking the kernel, that these bytes are there and stay? */
+bool fragile_never(const void *start, size_t length, bool write);
+
+/* Copy between memory either of which may have gone. False: some of it has; some bytes may have been copied. */
+bool fragile_copy(void *to, const void *from, size_t length);
+/* The same of `total` bytes on both sides. */
+bool fragile_copyv(const struct iovec *to, unsigned tos, const struct iovec *from, unsigned froms,
+                   size_t total);
+
+/* Copy from and to the application's memory of which nothing is known: as cheap as may be. False as above. */
+bool fragile_take(void *to, const void *from, size_t length);
+bool fragile_give(void *to, const void *from, size_t length);
+
+#endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The library's own descriptors: a bitmap without a lock, since a forked child may not wait for one. */
+/* The library's own descriptors: bitmaps without a lock, since a forked child may not wait for one. */
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <unistd.h>
 #include "fds.h"
@@ -9,19 +10,105 @@
 #define FDS_MAX (1 << 20) /* the kernel's own default ceiling (fs.nr_open); higher ones are not remembered */
 #define FDS_BITS 64
 
-static _Atomic uint64_t owned[FDS_MAX / FDS_BITS];
+typedef _Atomic uint64_t fds_bits[FDS_MAX / FDS_BITS];
+
+static fds_bits owned, epolls; /* all; those of them that are epolls */
+
+/* In how many epolls a descriptor is, and the one that it was last put into, + 1; 0: not known which. Atomic
+ * only because a forked child may look in the middle: they pair with nothing. */
+static struct {
+    _Atomic int count, epoll;
+} watched[FDS_MAX];
+
+static bool is_remembered(int fd)
+{
+    return fd >= 0 && fd < FDS_MAX;
+}
+
+static void put(fds_bits bits, int fd, bool value)
+{
+    uint64_t bit = UINT64_C(1) << (fd % FDS_BITS);
+
+    if (!is_remembered(fd))
+        return;
+    if (value)
+        atomic_fetch_or(&bits[fd / FDS_BITS], bit);
+    else
+        atomic_fetch_and(&bits[fd / FDS_BITS], ~bit);
+}
 
 int fds_own(int fd)
 {
-    if (fd >= 0 && fd < FDS_MAX)
-        atomic_fetch_or(&owned[fd / FDS_BITS], UINT64_C(1) << (fd % FDS_BITS));
+    put(owned, fd, true);
     return fd;
 }
 
+/* ---- Epolls ---- */
+
+int fds_epoll(void)
+{
+    int fd = fds_own(epoll_create1(EPOLL_CLOEXEC));
+
+    put(epolls, fd, true);
+    return fd;
+}
+
+int fds_watch(int epoll, int fd, struct epoll_event *event)
+{
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, event) == -1)
+        return -1;
+    if (is_remembered(fd)) {
+        watched[fd].count++;
+        watched[fd].epoll = epoll + 1;
+    }
+    return 0;
+}
+
+int fds_rewatch(int epoll, int fd, struct epoll_event *event)
+{
+    return epoll_ctl(epoll, EPOLL_CTL_MOD, fd, event);
+}
+
+int fds_unwatch(int epoll, int fd)
+{
+    if (epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL) == -1)
+        return -1;
+    if (is_remembered(fd)) {
+        watched[fd].count--;
+        if (watched[fd].epoll == epoll + 1)
+            watched[fd].epoll = 0;
+    }
+    return 0;
+}
+
+/* The slow way: ask each. */
+static void unwatch_in_all(int fd)
+{
+    for (int word = 0; word < FDS_MAX / FDS_BITS; word++)
+        for (uint64_t bits = atomic_load(&epolls[word]); bits != 0; bits &= bits - 1)
+            (void)epoll_ctl(word * FDS_BITS + __builtin_ctzll(bits), EPOLL_CTL_DEL, fd, NULL);
+}
+
+static void unwatch_everywhere(int fd)
+{
+    int saved = errno;
+
+    if (is_remembered(fd) && watched[fd].count > 0 && watched[fd].epoll > 0)
+        (void)fds_unwatch(watched[fd].epoll - 1, fd);
+    if (!is_remembered(fd) || watched[fd].count > 0)
+        unwatch_in_all(fd);
+    if (is_remembered(fd) && watched[fd].count > 0)
+        watched[fd].count = watched[fd].epoll = 0;
+    errno = saved;
+}
+
+/* ---- The end ---- */
+
 void fds_disown(int fd)
 {
-    if (fd >= 0 && fd < FDS_MAX)
-        atomic_fetch_and(&owned[fd / FDS_BITS], ~(UINT64_C(1) << (fd % FDS_BITS)));
+    unwatch_everywhere(fd);
+    put(owned, fd, false);
+    put(epolls, fd, false);
 }
 
 int fds_close(int fd)
@@ -37,10 +124,17 @@ void fds_close_all(void)
     for (int word = 0; word < FDS_MAX / FDS_BITS; word++) {
         uint64_t bits = atomic_load(&owned[word]);
 
-        if (bits != 0)
+        if (bits != 0) {
             atomic_store(&owned[word], 0);
-        for (; bits != 0; bits &= bits - 1)
-            close(word * FDS_BITS + __builtin_ctzll(bits));
+            atomic_store(&epolls[word], 0);
+        }
+        /* Taken out of an epoll, they would leave the parent's, too: it is the same one. */
+        for (; bits != 0; bits &= bits - 1) {
+            int fd = word * FDS_BITS + __builtin_ctzll(bits);
+
+            watched[fd].count = watched[fd].epoll = 0;
+            close(fd);
+        }
     }
     errno = saved;
 }

@@ -5,16 +5,29 @@
  * A forked child must not keep them: a peer learns that a process died by its connections being closed, and a
  * copy in a child would hide that. So every descriptor that EXS or the embedded device opens passes through
  * fds_own, and the child closes them all.
+ *
+ * And what is closed must have left every epoll that it was in. The kernel takes it out by itself only with its
+ * last copy, and a child that is just being started (posix_spawn, vfork) has copies until it has become another
+ * program: events would come meanwhile for what is closed, and free. So fds_watch remembers, and fds_close sees
+ * to it. An epoll and what is in it are guarded by their owner's lock; nothing here needs another.
  */
 #ifndef XS_FDS_H
 #define XS_FDS_H
 
+#include <sys/epoll.h>
+
 /* Remember fd as the library's; returns it. -1 passes through with errno kept. */
 int fds_own(int fd);
-/* Forget and close. */
+/* Take out of every epoll that fds_watch put it into, forget, and close. */
 int fds_close(int fd);
-/* Forget: somebody else closes it. */
+/* The same, but somebody else closes it. */
 void fds_disown(int fd);
+/* A new epoll, the library's own. -1 and errno. */
+int fds_epoll(void);
+/* EPOLL_CTL_ADD, _MOD and _DEL. 0, or -1 and errno. */
+int fds_watch(int epoll, int fd, struct epoll_event *event);
+int fds_rewatch(int epoll, int fd, struct epoll_event *event);
+int fds_unwatch(int epoll, int fd);
 /* Close all of them; async-signal-safe, for the child of a fork. */
 void fds_close_all(void);
 

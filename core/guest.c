@@ -3,8 +3,8 @@
  * queue.h. */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include "core.h"
+#include "fds.h"
 #include "queue.h"
 
 int xs_queue_host(struct queue *host, struct queue *home)
@@ -51,7 +51,7 @@ static struct queue *next_guest(struct queue *host)
         TAILQ_REMOVE(&host->guests, guest, link);
         queue = guest->queue;
         if (atomic_load(&queue->done)) {
-            epoll_ctl(host->fd, EPOLL_CTL_DEL, guest->fd, NULL);
+            fds_unwatch(host->fd, guest->fd);
             atomic_fetch_sub(&host->guest_count, 1);
             free(guest);
             gone = queue;

@@ -2,7 +2,6 @@
 /* Event queues: making and deleting them, and the descriptors that they watch. See queue.h. */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "core.h"
@@ -17,16 +16,11 @@ static struct handle_table handles = HANDLE_TABLE_INIT;
 
 /* ---- Descriptors --------------------------------------------------------------------------------------- */
 
-static int epoll_new(void)
-{
-    return fds_own(epoll_create1(EPOLL_CLOEXEC));
-}
-
 int xs_epoll_watch(int epoll, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
-    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+    return fds_watch(epoll, fd, &event);
 }
 
 int xs_queue_watch(struct queue *queue, int fd)
@@ -55,9 +49,9 @@ void xs_queue_unwatch(struct queue *queue, int fd)
         if (source->fd != fd)
             continue;
         if (queue->fd >= 0)
-            epoll_ctl(queue->fd, EPOLL_CTL_DEL, fd, NULL);
+            fds_unwatch(queue->fd, fd);
         if (queue->run_fd >= 0)
-            epoll_ctl(queue->run_fd, EPOLL_CTL_DEL, fd, NULL);
+            fds_unwatch(queue->run_fd, fd);
         LIST_REMOVE(source, link);
         free(source);
         return;
@@ -70,7 +64,7 @@ int xs_queue_run_fd(struct queue *queue)
 
     if (queue->run_fd >= 0)
         return queue->run_fd;
-    int fd = epoll_new();
+    int fd = fds_epoll();
 
     if (fd < 0)
         return queue
@@ -127,7 +121,7 @@ struct queue *xs_queue_new(bool private, int depth)
     if (private)
         return queue;
 
-    queue->fd = epoll_new();
+    queue->fd = fds_epoll();
     queue->raise = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (queue->fd < 0 || queue->raise < 0 || xs_epoll_watch(queue->fd, queue->raise) < 0)
         goto fail;
@@ -186,6 +180,7 @@ void xs_queue_unref(struct queue *queue)
 
     while ((guest = TAILQ_FIRST(&queue->guests)) != NULL) {
         TAILQ_REMOVE(&queue->guests, guest, link);
+        fds_unwatch(queue->fd, guest->fd);
         xs_queue_unref(guest->queue);
         free(guest);
     }

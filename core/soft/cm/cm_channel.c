@@ -33,7 +33,7 @@ static int add(struct cm_channel *channel, int fd, void *what)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
 
-    return epoll_ctl(channel->public.fd, EPOLL_CTL_ADD, fd, &event);
+    return fds_watch(channel->public.fd, fd, &event);
 }
 
 static void close_descriptors(struct cm_channel *channel)
@@ -67,7 +67,7 @@ struct rdma_event_channel *soft_create_event_channel(void)
         TAILQ_INIT(&channel->timeouts[i]);
     channel->armed = SOFT_NEVER;
     channel->timer = channel->doorbell = -1;
-    channel->public.fd = fds_own(epoll_create1(EPOLL_CLOEXEC));
+    channel->public.fd = fds_epoll();
     if (channel->public.fd == -1)
         goto fail;
     channel->doorbell = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -200,14 +200,14 @@ int cm_register(struct cm_id *id, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = id};
 
-    return epoll_ctl(cm_channel_of(id)->public.fd, EPOLL_CTL_ADD, id->fd, &event) == -1 ? errno : 0;
+    return fds_watch(cm_channel_of(id)->public.fd, id->fd, &event) == -1 ? errno : 0;
 }
 
 void cm_want(struct cm_id *id, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = id};
 
-    epoll_ctl(cm_channel_of(id)->public.fd, EPOLL_CTL_MOD, id->fd, &event);
+    fds_rewatch(cm_channel_of(id)->public.fd, id->fd, &event);
 }
 
 static void ready(struct cm_id *id, uint32_t events)

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include "core/fds.h"
 #include "cm_id.h"
 #include "core/soft/lock.h"
@@ -65,7 +64,7 @@ void cm_id_close(struct cm_id *id)
 {
     cm_timer_stop(id);
     if (id->fd != -1)
-        fds_close(id->fd); /* which takes it out of epoll, too */
+        fds_close(id->fd);
     id->fd = -1;
     id->out_length = 0;
 }
@@ -162,9 +161,9 @@ static int move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to
     if (id->state == CM_TCP_CONNECTING || id->out_length > 0)
         event.events |= EPOLLOUT;
     if (id->fd != -1 && id->state >= CM_LISTENING) {
-        if (epoll_ctl(to->public.fd, EPOLL_CTL_ADD, id->fd, &event) == -1)
+        if (fds_watch(to->public.fd, id->fd, &event) == -1)
             return errno;
-        epoll_ctl(from->public.fd, EPOLL_CTL_DEL, id->fd, NULL);
+        fds_unwatch(from->public.fd, id->fd);
     }
     for (int kind = 0; kind < CM_KINDS; kind++) {
         if (!id->pending[kind].queued)

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "core/fds.h"
@@ -69,12 +68,11 @@ static int start(void)
         return error;
     service_shared.forks_wait = true;
     service_shared.quit = false;
-    service_shared.epoll = fds_own(epoll_create1(EPOLL_CLOEXEC));
+    service_shared.epoll = fds_epoll();
     if (service_shared.epoll == -1)
         return errno;
     service_shared.wake = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (service_shared.wake == -1 ||
-        epoll_ctl(service_shared.epoll, EPOLL_CTL_ADD, service_shared.wake, &event) == -1) {
+    if (service_shared.wake == -1 || fds_watch(service_shared.epoll, service_shared.wake, &event) == -1) {
         error = errno;
         goto fail;
     }
@@ -127,7 +125,7 @@ void service_leave(struct service_member *member)
     if (atomic_load(&member->state) != SERVICE_IDLE)
         LIST_REMOVE(member, watched);
     for (int i = 0; i < member->count; i++)
-        epoll_ctl(service_shared.epoll, EPOLL_CTL_DEL, member->sockets[i], NULL);
+        fds_unwatch(service_shared.epoll, member->sockets[i]);
     soft_mutex_unlock(&service_shared.lock);
     if (--service_shared.members == 0)
         stop();
@@ -140,7 +138,7 @@ int service_add(struct service_member *member, int socket)
     int error = 0;
 
     soft_mutex_lock(&service_shared.lock);
-    if (epoll_ctl(service_shared.epoll, EPOLL_CTL_ADD, socket, &event) == -1)
+    if (fds_watch(service_shared.epoll, socket, &event) == -1)
         error = errno;
     else
         member->sockets[member->count++] = socket;

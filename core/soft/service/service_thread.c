@@ -3,10 +3,10 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 #include "service_thread.h"
+#include "core/fds.h"
 #include "core/soft/engine/wire.h"
 
 #define TICK_MS 1
@@ -29,7 +29,7 @@ void service_arm(struct service_member *member, uint32_t events)
     struct epoll_event event = {.events = events, .data.ptr = member};
 
     for (int i = 0; i < member->count; i++)
-        epoll_ctl(service_shared.epoll, EPOLL_CTL_MOD, member->sockets[i], &event);
+        fds_rewatch(service_shared.epoll, member->sockets[i], &event);
 }
 
 static bool packets_wait(const struct service_member *member)

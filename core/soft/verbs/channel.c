@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,7 +28,7 @@ static int watch(int epoll, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 
-    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : errno;
+    return fds_watch(epoll, fd, &event) == 0 ? 0 : errno;
 }
 
 /* (locked) */
@@ -42,12 +41,19 @@ static int watch_all(const struct soft_context *context, int epoll)
     return error;
 }
 
+/* (locked) */
+static void unwatch_all(const struct soft_context *context, int epoll)
+{
+    for (int i = 0; i < context->watched_count; i++)
+        fds_unwatch(epoll, context->watched[i]);
+}
+
 static void close_channel(struct soft_channel *channel)
 {
-    if (channel->wait >= 0)
-        fds_close(channel->wait);
     if (channel->event >= 0)
         fds_close(channel->event);
+    if (channel->wait >= 0)
+        fds_close(channel->wait);
     free(channel);
 }
 
@@ -62,7 +68,7 @@ struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *ibv)
     TAILQ_INIT(&channel->pending);
     channel->ibv.context = ibv;
     channel->outside = OUTSIDE;
-    channel->wait = fds_own(epoll_create1(EPOLL_CLOEXEC));
+    channel->wait = fds_epoll();
     channel->event = fds_own(eventfd(0, EFD_CLOEXEC));
     channel->ibv.fd = context->names.lid != 0 ? channel->event : channel->wait;
     if (channel->wait < 0 || channel->event < 0 || watch(channel->wait, channel->event) != 0) {
@@ -73,6 +79,8 @@ struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *ibv)
     if ((error = watch_all(context, channel->wait)) == 0) {
         LIST_INSERT_HEAD(&context->channels, channel, link);
         context->objects++;
+    } else {
+        unwatch_all(context, channel->wait);
     }
     soft_unlock(ibv);
     if (error == 0)
@@ -93,6 +101,7 @@ int soft_destroy_comp_channel(struct ibv_comp_channel *ibv)
     busy = ibv->refcnt > 0;
     if (!busy) {
         LIST_REMOVE(channel, link);
+        unwatch_all(soft_context_of(context), channel->wait);
         soft_context_of(context)->objects--;
     }
     soft_unlock(context);
@@ -134,7 +143,7 @@ void soft_unwatch(struct ibv_context *ibv, int fd)
             break;
         }
     LIST_FOREACH (channel, &context->channels, link) {
-        epoll_ctl(channel->wait, EPOLL_CTL_DEL, fd, NULL);
+        fds_unwatch(channel->wait, fd);
     }
 }
 

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_copies.c - descriptors of ours that a child still has copies of, as every child has that posix_spawn or
+ * vfork makes until it has become another program: what we have closed is closed, and no epoll hears of it
+ * again.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include "core/fds.h"
+#include "check/support/cmpeer.h"
+#include "check/support/endpoints.h"
+
+#define QUIET_MS 30
+#define EPOLLS 3
+
+/* ---- The child ---- */
+
+static struct {
+    pid_t pid;
+    int pipe[2];
+} child;
+
+/* It has a copy of every descriptor, and no handler of ours has run in it. */
+static void make_child(void)
+{
+    char byte;
+
+    ck_assert_int_eq(pipe(child.pipe), 0);
+    child.pid = (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
+    if (child.pid == 0) {
+        syscall(SYS_close, child.pipe[1]);
+        syscall(SYS_read, child.pipe[0], &byte, 1L); /* until its parent says so, or is gone */
+        syscall(SYS_exit_group, 0L);
+    }
+    ck_assert_int_gt(child.pid, 0);
+}
+
+static void end_child(void)
+{
+    close(child.pipe[0]);
+    close(child.pipe[1]);
+    ck_assert_int_eq(waitpid(child.pid, NULL, 0), child.pid);
+}
+
+/* The child has a copy of this one, too. */
+static void hang_up(int fd)
+{
+    shutdown(fd, SHUT_RDWR);
+    close(fd);
+}
+
+static void expect_quiet_fd(int fd)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+    expect(poll(&wait, 1, QUIET_MS) == 0, "it is readable");
+}
+
+/* ---- Descriptors by themselves ---- */
+
+/* In so many epolls; of some it may be taken out before. */
+START_TEST(closed_in_epolls)
+{
+    int epolls[EPOLLS], fd = fds_own(eventfd(1, EFD_CLOEXEC)), in = _i % (EPOLLS + 1), out = _i / (EPOLLS + 1);
+    struct epoll_event event = {.events = EPOLLIN};
+
+    for (int i = 0; i < EPOLLS; i++) {
+        epolls[i] = fds_epoll();
+        ck_assert_int_ne(epolls[i], -1);
+    }
+    for (int i = 0; i < in; i++)
+        ck_assert_int_eq(fds_watch(epolls[i], fd, &event), 0);
+    for (int i = 0; i < out; i++)
+        ck_assert_int_eq(fds_unwatch(epolls[EPOLLS - 1 - i], fd), EPOLLS - 1 - i < in ? 0 : -1);
+    make_child();
+    ck_assert_int_eq(fds_close(fd), 0);
+    for (int i = 0; i < EPOLLS; i++) {
+        expect_quiet_fd(epolls[i]);
+        fds_close(epolls[i]);
+    }
+    end_child();
+}
+END_TEST
+
+START_TEST(disowned_in_epolls)
+{
+    int epoll = fds_epoll(), fd = fds_own(eventfd(1, EFD_CLOEXEC));
+    struct epoll_event event = {.events = EPOLLIN};
+
+    ck_assert_int_eq(fds_watch(epoll, fd, &event), 0);
+    make_child();
+    fds_disown(fd);
+    close(fd);
+    expect_quiet_fd(epoll);
+    fds_close(epoll);
+    end_child();
+}
+END_TEST
+
+/* ---- Connections ---- */
+
+enum way { DESTROYED, REJECTED, DISCONNECTED, LOST, MALFORMED, WAYS };
+
+/* Our end is closed in this way, the stranger's afterwards or before that. */
+static void end_connection(struct cmside *side, int fd, enum way way)
+{
+    if (way == REJECTED)
+        ck_assert_int_eq(soft_reject(side->id, NULL, 0), 0);
+    else if (way != DESTROYED)
+        ck_assert_int_eq(cmside_accept(side), 0);
+    if (way == DISCONNECTED)
+        ck_assert_int_eq(soft_disconnect(side->id), 0);
+    if (way == MALFORMED)
+        stranger_says_bytes(fd, "GET /", 5);
+    hang_up(fd);
+    if (way == DISCONNECTED)
+        cmside_expect(side, RDMA_CM_EVENT_DISCONNECTED);
+    else if (way == LOST)
+        cmside_expect(side, RDMA_CM_EVENT_UNREACHABLE);
+    else if (way == MALFORMED)
+        cmside_expect(side, RDMA_CM_EVENT_CONNECT_ERROR);
+}
+
+START_TEST(closed_connection)
+{
+    struct said message = said(SAID_REQ);
+    struct cmside side;
+    int fd;
+
+    cmside_listen(&side);
+    fd = stranger_dial(&side);
+    stranger_says(fd, &message);
+    cmside_expect(&side, RDMA_CM_EVENT_CONNECT_REQUEST);
+    make_child();
+    if (_i == DESTROYED) {
+        soft_destroy_id(side.id);
+        side.id = NULL;
+    }
+    end_connection(&side, fd, (enum way)_i);
+    expect_quiet_fd(side.channel->fd);
+    cmside_quiet(&side);
+    end_child();
+    cmside_close(&side);
+}
+END_TEST
+
+/* Half open ones, which the user has never heard of. */
+START_TEST(closed_half_open)
+{
+    struct cmside side;
+    int fd;
+
+    cmside_listen(&side);
+    fd = stranger_dial(&side);
+    cmside_quiet(&side);
+    make_child();
+    stranger_says_bytes(fd, "GET /", 5);
+    hang_up(fd);
+    cmside_quiet(&side);
+    expect_quiet_fd(side.channel->fd);
+    end_child();
+    cmside_close(&side);
+}
+END_TEST
+
+/* The listener itself: the child's copy still listens. */
+START_TEST(closed_listener)
+{
+    struct cmside side;
+    int fd;
+
+    cmside_listen(&side);
+    make_child();
+    soft_destroy_id(side.listener);
+    side.listener = NULL;
+    fd = stranger_dial(&side);
+    expect_quiet_fd(side.channel->fd);
+    close(fd);
+    end_child();
+    cmside_close(&side);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("copies");
+    TCase *plain = tcase_create("descriptors"), *connections = tcase_create("connections");
+
+    suite_add_tcase(suite, plain);
+    tcase_add_loop_test(plain, closed_in_epolls, 0, (EPOLLS + 1) * (EPOLLS + 1));
+    tcase_add_test(plain, disowned_in_epolls);
+    suite_add_tcase(suite, connections);
+    tcase_set_timeout(connections, 30);
+    tcase_add_loop_test(connections, closed_connection, 0, WAYS);
+    tcase_add_test(connections, closed_half_open);
+    tcase_add_test(connections, closed_listener);
+    return run_suite(suite);
+}

@@ -46,7 +46,8 @@ static void tell_address(struct op *op, const struct sock *sock)
     exs_evt_accept_t *event = &op->event.exs_evt_union.exs_evt_accept;
     exs_acceptaddr_t *element = op->element;
 
-    xs_copy_address(&sock->id[sock->device]->route.addr.dst_addr, element->exs_addr, &element->exs_addrlen);
+    xs_copy_address(sock->family, &sock->id[sock->device]->route.addr.dst_addr, element->exs_addr,
+                    &element->exs_addrlen);
     event->exs_evt_addr = element->exs_addr;
     event->exs_evt_addrlen = element->exs_addrlen;
 }

@@ -33,10 +33,13 @@ static bool may_listen(struct sock *sock)
     return home == NULL || home->handle == NULL;
 }
 
-static void unbind(struct sock *sock)
+static const char *advice(int device, int error)
 {
-    for (int device = 0; device < xs_devices(); device++)
-        xs_sock_drop_id(sock, device);
+    if (error != EADDRNOTAVAIL)
+        return "";
+    return xs_device(device) == &soft_device
+               ? ": give it an address of this host"
+               : ": give it an address of its own interface (loopback is the embedded device's alone)";
 }
 
 /* Bind on every device that has the address, all on the port that the first one got. 0, or -1 and errno;
@@ -53,11 +56,11 @@ static int try_bind(struct sock *sock, union sock_address address)
             continue;
         }
         error = errno == ENODEV ? EADDRNOTAVAIL : errno;
-        xs_log("device %s can't be bound to %s: %s", xs_device(device)->name,
-               xs_address_text(&address.sa, text), strerror(error));
+        xs_log("device %s can't be bound to %s: %s%s", xs_device(device)->name,
+               xs_address_text(&address.sa, text), strerror(error), advice(device, error));
         xs_sock_drop_id(sock, device);
         if (error == EADDRINUSE) {
-            unbind(sock);
+            xs_sock_unbind(sock);
             bound = 0;
             break;
         }
@@ -75,6 +78,7 @@ static int bind_devices(struct sock *sock, const union sock_address *address)
         if (errno != EADDRINUSE || --tries == 0)
             return -1;
     }
+    sock->bound = true;
     return 0;
 }
 

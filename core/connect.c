@@ -29,6 +29,10 @@ static int remaining_ms(const struct sock *sock)
 
 static int resolve(struct sock *sock, int device)
 {
+    if (sock->bound && sock->id[device] == NULL) { /* the address that it is bound to is none of the device's */
+        errno = EADDRNOTAVAIL;
+        return -1;
+    }
     if (xs_sock_id(sock, device) < 0)
         return -1;
     sock->device = device;
@@ -39,8 +43,11 @@ static void say_no_device(const struct sock *sock, int device, int error)
 {
     char text[ADDRESS_TEXT];
 
-    xs_log("device %s can't connect to %s: %s", xs_device(device)->name, xs_address_text(&sock->peer.sa, text),
-           strerror(error));
+    xs_log("device %s can't connect to %s: %s%s", xs_device(device)->name,
+           xs_address_text(&sock->peer.sa, text), strerror(error),
+           error == ENODEV
+               ? ": none of its interfaces leads there (and loopback is the embedded device's alone)"
+               : "");
 }
 
 static void say_refused(const struct sock *sock, int error)
@@ -78,6 +85,7 @@ void xs_open_failed(struct sock *sock, int error)
     sock->opening = NULL;
     xs_queue_time(atomic_load(&sock->home), sock, 0);
     drop_device(sock);
+    xs_sock_unbind(sock);
     sock->state = SOCK_FRESH;
     if (accepted) {
         op->event.exs_evt_union.exs_evt_accept.exs_evt_newsocket = -1;
@@ -203,7 +211,6 @@ static int check_timeout(const struct timeval *timeout, uint64_t *ns)
 static int start(struct sock *sock, uint64_t limit, struct queue *queue, exs_ahandle_t ahandle,
                  struct waiter *waiter)
 {
-    enum sock_state before = sock->state;
     struct op *op = xs_sock_op(sock, queue, EXS_EVT_CONNECT, ahandle, waiter);
 
     if (op == NULL)
@@ -219,7 +226,8 @@ static int start(struct sock *sock, uint64_t limit, struct queue *queue, exs_aha
 
     xs_queue_time(atomic_load(&sock->home), sock, 0);
     sock->opening = NULL;
-    sock->state = before == SOCK_BOUND && sock->id[0] == NULL ? SOCK_FRESH : before;
+    sock->state = SOCK_FRESH;
+    xs_sock_unbind(sock);
     if (waiter != NULL)
         xs_release_home(waiter->home);
     xs_op_cancel(op);

@@ -22,10 +22,26 @@ static struct rdma_cm_id *known_id(const struct sock *sock)
     return NULL;
 }
 
-void xs_copy_address(const struct sockaddr *from, struct sockaddr *to, socklen_t *length)
+/* The IPv6 address in which an IPv4 address is mapped. */
+static struct sockaddr_in6 map_address(const struct sockaddr_in *in)
 {
-    socklen_t size = from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = in->sin_port};
+    uint8_t *bytes = in6.sin6_addr.s6_addr;
 
+    bytes[10] = bytes[11] = 0xff;
+    memcpy(&bytes[12], &in->sin_addr, sizeof(in->sin_addr));
+    return in6;
+}
+
+void xs_copy_address(int family, const struct sockaddr *from, struct sockaddr *to, socklen_t *length)
+{
+    socklen_t size = family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    struct sockaddr_in6 mapped;
+
+    if (family == AF_INET6 && from->sa_family == AF_INET) {
+        mapped = map_address((const struct sockaddr_in *)from);
+        from = (const struct sockaddr *)&mapped;
+    }
     if (to != NULL)
         memcpy(to, from, *length < size ? *length : size);
     *length = size;
@@ -60,10 +76,10 @@ static int get_name(int sockno, struct sockaddr *address, socklen_t *address_len
     if (address == NULL || address_len == NULL) {
         errno = EFAULT;
     } else if (!peer) {
-        xs_copy_address(id != NULL ? &id->route.addr.src_addr : &none.sa, address, address_len);
+        xs_copy_address(sock->family, id != NULL ? &id->route.addr.src_addr : &none.sa, address, address_len);
         result = 0;
     } else if (sock->state == SOCK_CONNECTED) {
-        xs_copy_address(&id->route.addr.dst_addr, address, address_len);
+        xs_copy_address(sock->family, &id->route.addr.dst_addr, address, address_len);
         result = 0;
     } else {
         errno = ENOTCONN;

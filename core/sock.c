@@ -166,6 +166,13 @@ void xs_sock_drop_id(struct sock *sock, int device)
     sock->id[device] = NULL;
 }
 
+void xs_sock_unbind(struct sock *sock)
+{
+    for (int device = 0; device < xs_devices(); device++)
+        xs_sock_drop_id(sock, device);
+    sock->bound = false;
+}
+
 void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device)
 {
     if (sock == NULL)

@@ -56,6 +56,7 @@ struct sock {
     /* CM ids: a listener's or bound socket's on each device; a connection's is the one of `device` */
     struct rdma_cm_id *id[DEVICES_MAX];
     int device; /* that carries, or is being tried for, the connection; -1 = none */
+    bool bound; /* by exs_bind or exs_listen: only the ids that there are have its address */
     union sock_address peer;
     socklen_t peer_length;
 
@@ -104,14 +105,16 @@ void xs_sock_leave(struct sock *sock);
  * its home from then on. -1 and errno. */
 int xs_sock_home(struct sock *sock, struct queue *queue);
 int xs_check_address(const struct sock *sock, const struct sockaddr *address, socklen_t length);
-/* Into a user's buffer: in *length its size, out the address's, even where that is more. `to` may be NULL. */
-void xs_copy_address(const struct sockaddr *from, struct sockaddr *to, socklen_t *length);
+/* Into a user's buffer: in *length its size, out the address's, even where that is more. `to` may be NULL. An
+ * address of a socket of this family: IPv6 users get IPv4 addresses mapped, whichever form the device has. */
+void xs_copy_address(int family, const struct sockaddr *from, struct sockaddr *to, socklen_t *length);
 /* For messages: an address and its port. */
 #define ADDRESS_TEXT (INET6_ADDRSTRLEN + sizeof(" port 65535"))
 const char *xs_address_text(const struct sockaddr *address, char text[ADDRESS_TEXT]);
 /* The socket's id on a device, made at first use; -1 and errno. */
 int xs_sock_id(struct sock *sock, int device);
 void xs_sock_drop_id(struct sock *sock, int device);
+void xs_sock_unbind(struct sock *sock); /* no id is left */
 
 /* A CM event for a socket at home in this queue; acknowledged by the caller. */
 void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device);

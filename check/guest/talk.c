@@ -77,6 +77,19 @@ static void tell_device(const char *how, int sock)
     printf("%s by %s\n", how, name);
 }
 
+/* Whom the socket says that it talks to. */
+static void tell_peer(int sock)
+{
+    socklen_t length = sizeof(address);
+    char text[INET6_ADDRSTRLEN];
+
+    if (exs_getpeername(sock, &address.sa, &length) == -1)
+        fail("exs_getpeername");
+    const void *host = address.sa.sa_family == AF_INET6 ? (void *)&address.in6.sin6_addr : &address.in.sin_addr;
+
+    printf("the peer is %s\n", inet_ntop(address.sa.sa_family, host, text, sizeof(text)));
+}
+
 static int accept_one(int sock)
 {
     if (exs_bind(sock, &address.sa, address_length) == -1)
@@ -89,6 +102,7 @@ static int accept_one(int sock)
     if (one == -1)
         fail("accept");
     tell_device("accepted", one);
+    tell_peer(one);
     return one;
 }
 
@@ -97,6 +111,7 @@ static void connect_there(int sock)
     if (exs_blocking_connect(sock, &address.sa, address_length) == -1)
         fail("connect");
     tell_device("connected", sock);
+    tell_peer(sock);
 }
 
 /* Byte number `at` of what is sent. */

@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include "address.h"
 #include "core/device.h"
 #include "core/fds.h"
 
@@ -71,13 +72,38 @@ static void destroy_event_channel(struct rdma_event_channel *channel)
     rdma_destroy_event_channel(channel);
 }
 
+static int fails(int error)
+{
+    errno = error;
+    return -1;
+}
+
 static int bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-    int result = rdma_bind_addr(id, addr);
+    union rdma_address room;
+    struct sockaddr *plain = rdma_plain_address(addr, &room);
+
+    if (rdma_is_loopback(plain))
+        return fails(EADDRNOTAVAIL);
+    int result = rdma_bind_addr(id, plain);
 
     if (result == 0)
         own_context(id->verbs);
     return result;
+}
+
+static int resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
+{
+    union rdma_address from_room, to_room;
+    struct sockaddr *from = rdma_plain_address(src, &from_room), *to = rdma_plain_address(dst, &to_room);
+
+    if (from != NULL && rdma_is_loopback(from))
+        return fails(EADDRNOTAVAIL);
+    if (rdma_is_loopback(to))
+        return fails(ENODEV);
+    if (id->route.addr.src_addr.sa_family == AF_INET6) /* bound, to an address of the other kind */
+        to = dst;
+    return rdma_resolve_addr(id, from, to, timeout_ms);
 }
 
 static struct ibv_pd *alloc_pd(struct ibv_context *context)
@@ -106,7 +132,7 @@ const struct device rdma_device = {
     .create_id = rdma_create_id,
     .destroy_id = rdma_destroy_id,
     .bind_addr = bind_addr,
-    .resolve_addr = rdma_resolve_addr,
+    .resolve_addr = resolve_addr,
     .resolve_route = rdma_resolve_route,
     .create_qp = rdma_create_qp,
     .destroy_qp = rdma_destroy_qp,

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_devices.c - sockets where there are two devices: a real one, which is played here, and the embedded one.
+ *
+ * This program's rdma_device takes the place of the library's.
+ */
+#include "check/support/support.h"
+
+#include <arpa/inet.h>
+#include "core/core.h"
+#include "core/device.h"
+#include "core/sock.h"
+
+static int bind_error, resolves; /* what binding gives, 0 for success; how often it was asked for a way */
+
+static struct rdma_event_channel *create_event_channel(void)
+{
+    return soft_device.create_event_channel();
+}
+
+static void destroy_event_channel(struct rdma_event_channel *channel)
+{
+    soft_device.destroy_event_channel(channel);
+}
+
+static int create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+                     enum rdma_port_space ps)
+{
+    return soft_device.create_id(channel, id, context, ps);
+}
+
+static int destroy_id(struct rdma_cm_id *id)
+{
+    return soft_device.destroy_id(id);
+}
+
+static int get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+    return soft_device.get_cm_event(channel, event);
+}
+
+/* Ports of its own, as on a device that is not the kernel's TCP. */
+static int bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+    errno = bind_error;
+    memcpy(&id->route.addr.src_storage, addr, sizeof(struct sockaddr_in));
+    return bind_error != 0 ? -1 : 0;
+}
+
+static int resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
+{
+    (void)id, (void)src, (void)dst, (void)timeout_ms;
+    resolves++;
+    errno = ENODEV;
+    return -1;
+}
+
+static int listen_id(struct rdma_cm_id *id, int backlog)
+{
+    (void)id, (void)backlog;
+    return 0;
+}
+
+const struct device rdma_device = {
+    .name = "rdma",
+    .create_event_channel = create_event_channel,
+    .destroy_event_channel = destroy_event_channel,
+    .create_id = create_id,
+    .destroy_id = destroy_id,
+    .bind_addr = bind_addr,
+    .resolve_addr = resolve_addr,
+    .listen = listen_id,
+    .get_cm_event = get_cm_event,
+};
+
+static void init_both(void)
+{
+    ck_assert_int_eq(setenv("EXS_DEVICE", "auto", 1), 0);
+    init_library();
+    bind_error = EADDRNOTAVAIL;
+    resolves = 0;
+}
+
+static int new_socket(int family)
+{
+    int sock = exs_socket(family, SOCK_STREAM, 0);
+
+    must(sock);
+    return sock;
+}
+
+static void listens_on(int sock, const char *devices)
+{
+    char name[64];
+
+    must(exs_getdevice(sock, name, sizeof name));
+    ck_assert_str_eq(name, devices);
+}
+
+static int bound_listener(struct address *address)
+{
+    int sock = new_socket(AF_INET);
+
+    *address = (struct address){.length = sizeof(struct sockaddr_in)};
+    *(struct sockaddr_in *)&address->storage =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    must(exs_bind(sock, SA(address), address->length));
+    must(exs_listen(sock, 1));
+    must(exs_getsockname(sock, SA(address), &address->length));
+    return sock;
+}
+
+START_TEST(listener_where_the_address_is)
+{
+    struct address address;
+    int both = new_socket(AF_INET), one = bound_listener(&address);
+
+    listens_on(one, "soft");
+    bind_error = 0;
+    must(exs_listen(both, 1));
+    listens_on(both, "rdma,soft");
+    must(exs_blocking_close(one));
+    must(exs_blocking_close(both));
+}
+END_TEST
+
+/* Connects, and closes both ends. */
+static void connect_to(int listener, const struct address *address, int sock)
+{
+    struct inbox box;
+    exs_acceptaddr_t one = {0};
+
+    inbox_open(&box, 4);
+    must(exs_accept(listener, &one, 1, 0, box.queue));
+    must(exs_connect(sock, SA(address), address->length, 0, NULL, box.queue, NULL));
+    take_good(&box, EXS_EVT_CONNECT, sock);
+    take_good(&box, EXS_EVT_ACCEPT, listener);
+    close_socket(&box, sock);
+    close_socket(&box, one.exs_socket);
+    inbox_close(&box);
+}
+
+/* Whoever has bound a socket to an address connects from there, or not at all. */
+START_TEST(bound_socket_connects_where_it_is_bound)
+{
+    struct address address;
+    int listener = bound_listener(&address), sock = new_socket(AF_INET);
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+    must(exs_bind(sock, (struct sockaddr *)&here, sizeof here));
+    connect_to(listener, &address, sock);
+    ck_assert_int_eq(resolves, 0);
+    connect_to(listener, &address, new_socket(AF_INET));
+    ck_assert_int_eq(resolves, 1);
+    must(exs_blocking_close(listener));
+}
+END_TEST
+
+/* A socket that could not connect can be bound again, on every device. */
+START_TEST(bound_again_after_a_failure)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int keep, sock = new_socket(AF_INET);
+    struct address nobody = refusing_address(&keep);
+
+    bind_error = 0;
+    for (int i = 0; i < 3; i++) {
+        must(exs_bind(sock, (struct sockaddr *)&here, sizeof here));
+        must_fail(exs_blocking_connect(sock, SA(&nobody), nobody.length), ECONNREFUSED);
+    }
+    must(exs_blocking_close(sock));
+    close(keep);
+}
+END_TEST
+
+/* A device that took an IPv6 socket's address for what it is, IPv4, tells it so; its user asked for IPv6. */
+START_TEST(addresses_are_of_the_sockets_family)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(0xC0000201)};
+    struct sockaddr_in6 in6;
+    socklen_t length = sizeof in6;
+    char text[INET6_ADDRSTRLEN];
+
+    xs_copy_address(AF_INET6, (struct sockaddr *)&in, (struct sockaddr *)&in6, &length);
+    ck_assert_uint_eq(length, sizeof in6);
+    ck_assert_int_eq(in6.sin6_family, AF_INET6);
+    ck_assert_int_eq(in6.sin6_port, in.sin_port);
+    ck_assert_str_eq(inet_ntop(AF_INET6, &in6.sin6_addr, text, sizeof text), "::ffff:192.0.2.1");
+    length = sizeof in6;
+    xs_copy_address(AF_INET, (struct sockaddr *)&in, (struct sockaddr *)&in6, &length);
+    ck_assert_uint_eq(length, sizeof in);
+    ck_assert_mem_eq(&in6, &in, sizeof in);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("two devices");
+    TCase *both = add_bare_case(suite, "both", 20);
+
+    tcase_add_checked_fixture(both, init_both, NULL);
+    tcase_add_test(both, listener_where_the_address_is);
+    tcase_add_test(both, bound_socket_connects_where_it_is_bound);
+    tcase_add_test(both, bound_again_after_a_failure);
+    tcase_add_test(both, addresses_are_of_the_sockets_family);
+    return run_suite(suite);
+}

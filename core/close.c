@@ -59,9 +59,9 @@ void xs_close_step(struct sock *sock)
 
     if (sock->closing == NULL)
         return;
-    if (conn != NULL && conn->error == 0 && (conn->fin_acked || conn->peer_gone))
+    if (conn != NULL && conn->writing == WRITE_FIN_ACKED)
         xs_conn_fail(conn, ECANCELED);
-    if (conn == NULL || conn->drained)
+    if (conn == NULL || conn->state == CONN_DRAINED)
         finish(sock);
 }
 
@@ -71,14 +71,14 @@ static void close_conn(struct sock *sock)
 {
     struct conn *conn = sock->conn;
 
-    if (conn->error != 0)
+    if (conn_broken(conn))
         return;
-    if (!STAILQ_EMPTY(&conn->onesided) || (!STAILQ_EMPTY(&conn->sends) && !conn->fin_sent)) {
+    if (!STAILQ_EMPTY(&conn->onesided) || (!STAILQ_EMPTY(&conn->sends) && conn->writing < WRITE_FIN_SENT)) {
         xs_conn_fail(conn, ECANCELED);
         return;
     }
-    conn->wr_shut = true;
-    conn->fin_due = true;
+    if (conn->writing == WRITE_OPEN)
+        conn->writing = WRITE_SHUT;
     xs_queue_time(atomic_load(&sock->home), sock, xs_now() + LINGER_NS);
     xs_control_run(conn);
 }

@@ -4,8 +4,8 @@
  *
  * tx.c sends, rx.c receives, control.c holds credits and control messages, probe.c asks whether the peer lives,
  * onesided.c reads and writes what the peer exported, export.c lets the peer do so, conn.c makes and
- * frees, work.c posts, harvests, breaks and drains. All of it is guarded by the lock of the socket's home
- * queue.
+ * frees, life.c says what may be done when, work.c posts and harvests. All of it is guarded by the lock of the
+ * socket's home queue.
  */
 #ifndef XS_CONN_H
 #define XS_CONN_H
@@ -33,6 +33,26 @@ struct nic;
 struct cq;
 struct sock;
 struct window;
+
+/* The life of a connection (life.c), which only goes forward. */
+enum conn_state {
+    CONN_OPENING, /* not established: receives are posted, nothing may be sent */
+    CONN_OPEN,
+    CONN_BROKEN, /* or the peer left: nothing more is sent; what had arrived is still harvested and delivered */
+    CONN_DRAINED /* the device is done with every buffer: what nothing can serve any more has failed */
+};
+/* And of its two halves. */
+enum write_half {
+    WRITE_OPEN,
+    WRITE_SHUT,     /* no more sends are taken; FIN goes behind those that there are */
+    WRITE_FIN_SENT, /* to the device */
+    WRITE_FIN_ACKED /* the peer has all of it */
+};
+enum read_half {
+    READ_OPEN,
+    READ_SHUT, /* we want no more */
+    READ_ENDED /* the peer's FIN has come: no more will */
+};
 
 struct advert {          /* of the peer: where we may write */
     uint64_t addr, left; /* bytes */
@@ -70,10 +90,10 @@ struct conn {
     uint32_t depth; /* of either queue: RQ_DEPTH and SQ_DEPTH, or what the device has; a power of 2 */
     bool immediate; /* data goes by WRITE WITH IMMEDIATE: both ends have it */
 
-    bool established;
-    int error;          /* 0, or why the connection is broken */
-    bool peer_gone;     /* it disconnected */
-    bool drained;       /* broken, and the device is done with every buffer */
+    enum conn_state state;
+    enum write_half writing;
+    enum read_half reading;
+    int error;          /* why it is broken, from CONN_BROKEN on */
     uint32_t received;  /* posted receives not yet completed */
     uint32_t next_slot; /* the receive slot that completes next */
     void *handle;       /* the name of the connection in work requests: its completions may outlive it */
@@ -97,10 +117,7 @@ struct conn {
     uint64_t tx_position; /* bytes of the stream sent */
     struct hello peer;
     uint64_t hidden_sent,
-        hidden_acked; /* bytes ever written to the peer's hidden buffer, and ever copied out there */
-    bool wr_shut;     /* no more sends */
-    bool fin_due;     /* send FIN behind everything */
-    bool fin_sent, fin_acked;
+        hidden_acked;  /* bytes ever written to the peer's hidden buffer, and ever copied out there */
     bool advert_begun; /* the first advertisement holds the beginning of a transfer */
     bool recalled_due; /* say that the advertisements were forgotten */
 
@@ -120,8 +137,6 @@ struct conn {
     uint32_t rx_phase;
     uint64_t rx_position;                        /* bytes of the stream that arrived */
     uint64_t hidden_in, hidden_out, hidden_told; /* bytes ever: arrived, copied out, acknowledged */
-    bool rd_shut;
-    bool fin_received;
     bool recall_due, recalling; /* ask the peer to forget our advertisements; asked, and not answered */
     bool filling;               /* the first receive holds the beginning of a transfer */
 
@@ -148,10 +163,26 @@ void xs_conn_reset(void); /* forget all, in a forked child */
 /* The receive of this slot. False: the device refused it. */
 bool xs_conn_post_receive(struct conn *conn, uint32_t slot);
 
-/* ---- work.c ------------------------------------------------------------------------------ */
+/* ---- life.c ------------------------------------------------------------------------------ */
 
+/* It is established, unless it broke before. */
+void xs_conn_opened(struct conn *conn);
 /* Break it: the queue pair goes to error, and operations complete with this errno when it is drained. */
 void xs_conn_fail(struct conn *conn, int error);
+/* After completions: drained, once the device holds nothing of a broken one any more. */
+void xs_conn_drain(struct conn *conn);
+static inline bool conn_broken(const struct conn *conn)
+{
+    return conn->state >= CONN_BROKEN;
+}
+/* What an operation gets when its connection broke. */
+int xs_conn_errno(const struct conn *conn);
+/* May an operation of this kind be started? 0, or the errno of why not. */
+int xs_conn_may_send(const struct conn *conn);
+int xs_conn_may_receive(const struct conn *conn);
+
+/* ---- work.c ------------------------------------------------------------------------------ */
+
 void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive);
 /* Do all that can be done now: control messages, data. After completions and when an operation was started. */
 void xs_conn_run(struct conn *conn);
@@ -224,7 +255,5 @@ void xs_rx_run(struct conn *conn);
 /* The peer forgot our advertisements. */
 void xs_rx_recalled(struct conn *conn);
 void xs_rx_data(struct conn *conn, uint32_t imm);
-/* Complete a receive with the bytes that it holds; the device is done with it. */
-void xs_rx_finish(struct conn *conn, struct op *op, int error);
 
 #endif

@@ -103,7 +103,7 @@ void xs_open_done(struct sock *sock)
     sock->opening = NULL;
     xs_queue_time(atomic_load(&sock->home), sock, 0);
     sock->state = SOCK_CONNECTED;
-    sock->conn->established = true;
+    xs_conn_opened(sock->conn);
     xs_probe_start(sock->conn);
     xs_op_complete(op, 0);
 }

@@ -60,14 +60,15 @@ static void recall(struct conn *conn)
 
 void xs_control_run(struct conn *conn)
 {
-    if (conn->error != 0)
+    if (conn->state != CONN_OPEN)
         return;
     if (conn->hidden_out - conn->hidden_told >= ACK_DUE)
         acknowledge(conn);
     if (conn->recall_due || conn->recalled_due)
         recall(conn);
-    if (conn->fin_due && !conn->fin_sent && conn->sending == NULL)
-        conn->fin_sent = send_bare(conn, CONTROL_FIN, CREDITS_KEPT_BY_CONTROL, POSTED_FIN);
+    if (conn->writing == WRITE_SHUT && conn->sending == NULL &&
+        send_bare(conn, CONTROL_FIN, CREDITS_KEPT_BY_CONTROL, POSTED_FIN))
+        conn->writing = WRITE_FIN_SENT;
     if (conn->owed >= conn->depth / 2) /* owed so many: tell the peer now */
         send_bare(conn, CONTROL_CREDIT, 0, POSTED_CONTROL);
 }
@@ -122,7 +123,7 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
             xs_violation(conn, "half a message and then the end");
             break;
         }
-        conn->fin_received = true;
+        conn->reading = READ_ENDED;
         conn->filling = false; /* of a file that became shorter no more will come */
         break;
     case CONTROL_RECALL:

@@ -125,7 +125,7 @@ int exs_mexport(int sockno, exs_mhandle_t mhandle, void *addr, size_t length, in
         return -1;
     int result;
 
-    if (sock->conn->error == 0) {
+    if (!conn_broken(sock->conn)) {
         result = add(sock->conn, mhandle, addr, length, access, token);
     } else {
         errno = sock->conn->error;

@@ -125,7 +125,7 @@ static int check(const struct sock *sock, const struct token *token, int type, s
 {
     if (sock->state != SOCK_CONNECTED)
         return fails(ENOTCONN);
-    if (sock->conn->error != 0)
+    if (conn_broken(sock->conn))
         return fails(sock->conn->error);
     if (type == EXS_EVT_RREAD && sock->conn->max_reads_out == 0)
         return fails(EOPNOTSUPP); /* a device without RDMA READ */

@@ -36,7 +36,7 @@ void xs_probe(struct conn *conn)
     };
     const struct posted posted = {.kind = POSTED_PROBE};
 
-    if (conn->error != 0)
+    if (conn->state != CONN_OPEN)
         return;
     bool waits = conn->sq_head != conn->sq_tail; /* for an acknowledgement already */
 

@@ -39,7 +39,8 @@ static void leave_place(struct conn *conn, const uint8_t *place)
     conn->places &= ~(1u << (place - conn->hidden) / BOUNCE_SIZE);
 }
 
-void xs_rx_finish(struct conn *conn, struct op *op, int error)
+/* Complete a receive with the bytes that it holds; the device is done with it. */
+static void finish_receive(struct conn *conn, struct op *op, int error)
 {
     STAILQ_REMOVE(&conn->recvs, op, op, link);
     if (op->advertised)
@@ -125,7 +126,7 @@ static void advertise_all(struct conn *conn)
 {
     struct op *op;
 
-    if (conn->hidden_in != conn->hidden_out || conn->fin_received || conn->rd_shut || !conn->established)
+    if (conn->hidden_in != conn->hidden_out || conn->reading != READ_OPEN || conn->state != CONN_OPEN)
         return;
     STAILQ_FOREACH (op, &conn->recvs, link) {
         if (!op->advertised && !advertise(conn, op))
@@ -156,7 +157,7 @@ static void empty_hidden(struct conn *conn)
 
         copy_out(conn, op);
         if (op->posted == op->length || (!op->waitall && conn->hidden_in == conn->hidden_out))
-            xs_rx_finish(conn, op, 0);
+            finish_receive(conn, op, 0);
     }
 }
 
@@ -176,7 +177,7 @@ static bool replace(struct conn *conn, struct op *op)
     conn->advertised++;
     STAILQ_INSERT_AFTER(&conn->recvs, op, stand_in, link);
     op->place = NULL;
-    xs_rx_finish(conn, op, 0);
+    finish_receive(conn, op, 0);
     return true;
 }
 
@@ -186,22 +187,31 @@ static void end(struct conn *conn)
     struct op *op = STAILQ_FIRST(&conn->recvs), *next;
 
     for (; op != NULL; op = next) {
-        bool exposed = op->advertised && !conn->fin_received && !conn->drained;
+        bool exposed = op->advertised && conn->reading != READ_ENDED && conn->state != CONN_DRAINED;
 
         next = STAILQ_NEXT(op, link);
         if (!exposed)
-            xs_rx_finish(conn, op, 0);
+            finish_receive(conn, op, 0);
         else if (op->buffer != NULL && (op->place == NULL || conn->filling || !replace(conn, op)))
             return;
     }
 }
 
+/* Nothing more will come, and not in order: the device is done with what the receives hold. */
+static void fail(struct conn *conn)
+{
+    while (!STAILQ_EMPTY(&conn->recvs))
+        finish_receive(conn, STAILQ_FIRST(&conn->recvs), xs_conn_errno(conn));
+}
+
 void xs_rx_run(struct conn *conn)
 {
     empty_hidden(conn);
-    if (conn->hidden_in == conn->hidden_out && (conn->fin_received || conn->rd_shut))
+    if (conn->hidden_in == conn->hidden_out && conn->reading != READ_OPEN)
         end(conn);
-    if (conn->error == 0)
+    else if (conn->state == CONN_DRAINED)
+        fail(conn);
+    else
         advertise_all(conn);
 }
 
@@ -222,7 +232,7 @@ static void direct(struct conn *conn, uint32_t imm)
     if (imm & IMM_TRUNC)
         op->event.exs_evt_union.exs_evt_xfer.exs_evt_flags |= MSG_TRUNC;
     if (!is_stream(conn) || !op->waitall || op->posted == op->length)
-        xs_rx_finish(conn, op, 0);
+        finish_receive(conn, op, 0);
 }
 
 static void unadvertise(struct conn *conn)
@@ -264,7 +274,7 @@ static bool may_come(const struct conn *conn, uint32_t imm)
 {
     bool direct = imm & IMM_DIRECT, more = imm & IMM_MORE, truncated = imm & IMM_TRUNC;
 
-    if (conn->fin_received || (imm & IMM_CREDITS) != 0 || (!direct && (more || conn->filling)))
+    if (conn->reading == READ_ENDED || (imm & IMM_CREDITS) != 0 || (!direct && (more || conn->filling)))
         return false;
     return is_stream(conn) ? !truncated && (imm & IMM_LENGTH) != 0 : direct && !(more && truncated);
 }

@@ -194,10 +194,8 @@ void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device
     case RDMA_CM_EVENT_DISCONNECTED:
     case RDMA_CM_EVENT_CONNECT_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
-        if (sock->conn != NULL) {
-            sock->conn->peer_gone = true;
+        if (sock->conn != NULL)
             xs_conn_fail(sock->conn, ECONNRESET);
-        }
         break;
     default:
         break;

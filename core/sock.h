@@ -22,7 +22,7 @@ enum sock_state {
     SOCK_BOUND,
     SOCK_LISTENING,
     SOCK_CONNECTING, /* also: accepted, and not yet established */
-    SOCK_CONNECTED,  /* also: broken, see conn->error */
+    SOCK_CONNECTED,  /* also: broken, see conn->state */
     SOCK_CLOSING
 };
 

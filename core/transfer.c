@@ -32,27 +32,12 @@ static int fails(int error)
     return -1;
 }
 
-static int check_send(const struct sock *sock)
+/* 0; -1 and errno. */
+static int check_connected(const struct sock *sock, int (*may)(const struct conn *))
 {
-    if (sock->state != SOCK_CONNECTED)
-        return fails(ENOTCONN);
-    const struct conn *conn = sock->conn;
+    int error = sock->state != SOCK_CONNECTED ? ENOTCONN : may(sock->conn);
 
-    if (conn->wr_shut)
-        return fails(EPIPE);
-    if (conn->error != 0)
-        return fails(conn->fin_received && conn->error == ECONNRESET ? EPIPE : conn->error);
-    return 0;
-}
-
-static int check_recv(const struct sock *sock)
-{
-    if (sock->state != SOCK_CONNECTED)
-        return fails(ENOTCONN);
-    const struct conn *conn = sock->conn;
-    bool ended = conn->fin_received || conn->rd_shut || conn->hidden_in != conn->hidden_out;
-
-    return conn->error != 0 && !ended ? fails(conn->error) : 0;
+    return error == 0 ? 0 : fails(error);
 }
 
 /* ---- Sending ----------------------------------------------------------------------------------- */
@@ -120,7 +105,7 @@ static int begin_send(struct sock *sock, struct queue *queue, const struct asked
         return -1;
     }
     if (op->last)
-        conn->wr_shut = true;
+        conn->writing = WRITE_SHUT;
     op->number = conn->started++;
     STAILQ_INSERT_TAIL(&conn->sends, op, link);
     if (conn->sending == NULL)
@@ -147,13 +132,7 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct asked
         return -1;
     }
     STAILQ_INSERT_TAIL(&conn->recvs, op, link);
-    if (conn->error == 0) {
-        xs_conn_run(conn);
-        return 0;
-    }
-    xs_rx_run(conn); /* broken: what came before, or the end */
-    while (conn->drained && !STAILQ_EMPTY(&conn->recvs))
-        xs_rx_finish(conn, STAILQ_FIRST(&conn->recvs), conn->error);
+    xs_conn_run(conn);
     return 0;
 }
 
@@ -169,9 +148,9 @@ static int start(int sockno, const struct asked *asked, bool may_be_silent)
         return -1;
     if (xs_check_queue(asked->qhandle, asked->waiter, may_be_silent, &queue)) {
         if (asked->type == EXS_EVT_RECV) {
-            if (check_recv(sock) == 0)
+            if (check_connected(sock, xs_conn_may_receive) == 0)
                 result = begin_recv(sock, queue, asked);
-        } else if (check_send(sock) == 0) {
+        } else if (check_connected(sock, xs_conn_may_send) == 0) {
             result = begin_send(sock, queue, asked);
         }
     }
@@ -228,14 +207,17 @@ static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_a
 
     if (op == NULL)
         return -1;
-    if (how != SHUT_WR && !conn->rd_shut) {
-        conn->rd_shut = true;
+    if (how != SHUT_WR && conn->reading == READ_OPEN) {
+        conn->reading = READ_SHUT;
         conn->recall_due = conn->advertised > 0; /* those receives end when the peer can't fill them any more */
     }
-    if (how == SHUT_RD || conn->fin_acked || conn->error != 0) {
-        xs_op_complete(op, how == SHUT_RD || conn->fin_acked ? 0 : conn->error);
+    if (how == SHUT_RD || conn->writing == WRITE_FIN_ACKED) {
+        xs_op_complete(op, 0);
+    } else if (conn_broken(conn)) {
+        xs_op_complete(op, conn->error);
     } else {
-        conn->wr_shut = true;
+        if (conn->writing == WRITE_OPEN)
+            conn->writing = WRITE_SHUT;
         op->last = true;
         op->number = conn->started++;
         STAILQ_INSERT_TAIL(&conn->sends, op, link);

@@ -113,8 +113,6 @@ static void all_posted(struct conn *conn, struct op *op)
 {
     op->all_posted = true;
     conn->sending = STAILQ_NEXT(op, link);
-    if (op->last)
-        conn->fin_due = true;
 }
 
 static uint32_t least(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
@@ -196,7 +194,7 @@ void xs_tx_finish_done(struct conn *conn)
     struct op *op;
 
     while ((op = STAILQ_FIRST(&conn->sends)) != NULL && op->all_posted && op->requests == 0 && !op->failed) {
-        if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN && !conn->fin_acked)
+        if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN && conn->writing != WRITE_FIN_ACKED)
             break;
         xs_tx_finish(conn, op, op->error);
     }
@@ -229,7 +227,7 @@ static bool post_next(struct conn *conn)
 
 void xs_tx_run(struct conn *conn)
 {
-    while (conn->error == 0 && (post_next(conn) || xs_onesided_post(conn)))
+    while (conn->state == CONN_OPEN && (post_next(conn) || xs_onesided_post(conn)))
         ;
     xs_tx_finish_done(conn);
     xs_onesided_finish(conn, 0);

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A connection at work: what it posts, what completes, how it moves on, breaks and drains.
- *
- * A connection that broke is not over: every work request comes back flushed, and only when the last one has
- * is nothing of its operations' memory in the device's hands any more.
+ * A connection at work: what it posts, what completes, how it moves on.
  */
 #include <endian.h>
 #include <errno.h>
@@ -11,52 +8,6 @@
 #include "library.h"
 #include "nic.h"
 #include "sock.h"
-
-/* ---- Breaking ---------------------------------------------------------------------------- */
-
-void xs_conn_fail(struct conn *conn, int error)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-
-    if (conn->error != 0)
-        return;
-    conn->error = error;
-    /* From here on every work request comes back flushed, and the peer learns that it is over. */
-    if (conn->device->disconnect(conn->id) < 0)
-        conn->device->modify_qp(conn->qp, &attr, IBV_QP_STATE);
-}
-
-/* What an operation gets when its connection broke. */
-static int failed_with(const struct conn *conn)
-{
-    return conn->sock->state == SOCK_CLOSING ? ECANCELED : conn->error;
-}
-
-static void complete_all(struct conn *conn)
-{
-    int error = failed_with(conn);
-    struct op *op;
-
-    xs_tx_finish_done(conn); /* what the peer has, it has */
-    while ((op = STAILQ_FIRST(&conn->sends)) != NULL)
-        xs_tx_finish(conn, op, op->error != 0 ? op->error : error);
-    conn->sending = NULL;
-    xs_onesided_finish(conn, error);
-    xs_rx_run(conn); /* what arrived before is still delivered, and an orderly end is one */
-    while (!STAILQ_EMPTY(&conn->recvs))
-        xs_rx_finish(conn, STAILQ_FIRST(&conn->recvs), error);
-}
-
-/* The device holds none of our buffers any more: now they can be given back. */
-static void drain(struct conn *conn)
-{
-    if (conn->drained || conn->error == 0 || conn->received > 0 || conn->sq_head != conn->sq_tail)
-        return;
-    conn->drained = true;
-    complete_all(conn);
-    if (conn->sock->state == SOCK_CLOSING)
-        xs_close_step(conn->sock);
-}
 
 /* ---- Work requests and completions ---------------------------------------------------------- */
 
@@ -123,7 +74,7 @@ static void send_completion(struct conn *conn, const struct ibv_wc *wc)
     else if (posted.kind == POSTED_ONESIDED)
         xs_onesided_completed(conn, &posted, wc);
     else if (posted.kind == POSTED_FIN)
-        conn->fin_acked = true;
+        conn->writing = WRITE_FIN_ACKED;
 }
 
 /* The immediate of data that arrived. */
@@ -156,7 +107,7 @@ static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
         xs_violation(conn, "a control message with immediate data");
     else
         xs_control_received(conn, conn->slots + (size_t)slot * SLOT_SIZE, wc->byte_len);
-    if (conn->error != 0)
+    if (conn_broken(conn))
         return;
     if (xs_conn_post_receive(conn, slot))
         conn->owed++;
@@ -174,16 +125,13 @@ void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive
 
 void xs_conn_run(struct conn *conn)
 {
-    if (conn->error == 0) {
-        xs_rx_run(conn);
-        if (conn->established) {
-            xs_control_run(conn);
-            xs_tx_run(conn);
-            xs_control_run(conn); /* FIN behind the data just sent */
-        }
+    xs_rx_run(conn);
+    if (conn->state == CONN_OPEN) {
+        xs_control_run(conn);
+        xs_tx_run(conn);
+        xs_control_run(conn); /* FIN behind the data just sent */
     }
-    if (conn->error != 0)
-        drain(conn);
-    else if (conn->sock->state == SOCK_CLOSING)
+    xs_conn_drain(conn);
+    if (conn->sock->state == SOCK_CLOSING)
         xs_close_step(conn->sock);
 }

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * life.c - the life of a connection: what may be done in which state, how it breaks, how it drains.
+ *
+ * A connection that broke is not over. Every work request comes back flushed, and behind those that had
+ * completed before: data, and the end of the stream, may still wait in the completion queue when the connection
+ * manager already says that the peer has left. So a receive fails only when the connection is drained and what
+ * had arrived is used up. Only then is nothing of the operations' memory in the device's hands any more.
+ */
+#include <errno.h>
+#include "conn.h"
+#include "sock.h"
+
+void xs_conn_opened(struct conn *conn)
+{
+    if (conn->state == CONN_OPENING)
+        conn->state = CONN_OPEN;
+}
+
+int xs_conn_may_send(const struct conn *conn)
+{
+    if (conn->writing != WRITE_OPEN)
+        return EPIPE;
+    if (conn_broken(conn))
+        return conn->reading == READ_ENDED && conn->error == ECONNRESET ? EPIPE : conn->error;
+    return 0;
+}
+
+int xs_conn_may_receive(const struct conn *conn)
+{
+    bool served = conn->reading != READ_OPEN || conn->hidden_in != conn->hidden_out;
+
+    return conn->state == CONN_DRAINED && !served ? conn->error : 0;
+}
+
+void xs_conn_fail(struct conn *conn, int error)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    if (conn_broken(conn))
+        return;
+    conn->state = CONN_BROKEN;
+    conn->error = error;
+    /* From here on every work request comes back flushed, and the peer learns that it is over. */
+    if (conn->device->disconnect(conn->id) < 0)
+        conn->device->modify_qp(conn->qp, &attr, IBV_QP_STATE);
+}
+
+int xs_conn_errno(const struct conn *conn)
+{
+    return conn->sock->state == SOCK_CLOSING ? ECANCELED : conn->error;
+}
+
+void xs_conn_drain(struct conn *conn)
+{
+    struct op *op;
+
+    if (conn->state != CONN_BROKEN || conn->received > 0 || conn->sq_head != conn->sq_tail)
+        return;
+    conn->state = CONN_DRAINED;
+    int error = xs_conn_errno(conn);
+
+    xs_tx_finish_done(conn); /* what the peer has, it has */
+    while ((op = STAILQ_FIRST(&conn->sends)) != NULL)
+        xs_tx_finish(conn, op, op->error != 0 ? op->error : error);
+    conn->sending = NULL;
+    xs_onesided_finish(conn, error);
+    xs_rx_run(conn); /* what arrived before is still delivered, and an orderly end is one */
+}

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -43,6 +44,7 @@ int openat(int directory, const char *path, int flags, ...)
 /* ---- Conversations ------------------------------------------------------------------------------------- */
 
 static char folder[] = "intake-XXXXXX";
+static const struct store_limits limits = {.file = 2 << 20, .total = 8 << 20, .files = 1000};
 static struct store store;
 static struct intake intake;
 
@@ -55,7 +57,7 @@ struct message {
 static void setup(void)
 {
     ck_assert_ptr_nonnull(mkdtemp(folder));
-    ck_assert_int_eq(store_open(&store, folder), 0);
+    ck_assert_int_eq(store_open(&store, folder, &limits), 0);
     ck_assert_int_eq(intake_open(&intake, &store), 0);
 }
 
@@ -264,18 +266,18 @@ START_TEST(directory)
 {
     struct store second;
 
-    ck_assert_int_eq(store_open(&second, folder), -1);
+    ck_assert_int_eq(store_open(&second, folder, &limits), -1);
     ck_assert_int_eq(errno, EBUSY);
     store_close(&store);
     int fd = open(folder, O_RDONLY | O_DIRECTORY);
     close(openat(fd, ".exs-12.part", O_CREAT | O_WRONLY, 0600));
     close(openat(fd, ".exs-12.parts", O_CREAT | O_WRONLY, 0600));
     close(fd);
-    ck_assert_int_eq(store_open(&store, folder), 0);
+    ck_assert_int_eq(store_open(&store, folder, &limits), 0);
     expect_absent(".exs-12.part");
     expect_stored(".exs-12.parts", "", 0);
     unlinkat(store.directory, ".exs-12.parts", 0);
-    ck_assert_int_eq(store_open(&second, "does-not-exist"), -1);
+    ck_assert_int_eq(store_open(&second, "does-not-exist", &limits), -1);
 }
 END_TEST
 
@@ -357,6 +359,106 @@ START_TEST(long_file)
 }
 END_TEST
 
+static void expect_text(const char *part)
+{
+    ck_assert_msg(strstr(intake_text(&intake), part) != NULL, "said: %s", intake_text(&intake));
+}
+
+/* Refused by its header alone, as nobody need send what will not be taken. */
+START_TEST(file_limit)
+{
+    struct message m = compose("most", 4, "12345", 5), more = compose("more", 4, "123456", 6);
+
+    store.limits.file = 5;
+    feed(&m, m.length);
+    expect_reply(TRANSFER_STORED);
+    ck_assert_uint_eq(intake_feed(&intake, more.bytes, TRANSFER_HEADER), TRANSFER_HEADER);
+    expect_text("a file may have 5 bytes");
+    expect_refused(&more, TRANSFER_REFUSED);
+    expect_absent("more");
+}
+END_TEST
+
+START_TEST(total_limit)
+{
+    struct message m = compose("one", 3, "12345", 5), cut = compose("cut", 3, "123", 3);
+    struct message more = compose("more", 4, "1234", 4);
+
+    store.limits.total = 8;
+    feed(&m, m.length);
+    expect_reply(TRANSFER_STORED);
+    cut.bytes[cut.digest_at] ^= 1; /* what is not stored is not counted */
+    feed(&cut, cut.length);
+    expect_reply(TRANSFER_DIFFERS);
+    ck_assert_uint_eq(store.bytes, 5);
+    intake_close(&intake);
+    intake_open(&intake, &store);
+    feed(&more, more.length);
+    expect_text("3 bytes are left");
+    expect_refused(&more, TRANSFER_REFUSED);
+    ck_assert_uint_eq(store.bytes, 5);
+    ck_assert_uint_eq(store.files, 1);
+}
+END_TEST
+
+/* Two that fit one by one: the second to write what is left is refused in the middle, the first is stored. */
+START_TEST(total_limit_meanwhile)
+{
+    struct message m = compose("one", 3, "12345", 5), other = compose("two", 3, "123456", 6);
+    struct intake second;
+
+    store.limits.total = 8;
+    ck_assert_int_eq(intake_open(&second, &store), 0);
+    ck_assert_uint_eq(intake_feed(&second, other.bytes, other.data_at + 2), other.data_at + 2);
+    ck_assert_uint_eq(intake_feed(&intake, m.bytes, m.length - 1), m.length - 1);
+    ck_assert_uint_gt(intake_feed(&second, other.bytes + other.data_at + 2, 4), 0);
+    ck_assert_msg(strstr(intake_text(&second), "bytes are left") != NULL, "%s", intake_text(&second));
+    ck_assert_int_eq(second.state, INTAKE_REFUSED);
+    intake_close(&second);
+    intake_feed(&intake, m.bytes + m.length - 1, 1);
+    expect_reply(TRANSFER_STORED);
+    ck_assert_uint_eq(store.bytes, 5);
+    expect_absent("two");
+}
+END_TEST
+
+START_TEST(count_limit)
+{
+    struct message m = compose("one", 3, "1", 1), more = compose("more", 4, "2", 1);
+    struct intake second;
+
+    store.limits.files = 1;
+    ck_assert_int_eq(intake_open(&second, &store), 0);
+    intake_feed(&second, more.bytes, TRANSFER_HEADER);
+    feed(&m, m.length);
+    expect_reply(TRANSFER_STORED);
+    intake_feed(&second, more.bytes + TRANSFER_HEADER, more.length - TRANSFER_HEADER);
+    ck_assert_int_eq(second.result.status, TRANSFER_REFUSED);
+    intake_close(&second);
+    feed(&more, more.length);
+    expect_text("taken 1 files");
+    expect_refused(&more, TRANSFER_REFUSED);
+    expect_absent("more");
+}
+END_TEST
+
+/* Half of what is free, unless told. */
+START_TEST(limits_by_default)
+{
+    const struct store_limits none = {.files = 1};
+    struct statvfs status;
+    uint64_t half;
+
+    ck_assert_int_eq(fstatvfs(store.directory, &status), 0);
+    half = (uint64_t)status.f_bavail * status.f_frsize / 2;
+    store_close(&store);
+    ck_assert_int_eq(store_open(&store, folder, &none), 0);
+    ck_assert_uint_ge(store.limits.total, half / 2);
+    ck_assert_uint_le(store.limits.total, half * 2);
+    ck_assert_uint_eq(store.limits.file, store.limits.total);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("intake");
@@ -373,6 +475,11 @@ int main(void)
     tcase_add_test(tcase, longest_name);
     tcase_add_test(tcase, targets);
     tcase_add_test(tcase, directory);
+    tcase_add_test(tcase, file_limit);
+    tcase_add_test(tcase, total_limit);
+    tcase_add_test(tcase, total_limit_meanwhile);
+    tcase_add_test(tcase, count_limit);
+    tcase_add_test(tcase, limits_by_default);
     tcase_add_test(tcase, changed_after_hashing);
     tcase_add_test(tcase, temporary_exists);
     tcase_add_test(tcase, temporary_is_link);

@@ -20,6 +20,25 @@ long options_number(const char *text, long low, long high)
     return value;
 }
 
+bool options_bytes(const char *text, uint64_t *bytes)
+{
+    static const char letters[] = "KMGT";
+    const char *letter;
+    unsigned shift = 0;
+    char *end;
+
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || text[0] < '0' || text[0] > '9' || value == 0)
+        return false;
+    if (*end != '\0' && (letter = strchr(letters, *end)) != NULL) {
+        shift = 10 * (unsigned)(letter - letters + 1);
+        end++;
+    }
+    *bytes = (uint64_t)value << shift;
+    return *end == '\0' && *bytes >> shift == value && *bytes <= INT64_MAX;
+}
+
 socklen_t options_address(const char *host, const char *port, struct sockaddr_storage *address)
 {
     struct sockaddr_in *v4 = (struct sockaddr_in *)address;

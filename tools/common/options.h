@@ -3,6 +3,8 @@
 #ifndef TOOLS_OPTIONS_H
 #define TOOLS_OPTIONS_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 /* A numeric IPv4 or IPv6 address and a port (0 to 65535) into address; returns its length in bytes, or 0. */
@@ -10,6 +12,9 @@ socklen_t options_address(const char *host, const char *port, struct sockaddr_st
 /* "ADDR port P", a string of a buffer of the caller's. */
 #define OPTIONS_ADDRESS_MAX 64
 const char *options_address_text(const struct sockaddr_storage *address, char out[OPTIONS_ADDRESS_MAX]);
+/* Bytes: a whole decimal number above 0, perhaps with K, M, G or T (powers of 1024) behind it. False: it is
+ * none. */
+bool options_bytes(const char *text, uint64_t *bytes);
 /* A whole decimal number from low to high, else -1. */
 long options_number(const char *text, long low, long high);
 

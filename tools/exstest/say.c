@@ -4,18 +4,53 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include "tools/common/lines.h"
 
 enum { LINE = 1024 };
 
 int say_debug;
 bool say_quiet;
 
-static void print(FILE *to, const char *prefix, const char *format, va_list arguments)
+static bool limited;
+static struct lines lines[2]; /* of standard output, and error */
+
+void say_limited(void)
+{
+    limited = true;
+    lines[0] = lines[1] = lines_begin();
+}
+
+static void say_suppressed(unsigned long out, unsigned long error)
+{
+    if (out > 0 && !say_quiet)
+        printf("exstest: %lu more lines suppressed\n", out);
+    if (error > 0)
+        fprintf(stderr, "exstest: %lu more lines suppressed\n", error);
+}
+
+void say_second(void)
+{
+    say_suppressed(lines_second(&lines[0]), lines_second(&lines[1]));
+}
+
+void say_end(void)
+{
+    say_suppressed(lines_end(&lines[0]), lines_end(&lines[1]));
+    limited = false;
+}
+
+static void print_line(FILE *to, const char *prefix, const char *format, va_list arguments)
 {
     char line[LINE];
 
     vsnprintf(line, sizeof(line), format, arguments);
     fprintf(to, "%s%s\n", prefix, line);
+}
+
+static void print(FILE *to, const char *prefix, const char *format, va_list arguments)
+{
+    if (!limited || lines_take(&lines[to == stderr]))
+        print_line(to, prefix, format, arguments);
 }
 
 void say(const char *format, ...)
@@ -45,6 +80,6 @@ void trace(int level, const char *format, ...)
     if (say_debug < level)
         return;
     va_start(arguments, format);
-    print(stderr, "debug: ", format, arguments);
+    print_line(stderr, "debug: ", format, arguments);
     va_end(arguments);
 }

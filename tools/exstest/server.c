@@ -275,6 +275,7 @@ static void second_cb(EV_P_ ev_timer *w, int revents)
             link_fail(link, "it has been silent for %d seconds", client->silent);
     }
     accept_more(&server);
+    say_second();
 }
 
 /* ---- The beginning ----------------------------------------------------------------------------------- */
@@ -366,6 +367,7 @@ int server_run(const struct options *options)
     }
     watch(s);
     if (start_listening(s, options) == 0) {
+        say_limited();
         ev_run(s->loop, 0);
         status = 0;
     }
@@ -374,6 +376,7 @@ int server_run(const struct options *options)
         fail("giving back the event queue");
         status = 1;
     }
+    say_end();
     say("exstest: Server (%s): Exiting.", s->device);
     ev_loop_destroy(s->loop);
     return status;

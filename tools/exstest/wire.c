@@ -4,6 +4,7 @@
 
 #include <string.h>
 #include "tools/common/bytes.h"
+#include "tools/common/terminal.h"
 
 /* ---- Bytes ------------------------------------------------------------------------------------------- */
 
@@ -209,9 +210,7 @@ bool wire_read_answer(const unsigned char *in, size_t length, struct answer *ans
     answer->yes = get_number(&r, 4) != 0;
     get(&r, answer->why, WHY_MAX);
     answer->why[WHY_MAX - 1] = '\0';
-    for (char *c = answer->why; *c != '\0'; c++) /* it goes to a terminal */
-        if (*c < ' ' || *c > '~')
-            *c = '?';
+    terminal_filter(answer->why);
     return get_tokens(&r, &answer->tokens) && ended(&r);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs-serve [-a ADDR] [-p PORT] [-t SECONDS] DIR - takes files from exs-put, many clients at once, into DIR.
+ * exs-serve [OPTION...] DIR - takes files from exs-put, many clients at once, into DIR.
  *
  * One process, one libev loop, one event queue; nothing here waits for anything but the loop.
  * This file: options, the listener, signals. The accepts are in acceptor.c, a connection in inlet.c, what it
@@ -20,7 +20,11 @@
 
 enum {
     CONNECTIONS_MAX = 256, /* each holds 4 MiB of receive buffers; later ones wait in the backlog */
+    OF_ONE_MAX = 64,       /* of them from one address */
     QUEUE_DEPTH = 4096,
+    FILES_MAX = 1000000,
+    RATE_MIN = 64 << 10, /* bytes a second */
+    PATIENCE = 60,       /* seconds */
 };
 
 /* Owned by main, used by the loop's thread only. */
@@ -28,7 +32,7 @@ static struct server {
     struct inlets inlets;
     exs_ev events;
     ev_signal interrupt, terminate;
-    ev_timer retry;
+    ev_timer retry, second;
     int listener;
     bool ending, listener_closed;
     struct acceptor acceptor;
@@ -42,10 +46,18 @@ static _Noreturn void fail(const char *what)
 
 static _Noreturn void usage(void)
 {
-    fprintf(stderr, "usage: exs-serve [-a ADDR] [-p PORT] [-t SECONDS] DIR\n"
-                    "  -a  address to listen on, numeric (127.0.0.1; 0.0.0.0 or :: for every one)\n"
-                    "  -p  port (" TRANSFER_PORT "; 0 picks a free one)\n"
-                    "  -t  close a connection that was silent for so long (60)\n");
+    fprintf(stderr,
+            "usage: exs-serve [-a ADDR] [-p PORT] [-t SECONDS] [-r BYTES] [-c COUNT] [-s BYTES] [-S BYTES]\n"
+            "                 [-n COUNT] DIR\n"
+            "  -a  address to listen on, numeric (127.0.0.1; 0.0.0.0 or :: for every one)\n"
+            "  -p  port (" TRANSFER_PORT "; 0 picks a free one)\n"
+            "  -t  close a connection that was silent for so long (60)\n"
+            "  -r  close one that brings fewer bytes a second, over so long (64K)\n"
+            "  -c  connections that one address may have (64)\n"
+            "  -s  bytes that a file may have (as -S)\n"
+            "  -S  bytes that are taken in all (half of what is free at the start)\n"
+            "  -n  files that are taken in all (1000000)\n"
+            "BYTES may end with K, M, G or T.\n");
     exit(2);
 }
 
@@ -63,6 +75,12 @@ static void retry_cb(EV_P_ ev_timer *w, int revents)
     accept_more(w->data);
 }
 
+static void second_cb(EV_P_ ev_timer *w, int revents)
+{
+    (void)loop, (void)revents;
+    inlets_second(w->data);
+}
+
 static void accepted(struct server *s, const exs_event_t *event)
 {
     const struct sockaddr_storage *peer = acceptor_take(event);
@@ -70,7 +88,7 @@ static void accepted(struct server *s, const exs_event_t *event)
     if (event->exs_evt_errno == 0)
         inlet_open(&s->inlets, event->exs_evt_union.exs_evt_accept.exs_evt_newsocket, peer);
     else if (!s->ending)
-        fprintf(stderr, "exs-serve: a connection failed: %s\n", strerror(event->exs_evt_errno));
+        inlets_say(&s->inlets, "a connection failed: %s", strerror(event->exs_evt_errno));
     if (acceptor_may_go_on(event))
         accept_more(s);
     else if (!s->ending)
@@ -82,6 +100,7 @@ static void end_when_quiet(struct server *s)
     if (!s->listener_closed || s->inlets.count > 0)
         return;
     exs_ev_stop(s->inlets.loop, &s->events);
+    ev_timer_stop(s->inlets.loop, &s->second);
     ev_break(s->inlets.loop, EVBREAK_ALL);
 }
 
@@ -130,6 +149,7 @@ static void watch_signals(struct server *s)
     struct sigaction ignore = {.sa_handler = SIG_IGN};
 
     sigaction(SIGPIPE, &ignore, NULL); /* whoever reads the output may leave */
+    sigaction(SIGHUP, &ignore, NULL);  /* so may the terminal; there is nothing to be read anew */
     ev_signal_init(&s->interrupt, signal_cb, SIGINT);
     ev_signal_init(&s->terminate, signal_cb, SIGTERM);
     s->interrupt.data = s->terminate.data = s;
@@ -171,15 +191,18 @@ static void prepare_loop(struct server *s)
     s->inlets.gone = gone;
     ev_timer_init(&s->retry, retry_cb, 1., 0.);
     s->retry.data = s;
+    ev_timer_init(&s->second, second_cb, 1., 1.);
+    s->second.data = &s->inlets;
+    ev_timer_start(s->inlets.loop, &s->second);
     s->events.data = s;
     exs_ev_init(&s->events, events_cb, s->inlets.queue);
     exs_ev_start(s->inlets.loop, &s->events);
     watch_signals(s);
 }
 
-static void open_directory(struct server *s, const char *path)
+static void open_directory(struct server *s, const char *path, const struct store_limits *limits)
 {
-    if (store_open(&s->inlets.store, path) == 0)
+    if (store_open(&s->inlets.store, path, limits) == 0)
         return;
     if (errno != EBUSY)
         fail(path);
@@ -187,27 +210,79 @@ static void open_directory(struct server *s, const char *path)
     exit(1);
 }
 
+struct options {
+    const char *host, *port;
+    struct store_limits limits;
+};
+
+static int number(long low, long high)
+{
+    long value = options_number(optarg, low, high);
+
+    if (value == -1)
+        usage();
+    return (int)value;
+}
+
+static uint64_t bytes(void)
+{
+    uint64_t value;
+
+    if (!options_bytes(optarg, &value))
+        usage();
+    return value;
+}
+
+static void read_option(int option, struct options *o, struct inlets *inlets)
+{
+    switch (option) {
+    case 'a':
+        o->host = optarg;
+        break;
+    case 'p':
+        o->port = optarg;
+        break;
+    case 't':
+        inlets->patience = number(1, 86400);
+        break;
+    case 'r':
+        inlets->rate = bytes();
+        break;
+    case 'c':
+        inlets->of_one = number(1, CONNECTIONS_MAX);
+        break;
+    case 's':
+        o->limits.file = bytes();
+        break;
+    case 'S':
+        o->limits.total = bytes();
+        break;
+    case 'n':
+        o->limits.files = (uint64_t)number(1, INT32_MAX);
+        break;
+    default:
+        usage();
+    }
+}
+
 int main(int argc, char **argv)
 {
-    const char *host = "127.0.0.1", *port = TRANSFER_PORT;
+    struct options o = {.host = "127.0.0.1", .port = TRANSFER_PORT, .limits.files = FILES_MAX};
     struct server *s = &server;
     int option;
 
-    s->inlets.patience = 60.;
-    while ((option = getopt(argc, argv, "a:p:t:")) != -1) {
-        if (option == 'a')
-            host = optarg;
-        else if (option == 'p')
-            port = optarg;
-        else if (option != 't' || (s->inlets.patience = (double)options_number(optarg, 1, 86400)) < 0)
-            usage();
-    }
+    s->inlets.lines = lines_begin();
+    s->inlets.patience = PATIENCE;
+    s->inlets.rate = RATE_MIN;
+    s->inlets.of_one = OF_ONE_MAX;
+    while ((option = getopt(argc, argv, "a:p:t:r:c:s:S:n:")) != -1)
+        read_option(option, &o, &s->inlets);
     if (optind != argc - 1)
         usage();
     setvbuf(stdout, NULL, _IOLBF, 0);
-    open_directory(s, argv[optind]);
+    open_directory(s, argv[optind], &o.limits);
     prepare_loop(s);
-    listen_on(s, host, port);
+    listen_on(s, o.host, o.port);
     ev_run(s->inlets.loop, 0);
 
     inlets_free(&s->inlets);

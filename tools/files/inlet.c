@@ -1,55 +1,61 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One connection of exs-serve: a few large receives always posted, consumed in order, replies in between. */
+/* One connection of exs-serve: a few large receives always posted, consumed in order, replies in between.
+ *
+ * Whoever is one too many of its address is told so, as cheaply as that can be done: all such connections
+ * receive into the same memory, which nobody reads. */
 #include "inlet.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "intake.h"
 #include "tools/common/options.h"
+#include "tools/common/terminal.h"
 
 enum {
-    SLOTS = 4,           /* receives posted at once: while one is consumed the others fill */
-    SLOT_SIZE = 1 << 20, /* bytes; also the longest that one event keeps the loop from others */
+    REFUSED_MAX = 16,      /* connections of one address that are being told that they are too many */
+    FILE_WORTH = 64 << 10, /* bytes that a stored file counts as, if it has fewer: each costs a round trip */
 };
 
 /* Owned by itself, from inlet_open to its close event; used by the loop's thread only. */
 struct inlet {
     LIST_ENTRY(inlet) link;
     struct inlets *inlets;
-    struct inlet_block *block;
+    struct block *block;
     struct intake intake;
-    ev_timer idle;
     int sock;
-    bool closing, replying, ended;
-    unsigned filled, consumed;   /* slots, counted for ever; slot n is at n % SLOTS */
-    size_t lengths[SLOTS], used; /* bytes arrived in each, and consumed of the oldest */
+    bool closing, replying, ended, refused; /* refused: one too many of its address */
+    int silent, seconds;                    /* since the last byte came; since `brought` was 0 */
+    uint64_t brought;                       /* bytes */
+    unsigned filled, consumed;              /* slots, counted for ever; slot n is at n % BLOCK_SLOTS */
+    size_t lengths[BLOCK_SLOTS], used;      /* bytes arrived in each, and consumed of the oldest */
     struct sockaddr_storage peer;
     char device[32];
 };
 
-static struct inlet_block *take_block(struct inlets *inlets)
-{
-    struct inlet_block *block = SLIST_FIRST(&inlets->blocks);
+/* ---- What is said, and the end ------------------------------------------------------------------------- */
 
-    if (block != NULL) {
-        SLIST_REMOVE_HEAD(&inlets->blocks, link);
-        return block;
-    }
-    block = malloc(sizeof(*block));
-    if (block == NULL)
-        return NULL;
-    block->memory = aligned_alloc(4096, (size_t)SLOTS * SLOT_SIZE);
-    block->region = EXS_MHANDLE_INVALID;
-    if (block->memory != NULL)
-        block->region = exs_mregister(block->memory, (size_t)SLOTS * SLOT_SIZE, EXS_MRF_SEND_DISABLE);
-    if (block->region != EXS_MHANDLE_INVALID)
-        return block;
-    free(block->memory);
-    free(block);
-    return NULL;
+static void say_suppressed(unsigned long lines)
+{
+    if (lines > 0)
+        fprintf(stderr, "exs-serve: %lu more lines suppressed\n", lines);
+}
+
+void inlets_say(struct inlets *inlets, const char *format, ...)
+{
+    va_list arguments;
+    char line[512];
+
+    if (!lines_take(&inlets->lines))
+        return;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "exs-serve: %s\n", line);
 }
 
 static void inlet_close(struct inlet *inlet)
@@ -57,7 +63,6 @@ static void inlet_close(struct inlet *inlet)
     if (inlet->closing)
         return;
     inlet->closing = true;
-    ev_timer_stop(inlet->inlets->loop, &inlet->idle);
     intake_close(&inlet->intake);
     if (exs_close(inlet->sock, 0, inlet->inlets->queue, inlet) == -1) {
         perror("exs-serve: exs_close");
@@ -70,7 +75,7 @@ static void inlet_closed(struct inlet *inlet)
     struct inlets *inlets = inlet->inlets;
 
     LIST_REMOVE(inlet, link);
-    SLIST_INSERT_HEAD(&inlets->blocks, inlet->block, link);
+    block_return(&inlets->blocks, inlet->block);
     inlets->count--;
     free(inlet);
     inlets->gone(inlets);
@@ -80,46 +85,91 @@ static void inlet_broken(struct inlet *inlet, const char *what)
 {
     char text[OPTIONS_ADDRESS_MAX];
 
-    fprintf(stderr, "exs-serve: %s: %s%s\n", options_address_text(&inlet->peer, text), what,
-            intake_idle(&inlet->intake) ? "" : ", an unfinished file was dropped");
+    inlets_say(inlet->inlets, "%s: %s%s", options_address_text(&inlet->peer, text), what,
+               intake_idle(&inlet->intake) ? "" : ", an unfinished file was dropped");
     inlet_close(inlet);
 }
 
-static void idle_cb(EV_P_ ev_timer *timer, int revents)
-{
-    (void)loop, (void)revents;
-    inlet_broken(timer->data, "silent for too long (see option -t)");
-}
-
-static int post(struct inlet *inlet, unsigned slot)
-{
-    unsigned char *memory = inlet->block->memory + (size_t)(slot % SLOTS) * SLOT_SIZE;
-
-    return (int)exs_recv(inlet->sock, memory, SLOT_SIZE, 0, inlet->inlets->queue, inlet, inlet->block->region);
-}
+/* ---- Replies ------------------------------------------------------------------------------------------- */
 
 static void report(const struct inlet *inlet)
 {
     const struct intake *intake = &inlet->intake;
     double seconds = intake_clock() - intake->started;
     double size = (double)intake->header.size;
-    char address[OPTIONS_ADDRESS_MAX], digest[2 * TRANSFER_DIGEST + 1];
+    char address[OPTIONS_ADDRESS_MAX], digest[2 * TRANSFER_DIGEST + 1], name[TRANSFER_NAME_MAX + 1];
 
     options_address_text(&inlet->peer, address);
     transfer_digest_text(intake->result.digest, digest);
+    snprintf(name, sizeof(name), "%s", intake->file.name);
     if (intake->result.status == TRANSFER_STORED)
-        printf("exs-serve: %s: %.0f bytes in %.3f s, %.2f GB/s, digest %s, from %s by %s\n", intake->file.name,
-               size, seconds, size / 1e9 / seconds, digest, address, inlet->device);
+        printf("exs-serve: %s: %.0f bytes in %.3f s, %.2f GB/s, digest %s, from %s by %s\n",
+               terminal_filter(name), size, seconds, size / 1e9 / seconds, digest, address, inlet->device);
     else
-        fprintf(stderr, "exs-serve: %s: refused a file: %s\n", address, intake_text(intake));
+        inlets_say(inlet->inlets, "%s: refused a file: %s", address, intake_text(intake));
 }
 
 static int reply(struct inlet *inlet)
 {
     report(inlet);
+    if (inlet->intake.result.status == TRANSFER_STORED && inlet->intake.header.size < FILE_WORTH)
+        inlet->brought += FILE_WORTH;
     inlet->replying = true;
     return (int)exs_send(inlet->sock, inlet->intake.reply, inlet->intake.reply_length, 0, inlet->inlets->queue,
                          inlet, NULL);
+}
+
+/* ---- Time ---------------------------------------------------------------------------------------------- */
+
+/* Told why, it has `patience` seconds more to read that. */
+static void turn_out(struct inlet *inlet, const char *why)
+{
+    if (inlet->replying || inlet->intake.state == INTAKE_REFUSED) {
+        inlet_broken(inlet, why);
+        return;
+    }
+    intake_refuse(&inlet->intake, why);
+    inlet->silent = inlet->seconds = 0;
+    if (reply(inlet) == -1)
+        inlet_broken(inlet, strerror(errno));
+}
+
+/* Seconds are counted, not measured: while the disk holds up this process, nobody is late. Over each stretch of
+ * `patience` seconds a connection must have brought enough, so that a few bytes now and then don't hold it. */
+static void inlet_second(struct inlet *inlet)
+{
+    const struct inlets *inlets = inlet->inlets;
+
+    inlet->seconds++;
+    if (++inlet->silent > inlets->patience) {
+        turn_out(inlet, "silent for too long (exs-serve -t)");
+    } else if (inlet->seconds > inlets->patience) {
+        if (inlet->intake.state == INTAKE_REFUSED)
+            inlet_close(inlet); /* it has had the time to read why */
+        else if (inlet->brought < inlets->rate * (uint64_t)inlets->patience)
+            turn_out(inlet, "too slow (exs-serve -r)");
+        inlet->seconds = 0;
+        inlet->brought = 0;
+    }
+}
+
+void inlets_second(struct inlets *inlets)
+{
+    struct inlet *inlet;
+
+    LIST_FOREACH (inlet, &inlets->list, link)
+        if (!inlet->closing)
+            inlet_second(inlet);
+    say_suppressed(lines_second(&inlets->lines));
+}
+
+/* ---- Transfers ----------------------------------------------------------------------------------------- */
+
+static int post(struct inlet *inlet, unsigned slot)
+{
+    unsigned char *memory = inlet->block->memory + (size_t)(slot % BLOCK_SLOTS) * BLOCK_SLOT;
+
+    return (int)exs_recv(inlet->sock, memory, BLOCK_SLOT, 0, inlet->inlets->queue, inlet, inlet->block->region);
 }
 
 /* While a reply is on its way, what has arrived waits in its slots: so a hasty client is slowed down. */
@@ -127,8 +177,8 @@ static int consume(struct inlet *inlet)
 {
     while (inlet->consumed != inlet->filled && !inlet->replying) {
         unsigned slot = inlet->consumed;
-        size_t length = inlet->lengths[slot % SLOTS];
-        const unsigned char *memory = inlet->block->memory + (size_t)(slot % SLOTS) * SLOT_SIZE;
+        size_t length = inlet->lengths[slot % BLOCK_SLOTS];
+        const unsigned char *memory = inlet->block->memory + (size_t)(slot % BLOCK_SLOTS) * BLOCK_SLOT;
 
         inlet->used += intake_feed(&inlet->intake, memory + inlet->used, length - inlet->used);
         if (inlet->intake.reply_length > 0 && reply(inlet) == -1)
@@ -148,8 +198,9 @@ static int received(struct inlet *inlet, size_t length)
     if (length == 0) {
         inlet->ended = true;
     } else {
-        inlet->lengths[inlet->filled++ % SLOTS] = length;
-        ev_timer_again(inlet->inlets->loop, &inlet->idle);
+        inlet->lengths[inlet->filled++ % BLOCK_SLOTS] = length;
+        inlet->silent = 0;
+        inlet->brought += length;
     }
     return consume(inlet);
 }
@@ -195,36 +246,103 @@ void inlet_event(struct inlet *inlet, const exs_event_t *event)
         inlet_broken(inlet, "ended in the middle of a file");
 }
 
-void inlet_open(struct inlets *inlets, int sock, const struct sockaddr_storage *peer)
+/* ---- Opening and closing ------------------------------------------------------------------------------- */
+
+static const void *host_of(const struct sockaddr_storage *address, size_t *length)
+{
+    if (address->ss_family == AF_INET6) {
+        *length = sizeof(struct in6_addr);
+        return &((const struct sockaddr_in6 *)address)->sin6_addr;
+    }
+    *length = sizeof(struct in_addr);
+    return &((const struct sockaddr_in *)address)->sin_addr;
+}
+
+static bool is_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    size_t length, other;
+    const void *host = host_of(a, &length);
+
+    return a->ss_family == b->ss_family && memcmp(host, host_of(b, &other), length) == 0;
+}
+
+/* Connections of this address, those that were refused or not. */
+static int count_of(const struct inlets *inlets, const struct sockaddr_storage *peer, bool refused)
+{
+    const struct inlet *inlet;
+    int count = 0;
+
+    LIST_FOREACH (inlet, &inlets->list, link)
+        count += inlet->refused == refused && is_same_host(&inlet->peer, peer);
+    return count;
+}
+
+static bool begin(struct inlet *inlet)
+{
+    char why[TRANSFER_TEXT_MAX];
+
+    for (unsigned slot = 0; slot < BLOCK_SLOTS; slot++)
+        if (post(inlet, slot) == -1)
+            return false;
+    if (!inlet->refused)
+        return true;
+    snprintf(why, sizeof(why), "your address has %d connections already, as many as it may (exs-serve -c)",
+             inlet->inlets->of_one);
+    intake_refuse(&inlet->intake, why);
+    return reply(inlet) == 0;
+}
+
+/* Refused ones that don't end are in nobody's way: there are few of them, and each has a second's patience
+ * more. */
+static bool is_told_enough(const struct inlets *inlets, const struct sockaddr_storage *peer)
+{
+    return count_of(inlets, peer, true) >= REFUSED_MAX;
+}
+
+static struct inlet *new_inlet(struct inlets *inlets, const struct sockaddr_storage *peer)
 {
     struct inlet *inlet = calloc(1, sizeof(*inlet));
-    struct inlet_block *block = take_block(inlets);
 
-    if (inlet == NULL || block == NULL || intake_open(&inlet->intake, &inlets->store) == -1)
-        goto failed;
+    if (inlet == NULL)
+        return NULL;
+    inlet->refused = count_of(inlets, peer, false) >= inlets->of_one;
+    inlet->block = inlet->refused ? block_sink(&inlets->blocks) : block_take(&inlets->blocks);
+    if (inlet->block != NULL && intake_open(&inlet->intake, &inlets->store) == 0)
+        return inlet;
+    block_return(&inlets->blocks, inlet->block);
+    free(inlet);
+    return NULL;
+}
+
+static void turn_away(struct inlets *inlets, int sock, const struct sockaddr_storage *peer, const char *why)
+{
+    char text[OPTIONS_ADDRESS_MAX];
+
+    inlets_say(inlets, "%s: turned away: %s", options_address_text(peer, text), why);
+    exs_close(sock, 0, NULL, NULL);
+}
+
+void inlet_open(struct inlets *inlets, int sock, const struct sockaddr_storage *peer)
+{
+    if (is_told_enough(inlets, peer)) {
+        turn_away(inlets, sock, peer, "too many connections of one address");
+        return;
+    }
+    struct inlet *inlet = new_inlet(inlets, peer);
+
+    if (inlet == NULL) {
+        turn_away(inlets, sock, peer, strerror(errno));
+        return;
+    }
     inlet->inlets = inlets;
-    inlet->block = block;
     inlet->sock = sock;
     inlet->peer = *peer;
     if (exs_getdevice(sock, inlet->device, sizeof(inlet->device)) == -1)
         snprintf(inlet->device, sizeof(inlet->device), "?");
-    ev_timer_init(&inlet->idle, idle_cb, 0., inlets->patience);
-    inlet->idle.data = inlet;
-    ev_timer_again(inlets->loop, &inlet->idle);
     LIST_INSERT_HEAD(&inlets->list, inlet, link);
     inlets->count++;
-    for (unsigned slot = 0; slot < SLOTS; slot++)
-        if (post(inlet, slot) == -1) {
-            inlet_broken(inlet, strerror(errno));
-            return;
-        }
-    return;
-failed:
-    perror("exs-serve: no memory for a connection");
-    if (block != NULL)
-        SLIST_INSERT_HEAD(&inlets->blocks, block, link);
-    free(inlet);
-    exs_close(sock, 0, NULL, NULL);
+    if (!begin(inlet))
+        inlet_broken(inlet, strerror(errno));
 }
 
 void inlets_close_all(struct inlets *inlets)
@@ -242,12 +360,6 @@ void inlets_close_all(struct inlets *inlets)
 
 void inlets_free(struct inlets *inlets)
 {
-    while (!SLIST_EMPTY(&inlets->blocks)) {
-        struct inlet_block *block = SLIST_FIRST(&inlets->blocks);
-
-        SLIST_REMOVE_HEAD(&inlets->blocks, link);
-        exs_mderegister(block->region, 0);
-        free(block->memory);
-        free(block);
-    }
+    blocks_free(&inlets->blocks);
+    say_suppressed(lines_end(&inlets->lines));
 }

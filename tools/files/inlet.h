@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inlet.h - the connections of exs-serve: receives into registered memory, replies, idle time.
+ * inlet.h - the connections of exs-serve: receives into registered memory, replies, and how slow a client may
+ * be.
  *
  * All of it runs in one loop, on one event queue. An inlet lives from inlet_open to its close event.
  */
@@ -10,26 +11,24 @@
 #include <exs_ev.h>
 #include <sys/queue.h>
 
+#include "block.h"
 #include "store.h"
+#include "tools/common/lines.h"
 
 struct inlet;
-
-/* Receive buffers of one connection, registered once and used again by the next. */
-struct inlet_block {
-    SLIST_ENTRY(inlet_block) link;
-    unsigned char *memory;
-    exs_mhandle_t region;
-};
 
 /* What all connections share; owned by main. */
 struct inlets {
     struct ev_loop *loop;
     exs_qhandle_t queue;
     struct store store;
-    double patience; /* seconds without a byte before a connection is closed */
-    int count;       /* of connections, those that are closing included */
+    struct lines lines; /* of standard error */
+    int patience;       /* seconds without a byte before a connection is closed */
+    uint64_t rate;      /* bytes a second that each must bring, on an average over so many seconds */
+    int of_one;         /* connections that one address may have */
+    int count;          /* of connections, those that are closing included */
     LIST_HEAD(, inlet) list;
-    SLIST_HEAD(, inlet_block) blocks;    /* free ones */
+    struct blocks blocks;
     void (*gone)(struct inlets *inlets); /* a connection is no more */
 };
 
@@ -37,6 +36,10 @@ struct inlets {
 void inlet_open(struct inlets *inlets, int sock, const struct sockaddr_storage *peer);
 /* An event whose ahandle is an inlet. */
 void inlet_event(struct inlet *inlet, const exs_event_t *event);
+/* Once a second. */
+void inlets_second(struct inlets *inlets);
+/* A line on standard error, if there aren't too many. */
+void inlets_say(struct inlets *inlets, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void inlets_close_all(struct inlets *inlets);
 /* When count is 0. */
 void inlets_free(struct inlets *inlets);

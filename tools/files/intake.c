@@ -70,14 +70,31 @@ static void refuse(struct intake *intake, enum transfer_status status, const cha
     answer(intake, status, text);
 }
 
+static void refuse_store(struct intake *intake)
+{
+    char room[TRANSFER_TEXT_MAX];
+    const char *full = errno == EDQUOT ? store_refuses(intake->store, intake->header.size, room) : NULL;
+
+    refuse(intake, full != NULL ? TRANSFER_REFUSED : TRANSFER_FAILED, full != NULL ? full : strerror(errno));
+}
+
+void intake_refuse(struct intake *intake, const char *why)
+{
+    memset(&intake->result, 0, sizeof(intake->result));
+    refuse(intake, TRANSFER_REFUSED, why);
+}
+
 static void header_done(struct intake *intake)
 {
     const char *wrong = transfer_get_header(intake->fixed, &intake->header);
+    char room[TRANSFER_TEXT_MAX];
 
     memset(&intake->result, 0, sizeof(intake->result));
     intake->started = intake_clock();
     if (wrong != NULL)
         refuse(intake, TRANSFER_MALFORMED, wrong);
+    else if ((wrong = store_refuses(intake->store, intake->header.size, room)) != NULL)
+        refuse(intake, TRANSFER_REFUSED, wrong);
     else
         expect(intake, INTAKE_NAME, intake->header.name_length);
 }
@@ -97,7 +114,7 @@ static void name_done(struct intake *intake)
         return;
     }
     if (store_begin(intake->store, &intake->file, name, intake->header.name_length) == -1) {
-        refuse(intake, TRANSFER_FAILED, strerror(errno));
+        refuse_store(intake);
         return;
     }
     XXH3_128bits_reset(intake->hash);
@@ -151,7 +168,7 @@ static size_t feed_data(struct intake *intake, const unsigned char *data, size_t
     memcpy(copy, data, take);
     XXH3_128bits_update(intake->hash, copy, take);
     if (store_write(&intake->file, copy, take, intake->received) == -1) {
-        refuse(intake, TRANSFER_FAILED, strerror(errno));
+        refuse_store(intake);
         return take;
     }
     intake->received += take;

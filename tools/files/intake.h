@@ -35,6 +35,8 @@ int intake_open(struct intake *intake, struct store *store);
 void intake_close(struct intake *intake);
 /* Returns the bytes taken, fewer than length only when a reply is due. */
 size_t intake_feed(struct intake *intake, const unsigned char *data, size_t length);
+/* Answers at once, and takes nothing. */
+void intake_refuse(struct intake *intake, const char *why);
 /* The text of the last reply, a string. */
 const char *intake_text(const struct intake *intake);
 /* Between files. */

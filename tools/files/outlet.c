@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "progress.h"
+#include "tools/common/terminal.h"
 
 enum {
     PIECE = 8 << 20,  /* bytes of one exs_sendfile: few calls, and still a bar that moves */
@@ -103,7 +104,7 @@ static int receive_reply(struct outlet *outlet)
         return -1;
     text[reply.text_length] = '\0';
     if (reply.status != TRANSFER_STORED)
-        return failed_text(outlet, "the server did not take it", text);
+        return failed_text(outlet, "the server did not take it", terminal_filter(text));
     if (memcmp(reply.digest, outlet->digest, TRANSFER_DIGEST) != 0)
         return failed_text(outlet, "stored, but damaged", "the digests differ: send it again");
     return 0;

@@ -5,10 +5,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define PREFIX ".exs-"
@@ -40,7 +42,23 @@ static int remove_leftovers(int directory)
     return 0;
 }
 
-int store_open(struct store *store, const char *path)
+static int set_limits(struct store *store, const struct store_limits *limits)
+{
+    struct statvfs status;
+
+    store->limits = *limits;
+    store->bytes = store->files = 0;
+    if (limits->total == 0) {
+        if (fstatvfs(store->directory, &status) == -1)
+            return -1;
+        store->limits.total = (uint64_t)status.f_bavail * status.f_frsize / 2;
+    }
+    if (limits->file == 0)
+        store->limits.file = store->limits.total;
+    return 0;
+}
+
+int store_open(struct store *store, const char *path, const struct store_limits *limits)
 {
     store->next = 0;
     store->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -50,7 +68,7 @@ int store_open(struct store *store, const char *path)
         errno = EBUSY;
         goto failed;
     }
-    if (remove_leftovers(store->directory) == 0)
+    if (remove_leftovers(store->directory) == 0 && set_limits(store, limits) == 0)
         return 0;
 failed:
     store_close(store);
@@ -66,21 +84,55 @@ void store_close(struct store *store)
     errno = saved;
 }
 
+const char *store_refuses(const struct store *store, uint64_t size, char room[TRANSFER_TEXT_MAX])
+{
+    const struct store_limits *limits = &store->limits;
+    uint64_t left = limits->total - store->bytes;
+
+    if (size > limits->file)
+        snprintf(room, TRANSFER_TEXT_MAX, "a file may have %" PRIu64 " bytes (exs-serve -s)", limits->file);
+    else if (size > left)
+        snprintf(room, TRANSFER_TEXT_MAX,
+                 "%" PRIu64 " bytes are left of what the server may take (exs-serve -S)", left);
+    else if (store->files >= limits->files)
+        snprintf(room, TRANSFER_TEXT_MAX,
+                 "the server has taken %" PRIu64 " files, and may no more (exs-serve -n)", store->files);
+    else
+        return NULL;
+    return room;
+}
+
 int store_begin(struct store *store, struct incoming *file, const char *name, size_t length)
 {
     file->store = store;
+    file->written = 0;
+    file->fd = -1;
+    if (store->files >= store->limits.files) { /* others have come meanwhile */
+        errno = EDQUOT;
+        return -1;
+    }
     memcpy(file->name, name, length);
     file->name[length] = '\0';
     snprintf(file->temporary, sizeof(file->temporary), PREFIX "%u" SUFFIX, store->next++);
     file->fd =
         openat(store->directory, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    return file->fd == -1 ? -1 : 0;
+    if (file->fd == -1)
+        return -1;
+    store->files++;
+    return 0;
 }
 
 int store_write(struct incoming *file, const void *data, size_t length, uint64_t offset)
 {
+    struct store *store = file->store;
     const char *next = data;
 
+    if (length > store->limits.total - store->bytes) { /* others have come meanwhile */
+        errno = EDQUOT;
+        return -1;
+    }
+    file->written += length;
+    store->bytes += length;
     while (length > 0) {
         ssize_t written = pwrite(file->fd, next, length, (off_t)offset);
 
@@ -95,6 +147,17 @@ int store_write(struct incoming *file, const void *data, size_t length, uint64_t
     return 0;
 }
 
+/* What it has taken is there for others. */
+static void give_back(struct incoming *file)
+{
+    int saved = errno;
+
+    unlinkat(file->store->directory, file->temporary, 0);
+    file->store->bytes -= file->written;
+    file->store->files--;
+    errno = saved;
+}
+
 int store_commit(struct incoming *file)
 {
     int fd = file->fd;
@@ -104,9 +167,7 @@ int store_commit(struct incoming *file)
     if (close(fd) == 0 &&
         renameat(file->store->directory, file->temporary, file->store->directory, file->name) == 0)
         return 0;
-    int saved = errno;
-    unlinkat(file->store->directory, file->temporary, 0);
-    errno = saved;
+    give_back(file);
     return -1;
 }
 
@@ -116,5 +177,5 @@ void store_discard(struct incoming *file)
         return;
     close(file->fd);
     file->fd = -1;
-    unlinkat(file->store->directory, file->temporary, 0);
+    give_back(file);
 }

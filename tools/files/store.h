@@ -16,7 +16,16 @@
 
 enum { STORE_COPY = 128 << 10 }; /* bytes: stays in a processor's own cache */
 
+/* What may be stored while the server runs. */
+struct store_limits {
+    uint64_t file;  /* bytes of one file; 0: as many as of all */
+    uint64_t total; /* bytes of all files; 0: half of what the file system has free at the start */
+    uint64_t files; /* how many */
+};
+
 struct store {
+    struct store_limits limits;
+    uint64_t bytes, files;          /* taken so far; those of files that are still arriving included */
     int directory;                  /* locked while open, so that two servers never share one */
     unsigned next;                  /* for temporary names */
     unsigned char copy[STORE_COPY]; /* of what is written next; of use to one thread */
@@ -26,15 +35,18 @@ struct store {
 struct incoming {
     struct store *store;
     int fd;
+    uint64_t written; /* bytes */
     char temporary[32];
     char name[TRANSFER_NAME_MAX + 1];
 };
 
 /* Removes what an earlier server left unfinished. 0, or -1 and errno: EBUSY when another server has it. */
-int store_open(struct store *store, const char *path);
+int store_open(struct store *store, const char *path, const struct store_limits *limits);
 void store_close(struct store *store);
 
-/* name: checked by transfer_bad_name. These return 0, or -1 and errno. */
+/* May a file of this size come? NULL, or why not: a string in room. */
+const char *store_refuses(const struct store *store, uint64_t size, char room[TRANSFER_TEXT_MAX]);
+/* name: checked by transfer_bad_name. These return 0, or -1 and errno: EDQUOT at a limit. */
 int store_begin(struct store *store, struct incoming *file, const char *name, size_t length);
 int store_write(struct incoming *file, const void *data, size_t length, uint64_t offset);
 int store_commit(struct incoming *file);

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls into a list, and from there into events. See fake_exs.h. */
+#include "fake_exs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+struct fake_calls fake_calls = STAILQ_HEAD_INITIALIZER(fake_calls);
+int fake_regions, fake_failing, fake_fails_from, fake_stream_errno;
+const unsigned char *fake_stream;
+size_t fake_stream_left;
+void (*fake_deliver)(void *ahandle, const exs_event_t *event);
+
+/* ---- Calls --------------------------------------------------------------------------------------------- */
+
+static bool fails(void)
+{
+    if (fake_failing == 0 || fake_fails_from-- > 0)
+        return false;
+    errno = fake_failing;
+    fake_failing = fake_fails_from = 0;
+    return true;
+}
+
+static struct fake_call *keep_call(int type, int sock, const void *buffer, size_t length, void *ahandle)
+{
+    struct fake_call *call;
+
+    if (fails())
+        return NULL;
+    call = calloc(1, sizeof(*call));
+    *call = (struct fake_call){
+        .type = type, .sock = sock, .buffer = (void *)(uintptr_t)buffer, .length = length, .ahandle = ahandle};
+    STAILQ_INSERT_TAIL(&fake_calls, call, entry);
+    return call;
+}
+
+ssize_t exs_send(int sockno, const void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
+                 exs_ahandle_t ahandle, exs_mhandle_t mhandle)
+{
+    struct fake_call *call = keep_call(EXS_EVT_SEND, sockno, buffer, length, ahandle);
+
+    (void)flags, (void)qhandle, (void)mhandle;
+    if (call == NULL)
+        return -1;
+    call->sent = malloc(length + 1);
+    memcpy(call->sent, buffer, length);
+    return 0;
+}
+
+ssize_t exs_recv(int sockno, void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
+                 exs_ahandle_t ahandle, exs_mhandle_t mhandle)
+{
+    (void)flags, (void)qhandle, (void)mhandle;
+    return keep_call(EXS_EVT_RECV, sockno, buffer, length, ahandle) == NULL ? -1 : 0;
+}
+
+ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
+                     exs_ahandle_t ahandle)
+{
+    (void)flags, (void)qhandle;
+    return keep_call(EXS_EVT_SENDFILE, sockno, sendvec, (size_t)sendvec_cnt, ahandle) == NULL ? -1 : 0;
+}
+
+ssize_t exs_rread(int sockno, void *buffer, size_t length, const exs_token_t *token, uint64_t offset, int flags,
+                  exs_qhandle_t qhandle, exs_ahandle_t ahandle, exs_mhandle_t mhandle)
+{
+    (void)token, (void)offset, (void)flags, (void)qhandle, (void)mhandle;
+    return keep_call(EXS_EVT_RREAD, sockno, buffer, length, ahandle) == NULL ? -1 : 0;
+}
+
+ssize_t exs_rwrite(int sockno, const void *buffer, size_t length, const exs_token_t *token, uint64_t offset,
+                   int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle, exs_mhandle_t mhandle)
+{
+    (void)token, (void)offset, (void)flags, (void)qhandle, (void)mhandle;
+    return keep_call(EXS_EVT_RWRITE, sockno, buffer, length, ahandle) == NULL ? -1 : 0;
+}
+
+int exs_connect(int sockno, const struct sockaddr *address, socklen_t address_len, int flags,
+                const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
+{
+    (void)address, (void)address_len, (void)flags, (void)timeout, (void)qhandle;
+    return keep_call(EXS_EVT_CONNECT, sockno, NULL, 0, ahandle) == NULL ? -1 : 0;
+}
+
+int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
+{
+    (void)how, (void)flags, (void)qhandle;
+    return keep_call(EXS_EVT_SHUTDOWN, sockno, NULL, 0, ahandle) == NULL ? -1 : 0;
+}
+
+/* Never fails: those that call it could do nothing but end. */
+int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
+{
+    int failing = fake_failing;
+
+    (void)flags;
+    if (qhandle == NULL)
+        return 0;
+    fake_failing = 0;
+    keep_call(EXS_EVT_CLOSE, sockno, NULL, 0, ahandle);
+    fake_failing = failing;
+    return 0;
+}
+
+int exs_socket(int family, int socktype, int protocol)
+{
+    (void)family, (void)socktype, (void)protocol;
+    return fails() ? -1 : 1;
+}
+
+int exs_getdevice(int sockno, char *name, size_t size)
+{
+    (void)sockno;
+    snprintf(name, size, "fake");
+    return fails() ? -1 : 0;
+}
+
+exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
+{
+    (void)size, (void)flags;
+    if (fails())
+        return EXS_MHANDLE_INVALID;
+    fake_regions++;
+    return addr;
+}
+
+int exs_mderegister(exs_mhandle_t mhandle, int flags)
+{
+    (void)mhandle, (void)flags;
+    fake_regions--;
+    return 0;
+}
+
+int exs_mexport(int sockno, exs_mhandle_t mhandle, void *addr, size_t length, int access, exs_token_t *token)
+{
+    (void)sockno, (void)mhandle, (void)addr, (void)length, (void)access;
+    memset(token, 0, sizeof(*token));
+    return fails() ? -1 : 0;
+}
+
+/* ---- Blocking calls ------------------------------------------------------------------------------------ */
+
+int exs_blocking_connect(int sockno, const struct sockaddr *address, socklen_t address_len)
+{
+    (void)sockno, (void)address, (void)address_len;
+    return fails() ? -1 : 0;
+}
+
+int exs_blocking_close(int sockno)
+{
+    (void)sockno;
+    return fails() ? -1 : 0;
+}
+
+ssize_t exs_blocking_recv(int sockno, void *buffer, size_t max_bytes, int flags, exs_mhandle_t mhandle)
+{
+    size_t length = max_bytes < fake_stream_left ? max_bytes : fake_stream_left;
+
+    (void)sockno, (void)flags, (void)mhandle;
+    if (fails())
+        return -1;
+    if (length < max_bytes && fake_stream_errno != 0) {
+        errno = fake_stream_errno;
+        return -1;
+    }
+    if (length > 0)
+        memcpy(buffer, fake_stream, length);
+    fake_stream += length;
+    fake_stream_left -= length;
+    return (ssize_t)length;
+}
+
+int exs_blocking_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags)
+{
+    (void)sockno, (void)sendvec, (void)sendvec_cnt, (void)flags;
+    return fails() ? -1 : 0;
+}
+
+/* ---- Events -------------------------------------------------------------------------------------------- */
+
+struct fake_call *fake_first(int sock, int type)
+{
+    struct fake_call *call;
+
+    STAILQ_FOREACH (call, &fake_calls, entry)
+        if (call->sock == sock && call->type == type)
+            return call;
+    return NULL;
+}
+
+void fake_complete(struct fake_call *call, int error, size_t length, int flags)
+{
+    exs_event_t event = {.exs_evt_type = call->type,
+                         .exs_evt_errno = error,
+                         .exs_evt_socket = call->sock,
+                         .exs_evt_ahandle = call->ahandle};
+
+    if (call->type != EXS_EVT_SENDFILE && call->type != EXS_EVT_CONNECT && call->type != EXS_EVT_CLOSE)
+        event.exs_evt_union.exs_evt_xfer = (exs_evt_xfer_t){call->buffer, length, flags};
+    STAILQ_REMOVE(&fake_calls, call, fake_call, entry);
+    free(call->sent);
+    free(call);
+    fake_deliver(event.exs_evt_ahandle, &event);
+}
+
+size_t fake_arrive(int sock, const void *bytes, size_t length)
+{
+    struct fake_call *call = fake_first(sock, EXS_EVT_RECV);
+
+    if (call == NULL)
+        return 0;
+    if (length > call->length)
+        length = call->length;
+    if (length > 0)
+        memcpy(call->buffer, bytes, length);
+    fake_complete(call, 0, length, 0);
+    return length;
+}
+
+bool fake_message(int sock, const void *bytes, size_t length)
+{
+    struct fake_call *call = fake_first(sock, EXS_EVT_RECV);
+
+    if (call == NULL)
+        return false;
+    size_t room = call->length < length ? call->length : length;
+
+    if (room > 0)
+        memcpy(call->buffer, bytes, room);
+    fake_complete(call, 0, room, room < length ? MSG_TRUNC : 0);
+    return true;
+}
+
+ssize_t fake_sent(int sock, void *bytes, size_t most)
+{
+    struct fake_call *call = fake_first(sock, EXS_EVT_SEND);
+
+    if (call == NULL)
+        return -1;
+    size_t length = call->length;
+
+    memcpy(bytes, call->sent, length < most ? length : most);
+    fake_complete(call, 0, length, 0);
+    return (ssize_t)length;
+}
+
+static struct fake_call *cancelled_by_close(int sock)
+{
+    struct fake_call *call;
+
+    STAILQ_FOREACH (call, &fake_calls, entry)
+        if (call->sock == sock && call->type != EXS_EVT_CLOSE)
+            return call;
+    return NULL;
+}
+
+bool fake_closed(int sock)
+{
+    struct fake_call *call;
+
+    if (fake_first(sock, EXS_EVT_CLOSE) == NULL)
+        return false;
+    while ((call = cancelled_by_close(sock)) != NULL)
+        fake_complete(call, ECANCELED, 0, 0);
+    fake_complete(fake_first(sock, EXS_EVT_CLOSE), 0, 0, 0);
+    return true;
+}
+
+void fake_reset(void)
+{
+    while (!STAILQ_EMPTY(&fake_calls)) {
+        struct fake_call *call = STAILQ_FIRST(&fake_calls);
+
+        STAILQ_REMOVE_HEAD(&fake_calls, entry);
+        free(call->sent);
+        free(call);
+    }
+    fake_regions = fake_failing = fake_fails_from = fake_stream_errno = 0;
+    fake_stream_left = 0;
+}

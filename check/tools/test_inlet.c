@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How much and how long clients may hold exs-serve: connections that are too many or too slow, and its memory.
+ */
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check/support/fake_exs.h"
+#include "tools/files/inlet.h"
+
+enum { PATIENCE = 60, RATE = 1000, OF_ONE = 3, REFUSED = 16 };
+
+static char folder[] = "inlet-XXXXXX";
+static struct inlets inlets;
+static FILE *said; /* on standard error */
+
+static void gone(struct inlets *all)
+{
+    (void)all;
+}
+
+static void deliver(void *ahandle, const exs_event_t *event)
+{
+    inlet_event(ahandle, event);
+}
+
+static void setup(void)
+{
+    const struct store_limits limits = {.total = 1 << 30, .files = 1000};
+
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    ck_assert_int_eq(store_open(&inlets.store, folder, &limits), 0);
+    inlets.queue = (exs_qhandle_t)&inlets;
+    inlets.lines = lines_begin();
+    inlets.patience = PATIENCE;
+    inlets.rate = RATE;
+    inlets.of_one = OF_ONE;
+    inlets.gone = gone;
+    fake_deliver = deliver;
+    said = tmpfile();
+    ck_assert_int_ne(dup2(fileno(said), STDERR_FILENO), -1);
+}
+
+/* How often was this said? */
+static int count_said(const char *what)
+{
+    char line[512];
+    int count = 0;
+
+    rewind(said);
+    while (fgets(line, sizeof(line), said) != NULL)
+        count += strstr(line, what) != NULL;
+    return count;
+}
+
+/* Everything has come back. */
+static void teardown(void)
+{
+    struct dirent *entry;
+
+    inlets_close_all(&inlets);
+    for (int sock = 0; sock < 1000; sock++)
+        fake_closed(sock);
+    ck_assert_int_eq(inlets.count, 0);
+    inlets_free(&inlets);
+    ck_assert_int_eq(fake_regions, 0);
+    ck_assert(STAILQ_EMPTY(&fake_calls));
+    DIR *stream = opendir(folder);
+    while ((entry = readdir(stream)) != NULL) {
+        ck_assert_msg(strstr(entry->d_name, ".part") == NULL, "a temporary file is left: %s", entry->d_name);
+        unlinkat(dirfd(stream), entry->d_name, 0);
+    }
+    closedir(stream);
+    store_close(&inlets.store);
+    rmdir(folder);
+}
+
+static void open_from(int sock, unsigned host)
+{
+    struct sockaddr_storage peer = {0};
+    struct sockaddr_in *v4 = (struct sockaddr_in *)&peer;
+
+    v4->sin_family = AF_INET;
+    v4->sin_addr.s_addr = htonl(0x7f000000 + host);
+    v4->sin_port = htons((in_port_t)(1000 + sock)); /* which does not matter */
+    inlet_open(&inlets, sock, &peer);
+}
+
+/* A header and a name. */
+static void begin_file(int sock, uint64_t size)
+{
+    const struct transfer_header header = {.name_length = 4, .size = size};
+    unsigned char bytes[TRANSFER_HEADER + 4];
+
+    transfer_put_header(bytes, &header);
+    memcpy(bytes + TRANSFER_HEADER, "file", 4);
+    ck_assert_uint_eq(fake_arrive(sock, bytes, sizeof(bytes)), sizeof(bytes));
+}
+
+static void pass(int seconds)
+{
+    while (seconds-- > 0)
+        inlets_second(&inlets);
+}
+
+static void expect_told(int sock, const char *want)
+{
+    unsigned char reply[TRANSFER_REPLY + TRANSFER_TEXT_MAX + 1] = {0};
+    struct transfer_reply what;
+
+    ck_assert_int_gt(fake_sent(sock, reply, sizeof(reply) - 1), TRANSFER_REPLY);
+    ck_assert(transfer_get_reply(reply, &what));
+    ck_assert_int_eq(what.status, TRANSFER_REFUSED);
+    ck_assert_msg(strstr((char *)reply + TRANSFER_REPLY, want) != NULL, "said: %s", reply + TRANSFER_REPLY);
+}
+
+static void expect_open(int sock)
+{
+    ck_assert_ptr_nonnull(fake_first(sock, EXS_EVT_RECV));
+    ck_assert_ptr_null(fake_first(sock, EXS_EVT_CLOSE));
+}
+
+/* ---- Slow ones ----------------------------------------------------------------------------------------- */
+
+START_TEST(silent)
+{
+    open_from(1, 1);
+    begin_file(1, 100);
+    pass(PATIENCE);
+    expect_open(1);
+    ck_assert_ptr_null(fake_first(1, EXS_EVT_SEND));
+    pass(1);
+    expect_told(1, "silent for too long");
+    expect_open(1);
+    pass(PATIENCE + 1);
+    ck_assert(fake_closed(1));
+    ck_assert_int_eq(inlets.count, 0);
+}
+END_TEST
+
+/* One byte now and then is not enough, in whatever a conversation consists of. */
+START_TEST(byte_by_byte)
+{
+    open_from(1, 1);
+    if (_i == 1)
+        begin_file(1, 1 << 20);
+    for (int seconds = 0; seconds < PATIENCE; seconds += PATIENCE - 1) {
+        ck_assert_uint_eq(fake_arrive(1, "E", 1), 1);
+        pass(PATIENCE - 1);
+    }
+    expect_told(1, "too slow");
+    pass(PATIENCE + 1);
+    ck_assert(fake_closed(1));
+}
+END_TEST
+
+/* Who was fast at first has no right to be slow then; who is fast enough has all the time that it needs. */
+START_TEST(fast_enough)
+{
+    static unsigned char data[1 << 20];
+
+    open_from(1, 1);
+    begin_file(1, INT32_MAX / 4);
+    fake_arrive(1, data, sizeof(data));
+    pass(1);
+    for (int second = 0; second < 10 * PATIENCE; second++) {
+        ck_assert_uint_eq(fake_arrive(1, data, RATE), RATE);
+        pass(1);
+    }
+    expect_open(1);
+    ck_assert_ptr_null(fake_first(1, EXS_EVT_SEND));
+    for (int second = 0; second < 2 * PATIENCE + 2; second++) {
+        fake_arrive(1, data, RATE / 2);
+        pass(1);
+    }
+    expect_told(1, "too slow");
+}
+END_TEST
+
+/* Small files, each of which waits for its reply: slow by bytes, but not by what is done. */
+START_TEST(small_files)
+{
+    const struct transfer_header header = {.name_length = 1, .size = 0};
+    unsigned char bytes[TRANSFER_HEADER + 1 + TRANSFER_DIGEST], reply[256];
+    XXH3_state_t *state = XXH3_createState();
+
+    transfer_put_header(bytes, &header);
+    bytes[TRANSFER_HEADER] = 'n';
+    XXH3_128bits_reset(state);
+    transfer_digest(state, bytes + TRANSFER_HEADER + 1);
+    XXH3_freeState(state);
+    open_from(1, 1);
+    for (int second = 0; second < 3 * PATIENCE; second++) {
+        ck_assert_uint_eq(fake_arrive(1, bytes, sizeof(bytes)), sizeof(bytes));
+        ck_assert_int_gt(fake_sent(1, reply, sizeof(reply)), 0);
+        pass(1);
+    }
+    expect_open(1);
+}
+END_TEST
+
+/* Its reply is not taken: nothing can be said any more. */
+START_TEST(deaf)
+{
+    open_from(1, 1);
+    fake_arrive(1, "This is no file transfer at all.", 32);
+    ck_assert_ptr_nonnull(fake_first(1, EXS_EVT_SEND));
+    pass(PATIENCE + 1);
+    ck_assert(fake_closed(1));
+}
+END_TEST
+
+/* ---- Many ---------------------------------------------------------------------------------------------- */
+
+START_TEST(of_one_address)
+{
+    for (int sock = 1; sock <= OF_ONE; sock++)
+        open_from(sock, 1);
+    open_from(10, 2); /* another address is not concerned */
+    open_from(11, 1);
+    for (int sock = 1; sock <= OF_ONE; sock++)
+        ck_assert_ptr_null(fake_first(sock, EXS_EVT_SEND));
+    ck_assert_ptr_null(fake_first(10, EXS_EVT_SEND));
+    expect_told(11, "your address has 3 connections already");
+    begin_file(11, 1 << 20); /* is dropped */
+    expect_open(11);
+    ck_assert_uint_eq(inlets.store.files, 0);
+    ck_assert_uint_eq(fake_arrive(11, "", 0), 0); /* it ends */
+    ck_assert(fake_closed(11));
+    ck_assert_uint_eq(fake_arrive(2, "", 0), 0);
+    ck_assert(fake_closed(2));
+    open_from(12, 1);
+    ck_assert_ptr_null(fake_first(12, EXS_EVT_SEND));
+}
+END_TEST
+
+/* Nor does it get far by coming again and again. */
+START_TEST(refused_again)
+{
+    for (int sock = 1; sock <= OF_ONE + REFUSED + 100; sock++)
+        open_from(sock, 1);
+    ck_assert_int_eq(inlets.count, OF_ONE + REFUSED);
+    for (int sock = OF_ONE + 1; sock <= OF_ONE + REFUSED; sock++)
+        expect_told(sock, "your address");
+    /* They share their memory: one block for each that is served, and one. */
+    ck_assert_int_eq(fake_regions, OF_ONE + 1);
+    pass(PATIENCE + 1);
+    for (int sock = OF_ONE + 1; sock <= OF_ONE + REFUSED; sock++)
+        ck_assert(fake_closed(sock));
+}
+END_TEST
+
+/* Buffers of connections that are gone are given back, but for a few. */
+START_TEST(blocks_given_back)
+{
+    enum { MANY = 200 };
+
+    for (int sock = 1; sock <= MANY; sock++)
+        open_from(sock, (unsigned)sock);
+    ck_assert_int_eq(fake_regions, MANY);
+    for (int sock = 1; sock <= MANY; sock++) {
+        fake_arrive(sock, "", 0);
+        ck_assert(fake_closed(sock));
+    }
+    ck_assert_int_eq(inlets.count, 0);
+    ck_assert_int_eq(fake_regions, BLOCKS_KEPT);
+}
+END_TEST
+
+/* Nothing is left of a connection that could not be made, wherever that failed. */
+START_TEST(shortage)
+{
+    fake_failing = ENOMEM;
+    fake_fails_from = _i;
+    open_from(1, 1);
+    fake_failing = 0;
+    if (inlets.count == 1 && fake_first(1, EXS_EVT_CLOSE) == NULL)
+        begin_file(1, 10);
+}
+END_TEST
+
+/* ---- Lines --------------------------------------------------------------------------------------------- */
+
+START_TEST(lines)
+{
+    for (int i = 0; i < 1000; i++)
+        inlets_say(&inlets, "line %d", i);
+    ck_assert_int_eq(count_said("exs-serve: line"), LINES_BURST);
+    pass(LINES_PERIOD - 1);
+    ck_assert_int_eq(count_said("suppressed"), 0);
+    pass(1);
+    ck_assert_int_eq(count_said("exs-serve: 900 more lines suppressed"), 1);
+    for (int i = 0; i < 1000; i++)
+        inlets_say(&inlets, "another %d", i);
+    ck_assert_int_eq(count_said("exs-serve: another"), LINES_PERIOD); /* one for each second */
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("inlet");
+    TCase *tcase = tcase_create("connections");
+    SRunner *runner = srunner_create(suite);
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, silent);
+    tcase_add_loop_test(tcase, byte_by_byte, 0, 2);
+    tcase_add_test(tcase, fast_enough);
+    tcase_add_test(tcase, small_files);
+    tcase_add_test(tcase, deaf);
+    tcase_add_test(tcase, of_one_address);
+    tcase_add_test(tcase, refused_again);
+    tcase_add_test(tcase, blocks_given_back);
+    tcase_add_loop_test(tcase, shortage, 0, 8);
+    tcase_add_test(tcase, lines);
+    suite_add_tcase(suite, tcase);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

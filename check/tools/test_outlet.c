@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What exs-put makes of a server that lies, and what both programs show of another one's text. */
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check/support/fake_exs.h"
+#include "tools/common/options.h"
+#include "tools/common/terminal.h"
+#include "tools/files/outlet.h"
+
+static char path[] = "outlet-XXXXXX";
+static unsigned char answer[TRANSFER_REPLY + TRANSFER_TEXT_MAX];
+static struct outlet outlet;
+
+static void setup(void)
+{
+    int fd = mkstemp(path);
+
+    ck_assert_int_eq(write(fd, "data", 4), 4);
+    close(fd);
+    fake_reset();
+    fake_stream = answer;
+}
+
+static void teardown(void)
+{
+    unlink(path);
+}
+
+static void compose(enum transfer_status status, const char *text)
+{
+    const struct transfer_reply reply = {.status = status, .text_length = strlen(text)};
+
+    transfer_put_reply(answer, &reply);
+    memcpy(answer + TRANSFER_REPLY, text, reply.text_length);
+    fake_stream_left = TRANSFER_REPLY + reply.text_length;
+}
+
+static void expect_failure(const char *want)
+{
+    ck_assert_int_eq(outlet_file(&outlet, path), -1);
+    ck_assert_msg(strstr(outlet.error, want) != NULL, "said: %s", outlet.error);
+}
+
+START_TEST(text_is_filtered)
+{
+    compose(TRANSFER_REFUSED, "no\x1b]0;title\a\x1b[2J\nyour disk\xc2\x9b is \xe2\x80\xae full");
+    expect_failure("the server did not take it: no?]0;title??[2J?your disk? is ? full");
+}
+END_TEST
+
+START_TEST(texts_are_filtered_alike)
+{
+    static const char *const texts[][2] = {{"", ""},
+                                           {"plain text ~", "plain text ~"},
+                                           {"gr\xc3\xbc\xc3\x9f dich \xe2\x82\xac \xf0\x9f\x98\x80",
+                                            "gr\xc3\xbc\xc3\x9f dich \xe2\x82\xac \xf0\x9f\x98\x80"},
+                                           {"\x7f\x01\x1f\xc2\x80\xc2\x9f\xc2\xa0", "?????\xc2\xa0"},
+                                           {"\xff\xfe\x80", "???"},
+                                           {"\xc0\xaf\xe0\x80\xaf", "?????"}, /* longer than need be */
+                                           {"\xed\xa0\x80", "?"},             /* half of a surrogate pair */
+                                           {"\xf4\x90\x80\x80", "????"},      /* beyond the last */
+                                           {"\xe2\x82", "??"},                /* cut */
+                                           {"\xe2\x82z\xe2\x81\xa6", "??z?"}};
+    char text[64];
+
+    snprintf(text, sizeof(text), "%s", texts[_i][0]);
+    ck_assert_ptr_eq(terminal_filter(text), text);
+    ck_assert_str_eq(text, texts[_i][1]);
+}
+END_TEST
+
+START_TEST(no_reply)
+{
+    compose(TRANSFER_STORED, "stored");
+    answer[_i] ^= 0x80;
+    expect_failure(_i == 7  ? "it closed the connection" /* more text than came */
+                   : _i < 8 ? "is this an exs-serve?"
+                            : "the digests differ");
+}
+END_TEST
+
+START_TEST(cut_reply)
+{
+    compose(TRANSFER_STORED, "stored");
+    fake_stream_left = (size_t)_i;
+    expect_failure("no answer from the server: it closed the connection");
+    fake_stream = answer;
+    fake_stream_left = (size_t)_i;
+    fake_stream_errno = ECONNRESET;
+    expect_failure("no answer from the server: Connection reset");
+}
+END_TEST
+
+/* A server that has gone may have said why. */
+START_TEST(told_before_the_end)
+{
+    compose(TRANSFER_REFUSED, "the disk is full");
+    fake_failing = EPIPE;
+    expect_failure("the server did not take it: the disk is full");
+    fake_stream_left = 0;
+    fake_failing = EPIPE;
+    expect_failure("no answer from the server");
+}
+END_TEST
+
+START_TEST(bytes)
+{
+    static const struct {
+        const char *text;
+        uint64_t value; /* 0: refused */
+    } rows[] = {{"1", 1},
+                {"1K", 1024},
+                {"3G", UINT64_C(3) << 30},
+                {"8191T", UINT64_C(8191) << 40},
+                {"9223372036854775807", INT64_MAX},
+                {"0", 0},
+                {"", 0},
+                {"K", 0},
+                {"-1", 0},
+                {" 1", 0},
+                {"1KB", 0},
+                {"1k", 0},
+                {"9223372036854775808", 0},
+                {"18446744073709551616", 0},
+                {"18446744073709551615T", 0},
+                {"16777216T", 0}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint64_t value = 0;
+        bool read = options_bytes(rows[i].text, &value);
+
+        ck_assert_msg(read == (rows[i].value != 0), "'%s'", rows[i].text);
+        ck_assert_msg(!read || value == rows[i].value, "'%s' is %llu", rows[i].text, (unsigned long long)value);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("outlet");
+    TCase *tcase = tcase_create("replies");
+    SRunner *runner = srunner_create(suite);
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, text_is_filtered);
+    tcase_add_loop_test(tcase, texts_are_filtered_alike, 0, 10);
+    tcase_add_loop_test(tcase, no_reply, 0, TRANSFER_REPLY);
+    tcase_add_loop_test(tcase, cut_reply, 0, TRANSFER_REPLY + 6);
+    tcase_add_test(tcase, told_before_the_end);
+    tcase_add_test(tcase, bytes);
+    suite_add_tcase(suite, tcase);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -163,7 +163,7 @@ START_TEST(unknown_queue_pairs)
 }
 END_TEST
 
-/* From an address that is not the peer's, or to one that is not ours. The UDP port does not matter. */
+/* From an address that is not the peer's, or to one that is not ours. */
 START_TEST(wrong_addresses)
 {
     struct pair *pair = with_a_ghost();
@@ -186,16 +186,48 @@ START_TEST(wrong_addresses)
 }
 END_TEST
 
+/* The next good packet, from this UDP port of the peer's host: is it taken? */
+static bool taken_from_port(struct pair *pair, uint16_t port)
+{
+    struct end *a = &pair->end[0];
+    uint64_t refused = counters_of(a).refused;
+    uint8_t packet[ROCE_MAX];
+    struct soft_path path;
+    struct ibv_wc wc;
+    size_t length = good_packet(pair, packet, SEND_ONLY);
+    network_path(pair->network, 0, 1, &path);
+    path.remote.in.sin_port = htons(port); /* at the same place in sockaddr_in6 */
+    network_inject_on(pair->network, 0, &path, packet, length);
+    bool taken = ibv_poll_cq(a->recv_cq, 1, &wc) == 1;
+    ck_assert_uint_eq(counters_of(a).refused, refused + !taken);
+    return taken;
+}
+
+/* Whoever is reached at RoCE's own port sends from any: its ports spread the load. */
 START_TEST(any_udp_port)
 {
     struct pair *pair = with_a_ghost();
-    uint8_t packet[ROCE_MAX];
+    ck_assert(taken_from_port(pair, 12345));
+    pair_free(pair);
+}
+END_TEST
+
+/* A peer at a port of its own sends from there; another program of its host is not the peer. */
+START_TEST(only_the_peers_udp_port)
+{
+    static const uint16_t others[] = {0, 1, 4791, 39999, 40001, 65535};
+    struct setup setup = setup_default();
+    setup.ghost = true;
+    setup.family = _i ? AF_INET6 : AF_INET;
+    struct pair *pair = pair_new(&setup);
     struct soft_path path;
-    size_t length = good_packet(pair, packet, SEND_ONLY);
+    post_receive(&pair->end[0], 0, 4096, 4096);
     network_path(pair->network, 0, 1, &path);
-    path.remote.in.sin_port = 12345;
-    network_inject_on(pair->network, 0, &path, packet, length);
-    expect_wc(pair->end[0].recv_cq, 0, IBV_WC_SUCCESS);
+    path.remote.in.sin_port = htons(40000);
+    soft_set_path(pair->end[0].qp, &path);
+    for (unsigned i = 0; i < sizeof others / sizeof *others; i++)
+        expect(!taken_from_port(pair, others[i]), "from port %u", others[i]);
+    ck_assert(taken_from_port(pair, 40000));
     pair_free(pair);
 }
 END_TEST
@@ -357,6 +389,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, unknown_queue_pairs);
     tcase_add_test(tcase, wrong_addresses);
     tcase_add_test(tcase, any_udp_port);
+    tcase_add_loop_test(tcase, only_the_peers_udp_port, 0, 2);
     tcase_add_test(tcase, wrong_partition);
     tcase_add_test(tcase, impossible_pad);
     tcase_add_test(tcase, reserved_bits_are_ignored);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check/support/endpoints.h"
+#include "core/soft/engine/shuffle.h"
 
 /* One more connection between the ends of a pair, on the same completion queues. */
 struct line {
@@ -25,6 +26,15 @@ static void line_free(struct line *line)
 {
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(soft_destroy_qp(line->end[i].qp), 0);
+}
+
+/* Whoever has learnt some numbers must not know the next: they don't count. */
+static unsigned neighbours(const uint32_t *qpns, unsigned count)
+{
+    unsigned near = 0;
+    for (unsigned i = 1; i < count; i++)
+        near += qpns[i] - qpns[i - 1] + 0x8000 < 0x10000;
+    return near;
 }
 
 static int compare_qpn(const void *a, const void *b)
@@ -52,6 +62,8 @@ START_TEST(a_thousand_queue_pairs)
         qpns[i] = lines[i].end[0].qpn;
         post_receive(&lines[i].end[1], i, 1000 * i, 500);
     }
+    expect(neighbours(qpns, LINES) < 40, "%u of %u are close to the one before", neighbours(qpns, LINES),
+           LINES);
     qsort(qpns, LINES, sizeof *qpns, compare_qpn);
     for (unsigned i = 0; i < LINES; i++) {
         ck_assert_uint_gt(qpns[i], 1); /* 0 and 1 are the management's */
@@ -322,6 +334,60 @@ START_TEST(the_same_every_time)
 }
 END_TEST
 
+/* ---- Queue pair numbers ---- */
+
+/* Each number once, and each key its own order. */
+START_TEST(shuffled)
+{
+    struct soft_shuffle one = {{1, 2}, (unsigned)_i}, other = {{1, 3}, (unsigned)_i};
+    uint32_t count = UINT32_C(1) << _i, same = 0;
+    bool *seen = calloc(count, sizeof *seen);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t number = soft_shuffle(&one, i);
+        expect(number < count && !seen[number], "%u of %u comes twice", number, count);
+        seen[number] = true;
+        same += number == soft_shuffle(&other, i);
+    }
+    expect(_i < 8 || same < 20, "%u of %u are the same with another key", same, count);
+    free(seen);
+}
+END_TEST
+
+/* Of a context with a name all numbers begin with that, so there are few: each of them can be had, and one that
+ * is free comes again only after the others. */
+START_TEST(all_numbers_of_a_name)
+{
+    enum { NUMBERS = 1 << SOFT_LID_QPNS_BITS };
+    struct setup setup = setup_default();
+    setup.names = true;
+    setup.send_depth = setup.recv_depth = 1;
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0];
+    struct ibv_qp **qps = calloc(NUMBERS, sizeof(struct ibv_qp *));
+    bool *seen = calloc(NUMBERS, sizeof *seen);
+    seen[a->qpn % NUMBERS] = true;
+    for (unsigned i = 0; i < NUMBERS - 1; i++) {
+        qps[i] = qp_new(a, &setup);
+        uint32_t number = qps[i]->qp_num;
+        bool *place = &seen[number % NUMBERS];
+        expect(number / NUMBERS == a->qpn / NUMBERS && !*place, "number %x", number);
+        *place = true;
+        if (_i) /* one at a time */
+            ck_assert_int_eq(soft_destroy_qp(qps[i]), 0);
+    }
+    if (!_i) {
+        struct ibv_qp_init_attr attr = {
+            .send_cq = a->send_cq, .recv_cq = a->recv_cq, .cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+        ck_assert_ptr_null(soft_create_qp(a->pd, &attr));
+        for (unsigned i = 0; i < NUMBERS - 1; i++)
+            ck_assert_int_eq(soft_destroy_qp(qps[i]), 0);
+    }
+    free(qps);
+    free(seen);
+    pair_free(pair);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("transport: many");
@@ -335,6 +401,8 @@ static Suite *suite(void)
     tcase_add_test(tcase, every_node_with_every_other);
     tcase_add_test(tcase, the_same_every_time);
     suite_add_tcase(suite, tcase);
+    tcase_add_loop_test(tcase, shuffled, 2, 17);
+    tcase_add_loop_test(tcase, all_numbers_of_a_name, 0, 2);
     return suite;
 }
 

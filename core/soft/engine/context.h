@@ -9,6 +9,7 @@
 #include "cq.h"
 #include "event.h"
 #include "qp.h"
+#include "shuffle.h"
 #include "train.h"
 #include "wire.h"
 
@@ -31,7 +32,9 @@ struct soft_context {
     struct soft_qp_list qps;
     struct soft_qp_list *buckets; /* by queue pair number */
     size_t qp_count, bucket_count;
-    uint32_t first_qpn, last_qpn, next_qpn;
+    uint32_t first_qpn, last_qpn; /* that it gives */
+    uint32_t qpns_given;          /* in all, also those that are gone */
+    struct soft_shuffle qpns;     /* of the numbers from first_qpn on */
 
     struct soft_timer {
         uint64_t at; /* not later than the queue pair's deadline */

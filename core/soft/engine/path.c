@@ -40,7 +40,6 @@ static bool is_any(const union soft_addr *addr)
                                           : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr));
 }
 
-/* The addresses, not the ports: a sender may use any port it likes. */
 static bool same_host(const union soft_addr *own, const union soft_addr *came)
 {
     union soft_addr plain;
@@ -55,9 +54,17 @@ static bool same_host(const union soft_addr *own, const union soft_addr *came)
     return IN6_ARE_ADDR_EQUAL(&own->in6.sin6_addr, &plain.in6.sin6_addr);
 }
 
+/* A peer of ours sends from the port that it is reached at, which the kernel lets no other process of its host
+ * use. RoCE's own port is where packets go to: whoever is reached there sends from any. */
+static bool same_port(const union soft_addr *own, const union soft_addr *came)
+{
+    return own->in.sin_port == came->in.sin_port || /* at the same place in sockaddr_in6 */
+           own->in.sin_port == htons(SOFT_UDP_PORT);
+}
+
 bool soft_path_matches(const struct soft_path *own, const struct soft_path *came)
 {
-    return same_host(&own->remote, &came->remote) &&
+    return same_host(&own->remote, &came->remote) && same_port(&own->remote, &came->remote) &&
            (is_any(&own->local) || is_any(&came->local) || same_host(&own->local, &came->local));
 }
 

@@ -2,7 +2,8 @@
 /*
  * table.c - from a queue pair number to its queue pair.
  *
- * Numbers are given out one after the other, so the low bits alone spread them evenly over the buckets.
+ * Numbers are given out as if at random, so that nobody who has learnt one knows the next: the low bits alone
+ * spread them over the buckets. One that is free again is used again after all the others.
  */
 #include <stdlib.h>
 #include "engine.h"
@@ -44,6 +45,17 @@ static bool grow(struct soft_context *context)
     return true;
 }
 
+/* There is one, for fewer are in use than there are. */
+static uint32_t new_number(struct soft_context *context)
+{
+    uint32_t number;
+
+    do {
+        number = context->first_qpn + soft_shuffle(&context->qpns, context->qpns_given++);
+    } while (number > context->last_qpn || soft_qp_find(context, number) != NULL);
+    return number;
+}
+
 bool soft_qp_enter(struct soft_context *context, struct soft_qp *qp)
 {
     if (context->qp_count >= SOFT_MAX_QP || context->qp_count > context->last_qpn - context->first_qpn ||
@@ -51,10 +63,7 @@ bool soft_qp_enter(struct soft_context *context, struct soft_qp *qp)
         return false;
     if (context->qp_count >= context->bucket_count && !grow(context))
         return false;
-    do {
-        qp->ibv.qp_base.qp_num = context->next_qpn;
-        context->next_qpn = context->next_qpn == context->last_qpn ? context->first_qpn : context->next_qpn + 1;
-    } while (soft_qp_find(context, qp->ibv.qp_base.qp_num) != NULL);
+    qp->ibv.qp_base.qp_num = new_number(context);
     LIST_INSERT_HEAD(bucket(context, qp->ibv.qp_base.qp_num), qp, bucket);
     LIST_INSERT_HEAD(&context->qps, qp, link);
     context->qp_count++;

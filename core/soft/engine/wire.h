@@ -35,7 +35,9 @@ union soft_addr {
     struct sockaddr_in6 in6;
 };
 
-/* Both ends of a queue pair's way: addresses and UDP ports. */
+/* Both ends of a queue pair's way: addresses and UDP ports. What comes from elsewhere, another port included,
+ * is not the peer's - unless the peer is at SOFT_UDP_PORT, which says nothing of where RoCE's packets come
+ * from. */
 struct soft_path {
     union soft_addr local, remote;
 };
@@ -69,8 +71,8 @@ struct soft_wire {
 
 /* ---- A context ----------------------------------------------------------------------------- */
 
-/* A device context of its own: NULL and errno when there is no memory. GUID and queue pair numbers start at
- * random places, taken from `seed` when it is not 0. */
+/* A device context of its own: NULL and errno when there is no memory. GUID and queue pair numbers are
+ * random, or follow from `seed` when it is not 0. */
 struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, uint64_t seed);
 /* EBUSY while it has objects. */
 int soft_close(struct ibv_context *context);

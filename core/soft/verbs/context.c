@@ -17,8 +17,9 @@
 #include "verbs.h"
 #include "core/soft/lock.h"
 
-#define QPN_MIN 2          /* 0 and 1 are for management */
-#define QPN_MAX 0xfffffe   /* 0xffffff is multicast's */
+#define QPN_MIN 2        /* 0 and 1 are for management */
+#define QPN_MAX 0xfffffe /* 0xffffff is multicast's */
+#define QPN_BITS 24
 #define REFUSAL_BYTES 8192 /* well over rdma-core's private part */
 
 static struct {
@@ -192,6 +193,14 @@ static uint64_t mix(uint64_t seed)
     return seed ^ seed >> 31;
 }
 
+/* A word that nobody else knows, unless the context was opened with a seed, for a test. */
+static uint64_t secret(bool random, uint64_t seed)
+{
+    uint64_t word;
+
+    return random && getrandom(&word, sizeof word, GRND_NONBLOCK) == sizeof word ? word : mix(seed);
+}
+
 static void release(struct soft_context *context)
 {
     if (context->verbs.context.async_fd >= 0)
@@ -210,6 +219,7 @@ static void release(struct soft_context *context)
 struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, uint64_t seed)
 {
     struct soft_context *context = calloc(1, sizeof *context);
+    bool random = seed == 0;
 
     if (context == NULL)
         return NULL;
@@ -217,13 +227,14 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
     context->clock = clock;
     TAILQ_INIT(&context->work);
     TAILQ_INIT(&context->events);
-    if (seed == 0 && getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+    if (random && getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
         seed = (uint64_t)getpid() ^ clock->now(clock);
     context->guid = mix(seed);
     context->node_guid = context->guid;
     context->first_qpn = QPN_MIN;
     context->last_qpn = QPN_MAX;
-    context->next_qpn = QPN_MIN + (uint32_t)(mix(seed + 1) % (QPN_MAX - QPN_MIN));
+    context->qpns =
+        (struct soft_shuffle){.key = {secret(random, seed + 1), secret(random, seed + 2)}, .bits = QPN_BITS};
     context->names.mtu = IBV_MTU_4096;
     context->train.bytes = aligned_alloc(64, (SOFT_TRAIN_MAX + 63) / 64 * 64);
     context->refusal = make_refusal();

@@ -122,7 +122,7 @@ void soft_set_names(struct ibv_context *ibv, const struct soft_names *names)
     context->node_guid = names->guid;
     context->first_qpn = (uint32_t)names->lid << SOFT_LID_QPNS_BITS;
     context->last_qpn = context->first_qpn + (1 << SOFT_LID_QPNS_BITS) - 1;
-    context->next_qpn = context->first_qpn + (context->next_qpn & ((1 << SOFT_LID_QPNS_BITS) - 1));
+    context->qpns.bits = SOFT_LID_QPNS_BITS;
 }
 
 static bool is_place(const struct ibv_context *ibv, unsigned port, int64_t index, int64_t places)

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "core.h"
+#include "fragile.h"
 #include "handle.h"
 #include "library.h"
 #include "memory.h"
@@ -197,10 +198,15 @@ static int touch(uintptr_t page, bool writable)
                : errno;
 }
 
-/* Are the first and the last page there, and may they be used like this? -1 and EACCES. */
+/* Is all of it there, and may the first and the last page be used like this? -1 and EACCES. */
 static int check_pages(const void *addr, size_t size, bool writable)
 {
     char mine = 0;
+
+    if (!fragile_mapped(addr, size)) {
+        errno = EACCES;
+        return -1;
+    }
     int first = touch((uintptr_t)addr, writable), last = touch((uintptr_t)addr + size - 1, writable);
 
     if ((first == 0 && last == 0) || touch((uintptr_t)&mine, true) != 0) /* kernels before 5.14 can't tell */
@@ -227,6 +233,7 @@ exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
     memory->addr = addr;
     memory->size = size;
     memory->flags = flags;
+    memory->fragile = fragile_is(addr, size);
     exs_mhandle_t handle = xs_handle_make(&handles, memory);
 
     if (handle == NULL) {

@@ -16,6 +16,7 @@ struct memory { /* owned by its handle; freed by exs_mderegister, never while `u
     uint8_t *addr;
     size_t size;
     int flags;         /* EXS_MRF_ */
+    bool fragile;      /* its pages may go: fragile.h */
     _Atomic int users; /* operations that use it */
 };
 

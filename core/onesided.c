@@ -7,9 +7,9 @@
  * written. They cost the peer's program nothing, not even a credit.
  */
 #include <errno.h>
-#include <string.h>
 #include "conn.h"
 #include "core.h"
+#include "fragile.h"
 #include "memory.h"
 #include "nic.h"
 #include "sock.h"
@@ -79,8 +79,9 @@ void xs_onesided_completed(struct conn *conn, const struct posted *posted, const
 static void finish(struct conn *conn, struct op *op, int error)
 {
     STAILQ_REMOVE_HEAD(&conn->onesided, link);
-    if (is_read(op) && op->bounce != NULL && error == 0)
-        memcpy(op->buffer, op->bounce->data, op->length);
+    if (is_read(op) && op->bounce != NULL && error == 0 &&
+        !fragile_give(op->buffer, op->bounce->data, op->length))
+        error = EFAULT;
     op->event.exs_evt_union.exs_evt_xfer.exs_evt_length = op->acked;
     xs_tx_release(conn, op);
     xs_op_complete(op, error);

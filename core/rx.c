@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 #include "conn.h"
+#include "fragile.h"
 #include "library.h"
 #include "memory.h"
 #include "nic.h"
@@ -39,16 +40,26 @@ static void leave_place(struct conn *conn, const uint8_t *place)
     conn->places &= ~(1u << (place - conn->hidden) / BOUNCE_SIZE);
 }
 
+/* A short message, into the user's buffer. False: that can't be written, and the message is lost. */
+static bool empty_place(struct conn *conn, struct op *op)
+{
+    bool good = op->buffer == NULL || fragile_give(op->buffer, op->place, op->posted);
+
+    if (!good)
+        op->posted = 0;
+    leave_place(conn, op->place);
+    return good;
+}
+
 /* Complete a receive with the bytes that it holds; the device is done with it. */
 static void finish_receive(struct conn *conn, struct op *op, int error)
 {
     STAILQ_REMOVE(&conn->recvs, op, op, link);
     if (op->advertised)
         conn->advertised--;
-    if (op->place != NULL) {
-        if (op->buffer != NULL)
-            memcpy(op->buffer, op->place, op->posted);
-        leave_place(conn, op->place);
+    if (op->place != NULL && !empty_place(conn, op)) {
+        error = EACCES; /* as if it could not be registered */
+        xs_conn_fail(conn, error);
     }
     if (op->one_off != NULL)
         conn->device->dereg_mr(op->one_off);
@@ -136,8 +147,19 @@ static void advertise_all(struct conn *conn)
 
 /* ---- Filling -------------------------------------------------------------------------------- */
 
-/* Copy what lies together in the hidden buffer into the first receive. */
-static void copy_out(struct conn *conn, struct op *op)
+static bool copy_to_user(const struct op *op, const uint8_t *from, uint64_t bytes)
+{
+    uint8_t *to = op->buffer + op->posted;
+
+    if (op->memory == NULL || op->memory->fragile)
+        return fragile_give(to, from, bytes);
+    memcpy(to, from, bytes);
+    return true;
+}
+
+/* Copy what lies together in the hidden buffer into the first receive. False: that can't be written; the bytes
+ * stay, for the next one. */
+static bool copy_out(struct conn *conn, struct op *op)
 {
     uint64_t offset = conn->hidden_out % HIDDEN_SIZE, bytes = conn->hidden_in - conn->hidden_out;
 
@@ -145,9 +167,11 @@ static void copy_out(struct conn *conn, struct op *op)
         bytes = HIDDEN_SIZE - offset;
     if (bytes > op->length - op->posted)
         bytes = op->length - op->posted;
-    memcpy(op->buffer + op->posted, conn->hidden + offset, bytes);
+    if (!copy_to_user(op, conn->hidden + offset, bytes))
+        return false;
     op->posted += bytes;
     conn->hidden_out += bytes;
+    return true;
 }
 
 static void empty_hidden(struct conn *conn)
@@ -155,8 +179,9 @@ static void empty_hidden(struct conn *conn)
     while (conn->hidden_in != conn->hidden_out && !STAILQ_EMPTY(&conn->recvs)) {
         struct op *op = STAILQ_FIRST(&conn->recvs);
 
-        copy_out(conn, op);
-        if (op->posted == op->length || (!op->waitall && conn->hidden_in == conn->hidden_out))
+        if (!copy_out(conn, op))
+            finish_receive(conn, op, EFAULT);
+        else if (op->posted == op->length || (!op->waitall && conn->hidden_in == conn->hidden_out))
             finish_receive(conn, op, 0);
     }
 }
@@ -197,11 +222,24 @@ static void end(struct conn *conn)
     }
 }
 
+/* Is the first or the last of the bytes gone that the peer was to write? The device can't say that the
+ * connection broke by that, but whoever looks can. */
+static bool is_gone(const struct op *op)
+{
+    uint8_t byte;
+
+    return op->advertised && op->place == NULL && op->buffer != NULL && op->posted < op->length &&
+           (!fragile_copy(&byte, op->buffer + op->posted, 1) ||
+            !fragile_copy(&byte, op->buffer + op->length - 1, 1));
+}
+
 /* Nothing more will come, and not in order: the device is done with what the receives hold. */
 static void fail(struct conn *conn)
 {
-    while (!STAILQ_EMPTY(&conn->recvs))
-        finish_receive(conn, STAILQ_FIRST(&conn->recvs), xs_conn_errno(conn));
+    struct op *op;
+
+    while ((op = STAILQ_FIRST(&conn->recvs)) != NULL)
+        finish_receive(conn, op, is_gone(op) ? EFAULT : xs_conn_errno(conn));
 }
 
 void xs_rx_run(struct conn *conn)

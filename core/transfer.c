@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Starting sends, receives, file transfers and shutdowns: all checks, then an operation on the connection. */
 #include <errno.h>
-#include <string.h>
 #include "conn.h"
 #include "core.h"
 #include "file.h"
+#include "fragile.h"
 #include "library.h"
 #include "memory.h"
 #include "nic.h"
@@ -61,8 +61,11 @@ int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int 
     op->bounce = xs_bounce_get(conn->nic);
     if (op->bounce == NULL)
         return -1;
-    if (access == 0)
-        memcpy(op->bounce->data, op->buffer, op->length);
+    if (access == 0 && !fragile_take(op->bounce->data, op->buffer, op->length)) {
+        xs_bounce_put(conn->nic, op->bounce);
+        errno = EACCES;
+        return -1;
+    }
     return 0;
 }
 

@@ -6,17 +6,29 @@
 #include <errno.h>
 #include "conn.h"
 #include "library.h"
+#include "memory.h"
 #include "nic.h"
 #include "sock.h"
 
 /* ---- Work requests and completions ---------------------------------------------------------- */
+
+/* Inline data are copied by the device's library, in the application's thread: only from memory of our own, and
+ * from what is registered and can't vanish (fragile.h). */
+static bool may_inline(const struct posted *posted)
+{
+    const struct op *op = posted->op;
+
+    return op == NULL || posted->bytes == 0 || op->bounce != NULL ||
+           (op->memory != NULL && !op->memory->fragile);
+}
 
 bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted)
 {
     struct ibv_send_wr *bad;
 
     wr->wr_id = (uintptr_t)conn->handle;
-    if (wr->num_sge > 0 && wr->sg_list->length <= conn->max_inline && wr->opcode != IBV_WR_RDMA_READ)
+    if (wr->num_sge > 0 && wr->sg_list->length <= conn->max_inline && wr->opcode != IBV_WR_RDMA_READ &&
+        may_inline(posted))
         wr->send_flags |= IBV_SEND_INLINE;
     if (ibv_post_send(conn->qp, wr, &bad) != 0) {
         xs_conn_fail(conn, ECONNRESET);

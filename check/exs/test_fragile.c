@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_fragile.c - buffers that are not there, can't be used, or vanish: files that are cut short while
+ * something is received into them or sent from them. Each is an error, never a signal, and harms nothing else.
+ */
+#include "check/support/support.h"
+
+#include <sys/mman.h>
+#include "core/fragile.h"
+
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
+
+static char *map_pages(size_t length, int protection)
+{
+    char *map = mmap(NULL, length, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert_ptr_ne(map, MAP_FAILED);
+    return map;
+}
+
+/* A buffer of up to a page that can't be used: 0 nothing there, 1 not permitted, 2 its second half not there.
+ */
+static char *bad_buffer(int how, size_t length)
+{
+    char *map = map_pages(2 * PAGE, PROT_READ | PROT_WRITE);
+
+    if (how == 1)
+        must(mprotect(map, 2 * PAGE, PROT_NONE));
+    else
+        must(munmap(map + (how == 2 ? PAGE : 0), how == 2 ? PAGE : 2 * PAGE));
+    return map + PAGE - (how == 2 ? length / 2 : length);
+}
+
+struct mapped { /* a file, all of it mapped and registered */
+    int fd;
+    char *bytes;
+    size_t length;
+    exs_mhandle_t region;
+};
+
+static struct mapped map_file(size_t length)
+{
+    struct mapped file = {.fd = memfd_create("mapped", MFD_CLOEXEC), .length = length};
+
+    must(file.fd);
+    must(ftruncate(file.fd, (off_t)length));
+    file.bytes = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd, 0);
+    ck_assert_ptr_ne(file.bytes, MAP_FAILED);
+    memset(file.bytes, CANARY, length);
+    file.region = exs_mregister(file.bytes, length, 0);
+    ck_assert_ptr_ne(file.region, EXS_MHANDLE_INVALID);
+    return file;
+}
+
+static void unmap_file(struct mapped *file)
+{
+    must(exs_mderegister(file->region, 0));
+    munmap(file->bytes, file->length);
+    close(file->fd);
+}
+
+static const int types[] = {SOCK_STREAM, SOCK_SEQPACKET};
+
+/* ---- Memory that was never there ------------------------------------------------------------------------- */
+
+/* Refused at once, each time, and nothing of it is sent. */
+START_TEST(send_from_nowhere)
+{
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, types[_i % 2]);
+    for (size_t length = 20; length <= PAGE; length += PAGE - 20) {
+        char *bad = bad_buffer(_i / 2, length);
+
+        for (int i = 0; i < 1000; i++)
+            must_fail(exs_send(pair.client, bad, length, 0, pair.client_box->queue, NULL, NULL), EACCES);
+        must_fail(exs_write(pair.client, bad, length), EACCES);
+    }
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 100, 5);
+    pair_close(&pair);
+}
+END_TEST
+
+/* A STREAM's bytes stay, for a receive that can take them. */
+START_TEST(receive_nowhere)
+{
+    static const size_t lengths[] = {20, 4096, 100000};
+    size_t length = lengths[_i / 3];
+    char *out = new_buffer(length), *in = new_buffer(length), *bad;
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    bad = length > PAGE ? bad_buffer(_i % 3, PAGE) : bad_buffer(_i % 3, length);
+    pattern_fill(out, length, 3, 0);
+    for (int early = 0; early < 2; early++) {
+        if (early)
+            must(exs_recv(pair.server, bad, length, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
+        must(exs_send(pair.client, out, length, 0, pair.client_box->queue, NULL, NULL));
+        if (!early) {
+            take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+            must(exs_recv(pair.server, bad, length, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
+        }
+        take_failed(pair.server_box, EXS_EVT_RECV, pair.server, EFAULT);
+        must(exs_recv(pair.server, in, length, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
+        take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+        pattern_check(in, length, 3, 0);
+        if (early)
+            take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    }
+    pair_close(&pair);
+    free(out);
+    free(in);
+}
+END_TEST
+
+/* A message has nowhere to stay: the connection is broken by it. */
+START_TEST(receive_message_nowhere)
+{
+    char *out = new_buffer(100), *bad = bad_buffer(_i, 100);
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_SEQPACKET);
+    must(exs_recv(pair.server, bad, 100, 0, pair.server_box->queue, NULL, NULL));
+    must(exs_send(pair.client, out, 100, 0, pair.client_box->queue, NULL, NULL));
+    exs_event_t event = take_failed(pair.server_box, EXS_EVT_RECV, pair.server, EACCES);
+    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
+    inbox_take(pair.client_box, EXS_EVT_SEND, pair.client);
+    must_fail(exs_read(pair.client, out, 100), ECONNRESET);
+    pair_close(&pair);
+    free(out);
+}
+END_TEST
+
+/* What was read of the peer's memory has nowhere to go; all else goes on. */
+START_TEST(read_nowhere)
+{
+    char *there = new_buffer(100), *bad = bad_buffer(_i, 100);
+    exs_mhandle_t region = exs_mregister(there, 100, 0);
+    exs_token_t token;
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    must(exs_mexport(pair.server, region, there, 100, EXS_REMOTE_READ, &token));
+    must(exs_rread(pair.client, bad, 100, &token, 0, 0, pair.client_box->queue, NULL, NULL));
+    take_failed(pair.client_box, EXS_EVT_RREAD, pair.client, EFAULT);
+    must_fail(exs_rread(pair.client, bad, 100, &token, 0, EXS_BLOCK, NULL, NULL, NULL), EFAULT);
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 100, 5);
+    pair_close(&pair);
+    must(exs_mderegister(region, 0));
+    free(there);
+}
+END_TEST
+
+/* A region with a hole that neither end shows. */
+START_TEST(register_a_hole)
+{
+    char *map = map_pages(3 * PAGE, PROT_READ | PROT_WRITE);
+
+    munmap(map + PAGE, PAGE);
+    must_fail(exs_mregister(map + 5, 3 * PAGE - 5, 0), EACCES);
+    munmap(map, 3 * PAGE);
+}
+END_TEST
+
+/* ---- Files that are cut short ---------------------------------------------------------------------------- */
+
+/* The peer writes straight into one. A real device has pinned its pages: there, all is as if nothing had been.
+ */
+START_TEST(cut_while_received_into)
+{
+    size_t length = MIB;
+    char *out = new_buffer(length);
+    struct mapped file = map_file(length);
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, types[_i]);
+    must(exs_recv(pair.server, file.bytes, length, MSG_WAITALL * !_i, pair.server_box->queue, NULL,
+                  file.region));
+    pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, 10, 5); /* it knows where, now */
+    must(ftruncate(file.fd, (off_t)PAGE));
+    must(exs_send(pair.client, out, length, 0, pair.client_box->queue, NULL, NULL));
+    if (on_rdma()) {
+        take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+        take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    } else {
+        take_failed(pair.server_box, EXS_EVT_RECV, pair.server, EFAULT);
+        take_failed(pair.client_box, EXS_EVT_SEND, pair.client, ECONNRESET);
+    }
+    pair_close(&pair);
+    unmap_file(&file);
+    free(out);
+}
+END_TEST
+
+/* Bytes that are here already are copied into one. */
+START_TEST(cut_before_copied_into)
+{
+    char out[100], in[100];
+    struct mapped file = map_file(2 * PAGE);
+    struct pair pair;
+
+    pattern_fill(out, 100, 3, 0);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    must(exs_recv(pair.server, file.bytes + PAGE, 100, 0, pair.server_box->queue, NULL,
+                  _i ? file.region : EXS_MHANDLE_UNREGISTERED));
+    must(ftruncate(file.fd, (off_t)PAGE));
+    must(exs_send(pair.client, out, 100, 0, pair.client_box->queue, NULL, NULL));
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    take_failed(pair.server_box, EXS_EVT_RECV, pair.server, EFAULT);
+    must(exs_recv(pair.server, in, 100, 0, pair.server_box->queue, NULL, NULL));
+    take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    pattern_check(in, 100, 3, 0);
+    pair_close(&pair);
+    unmap_file(&file);
+}
+END_TEST
+
+/* So few bytes that they would be given to the device with the request. */
+START_TEST(cut_before_sent_from)
+{
+    struct mapped file = map_file(2 * PAGE);
+    exs_token_t token;
+    char *there = new_buffer(100), in[20];
+    exs_mhandle_t region = exs_mregister(there, 100, 0);
+    struct pair pair;
+    bool onesided = _i == 2;
+    int type = onesided ? EXS_EVT_RWRITE : EXS_EVT_SEND;
+
+    pair_open(&pair, AF_INET, types[_i % 2]);
+    must(exs_mexport(pair.server, region, there, 100, EXS_REMOTE_WRITE, &token));
+    must(exs_rwrite(pair.client, file.bytes, 20, &token, 0, EXS_BLOCK, NULL, NULL, file.region));
+    if (!onesided)
+        must(exs_recv(pair.server, in, 20, 0, pair.server_box->queue, NULL, NULL));
+    must(ftruncate(file.fd, (off_t)PAGE));
+    if (onesided)
+        must(exs_rwrite(pair.client, file.bytes + PAGE, 20, &token, 0, 0, pair.client_box->queue, NULL,
+                        file.region));
+    else
+        must(exs_send(pair.client, file.bytes + PAGE, 20, 0, pair.client_box->queue, NULL, file.region));
+    if (on_rdma())
+        take_good(pair.client_box, type, pair.client);
+    else
+        take_failed(pair.client_box, type, pair.client, EFAULT);
+    if (!onesided)
+        inbox_take(pair.server_box, EXS_EVT_RECV, pair.server);
+    pair_close(&pair);
+    must(exs_mderegister(region, 0));
+    unmap_file(&file);
+    free(there);
+}
+END_TEST
+
+/* ---- What needs no care ---------------------------------------------------------------------------------- */
+
+static char variable[100], initialized[100] = "initialized";
+
+/* Each kind of memory, and whether it may be copied without asking the kernel: a wrong yes is a signal, a wrong
+ * no costs a system call. */
+START_TEST(what_never_vanishes)
+{
+    char *local = memset(__builtin_alloca(100), 0, 100); /* the sanitizer moves an array to a heap of its own */
+    char *heap = malloc(100), *mapped = map_pages(PAGE, PROT_READ | PROT_WRITE);
+    static const char constant[] = "constant";
+
+    ck_assert(fragile_never(local, 100, true));
+    ck_assert(fragile_never(variable, sizeof(variable), true));
+    ck_assert(fragile_never(initialized, sizeof(initialized), true));
+    ck_assert(fragile_never(constant, sizeof(constant), false));
+    ck_assert(!fragile_never(constant, sizeof(constant), true));
+    if (heap < (char *)sbrk(0)) /* not a sanitizer's or valgrind's */
+        ck_assert(fragile_never(heap, 100, true));
+    ck_assert(!fragile_never(sbrk(0), 1, false));
+    ck_assert(!fragile_never((char *)sbrk(0) - 1, 2, false));
+    ck_assert(!fragile_never(mapped, 1, false));
+    ck_assert(!fragile_never(NULL, 1, false));
+    ck_assert(!fragile_never((void *)-1, 1, false));
+    ck_assert(!fragile_never(local, SIZE_MAX, false));
+    munmap(mapped, PAGE);
+    free(heap);
+}
+END_TEST
+
+static void *own_stack(void *callers)
+{
+    char *local = memset(__builtin_alloca(100), 0, 100);
+
+    ck_assert(fragile_never(local, 100, true));
+    ck_assert(!fragile_never(callers, 100, true));
+    return NULL;
+}
+
+/* Another's stack may end at any time. */
+START_TEST(a_threads_stack)
+{
+    char *local = memset(__builtin_alloca(100), 0, 100);
+
+    ck_assert(fragile_never(local, 100, true));
+    thread_join(thread_start(own_stack, local));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("memory that may vanish");
+    TCase *nowhere = add_case(suite, "nowhere", 10), *cut = add_case(suite, "cut", 10);
+    TCase *never = add_bare_case(suite, "never", 10);
+
+    tcase_add_loop_test(nowhere, send_from_nowhere, 0, 6);
+    tcase_add_loop_test(nowhere, receive_nowhere, 0, 9);
+    tcase_add_loop_test(nowhere, receive_message_nowhere, 0, 3);
+    tcase_add_loop_test(nowhere, read_nowhere, 0, 3);
+    tcase_add_test(nowhere, register_a_hole);
+    tcase_add_loop_test(cut, cut_while_received_into, 0, 2);
+    tcase_add_loop_test(cut, cut_before_copied_into, 0, 2);
+    tcase_add_loop_test(cut, cut_before_sent_from, 0, 3);
+    tcase_add_test(never, what_never_vanishes);
+    tcase_add_test(never, a_threads_stack);
+    return run_suite(suite);
+}

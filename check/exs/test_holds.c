@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_holds.c - what one peer can make this process hold, in bytes and descriptors: the figures of
+ * SECURITY.md.
+ *
+ * Bytes are memory in use by the process (VmRSS), where nothing else adds to that, as sanitizers do.
+ */
+#include "check/support/support.h"
+
+enum {
+    MANY = 50,
+    STRANGERS = 400,
+    HALF_OPEN = 256, /* of one listener, at most */
+    CONNECTION_KIB = 320,
+    CONNECTION_FDS = 2,
+    WAITING_KIB = 8, /* before it is accepted */
+    WAITING_FDS = 1,
+};
+
+static struct inbox box;
+static struct address address;
+static int listener;
+
+static bool measures_bytes(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return false;
+#endif
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+    return false;
+#endif
+#endif
+    return true;
+}
+
+/* Kibibytes. */
+static long resident(void)
+{
+    FILE *status = fopen("/proc/self/status", "re");
+    char line[256];
+    long kib = 0;
+
+    while (fgets(line, sizeof(line), status) != NULL)
+        if (strncmp(line, "VmRSS:", 6) == 0)
+            kib = strtol(line + 6, NULL, 10);
+    fclose(status);
+    return kib;
+}
+
+static void expect_held(const char *what, long bytes_before, int fds_before, int count, int kib, int fds)
+{
+    long held = resident() - bytes_before;
+    int descriptors = count_fds() - fds_before;
+
+    fprintf(stderr, "%s: %ld KiB and %.2f descriptors each, of %d\n", what, held / count,
+            (double)descriptors / count, count);
+    ck_assert_int_le(descriptors, count * fds);
+    if (measures_bytes())
+        ck_assert_int_le(held, (long)count * kib);
+}
+
+static void wait_for(int count, struct inbox *inbox, int type)
+{
+    while (count-- > 0) {
+        exs_event_t event = inbox_take(inbox, type, -1);
+
+        ck_assert_int_eq(event.exs_evt_errno, 0);
+    }
+}
+
+/* ---- The peers, in a process of their own -------------------------------------------------------------- */
+
+/* Connects as often as it is told, and sends on each connection what nobody receives. */
+static void peers(int fd, void *arg)
+{
+    static char bytes[MIB];
+    struct inbox own;
+    int sock[2 * MANY], count;
+
+    (void)arg;
+    init_library();
+    inbox_open(&own, 1024);
+    hear(fd, &address, sizeof(address));
+    hear(fd, &count, sizeof(count));
+    for (int i = 0; i < count; i++) {
+        sock[i] = exs_socket(address.storage.ss_family, SOCK_STREAM, 0);
+        must(exs_connect(sock[i], SA(&address), address.length, 0, NULL, own.queue, NULL));
+    }
+    wait_for(count, &own, EXS_EVT_CONNECT);
+    for (int i = 0; i < count; i++)
+        must(exs_send(sock[i], bytes, sizeof(bytes), 0, own.queue, NULL, NULL));
+    for (;;)
+        inbox_pump(&own, 10);
+}
+
+static void begin(int backlog)
+{
+    init_library();
+    inbox_open(&box, 1024);
+    listener = open_listener(AF_INET, SOCK_STREAM, backlog, &address);
+}
+
+static void let_connect(struct child *child, int count)
+{
+    tell(child->fd, &address, sizeof(address));
+    tell(child->fd, &count, sizeof(count));
+}
+
+static void accept_all(int count)
+{
+    exs_acceptaddr_t wanted[MANY];
+
+    memset(wanted, 0, sizeof(wanted));
+    ck_assert_int_le(count, MANY);
+    must(exs_accept(listener, wanted, count, 0, box.queue));
+    wait_for(count, &box, EXS_EVT_ACCEPT);
+}
+
+static void settle_down(void)
+{
+    double end = seconds_now() + 10;
+    long before;
+
+    do { /* until nothing more comes */
+        before = resident();
+        inbox_pump(&box, 100);
+        inbox_pump(&box, 100);
+    } while (resident() != before && seconds_now() < end);
+}
+
+/* ---- Figures ------------------------------------------------------------------------------------------- */
+
+/* A connection on a queue, and all that its peer could send while nobody receives. */
+START_TEST(connection)
+{
+    struct child warm, child;
+
+    child_start(&warm, peers, NULL);
+    child_start(&child, peers, NULL);
+    begin(2 * MANY);
+    let_connect(&warm, 4);
+    accept_all(4);
+    settle_down();
+    long bytes = resident();
+    int fds = count_fds();
+
+    let_connect(&child, MANY);
+    accept_all(MANY);
+    settle_down();
+    expect_held("connection", bytes, fds, MANY, CONNECTION_KIB, CONNECTION_FDS);
+    child_kill(&warm);
+    child_kill(&child);
+}
+END_TEST
+
+/* Whoever waits to be accepted has no buffers yet. */
+START_TEST(waiting)
+{
+    struct child warm, child;
+
+    child_start(&warm, peers, NULL);
+    child_start(&child, peers, NULL);
+    begin(2 * MANY);
+    let_connect(&warm, 4);
+    accept_all(4);
+    settle_down();
+    long bytes = resident();
+    int fds = count_fds();
+
+    let_connect(&child, MANY);
+    settle_down();
+    expect_held("waiting", bytes, fds, MANY, WAITING_KIB, WAITING_FDS);
+    child_kill(&warm);
+    child_kill(&child);
+}
+END_TEST
+
+/* Programs that connect to the embedded device's TCP port and say nothing: so many, and no more. */
+START_TEST(half_open)
+{
+    exs_acceptaddr_t wanted = {0};
+    int fd[STRANGERS];
+
+    if (on_rdma())
+        return; /* the kernel's connection manager has no such port */
+    begin(MANY);
+    must(exs_accept(listener, &wanted, 1, 0, box.queue));
+    settle_down();
+    long bytes = resident();
+    int fds = count_fds();
+
+    for (int i = 0; i < STRANGERS; i++) {
+        fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        must(fd[i]);
+        must(connect(fd[i], SA(&address), address.length));
+        inbox_pump(&box, 0);
+    }
+    settle_down();
+    expect_held("half-open", bytes, fds + STRANGERS, HALF_OPEN, WAITING_KIB, WAITING_FDS);
+    for (int i = 0; i < STRANGERS; i++)
+        close(fd[i]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("holds");
+    TCase *tcase = add_bare_case(suite, "figures", 60);
+
+    tcase_add_test(tcase, connection);
+    tcase_add_test(tcase, waiting);
+    tcase_add_test(tcase, half_open);
+    return run_suite(suite);
+}

@@ -201,7 +201,7 @@ int cm_qp_describe(struct cm_id *id, enum cm_type type)
         error = choose_psn(id);
     if (error != 0)
         return error;
-    port = udp_port(link, local.sa.sa_family);
+    port = udp_port(link, &local);
     if (port == 0)
         return errno;
     id->own.type = type;

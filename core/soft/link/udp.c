@@ -46,13 +46,10 @@ static void awaits(struct soft_wire *wire, struct ibv_context *context)
     service_take_over(&((struct udp *)wire)->service);
 }
 
-/* The first queue pair. The sockets come with the first connection of each family. */
-static int prepare(struct soft_wire *wire, struct ibv_context *context)
+int udp_prepare(struct udp *udp)
 {
-    struct udp *udp = (struct udp *)wire;
     int error;
 
-    (void)context;
     if (udp->joined)
         return 0;
     udp->buffer = malloc(UDP_BUFFER);
@@ -68,54 +65,11 @@ static int prepare(struct soft_wire *wire, struct ibv_context *context)
     return 0;
 }
 
-/* (locked) An open socket's packets wake the application and the service thread. On failure it is closed. */
-static int attach(struct udp *udp, struct udp_socket *socket)
+/* The first queue pair. The sockets come with the first connection on each address. */
+static int prepare(struct soft_wire *wire, struct ibv_context *context)
 {
-    int error = soft_watch(udp->context, socket->fd) == 0 ? 0 : errno;
-
-    if (error != 0)
-        goto close;
-    error = service_add(&udp->service, socket->fd);
-    if (error == 0)
-        return 0;
-    soft_unwatch(udp->context, socket->fd);
-close:
-    udp_socket_close(socket);
-    return error;
-}
-
-static int open_socket(struct udp *udp, struct udp_socket *socket, sa_family_t family)
-{
-    int error = prepare(&udp->wire, udp->context);
-
-    if (error == 0)
-        error = udp_socket_open(socket, family, 0);
-    return error == 0 ? attach(udp, socket) : error;
-}
-
-struct udp_socket *udp_socket_of(struct udp *udp, sa_family_t family)
-{
-    struct udp_socket *socket = family == AF_INET ? &udp->v4 : &udp->v6;
-
-    if (socket->fd == -1) {
-        int error = open_socket(udp, socket, family);
-
-        if (error != 0) {
-            errno = error;
-            return NULL;
-        }
-    }
-    return socket;
-}
-
-in_port_t udp_port(struct udp *udp, sa_family_t family)
-{
-    struct udp_socket *socket;
-
-    soft_lock(udp->context);
-    socket = udp_socket_of(udp, family);
-    soft_unlock(udp->context);
-    return socket == NULL ? 0 : socket->port;
+    (void)context;
+    return udp_prepare((struct udp *)wire);
 }
 
 struct udp *udp_open(void)
@@ -124,7 +78,6 @@ struct udp *udp_open(void)
 
     if (udp == NULL)
         return NULL;
-    udp->v4.fd = udp->v6.fd = -1;
     udp->wire = (struct soft_wire){
         .trailer = ICRC_SIZE,
         .send = udp_send,
@@ -148,21 +101,24 @@ struct udp *udp_open(void)
 /* ---- With names ---- */
 
 /* Both families on a LID's port: 0, or an errno, and neither. A host without IPv6 has only the one. */
-static int open_pair(struct udp *udp, unsigned lid)
+static int open_pair(struct udp_socket pair[2], unsigned lid)
 {
-    int error = udp_socket_open(&udp->v4, AF_INET, soft_port_of_lid(lid));
+    union soft_addr any = {.in = {.sin_family = AF_INET, .sin_port = soft_port_of_lid(lid)}};
+    int error = udp_socket_open(&pair[0], &any);
 
     if (error != 0)
         return error;
-    error = udp_socket_open(&udp->v6, AF_INET6, soft_port_of_lid(lid));
+    any.sa.sa_family = AF_INET6; /* the port is at the same place */
+    pair[1].fd = -1;
+    error = udp_socket_open(&pair[1], &any);
     if (error == 0 || error == EAFNOSUPPORT || error == EADDRNOTAVAIL)
         return 0;
-    udp_socket_close(&udp->v4);
+    udp_socket_close(&pair[0]);
     return error;
 }
 
 /* The first LID that nobody has, from one at random on. 0 or an errno. */
-static int take_lid(struct udp *udp, uint16_t *lid)
+static int take_lid(struct udp_socket pair[2], uint16_t *lid)
 {
     uint16_t start = 0;
     int error = EADDRINUSE;
@@ -171,7 +127,7 @@ static int take_lid(struct udp *udp, uint16_t *lid)
         start = (uint16_t)getpid();
     for (unsigned tried = 0; tried < SOFT_LID_MAX && error == EADDRINUSE; tried++) {
         *lid = (uint16_t)(1 + (start + tried) % SOFT_LID_MAX);
-        error = open_pair(udp, *lid);
+        error = open_pair(pair, *lid);
     }
     return error;
 }
@@ -180,18 +136,21 @@ static int take_lid(struct udp *udp, uint16_t *lid)
 static int name(struct udp *udp)
 {
     struct soft_names names = {.guid = soft_host_guid()};
-    int error = take_lid(udp, &names.lid);
+    struct udp_socket pair[2];
+    int error = take_lid(pair, &names.lid);
 
-    if (error == 0)
-        error = prepare(&udp->wire, udp->context);
-    if (error == 0)
-        error = attach(udp, &udp->v4);
-    if (error == 0 && udp->v6.fd != -1)
-        error = attach(udp, &udp->v6);
+    if (error != 0)
+        return error;
+    for (int i = 0; i < 2 && pair[i].fd != -1; i++) {
+        if (error == 0)
+            error = udp_sockets_add(udp, &pair[i]);
+        else
+            udp_socket_close(&pair[i]);
+    }
     if (error != 0)
         return error;
     names.gid_count = soft_host_gids(names.gids);
-    names.mtu = soft_host_mtu(udp->v4.fd, names.gids, names.gid_count);
+    names.mtu = soft_host_mtu(udp->sockets[0].fd, names.gids, names.gid_count);
     soft_set_names(udp->context, &names);
     return 0;
 }
@@ -284,8 +243,7 @@ static bool try_close(struct udp *udp)
     }
     if (udp->joined)
         service_leave(&udp->service);
-    udp_socket_close(&udp->v4);
-    udp_socket_close(&udp->v6);
+    udp_sockets_close(udp);
     free(udp->buffer);
     free(udp);
     return true;

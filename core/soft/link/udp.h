@@ -2,9 +2,9 @@
 /*
  * udp.h - the link of the embedded device that puts its packets into UDP datagrams: RoCEv2, but for the port.
  *
- * Each context has a link of its own with a UDP socket for each address family that it has connections in,
- * bound to every address and to a port that the kernel picks. The peers' connection managers tell each other
- * which.
+ * Each context has a link of its own with a UDP socket for each address of this host that it has connections
+ * on, bound to that and to a port that the kernel picks. The peers' connection managers tell each other which.
+ * A context with names is reached at all of the host's addresses, so its sockets are bound to every address.
  */
 #ifndef SOFT_UDP_H
 #define SOFT_UDP_H
@@ -19,15 +19,17 @@
 #include "core/soft/engine/wire.h"
 
 #define UDP_BUFFER 65536 /* holds the largest train there is */
+#define UDP_ADDRESSES                                                                                          \
+    (SERVICE_SOCKETS - 2) /* that have a socket of their own; all others one for each family */
 
 /* One socket of a link; guarded by the context's lock. */
 struct udp_socket {
-    int fd;         /* -1: not open */
-    in_port_t port; /* network byte order */
-    bool segments;  /* the kernel cuts trains for us (UDP_SEGMENT) */
-    size_t buffer;  /* bytes that may wait in it */
-    size_t burst;   /* bytes taken since it was last seen empty */
-    uint32_t drops; /* datagrams that the kernel has dropped for want of room */
+    int fd;
+    union soft_addr local; /* what it is bound to */
+    bool segments;         /* the kernel cuts trains for us (UDP_SEGMENT) */
+    size_t buffer;         /* bytes that may wait in it */
+    size_t burst;          /* bytes taken since it was last seen empty */
+    uint32_t drops;        /* datagrams that the kernel has dropped for want of room */
 };
 
 /* A context and its link. The event channel's; after udp_close its own, until the last object is gone. All but
@@ -35,7 +37,8 @@ struct udp_socket {
 struct udp {
     struct soft_wire wire; /* first: the engine knows the link by it */
     struct ibv_context *context;
-    struct udp_socket v4, v6;
+    struct udp_socket sockets[SERVICE_SOCKETS]; /* the first socket_count are open */
+    int socket_count;
     struct icrc_shift shift;
     struct soft_path route; /* the last one looked up for a path without a local address */
     struct service_member service;
@@ -68,17 +71,22 @@ void udp_forget(void);
 /* The process is about to end: acknowledge what it has been given. */
 void udp_settle(void);
 
-/* The port that packets for this context come to, opening the family's socket if that isn't done yet; network
- * byte order, 0 and errno on failure. Not with the context locked. */
-in_port_t udp_port(struct udp *udp, sa_family_t family);
+/* The port at which packets for this context come to this address of ours, opening the socket if that isn't
+ * done yet; network byte order, 0 and errno on failure. Not with the context locked. */
+in_port_t udp_port(struct udp *udp, const union soft_addr *local);
 
 /* ---- Between the link's own files ------------------------------------------------------------ */
 
-/* The socket of a family, opened if need be; NULL and errno. (locked) */
-struct udp_socket *udp_socket_of(struct udp *udp, sa_family_t family);
-/* A nonblocking socket as the device needs it, on this port (network byte order; 0: one of the kernel's
- * choice). 0 or an errno. */
-int udp_socket_open(struct udp_socket *socket, sa_family_t family, in_port_t port);
+/* What a link needs with its first queue pair or socket. 0 or an errno. (locked) */
+int udp_prepare(struct udp *udp);
+/* The socket of this address of ours, opened if need be; NULL and errno. (locked) */
+struct udp_socket *udp_socket_of(struct udp *udp, const union soft_addr *local);
+/* One more, open and the link's from now on. 0, or an errno and it is closed. (locked) */
+int udp_sockets_add(struct udp *udp, struct udp_socket *socket);
+void udp_sockets_close(struct udp *udp);
+/* A nonblocking socket as the device needs it, bound to this address and port (0: one of the kernel's choice).
+ * 0 or an errno. */
+int udp_socket_open(struct udp_socket *socket, const union soft_addr *local);
 void udp_socket_close(struct udp_socket *socket);
 uint32_t udp_socket_drops(const struct udp_socket *socket);
 /* The calls of struct soft_wire. */

@@ -66,7 +66,7 @@ static bool take(struct udp_socket *udp, uint8_t *buffer, struct arrival *arriva
         return false;
     memset(&arrival->path.local, 0, sizeof arrival->path.local);
     arrival->path.local.sa.sa_family = arrival->path.remote.sa.sa_family;
-    arrival->path.local.in.sin_port = udp->port;
+    arrival->path.local.in.sin_port = udp->local.in.sin_port;
     arrival->length = arrival->stride = (size_t)got;
     read_ancillary(arrival, &header);
     udp->burst += arrival->length + OVERHEAD;
@@ -145,10 +145,8 @@ int udp_receive(struct soft_wire *wire, struct ibv_context *context)
     struct udp *udp = (struct udp *)wire;
     int packets = 0;
 
-    if (udp->v4.fd != -1)
-        packets += receive(udp, &udp->v4, context);
-    if (udp->v6.fd != -1)
-        packets += receive(udp, &udp->v6, context);
+    for (int i = 0; i < udp->socket_count; i++)
+        packets += receive(udp, &udp->sockets[i], context);
     if (packets > 0)
         service_traffic(&udp->service);
     return packets;

@@ -33,7 +33,7 @@ static void add(struct ancillary *ancillary, int level, int type, const void *da
     ancillary->length += CMSG_SPACE(size);
 }
 
-/* The socket is bound to every address; the packet has to come from the one that the peer knows. */
+/* The socket may be bound to every address; the packet has to come from the one that the peer knows. */
 static void add_source(struct ancillary *ancillary, const struct soft_path *path)
 {
     if (path->local.sa.sa_family == AF_INET) {
@@ -176,13 +176,16 @@ void udp_send(struct soft_wire *wire, const struct soft_path *path, uint8_t *tra
               size_t stride)
 {
     struct udp *udp = (struct udp *)wire;
-    struct udp_socket *socket = udp_socket_of(udp, path->remote.sa.sa_family);
     struct ancillary ancillary = {.length = 0};
     struct soft_path from = *path;
+    struct udp_socket *socket;
 
-    if (socket == NULL || (!has_source(&from) && !find_source(udp, &from)))
+    if (!has_source(&from) && !find_source(udp, &from))
         return;
-    from.local.in.sin_port = socket->port; /* at the same place in sockaddr_in6 */
+    socket = udp_socket_of(udp, &from.local);
+    if (socket == NULL)
+        return;
+    from.local.in.sin_port = socket->local.in.sin_port; /* at the same place in sockaddr_in6 */
     service_traffic(&udp->service);
     add_source(&ancillary, &from);
     if (length > stride && send_cut(socket, &from, &ancillary, train, length, stride))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A UDP socket as the embedded device needs it: what is asked of the kernel, and why. */
 #include <errno.h>
+#include <string.h>
 #include <linux/sock_diag.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
@@ -30,7 +31,7 @@ static void enlarge(int fd, int forced, int plain)
 }
 
 /* Without fragments, an unconnected socket sends identification 0, or a segment's index, which the ICRC must
- * know. The destination of each packet is asked for, since the socket is bound to every address. */
+ * know. The destination of each packet is asked for, since the socket may be bound to every address. */
 static int configure_v4(int fd)
 {
     if (set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) == -1)
@@ -47,21 +48,18 @@ static int configure_v6(int fd)
     return set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 }
 
-/* The family's wildcard address; *port becomes the port. */
-static int bind_anywhere(int fd, sa_family_t family, in_port_t *port)
+/* Where to, is known from then on. */
+static int bind_to(int fd, const union soft_addr *wanted, union soft_addr *got)
 {
-    union soft_addr addr = {
-        .in = {.sin_family = family, .sin_port = *port}}; /* at the same place in sockaddr_in6 */
-    socklen_t length = family == AF_INET ? sizeof addr.in : sizeof addr.in6;
+    socklen_t length = wanted->sa.sa_family == AF_INET ? sizeof wanted->in : sizeof wanted->in6;
 
-    if (bind(fd, &addr.sa, length) == -1 || getsockname(fd, &addr.sa, &length) == -1)
-        return -1;
-    *port = addr.in.sin_port; /* at the same place in sockaddr_in6 */
-    return 0;
+    memset(got, 0, sizeof *got);
+    return bind(fd, &wanted->sa, length) == -1 || getsockname(fd, &got->sa, &length) == -1 ? -1 : 0;
 }
 
-int udp_socket_open(struct udp_socket *udp, sa_family_t family, in_port_t port)
+int udp_socket_open(struct udp_socket *udp, const union soft_addr *local)
 {
+    sa_family_t family = local->sa.sa_family;
     int fd = fds_own(socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
     int error;
 
@@ -72,9 +70,8 @@ int udp_socket_open(struct udp_socket *udp, sa_family_t family, in_port_t port)
     enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
     enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
     (void)set(fd, IPPROTO_UDP, UDP_GRO, 1); /* a kernel without it gives each packet by itself */
-    if (bind_anywhere(fd, family, &port) == -1)
+    if (bind_to(fd, local, &udp->local) == -1)
         goto fail;
-    udp->port = port;
     udp->fd = fd;
     udp->segments = set(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
     udp->buffer = (size_t)get(fd, SOL_SOCKET, SO_RCVBUF);

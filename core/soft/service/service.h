@@ -22,7 +22,7 @@
 #include <sys/queue.h>
 #include <infiniband/verbs.h>
 
-#define SERVICE_SOCKETS 2
+#define SERVICE_SOCKETS 10 /* of one context */
 
 enum service_state { SERVICE_IDLE, SERVICE_CALLED, SERVICE_WATCH, SERVICE_SERVE };
 

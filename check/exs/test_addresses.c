@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_addresses.c - where the embedded device can be reached: at the addresses of its listeners and
+ * connections, and nowhere else. Its packets come on UDP sockets, which are this process's own.
+ */
+#include "check/support/support.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#define MANY 20 /* addresses: more than have a socket each */
+
+/* The address of a UDP socket of this process. False: it is no such socket. */
+static bool is_udp(int fd, struct address *bound)
+{
+    int type = 0, protocol = 0;
+    socklen_t length = sizeof type;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == -1 || type != SOCK_DGRAM ||
+        getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) == -1 || protocol != IPPROTO_UDP)
+        return false;
+    memset(bound, 0, sizeof *bound);
+    bound->length = sizeof bound->storage;
+    return getsockname(fd, SA(bound), &bound->length) == 0;
+}
+
+static bool same_ip(const struct address *a, const struct address *b)
+{
+    const struct sockaddr_in *in[] = {(const void *)&a->storage, (const void *)&b->storage};
+    const struct sockaddr_in6 *in6[] = {(const void *)&a->storage, (const void *)&b->storage};
+
+    if (a->storage.ss_family != b->storage.ss_family)
+        return false;
+    return a->storage.ss_family == AF_INET ? in[0]->sin_addr.s_addr == in[1]->sin_addr.s_addr
+                                           : IN6_ARE_ADDR_EQUAL(&in6[0]->sin6_addr, &in6[1]->sin6_addr);
+}
+
+/* All UDP sockets that there are, and at least one, are bound to this address; one of them is given back. */
+static struct address expect_udp_at(const struct address *only)
+{
+    struct address bound, found = {.length = 0};
+    long most = sysconf(_SC_OPEN_MAX);
+
+    for (int fd = 0; fd < most && fd < 1024; fd++) {
+        if (!is_udp(fd, &bound))
+            continue;
+        ck_assert_msg(same_ip(&bound, only), "descriptor %d is bound to another address", fd);
+        found = bound;
+    }
+    ck_assert_msg(found.length > 0, "there is no UDP socket");
+    return found;
+}
+
+/* Does a socket take in what is sent there? The kernel says so at once on a loopback interface. */
+static bool reachable(const struct address *to)
+{
+    int fd = socket(to->storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    char byte = 0;
+
+    must(fd);
+    must(connect(fd, SA(to), to->length));
+    must(send(fd, &byte, 1, 0));
+    bool refused = recv(fd, &byte, 1, MSG_DONTWAIT) == -1 && errno == ECONNREFUSED;
+    close(fd);
+    return !refused;
+}
+
+static struct address loopback_number(int number, int port)
+{
+    struct address address = loopback(AF_INET, port);
+
+    ((struct sockaddr_in *)(void *)&address.storage)->sin_addr.s_addr =
+        htonl(INADDR_LOOPBACK + (uint32_t)number);
+    return address;
+}
+
+/* Both ends are in this process, so every socket of either is looked at. */
+START_TEST(connected)
+{
+    int family = _i ? AF_INET6 : AF_INET;
+    struct address here = loopback(family, 0);
+    struct pair pair;
+
+    pair_open(&pair, family, SOCK_STREAM);
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 20000, 1);
+    struct address bound = expect_udp_at(&here);
+    ck_assert(reachable(&bound));
+    if (family == AF_INET) {
+        struct address other = loopback_number(1, port_of(&bound));
+
+        ck_assert_msg(!reachable(&other), "it is reached at another address, too");
+    }
+    pair_close(&pair);
+}
+END_TEST
+
+/* A listener has none before it is connected to. */
+START_TEST(listening)
+{
+    struct address address, bound;
+    int listener = open_listener(AF_INET, SOCK_STREAM, 1, &address);
+
+    for (int fd = 0; fd < 1024; fd++)
+        ck_assert_msg(!is_udp(fd, &bound), "descriptor %d is a UDP socket", fd);
+    must(exs_blocking_close(listener));
+}
+END_TEST
+
+/* A listener on every address serves all who come, whichever of them they name, all at the same time. */
+START_TEST(every_address)
+{
+    static struct {
+        int client, server;
+    } ends[MANY];
+    struct address any = _i ? (struct address){.length = sizeof(struct sockaddr_in6)} : loopback_number(0, 0),
+                   bound;
+    int listener = exs_socket(_i ? PF_INET6 : PF_INET, SOCK_STREAM, 0);
+    struct inbox box;
+
+    any.storage.ss_family = _i ? AF_INET6 : AF_INET;
+    if (!_i)
+        ((struct sockaddr_in *)(void *)&any.storage)->sin_addr.s_addr = htonl(INADDR_ANY);
+    inbox_open(&box, 4 * MANY);
+    must(exs_bind(listener, SA(&any), any.length));
+    must(exs_listen(listener, MANY));
+    bound = any;
+    must(exs_getsockname(listener, SA(&bound), &bound.length));
+    for (int i = 0; i < MANY; i++) {
+        struct address to =
+            i == 0 && _i ? loopback(AF_INET6, port_of(&bound)) : loopback_number(i, port_of(&bound));
+
+        connect_ends(listener, SOCK_STREAM, &to, &box, &box, &ends[i].client, &ends[i].server);
+    }
+    for (int i = 0; i < MANY; i++) {
+        pass_bytes(&box, ends[i].client, &box, ends[i].server, 20000, 1);
+        pass_bytes(&box, ends[i].server, &box, ends[i].client, 20000, 2);
+    }
+    for (int i = 0; i < MANY; i++) {
+        close_socket(&box, ends[i].client);
+        close_socket(&box, ends[i].server);
+    }
+    close_socket(&box, listener);
+    inbox_close(&box);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("addresses");
+    TCase *reach = add_case(suite, "reach", 30);
+
+    if (on_rdma())
+        return 77; /* these are the embedded device's */
+    tcase_add_loop_test(reach, connected, 0, 2);
+    tcase_add_test(reach, listening);
+    tcase_add_loop_test(reach, every_address, 0, 2);
+    return run_suite(suite);
+}

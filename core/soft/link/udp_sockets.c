@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which sockets a link has: one for each address of this host that its connections have at their end, so that
+ * what is connected or listens on a loopback address can't be reached from the network. A link that serves very
+ * many gives the rest of them one in common.
+ */
+#include <errno.h>
+#include "core/soft/verbs/verbs.h"
+#include "udp.h"
+
+static bool is_any(const union soft_addr *addr)
+{
+    return addr->sa.sa_family == AF_INET ? addr->in.sin_addr.s_addr == htonl(INADDR_ANY)
+                                         : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
+}
+
+static bool serves(const struct udp_socket *socket, const union soft_addr *local)
+{
+    const union soft_addr *own = &socket->local;
+
+    if (own->sa.sa_family != local->sa.sa_family)
+        return false;
+    if (is_any(own))
+        return true;
+    if (own->sa.sa_family == AF_INET)
+        return own->in.sin_addr.s_addr == local->in.sin_addr.s_addr;
+    return IN6_ARE_ADDR_EQUAL(&own->in6.sin6_addr, &local->in6.sin6_addr) &&
+           own->in6.sin6_scope_id == local->in6.sin6_scope_id;
+}
+
+/* An open socket's packets wake the application and the service thread. 0 or an errno. */
+static int attach(struct udp *udp, int fd)
+{
+    int error = soft_watch(udp->context, fd) == 0 ? 0 : errno;
+
+    if (error != 0)
+        return error;
+    error = service_add(&udp->service, fd);
+    if (error != 0)
+        soft_unwatch(udp->context, fd);
+    return error;
+}
+
+int udp_sockets_add(struct udp *udp, struct udp_socket *socket)
+{
+    int error = udp_prepare(udp);
+
+    if (error == 0)
+        error = attach(udp, socket->fd);
+    if (error == 0)
+        udp->sockets[udp->socket_count++] = *socket;
+    else
+        udp_socket_close(socket);
+    return error;
+}
+
+static int open_another(struct udp *udp, const union soft_addr *local)
+{
+    struct udp_socket socket;
+    int error = udp_socket_open(&socket, local);
+
+    return error == 0 ? udp_sockets_add(udp, &socket) : error;
+}
+
+struct udp_socket *udp_socket_of(struct udp *udp, const union soft_addr *local)
+{
+    union soft_addr place = {.sa.sa_family = local->sa.sa_family};
+
+    for (int i = 0; i < udp->socket_count; i++)
+        if (serves(&udp->sockets[i], local))
+            return &udp->sockets[i];
+    if (udp->socket_count < UDP_ADDRESSES) {
+        place = *local;
+        place.in.sin_port = 0; /* at the same place in sockaddr_in6 */
+    }
+    errno = open_another(udp, &place);
+    return errno == 0 ? &udp->sockets[udp->socket_count - 1] : NULL;
+}
+
+in_port_t udp_port(struct udp *udp, const union soft_addr *local)
+{
+    struct udp_socket *socket;
+
+    soft_lock(udp->context);
+    socket = udp_socket_of(udp, local);
+    soft_unlock(udp->context);
+    return socket == NULL ? 0 : socket->local.in.sin_port; /* at the same place in sockaddr_in6 */
+}
+
+void udp_sockets_close(struct udp *udp)
+{
+    while (udp->socket_count > 0)
+        udp_socket_close(&udp->sockets[--udp->socket_count]);
+}

@@ -13,7 +13,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 
-enum { STEPS = 400, END_STEPS = 200000 };
+enum { STEPS = 200, PASS_STEPS = 300, END_STEPS = 100000 };
 
 /* ---- The pair ---- */
 
@@ -21,7 +21,10 @@ static struct setup read_setup(struct input *input)
 {
     static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
     struct setup setup = setup_default();
-    uint8_t first = input_u8(input), second = input_u8(input), third = input_u8(input);
+    static const unsigned rights[] = {ACCESS_ALL | IBV_ACCESS_REMOTE_ATOMIC, ACCESS_ALL, IBV_ACCESS_REMOTE_READ,
+                                      0};
+    uint8_t first = input_u8(input), second = input_u8(input), third = input_u8(input),
+            fourth = input_u8(input);
 
     setup.type = types[first & 3];
     setup.family = first & 4 ? AF_INET6 : AF_INET;
@@ -33,8 +36,8 @@ static struct setup read_setup(struct input *input)
     setup.names = setup.type == IBV_QPT_UD;
     setup.trailer = second & 1 ? 4 : 0;
     setup.mtu = (enum ibv_mtu)(IBV_MTU_256 + (second >> 1) % 5);
-    setup.qp_access = second & 16 ? ACCESS_ALL | IBV_ACCESS_REMOTE_ATOMIC : IBV_ACCESS_REMOTE_READ;
-    setup.mr_access = second & 32 ? ACCESS_ALL | IBV_ACCESS_REMOTE_ATOMIC : ACCESS_ALL;
+    setup.qp_access = rights[second >> 4 & 3];
+    setup.mr_access = rights[fourth & 1] | IBV_ACCESS_LOCAL_WRITE;
     setup.max_rd_atomic = (uint8_t)(1 + (second >> 6));
     setup.timeout = third & 1 ? 0 : 6;
     setup.retry_cnt = third >> 1 & 7;
@@ -43,6 +46,7 @@ static struct setup read_setup(struct input *input)
     setup.memory = MEMORY;
     setup.send_depth = 16;
     setup.recv_depth = 16;
+    setup.cqe = fourth >= 0xf0 ? 2 : setup.cqe;
     return setup;
 }
 
@@ -71,10 +75,7 @@ static void world_open(struct world *world, const uint8_t *data, size_t size)
 {
     world->input = (struct input){data, size};
     struct setup setup = read_setup(&world->input);
-    if (input_below(&world->input, 16) == 15) {
-        setup.cqe = 2;
-        world->overflowed = true;
-    }
+    world->overflowed = setup.cqe == 2;
     world->pair = pair_new(&setup);
     network_keep_bytes(world->pair->network, false);
     for (unsigned i = 0; i < 2; i++) {
@@ -128,12 +129,14 @@ static void read_request(struct world *world, unsigned number, struct ibv_send_w
 }
 
 /* Inline data is read when it is posted, so it must be ours. */
-static void keep_inline_honest(struct end *end, struct ibv_send_wr *wr)
+static void keep_inline_honest(const struct end *end, struct ibv_send_wr *wr)
 {
-    for (int i = 0; wr->send_flags & IBV_SEND_INLINE && i < wr->num_sge; i++)
-        if (wr->sg_list[i].addr < (uintptr_t)end->memory ||
-            wr->sg_list[i].addr + wr->sg_list[i].length > (uintptr_t)end->memory + end->size)
+    for (int i = 0; wr->send_flags & IBV_SEND_INLINE && i < wr->num_sge; i++) {
+        uint64_t at = wr->sg_list[i].addr - (uintptr_t)end->memory;
+
+        if (at > end->size || wr->sg_list[i].length > end->size - at)
             wr->send_flags &= ~(unsigned)IBV_SEND_INLINE;
+    }
 }
 
 static void step_send(struct world *world, unsigned number)
@@ -200,7 +203,7 @@ static void step_state(struct world *world, unsigned number)
     struct end *end = world_end(world, number), *other = world_end(world, !number);
     struct ibv_qp_attr attr = {.qp_state = (enum ibv_qp_state)input_below(input, 8), .port_num = 1};
 
-    switch (input_below(input, 8)) {
+    switch (input_below(input, 9)) {
     case 0:
         qp_init(end->qp, world->pair->setup.qp_access);
         break;
@@ -223,6 +226,14 @@ static void step_state(struct world *world, unsigned number)
     case 5:
         attr.en_sqd_async_notify = 1;
         soft_modify_qp(end->qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY);
+        break;
+    case 6: /* begun anew, as far as RTR */
+        attr.qp_state = IBV_QPS_RESET;
+        soft_modify_qp(end->qp, &attr, IBV_QP_STATE);
+        qp_init(end->qp, world->pair->setup.qp_access);
+        qp_ready_to_receive(end, end->qp, other->node, other->qp ? other->qp->qp_num : GHOST_QPN, other->psn,
+                            &world->pair->setup);
+        ledger_waive(&world->ledger, number);
         break;
     default:
         soft_modify_qp(end->qp, &attr, IBV_QP_STATE);
@@ -284,11 +295,16 @@ static enum fate read_fate(void *arg, const struct packet *packet)
     return (enum fate)(fates >> packet->number % 21 * 3 & 7) % (FATE_TRUNCATE + 1);
 }
 
+/* As far as a bounded number of packets and timers allows. */
 static void pass_time(struct world *world)
 {
     struct network *network = world->pair->network;
+    uint64_t until = network_now(network) + (UINT64_C(1) << input_below(&world->input, 32));
 
-    network_run_until(network, network_now(network) + (UINT64_C(1) << input_below(&world->input, 32)));
+    for (int left = PASS_STEPS; network_next(network) <= until; left--)
+        if (left == 0 || !network_step(network))
+            return;
+    network_run_until(network, until);
 }
 
 static void step(struct world *world, uint64_t *fates)

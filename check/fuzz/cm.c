@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cm.c - fuzzes the connection manager over TCP on loopback, as the one who listens and as the one who
+ * connects: strangers tear and lie, the user calls what he likes when he likes, memory and descriptors run out,
+ * time passes.
+ *
+ * Whatever the input: an identifier's events come once and only when they are due, with private data that is
+ * there; half open connections are bounded and counted right; no descriptor and no memory is left when all is
+ * destroyed.
+ */
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include "check/fuzz/cm_world.h"
+
+enum { STEPS = 100 };
+
+static struct rdma_event_channel *open_channel(void)
+{
+    struct rdma_event_channel *channel = soft_create_event_channel();
+
+    expect(channel && fcntl(channel->fd, F_SETFL, O_NONBLOCK) == 0, "an event channel: %s", strerror(errno));
+    return channel;
+}
+
+static void world_open(struct cm_world *world, const uint8_t *data, size_t size)
+{
+    world->input = (struct input){data, size};
+    world->listening = -1;
+    for (int i = 0; i < CM_STRANGERS; i++)
+        world->strangers[i].fd = -1;
+    for (int i = 0; i < CM_CHANNELS; i++)
+        world->channels[i] = open_channel();
+    user_listen(world);
+}
+
+static void world_close(struct cm_world *world)
+{
+    user_hears(world, 1000);
+    user_acknowledge(world);
+    for (int i = 0; i < CM_USERS; i++)
+        if (world->users[i].id)
+            user_destroy(world, &world->users[i]);
+    strangers_go(world);
+    user_hears(world, 1000);
+    user_acknowledge(world);
+    for (int i = 0; i < CM_USERS; i++)
+        if (world->users[i].id) /* requests that came meanwhile */
+            user_destroy(world, &world->users[i]);
+    if (world->listener)
+        soft_destroy_id(world->listener);
+    for (int i = 0; i < CM_CHANNELS; i++)
+        soft_destroy_event_channel(world->channels[i]);
+}
+
+/* No descriptor is left for the listener's next connections. */
+static void starve(struct cm_world *world)
+{
+    struct rlimit before, none;
+    int next = dup(0);
+
+    close(next);
+    getrlimit(RLIMIT_NOFILE, &before);
+    none = before;
+    none.rlim_cur = (rlim_t)next;
+    setrlimit(RLIMIT_NOFILE, &none);
+    user_hears(world, 4);
+    setrlimit(RLIMIT_NOFILE, &before);
+}
+
+static void set_limits(struct cm_world *world, uint8_t how)
+{
+    static const size_t most[] = {SIZE_MAX, 0, 1, 100};
+
+    system_send_most = most[how & 3];
+    system_recv_most = most[how >> 2 & 3];
+    system_fail_allocation(how >> 4);
+    user_hears(world, 1);
+    system_fail_allocation(0);
+}
+
+static void pass_time(struct cm_world *world)
+{
+    static const unsigned ms[] = {100, 1000, 10000, 20000, 98000};
+
+    system_pass(ms[input_below(&world->input, 5)] * UINT64_C(1000000));
+}
+
+static void step(struct cm_world *world)
+{
+    uint8_t what = input_u8(&world->input);
+
+    switch (what & 15) {
+    case 0:
+    case 1:
+        stranger_dials(world);
+        break;
+    case 2:
+    case 3:
+        stranger_speaks(world, false);
+        break;
+    case 4:
+        stranger_speaks(world, true);
+        break;
+    case 5:
+        stranger_leaves(world);
+        break;
+    case 6:
+    case 7:
+        user_connect(world);
+        break;
+    case 8:
+        stranger_accepts(world);
+        break;
+    case 9:
+    case 10:
+        user_answer(world);
+        break;
+    case 11:
+        user_ends(world);
+        break;
+    case 12:
+        pass_time(world);
+        break;
+    case 13:
+        set_limits(world, input_u8(&world->input));
+        break;
+    case 14:
+        if (what == 0xfe)
+            stranger_floods(world);
+        else if (what & 16)
+            starve(world);
+        else
+            user_acknowledge(world);
+        break;
+    default:
+        if (world->listener && what & 128 && what & 64) {
+            user_acknowledge(world);
+            soft_destroy_id(world->listener);
+            world->listener = NULL;
+        }
+    }
+    if (!(what & 128)) /* else events wait */
+        user_hears(world, 1 + (what >> 4 & 3));
+    user_expect_bounds(world);
+}
+
+static void converse(const uint8_t *data, size_t size)
+{
+    struct cm_world world = {.listening = -1};
+
+    system_begin();
+    world_open(&world, data, size);
+    for (int steps = 0; steps < STEPS && input_left(&world.input) > 0; steps++)
+        step(&world);
+    system_begin();
+    world_close(&world);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct udp *kept; /* so that the service thread stays */
+
+    if (!kept) {
+        kept = udp_open();
+        expect(kept && udp_port(kept, AF_INET), "a link: %s", strerror(errno));
+    }
+    unsigned before = system_descriptors();
+    converse(data, size);
+    unsigned after = system_descriptors();
+    expect(after == before, "%u descriptors, and %u before", after, before);
+    return 0;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cm_system.c - the clock and the system calls of the connection manager, as the harness wants them: linked
+ * with --wrap, so TCP is the kernel's own, but a call may take fewer bytes, time passes when the input says so,
+ * and memory runs out.
+ */
+#include <dirent.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include "check/fuzz/cm_world.h"
+
+#define SECOND UINT64_C(1000000000)
+#define TIMERS 16
+
+size_t system_send_most = SIZE_MAX, system_recv_most = SIZE_MAX;
+static _Atomic uint64_t passed; /* nanoseconds by which our clock is ahead; the service thread reads it too */
+static _Thread_local unsigned fails_in;
+
+/* The timers of the channels that there are. */
+static struct {
+    int fd;
+    struct timespec when; /* by our clock */
+} timers[TIMERS];
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __real_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old);
+ssize_t __real_send(int fd, const void *bytes, size_t length, int flags);
+ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
+ssize_t __real_recv(int fd, void *bytes, size_t length, int flags);
+ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+static uint64_t in_ns(const struct timespec *time)
+{
+    return (uint64_t)time->tv_sec * SECOND + (uint64_t)time->tv_nsec;
+}
+
+static struct timespec from_ns(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / SECOND), .tv_nsec = (long)(ns % SECOND)};
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int result = __real_clock_gettime(clock, now);
+
+    if (clock == CLOCK_MONOTONIC)
+        *now = from_ns(in_ns(now) + atomic_load(&passed));
+    return result;
+}
+
+/* By the kernel's clock; what has passed by ours is due now. */
+static int set_timer(int fd, const struct timespec *when)
+{
+    uint64_t at = in_ns(when), ahead = atomic_load(&passed);
+    struct itimerspec value = {.it_value = from_ns(at > ahead ? at - ahead : 1)};
+
+    return __real_timerfd_settime(fd, TFD_TIMER_ABSTIME, &value, NULL);
+}
+
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old)
+{
+    int free = -1, place = -1;
+
+    if (!(flags & TFD_TIMER_ABSTIME) || old)
+        return __real_timerfd_settime(fd, flags, value, old);
+    for (int i = 0; i < TIMERS; i++) {
+        if (timers[i].fd == fd)
+            place = i;
+        else if (in_ns(&timers[i].when) == 0)
+            free = i;
+    }
+    place = place == -1 ? free : place;
+    expect(place != -1, "more than %d timers", TIMERS);
+    timers[place].fd = fd;
+    timers[place].when = value->it_value;
+    return set_timer(fd, &value->it_value);
+}
+
+void system_begin(void)
+{
+    memset(timers, 0, sizeof timers);
+    system_send_most = system_recv_most = SIZE_MAX;
+    fails_in = 0;
+}
+
+/* The kernel's timers fire by interrupt: those that are due are waited for, which takes no time to speak of. */
+void system_pass(uint64_t ns)
+{
+    struct timespec now;
+
+    atomic_fetch_add(&passed, ns);
+    __wrap_clock_gettime(CLOCK_MONOTONIC, &now);
+    for (int i = 0; i < TIMERS; i++) {
+        struct pollfd due = {.fd = timers[i].fd, .events = POLLIN};
+
+        if (in_ns(&timers[i].when) == 0 || in_ns(&timers[i].when) > in_ns(&now))
+            continue;
+        if (set_timer(timers[i].fd, &timers[i].when) == 0)
+            poll(&due, 1, 1000);
+        timers[i].when = (struct timespec){0};
+    }
+}
+
+ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags)
+{
+    if (system_send_most == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return __real_send(fd, bytes, length < system_send_most ? length : system_send_most, flags);
+}
+
+ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags)
+{
+    if (system_recv_most == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return __real_recv(fd, bytes, length < system_recv_most ? length : system_recv_most, flags);
+}
+
+void system_fail_allocation(unsigned nth)
+{
+    fails_in = nth;
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    if (fails_in > 0 && --fails_in == 0) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return __real_calloc(count, size);
+}
+
+unsigned system_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    expect(folder, "/proc/self/fd");
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}

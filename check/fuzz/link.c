@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * link.c - fuzzes what the kernel gives to the UDP link: datagrams of one packet or a whole train, with right
+ * checks and wrong ones, cut anywhere, with ancillary data that lies; behind it the engine, with a queue pair
+ * of each transport.
+ *
+ * recvmsg is the harness's own (--wrap). Whatever the input: a packet whose check is wrong changes nothing, and
+ * nothing is written outside the region.
+ */
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include "check/fuzz/input.h"
+#include "check/support/endpoints.h"
+#include "core/soft/engine/engine.h"
+#include "core/soft/link/udp.h"
+
+#define MEMORY 8192
+#define SPOILED 0xbb /* every byte of a payload whose check is wrong, but one */
+#define RIGHT 0x99
+#define FD 1000000 /* of no file */
+
+enum { TRANSPORTS = 3, ROUNDS = 40, RECEIVES = 4 };
+
+/* One context on a link without sockets, and its three queue pairs. */
+struct link_world {
+    struct input input;
+    struct udp link;
+    struct soft_clock clock;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    struct ibv_qp *qps[TRANSPORTS];
+    uint8_t *memory; /* with GUARD bytes on both sides */
+    struct ibv_mr *mr;
+    struct soft_path path;
+};
+
+static struct link_world *world; /* whose datagrams recvmsg gives */
+
+ssize_t __wrap_recvmsg(int fd, struct msghdr *header, int flags);
+
+/* ---- Datagrams ---- */
+
+static uint64_t clock_now(struct soft_clock *clock)
+{
+    (void)clock;
+    return 1000000000;
+}
+
+static void swallow(struct soft_wire *wire, const struct soft_path *path, uint8_t *train, size_t length,
+                    size_t stride)
+{
+    (void)wire;
+    (void)path;
+    (void)stride;
+    memset(train, 0xee, length);
+}
+
+/* One packet with its check; returns the length of both. */
+static size_t put_packet(uint8_t *at, const struct soft_path *path, unsigned id)
+{
+    static uint8_t payload[4096];
+    struct input *input = &world->input;
+    uint8_t how = input_u8(input);
+    struct ibv_qp *qp = world->qps[how % TRANSPORTS];
+    struct icrc_flow flow;
+    bool spoiled = how & 128;
+    struct roce roce = {.opcode = (uint8_t)(soft_qp_of(qp)->transport | (how & 4 ? WRITE_ONLY : SEND_ONLY)),
+                        .migreq = true,
+                        .pkey = 0xffff,
+                        .qpn = qp->qp_num,
+                        .psn = roce_psn((uint32_t)soft_qp_of(qp)->resp.expected),
+                        .qkey = setup_default().qkey,
+                        .source = 0x4321,
+                        .va = (uintptr_t)world->memory + input_u8(input),
+                        .rkey = world->mr->rkey,
+                        .payload = payload,
+                        .payload_length = input_u8(input)};
+
+    if (how & 8)
+        roce.opcode = input_u8(input);
+    roce.dma_length = (uint32_t)roce.payload_length;
+    memset(payload, spoiled ? SPOILED : RIGHT, roce.payload_length);
+    size_t length = roce_write(at, &roce);
+    icrc_flow_init(&flow, path, false);
+    icrc_store(at + length, icrc_compute(&flow, id, at, length));
+    if (spoiled) /* one byte that the check is about: the BTH's fifth is not */
+        at[(length + 8 - 1 - input_below(input, (uint32_t)length - 5)) % length] ^=
+            (uint8_t)(1 + input_below(input, 255));
+    return length + ICRC_SIZE;
+}
+
+/* As long as `most` allows: some packets of one stride, or any bytes. Returns the length. */
+static size_t put_train(uint8_t *at, size_t most, int *stride)
+{
+    struct input *input = &world->input;
+    uint8_t how = input_u8(input);
+    size_t length = 0, size = 0;
+    const uint8_t *bytes;
+
+    if (how % 8 == 7) { /* anything */
+        length = input_bytes(input, &bytes, input_u8(input));
+        memcpy(at, bytes, length);
+        *stride = input_u8(input);
+        return length;
+    }
+    for (unsigned packets = 1 + (how >> 3 & 3), i = 0; i < packets && length + 4400 < most; i++) {
+        size = put_packet(at + length, &world->path, how & 64 ? input_u8(input) : i);
+        length += size;
+        *stride = (int)(i == 0 ? size : (size_t)*stride);
+    }
+    if (how & 128)
+        *stride = (int)input_u16(input) - 16;
+    if (how & 32) /* cut off */
+        length -= input_below(input, (uint32_t)(length < 256 ? length : 256));
+    return length;
+}
+
+static void put_ancillary(struct msghdr *header, int level, int type, const void *data, size_t size,
+                          size_t *used)
+{
+    struct cmsghdr *cmsg = (struct cmsghdr *)((uint8_t *)header->msg_control + *used);
+
+    if (*used + CMSG_SPACE(size) > header->msg_controllen)
+        return;
+    *cmsg = (struct cmsghdr){.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(size)};
+    memcpy(CMSG_DATA(cmsg), data, size);
+    *used += CMSG_SPACE(size);
+}
+
+static void put_info(struct msghdr *header, uint8_t how, int stride)
+{
+    struct in_pktinfo v4 = {.ipi_addr = world->path.local.in.sin_addr};
+    struct in6_pktinfo v6 = {.ipi6_addr = world->path.local.in6.sin6_addr};
+    size_t used = 0;
+
+    memset(header->msg_control, 0, header->msg_controllen);
+    if (how & 16)
+        v4.ipi_addr.s_addr ^= 1;
+    if (world->path.local.sa.sa_family == AF_INET)
+        put_ancillary(header, IPPROTO_IP, IP_PKTINFO, &v4, sizeof v4, &used);
+    else
+        put_ancillary(header, IPPROTO_IPV6, IPV6_PKTINFO, &v6, sizeof v6, &used);
+    if (how & 32)
+        put_ancillary(header, SOL_SOCKET, SCM_TIMESTAMP, &used, sizeof used, &used);
+    if (how & 64)
+        put_ancillary(header, SOL_UDP, UDP_GRO, &stride, sizeof stride, &used);
+    header->msg_controllen = used;
+}
+
+ssize_t __wrap_recvmsg(int fd, struct msghdr *header, int flags)
+{
+    uint8_t how = input_u8(&world->input);
+    int stride = 0;
+
+    (void)fd;
+    (void)flags;
+    if (input_left(&world->input) == 0 || how % 8 == 0) {
+        errno = how & 16 ? ECONNREFUSED : EAGAIN;
+        return -1;
+    }
+    size_t length = put_train(header->msg_iov->iov_base, header->msg_iov->iov_len, &stride);
+    memcpy(header->msg_name, &world->path.remote, sizeof world->path.remote);
+    put_info(header, how, stride);
+    return (ssize_t)length;
+}
+
+/* ---- The context behind ---- */
+
+static struct ibv_qp *make_qp(enum ibv_qp_type type)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = world->cq,
+        .recv_cq = world->cq,
+        .qp_type = type,
+        .cap = {.max_send_wr = 1, .max_recv_wr = 64, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp *qp = soft_create_qp(world->pd, &init);
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+                               .path_mtu = IBV_MTU_256,
+                               .dest_qp_num = 0x4321,
+                               .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid.raw = {[15] = 1}}}};
+    int mask = IBV_QP_STATE;
+
+    expect(qp && qp_init(qp, ACCESS_ALL) == 0, "a queue pair: %s", strerror(errno));
+    soft_set_path(qp, &world->path);
+    if (type != IBV_QPT_UD)
+        mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    if (type == IBV_QPT_RC)
+        mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    int error = soft_modify_qp(qp, &attr, mask);
+    expect(!error, "to RTR: %s", strerror(error));
+    return qp;
+}
+
+static void post_receives(struct ibv_qp *qp)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)world->memory, .length = 512, .lkey = world->mr->lkey};
+    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+    for (int i = 0; i < RECEIVES; i++)
+        (void)ibv_post_recv(qp, &wr, &bad);
+}
+
+static void set_path(bool v6)
+{
+    for (int i = 0; i < 2; i++) {
+        union soft_addr *address = i ? &world->path.remote : &world->path.local;
+        if (v6) {
+            address->in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+            address->in6.sin6_addr.s6_addr[14] = (uint8_t)i;
+        } else {
+            address->in = (struct sockaddr_in){.sin_family = AF_INET,
+                                               .sin_addr.s_addr = htonl(0x7f000001u + (unsigned)i)};
+        }
+        address->in.sin_port = htons((uint16_t)(4791 + i));
+    }
+}
+
+static void world_open(uint8_t how)
+{
+    static const enum ibv_qp_type types[TRANSPORTS] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
+
+    set_path(how & 1);
+    world->clock.now = clock_now;
+    world->link.wire = (struct soft_wire){.trailer = ICRC_SIZE, .send = swallow, .receive = udp_receive};
+    world->link.v4 = world->link.v6 = (struct udp_socket){.fd = -1};
+    *(how & 1 ? &world->link.v6 : &world->link.v4) =
+        (struct udp_socket){.fd = FD, .port = world->path.local.in.sin_port, .buffer = 1024};
+    world->link.buffer = malloc(UDP_BUFFER);
+    world->link.context = world->link.service.context = soft_open(&world->link.wire, &world->clock, 1);
+    world->memory = mmap(NULL, MEMORY + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    atomic_store(&world->link.service.state, SERVICE_WATCH); /* the thread need not be called */
+    expect(world->link.buffer && world->link.context && world->memory != MAP_FAILED, "no memory");
+    memset(world->memory, GUARD_BYTE, MEMORY + 2 * GUARD);
+    world->memory += GUARD;
+    memset(world->memory, 0, MEMORY);
+    world->pd = soft_alloc_pd(world->link.context);
+    world->cq = soft_create_cq(world->link.context, 256, NULL, NULL, 0);
+    world->mr = soft_reg_mr(world->pd, world->memory, MEMORY, ACCESS_ALL);
+    expect(world->cq && world->mr, "a region: %s", strerror(errno));
+    for (int i = 0; i < TRANSPORTS; i++)
+        world->qps[i] = make_qp(types[i]);
+}
+
+static void world_close(void)
+{
+    for (size_t i = 0; i < MEMORY; i++)
+        expect(world->memory[i] != SPOILED, "byte %zu is of a packet whose check is wrong", i);
+    expect_byte(world->memory - GUARD, GUARD, GUARD_BYTE);
+    expect_byte(world->memory + MEMORY, GUARD, GUARD_BYTE);
+    for (int i = 0; i < TRANSPORTS; i++)
+        expect(!soft_destroy_qp(world->qps[i]), "soft_destroy_qp");
+    expect(!soft_dereg_mr(world->mr) && !soft_destroy_cq(world->cq) && !soft_dealloc_pd(world->pd) &&
+               !soft_close(world->link.context),
+           "something is still in use");
+    munmap(world->memory - GUARD, MEMORY + 2 * GUARD);
+    free(world->link.buffer);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct link_world one = {.input = {data, size}};
+    struct ibv_wc wc;
+
+    world = &one;
+    world_open(input_u8(&one.input));
+    for (int round = 0; round < ROUNDS && input_left(&one.input) > 0; round++) {
+        for (int i = 0; i < TRANSPORTS; i++)
+            post_receives(one.qps[i]);
+        soft_lock(one.link.context);
+        soft_progress(one.link.context);
+        soft_unlock(one.link.context);
+        while (ibv_poll_cq(one.cq, 1, &wc) > 0)
+            expect(wc.wr_id == 0 && wc.qp_num != 0, "a completion of nothing");
+    }
+    world_close();
+    return 0;
+}

@@ -27,10 +27,11 @@ static bool is_remembered(int fd)
 
 static void put(fds_bits bits, int fd, bool value)
 {
-    uint64_t bit = UINT64_C(1) << (fd % FDS_BITS);
+    uint64_t bit;
 
-    if (!is_remembered(fd))
+    if (!is_remembered(fd)) /* nor is -1, which has no bit */
         return;
+    bit = UINT64_C(1) << (fd % FDS_BITS);
     if (value)
         atomic_fetch_or(&bits[fd / FDS_BITS], bit);
     else

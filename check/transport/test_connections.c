@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include "core/fds.h"
 #include "core/soft/cm/cm.h"
 #include "check/support/endpoints.h"
 
@@ -259,6 +260,18 @@ START_TEST(request_holds_its_listener)
 }
 END_TEST
 
+/* What a call that failed gives is nobody's descriptor: the undefined behaviour sanitizer sees it if it is not.
+ */
+START_TEST(no_descriptor)
+{
+    errno = EMFILE;
+    ck_assert_int_eq(fds_own(-1), -1);
+    ck_assert_int_eq(errno, EMFILE);
+    fds_disown(-1);
+    ck_assert_int_eq(errno, EMFILE);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("connections");
@@ -273,5 +286,6 @@ int main(void)
     suite_add_tcase(suite, holding);
     tcase_add_test(holding, destroy_waits_for_acknowledgement);
     tcase_add_test(holding, request_holds_its_listener);
+    tcase_add_test(holding, no_descriptor);
     return run_suite(suite);
 }

@@ -85,9 +85,10 @@ static size_t put_packet(uint8_t *at, const struct soft_path *path, unsigned id)
     size_t length = roce_write(at, &roce);
     icrc_flow_init(&flow, path, false);
     icrc_store(at + length, icrc_compute(&flow, id, at, length));
-    if (spoiled) /* one byte that the check is about: the BTH's fifth is not */
-        at[(length + 8 - 1 - input_below(input, (uint32_t)length - 5)) % length] ^=
-            (uint8_t)(1 + input_below(input, 255));
+    if (spoiled) { /* one byte that the check is about: the BTH's fifth is not */
+        uint32_t byte = input_below(input, (uint32_t)length);
+        at[byte == 4 ? 5 : byte] ^= (uint8_t)(1 + input_below(input, 255));
+    }
     return length + ICRC_SIZE;
 }
 

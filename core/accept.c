@@ -254,5 +254,6 @@ int xs_start_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int 
     else
         result = start(listener, addrvec, addrvec_cnt, queue, waiter);
     xs_sock_put_locked(listener);
+    xs_queue_put(queue);
     return result;
 }

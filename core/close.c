@@ -133,6 +133,7 @@ int xs_start_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t a
     if (home != NULL)
         xs_queue_ref(home);
     xs_sock_put_locked(sock);
+    xs_queue_put(queue);
     if (home != NULL)
         xs_queue_unref(home);
     return result;

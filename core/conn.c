@@ -21,6 +21,7 @@ static struct handle_table handles = HANDLE_TABLE_INIT;
 struct conn *xs_conn_of(uint64_t wr_id, bool *receive)
 {
     *receive = (wr_id & RECEIVE_BIT) != 0;
+    /* Who polls holds the home queue's lock, and nobody frees a connection without. */
     return xs_handle_find(&handles, (void *)(uintptr_t)(wr_id & ~RECEIVE_BIT));
 }
 

@@ -239,7 +239,7 @@ int xs_start_connect(int sockno, const struct sockaddr *address, socklen_t addre
                      const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
                      struct waiter *waiter)
 {
-    struct queue *queue;
+    struct queue *queue = NULL;
     uint64_t limit;
     int result = -1;
 
@@ -260,5 +260,6 @@ int xs_start_connect(int sockno, const struct sockaddr *address, socklen_t addre
         result = start(sock, limit, queue, ahandle, waiter);
     }
     xs_sock_put_locked(sock);
+    xs_queue_put(queue);
     return result;
 }

@@ -61,6 +61,10 @@ void xs_run(struct queue *home);
 int xs_run_fd(struct queue *home);
 void xs_release_home(struct queue *home);
 
+/* The queue of a handle, which is not deleted before xs_queue_put; NULL when it is none. */
+struct queue *xs_queue_get(exs_qhandle_t handle);
+void xs_queue_put(struct queue *queue); /* or NULL */
+
 /* exs_qdequeue without waiting. */
 int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt);
 

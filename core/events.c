@@ -140,17 +140,17 @@ static int take_events(struct queue *queue, exs_event_t *events, int most)
 
 int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt)
 {
-    struct queue *queue = xs_queue_find(qhandle);
+    struct queue *queue = evtvec_cnt >= 1 && evtvec_cnt <= EXS_EVTVEC_MAX ? xs_queue_get(qhandle) : NULL;
 
-    if (queue == NULL || evtvec_cnt < 1 || evtvec_cnt > EXS_EVTVEC_MAX) {
+    if (queue == NULL) {
         errno = EINVAL;
         return -1;
     }
     if (evtvec == NULL || (uintptr_t)evtvec > UINTPTR_MAX - (size_t)evtvec_cnt * sizeof(*evtvec)) {
+        xs_queue_put(queue);
         errno = EFAULT;
         return -1;
     }
-    xs_queue_ref(queue);
     atomic_fetch_add(&queue->dequeuers, 1);
     pthread_mutex_lock(&queue->lock);
     int busy = xs_queue_run(queue, 0);
@@ -167,6 +167,6 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt)
     else
         raise_events(queue);
     pthread_mutex_unlock(&queue->events_lock);
-    xs_queue_unref(queue);
+    xs_queue_put(queue);
     return count;
 }

@@ -6,7 +6,22 @@
 
 #define SLOT_BITS 20 /* HANDLE_CHUNK * HANDLE_CHUNKS slots */
 #define GENERATION_MASK 0xffffffu
+#define SLOT_MASK ((1u << SLOT_BITS) - 1)
 #define TAG ((uintptr_t)1 << 62) /* no address of a process looks like this, nor do NULL, -1 and -2 */
+
+/* A slot's state: its generation, this bit, and the number of users below it. */
+#define IN_USE (UINT64_C(1) << 31)
+
+static uint32_t generation_of(uint64_t state)
+{
+    return (uint32_t)(state >> 32) & GENERATION_MASK;
+}
+
+/* Nobody uses it. */
+static uint64_t state_of(uint32_t generation)
+{
+    return (uint64_t)(generation & GENERATION_MASK) << 32;
+}
 
 static void *encode(uint32_t slot, uint32_t generation)
 {
@@ -16,9 +31,9 @@ static void *encode(uint32_t slot, uint32_t generation)
 static struct handle_slot *decode(struct handle_table *table, const void *handle, uint32_t *generation)
 {
     uintptr_t value = (uintptr_t)handle;
-    uint32_t slot = value & ((1u << SLOT_BITS) - 1);
+    uint32_t slot = value & SLOT_MASK;
 
-    if ((value & ~(((uintptr_t)GENERATION_MASK << SLOT_BITS) | ((1u << SLOT_BITS) - 1))) != TAG)
+    if ((value & ~(((uintptr_t)GENERATION_MASK << SLOT_BITS) | SLOT_MASK)) != TAG)
         return NULL;
     *generation = (value >> SLOT_BITS) & GENERATION_MASK;
 
@@ -62,9 +77,12 @@ void *xs_handle_make(struct handle_table *table, void *object)
 
     if (slot >= 0) {
         struct handle_slot *s = slot_at(table, (uint32_t)slot);
+        uint64_t state = atomic_load_explicit(&s->state, memory_order_relaxed);
 
-        atomic_store_explicit(&s->object, object, memory_order_release);
-        handle = encode((uint32_t)slot, atomic_load_explicit(&s->generation, memory_order_relaxed));
+        atomic_store_explicit(&s->object, object, memory_order_relaxed);
+        atomic_store_explicit(&s->state, state | IN_USE,
+                              memory_order_release); /* xs_handle_get: the object too */
+        handle = encode((uint32_t)slot, generation_of(state));
     }
     pthread_mutex_unlock(&table->lock);
     if (handle == NULL)
@@ -72,45 +90,93 @@ void *xs_handle_make(struct handle_table *table, void *object)
     return handle;
 }
 
+static bool names(uint64_t state, uint32_t generation)
+{
+    return (state & IN_USE) != 0 && generation_of(state) == generation;
+}
+
+void *xs_handle_get(struct handle_table *table, const void *handle)
+{
+    uint32_t generation;
+    struct handle_slot *slot = decode(table, handle, &generation);
+    uint64_t state = slot != NULL ? atomic_load_explicit(&slot->state, memory_order_relaxed) : 0;
+
+    do {
+        if (slot == NULL || !names(state, generation))
+            return NULL;
+    } while (!atomic_compare_exchange_weak_explicit(&slot->state, &state, state + 1, memory_order_acquire,
+                                                    memory_order_relaxed));
+    return atomic_load_explicit(&slot->object, memory_order_relaxed);
+}
+
+void xs_handle_put(struct handle_table *table, const void *handle)
+{
+    uint32_t generation;
+
+    /* Pairs with the exchange in xs_handle_take. */
+    atomic_fetch_sub_explicit(&decode(table, handle, &generation)->state, 1, memory_order_release);
+}
+
 void *xs_handle_find(struct handle_table *table, const void *handle)
 {
     uint32_t generation;
     struct handle_slot *slot = decode(table, handle, &generation);
 
-    if (slot == NULL ||
-        (atomic_load_explicit(&slot->generation, memory_order_acquire) & GENERATION_MASK) != generation)
+    if (slot == NULL || !names(atomic_load_explicit(&slot->state, memory_order_acquire), generation))
         return NULL;
-    return atomic_load_explicit(&slot->object, memory_order_acquire);
+    return atomic_load_explicit(&slot->object, memory_order_relaxed);
 }
 
-void *xs_handle_take(struct handle_table *table, const void *handle)
+void *xs_handle_begin_take(struct handle_table *table, const void *handle)
 {
-    void *object = NULL;
+    pthread_mutex_lock(&table->taking);
+    void *object = xs_handle_find(table, handle);
 
-    pthread_mutex_lock(&table->lock);
-    if (xs_handle_find(table, handle) != NULL) {
-        uint32_t generation;
-        struct handle_slot *slot = decode(table, handle, &generation);
-
-        object = atomic_exchange(&slot->object, NULL);
-        atomic_fetch_add(&slot->generation, 1);
-        slot->next_free = table->free;
-        table->free = (uint32_t)((uintptr_t)handle & ((1u << SLOT_BITS) - 1)) + 1;
-    }
-    pthread_mutex_unlock(&table->lock);
+    if (object == NULL)
+        pthread_mutex_unlock(&table->taking);
     return object;
+}
+
+void xs_handle_end_take(struct handle_table *table)
+{
+    pthread_mutex_unlock(&table->taking);
+}
+
+static void free_slot(struct handle_table *table, struct handle_slot *slot, uint32_t number)
+{
+    atomic_store_explicit(&slot->object, NULL, memory_order_relaxed);
+    slot->next_free = table->free;
+    table->free = number + 1;
+}
+
+bool xs_handle_take(struct handle_table *table, const void *handle)
+{
+    uint32_t generation = 0;
+    struct handle_slot *slot = decode(table, handle, &generation);
+    uint64_t unused = state_of(generation) | IN_USE;
+
+    /* Its users have gone, and what they did is done. */
+    if (slot == NULL ||
+        !atomic_compare_exchange_strong_explicit(&slot->state, &unused, state_of(generation + 1),
+                                                 memory_order_acquire, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&table->lock);
+    free_slot(table, slot, (uint32_t)((uintptr_t)handle & SLOT_MASK));
+    pthread_mutex_unlock(&table->lock);
+    return true;
 }
 
 void xs_handle_reset(struct handle_table *table)
 {
     pthread_mutex_init(&table->lock, NULL);
+    pthread_mutex_init(&table->taking, NULL);
     for (uint32_t slot = 0; slot < table->used; slot++) {
         struct handle_slot *s = slot_at(table, slot);
+        uint64_t state = atomic_load(&s->state);
 
-        if (atomic_exchange(&s->object, NULL) != NULL) {
-            atomic_fetch_add(&s->generation, 1);
-            s->next_free = table->free;
-            table->free = slot + 1;
+        if (state & IN_USE) {
+            atomic_store(&s->state, state_of(generation_of(state) + 1));
+            free_slot(table, s, slot);
         }
     }
 }

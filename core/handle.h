@@ -4,41 +4,56 @@
  *
  * The pointers that users hold for queues and memory regions are numbers in disguise: a slot and a generation.
  * One that was never given out, or whose object is gone, is found out (EINVAL) instead of being dereferenced.
- * Looking one up takes no lock.
+ *
+ * Whoever looks one up becomes a user of it, counted in its slot together with the generation, so that no
+ * object goes between being found and being used: what has users is not taken out of use. That takes no lock.
  */
 #ifndef XS_HANDLE_H
 #define XS_HANDLE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define HANDLE_CHUNK 256 /* slots allocated together */
 #define HANDLE_CHUNKS 4096
 
 struct handle_slot {
+    /* Generation, whether the handle is in use, and its users. A user's last access to the object is before its
+     * leaving (release), which whoever takes the handle sees first (acquire). */
+    _Atomic uint64_t state;
     _Atomic(void *) object;
-    _Atomic uint32_t generation;
     uint32_t next_free; /* slot + 1, or 0 */
 };
 
 struct handle_table {
-    pthread_mutex_t lock; /* guards making and freeing, not looking up */
+    pthread_mutex_t lock;   /* guards making and freeing, not looking up */
+    pthread_mutex_t taking; /* one thread at a time takes handles out of use; before any other lock */
     _Atomic(struct handle_slot *) chunk[HANDLE_CHUNKS];
     uint32_t used, free; /* slots ever used; first free slot + 1 */
 };
 
 #define HANDLE_TABLE_INIT                                                                                      \
     {                                                                                                          \
-        .lock = PTHREAD_MUTEX_INITIALIZER                                                                      \
+        .lock = PTHREAD_MUTEX_INITIALIZER, .taking = PTHREAD_MUTEX_INITIALIZER                                 \
     }
 
 /* A handle for object, or NULL with ENOMEM. */
 void *xs_handle_make(struct handle_table *table, void *object);
-/* The object, or NULL when the handle is none of this table's. */
+/* The object, whose user the caller becomes until xs_handle_put, or NULL when the handle is none of this
+ * table's.
+ */
+void *xs_handle_get(struct handle_table *table, const void *handle);
+void xs_handle_put(struct handle_table *table, const void *handle);
+/* The object without becoming a user: for who keeps it from being taken by a lock of its own. */
 void *xs_handle_find(struct handle_table *table, const void *handle);
-/* Takes the handle out of use; the object, or NULL: of two callers one gets it. */
-void *xs_handle_take(struct handle_table *table, const void *handle);
+
+/* The object, which no other thread takes before xs_handle_end_take; NULL, and nothing to undo, as above. */
+void *xs_handle_begin_take(struct handle_table *table, const void *handle);
+/* Between these, or where nobody else could take it: takes the handle out of use; false: it has users. */
+bool xs_handle_take(struct handle_table *table, const void *handle);
+void xs_handle_end_take(struct handle_table *table);
 /* Forget everything (a forked child); what the slots held is leaked. */
 void xs_handle_reset(struct handle_table *table);
 

@@ -166,26 +166,26 @@ int xs_memory_use(exs_mhandle_t handle, const void *addr, size_t length, int for
     *memory = NULL;
     if (handle == NULL || handle == EXS_MHANDLE_UNREGISTERED)
         return 0;
-    struct memory *found = xs_handle_find(&handles, handle);
+    struct memory *found = xs_handle_get(&handles, handle);
     uintptr_t offset = found != NULL ? (uintptr_t)addr - (uintptr_t)found->addr : 0;
 
     if (found == NULL || (uintptr_t)addr < (uintptr_t)found->addr || offset > found->size ||
         length > found->size - offset) {
         errno = EINVAL;
-        return -1;
-    }
-    if (found->flags & forbidden) {
+    } else if (found->flags & forbidden) {
         errno = EACCES;
-        return -1;
+    } else {
+        *memory = found;
+        return 0;
     }
-    atomic_fetch_add_explicit(&found->users, 1, memory_order_relaxed);
-    *memory = found;
-    return 0;
+    if (found != NULL)
+        xs_handle_put(&handles, handle);
+    return -1;
 }
 
 void xs_memory_unuse(struct memory *memory)
 {
-    atomic_fetch_sub_explicit(&memory->users, 1, memory_order_release);
+    xs_handle_put(&handles, memory->handle);
 }
 
 /* Populate one page as the device would: 0, or an errno. EINVAL also where the kernel can't do it. */
@@ -234,13 +234,12 @@ exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
     memory->size = size;
     memory->flags = flags;
     memory->fragile = fragile_is(addr, size);
-    exs_mhandle_t handle = xs_handle_make(&handles, memory);
-
-    if (handle == NULL) {
+    memory->handle = xs_handle_make(&handles, memory);
+    if (memory->handle == NULL) {
         free(memory);
         return EXS_MHANDLE_INVALID;
     }
-    return handle;
+    return memory->handle;
 }
 
 int exs_mderegister(exs_mhandle_t mhandle, int flags)
@@ -249,18 +248,17 @@ int exs_mderegister(exs_mhandle_t mhandle, int flags)
 
     if (xs_enter() < 0)
         return -1;
-    struct memory *memory = xs_handle_find(&handles, mhandle);
+    struct memory *memory = flags == 0 ? xs_handle_begin_take(&handles, mhandle) : NULL;
 
-    if (memory == NULL || flags != 0) {
+    if (memory == NULL) {
         errno = EINVAL;
         return -1;
     }
-    if (atomic_load_explicit(&memory->users, memory_order_acquire) > 0) {
+    bool taken = xs_handle_take(&handles, mhandle);
+
+    xs_handle_end_take(&handles);
+    if (!taken) {
         errno = EBUSY;
-        return -1;
-    }
-    if (xs_handle_take(&handles, mhandle) != memory) {
-        errno = EINVAL;
         return -1;
     }
     pthread_mutex_lock(&regions_lock);

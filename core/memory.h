@@ -12,12 +12,12 @@
 #include <exs.h>
 #include "nic.h"
 
-struct memory { /* owned by its handle; freed by exs_mderegister, never while `users` is not 0 */
+struct memory {           /* owned by its handle; freed by exs_mderegister, never while the handle has users */
+    exs_mhandle_t handle; /* operations that use it are its users */
     uint8_t *addr;
     size_t size;
-    int flags;         /* EXS_MRF_ */
-    bool fragile;      /* its pages may go: fragile.h */
-    _Atomic int users; /* operations that use it */
+    int flags;    /* EXS_MRF_ */
+    bool fragile; /* its pages may go: fragile.h */
 };
 
 /* The region of a handle that holds these bytes, counted as used; *memory is NULL for "not registered".

@@ -180,5 +180,6 @@ int xs_start_onesided(int sockno, int type, void *buffer, size_t length, const e
         result = begin(sock, op, mhandle, waiter);
     }
     xs_sock_put_locked(sock);
+    xs_queue_put(queue);
     return result;
 }

@@ -136,9 +136,15 @@ fail:
     return NULL;
 }
 
-struct queue *xs_queue_find(exs_qhandle_t handle)
+struct queue *xs_queue_get(exs_qhandle_t handle)
 {
-    return xs_handle_find(&handles, handle);
+    return xs_handle_get(&handles, handle);
+}
+
+void xs_queue_put(struct queue *queue)
+{
+    if (queue != NULL)
+        xs_handle_put(&handles, queue->handle);
 }
 
 void xs_queue_ref(struct queue *queue)
@@ -218,21 +224,22 @@ int exs_qdelete(exs_qhandle_t qhandle)
 {
     if (xs_enter() < 0)
         return -1;
-    struct queue *queue = xs_queue_find(qhandle);
+    struct queue *queue = xs_handle_begin_take(&handles, qhandle);
 
     if (queue == NULL) {
         errno = EINVAL;
         return -1;
     }
+    /* An operation that others are about to start here needs these locks, or has been counted: either as
+     * pending, or as a user. */
     pthread_mutex_lock(&queue->lock);
     pthread_mutex_lock(&queue->events_lock);
-    bool busy = queue->pending > 0 || !LIST_EMPTY(&queue->socks);
+    bool busy = queue->pending > 0 || !LIST_EMPTY(&queue->socks) || !xs_handle_take(&handles, qhandle);
 
-    if (!busy)
-        xs_handle_take(&handles, qhandle);
     atomic_store(&queue->done, !busy);
     pthread_mutex_unlock(&queue->events_lock);
     pthread_mutex_unlock(&queue->lock);
+    xs_handle_end_take(&handles);
     if (busy) {
         errno = EBUSY;
         return -1;
@@ -245,11 +252,14 @@ int exs_qfd(exs_qhandle_t qhandle)
 {
     if (xs_enter() < 0)
         return -1;
-    struct queue *queue = xs_queue_find(qhandle);
+    struct queue *queue = xs_queue_get(qhandle);
 
     if (queue == NULL) {
         errno = EINVAL;
         return -1;
     }
-    return queue->fd;
+    int fd = queue->fd;
+
+    xs_queue_put(queue);
+    return fd;
 }

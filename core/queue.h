@@ -76,7 +76,6 @@ struct queue {
 
 /* A queue with a handle, or a private one; one reference for the caller. NULL and errno. */
 struct queue *xs_queue_new(bool private, int depth);
-struct queue *xs_queue_find(exs_qhandle_t handle); /* takes no reference; NULL when it is no queue */
 void xs_queue_ref(struct queue *queue);
 void xs_queue_unref(struct queue *queue);
 void xs_queue_reset(void); /* forget all, in a forked child */

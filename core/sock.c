@@ -114,7 +114,7 @@ bool xs_check_queue(exs_qhandle_t qhandle, struct waiter *waiter, bool optional,
     *queue = NULL;
     if (qhandle == NULL && (waiter != NULL || optional))
         return true;
-    *queue = xs_queue_find(qhandle);
+    *queue = xs_queue_get(qhandle);
     if (*queue != NULL)
         return true;
     errno = EINVAL;

@@ -136,8 +136,8 @@ void xs_accepts_end(struct sock *listener, int error);
 /* Something happened that a closing socket waits for. */
 void xs_close_step(struct sock *sock);
 
-/* What every call that names a queue checks: the queue where the event goes. `optional`: NULL may be given.
- * False and EINVAL. */
+/* What every call that names a queue checks: the queue where the event goes, kept until xs_queue_put; NULL
+ * where none is named, for a waiter or `optional`. False and EINVAL. */
 bool xs_check_queue(exs_qhandle_t qhandle, struct waiter *waiter, bool optional, struct queue **queue);
 /* The operation for an event of this socket: on the named queue, or on its home for a waiter; hosts the home
  * there. */

@@ -158,6 +158,7 @@ static int start(int sockno, const struct asked *asked, bool may_be_silent)
         }
     }
     xs_sock_put_locked(sock);
+    xs_queue_put(queue);
     return result;
 }
 
@@ -250,5 +251,6 @@ int xs_start_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs
     else
         result = begin_shutdown(sock, how, queue, ahandle, waiter);
     xs_sock_put_locked(sock);
+    xs_queue_put(queue);
     return result;
 }

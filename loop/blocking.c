@@ -225,11 +225,17 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
 
     if (timeout != NULL)
         end = now + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_usec * 1000;
-    while (count == 0 && now < end) {
-        if (wait_readable(exs_qfd(qhandle), timeout != NULL ? end - now : UINT64_MAX) < 0)
-            return -1;
+    struct queue *queue = xs_queue_get(qhandle); /* nobody deletes it while we sleep on its descriptor */
+
+    if (queue == NULL) {
+        errno = EINVAL;
+        return -1;
+    }
+    while (count == 0 && now < end &&
+           wait_readable(exs_qfd(qhandle), timeout != NULL ? end - now : UINT64_MAX) == 0) {
         count = xs_dequeue(qhandle, evtvec, evtvec_cnt);
         now = xs_now();
     }
+    xs_queue_put(queue);
     return count;
 }

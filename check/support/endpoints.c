@@ -451,18 +451,6 @@ unsigned count_packets(struct network *network, unsigned from, unsigned opcode)
     return count;
 }
 
-/* The state letter of a thread: S when it sleeps in the kernel. */
-static char thread_state(pid_t tid)
-{
-    char path[64], line[256] = "";
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? 0 : read(fd, line, sizeof line - 1);
-    close(fd);
-    char *end = length > 0 ? strrchr(line, ')') : NULL;
-    return end ? end[2] : '?';
-}
-
 #define FRAMES (32 << 10) /* bytes of stack: more than the calls used that were under way */
 
 void forget_frames(void *unused)
@@ -471,12 +459,6 @@ void forget_frames(void *unused)
 #ifdef __SANITIZE_ADDRESS__
     __asan_unpoison_memory_region((char *)__builtin_frame_address(0) - FRAMES, FRAMES);
 #endif
-}
-
-void await_sleep(const _Atomic pid_t *tid)
-{
-    while (*tid == 0 || thread_state(*tid) != 'S')
-        sched_yield();
 }
 
 int run_suite(Suite *suite)

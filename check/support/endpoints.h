@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 #include "core/soft/verbs/verbs.h"
+#include "asleep.h"
 #include "network.h"
 
 #ifdef __has_feature
@@ -147,8 +148,6 @@ void expect_between(uint64_t elapsed, uint64_t least, uint64_t most);
 /* For pthread_cleanup_push in a thread that is cancelled: the address sanitizer takes the calls that were under
  * way for alive, and whatever then uses their stack for wrong. */
 void forget_frames(void *unused);
-/* Until the thread that writes its number there, 0 before, sleeps in the kernel. */
-void await_sleep(const _Atomic pid_t *tid);
 
 /* What main() of each program does. */
 int run_suite(Suite *suite);

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_handles.c - handles of queues and regions that one thread deletes while others use them: every use is
+ * good, or fails with EINVAL, or the deletion does with EBUSY. Under the address and thread sanitizers that is
+ * what it says.
+ */
+#include "check/support/asleep.h"
+#include "check/support/support.h"
+
+#include <stdatomic.h>
+#include "core/handle.h"
+
+/* ---- The table --------------------------------------------------------------------------------------------
+ */
+
+static struct handle_table table = HANDLE_TABLE_INIT;
+
+static bool take(void *handle)
+{
+    void *object = xs_handle_begin_take(&table, handle);
+
+    if (object == NULL)
+        return false;
+    bool taken = xs_handle_take(&table, handle);
+
+    xs_handle_end_take(&table);
+    return taken;
+}
+
+/* What has a user is not taken, what is taken has no user, and its place has another name then. */
+START_TEST(users)
+{
+    int first, second;
+    void *handle = xs_handle_make(&table, &first);
+
+    ck_assert_ptr_eq(xs_handle_get(&table, handle), &first);
+    ck_assert_ptr_eq(xs_handle_get(&table, handle), &first);
+    ck_assert(!take(handle));
+    xs_handle_put(&table, handle);
+    ck_assert(!take(handle));
+    xs_handle_put(&table, handle);
+    ck_assert(take(handle));
+    ck_assert_ptr_null(xs_handle_get(&table, handle));
+    ck_assert_ptr_null(xs_handle_find(&table, handle));
+    ck_assert(!take(handle));
+    void *again = xs_handle_make(&table, &second);
+    ck_assert_ptr_ne(again, handle);
+    ck_assert_ptr_null(xs_handle_get(&table, handle));
+    ck_assert_ptr_eq(xs_handle_get(&table, again), &second);
+    xs_handle_reset(&table); /* users and all */
+    ck_assert_ptr_null(xs_handle_get(&table, again));
+    void *third = xs_handle_make(&table, &first);
+    ck_assert(take(third));
+}
+END_TEST
+
+/* ---- Threads ----------------------------------------------------------------------------------------------
+ */
+
+#define USERS 3
+
+struct race {
+    _Atomic(void *) handle; /* the present one */
+    _Atomic bool over;
+    struct pair pair;
+    void (*use)(struct race *race, void *handle);
+};
+
+static char memory[8192];
+
+static void good_or_gone(const char *call, long result)
+{
+    ck_assert_msg(result >= 0 || errno == EINVAL, "%s: %s", call, strerror(errno));
+}
+
+static void use_queue(struct race *race, void *handle)
+{
+    exs_event_t events[4];
+    struct timeval now = {0, 0};
+
+    (void)race;
+    good_or_gone("exs_qdequeue", exs_qdequeue(handle, events, 4, &now));
+    good_or_gone("exs_qfd", exs_qfd(handle));
+}
+
+/* An operation's only event is its own thread's to fetch, so the queue can always be deleted in the end. */
+static void start_on_queue(struct race *race, void *handle)
+{
+    int socket = exs_socket(PF_INET, SOCK_STREAM, 0);
+    exs_event_t event;
+
+    (void)race;
+    must(socket);
+    if (exs_close(socket, 0, handle, NULL) == -1) {
+        ck_assert_int_eq(errno, EINVAL);
+        must(exs_blocking_close(socket));
+        return;
+    }
+    good_or_gone("exs_qdequeue", exs_qdequeue(handle, &event, 1, &(struct timeval){0, 0}));
+}
+
+static void use_region(struct race *race, void *handle)
+{
+    exs_token_t token;
+    int result = exs_mexport(race->pair.client, handle, memory, 100, EXS_REMOTE_READ, &token);
+
+    good_or_gone("exs_mexport", result);
+    if (result == 0)
+        must(exs_munexport(race->pair.client, &token));
+}
+
+static void *use_until_over(void *argument)
+{
+    struct race *race = argument;
+
+    while (!atomic_load(&race->over))
+        race->use(race, atomic_load(&race->handle));
+    return NULL;
+}
+
+static void run_race(struct race *race, void *(*make)(void), int (*delete)(void *handle))
+{
+    pthread_t threads[USERS];
+    double end = seconds_now() + 0.5;
+    int busy = 0;
+
+    race->handle = make();
+    for (int i = 0; i < USERS; i++)
+        threads[i] = thread_start(use_until_over, race);
+    while (seconds_now() < end) {
+        void *old = atomic_load(&race->handle);
+
+        while (delete (old) == -1) {
+            ck_assert_int_eq(errno, EBUSY);
+            busy++;
+        }
+        must_fail(delete (old), EINVAL);
+        atomic_store(&race->handle, make());
+    }
+    atomic_store(&race->over, true);
+    for (int i = 0; i < USERS; i++)
+        thread_join(threads[i]);
+    printf("# busy %d times\n", busy);
+    must(delete (race->handle));
+}
+
+static void *make_queue(void)
+{
+    exs_qhandle_t queue = exs_qcreate(4);
+
+    ck_assert_ptr_ne(queue, EXS_QHANDLE_INVALID);
+    return queue;
+}
+
+static void *make_region(void)
+{
+    exs_mhandle_t region = exs_mregister(memory, sizeof(memory), 0);
+
+    ck_assert_ptr_ne(region, EXS_MHANDLE_INVALID);
+    return region;
+}
+
+static int delete_queue(void *queue)
+{
+    return exs_qdelete(queue);
+}
+
+static int delete_region(void *region)
+{
+    return exs_mderegister(region, 0);
+}
+
+START_TEST(queue_in_use)
+{
+    struct race race = {.use = _i == 0 ? use_queue : start_on_queue};
+
+    run_race(&race, make_queue, delete_queue);
+}
+END_TEST
+
+START_TEST(region_in_use)
+{
+    struct race race = {.use = use_region};
+
+    pair_open(&race.pair, AF_INET, SOCK_STREAM);
+    run_race(&race, make_region, delete_region);
+    pair_close(&race.pair);
+}
+END_TEST
+
+/* ---- A thread that sleeps ---------------------------------------------------------------------------------
+ */
+
+static _Atomic pid_t sleeper;
+
+static void *wait_for_event(void *queue)
+{
+    exs_event_t event;
+
+    atomic_store(&sleeper, gettid());
+    ck_assert_int_eq(exs_qdequeue(queue, &event, 1, NULL), 1);
+    ck_assert_int_eq(event.exs_evt_type, EXS_EVT_CLOSE);
+    return NULL;
+}
+
+/* While one waits for the queue it stays, whatever has become of it in between. */
+START_TEST(queue_waited_for)
+{
+    exs_qhandle_t queue = make_queue();
+    pthread_t thread = thread_start(wait_for_event, queue);
+    int socket = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    await_sleep(&sleeper);
+    must_fail(exs_qdelete(queue), EBUSY);
+    must(exs_close(socket, 0, queue, NULL));
+    thread_join(thread);
+    must(exs_qdelete(queue));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("handles");
+    TCase *alone = add_bare_case(suite, "table", 5), *threads = add_case(suite, "threads", 20);
+
+    tcase_add_test(alone, users);
+    tcase_add_loop_test(threads, queue_in_use, 0, 2);
+    tcase_add_test(threads, region_in_use);
+    tcase_add_test(threads, queue_waited_for);
+    return run_suite(suite);
+}

@@ -183,17 +183,36 @@ static void occupy(struct trial *trial, bool listening)
         broken(trial, "a TCP socket");
 }
 
+/* Does a real device have our address? Its ports are not TCP's. */
+static bool is_a_real_devices(struct trial *trial)
+{
+    char devices[64];
+    int fd = ok_socket(trial);
+
+    ok_bind(trial, fd, "0");
+    ok_listen(trial, fd);
+    if (exs_getdevice(fd, devices, sizeof(devices)) == -1 || exs_close(fd, 0, NULL, NULL) == -1)
+        broken(trial, "exs_getdevice, exs_close");
+    return strstr(devices, "rdma") != NULL;
+}
+
+/* Make of an address one on the same network that nobody has. */
+static void misdial(struct address *address)
+{
+    if (address->storage.ss_family == AF_INET)
+        ((struct sockaddr_in *)&address->storage)->sin_addr.s_addr ^= htonl(0xF0);
+    else
+        ((struct sockaddr_in6 *)&address->storage)->sin6_addr.s6_addr[15] ^= 0xF0;
+}
+
 static void times_out(struct trial *trial)
 {
     static const struct timeval soon = {.tv_usec = 50000};
 
-    const char *device = getenv("EXS_DEVICE");
-    struct sockaddr_in *server = (struct sockaddr_in *)&trial->server.storage;
-
     ok_fresh(trial);
     occupy(trial, true);
-    if (device != NULL && strcmp(device, "rdma") == 0 && server->sin_family == AF_INET)
-        server->sin_addr.s_addr ^= htonl(0xF0); /* RDMA's ports are not TCP's: nobody has this address */
+    if (is_a_real_devices(trial))
+        misdial(&trial->server);
     within(trial, &soon);
 }
 

@@ -225,9 +225,8 @@ static void world_open(uint8_t how)
     set_path(how & 1);
     world->clock.now = clock_now;
     world->link.wire = (struct soft_wire){.trailer = ICRC_SIZE, .send = swallow, .receive = udp_receive};
-    world->link.v4 = world->link.v6 = (struct udp_socket){.fd = -1};
-    *(how & 1 ? &world->link.v6 : &world->link.v4) =
-        (struct udp_socket){.fd = FD, .port = world->path.local.in.sin_port, .buffer = 1024};
+    world->link.sockets[0] = (struct udp_socket){.fd = FD, .local = world->path.local, .buffer = 1024};
+    world->link.socket_count = 1;
     world->link.buffer = malloc(UDP_BUFFER);
     world->link.context = world->link.service.context = soft_open(&world->link.wire, &world->clock, 1);
     world->memory = mmap(NULL, MEMORY + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

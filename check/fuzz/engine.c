@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { STEPS = 200, PASS_STEPS = 300, END_STEPS = 100000 };
 
@@ -61,6 +62,19 @@ static void lock_region(struct world *world, unsigned number)
         world->locked_mr[number] = soft_reg_mr(end->pd, world->locked[number], LOCKED, IBV_ACCESS_REMOTE_READ);
 }
 
+static void map_file(struct world *world, unsigned number)
+{
+    struct end *end = world_end(world, number);
+
+    world->files[number] = memfd_create("fuzz", MFD_CLOEXEC);
+    expect(world->files[number] != -1 && !ftruncate(world->files[number], LOCKED), "memfd");
+    world->vanishing[number] = mmap(NULL, LOCKED, PROT_READ | PROT_WRITE, MAP_SHARED, world->files[number], 0);
+    expect(world->vanishing[number] != MAP_FAILED, "mmap");
+    if (end->context)
+        world->vanishing_mr[number] =
+            soft_reg_mr(end->pd, world->vanishing[number], LOCKED, ACCESS_ALL | IBV_ACCESS_REMOTE_ATOMIC);
+}
+
 static void make_handle(struct world *world, unsigned number)
 {
     struct end *end = world_end(world, number);
@@ -69,6 +83,30 @@ static void make_handle(struct world *world, unsigned number)
     network_gid(world->pair->network, world_end(world, !number)->node, &attr.grh.dgid);
     world->ah[number] = soft_create_ah(end->pd, &attr);
     expect(world->ah[number], "soft_create_ah");
+}
+
+/* Made of what a peer has said by means of its own: leads somewhere, or is refused. */
+static void try_handle(struct world *world, unsigned number)
+{
+    struct input *input = &world->input;
+    struct end *end = world_end(world, number);
+    uint8_t how = input_u8(input);
+    struct ibv_ah_attr attr = {.is_global = how & 1,
+                               .port_num = how >> 1 & 1,
+                               .dlid = how & 4 ? (uint16_t)(1 + number) : input_u16(input),
+                               .grh = {.hop_limit = 64, .sgid_index = how >> 6}};
+    const uint8_t *gid;
+
+    network_gid(world->pair->network, world_end(world, !number)->node, &attr.grh.dgid);
+    if (how & 8) {
+        size_t length = input_bytes(input, &gid, 16);
+        memset(&attr.grh.dgid, 0, sizeof attr.grh.dgid);
+        if (length > 0)
+            memcpy(attr.grh.dgid.raw, gid, length);
+    }
+    struct ibv_ah *ah = soft_create_ah(end->pd, &attr);
+    if (ah)
+        expect(!soft_destroy_ah(ah), "soft_destroy_ah");
 }
 
 static void world_open(struct world *world, const uint8_t *data, size_t size)
@@ -80,6 +118,7 @@ static void world_open(struct world *world, const uint8_t *data, size_t size)
     network_keep_bytes(world->pair->network, false);
     for (unsigned i = 0; i < 2; i++) {
         lock_region(world, i);
+        map_file(world, i);
         if (setup.type == IBV_QPT_UD)
             make_handle(world, i);
     }
@@ -249,6 +288,8 @@ static void step_region(struct world *world, unsigned number)
     struct end *end = world_end(world, number);
     uint8_t how = input_u8(&world->input);
 
+    if (how == 0xff)
+        expect(!ftruncate(world->files[number], 0), "ftruncate");
     if (world->spare[number] && how & 1) {
         soft_rereg_mr(world->spare[number], how >> 1 & 7, how & 16 ? end->pd : NULL, end->memory + how, 512,
                       how >> 4);
@@ -272,6 +313,8 @@ static void step_events(struct world *world, unsigned number)
     uint8_t how = input_u8(&world->input);
 
     ibv_req_notify_cq(how & 1 ? end->send_cq : end->recv_cq, how & 2);
+    if (how & 64)
+        try_handle(world, number);
     if (end->srq && how & 4)
         soft_modify_srq(end->srq, &(struct ibv_srq_attr){.srq_limit = how >> 4}, IBV_SRQ_LIMIT);
     if (how & 8) {
@@ -387,6 +430,10 @@ static void world_close(struct world *world)
             soft_dereg_mr(world->spare[i]);
         if (world->locked_mr[i])
             soft_dereg_mr(world->locked_mr[i]);
+        if (world->vanishing_mr[i])
+            soft_dereg_mr(world->vanishing_mr[i]);
+        munmap(world->vanishing[i], LOCKED);
+        close(world->files[i]);
         if (world->ah[i])
             soft_destroy_ah(world->ah[i]);
         expect_byte(world->locked[i], LOCKED, GUARD_BYTE);

@@ -38,6 +38,9 @@ struct world {
     struct ibv_ah *ah[2]; /* of datagrams, to the other end; NULL where there are none */
     uint8_t *locked[2];   /* filled with GUARD_BYTE */
     struct ibv_mr *locked_mr[2];
+    uint8_t *vanishing[2]; /* a file's memory, which */
+    int files[2];          /* may be cut off, */
+    struct ibv_mr *vanishing_mr[2];
     struct ibv_mr *spare[2]; /* comes and goes: a region over the same memory, or NULL */
     uint32_t stale;          /* the key of one that is gone */
     bool overflowed;         /* a completion queue is small on purpose: completions may be lost */

@@ -10,6 +10,8 @@ uint32_t packet_key(struct world *world, unsigned number)
     struct end *end = world_end(world, number);
 
     switch (input_below(&world->input, 16)) {
+    case 9:
+        return world->vanishing_mr[number] ? world->vanishing_mr[number]->rkey : 0;
     case 10:
         return world->locked_mr[number] ? world->locked_mr[number]->rkey : 0;
     case 11:
@@ -30,6 +32,8 @@ uint64_t packet_address(struct world *world, unsigned number)
     struct end *end = world_end(world, number);
 
     switch (input_below(&world->input, 8)) {
+    case 4:
+        return (uintptr_t)world->vanishing[number] + input_u8(&world->input);
     case 5:
         return (uintptr_t)end->memory + end->size - input_below(&world->input, 256); /* over its end */
     case 6:

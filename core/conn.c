@@ -95,6 +95,7 @@ static int make_buffers(struct conn *conn)
     conn->slots = mmap(NULL, REGION_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (conn->slots == MAP_FAILED) {
         conn->slots = NULL;
+        errno = ENOMEM; /* EAGAIN, too: it would have to be locked, and the limit forbids that */
         return -1;
     }
     conn->hidden = conn->slots + SLOTS_SIZE;

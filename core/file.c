@@ -55,10 +55,14 @@ static int fails(int error)
 
 static int open_path(const char *path)
 {
-    int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+    int fd;
 
-    if (path == NULL ||
-        (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG)))
+    if (path == NULL)
+        return fails(EINVAL);
+    do { /* a file system that works in a process waits for it, and a signal ends that */
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    } while (fd < 0 && errno == EINTR);
+    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG))
         return fails(EINVAL);
     return fds_own(fd);
 }
@@ -200,6 +204,7 @@ static int map_file(struct window *window, const struct element *element, uint64
     window->map = mmap(NULL, window->map_size, PROT_READ, sharing, element->fd, (off_t)start);
     if (window->map == MAP_FAILED) {
         window->map = NULL;
+        errno = errno == EAGAIN ? ENOMEM : errno; /* it would have to be locked, and the limit forbids that */
         return -1;
     }
     window->data = (uint8_t *)window->map + (offset - start);
@@ -234,8 +239,11 @@ static int copy_file(struct window *window, const struct element *element, uint6
     window->bounce = xs_bounce_get(nic);
     if (window->bounce == NULL)
         return -1;
-    ssize_t got = pread(element->fd, window->bounce->data, window->length, (off_t)offset);
+    ssize_t got;
 
+    do {
+        got = pread(element->fd, window->bounce->data, window->length, (off_t)offset);
+    } while (got < 0 && errno == EINTR);
     if (got < 0 || (uint64_t)got != window->length) {
         errno = EIO;
         return -1;

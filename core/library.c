@@ -112,12 +112,13 @@ bool xs_immediate(void)
     return immediate;
 }
 
-static void begin_anew(void)
+/* -1 and errno. */
+static int begin_anew(void)
 {
     static bool handler_set;
 
-    if (!handler_set)
-        pthread_atfork(NULL, NULL, forked);
+    if (!handler_set && (errno = pthread_atfork(NULL, NULL, forked)) != 0)
+        return -1;
     handler_set = true;
     if (atomic_load(&state) == FORKED) {
         xs_sock_reset();
@@ -129,6 +130,7 @@ static void begin_anew(void)
                 devices[i]->forget();
     }
     atomic_fetch_add(&generation, 1);
+    return 0;
 }
 
 /* A variable that is on unless it is 0; `otherwise` where it is not set or empty. */
@@ -152,8 +154,7 @@ int exs_init(int version)
     immediate = is_set("EXS_IMMEDIATE", true);
     if (atomic_load(&state) == READY) {
         errno = EALREADY;
-    } else if (choose_devices() == 0) {
-        begin_anew();
+    } else if (choose_devices() == 0 && begin_anew() == 0) {
         atomic_store_explicit(&state, READY, memory_order_release);
         result = 0;
     }

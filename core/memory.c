@@ -104,8 +104,15 @@ static struct ibv_mr *add(struct memory *memory, struct nic *nic)
     }
     pthread_mutex_lock(&nic->map_lock);
     HASH_ADD_PTR(nic->regions, memory, region);
+    bool added = region->hh.tbl != NULL;
+
     pthread_mutex_unlock(&nic->map_lock);
-    return region->mr;
+    if (added)
+        return region->mr;
+    nic->device->dereg_mr(region->mr);
+    free(region);
+    errno = ENOMEM;
+    return NULL;
 }
 
 struct ibv_mr *xs_memory_mr(struct memory *memory, struct nic *nic)
@@ -198,7 +205,7 @@ static int touch(uintptr_t page, bool writable)
                : errno;
 }
 
-/* Is all of it there, and may the first and the last page be used like this? -1 and EACCES. */
+/* Is all of it there, and may the first and the last page be used like this? -1 and EACCES, or ENOMEM. */
 static int check_pages(const void *addr, size_t size, bool writable)
 {
     char mine = 0;
@@ -211,7 +218,7 @@ static int check_pages(const void *addr, size_t size, bool writable)
 
     if ((first == 0 && last == 0) || touch((uintptr_t)&mine, true) != 0) /* kernels before 5.14 can't tell */
         return 0;
-    errno = EACCES;
+    errno = first == ENOMEM || last == ENOMEM ? ENOMEM : EACCES;
     return -1;
 }
 

@@ -255,8 +255,10 @@ static int more_bounces(struct nic *nic)
     if (chunk == NULL)
         return -1;
     chunk->data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (chunk->data == MAP_FAILED)
+    if (chunk->data == MAP_FAILED) {
+        errno = ENOMEM; /* EAGAIN, too: it would have to be locked, and the limit forbids that */
         goto free_chunk;
+    }
     chunk->mr = xs_register(nic, chunk->data, size, IBV_ACCESS_LOCAL_WRITE);
     if (chunk->mr == NULL)
         goto unmap;

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <sys/queue.h>
+#define HASH_NONFATAL_OOM 1 /* without memory nothing is added, and the element says so: its hh.tbl is NULL */
 #include <uthash.h>
 #include "device.h"
 

@@ -181,9 +181,10 @@ static int clamp_depths(struct cm_id *id)
 static int choose_psn(struct cm_id *id)
 {
     while (id->psn == 0) {
-        if (getrandom(&id->psn, sizeof id->psn, 0) != sizeof id->psn)
+        if (getrandom(&id->psn, sizeof id->psn, 0) == sizeof id->psn)
+            id->psn &= PSN_MASK;
+        else if (errno != EINTR) /* soon after boot it waits, and a signal ends that */
             return errno;
-        id->psn &= PSN_MASK;
     }
     return 0;
 }

@@ -97,7 +97,7 @@ int cm_socket_names(int fd, union soft_addr *local, union soft_addr *remote)
     memset(remote, 0, sizeof *remote);
     length = sizeof *remote;
     if (getpeername(fd, &remote->sa, &length) == -1)
-        return errno;
+        return errno == ENOTCONN ? ECONNRESET : errno; /* it went again */
     unmap(remote);
     return 0;
 }

@@ -62,12 +62,13 @@ static int probe_page(uintptr_t address, bool write)
         return 0;
     switch (errno) {
     case ENOMEM:
+        return ENOMEM; /* no page for it: something is mapped there, as check_region has seen */
     case EFAULT:
-        return EFAULT; /* nothing is mapped, or behind the end of a file */
+        return EFAULT; /* behind the end of a file */
     case EINVAL:
         return madvise(NULL, 0, advice) == 0 ? EFAULT : 0; /* may not be used like this */
     default:
-        return 0; /* the kernel has no memory, or an interrupt came: no verdict */
+        return 0; /* a signal came: no verdict */
     }
 }
 

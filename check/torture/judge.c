@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is to be said of a run that has ended: it ended as it should; what failed there may fail like that, by
+ * its manual page, and not at all where nobody may notice; and nothing is left that a run without failures
+ * doesn't leave.
+ */
+#include "run.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LONGEST_LINE 400
+#define SPIN_S 1.5 /* of processor time: a run takes a hundredth of it */
+
+static void blame(struct verdict *verdict, const char *format, ...)
+{
+    va_list arguments;
+
+    if (!verdict->good)
+        return; /* the first reason is the best */
+    verdict->good = false;
+    va_start(arguments, format);
+    vsnprintf(verdict->reason, sizeof(verdict->reason), format, arguments);
+    va_end(arguments);
+}
+
+/* ---- The manual ---------------------------------------------------------------------------------------- */
+
+/* Does this page, or one that stands for it, have the item? */
+static bool page_has(const char *name, const char *item)
+{
+    char path[512], line[LONGEST_LINE], other[64] = "";
+    bool has = false;
+
+    snprintf(path, sizeof(path), "%s/man/%s", getenv("EXS_SRCDIR"), name);
+    FILE *page = fopen(path, "r");
+
+    while (page != NULL && fgets(line, sizeof(line), page) != NULL) {
+        has = has || strcmp(line, item) == 0;
+        if (strncmp(line, ".so man3/", 9) == 0)
+            snprintf(other, sizeof(other), "%.*s", (int)strcspn(line + 9, "\n"), line + 9);
+    }
+    if (page != NULL)
+        fclose(page);
+    return has || (other[0] != 0 && page_has(other, item));
+}
+
+/* Does the page of this call know this error, or exs(7), which has those that every call may have? */
+static bool documented(const char *call, const char *error)
+{
+    char page[64], item[64];
+
+    snprintf(page, sizeof(page), "%s.3", call);
+    snprintf(item, sizeof(item), ".It Bq Er %s\n", error);
+    return page_has(page, item) || page_has("exs.7", item);
+}
+
+/* "NAME CALL ERROR", with a name of one or two words. */
+static void judge_failure(const struct run *run, struct verdict *verdict, char *text)
+{
+    char *error = strrchr(text, ' '), *call;
+
+    if (error == NULL)
+        return;
+    *error++ = 0;
+    call = strrchr(text, ' ');
+    if (call == NULL)
+        return;
+    *call++ = 0;
+    if (run->attempt.passing)
+        blame(verdict, "noticed: %s of the %s: %s", call, text, error);
+    else if (!documented(call, error))
+        blame(verdict, "%s of the %s: %s, which its page does not know", call, text, error);
+}
+
+/* ---- What is left -------------------------------------------------------------------------------------- */
+
+static void judge_state(const struct run *run, struct verdict *verdict, int descriptors, int threads)
+{
+    struct scene *scene = run->attempt.scene;
+
+    if (run->attempt.call < 0) {
+        scene->descriptors = descriptors > scene->descriptors ? descriptors : scene->descriptors;
+        scene->threads = threads > scene->threads ? threads : scene->threads;
+        return;
+    }
+    if (descriptors > scene->descriptors)
+        blame(verdict, "%d descriptors are left, and else %d", descriptors, scene->descriptors);
+    if (threads > scene->threads)
+        blame(verdict, "%d threads are left, and else %d", threads, scene->threads);
+}
+
+static void judge_memory(const struct run *run, struct verdict *verdict, unsigned long place, unsigned count)
+{
+    struct scene *scene = run->attempt.scene;
+    int i = 0;
+
+    while (i < PLACES_MAX - 1 && scene->live[i].place != 0 && scene->live[i].place != place)
+        i++;
+    if (run->attempt.call < 0) {
+        scene->live[i].place = place;
+        scene->live[i].count = count > scene->live[i].count ? count : scene->live[i].count;
+    } else if (count > (scene->live[i].place == place ? scene->live[i].count : 0)) {
+        blame(verdict, "%u pieces of memory are left of place %#lx, and else %u", count, place,
+              scene->live[i].place == place ? scene->live[i].count : 0);
+    }
+}
+
+/* ---- Words ------------------------------------------------------------------------------------------- */
+
+/* The line is this word and numbers behind it: how many, up to `most`. */
+static int numbers_of(const char *line, const char *word, unsigned long *numbers, int most)
+{
+    size_t length = strlen(word);
+    int count = 0;
+    char *end;
+
+    if (strncmp(line, word, length) != 0)
+        return 0;
+    line += length;
+    while (count < most) {
+        while (*line != 0 && (*line < '0' || *line > '9'))
+            line++;
+        if (*line == 0)
+            break;
+        numbers[count++] = strtoul(line, &end, 0);
+        line = end;
+    }
+    return count;
+}
+
+/* ---- All of it ----------------------------------------------------------------------------------------- */
+
+/* "NAME NUMBER": how often a call is made when nothing fails. */
+static void learn_count(struct scene *scene, char *text)
+{
+    char *number = strchr(text, ' ');
+
+    if (number == NULL)
+        return;
+    *number++ = 0;
+    for (int call = 0; call_name(call) != NULL; call++)
+        if (strcmp(call_name(call), text) == 0)
+            scene->counts[call] = strtoul(number, NULL, 10);
+}
+
+static void judge_line(const struct run *run, struct verdict *verdict, char *line, bool *reported)
+{
+    unsigned long numbers[3];
+
+    line[strcspn(line, "\n")] = 0;
+    if (strncmp(line, "torture: ", 9) != 0)
+        return;
+    line += 9;
+    if (strncmp(line, "BAD ", 4) == 0) {
+        blame(verdict, "%s", line + 4);
+    } else if (strncmp(line, "failed ", 7) == 0) {
+        judge_failure(run, verdict, line + 7);
+    } else if (strncmp(line, "fired ", 6) == 0) {
+        verdict->fired = true;
+    } else if (numbers_of(line, "state ", numbers, 2) == 2) {
+        judge_state(run, verdict, (int)numbers[0], (int)numbers[1]);
+        *reported = true;
+    } else if (numbers_of(line, "live ", numbers, 3) == 3) {
+        judge_memory(run, verdict, numbers[0], (unsigned)numbers[1]);
+    } else if (run->attempt.call < 0 && strncmp(line, "count ", 6) == 0) {
+        learn_count(run->attempt.scene, line + 6);
+    }
+}
+
+struct verdict run_judge(struct run *run, int status, const struct rusage *used)
+{
+    struct verdict verdict = {.good = true};
+    double seconds = (double)(used->ru_utime.tv_sec + used->ru_stime.tv_sec) +
+                     1e-6 * (double)(used->ru_utime.tv_usec + used->ru_stime.tv_usec);
+    char line[LONGEST_LINE];
+    bool reported = false;
+    FILE *output = fdopen(dup(run->output), "r");
+
+    rewind(output);
+    while (fgets(line, sizeof(line), output) != NULL)
+        judge_line(run, &verdict, line, &reported);
+    fclose(output);
+    if (run->overdue)
+        blame(&verdict, "it had to be killed");
+    if (WIFSIGNALED(status))
+        blame(&verdict, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else if (WEXITSTATUS(status) != 0)
+        blame(&verdict, "exit status %d", WEXITSTATUS(status));
+    if (!reported)
+        blame(&verdict, "it did not come to its end");
+    if (seconds > SPIN_S)
+        blame(&verdict, "it spins: %.1f s of processor time", seconds);
+    return verdict;
+}

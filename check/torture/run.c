@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Starting a run and ending it. Its output goes to a file in memory; it ends itself when it hangs (fail.c), and
+ * is killed with all that it started when it doesn't. */
+#include "run.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <time.h>
+#include <unistd.h>
+#include "calls.h"
+
+#define SECONDS 30 /* longer than any time-out of the library's together */
+#define NS_PER_S UINT64_C(1000000000)
+
+static const char *const names[] = {
+#define CALL(name, lasting, passing) #name,
+    TORTURE_CALLS(CALL)
+#undef CALL
+        NULL};
+
+static char library[512]; /* the one to preload */
+
+bool run_prepare(void)
+{
+    char here[400];
+
+    if (getcwd(here, sizeof(here)) == NULL)
+        return false;
+    snprintf(library, sizeof(library), "%s/check/torture/.libs/libfail.so", here);
+    return access(library, R_OK) == 0;
+}
+
+const char *call_name(int call)
+{
+    return names[call];
+}
+
+uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+void run_aim(const struct attempt *attempt, char *out, size_t size)
+{
+    snprintf(out, size, "%s %lu %s %s", names[attempt->call], attempt->number, strerrorname_np(attempt->error),
+             attempt->for_good ? "for-good" : "once");
+}
+
+bool run_aim_parse(struct attempt *attempt, const char *text)
+{
+    char copy[96], *rest = copy;
+
+    snprintf(copy, sizeof(copy), "%s", text);
+    const char *call = strsep(&rest, " "), *number = strsep(&rest, " "), *error = strsep(&rest, " ");
+
+    attempt->call = attempt->error = 0;
+    while (names[attempt->call] != NULL && strcmp(names[attempt->call], call) != 0)
+        attempt->call++;
+    while (error != NULL && attempt->error < 200 &&
+           (strerrorname_np(attempt->error) == NULL || strcmp(strerrorname_np(attempt->error), error) != 0))
+        attempt->error++;
+    attempt->number = number != NULL ? strtoul(number, NULL, 10) : 0;
+    attempt->for_good = rest != NULL && strcmp(rest, "for-good") == 0;
+    return names[attempt->call] != NULL && rest != NULL && attempt->error < 200 && attempt->number > 0;
+}
+
+static _Noreturn void run_here(const struct attempt *attempt, int output)
+{
+    const struct scene *scene = attempt->scene;
+    char aim[96], seconds[16];
+
+    setpgid(0, 0);
+    dup2(output, 1);
+    dup2(output, 2);
+    snprintf(seconds, sizeof(seconds), "%d", SECONDS);
+    setenv("EXS_TORTURE_SECONDS", seconds, 1);
+    if (attempt->call >= 0) {
+        run_aim(attempt, aim, sizeof(aim));
+        setenv("EXS_TORTURE", aim, 1);
+    }
+    setenv(scene->script ? "EXS_TORTURE_LIBRARY" : "LD_PRELOAD", library, 1);
+    execv(scene->words[0], (char *const *)(uintptr_t)scene->words);
+    fprintf(stderr, "torture: BAD %s: %s\n", scene->words[0], strerror(errno));
+    _exit(127);
+}
+
+void run_start(struct run *run, const struct attempt *attempt)
+{
+    *run = (struct run){.attempt = *attempt, .deadline = now_ns() + 2 * SECONDS * NS_PER_S};
+    run->output = memfd_create("output", MFD_CLOEXEC);
+    run->pid = run->output != -1 ? fork() : -1;
+    if (run->pid == -1) {
+        perror("torture: starting a run");
+        exit(2);
+    }
+    if (run->pid == 0)
+        run_here(attempt, run->output);
+    setpgid(run->pid, run->pid);
+}
+
+void run_kill(struct run *run)
+{
+    run->overdue = true;
+    kill(-run->pid, SIGKILL);
+}
+
+void run_keep(const struct run *run, const char *path)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    off_t from = 0;
+
+    if (file == -1 || sendfile(file, run->output, &from, 1 << 20) == -1)
+        perror(path);
+    if (file != -1)
+        close(file);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * run.h - one program, run once with one of its library's calls failing, and what is to be said of it.
+ */
+#ifndef TORTURE_RUN_H
+#define TORTURE_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#define WORDS_MAX 6
+#define CALLS_MAX 80
+#define PLACES_MAX 256
+#define REASON_MAX 200
+
+struct scene { /* a program with its arguments, and what it is like when nothing fails */
+    const char *words[WORDS_MAX];
+    bool script; /* which says itself what is to fail */
+    char name[64];
+    unsigned long counts[CALLS_MAX]; /* of each call */
+    int descriptors, threads;
+    struct {
+        unsigned long place;
+        unsigned count;
+    } live[PLACES_MAX]; /* memory at the end */
+};
+
+struct attempt {
+    struct scene *scene;
+    int call; /* -1: nothing fails */
+    int error;
+    bool for_good, passing;
+    unsigned long number; /* of the call */
+};
+
+struct run { /* owned by the driver */
+    struct attempt attempt;
+    pid_t pid; /* of the process, and of its group; 0: none */
+    int output;
+    uint64_t deadline; /* ns, monotonic: then all of the group is killed */
+    bool overdue;
+};
+
+struct verdict {
+    bool good, fired;
+    char reason[REASON_MAX];
+};
+
+/* Called first, in the build folder: is the library there? */
+bool run_prepare(void);
+const char *call_name(int call); /* NULL behind the last one */
+
+uint64_t now_ns(void);
+void run_start(struct run *run, const struct attempt *attempt);
+void run_kill(struct run *run);
+/* It has ended: the verdict. The first runs, in which nothing fails, say what a scene is like. */
+struct verdict run_judge(struct run *run, int status, const struct rusage *used);
+/* "calloc 12 ENOMEM once" */
+void run_aim(const struct attempt *attempt, char *out, size_t size);
+bool run_aim_parse(struct attempt *attempt, const char *text);
+/* Its output, in a file of this name. */
+void run_keep(const struct run *run, const char *path);
+
+#endif

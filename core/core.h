@@ -14,6 +14,11 @@
 
 struct queue;
 
+/* How whoever runs a queue learns that it is to be run again. Where its descriptor is watched by level a turn
+ * may leave something undone: the descriptor is still readable. Watched by edge, what is left undone must raise
+ * it. */
+enum watched { BY_LEVEL, BY_EDGE };
+
 /* Somebody who waits for one operation. Owned by the caller, who keeps it until `deliver` was called. */
 struct waiter {
     /* Called once, from whatever thread harvested the event, with locks held: take note, wake up, return. */
@@ -55,8 +60,11 @@ int xs_start_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t a
 enum close_kind { CLOSE_AT_ONCE, CLOSE_DRIVEN, CLOSE_ALONE };
 enum close_kind xs_close_kind(int sockno);
 
-/* Drive a waiter's home queue once; events of others go to their own places. */
+/* One turn of a waiter's home queue, whose descriptor the waiter watches by level; events of others go to their
+ * own places. */
 void xs_run(struct queue *home);
+/* Before the waiter sleeps. */
+void xs_rest_home(struct queue *home);
 /* The descriptor that is readable when xs_run has something to do. */
 int xs_run_fd(struct queue *home);
 void xs_release_home(struct queue *home);
@@ -65,7 +73,9 @@ void xs_release_home(struct queue *home);
 struct queue *xs_queue_get(exs_qhandle_t handle);
 void xs_queue_put(struct queue *queue); /* or NULL */
 
-/* exs_qdequeue without waiting. */
-int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt);
+/* exs_qdequeue without waiting. How its descriptor is watched: of those whom we don't know, by edge. */
+int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum watched watched);
+/* The application has done what the last events made it do, and may sleep; the queue may be gone. */
+void xs_rest(exs_qhandle_t qhandle);
 
 #endif

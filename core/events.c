@@ -138,9 +138,10 @@ static int take_events(struct queue *queue, exs_event_t *events, int most)
     return count;
 }
 
-int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt)
+int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum watched watched)
 {
     struct queue *queue = evtvec_cnt >= 1 && evtvec_cnt <= EXS_EVTVEC_MAX ? xs_queue_get(qhandle) : NULL;
+    struct turn turn = {.watched = watched};
 
     if (queue == NULL) {
         errno = EINVAL;
@@ -152,20 +153,19 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt)
         return -1;
     }
     atomic_fetch_add(&queue->dequeuers, 1);
-    pthread_mutex_lock(&queue->lock);
-    int busy = xs_queue_run(queue, 0);
-
-    pthread_mutex_unlock(&queue->lock);
-    xs_queue_run_guests(queue, busy);
-
+    xs_turn(queue, &turn);
     pthread_mutex_lock(&queue->events_lock);
     int count = take_events(queue, evtvec, evtvec_cnt);
 
     atomic_fetch_sub(&queue->dequeuers, 1);
-    if (STAILQ_EMPTY(&queue->events))
-        lower_events(queue);
-    else
+    bool again = turn.left && watched == BY_EDGE;
+
+    if (again)
+        queue->raised = false; /* what is up already would be no edge */
+    if (again || !STAILQ_EMPTY(&queue->events))
         raise_events(queue);
+    else
+        lower_events(queue);
     pthread_mutex_unlock(&queue->events_lock);
     xs_queue_put(queue);
     return count;

@@ -67,7 +67,7 @@ static struct queue *next_guest(struct queue *host)
     return queue;
 }
 
-void xs_queue_run_guests(struct queue *host, int busy)
+void xs_turn_guests(struct queue *host, struct turn *turn)
 {
     for (int count = atomic_load(&host->guest_count); count > 0; count--) {
         struct queue *guest = next_guest(host);
@@ -75,7 +75,8 @@ void xs_queue_run_guests(struct queue *host, int busy)
         if (guest == NULL)
             continue;
         pthread_mutex_lock(&guest->lock);
-        xs_queue_run(guest, busy);
+        xs_turn_home(guest, turn);
+        xs_queue_rest(guest); /* nobody else says when */
         pthread_mutex_unlock(&guest->lock);
         xs_queue_unref(guest);
     }

@@ -203,17 +203,17 @@ static void run_touched(struct conn_list *touched)
     }
 }
 
-/* Which completion queue has something: that whose event has come. One is enough: when there are more, the
- * descriptor stays readable. */
-static void take_event(struct nic *nic)
+/* Which completion queue has something: that whose event has come. False: none has. */
+static bool take_event(struct nic *nic)
 {
     struct ibv_cq *cq;
     void *context;
 
-    if (nic->device->get_cq_event(nic->channel, &cq, &context) == 0) {
-        nic->device->ack_cq_events(cq, 1);
-        ((struct cq *)context)->armed = false;
-    }
+    if (nic->device->get_cq_event(nic->channel, &cq, &context) < 0)
+        return false;
+    nic->device->ack_cq_events(cq, 1);
+    ((struct cq *)context)->armed = false;
+    return true;
 }
 
 /* The order - arm, then look once more, and only then rest - is what makes a wake-up impossible to lose. */
@@ -230,19 +230,26 @@ static int run_cq(struct cq *cq, struct conn_list *touched)
     return total;
 }
 
-int xs_nic_run(struct nic *nic)
+int xs_nic_run(struct nic *nic, enum watched watched)
 {
     struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
     struct cq *cq;
     int total = 0;
 
-    take_event(nic);
+    while (take_event(nic) && watched == BY_EDGE)
+        ;
     LIST_FOREACH (cq, &nic->cqs, link) {
         if (!cq->armed)
             total += run_cq(cq, &touched);
     }
     run_touched(&touched);
     return total;
+}
+
+void xs_nic_rest(const struct nic *nic)
+{
+    if (nic->device->rest != NULL)
+        nic->device->rest(nic->context);
 }
 
 /* ---- Bounce buffers --------------------------------------------------------------------------------- */

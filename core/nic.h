@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 #define HASH_NONFATAL_OOM 1 /* without memory nothing is added, and the element says so: its hh.tbl is NULL */
 #include <uthash.h>
+#include "core.h"
 #include "device.h"
 
 #define BOUNCE_SIZE 8192 /* bytes: unregistered buffers up to this are copied, longer ones registered */
@@ -72,8 +73,11 @@ void xs_nic_free(struct nic *nic);
 struct cq *xs_nic_cq(struct nic *nic, int completions);
 void xs_nic_cq_release(struct cq *cq, int completions);
 
-/* Harvest completions until there are none and events are armed; returns how many. */
-int xs_nic_run(struct nic *nic);
+/* Harvest completions until there are none and events are armed; returns how many. Whose events are taken: of
+ * one completion queue, where the descriptor brings the caller back for the others; or of all. */
+int xs_nic_run(struct nic *nic, enum watched watched);
+/* The application has had its turn: it may sleep now. */
+void xs_nic_rest(const struct nic *nic);
 
 struct bounce *xs_bounce_get(struct nic *nic); /* NULL and errno */
 void xs_bounce_put(struct nic *nic, struct bounce *bounce);

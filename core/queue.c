@@ -89,9 +89,28 @@ int xs_run_fd(struct queue *home)
 
 void xs_run(struct queue *home)
 {
+    struct turn turn = {.watched = BY_LEVEL};
+
     pthread_mutex_lock(&home->lock);
-    xs_queue_run(home, 0);
+    xs_turn_home(home, &turn);
     pthread_mutex_unlock(&home->lock);
+}
+
+void xs_rest_home(struct queue *home)
+{
+    pthread_mutex_lock(&home->lock);
+    xs_queue_rest(home);
+    pthread_mutex_unlock(&home->lock);
+}
+
+void xs_rest(exs_qhandle_t qhandle)
+{
+    struct queue *queue = xs_queue_get(qhandle);
+
+    if (queue == NULL)
+        return;
+    xs_rest_home(queue);
+    xs_queue_put(queue);
 }
 
 void xs_release_home(struct queue *home)

@@ -20,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "core.h"
 #include "device.h"
 #include "op.h"
 
@@ -71,7 +72,7 @@ struct queue {
     TAILQ_HEAD(timed_socks, sock) timed; /* those with a deadline */
     int timer;                           /* timerfd, -1 until needed */
     uint64_t timer_set;                  /* ns, 0 = off */
-    unsigned quiet;                      /* runs since the CM channels were looked at */
+    unsigned busy_turns;                 /* since the CM channels were looked at */
 };
 
 /* A queue with a handle, or a private one; one reference for the caller. NULL and errno. */
@@ -107,13 +108,21 @@ struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device);
 /* The descriptor for blocking callers and hosts, made when first asked for. Called with the lock. -1 and errno.
  */
 int xs_queue_run_fd(struct queue *queue);
-/* Drive all guests, without the lock; those that are done are let go. busy: completions of the host itself. */
-void xs_queue_run_guests(struct queue *queue, int busy);
+struct turn {
+    enum watched watched;
+    int harvested; /* completions */
+    bool left;     /* something was left undone */
+};
 
-/* Drive everything once: completions, connections, timers; returns how many completions there were. Connections
- * and timers, which cost system calls, wait for a run without any, the ones that were met elsewhere (busy)
- * included, or for every QUIET_MAXth. Called with the lock. */
-int xs_queue_run(struct queue *queue, int busy);
+/* One turn of a queue and of the guests that it hosts. Called without the lock. */
+void xs_turn(struct queue *queue, struct turn *turn);
+/* Of the queue alone: completions, connections, timers. Watched by level, connections and timers, which cost
+ * system calls, wait for a turn without completions, or for every BUSY_TURNS_MAXth. Called with the lock. */
+void xs_turn_home(struct queue *queue, struct turn *turn);
+/* And of its guests, without the lock; those that are done are let go. */
+void xs_turn_guests(struct queue *queue, struct turn *turn);
+/* The application has had its turn, and may sleep now. Called with the lock. */
+void xs_queue_rest(struct queue *queue);
 
 /* Wake up at the sock's deadline (ns, 0 = none). Called with the lock. */
 void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline);

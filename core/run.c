@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Driving a queue: completions first, then connection events and timers. */
+/* A queue's turn: completions first, then connection events and timers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 #include "queue.h"
 #include "sock.h"
 
-#define QUIET_MAX 16     /* busy runs before connections get their turn all the same */
-#define CM_EVENTS_MAX 64 /* of one run, so that a flood of connects can't keep the loop */
+#define BUSY_TURNS_MAX 16 /* before connections get theirs all the same */
+#define CM_EVENTS_MAX 64  /* of one turn, so that a flood of connects can't keep the loop */
 #define NS_PER_S UINT64_C(1000000000)
 
 struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device)
@@ -121,23 +121,53 @@ static void run_timers(struct queue *queue)
     }
 }
 
-int xs_queue_run(struct queue *queue, int busy)
+/* True: there may be more. */
+static bool run_channels(struct queue *queue)
 {
-    struct nic *nic;
-    int harvested = 0;
+    bool left = false;
 
-    LIST_FOREACH (nic, &queue->nics, link) {
-        harvested += xs_nic_run(nic);
-    }
-    if (harvested + busy > 0 && ++queue->quiet < QUIET_MAX)
-        return harvested;
-    queue->quiet = 0;
     for (int device = 0; device < xs_devices(); device++) {
+        int most = CM_EVENTS_MAX;
+
         if (queue->channel[device] == NULL)
             continue;
-        for (int i = 0; i < CM_EVENTS_MAX && run_channel(queue, device); i++)
-            ;
+        while (most > 0 && run_channel(queue, device))
+            most--;
+        left = left || most == 0;
     }
+    return left;
+}
+
+void xs_turn_home(struct queue *queue, struct turn *turn)
+{
+    struct nic *nic;
+
+    LIST_FOREACH (nic, &queue->nics, link) {
+        turn->harvested += xs_nic_run(nic, turn->watched);
+    }
+    if (turn->watched == BY_LEVEL && turn->harvested > 0 && ++queue->busy_turns < BUSY_TURNS_MAX) {
+        turn->left = true;
+        return;
+    }
+    queue->busy_turns = 0;
+    if (run_channels(queue))
+        turn->left = true;
     run_timers(queue);
-    return harvested;
+}
+
+void xs_turn(struct queue *queue, struct turn *turn)
+{
+    pthread_mutex_lock(&queue->lock);
+    xs_turn_home(queue, turn);
+    pthread_mutex_unlock(&queue->lock);
+    xs_turn_guests(queue, turn);
+}
+
+void xs_queue_rest(struct queue *queue)
+{
+    struct nic *nic;
+
+    LIST_FOREACH (nic, &queue->nics, link) {
+        xs_nic_rest(nic);
+    }
 }

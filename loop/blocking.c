@@ -217,7 +217,7 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
         errno = EFAULT; /* the thesis's word for an invalid time-out (5.2.8) */
         return -1;
     }
-    int count = xs_dequeue(qhandle, evtvec, evtvec_cnt);
+    int count = xs_dequeue(qhandle, evtvec, evtvec_cnt, BY_EDGE);
 
     if (count != 0)
         return count;
@@ -231,9 +231,11 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
         errno = EINVAL;
         return -1;
     }
-    while (count == 0 && now < end &&
-           wait_readable(exs_qfd(qhandle), timeout != NULL ? end - now : UINT64_MAX) == 0) {
-        count = xs_dequeue(qhandle, evtvec, evtvec_cnt);
+    while (count == 0 && now < end) {
+        xs_rest_home(queue);
+        if (wait_readable(exs_qfd(qhandle), timeout != NULL ? end - now : UINT64_MAX) < 0)
+            break;
+        count = xs_dequeue(qhandle, evtvec, evtvec_cnt, BY_EDGE);
         now = xs_now();
     }
     xs_queue_put(queue);

@@ -6,15 +6,19 @@
 static void ready(EV_P_ ev_io *io, int revents)
 {
     exs_ev *w = (exs_ev *)io; /* its first member */
+    exs_qhandle_t queue = w->queue;
     exs_event_t events[EXS_EV_BATCH];
     int count;
 
     (void)revents;
-    count = xs_dequeue(w->queue, events, EXS_EV_BATCH);
-    if (count > 0)
-        w->cb(EV_A_ w, events, count); /* may stop the watcher, delete the queue, free w: the last thing here */
-    else if (count < 0)
+    count = xs_dequeue(queue, events, EXS_EV_BATCH, BY_LEVEL);
+    if (count < 0) {
         exs_ev_stop(EV_A_ w); /* the queue was deleted under a started watcher */
+        return;
+    }
+    if (count > 0)
+        w->cb(EV_A_ w, events, count); /* may stop the watcher, delete the queue, free w */
+    xs_rest(queue);
 }
 
 void exs_ev_set(exs_ev *w, exs_qhandle_t queue)

@@ -138,6 +138,7 @@ static struct queue *next_home(struct wait *wait, struct queue *home)
  * looks again, since the operation is under way and has to be brought to its end. */
 static void sleep_on(struct wait *wait, struct queue *home)
 {
+    xs_rest_home(home);
     struct pollfd ready[] = {{.fd = xs_run_fd(home), .events = POLLIN}, {.fd = wait->bell, .events = POLLIN}};
     eventfd_t value;
 

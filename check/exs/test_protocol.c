@@ -446,7 +446,7 @@ START_TEST(connections_get_their_turn)
             continue;
         ck_assert_int_lt(runs++, 1000);
         xs_sock_lock(listener);
-        xs_queue_run(home, 1);
+        xs_turn_home(home, &(struct turn){.watched = BY_LEVEL, .harvested = 1});
         xs_sock_unlock(listener);
     }
     xs_sock_put(listener);

@@ -10,6 +10,7 @@
 #include "core/fds.h"
 #include "core/soft/cm/cm.h"
 #include "check/support/endpoints.h"
+#include "core/soft/lock.h"
 
 #define ROUNDS 200
 
@@ -274,6 +275,8 @@ END_TEST
 
 int main(void)
 {
+    soft_defer_cancellation(); /* as for programs of rdma-core's */
+
     Suite *suite = suite_create("connections");
     TCase *waiting = tcase_create("waiting"), *holding = tcase_create("holding");
     tcase_set_timeout(waiting, 30);

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
+#include "core/soft/lock.h"
 
 static struct pair *new_pair(void)
 {
@@ -501,5 +502,7 @@ static Suite *suite(void)
 
 int main(void)
 {
+    soft_defer_cancellation(); /* as for programs of rdma-core's */
+
     return run_suite(suite());
 }

@@ -79,6 +79,7 @@ const struct device soft_device = {
     .destroy_verbs_qp = destroy_verbs_qp,
     .modify_qp = soft_modify_qp,
     .query_qp = soft_query_qp,
+    .rest = soft_rest,
     .forget = soft_forked,
     .wc_status_str = soft_wc_status_str,
 };

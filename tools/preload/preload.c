@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/fds.h"
+#include "core/soft/lock.h"
 #include "core/soft/soft.h"
 #include "preload.h"
 
@@ -55,5 +56,6 @@ __attribute__((destructor)) static void ends(void)
 __attribute__((constructor)) static void loaded(void)
 {
     soft_share_context();
+    soft_defer_cancellation();
     pthread_atfork(NULL, NULL, forked);
 }

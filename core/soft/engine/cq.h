@@ -32,6 +32,7 @@ struct soft_cq {
     unsigned head, count; /* the oldest; how many */
     bool overrun;
     enum soft_arm armed;
+    bool rearmed; /* since it was last polled, where packets wake the one who armed it */
     bool awaited;          /* armed, by somebody who will sleep where he can't see packets */
     unsigned events;       /* on the channel's list, not yet fetched */
     uint32_t delivered;    /* fetched; destroying waits until as many have been acknowledged */

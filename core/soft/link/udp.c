@@ -52,7 +52,7 @@ int udp_prepare(struct udp *udp)
 
     if (udp->joined)
         return 0;
-    udp->buffer = malloc(UDP_BUFFER);
+    udp->buffer = malloc((size_t)UDP_AT_ONCE * UDP_BUFFER);
     if (udp->buffer == NULL)
         return ENOMEM;
     error = service_join(&udp->service);

@@ -21,6 +21,7 @@
 #define UDP_BUFFER 65536 /* holds the largest train there is */
 #define UDP_ADDRESSES                                                                                          \
     (SERVICE_SOCKETS - 2) /* that have a socket of their own; all others one for each family */
+#define UDP_AT_ONCE 2    /* datagrams: of two that were asked for, one that came says that there are no more */
 
 /* One socket of a link; guarded by the context's lock. */
 struct udp_socket {
@@ -43,7 +44,7 @@ struct udp {
     struct soft_path route; /* the last one looked up for a path without a local address */
     struct service_member service;
     bool joined;             /* the service thread knows of it */
-    uint8_t *buffer;         /* UDP_BUFFER bytes, from the first queue pair on */
+    uint8_t *buffer;         /* UDP_AT_ONCE * UDP_BUFFER bytes, from the first queue pair on */
     LIST_ENTRY(udp) orphans; /* guarded by udp.c's own locks, */
     LIST_ENTRY(udp) all;     /* as this is */
 };

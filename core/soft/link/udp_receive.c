@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include "udp.h"
 
-#define CALLS_MAX 16                /* datagrams taken in while the context stays locked ... */
+#define CALLS_MAX 8                 /* that take in datagrams while the context stays locked ... */
 #define BYTES_MAX (4 * UDP_BUFFER)  /* ... and bytes */
 #define OVERHEAD 768                /* what the kernel charges a socket for a datagram, besides its bytes */
 #define PACKET_MIN (12 + ICRC_SIZE) /* nothing but a BTH */
@@ -44,33 +44,45 @@ static void read_ancillary(struct arrival *arrival, struct msghdr *header)
     }
 }
 
-/* Take one datagram. False when there is none; errors of earlier packets of ours (ICMP) are passed over. */
-static bool take(struct udp_socket *udp, uint8_t *buffer, struct arrival *arrival)
+/* Where the kernel puts them. */
+struct arrivals {
+    struct arrival arrival[UDP_AT_ONCE];
+    struct mmsghdr header[UDP_AT_ONCE];
+    struct iovec vector[UDP_AT_ONCE];
+    _Alignas(struct cmsghdr) uint8_t control[UDP_AT_ONCE][CMSG_SPACE(sizeof(struct in6_pktinfo)) +
+                                                          CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(int))];
+};
+
+/* Take in datagrams: how many; fewer than UDP_AT_ONCE, and the socket was empty. Errors of earlier packets of
+ * ours (ICMP) are passed over. */
+static int fetch(const struct udp *udp, struct udp_socket *socket, struct arrivals *all)
 {
-    _Alignas(struct cmsghdr) uint8_t
-        control[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(int))];
-    struct iovec vector = {.iov_base = buffer, .iov_len = UDP_BUFFER};
-    struct msghdr header = {
-        .msg_name = &arrival->path.remote,
-        .msg_namelen = sizeof arrival->path.remote,
-        .msg_iov = &vector,
-        .msg_iovlen = 1,
-        .msg_control = control,
-        .msg_controllen = sizeof control,
-    };
-    ssize_t got = recvmsg(udp->fd, &header, MSG_DONTWAIT);
+    for (int i = 0; i < UDP_AT_ONCE; i++) {
+        all->vector[i] = (struct iovec){udp->buffer + (size_t)i * UDP_BUFFER, UDP_BUFFER};
+        all->header[i].msg_hdr = (struct msghdr){
+            .msg_name = &all->arrival[i].path.remote,
+            .msg_namelen = sizeof all->arrival[i].path.remote,
+            .msg_iov = &all->vector[i],
+            .msg_iovlen = 1,
+            .msg_control = all->control[i],
+            .msg_controllen = sizeof all->control[i],
+        };
+    }
+    int got = recvmmsg(socket->fd, all->header, UDP_AT_ONCE, MSG_DONTWAIT, NULL);
 
     if (got == -1 && errno != EAGAIN)
-        got = recvmsg(udp->fd, &header, MSG_DONTWAIT);
-    if (got == -1)
-        return false;
+        got = recvmmsg(socket->fd, all->header, UDP_AT_ONCE, MSG_DONTWAIT, NULL);
+    return got == -1 ? 0 : got;
+}
+
+static void describe(struct udp_socket *socket, struct arrival *arrival, struct mmsghdr *header)
+{
     memset(&arrival->path.local, 0, sizeof arrival->path.local);
     arrival->path.local.sa.sa_family = arrival->path.remote.sa.sa_family;
-    arrival->path.local.in.sin_port = udp->local.in.sin_port;
-    arrival->length = arrival->stride = (size_t)got;
-    read_ancillary(arrival, &header);
-    udp->burst += arrival->length + OVERHEAD;
-    return true;
+    arrival->path.local.in.sin_port = socket->local.in.sin_port;
+    arrival->length = arrival->stride = header->msg_len;
+    read_ancillary(arrival, &header->msg_hdr);
+    socket->burst += arrival->length + OVERHEAD;
 }
 
 /* The sender's kernel numbers a train's packets from 0, and a lone one is 0; if another train's end was cut off
@@ -85,7 +97,8 @@ static bool check(struct udp *udp, struct icrc_flow *flow, unsigned id, const ui
 }
 
 /* Returns the number of packets. */
-static int give(struct udp *udp, struct ibv_context *context, const struct arrival *arrival)
+static int give(struct udp *udp, struct ibv_context *context, const struct arrival *arrival,
+                const uint8_t *train)
 {
     struct icrc_flow flow;
     size_t at = 0;
@@ -93,7 +106,7 @@ static int give(struct udp *udp, struct ibv_context *context, const struct arriv
 
     icrc_flow_init(&flow, &arrival->path, false);
     do {
-        const uint8_t *packet = udp->buffer + at;
+        const uint8_t *packet = train + at;
         size_t left = arrival->length - at;
         size_t length = left < arrival->stride ? left : arrival->stride;
 
@@ -125,18 +138,20 @@ static void look_for_drops(struct udp_socket *udp, struct ibv_context *context)
 
 static int receive(struct udp *udp, struct udp_socket *socket, struct ibv_context *context)
 {
-    struct arrival arrival;
-    int packets = 0;
+    struct arrivals all;
+    int packets = 0, got = UDP_AT_ONCE;
     size_t bytes = 0;
 
-    for (int calls = 0; calls < CALLS_MAX && bytes < BYTES_MAX; calls++) {
-        if (!take(socket, udp->buffer, &arrival)) {
-            look_for_drops(socket, context);
-            break;
+    for (int calls = 0; calls < CALLS_MAX && bytes < BYTES_MAX && got == UDP_AT_ONCE; calls++) {
+        got = fetch(udp, socket, &all);
+        for (int i = 0; i < got; i++) {
+            describe(socket, &all.arrival[i], &all.header[i]);
+            packets += give(udp, context, &all.arrival[i], udp->buffer + (size_t)i * UDP_BUFFER);
+            bytes += all.arrival[i].length;
         }
-        packets += give(udp, context, &arrival);
-        bytes += arrival.length;
     }
+    if (got < UDP_AT_ONCE)
+        look_for_drops(socket, context);
     return packets;
 }
 

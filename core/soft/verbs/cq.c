@@ -2,7 +2,9 @@
 /*
  * cq.c - completion queues: a ring of completions that the engine fills and ibv_poll_cq empties.
  *
- * Polling an empty ring drives the device, so an application that polls needs nobody else to move its data.
+ * Polling an empty ring drives the device, so an application that polls needs nobody else to move its data. Not
+ * so the look between arming and sleeping: it is for completions that came before, and where packets make the
+ * descriptor readable those that came since are not lost.
  */
 #include <errno.h>
 #include <sched.h>
@@ -209,12 +211,13 @@ int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
     if (wire->attended != NULL)
         wire->attended(wire, context);
     taken = take(cq, count, wc);
-    if (taken == 0 && count > 0) {
+    if (taken == 0 && count > 0 && !cq->rearmed) {
         soft_progress_patiently(soft_context_of(context));
         taken = take(cq, count, wc);
         if (taken == 0)
             soft_settle(soft_context_of(context));
     }
+    cq->rearmed = false;
     if (taken == 0 && count > 0 && cq->overrun)
         taken = -1; /* completions were lost: its queue pairs are in the error state */
     yield = makes_way(soft_context_of(context), taken);
@@ -231,7 +234,17 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     soft_lock(ibv->context);
     if (ibv->channel != NULL && (!solicited_only || cq->armed == SOFT_UNARMED))
         arm(cq, solicited_only ? SOFT_ARM_SOLICITED : SOFT_ARM_ANY);
-    soft_settle(soft_context_of(ibv->context)); /* the caller is about to sleep */
+    if (soft_context_of(ibv->context)->names.lid == 0)
+        cq->rearmed = true; /* it says when it sleeps: soft_rest */
+    else
+        soft_settle(soft_context_of(ibv->context)); /* the caller is about to sleep */
     soft_unlock(ibv->context);
     return 0;
+}
+
+void soft_rest(struct ibv_context *context)
+{
+    soft_lock(context);
+    soft_settle(soft_context_of(context));
+    soft_unlock(context);
 }

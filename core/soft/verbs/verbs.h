@@ -19,6 +19,9 @@ bool soft_is_ours(const struct ibv_context *context);
 struct ibv_context *soft_open_device(void);
 int soft_close_device(struct ibv_context *context);
 
+/* The application has done what it had to do for now: acknowledge what it was given. */
+void soft_rest(struct ibv_context *context);
+
 int soft_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
 int soft_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
 

@@ -142,7 +142,7 @@ void cmside_listen(struct cmside *side)
 
 static void make_qp(struct cmside *side)
 {
-    struct ibv_qp_init_attr attr = {.cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+    struct ibv_qp_init_attr attr = {.cap = {CMSIDE_DEPTH, CMSIDE_DEPTH, 1, 1, 0}, .qp_type = IBV_QPT_RC};
 
     side->pd = soft_alloc_pd(side->id->verbs);
     ck_assert_ptr_nonnull(side->pd);

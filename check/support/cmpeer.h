@@ -39,6 +39,8 @@ extern const struct damage said_damage[]; /* of a REQ or REP */
 extern const int said_damages;            /* how many these are */
 struct said said_damaged(enum said_type type, const struct damage *damage);
 
+#define CMSIDE_DEPTH 8 /* of the queues of our side's queue pair */
+
 /* Our side: a channel with a listener, or with an identifier that connects. */
 struct cmside {
     struct rdma_event_channel *channel;

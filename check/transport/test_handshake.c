@@ -83,7 +83,7 @@ START_TEST(extreme_request)
         {{"least", 8, 4, 2}, {"", 12, 4, 0}, {"", 16, 2, 1}, {"", 18, 4, 0x01000000}},
         {{"most", 8, 4, 0xffffff}, {"", 12, 4, 0xffffff}, {"", 16, 2, 65535}, {"", 18, 4, 0x05ffff07}},
     };
-    struct said message = said(SAID_REQ);
+    struct said message = said(SAID_REQ), rep;
     struct cmside side;
     struct told told;
     int fd;
@@ -100,7 +100,8 @@ START_TEST(extreme_request)
     ck_assert_uint_eq(told.conn.private_data_len, REQ_PRIVATE);
     expect_byte(told.private_data, REQ_PRIVATE, 0x5a);
     ck_assert_int_eq(cmside_accept(&side), 0);
-    stranger_hears(&side, fd, SAID_REP);
+    rep = stranger_hears(&side, fd, SAID_REP);
+    ck_assert_uint_eq(rep.bytes[18], _i ? IBV_MTU_4096 : IBV_MTU_256); /* no more than was asked for */
     message = said(SAID_RTU);
     stranger_says(fd, &message);
     cmside_expect(&side, RDMA_CM_EVENT_ESTABLISHED);

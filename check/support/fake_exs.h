@@ -22,6 +22,7 @@ struct fake_call {
     size_t length;
     void *ahandle;
     unsigned char *sent; /* of a send: a copy of what was to be sent */
+    bool seen;           /* the test's */
 };
 
 STAILQ_HEAD(fake_calls, fake_call);

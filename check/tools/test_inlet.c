@@ -250,6 +250,14 @@ START_TEST(refused_again)
         expect_told(sock, "your address");
     /* They share their memory: one block for each that is served, and one. */
     ck_assert_int_eq(fake_regions, OF_ONE + 1);
+    /* Who ends makes room for the next at once, however many are still being told. */
+    fake_arrive(1, "", 0);
+    ck_assert(fake_closed(1));
+    open_from(500, 1);
+    expect_open(500);
+    ck_assert_ptr_null(fake_first(500, EXS_EVT_SEND));
+    fake_arrive(500, "", 0);
+    ck_assert(fake_closed(500));
     pass(PATIENCE + 1);
     for (int sock = OF_ONE + 1; sock <= OF_ONE + REFUSED; sock++)
         ck_assert(fake_closed(sock));

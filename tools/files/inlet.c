@@ -296,7 +296,7 @@ static bool begin(struct inlet *inlet)
  * more. */
 static bool is_told_enough(const struct inlets *inlets, const struct sockaddr_storage *peer)
 {
-    return count_of(inlets, peer, true) >= REFUSED_MAX;
+    return count_of(inlets, peer, false) >= inlets->of_one && count_of(inlets, peer, true) >= REFUSED_MAX;
 }
 
 static struct inlet *new_inlet(struct inlets *inlets, const struct sockaddr_storage *peer)

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * put.c - fuzzes exs-put: a server answers what it likes, also too early and too little, and calls fail.
+ *
+ * Whatever the input: a file counts as sent only if there is a reply that says so, with its digest; and what is
+ * shown of a failure is one line of text that no terminal obeys.
+ */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check/fuzz/input.h"
+#include "check/support/fake_exs.h"
+#include "tools/files/outlet.h"
+
+enum { FILES = 8, ROUNDS = 8, STREAM_MAX = 512 };
+
+static char top[64];
+static char path[FILES][128];
+
+static void make_file(int number, const char *name, off_t size)
+{
+    snprintf(path[number], sizeof(path[number]), "%s/%s", top, name);
+    int fd = open(path[number], O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_eq(ftruncate(fd, size), 0);
+    close(fd);
+}
+
+static void remove_files(void)
+{
+    for (int i = 0; i < FILES; i++)
+        if (unlink(path[i]) == -1)
+            rmdir(path[i]);
+    rmdir(top);
+}
+
+static void open_world(void)
+{
+    const char *parent = getenv("TMPDIR");
+
+    snprintf(top, sizeof(top), "%s/exs-fuzz-put.XXXXXX", parent == NULL ? "/tmp" : parent);
+    ck_assert_ptr_nonnull(mkdtemp(top));
+    make_file(0, "empty", 0);
+    make_file(1, "small", 100);
+    make_file(2, "chunks", 150000);
+    make_file(3, "pieces", (8 << 20) + 1);
+    make_file(4, ".hidden", 1);
+    make_file(5, "na\tme", 1);
+    snprintf(path[6], sizeof(path[6]), "%s/folder", top);
+    ck_assert_int_eq(mkdir(path[6], 0700), 0);
+    snprintf(path[7], sizeof(path[7]), "%s/nothing", top);
+    atexit(remove_files);
+}
+
+/* What the server sends: a reply of a server's form, and bytes. */
+static size_t compose(struct input *input, const struct outlet *outlet, unsigned char *out)
+{
+    uint8_t what = input_u8(input);
+    struct transfer_reply reply = {.status = what & 7, .text_length = input_u8(input)};
+    const uint8_t *bytes;
+    size_t length = 0;
+
+    if (what & 8) {
+        if (what & 16) /* of the last file; a right one */
+            memcpy(reply.digest, outlet->digest, TRANSFER_DIGEST);
+        transfer_put_reply(out, &reply);
+        length = TRANSFER_REPLY;
+    }
+    size_t more = input_bytes(input, &bytes, input_u8(input));
+
+    memcpy(out + length, bytes, more);
+    return length + more;
+}
+
+static bool is_plain(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7f)
+            return false;
+    return true;
+}
+
+/* What an honest reply has; the stream still has it in front. */
+static void expect_honest(const struct outlet *outlet, const unsigned char *stream, size_t length)
+{
+    struct transfer_reply reply;
+
+    ck_assert_uint_ge(length, TRANSFER_REPLY);
+    ck_assert(transfer_get_reply(stream, &reply));
+    ck_assert_int_eq(reply.status, TRANSFER_STORED);
+    ck_assert_int_eq(memcmp(reply.digest, outlet->digest, TRANSFER_DIGEST), 0);
+    ck_assert_uint_le(TRANSFER_REPLY + reply.text_length, length);
+}
+
+static void send_one(struct outlet *outlet, struct input *input)
+{
+    static const int failures[] = {ECONNRESET, EPIPE, ETIMEDOUT, ENOMEM};
+    unsigned char stream[STREAM_MAX];
+    uint8_t which = input_u8(input);
+    size_t length = compose(input, outlet, stream);
+
+    fake_stream = stream;
+    fake_stream_left = length;
+    fake_stream_errno = which & 128 ? ECONNRESET : 0;
+    fake_failing = which & 64 ? failures[input_below(input, 4)] : 0;
+    fake_fails_from = (int)input_below(input, 4);
+    memset(outlet->error, 0, sizeof(outlet->error));
+    if (outlet_file(outlet, path[which % FILES]) == 0) {
+        expect_honest(outlet, stream, length);
+        return;
+    }
+    ck_assert_ptr_nonnull(memchr(outlet->error, '\0', sizeof(outlet->error)));
+    ck_assert_uint_gt(strlen(outlet->error), 0);
+    ck_assert_msg(is_plain(outlet->error), "'%s'", outlet->error);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input input = {data, size};
+    struct outlet outlet = {0};
+    struct sockaddr_storage address = {.ss_family = AF_INET};
+
+    if (top[0] == '\0')
+        open_world();
+    fake_reset();
+    fake_failing = input_u8(&input) % 4 == 1 ? ECONNREFUSED : 0;
+    fake_fails_from = (int)input_below(&input, 4);
+    if (outlet_open(&outlet, (struct sockaddr *)&address, sizeof(address)) == 0) {
+        for (int i = 0; i < ROUNDS && input_left(&input) > 0; i++)
+            send_one(&outlet, &input);
+        outlet_close(&outlet);
+    }
+    fake_reset();
+    return 0;
+}

@@ -231,28 +231,28 @@ unwind:
     return -1;
 }
 
-int xs_start_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags, exs_qhandle_t qhandle,
-                    struct waiter *waiter)
+int xs_start_accept(const struct ask *ask)
 {
     struct queue *queue;
     int result = -1;
 
-    if ((flags & ~EXS_BLOCK) || addrvec == NULL || addrvec_cnt < 1 || (waiter != NULL && addrvec_cnt != 1)) {
+    if ((ask->flags & ~EXS_BLOCK) || ask->accepts == NULL || ask->count < 1 ||
+        (ask->waiter != NULL && ask->count != 1)) {
         errno = EINVAL;
         return -1;
     }
-    struct sock *listener = xs_sock_get_locked(sockno);
+    struct sock *listener = xs_sock_get_locked(ask->sockno);
 
     if (listener == NULL)
         return -1;
-    if (!xs_check_queue(qhandle, waiter, false, &queue))
+    if (!xs_check_queue(ask->qhandle, ask->waiter, false, &queue))
         ;
     else if (listener->state != SOCK_LISTENING)
         errno = EINVAL;
     else if (!listens(listener))
         errno = ENODEV;
     else
-        result = start(listener, addrvec, addrvec_cnt, queue, waiter);
+        result = start(listener, ask->accepts, ask->count, queue, ask->waiter);
     xs_sock_put_locked(listener);
     xs_queue_put(queue);
     return result;

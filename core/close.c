@@ -109,25 +109,25 @@ static int begin_close(struct sock *sock, struct queue *queue, exs_ahandle_t aha
     return 0;
 }
 
-int xs_start_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle, struct waiter *waiter)
+int xs_start_close(const struct ask *ask)
 {
     struct queue *queue, *home;
     int result = -1;
 
-    if (flags & ~EXS_BLOCK) {
+    if (ask->flags & ~EXS_BLOCK) {
         errno = EINVAL;
         return -1;
     }
-    struct sock *sock = xs_sock_get_locked(sockno);
+    struct sock *sock = xs_sock_get_locked(ask->sockno);
 
     if (sock == NULL)
         return -1;
-    if (!xs_check_queue(qhandle, waiter, true, &queue)) {
+    if (!xs_check_queue(ask->qhandle, ask->waiter, true, &queue)) {
         ;
     } else if (sock->state == SOCK_CONNECTING && sock->opening->event.exs_evt_type == EXS_EVT_ACCEPT) {
         errno = EBADF; /* its number was not given to anyone yet */
     } else if (xs_sock_home(sock, NULL) == 0) {
-        result = begin_close(sock, queue, ahandle, waiter);
+        result = begin_close(sock, queue, ask->ahandle, ask->waiter);
     }
     home = atomic_load(&sock->home);
     if (home != NULL)

@@ -235,29 +235,29 @@ static int start(struct sock *sock, uint64_t limit, struct queue *queue, exs_aha
     return -1;
 }
 
-int xs_start_connect(int sockno, const struct sockaddr *address, socklen_t address_len, int flags,
-                     const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
-                     struct waiter *waiter)
+int xs_start_connect(const struct ask *ask)
 {
     struct queue *queue = NULL;
     uint64_t limit;
     int result = -1;
 
-    if (flags & ~EXS_BLOCK) {
+    if (ask->flags & ~EXS_BLOCK) {
         errno = EINVAL;
         return -1;
     }
-    struct sock *sock = xs_sock_get_locked(sockno);
+    struct sock *sock = xs_sock_get_locked(ask->sockno);
 
     if (sock == NULL)
         return -1;
     if (sock->state != SOCK_FRESH && sock->state != SOCK_BOUND) {
         errno = EINVAL;
-    } else if (xs_check_queue(qhandle, waiter, false, &queue) &&
-               xs_check_address(sock, address, address_len) == 0 && check_timeout(timeout, &limit) == 0 &&
-               xs_sock_home(sock, waiter != NULL ? NULL : queue) == 0) {
-        memcpy(&sock->peer, address, sock->family == PF_INET ? sizeof(sock->peer.in) : sizeof(sock->peer.in6));
-        result = start(sock, limit, queue, ahandle, waiter);
+    } else if (xs_check_queue(ask->qhandle, ask->waiter, false, &queue) &&
+               xs_check_address(sock, ask->address, ask->address_length) == 0 &&
+               check_timeout(ask->timeout, &limit) == 0 &&
+               xs_sock_home(sock, ask->waiter != NULL ? NULL : queue) == 0) {
+        memcpy(&sock->peer, ask->address,
+               sock->family == PF_INET ? sizeof(sock->peer.in) : sizeof(sock->peer.in6));
+        result = start(sock, limit, queue, ask->ahandle, ask->waiter);
     }
     xs_sock_put_locked(sock);
     xs_queue_put(queue);

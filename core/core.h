@@ -2,8 +2,8 @@
 /*
  * core.h - what the core offers to loop/: starting operations and harvesting events, never waiting.
  *
- * Each xs_start_ call checks everything, starts the operation and returns 0, or returns -1 with errno and
- * starts nothing. Where its one event goes: to the queue that was named, or, when `waiter` is given, to that
+ * xs_start checks everything, starts the operation and returns 0, or returns -1 with errno and starts
+ * nothing. Where its one event goes: to the queue that was named, or, when `waiter` is given, to that
  * waiter.
  */
 #ifndef XS_CORE_H
@@ -36,24 +36,30 @@ unsigned xs_generation(void);
 /* Nanoseconds, monotonic. */
 uint64_t xs_now(void);
 
-int xs_start_connect(int sockno, const struct sockaddr *address, socklen_t address_len, int flags,
-                     const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
-                     struct waiter *waiter);
-int xs_start_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags, exs_qhandle_t qhandle,
-                    struct waiter *waiter);
-int xs_start_send(int sockno, const void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
-                  exs_ahandle_t ahandle, exs_mhandle_t mhandle, struct waiter *waiter);
-int xs_start_recv(int sockno, void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
-                  exs_ahandle_t ahandle, exs_mhandle_t mhandle, struct waiter *waiter);
-int xs_start_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
-                      exs_ahandle_t ahandle, struct waiter *waiter);
-/* type: EXS_EVT_RREAD or EXS_EVT_RWRITE. */
-int xs_start_onesided(int sockno, int type, void *buffer, size_t length, const exs_token_t *token,
-                      uint64_t offset, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
-                      exs_mhandle_t mhandle, struct waiter *waiter);
-int xs_start_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
-                      struct waiter *waiter);
-int xs_start_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle, struct waiter *waiter);
+/* What is asked of a socket: the arguments of a call, each where it has a meaning. The caller's, during the
+ * call. */
+struct ask {
+    int type; /* EXS_EVT_: of the event that it ends in */
+    int sockno;
+    int flags;
+    exs_qhandle_t qhandle;
+    exs_ahandle_t ahandle;
+    struct waiter *waiter; /* of a call that blocks, else NULL */
+
+    void *buffer; /* transfers */
+    size_t length;
+    exs_mhandle_t mhandle;
+    const exs_token_t *token; /* one-sided */
+    uint64_t offset;
+    exs_xferfile_t *files;     /* sendfile: `count` of them */
+    exs_acceptaddr_t *accepts; /* accept: `count` of them */
+    int count;
+    const struct sockaddr *address; /* connect */
+    socklen_t address_length;
+    const struct timeval *timeout;
+    int how; /* shutdown */
+};
+int xs_start(const struct ask *ask);
 
 /* How the close of a socket comes to its end: within the call that starts it; when the queue that it lives on
  * is run; or nobody else runs that, and the caller must. */

@@ -110,27 +110,26 @@ static int fails(int error)
     return -1;
 }
 
-static int check_token(const struct conn *conn, const struct token *token, int type, size_t length,
-                       uint64_t offset)
+static int check_token(const struct conn *conn, const struct token *token, const struct ask *ask)
 {
     if (token->hidden_rkey != conn->peer.hidden_rkey || token->hidden_addr != conn->peer.hidden_addr)
         return fails(EINVAL); /* of another connection */
-    if (!(token->access & (type == EXS_EVT_RREAD ? EXS_REMOTE_READ : EXS_REMOTE_WRITE)))
+    if (!(token->access & (ask->type == EXS_EVT_RREAD ? EXS_REMOTE_READ : EXS_REMOTE_WRITE)))
         return fails(EACCES);
-    if (offset > token->length || length > token->length - offset)
+    if (ask->offset > token->length || ask->length > token->length - ask->offset)
         return fails(ERANGE);
     return 0;
 }
 
-static int check(const struct sock *sock, const struct token *token, int type, size_t length, uint64_t offset)
+static int check(const struct sock *sock, const struct token *token, const struct ask *ask)
 {
     if (sock->state != SOCK_CONNECTED)
         return fails(ENOTCONN);
     if (conn_broken(sock->conn))
         return fails(sock->conn->error);
-    if (type == EXS_EVT_RREAD && sock->conn->max_reads_out == 0)
+    if (ask->type == EXS_EVT_RREAD && sock->conn->max_reads_out == 0)
         return fails(EOPNOTSUPP); /* a device without RDMA READ */
-    return check_token(sock->conn, token, type, length, offset);
+    return check_token(sock->conn, token, ask);
 }
 
 /* The buffer, and how the device will use it, are in the operation. */
@@ -150,34 +149,32 @@ static int begin(struct sock *sock, struct op *op, exs_mhandle_t mhandle, struct
     return 0;
 }
 
-int xs_start_onesided(int sockno, int type, void *buffer, size_t length, const exs_token_t *token,
-                      uint64_t offset, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
-                      exs_mhandle_t mhandle, struct waiter *waiter)
+int xs_start_onesided(const struct ask *ask)
 {
-    int unsignaled = type == EXS_EVT_RWRITE ? EXS_UNSIGNALED : 0, result = -1;
+    int unsignaled = ask->type == EXS_EVT_RWRITE ? EXS_UNSIGNALED : 0, result = -1;
     struct queue *queue;
     struct token there;
     struct op *op;
 
-    if (flags & ~(EXS_BLOCK | unsignaled))
+    if (ask->flags & ~(EXS_BLOCK | unsignaled))
         return fails(EOPNOTSUPP);
-    if ((flags & EXS_UNSIGNALED && flags & EXS_BLOCK) || buffer == NULL || length == 0 ||
-        length > EXS_MSG_MAX || token == NULL || !xs_token_unpack(&there, token))
+    if ((ask->flags & EXS_UNSIGNALED && ask->flags & EXS_BLOCK) || ask->buffer == NULL || ask->length == 0 ||
+        ask->length > EXS_MSG_MAX || ask->token == NULL || !xs_token_unpack(&there, ask->token))
         return fails(EINVAL);
-    struct sock *sock = xs_sock_get_locked(sockno);
+    struct sock *sock = xs_sock_get_locked(ask->sockno);
 
     if (sock == NULL)
         return -1;
-    if (xs_check_queue(qhandle, waiter, (flags & EXS_UNSIGNALED) != 0, &queue) &&
-        check(sock, &there, type, length, offset) == 0 &&
-        (op = xs_sock_op(sock, queue, type, ahandle, waiter)) != NULL) {
-        op->unsignaled = (flags & EXS_UNSIGNALED) != 0;
-        op->buffer = buffer;
-        op->length = length;
-        op->remote = there.addr + offset;
+    if (xs_check_queue(ask->qhandle, ask->waiter, (ask->flags & EXS_UNSIGNALED) != 0, &queue) &&
+        check(sock, &there, ask) == 0 &&
+        (op = xs_sock_op(sock, queue, ask->type, ask->ahandle, ask->waiter)) != NULL) {
+        op->unsignaled = (ask->flags & EXS_UNSIGNALED) != 0;
+        op->buffer = ask->buffer;
+        op->length = ask->length;
+        op->remote = there.addr + ask->offset;
         op->rkey = there.rkey;
-        op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = buffer;
-        result = begin(sock, op, mhandle, waiter);
+        op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = ask->buffer;
+        result = begin(sock, op, ask->mhandle, ask->waiter);
     }
     xs_sock_put_locked(sock);
     xs_queue_put(queue);

@@ -84,6 +84,17 @@ bool xs_sock_remove(struct sock *sock);
 struct sock *xs_sock_new(int family, int type);
 void xs_sock_reset(void); /* forget all, in a forked child */
 
+/* ---- What xs_start calls, by the type of what is asked ------------------------------------ */
+
+int xs_start_connect(const struct ask *ask);
+int xs_start_accept(const struct ask *ask);
+int xs_start_send(const struct ask *ask);
+int xs_start_recv(const struct ask *ask);
+int xs_start_sendfile(const struct ask *ask);
+int xs_start_onesided(const struct ask *ask);
+int xs_start_shutdown(const struct ask *ask);
+int xs_start_close(const struct ask *ask);
+
 /* ---- Life (sock.c, connect.c, accept.c, close.c) ------------------------------------------ */
 
 /* Connected, or about to be: a close takes time. */

@@ -10,20 +10,6 @@
 #include "nic.h"
 #include "sock.h"
 
-/* A transfer as it was asked for. */
-struct asked {
-    int type;
-    void *buffer;
-    size_t length;
-    int flags;
-    exs_qhandle_t qhandle;
-    exs_ahandle_t ahandle;
-    exs_mhandle_t mhandle;
-    exs_xferfile_t *vector;
-    int count;
-    struct waiter *waiter;
-};
-
 /* ---- Checks that need the socket; called with its lock --------------------------------------------- */
 
 static int fails(int error)
@@ -69,18 +55,18 @@ int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int 
     return 0;
 }
 
-static int prepare_send(struct conn *conn, struct op *op, const struct asked *asked)
+static int prepare_send(struct conn *conn, struct op *op, const struct ask *ask)
 {
-    if (asked->type == EXS_EVT_SENDFILE) {
-        op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec = asked->vector;
-        op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec_cnt = asked->count;
-        op->files = xs_files_new(asked->vector, asked->count, asked->flags, &op->length, &op->last);
+    if (ask->type == EXS_EVT_SENDFILE) {
+        op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec = ask->files;
+        op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec_cnt = ask->count;
+        op->files = xs_files_new(ask->files, ask->count, ask->flags, &op->length, &op->last);
         return op->files != NULL ? 0 : -1;
     }
-    op->buffer = asked->buffer;
-    op->length = asked->length;
-    op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = asked->buffer;
-    return xs_make_usable(conn, op, asked->mhandle, 0);
+    op->buffer = ask->buffer;
+    op->length = ask->length;
+    op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = ask->buffer;
+    return xs_make_usable(conn, op, ask->mhandle, 0);
 }
 
 void xs_undo(struct op *op, struct waiter *waiter)
@@ -95,16 +81,16 @@ void xs_undo(struct op *op, struct waiter *waiter)
     errno = saved;
 }
 
-static int begin_send(struct sock *sock, struct queue *queue, const struct asked *asked)
+static int begin_send(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
     struct conn *conn = sock->conn;
-    struct op *op = xs_sock_op(sock, queue, asked->type, asked->ahandle, asked->waiter);
+    struct op *op = xs_sock_op(sock, queue, ask->type, ask->ahandle, ask->waiter);
 
     if (op == NULL)
         return -1;
-    op->unsignaled = (asked->flags & EXS_UNSIGNALED) != 0;
-    if (prepare_send(conn, op, asked) < 0) {
-        xs_undo(op, asked->waiter);
+    op->unsignaled = (ask->flags & EXS_UNSIGNALED) != 0;
+    if (prepare_send(conn, op, ask) < 0) {
+        xs_undo(op, ask->waiter);
         return -1;
     }
     if (op->last)
@@ -119,19 +105,19 @@ static int begin_send(struct sock *sock, struct queue *queue, const struct asked
 
 /* ---- Receiving --------------------------------------------------------------------------------- */
 
-static int begin_recv(struct sock *sock, struct queue *queue, const struct asked *asked)
+static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
     struct conn *conn = sock->conn;
-    struct op *op = xs_sock_op(sock, queue, EXS_EVT_RECV, asked->ahandle, asked->waiter);
+    struct op *op = xs_sock_op(sock, queue, EXS_EVT_RECV, ask->ahandle, ask->waiter);
 
     if (op == NULL)
         return -1;
-    op->buffer = asked->buffer;
-    op->length = asked->length;
-    op->waitall = (asked->flags & MSG_WAITALL) != 0 && sock->type == SOCK_STREAM;
-    op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = asked->buffer;
-    if (xs_memory_use(asked->mhandle, asked->buffer, asked->length, EXS_MRF_RECV_DISABLE, &op->memory) < 0) {
-        xs_undo(op, asked->waiter);
+    op->buffer = ask->buffer;
+    op->length = ask->length;
+    op->waitall = (ask->flags & MSG_WAITALL) != 0 && sock->type == SOCK_STREAM;
+    op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = ask->buffer;
+    if (xs_memory_use(ask->mhandle, ask->buffer, ask->length, EXS_MRF_RECV_DISABLE, &op->memory) < 0) {
+        xs_undo(op, ask->waiter);
         return -1;
     }
     STAILQ_INSERT_TAIL(&conn->recvs, op, link);
@@ -141,20 +127,20 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct asked
 
 /* ---- The way in -------------------------------------------------------------------------------- */
 
-static int start(int sockno, const struct asked *asked, bool may_be_silent)
+static int start(const struct ask *ask, bool may_be_silent)
 {
     struct queue *queue;
     int result = -1;
-    struct sock *sock = xs_sock_get_locked(sockno);
+    struct sock *sock = xs_sock_get_locked(ask->sockno);
 
     if (sock == NULL)
         return -1;
-    if (xs_check_queue(asked->qhandle, asked->waiter, may_be_silent, &queue)) {
-        if (asked->type == EXS_EVT_RECV) {
+    if (xs_check_queue(ask->qhandle, ask->waiter, may_be_silent, &queue)) {
+        if (ask->type == EXS_EVT_RECV) {
             if (check_connected(sock, xs_conn_may_receive) == 0)
-                result = begin_recv(sock, queue, asked);
+                result = begin_recv(sock, queue, ask);
         } else if (check_connected(sock, xs_conn_may_send) == 0) {
-            result = begin_send(sock, queue, asked);
+            result = begin_send(sock, queue, ask);
         }
     }
     xs_sock_put_locked(sock);
@@ -162,42 +148,32 @@ static int start(int sockno, const struct asked *asked, bool may_be_silent)
     return result;
 }
 
-int xs_start_send(int sockno, const void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
-                  exs_ahandle_t ahandle, exs_mhandle_t mhandle, struct waiter *waiter)
+int xs_start_send(const struct ask *ask)
 {
-    struct asked asked = {
-        EXS_EVT_SEND, (void *)(uintptr_t)buffer, length, flags, qhandle, ahandle, mhandle, NULL, 0, waiter};
-
-    if (flags & ~(EXS_BLOCK | EXS_UNSIGNALED))
+    if (ask->flags & ~(EXS_BLOCK | EXS_UNSIGNALED))
         return fails(EOPNOTSUPP);
-    if ((flags & EXS_UNSIGNALED && flags & EXS_BLOCK) || buffer == NULL || length > EXS_MSG_MAX)
+    if ((ask->flags & EXS_UNSIGNALED && ask->flags & EXS_BLOCK) || ask->buffer == NULL ||
+        ask->length > EXS_MSG_MAX)
         return fails(EINVAL);
-    return start(sockno, &asked, (flags & EXS_UNSIGNALED) != 0);
+    return start(ask, (ask->flags & EXS_UNSIGNALED) != 0);
 }
 
-int xs_start_recv(int sockno, void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
-                  exs_ahandle_t ahandle, exs_mhandle_t mhandle, struct waiter *waiter)
+int xs_start_recv(const struct ask *ask)
 {
-    struct asked asked = {EXS_EVT_RECV, buffer, length, flags, qhandle, ahandle, mhandle, NULL, 0, waiter};
-
-    if (flags & ~(EXS_BLOCK | MSG_WAITALL))
+    if (ask->flags & ~(EXS_BLOCK | MSG_WAITALL))
         return fails(EOPNOTSUPP);
-    if (buffer == NULL || length == 0 || length > EXS_MSG_MAX)
+    if (ask->buffer == NULL || ask->length == 0 || ask->length > EXS_MSG_MAX)
         return fails(EINVAL);
-    return start(sockno, &asked, false);
+    return start(ask, false);
 }
 
-int xs_start_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
-                      exs_ahandle_t ahandle, struct waiter *waiter)
+int xs_start_sendfile(const struct ask *ask)
 {
-    struct asked asked = {EXS_EVT_SENDFILE, NULL, 0,       flags,       qhandle,
-                          ahandle,          NULL, sendvec, sendvec_cnt, waiter};
-
-    if ((flags & ~(EXS_BLOCK | EXS_UNSIGNALED | EXS_BIGFILE)) ||
-        (flags & EXS_UNSIGNALED && flags & EXS_BLOCK) || sendvec == NULL || sendvec_cnt < 1 ||
-        sendvec_cnt > EXS_XFV_MAX)
+    if ((ask->flags & ~(EXS_BLOCK | EXS_UNSIGNALED | EXS_BIGFILE)) ||
+        (ask->flags & EXS_UNSIGNALED && ask->flags & EXS_BLOCK) || ask->files == NULL || ask->count < 1 ||
+        ask->count > EXS_XFV_MAX)
         return fails(EINVAL);
-    return start(sockno, &asked, (flags & EXS_UNSIGNALED) != 0);
+    return start(ask, (ask->flags & EXS_UNSIGNALED) != 0);
 }
 
 /* ---- Shutdown ---------------------------------------------------------------------------------- */
@@ -232,24 +208,23 @@ static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_a
     return 0;
 }
 
-int xs_start_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
-                      struct waiter *waiter)
+int xs_start_shutdown(const struct ask *ask)
 {
     struct queue *queue;
     int result = -1;
 
-    if ((flags & ~EXS_BLOCK) || (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR))
+    if ((ask->flags & ~EXS_BLOCK) || (ask->how != SHUT_RD && ask->how != SHUT_WR && ask->how != SHUT_RDWR))
         return fails(EINVAL);
-    struct sock *sock = xs_sock_get_locked(sockno);
+    struct sock *sock = xs_sock_get_locked(ask->sockno);
 
     if (sock == NULL)
         return -1;
-    if (!xs_check_queue(qhandle, waiter, false, &queue))
+    if (!xs_check_queue(ask->qhandle, ask->waiter, false, &queue))
         ;
     else if (sock->state != SOCK_CONNECTED)
         errno = ENOTCONN;
     else
-        result = begin_shutdown(sock, how, queue, ahandle, waiter);
+        result = begin_shutdown(sock, ask->how, queue, ask->ahandle, ask->waiter);
     xs_sock_put_locked(sock);
     xs_queue_put(queue);
     return result;

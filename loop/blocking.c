@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The public calls that may wait. Each reads the same: check, start, and where it was asked to block, run the
- * queue that the socket lives on until that one operation is done.
+ * The public calls that may wait. Each says what it asks of the socket; do_ask starts it, and where it was
+ * asked to block, runs the queue that the socket lives on until that one operation is done.
  */
 #include <errno.h>
 #include "core/core.h"
@@ -9,150 +9,159 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
+static ssize_t wait_for(struct ask *ask)
+{
+    struct wait wait;
+
+    if (wait_begin(&wait) < 0)
+        return -1;
+    ask->waiter = &wait.waiter;
+    if (xs_start(ask) < 0)
+        return -1;
+    const exs_event_t *event = wait_end(&wait);
+
+    if (event == NULL)
+        return -1;
+    switch (event->exs_evt_type) {
+    case EXS_EVT_SEND:
+    case EXS_EVT_RECV:
+    case EXS_EVT_RREAD:
+    case EXS_EVT_RWRITE:
+        return (ssize_t)event->exs_evt_union.exs_evt_xfer.exs_evt_length;
+    default:
+        return 0;
+    }
+}
+
+/* Start it, and where it was asked to block, wait: 0 or the bytes moved; -1 and errno. */
+static ssize_t do_ask(struct ask *ask)
+{
+    if (xs_enter() < 0)
+        return -1;
+    return ask->flags & EXS_BLOCK ? wait_for(ask) : xs_start(ask);
+}
+
 /* ---- Connections ----------------------------------------------------------------------------------------- */
 
 int exs_connect(int sockno, const struct sockaddr *address, socklen_t address_len, int flags,
                 const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
-    struct wait wait;
-
-    if (xs_enter() < 0)
-        return -1;
-    if (!(flags & EXS_BLOCK))
-        return xs_start_connect(sockno, address, address_len, flags, timeout, qhandle, ahandle, NULL);
-    if (wait_begin(&wait) < 0 ||
-        xs_start_connect(sockno, address, address_len, flags, timeout, qhandle, ahandle, &wait.waiter) < 0)
-        return -1;
-    return wait_end(&wait) != NULL ? 0 : -1;
+    return (int)do_ask(&(struct ask){.type = EXS_EVT_CONNECT,
+                                     .sockno = sockno,
+                                     .flags = flags,
+                                     .qhandle = qhandle,
+                                     .ahandle = ahandle,
+                                     .address = address,
+                                     .address_length = address_len,
+                                     .timeout = timeout});
 }
 
 int exs_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags, exs_qhandle_t qhandle)
 {
-    struct wait wait;
-
-    if (xs_enter() < 0)
-        return -1;
-    if (!(flags & EXS_BLOCK))
-        return xs_start_accept(sockno, addrvec, addrvec_cnt, flags, qhandle, NULL);
-    if (wait_begin(&wait) < 0 ||
-        xs_start_accept(sockno, addrvec, addrvec_cnt, flags, qhandle, &wait.waiter) < 0)
-        return -1;
-    return wait_end(&wait) != NULL ? 0 : -1;
+    return (int)do_ask(&(struct ask){.type = EXS_EVT_ACCEPT,
+                                     .sockno = sockno,
+                                     .flags = flags,
+                                     .qhandle = qhandle,
+                                     .accepts = addrvec,
+                                     .count = addrvec_cnt});
 }
 
 int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
-    struct wait wait;
-
-    if (xs_enter() < 0)
-        return -1;
-    if (!(flags & EXS_BLOCK))
-        return xs_start_shutdown(sockno, how, flags, qhandle, ahandle, NULL);
-    if (wait_begin(&wait) < 0 || xs_start_shutdown(sockno, how, flags, qhandle, ahandle, &wait.waiter) < 0)
-        return -1;
-    return wait_end(&wait) != NULL ? 0 : -1;
+    return (int)do_ask(&(struct ask){.type = EXS_EVT_SHUTDOWN,
+                                     .sockno = sockno,
+                                     .flags = flags,
+                                     .qhandle = qhandle,
+                                     .ahandle = ahandle,
+                                     .how = how});
 }
 
+/* One that names no queue waits as well, where nobody else would bring it to its end. */
 int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
-    struct wait wait;
+    struct ask ask = {
+        .type = EXS_EVT_CLOSE, .sockno = sockno, .flags = flags, .qhandle = qhandle, .ahandle = ahandle};
 
     if (xs_enter() < 0)
         return -1;
     enum close_kind kind = xs_close_kind(sockno);
+    bool at_once = kind == CLOSE_AT_ONCE || (kind == CLOSE_DRIVEN && !(flags & EXS_BLOCK));
 
-    if (qhandle == NULL ? kind == CLOSE_AT_ONCE || (kind == CLOSE_DRIVEN && !(flags & EXS_BLOCK))
-                        : !(flags & EXS_BLOCK))
-        return xs_start_close(sockno, flags, qhandle, ahandle, NULL);
-    if (wait_begin(&wait) < 0 || xs_start_close(sockno, flags, qhandle, ahandle, &wait.waiter) < 0)
-        return -1;
-    return wait_end(&wait) != NULL ? 0 : -1;
+    return (int)((qhandle == NULL ? at_once : !(flags & EXS_BLOCK)) ? xs_start(&ask) : wait_for(&ask));
 }
 
 /* ---- Transfers --------------------------------------------------------------------------------------------
  */
 
-static ssize_t bytes_of(const exs_event_t *event)
-{
-    return event != NULL ? (ssize_t)event->exs_evt_union.exs_evt_xfer.exs_evt_length : -1;
-}
-
 ssize_t exs_send(int sockno, const void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
                  exs_ahandle_t ahandle, exs_mhandle_t mhandle)
 {
-    struct wait wait;
-
-    if (xs_enter() < 0)
-        return -1;
-    if (!(flags & EXS_BLOCK))
-        return xs_start_send(sockno, buffer, length, flags, qhandle, ahandle, mhandle, NULL);
-    if (wait_begin(&wait) < 0 ||
-        xs_start_send(sockno, buffer, length, flags, qhandle, ahandle, mhandle, &wait.waiter) < 0)
-        return -1;
-    return bytes_of(wait_end(&wait));
+    return do_ask(&(struct ask){.type = EXS_EVT_SEND,
+                                .sockno = sockno,
+                                .flags = flags,
+                                .qhandle = qhandle,
+                                .ahandle = ahandle,
+                                .buffer = (void *)(uintptr_t)buffer,
+                                .length = length,
+                                .mhandle = mhandle});
 }
 
 ssize_t exs_recv(int sockno, void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
                  exs_ahandle_t ahandle, exs_mhandle_t mhandle)
 {
-    struct wait wait;
-
-    if (xs_enter() < 0)
-        return -1;
-    if (!(flags & EXS_BLOCK))
-        return xs_start_recv(sockno, buffer, length, flags, qhandle, ahandle, mhandle, NULL);
-    if (wait_begin(&wait) < 0 ||
-        xs_start_recv(sockno, buffer, length, flags, qhandle, ahandle, mhandle, &wait.waiter) < 0)
-        return -1;
-    return bytes_of(wait_end(&wait));
+    return do_ask(&(struct ask){.type = EXS_EVT_RECV,
+                                .sockno = sockno,
+                                .flags = flags,
+                                .qhandle = qhandle,
+                                .ahandle = ahandle,
+                                .buffer = buffer,
+                                .length = length,
+                                .mhandle = mhandle});
 }
 
 ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
                      exs_ahandle_t ahandle)
 {
-    struct wait wait;
-
-    if (xs_enter() < 0)
-        return -1;
-    if (!(flags & EXS_BLOCK))
-        return xs_start_sendfile(sockno, sendvec, sendvec_cnt, flags, qhandle, ahandle, NULL);
-    if (wait_begin(&wait) < 0 ||
-        xs_start_sendfile(sockno, sendvec, sendvec_cnt, flags, qhandle, ahandle, &wait.waiter) < 0)
-        return -1;
-    return wait_end(&wait) != NULL ? 0 : -1;
+    return do_ask(&(struct ask){.type = EXS_EVT_SENDFILE,
+                                .sockno = sockno,
+                                .flags = flags,
+                                .qhandle = qhandle,
+                                .ahandle = ahandle,
+                                .files = sendvec,
+                                .count = sendvec_cnt});
 }
 
 /* ---- One-sided --------------------------------------------------------------------------------------------
  */
 
-static ssize_t onesided(int sockno, int type, void *buffer, size_t length, const exs_token_t *token,
-                        uint64_t offset, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle,
-                        exs_mhandle_t mhandle)
-{
-    struct wait wait;
-
-    if (xs_enter() < 0)
-        return -1;
-    if (!(flags & EXS_BLOCK))
-        return xs_start_onesided(sockno, type, buffer, length, token, offset, flags, qhandle, ahandle, mhandle,
-                                 NULL);
-    if (wait_begin(&wait) < 0 || xs_start_onesided(sockno, type, buffer, length, token, offset, flags, qhandle,
-                                                   ahandle, mhandle, &wait.waiter) < 0)
-        return -1;
-    return bytes_of(wait_end(&wait));
-}
-
 ssize_t exs_rread(int sockno, void *buffer, size_t length, const exs_token_t *token, uint64_t offset, int flags,
                   exs_qhandle_t qhandle, exs_ahandle_t ahandle, exs_mhandle_t mhandle)
 {
-    return onesided(sockno, EXS_EVT_RREAD, buffer, length, token, offset, flags, qhandle, ahandle, mhandle);
+    return do_ask(&(struct ask){.type = EXS_EVT_RREAD,
+                                .sockno = sockno,
+                                .flags = flags,
+                                .qhandle = qhandle,
+                                .ahandle = ahandle,
+                                .buffer = buffer,
+                                .length = length,
+                                .mhandle = mhandle,
+                                .token = token,
+                                .offset = offset});
 }
 
 ssize_t exs_rwrite(int sockno, const void *buffer, size_t length, const exs_token_t *token, uint64_t offset,
                    int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle, exs_mhandle_t mhandle)
 {
-    return onesided(sockno, EXS_EVT_RWRITE, (void *)(uintptr_t)buffer, length, token, offset, flags, qhandle,
-                    ahandle, mhandle);
+    return do_ask(&(struct ask){.type = EXS_EVT_RWRITE,
+                                .sockno = sockno,
+                                .flags = flags,
+                                .qhandle = qhandle,
+                                .ahandle = ahandle,
+                                .buffer = (void *)(uintptr_t)buffer,
+                                .length = length,
+                                .mhandle = mhandle,
+                                .token = token,
+                                .offset = offset});
 }
 
 /* ---- The same, by other names

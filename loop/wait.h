@@ -5,7 +5,7 @@
  *   struct wait wait;
  *
  *   wait_begin(&wait);
- *   if (xs_start_...(..., &wait.waiter) < 0)
+ *   if (xs_start(a struct ask whose waiter is &wait.waiter) < 0)
  *       return -1;
  *   const exs_event_t *event = wait_end(&wait);
  *

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ask.c - what is asked of a socket goes to whoever does it. */
+#include "core.h"
+#include "sock.h"
+
+int xs_start(const struct ask *ask)
+{
+    switch (ask->type) {
+    case EXS_EVT_CONNECT:
+        return xs_start_connect(ask);
+    case EXS_EVT_ACCEPT:
+        return xs_start_accept(ask);
+    case EXS_EVT_SEND:
+        return xs_start_send(ask);
+    case EXS_EVT_RECV:
+        return xs_start_recv(ask);
+    case EXS_EVT_SENDFILE:
+        return xs_start_sendfile(ask);
+    case EXS_EVT_SHUTDOWN:
+        return xs_start_shutdown(ask);
+    case EXS_EVT_CLOSE:
+        return xs_start_close(ask);
+    default:
+        return xs_start_onesided(ask);
+    }
+}

@@ -26,12 +26,12 @@ static struct rdma_event_channel *open_channel(void)
 static void world_open(struct cm_world *world, const uint8_t *data, size_t size)
 {
     world->input = (struct input){data, size};
-    world->listening = -1;
     for (int i = 0; i < CM_STRANGERS; i++)
         world->strangers[i].fd = -1;
     for (int i = 0; i < CM_CHANNELS; i++)
         world->channels[i] = open_channel();
     user_listen(world);
+    stranger_listens(world);
 }
 
 static void world_close(struct cm_world *world)
@@ -68,15 +68,33 @@ static void starve(struct cm_world *world)
     setrlimit(RLIMIT_NOFILE, &before);
 }
 
-static void set_limits(struct cm_world *world, uint8_t how)
+/* Something that the user does, or hears, while calls take less or fail. */
+static void set_limits(struct cm_world *world)
 {
     static const size_t most[] = {SIZE_MAX, 0, 1, 100};
+    static const int errors[] = {ENOMEM, ENETUNREACH, ECONNREFUSED, EACCES};
+    uint8_t how = input_u8(&world->input), what = input_u8(&world->input);
 
     system_send_most = most[how & 3];
     system_recv_most = most[how >> 2 & 3];
-    system_fail_allocation(how >> 4);
-    user_hears(world, 1);
-    system_fail_allocation(0);
+    system_fail(what & 31, errors[what >> 5 & 3]);
+    switch (how >> 4 & 7) {
+    case 0:
+        user_connect(world);
+        break;
+    case 1:
+        user_answer(world);
+        break;
+    case 2:
+        user_ends(world);
+        break;
+    case 3:
+        user_tries(world);
+        break;
+    default:
+        user_hears(world, 1);
+    }
+    system_fail(0, 0);
 }
 
 static void pass_time(struct cm_world *world)
@@ -123,7 +141,7 @@ static void step(struct cm_world *world)
         pass_time(world);
         break;
     case 13:
-        set_limits(world, input_u8(&world->input));
+        set_limits(world);
         break;
     case 14:
         if (what == 0xfe)
@@ -147,7 +165,7 @@ static void step(struct cm_world *world)
 
 static void converse(const uint8_t *data, size_t size)
 {
-    struct cm_world world = {.listening = -1};
+    struct cm_world world = {0};
 
     system_begin();
     world_open(&world, data, size);
@@ -164,6 +182,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!kept) {
         const union soft_addr here = {.in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
 
+#ifdef CM_SHARED
+        soft_share_context();
+        (void)udp_shared_pd(); /* both stay */
+#endif
         kept = udp_open();
         expect(kept && udp_port(kept, &here), "a link: %s", strerror(errno));
     }

@@ -100,7 +100,7 @@ void stranger_accepts(struct cm_world *world)
 {
     struct stranger *stranger = place_for(world);
 
-    if (stranger && world->listening != -1)
+    if (stranger)
         *stranger =
             (struct stranger){.fd = accept4(world->listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)};
 }
@@ -180,6 +180,5 @@ void strangers_go(struct cm_world *world)
     for (int i = 0; i < CM_STRANGERS; i++)
         if (world->strangers[i].fd != -1)
             reset(world->strangers[i].fd);
-    if (world->listening != -1)
-        close(world->listening);
+    close(world->listening);
 }

@@ -8,6 +8,9 @@
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -18,7 +21,8 @@
 
 size_t system_send_most = SIZE_MAX, system_recv_most = SIZE_MAX;
 static _Atomic uint64_t passed; /* nanoseconds by which our clock is ahead; the service thread reads it too */
-static _Thread_local unsigned fails_in;
+static _Thread_local unsigned fails_in; /* the service thread's calls don't */
+static _Thread_local int fails_with;
 
 /* The timers of the channels that there are. */
 static struct {
@@ -34,8 +38,6 @@ ssize_t __real_send(int fd, const void *bytes, size_t length, int flags);
 ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
 ssize_t __real_recv(int fd, void *bytes, size_t length, int flags);
 ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags);
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
 
 static uint64_t in_ns(const struct timespec *time)
 {
@@ -127,19 +129,42 @@ ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags)
     return __real_recv(fd, bytes, length < system_recv_most ? length : system_recv_most, flags);
 }
 
-void system_fail_allocation(unsigned nth)
+/* ---- Calls that may fail ---- */
+
+void system_fail(unsigned nth, int error)
 {
     fails_in = nth;
+    fails_with = error;
 }
 
-void *__wrap_calloc(size_t count, size_t size)
+static bool fails(void)
 {
-    if (fails_in > 0 && --fails_in == 0) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return __real_calloc(count, size);
+    if (fails_in == 0 || --fails_in > 0)
+        return false;
+    errno = fails_with;
+    return true;
 }
+
+#define MAY_FAIL(type, name, failure, parameters, arguments)                                                   \
+    type __real_##name parameters;                                                                             \
+    type __wrap_##name parameters;                                                                             \
+    type __wrap_##name parameters                                                                              \
+    {                                                                                                          \
+        return fails() ? (failure) : __real_##name arguments;                                                  \
+    }
+
+MAY_FAIL(int, socket, -1, (int family, int type, int protocol), (family, type, protocol))
+MAY_FAIL(int, connect, -1, (int fd, const struct sockaddr *address, socklen_t length), (fd, address, length))
+MAY_FAIL(int, listen, -1, (int fd, int backlog), (fd, backlog))
+MAY_FAIL(int, getsockname, -1, (int fd, struct sockaddr *address, socklen_t *length), (fd, address, length))
+MAY_FAIL(int, getpeername, -1, (int fd, struct sockaddr *address, socklen_t *length), (fd, address, length))
+MAY_FAIL(int, epoll_create1, -1, (int flags), (flags))
+MAY_FAIL(int, epoll_ctl, -1, (int epoll, int operation, int fd, struct epoll_event *event),
+         (epoll, operation, fd, event))
+MAY_FAIL(int, eventfd, -1, (unsigned start, int flags), (start, flags))
+MAY_FAIL(int, timerfd_create, -1, (clockid_t clock, int flags), (clock, flags))
+MAY_FAIL(ssize_t, getrandom, -1, (void *bytes, size_t length, unsigned flags), (bytes, length, flags))
+MAY_FAIL(void *, calloc, NULL, (size_t count, size_t size), (count, size))
 
 unsigned system_descriptors(void)
 {

@@ -61,6 +61,28 @@ void user_listen(struct cm_world *world)
     world->address = world->listener->route.addr.src_sin;
 }
 
+void user_tries(struct cm_world *world)
+{
+    struct rdma_event_channel *channel = soft_create_event_channel();
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    uint8_t how = input_u8(&world->input);
+    struct rdma_cm_id *id;
+
+    if (!channel)
+        return;
+    if (!soft_create_id(channel, &id, NULL, how & 8 ? RDMA_PS_UDP : RDMA_PS_TCP)) {
+        if (how & 1)
+            (void)soft_bind_addr(id, (struct sockaddr *)&address);
+        (void)soft_listen(id, 0);
+        if (how & 2)
+            (void)soft_listen(id, 0);
+        if (how & 4)
+            (void)soft_resolve_addr(id, (struct sockaddr *)&address, (struct sockaddr *)&world->address, 1000);
+        soft_destroy_id(id);
+    }
+    soft_destroy_event_channel(channel);
+}
+
 /* From the beginning, or from where one that was begun is. */
 static void go_on(struct cm_world *world, struct user *user, uint8_t how)
 {
@@ -98,8 +120,6 @@ void user_connect(struct cm_world *world)
             return;
         }
     }
-    if (world->listening == -1)
-        stranger_listens(world);
     go_on(world, user, how);
 }
 

@@ -40,7 +40,7 @@ struct cm_world {
     struct sockaddr_in address; /* the listener's */
     struct user users[CM_USERS];
     struct stranger strangers[CM_STRANGERS];
-    int listening; /* a stranger's; -1: none yet */
+    int listening; /* a stranger's */
     struct sockaddr_in stranger_address;
     struct rdma_cm_event *held[CM_HELD]; /* not acknowledged yet */
     unsigned requests;                   /* that the user was told of */
@@ -54,6 +54,7 @@ void user_hears(struct cm_world *world, unsigned events);
 void user_acknowledge(struct cm_world *world);
 void user_destroy(struct cm_world *world, struct user *user);
 void user_listen(struct cm_world *world);
+void user_tries(struct cm_world *world); /* a channel and a listener of his own, which go again */
 void user_expect_bounds(const struct cm_world *world);
 
 /* cm_stranger.c */
@@ -65,11 +66,11 @@ void stranger_leaves(struct cm_world *world);
 void stranger_floods(struct cm_world *world);
 void strangers_go(struct cm_world *world);
 
-/* cm_system.c: how much one send or recv of the library takes (SIZE_MAX: all), and whether memory can be had.
+/* cm_system.c: how much one send or recv of the library takes (SIZE_MAX: all), and which call fails.
  */
 extern size_t system_send_most, system_recv_most;
 void system_begin(void);                   /* all as it is without us; before the first channel */
-void system_fail_allocation(unsigned nth); /* the nth of the library's from now on; 0: none */
+void system_fail(unsigned nth, int error); /* the nth call that may fail, from now on; 0: none */
 void system_pass(uint64_t ns);             /* time, and what its timers do */
 unsigned system_descriptors(void);
 

@@ -8,6 +8,7 @@
 #ifndef CHECK_FUZZ_INPUT_H
 #define CHECK_FUZZ_INPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>

@@ -166,13 +166,16 @@ static void step(struct cm_world *world)
 static void converse(const uint8_t *data, size_t size)
 {
     struct cm_world world = {0};
+    struct soft_cm_counters before;
 
+    soft_query_cm_counters(&before);
     system_begin();
     world_open(&world, data, size);
     for (int steps = 0; steps < STEPS && input_left(&world.input) > 0; steps++)
         step(&world);
     system_begin();
     world_close(&world);
+    user_expect_counted(&world, &before);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -3,7 +3,6 @@
  * have been due, and came once. */
 #include <unistd.h>
 #include "check/fuzz/cm_world.h"
-#include "core/soft/verbs/verbs.h"
 
 static struct user *find(struct cm_world *world, const struct rdma_cm_id *id)
 {
@@ -151,6 +150,25 @@ static void ask_attributes(struct user *user, uint8_t how)
     (void)soft_init_qp_attr(user->id, &attr, &mask);
 }
 
+/* What a program tells its peers by means of its own. */
+static void ask_names(struct input *input, struct ibv_context *context)
+{
+    uint8_t port = input_u8(input) & 3, index = input_u8(input) % (SOFT_GIDS + 2);
+    struct ibv_gid_entry entries[4];
+    union ibv_gid gid;
+    __be16 pkey;
+
+    if (!context)
+        return;
+    (void)soft_query_gid(context, port, index, &gid);
+    (void)soft_query_gid_ex(context, port, index, entries, port & 2, sizeof entries[0]);
+    ssize_t room = index & 3,
+            count = soft_query_gid_table(context, entries, (size_t)room, port & 2, sizeof entries[0]);
+    expect(count <= room, "%zd GIDs, and room for %zd", count, room);
+    if (soft_query_pkey(context, port, index & 1, &pkey) == 0)
+        expect(soft_get_pkey_index(context, port, pkey) == (index & 1), "a partition key's place");
+}
+
 static void set_option(struct user *user, uint8_t how)
 {
     int value = how >> 2;
@@ -182,6 +200,7 @@ void user_ends(struct cm_world *world)
         break;
     case 5:
         ask_attributes(user, how >> 3);
+        ask_names(&world->input, user->id->verbs);
         break;
     case 6:
         set_option(user, input_u8(&world->input));
@@ -306,6 +325,18 @@ void user_hears(struct cm_world *world, unsigned events)
 }
 
 /* ---- What the user can't see ---- */
+
+/* The user may not have been told of some requests: their listener went before. */
+void user_expect_counted(const struct cm_world *world, const struct soft_cm_counters *before)
+{
+    struct soft_cm_counters now;
+
+    soft_query_cm_counters(&now);
+    uint64_t requests = now.requests - before->requests, accepted = now.accepted - before->accepted;
+    expect(world->requests <= requests && requests <= accepted,
+           "%u requests told of, %llu counted, of %llu connections", world->requests,
+           (unsigned long long)requests, (unsigned long long)accepted);
+}
 
 void user_expect_bounds(const struct cm_world *world)
 {

@@ -13,6 +13,7 @@
 #include "check/support/cmpeer.h"
 #include "check/support/endpoints.h"
 #include "core/soft/cm/cm_id.h"
+#include "core/soft/verbs/verbs.h"
 
 enum { CM_USERS = 8, CM_STRANGERS = 8, CM_CHANNELS = 2, CM_HELD = 4, CM_HALF_OPEN_MAX = 256 };
 
@@ -56,6 +57,7 @@ void user_destroy(struct cm_world *world, struct user *user);
 void user_listen(struct cm_world *world);
 void user_tries(struct cm_world *world); /* a channel and a listener of his own, which go again */
 void user_expect_bounds(const struct cm_world *world);
+void user_expect_counted(const struct cm_world *world, const struct soft_cm_counters *before);
 
 /* cm_stranger.c */
 void stranger_listens(struct cm_world *world);

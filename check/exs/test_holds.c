@@ -10,8 +10,8 @@
 enum {
     MANY = 50,
     STRANGERS = 400,
-    HALF_OPEN = 256, /* of one listener, at most */
-    CONNECTION_KIB = 320,
+    HALF_OPEN = 256,      /* of one listener, at most */
+    CONNECTION_KIB = 384, /* a kernel's device has queues in it, too */
     CONNECTION_FDS = 2,
     WAITING_KIB = 8, /* before it is accepted */
     WAITING_FDS = 1,

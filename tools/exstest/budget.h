@@ -15,7 +15,7 @@ enum {
     BUDGET_MIN = 1, /* MiB */
     BUDGET_DEFAULT = 2048,
     BUDGET_MAX = 1 << 20,
-    CONNECTION_COST = 320 << 10, /* bytes: EXS's 264 KiB, its device's part, and struct client */
+    CONNECTION_COST = 384 << 10, /* bytes: what EXS and its device have, and struct client */
 };
 
 struct budget {  /* the server's, used by its loop's thread only */

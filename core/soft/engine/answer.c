@@ -193,12 +193,17 @@ void soft_answer_nak(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
     resp->syndrome = syndrome;
     resp->nak_psn = psn;
     resp->nak_sent = true;
+    resp->ahead = 0;
     soft_work(qp);
 }
 
+/* Only where something is known to be on its way, or was: the others have lost nothing. */
 void soft_answer_overflow(struct soft_qp *qp)
 {
-    if (qp->transport == SOFT_RC && soft_receives(qp) && qp->path_known && qp->resp.answer != SOFT_ANSWER_NAK)
+    const struct soft_responder *resp = &qp->resp;
+
+    if (qp->transport == SOFT_RC && soft_receives(qp) && qp->path_known && resp->answer != SOFT_ANSWER_NAK &&
+        (resp->message != 0 || resp->missed > resp->expected))
         soft_answer_nak(qp, qp->resp.expected, SOFT_SYNDROME_SEQUENCE);
 }
 

@@ -24,16 +24,6 @@ void soft_request_done(struct soft_qp *qp)
         soft_complete_send(qp, send, IBV_WC_SUCCESS);
 }
 
-static void grow_window(struct soft_requester *req, uint64_t packets)
-{
-    req->grown += (uint32_t)packets;
-    if (req->grown < req->window)
-        return;
-    req->grown = 0;
-    if (req->window < SOFT_WINDOW_MAX)
-        req->window += req->window < SOFT_WINDOW_MAX - 4 ? 4 : SOFT_WINDOW_MAX - req->window;
-}
-
 /* una has come from `before` to where it is. */
 static void progressed(struct soft_qp *qp, uint64_t before)
 {
@@ -43,22 +33,23 @@ static void progressed(struct soft_qp *qp, uint64_t before)
     if (req->una == before || !soft_sends(qp))
         return;
     req->retries = req->rnr_retries = 0;
-    grow_window(req, req->una - before);
-    if (req->next < req->una) { /* acknowledged after we had gone back */
+    if (req->next < req->una) { /* acknowledged after we had gone back: it was never lost */
         req->next = req->una;
         req->index = req->ring.tail;
+        soft_recovery_undo(&req->recovery);
     }
+    soft_recovery_progress(&req->recovery, req->una - before);
     while (done < req->reads && req->read_end[done] <= req->una)
         done++;
     req->reads -= done;
     memmove(req->read_end, req->read_end + done, req->reads * sizeof *req->read_end);
     if (soft_state(qp) == IBV_QPS_SQD)
         soft_requester_drain(qp);
+    if (soft_recovery_is_timed(&req->recovery, req->una))
+        soft_recovery_answered(&req->recovery, soft_now(qp->context));
     if (req->rnr_wait)
         return;
-    soft_timer_set(qp, req->una < req->next && qp->attr.timeout != 0
-                           ? soft_now(qp->context) + soft_ack_time(qp->attr.timeout)
-                           : SOFT_NEVER);
+    soft_silence_broken(qp);
     if (soft_requester_ready(qp))
         soft_work(qp);
 }
@@ -94,10 +85,28 @@ static void fail_oldest(struct soft_qp *qp, enum ibv_wc_status status)
 
 /* Packets were lost from una on: send them again, unless that was done as often as it may be without progress.
  */
-static void retry(struct soft_qp *qp)
+void soft_completer_retry(struct soft_qp *qp)
 {
     if (qp->req.retries++ >= qp->attr.retry_cnt)
         fail_oldest(qp, IBV_WC_RETRY_EXC_ERR);
+    else
+        soft_requester_lost(qp);
+}
+
+/* The peer is there, and says that una is missing: again, which is one of the retries if it `must` be, or if
+ * this has gone on for so long that silence would have been. */
+static void repeat(struct soft_qp *qp, bool must)
+{
+    struct soft_recovery *recovery = &qp->req.recovery;
+    uint64_t now = soft_now(qp->context);
+    bool charges;
+
+    if (soft_recovery_is_stale(recovery, now))
+        return;
+    charges = soft_recovery_refused(recovery, now,
+                                    qp->attr.timeout == 0 ? SOFT_NEVER : soft_ack_time(qp->attr.timeout));
+    if (must || charges)
+        soft_completer_retry(qp);
     else
         soft_requester_lost(qp);
 }
@@ -108,16 +117,23 @@ static void missing(struct soft_qp *qp)
     if (qp->req.gap == qp->req.una || qp->req.rnr_wait)
         return;
     qp->req.gap = qp->req.una;
-    retry(qp);
+    repeat(qp, qp->req.retries == 0);
 }
 
 /* ---- Acknowledgements ---- */
 
+/* A probe that is acknowledged by itself was what was missing, and those behind it were dropped. */
 static void input_ack(struct soft_qp *qp, uint64_t psn)
 {
+    bool probed = qp->req.recovery.probed == psn;
+
     acknowledge(qp, psn + 1);
-    if (soft_sends(qp) && qp->req.una <= psn)
+    if (!soft_sends(qp))
+        return;
+    if (qp->req.una <= psn)
         missing(qp);
+    else if (probed && qp->req.una < qp->req.next && !qp->req.rnr_wait)
+        soft_requester_lost(qp);
 }
 
 static void input_rnr(struct soft_qp *qp, uint8_t code)
@@ -143,8 +159,9 @@ static void input_nak(struct soft_qp *qp, uint8_t syndrome)
     qp->context->counters.naks_received++;
     switch (syndrome) {
     case SOFT_SYNDROME_SEQUENCE:
+        /* Of nothing but una, nothing can have come too early: such a peer does not count packets. */
         if (!qp->req.rnr_wait && qp->req.una < qp->req.high)
-            retry(qp);
+            repeat(qp, qp->req.una + 1 == qp->req.high);
         break;
     case SOFT_SYNDROME_ACCESS:
         fail_oldest(qp, IBV_WC_REM_ACCESS_ERR);
@@ -280,34 +297,4 @@ void soft_completer_overflow(struct soft_qp *qp)
     /* All of it: which answers were lost, and to what, can't be known. */
     if (soft_sends(qp) && qp->req.una < qp->req.next && !qp->req.rnr_wait)
         soft_requester_back(qp);
-}
-
-/* ---- Silence ---- */
-
-static void ack_timeout(struct soft_qp *qp)
-{
-    qp->context->counters.timeouts++;
-    qp->req.gap = SOFT_NEVER;
-    retry(qp);
-}
-
-void soft_timers(struct ibv_context *ibv)
-{
-    struct soft_context *context = soft_context_of(ibv);
-    uint64_t now;
-
-    context->now_known = false;
-    now = soft_now(context);
-    while (soft_timer_next(context) <= now) {
-        struct soft_qp *qp = context->heap[0].qp;
-
-        soft_timer_forget(qp);
-        if (qp->req.rnr_wait) {
-            qp->req.rnr_wait = false;
-            soft_work(qp);
-        } else {
-            ack_timeout(qp);
-        }
-    }
-    soft_step(context);
 }

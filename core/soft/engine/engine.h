@@ -37,6 +37,7 @@ bool soft_requester_drained(const struct soft_qp *qp); /* nothing of what has be
 void soft_requester_drain(struct soft_qp *qp);         /* tell, if it is and somebody asked */
 void soft_requester_back(struct soft_qp *qp);          /* to the oldest unacknowledged packet */
 void soft_requester_lost(struct soft_qp *qp);          /* and slower: a packet was lost */
+void soft_requester_probe(struct soft_qp *qp);         /* the oldest unacknowledged packet once more */
 void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status status);
 void soft_request_done(struct soft_qp *qp); /* the oldest one */
 /* Which memory these bytes of a request's payload are. -1: its key or bounds are wrong. */
@@ -50,6 +51,11 @@ static inline bool soft_send_answered(const struct soft_send *send) /* by data, 
 /* completer.c */
 void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_completer_overflow(struct soft_qp *qp);
+void soft_completer_retry(struct soft_qp *qp); /* send again what is not acknowledged, or fail */
+
+/* silence.c: what a requester does that hears nothing. Its queue pair's timer runs while packets are out. */
+void soft_silence_begin(struct soft_qp *qp);  /* packets have just left */
+void soft_silence_broken(struct soft_qp *qp); /* some of them are acknowledged */
 
 /* responder.c: requests; refuse.c: those that go wrong; answer.c: what goes back */
 void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet);

@@ -6,15 +6,12 @@
 #include <sys/queue.h>
 #include "event.h"
 #include "mr.h"
+#include "recovery.h"
 #include "request.h"
 #include "wire.h"
 
 #define SOFT_MAX_QP (1 << 20)
 #define SOFT_MAX_READS 16 /* READs and atomics under way at once, each direction of a queue pair */
-
-#define SOFT_WINDOW_START 64 /* packets that a requester may have under way; half after a loss */
-#define SOFT_WINDOW_MIN 16
-#define SOFT_WINDOW_MAX 128
 
 struct soft_builder;
 struct soft_context;
@@ -31,7 +28,8 @@ struct soft_requester {
     uint64_t gap;                      /* una, when what is missing there has been asked for once */
     uint64_t read_end[SOFT_MAX_READS]; /* READ requests out: PSN behind each, oldest first */
     unsigned reads;
-    uint32_t window, grown;        /* packets; PSNs acknowledged since it grew */
+    struct soft_recovery recovery; /* from losses */
+    uint64_t expiry;               /* of the ACK timer, or SOFT_NEVER; a probe may be due before */
     unsigned retries, rnr_retries; /* used up since the last progress */
     bool rnr_wait;
 };
@@ -55,7 +53,8 @@ struct soft_responder {
     uint64_t acked;            /* behind the last PSN that was acknowledged */
     uint64_t expected, missed; /* next PSN; behind the highest that came too early and was dropped */
     uint32_t msn;
-    bool nak_sent; /* for the gap at expected */
+    bool nak_sent;  /* for the gap at expected, */
+    uint64_t ahead; /* and the last packet since that came too early */
     enum soft_answer answer;
     uint8_t syndrome; /* of the NAK */
     uint64_t nak_psn; /* of a NAK that is not about a gap */

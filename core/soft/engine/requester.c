@@ -25,7 +25,7 @@ static uint32_t room(const struct soft_requester *req)
 {
     uint64_t out = req->next - req->una;
 
-    return out >= req->window ? 0 : (uint32_t)(req->window - out);
+    return out >= req->recovery.window ? 0 : (uint32_t)(req->recovery.window - out);
 }
 
 /* How many PSNs go out with the next packet. A READ asks for all of its data at once; when a part of that was
@@ -33,10 +33,11 @@ static uint32_t room(const struct soft_requester *req)
 static uint32_t span(const struct soft_requester *req, const struct soft_send *send)
 {
     uint64_t left = send->psn + send->packets - req->next;
+    uint32_t window = req->recovery.window;
 
     if (send->base != SOFT_READ_REQUEST)
         return 1;
-    return req->next > send->psn && left > req->window ? req->window : (uint32_t)left;
+    return req->next > send->psn && left > window ? window : (uint32_t)left;
 }
 
 /* Only so many at once, and of the parts of one READ only one. */
@@ -87,6 +88,8 @@ void soft_requester_back(struct soft_qp *qp)
     req->index = req->ring.tail;
     req->asked = req->una;
     req->reads = 0;
+    req->expiry = SOFT_NEVER;
+    soft_recovery_repeat(&req->recovery, soft_now(qp->context));
     soft_timer_set(qp, SOFT_NEVER);
     soft_work(qp);
 }
@@ -95,8 +98,7 @@ void soft_requester_lost(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
 
-    req->window = req->window / 2 > SOFT_WINDOW_MIN ? req->window / 2 : SOFT_WINDOW_MIN;
-    req->grown = 0;
+    soft_recovery_lost(&req->recovery, req->una, req->high);
     soft_requester_back(qp);
 }
 
@@ -151,14 +153,20 @@ int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t o
     return payload_of(qp, send, offset, length, slice, fragile);
 }
 
-/* At least four times in a window, at its end, and at the end of a message. */
+/* At least four times in a window, at its end, and at the end of a message. A packet that goes out of turn is
+ * a probe. */
 static bool ask(struct soft_requester *req, uint64_t psn, bool last)
 {
-    bool asks = last || psn + 1 - req->asked >= req->window / 4 || psn + 1 - req->una >= req->window;
+    uint32_t window = req->recovery.window;
 
-    if (asks)
-        req->asked = psn + 1;
-    return asks;
+    if (psn < req->next)
+        return true;
+    if (!last && psn + 1 - req->asked < window / 4 && psn + 1 - req->una < window)
+        return false;
+    req->asked = psn + 1;
+    if (psn == req->high)
+        soft_recovery_time(&req->recovery, psn);
+    return true;
 }
 
 /* One packet of a SEND or WRITE. False: look again at what there is to do. */
@@ -220,6 +228,8 @@ static bool put_request(struct soft_qp *qp, struct soft_send *send, uint64_t psn
     else
         soft_put_reth(at, send->va + offset, send->rkey, (uint32_t)length);
     qp->req.asked = psn + count;
+    if (psn == qp->req.high)
+        soft_recovery_time(&qp->req.recovery, psn);
     return true;
 }
 
@@ -272,6 +282,26 @@ static bool put_next(struct soft_qp *qp)
     return qp->transport == SOFT_RC || sent_for_good(qp, send);
 }
 
+/* Those behind it may well have come, or be on their way. Data that answer a request come in one go, so what is
+ * missing of them is asked for as after a loss. */
+void soft_requester_probe(struct soft_qp *qp)
+{
+    struct soft_requester *req = &qp->req;
+    struct soft_send *send = soft_ring_at(&req->ring, req->ring.tail);
+    uint64_t expiry = req->expiry;
+
+    qp->context->counters.probes++;
+    soft_recovery_probe(&req->recovery, req->una, req->high);
+    if (soft_send_answered(send)) {
+        req->gap = SOFT_NEVER;
+        soft_requester_back(qp);
+        req->expiry = expiry;
+        return;
+    }
+    if (put_data(qp, send, req->una))
+        qp->context->counters.retransmitted++;
+}
+
 bool soft_requester_go(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
@@ -285,7 +315,7 @@ bool soft_requester_go(struct soft_qp *qp)
             break;
         sent = true;
     }
-    if (sent && qp->deadline == SOFT_NEVER && qp->attr.timeout != 0)
+    if (sent && qp->attr.timeout != 0 && (qp->deadline == SOFT_NEVER || soft_recovery_waits(&req->recovery)))
         soft_timer_start(qp);
     if (soft_state(qp) == IBV_QPS_SQD)
         soft_requester_drain(qp);

@@ -302,8 +302,10 @@ void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet)
     if (psn > resp->expected) {
         if (resp->missed <= psn)
             resp->missed = psn + 1;
-        if (!resp->nak_sent)
+        /* One for each pass of the sender's: when PSNs begin anew, what was asked for is lost once more. */
+        if (!resp->nak_sent || psn <= resp->ahead)
             soft_answer_nak(qp, psn, SOFT_SYNDROME_SEQUENCE);
+        resp->ahead = psn;
         return;
     }
     execute(qp, packet);

@@ -109,8 +109,7 @@ void soft_timer_started(struct soft_context *context)
     while ((qp = context->starting) != NULL) {
         context->starting = qp->starting_next;
         qp->starting = false;
-        if (soft_sends(qp) && qp->req.una < qp->req.next)
-            soft_timer_set(qp, soft_now(context) + soft_ack_time(qp->attr.timeout));
+        soft_silence_begin(qp);
     }
 }
 

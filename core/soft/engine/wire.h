@@ -46,6 +46,8 @@ struct soft_path {
 struct soft_wire {
     size_t trailer; /* bytes that the engine leaves free behind each packet for the link's check (ICRC: 4) */
 
+    uint64_t grain; /* ns by which it may be late with soft_timers, and answers with it */
+
     /* (locked) Send a train: packets from the BTH on, stride bytes apart, the last one perhaps shorter, each
      * ending in `trailer` free bytes (counted in stride and in length). The train may be changed, and is
      * the engine's again on return. What cannot be sent is lost, as on any wire. */
@@ -168,6 +170,7 @@ struct soft_counters {
     uint64_t packets_sent, packets_received, bytes_sent, bytes_received; /* payload and headers */
     uint64_t retransmitted;                                              /* request packets sent again */
     uint64_t timeouts;                                                   /* ACK time-outs that fired */
+    uint64_t probes;                                                     /* sent again before that */
     uint64_t naks_sent, naks_received, rnr_naks_sent, rnr_naks_received;
     uint64_t duplicates; /* requests seen again by the responder */
     uint64_t malformed;  /* truncated, wrong version, unknown opcode, bad check, no such queue pair */

@@ -80,6 +80,7 @@ struct udp *udp_open(void)
         return NULL;
     udp->wire = (struct soft_wire){
         .trailer = ICRC_SIZE,
+        .grain = SERVICE_TICK_NS,
         .send = udp_send,
         .receive = udp_receive,
         .attended = attended,

@@ -23,6 +23,7 @@
 #include <infiniband/verbs.h>
 
 #define SERVICE_SOCKETS 10 /* of one context */
+#define SERVICE_TICK_NS UINT64_C(1000000) /* how often the thread looks */
 
 enum service_state { SERVICE_IDLE, SERVICE_CALLED, SERVICE_WATCH, SERVICE_SERVE };
 

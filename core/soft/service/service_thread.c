@@ -9,8 +9,7 @@
 #include "core/fds.h"
 #include "core/soft/engine/wire.h"
 
-#define TICK_MS 1
-#define TICK_NS UINT64_C(1000000)
+#define TICK_MS (int)(SERVICE_TICK_NS / 1000000)
 #define QUIET_TICKS 10 /* without traffic or deadline until a member is IDLE */
 #define BATCH 16       /* events taken from epoll at a time */
 
@@ -208,7 +207,7 @@ void *service_run(void *unused)
         collect();
         if (now_ns() >= next_tick) {
             tick_all();
-            next_tick = now_ns() + TICK_NS;
+            next_tick = now_ns() + SERVICE_TICK_NS;
         }
         quit = service_shared.quit;
         soft_mutex_unlock(&service_shared.lock);

@@ -175,8 +175,8 @@ static void start_sending(struct soft_qp *qp, const struct ibv_qp_attr *attr)
 
     qp->attr.sq_psn = attr->sq_psn & SOFT_PSN_MASK;
     req->una = req->next = req->high = req->end = req->asked = soft_psn_start(attr->sq_psn);
-    req->gap = SOFT_NEVER;
-    req->window = SOFT_WINDOW_START;
+    req->gap = req->expiry = SOFT_NEVER;
+    soft_recovery_begin(&req->recovery);
 }
 
 /* As if it had just been created; nothing completes. */

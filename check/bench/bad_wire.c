@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * bad_wire.c - to be preloaded: makes loopback's UDP as bad as a real network, for any program.
+ *
+ *   BAD_WIRE_LOSS=N    of N calls that send datagrams one is lost, with all that it sends; by a die that falls
+ * the same way each time BAD_WIRE_BUFFER=N  no socket has a larger buffer, bytes, whatever the user may do:
+ * 212992 is a plain user's
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static _Atomic uint64_t die; /* an atomic counter: nobody pairs with it, each throw takes another number */
+
+static unsigned long setting(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text == NULL ? 0 : strtoul(text, NULL, 10);
+}
+
+static void *next_symbol(const char *name)
+{
+    void *symbol = dlsym(RTLD_NEXT, name);
+
+    if (symbol == NULL)
+        abort();
+    return symbol;
+}
+
+/* The numbers of SplitMix64, which are as good as any. */
+static uint64_t throw(void)
+{
+    uint64_t number = (atomic_fetch_add(&die, 1) + (uint64_t)getpid()) * UINT64_C(0x9e3779b97f4a7c15);
+
+    number = (number ^ (number >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    number = (number ^ (number >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return number ^ (number >> 31);
+}
+
+static int is_lost(int fd)
+{
+    static unsigned long one_of = 1; /* 1: not looked up yet */
+    int type = 0;
+    socklen_t length = sizeof type;
+
+    if (one_of == 1)
+        one_of = setting("BAD_WIRE_LOSS");
+    return one_of > 1 && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_DGRAM &&
+           throw() % one_of == 0;
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    static ssize_t (*real)(int, const struct msghdr *, int);
+    size_t length = 0;
+
+    if (real == NULL)
+        *(void **)&real = next_symbol("sendmsg");
+    if (!is_lost(fd))
+        return real(fd, message, flags);
+    for (size_t i = 0; i < message->msg_iovlen; i++)
+        length += message->msg_iov[i].iov_len;
+    return (ssize_t)length;
+}
+
+int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
+{
+    static int (*real)(int, struct mmsghdr *, unsigned int, int);
+
+    if (real == NULL)
+        *(void **)&real = next_symbol("sendmmsg");
+    return is_lost(fd) ? (int)count : real(fd, messages, count, flags);
+}
+
+int setsockopt(int fd, int level, int option, const void *value, socklen_t length)
+{
+    static int (*real)(int, int, int, const void *, socklen_t);
+    int most = (int)setting("BAD_WIRE_BUFFER"), wanted;
+
+    if (real == NULL)
+        *(void **)&real = next_symbol("setsockopt");
+    if (most == 0 || level != SOL_SOCKET || length != sizeof wanted)
+        return real(fd, level, option, value, length);
+    if (option == SO_RCVBUFFORCE || option == SO_SNDBUFFORCE) {
+        errno = EPERM;
+        return -1;
+    }
+    if (option != SO_RCVBUF && option != SO_SNDBUF)
+        return real(fd, level, option, value, length);
+    memcpy(&wanted, value, sizeof wanted);
+    return real(fd, level, option, wanted < most ? &wanted : &most, length);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_recovery.c - the arithmetic of losses by itself: estimates, probes, windows and retries (recovery.h). */
+#include "check/support/endpoints.h"
+#include "core/soft/engine/recovery.h"
+
+#define US 1000ull
+
+static struct soft_recovery recovery;
+static uint64_t now, psn;
+
+/* So many packets, each acknowledged after `round` ns. */
+static void talk(unsigned count, uint64_t round)
+{
+    for (; count > 0; count--) {
+        soft_recovery_time(&recovery, psn);
+        soft_recovery_left(&recovery, now);
+        now += round;
+        ck_assert(soft_recovery_is_timed(&recovery, psn + 1));
+        soft_recovery_answered(&recovery, now);
+        soft_recovery_progress(&recovery, 1);
+        psn++;
+    }
+}
+
+static void begin(void)
+{
+    soft_recovery_begin(&recovery);
+    now = 1000000 * US;
+    psn = 1ull << 32;
+}
+
+/* ---- Estimates and probes ---- */
+
+/* Nobody is probed who has not answered twice. */
+START_TEST(an_estimate_takes_two_answers)
+{
+    ck_assert_uint_eq(soft_recovery_patience(&recovery, 0), UINT64_MAX);
+    talk(1, 100 * US);
+    ck_assert_uint_eq(soft_recovery_patience(&recovery, 0), UINT64_MAX);
+    talk(1, 100 * US);
+    ck_assert_uint_lt(soft_recovery_patience(&recovery, 0), 400 * US);
+}
+END_TEST
+
+/* It comes near the round trip, whatever that was before, and the patience is never less than that. */
+START_TEST(estimates_follow)
+{
+    static const uint64_t rounds[] = {2 * US, 50 * US, 20000 * US, 3, 1000 * US, 40 * US};
+    for (size_t i = 0; i < sizeof rounds / sizeof *rounds; i++) {
+        talk(200, rounds[i]);
+        expect_between(soft_recovery_patience(&recovery, 0), 2 * rounds[i] - rounds[i] / 10,
+                       2 * rounds[i] + rounds[i] / 10 + 100);
+        expect_between(soft_recovery_patience(&recovery, 777) - soft_recovery_patience(&recovery, 0), 777, 777);
+    }
+}
+END_TEST
+
+/* Answers that come now soon and now late are waited for longer. */
+START_TEST(spread_counts)
+{
+    for (int i = 0; i < 100; i++)
+        talk(1, i & 1 ? 100 * US : 900 * US);
+    ck_assert_uint_gt(soft_recovery_patience(&recovery, 0), 1200 * US);
+}
+END_TEST
+
+/* What was sent twice is not timed: which of the two is answered can't be known. */
+START_TEST(nothing_sent_twice_is_timed)
+{
+    talk(10, 100 * US);
+    soft_recovery_time(&recovery, psn);
+    soft_recovery_left(&recovery, now);
+    soft_recovery_repeat(&recovery, now + 10);
+    ck_assert(!soft_recovery_is_timed(&recovery, psn + 1));
+    soft_recovery_time(&recovery, psn + 5);
+    soft_recovery_left(&recovery, now);
+    soft_recovery_probe(&recovery, psn + 5, psn + 6);
+    ck_assert(!soft_recovery_is_timed(&recovery, psn + 6));
+    soft_recovery_time(&recovery, psn + 7);
+    ck_assert(soft_recovery_waits(&recovery));
+    ck_assert(soft_recovery_is_timed(&recovery, psn + 8));
+    uint64_t before = recovery.round;
+    soft_recovery_answered(&recovery, now); /* it has not left */
+    ck_assert_uint_eq(recovery.round, before);
+}
+END_TEST
+
+/* Probes become rarer, and end with the ACK time-out, until the peer is heard again. */
+START_TEST(probes_become_rarer)
+{
+    talk(100, 100 * US);
+    uint64_t first = soft_recovery_patience(&recovery, 0);
+    for (int i = 0; i < 5; i++) {
+        ck_assert_uint_eq(soft_recovery_patience(&recovery, 0), first << i);
+        soft_recovery_probe(&recovery, psn, psn + 1);
+    }
+    for (int i = 0; i < 200; i++)
+        soft_recovery_probe(&recovery, psn, psn + 1);
+    ck_assert_uint_eq(soft_recovery_patience(&recovery, 0), UINT64_MAX);
+    soft_recovery_progress(&recovery, 1);
+    ck_assert_uint_eq(soft_recovery_patience(&recovery, 0), first);
+    soft_recovery_timeout(&recovery);
+    ck_assert_uint_eq(soft_recovery_patience(&recovery, 0), UINT64_MAX);
+    soft_recovery_refused(&recovery, now, UINT64_MAX);
+    ck_assert_uint_eq(soft_recovery_patience(&recovery, 0), first);
+}
+END_TEST
+
+/* ---- The window ---- */
+
+START_TEST(window_grows_and_halves)
+{
+    uint32_t window = recovery.window;
+    soft_recovery_progress(&recovery, window);
+    ck_assert_uint_eq(recovery.window, 2 * window);
+    soft_recovery_progress(&recovery, 1000000);
+    ck_assert_uint_eq(recovery.window, SOFT_WINDOW_MAX);
+    soft_recovery_lost(&recovery, 100, 200);
+    ck_assert_uint_eq(recovery.window, SOFT_WINDOW_MAX / 2);
+    soft_recovery_lost(&recovery, 150, 200); /* of the same flight */
+    ck_assert_uint_eq(recovery.window, SOFT_WINDOW_MAX / 2);
+    window = recovery.window;
+    soft_recovery_progress(&recovery, window);
+    ck_assert_uint_gt(recovery.window, window);
+    ck_assert_uint_lt(recovery.window, 2 * window);
+    for (uint64_t at = 200; at < 300; at++)
+        soft_recovery_lost(&recovery, at, at + 1);
+    ck_assert_uint_eq(recovery.window, SOFT_WINDOW_MIN);
+    for (int i = 0; i < 10000; i++)
+        soft_recovery_progress(&recovery, 1);
+    ck_assert_uint_eq(recovery.window, SOFT_WINDOW_MAX);
+}
+END_TEST
+
+/* As before when nothing was lost; not when progress says that something was. */
+START_TEST(window_comes_back)
+{
+    uint32_t window = recovery.window;
+    soft_recovery_lost(&recovery, 100, 200);
+    soft_recovery_undo(&recovery);
+    ck_assert_uint_eq(recovery.window, window);
+    soft_recovery_progress(&recovery, window);
+    ck_assert_uint_eq(recovery.window, 2 * window); /* and it still doubles */
+    window = recovery.window;
+    soft_recovery_lost(&recovery, 200, 300);
+    soft_recovery_progress(&recovery, 1);
+    soft_recovery_undo(&recovery);
+    ck_assert_uint_lt(recovery.window, window);
+}
+END_TEST
+
+/* Two probes in vain: the way is full. One may be a loss like any other. */
+START_TEST(probes_in_vain_make_slower)
+{
+    uint32_t window = recovery.window;
+    soft_recovery_probe(&recovery, 100, 200);
+    ck_assert_uint_eq(recovery.window, window);
+    soft_recovery_probe(&recovery, 100, 200);
+    ck_assert_uint_eq(recovery.window, window / 2);
+    for (int i = 0; i < 10; i++)
+        soft_recovery_probe(&recovery, 100, 200);
+    ck_assert_uint_eq(recovery.window, SOFT_WINDOW_MIN);
+}
+END_TEST
+
+/* ---- NAKs ---- */
+
+/* A peer that asks again and again uses up a retry for each ACK time-out, and none after progress. */
+START_TEST(refusals_cost_time)
+{
+    unsigned charged = 0;
+    for (int i = 0; i < 1000; i++, now += 10 * US)
+        charged += soft_recovery_refused(&recovery, now, 1000 * US);
+    expect_between(charged, 9, 10);
+    soft_recovery_progress(&recovery, 1);
+    ck_assert(!soft_recovery_refused(&recovery, now + 5000 * US, 1000 * US));
+    ck_assert(!soft_recovery_refused(&recovery, now + 1000000000 * US, UINT64_MAX));
+}
+END_TEST
+
+/* A second NAK that comes sooner than an answer can is about what had left before. */
+START_TEST(a_refusal_may_be_stale)
+{
+    talk(100, 100 * US);
+    soft_recovery_repeat(&recovery, now);
+    ck_assert(!soft_recovery_is_stale(&recovery, now + 10 * US)); /* the first NAK */
+    soft_recovery_refused(&recovery, now, 1000000 * US);
+    soft_recovery_repeat(&recovery, now);
+    ck_assert(soft_recovery_is_stale(&recovery, now + 10 * US));
+    ck_assert(!soft_recovery_is_stale(&recovery, now + 90 * US));
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("recovery");
+    TCase *tcase = tcase_create("recovery");
+    tcase_add_checked_fixture(tcase, begin, NULL);
+    tcase_add_test(tcase, an_estimate_takes_two_answers);
+    tcase_add_test(tcase, estimates_follow);
+    tcase_add_test(tcase, spread_counts);
+    tcase_add_test(tcase, nothing_sent_twice_is_timed);
+    tcase_add_test(tcase, probes_become_rarer);
+    tcase_add_test(tcase, window_grows_and_halves);
+    tcase_add_test(tcase, window_comes_back);
+    tcase_add_test(tcase, probes_in_vain_make_slower);
+    tcase_add_test(tcase, refusals_cost_time);
+    tcase_add_test(tcase, a_refusal_may_be_stale);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* recovery.c - the arithmetic of recovery.h. */
+#include "recovery.h"
+
+#define NONE UINT64_MAX
+#define GROWTH 4     /* packets for each window that was acknowledged */
+#define TRUSTED 2    /* answers that make an estimate */
+#define DOUBLINGS 10 /* of the patience, at most */
+
+void soft_recovery_begin(struct soft_recovery *recovery)
+{
+    *recovery = (struct soft_recovery){
+        .timed = NONE,
+        .probed = NONE,
+        .window = SOFT_WINDOW_START,
+        .threshold = SOFT_WINDOW_MAX,
+    };
+}
+
+/* ---- Round trips ---- */
+
+void soft_recovery_answered(struct soft_recovery *recovery, uint64_t now)
+{
+    uint64_t took = now - recovery->timed_at, off;
+
+    recovery->timed = NONE;
+    if (recovery->timed_at == 0 || now < recovery->timed_at)
+        return; /* it has not even left: an answer to something else */
+    if (recovery->answers == 0) {
+        recovery->round = took;
+        recovery->spread = took / 2;
+    } else {
+        off = took > recovery->round ? took - recovery->round : recovery->round - took;
+        recovery->spread += off / 4 - recovery->spread / 4;
+        recovery->round += took / 8 - recovery->round / 8;
+    }
+    if (recovery->answers < TRUSTED)
+        recovery->answers++;
+}
+
+static bool has_estimate(const struct soft_recovery *recovery)
+{
+    return recovery->answers == TRUSTED;
+}
+
+/* ---- The window ---- */
+
+static void grow(struct soft_recovery *recovery, uint64_t packets)
+{
+    uint64_t window = recovery->window;
+
+    if (window >= SOFT_WINDOW_MAX)
+        return;
+    if (window < recovery->threshold) {
+        window += packets;
+    } else if ((recovery->grown += (uint32_t)packets) >= window) {
+        recovery->grown = 0;
+        window += GROWTH;
+    }
+    recovery->window = window < SOFT_WINDOW_MAX ? (uint32_t)window : SOFT_WINDOW_MAX;
+}
+
+static void halve(struct soft_recovery *recovery)
+{
+    uint32_t half = recovery->window / 2;
+
+    recovery->window = recovery->threshold = half > SOFT_WINDOW_MIN ? half : SOFT_WINDOW_MIN;
+    recovery->grown = 0;
+}
+
+void soft_recovery_progress(struct soft_recovery *recovery, uint64_t packets)
+{
+    grow(recovery, packets);
+    recovery->refused_at = 0;
+    recovery->probed = NONE;
+    recovery->probes = 0;
+    recovery->silent = false;
+    recovery->before[0] = 0;
+}
+
+void soft_recovery_lost(struct soft_recovery *recovery, uint64_t una, uint64_t high)
+{
+    if (una < recovery->paid)
+        return;
+    recovery->paid = high;
+    recovery->before[0] = recovery->window;
+    recovery->before[1] = recovery->threshold;
+    halve(recovery);
+}
+
+void soft_recovery_undo(struct soft_recovery *recovery)
+{
+    if (recovery->before[0] > recovery->window) {
+        recovery->window = recovery->before[0];
+        recovery->threshold = recovery->before[1];
+    }
+    recovery->before[0] = 0;
+}
+
+/* ---- Sending again ---- */
+
+void soft_recovery_repeat(struct soft_recovery *recovery, uint64_t now)
+{
+    recovery->timed = recovery->probed = NONE;
+    recovery->repeated_at = now;
+}
+
+bool soft_recovery_is_stale(const struct soft_recovery *recovery, uint64_t now)
+{
+    return has_estimate(recovery) && recovery->refused_at != 0 &&
+           now - recovery->repeated_at < recovery->round / 2;
+}
+
+bool soft_recovery_refused(struct soft_recovery *recovery, uint64_t now, uint64_t timeout)
+{
+    bool charges = recovery->refused_at != 0 && now - recovery->refused_at >= timeout;
+
+    if (recovery->refused_at == 0 || charges)
+        recovery->refused_at = now;
+    recovery->probes = 0;
+    recovery->silent = false;
+    return charges;
+}
+
+uint64_t soft_recovery_patience(const struct soft_recovery *recovery, uint64_t grain)
+{
+    uint64_t spread = 4 * recovery->spread, patience;
+
+    if (!has_estimate(recovery) || recovery->silent || recovery->probes > DOUBLINGS)
+        return NONE;
+    if (spread < recovery->round)
+        spread = recovery->round;
+    patience = recovery->round + spread + grain;
+    return patience << recovery->probes;
+}
+
+void soft_recovery_probe(struct soft_recovery *recovery, uint64_t una, uint64_t high)
+{
+    /* The first may have been in vain; one that is not answered either says that the way is full. */
+    if (recovery->probes > 0 && recovery->window > SOFT_WINDOW_MIN) {
+        recovery->paid = high;
+        halve(recovery);
+        recovery->before[0] = 0;
+    }
+    if (recovery->timed == una)
+        recovery->timed = NONE;
+    recovery->probed = una;
+    recovery->probes++;
+}
+
+void soft_recovery_timeout(struct soft_recovery *recovery)
+{
+    recovery->silent = true;
+    recovery->refused_at = 0;
+    recovery->probes = 0;
+}

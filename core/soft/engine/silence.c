@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * silence.c - what a requester does that hears nothing.
+ *
+ * The ACK timer runs from the first packet of a flight, and anew from each progress: T later, as verbs define
+ * it, a retry is used up. Before that, where recovery.h has an estimate of when an answer was due, the oldest
+ * packet is sent once more. A probe leaves the ACK timer alone, so a peer that is gone is given up at the same
+ * time with probes and without.
+ */
+#include "engine.h"
+
+/* The queue pair's deadline: a probe, or the ACK timer's end. */
+static void await(struct soft_qp *qp, uint64_t now)
+{
+    uint64_t patience = soft_recovery_patience(&qp->req.recovery, qp->context->wire->grain);
+    bool probes = patience < SOFT_NEVER - now && now + patience < qp->req.expiry;
+
+    soft_timer_set(qp, probes ? now + patience : qp->req.expiry);
+}
+
+void soft_silence_begin(struct soft_qp *qp)
+{
+    struct soft_requester *req = &qp->req;
+    uint64_t now = soft_now(qp->context);
+
+    soft_recovery_left(&req->recovery, now);
+    if (qp->deadline != SOFT_NEVER || !soft_sends(qp) || req->una >= req->next)
+        return;
+    if (req->expiry == SOFT_NEVER)
+        req->expiry = now + soft_ack_time(qp->attr.timeout);
+    await(qp, now);
+}
+
+void soft_silence_broken(struct soft_qp *qp)
+{
+    struct soft_requester *req = &qp->req;
+
+    if (req->una < req->next && qp->attr.timeout != 0) {
+        uint64_t now = soft_now(qp->context);
+
+        req->expiry = now + soft_ack_time(qp->attr.timeout);
+        await(qp, now);
+    } else {
+        req->expiry = SOFT_NEVER;
+        soft_timer_set(qp, SOFT_NEVER);
+    }
+}
+
+static void time_out(struct soft_qp *qp)
+{
+    qp->context->counters.timeouts++;
+    qp->req.gap = SOFT_NEVER;
+    soft_recovery_timeout(&qp->req.recovery);
+    soft_completer_retry(qp);
+}
+
+static void probe(struct soft_qp *qp, uint64_t now)
+{
+    soft_requester_probe(qp);
+    if (soft_sends(qp) && qp->req.una < qp->req.next)
+        await(qp, now);
+}
+
+void soft_timers(struct ibv_context *ibv)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    uint64_t now;
+
+    context->now_known = false;
+    now = soft_now(context);
+    while (soft_timer_next(context) <= now) {
+        struct soft_qp *qp = context->heap[0].qp;
+
+        soft_timer_forget(qp);
+        if (qp->req.rnr_wait) {
+            qp->req.rnr_wait = false;
+            soft_work(qp);
+        } else if (qp->req.expiry <= now) {
+            time_out(qp);
+        } else {
+            probe(qp, now);
+        }
+    }
+    soft_step(context);
+}

@@ -253,6 +253,7 @@ START_TEST(no_receive_loses_it)
     run(pair);
     ck_assert_uint_eq(expect_wc(b->recv_cq, 20, IBV_WC_SUCCESS).byte_len, GRH + 101);
     ck_assert_uint_eq(network_packets(pair->network), 2);
+    ck_assert_uint_eq(counters_of(b).unready, 1);
     ck_assert_int_eq(soft_destroy_ah(ah), 0);
     pair_free(pair);
 }

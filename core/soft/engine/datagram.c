@@ -155,8 +155,10 @@ void soft_ud_input(struct soft_qp *qp, const struct soft_packet *packet, const s
         qp->context->counters.refused++;
         return;
     }
-    if ((recv = soft_receive_next(qp)) == NULL)
+    if ((recv = soft_receive_next(qp)) == NULL) {
+        qp->context->counters.unready++;
         return;
+    }
     fill_grh(grh, path,
              SOFT_BTH_BYTES + SOFT_DETH_BYTES + (packet->op & SOFT_OP_IMM ? SOFT_IMM_BYTES : 0) +
                  packet->length + soft_pad(packet->length) + qp->context->wire->trailer);

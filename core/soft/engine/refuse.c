@@ -57,9 +57,11 @@ void soft_refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status
 
 void soft_not_ready(struct soft_qp *qp)
 {
-    if (qp->transport == SOFT_RC)
+    if (qp->transport == SOFT_RC) {
         soft_answer_nak(qp, qp->resp.expected,
                         SOFT_SYNDROME_RNR | (qp->attr.min_rnr_timer & SOFT_SYNDROME_CODE));
-    else
-        soft_uc_abandon(qp);
+        return;
+    }
+    qp->context->counters.unready++;
+    soft_uc_abandon(qp);
 }

@@ -175,9 +175,11 @@ struct soft_counters {
     uint64_t duplicates; /* requests seen again by the responder */
     uint64_t malformed;  /* truncated, wrong version, unknown opcode, bad check, no such queue pair */
     uint64_t refused;    /* key, bounds, access or address wrong */
+    uint64_t unready;    /* messages for which no receive was posted, where the sender isn't told */
     uint64_t overflows;
 };
 void soft_query_counters(struct ibv_context *context, struct soft_counters *counters);
+const struct soft_counters *soft_counters_of(struct ibv_context *context); /* (locked) */
 /* The wire dropped a packet before soft_input could see it (bad ICRC, too short). (locked) */
 void soft_count_malformed(struct ibv_context *context);
 

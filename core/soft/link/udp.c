@@ -213,6 +213,7 @@ struct ibv_pd *udp_shared_pd(void)
 void udp_settle(void)
 {
     struct udp *udp;
+    struct udp_lost lost;
 
     if (!soft_mutex_trylock(&everyone.lock))
         return;
@@ -220,18 +221,25 @@ void udp_settle(void)
         if (!soft_trylock(udp->context))
             continue;
         soft_flush(udp->context);
+        lost = udp_lost_of(udp);
         soft_unlock(udp->context);
+        udp_lost_add(&lost);
     }
     soft_mutex_unlock(&everyone.lock);
+    udp_lost_tell();
 }
 
 /* Close the context and then the link, unless the user still has objects. */
 static bool try_close(struct udp *udp)
 {
+    struct udp_lost lost;
     bool closed;
 
     if (udp->joined)
         service_suspend(&udp->service);
+    soft_lock(udp->context);
+    lost = udp_lost_of(udp);
+    soft_unlock(udp->context);
     soft_mutex_lock(&everyone.lock); /* udp_settle may be looking at it */
     closed = soft_close(udp->context) == 0;
     if (closed)
@@ -242,6 +250,7 @@ static bool try_close(struct udp *udp)
             service_resume(&udp->service);
         return false;
     }
+    udp_lost_add(&lost);
     if (udp->joined)
         service_leave(&udp->service);
     udp_sockets_close(udp);

@@ -69,7 +69,7 @@ static inline int udp_reaped(int result)
 }
 /* In the child of a fork: forget all links. */
 void udp_forget(void);
-/* The process is about to end: acknowledge what it has been given. */
+/* The process is about to end: acknowledge what it has been given, and tell what it has lost. */
 void udp_settle(void);
 
 /* The port at which packets for this context come to this address of ours, opening the socket if that isn't
@@ -90,6 +90,17 @@ void udp_sockets_close(struct udp *udp);
 int udp_socket_open(struct udp_socket *socket, const union soft_addr *local);
 void udp_socket_close(struct udp_socket *socket);
 uint32_t udp_socket_drops(const struct udp_socket *socket);
+
+/* udp_lost.c: what came to a link and was dropped, since its process was too slow. */
+struct udp_lost {
+    uint64_t trains,
+        messages;  /* no room in a socket's buffer; no receive posted, where nothing is sent again */
+    size_t buffer; /* bytes */
+};
+struct udp_lost udp_lost_of(struct udp *udp);   /* (locked) */
+void udp_lost_add(const struct udp_lost *lost); /* once for each link, at its end or the process's */
+void udp_lost_tell(void);
+
 /* The calls of struct soft_wire. */
 void udp_send(struct soft_wire *wire, const struct soft_path *path, uint8_t *train, size_t length,
               size_t stride);

@@ -285,6 +285,11 @@ void soft_unlock(struct ibv_context *ibv)
     soft_mutex_unlock(&soft_context_of(ibv)->lock);
 }
 
+const struct soft_counters *soft_counters_of(struct ibv_context *ibv)
+{
+    return &soft_context_of(ibv)->counters;
+}
+
 void soft_query_counters(struct ibv_context *ibv, struct soft_counters *counters)
 {
     soft_lock(ibv);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * udp_lost.c - what came to a process that was too slow for it, told at its end to who asks by EXS_DEBUG.
+ *
+ * Reliable connections get over it, more slowly; for the others it is the only place where a loss shows.
+ */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "udp.h"
+
+/* Of links that are closed, and at the end of all. Sums only: nobody pairs with them. */
+static _Atomic uint64_t trains, messages;
+static _Atomic size_t buffer;
+
+struct udp_lost udp_lost_of(struct udp *udp)
+{
+    struct udp_lost lost = {.messages = soft_counters_of(udp->context)->unready};
+
+    for (int i = 0; i < udp->socket_count; i++) {
+        lost.trains += udp_socket_drops(&udp->sockets[i]);
+        lost.buffer = udp->sockets[i].buffer;
+    }
+    return lost;
+}
+
+void udp_lost_add(const struct udp_lost *lost)
+{
+    atomic_fetch_add(&trains, lost->trains);
+    atomic_fetch_add(&messages, lost->messages);
+    if (lost->trains > 0)
+        atomic_store(&buffer, lost->buffer);
+}
+
+static bool is_asked_for(void)
+{
+    const char *debug = secure_getenv("EXS_DEBUG");
+
+    return debug != NULL && *debug != 0 && strcmp(debug, "0") != 0;
+}
+
+void udp_lost_tell(void)
+{
+    if (!is_asked_for())
+        return;
+    if (trains > 0)
+        fprintf(stderr,
+                "exs: %" PRIu64 " trains of packets found no room in a socket's buffer of %zu bytes: raise "
+                "net.core.rmem_max, or let fewer peers send at once\n",
+                trains, buffer);
+    if (messages > 0)
+        fprintf(stderr,
+                "exs: %" PRIu64 " messages of unreliable peers found no receive posted: post more of them\n",
+                messages);
+}

@@ -15,6 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define SHOWN __attribute__((visibility("default")))
+
 static _Atomic uint64_t die; /* an atomic counter: nobody pairs with it, each throw takes another number */
 
 static unsigned long setting(const char *name)
@@ -55,7 +57,7 @@ static int is_lost(int fd)
            throw() % one_of == 0;
 }
 
-ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+SHOWN ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
     static ssize_t (*real)(int, const struct msghdr *, int);
     size_t length = 0;
@@ -69,7 +71,7 @@ ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     return (ssize_t)length;
 }
 
-int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
+SHOWN int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
 {
     static int (*real)(int, struct mmsghdr *, unsigned int, int);
 
@@ -78,7 +80,7 @@ int sendmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags)
     return is_lost(fd) ? (int)count : real(fd, messages, count, flags);
 }
 
-int setsockopt(int fd, int level, int option, const void *value, socklen_t length)
+SHOWN int setsockopt(int fd, int level, int option, const void *value, socklen_t length)
 {
     static int (*real)(int, int, int, const void *, socklen_t);
     int most = (int)setting("BAD_WIRE_BUFFER"), wanted;

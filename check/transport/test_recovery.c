@@ -42,6 +42,16 @@ START_TEST(an_estimate_takes_two_answers)
 }
 END_TEST
 
+/* What others took is a guess, which is not trusted to a millisecond. */
+START_TEST(an_estimate_may_be_given)
+{
+    soft_recovery_expect(&recovery, 30 * US);
+    expect_between(soft_recovery_patience(&recovery, 0), 4000 * US, 5000 * US);
+    talk(100, 50 * US);
+    expect_between(soft_recovery_patience(&recovery, 0), 90 * US, 110 * US);
+}
+END_TEST
+
 /* It comes near the round trip, whatever that was before, and the patience is never less than that. */
 START_TEST(estimates_follow)
 {
@@ -101,7 +111,7 @@ START_TEST(probes_become_rarer)
     ck_assert_uint_eq(soft_recovery_patience(&recovery, 0), first);
     soft_recovery_timeout(&recovery);
     ck_assert_uint_eq(soft_recovery_patience(&recovery, 0), UINT64_MAX);
-    soft_recovery_refused(&recovery, now, UINT64_MAX);
+    soft_recovery_refused(&recovery, now, UINT64_MAX, false);
     ck_assert_uint_eq(soft_recovery_patience(&recovery, 0), first);
 }
 END_TEST
@@ -170,11 +180,22 @@ START_TEST(refusals_cost_time)
 {
     unsigned charged = 0;
     for (int i = 0; i < 1000; i++, now += 10 * US)
-        charged += soft_recovery_refused(&recovery, now, 1000 * US);
+        charged += soft_recovery_refused(&recovery, now, 1000 * US, false);
     expect_between(charged, 9, 10);
     soft_recovery_progress(&recovery, 1);
-    ck_assert(!soft_recovery_refused(&recovery, now + 5000 * US, 1000 * US));
-    ck_assert(!soft_recovery_refused(&recovery, now + 1000000000 * US, UINT64_MAX));
+    ck_assert(!soft_recovery_refused(&recovery, now + 5000 * US, 1000 * US, false));
+    ck_assert(!soft_recovery_refused(&recovery, now + 1000000000 * US, UINT64_MAX, false));
+}
+END_TEST
+
+/* Who asks again and again for the only packet there is, and has never answered anything, is not there. */
+START_TEST(refusals_of_one_cost_retries)
+{
+    for (int i = 0; i < 10; i++)
+        ck_assert(soft_recovery_refused(&recovery, now, 1000 * US, true));
+    soft_recovery_expect(&recovery, 10 * US);
+    for (int i = 0; i < 10; i++)
+        ck_assert(!soft_recovery_refused(&recovery, now, 1000 * US, true));
 }
 END_TEST
 
@@ -184,7 +205,7 @@ START_TEST(a_refusal_may_be_stale)
     talk(100, 100 * US);
     soft_recovery_repeat(&recovery, now);
     ck_assert(!soft_recovery_is_stale(&recovery, now + 10 * US)); /* the first NAK */
-    soft_recovery_refused(&recovery, now, 1000000 * US);
+    soft_recovery_refused(&recovery, now, 1000000 * US, false);
     soft_recovery_repeat(&recovery, now);
     ck_assert(soft_recovery_is_stale(&recovery, now + 10 * US));
     ck_assert(!soft_recovery_is_stale(&recovery, now + 90 * US));
@@ -197,6 +218,7 @@ static Suite *suite(void)
     TCase *tcase = tcase_create("recovery");
     tcase_add_checked_fixture(tcase, begin, NULL);
     tcase_add_test(tcase, an_estimate_takes_two_answers);
+    tcase_add_test(tcase, an_estimate_may_be_given);
     tcase_add_test(tcase, estimates_follow);
     tcase_add_test(tcase, spread_counts);
     tcase_add_test(tcase, nothing_sent_twice_is_timed);
@@ -205,6 +227,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, window_comes_back);
     tcase_add_test(tcase, probes_in_vain_make_slower);
     tcase_add_test(tcase, refusals_cost_time);
+    tcase_add_test(tcase, refusals_of_one_cost_retries);
     tcase_add_test(tcase, a_refusal_may_be_stale);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -167,6 +167,8 @@ void cm_socket_tune(int fd);
 int cm_socket_names(int fd, union soft_addr *local, union soft_addr *remote);
 /* The largest path MTU whose packets fit into what the route can carry. */
 enum ibv_mtu cm_socket_mtu(int fd);
+/* What TCP found a round trip to take, ns; 0: it doesn't know. */
+uint64_t cm_socket_round_trip(int fd);
 socklen_t cm_addr_size(const struct sockaddr *addr);
 
 /* ---- cm_stream.c: messages over it ------------------------------------------------------------- */

@@ -309,6 +309,7 @@ int cm_qp_connect(struct cm_id *id)
     struct ibv_qp_attr attr;
     struct soft_path path;
     int error = cm_socket_names(id->fd, &path.local, &path.remote), mask;
+    uint64_t round;
 
     if (error != 0)
         return error;
@@ -320,7 +321,10 @@ int cm_qp_connect(struct cm_id *id)
     if (error != 0)
         return error;
     fill_rts(id, &attr, &mask);
-    return soft_modify_qp(id->public.qp, &attr, mask);
+    error = soft_modify_qp(id->public.qp, &attr, mask);
+    if (error == 0 && (round = cm_socket_round_trip(id->fd)) > 0)
+        soft_set_round_trip(id->public.qp, round);
+    return error;
 }
 
 void cm_qp_error(struct cm_id *id)

@@ -72,6 +72,16 @@ void cm_socket_tune(int fd)
     set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
+uint64_t cm_socket_round_trip(int fd)
+{
+    struct tcp_info info = {.tcpi_rtt = 0};
+    socklen_t length = sizeof info;
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == -1)
+        return 0;
+    return UINT64_C(1000) * info.tcpi_rtt;
+}
+
 /* ::ffff:a.b.c.d is how an IPv6 socket names IPv4 peers. */
 static void unmap(union soft_addr *addr)
 {

@@ -95,7 +95,7 @@ void soft_completer_retry(struct soft_qp *qp)
 
 /* The peer is there, and says that una is missing: again, which is one of the retries if it `must` be, or if
  * this has gone on for so long that silence would have been. */
-static void repeat(struct soft_qp *qp, bool must)
+static void repeat(struct soft_qp *qp, bool must, bool alone)
 {
     struct soft_recovery *recovery = &qp->req.recovery;
     uint64_t now = soft_now(qp->context);
@@ -103,8 +103,8 @@ static void repeat(struct soft_qp *qp, bool must)
 
     if (soft_recovery_is_stale(recovery, now))
         return;
-    charges = soft_recovery_refused(recovery, now,
-                                    qp->attr.timeout == 0 ? SOFT_NEVER : soft_ack_time(qp->attr.timeout));
+    charges = soft_recovery_refused(
+        recovery, now, qp->attr.timeout == 0 ? SOFT_NEVER : soft_ack_time(qp->attr.timeout), alone);
     if (must || charges)
         soft_completer_retry(qp);
     else
@@ -117,7 +117,7 @@ static void missing(struct soft_qp *qp)
     if (qp->req.gap == qp->req.una || qp->req.rnr_wait)
         return;
     qp->req.gap = qp->req.una;
-    repeat(qp, qp->req.retries == 0);
+    repeat(qp, qp->req.retries == 0, false);
 }
 
 /* ---- Acknowledgements ---- */
@@ -159,9 +159,8 @@ static void input_nak(struct soft_qp *qp, uint8_t syndrome)
     qp->context->counters.naks_received++;
     switch (syndrome) {
     case SOFT_SYNDROME_SEQUENCE:
-        /* Of nothing but una, nothing can have come too early: such a peer does not count packets. */
         if (!qp->req.rnr_wait && qp->req.una < qp->req.high)
-            repeat(qp, qp->req.una + 1 == qp->req.high);
+            repeat(qp, false, qp->req.una + 1 == qp->req.high);
         break;
     case SOFT_SYNDROME_ACCESS:
         fail_oldest(qp, IBV_WC_REM_ACCESS_ERR);

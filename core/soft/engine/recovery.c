@@ -3,9 +3,10 @@
 #include "recovery.h"
 
 #define NONE UINT64_MAX
-#define GROWTH 4     /* packets for each window that was acknowledged */
-#define TRUSTED 2    /* answers that make an estimate */
-#define DOUBLINGS 10 /* of the patience, at most */
+#define GROWTH 4        /* packets for each window that was acknowledged */
+#define TRUSTED 2       /* answers that make an estimate */
+#define DOUBLINGS 10    /* of the patience, at most */
+#define GUESSED 1000000 /* ns by which a round trip may differ from what others took */
 
 void soft_recovery_begin(struct soft_recovery *recovery)
 {
@@ -18,6 +19,13 @@ void soft_recovery_begin(struct soft_recovery *recovery)
 }
 
 /* ---- Round trips ---- */
+
+void soft_recovery_expect(struct soft_recovery *recovery, uint64_t round)
+{
+    recovery->round = round;
+    recovery->spread = round / 2 + GUESSED;
+    recovery->answers = TRUSTED;
+}
 
 void soft_recovery_answered(struct soft_recovery *recovery, uint64_t now)
 {
@@ -111,9 +119,10 @@ bool soft_recovery_is_stale(const struct soft_recovery *recovery, uint64_t now)
            now - recovery->repeated_at < recovery->round / 2;
 }
 
-bool soft_recovery_refused(struct soft_recovery *recovery, uint64_t now, uint64_t timeout)
+bool soft_recovery_refused(struct soft_recovery *recovery, uint64_t now, uint64_t timeout, bool alone)
 {
-    bool charges = recovery->refused_at != 0 && now - recovery->refused_at >= timeout;
+    bool charges = (alone && !has_estimate(recovery)) ||
+                   (recovery->refused_at != 0 && now - recovery->refused_at >= timeout);
 
     if (recovery->refused_at == 0 || charges)
         recovery->refused_at = now;

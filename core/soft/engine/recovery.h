@@ -41,6 +41,8 @@ struct soft_recovery {
 };
 
 void soft_recovery_begin(struct soft_recovery *recovery);
+/* Somebody else's packets have been there and back in this time, so the peer may be probed from the start. */
+void soft_recovery_expect(struct soft_recovery *recovery, uint64_t round);
 
 /* A packet that asks for an answer is about to leave for the first time. */
 static inline void soft_recovery_time(struct soft_recovery *recovery, uint64_t psn)
@@ -81,9 +83,10 @@ void soft_recovery_lost(struct soft_recovery *recovery, uint64_t una, uint64_t h
 void soft_recovery_undo(struct soft_recovery *recovery);
 /* A NAK at una can't be about what was sent again just now. */
 bool soft_recovery_is_stale(const struct soft_recovery *recovery, uint64_t now);
-/* The peer asks for the oldest packet again: does that cost a retry? `timeout` is the ACK time-out,
- * UINT64_MAX: none. */
-bool soft_recovery_refused(struct soft_recovery *recovery, uint64_t now, uint64_t timeout);
+/* The peer asks for the oldest packet again: does that cost a retry? `timeout` is the ACK time-out, UINT64_MAX:
+ * none. `alone`: there is no other packet that could have come too early; of somebody who has never answered
+ * otherwise that is no sign of life. */
+bool soft_recovery_refused(struct soft_recovery *recovery, uint64_t now, uint64_t timeout, bool alone);
 
 /* How long to wait for an answer before the next probe; UINT64_MAX: there is none. `grain` is by how much the
  * link is late with timers and answers. */

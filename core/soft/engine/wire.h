@@ -164,6 +164,8 @@ int soft_progress(struct ibv_context *context);
 
 /* Give a queue pair in RTR or before its way: overrides what modify_qp made of the address handle. */
 void soft_set_path(struct ibv_qp *qp, const struct soft_path *path);
+/* To one in RTS: a message of ours was there and back in so many ns. */
+void soft_set_round_trip(struct ibv_qp *qp, uint64_t round);
 
 /* Counters of a context, for tests and for the curious. */
 struct soft_counters {

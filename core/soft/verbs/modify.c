@@ -268,6 +268,13 @@ int soft_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask, s
     return 0;
 }
 
+void soft_set_round_trip(struct ibv_qp *ibv, uint64_t round)
+{
+    soft_lock(ibv->context);
+    soft_recovery_expect(&soft_qp_of(ibv)->req.recovery, round);
+    soft_unlock(ibv->context);
+}
+
 void soft_set_path(struct ibv_qp *ibv, const struct soft_path *path)
 {
     struct soft_qp *qp = soft_qp_of(ibv);

@@ -48,6 +48,7 @@ static void forked(void)
     if (atomic_load(&state) != READY)
         return;
     fds_close_all();
+    atomic_fetch_add(&generation, 1);
     pthread_mutex_init(&init_lock, NULL);
     atomic_store(&state, FORKED);
 }
@@ -129,7 +130,6 @@ static int begin_anew(void)
             if (devices[i]->forget != NULL)
                 devices[i]->forget();
     }
-    atomic_fetch_add(&generation, 1);
     return 0;
 }
 

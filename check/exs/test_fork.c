@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_fork.c - forked children that have nothing to do with EXS: however they end, what they opened is theirs.
+ * (test_peer.c has those that use it.)
+ */
+#include "check/support/support.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define FILES 60 /* more than the descriptors that the child's fork closed */
+#define TEXT "precious"
+
+static char folder[] = "/tmp/exs-fork-XXXXXX";
+
+static void path_of(char path[64], int file)
+{
+    snprintf(path, 64, "%s/%d", folder, file);
+}
+
+/* Each file's text waits in its stream until the process ends. */
+static void write_files(void)
+{
+    char path[64];
+
+    for (int i = 0; i < FILES; i++) {
+        path_of(path, i);
+        FILE *file = fopen(path, "w");
+
+        if (file == NULL || fputs(TEXT, file) == EOF)
+            _exit(1);
+    }
+}
+
+static void expect_files(void)
+{
+    struct stat status;
+    char path[64];
+    int lost = 0;
+
+    for (int i = 0; i < FILES; i++) {
+        path_of(path, i);
+        must(stat(path, &status));
+        lost += status.st_size != strlen(TEXT);
+        must(unlink(path));
+    }
+    must(rmdir(folder));
+    ck_assert_msg(lost == 0, "the child lost what it wrote to %d files", lost);
+}
+
+/* The ways for the thread that forked to end its child. */
+enum { BY_EXIT, BY_THREAD_EXIT, BY_RETURN, WAYS };
+
+static void *connect_and_fork(void *argument)
+{
+    int way = *(int *)argument, status;
+    struct pair p;
+
+    pair_open_blocking(&p, AF_INET, SOCK_STREAM); /* leaves the thread with what a waiting thread keeps */
+    pid_t pid = fork();
+
+    must(pid);
+    if (pid == 0) {
+        write_files();
+        if (way == BY_EXIT)
+            exit(0);
+        if (way == BY_THREAD_EXIT)
+            pthread_exit(NULL);
+        return NULL;
+    }
+    must(waitpid(pid, &status, 0));
+    ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
+    pair_close_blocking(&p);
+    return NULL;
+}
+
+START_TEST(childs_own_files)
+{
+    int way = _i % WAYS;
+
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    if (_i / WAYS == 0 && way != BY_RETURN)
+        connect_and_fork(&way);
+    else
+        thread_join(thread_start(connect_and_fork, &way));
+    expect_files();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("fork");
+    TCase *tcase = add_case(suite, "children", 15);
+
+    tcase_add_loop_test(tcase, childs_own_files, 0, 2 * WAYS);
+    return run_suite(suite);
+}

@@ -92,7 +92,7 @@ static int begin_close(struct sock *sock, struct queue *queue, exs_ahandle_t aha
         return -1;
     if (!xs_sock_remove(sock)) {
         if (waiter != NULL)
-            xs_release_home(waiter->home);
+            xs_queue_unref(waiter->home);
         xs_op_cancel(op);
         errno = EBADF;
         return -1;

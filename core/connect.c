@@ -87,6 +87,7 @@ void xs_open_failed(struct sock *sock, int error)
     drop_device(sock);
     xs_sock_unbind(sock);
     sock->state = SOCK_FRESH;
+    atomic_store_explicit(&atomic_load(&sock->home)->failed, true, memory_order_release); /* xs_release_home */
     if (accepted) {
         op->event.exs_evt_union.exs_evt_accept.exs_evt_newsocket = -1;
         op->element->exs_socket = -1;
@@ -229,7 +230,7 @@ static int start(struct sock *sock, uint64_t limit, struct queue *queue, exs_aha
     sock->state = SOCK_FRESH;
     xs_sock_unbind(sock);
     if (waiter != NULL)
-        xs_release_home(waiter->home);
+        xs_queue_unref(waiter->home);
     xs_op_cancel(op);
     errno = error;
     return -1;
@@ -258,6 +259,8 @@ int xs_start_connect(const struct ask *ask)
         memcpy(&sock->peer, ask->address,
                sock->family == PF_INET ? sizeof(sock->peer.in) : sizeof(sock->peer.in6));
         result = start(sock, limit, queue, ask->ahandle, ask->waiter);
+        if (result < 0)
+            xs_queue_strip(atomic_load(&sock->home), 1); /* the socket\'s */
     }
     xs_sock_put_locked(sock);
     xs_queue_put(queue);

@@ -113,11 +113,6 @@ void xs_rest(exs_qhandle_t qhandle)
     xs_queue_put(queue);
 }
 
-void xs_release_home(struct queue *home)
-{
-    xs_queue_unref(home);
-}
-
 /* ---- Making and deleting ------------------------------------------------------------------------------- */
 
 struct queue *xs_queue_new(bool private, int depth)
@@ -171,7 +166,15 @@ void xs_queue_ref(struct queue *queue)
     atomic_fetch_add_explicit(&queue->refs, 1, memory_order_relaxed);
 }
 
-static void close_all(struct queue *queue)
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        fds_close(*fd);
+    *fd = -1;
+}
+
+/* All that drives sockets. What is needed again is made again. */
+static void close_sources(struct queue *queue)
 {
     struct nic *nic;
 
@@ -182,17 +185,13 @@ static void close_all(struct queue *queue)
             continue;
         xs_queue_unwatch(queue, queue->channel[i]->fd);
         xs_device(i)->destroy_event_channel(queue->channel[i]);
+        queue->channel[i] = NULL;
     }
-    if (queue->timer >= 0) {
+    if (queue->timer >= 0)
         xs_queue_unwatch(queue, queue->timer);
-        fds_close(queue->timer);
-    }
-    if (queue->raise >= 0)
-        fds_close(queue->raise);
-    if (queue->fd >= 0)
-        fds_close(queue->fd);
-    if (queue->run_fd >= 0)
-        fds_close(queue->run_fd);
+    close_fd(&queue->timer);
+    queue->timer_set = 0;
+    close_fd(&queue->run_fd);
 }
 
 void xs_queue_unref(struct queue *queue)
@@ -209,12 +208,34 @@ void xs_queue_unref(struct queue *queue)
         xs_queue_unref(guest->queue);
         free(guest);
     }
-    close_all(queue);
+    close_sources(queue);
+    close_fd(&queue->raise);
+    close_fd(&queue->fd);
     xs_ops_free(queue);
     pthread_mutex_destroy(&queue->lock);
     pthread_mutex_destroy(&queue->events_lock);
     free(queue);
     errno = saved;
+}
+
+void xs_queue_strip(struct queue *queue, int refs)
+{
+    const struct sock *sock = LIST_FIRST(&queue->socks);
+
+    if (queue->handle == NULL && atomic_load(&queue->refs) == refs && sock != NULL &&
+        sock->state == SOCK_FRESH && !xs_sock_has_peer(sock))
+        close_sources(queue);
+    atomic_store(&queue->failed, false);
+}
+
+void xs_release_home(struct queue *home)
+{
+    if (atomic_load_explicit(&home->failed, memory_order_acquire)) { /* pairs with xs_open_failed */
+        pthread_mutex_lock(&home->lock);
+        xs_queue_strip(home, 2); /* the socket's, and this */
+        pthread_mutex_unlock(&home->lock);
+    }
+    xs_queue_unref(home);
 }
 
 void xs_queue_reset(void)

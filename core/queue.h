@@ -46,6 +46,7 @@ struct queue {
     _Atomic int refs;  /* the handle, sockets at home, guests' hosts, waiters */
     _Atomic bool done; /* deleted, or its one socket is gone: nobody will live here again */
     _Atomic int guest_count;
+    _Atomic bool failed;  /* a socket of its own did not get connected: xs_queue_strip has something to do */
     exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket */
     int fd;               /* epoll: sources, guests and `raise`; -1 until someone asks (private) */
     int run_fd;           /* epoll: sources only, for blocking callers and hosts; -1 until needed */
@@ -79,6 +80,9 @@ struct queue {
 struct queue *xs_queue_new(bool private, int depth);
 void xs_queue_ref(struct queue *queue);
 void xs_queue_unref(struct queue *queue);
+/* A private queue whose socket is fresh again, and which nobody else has a reference to than these, does
+ * without descriptors until it is needed again. Called with the lock. */
+void xs_queue_strip(struct queue *queue, int refs);
 void xs_queue_reset(void); /* forget all, in a forked child */
 
 /* Watch fd in the queue's descriptors. Called with the lock. 0, or -1 and errno. */

@@ -76,7 +76,7 @@ void xs_undo(struct op *op, struct waiter *waiter)
     if (op->memory != NULL)
         xs_memory_unuse(op->memory);
     if (waiter != NULL)
-        xs_release_home(waiter->home);
+        xs_queue_unref(waiter->home);
     xs_op_cancel(op);
     errno = saved;
 }

@@ -148,19 +148,40 @@ START_TEST(what_needs_one_fails)
 }
 END_TEST
 
-/* What a blocking call that fails has opened is closed when it is over, not when the thread waits again. */
+static void *accept_and_close(void *listener)
+{
+    int socket = exs_blocking_accept(*(int *)listener, NULL, NULL);
+
+    must(socket);
+    must(exs_blocking_close(socket));
+    return NULL;
+}
+
+/* What a blocking call that fails has opened is closed when it is over, not when the thread waits again, nor
+ * with the socket, which is as new. */
 START_TEST(failed_connects_keep_nothing)
 {
     struct pair pair;
-    int keep, socket;
-    struct address nobody = refusing_address(&keep);
+    int keep, socket, listener;
+    struct address nobody = refusing_address(&keep), there;
+    char byte;
 
     pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
     pair_close_blocking(&pair);
     int before = count_fds(); /* with what the thread and the device keep */
 
     must(socket = exs_socket(PF_INET, SOCK_STREAM, 0));
-    must_fail(exs_blocking_connect(socket, SA(&nobody), nobody.length), ECONNREFUSED);
+    for (int i = 0; i < 3; i++) {
+        must_fail(exs_blocking_connect(socket, SA(&nobody), nobody.length), ECONNREFUSED);
+        ck_assert_int_eq(count_fds(), before + 1);
+        must_fail(exs_blocking_connect(socket, SA(&nobody), nobody.length - 1), EINVAL);
+    }
+    listener = open_listener(AF_INET, SOCK_STREAM, 1, &there);
+    pthread_t thread = thread_start(accept_and_close, &listener);
+    must(exs_blocking_connect(socket, SA(&there), there.length));
+    ck_assert_int_eq(exs_read(socket, &byte, 1), 0);
+    thread_join(thread);
+    must(exs_blocking_close(listener));
     must(exs_blocking_close(socket));
     ck_assert_int_eq(count_fds(), before);
     close(keep);

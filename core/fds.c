@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The library's own descriptors: bitmaps without a lock, since a forked child may not wait for one. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,10 +39,29 @@ static void put(fds_bits bits, int fd, bool value)
         atomic_fetch_and(&bits[fd / FDS_BITS], ~bit);
 }
 
+static int above_standard(int fd)
+{
+    int higher, saved;
+
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    saved = errno;
+    close(fd);
+    errno = saved;
+    return higher;
+}
+
 int fds_own(int fd)
 {
+    fd = above_standard(fd);
     put(owned, fd, true);
     return fd;
+}
+
+void fds_note(int fd)
+{
+    put(owned, fd, true);
 }
 
 /* ---- Epolls ---- */

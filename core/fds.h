@@ -16,8 +16,11 @@
 
 #include <sys/epoll.h>
 
-/* Remember fd as the library's; returns it. -1 passes through with errno kept. */
+/* Remember fd as the library's. Returns it, or, where it is a standard one, another: a program may have those
+ * closed, and what it prints all the same must not go to a peer. -1 passes through with errno kept. */
 int fds_own(int fd);
+/* The same of one that somebody else has opened and closes, whose number must stay. */
+void fds_note(int fd);
 /* Take out of every epoll that fds_watch put it into, forget, and close. */
 int fds_close(int fd);
 /* The same, but somebody else closes it. */

@@ -79,7 +79,7 @@ static bool is_wanted(const char *wanted, const struct device *device)
 static int choose_devices(void)
 {
     static const struct device *const known[] = {&rdma_device, &soft_device};
-    const char *wanted = getenv("EXS_DEVICE");
+    const char *wanted = secure_getenv("EXS_DEVICE");
 
     if (wanted == NULL)
         wanted = "";
@@ -136,7 +136,7 @@ static int begin_anew(void)
 /* A variable that is on unless it is 0; `otherwise` where it is not set or empty. */
 static bool is_set(const char *name, bool otherwise)
 {
-    const char *value = getenv(name);
+    const char *value = secure_getenv(name);
 
     return value != NULL && *value != 0 ? strcmp(value, "0") != 0 : otherwise;
 }

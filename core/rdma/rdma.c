@@ -32,7 +32,7 @@ static void own_context(const struct ibv_context *context)
 {
     if (context == NULL)
         return;
-    fds_own(context->cmd_fd);
+    fds_note(context->cmd_fd);
     atomic_store(&used, true);
 }
 
@@ -62,7 +62,7 @@ static struct rdma_event_channel *create_event_channel(void)
     struct rdma_event_channel *channel = rdma_create_event_channel();
 
     if (channel != NULL)
-        fds_own(channel->fd);
+        fds_note(channel->fd);
     return channel;
 }
 

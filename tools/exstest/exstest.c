@@ -16,6 +16,7 @@
 #include "report.h"
 #include "say.h"
 #include "server.h"
+#include "tools/common/standard.h"
 #include "wire.h"
 
 /* uDAPL's configuration calls the provider that takes whatever device the RDMA connection manager finds by such
@@ -91,6 +92,7 @@ int main(int argc, char **argv)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
 
+    standard_open();
     setvbuf(stdout, NULL, _IOLBF, 0);
     sigaction(SIGPIPE, &ignore, NULL); /* whoever reads the output may leave */
     struct options options = options_read(argc, argv);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tools/common/options.h"
+#include "tools/common/standard.h"
 #include "outlet.h"
 #include "progress.h"
 
@@ -65,6 +66,7 @@ int main(int argc, char **argv)
     bool verbose = false;
     int option;
 
+    standard_open();
     while ((option = getopt(argc, argv, "a:p:v")) != -1) {
         if (option == 'a')
             host = optarg;

@@ -17,6 +17,7 @@
 #include "tools/common/acceptor.h"
 #include "inlet.h"
 #include "tools/common/options.h"
+#include "tools/common/standard.h"
 
 enum {
     CONNECTIONS_MAX = 256, /* each holds 4 MiB of receive buffers; later ones wait in the backlog */
@@ -271,6 +272,7 @@ int main(int argc, char **argv)
     struct server *s = &server;
     int option;
 
+    standard_open();
     s->inlets.lines = lines_begin();
     s->inlets.patience = PATIENCE;
     s->inlets.rate = RATE_MIN;

@@ -209,14 +209,11 @@ static int touch(uintptr_t page, bool writable)
 static int check_pages(const void *addr, size_t size, bool writable)
 {
     char mine = 0;
-
-    if (!fragile_mapped(addr, size)) {
-        errno = EACCES;
-        return -1;
-    }
+    bool mapped = fragile_mapped(addr, size);
     int first = touch((uintptr_t)addr, writable), last = touch((uintptr_t)addr + size - 1, writable);
 
-    if ((first == 0 && last == 0) || touch((uintptr_t)&mine, true) != 0) /* kernels before 5.14 can't tell */
+    if (mapped &&
+        ((first == 0 && last == 0) || touch((uintptr_t)&mine, true) != 0)) /* kernels before 5.14 can't tell */
         return 0;
     errno = first == ENOMEM || last == ENOMEM ? ENOMEM : EACCES;
     return -1;

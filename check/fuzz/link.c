@@ -4,8 +4,8 @@
  * checks and wrong ones, cut anywhere, with ancillary data that lies; behind it the engine, with a queue pair
  * of each transport.
  *
- * recvmsg is the harness's own (--wrap). Whatever the input: a packet whose check is wrong changes nothing, and
- * nothing is written outside the region.
+ * recvmmsg is the harness's own (--wrap). Whatever the input: a packet whose check is wrong changes nothing,
+ * and nothing is written outside the region.
  */
 #include <netinet/udp.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ struct link_world {
 
 static struct link_world *world; /* whose datagrams recvmsg gives */
 
-ssize_t __wrap_recvmsg(int fd, struct msghdr *header, int flags);
+int __wrap_recvmmsg(int fd, struct mmsghdr *headers, unsigned count, int flags, struct timespec *timeout);
 int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
 
 /* ---- Datagrams ---- */
@@ -151,21 +151,33 @@ static void put_info(struct msghdr *header, uint8_t how, int stride)
     header->msg_controllen = used;
 }
 
-ssize_t __wrap_recvmsg(int fd, struct msghdr *header, int flags)
+/* One datagram. False: there is none, or an error, which errno says. */
+static bool put_datagram(struct mmsghdr *one)
 {
+    struct msghdr *header = &one->msg_hdr;
     uint8_t how = input_u8(&world->input);
     int stride = 0;
 
-    (void)fd;
-    (void)flags;
     if (input_left(&world->input) == 0 || how % 8 == 0) {
         errno = how & 16 ? ECONNREFUSED : EAGAIN;
-        return -1;
+        return false;
     }
-    size_t length = put_train(header->msg_iov->iov_base, header->msg_iov->iov_len, &stride);
+    one->msg_len = (unsigned)put_train(header->msg_iov->iov_base, header->msg_iov->iov_len, &stride);
     memcpy(header->msg_name, &world->path.remote, sizeof world->path.remote);
     put_info(header, how, stride);
-    return (ssize_t)length;
+    return true;
+}
+
+int __wrap_recvmmsg(int fd, struct mmsghdr *headers, unsigned count, int flags, struct timespec *timeout)
+{
+    unsigned got = 0;
+
+    (void)fd;
+    (void)flags;
+    (void)timeout;
+    while (got < count && put_datagram(&headers[got]))
+        got++;
+    return got > 0 ? (int)got : -1;
 }
 
 /* How many datagrams the kernel has dropped is among these words. */
@@ -238,7 +250,7 @@ static void world_open(uint8_t how)
     world->link.wire = (struct soft_wire){.trailer = ICRC_SIZE, .send = swallow, .receive = udp_receive};
     world->link.sockets[0] = (struct udp_socket){.fd = FD, .local = world->path.local, .buffer = 1024};
     world->link.socket_count = 1;
-    world->link.buffer = malloc(UDP_BUFFER);
+    world->link.buffer = malloc(UDP_AT_ONCE * UDP_BUFFER);
     world->link.context = world->link.service.context = soft_open(&world->link.wire, &world->clock, 1);
     world->memory = mmap(NULL, MEMORY + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     atomic_store(&world->link.service.state, SERVICE_WATCH); /* the thread need not be called */

@@ -3,8 +3,8 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include "core.h"
+#include "fds.h"
 #include "queue.h"
 
 #define OPS_AT_ONCE 32
@@ -63,16 +63,14 @@ static void raise_events(struct queue *queue)
 {
     if (queue->raised || queue->raise < 0)
         return;
-    queue->raised = eventfd_write(queue->raise, 1) == 0;
+    queue->raised = fds_flag(queue->raise, true);
 }
 
 static void lower_events(struct queue *queue)
 {
-    eventfd_t value;
-
     if (!queue->raised)
         return;
-    eventfd_read(queue->raise, &value);
+    fds_flag(queue->raise, false);
     queue->raised = false;
 }
 

@@ -159,3 +159,14 @@ void fds_close_all(void)
     }
     errno = saved;
 }
+
+bool fds_flag(int fd, bool up)
+{
+    uint64_t count = 1;
+    ssize_t done;
+
+    do {
+        done = up ? write(fd, &count, sizeof(count)) : read(fd, &count, sizeof(count));
+    } while (done == -1 && errno == EINTR);
+    return done == sizeof(count);
+}

@@ -14,6 +14,7 @@
 #ifndef XS_FDS_H
 #define XS_FDS_H
 
+#include <stdbool.h>
 #include <sys/epoll.h>
 
 /* Remember fd as the library's. Returns it, or, where it is a standard one, another: a program may have those
@@ -33,5 +34,9 @@ int fds_rewatch(int epoll, int fd, struct epoll_event *event);
 int fds_unwatch(int epoll, int fd);
 /* Close all of them; async-signal-safe, for the child of a fork. */
 void fds_close_all(void);
+
+/* An eventfd as a flag, readable while it is up: put it up, or down. A signal does not keep it from that; false
+ * when it was there already and can't go further. */
+bool fds_flag(int fd, bool up);
 
 #endif

@@ -73,7 +73,7 @@ static int check_range(struct element *element, off_t offset, size_t length, int
     struct stat status;
 
     if (fstat(element->fd, &status) < 0)
-        return fails(EINVAL);
+        return -1; /* it is open: the file system can't say */
     if (!S_ISREG(status.st_mode))
         return fails(ENODEV);
     uint64_t size = (uint64_t)status.st_size;

@@ -91,6 +91,8 @@ static int choose_devices(void)
             continue;
         if (is_there(known[i]))
             devices[device_count++] = known[i];
+        else if (known[i] == &soft_device)
+            return -1; /* it is everywhere: there is no memory, or no descriptor, and later there may be */
         else
             xs_log("no %s device here: %s", known[i]->name, strerror(errno));
     }

@@ -84,7 +84,7 @@ static int get_bell(void)
 static void wake(struct wait *wait)
 {
     if (!pthread_equal(wait->owner, pthread_self()))
-        eventfd_write(wait->bell, 1);
+        fds_flag(wait->bell, true);
 }
 
 static void deliver(struct waiter *waiter, const exs_event_t *event)
@@ -140,12 +140,11 @@ static void sleep_on(struct wait *wait, struct queue *home)
 {
     xs_rest_home(home);
     struct pollfd ready[] = {{.fd = xs_run_fd(home), .events = POLLIN}, {.fd = wait->bell, .events = POLLIN}};
-    eventfd_t value;
 
     if (poll(ready, 2, -1) < 0)
         sched_yield();
     else if (ready[1].revents != 0)
-        eventfd_read(wait->bell, &value);
+        fds_flag(wait->bell, false);
 }
 
 const exs_event_t *wait_end(struct wait *wait)

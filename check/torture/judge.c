@@ -58,10 +58,40 @@ static bool documented(const char *call, const char *error)
     return page_has(page, item) || page_has("exs.7", item);
 }
 
+static bool is_among(const char *word, const char *const *words)
+{
+    while (*words != NULL && strcmp(*words, word) != 0)
+        words++;
+    return *words != NULL;
+}
+
+/* A shortage is told by its own name, by the one who has it: or as the end of a connection that could not go
+ * on. What the thesis or the manual says otherwise of a call is an exception. */
+static bool is_right(const struct attempt *attempt, const char *name, const char *call, const char *error)
+{
+    static const char *const shortages[] = {"ENOMEM", "EMFILE", "ENFILE", "ENOBUFS", "ENOSPC", NULL};
+    static const char *const ends[] = {"ECONNRESET", "ECONNABORTED", "ETIMEDOUT", "EPIPE", "ECANCELED", NULL};
+    const char *given = strerrorname_np(attempt->error);
+
+    if (strncmp(name, "other", 5) == 0 || !is_among(given, shortages) || strcmp(given, error) == 0)
+        return true;
+    if (strcmp(call, "exs_qcreate") == 0)
+        return strcmp(error, "EAGAIN") == 0;
+    if (strcmp(call, "exs_sendfile") == 0 && strcmp(error, "EIO") == 0) /* of a file that can't be read on */
+        return true;
+    if (strcmp(call_name(attempt->call), "process_vm_readv") ==
+        0) /* which can't say what it has no memory for */
+        return true;
+    return is_among(error, ends);
+}
+
 /* "NAME CALL ERROR", with a name of one or two words. */
 static void judge_failure(const struct run *run, struct verdict *verdict, char *text)
 {
     char *error = strrchr(text, ' '), *call;
+
+    if (verdict->failure[0] == 0)
+        snprintf(verdict->failure, sizeof(verdict->failure), "%.100s", text);
 
     if (error == NULL)
         return;
@@ -72,6 +102,8 @@ static void judge_failure(const struct run *run, struct verdict *verdict, char *
     *call++ = 0;
     if (run->attempt.passing)
         blame(verdict, "noticed: %s of the %s: %s", call, text, error);
+    else if (!is_right(&run->attempt, text, call, error))
+        blame(verdict, "%s of the %s: %s, which is not what failed", call, text, error);
     else if (!documented(call, error))
         blame(verdict, "%s of the %s: %s, which its page does not know", call, text, error);
 }

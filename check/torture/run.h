@@ -46,6 +46,7 @@ struct run { /* owned by the driver */
 struct verdict {
     bool good, fired;
     char reason[REASON_MAX];
+    char failure[REASON_MAX]; /* the first that the program said */
 };
 
 /* Called first, in the build folder: is the library there? */

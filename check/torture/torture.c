@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * torture [-c CALL [-e ERROR]] [-s SCENE] [-t SECONDS [-r SEED]] [-j JOBS] [-o AIM] - lets every call fail in
- * every scene, and prints what came of it.
+ * torture [-c CALL [-e ERROR]] [-s SCENE] [-t SECONDS [-r SEED]] [-j JOBS] [-v] [-o AIM] - lets every call fail
+ * in every scene, and prints what came of it.
  *
  * A series is one call with one error, once or for good, in one scene: the 1st such call fails, then the 2nd,
  * until none is left. For good the steps grow: where everything fails from some call on, the next few are much
@@ -73,6 +73,7 @@ static struct {
     const char *call, *error, *scene, *once;
     unsigned long seconds, seed;
     int jobs;
+    bool verbose;
 } options = {.jobs = 4};
 
 /* ---- What to try ---------------------------------------------------------------------------------------- */
@@ -148,6 +149,17 @@ static void tell_bad(const struct run *run, const struct verdict *verdict)
     fflush(stdout);
 }
 
+static void tell_good(const struct run *run, const struct verdict *verdict)
+{
+    char aim[96];
+
+    run_aim(&run->attempt, aim, sizeof(aim));
+    printf("%s, %s: %s\n", run->attempt.scene->name, aim,
+           !verdict->fired            ? "there is none"
+           : verdict->failure[0] != 0 ? verdict->failure
+                                      : "unnoticed");
+}
+
 static void ended(struct run *run, struct series *one, int status, const struct rusage *used)
 {
     struct verdict verdict = run_judge(run, status, used);
@@ -160,6 +172,8 @@ static void ended(struct run *run, struct series *one, int status, const struct 
     }
     if (!verdict.good)
         tell_bad(run, &verdict);
+    else if (options.verbose)
+        tell_good(run, &verdict);
     one->misses = verdict.fired ? 0 : one->misses + 1;
     next->number += next->for_good && verdict.fired ? 1 + next->number / 3 : 1;
 }
@@ -278,11 +292,13 @@ static void read_options(int argc, char **argv)
 {
     int option;
 
-    while ((option = getopt(argc, argv, "c:e:s:t:r:j:o:")) != -1) {
+    while ((option = getopt(argc, argv, "c:e:s:t:r:j:o:v")) != -1) {
         unsigned long number = strtoul(optarg != NULL ? optarg : "0", NULL, 10);
 
         if (option == 'c')
             options.call = optarg;
+        else if (option == 'v')
+            options.verbose = true;
         else if (option == 'e')
             options.error = optarg;
         else if (option == 'o')

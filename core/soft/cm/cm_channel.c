@@ -144,12 +144,8 @@ struct cm_channel *cm_lock(struct cm_id *id)
 static void ring(struct cm_channel *channel)
 {
     bool due = !TAILQ_EMPTY(&channel->pending);
-    uint64_t count = 1;
 
-    if (due == channel->rung)
-        return;
-    if ((due ? write(channel->doorbell, &count, sizeof count) : read(channel->doorbell, &count, sizeof count)) >
-        0)
+    if (due != channel->rung && fds_flag(channel->doorbell, due))
         channel->rung = due;
 }
 

@@ -20,10 +20,7 @@ struct service service_shared = {
 
 static void wake(void)
 {
-    const uint64_t one = 1;
-
-    while (write(service_shared.wake, &one, sizeof one) == -1 && errno == EINTR)
-        ;
+    fds_flag(service_shared.wake, true);
 }
 
 /* ---- The thread's life ---- */

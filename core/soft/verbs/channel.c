@@ -150,17 +150,9 @@ void soft_unwatch(struct ibv_context *ibv, int fd)
 void soft_channel_settle(struct soft_channel *channel)
 {
     bool wanted = !TAILQ_EMPTY(&channel->pending);
-    uint64_t count = 1;
-    ssize_t done;
 
-    if (wanted == channel->raised)
-        return;
-    if (wanted)
-        done = write(channel->event, &count, sizeof count);
-    else
-        done = read(channel->event, &count, sizeof count);
-    /* Neither can fail: the eventfd is ours, and it is 0 or 1. */
-    channel->raised = done == sizeof count ? wanted : channel->raised;
+    if (wanted != channel->raised && fds_flag(channel->event, wanted))
+        channel->raised = wanted;
 }
 
 void soft_channel_notify(struct soft_channel *channel, struct soft_cq *cq)

@@ -239,9 +239,11 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
     context->train.bytes = aligned_alloc(64, (SOFT_TRAIN_MAX + 63) / 64 * 64);
     context->refusal = make_refusal();
     context->verbs.context.async_fd = fds_own(eventfd(0, EFD_CLOEXEC));
+    int error = context->verbs.context.async_fd < 0 ? errno : ENOMEM;
+
     if (context->train.bytes == NULL || context->refusal == NULL || context->verbs.context.async_fd < 0) {
         release(context);
-        errno = ENOMEM;
+        errno = error;
         return NULL;
     }
     pthread_mutex_init(&context->lock, NULL);

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
+#include "core/fds.h"
 #include "core/soft/engine/engine.h"
 #include "verbs.h"
 #include "core/soft/lock.h"
@@ -17,15 +18,9 @@
 static void settle(struct soft_context *context)
 {
     bool wanted = !TAILQ_EMPTY(&context->events);
-    int fd = context->verbs.context.async_fd;
-    uint64_t count = 1;
-    ssize_t done;
 
-    if (wanted == context->events_raised)
-        return;
-    done = wanted ? write(fd, &count, sizeof count) : read(fd, &count, sizeof count);
-    /* Neither can fail: it is ours, and 0 or 1. */
-    context->events_raised = done == sizeof count ? wanted : context->events_raised;
+    if (wanted != context->events_raised && fds_flag(context->verbs.context.async_fd, wanted))
+        context->events_raised = wanted;
 }
 
 void soft_event_raise(struct soft_context *context, struct soft_events *events, enum ibv_event_type type)

@@ -50,6 +50,7 @@ static void free_channel(struct cm_channel *channel)
 {
     pthread_cond_destroy(&channel->acknowledged);
     pthread_mutex_destroy(&channel->lock);
+    free(channel->spare);
     free(channel);
 }
 
@@ -62,13 +63,14 @@ struct rdma_event_channel *soft_create_event_channel(void)
         return NULL;
     pthread_mutex_init(&channel->lock, NULL);
     pthread_cond_init(&channel->acknowledged, NULL);
+    channel->spare = calloc(1, sizeof *channel->spare);
     TAILQ_INIT(&channel->pending);
     for (int i = 0; i < CM_TIMEOUTS; i++)
         TAILQ_INIT(&channel->timeouts[i]);
     channel->armed = SOFT_NEVER;
     channel->timer = channel->doorbell = -1;
     channel->public.fd = fds_epoll();
-    if (channel->public.fd == -1)
+    if (channel->public.fd == -1 || channel->spare == NULL)
         goto fail;
     channel->doorbell = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (channel->doorbell == -1 || add(channel, channel->doorbell, &channel->doorbell) == -1)
@@ -282,10 +284,31 @@ static void describe_peer(struct cm_event *event, const struct cm_message *peer)
     conn->qp_num = peer->qp_num;
 }
 
+/* (locked) */
+static struct cm_event *take_event(struct cm_channel *channel)
+{
+    struct cm_event *event = channel->spare;
+
+    if (event == NULL)
+        return calloc(1, sizeof *event);
+    channel->spare = NULL;
+    memset(event, 0, sizeof *event);
+    return event;
+}
+
+/* (locked) */
+static void give_event(struct cm_channel *channel, struct cm_event *event)
+{
+    if (channel->spare == NULL)
+        channel->spare = event;
+    else
+        free(event);
+}
+
 static int deliver(struct cm_channel *channel, struct rdma_cm_event **out)
 {
     struct cm_pending *pending = TAILQ_FIRST(&channel->pending);
-    struct cm_event *event = calloc(1, sizeof *event);
+    struct cm_event *event = take_event(channel);
     struct cm_id *id = pending->id;
 
     if (event == NULL)
@@ -395,7 +418,7 @@ int soft_ack_cm_event(struct rdma_cm_event *public)
 
     event->id->unacknowledged--;
     pthread_cond_broadcast(&channel->acknowledged);
+    give_event(channel, event);
     cm_unlock(channel);
-    free(event);
     return 0;
 }

@@ -104,6 +104,8 @@ struct cm_channel {
     uint64_t armed;  /* the time it is set to, or SOFT_NEVER */
     struct udp *udp; /* the channel's own device context, made when first needed */
     TAILQ_HEAD(, cm_pending) pending;
+    struct cm_event
+        *spare; /* the next one delivered, so that whoever holds none needs no memory for it; or NULL */
     struct cm_ids timeouts[CM_TIMEOUTS];
 };
 

@@ -67,6 +67,25 @@ static struct queue *next_guest(struct queue *host)
     return queue;
 }
 
+void xs_queue_release_guests(struct queue *host)
+{
+    struct guest *guest;
+
+    do {
+        pthread_mutex_lock(&host->events_lock);
+        guest = TAILQ_FIRST(&host->guests);
+        if (guest != NULL) {
+            TAILQ_REMOVE(&host->guests, guest, link);
+            atomic_fetch_sub(&host->guest_count, 1);
+            fds_unwatch(host->fd, guest->fd);
+        }
+        pthread_mutex_unlock(&host->events_lock);
+        if (guest != NULL)
+            xs_queue_unref(guest->queue);
+        free(guest);
+    } while (guest != NULL);
+}
+
 void xs_turn_guests(struct queue *host, struct turn *turn)
 {
     for (int count = atomic_load(&host->guest_count); count > 0; count--) {

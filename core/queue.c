@@ -196,18 +196,11 @@ static void close_sources(struct queue *queue)
 
 void xs_queue_unref(struct queue *queue)
 {
-    struct guest *guest;
-
     if (atomic_fetch_sub_explicit(&queue->refs, 1, memory_order_acq_rel) != 1)
         return;
     int saved = errno;
 
-    while ((guest = TAILQ_FIRST(&queue->guests)) != NULL) {
-        TAILQ_REMOVE(&queue->guests, guest, link);
-        fds_unwatch(queue->fd, guest->fd);
-        xs_queue_unref(guest->queue);
-        free(guest);
-    }
+    xs_queue_release_guests(queue);
     close_sources(queue);
     close_fd(&queue->raise);
     close_fd(&queue->fd);
@@ -284,6 +277,7 @@ int exs_qdelete(exs_qhandle_t qhandle)
         errno = EBUSY;
         return -1;
     }
+    xs_queue_release_guests(queue);
     xs_queue_unref(queue);
     return 0;
 }

@@ -127,6 +127,9 @@ void xs_turn_home(struct queue *queue, struct turn *turn);
 void xs_turn_guests(struct queue *queue, struct turn *turn);
 /* The application has had its turn, and may sleep now. Called with the lock. */
 void xs_queue_rest(struct queue *queue);
+/* Let go of all guests, without the lock: a queue that was deleted drives nothing any more, and two that are
+ * each other's guests would keep each other for ever. */
+void xs_queue_release_guests(struct queue *queue);
 
 /* Wake up at the sock's deadline (ns, 0 = none). Called with the lock. */
 void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline);

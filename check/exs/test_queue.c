@@ -339,6 +339,36 @@ START_TEST(queue_of_each_operation)
 }
 END_TEST
 
+/* Each drives the other's socket, since an operation there named it; deleted, both are gone all the same. */
+START_TEST(two_that_drive_each_other)
+{
+    int before = count_fds();
+    struct inbox boxes[2];
+    struct pair pair;
+    char in[2];
+
+    inbox_open(&boxes[0], 4);
+    inbox_open(&boxes[1], 4);
+    boxes[1].beside = &boxes[0];
+    pair_open_on(&pair, AF_INET, SOCK_STREAM, &boxes[0], &boxes[1]);
+    must(exs_recv(pair.server, in, 1, 0, boxes[0].queue, NULL, NULL));
+    must(exs_recv(pair.client, in + 1, 1, 0, boxes[1].queue, NULL, NULL));
+    must(exs_send(pair.server, "s", 1, 0, boxes[1].queue, NULL, NULL));
+    must(exs_send(pair.client, "c", 1, 0, boxes[0].queue, NULL, NULL));
+    take_good(&boxes[1], EXS_EVT_RECV, pair.client);
+    take_good(&boxes[0], EXS_EVT_RECV, pair.server);
+    take_good(&boxes[1], EXS_EVT_SEND, pair.server);
+    take_good(&boxes[0], EXS_EVT_SEND, pair.client);
+    ck_assert_mem_eq(in, "cs", 2);
+    pair_close(&pair);
+    must(exs_qdelete(boxes[0].queue));
+    must(exs_qdelete(boxes[1].queue));
+    ck_assert_int_eq(count_fds(), before);
+    free(boxes[0].kept);
+    free(boxes[1].kept);
+}
+END_TEST
+
 /* As many events as the queue was made for wait in it; the descriptor is readable to the last. */
 START_TEST(full_queue)
 {
@@ -581,6 +611,7 @@ int main(void)
     tcase_add_test(wake, a_thousand_sockets);
     tcase_add_loop_test(events, once_and_in_order, 0, 2);
     tcase_add_test(events, queue_of_each_operation);
+    tcase_add_test(events, two_that_drive_each_other);
     tcase_add_test(events, full_queue);
     tcase_add_test(events, dequeue_timeout);
     tcase_add_loop_test(silence, idle_is_silent, 0, 2);

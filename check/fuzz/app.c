@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The program's events, each against what was asked; its beginning and its end. See app.h. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include "check/fuzz/app.h"
+#include "core/conn.h"
+#include "core/sock.h"
+
+#define ROUNDS_MAX 200 /* of serving: what takes longer is cut off */
+
+struct app app;
+
+struct app_socket *app_socket_add(int number, int family, int type)
+{
+    static unsigned serial;
+
+    for (int i = 0; i < APP_SOCKETS; i++) {
+        if (app.sockets[i].number >= 0)
+            continue;
+        app.sockets[i] = (struct app_socket){
+            .number = number, .serial = ++serial, .family = family, .type = type, .all_one = true};
+        return &app.sockets[i];
+    }
+    return NULL;
+}
+
+struct peer *app_peer(int number)
+{
+    struct sock *sock = xs_sock_get(number);
+    struct peer *peer = NULL;
+
+    if (sock != NULL && sock->conn != NULL)
+        peer = ((struct mock_id *)sock->conn->id)->peer;
+    if (sock != NULL)
+        xs_sock_put(sock);
+    return peer;
+}
+
+struct asked *app_ask(int type, struct app_socket *socket, exs_qhandle_t queue)
+{
+    struct asked *asked = &app.asked[app.asked_count];
+
+    if (app.asked_count == APP_ASKED)
+        return NULL;
+    app.asked_count++;
+    *asked = (struct asked){.type = type,
+                            .socket = socket,
+                            .serial = socket->serial,
+                            .number = socket->number,
+                            .queue = queue,
+                            .peer = app_peer(socket->number)};
+    return asked;
+}
+
+static void forget(struct asked *asked)
+{
+    asked->waits = false;
+    free(asked->own);
+    asked->own = NULL;
+}
+
+void app_answer(struct asked *asked, long result)
+{
+    require(result == 0 || result == -1, "%s returns %ld", exs_strevent(asked->type), result);
+    asked->waits = result == 0;
+    if (result < 0)
+        forget(asked);
+}
+
+bool app_waits(int type)
+{
+    for (unsigned i = 0; i < app.asked_count; i++) {
+        const struct asked *asked = &app.asked[i];
+
+        if (asked->waits && !asked->silent && !asked->unsignaled && (type == 0 || asked->type == type))
+            return true;
+    }
+    return false;
+}
+
+/* ---- Events ---------------------------------------------------------------------------------------- */
+
+/* The next packet, as much of it as there was room for. False: it can't be compared. */
+static void see_packet(struct asked *asked, const exs_evt_xfer_t *event)
+{
+    struct stream *in = &asked->peer->in;
+    size_t length = in->lengths[in->messages_seen++], fits = length < asked->length ? length : asked->length;
+
+    require(event->exs_evt_length == fits, "a packet of %zu bytes gives %zu to a receive of %zu", length,
+            event->exs_evt_length, asked->length);
+    require(((event->exs_evt_flags & MSG_TRUNC) != 0) == (length > fits), "MSG_TRUNC is wrong");
+    stream_see(in, asked->buffer, fits);
+    in->seen += length - fits;
+}
+
+static void see_end(const struct stream *in)
+{
+    require(in->ended && in->seen == in->sent && in->messages_seen == in->messages,
+            "the end, where %zu bytes are missing", in->sent - in->seen);
+}
+
+static void see_recv(struct asked *asked, const exs_event_t *event)
+{
+    const exs_evt_xfer_t *xfer = &event->exs_evt_union.exs_evt_xfer;
+    struct stream *in = &asked->peer->in;
+    bool in_turn = asked->socket->serial != asked->serial || asked->order == asked->socket->recvs_seen++;
+
+    require(xfer->exs_evt_length <= asked->length, "more bytes than the buffer holds");
+    require(asked->registered || !mock_writable(asked->buffer, asked->length),
+            "the peer can still write into a buffer that was given back");
+    require(in_turn || !asked->socket->all_one, "receives end out of turn");
+    if (!in_turn)
+        in->compared = false;
+    if (!in->compared)
+        return;
+    if (asked->peer->socktype == SOCK_STREAM) {
+        stream_see(in, asked->buffer, xfer->exs_evt_length);
+        require(!asked->waitall || event->exs_evt_errno != 0 || xfer->exs_evt_length == asked->length ||
+                    asked->peer->in.ended,
+                "MSG_WAITALL gave %zu bytes of %zu", xfer->exs_evt_length, asked->length);
+        if (event->exs_evt_errno == 0 && xfer->exs_evt_length == 0)
+            see_end(in);
+    } else if (event->exs_evt_errno == 0 && in->messages_seen < in->messages) {
+        see_packet(asked, xfer);
+    } else if (event->exs_evt_errno == 0) {
+        see_end(in);
+    }
+}
+
+static void see_xfer(struct asked *asked, const exs_event_t *event)
+{
+    const exs_evt_xfer_t *xfer = &event->exs_evt_union.exs_evt_xfer;
+
+    require(xfer->exs_evt_buffer == asked->buffer, "an event has another buffer");
+    require(xfer->exs_evt_length <= asked->length, "more bytes than were asked for");
+    require(asked->length == 0 || asked->length == APP_HUGE || !mock_in_use(asked->buffer, asked->length),
+            "a buffer was given back, and is in use");
+    if (event->exs_evt_type == EXS_EVT_RECV)
+        see_recv(asked, event);
+    else
+        require(event->exs_evt_errno != 0 || xfer->exs_evt_length == asked->length,
+                "%zu bytes of %zu, and no error", xfer->exs_evt_length, asked->length);
+    if (event->exs_evt_type == EXS_EVT_RREAD && event->exs_evt_errno == 0) {
+        for (size_t i = 0; i < asked->length; i += 67)
+            require(asked->buffer[i] == (uint8_t)(asked->remote + i), "other bytes were read than are there");
+    }
+}
+
+static void see_accept(struct asked *asked, const exs_event_t *event)
+{
+    const exs_evt_accept_t *accept = &event->exs_evt_union.exs_evt_accept;
+
+    require((event->exs_evt_errno == 0) == (accept->exs_evt_newsocket >= 0) &&
+                (asked->many != NULL ? asked->many : &asked->element)->exs_socket == accept->exs_evt_newsocket,
+            "accepted socket %d with errno %d", accept->exs_evt_newsocket, event->exs_evt_errno);
+    if (event->exs_evt_errno != 0)
+        return;
+    if (app_socket_add(accept->exs_evt_newsocket, asked->socket->family, asked->socket->type) == NULL)
+        exs_close(accept->exs_evt_newsocket, 0, NULL, NULL);
+}
+
+static void see_event(exs_qhandle_t queue, const exs_event_t *event)
+{
+    struct asked *asked = event->exs_evt_ahandle;
+
+    require(asked >= app.asked && asked < app.asked + app.asked_count, "an event of nobody's");
+    require(asked->waits, "a second %s", exs_strevent(event->exs_evt_type));
+    require(!asked->silent, "an event that nobody asked for");
+    require(!asked->unsignaled || event->exs_evt_errno != 0, "an event of success, which was not wanted");
+    require(event->exs_evt_type == asked->type && event->exs_evt_socket == asked->number &&
+                queue == asked->queue,
+            "the event of a %s is a %s of socket %d, not %d", exs_strevent(asked->type),
+            exs_strevent(event->exs_evt_type), event->exs_evt_socket, asked->number);
+    switch (asked->type) {
+    case EXS_EVT_SEND:
+    case EXS_EVT_RECV:
+    case EXS_EVT_RREAD:
+    case EXS_EVT_RWRITE:
+        see_xfer(asked, event);
+        break;
+    case EXS_EVT_ACCEPT:
+        see_accept(asked, event);
+        break;
+    default:
+        break;
+    }
+    forget(asked);
+}
+
+int app_dequeue(exs_qhandle_t queue, int most)
+{
+    const struct timeval at_once = {0, 0};
+    exs_event_t events[32];
+    int count = exs_qdequeue(queue, events, most, &at_once);
+
+    require(count >= 0, "exs_qdequeue: %s", strerror(errno));
+    for (int i = 0; i < count; i++)
+        see_event(queue, &events[i]);
+    return count;
+}
+
+/* ---- Beginning and end ------------------------------------------------------------------------------ */
+
+void app_begin(void)
+{
+    memset(&app, 0, sizeof(app));
+    for (int i = 0; i < APP_SOCKETS; i++)
+        app.sockets[i].number = -1;
+    for (int i = 0; i < APP_REGIONS; i++)
+        app.regions[i].handle = EXS_MHANDLE_INVALID;
+    app.queues[0] = exs_qcreate(0);
+    require(app.queues[0] != EXS_QHANDLE_INVALID, "exs_qcreate: %s", strerror(errno));
+}
+
+static int dequeue_all(void)
+{
+    int count = 0;
+
+    for (int i = 0; i < APP_QUEUES; i++)
+        count += app.queues[i] != NULL ? app_dequeue(app.queues[i], 32) : 0;
+    return count;
+}
+
+void app_serve_all(void)
+{
+    struct peer *peer;
+
+    for (int quiet = 0, round = 0; quiet < 2 && round < ROUNDS_MAX; round++) {
+        uint64_t before = mock_progress;
+
+        for (unsigned i = 0; (peer = peer_number(i)) != NULL; i++)
+            peer_serves(peer);
+        int events = dequeue_all();
+
+        quiet = events == 0 && mock_progress == before ? quiet + 1 : 0;
+    }
+}
+
+static void close_sockets(void)
+{
+    for (int i = 0; i < APP_SOCKETS; i++) {
+        struct app_socket *socket = &app.sockets[i];
+        struct asked *asked;
+
+        if (socket->number < 0)
+            continue;
+        asked = app_ask(EXS_EVT_CLOSE, socket, app.queues[0]);
+        if (asked != NULL)
+            app_answer(asked, exs_close(socket->number, 0, app.queues[0], asked));
+        else
+            require(exs_close(socket->number, 0, NULL, NULL) == 0, "exs_close: %s", strerror(errno));
+        require(asked == NULL || asked->waits, "exs_close: %s", strerror(errno));
+        socket->number = -1;
+    }
+}
+
+static bool all_closed(void)
+{
+    for (int i = 0; i < APP_SOCKETS; i++) {
+        if (app.sockets[i].number >= 0)
+            return false;
+    }
+    return mock_count.ids == 0 && !app_waits(0);
+}
+
+void app_end(void)
+{
+    mock_fail(0, 0);
+    for (int round = 0; round < 32 && (round < 2 || !all_closed()); round++) {
+        close_sockets(); /* an accept may have made more of them */
+        for (uint64_t before = mock_progress - 1; before != mock_progress;) {
+            before = mock_progress;
+            while (dequeue_all() > 0)
+                ;
+        }
+        mock_pass_time(UINT64_C(3000000000));
+    }
+    for (unsigned i = 0; i < app.asked_count; i++) {
+        require(!app.asked[i].waits || app.asked[i].silent || app.asked[i].unsignaled,
+                "%s of socket %d has no event", exs_strevent(app.asked[i].type), app.asked[i].number);
+        free(app.asked[i].own);
+    }
+    for (int i = 0; i < APP_REGIONS; i++) {
+        if (app.regions[i].handle != EXS_MHANDLE_INVALID)
+            require(exs_mderegister(app.regions[i].handle, 0) == 0, "exs_mderegister: %s", strerror(errno));
+        free(app.regions[i].memory);
+    }
+    for (int i = 0; i < APP_QUEUES; i++) {
+        if (app.queues[i] != NULL)
+            require(exs_qdelete(app.queues[i]) == 0, "exs_qdelete: %s", strerror(errno));
+    }
+    mock_balance();
+}

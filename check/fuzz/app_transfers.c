@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The program's transfers: buffers of every kind and length, files, and one-sided operations. See app.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "check/fuzz/app.h"
+#include "core/protocol.h"
+
+#define FILE_BYTES 100000
+
+static const size_t lengths[] = {1,    0,    7,     100,   1000,  4095,   4096,   5000,
+                                 8192, 8193, 20000, 65536, 65537, 300000, 1 << 20};
+
+/* ---- Buffers ---------------------------------------------------------------------------------------- */
+
+static struct region *some_region(uint8_t choice, size_t length)
+{
+    struct region *region = &app.regions[choice % APP_REGIONS];
+
+    return region->handle != EXS_MHANDLE_INVALID && region->size - region->used >= length ? region : NULL;
+}
+
+/* Memory that nobody but the device ever touches. */
+static uint8_t *huge(void)
+{
+    static uint8_t *memory;
+
+    if (memory == NULL)
+        memory =
+            mmap(NULL, APP_HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    require(memory != MAP_FAILED, "no memory");
+    return memory;
+}
+
+/* In asked: a buffer of some length, registered or not. */
+static exs_mhandle_t get_buffer(struct asked *asked, uint8_t how, uint8_t choice)
+{
+    asked->length = lengths[choice % (sizeof(lengths) / sizeof(lengths[0]))];
+    if (how == 255) {
+        asked->length = APP_HUGE;
+        asked->buffer = huge();
+        asked->registered = true; /* as far as anyone can tell: others use it, too */
+        return NULL;
+    }
+    struct region *region = how & 0x80 ? some_region(how, asked->length) : NULL;
+
+    if (region != NULL) {
+        asked->buffer = region->memory + region->used;
+        region->used += asked->length;
+        asked->registered = true;
+        return region->handle;
+    }
+    asked->buffer = asked->own = malloc(asked->length + 1);
+    require(asked->own != NULL, "no memory");
+    return how == 126 ? (exs_mhandle_t)(uintptr_t)12345 : how & 1 ? EXS_MHANDLE_UNREGISTERED : NULL;
+}
+
+/* The peer of a socket will see these bytes. */
+static void will_arrive(const struct asked *asked, const void *bytes, size_t length)
+{
+    if (asked->peer == NULL || !asked->waits)
+        return;
+    stream_add(&asked->peer->out, bytes, length);
+}
+
+static void one_message(const struct asked *asked)
+{
+    if (asked->peer != NULL && asked->waits)
+        stream_end_message(&asked->peer->out, asked->length);
+}
+
+/* ---- Sending and receiving -------------------------------------------------------------------------- */
+
+static void call_send(struct input *input, struct app_socket *socket)
+{
+    exs_qhandle_t queue = app_some_queue(input);
+    uint8_t how = input_u8(input), choice = input_u8(input);
+    struct asked *asked = app_ask(EXS_EVT_SEND, socket, queue);
+    int flags = choice >= 224 ? EXS_UNSIGNALED : choice == 223 ? MSG_OOB : 0;
+
+    if (asked == NULL)
+        return;
+    exs_mhandle_t handle = get_buffer(asked, how, choice);
+
+    if (asked->length < APP_HUGE)
+        pattern_stream(asked->buffer, asked->length, app.fill += 41);
+    asked->unsignaled = flags == EXS_UNSIGNALED;
+    asked->silent = asked->unsignaled && how & 0x40;
+    app_answer(asked, exs_send(socket->number, choice == 222 ? NULL : asked->buffer, asked->length, flags,
+                               asked->silent ? NULL : queue, asked, handle));
+    if (!asked->waits)
+        return;
+    will_arrive(asked, asked->buffer, asked->length);
+    one_message(asked);
+}
+
+static void call_recv(struct input *input, struct app_socket *socket)
+{
+    exs_qhandle_t queue = app_some_queue(input);
+    uint8_t how = input_u8(input), choice = input_u8(input);
+    struct asked *asked = app_ask(EXS_EVT_RECV, socket, queue);
+    int flags = choice >= 180 ? MSG_WAITALL : choice == 179 ? MSG_PEEK : 0;
+
+    if (asked == NULL)
+        return;
+    exs_mhandle_t handle = get_buffer(asked, how, choice);
+
+    if (socket->recvs == 0)
+        socket->recv_queue = queue;
+    asked->order = socket->recvs;
+    asked->waitall = flags == MSG_WAITALL && socket->type == SOCK_STREAM;
+    app_answer(asked, exs_recv(socket->number, asked->buffer, asked->length, flags, queue, asked, handle));
+    if (!asked->waits)
+        return;
+    socket->recvs++;
+    socket->all_one = socket->all_one && queue == socket->recv_queue;
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------ */
+
+static int file(void)
+{
+    static int fd = -1;
+    static uint8_t bytes[FILE_BYTES];
+
+    if (fd >= 0)
+        return fd;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t)(i * 7 + i / 256);
+    fd = memfd_create("fuzz", MFD_CLOEXEC);
+    require(fd >= 0 && write(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes), "no file: %s",
+            strerror(errno));
+    return fd;
+}
+
+static exs_xferfile_t some_element(struct input *input, struct asked *asked, size_t *length)
+{
+    static char nowhere[] = "/nowhere";
+    uint8_t choice = input_u8(input), size = input_u8(input);
+    exs_xferfile_t element = {.exs_xfv_type = EXS_FDVEC};
+
+    *length = lengths[size % 11];
+    if (choice & 1) {
+        element.exs_xfv.exs_fdv = (exs_fdvec_t){.exs_fildes = choice == 253 ? -1 : file(),
+                                                .exs_offset = size * 100,
+                                                .exs_length = *length,
+                                                .exs_flags = choice >= 240 ? EXS_SHUT_WR : 0};
+        if (*length == 0)
+            *length = FILE_BYTES - (size_t)size * 100;
+    } else if (choice == 254) {
+        element.exs_xfv_type = EXS_PATHVEC;
+        element.exs_xfv.exs_pathv = (exs_pathvec_t){.exs_path = nowhere};
+    } else {
+        element.exs_xfv_type = choice == 252 ? 99 : EXS_IOVEC;
+        element.exs_xfv.exs_iov = (exs_iovec_t){
+            .exs_base = asked->own, .exs_length = *length, .exs_flags = choice >= 240 ? EXS_SHUT_WR : 0};
+    }
+    asked->length += *length;
+    return element;
+}
+
+static void file_arrives(const struct asked *asked, const exs_xferfile_t *element, size_t length)
+{
+    static uint8_t bytes[FILE_BYTES];
+
+    if (element->exs_xfv_type == EXS_IOVEC) {
+        will_arrive(asked, element->exs_xfv.exs_iov.exs_base, length);
+        return;
+    }
+    require(pread(file(), bytes, length, element->exs_xfv.exs_fdv.exs_offset) == (ssize_t)length, "no file");
+    will_arrive(asked, bytes, length);
+}
+
+static void call_sendfile(struct input *input, struct app_socket *socket)
+{
+    exs_qhandle_t queue = app_some_queue(input);
+    uint8_t choice = input_u8(input);
+    int count = 1 + choice % 3, flags = choice >= 224 ? EXS_UNSIGNALED : 0;
+    struct asked *asked = app_ask(EXS_EVT_SENDFILE, socket, queue);
+    exs_xferfile_t elements[3];
+    size_t sizes[3];
+
+    if (asked == NULL)
+        return;
+    asked->own = asked->buffer = malloc(20000);
+    require(asked->own != NULL, "no memory");
+    memset(asked->own, app.fill += 3, 20000);
+    for (int i = 0; i < count; i++)
+        elements[i] = some_element(input, asked, &sizes[i]);
+    asked->unsignaled = flags == EXS_UNSIGNALED;
+    app_answer(asked, exs_sendfile(socket->number, elements, count, flags, queue, asked));
+    if (!asked->waits)
+        return;
+    for (int i = 0; i < count; i++)
+        file_arrives(asked, &elements[i], sizes[i]);
+    one_message(asked);
+}
+
+/* ---- One-sided -------------------------------------------------------------------------------------- */
+
+/* A token of the peer's, which may have been changed on its way: then that is what the peer has let EXS do. */
+static bool some_token(struct input *input, struct peer *peer, exs_token_t *token)
+{
+    uint8_t choice = input_u8(input);
+    struct token there;
+
+    if (peer == NULL || !peer->there || peer->grant_count + 2 > PEER_GRANTS)
+        return false;
+    peer_token(peer, 1 + choice % 3, (size_t)1 << (choice >> 3), token);
+    if (choice & 4) {
+        token->exs_bytes[input_u8(input) % EXS_TOKEN_SIZE] ^= input_u8(input);
+        if (xs_token_unpack(&there, token))
+            peer_grant(peer, there.addr, there.length, there.rkey, (int)there.access, true);
+    }
+    return true;
+}
+
+static void call_onesided(struct input *input, struct app_socket *socket)
+{
+    exs_qhandle_t queue = app_some_queue(input);
+    uint8_t how = input_u8(input), choice = input_u8(input), offset = input_u8(input);
+    int type = choice & 0x80 ? EXS_EVT_RREAD : EXS_EVT_RWRITE,
+        flags = choice & 0x40 && !(choice & 0x80) ? EXS_UNSIGNALED : 0;
+    exs_token_t token;
+    struct token there = {0};
+
+    if (!some_token(input, app_peer(socket->number), &token))
+        return;
+    struct asked *asked = app_ask(type, socket, queue);
+
+    if (asked == NULL)
+        return;
+    exs_mhandle_t handle = get_buffer(asked, how == 255 ? 0 : how, choice & 0x3f);
+
+    xs_token_unpack(&there, &token);
+    asked->remote = there.addr + offset;
+    asked->unsignaled = flags != 0;
+    pattern_ramp(asked->buffer, asked->length, type == EXS_EVT_RWRITE ? asked->remote : 0);
+    app_answer(asked, type == EXS_EVT_RREAD ? exs_rread(socket->number, asked->buffer, asked->length, &token,
+                                                        offset, flags, queue, asked, handle)
+                                            : exs_rwrite(socket->number, asked->buffer, asked->length, &token,
+                                                         offset, flags, queue, asked, handle));
+}
+
+/* The peer has what it was given as long as it was given it, and not longer. */
+static void call_export(struct input *input, struct app_socket *socket)
+{
+    uint8_t choice = input_u8(input);
+    struct region *region = some_region(choice, 64);
+    struct peer *peer = app_peer(socket->number);
+    exs_token_t token;
+    struct token there;
+    int access = 1 + (choice >> 2) % 3;
+    uint8_t *memory = region != NULL ? region->memory + region->used : NULL;
+
+    if (exs_mexport(socket->number, region != NULL ? region->handle : NULL, memory, 64,
+                    choice == 255 ? 8 : access, &token) < 0) {
+        exs_munexport(socket->number, NULL);
+        return;
+    }
+    region->used += 64;
+    require(xs_token_unpack(&there, &token) && peer != NULL, "exs_mexport gave no token");
+    struct ibv_pd *pd = mock_qp_of(&peer->id->id)->qp.pd;
+    int write = IBV_ACCESS_REMOTE_WRITE, read = IBV_ACCESS_REMOTE_READ;
+
+    require(
+        (mock_remote(pd, there.rkey, there.addr, 64, write) != NULL) == ((access & EXS_REMOTE_WRITE) != 0) &&
+            (mock_remote(pd, there.rkey, there.addr, 64, read) != NULL) == ((access & EXS_REMOTE_READ) != 0),
+        "an export gives other rights than it says");
+    require(mock_remote(pd, there.rkey, there.addr, 65, 0) == NULL, "an export gives more memory than it says");
+    if (!(choice & 0x20))
+        return;
+    require(exs_mderegister(region->handle, 0) == -1 && errno == EBUSY, "exported memory was deregistered");
+    require(exs_munexport(socket->number, &token) == 0, "exs_munexport: %s", strerror(errno));
+    require(mock_remote(pd, there.rkey, there.addr, 64, 0) == NULL, "an export goes on after its end");
+}
+
+void app_call_transfer(struct input *input, struct app_socket *socket, unsigned what)
+{
+    switch (what) {
+    case 0:
+    case 1:
+    case 2:
+        call_send(input, socket);
+        break;
+    case 3:
+    case 4:
+    case 5:
+        call_recv(input, socket);
+        break;
+    case 6:
+        call_sendfile(input, socket);
+        break;
+    case 7:
+        call_onesided(input, socket);
+        break;
+    default:
+        call_export(input, socket);
+        break;
+    }
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The mock's protection domains, memory regions, completion queues and channels. See mock.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include "check/fuzz/mock.h"
+
+static LIST_HEAD(, mock_mr) regions = LIST_HEAD_INITIALIZER(regions);
+static LIST_HEAD(, mock_cq) queues = LIST_HEAD_INITIALIZER(queues);
+static uint32_t last_key;
+
+/* ---- Protection domains and regions ----------------------------------------------------------------- */
+
+struct ibv_pd *mock_alloc_pd(struct ibv_context *context)
+{
+    struct mock_pd *pd = mock_fails() ? NULL : calloc(1, sizeof(*pd));
+
+    if (pd == NULL)
+        return NULL;
+    pd->pd.context = context;
+    mock_count.pds++;
+    return &pd->pd;
+}
+
+int mock_dealloc_pd(struct ibv_pd *pd)
+{
+    struct mock_pd *mock = (struct mock_pd *)pd;
+
+    require(mock->users == 0, "a protection domain goes before %d objects of it", mock->users);
+    mock_count.pds--;
+    free(mock);
+    return 0;
+}
+
+struct ibv_mr *mock_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    struct mock_mr *mr = mock_fails() ? NULL : calloc(1, sizeof(*mr));
+
+    if (mr == NULL)
+        return NULL;
+    require(length > 0, "a region of no bytes");
+    require(!(access & IBV_ACCESS_REMOTE_WRITE) || access & IBV_ACCESS_LOCAL_WRITE,
+            "remote write without local");
+    last_key += 0x101; /* as no other number is counted */
+    mr->mr = (struct ibv_mr){
+        .context = pd->context, .pd = pd, .addr = addr, .length = length, .lkey = last_key, .rkey = last_key};
+    mr->access = access;
+    ((struct mock_pd *)pd)->users++;
+    LIST_INSERT_HEAD(&regions, mr, link);
+    mock_count.mrs++;
+    return &mr->mr;
+}
+
+int mock_dereg_mr(struct ibv_mr *mr)
+{
+    struct mock_mr *mock = (struct mock_mr *)mr;
+
+    require(!mock_key_in_use(mr->pd, mr->lkey), "a region goes while a work request uses it");
+    ((struct mock_pd *)mr->pd)->users--;
+    LIST_REMOVE(mock, link);
+    mock_count.mrs--;
+    free(mock);
+    return 0;
+}
+
+static bool covers(const struct mock_mr *mr, uint64_t addr, uint64_t length)
+{
+    uint64_t offset = addr - (uintptr_t)mr->mr.addr;
+
+    return addr >= (uintptr_t)mr->mr.addr && offset <= mr->mr.length && length <= mr->mr.length - offset;
+}
+
+struct mock_mr *mock_remote(struct ibv_pd *pd, uint32_t rkey, uint64_t addr, uint64_t length, int access)
+{
+    struct mock_mr *mr;
+
+    LIST_FOREACH (mr, &regions, link) {
+        if (mr->mr.pd == pd && mr->mr.rkey == rkey)
+            return covers(mr, addr, length) && (mr->access & access) == access ? mr : NULL;
+    }
+    return NULL;
+}
+
+struct mock_mr *mock_local(struct ibv_pd *pd, uint32_t lkey, const void *addr, uint64_t length, int access)
+{
+    return mock_remote(pd, lkey, (uintptr_t)addr, length, access);
+}
+
+bool mock_writable(const void *addr, size_t length)
+{
+    struct mock_mr *mr;
+
+    LIST_FOREACH (mr, &regions, link) {
+        if (mr->access & IBV_ACCESS_REMOTE_WRITE && (uintptr_t)addr < (uintptr_t)mr->mr.addr + mr->mr.length &&
+            (uintptr_t)mr->mr.addr < (uintptr_t)addr + length)
+            return true;
+    }
+    return false;
+}
+
+/* ---- Completion channels ---------------------------------------------------------------------------- */
+
+struct ibv_comp_channel *mock_create_comp_channel(struct ibv_context *context)
+{
+    struct mock_comp_channel *channel = mock_fails() ? NULL : calloc(1, sizeof(*channel));
+
+    if (channel == NULL)
+        return NULL;
+    channel->channel.context = context;
+    channel->channel.fd = eventfd(0, EFD_CLOEXEC);
+    mock_count.channels++;
+    return &channel->channel;
+}
+
+int mock_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+    struct mock_comp_channel *mock = (struct mock_comp_channel *)channel;
+
+    require(mock->cqs == 0, "a completion channel goes before %d completion queues of it", mock->cqs);
+    close(channel->fd);
+    mock_count.channels--;
+    free(mock);
+    return 0;
+}
+
+int mock_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+    struct mock_comp_channel *mock = (struct mock_comp_channel *)channel;
+    struct mock_cq *queue;
+    eventfd_t value;
+
+    LIST_FOREACH (queue, &queues, link) {
+        if (queue->cq.channel != channel || queue->events == 0)
+            continue;
+        queue->events--;
+        if (--mock->waiting == 0)
+            eventfd_read(channel->fd, &value);
+        *cq = &queue->cq;
+        *cq_context = queue->cq.cq_context;
+        return 0;
+    }
+    errno = EAGAIN;
+    return -1;
+}
+
+void mock_ack_cq_events(struct ibv_cq *cq, unsigned int count)
+{
+    (void)cq;
+    (void)count;
+}
+
+/* ---- Completion queues --------------------------------------------------------------------------------------
+ */
+
+struct ibv_cq *mock_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+                              struct ibv_comp_channel *channel, int comp_vector)
+{
+    struct mock_cq *cq = mock_fails() ? NULL : calloc(1, sizeof(*cq));
+
+    (void)comp_vector;
+    if (cq == NULL)
+        return NULL;
+    cq->cq = (struct ibv_cq){.context = context, .channel = channel, .cq_context = cq_context, .cqe = cqe};
+    cq->wcs = calloc((size_t)cqe, sizeof(*cq->wcs));
+    ((struct mock_comp_channel *)channel)->cqs++;
+    LIST_INSERT_HEAD(&queues, cq, link);
+    mock_count.cqs++;
+    return &cq->cq;
+}
+
+int mock_destroy_cq(struct ibv_cq *cq)
+{
+    struct mock_cq *mock = (struct mock_cq *)cq;
+    struct mock_comp_channel *channel = (struct mock_comp_channel *)cq->channel;
+    eventfd_t value;
+
+    require(mock->users == 0, "a completion queue goes before %d queue pairs of it", mock->users);
+    if (mock->events > 0 && (channel->waiting -= mock->events) == 0)
+        eventfd_read(cq->channel->fd, &value);
+    channel->cqs--;
+    LIST_REMOVE(mock, link);
+    mock_count.cqs--;
+    free(mock->wcs);
+    free(mock);
+    return 0;
+}
+
+void mock_complete(struct ibv_cq *cq, const struct ibv_wc *wc)
+{
+    struct mock_cq *mock = (struct mock_cq *)cq;
+    struct mock_comp_channel *channel = (struct mock_comp_channel *)cq->channel;
+
+    require(mock->count < cq->cqe, "a completion queue of %d is full", cq->cqe);
+    mock->wcs[(mock->head + mock->count++) % cq->cqe] = *wc;
+    mock_progress++;
+    if (!mock->armed)
+        return;
+    mock->armed = false;
+    mock->events++;
+    if (channel->waiting++ == 0)
+        eventfd_write(cq->channel->fd, 1);
+}
+
+int mock_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
+{
+    struct mock_cq *mock = (struct mock_cq *)cq;
+    int got = 0;
+
+    for (; got < count && mock->count > 0; got++, mock->count--) {
+        wc[got] = mock->wcs[mock->head];
+        mock->head = (mock->head + 1) % cq->cqe;
+        mock_polled(&wc[got]);
+    }
+    return got;
+}
+
+void mock_forget(const struct mock_qp *qp)
+{
+    struct mock_cq *cq = (struct mock_cq *)qp->qp.send_cq;
+    int kept = 0;
+
+    for (int i = 0; i < cq->count; i++) {
+        const struct ibv_wc wc = cq->wcs[(cq->head + i) % cq->cq.cqe];
+
+        if (wc.qp_num != qp->qp.qp_num)
+            cq->wcs[(cq->head + kept++) % cq->cq.cqe] = wc;
+    }
+    cq->count = kept;
+}
+
+int mock_req_notify(struct ibv_cq *cq, int solicited_only)
+{
+    require(solicited_only == 0, "events of solicited completions alone");
+    if (mock_fails())
+        return errno;
+    ((struct mock_cq *)cq)->armed = true;
+    return 0;
+}
+
+bool mock_all_awake(void)
+{
+    struct mock_cq *cq;
+
+    LIST_FOREACH (cq, &queues, link) {
+        if (cq->count > 0 && cq->events == 0)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What EXS says to a peer, held to the protocol where the peer keeps it too. See peer.h. */
+#include <string.h>
+#include "check/fuzz/peer.h"
+
+#define expect(condition, ...) require(!peer->honest || (condition), __VA_ARGS__)
+
+static bool is_stream(const struct peer *peer)
+{
+    return peer->socktype == SOCK_STREAM;
+}
+
+/* ---- Data -------------------------------------------------------------------------------------------------
+ */
+
+static bool is_token(const struct peer *peer, uint32_t rkey)
+{
+    for (unsigned i = 0; i < peer->grant_count; i++) {
+        if (peer->grants[i].is_token && peer->grants[i].rkey == rkey)
+            return true;
+    }
+    return false;
+}
+
+/* A piece of a message, or a one-sided write, whose bytes say where they go. */
+static void hear_write(struct peer *peer, const struct mock_wr *wr)
+{
+    if (wr->length == 0)
+        return;
+    if (is_token(peer, wr->rkey)) {
+        for (uint32_t i = 0; i < wr->length; i += 61)
+            require(wr->data[i] == (uint8_t)(wr->remote + i), "other bytes are written than were given");
+        return;
+    }
+    if (peer->piece_bytes == 0) {
+        peer->piece_addr = wr->remote;
+        peer->piece_rkey = wr->rkey;
+    }
+    expect(wr->rkey == peer->piece_rkey && wr->remote == peer->piece_addr + peer->piece_bytes,
+           "the pieces of a message don't lie together");
+    peer->piece_bytes += wr->length;
+    stream_see(&peer->out, wr->data, wr->length);
+}
+
+static void drop_place(struct peer *peer)
+{
+    memmove(&peer->places[0], &peer->places[1], sizeof(peer->places) - sizeof(peer->places[0]));
+    peer->place_count--;
+}
+
+/* A packet is there: as long as it was sent, unless it was cut off. */
+static void hear_packet(struct peer *peer, uint64_t bytes, bool truncated)
+{
+    struct stream *out = &peer->out;
+
+    if (!out->compared)
+        return;
+    expect(out->messages_seen < out->messages, "a packet that was not sent");
+    size_t length = out->lengths[out->messages_seen++];
+
+    expect(truncated ? bytes < length : bytes == length, "a packet of %zu bytes arrives with %zu", length,
+           (size_t)bytes);
+    out->seen += length - bytes;
+}
+
+static void hear_direct(struct peer *peer, uint32_t bytes, uint32_t imm)
+{
+    struct place *place = &peer->places[0];
+
+    expect(peer->place_count > 0, "data where nothing is advertised");
+    if (!peer->honest)
+        return;
+    expect(bytes <= place->left &&
+               (bytes == 0 || (peer->piece_addr == place->addr && peer->piece_rkey == place->rkey)),
+           "data beside what is advertised");
+    place->addr += bytes;
+    place->left -= bytes;
+    if (!peer->filling)
+        peer->packet = 0;
+    peer->packet += bytes;
+    peer->filling = (imm & IMM_MORE) != 0;
+    expect(!is_stream(peer) || !(imm & IMM_TRUNC), "a stream is cut off");
+    if (peer->filling)
+        return;
+    if (!is_stream(peer))
+        hear_packet(peer, peer->packet, (imm & IMM_TRUNC) != 0);
+    if (!is_stream(peer) || !place->waitall || place->left == 0)
+        drop_place(peer);
+}
+
+static void hear_indirect(struct peer *peer, uint32_t bytes)
+{
+    uint64_t size = peer->mine.hidden_size, offset = peer->hidden_in % size;
+
+    expect(is_stream(peer) && !peer->filling, "indirect data at the wrong time");
+    expect(bytes <= size - (peer->hidden_in - peer->hidden_out) && bytes <= size - offset &&
+               peer->piece_addr == peer->mine.hidden_addr + offset &&
+               peer->piece_rkey == peer->mine.hidden_rkey,
+           "data beside the room in the hidden buffer");
+    peer->hidden_in += bytes;
+    if (peer->rx_phase % 2 == 0) {
+        peer->rx_phase++;
+        peer->place_count = 0;
+    }
+}
+
+static void hear_news(struct peer *peer, uint32_t imm)
+{
+    uint32_t bytes = imm & IMM_LENGTH;
+
+    expect(bytes == peer->piece_bytes, "%u bytes are told where %zu were written", bytes,
+           (size_t)peer->piece_bytes);
+    expect(!peer->fin_heard, "data behind the end");
+    expect(!is_stream(peer) || bytes > 0, "no bytes on a stream");
+    if (imm & IMM_DIRECT)
+        hear_direct(peer, bytes, imm);
+    else
+        hear_indirect(peer, bytes);
+    peer->rx_position += bytes;
+    peer->piece_bytes = 0;
+}
+
+static void credits_returned(struct peer *peer, uint32_t credits)
+{
+    peer->credits += credits;
+    expect(peer->credits <= peer->theirs.credits, "more credits than there are");
+}
+
+static void hear_immediate(struct peer *peer, uint32_t imm)
+{
+    expect(peer->immediate, "immediate data, which was not agreed on");
+    if (imm & IMM_CREDITS) {
+        expect(peer->mine.flags & HELLO_IMM_CREDITS, "credits in an immediate, which was not agreed on");
+        credits_returned(peer, (imm & IMM_CREDITS_MASK) >> IMM_CREDITS_SHIFT);
+        imm &= ~(IMM_CREDITS | IMM_CREDITS_MASK);
+    }
+    hear_news(peer, imm);
+}
+
+/* ---- Control ------------------------------------------------------------------------------------------------
+ */
+
+static void hear_advert(struct peer *peer, const struct control *control)
+{
+    struct ibv_pd *pd = mock_qp_of(&peer->id->id)->qp.pd;
+    bool usable = !is_stream(peer) || (control->phase == peer->tx_phase && peer->tx_phase % 2 == 0) ||
+                  ((int32_t)(control->phase - peer->tx_phase) > 0 && control->position == peer->tx_position);
+
+    expect(control->length > 0 && control->phase % 2 == 0 && control->position <= peer->tx_position,
+           "an impossible advertisement");
+    if (!usable || peer->fin_said) /* it will not write any more */
+        return;
+    expect(peer->given_count < PEER_ADVERTS && peer->given_count < peer->mine.adverts,
+           "an advertisement too many");
+    expect(mock_remote(pd, control->rkey, control->addr, control->length, IBV_ACCESS_REMOTE_WRITE) != NULL,
+           "what is advertised can't be written");
+    peer->tx_phase = control->phase;
+    if (peer->given_count < PEER_ADVERTS)
+        peer->given[peer->given_count++] = (struct place){.addr = control->addr,
+                                                          .left = control->length,
+                                                          .rkey = control->rkey,
+                                                          .waitall = (control->flags & CONTROL_WAITALL) != 0};
+}
+
+static void hear_control(struct peer *peer, const struct mock_wr *wr)
+{
+    struct control control;
+
+    require(xs_control_unpack(&control, wr->data, wr->length), "no control message");
+    credits_returned(peer, control.credits);
+    switch ((enum control_type)control.type) {
+    case CONTROL_ADVERT:
+        hear_advert(peer, &control);
+        break;
+    case CONTROL_ACK:
+        expect(control.position >= peer->hidden_acked && control.position <= peer->hidden_sent,
+               "an impossible acknowledgement");
+        peer->hidden_acked = control.position;
+        break;
+    case CONTROL_FIN:
+        expect(!peer->fin_heard, "two ends of a stream");
+        peer->fin_heard = true;
+        break;
+    case CONTROL_RECALL:
+        peer->given_count = peer->begun ? 1 : 0;
+        peer->recalled_due = true;
+        break;
+    case CONTROL_RECALLED:
+        expect(peer->recalling, "an answer that nobody asked for");
+        peer->recalling = false;
+        peer->place_count = peer->filling ? 1 : 0;
+        break;
+    case CONTROL_DATA:
+        expect(!peer->immediate, "data without immediate, which was not agreed on");
+        hear_news(peer, control.phase);
+        break;
+    case CONTROL_CREDIT:
+        break;
+    }
+}
+
+/* ---- Work requests ---------------------------------------------------------------------------------- */
+
+static void use_credit(struct peer *peer)
+{
+    expect(peer->their_credits > 0, "a message without a credit");
+    peer->their_credits--;
+    peer->owed++;
+}
+
+static void serve_read(const struct mock_wr *wr)
+{
+    pattern_ramp((uint8_t *)(uintptr_t)wr->data, wr->length, wr->remote);
+}
+
+static void hear_one(struct peer *peer, const struct mock_wr *wr)
+{
+    switch (wr->opcode) {
+    case IBV_WR_RDMA_READ:
+        serve_read(wr);
+        break;
+    case IBV_WR_RDMA_WRITE:
+        hear_write(peer, wr);
+        break;
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+        use_credit(peer);
+        hear_write(peer, wr);
+        hear_immediate(peer, wr->imm);
+        break;
+    default:
+        use_credit(peer);
+        hear_control(peer, wr);
+        break;
+    }
+}
+
+void peer_hears(struct peer *peer, int count)
+{
+    struct mock_wr *wr;
+
+    while (count-- > 0 && peer_reachable(peer) && (wr = mock_sending(mock_qp_of(&peer->id->id))) != NULL) {
+        hear_one(peer, wr);
+        mock_sent(mock_qp_of(&peer->id->id), IBV_WC_SUCCESS);
+    }
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a peer says: what the protocol allows, and what it does not. See peer.h. */
+#include <string.h>
+#include "check/fuzz/peer.h"
+
+#define WRITTEN_MAX 65536 /* bytes of one message that are really written */
+#define CHOICES(array) (sizeof(array) / sizeof((array)[0]))
+
+static bool is_stream(const struct peer *peer)
+{
+    return peer->socktype == SOCK_STREAM;
+}
+
+static struct mock_qp *qp_of(const struct peer *peer)
+{
+    return mock_qp_of(&peer->id->id);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- Control messages --------------------------------------------------------------------------------------
+ */
+
+static void say_bytes(struct peer *peer, const void *bytes, uint32_t length, bool with_imm, uint32_t imm)
+{
+    bool heard = mock_receive(qp_of(peer), IBV_WC_RECV, bytes, length, with_imm, imm);
+
+    require(heard || !peer->honest, "EXS gave a credit, and posted no receive for it");
+    peer->credits -= heard;
+}
+
+bool peer_control(struct peer *peer, struct control control)
+{
+    uint8_t bytes[CONTROL_SIZE];
+
+    if (!peer_reachable(peer))
+        return false;
+    control.credits = (uint16_t)least(peer->owed, UINT16_MAX);
+    peer->owed -= control.credits;
+    peer->their_credits += control.credits;
+    xs_control_pack(&control, bytes);
+    say_bytes(peer, bytes, sizeof(bytes), false, 0);
+    return true;
+}
+
+static void say_bare(struct peer *peer, enum control_type type)
+{
+    peer_control(peer, (struct control){.type = (uint8_t)type});
+}
+
+static struct control next_advert(struct peer *peer, uint64_t length, bool waitall)
+{
+    struct control control = {.type = CONTROL_ADVERT,
+                              .flags = waitall ? CONTROL_WAITALL : 0,
+                              .phase = peer->rx_phase + peer->rx_phase % 2,
+                              .position = peer->rx_position,
+                              .length = length,
+                              .rkey = (uint32_t)peer->index << 16 | ++peer->keys};
+
+    control.addr = peer->mine.hidden_addr + ((uint64_t)(peer->keys & 0x7f) << 32);
+    return control;
+}
+
+static void say_advert(struct peer *peer, uint64_t length, bool waitall)
+{
+    struct control control = next_advert(peer, length, waitall);
+
+    if ((is_stream(peer) && peer->hidden_in != peer->hidden_out) || peer->place_count == PEER_ADVERTS ||
+        peer->place_count >= peer->theirs.adverts || peer->recalled || peer->grant_count == PEER_GRANTS)
+        return;
+    peer->rx_phase = control.phase;
+    peer->places[peer->place_count++] =
+        (struct place){.addr = control.addr, .left = length, .rkey = control.rkey, .waitall = waitall};
+    peer_grant(peer, control.addr, length, control.rkey, EXS_REMOTE_WRITE, false);
+    peer_control(peer, control);
+}
+
+static void say_ack(struct peer *peer, uint64_t most)
+{
+    peer->hidden_out += least(most, peer->hidden_in - peer->hidden_out);
+    peer->hidden_acknowledged = peer->hidden_out;
+    peer_control(peer, (struct control){.type = CONTROL_ACK, .position = peer->hidden_out});
+}
+
+static void say_fin(struct peer *peer)
+{
+    if (peer->fin_said || (peer->begun && !is_stream(peer)))
+        return;
+    peer->fin_said = peer->in.ended = true;
+    say_bare(peer, CONTROL_FIN);
+}
+
+static void say_recall(struct peer *peer)
+{
+    if (peer->place_count == 0 || peer->recalling || peer->recalled)
+        return;
+    peer->recalling = peer->recalled = true;
+    say_bare(peer, CONTROL_RECALL);
+}
+
+static void say_recalled(struct peer *peer)
+{
+    if (!peer->recalled_due)
+        return;
+    peer->recalled_due = false;
+    say_bare(peer, CONTROL_RECALLED);
+}
+
+/* ---- Data ------------------------------------------------------------------------------------------- */
+
+/* Bytes that depend on where they are in the stream; more than can be compared are not even written. */
+static void write_bytes(struct peer *peer, uint64_t addr, uint32_t rkey, uint32_t length)
+{
+    static uint8_t bytes[WRITTEN_MAX];
+    uint32_t step = 1 + (peer->keys * 7919) % WRITTEN_MAX, part;
+
+    if (length > WRITTEN_MAX) {
+        peer->in.compared = false;
+        length = 0;
+    }
+    for (uint32_t done = 0; done < length; done += part) {
+        part = (uint32_t)least(length - done, step);
+        pattern_stream(bytes, part, peer->in.sent);
+        bool written = mock_write(qp_of(peer), addr + done, rkey, bytes, part);
+
+        require(written || !peer->honest, "EXS took back what it had advertised");
+        if (!written)
+            return;
+        stream_add(&peer->in, bytes, part);
+    }
+}
+
+/* What says that so much was written. */
+static void say_news(struct peer *peer, uint32_t imm, uint32_t bytes, bool with_credits)
+{
+    if (!peer->immediate) {
+        peer_control(peer, (struct control){.type = CONTROL_DATA, .phase = imm | bytes});
+        return;
+    }
+    if (with_credits && bytes <= IMM_SHORT_MAX && peer->theirs.flags & HELLO_IMM_CREDITS) {
+        uint32_t credits = (uint32_t)least(peer->owed, IMM_CREDITS_MASK >> IMM_CREDITS_SHIFT);
+
+        peer->owed -= credits;
+        peer->their_credits += credits;
+        imm |= IMM_CREDITS | credits << IMM_CREDITS_SHIFT;
+    }
+    bool heard = peer_reachable(peer) &&
+                 mock_receive(qp_of(peer), IBV_WC_RECV_RDMA_WITH_IMM, NULL, bytes, true, imm | bytes);
+
+    require(heard || !peer->honest, "EXS gave a credit, and posted no receive for it");
+    peer->credits -= heard;
+}
+
+static void say_direct(struct peer *peer, uint64_t length, bool more, bool with_credits)
+{
+    struct place *place = &peer->given[0];
+    uint32_t bytes = (uint32_t)least(least(length, place->left), DATA_MAX), imm = IMM_DIRECT;
+    bool cut = length > bytes && bytes == place->left && !is_stream(peer);
+
+    if (is_stream(peer) && bytes == 0)
+        return;
+    if (more && bytes < place->left)
+        imm |= IMM_MORE;
+    else if (cut)
+        imm |= IMM_TRUNC;
+    if (!peer->begun)
+        peer->packet_out = 0;
+    peer->packet_out += bytes;
+    write_bytes(peer, place->addr, place->rkey, bytes);
+    place->addr += bytes;
+    place->left -= bytes;
+    peer->tx_position += bytes;
+    peer->begun = (imm & IMM_MORE) != 0;
+    if (cut && !peer->begun)
+        stream_add(&peer->in, "", 1); /* what there was of it besides */
+    if (!peer->begun && !is_stream(peer))
+        stream_end_message(&peer->in, peer->packet_out + (cut ? 1 : 0));
+    if (!peer->begun && (!is_stream(peer) || !place->waitall || place->left == 0)) {
+        memmove(&peer->given[0], &peer->given[1], sizeof(peer->given) - sizeof(peer->given[0]));
+        peer->given_count--;
+    }
+    say_news(peer, imm, bytes, with_credits);
+}
+
+static void say_indirect(struct peer *peer, uint64_t length, bool with_credits)
+{
+    uint64_t size = peer->theirs.hidden_size, used = peer->hidden_sent - peer->hidden_acked;
+    uint64_t offset = peer->hidden_sent % size;
+    uint32_t bytes = (uint32_t)least(least(length, size - used), size - offset);
+
+    if (bytes == 0)
+        return;
+    write_bytes(peer, peer->theirs.hidden_addr + offset, peer->theirs.hidden_rkey, bytes);
+    peer->hidden_sent += bytes;
+    peer->tx_position += bytes;
+    peer->tx_phase |= 1;
+    say_news(peer, 0, bytes, with_credits);
+}
+
+static void say_data(struct peer *peer, uint64_t length, unsigned how)
+{
+    if (peer->fin_said || peer->credits <= CREDITS_KEPT_BY_DATA)
+        return;
+    if (peer->given_count > 0)
+        say_direct(peer, length, how & 1, how & 2);
+    else if (is_stream(peer))
+        say_indirect(peer, length, how & 2);
+}
+
+/* ---- The protocol kept ------------------------------------------------------------------------------ */
+
+static uint64_t some_length(struct input *input)
+{
+    static const uint64_t lengths[] = {1,     0,     100,   1000,   4096,    8192, 8193,
+                                       20000, 65535, 65536, 262144, 1 << 20, 7};
+    uint8_t choice = input_u8(input);
+
+    return choice < 4 * CHOICES(lengths) ? lengths[choice / 4] : choice;
+}
+
+void peer_speaks(struct peer *peer, struct input *input)
+{
+    uint8_t what = input_u8(input);
+    uint64_t length = (what & 7) < 4 ? some_length(input) : 0;
+
+    if (!peer_reachable(peer) || peer->credits == 0)
+        return;
+    if (peer->credits <= CREDITS_KEPT_BY_CONTROL)
+        what = 7;
+    switch (what & 7) {
+    case 0:
+    case 1:
+        say_data(peer, length, what >> 3);
+        break;
+    case 2:
+        say_advert(peer, length + 1, what & 8);
+        break;
+    case 3:
+        say_ack(peer, what & 8 ? UINT64_MAX : length);
+        break;
+    case 4:
+        say_fin(peer);
+        break;
+    case 5:
+        say_recall(peer);
+        break;
+    case 6:
+        say_recalled(peer);
+        break;
+    default:
+        say_bare(peer, CONTROL_CREDIT);
+        break;
+    }
+}
+
+void peer_serves(struct peer *peer)
+{
+    peer_hears(peer, MOCK_SENDS);
+    if (!peer_reachable(peer) || peer->credits <= CREDITS_KEPT_BY_CONTROL)
+        return;
+    if (peer->recalled_due)
+        say_recalled(peer);
+    else if (peer->hidden_in != peer->hidden_acknowledged)
+        say_ack(peer, UINT64_MAX);
+    else if (!is_stream(peer) && peer->place_count == 0)
+        say_advert(peer, 4096, false);
+    else if (peer->owed >= peer->mine.credits / 2)
+        say_bare(peer, CONTROL_CREDIT);
+}
+
+/* ---- And broken ------------------------------------------------------------------------------------- */
+
+/* A message of every kind that is almost right: one field is not. */
+static void lie_control(struct peer *peer, struct input *input)
+{
+    uint8_t bytes[CONTROL_SIZE + 24] = {0};
+    struct control control = next_advert(peer, some_length(input), false);
+    uint8_t field = input_u8(input);
+    uint64_t value = input_number(input, field & 0x40 ? 8 : 1);
+    uint32_t length = CONTROL_SIZE;
+
+    control.type = input_u8(input) % (CONTROL_DATA + 2);
+    control.credits = (uint16_t)peer->owed;
+    if (control.type == CONTROL_ACK)
+        control.position = peer->hidden_out;
+    if (control.type == CONTROL_DATA)
+        control.phase = IMM_DIRECT | 1;
+    xs_control_pack(&control, bytes);
+    if (field & 0x80) /* of the end of the numbers */
+        value = ~value;
+    switch (field & 7) {
+    case 0:
+        length = (uint32_t)(value % sizeof(bytes));
+        break;
+    case 1:
+        bytes[value % CONTROL_SIZE] ^= (uint8_t)(1 + (value >> 8) % 255);
+        break;
+    case 2:
+        control.credits = (uint16_t)value;
+        break;
+    case 3:
+        control.phase = (uint32_t)value;
+        break;
+    case 4:
+        control.position = value;
+        break;
+    case 5:
+        control.addr = value;
+        break;
+    case 6:
+        control.length = value;
+        break;
+    default:
+        break;
+    }
+    if ((field & 7) > 1)
+        xs_control_pack(&control, bytes);
+    bool advert = xs_control_unpack(&control, bytes, length) && control.type == CONTROL_ADVERT;
+
+    if (advert && peer->grant_count == PEER_GRANTS)
+        return;
+    if (advert)
+        peer_grant(peer, control.addr, control.length, control.rkey, EXS_REMOTE_WRITE, false);
+    say_bytes(peer, bytes, length, field & 8 && field & 16, (uint32_t)value);
+}
+
+static void lie_data(struct peer *peer, struct input *input)
+{
+    static const uint32_t bits[] = {
+        0,        IMM_DIRECT,  IMM_DIRECT | IMM_MORE,    IMM_DIRECT | IMM_TRUNC,
+        IMM_MORE, IMM_CREDITS, IMM_DIRECT | IMM_CREDITS, IMM_DIRECT | IMM_MORE | IMM_TRUNC};
+    uint8_t choice = input_u8(input);
+    uint32_t imm = bits[choice & 7];
+
+    imm |= choice & 16 ? input_u32(input) & IMM_LENGTH : choice & 8 ? input_u32(input) : input_u8(input);
+
+    if (mock_receive(qp_of(peer), IBV_WC_RECV_RDMA_WITH_IMM, NULL, imm & IMM_LENGTH, true, imm))
+        peer->credits--;
+}
+
+/* A write to where EXS let it, or nearly. */
+static void lie_write(struct peer *peer, struct input *input)
+{
+    static const uint8_t bytes[256];
+    uint8_t choice = input_u8(input), offset = input_u8(input);
+    uint64_t addr = choice & 1 || peer->given_count == 0 ? peer->theirs.hidden_addr : peer->given[0].addr;
+    uint32_t rkey = choice & 1 || peer->given_count == 0 ? peer->theirs.hidden_rkey : peer->given[0].rkey;
+
+    if (choice & 2)
+        addr = choice & 4 ? addr - offset : addr + ((uint64_t)offset << 10);
+    if (choice & 8)
+        rkey ^= offset;
+    mock_write(qp_of(peer), addr, rkey, bytes, choice >> 4);
+}
+
+void peer_lies(struct peer *peer, struct input *input)
+{
+    uint8_t what = input_u8(input);
+
+    if (!peer_reachable(peer))
+        return;
+    peer_lied(peer);
+    switch (what & 3) {
+    case 0:
+    case 1:
+        lie_control(peer, input);
+        break;
+    case 2:
+        lie_data(peer, input);
+        break;
+    default:
+        lie_write(peer, input);
+        break;
+    }
+}

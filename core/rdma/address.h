@@ -3,8 +3,8 @@
  * address.h - addresses as rdma-core's devices understand them.
  *
  * The kernel's connection manager takes loopback for "any": who bound to 127.0.0.1 would be open to the
- * network, and ::1 even to IPv4. So loopback is no address of theirs here. And it looks IPv6 addresses up as
- * such, so it has no route to ::ffff:192.0.2.1 where it has one to 192.0.2.1.
+ * network, and ::1 even to IPv4. So loopback is no address of its devices here. And it looks IPv6 addresses up
+ * as such, so it has no route to ::ffff:192.0.2.1 where it has one to 192.0.2.1.
  */
 #ifndef XS_RDMA_ADDRESS_H
 #define XS_RDMA_ADDRESS_H

@@ -78,12 +78,43 @@ static int fails(int error)
     return -1;
 }
 
+/* Loopback belongs to a device where binding to it leads to one, as under exs-soft-run. The kernel's connection
+ * manager takes it for "any" (address.h), which leads to none. Asked once. */
+static bool loopback_has_a_device(void)
+{
+    static atomic_int known; /* 1: no, 2: yes; whoever asks at the same time gets the same answer */
+    struct sockaddr_in loopback = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct rdma_event_channel *channel;
+    struct rdma_cm_id *id;
+
+    if (atomic_load(&known) != 0)
+        return atomic_load(&known) == 2;
+    bool found = false;
+
+    channel = create_event_channel();
+    if (channel != NULL && rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0) {
+        found = rdma_bind_addr(id, (struct sockaddr *)&loopback) == 0 && id->verbs != NULL;
+        rdma_destroy_id(id);
+    }
+    if (channel != NULL) {
+        destroy_event_channel(channel);
+        atomic_store(&known, found ? 2 : 1);
+    }
+    return found;
+}
+
+/* Loopback that is none of rdma-core's. */
+static bool is_elsewhere(const struct sockaddr *plain)
+{
+    return rdma_is_loopback(plain) && !loopback_has_a_device();
+}
+
 static int bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
     union rdma_address room;
     struct sockaddr *plain = rdma_plain_address(addr, &room);
 
-    if (rdma_is_loopback(plain))
+    if (is_elsewhere(plain))
         return fails(EADDRNOTAVAIL);
     int result = rdma_bind_addr(id, plain);
 
@@ -97,9 +128,9 @@ static int resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sock
     union rdma_address from_room, to_room;
     struct sockaddr *from = rdma_plain_address(src, &from_room), *to = rdma_plain_address(dst, &to_room);
 
-    if (from != NULL && rdma_is_loopback(from))
+    if (from != NULL && is_elsewhere(from))
         return fails(EADDRNOTAVAIL);
-    if (rdma_is_loopback(to))
+    if (is_elsewhere(to))
         return fails(ENODEV);
     if (id->route.addr.src_addr.sa_family == AF_INET6) /* bound, to an address of the other kind */
         to = dst;

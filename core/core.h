@@ -66,6 +66,9 @@ int xs_start(const struct ask *ask);
 enum close_kind { CLOSE_AT_ONCE, CLOSE_DRIVEN, CLOSE_ALONE };
 enum close_kind xs_close_kind(int sockno);
 
+/* Somebody has closed the socket's number by close(2): the socket itself is still to be closed. */
+bool xs_number_is_lost(int sockno);
+
 /* One turn of a waiter's home queue, whose descriptor the waiter watches by level; events of others go to their
  * own places. */
 void xs_run(struct queue *home);

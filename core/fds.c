@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "fds.h"
 
@@ -20,6 +21,9 @@ static fds_bits owned, epolls; /* all; those of them that are epolls */
 static struct {
     _Atomic int count, epoll;
 } watched[FDS_MAX];
+
+/* What had the number when fds_own was told of it. */
+static _Atomic uint64_t identities[FDS_MAX];
 
 static bool is_remembered(int fd)
 {
@@ -52,16 +56,35 @@ static int above_standard(int fd)
     return higher;
 }
 
+uint64_t fds_identity(int fd)
+{
+    int saved = errno;
+    struct stat status;
+    uint64_t identity = 0;
+
+    if (fstat(fd, &status) == 0)
+        identity = (uint64_t)status.st_dev << 40 ^ (uint64_t)status.st_ino ^ UINT64_C(1) << 63;
+    errno = saved;
+    return identity;
+}
+
 int fds_own(int fd)
 {
     fd = above_standard(fd);
-    put(owned, fd, true);
+    fds_note(fd);
     return fd;
 }
 
 void fds_note(int fd)
 {
+    if (is_remembered(fd))
+        atomic_store(&identities[fd], fds_identity(fd));
     put(owned, fd, true);
+}
+
+bool fds_is_own(int fd)
+{
+    return !is_remembered(fd) || atomic_load(&identities[fd]) == fds_identity(fd);
 }
 
 /* ---- Epolls ---- */
@@ -134,8 +157,13 @@ void fds_disown(int fd)
 
 int fds_close(int fd)
 {
+    bool own = fds_is_own(fd);
+
     fds_disown(fd);
-    return close(fd);
+    if (own)
+        return close(fd);
+    errno = EBADF;
+    return -1;
 }
 
 void fds_close_all(void)
@@ -154,7 +182,8 @@ void fds_close_all(void)
             int fd = word * FDS_BITS + __builtin_ctzll(bits);
 
             watched[fd].count = watched[fd].epoll = 0;
-            close(fd);
+            if (fds_is_own(fd))
+                close(fd);
         }
     }
     errno = saved;

@@ -10,11 +10,16 @@
  * last copy, and a child that is just being started (posix_spawn, vfork) has copies until it has become another
  * program: events would come meanwhile for what is closed, and free. So fds_watch remembers, and fds_close sees
  * to it. An epoll and what is in it are guarded by their owner's lock; nothing here needs another.
+ *
+ * A program may close what is not its own, by a number that it has from exs_socket or exs_qfd, and get the
+ * number again for a file of its own. So nothing is closed here that is not what it was; as far as that can be
+ * told, since all eventfds and epolls look the same.
  */
 #ifndef XS_FDS_H
 #define XS_FDS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/epoll.h>
 
 /* Remember fd as the library's. Returns it, or, where it is a standard one, another: a program may have those
@@ -22,7 +27,12 @@
 int fds_own(int fd);
 /* The same of one that somebody else has opened and closes, whose number must stay. */
 void fds_note(int fd);
-/* Take out of every epoll that fds_watch put it into, forget, and close. */
+/* Does the number still stand for what fds_own was told of? */
+bool fds_is_own(int fd);
+/* Tells files apart: what the number stands for now; 0: nothing. */
+uint64_t fds_identity(int fd);
+/* Take out of every epoll that fds_watch put it into, forget, and close; what has taken the number meanwhile
+ * stays open (-1, EBADF). */
 int fds_close(int fd);
 /* The same, but somebody else closes it. */
 void fds_disown(int fd);

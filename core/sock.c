@@ -94,6 +94,18 @@ bool xs_sock_has_peer(const struct sock *sock)
     return sock->conn != NULL || sock->opening != NULL;
 }
 
+bool xs_number_is_lost(int sockno)
+{
+    struct sock *sock = xs_sock_get(sockno);
+    bool lost = sock != NULL && !xs_sock_has_number(sock);
+
+    if (sock != NULL)
+        xs_sock_put(sock);
+    if (lost)
+        xs_log("socket %d was closed by close(2), and its number may be another file's: use exs_close", sockno);
+    return lost;
+}
+
 enum close_kind xs_close_kind(int sockno)
 {
     struct sock *sock = xs_sock_get_locked(sockno);
@@ -117,7 +129,7 @@ bool xs_check_queue(exs_qhandle_t qhandle, struct waiter *waiter, bool optional,
     *queue = xs_queue_get(qhandle);
     if (*queue != NULL)
         return true;
-    errno = EINVAL;
+    xs_invalid(qhandle == NULL ? "qhandle is NULL, and flags has no EXS_BLOCK" : "qhandle is no queue");
     return false;
 }
 
@@ -258,11 +270,15 @@ int exs_fcntl(int sockno, int cmd, ...)
         break;
     case F_GETFD:
     case F_SETFD:
-        result = fcntl(sock->number, cmd, value);
+        if (xs_sock_has_number(sock)) {
+            result = fcntl(sock->number, cmd, value);
+        } else {
+            errno = EBADF;
+            result = -1;
+        }
         break;
     default:
-        errno = EINVAL;
-        result = -1;
+        result = xs_invalid("cmd is %d", cmd);
     }
     xs_sock_put_locked(sock);
     return result;

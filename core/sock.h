@@ -43,8 +43,9 @@ struct request {
 };
 
 struct sock {
-    _Atomic int refs; /* table, home, calls */
-    int number;       /* a descriptor of the process that stands for the socket */
+    _Atomic int refs;  /* table, home, calls */
+    int number;        /* a descriptor of the process that stands for the socket, */
+    uint64_t identity; /* as long as this is its (fds.h) */
     int family, type;
     int fd_flags, status_flags; /* exs_fcntl */
     enum sock_state state;
@@ -78,6 +79,8 @@ struct sock {
 /* The socket of this number with one more reference, or NULL and EBADF. */
 struct sock *xs_sock_get(int number);
 void xs_sock_put(struct sock *sock);
+/* False: somebody has closed its number by close(2), which is free or another file's by now. */
+bool xs_sock_has_number(const struct sock *sock);
 /* Take it out of the table: nobody finds it any more. False when somebody else did. */
 bool xs_sock_remove(struct sock *sock);
 /* A new one in the table, with a reference for the table and one for the caller. NULL and errno. */

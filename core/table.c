@@ -2,13 +2,13 @@
 /*
  * The table of sockets by number.
  *
- * A number is a real descriptor, an eventfd that nobody reads, so that it cannot collide with another of the
- * process. Each slot has a lock of its own, held just to take a reference: threads that work on different
- * sockets never meet here.
+ * A number is a real descriptor, a local socket that nobody uses, so that it cannot collide with another of the
+ * process, and can be told from another that has got its number (fds.h). Each slot has a lock of its own, held
+ * just to take a reference: threads that work on different sockets never meet here.
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include "fds.h"
 #include "sock.h"
 
@@ -90,6 +90,21 @@ bool xs_sock_remove(struct sock *sock)
     return there;
 }
 
+bool xs_sock_has_number(const struct sock *sock)
+{
+    return fds_identity(sock->number) == sock->identity;
+}
+
+/* Only now may the number be given to another; unless it was already, and if that is not the library's, a fork
+ * must not close it. */
+static void give_number_back(const struct sock *sock)
+{
+    if (xs_sock_has_number(sock))
+        fds_close(sock->number);
+    else if (!fds_is_own(sock->number))
+        fds_disown(sock->number);
+}
+
 void xs_sock_put(struct sock *sock)
 {
     if (atomic_fetch_sub_explicit(&sock->refs, 1, memory_order_acq_rel) != 1)
@@ -97,7 +112,7 @@ void xs_sock_put(struct sock *sock)
     int saved = errno;
     struct queue *home = atomic_load(&sock->home);
 
-    fds_close(sock->number); /* only now may the number be given to another */
+    give_number_back(sock);
     if (home != NULL)
         xs_queue_unref(home);
     pthread_mutex_destroy(&sock->guard);
@@ -118,16 +133,21 @@ struct sock *xs_sock_new(int family, int type)
     sock->device = -1;
     STAILQ_INIT(&sock->requests);
     STAILQ_INIT(&sock->accepts);
-    sock->number = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    sock->number = fds_own(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (sock->number < 0)
         goto fail;
+    sock->identity = fds_identity(sock->number);
     struct slot *slot = make_slot(sock->number);
 
     if (slot == NULL)
         goto fail;
     pthread_mutex_lock(&slot->lock);
+    struct sock *lost = slot->sock; /* its number was closed by close(2) */
+
     slot->sock = sock;
     pthread_mutex_unlock(&slot->lock);
+    if (lost != NULL)
+        xs_sock_put(lost);
     return sock;
 fail:
     if (sock->number >= 0)

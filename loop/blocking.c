@@ -77,17 +77,25 @@ int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahan
 }
 
 /* One that names no queue waits as well, where nobody else would bring it to its end. */
-int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
+static int close_socket(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
     struct ask ask = {
         .type = EXS_EVT_CLOSE, .sockno = sockno, .flags = flags, .qhandle = qhandle, .ahandle = ahandle};
-
-    if (xs_enter() < 0)
-        return -1;
     enum close_kind kind = xs_close_kind(sockno);
     bool at_once = kind == CLOSE_AT_ONCE || (kind == CLOSE_DRIVEN && !(flags & EXS_BLOCK));
 
     return (int)((qhandle == NULL ? at_once : !(flags & EXS_BLOCK)) ? xs_start(&ask) : wait_for(&ask));
+}
+
+int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
+{
+    if (xs_enter() < 0)
+        return -1;
+    if (!xs_number_is_lost(sockno))
+        return close_socket(sockno, flags, qhandle, ahandle);
+    if (close_socket(sockno, flags & EXS_BLOCK, NULL, NULL) == 0) /* and no event */
+        errno = EBADF;
+    return -1;
 }
 
 /* ---- Transfers --------------------------------------------------------------------------------------------
@@ -237,7 +245,7 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
     struct queue *queue = xs_queue_get(qhandle); /* nobody deletes it while we sleep on its descriptor */
 
     if (queue == NULL) {
-        errno = EINVAL;
+        errno = EINVAL; /* deleted meanwhile by another thread */
         return -1;
     }
     while (count == 0 && now < end) {

@@ -236,11 +236,13 @@ int xs_start_accept(const struct ask *ask)
     struct queue *queue;
     int result = -1;
 
-    if ((ask->flags & ~EXS_BLOCK) || ask->accepts == NULL || ask->count < 1 ||
-        (ask->waiter != NULL && ask->count != 1)) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (ask->flags & ~EXS_BLOCK)
+        return xs_bad_flags(ask->flags, EXS_BLOCK);
+    if (ask->accepts == NULL)
+        return xs_invalid("addrvec is NULL");
+    if (ask->count < 1 || (ask->waiter != NULL && ask->count != 1))
+        return xs_invalid("addrvec_cnt is %d: %s", ask->count,
+                          ask->waiter != NULL ? "a call that blocks takes one" : "at least 1");
     struct sock *listener = xs_sock_get_locked(ask->sockno);
 
     if (listener == NULL)
@@ -248,7 +250,7 @@ int xs_start_accept(const struct ask *ask)
     if (!xs_check_queue(ask->qhandle, ask->waiter, false, &queue))
         ;
     else if (listener->state != SOCK_LISTENING)
-        errno = EINVAL;
+        xs_invalid("socket %d does not listen", ask->sockno);
     else if (!listens(listener))
         errno = ENODEV;
     else

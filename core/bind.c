@@ -13,10 +13,10 @@ int xs_check_address(const struct sock *sock, const struct sockaddr *address, so
 {
     socklen_t need = sock->family == PF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 
-    if (address == NULL || length < need || length > sizeof(struct sockaddr_storage)) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (address == NULL)
+        return xs_invalid("the address is NULL");
+    if (length < need || length > sizeof(struct sockaddr_storage))
+        return xs_invalid("an address has %u bytes, not %u", (unsigned)need, (unsigned)length);
     if (address->sa_family != sock->family) {
         errno = EAFNOSUPPORT;
         return -1;
@@ -94,7 +94,7 @@ int exs_bind(int sockno, const struct sockaddr *address, socklen_t address_len)
     if (sock == NULL)
         return -1;
     if (sock->state != SOCK_FRESH || !may_listen(sock)) {
-        errno = EINVAL;
+        xs_invalid("socket %d was bound or used before", sockno);
     } else if (xs_check_address(sock, address, address_len) == 0 && xs_sock_home(sock, NULL) == 0) {
         memcpy(&copy, address, sock->family == PF_INET ? sizeof(copy.in) : sizeof(copy.in6));
         result = bind_devices(sock, &copy);
@@ -134,8 +134,12 @@ int exs_listen(int sockno, int backlog)
 
     if (sock == NULL)
         return -1;
-    if (backlog < 0 || (sock->state != SOCK_FRESH && sock->state != SOCK_BOUND) || !may_listen(sock)) {
-        errno = EINVAL;
+    if (backlog < 0) {
+        xs_invalid("backlog is %d", backlog);
+        goto out;
+    }
+    if ((sock->state != SOCK_FRESH && sock->state != SOCK_BOUND) || !may_listen(sock)) {
+        xs_invalid("socket %d listens or was connected before", sockno);
         goto out;
     }
     if (xs_sock_home(sock, NULL) < 0)

@@ -114,10 +114,8 @@ int xs_start_close(const struct ask *ask)
     struct queue *queue, *home;
     int result = -1;
 
-    if (ask->flags & ~EXS_BLOCK) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (ask->flags & ~EXS_BLOCK)
+        return xs_bad_flags(ask->flags, EXS_BLOCK);
     struct sock *sock = xs_sock_get_locked(ask->sockno);
 
     if (sock == NULL)

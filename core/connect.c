@@ -200,10 +200,9 @@ static int check_timeout(const struct timeval *timeout, uint64_t *ns)
     *ns = UINT64_C(1000000) * CONNECT_LIMIT_MS;
     if (timeout == NULL)
         return 0;
-    if (timeout->tv_sec < 0 || timeout->tv_usec < 0 || timeout->tv_usec >= 1000000) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (timeout->tv_sec < 0 || timeout->tv_usec < 0 || timeout->tv_usec >= 1000000)
+        return xs_invalid("timeout is %lld s and %lld us", (long long)timeout->tv_sec,
+                          (long long)timeout->tv_usec);
     *ns = (uint64_t)timeout->tv_sec * UINT64_C(1000000000) + (uint64_t)timeout->tv_usec * 1000;
     return 0;
 }
@@ -242,16 +241,14 @@ int xs_start_connect(const struct ask *ask)
     uint64_t limit;
     int result = -1;
 
-    if (ask->flags & ~EXS_BLOCK) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (ask->flags & ~EXS_BLOCK)
+        return xs_bad_flags(ask->flags, EXS_BLOCK);
     struct sock *sock = xs_sock_get_locked(ask->sockno);
 
     if (sock == NULL)
         return -1;
     if (sock->state != SOCK_FRESH && sock->state != SOCK_BOUND) {
-        errno = EINVAL;
+        xs_invalid("socket %d listens or is connected already", ask->sockno);
     } else if (xs_check_queue(ask->qhandle, ask->waiter, false, &queue) &&
                xs_check_address(sock, ask->address, ask->address_length) == 0 &&
                check_timeout(ask->timeout, &limit) == 0 &&

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include "core.h"
 #include "fds.h"
+#include "library.h"
 #include "queue.h"
 
 #define OPS_AT_ONCE 32
@@ -138,13 +139,14 @@ static int take_events(struct queue *queue, exs_event_t *events, int most)
 
 int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum watched watched)
 {
-    struct queue *queue = evtvec_cnt >= 1 && evtvec_cnt <= EXS_EVTVEC_MAX ? xs_queue_get(qhandle) : NULL;
     struct turn turn = {.watched = watched};
 
-    if (queue == NULL) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (evtvec_cnt < 1 || evtvec_cnt > EXS_EVTVEC_MAX)
+        return xs_invalid("evtvec_cnt is %d: from 1 to EXS_EVTVEC_MAX, %d", evtvec_cnt, EXS_EVTVEC_MAX);
+    struct queue *queue = xs_queue_get(qhandle);
+
+    if (queue == NULL)
+        return xs_invalid("qhandle is no queue");
     if (evtvec == NULL || (uintptr_t)evtvec > UINTPTR_MAX - (size_t)evtvec_cnt * sizeof(*evtvec)) {
         xs_queue_put(queue);
         errno = EFAULT;

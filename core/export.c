@@ -11,6 +11,7 @@
 #include <string.h>
 #include "conn.h"
 #include "core.h"
+#include "library.h"
 #include "memory.h"
 #include "sock.h"
 
@@ -91,8 +92,7 @@ static int drop(struct conn *conn, const exs_token_t *token)
         end_export(conn, export);
         return 0;
     }
-    errno = EINVAL;
-    return -1;
+    return xs_invalid("token is of nothing that is exported on this connection");
 }
 
 /* The socket, locked, if it is connected; NULL and errno. */
@@ -113,12 +113,14 @@ int exs_mexport(int sockno, exs_mhandle_t mhandle, void *addr, size_t length, in
 {
     if (xs_enter() < 0)
         return -1;
-    if (mhandle == NULL || mhandle == EXS_MHANDLE_UNREGISTERED || addr == NULL || length == 0 ||
-        length > EXS_MSG_MAX || access == 0 || (access & ~(EXS_REMOTE_READ | EXS_REMOTE_WRITE)) ||
-        token == NULL) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (mhandle == NULL || mhandle == EXS_MHANDLE_UNREGISTERED)
+        return xs_invalid("mhandle is no registered memory");
+    if (addr == NULL || length == 0 || token == NULL)
+        return xs_invalid("%s", addr == NULL ? "addr is NULL" : length == 0 ? "length is 0" : "token is NULL");
+    if (length > EXS_MSG_MAX)
+        return xs_too_long(length);
+    if (access == 0 || (access & ~(EXS_REMOTE_READ | EXS_REMOTE_WRITE)))
+        return xs_invalid("access 0x%x is not EXS_REMOTE_READ, EXS_REMOTE_WRITE, or both", (unsigned)access);
     struct sock *sock = get_connected(sockno);
 
     if (sock == NULL)
@@ -139,10 +141,8 @@ int exs_munexport(int sockno, const exs_token_t *token)
 {
     if (xs_enter() < 0)
         return -1;
-    if (token == NULL) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (token == NULL)
+        return xs_invalid("token is NULL");
     struct sock *sock = get_connected(sockno);
 
     if (sock == NULL)

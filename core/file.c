@@ -57,29 +57,38 @@ static int open_path(const char *path)
 {
     int fd;
 
-    if (path == NULL)
-        return fails(EINVAL);
+    if (path == NULL || *path == 0)
+        return xs_invalid("exs_path is %s", path == NULL ? "NULL" : "empty");
     do { /* a file system that works in a process waits for it, and a signal ends that */
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     } while (fd < 0 && errno == EINTR);
-    if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG))
-        return fails(EINVAL);
+    if (fd < 0)
+        return fails(errno == ENXIO ? ENODEV : errno); /* a local socket's name */
     return fds_own(fd);
 }
 
+/* Only what can be mapped. */
+static int check_kind(const exs_xferfile_t *from, mode_t mode)
+{
+    if (S_ISREG(mode))
+        return 0;
+    return fails(S_ISDIR(mode) && from->exs_xfv_type == EXS_PATHVEC ? EISDIR : ENODEV);
+}
+
 /* The range of a file that is sent, into an element whose descriptor is open. */
-static int check_range(struct element *element, off_t offset, size_t length, int flags)
+static int check_range(struct element *element, const exs_xferfile_t *from, off_t offset, size_t length,
+                       int flags)
 {
     struct stat status;
 
-    if (fstat(element->fd, &status) < 0)
-        return -1; /* it is open: the file system can't say */
-    if (!S_ISREG(status.st_mode))
-        return fails(ENODEV);
+    /* It is open: where this fails, the file system can't say. */
+    if (fstat(element->fd, &status) < 0 || check_kind(from, status.st_mode) < 0)
+        return -1;
     uint64_t size = (uint64_t)status.st_size;
 
     if (offset < 0 || (uint64_t)offset > size || length > size - (uint64_t)offset)
-        return fails(EINVAL);
+        return xs_invalid("exs_offset %lld with exs_length %zu is not within the file's %llu bytes",
+                          (long long)offset, length, (unsigned long long)size);
     element->offset = (uint64_t)offset;
     element->length = length != 0 ? length : size - (uint64_t)offset;
     if (element->length > EXS_FILE_MAX && !(flags & EXS_BIGFILE))
@@ -99,30 +108,30 @@ static int check_element(struct element *element, const exs_xferfile_t *from, in
         element_flags = v->exs_fdv.exs_flags;
         element->fd = fds_own(fcntl(v->exs_fdv.exs_fildes, F_DUPFD_CLOEXEC, 0));
         if (element->fd < 0)
-            return errno == EBADF ? fails(EINVAL) : -1;
-        result = check_range(element, v->exs_fdv.exs_offset, v->exs_fdv.exs_length, flags);
+            return errno == EBADF ? xs_invalid("exs_fildes %d is not open", v->exs_fdv.exs_fildes) : -1;
+        result = check_range(element, from, v->exs_fdv.exs_offset, v->exs_fdv.exs_length, flags);
         break;
     case EXS_PATHVEC:
         element_flags = v->exs_pathv.exs_flags;
         element->fd = open_path(v->exs_pathv.exs_path);
         if (element->fd < 0)
             return -1;
-        result = check_range(element, v->exs_pathv.exs_offset, v->exs_pathv.exs_length, flags);
+        result = check_range(element, from, v->exs_pathv.exs_offset, v->exs_pathv.exs_length, flags);
         break;
     case EXS_IOVEC:
         element_flags = v->exs_iov.exs_flags;
         element->base = v->exs_iov.exs_base;
         element->length = v->exs_iov.exs_length;
         if (element->base == NULL || element->length > EXS_MSG_MAX)
-            return fails(EINVAL);
+            return element->base == NULL ? xs_invalid("exs_base is NULL") : xs_too_long(element->length);
         result = xs_memory_use(v->exs_iov.exs_mhandle, element->base, element->length, EXS_MRF_SEND_DISABLE,
                                &element->memory);
         break;
     default:
-        return fails(EINVAL);
+        return xs_invalid("exs_xfv_type %d is none", from->exs_xfv_type);
     }
     if (result == 0 && (element_flags & ~EXS_SHUT_WR))
-        return fails(EINVAL);
+        return xs_bad_flags(element_flags, EXS_SHUT_WR);
     *shut = (element_flags & EXS_SHUT_WR) != 0;
     return result;
 }
@@ -141,7 +150,7 @@ struct files *xs_files_new(const exs_xferfile_t *vector, int count, int flags, u
     *last = false;
     for (int i = 0; i < count; i++) {
         if (*last) { /* nothing can be sent behind the end */
-            errno = EINVAL;
+            xs_invalid("element %d of sendvec comes after EXS_SHUT_WR", i);
             goto fail;
         }
         if (check_element(&files->elements[i], &vector[i], flags, last) < 0)

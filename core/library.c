@@ -182,19 +182,47 @@ uint64_t xs_now(void)
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-void xs_log(const char *format, ...)
+static void write_log(const char *before, const char *format, va_list arguments)
 {
-    va_list arguments;
     char line[512];
     int saved = errno;
 
     if (!logging)
         return;
-    va_start(arguments, format);
     vsnprintf(line, sizeof(line), format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "exs: %s\n", line);
+    fprintf(stderr, "exs: %s%s\n", before, line);
     errno = saved;
+}
+
+void xs_log(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    write_log("", format, arguments);
+    va_end(arguments);
+}
+
+int xs_invalid(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    write_log("invalid argument: ", format, arguments);
+    va_end(arguments);
+    errno = EINVAL;
+    return -1;
+}
+
+int xs_bad_flags(int flags, int allowed)
+{
+    return xs_invalid("flags 0x%x has 0x%x, which is no flag here", (unsigned)flags,
+                      (unsigned)(flags & ~allowed));
+}
+
+int xs_too_long(size_t length)
+{
+    return xs_invalid("length %zu is more than EXS_MSG_MAX, %zu", length, (size_t)EXS_MSG_MAX);
 }
 
 const char *exs_strevent(int type)

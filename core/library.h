@@ -4,12 +4,19 @@
 #define XS_LIBRARY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "core.h"
 #include "device.h"
 
 /* Lines of advice on standard error, when EXS_DEBUG is set in the environment: say what to do. */
 void xs_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* An argument is wrong: -1 and EINVAL, and in the log which. */
+int xs_invalid(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same, for flags of which only these are allowed, and for more bytes than EXS_MSG_MAX. */
+int xs_bad_flags(int flags, int allowed);
+int xs_too_long(size_t length);
 
 /* The devices that EXS_DEVICE lets us use, in the order in which they are tried. */
 int xs_devices(void);

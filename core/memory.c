@@ -178,7 +178,8 @@ int xs_memory_use(exs_mhandle_t handle, const void *addr, size_t length, int for
 
     if (found == NULL || (uintptr_t)addr < (uintptr_t)found->addr || offset > found->size ||
         length > found->size - offset) {
-        errno = EINVAL;
+        xs_invalid(found == NULL ? "mhandle is no registered memory"
+                                 : "the buffer is not within mhandle's memory");
     } else if (found->flags & forbidden) {
         errno = EACCES;
     } else {
@@ -219,15 +220,23 @@ static int check_pages(const void *addr, size_t size, bool writable)
     return -1;
 }
 
+static int check_region(const void *addr, size_t size, int flags)
+{
+    const int known = EXS_MRF_SHARED | EXS_MRF_RECV_DISABLE | EXS_MRF_SEND_DISABLE;
+
+    if (addr == NULL || size == 0 || (uintptr_t)addr + size < (uintptr_t)addr)
+        return xs_invalid("%s", addr == NULL ? "addr is NULL" : size == 0 ? "size is 0" : "addr + size wraps");
+    if (size > EXS_MSG_MAX)
+        return xs_too_long(size);
+    return flags & ~known ? xs_bad_flags(flags, known) : 0;
+}
+
 exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
 {
     if (xs_enter() < 0)
         return EXS_MHANDLE_INVALID;
-    if (addr == NULL || size == 0 || size > EXS_MSG_MAX || (uintptr_t)addr + size < (uintptr_t)addr ||
-        (flags & ~(EXS_MRF_SHARED | EXS_MRF_RECV_DISABLE | EXS_MRF_SEND_DISABLE))) {
-        errno = EINVAL;
+    if (check_region(addr, size, flags) < 0)
         return EXS_MHANDLE_INVALID;
-    }
     if (check_pages(addr, size, (flags & EXS_MRF_RECV_DISABLE) == 0) < 0)
         return EXS_MHANDLE_INVALID;
     struct memory *memory = calloc(1, sizeof(*memory));
@@ -252,12 +261,12 @@ int exs_mderegister(exs_mhandle_t mhandle, int flags)
 
     if (xs_enter() < 0)
         return -1;
-    struct memory *memory = flags == 0 ? xs_handle_begin_take(&handles, mhandle) : NULL;
+    if (flags != 0)
+        return xs_bad_flags(flags, 0);
+    struct memory *memory = xs_handle_begin_take(&handles, mhandle);
 
-    if (memory == NULL) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (memory == NULL)
+        return xs_invalid("mhandle is no registered memory");
     bool taken = xs_handle_take(&handles, mhandle);
 
     xs_handle_end_take(&handles);

@@ -129,7 +129,7 @@ int exs_getdevice(int sockno, char *name, size_t size)
     const char *device = device_name(sock, list, sizeof(list));
 
     if (name == NULL || size == 0) {
-        errno = EINVAL;
+        xs_invalid(name == NULL ? "name is NULL" : "size is 0");
     } else if (device == NULL) {
         errno = ENOTCONN;
     } else if (strlen(device) >= size) {

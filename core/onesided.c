@@ -10,6 +10,7 @@
 #include "conn.h"
 #include "core.h"
 #include "fragile.h"
+#include "library.h"
 #include "memory.h"
 #include "nic.h"
 #include "sock.h"
@@ -113,7 +114,7 @@ static int fails(int error)
 static int check_token(const struct conn *conn, const struct token *token, const struct ask *ask)
 {
     if (token->hidden_rkey != conn->peer.hidden_rkey || token->hidden_addr != conn->peer.hidden_addr)
-        return fails(EINVAL); /* of another connection */
+        return xs_invalid("token is of another connection");
     if (!(token->access & (ask->type == EXS_EVT_RREAD ? EXS_REMOTE_READ : EXS_REMOTE_WRITE)))
         return fails(EACCES);
     if (ask->offset > token->length || ask->length > token->length - ask->offset)
@@ -158,9 +159,10 @@ int xs_start_onesided(const struct ask *ask)
 
     if (ask->flags & ~(EXS_BLOCK | unsignaled))
         return fails(EOPNOTSUPP);
-    if ((ask->flags & EXS_UNSIGNALED && ask->flags & EXS_BLOCK) || ask->buffer == NULL || ask->length == 0 ||
-        ask->length > EXS_MSG_MAX || ask->token == NULL || !xs_token_unpack(&there, ask->token))
-        return fails(EINVAL);
+    if (xs_check_transfer(ask) < 0)
+        return -1;
+    if (ask->length == 0 || ask->token == NULL || !xs_token_unpack(&there, ask->token))
+        return xs_invalid(ask->length == 0 ? "length is 0" : "token is none that exs_mexport has made");
     struct sock *sock = xs_sock_get_locked(ask->sockno);
 
     if (sock == NULL)

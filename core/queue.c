@@ -241,7 +241,7 @@ exs_qhandle_t exs_qcreate(int depth)
     if (xs_enter() < 0)
         return EXS_QHANDLE_INVALID;
     if (depth < 0 || depth > EXS_QDEPTH_MAX) {
-        errno = EINVAL;
+        xs_invalid("depth is %d: from 0 to EXS_QDEPTH_MAX, %d", depth, EXS_QDEPTH_MAX);
         return EXS_QHANDLE_INVALID;
     }
     struct queue *queue = xs_queue_new(false, depth);
@@ -259,10 +259,8 @@ int exs_qdelete(exs_qhandle_t qhandle)
         return -1;
     struct queue *queue = xs_handle_begin_take(&handles, qhandle);
 
-    if (queue == NULL) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (queue == NULL)
+        return xs_invalid("qhandle is no queue");
     /* An operation that others are about to start here needs these locks, or has been counted: either as
      * pending, or as a user. */
     pthread_mutex_lock(&queue->lock);
@@ -288,10 +286,8 @@ int exs_qfd(exs_qhandle_t qhandle)
         return -1;
     struct queue *queue = xs_queue_get(qhandle);
 
-    if (queue == NULL) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (queue == NULL)
+        return xs_invalid("qhandle is no queue");
     int fd = queue->fd;
 
     xs_queue_put(queue);

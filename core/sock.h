@@ -96,6 +96,8 @@ int xs_start_recv(const struct ask *ask);
 int xs_start_sendfile(const struct ask *ask);
 int xs_start_onesided(const struct ask *ask);
 int xs_start_shutdown(const struct ask *ask);
+/* What every transfer checks of its arguments: 0, or -1 and EINVAL. */
+int xs_check_transfer(const struct ask *ask);
 int xs_start_close(const struct ask *ask);
 
 /* ---- Life (sock.c, connect.c, accept.c, close.c) ------------------------------------------ */

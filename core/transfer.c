@@ -148,13 +148,28 @@ static int start(const struct ask *ask, bool may_be_silent)
     return result;
 }
 
+static int check_signaling(int flags)
+{
+    if (flags & EXS_UNSIGNALED && flags & EXS_BLOCK)
+        return xs_invalid("flags has both EXS_BLOCK and EXS_UNSIGNALED");
+    return 0;
+}
+
+int xs_check_transfer(const struct ask *ask)
+{
+    if (check_signaling(ask->flags) < 0)
+        return -1;
+    if (ask->buffer == NULL)
+        return xs_invalid("the buffer is NULL");
+    return ask->length > EXS_MSG_MAX ? xs_too_long(ask->length) : 0;
+}
+
 int xs_start_send(const struct ask *ask)
 {
     if (ask->flags & ~(EXS_BLOCK | EXS_UNSIGNALED))
         return fails(EOPNOTSUPP);
-    if ((ask->flags & EXS_UNSIGNALED && ask->flags & EXS_BLOCK) || ask->buffer == NULL ||
-        ask->length > EXS_MSG_MAX)
-        return fails(EINVAL);
+    if (xs_check_transfer(ask) < 0)
+        return -1;
     return start(ask, (ask->flags & EXS_UNSIGNALED) != 0);
 }
 
@@ -162,17 +177,25 @@ int xs_start_recv(const struct ask *ask)
 {
     if (ask->flags & ~(EXS_BLOCK | MSG_WAITALL))
         return fails(EOPNOTSUPP);
-    if (ask->buffer == NULL || ask->length == 0 || ask->length > EXS_MSG_MAX)
-        return fails(EINVAL);
+    if (xs_check_transfer(ask) < 0)
+        return -1;
+    if (ask->length == 0)
+        return xs_invalid("length is 0");
     return start(ask, false);
 }
 
 int xs_start_sendfile(const struct ask *ask)
 {
-    if ((ask->flags & ~(EXS_BLOCK | EXS_UNSIGNALED | EXS_BIGFILE)) ||
-        (ask->flags & EXS_UNSIGNALED && ask->flags & EXS_BLOCK) || ask->files == NULL || ask->count < 1 ||
-        ask->count > EXS_XFV_MAX)
-        return fails(EINVAL);
+    const int known = EXS_BLOCK | EXS_UNSIGNALED | EXS_BIGFILE;
+
+    if (ask->flags & ~known)
+        return xs_bad_flags(ask->flags, known);
+    if (check_signaling(ask->flags) < 0)
+        return -1;
+    if (ask->files == NULL)
+        return xs_invalid("sendvec is NULL");
+    if (ask->count < 1 || ask->count > EXS_XFV_MAX)
+        return xs_invalid("sendvec_cnt is %d: from 1 to EXS_XFV_MAX, %d", ask->count, EXS_XFV_MAX);
     return start(ask, (ask->flags & EXS_UNSIGNALED) != 0);
 }
 
@@ -213,8 +236,10 @@ int xs_start_shutdown(const struct ask *ask)
     struct queue *queue;
     int result = -1;
 
-    if ((ask->flags & ~EXS_BLOCK) || (ask->how != SHUT_RD && ask->how != SHUT_WR && ask->how != SHUT_RDWR))
-        return fails(EINVAL);
+    if (ask->flags & ~EXS_BLOCK)
+        return xs_bad_flags(ask->flags, EXS_BLOCK);
+    if (ask->how != SHUT_RD && ask->how != SHUT_WR && ask->how != SHUT_RDWR)
+        return xs_invalid("how is %d", ask->how);
     struct sock *sock = xs_sock_get_locked(ask->sockno);
 
     if (sock == NULL)

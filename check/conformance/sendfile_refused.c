@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* exs_sendfile and exs_blocking_sendfile: what they refuse. */
+#include <limits.h>
 #include <unistd.h>
 #include "sendfile.h"
 
@@ -153,7 +154,7 @@ void refuse_bad_file(struct trial *trial)
 
 void refuse_bad_path(struct trial *trial)
 {
-    refused(trial, file_named("/nonexistent/exs"));
+    refused(trial, file_named(""));
 }
 
 void refuse_no_path(struct trial *trial)
@@ -164,6 +165,24 @@ void refuse_no_path(struct trial *trial)
 void refuse_path_of_folder(struct trial *trial)
 {
     refused(trial, file_named("/"));
+}
+
+void refuse_path_of_nothing(struct trial *trial)
+{
+    refused(trial, file_named("/nonexistent/exs"));
+}
+
+void refuse_path_of_device(struct trial *trial)
+{
+    refused(trial, file_named("/dev/null"));
+}
+
+void refuse_long_path(struct trial *trial)
+{
+    static char name[PATH_MAX + 1];
+
+    memset(name, 'x', PATH_MAX);
+    refused(trial, file_named(name));
 }
 
 void refuse_too_big(struct trial *trial)

@@ -13,7 +13,8 @@ static const struct row sendfile_rows[] = {
      "The thesis's heading has EINVAL, its text EBADF: the text stands."},
     {4, ENODEV, GOOD("exs_fildes is a pipe"), BOTH, THESIS, refuse_no_file, NULL},
     {5, EINVAL, GOOD("exs_fildes is -1"), BOTH, THESIS, refuse_bad_file, NULL},
-    {6, EINVAL, GOOD("exs_path names no file"), BOTH, THESIS, refuse_bad_path, NULL},
+    {6, EINVAL, GOOD("exs_path is empty"), BOTH, THESIS, refuse_bad_path,
+     "An invalid path is one that can be nobody's; one that names no file has the errno of open."},
     {7, EFBIG, GOOD("a file of 1 GB and a byte"), BOTH, THESIS, refuse_too_big,
      "EXS_BIGFILE lifts the limit; see test_sendfile."},
     {8, EINVAL, GOOD("offset + length beyond the file's end"), BOTH, THESIS, refuse_past_end, NULL},
@@ -37,7 +38,7 @@ static const struct row sendfile_rows[] = {
     {22, EINVAL, SENDFILE("fd", "sendvec", "sendvec_cnt", "0", "NULL"), BOTH, OURS, refuse_queue_null, NULL},
     {23, ECONNRESET, GOOD("the peer was killed"), BOTH, OURS, refuse_after_reset, NULL},
     {24, EINVAL, GOOD("exs_path is NULL"), BOTH, OURS, refuse_no_path, NULL},
-    {25, ENODEV, GOOD("exs_path names a folder"), BOTH, OURS, refuse_path_of_folder, NULL},
+    {25, EISDIR, GOOD("exs_path names a folder"), BOTH, OURS, refuse_path_of_folder, NULL},
     {26, EFBIG, GOOD("a range of 1 GB and a byte"), BOTH, OURS, refuse_range_too_big, NULL},
     {27, EINVAL, GOOD("a negative offset"), BOTH, OURS, refuse_before_start, NULL},
     {28, EINVAL, GOOD("unknown exs_flags"), BOTH, OURS, refuse_element_flag, NULL},
@@ -54,6 +55,9 @@ static const struct row sendfile_rows[] = {
     {38, EPERM, SENDFILE("BAD_FD", "NULL", "-1", "BAD_FLAG", "INVALID_QHANDLE") " [no exs_init]", BOTH, OURS,
      refuse_uninitialized_bad, NULL},
     {39, ECHILD, GOOD("in a forked child"), BOTH, OURS, forked, NULL},
+    {40, ENOENT, GOOD("exs_path names no file"), BOTH, OURS, refuse_path_of_nothing, NULL},
+    {41, ENAMETOOLONG, GOOD("exs_path is too long"), BOTH, OURS, refuse_long_path, NULL},
+    {42, ENODEV, GOOD("exs_path names a device"), BOTH, OURS, refuse_path_of_device, NULL},
 };
 static const char *const needs[] = {"exs_init", "exs_socket", "exs_connect", NULL};
 const struct group group_sendfile = {"exs_sendfile", "5.2.11", needs, ROWS(sendfile_rows)};
@@ -70,7 +74,7 @@ static const struct row blocking_sendfile_rows[] = {
      "The thesis's heading has EINVAL, its text EBADF: the text stands."},
     {4, ENODEV, BLOCKING_GOOD("exs_fildes is a pipe"), BLOCKING, THESIS, refuse_no_file, NULL},
     {5, EINVAL, BLOCKING_GOOD("exs_fildes is -1"), BLOCKING, THESIS, refuse_bad_file, NULL},
-    {6, EINVAL, BLOCKING_GOOD("exs_path names no file"), BLOCKING, THESIS, refuse_bad_path, NULL},
+    {6, EINVAL, BLOCKING_GOOD("exs_path is empty"), BLOCKING, THESIS, refuse_bad_path, NULL},
     {7, EFBIG, BLOCKING_GOOD("a file of 1 GB and a byte"), BLOCKING, THESIS, refuse_too_big, NULL},
     {8, EINVAL, BLOCKING_GOOD("offset + length beyond the file's end"), BLOCKING, THESIS, refuse_past_end,
      NULL},

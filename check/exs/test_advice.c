@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_advice.c - EXS_DEBUG: every EINVAL has a line on standard error that names the argument.
+ */
+#include "check/support/support.h"
+
+static FILE *said; /* standard error of the test's process */
+static struct pair pair;
+
+static void listen_to_it(void)
+{
+    ck_assert_int_eq(setenv("EXS_DEBUG", "1", 1), 0);
+    said = tmpfile();
+    ck_assert_ptr_nonnull(said);
+    init_library();
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    must(dup2(fileno(said), STDERR_FILENO));
+}
+
+static void says(const char *call, long result, const char *argument)
+{
+    char line[512] = "";
+
+    ck_assert_msg(result == -1 && errno == EINVAL, "%s: %ld, %s", call, result, strerrorname_np(errno));
+    rewind(said);
+    ck_assert_msg(fgets(line, sizeof line, said) != NULL, "%s: nothing was said", call);
+    ck_assert_msg(strncmp(line, "exs: invalid argument: ", 23) == 0 && strstr(line + 23, argument) != NULL,
+                  "%s: %s", call, line);
+    ck_assert_ptr_null(fgets(line, sizeof line, said));
+    ck_assert_int_eq(ftruncate(fileno(said), 0), 0);
+    rewind(said);
+}
+
+#define SAYS(call, argument) says(#call, (long)(call), argument)
+
+START_TEST(transfers)
+{
+    exs_qhandle_t queue = pair.client_box->queue;
+    exs_xferfile_t none = {.exs_xfv_type = 9}, path = {.exs_xfv_type = EXS_PATHVEC};
+    char byte = 0;
+
+    SAYS(exs_send(pair.client, NULL, 1, 0, queue, NULL, NULL), "the buffer is NULL");
+    SAYS(exs_send(pair.client, &byte, (size_t)EXS_MSG_MAX + 1, 0, queue, NULL, NULL), "is more than EXS_MSG_MAX");
+    SAYS(exs_send(pair.client, &byte, 1, EXS_BLOCK | EXS_UNSIGNALED, NULL, NULL, NULL), "EXS_UNSIGNALED");
+    SAYS(exs_send(pair.client, &byte, 1, 0, NULL, NULL, NULL), "qhandle is NULL");
+    SAYS(exs_send(pair.client, &byte, 1, 0, EXS_QHANDLE_INVALID, NULL, NULL), "qhandle is no queue");
+    SAYS(exs_send(pair.client, &byte, 1, 0, queue, NULL, EXS_MHANDLE_INVALID), "mhandle");
+    SAYS(exs_recv(pair.client, &byte, 0, 0, queue, NULL, NULL), "length is 0");
+    SAYS(exs_sendfile(pair.client, NULL, 1, 0, queue, NULL), "sendvec is NULL");
+    SAYS(exs_sendfile(pair.client, &none, 0, 0, queue, NULL), "sendvec_cnt is 0");
+    SAYS(exs_sendfile(pair.client, &none, 1, 0, queue, NULL), "exs_xfv_type 9");
+    SAYS(exs_sendfile(pair.client, &none, 1, 2, queue, NULL), "flags 0x2");
+    SAYS(exs_sendfile(pair.client, &path, 1, 0, queue, NULL), "exs_path is NULL");
+    path.exs_xfv_type = EXS_FDVEC;
+    path.exs_xfv.exs_fdv = (exs_fdvec_t){.exs_fildes = fileno(said), .exs_offset = 1};
+    SAYS(exs_sendfile(pair.client, &path, 1, 0, queue, NULL), "exs_offset 1");
+    SAYS(exs_shutdown(pair.client, 17, 0, queue, NULL), "how is 17");
+}
+END_TEST
+
+START_TEST(others)
+{
+    exs_qhandle_t queue = pair.client_box->queue;
+    exs_acceptaddr_t one = {0};
+    exs_event_t event;
+    struct timeval late = {.tv_usec = -1};
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t length = sizeof address;
+    char name[8];
+    int fresh = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    must(fresh);
+    SAYS(exs_bind(fresh, NULL, length), "address is NULL");
+    SAYS(exs_bind(fresh, (struct sockaddr *)&address, 3), "not 3");
+    SAYS(exs_bind(pair.client, (struct sockaddr *)&address, length), "was bound or used");
+    SAYS(exs_listen(fresh, -1), "backlog is -1");
+    SAYS(exs_listen(pair.client, 1), "was connected");
+    SAYS(exs_accept(pair.listener, NULL, 1, 0, queue), "addrvec is NULL");
+    SAYS(exs_accept(pair.listener, &one, 0, 0, queue), "addrvec_cnt is 0");
+    SAYS(exs_accept(fresh, &one, 1, 0, queue), "does not listen");
+    SAYS(exs_connect(fresh, (struct sockaddr *)&address, length, 2, NULL, queue, NULL), "flags 0x2");
+    SAYS(exs_connect(fresh, (struct sockaddr *)&address, length, 0, &late, queue, NULL), "timeout");
+    SAYS(exs_connect(pair.client, (struct sockaddr *)&address, length, 0, NULL, queue, NULL), "is connected");
+    SAYS(exs_close(fresh, 2, NULL, NULL), "flags 0x2");
+    SAYS(exs_qdequeue(queue, &event, 0, NULL), "evtvec_cnt is 0");
+    SAYS(exs_qdequeue(NULL, &event, 1, NULL), "qhandle");
+    SAYS(exs_qdelete(NULL), "qhandle");
+    SAYS(exs_qfd(NULL), "qhandle");
+    SAYS(exs_qcreate(-1), "depth is -1");
+    SAYS(exs_mregister(NULL, 1, 0), "addr is NULL");
+    SAYS(exs_mregister(name, 0, 0), "size is 0");
+    SAYS(exs_mregister(name, 1, 64), "flags 0x40");
+    SAYS(exs_mderegister(NULL, 0), "mhandle");
+    SAYS(exs_getdevice(pair.client, name, 0), "size is 0");
+    SAYS(exs_fcntl(fresh, 77), "cmd is 77");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("advice");
+    TCase *invalid = add_bare_case(suite, "invalid arguments", 20);
+
+    tcase_add_checked_fixture(invalid, listen_to_it, NULL);
+    tcase_add_test(invalid, transfers);
+    tcase_add_test(invalid, others);
+    return run_suite(suite);
+}

@@ -18,6 +18,22 @@ AC_DEFUN([EXS_NEED_LIB],
     [EXS_NEED_HEADER([$2], [$5], [$6])
     AC_CHECK_LIB([$3], [$4], [AC_SUBST([$1_LIBS], [-l$3])], [EXS_MISSING([library $3], [$5], [$6])])])
 
+# EXS_NEED_HOST: refuses what EXS can't work on, before anything else is looked for.
+AC_DEFUN([EXS_NEED_HOST],
+    [AS_CASE([$host_os], [linux*], [],
+        [AC_MSG_ERROR([EXS needs Linux, for epoll, eventfd and UDP segmentation: $host_os has none of them])])
+    AC_CACHE_CHECK([for 64-bit pointers, long and off_t], [exs_cv_64_bits],
+        [AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[#include <sys/types.h>
+            _Static_assert(sizeof(void *) == 8 && sizeof(long) == 8 && sizeof(off_t) == 8, "");]])],
+            [exs_cv_64_bits=yes], [exs_cv_64_bits=no])])
+    AS_IF([test "x$exs_cv_64_bits" != xyes],
+        [AC_MSG_ERROR([EXS needs a 64-bit host, for its handles and for messages and files beyond 4 GiB: build without -m32 or -mx32])])
+    AC_CACHE_CHECK([for 64-bit atomics that take no lock], [exs_cv_64_bit_atomics],
+        [AC_COMPILE_IFELSE([AC_LANG_PROGRAM([[_Static_assert(__atomic_always_lock_free(8, 0), "");]])],
+            [exs_cv_64_bit_atomics=yes], [exs_cv_64_bit_atomics=no])])
+    AS_IF([test "x$exs_cv_64_bit_atomics" != xyes],
+        [AC_MSG_ERROR([EXS needs 64-bit atomics that take no lock, since a forked child uses them: choose a processor that has them (-march)])])])
+
 # EXS_SANITIZE: --enable-sanitize=LIST, as for -fsanitize; sets SANITIZE_FLAGS.
 AC_DEFUN([EXS_SANITIZE],
     [AC_ARG_ENABLE([sanitize],

@@ -47,10 +47,11 @@ int main(int argc, char **argv)
     struct addrinfo *address;
     const char *port = "19875";
 
-    if (getopt(argc, argv, "p:") == 'p')
+    int option = getopt(argc, argv, "p:");
+    if (option == 'p')
         port = optarg;
     const char *server = argv[optind];
-    int rc = getaddrinfo(server, port, &hints, &address);
+    int rc = option == '?' ? EAI_BADFLAGS : getaddrinfo(server, port, &hints, &address);
     if (rc != 0) {
         fprintf(stderr, "usage: hello-world [-p PORT] [SERVER]: %s\n", gai_strerror(rc));
         return 2;

@@ -77,3 +77,11 @@ const char *options_address_text(const struct sockaddr_storage *address, char ou
     snprintf(out, OPTIONS_ADDRESS_MAX, "%s port %u", host, port);
     return out;
 }
+
+void options_version(const char *name, int argc, char **argv)
+{
+    if (argc != 2 || strcmp(argv[1], "--version") != 0)
+        return;
+    printf("%s (EXS) %s\n", name, PACKAGE_VERSION);
+    exit(0);
+}

@@ -18,4 +18,7 @@ bool options_bytes(const char *text, uint64_t *bytes);
 /* A whole decimal number from low to high, else -1. */
 long options_number(const char *text, long low, long high);
 
+/* The command line is NAME --version: says so, and ends. */
+void options_version(const char *name, int argc, char **argv);
+
 #endif

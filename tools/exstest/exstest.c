@@ -16,6 +16,7 @@
 #include "report.h"
 #include "say.h"
 #include "server.h"
+#include "tools/common/options.h"
 #include "tools/common/standard.h"
 #include "wire.h"
 
@@ -95,6 +96,7 @@ int main(int argc, char **argv)
     standard_open();
     setvbuf(stdout, NULL, _IOLBF, 0);
     sigaction(SIGPIPE, &ignore, NULL); /* whoever reads the output may leave */
+    options_version("exstest", argc, argv);
     struct options options = options_read(argc, argv);
 
     trace_options(&options);

@@ -67,6 +67,7 @@ int main(int argc, char **argv)
     int option;
 
     standard_open();
+    options_version("exs-put", argc, argv);
     while ((option = getopt(argc, argv, "a:p:v")) != -1) {
         if (option == 'a')
             host = optarg;

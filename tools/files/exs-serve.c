@@ -170,8 +170,15 @@ static void listen_on(struct server *s, const char *host, const char *port)
     if (s->listener == -1)
         fail("exs_socket");
     if (exs_bind(s->listener, (struct sockaddr *)&address, length) == -1 ||
-        exs_listen(s->listener, CONNECTIONS_MAX) == -1)
-        fail(options_address_text(&address, text));
+        exs_listen(s->listener, CONNECTIONS_MAX) == -1) {
+        if (errno != EADDRNOTAVAIL)
+            fail(options_address_text(&address, text));
+        fprintf(stderr,
+                "exs-serve: %s: %s: give -a an address of this host that a device has; real ones have no "
+                "loopback\n",
+                options_address_text(&address, text), strerror(errno));
+        exit(1);
+    }
     accept_more(s);
     length = sizeof(address);
     if (exs_getsockname(s->listener, (struct sockaddr *)&address, &length) == -1)
@@ -277,6 +284,7 @@ int main(int argc, char **argv)
     s->inlets.patience = PATIENCE;
     s->inlets.rate = RATE_MIN;
     s->inlets.of_one = OF_ONE_MAX;
+    options_version("exs-serve", argc, argv);
     while ((option = getopt(argc, argv, "a:p:t:r:c:s:S:n:")) != -1)
         read_option(option, &o, &s->inlets);
     if (optind != argc - 1)

@@ -41,13 +41,41 @@ static int failed_text(struct outlet *outlet, const char *what, const char *text
     return -1;
 }
 
+/* What to do about it, where that can be told. */
+static const char *connect_advice(int error)
+{
+    switch (error) {
+    case ECONNREFUSED:
+        return " (is exs-serve running there?)";
+    case EPROTO:
+        return " (something else than exs-serve listens there)";
+    case ENODEV:
+        return " (no device that may be used leads there: EXS_DEVICE=auto uses any)";
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case ETIMEDOUT:
+        return " (is the address right, and its host up?)";
+    default:
+        return "";
+    }
+}
+
+static int failed_to_connect(struct outlet *outlet)
+{
+    int error = errno;
+
+    snprintf(outlet->error, sizeof(outlet->error), "cannot connect: %s%s", strerror(error),
+             connect_advice(error));
+    return -1;
+}
+
 int outlet_open(struct outlet *outlet, const struct sockaddr *address, socklen_t length)
 {
     outlet->sock = exs_socket(address->sa_family, SOCK_STREAM, 0);
     if (outlet->sock == -1)
         return failed(outlet, "exs_socket");
     if (exs_blocking_connect(outlet->sock, address, length) == -1)
-        return failed(outlet, "cannot connect (is exs-serve running there?)");
+        return failed_to_connect(outlet);
     if (exs_getdevice(outlet->sock, outlet->device, sizeof(outlet->device)) == -1)
         return failed(outlet, "exs_getdevice");
     return 0;

@@ -25,6 +25,8 @@ static struct {
 /* What had the number when fds_own was told of it. */
 static _Atomic uint64_t identities[FDS_MAX];
 
+#define UNTOLD 1 /* an identity: the kernel could not tell, as for want of memory */
+
 static bool is_remembered(int fd)
 {
     return fd >= 0 && fd < FDS_MAX;
@@ -60,12 +62,21 @@ uint64_t fds_identity(int fd)
 {
     int saved = errno;
     struct stat status;
-    uint64_t identity = 0;
+    uint64_t identity = UNTOLD;
 
     if (fstat(fd, &status) == 0)
         identity = (uint64_t)status.st_dev << 40 ^ (uint64_t)status.st_ino ^ UINT64_C(1) << 63;
+    else if (errno == EBADF)
+        identity = 0;
     errno = saved;
     return identity;
+}
+
+bool fds_is(int fd, uint64_t identity)
+{
+    uint64_t now = fds_identity(fd);
+
+    return now == identity || (now == UNTOLD && identity != 0) || (identity == UNTOLD && now != 0);
 }
 
 int fds_own(int fd)
@@ -84,7 +95,7 @@ void fds_note(int fd)
 
 bool fds_is_own(int fd)
 {
-    return !is_remembered(fd) || atomic_load(&identities[fd]) == fds_identity(fd);
+    return !is_remembered(fd) || fds_is(fd, atomic_load(&identities[fd]));
 }
 
 /* ---- Epolls ---- */

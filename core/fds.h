@@ -29,8 +29,10 @@ int fds_own(int fd);
 void fds_note(int fd);
 /* Does the number still stand for what fds_own was told of? */
 bool fds_is_own(int fd);
-/* Tells files apart: what the number stands for now; 0: nothing. */
+/* Tells files apart: what the number stands for now; 0: nothing. Where the kernel can't tell, another number. */
 uint64_t fds_identity(int fd);
+/* Does it stand for that still, as far as can be told? */
+bool fds_is(int fd, uint64_t identity);
 /* Take out of every epoll that fds_watch put it into, forget, and close; what has taken the number meanwhile
  * stays open (-1, EBADF). */
 int fds_close(int fd);

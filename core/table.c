@@ -92,7 +92,7 @@ bool xs_sock_remove(struct sock *sock)
 
 bool xs_sock_has_number(const struct sock *sock)
 {
-    return fds_identity(sock->number) == sock->identity;
+    return fds_is(sock->number, sock->identity);
 }
 
 /* Only now may the number be given to another; unless it was already, and if that is not the library's, a fork

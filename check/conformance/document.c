@@ -20,7 +20,8 @@ static const char *errno_name(int error)
         NAME(EBUSY),        NAME(EINVAL),        NAME(EMFILE),     NAME(EFBIG),        NAME(EPIPE),
         NAME(ENODEV),       NAME(ECHILD),        NAME(EOPNOTSUPP), NAME(EAFNOSUPPORT), NAME(EADDRINUSE),
         NAME(EALREADY),     NAME(EADDRNOTAVAIL), NAME(ECONNRESET), NAME(ENOTCONN),     NAME(ETIMEDOUT),
-        NAME(ECONNREFUSED),
+        NAME(ECONNREFUSED), NAME(ENOENT),        NAME(EISDIR),     NAME(ENAMETOOLONG), NAME(ENOTDIR),
+        NAME(ELOOP),
     };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

@@ -23,12 +23,14 @@
 
 #define BOUND 5.0 /* seconds until a dead peer is noticed */
 #define PENDING 3
+#define LAST_BYTES 10 /* rounds */
 
 /* ---- The peer: another process that listens and accepts one connection ---------------- */
 
 enum after {          /* what it does with the connection */
              SLEEP,   /* nothing, for ever */
              EXIT,    /* end when told to, without closing anything */
+             LAST,    /* take one byte, and end without closing anything */
              RECEIVE, /* all it can, for ever */
              SEND,    /* all it can, for ever */
              FORK     /* have a child that sleeps for ever, and then sleep */
@@ -83,6 +85,9 @@ static void peer(int fd, void *arg)
         break;
     case EXIT:
         hear(fd, &told, 1);
+        exit(0);
+    case LAST:
+        must(exs_read(socket, &told, 1));
         exit(0);
     case RECEIVE:
         receive_for_ever(socket);
@@ -191,6 +196,18 @@ START_TEST(exits_without_closing)
     within_bound(start);
     child_join(&l.child);
     connection_is_gone(&l);
+    link_close(&l);
+}
+END_TEST
+
+/* What it took last it has: the sender is told so, however soon it ends. */
+START_TEST(ends_with_the_last_byte)
+{
+    struct link l;
+
+    link_open(&l, LAST);
+    ck_assert_int_eq(exs_write(l.socket, "x", 1), 1);
+    child_join(&l.child);
     link_close(&l);
 }
 END_TEST
@@ -555,6 +572,7 @@ int main(void)
 
     tcase_add_test(killed, killed_while_idle);
     tcase_add_test(killed, exits_without_closing);
+    tcase_add_loop_test(killed, ends_with_the_last_byte, 0, LAST_BYTES);
     tcase_add_test(killed, killed_while_nothing_is_pending);
     tcase_add_test(killed, killed_while_it_receives);
     tcase_add_test(killed, killed_while_it_sends);

@@ -35,6 +35,13 @@ static int destroy_verbs_qp(struct ibv_qp *qp)
     return udp_reaped(soft_destroy_qp(qp));
 }
 
+/* A program may end with what it was given last still to be acknowledged: it was waiting for an answer to go along
+ * with. */
+__attribute__((destructor)) static void acknowledge_all(void)
+{
+    udp_settle();
+}
+
 void soft_forked(void)
 {
     service_forget();

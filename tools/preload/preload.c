@@ -48,11 +48,6 @@ static void forked(void)
     soft_forked();
 }
 
-__attribute__((destructor)) static void ends(void)
-{
-    udp_settle();
-}
-
 __attribute__((constructor)) static void loaded(void)
 {
     soft_share_context();

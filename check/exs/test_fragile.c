@@ -18,16 +18,17 @@ static char *map_pages(size_t length, int protection)
     return map;
 }
 
-/* A buffer of up to a page that can't be used: 0 nothing there, 1 not permitted, 2 its second half not there.
- */
+/* The kernel puts nothing there, however much is mapped meanwhile. */
+#define NOWHERE ((char *)(uintptr_t)(8 * PAGE))
+
+/* A buffer of up to a page that can't be used: 0 nothing there, 1 not permitted, 2 its second half not. */
 static char *bad_buffer(int how, size_t length)
 {
+    if (how == 0)
+        return NOWHERE - length;
     char *map = map_pages(2 * PAGE, PROT_READ | PROT_WRITE);
 
-    if (how == 1)
-        must(mprotect(map, 2 * PAGE, PROT_NONE));
-    else
-        must(munmap(map + (how == 2 ? PAGE : 0), how == 2 ? PAGE : 2 * PAGE));
+    must(mprotect(how == 1 ? map : map + PAGE, PAGE, PROT_NONE));
     return map + PAGE - (how == 2 ? length / 2 : length);
 }
 

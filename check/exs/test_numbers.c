@@ -56,6 +56,7 @@ START_TEST(socket_closed_behind_our_back)
     close_socket(pair.server_box, pair.server);
     if (taken)
         is_open(pair.client);
+    pair_close_rest(&pair);
 }
 END_TEST
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_handshake.c - messages of the connection manager with impossible contents: numbers out of range, lengths
- * that lie. Whoever says such a thing is hung up on, and nothing of it is believed.
+ * that lie, other versions. Whoever says such a thing is hung up on, and nothing of it is believed.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,6 +14,7 @@
 #define REQ_PRIVATE 56
 #define REP_PRIVATE 196
 #define REJ_PRIVATE 148
+#define OTHER_VERSION 0x8001 /* a REJ's reason */
 
 static int route_mtu; /* what the route to every peer carries; 0: what the kernel says */
 
@@ -73,6 +74,58 @@ START_TEST(not_a_request)
     struct said message = said((enum said_type)_i);
 
     expect_no_request(&message);
+}
+END_TEST
+
+/* A size that would leave nothing to wait for. */
+START_TEST(unknown_type_without_size)
+{
+    static const uint8_t types[] = {0, 6, 255};
+    struct said message = said(SAID_REQ);
+
+    message.bytes[5] = types[_i];
+    said_put(&message, 6, 2, 0);
+    expect_no_request(&message);
+}
+END_TEST
+
+/* Any byte of the magic: a stranger, who is told nothing and counted as one. */
+START_TEST(not_our_magic)
+{
+    struct said message = said(SAID_REQ);
+    struct soft_cm_counters before = counters(), after;
+    struct cmside side;
+    int fd;
+
+    message.bytes[_i] ^= 0x20;
+    cmside_listen(&side);
+    fd = stranger_dial(&side);
+    stranger_says(fd, &message);
+    stranger_is_dropped(&side, fd);
+    after = counters();
+    ck_assert_uint_eq(after.refused_magic, before.refused_magic + 1);
+    ck_assert_uint_eq(after.refused_malformed + after.refused_version, 0);
+    cmside_close(&side);
+}
+END_TEST
+
+/* Who speaks another version is told so, in the message that every version understands. */
+START_TEST(request_of_another_version)
+{
+    struct said message = said(SAID_REQ), rej;
+    struct cmside side;
+    int fd;
+
+    message.bytes[4] = (uint8_t)_i;
+    cmside_listen(&side);
+    fd = stranger_dial(&side);
+    stranger_says(fd, &message);
+    rej = stranger_hears(&side, fd, SAID_REJ);
+    ck_assert_uint_eq((unsigned)rej.bytes[8] << 8 | rej.bytes[9], OTHER_VERSION);
+    ck_assert_uint_eq(counters().refused_version, 1);
+    ck_assert_uint_eq(counters().refused_malformed, 0);
+    stranger_is_dropped(&side, fd);
+    cmside_close(&side);
 }
 END_TEST
 
@@ -189,6 +242,55 @@ START_TEST(longest_reject)
 }
 END_TEST
 
+START_TEST(longest_reply)
+{
+    struct said message = said(SAID_REP), req;
+    struct cmside side;
+    struct told told;
+    int fd = cmside_connect(&side, &req);
+
+    said_put(&message, 18, 1, req.bytes[18]);
+    said_put(&message, 24, 1, REP_PRIVATE);
+    memset(message.bytes + 28, 0x5a, REP_PRIVATE);
+    stranger_says(fd, &message);
+    told = cmside_expect(&side, RDMA_CM_EVENT_ESTABLISHED);
+    ck_assert_uint_eq(told.conn.private_data_len, REP_PRIVATE);
+    expect_byte(told.private_data, REP_PRIVATE, 0x5a);
+    close(fd);
+    cmside_expect(&side, RDMA_CM_EVENT_DISCONNECTED);
+    cmside_close(&side);
+}
+END_TEST
+
+/* What the answer says of versions, and what its own is: (version, type, a REJ's reason) is the event's status.
+ */
+START_TEST(answer_of_another_version)
+{
+    static const struct {
+        uint8_t version;
+        enum said_type type;
+        uint32_t reason;
+        int status;
+    } answers[] = {
+        {2, SAID_REP, 0, -EPROTONOSUPPORT},
+        {1, SAID_REJ, OTHER_VERSION, -EPROTONOSUPPORT},
+        {2, SAID_REJ, OTHER_VERSION, -EPROTONOSUPPORT},
+        {2, SAID_REJ, 28, 28},
+    };
+    struct said message = said(answers[_i].type), req;
+    struct cmside side;
+    int fd = cmside_connect(&side, &req);
+
+    message.bytes[4] = answers[_i].version;
+    if (answers[_i].type == SAID_REJ)
+        said_put(&message, 8, 2, answers[_i].reason);
+    stranger_says(fd, &message);
+    ck_assert_int_eq(cmside_expect(&side, RDMA_CM_EVENT_REJECTED).status, answers[_i].status);
+    stranger_is_dropped(&side, fd);
+    cmside_close(&side);
+}
+END_TEST
+
 /* The path MTU is ours to bound: what the other side takes of it is as much or less. */
 START_TEST(reply_with_larger_mtu)
 {
@@ -228,12 +330,17 @@ int main(void)
     tcase_add_loop_test(contents, impossible_request, 0, said_damages);
     tcase_add_test(contents, request_with_long_private_data);
     tcase_add_loop_test(contents, not_a_request, SAID_REP, SAID_DREQ + 1);
+    tcase_add_loop_test(contents, unknown_type_without_size, 0, 3);
+    tcase_add_loop_test(contents, not_our_magic, 0, 4);
+    tcase_add_loop_test(contents, request_of_another_version, 2, 4);
     tcase_add_loop_test(contents, extreme_request, 0, 2);
     tcase_add_loop_test(contents, impossible_reply, 0, said_damages);
     tcase_add_test(contents, reply_with_long_private_data);
     tcase_add_loop_test(contents, not_a_reply, 0, 3);
     tcase_add_loop_test(contents, impossible_reject, 0, 4);
     tcase_add_test(contents, longest_reject);
+    tcase_add_test(contents, longest_reply);
+    tcase_add_loop_test(contents, answer_of_another_version, 0, 4);
     tcase_add_loop_test(contents, reply_with_larger_mtu, IBV_MTU_256, IBV_MTU_4096 + 1);
     return run_suite(suite);
 }

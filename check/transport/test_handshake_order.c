@@ -225,6 +225,72 @@ START_TEST(half_open_connections)
 }
 END_TEST
 
+/* A request that waits to be looked at is none of them: the oldest that is silent goes. */
+START_TEST(requests_stay)
+{
+    struct said message = said(SAID_REQ);
+    struct cmside side;
+    int request, fds[HALF_OPEN_MAX + 1];
+
+    cmside_listen(&side);
+    request = stranger_dial(&side);
+    stranger_says(request, &message);
+    for (int i = 0; i <= HALF_OPEN_MAX; i++)
+        fds[i] = stranger_dial(&side);
+    cmside_expect(&side, RDMA_CM_EVENT_CONNECT_REQUEST);
+    ck_assert_uint_eq(counters().accepted, HALF_OPEN_MAX + 2); /* all of them before the event was taken */
+    ck_assert_uint_eq(counters().half_open_dropped, 1);
+    ck_assert(stranger_is_there(request));
+    stranger_is_dropped(&side, fds[0]);
+    for (int i = 1; i <= HALF_OPEN_MAX; i++)
+        close(fds[i]);
+    close(request);
+    cmside_close(&side);
+}
+END_TEST
+
+/* Who has said his request is half open no longer, and doesn't count against those who are. */
+START_TEST(complete_requests_make_room)
+{
+    struct said message = said(SAID_REQ);
+    struct cmside side;
+    int silent;
+
+    cmside_listen(&side);
+    silent = stranger_dial(&side);
+    for (int i = 0; i <= HALF_OPEN_MAX; i++) {
+        int fd = stranger_dial(&side);
+
+        stranger_says(fd, &message);
+        cmside_expect(&side, RDMA_CM_EVENT_CONNECT_REQUEST);
+        soft_destroy_id(side.id);
+        side.id = NULL;
+        close(fd);
+    }
+    ck_assert_uint_eq(counters().half_open_dropped, 0);
+    ck_assert(stranger_is_there(silent));
+    close(silent);
+    cmside_close(&side);
+}
+END_TEST
+
+/* Gone again before the user has looked: there is nobody to tell him of. */
+START_TEST(gone_before_the_event)
+{
+    struct said message = said(SAID_REQ);
+    struct cmside side;
+    int fd;
+
+    cmside_listen(&side);
+    fd = stranger_dial(&side);
+    stranger_says(fd, &message);
+    close(fd);
+    cmside_quiet(&side);
+    ck_assert_uint_eq(counters().requests, 1);
+    cmside_close(&side);
+}
+END_TEST
+
 static TCase *add_order_case(Suite *suite, const char *name)
 {
     TCase *tcase = tcase_create(name);
@@ -249,5 +315,8 @@ int main(void)
     tcase_add_test(streams, cut_reply);
     tcase_add_test(streams, in_single_bytes);
     tcase_add_test(streams, half_open_connections);
+    tcase_add_test(streams, requests_stay);
+    tcase_add_test(streams, complete_requests_make_room);
+    tcase_add_test(streams, gone_before_the_event);
     return run_suite(suite);
 }

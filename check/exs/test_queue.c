@@ -340,9 +340,8 @@ START_TEST(queue_of_each_operation)
 END_TEST
 
 /* Each drives the other's socket, since an operation there named it; deleted, both are gone all the same. */
-START_TEST(two_that_drive_each_other)
+static void drive_each_other(void)
 {
-    int before = count_fds();
     struct inbox boxes[2];
     struct pair pair;
     char in[2];
@@ -363,9 +362,17 @@ START_TEST(two_that_drive_each_other)
     pair_close(&pair);
     must(exs_qdelete(boxes[0].queue));
     must(exs_qdelete(boxes[1].queue));
-    ck_assert_int_eq(count_fds(), before);
     free(boxes[0].kept);
     free(boxes[1].kept);
+}
+
+START_TEST(two_that_drive_each_other)
+{
+    drive_each_other(); /* rdma-core keeps a device that was used once open */
+    int before = count_fds();
+
+    drive_each_other();
+    ck_assert_int_eq(count_fds(), before);
 }
 END_TEST
 

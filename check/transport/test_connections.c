@@ -261,6 +261,53 @@ START_TEST(request_holds_its_listener)
 }
 END_TEST
 
+/* Until this event of that identifier; the channel's others are let go. */
+static void expect_for(struct rdma_cm_id *id, enum rdma_cm_event_type type)
+{
+    for (bool come = false; !come;) {
+        struct rdma_cm_event *event;
+        ck_assert_int_eq(soft_get_cm_event(id->channel, &event), 0);
+        come = event->id == id && event->event == type;
+        soft_ack_cm_event(event);
+    }
+}
+
+/* What the peer sent before its goodbye is there when the user hears of that, though he hangs up at once. */
+START_TEST(sent_before_the_goodbye)
+{
+    struct rdma_event_channel *channel = new_channel();
+    struct rdma_cm_id *listener = new_id(channel), *active = new_id(channel), *passive;
+    struct rdma_conn_param parameters = {.retry_count = 7};
+    struct ibv_qp_init_attr attr = {.cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+    struct ibv_pd *pd;
+    struct rdma_cm_event *request = be_asked(listener, active, &pd);
+    struct ibv_send_wr send = {.opcode = IBV_WR_SEND}, *bad_send;
+    struct ibv_recv_wr receive = {.wr_id = 7}, *bad_receive;
+    struct ibv_wc wc;
+    passive = request->id;
+    soft_ack_cm_event(request);
+    ck_assert_int_eq(soft_create_id_qp(passive, pd, &attr), 0);
+    ck_assert_int_eq(ibv_post_recv(passive->qp, &receive, &bad_receive), 0);
+    ck_assert_int_eq(soft_accept(passive, &parameters), 0);
+    expect_for(active, RDMA_CM_EVENT_ESTABLISHED);
+    expect_for(passive, RDMA_CM_EVENT_ESTABLISHED);
+    ck_assert_int_eq(ibv_post_send(active->qp, &send, &bad_send), 0);
+    ck_assert_int_eq(soft_disconnect(active), 0);
+    expect_for(passive, RDMA_CM_EVENT_DISCONNECTED);
+    ck_assert_int_eq(soft_disconnect(passive), 0);
+    ck_assert_int_eq(ibv_poll_cq(passive->recv_cq, 1, &wc), 1);
+    ck_assert_uint_eq(wc.wr_id, 7);
+    ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+    soft_destroy_id_qp(active);
+    soft_destroy_id_qp(passive);
+    ck_assert_int_eq(soft_dealloc_pd(pd), 0);
+    soft_destroy_id(active);
+    soft_destroy_id(passive);
+    soft_destroy_id(listener);
+    soft_destroy_event_channel(channel);
+}
+END_TEST
+
 /* What a call that failed gives is nobody's descriptor: the undefined behaviour sanitizer sees it if it is not.
  */
 START_TEST(no_descriptor)
@@ -289,6 +336,7 @@ int main(void)
     suite_add_tcase(suite, holding);
     tcase_add_test(holding, destroy_waits_for_acknowledgement);
     tcase_add_test(holding, request_holds_its_listener);
+    tcase_add_test(holding, sent_before_the_goodbye);
     tcase_add_test(holding, no_descriptor);
     return run_suite(suite);
 }

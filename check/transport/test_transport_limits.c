@@ -104,6 +104,21 @@ START_TEST(atomic_at_the_end)
 }
 END_TEST
 
+/* Not even taken for a request: the count of those that were carried out is as it was. */
+START_TEST(read_without_permission)
+{
+    struct setup setup = setup_default();
+    struct pair *pair;
+
+    setup.ghost = true;
+    setup.mr_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    pair = pair_new(&setup);
+    say(pair, reach(false, pair, 100));
+    ck_assert_uint_eq(network_packet(pair->network, 0)->roce.msn, 0);
+    expect_refusal(pair, SYNDROME_ACCESS);
+}
+END_TEST
+
 /* ---- What is no packet ---- */
 
 /* Whole words only: what is cut looks right otherwise. Also right behind a packet that was taken. */
@@ -140,6 +155,29 @@ START_TEST(behind_a_good_one)
     expect_wc(a->recv_cq, 1, IBV_WC_SUCCESS);
     ck_assert_uint_eq(counters_of(a).malformed, ROCE_BTH);
     ck_assert_uint_eq(counters_of(a).duplicates, 0);
+    pair_free(pair);
+}
+END_TEST
+
+/* Of datagrams only two opcodes are any, whatever stands behind the last one that we know. */
+START_TEST(datagrams_of_no_kind)
+{
+    struct pair *pair = with_a_ghost(IBV_QPT_UD, 4096);
+    struct end *a = &pair->end[0];
+    uint8_t packet[256] = {[2] = 0xff, [3] = 0xff};
+
+    post_receive(a, 1, 0, a->size);
+    packet[5] = (uint8_t)(a->qpn >> 16);
+    packet[6] = (uint8_t)(a->qpn >> 8);
+    packet[7] = (uint8_t)a->qpn;
+    for (unsigned opcode = ROCE_UD; opcode < ROCE_UD + 0x20; opcode++) {
+        packet[0] = (uint8_t)opcode;
+        if (opcode != ROCE_UD + SEND_ONLY && opcode != ROCE_UD + SEND_ONLY_IMM)
+            network_inject(pair->network, 1, 0, packet, sizeof packet);
+    }
+    expect_quiet(pair);
+    ck_assert_uint_eq(counters_of(a).malformed, 0x20 - 2);
+    ck_assert_uint_eq(counters_of(a).refused, 0);
     pair_free(pair);
 }
 END_TEST
@@ -257,7 +295,9 @@ int main(void)
     tcase_add_loop_test(tcase, longer_than_a_message, 0, 4);
     tcase_add_loop_test(tcase, longer_than_the_region, 0, 4);
     tcase_add_loop_test(tcase, atomic_at_the_end, 1, 8);
+    tcase_add_test(tcase, read_without_permission);
     tcase_add_test(tcase, broken_words);
+    tcase_add_test(tcase, datagrams_of_no_kind);
     tcase_add_test(tcase, behind_a_good_one);
     tcase_add_test(tcase, written_when_failed);
     tcase_add_test(tcase, middle_of_nothing);

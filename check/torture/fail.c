@@ -7,6 +7,7 @@
 #include <execinfo.h>
 #include <link.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -14,8 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "wrap.h"
+
+#define GONE_NS 100000000 /* in which a thread that has ended is gone */
 
 #define HANGS 124 /* exit status */
 #define FRAMES 64
@@ -90,6 +94,25 @@ static int entries_of(const char *path)
     return count;
 }
 
+/* Who was joined is still listed for a moment, until the kernel is done with it. */
+static int threads_left(void)
+{
+    struct timespec now, end;
+    int count = entries_of("/proc/self/task");
+
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec += (end.tv_nsec + GONE_NS) / 1000000000;
+    end.tv_nsec = (end.tv_nsec + GONE_NS) % 1000000000;
+    do {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (count <= 1)
+            break;
+        sched_yield();
+        count = entries_of("/proc/self/task");
+    } while (now.tv_sec < end.tv_sec || (now.tv_sec == end.tv_sec && now.tv_nsec < end.tv_nsec));
+    return count;
+}
+
 void torture_report(void)
 {
     static const char *const names[] = {
@@ -98,7 +121,7 @@ void torture_report(void)
 #undef CALL
     };
 
-    fail_say("state %d descriptors, %d threads", entries_of("/proc/self/fd"), entries_of("/proc/self/task"));
+    fail_say("state %d descriptors, %d threads", entries_of("/proc/self/fd"), threads_left());
     account_report((const char *)base);
     for (int call = 0; call < CALLS; call++)
         if (atomic_load(&counts[call]) > 0)

@@ -93,13 +93,15 @@ static bool loopback_has_a_device(void)
 
     channel = create_event_channel();
     if (channel != NULL && rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0) {
-        found = rdma_bind_addr(id, (struct sockaddr *)&loopback) == 0 && id->verbs != NULL;
+        bool bound = rdma_bind_addr(id, (struct sockaddr *)&loopback) == 0;
+
+        found = bound && id->verbs != NULL;
+        if (bound) /* what only a shortage says is not kept */
+            atomic_store(&known, found ? 2 : 1);
         rdma_destroy_id(id);
     }
-    if (channel != NULL) {
+    if (channel != NULL)
         destroy_event_channel(channel);
-        atomic_store(&known, found ? 2 : 1);
-    }
     return found;
 }
 

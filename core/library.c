@@ -13,6 +13,7 @@
 #include "library.h"
 #include "memory.h"
 #include "queue.h"
+#include "settings.h"
 #include "sock.h"
 
 enum { RAW, READY, FORKED };
@@ -22,9 +23,7 @@ static _Atomic unsigned generation;
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct device *devices[DEVICES_MAX];
 static int device_count;
-static const char *only = ""; /* the one device that may be used, when EXS_DEVICE names it */
-static bool immediate;
-static bool logging;
+static bool logging; /* settings()->debug, which is asked for often */
 
 int xs_enter(void)
 {
@@ -68,7 +67,7 @@ static bool is_there(const struct device *device)
  * name is its kind's and a number; any other name is a real device's. */
 static bool is_wanted(const char *wanted, const struct device *device)
 {
-    if (*wanted == 0 || strcmp(wanted, "auto") == 0 || strcmp(wanted, device->name) == 0)
+    if (*wanted == 0 || strcmp(wanted, device->name) == 0)
         return true;
     bool soft = strncmp(wanted, soft_device.name, strlen(soft_device.name)) == 0;
 
@@ -79,13 +78,9 @@ static bool is_wanted(const char *wanted, const struct device *device)
 static int choose_devices(void)
 {
     static const struct device *const known[] = {&rdma_device, &soft_device};
-    const char *wanted = secure_getenv("EXS_DEVICE");
+    const char *wanted = settings()->device;
 
-    if (wanted == NULL)
-        wanted = "";
     device_count = 0;
-    only =
-        strcmp(wanted, "auto") == 0 || strcmp(wanted, "rdma") == 0 || strcmp(wanted, "soft") == 0 ? "" : wanted;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (!is_wanted(wanted, known[i]))
             continue;
@@ -107,12 +102,13 @@ static int choose_devices(void)
 
 bool xs_device_allowed(const struct ibv_context *context)
 {
-    return *only == 0 || strcmp(context->device->name, only) == 0;
-}
+    const char *wanted = settings()->device;
 
-bool xs_immediate(void)
-{
-    return immediate;
+    for (int i = 0; i < device_count; i++) {
+        if (strcmp(wanted, devices[i]->name) == 0)
+            return true;
+    }
+    return *wanted == 0 || strcmp(context->device->name, wanted) == 0;
 }
 
 /* -1 and errno. */
@@ -135,14 +131,6 @@ static int begin_anew(void)
     return 0;
 }
 
-/* A variable that is on unless it is 0; `otherwise` where it is not set or empty. */
-static bool is_set(const char *name, bool otherwise)
-{
-    const char *value = secure_getenv(name);
-
-    return value != NULL && *value != 0 ? strcmp(value, "0") != 0 : otherwise;
-}
-
 int exs_init(int version)
 {
     int result = -1;
@@ -152,13 +140,15 @@ int exs_init(int version)
         return -1;
     }
     pthread_mutex_lock(&init_lock);
-    logging = is_set("EXS_DEBUG", false);
-    immediate = is_set("EXS_IMMEDIATE", true);
     if (atomic_load(&state) == READY) {
         errno = EALREADY;
-    } else if (choose_devices() == 0 && begin_anew() == 0) {
-        atomic_store_explicit(&state, READY, memory_order_release);
-        result = 0;
+    } else {
+        settings_read();
+        logging = settings()->debug;
+        if (choose_devices() == 0 && begin_anew() == 0) {
+            atomic_store_explicit(&state, READY, memory_order_release);
+            result = 0;
+        }
     }
     pthread_mutex_unlock(&init_lock);
     return result;

@@ -24,7 +24,4 @@ const struct device *xs_device(int index);
 /* False when EXS_DEVICE names another. */
 bool xs_device_allowed(const struct ibv_context *context);
 
-/* False when EXS_IMMEDIATE asks to do without RDMA WRITE WITH IMMEDIATE. */
-bool xs_immediate(void);
-
 #endif

@@ -10,6 +10,7 @@
 #include "memory.h"
 #include "nic.h"
 #include "queue.h"
+#include "settings.h"
 
 #define CQ_SIZE 16384    /* completions: room for 128 connections */
 #define READS_MAX 16     /* RDMA READs under way: more gain nothing, and cost every connection memory */
@@ -42,7 +43,7 @@ static int query(struct nic *nic, uint8_t port_num)
     nic->max_wr = (uint32_t)attr.max_qp_wr;
     nic->max_reads = (uint8_t)least(least(attr.max_qp_rd_atom, attr.max_qp_init_rd_atom), READS_MAX);
     nic->max_request = port.max_msg_sz;
-    nic->immediate = nic->context->device->transport_type != IBV_TRANSPORT_IWARP && xs_immediate();
+    nic->immediate = nic->context->device->transport_type != IBV_TRANSPORT_IWARP && settings()->immediate;
     if (nic->device->long_request != 0 && nic->device->long_request < nic->max_request)
         nic->max_request = nic->device->long_request;
     return 0;

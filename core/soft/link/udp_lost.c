@@ -7,8 +7,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "core/settings.h"
 #include "udp.h"
 
 /* Of links that are closed, and at the end of all. Sums only: nobody pairs with them. */
@@ -34,16 +33,9 @@ void udp_lost_add(const struct udp_lost *lost)
         atomic_store(&buffer, lost->buffer);
 }
 
-static bool is_asked_for(void)
-{
-    const char *debug = secure_getenv("EXS_DEBUG");
-
-    return debug != NULL && *debug != 0 && strcmp(debug, "0") != 0;
-}
-
 void udp_lost_tell(void)
 {
-    if (!is_asked_for())
+    if (!settings()->debug)
         return;
     if (trains > 0)
         fprintf(stderr,

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The environment's variables, each read here and nowhere else. See settings.h. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "settings.h"
+
+static struct settings current;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* A variable that is on unless it is 0; `otherwise` where it is not set or empty. */
+static bool is_set(const char *name, bool otherwise)
+{
+    const char *value = secure_getenv(name);
+
+    return value != NULL && *value != 0 ? strcmp(value, "0") != 0 : otherwise;
+}
+
+static void read_all(void)
+{
+    const char *device = secure_getenv("EXS_DEVICE");
+
+    snprintf(current.device, sizeof(current.device), "%s",
+             device != NULL && strcmp(device, "auto") != 0 ? device : "");
+    current.immediate = is_set("EXS_IMMEDIATE", true);
+    current.debug = is_set("EXS_DEBUG", false);
+}
+
+void settings_read(void)
+{
+    pthread_once(&once, read_all);
+    read_all();
+}
+
+const struct settings *settings(void)
+{
+    pthread_once(&once, read_all);
+    return &current;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * settings.h - what the environment says: the one place that reads it, for the library and for the embedded
+ * device by itself. A program that runs with more rights than its user has gets what holds without any
+ * (secure_getenv).
+ */
+#ifndef XS_SETTINGS_H
+#define XS_SETTINGS_H
+
+#include <stdbool.h>
+
+struct settings {
+    char device[64]; /* EXS_DEVICE, empty for auto; a longer name is no device's, and cut */
+    bool immediate;  /* EXS_IMMEDIATE: use RDMA WRITE WITH IMMEDIATE where the device has it */
+    bool debug;      /* EXS_DEBUG: say on standard error what is missing, and what to do */
+};
+
+/* Read the environment, as exs_init does: nobody else is in the library then. */
+void settings_read(void);
+/* What was read last; the first call reads, where nobody has. */
+const struct settings *settings(void);
+
+#endif

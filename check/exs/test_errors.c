@@ -7,79 +7,16 @@
  * The source of each row is the thesis, appendix A, 5.2 and 5.3; where it has none, what the
  * same call of sockets does.
  */
+#include "check/support/every_call.h"
 #include "check/support/rows.h"
 
 #include <fcntl.h>
 
 /* ---- Before exs_init ----------------------------------------------------------------- */
 
-/* Any argument may be wrong as well: this error comes first. */
-static int calls_that_do_not_say(int error)
-{
-    struct sockaddr *address = NULL;
-    exs_event_t event;
-    struct {
-        const char *name;
-        long result;
-        int error;
-    } calls[48];
-    int count = 0, wrong = 0;
-
-#define TRY(call)                                                                                              \
-    errno = 0;                                                                                                 \
-    calls[count].result = (long)(call);                                                                        \
-    calls[count].name = #call;                                                                                 \
-    calls[count++].error = errno
-    TRY(exs_socket(PF_INET, SOCK_STREAM, 0));
-    TRY(exs_socket(-1, -1, -1));
-    TRY(exs_bind(-1, address, 0));
-    TRY(exs_listen(-1, -1));
-    TRY(exs_accept(-1, NULL, 1, EXS_BLOCK, NULL));
-    TRY(exs_accept(-1, NULL, 1, 0, NULL));
-    TRY(exs_connect(-1, address, 0, EXS_BLOCK, NULL, NULL, NULL));
-    TRY(exs_connect(-1, address, 0, 0, NULL, NULL, NULL));
-    TRY(exs_shutdown(-1, SHUT_RDWR, EXS_BLOCK, NULL, NULL));
-    TRY(exs_shutdown(-1, SHUT_RDWR, 0, NULL, NULL));
-    TRY(exs_close(-1, EXS_BLOCK, NULL, NULL));
-    TRY(exs_close(-1, 0, NULL, NULL));
-    TRY(exs_fcntl(-1, F_GETFL));
-    TRY(exs_getsockname(-1, address, NULL));
-    TRY(exs_getpeername(-1, address, NULL));
-    TRY(exs_getdevice(-1, NULL, 0));
-    TRY(exs_send(-1, "x", 1, EXS_BLOCK, NULL, NULL, NULL));
-    TRY(exs_send(-1, "x", 1, 0, NULL, NULL, NULL));
-    TRY(exs_recv(-1, &event, sizeof event, EXS_BLOCK, NULL, NULL, NULL));
-    TRY(exs_recv(-1, &event, sizeof event, 0, NULL, NULL, NULL));
-    TRY(exs_sendfile(-1, NULL, 1, EXS_BLOCK, NULL, NULL));
-    TRY(exs_sendfile(-1, NULL, 1, 0, NULL, NULL));
-    TRY(exs_mregister(&event, sizeof event, 0));
-    TRY(exs_mderegister(NULL, 0));
-    TRY(exs_qcreate(10));
-    TRY(exs_qdelete(NULL));
-    TRY(exs_qdequeue(NULL, &event, 1, &(struct timeval){0, 0}));
-    TRY(exs_qfd(NULL));
-    TRY(exs_blocking_accept(-1, NULL, NULL));
-    TRY(exs_blocking_connect(-1, address, 0));
-    TRY(exs_blocking_close(-1));
-    TRY(exs_blocking_recv(-1, &event, sizeof event, 0, NULL));
-    TRY(exs_blocking_send(-1, "x", 1, 0, NULL));
-    TRY(exs_blocking_sendfile(-1, NULL, 1, 0));
-    TRY(exs_read(-1, &event, sizeof event));
-    TRY(exs_write(-1, "x", 1));
-#undef TRY
-    for (int i = 0; i < count; i++) {
-        if (calls[i].result == -1 && calls[i].error == error)
-            continue;
-        fprintf(stderr, "%s: %ld with errno %s\n", calls[i].name, calls[i].result,
-                strerrorname_np(calls[i].error));
-        wrong++;
-    }
-    return wrong;
-}
-
 START_TEST(before_init)
 {
-    ck_assert_int_eq(calls_that_do_not_say(EPERM), 0);
+    ck_assert_int_eq(every_call_but(EPERM), 0);
     ck_assert_ptr_nonnull(exs_strevent(EXS_EVT_SEND));
 }
 END_TEST

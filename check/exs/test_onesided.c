@@ -377,18 +377,6 @@ START_TEST(bad_exports)
 }
 END_TEST
 
-START_TEST(before_init)
-{
-    exs_token_t given;
-    char byte;
-
-    must_fail(exs_mexport(0, NULL, &byte, 1, EXS_REMOTE_READ, &given), EPERM);
-    must_fail(exs_munexport(0, &given), EPERM);
-    must_fail(exs_rread(0, &byte, 1, &given, 0, 0, NULL, NULL, NULL), EPERM);
-    must_fail(exs_rwrite(0, &byte, 1, &given, 0, 0, NULL, NULL, NULL), EPERM);
-}
-END_TEST
-
 /* ---- What the peer's device refuses ------------------------------------------------------- */
 
 /* The operation fails with EACCES, the connection with it, at both ends; the memory is as it was. */
@@ -525,7 +513,7 @@ int main(void)
 {
     Suite *suite = suite_create("onesided");
     TCase *moving = add_case(suite, "moving", 60), *refusing = add_case(suite, "refusing", 30),
-          *ending = add_case(suite, "ending", 30), *bare = add_bare_case(suite, "bare", 10);
+          *ending = add_case(suite, "ending", 30);
 
     tcase_add_loop_test(moving, bytes, 0, 2);
     tcase_add_loop_test(moving, blocking_calls, 0, 2);
@@ -540,7 +528,6 @@ int main(void)
     tcase_add_loop_test(refusing, rights_of_tokens, 0, 2);
     tcase_add_loop_test(refusing, bad_exports, 0, 2);
     tcase_add_loop_test(refusing, lies_are_found_out, 0, 2 * COUNT(lies));
-    tcase_add_test(bare, before_init);
     tcase_add_loop_test(ending, exported_memory_stays, 0, 2);
     tcase_add_loop_test(ending, closing_with_operations_under_way, 0, 2);
     tcase_add_loop_test(ending, the_exporter_goes, 0, 2);

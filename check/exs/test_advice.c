@@ -96,6 +96,15 @@ START_TEST(others)
 }
 END_TEST
 
+/* A second exs_init, of another library in the process, changes nothing. */
+START_TEST(heard_once)
+{
+    ck_assert_int_eq(setenv("EXS_DEBUG", "0", 1), 0);
+    must_fail(exs_init(EXS_VERSION), EALREADY);
+    SAYS(exs_qfd(NULL), "qhandle");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("advice");
@@ -104,5 +113,6 @@ int main(void)
     tcase_add_checked_fixture(invalid, listen_to_it, NULL);
     tcase_add_test(invalid, transfers);
     tcase_add_test(invalid, others);
+    tcase_add_test(invalid, heard_once);
     return run_suite(suite);
 }

@@ -269,7 +269,7 @@ void cm_passive_expired(struct cm_id *id)
  * ---------------------------------------------------------------------------------------- */
 
 /* What the user leaves open is what the peer asked for, and no less can be had than it offers. */
-static void settle(struct cm_message *own, const struct cm_message *peer, bool given)
+static void limit_reads(struct cm_message *own, const struct cm_message *peer, bool given)
 {
     if (!given || own->responder_resources > peer->initiator_depth)
         own->responder_resources = peer->initiator_depth;
@@ -288,7 +288,7 @@ static int accept_request(struct cm_id *id, const struct rdma_conn_param *param)
     error = cm_conn_param(id, param, CM_REP_PRIVATE);
     if (error != 0)
         return error;
-    settle(&id->own, &id->peer, param != NULL);
+    limit_reads(&id->own, &id->peer, param != NULL);
     error = cm_qp_describe(id, CM_REP);
     if (error != 0)
         return error;

@@ -209,7 +209,7 @@ void soft_answer_overflow(struct soft_qp *qp)
 
 /* What a NAK of a gap, or of an empty receive queue, is by the time that it leaves: the gap may have been
  * filled, or moved on, by packets that came in another order. */
-static void settle_nak(struct soft_responder *resp, uint8_t *syndrome, uint64_t *psn)
+static void nak_by_now(struct soft_responder *resp, uint8_t *syndrome, uint64_t *psn)
 {
     *syndrome = resp->syndrome;
     *psn = resp->nak_psn;
@@ -240,7 +240,7 @@ static void put_aeth(struct soft_qp *qp)
     uint8_t syndrome = SOFT_SYNDROME_ACK, *at;
 
     if (resp->answer == SOFT_ANSWER_NAK)
-        settle_nak(resp, &syndrome, &psn);
+        nak_by_now(resp, &syndrome, &psn);
     if ((at = soft_train_add(qp, &qp->path, SOFT_BTH_BYTES + SOFT_AETH_BYTES, psn, true)) == NULL)
         return;
     bth.psn = (uint32_t)psn;

@@ -32,7 +32,7 @@ struct soft_cq {
     unsigned head, count; /* the oldest; how many */
     bool overrun;
     enum soft_arm armed;
-    bool rearmed; /* since it was last polled, where packets wake the one who armed it */
+    bool rearmed;          /* since it was last polled, where packets wake the one who armed it */
     bool awaited;          /* armed, by somebody who will sleep where he can't see packets */
     unsigned events;       /* on the channel's list, not yet fetched */
     uint32_t delivered;    /* fetched; destroying waits until as many have been acknowledged */
@@ -49,7 +49,7 @@ void soft_channel_forget(struct soft_channel *channel, struct soft_cq *cq);
 /* Does whoever waits for events here sleep on the descriptor, rather than in soft_get_cq_event? */
 bool soft_channel_sleeps_outside(const struct soft_channel *channel);
 /* Make the descriptor readable exactly while there are events. */
-void soft_channel_settle(struct soft_channel *channel);
+void soft_channel_flag(struct soft_channel *channel);
 int soft_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int soft_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 

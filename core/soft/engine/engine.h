@@ -93,9 +93,9 @@ void soft_work(struct soft_qp *qp); /* it may have something to send */
 void soft_idle(struct soft_qp *qp); /* it is going away */
 void soft_step(struct soft_context *context);
 /* As soft_progress; but ACKs of a few packets may wait if the application comes back soon: it has been given
- * something, will very likely answer, and then both go together. With soft_settle they wait no longer. */
+ * something, will very likely answer, and then both go together. With soft_hurry they wait no longer. */
 void soft_progress_patiently(struct soft_context *context);
-void soft_settle(struct soft_context *context);
+void soft_hurry(struct soft_context *context);
 uint64_t soft_now(struct soft_context *context);
 
 /* table.c */

@@ -92,7 +92,7 @@ void soft_progress_patiently(struct soft_context *context)
     context->patient = false;
 }
 
-void soft_settle(struct soft_context *context)
+void soft_hurry(struct soft_context *context)
 {
     if (!TAILQ_EMPTY(&context->work))
         soft_step(context);

@@ -57,7 +57,7 @@ static void tell(struct soft_train *train, unsigned packet)
 
 /* Something could not be fetched: packet by packet, keep what can be, and tell the others' queue pairs.
  * A queue pair's packets behind a lost one go too: its peer would only ask for them again. */
-static void settle(struct soft_train *train)
+static void drop_failed(struct soft_train *train)
 {
     unsigned kept = 0, piece = 0;
     size_t length = 0;
@@ -93,7 +93,7 @@ bool soft_train_leave(struct soft_context *context)
     bool whole = train->pieces == 0 || fetch(train, 0, train->pieces);
 
     if (!whole)
-        settle(train);
+        drop_failed(train);
     if (train->packets > 0) {
         context->counters.packets_sent += train->packets;
         context->counters.bytes_sent += train->length - train->packets * context->wire->trailer;

@@ -147,7 +147,7 @@ void soft_unwatch(struct ibv_context *ibv, int fd)
     }
 }
 
-void soft_channel_settle(struct soft_channel *channel)
+void soft_channel_flag(struct soft_channel *channel)
 {
     bool wanted = !TAILQ_EMPTY(&channel->pending);
 
@@ -160,7 +160,7 @@ void soft_channel_notify(struct soft_channel *channel, struct soft_cq *cq)
     if (cq->events++ == 0)
         TAILQ_INSERT_TAIL(&channel->pending, cq, link);
     if (soft_context_of(channel->ibv.context)->inside != channel)
-        soft_channel_settle(channel);
+        soft_channel_flag(channel);
 }
 
 void soft_channel_forget(struct soft_channel *channel, struct soft_cq *cq)
@@ -168,7 +168,7 @@ void soft_channel_forget(struct soft_channel *channel, struct soft_cq *cq)
     if (cq->events > 0)
         TAILQ_REMOVE(&channel->pending, cq, link);
     cq->events = 0;
-    soft_channel_settle(channel);
+    soft_channel_flag(channel);
 }
 
 /* (locked) The next event's queue, or NULL; its turn comes round when it has another. */
@@ -201,9 +201,9 @@ static struct soft_cq *pop_or_progress(struct soft_channel *channel)
         context->inside = NULL;
         cq = pop(channel);
         if (cq == NULL)
-            soft_settle(context);
+            soft_hurry(context);
     }
-    soft_channel_settle(channel);
+    soft_channel_flag(channel);
     return cq;
 }
 

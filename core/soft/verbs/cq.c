@@ -215,7 +215,7 @@ int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
         soft_progress_patiently(soft_context_of(context));
         taken = take(cq, count, wc);
         if (taken == 0)
-            soft_settle(soft_context_of(context));
+            soft_hurry(soft_context_of(context));
     }
     cq->rearmed = false;
     if (taken == 0 && count > 0 && cq->overrun)
@@ -237,7 +237,7 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     if (soft_context_of(ibv->context)->names.lid == 0)
         cq->rearmed = true; /* it says when it sleeps: soft_rest */
     else
-        soft_settle(soft_context_of(ibv->context)); /* the caller is about to sleep */
+        soft_hurry(soft_context_of(ibv->context)); /* the caller is about to sleep */
     soft_unlock(ibv->context);
     return 0;
 }
@@ -245,6 +245,6 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 void soft_rest(struct ibv_context *context)
 {
     soft_lock(context);
-    soft_settle(soft_context_of(context));
+    soft_hurry(soft_context_of(context));
     soft_unlock(context);
 }

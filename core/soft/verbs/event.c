@@ -15,7 +15,7 @@
 #include "core/soft/lock.h"
 
 /* (locked) */
-static void settle(struct soft_context *context)
+static void flag_events(struct soft_context *context)
 {
     bool wanted = !TAILQ_EMPTY(&context->events);
 
@@ -28,7 +28,7 @@ void soft_event_raise(struct soft_context *context, struct soft_events *events, 
     if (events->pending == 0)
         TAILQ_INSERT_TAIL(&context->events, events, link);
     events->pending |= 1u << type;
-    settle(context);
+    flag_events(context);
 }
 
 void soft_events_forget(struct soft_context *context, struct soft_events *events)
@@ -36,7 +36,7 @@ void soft_events_forget(struct soft_context *context, struct soft_events *events
     if (events->pending != 0)
         TAILQ_REMOVE(&context->events, events, link);
     events->pending = 0;
-    settle(context);
+    flag_events(context);
 }
 
 void soft_events_wait(pthread_mutex_t *mutex, pthread_cond_t *cond, const uint32_t *completed,
@@ -63,7 +63,7 @@ static bool pop(struct soft_context *context, struct ibv_async_event *event)
     first->pending &= first->pending - 1;
     if (first->pending == 0)
         TAILQ_REMOVE(&context->events, first, link);
-    settle(context);
+    flag_events(context);
     return true;
 }
 

@@ -211,7 +211,7 @@ static int change(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
     if ((error = check_transition(qp, to, mask)) != 0)
         return error;
     if (to == IBV_QPS_ERR || to == IBV_QPS_RESET)
-        soft_settle(qp->context); /* an acknowledgement may be owed, of what the application already has */
+        soft_hurry(qp->context); /* an acknowledgement may be owed, of what the application already has */
     if (to == IBV_QPS_ERR) {
         soft_qp_fail(qp);
         return 0;

@@ -239,7 +239,7 @@ int soft_destroy_qp(struct ibv_qp *ibv)
     struct soft_context *context = qp->context;
 
     soft_lock(ibv->context);
-    soft_settle(context); /* an acknowledgement may be owed, of what the application already has */
+    soft_hurry(context); /* an acknowledgement may be owed, of what the application already has */
     soft_timer_forget(qp);
     soft_idle(qp);
     soft_qp_leave(context, qp);

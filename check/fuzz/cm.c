@@ -180,17 +180,17 @@ static void converse(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct udp *kept; /* so that the service thread stays */
+    static struct soft_home *kept; /* so that the service thread stays */
 
     if (!kept) {
         const union soft_addr here = {.in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
 
 #ifdef CM_SHARED
         soft_share_context();
-        (void)udp_shared_pd(); /* both stay */
+        (void)home_shared_pd(); /* both stay */
 #endif
-        kept = udp_open();
-        expect(kept && udp_port(kept, &here), "a link: %s", strerror(errno));
+        kept = home_open();
+        expect(kept && udp_port(&kept->udp, &here), "a link: %s", strerror(errno));
     }
     unsigned before = system_descriptors();
     converse(data, size);

@@ -26,6 +26,8 @@ enum { TRANSPORTS = 3, ROUNDS = 40, RECEIVES = 4 };
 /* One context on a link without sockets, and its three queue pairs. */
 struct link_world {
     struct input input;
+    struct soft_wire wire;
+    struct service_member service;
     struct udp link;
     struct soft_clock clock;
     struct ibv_pd *pd;
@@ -56,6 +58,13 @@ static void swallow(struct soft_wire *wire, const struct soft_path *path, uint8_
     (void)path;
     (void)stride;
     memset(train, 0xee, length);
+}
+
+static int receive(struct soft_wire *wire, struct ibv_context *context)
+{
+    (void)wire;
+    (void)context;
+    return udp_receive(&world->link);
 }
 
 /* One packet with its check; returns the length of both. */
@@ -247,13 +256,14 @@ static void world_open(uint8_t how)
 
     set_path(how & 1);
     world->clock.now = clock_now;
-    world->link.wire = (struct soft_wire){.trailer = ICRC_SIZE, .send = swallow, .receive = udp_receive};
+    world->wire = (struct soft_wire){.trailer = ICRC_SIZE, .send = swallow, .receive = receive};
+    world->service.context = soft_open(&world->wire, &world->clock, 1);
+    udp_init(&world->link, world->service.context, &world->service);
     world->link.sockets[0] = (struct udp_socket){.fd = FD, .local = world->path.local, .buffer = 1024};
     world->link.socket_count = 1;
     world->link.buffer = malloc(UDP_AT_ONCE * UDP_BUFFER);
-    world->link.context = world->link.service.context = soft_open(&world->link.wire, &world->clock, 1);
     world->memory = mmap(NULL, MEMORY + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    atomic_store(&world->link.service.state, SERVICE_WATCH); /* the thread need not be called */
+    atomic_store(&world->service.state, SERVICE_WATCH); /* the thread need not be called */
     expect(world->link.buffer && world->link.context && world->memory != MAP_FAILED, "no memory");
     memset(world->memory, GUARD_BYTE, MEMORY + 2 * GUARD);
     world->memory += GUARD;

@@ -6,14 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
-#include "core/soft/link/udp.h"
+#include "core/soft/service/home.h"
 
 #define QKEY 5
 #define BYTES 2048
 
 /* A queue pair for datagrams that talks to itself. */
 struct self {
-    struct udp *udp;
+    struct soft_home *home;
     struct ibv_pd *pd;
     struct ibv_cq *cq;
     struct ibv_qp *qp;
@@ -38,16 +38,16 @@ static void self_open(struct self *self)
     struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD, .cap = {64, 64, 1, 1, 0}};
     struct ibv_port_attr port;
     struct ibv_ah_attr to = {.port_num = 1};
-    self->udp = udp_open_named();
-    ck_assert_ptr_nonnull(self->udp);
-    self->pd = soft_alloc_pd(self->udp->context);
-    self->cq = soft_create_cq(self->udp->context, 256, NULL, NULL, 0);
+    self->home = home_open_named();
+    ck_assert_ptr_nonnull(self->home);
+    self->pd = soft_alloc_pd(self->home->context);
+    self->cq = soft_create_cq(self->home->context, 256, NULL, NULL, 0);
     attr.send_cq = attr.recv_cq = self->cq;
     self->qp = soft_create_qp(self->pd, &attr);
     self->mr = soft_reg_mr(self->pd, self->memory, BYTES, IBV_ACCESS_LOCAL_WRITE);
     ck_assert(self->qp && self->mr);
     ready(self->qp);
-    ck_assert_int_eq(ibv_query_port(self->udp->context, 1, &port), 0);
+    ck_assert_int_eq(ibv_query_port(self->home->context, 1, &port), 0);
     to.dlid = port.lid;
     self->ah = soft_create_ah(self->pd, &to);
     ck_assert_ptr_nonnull(self->ah);
@@ -60,7 +60,7 @@ static void self_close(struct self *self)
     ck_assert_int_eq(soft_destroy_cq(self->cq), 0);
     ck_assert_int_eq(soft_dereg_mr(self->mr), 0);
     ck_assert_int_eq(soft_dealloc_pd(self->pd), 0);
-    udp_close(self->udp);
+    home_close(self->home);
 }
 
 static void send_one(struct self *self)
@@ -81,7 +81,7 @@ static void await_unready(struct self *self, uint64_t count)
     struct ibv_wc wc;
     while (counters.unready < count) {
         ck_assert_int_eq(ibv_poll_cq(self->cq, 1, &wc), 0);
-        soft_query_counters(self->udp->context, &counters);
+        soft_query_counters(self->home->context, &counters);
     }
 }
 
@@ -92,7 +92,7 @@ static void told(char *text, size_t size)
     int before = dup(STDERR_FILENO);
     ck_assert(file && before != -1);
     ck_assert_int_ne(dup2(fileno(file), STDERR_FILENO), -1);
-    udp_settle();
+    home_settle();
     ck_assert_int_ne(dup2(before, STDERR_FILENO), -1);
     close(before);
     rewind(file);
@@ -126,14 +126,14 @@ START_TEST(trains_without_room)
     char text[1000];
     self_open(&self);
     int small = 4096;
-    ck_assert_int_eq(setsockopt(self.udp->sockets[0].fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
-    soft_lock(self.udp->context); /* the service thread can't come in */
+    ck_assert_int_eq(setsockopt(self.home->udp.sockets[0].fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+    soft_lock(self.home->context); /* the service thread can't come in */
     for (int i = 0; i < 50; i++) {
-        struct soft_path path = {.local = self.udp->sockets[0].local, .remote = self.udp->sockets[0].local};
+        struct soft_path path = {.local = self.home->udp.sockets[0].local, .remote = self.home->udp.sockets[0].local};
         static uint8_t packet[1000];
-        udp_send(&self.udp->wire, &path, packet, sizeof packet, sizeof packet);
+        udp_send(&self.home->udp, &path, packet, sizeof packet, sizeof packet);
     }
-    soft_unlock(self.udp->context);
+    soft_unlock(self.home->context);
     setenv("EXS_DEBUG", "1", 1);
     told(text, sizeof text);
     ck_assert_msg(strstr(text, " trains of packets found no room in a socket's buffer of ") != NULL, "%s",

@@ -5,47 +5,46 @@
  */
 #include "core/device.h"
 #include "core/soft/cm/cm.h"
-#include "core/soft/service/service.h"
+#include "core/soft/service/home.h"
 #include "soft.h"
-#include "core/soft/link/udp.h"
 #include "core/soft/verbs/verbs.h"
 
 static int dealloc_pd(struct ibv_pd *pd)
 {
-    return udp_reaped(soft_dealloc_pd(pd));
+    return home_reaped(soft_dealloc_pd(pd));
 }
 
 static int dereg_mr(struct ibv_mr *mr)
 {
-    return udp_reaped(soft_dereg_mr(mr));
+    return home_reaped(soft_dereg_mr(mr));
 }
 
 static int destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-    return udp_reaped(soft_destroy_comp_channel(channel));
+    return home_reaped(soft_destroy_comp_channel(channel));
 }
 
 static int destroy_cq(struct ibv_cq *cq)
 {
-    return udp_reaped(soft_destroy_cq(cq));
+    return home_reaped(soft_destroy_cq(cq));
 }
 
 static int destroy_verbs_qp(struct ibv_qp *qp)
 {
-    return udp_reaped(soft_destroy_qp(qp));
+    return home_reaped(soft_destroy_qp(qp));
 }
 
 /* A program may end with what it was given last still to be acknowledged: it was waiting for an answer to go along
  * with. */
 __attribute__((destructor)) static void acknowledge_all(void)
 {
-    udp_settle();
+    home_settle();
 }
 
 void soft_forked(void)
 {
     service_forget();
-    udp_forget();
+    home_forget();
 }
 
 const struct device soft_device = {

@@ -173,7 +173,7 @@ EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex
 
 EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
 {
-    if (id->srq != NULL && udp_reaped(soft_destroy_srq(id->srq)) == 0)
+    if (id->srq != NULL && home_reaped(soft_destroy_srq(id->srq)) == 0)
         id->srq = NULL;
 }
 
@@ -207,11 +207,11 @@ EXPORT int rdma_get_request(struct rdma_cm_id *listener, struct rdma_cm_id **id)
 /* That of all identifiers. */
 EXPORT struct ibv_context **rdma_get_devices(int *count)
 {
-    struct udp *udp = udp_shared();
-    struct ibv_context **list = udp == NULL ? NULL : calloc(2, sizeof list[0]);
+    struct soft_home *home = home_shared();
+    struct ibv_context **list = home == NULL ? NULL : calloc(2, sizeof list[0]);
 
     if (list != NULL)
-        list[0] = udp->context;
+        list[0] = home->context;
     if (count != NULL)
         *count = list != NULL;
     return list;

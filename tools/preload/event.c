@@ -9,7 +9,7 @@ EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *cont
 
 static int our_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-    return udp_reaped(soft_destroy_comp_channel(channel));
+    return home_reaped(soft_destroy_comp_channel(channel));
 }
 
 EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
@@ -30,7 +30,7 @@ EXPORT int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 
 static int our_destroy_cq(struct ibv_cq *cq)
 {
-    return udp_reaped(soft_destroy_cq(cq));
+    return home_reaped(soft_destroy_cq(cq));
 }
 
 EXPORT int ibv_destroy_cq(struct ibv_cq *cq)

@@ -10,7 +10,7 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 
 static int our_dealloc_pd(struct ibv_pd *pd)
 {
-    return udp_reaped(soft_dealloc_pd(pd));
+    return home_reaped(soft_dealloc_pd(pd));
 }
 
 EXPORT int ibv_dealloc_pd(struct ibv_pd *pd)
@@ -46,7 +46,7 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *a
 
 static int our_dereg_mr(struct ibv_mr *mr)
 {
-    return udp_reaped(soft_dereg_mr(mr));
+    return home_reaped(soft_dereg_mr(mr));
 }
 
 EXPORT int ibv_dereg_mr(struct ibv_mr *mr)
@@ -90,7 +90,7 @@ EXPORT struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc
 
 static int our_destroy_ah(struct ibv_ah *ah)
 {
-    return udp_reaped(soft_destroy_ah(ah));
+    return home_reaped(soft_destroy_ah(ah));
 }
 
 EXPORT int ibv_destroy_ah(struct ibv_ah *ah)

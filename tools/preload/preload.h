@@ -14,7 +14,7 @@
 #include <infiniband/verbs.h>
 #include "core/device.h"
 #include "core/soft/cm/cm.h"
-#include "core/soft/link/udp.h"
+#include "core/soft/service/home.h"
 #include "core/soft/verbs/verbs.h"
 
 /* What the headers make macros of: here the functions behind them are meant. */

@@ -12,7 +12,7 @@ EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *
 
 static int our_destroy_qp(struct ibv_qp *qp)
 {
-    return udp_reaped(soft_destroy_qp(qp));
+    return home_reaped(soft_destroy_qp(qp));
 }
 
 EXPORT int ibv_destroy_qp(struct ibv_qp *qp)
@@ -54,7 +54,7 @@ EXPORT int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 
 static int our_destroy_srq(struct ibv_srq *srq)
 {
-    return udp_reaped(soft_destroy_srq(srq));
+    return home_reaped(soft_destroy_srq(srq));
 }
 
 EXPORT int ibv_destroy_srq(struct ibv_srq *srq)

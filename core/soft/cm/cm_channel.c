@@ -105,8 +105,8 @@ void soft_destroy_event_channel(struct rdma_event_channel *public)
 
     bool waited_for;
 
-    if (channel->udp != NULL && !shared)
-        udp_close(channel->udp);
+    if (channel->home != NULL && !shared)
+        home_close(channel->home);
     soft_mutex_lock(&channel->lock);
     channel->gone = true;
     waited_for = channel->waiters > 0;
@@ -118,9 +118,9 @@ void soft_destroy_event_channel(struct rdma_event_channel *public)
 
 struct ibv_context *cm_context(struct cm_channel *channel)
 {
-    if (channel->udp == NULL)
-        channel->udp = shared ? udp_shared() : udp_open();
-    return channel->udp == NULL ? NULL : channel->udp->context;
+    if (channel->home == NULL)
+        channel->home = shared ? home_shared() : home_open();
+    return channel->home == NULL ? NULL : channel->home->context;
 }
 
 /* ---- Locking ----------------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ void cm_id_use(struct cm_id *id, struct ibv_context *context)
     id->public.verbs = context;
     id->public.port_num = PORT;
     if (cm_is_shared() && id->public.pd == NULL)
-        id->public.pd = udp_shared_pd();
+        id->public.pd = home_shared_pd();
 }
 
 int soft_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,

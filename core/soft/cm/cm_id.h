@@ -18,7 +18,7 @@
 #include <rdma/rdma_cma.h>
 #include "cm.h"
 #include "cm_message.h"
-#include "core/soft/link/udp.h"
+#include "core/soft/service/home.h"
 
 enum cm_state {
     CM_IDLE, /* perhaps bound */
@@ -102,7 +102,7 @@ struct cm_channel {
     bool rung;
     int timer;       /* a timerfd */
     uint64_t armed;  /* the time it is set to, or SOFT_NEVER */
-    struct udp *udp; /* the channel's own device context, made when first needed */
+    struct soft_home *home; /* the channel's own device context, made when first needed */
     TAILQ_HEAD(, cm_pending) pending;
     struct cm_event
         *spare; /* the next one delivered, so that whoever holds none needs no memory for it; or NULL */

@@ -154,7 +154,7 @@ void soft_destroy_id_qp(struct rdma_cm_id *public)
     if (qp != NULL)
         soft_destroy_qp(qp);
     destroy_cqs(public);
-    udp_reap();
+    home_reap();
 }
 
 static void at_most(uint8_t *value, int most)
@@ -191,7 +191,7 @@ static int choose_psn(struct cm_id *id)
 
 int cm_qp_describe(struct cm_id *id, enum cm_type type)
 {
-    struct udp *link = (struct udp *)soft_wire_of(id->public.verbs);
+    struct udp *udp = &home_of(id->public.verbs)->udp;
     union soft_addr local;
     int error = cm_socket_names(id->fd, &local, NULL);
     in_port_t port;
@@ -202,7 +202,7 @@ int cm_qp_describe(struct cm_id *id, enum cm_type type)
         error = choose_psn(id);
     if (error != 0)
         return error;
-    port = udp_port(link, &local);
+    port = udp_port(udp, &local);
     if (port == 0)
         return errno;
     id->own.type = type;

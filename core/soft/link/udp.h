@@ -12,7 +12,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
 #include <netinet/in.h>
 #include "icrc.h"
 #include "core/soft/service/service.h"
@@ -21,7 +20,7 @@
 #define UDP_BUFFER 65536 /* holds the largest train there is */
 #define UDP_ADDRESSES                                                                                          \
     (SERVICE_SOCKETS - 2) /* that have a socket of their own; all others one for each family */
-#define UDP_AT_ONCE 2    /* datagrams: of two that were asked for, one that came says that there are no more */
+#define UDP_AT_ONCE 2     /* datagrams: of two that were asked for, one that came says that there are no more */
 
 /* One socket of a link; guarded by the context's lock. */
 struct udp_socket {
@@ -33,44 +32,29 @@ struct udp_socket {
     uint32_t drops;        /* datagrams that the kernel has dropped for want of room */
 };
 
-/* A context and its link. The event channel's; after udp_close its own, until the last object is gone. All but
- * `wire` and `context` is guarded by the context's lock. */
+/* Part of its context's home; guarded by the context's lock. */
 struct udp {
-    struct soft_wire wire; /* first: the engine knows the link by it */
     struct ibv_context *context;
+    struct service_member *service;
     struct udp_socket sockets[SERVICE_SOCKETS]; /* the first socket_count are open */
     int socket_count;
     struct icrc_shift shift;
     struct soft_path route; /* the last one looked up for a path without a local address */
-    struct service_member service;
-    bool joined;             /* the service thread knows of it */
-    uint8_t *buffer;         /* UDP_AT_ONCE * UDP_BUFFER bytes, from the first queue pair on */
-    LIST_ENTRY(udp) orphans; /* guarded by udp.c's own locks, */
-    LIST_ENTRY(udp) all;     /* as this is */
+    uint8_t *buffer;        /* UDP_AT_ONCE * UDP_BUFFER bytes, from the first queue pair on */
 };
 
-/* A new context with its link. NULL and errno. */
-struct udp *udp_open(void);
-/* With names, too, by which programs can tell each other where its queue pairs are. */
-struct udp *udp_open_named(void);
-/* The one with names that all of the process have in common; it stays. NULL and errno. */
-struct udp *udp_shared(void);
-/* Its protection domain for all who bring none. NULL and errno. */
-struct ibv_pd *udp_shared_pd(void);
-/* Its event channel is gone. The context stays while it has objects: udp_reap closes it after the last. */
-void udp_close(struct udp *udp);
-/* An object was destroyed: close what waited for it. */
-void udp_reap(void);
-static inline int udp_reaped(int result)
-{
-    if (result == 0)
-        udp_reap();
-    return result;
-}
-/* In the child of a fork: forget all links. */
-void udp_forget(void);
-/* The process is about to end: acknowledge what it has been given, and tell what it has lost. */
-void udp_settle(void);
+/* All zero before, and all but these two afterwards. */
+void udp_init(struct udp *udp, struct ibv_context *context, struct service_member *service);
+/* What it needs with its first queue pair or socket. 0 or an errno. (locked) */
+int udp_prepare(struct udp *udp);
+/* Sockets at all addresses, at the port of a LID that nobody else has. 0 or an errno. (locked) */
+int udp_take_lid(struct udp *udp, uint16_t *lid);
+/* The context is gone. */
+void udp_end(struct udp *udp);
+
+/* As struct soft_wire has them. (locked) */
+void udp_send(struct udp *udp, const struct soft_path *path, uint8_t *train, size_t length, size_t stride);
+int udp_receive(struct udp *udp);
 
 /* The port at which packets for this context come to this address of ours, opening the socket if that isn't
  * done yet; network byte order, 0 and errno on failure. Not with the context locked. */
@@ -78,8 +62,6 @@ in_port_t udp_port(struct udp *udp, const union soft_addr *local);
 
 /* ---- Between the link's own files ------------------------------------------------------------ */
 
-/* What a link needs with its first queue pair or socket. 0 or an errno. (locked) */
-int udp_prepare(struct udp *udp);
 /* The socket of this address of ours, opened if need be; NULL and errno. (locked) */
 struct udp_socket *udp_socket_of(struct udp *udp, const union soft_addr *local);
 /* One more, open and the link's from now on. 0, or an errno and it is closed. (locked) */
@@ -100,10 +82,5 @@ struct udp_lost {
 struct udp_lost udp_lost_of(struct udp *udp);   /* (locked) */
 void udp_lost_add(const struct udp_lost *lost); /* once for each link, at its end or the process's */
 void udp_lost_tell(void);
-
-/* The calls of struct soft_wire. */
-void udp_send(struct soft_wire *wire, const struct soft_path *path, uint8_t *train, size_t length,
-              size_t stride);
-int udp_receive(struct soft_wire *wire, struct ibv_context *context);
 
 #endif

@@ -155,14 +155,13 @@ static int receive(struct udp *udp, struct udp_socket *socket, struct ibv_contex
     return packets;
 }
 
-int udp_receive(struct soft_wire *wire, struct ibv_context *context)
+int udp_receive(struct udp *udp)
 {
-    struct udp *udp = (struct udp *)wire;
     int packets = 0;
 
     for (int i = 0; i < udp->socket_count; i++)
-        packets += receive(udp, &udp->sockets[i], context);
+        packets += receive(udp, &udp->sockets[i], udp->context);
     if (packets > 0)
-        service_traffic(&udp->service);
+        service_traffic(udp->service);
     return packets;
 }

@@ -172,10 +172,8 @@ static bool send_cut(struct udp_socket *socket, const struct soft_path *path, co
     return socket->segments && error != EMSGSIZE;
 }
 
-void udp_send(struct soft_wire *wire, const struct soft_path *path, uint8_t *train, size_t length,
-              size_t stride)
+void udp_send(struct udp *udp, const struct soft_path *path, uint8_t *train, size_t length, size_t stride)
 {
-    struct udp *udp = (struct udp *)wire;
     struct ancillary ancillary = {.length = 0};
     struct soft_path from = *path;
     struct udp_socket *socket;
@@ -186,7 +184,7 @@ void udp_send(struct soft_wire *wire, const struct soft_path *path, uint8_t *tra
     if (socket == NULL)
         return;
     from.local.in.sin_port = socket->local.in.sin_port; /* at the same place in sockaddr_in6 */
-    service_traffic(&udp->service);
+    service_traffic(udp->service);
     add_source(&ancillary, &from);
     if (length > stride && send_cut(socket, &from, &ancillary, train, length, stride))
         return;

@@ -35,7 +35,7 @@ static int attach(struct udp *udp, int fd)
 
     if (error != 0)
         return error;
-    error = service_add(&udp->service, fd);
+    error = service_add(udp->service, fd);
     if (error != 0)
         soft_unwatch(udp->context, fd);
     return error;
@@ -43,7 +43,8 @@ static int attach(struct udp *udp, int fd)
 
 int udp_sockets_add(struct udp *udp, struct udp_socket *socket)
 {
-    int error = udp_prepare(udp);
+    struct soft_wire *wire = soft_wire_of(udp->context);
+    int error = wire->open == NULL ? 0 : wire->open(wire, udp->context);
 
     if (error == 0)
         error = attach(udp, socket->fd);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* open.c - the device as programs find and open it by themselves, without a connection manager. */
 #include <errno.h>
-#include "core/soft/link/udp.h"
+#include "core/soft/service/home.h"
 #include "verbs.h"
 
 struct ibv_context *soft_open_device(void)
 {
-    struct udp *udp = udp_open_named();
+    struct soft_home *home = home_open_named();
 
-    return udp == NULL ? NULL : udp->context;
+    return home == NULL ? NULL : home->context;
 }
 
 /* As with rdma-core nobody is told of objects that were left; the context goes with the last of them. */
 int soft_close_device(struct ibv_context *context)
 {
-    udp_close((struct udp *)soft_wire_of(context));
+    home_close(home_of(context));
     return 0;
 }
 

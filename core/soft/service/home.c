@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* home.c - contexts are opened, shared, closed, and go with the last of their objects. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+#include "core/soft/lock.h"
+#include "core/soft/verbs/verbs.h"
+#include "home.h"
+
+/* Those whose event channel is gone while the user still has objects of their contexts. */
+static struct {
+    pthread_mutex_t lock;
+    LIST_HEAD(, soft_home) list;
+    atomic_uint count; /* so that home_reap costs nothing as long as there are none */
+} orphans = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Every one of the process. */
+static struct {
+    pthread_mutex_t lock;
+    LIST_HEAD(, soft_home) list;
+} everyone = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static uint64_t monotonic(struct soft_clock *clock)
+{
+    struct timespec now;
+
+    (void)clock;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static struct soft_clock monotonic_clock = {monotonic};
+
+static void attended(struct soft_wire *wire, struct ibv_context *context)
+{
+    (void)context;
+    service_attended(&((struct soft_home *)wire)->service);
+}
+
+static void awaits(struct soft_wire *wire, struct ibv_context *context)
+{
+    (void)context;
+    service_take_over(&((struct soft_home *)wire)->service);
+}
+
+/* The first queue pair or socket. The sockets come with the first connection on each address. */
+static int prepare(struct soft_wire *wire, struct ibv_context *context)
+{
+    struct soft_home *home = (struct soft_home *)wire;
+    int error = udp_prepare(&home->udp);
+
+    (void)context;
+    if (error == 0 && !home->joined) {
+        error = service_join(&home->service);
+        home->joined = error == 0;
+    }
+    return error;
+}
+
+static void send_train(struct soft_wire *wire, const struct soft_path *path, uint8_t *train, size_t length,
+                       size_t stride)
+{
+    udp_send(&((struct soft_home *)wire)->udp, path, train, length, stride);
+}
+
+static int receive(struct soft_wire *wire, struct ibv_context *context)
+{
+    (void)context;
+    return udp_receive(&((struct soft_home *)wire)->udp);
+}
+
+struct soft_home *home_open(void)
+{
+    struct soft_home *home = calloc(1, sizeof *home);
+
+    if (home == NULL)
+        return NULL;
+    home->wire = (struct soft_wire){
+        .trailer = ICRC_SIZE,
+        .grain = SERVICE_TICK_NS,
+        .send = send_train,
+        .receive = receive,
+        .attended = attended,
+        .awaits = awaits,
+        .open = prepare,
+    };
+    home->context = soft_open(&home->wire, &monotonic_clock, 0);
+    if (home->context == NULL) {
+        free(home);
+        return NULL;
+    }
+    home->service.context = home->context;
+    udp_init(&home->udp, home->context, &home->service);
+    soft_mutex_lock(&everyone.lock);
+    LIST_INSERT_HEAD(&everyone.list, home, all);
+    soft_mutex_unlock(&everyone.lock);
+    return home;
+}
+
+/* ---- With names ---- */
+
+/* (locked) */
+static int name(struct soft_home *home)
+{
+    struct soft_names names = {.guid = soft_host_guid()};
+    int error = udp_take_lid(&home->udp, &names.lid);
+
+    if (error != 0)
+        return error;
+    names.gid_count = soft_host_gids(names.gids);
+    names.mtu = soft_host_mtu(home->udp.sockets[0].fd, names.gids, names.gid_count);
+    soft_set_names(home->context, &names);
+    return 0;
+}
+
+struct soft_home *home_open_named(void)
+{
+    struct soft_home *home = home_open();
+    int error;
+
+    if (home == NULL)
+        return NULL;
+    soft_lock(home->context);
+    error = name(home);
+    soft_unlock(home->context);
+    if (error == 0)
+        return home;
+    home_close(home);
+    errno = error;
+    return NULL;
+}
+
+static struct {
+    pthread_mutex_t lock;
+    struct soft_home *home;
+    struct ibv_pd *pd;
+} shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+struct soft_home *home_shared(void)
+{
+    struct soft_home *home;
+
+    soft_mutex_lock(&shared.lock);
+    if (shared.home == NULL)
+        shared.home = home_open_named();
+    home = shared.home;
+    soft_mutex_unlock(&shared.lock);
+    return home;
+}
+
+struct ibv_pd *home_shared_pd(void)
+{
+    struct soft_home *home = home_shared();
+    struct ibv_pd *pd = NULL;
+
+    if (home == NULL)
+        return NULL;
+    soft_mutex_lock(&shared.lock);
+    if (shared.pd == NULL)
+        shared.pd = soft_alloc_pd(home->context);
+    pd = shared.pd;
+    soft_mutex_unlock(&shared.lock);
+    return pd;
+}
+
+/* ---- The end ---- */
+
+/* An application may end, or leave its queue pairs behind, without a glance back at the last message that it
+ * took. Whoever holds a lock now is driving the device. */
+void home_settle(void)
+{
+    struct soft_home *home;
+    struct udp_lost lost;
+
+    if (!soft_mutex_trylock(&everyone.lock))
+        return;
+    LIST_FOREACH (home, &everyone.list, all) {
+        if (!soft_trylock(home->context))
+            continue;
+        soft_flush(home->context);
+        lost = udp_lost_of(&home->udp);
+        soft_unlock(home->context);
+        udp_lost_add(&lost);
+    }
+    soft_mutex_unlock(&everyone.lock);
+    udp_lost_tell();
+}
+
+/* Close the context and then its link, unless the user still has objects. */
+static bool try_close(struct soft_home *home)
+{
+    struct udp_lost lost;
+    bool closed;
+
+    if (home->joined)
+        service_suspend(&home->service);
+    soft_lock(home->context);
+    lost = udp_lost_of(&home->udp);
+    soft_unlock(home->context);
+    soft_mutex_lock(&everyone.lock); /* home_settle may be looking at it */
+    closed = soft_close(home->context) == 0;
+    if (closed)
+        LIST_REMOVE(home, all);
+    soft_mutex_unlock(&everyone.lock);
+    if (!closed) {
+        if (home->joined)
+            service_resume(&home->service);
+        return false;
+    }
+    udp_lost_add(&lost);
+    if (home->joined)
+        service_leave(&home->service);
+    udp_end(&home->udp);
+    free(home);
+    return true;
+}
+
+void home_close(struct soft_home *home)
+{
+    soft_mutex_lock(&orphans.lock);
+    if (!try_close(home)) {
+        LIST_INSERT_HEAD(&orphans.list, home, orphans);
+        orphans.count++;
+    }
+    soft_mutex_unlock(&orphans.lock);
+}
+
+void home_reap(void)
+{
+    struct soft_home *home;
+
+    if (atomic_load_explicit(&orphans.count, memory_order_relaxed) == 0)
+        return;
+    soft_mutex_lock(&orphans.lock);
+    home = LIST_FIRST(&orphans.list);
+    while (home != NULL) {
+        struct soft_home *next = LIST_NEXT(home, orphans);
+
+        LIST_REMOVE(home, orphans);
+        if (try_close(home))
+            orphans.count--;
+        else
+            LIST_INSERT_HEAD(&orphans.list, home, orphans);
+        home = next;
+    }
+    soft_mutex_unlock(&orphans.lock);
+}
+
+void home_forget(void)
+{
+    pthread_mutex_init(&orphans.lock, NULL);
+    LIST_INIT(&orphans.list);
+    atomic_store(&orphans.count, 0);
+    pthread_mutex_init(&everyone.lock, NULL);
+    LIST_INIT(&everyone.list);
+    pthread_mutex_init(&shared.lock, NULL);
+    shared.home = NULL;
+    shared.pd = NULL;
+}

@@ -12,7 +12,10 @@ int main(void)
     ssize_t length = -1;
 
     server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    exs_init(EXS_VERSION);
+    if (exs_init(EXS_VERSION) == -1) {
+        perror("exs_init");
+        return 1;
+    }
     int sock = exs_socket(PF_INET, SOCK_STREAM, 0);
     if (exs_blocking_connect(sock, (struct sockaddr *)&server, sizeof(server)) == 0 &&
         exs_write(sock, "hello, RDMA", 11) == 11)

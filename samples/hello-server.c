@@ -36,7 +36,10 @@ int main(void)
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = htons(7471)};
     exs_ev watcher;
 
-    exs_init(EXS_VERSION);
+    if (exs_init(EXS_VERSION) == -1) {
+        perror("exs_init");
+        return 1;
+    }
     int sock = exs_socket(PF_INET, SOCK_STREAM, 0);
     exs_qhandle_t queue = exs_qcreate(64);
     if (exs_bind(sock, (struct sockaddr *)&here, sizeof(here)) == -1 || exs_listen(sock, 16) == -1 ||

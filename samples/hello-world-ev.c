@@ -87,7 +87,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: hello-world-ev [-p PORT] [SERVER]: %s\n", gai_strerror(rc));
         return 2;
     }
-    exs_init(EXS_VERSION);
+    if (exs_init(EXS_VERSION) == -1) {
+        perror("exs_init");
+        return 1;
+    }
     exs_qhandle_t queue = exs_qcreate(16);
     if (start(server, address, queue) == -1) {
         perror("hello-world-ev");

@@ -56,7 +56,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: hello-world [-p PORT] [SERVER]: %s\n", gai_strerror(rc));
         return 2;
     }
-    exs_init(EXS_VERSION);
+    if (exs_init(EXS_VERSION) == -1) {
+        perror("exs_init");
+        return 1;
+    }
     int sock = exs_socket(PF_INET, SOCK_SEQPACKET, 0);
     rc = server ? receive_from_daemon(sock, address) : send_to_client(sock, address);
     if (rc == -1 || exs_blocking_close(sock) == -1) {

@@ -42,7 +42,7 @@ struct asked *app_ask(int type, struct app_socket *socket, exs_qhandle_t queue)
 {
     struct asked *asked = &app.asked[app.asked_count];
 
-    if (app.asked_count == APP_ASKED)
+    if (app.asked_count == (app.ends ? APP_ASKED : APP_ASKED - APP_CLOSES))
         return NULL;
     app.asked_count++;
     *asked = (struct asked){.type = type,
@@ -247,11 +247,9 @@ static void close_sockets(void)
         if (socket->number < 0)
             continue;
         asked = app_ask(EXS_EVT_CLOSE, socket, app.queues[0]);
-        if (asked != NULL)
-            app_answer(asked, exs_close(socket->number, 0, app.queues[0], asked));
-        else
-            require(exs_close(socket->number, 0, NULL, NULL) == 0, "exs_close: %s", strerror(errno));
-        require(asked == NULL || asked->waits, "exs_close: %s", strerror(errno));
+        require(asked != NULL, "more than %d sockets are left to close", APP_CLOSES);
+        app_answer(asked, exs_close(socket->number, 0, app.queues[0], asked));
+        require(asked->waits, "exs_close: %s", strerror(errno));
         socket->number = -1;
     }
 }
@@ -268,6 +266,7 @@ static bool all_closed(void)
 void app_end(void)
 {
     mock_fail(0, 0);
+    app.ends = true;
     for (int round = 0; round < 32 && (round < 2 || !all_closed()); round++) {
         close_sockets(); /* an accept may have made more of them */
         for (uint64_t before = mock_progress - 1; before != mock_progress;) {

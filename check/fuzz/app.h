@@ -17,6 +17,7 @@
 #define APP_QUEUES 4
 #define APP_REGIONS 4
 #define APP_ASKED 512
+#define APP_CLOSES 64 /* of them are kept for the end, where no close may wait for what nobody does */
 #define APP_HUGE ((size_t)300 << 20) /* bytes, more than one message holds: a buffer that many share */
 
 struct app_socket {
@@ -60,7 +61,7 @@ extern struct app {
     struct region regions[APP_REGIONS];
     struct asked asked[APP_ASKED];
     unsigned asked_count;
-    bool many_accepted;
+    bool many_accepted, ends;
     uint8_t fill; /* of the next buffer */
 } app;
 

@@ -23,15 +23,11 @@ static const enum ibv_wc_status failures[] = {
     IBV_WC_LOC_PROT_ERR,  IBV_WC_REM_INV_REQ_ERR,   IBV_WC_GENERAL_ERR,    IBV_WC_WR_FLUSH_ERR,
 };
 
-/* A completion of a connection that is gone, or of none. */
-static void stray(struct mock_qp *qp, uint64_t wr_id)
-{
-    mock_complete(qp->qp.send_cq, &(struct ibv_wc){.wr_id = wr_id, .status = failures[wr_id & 7]});
-}
-
+/* Work that was posted goes wrong, or there is a completion of none that EXS still knows. */
 static void fail_work(struct peer *peer, struct input *input)
 {
     uint8_t choice = input_u8(input);
+    uint64_t unknown = UINT64_C(1) << 62 | (uint64_t)choice << 20 | (choice & 3);
     enum ibv_wc_status status = failures[choice & 7];
 
     if (!peer_reachable(peer))
@@ -39,7 +35,7 @@ static void fail_work(struct peer *peer, struct input *input)
     struct mock_qp *qp = mock_qp_of(&peer->id->id);
 
     if (choice & 0x80)
-        stray(qp, choice & 8 ? input_u64(input) : UINT64_C(1) << 62 | (uint64_t)choice << 20 | (choice & 3));
+        mock_stray(qp->qp.send_cq, choice & 8 ? input_u64(input) : unknown, status);
     else if (choice & 0x40)
         mock_receive_error(qp, status);
     else if (mock_sending(qp) != NULL)

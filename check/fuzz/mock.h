@@ -19,6 +19,7 @@
 
 #define MOCK_SENDS 128 /* work requests of a queue pair, more than EXS ever asks for */
 #define MOCK_INLINE 64 /* bytes */
+#define MOCK_STRAYS 64 /* completions of no connection that a completion queue holds, beside EXS's own */
 
 /* A rule was broken, by EXS or by the mock itself. */
 _Noreturn void mock_broken(const char *file, int line, const char *format, ...)
@@ -69,8 +70,8 @@ struct mock_comp_channel {
 
 struct mock_cq {
     struct ibv_cq cq;
-    struct ibv_wc *wcs; /* a ring of cq.cqe */
-    int head, count, users, events;
+    struct ibv_wc *wcs; /* a ring of cq.cqe, and the strays */
+    int head, count, strays, users, events;
     bool armed;
     LIST_ENTRY(mock_cq) link;
 };
@@ -105,6 +106,8 @@ bool mock_key_in_use(const struct ibv_pd *pd, uint32_t lkey);
 struct mock_mr *mock_remote(struct ibv_pd *pd, uint32_t rkey, uint64_t addr, uint64_t length, int access);
 struct mock_mr *mock_local(struct ibv_pd *pd, uint32_t lkey, const void *addr, uint64_t length, int access);
 void mock_complete(struct ibv_cq *cq, const struct ibv_wc *wc);
+/* One of a connection that is gone, or of none; EXS made no room for it, so it takes none of what EXS has. */
+void mock_stray(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status);
 bool mock_all_awake(void); /* every completion that waits has an event, so nobody sleeps over it */
 
 /* The table's calls, by the names that the seam has for them. */

@@ -6,6 +6,8 @@
 #include <unistd.h>
 #include "check/fuzz/mock.h"
 
+#define STRAY 0 /* the number of no queue pair */
+
 static LIST_HEAD(, mock_mr) regions = LIST_HEAD_INITIALIZER(regions);
 static LIST_HEAD(, mock_cq) queues = LIST_HEAD_INITIALIZER(queues);
 static uint32_t last_key;
@@ -162,7 +164,7 @@ struct ibv_cq *mock_create_cq(struct ibv_context *context, int cqe, void *cq_con
     if (cq == NULL)
         return NULL;
     cq->cq = (struct ibv_cq){.context = context, .channel = channel, .cq_context = cq_context, .cqe = cqe};
-    cq->wcs = calloc((size_t)cqe, sizeof(*cq->wcs));
+    cq->wcs = calloc((size_t)cqe + MOCK_STRAYS, sizeof(*cq->wcs));
     ((struct mock_comp_channel *)channel)->cqs++;
     LIST_INSERT_HEAD(&queues, cq, link);
     mock_count.cqs++;
@@ -186,20 +188,41 @@ int mock_destroy_cq(struct ibv_cq *cq)
     return 0;
 }
 
+static int ring_size(const struct mock_cq *cq)
+{
+    return cq->cq.cqe + MOCK_STRAYS;
+}
+
+static void append(struct mock_cq *cq, const struct ibv_wc *wc)
+{
+    struct mock_comp_channel *channel = (struct mock_comp_channel *)cq->cq.channel;
+
+    cq->wcs[(cq->head + cq->count++) % ring_size(cq)] = *wc;
+    mock_progress++;
+    if (!cq->armed)
+        return;
+    cq->armed = false;
+    cq->events++;
+    if (channel->waiting++ == 0)
+        eventfd_write(cq->cq.channel->fd, 1);
+}
+
 void mock_complete(struct ibv_cq *cq, const struct ibv_wc *wc)
 {
     struct mock_cq *mock = (struct mock_cq *)cq;
-    struct mock_comp_channel *channel = (struct mock_comp_channel *)cq->channel;
 
-    require(mock->count < cq->cqe, "a completion queue of %d is full", cq->cqe);
-    mock->wcs[(mock->head + mock->count++) % cq->cqe] = *wc;
-    mock_progress++;
-    if (!mock->armed)
+    require(mock->count - mock->strays < cq->cqe, "a completion queue of %d is full", cq->cqe);
+    append(mock, wc);
+}
+
+void mock_stray(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
+{
+    struct mock_cq *mock = (struct mock_cq *)cq;
+
+    if (mock->strays == MOCK_STRAYS)
         return;
-    mock->armed = false;
-    mock->events++;
-    if (channel->waiting++ == 0)
-        eventfd_write(cq->channel->fd, 1);
+    mock->strays++;
+    append(mock, &(struct ibv_wc){.wr_id = wr_id, .status = status, .qp_num = STRAY});
 }
 
 int mock_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
@@ -209,7 +232,8 @@ int mock_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)
 
     for (; got < count && mock->count > 0; got++, mock->count--) {
         wc[got] = mock->wcs[mock->head];
-        mock->head = (mock->head + 1) % cq->cqe;
+        mock->head = (mock->head + 1) % ring_size(mock);
+        mock->strays -= wc[got].qp_num == STRAY;
         mock_polled(&wc[got]);
     }
     return got;
@@ -221,10 +245,10 @@ void mock_forget(const struct mock_qp *qp)
     int kept = 0;
 
     for (int i = 0; i < cq->count; i++) {
-        const struct ibv_wc wc = cq->wcs[(cq->head + i) % cq->cq.cqe];
+        const struct ibv_wc wc = cq->wcs[(cq->head + i) % ring_size(cq)];
 
         if (wc.qp_num != qp->qp.qp_num)
-            cq->wcs[(cq->head + kept++) % cq->cq.cqe] = wc;
+            cq->wcs[(cq->head + kept++) % ring_size(cq)] = wc;
     }
     cq->count = kept;
 }

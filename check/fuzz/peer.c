@@ -106,6 +106,12 @@ static uint64_t base_of(const struct peer *peer)
     return UINT64_C(0x700000000000) + ((uint64_t)peer->index << 40);
 }
 
+bool grant_covers(const struct grant *grant, const struct mock_wr *wr)
+{
+    return wr->rkey == grant->rkey && wr->remote >= grant->addr && wr->remote - grant->addr <= grant->length &&
+           wr->length <= grant->length - (wr->remote - grant->addr);
+}
+
 void peer_grant(struct peer *peer, uint64_t addr, uint64_t length, uint32_t rkey, int access, bool is_token)
 {
     require(peer->grant_count < PEER_GRANTS, "a peer has let EXS reach too much");
@@ -215,11 +221,7 @@ void mock_posted(struct mock_qp *qp, const struct mock_wr *wr)
                 wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM,
             "a work request of kind %d", wr->opcode);
     for (unsigned i = 0; i < peer->grant_count; i++) {
-        const struct grant *grant = &peer->grants[i];
-
-        if (wr->rkey == grant->rkey && grant->access & access && wr->remote >= grant->addr &&
-            wr->remote - grant->addr <= grant->length &&
-            wr->length <= grant->length - (wr->remote - grant->addr))
+        if (peer->grants[i].access & access && grant_covers(&peer->grants[i], wr))
             return;
     }
     mock_broken(__FILE__, __LINE__, "EXS reaches %u bytes at %#jx with key %#x, where nobody let it",

@@ -98,6 +98,8 @@ void peer_serves(struct peer *peer);
 /* A token for memory of this peer's, bytes long. */
 void peer_token(struct peer *peer, int access, uint64_t length, exs_token_t *token);
 
+/* This is where all of a work request goes. */
+bool grant_covers(const struct grant *grant, const struct mock_wr *wr);
 void peer_grant(struct peer *peer, uint64_t addr, uint64_t length, uint32_t rkey, int access, bool is_token);
 bool peer_control(struct peer *peer, struct control control); /* send it, with the credits owed */
 

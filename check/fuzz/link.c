@@ -51,10 +51,10 @@ static uint64_t clock_now(struct soft_clock *clock)
     return 1000000000;
 }
 
-static void swallow(struct soft_wire *wire, const struct soft_path *path, uint8_t *train, size_t length,
+static void swallow(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
                     size_t stride)
 {
-    (void)wire;
+    (void)link;
     (void)path;
     (void)stride;
     memset(train, 0xee, length);
@@ -256,9 +256,10 @@ static void world_open(uint8_t how)
 
     set_path(how & 1);
     world->clock.now = clock_now;
-    world->wire = (struct soft_wire){.trailer = ICRC_SIZE, .send = swallow, .receive = receive};
+    world->wire = (struct soft_wire){.link = &world->link.link, .receive = receive};
     world->service.context = soft_open(&world->wire, &world->clock, 1);
     udp_init(&world->link, world->service.context, &world->service);
+    world->link.link.send = swallow;
     world->link.sockets[0] = (struct udp_socket){.fd = FD, .local = world->path.local, .buffer = 1024};
     world->link.socket_count = 1;
     world->link.buffer = malloc(UDP_AT_ONCE * UDP_BUFFER);

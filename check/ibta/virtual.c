@@ -17,6 +17,7 @@
 
 struct virtual_bench {
     struct bench bench; /* first */
+    struct soft_link link;
     struct soft_wire wire;
     struct soft_clock clock;
     uint64_t time;
@@ -31,9 +32,9 @@ static struct virtual_bench *of_clock(struct soft_clock *clock)
     return (struct virtual_bench *)(void *)((char *)clock - offsetof(struct virtual_bench, clock));
 }
 
-static struct virtual_bench *of_wire(struct soft_wire *wire)
+static struct virtual_bench *of_link(struct soft_link *link)
 {
-    return (struct virtual_bench *)(void *)((char *)wire - offsetof(struct virtual_bench, wire));
+    return (struct virtual_bench *)(void *)((char *)link - offsetof(struct virtual_bench, link));
 }
 
 /* Time passes while the device works: what it was a look ago, or before sending, it is not any more. */
@@ -48,10 +49,10 @@ static uint64_t now(struct bench *bench)
 }
 
 /* The device sends. */
-static void wire_send(struct soft_wire *wire, const struct soft_path *path, uint8_t *train, size_t length,
+static void wire_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
                       size_t stride)
 {
-    struct virtual_bench *virtual = of_wire(wire);
+    struct virtual_bench *virtual = of_link(link);
     struct frame frame = {.from = path->local.in.sin_addr,
                           .to = path->remote.in.sin_addr,
                           .from_port = path->local.in.sin_port,
@@ -163,7 +164,8 @@ struct bench *bench_open_virtual(void)
 
     if (virtual == NULL)
         return NULL;
-    virtual->wire = (struct soft_wire){.trailer = ICRC_SIZE, .send = wire_send};
+    virtual->link = (struct soft_link){.trailer = ICRC_SIZE, .send = wire_send};
+    virtual->wire = (struct soft_wire){.link = &virtual->link};
     virtual->clock = (struct soft_clock){clock_now};
     virtual->time = 1000 * IBTA_MS;
     way = &virtual->path;

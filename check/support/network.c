@@ -10,7 +10,8 @@
 #include <string.h>
 
 struct node {
-    struct soft_wire wire;
+    struct soft_wire wire; /* first */
+    struct soft_link link;
     struct network *network;
     struct ibv_context *context; /* NULL: a ghost */
     union soft_addr address;
@@ -131,23 +132,23 @@ static const char *train_fault(size_t length, size_t stride, size_t trailer)
     return NULL;
 }
 
-static void wire_send(struct soft_wire *wire, const struct soft_path *path, uint8_t *train, size_t length,
+static void wire_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
                       size_t stride)
 {
-    struct node *node = (struct node *)wire;
+    struct node *node = (struct node *)(void *)((char *)link - offsetof(struct node, link));
     struct network *network = node->network;
     pthread_mutex_lock(&network->lock);
-    const char *fault = train_fault(length, stride, wire->trailer);
+    const char *fault = train_fault(length, stride, link->trailer);
     int to = node_of(network, &path->remote);
     if (!fault && to < 0)
         fault = "a train goes to an address that no node has";
     if (!fault && !same_address(&path->local, &node->address))
         fault = "a train comes from an address that is not the node's";
-    if (!fault && wire->trailer == 0 && stride > ROCE_MAX)
+    if (!fault && link->trailer == 0 && stride > ROCE_MAX)
         fault = "a packet is longer than any packet";
     for (size_t at = 0; !fault && at < length; at += stride) {
         size_t piece = length - at < stride ? length - at : stride;
-        send_packet(node, (unsigned)to, train + at, piece - wire->trailer);
+        send_packet(node, (unsigned)to, train + at, piece - link->trailer);
     }
     if (fault)
         network->fault = fault;
@@ -373,7 +374,8 @@ unsigned network_add_ghost(struct network *network)
     struct node *node = &network->nodes[network->count];
     node->network = network;
     node->number = network->count++;
-    node->wire = (struct soft_wire){.trailer = network->trailer, .send = wire_send};
+    node->link = (struct soft_link){.trailer = network->trailer, .send = wire_send};
+    node->wire = (struct soft_wire){.link = &node->link};
     name_node(node, network->family);
     return node->number;
 }
@@ -395,8 +397,8 @@ struct ibv_context *network_context(struct network *network, unsigned node)
 
 void network_path(struct network *network, unsigned local, unsigned remote, struct soft_path *path)
 {
-    path->local = network->nodes[local].address;
-    path->remote = network->nodes[remote].address;
+    *path =
+        (struct soft_path){.local = network->nodes[local].address, .remote = network->nodes[remote].address};
 }
 
 void network_gid(struct network *network, unsigned node, union ibv_gid *gid)

@@ -131,7 +131,7 @@ START_TEST(trains_without_room)
     for (int i = 0; i < 50; i++) {
         struct soft_path path = {.local = self.home->udp.sockets[0].local, .remote = self.home->udp.sockets[0].local};
         static uint8_t packet[1000];
-        udp_send(&self.home->udp, &path, packet, sizeof packet, sizeof packet);
+        udp_send(&self.home->udp.link, &path, packet, sizeof packet, sizeof packet);
     }
     soft_unlock(self.home->context);
     setenv("EXS_DEBUG", "1", 1);

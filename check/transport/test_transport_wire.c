@@ -11,7 +11,8 @@
 
 /* A link to itself that holds packets until the engine comes for them. Guarded by the context's lock. */
 struct loop {
-    struct soft_wire wire;
+    struct soft_wire wire; /* first */
+    struct soft_link link;
     struct soft_clock clock;
     uint64_t now;
     int opened, open_error, pulled, attended;
@@ -29,10 +30,10 @@ static uint64_t loop_now(struct soft_clock *clock)
     return ((struct loop *)((char *)clock - offsetof(struct loop, clock)))->now;
 }
 
-static void loop_send(struct soft_wire *wire, const struct soft_path *path, uint8_t *train, size_t length,
+static void loop_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
                       size_t stride)
 {
-    struct loop *loop = (struct loop *)wire;
+    struct loop *loop = (struct loop *)((char *)link - offsetof(struct loop, link));
     (void)path; /* here and there are one */
     for (size_t at = 0; at < length && !loop->deaf; at += stride) {
         size_t piece = (length - at < stride ? length - at : stride) - TRAILER;
@@ -75,13 +76,11 @@ static uint8_t memory[1 << 16];
 
 static void make_objects(void)
 {
-    loop = (struct loop){.wire = {.trailer = TRAILER,
-                                  .send = loop_send,
-                                  .receive = loop_receive,
-                                  .attended = loop_attended,
-                                  .open = loop_open},
-                         .clock = {.now = loop_now},
-                         .now = 1000000};
+    loop = (struct loop){
+        .link = {.trailer = TRAILER, .send = loop_send},
+        .wire = {.link = &loop.link, .receive = loop_receive, .attended = loop_attended, .open = loop_open},
+        .clock = {.now = loop_now},
+        .now = 1000000};
     loop.path.local.in = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     loop.path.remote = loop.path.local;
     context = soft_open(&loop.wire, &loop.clock, 5);

@@ -307,7 +307,7 @@ int soft_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *attr, int *
 int cm_qp_connect(struct cm_id *id)
 {
     struct ibv_qp_attr attr;
-    struct soft_path path;
+    struct soft_path path = {.link = NULL};
     int error = cm_socket_names(id->fd, &path.local, &path.remote), mask;
     uint64_t round;
 

@@ -161,7 +161,7 @@ void soft_ud_input(struct soft_qp *qp, const struct soft_packet *packet, const s
     }
     fill_grh(grh, path,
              SOFT_BTH_BYTES + SOFT_DETH_BYTES + (packet->op & SOFT_OP_IMM ? SOFT_IMM_BYTES : 0) +
-                 packet->length + soft_pad(packet->length) + qp->context->wire->trailer);
+                 packet->length + soft_pad(packet->length) + qp->context->wire->link->trailer);
     if ((status = place(qp, recv, grh, packet)) == IBV_WC_SUCCESS) {
         complete(qp, recv, packet, path);
         return;

@@ -31,6 +31,7 @@ void soft_path_copy(struct soft_path *to, const struct soft_path *from)
 {
     copy_addr(&to->local, &from->local);
     copy_addr(&to->remote, &from->remote);
+    to->link = from->link;
 }
 
 static bool is_any(const union soft_addr *addr)
@@ -64,6 +65,8 @@ static bool same_port(const union soft_addr *own, const union soft_addr *came)
 
 bool soft_path_matches(const struct soft_path *own, const struct soft_path *came)
 {
+    if (own->link != came->link)
+        return false;
     return same_host(&own->remote, &came->remote) && same_port(&own->remote, &came->remote) &&
            (is_any(&own->local) || is_any(&came->local) || same_host(&own->local, &came->local));
 }

@@ -96,8 +96,8 @@ bool soft_train_leave(struct soft_context *context)
         drop_failed(train);
     if (train->packets > 0) {
         context->counters.packets_sent += train->packets;
-        context->counters.bytes_sent += train->length - train->packets * context->wire->trailer;
-        context->wire->send(context->wire, &train->path, train->bytes, train->length, train->stride);
+        context->counters.bytes_sent += train->length - train->packets * train->link->trailer;
+        train->link->send(train->link, &train->path, train->bytes, train->length, train->stride);
     }
     forget(train);
     return whole;
@@ -114,15 +114,17 @@ uint8_t *soft_train_add(struct soft_qp *qp, const struct soft_path *way, size_t 
 {
     struct soft_context *context = qp->context;
     struct soft_train *train = &context->train;
+    struct soft_link *link = way->link != NULL ? way->link : context->wire->link;
     uint8_t *at;
 
-    size += context->wire->trailer;
+    size += link->trailer;
     if (train->packets > 0 && !joins(train, way, size) && !soft_train_leave(context))
         return NULL;
     if (train->packets == 0) {
         train->stride = size;
         train->path = *way;
         train->way = way;
+        train->link = link;
     }
     at = train->bytes + train->length;
     train->closed = size < train->stride;

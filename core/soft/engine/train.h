@@ -26,6 +26,7 @@ struct soft_train {
     bool closed; /* by a packet shorter than the stride */
     struct soft_path path;
     const struct soft_path *way; /* where path was copied from */
+    struct soft_link *link;      /* what carries it */
     struct {
         struct soft_qp *qp;
         uint64_t psn;

@@ -3,9 +3,9 @@
  * wire.h - what the transport engine of the embedded device asks of the world, and what the world asks of it.
  *
  * The engine (requester, responder, completer of every queue pair of one context) has no clock, socket or
- * thread of its own. A link (udp.c, or a test's virtual network) gives it a struct soft_wire and a struct
- * soft_clock, and calls the soft_ functions below. So a test runs the same engine on a clock of its own,
- * over a network that loses, doubles and reorders what it likes, with the same answer every time.
+ * thread of its own. A context's home, or a test's virtual network, gives it a struct soft_wire and a struct
+ * soft_clock, and its links call the soft_ functions below. So a test runs the same engine on a clock of its
+ * own, over a network that loses, doubles and reorders what it likes, with the same answer every time.
  *
  * One lock for each context guards all its objects. Functions marked (locked) are called with the context's
  * lock held: the engine calls the wire (locked), and the link takes it by soft_lock before it calls in.
@@ -40,19 +40,27 @@ union soft_addr {
  * from. */
 struct soft_path {
     union soft_addr local, remote;
+    struct soft_link *link; /* NULL: the one that the wire has for all */
 };
 
-/* Where packets go. Owned by the link; it outlives the context. */
-struct soft_wire {
+/* What carries packets. A context may have many at once: a link belongs to a path. Its owner's; it outlives the
+ * queue pairs whose path it is. */
+struct soft_link {
+    const char *name;
     size_t trailer; /* bytes that the engine leaves free behind each packet for the link's check (ICRC: 4) */
-
-    uint64_t grain; /* ns by which it may be late with soft_timers, and answers with it */
 
     /* (locked) Send a train: packets from the BTH on, stride bytes apart, the last one perhaps shorter, each
      * ending in `trailer` free bytes (counted in stride and in length). The train may be changed, and is
      * the engine's again on return. What cannot be sent is lost, as on any wire. */
-    void (*send)(struct soft_wire *wire, const struct soft_path *path, uint8_t *train, size_t length,
+    void (*send)(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
                  size_t stride);
+};
+
+/* A context's way to the world. Owned by whoever opens the context, and outlives it. */
+struct soft_wire {
+    struct soft_link *link; /* of paths that name none */
+
+    uint64_t grain; /* ns by which it may be late with soft_timers, and answers with it */
 
     /* (locked) Take in what has arrived, by soft_input for each packet; returns how many packets.
      * Bounded: at most a few trains, so that the lock is not held for long. NULL where packets are pushed. */

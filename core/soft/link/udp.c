@@ -8,6 +8,7 @@
 
 void udp_init(struct udp *udp, struct ibv_context *context, struct service_member *service)
 {
+    udp->link = (struct soft_link){.name = "udp", .trailer = ICRC_SIZE, .send = udp_send};
     udp->context = context;
     udp->service = service;
 }

@@ -34,6 +34,7 @@ struct udp_socket {
 
 /* Part of its context's home; guarded by the context's lock. */
 struct udp {
+    struct soft_link link; /* first */
     struct ibv_context *context;
     struct service_member *service;
     struct udp_socket sockets[SERVICE_SOCKETS]; /* the first socket_count are open */
@@ -52,8 +53,9 @@ int udp_take_lid(struct udp *udp, uint16_t *lid);
 /* The context is gone. */
 void udp_end(struct udp *udp);
 
-/* As struct soft_wire has them. (locked) */
-void udp_send(struct udp *udp, const struct soft_path *path, uint8_t *train, size_t length, size_t stride);
+/* As struct soft_link and struct soft_wire have them. (locked) */
+void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+              size_t stride);
 int udp_receive(struct udp *udp);
 
 /* The port at which packets for this context come to this address of ours, opening the socket if that isn't

@@ -78,6 +78,7 @@ static int fetch(const struct udp *udp, struct udp_socket *socket, struct arriva
 static void describe(struct udp_socket *socket, struct arrival *arrival, struct mmsghdr *header)
 {
     memset(&arrival->path.local, 0, sizeof arrival->path.local);
+    arrival->path.link = NULL;
     arrival->path.local.sa.sa_family = arrival->path.remote.sa.sa_family;
     arrival->path.local.in.sin_port = socket->local.in.sin_port;
     arrival->length = arrival->stride = header->msg_len;

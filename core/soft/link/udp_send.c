@@ -172,8 +172,10 @@ static bool send_cut(struct udp_socket *socket, const struct soft_path *path, co
     return socket->segments && error != EMSGSIZE;
 }
 
-void udp_send(struct udp *udp, const struct soft_path *path, uint8_t *train, size_t length, size_t stride)
+void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+              size_t stride)
 {
+    struct udp *udp = (struct udp *)link;
     struct ancillary ancillary = {.length = 0};
     struct soft_path from = *path;
     struct udp_socket *socket;

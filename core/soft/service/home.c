@@ -59,12 +59,6 @@ static int prepare(struct soft_wire *wire, struct ibv_context *context)
     return error;
 }
 
-static void send_train(struct soft_wire *wire, const struct soft_path *path, uint8_t *train, size_t length,
-                       size_t stride)
-{
-    udp_send(&((struct soft_home *)wire)->udp, path, train, length, stride);
-}
-
 static int receive(struct soft_wire *wire, struct ibv_context *context)
 {
     (void)context;
@@ -78,9 +72,8 @@ struct soft_home *home_open(void)
     if (home == NULL)
         return NULL;
     home->wire = (struct soft_wire){
-        .trailer = ICRC_SIZE,
+        .link = &home->udp.link,
         .grain = SERVICE_TICK_NS,
-        .send = send_train,
         .receive = receive,
         .attended = attended,
         .awaits = awaits,

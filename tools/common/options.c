@@ -2,12 +2,17 @@
 /* Addresses and numbers as text. */
 #include "options.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "terminal.h"
 
 long options_number(const char *text, long low, long high)
 {
@@ -41,41 +46,57 @@ bool options_bytes(const char *text, uint64_t *bytes)
 
 socklen_t options_address(const char *host, const char *port, struct sockaddr_storage *address)
 {
-    struct sockaddr_in *v4 = (struct sockaddr_in *)address;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)address;
-    long number = options_number(port, 0, 65535);
+    const struct addrinfo hints = {
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    struct addrinfo *found;
 
     memset(address, 0, sizeof(*address));
-    if (number == -1)
+    if (options_number(port, 0, 65535) == -1 || getaddrinfo(host, port, &hints, &found) != 0)
         return 0;
-    if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-        v4->sin_port = htons((uint16_t)number);
-        return sizeof(*v4);
-    }
-    if (inet_pton(AF_INET6, host, &v6->sin6_addr) == 1) {
-        v6->sin6_family = AF_INET6;
-        v6->sin6_port = htons((uint16_t)number);
-        return sizeof(*v6);
-    }
-    return 0;
+    socklen_t length = found->ai_addrlen;
+
+    memcpy(address, found->ai_addr, length);
+    freeaddrinfo(found);
+    return length;
 }
 
 const char *options_address_text(const struct sockaddr_storage *address, char out[OPTIONS_ADDRESS_MAX])
 {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-    char host[INET6_ADDRSTRLEN] = "?";
-    unsigned port = ntohs(v4->sin_port);
+    socklen_t length =
+        address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    char host[INET6_ADDRSTRLEN + 1 + IF_NAMESIZE], port[8];
 
-    if (address->ss_family == AF_INET6) {
-        inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
-        port = ntohs(v6->sin6_port);
-    } else {
-        inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
-    }
-    snprintf(out, OPTIONS_ADDRESS_MAX, "%s port %u", host, port);
+    if (getnameinfo((const struct sockaddr *)address, length, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+        snprintf(out, OPTIONS_ADDRESS_MAX, "%s port %s", host, port);
+    else
+        snprintf(out, OPTIONS_ADDRESS_MAX, "?");
     return out;
+}
+
+_Noreturn void options_wrong(const char *name, const char *format, ...)
+{
+    va_list arguments;
+    char text[512];
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "%s: %s: %s --help says what there is\n", name, terminal_filter(text), name);
+    exit(2);
+}
+
+_Noreturn void options_unknown(const char *name, char **argv, const char *letters, int answer)
+{
+    const char letter[] = {'-', (char)optopt, '\0'}, *word = argv[optind - 1];
+
+    if (answer == ':')
+        options_wrong(name, "%s wants something behind it", letter);
+    if (optopt == 0)
+        options_wrong(name, "there is no option %s", word);
+    if (strchr(letters, optopt) == NULL)
+        options_wrong(name, "there is no option %s", letter);
+    options_wrong(name, "%.*s takes nothing behind it", (int)strcspn(word, "="), word); /* a long one with = */
 }
 
 void options_version(const char *name, int argc, char **argv)

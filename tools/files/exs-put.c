@@ -1,98 +1,166 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs-put [-v] [-a ADDR] [-p PORT] FILE... - sends files to an exs-serve, with blocking calls.
+ * exs-put [OPTION...] FILE... - sends files to an exs-serve, with blocking calls.
  *
- * This file: options and what is printed. Sending is in outlet.c, the bytes in transfer.c.
+ * This file: options, and one file after the other. Which files is in picks.c, sending one in outlet.c, what is
+ * said of it in account.c, the bytes in transfer.c.
  */
 #include <errno.h>
 #include <exs.h>
+#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/common/options.h"
-#include "tools/common/standard.h"
+#include "account.h"
 #include "outlet.h"
-#include "progress.h"
+#include "picks.h"
+#include "tools/common/options.h"
+#include "tools/common/resolve.h"
+#include "tools/common/standard.h"
 
-static _Noreturn void usage(void)
+#define LETTERS "a:p:vqjh"
+
+struct settings {
+    const char *host, *port;
+    enum account_form form;
+    bool quiet;
+};
+
+static _Noreturn void help(void)
 {
-    fprintf(stderr, "usage: exs-put [-v] [-a ADDR] [-p PORT] FILE...\n"
-                    "  -a  address of the server, numeric (127.0.0.1)\n"
-                    "  -p  its port (" TRANSFER_PORT ")\n"
-                    "  -v  say what was sent, how fast, and by which device\n");
+    printf("usage: exs-put [OPTION...] FILE...\n"
+           "  -a, --address ADDR  the server's name or number (127.0.0.1)\n"
+           "  -p, --port PORT     its port (" TRANSFER_PORT ")\n"
+           "  -v, --verbose       say what was sent, how fast, and by which device\n"
+           "  -q, --quiet         draw no progress bar\n"
+           "  -j, --json          say what was sent as lines of JSON\n"
+           "  -h, --help          this\n"
+           "      --version       which release this is\n");
+    exit(0);
+}
+
+static void read_option(int option, char **argv, struct settings *settings)
+{
+    switch (option) {
+    case 'a':
+        settings->host = optarg;
+        break;
+    case 'p':
+        settings->port = optarg;
+        break;
+    case 'v':
+        settings->form = ACCOUNT_LINES;
+        break;
+    case 'q':
+        settings->quiet = true;
+        break;
+    case 'j':
+        settings->form = ACCOUNT_JSON;
+        break;
+    case 'h':
+        help();
+    default:
+        options_unknown("exs-put", argv, LETTERS, option);
+    }
+}
+
+static void read_options(int argc, char **argv, struct settings *settings)
+{
+    static const struct option names[] = {{"address", required_argument, NULL, 'a'},
+                                          {"port", required_argument, NULL, 'p'},
+                                          {"verbose", no_argument, NULL, 'v'},
+                                          {"quiet", no_argument, NULL, 'q'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int option;
+
+    options_version("exs-put", argc, argv);
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":" LETTERS, names, NULL)) != -1)
+        read_option(option, argv, settings);
+    if (optind == argc)
+        options_wrong("exs-put", "which files are to be sent?");
+}
+
+static _Noreturn void fail(const char *why)
+{
+    fprintf(stderr, "exs-put: %s\n", why);
+    exit(1);
+}
+
+static void pick_files(struct picks *picks, char **paths)
+{
+    const struct pick *a, *b;
+
+    for (; *paths != NULL; paths++)
+        if (picks_add(picks, *paths) == -1)
+            fail(strerror(errno));
+    if (!picks_collide(picks, &a, &b))
+        return;
+    fprintf(stderr, "exs-put: %s and %s would both be stored as %s: nothing was sent\n", a->path, b->path,
+            a->name);
     exit(2);
 }
 
-static void say_file(const struct outlet *outlet, const char *path)
+/* To the first address that answers. An error is the last one's. */
+static int reach(struct outlet *outlet, const struct addrinfo *addresses)
 {
-    char digest[2 * TRANSFER_DIGEST + 1];
-
-    transfer_digest_text(outlet->digest, digest);
-    printf("exs-put: %s: %llu bytes in %.3f s, %.2f GB/s, digest %s agreed\n", path,
-           (unsigned long long)outlet->size, outlet->seconds, (double)outlet->size / 1e9 / outlet->seconds,
-           digest);
+    for (const struct addrinfo *each = addresses; each != NULL; each = each->ai_next)
+        if (outlet_open(outlet, each->ai_addr, each->ai_addrlen) == 0)
+            return 0;
+    return -1;
 }
 
-static int send_files(struct outlet *outlet, char **paths, int count, bool verbose)
+/* A conversation that went wrong has ended; the next file is sent in another. */
+static void send_files(struct outlet *outlet, const struct addrinfo *addresses, const struct picks *picks,
+                       struct account *account)
 {
-    double started = progress_clock();
-    uint64_t bytes = 0;
+    for (size_t i = 0; i < picks->count; i++) {
+        const struct pick *pick = &picks->list[i];
 
-    for (int i = 0; i < count; i++) {
-        if (outlet_file(outlet, paths[i]) == -1) {
-            fprintf(stderr, "exs-put: %s: %s\n", paths[i], outlet->error);
-            return -1;
+        if (outlet->sock == -1 && reach(outlet, addresses) == -1) {
+            account_failed(account, pick->path, outlet->error);
+            account->failed += picks->count - i - 1;
+            return;
         }
-        bytes += outlet->size;
-        if (verbose)
-            say_file(outlet, paths[i]);
+        if (outlet_file(outlet, pick->path) == 0)
+            account_sent(account, outlet, pick->path);
+        else
+            account_failed(account, pick->path, outlet->error);
     }
-    double seconds = progress_clock() - started;
-    if (verbose)
-        printf("exs-put: total: %d files, %llu bytes in %.3f s, %.2f GB/s, digests agreed, device %s\n", count,
-               (unsigned long long)bytes, seconds, (double)bytes / 1e9 / seconds, outlet->device);
-    return 0;
 }
 
 int main(int argc, char **argv)
 {
-    const char *host = "127.0.0.1", *port = TRANSFER_PORT;
-    struct sockaddr_storage address;
-    char text[OPTIONS_ADDRESS_MAX];
-    struct outlet outlet;
-    bool verbose = false;
-    int option;
+    struct settings settings = {.host = "127.0.0.1", .port = TRANSFER_PORT};
+    struct outlet outlet = {.sock = -1};
+    char why[RESOLVE_TEXT_MAX];
+    struct picks picks = {0};
+    struct account account;
 
     standard_open();
-    options_version("exs-put", argc, argv);
-    while ((option = getopt(argc, argv, "a:p:v")) != -1) {
-        if (option == 'a')
-            host = optarg;
-        else if (option == 'p')
-            port = optarg;
-        else if (option == 'v')
-            verbose = true;
-        else
-            usage();
-    }
-    socklen_t length = options_address(host, port, &address);
-    if (optind == argc || length == 0)
-        usage();
+    read_options(argc, argv, &settings);
+    pick_files(&picks, argv + optind);
+    struct addrinfo *addresses = resolve(settings.host, settings.port, false, why);
+    if (addresses == NULL)
+        options_wrong("exs-put", "%s", why);
     if (exs_init(EXS_VERSION) == -1) {
         fprintf(stderr, "exs-put: cannot start: %s\n", strerror(errno));
         return 1;
     }
-    if (outlet_open(&outlet, (struct sockaddr *)&address, length) == -1) {
-        fprintf(stderr, "exs-put: %s: %s\n", options_address_text(&address, text), outlet.error);
-        return 1;
-    }
-    int result = send_files(&outlet, argv + optind, argc - optind, verbose);
-    if (outlet_close(&outlet) == -1 && result == 0) {
-        fprintf(stderr, "exs-put: %s\n", outlet.error);
-        return 1;
-    }
-    return result == 0 ? 0 : 1;
+    outlet.quiet = settings.quiet;
+    if (reach(&outlet, addresses) == -1)
+        fail(outlet.error);
+    account_begin(&account, settings.form);
+    send_files(&outlet, addresses, &picks, &account);
+    account_end(&account, outlet.device);
+    if (outlet.sock != -1 && outlet_close(&outlet) == -1 && account.failed == 0)
+        fail(outlet.error);
+    freeaddrinfo(addresses);
+    picks_free(&picks);
+    return account.failed == 0 ? 0 : 1;
 }

@@ -3,11 +3,12 @@
  * exs-serve [OPTION...] DIR - takes files from exs-put, many clients at once, into DIR.
  *
  * One process, one libev loop, one event queue; nothing here waits for anything but the loop.
- * This file: options, the listener, signals. The accepts are in acceptor.c, a connection in inlet.c, what it
- * says in intake.c, the directory in store.c.
+ * This file: the listener, signals. Options are in settings.c, the accepts are in acceptor.c, a connection in
+ * inlet.c, what it says in intake.c, the directory in store.c.
  */
 #include <errno.h>
 #include <exs_ev.h>
+#include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,17 +17,12 @@
 
 #include "tools/common/acceptor.h"
 #include "inlet.h"
+#include "settings.h"
 #include "tools/common/options.h"
+#include "tools/common/resolve.h"
 #include "tools/common/standard.h"
 
-enum {
-    CONNECTIONS_MAX = 256, /* each holds 4 MiB of receive buffers; later ones wait in the backlog */
-    OF_ONE_MAX = 64,       /* of them from one address */
-    QUEUE_DEPTH = 4096,
-    FILES_MAX = 1000000,
-    RATE_MIN = 64 << 10, /* bytes a second */
-    PATIENCE = 60,       /* seconds */
-};
+enum { QUEUE_DEPTH = 4096 };
 
 /* Owned by main, used by the loop's thread only. */
 static struct server {
@@ -43,23 +39,6 @@ static _Noreturn void fail(const char *what)
 {
     fprintf(stderr, "exs-serve: %s: %s\n", what, strerror(errno));
     exit(1);
-}
-
-static _Noreturn void usage(void)
-{
-    fprintf(stderr,
-            "usage: exs-serve [-a ADDR] [-p PORT] [-t SECONDS] [-r BYTES] [-c COUNT] [-s BYTES] [-S BYTES]\n"
-            "                 [-n COUNT] DIR\n"
-            "  -a  address to listen on, numeric (127.0.0.1; 0.0.0.0 or :: for every one)\n"
-            "  -p  port (" TRANSFER_PORT "; 0 picks a free one)\n"
-            "  -t  close a connection that was silent for so long (60)\n"
-            "  -r  close one that brings fewer bytes a second, over so long (64K)\n"
-            "  -c  connections that one address may have (64)\n"
-            "  -s  bytes that a file may have (as -S)\n"
-            "  -S  bytes that are taken in all (half of what is free at the start)\n"
-            "  -n  files that are taken in all (1000000)\n"
-            "BYTES may end with K, M, G or T.\n");
-    exit(2);
 }
 
 static void accept_more(struct server *s)
@@ -158,34 +137,65 @@ static void watch_signals(struct server *s)
     ev_signal_start(s->inlets.loop, &s->terminate);
 }
 
-static void listen_on(struct server *s, const char *host, const char *port)
+static struct addrinfo *resolve_or_end(const char *host, const char *port)
 {
-    struct sockaddr_storage address;
-    socklen_t length = options_address(host, port, &address);
-    char text[OPTIONS_ADDRESS_MAX], device[32];
+    char why[RESOLVE_TEXT_MAX];
+    struct addrinfo *addresses = resolve(host, port, true, why);
 
-    if (length == 0)
-        usage();
-    s->listener = exs_socket(address.ss_family, SOCK_STREAM, 0);
+    if (addresses == NULL)
+        options_wrong("exs-serve", "%s", why);
+    return addresses;
+}
+
+static bool listens_at(struct server *s, const struct addrinfo *address)
+{
+    s->listener = exs_socket(address->ai_family, SOCK_STREAM, 0);
     if (s->listener == -1)
         fail("exs_socket");
-    if (exs_bind(s->listener, (struct sockaddr *)&address, length) == -1 ||
-        exs_listen(s->listener, CONNECTIONS_MAX) == -1) {
-        if (errno != EADDRNOTAVAIL)
-            fail(options_address_text(&address, text));
-        fprintf(stderr,
-                "exs-serve: %s: %s: give -a an address of this host that a device has; real ones have no "
-                "loopback\n",
-                options_address_text(&address, text), strerror(errno));
-        exit(1);
+    if (exs_bind(s->listener, address->ai_addr, address->ai_addrlen) == 0 &&
+        exs_listen(s->listener, CONNECTIONS_MAX) == 0)
+        return true;
+    int error = errno;
+
+    exs_close(s->listener, 0, NULL, NULL);
+    errno = error;
+    return false;
+}
+
+static _Noreturn void fail_to_listen(const struct addrinfo *address)
+{
+    struct sockaddr_storage here = {0};
+    char text[OPTIONS_ADDRESS_MAX];
+    const char *advice = "";
+    int error = errno;
+
+    if (error == EADDRNOTAVAIL)
+        advice = ": give -a an address of this host that a device has; real ones have no loopback";
+    else if (error == EADDRINUSE)
+        advice = ": another server has this port: end that, or give -p another one";
+    memcpy(&here, address->ai_addr, address->ai_addrlen);
+    fprintf(stderr, "exs-serve: %s: %s%s\n", options_address_text(&here, text), strerror(error), advice);
+    exit(1);
+}
+
+/* At the first address where that goes. */
+static void listen_on(struct server *s, const struct addrinfo *addresses)
+{
+    struct sockaddr_storage here;
+    socklen_t length = sizeof(here);
+    char text[OPTIONS_ADDRESS_MAX], device[32];
+
+    while (!listens_at(s, addresses)) {
+        if (addresses->ai_next == NULL)
+            fail_to_listen(addresses);
+        addresses = addresses->ai_next;
     }
     accept_more(s);
-    length = sizeof(address);
-    if (exs_getsockname(s->listener, (struct sockaddr *)&address, &length) == -1)
+    if (exs_getsockname(s->listener, (struct sockaddr *)&here, &length) == -1)
         fail("exs_getsockname");
     if (exs_getdevice(s->listener, device, sizeof(device)) == -1)
         fail("exs_getdevice");
-    printf("exs-serve: listening on %s, device %s\n", options_address_text(&address, text), device);
+    printf("exs-serve: listening on %s, device %s\n", options_address_text(&here, text), device);
 }
 
 static void prepare_loop(struct server *s)
@@ -218,81 +228,23 @@ static void open_directory(struct server *s, const char *path, const struct stor
     exit(1);
 }
 
-struct options {
-    const char *host, *port;
-    struct store_limits limits;
-};
-
-static int number(long low, long high)
-{
-    long value = options_number(optarg, low, high);
-
-    if (value == -1)
-        usage();
-    return (int)value;
-}
-
-static uint64_t bytes(void)
-{
-    uint64_t value;
-
-    if (!options_bytes(optarg, &value))
-        usage();
-    return value;
-}
-
-static void read_option(int option, struct options *o, struct inlets *inlets)
-{
-    switch (option) {
-    case 'a':
-        o->host = optarg;
-        break;
-    case 'p':
-        o->port = optarg;
-        break;
-    case 't':
-        inlets->patience = number(1, 86400);
-        break;
-    case 'r':
-        inlets->rate = bytes();
-        break;
-    case 'c':
-        inlets->of_one = number(1, CONNECTIONS_MAX);
-        break;
-    case 's':
-        o->limits.file = bytes();
-        break;
-    case 'S':
-        o->limits.total = bytes();
-        break;
-    case 'n':
-        o->limits.files = (uint64_t)number(1, INT32_MAX);
-        break;
-    default:
-        usage();
-    }
-}
-
 int main(int argc, char **argv)
 {
-    struct options o = {.host = "127.0.0.1", .port = TRANSFER_PORT, .limits.files = FILES_MAX};
     struct server *s = &server;
-    int option;
 
     standard_open();
+    struct settings settings = settings_read(argc, argv);
+
     s->inlets.lines = lines_begin();
-    s->inlets.patience = PATIENCE;
-    s->inlets.rate = RATE_MIN;
-    s->inlets.of_one = OF_ONE_MAX;
-    options_version("exs-serve", argc, argv);
-    while ((option = getopt(argc, argv, "a:p:t:r:c:s:S:n:")) != -1)
-        read_option(option, &o, &s->inlets);
-    if (optind != argc - 1)
-        usage();
+    s->inlets.patience = settings.patience;
+    s->inlets.rate = settings.rate;
+    s->inlets.of_one = settings.of_one;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    open_directory(s, argv[optind], &o.limits);
+    struct addrinfo *addresses = resolve_or_end(settings.host, settings.port);
+    open_directory(s, settings.directory, &settings.limits);
     prepare_loop(s);
-    listen_on(s, o.host, o.port);
+    listen_on(s, addresses);
+    freeaddrinfo(addresses);
     ev_run(s->inlets.loop, 0);
 
     inlets_free(&s->inlets);

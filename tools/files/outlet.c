@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "progress.h"
+#include "tools/common/options.h"
 #include "tools/common/terminal.h"
 
 enum {
@@ -60,13 +61,32 @@ static const char *connect_advice(int error)
     }
 }
 
-static int failed_to_connect(struct outlet *outlet)
+static int failed_to_connect(struct outlet *outlet, const struct sockaddr *address, socklen_t length)
 {
+    struct sockaddr_storage there = {0};
+    char text[OPTIONS_ADDRESS_MAX];
     int error = errno;
 
-    snprintf(outlet->error, sizeof(outlet->error), "cannot connect: %s%s", strerror(error),
-             connect_advice(error));
+    memcpy(&there, address, length);
+    snprintf(outlet->error, sizeof(outlet->error), "%s: cannot connect: %s%s",
+             options_address_text(&there, text), strerror(error), connect_advice(error));
     return -1;
+}
+
+/* What went wrong was said, or is over. */
+static void hang_up(struct outlet *outlet)
+{
+    exs_blocking_close(outlet->sock);
+    outlet->sock = -1;
+}
+
+static int begin(struct outlet *outlet, const struct sockaddr *address, socklen_t length)
+{
+    if (exs_blocking_connect(outlet->sock, address, length) == -1)
+        return failed_to_connect(outlet, address, length);
+    if (exs_getdevice(outlet->sock, outlet->device, sizeof(outlet->device)) == -1)
+        return failed(outlet, "exs_getdevice");
+    return 0;
 }
 
 int outlet_open(struct outlet *outlet, const struct sockaddr *address, socklen_t length)
@@ -74,16 +94,18 @@ int outlet_open(struct outlet *outlet, const struct sockaddr *address, socklen_t
     outlet->sock = exs_socket(address->sa_family, SOCK_STREAM, 0);
     if (outlet->sock == -1)
         return failed(outlet, "exs_socket");
-    if (exs_blocking_connect(outlet->sock, address, length) == -1)
-        return failed_to_connect(outlet);
-    if (exs_getdevice(outlet->sock, outlet->device, sizeof(outlet->device)) == -1)
-        return failed(outlet, "exs_getdevice");
-    return 0;
+    if (begin(outlet, address, length) == 0)
+        return 0;
+    hang_up(outlet);
+    return -1;
 }
 
 int outlet_close(struct outlet *outlet)
 {
-    return exs_blocking_close(outlet->sock) == 0 ? 0 : failed(outlet, "exs_blocking_close");
+    int sock = outlet->sock;
+
+    outlet->sock = -1;
+    return exs_blocking_close(sock) == 0 ? 0 : failed(outlet, "exs_blocking_close");
 }
 
 /* By reading, not by mapping: a file that gets shorter meanwhile is an error then, not a signal. */
@@ -215,9 +237,11 @@ int outlet_file(struct outlet *outlet, const char *path)
     int result = prepare(&s, path);
 
     if (result == 0) {
-        progress_start(&s.progress, s.name, s.size);
+        progress_start(&s.progress, s.name, s.size, outlet->quiet);
         result = send_pieces(&s);
         progress_end(&s.progress);
+        if (result == -1)
+            hang_up(outlet);
         outlet->seconds = progress_clock() - s.progress.started;
         outlet->size = s.size;
     }

@@ -9,15 +9,17 @@
 
 /* Owned by main. */
 struct outlet {
-    int sock;
+    int sock;                              /* -1: no conversation is under way */
+    bool quiet;                            /* no progress bar is to be drawn */
     char device[32];                       /* what carries the connection */
     uint64_t size;                         /* bytes of the last file */
     double seconds;                        /* that the last file took, to the reply */
     unsigned char digest[TRANSFER_DIGEST]; /* of the last file */
-    char error[TRANSFER_TEXT_MAX + 64];    /* after a failure: why, one line */
+    char error[TRANSFER_TEXT_MAX + 128];   /* after a failure: why, one line */
 };
 
-/* These return 0, or -1 with error filled in. */
+/* These return 0, or -1 with error filled in. After a failure in the midst of a file the conversation is over,
+ * and closed. */
 int outlet_open(struct outlet *outlet, const struct sockaddr *address, socklen_t length);
 int outlet_file(struct outlet *outlet, const char *path);
 int outlet_close(struct outlet *outlet);

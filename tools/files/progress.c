@@ -18,9 +18,9 @@ double progress_clock(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-void progress_start(struct progress *progress, const char *name, uint64_t size)
+void progress_start(struct progress *progress, const char *name, uint64_t size, bool quiet)
 {
-    progress->shown = isatty(STDERR_FILENO) == 1;
+    progress->shown = !quiet && isatty(STDERR_FILENO) == 1;
     progress->name = name;
     progress->size = size;
     progress->started = progress->drawn = progress_clock();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* progress.h - a progress bar on standard error, where that is a terminal; else nothing. */
+/* progress.h - a progress bar on standard error, where that is a terminal and nobody asked for quiet; else
+ * nothing. */
 #ifndef FILES_PROGRESS_H
 #define FILES_PROGRESS_H
 
@@ -14,7 +15,7 @@ struct progress {
 };
 
 double progress_clock(void);
-void progress_start(struct progress *progress, const char *name, uint64_t size);
+void progress_start(struct progress *progress, const char *name, uint64_t size, bool quiet);
 /* Draws at most ten times a second. */
 void progress_update(struct progress *progress, uint64_t done);
 /* Wipes the bar. */

@@ -214,6 +214,79 @@ START_TEST(exactly_the_region)
 }
 END_TEST
 
+/* Keys are not counted: no step from one to the next comes twice; and what is gone leaves none behind that
+ * comes again. The numbers of the test are the same each time. */
+START_TEST(keys_tell_nothing)
+{
+    enum { KEYS = 1500 };
+    struct setup setup = setup_default();
+    struct pair *pair = pair_new(&setup);
+    struct end *b = &pair->end[1];
+    uint32_t keys[KEYS] = {b->rkey};
+    for (int i = 1; i < KEYS; i++) {
+        struct ibv_mr *mr = soft_reg_mr(b->pd, b->memory, b->size, IBV_ACCESS_LOCAL_WRITE);
+        ck_assert_ptr_nonnull(mr);
+        ck_assert_uint_eq(mr->lkey, mr->rkey);
+        keys[i] = mr->rkey;
+        ck_assert_int_eq(soft_dereg_mr(mr), 0);
+    }
+    for (int i = 0; i < KEYS; i++) {
+        ck_assert_uint_ne(keys[i], 0);
+        for (int j = 0; j < i; j++) {
+            ck_assert_uint_ne(keys[i], keys[j]);
+            expect(i == KEYS - 1 || keys[i + 1] - keys[i] != keys[j + 1] - keys[j], "a step of %x again",
+                   keys[i + 1] - keys[i]);
+        }
+    }
+    pair_free(pair);
+}
+END_TEST
+
+/* Each key opens its own region, however many there are and whichever have gone; and theirs open nothing. */
+START_TEST(many_keys)
+{
+    enum { REGIONS = 600 };
+    struct setup setup = setup_default();
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0], *b = &pair->end[1], target = *b;
+    struct ibv_mr *mrs[REGIONS];
+    uint32_t gone = 0;
+    memset(b->memory, 0, b->size);
+    for (unsigned i = 0; i < REGIONS; i++) {
+        mrs[i] = soft_reg_mr(b->pd, b->memory + i, 1, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        ck_assert_ptr_nonnull(mrs[i]);
+    }
+    for (unsigned i = 0; i < REGIONS; i++) {
+        if (i * 7 % 13 < 6)
+            continue;
+        gone = mrs[i]->rkey;
+        ck_assert_int_eq(soft_dereg_mr(mrs[i]), 0);
+        mrs[i] = NULL;
+    }
+    memset(a->memory, 0xdd, a->size);
+    for (unsigned i = 0; i < REGIONS; i++) {
+        if (mrs[i] == NULL)
+            continue;
+        target.rkey = mrs[i]->rkey;
+        post(a, &target,
+             &(struct work){
+                 .id = i, .opcode = IBV_WR_RDMA_WRITE, .length = 1, .target = i, .flags = IBV_SEND_SIGNALED});
+        run(pair);
+        expect_done(a->send_cq, i, IBV_WC_RDMA_WRITE);
+    }
+    for (unsigned i = 0; i < REGIONS; i++) {
+        ck_assert_uint_eq(b->memory[i], mrs[i] != NULL ? 0xdd : 0);
+        if (mrs[i] != NULL)
+            ck_assert_int_eq(soft_dereg_mr(mrs[i]), 0);
+    }
+    target.rkey = gone;
+    post(a, &target, &(struct work){.id = REGIONS, .opcode = IBV_WR_RDMA_WRITE, .length = 1});
+    run(pair);
+    expect_wc(a->send_cq, REGIONS, IBV_WC_REM_ACCESS_ERR);
+    pair_free(pair);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("transport: access");
@@ -228,6 +301,8 @@ static Suite *suite(void)
     tcase_add_test(remote, deregistered_while_written);
     tcase_add_test(remote, zero_length_needs_no_key);
     tcase_add_test(remote, exactly_the_region);
+    tcase_add_test(remote, keys_tell_nothing);
+    tcase_add_test(remote, many_keys);
     suite_add_tcase(suite, remote);
     return suite;
 }

@@ -8,6 +8,7 @@
 #include <sys/queue.h>
 #include "cq.h"
 #include "event.h"
+#include "keys.h"
 #include "qp.h"
 #include "shuffle.h"
 #include "train.h"
@@ -43,10 +44,7 @@ struct soft_context {
     size_t heap_count, heap_room;
     struct soft_qp *starting; /* whose timers start when this step's packets have left */
 
-    struct soft_mr **mrs; /* by index of the key */
-    uint32_t *mr_next;    /* free indices: the next free one */
-    uint8_t *mr_generation;
-    uint32_t mr_room, mr_free_first, mr_free_last;
+    struct soft_keys keys; /* of the memory regions */
 
     atomic_uint awaited; /* completion queues that are */
     LIST_HEAD(, soft_channel) channels;

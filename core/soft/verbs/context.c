@@ -209,9 +209,7 @@ static void release(struct soft_context *context)
     free(context->train.bytes);
     free(context->buckets);
     free(context->heap);
-    free(context->mrs);
-    free(context->mr_next);
-    free(context->mr_generation);
+    soft_keys_free(&context->keys);
     free(context->watched);
     free(context);
 }
@@ -235,6 +233,8 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
     context->last_qpn = QPN_MAX;
     context->qpns =
         (struct soft_shuffle){.key = {secret(random, seed + 1), secret(random, seed + 2)}, .bits = QPN_BITS};
+    context->keys.shuffle =
+        (struct soft_shuffle){.key = {secret(random, seed + 3), secret(random, seed + 4)}, .bits = 32};
     context->names.mtu = IBV_MTU_4096;
     context->train.bytes = aligned_alloc(64, (SOFT_TRAIN_MAX + 63) / 64 * 64);
     context->refusal = make_refusal();

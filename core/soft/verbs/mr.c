@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mr.c - protection domains and memory regions: the table of keys, and every check of a key.
+ * mr.c - protection domains and memory regions, and every check of a key.
  *
- * A key is an index into the table with a generation in its low byte, so that a key of a region that is
- * gone does not open the next one in its place; free places are used again oldest first, which makes the
- * generations last. lkey and rkey are the same. Memory is touched only with the context's lock held, hence
- * when soft_dereg_mr has returned, nobody touches it any more.
+ * lkey and rkey are the same. Memory is touched only with the context's lock held, hence when soft_dereg_mr has
+ * returned, nobody touches it any more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +13,6 @@
 #include "core/soft/engine/engine.h"
 #include "verbs.h"
 
-#define FIRST_ROOM 64
 #define ACCESS_KNOWN                                                                                           \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |    \
      IBV_ACCESS_OPTIONAL_RANGE)
@@ -89,58 +86,6 @@ static int check_region(uintptr_t start, size_t length, int access)
     return error != 0 ? error : probe_page(start + (length - 1), write);
 }
 
-/* (locked) */
-static bool grow_table(struct soft_context *context)
-{
-    uint32_t room = context->mr_room == 0 ? FIRST_ROOM : context->mr_room * 2;
-    void *mrs, *next, *generation;
-
-    if (context->mr_room >= SOFT_MAX_MR)
-        return false;
-    if ((mrs = realloc(context->mrs, room * sizeof *context->mrs)) != NULL)
-        context->mrs = mrs;
-    if ((next = realloc(context->mr_next, room * sizeof *context->mr_next)) != NULL)
-        context->mr_next = next;
-    if ((generation = realloc(context->mr_generation, room)) != NULL)
-        context->mr_generation = generation;
-    if (mrs == NULL || next == NULL || generation == NULL)
-        return false;
-    for (uint32_t i = context->mr_room; i < room; i++) {
-        context->mrs[i] = NULL;
-        context->mr_next[i] = i + 1 < room ? i + 1 : 0;
-        context->mr_generation[i] = (uint8_t)context->guid;
-    }
-    /* Index 0 stays unused, so that no key is 0 and index 0 can mean "none". The list was empty. */
-    context->mr_free_first = context->mr_room == 0 ? 1 : context->mr_room;
-    context->mr_free_last = room - 1;
-    context->mr_room = room;
-    return true;
-}
-
-/* (locked) A place in the table, 0 when there is none. */
-static uint32_t take_index(struct soft_context *context)
-{
-    uint32_t index;
-
-    if (context->mr_free_first == 0 && !grow_table(context))
-        return 0;
-    index = context->mr_free_first;
-    context->mr_free_first = context->mr_next[index];
-    return index;
-}
-
-/* (locked) */
-static void give_index(struct soft_context *context, uint32_t index)
-{
-    context->mrs[index] = NULL;
-    context->mr_next[index] = 0;
-    if (context->mr_free_first == 0)
-        context->mr_free_first = index;
-    else
-        context->mr_next[context->mr_free_last] = index;
-    context->mr_free_last = index;
-}
-
 struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
     return soft_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned)access);
@@ -160,7 +105,7 @@ struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
 {
     struct soft_context *context = soft_context_of(pd->context);
     struct soft_mr *mr;
-    uint32_t index;
+    bool entered;
 
     if ((errno = check_region((uintptr_t)addr, length, (int)access)) != 0)
         return NULL;
@@ -171,15 +116,13 @@ struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
     mr->access = (int)access;
     set_range(mr, addr, length, iova);
     soft_lock(pd->context);
-    if ((index = take_index(context)) != 0) {
-        mr->ibv.lkey = mr->ibv.rkey = index << 8 | ++context->mr_generation[index];
-        mr->ibv.handle = index;
-        context->mrs[index] = mr;
+    if ((entered = soft_key_enter(&context->keys, mr))) {
+        mr->ibv.handle = mr->ibv.lkey;
         ((struct soft_pd *)pd)->users++;
         context->objects++;
     }
     soft_unlock(pd->context);
-    if (index == 0) {
+    if (!entered) {
         free(mr);
         errno = ENOMEM;
         return NULL;
@@ -223,7 +166,7 @@ int soft_dereg_mr(struct ibv_mr *ibv)
     struct ibv_context *context = ibv->context;
 
     soft_lock(context);
-    give_index(soft_context_of(context), ibv->handle);
+    soft_key_leave(&soft_context_of(context)->keys, (struct soft_mr *)ibv);
     ((struct soft_pd *)ibv->pd)->users--;
     soft_context_of(context)->objects--;
     soft_unlock(context);
@@ -234,11 +177,10 @@ int soft_dereg_mr(struct ibv_mr *ibv)
 struct soft_mr *soft_mr_check(struct soft_context *context, struct ibv_pd *pd, uint32_t key, uint64_t address,
                               uint64_t length, int access)
 {
-    uint32_t index = key >> 8;
-    struct soft_mr *mr = index < context->mr_room ? context->mrs[index] : NULL;
+    struct soft_mr *mr = soft_key_find(&context->keys, key);
     uint64_t start;
 
-    if (mr == NULL || mr->ibv.lkey != key || mr->ibv.pd != pd || (mr->access & access) != access)
+    if (mr == NULL || mr->ibv.pd != pd || (mr->access & access) != access)
         return NULL;
     start = mr->iova;
     if (address < start || length > mr->ibv.length || address - start > mr->ibv.length - length)

@@ -16,7 +16,7 @@ bool soft_ring_make(struct soft_ring *ring, uint32_t requests, size_t bytes)
     ring->size = requests;
     ring->mask = places - 1;
     ring->stride = (bytes + 7) & ~(size_t)7;
-    ring->slots = calloc(places, ring->stride);
+    ring->slots = malloc(places * ring->stride); /* pages of it that no request reaches stay untouched */
     return ring->slots != NULL;
 }
 

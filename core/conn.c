@@ -11,8 +11,12 @@
 #include "nic.h"
 #include "sock.h"
 
-#define SLOTS_SIZE ((RQ_DEPTH + SQ_DEPTH) * SLOT_SIZE)
-#define REGION_SIZE (SLOTS_SIZE + HIDDEN_SIZE)
+/* A connection's memory: receive slots, a few bounce buffers and send slots, which its device alone uses; then
+ * the hidden buffer, where the peer writes. */
+#define BOUNCES_AT (RQ_DEPTH * SLOT_SIZE)
+#define SENDS_AT (BOUNCES_AT + BOUNCES_OWN * BOUNCE_SIZE)
+#define LOCAL_SIZE (SENDS_AT + SQ_DEPTH * SLOT_SIZE)
+#define REGION_SIZE (LOCAL_SIZE + HIDDEN_SIZE)
 #define RNR_RETRY_COUNT 7               /* for ever; never needed, since credits match posted receives */
 #define RECEIVE_BIT (UINT64_C(1) << 63) /* of a work request id: a receive */
 
@@ -33,9 +37,9 @@ void xs_conn_reset(void)
 bool xs_conn_post_receive(struct conn *conn, uint32_t slot)
 {
     struct ibv_sge sge = {
-        .addr = (uintptr_t)conn->slots + (uint64_t)slot * SLOT_SIZE,
+        .addr = (uintptr_t)conn->memory + (uint64_t)slot * SLOT_SIZE,
         .length = SLOT_SIZE,
-        .lkey = conn->slots_mr->lkey,
+        .lkey = conn->local_mr->lkey,
     };
     struct ibv_recv_wr wr = {.wr_id = (uintptr_t)conn->handle | RECEIVE_BIT, .sg_list = &sge, .num_sge = 1},
                        *bad;
@@ -70,9 +74,9 @@ static int make_qp(struct conn *conn)
         .sq_sig_all = 1,
     };
 
-    if (conn->device->create_qp(conn->id, conn->nic->pd, &attr) < 0) {
+    if (conn->device->create_qp(conn->id, conn->domain.pd, &attr) < 0) {
         attr.cap.max_inline_data = 0;
-        if (conn->device->create_qp(conn->id, conn->nic->pd, &attr) < 0)
+        if (conn->device->create_qp(conn->id, conn->domain.pd, &attr) < 0)
             return -1;
     }
     conn->qp = conn->id->qp;
@@ -92,18 +96,22 @@ static void set_ack_timeout(struct conn *conn)
 
 static int make_buffers(struct conn *conn)
 {
-    conn->slots = mmap(NULL, REGION_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (conn->slots == MAP_FAILED) {
-        conn->slots = NULL;
+    conn->memory = mmap(NULL, REGION_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (conn->memory == MAP_FAILED) {
+        conn->memory = NULL;
         errno = ENOMEM; /* EAGAIN, too: it would have to be locked, and the limit forbids that */
         return -1;
     }
-    conn->hidden = conn->slots + SLOTS_SIZE;
-    conn->slots_mr = xs_register(conn->nic, conn->slots, SLOTS_SIZE, IBV_ACCESS_LOCAL_WRITE);
-    if (conn->slots_mr == NULL)
+    conn->send_slots = conn->memory + SENDS_AT;
+    conn->hidden = conn->memory + LOCAL_SIZE;
+    conn->local_mr = xs_register(&conn->domain, conn->memory, LOCAL_SIZE, IBV_ACCESS_LOCAL_WRITE);
+    if (conn->local_mr == NULL)
         return -1;
+    for (int i = 0; i < BOUNCES_OWN; i++)
+        xs_bounce_add(&conn->domain, &conn->bounces[i], conn->memory + BOUNCES_AT + (size_t)i * BOUNCE_SIZE,
+                      conn->local_mr);
     conn->hidden_mr =
-        xs_register(conn->nic, conn->hidden, HIDDEN_SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        xs_register(&conn->domain, conn->hidden, HIDDEN_SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     return conn->hidden_mr != NULL ? 0 : -1;
 }
 
@@ -138,7 +146,8 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
         goto fail;
     }
     conn->cq = xs_nic_cq(conn->nic, (int)conn->depth * 2);
-    if (conn->cq == NULL || make_qp(conn) < 0 || make_buffers(conn) < 0)
+    if (conn->cq == NULL || xs_domain_open(&conn->domain, conn->nic) < 0 || make_qp(conn) < 0 ||
+        make_buffers(conn) < 0)
         goto fail;
     set_ack_timeout(conn);
     for (uint32_t slot = 0; slot < conn->depth; slot++) {
@@ -167,10 +176,12 @@ void xs_conn_free(struct conn *conn)
         xs_nic_cq_release(conn->cq, (int)conn->depth * 2);
     if (conn->hidden_mr != NULL)
         conn->device->dereg_mr(conn->hidden_mr);
-    if (conn->slots_mr != NULL)
-        conn->device->dereg_mr(conn->slots_mr);
-    if (conn->slots != NULL)
-        munmap(conn->slots, REGION_SIZE);
+    if (conn->local_mr != NULL)
+        conn->device->dereg_mr(conn->local_mr);
+    if (conn->domain.pd != NULL)
+        xs_domain_close(&conn->domain);
+    if (conn->memory != NULL)
+        munmap(conn->memory, REGION_SIZE);
     conn->nic->conns--;
     free(conn);
     errno = saved;

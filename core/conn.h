@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "device.h"
+#include "domain.h"
 #include "op.h"
 #include "protocol.h"
 
@@ -23,6 +24,7 @@
 #define ADVERTS_MAX 32          /* advertisements outstanding, each way */
 #define SLOT_SIZE 64            /* bytes, of a control message's place */
 #define HIDDEN_SIZE (256 << 10) /* bytes, of the hidden circular buffer */
+#define BOUNCES_OWN 4           /* bounce buffers that a connection has from the first */
 #define ACK_TIMEOUT 17          /* the device's code of 0.54 s: 4.096 us * 2^17 */
 #define RETRY_COUNT 6           /* times it sends again, before the peer is gone; 7 is for ever to rxe */
 #define DIRECT_MIN                                                                                             \
@@ -83,9 +85,13 @@ struct conn {
     LIST_ENTRY(conn) touched; /* had a completion in this round (nic.c) */
     bool is_touched;
 
-    uint8_t *slots; /* RQ_DEPTH receive slots, SQ_DEPTH send slots, then the hidden buffer */
-    struct ibv_mr *slots_mr, *hidden_mr;
-    uint8_t *hidden;
+    struct domain domain; /* where all that its device uses is registered */
+    uint8_t
+        *memory; /* of its own (conn.c): RQ_DEPTH receive slots are at its beginning; SQ_DEPTH send slots, */
+    uint8_t *send_slots;
+    uint8_t *hidden;                     /* and the hidden buffer, are in it */
+    struct ibv_mr *local_mr, *hidden_mr; /* all but the hidden buffer, and that */
+    struct bounce bounces[BOUNCES_OWN];  /* in it, too */
     uint32_t max_inline;
     uint32_t depth; /* of either queue: RQ_DEPTH and SQ_DEPTH, or what the device has; a power of 2 */
     bool immediate; /* data goes by WRITE WITH IMMEDIATE: both ends have it */

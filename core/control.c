@@ -9,8 +9,8 @@
 
 bool xs_control_post(struct conn *conn, struct control *control, const struct posted *posted)
 {
-    uint8_t *slot = conn->slots + (size_t)(RQ_DEPTH + conn->sq_tail % SQ_DEPTH) * SLOT_SIZE;
-    struct ibv_sge sge = {.addr = (uintptr_t)slot, .length = CONTROL_SIZE, .lkey = conn->slots_mr->lkey};
+    uint8_t *slot = conn->send_slots + (size_t)(conn->sq_tail % SQ_DEPTH) * SLOT_SIZE;
+    struct ibv_sge sge = {.addr = (uintptr_t)slot, .length = CONTROL_SIZE, .lkey = conn->local_mr->lkey};
     struct ibv_send_wr wr = {
         .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SOLICITED};
 

@@ -59,7 +59,7 @@ static int add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t leng
         return -1;
     if (xs_memory_use(mhandle, addr, length, forbidden(access), &export->memory) < 0)
         goto free_export;
-    export->mr = xs_register(conn->nic, addr, length, device_access(access));
+    export->mr = xs_register(&conn->domain, addr, length, device_access(access));
     if (export->mr == NULL)
         goto unuse;
     const struct token there = {

@@ -163,25 +163,25 @@ fail:
     return NULL;
 }
 
-static void close_window(struct window *window, struct nic *nic)
+static void close_window(struct window *window, struct domain *domain)
 {
     if (window->own_mr)
-        nic->device->dereg_mr(window->mr);
+        domain->nic->device->dereg_mr(window->mr);
     if (window->map != NULL)
         munmap(window->map, window->map_size);
     if (window->bounce != NULL)
-        xs_bounce_put(nic, window->bounce);
+        xs_bounce_put(domain, window->bounce);
     free(window);
 }
 
-void xs_files_free(struct files *files, struct nic *nic)
+void xs_files_free(struct files *files, struct domain *domain)
 {
     int saved = errno;
     struct window *window;
 
     while ((window = TAILQ_FIRST(&files->windows)) != NULL) {
         TAILQ_REMOVE(&files->windows, window, link);
-        close_window(window, nic);
+        close_window(window, domain);
     }
     for (int i = 0; i < files->count; i++) {
         if (files->elements[i].fd >= 0)
@@ -223,29 +223,31 @@ static int map_file(struct window *window, const struct element *element, uint64
 
 /* Map and register. Kernels before 6.2 register every page as if it were written, which a shared mapping of a
  * file refuses and a private one answers with a copy of the page. -1 and errno. */
-static int register_file(struct window *window, const struct element *element, uint64_t offset, struct nic *nic)
+static int register_file(struct window *window, const struct element *element, uint64_t offset,
+                         struct domain *domain)
 {
-    if (!nic->copies_files) {
+    if (!domain->nic->copies_files) {
         if (map_file(window, element, offset, MAP_SHARED) < 0)
             return -1;
-        window->mr = xs_register(nic, window->data, window->length, 0);
+        window->mr = xs_register(domain, window->data, window->length, 0);
         if (window->mr != NULL || errno != EACCES)
             goto out;
         munmap(window->map, window->map_size);
     }
     if (map_file(window, element, offset, MAP_PRIVATE) < 0)
         return -1;
-    window->mr = xs_register(nic, window->data, window->length, 0);
-    nic->copies_files = window->mr != NULL;
+    window->mr = xs_register(domain, window->data, window->length, 0);
+    domain->nic->copies_files = window->mr != NULL;
 out:
     window->own_mr = window->mr != NULL;
     return window->own_mr ? 0 : -1;
 }
 
 /* A few bytes are copied: that is cheaper than a mapping and a registration. -1 and errno. */
-static int copy_file(struct window *window, const struct element *element, uint64_t offset, struct nic *nic)
+static int copy_file(struct window *window, const struct element *element, uint64_t offset,
+                     struct domain *domain)
 {
-    window->bounce = xs_bounce_get(nic);
+    window->bounce = xs_bounce_get(domain);
     if (window->bounce == NULL)
         return -1;
     ssize_t got;
@@ -263,30 +265,31 @@ static int copy_file(struct window *window, const struct element *element, uint6
     return 0;
 }
 
-static int fill_window(struct window *window, const struct element *element, uint64_t position, struct nic *nic)
+static int fill_window(struct window *window, const struct element *element, uint64_t position,
+                       struct domain *domain)
 {
     window->element = element;
     window->length = element->length - position;
     if (element->fd < 0) {
         window->data = element->base + position;
         if (element->memory != NULL) {
-            window->mr = xs_memory_mr(element->memory, nic);
+            window->mr = xs_memory_mr(element->memory, domain);
             return window->mr != NULL ? 0 : -1;
         }
     } else if (window->length <= BOUNCE_SIZE) {
-        return copy_file(window, element, element->offset + position, nic);
+        return copy_file(window, element, element->offset + position, domain);
     } else {
         if (window->length > WINDOW_SIZE)
             window->length = WINDOW_SIZE;
-        return register_file(window, element, element->offset + position, nic);
+        return register_file(window, element, element->offset + position, domain);
     }
-    window->mr = xs_register(nic, window->data, window->length, 0);
+    window->mr = xs_register(domain, window->data, window->length, 0);
     window->own_mr = window->mr != NULL;
     return window->own_mr ? 0 : -1;
 }
 
 /* Put a window over the next piece. NULL and errno. */
-static struct window *open_window(struct files *files, struct nic *nic)
+static struct window *open_window(struct files *files, struct domain *domain)
 {
     while (files->current < files->count - 1 && files->position == files->elements[files->current].length) {
         files->current++;
@@ -296,10 +299,10 @@ static struct window *open_window(struct files *files, struct nic *nic)
 
     if (window == NULL)
         return NULL;
-    if (fill_window(window, &files->elements[files->current], files->position, nic) < 0) {
+    if (fill_window(window, &files->elements[files->current], files->position, domain) < 0) {
         int saved = errno;
 
-        close_window(window, nic);
+        close_window(window, domain);
         errno = saved;
         return NULL;
     }
@@ -309,7 +312,7 @@ static struct window *open_window(struct files *files, struct nic *nic)
     return window;
 }
 
-int xs_files_span(struct files *files, struct nic *nic, uint8_t **addr, uint64_t *length, uint32_t *lkey,
+int xs_files_span(struct files *files, struct domain *domain, uint8_t **addr, uint64_t *length, uint32_t *lkey,
                   struct window **window, int *error)
 {
     struct window *w = TAILQ_LAST(&files->windows, window_list);
@@ -317,7 +320,7 @@ int xs_files_span(struct files *files, struct nic *nic, uint8_t **addr, uint64_t
     if (w == NULL || w->posted == w->length) {
         if (files->window_count == WINDOWS_MAX)
             return 0;
-        w = open_window(files, nic);
+        w = open_window(files, domain);
         if (w == NULL) {
             *error = errno == EACCES ? EIO : errno; /* pages that are not there any more can't be registered */
             return -1;
@@ -340,7 +343,7 @@ void xs_window_posted(struct window *window, uint64_t bytes)
     window->posted += bytes;
 }
 
-int xs_window_acked(struct files *files, struct window *window, uint64_t bytes, struct nic *nic)
+int xs_window_acked(struct files *files, struct window *window, uint64_t bytes, struct domain *domain)
 {
     window->acked += bytes;
     if (window->acked < window->length)
@@ -349,6 +352,6 @@ int xs_window_acked(struct files *files, struct window *window, uint64_t bytes, 
 
     TAILQ_REMOVE(&files->windows, window, link);
     files->window_count--;
-    close_window(window, nic);
+    close_window(window, domain);
     return result;
 }

@@ -14,7 +14,7 @@
 #include <exs.h>
 #include "device.h"
 
-struct nic;
+struct domain;
 struct files; /* owned by its operation */
 struct window;
 
@@ -22,12 +22,12 @@ struct window;
  * the last element. NULL and errno as exs_sendfile has them. */
 struct files *xs_files_new(const exs_xferfile_t *vector, int count, int flags, uint64_t *length, bool *last);
 /* The next bytes: 1; none now, since too many windows are in flight: 0; or -1 and *error. */
-int xs_files_span(struct files *files, struct nic *nic, uint8_t **addr, uint64_t *length, uint32_t *lkey,
+int xs_files_span(struct files *files, struct domain *domain, uint8_t **addr, uint64_t *length, uint32_t *lkey,
                   struct window **window, int *error);
 /* So many bytes of a window were given to the device. */
 void xs_window_posted(struct window *window, uint64_t bytes);
 /* The device is done with so many of a window. -1: the file has become shorter than what was sent of it. */
-int xs_window_acked(struct files *files, struct window *window, uint64_t bytes, struct nic *nic);
-void xs_files_free(struct files *files, struct nic *nic);
+int xs_window_acked(struct files *files, struct window *window, uint64_t bytes, struct domain *domain);
+void xs_files_free(struct files *files, struct domain *domain);
 
 #endif

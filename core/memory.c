@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Registered memory: handles, and the registration with each nic at first use. See memory.h. */
+/* Registered memory: handles, and the registration for each connection at first use. See memory.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +15,23 @@
 
 static struct handle_table handles = HANDLE_TABLE_INIT;
 
-/* Guards registering and the list of nics. Not taken where a registration is merely looked up. */
+/* Guards registering and each memory's list of regions. Not taken where a registration is merely looked up. */
 static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
-static LIST_HEAD(, nic) nics = LIST_HEAD_INITIALIZER(nics);
+
+struct region { /* a memory's registration in a domain, owned by both: it goes with whichever goes first */
+    UT_hash_handle hh;
+    LIST_ENTRY(region) same; /* of one memory; guarded by regions_lock */
+    struct domain *domain;
+    struct memory *memory;
+    struct ibv_mr *mr;
+};
+
+static _Atomic uint64_t numbers; /* given to memory; alone, so without order */
 
 void xs_memory_reset(void)
 {
     xs_handle_reset(&handles);
     pthread_mutex_init(&regions_lock, NULL);
-    LIST_INIT(&nics);
 }
 
 int xs_memory_access(int flags)
@@ -60,9 +68,9 @@ static void explain_limit(size_t length)
         xs_log("can't register %zu KiB: no memory", length / 1024);
 }
 
-struct ibv_mr *xs_register(struct nic *nic, const void *addr, size_t length, int access)
+struct ibv_mr *xs_register(struct domain *domain, const void *addr, size_t length, int access)
 {
-    struct ibv_mr *mr = nic->device->reg_mr(nic->pd, (void *)(uintptr_t)addr, length, access);
+    struct ibv_mr *mr = domain->nic->device->reg_mr(domain->pd, (void *)(uintptr_t)addr, length, access);
 
     if (mr != NULL)
         return mr;
@@ -77,91 +85,85 @@ struct ibv_mr *xs_register(struct nic *nic, const void *addr, size_t length, int
 
 /* ---- Registrations of a region ------------------------------------------------------------------- */
 
-static struct ibv_mr *look_up(struct memory *memory, struct nic *nic)
+static struct ibv_mr *look_up(struct memory *memory, struct domain *domain)
 {
     struct region *region;
 
-    pthread_mutex_lock(&nic->map_lock);
-    HASH_FIND_PTR(nic->regions, &memory, region);
+    pthread_mutex_lock(&domain->nic->map_lock);
+    HASH_FIND_PTR(domain->regions, &memory, region);
     struct ibv_mr *mr = region != NULL ? region->mr : NULL;
 
-    pthread_mutex_unlock(&nic->map_lock);
+    pthread_mutex_unlock(&domain->nic->map_lock);
     return mr;
 }
 
-/* Called with regions_lock. */
-static struct ibv_mr *add(struct memory *memory, struct nic *nic)
+/* Called with regions_lock, as are the next two. */
+static struct ibv_mr *add(struct memory *memory, struct domain *domain)
 {
     struct region *region = malloc(sizeof(*region));
 
     if (region == NULL)
         return NULL;
+    region->domain = domain;
     region->memory = memory;
-    region->mr = xs_register(nic, memory->addr, memory->size, xs_memory_access(memory->flags));
+    region->mr = xs_register(domain, memory->addr, memory->size, xs_memory_access(memory->flags));
     if (region->mr == NULL) {
         free(region);
         return NULL;
     }
-    pthread_mutex_lock(&nic->map_lock);
-    HASH_ADD_PTR(nic->regions, memory, region);
+    pthread_mutex_lock(&domain->nic->map_lock);
+    HASH_ADD_PTR(domain->regions, memory, region);
     bool added = region->hh.tbl != NULL;
 
-    pthread_mutex_unlock(&nic->map_lock);
-    if (added)
+    pthread_mutex_unlock(&domain->nic->map_lock);
+    if (added) {
+        LIST_INSERT_HEAD(&memory->regions, region, same);
         return region->mr;
-    nic->device->dereg_mr(region->mr);
+    }
+    domain->nic->device->dereg_mr(region->mr);
     free(region);
     errno = ENOMEM;
     return NULL;
 }
 
-struct ibv_mr *xs_memory_mr(struct memory *memory, struct nic *nic)
+static void drop(struct region *region)
 {
-    struct ibv_mr *mr = look_up(memory, nic);
+    struct domain *domain = region->domain;
 
-    if (mr != NULL)
-        return mr;
-    pthread_mutex_lock(&regions_lock);
-    mr = look_up(memory, nic);
-    if (mr == NULL)
-        mr = add(memory, nic);
-    pthread_mutex_unlock(&regions_lock);
+    pthread_mutex_lock(&domain->nic->map_lock);
+    HASH_DEL(domain->regions, region);
+    pthread_mutex_unlock(&domain->nic->map_lock);
+    LIST_REMOVE(region, same);
+    domain->nic->device->dereg_mr(region->mr);
+    free(region);
+}
+
+/* Most operations on a connection use the memory of the one before. */
+struct ibv_mr *xs_memory_mr(struct memory *memory, struct domain *domain)
+{
+    if (domain->last_number == memory->number)
+        return domain->last_mr;
+    struct ibv_mr *mr = look_up(memory, domain);
+
+    if (mr == NULL) {
+        pthread_mutex_lock(&regions_lock);
+        mr = add(memory, domain);
+        pthread_mutex_unlock(&regions_lock);
+    }
+    if (mr != NULL) {
+        domain->last_number = memory->number;
+        domain->last_mr = mr;
+    }
     return mr;
 }
 
-/* Called with regions_lock. */
-static void drop(struct nic *nic, struct memory *memory)
-{
-    struct region *region;
-
-    pthread_mutex_lock(&nic->map_lock);
-    HASH_FIND_PTR(nic->regions, &memory, region);
-    if (region != NULL)
-        HASH_DEL(nic->regions, region);
-    pthread_mutex_unlock(&nic->map_lock);
-    if (region != NULL) {
-        nic->device->dereg_mr(region->mr);
-        free(region);
-    }
-}
-
-void xs_memory_nic_up(struct nic *nic)
-{
-    pthread_mutex_lock(&regions_lock);
-    LIST_INSERT_HEAD(&nics, nic, all);
-    pthread_mutex_unlock(&regions_lock);
-}
-
-void xs_memory_nic_down(struct nic *nic)
+void xs_memory_forget(struct domain *domain)
 {
     struct region *region, *next;
 
     pthread_mutex_lock(&regions_lock);
-    LIST_REMOVE(nic, all);
-    HASH_ITER (hh, nic->regions, region, next) {
-        HASH_DEL(nic->regions, region);
-        nic->device->dereg_mr(region->mr);
-        free(region);
+    HASH_ITER (hh, domain->regions, region, next) {
+        drop(region);
     }
     pthread_mutex_unlock(&regions_lock);
 }
@@ -247,6 +249,8 @@ exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
     memory->size = size;
     memory->flags = flags;
     memory->fragile = fragile_is(addr, size);
+    memory->number = atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) + 1;
+    LIST_INIT(&memory->regions);
     memory->handle = xs_handle_make(&handles, memory);
     if (memory->handle == NULL) {
         free(memory);
@@ -257,8 +261,6 @@ exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
 
 int exs_mderegister(exs_mhandle_t mhandle, int flags)
 {
-    struct nic *nic;
-
     if (xs_enter() < 0)
         return -1;
     if (flags != 0)
@@ -275,9 +277,8 @@ int exs_mderegister(exs_mhandle_t mhandle, int flags)
         return -1;
     }
     pthread_mutex_lock(&regions_lock);
-    LIST_FOREACH (nic, &nics, all) {
-        drop(nic, memory);
-    }
+    while (!LIST_EMPTY(&memory->regions))
+        drop(LIST_FIRST(&memory->regions));
     pthread_mutex_unlock(&regions_lock);
     free(memory);
     return 0;

@@ -2,22 +2,24 @@
 /*
  * memory.h - memory that the user registered.
  *
- * A region knows no device until an operation on some queue uses it there; then it is registered with that
- * queue's nic, once, and found in the nic's own map from then on.
+ * A region knows no device until an operation on some connection uses it; then it is registered for that
+ * connection, in its protection domain (domain.h), once, and found in the domain's map from then on.
  */
 #ifndef XS_MEMORY_H
 #define XS_MEMORY_H
 
 #include <stdatomic.h>
 #include <exs.h>
-#include "nic.h"
+#include "domain.h"
 
 struct memory {           /* owned by its handle; freed by exs_mderegister, never while the handle has users */
     exs_mhandle_t handle; /* operations that use it are its users */
     uint8_t *addr;
     size_t size;
-    int flags;    /* EXS_MRF_ */
-    bool fragile; /* its pages may go: fragile.h */
+    int flags;                   /* EXS_MRF_ */
+    bool fragile;                /* its pages may go: fragile.h */
+    uint64_t number;             /* its own for ever: no other has it after this one */
+    LIST_HEAD(, region) regions; /* its registrations; guarded by the regions lock (memory.c) */
 };
 
 /* The region of a handle that holds these bytes, counted as used; *memory is NULL for "not registered".
@@ -25,16 +27,17 @@ struct memory {           /* owned by its handle; freed by exs_mderegister, neve
 int xs_memory_use(exs_mhandle_t handle, const void *addr, size_t length, int forbidden, struct memory **memory);
 void xs_memory_unuse(struct memory *memory);
 
-/* Its registration on a nic. NULL and errno. */
-struct ibv_mr *xs_memory_mr(struct memory *memory, struct nic *nic);
+/* Its registration for a connection, made at first use. It must be in use. NULL and errno. Called with the lock
+ * of the connection's home. */
+struct ibv_mr *xs_memory_mr(struct memory *memory, struct domain *domain);
+/* The domain is about to go: no memory is registered in it any more. */
+void xs_memory_forget(struct domain *domain);
 
 /* The access to ask for when nothing else is known. */
 int xs_memory_access(int flags);
 /* Register, with errors that teach. NULL and errno: ENOMEM, EACCES, ... */
-struct ibv_mr *xs_register(struct nic *nic, const void *addr, size_t length, int access);
+struct ibv_mr *xs_register(struct domain *domain, const void *addr, size_t length, int access);
 
-void xs_memory_nic_up(struct nic *nic);
-void xs_memory_nic_down(struct nic *nic);
 void xs_memory_reset(void); /* forget all, in a forked child */
 
 #endif

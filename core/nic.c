@@ -4,25 +4,15 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include "conn.h"
 #include "library.h"
-#include "memory.h"
 #include "nic.h"
 #include "queue.h"
 #include "settings.h"
 
-#define CQ_SIZE 16384    /* completions: room for 128 connections */
-#define READS_MAX 16     /* RDMA READs under way: more gain nothing, and cost every connection memory */
-#define BATCH 32         /* completions taken at once */
-#define CHUNK_BUFFERS 32 /* bounce buffers registered together */
-
-struct bounce_chunk {
-    SLIST_ENTRY(bounce_chunk) link;
-    uint8_t *data;
-    struct ibv_mr *mr;
-    struct bounce buffers[CHUNK_BUFFERS];
-};
+#define CQ_SIZE 16384 /* completions: room for 128 connections */
+#define READS_MAX 16  /* RDMA READs under way: more gain nothing, and cost every connection memory */
+#define BATCH 32      /* completions taken at once */
 
 /* ---- Making and freeing ---------------------------------------------------------------------- */
 
@@ -53,9 +43,6 @@ static int open_nic(struct nic *nic, uint8_t port)
 {
     if (query(nic, port) < 0)
         return -1;
-    nic->pd = nic->device->alloc_pd(nic->context);
-    if (nic->pd == NULL)
-        return -1;
     nic->channel = nic->device->create_comp_channel(nic->context);
     if (nic->channel == NULL ||
         fcntl(nic->channel->fd, F_SETFL, fcntl(nic->channel->fd, F_GETFL) | O_NONBLOCK) < 0)
@@ -84,7 +71,6 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
     nic->queue = queue;
     nic->context = context;
     pthread_mutex_init(&nic->map_lock, NULL);
-    xs_memory_nic_up(nic);
     LIST_INSERT_HEAD(&queue->nics, nic, link);
     if (open_nic(nic, port) < 0) {
         xs_log("can't use device %s: %s", context->device->name, strerror(errno));
@@ -94,26 +80,12 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
     return nic;
 }
 
-static void free_chunks(struct nic *nic)
-{
-    struct bounce_chunk *chunk;
-
-    while ((chunk = SLIST_FIRST(&nic->chunks)) != NULL) {
-        SLIST_REMOVE_HEAD(&nic->chunks, link);
-        nic->device->dereg_mr(chunk->mr);
-        munmap(chunk->data, (size_t)CHUNK_BUFFERS * BOUNCE_SIZE);
-        free(chunk);
-    }
-}
-
 void xs_nic_free(struct nic *nic)
 {
     struct cq *cq;
     int saved = errno;
 
     LIST_REMOVE(nic, link);
-    xs_memory_nic_down(nic);
-    free_chunks(nic);
     while ((cq = LIST_FIRST(&nic->cqs)) != NULL) {
         LIST_REMOVE(cq, link);
         nic->device->destroy_cq(cq->cq);
@@ -123,8 +95,6 @@ void xs_nic_free(struct nic *nic)
         xs_queue_unwatch(nic->queue, nic->channel->fd);
         nic->device->destroy_comp_channel(nic->channel);
     }
-    if (nic->pd != NULL)
-        nic->device->dealloc_pd(nic->pd);
     pthread_mutex_destroy(&nic->map_lock);
     free(nic);
     errno = saved;
@@ -251,50 +221,4 @@ void xs_nic_rest(const struct nic *nic)
 {
     if (nic->device->rest != NULL)
         nic->device->rest(nic->context);
-}
-
-/* ---- Bounce buffers --------------------------------------------------------------------------------- */
-
-static int more_bounces(struct nic *nic)
-{
-    struct bounce_chunk *chunk = calloc(1, sizeof(*chunk));
-    size_t size = (size_t)CHUNK_BUFFERS * BOUNCE_SIZE;
-
-    if (chunk == NULL)
-        return -1;
-    chunk->data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (chunk->data == MAP_FAILED) {
-        errno = ENOMEM; /* EAGAIN, too: it would have to be locked, and the limit forbids that */
-        goto free_chunk;
-    }
-    chunk->mr = xs_register(nic, chunk->data, size, IBV_ACCESS_LOCAL_WRITE);
-    if (chunk->mr == NULL)
-        goto unmap;
-    for (int i = 0; i < CHUNK_BUFFERS; i++) {
-        chunk->buffers[i].data = chunk->data + (size_t)i * BOUNCE_SIZE;
-        chunk->buffers[i].mr = chunk->mr;
-        SLIST_INSERT_HEAD(&nic->bounces, &chunk->buffers[i], link);
-    }
-    SLIST_INSERT_HEAD(&nic->chunks, chunk, link);
-    return 0;
-unmap:
-    munmap(chunk->data, size);
-free_chunk:
-    free(chunk);
-    return -1;
-}
-
-struct bounce *xs_bounce_get(struct nic *nic)
-{
-    if (SLIST_EMPTY(&nic->bounces) && more_bounces(nic) < 0)
-        return NULL;
-    struct bounce *bounce = SLIST_FIRST(&nic->bounces);
-
-    SLIST_REMOVE_HEAD(&nic->bounces, link);
-    return bounce;
-}
-
-void xs_bounce_put(struct nic *nic, struct bounce *bounce)
-{
-    SLIST_INSERT_HEAD(&nic->bounces, bounce, link);
 }

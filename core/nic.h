@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * nic.h - one device context as one queue uses it: protection domain, completion channel, completion queues,
- * registered memory, bounce buffers. Guarded by its queue's lock, but for the map of regions.
+ * nic.h - one device context as one queue uses it: completion channel, completion queues. Guarded by its
+ * queue's lock.
  */
 #ifndef XS_NIC_H
 #define XS_NIC_H
@@ -13,10 +13,7 @@
 #include "core.h"
 #include "device.h"
 
-#define BOUNCE_SIZE 8192 /* bytes: unregistered buffers up to this are copied, longer ones registered */
-
 struct conn;
-struct memory;
 struct queue;
 
 /* Many connections share a completion queue, as many as fit into it. */
@@ -27,38 +24,19 @@ struct cq {
     bool armed;     /* an event will come for the next completion */
 };
 
-struct bounce { /* a piece of registered memory, BOUNCE_SIZE bytes */
-    SLIST_ENTRY(bounce) link;
-    uint8_t *data;
-    struct ibv_mr *mr;
-};
-
-struct bounce_chunk;
-
-struct region { /* a user's region, registered here */
-    UT_hash_handle hh;
-    struct memory *memory;
-    struct ibv_mr *mr;
-};
-
 struct nic {
     LIST_ENTRY(nic) link;
-    LIST_ENTRY(nic) all; /* of the process; guarded by the regions lock (memory.c) */
     const struct device *device;
     struct queue *queue;
     struct ibv_context *context;
-    struct ibv_pd *pd;
     struct ibv_comp_channel *channel;
     LIST_HEAD(, cq) cqs;
-    SLIST_HEAD(, bounce) bounces;
-    SLIST_HEAD(, bounce_chunk) chunks;
     uint32_t max_request; /* bytes, of one work request */
     bool immediate;       /* it has RDMA WRITE WITH IMMEDIATE */
     int max_cqe;
-    uint32_t max_wr;   /* of either queue of a queue pair */
-    uint8_t max_reads; /* RDMA READs under way at once, each direction of a connection */
-    pthread_mutex_t map_lock;
-    struct region *regions; /* hash by memory; guarded by map_lock */
+    uint32_t max_wr;          /* of either queue of a queue pair */
+    uint8_t max_reads;        /* RDMA READs under way at once, each direction of a connection */
+    pthread_mutex_t map_lock; /* guards the maps of regions of its connections' domains (domain.h) */
     uint32_t conns;
     bool copies_files; /* it can't register a shared mapping that is only read (Linux before 6.2) */
 };
@@ -78,8 +56,5 @@ void xs_nic_cq_release(struct cq *cq, int completions);
 int xs_nic_run(struct nic *nic, enum watched watched);
 /* The application has had its turn: it may sleep now. */
 void xs_nic_rest(const struct nic *nic);
-
-struct bounce *xs_bounce_get(struct nic *nic); /* NULL and errno */
-void xs_bounce_put(struct nic *nic, struct bounce *bounce);
 
 #endif

@@ -23,7 +23,7 @@ static bool is_stream(const struct conn *conn)
 /* ---- Places ------------------------------------------------------------------------------------- */
 
 /* A SEQPACKET's hidden buffer holds no stream: short messages arrive there, each in a place of its own, before
- * they are copied out. What another peer could reach is no place for them: its key opens all of a region. */
+ * they are copied out. The key to a place opens all of the buffer, which is this peer's to write anyway. */
 _Static_assert(ADVERTS_MAX *BOUNCE_SIZE <= HIDDEN_SIZE, "a place for each advertisement");
 
 /* There is one: the others are those of receives that are advertised, and it is for one that may be. */
@@ -77,7 +77,7 @@ static int make_writable(struct conn *conn, struct op *op, uint8_t **addr, uint3
 {
     *addr = op->buffer + op->posted;
     if (op->mr == NULL && op->memory != NULL) {
-        op->mr = xs_memory_mr(op->memory, conn->nic);
+        op->mr = xs_memory_mr(op->memory, &conn->domain);
     } else if (op->mr == NULL && op->length <= BOUNCE_SIZE && !is_stream(conn)) {
         if (op->place == NULL)
             op->place = take_place(conn);
@@ -85,8 +85,8 @@ static int make_writable(struct conn *conn, struct op *op, uint8_t **addr, uint3
         *rkey = conn->hidden_mr->rkey;
         return 0;
     } else if (op->mr == NULL) {
-        op->mr = op->one_off =
-            xs_register(conn->nic, op->buffer, op->length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        op->mr = op->one_off = xs_register(&conn->domain, op->buffer, op->length,
+                                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     }
     if (op->mr == NULL)
         return -1;

@@ -37,18 +37,18 @@ int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int 
     if (op->length == 0)
         return 0;
     if (op->memory != NULL) {
-        op->mr = xs_memory_mr(op->memory, conn->nic);
+        op->mr = xs_memory_mr(op->memory, &conn->domain);
         return op->mr != NULL ? 0 : -1;
     }
     if (op->length > BOUNCE_SIZE) {
-        op->one_off = xs_register(conn->nic, op->buffer, op->length, access);
+        op->one_off = xs_register(&conn->domain, op->buffer, op->length, access);
         return op->one_off != NULL ? 0 : -1;
     }
-    op->bounce = xs_bounce_get(conn->nic);
+    op->bounce = xs_bounce_get(&conn->domain);
     if (op->bounce == NULL)
         return -1;
     if (access == 0 && !fragile_take(op->bounce->data, op->buffer, op->length)) {
-        xs_bounce_put(conn->nic, op->bounce);
+        xs_bounce_put(&conn->domain, op->bounce);
         errno = EACCES;
         return -1;
     }

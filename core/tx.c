@@ -99,7 +99,7 @@ static void advance_target(struct conn *conn, struct target *target, uint32_t by
 static int next_span(struct conn *conn, struct op *op, struct span *span)
 {
     if (op->files != NULL)
-        return xs_files_span(op->files, conn->nic, &span->addr, &span->length, &span->lkey, &span->window,
+        return xs_files_span(op->files, &conn->domain, &span->addr, &span->length, &span->lkey, &span->window,
                              &op->error);
     uint8_t *base = op->bounce != NULL ? op->bounce->data : op->buffer;
     struct ibv_mr *mr = op->bounce != NULL ? op->bounce->mr : op->one_off != NULL ? op->one_off : op->mr;
@@ -167,11 +167,11 @@ static bool post_data(struct conn *conn, struct op *op)
 void xs_tx_release(struct conn *conn, struct op *op)
 {
     if (op->files != NULL)
-        xs_files_free(op->files, conn->nic);
+        xs_files_free(op->files, &conn->domain);
     if (op->one_off != NULL)
         conn->device->dereg_mr(op->one_off);
     if (op->bounce != NULL)
-        xs_bounce_put(conn->nic, op->bounce);
+        xs_bounce_put(&conn->domain, op->bounce);
     if (op->memory != NULL)
         xs_memory_unuse(op->memory);
 }
@@ -206,8 +206,8 @@ void xs_tx_completed(struct conn *conn, const struct posted *posted)
 
     op->requests--;
     op->acked += posted->told;
-    if (posted->window != NULL && xs_window_acked(op->files, posted->window, posted->bytes, conn->nic) < 0 &&
-        op->error == 0)
+    if (posted->window != NULL &&
+        xs_window_acked(op->files, posted->window, posted->bytes, &conn->domain) < 0 && op->error == 0)
         op->error = EIO;
 }
 

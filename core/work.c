@@ -118,7 +118,7 @@ static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
     else if (wc->wc_flags & IBV_WC_WITH_IMM)
         xs_violation(conn, "a control message with immediate data");
     else
-        xs_control_received(conn, conn->slots + (size_t)slot * SLOT_SIZE, wc->byte_len);
+        xs_control_received(conn, conn->memory + (size_t)slot * SLOT_SIZE, wc->byte_len);
     if (conn_broken(conn))
         return;
     if (xs_conn_post_receive(conn, slot))

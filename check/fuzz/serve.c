@@ -355,6 +355,15 @@ static void obstruct(unsigned what)
     }
 }
 
+/* None: the server is told to end. */
+static void pass(uint32_t seconds)
+{
+    if (seconds == 0)
+        inlets_finish(&world.inlets);
+    for (; seconds > 0; seconds--)
+        inlets_second(&world.inlets);
+}
+
 static void step(struct input *input)
 {
     static const int failures[] = {ENOMEM, ECONNRESET, EMFILE, EIO};
@@ -405,8 +414,7 @@ static void step(struct input *input)
         fake_closed(sock);
         break;
     case 13:
-        for (uint32_t seconds = input_below(input, 3 * PATIENCE); seconds > 0; seconds--)
-            inlets_second(&world.inlets);
+        pass(input_below(input, 3 * PATIENCE));
         break;
     case 14:
         fake_failing = failures[input_below(input, 4)];
@@ -442,6 +450,7 @@ static void begin(struct input *input)
     inlets->patience = PATIENCE;
     inlets->rate = 100;
     inlets->of_one = OF_ONE;
+    inlets->ending = false;
     inlets->store.next = 0;
     inlets->store.bytes = inlets->store.files = 0;
     world.digests = 0;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check/support/fake_exs.h"
@@ -103,6 +104,20 @@ static void begin_file(int sock, uint64_t size)
     ck_assert_uint_eq(fake_arrive(sock, bytes, sizeof(bytes)), sizeof(bytes));
 }
 
+/* A whole file, of no data and the name n. */
+static size_t compose_empty(unsigned char bytes[TRANSFER_HEADER + 1 + TRANSFER_DIGEST])
+{
+    const struct transfer_header header = {.name_length = 1, .size = 0};
+    XXH3_state_t *state = XXH3_createState();
+
+    transfer_put_header(bytes, &header);
+    bytes[TRANSFER_HEADER] = 'n';
+    XXH3_128bits_reset(state);
+    transfer_digest(state, bytes + TRANSFER_HEADER + 1);
+    XXH3_freeState(state);
+    return TRANSFER_HEADER + 1 + TRANSFER_DIGEST;
+}
+
 static void pass(int seconds)
 {
     while (seconds-- > 0)
@@ -186,15 +201,9 @@ END_TEST
 /* Small files, each of which waits for its reply: slow by bytes, but not by what is done. */
 START_TEST(small_files)
 {
-    const struct transfer_header header = {.name_length = 1, .size = 0};
     unsigned char bytes[TRANSFER_HEADER + 1 + TRANSFER_DIGEST], reply[256];
-    XXH3_state_t *state = XXH3_createState();
 
-    transfer_put_header(bytes, &header);
-    bytes[TRANSFER_HEADER] = 'n';
-    XXH3_128bits_reset(state);
-    transfer_digest(state, bytes + TRANSFER_HEADER + 1);
-    XXH3_freeState(state);
+    compose_empty(bytes);
     open_from(1, 1);
     for (int second = 0; second < 3 * PATIENCE; second++) {
         ck_assert_uint_eq(fake_arrive(1, bytes, sizeof(bytes)), sizeof(bytes));
@@ -293,6 +302,49 @@ START_TEST(shortage)
 }
 END_TEST
 
+/* ---- The end ------------------------------------------------------------------------------------------- */
+
+/* Who is between files is closed at once; who is in the midst of one may finish it, and begin no other. */
+START_TEST(finish)
+{
+    unsigned char bytes[TRANSFER_HEADER + 1 + TRANSFER_DIGEST], reply[256];
+    size_t length = compose_empty(bytes);
+    struct transfer_reply what;
+
+    open_from(1, 1);
+    open_from(2, 2);
+    open_from(3, 3);
+    ck_assert_uint_eq(fake_arrive(2, bytes, length - 1), length - 1);
+    ck_assert_uint_eq(fake_arrive(3, bytes, length), length); /* its reply is on its way */
+    ck_assert_int_eq(inlets_finish(&inlets), 2);
+    ck_assert_ptr_nonnull(fake_first(1, EXS_EVT_CLOSE));
+    expect_open(2);
+    expect_open(3);
+    ck_assert_uint_eq(fake_arrive(2, bytes + length - 1, 1), 1);
+    ck_assert_uint_eq(fake_arrive(2, bytes, length), length); /* the next one */
+    for (int sock = 2; sock <= 3; sock++) {
+        expect_open(sock);
+        ck_assert_int_ge(fake_sent(sock, reply, sizeof(reply)), TRANSFER_REPLY);
+        ck_assert(transfer_get_reply(reply, &what));
+        ck_assert_int_eq(what.status, TRANSFER_STORED);
+        ck_assert_ptr_null(fake_first(sock, EXS_EVT_SEND));
+        ck_assert_ptr_nonnull(fake_first(sock, EXS_EVT_CLOSE));
+    }
+    ck_assert_uint_eq(inlets.store.files, 2);
+}
+END_TEST
+
+START_TEST(finish_is_cut_short)
+{
+    open_from(1, 1);
+    begin_file(1, 100);
+    ck_assert_int_eq(inlets_finish(&inlets), 1);
+    inlets_close_all(&inlets);
+    ck_assert_ptr_nonnull(fake_first(1, EXS_EVT_CLOSE));
+    ck_assert_int_eq(count_said("the server is ending, an unfinished file was dropped"), 1);
+}
+END_TEST
+
 /* ---- Lines --------------------------------------------------------------------------------------------- */
 
 START_TEST(lines)
@@ -310,8 +362,31 @@ START_TEST(lines)
 }
 END_TEST
 
+/* The time is in front, but not where a journal has one of its own. */
+START_TEST(times)
+{
+    struct stat status;
+    char journal[64];
+
+    inlets_say(&inlets, "told");
+    ck_assert_int_eq(count_said("+0000 exs-serve: told"), 1);
+    ck_assert_int_eq(fstat(STDERR_FILENO, &status), 0);
+    snprintf(journal, sizeof(journal), "%ju:%ju", (uintmax_t)status.st_dev, (uintmax_t)status.st_ino + 1);
+    setenv("JOURNAL_STREAM", journal, 1); /* another one's */
+    inlets_say(&inlets, "told");
+    ck_assert_int_eq(count_said("+0000 exs-serve: told"), 2);
+    snprintf(journal, sizeof(journal), "%ju:%ju", (uintmax_t)status.st_dev, (uintmax_t)status.st_ino);
+    setenv("JOURNAL_STREAM", journal, 1);
+    inlets_say(&inlets, "told");
+    ck_assert_int_eq(count_said("+0000 exs-serve: told"), 2);
+    ck_assert_int_eq(count_said("exs-serve: told"), 3);
+}
+END_TEST
+
 int main(void)
 {
+    setenv("TZ", "UTC0", 1);
+
     Suite *suite = suite_create("inlet");
     TCase *tcase = tcase_create("connections");
     SRunner *runner = srunner_create(suite);
@@ -326,7 +401,10 @@ int main(void)
     tcase_add_test(tcase, refused_again);
     tcase_add_test(tcase, blocks_given_back);
     tcase_add_loop_test(tcase, shortage, 0, 8);
+    tcase_add_test(tcase, finish);
+    tcase_add_test(tcase, finish_is_cut_short);
     tcase_add_test(tcase, lines);
+    tcase_add_test(tcase, times);
     suite_add_tcase(suite, tcase);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);

@@ -17,6 +17,7 @@
 
 #include "tools/common/acceptor.h"
 #include "inlet.h"
+#include "log.h"
 #include "settings.h"
 #include "tools/common/options.h"
 #include "tools/common/resolve.h"
@@ -81,6 +82,7 @@ static void end_when_quiet(struct server *s)
         return;
     exs_ev_stop(s->inlets.loop, &s->events);
     ev_timer_stop(s->inlets.loop, &s->second);
+    log_line(stdout, "ended");
     ev_break(s->inlets.loop, EVBREAK_ALL);
 }
 
@@ -109,19 +111,33 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
     }
 }
 
-/* The first signal ends the server in good order, the second at once. */
+/* The first signal lets files that are under way be the last ones. */
+static void begin_to_end(struct server *s)
+{
+    ev_timer_stop(s->inlets.loop, &s->retry);
+    s->ending = true;
+    int busy = inlets_finish(&s->inlets);
+
+    if (busy > 0)
+        log_line(stderr, "ending, when %d %s under way: a second signal drops what has not arrived", busy,
+                 busy == 1 ? "file is no longer" : "files are no longer");
+    if (exs_close(s->listener, 0, s->inlets.queue, NULL) == -1)
+        fail("exs_close");
+}
+
+/* The second drops them; a third would end the process where it stands. */
 static void signal_cb(EV_P_ ev_signal *w, int revents)
 {
     struct server *s = w->data;
 
     (void)revents;
+    if (!s->ending) {
+        begin_to_end(s);
+        return;
+    }
     ev_signal_stop(EV_A_ & s->interrupt);
     ev_signal_stop(EV_A_ & s->terminate);
-    ev_timer_stop(EV_A_ & s->retry);
-    s->ending = true;
     inlets_close_all(&s->inlets);
-    if (exs_close(s->listener, 0, s->inlets.queue, NULL) == -1)
-        fail("exs_close");
 }
 
 static void watch_signals(struct server *s)
@@ -195,7 +211,7 @@ static void listen_on(struct server *s, const struct addrinfo *addresses)
         fail("exs_getsockname");
     if (exs_getdevice(s->listener, device, sizeof(device)) == -1)
         fail("exs_getdevice");
-    printf("exs-serve: listening on %s, device %s\n", options_address_text(&here, text), device);
+    log_line(stdout, "listening on %s, device %s", options_address_text(&here, text), device);
 }
 
 static void prepare_loop(struct server *s)

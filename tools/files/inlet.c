@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "intake.h"
+#include "log.h"
 #include "tools/common/options.h"
 #include "tools/common/terminal.h"
 
@@ -42,7 +43,7 @@ struct inlet {
 static void say_suppressed(unsigned long lines)
 {
     if (lines > 0)
-        fprintf(stderr, "exs-serve: %lu more lines suppressed\n", lines);
+        log_line(stderr, "%lu more lines suppressed", lines);
 }
 
 void inlets_say(struct inlets *inlets, const char *format, ...)
@@ -55,7 +56,7 @@ void inlets_say(struct inlets *inlets, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    fprintf(stderr, "exs-serve: %s\n", line);
+    log_line(stderr, "%s", line);
 }
 
 static void inlet_close(struct inlet *inlet)
@@ -103,8 +104,8 @@ static void report(const struct inlet *inlet)
     transfer_digest_text(intake->result.digest, digest);
     snprintf(name, sizeof(name), "%s", intake->file.name);
     if (intake->result.status == TRANSFER_STORED)
-        printf("exs-serve: %s: %.0f bytes in %.3f s, %.2f GB/s, digest %s, from %s by %s\n",
-               terminal_filter(name), size, seconds, size / 1e9 / seconds, digest, address, inlet->device);
+        log_line(stdout, "%s: %.0f bytes in %.3f s, %.2f GB/s, digest %s, from %s by %s", terminal_filter(name),
+                 size, seconds, size / 1e9 / seconds, digest, address, inlet->device);
     else
         inlets_say(inlet->inlets, "%s: refused a file: %s", address, intake_text(intake));
 }
@@ -172,10 +173,16 @@ static int post(struct inlet *inlet, unsigned slot)
     return (int)exs_recv(inlet->sock, memory, BLOCK_SLOT, 0, inlet->inlets->queue, inlet, inlet->block->region);
 }
 
+/* The server is ending, and this one is between files: it begins no other, though one may have arrived. */
+static bool is_over(const struct inlet *inlet)
+{
+    return inlet->inlets->ending && !inlet->replying && intake_idle(&inlet->intake);
+}
+
 /* While a reply is on its way, what has arrived waits in its slots: so a hasty client is slowed down. */
 static int consume(struct inlet *inlet)
 {
-    while (inlet->consumed != inlet->filled && !inlet->replying) {
+    while (inlet->consumed != inlet->filled && !inlet->replying && !is_over(inlet)) {
         unsigned slot = inlet->consumed;
         size_t length = inlet->lengths[slot % BLOCK_SLOTS];
         const unsigned char *memory = inlet->block->memory + (size_t)(slot % BLOCK_SLOTS) * BLOCK_SLOT;
@@ -238,6 +245,8 @@ void inlet_event(struct inlet *inlet, const exs_event_t *event)
         return; /* the cancelled ones, which come before the close event */
     if (done(inlet, event) == -1)
         inlet_broken(inlet, strerror(errno));
+    else if (is_over(inlet))
+        inlet_close(inlet);
     else if (!inlet->ended || inlet->consumed != inlet->filled || inlet->replying)
         return;
     else if (intake_idle(&inlet->intake))
@@ -343,6 +352,23 @@ void inlet_open(struct inlets *inlets, int sock, const struct sockaddr_storage *
     inlets->count++;
     if (!begin(inlet))
         inlet_broken(inlet, strerror(errno));
+}
+
+int inlets_finish(struct inlets *inlets)
+{
+    struct inlet *inlet;
+    int busy = 0;
+
+    inlets->ending = true;
+    LIST_FOREACH (inlet, &inlets->list, link) {
+        if (inlet->closing)
+            continue;
+        if (is_over(inlet))
+            inlet_close(inlet);
+        else
+            busy++;
+    }
+    return busy;
 }
 
 void inlets_close_all(struct inlets *inlets)

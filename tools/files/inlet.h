@@ -26,6 +26,7 @@ struct inlets {
     int patience;       /* seconds without a byte before a connection is closed */
     uint64_t rate;      /* bytes a second that each must bring, on an average over so many seconds */
     int of_one;         /* connections that one address may have */
+    bool ending;        /* no other file is begun */
     int count;          /* of connections, those that are closing included */
     LIST_HEAD(, inlet) list;
     struct blocks blocks;
@@ -40,6 +41,9 @@ void inlet_event(struct inlet *inlet, const exs_event_t *event);
 void inlets_second(struct inlets *inlets);
 /* A line on standard error, if there aren't too many. */
 void inlets_say(struct inlets *inlets, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Files that are under way are the last ones; returns of how many connections. The others are closed. */
+int inlets_finish(struct inlets *inlets);
+/* At once: unfinished files are dropped. */
 void inlets_close_all(struct inlets *inlets);
 /* When count is 0. */
 void inlets_free(struct inlets *inlets);

@@ -2,8 +2,9 @@
 /*
  * engine.h - two queue pairs of the embedded device on the virtual network, and what must hold whatever comes.
  *
- * The parts: engine.c makes the pair and does what the input says, engine_packet.c builds packets that nobody
- * sent, ledger.c counts work requests and their completions.
+ * The parts: engine.c does what the input says, step by step, engine_world.c makes the pair, engine_work.c
+ * posts work, engine_packet.c builds packets that nobody sent, ledger.c counts work requests and their
+ * completions.
  */
 #ifndef CHECK_FUZZ_ENGINE_H
 #define CHECK_FUZZ_ENGINE_H
@@ -50,6 +51,15 @@ static inline struct end *world_end(struct world *world, unsigned number)
 {
     return &world->pair->end[number & 1];
 }
+
+/* engine_world.c: the pair that the first bytes of the input ask for, with the ways they leave to it; and its
+ * end, when nothing may have been written where it must not. */
+void world_open(struct world *world, const uint8_t *data, size_t size);
+void world_close(struct world *world);
+
+/* engine_work.c: that end posts one work request, or one receive. */
+void work_send(struct world *world, unsigned number);
+void work_receive(struct world *world, unsigned number);
 
 /* engine_packet.c: a packet for one of the ends, much like one that it expects. */
 void packet_inject(struct world *world);

@@ -115,6 +115,13 @@ static int make_buffers(struct conn *conn)
     return conn->hidden_mr != NULL ? 0 : -1;
 }
 
+/* Registering has looked whether there are pages; most connections use few of them, and some none. */
+static void give_back_pages(struct conn *conn)
+{
+    if (conn->device->holds_no_pages)
+        madvise(conn->memory, REGION_SIZE, MADV_DONTNEED); /* where it fails they just stay */
+}
+
 struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct device *device)
 {
     struct conn *conn = calloc(1, sizeof(*conn));
@@ -149,6 +156,7 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
     if (conn->cq == NULL || xs_domain_open(&conn->domain, conn->nic) < 0 || make_qp(conn) < 0 ||
         make_buffers(conn) < 0)
         goto fail;
+    give_back_pages(conn);
     set_ack_timeout(conn);
     for (uint32_t slot = 0; slot < conn->depth; slot++) {
         if (!xs_conn_post_receive(conn, slot))

@@ -67,6 +67,10 @@ struct device {
     /* Ours: the longest request, in bytes, that is worth giving to it; 0: as long as its ports say. */
     uint32_t long_request;
 
+    /* Ours: it holds no pages of registered memory: what is given back to the kernel comes again, empty, when
+     * it is used. */
+    bool holds_no_pages;
+
     /* Ours: the program has done all that the last completions made it do, and may sleep. What it sent by then
      * was worth waiting for: acknowledgements went along. NULL where the device sees to them by itself. */
     void (*rest)(struct ibv_context *context);

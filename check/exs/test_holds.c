@@ -5,15 +5,19 @@
  *
  * Bytes are memory in use by the process (VmRSS), where nothing else adds to that, as sanitizers do.
  */
+#include <sys/resource.h>
 #include "check/support/support.h"
 
 enum {
     MANY = 50,
+    IDLE = 500, /* connections on which nothing was sent */
     STRANGERS = 400,
     HALF_OPEN = 256,      /* of one listener, at most */
     CONNECTION_KIB = 384, /* a kernel's device has queues in it, too */
     CONNECTION_FDS = 2,
-    WAITING_KIB = 8, /* before it is accepted */
+    IDLE_KIB = 16,
+    IDLE_RDMA_KIB = 384, /* its buffers are pinned */
+    WAITING_KIB = 8,     /* before it is accepted */
     WAITING_FDS = 1,
 };
 
@@ -71,14 +75,14 @@ static void wait_for(int count, struct inbox *inbox, int type)
 
 /* ---- The peers, in a process of their own -------------------------------------------------------------- */
 
-/* Connects as often as it is told, and sends on each connection what nobody receives. */
-static void peers(int fd, void *arg)
+/* Connects as often as it is told, and sends on each connection what nobody receives; or, if it has an
+ * argument, one after the other, and nothing. */
+static void peers(int fd, void *silent)
 {
     static char bytes[MIB];
     struct inbox own;
-    int sock[2 * MANY], count;
+    int sock[IDLE], count;
 
-    (void)arg;
     init_library();
     inbox_open(&own, 1024);
     hear(fd, &address, sizeof(address));
@@ -86,9 +90,11 @@ static void peers(int fd, void *arg)
     for (int i = 0; i < count; i++) {
         sock[i] = exs_socket(address.storage.ss_family, SOCK_STREAM, 0);
         must(exs_connect(sock[i], SA(&address), address.length, 0, NULL, own.queue, NULL));
+        if (silent != NULL)
+            wait_for(1, &own, EXS_EVT_CONNECT);
     }
-    wait_for(count, &own, EXS_EVT_CONNECT);
-    for (int i = 0; i < count; i++)
+    wait_for(silent == NULL ? count : 0, &own, EXS_EVT_CONNECT);
+    for (int i = 0; i < count && silent == NULL; i++)
         must(exs_send(sock[i], bytes, sizeof(bytes), 0, own.queue, NULL, NULL));
     for (;;)
         inbox_pump(&own, 10);
@@ -109,10 +115,10 @@ static void let_connect(struct child *child, int count)
 
 static void accept_all(int count)
 {
-    exs_acceptaddr_t wanted[MANY];
+    exs_acceptaddr_t wanted[IDLE];
 
     memset(wanted, 0, sizeof(wanted));
-    ck_assert_int_le(count, MANY);
+    ck_assert_int_le(count, IDLE);
     must(exs_accept(listener, wanted, count, 0, box.queue));
     wait_for(count, &box, EXS_EVT_ACCEPT);
 }
@@ -149,6 +155,34 @@ START_TEST(connection)
     accept_all(MANY);
     settle_down();
     expect_held("connection", bytes, fds, MANY, CONNECTION_KIB, CONNECTION_FDS);
+    child_kill(&warm);
+    child_kill(&child);
+}
+END_TEST
+
+/* So many connections, established and silent: buffers that nobody has used cost nothing. */
+START_TEST(idle)
+{
+    struct child warm, child;
+    static bool silent = true;
+    struct rlimit limit;
+
+    must(getrlimit(RLIMIT_NOFILE, &limit));
+    limit.rlim_cur = limit.rlim_max;
+    must(setrlimit(RLIMIT_NOFILE, &limit));
+    child_start(&warm, peers, &silent);
+    child_start(&child, peers, &silent);
+    begin(IDLE);
+    let_connect(&warm, 4);
+    accept_all(4);
+    settle_down();
+    long bytes = resident();
+    int fds = count_fds();
+
+    let_connect(&child, IDLE);
+    accept_all(IDLE);
+    settle_down();
+    expect_held("idle", bytes, fds, IDLE, on_rdma() ? IDLE_RDMA_KIB : IDLE_KIB, CONNECTION_FDS);
     child_kill(&warm);
     child_kill(&child);
 }
@@ -209,6 +243,7 @@ int main(void)
     TCase *tcase = add_bare_case(suite, "figures", 60);
 
     tcase_add_test(tcase, connection);
+    tcase_add_test(tcase, idle);
     tcase_add_test(tcase, waiting);
     tcase_add_test(tcase, half_open);
     return run_suite(suite);

@@ -49,6 +49,7 @@ void soft_forked(void)
 
 const struct device soft_device = {
     .name = "soft",
+    .holds_no_pages = true,
 
     .create_event_channel = soft_create_event_channel,
     .destroy_event_channel = soft_destroy_event_channel,

@@ -110,7 +110,7 @@ static void send_one(struct outlet *outlet, struct input *input)
     fake_failing = which & 64 ? failures[input_below(input, 4)] : 0;
     fake_fails_from = (int)input_below(input, 4);
     memset(outlet->error, 0, sizeof(outlet->error));
-    if (outlet_file(outlet, path[which % FILES]) == 0) {
+    if (outlet_file(outlet, path[which % FILES], strrchr(path[which % FILES], '/') + 1) == 0) {
         expect_honest(outlet, stream, length);
         return;
     }

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tools/files/intake.h"
@@ -50,7 +51,7 @@ static struct intake intake;
 
 /* A whole conversation about one file; the caller may damage it. */
 struct message {
-    unsigned char bytes[1024];
+    unsigned char bytes[2048];
     size_t length, data_at, digest_at;
 };
 
@@ -61,27 +62,43 @@ static void setup(void)
     ck_assert_int_eq(intake_open(&intake, &store), 0);
 }
 
-static void teardown(void)
+/* With what is in it. */
+static void remove_folder(const char *path)
 {
     struct dirent *entry;
+    char inner[2048];
 
-    intake_close(&intake);
-    DIR *stream = opendir(folder);
+    DIR *stream = opendir(path);
     while ((entry = readdir(stream)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
         ck_assert_msg(strstr(entry->d_name, ".part") == NULL, "a temporary file is left: %s", entry->d_name);
-        unlinkat(dirfd(stream), entry->d_name, entry->d_type == DT_DIR ? AT_REMOVEDIR : 0);
+        snprintf(inner, sizeof(inner), "%s/%s", path, entry->d_name);
+        if (entry->d_type == DT_DIR)
+            remove_folder(inner);
+        else
+            unlink(inner);
     }
     closedir(stream);
-    store_close(&store);
-    rmdir(folder);
+    rmdir(path);
 }
 
-static struct message compose(const char *name, size_t name_length, const char *data, size_t size)
+static void teardown(void)
+{
+    intake_close(&intake);
+    remove_folder(folder);
+    store_close(&store);
+}
+
+static struct message compose_with(const struct transfer_header *details, const char *name, size_t name_length,
+                                   const char *data, size_t size)
 {
     struct message m = {.data_at = TRANSFER_HEADER + name_length};
-    struct transfer_header header = {.name_length = name_length, .size = size};
+    struct transfer_header header = *details;
     XXH3_state_t *state = XXH3_createState();
 
+    header.name_length = name_length;
+    header.size = size;
     transfer_put_header(m.bytes, &header);
     memcpy(m.bytes + TRANSFER_HEADER, name, name_length);
     memcpy(m.bytes + m.data_at, data, size);
@@ -91,6 +108,24 @@ static struct message compose(const char *name, size_t name_length, const char *
     transfer_digest(state, m.bytes + m.digest_at);
     XXH3_freeState(state);
     m.length = m.digest_at + TRANSFER_DIGEST;
+    return m;
+}
+
+static struct message compose(const char *name, size_t name_length, const char *data, size_t size)
+{
+    const struct transfer_header plain = {.mode = 0644, .seconds = 1000000000};
+
+    return compose_with(&plain, name, name_length, data, size);
+}
+
+/* The same as a client of version 1 says it. */
+static struct message as_version_1(struct message m)
+{
+    m.bytes[5] = 1;
+    memmove(m.bytes + TRANSFER_HEAD, m.bytes + TRANSFER_HEADER, m.length - TRANSFER_HEADER);
+    m.length -= TRANSFER_DETAILS;
+    m.data_at -= TRANSFER_DETAILS;
+    m.digest_at -= TRANSFER_DETAILS;
     return m;
 }
 
@@ -183,9 +218,10 @@ END_TEST
 static const struct {
     const char *name;
     size_t length;
-} bad_names[] = {{".", 1},    {"..", 2},   {".hidden", 7},     {"../up", 5},   {"a/b", 3},
-                 {"/etc", 4}, {"a\0b", 3}, {"line\n", 5},      {"\x1b[2J", 4}, {"\x7f", 1},
-                 {"a/", 2},   {"a\tb", 3}, {".exs-0.part", 11}};
+} bad_names[] = {{".", 1},     {"..", 2},   {".hidden", 7},      {"../up", 5},   {"a//b", 4},
+                 {"/etc", 4},  {"a\0b", 3}, {"line\n", 5},       {"\x1b[2J", 4}, {"\x7f", 1},
+                 {"a/", 2},    {"a\tb", 3}, {".exs-0.part", 11}, {"a/..", 4},    {"a/../b", 6},
+                 {"a/./b", 5}, {"a/.b", 4}, {".a/b", 4},         {"a/b/", 4},    {"//", 2}};
 
 START_TEST(names)
 {
@@ -199,7 +235,9 @@ END_TEST
 static const struct {
     size_t at;
     unsigned char value;
-} bad_headers[] = {{0, 'X'}, {3, 0}, {4, 1}, {5, 0}, {5, 2}, {6, 1}, {7, 0}, {8, 0x80}, {8, 0xff}};
+} bad_headers[] = {{0, 'X'},   {3, 0},     {4, 1},     {5, 0},     {5, 3},    {6, 4},     {7, 0},
+                   {8, 0x80},  {8, 0xff},  {16, 0x10}, {18, 0x80}, {19, 1},   {20, 0xff}, {20, 0x3c},
+                   {24, 0x80}, {24, 0x7f}, {24, 0xff}, {26, 1},    {26, 0xfe}};
 
 START_TEST(headers)
 {
@@ -237,14 +275,170 @@ END_TEST
 
 START_TEST(longest_name)
 {
-    char name[TRANSFER_NAME_MAX + 1];
+    char name[TRANSFER_PATH_MAX + 1];
 
     memset(name, 'n', sizeof(name));
     struct message m = compose(name, TRANSFER_NAME_MAX, "x", 1);
     ck_assert_uint_eq(feed(&m, 100), m.length);
     expect_reply(TRANSFER_STORED);
-    m = compose(name, sizeof(name), "x", 1);
+    m = as_version_1(m);
+    ck_assert_uint_eq(feed(&m, 100), m.length);
+    expect_reply(TRANSFER_STORED);
+    for (int i = TRANSFER_NAME_MAX; i < TRANSFER_PATH_MAX; i += TRANSFER_NAME_MAX + 1)
+        name[i] = '/';
+    m = compose(name, TRANSFER_PATH_MAX, "x", 1);
+    m.bytes[TRANSFER_HEADER] = 'm'; /* what is there already is no folder */
+    feed(&m, 100);
+    expect_reply(TRANSFER_STORED);
+    m = compose(name, TRANSFER_PATH_MAX + 1, "x", 1);
     expect_refused(&m, TRANSFER_MALFORMED);
+}
+END_TEST
+
+START_TEST(too_long_name)
+{
+    char name[TRANSFER_NAME_MAX + 1];
+
+    memset(name, 'n', sizeof(name));
+    struct message m = compose(name, sizeof(name), "x", 1);
+    if (_i == 1)
+        m = as_version_1(m);
+    expect_refused(&m, _i == 1 ? TRANSFER_MALFORMED : TRANSFER_REFUSED);
+}
+END_TEST
+
+/* ---- Details ------------------------------------------------------------------------------------------- */
+
+static struct stat status_of(const char *name)
+{
+    struct stat status;
+
+    ck_assert_msg(fstatat(store.directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0, "%s is not there", name);
+    return status;
+}
+
+/* What comes by bits that make others out of who runs it, and what the server's umask takes, is not kept. */
+START_TEST(details)
+{
+    static const struct {
+        unsigned sent, mask, kept;
+    } rows[] = {{0600, 0022, 0600}, {0755, 0022, 0755}, {0666, 0022, 0644}, {07755, 0022, 0755},
+                {0777, 0077, 0700}, {0, 0022, 0},       {06000, 0, 0}};
+    const struct transfer_header header = {
+        .mode = rows[_i].sent, .seconds = 1234567890 - 400000000 * (int64_t)_i, .nanoseconds = 999999999};
+    struct message m = compose_with(&header, "file", 4, "data", 4);
+
+    store.mask = rows[_i].mask;
+    feed(&m, m.length);
+    expect_reply(TRANSFER_STORED);
+    struct stat status = status_of("file");
+    ck_assert_uint_eq(status.st_mode, S_IFREG | rows[_i].kept);
+    ck_assert_int_eq(status.st_mtim.tv_sec, header.seconds);
+    ck_assert_int_eq(status.st_mtim.tv_nsec, header.nanoseconds);
+}
+END_TEST
+
+/* A client of the first release has no details, nor folders. */
+START_TEST(version_1)
+{
+    struct message m = as_version_1(compose("file", 4, "data", 4)),
+                   path = as_version_1(compose("a/b", 3, "x", 1));
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    for (size_t piece = 1; piece <= m.length; piece++) {
+        ck_assert_uint_eq(feed(&m, piece), m.length);
+        expect_reply(TRANSFER_STORED);
+    }
+    expect_stored("file", "data", 4);
+    ck_assert_int_ge(status_of("file").st_mtim.tv_sec, now.tv_sec - 1);
+    expect_refused(&path, TRANSFER_REFUSED);
+}
+END_TEST
+
+/* ---- Folders ------------------------------------------------------------------------------------------- */
+
+START_TEST(folders)
+{
+    struct message deep = compose("a/b/c/file", 10, "deep", 4), beside = compose("a/b/other", 9, "beside", 6);
+    struct message cut = compose("x/y", 3, "data", 4), again = compose("a/b/c/file", 10, "again", 5);
+
+    intake_feed(&intake, deep.bytes, deep.length - 1);
+    expect_absent("a"); /* until there is a file for it */
+    intake_feed(&intake, deep.bytes + deep.length - 1, 1);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("a/b/c/file", "deep", 4);
+    feed(&beside, 1);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("a/b/other", "beside", 6);
+    feed(&again, again.length);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("a/b/c/file", "again", 5);
+    ck_assert_uint_eq(store.files, 3 + 3); /* with their folders */
+    cut.bytes[cut.digest_at] ^= 1;
+    expect_refused(&cut, TRANSFER_DIFFERS);
+    expect_absent("x");
+}
+END_TEST
+
+/* A link, to a folder or to nowhere, or a file, is where a folder would have to be, from the beginning or
+ * since. */
+START_TEST(no_folder)
+{
+    struct message m = compose("a/b/file", 8, "data", 4);
+    bool later = _i >= 3;
+
+    ck_assert_int_eq(mkdirat(store.directory, "a", 0700), 0);
+    ck_assert_int_eq(mkdirat(store.directory, "outside", 0700), 0);
+    if (later)
+        intake_feed(&intake, m.bytes, m.data_at);
+    if (_i % 3 == 0)
+        ck_assert_int_eq(symlinkat("../outside", store.directory, "a/b"), 0);
+    else if (_i % 3 == 1)
+        ck_assert_int_eq(symlinkat("../nowhere", store.directory, "a/b"), 0);
+    else
+        close(openat(store.directory, "a/b", O_CREAT | O_WRONLY, 0600));
+    if (later) {
+        m.length -= m.data_at;
+        memmove(m.bytes, m.bytes + m.data_at, m.length);
+        feed(&m, m.length);
+        expect_reply(TRANSFER_FAILED);
+    } else {
+        intake_feed(&intake, m.bytes, m.data_at); /* before its data is sent */
+        expect_reply(TRANSFER_FAILED);
+    }
+    expect_absent("outside/file");
+    expect_absent("nowhere");
+    ck_assert_uint_eq(store.files, 0);
+}
+END_TEST
+
+START_TEST(too_many_folders)
+{
+    char name[2 * TRANSFER_FOLDERS_MAX + 3];
+    struct message m;
+
+    for (size_t i = 0; i < sizeof(name); i++)
+        name[i] = i % 2 == 0 ? 'n' : '/';
+    m = compose(name, 2 * TRANSFER_FOLDERS_MAX + 1, "x", 1);
+    feed(&m, m.length);
+    expect_reply(TRANSFER_STORED);
+    m = compose(name, 2 * TRANSFER_FOLDERS_MAX + 3, "x", 1);
+    expect_refused(&m, TRANSFER_REFUSED);
+}
+END_TEST
+
+/* Folders that are made count as files do. */
+START_TEST(folders_limit)
+{
+    struct message m = compose("a/b/c/d", 7, "x", 1);
+
+    store.limits.files = 3;
+    feed(&m, m.length);
+    ck_assert_msg(strstr(intake_text(&intake), "exs-serve -n") != NULL, "said: %s", intake_text(&intake));
+    expect_reply(TRANSFER_FAILED);
+    expect_absent("a/b/c");
+    ck_assert_uint_eq(store.files, 2); /* a and b are there */
 }
 END_TEST
 
@@ -473,6 +667,13 @@ int main(void)
     tcase_add_loop_test(tcase, damaged, 0, 5 + TRANSFER_DIGEST);
     tcase_add_loop_test(tcase, cut_short, 0, TRANSFER_HEADER + 4 + 9 + TRANSFER_DIGEST);
     tcase_add_test(tcase, longest_name);
+    tcase_add_loop_test(tcase, too_long_name, 0, 2);
+    tcase_add_loop_test(tcase, details, 0, 7);
+    tcase_add_test(tcase, version_1);
+    tcase_add_test(tcase, folders);
+    tcase_add_loop_test(tcase, no_folder, 0, 6);
+    tcase_add_test(tcase, too_many_folders);
+    tcase_add_test(tcase, folders_limit);
     tcase_add_test(tcase, targets);
     tcase_add_test(tcase, directory);
     tcase_add_test(tcase, file_limit);

@@ -42,7 +42,7 @@ static void compose(enum transfer_status status, const char *text)
 
 static void expect_failure(const char *want)
 {
-    ck_assert_int_eq(outlet_file(&outlet, path), -1);
+    ck_assert_int_eq(outlet_file(&outlet, path, path), -1);
     ck_assert_msg(strstr(outlet.error, want) != NULL, "said: %s", outlet.error);
 }
 

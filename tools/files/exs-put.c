@@ -21,12 +21,12 @@
 #include "tools/common/resolve.h"
 #include "tools/common/standard.h"
 
-#define LETTERS "a:p:vqjh"
+#define LETTERS "a:p:n:rvqjh"
 
 struct settings {
-    const char *host, *port;
+    const char *host, *port, *name;
     enum account_form form;
-    bool quiet;
+    bool quiet, recursive;
 };
 
 static _Noreturn void help(void)
@@ -34,6 +34,8 @@ static _Noreturn void help(void)
     printf("usage: exs-put [OPTION...] FILE...\n"
            "  -a, --address ADDR  the server's name or number (127.0.0.1)\n"
            "  -p, --port PORT     its port (" TRANSFER_PORT ")\n"
+           "  -r, --recursive     send what is in folders, and below\n"
+           "  -n, --name NAME     what standard input, the FILE -, is stored under\n"
            "  -v, --verbose       say what was sent, how fast, and by which device\n"
            "  -q, --quiet         draw no progress bar\n"
            "  -j, --json          say what was sent as lines of JSON\n"
@@ -50,6 +52,12 @@ static void read_option(int option, char **argv, struct settings *settings)
         break;
     case 'p':
         settings->port = optarg;
+        break;
+    case 'n':
+        settings->name = optarg;
+        break;
+    case 'r':
+        settings->recursive = true;
         break;
     case 'v':
         settings->form = ACCOUNT_LINES;
@@ -71,6 +79,8 @@ static void read_options(int argc, char **argv, struct settings *settings)
 {
     static const struct option names[] = {{"address", required_argument, NULL, 'a'},
                                           {"port", required_argument, NULL, 'p'},
+                                          {"name", required_argument, NULL, 'n'},
+                                          {"recursive", no_argument, NULL, 'r'},
                                           {"verbose", no_argument, NULL, 'v'},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"json", no_argument, NULL, 'j'},
@@ -92,12 +102,21 @@ static _Noreturn void fail(const char *why)
     exit(1);
 }
 
-static void pick_files(struct picks *picks, char **paths)
+static int pick(struct picks *picks, const struct settings *settings, const char *path)
+{
+    if (strcmp(path, PICKS_STDIN) != 0)
+        return settings->recursive ? picks_add_tree(picks, path) : picks_add(picks, path);
+    if (settings->name == NULL)
+        options_wrong("exs-put", "- is standard input: say by -n what it is stored under, or send ./-");
+    return picks_add_stdin(picks, settings->name);
+}
+
+static void pick_files(struct picks *picks, const struct settings *settings, char **paths)
 {
     const struct pick *a, *b;
 
     for (; *paths != NULL; paths++)
-        if (picks_add(picks, *paths) == -1)
+        if (pick(picks, settings, *paths) == -1)
             fail(strerror(errno));
     if (!picks_collide(picks, &a, &b))
         return;
@@ -122,12 +141,17 @@ static void send_files(struct outlet *outlet, const struct addrinfo *addresses, 
     for (size_t i = 0; i < picks->count; i++) {
         const struct pick *pick = &picks->list[i];
 
+        if (pick->problem != NULL) {
+            snprintf(outlet->error, sizeof(outlet->error), "cannot be sent: %s", pick->problem);
+            account_failed(account, pick->path, outlet->error);
+            continue;
+        }
         if (outlet->sock == -1 && reach(outlet, addresses) == -1) {
             account_failed(account, pick->path, outlet->error);
             account->failed += picks->count - i - 1;
             return;
         }
-        if (outlet_file(outlet, pick->path) == 0)
+        if (outlet_file(outlet, pick->path, pick->name) == 0)
             account_sent(account, outlet, pick->path);
         else
             account_failed(account, pick->path, outlet->error);
@@ -144,7 +168,7 @@ int main(int argc, char **argv)
 
     standard_open();
     read_options(argc, argv, &settings);
-    pick_files(&picks, argv + optind);
+    pick_files(&picks, &settings, argv + optind);
     struct addrinfo *addresses = resolve(settings.host, settings.port, false, why);
     if (addresses == NULL)
         options_wrong("exs-put", "%s", why);

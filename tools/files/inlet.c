@@ -98,7 +98,7 @@ static void report(const struct inlet *inlet)
     const struct intake *intake = &inlet->intake;
     double seconds = intake_clock() - intake->started;
     double size = (double)intake->header.size;
-    char address[OPTIONS_ADDRESS_MAX], digest[2 * TRANSFER_DIGEST + 1], name[TRANSFER_NAME_MAX + 1];
+    char address[OPTIONS_ADDRESS_MAX], digest[2 * TRANSFER_DIGEST + 1], name[TRANSFER_PATH_MAX + 1];
 
     options_address_text(&inlet->peer, address);
     transfer_digest_text(intake->result.digest, digest);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The server's side of a conversation, as a machine of five states. */
+/* The server's side of a conversation, as a machine of six states. */
 #include "intake.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ int intake_open(struct intake *intake, struct store *store)
     intake->file.fd = -1;
     intake->reply_length = 0;
     intake->hash = XXH3_createState();
-    expect(intake, INTAKE_HEADER, TRANSFER_HEADER);
+    expect(intake, INTAKE_HEADER, TRANSFER_HEAD);
     if (intake->hash != NULL)
         return 0;
     errno = ENOMEM;
@@ -84,19 +84,32 @@ void intake_refuse(struct intake *intake, const char *why)
     refuse(intake, TRANSFER_REFUSED, why);
 }
 
+static void details_done(struct intake *intake)
+{
+    struct transfer_header *header = &intake->header;
+    const char *wrong = header->version == 1 ? NULL : transfer_get_details(intake->fixed, header);
+    char room[TRANSFER_TEXT_MAX];
+
+    if (wrong != NULL)
+        refuse(intake, TRANSFER_MALFORMED, wrong);
+    else if ((wrong = store_refuses(intake->store, header->size, room)) != NULL)
+        refuse(intake, TRANSFER_REFUSED, wrong);
+    else
+        expect(intake, INTAKE_NAME, header->name_length);
+}
+
 static void header_done(struct intake *intake)
 {
-    const char *wrong = transfer_get_header(intake->fixed, &intake->header);
-    char room[TRANSFER_TEXT_MAX];
+    const char *wrong = transfer_get_head(intake->fixed, &intake->header);
 
     memset(&intake->result, 0, sizeof(intake->result));
     intake->started = intake_clock();
     if (wrong != NULL)
         refuse(intake, TRANSFER_MALFORMED, wrong);
-    else if ((wrong = store_refuses(intake->store, intake->header.size, room)) != NULL)
-        refuse(intake, TRANSFER_REFUSED, wrong);
+    else if (intake->header.version == 1)
+        details_done(intake);
     else
-        expect(intake, INTAKE_NAME, intake->header.name_length);
+        expect(intake, INTAKE_DETAILS, TRANSFER_DETAILS);
 }
 
 static void data_done(struct intake *intake)
@@ -107,13 +120,15 @@ static void data_done(struct intake *intake)
 static void name_done(struct intake *intake)
 {
     const char *name = (const char *)intake->fixed;
-    const char *wrong = transfer_bad_name(name, intake->header.name_length);
+    size_t length = intake->header.name_length;
+    const char *wrong =
+        intake->header.version == 1 ? transfer_bad_name(name, length) : transfer_bad_path(name, length);
 
     if (wrong != NULL) {
         refuse(intake, TRANSFER_REFUSED, wrong);
         return;
     }
-    if (store_begin(intake->store, &intake->file, name, intake->header.name_length) == -1) {
+    if (store_begin(intake->store, &intake->file, name, &intake->header) == -1) {
         refuse_store(intake);
         return;
     }
@@ -130,9 +145,10 @@ static void digest_done(struct intake *intake)
     if (memcmp(intake->result.digest, intake->fixed, TRANSFER_DIGEST) != 0) {
         refuse(intake, TRANSFER_DIFFERS, "the digests differ: send the file again");
     } else if (store_commit(&intake->file) == -1) {
-        refuse(intake, TRANSFER_FAILED, strerror(errno));
+        refuse(intake, TRANSFER_FAILED,
+               errno == EDQUOT ? "no more folders may be made (exs-serve -n)" : strerror(errno));
     } else {
-        expect(intake, INTAKE_HEADER, TRANSFER_HEADER);
+        expect(intake, INTAKE_HEADER, TRANSFER_HEAD);
         answer(intake, TRANSFER_STORED, "stored");
     }
 }
@@ -148,6 +164,8 @@ static size_t feed_fixed(struct intake *intake, const unsigned char *data, size_
         return take;
     if (intake->state == INTAKE_HEADER)
         header_done(intake);
+    else if (intake->state == INTAKE_DETAILS)
+        details_done(intake);
     else if (intake->state == INTAKE_NAME)
         name_done(intake);
     else

@@ -11,14 +11,14 @@
 #include "store.h"
 #include "transfer.h"
 
-enum intake_state { INTAKE_HEADER, INTAKE_NAME, INTAKE_DATA, INTAKE_DIGEST, INTAKE_REFUSED };
+enum intake_state { INTAKE_HEADER, INTAKE_DETAILS, INTAKE_NAME, INTAKE_DATA, INTAKE_DIGEST, INTAKE_REFUSED };
 
 /* Owned by one connection. */
 struct intake {
     struct store *store;
     enum intake_state state;
-    unsigned char fixed[TRANSFER_NAME_MAX]; /* a header, a name or a digest, as far as it is there */
-    size_t have, want;                      /* bytes of fixed; TRANSFER_HEADER fits as well */
+    unsigned char fixed[TRANSFER_PATH_MAX]; /* a head, details, a name or a digest, as far as it is there */
+    size_t have, want;                      /* bytes of fixed, where all of them fit */
     struct transfer_header header;
     uint64_t received; /* bytes of data */
     double started;    /* seconds, of the monotonic clock, at the header */

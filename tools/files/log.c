@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { LINE = 1024, TIME_MAX = 32 }; /* bytes */
+enum { LINE = 2048, TIME_MAX = 32 }; /* bytes */
 
 /* systemd says in JOURNAL_STREAM which file leads to its journal: device and inode. */
 static bool is_journal(FILE *to)

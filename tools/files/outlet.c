@@ -10,7 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "picks.h"
 #include "progress.h"
+#include "spool.h"
 #include "tools/common/options.h"
 #include "tools/common/terminal.h"
 
@@ -26,7 +28,7 @@ struct sending {
     int fd;
     uint64_t size, sent;
     XXH3_state_t *hash;
-    unsigned char header[TRANSFER_HEADER + TRANSFER_NAME_MAX];
+    unsigned char header[TRANSFER_HEADER + TRANSFER_PATH_MAX];
     struct progress progress;
 };
 
@@ -205,25 +207,46 @@ static int send_pieces(struct sending *s)
     return receive_reply(s->outlet);
 }
 
+/* O_NONBLOCK: a FIFO is refused, not waited for. */
+static int open_file(struct sending *s, const char *path)
+{
+    bool is_stdin = strcmp(path, PICKS_STDIN) == 0;
+
+    s->fd = is_stdin ? spool_open() : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (s->fd == -1)
+        return failed(s->outlet, is_stdin ? "cannot keep standard input where TMPDIR says" : "cannot open");
+    return 0;
+}
+
+static void put_header(struct sending *s, const struct stat *status)
+{
+    const struct transfer_header header = {.name_length = strlen(s->name),
+                                           .size = s->size,
+                                           .mode = status->st_mode & 0777,
+                                           .seconds = status->st_mtim.tv_sec,
+                                           .nanoseconds = (uint32_t)status->st_mtim.tv_nsec};
+
+    transfer_put_header(s->header, &header);
+    memcpy(s->header + TRANSFER_HEADER, s->name, header.name_length);
+}
+
 static int prepare(struct sending *s, const char *path)
 {
-    const char *slash = strrchr(path, '/'), *wrong;
-    struct transfer_header header;
+    const char *wrong = transfer_bad_path(s->name, strlen(s->name));
     struct stat status;
 
-    s->name = slash == NULL ? path : slash + 1;
-    wrong = transfer_bad_name(s->name, strlen(s->name));
     if (wrong != NULL)
         return failed_text(s->outlet, "cannot be sent", wrong);
-    s->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: a FIFO is refused, not waited for */
-    if (s->fd == -1 || fstat(s->fd, &status) == -1)
+    if (open_file(s, path) == -1)
+        return -1;
+    if (fstat(s->fd, &status) == -1)
         return failed(s->outlet, "cannot open");
+    if (S_ISDIR(status.st_mode))
+        return failed_text(s->outlet, "cannot be sent", "it is a folder: exs-put -r sends what is in it");
     if (!S_ISREG(status.st_mode))
         return failed_text(s->outlet, "cannot be sent", "it is not a regular file");
     s->size = (uint64_t)status.st_size;
-    header = (struct transfer_header){.name_length = strlen(s->name), .size = s->size};
-    transfer_put_header(s->header, &header);
-    memcpy(s->header + TRANSFER_HEADER, s->name, header.name_length);
+    put_header(s, &status);
     s->hash = XXH3_createState();
     if (s->hash == NULL)
         return failed(s->outlet, "cannot be sent");
@@ -231,9 +254,9 @@ static int prepare(struct sending *s, const char *path)
     return 0;
 }
 
-int outlet_file(struct outlet *outlet, const char *path)
+int outlet_file(struct outlet *outlet, const char *path, const char *name)
 {
-    struct sending s = {.outlet = outlet, .fd = -1};
+    struct sending s = {.outlet = outlet, .name = name, .fd = -1};
     int result = prepare(&s, path);
 
     if (result == 0) {

@@ -21,7 +21,8 @@ struct outlet {
 /* These return 0, or -1 with error filled in. After a failure in the midst of a file the conversation is over,
  * and closed. */
 int outlet_open(struct outlet *outlet, const struct sockaddr *address, socklen_t length);
-int outlet_file(struct outlet *outlet, const char *path);
+/* path: "-" is standard input. name: what it is to be stored under. */
+int outlet_file(struct outlet *outlet, const char *path, const char *name);
 int outlet_close(struct outlet *outlet);
 
 #endif

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A list that grows; see picks.h. */
+/* A list that grows, and what is in folders; see picks.h. */
 #include "picks.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#include "transfer.h"
 
 static struct pick *new_pick(struct picks *picks)
 {
@@ -20,19 +25,111 @@ static struct pick *new_pick(struct picks *picks)
     return &picks->list[picks->count];
 }
 
-int picks_add(struct picks *picks, const char *path)
+/* Takes path over. name: a part of it, or somebody else's. */
+static int add(struct picks *picks, char *path, const char *name, const char *problem)
 {
     struct pick *pick = new_pick(picks);
-    char *copy = pick == NULL ? NULL : strdup(path);
 
-    if (copy == NULL)
+    if (pick == NULL) {
+        free(path);
         return -1;
-    const char *slash = strrchr(copy, '/');
-
-    *pick = (struct pick){.path = copy, .name = slash == NULL ? copy : slash + 1};
+    }
+    *pick = (struct pick){.path = path, .name = name, .problem = problem};
     picks->count++;
     return 0;
 }
+
+static size_t base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? 0 : (size_t)(slash + 1 - path);
+}
+
+int picks_add(struct picks *picks, const char *path)
+{
+    char *copy = strdup(path);
+
+    return copy == NULL ? -1 : add(picks, copy, copy + base_of(copy), NULL);
+}
+
+int picks_add_stdin(struct picks *picks, const char *name)
+{
+    char *copy = strdup(PICKS_STDIN);
+
+    return copy == NULL ? -1 : add(picks, copy, name, NULL);
+}
+
+/* ---- Folders ------------------------------------------------------------------------------------------- */
+
+static int add_found(struct picks *picks, char *path, size_t name_at);
+
+/* What is in a folder, in the order of names. */
+static int add_folder(struct picks *picks, const char *path, size_t name_at)
+{
+    struct dirent **entries;
+    int count = scandir(path, &entries, NULL, alphasort), result = 0;
+
+    if (count == -1) {
+        char *copy = errno == ENOMEM ? NULL : strdup(path);
+        return copy == NULL ? -1 : add(picks, copy, copy + name_at, "cannot read this folder");
+    }
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+        char *inner = NULL;
+
+        if (result == 0 && strcmp(name, ".") != 0 && strcmp(name, "..") != 0)
+            result = asprintf(&inner, "%s/%s", path, name) == -1 ? -1 : add_found(picks, inner, name_at);
+        free(entries[i]);
+    }
+    free(entries);
+    return result;
+}
+
+/* Takes path over. Where it can't be sent for its name there is no need to look into it. */
+static int add_found(struct picks *picks, char *path, size_t name_at)
+{
+    const char *name = path + name_at, *problem = transfer_bad_path(name, strlen(name));
+    struct stat status;
+
+    if (problem != NULL || lstat(path, &status) == -1)
+        return add(picks, path, name, problem);
+    if (S_ISLNK(status.st_mode))
+        return add(picks, path, name, "it is a symbolic link in a folder: name it by itself to send its file");
+    if (!S_ISDIR(status.st_mode))
+        return add(picks, path, name, NULL);
+    int result = add_folder(picks, path, name_at);
+
+    free(path);
+    return result;
+}
+
+/* Of . and .. and / the own names say nothing. */
+static size_t name_of_tree(const char *path)
+{
+    size_t base = base_of(path);
+    const char *name = path + base;
+
+    return name[0] != '\0' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 ? base : strlen(path) + 1;
+}
+
+int picks_add_tree(struct picks *picks, const char *path)
+{
+    size_t length = strlen(path);
+    struct stat status;
+
+    if (stat(path, &status) == -1 || !S_ISDIR(status.st_mode))
+        return picks_add(picks, path);
+    while (length > 0 && path[length - 1] == '/')
+        length--;
+    char *plain = strndup(path, length);
+    int result = plain == NULL ? -1 : add_folder(picks, plain, name_of_tree(plain));
+
+    free(plain);
+    return result;
+}
+
+/* ---- Names --------------------------------------------------------------------------------------------- */
 
 static int compare_names(const void *a, const void *b)
 {

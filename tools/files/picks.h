@@ -6,9 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define PICKS_STDIN "-" /* the path of standard input */
+
 struct pick {
     char *path;
-    const char *name; /* the end of path, or somebody else's */
+    const char *name;    /* the end of path; of standard input, somebody else's */
+    const char *problem; /* why it can't be sent, a literal; NULL: it may be tried */
 };
 
 /* Owned by main; begins as zeros. */
@@ -17,9 +20,13 @@ struct picks {
     size_t count, room;
 };
 
-/* Adds a file. Only without memory it fails, with -1 and errno. */
+/* These fail only without memory, with -1 and errno. */
 int picks_add(struct picks *picks, const char *path);
-/* Two that would be stored under one name, in a and b; false: there are none. Sorts nothing. */
+int picks_add_stdin(struct picks *picks, const char *name);
+/* If it is a folder, all files in it and below, named from the folder's own name on; of . and .., from theirs.
+ */
+int picks_add_tree(struct picks *picks, const char *path);
+/* Two that would be stored under one name, in a and b; false: there are none. */
 bool picks_collide(const struct picks *picks, const struct pick **a, const struct pick **b);
 void picks_free(struct picks *picks);
 

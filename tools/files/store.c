@@ -13,6 +13,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "folders.h"
+
 #define PREFIX ".exs-"
 #define SUFFIX ".part"
 
@@ -61,6 +63,8 @@ static int set_limits(struct store *store, const struct store_limits *limits)
 int store_open(struct store *store, const char *path, const struct store_limits *limits)
 {
     store->next = 0;
+    store->mask = umask(0);
+    umask(store->mask);
     store->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (store->directory == -1)
         return -1;
@@ -102,7 +106,19 @@ const char *store_refuses(const struct store *store, uint64_t size, char room[TR
     return room;
 }
 
-int store_begin(struct store *store, struct incoming *file, const char *name, size_t length)
+/* Is there a way to the name, as far as its folders are there? */
+static int check_folders(const struct store *store, const char *name)
+{
+    const char *last;
+    int folder = folders_open(store->directory, name, &last, NULL);
+
+    if (folder != -1)
+        close(folder);
+    return folder != -1 || errno == ENOENT ? 0 : -1;
+}
+
+int store_begin(struct store *store, struct incoming *file, const char *name,
+                const struct transfer_header *header)
 {
     file->store = store;
     file->written = 0;
@@ -111,8 +127,11 @@ int store_begin(struct store *store, struct incoming *file, const char *name, si
         errno = EDQUOT;
         return -1;
     }
-    memcpy(file->name, name, length);
-    file->name[length] = '\0';
+    memcpy(file->name, name, header->name_length);
+    file->name[header->name_length] = '\0';
+    file->header = *header;
+    if (check_folders(store, file->name) == -1)
+        return -1;
     snprintf(file->temporary, sizeof(file->temporary), PREFIX "%u" SUFFIX, store->next++);
     file->fd =
         openat(store->directory, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -158,14 +177,45 @@ static void give_back(struct incoming *file)
     errno = saved;
 }
 
+/* What the client's file has, but for permissions that nobody is to have here; where a file system keeps no
+ * such thing, the file is stored without. */
+static void keep_details(const struct incoming *file)
+{
+    const struct transfer_header *header = &file->header;
+    const struct timespec times[] = {{.tv_nsec = UTIME_OMIT},
+                                     {.tv_sec = (time_t)header->seconds, .tv_nsec = header->nanoseconds}};
+
+    if (header->version == 1)
+        return; /* there are none */
+    fchmod(file->fd, header->mode & ~file->store->mask);
+    futimens(file->fd, times);
+}
+
+static int give_name(struct incoming *file)
+{
+    struct store *store = file->store;
+    uint64_t left = store->limits.files - store->files, may_make = left;
+    const char *last;
+    int folder = folders_open(store->directory, file->name, &last, &may_make);
+
+    store->files += left - may_make;
+    if (folder == -1)
+        return -1;
+    int result = renameat(store->directory, file->temporary, folder, last), saved = errno;
+
+    close(folder);
+    errno = saved;
+    return result;
+}
+
 int store_commit(struct incoming *file)
 {
     int fd = file->fd;
 
+    keep_details(file);
     file->fd = -1;
     /* Some file systems report a failed write only here. */
-    if (close(fd) == 0 &&
-        renameat(file->store->directory, file->temporary, file->store->directory, file->name) == 0)
+    if (close(fd) == 0 && give_name(file) == 0)
         return 0;
     give_back(file);
     return -1;

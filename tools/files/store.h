@@ -3,14 +3,15 @@
  * store.h - a directory that files arrive in.
  *
  * A file is written under a temporary name, which no client can choose, and gets its own name when it is whole;
- * whatever had that name is replaced in one step. Nothing outside the directory is ever touched: every name is
- * one component, and no symbolic link is followed.
+ * whatever had that name is replaced in one step. Nothing outside the directory is ever touched: names go down
+ * only, and no symbolic link is followed.
  */
 #ifndef FILES_STORE_H
 #define FILES_STORE_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "transfer.h"
 
@@ -20,7 +21,7 @@ enum { STORE_COPY = 128 << 10 }; /* bytes: stays in a processor's own cache */
 struct store_limits {
     uint64_t file;  /* bytes of one file; 0: as many as of all */
     uint64_t total; /* bytes of all files; 0: half of what the file system has free at the start */
-    uint64_t files; /* how many */
+    uint64_t files; /* how many, and how many folders were made for them */
 };
 
 struct store {
@@ -28,6 +29,7 @@ struct store {
     uint64_t bytes, files;          /* taken so far; those of files that are still arriving included */
     int directory;                  /* locked while open, so that two servers never share one */
     unsigned next;                  /* for temporary names */
+    mode_t mask;                    /* of permissions that no file gets, as umask */
     unsigned char copy[STORE_COPY]; /* of what is written next; of use to one thread */
 };
 
@@ -37,7 +39,8 @@ struct incoming {
     int fd;
     uint64_t written; /* bytes */
     char temporary[32];
-    char name[TRANSFER_NAME_MAX + 1];
+    char name[TRANSFER_PATH_MAX + 1];
+    struct transfer_header header; /* what it is to be */
 };
 
 /* Removes what an earlier server left unfinished. 0, or -1 and errno: EBUSY when another server has it. */
@@ -46,8 +49,10 @@ void store_close(struct store *store);
 
 /* May a file of this size come? NULL, or why not: a string in room. */
 const char *store_refuses(const struct store *store, uint64_t size, char room[TRANSFER_TEXT_MAX]);
-/* name: checked by transfer_bad_name. These return 0, or -1 and errno: EDQUOT at a limit. */
-int store_begin(struct store *store, struct incoming *file, const char *name, size_t length);
+/* name: of header->name_length bytes, checked by transfer_bad_path. These return 0, or -1 and errno: EDQUOT at
+ * a limit. */
+int store_begin(struct store *store, struct incoming *file, const char *name,
+                const struct transfer_header *header);
 int store_write(struct incoming *file, const void *data, size_t length, uint64_t offset);
 int store_commit(struct incoming *file);
 /* As if it had never begun; nothing to do after a commit. */

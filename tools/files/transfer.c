@@ -6,29 +6,54 @@
 #include <string.h>
 #include "tools/common/bytes.h"
 
-#define MAGIC UINT32_C(0x45585346) /* "EXSF" */
-#define PROTOCOL 1
+#define MAGIC UINT32_C(0x45585346)       /* "EXSF" */
+#define YEAR_10000 INT64_C(253402300800) /* seconds after 1970 */
+
+enum { PLAIN = 1, DETAILED = 2 }; /* versions */
 
 void transfer_put_header(unsigned char out[TRANSFER_HEADER], const struct transfer_header *header)
 {
     bytes_put(out, 4, MAGIC);
-    bytes_put(out + 4, 2, PROTOCOL);
+    bytes_put(out + 4, 2, DETAILED);
     bytes_put(out + 6, 2, header->name_length);
     bytes_put(out + 8, 8, header->size);
+    bytes_put(out + 16, 2, header->mode);
+    bytes_put(out + 18, 2, 0);
+    bytes_put(out + 20, 4, header->nanoseconds);
+    bytes_put(out + 24, 8, (uint64_t)header->seconds);
 }
 
-const char *transfer_get_header(const unsigned char in[TRANSFER_HEADER], struct transfer_header *header)
+const char *transfer_get_head(const unsigned char in[TRANSFER_HEAD], struct transfer_header *header)
 {
     if (bytes_get(in, 4) != MAGIC)
         return "this is no file transfer: use exs-put";
-    if (bytes_get(in + 4, 2) != PROTOCOL)
+    *header = (struct transfer_header){.version = (unsigned)bytes_get(in + 4, 2),
+                                       .name_length = bytes_get(in + 6, 2),
+                                       .size = bytes_get(in + 8, 8)};
+    if (header->version != PLAIN && header->version != DETAILED)
         return "another version of the protocol: use the exs-put of this release";
-    header->name_length = bytes_get(in + 6, 2);
-    header->size = bytes_get(in + 8, 8);
-    if (header->name_length == 0 || header->name_length > TRANSFER_NAME_MAX)
+    if (header->version == PLAIN && header->name_length > TRANSFER_NAME_MAX)
         return "a name must have 1 to 255 bytes";
+    if (header->name_length == 0 || header->name_length > TRANSFER_PATH_MAX)
+        return "a name with its folders must have 1 to 1023 bytes";
     if (header->size > INT64_MAX)
         return "a file cannot be that long";
+    return NULL;
+}
+
+const char *transfer_get_details(const unsigned char in[TRANSFER_DETAILS], struct transfer_header *header)
+{
+    uint64_t mode = bytes_get(in, 2);
+
+    header->mode = mode & 0777; /* nobody's file runs as its owner here */
+    header->nanoseconds = (uint32_t)bytes_get(in + 4, 4);
+    header->seconds = (int64_t)bytes_get(in + 8, 8);
+    if (mode > 07777)
+        return "a mode has no more than permissions";
+    if (bytes_get(in + 2, 2) != 0)
+        return "a flag that this release does not know: use the exs-put of this release";
+    if (header->nanoseconds >= 1000000000 || header->seconds >= YEAR_10000 || header->seconds <= -YEAR_10000)
+        return "there is no such time";
     return NULL;
 }
 
@@ -65,6 +90,23 @@ const char *transfer_bad_name(const char *name, size_t length)
             return "a name must not contain control characters";
     }
     return NULL;
+}
+
+const char *transfer_bad_path(const char *path, size_t length)
+{
+    const char *end = path + length, *slash;
+
+    if (length == 0 || length > TRANSFER_PATH_MAX)
+        return "a name with its folders must have 1 to 1023 bytes";
+    for (int folders = 0; (slash = memchr(path, '/', (size_t)(end - path))) != NULL; path = slash + 1) {
+        const char *wrong = transfer_bad_name(path, (size_t)(slash - path));
+
+        if (wrong != NULL)
+            return wrong;
+        if (++folders > TRANSFER_FOLDERS_MAX)
+            return "a name must not have more than 32 folders";
+    }
+    return transfer_bad_name(path, (size_t)(end - path));
 }
 
 void transfer_digest(XXH3_state_t *state, unsigned char out[TRANSFER_DIGEST])

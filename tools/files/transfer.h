@@ -4,8 +4,11 @@
  *
  * For each file, integers big-endian and of fixed width:
  *
- *   client   magic 4 | version 2 | name length 2 | size 8 | name | data | digest 16
+ *   client   magic 4 | version 2 | name length 2 | size 8 | details | name | data | digest 16
  *   server   magic 4 | status 2 | text length 2 | digest 16 | text
+ *
+ * Version 2 has details: mode 2 | flags 2 (none yet) | nanoseconds 4 | seconds 8, of the file's last change;
+ * and a name may be a path, with slashes. Version 1 has neither, and is taken, too.
  *
  * The digest is XXH3's, 128 bits, of the data. The server answers when it has compared its own with the
  * client's, or as soon as it refuses; after a refusal it ends the conversation. One connection carries as many
@@ -22,11 +25,15 @@
 #define TRANSFER_PORT "7470" /* what both ends use unless told */
 
 enum {
-    TRANSFER_HEADER = 16,    /* bytes of a header, without the name */
-    TRANSFER_NAME_MAX = 255, /* bytes; what Linux file systems allow */
-    TRANSFER_DIGEST = 16,    /* bytes of a digest */
-    TRANSFER_REPLY = 24,     /* bytes of a reply, without the text */
-    TRANSFER_TEXT_MAX = 200, /* bytes */
+    TRANSFER_HEAD = 16,                                 /* bytes that a header begins with in every version */
+    TRANSFER_DETAILS = 16,                              /* bytes */
+    TRANSFER_HEADER = TRANSFER_HEAD + TRANSFER_DETAILS, /* of a header, without the name */
+    TRANSFER_NAME_MAX = 255,                            /* bytes; what Linux file systems allow */
+    TRANSFER_PATH_MAX = 1023,                           /* bytes, of names with slashes between them */
+    TRANSFER_FOLDERS_MAX = 32,                          /* that a path may name */
+    TRANSFER_DIGEST = 16,                               /* bytes of a digest */
+    TRANSFER_REPLY = 24,                                /* bytes of a reply, without the text */
+    TRANSFER_TEXT_MAX = 200,                            /* bytes */
 };
 
 enum transfer_status {
@@ -38,8 +45,12 @@ enum transfer_status {
 };
 
 struct transfer_header {
-    size_t name_length; /* bytes, 1 to TRANSFER_NAME_MAX */
-    uint64_t size;      /* bytes of data, at most INT64_MAX */
+    unsigned version;     /* 1 or 2; what is sent is 2 */
+    size_t name_length;   /* bytes, 1 to TRANSFER_PATH_MAX, in version 1 to TRANSFER_NAME_MAX */
+    uint64_t size;        /* bytes of data, at most INT64_MAX */
+    unsigned mode;        /* permissions, none but those of 0777 */
+    int64_t seconds;      /* since 1970 began, of a year with four digits */
+    uint32_t nanoseconds; /* under a second's */
 };
 
 struct transfer_reply {
@@ -49,14 +60,17 @@ struct transfer_reply {
 };
 
 void transfer_put_header(unsigned char out[TRANSFER_HEADER], const struct transfer_header *header);
-/* NULL, or what is wrong with it. */
-const char *transfer_get_header(const unsigned char in[TRANSFER_HEADER], struct transfer_header *header);
+/* These return NULL, or what is wrong with it. The first one fills all in; with version 2 there are details. */
+const char *transfer_get_head(const unsigned char in[TRANSFER_HEAD], struct transfer_header *header);
+const char *transfer_get_details(const unsigned char in[TRANSFER_DETAILS], struct transfer_header *header);
 void transfer_put_reply(unsigned char out[TRANSFER_REPLY], const struct transfer_reply *reply);
 /* False where the bytes are no reply. */
 bool transfer_get_reply(const unsigned char in[TRANSFER_REPLY], struct transfer_reply *reply);
 
 /* NULL when a file may have this name in any directory, else why not. */
 const char *transfer_bad_name(const char *name, size_t length);
+/* The same of names with slashes between them. */
+const char *transfer_bad_path(const char *path, size_t length);
 
 void transfer_digest(XXH3_state_t *state, unsigned char out[TRANSFER_DIGEST]);
 /* As text; out is a string then. */

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One openat for each folder. See folders.h. */
+#include "folders.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "transfer.h"
+
+static int open_folder(int in, const char *folder)
+{
+    return openat(in, folder, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int open_or_make(int in, const char *folder, uint64_t *may_make)
+{
+    int fd = open_folder(in, folder);
+
+    if (fd != -1 || errno != ENOENT || may_make == NULL)
+        return fd;
+    if (*may_make == 0) {
+        errno = EDQUOT;
+        return -1;
+    }
+    if (mkdirat(in, folder, 0777) == 0)
+        (*may_make)--;
+    else if (errno != EEXIST) /* somebody else may have been faster */
+        return -1;
+    return open_folder(in, folder);
+}
+
+/* Takes `in` over. */
+static int descend(int in, const char *folder, uint64_t *may_make)
+{
+    int next = open_or_make(in, folder, may_make), saved = errno;
+
+    close(in);
+    errno = saved;
+    return next;
+}
+
+int folders_open(int directory, const char *name, const char **last, uint64_t *may_make)
+{
+    int in = open_folder(directory, ".");
+    const char *slash;
+
+    for (; in != -1 && (slash = strchr(name, '/')) != NULL; name = slash + 1) {
+        char folder[TRANSFER_NAME_MAX + 1];
+        size_t length = (size_t)(slash - name);
+
+        memcpy(folder, name, length);
+        folder[length] = '\0';
+        in = descend(in, folder, may_make);
+    }
+    *last = name;
+    return in;
+}

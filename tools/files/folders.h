@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* folders.h - the folder that a name with slashes in it is in, below a directory: found one component after the
+ * other, so that no symbolic link is followed, whoever puts one there meanwhile. */
+#ifndef FILES_FOLDERS_H
+#define FILES_FOLDERS_H
+
+#include <stdint.h>
+
+/* A descriptor of the folder; *last is what is behind the last slash. name: each of its components is checked
+ * by transfer_bad_name. Folders that are missing are made, and taken from *may_make; without that they are not.
+ * -1 and errno: ENOTDIR where anything else is in the way, EDQUOT where no more may be made. */
+int folders_open(int directory, const char *name, const char **last, uint64_t *may_make);
+
+#endif

@@ -137,8 +137,14 @@ static bool run_some(int *count)
     bool good = true;
     int index;
 
-    /* One of the largest, then what meets most. */
-    while (seconds_now() < until && (index = choose(&chance, *count ? 0 : MOST_PEERS)) >= 0) {
+    bool most = false;
+
+    /* What meets most, and half-way one of the largest. */
+    for (double now; (now = seconds_now()) < until;) {
+        int least = !most && now > until - SECONDS / 2.0 ? MOST_PEERS : 0;
+        most |= least > 0;
+        if ((index = choose(&chance, least)) < 0)
+            break;
         struct cell wanted = cell_of(index);
         wanted.silence = 0.1;
         new_pairs(index, true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The passive side: connection requests of a listener meet the accepts that wait for them. */
+/* The passive side: a listener, its requests and its accepts. How they meet is in incoming.c. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,6 @@
 #include "core.h"
 #include "library.h"
 #include "sock.h"
-
-#define ESTABLISH_LIMIT_NS UINT64_C(10000000000) /* from accepting to established */
 
 static void refuse(struct rdma_cm_id *id, int device, int reason)
 {
@@ -20,84 +18,6 @@ static void refuse(struct rdma_cm_id *id, int device, int reason)
     xs_device(device)->destroy_id(id);
 }
 
-/* The new socket's queue pair, and the answer to the peer. Called with the home's lock; -1 and errno. */
-static int answer(struct sock *sock, const struct request *request, const struct hello *peer)
-{
-    const struct device *device = xs_device(sock->device);
-    uint8_t hello[HELLO_SIZE];
-    struct rdma_cm_id *id = sock->id[sock->device];
-    struct rdma_event_channel *channel = xs_queue_channel(atomic_load(&sock->home), sock->device);
-
-    if (channel == NULL || device->migrate_id(id, channel) < 0)
-        return -1;
-    id->context = sock;
-    sock->conn = xs_conn_new(sock, id, device);
-    if (sock->conn == NULL)
-        return -1;
-    xs_conn_reads(sock->conn, request->reads_wanted, request->reads_served);
-    xs_conn_peer(sock->conn, peer);
-    struct rdma_conn_param param = xs_conn_param(sock->conn, hello);
-
-    return device->accept(id, &param);
-}
-
-static void tell_address(struct op *op, const struct sock *sock)
-{
-    exs_evt_accept_t *event = &op->event.exs_evt_union.exs_evt_accept;
-    exs_acceptaddr_t *element = op->element;
-
-    xs_copy_address(sock->family, &sock->id[sock->device]->route.addr.dst_addr, element->exs_addr,
-                    &element->exs_addrlen);
-    event->exs_evt_addr = element->exs_addr;
-    event->exs_evt_addrlen = element->exs_addrlen;
-}
-
-/* Not established after all, and nobody knows of it yet. Called with the home's lock. */
-static void abandon(struct sock *sock)
-{
-    if (sock->conn != NULL)
-        xs_conn_free(sock->conn);
-    sock->conn = NULL;
-    xs_sock_drop_id(sock, sock->device);
-    xs_sock_remove(sock);
-    xs_sock_leave(sock);
-}
-
-/* The new socket becomes the accept's: what is left is to be established. Called with the home's lock. */
-static void hand_over(struct sock *listener, struct sock *sock, struct op *op)
-{
-    struct queue *home = atomic_load(&sock->home);
-
-    STAILQ_REMOVE(&listener->accepts, op, op, link);
-    sock->opening = op;
-    op->event.exs_evt_union.exs_evt_accept.exs_evt_newsocket = sock->number;
-    op->element->exs_socket = sock->number;
-    tell_address(op, sock);
-    xs_queue_time(home, sock, xs_now() + ESTABLISH_LIMIT_NS);
-    if (op->waiter != NULL) {
-        xs_queue_ref(home);
-        op->waiter->move(op->waiter, home);
-    }
-}
-
-/* Where the new socket will live: the queue that the accept named, or a private one. A reference; NULL and
- * errno. */
-static struct queue *home_for(const struct op *op)
-{
-    struct queue *home;
-
-    if (op->waiter == NULL) {
-        xs_queue_ref(op->pool);
-        return op->pool;
-    }
-    home = xs_queue_new(true, 0);
-    if (home != NULL && xs_queue_run_fd(home) < 0) {
-        xs_queue_unref(home);
-        return NULL;
-    }
-    return home;
-}
-
 static const char *why_refused(int reason)
 {
     return reason == HELLO_BAD_TYPE      ? "SOCK_STREAM meets SOCK_SEQPACKET"
@@ -105,9 +25,24 @@ static const char *why_refused(int reason)
                                          : "the peer is no EXS socket";
 }
 
-/* A request and an accept have met. Called with the listener's lock. What can't be accepted is refused, and the
- * accept waits for the next. */
-static void take(struct sock *listener, struct request *request, struct op *op)
+/* Requests are answered for the accepts in turn, each for one before any for a second. NULL: none waits. */
+static const struct op *next_accept(struct sock *listener)
+{
+    struct op *op = listener->next_accept != NULL ? listener->next_accept : STAILQ_FIRST(&listener->accepts);
+
+    listener->next_accept = op != NULL ? STAILQ_NEXT(op, link) : NULL;
+    return op;
+}
+
+void xs_accept_spent(struct sock *listener, struct op *op)
+{
+    if (listener->next_accept == op)
+        listener->next_accept = STAILQ_NEXT(op, link);
+    STAILQ_REMOVE(&listener->accepts, op, op, link);
+}
+
+/* Called with the listener's lock. What can't be accepted is refused. */
+static void respond(struct sock *listener, struct request *request)
 {
     struct hello peer;
     int reason = xs_hello_unpack(&peer, request->private_data, request->length, listener->type);
@@ -115,43 +50,22 @@ static void take(struct sock *listener, struct request *request, struct op *op)
     if (reason != HELLO_OK) {
         xs_log("refused a connection: %s", why_refused(reason));
         refuse(request->id, request->device, reason);
-        return;
-    }
-    struct queue *home = home_for(op);
-    struct sock *sock = home != NULL ? xs_sock_new(listener->family, listener->type) : NULL;
-
-    if (sock == NULL) {
+    } else if (!xs_incoming_request(listener, request, &peer, next_accept(listener))) {
         xs_log("refused a connection: %s", strerror(errno));
         refuse(request->id, request->device, HELLO_NO_RESOURCES);
-        if (home != NULL)
-            xs_queue_unref(home);
-        return;
     }
-    pthread_mutex_lock(&home->lock);
-    xs_sock_settle(sock, home);
-    sock->state = SOCK_CONNECTING;
-    sock->device = request->device;
-    sock->id[sock->device] = request->id;
-    if (answer(sock, request, &peer) == 0) {
-        hand_over(listener, sock, op);
-    } else {
-        xs_log("accepting a connection failed: %s", strerror(errno));
-        abandon(sock);
-    }
-    pthread_mutex_unlock(&home->lock);
-    xs_sock_put(sock);
-    xs_queue_unref(home);
 }
 
-/* Called with the listener's lock. */
+/* Called with the listener's lock, when there is a request or an accept more. */
 static void match(struct sock *listener)
 {
+    xs_incoming_match(listener);
     while (!STAILQ_EMPTY(&listener->requests) && !STAILQ_EMPTY(&listener->accepts)) {
         struct request *request = STAILQ_FIRST(&listener->requests);
 
         STAILQ_REMOVE_HEAD(&listener->requests, link);
         listener->requests_held--;
-        take(listener, request, STAILQ_FIRST(&listener->accepts));
+        respond(listener, request);
         free(request);
     }
 }
@@ -196,16 +110,6 @@ void xs_listener_lost(struct sock *listener, int device)
         xs_accepts_end(listener, ENODEV);
 }
 
-void xs_accept_event(struct sock *sock, struct rdma_cm_event *event)
-{
-    if (event->event == RDMA_CM_EVENT_ESTABLISHED) {
-        xs_open_done(sock);
-        xs_conn_run(sock->conn);
-    } else {
-        xs_open_failed(sock, ECONNABORTED);
-    }
-}
-
 /* All or none: the operations for every element, in order. Called with the listener's lock. */
 static int start(struct sock *listener, exs_acceptaddr_t *addrvec, int count, struct queue *queue,
                  struct waiter *waiter)
@@ -220,6 +124,8 @@ static int start(struct sock *listener, exs_acceptaddr_t *addrvec, int count, st
         op->element = &addrvec[i];
         STAILQ_INSERT_TAIL(&ops, op, link);
     }
+    if (listener->next_accept == NULL)
+        listener->next_accept = STAILQ_FIRST(&ops);
     STAILQ_CONCAT(&listener->accepts, &ops);
     match(listener);
     return 0;

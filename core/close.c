@@ -17,7 +17,7 @@ void xs_accepts_end(struct sock *listener, int error)
     struct op *op;
 
     while ((op = STAILQ_FIRST(&listener->accepts)) != NULL) {
-        STAILQ_REMOVE_HEAD(&listener->accepts, link);
+        xs_accept_spent(listener, op);
         op->element->exs_socket = -1;
         op->event.exs_evt_union.exs_evt_accept.exs_evt_newsocket = -1;
         xs_op_complete(op, error);
@@ -29,6 +29,7 @@ static void close_listener(struct sock *sock)
     struct request *request;
 
     xs_accepts_end(sock, ECANCELED);
+    xs_incoming_end_all(sock);
     while ((request = STAILQ_FIRST(&sock->requests)) != NULL) {
         STAILQ_REMOVE_HEAD(&sock->requests, link);
         xs_device(request->device)->reject(request->id, NULL, 0);
@@ -122,7 +123,7 @@ int xs_start_close(const struct ask *ask)
         return -1;
     if (!xs_check_queue(ask->qhandle, ask->waiter, true, &queue)) {
         ;
-    } else if (sock->state == SOCK_CONNECTING && sock->opening->event.exs_evt_type == EXS_EVT_ACCEPT) {
+    } else if (sock->state == SOCK_HALF_OPEN || sock->state == SOCK_ARRIVED) {
         errno = EBADF; /* its number was not given to anyone yet */
     } else if (xs_sock_home(sock, NULL) == 0) {
         result = begin_close(sock, queue, ask->ahandle, ask->waiter);

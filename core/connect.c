@@ -80,7 +80,6 @@ static int try_devices(struct sock *sock, int device)
 void xs_open_failed(struct sock *sock, int error)
 {
     struct op *op = sock->opening;
-    bool accepted = op->event.exs_evt_type == EXS_EVT_ACCEPT;
 
     sock->opening = NULL;
     xs_queue_time(atomic_load(&sock->home), sock, 0);
@@ -88,16 +87,10 @@ void xs_open_failed(struct sock *sock, int error)
     xs_sock_unbind(sock);
     sock->state = SOCK_FRESH;
     atomic_store_explicit(&atomic_load(&sock->home)->failed, true, memory_order_release); /* xs_release_home */
-    if (accepted) {
-        op->event.exs_evt_union.exs_evt_accept.exs_evt_newsocket = -1;
-        op->element->exs_socket = -1;
-        xs_sock_remove(sock);
-        xs_sock_leave(sock);
-    }
     xs_op_complete(op, error);
 }
 
-void xs_open_done(struct sock *sock)
+static void opened(struct sock *sock)
 {
     struct op *op = sock->opening;
 
@@ -151,7 +144,7 @@ static void established(struct sock *sock, const struct rdma_cm_event *event)
     }
     xs_conn_reads(sock->conn, event->param.conn.responder_resources, event->param.conn.initiator_depth);
     xs_conn_peer(sock->conn, &peer);
-    xs_open_done(sock);
+    opened(sock);
     xs_conn_run(sock->conn);
 }
 

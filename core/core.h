@@ -23,8 +23,6 @@ enum watched { BY_LEVEL, BY_EDGE };
 struct waiter {
     /* Called once, from whatever thread harvested the event, with locks held: take note, wake up, return. */
     void (*deliver)(struct waiter *waiter, const exs_event_t *event);
-    /* Likewise: from now on another queue is to be run, a reference that xs_release_home gives back. */
-    void (*move)(struct waiter *waiter, struct queue *home);
     struct queue *home; /* out: the queue to run meanwhile, a reference too */
 };
 

@@ -47,6 +47,16 @@ void xs_copy_address(int family, const struct sockaddr *from, struct sockaddr *t
     *length = size;
 }
 
+bool xs_same_host(const struct sockaddr *a, const struct sockaddr *b)
+{
+    if (a->sa_family != b->sa_family)
+        return false;
+    if (a->sa_family == AF_INET6)
+        return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+                      &((const struct sockaddr_in6 *)b)->sin6_addr, sizeof(struct in6_addr)) == 0;
+    return ((const struct sockaddr_in *)a)->sin_addr.s_addr == ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+}
+
 const char *xs_address_text(const struct sockaddr *address, char text[ADDRESS_TEXT])
 {
     const struct sockaddr_in *in = (const struct sockaddr_in *)address;

@@ -261,6 +261,7 @@ int exs_qdelete(exs_qhandle_t qhandle)
 
     if (queue == NULL)
         return xs_invalid("qhandle is no queue");
+    xs_incoming_leave(queue);
     /* An operation that others are about to start here needs these locks, or has been counted: either as
      * pending, or as a user. */
     pthread_mutex_lock(&queue->lock);

@@ -103,6 +103,9 @@ void xs_op_complete(struct op *op, int error);
 /* It was not started after all: no event. */
 void xs_op_cancel(struct op *op);
 
+/* Have operations been started whose events are still to come? Called without events_lock. */
+bool xs_queue_is_pending(struct queue *queue);
+
 /* Let `host` drive `home` as well, until home is done. Called with home's lock. 0, or -1 and errno. */
 int xs_queue_host(struct queue *host, struct queue *home);
 

@@ -189,11 +189,12 @@ void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device
 {
     if (sock == NULL)
         return;
+    if (sock->listener != NULL) {
+        xs_incoming_event(sock, event);
+        return;
+    }
     if (sock->state == SOCK_CONNECTING && sock->opening != NULL) {
-        if (sock->opening->event.exs_evt_type == EXS_EVT_CONNECT)
-            xs_connect_event(sock, event, device);
-        else
-            xs_accept_event(sock, event);
+        xs_connect_event(sock, event, device);
         return;
     }
     if (event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
@@ -218,6 +219,8 @@ void xs_sock_timeout(struct sock *sock)
 {
     if (sock->state == SOCK_CONNECTING && sock->opening != NULL)
         xs_open_failed(sock, ETIMEDOUT);
+    else if (sock->state == SOCK_LISTENING)
+        xs_incoming_timeout(sock);
     else if (sock->state == SOCK_CONNECTED)
         xs_probe(sock->conn);
     else if (sock->state == SOCK_CLOSING && sock->conn != NULL)

@@ -17,12 +17,16 @@
 #include "op.h"
 #include "queue.h"
 
+struct hello;
+
 enum sock_state {
     SOCK_FRESH,
     SOCK_BOUND,
     SOCK_LISTENING,
-    SOCK_CONNECTING, /* also: accepted, and not yet established */
-    SOCK_CONNECTED,  /* also: broken, see conn->state */
+    SOCK_HALF_OPEN, /* a peer asked for it, and nobody knows of it yet (incoming.c); */
+    SOCK_ARRIVED,   /* the same, established */
+    SOCK_CONNECTING,
+    SOCK_CONNECTED, /* also: broken, see conn->state */
     SOCK_CLOSING
 };
 
@@ -61,14 +65,21 @@ struct sock {
     union sock_address peer;
     socklen_t peer_length;
 
-    struct op *opening; /* connect or accept, until established */
+    struct op *opening; /* connect, until established */
     struct op *closing; /* close, until done */
     int open_error;     /* why the last device could not connect */
 
     int backlog; /* listener: most requests to hold */
     STAILQ_HEAD(, request) requests;
     int requests_held;
-    struct op_list accepts; /* listener: waiting for requests */
+    struct op_list accepts; /* listener: waiting for connections */
+    struct op *next_accept; /* that a request will be answered for; NULL: the first */
+    TAILQ_HEAD(incoming_socks, sock) half_open, arrived; /* oldest first */
+    int half_open_count, half_open_alone;                /* of these, and those on private queues */
+
+    struct sock *listener; /* on their way in: in whose list, */
+    TAILQ_ENTRY(sock) incoming;
+    uint64_t since; /* and since when, ns */
 
     TAILQ_ENTRY(sock) by_time;
     uint64_t deadline; /* ns, 0 = none: connect or close gives up */
@@ -79,6 +90,7 @@ struct sock {
 /* The socket of this number with one more reference, or NULL and EBADF. */
 struct sock *xs_sock_get(int number);
 void xs_sock_put(struct sock *sock);
+void xs_sock_ref(struct sock *sock);
 /* False: somebody has closed its number by close(2), which is free or another file's by now. */
 bool xs_sock_has_number(const struct sock *sock);
 /* Take it out of the table: nobody finds it any more. False when somebody else did. */
@@ -124,6 +136,8 @@ int xs_check_address(const struct sock *sock, const struct sockaddr *address, so
 /* Into a user's buffer: in *length its size, out the address's, even where that is more. `to` may be NULL. An
  * address of a socket of this family: IPv6 users get IPv4 addresses mapped, whichever form the device has. */
 void xs_copy_address(int family, const struct sockaddr *from, struct sockaddr *to, socklen_t *length);
+/* The same address, whatever the ports. */
+bool xs_same_host(const struct sockaddr *a, const struct sockaddr *b);
 /* For messages: an address and its port. */
 #define ADDRESS_TEXT (INET6_ADDRSTRLEN + sizeof(" port 65535"))
 const char *xs_address_text(const struct sockaddr *address, char text[ADDRESS_TEXT]);
@@ -139,18 +153,36 @@ void xs_listener_request(struct sock *listener, struct rdma_cm_event *event, int
 /* The device is gone: the listener goes on on the others, if there are any. */
 void xs_listener_lost(struct sock *listener, int device);
 void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device);
-void xs_accept_event(struct sock *sock, struct rdma_cm_event *event);
 
 /* The deadline passed. */
 void xs_sock_timeout(struct sock *sock);
-/* Establishing failed: tell, and be a fresh socket again (connect) or none (accept). */
+/* Connecting failed: tell, and be a fresh socket again. */
 void xs_open_failed(struct sock *sock, int error);
-/* The connection is established. */
-void xs_open_done(struct sock *sock);
-/* No accept of the listener's will meet a request any more: all get this errno. */
+/* One accept less. Called with the listener's lock. */
+void xs_accept_spent(struct sock *listener, struct op *op);
+/* No accept of the listener's will meet a connection any more: all get this errno. */
 void xs_accepts_end(struct sock *listener, int error);
 /* Something happened that a closing socket waits for. */
 void xs_close_step(struct sock *sock);
+
+/* ---- On their way in (incoming.c); called with the listener's lock ------------------------- */
+
+/* Answer a request, for a socket that will live where this accept wants it. False and errno: it is still there,
+ * for want of a descriptor or of memory. */
+bool xs_incoming_request(struct sock *listener, struct request *request, const struct hello *peer,
+                         const struct op *op);
+/* Spend accepts on those that have arrived. */
+void xs_incoming_match(struct sock *listener);
+/* A CM event of one of them. */
+void xs_incoming_event(struct sock *sock, const struct rdma_cm_event *event);
+/* The listener's deadline passed. */
+void xs_incoming_timeout(struct sock *listener);
+void xs_incoming_end_all(struct sock *listener);
+/* A queue is about to be deleted: end those that live there, if they are all that does. Called without a lock.
+ */
+void xs_incoming_leave(struct queue *queue);
+
+/* ---- Calls and their queues (sock.c) ------------------------------------------------------- */
 
 /* What every call that names a queue checks: the queue where the event goes, kept until xs_queue_put; NULL
  * where none is named, for a waiter or `optional`. False and EINVAL. */

@@ -58,6 +58,11 @@ static struct slot *make_slot(int number)
     return slot;
 }
 
+void xs_sock_ref(struct sock *sock)
+{
+    atomic_fetch_add_explicit(&sock->refs, 1, memory_order_relaxed);
+}
+
 struct sock *xs_sock_get(int number)
 {
     struct slot *slot = slot_of(number);
@@ -67,7 +72,7 @@ struct sock *xs_sock_get(int number)
         pthread_mutex_lock(&slot->lock);
         sock = slot->sock;
         if (sock != NULL)
-            atomic_fetch_add_explicit(&sock->refs, 1, memory_order_relaxed);
+            xs_sock_ref(sock);
         pthread_mutex_unlock(&slot->lock);
     }
     if (sock == NULL)
@@ -133,6 +138,8 @@ struct sock *xs_sock_new(int family, int type)
     sock->device = -1;
     STAILQ_INIT(&sock->requests);
     STAILQ_INIT(&sock->accepts);
+    TAILQ_INIT(&sock->half_open);
+    TAILQ_INIT(&sock->arrived);
     sock->number = fds_own(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (sock->number < 0)
         goto fail;

@@ -97,17 +97,9 @@ static void deliver(struct waiter *waiter, const exs_event_t *event)
     atomic_store_explicit(&wait->state, DONE, memory_order_release);
 }
 
-static void move(struct waiter *waiter, struct queue *home)
-{
-    struct wait *wait = (struct wait *)waiter;
-
-    atomic_store(&wait->moved, home);
-    wake(wait);
-}
-
 int wait_begin(struct wait *wait)
 {
-    *wait = (struct wait){.waiter = {.deliver = deliver, .move = move}, .owner = pthread_self()};
+    *wait = (struct wait){.waiter = {.deliver = deliver}, .owner = pthread_self()};
     wait->bell = get_bell();
     return wait->bell >= 0 ? 0 : -1;
 }
@@ -121,17 +113,6 @@ static bool is_done(struct wait *wait)
         state = atomic_load_explicit(&wait->state, memory_order_acquire);
     }
     return state == DONE;
-}
-
-/* The queue to run from now on: another when the socket has moved. */
-static struct queue *next_home(struct wait *wait, struct queue *home)
-{
-    struct queue *moved = atomic_exchange(&wait->moved, NULL);
-
-    if (moved == NULL)
-        return home;
-    xs_release_home(home);
-    return moved;
 }
 
 /* What has come already makes the queue's descriptor readable. A poll that fails is a short one: the caller
@@ -152,11 +133,10 @@ const exs_event_t *wait_end(struct wait *wait)
     struct queue *home = wait->waiter.home;
 
     while (!is_done(wait)) {
-        home = next_home(wait, home);
         sleep_on(wait, home);
         xs_run(home);
     }
-    xs_release_home(next_home(wait, home));
+    xs_release_home(home);
     if (wait->event.exs_evt_errno == 0)
         return &wait->event;
     errno = wait->event.exs_evt_errno;

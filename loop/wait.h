@@ -21,9 +21,8 @@
 struct wait { /* on the stack of the thread that waits */
     struct waiter waiter;
     pthread_t owner;
-    int bell;                      /* the owner's eventfd, for other threads to wake it by */
-    _Atomic int state;             /* WAITING, DELIVERING, DONE */
-    _Atomic(struct queue *) moved; /* the queue to run from now on */
+    int bell;          /* the owner's eventfd, for other threads to wake it by */
+    _Atomic int state; /* WAITING, DELIVERING, DONE */
     exs_event_t event;
 };
 

@@ -6,7 +6,7 @@
  * Bytes are memory in use by the process (VmRSS), where nothing else adds to that, as sanitizers do.
  */
 #include <sys/resource.h>
-#include "check/support/support.h"
+#include "check/support/silent.h"
 
 enum {
     MANY = 50,
@@ -17,7 +17,10 @@ enum {
     CONNECTION_FDS = 2,
     IDLE_KIB = 16,
     IDLE_RDMA_KIB = 384, /* its buffers are pinned */
-    WAITING_KIB = 8,     /* before it is accepted */
+    ANSWERED_KIB = 40,   /* and silent */
+    ANSWERED_FDS = 2,
+    WARM = 4,        /* after so many the queue has all that is needed once */
+    WAITING_KIB = 8, /* before it is accepted */
     WAITING_FDS = 1,
 };
 
@@ -237,6 +240,34 @@ START_TEST(half_open)
 }
 END_TEST
 
+/* Those that ask for a connection as a client would, and never say that they are ready. */
+START_TEST(answered)
+{
+    exs_acceptaddr_t wanted = {0};
+    int fd[STRANGERS], fds = 0;
+    long bytes = 0;
+    bool there;
+
+    if (on_rdma())
+        return; /* the kernel answers for them */
+    begin(STRANGERS);
+    must(exs_accept(listener, &wanted, 1, 0, box.queue));
+    for (int i = 0; i < STRANGERS; i++) {
+        if (i == WARM) {
+            bytes = resident();
+            fds = count_fds() - WARM;
+        }
+        fd[i] = silent_ask(&address);
+        while (!silent_is_answered(fd[i], &there))
+            inbox_pump(&box, 1);
+    }
+    settle_down();
+    expect_held("answered", bytes, fds + STRANGERS, HALF_OPEN - WARM, ANSWERED_KIB, ANSWERED_FDS);
+    for (int i = 0; i < STRANGERS; i++)
+        close(fd[i]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("holds");
@@ -246,5 +277,6 @@ int main(void)
     tcase_add_test(tcase, idle);
     tcase_add_test(tcase, waiting);
     tcase_add_test(tcase, half_open);
+    tcase_add_test(tcase, answered);
     return run_suite(suite);
 }

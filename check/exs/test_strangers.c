@@ -71,6 +71,18 @@ static void server_serves(void)
     ck_assert_msg(seconds_now() - start < 5, "a good client was served after %.1f s", seconds_now() - start);
 }
 
+/* A queue has its timer from the first connect on. */
+static void use_timer(void)
+{
+    int keep, client = exs_socket(PF_INET, SOCK_STREAM, 0);
+    struct address nobody = refusing_address(&keep);
+
+    must(exs_connect(client, SA(&nobody), nobody.length, 0, NULL, server.box.queue, NULL));
+    take_failed(&server.box, EXS_EVT_CONNECT, client, ECONNREFUSED);
+    close_socket(&server.box, client);
+    close(keep);
+}
+
 static void server_open(void)
 {
     init_library();
@@ -78,6 +90,7 @@ static void server_open(void)
     server.listener = open_listener(AF_INET, SOCK_STREAM, 512, &server.address);
     server_accept();
     server_serves();
+    use_timer();
     server.fds = count_fds();
 }
 

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * incoming.c - connections on their way in: from a peer's request to the accept that is spent on it.
+ *
+ * Whoever asks for a connection is answered when some accept waits, but takes none: only the queue of one is
+ * chosen for it to live on, since its queue pair must be somewhere. An accept is spent when the peer has said
+ * that it is ready. Until then the socket is HALF_OPEN, and anybody could have made it: there is a bound, and
+ * where it is reached the oldest makes room, that of the same host first, so that a host can't push others out.
+ * What is established and finds no accept has ARRIVED, and waits for one of its own queue's; any other's is
+ * good enough when it has waited a while.
+ *
+ * Both kinds are in lists of the listener, and their CM ids on its event channel: who drives the listener
+ * drives them. Their places in the lists are guarded by the listener's lock, they themselves by their home's,
+ * and changes from one to the next by both.
+ */
+#include <errno.h>
+#include <string.h>
+#include "conn.h"
+#include "core.h"
+#include "library.h"
+#include "sock.h"
+
+#define ESTABLISH_LIMIT_NS UINT64_C(10000000000) /* half-open */
+#define OWN_LIMIT_NS UINT64_C(100000000)         /* arrived, before another queue's accept is taken */
+#define HALF_OPEN_MAX 256
+#define HALF_OPEN_ALONE_MAX 32 /* of these, on private queues, which are dear */
+
+static bool is_alone(const struct queue *home)
+{
+    return home->handle == NULL;
+}
+
+static void count_half_open(struct sock *listener, const struct sock *sock, int change)
+{
+    listener->half_open_count += change;
+    if (is_alone(atomic_load(&sock->home)))
+        listener->half_open_alone += change;
+}
+
+/* It is the listener's no more. Called with both locks. */
+static void take_out(struct sock *listener, struct sock *sock)
+{
+    if (sock->state == SOCK_HALF_OPEN) {
+        TAILQ_REMOVE(&listener->half_open, sock, incoming);
+        count_half_open(listener, sock, -1);
+    } else {
+        TAILQ_REMOVE(&listener->arrived, sock, incoming);
+    }
+    sock->listener = NULL;
+}
+
+/* Nobody has heard of it, and nobody will. Called with its home's lock. */
+static void forget(struct sock *sock)
+{
+    if (sock->conn != NULL)
+        xs_conn_free(sock->conn);
+    sock->conn = NULL;
+    xs_sock_drop_id(sock, sock->device);
+    sock->state = SOCK_FRESH;
+    xs_sock_remove(sock);
+    xs_sock_leave(sock);
+}
+
+/* The home's lock, and a reference: the socket may be the last to keep it. */
+static struct queue *lock_home(struct sock *sock)
+{
+    struct queue *home = atomic_load(&sock->home);
+
+    xs_queue_ref(home);
+    pthread_mutex_lock(&home->lock);
+    return home;
+}
+
+static void unlock_home(struct queue *home)
+{
+    pthread_mutex_unlock(&home->lock);
+    xs_queue_unref(home);
+}
+
+/* Called with the listener's lock. */
+static void end_incoming(struct sock *listener, struct sock *sock)
+{
+    struct queue *home = lock_home(sock);
+
+    if (sock->state == SOCK_ARRIVED && !conn_broken(sock->conn))
+        xs_conn_fail(sock->conn, ECONNRESET); /* tells the peer */
+    take_out(listener, sock);
+    forget(sock);
+    unlock_home(home);
+}
+
+/* ---- Time ---------------------------------------------------------------------------------------------------
+ */
+
+/* Wake up then, or before. Too early does no harm, so the timer is rarely set. */
+static void wake_by(struct sock *listener, uint64_t deadline)
+{
+    if (listener->deadline == 0 || deadline < listener->deadline)
+        xs_queue_time(atomic_load(&listener->home), listener, deadline);
+}
+
+static void set_alarm(struct sock *listener)
+{
+    const struct sock *half_open = TAILQ_FIRST(&listener->half_open),
+                      *arrived = TAILQ_FIRST(&listener->arrived);
+
+    if (half_open != NULL)
+        wake_by(listener, half_open->since + ESTABLISH_LIMIT_NS);
+    if (arrived != NULL && !STAILQ_EMPTY(&listener->accepts))
+        wake_by(listener, arrived->since + OWN_LIMIT_NS);
+}
+
+/* ---- Arrival ------------------------------------------------------------------------------------------------
+ */
+
+static void tell_accept(struct op *op, const struct sock *sock)
+{
+    exs_evt_accept_t *event = &op->event.exs_evt_union.exs_evt_accept;
+    exs_acceptaddr_t *element = op->element;
+
+    xs_copy_address(sock->family, &sock->id[sock->device]->route.addr.dst_addr, element->exs_addr,
+                    &element->exs_addrlen);
+    element->exs_socket = sock->number;
+    event->exs_evt_newsocket = sock->number;
+    event->exs_evt_addr = element->exs_addr;
+    event->exs_evt_addrlen = element->exs_addrlen;
+}
+
+/* Its CM id comes to its home's channel, and its home to whoever will use it. Called with both locks; -1 and
+ * errno. */
+static int bring_home(struct sock *sock, const struct op *op)
+{
+    struct queue *home = atomic_load(&sock->home);
+    struct rdma_event_channel *channel = xs_queue_channel(home, sock->device);
+
+    if (channel == NULL || xs_device(sock->device)->migrate_id(sock->id[sock->device], channel) < 0)
+        return -1;
+    return op->waiter != NULL ? 0 : xs_queue_host(op->pool, home);
+}
+
+/* Called with the listener's lock. What can't be given to the accept costs it nothing. */
+static void spend(struct sock *listener, struct op *op, struct sock *sock)
+{
+    struct queue *home = lock_home(sock);
+
+    take_out(listener, sock);
+    if (bring_home(sock, op) == 0) {
+        xs_accept_spent(listener, op);
+        sock->state = SOCK_CONNECTED;
+        xs_probe_start(sock->conn);
+        tell_accept(op, sock);
+        xs_op_complete(op, 0);
+        xs_conn_run(sock->conn);
+    } else {
+        xs_log("accepting a connection failed: %s", strerror(errno));
+        forget(sock);
+    }
+    unlock_home(home);
+}
+
+/* An accept of the queue that it lives on; in time any. NULL: none so far. */
+static struct op *accept_for(struct sock *listener, const struct sock *sock, uint64_t now)
+{
+    const struct queue *home = atomic_load(&sock->home);
+    struct op *op;
+
+    STAILQ_FOREACH (op, &listener->accepts, link) {
+        if (op->waiter != NULL ? is_alone(home) : op->pool == home)
+            return op;
+    }
+    return now - sock->since >= OWN_LIMIT_NS ? STAILQ_FIRST(&listener->accepts) : NULL;
+}
+
+void xs_incoming_match(struct sock *listener)
+{
+    struct sock *sock, *next;
+
+    if (TAILQ_EMPTY(&listener->arrived))
+        return;
+    uint64_t now = xs_now();
+
+    for (sock = TAILQ_FIRST(&listener->arrived); sock != NULL; sock = next) {
+        struct op *op = accept_for(listener, sock, now);
+
+        next = TAILQ_NEXT(sock, incoming);
+        if (op != NULL)
+            spend(listener, op, sock);
+    }
+    set_alarm(listener);
+}
+
+static void arrive(struct sock *listener, struct sock *sock)
+{
+    struct queue *home = lock_home(sock);
+
+    take_out(listener, sock);
+    sock->listener = listener;
+    sock->state = SOCK_ARRIVED;
+    sock->since = xs_now();
+    TAILQ_INSERT_TAIL(&listener->arrived, sock, incoming);
+    xs_conn_opened(sock->conn);
+    unlock_home(home);
+    xs_incoming_match(listener);
+}
+
+static void broke(struct sock *sock)
+{
+    struct queue *home = lock_home(sock);
+
+    xs_conn_fail(sock->conn, ECONNRESET); /* what it sent before can still be received */
+    unlock_home(home);
+}
+
+void xs_incoming_event(struct sock *sock, const struct rdma_cm_event *event)
+{
+    struct sock *listener = sock->listener;
+
+    if (sock->state == SOCK_HALF_OPEN && event->event == RDMA_CM_EVENT_ESTABLISHED)
+        arrive(listener, sock);
+    else if (sock->state == SOCK_ARRIVED && event->event == RDMA_CM_EVENT_DISCONNECTED)
+        broke(sock);
+    else if (sock->state == SOCK_HALF_OPEN || event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+        end_incoming(listener, sock);
+}
+
+void xs_incoming_timeout(struct sock *listener)
+{
+    uint64_t now = xs_now();
+    struct sock *sock;
+
+    while ((sock = TAILQ_FIRST(&listener->half_open)) != NULL && now - sock->since >= ESTABLISH_LIMIT_NS)
+        end_incoming(listener, sock);
+    xs_incoming_match(listener);
+    set_alarm(listener);
+}
+
+/* ---- Requests -----------------------------------------------------------------------------------------------
+ */
+
+/* Have the oldest half-open one make room: of those on private queues if it is to be `alone`, of this host's if
+ * there is one. False: there is none. */
+static bool make_room(struct sock *listener, bool alone, const struct sockaddr *from)
+{
+    struct sock *sock, *oldest = NULL;
+
+    TAILQ_FOREACH (sock, &listener->half_open, incoming) {
+        if (alone && !is_alone(atomic_load(&sock->home)))
+            continue;
+        if (oldest == NULL)
+            oldest = sock;
+        if (xs_same_host(from, &sock->id[sock->device]->route.addr.dst_addr)) {
+            oldest = sock;
+            break;
+        }
+    }
+    if (oldest == NULL)
+        return false;
+    xs_log("too many half-open connections: the oldest one makes room");
+    end_incoming(listener, oldest);
+    return true;
+}
+
+/* The new socket's queue pair, and the answer to the peer. The id visits its home's channel, so that the queue
+ * pair is made on the device context of that. Called with both locks; -1 and errno. */
+static int answer(struct sock *listener, struct sock *sock, const struct request *request,
+                  const struct hello *peer)
+{
+    const struct device *device = xs_device(sock->device);
+    struct rdma_event_channel *channel = xs_queue_channel(atomic_load(&sock->home), sock->device);
+    struct rdma_cm_id *id = sock->id[sock->device];
+    uint8_t hello[HELLO_SIZE];
+
+    if (channel == NULL || device->migrate_id(id, channel) < 0)
+        return -1;
+    id->context = sock;
+    sock->conn = xs_conn_new(sock, id, device);
+    if (sock->conn == NULL ||
+        device->migrate_id(id, xs_queue_channel(atomic_load(&listener->home), sock->device)) < 0)
+        return -1;
+    xs_conn_reads(sock->conn, request->reads_wanted, request->reads_served);
+    xs_conn_peer(sock->conn, peer);
+    struct rdma_conn_param param = xs_conn_param(sock->conn, hello);
+
+    return device->accept(id, &param);
+}
+
+static void put_in(struct sock *listener, struct sock *sock)
+{
+    sock->listener = listener;
+    sock->state = SOCK_HALF_OPEN;
+    sock->since = xs_now();
+    TAILQ_INSERT_TAIL(&listener->half_open, sock, incoming);
+    count_half_open(listener, sock, 1);
+    wake_by(listener, sock->since + ESTABLISH_LIMIT_NS);
+}
+
+/* Called without the home's lock. */
+static void begin_incoming(struct sock *listener, struct sock *sock, struct queue *home,
+                           struct request *request, const struct hello *peer)
+{
+    pthread_mutex_lock(&home->lock);
+    xs_sock_settle(sock, home);
+    sock->device = request->device;
+    sock->id[sock->device] = request->id;
+    if (answer(listener, sock, request, peer) == 0) {
+        put_in(listener, sock);
+    } else {
+        xs_log("accepting a connection failed: %s", strerror(errno));
+        forget(sock);
+    }
+    pthread_mutex_unlock(&home->lock);
+}
+
+/* A new socket, and where it will live: the queue of the accept, or a private one. A reference of each; false
+ * and errno. */
+static bool make_incoming(const struct sock *listener, const struct op *op, struct sock **sock,
+                          struct queue **home)
+{
+    if (op->waiter == NULL)
+        xs_queue_ref(op->pool);
+    *home = op->waiter == NULL ? op->pool : xs_queue_new(true, 0);
+    if (*home == NULL)
+        return false;
+    *sock = xs_sock_new(listener->family, listener->type);
+    if (*sock == NULL)
+        xs_queue_unref(*home);
+    return *sock != NULL;
+}
+
+bool xs_incoming_request(struct sock *listener, struct request *request, const struct hello *peer,
+                         const struct op *op)
+{
+    const struct sockaddr *from = &request->id->route.addr.dst_addr;
+    struct sock *sock;
+    struct queue *home;
+
+    if (op->waiter != NULL && listener->half_open_alone >= HALF_OPEN_ALONE_MAX)
+        make_room(listener, true, from);
+    else if (listener->half_open_count >= HALF_OPEN_MAX)
+        make_room(listener, false, from);
+    while (!make_incoming(listener, op, &sock, &home)) {
+        int error = errno;
+
+        if (!make_room(listener, false, from)) { /* a descriptor, or memory, is wanted */
+            errno = error;
+            return false;
+        }
+    }
+    begin_incoming(listener, sock, home, request, peer);
+    xs_sock_put(sock);
+    xs_queue_unref(home);
+    return true;
+}
+
+/* ---- The end ------------------------------------------------------------------------------------------------
+ */
+
+void xs_incoming_end_all(struct sock *listener)
+{
+    struct sock *sock;
+
+    while ((sock = TAILQ_FIRST(&listener->half_open)) != NULL ||
+           (sock = TAILQ_FIRST(&listener->arrived)) != NULL)
+        end_incoming(listener, sock);
+}
+
+/* One that lives here, where nothing else does, with a reference of it and one of its listener. The listener is
+ * there: it can't end before it has taken this one out of its lists, and for that it needs the lock. */
+static struct sock *last_guests(struct queue *queue, struct sock **listener)
+{
+    struct sock *sock;
+
+    pthread_mutex_lock(&queue->lock);
+    LIST_FOREACH (sock, &queue->socks, at_home) {
+        if (sock->listener == NULL)
+            break;
+    }
+    sock = sock == NULL && !xs_queue_is_pending(queue) ? LIST_FIRST(&queue->socks) : NULL;
+    if (sock != NULL) {
+        *listener = sock->listener;
+        xs_sock_ref(sock);
+        xs_sock_ref(*listener);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return sock;
+}
+
+void xs_incoming_leave(struct queue *queue)
+{
+    struct sock *sock, *listener;
+
+    while ((sock = last_guests(queue, &listener)) != NULL) {
+        xs_sock_lock(listener);
+        if (sock->listener == listener)
+            end_incoming(listener, sock);
+        xs_sock_put_locked(listener);
+        xs_sock_put(sock);
+    }
+}

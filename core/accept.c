@@ -34,12 +34,112 @@ static const struct op *next_accept(struct sock *listener)
     return op;
 }
 
+/* ---- Who watches
+ * --------------------------------------------------------------------------------------------- */
+
+/* The queues of the first accepts watch the listener and drive it, and no more of them: a connection would wake
+ * them all, and the kernel lets only so many epolls watch one descriptor. The others are in line. */
+#define WATCHERS_MAX 8
+
+/* Have the queue watch, if there is room, or one that has no accept here any more. 1: it does; 0: it is in
+ * line; -1 and errno. */
+static int begin_watching(struct sock *listener, struct queue *queue)
+{
+    struct queue *home = atomic_load(&listener->home);
+    struct guest *guest, *resting = NULL;
+    int count = 0;
+
+    LIST_FOREACH (guest, &home->hosts, of_home) {
+        count++;
+        if (guest->accepts == 0)
+            resting = guest;
+    }
+    if (count >= WATCHERS_MAX && resting == NULL)
+        return 0;
+    if (xs_queue_host(queue, home) < 0)
+        return -1;
+    if (count >= WATCHERS_MAX)
+        xs_queue_unhost(resting);
+    return 1;
+}
+
+/* A queue has no accept here any more, so that another can watch. */
+static void call_next(struct sock *listener)
+{
+    struct op *op, *first;
+
+    STAILQ_FOREACH (first, &listener->accepts, link) {
+        if (first->in_line)
+            break;
+    }
+    if (first == NULL || begin_watching(listener, first->pool) <= 0)
+        return; /* without a descriptor or memory the resting one goes on watching */
+    struct guest *guest = xs_queue_guest(first->pool, atomic_load(&listener->home));
+
+    STAILQ_FOREACH (op, &listener->accepts, link) {
+        if (!op->in_line || op->pool != guest->host)
+            continue;
+        op->in_line = false;
+        listener->in_line--;
+        guest->accepts++;
+    }
+}
+
 void xs_accept_spent(struct sock *listener, struct op *op)
 {
     if (listener->next_accept == op)
         listener->next_accept = STAILQ_NEXT(op, link);
     STAILQ_REMOVE(&listener->accepts, op, op, link);
+    if (op->waiter != NULL)
+        return;
+    if (op->in_line)
+        listener->in_line--;
+    else if (--xs_queue_guest(op->pool, atomic_load(&listener->home))->accepts == 0 && listener->in_line > 0)
+        call_next(listener);
 }
+
+void xs_accepts_end(struct sock *listener, int error)
+{
+    struct queue *home = atomic_load(&listener->home);
+    struct guest *guest;
+    struct op *op;
+
+    LIST_FOREACH (guest, &home->hosts, of_home)
+        guest->accepts = 0;
+    listener->in_line = 0;
+    listener->next_accept = NULL;
+    while ((op = STAILQ_FIRST(&listener->accepts)) != NULL) {
+        STAILQ_REMOVE_HEAD(&listener->accepts, link);
+        op->element->exs_socket = -1;
+        op->event.exs_evt_union.exs_evt_accept.exs_evt_newsocket = -1;
+        xs_op_complete(op, error);
+    }
+}
+
+/* Accepts of a queue join those that wait. -1 and errno. */
+static int line_up(struct sock *listener, struct queue *queue, struct op_list *ops, int count)
+{
+    struct queue *home = atomic_load(&listener->home);
+    struct guest *guest = queue != NULL ? xs_queue_guest(queue, home) : NULL;
+    struct op *op;
+
+    if (queue != NULL && guest == NULL && begin_watching(listener, queue) < 0)
+        return -1;
+    if (queue != NULL && (guest = xs_queue_guest(queue, home)) != NULL) {
+        guest->accepts += count;
+    } else if (queue != NULL) {
+        listener->in_line += count;
+        STAILQ_FOREACH (op, ops, link)
+            op->in_line = true;
+    }
+    if (listener->next_accept == NULL)
+        listener->next_accept = STAILQ_FIRST(ops);
+    STAILQ_CONCAT(&listener->accepts, ops);
+    return 0;
+}
+
+/* ---- Requests
+ * ------------------------------------------------------------------------------------------------ */
 
 /* Called with the listener's lock. What can't be accepted is refused. */
 static void respond(struct sock *listener, struct request *request)
@@ -124,9 +224,8 @@ static int start(struct sock *listener, exs_acceptaddr_t *addrvec, int count, st
         op->element = &addrvec[i];
         STAILQ_INSERT_TAIL(&ops, op, link);
     }
-    if (listener->next_accept == NULL)
-        listener->next_accept = STAILQ_FIRST(&ops);
-    STAILQ_CONCAT(&listener->accepts, &ops);
+    if (line_up(listener, waiter == NULL ? queue : NULL, &ops, count) < 0)
+        goto unwind;
     match(listener);
     return 0;
 unwind:

@@ -151,6 +151,7 @@ int exs_listen(int sockno, int backlog)
         sock->state = SOCK_BOUND;
     }
     sock->backlog = backlog > 0 ? backlog : 1;
+    atomic_load(&sock->home)->keeps_time = true; /* many may wait here, and none of them for its time-outs */
     result = listen_devices(sock, sock->backlog);
     if (result == 0)
         sock->state = SOCK_LISTENING;

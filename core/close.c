@@ -12,18 +12,6 @@
 
 #define LINGER_NS UINT64_C(5000000000) /* the peer has so long to acknowledge the end of the stream */
 
-void xs_accepts_end(struct sock *listener, int error)
-{
-    struct op *op;
-
-    while ((op = STAILQ_FIRST(&listener->accepts)) != NULL) {
-        xs_accept_spent(listener, op);
-        op->element->exs_socket = -1;
-        op->event.exs_evt_union.exs_evt_accept.exs_evt_newsocket = -1;
-        xs_op_complete(op, error);
-    }
-}
-
 static void close_listener(struct sock *sock)
 {
     struct request *request;

@@ -72,8 +72,10 @@ bool xs_number_is_lost(int sockno);
 void xs_run(struct queue *home);
 /* Before the waiter sleeps. */
 void xs_rest_home(struct queue *home);
-/* The descriptor that is readable when xs_run has something to do. */
-int xs_run_fd(struct queue *home);
+/* The descriptors of which one is readable when xs_run has something to do; how many. And when it has by the
+ * clock: ns, UINT64_MAX is never. */
+#define XS_SOURCES_MAX 32
+int xs_sources(struct queue *home, int fds[XS_SOURCES_MAX], uint64_t *deadline);
 void xs_release_home(struct queue *home);
 
 /* The queue of a handle, which is not deleted before xs_queue_put; NULL when it is none. */

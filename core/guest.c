@@ -1,102 +1,190 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hosts and guests: queues that drive sockets of other queues, since an operation there named them. See
- * queue.h. */
+/*
+ * guest.c - hosts and guests: queues that drive sockets of other queues, since an operation there named them.
+ *
+ * A host's epoll watches all sources of its guests, and tells of each whose it is: so a turn finds the guests
+ * that have something to do without asking the others. A hosting is in a list of the host, guarded by its
+ * events_lock, and in one of the home, guarded by the home's lock; it is made and ended with both. Whoever is
+ * in the second list is there: a host ends its hostings before it ends itself.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include "core.h"
 #include "fds.h"
 #include "queue.h"
 
-int xs_queue_host(struct queue *host, struct queue *home)
+#define READY_MAX 64 /* sources looked at in a turn */
+
+struct guest *xs_queue_guest(const struct queue *host, const struct queue *home)
 {
     struct guest *guest;
-    bool there = false;
 
-    if (host == home)
-        return 0;
-    pthread_mutex_lock(&host->events_lock);
-    TAILQ_FOREACH (guest, &host->guests, link) {
-        there = there || guest->queue == home;
+    LIST_FOREACH (guest, &home->hosts, of_home) {
+        if (guest->host == host)
+            return guest;
     }
-    pthread_mutex_unlock(&host->events_lock);
-    if (there)
-        return 0;
+    return NULL;
+}
 
-    guest = malloc(sizeof(*guest));
-    if (guest == NULL)
-        return -1;
-    guest->queue = home;
-    guest->fd = xs_queue_run_fd(home);
-    if (guest->fd < 0 || (xs_epoll_watch(host->fd, guest->fd) < 0 && errno != EEXIST)) {
-        free(guest);
+int xs_guest_watch(struct guest *guest, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = guest};
+
+    return fds_watch(guest->host->fd, fd, &event);
+}
+
+void xs_guest_unwatch(const struct guest *guest, int fd)
+{
+    fds_unwatch(guest->host->fd, fd);
+}
+
+/* The sources before `end`, or all when it is NULL. */
+static void unwatch_until(const struct guest *guest, const struct source *end)
+{
+    struct source *source;
+
+    LIST_FOREACH (source, &guest->home->sources, link) {
+        if (source == end)
+            return;
+        xs_guest_unwatch(guest, source->fd);
+    }
+}
+
+static int watch_all(struct guest *guest)
+{
+    struct source *source;
+
+    LIST_FOREACH (source, &guest->home->sources, link) {
+        if (xs_guest_watch(guest, source->fd) == 0)
+            continue;
+        int saved = errno;
+
+        unwatch_until(guest, source);
+        errno = saved;
         return -1;
     }
-    xs_queue_ref(home);
-    pthread_mutex_lock(&host->events_lock);
-    TAILQ_INSERT_TAIL(&host->guests, guest, link);
-    atomic_fetch_add(&host->guest_count, 1);
-    pthread_mutex_unlock(&host->events_lock);
     return 0;
 }
 
-/* The guest whose turn it is, with a reference; guests that are done with are let go. NULL: there are none. */
-static struct queue *next_guest(struct queue *host)
+int xs_queue_host(struct queue *host, struct queue *home)
 {
-    struct queue *queue = NULL, *gone = NULL;
+    struct guest *guest;
 
+    if (host == home || xs_queue_guest(host, home) != NULL)
+        return 0;
+    guest = calloc(1, sizeof(*guest));
+    if (guest == NULL)
+        return -1;
+    guest->host = host;
+    guest->home = home;
     pthread_mutex_lock(&host->events_lock);
-    struct guest *guest = TAILQ_FIRST(&host->guests);
+    int result = watch_all(guest);
 
-    if (guest != NULL) {
-        TAILQ_REMOVE(&host->guests, guest, link);
-        queue = guest->queue;
-        if (atomic_load(&queue->done)) {
-            fds_unwatch(host->fd, guest->fd);
-            atomic_fetch_sub(&host->guest_count, 1);
-            free(guest);
-            gone = queue;
-            queue = NULL;
-        } else {
-            TAILQ_INSERT_TAIL(&host->guests, guest, link);
-            xs_queue_ref(queue);
-        }
+    if (result == 0) {
+        LIST_INSERT_HEAD(&host->guests, guest, of_host);
+        LIST_INSERT_HEAD(&home->hosts, guest, of_home);
+        atomic_fetch_add(&host->guest_count, 1);
+        xs_queue_ref(home);
+    } else {
+        free(guest);
     }
     pthread_mutex_unlock(&host->events_lock);
-    if (gone != NULL)
-        xs_queue_unref(gone);
-    return queue;
+    if (result == 0)
+        xs_queue_set_timer(home); /* which nobody needed so far */
+    return result;
+}
+
+void xs_queue_unhost(struct guest *guest)
+{
+    struct queue *host = guest->host, *home = guest->home;
+
+    pthread_mutex_lock(&host->events_lock);
+    unwatch_until(guest, NULL);
+    LIST_REMOVE(guest, of_host);
+    LIST_REMOVE(guest, of_home);
+    atomic_fetch_sub(&host->guest_count, 1);
+    pthread_mutex_unlock(&host->events_lock);
+    free(guest);
+    xs_queue_unref(home);
+}
+
+void xs_queue_leave_hosts(struct queue *home)
+{
+    struct guest *guest;
+
+    while ((guest = LIST_FIRST(&home->hosts)) != NULL)
+        xs_queue_unhost(guest);
+}
+
+/* The home of any guest, with a reference. NULL: there are none. */
+static struct queue *some_home(struct queue *host)
+{
+    pthread_mutex_lock(&host->events_lock);
+    struct guest *guest = LIST_FIRST(&host->guests);
+    struct queue *home = guest != NULL ? guest->home : NULL;
+
+    if (home != NULL)
+        xs_queue_ref(home);
+    pthread_mutex_unlock(&host->events_lock);
+    return home;
 }
 
 void xs_queue_release_guests(struct queue *host)
 {
-    struct guest *guest;
+    struct queue *home;
 
-    do {
-        pthread_mutex_lock(&host->events_lock);
-        guest = TAILQ_FIRST(&host->guests);
-        if (guest != NULL) {
-            TAILQ_REMOVE(&host->guests, guest, link);
-            atomic_fetch_sub(&host->guest_count, 1);
-            fds_unwatch(host->fd, guest->fd);
-        }
-        pthread_mutex_unlock(&host->events_lock);
-        if (guest != NULL)
-            xs_queue_unref(guest->queue);
-        free(guest);
-    } while (guest != NULL);
+    while ((home = some_home(host)) != NULL) {
+        pthread_mutex_lock(&home->lock);
+        struct guest *guest = xs_queue_guest(host, home);
+
+        if (guest != NULL) /* nobody else has ended it meanwhile */
+            xs_queue_unhost(guest);
+        pthread_mutex_unlock(&home->lock);
+        xs_queue_unref(home);
+    }
+}
+
+/* The homes that have something to do, each once and with a reference. */
+static int find_ready(struct queue *host, struct queue *ready[READY_MAX], struct turn *turn)
+{
+    struct epoll_event events[READY_MAX];
+    int homes = 0;
+
+    pthread_mutex_lock(&host->events_lock);
+    int count = epoll_wait(host->fd, events, READY_MAX, 0);
+
+    host->rounds++;
+    for (int i = 0; i < count; i++) {
+        struct guest *guest = events[i].data.ptr;
+
+        if (guest == NULL || guest->round == host->rounds)
+            continue; /* a source of the host's own, or another of the same guest */
+        guest->round = host->rounds;
+        xs_queue_ref(guest->home);
+        ready[homes++] = guest->home;
+    }
+    pthread_mutex_unlock(&host->events_lock);
+    if (count == READY_MAX)
+        turn->left = true;
+    return homes;
 }
 
 void xs_turn_guests(struct queue *host, struct turn *turn)
 {
-    for (int count = atomic_load(&host->guest_count); count > 0; count--) {
-        struct queue *guest = next_guest(host);
+    struct queue *ready[READY_MAX];
 
-        if (guest == NULL)
-            continue;
-        pthread_mutex_lock(&guest->lock);
-        xs_turn_home(guest, turn);
-        xs_queue_rest(guest); /* nobody else says when */
-        pthread_mutex_unlock(&guest->lock);
-        xs_queue_unref(guest);
+    if (atomic_load(&host->guest_count) == 0)
+        return;
+    int count = find_ready(host, ready, turn);
+
+    for (int i = 0; i < count; i++) {
+        struct turn own = {.watched = turn->watched};
+
+        pthread_mutex_lock(&ready[i]->lock);
+        xs_turn_home(ready[i], &own);
+        xs_queue_rest(ready[i]); /* nobody else says when */
+        pthread_mutex_unlock(&ready[i]->lock);
+        xs_queue_unref(ready[i]);
+        turn->left = turn->left || own.left;
     }
 }

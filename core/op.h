@@ -31,6 +31,7 @@ struct op {
 
     /* accept */
     exs_acceptaddr_t *element;
+    bool in_line; /* its queue doesn't watch the listener */
 
     /* transfers; bytes */
     uint8_t *buffer; /* NULL: a receive whose user was told already (rx.c) */

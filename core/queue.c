@@ -16,29 +16,67 @@ static struct handle_table handles = HANDLE_TABLE_INIT;
 
 /* ---- Descriptors --------------------------------------------------------------------------------------- */
 
-int xs_epoll_watch(int epoll, int fd)
+static int watch_own(const struct queue *queue, int fd)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL}; /* no guest's */
 
-    return fds_watch(epoll, fd, &event);
+    return queue->fd >= 0 ? fds_watch(queue->fd, fd, &event) : 0;
+}
+
+/* In its own epoll and in those of the hosts before `end`. */
+static void unwatch_until(const struct queue *queue, const struct guest *end, int fd)
+{
+    const struct guest *guest;
+
+    if (queue->fd >= 0)
+        fds_unwatch(queue->fd, fd);
+    LIST_FOREACH (guest, &queue->hosts, of_home) {
+        if (guest == end)
+            return;
+        xs_guest_unwatch(guest, fd);
+    }
+}
+
+static int watch_everywhere(struct queue *queue, int fd)
+{
+    struct guest *guest;
+
+    if (watch_own(queue, fd) < 0)
+        return -1;
+    LIST_FOREACH (guest, &queue->hosts, of_home) {
+        if (xs_guest_watch(guest, fd) < 0) {
+            int saved = errno;
+
+            unwatch_until(queue, guest, fd);
+            errno = saved;
+            return -1;
+        }
+    }
+    return 0;
 }
 
 int xs_queue_watch(struct queue *queue, int fd)
 {
-    struct source *source = malloc(sizeof(*source));
+    struct source *source;
+    int count = 0;
 
+    LIST_FOREACH (source, &queue->sources, link)
+        count++;
+    if (count == XS_SOURCES_MAX) {
+        xs_log("a queue has %d devices and event channels, and can't have more", count);
+        errno = ENOSPC;
+        return -1;
+    }
+    source = malloc(sizeof(*source));
     if (source == NULL)
         return -1;
     source->fd = fd;
-    if (queue->fd >= 0 && xs_epoll_watch(queue->fd, fd) < 0)
-        goto fail;
-    if (queue->run_fd >= 0 && xs_epoll_watch(queue->run_fd, fd) < 0)
-        goto fail;
+    if (watch_everywhere(queue, fd) < 0) {
+        free(source);
+        return -1;
+    }
     LIST_INSERT_HEAD(&queue->sources, source, link);
     return 0;
-fail:
-    free(source);
-    return -1;
 }
 
 void xs_queue_unwatch(struct queue *queue, int fd)
@@ -48,43 +86,26 @@ void xs_queue_unwatch(struct queue *queue, int fd)
     LIST_FOREACH (source, &queue->sources, link) {
         if (source->fd != fd)
             continue;
-        if (queue->fd >= 0)
-            fds_unwatch(queue->fd, fd);
-        if (queue->run_fd >= 0)
-            fds_unwatch(queue->run_fd, fd);
+        unwatch_until(queue, NULL, fd);
         LIST_REMOVE(source, link);
         free(source);
         return;
     }
 }
 
-int xs_queue_run_fd(struct queue *queue)
+int xs_sources(struct queue *home, int fds[XS_SOURCES_MAX], uint64_t *deadline)
 {
-    struct source *source;
+    const struct source *source;
+    int count = 0;
 
-    if (queue->run_fd >= 0)
-        return queue->run_fd;
-    int fd = fds_epoll();
-
-    if (fd < 0)
-        return queue
-            ->fd; /* it is readable for more than that, which costs time, but even so sockets can be closed */
-    LIST_FOREACH (source, &queue->sources, link) {
-        if (xs_epoll_watch(fd, source->fd) < 0) {
-            fds_close(fd);
-            return -1;
-        }
-    }
-    return queue->run_fd = fd;
-}
-
-int xs_run_fd(struct queue *home)
-{
     pthread_mutex_lock(&home->lock);
-    int fd = xs_queue_run_fd(home);
+    const struct sock *first = TAILQ_FIRST(&home->timed);
 
+    *deadline = first != NULL ? first->deadline : UINT64_MAX;
+    LIST_FOREACH (source, &home->sources, link)
+        fds[count++] = source->fd;
     pthread_mutex_unlock(&home->lock);
-    return fd;
+    return count;
 }
 
 void xs_run(struct queue *home)
@@ -127,9 +148,8 @@ struct queue *xs_queue_new(bool private, int depth)
     STAILQ_INIT(&queue->free_ops);
     STAILQ_INIT(&queue->chunks);
     TAILQ_INIT(&queue->timed);
-    TAILQ_INIT(&queue->guests);
     atomic_init(&queue->refs, 1);
-    queue->fd = queue->run_fd = queue->raise = queue->timer = -1;
+    queue->fd = queue->raise = queue->timer = -1;
     if (depth > 0 && !xs_ops_more(queue, depth))
         goto no_memory;
     if (private)
@@ -137,7 +157,7 @@ struct queue *xs_queue_new(bool private, int depth)
 
     queue->fd = fds_epoll();
     queue->raise = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (queue->fd < 0 || queue->raise < 0 || xs_epoll_watch(queue->fd, queue->raise) < 0)
+    if (queue->fd < 0 || queue->raise < 0 || watch_own(queue, queue->raise) < 0)
         goto fail;
     queue->handle = xs_handle_make(&handles, queue);
     if (queue->handle == NULL)
@@ -191,7 +211,6 @@ static void close_sources(struct queue *queue)
         xs_queue_unwatch(queue, queue->timer);
     close_fd(&queue->timer);
     queue->timer_set = 0;
-    close_fd(&queue->run_fd);
 }
 
 void xs_queue_unref(struct queue *queue)
@@ -200,7 +219,6 @@ void xs_queue_unref(struct queue *queue)
         return;
     int saved = errno;
 
-    xs_queue_release_guests(queue);
     close_sources(queue);
     close_fd(&queue->raise);
     close_fd(&queue->fd);
@@ -268,15 +286,16 @@ int exs_qdelete(exs_qhandle_t qhandle)
     pthread_mutex_lock(&queue->events_lock);
     bool busy = queue->pending > 0 || !LIST_EMPTY(&queue->socks) || !xs_handle_take(&handles, qhandle);
 
-    atomic_store(&queue->done, !busy);
     pthread_mutex_unlock(&queue->events_lock);
+    if (!busy)
+        xs_queue_leave_hosts(queue);
     pthread_mutex_unlock(&queue->lock);
     xs_handle_end_take(&handles);
     if (busy) {
         errno = EBUSY;
         return -1;
     }
-    xs_queue_release_guests(queue);
+    xs_queue_release_guests(queue); /* two that are each other's would keep each other for ever */
     xs_queue_unref(queue);
     return 0;
 }

@@ -34,22 +34,23 @@ struct source {
     int fd;
 };
 
+/* One queue hosted by another (guest.c). */
 struct guest {
-    TAILQ_ENTRY(guest) link;
-    struct queue *queue; /* a reference */
-    int fd;
+    LIST_ENTRY(guest) of_host, of_home;
+    struct queue *host;
+    struct queue *home; /* a reference */
+    unsigned round;     /* of the host, in which it was last ready; guarded by the host's events_lock */
+    int accepts;        /* of a listener: the host's, that wait there; guarded by the home's lock */
 };
 
 struct op_chunk; /* operations allocated together */
 
 struct queue {
-    _Atomic int refs;  /* the handle, sockets at home, guests' hosts, waiters */
-    _Atomic bool done; /* deleted, or its one socket is gone: nobody will live here again */
+    _Atomic int refs; /* the handle, sockets at home, guests' hosts, waiters */
     _Atomic int guest_count;
     _Atomic bool failed;  /* a socket of its own did not get connected: xs_queue_strip has something to do */
     exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket */
-    int fd;               /* epoll: sources, guests and `raise`; -1 until someone asks (private) */
-    int run_fd;           /* epoll: sources only, for blocking callers and hosts; -1 until needed */
+    int fd;               /* epoll: sources, those of guests, and `raise`; -1 of a private one */
 
     pthread_mutex_t events_lock;
     /* guarded by events_lock */
@@ -62,15 +63,18 @@ struct queue {
     bool raised;
     _Atomic int dequeuers; /* threads inside xs_dequeue: they will look, so nobody needs to raise. One more
                             * needs no lock, one less does. */
-    TAILQ_HEAD(, guest) guests;
+    LIST_HEAD(, guest) guests;
+    unsigned rounds; /* looks for guests that are ready */
 
     pthread_mutex_t lock;
     /* guarded by lock */
     LIST_HEAD(, source) sources;
+    LIST_HEAD(, guest) hosts;
     struct rdma_event_channel *channel[DEVICES_MAX]; /* of each device, when it was needed */
     LIST_HEAD(, nic) nics;
     LIST_HEAD(, sock) socks;             /* at home here */
     TAILQ_HEAD(timed_socks, sock) timed; /* those with a deadline */
+    bool keeps_time;                     /* with a timer, even if whoever waits could do without */
     int timer;                           /* timerfd, -1 until needed */
     uint64_t timer_set;                  /* ns, 0 = off */
     unsigned busy_turns;                 /* since the CM channels were looked at */
@@ -89,9 +93,6 @@ void xs_queue_reset(void); /* forget all, in a forked child */
 int xs_queue_watch(struct queue *queue, int fd);
 void xs_queue_unwatch(struct queue *queue, int fd);
 
-/* Watch fd for reading in an epoll descriptor. -1 and errno. */
-int xs_epoll_watch(int epoll, int fd);
-
 /* Put `count` more operations into the pool; false: no memory. Called with events_lock, as is the other. */
 bool xs_ops_more(struct queue *queue, int count);
 void xs_ops_free(struct queue *queue);
@@ -106,19 +107,26 @@ void xs_op_cancel(struct op *op);
 /* Have operations been started whose events are still to come? Called without events_lock. */
 bool xs_queue_is_pending(struct queue *queue);
 
-/* Let `host` drive `home` as well, until home is done. Called with home's lock. 0, or -1 and errno. */
+/* Let `host` drive `home` as well, until either ends. Called with home's lock, as are the next five. 0, or -1
+ * and errno. */
 int xs_queue_host(struct queue *host, struct queue *home);
+/* That hosting, or NULL. */
+struct guest *xs_queue_guest(const struct queue *host, const struct queue *home);
+/* The end of it, and of a reference of the home, which is not the last. */
+void xs_queue_unhost(struct guest *guest);
+void xs_queue_leave_hosts(struct queue *home);
+/* A source more of the home's, or less. -1 and errno. */
+int xs_guest_watch(struct guest *guest, int fd);
+void xs_guest_unwatch(const struct guest *guest, int fd);
 
 /* The CM event channel of a device. NULL and errno. Called with the lock. */
 struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device);
 
-/* The descriptor for blocking callers and hosts, made when first asked for. Called with the lock. -1 and errno.
- */
-int xs_queue_run_fd(struct queue *queue);
 struct turn {
     enum watched watched;
     int harvested; /* completions */
-    bool left;     /* something was left undone */
+    bool left;     /* something was left undone, */
+    bool busy;     /* since there were completions */
 };
 
 /* One turn of a queue and of the guests that it hosts. Called without the lock. */
@@ -126,15 +134,17 @@ void xs_turn(struct queue *queue, struct turn *turn);
 /* Of the queue alone: completions, connections, timers. Watched by level, connections and timers, which cost
  * system calls, wait for a turn without completions, or for every BUSY_TURNS_MAXth. Called with the lock. */
 void xs_turn_home(struct queue *queue, struct turn *turn);
-/* And of its guests, without the lock; those that are done are let go. */
+/* And of those of its guests that have something to do, without the lock. */
 void xs_turn_guests(struct queue *queue, struct turn *turn);
 /* The application has had its turn, and may sleep now. Called with the lock. */
 void xs_queue_rest(struct queue *queue);
-/* Let go of all guests, without the lock: a queue that was deleted drives nothing any more, and two that are
- * each other's guests would keep each other for ever. */
+/* Let go of all guests, without the lock: a queue that was deleted drives nothing any more. */
 void xs_queue_release_guests(struct queue *queue);
 
 /* Wake up at the sock's deadline (ns, 0 = none). Called with the lock. */
 void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline);
+/* Have the timer wake whoever watches the queue. Nobody may: then its waiter, whose sleep has a limit, does
+ * without. Called with the lock. */
+void xs_queue_set_timer(struct queue *queue);
 
 #endif

@@ -61,21 +61,25 @@ static bool run_channel(struct queue *queue, int device)
     return true;
 }
 
-static void set_timer(struct queue *queue)
+void xs_queue_set_timer(struct queue *queue)
 {
     struct sock *first = TAILQ_FIRST(&queue->timed);
     uint64_t when = first != NULL ? first->deadline : 0;
     struct itimerspec spec = {
         .it_value = {.tv_sec = (time_t)(when / NS_PER_S), .tv_nsec = (long)(when % NS_PER_S)}};
 
-    if (when == queue->timer_set)
+    if (when == queue->timer_set || (queue->fd < 0 && LIST_EMPTY(&queue->hosts) && !queue->keeps_time))
         return;
     if (queue->timer < 0) {
-        queue->timer = fds_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-        if (queue->timer < 0 || xs_queue_watch(queue, queue->timer) < 0) {
+        int fd = fds_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+
+        if (fd < 0 || xs_queue_watch(queue, fd) < 0) {
             xs_log("no timer: %s; connections will not time out", strerror(errno));
+            if (fd >= 0)
+                fds_close(fd);
             return;
         }
+        queue->timer = fd;
     }
     timerfd_settime(queue->timer, TFD_TIMER_ABSTIME, &spec, NULL);
     queue->timer_set = when;
@@ -99,22 +103,22 @@ void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline)
         else
             TAILQ_INSERT_HEAD(&queue->timed, sock, by_time);
     }
-    set_timer(queue);
+    xs_queue_set_timer(queue);
 }
 
 static void run_timers(struct queue *queue)
 {
-    struct sock *sock;
-    uint64_t expirations;
+    struct sock *sock = TAILQ_FIRST(&queue->timed);
+    uint64_t expirations, now;
 
-    if (queue->timer_set == 0)
+    if (sock == NULL && queue->timer_set == 0)
         return;
-    uint64_t now = xs_now();
-
-    if (now < queue->timer_set)
-        return;
-    if (read(queue->timer, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
-        xs_log("reading a timer: %s", strerror(errno));
+    now = xs_now();
+    if (queue->timer_set != 0 && now >= queue->timer_set) {
+        if (read(queue->timer, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
+            xs_log("reading a timer: %s", strerror(errno));
+        queue->timer_set = 0; /* it is off now */
+    }
     while ((sock = TAILQ_FIRST(&queue->timed)) != NULL && sock->deadline <= now) {
         xs_queue_time(queue, sock, 0);
         xs_sock_timeout(sock);
@@ -146,7 +150,7 @@ void xs_turn_home(struct queue *queue, struct turn *turn)
         turn->harvested += xs_nic_run(nic, turn->watched);
     }
     if (turn->watched == BY_LEVEL && turn->harvested > 0 && ++queue->busy_turns < BUSY_TURNS_MAX) {
-        turn->left = true;
+        turn->left = turn->busy = true;
         return;
     }
     queue->busy_turns = 0;
@@ -160,7 +164,8 @@ void xs_turn(struct queue *queue, struct turn *turn)
     pthread_mutex_lock(&queue->lock);
     xs_turn_home(queue, turn);
     pthread_mutex_unlock(&queue->lock);
-    xs_turn_guests(queue, turn);
+    if (!turn->busy)
+        xs_turn_guests(queue, turn);
 }
 
 void xs_queue_rest(struct queue *queue)

@@ -64,7 +64,7 @@ void xs_sock_leave(struct sock *sock)
 
     LIST_REMOVE(sock, at_home);
     if (home->handle == NULL)
-        atomic_store(&home->done, true);
+        xs_queue_leave_hosts(home);
     xs_sock_put(sock);
 }
 
@@ -138,10 +138,9 @@ struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type, exs_ahan
 {
     struct queue *home = atomic_load(&sock->home);
     struct queue *to = queue != NULL && waiter == NULL ? queue : home;
-    bool at_once =
-        type == EXS_EVT_CLOSE && !xs_sock_has_peer(sock); /* what closes needs no descriptor for it */
+    bool at_once = type == EXS_EVT_CLOSE && !xs_sock_has_peer(sock); /* what closes needs no host for it */
 
-    if (!at_once && (xs_queue_host(to, home) < 0 || (waiter != NULL && xs_queue_run_fd(home) < 0)))
+    if (!at_once && type != EXS_EVT_ACCEPT && xs_queue_host(to, home) < 0)
         return NULL;
     struct op *op = xs_op_new(to, type, sock->number, ahandle, waiter);
 

@@ -73,6 +73,7 @@ struct sock {
     STAILQ_HEAD(, request) requests;
     int requests_held;
     struct op_list accepts; /* listener: waiting for connections */
+    int in_line;            /* of these, those whose queues don't watch the listener */
     struct op *next_accept; /* that a request will be answered for; NULL: the first */
     TAILQ_HEAD(incoming_socks, sock) half_open, arrived; /* oldest first */
     int half_open_count, half_open_alone;                /* of these, and those on private queues */
@@ -188,7 +189,7 @@ void xs_incoming_leave(struct queue *queue);
  * where none is named, for a waiter or `optional`. False and EINVAL. */
 bool xs_check_queue(exs_qhandle_t qhandle, struct waiter *waiter, bool optional, struct queue **queue);
 /* The operation for an event of this socket: on the named queue, or on its home for a waiter; hosts the home
- * there. */
+ * there, but for an accept (accept.c). */
 struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type, exs_ahandle_t ahandle,
                       struct waiter *waiter);
 

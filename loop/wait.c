@@ -2,7 +2,7 @@
 /*
  * Waiting for one operation: run the queue that the socket lives on until it is done.
  *
- * The thread sleeps in poll on two descriptors: that of the queue, and an eventfd of its own, by which another
+ * The thread sleeps in poll on the queue's sources and an eventfd of its own, by which another
  * thread that harvested the event wakes it. Nothing is registered anywhere, so once the operation is started
  * there is nothing left that could fail.
  */
@@ -115,16 +115,37 @@ static bool is_done(struct wait *wait)
     return state == DONE;
 }
 
-/* What has come already makes the queue's descriptor readable. A poll that fails is a short one: the caller
- * looks again, since the operation is under way and has to be brought to its end. */
+/* Until `deadline` (ns, monotonic; UINT64_MAX is never) as ppoll wants it; NULL: without end. */
+static const struct timespec *time_left(uint64_t deadline, struct timespec *left)
+{
+    uint64_t now;
+
+    if (deadline == UINT64_MAX)
+        return NULL;
+    now = xs_now();
+    uint64_t ns = deadline > now ? deadline - now : 0;
+
+    *left = (struct timespec){.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
+    return left;
+}
+
+/* What has come already makes a descriptor readable. A poll that fails is a short one: the caller looks again,
+ * since the operation is under way and has to be brought to its end. */
 static void sleep_on(struct wait *wait, struct queue *home)
 {
-    xs_rest_home(home);
-    struct pollfd ready[] = {{.fd = xs_run_fd(home), .events = POLLIN}, {.fd = wait->bell, .events = POLLIN}};
+    struct pollfd ready[1 + XS_SOURCES_MAX] = {{.fd = wait->bell, .events = POLLIN}};
+    int fds[XS_SOURCES_MAX];
+    uint64_t deadline;
+    struct timespec left;
 
-    if (poll(ready, 2, -1) < 0)
+    xs_rest_home(home);
+    int count = xs_sources(home, fds, &deadline);
+
+    for (int i = 0; i < count; i++)
+        ready[1 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+    if (ppoll(ready, (nfds_t)count + 1, time_left(deadline, &left), NULL) < 0)
         sched_yield();
-    else if (ready[1].revents != 0)
+    else if (ready[0].revents != 0)
         fds_flag(wait->bell, false);
 }
 

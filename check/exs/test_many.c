@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_many.c - many queues that accept on one listener, and many sockets with queues of their own that are
+ * used on one: what is watched and driven does not grow with their number.
+ */
+#include "check/support/support.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include "core/conn.h"
+#include "core/core.h"
+#include "core/queue.h"
+#include "core/sock.h"
+
+enum {
+    QUEUES = 1000,
+    WATCHERS = 8, /* of a listener; beside them wakes up whose accept was spent */
+    SERVED = 100, /* connections that queues of these get */
+    THREADS = 40,
+    EACH = 4,
+    GUESTS = 100,
+    ALONE_FDS = 10, /* of a connection by blocking calls; */
+    QUEUED_FDS = 2, /* of one on a queue */
+};
+
+static struct address address;
+static int listener;
+
+static void begin(void)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    init_library();
+    listener = open_listener(AF_INET, SOCK_STREAM, 64, &address);
+}
+
+static void *connect_one(void *arg)
+{
+    int *sock = arg;
+
+    must(*sock = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must(exs_blocking_connect(*sock, SA(&address), address.length));
+    return NULL;
+}
+
+/* ---- Queues -------------------------------------------------------------------------------------------- */
+
+/* A loop, as far as the kernel knows. */
+struct loop {
+    exs_qhandle_t queue;
+    int epoll;
+    exs_acceptaddr_t wanted;
+};
+
+static void loop_accept(struct loop *loop)
+{
+    loop->wanted = (exs_acceptaddr_t){.exs_ahandle = loop};
+    must(exs_accept(listener, &loop->wanted, 1, 0, loop->queue));
+}
+
+static void loop_open(struct loop *loop)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    loop->queue = exs_qcreate(1);
+    ck_assert_ptr_ne(loop->queue, EXS_QHANDLE_INVALID);
+    must(loop->epoll = epoll_create1(EPOLL_CLOEXEC));
+    must(epoll_ctl(loop->epoll, EPOLL_CTL_ADD, exs_qfd(loop->queue), &event));
+    loop_accept(loop);
+}
+
+static void loop_close(struct loop *loop)
+{
+    close(loop->epoll);
+    must(exs_qdelete(loop->queue));
+}
+
+/* The new socket of the next accept; -1: none within WAIT_MS, *error: it failed. */
+static int loop_wait(struct loop *loop, int *error)
+{
+    struct epoll_event ready;
+    exs_event_t event;
+
+    for (double end = seconds_now() + WAIT_MS / 1e3; seconds_now() < end;) {
+        if (epoll_wait(loop->epoll, &ready, 1, 1000) < 1 ||
+            exs_qdequeue(loop->queue, &event, 1, &(struct timeval){0, 0}) < 1)
+            continue;
+        ck_assert_int_eq(event.exs_evt_type, EXS_EVT_ACCEPT);
+        *error = event.exs_evt_errno;
+        return event.exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+    }
+    ck_abort_msg("no event");
+}
+
+static void loop_close_socket(struct loop *loop, int sock)
+{
+    exs_event_t event;
+
+    must(exs_close(sock, 0, loop->queue, NULL));
+    ck_assert_int_eq(exs_qdequeue(loop->queue, &event, 1, NULL), 1);
+    ck_assert_int_eq(event.exs_evt_type, EXS_EVT_CLOSE);
+}
+
+/* Wait for the loop whose event it is; the others that wake up are few. */
+static struct loop *next_loop(struct loop *loops, exs_event_t *event)
+{
+    static struct pollfd wait[QUEUES];
+
+    for (double end = seconds_now() + WAIT_MS / 1e3; seconds_now() < end;) {
+        for (int i = 0; i < QUEUES; i++)
+            wait[i] = (struct pollfd){.fd = loops[i].epoll, .events = POLLIN};
+        int ready = poll(wait, QUEUES, 1000);
+
+        ck_assert_msg(ready <= WATCHERS + 1, "a connection wakes %d loops", ready);
+        for (int i = 0; i < QUEUES; i++)
+            if (wait[i].revents != 0 && exs_qdequeue(loops[i].queue, event, 1, &(struct timeval){0, 0}) == 1)
+                return &loops[i];
+    }
+    ck_abort_msg("no loop gets the connection");
+}
+
+static void expect_cancelled(struct loop *loop)
+{
+    exs_event_t event;
+
+    ck_assert_int_eq(exs_qdequeue(loop->queue, &event, 1, &(struct timeval){0, 0}), 1);
+    ck_assert_int_eq(event.exs_evt_type, EXS_EVT_ACCEPT);
+    ck_assert_int_eq(event.exs_evt_errno, ECANCELED);
+}
+
+/* Each gets one, in turn; queues are deleted meanwhile, and new ones accept. */
+START_TEST(thousand_queues)
+{
+    static struct loop loops[QUEUES];
+
+    begin();
+    for (int i = 0; i < QUEUES; i++)
+        loop_open(&loops[i]);
+    for (int i = 0; i < SERVED; i++) {
+        exs_event_t event;
+        int client;
+        pthread_t thread = thread_start(connect_one, &client);
+        struct loop *loop = next_loop(loops, &event);
+
+        thread_join(thread);
+        ck_assert_int_eq(event.exs_evt_type, EXS_EVT_ACCEPT);
+        ck_assert_int_eq(event.exs_evt_errno, 0);
+        ck_assert_ptr_eq(loop, event.exs_evt_ahandle);
+        ck_assert_msg(loop == &loops[i], "connection %d is loop %d's", i, (int)(loop - loops));
+        loop_close_socket(loop, event.exs_evt_union.exs_evt_accept.exs_evt_newsocket);
+        must(exs_blocking_close(client));
+        if (i % 2 == 0) {
+            loop_close(loop);
+            loop_open(loop);
+        } else {
+            loop_accept(loop);
+        }
+    }
+    must(exs_blocking_close(listener));
+    for (int i = 0; i < QUEUES; i++) {
+        expect_cancelled(&loops[i]);
+        loop_close(&loops[i]);
+    }
+}
+END_TEST
+
+static void *serve(void *arg)
+{
+    struct loop *loop = arg;
+    int error, sock;
+
+    loop_open(loop);
+    for (int i = 0; i < EACH; i++) {
+        sock = loop_wait(loop, &error);
+        if (error != 0) {
+            ck_assert_int_eq(error, ECANCELED);
+            break;
+        }
+        loop_close_socket(loop, sock);
+        if (i % 2 == 0)
+            loop_accept(loop);
+        else if (i < EACH - 1) {
+            loop_close(loop);
+            loop_open(loop);
+        }
+    }
+    loop_close(loop);
+    return NULL;
+}
+
+static void *connect_some(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < THREADS * EACH / 4; i++) {
+        int client;
+
+        connect_one(&client);
+        must(exs_blocking_close(client));
+    }
+    return NULL;
+}
+
+/* As many connections as they all together accept: the last one comes to whoever still waits. */
+START_TEST(loops_of_threads)
+{
+    static struct loop loops[THREADS];
+    pthread_t threads[THREADS], clients[4];
+
+    begin();
+    for (int i = 0; i < THREADS; i++)
+        threads[i] = thread_start(serve, &loops[i]);
+    for (int i = 0; i < COUNT(clients); i++)
+        clients[i] = thread_start(connect_some, NULL);
+    for (int i = 0; i < COUNT(clients); i++)
+        thread_join(clients[i]);
+    for (int i = 0; i < THREADS; i++)
+        thread_join(threads[i]);
+    must(exs_blocking_close(listener));
+}
+END_TEST
+
+/* ---- Sockets with queues of their own ------------------------------------------------------------------ */
+
+struct ends {
+    int client[GUESTS], server[GUESTS];
+};
+
+static void *accept_one(void *arg)
+{
+    must(*(int *)arg = exs_blocking_accept(listener, NULL, NULL));
+    return NULL;
+}
+
+static void connect_alone(struct ends *ends, int count)
+{
+    for (int i = 0; i < count; i++) {
+        pthread_t thread = thread_start(accept_one, &ends->server[i]);
+
+        connect_one(&ends->client[i]);
+        thread_join(thread);
+    }
+}
+
+static void close_alone(struct ends *ends, int count)
+{
+    for (int i = 0; i < count; i++) {
+        must(exs_blocking_close(ends->client[i]));
+        must(exs_blocking_close(ends->server[i]));
+    }
+}
+
+static struct queue *home_of(int number)
+{
+    struct sock *sock = xs_sock_get(number);
+    struct queue *home = atomic_load(&sock->home);
+
+    xs_sock_put(sock);
+    return home;
+}
+
+/* Of the sockets' homes, those that had a turn in the host's last. */
+static int driven(struct queue *host, const struct ends *ends)
+{
+    int count = 0;
+
+    for (int i = 0; i < GUESTS; i++) {
+        struct queue *home = home_of(ends->client[i]);
+
+        pthread_mutex_lock(&home->lock);
+        const struct guest *guest = xs_queue_guest(host, home);
+
+        ck_assert_ptr_nonnull(guest);
+        count += guest->round == host->rounds;
+        pthread_mutex_unlock(&home->lock);
+    }
+    return count;
+}
+
+/* Those that have nothing to do cost nothing. */
+START_TEST(idle_guests)
+{
+    static struct ends ends;
+    char in[GUESTS];
+    exs_event_t event;
+    struct inbox box;
+
+    begin();
+    inbox_open(&box, GUESTS);
+    connect_alone(&ends, GUESTS);
+    for (int i = 0; i < GUESTS; i++)
+        must(exs_recv(ends.client[i], &in[i], 1, 0, box.queue, NULL, NULL));
+    inbox_quiet(&box, QUIET_MS);
+    struct queue *host = xs_queue_get(box.queue);
+    unsigned before = host->rounds;
+
+    ck_assert_int_eq(exs_qdequeue(box.queue, &event, 1, &(struct timeval){0, 0}), 0);
+    ck_assert_uint_eq(host->rounds, before + 1);
+    ck_assert_int_eq(driven(host, &ends), 0);
+    for (int i = 0; i < GUESTS; i += GUESTS / 4) {
+        must(exs_write(ends.server[i], "x", 1));
+        ck_assert_int_eq(exs_qdequeue(box.queue, &event, 1, NULL), 1);
+        ck_assert_int_eq(event.exs_evt_socket, ends.client[i]);
+        ck_assert_int_le(driven(host, &ends), 1);
+    }
+    xs_queue_put(host);
+    must(exs_shutdown(ends.server[1], SHUT_WR, EXS_BLOCK, NULL, NULL));
+    take_good(&box, EXS_EVT_RECV, ends.client[1]);
+    for (int i = 0; i < GUESTS; i++)
+        must(exs_blocking_close(ends.server[i]));
+    for (int i = 0; i < GUESTS; i++)
+        must(exs_close(ends.client[i], 0, box.queue, NULL));
+    for (int i = 0; i < GUESTS; i++)
+        while (inbox_take(&box, EXS_EVT_CLOSE, ends.client[i]).exs_evt_type != EXS_EVT_CLOSE)
+            ;
+    ck_assert_int_eq(atomic_load(&host->guest_count), 0); /* the queue is the inbox's still */
+    free(box.kept);
+    must(exs_blocking_close(listener));
+}
+END_TEST
+
+/* What a connection costs, in descriptors of this process, each end. */
+START_TEST(descriptors)
+{
+    static struct ends ends;
+    struct inbox box;
+    exs_acceptaddr_t wanted = {0};
+    int before, client, server;
+
+    begin();
+    connect_alone(&ends, 2);
+    before = count_fds();
+    close_alone(&ends, 2);
+    int each = (before - count_fds()) / 4;
+
+    fprintf(stderr, "a connection by blocking calls has %d descriptors\n", each);
+    ck_assert_int_le(each, ALONE_FDS);
+    inbox_open(&box, 4);
+    for (int i = 0; i < 2; i++) { /* the first brings what the queue needs once */
+        must(exs_accept(listener, &wanted, 1, 0, box.queue));
+        pthread_t thread = thread_start(connect_one, &client);
+        server = take_good(&box, EXS_EVT_ACCEPT, listener).exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+        thread_join(thread);
+        before = count_fds();
+        close_socket(&box, server);
+        each = before - count_fds();
+        must(exs_blocking_close(client));
+    }
+    fprintf(stderr, "one on a queue %d\n", each);
+    ck_assert_int_le(each, QUEUED_FDS);
+    must(exs_blocking_close(listener));
+    inbox_close(&box);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("many");
+    TCase *queues = add_bare_case(suite, "queues", 40), *guests = add_bare_case(suite, "guests", 40);
+
+    tcase_add_test(queues, thousand_queues);
+    tcase_add_test(queues, loops_of_threads);
+    tcase_add_test(guests, idle_guests);
+    tcase_add_test(guests, descriptors);
+    return run_suite(suite);
+}

@@ -17,7 +17,7 @@ enum {
     CONNECTION_FDS = 2,
     IDLE_KIB = 16,
     IDLE_RDMA_KIB = 384, /* its buffers are pinned */
-    ANSWERED_KIB = 40,   /* and silent */
+    ANSWERED_KIB = 24,   /* and silent */
     ANSWERED_FDS = 2,
     WARM = 4,        /* after so many the queue has all that is needed once */
     WAITING_KIB = 8, /* before it is accepted */

@@ -57,3 +57,18 @@ AC_DEFUN([EXS_WERROR],
         [AS_HELP_STRING([--enable-werror], [treat compiler warnings as errors])], [], [enable_werror=no])
     AS_IF([test "x$enable_werror" != xno], [WERROR_FLAGS=-Werror], [WERROR_FLAGS=])
     AC_SUBST([WERROR_FLAGS])])
+
+# EXS_SYSTEMD: where systemd looks for units, below the prefix, if pkg-config knows it; --with-systemdsystemunitdir.
+AC_DEFUN([EXS_SYSTEMD],
+    [AC_ARG_WITH([systemdsystemunitdir],
+        [AS_HELP_STRING([--with-systemdsystemunitdir=DIR], [install the unit of exs-serve there, or no; as pkg-config says of systemd, below the prefix])],
+        [], [with_systemdsystemunitdir=auto])
+    AS_CASE([$with_systemdsystemunitdir],
+        [yes|auto], [systemdsystemunitdir=`$PKG_CONFIG --define-variable=prefix='${prefix}' --define-variable=root_prefix='${prefix}' \
+            --define-variable=rootprefix='${prefix}' --variable=systemdsystemunitdir systemd 2>/dev/null`],
+        [no], [systemdsystemunitdir=],
+        [systemdsystemunitdir=$with_systemdsystemunitdir])
+    AS_IF([test "x$with_systemdsystemunitdir" = xyes && test "x$systemdsystemunitdir" = x],
+        [AC_MSG_ERROR([pkg-config knows no systemd: install systemd-dev (Debian 13 and later) or systemd (Debian 12, Ubuntu, Fedora), or give --with-systemdsystemunitdir the folder])])
+    AC_SUBST([systemdsystemunitdir])
+    AM_CONDITIONAL([HAVE_SYSTEMD], [test "x$systemdsystemunitdir" != x])])

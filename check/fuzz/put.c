@@ -57,19 +57,36 @@ static void open_world(void)
     atexit(remove_files);
 }
 
+/* So much is there already, or so it says. */
+static size_t compose_go(struct input *input, unsigned char *out)
+{
+    struct transfer_reply reply = {.status = TRANSFER_GO, .text_length = TRANSFER_OFFSET};
+    uint32_t there = input_u16(input);
+    XXH3_state_t *state = XXH3_createState();
+    static const unsigned char zeros[UINT16_MAX];
+
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, zeros, there);
+    transfer_digest(state, reply.digest);
+    XXH3_freeState(state);
+    transfer_put_reply(out, &reply);
+    transfer_put_offset(out + TRANSFER_REPLY, there % 16 == 0 ? UINT64_MAX - there : there);
+    return TRANSFER_REPLY + TRANSFER_OFFSET;
+}
+
 /* What the server sends: a reply of a server's form, and bytes. */
 static size_t compose(struct input *input, const struct outlet *outlet, unsigned char *out)
 {
     uint8_t what = input_u8(input);
     struct transfer_reply reply = {.status = what & 7, .text_length = input_u8(input)};
     const uint8_t *bytes;
-    size_t length = 0;
+    size_t length = what & 32 ? compose_go(input, out) : 0;
 
     if (what & 8) {
         if (what & 16) /* of the last file; a right one */
             memcpy(reply.digest, outlet->digest, TRANSFER_DIGEST);
-        transfer_put_reply(out, &reply);
-        length = TRANSFER_REPLY;
+        transfer_put_reply(out + length, &reply);
+        length += TRANSFER_REPLY;
     }
     size_t more = input_bytes(input, &bytes, input_u8(input));
 
@@ -92,6 +109,13 @@ static void expect_honest(const struct outlet *outlet, const unsigned char *stre
 
     ck_assert_uint_ge(length, TRANSFER_REPLY);
     ck_assert(transfer_get_reply(stream, &reply));
+    if (reply.status == TRANSFER_GO) { /* and then the end */
+        ck_assert_uint_ge(outlet->size, outlet->resumed);
+        stream += TRANSFER_REPLY + TRANSFER_OFFSET;
+        length -= TRANSFER_REPLY + TRANSFER_OFFSET;
+        ck_assert_uint_ge(length, TRANSFER_REPLY);
+        ck_assert(transfer_get_reply(stream, &reply));
+    }
     ck_assert_int_eq(reply.status, TRANSFER_STORED);
     ck_assert_int_eq(memcmp(reply.digest, outlet->digest, TRANSFER_DIGEST), 0);
     ck_assert_uint_le(TRANSFER_REPLY + reply.text_length, length);

@@ -23,6 +23,7 @@
 #include "check/fuzz/input.h"
 #include "check/support/fake_exs.h"
 #include "tools/files/inlet.h"
+#include "tools/files/kept.h"
 
 enum {
     CLIENTS = 24,
@@ -103,7 +104,8 @@ static void try_folders(const char *path)
 
 static void open_world(void)
 {
-    const struct store_limits limits = {.file = FILE_MAX, .total = TOTAL_MAX, .files = FILES_MAX};
+    const struct store_limits limits = {
+        .file = FILE_MAX, .total = TOTAL_MAX, .files = FILES_MAX, .keep = 2 * PATIENCE};
     const char *parent = getenv("TMPDIR");
     char path[96];
 
@@ -263,8 +265,11 @@ static void say_header(struct client *client, struct input *input)
         "folder/x", "link/x", "a/b/c/d", "a/../b", "a//b",        "/beside", "file/x", "a/.exs-0.part"};
     const char *name = names[input_below(input, 16)];
     unsigned size = input_u16(input);
-    const struct transfer_header header = {
-        .name_length = strlen(name), .size = size & 0xfff, .mode = size >> 3, .seconds = (int32_t)(size << 16)};
+    const struct transfer_header header = {.name_length = strlen(name),
+                                           .size = size & 0xfff,
+                                           .asks = (size & 0x8000) != 0,
+                                           .mode = size >> 3,
+                                           .seconds = (int32_t)(size << 16)};
     unsigned char bytes[TRANSFER_HEADER];
 
     transfer_put_header(bytes, &header);
@@ -273,9 +278,22 @@ static void say_header(struct client *client, struct input *input)
     client->data_length = 0;
 }
 
+/* Where it goes on. */
+static void say_offset(struct client *client, unsigned offset)
+{
+    unsigned char bytes[TRANSFER_OFFSET];
+
+    transfer_put_offset(bytes, offset);
+    say(client, bytes, sizeof(bytes));
+}
+
 static void say_data(struct client *client, struct input *input)
 {
-    size_t length = input_u16(input) & 0xfff;
+    uint32_t word = input_u16(input);
+    size_t length = word & 0xfff;
+
+    if (word & 0x8000)
+        say_offset(client, word & 0x4000 ? (word >> 12 & 3) : (unsigned)client->data_length);
     unsigned char seed = input_u8(input);
 
     if (length > FILE_MAX - client->data_length)
@@ -473,6 +491,7 @@ static void begin(struct input *input)
     inlets->ending = false;
     inlets->store.next = 0;
     inlets->store.bytes = inlets->store.files = 0;
+    inlets->store.limits.keep = 2 * PATIENCE;
     world.digests = 0;
     world.failed = false;
 }
@@ -482,6 +501,8 @@ static void end(void)
 {
     fake_failing = write_errno = 0;
     inlets_close_all(&world.inlets);
+    while (kept_drop(&world.inlets.store))
+        ;
     for (int sock = 1; sock <= CLIENTS; sock++)
         fake_closed(sock);
     ck_assert_int_eq(world.inlets.count, 0);

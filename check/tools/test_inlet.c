@@ -72,13 +72,13 @@ static void teardown(void)
     inlets_free(&inlets);
     ck_assert_int_eq(fake_regions, 0);
     ck_assert(STAILQ_EMPTY(&fake_calls));
+    store_close(&inlets.store);
     DIR *stream = opendir(folder);
     while ((entry = readdir(stream)) != NULL) {
         ck_assert_msg(strstr(entry->d_name, ".part") == NULL, "a temporary file is left: %s", entry->d_name);
         unlinkat(dirfd(stream), entry->d_name, 0);
     }
     closedir(stream);
-    store_close(&inlets.store);
     rmdir(folder);
 }
 
@@ -211,6 +211,44 @@ START_TEST(small_files)
         pass(1);
     }
     expect_open(1);
+}
+END_TEST
+
+/* Who goes on with a file that was broken off reads what is there first, and gets the time for that; nobody
+ * gets any by asking alone. */
+START_TEST(asking)
+{
+    enum { THERE = 3 * PATIENCE * RATE };
+    const struct transfer_header header = {.name_length = 4, .size = 2 * THERE, .asks = true};
+    unsigned char bytes[TRANSFER_HEADER + 4], reply[256];
+    static unsigned char data[TRANSFER_OFFSET + THERE];
+
+    transfer_put_header(bytes, &header);
+    memcpy(bytes + TRANSFER_HEADER, "file", 4);
+    inlets.store.limits.keep = 1000;
+    for (int round = 0; round < 2; round++) {
+        open_from(1 + round, 1);
+        pass(PATIENCE - 1);
+        ck_assert_uint_eq(fake_arrive(1 + round, bytes, sizeof(bytes)), sizeof(bytes));
+        ck_assert_int_eq(fake_sent(1 + round, reply, sizeof(reply)), TRANSFER_REPLY + TRANSFER_OFFSET);
+        ck_assert_uint_eq(transfer_get_offset(reply + TRANSFER_REPLY), round * THERE);
+        pass(round == 0 ? 1 : THERE / RATE + PATIENCE);
+        ck_assert_ptr_null(fake_first(1 + round, EXS_EVT_SEND));
+        if (round == 0) {
+            fake_arrive(1, data, sizeof(data));
+            fake_arrive(1, "", 0); /* it breaks off */
+            ck_assert(fake_closed(1));
+        }
+    }
+    pass(1);
+    expect_told(2, "silent for too long");
+    open_from(3, 3);
+    pass(PATIENCE - 1);
+    memcpy(bytes + TRANSFER_HEADER, "more", 4);
+    fake_arrive(3, bytes, sizeof(bytes));
+    ck_assert_int_gt(fake_sent(3, reply, sizeof(reply)), 0);
+    pass(2);
+    expect_told(3, "too slow");
 }
 END_TEST
 
@@ -396,6 +434,7 @@ int main(void)
     tcase_add_loop_test(tcase, byte_by_byte, 0, 2);
     tcase_add_test(tcase, fast_enough);
     tcase_add_test(tcase, small_files);
+    tcase_add_test(tcase, asking);
     tcase_add_test(tcase, deaf);
     tcase_add_test(tcase, of_one_address);
     tcase_add_test(tcase, refused_again);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "tools/files/intake.h"
+#include "tools/files/kept.h"
 
 /* ---- A peer that goes on writing into what it has sent, and a folder that is not what it was ----------- */
 
@@ -86,8 +87,8 @@ static void remove_folder(const char *path)
 static void teardown(void)
 {
     intake_close(&intake);
-    remove_folder(folder);
     store_close(&store);
+    remove_folder(folder);
 }
 
 static struct message compose_with(const struct transfer_header *details, const char *name, size_t name_length,
@@ -236,7 +237,7 @@ static const struct {
     size_t at;
     unsigned char value;
 } bad_headers[] = {{0, 'X'},   {3, 0},     {4, 1},     {5, 0},     {5, 3},    {6, 4},     {7, 0},
-                   {8, 0x80},  {8, 0xff},  {16, 0x10}, {18, 0x80}, {19, 1},   {20, 0xff}, {20, 0x3c},
+                   {8, 0x80},  {8, 0xff},  {16, 0x10}, {18, 0x80}, {19, 2},   {20, 0xff}, {20, 0x3c},
                    {24, 0x80}, {24, 0x7f}, {24, 0xff}, {26, 1},    {26, 0xfe}};
 
 START_TEST(headers)
@@ -553,6 +554,227 @@ START_TEST(long_file)
 }
 END_TEST
 
+/* ---- Files that were broken off ------------------------------------------------------------------------ */
+
+static const struct transfer_header asking = {
+    .asks = true, .mode = 0640, .seconds = 1000000000, .nanoseconds = 5};
+
+/* Asks as the message does; where the server would go on. */
+static uint64_t ask(const struct message *m)
+{
+    struct transfer_reply reply;
+    unsigned char digest[TRANSFER_DIGEST];
+    XXH3_state_t *state = XXH3_createState();
+
+    ck_assert_uint_eq(intake_feed(&intake, m->bytes, m->data_at), m->data_at);
+    ck_assert_uint_eq(intake.reply_length, TRANSFER_REPLY + TRANSFER_OFFSET);
+    ck_assert(transfer_get_reply(intake.reply, &reply));
+    ck_assert_int_eq(reply.status, TRANSFER_GO);
+    uint64_t there = transfer_get_offset(intake.reply + TRANSFER_REPLY);
+    ck_assert_uint_le(there, m->digest_at - m->data_at);
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, m->bytes + m->data_at, there);
+    transfer_digest(state, digest);
+    XXH3_freeState(state);
+    ck_assert_int_eq(memcmp(reply.digest, digest, TRANSFER_DIGEST), 0);
+    intake.reply_length = 0;
+    return there;
+}
+
+static void say_offset(uint64_t offset)
+{
+    unsigned char bytes[TRANSFER_OFFSET];
+
+    transfer_put_offset(bytes, offset);
+    ck_assert_uint_eq(intake_feed(&intake, bytes, sizeof(bytes)), sizeof(bytes));
+}
+
+static void say_rest(const struct message *m, uint64_t from, size_t cut)
+{
+    intake_feed(&intake, m->bytes + m->data_at + from, m->length - m->data_at - from - cut);
+}
+
+static void hang_up(void)
+{
+    intake_close(&intake);
+    ck_assert_int_eq(intake_open(&intake, &store), 0);
+}
+
+/* So many bytes of the message's data come, and no more. */
+static void break_off(const struct message *m, size_t bytes)
+{
+    store.limits.keep = 10;
+    ask(m);
+    say_offset(0);
+    intake_feed(&intake, m->bytes + m->data_at, bytes);
+    hang_up();
+}
+
+START_TEST(go_on)
+{
+    struct message m = compose_with(&asking, "a/file", 6, "0123456789", 10);
+
+    break_off(&m, (size_t)_i);
+    ck_assert_uint_eq(store.bytes, _i);
+    ck_assert_uint_eq(ask(&m), _i);
+    say_offset((uint64_t)_i);
+    say_rest(&m, (uint64_t)_i, 0);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("a/file", "0123456789", 10);
+    ck_assert_uint_eq(status_of("a/file").st_mode, S_IFREG | (0640 & ~store.mask));
+    ck_assert_uint_eq(store.bytes, 10);
+    ck_assert_uint_eq(store.files, 2);
+    ck_assert_int_eq(store.kept_count, 0);
+}
+END_TEST
+
+/* The client's file has changed since. */
+START_TEST(go_on_from_0)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10);
+    struct message other = compose_with(&asking, "file", 4, "abcdefghij", 10);
+
+    break_off(&m, 7);
+    ck_assert_uint_eq(ask(&m), 7);
+    say_offset(0);
+    say_rest(&other, 0, 0);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("file", "abcdefghij", 10);
+    ck_assert_uint_eq(store.bytes, 10);
+}
+END_TEST
+
+START_TEST(go_on_elsewhere)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10);
+    static const uint64_t places[] = {1, 6, 8, 10, 11, UINT64_MAX};
+
+    break_off(&m, 7);
+    ck_assert_uint_eq(ask(&m), 7);
+    say_offset(places[_i]);
+    expect_reply(TRANSFER_MALFORMED);
+    ck_assert_uint_eq(store.bytes, 0);
+}
+END_TEST
+
+/* Of another size or time it is another file; and two don't get the same. */
+START_TEST(another_file)
+{
+    struct transfer_header later = asking;
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10), same = m;
+
+    break_off(&m, 7);
+    later.nanoseconds++;
+    m = compose_with(&later, "file", 4, "0123456789", 10);
+    ck_assert_uint_eq(ask(&m), 0);
+    hang_up();
+    m = compose_with(&asking, "file", 4, "01234567890", 11);
+    ck_assert_uint_eq(ask(&m), 0);
+    hang_up();
+    m = compose_with(&asking, "fila", 4, "0123456789", 10);
+    ck_assert_uint_eq(ask(&m), 0);
+    hang_up();
+    ck_assert_uint_eq(ask(&same), 7);
+    ck_assert_int_eq(store.kept_count, 0);
+    hang_up(); /* at once, and it is kept again */
+    ck_assert_uint_eq(ask(&same), 7);
+}
+END_TEST
+
+/* What was sent wrong is not kept, nor what nobody asked for, nor for longer than it may be. */
+START_TEST(not_kept)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10),
+                   plain = compose("plain", 5, "data", 4);
+
+    store.limits.keep = 10;
+    m.bytes[m.digest_at] ^= 1;
+    ask(&m);
+    say_offset(0);
+    say_rest(&m, 0, 0);
+    expect_reply(TRANSFER_DIFFERS);
+    hang_up();
+    intake_feed(&intake, plain.bytes, plain.length - 1);
+    hang_up();
+    ck_assert_int_eq(store.kept_count, 0);
+    break_off(&m, 7);
+    for (int seconds = 0; seconds < 10; seconds++)
+        kept_second(&store);
+    ck_assert_int_eq(store.kept_count, 1);
+    kept_second(&store);
+    ck_assert_int_eq(store.kept_count, 0);
+    ck_assert_uint_eq(store.bytes, 0);
+    store.limits.keep = 0;
+    ask(&m);
+    say_offset(0);
+    say_rest(&m, 0, TRANSFER_DIGEST + 1);
+    hang_up();
+    ck_assert_int_eq(store.kept_count, 0);
+}
+END_TEST
+
+/* Being too slow is no reason to lose it. */
+START_TEST(turned_out)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10);
+
+    store.limits.keep = 10;
+    ask(&m);
+    say_offset(0);
+    intake_feed(&intake, m.bytes + m.data_at, 6);
+    intake_refuse(&intake, "too slow");
+    expect_reply(TRANSFER_REFUSED);
+    hang_up();
+    ck_assert_uint_eq(ask(&m), 6);
+}
+END_TEST
+
+/* What is kept takes nothing from others: of bytes, of files, of descriptors. */
+START_TEST(kept_gives_way)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10),
+                   other = compose("other", 5, "12345", 5);
+    char name[16];
+
+    store.limits.total = 10;
+    break_off(&m, 7);
+    feed(&other, other.length);
+    expect_reply(TRANSFER_STORED);
+    ck_assert_uint_eq(store.bytes, 5);
+    store.limits.total = 1000;
+    store.limits.files = 2;
+    break_off(&m, 7);
+    feed(&other, other.length);
+    expect_reply(TRANSFER_STORED);
+    ck_assert_uint_eq(store.files, 2);
+    store.limits.files = 1000;
+    for (int i = 0; i < KEPT_MAX + 2; i++) {
+        int length = snprintf(name, sizeof(name), "file-%d", i);
+
+        m = compose_with(&asking, name, (size_t)length, "0123456789", 10);
+        break_off(&m, 1);
+    }
+    ck_assert_int_eq(store.kept_count, KEPT_MAX);
+    ck_assert_uint_eq(store.bytes, 10 + KEPT_MAX);
+}
+END_TEST
+
+/* What is there of it counts once. */
+START_TEST(go_on_within_limits)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10);
+
+    store.limits.total = 10;
+    store.limits.files = 1;
+    break_off(&m, 7);
+    ck_assert_uint_eq(ask(&m), 7);
+    say_offset(7);
+    say_rest(&m, 7, 0);
+    expect_reply(TRANSFER_STORED);
+    ck_assert_uint_eq(store.bytes, 10);
+}
+END_TEST
+
 static void expect_text(const char *part)
 {
     ck_assert_msg(strstr(intake_text(&intake), part) != NULL, "said: %s", intake_text(&intake));
@@ -674,6 +896,14 @@ int main(void)
     tcase_add_loop_test(tcase, no_folder, 0, 6);
     tcase_add_test(tcase, too_many_folders);
     tcase_add_test(tcase, folders_limit);
+    tcase_add_loop_test(tcase, go_on, 0, 11);
+    tcase_add_test(tcase, go_on_from_0);
+    tcase_add_loop_test(tcase, go_on_elsewhere, 0, 6);
+    tcase_add_test(tcase, another_file);
+    tcase_add_test(tcase, not_kept);
+    tcase_add_test(tcase, turned_out);
+    tcase_add_test(tcase, kept_gives_way);
+    tcase_add_test(tcase, go_on_within_limits);
     tcase_add_test(tcase, targets);
     tcase_add_test(tcase, directory);
     tcase_add_test(tcase, file_limit);

@@ -108,6 +108,43 @@ START_TEST(told_before_the_end)
 }
 END_TEST
 
+/* What a server may say of a file that was broken off: more than there is, something else, or the end at once.
+ */
+START_TEST(asked)
+{
+    static const struct {
+        uint64_t there;
+        int status;
+        const char *want;
+    } rows[] = {{(1 << 20) + 1, TRANSFER_GO, "the server has more than there is"},
+                {UINT64_MAX, TRANSFER_GO, "the server has more than there is"},
+                {0, TRANSFER_STORED, "the server answered something else"},
+                {0, TRANSFER_GO, "no answer from the server: it closed the connection"},
+                {1 << 20, TRANSFER_GO, "no answer from the server: it closed the connection"},
+                {0, TRANSFER_GO + 1, "is this an exs-serve?"}};
+    const struct transfer_reply reply = {.status = (enum transfer_status)rows[_i].status,
+                                         .text_length = TRANSFER_OFFSET};
+
+    ck_assert_int_eq(truncate(path, 1 << 20), 0);
+    transfer_put_reply(answer, &reply);
+    transfer_put_offset(answer + TRANSFER_REPLY, rows[_i].there);
+    fake_stream_left = TRANSFER_REPLY + TRANSFER_OFFSET;
+    expect_failure(rows[_i].want);
+    ck_assert_uint_eq(outlet.resumed, 0); /* the digest was wrong */
+}
+END_TEST
+
+/* A small file is not asked about. */
+START_TEST(not_asked)
+{
+    const struct transfer_reply reply = {.status = TRANSFER_GO, .text_length = TRANSFER_OFFSET};
+
+    transfer_put_reply(answer, &reply);
+    fake_stream_left = TRANSFER_REPLY + TRANSFER_OFFSET;
+    expect_failure("the server answered something else");
+}
+END_TEST
+
 START_TEST(bytes)
 {
     static const struct {
@@ -152,6 +189,8 @@ int main(void)
     tcase_add_loop_test(tcase, no_reply, 0, TRANSFER_REPLY);
     tcase_add_loop_test(tcase, cut_reply, 0, TRANSFER_REPLY + 6);
     tcase_add_test(tcase, told_before_the_end);
+    tcase_add_loop_test(tcase, asked, 0, 6);
+    tcase_add_test(tcase, not_asked);
     tcase_add_test(tcase, bytes);
     suite_add_tcase(suite, tcase);
     srunner_run_all(runner, CK_ENV);

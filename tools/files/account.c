@@ -37,6 +37,9 @@ void account_sent(struct account *account, const struct outlet *outlet, const ch
     account->sent++;
     account->bytes += outlet->size;
     transfer_digest_text(outlet->digest, digest);
+    if (account->form == ACCOUNT_LINES && outlet->resumed > 0)
+        printf("exs-put: %s: %llu bytes were there from an earlier attempt\n", path,
+               (unsigned long long)outlet->resumed);
     if (account->form == ACCOUNT_LINES)
         printf("exs-put: %s: %llu bytes in %.3f s, %.2f GB/s, digest %s agreed\n", path, size, outlet->seconds,
                (double)size / 1e9 / outlet->seconds, digest);

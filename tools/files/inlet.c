@@ -13,12 +13,14 @@
 #include <string.h>
 
 #include "intake.h"
+#include "kept.h"
 #include "log.h"
 #include "tools/common/options.h"
 #include "tools/common/terminal.h"
 
 enum {
     REFUSED_MAX = 16,      /* connections of one address that are being told that they are too many */
+    GRANT_MAX = 600,       /* seconds */
     FILE_WORTH = 64 << 10, /* bytes that a stored file counts as, if it has fewer: each costs a round trip */
 };
 
@@ -87,7 +89,9 @@ static void inlet_broken(struct inlet *inlet, const char *what)
     char text[OPTIONS_ADDRESS_MAX];
 
     inlets_say(inlet->inlets, "%s: %s%s", options_address_text(&inlet->peer, text), what,
-               intake_idle(&inlet->intake) ? "" : ", an unfinished file was dropped");
+               intake_idle(&inlet->intake)    ? ""
+               : intake_keeps(&inlet->intake) ? ", an unfinished file is kept for a while"
+                                              : ", an unfinished file was dropped");
     inlet_close(inlet);
 }
 
@@ -110,9 +114,21 @@ static void report(const struct inlet *inlet)
         inlets_say(inlet->inlets, "%s: refused a file: %s", address, intake_text(intake));
 }
 
+/* The client reads what it has sent before, which takes it as long as sending that might have. */
+static void grant_time(struct inlet *inlet)
+{
+    uint64_t seconds = inlet->intake.file.written / inlet->inlets->rate;
+
+    if (seconds > 0)
+        inlet->silent = inlet->seconds = -(int)(seconds < GRANT_MAX ? seconds : GRANT_MAX);
+}
+
 static int reply(struct inlet *inlet)
 {
-    report(inlet);
+    if (inlet->intake.result.status == TRANSFER_GO)
+        grant_time(inlet);
+    else
+        report(inlet);
     if (inlet->intake.result.status == TRANSFER_STORED && inlet->intake.header.size < FILE_WORTH)
         inlet->brought += FILE_WORTH;
     inlet->replying = true;
@@ -161,6 +177,7 @@ void inlets_second(struct inlets *inlets)
     LIST_FOREACH (inlet, &inlets->list, link)
         if (!inlet->closing)
             inlet_second(inlet);
+    kept_second(&inlets->store);
     say_suppressed(lines_second(&inlets->lines));
 }
 
@@ -375,6 +392,7 @@ void inlets_close_all(struct inlets *inlets)
 {
     struct inlet *inlet;
 
+    inlets->store.limits.keep = 0; /* nobody will come for it */
     LIST_FOREACH (inlet, &inlets->list, link)
         if (!inlet->closing) {
             if (intake_idle(&inlet->intake))

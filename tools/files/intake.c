@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The server's side of a conversation, as a machine of six states. */
+/* The server's side of a conversation, as a machine of seven states. */
 #include "intake.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+
+#include "kept.h"
 
 double intake_clock(void)
 {
@@ -35,9 +37,27 @@ int intake_open(struct intake *intake, struct store *store)
     return -1;
 }
 
+bool intake_keeps(const struct intake *intake)
+{
+    bool has_data =
+        intake->state == INTAKE_OFFSET || intake->state == INTAKE_DATA || intake->state == INTAKE_DIGEST;
+
+    return has_data && intake->header.asks && intake->file.written > 0 && intake->store->limits.keep > 0;
+}
+
+/* For the client's next attempt, if it may come. */
+static void keep_or_discard(struct intake *intake)
+{
+    if (intake_keeps(intake) && kept_add(&intake->file, intake->hash)) {
+        intake->file.fd = -1;
+        intake->hash = NULL;
+    }
+    store_discard(&intake->file);
+}
+
 void intake_close(struct intake *intake)
 {
-    store_discard(&intake->file);
+    keep_or_discard(intake);
     XXH3_freeState(intake->hash);
 }
 
@@ -73,13 +93,14 @@ static void refuse(struct intake *intake, enum transfer_status status, const cha
 static void refuse_store(struct intake *intake)
 {
     char room[TRANSFER_TEXT_MAX];
-    const char *full = errno == EDQUOT ? store_refuses(intake->store, intake->header.size, room) : NULL;
+    const char *full = errno == EDQUOT ? store_refuses(intake->store, intake->header.size, 0, room) : NULL;
 
     refuse(intake, full != NULL ? TRANSFER_REFUSED : TRANSFER_FAILED, full != NULL ? full : strerror(errno));
 }
 
 void intake_refuse(struct intake *intake, const char *why)
 {
+    keep_or_discard(intake);
     memset(&intake->result, 0, sizeof(intake->result));
     refuse(intake, TRANSFER_REFUSED, why);
 }
@@ -92,7 +113,7 @@ static void details_done(struct intake *intake)
 
     if (wrong != NULL)
         refuse(intake, TRANSFER_MALFORMED, wrong);
-    else if ((wrong = store_refuses(intake->store, header->size, room)) != NULL)
+    else if (!header->asks && (wrong = store_refuses(intake->store, header->size, 0, room)) != NULL)
         refuse(intake, TRANSFER_REFUSED, wrong);
     else
         expect(intake, INTAKE_NAME, header->name_length);
@@ -117,6 +138,71 @@ static void data_done(struct intake *intake)
     expect(intake, INTAKE_DIGEST, TRANSFER_DIGEST);
 }
 
+static void go_on(struct intake *intake, uint64_t offset)
+{
+    intake->received = offset;
+    intake->state = INTAKE_DATA;
+    if (intake->header.size == offset)
+        data_done(intake);
+}
+
+static void offer(struct intake *intake)
+{
+    unsigned char *out = intake->reply + TRANSFER_REPLY;
+
+    expect(intake, INTAKE_OFFSET, TRANSFER_OFFSET);
+    intake->result.status = TRANSFER_GO;
+    intake->result.text_length = TRANSFER_OFFSET;
+    transfer_digest(intake->hash, intake->result.digest);
+    transfer_put_reply(intake->reply, &intake->result);
+    transfer_put_offset(out, intake->file.written);
+    intake->reply_length = TRANSFER_REPLY + TRANSFER_OFFSET;
+}
+
+/* A client of a file that is kept goes on with that, if it wants to. */
+static void ask_done(struct intake *intake)
+{
+    struct transfer_header *header = &intake->header;
+    const char *name = (const char *)intake->fixed, *full;
+    char room[TRANSFER_TEXT_MAX];
+    XXH3_state_t *hash;
+
+    bool found = kept_find(intake->store, name, header, &intake->file, &hash);
+    if (found) {
+        XXH3_freeState(intake->hash);
+        intake->hash = hash;
+    }
+    full = store_refuses(intake->store, header->size, found ? intake->file.written : 0, room);
+    if (full != NULL) {
+        refuse(intake, TRANSFER_REFUSED, full);
+    } else if (!found && store_begin(intake->store, &intake->file, name, header) == -1) {
+        refuse_store(intake);
+    } else {
+        if (!found)
+            XXH3_128bits_reset(intake->hash);
+        offer(intake);
+    }
+}
+
+static void offset_done(struct intake *intake)
+{
+    uint64_t offset = transfer_get_offset(intake->fixed);
+
+    memset(&intake->result, 0, sizeof(intake->result));
+    if (offset != 0 && offset != intake->file.written) {
+        refuse(intake, TRANSFER_MALFORMED, "there is no such place to go on: use exs-put");
+        return;
+    }
+    if (offset == 0) {
+        XXH3_128bits_reset(intake->hash);
+        if (store_rewind(&intake->file) == -1) {
+            refuse_store(intake);
+            return;
+        }
+    }
+    go_on(intake, offset);
+}
+
 static void name_done(struct intake *intake)
 {
     const char *name = (const char *)intake->fixed;
@@ -126,17 +212,14 @@ static void name_done(struct intake *intake)
 
     if (wrong != NULL) {
         refuse(intake, TRANSFER_REFUSED, wrong);
-        return;
-    }
-    if (store_begin(intake->store, &intake->file, name, &intake->header) == -1) {
+    } else if (intake->header.asks) {
+        ask_done(intake);
+    } else if (store_begin(intake->store, &intake->file, name, &intake->header) == -1) {
         refuse_store(intake);
-        return;
+    } else {
+        XXH3_128bits_reset(intake->hash);
+        go_on(intake, 0);
     }
-    XXH3_128bits_reset(intake->hash);
-    intake->received = 0;
-    intake->state = INTAKE_DATA;
-    if (intake->header.size == 0)
-        data_done(intake);
 }
 
 static void digest_done(struct intake *intake)
@@ -168,6 +251,8 @@ static size_t feed_fixed(struct intake *intake, const unsigned char *data, size_
         details_done(intake);
     else if (intake->state == INTAKE_NAME)
         name_done(intake);
+    else if (intake->state == INTAKE_OFFSET)
+        offset_done(intake);
     else
         digest_done(intake);
     return take;

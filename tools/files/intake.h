@@ -11,16 +11,25 @@
 #include "store.h"
 #include "transfer.h"
 
-enum intake_state { INTAKE_HEADER, INTAKE_DETAILS, INTAKE_NAME, INTAKE_DATA, INTAKE_DIGEST, INTAKE_REFUSED };
+enum intake_state {
+    INTAKE_HEADER,
+    INTAKE_DETAILS,
+    INTAKE_NAME,
+    INTAKE_OFFSET,
+    INTAKE_DATA,
+    INTAKE_DIGEST,
+    INTAKE_REFUSED
+};
 
 /* Owned by one connection. */
 struct intake {
     struct store *store;
     enum intake_state state;
-    unsigned char fixed[TRANSFER_PATH_MAX]; /* a head, details, a name or a digest, as far as it is there */
-    size_t have, want;                      /* bytes of fixed, where all of them fit */
+    unsigned char
+        fixed[TRANSFER_PATH_MAX]; /* a head, details, a name, an offset or a digest, as far as it is there */
+    size_t have, want;            /* bytes of fixed, where all of them fit */
     struct transfer_header header;
-    uint64_t received; /* bytes of data */
+    uint64_t received; /* bytes of data, those of an earlier attempt included */
     double started;    /* seconds, of the monotonic clock, at the header */
     XXH3_state_t *hash;
     struct incoming file;
@@ -31,7 +40,7 @@ struct intake {
 
 /* 0, or -1 and ENOMEM. */
 int intake_open(struct intake *intake, struct store *store);
-/* An unfinished file is removed. */
+/* An unfinished file is kept if its client asked, else removed. */
 void intake_close(struct intake *intake);
 /* Returns the bytes taken, fewer than length only when a reply is due. */
 size_t intake_feed(struct intake *intake, const unsigned char *data, size_t length);
@@ -39,6 +48,8 @@ size_t intake_feed(struct intake *intake, const unsigned char *data, size_t leng
 void intake_refuse(struct intake *intake, const char *why);
 /* The text of the last reply, a string. */
 const char *intake_text(const struct intake *intake);
+/* What has arrived of the file is kept when this ends. */
+bool intake_keeps(const struct intake *intake);
 /* Between files. */
 bool intake_idle(const struct intake *intake);
 

@@ -17,8 +17,9 @@
 #include "tools/common/terminal.h"
 
 enum {
-    PIECE = 8 << 20,  /* bytes of one exs_sendfile: few calls, and still a bar that moves */
-    CHUNK = 64 << 10, /* bytes read at a time for the digest: stays in the nearest cache */
+    PIECE = 8 << 20,      /* bytes of one exs_sendfile: few calls, and still a bar that moves */
+    RESUME_MIN = 1 << 20, /* bytes of a file that is worth a round trip more */
+    CHUNK = 64 << 10,     /* bytes read at a time for the digest: stays in the nearest cache */
 };
 
 /* A file on its way; lives in outlet_file. */
@@ -28,7 +29,8 @@ struct sending {
     int fd;
     uint64_t size, sent;
     XXH3_state_t *hash;
-    unsigned char header[TRANSFER_HEADER + TRANSFER_PATH_MAX];
+    unsigned char front[TRANSFER_HEADER + TRANSFER_PATH_MAX]; /* what goes before the next data: ... */
+    size_t front_length;                                      /* ... bytes */
     struct progress progress;
 };
 
@@ -142,7 +144,8 @@ static int receive_all(struct outlet *outlet, void *buffer, size_t length)
     return 0;
 }
 
-static int receive_reply(struct outlet *outlet)
+/* go: the server's offset is wanted, which becomes that; NULL: the end is. */
+static int receive_reply(struct outlet *outlet, unsigned char go[TRANSFER_OFFSET])
 {
     unsigned char bytes[TRANSFER_REPLY];
     char text[TRANSFER_TEXT_MAX + 1];
@@ -155,23 +158,82 @@ static int receive_reply(struct outlet *outlet)
     if (receive_all(outlet, text, reply.text_length) == -1)
         return -1;
     text[reply.text_length] = '\0';
-    if (reply.status != TRANSFER_STORED)
+    if (reply.status != TRANSFER_STORED && reply.status != TRANSFER_GO)
         return failed_text(outlet, "the server did not take it", terminal_filter(text));
+    if ((reply.status == TRANSFER_GO) != (go != NULL))
+        return failed_text(outlet, "not understood", "the server answered something else");
+    if (go != NULL) {
+        memcpy(go, text, TRANSFER_OFFSET);
+        memcpy(outlet->digest, reply.digest, TRANSFER_DIGEST);
+        return 0;
+    }
     if (memcmp(reply.digest, outlet->digest, TRANSFER_DIGEST) != 0)
         return failed_text(outlet, "stored, but damaged", "the digests differ: send it again");
     return 0;
 }
 
-/* The header goes before the first piece and the digest behind the last, each in the same call. */
+static int send_vector(struct outlet *outlet, exs_xferfile_t *vector, int count)
+{
+    if (exs_blocking_sendfile(outlet->sock, vector, count, 0) == 0)
+        return 0;
+    int error = errno;
+    failed(outlet, "cannot send");
+    /* A server that went away may have said why. */
+    if (error == ECONNRESET || error == EPIPE)
+        receive_reply(outlet, NULL);
+    return -1;
+}
+
+/* What there is must be what the file begins with, else it is sent from its beginning. */
+static int skip(struct sending *s, uint64_t there)
+{
+    unsigned char digest[TRANSFER_DIGEST];
+
+    while (s->sent < there) {
+        uint64_t length = there - s->sent < PIECE ? there - s->sent : PIECE;
+
+        if (hash_piece(s, length) == -1)
+            return -1;
+        s->sent += length;
+    }
+    transfer_digest(s->hash, digest);
+    if (memcmp(digest, s->outlet->digest, TRANSFER_DIGEST) != 0) {
+        XXH3_128bits_reset(s->hash);
+        s->sent = 0;
+    }
+    return 0;
+}
+
+/* Asks the server how much it has. */
+static int resume(struct sending *s)
+{
+    exs_xferfile_t vector = {.exs_xfv_type = EXS_IOVEC,
+                             .exs_xfv.exs_iov = {.exs_base = s->front, .exs_length = s->front_length}};
+    unsigned char go[TRANSFER_OFFSET];
+
+    if (send_vector(s->outlet, &vector, 1) == -1 || receive_reply(s->outlet, go) == -1)
+        return -1;
+    uint64_t there = transfer_get_offset(go);
+
+    if (there > s->size)
+        return failed_text(s->outlet, "not understood", "the server has more than there is");
+    if (skip(s, there) == -1)
+        return -1;
+    s->outlet->resumed = s->sent;
+    transfer_put_offset(s->front, s->sent);
+    s->front_length = TRANSFER_OFFSET;
+    return 0;
+}
+
+/* The header or an offset goes before the first piece and the digest behind the last, each in the same call. */
 static int send_piece(struct sending *s, uint64_t length)
 {
     exs_xferfile_t vector[3];
     int count = 0;
 
-    if (s->sent == 0) {
+    if (s->front_length > 0) {
         vector[count].exs_xfv_type = EXS_IOVEC;
-        vector[count++].exs_xfv.exs_iov =
-            (exs_iovec_t){.exs_base = s->header, .exs_length = TRANSFER_HEADER + strlen(s->name)};
+        vector[count++].exs_xfv.exs_iov = (exs_iovec_t){.exs_base = s->front, .exs_length = s->front_length};
     }
     if (length > 0) {
         vector[count].exs_xfv_type = EXS_FDVEC;
@@ -184,18 +246,15 @@ static int send_piece(struct sending *s, uint64_t length)
         vector[count++].exs_xfv.exs_iov =
             (exs_iovec_t){.exs_base = s->outlet->digest, .exs_length = TRANSFER_DIGEST};
     }
-    if (exs_blocking_sendfile(s->outlet->sock, vector, count, 0) == 0)
-        return 0;
-    int error = errno;
-    failed(s->outlet, "cannot send");
-    /* A server that went away may have said why. */
-    if (error == ECONNRESET || error == EPIPE)
-        receive_reply(s->outlet);
-    return -1;
+    s->front_length = 0;
+    return send_vector(s->outlet, vector, count);
 }
 
 static int send_pieces(struct sending *s)
 {
+    s->outlet->resumed = 0;
+    if (s->size >= RESUME_MIN && resume(s) == -1)
+        return -1;
     do {
         uint64_t length = s->size - s->sent < PIECE ? s->size - s->sent : PIECE;
 
@@ -204,7 +263,7 @@ static int send_pieces(struct sending *s)
         s->sent += length;
         progress_update(&s->progress, s->sent);
     } while (s->sent < s->size);
-    return receive_reply(s->outlet);
+    return receive_reply(s->outlet, NULL);
 }
 
 /* O_NONBLOCK: a FIFO is refused, not waited for. */
@@ -222,12 +281,14 @@ static void put_header(struct sending *s, const struct stat *status)
 {
     const struct transfer_header header = {.name_length = strlen(s->name),
                                            .size = s->size,
+                                           .asks = s->size >= RESUME_MIN,
                                            .mode = status->st_mode & 0777,
                                            .seconds = status->st_mtim.tv_sec,
                                            .nanoseconds = (uint32_t)status->st_mtim.tv_nsec};
 
-    transfer_put_header(s->header, &header);
-    memcpy(s->header + TRANSFER_HEADER, s->name, header.name_length);
+    transfer_put_header(s->front, &header);
+    memcpy(s->front + TRANSFER_HEADER, s->name, header.name_length);
+    s->front_length = TRANSFER_HEADER + header.name_length;
 }
 
 static int prepare(struct sending *s, const char *path)

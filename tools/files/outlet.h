@@ -12,6 +12,7 @@ struct outlet {
     int sock;                              /* -1: no conversation is under way */
     bool quiet;                            /* no progress bar is to be drawn */
     char device[32];                       /* what carries the connection */
+    uint64_t resumed;                      /* bytes of the last file that were there from an earlier attempt */
     uint64_t size;                         /* bytes of the last file */
     double seconds;                        /* that the last file took, to the reply */
     unsigned char digest[TRANSFER_DIGEST]; /* of the last file */

@@ -8,13 +8,14 @@
 
 #include "tools/common/options.h"
 
-#define LETTERS "a:p:t:r:c:s:S:n:h"
+#define LETTERS "a:p:t:r:c:s:S:n:k:h"
 
 enum {
     OF_ONE_MAX = 64,
     FILES_MAX = 1000000,
     RATE_MIN = 64 << 10,
     PATIENCE = 60,
+    KEEP = 3600,
     PATIENCE_MAX = 86400,
 };
 
@@ -26,6 +27,7 @@ static const struct option names[] = {{"address", required_argument, NULL, 'a'},
                                       {"file-size", required_argument, NULL, 's'},
                                       {"total-size", required_argument, NULL, 'S'},
                                       {"files", required_argument, NULL, 'n'},
+                                      {"keep", required_argument, NULL, 'k'},
                                       {"help", no_argument, NULL, 'h'},
                                       {NULL, 0, NULL, 0}};
 
@@ -40,6 +42,7 @@ static _Noreturn void help(void)
            "  -s, --file-size BYTES   that a file may have (as -S)\n"
            "  -S, --total-size BYTES  that are taken in all (half of what is free at the start)\n"
            "  -n, --files COUNT       that are taken in all (1000000)\n"
+           "  -k, --keep SECONDS      that a file that was broken off is kept (3600)\n"
            "  -h, --help              this\n"
            "      --version           which release this is\n"
            "BYTES may end with K, M, G or T.\n");
@@ -93,6 +96,9 @@ static void read_option(int option, char **argv, struct settings *s)
     case 'n':
         s->limits.files = (uint64_t)number('n', 1, INT32_MAX);
         break;
+    case 'k':
+        s->limits.keep = number('k', 0, INT32_MAX - 1);
+        break;
     case 'h':
         help();
     default:
@@ -104,7 +110,7 @@ struct settings settings_read(int argc, char **argv)
 {
     struct settings s = {.host = "127.0.0.1",
                          .port = TRANSFER_PORT,
-                         .limits.files = FILES_MAX,
+                         .limits = {.files = FILES_MAX, .keep = KEEP},
                          .patience = PATIENCE,
                          .rate = RATE_MIN,
                          .of_one = OF_ONE_MAX};

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "folders.h"
+#include "kept.h"
 
 #define PREFIX ".exs-"
 #define SUFFIX ".part"
@@ -63,6 +64,8 @@ static int set_limits(struct store *store, const struct store_limits *limits)
 int store_open(struct store *store, const char *path, const struct store_limits *limits)
 {
     store->next = 0;
+    STAILQ_INIT(&store->kept);
+    store->kept_count = 0;
     store->mask = umask(0);
     umask(store->mask);
     store->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -83,22 +86,38 @@ void store_close(struct store *store)
 {
     int saved = errno;
 
+    while (kept_drop(store))
+        ;
     close(store->directory);
     store->directory = -1;
     errno = saved;
 }
 
-const char *store_refuses(const struct store *store, uint64_t size, char room[TRANSFER_TEXT_MAX])
+/* Drops what is kept until so much may come. */
+static void make_room(struct store *store, uint64_t bytes, uint64_t files)
 {
     const struct store_limits *limits = &store->limits;
+
+    while (bytes > limits->total - store->bytes || files > limits->files - store->files)
+        if (!kept_drop(store))
+            return;
+}
+
+const char *store_refuses(struct store *store, uint64_t size, uint64_t there, char room[TRANSFER_TEXT_MAX])
+{
+    const struct store_limits *limits = &store->limits;
+
+    if (size > limits->file) {
+        snprintf(room, TRANSFER_TEXT_MAX, "a file may have %" PRIu64 " bytes (exs-serve -s)", limits->file);
+        return room;
+    }
+    make_room(store, size - there, there == 0);
     uint64_t left = limits->total - store->bytes;
 
-    if (size > limits->file)
-        snprintf(room, TRANSFER_TEXT_MAX, "a file may have %" PRIu64 " bytes (exs-serve -s)", limits->file);
-    else if (size > left)
+    if (size - there > left)
         snprintf(room, TRANSFER_TEXT_MAX,
                  "%" PRIu64 " bytes are left of what the server may take (exs-serve -S)", left);
-    else if (store->files >= limits->files)
+    else if (there == 0 && store->files >= limits->files)
         snprintf(room, TRANSFER_TEXT_MAX,
                  "the server has taken %" PRIu64 " files, and may no more (exs-serve -n)", store->files);
     else
@@ -123,6 +142,7 @@ int store_begin(struct store *store, struct incoming *file, const char *name,
     file->store = store;
     file->written = 0;
     file->fd = -1;
+    make_room(store, 0, 1);
     if (store->files >= store->limits.files) { /* others have come meanwhile */
         errno = EDQUOT;
         return -1;
@@ -146,6 +166,7 @@ int store_write(struct incoming *file, const void *data, size_t length, uint64_t
     struct store *store = file->store;
     const char *next = data;
 
+    make_room(store, length, 0);
     if (length > store->limits.total - store->bytes) { /* others have come meanwhile */
         errno = EDQUOT;
         return -1;
@@ -155,7 +176,7 @@ int store_write(struct incoming *file, const void *data, size_t length, uint64_t
     while (length > 0) {
         ssize_t written = pwrite(file->fd, next, length, (off_t)offset);
 
-        if (written == -1 && errno == EINTR)
+        if (written == -1 && (errno == EINTR || (errno == ENOSPC && kept_drop(store))))
             continue;
         if (written == -1)
             return -1;
@@ -164,6 +185,13 @@ int store_write(struct incoming *file, const void *data, size_t length, uint64_t
         length -= (size_t)written;
     }
     return 0;
+}
+
+int store_rewind(struct incoming *file)
+{
+    file->store->bytes -= file->written;
+    file->written = 0;
+    return ftruncate(file->fd, 0);
 }
 
 /* What it has taken is there for others. */

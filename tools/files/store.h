@@ -11,6 +11,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "transfer.h"
@@ -22,10 +23,13 @@ struct store_limits {
     uint64_t file;  /* bytes of one file; 0: as many as of all */
     uint64_t total; /* bytes of all files; 0: half of what the file system has free at the start */
     uint64_t files; /* how many, and how many folders were made for them */
+    int keep;       /* seconds that a file that was broken off is kept; 0: it is not */
 };
 
 struct store {
     struct store_limits limits;
+    STAILQ_HEAD(, kept) kept; /* see kept.h */
+    int kept_count;
     uint64_t bytes, files;          /* taken so far; those of files that are still arriving included */
     int directory;                  /* locked while open, so that two servers never share one */
     unsigned next;                  /* for temporary names */
@@ -45,15 +49,19 @@ struct incoming {
 
 /* Removes what an earlier server left unfinished. 0, or -1 and errno: EBUSY when another server has it. */
 int store_open(struct store *store, const char *path, const struct store_limits *limits);
+/* With all that is kept. */
 void store_close(struct store *store);
 
-/* May a file of this size come? NULL, or why not: a string in room. */
-const char *store_refuses(const struct store *store, uint64_t size, char room[TRANSFER_TEXT_MAX]);
+/* May a file of this size come, of which so much is there? NULL, or why not: a string in room. What is kept
+ * gives way. */
+const char *store_refuses(struct store *store, uint64_t size, uint64_t there, char room[TRANSFER_TEXT_MAX]);
 /* name: of header->name_length bytes, checked by transfer_bad_path. These return 0, or -1 and errno: EDQUOT at
  * a limit. */
 int store_begin(struct store *store, struct incoming *file, const char *name,
                 const struct transfer_header *header);
 int store_write(struct incoming *file, const void *data, size_t length, uint64_t offset);
+/* What was written is no more. */
+int store_rewind(struct incoming *file);
 int store_commit(struct incoming *file);
 /* As if it had never begun; nothing to do after a commit. */
 void store_discard(struct incoming *file);

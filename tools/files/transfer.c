@@ -18,7 +18,7 @@ void transfer_put_header(unsigned char out[TRANSFER_HEADER], const struct transf
     bytes_put(out + 6, 2, header->name_length);
     bytes_put(out + 8, 8, header->size);
     bytes_put(out + 16, 2, header->mode);
-    bytes_put(out + 18, 2, 0);
+    bytes_put(out + 18, 2, header->asks ? TRANSFER_ASKS : 0);
     bytes_put(out + 20, 4, header->nanoseconds);
     bytes_put(out + 24, 8, (uint64_t)header->seconds);
 }
@@ -43,14 +43,15 @@ const char *transfer_get_head(const unsigned char in[TRANSFER_HEAD], struct tran
 
 const char *transfer_get_details(const unsigned char in[TRANSFER_DETAILS], struct transfer_header *header)
 {
-    uint64_t mode = bytes_get(in, 2);
+    uint64_t mode = bytes_get(in, 2), flags = bytes_get(in + 2, 2);
 
     header->mode = mode & 0777; /* nobody's file runs as its owner here */
+    header->asks = (flags & TRANSFER_ASKS) != 0;
     header->nanoseconds = (uint32_t)bytes_get(in + 4, 4);
     header->seconds = (int64_t)bytes_get(in + 8, 8);
     if (mode > 07777)
         return "a mode has no more than permissions";
-    if (bytes_get(in + 2, 2) != 0)
+    if ((flags & ~(uint64_t)TRANSFER_ASKS) != 0)
         return "a flag that this release does not know: use the exs-put of this release";
     if (header->nanoseconds >= 1000000000 || header->seconds >= YEAR_10000 || header->seconds <= -YEAR_10000)
         return "there is no such time";
@@ -72,7 +73,19 @@ bool transfer_get_reply(const unsigned char in[TRANSFER_REPLY], struct transfer_
     reply->status = (enum transfer_status)status;
     reply->text_length = bytes_get(in + 6, 2);
     memcpy(reply->digest, in + 8, TRANSFER_DIGEST);
-    return bytes_get(in, 4) == MAGIC && status <= TRANSFER_DIFFERS && reply->text_length <= TRANSFER_TEXT_MAX;
+    if (status == TRANSFER_GO && reply->text_length != TRANSFER_OFFSET)
+        return false;
+    return bytes_get(in, 4) == MAGIC && status <= TRANSFER_GO && reply->text_length <= TRANSFER_TEXT_MAX;
+}
+
+void transfer_put_offset(unsigned char out[TRANSFER_OFFSET], uint64_t offset)
+{
+    bytes_put(out, TRANSFER_OFFSET, offset);
+}
+
+uint64_t transfer_get_offset(const unsigned char in[TRANSFER_OFFSET])
+{
+    return bytes_get(in, TRANSFER_OFFSET);
 }
 
 const char *transfer_bad_name(const char *name, size_t length)

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A list, the oldest first; see kept.h. */
+#include "kept.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Owned by its store's list. */
+struct kept {
+    STAILQ_ENTRY(kept) link;
+    struct incoming file;
+    XXH3_state_t *hash;
+    int seconds; /* that it has been kept */
+};
+
+bool kept_add(const struct incoming *file, XXH3_state_t *hash)
+{
+    struct store *store = file->store;
+    struct kept *kept = store->limits.keep > 0 && file->written > 0 ? malloc(sizeof(*kept)) : NULL;
+
+    if (kept == NULL)
+        return false;
+    if (store->kept_count == KEPT_MAX)
+        kept_drop(store);
+    *kept = (struct kept){.file = *file, .hash = hash};
+    STAILQ_INSERT_TAIL(&store->kept, kept, link);
+    store->kept_count++;
+    return true;
+}
+
+static void remove_kept(struct store *store, struct kept *kept)
+{
+    STAILQ_REMOVE(&store->kept, kept, kept, link);
+    store->kept_count--;
+    free(kept);
+}
+
+static bool is_of(const struct kept *kept, const char *name, const struct transfer_header *header)
+{
+    const struct transfer_header *other = &kept->file.header;
+
+    return other->name_length == header->name_length &&
+           memcmp(kept->file.name, name, header->name_length) == 0 && other->size == header->size &&
+           other->seconds == header->seconds && other->nanoseconds == header->nanoseconds;
+}
+
+bool kept_find(struct store *store, const char *name, const struct transfer_header *header,
+               struct incoming *file, XXH3_state_t **hash)
+{
+    struct kept *kept;
+
+    STAILQ_FOREACH (kept, &store->kept, link) {
+        if (!is_of(kept, name, header))
+            continue;
+        *file = kept->file;
+        file->header = *header; /* its permissions may have changed */
+        *hash = kept->hash;
+        remove_kept(store, kept);
+        return true;
+    }
+    return false;
+}
+
+bool kept_drop(struct store *store)
+{
+    struct kept *kept = STAILQ_FIRST(&store->kept);
+
+    if (kept == NULL)
+        return false;
+    store_discard(&kept->file);
+    XXH3_freeState(kept->hash);
+    remove_kept(store, kept);
+    return true;
+}
+
+void kept_second(struct store *store)
+{
+    struct kept *kept;
+
+    STAILQ_FOREACH (kept, &store->kept, link)
+        kept->seconds++;
+    while ((kept = STAILQ_FIRST(&store->kept)) != NULL && kept->seconds > store->limits.keep)
+        kept_drop(store);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* kept.h - files that were broken off, kept for a while under their temporary names, so that a client may go on
+ * where it was. They give way where others need their room. */
+#ifndef FILES_KEPT_H
+#define FILES_KEPT_H
+
+#include <stdbool.h>
+#include <xxhash.h>
+
+#include "store.h"
+
+enum { KEPT_MAX = 16 }; /* files, each with a descriptor */
+
+/* Takes over what has arrived of a file, and its digest so far; false: it is not kept, and both are still the
+ * caller's. */
+bool kept_add(const struct incoming *file, XXH3_state_t *hash);
+/* The file of this name, size and time, if it is there: it is the caller's then, with what its digest is so
+ * far. */
+bool kept_find(struct store *store, const char *name, const struct transfer_header *header,
+               struct incoming *file, XXH3_state_t **hash);
+/* Drops the oldest; false: there is none. */
+bool kept_drop(struct store *store);
+/* Once a second. */
+void kept_second(struct store *store);
+
+#endif

@@ -268,7 +268,7 @@ static void say_header(struct client *client, struct input *input)
     const struct transfer_header header = {.name_length = strlen(name),
                                            .size = size & 0xfff,
                                            .asks = (size & 0x8000) != 0,
-                                           .mode = size >> 3,
+                                           .mode = size >> 3 & 07777,
                                            .seconds = (int32_t)(size << 16)};
     unsigned char bytes[TRANSFER_HEADER];
 
@@ -290,12 +290,14 @@ static void say_offset(struct client *client, unsigned offset)
 static void say_data(struct client *client, struct input *input)
 {
     uint32_t word = input_u16(input);
-    size_t length = word & 0xfff;
-
-    if (word & 0x8000)
-        say_offset(client, word & 0x4000 ? (word >> 12 & 3) : (unsigned)client->data_length);
+    size_t length = word & 0xfff, there = word & 0x4000 ? word >> 12 & 3 : 0;
     unsigned char seed = input_u8(input);
 
+    if (word & 0x8000) { /* it was asked for, and goes on where so much is there */
+        memset(client->data, seed, there);
+        client->data_length = there;
+        say_offset(client, (unsigned)there);
+    }
     if (length > FILE_MAX - client->data_length)
         length = FILE_MAX - client->data_length;
     memset(client->data + client->data_length, seed, length);

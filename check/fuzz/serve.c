@@ -213,9 +213,11 @@ static void empty_folder(int directory, struct held *held)
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         ck_assert_int_eq(fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW), 0);
-        ck_assert_ptr_null(transfer_bad_name(entry->d_name, strlen(entry->d_name)));
-        ck_assert_uint_eq(status.st_mode & 07000, 0);
-        held->entries += !S_ISLNK(status.st_mode);
+        if (!S_ISLNK(status.st_mode)) { /* those are ours */
+            ck_assert_ptr_null(transfer_bad_name(entry->d_name, strlen(entry->d_name)));
+            ck_assert_uint_eq(status.st_mode & 07000, 0);
+            held->entries++;
+        }
         if (S_ISREG(status.st_mode)) {
             fchmodat(directory, entry->d_name, 0600, 0);
             expect_agreed(directory, entry->d_name);

@@ -65,6 +65,9 @@ void work_receive(struct world *world, unsigned number);
 void packet_inject(struct world *world);
 /* A key of that end, most likely the right one. */
 uint32_t packet_key(struct world *world, unsigned number);
+/* Instead of the key of the end's memory, that of the region which the address is in: a right that is missing
+ * is then all that forbids it. */
+uint32_t packet_fitting_key(const struct world *world, unsigned number, uint64_t address, uint32_t key);
 /* An address in its memory, most likely. */
 uint64_t packet_address(struct world *world, unsigned number);
 

@@ -27,6 +27,19 @@ uint32_t packet_key(struct world *world, unsigned number)
     }
 }
 
+uint32_t packet_fitting_key(const struct world *world, unsigned number, uint64_t address, uint32_t key)
+{
+    const struct end *end = &world->pair->end[number & 1];
+
+    if (key != end->rkey)
+        return key;
+    if (world->locked_mr[number] && address - (uintptr_t)world->locked[number] < LOCKED)
+        return world->locked_mr[number]->rkey;
+    if (world->vanishing_mr[number] && address - (uintptr_t)world->vanishing[number] < LOCKED)
+        return world->vanishing_mr[number]->rkey;
+    return key;
+}
+
 uint64_t packet_address(struct world *world, unsigned number)
 {
     struct end *end = world_end(world, number);
@@ -106,6 +119,7 @@ static void fill_headers(struct world *world, unsigned number, struct roce *roce
     roce->payload_length = payload_length(world, end);
     roce->rkey = packet_key(world, number);
     roce->va = packet_address(world, number);
+    roce->rkey = packet_fitting_key(world, number, roce->va, roce->rkey);
     roce->dma_length =
         how & 32 ? input_u32(input) : (uint32_t)roce->payload_length * (1 + input_below(input, 4));
     if ((roce->opcode & 0x1f) == COMPARE_SWAP || (roce->opcode & 0x1f) == FETCH_ADD)

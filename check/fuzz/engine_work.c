@@ -16,7 +16,7 @@ static int read_sges(struct world *world, unsigned number, struct ibv_sge sges[4
                                    .lkey = end->mr ? end->mr->lkey : 0};
         if (how & 32) {
             sges[i].addr = packet_address(world, number);
-            sges[i].lkey = packet_key(world, number);
+            sges[i].lkey = packet_fitting_key(world, number, sges[i].addr, packet_key(world, number));
         }
         *length += sges[i].length;
     }
@@ -34,12 +34,14 @@ static void read_request(struct world *world, unsigned number, struct ibv_send_w
         wr->wr.ud.remote_qkey = world->pair->setup.qkey ^ (input_below(input, 8) == 7);
     } else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
         wr->wr.atomic.remote_addr = packet_address(world, !number) & ~UINT64_C(7);
-        wr->wr.atomic.rkey = packet_key(world, !number);
+        wr->wr.atomic.rkey =
+            packet_fitting_key(world, !number, wr->wr.atomic.remote_addr, packet_key(world, !number));
         wr->wr.atomic.compare_add = input_u8(input);
         wr->wr.atomic.swap = input_u8(input);
     } else {
         wr->wr.rdma.remote_addr = packet_address(world, !number);
-        wr->wr.rdma.rkey = packet_key(world, !number);
+        wr->wr.rdma.rkey =
+            packet_fitting_key(world, !number, wr->wr.rdma.remote_addr, packet_key(world, !number));
     }
 }
 

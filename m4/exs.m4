@@ -9,6 +9,11 @@ AC_DEFUN([EXS_MISSING],
 AC_DEFUN([EXS_NEED_PC],
     [PKG_CHECK_MODULES([$1], [$2], [], [EXS_MISSING([$2], [$3], [$4])])])
 
+# EXS_WANT_PC(VARIABLE, MODULES): what can be done without; sets those, and the condition HAVE_VARIABLE.
+AC_DEFUN([EXS_WANT_PC],
+    [PKG_CHECK_MODULES([$1], [$2], [exs_have=yes], [exs_have=no])
+    AM_CONDITIONAL([HAVE_$1], [test "x$exs_have" = xyes])])
+
 # EXS_NEED_HEADER(HEADER, DEBIAN, FEDORA)
 AC_DEFUN([EXS_NEED_HEADER],
     [AC_CHECK_HEADER([$1], [], [EXS_MISSING([header $1], [$2], [$3])])])

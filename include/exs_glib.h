@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * exs_glib.h - an event queue as a GSource, for GLib's main loop [ours]. This header is all of it: link with
+ * GLib.
+ *
+ *   static gboolean events_cb(exs_qhandle_t queue, exs_event_t *events, int count, gpointer data) { ... }
+ *
+ *   exs_glib_add(queue, events_cb, data);
+ *
+ * or exs_glib_source_new, exs_glib_set_callback and g_source_attach, for a context or a priority of one's own.
+ * The callback gets the events that are there, never none of them; more than EXS_GLIB_BATCH come in the loop's
+ * next turn. It returns G_SOURCE_CONTINUE, or G_SOURCE_REMOVE. Inside it is safe to destroy the source, to
+ * close sockets and to delete the queue (once the source is destroyed).
+ *
+ * What exs_ev tells the library and this can't, by public calls alone: that the program has done all that it
+ * was woken for. What the embedded device holds back until then (an acknowledgement that may travel with an
+ * answer) goes with the next call, or a moment later by the device's own thread.
+ */
+#ifndef EXS_GLIB_H
+#define EXS_GLIB_H
+
+#include <exs.h>
+#include <glib-unix.h>
+
+G_BEGIN_DECLS
+
+#define EXS_GLIB_BATCH 64 /* most events of one callback */
+
+typedef gboolean (*exs_glib_cb)(exs_qhandle_t queue, exs_event_t *events, int count, gpointer data);
+
+/* private */
+struct exs_glib__source {
+    GSource source;
+    exs_qhandle_t queue;
+};
+
+/* private */
+static inline gboolean exs_glib__ready(GSource *source, GSourceFunc callback, gpointer data)
+{
+    static const struct timeval now = {0, 0};
+    exs_qhandle_t queue = ((struct exs_glib__source *)source)->queue;
+    exs_event_t events[EXS_GLIB_BATCH];
+    int count = exs_qdequeue(queue, events, EXS_GLIB_BATCH, &now);
+
+    if (count < 0 || callback == NULL)
+        return G_SOURCE_REMOVE; /* the queue was deleted under its source, or nobody asked for its events */
+    if (count == 0)
+        return G_SOURCE_CONTINUE;
+    return ((exs_glib_cb)(void (*)(void))callback)(queue, events, count, data);
+}
+
+/* A source that is not attached yet: the caller's, who gives it back by g_source_unref. NULL and errno: queue
+ * is none. */
+static inline GSource *exs_glib_source_new(exs_qhandle_t queue)
+{
+    static GSourceFuncs funcs = {NULL, NULL, exs_glib__ready, NULL, NULL, NULL};
+    int fd = exs_qfd(queue);
+
+    if (fd == -1)
+        return NULL;
+    GSource *source = g_source_new(&funcs, sizeof(struct exs_glib__source));
+
+    ((struct exs_glib__source *)source)->queue = queue;
+    g_source_add_unix_fd(source, fd, G_IO_IN);
+    return source;
+}
+
+static inline void exs_glib_set_callback(GSource *source, exs_glib_cb cb, gpointer data, GDestroyNotify notify)
+{
+    g_source_set_callback(source, (GSourceFunc)(void (*)(void))cb, data, notify);
+}
+
+/* On the default context, with the default priority. The number is for g_source_remove; 0 and errno: queue is
+ * none. */
+static inline guint exs_glib_add(exs_qhandle_t queue, exs_glib_cb cb, gpointer data)
+{
+    GSource *source = exs_glib_source_new(queue);
+
+    if (source == NULL)
+        return 0;
+    exs_glib_set_callback(source, cb, data, NULL);
+    guint id = g_source_attach(source, NULL);
+
+    g_source_unref(source);
+    return id;
+}
+
+G_END_DECLS
+#endif

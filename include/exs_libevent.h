@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * exs_libevent.h - an event queue as an event of libevent [ours]. This header is all of it: link with
+ * -levent_core, named before -lexs, since libev, which that is linked to, has functions of the same names.
+ *
+ *   static void events_cb(exs_libevent *w, exs_event_t *events, int count) { ... }
+ *
+ *   exs_libevent w;
+ *   exs_libevent_assign(&w, base, queue, events_cb);
+ *   exs_libevent_add(&w);
+ *
+ * The struct is the user's, with a data member. Its callback gets the events that are there, never none of
+ * them; more than EXS_LIBEVENT_BATCH come in the loop's next turn. Inside it is safe to delete and free the
+ * struct, to close sockets and to delete the queue (once exs_libevent_del was called).
+ *
+ * What exs_ev tells the library and this can't, by public calls alone: that the program has done all that it
+ * was woken for. What the embedded device holds back until then (an acknowledgement that may travel with an
+ * answer) goes with the next call, or a moment later by the device's own thread.
+ */
+#ifndef EXS_LIBEVENT_H
+#define EXS_LIBEVENT_H
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <exs.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EXS_LIBEVENT_BATCH 64 /* most events of one callback */
+
+typedef struct exs_libevent {
+    struct event io; /* private */
+    void (*cb)(struct exs_libevent *w, exs_event_t *events, int count);
+    void *data; /* the user's */
+    exs_qhandle_t queue;
+} exs_libevent;
+
+typedef void (*exs_libevent_cb)(exs_libevent *w, exs_event_t *events, int count);
+
+static inline int exs_libevent_del(exs_libevent *w)
+{
+    return event_del(&w->io);
+}
+
+/* private */
+static inline void exs_libevent__ready(evutil_socket_t fd, short what, void *arg)
+{
+    static const struct timeval now = {0, 0};
+    exs_libevent *w = (exs_libevent *)arg;
+    exs_event_t events[EXS_LIBEVENT_BATCH];
+    int count = exs_qdequeue(w->queue, events, EXS_LIBEVENT_BATCH, &now);
+
+    (void)fd;
+    (void)what;
+    if (count < 0)
+        exs_libevent_del(w); /* the queue was deleted under an event that is added */
+    else if (count > 0)
+        w->cb(w, events, count); /* may delete and free w, and delete the queue */
+}
+
+/* Initialise it; data is left as it is. 0; -1: queue is none, or libevent refuses. */
+static inline int exs_libevent_assign(exs_libevent *w, struct event_base *base, exs_qhandle_t queue,
+                                      exs_libevent_cb cb)
+{
+    int fd = exs_qfd(queue);
+
+    if (fd == -1)
+        return -1;
+    w->cb = cb;
+    w->queue = queue;
+    return event_assign(&w->io, base, fd, EV_READ | EV_PERSIST, exs_libevent__ready, w);
+}
+
+static inline int exs_libevent_add(exs_libevent *w)
+{
+    return event_add(&w->io, NULL);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

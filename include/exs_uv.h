@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * exs_uv.h - an event queue as a handle of a libuv loop [ours]. This header is all of it: link with -luv.
+ *
+ *   static void events_cb(exs_uv_t *handle, exs_event_t *events, int count) { ... }
+ *
+ *   exs_uv_t handle;
+ *   exs_uv_init(loop, &handle, queue);
+ *   exs_uv_start(&handle, events_cb);
+ *
+ * The handle is a plain struct of the user's, with a data member, as libuv's own are, and as with these it must
+ * stay until the callback of exs_uv_close. Its callback gets the events that are there, never none of them;
+ * more than EXS_UV_BATCH come in the loop's next turn. Inside it is safe to stop or close the handle, to close
+ * sockets and to delete the queue (once the handle is stopped).
+ *
+ * What exs_ev tells the library and this can't, by public calls alone: that the program has done all that it
+ * was woken for. What the embedded device holds back until then (an acknowledgement that may travel with an
+ * answer) goes with the next call, or a moment later by the device's own thread.
+ */
+#ifndef EXS_UV_H
+#define EXS_UV_H
+
+#include <errno.h>
+#include <exs.h>
+#include <uv.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EXS_UV_BATCH 64 /* most events of one callback */
+
+typedef struct exs_uv_s {
+    uv_poll_t poll; /* private */
+    void (*cb)(struct exs_uv_s *handle, exs_event_t *events, int count);
+    void (*closed)(struct exs_uv_s *handle);
+    void *data; /* the user's */
+    exs_qhandle_t queue;
+} exs_uv_t;
+
+typedef void (*exs_uv_cb)(exs_uv_t *handle, exs_event_t *events, int count);
+typedef void (*exs_uv_close_cb)(exs_uv_t *handle);
+
+/* Initialise a handle; data is left as it is. 0, or a negative error of libuv's, as from the others. */
+static inline int exs_uv_init(uv_loop_t *loop, exs_uv_t *handle, exs_qhandle_t queue)
+{
+    int fd = exs_qfd(queue);
+
+    if (fd == -1)
+        return -errno;
+    handle->queue = queue;
+    return uv_poll_init(loop, &handle->poll, fd);
+}
+
+static inline int exs_uv_stop(exs_uv_t *handle)
+{
+    return uv_poll_stop(&handle->poll);
+}
+
+/* private */
+static inline void exs_uv__ready(uv_poll_t *poll, int status, int revents)
+{
+    static const struct timeval now = {0, 0};
+    exs_uv_t *handle = (exs_uv_t *)poll; /* its first member */
+    exs_event_t events[EXS_UV_BATCH];
+    int count = status < 0 ? -1 : exs_qdequeue(handle->queue, events, EXS_UV_BATCH, &now);
+
+    (void)revents;
+    if (count < 0)
+        exs_uv_stop(handle); /* the queue was deleted under a started handle */
+    else if (count > 0)
+        handle->cb(handle, events, count); /* may close the handle and delete the queue */
+}
+
+static inline int exs_uv_start(exs_uv_t *handle, exs_uv_cb cb)
+{
+    handle->cb = cb;
+    return uv_poll_start(&handle->poll, UV_READABLE, exs_uv__ready);
+}
+
+/* private */
+static inline void exs_uv__closed(uv_handle_t *poll)
+{
+    exs_uv_t *handle = (exs_uv_t *)poll;
+
+    if (handle->closed)
+        handle->closed(handle);
+}
+
+/* Stops it at once; closed, which may be NULL, is called in the loop's turn, and from then on the handle is the
+ * user's. */
+static inline void exs_uv_close(exs_uv_t *handle, exs_uv_close_cb closed)
+{
+    handle->closed = closed;
+    uv_close((uv_handle_t *)&handle->poll, exs_uv__closed);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An echo server on GLib's main loop: what comes goes back, until the client closes.
+ *
+ * Build: cc echo-glib.c $(pkg-config --cflags --libs exs glib-2.0). Run: echo-glib [PORT]. */
+#include <exs_glib.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { SIZE = 16384 };
+
+static exs_acceptaddr_t next_one; /* the library's until its event */
+
+static void echo(exs_qhandle_t queue, const exs_event_t *e)
+{
+    const exs_evt_xfer_t *xfer = &e->exs_evt_union.exs_evt_xfer;
+    char *buffer = e->exs_evt_ahandle; /* one for each connection */
+    int sock = e->exs_evt_socket, type = e->exs_evt_type, rc = -1;
+
+    if (type == EXS_EVT_CLOSE) {
+        free(buffer);
+        return;
+    }
+    if (type == EXS_EVT_ACCEPT) {
+        sock = e->exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+        exs_accept(e->exs_evt_socket, &next_one, 1, 0, queue);
+        if (sock == -1)
+            return;
+        buffer = malloc(SIZE);
+    }
+    if (e->exs_evt_errno == 0 && type != EXS_EVT_RECV)
+        rc = exs_recv(sock, buffer, SIZE, 0, queue, buffer, NULL);
+    else if (e->exs_evt_errno == 0 && xfer->exs_evt_length > 0)
+        rc = exs_send(sock, buffer, xfer->exs_evt_length, 0, queue, buffer, NULL);
+    if (rc == -1) /* or at its orderly end */
+        exs_close(sock, 0, queue, buffer);
+}
+
+static exs_qhandle_t serve(const char *port)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = htons((uint16_t)strtoul(port, NULL, 10))};
+    socklen_t length = sizeof(here);
+
+    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    exs_init(EXS_VERSION);
+    int sock = exs_socket(PF_INET, SOCK_STREAM, 0);
+    exs_qhandle_t queue = exs_qcreate(64);
+    if (exs_bind(sock, (struct sockaddr *)&here, length) == -1 || exs_listen(sock, 16) == -1 ||
+        exs_getsockname(sock, (struct sockaddr *)&here, &length) == -1 ||
+        exs_accept(sock, &next_one, 1, 0, queue) == -1) {
+        perror("echo-glib");
+        exit(1);
+    }
+    printf("waiting on port %u\n", ntohs(here.sin_port));
+    fflush(stdout);
+    return queue;
+}
+
+static gboolean events_cb(exs_qhandle_t queue, exs_event_t *events, int count, gpointer data)
+{
+    (void)data;
+    for (int i = 0; i < count; i++)
+        echo(queue, &events[i]);
+    return G_SOURCE_CONTINUE;
+}
+
+int main(int argc, char **argv)
+{
+    exs_qhandle_t queue = serve(argc > 1 ? argv[1] : "7471");
+    GMainLoop *loop = g_main_loop_new(NULL, FALSE);
+
+    if (exs_glib_add(queue, events_cb, NULL) == 0) {
+        perror("echo-glib");
+        return 1;
+    }
+    g_main_loop_run(loop);
+    return 0;
+}

@@ -190,8 +190,12 @@ int xs_conn_may_receive(const struct conn *conn);
 /* ---- work.c ------------------------------------------------------------------------------ */
 
 void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive);
-/* Do all that can be done now: control messages, data. After completions and when an operation was started. */
+/* Do all that can be done now: control messages, data. After completions and connection events. */
 void xs_conn_run(struct conn *conn);
+/* No more of it than an operation can have made possible that was started: one that sends, reads or writes; one
+ * that receives. */
+void xs_conn_run_sends(struct conn *conn);
+void xs_conn_run_recvs(struct conn *conn);
 /* Give one work request to the device; false: the connection was broken by it. */
 bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted);
 static inline uint32_t conn_sq_free(const struct conn *conn)

@@ -10,9 +10,10 @@
 #include "queue.h"
 #include "settings.h"
 
-#define CQ_SIZE 16384 /* completions: room for 128 connections */
-#define READS_MAX 16  /* RDMA READs under way: more gain nothing, and cost every connection memory */
-#define BATCH 32      /* completions taken at once */
+#define CQ_SIZE 16384    /* completions: room for 128 connections */
+#define READS_MAX 16     /* RDMA READs under way: more gain nothing, and cost every connection memory */
+#define BATCH 32         /* completions taken at once */
+#define ACK_AT_ONCE 4096 /* events: an acknowledgement takes a lock, and only who destroys waits for it */
 
 /* ---- Making and freeing ---------------------------------------------------------------------- */
 
@@ -80,6 +81,13 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
     return nic;
 }
 
+static void ack_events(struct nic *nic, struct cq *cq)
+{
+    if (cq->taken > 0)
+        nic->device->ack_cq_events(cq->cq, cq->taken);
+    cq->taken = 0;
+}
+
 void xs_nic_free(struct nic *nic)
 {
     struct cq *cq;
@@ -88,6 +96,7 @@ void xs_nic_free(struct nic *nic)
     LIST_REMOVE(nic, link);
     while ((cq = LIST_FIRST(&nic->cqs)) != NULL) {
         LIST_REMOVE(cq, link);
+        ack_events(nic, cq);
         nic->device->destroy_cq(cq->cq);
         free(cq);
     }
@@ -182,8 +191,11 @@ static bool take_event(struct nic *nic)
 
     if (nic->device->get_cq_event(nic->channel, &cq, &context) < 0)
         return false;
-    nic->device->ack_cq_events(cq, 1);
-    ((struct cq *)context)->armed = false;
+    struct cq *ours = context;
+
+    ours->armed = false;
+    if (++ours->taken == ACK_AT_ONCE)
+        ack_events(nic, ours);
     return true;
 }
 

@@ -22,6 +22,7 @@ struct cq {
     struct ibv_cq *cq;
     int size, used; /* completions: room, and what the connections on it can produce */
     bool armed;     /* an event will come for the next completion */
+    unsigned taken; /* events of the device's that are not acknowledged yet */
 };
 
 struct nic {

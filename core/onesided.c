@@ -146,7 +146,7 @@ static int begin(struct sock *sock, struct op *op, exs_mhandle_t mhandle, struct
     STAILQ_INSERT_TAIL(&conn->onesided, op, link);
     if (conn->onesided_next == NULL)
         conn->onesided_next = op;
-    xs_conn_run(conn);
+    xs_conn_run_sends(conn);
     return 0;
 }
 

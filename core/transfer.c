@@ -99,7 +99,7 @@ static int begin_send(struct sock *sock, struct queue *queue, const struct ask *
     STAILQ_INSERT_TAIL(&conn->sends, op, link);
     if (conn->sending == NULL)
         conn->sending = op;
-    xs_conn_run(conn);
+    xs_conn_run_sends(conn);
     return 0;
 }
 
@@ -121,7 +121,7 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
         return -1;
     }
     STAILQ_INSERT_TAIL(&conn->recvs, op, link);
-    xs_conn_run(conn);
+    xs_conn_run_recvs(conn);
     return 0;
 }
 

@@ -135,6 +135,20 @@ void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive
         send_completion(conn, wc);
 }
 
+void xs_conn_run_sends(struct conn *conn)
+{
+    xs_tx_run(conn);
+    xs_control_run(conn); /* FIN behind the data just sent */
+    xs_conn_drain(conn);
+}
+
+void xs_conn_run_recvs(struct conn *conn)
+{
+    xs_rx_run(conn);
+    xs_control_run(conn); /* what was copied out is acknowledged */
+    xs_conn_drain(conn);
+}
+
 void xs_conn_run(struct conn *conn)
 {
     xs_rx_run(conn);

@@ -78,8 +78,13 @@ static bool is_wanted(const char *wanted, const struct device *device)
 static int choose_devices(void)
 {
     static const struct device *const known[] = {&rdma_device, &soft_device};
-    const char *wanted = settings()->device;
+    const char *wanted = settings()->device, *link = settings()->link;
 
+    if (!settings()->link_known) {
+        xs_log("EXS_LINK=%s is no link: set it to auto, shm or udp", link);
+        errno = EINVAL;
+        return -1;
+    }
     device_count = 0;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (!is_wanted(wanted, known[i]))

@@ -17,12 +17,22 @@ static bool is_set(const char *name, bool otherwise)
     return value != NULL && *value != 0 ? strcmp(value, "0") != 0 : otherwise;
 }
 
+/* The embedded device's packets within a host. */
+static void read_link(const char *link)
+{
+    snprintf(current.link, sizeof(current.link), "%s", link != NULL ? link : "");
+    current.link_known = *current.link == 0 || strcmp(current.link, "auto") == 0 ||
+                         strcmp(current.link, "shm") == 0 || strcmp(current.link, "udp") == 0;
+    current.shm = strcmp(current.link, "shm") == 0 || strcmp(current.link, "auto") == 0;
+}
+
 static void read_all(void)
 {
     const char *device = secure_getenv("EXS_DEVICE");
 
     snprintf(current.device, sizeof(current.device), "%s",
              device != NULL && strcmp(device, "auto") != 0 ? device : "");
+    read_link(secure_getenv("EXS_LINK"));
     current.immediate = is_set("EXS_IMMEDIATE", true);
     current.debug = is_set("EXS_DEBUG", false);
 }

@@ -11,6 +11,9 @@
 
 struct settings {
     char device[64]; /* EXS_DEVICE, empty for auto; a longer name is no device's, and cut */
+    char link[8];    /* EXS_LINK, empty where it is not set; a longer one is no link's name, and cut */
+    bool link_known; /* it is auto, shm or udp, or not set */
+    bool shm;        /* it asks for shared memory within this host */
     bool immediate;  /* EXS_IMMEDIATE: use RDMA WRITE WITH IMMEDIATE where the device has it */
     bool debug;      /* EXS_DEBUG: say on standard error what is missing, and what to do */
 };

@@ -21,7 +21,7 @@ struct cm_id *cm_id_new(struct cm_channel *channel, enum rdma_port_space ps)
     id->public.channel = &channel->public;
     id->public.ps = ps;
     id->public.qp_type = IBV_QPT_RC;
-    id->fd = -1;
+    id->fd = id->guest = -1;
     id->ack_timeout = ACK_TIMEOUT;
     id->timeout = CM_NO_TIMEOUT;
     TAILQ_INIT(&id->children);
@@ -66,6 +66,7 @@ void cm_id_close(struct cm_id *id)
     if (id->fd != -1)
         fds_close(id->fd);
     id->fd = -1;
+    cm_link_drop(id);
     id->out_length = 0;
 }
 

@@ -85,6 +85,10 @@ struct cm_id {
     TAILQ_ENTRY(cm_id) child;
     unsigned half_open; /* how many of the children are */
 
+    struct shm_meeting *meeting; /* a listener's; cm_link.c, as these: */
+    int guest;                   /* who brought what the request names; -1: nobody */
+    struct shm_peer *offered;    /* until its queue pair has it; or NULL */
+
     struct cm_message own, peer; /* what each end said in REQ, REP or REJ */
     uint8_t in[CM_SIZE_MAX];
     size_t in_length;
@@ -100,8 +104,8 @@ struct cm_channel {
     bool gone;                   /* destroyed; the last waiter frees it */
     int doorbell;                /* an eventfd, raised while events are pending */
     bool rung;
-    int timer;       /* a timerfd */
-    uint64_t armed;  /* the time it is set to, or SOFT_NEVER */
+    int timer;              /* a timerfd */
+    uint64_t armed;         /* the time it is set to, or SOFT_NEVER */
     struct soft_home *home; /* the channel's own device context, made when first needed */
     TAILQ_HEAD(, cm_pending) pending;
     struct cm_event
@@ -183,6 +187,19 @@ void cm_send_rest(struct cm_id *id);
 int cm_receive(struct cm_id *id);
 /* Throw away what comes. False when the connection has ended. */
 bool cm_discard(struct cm_id *id);
+
+/* ---- cm_link.c: what carries the packets -------------------------------------------------------- */
+
+/* A listener's part, and that of a request that came to it. */
+void cm_link_listen(struct cm_id *id);
+void cm_link_requested(struct cm_id *id);
+/* What `own` says of it. */
+void cm_link_describe(struct cm_id *id);
+/* Both have spoken: the path's link. 0 or an errno. */
+int cm_link_choose(struct cm_id *id, struct soft_path *path);
+/* The queue pair of the path is ready to receive. */
+void cm_link_begin(struct soft_path *path);
+void cm_link_drop(struct cm_id *id);
 
 /* ---- cm_qp.c: queue pairs --------------------------------------------------------------------- */
 

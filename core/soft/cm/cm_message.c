@@ -10,11 +10,13 @@ static const uint8_t magic[4] = {0xe8, 'E', 'X', 'S'}; /* no text protocol start
 
 #define FLAG_FLOW_CONTROL 1
 #define FLAG_SRQ 2
+#define FLAG_SHM 4
 #define QPN_MAX 0xffffff /* 24 bits, as are packet sequence numbers */
 #define QPN_MIN 2        /* 0 and 1 are InfiniBand's management queue pairs */
 #define RETRY_MAX 7      /* 3 bits */
 
 #define REQ_DATA 28 /* where private data starts */
+#define REQ_TOKEN (REQ_DATA + CM_REQ_PRIVATE - CM_TOKEN)
 #define REJ_DATA 12
 
 static size_t size_of(unsigned type)
@@ -44,9 +46,12 @@ static void encode_ends(const struct cm_message *message, uint8_t *bytes)
     bytes[20] = message->initiator_depth;
     bytes[21] = message->retry_count;
     bytes[22] = message->rnr_retry_count;
-    bytes[23] = (message->flow_control ? FLAG_FLOW_CONTROL : 0) | (message->srq ? FLAG_SRQ : 0);
+    bytes[23] = (message->flow_control ? FLAG_FLOW_CONTROL : 0) | (message->srq ? FLAG_SRQ : 0) |
+                (message->shm ? FLAG_SHM : 0);
     bytes[24] = message->private_length;
     memcpy(bytes + REQ_DATA, message->private_data, message->private_length);
+    if (message->type == CM_REQ && message->shm)
+        memcpy(bytes + REQ_TOKEN, message->token, CM_TOKEN);
 }
 
 size_t cm_message_encode(const struct cm_message *message, uint8_t *bytes)
@@ -104,12 +109,15 @@ static bool decode_ends(struct cm_message *message, const uint8_t *bytes, size_t
     message->rnr_retry_count = bytes[22];
     message->flow_control = (bytes[23] & FLAG_FLOW_CONTROL) != 0;
     message->srq = (bytes[23] & FLAG_SRQ) != 0;
+    message->shm = (bytes[23] & FLAG_SHM) != 0;
     if (message->qp_num < QPN_MIN || message->qp_num > QPN_MAX || message->psn > QPN_MAX)
         return false;
     if (message->udp_port == 0 || message->mtu < IBV_MTU_256 || message->mtu > IBV_MTU_4096)
         return false;
     if (message->retry_count > RETRY_MAX || message->rnr_retry_count > RETRY_MAX)
         return false;
+    if (message->type == CM_REQ && message->shm)
+        memcpy(message->token, bytes + REQ_TOKEN, CM_TOKEN);
     return decode_private(message, bytes[24], bytes + REQ_DATA, private_max);
 }
 

@@ -9,9 +9,9 @@
  *
  *   REQ, REP: 8 queue pair number 4 | 12 first packet sequence number that the sender expects 4 | 16 UDP port 2
  * | 18 path MTU 1 (enum ibv_mtu) | 19 responder resources 1 | 20 initiator depth 1 | 21 retry count 1 | 22 RNR
- * retry count 1 | 23 flags 1 (1: flow control, 2: SRQ) | 24 length of private data 1 | 25 zero 3 | 28 private
- * data (56 in a REQ, 196 in a REP) REJ:      8 reason 2 | 10 length of private data 1 | 11 zero 1 | 12 private
- * data 148 RTU, DREQ: nothing more
+ * retry count 1 | 23 flags 1 (1: flow control, 2: SRQ, 4: shared memory) | 24 length of private data 1 | 25
+ * zero 3 | 28 private data (56 in a REQ, 196 in a REP) REJ:      8 reason 2 | 10 length of private data 1 | 11
+ * zero 1 | 12 private data 148 RTU, DREQ: nothing more
  *
  * No addresses: they are those of the TCP connection itself, so nobody can give another's for his own.
  */
@@ -28,6 +28,7 @@
 #define CM_REQ_PRIVATE 56 /* librdmacm's limits for private data, bytes */
 #define CM_REP_PRIVATE 196
 #define CM_REJ_PRIVATE 148
+#define CM_TOKEN 16
 
 enum cm_type { CM_REQ = 1, CM_REP, CM_RTU, CM_REJ, CM_DREQ };
 
@@ -50,6 +51,8 @@ struct cm_message {
     uint8_t rnr_retry_count;
     bool flow_control;
     bool srq;
+    bool shm;                /* offered, or accepted; who doesn't know of it doesn't look */
+    uint8_t token[CM_TOKEN]; /* of an offer: the last bytes of a REQ, where private data leaves room for it */
     uint8_t private_length;
     uint8_t private_data[CM_REP_PRIVATE];
 };

@@ -57,6 +57,7 @@ static int listen_on(struct cm_id *id, int backlog)
     if (error != 0)
         return error;
     id->state = CM_LISTENING;
+    cm_link_listen(id);
     return cm_id_addresses(id);
 }
 
@@ -177,6 +178,7 @@ static void requested(struct cm_id *id)
         cm_id_free(id);
         return;
     }
+    cm_link_requested(id);
     id->public.context = id->listener->public.context;
     atomic_fetch_add(&counters.requests, 1);
     cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_CONNECT_REQUEST, 0);

@@ -209,6 +209,7 @@ int cm_qp_describe(struct cm_id *id, enum cm_type type)
     id->own.psn = id->psn;
     id->own.udp_port = ntohs(port);
     id->own.mtu = (uint8_t)cm_socket_mtu(id->fd);
+    cm_link_describe(id);
     return 0;
 }
 
@@ -315,6 +316,9 @@ int cm_qp_connect(struct cm_id *id)
         return error;
     path.local.in.sin_port = htons(id->own.udp_port); /* at the same place in sockaddr_in6 */
     path.remote.in.sin_port = htons(id->peer.udp_port);
+    error = cm_link_choose(id, &path);
+    if (error != 0)
+        return error;
     soft_set_path(id->public.qp, &path);
     fill_rtr(id, &attr, &mask);
     error = soft_modify_qp(id->public.qp, &attr, mask);
@@ -322,6 +326,8 @@ int cm_qp_connect(struct cm_id *id)
         return error;
     fill_rts(id, &attr, &mask);
     error = soft_modify_qp(id->public.qp, &attr, mask);
+    if (error == 0)
+        cm_link_begin(&path);
     if (error == 0 && (round = cm_socket_round_trip(id->fd)) > 0)
         soft_set_round_trip(id->public.qp, round);
     return error;

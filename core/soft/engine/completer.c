@@ -93,6 +93,14 @@ void soft_completer_retry(struct soft_qp *qp)
         soft_requester_lost(qp);
 }
 
+bool soft_completer_waits(struct soft_qp *qp)
+{
+    if (qp->req.retries++ < qp->attr.retry_cnt)
+        return true;
+    fail_oldest(qp, IBV_WC_RETRY_EXC_ERR);
+    return false;
+}
+
 /* The peer is there, and says that una is missing: again, which is one of the retries if it `must` be, or if
  * this has gone on for so long that silence would have been. */
 static void repeat(struct soft_qp *qp, bool must, bool alone)

@@ -52,10 +52,12 @@ static inline bool soft_send_answered(const struct soft_send *send) /* by data, 
 void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_completer_overflow(struct soft_qp *qp);
 void soft_completer_retry(struct soft_qp *qp); /* send again what is not acknowledged, or fail */
+bool soft_completer_waits(struct soft_qp *qp); /* for what can't be lost, once more; false: it has failed */
 
 /* silence.c: what a requester does that hears nothing. Its queue pair's timer runs while packets are out. */
 void soft_silence_begin(struct soft_qp *qp);  /* packets have just left */
 void soft_silence_broken(struct soft_qp *qp); /* some of them are acknowledged */
+void soft_silence_held(struct soft_qp *qp);   /* they can't leave, since the link is full */
 
 /* responder.c: requests; refuse.c: those that go wrong; answer.c: what goes back */
 void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet);
@@ -105,6 +107,7 @@ void soft_qp_leave(struct soft_context *context, struct soft_qp *qp);
 
 /* path.c */
 void soft_path_copy(struct soft_path *to, const struct soft_path *from);
+void soft_path_leave(struct soft_path *path); /* goes by no link of its own any more */
 bool soft_path_matches(const struct soft_path *own, const struct soft_path *came);
 /* The way to queue pair qpn (of a connection, or of a datagram). False: the address handle leads nowhere. */
 bool soft_path_from_ah(const struct soft_context *context, struct soft_path *path, const struct ibv_ah_attr *ah,

@@ -32,7 +32,9 @@ static void deliver(struct soft_qp *qp, const struct soft_packet *packet, const 
         soft_ud_input(qp, packet, path);
 }
 
-void soft_input(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes, size_t length)
+/* Headers are at `bytes`, the payload is where it would be behind them at `whole`. */
+static inline void input_packet(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes,
+                                const uint8_t *whole, size_t length)
 {
     struct soft_context *context = soft_context_of(ibv);
     struct soft_counters *counters = &context->counters;
@@ -54,7 +56,22 @@ void soft_input(struct ibv_context *ibv, const struct soft_path *path, const uin
         counters->refused++;
         return;
     }
+    packet.payload = whole + (packet.payload - bytes);
     deliver(qp, &packet, path);
+}
+
+void soft_input(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes, size_t length)
+{
+    input_packet(ibv, path, bytes, bytes, length);
+}
+
+void soft_input_shared(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes,
+                       size_t length)
+{
+    uint8_t headers[SOFT_HEADER_MAX];
+
+    memcpy(headers, bytes, length < sizeof headers ? length : sizeof headers);
+    input_packet(ibv, path, headers, bytes, length);
 }
 
 void soft_count_malformed(struct ibv_context *ibv)

@@ -34,6 +34,13 @@ void soft_path_copy(struct soft_path *to, const struct soft_path *from)
     to->link = from->link;
 }
 
+void soft_path_leave(struct soft_path *path)
+{
+    if (path->link != NULL && path->link->leave != NULL)
+        path->link->leave(path->link);
+    path->link = NULL;
+}
+
 static bool is_any(const union soft_addr *addr)
 {
     return addr->sa.sa_family == AF_UNSPEC ||
@@ -65,8 +72,8 @@ static bool same_port(const union soft_addr *own, const union soft_addr *came)
 
 bool soft_path_matches(const struct soft_path *own, const struct soft_path *came)
 {
-    if (own->link != came->link)
-        return false;
+    if (own->link != came->link || own->link != NULL)
+        return own->link == came->link;
     return same_host(&own->remote, &came->remote) && same_port(&own->remote, &came->remote) &&
            (is_any(&own->local) || is_any(&came->local) || same_host(&own->local, &came->local));
 }

@@ -122,6 +122,12 @@ static inline bool soft_receives(const struct soft_qp *qp)
            (1u << IBV_QPS_RTR | 1u << IBV_QPS_RTS | 1u << IBV_QPS_SQD | 1u << IBV_QPS_SQE);
 }
 
+/* Does all that is sent arrive? */
+static inline bool soft_is_lossless(const struct soft_qp *qp)
+{
+    return qp->path.link != NULL && qp->path.link->lossless;
+}
+
 /* May it have requests under way? */
 static inline bool soft_sends(const struct soft_qp *qp)
 {

@@ -12,7 +12,8 @@
 /* The queue pair's deadline: a probe, or the ACK timer's end. */
 static void await(struct soft_qp *qp, uint64_t now)
 {
-    uint64_t patience = soft_recovery_patience(&qp->req.recovery, qp->context->wire->grain);
+    uint64_t patience =
+        soft_is_lossless(qp) ? SOFT_NEVER : soft_recovery_patience(&qp->req.recovery, qp->context->wire->grain);
     bool probes = patience < SOFT_NEVER - now && now + patience < qp->req.expiry;
 
     soft_timer_set(qp, probes ? now + patience : qp->req.expiry);
@@ -43,12 +44,36 @@ void soft_silence_broken(struct soft_qp *qp)
     } else {
         req->expiry = SOFT_NEVER;
         soft_timer_set(qp, SOFT_NEVER);
+        if (qp->path.link != NULL && qp->path.link->waiter == qp)
+            soft_silence_held(qp);
     }
+}
+
+/* A peer that takes nothing in any more is one that doesn't answer. */
+void soft_silence_held(struct soft_qp *qp)
+{
+    if (qp->deadline != SOFT_NEVER || qp->attr.timeout == 0 || !soft_requester_ready(qp))
+        return;
+    qp->req.expiry = soft_now(qp->context) + soft_ack_time(qp->attr.timeout);
+    soft_timer_set(qp, qp->req.expiry);
+}
+
+/* Nothing was lost, so nothing is sent again: only the retries are counted. */
+static void wait_on(struct soft_qp *qp)
+{
+    if (!soft_completer_waits(qp))
+        return;
+    qp->req.expiry = soft_now(qp->context) + soft_ack_time(qp->attr.timeout);
+    soft_timer_set(qp, qp->req.expiry);
 }
 
 static void time_out(struct soft_qp *qp)
 {
     qp->context->counters.timeouts++;
+    if (soft_is_lossless(qp)) {
+        wait_on(qp);
+        return;
+    }
     qp->req.gap = SOFT_NEVER;
     soft_recovery_timeout(&qp->req.recovery);
     soft_completer_retry(qp);

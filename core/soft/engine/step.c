@@ -51,6 +51,43 @@ static bool waits(const struct soft_qp *qp)
     return qp->context->patient && !soft_requester_ready(qp) && soft_answer_can_wait(qp);
 }
 
+/* Its link is full, so it waits to be called. */
+static bool is_held(struct soft_qp *qp)
+{
+    struct soft_link *link = qp->path.link;
+
+    if (link == NULL || !link->full)
+        return false;
+    link->waiter = qp;
+    soft_silence_held(qp);
+    return true;
+}
+
+void soft_link_drained(struct soft_link *link)
+{
+    struct soft_qp *qp = link->waiter;
+
+    link->full = false;
+    link->waiter = NULL;
+    if (qp != NULL)
+        soft_work(qp);
+}
+
+void soft_link_failed(struct ibv_context *ibv, const struct soft_link *link)
+{
+    struct soft_qp *qp;
+
+    LIST_FOREACH (qp, &soft_context_of(ibv)->qps, link) {
+        if (qp->path.link == link)
+            soft_qp_fail(qp);
+    }
+}
+
+size_t soft_qps(struct ibv_context *ibv)
+{
+    return soft_context_of(ibv)->qp_count;
+}
+
 void soft_step(struct soft_context *context)
 {
     uint64_t limit = context->counters.bytes_sent + STEP_BYTES;
@@ -65,7 +102,8 @@ void soft_step(struct soft_context *context)
                 continue;
             }
             soft_idle(qp);
-            turn(qp);
+            if (!is_held(qp))
+                turn(qp);
         }
     } while (!soft_train_leave(context));
     TAILQ_CONCAT(&context->work, &waiting, work);

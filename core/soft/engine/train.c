@@ -106,8 +106,22 @@ bool soft_train_leave(struct soft_context *context)
 static bool joins(const struct soft_train *train, const struct soft_path *way, size_t size)
 {
     return !train->closed && train->packets < SOFT_TRAIN_PACKETS && size <= train->stride &&
-           train->length + size <= SOFT_TRAIN_MAX && train->pieces + SOFT_MAX_SGE <= SOFT_PIECES &&
+           train->length + size <= train->limit && train->pieces + SOFT_MAX_SGE <= SOFT_PIECES &&
            (train->way == way || memcmp(&train->path, way, sizeof *way) == 0);
+}
+
+/* An empty one that begins with a packet of this size. False: the link has no room. */
+static bool begin(struct soft_train *train, const struct soft_path *way, struct soft_link *link, size_t size)
+{
+    train->bytes = train->own;
+    train->limit = SOFT_TRAIN_MAX;
+    if (link->room != NULL)
+        train->bytes = link->room(link, size, &train->limit);
+    train->stride = size;
+    train->path = *way;
+    train->way = way;
+    train->link = link;
+    return train->bytes != NULL;
 }
 
 uint8_t *soft_train_add(struct soft_qp *qp, const struct soft_path *way, size_t size, uint64_t psn, bool answer)
@@ -120,12 +134,8 @@ uint8_t *soft_train_add(struct soft_qp *qp, const struct soft_path *way, size_t 
     size += link->trailer;
     if (train->packets > 0 && !joins(train, way, size) && !soft_train_leave(context))
         return NULL;
-    if (train->packets == 0) {
-        train->stride = size;
-        train->path = *way;
-        train->way = way;
-        train->link = link;
-    }
+    if (train->packets == 0 && !begin(train, way, link, size))
+        return NULL;
     at = train->bytes + train->length;
     train->closed = size < train->stride;
     train->length += size;

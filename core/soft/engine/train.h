@@ -20,7 +20,9 @@ struct soft_piece {
 
 /* The packets put together so far; one for each context. */
 struct soft_train {
-    uint8_t *bytes; /* SOFT_TRAIN_MAX */
+    uint8_t *own;   /* SOFT_TRAIN_MAX bytes, for links that have no room of their own */
+    uint8_t *bytes; /* where it is put together, */
+    size_t limit;   /* and how long it may get */
     size_t length, stride;
     unsigned packets;
     bool closed; /* by a packet shorter than the stride */
@@ -36,9 +38,9 @@ struct soft_train {
     struct soft_piece piece[SOFT_PIECES];
 };
 
-/* Room for a packet of `size` bytes, or NULL when an earlier packet's memory turned out to be gone: look
- * again at what there is to do. psn and answer say whose payload it is, should that happen. `way` stays as it
- * is until the train has left. */
+/* Room for a packet of `size` bytes, or NULL when an earlier packet's memory turned out to be gone, or the
+ * link is full: look again at what there is to do. psn and answer say whose payload it is, should that happen.
+ * `way` stays as it is until the train has left. */
 uint8_t *soft_train_add(struct soft_qp *qp, const struct soft_path *way, size_t size, uint64_t psn,
                         bool answer);
 /* Payload for the packet added last: taken now, or, since its memory is fragile, when the train leaves. */

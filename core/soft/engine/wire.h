@@ -47,6 +47,9 @@ struct soft_path {
  * queue pairs whose path it is. */
 struct soft_link {
     const char *name;
+    uint32_t mtu; /* the largest payload of a packet, bytes, whatever the path MTU says; 0: that */
+    bool
+        lossless; /* what is sent arrives, as long as the peer is there: nothing is sent again but on request */
     size_t trailer; /* bytes that the engine leaves free behind each packet for the link's check (ICRC: 4) */
 
     /* (locked) Send a train: packets from the BTH on, stride bytes apart, the last one perhaps shorter, each
@@ -54,6 +57,16 @@ struct soft_link {
      * the engine's again on return. What cannot be sent is lost, as on any wire. */
     void (*send)(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
                  size_t stride);
+
+    /* (locked) Where to put the next train together, which begins with a packet of `size` bytes, and how long
+     * it may get. NULL: there is no room now, and `full` is set, until soft_link_drained. The call itself is
+     * NULL where the engine's own memory will do. A link that has it carries one queue pair's packets. */
+    uint8_t *(*room)(struct soft_link *link, size_t size, size_t *limit);
+    bool full;
+    struct soft_qp *waiter; /* the queue pair that found it full */
+
+    /* (locked) Its queue pair is gone, or has another path; nobody uses the link any more. May be NULL. */
+    void (*leave)(struct soft_link *link);
 };
 
 /* A context's way to the world. Owned by whoever opens the context, and outlives it. */
@@ -157,6 +170,15 @@ bool soft_is_awaited(struct ibv_context *context);
  * Malformed ones are counted and dropped. */
 void soft_input(struct ibv_context *context, const struct soft_path *path, const uint8_t *packet,
                 size_t length);
+/* The same of one that its sender may still be changing: no byte of it is read twice. */
+void soft_input_shared(struct ibv_context *context, const struct soft_path *path, const uint8_t *packet,
+                       size_t length);
+/* There is room again; soft_flush goes on. */
+void soft_link_drained(struct soft_link *link);
+/* Nothing can come or go by it any more: its queue pair is in error. */
+void soft_link_failed(struct ibv_context *context, const struct soft_link *link);
+/* How many queue pairs there are. */
+size_t soft_qps(struct ibv_context *context);
 /* After a batch of soft_input: send the acknowledgements that were put together, go on sending. */
 void soft_flush(struct ibv_context *context);
 /* When soft_timers has something to do: a time of the clock, or SOFT_NEVER. */

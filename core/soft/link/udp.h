@@ -18,8 +18,9 @@
 #include "core/soft/engine/wire.h"
 
 #define UDP_BUFFER 65536 /* holds the largest train there is */
+#define UDP_SOCKETS (SERVICE_SOCKETS - 1)
 #define UDP_ADDRESSES                                                                                          \
-    (SERVICE_SOCKETS - 2) /* that have a socket of their own; all others one for each family */
+    (UDP_SOCKETS - 2) /* that have a socket of their own; all others one for each family */
 #define UDP_AT_ONCE 2     /* datagrams: of two that were asked for, one that came says that there are no more */
 
 /* One socket of a link; guarded by the context's lock. */
@@ -37,7 +38,7 @@ struct udp {
     struct soft_link link; /* first */
     struct ibv_context *context;
     struct service_member *service;
-    struct udp_socket sockets[SERVICE_SOCKETS]; /* the first socket_count are open */
+    struct udp_socket sockets[UDP_SOCKETS]; /* the first socket_count are open */
     int socket_count;
     struct icrc_shift shift;
     struct soft_path route; /* the last one looked up for a path without a local address */

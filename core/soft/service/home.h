@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * home.h - the life of device contexts: each has a home, which is its wire to the world, its link, and its
+ * home.h - the life of device contexts: each has a home, which is its wire to the world, its links, and its
  * place in the service thread's care.
  *
  * An event channel of the connection manager has a home of its own, or all have one in common. A context stays
@@ -13,6 +13,7 @@
 #include <sys/queue.h>
 #include <infiniband/verbs.h>
 #include "core/soft/engine/wire.h"
+#include "core/soft/link/shm.h"
 #include "core/soft/link/udp.h"
 #include "service.h"
 
@@ -22,6 +23,8 @@ struct soft_home {
     struct soft_wire wire; /* first: the engine knows the home by it */
     struct ibv_context *context;
     struct udp udp;
+    struct shm shm;
+    unsigned unseen; /* looks without one at the UDP sockets */
     struct service_member service;
     bool joined;                   /* the service thread knows of it */
     LIST_ENTRY(soft_home) orphans; /* guarded by home.c's own locks, */

@@ -22,7 +22,7 @@
 #include <sys/queue.h>
 #include <infiniband/verbs.h>
 
-#define SERVICE_SOCKETS 10 /* of one context */
+#define SERVICE_SOCKETS 11                /* of one context, and a bell */
 #define SERVICE_TICK_NS UINT64_C(1000000) /* how often the thread looks */
 
 enum service_state { SERVICE_IDLE, SERVICE_CALLED, SERVICE_WATCH, SERVICE_SERVE };

@@ -206,7 +206,7 @@ static void release(struct soft_context *context)
     if (context->verbs.context.async_fd >= 0)
         fds_close(context->verbs.context.async_fd);
     free(context->refusal);
-    free(context->train.bytes);
+    free(context->train.own);
     free(context->buckets);
     free(context->heap);
     soft_keys_free(&context->keys);
@@ -236,12 +236,12 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
     context->keys.shuffle =
         (struct soft_shuffle){.key = {secret(random, seed + 3), secret(random, seed + 4)}, .bits = 32};
     context->names.mtu = IBV_MTU_4096;
-    context->train.bytes = aligned_alloc(64, (SOFT_TRAIN_MAX + 63) / 64 * 64);
+    context->train.own = aligned_alloc(64, (SOFT_TRAIN_MAX + 63) / 64 * 64);
     context->refusal = make_refusal();
     context->verbs.context.async_fd = fds_own(eventfd(0, EFD_CLOEXEC));
     int error = context->verbs.context.async_fd < 0 ? errno : ENOMEM;
 
-    if (context->train.bytes == NULL || context->refusal == NULL || context->verbs.context.async_fd < 0) {
+    if (context->train.own == NULL || context->refusal == NULL || context->verbs.context.async_fd < 0) {
         release(context);
         errno = error;
         return NULL;

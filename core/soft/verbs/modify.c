@@ -162,6 +162,8 @@ static void start_receiving(struct soft_qp *qp, const struct ibv_qp_attr *attr, 
         qp->attr.path_mtu = attr->path_mtu;
         qp->mtu = 128u << attr->path_mtu;
     }
+    if (qp->path.link != NULL && qp->path.link->mtu != 0)
+        qp->mtu = qp->path.link->mtu;
     if (mask & IBV_QP_RQ_PSN) {
         qp->attr.rq_psn = attr->rq_psn & SOFT_PSN_MASK;
         resp->expected = resp->missed = resp->acked = soft_psn_start(attr->rq_psn);
@@ -177,6 +179,8 @@ static void start_sending(struct soft_qp *qp, const struct ibv_qp_attr *attr)
     req->una = req->next = req->high = req->end = req->asked = soft_psn_start(attr->sq_psn);
     req->gap = req->expiry = SOFT_NEVER;
     soft_recovery_begin(&req->recovery);
+    if (soft_is_lossless(qp))
+        req->recovery.window = SOFT_WINDOW_MAX;
 }
 
 /* As if it had just been created; nothing completes. */
@@ -195,6 +199,7 @@ static void reset(struct soft_qp *qp)
     qp->req.ring = send;
     qp->resp.ring = recv;
     qp->resp.shared = shared;
+    soft_path_leave(&qp->path);
     qp->path_given = qp->path_known = false;
 }
 
@@ -280,6 +285,8 @@ void soft_set_path(struct ibv_qp *ibv, const struct soft_path *path)
     struct soft_qp *qp = soft_qp_of(ibv);
 
     soft_lock(ibv->context);
+    if (qp->path.link != path->link)
+        soft_path_leave(&qp->path);
     soft_path_copy(&qp->path, path);
     qp->path_given = qp->path_known = true;
     soft_unlock(ibv->context);

@@ -243,6 +243,7 @@ int soft_destroy_qp(struct ibv_qp *ibv)
     soft_timer_forget(qp);
     soft_idle(qp);
     soft_qp_leave(context, qp);
+    soft_path_leave(&qp->path);
     ((struct soft_cq *)ibv->send_cq)->users--;
     ((struct soft_cq *)ibv->recv_cq)->users--;
     ((struct soft_pd *)ibv->pd)->users--;

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_shm_ring.c - the ring of the shared-memory link by itself: both ends in one thread, and a peer that
+ * lies. */
+#include <stdlib.h>
+#include <string.h>
+#include "check/support/endpoints.h"
+#include "core/soft/link/shm.h"
+
+#define STRIDE 1000
+
+/* The same numbers each time. */
+static uint64_t state;
+
+static size_t number(void)
+{
+    state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (size_t)(state >> 33);
+}
+
+static struct shm_area *area;
+static struct shm_ring out, in;
+
+static void begin(void)
+{
+    area = aligned_alloc(4096, sizeof *area);
+    ck_assert_ptr_nonnull(area);
+    memset(area, 0, sizeof *area);
+    out = (struct shm_ring){.control = &area->control[0], .bytes = area->bytes[0]};
+    in = out;
+}
+
+static void end_of_it(void)
+{
+    free(area);
+}
+
+/* A train of this many bytes, all of one value. False: no room. */
+static bool put(size_t length, uint8_t value)
+{
+    size_t limit = 0;
+    uint8_t *at = shm_ring_room(&out, length, &limit);
+    if (at == NULL)
+        return false;
+    expect(at >= area->bytes[0] && at + limit <= area->bytes[0] + SHM_RING_BYTES && limit >= length,
+           "room for %zu bytes is %zu at %td", length, limit, at - area->bytes[0]);
+    memset(at, value, length);
+    shm_ring_put(&out, length, STRIDE);
+    return true;
+}
+
+static bool take(size_t length, uint8_t value)
+{
+    struct shm_train train;
+    if (!shm_ring_next(&in, &train))
+        return false;
+    ck_assert_uint_eq(train.length, length);
+    ck_assert_uint_eq(train.stride, STRIDE);
+    for (size_t i = 0; i < length; i++)
+        expect(train.bytes[i] == value, "byte %zu is %u", i, train.bytes[i]);
+    shm_ring_taken(&in, &train);
+    return true;
+}
+
+/* Of all lengths, many times round. */
+START_TEST(trains_come_as_they_were_put)
+{
+    size_t lengths[64];
+    unsigned first = 0, behind = 0;
+    state = 7;
+    for (unsigned i = 0; i < 20000; i++) {
+        size_t length = 1 + number() % (number() % 8 == 0 ? SOFT_TRAIN_MAX : 3000);
+        if (behind - first < 64 && put(length, (uint8_t)behind))
+            lengths[behind++ % 64] = length;
+        else
+            ck_assert_uint_gt(behind, first);
+        for (size_t times = number() % 3; times > 0 && first != behind; times--, first++)
+            ck_assert(take(lengths[first % 64], (uint8_t)first));
+    }
+    for (; first != behind; first++)
+        ck_assert(take(lengths[first % 64], (uint8_t)first));
+    ck_assert(!take(0, 0) && !in.broken && !out.broken);
+}
+END_TEST
+
+/* Wherever an empty ring stands, the largest packet has room; and little traffic stays at the beginning. */
+START_TEST(an_empty_ring_has_room)
+{
+    for (size_t length = 1; length < 70000; length += 61) {
+        size_t piece = length > SOFT_TRAIN_MAX ? SOFT_TRAIN_MAX : length;
+        expect(put(piece, 1) && take(piece, 1), "%zu bytes into an empty ring at %zu", piece, (size_t)out.at);
+        expect(put(SHM_MTU + 40, 2) && take(SHM_MTU + 40, 2), "a packet at %zu", (size_t)out.at);
+    }
+    begin();
+    for (int i = 0; i < 100000; i++)
+        ck_assert(put(100, 3) && take(100, 3));
+    for (size_t i = SHM_RING_BYTES / 2; i < SHM_RING_BYTES; i++)
+        ck_assert_uint_eq(area->bytes[0][i], 0);
+}
+END_TEST
+
+/* Whoever waits for room is called when half of it is free; whoever sleeps at the first train, once. */
+START_TEST(flags_are_answered_once)
+{
+    size_t limit;
+    struct shm_train train;
+    unsigned full = 0, called = 0;
+    shm_ring_sleep(&in);
+    ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
+    ck_assert(shm_ring_put(&out, 100, STRIDE));
+    ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
+    ck_assert(!shm_ring_put(&out, 100, STRIDE));
+    ck_assert(shm_ring_was_called(&in, &in.control->sleeps));
+    ck_assert(!shm_ring_was_called(&in, &in.control->sleeps));
+    while (put(SHM_MTU, 5))
+        full++;
+    ck_assert_uint_gt(full, 10);
+    shm_ring_want_room(&out);
+    while (shm_ring_next(&in, &train))
+        called += shm_ring_taken(&in, &train);
+    ck_assert_uint_eq(called, 1);
+    ck_assert(shm_ring_was_called(&out, &out.control->wants_room));
+    shm_ring_want_room(&out);
+    ck_assert(!shm_ring_stay(&out, &out.control->wants_room)); /* nobody had seen it */
+}
+END_TEST
+
+static uint64_t edge(void)
+{
+    static const uint64_t edges[] = {0,
+                                     1,
+                                     63,
+                                     64,
+                                     SHM_RING_BYTES - 64,
+                                     SHM_RING_BYTES,
+                                     SHM_RING_BYTES + 64,
+                                     UINT32_MAX,
+                                     UINT64_MAX,
+                                     UINT64_MAX - 63,
+                                     1ull << 63};
+    uint64_t value = edges[number() % (sizeof edges / sizeof *edges)];
+    return number() % 3 == 0 ? (uint64_t)number() << (number() % 48) : value;
+}
+
+/* Any word that the receiver reads is anything: what it finds lies in the ring, and it comes to an end. */
+START_TEST(a_lying_sender_is_found_out)
+{
+    unsigned broken = 0;
+    state = 11;
+    for (int world = 0; world < 20000; world++) {
+        struct shm_train train;
+        memset(&area->control[0], 0, sizeof area->control[0]);
+        in = out = (struct shm_ring){.control = &area->control[0], .bytes = area->bytes[0]};
+        for (int step = 0; step < 12; step++) {
+            put(1 + number() % 5000, 9);
+            if (number() % 3 == 0)
+                area->control[0].tail = number() % 2 ? edge() : in.at + edge() % (2 * SHM_RING_BYTES);
+            if (number() % 3 == 0) {
+                uint64_t header = edge();
+                memcpy(area->bytes[0] + in.at % SHM_RING_BYTES / 4 * 4, &header, 4);
+                memcpy(area->bytes[0] + in.at % SHM_RING_BYTES / 4 * 4 + 4, &header, 4);
+            }
+            for (int i = 0; i < 100 && shm_ring_next(&in, &train); i++) {
+                expect(train.bytes >= area->bytes[0] && train.length > 0 && train.stride > 0 &&
+                           train.bytes + train.length <= area->bytes[0] + SHM_RING_BYTES,
+                       "a train of %zu at %td", train.length, train.bytes - area->bytes[0]);
+                shm_ring_taken(&in, &train);
+            }
+        }
+        broken += in.broken;
+        ck_assert(!in.broken || !shm_ring_next(&in, &train));
+    }
+    expect_between(broken, 1000, 20000);
+}
+END_TEST
+
+/* The same of a receiver: what the sender is given lies in the ring. */
+START_TEST(a_lying_receiver_is_found_out)
+{
+    unsigned broken = 0;
+    state = 13;
+    for (int world = 0; world < 20000; world++) {
+        memset(&area->control[0], 0, sizeof area->control[0]);
+        out = (struct shm_ring){.control = &area->control[0], .bytes = area->bytes[0]};
+        for (int step = 0; step < 40; step++) {
+            if (number() % 4 == 0)
+                area->control[0].head = number() % 2 ? edge() : out.at - edge() % SHM_RING_BYTES;
+            put(1 + number() % SHM_MTU, 9);
+        }
+        broken += out.broken;
+    }
+    expect_between(broken, 1000, 20000);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("shm ring");
+    TCase *plain = tcase_create("plain"), *lies = tcase_create("lies");
+    tcase_add_checked_fixture(plain, begin, end_of_it);
+    tcase_add_checked_fixture(lies, begin, end_of_it);
+    tcase_add_test(plain, trains_come_as_they_were_put);
+    tcase_add_test(plain, an_empty_ring_has_room);
+    tcase_add_test(plain, flags_are_answered_once);
+    tcase_add_test(lies, a_lying_sender_is_found_out);
+    tcase_add_test(lies, a_lying_receiver_is_found_out);
+    tcase_set_timeout(plain, 60);
+    tcase_set_timeout(lies, 60);
+    suite_add_tcase(suite, plain);
+    suite_add_tcase(suite, lies);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}

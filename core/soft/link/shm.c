@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* shm.c - the bell, and the packets that go through the rings of a context's peers. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "core/fds.h"
+#include "shm.h"
+
+#define BYTES_MAX (4 * SHM_RING_BYTES) /* taken in while the context stays locked */
+
+void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service)
+{
+    *shm = (struct shm){.context = context, .service = service, .bell = -1};
+    LIST_INIT(&shm->peers);
+}
+
+/* ---- The bell ---- */
+
+static void ring(int bell)
+{
+    const uint64_t once = 1;
+
+    if (write(bell, &once, sizeof once) == -1)
+        return; /* it is as loud as can be */
+}
+
+/* Before looking: whoever rings after that has not been seen. It may still be on its way, to be heard at
+ * another look. Has it been rung? */
+static bool hear(struct shm *shm)
+{
+    uint64_t times = 0;
+
+    if (read(shm->bell, &times, sizeof times) == -1)
+        times = 0;
+    shm->owed = times < shm->owed ? shm->owed - times : 0;
+    return times > 0;
+}
+
+/* As udp_sockets.c does it with a socket. 0 or an errno. */
+static int attach(struct shm *shm)
+{
+    int error = soft_watch(shm->context, shm->bell) == 0 ? 0 : errno;
+
+    if (error != 0)
+        return error;
+    error = service_add(shm->service, shm->bell);
+    if (error != 0)
+        soft_unwatch(shm->context, shm->bell);
+    return error;
+}
+
+int shm_prepare(struct shm *shm)
+{
+    struct soft_wire *wire = soft_wire_of(shm->context);
+    int error = 0;
+
+    if (shm->ready)
+        return 0;
+    if (wire->open != NULL && (error = wire->open(wire, shm->context)) != 0)
+        return error;
+    shm->bell = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (shm->bell == -1)
+        return errno;
+    error = attach(shm);
+    if (error != 0) {
+        fds_close(shm->bell);
+        shm->bell = -1;
+    }
+    shm->ready = error == 0;
+    return error;
+}
+
+void shm_end(struct shm *shm)
+{
+    if (shm->bell != -1)
+        fds_close(shm->bell);
+    shm->bell = -1;
+}
+
+/* ---- Sending ---- */
+
+/* What is said of a flag that was up and that we take down, or find taken down: rings that are to come. */
+static void expect_ring(struct shm *shm, bool rings)
+{
+    shm->owed += rings;
+}
+
+/* The flag first, and then once more, for the peer may have taken everything in between. */
+static uint8_t *link_room(struct soft_link *link, size_t size, size_t *limit)
+{
+    struct shm_peer *peer = (struct shm_peer *)link;
+    struct shm_ring *out = &peer->out;
+    uint8_t *at = shm_ring_room(out, size, limit);
+
+    if (at == NULL && !out->broken) {
+        expect_ring(peer->shm, shm_ring_was_called(out, &out->control->wants_room));
+        if (!out->flagged)
+            shm_ring_want_room(out);
+        at = shm_ring_room(out, size, limit);
+    }
+    if (at != NULL)
+        expect_ring(peer->shm, shm_ring_stay(out, &out->control->wants_room));
+    link->full = at == NULL;
+    return at;
+}
+
+static void link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+                      size_t stride)
+{
+    struct shm_peer *peer = (struct shm_peer *)link;
+
+    (void)path, (void)train; /* it lies where link_room said */
+    service_traffic(peer->shm->service);
+    if (shm_ring_put(&peer->out, length, stride))
+        ring(peer->bell);
+}
+
+/* Is there room again for what found none? */
+static void look_for_room(struct shm_peer *peer)
+{
+    size_t limit;
+
+    if (peer->link.full && link_room(&peer->link, SHM_MTU + SHM_ALIGN, &limit) != NULL)
+        soft_link_drained(&peer->link);
+}
+
+/* ---- Receiving ---- */
+
+static int give(struct shm_peer *peer, const struct shm_train *train)
+{
+    const struct soft_path path = {.link = &peer->link};
+    int packets = 0;
+
+    for (size_t at = 0; at < train->length; at += train->stride, packets++) {
+        size_t left = train->length - at;
+
+        soft_input_shared(peer->shm->context, &path, train->bytes + at,
+                          left < train->stride ? left : train->stride);
+    }
+    return packets;
+}
+
+/* What lies there, up to so many bytes. */
+static int empty_ring(struct shm_peer *peer, size_t *budget)
+{
+    struct shm_train train;
+    int packets = 0;
+
+    while (*budget > 0 && shm_ring_next(&peer->in, &train)) {
+        packets += give(peer, &train);
+        *budget -= train.whole < *budget ? train.whole : *budget;
+        if (shm_ring_taken(&peer->in, &train))
+            ring(peer->bell);
+    }
+    return packets;
+}
+
+/* All of it; then the flag is up, unless the time is. */
+static int look(struct shm_peer *peer, size_t *budget)
+{
+    struct shm *shm = peer->shm;
+    struct shm_ring *in = &peer->in;
+    int packets;
+
+    expect_ring(shm, shm_ring_was_called(in, &in->control->sleeps));
+    packets = empty_ring(peer, budget);
+    while (!in->flagged && !in->broken && *budget > 0) {
+        int more;
+
+        shm_ring_sleep(in);
+        if ((more = empty_ring(peer, budget)) > 0)
+            expect_ring(shm, shm_ring_stay(in, &in->control->sleeps));
+        packets += more;
+    }
+    return packets;
+}
+
+static void give_up(struct shm_peer *peer)
+{
+    if (peer->failed || (!peer->in.broken && !peer->out.broken))
+        return;
+    peer->failed = peer->in.broken = peer->out.broken = true;
+    soft_link_failed(peer->shm->context, &peer->link);
+}
+
+static void listen_for_calls(struct shm *shm)
+{
+    struct shm_peer *peer;
+
+    LIST_FOREACH (peer, &shm->peers, peers)
+        expect_ring(shm, shm_ring_was_called(&peer->in, &peer->in.control->sleeps));
+    if (shm->owed > 0)
+        hear(shm);
+}
+
+static int look_at_all(struct shm *shm, size_t *budget)
+{
+    struct shm_peer *peer;
+    int packets = 0;
+
+    LIST_FOREACH (peer, &shm->peers, peers) {
+        packets += look(peer, budget);
+        look_for_room(peer);
+        give_up(peer);
+    }
+    return packets;
+}
+
+/* Where nothing came the bell may have been rung all the same: for room, or by somebody who is gone. */
+int shm_receive(struct shm *shm)
+{
+    size_t budget = BYTES_MAX;
+    int packets;
+
+    listen_for_calls(shm);
+    packets = look_at_all(shm, &budget);
+    if (packets == 0 && hear(shm))
+        packets = look_at_all(shm, &budget);
+    if (budget == 0) {
+        ring(shm->bell);
+        shm->owed++;
+    }
+    if (packets > 0)
+        service_traffic(shm->service);
+    return packets;
+}
+
+/* ---- Peers ---- */
+
+static void link_leave(struct soft_link *link)
+{
+    struct shm_peer *peer = (struct shm_peer *)link;
+
+    if (peer->joined)
+        LIST_REMOVE(peer, peers);
+    peer->shm->count--;
+    shm_peer_free(peer);
+}
+
+struct shm_peer *shm_peer_new(struct shm_area *area, bool maker)
+{
+    struct shm_peer *peer = calloc(1, sizeof *peer);
+    unsigned out = maker ? 0 : 1, in = 1 - out;
+
+    if (peer == NULL)
+        return NULL;
+    peer->link = (struct soft_link){.name = "shm",
+                                    .mtu = SHM_MTU,
+                                    .lossless = true,
+                                    .room = link_room,
+                                    .send = link_send,
+                                    .leave = link_leave};
+    peer->area = area;
+    peer->out = (struct shm_ring){.control = &area->control[out], .bytes = area->bytes[out]};
+    peer->in = (struct shm_ring){.control = &area->control[in], .bytes = area->bytes[in]};
+    peer->bell = peer->meeting = peer->memory = -1;
+    return peer;
+}
+
+void shm_peer_free(struct shm_peer *peer)
+{
+    int fds[] = {peer->bell, peer->meeting, peer->memory};
+
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] != -1)
+            fds_close(fds[i]);
+    munmap(peer->area, sizeof *peer->area);
+    free(peer);
+}
+
+void shm_assign(struct shm *shm, struct shm_peer *peer)
+{
+    soft_lock(shm->context);
+    peer->shm = shm;
+    shm->count++;
+    soft_unlock(shm->context);
+}
+
+/* What has come before now has rung in vain: look at once. */
+void shm_join(struct shm_peer *peer)
+{
+    struct shm *shm = peer->shm;
+
+    soft_lock(shm->context);
+    LIST_INSERT_HEAD(&shm->peers, peer, peers);
+    peer->joined = true;
+    shm->owed++;
+    soft_unlock(shm->context);
+    ring(shm->bell);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * shm.h - the link of the embedded device between two processes of one host: packets without a check, in rings
+ * of memory that both have mapped (shm_ring.h). How two find each other is in shm_meet.h.
+ *
+ * A context has one bell, an eventfd, which all its peers ring; to its completion channels and to the service
+ * thread it is what a socket is: readable means that somebody should look. Whoever has looked into a ring and
+ * found it empty has its flag up, so whatever is put there then rings. A bell is rung once for each flag that
+ * was taken down, so it is known how often it is to be heard (`owed`), and who was just looking need not ask
+ * the kernel.
+ *
+ * What the peer may do to us: nothing but what its own queue pair's packets may. The memory can't be cut short,
+ * for it is sealed; a ring with lies in it is broken, and its queue pair in error; one that is not emptied is
+ * full, and the queue pair's time-outs see to it. Only a process of our own user is a peer here: it holds the
+ * bell, too.
+ */
+#ifndef SOFT_SHM_H
+#define SOFT_SHM_H
+
+#include <stdint.h>
+#include <sys/queue.h>
+#include "core/soft/engine/wire.h"
+#include "core/soft/service/service.h"
+#include "shm_ring.h"
+
+#define SHM_MTU 16384 /* bytes: so that copying in and copying out overlap, and stay in cache */
+#define SHM_PEERS 256 /* of a context: each is looked at, at each look */
+
+/* What two have mapped; direction 0 is from the one who made it. */
+struct shm_area {
+    struct shm_control control[2];
+    _Alignas(4096) uint8_t bytes[2][SHM_RING_BYTES];
+};
+
+/* Part of a context's home; guarded by the context's lock. */
+struct shm {
+    struct ibv_context *context;
+    struct service_member *service;
+    bool ready; /* the bell is there, and watched */
+    int bell;
+    uint64_t owed; /* times that it has been rung, or is about to be, and was not heard */
+    LIST_HEAD(, shm_peer) peers;
+    unsigned count;
+};
+
+/* A queue pair's way to its peer. Whoever makes it owns it, until shm_assign: then the path that names its
+ * link. */
+struct shm_peer {
+    struct soft_link link; /* first */
+    struct shm *shm;       /* from shm_assign on */
+    struct shm_area *area;
+    struct shm_ring out, in;
+    bool joined;         /* its ring is looked at */
+    bool failed;         /* it has lied */
+    int bell;            /* the peer's; -1: not known yet */
+    int meeting, memory; /* of one who offers, until it is answered; else -1 */
+    LIST_ENTRY(shm_peer) peers;
+};
+
+void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service);
+/* The bell, from the first peer on; it stays. 0 or an errno. (locked) */
+int shm_prepare(struct shm *shm);
+/* The context is gone. */
+void shm_end(struct shm *shm);
+
+/* Of mapped memory; which end is ours? NULL and errno. */
+struct shm_peer *shm_peer_new(struct shm_area *area, bool maker);
+/* With all that it has. One that was joined goes by its link's leave(). */
+void shm_peer_free(struct shm_peer *peer);
+/* It is this context's, and about to be the link of a path. The bell is there, and so is the peer's. (not
+ * locked) */
+void shm_assign(struct shm *shm, struct shm_peer *peer);
+/* The queue pair is ready for packets: nothing that comes may be lost. (not locked) */
+void shm_join(struct shm_peer *peer);
+
+/* As struct soft_wire has it. (locked) */
+int shm_receive(struct shm *shm);
+
+#endif

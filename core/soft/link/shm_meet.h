@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * shm_meet.h - how the two ends of a connection find that they may share memory, and come by it.
+ *
+ * A listener also listens on an abstract unix socket that is named after its address and port, which only
+ * processes of its network namespace can reach. Whoever connects looks for it before it sends its request,
+ * makes the memory, and sends that and its bell there, with a random token that its request names, too. The
+ * listener's end, when it accepts, maps the memory of the token that the request has named, sends its own bell
+ * back, and says so in its answer. So each end has all it needs before it agrees, and whoever lacks something
+ * just doesn't: packets then go by UDP. What is lacking is told under EXS_DEBUG.
+ *
+ * Both ask the kernel who is at the other end, and share with processes of their own user alone.
+ */
+#ifndef SOFT_SHM_MEET_H
+#define SOFT_SHM_MEET_H
+
+#include "shm.h"
+
+#define SHM_TOKEN 16  /* bytes */
+#define SHM_GUESTS 64 /* that have come, and whose requests have not */
+
+/* A listener's. */
+struct shm_meeting {
+    int fd;
+    unsigned count;
+    int guests[SHM_GUESTS]; /* oldest first */
+};
+
+/* ---- The side that listens ---- */
+
+/* At this address; NULL: there, or here at all, nobody meets. */
+struct shm_meeting *shm_meeting_open(const union soft_addr *local);
+void shm_meeting_close(struct shm_meeting *meeting);
+/* Who brought this token; -1: nobody. The descriptor is the caller's. */
+int shm_meeting_find(struct shm_meeting *meeting, const uint8_t token[SHM_TOKEN]);
+/* What that guest brought, and our bell to him. NULL: no link. (not locked) */
+struct shm_peer *shm_accept(struct shm *shm, int guest);
+
+/* ---- The side that connects ---- */
+
+/* To a listener at this address. NULL: no link. (not locked) */
+struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8_t token[SHM_TOKEN]);
+/* The offer was accepted. 0 or an errno. */
+int shm_accepted(struct shm_peer *peer);
+
+#endif

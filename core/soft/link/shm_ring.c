@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* shm_ring.c - the positions and flags of shm_ring.h. */
+#include <string.h>
+#include "core/soft/engine/wire.h"
+#include "shm_ring.h"
+
+#define MASK (SHM_RING_BYTES - 1)
+#define NEAR                                                                                                   \
+    65536 /* bytes: so far an empty ring goes before it begins anew; room for a train must be before that */
+
+static size_t whole(size_t length)
+{
+    return (SHM_HEADER + length + SHM_ALIGN - 1) / SHM_ALIGN * SHM_ALIGN;
+}
+
+/* Headers are written and read as atomics: the other side may do anything meanwhile. Relaxed, since the
+ * positions order them. */
+static void put_header(struct shm_ring *ring, uint32_t length, uint32_t stride)
+{
+    _Atomic uint32_t *header = (_Atomic uint32_t *)(void *)(ring->bytes + (ring->at & MASK));
+
+    atomic_store_explicit(&header[0], length, memory_order_relaxed);
+    atomic_store_explicit(&header[1], stride, memory_order_relaxed);
+}
+
+/* Takes a flag of the other's down: true if it was up. The fence pairs with the one in raise(): either we see
+ * the flag, or whoever has put it up sees the position that we have just told. */
+static bool calls(_Atomic uint32_t *flag)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    return atomic_load_explicit(flag, memory_order_relaxed) != 0 &&
+           atomic_exchange_explicit(flag, 0, memory_order_relaxed) != 0;
+}
+
+static void raise_flag(struct shm_ring *ring, _Atomic uint32_t *flag)
+{
+    ring->flagged = true;
+    atomic_store_explicit(flag, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in calls() */
+}
+
+bool shm_ring_was_called(struct shm_ring *ring, _Atomic uint32_t *flag)
+{
+    if (!ring->flagged || atomic_load_explicit(flag, memory_order_relaxed) != 0)
+        return false;
+    ring->flagged = false;
+    return true;
+}
+
+bool shm_ring_stay(struct shm_ring *ring, _Atomic uint32_t *flag)
+{
+    if (!ring->flagged)
+        return false;
+    ring->flagged = false;
+    return atomic_exchange_explicit(flag, 0, memory_order_relaxed) == 0;
+}
+
+/* ---- The sender ---- */
+
+/* What the receiver has not taken yet, as last seen. */
+static size_t used(const struct shm_ring *ring)
+{
+    return (size_t)(ring->at - ring->seen);
+}
+
+/* A position that was not there yet, or goes back, is a lie. */
+static void see_head(struct shm_ring *ring)
+{
+    uint64_t head = atomic_load_explicit(&ring->control->head, memory_order_acquire); /* taken()'s release */
+
+    if (head - ring->seen > ring->at - ring->seen)
+        ring->broken = true;
+    else
+        ring->seen = head;
+}
+
+/* Goes on at the ring's beginning. */
+static void skip(struct shm_ring *ring)
+{
+    put_header(ring, SHM_SKIP, 0);
+    ring->at += SHM_RING_BYTES - (ring->at & MASK);
+}
+
+/* In one piece for this many, perhaps after a skip. */
+static size_t piece(struct shm_ring *ring, size_t wanted)
+{
+    size_t room = SHM_RING_BYTES - used(ring), end = SHM_RING_BYTES - (ring->at & MASK);
+
+    if (used(ring) == 0 && (ring->at & MASK) > NEAR) {
+        skip(ring);
+        return SHM_RING_BYTES - used(ring);
+    }
+    if (end >= wanted)
+        return room < end ? room : end;
+    if (room < end + wanted)
+        return 0;
+    skip(ring);
+    return room - end;
+}
+
+uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit)
+{
+    size_t wanted = whole(size), room;
+
+    see_head(ring);
+    room = ring->broken ? 0 : piece(ring, wanted);
+    if (room < wanted)
+        return NULL;
+    room -= SHM_HEADER;
+    *limit = room < SOFT_TRAIN_MAX ? room : SOFT_TRAIN_MAX;
+    return ring->bytes + (ring->at & MASK) + SHM_HEADER;
+}
+
+bool shm_ring_put(struct shm_ring *ring, size_t length, size_t stride)
+{
+    put_header(ring, (uint32_t)length, (uint32_t)stride);
+    ring->at += whole(length);
+    atomic_store_explicit(&ring->control->tail, ring->at, memory_order_release); /* next()'s acquire */
+    return calls(&ring->control->sleeps);
+}
+
+void shm_ring_want_room(struct shm_ring *ring)
+{
+    raise_flag(ring, &ring->control->wants_room);
+}
+
+/* ---- The receiver ---- */
+
+static bool see_tail(struct shm_ring *ring)
+{
+    uint64_t tail = atomic_load_explicit(&ring->control->tail, memory_order_acquire); /* put()'s release */
+
+    if (tail - ring->at > SHM_RING_BYTES || tail % SHM_ALIGN != 0 || tail - ring->at < ring->seen - ring->at)
+        ring->broken = true;
+    else
+        ring->seen = tail;
+    return !ring->broken && ring->seen != ring->at;
+}
+
+/* A header that says SKIP was there, and the beginning of the ring has been told, too. */
+static bool skipped(struct shm_ring *ring)
+{
+    uint64_t start = ring->at + SHM_RING_BYTES - (ring->at & MASK);
+
+    ring->broken = start - ring->at > ring->seen - ring->at;
+    if (!ring->broken)
+        ring->at = start;
+    return !ring->broken;
+}
+
+bool shm_ring_next(struct shm_ring *ring, struct shm_train *train)
+{
+    /* One skip is before a train at most; who tells of many won't keep us here. */
+    for (int tries = 0; tries < 2 && !ring->broken && (ring->seen != ring->at || see_tail(ring)); tries++) {
+        size_t offset = ring->at & MASK;
+        const _Atomic uint32_t *header = (const _Atomic uint32_t *)(const void *)(ring->bytes + offset);
+        uint32_t length = atomic_load_explicit(&header[0], memory_order_relaxed);
+        uint32_t stride = atomic_load_explicit(&header[1], memory_order_relaxed);
+
+        if (length == SHM_SKIP) {
+            skipped(ring);
+            continue;
+        }
+        ring->broken = length == 0 || length > SOFT_TRAIN_MAX || stride == 0 ||
+                       whole(length) > ring->seen - ring->at || whole(length) > SHM_RING_BYTES - offset;
+        *train = (struct shm_train){ring->bytes + offset + SHM_HEADER, length, stride, whole(length)};
+        return !ring->broken;
+    }
+    return false;
+}
+
+bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train)
+{
+    ring->at += train->whole;
+    atomic_store_explicit(&ring->control->head, ring->at, memory_order_release); /* see_head()'s acquire */
+    return ring->seen - ring->at <= SHM_RING_BYTES / 2 && calls(&ring->control->wants_room);
+}
+
+void shm_ring_sleep(struct shm_ring *ring)
+{
+    raise_flag(ring, &ring->control->sleeps);
+}

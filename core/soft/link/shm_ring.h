@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * shm_ring.h - one direction of a shared-memory link: trains of packets in a ring that two processes have
+ * mapped.
+ *
+ * Neither believes the other. Each keeps its own position to itself and only ever tells it; what the other
+ * tells is read once, into a local, and checked; a train is checked to lie within the ring and within what has
+ * been told. Who lies spoils his own ring: the other takes it for broken, and looks no more.
+ *
+ * Positions count bytes and never wrap; their place in the ring is the rest modulo its size. A train lies in
+ * one piece, behind a header; where none fits before the end, a header of SHM_SKIP says so. An empty ring
+ * begins anew at its first byte, so that whoever has little to say touches few pages.
+ *
+ * Two flags keep both from ringing at a door behind which nobody sleeps. Whoever is about to wait puts his flag
+ * up, and then looks once more; whoever has told a new position looks at the other's flag, takes it down, and
+ * rings if it was up. A fence on both sides between the one and the other, so that at least one of them sees.
+ */
+#ifndef SOFT_SHM_RING_H
+#define SOFT_SHM_RING_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHM_RING_BYTES 262144u /* a power of two; with both copies in the cache of a processor */
+#define SHM_HEADER 16          /* bytes before a train */
+#define SHM_ALIGN 64           /* of a header */
+#define SHM_SKIP UINT32_MAX    /* for a length: on at the ring's beginning */
+
+/* What is shared of one direction. */
+struct shm_control {
+    _Alignas(64) _Atomic uint64_t tail; /* the sender's position: stored with release, loaded with acquire, so
+                                         * that what lies before it is there */
+    _Alignas(
+        64) _Atomic uint64_t head; /* the receiver's, in the same way: what lies before it may be overwritten */
+    _Alignas(64) _Atomic uint32_t wants_room; /* the sender's flag; the receiver takes it down */
+    _Alignas(64) _Atomic uint32_t sleeps;     /* the receiver's flag; the sender takes it down */
+};
+
+/* One end of it: all of this is its process's own. */
+struct shm_ring {
+    struct shm_control *control;
+    uint8_t *bytes;
+    uint64_t at;   /* its own position: the sender's tail, the receiver's head */
+    uint64_t seen; /* the other's, as last read and believed */
+    bool flagged;  /* its flag is up, as far as it knows */
+    bool broken;   /* the other has told what can't be */
+};
+
+/* A train as it was found: the numbers are checked, the bytes may still change. */
+struct shm_train {
+    const uint8_t *bytes;
+    size_t length, stride, whole; /* whole: with header and gap */
+};
+
+/* ---- The sender ---- */
+
+/* Where a train of `size` bytes can be put together, and up to how many more; NULL: there is no room for it. */
+uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit);
+/* It is put together there. True: ring at the receiver's. */
+bool shm_ring_put(struct shm_ring *ring, size_t length, size_t stride);
+/* The flag goes up. Look for room once more! */
+void shm_ring_want_room(struct shm_ring *ring);
+
+/* ---- The receiver ---- */
+
+/* The next train; false: there is none, or the ring is broken. */
+bool shm_ring_next(struct shm_ring *ring, struct shm_train *train);
+/* It has been copied. True: ring at the sender's. */
+bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train);
+/* The flag goes up. Look for trains once more! */
+void shm_ring_sleep(struct shm_ring *ring);
+
+/* ---- Both ---- */
+
+/* The flag has been taken down by the other, who rings, or has already. Says so once. */
+bool shm_ring_was_called(struct shm_ring *ring, _Atomic uint32_t *flag);
+/* Take the flag down again. True: the other has already, and rings. */
+bool shm_ring_stay(struct shm_ring *ring, _Atomic uint32_t *flag);
+
+#endif

@@ -167,7 +167,7 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum 
     int count = take_events(queue, evtvec, evtvec_cnt);
 
     atomic_fetch_sub(&queue->dequeuers, 1);
-    bool again = turn.left && watched == BY_EDGE;
+    bool again = turn.stuck || (turn.left && watched == BY_EDGE);
 
     if (again)
         queue->raised = false; /* what is up already would be no edge */

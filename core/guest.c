@@ -15,6 +15,11 @@
 
 #define READY_MAX 64 /* sources looked at in a turn */
 
+struct ready {
+    struct queue *homes[READY_MAX];
+    int count;
+};
+
 struct guest *xs_queue_guest(const struct queue *host, const struct queue *home)
 {
     struct guest *guest;
@@ -144,47 +149,82 @@ void xs_queue_release_guests(struct queue *host)
     }
 }
 
-/* The homes that have something to do, each once and with a reference. */
-static int find_ready(struct queue *host, struct queue *ready[READY_MAX], struct turn *turn)
+/* Once in a round, with a reference. Called with events_lock. */
+static void take_ready(struct guest *guest, struct ready *ready)
+{
+    if (guest->round == guest->host->rounds || ready->count == READY_MAX)
+        return;
+    guest->round = guest->host->rounds;
+    guest->stuck = false;
+    xs_queue_ref(guest->home);
+    ready->homes[ready->count++] = guest->home;
+}
+
+static void take_stuck(struct queue *host, struct ready *ready)
+{
+    struct guest *guest;
+
+    host->has_stuck = false;
+    LIST_FOREACH (guest, &host->guests, of_host) {
+        if (guest->stuck)
+            take_ready(guest, ready);
+        host->has_stuck = host->has_stuck || guest->stuck;
+    }
+}
+
+/* The homes that have something to do. */
+static void find_ready(struct queue *host, struct ready *ready, struct turn *turn)
 {
     struct epoll_event events[READY_MAX];
-    int homes = 0;
 
+    ready->count = 0;
     pthread_mutex_lock(&host->events_lock);
+    host->rounds++;
+    if (host->has_stuck)
+        take_stuck(host, ready);
     int count = epoll_wait(host->fd, events, READY_MAX, 0);
 
-    host->rounds++;
     for (int i = 0; i < count; i++) {
-        struct guest *guest = events[i].data.ptr;
-
-        if (guest == NULL || guest->round == host->rounds)
-            continue; /* a source of the host's own, or another of the same guest */
-        guest->round = host->rounds;
-        xs_queue_ref(guest->home);
-        ready[homes++] = guest->home;
+        if (events[i].data.ptr != NULL) /* else a source of the host's own */
+            take_ready(events[i].data.ptr, ready);
     }
+    turn->left = turn->left || count == READY_MAX || ready->count == READY_MAX;
     pthread_mutex_unlock(&host->events_lock);
-    if (count == READY_MAX)
-        turn->left = true;
-    return homes;
+}
+
+/* Called with the home's lock. */
+static void note_stuck(struct queue *host, const struct queue *home)
+{
+    pthread_mutex_lock(&host->events_lock);
+    struct guest *guest = xs_queue_guest(host, home);
+
+    if (guest != NULL)
+        guest->stuck = host->has_stuck = true;
+    pthread_mutex_unlock(&host->events_lock);
+}
+
+static void turn_guest(struct queue *host, struct queue *home, struct turn *turn)
+{
+    struct turn own = {.watched = turn->watched};
+
+    pthread_mutex_lock(&home->lock);
+    xs_turn_home(home, &own);
+    xs_queue_rest(home); /* nobody else says when */
+    if (own.stuck)
+        note_stuck(host, home);
+    pthread_mutex_unlock(&home->lock);
+    xs_queue_unref(home);
+    turn->left = turn->left || own.left;
+    turn->stuck = turn->stuck || own.stuck;
 }
 
 void xs_turn_guests(struct queue *host, struct turn *turn)
 {
-    struct queue *ready[READY_MAX];
+    struct ready ready;
 
     if (atomic_load(&host->guest_count) == 0)
         return;
-    int count = find_ready(host, ready, turn);
-
-    for (int i = 0; i < count; i++) {
-        struct turn own = {.watched = turn->watched};
-
-        pthread_mutex_lock(&ready[i]->lock);
-        xs_turn_home(ready[i], &own);
-        xs_queue_rest(ready[i]); /* nobody else says when */
-        pthread_mutex_unlock(&ready[i]->lock);
-        xs_queue_unref(ready[i]);
-        turn->left = turn->left || own.left;
-    }
+    find_ready(host, &ready, turn);
+    for (int i = 0; i < ready.count; i++)
+        turn_guest(host, ready.homes[i], turn);
 }

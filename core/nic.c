@@ -213,20 +213,20 @@ static int run_cq(struct cq *cq, struct conn_list *touched)
     return total;
 }
 
-int xs_nic_run(struct nic *nic, enum watched watched)
+void xs_nic_run(struct nic *nic, struct turn *turn)
 {
     struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
     struct cq *cq;
-    int total = 0;
 
-    while (take_event(nic) && watched == BY_EDGE)
+    while (take_event(nic) && turn->watched == BY_EDGE)
         ;
     LIST_FOREACH (cq, &nic->cqs, link) {
         if (!cq->armed)
-            total += run_cq(cq, &touched);
+            turn->harvested += run_cq(cq, &touched);
+        if (!cq->armed)
+            turn->left = turn->stuck = true; /* the device refused: no event would come */
     }
     run_touched(&touched);
-    return total;
 }
 
 void xs_nic_rest(const struct nic *nic)

@@ -15,6 +15,7 @@
 
 struct conn;
 struct queue;
+struct turn;
 
 /* Many connections share a completion queue, as many as fit into it. */
 struct cq {
@@ -52,9 +53,9 @@ void xs_nic_free(struct nic *nic);
 struct cq *xs_nic_cq(struct nic *nic, int completions);
 void xs_nic_cq_release(struct cq *cq, int completions);
 
-/* Harvest completions until there are none and events are armed; returns how many. Whose events are taken: of
- * one completion queue, where the descriptor brings the caller back for the others; or of all. */
-int xs_nic_run(struct nic *nic, enum watched watched);
+/* Harvest completions until there are none and events are armed; counts them. Whose events are taken: of one
+ * completion queue, where the descriptor brings the caller back for the others; or of all. */
+void xs_nic_run(struct nic *nic, struct turn *turn);
 /* The application has had its turn: it may sleep now. */
 void xs_nic_rest(const struct nic *nic);
 

@@ -39,8 +39,9 @@ struct guest {
     LIST_ENTRY(guest) of_host, of_home;
     struct queue *host;
     struct queue *home; /* a reference */
-    unsigned round;     /* of the host, in which it was last ready; guarded by the host's events_lock */
-    int accepts;        /* of a listener: the host's, that wait there; guarded by the home's lock */
+    unsigned round; /* of the host, in which it was last ready; this and the next are guarded by the host's */
+    bool stuck;     /* events_lock. It has something to do, and no descriptor tells of it */
+    int accepts;    /* of a listener: the host's, that wait there; guarded by the home's lock */
 };
 
 struct op_chunk; /* operations allocated together */
@@ -65,6 +66,7 @@ struct queue {
                             * needs no lock, one less does. */
     LIST_HEAD(, guest) guests;
     unsigned rounds; /* looks for guests that are ready */
+    bool has_stuck;  /* some of them */
 
     pthread_mutex_t lock;
     /* guarded by lock */
@@ -126,7 +128,8 @@ struct turn {
     enum watched watched;
     int harvested; /* completions */
     bool left;     /* something was left undone, */
-    bool busy;     /* since there were completions */
+    bool busy;     /* since there were completions; */
+    bool stuck;    /* and no descriptor tells of it */
 };
 
 /* One turn of a queue and of the guests that it hosts. Called without the lock. */

@@ -147,7 +147,7 @@ void xs_turn_home(struct queue *queue, struct turn *turn)
     struct nic *nic;
 
     LIST_FOREACH (nic, &queue->nics, link) {
-        turn->harvested += xs_nic_run(nic, turn->watched);
+        xs_nic_run(nic, turn);
     }
     if (turn->watched == BY_LEVEL && turn->harvested > 0 && ++queue->busy_turns < BUSY_TURNS_MAX) {
         turn->left = turn->busy = true;

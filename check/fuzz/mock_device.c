@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The mock's two tables, what kind of device they are, its clock, and calls that fail. See mock.h. */
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include "check/fuzz/mock.h"
 
-#define BEGINNING                                                                                              \
-    UINT64_C(1000000000000000000) /* ns; later than any real timer's, so that none of those fires */
+#define BEGINNING UINT64_C(1000000000000000000) /* ns; later than any time of the kernel's */
+#define TIMERS 1024
 
 struct mock_config mock_config;
 struct mock_count mock_count;
@@ -18,6 +20,7 @@ const char *mock_running;
 
 static uint64_t now;
 static bool virtual_time;
+static uint64_t timers[TIMERS]; /* when each descriptor's is due, ns; 0: off, or no timer */
 static unsigned calls_left;
 static int failure;
 
@@ -50,9 +53,36 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
     return 0;
 }
 
+int __real_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old);
+
+/* Likewise linked: the kernel's timer stays off until our time has come. */
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old)
+{
+    static const struct itimerspec off;
+
+    if (!virtual_time || fd >= TIMERS)
+        return __real_timerfd_settime(fd, flags, value, old);
+    timers[fd] = (uint64_t)value->it_value.tv_sec * 1000000000 + (uint64_t)value->it_value.tv_nsec;
+    return __real_timerfd_settime(fd, 0, &off, old);
+}
+
+/* The kernel's timers fire by interrupt, which takes no time to speak of. A descriptor that is no timer any
+ * more is told by the call. */
 void mock_pass_time(uint64_t ns)
 {
+    const struct itimerspec soon = {.it_value = {.tv_nsec = 1}};
+
     now += ns;
+    for (int fd = 0; fd < TIMERS; fd++) {
+        struct pollfd due = {.fd = fd, .events = POLLIN};
+
+        if (timers[fd] == 0 || timers[fd] > now)
+            continue;
+        timers[fd] = 0;
+        if (__real_timerfd_settime(fd, 0, &soon, NULL) == 0)
+            poll(&due, 1, 1000);
+    }
 }
 
 /* ---- Failures --------------------------------------------------------------------------------------- */

@@ -90,6 +90,7 @@ START_TEST(an_empty_ring_has_room)
         expect(put(piece, 1) && take(piece, 1), "%zu bytes into an empty ring at %zu", piece, (size_t)out.at);
         expect(put(SHM_MTU + 40, 2) && take(SHM_MTU + 40, 2), "a packet at %zu", (size_t)out.at);
     }
+    end_of_it();
     begin();
     for (int i = 0; i < 100000; i++)
         ck_assert(put(100, 3) && take(100, 3));

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_shm_meet.c - how two ends come to share memory (shm_meet.h), and what they fall back from. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "check/support/endpoints.h"
+#include "core/settings.h"
+#include "core/soft/link/shm_meet.h"
+#include "core/soft/service/home.h"
+
+static struct soft_home *here, *there;
+static union soft_addr address;
+static struct shm_meeting *meeting;
+static uint8_t token[SHM_TOKEN];
+
+static void begin(void)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof any;
+    int fd = socket(AF_INET, SOCK_STREAM, 0); /* a port that nobody else has */
+    ck_assert_int_eq(setenv("EXS_LINK", "shm", 1), 0);
+    settings_read();
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&any, &length), 0);
+    address = (union soft_addr){.in = any};
+    here = home_open();
+    there = home_open();
+    meeting = shm_meeting_open(&address);
+    ck_assert(here && there && meeting);
+}
+
+static void end_of_it(void)
+{
+    shm_meeting_close(meeting);
+    home_close(here);
+    home_close(there);
+}
+
+static struct shm_peer *accept_it(void)
+{
+    int guest = shm_meeting_find(meeting, token);
+    struct shm_peer *peer;
+    ck_assert_int_ne(guest, -1);
+    peer = shm_accept(&there->shm, guest);
+    close(guest);
+    return peer;
+}
+
+/* Each has what the other put there. */
+START_TEST(two_come_to_share_memory)
+{
+    struct shm_peer *one = shm_offer(&here->shm, &address, token), *other;
+    struct shm_train train;
+    size_t limit;
+    uint8_t wrong[SHM_TOKEN] = {0}, *at;
+    ck_assert_ptr_nonnull(one);
+    ck_assert_int_eq(shm_meeting_find(meeting, wrong), -1);
+    other = accept_it();
+    ck_assert_ptr_nonnull(other);
+    ck_assert_int_eq(shm_accepted(one), 0);
+    ck_assert(one->bell != -1 && other->bell != -1);
+    ck_assert_int_eq(shm_meeting_find(meeting, token), -1);
+    ck_assert_ptr_nonnull(at = shm_ring_room(&one->out, 5, &limit));
+    memcpy(at, "hello", 5);
+    shm_ring_put(&one->out, 5, 5);
+    ck_assert(shm_ring_next(&other->in, &train) && train.length == 5 && memcmp(train.bytes, "hello", 5) == 0);
+    ck_assert(!shm_ring_next(&one->in, &train));
+    shm_peer_free(one);
+    shm_peer_free(other);
+}
+END_TEST
+
+START_TEST(nobody_is_there)
+{
+    union soft_addr elsewhere = address;
+    elsewhere.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    ck_assert_ptr_null(shm_offer(&here->shm, &elsewhere, token));
+    ck_assert_int_eq(setenv("EXS_LINK", "udp", 1), 0);
+    settings_read();
+    ck_assert_ptr_null(shm_offer(&here->shm, &address, token));
+}
+END_TEST
+
+/* Without descriptors, or with a limit on files, there is no offer, and nothing is left of the try. */
+START_TEST(whoever_lacks_something_goes_without)
+{
+    struct rlimit before, tight;
+    struct shm_peer *peer = shm_offer(&here->shm, &address, token); /* the bell stays */
+    int next = dup(0);
+    shm_peer_free(peer);
+    close(next);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    next = dup(0);
+    close(next);
+    for (rlim_t more = 0; more < 2; more++) {
+        tight = (struct rlimit){(rlim_t)next + more, before.rlim_max};
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &tight), 0);
+        ck_assert_ptr_null(shm_offer(&here->shm, &address, token));
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+        int again = dup(0);
+        ck_assert_int_eq(again, next);
+        close(again);
+    }
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    tight = (struct rlimit){4096, before.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &tight), 0);
+    ck_assert_ptr_null(shm_offer(&here->shm, &address, token));
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+}
+END_TEST
+
+/* A guest's own greeting, which brings this file for memory. */
+static void bring(int file)
+{
+    struct shm_peer *peer = shm_offer(&here->shm, &address, token);
+    ck_assert_ptr_nonnull(peer);
+    int guest = shm_meeting_find(meeting, token), pair[2];
+    uint8_t greeting[64], control[64];
+    struct iovec vector = {greeting, sizeof greeting};
+    struct msghdr message = {
+        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t length = recvmsg(guest, &message, 0);
+    ck_assert_int_gt(length, SHM_TOKEN);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    vector.iov_len = (size_t)length;
+    memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &file, sizeof file);
+    ck_assert_int_eq(sendmsg(pair[0], &message, 0), length);
+    ck_assert_ptr_null(shm_accept(&there->shm, pair[1]));
+    close(pair[0]);
+    close(pair[1]);
+    close(guest);
+    close(file);
+    shm_peer_free(peer);
+}
+
+/* What could be cut short under us, is too short, or is no memory. */
+START_TEST(memory_is_looked_at)
+{
+    int unsealed = memfd_create("unsealed", MFD_ALLOW_SEALING),
+        small = memfd_create("small", MFD_ALLOW_SEALING);
+    ck_assert_int_eq(ftruncate(unsealed, sizeof(struct shm_area)), 0);
+    ck_assert_int_eq(ftruncate(small, 4096), 0);
+    ck_assert_int_eq(fcntl(small, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    bring(unsealed);
+    bring(small);
+    bring(open("/dev/null", O_RDWR));
+}
+END_TEST
+
+/* Of another user nobody is let in, whatever he brings. Only root can try. */
+START_TEST(another_user_is_no_guest)
+{
+    int status;
+    if (geteuid() != 0)
+        return;
+    memset(token, 7, sizeof token);
+    pid_t child = fork();
+    if (child == 0) {
+        struct sockaddr_un un = {.sun_family = AF_UNIX};
+        int length =
+            snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "exs/127.0.0.1/%d", ntohs(address.in.sin_port));
+        uint8_t greeting[32];
+        int fd = setuid(65534) == 0 ? socket(AF_UNIX, SOCK_SEQPACKET, 0) : -1;
+        memset(greeting, 7, sizeof greeting);
+        _exit(connect(fd, (struct sockaddr *)&un, (socklen_t)(sizeof un.sun_family + 1 + (size_t)length)) ==
+                          0 &&
+                      send(fd, greeting, sizeof greeting, 0) == sizeof greeting
+                  ? 0
+                  : 1);
+    }
+    ck_assert(waitpid(child, &status, 0) == child && status == 0);
+    ck_assert_int_eq(shm_meeting_find(meeting, token), -1);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("shm meet");
+    TCase *tcase = tcase_create("meet");
+    tcase_add_checked_fixture(tcase, begin, end_of_it);
+    tcase_add_test(tcase, two_come_to_share_memory);
+    tcase_add_test(tcase, nobody_is_there);
+    tcase_add_test(tcase, whoever_lacks_something_goes_without);
+    tcase_add_test(tcase, memory_is_looked_at);
+    tcase_add_test(tcase, another_user_is_no_guest);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}

@@ -193,9 +193,26 @@ START_TEST(addresses_are_of_the_sockets_family)
 }
 END_TEST
 
+/* A slip of the pen is not taken for the default; put right, it is no hindrance. */
+START_TEST(links_of_no_name_are_refused)
+{
+    static const char *const wrong[] = {"tcp", "SHM", "shm ", "shm-or-whatever-there-is"};
+    static const char *const right[] = {"auto", "shm", "udp", ""};
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        ck_assert_int_eq(setenv("EXS_LINK", wrong[i], 1), 0);
+        ck_assert_int_eq(exs_init(EXS_VERSION), -1);
+        ck_assert_int_eq(errno, EINVAL);
+    }
+    ck_assert_int_eq(setenv("EXS_LINK", right[_i], 1), 0);
+    init_library();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("two devices");
+    TCase *links = add_bare_case(suite, "links", 20);
     TCase *both = add_bare_case(suite, "both", 20);
 
     tcase_add_checked_fixture(both, init_both, NULL);
@@ -203,5 +220,6 @@ int main(void)
     tcase_add_test(both, bound_socket_connects_where_it_is_bound);
     tcase_add_test(both, bound_again_after_a_failure);
     tcase_add_test(both, addresses_are_of_the_sockets_family);
+    tcase_add_loop_test(links, links_of_no_name_are_refused, 0, 4);
     return run_suite(suite);
 }

@@ -156,18 +156,52 @@ static void respond(struct sock *listener, struct request *request)
     }
 }
 
-/* Called with the listener's lock, when there is a request or an accept more. */
-static void match(struct sock *listener)
+/* The caller's from now on. NULL: none can be answered now. */
+static struct request *take_request(struct sock *listener)
 {
-    xs_incoming_match(listener);
-    while (!STAILQ_EMPTY(&listener->requests) && !STAILQ_EMPTY(&listener->accepts)) {
-        struct request *request = STAILQ_FIRST(&listener->requests);
+    const struct op *op =
+        listener->next_accept != NULL ? listener->next_accept : STAILQ_FIRST(&listener->accepts);
+    struct request *request = TAILQ_FIRST(&listener->requests);
 
-        STAILQ_REMOVE_HEAD(&listener->requests, link);
-        listener->requests_held--;
+    if (op == NULL || request == NULL)
+        return NULL;
+    enum incoming_room room = xs_incoming_room(listener, op);
+
+    if (room == NO_ROOM)
+        return NULL;
+    if (room == ROOM_OF_THE_OLDEST)
+        request = TAILQ_LAST(&listener->requests, requests);
+    TAILQ_REMOVE(&listener->requests, request, link);
+    listener->requests_held--;
+    return request;
+}
+
+void xs_listener_match(struct sock *listener)
+{
+    struct request *request;
+
+    xs_incoming_match(listener);
+    while ((request = take_request(listener)) != NULL) {
         respond(listener, request);
         free(request);
     }
+}
+
+/* No more than the backlog are held. Where accepts wait, and requests only for room, strangers may have made
+ * them all, and the oldest one goes; else the application is busy, and this one. */
+static bool make_place(struct sock *listener)
+{
+    struct request *oldest = TAILQ_FIRST(&listener->requests);
+
+    if (listener->requests_held < listener->backlog)
+        return true;
+    if (oldest == NULL || STAILQ_EMPTY(&listener->accepts))
+        return false;
+    TAILQ_REMOVE(&listener->requests, oldest, link);
+    listener->requests_held--;
+    refuse(oldest->id, oldest->device, HELLO_NO_RESOURCES);
+    free(oldest);
+    return true;
 }
 
 void xs_listener_request(struct sock *listener, struct rdma_cm_event *event, int device)
@@ -175,7 +209,7 @@ void xs_listener_request(struct sock *listener, struct rdma_cm_event *event, int
     struct request *request = NULL;
 
     event->id->context = NULL;
-    if (listener->state == SOCK_LISTENING && listener->requests_held < listener->backlog)
+    if (listener->state == SOCK_LISTENING && make_place(listener))
         request = malloc(sizeof(*request));
     if (request == NULL) {
         refuse(event->id, device, HELLO_NO_RESOURCES);
@@ -188,9 +222,9 @@ void xs_listener_request(struct sock *listener, struct rdma_cm_event *event, int
     request->reads_served = event->param.conn.initiator_depth;
     if (request->length > 0)
         memcpy(request->private_data, event->param.conn.private_data, request->length);
-    STAILQ_INSERT_TAIL(&listener->requests, request, link);
+    TAILQ_INSERT_TAIL(&listener->requests, request, link);
     listener->requests_held++;
-    match(listener);
+    xs_listener_match(listener);
 }
 
 /* Is there a device left that it listens on? */
@@ -226,7 +260,7 @@ static int start(struct sock *listener, exs_acceptaddr_t *addrvec, int count, st
     }
     if (line_up(listener, waiter == NULL ? queue : NULL, &ops, count) < 0)
         goto unwind;
-    match(listener);
+    xs_listener_match(listener);
     return 0;
 unwind:
     while ((op = STAILQ_FIRST(&ops)) != NULL) {

@@ -18,8 +18,8 @@ static void close_listener(struct sock *sock)
 
     xs_accepts_end(sock, ECANCELED);
     xs_incoming_end_all(sock);
-    while ((request = STAILQ_FIRST(&sock->requests)) != NULL) {
-        STAILQ_REMOVE_HEAD(&sock->requests, link);
+    while ((request = TAILQ_FIRST(&sock->requests)) != NULL) {
+        TAILQ_REMOVE(&sock->requests, request, link);
         xs_device(request->device)->reject(request->id, NULL, 0);
         xs_device(request->device)->destroy_id(request->id);
         free(request);

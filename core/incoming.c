@@ -4,10 +4,11 @@
  *
  * Whoever asks for a connection is answered when some accept waits, but takes none: only the queue of one is
  * chosen for it to live on, since its queue pair must be somewhere. An accept is spent when the peer has said
- * that it is ready. Until then the socket is HALF_OPEN, and anybody could have made it: there is a bound, and
- * where it is reached the oldest makes room, that of the same host first, so that a host can't push others out.
- * What is established and finds no accept has ARRIVED, and waits for one of its own queue's; any other's is
- * good enough when it has waited a while.
+ * that it is ready. Until then the socket is HALF_OPEN, and anybody could have made it: there is a bound. Where
+ * it is reached requests wait until somebody got ready, or the oldest has been silent for longer than an honest
+ * peer is; it makes room then, that of the same host first, so that a host can't push others out, and the
+ * newest request gets it, since nobody should wait behind strangers. What is established and finds no accept
+ * has ARRIVED, and waits for one of its own queue's; any other's is good enough when it has waited a while.
  *
  * Both kinds are in lists of the listener, and their CM ids on its event channel: who drives the listener
  * drives them. Their places in the lists are guarded by the listener's lock, they themselves by their home's,
@@ -21,6 +22,7 @@
 #include "sock.h"
 
 #define ESTABLISH_LIMIT_NS UINT64_C(10000000000) /* half-open */
+#define PATIENCE_NS UINT64_C(200000000)          /* half-open, where others wait */
 #define OWN_LIMIT_NS UINT64_C(100000000)         /* arrived, before another queue's accept is taken */
 #define HALF_OPEN_MAX 256
 #define HALF_OPEN_ALONE_MAX 32 /* of these, on private queues, which are dear */
@@ -200,7 +202,7 @@ static void arrive(struct sock *listener, struct sock *sock)
     TAILQ_INSERT_TAIL(&listener->arrived, sock, incoming);
     xs_conn_opened(sock->conn);
     unlock_home(home);
-    xs_incoming_match(listener);
+    xs_listener_match(listener);
 }
 
 static void broke(struct sock *sock)
@@ -215,12 +217,14 @@ void xs_incoming_event(struct sock *sock, const struct rdma_cm_event *event)
 {
     struct sock *listener = sock->listener;
 
-    if (sock->state == SOCK_HALF_OPEN && event->event == RDMA_CM_EVENT_ESTABLISHED)
+    if (sock->state == SOCK_HALF_OPEN && event->event == RDMA_CM_EVENT_ESTABLISHED) {
         arrive(listener, sock);
-    else if (sock->state == SOCK_ARRIVED && event->event == RDMA_CM_EVENT_DISCONNECTED)
+    } else if (sock->state == SOCK_ARRIVED && event->event == RDMA_CM_EVENT_DISCONNECTED) {
         broke(sock);
-    else if (sock->state == SOCK_HALF_OPEN || event->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+    } else if (sock->state == SOCK_HALF_OPEN || event->event == RDMA_CM_EVENT_DEVICE_REMOVAL) {
         end_incoming(listener, sock);
+        xs_listener_match(listener);
+    }
 }
 
 void xs_incoming_timeout(struct sock *listener)
@@ -230,20 +234,41 @@ void xs_incoming_timeout(struct sock *listener)
 
     while ((sock = TAILQ_FIRST(&listener->half_open)) != NULL && now - sock->since >= ESTABLISH_LIMIT_NS)
         end_incoming(listener, sock);
-    xs_incoming_match(listener);
+    xs_listener_match(listener);
     set_alarm(listener);
 }
 
 /* ---- Requests -----------------------------------------------------------------------------------------------
  */
 
+enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op)
+{
+    bool alone = op->waiter != NULL;
+    const struct sock *oldest;
+
+    if (listener->half_open_count < HALF_OPEN_MAX &&
+        (!alone || listener->half_open_alone < HALF_OPEN_ALONE_MAX))
+        return ROOM;
+    TAILQ_FOREACH (oldest, &listener->half_open, incoming) {
+        if (!alone || is_alone(atomic_load(&oldest->home)))
+            break;
+    }
+    if (oldest == NULL || xs_now() - oldest->since >= PATIENCE_NS)
+        return ROOM_OF_THE_OLDEST;
+    wake_by(listener, oldest->since + PATIENCE_NS);
+    return NO_ROOM;
+}
+
 /* Have the oldest half-open one make room: of those on private queues if it is to be `alone`, of this host's if
- * there is one. False: there is none. */
-static bool make_room(struct sock *listener, bool alone, const struct sockaddr *from)
+ * there is one, of those that are half-open for as long as `patience`, ns. False: there is none. */
+static bool make_room(struct sock *listener, bool alone, const struct sockaddr *from, uint64_t patience)
 {
     struct sock *sock, *oldest = NULL;
+    uint64_t now = xs_now();
 
     TAILQ_FOREACH (sock, &listener->half_open, incoming) {
+        if (now - sock->since < patience)
+            break;
         if (alone && !is_alone(atomic_load(&sock->home)))
             continue;
         if (oldest == NULL)
@@ -335,13 +360,13 @@ bool xs_incoming_request(struct sock *listener, struct request *request, const s
     struct queue *home;
 
     if (op->waiter != NULL && listener->half_open_alone >= HALF_OPEN_ALONE_MAX)
-        make_room(listener, true, from);
+        make_room(listener, true, from, PATIENCE_NS);
     else if (listener->half_open_count >= HALF_OPEN_MAX)
-        make_room(listener, false, from);
+        make_room(listener, false, from, PATIENCE_NS);
     while (!make_incoming(listener, op, &sock, &home)) {
         int error = errno;
 
-        if (!make_room(listener, false, from)) { /* a descriptor, or memory, is wanted */
+        if (!make_room(listener, false, from, 0)) { /* a descriptor, or memory, is wanted */
             errno = error;
             return false;
         }

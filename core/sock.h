@@ -38,7 +38,7 @@ union sock_address {
 
 /* A connection request that no accept has asked for yet. */
 struct request {
-    STAILQ_ENTRY(request) link;
+    TAILQ_ENTRY(request) link;
     struct rdma_cm_id *id;
     int device;
     size_t length;
@@ -70,7 +70,7 @@ struct sock {
     int open_error;     /* why the last device could not connect */
 
     int backlog; /* listener: most requests to hold */
-    STAILQ_HEAD(, request) requests;
+    TAILQ_HEAD(requests, request) requests;
     int requests_held;
     struct op_list accepts; /* listener: waiting for connections */
     int in_line;            /* of these, those whose queues don't watch the listener */
@@ -151,6 +151,8 @@ void xs_sock_unbind(struct sock *sock); /* no id is left */
 void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device);
 /* Connection request on a listener; takes over the event's id. */
 void xs_listener_request(struct sock *listener, struct rdma_cm_event *event, int device);
+/* There is a request, an accept or a half-open connection more or less. Called with the listener's lock. */
+void xs_listener_match(struct sock *listener);
 /* The device is gone: the listener goes on on the others, if there are any. */
 void xs_listener_lost(struct sock *listener, int device);
 void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device);
@@ -167,6 +169,11 @@ void xs_accepts_end(struct sock *listener, int error);
 void xs_close_step(struct sock *sock);
 
 /* ---- On their way in (incoming.c); called with the listener's lock ------------------------- */
+
+/* Can a request be answered for this accept: at once, by an older half-open connection's making room, or only
+ * when the listener is looked at again, which is seen to. */
+enum incoming_room { ROOM, ROOM_OF_THE_OLDEST, NO_ROOM };
+enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op);
 
 /* Answer a request, for a socket that will live where this accept wants it. False and errno: it is still there,
  * for want of a descriptor or of memory. */

@@ -136,7 +136,7 @@ struct sock *xs_sock_new(int family, int type)
     sock->family = family;
     sock->type = type;
     sock->device = -1;
-    STAILQ_INIT(&sock->requests);
+    TAILQ_INIT(&sock->requests);
     STAILQ_INIT(&sock->accepts);
     TAILQ_INIT(&sock->half_open);
     TAILQ_INIT(&sock->arrived);

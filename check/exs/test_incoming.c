@@ -15,6 +15,7 @@ enum {
     STRANGERS = 1000,
     HALF_OPEN = 256,      /* of one listener, at most; */
     HALF_OPEN_ALONE = 32, /* those that a blocking accept would get */
+    CLIENTS = 100,
 };
 
 static struct inbox box;
@@ -233,6 +234,43 @@ START_TEST(silence_delays_no_blocking_accept)
 }
 END_TEST
 
+/* More than may be half-open, honest, and all at once: none makes room for another. */
+static void *accept_all(void *arg)
+{
+    int *server = arg;
+
+    for (int i = 0; i < CLIENTS; i++)
+        accept_one(&server[i]);
+    return NULL;
+}
+
+START_TEST(many_at_once)
+{
+    static int client[CLIENTS], server[CLIENTS];
+    char byte;
+
+    begin();
+    for (int i = 0; i < CLIENTS; i++) {
+        must(client[i] = exs_socket(PF_INET, SOCK_STREAM, 0));
+        must(exs_connect(client[i], SA(&address), address.length, 0, NULL, box.queue, NULL));
+    }
+    pthread_t thread = thread_start(accept_all, server);
+    for (int i = 0; i < CLIENTS; i++)
+        take_good(&box, EXS_EVT_CONNECT, client[i]);
+    thread_join(thread);
+    for (int i = 0; i < CLIENTS; i++) {
+        must(exs_blocking_send(server[i], "x", 1, 0, NULL));
+        must(exs_recv(client[i], &byte, 1, 0, box.queue, NULL, NULL));
+        take_good(&box, EXS_EVT_RECV, client[i]);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        close_socket(&box, client[i]);
+        must(exs_blocking_close(server[i]));
+    }
+    end();
+}
+END_TEST
+
 /* Two descriptors each: its connection, and the number of the socket that is to be. */
 START_TEST(bound_of_descriptors)
 {
@@ -429,6 +467,7 @@ int main(void)
 
     tcase_add_test(half_open, silence_delays_nobody);
     tcase_add_test(half_open, silence_delays_no_blocking_accept);
+    tcase_add_test(half_open, many_at_once);
     tcase_add_test(half_open, bound_of_descriptors);
     tcase_add_test(half_open, no_descriptor_left);
     tcase_add_loop_test(half_open, end_of_the_listener_or_queue, 0, 2);

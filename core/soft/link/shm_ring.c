@@ -23,20 +23,19 @@ static void put_header(struct shm_ring *ring, uint32_t length, uint32_t stride)
     atomic_store_explicit(&header[1], stride, memory_order_relaxed);
 }
 
-/* Takes a flag of the other's down: true if it was up. The fence pairs with the one in raise(): either we see
- * the flag, or whoever has put it up sees the position that we have just told. */
+/* Takes a flag of the other's down: true if it was up. Either we see the flag, or whoever has put it up sees
+ * the position that we have just told: the stores and loads of both are in the one order of all that is
+ * seq_cst. */
 static bool calls(_Atomic uint32_t *flag)
 {
-    atomic_thread_fence(memory_order_seq_cst);
-    return atomic_load_explicit(flag, memory_order_relaxed) != 0 &&
+    return atomic_load_explicit(flag, memory_order_seq_cst) != 0 &&
            atomic_exchange_explicit(flag, 0, memory_order_relaxed) != 0;
 }
 
 static void raise_flag(struct shm_ring *ring, _Atomic uint32_t *flag)
 {
     ring->flagged = true;
-    atomic_store_explicit(flag, 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in calls() */
+    atomic_store_explicit(flag, 1, memory_order_seq_cst); /* calls()'s load */
 }
 
 bool shm_ring_was_called(struct shm_ring *ring, _Atomic uint32_t *flag)
@@ -66,7 +65,7 @@ static size_t used(const struct shm_ring *ring)
 /* A position that was not there yet, or goes back, is a lie. */
 static void see_head(struct shm_ring *ring)
 {
-    uint64_t head = atomic_load_explicit(&ring->control->head, memory_order_acquire); /* taken()'s release */
+    uint64_t head = atomic_load_explicit(&ring->control->head, memory_order_seq_cst); /* taken()'s store */
 
     if (head - ring->seen > ring->at - ring->seen)
         ring->broken = true;
@@ -115,7 +114,7 @@ bool shm_ring_put(struct shm_ring *ring, size_t length, size_t stride)
 {
     put_header(ring, (uint32_t)length, (uint32_t)stride);
     ring->at += whole(length);
-    atomic_store_explicit(&ring->control->tail, ring->at, memory_order_release); /* next()'s acquire */
+    atomic_store_explicit(&ring->control->tail, ring->at, memory_order_seq_cst); /* see_tail()'s load */
     return calls(&ring->control->sleeps);
 }
 
@@ -128,7 +127,7 @@ void shm_ring_want_room(struct shm_ring *ring)
 
 static bool see_tail(struct shm_ring *ring)
 {
-    uint64_t tail = atomic_load_explicit(&ring->control->tail, memory_order_acquire); /* put()'s release */
+    uint64_t tail = atomic_load_explicit(&ring->control->tail, memory_order_seq_cst); /* put()'s store */
 
     if (tail - ring->at > SHM_RING_BYTES || tail % SHM_ALIGN != 0 || tail - ring->at < ring->seen - ring->at)
         ring->broken = true;
@@ -172,7 +171,7 @@ bool shm_ring_next(struct shm_ring *ring, struct shm_train *train)
 bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train)
 {
     ring->at += train->whole;
-    atomic_store_explicit(&ring->control->head, ring->at, memory_order_release); /* see_head()'s acquire */
+    atomic_store_explicit(&ring->control->head, ring->at, memory_order_seq_cst); /* see_head()'s load */
     return ring->seen - ring->at <= SHM_RING_BYTES / 2 && calls(&ring->control->wants_room);
 }
 

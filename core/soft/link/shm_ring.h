@@ -30,8 +30,8 @@
 
 /* What is shared of one direction. */
 struct shm_control {
-    _Alignas(64) _Atomic uint64_t tail; /* the sender's position: stored with release, loaded with acquire, so
-                                         * that what lies before it is there */
+    _Alignas(64) _Atomic uint64_t tail; /* the sender's position: what lies before it is there. Positions and
+                                         * flags are seq_cst, stored and loaded: see calls() */
     _Alignas(
         64) _Atomic uint64_t head; /* the receiver's, in the same way: what lies before it may be overwritten */
     _Alignas(64) _Atomic uint32_t wants_room; /* the sender's flag; the receiver takes it down */

@@ -42,7 +42,10 @@ static exs_qhandle_t serve(const char *port)
     socklen_t length = sizeof(here);
 
     here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    exs_init(EXS_VERSION);
+    if (exs_init(EXS_VERSION) == -1) {
+        perror("exs_init");
+        exit(1);
+    }
     int sock = exs_socket(PF_INET, SOCK_STREAM, 0);
     exs_qhandle_t queue = exs_qcreate(64);
     if (exs_bind(sock, (struct sockaddr *)&here, length) == -1 || exs_listen(sock, 16) == -1 ||

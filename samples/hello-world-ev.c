@@ -78,6 +78,10 @@ int main(int argc, char **argv)
     const char *port = "19875";
     exs_ev watcher;
 
+    if (exs_init(EXS_VERSION) == -1) {
+        perror("exs_init");
+        return 1;
+    }
     int option = getopt(argc, argv, "p:");
     if (option == 'p')
         port = optarg;
@@ -86,10 +90,6 @@ int main(int argc, char **argv)
     if (rc != 0) {
         fprintf(stderr, "usage: hello-world-ev [-p PORT] [SERVER]: %s\n", gai_strerror(rc));
         return 2;
-    }
-    if (exs_init(EXS_VERSION) == -1) {
-        perror("exs_init");
-        return 1;
     }
     exs_qhandle_t queue = exs_qcreate(16);
     if (start(server, address, queue) == -1) {

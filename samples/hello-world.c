@@ -47,6 +47,10 @@ int main(int argc, char **argv)
     struct addrinfo *address;
     const char *port = "19875";
 
+    if (exs_init(EXS_VERSION) == -1) {
+        perror("exs_init");
+        return 1;
+    }
     int option = getopt(argc, argv, "p:");
     if (option == 'p')
         port = optarg;
@@ -55,10 +59,6 @@ int main(int argc, char **argv)
     if (rc != 0) {
         fprintf(stderr, "usage: hello-world [-p PORT] [SERVER]: %s\n", gai_strerror(rc));
         return 2;
-    }
-    if (exs_init(EXS_VERSION) == -1) {
-        perror("exs_init");
-        return 1;
     }
     int sock = exs_socket(PF_INET, SOCK_SEQPACKET, 0);
     rc = server ? receive_from_daemon(sock, address) : send_to_client(sock, address);

@@ -168,14 +168,14 @@ int main(int argc, char **argv)
 
     standard_open();
     read_options(argc, argv, &settings);
-    pick_files(&picks, &settings, argv + optind);
-    struct addrinfo *addresses = resolve(settings.host, settings.port, false, why);
-    if (addresses == NULL)
-        options_wrong("exs-put", "%s", why);
     if (exs_init(EXS_VERSION) == -1) {
         fprintf(stderr, "exs-put: cannot start: %s\n", strerror(errno));
         return 1;
     }
+    pick_files(&picks, &settings, argv + optind);
+    struct addrinfo *addresses = resolve(settings.host, settings.port, false, why);
+    if (addresses == NULL)
+        options_wrong("exs-put", "%s", why);
     outlet.quiet = settings.quiet;
     if (reach(&outlet, addresses) == -1)
         fail(outlet.error);

@@ -16,7 +16,7 @@ enum {
     CONNECTION_KIB = 384, /* a kernel's device has queues in it, too */
     CONNECTION_FDS = 2,
     IDLE_KIB = 16,
-    IDLE_RDMA_KIB = 384, /* its buffers are pinned */
+    IDLE_RDMA_KIB = 448, /* its buffers are pinned */
     ANSWERED_KIB = 24,   /* and silent */
     ANSWERED_FDS = 2,
     WARM = 4,        /* after so many the queue has all that is needed once */

@@ -26,12 +26,9 @@ static const char *why_refused(int reason)
 }
 
 /* Requests are answered for the accepts in turn, each for one before any for a second. NULL: none waits. */
-static const struct op *next_accept(struct sock *listener)
+static struct op *next_accept(const struct sock *listener)
 {
-    struct op *op = listener->next_accept != NULL ? listener->next_accept : STAILQ_FIRST(&listener->accepts);
-
-    listener->next_accept = op != NULL ? STAILQ_NEXT(op, link) : NULL;
-    return op;
+    return listener->next_accept != NULL ? listener->next_accept : STAILQ_FIRST(&listener->accepts);
 }
 
 /* ---- Who watches
@@ -141,16 +138,20 @@ static int line_up(struct sock *listener, struct queue *queue, struct op_list *o
 /* ---- Requests
  * ------------------------------------------------------------------------------------------------ */
 
-/* Called with the listener's lock. What can't be accepted is refused. */
+/* Called with the listener's lock. What can't be accepted is refused, and costs no accept its turn. */
 static void respond(struct sock *listener, struct request *request)
 {
     struct hello peer;
+    struct op *op = next_accept(listener);
     int reason = xs_hello_unpack(&peer, request->private_data, request->length, listener->type);
 
     if (reason != HELLO_OK) {
         xs_log("refused a connection: %s", why_refused(reason));
         refuse(request->id, request->device, reason);
-    } else if (!xs_incoming_request(listener, request, &peer, next_accept(listener))) {
+        return;
+    }
+    listener->next_accept = STAILQ_NEXT(op, link);
+    if (!xs_incoming_request(listener, request, &peer, op)) {
         xs_log("refused a connection: %s", strerror(errno));
         refuse(request->id, request->device, HELLO_NO_RESOURCES);
     }
@@ -159,8 +160,7 @@ static void respond(struct sock *listener, struct request *request)
 /* The caller's from now on. NULL: none can be answered now. */
 static struct request *take_request(struct sock *listener)
 {
-    const struct op *op =
-        listener->next_accept != NULL ? listener->next_accept : STAILQ_FIRST(&listener->accepts);
+    const struct op *op = next_accept(listener);
     struct request *request = TAILQ_FIRST(&listener->requests);
 
     if (op == NULL || request == NULL)

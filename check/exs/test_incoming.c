@@ -258,8 +258,9 @@ START_TEST(many_at_once)
     for (int i = 0; i < CLIENTS; i++)
         take_good(&box, EXS_EVT_CONNECT, client[i]);
     thread_join(thread);
-    for (int i = 0; i < CLIENTS; i++) {
+    for (int i = 0; i < CLIENTS; i++) /* which of them is whose is not said: they come in any order */
         must(exs_blocking_send(server[i], "x", 1, 0, NULL));
+    for (int i = 0; i < CLIENTS; i++) {
         must(exs_recv(client[i], &byte, 1, 0, box.queue, NULL, NULL));
         take_good(&box, EXS_EVT_RECV, client[i]);
     }

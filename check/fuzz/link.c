@@ -262,10 +262,9 @@ static void world_open(uint8_t how)
     world->link.link.send = swallow;
     world->link.sockets[0] = (struct udp_socket){.fd = FD, .local = world->path.local, .buffer = 1024};
     world->link.socket_count = 1;
-    world->link.buffer = malloc(UDP_AT_ONCE * UDP_BUFFER);
     world->memory = mmap(NULL, MEMORY + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     atomic_store(&world->service.state, SERVICE_WATCH); /* the thread need not be called */
-    expect(world->link.buffer && world->link.context && world->memory != MAP_FAILED, "no memory");
+    expect(udp_prepare(&world->link) == 0 && world->link.context && world->memory != MAP_FAILED, "no memory");
     memset(world->memory, GUARD_BYTE, MEMORY + 2 * GUARD);
     world->memory += GUARD;
     memset(world->memory, 0, MEMORY);
@@ -289,6 +288,7 @@ static void world_close(void)
                !soft_close(world->link.context),
            "something is still in use");
     munmap(world->memory - GUARD, MEMORY + 2 * GUARD);
+    free(world->link.arrivals);
     free(world->link.buffer);
 }
 

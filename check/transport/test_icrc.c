@@ -171,7 +171,8 @@ START_TEST(any_packet)
 }
 END_TEST
 
-/* One flow, packets of changing length and identification: nothing of one sticks to the next. */
+/* One flow, packets of changing length, identification and marks, the same ones again and again: nothing of one
+ * sticks to the next. */
 START_TEST(one_flow_for_many)
 {
     static uint8_t packet[LONGEST];
@@ -179,11 +180,13 @@ START_TEST(one_flow_for_many)
     chance = 2;
     struct soft_path path = random_path();
     icrc_flow_init(&flow, &path, true);
-    for (int i = 0; i < 1000; i++) {
-        size_t length = 12 + next_chance() % 300;
+    for (int i = 0; i < 2000; i++) {
+        size_t length = 12 + (i < 1000 ? next_chance() % 300 : next_chance() % 3 * 4);
+        unsigned id = i < 1000 ? (unsigned)i & 63 : (next_chance() >> 5) % 9;
         random_bytes(packet, length);
-        ck_assert_uint_eq(icrc_compute(&flow, (unsigned)i & 63, packet, length),
-                          icrc_slow(&path, (unsigned)i & 63, packet, length));
+        if (i & 1)
+            packet[4] = 0;
+        ck_assert_uint_eq(icrc_compute(&flow, id, packet, length), icrc_slow(&path, id, packet, length));
     }
 }
 END_TEST

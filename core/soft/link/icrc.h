@@ -17,12 +17,20 @@
 
 #define ICRC_SIZE 4
 
+#define ICRC_KNOWN 4
+
 /* The headers in front of every packet of one flow, masked: 8 bytes of ones in the place of the link's header,
- * IP, UDP, and room for the BTH (12 bytes, of which one is masked). Plain data, its holder's. */
+ * IP and UDP; and the CRC of them for the packets that it had last, by the identification. Plain data, its
+ * holder's. */
 struct icrc_flow {
-    uint8_t head[8 + 40 + 8 + 12];
+    uint8_t head[8 + 40 + 8];
     uint8_t ip;   /* bytes of the IP header: 20 or 40 */
     uint8_t size; /* bytes of head in use */
+    struct {
+        uint32_t crc;
+        uint32_t id;
+        size_t length; /* 0: none */
+    } known[ICRC_KNOWN];
 };
 
 /* `path` is as seen by the one who holds it: sent goes from local to remote, received came from remote. */

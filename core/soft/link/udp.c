@@ -17,14 +17,18 @@ int udp_prepare(struct udp *udp)
 {
     if (udp->buffer == NULL)
         udp->buffer = malloc((size_t)UDP_AT_ONCE * UDP_BUFFER);
-    return udp->buffer == NULL ? ENOMEM : 0;
+    if (udp->buffer != NULL && udp->arrivals == NULL)
+        udp->arrivals = udp_arrivals_new(udp->buffer);
+    return udp->arrivals == NULL ? ENOMEM : 0;
 }
 
 void udp_end(struct udp *udp)
 {
     udp_sockets_close(udp);
     free(udp->buffer);
+    free(udp->arrivals);
     udp->buffer = NULL;
+    udp->arrivals = NULL;
 }
 
 /* ---- With names ---- */

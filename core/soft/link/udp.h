@@ -12,16 +12,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 #include "icrc.h"
 #include "core/soft/service/service.h"
 #include "core/soft/engine/wire.h"
 
 #define UDP_BUFFER 65536 /* holds the largest train there is */
 #define UDP_SOCKETS (SERVICE_SOCKETS - 1)
-#define UDP_ADDRESSES                                                                                          \
-    (UDP_SOCKETS - 2) /* that have a socket of their own; all others one for each family */
-#define UDP_AT_ONCE 2     /* datagrams: of two that were asked for, one that came says that there are no more */
+#define UDP_ADDRESSES (UDP_SOCKETS - 2) /* that have a socket of their own; all others one for each family */
+#define UDP_AT_ONCE 2 /* datagrams: of two that were asked for, one that came says that there are no more */
 
 /* One socket of a link; guarded by the context's lock. */
 struct udp_socket {
@@ -33,6 +34,36 @@ struct udp_socket {
     uint32_t drops;        /* datagrams that the kernel has dropped for want of room */
 };
 
+/* What all packets of one path have in common, kept from one train to the next. */
+#define UDP_WAYS 16 /* of them, each in a place that depends on the peer's port */
+
+struct udp_way_in {
+    struct soft_path path; /* of no family: none */
+    struct icrc_flow flow;
+};
+
+struct udp_way_out {
+    struct soft_path path; /* as the engine has it; of no family: none */
+    int socket;            /* which of the link's the train leaves by */
+    struct icrc_flow flow;
+    /* control messages: where it comes from, and behind that how to cut it */
+    _Alignas(struct cmsghdr)
+        uint8_t ancillary[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint16_t))];
+    size_t source_length, ancillary_length; /* bytes, of the first and of both */
+};
+
+static inline unsigned udp_way_place(const struct soft_path *path)
+{
+    return ntohs(path->remote.in.sin_port) % UDP_WAYS; /* at the same place in sockaddr_in6 */
+}
+
+/* Byte by byte: where only padding differs, a way is made anew. */
+static inline bool udp_same_way(const struct soft_path *known, const struct soft_path *path)
+{
+    return memcmp(&known->local, &path->local, sizeof known->local) == 0 &&
+           memcmp(&known->remote, &path->remote, sizeof known->remote) == 0;
+}
+
 /* Part of its context's home; guarded by the context's lock. */
 struct udp {
     struct soft_link link; /* first */
@@ -42,7 +73,10 @@ struct udp {
     int socket_count;
     struct icrc_shift shift;
     struct soft_path route; /* the last one looked up for a path without a local address */
-    uint8_t *buffer;        /* UDP_AT_ONCE * UDP_BUFFER bytes, from the first queue pair on */
+    struct udp_way_in in[UDP_WAYS];
+    struct udp_way_out out[UDP_WAYS];
+    uint8_t *buffer;               /* UDP_AT_ONCE * UDP_BUFFER bytes, from the first queue pair on, */
+    struct udp_arrivals *arrivals; /* and what comes with them (udp_receive.c) */
 };
 
 /* All zero before, and all but these two afterwards. */
@@ -65,6 +99,8 @@ in_port_t udp_port(struct udp *udp, const union soft_addr *local);
 
 /* ---- Between the link's own files ------------------------------------------------------------ */
 
+/* Room for datagrams of UDP_BUFFER bytes in this buffer; free() it. NULL: no memory. */
+struct udp_arrivals *udp_arrivals_new(uint8_t *buffer);
 /* The socket of this address of ours, opened if need be; NULL and errno. (locked) */
 struct udp_socket *udp_socket_of(struct udp *udp, const union soft_addr *local);
 /* One more, open and the link's from now on. 0, or an errno and it is closed. (locked) */

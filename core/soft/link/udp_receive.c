@@ -2,6 +2,7 @@
 /* Trains in: what the kernel has put together is taken apart, checked, and given to the engine packet by
  * packet. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
@@ -44,8 +45,8 @@ static void read_ancillary(struct arrival *arrival, struct msghdr *header)
     }
 }
 
-/* Where the kernel puts them. */
-struct arrivals {
+/* Where the kernel puts them; what points there points there for good. */
+struct udp_arrivals {
     struct arrival arrival[UDP_AT_ONCE];
     struct mmsghdr header[UDP_AT_ONCE];
     struct iovec vector[UDP_AT_ONCE];
@@ -53,21 +54,36 @@ struct arrivals {
                                                           CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(int))];
 };
 
-/* Take in datagrams: how many; fewer than UDP_AT_ONCE, and the socket was empty. Errors of earlier packets of
- * ours (ICMP) are passed over. */
-static int fetch(const struct udp *udp, struct udp_socket *socket, struct arrivals *all)
+/* The kernel has said here how long they were. */
+static void make_room(struct udp_arrivals *all, int i)
 {
-    for (int i = 0; i < UDP_AT_ONCE; i++) {
-        all->vector[i] = (struct iovec){udp->buffer + (size_t)i * UDP_BUFFER, UDP_BUFFER};
+    struct msghdr *header = &all->header[i].msg_hdr;
+
+    header->msg_namelen = sizeof all->arrival[i].path.remote;
+    header->msg_controllen = sizeof all->control[i];
+}
+
+struct udp_arrivals *udp_arrivals_new(uint8_t *buffer)
+{
+    struct udp_arrivals *all = calloc(1, sizeof *all);
+
+    for (int i = 0; all != NULL && i < UDP_AT_ONCE; i++) {
+        all->vector[i] = (struct iovec){buffer + (size_t)i * UDP_BUFFER, UDP_BUFFER};
         all->header[i].msg_hdr = (struct msghdr){
             .msg_name = &all->arrival[i].path.remote,
-            .msg_namelen = sizeof all->arrival[i].path.remote,
             .msg_iov = &all->vector[i],
             .msg_iovlen = 1,
             .msg_control = all->control[i],
-            .msg_controllen = sizeof all->control[i],
         };
+        make_room(all, i);
     }
+    return all;
+}
+
+/* Take in datagrams: how many; fewer than UDP_AT_ONCE, and the socket was empty. Errors of earlier packets of
+ * ours (ICMP) are passed over. */
+static int fetch(const struct udp_socket *socket, struct udp_arrivals *all)
+{
     int got = recvmmsg(socket->fd, all->header, UDP_AT_ONCE, MSG_DONTWAIT, NULL);
 
     if (got == -1 && errno != EAGAIN)
@@ -97,21 +113,31 @@ static bool check(struct udp *udp, struct icrc_flow *flow, unsigned id, const ui
     return flow->ip == 20 && icrc_other_id(&udp->shift, length, difference);
 }
 
+static struct icrc_flow *find_flow(struct udp *udp, const struct soft_path *path)
+{
+    struct udp_way_in *way = &udp->in[udp_way_place(path)];
+
+    if (!udp_same_way(&way->path, path)) {
+        way->path = *path;
+        icrc_flow_init(&way->flow, path, false);
+    }
+    return &way->flow;
+}
+
 /* Returns the number of packets. */
 static int give(struct udp *udp, struct ibv_context *context, const struct arrival *arrival,
                 const uint8_t *train)
 {
-    struct icrc_flow flow;
+    struct icrc_flow *flow = find_flow(udp, &arrival->path);
     size_t at = 0;
     unsigned id = 0;
 
-    icrc_flow_init(&flow, &arrival->path, false);
     do {
         const uint8_t *packet = train + at;
         size_t left = arrival->length - at;
         size_t length = left < arrival->stride ? left : arrival->stride;
 
-        if (length >= PACKET_MIN && check(udp, &flow, id, packet, length - ICRC_SIZE))
+        if (length >= PACKET_MIN && check(udp, flow, id, packet, length - ICRC_SIZE))
             soft_input(context, &arrival->path, packet, length - ICRC_SIZE);
         else
             soft_count_malformed(context);
@@ -139,16 +165,17 @@ static void look_for_drops(struct udp_socket *udp, struct ibv_context *context)
 
 static int receive(struct udp *udp, struct udp_socket *socket, struct ibv_context *context)
 {
-    struct arrivals all;
+    struct udp_arrivals *all = udp->arrivals;
     int packets = 0, got = UDP_AT_ONCE;
     size_t bytes = 0;
 
     for (int calls = 0; calls < CALLS_MAX && bytes < BYTES_MAX && got == UDP_AT_ONCE; calls++) {
-        got = fetch(udp, socket, &all);
+        got = fetch(socket, all);
         for (int i = 0; i < got; i++) {
-            describe(socket, &all.arrival[i], &all.header[i]);
-            packets += give(udp, context, &all.arrival[i], udp->buffer + (size_t)i * UDP_BUFFER);
-            bytes += all.arrival[i].length;
+            describe(socket, &all->arrival[i], &all->header[i]);
+            packets += give(udp, context, &all->arrival[i], all->vector[i].iov_base);
+            bytes += all->arrival[i].length;
+            make_room(all, i);
         }
     }
     if (got < UDP_AT_ONCE)

@@ -10,57 +10,48 @@
 
 #define ROOM_MS 1 /* how long a full socket is waited for: the context is locked meanwhile */
 
-/* The control messages that go with a train: where it comes from, and how to cut it. */
-struct ancillary {
-    _Alignas(
-        struct cmsghdr) uint8_t space[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint16_t))];
-    size_t length;
-};
-
 static socklen_t address_size(const struct soft_path *path)
 {
     return path->remote.sa.sa_family == AF_INET ? sizeof path->remote.in : sizeof path->remote.in6;
 }
 
-static void add(struct ancillary *ancillary, int level, int type, const void *data, size_t size)
+static void add(struct udp_way_out *way, int level, int type, const void *data, size_t size)
 {
-    struct cmsghdr *header = (struct cmsghdr *)(void *)(ancillary->space + ancillary->length);
+    struct cmsghdr *header = (struct cmsghdr *)(void *)(way->ancillary + way->ancillary_length);
 
     header->cmsg_level = level;
     header->cmsg_type = type;
     header->cmsg_len = CMSG_LEN(size);
     memcpy(CMSG_DATA(header), data, size);
-    ancillary->length += CMSG_SPACE(size);
+    way->ancillary_length += CMSG_SPACE(size);
 }
 
 /* The socket may be bound to every address; the packet has to come from the one that the peer knows. */
-static void add_source(struct ancillary *ancillary, const struct soft_path *path)
+static void add_source(struct udp_way_out *way, const struct soft_path *path)
 {
     if (path->local.sa.sa_family == AF_INET) {
         struct in_pktinfo info = {.ipi_spec_dst = path->local.in.sin_addr};
 
-        add(ancillary, IPPROTO_IP, IP_PKTINFO, &info, sizeof info);
+        add(way, IPPROTO_IP, IP_PKTINFO, &info, sizeof info);
     } else {
         struct in6_pktinfo info = {
             .ipi6_addr = path->local.in6.sin6_addr,
             .ipi6_ifindex = path->local.in6.sin6_scope_id,
         };
 
-        add(ancillary, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof info);
+        add(way, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof info);
     }
 }
 
 /* The kernel numbers the segments of a train from 0; a datagram by itself is number 0. */
-static void seal(const struct soft_path *path, uint8_t *train, size_t length, size_t stride, bool numbered)
+static void seal(struct udp_way_out *way, uint8_t *train, size_t length, size_t stride, bool numbered)
 {
-    struct icrc_flow flow;
     unsigned id = 0;
 
-    icrc_flow_init(&flow, path, true);
     for (size_t at = 0; at < length; at += stride, id++) {
         size_t size = (at + stride < length ? stride : length - at) - ICRC_SIZE;
 
-        icrc_store(train + at + size, icrc_compute(&flow, numbered ? id : 0, train + at, size));
+        icrc_store(train + at + size, icrc_compute(&way->flow, numbered ? id : 0, train + at, size));
     }
 }
 
@@ -93,15 +84,15 @@ static bool has_source(const struct soft_path *path)
     return !IN6_IS_ADDR_UNSPECIFIED(&path->local.in6.sin6_addr);
 }
 
-static struct msghdr message(const struct soft_path *path, struct ancillary *ancillary, struct iovec *vector)
+static struct msghdr message(struct udp_way_out *way, bool cut, struct iovec *vector)
 {
     return (struct msghdr){
-        .msg_name = (void *)(uintptr_t)&path->remote,
-        .msg_namelen = address_size(path),
+        .msg_name = &way->path.remote,
+        .msg_namelen = address_size(&way->path),
         .msg_iov = vector,
         .msg_iovlen = 1,
-        .msg_control = ancillary->space,
-        .msg_controllen = ancillary->length,
+        .msg_control = way->ancillary,
+        .msg_controllen = cut ? way->ancillary_length : way->source_length,
     };
 }
 
@@ -117,11 +108,11 @@ static bool again(int fd, int error)
 }
 
 /* One datagram, or one train for the kernel to cut. 0, or the errno with which it is lost. */
-static int send_whole(const struct udp_socket *udp, const struct soft_path *path, struct ancillary *ancillary,
-                      uint8_t *train, size_t length)
+static int send_whole(const struct udp_socket *udp, struct udp_way_out *way, bool cut, uint8_t *train,
+                      size_t length)
 {
     struct iovec vector = {.iov_base = train, .iov_len = length};
-    struct msghdr header = message(path, ancillary, &vector);
+    struct msghdr header = message(way, cut, &vector);
 
     if (sendmsg(udp->fd, &header, MSG_DONTWAIT) >= 0)
         return 0;
@@ -131,8 +122,8 @@ static int send_whole(const struct udp_socket *udp, const struct soft_path *path
 }
 
 /* Where the kernel can't cut: every packet a datagram, as many as possible in a call. */
-static void send_apart(const struct udp_socket *udp, const struct soft_path *path, struct ancillary *ancillary,
-                       uint8_t *train, size_t length, size_t stride)
+static void send_apart(const struct udp_socket *udp, struct udp_way_out *way, uint8_t *train, size_t length,
+                       size_t stride)
 {
     struct mmsghdr headers[SOFT_TRAIN_PACKETS];
     struct iovec vectors[SOFT_TRAIN_PACKETS];
@@ -141,7 +132,7 @@ static void send_apart(const struct udp_socket *udp, const struct soft_path *pat
     for (size_t at = 0; at < length && count < SOFT_TRAIN_PACKETS; at += stride, count++) {
         vectors[count].iov_base = train + at;
         vectors[count].iov_len = at + stride < length ? stride : length - at;
-        headers[count].msg_hdr = message(path, ancillary, &vectors[count]);
+        headers[count].msg_hdr = message(way, false, &vectors[count]);
     }
     for (int tries = 0; sent < count && tries < 2; tries++) {
         int done = sendmmsg(udp->fd, headers + sent, count - sent, MSG_DONTWAIT);
@@ -155,44 +146,73 @@ static void send_apart(const struct udp_socket *udp, const struct soft_path *pat
 
 /* False when the kernel can't cut on this route (EIO: no checksum offload), or never could. That it found a
  * packet too long says nothing of the next one. */
-static bool send_cut(struct udp_socket *socket, const struct soft_path *path, const struct ancillary *source,
-                     uint8_t *train, size_t length, size_t stride)
+static bool send_cut(struct udp_socket *socket, struct udp_way_out *way, uint8_t *train, size_t length,
+                     size_t stride)
 {
-    struct ancillary ancillary = *source;
     uint16_t segment = (uint16_t)stride;
     int error;
 
     if (!socket->segments)
         return false;
-    seal(path, train, length, stride, true);
-    add(&ancillary, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof segment);
-    error = send_whole(socket, path, &ancillary, train, length);
+    seal(way, train, length, stride, true);
+    memcpy(way->ancillary + way->source_length + CMSG_LEN(0), &segment, sizeof segment);
+    error = send_whole(socket, way, true, train, length);
     if (error == EINVAL || error == EIO || error == EOPNOTSUPP)
         socket->segments = false;
     return socket->segments && error != EMSGSIZE;
+}
+
+/* False: there is no way, or no socket for it. */
+static bool way_open(struct udp *udp, struct udp_way_out *way, const struct soft_path *path)
+{
+    const uint16_t no_segment = 0;
+    struct soft_path from = *path;
+    struct udp_socket *socket;
+
+    way->path.remote.sa.sa_family = AF_UNSPEC;
+    if (!has_source(&from) && !find_source(udp, &from))
+        return false;
+    socket = udp_socket_of(udp, &from.local);
+    if (socket == NULL)
+        return false;
+    from.local.in.sin_port = socket->local.in.sin_port; /* at the same place in sockaddr_in6 */
+    way->path = *path;
+    way->socket = (int)(socket - udp->sockets);
+    icrc_flow_init(&way->flow, &from, true);
+    memset(way->ancillary, 0, sizeof way->ancillary);
+    way->ancillary_length = 0;
+    add_source(way, &from);
+    way->source_length = way->ancillary_length;
+    add(way, IPPROTO_UDP, UDP_SEGMENT, &no_segment, sizeof no_segment);
+    return true;
+}
+
+/* Which of our addresses leads to a peer may change, so a path that doesn't say is looked up each time. */
+static struct udp_way_out *find_way(struct udp *udp, const struct soft_path *path)
+{
+    struct udp_way_out *way = &udp->out[udp_way_place(path)];
+
+    if (udp_same_way(&way->path, path) && has_source(path))
+        return way;
+    return way_open(udp, way, path) ? way : NULL;
 }
 
 void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
               size_t stride)
 {
     struct udp *udp = (struct udp *)link;
-    struct ancillary ancillary = {.length = 0};
-    struct soft_path from = *path;
+    struct udp_way_out *way = find_way(udp, path);
     struct udp_socket *socket;
 
-    if (!has_source(&from) && !find_source(udp, &from))
+    if (way == NULL)
         return;
-    socket = udp_socket_of(udp, &from.local);
-    if (socket == NULL)
-        return;
-    from.local.in.sin_port = socket->local.in.sin_port; /* at the same place in sockaddr_in6 */
+    socket = &udp->sockets[way->socket];
     service_traffic(udp->service);
-    add_source(&ancillary, &from);
-    if (length > stride && send_cut(socket, &from, &ancillary, train, length, stride))
+    if (length > stride && send_cut(socket, way, train, length, stride))
         return;
-    seal(&from, train, length, stride, false);
+    seal(way, train, length, stride, false);
     if (length > stride)
-        send_apart(socket, &from, &ancillary, train, length, stride);
+        send_apart(socket, way, train, length, stride);
     else
-        (void)send_whole(socket, &from, &ancillary, train, length);
+        (void)send_whole(socket, way, false, train, length);
 }

@@ -15,6 +15,9 @@ enum {
     HALF_OPEN = 256,      /* of one listener, at most */
     CONNECTION_KIB = 384, /* a kernel's device has queues in it, too */
     CONNECTION_FDS = 2,
+    SHM_KIB = 256,     /* what lies in the ring of one that goes through shared memory, */
+    SHM_IDLE_KIB = 12, /* its flags, and the beginning of the ring of each direction; */
+    SHM_FDS = 1,       /* and its peer's bell */
     IDLE_KIB = 16,
     IDLE_RDMA_KIB = 448, /* its buffers are pinned */
     ANSWERED_KIB = 24,   /* and silent */
@@ -65,6 +68,11 @@ static void expect_held(const char *what, long bytes_before, int fds_before, int
     ck_assert_int_le(descriptors, count * fds);
     if (measures_bytes())
         ck_assert_int_le(held, (long)count * kib);
+}
+
+static int connection_fds(void)
+{
+    return CONNECTION_FDS + (on_shm() ? SHM_FDS : 0);
 }
 
 static void wait_for(int count, struct inbox *inbox, int type)
@@ -157,7 +165,7 @@ START_TEST(connection)
     let_connect(&child, MANY);
     accept_all(MANY);
     settle_down();
-    expect_held("connection", bytes, fds, MANY, CONNECTION_KIB, CONNECTION_FDS);
+    expect_held("connection", bytes, fds, MANY, CONNECTION_KIB + (on_shm() ? SHM_KIB : 0), connection_fds());
     child_kill(&warm);
     child_kill(&child);
 }
@@ -185,7 +193,8 @@ START_TEST(idle)
     let_connect(&child, IDLE);
     accept_all(IDLE);
     settle_down();
-    expect_held("idle", bytes, fds, IDLE, on_rdma() ? IDLE_RDMA_KIB : IDLE_KIB, CONNECTION_FDS);
+    expect_held("idle", bytes, fds, IDLE,
+                (on_rdma() ? IDLE_RDMA_KIB : IDLE_KIB) + (on_shm() ? SHM_IDLE_KIB : 0), connection_fds());
     child_kill(&warm);
     child_kill(&child);
 }
@@ -207,7 +216,7 @@ START_TEST(waiting)
 
     let_connect(&child, MANY);
     settle_down();
-    expect_held("waiting", bytes, fds, MANY, WAITING_KIB, WAITING_FDS);
+    expect_held("waiting", bytes, fds, MANY, WAITING_KIB, WAITING_FDS + (on_shm() ? SHM_FDS : 0));
     child_kill(&warm);
     child_kill(&child);
 }

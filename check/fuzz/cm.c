@@ -181,16 +181,20 @@ static void converse(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct soft_home *kept; /* so that the service thread stays */
+    int error = 0;
 
     if (!kept) {
         const union soft_addr here = {.in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
 
 #ifdef CM_SHARED
         soft_share_context();
-        (void)home_shared_pd(); /* both stay */
+        (void)home_shared_pd(); /* both stay, and so does the bell for shared memory */
+        soft_lock(home_shared()->context);
+        error = shm_prepare(&home_shared()->shm);
+        soft_unlock(home_shared()->context);
 #endif
         kept = home_open();
-        expect(kept && udp_port(&kept->udp, &here), "a link: %s", strerror(errno));
+        expect(kept && udp_port(&kept->udp, &here) && error == 0, "a link: %s", strerror(errno));
     }
     unsigned before = system_descriptors();
     converse(data, size);

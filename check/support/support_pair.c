@@ -77,6 +77,13 @@ bool on_rdma(void)
     return device && strcmp(device, "rdma") == 0;
 }
 
+bool on_shm(void)
+{
+    const char *link = getenv("EXS_LINK");
+
+    return !on_rdma() && link && (strcmp(link, "shm") == 0 || strcmp(link, "auto") == 0);
+}
+
 /* TCP is deaf when nobody reads what a connection says; RDMA, when nobody has the address. Under exs-soft-run
  * it is TCP again that makes connections. */
 struct address deaf_address(int *keep)

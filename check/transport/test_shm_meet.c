@@ -20,6 +20,7 @@ static struct soft_home *here, *there;
 static union soft_addr address;
 static struct shm_meeting *meeting;
 static uint8_t token[SHM_TOKEN];
+static struct shm_refusal why;
 
 static void begin(void)
 {
@@ -49,7 +50,7 @@ static struct shm_peer *accept_it(void)
     int guest = shm_meeting_find(meeting, token);
     struct shm_peer *peer;
     ck_assert_int_ne(guest, -1);
-    peer = shm_accept(&there->shm, guest);
+    peer = shm_accept(&there->shm, guest, &why);
     close(guest);
     return peer;
 }
@@ -57,7 +58,7 @@ static struct shm_peer *accept_it(void)
 /* Each has what the other put there. */
 START_TEST(two_come_to_share_memory)
 {
-    struct shm_peer *one = shm_offer(&here->shm, &address, token), *other;
+    struct shm_peer *one = shm_offer(&here->shm, &address, token, &why), *other;
     struct shm_train train;
     size_t limit;
     uint8_t wrong[SHM_TOKEN] = {0}, *at;
@@ -82,10 +83,10 @@ START_TEST(nobody_is_there)
 {
     union soft_addr elsewhere = address;
     elsewhere.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
-    ck_assert_ptr_null(shm_offer(&here->shm, &elsewhere, token));
+    ck_assert_ptr_null(shm_offer(&here->shm, &elsewhere, token, &why));
     ck_assert_int_eq(setenv("EXS_LINK", "udp", 1), 0);
     settings_read();
-    ck_assert_ptr_null(shm_offer(&here->shm, &address, token));
+    ck_assert_ptr_null(shm_offer(&here->shm, &address, token, &why));
 }
 END_TEST
 
@@ -93,7 +94,7 @@ END_TEST
 START_TEST(whoever_lacks_something_goes_without)
 {
     struct rlimit before, tight;
-    struct shm_peer *peer = shm_offer(&here->shm, &address, token); /* the bell stays */
+    struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why); /* the bell stays */
     int next = dup(0);
     shm_peer_free(peer);
     close(next);
@@ -103,7 +104,7 @@ START_TEST(whoever_lacks_something_goes_without)
     for (rlim_t more = 0; more < 2; more++) {
         tight = (struct rlimit){(rlim_t)next + more, before.rlim_max};
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &tight), 0);
-        ck_assert_ptr_null(shm_offer(&here->shm, &address, token));
+        ck_assert_ptr_null(shm_offer(&here->shm, &address, token, &why));
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
         int again = dup(0);
         ck_assert_int_eq(again, next);
@@ -112,7 +113,7 @@ START_TEST(whoever_lacks_something_goes_without)
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
     tight = (struct rlimit){4096, before.rlim_max};
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &tight), 0);
-    ck_assert_ptr_null(shm_offer(&here->shm, &address, token));
+    ck_assert_ptr_null(shm_offer(&here->shm, &address, token, &why));
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
 }
 END_TEST
@@ -120,7 +121,7 @@ END_TEST
 /* A guest's own greeting, which brings this file for memory. */
 static void bring(int file)
 {
-    struct shm_peer *peer = shm_offer(&here->shm, &address, token);
+    struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
     ck_assert_ptr_nonnull(peer);
     int guest = shm_meeting_find(meeting, token), pair[2];
     uint8_t greeting[64], control[64];
@@ -133,7 +134,7 @@ static void bring(int file)
     vector.iov_len = (size_t)length;
     memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &file, sizeof file);
     ck_assert_int_eq(sendmsg(pair[0], &message, 0), length);
-    ck_assert_ptr_null(shm_accept(&there->shm, pair[1]));
+    ck_assert_ptr_null(shm_accept(&there->shm, pair[1], &why));
     close(pair[0]);
     close(pair[1]);
     close(guest);

@@ -71,7 +71,7 @@ int soft_get_request(struct rdma_cm_id *listener, struct rdma_cm_id **id);
  * first channel is made. */
 void soft_share_context(void);
 
-/* What came to this process's listeners. */
+/* What came to this process's listeners, and what carries the connections of both kinds. */
 struct soft_cm_counters {
     uint64_t accepted;           /* TCP connections taken from a listener */
     uint64_t requests;           /* of these, those that became a CONNECT_REQUEST */
@@ -83,6 +83,7 @@ struct soft_cm_counters {
     uint64_t half_open_timeouts; /* no complete request in time */
     uint64_t half_open_dropped;  /* too many half open ones: the oldest had to go */
     uint64_t descriptor_limits;  /* accepting had to pause: no descriptors or memory left */
+    uint64_t by_shm, by_udp;     /* ends of connections */
 };
 void soft_query_cm_counters(struct soft_cm_counters *counters);
 

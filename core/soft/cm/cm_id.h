@@ -18,6 +18,7 @@
 #include <rdma/rdma_cma.h>
 #include "cm.h"
 #include "cm_message.h"
+#include "core/soft/link/shm_meet.h"
 #include "core/soft/service/home.h"
 
 enum cm_state {
@@ -88,6 +89,7 @@ struct cm_id {
     struct shm_meeting *meeting; /* a listener's; cm_link.c, as these: */
     int guest;                   /* who brought what the request names; -1: nobody */
     struct shm_peer *offered;    /* until its queue pair has it; or NULL */
+    struct shm_refusal refusal;  /* why it is NULL */
 
     struct cm_message own, peer; /* what each end said in REQ, REP or REJ */
     uint8_t in[CM_SIZE_MAX];
@@ -200,6 +202,7 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path);
 /* The queue pair of the path is ready to receive. */
 void cm_link_begin(struct soft_path *path);
 void cm_link_drop(struct cm_id *id);
+void cm_link_count(struct soft_cm_counters *out);
 
 /* ---- cm_qp.c: queue pairs --------------------------------------------------------------------- */
 

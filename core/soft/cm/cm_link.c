@@ -3,9 +3,23 @@
  * cm_link.c - which link a connection goes by. Shared memory is offered in the request and accepted in the
  * answer (shm_meet.h says how); whoever knows nothing of it, or can't, leaves the connection to UDP.
  */
+#include <arpa/inet.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 #include "core/fds.h"
-#include "core/soft/link/shm_meet.h"
+#include "core/settings.h"
 #include "cm_id.h"
+
+static struct {
+    atomic_uint_fast64_t shm, udp;
+} chosen;
+
+void cm_link_count(struct soft_cm_counters *out)
+{
+    out->by_shm = atomic_load(&chosen.shm);
+    out->by_udp = atomic_load(&chosen.udp);
+}
 
 void cm_link_listen(struct cm_id *id)
 {
@@ -21,24 +35,71 @@ void cm_link_requested(struct cm_id *id)
         id->guest = shm_meeting_find(id->listener->meeting, id->peer.token);
 }
 
+/* NULL, and why: packets go by UDP. */
+static struct shm_peer *offer(struct cm_id *id, struct shm *shm)
+{
+    union soft_addr local, remote;
+
+    if (id->own.private_length > CM_REQ_PRIVATE - CM_TOKEN) {
+        id->refusal = (struct shm_refusal){"the request's private data leaves no room to offer memory", 0};
+        return NULL;
+    }
+    if (cm_socket_names(id->fd, &local, &remote) != 0)
+        return NULL;
+    return shm_offer(shm, &remote, id->own.token, &id->refusal);
+}
+
+static struct shm_peer *take_up(struct cm_id *id, struct shm *shm)
+{
+    if (id->guest != -1)
+        return shm_accept(shm, id->guest, &id->refusal);
+    id->refusal =
+        (struct shm_refusal){id->peer.shm ? "what the peer offers is not there, or nobody takes it here"
+                                          : "the peer offers no memory",
+                             0};
+    return NULL;
+}
+
 /* A queue pair that the user connects by himself goes by UDP. */
 void cm_link_describe(struct cm_id *id)
 {
     struct cm_message *own = &id->own;
-    union soft_addr local, remote;
-    struct shm *shm;
+    struct shm *shm = &home_of(id->public.verbs)->shm;
 
-    if (id->public.qp == NULL || cm_socket_names(id->fd, &local, &remote) != 0)
+    if (id->public.qp == NULL)
         return;
-    shm = &home_of(id->public.verbs)->shm;
-    if (own->type == CM_REQ && own->private_length <= CM_REQ_PRIVATE - CM_TOKEN)
-        id->offered = shm_offer(shm, &remote, own->token);
-    else if (own->type == CM_REP && id->guest != -1)
-        id->offered = shm_accept(shm, id->guest);
+    if (own->type == CM_REQ)
+        id->offered = offer(id, shm);
+    else if (own->type == CM_REP)
+        id->offered = take_up(id, shm);
     own->shm = id->offered != NULL;
     if (id->guest != -1) /* what was sent to him he finds all the same */
         fds_close(id->guest);
     id->guest = -1;
+}
+
+/* Under EXS_DEBUG a line for each connection. */
+static void tell(const struct cm_id *id, const char *link)
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+    union soft_addr local, remote = {.in = {.sin_port = 0}};
+    const char *because = "the peer takes no memory";
+
+    if (!settings()->debug)
+        return;
+    if (cm_socket_names(id->fd, &local, &remote) == 0)
+        inet_ntop(remote.sa.sa_family,
+                  remote.sa.sa_family == AF_INET ? (void *)&remote.in.sin_addr : (void *)&remote.in6.sin6_addr,
+                  host, sizeof host);
+    if (strcmp(link, "shm") == 0)
+        because = "both ends are this host's";
+    else if (!settings()->shm)
+        because = "EXS_LINK says so";
+    else if (!id->own.shm && id->refusal.what != NULL)
+        because = id->refusal.what;
+    fprintf(stderr, "exs: connection to %s port %d goes by %s because %s%s%s\n", host,
+            ntohs(remote.in.sin_port), link, because, id->refusal.error != 0 ? ": " : "",
+            id->refusal.error != 0 ? strerror(id->refusal.error) : "");
 }
 
 int cm_link_choose(struct cm_id *id, struct soft_path *path)
@@ -47,13 +108,21 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path)
     int error;
 
     path->link = NULL;
-    if (peer == NULL || !id->own.shm || !id->peer.shm)
+    if (peer == NULL || !id->own.shm || !id->peer.shm) {
+        if (peer != NULL)
+            shm_peer_free(peer);
+        id->offered = NULL;
+        atomic_fetch_add(&chosen.udp, 1);
+        tell(id, "udp");
         return 0;
+    }
     if (id->own.type == CM_REQ && (error = shm_accepted(peer)) != 0)
         return error; /* the other end has done its part: there is no way back */
     id->offered = NULL;
     shm_assign(&home_of(id->public.verbs)->shm, peer);
     path->link = &peer->link;
+    atomic_fetch_add(&chosen.shm, 1);
+    tell(id, "shm");
     return 0;
 }
 

@@ -32,6 +32,7 @@ void soft_query_cm_counters(struct soft_cm_counters *out)
     out->half_open_timeouts = atomic_load(&counters.timeouts);
     out->half_open_dropped = atomic_load(&counters.dropped);
     out->descriptor_limits = atomic_load(&counters.limits);
+    cm_link_count(out);
 }
 
 /* ---- Listening ------------------------------------------------------------------------------------------- */

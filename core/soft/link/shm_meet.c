@@ -16,6 +16,7 @@
 #include "core/fds.h"
 #include "core/settings.h"
 #include "shm_meet.h"
+#include "shm_pass.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 #define MAGIC 0x45585368u /* and of this layout */
@@ -28,11 +29,11 @@ struct greeting {
     uint8_t token[SHM_TOKEN];
 };
 
-/* Why there is no link. */
-static void tell(const char *what)
+/* By errno. Returns NULL. */
+static struct shm_peer *refuse(struct shm_refusal *why, const char *what)
 {
-    if (settings()->debug)
-        fprintf(stderr, "exs: packets go by UDP, not through shared memory: %s: %s\n", what, strerror(errno));
+    *why = (struct shm_refusal){what, errno};
+    return NULL;
 }
 
 /* ---- The socket ---- */
@@ -75,69 +76,6 @@ static bool is_one_of_us(int fd)
     return peer.uid == geteuid();
 }
 
-/* ---- Descriptors that come and go ---- */
-
-static bool send_fds(int fd, const void *bytes, size_t length, const int *fds, size_t count)
-{
-    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(2 * sizeof(int))] = {0};
-    struct iovec vector = {(void *)(uintptr_t)bytes, length};
-    struct msghdr message = {.msg_iov = &vector,
-                             .msg_iovlen = 1,
-                             .msg_control = control,
-                             .msg_controllen = CMSG_SPACE(count * sizeof(int))};
-    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(count * sizeof(int));
-    memcpy(CMSG_DATA(header), fds, count * sizeof(int));
-    return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
-}
-
-/* Those that came, up to two; more than that the kernel drops. */
-static size_t take_fds(struct msghdr *message, int fds[2])
-{
-    struct cmsghdr *header = CMSG_FIRSTHDR(message);
-    size_t count;
-
-    if (header == NULL || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-        return 0;
-    count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    memcpy(fds, CMSG_DATA(header), count * sizeof(int));
-    for (size_t i = 0; i < count; i++)
-        fds[i] = fds_own(fds[i]);
-    return count;
-}
-
-static void close_fds(const int *fds, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (fds[i] != -1)
-            fds_close(fds[i]);
-}
-
-/* Just this many bytes and descriptors. False and errno: other than that. */
-static bool receive_fds(int fd, void *bytes, size_t length, int *fds, size_t count)
-{
-    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(2 * sizeof(int))];
-    struct iovec vector = {bytes, length};
-    struct msghdr message = {
-        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    int came[2] = {-1, -1};
-    size_t number = got == -1 ? 0 : take_fds(&message, came);
-
-    if (got == (ssize_t)length && number == count && (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0 &&
-        came[0] != -1 && (count < 2 || came[1] != -1)) {
-        memcpy(fds, came, count * sizeof(int));
-        return true;
-    }
-    close_fds(came, number);
-    if (got != -1)
-        errno = message.msg_flags & MSG_CTRUNC ? EMFILE : EPROTO;
-    return false;
-}
-
 /* ---- Memory ---- */
 
 /* A limit on files holds for this one, too, and to pass it is a signal. */
@@ -172,7 +110,7 @@ static int make_memory(void)
         return -1;
     if (ftruncate(memory, sizeof(struct shm_area)) == 0 && fcntl(memory, F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0)
         return memory;
-    close_fds(&memory, 1);
+    shm_pass_close(&memory, 1);
     return -1;
 }
 
@@ -185,6 +123,17 @@ static bool is_sound(int memory)
     errno = EPROTO;
     return seals != -1 && (seals & SEALS) == SEALS && fstat(memory, &info) == 0 &&
            info.st_size == sizeof(struct shm_area);
+}
+
+/* Ringing must neither wait nor be a signal, as with a pipe; what isn't of a file system is an eventfd, or
+ * can't be written to. */
+static bool is_bell(int bell)
+{
+    struct stat info;
+    int flags = fcntl(bell, F_GETFL);
+
+    errno = EPROTO;
+    return flags != -1 && (flags & O_NONBLOCK) != 0 && fstat(bell, &info) == 0 && (info.st_mode & S_IFMT) == 0;
 }
 
 static struct shm_peer *make_peer(int memory, bool maker)
@@ -223,16 +172,18 @@ struct shm_meeting *shm_meeting_open(const union soft_addr *local)
     if (meeting->fd != -1 && bind(meeting->fd, (struct sockaddr *)&un, length) == 0 &&
         listen(meeting->fd, BACKLOG) == 0)
         return meeting;
-    tell("a listener's meeting place");
-    close_fds(&meeting->fd, 1);
+    if (settings()->debug)
+        fprintf(stderr, "exs: connections to this listener go by udp because nobody can bring memory: %s\n",
+                strerror(errno));
+    shm_pass_close(&meeting->fd, 1);
     free(meeting);
     return NULL;
 }
 
 void shm_meeting_close(struct shm_meeting *meeting)
 {
-    close_fds(&meeting->fd, 1);
-    close_fds(meeting->guests, meeting->count);
+    shm_pass_close(&meeting->fd, 1);
+    shm_pass_close(meeting->guests, meeting->count);
     free(meeting);
 }
 
@@ -251,11 +202,11 @@ static void let_in(struct shm_meeting *meeting)
         if (guest == -1)
             return;
         if (!is_one_of_us(guest)) {
-            close_fds(&guest, 1);
+            shm_pass_close(&guest, 1);
             continue;
         }
         if (meeting->count == SHM_GUESTS) {
-            close_fds(meeting->guests, 1);
+            shm_pass_close(meeting->guests, 1);
             remove_guest(meeting, 0);
         }
         meeting->guests[meeting->count++] = guest;
@@ -271,7 +222,7 @@ int shm_meeting_find(struct shm_meeting *meeting, const uint8_t token[SHM_TOKEN]
         ssize_t got = recv(guest, &greeting, sizeof greeting, MSG_PEEK | MSG_DONTWAIT);
 
         if (got != sizeof greeting) { /* gone again, or no guest of ours */
-            close_fds(&guest, 1);
+            shm_pass_close(&guest, 1);
             remove_guest(meeting, i--);
         } else if (memcmp(greeting.token, token, SHM_TOKEN) == 0) {
             remove_guest(meeting, i);
@@ -288,26 +239,24 @@ static bool is_our_greeting(const struct greeting *greeting)
            greeting->area_bytes == sizeof(struct shm_area);
 }
 
-struct shm_peer *shm_accept(struct shm *shm, int guest)
+struct shm_peer *shm_accept(struct shm *shm, int guest, struct shm_refusal *why)
 {
     enum { MEMORY, BELL };
     struct shm_peer *peer = NULL;
     struct greeting greeting;
     int fds[2];
 
-    if (!may_have_another(shm) || !receive_fds(guest, &greeting, sizeof greeting, fds, 2)) {
-        tell("taking what the peer has sent");
-        return NULL;
-    }
-    if (is_our_greeting(&greeting) && is_sound(fds[MEMORY]))
+    if (!may_have_another(shm) || !shm_pass_receive(guest, &greeting, sizeof greeting, fds, 2))
+        return refuse(why, "what the peer offers can't be taken");
+    if (is_our_greeting(&greeting) && is_sound(fds[MEMORY]) && is_bell(fds[BELL]))
         peer = make_peer(fds[MEMORY], false);
-    if (peer != NULL && send_fds(guest, "", 1, &shm->bell, 1)) {
+    if (peer != NULL && shm_pass_send(guest, "", 1, &shm->bell, 1)) {
         peer->bell = fds[BELL];
-        close_fds(&fds[MEMORY], 1);
+        shm_pass_close(&fds[MEMORY], 1);
         return peer;
     }
-    tell("the peer's memory");
-    close_fds(fds, 2);
+    (void)refuse(why, "the peer's memory can't be used");
+    shm_pass_close(fds, 2);
     if (peer != NULL)
         shm_peer_free(peer);
     return NULL;
@@ -327,7 +276,7 @@ static int visit(const union soft_addr *remote)
         if (connect(fd, (struct sockaddr *)&un, length) == 0)
             return fd;
     }
-    close_fds(&fd, 1);
+    shm_pass_close(&fd, 1);
     return -1;
 }
 
@@ -338,16 +287,17 @@ static bool greet(const struct shm *shm, const struct shm_peer *peer, const uint
         .magic = MAGIC, .mtu = SHM_MTU, .ring_bytes = SHM_RING_BYTES, .area_bytes = sizeof(struct shm_area)};
 
     memcpy(greeting.token, token, SHM_TOKEN);
-    return send_fds(peer->meeting, &greeting, sizeof greeting, fds, 2);
+    return shm_pass_send(peer->meeting, &greeting, sizeof greeting, fds, 2);
 }
 
-struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8_t token[SHM_TOKEN])
+struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8_t token[SHM_TOKEN],
+                           struct shm_refusal *why)
 {
     struct shm_peer *peer = NULL;
     int meeting = settings()->shm ? visit(remote) : -1, memory = -1;
 
     if (meeting == -1)
-        return NULL; /* another host, most often */
+        return refuse(why, "nobody takes memory there, as on another host");
     if (is_one_of_us(meeting) && may_have_another(shm) &&
         getrandom(token, SHM_TOKEN, GRND_NONBLOCK) == SHM_TOKEN && (memory = make_memory()) != -1)
         peer = make_peer(memory, true);
@@ -357,13 +307,13 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
         if (greet(shm, peer, token))
             return peer;
     }
-    tell("offering memory");
+    (void)refuse(why, "no memory can be offered");
     if (peer != NULL) {
         shm_peer_free(peer);
         return NULL;
     }
-    close_fds(&memory, 1);
-    close_fds(&meeting, 1);
+    shm_pass_close(&memory, 1);
+    shm_pass_close(&meeting, 1);
     return NULL;
 }
 
@@ -373,10 +323,11 @@ int shm_accepted(struct shm_peer *peer)
     uint8_t byte;
     int error;
 
-    close_fds(&peer->memory, 1);
+    shm_pass_close(&peer->memory, 1);
     peer->memory = -1;
-    error = receive_fds(peer->meeting, &byte, sizeof byte, &peer->bell, 1) ? 0 : errno;
-    close_fds(&peer->meeting, 1);
+    error =
+        shm_pass_receive(peer->meeting, &byte, sizeof byte, &peer->bell, 1) && is_bell(peer->bell) ? 0 : errno;
+    shm_pass_close(&peer->meeting, 1);
     peer->meeting = -1;
     return error;
 }

@@ -7,7 +7,7 @@
  * makes the memory, and sends that and its bell there, with a random token that its request names, too. The
  * listener's end, when it accepts, maps the memory of the token that the request has named, sends its own bell
  * back, and says so in its answer. So each end has all it needs before it agrees, and whoever lacks something
- * just doesn't: packets then go by UDP. What is lacking is told under EXS_DEBUG.
+ * just doesn't: packets then go by UDP, and a struct shm_refusal says why.
  *
  * Both ask the kernel who is at the other end, and share with processes of their own user alone.
  */
@@ -18,6 +18,12 @@
 
 #define SHM_TOKEN 16  /* bytes */
 #define SHM_GUESTS 64 /* that have come, and whose requests have not */
+
+/* Why there is no link. */
+struct shm_refusal {
+    const char *what;
+    int error; /* an errno; 0: there is none */
+};
 
 /* A listener's. */
 struct shm_meeting {
@@ -34,12 +40,13 @@ void shm_meeting_close(struct shm_meeting *meeting);
 /* Who brought this token; -1: nobody. The descriptor is the caller's. */
 int shm_meeting_find(struct shm_meeting *meeting, const uint8_t token[SHM_TOKEN]);
 /* What that guest brought, and our bell to him. NULL: no link. (not locked) */
-struct shm_peer *shm_accept(struct shm *shm, int guest);
+struct shm_peer *shm_accept(struct shm *shm, int guest, struct shm_refusal *why);
 
 /* ---- The side that connects ---- */
 
 /* To a listener at this address. NULL: no link. (not locked) */
-struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8_t token[SHM_TOKEN]);
+struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8_t token[SHM_TOKEN],
+                           struct shm_refusal *why);
 /* The offer was accepted. 0 or an errno. */
 int shm_accepted(struct shm_peer *peer);
 

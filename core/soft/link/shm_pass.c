@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* shm_pass.c - messages with descriptors, of shm_pass.h. */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include "core/fds.h"
+#include "shm_pass.h"
+
+#define TRIES 8
+
+bool shm_pass_send(int fd, const void *bytes, size_t length, const int *fds, size_t count)
+{
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(2 * sizeof(int))] = {0};
+    struct iovec vector = {(void *)(uintptr_t)bytes, length};
+    struct msghdr message = {.msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(header), fds, count * sizeof(int));
+    return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
+}
+
+/* Those that came, up to two; more than that the kernel drops. */
+static size_t take_fds(struct msghdr *message, int fds[2])
+{
+    struct cmsghdr *header = CMSG_FIRSTHDR(message);
+    size_t count;
+
+    if (header == NULL || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+        return 0;
+    count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    memcpy(fds, CMSG_DATA(header), count * sizeof(int));
+    for (size_t i = 0; i < count; i++)
+        fds[i] = fds_own(fds[i]);
+    return count;
+}
+
+void shm_pass_close(const int *fds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (fds[i] != -1)
+            fds_close(fds[i]);
+}
+
+/* What is there already may need another try: a signal came, or there was no memory for the descriptor just
+ * now. */
+static ssize_t take(int fd, struct msghdr *message)
+{
+    ssize_t got = -1;
+
+    for (int tries = 0; tries < TRIES && got == -1; tries++)
+        got = recvmsg(fd, message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    return got;
+}
+
+bool shm_pass_receive(int fd, void *bytes, size_t length, int *fds, size_t count)
+{
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(2 * sizeof(int))];
+    struct iovec vector = {bytes, length};
+    struct msghdr message = {
+        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    ssize_t got = take(fd, &message);
+    int came[2] = {-1, -1};
+    size_t number = got == -1 ? 0 : take_fds(&message, came);
+
+    if (got == (ssize_t)length && number == count && (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0 &&
+        came[0] != -1 && (count < 2 || came[1] != -1)) {
+        memcpy(fds, came, count * sizeof(int));
+        return true;
+    }
+    shm_pass_close(came, number);
+    if (got != -1)
+        errno = message.msg_flags & MSG_CTRUNC ? EMFILE : EPROTO;
+    return false;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* shm_pass.h - one message on a unix socket, with one or two descriptors. Nothing here waits. */
+#ifndef SOFT_SHM_PASS_H
+#define SOFT_SHM_PASS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The descriptors stay the caller's. False and errno. */
+bool shm_pass_send(int fd, const void *bytes, size_t length, const int *fds, size_t count);
+/* Just this many bytes and descriptors, which are then the caller's. False and errno: other than that. */
+bool shm_pass_receive(int fd, void *bytes, size_t length, int *fds, size_t count);
+/* Those that are not -1. */
+void shm_pass_close(const int *fds, size_t count);
+
+#endif

@@ -23,8 +23,9 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
-#define WAIT_MS wait_ms() /* longer than any wait for something that does happen */
-#define QUIET_MS 30       /* how long we watch for something that must not happen */
+#define WAIT_MS wait_ms()       /* longer than any wait for something that does happen */
+#define LATE_S (WAIT_MS / 15e3) /* a second, on a machine that runs the suite at its own speed */
+#define QUIET_MS 30             /* how long we watch for something that must not happen */
 
 /* ---- Programs ------------------------------------------------------------------------ */
 

@@ -2,10 +2,10 @@
 /*
  * conn.h - a connection: one queue pair and both directions of EXS's protocol on it (protocol.h).
  *
- * tx.c sends, rx.c receives, control.c holds credits and control messages, probe.c asks whether the peer lives,
- * onesided.c reads and writes what the peer exported, export.c lets the peer do so, conn.c makes and
- * frees, life.c says what may be done when, work.c posts and harvests. All of it is guarded by the lock of the
- * socket's home queue.
+ * tx.c sends, rx.c receives, place.c says where to, control.c holds credits and control messages, probe.c asks
+ * whether the peer lives, onesided.c reads and writes what the peer exported, export.c lets the peer do so,
+ * conn.c makes and frees, life.c says what may be done when, work.c posts and harvests. All of it is guarded by
+ * the lock of the socket's home queue.
  */
 #ifndef XS_CONN_H
 #define XS_CONN_H

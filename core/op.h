@@ -20,6 +20,12 @@ struct memory;
 struct queue;
 struct waiter;
 
+struct piece { /* of the application's memory, that a receive fills (place.h) */
+    uint8_t *base;
+    uint64_t length;       /* bytes */
+    struct memory *memory; /* the user's region, counted as in use; NULL: not registered */
+};
+
 /* Owned by the socket it works on until it is completed, then by the queue that its event waits on. */
 struct op {
     STAILQ_ENTRY(op) link;
@@ -34,7 +40,7 @@ struct op {
     bool in_line; /* its queue doesn't watch the listener */
 
     /* transfers; bytes */
-    uint8_t *buffer; /* NULL: a receive whose user was told already (rx.c) */
+    uint8_t *buffer; /* send, one-sided */
     uint64_t length;
     uint64_t posted;        /* send: given to the device; receive: filled */
     uint64_t acked;         /* send: completed by the device */
@@ -42,18 +48,26 @@ struct op {
     bool all_posted;        /* send: nothing more to give to the device */
     bool failed;            /* send: the device could not do one of the work requests */
     int error;              /* send: what to complete with */
-    struct ibv_mr *mr;      /* covers the buffer, unless it is to be copied */
-    struct memory *memory;  /* the user's region, counted as in use */
+    struct ibv_mr *mr;      /* send, one-sided: covers the buffer, unless it is to be copied */
+    struct memory *memory;  /* the user's region, counted as in use; a receive's are its pieces' */
     struct ibv_mr *one_off; /* registered for this operation alone */
     struct bounce *bounce;  /* the copy of a small unregistered buffer */
-    uint8_t *place;         /* receive: likewise, where the peer may write (rx.c) */
     struct files *files;    /* sendfile: where the bytes come from */
-    bool waitall;           /* receive */
-    bool advertised;        /* receive: the peer may write into it */
     bool last;              /* send: shut down writing behind it */
     uint64_t number;        /* send, one-sided: which of the connection's, from the first */
     uint64_t remote;        /* one-sided: the address at the peer, */
     uint32_t rkey;          /* and the key to it */
+
+    /* receives: where the bytes go (place.h) */
+    bool waitall;
+    bool advertised;      /* the peer may write into it */
+    uint64_t room;        /* bytes that it may yet write where it was told to */
+    struct piece *pieces; /* what is filled, */
+    uint32_t piece_count; /* 0: its user was told already (rx.c); */
+    uint32_t piece;       /* the first that is not full, */
+    uint64_t in_piece;    /* and the bytes in it */
+    struct piece only;    /* of most of them */
+    uint8_t *hidden;      /* the place of a short message in the hidden buffer */
 };
 
 STAILQ_HEAD(op_list, op);

@@ -8,6 +8,7 @@
 #include "library.h"
 #include "memory.h"
 #include "nic.h"
+#include "place.h"
 #include "sock.h"
 
 /* ---- Checks that need the socket; called with its lock --------------------------------------------- */
@@ -112,14 +113,15 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
 
     if (op == NULL)
         return -1;
-    op->buffer = ask->buffer;
-    op->length = ask->length;
     op->waitall = (ask->flags & MSG_WAITALL) != 0 && sock->type == SOCK_STREAM;
     op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = ask->buffer;
-    if (xs_memory_use(ask->mhandle, ask->buffer, ask->length, EXS_MRF_RECV_DISABLE, &op->memory) < 0) {
+    if (xs_memory_use(ask->mhandle, ask->buffer, ask->length, EXS_MRF_RECV_DISABLE, &op->only.memory) < 0) {
         xs_undo(op, ask->waiter);
         return -1;
     }
+    op->only.base = ask->buffer;
+    op->only.length = ask->length;
+    xs_place_into(op, &op->only, 1);
     STAILQ_INSERT_TAIL(&conn->recvs, op, link);
     xs_conn_run_recvs(conn);
     return 0;

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where the bytes of a receive go. See place.h. */
+#include <string.h>
+#include "conn.h"
+#include "fragile.h"
+#include "memory.h"
+#include "nic.h"
+#include "place.h"
+#include "sock.h"
+
+/* ---- Places in the hidden buffer ---------------------------------------------------------------- */
+
+/* The key to a place opens all of the buffer, which is this peer's to write anyway. */
+_Static_assert(ADVERTS_MAX *BOUNCE_SIZE <= HIDDEN_SIZE, "a place for each advertisement");
+
+/* There is one: the others are those of receives that are advertised, and it is for one that may be. */
+static uint8_t *take_hidden(struct conn *conn)
+{
+    int number = ffs((int)~conn->places) - 1;
+
+    conn->places |= 1u << number;
+    return conn->hidden + (size_t)number * BOUNCE_SIZE;
+}
+
+static void leave_hidden(struct conn *conn, struct op *op)
+{
+    conn->places &= ~(1u << (op->hidden - conn->hidden) / BOUNCE_SIZE);
+    op->hidden = NULL;
+}
+
+void xs_place_pass(struct op *from, struct op *to)
+{
+    to->hidden = from->hidden;
+    from->hidden = NULL;
+}
+
+/* ---- The application's pieces ------------------------------------------------------------------- */
+
+static struct piece *current(const struct op *op)
+{
+    return op->pieces + op->piece;
+}
+
+struct place xs_place_next(const struct op *op)
+{
+    if (op->piece == op->piece_count)
+        return (struct place){0};
+    return (struct place){.addr = current(op)->base + op->in_piece,
+                          .length = current(op)->length - op->in_piece};
+}
+
+/* What was registered for this operation alone: the piece that it was filling. */
+static void forget_one_off(struct conn *conn, struct op *op)
+{
+    if (op->one_off != NULL)
+        conn->device->dereg_mr(op->one_off);
+    op->one_off = NULL;
+}
+
+static void skip_full(struct op *op)
+{
+    while (op->piece < op->piece_count && op->in_piece == current(op)->length) {
+        op->piece++;
+        op->in_piece = 0;
+    }
+}
+
+void xs_place_into(struct op *op, struct piece *pieces, uint32_t count)
+{
+    op->pieces = pieces;
+    op->piece_count = count;
+    op->length = 0;
+    for (uint32_t i = 0; i < count; i++)
+        op->length += pieces[i].length;
+    skip_full(op);
+}
+
+static void advance(struct conn *conn, struct op *op, uint64_t bytes)
+{
+    op->in_piece += bytes;
+    if (op->in_piece < current(op)->length)
+        return;
+    forget_one_off(conn, op);
+    skip_full(op);
+}
+
+/* ---- Places ------------------------------------------------------------------------------------- */
+
+bool xs_place_is_large(const struct op *op)
+{
+    const struct piece *piece = current(op);
+
+    return xs_place_next(op).length >= DIRECT_MIN && (piece->memory != NULL || piece->length > BOUNCE_SIZE);
+}
+
+/* The message is short, and its pieces are not one region of the application's. */
+static bool goes_by_hidden(const struct conn *conn, const struct op *op)
+{
+    return conn->sock->type != SOCK_STREAM && op->length <= BOUNCE_SIZE &&
+           (op->piece_count > 1 || op->pieces->memory == NULL);
+}
+
+static struct ibv_mr *registration(struct conn *conn, struct op *op)
+{
+    const struct piece *piece = current(op);
+
+    if (piece->memory != NULL)
+        return xs_memory_mr(piece->memory, &conn->domain);
+    if (op->one_off == NULL)
+        op->one_off = xs_register(&conn->domain, piece->base, piece->length,
+                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    return op->one_off;
+}
+
+int xs_place_open(struct conn *conn, struct op *op, struct place *place)
+{
+    if (goes_by_hidden(conn, op)) {
+        if (op->hidden == NULL)
+            op->hidden = take_hidden(conn);
+        *place = (struct place){
+            .addr = op->hidden + op->posted, .length = op->length - op->posted, .rkey = conn->hidden_mr->rkey};
+    } else {
+        const struct ibv_mr *mr = registration(conn, op);
+
+        if (mr == NULL)
+            return -1;
+        *place = xs_place_next(op);
+        place->rkey = mr->rkey;
+    }
+    op->room = place->length;
+    return 0;
+}
+
+void xs_place_written(struct conn *conn, struct op *op, uint64_t bytes)
+{
+    op->room -= bytes;
+    if (op->hidden == NULL)
+        advance(conn, op, bytes);
+}
+
+bool xs_place_copy(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes)
+{
+    const struct memory *memory = current(op)->memory;
+    uint8_t *to = xs_place_next(op).addr;
+
+    if (memory != NULL && !memory->fragile)
+        memcpy(to, from, bytes);
+    else if (!fragile_give(to, from, bytes))
+        return false;
+    advance(conn, op, bytes);
+    return true;
+}
+
+bool xs_place_is_gone(const struct op *op)
+{
+    uint8_t byte, *first = xs_place_next(op).addr;
+
+    return op->advertised && op->hidden == NULL && op->room > 0 &&
+           (!fragile_copy(&byte, first, 1) || !fragile_copy(&byte, first + op->room - 1, 1));
+}
+
+/* ---- The end ------------------------------------------------------------------------------------ */
+
+static bool copy_message(struct conn *conn, struct op *op)
+{
+    uint64_t copied = 0;
+
+    while (op->piece_count > 0 && copied < op->posted) {
+        uint64_t room = xs_place_next(op).length, left = op->posted - copied;
+        uint64_t bytes = room < left ? room : left;
+
+        if (!xs_place_copy(conn, op, op->hidden + copied, bytes))
+            return false;
+        copied += bytes;
+    }
+    return true;
+}
+
+bool xs_place_end(struct conn *conn, struct op *op)
+{
+    bool good = op->hidden == NULL || copy_message(conn, op);
+
+    if (op->hidden != NULL)
+        leave_hidden(conn, op);
+    forget_one_off(conn, op);
+    for (uint32_t i = 0; i < op->piece_count; i++) {
+        if (op->pieces[i].memory != NULL)
+            xs_memory_unuse(op->pieces[i].memory);
+    }
+    return good;
+}

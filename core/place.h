@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * place.h - where the bytes of a receive go, one place after the other: the mirror of a send's spans
+ * (message.h).
+ *
+ * A receive fills pieces of the application's memory in their order; that of an exs_recv is one. Its next place
+ * is what still lies empty in the first piece that is not full. Bytes come there in one of two ways. The peer
+ * writes them itself, into a place that was opened to it: the device guards what it writes. Or EXS copies them,
+ * out of the hidden buffer: that is guarded here, where the memory may have gone (fragile.h).
+ *
+ * A short message of a SEQPACKET goes both ways: the peer writes it into a place in the hidden buffer, which
+ * holds no stream there, and it is copied when it is complete. That saves a registration.
+ */
+#ifndef XS_PLACE_H
+#define XS_PLACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct conn;
+struct op;
+struct piece;
+
+struct place {
+    uint8_t *addr;
+    uint64_t length; /* bytes; 0: there is none, all pieces are full */
+    uint32_t rkey;   /* of one that is open */
+};
+
+/* A receive into these pieces, which stay where they are until it is over; their regions are in use, and given
+ * back then. A SEQPACKET's message has one place: longer than BOUNCE_SIZE, the pieces must be one. */
+void xs_place_into(struct op *op, struct piece *pieces, uint32_t count);
+
+struct place xs_place_next(const struct op *op);
+/* Is it worth opening to the peer, on a STREAM? Else the bytes come by the hidden buffer. */
+bool xs_place_is_large(const struct op *op);
+/* Open it to the peer: in the application's region, in the hidden buffer, or registered for this operation
+ * alone. 0, or -1 and errno. */
+int xs_place_open(struct conn *conn, struct op *op, struct place *place);
+/* The peer has written so many bytes into the place that was opened to it. */
+void xs_place_written(struct conn *conn, struct op *op, uint64_t bytes);
+/* Copy so many bytes there. False: some of that memory has gone, and none of them count. */
+bool xs_place_copy(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes);
+/* Is the first or the last of the bytes gone that the peer was to write? The device can't say that the
+ * connection broke by that, but whoever looks can. */
+bool xs_place_is_gone(const struct op *op);
+
+/* The place in the hidden buffer goes to another receive, whose bytes nobody wants. */
+void xs_place_pass(struct op *from, struct op *to);
+/* The receive is over, and the device is done with it: give back all that it had. False: the short message that
+ * it got can't be copied to where it was to go, and is lost. */
+bool xs_place_end(struct conn *conn, struct op *op);
+
+#endif

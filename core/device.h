@@ -3,10 +3,10 @@
  * device.h - the seam: what EXS asks of an RDMA device.
  *
  * A table of the calls that are real symbols of libibverbs and librdmacm, with their own names (less the
- * prefix), signatures, types, return values and errno. The hot calls - ibv_post_send, ibv_post_recv,
- * ibv_poll_cq, ibv_req_notify_cq - are not here: they are inline in <infiniband/verbs.h> and reach the
- * device through context->ops, so the code above is the same for hardware and for the embedded device,
- * and pays nothing for the choice.
+ * prefix), signatures, types, return values and errno. The hot calls - ibv_post_send, ibv_post_recv -
+ * are not here: they are inline in <infiniband/verbs.h> and reach the device through context->ops, so the
+ * code above is the same for hardware and for the embedded device, and pays nothing for the choice. What a
+ * device does better than those calls can say is "ours".
  *
  * Nothing of EXS is known below this line. An object goes back only to the device that made it.
  */
@@ -16,6 +16,18 @@
 #include <stdbool.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
+
+/* What a completion channel gives in one go: completions of one of its completion queues. */
+#define HARVEST_MAX 32
+
+struct harvest {
+    struct ibv_cq *unfinished; /* the device's, between two calls; NULL before the first */
+    void *cq_context;          /* of the queue that they are of */
+    bool fetched;              /* an event of it was, which ack_cq_events is to be told of */
+    bool left;                 /* it has more: harvest again */
+    bool stuck;                /* the device refused to arm it: no event would come, so harvest again later */
+    struct ibv_wc wc[HARVEST_MAX];
+};
 
 struct device {
     const char *name; /* "soft" or "rdma": what EXS_DEVICE calls it */
@@ -60,6 +72,10 @@ struct device {
     int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
     int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init);
     const char *(*wc_status_str)(enum ibv_wc_status status);
+
+    /* Ours: the next event's completion queue polled and armed again, in an order in which no completion is
+     * missed. How many completions, or -1: there is no event. The channel doesn't block. */
+    int (*harvest)(struct ibv_comp_channel *channel, struct harvest *harvest);
 
     /* Ours: it does not notice by itself that the host of an idle peer is gone. */
     bool needs_probes;

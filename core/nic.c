@@ -12,7 +12,6 @@
 
 #define CQ_SIZE 16384    /* completions: room for 128 connections */
 #define READS_MAX 16     /* RDMA READs under way: more gain nothing, and cost every connection memory */
-#define BATCH 32         /* completions taken at once */
 #define ACK_AT_ONCE 4096 /* events: an acknowledgement takes a lock, and only who destroys waits for it */
 
 /* ---- Making and freeing ---------------------------------------------------------------------- */
@@ -132,7 +131,6 @@ struct cq *xs_nic_cq(struct nic *nic, int completions)
         free(cq);
         return NULL;
     }
-    cq->armed = true;
     cq->size = size;
     cq->used = completions;
     LIST_INSERT_HEAD(&nic->cqs, cq, link);
@@ -146,30 +144,21 @@ void xs_nic_cq_release(struct cq *cq, int completions)
 
 /* ---- Harvesting ------------------------------------------------------------------------------------ */
 
-/* Take all completions there are; the connections that they belong to join `touched`. */
-static int poll_cq(struct cq *cq, struct conn_list *touched)
+/* The connections that they belong to join `touched`. */
+static void take_in(const struct harvest *harvest, int count, struct conn_list *touched)
 {
-    struct ibv_wc wc[BATCH];
-    int total = 0, count;
+    for (int i = 0; i < count; i++) {
+        bool receive;
+        struct conn *conn = xs_conn_of(harvest->wc[i].wr_id, &receive);
 
-    while ((count = ibv_poll_cq(cq->cq, BATCH, wc)) > 0) {
-        for (int i = 0; i < count; i++) {
-            bool receive;
-            struct conn *conn = xs_conn_of(wc[i].wr_id, &receive);
-
-            if (conn == NULL)
-                continue;
-            xs_conn_completion(conn, &wc[i], receive);
-            if (!conn->is_touched) {
-                conn->is_touched = true;
-                LIST_INSERT_HEAD(touched, conn, touched);
-            }
+        if (conn == NULL)
+            continue;
+        xs_conn_completion(conn, &harvest->wc[i], receive);
+        if (!conn->is_touched) {
+            conn->is_touched = true;
+            LIST_INSERT_HEAD(touched, conn, touched);
         }
-        total += count;
-        if (count < BATCH)
-            break;
     }
-    return total;
 }
 
 static void run_touched(struct conn_list *touched)
@@ -183,49 +172,31 @@ static void run_touched(struct conn_list *touched)
     }
 }
 
-/* Which completion queue has something: that whose event has come. False: none has. */
-static bool take_event(struct nic *nic)
+static void count_event(struct nic *nic, struct cq *cq)
 {
-    struct ibv_cq *cq;
-    void *context;
-
-    if (nic->device->get_cq_event(nic->channel, &cq, &context) < 0)
-        return false;
-    struct cq *ours = context;
-
-    ours->armed = false;
-    if (++ours->taken == ACK_AT_ONCE)
-        ack_events(nic, ours);
-    return true;
-}
-
-/* The order - arm, then look once more, and only then rest - is what makes a wake-up impossible to lose. */
-static int run_cq(struct cq *cq, struct conn_list *touched)
-{
-    int total = poll_cq(cq, touched);
-
-    while (!cq->armed) {
-        if (ibv_req_notify_cq(cq->cq, 0) != 0)
-            break;
-        cq->armed = true;
-        total += poll_cq(cq, touched);
-    }
-    return total;
+    if (++cq->taken == ACK_AT_ONCE)
+        ack_events(nic, cq);
 }
 
 void xs_nic_run(struct nic *nic, struct turn *turn)
 {
     struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
-    struct cq *cq;
+    struct harvest harvest;
+    int count;
 
-    while (take_event(nic) && turn->watched == BY_EDGE)
-        ;
-    LIST_FOREACH (cq, &nic->cqs, link) {
-        if (!cq->armed)
-            turn->harvested += run_cq(cq, &touched);
-        if (!cq->armed)
-            turn->left = turn->stuck = true; /* the device refused: no event would come */
-    }
+    harvest.unfinished = nic->unfinished;
+    do {
+        count = nic->device->harvest(nic->channel, &harvest);
+        if (count < 0)
+            break;
+        if (harvest.fetched)
+            count_event(nic, harvest.cq_context);
+        take_in(&harvest, count, &touched);
+        turn->harvested += count;
+    } while (!harvest.stuck && (harvest.left || turn->watched == BY_EDGE));
+    nic->unfinished = harvest.unfinished;
+    if (count >= 0 && harvest.stuck)
+        turn->left = turn->stuck = true;
     run_touched(&touched);
 }
 

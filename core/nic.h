@@ -22,7 +22,6 @@ struct cq {
     LIST_ENTRY(cq) link;
     struct ibv_cq *cq;
     int size, used; /* completions: room, and what the connections on it can produce */
-    bool armed;     /* an event will come for the next completion */
     unsigned taken; /* events of the device's that are not acknowledged yet */
 };
 
@@ -32,6 +31,7 @@ struct nic {
     struct queue *queue;
     struct ibv_context *context;
     struct ibv_comp_channel *channel;
+    struct ibv_cq *unfinished; /* the device's, between two harvests */
     LIST_HEAD(, cq) cqs;
     uint32_t max_request; /* bytes, of one work request */
     bool immediate;       /* it has RDMA WRITE WITH IMMEDIATE */
@@ -53,8 +53,8 @@ void xs_nic_free(struct nic *nic);
 struct cq *xs_nic_cq(struct nic *nic, int completions);
 void xs_nic_cq_release(struct cq *cq, int completions);
 
-/* Harvest completions until there are none and events are armed; counts them. Whose events are taken: of one
- * completion queue, where the descriptor brings the caller back for the others; or of all. */
+/* Harvest completions until there are none and events are armed; counts them. Of one completion queue, where
+ * the descriptor brings the caller back for the others; or of all. */
 void xs_nic_run(struct nic *nic, struct turn *turn);
 /* The application has had its turn: it may sleep now. */
 void xs_nic_rest(const struct nic *nic);

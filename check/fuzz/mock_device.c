@@ -9,6 +9,7 @@
 #include <sys/timerfd.h>
 #include <time.h>
 #include "check/fuzz/mock.h"
+#include "core/rdma/harvest.h"
 
 #define BEGINNING UINT64_C(1000000000000000000) /* ns; later than any time of the kernel's */
 #define TIMERS 1024
@@ -175,6 +176,11 @@ static int create_id_soft(struct rdma_event_channel *channel, struct rdma_cm_id 
     return mock_create_id_on(&soft_device, channel, id, context);
 }
 
+static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
+{
+    return rdma_harvest(mock_get_cq_event, channel, into);
+}
+
 /* What both have. */
 #define CALLS                                                                                                  \
     .create_event_channel = mock_create_event_channel, .destroy_event_channel = mock_destroy_event_channel,    \
@@ -187,7 +193,7 @@ static int create_id_soft(struct rdma_event_channel *channel, struct rdma_cm_id 
     .dereg_mr = mock_dereg_mr, .create_comp_channel = mock_create_comp_channel,                                \
     .destroy_comp_channel = mock_destroy_comp_channel, .create_cq = mock_create_cq,                            \
     .destroy_cq = mock_destroy_cq, .get_cq_event = mock_get_cq_event, .ack_cq_events = mock_ack_cq_events,     \
-    .modify_qp = mock_modify_qp, .wc_status_str = wc_status_str
+    .harvest = harvest, .modify_qp = mock_modify_qp, .wc_status_str = wc_status_str
 
 const struct device rdma_device = {.name = "rdma", .needs_probes = true, .create_id = create_id_rdma, CALLS};
 const struct device soft_device = {.name = "soft", .long_request = 32768, .create_id = create_id_soft, CALLS};

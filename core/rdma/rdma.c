@@ -18,6 +18,7 @@
 #include "address.h"
 #include "core/device.h"
 #include "core/fds.h"
+#include "harvest.h"
 
 /* What is lost is sent again from the last acknowledged packet on, and what is acknowledged for certain is the
  * end of a request: rxe does it every 64 packets besides, and hears of one loss only between two
@@ -155,6 +156,11 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int a
     return ibv_reg_mr(pd, addr, length, access);
 }
 
+static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
+{
+    return rdma_harvest(ibv_get_cq_event, channel, into);
+}
+
 const struct device rdma_device = {
     .name = "rdma",
     .needs_probes = true,
@@ -191,6 +197,7 @@ const struct device rdma_device = {
     .destroy_cq = ibv_destroy_cq,
     .get_cq_event = ibv_get_cq_event,
     .ack_cq_events = ibv_ack_cq_events,
+    .harvest = harvest,
     .create_verbs_qp = ibv_create_qp,
     .destroy_verbs_qp = ibv_destroy_qp,
     .modify_qp = ibv_modify_qp,

@@ -34,8 +34,18 @@ static int destroy_verbs_qp(struct ibv_qp *qp)
     return home_reaped(soft_destroy_qp(qp));
 }
 
-/* A program may end with what it was given last still to be acknowledged: it was waiting for an answer to go along
- * with. */
+static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
+{
+    struct ibv_cq *cq = NULL;
+    int count = soft_harvest(channel, &cq, HARVEST_MAX, into->wc, &into->left);
+
+    into->fetched = into->stuck = false;
+    into->cq_context = cq != NULL ? cq->cq_context : NULL;
+    return count;
+}
+
+/* A program may end with what it was given last still to be acknowledged: it was waiting for an answer to go
+ * along with. */
 __attribute__((destructor)) static void acknowledge_all(void)
 {
     home_settle();
@@ -82,6 +92,7 @@ const struct device soft_device = {
     .destroy_cq = destroy_cq,
     .get_cq_event = soft_get_cq_event,
     .ack_cq_events = soft_ack_cq_events,
+    .harvest = harvest,
     .create_verbs_qp = soft_create_qp,
     .destroy_verbs_qp = destroy_verbs_qp,
     .modify_qp = soft_modify_qp,

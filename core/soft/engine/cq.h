@@ -50,6 +50,8 @@ void soft_channel_forget(struct soft_channel *channel, struct soft_cq *cq);
 bool soft_channel_sleeps_outside(const struct soft_channel *channel);
 /* Make the descriptor readable exactly while there are events. */
 void soft_channel_flag(struct soft_channel *channel);
+int soft_cq_take(struct soft_cq *cq, int room, struct ibv_wc *wc); /* (locked) how many */
+void soft_cq_arm(struct soft_cq *cq, enum soft_arm armed);         /* (locked) */
 int soft_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int soft_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 

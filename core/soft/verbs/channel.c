@@ -185,26 +185,57 @@ static struct soft_cq *pop(struct soft_channel *channel)
     return cq;
 }
 
-/* (locked) */
-static struct soft_cq *pop_or_progress(struct soft_channel *channel)
+/* (locked) Have an event, if there is any; the descriptor is to be seen to. */
+static void look_for_event(struct soft_channel *channel)
 {
     struct ibv_context *ibv = channel->ibv.context;
     struct soft_context *context = soft_context_of(ibv);
-    struct soft_cq *cq;
 
     if (context->wire->attended != NULL)
         context->wire->attended(context->wire, ibv);
+    if (!TAILQ_EMPTY(&channel->pending))
+        return;
+    context->inside = channel;
+    soft_progress_patiently(context);
+    context->inside = NULL;
+    if (TAILQ_EMPTY(&channel->pending))
+        soft_hurry(context);
+}
+
+/* (locked) */
+static struct soft_cq *pop_or_progress(struct soft_channel *channel)
+{
+    struct soft_cq *cq;
+
+    look_for_event(channel);
     cq = pop(channel);
-    if (cq == NULL) {
-        context->inside = channel;
-        soft_progress_patiently(context);
-        context->inside = NULL;
-        cq = pop(channel);
-        if (cq == NULL)
-            soft_hurry(context);
-    }
     soft_channel_flag(channel);
     return cq;
+}
+
+int soft_harvest(struct ibv_comp_channel *ibv, struct ibv_cq **of, int room, struct ibv_wc *wc, bool *left)
+{
+    struct soft_channel *channel = (struct soft_channel *)ibv;
+    struct soft_cq *cq;
+    int count = -1;
+
+    *left = false;
+    soft_lock(ibv->context);
+    look_for_event(channel);
+    cq = TAILQ_FIRST(&channel->pending);
+    if (cq != NULL) {
+        *of = ibv_cq_ex_to_cq(&cq->ibv);
+        count = soft_cq_take(cq, room, wc);
+        *left = cq->count > 0;
+        if (!*left) {
+            TAILQ_REMOVE(&channel->pending, cq, link);
+            cq->events = 0;
+            soft_cq_arm(cq, SOFT_ARM_ANY);
+        }
+    }
+    soft_channel_flag(channel);
+    soft_unlock(ibv->context);
+    return count;
 }
 
 /* Wait for the descriptor, but not beyond `nanoseconds`, when a timer of the device is due. */

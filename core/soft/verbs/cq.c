@@ -58,8 +58,7 @@ static void disarm(struct soft_cq *cq)
     cq->awaited = false;
 }
 
-/* (locked) */
-static void arm(struct soft_cq *cq, enum soft_arm armed)
+void soft_cq_arm(struct soft_cq *cq, enum soft_arm armed)
 {
     struct soft_context *context = soft_context_of(cq->ibv.context);
 
@@ -177,18 +176,17 @@ bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited)
     return true;
 }
 
-/* (locked) */
-static int take(struct soft_cq *cq, int room, struct ibv_wc *wc)
+int soft_cq_take(struct soft_cq *cq, int room, struct ibv_wc *wc)
 {
-    int taken = 0;
+    unsigned taken = (unsigned)room < cq->count ? (unsigned)room : cq->count;
 
-    while (taken < room && cq->count > 0) {
-        wc[taken++] = cq->ring[cq->head];
+    for (unsigned i = 0; i < taken; i++) {
+        wc[i] = cq->ring[cq->head];
         if (++cq->head == (unsigned)cq->ibv.cqe)
             cq->head = 0;
-        cq->count--;
     }
-    return taken;
+    cq->count -= taken;
+    return (int)taken;
 }
 
 /* (locked) A program that polls without end may be on the processor that its peer needs in order to answer.
@@ -210,10 +208,10 @@ int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
     soft_lock(context);
     if (wire->attended != NULL)
         wire->attended(wire, context);
-    taken = take(cq, count, wc);
+    taken = soft_cq_take(cq, count, wc);
     if (taken == 0 && count > 0 && !cq->rearmed) {
         soft_progress_patiently(soft_context_of(context));
-        taken = take(cq, count, wc);
+        taken = soft_cq_take(cq, count, wc);
         if (taken == 0)
             soft_hurry(soft_context_of(context));
     }
@@ -233,7 +231,7 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 
     soft_lock(ibv->context);
     if (ibv->channel != NULL && (!solicited_only || cq->armed == SOFT_UNARMED))
-        arm(cq, solicited_only ? SOFT_ARM_SOLICITED : SOFT_ARM_ANY);
+        soft_cq_arm(cq, solicited_only ? SOFT_ARM_SOLICITED : SOFT_ARM_ANY);
     if (soft_context_of(ibv->context)->names.lid == 0)
         cq->rearmed = true; /* it says when it sleeps: soft_rest */
     else

@@ -19,6 +19,10 @@ bool soft_is_ours(const struct ibv_context *context);
 struct ibv_context *soft_open_device(void);
 int soft_close_device(struct ibv_context *context);
 
+/* Up to `room` completions of a completion queue of the channel that has an event, and whose it is; as long as
+ * it has more than that the event stays, and with the last it is armed again. How many, or -1: no queue has an
+ * event. */
+int soft_harvest(struct ibv_comp_channel *channel, struct ibv_cq **cq, int room, struct ibv_wc *wc, bool *left);
 /* The application has done what it had to do for now: acknowledge what it was given. */
 void soft_rest(struct ibv_context *context);
 

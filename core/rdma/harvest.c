@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Harvesting by the plain verbs calls. See harvest.h. */
+#include "harvest.h"
+
+static int poll_more(struct harvest *harvest, int count)
+{
+    int more = ibv_poll_cq(harvest->unfinished, HARVEST_MAX - count, harvest->wc + count);
+
+    return more > 0 ? count + more : count;
+}
+
+/* The order - arm, then look once more, and only then rest - is what makes a wake-up impossible to lose. */
+static int finish(struct harvest *harvest)
+{
+    int count = poll_more(harvest, 0);
+
+    harvest->left = count == HARVEST_MAX;
+    if (harvest->left)
+        return count;
+    harvest->stuck = ibv_req_notify_cq(harvest->unfinished, 0) != 0;
+    if (harvest->stuck)
+        return count;
+    count = poll_more(harvest, count);
+    harvest->left = count == HARVEST_MAX;
+    if (!harvest->left)
+        harvest->unfinished = NULL;
+    return count;
+}
+
+int rdma_harvest(rdma_get_event *get_event, struct ibv_comp_channel *channel, struct harvest *harvest)
+{
+    harvest->fetched = harvest->left = harvest->stuck = false;
+    if (harvest->unfinished == NULL) {
+        if (get_event(channel, &harvest->unfinished, &harvest->cq_context) < 0) {
+            harvest->unfinished = NULL;
+            return -1;
+        }
+        harvest->fetched = true;
+    }
+    harvest->cq_context = harvest->unfinished->cq_context;
+    return finish(harvest);
+}

@@ -132,7 +132,7 @@ static void step_events(struct world *world, unsigned number)
         soft_modify_srq(end->srq, &(struct ibv_srq_attr){.srq_limit = how >> 4}, IBV_SRQ_LIMIT);
     if (how & 8) {
         soft_lock(end->context);
-        soft_overflow(end->context);
+        soft_overflow(end->context, 0);
         soft_flush(end->context);
         soft_unlock(end->context);
     }

@@ -56,6 +56,7 @@ double seconds_now(void);      /* of the monotonic clock */
 double seconds_of_cpu(void);   /* that this process has used, user and system */
 double seconds_to_spend(void); /* of one randomised test: 2.5, or 60 with EXS_LONG=1 */
 int count_fds(void);           /* open descriptors of this process */
+#define MORE_SOCKETS 65        /* that a queue may have for its connections together, with what looks at them */
 
 struct chance { /* a seeded generator; owned by one thread */
     uint64_t state;

@@ -350,7 +350,7 @@ static void run_link(struct pair *pair, struct bucket *bucket)
             continue;
         known = bucket->lost;
         soft_lock(pair->end[1].context);
-        soft_overflow(pair->end[1].context);
+        soft_overflow(pair->end[1].context, 0);
         soft_unlock(pair->end[1].context);
     }
 }

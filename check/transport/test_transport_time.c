@@ -232,12 +232,17 @@ END_TEST
 
 /* ---- The link says that it lost packets ---- */
 
-static void overflow(struct end *end)
+static void overflow_at(struct end *end, in_port_t port)
 {
     soft_lock(end->context);
-    soft_overflow(end->context);
+    soft_overflow(end->context, port);
     soft_flush(end->context);
     soft_unlock(end->context);
+}
+
+static void overflow(struct end *end)
+{
+    overflow_at(end, 0);
 }
 
 /* The tail of a message is lost, so nothing shows the gap; no time-out is waited for. */
@@ -295,6 +300,32 @@ START_TEST(overflow_with_nothing_missing)
 }
 END_TEST
 
+/* What was dropped at one port of the receiver's was not lost by whoever sends to another. */
+START_TEST(overflow_at_a_port)
+{
+    struct setup setup = setup_default();
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0], *b = &pair->end[1];
+    struct soft_path path;
+    network_path(pair->network, b->node, a->node, &path);
+    path.local.in.sin_port = htons(1000); /* at the same place in sockaddr_in6 */
+    soft_set_path(b->qp, &path);
+    network_set_script(pair->network, lose, &(struct rule){.from = 0, .spared = 5, .most = 5});
+    post(a, b,
+         &(struct work){.id = 1, .opcode = IBV_WR_RDMA_WRITE, .length = 10240, .flags = IBV_SEND_SIGNALED});
+    network_run_until(pair->network, network_now(pair->network) + 10 * NETWORK_LATENCY);
+    network_set_script(pair->network, NULL, NULL);
+    overflow_at(b, htons(1001));
+    ck_assert_uint_eq(counters_of(b).naks_sent, 0);
+    overflow_at(b, htons(1000));
+    ck_assert_uint_eq(counters_of(b).naks_sent, 1);
+    run(pair);
+    expect_wc(a->send_cq, 1, IBV_WC_SUCCESS);
+    ck_assert_uint_eq(counters_of(a).timeouts, 0);
+    pair_free(pair);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("transport: time");
@@ -309,6 +340,7 @@ static Suite *suite(void)
     tcase_add_loop_test(retries, sequence_error_retransmits_at_once, 0, 9);
     tcase_add_loop_test(retries, overflow_asks_again_at_once, 0, 3);
     tcase_add_test(retries, overflow_with_nothing_missing);
+    tcase_add_test(retries, overflow_at_a_port);
     suite_add_tcase(suite, retries);
     return suite;
 }

@@ -15,6 +15,8 @@
 
 #define GO_BYTES SOFT_TRAIN_MAX /* payload of one turn */
 
+_Static_assert(SOFT_WINDOW_MAX * 4096 <= SOFT_FLIGHT_MAX, "links make room for so much");
+
 static struct soft_send *current(const struct soft_qp *qp)
 {
     return soft_ring_at(&qp->req.ring, qp->req.index);

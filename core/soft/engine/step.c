@@ -149,13 +149,23 @@ int soft_progress(struct ibv_context *ibv)
     return packets;
 }
 
-void soft_overflow(struct ibv_context *ibv)
+/* Could a packet of its peer's have come to this port of ours? */
+static bool is_reached_at(const struct soft_qp *qp, in_port_t port)
+{
+    in_port_t own = qp->path.local.in.sin_port; /* at the same place in sockaddr_in6 */
+
+    return port == 0 || own == 0 || own == port;
+}
+
+void soft_overflow(struct ibv_context *ibv, in_port_t port)
 {
     struct soft_context *context = soft_context_of(ibv);
     struct soft_qp *qp;
 
     context->counters.overflows++;
     LIST_FOREACH (qp, &context->qps, link) {
+        if (!is_reached_at(qp, port))
+            continue;
         soft_answer_overflow(qp);
         soft_completer_overflow(qp);
     }

@@ -74,5 +74,6 @@ void soft_qp_leave(struct soft_context *context, struct soft_qp *qp)
 {
     LIST_REMOVE(qp, bucket);
     LIST_REMOVE(qp, link);
-    context->qp_count--;
+    if (--context->qp_count == 0 && context->wire->deserted != NULL)
+        context->wire->deserted(context->wire, &context->verbs.context);
 }

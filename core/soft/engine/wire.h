@@ -19,9 +19,10 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
-#define SOFT_UDP_PORT 4791    /* RoCEv2's port */
-#define SOFT_TRAIN_MAX 61680  /* bytes of a train: what one UDP datagram batch may hold */
-#define SOFT_TRAIN_PACKETS 60 /* packets of a train */
+#define SOFT_UDP_PORT 4791     /* RoCEv2's port */
+#define SOFT_TRAIN_MAX 61680   /* bytes of a train: what one UDP datagram batch may hold */
+#define SOFT_TRAIN_PACKETS 60  /* packets of a train */
+#define SOFT_FLIGHT_MAX 524288 /* bytes of payload that a queue pair has under way */
 #define SOFT_NEVER UINT64_MAX
 
 /* Nanoseconds of a clock that only goes forward. */
@@ -90,6 +91,9 @@ struct soft_wire {
     /* (locked) Called when the first queue pair of the context is created: a link opens its sockets now.
      * 0, or an errno with which creating the queue pair fails. May be NULL. */
     int (*open)(struct soft_wire *wire, struct ibv_context *context);
+
+    /* (locked) The last queue pair of the context is gone. May be NULL. */
+    void (*deserted)(struct soft_wire *wire, struct ibv_context *context);
 };
 
 /* ---- A context ----------------------------------------------------------------------------- */
@@ -184,9 +188,10 @@ void soft_flush(struct ibv_context *context);
 /* When soft_timers has something to do: a time of the clock, or SOFT_NEVER. */
 uint64_t soft_deadline(struct ibv_context *context);
 void soft_timers(struct ibv_context *context);
-/* The link knows that it dropped packets that had arrived (a full socket buffer) and has taken in all the
- * others: ask for what is missing now, not after a time-out. */
-void soft_overflow(struct ibv_context *context);
+/* The link knows that it dropped packets that had arrived (a full socket buffer) at this port of its own, in
+ * network byte order, 0: at any, and has taken in all the others: ask for what is missing now, not after a
+ * time-out. */
+void soft_overflow(struct ibv_context *context, in_port_t port);
 /* receive, timers when due, flush: what polling and waiting do. Returns packets taken in. */
 int soft_progress(struct ibv_context *context);
 

@@ -5,6 +5,7 @@
  * Each context has a link of its own with a UDP socket for each address of this host that it has connections
  * on, bound to that and to a port that the kernel picks. The peers' connection managers tell each other which.
  * A context with names is reached at all of the host's addresses, so its sockets are bound to every address.
+ * Where many connections would have to share a small buffer most of them get a socket with fewer others.
  */
 #ifndef SOFT_UDP_H
 #define SOFT_UDP_H
@@ -20,8 +21,9 @@
 #include "core/soft/engine/wire.h"
 
 #define UDP_BUFFER 65536 /* holds the largest train there is */
-#define UDP_SOCKETS (SERVICE_SOCKETS - 1)
+#define UDP_SOCKETS (SERVICE_SOCKETS - 2)
 #define UDP_ADDRESSES (UDP_SOCKETS - 2) /* that have a socket of their own; all others one for each family */
+#define UDP_MORE 64                     /* sockets besides, for connections that would need too much of these */
 #define UDP_AT_ONCE 2 /* datagrams: of two that were asked for, one that came says that there are no more */
 
 /* One socket of a link; guarded by the context's lock. */
@@ -43,8 +45,8 @@ struct udp_way_in {
 };
 
 struct udp_way_out {
-    struct soft_path path; /* as the engine has it; of no family: none */
-    int socket;            /* which of the link's the train leaves by */
+    struct soft_path path;     /* as the engine has it; of no family: none */
+    struct udp_socket *socket; /* of the link's, which the train leaves by */
     struct icrc_flow flow;
     /* control messages: where it comes from, and behind that how to cut it */
     _Alignas(struct cmsghdr)
@@ -64,6 +66,14 @@ static inline bool udp_same_way(const struct soft_path *known, const struct soft
            memcmp(&known->remote, &path->remote, sizeof known->remote) == 0;
 }
 
+/* udp_more.c: more sockets, the first `count` of UDP_MORE. */
+struct udp_more {
+    struct udp_socket *sockets; /* NULL: there has never been one */
+    int count;
+    int ready;     /* an epoll of all of the link's sockets, once there is one of these */
+    unsigned turn; /* which of them is for the next connection */
+};
+
 /* Part of its context's home; guarded by the context's lock. */
 struct udp {
     struct soft_link link; /* first */
@@ -71,6 +81,7 @@ struct udp {
     struct service_member *service;
     struct udp_socket sockets[UDP_SOCKETS]; /* the first socket_count are open */
     int socket_count;
+    struct udp_more more;
     struct icrc_shift shift;
     struct soft_path route; /* the last one looked up for a path without a local address */
     struct udp_way_in in[UDP_WAYS];
@@ -93,8 +104,11 @@ void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *tra
               size_t stride);
 int udp_receive(struct udp *udp);
 
-/* The port at which packets for this context come to this address of ours, opening the socket if that isn't
- * done yet; network byte order, 0 and errno on failure. Not with the context locked. */
+/* No connection is left. (locked) */
+void udp_more_close(struct udp *udp);
+
+/* The port at which packets for a new connection of this context come to this address of ours, opening the
+ * socket if that isn't done yet; network byte order, 0 and errno on failure. Not with the context locked. */
 in_port_t udp_port(struct udp *udp, const union soft_addr *local);
 
 /* ---- Between the link's own files ------------------------------------------------------------ */
@@ -106,6 +120,12 @@ struct udp_socket *udp_socket_of(struct udp *udp, const union soft_addr *local);
 /* One more, open and the link's from now on. 0, or an errno and it is closed. (locked) */
 int udp_sockets_add(struct udp *udp, struct udp_socket *socket);
 void udp_sockets_close(struct udp *udp);
+/* Which socket a new connection is to use that could use this one. (locked) */
+struct udp_socket *udp_more_room(struct udp *udp, struct udp_socket *base);
+/* The one that has this port, or NULL. (locked) */
+struct udp_socket *udp_more_find(struct udp *udp, const union soft_addr *local);
+/* This one's packets are to be seen with those of the others. 0 or an errno. (locked) */
+int udp_more_watch(struct udp *udp, struct udp_socket *socket);
 /* A nonblocking socket as the device needs it, bound to this address and port (0: one of the kernel's choice).
  * 0 or an errno. */
 int udp_socket_open(struct udp_socket *socket, const union soft_addr *local);

@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <netinet/udp.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include "udp.h"
 
 #define CALLS_MAX 8                 /* that take in datagrams while the context stays locked ... */
 #define BYTES_MAX (4 * UDP_BUFFER)  /* ... and bytes */
 #define OVERHEAD 768                /* what the kernel charges a socket for a datagram, besides its bytes */
+#define READY_MAX 4                 /* sockets of many that are looked at while the context stays locked */
 #define PACKET_MIN (12 + ICRC_SIZE) /* nothing but a BTH */
 
 /* One datagram as received: perhaps a whole train. */
@@ -159,7 +161,7 @@ static void look_for_drops(struct udp_socket *udp, struct ibv_context *context)
     drops = udp_socket_drops(udp);
     if (drops != udp->drops) {
         udp->drops = drops;
-        soft_overflow(context);
+        soft_overflow(context, udp->local.in.sin_port); /* at the same place in sockaddr_in6 */
     }
 }
 
@@ -183,12 +185,26 @@ static int receive(struct udp *udp, struct udp_socket *socket, struct ibv_contex
     return packets;
 }
 
+/* Those of many that have something. The kernel takes them in turns. */
+static int receive_ready(struct udp *udp)
+{
+    struct epoll_event events[READY_MAX];
+    int count = epoll_wait(udp->more.ready, events, READY_MAX, 0), packets = 0;
+
+    for (int i = 0; i < count; i++)
+        packets += receive(udp, events[i].data.ptr, udp->context);
+    return packets;
+}
+
 int udp_receive(struct udp *udp)
 {
     int packets = 0;
 
-    for (int i = 0; i < udp->socket_count; i++)
-        packets += receive(udp, &udp->sockets[i], udp->context);
+    if (udp->more.count > 0)
+        packets = receive_ready(udp);
+    else
+        for (int i = 0; i < udp->socket_count; i++)
+            packets += receive(udp, &udp->sockets[i], udp->context);
     if (packets > 0)
         service_traffic(udp->service);
     return packets;

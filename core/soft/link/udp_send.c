@@ -172,12 +172,14 @@ static bool way_open(struct udp *udp, struct udp_way_out *way, const struct soft
     way->path.remote.sa.sa_family = AF_UNSPEC;
     if (!has_source(&from) && !find_source(udp, &from))
         return false;
-    socket = udp_socket_of(udp, &from.local);
+    socket = udp_more_find(udp, &from.local);
+    if (socket == NULL)
+        socket = udp_socket_of(udp, &from.local);
     if (socket == NULL)
         return false;
     from.local.in.sin_port = socket->local.in.sin_port; /* at the same place in sockaddr_in6 */
     way->path = *path;
-    way->socket = (int)(socket - udp->sockets);
+    way->socket = socket;
     icrc_flow_init(&way->flow, &from, true);
     memset(way->ancillary, 0, sizeof way->ancillary);
     way->ancillary_length = 0;
@@ -206,7 +208,7 @@ void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *tra
 
     if (way == NULL)
         return;
-    socket = &udp->sockets[way->socket];
+    socket = way->socket;
     service_traffic(udp->service);
     if (length > stride && send_cut(socket, way, train, length, stride))
         return;

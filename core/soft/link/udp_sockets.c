@@ -46,10 +46,13 @@ int udp_sockets_add(struct udp *udp, struct udp_socket *socket)
     struct soft_wire *wire = soft_wire_of(udp->context);
     int error = wire->open == NULL ? 0 : wire->open(wire, udp->context);
 
+    udp->sockets[udp->socket_count] = *socket;
+    if (error == 0)
+        error = udp_more_watch(udp, &udp->sockets[udp->socket_count]);
     if (error == 0)
         error = attach(udp, socket->fd);
     if (error == 0)
-        udp->sockets[udp->socket_count++] = *socket;
+        udp->socket_count++;
     else
         udp_socket_close(socket);
     return error;
@@ -81,11 +84,16 @@ struct udp_socket *udp_socket_of(struct udp *udp, const union soft_addr *local)
 in_port_t udp_port(struct udp *udp, const union soft_addr *local)
 {
     struct udp_socket *socket;
+    in_port_t port = 0;
 
     soft_lock(udp->context);
     socket = udp_socket_of(udp, local);
+    if (socket != NULL) {
+        socket = udp_more_room(udp, socket);
+        port = socket->local.in.sin_port; /* at the same place in sockaddr_in6 */
+    }
     soft_unlock(udp->context);
-    return socket == NULL ? 0 : socket->local.in.sin_port; /* at the same place in sockaddr_in6 */
+    return port;
 }
 
 void udp_sockets_close(struct udp *udp)

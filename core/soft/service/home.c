@@ -61,6 +61,12 @@ static int prepare(struct soft_wire *wire, struct ibv_context *context)
     return error;
 }
 
+static void deserted(struct soft_wire *wire, struct ibv_context *context)
+{
+    (void)context;
+    udp_more_close(&((struct soft_home *)wire)->udp);
+}
+
 /* Where all queue pairs go by shared memory nobody is heard by UDP but strangers: one look of many will do, so
  * that they don't keep a descriptor readable. */
 static bool looks_at_udp(struct soft_home *home)
@@ -92,6 +98,7 @@ struct soft_home *home_open(void)
         .attended = attended,
         .awaits = awaits,
         .open = prepare,
+        .deserted = deserted,
     };
     home->context = soft_open(&home->wire, &monotonic_clock, 0);
     if (home->context == NULL) {

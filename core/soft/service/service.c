@@ -143,6 +143,18 @@ int service_add(struct service_member *member, int socket)
     return error;
 }
 
+void service_remove(struct service_member *member, int socket)
+{
+    soft_mutex_lock(&service_shared.lock);
+    fds_unwatch(service_shared.epoll, socket);
+    for (int i = 0; i < member->count; i++)
+        if (member->sockets[i] == socket) {
+            member->sockets[i] = member->sockets[--member->count];
+            break;
+        }
+    soft_mutex_unlock(&service_shared.lock);
+}
+
 void service_suspend(struct service_member *member)
 {
     soft_mutex_lock(&service_shared.lock);

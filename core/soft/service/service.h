@@ -7,8 +7,9 @@
  * application drives the device itself, so that no packet wakes two threads:
  *
  *   IDLE   nothing is on its way. The thread sleeps on the sockets, and a packet wakes it once.
- *   WATCH  there is traffic. Once a millisecond the thread looks: have timers come due? Do packets
- *          lie there that the application has left alone for a whole tick? Then
+ *   WATCH  there is traffic. Once a millisecond, or where the next timer is not due before that a little more
+ *          rarely, the thread looks: have timers come due? Do packets lie there that the application has left
+ *          alone since the last look? Then
  *   SERVE  the thread takes in the packets itself, as they come, until the application attends again.
  *
  * After some ticks without traffic and with no deadline left a context is IDLE again, and when all are, the
@@ -22,7 +23,7 @@
 #include <sys/queue.h>
 #include <infiniband/verbs.h>
 
-#define SERVICE_SOCKETS 11                /* of one context, and a bell */
+#define SERVICE_SOCKETS 12                /* of one context, a bell, and an epoll of more sockets */
 #define SERVICE_TICK_NS UINT64_C(1000000) /* how often the thread looks */
 
 enum service_state { SERVICE_IDLE, SERVICE_CALLED, SERVICE_WATCH, SERVICE_SERVE };
@@ -38,6 +39,7 @@ struct service_member {
     atomic_uint traffic;             /* counts batches of packets */
     unsigned traffic_seen;           /* its value at the last tick */
     unsigned quiet;                  /* ticks without traffic or deadline */
+    uint64_t due;                    /* when the thread looks next, ns of CLOCK_MONOTONIC */
     bool late;                       /* packets were waiting, unattended, at the last tick */
     bool absent;                     /* the thread had to serve, and the application has not been here since */
     bool suspended;                  /* hands off: the context is about to be closed */
@@ -51,6 +53,8 @@ int service_join(struct service_member *member);
 void service_leave(struct service_member *member);
 /* Its packets come on this socket too. 0 or an errno. */
 int service_add(struct service_member *member, int socket);
+/* Not on this one any more. (locked) */
+void service_remove(struct service_member *member, int socket);
 /* While suspended the thread doesn't touch the context. Not with the context locked. */
 void service_suspend(struct service_member *member);
 void service_resume(struct service_member *member);

@@ -9,9 +9,9 @@
 #include "core/fds.h"
 #include "core/soft/engine/wire.h"
 
-#define TICK_MS (int)(SERVICE_TICK_NS / 1000000)
-#define QUIET_TICKS 10 /* without traffic or deadline until a member is IDLE */
-#define BATCH 16       /* events taken from epoll at a time */
+#define TICK_MAX_NS (8 * SERVICE_TICK_NS) /* where nothing is due before */
+#define QUIET_TICKS 10                    /* without traffic or deadline until a member is IDLE */
+#define BATCH 16                          /* events taken from epoll at a time */
 
 static uint64_t now_ns(void)
 {
@@ -48,6 +48,7 @@ void service_watch(struct service_member *member)
         LIST_INSERT_HEAD(&service_shared.watched, member, watched);
         member->quiet = 0;
         member->late = false;
+        member->due = now_ns() + SERVICE_TICK_NS;
     }
     service_arm(member, 0);
 }
@@ -135,16 +136,30 @@ static void collect(void)
     service_answer_summons();
 }
 
+/* Thousands of processes that each looked once a millisecond would do little else: whoever waits for an answer
+ * that is not due yet is looked at when it is. What comes meanwhile wakes the application, or else has to wait
+ * a little for the thread, once. */
+static uint64_t next_look(const struct service_member *member, uint64_t now, uint64_t deadline)
+{
+    if (deadline == SOFT_NEVER || member->late || deadline < now + SERVICE_TICK_NS)
+        return now + SERVICE_TICK_NS;
+    return deadline < now + TICK_MAX_NS ? deadline : now + TICK_MAX_NS;
+}
+
 /* Run the timers that are due, and let a member with none and without traffic go. */
-static void tick_timers(struct service_member *member, bool traffic)
+static void tick_timers(struct service_member *member, uint64_t now, bool traffic)
 {
     uint64_t deadline;
 
+    member->due = now + SERVICE_TICK_NS;
     if (!soft_trylock(member->context))
         return;
     deadline = soft_deadline(member->context);
-    if (deadline <= now_ns()) /* progress, not timers alone: the answer may be lying in the socket */
+    if (deadline <= now) { /* progress, not timers alone: the answer may be lying in the socket */
         soft_progress(member->context);
+        deadline = soft_deadline(member->context);
+    }
+    member->due = next_look(member, now, deadline);
     if (traffic || deadline != SOFT_NEVER) {
         member->quiet = 0;
     } else if (++member->quiet >= QUIET_TICKS) {
@@ -155,7 +170,7 @@ static void tick_timers(struct service_member *member, bool traffic)
     soft_unlock(member->context);
 }
 
-static void tick(struct service_member *member)
+static void tick(struct service_member *member, uint64_t now)
 {
     unsigned traffic = atomic_load_explicit(&member->traffic, memory_order_relaxed);
 
@@ -168,26 +183,41 @@ static void tick(struct service_member *member)
             serve(member);
         member->late = late;
     }
-    tick_timers(member, traffic != member->traffic_seen);
+    tick_timers(member, now, traffic != member->traffic_seen);
     member->traffic_seen = traffic;
 }
 
-static void tick_all(void)
+/* All that are due. */
+static void tick_all(uint64_t now)
 {
     struct service_member *member = LIST_FIRST(&service_shared.watched);
 
     while (member != NULL) {
         struct service_member *next = LIST_NEXT(member, watched);
 
-        if (!member->suspended)
-            tick(member);
+        if (!member->suspended && member->due <= now)
+            tick(member, now);
         member = next;
     }
 }
 
+/* Milliseconds until the next of them is due; -1: none ever. One that is suspended is looked at again later. */
+static int until_next_look(void)
+{
+    const struct service_member *member;
+    uint64_t now = now_ns(), next = now + TICK_MAX_NS;
+
+    if (LIST_EMPTY(&service_shared.watched))
+        return -1;
+    LIST_FOREACH (member, &service_shared.watched, watched) {
+        if (!member->suspended && member->due < next)
+            next = member->due;
+    }
+    return next <= now ? 0 : (int)((next - now + 999999) / 1000000);
+}
+
 void *service_run(void *unused)
 {
-    uint64_t next_tick = 0;
     bool quit = false;
 
     (void)unused;
@@ -198,17 +228,14 @@ void *service_run(void *unused)
         int timeout;
 
         soft_mutex_lock(&service_shared.lock);
-        timeout = LIST_EMPTY(&service_shared.watched) ? -1 : TICK_MS;
+        timeout = until_next_look();
         soft_mutex_unlock(&service_shared.lock);
         /* Not epoll_wait: that would use up events whose member may be gone once the lock is held. */
         poll(&epoll, 1, timeout);
 
         soft_mutex_lock(&service_shared.lock);
         collect();
-        if (now_ns() >= next_tick) {
-            tick_all();
-            next_tick = now_ns() + SERVICE_TICK_NS;
-        }
+        tick_all(now_ns());
         quit = service_shared.quit;
         soft_mutex_unlock(&service_shared.lock);
     }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -14,6 +15,7 @@
 #include "check/support/endpoints.h"
 #include "core/settings.h"
 #include "core/soft/link/shm_meet.h"
+#include "core/soft/link/shm_pass.h"
 #include "core/soft/service/home.h"
 
 static struct soft_home *here, *there;
@@ -64,10 +66,13 @@ START_TEST(two_come_to_share_memory)
     uint8_t wrong[SHM_TOKEN] = {0}, *at;
     ck_assert_ptr_nonnull(one);
     ck_assert_int_eq(shm_meeting_find(meeting, wrong), -1);
+    ck_assert_int_eq(ftruncate(one->memory, 4096), -1); /* nobody can */
+    ck_assert_int_eq(errno, EPERM);
     other = accept_it();
     ck_assert_ptr_nonnull(other);
     ck_assert_int_eq(shm_accepted(one), 0);
     ck_assert(one->bell != -1 && other->bell != -1);
+    ck_assert(one->memory == -1 && one->meeting == -1 && other->memory == -1);
     ck_assert_int_eq(shm_meeting_find(meeting, token), -1);
     ck_assert_ptr_nonnull(at = shm_ring_room(&one->out, 5, &limit));
     memcpy(at, "hello", 5);
@@ -156,6 +161,49 @@ START_TEST(memory_is_looked_at)
 }
 END_TEST
 
+/* Who agreed has kept a descriptor free for the bell: no shortage keeps it from coming. */
+START_TEST(there_is_room_for_the_bell)
+{
+    struct shm_peer *one = shm_offer(&here->shm, &address, token, &why), *other;
+    struct rlimit before, tight;
+    ck_assert_ptr_nonnull(one);
+    ck_assert_ptr_nonnull(other = accept_it());
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    int next = dup(0);
+    close(next);
+    tight = (struct rlimit){(rlim_t)next, before.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    ck_assert_int_eq(shm_accepted(one), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    shm_peer_free(one);
+    shm_peer_free(other);
+}
+END_TEST
+
+/* Who agreed and brings no bell, or one that would block or end whoever rings it, is no peer. */
+START_TEST(a_bell_is_looked_at)
+{
+    int full[2], blocks = eventfd(0, EFD_CLOEXEC), file = memfd_create("bell", MFD_CLOEXEC);
+    ck_assert_int_eq(pipe2(full, O_NONBLOCK | O_CLOEXEC), 0);
+    int bells[] = {-1, full[1], blocks, file};
+    for (size_t i = 0; i < sizeof bells / sizeof *bells; i++) {
+        struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
+        ck_assert_ptr_nonnull(peer);
+        int guest = shm_meeting_find(meeting, token);
+        ck_assert_int_ne(guest, -1);
+        if (bells[i] != -1)
+            ck_assert(shm_pass_send(guest, "", 1, &bells[i], 1));
+        close(guest);
+        ck_assert_int_eq(shm_accepted(peer), EPROTO);
+        shm_peer_free(peer);
+    }
+    close(full[0]);
+    close(full[1]);
+    close(blocks);
+    close(file);
+}
+END_TEST
+
 /* Of another user nobody is let in, whatever he brings. Only root can try. */
 START_TEST(another_user_is_no_guest)
 {
@@ -191,6 +239,8 @@ static Suite *suite(void)
     tcase_add_test(tcase, nobody_is_there);
     tcase_add_test(tcase, whoever_lacks_something_goes_without);
     tcase_add_test(tcase, memory_is_looked_at);
+    tcase_add_test(tcase, there_is_room_for_the_bell);
+    tcase_add_test(tcase, a_bell_is_looked_at);
     tcase_add_test(tcase, another_user_is_no_guest);
     suite_add_tcase(suite, tcase);
     return suite;

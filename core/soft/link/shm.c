@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* shm.c - the bell, and the packets that go through the rings of a context's peers. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "core/fds.h"
+#include "core/settings.h"
 #include "shm.h"
 
 #define BYTES_MAX (4 * SHM_RING_BYTES) /* taken in while the context stays locked */
@@ -179,6 +181,8 @@ static void give_up(struct shm_peer *peer)
     if (peer->failed || (!peer->in.broken && !peer->out.broken))
         return;
     peer->failed = peer->in.broken = peer->out.broken = true;
+    if (settings()->debug)
+        fprintf(stderr, "exs: a connection is ended because its peer lies in shared memory\n");
     soft_link_failed(peer->shm->context, &peer->link);
 }
 

@@ -131,9 +131,11 @@ static bool is_bell(int bell)
 {
     struct stat info;
     int flags = fcntl(bell, F_GETFL);
+    bool sound =
+        flags != -1 && (flags & O_NONBLOCK) != 0 && fstat(bell, &info) == 0 && (info.st_mode & S_IFMT) == 0;
 
     errno = EPROTO;
-    return flags != -1 && (flags & O_NONBLOCK) != 0 && fstat(bell, &info) == 0 && (info.st_mode & S_IFMT) == 0;
+    return sound;
 }
 
 static struct shm_peer *make_peer(int memory, bool maker)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* shm.c - the bell, and the packets that go through the rings of a context's peers. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -9,6 +10,9 @@
 #include "core/fds.h"
 #include "core/settings.h"
 #include "shm.h"
+
+/* Peers of the process that are no context's yet. */
+static atomic_uint unassigned;
 
 #define BYTES_MAX (4 * SHM_RING_BYTES) /* taken in while the context stays locked */
 
@@ -69,6 +73,16 @@ int shm_prepare(struct shm *shm)
     }
     shm->ready = error == 0;
     return error;
+}
+
+bool shm_has_room(const struct shm *shm)
+{
+    return shm->count + atomic_load_explicit(&unassigned, memory_order_relaxed) < SHM_PEERS;
+}
+
+void shm_forget(void)
+{
+    atomic_store_explicit(&unassigned, 0, memory_order_relaxed);
 }
 
 void shm_end(struct shm *shm)
@@ -257,6 +271,7 @@ struct shm_peer *shm_peer_new(struct shm_area *area, bool maker)
     peer->out = (struct shm_ring){.control = &area->control[out], .bytes = area->bytes[out]};
     peer->in = (struct shm_ring){.control = &area->control[in], .bytes = area->bytes[in]};
     peer->bell = peer->meeting = peer->memory = -1;
+    atomic_fetch_add_explicit(&unassigned, 1, memory_order_relaxed);
     return peer;
 }
 
@@ -267,6 +282,8 @@ void shm_peer_free(struct shm_peer *peer)
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] != -1)
             fds_close(fds[i]);
+    if (peer->shm == NULL)
+        atomic_fetch_sub_explicit(&unassigned, 1, memory_order_relaxed);
     munmap(peer->area, sizeof *peer->area);
     free(peer);
 }
@@ -276,6 +293,7 @@ void shm_assign(struct shm *shm, struct shm_peer *peer)
     soft_lock(shm->context);
     peer->shm = shm;
     shm->count++;
+    atomic_fetch_sub_explicit(&unassigned, 1, memory_order_relaxed);
     soft_unlock(shm->context);
 }
 

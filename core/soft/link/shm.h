@@ -60,6 +60,10 @@ struct shm_peer {
 void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service);
 /* The bell, from the first peer on; it stays. 0 or an errno. (locked) */
 int shm_prepare(struct shm *shm);
+/* For one peer more, if all that are under way in the process should become this context's? (locked) */
+bool shm_has_room(const struct shm *shm);
+/* In the child of a fork: none is under way. */
+void shm_forget(void);
 /* The context is gone. */
 void shm_end(struct shm *shm);
 

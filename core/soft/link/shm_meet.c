@@ -154,7 +154,7 @@ static bool may_have_another(struct shm *shm)
     int error;
 
     soft_lock(shm->context);
-    error = shm->count < SHM_PEERS ? shm_prepare(shm) : EUSERS;
+    error = shm_has_room(shm) ? shm_prepare(shm) : EUSERS;
     soft_unlock(shm->context);
     errno = error;
     return error == 0;

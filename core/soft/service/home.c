@@ -274,4 +274,5 @@ void home_forget(void)
     pthread_mutex_init(&shared.lock, NULL);
     shared.home = NULL;
     shared.pd = NULL;
+    shm_forget();
 }

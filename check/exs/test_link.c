@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_link.c - what carries the packets of a connection within this host (EXS_LINK): it is shared memory where
+ * both ends want it and can, else UDP, as EXS_DEBUG says of each; and bytes go either way.
+ */
+#include "check/support/support.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include "core/settings.h"
+#include "core/soft/cm/cm.h"
+#include "core/soft/link/shm.h"
+
+enum { MANY = SHM_PEERS / 2 + 20, BYTES = 300000, STUCK = 8 << 20 };
+
+static FILE *log_lines; /* what goes to standard error */
+static struct soft_cm_counters before;
+
+static void use(const char *link)
+{
+    must(link != NULL ? setenv("EXS_LINK", link, 1) : unsetenv("EXS_LINK"));
+    settings_read();
+}
+
+static void begin(const char *link)
+{
+    must(setenv("EXS_DEBUG", "1", 1));
+    use(link);
+    log_lines = tmpfile();
+    ck_assert_ptr_nonnull(log_lines);
+    must(dup2(fileno(log_lines), STDERR_FILENO));
+    init_library();
+    soft_query_cm_counters(&before);
+}
+
+/* Lines of this file with this in them. */
+static int count_lines(FILE *file, const char *what)
+{
+    char line[512];
+    int count = 0;
+
+    rewind(file);
+    while (fgets(line, sizeof line, file) != NULL)
+        count += strstr(line, what) != NULL;
+    return count;
+}
+
+static int count_maps(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    int count = count_lines(maps, "memfd:exs");
+
+    fclose(maps);
+    return count;
+}
+
+/* So many ends of connections since begin(). */
+static void expect_ends(unsigned by_shm, unsigned by_udp)
+{
+    struct soft_cm_counters now;
+
+    soft_query_cm_counters(&now);
+    ck_assert_uint_eq(now.by_shm - before.by_shm, by_shm);
+    ck_assert_uint_eq(now.by_udp - before.by_udp, by_udp);
+    ck_assert_int_eq(count_lines(log_lines, "goes by shm because both ends are this host's"), (int)by_shm);
+    ck_assert_int_eq(count_lines(log_lines, "goes by udp because "), (int)by_udp);
+}
+
+static void pass_both_ways(struct pair *pair)
+{
+    pass_bytes(pair->client_box, pair->client, pair->server_box, pair->server, BYTES, 1);
+    pass_bytes(pair->server_box, pair->server, pair->client_box, pair->client, BYTES, 2);
+}
+
+/* ---- What is asked for --------------------------------------------------------------------------------- */
+
+static const struct asked {
+    const char *link;
+    bool shm;
+} asked[] = {{"udp", false}, {"shm", true}, {"auto", true}, {NULL, false}};
+
+START_TEST(what_is_asked_for_is_used)
+{
+    struct pair pair;
+    char who[64];
+    bool shm = asked[_i].shm;
+
+    begin(asked[_i].link);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    pass_both_ways(&pair);
+    expect_ends(shm ? 2 : 0, shm ? 0 : 2);
+    ck_assert_int_eq(count_maps(), shm ? 2 : 0);
+    snprintf(who, sizeof who, "connection to 127.0.0.1 port %d goes by %s", port_of(&pair.address),
+             shm ? "shm" : "udp");
+    ck_assert_int_eq(count_lines(log_lines, who), 1);
+    pair_close(&pair);
+    ck_assert_int_eq(count_maps(), 0);
+}
+END_TEST
+
+/* ---- Where it can't be --------------------------------------------------------------------------------- */
+
+/* Connects with a listener that was there before. */
+static void connect_by_udp(int listener, const struct address *address, const char *because)
+{
+    struct inbox box;
+    int client, server;
+
+    inbox_open(&box, 16);
+    connect_ends(listener, SOCK_STREAM, address, &box, &box, &client, &server);
+    expect_ends(0, 2);
+    ck_assert_int_ge(count_lines(log_lines, because), 1);
+    pass_bytes(&box, client, &box, server, BYTES, 1);
+    close_socket(&box, client);
+    close_socket(&box, server);
+    close_socket(&box, listener);
+    inbox_close(&box);
+}
+
+START_TEST(the_listener_wants_none)
+{
+    struct address address;
+    int listener;
+
+    begin("udp");
+    listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
+    use("shm");
+    connect_by_udp(listener, &address, "nobody takes memory there");
+}
+END_TEST
+
+START_TEST(no_memory_can_be_made)
+{
+    struct rlimit limit;
+    struct address address;
+    int listener;
+
+    begin("shm");
+    listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
+    must(getrlimit(RLIMIT_FSIZE, &limit));
+    limit.rlim_cur = sizeof(struct shm_area) - 1;
+    must(setrlimit(RLIMIT_FSIZE, &limit));
+    connect_by_udp(listener, &address, "no memory can be offered: File too large");
+}
+END_TEST
+
+/* All at once: those that are under way count, too. */
+START_TEST(more_than_a_queue_has_room_for)
+{
+    static exs_acceptaddr_t wanted[MANY];
+    struct soft_cm_counters now;
+    struct address address;
+    struct rlimit limit;
+    struct inbox box;
+    int client[MANY], server[MANY], listener;
+
+    must(getrlimit(RLIMIT_NOFILE, &limit));
+    limit.rlim_cur = limit.rlim_max;
+    must(setrlimit(RLIMIT_NOFILE, &limit));
+    begin("shm");
+    inbox_open(&box, 4 * MANY);
+    listener = open_listener(AF_INET, SOCK_STREAM, MANY, &address);
+    must(exs_accept(listener, wanted, MANY, 0, box.queue));
+    for (int i = 0; i < MANY; i++) {
+        must(client[i] = exs_socket(PF_INET, SOCK_STREAM, 0));
+        must(exs_connect(client[i], SA(&address), address.length, 0, NULL, box.queue, NULL));
+    }
+    for (int i = 0; i < MANY; i++) {
+        take_good(&box, EXS_EVT_CONNECT, client[i]);
+        server[i] = take_good(&box, EXS_EVT_ACCEPT, listener).exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+    }
+    soft_query_cm_counters(&now);
+    ck_assert_uint_eq(now.by_shm - before.by_shm + now.by_udp - before.by_udp, 2 * MANY);
+    ck_assert_uint_gt(now.by_shm - before.by_shm, SHM_PEERS / 4);
+    ck_assert_uint_le(now.by_shm - before.by_shm, SHM_PEERS);
+    ck_assert_int_ge(count_lines(log_lines, "Too many users"), 1);
+    for (int i = 0; i < MANY; i++) /* any two: each pair is of one queue */
+        must(exs_send(client[i], &i, sizeof i, 0, box.queue, NULL, NULL));
+    for (int i = 0; i < MANY; i++) {
+        static int got[MANY];
+
+        must(exs_recv(server[i], &got[i], sizeof got[i], MSG_WAITALL, box.queue, NULL, NULL));
+        take_good(&box, EXS_EVT_RECV, server[i]);
+        take_good(&box, EXS_EVT_SEND, client[i]);
+    }
+    for (int i = 0; i < MANY; i++) {
+        close_socket(&box, client[i]);
+        close_socket(&box, server[i]);
+    }
+    close_socket(&box, listener);
+    inbox_close(&box);
+}
+END_TEST
+
+/* ---- Other processes ----------------------------------------------------------------------------------- */
+
+/* Connects, as this user, and takes so many bytes. */
+static void client(int fd, void *arg)
+{
+    struct address address;
+    char *buffer = new_buffer(STUCK), ready;
+    int sock;
+
+    use("shm");
+    if (arg != NULL)
+        must(setuid(*(const uid_t *)arg));
+    init_library();
+    hear(fd, &address, sizeof address);
+    must(sock = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must(exs_blocking_connect(sock, SA(&address), address.length));
+    hear(fd, &ready, 1);
+    ck_assert_int_eq(exs_blocking_recv(sock, buffer, STUCK, MSG_WAITALL, NULL), STUCK);
+    pattern_check(buffer, STUCK, 5, 0);
+    free(buffer);
+    must(exs_blocking_close(sock));
+    tell(fd, "d", 1);
+}
+
+static int accept_child(struct child *child, int listener, const struct address *address, struct inbox *box)
+{
+    exs_acceptaddr_t wanted = {.exs_addr = NULL};
+
+    must(exs_accept(listener, &wanted, 1, 0, box->queue));
+    tell(child->fd, address, sizeof *address);
+    take_good(box, EXS_EVT_ACCEPT, listener);
+    return wanted.exs_socket;
+}
+
+START_TEST(another_user_shares_nothing)
+{
+    static const uid_t nobody = 65534;
+    struct child child;
+    struct address address;
+    struct inbox box;
+    char *buffer = new_buffer(STUCK), done;
+    int listener, server;
+
+    if (geteuid() != 0)
+        return; /* who could become another? */
+    child_start(&child, client, (void *)(uintptr_t)&nobody);
+    begin("shm");
+    inbox_open(&box, 16);
+    listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
+    server = accept_child(&child, listener, &address, &box);
+    expect_ends(0, 1);
+    ck_assert_int_eq(count_lines(log_lines, "the peer offers no memory"), 1);
+    pattern_fill(buffer, STUCK, 5, 0);
+    must(exs_send(server, buffer, STUCK, 0, box.queue, NULL, NULL));
+    tell(child.fd, "g", 1);
+    take_good(&box, EXS_EVT_SEND, server);
+    hear(child.fd, &done, 1);
+    close_socket(&box, server);
+    close_socket(&box, listener);
+    inbox_close(&box);
+    child_join(&child);
+    free(buffer);
+}
+END_TEST
+
+/* A peer that is stopped with a full ring costs neither time nor other connections anything; it goes on where
+ * it was. */
+START_TEST(a_stopped_peer_is_waited_for)
+{
+    struct child child;
+    struct address address;
+    struct inbox box;
+    struct pair others;
+    char *buffer = new_buffer(STUCK), done;
+    int listener, server, status;
+
+    child_start(&child, client, NULL);
+    begin("shm");
+    inbox_open(&box, 64);
+    listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
+    server = accept_child(&child, listener, &address, &box);
+    expect_ends(1, 0);
+    must(kill(child.pid, SIGSTOP));
+    must(waitpid(child.pid, &status, WUNTRACED));
+    pattern_fill(buffer, STUCK, 5, 0);
+    must(exs_send(server, buffer, STUCK, 0, box.queue, NULL, NULL));
+    pair_open_on(&others, AF_INET, SOCK_STREAM, &box, &box);
+    pass_both_ways(&others);
+    double cpu = seconds_of_cpu();
+    inbox_quiet(&box, 500);
+    ck_assert_double_lt(seconds_of_cpu() - cpu, 0.25); /* of 0.5: it sleeps */
+    must(kill(child.pid, SIGCONT));
+    tell(child.fd, "g", 1);
+    take_good(&box, EXS_EVT_SEND, server);
+    hear(child.fd, &done, 1);
+    pass_both_ways(&others);
+    close_socket(&box, server);
+    close_socket(&box, listener);
+    pair_close(&others);
+    inbox_close(&box);
+    child_join(&child);
+    free(buffer);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("link");
+    TCase *here = add_bare_case(suite, "here", 30), *others = add_bare_case(suite, "others", 30);
+
+    if (on_rdma())
+        return 0; /* a NIC is its own link */
+    tcase_add_loop_test(here, what_is_asked_for_is_used, 0, COUNT(asked));
+    tcase_add_test(here, the_listener_wants_none);
+    tcase_add_test(here, no_memory_can_be_made);
+    tcase_add_test(here, more_than_a_queue_has_room_for);
+    tcase_add_test(others, another_user_shares_nothing);
+    tcase_add_test(others, a_stopped_peer_is_waited_for);
+    return run_suite(suite);
+}

@@ -76,11 +76,16 @@ double seconds_of_cpu(void)
            (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
 }
 
+static bool is_set(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && strcmp(value, "0") != 0;
+}
+
 double seconds_to_spend(void)
 {
-    const char *wanted = getenv("EXS_LONG");
-
-    return wanted && strcmp(wanted, "0") != 0 ? 60 : 2.5;
+    return is_set("EXS_LONG") ? 60 : is_set("EXS_SHORT") ? 0.4 : 2.5;
 }
 
 int count_fds(void)

@@ -54,7 +54,7 @@ int run_suite(Suite *suite); /* the exit status of main */
 int wait_ms(void);             /* 60 s, times CK_TIMEOUT_MULTIPLIER, for sanitizers and valgrind */
 double seconds_now(void);      /* of the monotonic clock */
 double seconds_of_cpu(void);   /* that this process has used, user and system */
-double seconds_to_spend(void); /* of one randomised test: 2.5, or 60 with EXS_LONG=1 */
+double seconds_to_spend(void); /* of one randomised test: 2.5; 60 with EXS_LONG=1; 0.4 with EXS_SHORT=1 */
 int count_fds(void);           /* open descriptors of this process */
 #define MORE_SOCKETS 65        /* that a queue may have for its connections together, with what looks at them */
 

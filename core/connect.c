@@ -148,9 +148,10 @@ static void established(struct sock *sock, const struct rdma_cm_event *event)
     xs_conn_run(sock->conn);
 }
 
+/* -1 is librdmacm's own, which could not answer the peer, and had the reason in errno at the time. */
 static int status_errno(const struct rdma_cm_event *event, int otherwise)
 {
-    return event->status < 0 ? -event->status : otherwise;
+    return event->status < -1 ? -event->status : otherwise;
 }
 
 void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device)

@@ -22,14 +22,21 @@
 #include "sock.h"
 
 #define ESTABLISH_LIMIT_NS UINT64_C(10000000000) /* half-open */
-#define PATIENCE_NS UINT64_C(200000000)          /* half-open, where others wait */
-#define OWN_LIMIT_NS UINT64_C(100000000)         /* arrived, before another queue's accept is taken */
+#define PATIENCE_NS UINT64_C(200000000)          /* half-open, where others wait; */
+#define NIC_PATIENCE_NS UINT64_C(5000000000) /* there the last word may be lost, and comes again after 4.3 s   \
+                                              */
+#define OWN_LIMIT_NS UINT64_C(100000000)     /* arrived, before another queue's accept is taken */
 #define HALF_OPEN_MAX 256
 #define HALF_OPEN_ALONE_MAX 32 /* of these, on private queues, which are dear */
 
 static bool is_alone(const struct queue *home)
 {
     return home->handle == NULL;
+}
+
+static uint64_t patience_with(const struct sock *sock)
+{
+    return xs_device(sock->device) == &soft_device ? PATIENCE_NS : NIC_PATIENCE_NS;
 }
 
 static void count_half_open(struct sock *listener, const struct sock *sock, int change)
@@ -140,12 +147,19 @@ static int bring_home(struct sock *sock, const struct op *op)
     return op->waiter != NULL ? 0 : xs_queue_host(op->pool, home);
 }
 
+/* Did this accept name the queue, or none, as the one that the queue was made for? */
+static bool is_own(const struct queue *home, const struct op *op)
+{
+    return op->waiter != NULL ? is_alone(home) : op->pool == home;
+}
+
 /* Called with the listener's lock. What can't be given to the accept costs it nothing. */
 static void spend(struct sock *listener, struct op *op, struct sock *sock)
 {
     struct queue *home = lock_home(sock);
 
     take_out(listener, sock);
+    sock->lodges = !is_own(home, op);
     if (bring_home(sock, op) == 0) {
         xs_accept_spent(listener, op);
         sock->state = SOCK_CONNECTED;
@@ -167,7 +181,7 @@ static struct op *accept_for(struct sock *listener, const struct sock *sock, uin
     struct op *op;
 
     STAILQ_FOREACH (op, &listener->accepts, link) {
-        if (op->waiter != NULL ? is_alone(home) : op->pool == home)
+        if (is_own(home, op))
             return op;
     }
     return now - sock->since >= OWN_LIMIT_NS ? STAILQ_FIRST(&listener->accepts) : NULL;
@@ -253,22 +267,22 @@ enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op)
         if (!alone || is_alone(atomic_load(&oldest->home)))
             break;
     }
-    if (oldest == NULL || xs_now() - oldest->since >= PATIENCE_NS)
+    if (oldest == NULL || xs_now() - oldest->since >= patience_with(oldest))
         return ROOM_OF_THE_OLDEST;
-    wake_by(listener, oldest->since + PATIENCE_NS);
+    wake_by(listener, oldest->since + patience_with(oldest));
     return NO_ROOM;
 }
 
 /* Have the oldest half-open one make room: of those on private queues if it is to be `alone`, of this host's if
- * there is one, of those that are half-open for as long as `patience`, ns. False: there is none. */
-static bool make_room(struct sock *listener, bool alone, const struct sockaddr *from, uint64_t patience)
+ * there is one, and if it is not `at_once` of those that have been silent for long. False: there is none. */
+static bool make_room(struct sock *listener, bool alone, const struct sockaddr *from, bool at_once)
 {
     struct sock *sock, *oldest = NULL;
     uint64_t now = xs_now();
 
     TAILQ_FOREACH (sock, &listener->half_open, incoming) {
-        if (now - sock->since < patience)
-            break;
+        if (!at_once && now - sock->since < patience_with(sock))
+            continue;
         if (alone && !is_alone(atomic_load(&sock->home)))
             continue;
         if (oldest == NULL)
@@ -360,13 +374,13 @@ bool xs_incoming_request(struct sock *listener, struct request *request, const s
     struct queue *home;
 
     if (op->waiter != NULL && listener->half_open_alone >= HALF_OPEN_ALONE_MAX)
-        make_room(listener, true, from, PATIENCE_NS);
+        make_room(listener, true, from, false);
     else if (listener->half_open_count >= HALF_OPEN_MAX)
-        make_room(listener, false, from, PATIENCE_NS);
+        make_room(listener, false, from, false);
     while (!make_incoming(listener, op, &sock, &home)) {
         int error = errno;
 
-        if (!make_room(listener, false, from, 0)) { /* a descriptor, or memory, is wanted */
+        if (!make_room(listener, false, from, true)) { /* a descriptor, or memory, is wanted */
             errno = error;
             return false;
         }
@@ -393,14 +407,16 @@ void xs_incoming_end_all(struct sock *listener)
  * there: it can't end before it has taken this one out of its lists, and for that it needs the lock. */
 static struct sock *last_guests(struct queue *queue, struct sock **listener)
 {
-    struct sock *sock;
+    struct sock *sock, *guest = NULL;
 
     pthread_mutex_lock(&queue->lock);
     LIST_FOREACH (sock, &queue->socks, at_home) {
-        if (sock->listener == NULL)
+        if (sock->listener != NULL)
+            guest = sock;
+        else if (!sock->lodges)
             break;
     }
-    sock = sock == NULL && !xs_queue_is_pending(queue) ? LIST_FIRST(&queue->socks) : NULL;
+    sock = sock == NULL && !xs_queue_is_pending(queue) ? guest : NULL;
     if (sock != NULL) {
         *listener = sock->listener;
         xs_sock_ref(sock);

@@ -271,6 +271,19 @@ exs_qhandle_t exs_qcreate(int depth)
     return EXS_QHANDLE_INVALID;
 }
 
+/* Those that lodge here have been given to other queues, which drive them: so it is theirs, until they are
+ * gone. Called with the lock. */
+static bool has_own_socks(const struct queue *queue)
+{
+    const struct sock *sock;
+
+    LIST_FOREACH (sock, &queue->socks, at_home) {
+        if (!sock->lodges)
+            return true;
+    }
+    return false;
+}
+
 int exs_qdelete(exs_qhandle_t qhandle)
 {
     if (xs_enter() < 0)
@@ -284,10 +297,12 @@ int exs_qdelete(exs_qhandle_t qhandle)
      * pending, or as a user. */
     pthread_mutex_lock(&queue->lock);
     pthread_mutex_lock(&queue->events_lock);
-    bool busy = queue->pending > 0 || !LIST_EMPTY(&queue->socks) || !xs_handle_take(&handles, qhandle);
+    bool busy = queue->pending > 0 || has_own_socks(queue) || !xs_handle_take(&handles, qhandle);
 
     pthread_mutex_unlock(&queue->events_lock);
     if (!busy)
+        queue->handle = NULL;
+    if (!busy && LIST_EMPTY(&queue->socks))
         xs_queue_leave_hosts(queue);
     pthread_mutex_unlock(&queue->lock);
     xs_handle_end_take(&handles);

@@ -63,7 +63,7 @@ void xs_sock_leave(struct sock *sock)
     struct queue *home = atomic_load(&sock->home);
 
     LIST_REMOVE(sock, at_home);
-    if (home->handle == NULL)
+    if (home->handle == NULL && LIST_EMPTY(&home->socks))
         xs_queue_leave_hosts(home);
     xs_sock_put(sock);
 }

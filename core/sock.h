@@ -78,6 +78,7 @@ struct sock {
     TAILQ_HEAD(incoming_socks, sock) half_open, arrived; /* oldest first */
     int half_open_count, half_open_alone;                /* of these, and those on private queues */
 
+    bool lodges;           /* at a home that the accept it came from did not name */
     struct sock *listener; /* on their way in: in whose list, */
     TAILQ_ENTRY(sock) incoming;
     uint64_t since; /* and since when, ns */

@@ -430,6 +430,38 @@ START_TEST(accepted_on_another_queue)
 }
 END_TEST
 
+/* The queue that it lives on goes, since nothing that the user has was given to that, and it goes on. */
+START_TEST(home_is_deleted)
+{
+    struct two two;
+    struct inbox other;
+    int second;
+
+    begin();
+    inbox_open(&other, 4);
+    connect_two(&two);
+    int first = whose(&box, two.server);
+
+    if (_i == 0) {
+        must(exs_accept(listener, wanted + 1, 1, 0, other.queue));
+        second = accepted(&other);
+    } else {
+        must(second = exs_blocking_accept(listener, NULL, NULL));
+    }
+    must_fail(exs_qdelete(box.queue), EBUSY);
+    close_socket(&box, two.server);
+    must(exs_qdelete(box.queue));
+    must_fail(exs_qdelete(box.queue), EINVAL);
+    ck_assert_int_eq(whose(&other, second), !first);
+    close_socket(&other, second);
+    for (int i = 0; i < 2; i++)
+        close_socket(&two.box, two.client[i]);
+    inbox_close(&two.box);
+    inbox_close(&other);
+    must(exs_blocking_close(listener));
+}
+END_TEST
+
 /* Nobody ever asked for it: its client sees the end. */
 START_TEST(never_accepted)
 {
@@ -473,6 +505,7 @@ int main(void)
     tcase_add_test(arrived, sent_before_the_accept);
     tcase_add_test(arrived, gone_before_the_accept);
     tcase_add_test(arrived, accepted_on_another_queue);
+    tcase_add_loop_test(arrived, home_is_deleted, 0, 2);
     tcase_add_loop_test(arrived, never_accepted, 0, 2);
     return run_suite(suite);
 }

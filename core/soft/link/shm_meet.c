@@ -131,11 +131,14 @@ static bool is_bell(int bell)
 {
     struct stat info;
     int flags = fcntl(bell, F_GETFL);
-    bool sound =
-        flags != -1 && (flags & O_NONBLOCK) != 0 && fstat(bell, &info) == 0 && (info.st_mode & S_IFMT) == 0;
 
+    if (flags == -1 || fstat(bell, &info) == -1) {
+        if (errno != ENOMEM && errno != EMFILE) /* a shortage is told as what it is */
+            errno = EPROTO;
+        return false;
+    }
     errno = EPROTO;
-    return sound;
+    return (flags & O_NONBLOCK) != 0 && (info.st_mode & S_IFMT) == 0;
 }
 
 static struct shm_peer *make_peer(int memory, bool maker)

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ring.c - fuzzes what a peer writes into the memory that it shares: trains that are right, and any word
+ * anywhere, before the receiver looks and while the sender has something to say; behind it the engine, with one
+ * queue pair.
+ *
+ * Whatever the input: nothing outside the shared memory is touched, which has no neighbours, nor outside the
+ * region; a ring with lies in it is looked at no more, and its queue pair is in error.
+ */
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "check/fuzz/input.h"
+#include "check/support/endpoints.h"
+#include "core/fds.h"
+#include "core/soft/engine/engine.h"
+#include "core/soft/link/shm.h"
+
+#define MEMORY 8192
+#define PAGE 4096
+
+enum { ROUNDS = 40, REQUESTS = 4 };
+
+static struct ring_world {
+    struct input input;
+    struct soft_wire wire;
+    struct service_member service;
+    struct shm shm;
+    struct soft_clock clock;
+    struct shm_area *area; /* between two pages that nobody may touch */
+    struct shm_peer *peer;
+    struct shm_ring out; /* the liar's, which may be right */
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    uint8_t *memory; /* with GUARD bytes on both sides */
+    struct ibv_mr *mr;
+} * world;
+
+static uint64_t clock_now(struct soft_clock *clock)
+{
+    (void)clock;
+    return 1000000000;
+}
+
+static int receive(struct soft_wire *wire, struct ibv_context *context)
+{
+    (void)wire;
+    (void)context;
+    return shm_receive(&world->shm);
+}
+
+/* ---- The peer ---- */
+
+/* A right train: a message of the queue pair's next number, or an acknowledgement. */
+static void put_train(uint8_t how)
+{
+    struct input *input = &world->input;
+    struct soft_qp *qp = soft_qp_of(world->qp);
+    const uint8_t *payload;
+    struct roce roce = {.opcode = how & 16 ? WRITE_ONLY : SEND_ONLY,
+                        .migreq = true,
+                        .pkey = 0xffff,
+                        .qpn = world->qp->qp_num,
+                        .psn = roce_psn((uint32_t)qp->resp.expected),
+                        .va = (uintptr_t)world->memory + input_u16(input) % MEMORY,
+                        .rkey = world->mr->rkey};
+    size_t limit, length;
+    uint8_t *at;
+
+    if (how & 32)
+        roce.opcode = input_u8(input);
+    if (how & 64)
+        roce.psn = roce_psn((uint32_t)qp->req.una + input_u8(input));
+    roce.payload_length = input_bytes(input, &payload, input_u8(input));
+    roce.payload = payload;
+    roce.dma_length = (uint32_t)roce.payload_length;
+    world->out.broken = false;
+    at = shm_ring_room(&world->out, 4096, &limit);
+    if (at == NULL)
+        return;
+    length = roce_write(at, &roce);
+    (void)shm_ring_put(&world->out, length, how & 128 ? input_u16(input) : length);
+}
+
+/* A position or a flag of either direction. */
+static void put_control(uint8_t how)
+{
+    struct shm_control *control = &world->area->control[how >> 4 & 1];
+    uint64_t value = input_number(&world->input, how & 128 ? 8 : 2);
+
+    if (how & 64)
+        value += world->peer->in.at;
+    else if (how & 32)
+        value = world->peer->out.at - value;
+    switch (how >> 2 & 3) {
+    case 0:
+        atomic_store(&control->tail, value);
+        break;
+    case 1:
+        atomic_store(&control->head, value);
+        break;
+    case 2:
+        atomic_store(&control->wants_room, (uint32_t)value);
+        break;
+    default:
+        atomic_store(&control->sleeps, (uint32_t)value);
+    }
+}
+
+/* Bytes at the place that is read next, or anywhere. */
+static void put_bytes(uint8_t how)
+{
+    size_t offset = how & 16 ? input_number(&world->input, 3) % sizeof *world->area
+                             : (size_t)(world->peer->in.bytes - (uint8_t *)world->area) +
+                                   (size_t)(world->peer->in.at % SHM_RING_BYTES);
+    const uint8_t *bytes;
+    size_t room = sizeof *world->area - offset, length = input_bytes(&world->input, &bytes, how >> 5 << 3 | 4);
+
+    memcpy((uint8_t *)world->area + offset, bytes, length < room ? length : room);
+}
+
+/* ---- Our side ---- */
+
+static void ask(uint8_t how)
+{
+    static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
+    struct ibv_sge sge = {
+        .addr = (uintptr_t)world->memory, .length = how & 16 ? MEMORY : 64, .lkey = world->mr->lkey};
+    struct ibv_send_wr send = {.opcode = opcodes[(how >> 5) % 3],
+                               .sg_list = &sge,
+                               .num_sge = 1,
+                               .wr.rdma = {.remote_addr = sge.addr, .rkey = world->mr->rkey}},
+                       *bad_send;
+    struct ibv_recv_wr recv = {.sg_list = &sge, .num_sge = 1}, *bad_recv;
+
+    send.send_flags = how & 128 ? IBV_SEND_SIGNALED : 0;
+    (void)ibv_post_send(world->qp, &send, &bad_send);
+    (void)ibv_post_recv(world->qp, &recv, &bad_recv);
+}
+
+static void look(void)
+{
+    struct ibv_wc wc;
+    struct ibv_qp_attr attr;
+    struct ibv_qp_init_attr init;
+    bool broken;
+
+    soft_lock(world->shm.context);
+    soft_progress(world->shm.context);
+    broken = world->peer->failed;
+    soft_unlock(world->shm.context);
+    while (ibv_poll_cq(world->cq, 1, &wc) > 0)
+        expect(wc.qp_num == world->qp->qp_num, "a completion of nothing");
+    expect(!soft_query_qp(world->qp, &attr, IBV_QP_STATE, &init), "soft_query_qp");
+    expect(!broken || attr.qp_state == IBV_QPS_ERR, "the ring is broken and the queue pair in state %d",
+           attr.qp_state);
+}
+
+static void make_qp(void)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = world->cq,
+        .recv_cq = world->cq,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp_attr rtr = {.qp_state = IBV_QPS_RTR,
+                              .path_mtu = IBV_MTU_256,
+                              .dest_qp_num = 0x4321,
+                              .max_dest_rd_atomic = REQUESTS,
+                              .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid.raw = {[15] = 1}}}};
+    struct ibv_qp_attr rts = {
+        .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = REQUESTS};
+    const struct soft_path path = {
+        .local.sa.sa_family = AF_INET, .remote.sa.sa_family = AF_INET, .link = &world->peer->link};
+    int error;
+
+    world->qp = soft_create_qp(world->pd, &init);
+    expect(world->qp && qp_init(world->qp, ACCESS_ALL) == 0, "a queue pair: %s", strerror(errno));
+    soft_set_path(world->qp, &path);
+    error = soft_modify_qp(world->qp, &rtr,
+                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    if (error == 0)
+        error = soft_modify_qp(world->qp, &rts,
+                               IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+    expect(!error, "to RTS: %s", strerror(error));
+}
+
+/* Memory that begins and ends where nobody may read or write. */
+static void *lonely(size_t length)
+{
+    uint8_t *whole = mmap(NULL, length + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    expect(whole != MAP_FAILED && mprotect(whole + PAGE, length, PROT_READ | PROT_WRITE) == 0, "no memory");
+    return whole + PAGE;
+}
+
+static void world_open(void)
+{
+    static int bell = -1;
+
+    if (bell == -1)
+        bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    world->clock.now = clock_now;
+    world->wire = (struct soft_wire){.receive = receive};
+    world->service.context = soft_open(&world->wire, &world->clock, 1);
+    expect(bell != -1 && world->service.context, "no context");
+    shm_init(&world->shm, world->service.context, &world->service);
+    atomic_store(&world->service.state, SERVICE_WATCH); /* the thread need not be called */
+    world->shm.bell = bell;
+    world->shm.ready = true;
+    world->area = lonely(sizeof *world->area);
+    world->memory = lonely(MEMORY + 2 * GUARD);
+    memset(world->memory, GUARD_BYTE, MEMORY + 2 * GUARD);
+    world->memory += GUARD;
+    memset(world->memory, 0, MEMORY);
+    world->pd = soft_alloc_pd(world->shm.context);
+    world->cq = soft_create_cq(world->shm.context, 256, NULL, NULL, 0);
+    world->mr = soft_reg_mr(world->pd, world->memory, MEMORY, ACCESS_ALL);
+    world->peer = shm_peer_new(world->area, false);
+    expect(world->cq && world->mr && world->peer, "no region: %s", strerror(errno));
+    world->peer->bell = fds_own(dup(bell));
+    (void)fds_flag(bell, false); /* of the input before */
+    world->out = (struct shm_ring){.control = world->peer->in.control, .bytes = world->peer->in.bytes};
+    shm_assign(&world->shm, world->peer);
+    make_qp();
+    shm_join(world->peer);
+}
+
+static void world_close(void)
+{
+    uint8_t *area = (uint8_t *)world->area;
+
+    expect_byte(world->memory - GUARD, GUARD, GUARD_BYTE);
+    expect_byte(world->memory + MEMORY, GUARD, GUARD_BYTE);
+    expect(!soft_destroy_qp(world->qp), "soft_destroy_qp"); /* the peer goes with it, and the area */
+    expect(LIST_EMPTY(&world->shm.peers) && world->shm.count == 0, "a peer is left");
+    expect(!soft_dereg_mr(world->mr) && !soft_destroy_cq(world->cq) && !soft_dealloc_pd(world->pd) &&
+               !soft_close(world->shm.context),
+           "something is still in use");
+    munmap(world->memory - GUARD - PAGE, MEMORY + 2 * GUARD + 2 * PAGE);
+    munmap(area - PAGE, PAGE);
+    munmap(area + sizeof *world->area, PAGE);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct ring_world one = {.input = {data, size}};
+
+    world = &one;
+    world_open();
+    for (int round = 0; round < ROUNDS && input_left(&one.input) > 0; round++) {
+        uint8_t how = input_u8(&one.input);
+
+        switch (how & 3) {
+        case 0:
+            put_train(how);
+            break;
+        case 1:
+            put_control(how);
+            break;
+        case 2:
+            put_bytes(how);
+            break;
+        default:
+            ask(how);
+        }
+        if ((how & 12) != 12)
+            look();
+    }
+    look();
+    world_close();
+    return 0;
+}

@@ -34,20 +34,28 @@ void xs_conn_reset(void)
     xs_handle_reset(&handles);
 }
 
-bool xs_conn_post_receive(struct conn *conn, uint32_t slot)
+bool xs_conn_post_receives(struct conn *conn, uint32_t slot, uint32_t count)
 {
-    struct ibv_sge sge = {
-        .addr = (uintptr_t)conn->memory + (uint64_t)slot * SLOT_SIZE,
-        .length = SLOT_SIZE,
-        .lkey = conn->local_mr->lkey,
-    };
-    struct ibv_recv_wr wr = {.wr_id = (uintptr_t)conn->handle | RECEIVE_BIT, .sg_list = &sge, .num_sge = 1},
-                       *bad;
+    struct ibv_sge sge[RECEIVES_AT_ONCE];
+    struct ibv_recv_wr wr[RECEIVES_AT_ONCE], *bad;
 
-    if (ibv_post_recv(conn->qp, &wr, &bad) != 0)
-        return false;
-    conn->received++;
-    return true;
+    for (uint32_t i = 0; i < count; i++) {
+        sge[i] = (struct ibv_sge){
+            .addr = (uintptr_t)conn->memory + (uint64_t)((slot + i) % conn->depth) * SLOT_SIZE,
+            .length = SLOT_SIZE,
+            .lkey = conn->local_mr->lkey,
+        };
+        wr[i] = (struct ibv_recv_wr){
+            .wr_id = (uintptr_t)conn->handle | RECEIVE_BIT,
+            .next = i + 1 < count ? &wr[i + 1] : NULL,
+            .sg_list = &sge[i],
+            .num_sge = 1,
+        };
+    }
+    bool posted = ibv_post_recv(conn->qp, wr, &bad) == 0;
+
+    conn->received += posted ? count : (uint32_t)(bad - wr);
+    return posted;
 }
 
 /* Entries of a queue. A power of 2, so that counts that wrap around still name the same slots. */
@@ -158,8 +166,8 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
         goto fail;
     give_back_pages(conn);
     set_ack_timeout(conn);
-    for (uint32_t slot = 0; slot < conn->depth; slot++) {
-        if (!xs_conn_post_receive(conn, slot))
+    for (uint32_t slot = 0; slot < conn->depth; slot += RECEIVES_AT_ONCE) {
+        if (!xs_conn_post_receives(conn, slot, RECEIVES_AT_ONCE))
             goto fail;
     }
     return conn;

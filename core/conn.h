@@ -18,6 +18,7 @@
 #include "protocol.h"
 
 #define RQ_DEPTH 64             /* receives posted: credits given to the peer; at most, see depth */
+#define RECEIVES_AT_ONCE 8      /* posted by one call; at most, and an eighth of the depth */
 #define SQ_DEPTH 64             /* work requests outstanding; at most */
 #define DEPTH_MIN 16            /* of either: with less there is no room beside what is kept */
 #define SQ_KEPT_BY_DATA 8       /* of these, kept free for control messages */
@@ -106,7 +107,9 @@ struct conn {
 
     /* credits */
     uint32_t credits; /* messages that we may send */
-    uint32_t owed;    /* receives posted anew that the peer was not told of */
+    uint32_t
+        emptied;   /* receives that have completed and are not yet posted anew, which is done a few at once */
+    uint32_t owed; /* receives posted anew that the peer was not told of */
 
     /* work requests outstanding */
     struct posted posted[SQ_DEPTH];
@@ -166,8 +169,8 @@ void xs_conn_peer(struct conn *conn, const struct hello *peer);
 /* The connection of a work request, and whether it was a receive; NULL when it is gone. */
 struct conn *xs_conn_of(uint64_t wr_id, bool *receive);
 void xs_conn_reset(void); /* forget all, in a forked child */
-/* The receive of this slot. False: the device refused it. */
-bool xs_conn_post_receive(struct conn *conn, uint32_t slot);
+/* The receives of so many slots from this one on, RECEIVES_AT_ONCE at most. False: the device refused them. */
+bool xs_conn_post_receives(struct conn *conn, uint32_t slot, uint32_t count);
 
 /* ---- life.c ------------------------------------------------------------------------------ */
 

@@ -100,6 +100,17 @@ static void told(struct conn *conn, uint32_t imm)
     xs_rx_data(conn, imm);
 }
 
+/* The receives that were emptied. They are as many as the peer may run short of without noticing. */
+static void post_anew(struct conn *conn)
+{
+    if (!xs_conn_post_receives(conn, conn->next_slot - conn->emptied, conn->emptied)) {
+        xs_conn_fail(conn, ECONNRESET);
+        return;
+    }
+    conn->owed += conn->emptied;
+    conn->emptied = 0;
+}
+
 static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
 {
     uint32_t slot = conn->next_slot++ % conn->depth;
@@ -111,7 +122,7 @@ static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
         xs_conn_fail(conn, status_errno(wc->status));
         return;
     }
-    if (conn->owed == conn->depth)
+    if (conn->owed + conn->emptied == conn->depth)
         xs_violation(conn, "more messages than it had credits for");
     else if (wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
         told(conn, be32toh(wc->imm_data));
@@ -119,12 +130,8 @@ static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
         xs_violation(conn, "a control message with immediate data");
     else
         xs_control_received(conn, conn->memory + (size_t)slot * SLOT_SIZE, wc->byte_len);
-    if (conn_broken(conn))
-        return;
-    if (xs_conn_post_receive(conn, slot))
-        conn->owed++;
-    else
-        xs_conn_fail(conn, ECONNRESET);
+    if (!conn_broken(conn) && ++conn->emptied == conn->depth / RECEIVES_AT_ONCE)
+        post_anew(conn);
 }
 
 void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive)

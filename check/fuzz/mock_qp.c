@@ -201,16 +201,19 @@ static void complete_receive(struct mock_qp *qp, struct ibv_wc *wc)
 int mock_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *from, struct ibv_recv_wr **bad)
 {
     struct mock_qp *qp = (struct mock_qp *)ibv;
-    struct mock_wr *wr = &qp->recvs[qp->recv_tail % MOCK_SENDS];
 
-    require(from->next == NULL && from->num_sge == 1, "a list of receives");
-    require(qp->recv_tail - qp->recv_head < qp->max_recv, "a receive queue of %u is full", qp->max_recv);
-    *bad = from;
-    if (mock_fails())
-        return errno;
-    *wr = (struct mock_wr){.wr_id = from->wr_id};
-    copy_sge(qp, wr, from->sg_list, IBV_ACCESS_LOCAL_WRITE);
-    qp->recv_tail++;
+    for (; from != NULL; from = from->next) {
+        struct mock_wr *wr = &qp->recvs[qp->recv_tail % MOCK_SENDS];
+
+        require(from->num_sge == 1, "a receive in %d pieces", from->num_sge);
+        require(qp->recv_tail - qp->recv_head < qp->max_recv, "a receive queue of %u is full", qp->max_recv);
+        *bad = from;
+        if (mock_fails())
+            return errno;
+        *wr = (struct mock_wr){.wr_id = from->wr_id};
+        copy_sge(qp, wr, from->sg_list, IBV_ACCESS_LOCAL_WRITE);
+        qp->recv_tail++;
+    }
     if (qp->qp.state == IBV_QPS_ERR)
         complete_receive(qp, &(struct ibv_wc){.status = IBV_WC_WR_FLUSH_ERR});
     return 0;

@@ -90,6 +90,8 @@ struct device {
     /* Ours: the program has done all that the last completions made it do, and may sleep. What it sent by then
      * was worth waiting for: acknowledgements went along. NULL where the device sees to them by itself. */
     void (*rest)(struct ibv_context *context);
+    /* And is there anything that waits for that? Of a device that has `rest`. */
+    bool (*waits_for_rest)(struct ibv_context *context);
 
     /* Ours: forget every object and thread, in a forked child, whose descriptors are closed already. NULL where
      * there is nothing to forget. */

@@ -27,35 +27,76 @@ bool xs_ops_more(struct queue *queue, int count)
     return true;
 }
 
+/* The first of the list, with its pool's reference. */
+static struct op *take_free(struct op_list *list, struct queue *queue)
+{
+    struct op *op = STAILQ_FIRST(list);
+
+    STAILQ_REMOVE_HEAD(list, link);
+    xs_queue_ref(queue);
+    *op = (struct op){.pool = queue};
+    return op;
+}
+
+static struct op *fill(struct op *op, int type, int sockno, exs_ahandle_t ahandle, struct waiter *waiter)
+{
+    if (op == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    op->event.exs_evt_type = type;
+    op->event.exs_evt_socket = sockno;
+    op->event.exs_evt_ahandle = ahandle;
+    op->waiter = waiter;
+    return op;
+}
+
+/* Called with events_lock. False: no memory. */
+static bool have_free(struct queue *queue)
+{
+    return !STAILQ_EMPTY(&queue->free_ops) || xs_ops_more(queue, OPS_AT_ONCE);
+}
+
 struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle, struct waiter *waiter)
 {
     struct op *op = NULL;
 
     pthread_mutex_lock(&queue->events_lock);
-    if (!STAILQ_EMPTY(&queue->free_ops) || xs_ops_more(queue, OPS_AT_ONCE)) {
-        op = STAILQ_FIRST(&queue->free_ops);
-        STAILQ_REMOVE_HEAD(&queue->free_ops, link);
-        queue->ops_in_use++;
+    if (have_free(queue)) {
+        op = take_free(&queue->free_ops, queue);
         queue->pending++;
     }
     pthread_mutex_unlock(&queue->events_lock);
-    if (op == NULL) {
-        errno = ENOMEM;
-        return NULL;
+    return fill(op, type, sockno, ahandle, waiter);
+}
+
+/* What is free is taken over as a whole, since the lock is dearer than the operations. */
+static void take_over_free(struct queue *queue)
+{
+    pthread_mutex_lock(&queue->events_lock);
+    if (have_free(queue))
+        STAILQ_CONCAT(&queue->own_free, &queue->free_ops);
+    pthread_mutex_unlock(&queue->events_lock);
+}
+
+struct op *xs_op_new_at_home(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle,
+                             struct waiter *waiter)
+{
+    struct op *op = NULL;
+
+    if (STAILQ_EMPTY(&queue->own_free))
+        take_over_free(queue);
+    if (!STAILQ_EMPTY(&queue->own_free)) {
+        op = take_free(&queue->own_free, queue);
+        op->at_home = true;
+        queue->own_pending++;
     }
-    xs_queue_ref(queue);
-    *op = (struct op){
-        .event = {.exs_evt_type = type, .exs_evt_socket = sockno, .exs_evt_ahandle = ahandle},
-        .pool = queue,
-        .waiter = waiter,
-    };
-    return op;
+    return fill(op, type, sockno, ahandle, waiter);
 }
 
 /* Called with events_lock. */
 static void op_free(struct queue *queue, struct op *op)
 {
-    queue->ops_in_use--;
     STAILQ_INSERT_HEAD(&queue->free_ops, op, link);
 }
 
@@ -75,18 +116,30 @@ static void lower_events(struct queue *queue)
     queue->raised = false;
 }
 
-void xs_op_complete(struct op *op, int error)
+void xs_queue_tell(struct queue *queue)
 {
-    struct queue *queue = op->pool;
-    struct waiter *waiter = op->waiter;
-    bool silent = op->silent || (op->unsignaled && error == 0);
+    pthread_mutex_lock(&queue->events_lock);
+    STAILQ_CONCAT(&queue->events, &queue->done);
+    if (atomic_load(&queue->dequeuers) == 0)
+        raise_events(queue);
+    pthread_mutex_unlock(&queue->events_lock);
+}
 
-    op->event.exs_evt_errno = error;
-    exs_event_t event = op->event;
+/* It has an event, or is free again. */
+static void give_at_home(struct queue *queue, struct op *op, bool has_event)
+{
+    queue->own_pending--;
+    if (has_event)
+        STAILQ_INSERT_TAIL(&queue->done, op, link);
+    else
+        STAILQ_INSERT_HEAD(&queue->own_free, op, link);
+}
 
+static void give(struct queue *queue, struct op *op, bool has_event)
+{
     pthread_mutex_lock(&queue->events_lock);
     queue->pending--;
-    if (waiter != NULL || silent) {
+    if (!has_event) {
         op_free(queue, op);
     } else {
         STAILQ_INSERT_TAIL(&queue->events, op, link);
@@ -94,8 +147,34 @@ void xs_op_complete(struct op *op, int error)
             raise_events(queue);
     }
     pthread_mutex_unlock(&queue->events_lock);
-    if (waiter != NULL)
-        waiter->deliver(waiter, &event);
+}
+
+/* The operation is another's as soon as it is free. */
+static void deliver(struct op *op)
+{
+    struct queue *queue = op->pool;
+    struct waiter *waiter = op->waiter;
+    exs_event_t event = op->event;
+
+    (op->at_home ? give_at_home : give)(queue, op, false);
+    waiter->deliver(waiter, &event);
+    xs_queue_unref(queue);
+}
+
+void xs_op_complete(struct op *op, int error)
+{
+    struct queue *queue = op->pool;
+    bool silent = op->silent || (op->unsignaled && error == 0);
+
+    op->event.exs_evt_errno = error;
+    if (op->waiter != NULL) {
+        deliver(op);
+        return;
+    }
+    if (op->at_home)
+        give_at_home(queue, op, !silent);
+    else
+        give(queue, op, !silent);
     xs_queue_unref(queue);
 }
 
@@ -103,17 +182,17 @@ void xs_op_cancel(struct op *op)
 {
     struct queue *queue = op->pool;
 
-    pthread_mutex_lock(&queue->events_lock);
-    queue->pending--;
-    op_free(queue, op);
-    pthread_mutex_unlock(&queue->events_lock);
+    if (op->at_home)
+        give_at_home(queue, op, false);
+    else
+        give(queue, op, false);
     xs_queue_unref(queue);
 }
 
 bool xs_queue_is_pending(struct queue *queue)
 {
     pthread_mutex_lock(&queue->events_lock);
-    bool pending = queue->pending > 0;
+    bool pending = queue->pending + queue->own_pending > 0;
 
     pthread_mutex_unlock(&queue->events_lock);
     return pending;
@@ -163,7 +242,6 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum 
     }
     atomic_fetch_add(&queue->dequeuers, 1);
     xs_turn(queue, &turn);
-    pthread_mutex_lock(&queue->events_lock);
     int count = take_events(queue, evtvec, evtvec_cnt);
 
     atomic_fetch_sub(&queue->dequeuers, 1);

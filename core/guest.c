@@ -144,7 +144,7 @@ void xs_queue_release_guests(struct queue *host)
 
         if (guest != NULL) /* nobody else has ended it meanwhile */
             xs_queue_unhost(guest);
-        pthread_mutex_unlock(&home->lock);
+        xs_queue_unlock(home);
         xs_queue_unref(home);
     }
 }
@@ -212,7 +212,7 @@ static void turn_guest(struct queue *host, struct queue *home, struct turn *turn
     xs_queue_rest(home); /* nobody else says when */
     if (own.stuck)
         note_stuck(host, home);
-    pthread_mutex_unlock(&home->lock);
+    xs_queue_unlock(home);
     xs_queue_unref(home);
     turn->left = turn->left || own.left;
     turn->stuck = turn->stuck || own.stuck;

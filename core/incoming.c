@@ -82,7 +82,7 @@ static struct queue *lock_home(struct sock *sock)
 
 static void unlock_home(struct queue *home)
 {
-    pthread_mutex_unlock(&home->lock);
+    xs_queue_unlock(home);
     xs_queue_unref(home);
 }
 
@@ -347,7 +347,7 @@ static void begin_incoming(struct sock *listener, struct sock *sock, struct queu
         xs_log("accepting a connection failed: %s", strerror(errno));
         forget(sock);
     }
-    pthread_mutex_unlock(&home->lock);
+    xs_queue_unlock(home);
 }
 
 /* A new socket, and where it will live: the queue of the accept, or a private one. A reference of each; false
@@ -422,7 +422,7 @@ static struct sock *last_guests(struct queue *queue, struct sock **listener)
         xs_sock_ref(sock);
         xs_sock_ref(*listener);
     }
-    pthread_mutex_unlock(&queue->lock);
+    xs_queue_unlock(queue);
     return sock;
 }
 

@@ -200,6 +200,11 @@ void xs_nic_run(struct nic *nic, struct turn *turn)
     run_touched(&touched);
 }
 
+bool xs_nic_waits(const struct nic *nic)
+{
+    return nic->device->rest != NULL && nic->device->waits_for_rest(nic->context);
+}
+
 void xs_nic_rest(const struct nic *nic)
 {
     if (nic->device->rest != NULL)

@@ -58,5 +58,6 @@ void xs_nic_cq_release(struct cq *cq, int completions);
 void xs_nic_run(struct nic *nic, struct turn *turn);
 /* The application has had its turn: it may sleep now. */
 void xs_nic_rest(const struct nic *nic);
+bool xs_nic_waits(const struct nic *nic); /* for that */
 
 #endif

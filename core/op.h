@@ -34,6 +34,7 @@ struct op {
     struct waiter *waiter; /* a blocking caller, or NULL */
     bool unsignaled;       /* no event on success */
     bool silent;           /* no event at all: no queue was named */
+    bool at_home;          /* its socket lives on its pool's queue: begun and ended with that one's lock */
 
     /* accept */
     exs_acceptaddr_t *element;

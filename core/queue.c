@@ -104,7 +104,7 @@ int xs_sources(struct queue *home, int fds[XS_SOURCES_MAX], uint64_t *deadline)
     *deadline = first != NULL ? first->deadline : UINT64_MAX;
     LIST_FOREACH (source, &home->sources, link)
         fds[count++] = source->fd;
-    pthread_mutex_unlock(&home->lock);
+    xs_queue_unlock(home);
     return count;
 }
 
@@ -114,14 +114,16 @@ void xs_run(struct queue *home)
 
     pthread_mutex_lock(&home->lock);
     xs_turn_home(home, &turn);
-    pthread_mutex_unlock(&home->lock);
+    xs_queue_unlock(home);
 }
 
 void xs_rest_home(struct queue *home)
 {
+    if (!atomic_load_explicit(&home->waits, memory_order_relaxed))
+        return;
     pthread_mutex_lock(&home->lock);
     xs_queue_rest(home);
-    pthread_mutex_unlock(&home->lock);
+    xs_queue_unlock(home);
 }
 
 void xs_rest(exs_qhandle_t qhandle)
@@ -146,6 +148,8 @@ struct queue *xs_queue_new(bool private, int depth)
     pthread_mutex_init(&queue->events_lock, NULL);
     STAILQ_INIT(&queue->events);
     STAILQ_INIT(&queue->free_ops);
+    STAILQ_INIT(&queue->own_free);
+    STAILQ_INIT(&queue->done);
     STAILQ_INIT(&queue->chunks);
     TAILQ_INIT(&queue->timed);
     atomic_init(&queue->refs, 1);
@@ -244,7 +248,7 @@ void xs_release_home(struct queue *home)
     if (atomic_load_explicit(&home->failed, memory_order_acquire)) { /* pairs with xs_open_failed */
         pthread_mutex_lock(&home->lock);
         xs_queue_strip(home, 2); /* the socket's, and this */
-        pthread_mutex_unlock(&home->lock);
+        xs_queue_unlock(home);
     }
     xs_queue_unref(home);
 }
@@ -297,14 +301,15 @@ int exs_qdelete(exs_qhandle_t qhandle)
      * pending, or as a user. */
     pthread_mutex_lock(&queue->lock);
     pthread_mutex_lock(&queue->events_lock);
-    bool busy = queue->pending > 0 || has_own_socks(queue) || !xs_handle_take(&handles, qhandle);
+    bool busy =
+        queue->pending + queue->own_pending > 0 || has_own_socks(queue) || !xs_handle_take(&handles, qhandle);
 
     pthread_mutex_unlock(&queue->events_lock);
     if (!busy)
         queue->handle = NULL;
     if (!busy && LIST_EMPTY(&queue->socks))
         xs_queue_leave_hosts(queue);
-    pthread_mutex_unlock(&queue->lock);
+    xs_queue_unlock(queue);
     xs_handle_end_take(&handles);
     if (busy) {
         errno = EBUSY;

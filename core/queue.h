@@ -49,7 +49,10 @@ struct op_chunk; /* operations allocated together */
 struct queue {
     _Atomic int refs; /* the handle, sockets at home, guests' hosts, waiters */
     _Atomic int guest_count;
-    _Atomic bool failed;  /* a socket of its own did not get connected: xs_queue_strip has something to do */
+    _Atomic bool failed; /* a socket of its own did not get connected: xs_queue_strip has something to do */
+    _Atomic bool
+        waits; /* what a device of its was given is not acknowledged: xs_queue_rest has something to do. As of
+                * the last turn or request, which were this thread's own or will rest themselves */
     exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket */
     int fd;               /* epoll: sources, those of guests, and `raise`; -1 of a private one */
 
@@ -58,9 +61,8 @@ struct queue {
     struct op_list events; /* completed, not yet dequeued */
     struct op_list free_ops;
     STAILQ_HEAD(, op_chunk) chunks;
-    int ops_in_use; /* started or waiting to be dequeued */
-    int pending;    /* started, not completed */
-    int raise;      /* eventfd */
+    int pending; /* started, not completed; but for those of own_pending */
+    int raise;   /* eventfd */
     bool raised;
     _Atomic int dequeuers; /* threads inside xs_dequeue: they will look, so nobody needs to raise. One more
                             * needs no lock, one less does. */
@@ -70,6 +72,10 @@ struct queue {
 
     pthread_mutex_t lock;
     /* guarded by lock */
+    struct op_list own_free; /* for sockets that live here */
+    struct op_list
+        done; /* those that were completed since the lock was taken: xs_queue_unlock adds them to events */
+    int own_pending; /* those started, not completed */
     LIST_HEAD(, source) sources;
     LIST_HEAD(, guest) hosts;
     struct rdma_event_channel *channel[DEVICES_MAX]; /* of each device, when it was needed */
@@ -101,12 +107,25 @@ void xs_ops_free(struct queue *queue);
 
 /* An operation whose event goes to `queue` (or to waiter); ENOMEM. */
 struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle, struct waiter *waiter);
+/* The same for a socket that lives on the queue, whose lock is held now, and will be when it is completed or
+ * cancelled. All operations of a socket that end there are such, so that their events keep their order. */
+struct op *xs_op_new_at_home(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle,
+                             struct waiter *waiter);
 /* Deliver its event, with this errno; the operation is no longer the caller's. */
 void xs_op_complete(struct op *op, int error);
 /* It was not started after all: no event. */
 void xs_op_cancel(struct op *op);
 
-/* Have operations been started whose events are still to come? Called without events_lock. */
+/* How everyone gives the queue's lock back. */
+void xs_queue_tell(struct queue *queue);
+static inline void xs_queue_unlock(struct queue *queue)
+{
+    if (!STAILQ_EMPTY(&queue->done))
+        xs_queue_tell(queue);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* Have operations been started whose events are still to come? Called with the lock. */
 bool xs_queue_is_pending(struct queue *queue);
 
 /* Let `host` drive `home` as well, until either ends. Called with home's lock, as are the next five. 0, or -1
@@ -132,15 +151,18 @@ struct turn {
     bool stuck;    /* and no descriptor tells of it */
 };
 
-/* One turn of a queue and of the guests that it hosts. Called without the lock. */
+/* One turn of a queue and of the guests that it hosts. Called without the lock; returns with events_lock, and
+ * all events are among the queue's. */
 void xs_turn(struct queue *queue, struct turn *turn);
 /* Of the queue alone: completions, connections, timers. Watched by level, connections and timers, which cost
  * system calls, wait for a turn without completions, or for every BUSY_TURNS_MAXth. Called with the lock. */
 void xs_turn_home(struct queue *queue, struct turn *turn);
 /* And of those of its guests that have something to do, without the lock. */
 void xs_turn_guests(struct queue *queue, struct turn *turn);
-/* The application has had its turn, and may sleep now. Called with the lock. */
+/* The application has had its turn, and may sleep now. Called with the lock, as is the next. */
 void xs_queue_rest(struct queue *queue);
+/* Something was harvested, or posted. */
+void xs_queue_note_waits(struct queue *queue);
 /* Let go of all guests, without the lock: a queue that was deleted drives nothing any more. */
 void xs_queue_release_guests(struct queue *queue);
 

@@ -149,6 +149,7 @@ void xs_turn_home(struct queue *queue, struct turn *turn)
     LIST_FOREACH (nic, &queue->nics, link) {
         xs_nic_run(nic, turn);
     }
+    xs_queue_note_waits(queue);
     if (turn->watched == BY_LEVEL && turn->harvested > 0 && ++queue->busy_turns < BUSY_TURNS_MAX) {
         turn->left = turn->busy = true;
         return;
@@ -163,9 +164,26 @@ void xs_turn(struct queue *queue, struct turn *turn)
 {
     pthread_mutex_lock(&queue->lock);
     xs_turn_home(queue, turn);
-    pthread_mutex_unlock(&queue->lock);
-    if (!turn->busy)
+    if (!turn->busy && atomic_load(&queue->guest_count) > 0) {
+        xs_queue_unlock(queue);
         xs_turn_guests(queue, turn);
+        pthread_mutex_lock(&queue->events_lock);
+        return;
+    }
+    pthread_mutex_lock(&queue->events_lock);
+    STAILQ_CONCAT(&queue->events, &queue->done);
+    xs_queue_unlock(queue);
+}
+
+void xs_queue_note_waits(struct queue *queue)
+{
+    struct nic *nic;
+    bool waits = false;
+
+    LIST_FOREACH (nic, &queue->nics, link) {
+        waits = waits || xs_nic_waits(nic);
+    }
+    atomic_store_explicit(&queue->waits, waits, memory_order_relaxed);
 }
 
 void xs_queue_rest(struct queue *queue)
@@ -175,4 +193,5 @@ void xs_queue_rest(struct queue *queue)
     LIST_FOREACH (nic, &queue->nics, link) {
         xs_nic_rest(nic);
     }
+    atomic_store_explicit(&queue->waits, false, memory_order_relaxed);
 }

@@ -115,7 +115,7 @@ static void empty_hidden(struct conn *conn)
 static bool replace(struct conn *conn, struct op *op)
 {
     struct op *stand_in =
-        xs_op_new(atomic_load(&conn->sock->home), EXS_EVT_RECV, conn->sock->number, NULL, NULL);
+        xs_op_new_at_home(atomic_load(&conn->sock->home), EXS_EVT_RECV, conn->sock->number, NULL, NULL);
 
     if (stand_in == NULL)
         return false;

@@ -32,7 +32,10 @@ void xs_sock_unlock(struct sock *sock)
 {
     struct queue *home = atomic_load_explicit(&sock->home, memory_order_acquire);
 
-    pthread_mutex_unlock(home != NULL ? &home->lock : &sock->guard);
+    if (home != NULL)
+        xs_queue_unlock(home);
+    else
+        pthread_mutex_unlock(&sock->guard);
 }
 
 struct sock *xs_sock_get_locked(int number)
@@ -142,7 +145,8 @@ struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type, exs_ahan
 
     if (!at_once && type != EXS_EVT_ACCEPT && xs_queue_host(to, home) < 0)
         return NULL;
-    struct op *op = xs_op_new(to, type, sock->number, ahandle, waiter);
+    bool at_home = to == home && type != EXS_EVT_ACCEPT; /* that one may end at another queue */
+    struct op *op = (at_home ? xs_op_new_at_home : xs_op_new)(to, type, sock->number, ahandle, waiter);
 
     if (op == NULL)
         return NULL;

@@ -3,10 +3,11 @@
  * The table of sockets by number.
  *
  * A number is a real descriptor, a local socket that nobody uses, so that it cannot collide with another of the
- * process, and can be told from another that has got its number (fds.h). Each slot has a lock of its own, held
- * just to take a reference: threads that work on different sockets never meet here.
+ * process, and can be told from another that has got its number (fds.h). Nobody waits to take a reference:
+ * who does it is counted meanwhile, and who takes a socket out of its slot waits until nobody is left.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include "fds.h"
@@ -16,8 +17,10 @@
 #define CHUNKS 4096
 
 struct slot {
-    pthread_mutex_t lock;
-    struct sock *sock; /* a reference; guarded by lock */
+    /* One of the two sees the other, since all accesses are in one order: a taker that is counted before it
+     * looks, and whoever exchanges the socket before it counts. */
+    atomic_uint takers;
+    _Atomic(struct sock *) sock; /* a reference */
 };
 
 static _Atomic(struct slot *) chunks[CHUNKS];
@@ -47,8 +50,6 @@ static struct slot *make_slot(int number)
     if (slot_of(number) == NULL) {
         struct slot *chunk = calloc(CHUNK, sizeof(*chunk));
 
-        for (int i = 0; chunk != NULL && i < CHUNK; i++)
-            pthread_mutex_init(&chunk[i].lock, NULL);
         atomic_store_explicit(&chunks[number / CHUNK], chunk, memory_order_release);
     }
     pthread_mutex_unlock(&grow_lock);
@@ -69,30 +70,34 @@ struct sock *xs_sock_get(int number)
     struct sock *sock = NULL;
 
     if (slot != NULL) {
-        pthread_mutex_lock(&slot->lock);
-        sock = slot->sock;
+        atomic_fetch_add(&slot->takers, 1);
+        sock = atomic_load(&slot->sock);
         if (sock != NULL)
             xs_sock_ref(sock);
-        pthread_mutex_unlock(&slot->lock);
+        atomic_fetch_sub(&slot->takers, 1);
     }
     if (sock == NULL)
         errno = EBADF;
     return sock;
 }
 
+/* Whoever could still take the slot's former socket has done so: a few instructions of other threads. */
+static void wait_for_takers(struct slot *slot)
+{
+    while (atomic_load(&slot->takers) > 0)
+        sched_yield();
+}
+
 bool xs_sock_remove(struct sock *sock)
 {
     struct slot *slot = slot_of(sock->number);
+    struct sock *there = sock;
 
-    pthread_mutex_lock(&slot->lock);
-    bool there = slot->sock == sock;
-
-    if (there)
-        slot->sock = NULL;
-    pthread_mutex_unlock(&slot->lock);
-    if (there)
-        xs_sock_put(sock);
-    return there;
+    if (!atomic_compare_exchange_strong(&slot->sock, &there, NULL))
+        return false;
+    wait_for_takers(slot);
+    xs_sock_put(sock);
+    return true;
 }
 
 bool xs_sock_has_number(const struct sock *sock)
@@ -148,13 +153,12 @@ struct sock *xs_sock_new(int family, int type)
 
     if (slot == NULL)
         goto fail;
-    pthread_mutex_lock(&slot->lock);
-    struct sock *lost = slot->sock; /* its number was closed by close(2) */
+    struct sock *lost = atomic_exchange(&slot->sock, sock); /* its number was closed by close(2) */
 
-    slot->sock = sock;
-    pthread_mutex_unlock(&slot->lock);
-    if (lost != NULL)
+    if (lost != NULL) {
+        wait_for_takers(slot);
         xs_sock_put(lost);
+    }
     return sock;
 fail:
     if (sock->number >= 0)
@@ -171,8 +175,8 @@ void xs_sock_reset(void)
         struct slot *chunk = atomic_load(&chunks[i]);
 
         for (int j = 0; chunk != NULL && j < CHUNK; j++) {
-            pthread_mutex_init(&chunk[j].lock, NULL);
-            chunk[j].sock = NULL;
+            atomic_store(&chunk[j].takers, 0);
+            atomic_store(&chunk[j].sock, NULL);
         }
     }
 }

@@ -35,6 +35,8 @@ bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted
         return false;
     }
     conn->posted[conn->sq_tail++ % SQ_DEPTH] = *posted;
+    if (atomic_load_explicit(&conn->nic->queue->waits, memory_order_relaxed))
+        xs_queue_note_waits(conn->nic->queue);
     return true;
 }
 

@@ -98,6 +98,7 @@ const struct device soft_device = {
     .modify_qp = soft_modify_qp,
     .query_qp = soft_query_qp,
     .rest = soft_rest,
+    .waits_for_rest = soft_waits_for_rest,
     .forget = soft_forked,
     .wc_status_str = soft_wc_status_str,
 };

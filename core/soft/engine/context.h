@@ -29,6 +29,7 @@ struct soft_context {
     struct soft_work_list work;
     unsigned vain_polls; /* in a row: nothing had completed */
     bool patient;        /* an ACK may wait for what the application is about to send */
+    atomic_bool waits;   /* one does, since the last step; a hint to those who don't have the lock */
 
     struct soft_qp_list qps;
     struct soft_qp_list *buckets; /* by queue pair number */

@@ -107,6 +107,7 @@ void soft_step(struct soft_context *context)
         }
     } while (!soft_train_leave(context));
     TAILQ_CONCAT(&context->work, &waiting, work);
+    atomic_store_explicit(&context->waits, !TAILQ_EMPTY(&context->work), memory_order_relaxed);
     soft_timer_started(context);
     context->now_known = false;
 }

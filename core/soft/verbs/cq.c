@@ -240,6 +240,11 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     return 0;
 }
 
+bool soft_waits_for_rest(struct ibv_context *context)
+{
+    return atomic_load_explicit(&soft_context_of(context)->waits, memory_order_relaxed);
+}
+
 void soft_rest(struct ibv_context *context)
 {
     soft_lock(context);

@@ -48,7 +48,7 @@ void xs_close_step(struct sock *sock)
 
     if (sock->closing == NULL)
         return;
-    if (conn != NULL && conn->writing == WRITE_FIN_ACKED)
+    if (conn != NULL && conn->writing == WRITE_FIN_ACKED && conn->sq_head == conn->sq_tail)
         xs_conn_fail(conn, ECANCELED);
     if (conn == NULL || conn->state == CONN_DRAINED)
         finish(sock);

@@ -100,6 +100,8 @@ struct conn {
     enum conn_state state;
     enum write_half writing;
     enum read_half reading;
+    bool end_told;      /* that the peer's FIN has come */
+    bool end_arrived;   /* the peer has said that of ours */
     int error;          /* why it is broken, from CONN_BROKEN on */
     uint32_t received;  /* posted receives not yet completed */
     uint32_t next_slot; /* the receive slot that completes next */

@@ -15,11 +15,14 @@ bool xs_control_post(struct conn *conn, struct control *control, const struct po
         .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SOLICITED};
 
     control->credits = (uint16_t)conn->owed;
+    if (conn->reading == READ_ENDED)
+        control->flags |= CONTROL_HAS_END;
     xs_control_pack(control, slot);
     if (!xs_conn_post(conn, &wr, posted))
         return false;
     conn->credits--;
     conn->owed = 0;
+    conn->end_told = conn->reading == READ_ENDED;
     return true;
 }
 
@@ -69,7 +72,10 @@ void xs_control_run(struct conn *conn)
     if (conn->writing == WRITE_SHUT && conn->sending == NULL &&
         send_bare(conn, CONTROL_FIN, CREDITS_KEPT_BY_CONTROL, POSTED_FIN))
         conn->writing = WRITE_FIN_SENT;
-    if (conn->owed >= conn->depth / 2) /* owed so many: tell the peer now */
+    /* Owed so many: tell the peer now. And where our own end can't say any more that the peer's has come this
+     * does: the last acknowledgement may be lost, and we gone when it is asked for again. */
+    if (conn->owed >= conn->depth / 2 ||
+        (conn->reading == READ_ENDED && conn->writing >= WRITE_FIN_SENT && !conn->end_told))
         send_bare(conn, CONTROL_CREDIT, 0, POSTED_CONTROL);
 }
 
@@ -105,6 +111,13 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
     }
     if (!xs_credits_received(conn, control.credits))
         return;
+    if (control.flags & CONTROL_HAS_END) {
+        if (conn->writing < WRITE_FIN_SENT) {
+            xs_violation(conn, "an answer to an end that was not said");
+            return;
+        }
+        conn->end_arrived = true;
+    }
     switch ((enum control_type)control.type) {
     case CONTROL_ADVERT:
         if (!may_advertise(conn, &control))

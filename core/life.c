@@ -62,7 +62,7 @@ void xs_conn_drain(struct conn *conn)
 
     xs_tx_finish_done(conn); /* what the peer has, it has */
     while ((op = STAILQ_FIRST(&conn->sends)) != NULL)
-        xs_tx_finish(conn, op, op->error != 0 ? op->error : error);
+        xs_tx_finish(conn, op, op->error != 0 || conn->end_arrived ? op->error : error);
     conn->sending = NULL;
     xs_onesided_finish(conn, error);
     xs_rx_run(conn); /* what arrived before is still delivered, and an orderly end is one */

@@ -30,7 +30,8 @@
  *   - an acknowledgement of bytes that were not sent, or were acknowledged before;
  *   - data for which there is no room, or with bits that it can't have; of no bytes on a STREAM; behind the end
  *     of the stream; indirect data, or the end of a SEQPACKET, where a direct transfer is to go on;
- *   - an answer that nobody asked for, credits that there are not, messages without credit.
+ *   - an answer that nobody asked for, or to an end that was not said, credits that there are not, messages
+ * without credit.
  */
 #ifndef XS_PROTOCOL_H
 #define XS_PROTOCOL_H
@@ -105,6 +106,7 @@ enum control_type {
 
 #define CONTROL_SIZE 40
 #define CONTROL_WAITALL 1 /* flags of an ADVERT: used until it is full */
+#define CONTROL_HAS_END 2 /* flags of any: your FIN has come, and with it all before it */
 
 struct control {
     uint8_t type;

@@ -33,6 +33,8 @@ static const struct lie {
     {"an ACK far ahead", SOCK_STREAM, SENDING, .control = {.type = CONTROL_ACK, .position = UINT64_MAX}},
     {"an ACK on a SEQPACKET", SOCK_SEQPACKET, SENDING, .control = {.type = CONTROL_ACK, .position = 1}},
     {"RECALLED unasked", SOCK_STREAM, RECEIVING, .control = {.type = CONTROL_RECALLED}},
+    {"an answer to no end", SOCK_STREAM, SENDING,
+     .control = {.type = CONTROL_CREDIT, .flags = CONTROL_HAS_END}},
     {"DATA where immediates were agreed on", SOCK_STREAM, RECEIVING,
      .control = {.type = CONTROL_DATA, .phase = 5}},
     {"an ADVERT of nothing", SOCK_STREAM, IDLE, .control = {.type = CONTROL_ADVERT, .addr = 4096}},

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_last_word.c - the last acknowledgement is lost, and whoever gave it has closed in order: what was sent
+ * has arrived all the same, and its sender is told so.
+ *
+ * Both ends are in this process, on the embedded device; from some moment on its sendmsg loses the
+ * acknowledgements of one end.
+ */
+#include "check/support/support.h"
+
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include "core/conn.h"
+#include "core/sock.h"
+
+enum { ACKNOWLEDGE = 0x11, BTH = 12 };
+
+static _Atomic uint32_t deaf; /* a queue pair number: its acknowledgements are lost; 0: none is */
+static atomic_uint lost;
+
+/* They come alone, or behind other packets; a train that ends in one is lost as a whole, and sent again. */
+static bool is_lost(const struct msghdr *message)
+{
+    const uint8_t *bth = message->msg_iov[0].iov_base;
+    uint32_t qpn = atomic_load(&deaf);
+
+    return qpn != 0 && message->msg_iovlen == 1 && message->msg_iov[0].iov_len >= BTH &&
+           bth[0] == ACKNOWLEDGE && (uint32_t)(bth[5] << 16 | bth[6] << 8 | bth[7]) == qpn;
+}
+
+/* In place of the system's, for the library. */
+__attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    static ssize_t (*_Atomic real)(int, const struct msghdr *, int);
+
+    if (atomic_load(&real) == NULL) {
+        ssize_t (*found)(int, const struct msghdr *, int);
+
+        *(void **)&found = dlsym(RTLD_NEXT, "sendmsg");
+        atomic_store(&real, found);
+    }
+    if (!is_lost(message))
+        return atomic_load(&real)(fd, message, flags);
+    atomic_fetch_add(&lost, 1);
+    return (ssize_t)message->msg_iov[0].iov_len;
+}
+
+static void make_deaf(int socket)
+{
+    struct sock *sock = xs_sock_get_locked(socket);
+
+    atomic_store(&deaf, sock->conn->qp->qp_num);
+    xs_sock_put_locked(sock);
+}
+
+static void at_the_end(struct inbox *box, int socket)
+{
+    char byte;
+
+    must(exs_recv(socket, &byte, 1, 0, box->queue, NULL, NULL));
+    ck_assert_uint_eq(take_good(box, EXS_EVT_RECV, socket).exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
+}
+
+static const struct {
+    int type;
+    bool sends, answers; /* before its end; the other has ended before */
+} cases[] = {
+    {SOCK_STREAM, false, false}, {SOCK_STREAM, true, false},    {SOCK_STREAM, false, true},
+    {SOCK_STREAM, true, true},   {SOCK_SEQPACKET, true, false}, {SOCK_SEQPACKET, true, true},
+};
+
+START_TEST(what_has_arrived)
+{
+    struct pair pair;
+    char out[100] = "x", in[100];
+
+    if (on_rdma())
+        return;
+    pair_open(&pair, AF_INET, cases[_i].type);
+    struct inbox *near = pair.client_box, *far = pair.server_box;
+
+    must(exs_recv(pair.server, in, sizeof(in), MSG_WAITALL, far->queue, NULL, NULL));
+    inbox_quiet(near, QUIET_MS);
+    inbox_quiet(far, QUIET_MS);
+    if (cases[_i].answers) {
+        must(exs_shutdown(pair.server, SHUT_WR, 0, far->queue, NULL));
+        take_good(far, EXS_EVT_SHUTDOWN, pair.server);
+        at_the_end(near, pair.client);
+    }
+    make_deaf(pair.client);
+    if (cases[_i].sends)
+        must(exs_send(pair.client, out, sizeof(out), 0, near->queue, NULL, NULL));
+    must(exs_shutdown(pair.client, SHUT_WR, 0, near->queue, NULL));
+    take_good(far, EXS_EVT_RECV, pair.server);
+    if (cases[_i].sends)
+        at_the_end(far, pair.server);
+    must(exs_close(pair.server, 0, far->queue, NULL));
+    take_good(far, EXS_EVT_CLOSE, pair.server);
+    if (cases[_i].sends)
+        take_good(near, EXS_EVT_SEND, pair.client);
+    take_good(near, EXS_EVT_SHUTDOWN, pair.client);
+    if (!cases[_i].answers)
+        at_the_end(near, pair.client);
+    ck_assert_uint_gt(atomic_load(&lost), 0);
+    close_socket(near, pair.client);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("last word");
+    TCase *tcase = add_case(suite, "last word", 40);
+
+    tcase_add_loop_test(tcase, what_has_arrived, 0, COUNT(cases));
+    return run_suite(suite);
+}

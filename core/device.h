@@ -29,6 +29,8 @@ struct harvest {
     struct ibv_wc wc[HARVEST_MAX];
 };
 
+struct waitset;
+
 struct device {
     const char *name; /* "soft" or "rdma": what EXS_DEVICE calls it */
 
@@ -86,6 +88,11 @@ struct device {
     /* Ours: it holds no pages of registered memory: what is given back to the kernel comes again, empty, when
      * it is used. */
     bool holds_no_pages;
+
+    /* Ours: the same channels without a descriptor (fd is -1), whose calls never wait, for who sleeps on their
+     * wait sets (waitset.h): which live as long as they do. NULL where there is none such. */
+    struct rdma_event_channel *(*create_quiet_event_channel)(struct waitset **waits);
+    struct ibv_comp_channel *(*create_quiet_comp_channel)(struct ibv_context *context, struct waitset **waits);
 
     /* Ours: the program has done all that the last completions made it do, and may sleep. What it sent by then
      * was worth waiting for: acknowledgements went along. NULL where the device sees to them by itself. */

@@ -58,11 +58,11 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
     return result;
 }
 
-/* By the kernel's clock; what has passed by ours is due now. */
+/* By the kernel's clock; what has passed by ours is due now. 0 is off. */
 static int set_timer(int fd, const struct timespec *when)
 {
     uint64_t at = in_ns(when), ahead = atomic_load(&passed);
-    struct itimerspec value = {.it_value = from_ns(at > ahead ? at - ahead : 1)};
+    struct itimerspec value = {.it_value = from_ns(at > ahead ? at - ahead : at > 0)};
 
     return __real_timerfd_settime(fd, TFD_TIMER_ABSTIME, &value, NULL);
 }

@@ -387,6 +387,8 @@ unsigned network_add(struct network *network)
     node->wire.receive = network->pull ? wire_receive : NULL;
     node->context =
         flights_must(soft_open(&node->wire, &network->clock, network->seed ? network->seed + number : 0));
+    if (soft_async_fd(node->context) < 0)
+        flights_must(NULL);
     return number;
 }
 

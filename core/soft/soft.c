@@ -62,6 +62,7 @@ const struct device soft_device = {
     .holds_no_pages = true,
 
     .create_event_channel = soft_create_event_channel,
+    .create_quiet_event_channel = soft_create_quiet_event_channel,
     .destroy_event_channel = soft_destroy_event_channel,
     .create_id = soft_create_id,
     .destroy_id = soft_destroy_id,
@@ -87,6 +88,7 @@ const struct device soft_device = {
     .reg_mr = soft_reg_mr,
     .dereg_mr = dereg_mr,
     .create_comp_channel = soft_create_comp_channel,
+    .create_quiet_comp_channel = soft_create_quiet_comp_channel,
     .destroy_comp_channel = destroy_comp_channel,
     .create_cq = soft_create_cq,
     .destroy_cq = destroy_cq,

@@ -30,7 +30,11 @@
 #include <stdint.h>
 #include <rdma/rdma_cma.h>
 
+struct waitset;
+
 struct rdma_event_channel *soft_create_event_channel(void);
+/* Without a descriptor: for a library that sleeps on its wait set. */
+struct rdma_event_channel *soft_create_quiet_event_channel(struct waitset **waits);
 void soft_destroy_event_channel(struct rdma_event_channel *channel);
 int soft_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
 int soft_ack_cm_event(struct rdma_cm_event *event);

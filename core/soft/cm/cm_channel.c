@@ -2,8 +2,8 @@
 /*
  * Event channels: what wakes the user, and what is delivered.
  *
- * A channel's descriptor is an epoll over the TCP sockets of its identifiers, a timer and a doorbell, which is
- * raised as long as there are events that soft_get_cm_event hasn't delivered.
+ * A channel waits for the TCP sockets of its identifiers and their time-outs, and its flag is up as long as
+ * there are events that soft_get_cm_event hasn't delivered.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
-#include "core/fds.h"
 #include "cm_id.h"
 #include "core/soft/lock.h"
 
@@ -29,23 +26,6 @@ struct cm_event {
 
 /* ---- Life -------------------------------------------------------------------------------------- */
 
-static int add(struct cm_channel *channel, int fd, void *what)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = what};
-
-    return fds_watch(channel->public.fd, fd, &event);
-}
-
-static void close_descriptors(struct cm_channel *channel)
-{
-    const int fds[] = {channel->timer, channel->doorbell, channel->public.fd};
-
-    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
-        if (fds[i] != -1)
-            fds_close(fds[i]);
-    }
-}
-
 static void free_channel(struct cm_channel *channel)
 {
     pthread_cond_destroy(&channel->acknowledged);
@@ -54,37 +34,52 @@ static void free_channel(struct cm_channel *channel)
     free(channel);
 }
 
-struct rdma_event_channel *soft_create_event_channel(void)
+static struct cm_channel *new_channel(void)
 {
     struct cm_channel *channel = calloc(1, sizeof *channel);
+
+    if (channel == NULL)
+        return NULL;
+    channel->spare = calloc(1, sizeof *channel->spare);
+    if (channel->spare == NULL) {
+        free(channel);
+        return NULL;
+    }
+    pthread_mutex_init(&channel->lock, NULL);
+    pthread_cond_init(&channel->acknowledged, NULL);
+    waitset_init(&channel->waits, DOORBELL_TIMED);
+    TAILQ_INIT(&channel->pending);
+    for (int i = 0; i < CM_TIMEOUTS; i++)
+        TAILQ_INIT(&channel->timeouts[i]);
+    channel->public.fd = -1;
+    return channel;
+}
+
+struct rdma_event_channel *soft_create_event_channel(void)
+{
+    struct cm_channel *channel = new_channel();
     int error;
 
     if (channel == NULL)
         return NULL;
-    pthread_mutex_init(&channel->lock, NULL);
-    pthread_cond_init(&channel->acknowledged, NULL);
-    channel->spare = calloc(1, sizeof *channel->spare);
-    TAILQ_INIT(&channel->pending);
-    for (int i = 0; i < CM_TIMEOUTS; i++)
-        TAILQ_INIT(&channel->timeouts[i]);
-    channel->armed = SOFT_NEVER;
-    channel->timer = channel->doorbell = -1;
-    channel->public.fd = fds_epoll();
-    if (channel->public.fd == -1 || channel->spare == NULL)
-        goto fail;
-    channel->doorbell = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (channel->doorbell == -1 || add(channel, channel->doorbell, &channel->doorbell) == -1)
-        goto fail;
-    channel->timer = fds_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-    if (channel->timer == -1 || add(channel, channel->timer, &channel->timer) == -1)
-        goto fail;
-    return &channel->public;
-fail:
+    channel->public.fd = waitset_fd(&channel->waits);
+    if (channel->public.fd != -1)
+        return &channel->public;
     error = errno;
-    close_descriptors(channel);
+    waitset_end(&channel->waits);
     free_channel(channel);
     errno = error;
     return NULL;
+}
+
+struct rdma_event_channel *soft_create_quiet_event_channel(struct waitset **waits)
+{
+    struct cm_channel *channel = new_channel();
+
+    if (channel == NULL)
+        return NULL;
+    *waits = &channel->waits;
+    return &channel->public;
 }
 
 static bool shared; /* set before there are channels */
@@ -110,7 +105,7 @@ void soft_destroy_event_channel(struct rdma_event_channel *public)
     soft_mutex_lock(&channel->lock);
     channel->gone = true;
     waited_for = channel->waiters > 0;
-    close_descriptors(channel);
+    waitset_end(&channel->waits);
     soft_mutex_unlock(&channel->lock);
     if (!waited_for)
         free_channel(channel);
@@ -145,10 +140,7 @@ struct cm_channel *cm_lock(struct cm_id *id)
 
 static void ring(struct cm_channel *channel)
 {
-    bool due = !TAILQ_EMPTY(&channel->pending);
-
-    if (due != channel->rung && fds_flag(channel->doorbell, due))
-        channel->rung = due;
+    waitset_flag(&channel->waits, !TAILQ_EMPTY(&channel->pending));
 }
 
 void cm_unlock(struct cm_channel *channel)
@@ -196,16 +188,12 @@ void cm_await_acknowledgement(struct cm_id *id)
 
 int cm_register(struct cm_id *id, uint32_t events)
 {
-    struct epoll_event event = {.events = events, .data.ptr = id};
-
-    return fds_watch(cm_channel_of(id)->public.fd, id->fd, &event) == -1 ? errno : 0;
+    return waitset_add(&cm_channel_of(id)->waits, id->fd, events, id);
 }
 
 void cm_want(struct cm_id *id, uint32_t events)
 {
-    struct epoll_event event = {.events = events, .data.ptr = id};
-
-    fds_rewatch(cm_channel_of(id)->public.fd, id->fd, &event);
+    waitset_change(&cm_channel_of(id)->waits, id->fd, events, id);
 }
 
 static void ready(struct cm_id *id, uint32_t events)
@@ -250,15 +238,13 @@ static void progress(struct cm_channel *channel)
 {
     struct epoll_event event;
 
-    for (int round = 0; round < ROUNDS; round++) {
-        if (epoll_wait(channel->public.fd, &event, 1, 0) <= 0)
-            break;
-        if (event.data.ptr == &channel->timer)
-            expire(channel);
-        else if (event.data.ptr == &channel->doorbell)
-            ring(channel);
-        else
+    for (int round = 0; round < ROUNDS && waitset_next(&channel->waits, &event); round++) {
+        if (event.data.ptr != NULL) {
             ready(event.data.ptr, event.events);
+        } else {
+            ring(channel);
+            expire(channel);
+        }
     }
 }
 
@@ -390,6 +376,8 @@ static int next_event(struct cm_channel *channel, struct rdma_cm_event **event)
             progress(channel);
         if (!TAILQ_EMPTY(&channel->pending))
             return deliver(channel, event);
+        if (channel->public.fd == -1) /* its user sleeps elsewhere */
+            return cm_result(EAGAIN);
         flags = fcntl(channel->public.fd, F_GETFL);
         if (flags == -1)
             return -1;

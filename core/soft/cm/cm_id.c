@@ -63,8 +63,10 @@ int soft_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
 void cm_id_close(struct cm_id *id)
 {
     cm_timer_stop(id);
-    if (id->fd != -1)
+    if (id->fd != -1) {
+        waitset_remove(&cm_channel_of(id)->waits, id->fd);
         fds_close(id->fd);
+    }
     id->fd = -1;
     cm_link_drop(id);
     id->out_length = 0;
@@ -157,14 +159,14 @@ static void lock_both(struct cm_channel *one, struct cm_channel *other)
 
 static int move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = id};
+    bool sends = id->state == CM_TCP_CONNECTING || id->out_length > 0;
 
-    if (id->state == CM_TCP_CONNECTING || id->out_length > 0)
-        event.events |= EPOLLOUT;
     if (id->fd != -1 && id->state >= CM_LISTENING) {
-        if (fds_watch(to->public.fd, id->fd, &event) == -1)
-            return errno;
-        fds_unwatch(from->public.fd, id->fd);
+        int error = waitset_add(&to->waits, id->fd, sends ? EPOLLIN | EPOLLOUT : EPOLLIN, id);
+
+        if (error != 0)
+            return error;
+        waitset_remove(&from->waits, id->fd);
     }
     for (int kind = 0; kind < CM_KINDS; kind++) {
         if (!id->pending[kind].queued)

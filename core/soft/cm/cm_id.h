@@ -18,6 +18,7 @@
 #include <rdma/rdma_cma.h>
 #include "cm.h"
 #include "cm_message.h"
+#include "core/waitset.h"
 #include "core/soft/link/shm_meet.h"
 #include "core/soft/service/home.h"
 
@@ -99,16 +100,13 @@ struct cm_id {
 };
 
 struct cm_channel {
-    struct rdma_event_channel public; /* first. Its fd is an epoll of all the others */
+    struct rdma_event_channel public; /* first. Its fd is that of `waits`; -1 of one that is quiet */
     pthread_mutex_t lock;
     pthread_cond_t acknowledged; /* an event was */
     unsigned waiters;            /* threads asleep in soft_get_cm_event */
     bool gone;                   /* destroyed; the last waiter frees it */
-    int doorbell;                /* an eventfd, raised while events are pending */
-    bool rung;
-    int timer;              /* a timerfd */
-    uint64_t armed;         /* the time it is set to, or SOFT_NEVER */
-    struct soft_home *home; /* the channel's own device context, made when first needed */
+    struct waitset waits;        /* for sockets, time-outs, and events that are pending */
+    struct soft_home *home;      /* the channel's own device context, made when first needed */
     TAILQ_HEAD(, cm_pending) pending;
     struct cm_event
         *spare; /* the next one delivered, so that whoever holds none needs no memory for it; or NULL */
@@ -130,7 +128,7 @@ void cm_post(struct cm_id *id, enum cm_kind kind, enum rdma_cm_event_type type, 
 void cm_unpost(struct cm_id *id);
 /* (locked) Until the user holds no event about it; unlocked meanwhile. */
 void cm_await_acknowledgement(struct cm_id *id);
-/* Have epoll look at the identifier's socket for these events (EPOLLIN, EPOLLOUT). 0 or an errno. */
+/* Wait for these events (EPOLLIN, EPOLLOUT) of the identifier's socket. 0 or an errno. */
 int cm_register(struct cm_id *id, uint32_t events);
 void cm_want(struct cm_id *id, uint32_t events);
 struct cm_channel *cm_channel_of(const struct cm_id *id);

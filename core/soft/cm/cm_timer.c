@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A channel's time-outs: one timerfd, and a queue for each length of time, so that starting and stopping a
- * timer takes no search. A timerfd that is set too early does no harm, so it is only ever brought forward.
+ * A channel's time-outs: a queue for each length of time, so that starting and stopping a timer takes no
+ * search. To look too early does no harm, so the time when somebody has to is only ever brought forward.
  */
-#include <errno.h>
-#include <sys/timerfd.h>
 #include <time.h>
-#include <unistd.h>
 #include "cm_id.h"
 
 /* In the order of enum cm_timeout. The second is the kernel's for InfiniBand: 16 requests of 6.1 s each. */
@@ -27,14 +24,8 @@ static uint64_t now_ns(void)
 
 static void arm(struct cm_channel *channel, uint64_t deadline)
 {
-    struct itimerspec when = {0};
-
-    if (deadline >= channel->armed)
-        return;
-    when.it_value.tv_sec = (time_t)(deadline / UINT64_C(1000000000));
-    when.it_value.tv_nsec = (long)(deadline % UINT64_C(1000000000));
-    timerfd_settime(channel->timer, TFD_TIMER_ABSTIME, &when, NULL);
-    channel->armed = deadline;
+    if (deadline < channel->waits.bell.at)
+        waitset_time(&channel->waits, deadline);
 }
 
 void cm_timer_start(struct cm_id *id, enum cm_timeout timeout)
@@ -77,7 +68,7 @@ void cm_timer_move(struct cm_id *id, struct cm_channel *from, struct cm_channel 
 
 struct cm_id *cm_timer_expired(struct cm_channel *channel)
 {
-    uint64_t now = now_ns(), next = SOFT_NEVER, ignored;
+    uint64_t now = now_ns(), next = DOORBELL_NEVER;
 
     for (int timeout = 0; timeout < CM_TIMEOUTS; timeout++) {
         struct cm_id *id = TAILQ_FIRST(&channel->timeouts[timeout]);
@@ -91,10 +82,6 @@ struct cm_id *cm_timer_expired(struct cm_channel *channel)
         if (id->deadline < next)
             next = id->deadline;
     }
-    if (read(channel->timer, &ignored, sizeof ignored) == -1 && errno != EAGAIN)
-        return NULL;
-    channel->armed = SOFT_NEVER;
-    if (next != SOFT_NEVER)
-        arm(channel, next);
+    waitset_time(&channel->waits, next);
     return NULL;
 }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
+#include "core/doorbell.h"
 #include "cq.h"
 #include "event.h"
 #include "keys.h"
@@ -53,13 +54,12 @@ struct soft_context {
     int *watched;
     int watched_count;
     TAILQ_HEAD(, soft_events) events; /* of all objects that have some */
-    bool events_raised;               /* async_fd is readable */
+    struct doorbell async;            /* its descriptor is async_fd: up while there are some */
     unsigned objects;                 /* of all kinds: a context with any can't be closed */
 
     uint64_t guid, node_guid; /* of the context itself; what it says is the device's */
     struct soft_names names;
     struct soft_counters counters;
-    void *refusal;              /* what stands in for rdma-core's private part */
     struct verbs_context verbs; /* last: grows at its front */
 };
 

@@ -9,17 +9,16 @@
 
 #include <stdbool.h>
 #include <sys/queue.h>
+#include "core/waitset.h"
 #include "event.h"
 
 #define SOFT_MAX_CQE (1 << 22)
 
 struct soft_channel {
-    struct ibv_comp_channel
-        ibv;   /* fd: `wait`; in a context with names, whose programs know nothing of us, `event` */
-    int event; /* eventfd */
-    int wait;  /* an epoll of `event` and all that soft_watch was given */
-    bool raised;
-    unsigned outside; /* events in a row that were there when soft_get_cq_event was called */
+    struct ibv_comp_channel ibv; /* fd: that of `waits`; in a context with names, whose programs know nothing of
+                                  * us, its doorbell's; -1 of one that is quiet */
+    struct waitset waits;        /* for events, and all that soft_watch was given */
+    unsigned outside;            /* events in a row that were there when soft_get_cq_event was called */
     TAILQ_HEAD(, soft_cq) pending;
     LIST_ENTRY(soft_channel) link;
 };

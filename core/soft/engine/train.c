@@ -6,8 +6,25 @@
  * same way. Payload is copied as a packet is added, but for that of files and shared memory, which others can
  * cut short under our mapping (fragile.h): all of it is fetched in one call when the train leaves.
  */
+#include <stdlib.h>
 #include "core/fragile.h"
 #include "engine.h"
+
+/* None of it is written before it is needed: an idle context holds no page of it. */
+bool soft_train_begin(struct soft_train *train)
+{
+    train->own = aligned_alloc(64, (SOFT_TRAIN_MAX + 63) / 64 * 64);
+    train->owner = malloc(SOFT_TRAIN_PACKETS * sizeof *train->owner);
+    train->piece = malloc(SOFT_PIECES * sizeof *train->piece);
+    return train->own != NULL && train->owner != NULL && train->piece != NULL;
+}
+
+void soft_train_end(struct soft_train *train)
+{
+    free(train->own);
+    free(train->owner);
+    free(train->piece);
+}
 
 static void forget(struct soft_train *train)
 {

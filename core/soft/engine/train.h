@@ -29,14 +29,18 @@ struct soft_train {
     struct soft_path path;
     const struct soft_path *way; /* where path was copied from */
     struct soft_link *link;      /* what carries it */
-    struct {
+    struct soft_owner {
         struct soft_qp *qp;
         uint64_t psn;
         bool answer;
-    } owner[SOFT_TRAIN_PACKETS];
+    } * owner; /* SOFT_TRAIN_PACKETS of them */
     unsigned pieces;
-    struct soft_piece piece[SOFT_PIECES];
+    struct soft_piece *piece; /* SOFT_PIECES of them */
 };
+
+/* Its memory. False: there is none; what there is soft_train_end frees. */
+bool soft_train_begin(struct soft_train *train);
+void soft_train_end(struct soft_train *train);
 
 /* Room for a packet of `size` bytes, or NULL when an earlier packet's memory turned out to be gone, or the
  * link is full: look again at what there is to do. psn and answer say whose payload it is, should that happen.

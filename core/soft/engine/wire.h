@@ -101,6 +101,9 @@ struct soft_wire {
 /* A device context of its own: NULL and errno when there is no memory. GUID and queue pair numbers are
  * random, or follow from `seed` when it is not 0. */
 struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, uint64_t seed);
+/* Give it the descriptor of its asynchronous events, async_fd, which programs of verbs watch, if it has none.
+ * 0, or -1 and errno. */
+int soft_async_fd(struct ibv_context *context);
 /* EBUSY while it has objects. */
 int soft_close(struct ibv_context *context);
 

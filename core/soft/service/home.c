@@ -140,6 +140,8 @@ struct soft_home *home_open_named(void)
     soft_lock(home->context);
     error = name(home);
     soft_unlock(home->context);
+    if (error == 0 && soft_async_fd(home->context) < 0)
+        error = errno;
     if (error == 0)
         return home;
     home_close(home);

@@ -2,93 +2,100 @@
 /*
  * channel.c - completion channels: a list of completion queues with an event, and a descriptor to wait on.
  *
- * The descriptor is an epoll of an eventfd, which is up while the list is not empty, and of every descriptor
- * that the link wants watched (its sockets): a packet then wakes the application directly, and it is the
- * application's own call that takes the packet in. A thread that is about to look at the list anyway does
- * not raise the eventfd for itself.
+ * A channel waits for a flag, which is up while the list is not empty, and for every descriptor that the link
+ * wants watched (its sockets): a packet then wakes the application directly, and it is the application's own
+ * call that takes the packet in. A thread that is about to look at the list anyway does not raise the flag for
+ * itself.
  *
  * Programs that were written for rdma-core may take a readable descriptor for an event, so theirs is the
- * eventfd alone. Asleep in soft_get_cq_event they wait on the epoll all the same; asleep anywhere else they
+ * flag's alone. Asleep in soft_get_cq_event they wait for all of it all the same; asleep anywhere else they
  * need the link's thread to take the packets in, which it is told when they arm a completion queue.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
-#include "core/fds.h"
 #include "core/soft/engine/engine.h"
 #include "verbs.h"
 
 #define OUTSIDE 3 /* so many events in a row tell where they are waited for */
 
-static int watch(int epoll, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-
-    return fds_watch(epoll, fd, &event) == 0 ? 0 : errno;
-}
-
 /* (locked) */
-static int watch_all(const struct soft_context *context, int epoll)
+static int watch_all(const struct soft_context *context, struct soft_channel *channel)
 {
     int error = 0;
 
     for (int i = 0; i < context->watched_count && error == 0; i++)
-        error = watch(epoll, context->watched[i]);
+        error = waitset_add(&channel->waits, context->watched[i], EPOLLIN, NULL);
     return error;
 }
 
-/* (locked) */
-static void unwatch_all(const struct soft_context *context, int epoll)
+static void free_channel(struct soft_channel *channel)
 {
-    for (int i = 0; i < context->watched_count; i++)
-        fds_unwatch(epoll, context->watched[i]);
-}
-
-static void close_channel(struct soft_channel *channel)
-{
-    if (channel->event >= 0)
-        fds_close(channel->event);
-    if (channel->wait >= 0)
-        fds_close(channel->wait);
+    waitset_end(&channel->waits);
     free(channel);
 }
 
-struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *ibv)
+static struct soft_channel *new_channel(struct ibv_context *ibv)
 {
-    struct soft_context *context = soft_context_of(ibv);
     struct soft_channel *channel = calloc(1, sizeof *channel);
-    int error;
 
     if (channel == NULL)
         return NULL;
     TAILQ_INIT(&channel->pending);
+    waitset_init(&channel->waits, DOORBELL_SHOWN);
     channel->ibv.context = ibv;
+    channel->ibv.fd = -1;
     channel->outside = OUTSIDE;
-    channel->wait = fds_epoll();
-    channel->event = fds_own(eventfd(0, EFD_CLOEXEC));
-    channel->ibv.fd = context->names.lid != 0 ? channel->event : channel->wait;
-    if (channel->wait < 0 || channel->event < 0 || watch(channel->wait, channel->event) != 0) {
-        error = errno;
-        goto fail;
-    }
-    soft_lock(ibv);
-    if ((error = watch_all(context, channel->wait)) == 0) {
+    return channel;
+}
+
+/* The context's, from now on. NULL and errno: then it is gone. */
+static struct ibv_comp_channel *join(struct soft_channel *channel)
+{
+    struct soft_context *context = soft_context_of(channel->ibv.context);
+    int error;
+
+    soft_lock(channel->ibv.context);
+    if ((error = watch_all(context, channel)) == 0) {
         LIST_INSERT_HEAD(&context->channels, channel, link);
         context->objects++;
-    } else {
-        unwatch_all(context, channel->wait);
     }
-    soft_unlock(ibv);
+    soft_unlock(channel->ibv.context);
     if (error == 0)
         return &channel->ibv;
-fail:
-    close_channel(channel);
+    free_channel(channel);
     errno = error;
     return NULL;
+}
+
+struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *ibv)
+{
+    struct soft_channel *channel = new_channel(ibv);
+    int fd, error;
+
+    if (channel == NULL)
+        return NULL;
+    fd = waitset_fd(&channel->waits);
+    if (fd < 0) {
+        error = errno;
+        free_channel(channel);
+        errno = error;
+        return NULL;
+    }
+    channel->ibv.fd = soft_context_of(ibv)->names.lid != 0 ? channel->waits.bell.fd : fd;
+    return join(channel);
+}
+
+struct ibv_comp_channel *soft_create_quiet_comp_channel(struct ibv_context *ibv, struct waitset **waits)
+{
+    struct soft_channel *channel = new_channel(ibv);
+
+    if (channel == NULL)
+        return NULL;
+    *waits = &channel->waits;
+    return join(channel);
 }
 
 int soft_destroy_comp_channel(struct ibv_comp_channel *ibv)
@@ -101,13 +108,12 @@ int soft_destroy_comp_channel(struct ibv_comp_channel *ibv)
     busy = ibv->refcnt > 0;
     if (!busy) {
         LIST_REMOVE(channel, link);
-        unwatch_all(soft_context_of(context), channel->wait);
         soft_context_of(context)->objects--;
     }
     soft_unlock(context);
     if (busy)
         return EBUSY;
-    close_channel(channel);
+    free_channel(channel);
     return 0;
 }
 
@@ -123,7 +129,7 @@ int soft_watch(struct ibv_context *ibv, int fd)
     context->watched = grown;
     context->watched[context->watched_count++] = fd;
     LIST_FOREACH (channel, &context->channels, link) {
-        if ((error = watch(channel->wait, fd)) != 0)
+        if ((error = waitset_add(&channel->waits, fd, EPOLLIN, NULL)) != 0)
             break;
     }
     if (error != 0)
@@ -143,16 +149,13 @@ void soft_unwatch(struct ibv_context *ibv, int fd)
             break;
         }
     LIST_FOREACH (channel, &context->channels, link) {
-        fds_unwatch(channel->wait, fd);
+        waitset_remove(&channel->waits, fd);
     }
 }
 
 void soft_channel_flag(struct soft_channel *channel)
 {
-    bool wanted = !TAILQ_EMPTY(&channel->pending);
-
-    if (wanted != channel->raised && fds_flag(channel->event, wanted))
-        channel->raised = wanted;
+    waitset_flag(&channel->waits, !TAILQ_EMPTY(&channel->pending));
 }
 
 void soft_channel_notify(struct soft_channel *channel, struct soft_cq *cq)
@@ -283,13 +286,17 @@ int soft_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **c
             *cq_context = found->ibv.cq_context;
             return 0;
         }
+        if (ibv->fd < 0) { /* its user sleeps elsewhere */
+            errno = EAGAIN;
+            return -1;
+        }
         if ((flags = fcntl(ibv->fd, F_GETFL)) < 0)
             return -1;
         if (flags & O_NONBLOCK) {
             errno = EAGAIN;
             return -1;
         }
-        if (wait_for(channel->wait, left) < 0)
+        if (wait_for(channel->waits.epoll, left) < 0)
             return -1;
     }
 }

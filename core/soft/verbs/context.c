@@ -9,10 +9,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <unistd.h>
-#include "core/fds.h"
 #include "core/soft/engine/engine.h"
 #include "verbs.h"
 #include "core/soft/lock.h"
@@ -20,7 +18,7 @@
 #define QPN_MIN 2        /* 0 and 1 are for management */
 #define QPN_MAX 0xfffffe /* 0xffffff is multicast's */
 #define QPN_BITS 24
-#define REFUSAL_BYTES 8192 /* well over rdma-core's private part */
+#define REFUSALS 1024 /* well over rdma-core's private part */
 
 static struct {
     struct ibv_device device;
@@ -45,13 +43,14 @@ static void refuse(void)
     abort();
 }
 
-static void *make_refusal(void)
-{
-    void (**entry)(void) = malloc(REFUSAL_BYTES);
+/* What stands in for rdma-core's private part, of all contexts. */
+static void (*refusal[REFUSALS])(void);
+static pthread_once_t refusal_once = PTHREAD_ONCE_INIT;
 
-    for (size_t i = 0; entry != NULL && i < REFUSAL_BYTES / sizeof *entry; i++)
-        entry[i] = refuse;
-    return entry;
+static void make_refusal(void)
+{
+    for (size_t i = 0; i < REFUSALS; i++)
+        refusal[i] = refuse;
 }
 
 /* ---- Queries ---- */
@@ -164,7 +163,7 @@ static void fill_verbs(struct soft_context *context)
     struct ibv_context *ibv = &verbs->context;
 
     verbs->sz = sizeof *verbs;
-    verbs->priv = context->refusal;
+    verbs->priv = (void *)refusal;
     verbs->query_port = query_port_sized;
     verbs->query_device_ex = query_device_ex;
     verbs->create_srq_ex = create_srq_ex;
@@ -203,10 +202,8 @@ static uint64_t secret(bool random, uint64_t seed)
 
 static void release(struct soft_context *context)
 {
-    if (context->verbs.context.async_fd >= 0)
-        fds_close(context->verbs.context.async_fd);
-    free(context->refusal);
-    free(context->train.own);
+    doorbell_close(&context->async);
+    soft_train_end(&context->train);
     free(context->buckets);
     free(context->heap);
     soft_keys_free(&context->keys);
@@ -236,19 +233,30 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
     context->keys.shuffle =
         (struct soft_shuffle){.key = {secret(random, seed + 3), secret(random, seed + 4)}, .bits = 32};
     context->names.mtu = IBV_MTU_4096;
-    context->train.own = aligned_alloc(64, (SOFT_TRAIN_MAX + 63) / 64 * 64);
-    context->refusal = make_refusal();
-    context->verbs.context.async_fd = fds_own(eventfd(0, EFD_CLOEXEC));
-    int error = context->verbs.context.async_fd < 0 ? errno : ENOMEM;
-
-    if (context->train.own == NULL || context->refusal == NULL || context->verbs.context.async_fd < 0) {
+    pthread_once(&refusal_once, make_refusal);
+    context->async = (struct doorbell)DOORBELL_INIT(DOORBELL_SHOWN);
+    context->verbs.context.async_fd = -1;
+    if (!soft_train_begin(&context->train)) {
         release(context);
-        errno = error;
+        errno = ENOMEM;
         return NULL;
     }
     pthread_mutex_init(&context->lock, NULL);
     fill_verbs(context);
     return &context->verbs.context;
+}
+
+int soft_async_fd(struct ibv_context *ibv)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    int result = 0;
+
+    soft_lock(ibv);
+    if (context->async.fd < 0)
+        result = doorbell_make(&context->async);
+    ibv->async_fd = context->async.fd;
+    soft_unlock(ibv);
+    return result;
 }
 
 int soft_close(struct ibv_context *ibv)

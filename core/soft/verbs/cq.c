@@ -29,7 +29,7 @@ struct ibv_cq *soft_create_cq(struct ibv_context *ibv, int cqe, void *cq_context
     }
     if ((cq = calloc(1, sizeof *cq)) == NULL)
         return NULL;
-    if ((cq->ring = calloc((size_t)cqe, sizeof *cq->ring)) == NULL) {
+    if ((cq->ring = malloc((size_t)cqe * sizeof *cq->ring)) == NULL) {
         free(cq);
         return NULL;
     }
@@ -122,7 +122,7 @@ static int resize(struct soft_cq *cq, unsigned size)
 
     if (size < cq->count)
         return EINVAL;
-    if ((ring = calloc(size, sizeof *ring)) == NULL)
+    if ((ring = malloc(size * sizeof *ring)) == NULL)
         return ENOMEM;
     for (unsigned i = 0; i < cq->count; i++)
         ring[i] = cq->ring[(cq->head + i) % old];

@@ -3,13 +3,12 @@
  * event.c - asynchronous events: what happens to a queue pair or queue other than by a completion.
  *
  * Each object keeps its own, so that raising one needs no memory: of one kind there is one at most until it is
- * fetched. async_fd is an eventfd, up while any object has some.
+ * fetched. async_fd is a doorbell, up while any object has some; EXS, which never looks, has none.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
-#include "core/fds.h"
 #include "core/soft/engine/engine.h"
 #include "verbs.h"
 #include "core/soft/lock.h"
@@ -17,10 +16,7 @@
 /* (locked) */
 static void flag_events(struct soft_context *context)
 {
-    bool wanted = !TAILQ_EMPTY(&context->events);
-
-    if (wanted != context->events_raised && fds_flag(context->verbs.context.async_fd, wanted))
-        context->events_raised = wanted;
+    doorbell_set(&context->async, !TAILQ_EMPTY(&context->events));
 }
 
 void soft_event_raise(struct soft_context *context, struct soft_events *events, enum ibv_event_type type)
@@ -69,6 +65,8 @@ static bool pop(struct soft_context *context, struct ibv_async_event *event)
 
 int soft_get_async_event(struct ibv_context *ibv, struct ibv_async_event *event)
 {
+    if (ibv->async_fd < 0 && soft_async_fd(ibv) < 0)
+        return -1;
     for (;;) {
         struct pollfd poller = {.fd = ibv->async_fd, .events = POLLIN};
         bool found;

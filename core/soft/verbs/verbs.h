@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <infiniband/verbs.h>
 
+struct waitset;
+
 /* The one device there is. */
 struct ibv_device *soft_the_device(void);
 bool soft_is_ours(const struct ibv_context *context);
@@ -52,6 +54,8 @@ int soft_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_w
 struct ibv_ah *soft_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port);
 
 struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *context);
+/* Without a descriptor: for a library that sleeps on its wait set. */
+struct ibv_comp_channel *soft_create_quiet_comp_channel(struct ibv_context *context, struct waitset **waits);
 int soft_destroy_comp_channel(struct ibv_comp_channel *channel);
 struct ibv_cq *soft_create_cq(struct ibv_context *context, int cqe, void *cq_context,
                               struct ibv_comp_channel *channel, int comp_vector);

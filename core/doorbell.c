@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* doorbell.c - flags and calls on eventfds and timerfds. See doorbell.h. */
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+#include "doorbell.h"
+#include "fds.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+
+/* A signal does not keep it from that. False: it was so already and can't go further. */
+static bool flag(int fd, bool up)
+{
+    uint64_t count = 1;
+    ssize_t done;
+
+    do {
+        done = up ? write(fd, &count, sizeof(count)) : read(fd, &count, sizeof(count));
+    } while (done == -1 && errno == EINTR);
+    return done == sizeof(count);
+}
+
+/* A time that is over rings at once, and goes on until it is set anew. */
+static bool set_time(int fd, uint64_t at)
+{
+    struct itimerspec when = {
+        .it_value = {.tv_sec = (time_t)(at / NS_PER_S), .tv_nsec = (long)(at % NS_PER_S)}};
+
+    if (at == DOORBELL_NEVER)
+        when = (struct itimerspec){0};
+    return timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, NULL) == 0;
+}
+
+static bool tell(const struct doorbell *bell, bool up)
+{
+    if (bell->fd < 0)
+        return true;
+    return bell->kind == DOORBELL_TIMED ? set_time(bell->fd, up ? 1 : bell->at) : flag(bell->fd, up);
+}
+
+int doorbell_make(struct doorbell *bell)
+{
+    int flags = bell->kind == DOORBELL_SHOWN ? EFD_CLOEXEC : EFD_CLOEXEC | EFD_NONBLOCK;
+
+    bell->fd =
+        fds_own(bell->kind == DOORBELL_TIMED ? timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)
+                                             : eventfd(0, flags));
+    if (bell->fd < 0)
+        return -1;
+    if ((bell->up || bell->at != DOORBELL_NEVER) && !tell(bell, bell->up)) {
+        doorbell_close(bell);
+        return -1;
+    }
+    return 0;
+}
+
+void doorbell_close(struct doorbell *bell)
+{
+    int saved = errno;
+
+    if (bell->fd >= 0)
+        fds_close(bell->fd);
+    bell->fd = -1;
+    errno = saved;
+}
+
+void doorbell_set(struct doorbell *bell, bool up)
+{
+    if (bell->up != up && tell(bell, up))
+        bell->up = up;
+}
+
+void doorbell_time(struct doorbell *bell, uint64_t at)
+{
+    bool idle = at == DOORBELL_NEVER && bell->at == DOORBELL_NEVER;
+
+    bell->at = at;
+    if (!bell->up && !idle)
+        tell(bell, false);
+}
+
+void doorbell_again(struct doorbell *bell)
+{
+    if (tell(bell, true))
+        bell->up = true;
+}
+
+void doorbell_ring(const struct doorbell *bell)
+{
+    if (bell->fd >= 0)
+        (void)flag(bell->fd, true);
+}
+
+void doorbell_hear(const struct doorbell *bell)
+{
+    if (bell->fd >= 0)
+        (void)flag(bell->fd, false);
+}

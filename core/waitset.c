@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* waitset.c - what somebody waits for: a list that a thread sleeps on, or an epoll. See waitset.h. */
+#include <errno.h>
+#include <time.h>
+#include "fds.h"
+#include "waitset.h"
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* ---- Life ---------------------------------------------------------------------------------------------- */
+
+void waitset_init(struct waitset *set, enum doorbell_kind kind)
+{
+    *set = (struct waitset){.epoll = -1, .bell = DOORBELL_INIT(kind)};
+    pthread_mutex_init(&set->lock, NULL);
+}
+
+void waitset_end(struct waitset *set)
+{
+    doorbell_close(&set->bell);
+    if (set->epoll >= 0)
+        fds_close(set->epoll);
+    set->epoll = -1;
+    pthread_mutex_destroy(&set->lock);
+}
+
+/* ---- The epoll ----------------------------------------------------------------------------------------- */
+
+/* All that follow: called with its lock. */
+
+static void wake(struct waitset *set)
+{
+    if (set->wake != NULL)
+        set->wake(set->sleepers);
+}
+
+static int watch(int epoll, int fd, uint32_t events, void *tag)
+{
+    struct epoll_event event = {.events = events, .data.ptr = tag};
+
+    return fds_watch(epoll, fd, &event);
+}
+
+/* 0, or -1 and errno. */
+static int fill(const struct waitset *set, int epoll)
+{
+    if (watch(epoll, set->bell.fd, EPOLLIN, NULL) < 0)
+        return -1;
+    for (int i = 0; i < set->count; i++) {
+        if (watch(epoll, set->members[i].fd, set->members[i].events, set->members[i].tag) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* Whoever sleeps on the list must know of the change before there are members that are not in it. */
+static int make_epoll(struct waitset *set)
+{
+    int epoll = fds_epoll();
+
+    if (epoll < 0)
+        return -1;
+    if (doorbell_make(&set->bell) < 0 || fill(set, epoll) < 0) {
+        int saved = errno;
+
+        doorbell_close(&set->bell);
+        fds_close(epoll);
+        errno = saved;
+        return -1;
+    }
+    set->epoll = epoll;
+    set->count = 0;
+    wake(set);
+    return 0;
+}
+
+static int find(const struct waitset *set, int fd)
+{
+    for (int i = 0; i < set->count; i++) {
+        if (set->members[i].fd == fd)
+            return i;
+    }
+    return -1;
+}
+
+static int add(struct waitset *set, int fd, uint32_t events, void *tag)
+{
+    if (set->epoll < 0 && set->count == WAITSET_LISTED && make_epoll(set) < 0)
+        return errno;
+    if (set->epoll >= 0)
+        return watch(set->epoll, fd, events, tag) < 0 ? errno : 0;
+    set->members[set->count].fd = fd;
+    set->members[set->count].events = events;
+    set->members[set->count++].tag = tag;
+    wake(set);
+    return 0;
+}
+
+/* ---- Members ------------------------------------------------------------------------------------------- */
+
+int waitset_add(struct waitset *set, int fd, uint32_t events, void *tag)
+{
+    pthread_mutex_lock(&set->lock);
+    int error = add(set, fd, events, tag);
+
+    pthread_mutex_unlock(&set->lock);
+    return error;
+}
+
+void waitset_change(struct waitset *set, int fd, uint32_t events, void *tag)
+{
+    struct epoll_event event = {.events = events, .data.ptr = tag};
+
+    pthread_mutex_lock(&set->lock);
+    int i = find(set, fd);
+
+    if (set->epoll >= 0) {
+        fds_rewatch(set->epoll, fd, &event);
+    } else if (i >= 0) {
+        set->members[i].events = events;
+        wake(set);
+    }
+    pthread_mutex_unlock(&set->lock);
+}
+
+void waitset_remove(struct waitset *set, int fd)
+{
+    pthread_mutex_lock(&set->lock);
+    int i = find(set, fd);
+
+    if (set->epoll >= 0) {
+        fds_unwatch(set->epoll, fd);
+    } else if (i >= 0) {
+        set->members[i] = set->members[--set->count];
+        wake(set); /* its number may soon stand for something else */
+    }
+    pthread_mutex_unlock(&set->lock);
+}
+
+void waitset_flag(struct waitset *set, bool up)
+{
+    if (set->bell.up == up)
+        return;
+    pthread_mutex_lock(&set->lock);
+    doorbell_set(&set->bell, up);
+    if (up && set->epoll < 0)
+        wake(set);
+    pthread_mutex_unlock(&set->lock);
+}
+
+void waitset_time(struct waitset *set, uint64_t at)
+{
+    pthread_mutex_lock(&set->lock);
+    bool sooner = at < set->bell.at;
+
+    doorbell_time(&set->bell, at);
+    if (sooner && set->epoll < 0)
+        wake(set);
+    pthread_mutex_unlock(&set->lock);
+}
+
+/* ---- Looking and sleeping ------------------------------------------------------------------------------ */
+
+/* Called with its lock. Each member in its turn. */
+static bool look(struct waitset *set, struct epoll_event *event)
+{
+    struct pollfd fds[WAITSET_LISTED];
+
+    *event = (struct epoll_event){.events = EPOLLIN};
+    if (set->bell.at != DOORBELL_NEVER && now_ns() >= set->bell.at)
+        return true;
+    for (int i = 0; i < set->count; i++)
+        fds[i] = (struct pollfd){.fd = set->members[i].fd, .events = (short)set->members[i].events};
+    if (set->count == 0 || poll(fds, (nfds_t)set->count, 0) <= 0)
+        return false;
+    for (int i = 0; i < set->count; i++) {
+        int at = (set->next + i) % set->count;
+
+        if (fds[at].revents == 0)
+            continue;
+        set->next = at + 1;
+        *event = (struct epoll_event){.events = (uint32_t)fds[at].revents, .data.ptr = set->members[at].tag};
+        return true;
+    }
+    return false;
+}
+
+bool waitset_next(struct waitset *set, struct epoll_event *event)
+{
+    pthread_mutex_lock(&set->lock);
+    bool found = set->epoll >= 0 ? epoll_wait(set->epoll, event, 1, 0) > 0 : look(set, event);
+
+    pthread_mutex_unlock(&set->lock);
+    return found;
+}
+
+int waitset_fd(struct waitset *set)
+{
+    pthread_mutex_lock(&set->lock);
+    int fd = set->epoll >= 0 || make_epoll(set) == 0 ? set->epoll : -1;
+
+    pthread_mutex_unlock(&set->lock);
+    return fd;
+}
+
+int waitset_list(struct waitset *set, struct pollfd *fds, uint64_t *deadline)
+{
+    pthread_mutex_lock(&set->lock);
+    int count = set->count;
+
+    *deadline = DOORBELL_NEVER;
+    if (set->epoll >= 0) {
+        fds[0] = (struct pollfd){.fd = set->epoll, .events = POLLIN};
+        count = 1;
+    } else {
+        for (int i = 0; i < count; i++)
+            fds[i] = (struct pollfd){.fd = set->members[i].fd, .events = (short)set->members[i].events};
+        *deadline = set->bell.up ? 0 : set->bell.at;
+    }
+    pthread_mutex_unlock(&set->lock);
+    return count;
+}
+
+void waitset_sleepers(struct waitset *set, void (*wake)(void *sleepers), void *sleepers)
+{
+    pthread_mutex_lock(&set->lock);
+    set->wake = wake;
+    set->sleepers = sleepers;
+    pthread_mutex_unlock(&set->lock);
+}

@@ -11,6 +11,8 @@
 
 #include <exs.h>
 #include <stdbool.h>
+#include <sys/queue.h>
+#include "waitset.h"
 
 struct queue;
 
@@ -72,10 +74,19 @@ bool xs_number_is_lost(int sockno);
 void xs_run(struct queue *home);
 /* Before the waiter sleeps. */
 void xs_rest_home(struct queue *home);
-/* The descriptors of which one is readable when xs_run has something to do; how many. And when it has by the
- * clock: ns, UINT64_MAX is never. */
 #define XS_SOURCES_MAX 32
-int xs_sources(struct queue *home, int fds[XS_SOURCES_MAX], uint64_t *deadline);
+/* A thread that sleeps until xs_run has something to do. The caller's. */
+struct xs_sleeper {
+    LIST_ENTRY(xs_sleeper) link;
+    struct queue *home;
+    const struct doorbell *bell; /* the thread's own, which is rung when it has to look again */
+    struct pollfd fds[1 + XS_SOURCES_MAX * WAITSET_LISTED]; /* out: the bell, and what becomes ready with it */
+    int count;
+    uint64_t deadline; /* out: when there is something to do by the clock; ns, UINT64_MAX is never */
+};
+/* Before and after it sleeps. */
+void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper);
+void xs_sleep_end(struct xs_sleeper *sleeper);
 void xs_release_home(struct queue *home);
 
 /* The queue of a handle, which is not deleted before xs_queue_put; NULL when it is none. */

@@ -9,6 +9,7 @@
 #include "queue.h"
 
 #define OPS_AT_ONCE 32
+#define OPS_PRIVATE 4 /* of one socket, whose caller waits for each */
 
 struct op_chunk {
     STAILQ_ENTRY(op_chunk) link;
@@ -54,7 +55,8 @@ static struct op *fill(struct op *op, int type, int sockno, exs_ahandle_t ahandl
 /* Called with events_lock. False: no memory. */
 static bool have_free(struct queue *queue)
 {
-    return !STAILQ_EMPTY(&queue->free_ops) || xs_ops_more(queue, OPS_AT_ONCE);
+    return !STAILQ_EMPTY(&queue->free_ops) ||
+           xs_ops_more(queue, queue->handle != NULL ? OPS_AT_ONCE : OPS_PRIVATE);
 }
 
 struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle, struct waiter *waiter)
@@ -103,17 +105,7 @@ static void op_free(struct queue *queue, struct op *op)
 /* Called with events_lock. */
 static void raise_events(struct queue *queue)
 {
-    if (queue->raised || queue->raise < 0)
-        return;
-    queue->raised = fds_flag(queue->raise, true);
-}
-
-static void lower_events(struct queue *queue)
-{
-    if (!queue->raised)
-        return;
-    fds_flag(queue->raise, false);
-    queue->raised = false;
+    doorbell_set(&queue->raise, true);
 }
 
 void xs_queue_tell(struct queue *queue)
@@ -248,11 +240,9 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum 
     bool again = turn.stuck || (turn.left && watched == BY_EDGE);
 
     if (again)
-        queue->raised = false; /* what is up already would be no edge */
-    if (again || !STAILQ_EMPTY(&queue->events))
-        raise_events(queue);
+        doorbell_again(&queue->raise);
     else
-        lower_events(queue);
+        doorbell_set(&queue->raise, !STAILQ_EMPTY(&queue->events));
     pthread_mutex_unlock(&queue->events_lock);
     xs_queue_put(queue);
     return count;

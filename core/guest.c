@@ -31,16 +31,16 @@ struct guest *xs_queue_guest(const struct queue *host, const struct queue *home)
     return NULL;
 }
 
-int xs_guest_watch(struct guest *guest, int fd)
+int xs_guest_watch(struct guest *guest, const struct source *source)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = guest};
 
-    return fds_watch(guest->host->fd, fd, &event);
+    return fds_watch(guest->host->fd, source->fd, &event);
 }
 
-void xs_guest_unwatch(const struct guest *guest, int fd)
+void xs_guest_unwatch(const struct guest *guest, const struct source *source)
 {
-    fds_unwatch(guest->host->fd, fd);
+    fds_unwatch(guest->host->fd, source->fd);
 }
 
 /* The sources before `end`, or all when it is NULL. */
@@ -51,7 +51,7 @@ static void unwatch_until(const struct guest *guest, const struct source *end)
     LIST_FOREACH (source, &guest->home->sources, link) {
         if (source == end)
             return;
-        xs_guest_unwatch(guest, source->fd);
+        xs_guest_unwatch(guest, source);
     }
 }
 
@@ -60,7 +60,7 @@ static int watch_all(struct guest *guest)
     struct source *source;
 
     LIST_FOREACH (source, &guest->home->sources, link) {
-        if (xs_guest_watch(guest, source->fd) == 0)
+        if (xs_guest_watch(guest, source) == 0)
             continue;
         int saved = errno;
 
@@ -82,6 +82,10 @@ int xs_queue_host(struct queue *host, struct queue *home)
         return -1;
     guest->host = host;
     guest->home = home;
+    if (xs_queue_show(home) < 0) {
+        free(guest);
+        return -1;
+    }
     pthread_mutex_lock(&host->events_lock);
     int result = watch_all(guest);
 

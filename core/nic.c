@@ -10,7 +10,7 @@
 #include "queue.h"
 #include "settings.h"
 
-#define CQ_SIZE 16384    /* completions: room for 128 connections */
+#define CQ_SIZE 16384    /* completions: room for 128 connections; a private queue has but one */
 #define READS_MAX 16     /* RDMA READs under way: more gain nothing, and cost every connection memory */
 #define ACK_AT_ONCE 4096 /* events: an acknowledgement takes a lock, and only who destroys waits for it */
 
@@ -43,11 +43,16 @@ static int open_nic(struct nic *nic, uint8_t port)
 {
     if (query(nic, port) < 0)
         return -1;
-    nic->channel = nic->device->create_comp_channel(nic->context);
-    if (nic->channel == NULL ||
+    if (nic->device->create_quiet_comp_channel != NULL)
+        nic->channel = nic->device->create_quiet_comp_channel(nic->context, &nic->waits);
+    else
+        nic->channel = nic->device->create_comp_channel(nic->context);
+    if (nic->channel == NULL)
+        return -1;
+    if (nic->waits == NULL &&
         fcntl(nic->channel->fd, F_SETFL, fcntl(nic->channel->fd, F_GETFL) | O_NONBLOCK) < 0)
         return -1;
-    return xs_queue_watch(nic->queue, nic->channel->fd);
+    return xs_queue_watch(nic->queue, nic->channel->fd, nic->waits);
 }
 
 struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct ibv_context *context,
@@ -100,7 +105,7 @@ void xs_nic_free(struct nic *nic)
         free(cq);
     }
     if (nic->channel != NULL) {
-        xs_queue_unwatch(nic->queue, nic->channel->fd);
+        xs_queue_unwatch(nic->queue, nic->channel->fd, nic->waits);
         nic->device->destroy_comp_channel(nic->channel);
     }
     pthread_mutex_destroy(&nic->map_lock);
@@ -112,7 +117,7 @@ void xs_nic_free(struct nic *nic)
 
 struct cq *xs_nic_cq(struct nic *nic, int completions)
 {
-    int size = nic->max_cqe < CQ_SIZE ? nic->max_cqe : CQ_SIZE;
+    int size = least(nic->max_cqe, nic->queue->handle != NULL ? CQ_SIZE : completions);
     struct cq *cq;
 
     LIST_FOREACH (cq, &nic->cqs, link) {

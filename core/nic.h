@@ -30,8 +30,9 @@ struct nic {
     const struct device *device;
     struct queue *queue;
     struct ibv_context *context;
-    struct ibv_comp_channel *channel;
-    struct ibv_cq *unfinished; /* the device's, between two harvests */
+    struct ibv_comp_channel *channel; /* its calls don't wait */
+    struct waitset *waits;            /* the channel's, if its device has such */
+    struct ibv_cq *unfinished;        /* the device's, between two harvests */
     LIST_HEAD(, cq) cqs;
     uint32_t max_request; /* bytes, of one work request */
     bool immediate;       /* it has RDMA WRITE WITH IMMEDIATE */

@@ -2,8 +2,6 @@
 /* Event queues: making and deleting them, and the descriptors that they watch. See queue.h. */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 #include "core.h"
 #include "fds.h"
 #include "handle.h"
@@ -11,6 +9,7 @@
 #include "nic.h"
 #include "queue.h"
 #include "sock.h"
+#include "waitset.h"
 
 static struct handle_table handles = HANDLE_TABLE_INIT;
 
@@ -23,31 +22,51 @@ static int watch_own(const struct queue *queue, int fd)
     return queue->fd >= 0 ? fds_watch(queue->fd, fd, &event) : 0;
 }
 
+static int show(struct source *source)
+{
+    if (source->fd < 0)
+        source->fd = waitset_fd(source->waits);
+    return source->fd < 0 ? -1 : 0;
+}
+
+int xs_queue_show(struct queue *queue)
+{
+    struct source *source;
+
+    LIST_FOREACH (source, &queue->sources, link) {
+        if (show(source) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 /* In its own epoll and in those of the hosts before `end`. */
-static void unwatch_until(const struct queue *queue, const struct guest *end, int fd)
+static void unwatch_until(const struct queue *queue, const struct guest *end, const struct source *source)
 {
     const struct guest *guest;
 
     if (queue->fd >= 0)
-        fds_unwatch(queue->fd, fd);
+        fds_unwatch(queue->fd, source->fd);
     LIST_FOREACH (guest, &queue->hosts, of_home) {
         if (guest == end)
             return;
-        xs_guest_unwatch(guest, fd);
+        xs_guest_unwatch(guest, source);
     }
 }
 
-static int watch_everywhere(struct queue *queue, int fd)
+static int watch_everywhere(struct queue *queue, struct source *source)
 {
     struct guest *guest;
 
-    if (watch_own(queue, fd) < 0)
+    if ((queue->fd >= 0 || !LIST_EMPTY(&queue->hosts)) && show(source) < 0)
+        return -1;
+    if (watch_own(queue, source->fd) < 0)
         return -1;
     LIST_FOREACH (guest, &queue->hosts, of_home) {
-        if (xs_guest_watch(guest, fd) < 0) {
+        if (xs_guest_watch(guest, source) < 0) {
             int saved = errno;
 
-            unwatch_until(queue, guest, fd);
+            unwatch_until(queue, guest, source);
             errno = saved;
             return -1;
         }
@@ -55,7 +74,19 @@ static int watch_everywhere(struct queue *queue, int fd)
     return 0;
 }
 
-int xs_queue_watch(struct queue *queue, int fd)
+/* What they sleep on is not what it was. Called with locks of the device's. */
+static void wake_sleepers(void *home)
+{
+    struct queue *queue = home;
+    const struct xs_sleeper *sleeper;
+
+    pthread_mutex_lock(&queue->events_lock);
+    LIST_FOREACH (sleeper, &queue->sleepers, link)
+        doorbell_ring(sleeper->bell);
+    pthread_mutex_unlock(&queue->events_lock);
+}
+
+int xs_queue_watch(struct queue *queue, int fd, struct waitset *waits)
 {
     struct source *source;
     int count = 0;
@@ -70,42 +101,72 @@ int xs_queue_watch(struct queue *queue, int fd)
     source = malloc(sizeof(*source));
     if (source == NULL)
         return -1;
-    source->fd = fd;
-    if (watch_everywhere(queue, fd) < 0) {
+    *source = (struct source){.fd = fd, .waits = waits};
+    if (watch_everywhere(queue, source) < 0) {
         free(source);
         return -1;
     }
+    if (waits != NULL)
+        waitset_sleepers(waits, wake_sleepers, queue);
     LIST_INSERT_HEAD(&queue->sources, source, link);
     return 0;
 }
 
-void xs_queue_unwatch(struct queue *queue, int fd)
+void xs_queue_unwatch(struct queue *queue, int fd, const struct waitset *waits)
 {
     struct source *source;
 
     LIST_FOREACH (source, &queue->sources, link) {
-        if (source->fd != fd)
+        if (waits != NULL ? source->waits != waits : source->fd != fd)
             continue;
-        unwatch_until(queue, NULL, fd);
+        unwatch_until(queue, NULL, source);
         LIST_REMOVE(source, link);
         free(source);
         return;
     }
 }
 
-int xs_sources(struct queue *home, int fds[XS_SOURCES_MAX], uint64_t *deadline)
+/* Called with the lock. */
+static void list_source(const struct source *source, struct xs_sleeper *sleeper)
+{
+    struct pollfd *fds = &sleeper->fds[sleeper->count];
+    uint64_t deadline = UINT64_MAX;
+
+    if (source->waits != NULL) {
+        sleeper->count += waitset_list(source->waits, fds, &deadline);
+    } else {
+        *fds = (struct pollfd){.fd = source->fd, .events = POLLIN};
+        sleeper->count++;
+    }
+    if (deadline < sleeper->deadline)
+        sleeper->deadline = deadline;
+}
+
+/* Known first: what changes from then on rings. */
+void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
 {
     const struct source *source;
-    int count = 0;
 
+    sleeper->home = home;
     pthread_mutex_lock(&home->lock);
+    pthread_mutex_lock(&home->events_lock);
+    LIST_INSERT_HEAD(&home->sleepers, sleeper, link);
+    pthread_mutex_unlock(&home->events_lock);
     const struct sock *first = TAILQ_FIRST(&home->timed);
 
-    *deadline = first != NULL ? first->deadline : UINT64_MAX;
+    sleeper->fds[0] = (struct pollfd){.fd = sleeper->bell->fd, .events = POLLIN};
+    sleeper->count = 1;
+    sleeper->deadline = first != NULL ? first->deadline : UINT64_MAX;
     LIST_FOREACH (source, &home->sources, link)
-        fds[count++] = source->fd;
+        list_source(source, sleeper);
     xs_queue_unlock(home);
-    return count;
+}
+
+void xs_sleep_end(struct xs_sleeper *sleeper)
+{
+    pthread_mutex_lock(&sleeper->home->events_lock);
+    LIST_REMOVE(sleeper, link);
+    pthread_mutex_unlock(&sleeper->home->events_lock);
 }
 
 void xs_run(struct queue *home)
@@ -153,15 +214,16 @@ struct queue *xs_queue_new(bool private, int depth)
     STAILQ_INIT(&queue->chunks);
     TAILQ_INIT(&queue->timed);
     atomic_init(&queue->refs, 1);
-    queue->fd = queue->raise = queue->timer = -1;
+    queue->fd = -1;
+    queue->raise = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
+    queue->timer = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
     if (depth > 0 && !xs_ops_more(queue, depth))
         goto no_memory;
     if (private)
         return queue;
 
     queue->fd = fds_epoll();
-    queue->raise = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (queue->fd < 0 || queue->raise < 0 || watch_own(queue, queue->raise) < 0)
+    if (queue->fd < 0 || doorbell_make(&queue->raise) < 0 || watch_own(queue, queue->raise.fd) < 0)
         goto fail;
     queue->handle = xs_handle_make(&handles, queue);
     if (queue->handle == NULL)
@@ -190,13 +252,6 @@ void xs_queue_ref(struct queue *queue)
     atomic_fetch_add_explicit(&queue->refs, 1, memory_order_relaxed);
 }
 
-static void close_fd(int *fd)
-{
-    if (*fd >= 0)
-        fds_close(*fd);
-    *fd = -1;
-}
-
 /* All that drives sockets. What is needed again is made again. */
 static void close_sources(struct queue *queue)
 {
@@ -207,14 +262,14 @@ static void close_sources(struct queue *queue)
     for (int i = 0; i < DEVICES_MAX; i++) {
         if (queue->channel[i] == NULL)
             continue;
-        xs_queue_unwatch(queue, queue->channel[i]->fd);
+        xs_queue_unwatch(queue, queue->channel[i]->fd, queue->channel_waits[i]);
         xs_device(i)->destroy_event_channel(queue->channel[i]);
         queue->channel[i] = NULL;
     }
-    if (queue->timer >= 0)
-        xs_queue_unwatch(queue, queue->timer);
-    close_fd(&queue->timer);
-    queue->timer_set = 0;
+    if (queue->timer.fd >= 0)
+        xs_queue_unwatch(queue, queue->timer.fd, NULL);
+    doorbell_close(&queue->timer);
+    queue->timer.at = DOORBELL_NEVER;
 }
 
 void xs_queue_unref(struct queue *queue)
@@ -224,8 +279,9 @@ void xs_queue_unref(struct queue *queue)
     int saved = errno;
 
     close_sources(queue);
-    close_fd(&queue->raise);
-    close_fd(&queue->fd);
+    doorbell_close(&queue->raise);
+    if (queue->fd >= 0)
+        fds_close(queue->fd);
     xs_ops_free(queue);
     pthread_mutex_destroy(&queue->lock);
     pthread_mutex_destroy(&queue->events_lock);

@@ -3,9 +3,12 @@
  * queue.h - an event queue: where events wait, and what drives the sockets that live on it.
  *
  * A queue is two things with a lock each:
- *   - a list of events and an eventfd (events_lock, a leaf: nothing is locked behind it);
- *   - the home of sockets: CM event channels, completion channels, a timerfd (lock).
+ *   - a list of events and a doorbell (events_lock, a leaf: nothing is locked behind it);
+ *   - the home of sockets: CM event channels, completion channels, a timer (lock).
  * Its descriptor is one epoll fd over all of them. Queues share nothing.
+ *
+ * A private queue, which belongs to one socket, has no descriptor, and its channels have none: the threads that
+ * run it sleep on what those wait for, and are told when that changes (sleepers).
  *
  * A socket whose operation names another queue than its home makes its home a guest of that queue: the other
  * queue watches and drives it too, so a loop needs to watch no other descriptor than the one it asked for.
@@ -22,6 +25,7 @@
 #include <stdint.h>
 #include "core.h"
 #include "device.h"
+#include "doorbell.h"
 #include "op.h"
 
 #define DEVICES_MAX 2
@@ -31,7 +35,8 @@ struct sock;
 
 struct source {
     LIST_ENTRY(source) link;
-    int fd;
+    int fd;                /* -1: its wait set's, which nobody has asked for */
+    struct waitset *waits; /* a device's; or NULL */
 };
 
 /* One queue hosted by another (guest.c). */
@@ -62,10 +67,10 @@ struct queue {
     struct op_list free_ops;
     STAILQ_HEAD(, op_chunk) chunks;
     int pending; /* started, not completed; but for those of own_pending */
-    int raise;   /* eventfd */
-    bool raised;
+    struct doorbell raise;
     _Atomic int dequeuers; /* threads inside xs_dequeue: they will look, so nobody needs to raise. One more
                             * needs no lock, one less does. */
+    LIST_HEAD(, xs_sleeper) sleepers;
     LIST_HEAD(, guest) guests;
     unsigned rounds; /* looks for guests that are ready */
     bool has_stuck;  /* some of them */
@@ -79,12 +84,12 @@ struct queue {
     LIST_HEAD(, source) sources;
     LIST_HEAD(, guest) hosts;
     struct rdma_event_channel *channel[DEVICES_MAX]; /* of each device, when it was needed */
+    struct waitset *channel_waits[DEVICES_MAX];      /* where that has one: its own */
     LIST_HEAD(, nic) nics;
     LIST_HEAD(, sock) socks;             /* at home here */
     TAILQ_HEAD(timed_socks, sock) timed; /* those with a deadline */
     bool keeps_time;                     /* with a timer, even if whoever waits could do without */
-    int timer;                           /* timerfd, -1 until needed */
-    uint64_t timer_set;                  /* ns, 0 = off */
+    struct doorbell timer;               /* without a descriptor until needed */
     unsigned busy_turns;                 /* since the CM channels were looked at */
 };
 
@@ -97,9 +102,13 @@ void xs_queue_unref(struct queue *queue);
 void xs_queue_strip(struct queue *queue, int refs);
 void xs_queue_reset(void); /* forget all, in a forked child */
 
-/* Watch fd in the queue's descriptors. Called with the lock. 0, or -1 and errno. */
-int xs_queue_watch(struct queue *queue, int fd);
-void xs_queue_unwatch(struct queue *queue, int fd);
+/* Watch fd, or a device's wait set (fd is -1), in the queue's descriptors. Called with the lock. 0, or -1 and
+ * errno. */
+int xs_queue_watch(struct queue *queue, int fd, struct waitset *waits);
+void xs_queue_unwatch(struct queue *queue, int fd, const struct waitset *waits);
+
+/* Have a descriptor of each wait set, which others will watch. Called with the lock. 0, or -1 and errno. */
+int xs_queue_show(struct queue *queue);
 
 /* Put `count` more operations into the pool; false: no memory. Called with events_lock, as is the other. */
 bool xs_ops_more(struct queue *queue, int count);
@@ -137,8 +146,8 @@ struct guest *xs_queue_guest(const struct queue *host, const struct queue *home)
 void xs_queue_unhost(struct guest *guest);
 void xs_queue_leave_hosts(struct queue *home);
 /* A source more of the home's, or less. -1 and errno. */
-int xs_guest_watch(struct guest *guest, int fd);
-void xs_guest_unwatch(const struct guest *guest, int fd);
+int xs_guest_watch(struct guest *guest, const struct source *source);
+void xs_guest_unwatch(const struct guest *guest, const struct source *source);
 
 /* The CM event channel of a device. NULL and errno. Called with the lock. */
 struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device);

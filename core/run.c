@@ -3,9 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
-#include "fds.h"
 #include "library.h"
 #include "nic.h"
 #include "queue.h"
@@ -13,24 +10,39 @@
 
 #define BUSY_TURNS_MAX 16 /* before connections get theirs all the same */
 #define CM_EVENTS_MAX 64  /* of one turn, so that a flood of connects can't keep the loop */
-#define NS_PER_S UINT64_C(1000000000)
+
+/* One whose calls don't wait. NULL and errno. */
+static struct rdma_event_channel *make_channel(const struct device *device, struct waitset **waits)
+{
+    if (device->create_quiet_event_channel != NULL)
+        return device->create_quiet_event_channel(waits);
+    struct rdma_event_channel *channel = device->create_event_channel();
+
+    *waits = NULL;
+    if (channel != NULL && fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) < 0) {
+        device->destroy_event_channel(channel);
+        channel = NULL;
+    }
+    return channel;
+}
 
 struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device)
 {
     struct rdma_event_channel *channel = queue->channel[device];
+    struct waitset *waits;
 
     if (channel != NULL)
         return channel;
-    channel = xs_device(device)->create_event_channel();
+    channel = make_channel(xs_device(device), &waits);
     if (channel == NULL) {
         xs_log("device %s gives no event channel: %s", xs_device(device)->name, strerror(errno));
         return NULL;
     }
-    if (fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) < 0 ||
-        xs_queue_watch(queue, channel->fd) < 0) {
+    if (xs_queue_watch(queue, channel->fd, waits) < 0) {
         xs_device(device)->destroy_event_channel(channel);
         return NULL;
     }
+    queue->channel_waits[device] = waits;
     return queue->channel[device] = channel;
 }
 
@@ -64,25 +76,17 @@ static bool run_channel(struct queue *queue, int device)
 void xs_queue_set_timer(struct queue *queue)
 {
     struct sock *first = TAILQ_FIRST(&queue->timed);
-    uint64_t when = first != NULL ? first->deadline : 0;
-    struct itimerspec spec = {
-        .it_value = {.tv_sec = (time_t)(when / NS_PER_S), .tv_nsec = (long)(when % NS_PER_S)}};
+    uint64_t when = first != NULL ? first->deadline : DOORBELL_NEVER;
 
-    if (when == queue->timer_set || (queue->fd < 0 && LIST_EMPTY(&queue->hosts) && !queue->keeps_time))
+    if (when == queue->timer.at || (queue->fd < 0 && LIST_EMPTY(&queue->hosts) && !queue->keeps_time))
         return;
-    if (queue->timer < 0) {
-        int fd = fds_own(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-
-        if (fd < 0 || xs_queue_watch(queue, fd) < 0) {
-            xs_log("no timer: %s; connections will not time out", strerror(errno));
-            if (fd >= 0)
-                fds_close(fd);
-            return;
-        }
-        queue->timer = fd;
+    if (queue->timer.fd < 0 &&
+        (doorbell_make(&queue->timer) < 0 || xs_queue_watch(queue, queue->timer.fd, NULL) < 0)) {
+        xs_log("no timer: %s; connections will not time out", strerror(errno));
+        doorbell_close(&queue->timer);
+        return;
     }
-    timerfd_settime(queue->timer, TFD_TIMER_ABSTIME, &spec, NULL);
-    queue->timer_set = when;
+    doorbell_time(&queue->timer, when);
 }
 
 void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline)
@@ -109,16 +113,13 @@ void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline)
 static void run_timers(struct queue *queue)
 {
     struct sock *sock = TAILQ_FIRST(&queue->timed);
-    uint64_t expirations, now;
+    uint64_t now;
 
-    if (sock == NULL && queue->timer_set == 0)
+    if (sock == NULL && queue->timer.at == DOORBELL_NEVER)
         return;
     now = xs_now();
-    if (queue->timer_set != 0 && now >= queue->timer_set) {
-        if (read(queue->timer, &expirations, sizeof(expirations)) < 0 && errno != EAGAIN)
-            xs_log("reading a timer: %s", strerror(errno));
-        queue->timer_set = 0; /* it is off now */
-    }
+    if (now >= queue->timer.at)
+        doorbell_time(&queue->timer, DOORBELL_NEVER);
     while ((sock = TAILQ_FIRST(&queue->timed)) != NULL && sock->deadline <= now) {
         xs_queue_time(queue, sock, 0);
         xs_sock_timeout(sock);

@@ -2,7 +2,7 @@
 /*
  * Waiting for one operation: run the queue that the socket lives on until it is done.
  *
- * The thread sleeps in poll on the queue's sources and an eventfd of its own, by which another
+ * The thread sleeps in poll on what the queue waits for and a doorbell of its own, by which another
  * thread that harvested the event wakes it. Nothing is registered anywhere, so once the operation is started
  * there is nothing left that could fail.
  */
@@ -10,17 +10,15 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/eventfd.h>
-#include "core/fds.h"
 #include "wait.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 
-/* What a thread that waits keeps until it ends. Its own, but for the eventfd, which others write to. */
+/* What a thread that waits keeps until it ends. Its own, but for ringing, which others do. */
 struct bell {
     bool made;
     unsigned generation; /* what a forked child inherited is its parent's */
-    int fd;
+    struct doorbell bell;
 };
 
 static _Thread_local struct bell own_bell;
@@ -37,7 +35,7 @@ static void close_bell(void *argument)
     struct bell *bell = argument;
 
     if (bell->made && bell->generation == xs_generation())
-        fds_close(bell->fd);
+        doorbell_close(&bell->bell);
     bell->made = false;
 }
 
@@ -59,24 +57,24 @@ static int close_at_end(struct bell *bell)
     return pthread_setspecific(atomic_load(&known) - 1, bell);
 }
 
-/* The eventfd; -1 and errno. */
-static int get_bell(void)
+/* NULL and errno. */
+static const struct doorbell *get_bell(void)
 {
     struct bell *bell = &own_bell;
 
     if (bell->made && bell->generation == xs_generation())
-        return bell->fd;
+        return &bell->bell;
     bell->made = false;
     int error = close_at_end(bell);
 
     if (error != 0) {
         errno = error;
-        return -1;
+        return NULL;
     }
-    bell->fd = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    bell->bell = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
     bell->generation = xs_generation();
-    bell->made = bell->fd >= 0;
-    return bell->fd;
+    bell->made = doorbell_make(&bell->bell) == 0;
+    return bell->made ? &bell->bell : NULL;
 }
 
 /* ---- Waiting for an operation ------------------------------------------------------------------------ */
@@ -84,7 +82,7 @@ static int get_bell(void)
 static void wake(struct wait *wait)
 {
     if (!pthread_equal(wait->owner, pthread_self()))
-        fds_flag(wait->bell, true);
+        doorbell_ring(wait->bell);
 }
 
 static void deliver(struct waiter *waiter, const exs_event_t *event)
@@ -101,7 +99,7 @@ int wait_begin(struct wait *wait)
 {
     *wait = (struct wait){.waiter = {.deliver = deliver}, .owner = pthread_self()};
     wait->bell = get_bell();
-    return wait->bell >= 0 ? 0 : -1;
+    return wait->bell != NULL ? 0 : -1;
 }
 
 static bool is_done(struct wait *wait)
@@ -133,20 +131,18 @@ static const struct timespec *time_left(uint64_t deadline, struct timespec *left
  * since the operation is under way and has to be brought to its end. */
 static void sleep_on(struct wait *wait, struct queue *home)
 {
-    struct pollfd ready[1 + XS_SOURCES_MAX] = {{.fd = wait->bell, .events = POLLIN}};
-    int fds[XS_SOURCES_MAX];
-    uint64_t deadline;
+    struct xs_sleeper sleeper = {.bell = wait->bell};
     struct timespec left;
 
     xs_rest_home(home);
-    int count = xs_sources(home, fds, &deadline);
+    xs_sleep_begin(home, &sleeper);
+    int ready = ppoll(sleeper.fds, (nfds_t)sleeper.count, time_left(sleeper.deadline, &left), NULL);
 
-    for (int i = 0; i < count; i++)
-        ready[1 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-    if (ppoll(ready, (nfds_t)count + 1, time_left(deadline, &left), NULL) < 0)
+    xs_sleep_end(&sleeper);
+    if (ready < 0)
         sched_yield();
-    else if (ready[0].revents != 0)
-        fds_flag(wait->bell, false);
+    else if (sleeper.fds[0].revents != 0)
+        doorbell_hear(wait->bell);
 }
 
 const exs_event_t *wait_end(struct wait *wait)

@@ -21,8 +21,8 @@
 struct wait { /* on the stack of the thread that waits */
     struct waiter waiter;
     pthread_t owner;
-    int bell;          /* the owner's eventfd, for other threads to wake it by */
-    _Atomic int state; /* WAITING, DELIVERING, DONE */
+    const struct doorbell *bell; /* the owner's, for other threads to wake it by */
+    _Atomic int state;           /* WAITING, DELIVERING, DONE */
     exs_event_t event;
 };
 

@@ -25,6 +25,10 @@ enum {
     WARM = 4,        /* after so many the queue has all that is needed once */
     WAITING_KIB = 8, /* before it is accepted */
     WAITING_FDS = 1,
+    BLOCKING_KIB = 56,
+    BLOCKING_FDS = 4,
+    BLOCKING_RDMA_KIB = 1024, /* its buffers are pinned, and its completion queue is a kernel's */
+    BLOCKING_RDMA_FDS = 8,
 };
 
 static struct inbox box;
@@ -109,6 +113,62 @@ static void peers(int fd, void *silent)
         must(exs_send(sock[i], bytes, sizeof(bytes), 0, own.queue, NULL, NULL));
     for (;;)
         inbox_pump(&own, 10);
+}
+
+/* A connection of a process that only blocks, after a byte in each direction. */
+static void exchange(int sock, bool first)
+{
+    char byte = 'x';
+
+    if (first)
+        ck_assert_int_eq(exs_write(sock, &byte, 1), 1);
+    ck_assert_int_eq(exs_read(sock, &byte, 1), 1);
+    if (!first)
+        ck_assert_int_eq(exs_write(sock, &byte, 1), 1);
+}
+
+static void connect_blocking(const struct address *to, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int sock = exs_socket(to->storage.ss_family, SOCK_STREAM, 0);
+
+        must(exs_blocking_connect(sock, SA(to), to->length));
+        exchange(sock, true);
+    }
+}
+
+static void accept_blocking(int from, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int sock = exs_blocking_accept(from, NULL, NULL);
+
+        must(sock);
+        exchange(sock, false);
+    }
+}
+
+static void blocking_clients(int fd, void *unused)
+{
+    int count;
+
+    (void)unused;
+    init_library();
+    while (read(fd, &address, sizeof(address)) == sizeof(address)) {
+        hear(fd, &count, sizeof(count));
+        connect_blocking(&address, count);
+    }
+}
+
+static void blocking_server(int fd, void *unused)
+{
+    int count;
+
+    (void)unused;
+    init_library();
+    listener = open_listener(AF_INET, SOCK_STREAM, MANY, &address);
+    tell(fd, &address, sizeof(address));
+    while (read(fd, &count, sizeof(count)) == sizeof(count))
+        accept_blocking(listener, count);
 }
 
 static void begin(int backlog)
@@ -277,6 +337,53 @@ START_TEST(answered)
 }
 END_TEST
 
+static void expect_blocking(const char *what, long bytes, int fds)
+{
+    expect_held(what, bytes, fds, MANY, on_rdma() ? BLOCKING_RDMA_KIB : BLOCKING_KIB,
+                on_rdma() ? BLOCKING_RDMA_FDS : BLOCKING_FDS);
+}
+
+/* Connections without a queue of the user's: each has one of its own. */
+START_TEST(blocking_accepts)
+{
+    struct child child;
+
+    child_start(&child, blocking_clients, NULL);
+    init_library();
+    listener = open_listener(AF_INET, SOCK_STREAM, MANY, &address);
+    let_connect(&child, WARM);
+    accept_blocking(listener, WARM);
+    long bytes = resident();
+    int fds = count_fds();
+
+    let_connect(&child, MANY);
+    accept_blocking(listener, MANY);
+    expect_blocking("accepted by a blocking call", bytes, fds);
+    child_kill(&child);
+}
+END_TEST
+
+START_TEST(blocking_connects)
+{
+    struct child child;
+    int count = WARM;
+
+    child_start(&child, blocking_server, NULL);
+    init_library();
+    hear(child.fd, &address, sizeof(address));
+    tell(child.fd, &count, sizeof(count));
+    connect_blocking(&address, count);
+    long bytes = resident();
+    int fds = count_fds();
+
+    count = MANY;
+    tell(child.fd, &count, sizeof(count));
+    connect_blocking(&address, count);
+    expect_blocking("connected by a blocking call", bytes, fds);
+    child_kill(&child);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("holds");
@@ -287,5 +394,7 @@ int main(void)
     tcase_add_test(tcase, waiting);
     tcase_add_test(tcase, half_open);
     tcase_add_test(tcase, answered);
+    tcase_add_test(tcase, blocking_accepts);
+    tcase_add_test(tcase, blocking_connects);
     return run_suite(suite);
 }

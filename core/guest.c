@@ -82,14 +82,15 @@ int xs_queue_host(struct queue *host, struct queue *home)
         return -1;
     guest->host = host;
     guest->home = home;
-    if (xs_queue_show(home) < 0) {
-        free(guest);
-        return -1;
-    }
+    guest->unwatched = xs_queue_show(home) < 0; /* it is to be closed all the same */
     pthread_mutex_lock(&host->events_lock);
-    int result = watch_all(guest);
+    int result = guest->unwatched ? 0 : watch_all(guest);
 
     if (result == 0) {
+        if (guest->unwatched) {
+            guest->stuck = host->has_stuck = true;
+            doorbell_again(&host->raise);
+        }
         LIST_INSERT_HEAD(&host->guests, guest, of_host);
         LIST_INSERT_HEAD(&home->hosts, guest, of_home);
         atomic_fetch_add(&host->guest_count, 1);
@@ -207,12 +208,23 @@ static void note_stuck(struct queue *host, const struct queue *home)
     pthread_mutex_unlock(&host->events_lock);
 }
 
+/* Called with the home's lock. False: no descriptor tells of it. */
+static bool is_watched(struct queue *host, struct queue *home)
+{
+    struct guest *guest = xs_queue_guest(host, home);
+
+    if (guest != NULL && guest->unwatched)
+        guest->unwatched = xs_queue_show(home) < 0 || watch_all(guest) < 0;
+    return guest == NULL || !guest->unwatched;
+}
+
 static void turn_guest(struct queue *host, struct queue *home, struct turn *turn)
 {
     struct turn own = {.watched = turn->watched};
 
     pthread_mutex_lock(&home->lock);
     xs_turn_home(home, &own);
+    own.stuck = own.stuck || !is_watched(host, home);
     xs_queue_rest(home); /* nobody else says when */
     if (own.stuck)
         note_stuck(host, home);

@@ -63,7 +63,7 @@ static int watch_everywhere(struct queue *queue, struct source *source)
     if (watch_own(queue, source->fd) < 0)
         return -1;
     LIST_FOREACH (guest, &queue->hosts, of_home) {
-        if (xs_guest_watch(guest, source) < 0) {
+        if (!guest->unwatched && xs_guest_watch(guest, source) < 0) {
             int saved = errno;
 
             unwatch_until(queue, guest, source);

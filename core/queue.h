@@ -46,6 +46,8 @@ struct guest {
     struct queue *home; /* a reference */
     unsigned round; /* of the host, in which it was last ready; this and the next are guarded by the host's */
     bool stuck;     /* events_lock. It has something to do, and no descriptor tells of it */
+    bool unwatched; /* for want of descriptors, so it is stuck until there are some; guarded by the home's lock
+                     */
     int accepts;    /* of a listener: the host's, that wait there; guarded by the home's lock */
 };
 

@@ -13,8 +13,7 @@ static ssize_t wait_for(struct ask *ask)
 {
     struct wait wait;
 
-    if (wait_begin(&wait) < 0)
-        return -1;
+    wait_begin(&wait);
     ask->waiter = &wait.waiter;
     if (xs_start(ask) < 0)
         return -1;

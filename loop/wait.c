@@ -13,6 +13,7 @@
 #include "wait.h"
 
 #define NS_PER_S UINT64_C(1000000000)
+#define LOOK_NS UINT64_C(5000000) /* how long a thread without a bell sleeps */
 
 /* What a thread that waits keeps until it ends. Its own, but for ringing, which others do. */
 struct bell {
@@ -57,24 +58,18 @@ static int close_at_end(struct bell *bell)
     return pthread_setspecific(atomic_load(&known) - 1, bell);
 }
 
-/* NULL and errno. */
+/* Where there is no descriptor for it, one that nobody can ring: then the thread looks now and then. */
 static const struct doorbell *get_bell(void)
 {
     struct bell *bell = &own_bell;
 
     if (bell->made && bell->generation == xs_generation())
         return &bell->bell;
-    bell->made = false;
-    int error = close_at_end(bell);
-
-    if (error != 0) {
-        errno = error;
-        return NULL;
-    }
     bell->bell = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
+    bell->made = false;
     bell->generation = xs_generation();
-    bell->made = doorbell_make(&bell->bell) == 0;
-    return bell->made ? &bell->bell : NULL;
+    bell->made = close_at_end(bell) == 0 && doorbell_make(&bell->bell) == 0;
+    return &bell->bell;
 }
 
 /* ---- Waiting for an operation ------------------------------------------------------------------------ */
@@ -95,11 +90,10 @@ static void deliver(struct waiter *waiter, const exs_event_t *event)
     atomic_store_explicit(&wait->state, DONE, memory_order_release);
 }
 
-int wait_begin(struct wait *wait)
+void wait_begin(struct wait *wait)
 {
     *wait = (struct wait){.waiter = {.deliver = deliver}, .owner = pthread_self()};
     wait->bell = get_bell();
-    return wait->bell != NULL ? 0 : -1;
 }
 
 static bool is_done(struct wait *wait)
@@ -136,6 +130,8 @@ static void sleep_on(struct wait *wait, struct queue *home)
 
     xs_rest_home(home);
     xs_sleep_begin(home, &sleeper);
+    if (wait->bell->fd < 0 && sleeper.deadline > xs_now() + LOOK_NS)
+        sleeper.deadline = xs_now() + LOOK_NS;
     int ready = ppoll(sleeper.fds, (nfds_t)sleeper.count, time_left(sleeper.deadline, &left), NULL);
 
     xs_sleep_end(&sleeper);

@@ -26,8 +26,8 @@ struct wait { /* on the stack of the thread that waits */
     exs_event_t event;
 };
 
-/* 0; -1 and errno when there is no descriptor for the thread. */
-int wait_begin(struct wait *wait);
+/* Nothing of it can fail. */
+void wait_begin(struct wait *wait);
 /* Run until the operation is done. NULL and errno when it failed. */
 const exs_event_t *wait_end(struct wait *wait);
 /* Until fd is readable or the time is over (ns, UINT64_MAX = without end), or sooner: look, and wait again. 0;

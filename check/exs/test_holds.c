@@ -25,7 +25,7 @@ enum {
     WARM = 4,        /* after so many the queue has all that is needed once */
     WAITING_KIB = 8, /* before it is accepted */
     WAITING_FDS = 1,
-    BLOCKING_KIB = 56,
+    BLOCKING_KIB = 60,
     BLOCKING_FDS = 4,
     BLOCKING_RDMA_KIB = 1024, /* its buffers are pinned, and its completion queue is a kernel's */
     BLOCKING_RDMA_FDS = 8,
@@ -339,8 +339,9 @@ END_TEST
 
 static void expect_blocking(const char *what, long bytes, int fds)
 {
-    expect_held(what, bytes, fds, MANY, on_rdma() ? BLOCKING_RDMA_KIB : BLOCKING_KIB,
-                on_rdma() ? BLOCKING_RDMA_FDS : BLOCKING_FDS);
+    expect_held(what, bytes, fds, MANY,
+                on_rdma() ? BLOCKING_RDMA_KIB : BLOCKING_KIB + (on_shm() ? SHM_IDLE_KIB : 0),
+                on_rdma() ? BLOCKING_RDMA_FDS : BLOCKING_FDS + (on_shm() ? SHM_FDS : 0));
 }
 
 /* Connections without a queue of the user's: each has one of its own. */

@@ -10,7 +10,8 @@
 #define TAG ((uintptr_t)1 << 62) /* no address of a process looks like this, nor do NULL, -1 and -2 */
 
 /* A slot's state: its generation, this bit, and the number of users below it. */
-#define IN_USE (UINT64_C(1) << 31)
+#define IN_USE_BIT 31
+#define IN_USE (UINT64_C(1) << IN_USE_BIT)
 
 static uint32_t generation_of(uint64_t state)
 {
@@ -90,9 +91,9 @@ void *xs_handle_make(struct handle_table *table, void *object)
     return handle;
 }
 
-static bool names(uint64_t state, uint32_t generation)
+static inline bool names(uint64_t state, uint32_t generation)
 {
-    return (state & IN_USE) != 0 && generation_of(state) == generation;
+    return state >> IN_USE_BIT == ((uint64_t)generation << 1 | 1);
 }
 
 void *xs_handle_get(struct handle_table *table, const void *handle)
@@ -111,10 +112,8 @@ void *xs_handle_get(struct handle_table *table, const void *handle)
 
 void xs_handle_put(struct handle_table *table, const void *handle)
 {
-    uint32_t generation;
-
     /* Pairs with the exchange in xs_handle_take. */
-    atomic_fetch_sub_explicit(&decode(table, handle, &generation)->state, 1, memory_order_release);
+    atomic_fetch_sub_explicit(&slot_at(table, (uintptr_t)handle & SLOT_MASK)->state, 1, memory_order_release);
 }
 
 void *xs_handle_find(struct handle_table *table, const void *handle)

@@ -36,32 +36,32 @@ struct op {
     bool silent;           /* no event at all: no queue was named */
     bool at_home;          /* its socket lives on its pool's queue: begun and ended with that one's lock */
 
-    /* accept */
-    exs_acceptaddr_t *element;
-    bool in_line; /* its queue doesn't watch the listener */
+    bool in_line;      /* accept: its queue doesn't watch the listener */
+    bool all_posted;   /* send: nothing more to give to the device */
+    bool failed;       /* send: the device could not do one of the work requests */
+    bool last;         /* send: shut down writing behind it */
+    bool waitall;      /* receive */
+    bool advertised;   /* receive: the peer may write into it */
+    uint32_t requests; /* send: work requests outstanding */
+    int error;         /* send: what to complete with */
+    uint32_t rkey;     /* one-sided: the key to `remote` */
+
+    exs_acceptaddr_t *element; /* accept */
 
     /* transfers; bytes */
     uint8_t *buffer; /* send, one-sided */
     uint64_t length;
     uint64_t posted;        /* send: given to the device; receive: filled */
     uint64_t acked;         /* send: completed by the device */
-    uint32_t requests;      /* send: work requests outstanding */
-    bool all_posted;        /* send: nothing more to give to the device */
-    bool failed;            /* send: the device could not do one of the work requests */
-    int error;              /* send: what to complete with */
     struct ibv_mr *mr;      /* send, one-sided: covers the buffer, unless it is to be copied */
     struct memory *memory;  /* the user's region, counted as in use; a receive's are its pieces' */
     struct ibv_mr *one_off; /* registered for this operation alone */
     struct bounce *bounce;  /* the copy of a small unregistered buffer */
     struct files *files;    /* sendfile: where the bytes come from */
-    bool last;              /* send: shut down writing behind it */
     uint64_t number;        /* send, one-sided: which of the connection's, from the first */
-    uint64_t remote;        /* one-sided: the address at the peer, */
-    uint32_t rkey;          /* and the key to it */
+    uint64_t remote;        /* one-sided: the address at the peer */
 
     /* receives: where the bytes go (place.h) */
-    bool waitall;
-    bool advertised;      /* the peer may write into it */
     uint64_t room;        /* bytes that it may yet write where it was told to */
     struct piece *pieces; /* what is filled, */
     uint32_t piece_count; /* 0: its user was told already (rx.c); */

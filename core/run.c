@@ -8,7 +8,7 @@
 #include "queue.h"
 #include "sock.h"
 
-#define BUSY_TURNS_MAX 16 /* before connections get theirs all the same */
+#define BUSY_TURNS_MAX 64 /* before connections get theirs all the same: two system calls, of one round trip in so many */
 #define CM_EVENTS_MAX 64  /* of one turn, so that a flood of connects can't keep the loop */
 
 /* One whose calls don't wait. NULL and errno. */

@@ -131,13 +131,16 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
 
 static int start(const struct ask *ask, bool may_be_silent)
 {
-    struct queue *queue;
     int result = -1;
     struct sock *sock = xs_sock_get_locked(ask->sockno);
 
     if (sock == NULL)
         return -1;
-    if (xs_check_queue(ask->qhandle, ask->waiter, may_be_silent, &queue)) {
+    struct queue *home = atomic_load_explicit(&sock->home, memory_order_relaxed), *queue = home;
+    /* Which is there as long as its lock is held. */
+    bool names_home = home != NULL && home->handle != NULL && home->handle == ask->qhandle;
+
+    if (names_home || xs_check_queue(ask->qhandle, ask->waiter, may_be_silent, &queue)) {
         if (ask->type == EXS_EVT_RECV) {
             if (check_connected(sock, xs_conn_may_receive) == 0)
                 result = begin_recv(sock, queue, ask);
@@ -146,7 +149,8 @@ static int start(const struct ask *ask, bool may_be_silent)
         }
     }
     xs_sock_put_locked(sock);
-    xs_queue_put(queue);
+    if (!names_home)
+        xs_queue_put(queue);
     return result;
 }
 

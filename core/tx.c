@@ -227,8 +227,12 @@ static bool post_next(struct conn *conn)
 
 void xs_tx_run(struct conn *conn)
 {
-    while (conn->state == CONN_OPEN && (post_next(conn) || xs_onesided_post(conn)))
+    bool has_work = conn->sending != NULL || conn->onesided_next != NULL;
+
+    while (has_work && conn->state == CONN_OPEN && (post_next(conn) || xs_onesided_post(conn)))
         ;
-    xs_tx_finish_done(conn);
-    xs_onesided_finish(conn, 0);
+    if (!STAILQ_EMPTY(&conn->sends))
+        xs_tx_finish_done(conn);
+    if (!STAILQ_EMPTY(&conn->onesided))
+        xs_onesided_finish(conn, 0);
 }

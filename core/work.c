@@ -147,7 +147,8 @@ void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive
 void xs_conn_run_sends(struct conn *conn)
 {
     xs_tx_run(conn);
-    xs_control_run(conn); /* FIN behind the data just sent */
+    if (conn->writing == WRITE_SHUT)
+        xs_control_run(conn); /* FIN behind the data just sent */
     xs_conn_drain(conn);
 }
 
@@ -164,7 +165,8 @@ void xs_conn_run(struct conn *conn)
     if (conn->state == CONN_OPEN) {
         xs_control_run(conn);
         xs_tx_run(conn);
-        xs_control_run(conn); /* FIN behind the data just sent */
+        if (conn->writing == WRITE_SHUT)
+            xs_control_run(conn); /* FIN behind the data just sent */
     }
     xs_conn_drain(conn);
     if (conn->sock->state == SOCK_CLOSING)

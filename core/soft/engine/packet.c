@@ -111,9 +111,9 @@ bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, size_t 
         return false;
     packet->solicited = bytes[1] & 0x80;
     packet->pkey = (uint16_t)(bytes[2] << 8 | bytes[3]);
-    packet->qpn = get24(bytes + 5);
+    packet->qpn = get32(bytes + 4) & SOFT_PSN_MASK; /* as wide */
     packet->ack_request = bytes[8] & 0x80;
-    packet->psn = get24(bytes + 9);
+    packet->psn = get32(bytes + 8) & SOFT_PSN_MASK;
     packet->payload = parse_extended(packet, bytes + SOFT_BTH_BYTES);
     packet->length = (uint32_t)(length - before - pad);
     return true;

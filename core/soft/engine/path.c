@@ -70,8 +70,20 @@ static bool same_port(const union soft_addr *own, const union soft_addr *came)
            own->in.sin_port == htons(SOFT_UDP_PORT);
 }
 
+/* Most packets' way: IPv4, all of it said, and the same. */
+static bool is_same_v4(const struct soft_path *own, const struct soft_path *came)
+{
+    return own->link == NULL && came->link == NULL && own->remote.sa.sa_family == AF_INET &&
+           came->remote.sa.sa_family == AF_INET && own->remote.in.sin_port == came->remote.in.sin_port &&
+           own->remote.in.sin_addr.s_addr == came->remote.in.sin_addr.s_addr &&
+           own->local.sa.sa_family == AF_INET && came->local.sa.sa_family == AF_INET &&
+           own->local.in.sin_addr.s_addr == came->local.in.sin_addr.s_addr;
+}
+
 bool soft_path_matches(const struct soft_path *own, const struct soft_path *came)
 {
+    if (is_same_v4(own, came))
+        return true;
     if (own->link != came->link || own->link != NULL)
         return own->link == came->link;
     return same_host(&own->remote, &came->remote) && same_port(&own->remote, &came->remote) &&

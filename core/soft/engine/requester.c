@@ -308,12 +308,13 @@ bool soft_requester_go(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
     uint64_t limit = req->next + GO_BYTES / qp->mtu;
-    bool sent = false;
+    bool sent = false, ready = soft_requester_ready(qp);
 
-    for (unsigned packets = 0; packets < SOFT_TRAIN_PACKETS && soft_requester_ready(qp); packets++) {
-        if (req->next >= limit)
-            break;
-        if (!put_next(qp))
+    for (unsigned packets = 0; packets < SOFT_TRAIN_PACKETS && ready && req->next < limit; packets++) {
+        bool put = put_next(qp);
+
+        ready = soft_requester_ready(qp);
+        if (!put)
             break;
         sent = true;
     }
@@ -321,5 +322,5 @@ bool soft_requester_go(struct soft_qp *qp)
         soft_timer_start(qp);
     if (soft_state(qp) == IBV_QPS_SQD)
         soft_requester_drain(qp);
-    return soft_requester_ready(qp);
+    return ready;
 }

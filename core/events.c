@@ -242,7 +242,7 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum 
     if (again)
         doorbell_again(&queue->raise);
     else
-        doorbell_set(&queue->raise, !STAILQ_EMPTY(&queue->events));
+        doorbell_set(&queue->raise, !STAILQ_EMPTY(&queue->events) || queue->has_stuck);
     pthread_mutex_unlock(&queue->events_lock);
     xs_queue_put(queue);
     return count;

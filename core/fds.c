@@ -12,6 +12,7 @@
 #define FDS_MAX (1 << 20) /* the kernel's own default ceiling (fs.nr_open); higher ones are not remembered */
 #define FDS_BITS 64
 
+/* A bit is set and cleared by who has the descriptor: it pairs with nothing but a forked child's look. */
 typedef _Atomic uint64_t fds_bits[FDS_MAX / FDS_BITS];
 
 static fds_bits owned, epolls; /* all; those of them that are epolls */
@@ -22,7 +23,8 @@ static struct {
     _Atomic int count, epoll;
 } watched[FDS_MAX];
 
-/* What had the number when fds_own was told of it. */
+/* What had the number when fds_own was told of it. Pairs with nothing: who asks had the number from who told.
+ */
 static _Atomic uint64_t identities[FDS_MAX];
 
 #define UNTOLD 1 /* an identity: the kernel could not tell, as for want of memory */

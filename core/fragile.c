@@ -21,7 +21,7 @@
 /* ---- Copying -------------------------------------------------------------------------------------------- */
 
 /* A sandbox refuses; tells nobody anything else, so no order is needed. */
-static _Atomic bool forbidden;
+static _Atomic bool forbidden; /* what the kernel has once said it says again: pairs with nothing */
 
 static void copy_plainly(const struct iovec *to, const struct iovec *from, size_t total)
 {

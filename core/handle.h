@@ -21,17 +21,17 @@
 
 struct handle_slot {
     /* Generation, whether the handle is in use, and its users. A user's last access to the object is before its
-     * leaving (release), which whoever takes the handle sees first (acquire). */
+     * leaving (release), which pairs with whoever takes the handle (acquire). */
     _Atomic uint64_t state;
-    _Atomic(void *) object;
-    uint32_t next_free; /* slot + 1, or 0 */
+    _Atomic(void *) object; /* before `state` says that it is in use, and pairs with who has read that */
+    uint32_t next_free;     /* slot + 1, or 0 */
 };
 
 struct handle_table {
     pthread_mutex_t lock;   /* guards making and freeing, not looking up */
     pthread_mutex_t taking; /* one thread at a time takes handles out of use; before any other lock */
-    _Atomic(struct handle_slot *) chunk[HANDLE_CHUNKS];
-    uint32_t used, free; /* slots ever used; first free slot + 1 */
+    _Atomic(struct handle_slot *) chunk[HANDLE_CHUNKS]; /* made once: the store pairs with who finds it */
+    uint32_t used, free;                                /* slots ever used; first free slot + 1 */
 };
 
 #define HANDLE_TABLE_INIT                                                                                      \

@@ -18,8 +18,8 @@
 
 enum { RAW, READY, FORKED };
 
-static _Atomic int state;
-static _Atomic unsigned generation;
+static _Atomic int state; /* READY is stored last (release), and pairs with every call's look (acquire) */
+static _Atomic unsigned generation; /* one more in a child's only thread: pairs with nothing */
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct device *devices[DEVICES_MAX];
 static int device_count;

@@ -26,7 +26,7 @@ struct region { /* a memory's registration in a domain, owned by both: it goes w
     struct ibv_mr *mr;
 };
 
-static _Atomic uint64_t numbers; /* given to memory; alone, so without order */
+static _Atomic uint64_t numbers; /* given to memory; pairs with nothing, so without order */
 
 void xs_memory_reset(void)
 {

@@ -54,12 +54,14 @@ struct guest {
 struct op_chunk; /* operations allocated together */
 
 struct queue {
-    _Atomic int refs; /* the handle, sockets at home, guests' hosts, waiters */
-    _Atomic int guest_count;
-    _Atomic bool failed; /* a socket of its own did not get connected: xs_queue_strip has something to do */
-    _Atomic bool
-        waits; /* what a device of its was given is not acknowledged: xs_queue_rest has something to do. As of
-                * the last turn or request, which were this thread's own or will rest themselves */
+    _Atomic int refs; /* the handle, sockets at home, guests' hosts, waiters. One less pairs with the last one
+                       * less, which frees what the others wrote */
+    _Atomic int guest_count; /* pairs with nothing: who has just become a guest makes the descriptor readable */
+    _Atomic bool failed;  /* a socket of its own did not get connected: xs_queue_strip has something to do. Set
+                           * by  xs_open_failed, which pairs with xs_release_home's look */
+    _Atomic bool waits;   /* what a device of its was given is not acknowledged: xs_queue_rest has something to
+                           * do. As of   the last turn or request, which were this thread's own or will rest
+                           * themselves: it pairs with nothing */
     exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket */
     int fd;               /* epoll: sources, those of guests, and `raise`; -1 of a private one */
 
@@ -71,7 +73,7 @@ struct queue {
     int pending; /* started, not completed; but for those of own_pending */
     struct doorbell raise;
     _Atomic int dequeuers; /* threads inside xs_dequeue: they will look, so nobody needs to raise. One more
-                            * needs no lock, one less does. */
+                            * needs no lock, one less does: it pairs with the locked look of who completes */
     LIST_HEAD(, xs_sleeper) sleepers;
     LIST_HEAD(, guest) guests;
     unsigned rounds; /* looks for guests that are ready */

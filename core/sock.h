@@ -47,14 +47,15 @@ struct request {
 };
 
 struct sock {
-    _Atomic int refs;  /* table, home, calls */
+    _Atomic int refs;  /* table, home, calls. One less pairs with the last one less, which frees it */
     int number;        /* a descriptor of the process that stands for the socket, */
     uint64_t identity; /* as long as this is its (fds.h) */
     int family, type;
     int fd_flags, status_flags; /* exs_fcntl */
     enum sock_state state;
-    pthread_mutex_t guard;        /* guards a homeless socket */
-    _Atomic(struct queue *) home; /* a reference; set once */
+    pthread_mutex_t guard; /* guards a homeless socket */
+    _Atomic(struct queue *)
+        home; /* a reference; set once: the store pairs with whoever finds it set, and then takes its lock */
     LIST_ENTRY(sock) at_home;
     struct conn *conn; /* once there is a queue pair */
 

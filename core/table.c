@@ -17,12 +17,13 @@
 #define CHUNKS 4096
 
 struct slot {
-    /* One of the two sees the other, since all accesses are in one order: a taker that is counted before it
-     * looks, and whoever exchanges the socket before it counts. */
+    /* Pairs with sock. One of the two sees the other, since all accesses are in one order: a taker that is
+     * counted before it looks, and whoever exchanges the socket before it counts. */
     atomic_uint takers;
-    _Atomic(struct sock *) sock; /* a reference */
+    _Atomic(struct sock *) sock; /* a reference. Pairs with takers */
 };
 
+/* Made once: what stores one (release) pairs with whoever finds it (acquire). */
 static _Atomic(struct slot *) chunks[CHUNKS];
 static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER;
 

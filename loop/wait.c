@@ -43,7 +43,8 @@ static void close_bell(void *argument)
 /* Have close_bell called at the end of this thread. An errno, 0 for none. */
 static int close_at_end(struct bell *bell)
 {
-    static _Atomic unsigned known; /* the key and 1; of two threads that make one, the first one's stays */
+    static _Atomic unsigned known; /* the key and 1; of two threads that make one, the first one's stays, and
+                                    * its exchange pairs with who finds it */
     unsigned none = 0;
 
     if (atomic_load(&known) == 0) {

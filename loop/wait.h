@@ -22,7 +22,7 @@ struct wait { /* on the stack of the thread that waits */
     struct waiter waiter;
     pthread_t owner;
     const struct doorbell *bell; /* the owner's, for other threads to wake it by */
-    _Atomic int state;           /* WAITING, DELIVERING, DONE */
+    _Atomic int state;           /* WAITING, DELIVERING, DONE: what was written before pairs with is_done() */
     exs_event_t event;
 };
 

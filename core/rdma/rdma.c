@@ -25,8 +25,9 @@
  * acknowledgements. On a network that loses 1 % a request of megabytes hardly ever gets through. */
 #define LONG_REQUEST (32u << 10)
 
+/* These pair with nothing: the second is set in a child's only thread. */
 static _Atomic bool used;  /* a context is open */
-static _Atomic bool stale; /* and was the parent's */
+static _Atomic bool stale; /* and was the parent's; pairs with nothing */
 
 /* Contexts are rdma-core's, open until the process ends: remembered, never closed. */
 static void own_context(const struct ibv_context *context)
@@ -83,7 +84,8 @@ static int fails(int error)
  * manager takes it for "any" (address.h), which leads to none. Asked once. */
 static bool loopback_has_a_device(void)
 {
-    static atomic_int known; /* 1: no, 2: yes; whoever asks at the same time gets the same answer */
+    static atomic_int known; /* 1: no, 2: yes; whoever asks at the same time gets the same answer: it pairs with
+                              * nothing */
     struct sockaddr_in loopback = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct rdma_event_channel *channel;
     struct rdma_cm_id *id;

@@ -12,7 +12,7 @@
 #include "cm_id.h"
 
 static struct {
-    atomic_uint_fast64_t shm, udp;
+    atomic_uint_fast64_t shm, udp; /* sums: they pair with nothing */
 } chosen;
 
 void cm_link_count(struct soft_cm_counters *out)

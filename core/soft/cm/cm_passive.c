@@ -16,6 +16,7 @@
 #define HALF_OPEN_MAX 256 /* of one listener */
 
 static struct {
+    /* Sums: they pair with nothing. */
     atomic_uint_fast64_t accepted, requests, magic, version, malformed, memory, hung_up, timeouts, dropped,
         limits;
 } counters;

@@ -30,7 +30,8 @@ struct soft_context {
     struct soft_work_list work;
     unsigned vain_polls; /* in a row: nothing had completed */
     bool patient;        /* an ACK may wait for what the application is about to send */
-    atomic_bool waits;   /* one does, since the last step; a hint to those who don't have the lock */
+    atomic_bool
+        waits; /* one does, since the last step; a hint to those who don't have the lock: pairs with nothing */
 
     struct soft_qp_list qps;
     struct soft_qp_list *buckets; /* by queue pair number */
@@ -48,7 +49,8 @@ struct soft_context {
 
     struct soft_keys keys; /* of the memory regions */
 
-    atomic_uint awaited; /* completion queues that are */
+    atomic_uint awaited; /* completion queues that are: counted before the wire's `awaits` takes the service's
+                          * lock, which pairs with the service thread's look */
     LIST_HEAD(, soft_channel) channels;
     struct soft_channel *inside; /* whose events the thread that holds the lock is about to fetch */
     int *watched;

@@ -11,7 +11,7 @@
 #include "core/settings.h"
 #include "shm.h"
 
-/* Peers of the process that are no context's yet. */
+/* Peers of the process that are no context's yet. A count: it pairs with nothing. */
 static atomic_uint unassigned;
 
 #define BYTES_MAX (4 * SHM_RING_BYTES) /* taken in while the context stays locked */

@@ -35,7 +35,8 @@ struct shm_control {
     _Alignas(
         64) _Atomic uint64_t head; /* the receiver's, in the same way: what lies before it may be overwritten */
     _Alignas(64) _Atomic uint32_t wants_room; /* the sender's flag; the receiver takes it down */
-    _Alignas(64) _Atomic uint32_t sleeps;     /* the receiver's flag; the sender takes it down */
+    _Alignas(64) _Atomic uint32_t sleeps;     /* the receiver's flag; the sender takes it down. Each flag pairs
+                                               * with its position */
 };
 
 /* One end of it: all of this is its process's own. */

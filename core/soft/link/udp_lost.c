@@ -10,7 +10,7 @@
 #include "core/settings.h"
 #include "udp.h"
 
-/* Of links that are closed, and at the end of all. Sums only: nobody pairs with them. */
+/* Of links that are closed, and at the end of all. Sums only: they pair with nothing. */
 static _Atomic uint64_t trains, messages;
 static _Atomic size_t buffer;
 

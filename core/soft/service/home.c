@@ -15,7 +15,8 @@
 static struct {
     pthread_mutex_t lock;
     LIST_HEAD(, soft_home) list;
-    atomic_uint count; /* so that home_reap costs nothing as long as there are none */
+    atomic_uint count; /* so that home_reap costs nothing as long as there are none; pairs with nothing: what is
+                        * not seen now goes with the next object */
 } orphans = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Every one of the process. */

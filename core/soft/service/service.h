@@ -34,15 +34,16 @@ struct service_member {
     struct ibv_context *context;
     int sockets[SERVICE_SOCKETS];
     int count;
-    atomic_int state;
-    atomic_bool attended;            /* the application was here since the thread last looked */
-    atomic_uint traffic;             /* counts batches of packets */
-    unsigned traffic_seen;           /* its value at the last tick */
-    unsigned quiet;                  /* ticks without traffic or deadline */
-    uint64_t due;                    /* when the thread looks next, ns of CLOCK_MONOTONIC */
-    bool late;                       /* packets were waiting, unattended, at the last tick */
-    bool absent;                     /* the thread had to serve, and the application has not been here since */
-    bool suspended;                  /* hands off: the context is about to be closed */
+    atomic_int state; /* an enum service_state. From IDLE to CALLED it is who calls, and pairs with the thread's
+                       * taking the list of those; all else is under the lock */
+    atomic_bool attended;  /* the application was here since the thread last looked: pairs with nothing */
+    atomic_uint traffic;   /* counts batches of packets: pairs with nothing */
+    unsigned traffic_seen; /* its value at the last tick */
+    unsigned quiet;        /* ticks without traffic or deadline */
+    uint64_t due;          /* when the thread looks next, ns of CLOCK_MONOTONIC */
+    bool late;             /* packets were waiting, unattended, at the last tick */
+    bool absent;           /* the thread had to serve, and the application has not been here since */
+    bool suspended;        /* hands off: the context is about to be closed */
     struct service_member *summoned; /* next in the list of those that call */
     LIST_ENTRY(service_member) watched;
 };

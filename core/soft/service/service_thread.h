@@ -25,8 +25,8 @@ extern struct service {
     bool forks_wait; /* the handlers of fork are in place; under gate */
     bool quit;
     int epoll, wake;
-    LIST_HEAD(, service_member) watched; /* all in WATCH and SERVE */
-    _Atomic(struct service_member *) summoned;
+    LIST_HEAD(, service_member) watched;       /* all in WATCH and SERVE */
+    _Atomic(struct service_member *) summoned; /* a list: who adds itself pairs with who takes all of it */
 } service_shared;
 
 /* What the thread runs, until quit. */

@@ -22,10 +22,11 @@
 #include "sock.h"
 
 #define ESTABLISH_LIMIT_NS UINT64_C(10000000000) /* half-open */
-#define PATIENCE_NS UINT64_C(200000000)          /* half-open, where others wait; */
-#define NIC_PATIENCE_NS UINT64_C(5000000000) /* there the last word may be lost, and comes again after 4.3 s   \
-                                              */
-#define OWN_LIMIT_NS UINT64_C(100000000)     /* arrived, before another queue's accept is taken */
+#define PATIENCE_NS UINT64_C(400000000)          /* half-open, where others wait; */
+#define NIC_PATIENCE_NS                                                                                        \
+    UINT64_C(5000000000)                 /* there the last word may be lost, and comes again after 4.3 s       \
+                                          */
+#define OWN_LIMIT_NS UINT64_C(100000000) /* arrived, before another queue's accept is taken */
 #define HALF_OPEN_MAX 256
 #define HALF_OPEN_ALONE_MAX 32 /* of these, on private queues, which are dear */
 
@@ -248,13 +249,17 @@ void xs_incoming_timeout(struct sock *listener)
 
     while ((sock = TAILQ_FIRST(&listener->half_open)) != NULL && now - sock->since >= ESTABLISH_LIMIT_NS)
         end_incoming(listener, sock);
+    listener->listened = true;
     xs_listener_match(listener);
+    listener->listened = false;
     set_alarm(listener);
 }
 
 /* ---- Requests -----------------------------------------------------------------------------------------------
  */
 
+/* Nobody is silent before what has come was looked at: the delay may have been this process's own. A turn looks
+ * at events before it looks at the clock, so it is the alarm that may say so. */
 enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op)
 {
     bool alone = op->waiter != NULL;
@@ -267,7 +272,7 @@ enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op)
         if (!alone || is_alone(atomic_load(&oldest->home)))
             break;
     }
-    if (oldest == NULL || xs_now() - oldest->since >= patience_with(oldest))
+    if (oldest == NULL || (listener->listened && xs_now() - oldest->since >= patience_with(oldest)))
         return ROOM_OF_THE_OLDEST;
     wake_by(listener, oldest->since + patience_with(oldest));
     return NO_ROOM;

@@ -78,6 +78,7 @@ struct sock {
     struct op *next_accept; /* that a request will be answered for; NULL: the first */
     TAILQ_HEAD(incoming_socks, sock) half_open, arrived; /* oldest first */
     int half_open_count, half_open_alone;                /* of these, and those on private queues */
+    bool listened; /* in this turn: whoever is silent now has said nothing */
 
     bool lodges;           /* at a home that the accept it came from did not name */
     struct sock *listener; /* on their way in: in whose list, */

@@ -22,11 +22,9 @@
 #include "sock.h"
 
 #define ESTABLISH_LIMIT_NS UINT64_C(10000000000) /* half-open */
-#define PATIENCE_NS UINT64_C(400000000)          /* half-open, where others wait; */
-#define NIC_PATIENCE_NS                                                                                        \
-    UINT64_C(5000000000)                 /* there the last word may be lost, and comes again after 4.3 s       \
-                                          */
-#define OWN_LIMIT_NS UINT64_C(100000000) /* arrived, before another queue's accept is taken */
+#define PATIENCE_NS UINT64_C(400000000)          /* half-open, where others wait: on the embedded device */
+#define NIC_PATIENCE_NS UINT64_C(5000000000)     /* on a NIC: a last word that is lost comes again in 4.3 s */
+#define OWN_LIMIT_NS UINT64_C(100000000)         /* arrived, before another queue's accept is taken */
 #define HALF_OPEN_MAX 256
 #define HALF_OPEN_ALONE_MAX 32 /* of these, on private queues, which are dear */
 

@@ -42,9 +42,14 @@ struct sock *xs_sock_get_locked(int number)
 {
     struct sock *sock = xs_sock_get(number);
 
-    if (sock != NULL)
-        xs_sock_lock(sock);
-    return sock;
+    if (sock == NULL)
+        return NULL;
+    xs_sock_lock(sock);
+    if (sock->state != SOCK_CLOSING)
+        return sock;
+    xs_sock_put_locked(sock); /* closed while this one waited for the lock */
+    errno = EBADF;
+    return NULL;
 }
 
 void xs_sock_put_locked(struct sock *sock)

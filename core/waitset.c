@@ -167,17 +167,21 @@ void waitset_time(struct waitset *set, uint64_t at)
 
 /* ---- Looking and sleeping ------------------------------------------------------------------------------ */
 
-/* Called with its lock. Each member in its turn. */
+/* Called with its lock. Each member in its turn. Where poll fails, an epoll has to tell from now on. */
 static bool look(struct waitset *set, struct epoll_event *event)
 {
     struct pollfd fds[WAITSET_LISTED];
+    int ready;
 
     *event = (struct epoll_event){.events = EPOLLIN};
     if (set->bell.at != DOORBELL_NEVER && now_ns() >= set->bell.at)
         return true;
     for (int i = 0; i < set->count; i++)
         fds[i] = (struct pollfd){.fd = set->members[i].fd, .events = (short)set->members[i].events};
-    if (set->count == 0 || poll(fds, (nfds_t)set->count, 0) <= 0)
+    ready = set->count > 0 ? poll(fds, (nfds_t)set->count, 0) : 0;
+    if (ready < 0 && make_epoll(set) == 0)
+        return epoll_wait(set->epoll, event, 1, 0) > 0;
+    if (ready <= 0)
         return false;
     for (int i = 0; i < set->count; i++) {
         int at = (set->next + i) % set->count;

@@ -103,6 +103,7 @@ START_TEST(what_has_arrived)
         at_the_end(near, pair.client);
     ck_assert_uint_gt(atomic_load(&lost), 0);
     close_socket(near, pair.client);
+    pair_close_rest(&pair);
 }
 END_TEST
 

@@ -268,6 +268,30 @@ START_TEST(close_beside_many)
 }
 END_TEST
 
+/* A call that begins while another thread closes meets the socket, or none; never one that is half closed. */
+START_TEST(close_meets_a_call)
+{
+    for (int i = 0; i < 200; i++) {
+        struct waiter waiter = {.waits = RECEIVES_ONE};
+        struct pair pair;
+
+        pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+        waiter.socket = pair.server;
+        pthread_t thread = thread_start(wait_in_call, &waiter);
+        while (waiter.tid == 0)
+            ;
+        for (volatile int spin = 0; spin < i * 20; spin++)
+            ;
+        must(exs_blocking_close(pair.server));
+        thread_join(thread);
+        must(exs_blocking_close(pair.client));
+        must(exs_blocking_close(pair.listener));
+        ck_assert_int_eq(waiter.result, -1);
+        ck_assert_msg(waiter.error == ECANCELED || waiter.error == EBADF, "%s", strerrorname_np(waiter.error));
+    }
+}
+END_TEST
+
 /* ---- Both ends in one thread --------------------------------------------------------- */
 
 /* What is asked for first, then a call that blocks at the other end of the same thread: as with TCP. */
@@ -375,6 +399,7 @@ int main(void)
     tcase_add_loop_test(tests, callbacks_end_each_other, 0, 2 * COUNT(backends));
     tests = add_case(suite, "close", 10);
     tcase_add_loop_test(tests, close_beside_many, 0, WAITS + 1);
+    tcase_add_test(tests, close_meets_a_call);
     tests = add_case(suite, "one_thread", 10);
     tcase_add_loop_test(tests, asked_first_then_blocking, 0, 2);
     tcase_add_loop_test(tests, both_close_at_once, 0, 4);

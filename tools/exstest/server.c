@@ -202,12 +202,16 @@ static void add(int socket, const struct sockaddr_storage *peer)
 
 /* ---- Listening --------------------------------------------------------------------------------------- */
 
+static bool accepts(struct server *s)
+{
+    return acceptor_post(&s->acceptor, s->listener, s->queue, room_for_connections(s) - s->count) == 0;
+}
+
+/* Short of memory it goes on with the accepts and clients that there are; the timer tries again. */
 static void accept_more(struct server *s)
 {
-    int room = room_for_connections(s) - s->count;
-
-    if (!s->ending && acceptor_post(&s->acceptor, s->listener, s->queue, room) == -1)
-        fail("accepting");
+    if (!s->ending && !accepts(s))
+        complain("cannot accept: %s: trying again in a second", strerror(errno));
 }
 
 static void accepted(struct server *s, const exs_event_t *event)
@@ -325,7 +329,8 @@ static int start_listening(struct server *s, const struct options *o)
 
     if (port == -1 || exs_getdevice(s->listener, s->device, sizeof(s->device)) == -1)
         return fail("asking for the listener's device");
-    accept_more(s);
+    if (!accepts(s))
+        return fail("accepting");
     say("exstest: Service Point Ready - %s, port %d", s->device, port);
     return 0;
 }

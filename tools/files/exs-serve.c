@@ -42,12 +42,18 @@ static _Noreturn void fail(const char *what)
     exit(1);
 }
 
+static bool accepts(struct server *s)
+{
+    return acceptor_post(&s->acceptor, s->listener, s->inlets.queue, CONNECTIONS_MAX - s->inlets.count) == 0;
+}
+
+/* Short of memory it goes on with the accepts and connections that there are, and tries again in a second. */
 static void accept_more(struct server *s)
 {
-    int room = CONNECTIONS_MAX - s->inlets.count;
-
-    if (!s->ending && acceptor_post(&s->acceptor, s->listener, s->inlets.queue, room) == -1)
-        fail("exs_accept");
+    if (s->ending || accepts(s))
+        return;
+    inlets_say(&s->inlets, "cannot accept: %s: trying again in a second", strerror(errno));
+    ev_timer_start(s->inlets.loop, &s->retry);
 }
 
 static void retry_cb(EV_P_ ev_timer *w, int revents)
@@ -206,7 +212,8 @@ static void listen_on(struct server *s, const struct addrinfo *addresses)
             fail_to_listen(addresses);
         addresses = addresses->ai_next;
     }
-    accept_more(s);
+    if (!accepts(s))
+        fail("exs_accept");
     if (exs_getsockname(s->listener, (struct sockaddr *)&here, &length) == -1)
         fail("exs_getsockname");
     if (exs_getdevice(s->listener, device, sizeof(device)) == -1)

@@ -3,23 +3,10 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 #include "doorbell.h"
 #include "fds.h"
 
 #define NS_PER_S UINT64_C(1000000000)
-
-/* A signal does not keep it from that. False: it was so already and can't go further. */
-static bool flag(int fd, bool up)
-{
-    uint64_t count = 1;
-    ssize_t done;
-
-    do {
-        done = up ? write(fd, &count, sizeof(count)) : read(fd, &count, sizeof(count));
-    } while (done == -1 && errno == EINTR);
-    return done == sizeof(count);
-}
 
 /* A time that is over rings at once, and goes on until it is set anew. */
 static bool set_time(int fd, uint64_t at)
@@ -36,7 +23,7 @@ static bool tell(const struct doorbell *bell, bool up)
 {
     if (bell->fd < 0)
         return true;
-    return bell->kind == DOORBELL_TIMED ? set_time(bell->fd, up ? 1 : bell->at) : flag(bell->fd, up);
+    return bell->kind == DOORBELL_TIMED ? set_time(bell->fd, up ? 1 : bell->at) : fds_flag(bell->fd, up);
 }
 
 int doorbell_make(struct doorbell *bell)
@@ -89,11 +76,11 @@ void doorbell_again(struct doorbell *bell)
 void doorbell_ring(const struct doorbell *bell)
 {
     if (bell->fd >= 0)
-        (void)flag(bell->fd, true);
+        (void)fds_flag(bell->fd, true);
 }
 
 void doorbell_hear(const struct doorbell *bell)
 {
     if (bell->fd >= 0)
-        (void)flag(bell->fd, false);
+        (void)fds_flag(bell->fd, false);
 }

@@ -55,6 +55,10 @@ struct device {
     int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
     int (*ack_cm_event)(struct rdma_cm_event *event);
 
+    /* libibverbs: which devices there are */
+    struct ibv_device **(*get_device_list)(int *num_devices);
+    void (*free_device_list)(struct ibv_device **list);
+
     /* libibverbs: resources */
     int (*query_device)(struct ibv_context *context, struct ibv_device_attr *attr);
     int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);

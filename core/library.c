@@ -63,22 +63,46 @@ static bool is_there(const struct device *device)
     return true;
 }
 
-/* Does EXS_DEVICE ask for this kind: for all, for the kind, or for one device of it? The embedded device's own
- * name is its kind's and a number; any other name is a real device's. */
-static bool is_wanted(const char *wanted, const struct device *device)
+/* Real ones come first. */
+static const struct device *const known[] = {&rdma_device, &soft_device};
+
+/* The names of all devices of this kind join those in `names`. Is the wanted one among them? */
+static bool has_named(const struct device *device, const char *wanted, char *names, size_t size)
+{
+    int count = 0;
+    struct ibv_device **list = device->get_device_list(&count);
+    bool found = false;
+
+    for (int i = 0; list != NULL && i < count; i++) {
+        size_t used = strlen(names);
+
+        snprintf(names + used, size - used, "%s%s", used > 0 ? ", " : "", list[i]->name);
+        found = found || strcmp(list[i]->name, wanted) == 0;
+    }
+    if (list != NULL)
+        device->free_device_list(list);
+    return found;
+}
+
+/* Does EXS_DEVICE ask for this kind: for all, for the kind, or for one device of it? Where it is none of the
+ * kinds' names, the names of devices that there are join those in `names`. */
+static bool is_wanted(const char *wanted, const struct device *device, char *names, size_t size)
 {
     if (*wanted == 0 || strcmp(wanted, device->name) == 0)
         return true;
-    bool soft = strncmp(wanted, soft_device.name, strlen(soft_device.name)) == 0;
-
-    return strcmp(wanted, "rdma") != 0 && (device == &soft_device) == soft;
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strcmp(wanted, known[i]->name) == 0)
+            return false;
+    }
+    return has_named(device, wanted, names, size);
 }
 
-/* EXS_DEVICE: auto (the default), rdma, soft, or the name of one device. Real ones come first. */
+/* EXS_DEVICE: auto (the default), rdma, soft, or the name of one device. */
 static int choose_devices(void)
 {
-    static const struct device *const known[] = {&rdma_device, &soft_device};
     const char *wanted = settings()->device, *link = settings()->link;
+    char names[256] = "";
+    bool named = false;
 
     if (!settings()->link_known) {
         xs_log("EXS_LINK=%s is no link: set it to auto, shm or udp", link);
@@ -87,8 +111,9 @@ static int choose_devices(void)
     }
     device_count = 0;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        if (!is_wanted(wanted, known[i]))
+        if (!is_wanted(wanted, known[i], names, sizeof(names)))
             continue;
+        named = true;
         if (is_there(known[i]))
             devices[device_count++] = known[i];
         else if (known[i] == &soft_device)
@@ -98,9 +123,15 @@ static int choose_devices(void)
     }
     if (device_count > 0)
         return 0;
-    xs_log(
-        "EXS_DEVICE=%s finds no device: load its driver (modprobe rdma_ucm), or set EXS_DEVICE to auto or soft",
-        wanted);
+    if (named)
+        xs_log(
+            "EXS_DEVICE=%s finds no device: load its driver (modprobe rdma_ucm), or set EXS_DEVICE to auto or "
+            "soft",
+            wanted);
+    else
+        xs_log(
+            "EXS_DEVICE=%s is no device here: set it to auto, rdma, soft, or the name of one that there is: %s",
+            wanted, names);
     errno = ENODEV;
     return -1;
 }

@@ -61,8 +61,24 @@ static int listen_id(struct rdma_cm_id *id, int backlog)
     return 0;
 }
 
+static struct ibv_device **get_device_list(int *num_devices)
+{
+    static struct ibv_device devices[] = {{.name = "mlx5_0"}, {.name = "mlx5_1"}};
+    static struct ibv_device *list[] = {&devices[0], &devices[1], NULL};
+
+    *num_devices = 2;
+    return list;
+}
+
+static void free_device_list(struct ibv_device **list)
+{
+    ck_assert_str_eq(list[0]->name, "mlx5_0");
+}
+
 const struct device rdma_device = {
     .name = "rdma",
+    .get_device_list = get_device_list,
+    .free_device_list = free_device_list,
     .create_event_channel = create_event_channel,
     .destroy_event_channel = destroy_event_channel,
     .create_id = create_id,
@@ -209,10 +225,70 @@ START_TEST(links_of_no_name_are_refused)
 }
 END_TEST
 
+/* What exs_init says on standard error when EXS_DEVICE is this; what it returns is checked. */
+static void init_says(const char *device, int error, char *text, size_t size)
+{
+    FILE *said = tmpfile();
+    int keep = dup(STDERR_FILENO);
+
+    ck_assert_ptr_nonnull(said);
+    ck_assert_int_eq(setenv("EXS_DEVICE", device, 1), 0);
+    ck_assert_int_eq(setenv("EXS_DEBUG", "1", 1), 0);
+    must(keep);
+    must(dup2(fileno(said), STDERR_FILENO));
+    int result = exs_init(EXS_VERSION), why = errno;
+
+    must(dup2(keep, STDERR_FILENO));
+    close(keep);
+    ck_assert_int_eq(result, error == 0 ? 0 : -1);
+    ck_assert_int_eq(error == 0 ? 0 : why, error);
+    rewind(said);
+    text[fread(text, 1, size - 1, said)] = 0;
+    fclose(said);
+}
+
+/* A name is refused that no device has, whatever kind it might be of, with one line that has those that there
+ * are. */
+START_TEST(unknown_names_are_refused)
+{
+    static const char *const names[] = {"mlx5_2", "mlx5", "mlx5_00", "soft1", "soft00", "Auto", "nothing"};
+    char says[512], wanted[512];
+
+    for (int i = 0; i < COUNT(names); i++) {
+        init_says(names[i], ENODEV, says, sizeof says);
+        snprintf(
+            wanted, sizeof wanted,
+            "exs: EXS_DEVICE=%s is no device here: set it to auto, rdma, soft, or the name of one that there "
+            "is: mlx5_0, mlx5_1, soft0\n",
+            names[i]);
+        ck_assert_str_eq(says, wanted);
+    }
+}
+END_TEST
+
+START_TEST(known_names_are_taken)
+{
+    static const struct {
+        const char *name, *listens;
+    } known[] = {{"mlx5_0", "rdma"}, {"mlx5_1", "rdma"}, {"soft0", "soft"},    {"rdma", "rdma"},
+                 {"soft", "soft"},   {"", "rdma,soft"},  {"auto", "rdma,soft"}};
+    char says[512];
+
+    init_says(known[_i].name, 0, says, sizeof says);
+    ck_assert_str_eq(says, "");
+    int sock = new_socket(AF_INET);
+
+    must(exs_listen(sock, 1));
+    listens_on(sock, known[_i].listens);
+    must(exs_blocking_close(sock));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("two devices");
     TCase *links = add_bare_case(suite, "links", 20);
+    TCase *names = add_bare_case(suite, "names", 20);
     TCase *both = add_bare_case(suite, "both", 20);
 
     tcase_add_checked_fixture(both, init_both, NULL);
@@ -220,6 +296,8 @@ int main(void)
     tcase_add_test(both, bound_socket_connects_where_it_is_bound);
     tcase_add_test(both, bound_again_after_a_failure);
     tcase_add_test(both, addresses_are_of_the_sockets_family);
+    tcase_add_test(names, unknown_names_are_refused);
+    tcase_add_loop_test(names, known_names_are_taken, 0, 7);
     tcase_add_loop_test(links, links_of_no_name_are_refused, 0, 4);
     return run_suite(suite);
 }

@@ -187,6 +187,8 @@ const struct device rdma_device = {
     .get_cm_event = rdma_get_cm_event,
     .ack_cm_event = rdma_ack_cm_event,
 
+    .get_device_list = ibv_get_device_list,
+    .free_device_list = ibv_free_device_list,
     .query_device = ibv_query_device,
     .query_port = query_port,
     .alloc_pd = alloc_pd,

@@ -3,11 +3,30 @@
  * The embedded device's table. An event channel's context outlives it as long as the user has objects of it, so
  * whatever destroys an object looks whether that was the last one.
  */
+#include <stdlib.h>
 #include "core/device.h"
 #include "core/soft/cm/cm.h"
 #include "core/soft/service/home.h"
 #include "soft.h"
 #include "core/soft/verbs/verbs.h"
+
+/* There is one. */
+static struct ibv_device **get_device_list(int *num_devices)
+{
+    struct ibv_device **list = calloc(2, sizeof(*list));
+
+    if (list == NULL)
+        return NULL;
+    list[0] = soft_the_device();
+    if (num_devices != NULL)
+        *num_devices = 1;
+    return list;
+}
+
+static void free_device_list(struct ibv_device **list)
+{
+    free(list);
+}
 
 static int dealloc_pd(struct ibv_pd *pd)
 {
@@ -81,6 +100,8 @@ const struct device soft_device = {
     .get_cm_event = soft_get_cm_event,
     .ack_cm_event = soft_ack_cm_event,
 
+    .get_device_list = get_device_list,
+    .free_device_list = free_device_list,
     .query_device = soft_query_device,
     .query_port = soft_query_port,
     .alloc_pd = soft_alloc_pd,

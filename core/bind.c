@@ -86,10 +86,7 @@ int exs_bind(int sockno, const struct sockaddr *address, socklen_t address_len)
 {
     union sock_address copy = {0};
     int result = -1;
-
-    if (xs_enter() < 0)
-        return -1;
-    struct sock *sock = xs_sock_get_locked(sockno);
+    struct sock *sock = xs_sock_enter(sockno);
 
     if (sock == NULL)
         return -1;
@@ -127,10 +124,7 @@ int exs_listen(int sockno, int backlog)
 {
     union sock_address any = {0};
     int result = -1;
-
-    if (xs_enter() < 0)
-        return -1;
-    struct sock *sock = xs_sock_get_locked(sockno);
+    struct sock *sock = xs_sock_enter(sockno);
 
     if (sock == NULL)
         return -1;

@@ -229,8 +229,7 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum 
         return xs_invalid("qhandle is no queue");
     if (evtvec == NULL || (uintptr_t)evtvec > UINTPTR_MAX - (size_t)evtvec_cnt * sizeof(*evtvec)) {
         xs_queue_put(queue);
-        errno = EFAULT;
-        return -1;
+        return xs_nowhere("evtvec");
     }
     atomic_fetch_add(&queue->dequeuers, 1);
     xs_turn(queue, &turn);

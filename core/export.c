@@ -115,12 +115,14 @@ int exs_mexport(int sockno, exs_mhandle_t mhandle, void *addr, size_t length, in
         return -1;
     if (mhandle == NULL || mhandle == EXS_MHANDLE_UNREGISTERED)
         return xs_invalid("mhandle is no registered memory");
-    if (addr == NULL || length == 0 || token == NULL)
-        return xs_invalid("%s", addr == NULL ? "addr is NULL" : length == 0 ? "length is 0" : "token is NULL");
+    if (addr == NULL || length == 0)
+        return xs_invalid(addr == NULL ? "addr is NULL" : "length is 0");
     if (length > EXS_MSG_MAX)
         return xs_too_long(length);
     if (access == 0 || (access & ~(EXS_REMOTE_READ | EXS_REMOTE_WRITE)))
         return xs_invalid("access 0x%x is not EXS_REMOTE_READ, EXS_REMOTE_WRITE, or both", (unsigned)access);
+    if (token == NULL)
+        return xs_nowhere("token");
     struct sock *sock = get_connected(sockno);
 
     if (sock == NULL)

@@ -65,7 +65,6 @@ static void forget(struct sock *sock)
     sock->conn = NULL;
     xs_sock_drop_id(sock, sock->device);
     sock->state = SOCK_FRESH;
-    xs_sock_remove(sock);
     xs_sock_leave(sock);
 }
 
@@ -163,6 +162,7 @@ static void spend(struct sock *listener, struct op *op, struct sock *sock)
         xs_accept_spent(listener, op);
         sock->state = SOCK_CONNECTED;
         xs_probe_start(sock->conn);
+        xs_sock_publish(sock);
         tell_accept(op, sock);
         xs_op_complete(op, 0);
         xs_conn_run(sock->conn);

@@ -240,6 +240,13 @@ int xs_invalid(const char *format, ...)
     return -1;
 }
 
+int xs_nowhere(const char *argument)
+{
+    xs_invalid("there is no memory at %s, where the result goes", argument);
+    errno = EFAULT;
+    return -1;
+}
+
 int xs_bad_flags(int flags, int allowed)
 {
     return xs_invalid("flags 0x%x has 0x%x, which is no flag here", (unsigned)flags,

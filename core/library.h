@@ -17,6 +17,8 @@ int xs_invalid(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, for flags of which only these are allowed, and for more bytes than EXS_MSG_MAX. */
 int xs_bad_flags(int flags, int allowed);
 int xs_too_long(size_t length);
+/* What is to hold a result is NULL, or can't be there: -1 and EFAULT, and in the log which. */
+int xs_nowhere(const char *argument);
 
 /* The devices that EXS_DEVICE lets us use, in the order in which they are tried. */
 int xs_devices(void);

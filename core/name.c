@@ -73,10 +73,7 @@ static int get_name(int sockno, struct sockaddr *address, socklen_t *address_len
 {
     union sock_address none = {0};
     int result = -1;
-
-    if (xs_enter() < 0)
-        return -1;
-    struct sock *sock = xs_sock_get_locked(sockno);
+    struct sock *sock = xs_sock_enter(sockno);
 
     if (sock == NULL)
         return -1;
@@ -84,7 +81,7 @@ static int get_name(int sockno, struct sockaddr *address, socklen_t *address_len
 
     none.sa.sa_family = (sa_family_t)sock->family;
     if (address == NULL || address_len == NULL) {
-        errno = EFAULT;
+        xs_nowhere(address == NULL ? "address" : "address_len");
     } else if (!peer) {
         xs_copy_address(sock->family, id != NULL ? &id->route.addr.src_addr : &none.sa, address, address_len);
         result = 0;
@@ -129,17 +126,16 @@ int exs_getdevice(int sockno, char *name, size_t size)
 {
     char list[64] = "";
     int result = -1;
-
-    if (xs_enter() < 0)
-        return -1;
-    struct sock *sock = xs_sock_get_locked(sockno);
+    struct sock *sock = xs_sock_enter(sockno);
 
     if (sock == NULL)
         return -1;
     const char *device = device_name(sock, list, sizeof(list));
 
-    if (name == NULL || size == 0) {
-        xs_invalid(name == NULL ? "name is NULL" : "size is 0");
+    if (name == NULL) {
+        xs_nowhere("name");
+    } else if (size == 0) {
+        xs_invalid("size is 0");
     } else if (device == NULL) {
         errno = ENOTCONN;
     } else if (strlen(device) >= size) {

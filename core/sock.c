@@ -52,6 +52,11 @@ struct sock *xs_sock_get_locked(int number)
     return NULL;
 }
 
+struct sock *xs_sock_enter(int number)
+{
+    return xs_enter() == 0 ? xs_sock_get_locked(number) : NULL;
+}
+
 void xs_sock_put_locked(struct sock *sock)
 {
     xs_sock_unlock(sock);
@@ -252,6 +257,7 @@ int exs_socket(int family, int socktype, int protocol)
         return -1;
     int number = sock->number;
 
+    xs_sock_publish(sock);
     xs_sock_put(sock);
     return number;
 }
@@ -260,10 +266,7 @@ int exs_fcntl(int sockno, int cmd, ...)
 {
     va_list arguments;
     int value = 0, result = 0;
-
-    if (xs_enter() < 0)
-        return -1;
-    struct sock *sock = xs_sock_get_locked(sockno);
+    struct sock *sock = xs_sock_enter(sockno);
 
     if (sock == NULL)
         return -1;

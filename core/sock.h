@@ -99,8 +99,10 @@ void xs_sock_ref(struct sock *sock);
 bool xs_sock_has_number(const struct sock *sock);
 /* Take it out of the table: nobody finds it any more. False when somebody else did. */
 bool xs_sock_remove(struct sock *sock);
-/* A new one in the table, with a reference for the table and one for the caller. NULL and errno. */
+/* A new one, with a reference for the caller. Nobody finds it by its number before it is published: whoever
+ * makes it finishes it first. NULL and errno. */
 struct sock *xs_sock_new(int family, int type);
+void xs_sock_publish(struct sock *sock);
 void xs_sock_reset(void); /* forget all, in a forked child */
 
 /* ---- What xs_start calls, by the type of what is asked ------------------------------------ */
@@ -124,8 +126,10 @@ bool xs_sock_has_peer(const struct sock *sock);
 /* Lock and unlock whatever guards the socket now. */
 void xs_sock_lock(struct sock *sock);
 void xs_sock_unlock(struct sock *sock);
-/* How a call begins and ends: found and locked, or NULL and EBADF; unlocked and given back. */
+/* Found and locked, or NULL and EBADF; unlocked and given back. */
 struct sock *xs_sock_get_locked(int number);
+/* How a call on a socket begins: the same, or NULL and errno as xs_enter has it. */
+struct sock *xs_sock_enter(int number);
 void xs_sock_put_locked(struct sock *sock);
 
 /* Make `queue` the home of a homeless socket, whose guard and queue's lock are held. Takes a reference of the

@@ -138,7 +138,7 @@ struct sock *xs_sock_new(int family, int type)
     if (sock == NULL)
         return NULL;
     pthread_mutex_init(&sock->guard, NULL);
-    atomic_init(&sock->refs, 2);
+    atomic_init(&sock->refs, 1);
     sock->family = family;
     sock->type = type;
     sock->device = -1;
@@ -150,16 +150,8 @@ struct sock *xs_sock_new(int family, int type)
     if (sock->number < 0)
         goto fail;
     sock->identity = fds_identity(sock->number);
-    struct slot *slot = make_slot(sock->number);
-
-    if (slot == NULL)
+    if (make_slot(sock->number) == NULL)
         goto fail;
-    struct sock *lost = atomic_exchange(&slot->sock, sock); /* its number was closed by close(2) */
-
-    if (lost != NULL) {
-        wait_for_takers(slot);
-        xs_sock_put(lost);
-    }
     return sock;
 fail:
     if (sock->number >= 0)
@@ -167,6 +159,19 @@ fail:
     pthread_mutex_destroy(&sock->guard);
     free(sock);
     return NULL;
+}
+
+void xs_sock_publish(struct sock *sock)
+{
+    struct slot *slot = slot_of(sock->number);
+
+    xs_sock_ref(sock);                                      /* the slot's */
+    struct sock *lost = atomic_exchange(&slot->sock, sock); /* its number was closed by close(2) */
+
+    if (lost != NULL) {
+        wait_for_takers(slot);
+        xs_sock_put(lost);
+    }
 }
 
 void xs_sock_reset(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_advice.c - EXS_DEBUG: every EINVAL has a line on standard error that names the argument.
+ * test_advice.c - EXS_DEBUG: every EINVAL, and every result that has nowhere to go, has a line on standard
+ * error that names the argument.
  */
 #include "check/support/support.h"
 
@@ -17,11 +18,11 @@ static void listen_to_it(void)
     must(dup2(fileno(said), STDERR_FILENO));
 }
 
-static void says(const char *call, long result, const char *argument)
+static void says(const char *call, long result, int error, const char *argument)
 {
     char line[512] = "";
 
-    ck_assert_msg(result == -1 && errno == EINVAL, "%s: %ld, %s", call, result, strerrorname_np(errno));
+    ck_assert_msg(result == -1 && errno == error, "%s: %ld, %s", call, result, strerrorname_np(errno));
     rewind(said);
     ck_assert_msg(fgets(line, sizeof line, said) != NULL, "%s: nothing was said", call);
     ck_assert_msg(strncmp(line, "exs: invalid argument: ", 23) == 0 && strstr(line + 23, argument) != NULL,
@@ -31,7 +32,8 @@ static void says(const char *call, long result, const char *argument)
     rewind(said);
 }
 
-#define SAYS(call, argument) says(#call, (long)(call), argument)
+#define SAYS(call, argument) says(#call, (long)(call), EINVAL, argument)
+#define SAYS_NOWHERE(call, argument) says(#call, (long)(call), EFAULT, argument)
 
 START_TEST(transfers)
 {
@@ -40,7 +42,8 @@ START_TEST(transfers)
     char byte = 0;
 
     SAYS(exs_send(pair.client, NULL, 1, 0, queue, NULL, NULL), "the buffer is NULL");
-    SAYS(exs_send(pair.client, &byte, (size_t)EXS_MSG_MAX + 1, 0, queue, NULL, NULL), "is more than EXS_MSG_MAX");
+    SAYS(exs_send(pair.client, &byte, (size_t)EXS_MSG_MAX + 1, 0, queue, NULL, NULL),
+         "is more than EXS_MSG_MAX");
     SAYS(exs_send(pair.client, &byte, 1, EXS_BLOCK | EXS_UNSIGNALED, NULL, NULL, NULL), "EXS_UNSIGNALED");
     SAYS(exs_send(pair.client, &byte, 1, 0, NULL, NULL, NULL), "qhandle is NULL");
     SAYS(exs_send(pair.client, &byte, 1, 0, EXS_QHANDLE_INVALID, NULL, NULL), "qhandle is no queue");
@@ -96,6 +99,22 @@ START_TEST(others)
 }
 END_TEST
 
+START_TEST(results)
+{
+    struct sockaddr_in address;
+    socklen_t length = sizeof address;
+    char memory[8];
+    exs_mhandle_t region = exs_mregister(memory, sizeof memory, 0);
+
+    SAYS_NOWHERE(exs_getsockname(pair.client, NULL, &length), "at address,");
+    SAYS_NOWHERE(exs_getpeername(pair.client, (struct sockaddr *)&address, NULL), "at address_len,");
+    SAYS_NOWHERE(exs_getdevice(pair.client, NULL, 8), "at name,");
+    SAYS_NOWHERE(exs_qdequeue(pair.client_box->queue, NULL, 1, NULL), "at evtvec,");
+    SAYS_NOWHERE(exs_mexport(pair.client, region, memory, 8, EXS_REMOTE_READ, NULL), "at token,");
+    must(exs_mderegister(region, 0));
+}
+END_TEST
+
 /* A second exs_init, of another library in the process, changes nothing. */
 START_TEST(heard_once)
 {
@@ -113,6 +132,7 @@ int main(void)
     tcase_add_checked_fixture(invalid, listen_to_it, NULL);
     tcase_add_test(invalid, transfers);
     tcase_add_test(invalid, others);
+    tcase_add_test(invalid, results);
     tcase_add_test(invalid, heard_once);
     return run_suite(suite);
 }

@@ -185,6 +185,37 @@ static int whose(struct inbox *inbox, int server)
 
 /* ---- Half-open ----------------------------------------------------------------------------------------- */
 
+/* Nobody finds a socket by its number, by chance or by mistake, before an accept has told it. */
+START_TEST(no_number_before_the_accept)
+{
+    int fd, client, server, last = count_fds() + 20;
+    struct address name;
+
+    if (on_rdma())
+        return;
+    begin();
+    must(exs_accept(listener, wanted, 1, 0, box.queue));
+    let_strangers_in(&fd, 1);
+    for (int number = 0; number < last; number++) {
+        name.length = sizeof(name.storage);
+        if (number == listener)
+            must(exs_getsockname(number, SA(&name), &name.length));
+        else
+            must_fail(exs_getsockname(number, SA(&name), &name.length), EBADF);
+    }
+    pthread_t thread = thread_start(connect_one, &client);
+
+    server = accepted(&box);
+    thread_join(thread);
+    name.length = sizeof(name.storage);
+    must(exs_getpeername(server, SA(&name), &name.length));
+    close_socket(&box, server);
+    must(exs_blocking_close(client));
+    close(fd);
+    end();
+}
+END_TEST
+
 /* An accept is spent on who is established, not on who asks. */
 START_TEST(silence_delays_nobody)
 {
@@ -496,6 +527,7 @@ int main(void)
     Suite *suite = suite_create("incoming");
     TCase *half_open = add_bare_case(suite, "half-open", 40), *arrived = add_bare_case(suite, "arrived", 20);
 
+    tcase_add_test(half_open, no_number_before_the_accept);
     tcase_add_test(half_open, silence_delays_nobody);
     tcase_add_test(half_open, silence_delays_no_blocking_accept);
     tcase_add_test(half_open, many_at_once);

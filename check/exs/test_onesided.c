@@ -365,7 +365,7 @@ START_TEST(bad_exports)
     must_fail(exs_mexport(s, region, exported, SIZE + EDGE + 1, EXS_REMOTE_READ, &given), EINVAL);
     must_fail(exs_mexport(s, region, exported, 8, 0, &given), EINVAL);
     must_fail(exs_mexport(s, region, exported, 8, 4, &given), EINVAL);
-    must_fail(exs_mexport(s, region, exported, 8, EXS_REMOTE_READ, NULL), EINVAL);
+    must_fail(exs_mexport(s, region, exported, 8, EXS_REMOTE_READ, NULL), EFAULT);
     must_fail(exs_mexport(-1, region, exported, 8, EXS_REMOTE_READ, &given), EBADF);
     must_fail(exs_mexport(pair.listener, region, exported, 8, EXS_REMOTE_READ, &given), ENOTCONN);
     must_fail(exs_munexport(s, NULL), EINVAL);

@@ -237,6 +237,48 @@ START_TEST(a_message_in_pieces)
 }
 END_TEST
 
+/* So many receives stand in for those whose users were told already, and nothing else is in the line. */
+static bool stand_ins_are(const struct conn *conn, uint32_t wanted)
+{
+    const struct op *op;
+    uint32_t count = 0;
+
+    STAILQ_FOREACH (op, &conn->recvs, link) {
+        count++;
+        if (op->piece_count > 0 || !op->advertised || op->hidden == NULL)
+            return false;
+    }
+    return count == wanted && conn->advertised == wanted &&
+           (uint32_t)__builtin_popcount(conn->places) == wanted;
+}
+
+/* Who wants no more is not kept waiting for a peer that may still write: something else waits in his stead. */
+START_TEST(others_wait_instead)
+{
+    uint8_t memory[3][100];
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_SEQPACKET);
+    const struct conn *conn = conn_of(pair.server);
+
+    for (int i = 0; i < 3; i++)
+        must(exs_recv(pair.server, memory[i], 100, 0, pair.server_box->queue, NULL, NULL));
+    until_open(&pair, 3, 100);
+    must(exs_shutdown(pair.server, SHUT_RD, 0, pair.server_box->queue, NULL));
+    ck_assert(stand_ins_are(conn, 3));
+    /* The client has not heard of it: it has not been driven since. */
+    must(exs_send(pair.client, "late", 4, 0, pair.client_box->queue, NULL, NULL));
+    for (int i = 0; i < 3; i++)
+        ck_assert_uint_eq(take_received(&pair), 0);
+    take_good(pair.server_box, EXS_EVT_SHUTDOWN, pair.server);
+    while (!stand_ins_are(conn, 0)) /* the peer has answered */
+        inbox_pump(pair.server_box, WAIT_MS);
+    inbox_quiet(pair.server_box, 0);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    pair_close(&pair);
+}
+END_TEST
+
 /* ---- Pieces that are not there ------------------------------------------------------------------------ */
 
 /* The kernel puts nothing there, however much is mapped meanwhile. */
@@ -296,6 +338,7 @@ int main(void)
     tcase_add_test(streams, no_more_than_came);
     tcase_add_test(streams, any_pieces);
     tcase_add_loop_test(messages, a_message_in_pieces, 0, 2);
+    tcase_add_test(messages, others_wait_instead);
     tcase_add_test(nowhere, a_piece_nowhere);
     tcase_add_test(nowhere, a_message_nowhere);
     return run_suite(suite);

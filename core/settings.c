@@ -23,7 +23,7 @@ static void read_link(const char *link)
     snprintf(current.link, sizeof(current.link), "%s", link != NULL ? link : "");
     current.link_known = *current.link == 0 || strcmp(current.link, "auto") == 0 ||
                          strcmp(current.link, "shm") == 0 || strcmp(current.link, "udp") == 0;
-    current.shm = strcmp(current.link, "shm") == 0 || strcmp(current.link, "auto") == 0;
+    current.shm = strcmp(current.link, "udp") != 0;
 }
 
 static void read_all(void)

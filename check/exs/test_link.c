@@ -78,7 +78,7 @@ static void pass_both_ways(struct pair *pair)
 static const struct asked {
     const char *link;
     bool shm;
-} asked[] = {{"udp", false}, {"shm", true}, {"auto", true}, {NULL, false}};
+} asked[] = {{"udp", false}, {"shm", true}, {"auto", true}, {NULL, true}};
 
 START_TEST(what_is_asked_for_is_used)
 {

@@ -3,8 +3,8 @@
  * test_last_word.c - the last acknowledgement is lost, and whoever gave it has closed in order: what was sent
  * has arrived all the same, and its sender is told so.
  *
- * Both ends are in this process, on the embedded device; from some moment on its sendmsg loses the
- * acknowledgements of one end.
+ * Both ends are in this process, on the embedded device and its UDP link; from some moment on its sendmsg loses
+ * the acknowledgements of one end.
  */
 #include "check/support/support.h"
 
@@ -112,6 +112,7 @@ int main(void)
     Suite *suite = suite_create("last word");
     TCase *tcase = add_case(suite, "last word", 40);
 
+    setenv("EXS_LINK", "udp", 1);
     tcase_add_loop_test(tcase, what_has_arrived, 0, COUNT(cases));
     return run_suite(suite);
 }

@@ -161,6 +161,31 @@ START_TEST(a_receive_that_was_not_advertised)
 }
 END_TEST
 
+/* Nor is one for whose advertisement there was no credit; not even a message without bytes may come for it. */
+START_TEST(an_empty_message_that_was_not_advertised)
+{
+    enum { RECEIVES = 8, CREDITS = 4, ADVERTISED = CREDITS - 1 };
+    struct hello hello = raw_hello(SOCK_SEQPACKET);
+    struct control advert[ADVERTISED];
+
+    hello.credits = CREDITS;
+    scene_open(hello);
+    for (int i = 0; i < RECEIVES; i++)
+        must(exs_recv(scene.server, scene.in, BYTES, 0, scene.box.queue, NULL, NULL));
+    for (int i = 0; i < ADVERTISED; i++)
+        advert[i] = raw_hear_control(&scene.raw, CONTROL_ADVERT);
+    for (int i = 0; i < ADVERTISED; i++) {
+        raw_direct(&scene.raw, &advert[i], BYTES, 0);
+        take_good(&scene.box, EXS_EVT_RECV, scene.server);
+    }
+    raw_data(&scene.raw, IMM_DIRECT);
+    for (int i = ADVERTISED; i < RECEIVES; i++)
+        scene_undone(RECEIVING);
+    scene_broken();
+    scene_close();
+}
+END_TEST
+
 START_TEST(an_ack_goes_back)
 {
     scene_open_type(SOCK_STREAM);
@@ -369,6 +394,7 @@ int main(void)
     tcase_add_test(steps, what_came_before_is_received);
     tcase_add_loop_test(steps, a_receive_that_was_filled_is_good, 0, 2);
     tcase_add_test(steps, a_receive_that_was_not_advertised);
+    tcase_add_test(steps, an_empty_message_that_was_not_advertised);
     tcase_add_test(steps, an_ack_goes_back);
     tcase_add_test(steps, data_behind_the_end);
     tcase_add_loop_test(steps, half_a_message, 0, 2);

@@ -14,7 +14,7 @@
 /* Peers of the process that are no context's yet. A count: it pairs with nothing. */
 static atomic_uint unassigned;
 
-#define BYTES_MAX (4 * SHM_RING_BYTES) /* taken in while the context stays locked */
+#define BYTES_MAX (SHM_RING_BYTES / 2) /* taken in while the context stays locked */
 
 void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service)
 {

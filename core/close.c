@@ -5,12 +5,13 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include "clock.h"
 #include "conn.h"
 #include "core.h"
 #include "library.h"
 #include "sock.h"
 
-#define LINGER_NS UINT64_C(5000000000) /* the peer has so long to acknowledge the end of the stream */
+#define LINGER_NS (5 * NS_PER_S) /* the peer has so long to acknowledge the end of the stream */
 
 static void close_listener(struct sock *sock)
 {
@@ -68,7 +69,7 @@ static void close_conn(struct sock *sock)
     }
     if (conn->writing == WRITE_OPEN)
         conn->writing = WRITE_SHUT;
-    xs_queue_time(atomic_load(&sock->home), sock, xs_now() + LINGER_NS);
+    xs_queue_time(atomic_load(&sock->home), sock, now_ns() + LINGER_NS);
     xs_control_run(conn);
 }
 

@@ -2,12 +2,13 @@
 /* The active side: resolve address and route, connect; the next device when one has no way to the address. */
 #include <errno.h>
 #include <string.h>
+#include "clock.h"
 #include "conn.h"
 #include "core.h"
 #include "library.h"
 #include "sock.h"
 
-#define CONNECT_LIMIT_MS 30000 /* without a time-out of the user's */
+#define CONNECT_LIMIT_NS (30 * NS_PER_S) /* without a time-out of the user's */
 
 static void drop_device(struct sock *sock)
 {
@@ -22,9 +23,9 @@ static void drop_device(struct sock *sock)
 
 static int remaining_ms(const struct sock *sock)
 {
-    uint64_t now = xs_now();
+    int left = ns_milliseconds(ns_left(sock->deadline, now_ns()));
 
-    return now < sock->deadline ? (int)((sock->deadline - now) / 1000000) + 1 : 1;
+    return left > 0 ? left : 1; /* it comes as an event, whatever has passed meanwhile */
 }
 
 static int resolve(struct sock *sock, int device)
@@ -191,13 +192,10 @@ void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device
 
 static int check_timeout(const struct timeval *timeout, uint64_t *ns)
 {
-    *ns = UINT64_C(1000000) * CONNECT_LIMIT_MS;
-    if (timeout == NULL)
-        return 0;
-    if (timeout->tv_sec < 0 || timeout->tv_usec < 0 || timeout->tv_usec >= 1000000)
+    *ns = CONNECT_LIMIT_NS;
+    if (timeout != NULL && !ns_timeval(timeout, ns))
         return xs_invalid("timeout is %lld s and %lld us", (long long)timeout->tv_sec,
                           (long long)timeout->tv_usec);
-    *ns = (uint64_t)timeout->tv_sec * UINT64_C(1000000000) + (uint64_t)timeout->tv_usec * 1000;
     return 0;
 }
 
@@ -212,7 +210,7 @@ static int start(struct sock *sock, uint64_t limit, struct queue *queue, exs_aha
     sock->opening = op;
     sock->state = SOCK_CONNECTING;
     sock->open_error = ENODEV;
-    xs_queue_time(atomic_load(&sock->home), sock, xs_now() + limit);
+    xs_queue_time(atomic_load(&sock->home), sock, ns_after(now_ns(), limit));
     if (try_devices(sock, 0) == 0)
         return 0;
 

@@ -33,9 +33,6 @@ int xs_enter(void);
 /* Changes in a forked child, so that what belongs to a thread can be made anew. */
 unsigned xs_generation(void);
 
-/* Nanoseconds, monotonic. */
-uint64_t xs_now(void);
-
 /* What is asked of a socket: the arguments of a call, each where it has a meaning. The caller's, during the
  * call. */
 struct ask {
@@ -82,7 +79,7 @@ struct xs_sleeper {
     const struct doorbell *bell; /* the thread's own, which is rung when it has to look again */
     struct pollfd fds[1 + XS_SOURCES_MAX * WAITSET_LISTED]; /* out: the bell, and what becomes ready with it */
     int count;
-    uint64_t deadline; /* out: when there is something to do by the clock; ns, UINT64_MAX is never */
+    uint64_t deadline; /* out: when there is something to do by the clock */
 };
 /* Before and after it sleeps. */
 void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper);

@@ -6,16 +6,11 @@
 #include "doorbell.h"
 #include "fds.h"
 
-#define NS_PER_S UINT64_C(1000000000)
-
 /* A time that is over rings at once, and goes on until it is set anew. */
 static bool set_time(int fd, uint64_t at)
 {
-    struct itimerspec when = {
-        .it_value = {.tv_sec = (time_t)(at / NS_PER_S), .tv_nsec = (long)(at % NS_PER_S)}};
+    struct itimerspec when = {.it_value = ns_timespec(at != NEVER_NS ? at : 0)};
 
-    if (at == DOORBELL_NEVER)
-        when = (struct itimerspec){0};
     return timerfd_settime(fd, TFD_TIMER_ABSTIME, &when, NULL) == 0;
 }
 
@@ -35,7 +30,7 @@ int doorbell_make(struct doorbell *bell)
                                              : eventfd(0, flags));
     if (bell->fd < 0)
         return -1;
-    if ((bell->up || bell->at != DOORBELL_NEVER) && !tell(bell, bell->up)) {
+    if ((bell->up || bell->at != NEVER_NS) && !tell(bell, bell->up)) {
         doorbell_close(bell);
         return -1;
     }
@@ -60,7 +55,7 @@ void doorbell_set(struct doorbell *bell, bool up)
 
 void doorbell_time(struct doorbell *bell, uint64_t at)
 {
-    bool idle = at == DOORBELL_NEVER && bell->at == DOORBELL_NEVER;
+    bool idle = at == NEVER_NS && bell->at == NEVER_NS;
 
     bell->at = at;
     if (!bell->up && !idle)

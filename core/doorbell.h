@@ -12,8 +12,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#define DOORBELL_NEVER UINT64_MAX
+#include "clock.h"
 
 enum doorbell_kind {
     DOORBELL_PLAIN,
@@ -26,12 +25,12 @@ struct doorbell {
     int fd; /* -1: none */
     enum doorbell_kind kind;
     bool up;
-    uint64_t at; /* ns, monotonic */
+    uint64_t at; /* by clock.h */
 };
 
 #define DOORBELL_INIT(kind_)                                                                                   \
     {                                                                                                          \
-        .fd = -1, .kind = (kind_), .at = DOORBELL_NEVER                                                        \
+        .fd = -1, .kind = (kind_), .at = NEVER_NS                                                              \
     }
 
 /* The descriptor, for what was noted so far. 0, or -1 and errno. */
@@ -39,7 +38,7 @@ int doorbell_make(struct doorbell *bell);
 void doorbell_close(struct doorbell *bell);
 /* What the kernel refuses is tried again by the next call. */
 void doorbell_set(struct doorbell *bell, bool up);
-/* Ring at this time at the latest, DOORBELL_NEVER for none; what has rung by itself is quiet again. */
+/* Ring at this time at the latest, NEVER_NS for none; what has rung by itself is quiet again. */
 void doorbell_time(struct doorbell *bell, uint64_t at);
 /* Up, and once more if it was: whoever watches it by edge sees one. */
 void doorbell_again(struct doorbell *bell);

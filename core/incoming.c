@@ -16,15 +16,16 @@
  */
 #include <errno.h>
 #include <string.h>
+#include "clock.h"
 #include "conn.h"
 #include "core.h"
 #include "library.h"
 #include "sock.h"
 
-#define ESTABLISH_LIMIT_NS UINT64_C(10000000000) /* half-open */
-#define PATIENCE_NS UINT64_C(400000000)          /* half-open, where others wait: on the embedded device */
-#define NIC_PATIENCE_NS UINT64_C(5000000000)     /* on a NIC: a last word that is lost comes again in 4.3 s */
-#define OWN_LIMIT_NS UINT64_C(100000000)         /* arrived, before another queue's accept is taken */
+#define ESTABLISH_LIMIT_NS (10 * NS_PER_S) /* half-open */
+#define PATIENCE_NS (NS_PER_S * 2 / 5)     /* half-open, where others wait: on the embedded device */
+#define NIC_PATIENCE_NS (5 * NS_PER_S)     /* on a NIC: a last word that is lost comes again in 4.3 s */
+#define OWN_LIMIT_NS (NS_PER_S / 10)       /* arrived, before another queue's accept is taken */
 #define HALF_OPEN_MAX 256
 #define HALF_OPEN_ALONE_MAX 32 /* of these, on private queues, which are dear */
 
@@ -192,7 +193,7 @@ void xs_incoming_match(struct sock *listener)
 
     if (TAILQ_EMPTY(&listener->arrived))
         return;
-    uint64_t now = xs_now();
+    uint64_t now = now_ns();
 
     for (sock = TAILQ_FIRST(&listener->arrived); sock != NULL; sock = next) {
         struct op *op = accept_for(listener, sock, now);
@@ -211,7 +212,7 @@ static void arrive(struct sock *listener, struct sock *sock)
     take_out(listener, sock);
     sock->listener = listener;
     sock->state = SOCK_ARRIVED;
-    sock->since = xs_now();
+    sock->since = now_ns();
     TAILQ_INSERT_TAIL(&listener->arrived, sock, incoming);
     xs_conn_opened(sock->conn);
     unlock_home(home);
@@ -242,7 +243,7 @@ void xs_incoming_event(struct sock *sock, const struct rdma_cm_event *event)
 
 void xs_incoming_timeout(struct sock *listener)
 {
-    uint64_t now = xs_now();
+    uint64_t now = now_ns();
     struct sock *sock;
 
     while ((sock = TAILQ_FIRST(&listener->half_open)) != NULL && now - sock->since >= ESTABLISH_LIMIT_NS)
@@ -270,7 +271,7 @@ enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op)
         if (!alone || is_alone(atomic_load(&oldest->home)))
             break;
     }
-    if (oldest == NULL || (listener->listened && xs_now() - oldest->since >= patience_with(oldest)))
+    if (oldest == NULL || (listener->listened && now_ns() - oldest->since >= patience_with(oldest)))
         return ROOM_OF_THE_OLDEST;
     wake_by(listener, oldest->since + patience_with(oldest));
     return NO_ROOM;
@@ -281,7 +282,7 @@ enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op)
 static bool make_room(struct sock *listener, bool alone, const struct sockaddr *from, bool at_once)
 {
     struct sock *sock, *oldest = NULL;
-    uint64_t now = xs_now();
+    uint64_t now = now_ns();
 
     TAILQ_FOREACH (sock, &listener->half_open, incoming) {
         if (!at_once && now - sock->since < patience_with(sock))
@@ -330,7 +331,7 @@ static void put_in(struct sock *listener, struct sock *sock)
 {
     sock->listener = listener;
     sock->state = SOCK_HALF_OPEN;
-    sock->since = xs_now();
+    sock->since = now_ns();
     TAILQ_INSERT_TAIL(&listener->half_open, sock, incoming);
     count_half_open(listener, sock, 1);
     wake_by(listener, sock->since + ESTABLISH_LIMIT_NS);

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "conn.h"
 #include "fds.h"
 #include "library.h"
@@ -198,14 +197,6 @@ int xs_devices(void)
 const struct device *xs_device(int index)
 {
     return devices[index];
-}
-
-uint64_t xs_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
 static void write_log(const char *before, const char *format, va_list arguments)

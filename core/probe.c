@@ -8,12 +8,13 @@
  * each.
  */
 #include <errno.h>
+#include "clock.h"
 #include "conn.h"
 #include "core.h"
 #include "library.h"
 #include "sock.h"
 
-#define PROBE_NS UINT64_C(8000000000)
+#define PROBE_NS (8 * NS_PER_S)
 #define SILENCE_MAX 4 /* rxe does not always notice that its tries are used up: then this is the end */
 
 static uint32_t signs_of_life(const struct conn *conn)
@@ -24,7 +25,7 @@ static uint32_t signs_of_life(const struct conn *conn)
 void xs_probe_start(struct conn *conn)
 {
     if (conn->device->needs_probes)
-        xs_queue_time(atomic_load(&conn->sock->home), conn->sock, (xs_now() / PROBE_NS + 1) * PROBE_NS);
+        xs_queue_time(atomic_load(&conn->sock->home), conn->sock, (now_ns() / PROBE_NS + 1) * PROBE_NS);
 }
 
 void xs_probe(struct conn *conn)
@@ -43,7 +44,7 @@ void xs_probe(struct conn *conn)
     conn->silence = silent && waits ? conn->silence + 1 : 0;
     if (conn->silence == SILENCE_MAX) {
         xs_log("connection %d: no acknowledgement for %d s, and the device does not say so: giving up",
-               conn->sock->number, (int)(PROBE_NS / 1000000000 * SILENCE_MAX));
+               conn->sock->number, (int)(PROBE_NS / NS_PER_S * SILENCE_MAX));
         xs_conn_fail(conn, ETIMEDOUT);
         return;
     }

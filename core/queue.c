@@ -130,7 +130,7 @@ void xs_queue_unwatch(struct queue *queue, int fd, const struct waitset *waits)
 static void list_source(const struct source *source, struct xs_sleeper *sleeper)
 {
     struct pollfd *fds = &sleeper->fds[sleeper->count];
-    uint64_t deadline = UINT64_MAX;
+    uint64_t deadline = NEVER_NS;
 
     if (source->waits != NULL) {
         sleeper->count += waitset_list(source->waits, fds, &deadline);
@@ -156,7 +156,7 @@ void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
 
     sleeper->fds[0] = (struct pollfd){.fd = sleeper->bell->fd, .events = POLLIN};
     sleeper->count = 1;
-    sleeper->deadline = first != NULL ? first->deadline : UINT64_MAX;
+    sleeper->deadline = first != NULL ? first->deadline : NEVER_NS;
     LIST_FOREACH (source, &home->sources, link)
         list_source(source, sleeper);
     xs_queue_unlock(home);
@@ -269,7 +269,7 @@ static void close_sources(struct queue *queue)
     if (queue->timer.fd >= 0)
         xs_queue_unwatch(queue, queue->timer.fd, NULL);
     doorbell_close(&queue->timer);
-    queue->timer.at = DOORBELL_NEVER;
+    queue->timer.at = NEVER_NS;
 }
 
 void xs_queue_unref(struct queue *queue)

@@ -3,13 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include "clock.h"
 #include "library.h"
 #include "nic.h"
 #include "queue.h"
 #include "sock.h"
 
-#define BUSY_TURNS_MAX 64 /* before connections get theirs all the same: two system calls, of one round trip in so many */
-#define CM_EVENTS_MAX 64  /* of one turn, so that a flood of connects can't keep the loop */
+#define BUSY_TURNS_MAX                                                                                         \
+    64 /* before connections get theirs all the same: two system calls, of one round trip in so many */
+#define CM_EVENTS_MAX 64 /* of one turn, so that a flood of connects can't keep the loop */
 
 /* One whose calls don't wait. NULL and errno. */
 static struct rdma_event_channel *make_channel(const struct device *device, struct waitset **waits)
@@ -76,7 +78,7 @@ static bool run_channel(struct queue *queue, int device)
 void xs_queue_set_timer(struct queue *queue)
 {
     struct sock *first = TAILQ_FIRST(&queue->timed);
-    uint64_t when = first != NULL ? first->deadline : DOORBELL_NEVER;
+    uint64_t when = first != NULL ? first->deadline : NEVER_NS;
 
     if (when == queue->timer.at || (queue->fd < 0 && LIST_EMPTY(&queue->hosts) && !queue->keeps_time))
         return;
@@ -115,11 +117,11 @@ static void run_timers(struct queue *queue)
     struct sock *sock = TAILQ_FIRST(&queue->timed);
     uint64_t now;
 
-    if (sock == NULL && queue->timer.at == DOORBELL_NEVER)
+    if (sock == NULL && queue->timer.at == NEVER_NS)
         return;
-    now = xs_now();
+    now = now_ns();
     if (now >= queue->timer.at)
-        doorbell_time(&queue->timer, DOORBELL_NEVER);
+        doorbell_time(&queue->timer, NEVER_NS);
     while ((sock = TAILQ_FIRST(&queue->timed)) != NULL && sock->deadline <= now) {
         xs_queue_time(queue, sock, 0);
         xs_sock_timeout(sock);

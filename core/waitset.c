@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* waitset.c - what somebody waits for: a list that a thread sleeps on, or an epoll. See waitset.h. */
 #include <errno.h>
-#include <time.h>
+#include "clock.h"
 #include "fds.h"
 #include "waitset.h"
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 /* ---- Life ---------------------------------------------------------------------------------------------- */
 
@@ -174,7 +166,7 @@ static bool look(struct waitset *set, struct epoll_event *event)
     int ready;
 
     *event = (struct epoll_event){.events = EPOLLIN};
-    if (set->bell.at != DOORBELL_NEVER && now_ns() >= set->bell.at)
+    if (set->bell.at != NEVER_NS && now_ns() >= set->bell.at)
         return true;
     for (int i = 0; i < set->count; i++)
         fds[i] = (struct pollfd){.fd = set->members[i].fd, .events = (short)set->members[i].events};
@@ -218,7 +210,7 @@ int waitset_list(struct waitset *set, struct pollfd *fds, uint64_t *deadline)
     pthread_mutex_lock(&set->lock);
     int count = set->count;
 
-    *deadline = DOORBELL_NEVER;
+    *deadline = NEVER_NS;
     if (set->epoll >= 0) {
         fds[0] = (struct pollfd){.fd = set->epoll, .events = POLLIN};
         count = 1;

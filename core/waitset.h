@@ -49,7 +49,7 @@ void waitset_change(struct waitset *set, int fd, uint32_t events, void *tag);
 void waitset_remove(struct waitset *set, int fd);
 /* The flag is up while somebody is to look. */
 void waitset_flag(struct waitset *set, bool up);
-/* Ready at this time (ns, monotonic), DOORBELL_NEVER for none. */
+/* Ready at this time (clock.h), NEVER_NS for none. */
 void waitset_time(struct waitset *set, uint64_t at);
 /* A member that is ready, in `event`, with its tag; NULL is for the time, and perhaps for the flag. Doesn't
  * wait; false: nothing is. */

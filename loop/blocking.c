@@ -4,10 +4,9 @@
  * asked to block, runs the queue that the socket lives on until that one operation is done.
  */
 #include <errno.h>
+#include "core/clock.h"
 #include "core/core.h"
 #include "wait.h"
-
-#define NS_PER_S UINT64_C(1000000000)
 
 static ssize_t wait_for(struct ask *ask)
 {
@@ -229,7 +228,9 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
 {
     if (xs_enter() < 0)
         return -1;
-    if (timeout != NULL && (timeout->tv_sec < 0 || timeout->tv_usec < 0 || timeout->tv_usec >= 1000000)) {
+    uint64_t limit = NEVER_NS;
+
+    if (timeout != NULL && !ns_timeval(timeout, &limit)) {
         errno = EFAULT; /* the thesis's word for an invalid time-out (5.2.8) */
         return -1;
     }
@@ -237,10 +238,7 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
 
     if (count != 0)
         return count;
-    uint64_t now = xs_now(), end = UINT64_MAX;
-
-    if (timeout != NULL)
-        end = now + (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_usec * 1000;
+    uint64_t now = now_ns(), end = ns_after(now, limit);
     struct queue *queue = xs_queue_get(qhandle); /* nobody deletes it while we sleep on its descriptor */
 
     if (queue == NULL) {
@@ -249,10 +247,10 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
     }
     while (count == 0 && now < end) {
         xs_rest_home(queue);
-        if (wait_readable(exs_qfd(qhandle), timeout != NULL ? end - now : UINT64_MAX) < 0)
+        if (wait_readable(exs_qfd(qhandle), ns_left(end, now)) < 0)
             break;
         count = xs_dequeue(qhandle, evtvec, evtvec_cnt, BY_EDGE);
-        now = xs_now();
+        now = now_ns();
     }
     xs_queue_put(queue);
     return count;

@@ -10,9 +10,9 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include "core/clock.h"
 #include "wait.h"
 
-#define NS_PER_S UINT64_C(1000000000)
 #define LOOK_NS UINT64_C(5000000) /* how long a thread without a bell sleeps */
 
 /* What a thread that waits keeps until it ends. Its own, but for ringing, which others do. */
@@ -108,18 +108,10 @@ static bool is_done(struct wait *wait)
     return state == DONE;
 }
 
-/* Until `deadline` (ns, monotonic; UINT64_MAX is never) as ppoll wants it; NULL: without end. */
+/* Until `deadline` as ppoll wants it; NULL: without end. */
 static const struct timespec *time_left(uint64_t deadline, struct timespec *left)
 {
-    uint64_t now;
-
-    if (deadline == UINT64_MAX)
-        return NULL;
-    now = xs_now();
-    uint64_t ns = deadline > now ? deadline - now : 0;
-
-    *left = (struct timespec){.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
-    return left;
+    return deadline == NEVER_NS ? NULL : ns_limit(ns_left(deadline, now_ns()), left);
 }
 
 /* What has come already makes a descriptor readable. A poll that fails is a short one: the caller looks again,
@@ -131,8 +123,8 @@ static void sleep_on(struct wait *wait, struct queue *home)
 
     xs_rest_home(home);
     xs_sleep_begin(home, &sleeper);
-    if (wait->bell->fd < 0 && sleeper.deadline > xs_now() + LOOK_NS)
-        sleeper.deadline = xs_now() + LOOK_NS;
+    if (wait->bell->fd < 0 && sleeper.deadline > now_ns() + LOOK_NS)
+        sleeper.deadline = now_ns() + LOOK_NS;
     int ready = ppoll(sleeper.fds, (nfds_t)sleeper.count, time_left(sleeper.deadline, &left), NULL);
 
     xs_sleep_end(&sleeper);
@@ -162,11 +154,11 @@ const exs_event_t *wait_end(struct wait *wait)
 int wait_readable(int fd, uint64_t ns)
 {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
-    struct timespec limit = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
+    struct timespec limit;
 
     if (fd < 0)
         return -1;
-    if (ppoll(&ready, 1, ns != UINT64_MAX ? &limit : NULL, NULL) < 0)
+    if (ppoll(&ready, 1, ns_limit(ns, &limit), NULL) < 0)
         sched_yield();
     return 0;
 }

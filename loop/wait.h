@@ -30,7 +30,7 @@ struct wait { /* on the stack of the thread that waits */
 void wait_begin(struct wait *wait);
 /* Run until the operation is done. NULL and errno when it failed. */
 const exs_event_t *wait_end(struct wait *wait);
-/* Until fd is readable or the time is over (ns, UINT64_MAX = without end), or sooner: look, and wait again. 0;
+/* Until fd is readable or the time is over (ns), or sooner: look, and wait again. 0;
  * -1 when there is no descriptor: errno is as exs_qfd left it. */
 int wait_readable(int fd, uint64_t ns);
 

@@ -3,6 +3,7 @@
  * test_connect.c - connecting, accepting, naming, and connections that do not come about: blocking and not,
  * IPv4 and IPv6, STREAM and SEQPACKET.
  */
+#include <limits.h>
 #include "check/support/support.h"
 
 static void same_address(const struct address *a, const struct address *b)
@@ -285,6 +286,37 @@ START_TEST(connect_timeout)
 }
 END_TEST
 
+/* More seconds than any clock counts are no reason to be over at once. */
+START_TEST(limit_without_end)
+{
+    struct pair pair;
+    exs_acceptaddr_t accepted = {.exs_socket = -1};
+    struct timeval endless = {.tv_sec = LONG_MAX}, limit = {0, 100000};
+    struct inbox box;
+    exs_event_t event;
+    int keep, client;
+    struct address deaf = deaf_address(&keep);
+
+    pair.listener = open_listener(AF_INET, SOCK_STREAM, 8, &pair.address);
+    inbox_open(&box, 4);
+    must(client = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must(exs_connect(client, SA(&deaf), deaf.length, 0, &limit, box.queue, NULL));
+    ck_assert_int_eq(exs_qdequeue(box.queue, &event, 1, &endless), 1);
+    ck_assert_int_eq(event.exs_evt_errno, ETIMEDOUT);
+    must(exs_accept(pair.listener, &accepted, 1, 0, box.queue));
+    must(pair.client = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must(exs_connect(pair.client, SA(&pair.address), pair.address.length, 0, &endless, box.queue, NULL));
+    take_good(&box, EXS_EVT_CONNECT, pair.client);
+    take_good(&box, EXS_EVT_ACCEPT, pair.listener);
+    close_socket(&box, pair.client);
+    close_socket(&box, accepted.exs_socket);
+    close_socket(&box, pair.listener);
+    close_socket(&box, client);
+    close(keep);
+    inbox_close(&box);
+}
+END_TEST
+
 START_TEST(address_in_use)
 {
     struct address address, kernels;
@@ -424,6 +456,7 @@ int main(void)
     tcase_add_loop_test(connect, wildcard_listener, 0, 2);
     tcase_add_test(fail, refused);
     tcase_add_test(fail, connect_timeout);
+    tcase_add_test(fail, limit_without_end);
     tcase_add_test(fail, address_in_use);
     tcase_add_test(fail, still_connecting);
     tcase_add_loop_test(connect, accepted_late, 0, 2);

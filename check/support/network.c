@@ -173,7 +173,7 @@ static uint64_t next_packet(struct network *network)
 
 static uint64_t next_timer(struct network *network, struct node **due)
 {
-    uint64_t time = SOFT_NEVER;
+    uint64_t time = NEVER_NS;
     for (unsigned i = 0; i < network->count; i++) {
         struct node *node = &network->nodes[i];
         if (!node->context)
@@ -194,7 +194,7 @@ uint64_t network_next(struct network *network)
     struct node *due;
     uint64_t packet = next_packet(network), timer = next_timer(network, &due);
     uint64_t next = packet < timer ? packet : timer;
-    return next == SOFT_NEVER || next > network->now ? next : network->now;
+    return next == NEVER_NS || next > network->now ? next : network->now;
 }
 
 static struct flight *take_due(struct network *network, int to)
@@ -226,7 +226,7 @@ static int wire_receive(struct soft_wire *wire, struct ibv_context *context)
     (void)context;
     for (; count < PULLED; count++) {
         pthread_mutex_lock(&node->network->lock);
-        struct flight *flight = flights_take(&node->inbox, SOFT_NEVER, -1);
+        struct flight *flight = flights_take(&node->inbox, NEVER_NS, -1);
         pthread_mutex_unlock(&node->network->lock);
         if (!flight)
             break;
@@ -269,7 +269,7 @@ static void push(struct network *network, struct node *node, struct flight *flig
 
 void network_arrive(struct network *network)
 {
-    for (uint64_t time; (time = next_packet(network)) != SOFT_NEVER;) {
+    for (uint64_t time; (time = next_packet(network)) != NEVER_NS;) {
         if (network->now < time)
             network->now = time;
         struct flight *flight = take_due(network, -1);
@@ -306,7 +306,7 @@ bool network_step(struct network *network)
 {
     struct node *due = NULL;
     uint64_t packet = next_packet(network), timer = next_timer(network, &due);
-    if (packet == SOFT_NEVER && timer == SOFT_NEVER)
+    if (packet == NEVER_NS && timer == NEVER_NS)
         return false;
     uint64_t next = packet <= timer ? packet : timer;
     if (next > network->now)

@@ -68,7 +68,7 @@ void network_set_script(struct network *network, network_script *script, void *a
 void network_keep_bytes(struct network *network, bool keep);
 
 uint64_t network_now(struct network *network);
-/* When something comes next: a time, or SOFT_NEVER. */
+/* When something comes next: a time, or NEVER_NS. */
 uint64_t network_next(struct network *network);
 /* Go to what comes next and let it happen; false when nothing ever will. */
 bool network_step(struct network *network);

@@ -10,12 +10,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
-#include <time.h>
+
 #include <unistd.h>
 #include "calls.h"
+#include "core/clock.h"
 
 #define SECONDS 30 /* longer than any time-out of the library's together */
-#define NS_PER_S UINT64_C(1000000000)
 
 static const char *const names[] = {
 #define CALL(name, lasting, passing) #name,
@@ -38,14 +38,6 @@ bool run_prepare(void)
 const char *call_name(int call)
 {
     return names[call];
-}
-
-uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 void run_aim(const struct attempt *attempt, char *out, size_t size)

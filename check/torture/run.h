@@ -53,7 +53,6 @@ struct verdict {
 bool run_prepare(void);
 const char *call_name(int call); /* NULL behind the last one */
 
-uint64_t now_ns(void);
 void run_start(struct run *run, const struct attempt *attempt);
 void run_kill(struct run *run);
 /* It has ended: the verdict. The first runs, in which nothing fails, say what a scene is like. */

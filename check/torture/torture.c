@@ -15,9 +15,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
+
 #include <unistd.h>
 #include "calls.h"
+#include "core/clock.h"
 #include "run.h"
 
 #define JOBS_MAX 64
@@ -25,7 +26,6 @@
 #define ERRORS_MAX 8
 #define BASELINES 3
 #define MISSES 2 /* in a row, and a series is over: threads change how many calls there are */
-#define NS_PER_S UINT64_C(1000000000)
 
 static const struct {
     int lasting[ERRORS_MAX], passing[ERRORS_MAX];
@@ -372,7 +372,7 @@ static int try_scenes(uint64_t begin)
         printf("seed %lu\n", options.seed);
     if (series_count == 0)
         return 2;
-    try_all(options.seconds > 0 ? begin + options.seconds * NS_PER_S : UINT64_MAX);
+    try_all(options.seconds > 0 ? begin + options.seconds * NS_PER_S : NEVER_NS);
     return print_table();
 }
 

@@ -260,7 +260,7 @@ static void converse(struct conversation *talk)
             unsigned next = talk->side[i].next_receive;
             all = all && talk->side[i].posted == talk->side[i].count && !receiving(&talk->side[!i], &next);
         }
-        if (quiet && all && network_next(talk->pair->network) == SOFT_NEVER)
+        if (quiet && all && network_next(talk->pair->network) == NEVER_NS)
             return;
     }
     expect(false, "the conversation does not come to an end");

@@ -164,7 +164,7 @@ START_TEST(no_timer_when_idle)
     struct setup setup = setup_default();
     struct pair *pair = pair_new(&setup);
     struct end *a = &pair->end[0], *b = &pair->end[1];
-    ck_assert_uint_eq(network_next(pair->network), SOFT_NEVER);
+    ck_assert_uint_eq(network_next(pair->network), NEVER_NS);
     uint64_t start = network_now(pair->network);
     post(a, b, &(struct work){.opcode = IBV_WR_RDMA_WRITE, .length = 8});
     soft_lock(a->context);
@@ -173,7 +173,7 @@ START_TEST(no_timer_when_idle)
     expect_between(deadline - start, ack_timeout(setup.timeout), 4 * ack_timeout(setup.timeout));
     run(pair);
     ck_assert_uint_le(network_now(pair->network) - start, 2 * NETWORK_LATENCY);
-    ck_assert_uint_eq(network_next(pair->network), SOFT_NEVER);
+    ck_assert_uint_eq(network_next(pair->network), NEVER_NS);
     pair_free(pair);
 }
 END_TEST

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/resource.h>
-#include <time.h>
+#include "tools/common/clock.h"
 
 struct figures {       /* owned by the client; filled by its one connection */
     uint64_t elapsed;  /* of the throughput phase */
@@ -17,20 +17,12 @@ struct figures {       /* owned by the client; filled by its one connection */
     char device[64];
 };
 
-static inline uint64_t clock_now(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
-
 static inline uint64_t cpu_now(void)
 {
     struct rusage used;
 
     getrusage(RUSAGE_SELF, &used);
-    return (uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * UINT64_C(1000000000) +
+    return (uint64_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * CLOCK_SECOND +
            (uint64_t)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1000;
 }
 

@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "progress.h"
+#include "tools/common/clock.h"
 #include "tools/common/terminal.h"
 
 void account_begin(struct account *account, enum account_form form)
 {
-    *account = (struct account){.form = form, .started = progress_clock()};
+    *account = (struct account){.form = form, .started = clock_seconds()};
 }
 
 /* Between quotes; what is no text is filtered, for JSON is UTF-8. */
@@ -65,7 +66,7 @@ void account_failed(struct account *account, const char *path, const char *why)
 
 void account_end(const struct account *account, const char *device)
 {
-    double seconds = progress_clock() - account->started;
+    double seconds = clock_seconds() - account->started;
     unsigned long long bytes = account->bytes;
 
     if (account->form == ACCOUNT_LINES) {

@@ -15,6 +15,7 @@
 #include "intake.h"
 #include "kept.h"
 #include "log.h"
+#include "tools/common/clock.h"
 #include "tools/common/options.h"
 #include "tools/common/terminal.h"
 
@@ -100,7 +101,7 @@ static void inlet_broken(struct inlet *inlet, const char *what)
 static void report(const struct inlet *inlet)
 {
     const struct intake *intake = &inlet->intake;
-    double seconds = intake_clock() - intake->started;
+    double seconds = clock_seconds() - intake->started;
     double size = (double)intake->header.size;
     char address[OPTIONS_ADDRESS_MAX], digest[2 * TRANSFER_DIGEST + 1], name[TRANSFER_PATH_MAX + 1];
 

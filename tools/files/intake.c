@@ -5,17 +5,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "kept.h"
-
-double intake_clock(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
+#include "tools/common/clock.h"
 
 static void expect(struct intake *intake, enum intake_state state, size_t bytes)
 {
@@ -124,7 +116,7 @@ static void header_done(struct intake *intake)
     const char *wrong = transfer_get_head(intake->fixed, &intake->header);
 
     memset(&intake->result, 0, sizeof(intake->result));
-    intake->started = intake_clock();
+    intake->started = clock_seconds();
     if (wrong != NULL)
         refuse(intake, TRANSFER_MALFORMED, wrong);
     else if (intake->header.version == 1)

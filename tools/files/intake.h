@@ -53,6 +53,4 @@ bool intake_keeps(const struct intake *intake);
 /* Between files. */
 bool intake_idle(const struct intake *intake);
 
-double intake_clock(void);
-
 #endif

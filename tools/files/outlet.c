@@ -13,6 +13,7 @@
 #include "picks.h"
 #include "progress.h"
 #include "spool.h"
+#include "tools/common/clock.h"
 #include "tools/common/options.h"
 #include "tools/common/terminal.h"
 
@@ -326,7 +327,7 @@ int outlet_file(struct outlet *outlet, const char *path, const char *name)
         progress_end(&s.progress);
         if (result == -1)
             hang_up(outlet);
-        outlet->seconds = progress_clock() - s.progress.started;
+        outlet->seconds = clock_seconds() - s.progress.started;
         outlet->size = s.size;
     }
     XXH3_freeState(s.hash);

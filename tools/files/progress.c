@@ -3,33 +3,26 @@
 #include "progress.h"
 
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "tools/common/clock.h"
 
 #define WIDTH 30        /* characters of the bar */
 #define INTERVAL 0.1    /* seconds between two drawings */
 #define WIPE "\r\x1b[K" /* to the start of the line, and clear it */
-
-double progress_clock(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 void progress_start(struct progress *progress, const char *name, uint64_t size, bool quiet)
 {
     progress->shown = !quiet && isatty(STDERR_FILENO) == 1;
     progress->name = name;
     progress->size = size;
-    progress->started = progress->drawn = progress_clock();
+    progress->started = progress->drawn = clock_seconds();
 }
 
 void progress_update(struct progress *progress, uint64_t done)
 {
     static const char full[] = "##############################", empty[] = "..............................";
-    double now = progress_clock();
+    double now = clock_seconds();
 
     if (!progress->shown || progress->size == 0 || now - progress->drawn < INTERVAL)
         return;

@@ -14,7 +14,6 @@ struct progress {
     double started, drawn; /* seconds, of the monotonic clock */
 };
 
-double progress_clock(void);
 void progress_start(struct progress *progress, const char *name, uint64_t size, bool quiet);
 /* Draws at most ten times a second. */
 void progress_update(struct progress *progress, uint64_t done);

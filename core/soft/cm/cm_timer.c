@@ -3,24 +3,16 @@
  * A channel's time-outs: a queue for each length of time, so that starting and stopping a timer takes no
  * search. To look too early does no harm, so the time when somebody has to is only ever brought forward.
  */
-#include <time.h>
+#include "core/clock.h"
 #include "cm_id.h"
 
 /* In the order of enum cm_timeout. The second is the kernel's for InfiniBand: 16 requests of 6.1 s each. */
-static const uint64_t seconds_ns[CM_TIMEOUTS] = {
-    UINT64_C(20000000000),
-    UINT64_C(98000000000),
-    UINT64_C(10000000000),
-    UINT64_C(100000000),
+static const uint64_t limits[CM_TIMEOUTS] = {
+    20 * NS_PER_S,
+    98 * NS_PER_S,
+    10 * NS_PER_S,
+    NS_PER_S / 10,
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 static void arm(struct cm_channel *channel, uint64_t deadline)
 {
@@ -34,7 +26,7 @@ void cm_timer_start(struct cm_id *id, enum cm_timeout timeout)
 
     cm_timer_stop(id);
     id->timeout = timeout;
-    id->deadline = now_ns() + seconds_ns[timeout];
+    id->deadline = now_ns() + limits[timeout];
     TAILQ_INSERT_TAIL(&channel->timeouts[timeout], id, timed);
     arm(channel, id->deadline);
 }
@@ -68,7 +60,7 @@ void cm_timer_move(struct cm_id *id, struct cm_channel *from, struct cm_channel 
 
 struct cm_id *cm_timer_expired(struct cm_channel *channel)
 {
-    uint64_t now = now_ns(), next = DOORBELL_NEVER;
+    uint64_t now = now_ns(), next = NEVER_NS;
 
     for (int timeout = 0; timeout < CM_TIMEOUTS; timeout++) {
         struct cm_id *id = TAILQ_FIRST(&channel->timeouts[timeout]);

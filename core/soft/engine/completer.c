@@ -111,8 +111,8 @@ static void repeat(struct soft_qp *qp, bool must, bool alone)
 
     if (soft_recovery_is_stale(recovery, now))
         return;
-    charges = soft_recovery_refused(
-        recovery, now, qp->attr.timeout == 0 ? SOFT_NEVER : soft_ack_time(qp->attr.timeout), alone);
+    charges = soft_recovery_refused(recovery, now,
+                                    qp->attr.timeout == 0 ? NEVER_NS : soft_ack_time(qp->attr.timeout), alone);
     if (must || charges)
         soft_completer_retry(qp);
     else

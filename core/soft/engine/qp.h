@@ -29,7 +29,7 @@ struct soft_requester {
     uint64_t read_end[SOFT_MAX_READS]; /* READ requests out: PSN behind each, oldest first */
     unsigned reads;
     struct soft_recovery recovery; /* from losses */
-    uint64_t expiry;               /* of the ACK timer, or SOFT_NEVER; a probe may be due before */
+    uint64_t expiry;               /* of the ACK timer, or NEVER_NS; a probe may be due before */
     unsigned retries, rnr_retries; /* used up since the last progress */
     bool rnr_wait;
 };
@@ -91,7 +91,7 @@ struct soft_qp {
     struct soft_responder resp;
 
     struct soft_events events;
-    uint64_t deadline; /* of the ACK or RNR timer, or SOFT_NEVER */
+    uint64_t deadline; /* of the ACK or RNR timer, or NEVER_NS */
     size_t heap_at;    /* 1-based place in the context's heap, 0: not there */
     bool starting;     /* on the context's list of that */
     struct soft_qp *starting_next;

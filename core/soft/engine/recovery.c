@@ -2,7 +2,6 @@
 /* recovery.c - the arithmetic of recovery.h. */
 #include "recovery.h"
 
-#define NONE UINT64_MAX
 #define GROWTH 4        /* packets for each window that was acknowledged */
 #define TRUSTED 2       /* answers that make an estimate */
 #define DOUBLINGS 10    /* of the patience, at most */
@@ -11,8 +10,8 @@
 void soft_recovery_begin(struct soft_recovery *recovery)
 {
     *recovery = (struct soft_recovery){
-        .timed = NONE,
-        .probed = NONE,
+        .timed = SOFT_NO_PSN,
+        .probed = SOFT_NO_PSN,
         .window = SOFT_WINDOW_START,
         .threshold = SOFT_WINDOW_MAX,
     };
@@ -31,7 +30,7 @@ void soft_recovery_answered(struct soft_recovery *recovery, uint64_t now)
 {
     uint64_t took = now - recovery->timed_at, off;
 
-    recovery->timed = NONE;
+    recovery->timed = SOFT_NO_PSN;
     if (recovery->timed_at == 0 || now < recovery->timed_at)
         return; /* it has not even left: an answer to something else */
     if (recovery->answers == 0) {
@@ -80,7 +79,7 @@ void soft_recovery_progress(struct soft_recovery *recovery, uint64_t packets)
 {
     grow(recovery, packets);
     recovery->refused_at = 0;
-    recovery->probed = NONE;
+    recovery->probed = SOFT_NO_PSN;
     recovery->probes = 0;
     recovery->silent = false;
     recovery->before[0] = 0;
@@ -109,7 +108,7 @@ void soft_recovery_undo(struct soft_recovery *recovery)
 
 void soft_recovery_repeat(struct soft_recovery *recovery, uint64_t now)
 {
-    recovery->timed = recovery->probed = NONE;
+    recovery->timed = recovery->probed = SOFT_NO_PSN;
     recovery->repeated_at = now;
 }
 
@@ -136,7 +135,7 @@ uint64_t soft_recovery_patience(const struct soft_recovery *recovery, uint64_t g
     uint64_t spread = 4 * recovery->spread, patience;
 
     if (!has_estimate(recovery) || recovery->silent || recovery->probes > DOUBLINGS)
-        return NONE;
+        return NEVER_NS;
     if (spread < recovery->round)
         spread = recovery->round;
     patience = recovery->round + spread + grain;
@@ -152,7 +151,7 @@ void soft_recovery_probe(struct soft_recovery *recovery, uint64_t una, uint64_t 
         recovery->before[0] = 0;
     }
     if (recovery->timed == una)
-        recovery->timed = NONE;
+        recovery->timed = SOFT_NO_PSN;
     recovery->probed = una;
     recovery->probes++;
 }

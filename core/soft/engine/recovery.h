@@ -20,12 +20,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "core/clock.h"
 
+#define SOFT_NO_PSN UINT64_MAX
 #define SOFT_WINDOW_START 32 /* packets */
 #define SOFT_WINDOW_MIN 1
 #define SOFT_WINDOW_MAX 128
 
-/* Part of a requester. Times that are not known yet are 0, PSNs that are none SOFT_NEVER. */
+/* Part of a requester. Times that are not known yet are 0, PSNs that are none SOFT_NO_PSN. */
 struct soft_recovery {
     uint64_t round, spread;   /* an answer's usual time and by how much it differs, ns */
     uint64_t timed, timed_at; /* the packet whose answer is timed, and when it left */
@@ -47,7 +49,7 @@ void soft_recovery_expect(struct soft_recovery *recovery, uint64_t round);
 /* A packet that asks for an answer is about to leave for the first time. */
 static inline void soft_recovery_time(struct soft_recovery *recovery, uint64_t psn)
 {
-    if (recovery->timed != UINT64_MAX)
+    if (recovery->timed != SOFT_NO_PSN)
         return;
     recovery->timed = psn;
     recovery->timed_at = 0;
@@ -56,7 +58,7 @@ static inline void soft_recovery_time(struct soft_recovery *recovery, uint64_t p
 /* It waits to be told when it left. */
 static inline bool soft_recovery_waits(const struct soft_recovery *recovery)
 {
-    return recovery->timed != UINT64_MAX && recovery->timed_at == 0;
+    return recovery->timed != SOFT_NO_PSN && recovery->timed_at == 0;
 }
 
 static inline void soft_recovery_left(struct soft_recovery *recovery, uint64_t now)
@@ -83,12 +85,12 @@ void soft_recovery_lost(struct soft_recovery *recovery, uint64_t una, uint64_t h
 void soft_recovery_undo(struct soft_recovery *recovery);
 /* A NAK at una can't be about what was sent again just now. */
 bool soft_recovery_is_stale(const struct soft_recovery *recovery, uint64_t now);
-/* The peer asks for the oldest packet again: does that cost a retry? `timeout` is the ACK time-out, UINT64_MAX:
+/* The peer asks for the oldest packet again: does that cost a retry? `timeout` is the ACK time-out, NEVER_NS:
  * none. `alone`: there is no other packet that could have come too early; of somebody who has never answered
  * otherwise that is no sign of life. */
 bool soft_recovery_refused(struct soft_recovery *recovery, uint64_t now, uint64_t timeout, bool alone);
 
-/* How long to wait for an answer before the next probe; UINT64_MAX: there is none. `grain` is by how much the
+/* How long to wait for an answer before the next probe; NEVER_NS: there is none. `grain` is by how much the
  * link is late with timers and answers. */
 uint64_t soft_recovery_patience(const struct soft_recovery *recovery, uint64_t grain);
 /* Packet una is sent once more, of those up to high. */

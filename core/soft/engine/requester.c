@@ -90,9 +90,9 @@ void soft_requester_back(struct soft_qp *qp)
     req->index = req->ring.tail;
     req->asked = req->una;
     req->reads = 0;
-    req->expiry = SOFT_NEVER;
+    req->expiry = NEVER_NS;
     soft_recovery_repeat(&req->recovery, soft_now(qp->context));
-    soft_timer_set(qp, SOFT_NEVER);
+    soft_timer_set(qp, NEVER_NS);
     soft_work(qp);
 }
 
@@ -295,7 +295,7 @@ void soft_requester_probe(struct soft_qp *qp)
     qp->context->counters.probes++;
     soft_recovery_probe(&req->recovery, req->una, req->high);
     if (soft_send_answered(send)) {
-        req->gap = SOFT_NEVER;
+        req->gap = NEVER_NS;
         soft_requester_back(qp);
         req->expiry = expiry;
         return;
@@ -318,7 +318,7 @@ bool soft_requester_go(struct soft_qp *qp)
             break;
         sent = true;
     }
-    if (sent && qp->attr.timeout != 0 && (qp->deadline == SOFT_NEVER || soft_recovery_waits(&req->recovery)))
+    if (sent && qp->attr.timeout != 0 && (qp->deadline == NEVER_NS || soft_recovery_waits(&req->recovery)))
         soft_timer_start(qp);
     if (soft_state(qp) == IBV_QPS_SQD)
         soft_requester_drain(qp);

@@ -13,8 +13,8 @@
 static void await(struct soft_qp *qp, uint64_t now)
 {
     uint64_t patience =
-        soft_is_lossless(qp) ? SOFT_NEVER : soft_recovery_patience(&qp->req.recovery, qp->context->wire->grain);
-    bool probes = patience < SOFT_NEVER - now && now + patience < qp->req.expiry;
+        soft_is_lossless(qp) ? NEVER_NS : soft_recovery_patience(&qp->req.recovery, qp->context->wire->grain);
+    bool probes = patience < NEVER_NS - now && now + patience < qp->req.expiry;
 
     soft_timer_set(qp, probes ? now + patience : qp->req.expiry);
 }
@@ -25,9 +25,9 @@ void soft_silence_begin(struct soft_qp *qp)
     uint64_t now = soft_now(qp->context);
 
     soft_recovery_left(&req->recovery, now);
-    if (qp->deadline != SOFT_NEVER || !soft_sends(qp) || req->una >= req->next)
+    if (qp->deadline != NEVER_NS || !soft_sends(qp) || req->una >= req->next)
         return;
-    if (req->expiry == SOFT_NEVER)
+    if (req->expiry == NEVER_NS)
         req->expiry = now + soft_ack_time(qp->attr.timeout);
     await(qp, now);
 }
@@ -42,8 +42,8 @@ void soft_silence_broken(struct soft_qp *qp)
         req->expiry = now + soft_ack_time(qp->attr.timeout);
         await(qp, now);
     } else {
-        req->expiry = SOFT_NEVER;
-        soft_timer_set(qp, SOFT_NEVER);
+        req->expiry = NEVER_NS;
+        soft_timer_set(qp, NEVER_NS);
         if (qp->path.link != NULL && qp->path.link->waiter == qp)
             soft_silence_held(qp);
     }
@@ -52,7 +52,7 @@ void soft_silence_broken(struct soft_qp *qp)
 /* A peer that takes nothing in any more is one that doesn't answer. */
 void soft_silence_held(struct soft_qp *qp)
 {
-    if (qp->deadline != SOFT_NEVER || qp->attr.timeout == 0 || !soft_requester_ready(qp))
+    if (qp->deadline != NEVER_NS || qp->attr.timeout == 0 || !soft_requester_ready(qp))
         return;
     qp->req.expiry = soft_now(qp->context) + soft_ack_time(qp->attr.timeout);
     soft_timer_set(qp, qp->req.expiry);
@@ -74,7 +74,7 @@ static void time_out(struct soft_qp *qp)
         wait_on(qp);
         return;
     }
-    qp->req.gap = SOFT_NEVER;
+    qp->req.gap = NEVER_NS;
     soft_recovery_timeout(&qp->req.recovery);
     soft_completer_retry(qp);
 }

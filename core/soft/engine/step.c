@@ -143,7 +143,7 @@ int soft_progress(struct ibv_context *ibv)
     struct soft_wire *wire = context->wire;
     int packets = wire->receive == NULL ? 0 : wire->receive(wire, ibv);
 
-    if (soft_timer_next(context) != SOFT_NEVER)
+    if (soft_timer_next(context) != NEVER_NS)
         soft_timers(ibv);
     else
         soft_step(context);

@@ -62,7 +62,7 @@ void soft_timer_forget(struct soft_qp *qp)
     size_t at = qp->heap_at;
     struct soft_timer last;
 
-    qp->deadline = SOFT_NEVER;
+    qp->deadline = NEVER_NS;
     qp->heap_at = 0;
     if (at == 0)
         return;
@@ -80,7 +80,7 @@ void soft_timer_set(struct soft_qp *qp, uint64_t deadline)
     struct soft_context *context = qp->context;
 
     qp->deadline = deadline;
-    if (deadline == SOFT_NEVER)
+    if (deadline == NEVER_NS)
         return;
     if (qp->heap_at == 0)
         sift_up(context, ++context->heap_count, (struct soft_timer){deadline, qp});
@@ -120,10 +120,10 @@ uint64_t soft_timer_next(struct soft_context *context)
 
         if (top.qp->deadline == top.at)
             return top.at;
-        if (top.qp->deadline == SOFT_NEVER)
+        if (top.qp->deadline == NEVER_NS)
             soft_timer_forget(top.qp);
         else
             sift_down(context, 1, (struct soft_timer){top.qp->deadline, top.qp});
     }
-    return SOFT_NEVER;
+    return NEVER_NS;
 }

@@ -18,14 +18,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <infiniband/verbs.h>
+#include "core/clock.h"
 
 #define SOFT_UDP_PORT 4791     /* RoCEv2's port */
 #define SOFT_TRAIN_MAX 61680   /* bytes of a train: what one UDP datagram batch may hold */
 #define SOFT_TRAIN_PACKETS 60  /* packets of a train */
 #define SOFT_FLIGHT_MAX 524288 /* bytes of payload that a queue pair has under way */
-#define SOFT_NEVER UINT64_MAX
 
-/* Nanoseconds of a clock that only goes forward. */
+/* As core/clock.h has it, or a test: nanoseconds of a clock that only goes forward. */
 struct soft_clock {
     uint64_t (*now)(struct soft_clock *clock);
 };
@@ -188,7 +188,7 @@ void soft_link_failed(struct ibv_context *context, const struct soft_link *link)
 size_t soft_qps(struct ibv_context *context);
 /* After a batch of soft_input: send the acknowledgements that were put together, go on sending. */
 void soft_flush(struct ibv_context *context);
-/* When soft_timers has something to do: a time of the clock, or SOFT_NEVER. */
+/* When soft_timers has something to do: a time of the clock, or NEVER_NS. */
 uint64_t soft_deadline(struct ibv_context *context);
 void soft_timers(struct ibv_context *context);
 /* The link knows that it dropped packets that had arrived (a full socket buffer) at this port of its own, in

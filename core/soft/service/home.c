@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
+#include "core/clock.h"
 #include "core/soft/lock.h"
 #include "core/soft/verbs/verbs.h"
 #include "home.h"
@@ -27,11 +27,8 @@ static struct {
 
 static uint64_t monotonic(struct soft_clock *clock)
 {
-    struct timespec now;
-
     (void)clock;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+    return now_ns();
 }
 
 static struct soft_clock monotonic_clock = {monotonic};

@@ -3,23 +3,15 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <time.h>
 #include <unistd.h>
 #include "service_thread.h"
+#include "core/clock.h"
 #include "core/fds.h"
 #include "core/soft/engine/wire.h"
 
 #define TICK_MAX_NS (8 * SERVICE_TICK_NS) /* where nothing is due before */
 #define QUIET_TICKS 10                    /* without traffic or deadline until a member is IDLE */
 #define BATCH 16                          /* events taken from epoll at a time */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 /* ---- Members ---- */
 
@@ -141,7 +133,7 @@ static void collect(void)
  * a little for the thread, once. */
 static uint64_t next_look(const struct service_member *member, uint64_t now, uint64_t deadline)
 {
-    if (deadline == SOFT_NEVER || member->late || deadline < now + SERVICE_TICK_NS)
+    if (deadline == NEVER_NS || member->late || deadline < now + SERVICE_TICK_NS)
         return now + SERVICE_TICK_NS;
     return deadline < now + TICK_MAX_NS ? deadline : now + TICK_MAX_NS;
 }
@@ -160,7 +152,7 @@ static void tick_timers(struct service_member *member, uint64_t now, bool traffi
         deadline = soft_deadline(member->context);
     }
     member->due = next_look(member, now, deadline);
-    if (traffic || deadline != SOFT_NEVER) {
+    if (traffic || deadline != NEVER_NS) {
         member->quiet = 0;
     } else if (++member->quiet >= QUIET_TICKS) {
         LIST_REMOVE(member, watched);
@@ -213,7 +205,7 @@ static int until_next_look(void)
         if (!member->suspended && member->due < next)
             next = member->due;
     }
-    return next <= now ? 0 : (int)((next - now + 999999) / 1000000);
+    return ns_milliseconds(ns_left(next, now));
 }
 
 void *service_run(void *unused)

@@ -15,7 +15,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <time.h>
 #include "core/soft/engine/engine.h"
 #include "verbs.h"
 
@@ -245,21 +244,18 @@ int soft_harvest(struct ibv_comp_channel *ibv, struct ibv_cq **of, int room, str
 static int wait_for(int fd, uint64_t nanoseconds)
 {
     struct pollfd poller = {.fd = fd, .events = POLLIN};
-    struct timespec limit = {(time_t)(nanoseconds / 1000000000), (long)(nanoseconds % 1000000000)};
+    struct timespec limit;
 
-    return ppoll(&poller, 1, nanoseconds == SOFT_NEVER ? NULL : &limit, NULL) < 0 ? -1 : 0;
+    return ppoll(&poller, 1, ns_limit(nanoseconds, &limit), NULL) < 0 ? -1 : 0;
 }
 
 /* (locked) Nanoseconds until soft_timers has something to do. */
 static uint64_t time_left(struct ibv_context *ibv)
 {
     struct soft_context *context = soft_context_of(ibv);
-    uint64_t deadline = soft_deadline(ibv), now;
+    uint64_t deadline = soft_deadline(ibv);
 
-    if (deadline == SOFT_NEVER)
-        return SOFT_NEVER;
-    now = context->clock->now(context->clock);
-    return deadline > now ? deadline - now : 0;
+    return deadline == NEVER_NS ? NEVER_NS : ns_left(deadline, context->clock->now(context->clock));
 }
 
 bool soft_channel_sleeps_outside(const struct soft_channel *channel)

@@ -177,7 +177,7 @@ static void start_sending(struct soft_qp *qp, const struct ibv_qp_attr *attr)
 
     qp->attr.sq_psn = attr->sq_psn & SOFT_PSN_MASK;
     req->una = req->next = req->high = req->end = req->asked = soft_psn_start(attr->sq_psn);
-    req->gap = req->expiry = SOFT_NEVER;
+    req->gap = req->expiry = NEVER_NS;
     soft_recovery_begin(&req->recovery);
     if (soft_is_lossless(qp))
         req->recovery.window = SOFT_WINDOW_MAX;

@@ -145,7 +145,7 @@ static void fill(struct soft_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init
     grant(&qp->cap, init->srq != NULL);
     qp->transport = transport_of(init->qp_type);
     qp->signal_all = init->sq_sig_all;
-    qp->deadline = SOFT_NEVER;
+    qp->deadline = NEVER_NS;
     qp->events.element = ibv;
     qp->mtu = qp->transport == SOFT_UD ? 128u << qp->context->names.mtu : 256;
 }

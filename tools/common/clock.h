@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* clock.h - a clock that only goes forward, whatever the time of day is set to. */
+#ifndef TOOLS_CLOCK_H
+#define TOOLS_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define CLOCK_SECOND UINT64_C(1000000000) /* of clock_now */
+
+/* Nanoseconds. */
+static inline uint64_t clock_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * CLOCK_SECOND + (uint64_t)now.tv_nsec;
+}
+
+static inline double clock_seconds(void)
+{
+    return (double)clock_now() * 1e-9;
+}
+
+#endif

@@ -51,6 +51,13 @@ static int receive(struct soft_wire *wire, struct ibv_context *context)
     return shm_receive(&world->shm);
 }
 
+static void sent(struct soft_wire *wire, struct ibv_context *context)
+{
+    (void)wire;
+    (void)context;
+    shm_sent(&world->shm);
+}
+
 /* ---- The peer ---- */
 
 /* A right train: a message of the queue pair's next number, or an acknowledgement. */
@@ -81,7 +88,7 @@ static void put_train(uint8_t how)
     if (at == NULL)
         return;
     length = roce_write(at, &roce);
-    (void)shm_ring_put(&world->out, length, how & 128 ? input_u16(input) : length);
+    shm_ring_put(&world->out, length, how & 128 ? input_u16(input) : length);
 }
 
 /* A position or a flag of either direction. */
@@ -205,7 +212,7 @@ static void world_open(void)
     if (bell == -1)
         bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     world->clock.now = clock_now;
-    world->wire = (struct soft_wire){.receive = receive};
+    world->wire = (struct soft_wire){.receive = receive, .sent = sent};
     world->service.context = soft_open(&world->wire, &world->clock, 1);
     expect(bell != -1 && world->service.context, "no context");
     shm_init(&world->shm, world->service.context, &world->service);

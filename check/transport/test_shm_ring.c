@@ -3,7 +3,11 @@
  * lies. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "check/support/endpoints.h"
+#include "core/fds.h"
 #include "core/soft/link/shm.h"
 
 #define STRIDE 1000
@@ -110,9 +114,11 @@ START_TEST(flags_are_answered_once)
     unsigned full = 0, called = 0;
     shm_ring_sleep(&in);
     ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
-    ck_assert(shm_ring_put(&out, 100, STRIDE));
+    shm_ring_put(&out, 100, STRIDE);
+    ck_assert(shm_ring_calls(&out));
     ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
-    ck_assert(!shm_ring_put(&out, 100, STRIDE));
+    shm_ring_put(&out, 100, STRIDE);
+    ck_assert(!shm_ring_calls(&out));
     ck_assert(shm_ring_was_called(&in, &in.control->sleeps));
     ck_assert(!shm_ring_was_called(&in, &in.control->sleeps));
     while (put(SHM_MTU, 5))
@@ -125,6 +131,91 @@ START_TEST(flags_are_answered_once)
     ck_assert(shm_ring_was_called(&out, &out.control->wants_room));
     shm_ring_want_room(&out);
     ck_assert(!shm_ring_stay(&out, &out.control->wants_room)); /* nobody had seen it */
+}
+END_TEST
+
+/* ---- The bell ---- */
+
+/* A peer of ours, whose bell we hear, and its receiver's end. */
+static struct bell_world {
+    struct service_member service;
+    struct shm shm;
+    struct shm_peer *peer;
+} bells;
+
+static void begin_bells(void)
+{
+    struct shm_area *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+    atomic_store(&bells.service.state, SERVICE_WATCH); /* the thread need not be called */
+    shm_init(&bells.shm, NULL, &bells.service);
+    bells.peer = shm_peer_new(shared, true);
+    ck_assert_ptr_nonnull(bells.peer);
+    bells.peer->shm = &bells.shm;
+    bells.shm.count = 1;
+    bells.peer->bell = fds_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    in = (struct shm_ring){.control = bells.peer->out.control, .bytes = bells.peer->out.bytes};
+}
+
+static uint64_t rung(void)
+{
+    uint64_t times = 0;
+
+    return read(bells.peer->bell, &times, sizeof times) == sizeof times ? times : 0;
+}
+
+static void send_trains(int count, size_t length)
+{
+    struct soft_link *link = &bells.peer->link;
+    size_t limit;
+
+    for (int i = 0; i < count; i++) {
+        uint8_t *at = link->room(link, length, &limit);
+
+        ck_assert_ptr_nonnull(at);
+        link->send(link, NULL, at, length, length);
+    }
+}
+
+/* Not for each train: at the end of a turn, or after very many bytes; nor when nobody sleeps. */
+START_TEST(a_turn_rings_once)
+{
+    begin_bells();
+    shm_ring_sleep(&in);
+    send_trains(5, 1000);
+    ck_assert_uint_eq(rung(), 0);
+    shm_sent(&bells.shm);
+    ck_assert_uint_eq(rung(), 1);
+    ck_assert(shm_ring_was_called(&in, &in.control->sleeps));
+    send_trains(5, 1000);
+    shm_sent(&bells.shm);
+    ck_assert_uint_eq(rung(), 0);
+    shm_ring_sleep(&in);
+    send_trains(40, 10000);
+    ck_assert_uint_eq(rung(), 1);
+    shm_sent(&bells.shm);
+    shm_sent(&bells.shm);
+    ck_assert_uint_eq(rung(), 0);
+    bells.peer->link.leave(&bells.peer->link);
+}
+END_TEST
+
+/* Who leaves in the middle of a turn has rung for what is there. */
+START_TEST(who_leaves_has_rung)
+{
+    begin_bells();
+    int bell = dup(bells.peer->bell);
+    uint64_t times = 0;
+
+    shm_ring_sleep(&in);
+    send_trains(1, 1000);
+    bells.peer->link.leave(&bells.peer->link);
+    ck_assert_int_eq(read(bell, &times, sizeof times), sizeof times);
+    ck_assert_uint_eq(times, 1);
+    shm_sent(&bells.shm);
+    close(bell);
 }
 END_TEST
 
@@ -205,6 +296,8 @@ static Suite *suite(void)
     tcase_add_test(plain, trains_come_as_they_were_put);
     tcase_add_test(plain, an_empty_ring_has_room);
     tcase_add_test(plain, flags_are_answered_once);
+    tcase_add_test(plain, a_turn_rings_once);
+    tcase_add_test(plain, who_leaves_has_rung);
     tcase_add_test(lies, a_lying_sender_is_found_out);
     tcase_add_test(lies, a_lying_receiver_is_found_out);
     tcase_set_timeout(plain, 60);

@@ -106,6 +106,11 @@ void soft_step(struct soft_context *context)
                 turn(qp);
         }
     } while (!soft_train_leave(context));
+    if (context->train.left) {
+        context->train.left = false;
+        if (context->wire->sent != NULL)
+            context->wire->sent(context->wire, &context->verbs.context);
+    }
     TAILQ_CONCAT(&context->work, &waiting, work);
     atomic_store_explicit(&context->waits, !TAILQ_EMPTY(&context->work), memory_order_relaxed);
     soft_timer_started(context);

@@ -112,6 +112,7 @@ bool soft_train_leave(struct soft_context *context)
     if (!whole)
         drop_failed(train);
     if (train->packets > 0) {
+        train->left = true;
         context->counters.packets_sent += train->packets;
         context->counters.bytes_sent += train->length - train->packets * train->link->trailer;
         train->link->send(train->link, &train->path, train->bytes, train->length, train->stride);

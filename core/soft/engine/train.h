@@ -26,6 +26,7 @@ struct soft_train {
     size_t length, stride;
     unsigned packets;
     bool closed; /* by a packet shorter than the stride */
+    bool left;   /* it, or one before it, in this turn of sending */
     struct soft_path path;
     const struct soft_path *way; /* where path was copied from */
     struct soft_link *link;      /* what carries it */

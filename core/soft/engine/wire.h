@@ -80,6 +80,10 @@ struct soft_wire {
      * Bounded: at most a few trains, so that the lock is not held for long. NULL where packets are pushed. */
     int (*receive)(struct soft_wire *wire, struct ibv_context *context);
 
+    /* (locked) A turn of sending is over, after one train or many: who is to be woken up for them can be now.
+     * May be NULL. */
+    void (*sent)(struct soft_wire *wire, struct ibv_context *context);
+
     /* (locked) The application itself is driving the device (it polled a completion queue, waited for an
      * event, or posted work): a service thread may step aside. NULL where there is none. */
     void (*attended)(struct soft_wire *wire, struct ibv_context *context);

@@ -14,12 +14,14 @@
 /* Peers of the process that are no context's yet. A count: it pairs with nothing. */
 static atomic_uint unassigned;
 
+#define UNCALLED_MAX 262144            /* bytes that a sleeping peer is not told of during a turn */
 #define BYTES_MAX (SHM_RING_BYTES / 2) /* taken in while the context stays locked */
 
 void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service)
 {
     *shm = (struct shm){.context = context, .service = service, .bell = -1};
     LIST_INIT(&shm->peers);
+    LIST_INIT(&shm->uncalled);
 }
 
 /* ---- The bell ---- */
@@ -119,6 +121,26 @@ static uint8_t *link_room(struct soft_link *link, size_t size, size_t *limit)
     return at;
 }
 
+static void call_peer(struct shm_peer *peer)
+{
+    if (peer->uncalled_bytes == 0)
+        return;
+    LIST_REMOVE(peer, uncalled);
+    peer->uncalled_bytes = 0;
+    if (shm_ring_calls(&peer->out))
+        ring(peer->bell);
+}
+
+void shm_sent(struct shm *shm)
+{
+    struct shm_peer *peer;
+
+    while ((peer = LIST_FIRST(&shm->uncalled)) != NULL)
+        call_peer(peer);
+}
+
+/* To wake a peer costs us more than a train does, and it falls asleep again when it has taken what there is: so
+ * it is called for many trains, or at the end of a turn. */
 static void link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
                       size_t stride)
 {
@@ -126,8 +148,12 @@ static void link_send(struct soft_link *link, const struct soft_path *path, uint
 
     (void)path, (void)train; /* it lies where link_room said */
     service_traffic(peer->shm->service);
-    if (shm_ring_put(&peer->out, length, stride))
-        ring(peer->bell);
+    shm_ring_put(&peer->out, length, stride);
+    if (peer->uncalled_bytes == 0)
+        LIST_INSERT_HEAD(&peer->shm->uncalled, peer, uncalled);
+    peer->uncalled_bytes += length;
+    if (peer->uncalled_bytes >= UNCALLED_MAX)
+        call_peer(peer);
 }
 
 /* Is there room again for what found none? */
@@ -250,6 +276,7 @@ static void link_leave(struct soft_link *link)
 
     if (peer->joined)
         LIST_REMOVE(peer, peers);
+    call_peer(peer);
     peer->shm->count--;
     shm_peer_free(peer);
 }

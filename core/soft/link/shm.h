@@ -40,6 +40,7 @@ struct shm {
     int bell;
     uint64_t owed; /* times that it has been rung, or is about to be, and was not heard */
     LIST_HEAD(, shm_peer) peers;
+    LIST_HEAD(, shm_peer) uncalled; /* whose trains were told, and whose bells were not rung */
     unsigned count;
 };
 
@@ -50,11 +51,12 @@ struct shm_peer {
     struct shm *shm;       /* from shm_assign on */
     struct shm_area *area;
     struct shm_ring out, in;
-    bool joined;         /* its ring is looked at */
-    bool failed;         /* it has lied */
-    int bell;            /* the peer's; -1: not known yet */
-    int meeting, memory; /* of one who offers, until it is answered; else -1 */
-    LIST_ENTRY(shm_peer) peers;
+    bool joined;           /* its ring is looked at */
+    bool failed;           /* it has lied */
+    int bell;              /* the peer's; -1: not known yet */
+    int meeting, memory;   /* of one who offers, until it is answered; else -1 */
+    size_t uncalled_bytes; /* told since its bell was seen to; more than 0: it is of the uncalled */
+    LIST_ENTRY(shm_peer) peers, uncalled;
 };
 
 void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service);
@@ -77,7 +79,8 @@ void shm_assign(struct shm *shm, struct shm_peer *peer);
 /* The queue pair is ready for packets: nothing that comes may be lost. (not locked) */
 void shm_join(struct shm_peer *peer);
 
-/* As struct soft_wire has it. (locked) */
+/* Both as struct soft_wire has it. (locked) */
 int shm_receive(struct shm *shm);
+void shm_sent(struct shm *shm);
 
 #endif

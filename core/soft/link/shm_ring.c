@@ -110,11 +110,15 @@ uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit)
     return ring->bytes + (ring->at & MASK) + SHM_HEADER;
 }
 
-bool shm_ring_put(struct shm_ring *ring, size_t length, size_t stride)
+void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride)
 {
     put_header(ring, (uint32_t)length, (uint32_t)stride);
     ring->at += whole(length);
     atomic_store_explicit(&ring->control->tail, ring->at, memory_order_seq_cst); /* see_tail()'s load */
+}
+
+bool shm_ring_calls(struct shm_ring *ring)
+{
     return calls(&ring->control->sleeps);
 }
 

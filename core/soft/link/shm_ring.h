@@ -61,8 +61,10 @@ struct shm_train {
 
 /* Where a train of `size` bytes can be put together, and up to how many more; NULL: there is no room for it. */
 uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit);
-/* It is put together there. True: ring at the receiver's. */
-bool shm_ring_put(struct shm_ring *ring, size_t length, size_t stride);
+/* It is put together there, and told. */
+void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride);
+/* After one put or more. True: ring at the receiver's. */
+bool shm_ring_calls(struct shm_ring *ring);
 /* The flag goes up. Look for room once more! */
 void shm_ring_want_room(struct shm_ring *ring);
 

@@ -74,6 +74,14 @@ static bool looks_at_udp(struct soft_home *home)
     return ++home->unseen % UNSEEN == 0;
 }
 
+static void sent(struct soft_wire *wire, struct ibv_context *context)
+{
+    struct soft_home *home = (struct soft_home *)wire;
+
+    (void)context;
+    shm_sent(&home->shm);
+}
+
 static int receive(struct soft_wire *wire, struct ibv_context *context)
 {
     struct soft_home *home = (struct soft_home *)wire;
@@ -93,6 +101,7 @@ struct soft_home *home_open(void)
         .link = &home->udp.link,
         .grain = SERVICE_TICK_NS,
         .receive = receive,
+        .sent = sent,
         .attended = attended,
         .awaits = awaits,
         .open = prepare,

@@ -62,6 +62,12 @@ static void json_transaction(const struct options *o, const struct outcome *outc
         outcome->mismatches, outcome->mismatches_there);
 }
 
+static void say_validated(const struct options *o)
+{
+    if (o->validate)
+        say("Total Validated  : no mismatch");
+}
+
 void report_transaction(const struct options *o, const struct outcome *outcome)
 {
     struct sums sums = add_up(o, outcome);
@@ -77,6 +83,7 @@ void report_transaction(const struct options *o, const struct outcome *outcome)
         say("----- Test completed successfully, but cannot calculate stats as not");
         say("----- enough time has lapsed.");
         say("----- Try running the test with more iterations.");
+        say_validated(o);
         return;
     }
     say("----- Stats ---- : %u threads, %u EPs", o->threads, o->connections);
@@ -86,8 +93,7 @@ void report_transaction(const struct options *o, const struct outcome *outcome)
     say_sum("Total Recv", sums.receive, sums.seconds);
     say_sum("Total RDMA Read", sums.read, sums.seconds);
     say_sum("Total RDMA Write", sums.write, sums.seconds);
-    if (o->validate)
-        say("Total Validated  : no mismatch");
+    say_validated(o);
 }
 
 /* ---- Performance ------------------------------------------------------------------------------------- */

@@ -3,10 +3,16 @@
 #include "acceptor.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
-int acceptor_post(struct acceptor *acceptor, int listener, exs_qhandle_t queue, int room)
+#define AGAIN_S 1.
+#define ACCEPTOR_LINE 160
+
+static int post(struct acceptor *acceptor)
 {
     struct acceptor_place *const end = acceptor->places + ACCEPTOR_PLACES;
+    int room = acceptor->room();
 
     for (struct acceptor_place *place = acceptor->places; place < end; place++)
         room -= place->posted;
@@ -16,7 +22,7 @@ int acceptor_post(struct acceptor *acceptor, int listener, exs_qhandle_t queue, 
         place->element = (exs_acceptaddr_t){.exs_addr = (struct sockaddr *)&place->peer,
                                             .exs_addrlen = sizeof(place->peer),
                                             .exs_ahandle = place};
-        if (exs_accept(listener, &place->element, 1, 0, queue) == -1)
+        if (exs_accept(acceptor->listener, &place->element, 1, 0, acceptor->queue) == -1)
             return -1;
         place->posted = true;
         room--;
@@ -24,15 +30,56 @@ int acceptor_post(struct acceptor *acceptor, int listener, exs_qhandle_t queue, 
     return 0;
 }
 
-const struct sockaddr_storage *acceptor_take(const exs_event_t *event)
+static void again_cb(EV_P_ ev_timer *w, int revents)
 {
-    struct acceptor_place *place = event->exs_evt_ahandle;
-
-    place->posted = false;
-    return &place->peer;
+    (void)loop, (void)revents;
+    acceptor_more(w->data);
 }
 
-bool acceptor_may_go_on(const exs_event_t *event)
+int acceptor_begin(struct acceptor *acceptor)
 {
-    return event->exs_evt_errno == 0 || event->exs_evt_errno == ECONNABORTED;
+    ev_timer_init(&acceptor->again, again_cb, AGAIN_S, 0.);
+    acceptor->again.data = acceptor;
+    return post(acceptor);
+}
+
+void acceptor_more(struct acceptor *acceptor)
+{
+    char line[ACCEPTOR_LINE];
+
+    if (acceptor->ended || post(acceptor) == 0)
+        return;
+    snprintf(line, sizeof(line), "cannot accept: %s: trying again in a second", strerror(errno));
+    acceptor->say(line);
+    ev_timer_start(acceptor->loop, &acceptor->again);
+}
+
+static void say_failed(const struct acceptor *acceptor, int error)
+{
+    char line[ACCEPTOR_LINE];
+
+    snprintf(line, sizeof(line), "a connection failed: %s", strerror(error));
+    acceptor->say(line);
+}
+
+void acceptor_event(struct acceptor *acceptor, const exs_event_t *event)
+{
+    struct acceptor_place *place = event->exs_evt_ahandle;
+    int error = event->exs_evt_errno;
+
+    place->posted = false;
+    if (error == 0)
+        acceptor->came(event->exs_evt_union.exs_evt_accept.exs_evt_newsocket, &place->peer);
+    else if (!acceptor->ended)
+        say_failed(acceptor, error);
+    if (error == 0 || error == ECONNABORTED)
+        acceptor_more(acceptor);
+    else if (!acceptor->ended) /* short of something: the next one would fail as fast */
+        ev_timer_start(acceptor->loop, &acceptor->again);
+}
+
+void acceptor_end(struct acceptor *acceptor)
+{
+    acceptor->ended = true;
+    ev_timer_stop(acceptor->loop, &acceptor->again);
 }

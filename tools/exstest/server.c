@@ -76,6 +76,7 @@ static void begin_to_end(struct server *s)
     if (s->ending)
         return;
     s->ending = true;
+    acceptor_end(&s->acceptor);
     if (exs_close(s->listener, 0, s->queue, NULL) == -1) {
         fail("closing the listener");
         s->listener = -1;
@@ -105,6 +106,7 @@ static void forget(struct client *client)
     if (server.polling == 0)
         ev_idle_stop(server.loop, &server.poll);
     free(client);
+    acceptor_more(&server.acceptor);
     end_when_quiet(&server);
 }
 
@@ -202,35 +204,21 @@ static void add(int socket, const struct sockaddr_storage *peer)
 
 /* ---- Listening --------------------------------------------------------------------------------------- */
 
-static bool accepts(struct server *s)
+static int room(void)
 {
-    return acceptor_post(&s->acceptor, s->listener, s->queue, room_for_connections(s) - s->count) == 0;
+    return room_for_connections(&server) - server.count;
 }
 
-/* Short of memory it goes on with the accepts and clients that there are; the timer tries again. */
-static void accept_more(struct server *s)
+static void say_why(const char *why)
 {
-    if (!s->ending && !accepts(s))
-        complain("cannot accept: %s: trying again in a second", strerror(errno));
-}
-
-static void accepted(struct server *s, const exs_event_t *event)
-{
-    const struct sockaddr_storage *peer = acceptor_take(event);
-
-    if (event->exs_evt_errno == 0)
-        add(event->exs_evt_union.exs_evt_accept.exs_evt_newsocket, peer);
-    else if (!s->ending)
-        complain("a connection failed: %s", strerror(event->exs_evt_errno));
-    if (acceptor_may_go_on(event))
-        accept_more(s); /* else the timer does */
+    complain("%s", why);
 }
 
 static void give_out(struct server *s, const exs_event_t *events, int count)
 {
     for (const exs_event_t *event = events; event < events + count; event++) {
         if (event->exs_evt_type == EXS_EVT_ACCEPT) {
-            accepted(s, event);
+            acceptor_event(&s->acceptor, event);
         } else if (event->exs_evt_ahandle != NULL) {
             link_event(event->exs_evt_ahandle, event);
         } else if (event->exs_evt_type == EXS_EVT_CLOSE) {
@@ -278,7 +266,6 @@ static void second_cb(EV_P_ ev_timer *w, int revents)
         if (client->silent >= (asking ? HANDSHAKE_PATIENCE : TEST_PATIENCE) && !link->may_rest)
             link_fail(link, "it has been silent for %d seconds", client->silent);
     }
-    accept_more(&server);
     say_second();
 }
 
@@ -329,7 +316,9 @@ static int start_listening(struct server *s, const struct options *o)
 
     if (port == -1 || exs_getdevice(s->listener, s->device, sizeof(s->device)) == -1)
         return fail("asking for the listener's device");
-    if (!accepts(s))
+    s->acceptor = (struct acceptor){
+        .loop = s->loop, .queue = s->queue, .listener = s->listener, .room = room, .came = add, .say = say_why};
+    if (acceptor_begin(&s->acceptor) == -1)
         return fail("accepting");
     say("exstest: Service Point Ready - %s, port %d", s->device, port);
     return 0;

@@ -30,7 +30,7 @@ static struct server {
     struct inlets inlets;
     exs_ev events;
     ev_signal interrupt, terminate;
-    ev_timer retry, second;
+    ev_timer second;
     int listener;
     bool ending, listener_closed;
     struct acceptor acceptor;
@@ -42,44 +42,25 @@ static _Noreturn void fail(const char *what)
     exit(1);
 }
 
-static bool accepts(struct server *s)
+static int room(void)
 {
-    return acceptor_post(&s->acceptor, s->listener, s->inlets.queue, CONNECTIONS_MAX - s->inlets.count) == 0;
+    return CONNECTIONS_MAX - server.inlets.count;
 }
 
-/* Short of memory it goes on with the accepts and connections that there are, and tries again in a second. */
-static void accept_more(struct server *s)
+static void came(int socket, const struct sockaddr_storage *peer)
 {
-    if (s->ending || accepts(s))
-        return;
-    inlets_say(&s->inlets, "cannot accept: %s: trying again in a second", strerror(errno));
-    ev_timer_start(s->inlets.loop, &s->retry);
+    inlet_open(&server.inlets, socket, peer);
 }
 
-static void retry_cb(EV_P_ ev_timer *w, int revents)
+static void say_why(const char *why)
 {
-    (void)loop, (void)revents;
-    accept_more(w->data);
+    inlets_say(&server.inlets, "%s", why);
 }
 
 static void second_cb(EV_P_ ev_timer *w, int revents)
 {
     (void)loop, (void)revents;
     inlets_second(w->data);
-}
-
-static void accepted(struct server *s, const exs_event_t *event)
-{
-    const struct sockaddr_storage *peer = acceptor_take(event);
-
-    if (event->exs_evt_errno == 0)
-        inlet_open(&s->inlets, event->exs_evt_union.exs_evt_accept.exs_evt_newsocket, peer);
-    else if (!s->ending)
-        inlets_say(&s->inlets, "a connection failed: %s", strerror(event->exs_evt_errno));
-    if (acceptor_may_go_on(event))
-        accept_more(s);
-    else if (!s->ending)
-        ev_timer_start(s->inlets.loop, &s->retry);
 }
 
 static void end_when_quiet(struct server *s)
@@ -95,7 +76,7 @@ static void end_when_quiet(struct server *s)
 static void gone(struct inlets *inlets)
 {
     (void)inlets;
-    accept_more(&server);
+    acceptor_more(&server.acceptor);
     if (server.ending)
         end_when_quiet(&server);
 }
@@ -107,7 +88,7 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
     (void)loop;
     for (exs_event_t *event = events; event < events + count; event++) {
         if (event->exs_evt_type == EXS_EVT_ACCEPT) {
-            accepted(s, event);
+            acceptor_event(&s->acceptor, event);
         } else if (event->exs_evt_ahandle != NULL) {
             inlet_event(event->exs_evt_ahandle, event);
         } else if (event->exs_evt_type == EXS_EVT_CLOSE) {
@@ -120,7 +101,7 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
 /* The first signal lets files that are under way be the last ones. */
 static void begin_to_end(struct server *s)
 {
-    ev_timer_stop(s->inlets.loop, &s->retry);
+    acceptor_end(&s->acceptor);
     s->ending = true;
     int busy = inlets_finish(&s->inlets);
 
@@ -212,7 +193,13 @@ static void listen_on(struct server *s, const struct addrinfo *addresses)
             fail_to_listen(addresses);
         addresses = addresses->ai_next;
     }
-    if (!accepts(s))
+    s->acceptor = (struct acceptor){.loop = s->inlets.loop,
+                                    .queue = s->inlets.queue,
+                                    .listener = s->listener,
+                                    .room = room,
+                                    .came = came,
+                                    .say = say_why};
+    if (acceptor_begin(&s->acceptor) == -1)
         fail("exs_accept");
     if (exs_getsockname(s->listener, (struct sockaddr *)&here, &length) == -1)
         fail("exs_getsockname");
@@ -230,8 +217,6 @@ static void prepare_loop(struct server *s)
     if (s->inlets.queue == EXS_QHANDLE_INVALID)
         fail("exs_qcreate");
     s->inlets.gone = gone;
-    ev_timer_init(&s->retry, retry_cb, 1., 0.);
-    s->retry.data = s;
     ev_timer_init(&s->second, second_cb, 1., 1.);
     s->second.data = &s->inlets;
     ev_timer_start(s->inlets.loop, &s->second);

@@ -70,7 +70,10 @@ void soft_input_shared(struct ibv_context *ibv, const struct soft_path *path, co
 {
     uint8_t headers[SOFT_HEADER_MAX];
 
-    memcpy(headers, bytes, length < sizeof headers ? length : sizeof headers);
+    if (length >= sizeof headers)
+        memcpy(headers, bytes, sizeof headers); /* so many that it is no call */
+    else
+        memcpy(headers, bytes, length);
     input_packet(ibv, path, headers, bytes, length);
 }
 

@@ -96,18 +96,26 @@ static bool is_wanted(const char *wanted, const struct device *device, char *nam
     return has_named(device, wanted, names, size);
 }
 
+static int check_settings(void)
+{
+    if (!settings()->link_known)
+        xs_log("EXS_LINK=%s is no link: set it to auto, shm or udp", settings()->link);
+    else if (!settings()->spin_known)
+        xs_log("EXS_SPIN=%s is no number of microseconds: set it to one from 0 to %d", settings()->spin,
+               SPIN_US_MAX);
+    else
+        return 0;
+    errno = EINVAL;
+    return -1;
+}
+
 /* EXS_DEVICE: auto (the default), rdma, soft, or the name of one device. */
 static int choose_devices(void)
 {
-    const char *wanted = settings()->device, *link = settings()->link;
+    const char *wanted = settings()->device;
     char names[256] = "";
     bool named = false;
 
-    if (!settings()->link_known) {
-        xs_log("EXS_LINK=%s is no link: set it to auto, shm or udp", link);
-        errno = EINVAL;
-        return -1;
-    }
     device_count = 0;
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         if (!is_wanted(wanted, known[i], names, sizeof(names)))
@@ -180,7 +188,7 @@ int exs_init(int version)
     } else {
         settings_read();
         logging = settings()->debug;
-        if (choose_devices() == 0 && begin_anew() == 0) {
+        if (check_settings() == 0 && choose_devices() == 0 && begin_anew() == 0) {
             atomic_store_explicit(&state, READY, memory_order_release);
             result = 0;
         }

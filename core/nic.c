@@ -150,15 +150,15 @@ void xs_nic_cq_release(struct cq *cq, int completions)
 /* ---- Harvesting ------------------------------------------------------------------------------------ */
 
 /* The connections that they belong to join `touched`. */
-static void take_in(const struct harvest *harvest, int count, struct conn_list *touched)
+static void take_in(const struct ibv_wc *wc, int count, struct conn_list *touched)
 {
     for (int i = 0; i < count; i++) {
         bool receive;
-        struct conn *conn = xs_conn_of(harvest->wc[i].wr_id, &receive);
+        struct conn *conn = xs_conn_of(wc[i].wr_id, &receive);
 
         if (conn == NULL)
             continue;
-        xs_conn_completion(conn, &harvest->wc[i], receive);
+        xs_conn_completion(conn, &wc[i], receive);
         if (!conn->is_touched) {
             conn->is_touched = true;
             LIST_INSERT_HEAD(touched, conn, touched);
@@ -196,13 +196,32 @@ void xs_nic_run(struct nic *nic, struct turn *turn)
             break;
         if (harvest.fetched)
             count_event(nic, harvest.cq_context);
-        take_in(&harvest, count, &touched);
+        take_in(harvest.wc, count, &touched);
         turn->harvested += count;
     } while (!harvest.stuck && (harvest.left || turn->watched == BY_EDGE));
     nic->unfinished = harvest.unfinished;
     if (count >= 0 && harvest.stuck)
         turn->left = turn->stuck = true;
     run_touched(&touched);
+}
+
+int xs_nic_look(struct nic *nic)
+{
+    struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
+    struct ibv_wc wc[HARVEST_MAX];
+    const struct cq *cq;
+    int taken = 0;
+
+    LIST_FOREACH (cq, &nic->cqs, link) {
+        int count = ibv_poll_cq(cq->cq, HARVEST_MAX, wc);
+
+        if (count <= 0)
+            continue;
+        take_in(wc, count, &touched);
+        taken += count;
+    }
+    run_touched(&touched);
+    return taken;
 }
 
 bool xs_nic_waits(const struct nic *nic)

@@ -215,6 +215,7 @@ struct queue *xs_queue_new(bool private, int depth)
     TAILQ_INIT(&queue->timed);
     atomic_init(&queue->refs, 1);
     queue->fd = -1;
+    xs_spin_init(&queue->spin);
     queue->raise = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
     queue->timer = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
     if (depth > 0 && !xs_ops_more(queue, depth))

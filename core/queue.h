@@ -27,6 +27,7 @@
 #include "device.h"
 #include "doorbell.h"
 #include "op.h"
+#include "spin.h"
 
 #define DEVICES_MAX 2
 
@@ -63,6 +64,7 @@ struct queue {
                            * do. As of   the last turn or request, which were this thread's own or will rest
                            * themselves: it pairs with nothing */
     exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket */
+    struct spin spin;     /* whether whoever waits here looks before sleeping */
     int fd;               /* epoll: sources, those of guests, and `raise`; -1 of a private one */
 
     pthread_mutex_t events_lock;
@@ -172,6 +174,9 @@ void xs_turn(struct queue *queue, struct turn *turn);
 void xs_turn_home(struct queue *queue, struct turn *turn);
 /* And of those of its guests that have something to do, without the lock. */
 void xs_turn_guests(struct queue *queue, struct turn *turn);
+/* Take what has completed, without taking events or arming, for who is about to run or to sleep: how many.
+ * Called without the lock. */
+int xs_queue_look(struct queue *queue);
 /* The application has had its turn, and may sleep now. Called with the lock, as is the next. */
 void xs_queue_rest(struct queue *queue);
 /* Something was harvested, or posted. */

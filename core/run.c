@@ -163,6 +163,21 @@ void xs_turn_home(struct queue *queue, struct turn *turn)
     run_timers(queue);
 }
 
+int xs_queue_look(struct queue *queue)
+{
+    struct nic *nic;
+    int taken = 0;
+
+    pthread_mutex_lock(&queue->lock);
+    LIST_FOREACH (nic, &queue->nics, link) {
+        taken += xs_nic_look(nic);
+    }
+    if (taken > 0)
+        xs_queue_note_waits(queue);
+    xs_queue_unlock(queue);
+    return taken;
+}
+
 void xs_turn(struct queue *queue, struct turn *turn)
 {
     pthread_mutex_lock(&queue->lock);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include "settings.h"
 
+#define SPIN_US 0 /* where nobody says: sleep at once */
+
 static struct settings current;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -26,6 +28,18 @@ static void read_link(const char *link)
     current.shm = strcmp(current.link, "udp") != 0;
 }
 
+/* Digits, and nothing else. */
+static void read_spin(const char *spin)
+{
+    size_t length = spin != NULL ? strlen(spin) : 0;
+    unsigned long us = length > 0 ? strtoul(spin, NULL, 10) : SPIN_US;
+
+    snprintf(current.spin, sizeof(current.spin), "%s", length > 0 ? spin : "");
+    current.spin_known =
+        length < sizeof(current.spin) && strspn(current.spin, "0123456789") == length && us <= SPIN_US_MAX;
+    current.spin_us = current.spin_known ? (unsigned)us : 0;
+}
+
 static void read_all(void)
 {
     const char *device = secure_getenv("EXS_DEVICE");
@@ -33,6 +47,7 @@ static void read_all(void)
     snprintf(current.device, sizeof(current.device), "%s",
              device != NULL && strcmp(device, "auto") != 0 ? device : "");
     read_link(secure_getenv("EXS_LINK"));
+    read_spin(secure_getenv("EXS_SPIN"));
     current.immediate = is_set("EXS_IMMEDIATE", true);
     current.debug = is_set("EXS_DEBUG", false);
 }

@@ -9,13 +9,18 @@
 
 #include <stdbool.h>
 
+#define SPIN_US_MAX 1000000
+
 struct settings {
     char device[64]; /* EXS_DEVICE, empty for auto; a longer name is no device's, and cut */
     char link[8];    /* EXS_LINK, empty where it is not set; a longer one is no link's name, and cut */
     bool link_known; /* it is auto, shm or udp, or not set */
     bool shm;        /* it asks for shared memory within this host */
-    bool immediate;  /* EXS_IMMEDIATE: use RDMA WRITE WITH IMMEDIATE where the device has it */
-    bool debug;      /* EXS_DEBUG: say on standard error what is missing, and what to do */
+    char spin[24];   /* EXS_SPIN, empty where it is not set; a longer one is no number, and cut */
+    bool spin_known; /* it is a number of microseconds, SPIN_US_MAX at most, or not set */
+    unsigned spin_us;
+    bool immediate; /* EXS_IMMEDIATE: use RDMA WRITE WITH IMMEDIATE where the device has it */
+    bool debug;     /* EXS_DEBUG: say on standard error what is missing, and what to do */
 };
 
 /* Read the environment, as exs_init does: nobody else is in the library then. */

@@ -246,9 +246,12 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
         return -1;
     }
     while (count == 0 && now < end) {
-        xs_rest_home(queue);
-        if (wait_readable(exs_qfd(qhandle), ns_left(end, now)) < 0)
-            break;
+        if (!xs_spin_for_events(queue, end)) {
+            now = now_ns();
+            xs_rest_home(queue);
+            if (now < end && wait_readable(exs_qfd(qhandle), ns_left(end, now)) < 0)
+                break;
+        }
         count = xs_dequeue(qhandle, evtvec, evtvec_cnt, BY_EDGE);
         now = now_ns();
     }

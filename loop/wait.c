@@ -108,6 +108,11 @@ static bool is_done(struct wait *wait)
     return state == DONE;
 }
 
+static bool is_over(void *wait)
+{
+    return is_done(wait);
+}
+
 /* Until `deadline` as ppoll wants it; NULL: without end. */
 static const struct timespec *time_left(uint64_t deadline, struct timespec *left)
 {
@@ -139,6 +144,8 @@ const exs_event_t *wait_end(struct wait *wait)
     struct queue *home = wait->waiter.home;
 
     while (!is_done(wait)) {
+        if (xs_spin(home, is_over, wait))
+            break;
         sleep_on(wait, home);
         xs_run(home);
     }

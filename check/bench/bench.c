@@ -31,16 +31,16 @@ static struct in_addr test_address(void)
 
 void bench_parse(struct bench *bench, int argc, char **argv)
 {
-    static const char *const modes[] = {"stream", "file", "ping"};
+    static const char *const modes[] = {"stream", "file", "ping", "calls"};
     int mode = 0;
 
     memset(bench, 0, sizeof(*bench));
-    while (argc >= 5 && mode < 3 && strcmp(argv[2], modes[mode]) != 0)
+    while (argc >= 5 && mode < 4 && strcmp(argv[2], modes[mode]) != 0)
         mode++;
     bench->serve = argc == 5 && strcmp(argv[1], "serve") == 0;
-    if (argc < 5 || mode == 3 || (!bench->serve && argc != (mode == BENCH_FILE ? 7 : 6))) {
-        fprintf(stderr,
-                "usage: serve stream|file|ping SIZE TOTAL | send stream|file|ping SIZE TOTAL PORT [PATH]\n");
+    if (argc < 5 || mode == 4 || (!bench->serve && argc != (mode == BENCH_FILE ? 7 : 6))) {
+        fprintf(stderr, "usage: serve stream|file|ping|calls SIZE TOTAL | send stream|file|ping|calls SIZE "
+                        "TOTAL PORT [PATH]\n");
         exit(2);
     }
     bench->mode = (enum bench_mode)mode;
@@ -61,7 +61,7 @@ void bench_print(const struct bench *bench)
 {
     double seconds = now() - bench->started;
 
-    if (bench->mode == BENCH_PING)
+    if (bench->mode == BENCH_PING || bench->mode == BENCH_CALLS)
         printf("%.3f\n", seconds * 1e6 / (double)bench->total);
     else
         printf("%.4f\n", (double)bench->total / 1e9 / seconds);

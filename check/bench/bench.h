@@ -2,12 +2,13 @@
 /*
  * bench.h - what exs_bench and tcp_bench share: the work, and how its result is printed.
  *
- *   PROGRAM serve stream|file|ping SIZE TOTAL             prints its port, serves one connection
- *   PROGRAM send stream|file|ping SIZE TOTAL PORT [PATH]  prints one number
+ *   PROGRAM serve stream|file|ping|calls SIZE TOTAL             prints its port, serves one connection
+ *   PROGRAM send stream|file|ping|calls SIZE TOTAL PORT [PATH]  prints one number
  *
  * stream: TOTAL bytes in messages of SIZE, and one byte back when all have arrived: GB/s.
  * file:   the first TOTAL bytes of PATH by sendfile, received in pieces of SIZE; one byte back: GB/s.
  * ping:   TOTAL round trips of SIZE bytes: microseconds each, there and back.
+ * calls:  the same without a loop, by calls that block.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -17,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum bench_mode { BENCH_STREAM, BENCH_FILE, BENCH_PING };
+enum bench_mode { BENCH_STREAM, BENCH_FILE, BENCH_PING, BENCH_CALLS };
 
 struct bench {
     bool serve;

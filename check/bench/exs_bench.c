@@ -145,6 +145,55 @@ static void open_socket(void)
     fflush(stdout);
 }
 
+/* ---- By calls that block ------------------------------------------------------------------------------- */
+
+static int connect_blocking(void)
+{
+    socklen_t length = sizeof(bench.address);
+    int s = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    if (!bench.serve) {
+        if (exs_blocking_connect(s, (struct sockaddr *)&bench.address, length) == -1)
+            bench_fail("exs_blocking_connect");
+        return s;
+    }
+    if (exs_bind(s, (struct sockaddr *)&bench.address, length) == -1 || exs_listen(s, 1) == -1 ||
+        exs_getsockname(s, (struct sockaddr *)&bench.address, &length) == -1)
+        bench_fail("listen");
+    printf("%u\n", ntohs(bench.address.sin_port));
+    fflush(stdout);
+    int accepted = exs_blocking_accept(s, NULL, NULL);
+
+    if (accepted == -1 || exs_blocking_close(s) == -1)
+        bench_fail("exs_blocking_accept");
+    return accepted;
+}
+
+static void receive_blocking(void)
+{
+    if (exs_blocking_recv(sock, buffers, bench.size, MSG_WAITALL, region) != (ssize_t)bench.size)
+        bench_fail("exs_blocking_recv");
+}
+
+static int run_calls(void)
+{
+    sock = connect_blocking();
+    bench_start(&bench);
+    for (uint64_t i = 0; i < bench.total; i++) {
+        if (bench.serve)
+            receive_blocking();
+        if (exs_blocking_send(sock, buffers, bench.size, 0, region) != (ssize_t)bench.size)
+            bench_fail("exs_blocking_send");
+        if (!bench.serve)
+            receive_blocking();
+    }
+    if (!bench.serve)
+        bench_print(&bench);
+    return exs_blocking_close(sock) == 0 ? 0 : 1;
+}
+
+/* -------------------------------------------------------------------------------------------------------- */
+
 int main(int argc, char **argv)
 {
     struct ev_loop *loop = EV_DEFAULT;
@@ -161,6 +210,8 @@ int main(int argc, char **argv)
     region = exs_mregister(buffers, WINDOW * bench.size, 0);
     if (region == EXS_MHANDLE_INVALID)
         bench_fail("exs_mregister");
+    if (bench.mode == BENCH_CALLS)
+        return run_calls();
     exs_ev_init(&events, events_cb, queue);
     exs_ev_start(EV_A_ & events);
     open_socket();

@@ -105,9 +105,24 @@ static int open_socket(void)
         bench_fail("connect");
     }
     if (sock == -1 || setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == -1 ||
-        fcntl(sock, F_SETFL, O_NONBLOCK) == -1)
+        (bench.mode != BENCH_CALLS && fcntl(sock, F_SETFL, O_NONBLOCK) == -1))
         bench_fail("socket");
     return sock;
+}
+
+static void run_calls(int sock)
+{
+    bench_start(&bench);
+    for (uint64_t i = 0; i < bench.total; i++) {
+        if (!bench.serve)
+            throw_ball(sock);
+        if (recv(sock, buffer, bench.size, MSG_WAITALL) != (ssize_t)bench.size)
+            bench_fail("recv");
+        if (bench.serve)
+            throw_ball(sock);
+    }
+    if (!bench.serve)
+        bench_print(&bench);
 }
 
 int main(int argc, char **argv)
@@ -123,6 +138,10 @@ int main(int argc, char **argv)
         bench_fail(bench.path);
     int sock = open_socket();
 
+    if (bench.mode == BENCH_CALLS) {
+        run_calls(sock);
+        return 0;
+    }
     ev_io_init(&reader,
                bench.mode == BENCH_PING ? ping_cb
                : bench.serve            ? receive_cb

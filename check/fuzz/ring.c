@@ -48,7 +48,7 @@ static int receive(struct soft_wire *wire, struct ibv_context *context)
 {
     (void)wire;
     (void)context;
-    return shm_receive(&world->shm);
+    return shm_receive(&world->shm, false);
 }
 
 static void sent(struct soft_wire *wire, struct ibv_context *context)

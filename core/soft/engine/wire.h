@@ -74,6 +74,8 @@ struct soft_link {
 struct soft_wire {
     struct soft_link *link; /* of paths that name none */
 
+    bool polled; /* `receive` is called by a program that polls, and asks for an event before it sleeps */
+
     uint64_t grain; /* ns by which it may be late with soft_timers, and answers with it */
 
     /* (locked) Take in what has arrived, by soft_input for each packet; returns how many packets.

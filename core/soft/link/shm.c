@@ -250,14 +250,14 @@ static int look_at_all(struct shm *shm, size_t *budget)
 }
 
 /* Where nothing came the bell may have been rung all the same: for room, or by somebody who is gone. */
-int shm_receive(struct shm *shm)
+int shm_receive(struct shm *shm, bool patient)
 {
     size_t budget = BYTES_MAX;
     int packets;
 
     listen_for_calls(shm);
     packets = look_at_all(shm, &budget);
-    if (packets == 0 && hear(shm))
+    if (packets == 0 && !patient && hear(shm))
         packets = look_at_all(shm, &budget);
     if (budget == 0) {
         ring(shm->bell);

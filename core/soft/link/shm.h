@@ -79,8 +79,9 @@ void shm_assign(struct shm *shm, struct shm_peer *peer);
 /* The queue pair is ready for packets: nothing that comes may be lost. (not locked) */
 void shm_join(struct shm_peer *peer);
 
-/* Both as struct soft_wire has it. (locked) */
-int shm_receive(struct shm *shm);
+/* Both as struct soft_wire has it. (locked) Patiently, a bell that nobody owes is left to be heard another
+ * time. */
+int shm_receive(struct shm *shm, bool patient);
 void shm_sent(struct shm *shm);
 
 #endif

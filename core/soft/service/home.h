@@ -24,7 +24,8 @@ struct soft_home {
     struct ibv_context *context;
     struct udp udp;
     struct shm shm;
-    unsigned unseen; /* looks without one at the UDP sockets */
+    unsigned unseen;  /* looks without one at the UDP sockets, */
+    unsigned unheard; /* and of those who poll, at the bell */
     struct service_member service;
     bool joined;                   /* the service thread knows of it */
     LIST_ENTRY(soft_home) orphans; /* guarded by home.c's own locks, */

@@ -210,7 +210,9 @@ int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
         wire->attended(wire, context);
     taken = soft_cq_take(cq, count, wc);
     if (taken == 0 && count > 0 && !cq->rearmed) {
+        wire->polled = true;
         soft_progress_patiently(soft_context_of(context));
+        wire->polled = false;
         taken = soft_cq_take(cq, count, wc);
         if (taken == 0)
             soft_hurry(soft_context_of(context));

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_spin.c - looking for a while before sleeping: who does, who does not, and that nothing is lost by it.
+ *
+ * The library's calls to the kernel come by here and are counted, for each thread: it sleeps by ppoll, and
+ * makes way by sched_yield between looks. How many processors there are is what the test says.
+ */
+#include "check/support/support.h"
+
+#include <dlfcn.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#define AT_ONCE "0"
+#define SHORT "50"     /* us */
+#define LONG "1000000" /* what is under way comes before that */
+
+static atomic_int processors = 2;
+static _Thread_local int sleeps, yields;
+
+__attribute__((visibility("default"))) int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit,
+                                                 const sigset_t *mask)
+{
+    int (*own)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
+
+    *(void **)&own = dlsym(RTLD_NEXT, "ppoll");
+    sleeps++;
+    return own(fds, count, limit, mask);
+}
+
+__attribute__((visibility("default"))) int sched_yield(void)
+{
+    int (*own)(void);
+
+    *(void **)&own = dlsym(RTLD_NEXT, "sched_yield");
+    yields++;
+    return own();
+}
+
+__attribute__((visibility("default"))) int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+    (void)pid;
+    CPU_ZERO_S(size, set);
+    for (int i = 0; i < processors; i++)
+        CPU_SET_S((size_t)i, size, set);
+    return 0;
+}
+
+static void init_with(const char *spin)
+{
+    ck_assert_int_eq(setenv("EXS_SPIN", spin, 1), 0);
+    init_library();
+}
+
+/* Wait for events of which there are none; did it look for a while? */
+static bool waits_in_vain(exs_qhandle_t queue)
+{
+    struct timeval limit = {.tv_usec = 5000};
+    exs_event_t event;
+
+    sleeps = yields = 0;
+    ck_assert_int_eq(exs_qdequeue(queue, &event, 1, &limit), 0);
+    return yields > 0;
+}
+
+/* ---- Whether -------------------------------------------------------------------------- */
+
+START_TEST(at_once)
+{
+    init_with(AT_ONCE);
+    exs_qhandle_t queue = exs_qcreate(0);
+
+    for (int i = 0; i < 4; i++) {
+        ck_assert(!waits_in_vain(queue));
+        ck_assert_int_ge(sleeps, 1);
+    }
+    must(exs_qdelete(queue));
+}
+END_TEST
+
+START_TEST(in_vain)
+{
+    init_with(SHORT);
+    exs_qhandle_t queue = exs_qcreate(0);
+
+    ck_assert(waits_in_vain(queue));
+    for (int i = 1; i < 32; i++) { /* 1, 3, 7 and 15 are left out; more where others want the processor */
+        bool looked = waits_in_vain(queue), may_look = i == 2 || i == 6 || i == 14 || i == 30;
+
+        ck_assert_msg(may_look || !looked, "wait %d", i);
+        ck_assert(looked || sleeps >= 1);
+    }
+    must(exs_qdelete(queue));
+}
+END_TEST
+
+START_TEST(one_processor)
+{
+    processors = 1;
+    init_with(LONG);
+    exs_qhandle_t queue = exs_qcreate(0);
+
+    ck_assert(!waits_in_vain(queue));
+    ck_assert_int_ge(sleeps, 1);
+    must(exs_qdelete(queue));
+}
+END_TEST
+
+START_TEST(no_wait)
+{
+    init_with(LONG);
+    exs_qhandle_t queue = exs_qcreate(0);
+    exs_event_t event;
+
+    sleeps = yields = 0;
+    ck_assert_int_eq(exs_qdequeue(queue, &event, 1, &(struct timeval){0}), 0);
+    ck_assert_int_eq(sleeps + yields, 0);
+    must(exs_qdelete(queue));
+}
+END_TEST
+
+START_TEST(settings)
+{
+    static const char *const wrong[] = {"-1",
+                                        "+1",
+                                        " 5",
+                                        "5 ",
+                                        "50us",
+                                        "1e3",
+                                        "0x10",
+                                        "on",
+                                        "1000001",
+                                        "18446744073709551666",
+                                        "000000000000000000000000000050"};
+    static const char *const right[] = {"", "0", "50", "1000000"};
+
+    for (int i = 0; i < COUNT(wrong); i++) {
+        ck_assert_int_eq(setenv("EXS_SPIN", wrong[i], 1), 0);
+        must_fail(exs_init(EXS_VERSION), EINVAL);
+    }
+    init_with(right[_i]);
+}
+END_TEST
+
+/* ---- Nothing is lost ------------------------------------------------------------------ */
+
+enum { ROUNDS = 200 };
+
+/* Each byte goes back. */
+static void *echo(void *argument)
+{
+    const struct pair *pair = argument;
+    char byte;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        ck_assert_int_eq(exs_blocking_recv(pair->server, &byte, 1, 0, NULL), 1);
+        ck_assert_int_eq(exs_blocking_send(pair->server, &byte, 1, 0, NULL), 1);
+    }
+    return NULL;
+}
+
+START_TEST(round_trips)
+{
+    struct pair pair;
+    char byte;
+
+    init_with(LONG);
+    pair_open_blocking(&pair, PF_INET, SOCK_STREAM);
+    pthread_t thread = thread_start(echo, &pair);
+
+    for (int i = 0; i < ROUNDS; i++) {
+        char sent = (char)i;
+
+        ck_assert_int_eq(exs_blocking_send(pair.client, &sent, 1, 0, NULL), 1);
+        ck_assert_int_eq(exs_blocking_recv(pair.client, &byte, 1, 0, NULL), 1);
+        ck_assert_int_eq(byte, sent);
+    }
+    thread_join(thread);
+    pair_close_blocking(&pair);
+}
+END_TEST
+
+static void *dequeue_all(void *queue)
+{
+    exs_event_t event;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        ck_assert_int_eq(exs_qdequeue(queue, &event, 1, NULL), 1);
+        ck_assert_int_eq(event.exs_evt_type, EXS_EVT_CLOSE);
+    }
+    return NULL;
+}
+
+/* Events that another thread completes, while this one looks, sleeps, or is in between. */
+START_TEST(events_of_others)
+{
+    init_with(_i == 0 ? LONG : SHORT);
+    exs_qhandle_t queue = exs_qcreate(0);
+    pthread_t thread = thread_start(dequeue_all, queue);
+
+    for (int i = 0; i < ROUNDS; i++)
+        must(exs_close(exs_socket(PF_INET, SOCK_STREAM, 0), 0, queue, NULL));
+    thread_join(thread);
+    must(exs_qdelete(queue));
+}
+END_TEST
+
+/* A blocking call on a socket whose home a program watches leaves its descriptor as it was. */
+START_TEST(watched_home)
+{
+    struct pair pair;
+
+    init_with(LONG);
+    pair_open(&pair, PF_INET, SOCK_STREAM);
+    struct pollfd watch = {.fd = exs_qfd(pair.client_box->queue), .events = POLLIN};
+    char byte = 7;
+
+    inbox_quiet(pair.client_box, QUIET_MS);
+    for (int i = 0; i < 10; i++) {
+        must(exs_send(pair.server, &byte, 1, 0, pair.server_box->queue, NULL, NULL));
+        take_good(pair.server_box, EXS_EVT_SEND, pair.server);
+        ck_assert_int_eq(exs_recv(pair.client, &byte, 1, EXS_BLOCK, NULL, NULL, NULL), 1);
+    }
+    inbox_quiet(pair.client_box, QUIET_MS);
+    ck_assert_int_eq(poll(&watch, 1, 0), 0);
+    pair_close(&pair);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("spin");
+    TCase *whether = add_bare_case(suite, "whether", 20), *lost = add_bare_case(suite, "nothing is lost", 60);
+
+    tcase_add_test(whether, at_once);
+    tcase_add_test(whether, in_vain);
+    tcase_add_test(whether, one_processor);
+    tcase_add_test(whether, no_wait);
+    tcase_add_loop_test(whether, settings, 0, 4);
+    tcase_add_test(lost, round_trips);
+    tcase_add_loop_test(lost, events_of_others, 0, 2);
+    tcase_add_test(lost, watched_home);
+    return run_suite(suite);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* spin.c - looking at a queue's completions for a while, without a system call where the device needs none. See
+ * spin.h. */
+#include <sched.h>
+#include <unistd.h>
+#include "clock.h"
+#include "library.h"
+#include "queue.h"
+#include "settings.h"
+#include "spin.h"
+
+#define LOOKS 2          /* between two looks at the clock */
+#define LEFT_OUT_SHIFT 6 /* 63 spins are left out at most, */
+#define CROWDED_SHIFT 10 /* but 1023 where they lose their processor to others, who keep it for a slice */
+#define CROWDED_NS UINT64_C(1000000) /* of time: so long. A sleeper who is woken need not wait for that */
+#define CROWDED_STEP 3               /* so one that did counts for so many */
+#define TURN_NS UINT64_C(1000000)    /* then connections and timers get their turn */
+#define CHECK_NS UINT64_C(100000000) /* between two looks at the processors */
+
+void xs_spin_init(struct spin *spin)
+{
+    uint64_t us = settings()->spin_us;
+
+    atomic_init(&spin->mode, us > 0 ? EXS_WAIT_ADAPTIVE : EXS_WAIT_NOTIFY);
+    atomic_init(&spin->ns, us * 1000);
+}
+
+static int load(const _Atomic int *value)
+{
+    return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+/* May the process run on one processor only? Whoever spins there keeps the peer from it. Of more than a
+ * cpu_set_t holds there are several. */
+static bool is_alone(struct spin *spin, uint64_t now)
+{
+    cpu_set_t set;
+
+    if (now - atomic_load_explicit(&spin->checked, memory_order_relaxed) >= CHECK_NS) {
+        bool alone = sched_getaffinity(getpid(), sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
+
+        atomic_store_explicit(&spin->alone, alone, memory_order_relaxed);
+        atomic_store_explicit(&spin->checked, now, memory_order_relaxed);
+    }
+    return atomic_load_explicit(&spin->alone, memory_order_relaxed);
+}
+
+/* Is this one to be left out, after spins in vain? */
+static bool leaves_out(struct spin *spin)
+{
+    unsigned leaves = atomic_load_explicit(&spin->leaves, memory_order_relaxed);
+
+    if (leaves > 0)
+        atomic_store_explicit(&spin->leaves, leaves - 1, memory_order_relaxed);
+    return leaves > 0;
+}
+
+static void learn(struct spin *spin, bool in_vain, bool was_crowded)
+{
+    unsigned vain = atomic_load_explicit(&spin->vain, memory_order_relaxed);
+
+    if (!in_vain && !was_crowded && vain == 0)
+        return;
+    if (was_crowded)
+        vain = vain + CROWDED_STEP < CROWDED_SHIFT ? vain + CROWDED_STEP : CROWDED_SHIFT;
+    else if (in_vain)
+        vain = vain < LEFT_OUT_SHIFT ? vain + 1 : LEFT_OUT_SHIFT;
+    else
+        vain = 0;
+    atomic_store_explicit(&spin->vain, vain, memory_order_relaxed);
+    atomic_store_explicit(&spin->leaves, (1u << vain) - 1, memory_order_relaxed);
+}
+
+/* For so many ns after the last activity; 0: sleep. Guests are told of by a descriptor. */
+static uint64_t spin_time(struct queue *queue, int mode, uint64_t now)
+{
+    struct spin *spin = &queue->spin;
+
+    if (atomic_load_explicit(&queue->guest_count, memory_order_relaxed) > 0)
+        return 0;
+    if (mode == EXS_WAIT_BUSY_POLL)
+        return TURN_NS;
+    if (is_alone(spin, now) || leaves_out(spin))
+        return 0;
+    return atomic_load_explicit(&spin->ns, memory_order_relaxed);
+}
+
+/* A few looks; how many completions. */
+static int look(struct queue *queue, bool (*is_over)(void *), void *argument, bool *over)
+{
+    int taken = 0;
+
+    for (int i = 0; i < LOOKS && !*over; i++) {
+        taken += xs_queue_look(queue);
+        *over = is_over(argument);
+    }
+    return taken;
+}
+
+/* To a peer that waits for this very processor. How long it, or somebody else, kept that: ns. */
+static uint64_t make_way(void)
+{
+    uint64_t before = now_ns();
+
+    sched_yield();
+    return now_ns() - before;
+}
+
+/* True: it is over. */
+static bool spin_until(struct queue *queue, int mode, uint64_t limit, bool (*is_over)(void *), void *argument)
+{
+    uint64_t now = now_ns(), time = spin_time(queue, mode, now), end = now + time, turn = now + TURN_NS;
+    bool over = false, crowded = false;
+
+    while (!over && now < end && now < limit) {
+        bool active = look(queue, is_over, argument, &over) > 0;
+
+        if (over)
+            break;
+        crowded = make_way() >= CROWDED_NS || crowded;
+        now = now_ns();
+        if (active || mode == EXS_WAIT_BUSY_POLL)
+            end = now + time;
+        if (now < turn)
+            continue;
+        xs_run(queue);
+        turn = now + TURN_NS;
+        over = is_over(argument);
+    }
+    if (time > 0)
+        learn(&queue->spin, !over && now >= end, crowded);
+    return over;
+}
+
+bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
+{
+    int mode = load(&home->spin.mode);
+
+    if (mode == EXS_WAIT_NOTIFY || !spin_until(home, mode, NEVER_NS, is_over, argument))
+        return false;
+    if (home->handle != NULL) /* whoever watches its descriptor is not to be woken for what has been taken */
+        xs_run(home);
+    return true;
+}
+
+static bool has_events(void *argument)
+{
+    struct queue *queue = argument;
+
+    pthread_mutex_lock(&queue->events_lock);
+    bool has = !STAILQ_EMPTY(&queue->events);
+
+    pthread_mutex_unlock(&queue->events_lock);
+    return has;
+}
+
+bool xs_spin_for_events(struct queue *queue, uint64_t limit)
+{
+    int mode = load(&queue->spin.mode);
+
+    if (mode == EXS_WAIT_NOTIFY)
+        return false;
+    atomic_fetch_add(&queue->dequeuers, 1);
+    spin_until(queue, mode, limit, has_events, queue);
+    atomic_fetch_sub(&queue->dequeuers, 1);
+    return has_events(queue); /* what came until now has not raised the descriptor */
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * spin.h - whether it pays to look at a queue for a while before sleeping, as its mode and its past say.
+ *
+ * Where a wake-up costs tens of microseconds, whoever does not sleep has the next message sooner, and with less
+ * processor time. It pays only where another processor can bring what is looked for, and only if that comes
+ * soon: each spin in vain has twice as many left out after it, up to a limit, so that whoever waits for
+ * something rare hardly spins at all.
+ */
+#ifndef XS_SPIN_H
+#define XS_SPIN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { EXS_WAIT_ADAPTIVE, EXS_WAIT_NOTIFY, EXS_WAIT_BUSY_POLL };
+
+/* Of one queue. Threads that wait on the same one may mix up what they write, which costs a spin more or less.
+ */
+struct spin {
+    /* each of these pairs with nothing */
+    _Atomic int mode;         /* EXS_WAIT_ */
+    _Atomic uint64_t ns;      /* after the last activity, of EXS_WAIT_ADAPTIVE */
+    _Atomic unsigned vain;    /* spins in a row, as far as they count */
+    _Atomic unsigned leaves;  /* so many are left out now */
+    _Atomic uint64_t checked; /* when the processors were counted, ns, monotonic */
+    _Atomic bool alone;       /* there was one: pairs with nothing */
+};
+
+/* As the environment says. */
+void xs_spin_init(struct spin *spin);
+
+#endif

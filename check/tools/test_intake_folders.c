@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where the server puts files: names with folders, what is in the way, and folders that change meanwhile. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "conversation.h"
+
+/* ---- A peer that goes on writing into what it has sent, and a folder that is not what it was ----------- */
+
+static void *still_writable; /* what a peer may write to at any time: it does when a file is written */
+static bool excl_is_ignored; /* as on file systems that know no O_EXCL */
+
+/* In place of libc's. */
+ssize_t pwrite(int fd, const void *data, size_t length, off_t offset)
+{
+    if (still_writable != NULL)
+        memset(still_writable, 'X', 1);
+    return (ssize_t)syscall(SYS_pwrite64, fd, data, length, offset);
+}
+
+int openat(int directory, const char *path, int flags, ...)
+{
+    va_list rest;
+
+    va_start(rest, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(rest, mode_t) : 0;
+
+    va_end(rest);
+    return (int)syscall(SYS_openat, directory, path, excl_is_ignored ? flags & ~O_EXCL : flags, mode);
+}
+
+/* ---- Folders ------------------------------------------------------------------------------------------- */
+
+START_TEST(folders)
+{
+    struct message deep = compose("a/b/c/file", 10, "deep", 4), beside = compose("a/b/other", 9, "beside", 6);
+    struct message cut = compose("x/y", 3, "data", 4), again = compose("a/b/c/file", 10, "again", 5);
+
+    intake_feed(&intake, deep.bytes, deep.length - 1);
+    expect_absent("a"); /* until there is a file for it */
+    intake_feed(&intake, deep.bytes + deep.length - 1, 1);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("a/b/c/file", "deep", 4);
+    feed(&beside, 1);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("a/b/other", "beside", 6);
+    feed(&again, again.length);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("a/b/c/file", "again", 5);
+    ck_assert_uint_eq(store.files, 3 + 3); /* with their folders */
+    cut.bytes[cut.digest_at] ^= 1;
+    expect_refused(&cut, TRANSFER_DIFFERS);
+    expect_absent("x");
+}
+END_TEST
+
+/* A link, to a folder or to nowhere, or a file, is where a folder would have to be, from the beginning or
+ * since. */
+START_TEST(no_folder)
+{
+    struct message m = compose("a/b/file", 8, "data", 4);
+    bool later = _i >= 3;
+
+    ck_assert_int_eq(mkdirat(store.directory, "a", 0700), 0);
+    ck_assert_int_eq(mkdirat(store.directory, "outside", 0700), 0);
+    if (later)
+        intake_feed(&intake, m.bytes, m.data_at);
+    if (_i % 3 == 0)
+        ck_assert_int_eq(symlinkat("../outside", store.directory, "a/b"), 0);
+    else if (_i % 3 == 1)
+        ck_assert_int_eq(symlinkat("../nowhere", store.directory, "a/b"), 0);
+    else
+        close(openat(store.directory, "a/b", O_CREAT | O_WRONLY, 0600));
+    if (later) {
+        m.length -= m.data_at;
+        memmove(m.bytes, m.bytes + m.data_at, m.length);
+        feed(&m, m.length);
+        expect_reply(TRANSFER_FAILED);
+    } else {
+        intake_feed(&intake, m.bytes, m.data_at); /* before its data is sent */
+        expect_reply(TRANSFER_FAILED);
+    }
+    expect_absent("outside/file");
+    expect_absent("nowhere");
+    ck_assert_uint_eq(store.files, 0);
+}
+END_TEST
+
+START_TEST(too_many_folders)
+{
+    char name[2 * TRANSFER_FOLDERS_MAX + 3];
+    struct message m;
+
+    for (size_t i = 0; i < sizeof(name); i++)
+        name[i] = i % 2 == 0 ? 'n' : '/';
+    m = compose(name, 2 * TRANSFER_FOLDERS_MAX + 1, "x", 1);
+    feed(&m, m.length);
+    expect_reply(TRANSFER_STORED);
+    m = compose(name, 2 * TRANSFER_FOLDERS_MAX + 3, "x", 1);
+    expect_refused(&m, TRANSFER_REFUSED);
+}
+END_TEST
+
+/* Folders that are made count as files do. */
+START_TEST(folders_limit)
+{
+    struct message m = compose("a/b/c/d", 7, "x", 1);
+
+    store.limits.files = 3;
+    feed(&m, m.length);
+    ck_assert_msg(strstr(intake_text(&intake), "exs-serve -n") != NULL, "said: %s", intake_text(&intake));
+    expect_reply(TRANSFER_FAILED);
+    expect_absent("a/b/c");
+    ck_assert_uint_eq(store.files, 2); /* a and b are there */
+}
+END_TEST
+
+START_TEST(targets)
+{
+    struct message m = compose("folder", 6, "data", 4), link = compose("link", 4, "data", 4);
+
+    ck_assert_int_eq(symlinkat("outside", store.directory, "link"), 0);
+    feed(&link, link.length);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("link", "data", 4);
+    expect_absent("outside");
+    ck_assert_int_eq(mkdirat(store.directory, "folder", 0700), 0);
+    expect_refused(&m, TRANSFER_FAILED);
+}
+END_TEST
+
+START_TEST(directory)
+{
+    struct store second;
+
+    ck_assert_int_eq(store_open(&second, folder, &limits), -1);
+    ck_assert_int_eq(errno, EBUSY);
+    store_close(&store);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY);
+    close(openat(fd, ".exs-12.part", O_CREAT | O_WRONLY, 0600));
+    close(openat(fd, ".exs-12.parts", O_CREAT | O_WRONLY, 0600));
+    close(fd);
+    ck_assert_int_eq(store_open(&store, folder, &limits), 0);
+    expect_absent(".exs-12.part");
+    expect_stored(".exs-12.parts", "", 0);
+    unlinkat(store.directory, ".exs-12.parts", 0);
+    ck_assert_int_eq(store_open(&second, "does-not-exist", &limits), -1);
+}
+END_TEST
+
+/* What is stored is what the digest was made of, whatever becomes of the bytes that came. */
+START_TEST(changed_after_hashing)
+{
+    struct message m = compose("file", 4, "steady", 6);
+
+    still_writable = m.bytes + m.data_at;
+    feed(&m, m.length);
+    ck_assert_int_eq(m.bytes[m.data_at], 'X');
+    expect_reply(TRANSFER_STORED);
+    expect_stored("file", "steady", 6);
+}
+END_TEST
+
+static void expect_untouched(const char *name)
+{
+    struct message m = compose("file", 4, "data", 4);
+
+    feed(&m, m.length);
+    intake.reply_length = 0;
+    expect_stored(name, "", 0);
+}
+
+/* Somebody else's file has the temporary name. */
+START_TEST(temporary_exists)
+{
+    close(openat(store.directory, ".exs-0.part", O_CREAT | O_WRONLY, 0600));
+    ck_assert_int_eq(linkat(store.directory, ".exs-0.part", store.directory, "mine", 0), 0);
+    expect_untouched("mine");
+    unlinkat(store.directory, ".exs-0.part", 0);
+}
+END_TEST
+
+/* A link has it, to a file elsewhere, on a file system that doesn't see that by itself. */
+START_TEST(temporary_is_link)
+{
+    close(openat(store.directory, "mine", O_CREAT | O_WRONLY, 0600));
+    ck_assert_int_eq(symlinkat("mine", store.directory, ".exs-0.part"), 0);
+    excl_is_ignored = true;
+    expect_untouched("mine");
+    unlinkat(store.directory, ".exs-0.part", 0);
+}
+END_TEST
+
+/* Longer than what is copied at once. */
+START_TEST(long_file)
+{
+    enum { SIZE = 1 << 20, MORE = 77 };
+    const struct transfer_header header = {.name_length = 4, .size = SIZE + MORE};
+    unsigned char *bytes = malloc(TRANSFER_HEADER + 4 + header.size + TRANSFER_DIGEST), *data;
+    XXH3_state_t *state = XXH3_createState();
+
+    transfer_put_header(bytes, &header);
+    memcpy(bytes + TRANSFER_HEADER, "long", 4);
+    data = bytes + TRANSFER_HEADER + 4;
+    for (size_t i = 0; i < header.size; i++)
+        data[i] = (unsigned char)(i * 2654435761u >> 13);
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, data, header.size);
+    transfer_digest(state, data + header.size);
+    XXH3_freeState(state);
+    for (size_t piece = SIZE / 3; piece < 2 * SIZE; piece *= 3) {
+        size_t length = TRANSFER_HEADER + 4 + header.size + TRANSFER_DIGEST;
+
+        for (size_t done = 0; done < length;)
+            done += intake_feed(&intake, bytes + done, length - done < piece ? length - done : piece);
+        expect_reply(TRANSFER_STORED);
+        int fd = openat(store.directory, "long", O_RDONLY);
+        unsigned char *stored = malloc(header.size);
+
+        ck_assert_int_eq(read(fd, stored, header.size), (ssize_t)header.size);
+        ck_assert_int_eq(memcmp(stored, data, header.size), 0);
+        free(stored);
+        close(fd);
+    }
+    free(bytes);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = conversations("intake: folders");
+
+    tcase_add_test(tcase, folders);
+    tcase_add_loop_test(tcase, no_folder, 0, 6);
+    tcase_add_test(tcase, too_many_folders);
+    tcase_add_test(tcase, folders_limit);
+    tcase_add_test(tcase, targets);
+    tcase_add_test(tcase, directory);
+    tcase_add_test(tcase, changed_after_hashing);
+    tcase_add_test(tcase, temporary_exists);
+    tcase_add_test(tcase, temporary_is_link);
+    tcase_add_test(tcase, long_file);
+    return conversations_run();
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Files that were broken off, which the server keeps and goes on with, and its limits. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "conversation.h"
+
+/* ---- Files that were broken off ------------------------------------------------------------------------ */
+
+static const struct transfer_header asking = {
+    .asks = true, .mode = 0640, .seconds = 1000000000, .nanoseconds = 5};
+
+/* Asks as the message does; where the server would go on. */
+static uint64_t ask(const struct message *m)
+{
+    struct transfer_reply reply;
+    unsigned char digest[TRANSFER_DIGEST];
+    XXH3_state_t *state = XXH3_createState();
+
+    ck_assert_uint_eq(intake_feed(&intake, m->bytes, m->data_at), m->data_at);
+    ck_assert_uint_eq(intake.reply_length, TRANSFER_REPLY + TRANSFER_OFFSET);
+    ck_assert(transfer_get_reply(intake.reply, &reply));
+    ck_assert_int_eq(reply.status, TRANSFER_GO);
+    uint64_t there = transfer_get_offset(intake.reply + TRANSFER_REPLY);
+    ck_assert_uint_le(there, m->digest_at - m->data_at);
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, m->bytes + m->data_at, there);
+    transfer_digest(state, digest);
+    XXH3_freeState(state);
+    ck_assert_int_eq(memcmp(reply.digest, digest, TRANSFER_DIGEST), 0);
+    intake.reply_length = 0;
+    return there;
+}
+
+static void say_offset(uint64_t offset)
+{
+    unsigned char bytes[TRANSFER_OFFSET];
+
+    transfer_put_offset(bytes, offset);
+    ck_assert_uint_eq(intake_feed(&intake, bytes, sizeof(bytes)), sizeof(bytes));
+}
+
+static void say_rest(const struct message *m, uint64_t from, size_t cut)
+{
+    intake_feed(&intake, m->bytes + m->data_at + from, m->length - m->data_at - from - cut);
+}
+
+static void hang_up(void)
+{
+    intake_close(&intake);
+    ck_assert_int_eq(intake_open(&intake, &store), 0);
+}
+
+/* So many bytes of the message's data come, and no more. */
+static void break_off(const struct message *m, size_t bytes)
+{
+    store.limits.keep = 10;
+    ask(m);
+    say_offset(0);
+    intake_feed(&intake, m->bytes + m->data_at, bytes);
+    hang_up();
+}
+
+START_TEST(go_on)
+{
+    struct message m = compose_with(&asking, "a/file", 6, "0123456789", 10);
+
+    break_off(&m, (size_t)_i);
+    ck_assert_uint_eq(store.bytes, _i);
+    ck_assert_uint_eq(ask(&m), _i);
+    say_offset((uint64_t)_i);
+    say_rest(&m, (uint64_t)_i, 0);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("a/file", "0123456789", 10);
+    ck_assert_uint_eq(status_of("a/file").st_mode, S_IFREG | (0640 & ~store.mask));
+    ck_assert_uint_eq(store.bytes, 10);
+    ck_assert_uint_eq(store.files, 2);
+    ck_assert_int_eq(store.kept_count, 0);
+}
+END_TEST
+
+/* The client's file has changed since. */
+START_TEST(go_on_from_0)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10);
+    struct message other = compose_with(&asking, "file", 4, "abcdefghij", 10);
+
+    break_off(&m, 7);
+    ck_assert_uint_eq(ask(&m), 7);
+    say_offset(0);
+    say_rest(&other, 0, 0);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("file", "abcdefghij", 10);
+    ck_assert_uint_eq(store.bytes, 10);
+}
+END_TEST
+
+START_TEST(go_on_elsewhere)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10);
+    static const uint64_t places[] = {1, 6, 8, 10, 11, UINT64_MAX};
+
+    break_off(&m, 7);
+    ck_assert_uint_eq(ask(&m), 7);
+    say_offset(places[_i]);
+    expect_reply(TRANSFER_MALFORMED);
+    ck_assert_uint_eq(store.bytes, 0);
+}
+END_TEST
+
+/* Of another size or time it is another file; and two don't get the same. */
+START_TEST(another_file)
+{
+    struct transfer_header later = asking;
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10), same = m;
+
+    break_off(&m, 7);
+    later.nanoseconds++;
+    m = compose_with(&later, "file", 4, "0123456789", 10);
+    ck_assert_uint_eq(ask(&m), 0);
+    hang_up();
+    m = compose_with(&asking, "file", 4, "01234567890", 11);
+    ck_assert_uint_eq(ask(&m), 0);
+    hang_up();
+    m = compose_with(&asking, "fila", 4, "0123456789", 10);
+    ck_assert_uint_eq(ask(&m), 0);
+    hang_up();
+    ck_assert_uint_eq(ask(&same), 7);
+    ck_assert_int_eq(store.kept_count, 0);
+    hang_up(); /* at once, and it is kept again */
+    ck_assert_uint_eq(ask(&same), 7);
+}
+END_TEST
+
+/* What was sent wrong is not kept, nor what nobody asked for, nor for longer than it may be. */
+START_TEST(not_kept)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10),
+                   plain = compose("plain", 5, "data", 4);
+
+    store.limits.keep = 10;
+    m.bytes[m.digest_at] ^= 1;
+    ask(&m);
+    say_offset(0);
+    say_rest(&m, 0, 0);
+    expect_reply(TRANSFER_DIFFERS);
+    hang_up();
+    intake_feed(&intake, plain.bytes, plain.length - 1);
+    hang_up();
+    ck_assert_int_eq(store.kept_count, 0);
+    break_off(&m, 7);
+    for (int seconds = 0; seconds < 10; seconds++)
+        kept_second(&store);
+    ck_assert_int_eq(store.kept_count, 1);
+    kept_second(&store);
+    ck_assert_int_eq(store.kept_count, 0);
+    ck_assert_uint_eq(store.bytes, 0);
+    store.limits.keep = 0;
+    ask(&m);
+    say_offset(0);
+    say_rest(&m, 0, TRANSFER_DIGEST + 1);
+    hang_up();
+    ck_assert_int_eq(store.kept_count, 0);
+}
+END_TEST
+
+/* Being too slow is no reason to lose it. */
+START_TEST(turned_out)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10);
+
+    store.limits.keep = 10;
+    ask(&m);
+    say_offset(0);
+    intake_feed(&intake, m.bytes + m.data_at, 6);
+    intake_refuse(&intake, "too slow");
+    expect_reply(TRANSFER_REFUSED);
+    hang_up();
+    ck_assert_uint_eq(ask(&m), 6);
+}
+END_TEST
+
+/* What is kept takes nothing from others: of bytes, of files, of descriptors. */
+START_TEST(kept_gives_way)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10),
+                   other = compose("other", 5, "12345", 5);
+    char name[16];
+
+    store.limits.total = 10;
+    break_off(&m, 7);
+    feed(&other, other.length);
+    expect_reply(TRANSFER_STORED);
+    ck_assert_uint_eq(store.bytes, 5);
+    store.limits.total = 1000;
+    store.limits.files = 2;
+    break_off(&m, 7);
+    feed(&other, other.length);
+    expect_reply(TRANSFER_STORED);
+    ck_assert_uint_eq(store.files, 2);
+    store.limits.files = 1000;
+    for (int i = 0; i < KEPT_MAX + 2; i++) {
+        int length = snprintf(name, sizeof(name), "file-%d", i);
+
+        m = compose_with(&asking, name, (size_t)length, "0123456789", 10);
+        break_off(&m, 1);
+    }
+    ck_assert_int_eq(store.kept_count, KEPT_MAX);
+    ck_assert_uint_eq(store.bytes, 10 + KEPT_MAX);
+}
+END_TEST
+
+/* What is there of it counts once. */
+START_TEST(go_on_within_limits)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10);
+
+    store.limits.total = 10;
+    store.limits.files = 1;
+    break_off(&m, 7);
+    ck_assert_uint_eq(ask(&m), 7);
+    say_offset(7);
+    say_rest(&m, 7, 0);
+    expect_reply(TRANSFER_STORED);
+    ck_assert_uint_eq(store.bytes, 10);
+}
+END_TEST
+
+static void expect_text(const char *part)
+{
+    ck_assert_msg(strstr(intake_text(&intake), part) != NULL, "said: %s", intake_text(&intake));
+}
+
+/* Refused by its header alone, as nobody need send what will not be taken. */
+START_TEST(file_limit)
+{
+    struct message m = compose("most", 4, "12345", 5), more = compose("more", 4, "123456", 6);
+
+    store.limits.file = 5;
+    feed(&m, m.length);
+    expect_reply(TRANSFER_STORED);
+    ck_assert_uint_eq(intake_feed(&intake, more.bytes, TRANSFER_HEADER), TRANSFER_HEADER);
+    expect_text("a file may have 5 bytes");
+    expect_refused(&more, TRANSFER_REFUSED);
+    expect_absent("more");
+}
+END_TEST
+
+START_TEST(total_limit)
+{
+    struct message m = compose("one", 3, "12345", 5), cut = compose("cut", 3, "123", 3);
+    struct message more = compose("more", 4, "1234", 4);
+
+    store.limits.total = 8;
+    feed(&m, m.length);
+    expect_reply(TRANSFER_STORED);
+    cut.bytes[cut.digest_at] ^= 1; /* what is not stored is not counted */
+    feed(&cut, cut.length);
+    expect_reply(TRANSFER_DIFFERS);
+    ck_assert_uint_eq(store.bytes, 5);
+    intake_close(&intake);
+    intake_open(&intake, &store);
+    feed(&more, more.length);
+    expect_text("3 bytes are left");
+    expect_refused(&more, TRANSFER_REFUSED);
+    ck_assert_uint_eq(store.bytes, 5);
+    ck_assert_uint_eq(store.files, 1);
+}
+END_TEST
+
+/* Two that fit one by one: the second to write what is left is refused in the middle, the first is stored. */
+START_TEST(total_limit_meanwhile)
+{
+    struct message m = compose("one", 3, "12345", 5), other = compose("two", 3, "123456", 6);
+    struct intake second;
+
+    store.limits.total = 8;
+    ck_assert_int_eq(intake_open(&second, &store), 0);
+    ck_assert_uint_eq(intake_feed(&second, other.bytes, other.data_at + 2), other.data_at + 2);
+    ck_assert_uint_eq(intake_feed(&intake, m.bytes, m.length - 1), m.length - 1);
+    ck_assert_uint_gt(intake_feed(&second, other.bytes + other.data_at + 2, 4), 0);
+    ck_assert_msg(strstr(intake_text(&second), "bytes are left") != NULL, "%s", intake_text(&second));
+    ck_assert_int_eq(second.state, INTAKE_REFUSED);
+    intake_close(&second);
+    intake_feed(&intake, m.bytes + m.length - 1, 1);
+    expect_reply(TRANSFER_STORED);
+    ck_assert_uint_eq(store.bytes, 5);
+    expect_absent("two");
+}
+END_TEST
+
+START_TEST(count_limit)
+{
+    struct message m = compose("one", 3, "1", 1), more = compose("more", 4, "2", 1);
+    struct intake second;
+
+    store.limits.files = 1;
+    ck_assert_int_eq(intake_open(&second, &store), 0);
+    intake_feed(&second, more.bytes, TRANSFER_HEADER);
+    feed(&m, m.length);
+    expect_reply(TRANSFER_STORED);
+    intake_feed(&second, more.bytes + TRANSFER_HEADER, more.length - TRANSFER_HEADER);
+    ck_assert_int_eq(second.result.status, TRANSFER_REFUSED);
+    intake_close(&second);
+    feed(&more, more.length);
+    expect_text("taken 1 files");
+    expect_refused(&more, TRANSFER_REFUSED);
+    expect_absent("more");
+}
+END_TEST
+
+/* Half of what is free, unless told. */
+START_TEST(limits_by_default)
+{
+    const struct store_limits none = {.files = 1};
+    struct statvfs status;
+    uint64_t half;
+
+    ck_assert_int_eq(fstatvfs(store.directory, &status), 0);
+    half = (uint64_t)status.f_bavail * status.f_frsize / 2;
+    store_close(&store);
+    ck_assert_int_eq(store_open(&store, folder, &none), 0);
+    ck_assert_uint_ge(store.limits.total, half / 2);
+    ck_assert_uint_le(store.limits.total, half * 2);
+    ck_assert_uint_eq(store.limits.file, store.limits.total);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tcase = conversations("intake: kept");
+
+    tcase_add_loop_test(tcase, go_on, 0, 11);
+    tcase_add_test(tcase, go_on_from_0);
+    tcase_add_loop_test(tcase, go_on_elsewhere, 0, 6);
+    tcase_add_test(tcase, another_file);
+    tcase_add_test(tcase, not_kept);
+    tcase_add_test(tcase, turned_out);
+    tcase_add_test(tcase, kept_gives_way);
+    tcase_add_test(tcase, go_on_within_limits);
+    tcase_add_test(tcase, file_limit);
+    tcase_add_test(tcase, total_limit);
+    tcase_add_test(tcase, total_limit_meanwhile);
+    tcase_add_test(tcase, count_limit);
+    tcase_add_test(tcase, limits_by_default);
+    return conversations_run();
+}

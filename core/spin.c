@@ -19,15 +19,7 @@
 
 void xs_spin_init(struct spin *spin)
 {
-    uint64_t us = settings()->spin_us;
-
-    atomic_init(&spin->mode, us > 0 ? EXS_WAIT_ADAPTIVE : EXS_WAIT_NOTIFY);
-    atomic_init(&spin->ns, us * 1000);
-}
-
-static int load(const _Atomic int *value)
-{
-    return atomic_load_explicit(value, memory_order_relaxed);
+    spin->ns = (uint64_t)settings()->spin_us * 1000;
 }
 
 /* May the process run on one processor only? Whoever spins there keeps the peer from it. Of more than a
@@ -72,17 +64,15 @@ static void learn(struct spin *spin, bool in_vain, bool was_crowded)
 }
 
 /* For so many ns after the last activity; 0: sleep. Guests are told of by a descriptor. */
-static uint64_t spin_time(struct queue *queue, int mode, uint64_t now)
+static uint64_t spin_time(struct queue *queue, uint64_t now)
 {
     struct spin *spin = &queue->spin;
 
     if (atomic_load_explicit(&queue->guest_count, memory_order_relaxed) > 0)
         return 0;
-    if (mode == EXS_WAIT_BUSY_POLL)
-        return TURN_NS;
     if (is_alone(spin, now) || leaves_out(spin))
         return 0;
-    return atomic_load_explicit(&spin->ns, memory_order_relaxed);
+    return queue->spin.ns;
 }
 
 /* A few looks; how many completions. */
@@ -107,9 +97,9 @@ static uint64_t make_way(void)
 }
 
 /* True: it is over. */
-static bool spin_until(struct queue *queue, int mode, uint64_t limit, bool (*is_over)(void *), void *argument)
+static bool spin_until(struct queue *queue, uint64_t limit, bool (*is_over)(void *), void *argument)
 {
-    uint64_t now = now_ns(), time = spin_time(queue, mode, now), end = now + time, turn = now + TURN_NS;
+    uint64_t now = now_ns(), time = spin_time(queue, now), end = now + time, turn = now + TURN_NS;
     bool over = false, crowded = false;
 
     while (!over && now < end && now < limit) {
@@ -119,7 +109,7 @@ static bool spin_until(struct queue *queue, int mode, uint64_t limit, bool (*is_
             break;
         crowded = make_way() >= CROWDED_NS || crowded;
         now = now_ns();
-        if (active || mode == EXS_WAIT_BUSY_POLL)
+        if (active)
             end = now + time;
         if (now < turn)
             continue;
@@ -134,9 +124,7 @@ static bool spin_until(struct queue *queue, int mode, uint64_t limit, bool (*is_
 
 bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
 {
-    int mode = load(&home->spin.mode);
-
-    if (mode == EXS_WAIT_NOTIFY || !spin_until(home, mode, NEVER_NS, is_over, argument))
+    if (home->spin.ns == 0 || !spin_until(home, NEVER_NS, is_over, argument))
         return false;
     if (home->handle != NULL) /* whoever watches its descriptor is not to be woken for what has been taken */
         xs_run(home);
@@ -156,12 +144,10 @@ static bool has_events(void *argument)
 
 bool xs_spin_for_events(struct queue *queue, uint64_t limit)
 {
-    int mode = load(&queue->spin.mode);
-
-    if (mode == EXS_WAIT_NOTIFY)
+    if (queue->spin.ns == 0)
         return false;
     atomic_fetch_add(&queue->dequeuers, 1);
-    spin_until(queue, mode, limit, has_events, queue);
+    spin_until(queue, limit, has_events, queue);
     atomic_fetch_sub(&queue->dequeuers, 1);
     return has_events(queue); /* what came until now has not raised the descriptor */
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * spin.h - whether it pays to look at a queue for a while before sleeping, as its mode and its past say.
+ * spin.h - whether it pays to look at a queue for a while before sleeping, as the environment and its past say.
  *
  * Where a wake-up costs tens of microseconds, whoever does not sleep has the next message sooner, and with less
  * processor time. It pays only where another processor can bring what is looked for, and only if that comes
@@ -14,14 +14,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { EXS_WAIT_ADAPTIVE, EXS_WAIT_NOTIFY, EXS_WAIT_BUSY_POLL };
-
 /* Of one queue. Threads that wait on the same one may mix up what they write, which costs a spin more or less.
  */
 struct spin {
+    uint64_t ns; /* after the last activity; 0: never. It stays */
     /* each of these pairs with nothing */
-    _Atomic int mode;         /* EXS_WAIT_ */
-    _Atomic uint64_t ns;      /* after the last activity, of EXS_WAIT_ADAPTIVE */
     _Atomic unsigned vain;    /* spins in a row, as far as they count */
     _Atomic unsigned leaves;  /* so many are left out now */
     _Atomic uint64_t checked; /* when the processors were counted, ns, monotonic */

@@ -101,8 +101,10 @@ START_TEST(an_empty_ring_has_room)
     begin();
     for (int i = 0; i < 100000; i++)
         ck_assert(put(100, 3) && take(100, 3));
-    for (size_t i = SHM_RING_BYTES / 2; i < SHM_RING_BYTES; i++)
-        ck_assert_uint_eq(area->bytes[0][i], 0);
+    size_t clean = SHM_RING_BYTES / 2;
+    while (clean < SHM_RING_BYTES && area->bytes[0][clean] == 0)
+        clean++;
+    ck_assert_uint_eq(clean, SHM_RING_BYTES);
 }
 END_TEST
 

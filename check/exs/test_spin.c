@@ -84,13 +84,16 @@ START_TEST(in_vain)
     init_with(SHORT);
     exs_qhandle_t queue = exs_qcreate(0);
 
-    ck_assert(waits_in_vain(queue));
-    for (int i = 1; i < 32; i++) { /* 1, 3, 7 and 15 are left out; more where others want the processor */
-        bool looked = waits_in_vain(queue), may_look = i == 2 || i == 6 || i == 14 || i == 30;
+    int looked = 0;
 
-        ck_assert_msg(may_look || !looked, "wait %d", i);
-        ck_assert(looked || sleeps >= 1);
+    for (int i = 0; i < 32; i++) { /* 1, 3, 7 and 15 are left out, or more, where others want the processor */
+        bool looks = waits_in_vain(queue);
+
+        looked += looks;
+        ck_assert(looks || sleeps >= 1);
     }
+    ck_assert_int_ge(looked, 1);
+    ck_assert_int_le(looked, 5);
     must(exs_qdelete(queue));
 }
 END_TEST

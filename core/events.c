@@ -181,15 +181,6 @@ void xs_op_cancel(struct op *op)
     xs_queue_unref(queue);
 }
 
-bool xs_queue_is_pending(struct queue *queue)
-{
-    pthread_mutex_lock(&queue->events_lock);
-    bool pending = queue->pending + queue->own_pending > 0;
-
-    pthread_mutex_unlock(&queue->events_lock);
-    return pending;
-}
-
 void xs_ops_free(struct queue *queue)
 {
     struct op_chunk *chunk;

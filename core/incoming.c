@@ -10,6 +10,8 @@
  * newest request gets it, since nobody should wait behind strangers. What is established and finds no accept
  * has ARRIVED, and waits for one of its own queue's; any other's is good enough when it has waited a while.
  *
+ * Nothing that the user has lives on its queue then: that may be deleted, and stays for it alone, unseen.
+ *
  * Both kinds are in lists of the listener, and their CM ids on its event channel: who drives the listener
  * drives them. Their places in the lists are guarded by the listener's lock, they themselves by their home's,
  * and changes from one to the next by both.
@@ -29,11 +31,6 @@
 #define HALF_OPEN_MAX 256
 #define HALF_OPEN_ALONE_MAX 32 /* of these, on private queues, which are dear */
 
-static bool is_alone(const struct queue *home)
-{
-    return home->handle == NULL;
-}
-
 static uint64_t patience_with(const struct sock *sock)
 {
     return xs_device(sock->device) == &soft_device ? PATIENCE_NS : NIC_PATIENCE_NS;
@@ -42,7 +39,7 @@ static uint64_t patience_with(const struct sock *sock)
 static void count_half_open(struct sock *listener, const struct sock *sock, int change)
 {
     listener->half_open_count += change;
-    if (is_alone(atomic_load(&sock->home)))
+    if (sock->alone)
         listener->half_open_alone += change;
 }
 
@@ -146,10 +143,10 @@ static int bring_home(struct sock *sock, const struct op *op)
     return op->waiter != NULL ? 0 : xs_queue_host(op->pool, home);
 }
 
-/* Did this accept name the queue, or none, as the one that the queue was made for? */
-static bool is_own(const struct queue *home, const struct op *op)
+/* Did this accept name the queue that it lives on, or none, as the one that it was answered for? */
+static bool is_own(const struct sock *sock, const struct op *op)
 {
-    return op->waiter != NULL ? is_alone(home) : op->pool == home;
+    return op->waiter != NULL ? sock->alone : op->pool == atomic_load(&sock->home);
 }
 
 /* Called with the listener's lock. What can't be given to the accept costs it nothing. */
@@ -158,7 +155,7 @@ static void spend(struct sock *listener, struct op *op, struct sock *sock)
     struct queue *home = lock_home(sock);
 
     take_out(listener, sock);
-    sock->lodges = !is_own(home, op);
+    sock->lodges = !is_own(sock, op);
     if (bring_home(sock, op) == 0) {
         xs_accept_spent(listener, op);
         sock->state = SOCK_CONNECTED;
@@ -177,11 +174,10 @@ static void spend(struct sock *listener, struct op *op, struct sock *sock)
 /* An accept of the queue that it lives on; in time any. NULL: none so far. */
 static struct op *accept_for(struct sock *listener, const struct sock *sock, uint64_t now)
 {
-    const struct queue *home = atomic_load(&sock->home);
     struct op *op;
 
     STAILQ_FOREACH (op, &listener->accepts, link) {
-        if (is_own(home, op))
+        if (is_own(sock, op))
             return op;
     }
     return now - sock->since >= OWN_LIMIT_NS ? STAILQ_FIRST(&listener->accepts) : NULL;
@@ -268,7 +264,7 @@ enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op)
         (!alone || listener->half_open_alone < HALF_OPEN_ALONE_MAX))
         return ROOM;
     TAILQ_FOREACH (oldest, &listener->half_open, incoming) {
-        if (!alone || is_alone(atomic_load(&oldest->home)))
+        if (!alone || oldest->alone)
             break;
     }
     if (oldest == NULL || (listener->listened && now_ns() - oldest->since >= patience_with(oldest)))
@@ -287,7 +283,7 @@ static bool make_room(struct sock *listener, bool alone, const struct sockaddr *
     TAILQ_FOREACH (sock, &listener->half_open, incoming) {
         if (!at_once && now - sock->since < patience_with(sock))
             continue;
-        if (alone && !is_alone(atomic_load(&sock->home)))
+        if (alone && !sock->alone)
             continue;
         if (oldest == NULL)
             oldest = sock;
@@ -338,11 +334,12 @@ static void put_in(struct sock *listener, struct sock *sock)
 }
 
 /* Called without the home's lock. */
-static void begin_incoming(struct sock *listener, struct sock *sock, struct queue *home,
+static void begin_incoming(struct sock *listener, struct sock *sock, struct queue *home, bool alone,
                            struct request *request, const struct hello *peer)
 {
     pthread_mutex_lock(&home->lock);
     xs_sock_settle(sock, home);
+    sock->alone = alone;
     sock->device = request->device;
     sock->id[sock->device] = request->id;
     if (answer(listener, sock, request, peer) == 0) {
@@ -389,7 +386,7 @@ bool xs_incoming_request(struct sock *listener, struct request *request, const s
             return false;
         }
     }
-    begin_incoming(listener, sock, home, request, peer);
+    begin_incoming(listener, sock, home, op->waiter != NULL, request, peer);
     xs_sock_put(sock);
     xs_queue_unref(home);
     return true;
@@ -405,40 +402,4 @@ void xs_incoming_end_all(struct sock *listener)
     while ((sock = TAILQ_FIRST(&listener->half_open)) != NULL ||
            (sock = TAILQ_FIRST(&listener->arrived)) != NULL)
         end_incoming(listener, sock);
-}
-
-/* One that lives here, where nothing else does, with a reference of it and one of its listener. The listener is
- * there: it can't end before it has taken this one out of its lists, and for that it needs the lock. */
-static struct sock *last_guests(struct queue *queue, struct sock **listener)
-{
-    struct sock *sock, *guest = NULL;
-
-    pthread_mutex_lock(&queue->lock);
-    LIST_FOREACH (sock, &queue->socks, at_home) {
-        if (sock->listener != NULL)
-            guest = sock;
-        else if (!sock->lodges)
-            break;
-    }
-    sock = sock == NULL && !xs_queue_is_pending(queue) ? guest : NULL;
-    if (sock != NULL) {
-        *listener = sock->listener;
-        xs_sock_ref(sock);
-        xs_sock_ref(*listener);
-    }
-    xs_queue_unlock(queue);
-    return sock;
-}
-
-void xs_incoming_leave(struct queue *queue)
-{
-    struct sock *sock, *listener;
-
-    while ((sock = last_guests(queue, &listener)) != NULL) {
-        xs_sock_lock(listener);
-        if (sock->listener == listener)
-            end_incoming(listener, sock);
-        xs_sock_put_locked(listener);
-        xs_sock_put(sock);
-    }
 }

@@ -333,13 +333,14 @@ exs_qhandle_t exs_qcreate(int depth)
 }
 
 /* Those that lodge here have been given to other queues, which drive them: so it is theirs, until they are
- * gone. Called with the lock. */
+ * gone. Those on their way in have been given to nobody, and are driven with their listener. Called with the
+ * lock. */
 static bool has_own_socks(const struct queue *queue)
 {
     const struct sock *sock;
 
     LIST_FOREACH (sock, &queue->socks, at_home) {
-        if (!sock->lodges)
+        if (!sock->lodges && sock->listener == NULL)
             return true;
     }
     return false;
@@ -353,7 +354,6 @@ int exs_qdelete(exs_qhandle_t qhandle)
 
     if (queue == NULL)
         return xs_invalid("qhandle is no queue");
-    xs_incoming_leave(queue);
     /* An operation that others are about to start here needs these locks, or has been counted: either as
      * pending, or as a user. */
     pthread_mutex_lock(&queue->lock);

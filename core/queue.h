@@ -140,9 +140,6 @@ static inline void xs_queue_unlock(struct queue *queue)
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* Have operations been started whose events are still to come? Called with the lock. */
-bool xs_queue_is_pending(struct queue *queue);
-
 /* Let `host` drive `home` as well, until either ends. Called with home's lock, as are the next five. 0, or -1
  * and errno. */
 int xs_queue_host(struct queue *host, struct queue *home);

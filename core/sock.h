@@ -81,6 +81,7 @@ struct sock {
     bool listened; /* in this turn: whoever is silent now has said nothing */
 
     bool lodges;           /* at a home that the accept it came from did not name */
+    bool alone;            /* answered for a blocking accept, at a private home */
     struct sock *listener; /* on their way in: in whose list, */
     TAILQ_ENTRY(sock) incoming;
     uint64_t since; /* and since when, ns */
@@ -193,9 +194,6 @@ void xs_incoming_event(struct sock *sock, const struct rdma_cm_event *event);
 /* The listener's deadline passed. */
 void xs_incoming_timeout(struct sock *listener);
 void xs_incoming_end_all(struct sock *listener);
-/* A queue is about to be deleted: end those that live there, if they are all that does. Called without a lock.
- */
-void xs_incoming_leave(struct queue *queue);
 
 /* ---- Calls and their queues (sock.c) ------------------------------------------------------- */
 

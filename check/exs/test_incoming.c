@@ -493,6 +493,46 @@ START_TEST(home_is_deleted)
 }
 END_TEST
 
+/* The queue that it lives on goes before anybody asked for it: whoever asks then gets it, and what it sent. */
+START_TEST(home_is_deleted_before)
+{
+    struct two two;
+    struct inbox other;
+    char byte;
+    int second;
+
+    begin();
+    inbox_open(&other, 4);
+    connect_two(&two);
+    int first = whose(&box, two.server);
+
+    if (_i > 1) { /* its client has gone again, in order */
+        close_socket(&two.box, two.client[!first]);
+        must(two.client[!first] = exs_socket(PF_INET, SOCK_STREAM, 0));
+    }
+    close_socket(&box, two.server);
+    must(exs_qdelete(box.queue));
+    if (_i % 2 == 0) {
+        must(exs_accept(listener, wanted + 1, 1, 0, other.queue));
+        second = accepted(&other);
+    } else {
+        must(second = exs_blocking_accept(listener, NULL, NULL));
+    }
+    ck_assert_int_eq(whose(&other, second), !first);
+    if (_i > 1) {
+        must(exs_recv(second, &byte, 1, 0, other.queue, NULL, NULL));
+        exs_event_t event = take_good(&other, EXS_EVT_RECV, second);
+        ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
+    }
+    close_socket(&other, second);
+    for (int i = 0; i < 2; i++)
+        close_socket(&two.box, two.client[i]);
+    inbox_close(&two.box);
+    inbox_close(&other);
+    must(exs_blocking_close(listener));
+}
+END_TEST
+
 /* Nobody ever asked for it: its client sees the end. */
 START_TEST(never_accepted)
 {
@@ -506,8 +546,10 @@ START_TEST(never_accepted)
     if (_i == 0)
         close_socket(&box, listener);
     close_socket(&box, two.server);
-    if (_i == 1)
+    if (_i == 1) {
         inbox_close(&box);
+        must(exs_blocking_close(listener));
+    }
     if (exs_recv(two.client[!first], &byte, 1, 0, two.box.queue, NULL, NULL) == 0)
         ck_assert_uint_eq(inbox_take(&two.box, EXS_EVT_RECV, -1).exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
     else
@@ -517,8 +559,6 @@ START_TEST(never_accepted)
     if (_i == 0)
         inbox_close(&box);
     inbox_close(&two.box);
-    if (_i == 1)
-        must(exs_blocking_close(listener));
 }
 END_TEST
 
@@ -538,6 +578,7 @@ int main(void)
     tcase_add_test(arrived, gone_before_the_accept);
     tcase_add_test(arrived, accepted_on_another_queue);
     tcase_add_loop_test(arrived, home_is_deleted, 0, 2);
+    tcase_add_loop_test(arrived, home_is_deleted_before, 0, 4);
     tcase_add_loop_test(arrived, never_accepted, 0, 2);
     return run_suite(suite);
 }

@@ -18,6 +18,7 @@
 struct scene { /* a program with its arguments, and what it is like when nothing fails */
     const char *words[WORDS_MAX];
     bool script; /* which says itself what is to fail */
+    bool spins;  /* looks before it sleeps (EXS_SPIN) */
     char name[64];
     unsigned long counts[CALLS_MAX]; /* of each call */
     int descriptors, threads;

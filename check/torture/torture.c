@@ -46,12 +46,12 @@ static const struct {
 static struct scene scenes[] = {
     {.words = {"check/torture/talker", "blocking", "stream", "client"}},
     {.words = {"check/torture/talker", "blocking", "stream", "server"}},
-    {.words = {"check/torture/talker", "blocking", "seqpacket", "client"}},
+    {.words = {"check/torture/talker", "blocking", "seqpacket", "client"}, .spins = true},
     {.words = {"check/torture/talker", "blocking", "seqpacket", "server"}},
     {.words = {"check/torture/talker", "events", "stream", "client"}},
     {.words = {"check/torture/talker", "events", "stream", "server"}},
     {.words = {"check/torture/talker", "events", "seqpacket", "client"}},
-    {.words = {"check/torture/talker", "events", "seqpacket", "server"}},
+    {.words = {"check/torture/talker", "events", "seqpacket", "server"}, .spins = true},
     {.words = {"check/torture/files", "serve"}, .script = true},
     {.words = {"check/torture/files", "put"}, .script = true},
 };

@@ -172,6 +172,16 @@ static void connect_two(struct two *two)
     }
 }
 
+/* The clients, both queues beside the test's own, and the listener. */
+static void end_two(struct two *two, struct inbox *other)
+{
+    for (int i = 0; i < 2; i++)
+        close_socket(&two->box, two->client[i]);
+    inbox_close(&two->box);
+    inbox_close(other);
+    must(exs_blocking_close(listener));
+}
+
 /* The byte that was sent tells whose other end it is. */
 static int whose(struct inbox *inbox, int server)
 {
@@ -485,11 +495,7 @@ START_TEST(home_is_deleted)
     must_fail(exs_qdelete(box.queue), EINVAL);
     ck_assert_int_eq(whose(&other, second), !first);
     close_socket(&other, second);
-    for (int i = 0; i < 2; i++)
-        close_socket(&two.box, two.client[i]);
-    inbox_close(&two.box);
-    inbox_close(&other);
-    must(exs_blocking_close(listener));
+    end_two(&two, &other);
 }
 END_TEST
 
@@ -525,11 +531,7 @@ START_TEST(home_is_deleted_before)
         ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
     }
     close_socket(&other, second);
-    for (int i = 0; i < 2; i++)
-        close_socket(&two.box, two.client[i]);
-    inbox_close(&two.box);
-    inbox_close(&other);
-    must(exs_blocking_close(listener));
+    end_two(&two, &other);
 }
 END_TEST
 

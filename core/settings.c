@@ -6,7 +6,7 @@
 #include <string.h>
 #include "settings.h"
 
-#define SPIN_US 0 /* where nobody says: sleep at once */
+#define SPIN_US 50 /* where nobody says: a wake-up of a virtual machine costs as much */
 
 static struct settings current;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

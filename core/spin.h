@@ -18,11 +18,11 @@
  */
 struct spin {
     uint64_t ns; /* after the last activity; 0: never. It stays */
-    /* each of these pairs with nothing */
+    /* hints, relaxed; each pairs with nothing */
     _Atomic unsigned vain;    /* spins in a row, as far as they count */
     _Atomic unsigned leaves;  /* so many are left out now */
     _Atomic uint64_t checked; /* when the processors were counted, ns, monotonic */
-    _Atomic bool alone;       /* there was one: pairs with nothing */
+    _Atomic bool alone;       /* there was one; pairs with nothing */
 };
 
 /* As the environment says. */

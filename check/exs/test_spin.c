@@ -79,6 +79,17 @@ START_TEST(at_once)
 }
 END_TEST
 
+START_TEST(by_itself)
+{
+    ck_assert_int_eq(unsetenv("EXS_SPIN"), 0);
+    init_library();
+    exs_qhandle_t queue = exs_qcreate(0);
+
+    ck_assert(waits_in_vain(queue));
+    must(exs_qdelete(queue));
+}
+END_TEST
+
 START_TEST(in_vain)
 {
     init_with(SHORT);
@@ -237,6 +248,7 @@ int main(void)
     TCase *whether = add_bare_case(suite, "whether", 20), *lost = add_bare_case(suite, "nothing is lost", 60);
 
     tcase_add_test(whether, at_once);
+    tcase_add_test(whether, by_itself);
     tcase_add_test(whether, in_vain);
     tcase_add_test(whether, one_processor);
     tcase_add_test(whether, no_wait);

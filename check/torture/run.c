@@ -74,8 +74,7 @@ static _Noreturn void run_here(const struct attempt *attempt, int output)
     dup2(output, 2);
     snprintf(seconds, sizeof(seconds), "%d", SECONDS);
     setenv("EXS_TORTURE_SECONDS", seconds, 1);
-    if (scene->spins)
-        setenv("EXS_SPIN", "50", 1);
+    setenv("EXS_SPIN", scene->spins ? "50" : "0", 1);
     if (attempt->call >= 0) {
         run_aim(attempt, aim, sizeof(aim));
         setenv("EXS_TORTURE", aim, 1);

@@ -84,6 +84,7 @@ void *xs_handle_make(struct handle_table *table, void *object)
         atomic_store_explicit(&s->state, state | IN_USE,
                               memory_order_release); /* xs_handle_get: the object too */
         handle = encode((uint32_t)slot, generation_of(state));
+        table->count++;
     }
     pthread_mutex_unlock(&table->lock);
     if (handle == NULL)
@@ -146,6 +147,7 @@ static void free_slot(struct handle_table *table, struct handle_slot *slot, uint
     atomic_store_explicit(&slot->object, NULL, memory_order_relaxed);
     slot->next_free = table->free;
     table->free = number + 1;
+    table->count--;
 }
 
 bool xs_handle_take(struct handle_table *table, const void *handle)
@@ -163,6 +165,15 @@ bool xs_handle_take(struct handle_table *table, const void *handle)
     free_slot(table, slot, (uint32_t)((uintptr_t)handle & SLOT_MASK));
     pthread_mutex_unlock(&table->lock);
     return true;
+}
+
+uint32_t xs_handle_count(struct handle_table *table)
+{
+    pthread_mutex_lock(&table->lock);
+    uint32_t count = table->count;
+
+    pthread_mutex_unlock(&table->lock);
+    return count;
 }
 
 void xs_handle_reset(struct handle_table *table)

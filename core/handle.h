@@ -32,6 +32,7 @@ struct handle_table {
     pthread_mutex_t taking; /* one thread at a time takes handles out of use; before any other lock */
     _Atomic(struct handle_slot *) chunk[HANDLE_CHUNKS]; /* made once: the store pairs with who finds it */
     uint32_t used, free;                                /* slots ever used; first free slot + 1 */
+    uint32_t count;                                     /* handles in use; guarded by `lock`, as these are */
 };
 
 #define HANDLE_TABLE_INIT                                                                                      \
@@ -54,6 +55,8 @@ void *xs_handle_begin_take(struct handle_table *table, const void *handle);
 /* Between these, or where nobody else could take it: takes the handle out of use; false: it has users. */
 bool xs_handle_take(struct handle_table *table, const void *handle);
 void xs_handle_end_take(struct handle_table *table);
+/* How many handles there are. */
+uint32_t xs_handle_count(struct handle_table *table);
 /* Forget everything (a forked child); what the slots held is leaked. */
 void xs_handle_reset(struct handle_table *table);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_init, what a fork does to us, the choice of devices, the debug log. */
+/* exs_init and exs_fini, what a fork does to us, the choice of devices, the debug log. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -15,6 +15,8 @@
 #include "settings.h"
 #include "sock.h"
 
+#define VERSION "2.0.0" /* configure.ac's */
+
 enum { RAW, READY, FORKED };
 
 static _Atomic int state; /* READY is stored last (release), and pairs with every call's look (acquire) */
@@ -22,7 +24,8 @@ static _Atomic unsigned generation; /* one more in a child's only thread: pairs 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct device *devices[DEVICES_MAX];
 static int device_count;
-static bool logging; /* settings()->debug, which is asked for often */
+static unsigned long users; /* exs_inits that no exs_fini has ended; guarded by init_lock */
+static bool logging;        /* settings()->debug, which is asked for often */
 
 int xs_enter(void)
 {
@@ -43,7 +46,7 @@ unsigned xs_generation(void)
  * descriptors are closed, so that no peer takes a dead parent for a living one. */
 static void forked(void)
 {
-    if (atomic_load(&state) != READY)
+    if (atomic_load(&state) == FORKED)
         return;
     fds_close_all();
     atomic_fetch_add(&generation, 1);
@@ -184,17 +187,58 @@ int exs_init(int version)
     }
     pthread_mutex_lock(&init_lock);
     if (atomic_load(&state) == READY) {
+        users++;
         errno = EALREADY;
     } else {
         settings_read();
         logging = settings()->debug;
         if (check_settings() == 0 && choose_devices() == 0 && begin_anew() == 0) {
+            users = 1;
             atomic_store_explicit(&state, READY, memory_order_release);
             result = 0;
         }
     }
     pthread_mutex_unlock(&init_lock);
     return result;
+}
+
+/* Is anything left that the last exs_fini would pull away from under its owner? */
+static bool is_in_use(void)
+{
+    uint32_t socks = xs_sock_count(), queues = xs_queue_count(), regions = xs_memory_count();
+
+    if (socks + queues + regions == 0)
+        return false;
+    xs_log(
+        "exs_fini comes too early: there are %u sockets, %u queues and %u regions of registered memory; close "
+        "or delete them first",
+        socks, queues, regions);
+    return true;
+}
+
+int exs_fini(void)
+{
+    int error = 0;
+
+    if (xs_enter() < 0)
+        return -1;
+    pthread_mutex_lock(&init_lock);
+    if (users == 0)
+        error = EPERM; /* another thread's was the last one meanwhile */
+    else if (users == 1 && is_in_use())
+        error = EBUSY;
+    else if (--users == 0)
+        atomic_store(&state, RAW);
+    pthread_mutex_unlock(&init_lock);
+    if (error == 0)
+        return 0;
+    errno = error;
+    return -1;
+}
+
+const char *exs_version_string(void)
+{
+    return VERSION;
 }
 
 int xs_devices(void)

@@ -28,6 +28,11 @@ struct region { /* a memory's registration in a domain, owned by both: it goes w
 
 static _Atomic uint64_t numbers; /* given to memory; pairs with nothing, so without order */
 
+uint32_t xs_memory_count(void)
+{
+    return xs_handle_count(&handles);
+}
+
 void xs_memory_reset(void)
 {
     xs_handle_reset(&handles);

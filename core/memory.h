@@ -38,6 +38,7 @@ int xs_memory_access(int flags);
 /* Register, with errors that teach. NULL and errno: ENOMEM, EACCES, ... */
 struct ibv_mr *xs_register(struct domain *domain, const void *addr, size_t length, int access);
 
-void xs_memory_reset(void); /* forget all, in a forked child */
+uint32_t xs_memory_count(void); /* regions that are registered */
+void xs_memory_reset(void);     /* forget all, in a forked child */
 
 #endif

@@ -310,6 +310,11 @@ void xs_release_home(struct queue *home)
     xs_queue_unref(home);
 }
 
+uint32_t xs_queue_count(void)
+{
+    return xs_handle_count(&handles);
+}
+
 void xs_queue_reset(void)
 {
     xs_handle_reset(&handles);

@@ -106,7 +106,8 @@ void xs_queue_unref(struct queue *queue);
 /* A private queue whose socket is fresh again, and which nobody else has a reference to than these, does
  * without descriptors until it is needed again. Called with the lock. */
 void xs_queue_strip(struct queue *queue, int refs);
-void xs_queue_reset(void); /* forget all, in a forked child */
+uint32_t xs_queue_count(void); /* those with a handle */
+void xs_queue_reset(void);     /* forget all, in a forked child */
 
 /* Watch fd, or a device's wait set (fd is -1), in the queue's descriptors. Called with the lock. 0, or -1 and
  * errno. */

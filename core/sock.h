@@ -104,7 +104,8 @@ bool xs_sock_remove(struct sock *sock);
  * makes it finishes it first. NULL and errno. */
 struct sock *xs_sock_new(int family, int type);
 void xs_sock_publish(struct sock *sock);
-void xs_sock_reset(void); /* forget all, in a forked child */
+uint32_t xs_sock_count(void); /* those that were published, and not removed */
+void xs_sock_reset(void);     /* forget all, in a forked child */
 
 /* ---- What xs_start calls, by the type of what is asked ------------------------------------ */
 

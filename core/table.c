@@ -25,6 +25,7 @@ struct slot {
 
 /* Made once: what stores one (release) pairs with whoever finds it (acquire). */
 static _Atomic(struct slot *) chunks[CHUNKS];
+static _Atomic uint32_t count; /* sockets in slots. Pairs with nothing: who is under way is not waited for */
 static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct slot *slot_of(int number)
@@ -96,6 +97,7 @@ bool xs_sock_remove(struct sock *sock)
 
     if (!atomic_compare_exchange_strong(&slot->sock, &there, NULL))
         return false;
+    atomic_fetch_sub_explicit(&count, 1, memory_order_relaxed);
     wait_for_takers(slot);
     xs_sock_put(sock);
     return true;
@@ -171,12 +173,20 @@ void xs_sock_publish(struct sock *sock)
     if (lost != NULL) {
         wait_for_takers(slot);
         xs_sock_put(lost);
+    } else {
+        atomic_fetch_add_explicit(&count, 1, memory_order_relaxed);
     }
+}
+
+uint32_t xs_sock_count(void)
+{
+    return atomic_load_explicit(&count, memory_order_relaxed);
 }
 
 void xs_sock_reset(void)
 {
     pthread_mutex_init(&grow_lock, NULL);
+    atomic_store(&count, 0);
     for (int i = 0; i < CHUNKS; i++) {
         struct slot *chunk = atomic_load(&chunks[i]);
 

@@ -42,7 +42,7 @@ struct row {
 
 struct group { /* the tests of one function */
     const char *function;
-    const char *section;             /* of appendix A */
+    const char *section;             /* of appendix A; NULL: it does not have the function */
     const char *const *prerequisite; /* functions that must work, as the thesis names them; NULL at the end */
     const struct row *row;
     int rows;

@@ -112,7 +112,7 @@ static void overview(void)
     for (int g = 0; groups[g] != NULL; g++) {
         const struct group *group = groups[g];
 
-        printf("| %s | %s | ", group->function, group->section);
+        printf("| %s | %s | ", group->function, group->section != NULL ? group->section : "none");
         numbers(group);
         printf(" | %d | %d | %d | %d |\n", count(group, THESIS), count(group, UNIMPLEMENTED),
                count(group, OURS), group->rows);
@@ -138,7 +138,10 @@ static void section(const struct group *group)
     static const char *const origins[] = {"thesis", "thesis, unimplemented", "ours"};
     char name[40];
 
-    printf("\n## %s\n\nSection %s. Needs:", group->function, group->section);
+    printf("\n## %s\n\n", group->function);
+    if (group->section != NULL)
+        printf("Section %s. ", group->section);
+    printf("Needs:");
     for (int i = 0; group->prerequisite[i] != NULL; i++)
         printf("%s %s", i > 0 ? "," : "", group->prerequisite[i]);
     puts(group->prerequisite[0] == NULL ? " nothing.\n" : ".\n");

@@ -6,7 +6,8 @@
 #include <unistd.h>
 #include "bodies.h"
 
-/* As the thesis orders them in its section 3: what a test needs was tested before. */
+/* As the thesis orders them in its section 3: what a test needs was tested before. Those that it does not have
+ * follow. */
 const struct group *const groups[] = {
     &group_init,
     &group_socket,
@@ -32,6 +33,7 @@ const struct group *const groups[] = {
     &group_shutdown,
     &group_close,
     &group_blocking_close,
+    &group_fini,
     NULL,
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_init (5.2.3) and exs_socket (5.3.11). */
+/* exs_init (5.2.3), exs_fini, which is ours, and exs_socket (5.3.11). */
 #include <sys/resource.h>
 #include "bodies.h"
 
@@ -58,6 +58,113 @@ static const struct row init_rows[] = {
 };
 static const char *const init_needs[] = {NULL};
 const struct group group_init = {"exs_init", "5.2.3", init_needs, ROWS(init_rows)};
+
+/* ---- exs_fini -------------------------------------------------------------------------------------------- */
+
+/* The last one. */
+static void ended(struct trial *trial)
+{
+    outcome(trial, exs_fini());
+    require(trial, exs_qfd(NULL) == -1 && errno == EPERM, "the library is still initialized");
+}
+
+/* One that says what is still there, and changes nothing. */
+static void not_ended(struct trial *trial)
+{
+    outcome(trial, exs_fini());
+    require(trial, initialized(), "the library is not initialized any more");
+}
+
+static void fini_uninitialized(struct trial *trial)
+{
+    outcome(trial, exs_fini());
+}
+
+static void fini(struct trial *trial)
+{
+    ok_init(trial);
+    ended(trial);
+}
+
+static void fini_twice(struct trial *trial)
+{
+    ok_init(trial);
+    require(trial, exs_fini() == 0, "the first exs_fini failed");
+    outcome(trial, exs_fini());
+}
+
+static void fini_counted(struct trial *trial)
+{
+    ok_init(trial);
+    require(trial, exs_init(EXS_VERSION) == -1 && errno == EALREADY, "exs_init is not EALREADY");
+    require(trial, exs_socket(PF_INET, SOCK_STREAM, 0) >= 0, "exs_socket failed");
+    not_ended(trial);
+}
+
+static void fini_refused_init(struct trial *trial)
+{
+    ok_init(trial);
+    require(trial, exs_init(EXS_VERSION + 1) == -1, "an unknown version is taken");
+    ended(trial);
+}
+
+static void fini_init(struct trial *trial)
+{
+    ok_init(trial);
+    require(trial, exs_fini() == 0, "exs_fini failed");
+    ok_init(trial);
+    ended(trial);
+}
+
+static void fini_socket(struct trial *trial)
+{
+    ok_init(trial);
+    int fd = ok_socket(trial);
+
+    not_ended(trial);
+    require(trial, exs_blocking_close(fd) == 0 && exs_fini() == 0, "it does not end without the socket");
+}
+
+static void fini_queue(struct trial *trial)
+{
+    ok_init(trial);
+    exs_qhandle_t queue = ok_qcreate(trial);
+
+    not_ended(trial);
+    require(trial, exs_qdelete(queue) == 0 && exs_fini() == 0, "it does not end without the queue");
+}
+
+static void fini_region(struct trial *trial)
+{
+    ok_init(trial);
+    exs_mhandle_t region = ok_mregister(trial, trial->buffer, BUFSIZE, 0);
+
+    not_ended(trial);
+    require(trial, exs_mderegister(region, 0) == 0 && exs_fini() == 0, "it does not end without the region");
+}
+
+static void fini_forked(struct trial *trial)
+{
+    ok_init(trial);
+    in_child(trial);
+    outcome(trial, exs_fini());
+}
+
+static const struct row fini_rows[] = {
+    {1, EPERM, "exs_fini() [no exs_init]", BOTH, OURS, fini_uninitialized, NULL},
+    {2, 0, "exs_fini()", BOTH, OURS, fini, NULL},
+    {3, EPERM, "exs_fini() [exs_fini already]", BOTH, OURS, fini_twice, NULL},
+    {4, 0, "exs_fini() [exs_init twice, a socket open]", BOTH, OURS, fini_counted,
+     "An exs_init that fails with EALREADY counts, too."},
+    {5, 0, "exs_fini() [another exs_init failed with ENOTSUP]", BOTH, OURS, fini_refused_init, NULL},
+    {6, 0, "exs_fini() [exs_init after another exs_fini]", BOTH, OURS, fini_init, NULL},
+    {7, EBUSY, "exs_fini() [a socket open]", BOTH, OURS, fini_socket, NULL},
+    {8, EBUSY, "exs_fini() [a queue not deleted]", BOTH, OURS, fini_queue, NULL},
+    {9, EBUSY, "exs_fini() [a region not deregistered]", BOTH, OURS, fini_region, NULL},
+    {10, ECHILD, "exs_fini() [in a forked child]", BOTH, OURS, fini_forked, NULL},
+};
+static const char *const fini_needs[] = {"exs_init", NULL};
+const struct group group_fini = {"exs_fini", NULL, fini_needs, ROWS(fini_rows)};
 
 /* ---- exs_socket ------------------------------------------------------------------------------------------ */
 

@@ -29,6 +29,7 @@ START_TEST(init)
     must_fail(exs_socket(PF_INET, SOCK_STREAM, 0), EPERM);
     must(exs_init(EXS_VERSION));
     must_fail(exs_init(EXS_VERSION), EALREADY);
+    must_fail(exs_init(EXS_VERSION + 1), ENOTSUP);
     int socket = exs_socket(PF_INET, SOCK_STREAM, IPPROTO_TCP);
     must(socket);
     must(exs_blocking_close(socket));

@@ -290,5 +290,6 @@ void app_end(void)
         if (app.queues[i] != NULL)
             require(exs_qdelete(app.queues[i]) == 0, "exs_qdelete: %s", strerror(errno));
     }
+    require(exs_fini() == 0 && exs_init(EXS_VERSION) == 0, "exs_fini, exs_init: %s", strerror(errno));
     mock_balance();
 }

@@ -229,6 +229,8 @@ static void call_names(struct input *input)
     exs_getdevice(socket->number, name, choice & 0x40 ? 4 : sizeof(name));
     exs_fcntl(socket->number, choice & 1 ? F_GETFL : F_SETFL, O_NONBLOCK);
     exs_fcntl(socket->number, choice & 2 ? F_GETFD : F_DUPFD, 0);
+    require(exs_init(EXS_VERSION) == -1 && errno == EALREADY && exs_fini() == 0, "exs_init is not counted");
+    require(exs_fini() == -1 && errno == EBUSY, "exs_fini takes away a queue");
 }
 
 void app_call(struct input *input)

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_fini.c - the end of the library's use: counted, refused while there is anything to take away, leaving
+ * nothing behind, and followed by another beginning. (Each errno is a row of check/conformance.)
+ */
+#include "check/support/support.h"
+
+#include <sys/wait.h>
+
+START_TEST(version)
+{
+    ck_assert_str_eq(exs_version_string(), PACKAGE_VERSION);
+}
+END_TEST
+
+START_TEST(counted)
+{
+    enum { LIBRARIES = 5 };
+
+    must(exs_init(EXS_VERSION));
+    for (int i = 1; i < LIBRARIES; i++)
+        must_fail(exs_init(EXS_VERSION), EALREADY);
+    must_fail(exs_init(EXS_VERSION + 1), ENOTSUP); /* counts for nothing */
+    for (int i = 1; i < LIBRARIES; i++)
+        must(exs_fini());
+    int socket = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    must(socket);
+    must_fail(exs_fini(), EBUSY);
+    must(exs_blocking_close(socket));
+    must(exs_fini());
+    must_fail(exs_socket(PF_INET, SOCK_STREAM, 0), EPERM);
+    must_fail(exs_fini(), EPERM);
+}
+END_TEST
+
+/* Sockets on queues of their own and on the user's, that come from connecting and from accepting. */
+static void use(void)
+{
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 100000, 1);
+    must_fail(exs_fini(), EBUSY);
+    pair_close(&pair);
+}
+
+START_TEST(leaves_nothing)
+{
+    int before = count_fds();
+
+    for (int i = 0; i < 3; i++) {
+        must(exs_init(EXS_VERSION));
+        use();
+        must(exs_fini());
+        must_fail(exs_fini(), EPERM);
+        if (!on_rdma()) /* rdma-core keeps some for the process */
+            ck_assert_int_eq(count_fds(), before);
+    }
+}
+END_TEST
+
+/* A connection that its peer has broken, and one that its user closed by close(2). */
+START_TEST(lost_sockets)
+{
+    struct pair pair;
+
+    must(exs_init(EXS_VERSION));
+    int lost = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    must(lost);
+    must(close(lost));
+    int again = exs_socket(PF_INET, SOCK_STREAM, 0); /* the same number: the first one is nobody's any more */
+
+    ck_assert_int_eq(again, lost);
+    must_fail(exs_fini(), EBUSY);
+    must(exs_blocking_close(again));
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    must_fail(exs_fini(), EBUSY);
+    pair_close_blocking(&pair);
+    must(exs_fini());
+}
+END_TEST
+
+START_TEST(environment)
+{
+    must(exs_init(EXS_VERSION));
+    must(setenv("EXS_LINK", "nonsense", 1));
+    must(exs_fini());
+    must_fail(exs_init(EXS_VERSION), EINVAL);
+    must_fail(exs_fini(), EPERM);
+    must(setenv("EXS_LINK", "udp", 1));
+    must(exs_init(EXS_VERSION));
+    use();
+    must(exs_fini());
+}
+END_TEST
+
+/* What a thread keeps for waiting is its process's, whether or not the library was in use when that forked. */
+START_TEST(forked_after)
+{
+    struct pair pair;
+    int before = count_fds(), status;
+
+    must(exs_init(EXS_VERSION));
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    pair_close_blocking(&pair);
+    must(exs_fini());
+    pid_t pid = fork();
+
+    must(pid);
+    if (pid == 0) {
+        bool clean = on_rdma() || count_fds() == before;
+        bool refused = exs_fini() == -1 && errno == ECHILD && exs_init(EXS_VERSION) == 0;
+
+        _exit(clean && refused && exs_fini() == 0 ? 0 : 1);
+    }
+    must(waitpid(pid, &status, 0));
+    ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("fini");
+    TCase *tcase = add_bare_case(suite, "fini", 15);
+
+    tcase_add_test(tcase, version);
+    tcase_add_test(tcase, counted);
+    tcase_add_test(tcase, leaves_nothing);
+    tcase_add_test(tcase, lost_sockets);
+    tcase_add_test(tcase, environment);
+    tcase_add_test(tcase, forked_after);
+    return run_suite(suite);
+}

@@ -3,6 +3,8 @@
 #include "cases.h"
 #include "work.h"
 
+#include <string.h>
+
 #define WRONG_KEY 0x5a5a00 /* turns a key into one that nobody has */
 
 static void send_lkey_wrong(struct rig *r)
@@ -95,6 +97,47 @@ static void atomic_into_read_only(struct rig *r)
     work_outcome(r, &w);
 }
 
+/* What a side can see for itself comes before what only the other could find. */
+static void read_both_wrong(struct rig *r)
+{
+    struct work w;
+
+    rig_pair(r, IBV_QPT_RC);
+    work(&w, r, IBV_WR_RDMA_READ, 64);
+    w.sges[0].lkey ^= WRONG_KEY;
+    w.wr.wr.rdma.rkey ^= WRONG_KEY;
+    work_outcome(r, &w);
+}
+
+/* Nothing is done to the word that a has no place for: the target holds 1000, and is to hold it afterwards. */
+static void atomic_not_done(struct rig *r, enum ibv_wr_opcode opcode, uint32_t length, uint32_t wrong)
+{
+    struct work w;
+    uint64_t value = 1000;
+
+    rig_pair(r, IBV_QPT_RC);
+    memcpy(r->b.memory, &value, sizeof(value));
+    work(&w, r, opcode, length);
+    w.wr.wr.atomic.compare_add = value;
+    w.wr.wr.atomic.swap = 5;
+    w.sges[0].lkey ^= wrong;
+    work_run(r, &w);
+    memcpy(&value, r->b.memory, sizeof(value));
+    say_number("is", (long)value);
+}
+static void add_lkey_wrong(struct rig *r)
+{
+    atomic_not_done(r, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, WRONG_KEY);
+}
+static void swap_lkey_wrong(struct rig *r)
+{
+    atomic_not_done(r, IBV_WR_ATOMIC_CMP_AND_SWP, 8, WRONG_KEY);
+}
+static void add_too_short(struct rig *r)
+{
+    atomic_not_done(r, IBV_WR_ATOMIC_FETCH_AND_ADD, 4, 0);
+}
+
 static void receives_into(struct rig *r, uint32_t offset, uint32_t lkey)
 {
     struct work w;
@@ -152,6 +195,10 @@ const struct verbs_case local_cases[] = {
     {"read-into-read-only", read_into_read_only},
     {"read-lkey-wrong", read_lkey_wrong},
     {"atomic-into-read-only", atomic_into_read_only},
+    {"read-both-wrong", read_both_wrong},
+    {"add-lkey-wrong", add_lkey_wrong},
+    {"swap-lkey-wrong", swap_lkey_wrong},
+    {"add-too-short", add_too_short},
     {"recv-lkey-wrong", recv_lkey_wrong},
     {"recv-out-of-range", recv_out_of_range},
     {"recv-into-read-only", recv_into_read_only},

@@ -3,6 +3,8 @@
 #include "cases.h"
 #include "work.h"
 
+#include <stdio.h>
+
 static void post_sends(struct rig *r, int from, int to)
 {
     struct work w;
@@ -84,6 +86,29 @@ static void reset_forgets(struct rig *r)
     say("recv", completion_within(&r->a, &wc, 200) ? "some" : "none");
 }
 
+/* And what had come already goes from its completion queue, but not what is another queue pair's. */
+static void reset_takes_back(struct rig *r)
+{
+    struct rig other;
+    struct ibv_wc wc;
+    char each[32];
+
+    rig_pair(r, IBV_QPT_RC);
+    other = *r; /* the same completion queues */
+    rig_pair(&other, IBV_QPT_RC);
+    receive(&r->b, 1, 64);
+    receive(&other.b, 2, 64);
+    receive(&r->b, 3, 64);
+    work_send(r, 8);
+    work_send(&other, 8);
+    work_send(r, 8);
+    rig_state(r->b.qp, IBV_QPS_RESET);
+    while (completion_within(&r->b, &wc, 200)) {
+        snprintf(each, sizeof(each), "recv%d", (int)wc.wr_id);
+        say_status(each, wc.status);
+    }
+}
+
 static void silent_peer(struct rig *r)
 {
     struct work w;
@@ -128,6 +153,7 @@ const struct verbs_case flush_cases[] = {
     {"flush-after-local", flush_after_local},
     {"flush-after-remote", flush_after_remote},
     {"reset-forgets", reset_forgets},
+    {"reset-takes-back", reset_takes_back},
     {"silent-peer", silent_peer},
     {"peer-destroyed", peer_destroyed},
     {"peer-in-error", peer_in_error},

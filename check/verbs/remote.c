@@ -152,6 +152,31 @@ static void event_request(struct rig *r)
     say_async("event", r);
 }
 
+/* A write's immediate data take a receive only when the write is done: of one that fails none is told, but in
+ * the end, with the others. */
+static void failed_with_imm(struct rig *r, uint32_t wrong)
+{
+    struct work w;
+
+    rig_pair(r, IBV_QPT_RC);
+    receive(&r->b, 7, 64);
+    receive(&r->b, 8, 64);
+    work(&w, r, IBV_WR_RDMA_WRITE_WITH_IMM, 64);
+    aim(&w, 0, r->b.mr->rkey ^ wrong);
+    work_run(r, &w);
+    say_completions("recv", &r->b, 2);
+    say_async("event", r);
+}
+static void write_imm_rkey_wrong(struct rig *r)
+{
+    failed_with_imm(r, WRONG_KEY);
+}
+static void write_imm_qp_denies(struct rig *r)
+{
+    r->access &= ~(unsigned)IBV_ACCESS_REMOTE_WRITE;
+    failed_with_imm(r, 0);
+}
+
 /* An unreliable connection drops it, tells nobody, and goes on. */
 static void uc_write_rkey_wrong(struct rig *r)
 {
@@ -194,6 +219,8 @@ const struct verbs_case remote_cases[] = {
     {"read-not-answered", read_not_answered},
     {"event-access", event_access},
     {"event-request", event_request},
+    {"write-imm-rkey-wrong", write_imm_rkey_wrong},
+    {"write-imm-qp-denies", write_imm_qp_denies},
     {"uc-write-rkey-wrong", uc_write_rkey_wrong},
     {0},
 };

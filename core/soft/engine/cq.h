@@ -43,6 +43,8 @@ struct soft_cq {
 
 /* False: it was full, and is now broken. */
 bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited);
+/* None of this queue pair's completions is in it any more. (locked) */
+void soft_cq_take_back(struct soft_cq *cq, uint32_t qpn);
 void soft_channel_notify(struct soft_channel *channel, struct soft_cq *cq);
 void soft_channel_forget(struct soft_channel *channel, struct soft_cq *cq);
 /* Does whoever waits for events here sleep on the descriptor, rather than in soft_get_cq_event? */

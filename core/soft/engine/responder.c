@@ -42,20 +42,19 @@ static bool may(const struct soft_qp *qp, unsigned access)
     return qp->attr.qp_access_flags & access;
 }
 
-/* A receive for a SEND's first packet, or for a WRITE's immediate data. False: there is none, and the
- * sender has been told to wait. */
+/* A receive for a SEND's first packet, which takes it, or for a WRITE's immediate data, which take it when the
+ * WRITE is done. False: there is none, and the sender has been told to wait. */
 static bool take_receive(struct soft_qp *qp, const struct soft_packet *packet)
 {
-    bool needed =
-        packet->op & SOFT_OP_SEND ? (packet->op & SOFT_OP_FIRST) != 0 : (packet->op & SOFT_OP_IMM) != 0;
+    bool send = packet->op & SOFT_OP_SEND;
 
-    if (!needed)
+    if (!(packet->op & (send ? SOFT_OP_FIRST : SOFT_OP_IMM)))
         return true;
     if (soft_receive_next(qp) == NULL) {
         soft_not_ready(qp);
         return false;
     }
-    qp->resp.receiving = true;
+    qp->resp.receiving = send;
     return true;
 }
 
@@ -153,7 +152,7 @@ static void finish(struct soft_qp *qp, const struct soft_packet *packet)
     resp->message = 0;
     resp->offset = 0;
     resp->msn++;
-    if (!resp->receiving)
+    if (!send && !(packet->op & SOFT_OP_IMM))
         return;
     if (packet->op & SOFT_OP_IMM)
         wc.imm_data = packet->imm;

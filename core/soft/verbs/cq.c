@@ -176,6 +176,19 @@ bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited)
     return true;
 }
 
+void soft_cq_take_back(struct soft_cq *cq, uint32_t qpn)
+{
+    unsigned size = (unsigned)cq->ibv.cqe, kept = 0;
+
+    for (unsigned i = 0; i < cq->count; i++) {
+        const struct ibv_wc *wc = &cq->ring[(cq->head + i) % size];
+
+        if (wc->qp_num != qpn)
+            cq->ring[(cq->head + kept++) % size] = *wc;
+    }
+    cq->count = kept;
+}
+
 int soft_cq_take(struct soft_cq *cq, int room, struct ibv_wc *wc)
 {
     unsigned taken = (unsigned)room < cq->count ? (unsigned)room : cq->count;

@@ -183,7 +183,7 @@ static void start_sending(struct soft_qp *qp, const struct ibv_qp_attr *attr)
         req->recovery.window = SOFT_WINDOW_MAX;
 }
 
-/* As if it had just been created; nothing completes. */
+/* As if it had just been created: nothing completes, and what has completed is not found any more. */
 static void reset(struct soft_qp *qp)
 {
     struct soft_ring send = qp->req.ring, recv = qp->resp.ring;
@@ -191,6 +191,8 @@ static void reset(struct soft_qp *qp)
 
     soft_timer_forget(qp);
     soft_idle(qp);
+    soft_cq_take_back((struct soft_cq *)soft_ibv(qp)->send_cq, soft_ibv(qp)->qp_num);
+    soft_cq_take_back((struct soft_cq *)soft_ibv(qp)->recv_cq, soft_ibv(qp)->qp_num);
     free(qp->resp.resources);
     memset(&qp->req, 0, sizeof qp->req);
     memset(&qp->resp, 0, sizeof qp->resp);

@@ -98,7 +98,10 @@ void xs_queue_put(struct queue *queue); /* or NULL */
 
 /* exs_qdequeue without waiting. How its descriptor is watched: of those whom we don't know, by edge. */
 int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum watched watched);
-/* The application has done what the last events made it do, and may sleep; the queue may be gone. */
-void xs_rest(exs_qhandle_t qhandle);
+/* The application has done what the last events made it do, and returns to a loop that watches the descriptor
+ * by level, where it may sleep. Looking for the next events before, for no longer than the time to spin, is
+ * good for it if nothing else is due there: what comes makes the descriptor readable, and keeps it so. The
+ * queue may be gone. */
+void xs_rest(exs_qhandle_t qhandle, bool may_spin);
 
 #endif

@@ -229,10 +229,12 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum 
     atomic_fetch_sub(&queue->dequeuers, 1);
     bool again = turn.stuck || (turn.left && watched == BY_EDGE);
 
+    queue->is_kept_readable = queue->is_kept_readable && count > 0 && watched == BY_LEVEL;
     if (again)
         doorbell_again(&queue->raise);
     else
-        doorbell_set(&queue->raise, !STAILQ_EMPTY(&queue->events) || queue->has_stuck);
+        doorbell_set(&queue->raise,
+                     queue->is_kept_readable || !STAILQ_EMPTY(&queue->events) || queue->has_stuck);
     pthread_mutex_unlock(&queue->events_lock);
     xs_queue_put(queue);
     return count;

@@ -187,13 +187,15 @@ void xs_rest_home(struct queue *home)
     xs_queue_unlock(home);
 }
 
-void xs_rest(exs_qhandle_t qhandle)
+void xs_rest(exs_qhandle_t qhandle, bool may_spin)
 {
     struct queue *queue = xs_queue_get(qhandle);
 
     if (queue == NULL)
         return;
     xs_rest_home(queue);
+    if (may_spin)
+        xs_spin_before_loop(queue);
     xs_queue_put(queue);
 }
 

@@ -78,8 +78,9 @@ struct queue {
                             * needs no lock, one less does: it pairs with the locked look of who completes */
     LIST_HEAD(, xs_sleeper) sleepers;
     LIST_HEAD(, guest) guests;
-    unsigned rounds; /* looks for guests that are ready */
-    bool has_stuck;  /* some of them */
+    unsigned rounds;       /* looks for guests that are ready */
+    bool has_stuck;        /* some of them */
+    bool is_kept_readable; /* by `raise`, from one batch of events to the next, while looking pays */
 
     pthread_mutex_t lock;
     /* guarded by lock */
@@ -175,6 +176,9 @@ void xs_turn_guests(struct queue *queue, struct turn *turn);
 /* Take what has completed, without taking events or arming, for who is about to run or to sleep: how many.
  * Called without the lock. */
 int xs_queue_look(struct queue *queue);
+/* Look for events for a while, before a loop sleeps that watches the descriptor by level. Called without the
+ * lock. */
+void xs_spin_before_loop(struct queue *queue);
 /* The application has had its turn, and may sleep now. Called with the lock, as is the next. */
 void xs_queue_rest(struct queue *queue);
 /* Something was harvested, or posted. */

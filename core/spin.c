@@ -10,10 +10,11 @@
 #include "spin.h"
 
 #define LOOKS 2          /* between two looks at the clock */
-#define LEFT_OUT_SHIFT 6 /* 63 spins are left out at most, */
-#define CROWDED_SHIFT 10 /* but 1023 where they lose their processor to others, who keep it for a slice */
-#define CROWDED_NS UINT64_C(1000000) /* of time: so long. A sleeper who is woken need not wait for that */
-#define CROWDED_STEP 3               /* so one that did counts for so many */
+#define LEFT_OUT_SHIFT 6 /* 63 spins are left out at most */
+#define CROWDED_NS                                                                                             \
+    UINT64_C(200000)                 /* others that have the processor so long keep it for a slice of time; a  \
+                                      * sleeper who is woken need not wait for that */
+#define CROWDED_TIMES 64             /* so nobody spins for so many times as long */
 #define TURN_NS UINT64_C(1000000)    /* then connections and timers get their turn */
 #define CHECK_NS UINT64_C(100000000) /* between two looks at the processors */
 
@@ -37,25 +38,25 @@ static bool is_alone(struct spin *spin, uint64_t now)
     return atomic_load_explicit(&spin->alone, memory_order_relaxed);
 }
 
-/* Is this one to be left out, after spins in vain? */
-static bool leaves_out(struct spin *spin)
+/* Is this one to be left out, after spins in vain, or that let others in? */
+static bool leaves_out(struct spin *spin, uint64_t now)
 {
     unsigned leaves = atomic_load_explicit(&spin->leaves, memory_order_relaxed);
 
+    if (now < atomic_load_explicit(&spin->crowded, memory_order_relaxed))
+        return true;
     if (leaves > 0)
         atomic_store_explicit(&spin->leaves, leaves - 1, memory_order_relaxed);
     return leaves > 0;
 }
 
-static void learn(struct spin *spin, bool in_vain, bool was_crowded)
+static void learn(struct spin *spin, bool in_vain)
 {
     unsigned vain = atomic_load_explicit(&spin->vain, memory_order_relaxed);
 
-    if (!in_vain && !was_crowded && vain == 0)
+    if (!in_vain && vain == 0)
         return;
-    if (was_crowded)
-        vain = vain + CROWDED_STEP < CROWDED_SHIFT ? vain + CROWDED_STEP : CROWDED_SHIFT;
-    else if (in_vain)
+    if (in_vain)
         vain = vain < LEFT_OUT_SHIFT ? vain + 1 : LEFT_OUT_SHIFT;
     else
         vain = 0;
@@ -70,7 +71,7 @@ static uint64_t spin_time(struct queue *queue, uint64_t now)
 
     if (atomic_load_explicit(&queue->guest_count, memory_order_relaxed) > 0)
         return 0;
-    if (is_alone(spin, now) || leaves_out(spin))
+    if (is_alone(spin, now) || leaves_out(spin, now))
         return 0;
     return queue->spin.ns;
 }
@@ -87,28 +88,32 @@ static int look(struct queue *queue, bool (*is_over)(void *), void *argument, bo
     return taken;
 }
 
-/* To a peer that waits for this very processor. How long it, or somebody else, kept that: ns. */
-static uint64_t make_way(void)
+/* To a peer that waits for this very processor. Returns when it is back, ns; it may have been somebody else who
+ * kept that. */
+static uint64_t make_way(struct spin *spin)
 {
     uint64_t before = now_ns();
 
     sched_yield();
-    return now_ns() - before;
+    uint64_t now = now_ns(), took = now - before;
+
+    if (took >= CROWDED_NS)
+        atomic_store_explicit(&spin->crowded, now + CROWDED_TIMES * took, memory_order_relaxed);
+    return now;
 }
 
 /* True: it is over. */
 static bool spin_until(struct queue *queue, uint64_t limit, bool (*is_over)(void *), void *argument)
 {
     uint64_t now = now_ns(), time = spin_time(queue, now), end = now + time, turn = now + TURN_NS;
-    bool over = false, crowded = false;
+    bool over = false;
 
     while (!over && now < end && now < limit) {
         bool active = look(queue, is_over, argument, &over) > 0;
 
         if (over)
             break;
-        crowded = make_way() >= CROWDED_NS || crowded;
-        now = now_ns();
+        now = make_way(&queue->spin);
         if (active)
             end = now + time;
         if (now < turn)
@@ -118,7 +123,7 @@ static bool spin_until(struct queue *queue, uint64_t limit, bool (*is_over)(void
         over = is_over(argument);
     }
     if (time > 0)
-        learn(&queue->spin, !over && now >= end, crowded);
+        learn(&queue->spin, !over && now >= end);
     return over;
 }
 
@@ -150,4 +155,15 @@ bool xs_spin_for_events(struct queue *queue, uint64_t limit)
     spin_until(queue, limit, has_events, queue);
     atomic_fetch_sub(&queue->dequeuers, 1);
     return has_events(queue); /* what came until now has not raised the descriptor */
+}
+
+void xs_spin_before_loop(struct queue *queue)
+{
+    if (queue->spin.ns == 0)
+        return;
+    xs_spin_for_events(queue, now_ns() + queue->spin.ns);
+    pthread_mutex_lock(&queue->events_lock);
+    queue->is_kept_readable = !STAILQ_EMPTY(&queue->events);
+    doorbell_set(&queue->raise, queue->is_kept_readable || queue->has_stuck);
+    pthread_mutex_unlock(&queue->events_lock);
 }

@@ -5,7 +5,8 @@
  * Where a wake-up costs tens of microseconds, whoever does not sleep has the next message sooner, and with less
  * processor time. It pays only where another processor can bring what is looked for, and only if that comes
  * soon: each spin in vain has twice as many left out after it, up to a limit, so that whoever waits for
- * something rare hardly spins at all.
+ * something rare hardly spins at all. Who loses the processor to others while it looks leaves them out for many
+ * times as long as that took.
  */
 #ifndef XS_SPIN_H
 #define XS_SPIN_H
@@ -21,6 +22,7 @@ struct spin {
     /* hints, relaxed; each pairs with nothing */
     _Atomic unsigned vain;    /* spins in a row, as far as they count */
     _Atomic unsigned leaves;  /* so many are left out now */
+    _Atomic uint64_t crowded; /* all are left out until then, ns, monotonic */
     _Atomic uint64_t checked; /* when the processors were counted, ns, monotonic */
     _Atomic bool alone;       /* there was one; pairs with nothing */
 };

@@ -18,7 +18,7 @@ static void ready(EV_P_ ev_io *io, int revents)
     }
     if (count > 0)
         w->cb(EV_A_ w, events, count); /* may stop the watcher, delete the queue, free w */
-    xs_rest(queue);
+    xs_rest(queue, ev_pending_count(EV_A) == 0);
 }
 
 void exs_ev_set(exs_ev *w, exs_qhandle_t queue)

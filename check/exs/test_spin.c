@@ -8,6 +8,7 @@
 #include "check/support/support.h"
 
 #include <dlfcn.h>
+#include <exs_ev.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -18,6 +19,8 @@
 
 static atomic_int processors = 2;
 static _Thread_local int sleeps, yields;
+static bool yield_lasts; /* so long: */
+#define LOST_S 0.002
 
 __attribute__((visibility("default"))) int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit,
                                                  const sigset_t *mask)
@@ -35,6 +38,8 @@ __attribute__((visibility("default"))) int sched_yield(void)
 
     *(void **)&own = dlsym(RTLD_NEXT, "sched_yield");
     yields++;
+    for (double end = seconds_now() + LOST_S; yield_lasts && seconds_now() < end;) {
+    }
     return own();
 }
 
@@ -157,6 +162,25 @@ START_TEST(settings)
 }
 END_TEST
 
+/* Its processor is lost to others for a while; for so many times as long nobody looks. */
+START_TEST(crowded)
+{
+    init_with(SHORT);
+    exs_qhandle_t queue = exs_qcreate(0);
+    double end = seconds_now() + 60 * LOST_S;
+
+    yield_lasts = true;
+    ck_assert(waits_in_vain(queue));
+    yield_lasts = false;
+    while (seconds_now() < end) {
+        bool looks = waits_in_vain(queue);
+
+        ck_assert(!looks || seconds_now() >= end);
+    }
+    must(exs_qdelete(queue));
+}
+END_TEST
+
 /* ---- Nothing is lost ------------------------------------------------------------------ */
 
 enum { ROUNDS = 200 };
@@ -242,6 +266,84 @@ START_TEST(watched_home)
 }
 END_TEST
 
+/* ---- In a loop ------------------------------------------------------------------------ */
+
+struct game {
+    struct pair pair;
+    char byte;
+    int rounds, others;
+    ev_io other;
+};
+
+static void ask(struct game *game)
+{
+    exs_qhandle_t queue = game->pair.client_box->queue;
+
+    must(exs_recv(game->pair.client, &game->byte, 1, 0, queue, NULL, NULL));
+    must(exs_send(game->pair.client, "?", 1, EXS_UNSIGNALED, queue, NULL, NULL));
+}
+
+static void answer_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
+{
+    struct game *game = w->data;
+
+    ck_assert_int_eq(count, 1);
+    ck_assert_int_eq(events->exs_evt_type, EXS_EVT_RECV);
+    ck_assert_int_eq(events->exs_evt_errno, 0);
+    ck_assert_int_eq(game->byte, '?');
+    if (++game->rounds < ROUNDS)
+        ask(game);
+    else
+        ev_break(EV_A_ EVBREAK_ALL);
+}
+
+static void other_cb(EV_P_ ev_io *w, int revents)
+{
+    struct game *game = w->data;
+
+    (void)revents;
+    if (++game->others == ROUNDS / 2)
+        ev_io_stop(EV_A_ w);
+}
+
+/* Whose loop looks between its events, and nobody else there is kept from its own: all answers come, and
+ * another descriptor that is always ready has its turns. Then the queue's descriptor is as quiet as before. */
+START_TEST(loop)
+{
+    struct game game = {.rounds = 0};
+    int ends[2];
+    struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+    exs_ev watcher = {.data = &game};
+
+    init_with(_i == 0 ? SHORT : "1000");
+    pair_open(&game.pair, PF_INET, SOCK_STREAM);
+    must(pipe(ends));
+    ck_assert_int_eq(write(ends[1], "", 1), 1);
+    ev_io_init(&game.other, other_cb, ends[0], EV_READ);
+    game.other.data = &game;
+    ev_io_start(loop, &game.other);
+    exs_ev_init(&watcher, answer_cb, game.pair.client_box->queue);
+    exs_ev_start(loop, &watcher);
+    pthread_t thread = thread_start(echo, &game.pair);
+
+    yields = 0;
+    ask(&game);
+    ev_run(loop, 0);
+    ck_assert_int_eq(game.rounds, ROUNDS);
+    ck_assert_int_eq(game.others, ROUNDS / 2);
+    ck_assert_int_gt(yields, 0);
+    thread_join(thread);
+    exs_ev_stop(loop, &watcher);
+    inbox_quiet(game.pair.client_box, QUIET_MS);
+    struct pollfd watch = {.fd = exs_qfd(game.pair.client_box->queue), .events = POLLIN};
+
+    ck_assert_int_eq(poll(&watch, 1, 0), 0);
+    ev_loop_destroy(loop);
+    must(close(ends[0]) | close(ends[1]));
+    pair_close(&game.pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("spin");
@@ -252,9 +354,11 @@ int main(void)
     tcase_add_test(whether, in_vain);
     tcase_add_test(whether, one_processor);
     tcase_add_test(whether, no_wait);
+    tcase_add_test(whether, crowded);
     tcase_add_loop_test(whether, settings, 0, 4);
     tcase_add_test(lost, round_trips);
     tcase_add_loop_test(lost, events_of_others, 0, 2);
     tcase_add_test(lost, watched_home);
+    tcase_add_loop_test(lost, loop, 0, 2);
     return run_suite(suite);
 }

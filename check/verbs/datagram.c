@@ -132,8 +132,66 @@ static void ud_answer(struct rig *r)
         say_number("bytes", wc.byte_len - 40);
 }
 
+/* The address handle belongs to another protection domain than the queue pair. */
+static void ud_other_pd(struct rig *r)
+{
+    struct ibv_pd *pd = need(ibv_alloc_pd(r->context), "ibv_alloc_pd");
+    struct ibv_ah_attr path = rig_path(r);
+    struct work w;
+
+    rig_pair(r, IBV_QPT_UD);
+    receive(&r->b, 7, 8192);
+    work(&w, r, IBV_WR_SEND, 64);
+    w.wr.wr.ud.ah = need(ibv_create_ah(pd, &path), "ibv_create_ah");
+    work_run(r, &w);
+    say("arrived", completion_within(&r->b, &(struct ibv_wc){0}, 200) ? "yes" : "no");
+}
+
+/* The GRH of the message at the start of the receive: an IPv4 header in its second half, or an IPv6 header. */
+static uint8_t traffic_class_of(const uint8_t *grh)
+{
+    return (uint8_t)(grh[0] >> 4 == 6 ? grh[0] << 4 | grh[1] >> 4 : grh[21]);
+}
+
+/* By a handle that asks for one, and by the plain one after that: the receiver sees which. An answer by what
+ * came has the class of the question. */
+static void ud_traffic_class(struct rig *r)
+{
+    struct ibv_ah *plain;
+    struct ibv_ah_attr path = rig_path(r);
+    struct ibv_wc wc;
+    const uint8_t *grh;
+
+    rig_pair(r, IBV_QPT_UD);
+    grh = (const uint8_t *)r->b.memory + 8192;
+    plain = r->ah;
+    path.grh.traffic_class = 0x88;
+    r->ah = need(ibv_create_ah(r->pd, &path), "ibv_create_ah");
+    receive(&r->b, 7, 4096);
+    work_send(r, 64);
+    if (!say_completion("recv", &r->b, &wc))
+        return;
+    say_number("class", traffic_class_of(grh));
+    must(ibv_init_ah_from_wc(r->context, 1, &wc, (struct ibv_grh *)(void *)(r->b.memory + 8192), &path),
+         "ibv_init_ah_from_wc");
+    say_number("answer", path.grh.traffic_class);
+    r->ah = plain;
+    receive(&r->b, 8, 4096);
+    work_send(r, 64);
+    if (say_completion("recv", &r->b, &wc))
+        say_number("class", traffic_class_of(grh));
+}
+
 const struct verbs_case datagram_cases[] = {
-    {"ud-over-mtu", ud_over_mtu}, {"ud-of-mtu", ud_of_mtu},         {"ud-qkey-wrong", ud_qkey_wrong},
-    {"ud-qkey-own", ud_qkey_own}, {"ud-qp-unknown", ud_qp_unknown}, {"ud-to-rc", ud_to_rc},
-    {"ud-source", ud_source},     {"ud-answer", ud_answer},         {0},
+    {"ud-over-mtu", ud_over_mtu},
+    {"ud-of-mtu", ud_of_mtu},
+    {"ud-qkey-wrong", ud_qkey_wrong},
+    {"ud-qkey-own", ud_qkey_own},
+    {"ud-qp-unknown", ud_qp_unknown},
+    {"ud-to-rc", ud_to_rc},
+    {"ud-source", ud_source},
+    {"ud-answer", ud_answer},
+    {"ud-other-pd", ud_other_pd},
+    {"ud-traffic-class", ud_traffic_class},
+    {0},
 };

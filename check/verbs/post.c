@@ -122,6 +122,23 @@ static void ud_write(struct rig *r)
     work_run(r, &w);
 }
 
+static void ud_read(struct rig *r)
+{
+    struct work w;
+
+    rig_pair(r, IBV_QPT_UD);
+    work(&w, r, IBV_WR_RDMA_READ, 8);
+    work_run(r, &w);
+}
+static void ud_add(struct rig *r)
+{
+    struct work w;
+
+    rig_pair(r, IBV_QPT_UD);
+    work(&w, r, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
+    work_run(r, &w);
+}
+
 /* Of a list, what stands before the bad one is done. */
 static void list_second_bad(struct rig *r)
 {
@@ -215,6 +232,8 @@ const struct verbs_case post_cases[] = {
     {"opcode-unknown", opcode_unknown},
     {"uc-read", uc_read},
     {"ud-write", ud_write},
+    {"ud-read", ud_read},
+    {"ud-add", ud_add},
     {"list-second-bad", list_second_bad},
     {"send-in-reset", send_in_reset},
     {"send-in-init", send_in_init},

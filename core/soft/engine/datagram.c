@@ -70,6 +70,7 @@ static void fill_ipv4(uint8_t *grh, const struct soft_path *path, size_t length)
     struct iphdr ip = {
         .version = 4,
         .ihl = 5,
+        .tos = (uint8_t)path->traffic_class,
         .tot_len = htons((uint16_t)(sizeof ip + length)),
         .frag_off = htons(IP_DF),
         .ttl = IPDEFTTL,
@@ -86,7 +87,7 @@ static void fill_ipv4(uint8_t *grh, const struct soft_path *path, size_t length)
 static void fill_ipv6(uint8_t *grh, const struct soft_path *path, size_t length)
 {
     struct ip6_hdr ip = {
-        .ip6_flow = htonl(6u << 28),
+        .ip6_flow = htonl(6u << 28 | (uint32_t)path->traffic_class << 20),
         .ip6_plen = htons((uint16_t)length),
         .ip6_nxt = IPPROTO_UDP,
         .ip6_hlim = IPDEFTTL,

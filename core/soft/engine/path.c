@@ -32,6 +32,7 @@ void soft_path_copy(struct soft_path *to, const struct soft_path *from)
     copy_addr(&to->local, &from->local);
     copy_addr(&to->remote, &from->remote);
     to->link = from->link;
+    to->traffic_class = from->traffic_class;
 }
 
 void soft_path_leave(struct soft_path *path)
@@ -133,6 +134,7 @@ bool soft_path_from_ah(const struct soft_context *context, struct soft_path *pat
         return false;
     if (names->gid_count == 0)
         path->local.sa.sa_family = path->remote.sa.sa_family;
+    path->traffic_class = ah->grh.traffic_class;
     path->remote.in.sin_port =
         soft_port_of_lid(qpn >> SOFT_LID_QPNS_BITS); /* at the same place in sockaddr_in6 */
     return path->local.sa.sa_family == path->remote.sa.sa_family;

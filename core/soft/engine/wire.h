@@ -41,7 +41,8 @@ union soft_addr {
  * from. */
 struct soft_path {
     union soft_addr local, remote;
-    struct soft_link *link; /* NULL: the one that the wire has for all */
+    struct soft_link *link;  /* NULL: the one that the wire has for all */
+    uintptr_t traffic_class; /* of IP, 8 bits; so wide since paths are compared byte by byte, with no padding */
 };
 
 /* What carries packets. A context may have many at once: a link belongs to a path. Its owner's; it outlives the

@@ -48,10 +48,11 @@ struct udp_way_out {
     struct soft_path path;     /* as the engine has it; of no family: none */
     struct udp_socket *socket; /* of the link's, which the train leaves by */
     struct icrc_flow flow;
-    /* control messages: where it comes from, and behind that how to cut it */
-    _Alignas(struct cmsghdr)
-        uint8_t ancillary[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(uint16_t))];
-    size_t source_length, ancillary_length; /* bytes, of the first and of both */
+    /* control messages: where it comes from, its traffic class unless that is 0, and behind that how to cut it
+     */
+    _Alignas(struct cmsghdr) uint8_t ancillary[CMSG_SPACE(sizeof(struct in6_pktinfo)) +
+                                               CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint16_t))];
+    size_t source_length, ancillary_length; /* bytes, of all but the last and of all */
 };
 
 static inline unsigned udp_way_place(const struct soft_path *path)

@@ -43,6 +43,13 @@ static void read_ancillary(struct arrival *arrival, struct msghdr *header)
 
             memcpy(&info, data, sizeof info);
             arrival->path.local.in6.sin6_addr = info.ipi6_addr;
+        } else if (cmsg->cmsg_level == IPPROTO_IP && cmsg->cmsg_type == IP_TOS) {
+            arrival->path.traffic_class = *(const uint8_t *)data;
+        } else if (cmsg->cmsg_level == IPPROTO_IPV6 && cmsg->cmsg_type == IPV6_TCLASS) {
+            int class;
+
+            memcpy(&class, data, sizeof class);
+            arrival->path.traffic_class = (uint8_t) class;
         }
     }
 }
@@ -52,8 +59,8 @@ struct udp_arrivals {
     struct arrival arrival[UDP_AT_ONCE];
     struct mmsghdr header[UDP_AT_ONCE];
     struct iovec vector[UDP_AT_ONCE];
-    _Alignas(struct cmsghdr) uint8_t control[UDP_AT_ONCE][CMSG_SPACE(sizeof(struct in6_pktinfo)) +
-                                                          CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(int))];
+    _Alignas(struct cmsghdr)
+        uint8_t control[UDP_AT_ONCE][CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int))];
 };
 
 /* The kernel has said here how long they were. */
@@ -97,6 +104,7 @@ static void describe(struct udp_socket *socket, struct arrival *arrival, struct 
 {
     memset(&arrival->path.local, 0, sizeof arrival->path.local);
     arrival->path.link = NULL;
+    arrival->path.traffic_class = 0;
     arrival->path.local.sa.sa_family = arrival->path.remote.sa.sa_family;
     arrival->path.local.in.sin_port = socket->local.in.sin_port;
     arrival->length = arrival->stride = header->msg_len;

@@ -43,6 +43,18 @@ static void add_source(struct udp_way_out *way, const struct soft_path *path)
     }
 }
 
+static void add_traffic_class(struct udp_way_out *way, const struct soft_path *path)
+{
+    int class = (int)path->traffic_class;
+
+    if (class == 0)
+        return;
+    if (path->local.sa.sa_family == AF_INET)
+        add(way, IPPROTO_IP, IP_TOS, &class, sizeof class);
+    else
+        add(way, IPPROTO_IPV6, IPV6_TCLASS, &class, sizeof class);
+}
+
 /* The kernel numbers the segments of a train from 0; a datagram by itself is number 0. */
 static void seal(struct udp_way_out *way, uint8_t *train, size_t length, size_t stride, bool numbered)
 {
@@ -184,6 +196,7 @@ static bool way_open(struct udp *udp, struct udp_way_out *way, const struct soft
     memset(way->ancillary, 0, sizeof way->ancillary);
     way->ancillary_length = 0;
     add_source(way, &from);
+    add_traffic_class(way, &from);
     way->source_length = way->ancillary_length;
     add(way, IPPROTO_UDP, UDP_SEGMENT, &no_segment, sizeof no_segment);
     return true;
@@ -194,7 +207,7 @@ static struct udp_way_out *find_way(struct udp *udp, const struct soft_path *pat
 {
     struct udp_way_out *way = &udp->out[udp_way_place(path)];
 
-    if (udp_same_way(&way->path, path) && has_source(path))
+    if (udp_same_way(&way->path, path) && way->path.traffic_class == path->traffic_class && has_source(path))
         return way;
     return way_open(udp, way, path) ? way : NULL;
 }

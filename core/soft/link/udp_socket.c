@@ -31,10 +31,13 @@ static void enlarge(int fd, int forced, int plain)
 }
 
 /* Without fragments, an unconnected socket sends identification 0, or a segment's index, which the ICRC must
- * know. The destination of each packet is asked for, since the socket may be bound to every address. */
+ * know. The destination of each packet is asked for, since the socket may be bound to every address, and its
+ * traffic class, which the receiver of a datagram is told. */
 static int configure_v4(int fd)
 {
     if (set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) == -1)
+        return -1;
+    if (set(fd, IPPROTO_IP, IP_RECVTOS, 1) == -1)
         return -1;
     return set(fd, IPPROTO_IP, IP_PKTINFO, 1);
 }
@@ -44,6 +47,8 @@ static int configure_v6(int fd)
     if (set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) == -1)
         return -1;
     if (set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) == -1)
+        return -1;
+    if (set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) == -1)
         return -1;
     return set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 }

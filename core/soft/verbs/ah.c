@@ -59,18 +59,21 @@ static void map_ipv4(union ibv_gid *gid, in_addr_t address)
     memcpy(gid->raw + 12, &address, sizeof address);
 }
 
-/* Sender and receiver of a GRH as datagram.c puts it together. */
-static void read_grh(const struct ibv_grh *grh, union ibv_gid *sender, union ibv_gid *receiver)
+/* Receiver of a GRH as datagram.c puts it together, and how an answer goes to its sender. */
+static void read_grh(const struct ibv_grh *grh, struct ibv_global_route *answer, union ibv_gid *receiver)
 {
+    uint32_t flow = ntohl(grh->version_tclass_flow);
     struct iphdr ip;
 
-    if ((ntohl(grh->version_tclass_flow) >> 28) == 6) {
-        *sender = grh->sgid;
+    if (flow >> 28 == 6) {
+        answer->traffic_class = (uint8_t)(flow >> 20);
+        answer->dgid = grh->sgid;
         *receiver = grh->dgid;
         return;
     }
     memcpy(&ip, (const uint8_t *)grh + sizeof *grh - sizeof ip, sizeof ip);
-    map_ipv4(sender, ip.saddr);
+    answer->traffic_class = ip.tos;
+    map_ipv4(&answer->dgid, ip.saddr);
     map_ipv4(receiver, ip.daddr);
 }
 
@@ -85,7 +88,7 @@ int soft_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_w
         return 0;
     attr->is_global = 1;
     attr->grh.hop_limit = IPDEFTTL;
-    read_grh(grh, &attr->grh.dgid, &receiver);
+    read_grh(grh, &attr->grh, &receiver);
     soft_lock(context);
     index = soft_gid_index(context, &receiver);
     soft_unlock(context);

@@ -5,6 +5,7 @@
 #include "work.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 
 /* The second message is of 32 bytes. */
 static void say_arrived(struct rig *r)
@@ -132,6 +133,21 @@ static void ud_answer(struct rig *r)
         say_number("bytes", wc.byte_len - 40);
 }
 
+/* In place of a service level the receiver is told what a RoCE packet's headers are: bit 3 for UDP's, and which
+ * kind of IP's. */
+static void ud_packet_type(struct rig *r)
+{
+    struct ibv_wc wc;
+    bool ipv4;
+
+    rig_pair(r, IBV_QPT_UD);
+    ipv4 = IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)(const void *)r->gid.raw);
+    receive(&r->b, 7, 8192);
+    work_send(r, 64);
+    if (say_completion("recv", &r->b, &wc))
+        say("type", wc.sl == (ipv4 ? 10 : 9) ? "told" : "not told");
+}
+
 /* The address handle belongs to another protection domain than the queue pair. */
 static void ud_other_pd(struct rig *r)
 {
@@ -183,15 +199,10 @@ static void ud_traffic_class(struct rig *r)
 }
 
 const struct verbs_case datagram_cases[] = {
-    {"ud-over-mtu", ud_over_mtu},
-    {"ud-of-mtu", ud_of_mtu},
-    {"ud-qkey-wrong", ud_qkey_wrong},
-    {"ud-qkey-own", ud_qkey_own},
-    {"ud-qp-unknown", ud_qp_unknown},
-    {"ud-to-rc", ud_to_rc},
-    {"ud-source", ud_source},
-    {"ud-answer", ud_answer},
-    {"ud-other-pd", ud_other_pd},
-    {"ud-traffic-class", ud_traffic_class},
-    {0},
+    {"ud-over-mtu", ud_over_mtu},       {"ud-of-mtu", ud_of_mtu},
+    {"ud-qkey-wrong", ud_qkey_wrong},   {"ud-qkey-own", ud_qkey_own},
+    {"ud-qp-unknown", ud_qp_unknown},   {"ud-to-rc", ud_to_rc},
+    {"ud-source", ud_source},           {"ud-answer", ud_answer},
+    {"ud-other-pd", ud_other_pd},       {"ud-traffic-class", ud_traffic_class},
+    {"ud-packet-type", ud_packet_type}, {0},
 };

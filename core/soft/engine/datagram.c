@@ -12,6 +12,11 @@
 #include "engine.h"
 
 #define UDP_HEADER 8
+/* What RoCE has in place of a service level, as rdma-core's providers tell it: whether it came by UDP, and the
+ * kind of header before that. UCX finds the addresses in a GRH by it. */
+#define TYPE_UDP 8
+#define TYPE_IPV6 1
+#define TYPE_IPV4 2
 #define OWN_QKEY 0x80000000u /* in a request's Q_Key: the queue pair's own is meant */
 
 /* ---- Sending ---- */
@@ -136,6 +141,7 @@ static void complete(struct soft_qp *qp, const struct soft_recv *recv, const str
         .opcode = IBV_WC_RECV,
         .byte_len = SOFT_GRH_BYTES + packet->length,
         .src_qp = packet->source,
+        .sl = TYPE_UDP | (path->remote.sa.sa_family == AF_INET ? TYPE_IPV4 : TYPE_IPV6),
         .slid = soft_lid_of_port(path->remote.in.sin_port), /* at the same place in sockaddr_in6 */
         .wc_flags = IBV_WC_GRH | (packet->op & SOFT_OP_IMM ? IBV_WC_WITH_IMM : 0),
     };

@@ -27,7 +27,7 @@ enum {
     NIC_FDS = 10,   /* where its device is the kernel's; */
     QUEUED_FDS = 2, /* of one on a queue; */
     SHM_FDS = 1,    /* more where it goes through shared memory: its peer's bell, and its own queue's */
-    ALONE_KIB = 54, /* the same in pages that are there, */
+    ALONE_KIB = 46, /* the same in pages that are there, */
     QUEUED_KIB = 20,
     SHM_KIB = 6,
 };

@@ -27,8 +27,12 @@ void udp_end(struct udp *udp)
     udp_sockets_close(udp);
     free(udp->buffer);
     free(udp->arrivals);
+    free(udp->ways_in);
+    free(udp->ways_out);
     udp->buffer = NULL;
     udp->arrivals = NULL;
+    udp->ways_in = NULL;
+    udp->ways_out = NULL;
 }
 
 /* ---- With names ---- */

@@ -36,8 +36,9 @@ struct udp_socket {
     uint32_t drops;        /* datagrams that the kernel has dropped for want of room */
 };
 
-/* What all packets of one path have in common, kept from one train to the next. */
-#define UDP_WAYS 16 /* of them, each in a place that depends on the peer's port */
+/* What all packets of one path have in common, kept from one train to the next. Most links have one peer, and
+ * one such way in and one out; a link that has met another has more of them. */
+#define UDP_WAYS 16 /* then, each in a place that depends on the peer's port */
 
 struct udp_way_in {
     struct soft_path path; /* of no family: none */
@@ -84,9 +85,9 @@ struct udp {
     int socket_count;
     struct udp_more more;
     struct icrc_shift shift;
-    struct soft_path route; /* the last one looked up for a path without a local address */
-    struct udp_way_in in[UDP_WAYS];
-    struct udp_way_out out[UDP_WAYS];
+    struct soft_path route;         /* the last one looked up for a path without a local address */
+    struct udp_way_in in, *ways_in; /* UDP_WAYS of them, in use once they are there */
+    struct udp_way_out out, *ways_out;
     uint8_t *buffer;               /* UDP_AT_ONCE * UDP_BUFFER bytes, from the first queue pair on, */
     struct udp_arrivals *arrivals; /* and what comes with them (udp_receive.c) */
 };

@@ -108,8 +108,9 @@ void udp_more_close(struct udp *udp)
     }
     if (more->sockets == NULL)
         return;
-    for (int i = 0; i < UDP_WAYS; i++) /* some led through these sockets */
-        udp->out[i].path.remote.sa.sa_family = AF_UNSPEC;
+    udp->out.path.remote.sa.sa_family = AF_UNSPEC; /* some ways led through these sockets */
+    for (int i = 0; udp->ways_out != NULL && i < UDP_WAYS; i++)
+        udp->ways_out[i].path.remote.sa.sa_family = AF_UNSPEC;
     service_remove(udp->service, more->ready);
     fds_close(more->ready);
     free(more->sockets);

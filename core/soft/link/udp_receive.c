@@ -125,9 +125,13 @@ static bool check(struct udp *udp, struct icrc_flow *flow, unsigned id, const ui
 
 static struct icrc_flow *find_flow(struct udp *udp, const struct soft_path *path)
 {
-    struct udp_way_in *way = &udp->in[udp_way_place(path)];
+    struct udp_way_in *way = udp->ways_in == NULL ? &udp->in : &udp->ways_in[udp_way_place(path)];
 
     if (!udp_same_way(&way->path, path)) {
+        if (udp->ways_in == NULL && way->path.remote.sa.sa_family != AF_UNSPEC)
+            udp->ways_in = calloc(UDP_WAYS, sizeof *udp->ways_in);
+        if (udp->ways_in != NULL)
+            way = &udp->ways_in[udp_way_place(path)];
         way->path = *path;
         icrc_flow_init(&way->flow, path, false);
     }

@@ -2,6 +2,7 @@
 /* Trains out: each packet gets its ICRC, and all of them go to the kernel in one call. */
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
@@ -205,10 +206,14 @@ static bool way_open(struct udp *udp, struct udp_way_out *way, const struct soft
 /* Which of our addresses leads to a peer may change, so a path that doesn't say is looked up each time. */
 static struct udp_way_out *find_way(struct udp *udp, const struct soft_path *path)
 {
-    struct udp_way_out *way = &udp->out[udp_way_place(path)];
+    struct udp_way_out *way = udp->ways_out == NULL ? &udp->out : &udp->ways_out[udp_way_place(path)];
 
     if (udp_same_way(&way->path, path) && way->path.traffic_class == path->traffic_class && has_source(path))
         return way;
+    if (udp->ways_out == NULL && way->path.remote.sa.sa_family != AF_UNSPEC && !udp_same_way(&way->path, path))
+        udp->ways_out = calloc(UDP_WAYS, sizeof *udp->ways_out);
+    if (udp->ways_out != NULL)
+        way = &udp->ways_out[udp_way_place(path)];
     return way_open(udp, way, path) ? way : NULL;
 }
 

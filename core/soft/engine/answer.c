@@ -9,6 +9,7 @@
  */
 #include "core/bytes.h"
 #include "engine.h"
+#include "mw.h"
 
 #define ACK_PATIENCE 4 /* packets */
 
@@ -153,8 +154,7 @@ static bool put_read(struct soft_qp *qp, const struct soft_resource *resource)
     uint8_t *at;
 
     if (length > 0)
-        mr = soft_mr_check(qp->context, qp->ibv.qp_base.pd, resource->rkey, resource->va + offset, length,
-                           IBV_ACCESS_REMOTE_READ);
+        mr = soft_remote_check(qp, resource->rkey, resource->va + offset, length, IBV_ACCESS_REMOTE_READ);
     if (length > 0 && mr == NULL) {
         soft_responder_fail(qp, psn, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
         return false;

@@ -47,7 +47,8 @@ struct soft_context {
     size_t heap_count, heap_room;
     struct soft_qp *starting; /* whose timers start when this step's packets have left */
 
-    struct soft_keys keys; /* of the memory regions */
+    struct soft_keys keys;    /* of the memory regions */
+    struct soft_keys windows; /* of the memory windows, by blocks of keys: mw.h */
 
     atomic_uint awaited; /* completion queues that are: counted before the wire's `awaits` takes the service's
                           * lock, which pairs with the service thread's look */

@@ -10,13 +10,14 @@
 #include <infiniband/verbs.h>
 
 #define SOFT_MAX_MR (1 << 23)
+#define SOFT_MAX_MW (1 << 16)
 #define SOFT_MAX_SGE 32
 
 struct soft_context;
 
 struct soft_pd {
     struct ibv_pd ibv;
-    unsigned users; /* memory regions, queue pairs, shared receive queues, address handles */
+    unsigned users; /* memory regions and windows, queue pairs, shared receive queues, address handles */
 };
 
 struct soft_mr {
@@ -25,6 +26,7 @@ struct soft_mr {
     int access;   /* and so is this */
     bool fragile; /* its pages may go without our knowing: a file's, or shared memory */
     uint64_t iova, shift; /* its first byte's address to the network; memory is at that address + shift */
+    unsigned windows;     /* that are bound to a part of it */
 };
 
 /* Where an address of the network is in memory. */
@@ -36,6 +38,8 @@ static inline void *soft_mr_at(const struct soft_mr *mr, uint64_t address)
 /* The region that this key names, when it covers the range and allows the access; else NULL. */
 struct soft_mr *soft_mr_check(struct soft_context *context, struct ibv_pd *pd, uint32_t key, uint64_t address,
                               uint64_t length, int access);
+/* A key for a region, of no window's block (mw.h). False: no memory, or too many. */
+bool soft_region_enter(struct soft_context *context, struct soft_mr *mr);
 /* Are all of them within regions that allow the access? */
 bool soft_sge_check(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
                     int access);

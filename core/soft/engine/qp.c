@@ -12,6 +12,8 @@ static enum ibv_wc_opcode completion_opcode(enum ibv_wr_opcode opcode)
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
         return IBV_WC_RDMA_WRITE;
+    case IBV_WR_BIND_MW:
+        return IBV_WC_BIND_MW;
     case IBV_WR_RDMA_READ:
         return IBV_WC_RDMA_READ;
     case IBV_WR_ATOMIC_CMP_AND_SWP:

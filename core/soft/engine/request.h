@@ -14,6 +14,12 @@
 #define SOFT_MAX_WR 65536
 #define SOFT_MAX_INLINE 1024
 
+struct soft_qp;
+
+/* The base of what the device carries out by itself: no opcode. Such a request's status is an error up to its
+ * turn; of a bind imm is the region's key, va and compare are the range, swap_add is the access. */
+#define SOFT_LOCAL 0x40
+
 struct soft_send {
     uint64_t wr_id;
     uint64_t psn;     /* the first */
@@ -25,7 +31,7 @@ struct soft_send {
     uint32_t imm; /* as on the wire */
     uint64_t va;
     uint64_t swap_add, compare;
-    uint8_t base; /* opcode on the wire, of a first packet */
+    uint8_t base; /* opcode on the wire, of a first packet; SOFT_LOCAL: none */
     bool signaled, fence, solicited, with_imm, is_inline;
     uint8_t sges;
     union {
@@ -84,6 +90,9 @@ struct soft_srq {
 /* The oldest receive, copied into *taken. False: there is none. */
 bool soft_srq_take(struct soft_srq *srq, struct soft_recv *taken);
 int soft_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/* verbs/mw.c: a request that sends nothing: an errno when it is refused; and into its place. */
+int soft_local_refuse(const struct soft_qp *qp, const struct ibv_send_wr *wr);
+void soft_local_keep(struct soft_send *send, const struct ibv_send_wr *wr);
 /* All of the list or none of it; the errno of the first that is refused. */
 int soft_post_list(struct ibv_qp *qp, struct ibv_send_wr *list);
 int soft_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

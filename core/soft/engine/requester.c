@@ -12,6 +12,7 @@
  * packet has left.
  */
 #include "engine.h"
+#include "mw.h"
 
 #define GO_BYTES SOFT_TRAIN_MAX /* payload of one turn */
 
@@ -61,7 +62,7 @@ bool soft_requester_ready(const struct soft_qp *qp)
     if (soft_state(qp) == IBV_QPS_SQD && req->next == send->psn && req->next == req->high)
         return false; /* drained: what has begun goes on, nothing new begins */
     if (send->status != IBV_WC_SUCCESS)
-        return req->index == req->ring.tail; /* its turn to fail */
+        return req->index == req->ring.tail; /* its turn to fail, or to be carried out here */
     if (send->fence && req->next == send->psn && req->reads > 0)
         return false;
     return !soft_send_answered(send) || answered_may_go(qp, send);
@@ -267,7 +268,10 @@ static bool put_next(struct soft_qp *qp)
     uint32_t count = span(req, send);
 
     if (send->status != IBV_WC_SUCCESS) {
-        soft_requester_fault(qp, req->next, send->status);
+        if (send->base == SOFT_LOCAL)
+            soft_local_go(qp, send);
+        else
+            soft_requester_fault(qp, req->next, send->status);
         return false;
     }
     if (!put(qp, send, count))

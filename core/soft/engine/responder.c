@@ -8,6 +8,7 @@
  */
 #include "core/fragile.h"
 #include "engine.h"
+#include "mw.h"
 
 static void refuse_invalid(struct soft_qp *qp)
 {
@@ -125,6 +126,8 @@ static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
     /* The whole of it at each packet: nothing is written of a message that would not fit. */
     mr = soft_mr_check(qp->context, qp->ibv.qp_base.pd, resp->rkey, resp->va, resp->length,
                        IBV_ACCESS_REMOTE_WRITE);
+    if (mr == NULL)
+        mr = soft_mw_check(qp, resp->rkey, resp->va, resp->length, IBV_ACCESS_REMOTE_WRITE);
     if (mr == NULL) {
         soft_refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
         return false;
@@ -192,8 +195,8 @@ static void execute_read(struct soft_qp *qp, const struct soft_packet *packet)
         refuse_invalid(qp);
         return;
     }
-    if (packet->dma_length > 0 && soft_mr_check(qp->context, qp->ibv.qp_base.pd, packet->rkey, packet->va,
-                                                packet->dma_length, IBV_ACCESS_REMOTE_READ) == NULL) {
+    if (packet->dma_length > 0 &&
+        soft_remote_check(qp, packet->rkey, packet->va, packet->dma_length, IBV_ACCESS_REMOTE_READ) == NULL) {
         soft_refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
         return;
     }
@@ -235,7 +238,7 @@ static void execute_atomic(struct soft_qp *qp, const struct soft_packet *packet)
         refuse_invalid(qp);
         return;
     }
-    mr = soft_mr_check(qp->context, qp->ibv.qp_base.pd, packet->rkey, packet->va, 8, IBV_ACCESS_REMOTE_ATOMIC);
+    mr = soft_remote_check(qp, packet->rkey, packet->va, 8, IBV_ACCESS_REMOTE_ATOMIC);
     if (mr == NULL || mr->shift & 7) {
         soft_refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
         return;

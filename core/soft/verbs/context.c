@@ -73,12 +73,13 @@ int soft_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
         .max_cqe = SOFT_MAX_CQE,
         .max_mr = SOFT_MAX_MR - 1,
         .max_pd = SOFT_MAX_QP,
+        .max_mw = SOFT_MAX_MW,
         .max_ah = SOFT_MAX_QP,
         .max_srq = SOFT_MAX_QP,
         .max_srq_wr = SOFT_MAX_WR,
         .max_srq_sge = SOFT_MAX_SGE,
         .device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
-                            IBV_DEVICE_SYS_IMAGE_GUID,
+                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_MEM_WINDOW,
         .max_qp_rd_atom = SOFT_MAX_READS,
         .max_res_rd_atom = SOFT_MAX_READS * SOFT_MAX_QP,
         .max_qp_init_rd_atom = SOFT_MAX_READS,
@@ -180,6 +181,9 @@ static void fill_verbs(struct soft_context *context)
     ibv->ops.post_send = soft_post_send;
     ibv->ops.post_recv = soft_post_recv;
     ibv->ops.post_srq_recv = soft_post_srq_recv;
+    ibv->ops.alloc_mw = soft_alloc_mw;
+    ibv->ops.dealloc_mw = soft_dealloc_mw;
+    ibv->ops.bind_mw = soft_bind_mw;
     pthread_mutex_init(&ibv->mutex, NULL);
 }
 
@@ -207,6 +211,7 @@ static void release(struct soft_context *context)
     free(context->buckets);
     free(context->heap);
     soft_keys_free(&context->keys);
+    soft_keys_free(&context->windows);
     free(context->watched);
     free(context);
 }
@@ -232,6 +237,8 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
         (struct soft_shuffle){.key = {secret(random, seed + 1), secret(random, seed + 2)}, .bits = QPN_BITS};
     context->keys.shuffle =
         (struct soft_shuffle){.key = {secret(random, seed + 3), secret(random, seed + 4)}, .bits = 32};
+    context->windows.shuffle =
+        (struct soft_shuffle){.key = {secret(random, seed + 5), secret(random, seed + 6)}, .bits = 24};
     context->names.mtu = IBV_MTU_4096;
     pthread_once(&refusal_once, make_refusal);
     context->async = (struct doorbell)DOORBELL_INIT(DOORBELL_SHOWN);

@@ -15,7 +15,7 @@
 
 #define ACCESS_KNOWN                                                                                           \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |    \
-     IBV_ACCESS_OPTIONAL_RANGE)
+     IBV_ACCESS_MW_BIND | IBV_ACCESS_OPTIONAL_RANGE)
 
 struct ibv_pd *soft_alloc_pd(struct ibv_context *ibv)
 {
@@ -116,7 +116,7 @@ struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
     mr->access = (int)access;
     set_range(mr, addr, length, iova);
     soft_lock(pd->context);
-    if ((entered = soft_key_enter(&context->keys, mr))) {
+    if ((entered = soft_region_enter(context, mr))) {
         mr->ibv.handle = mr->ibv.lkey;
         ((struct soft_pd *)pd)->users++;
         context->objects++;
@@ -137,6 +137,7 @@ int soft_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, 
     struct soft_mr changed = *mr;
     bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
     int error = flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ? EINVAL : 0;
+    bool busy;
 
     if (flags & IBV_REREG_MR_CHANGE_ACCESS)
         changed.access = access;
@@ -154,22 +155,36 @@ int soft_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, 
     if (moves)
         set_range(&changed, addr, length, (uintptr_t)addr);
     soft_lock(ibv->context);
-    ((struct soft_pd *)ibv->pd)->users--;
-    ((struct soft_pd *)changed.ibv.pd)->users++;
-    *mr = changed;
+    busy = mr->windows > 0;
+    if (!busy) {
+        ((struct soft_pd *)ibv->pd)->users--;
+        ((struct soft_pd *)changed.ibv.pd)->users++;
+        changed.windows = 0;
+        *mr = changed;
+    }
     soft_unlock(ibv->context);
+    if (busy) {
+        errno = EBUSY;
+        return IBV_REREG_MR_ERR_INPUT;
+    }
     return 0;
 }
 
 int soft_dereg_mr(struct ibv_mr *ibv)
 {
     struct ibv_context *context = ibv->context;
+    bool busy;
 
     soft_lock(context);
-    soft_key_leave(&soft_context_of(context)->keys, (struct soft_mr *)ibv);
-    ((struct soft_pd *)ibv->pd)->users--;
-    soft_context_of(context)->objects--;
+    busy = ((struct soft_mr *)ibv)->windows > 0;
+    if (!busy) {
+        soft_key_leave(&soft_context_of(context)->keys, (struct soft_mr *)ibv);
+        ((struct soft_pd *)ibv->pd)->users--;
+        soft_context_of(context)->objects--;
+    }
     soft_unlock(context);
+    if (busy)
+        return EBUSY; /* windows are bound to it */
     free(ibv);
     return 0;
 }

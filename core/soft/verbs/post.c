@@ -25,6 +25,8 @@ static int wire_base(enum ibv_wr_opcode opcode)
         return SOFT_CMP_SWAP;
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
         return SOFT_FETCH_ADD;
+    case IBV_WR_BIND_MW:
+        return SOFT_LOCAL;
     default:
         return -1;
     }
@@ -33,8 +35,8 @@ static int wire_base(enum ibv_wr_opcode opcode)
 /* The operations that each transport has. */
 static bool has_operation(const struct soft_qp *qp, int base)
 {
-    return base >= 0 &&
-           (qp->transport == SOFT_RC || base == SOFT_SEND || (qp->transport == SOFT_UC && base == SOFT_WRITE));
+    return base >= 0 && (qp->transport == SOFT_RC || base == SOFT_SEND ||
+                         (qp->transport == SOFT_UC && (base == SOFT_WRITE || base == SOFT_LOCAL)));
 }
 
 /* Where the datagram goes. 0 or an errno. */
@@ -49,6 +51,14 @@ static int find_destination(const struct soft_qp *qp, const struct ibv_send_wr *
     return soft_path_from_ah(qp->context, &to->path, &ah->attr, to->qpn) ? 0 : EINVAL;
 }
 
+/* What takes more than sending. */
+static bool refuse_answered(const struct soft_qp *qp, const struct ibv_send_wr *wr, int base)
+{
+    if (base == SOFT_LOCAL)
+        return soft_local_refuse(qp, wr) != 0;
+    return wr->send_flags & IBV_SEND_INLINE || qp->attr.max_rd_atomic == 0;
+}
+
 static int refuse_send(const struct soft_qp *qp, const struct ibv_send_wr *wr)
 {
     const struct soft_ring *ring = &qp->req.ring;
@@ -59,7 +69,7 @@ static int refuse_send(const struct soft_qp *qp, const struct ibv_send_wr *wr)
         return EINVAL;
     if (!has_operation(qp, base) || wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
         return EINVAL;
-    if (answered && (wr->send_flags & IBV_SEND_INLINE || qp->attr.max_rd_atomic == 0))
+    if (answered && refuse_answered(qp, wr, base))
         return EINVAL;
     if (wr->send_flags & IBV_SEND_INLINE && soft_sge_length(wr->sg_list, wr->num_sge) > qp->cap.max_inline_data)
         return EINVAL;
@@ -127,10 +137,12 @@ static void enqueue_send(struct soft_qp *qp, const struct ibv_send_wr *wr)
     if (length > SOFT_MAX_MESSAGE || (send->base > SOFT_READ_REQUEST && length != 8)) {
         send->status = IBV_WC_LOC_LEN_ERR;
         send->length = 0;
+        if (send->base == SOFT_LOCAL)
+            soft_local_keep(send, wr);
     }
     copy_payload(send, wr);
     send->psn = qp->req.end;
-    send->packets = is_one_packet(qp, send) ? 1 : soft_packets(send->length, qp->mtu);
+    send->packets = is_one_packet(qp, send) ? send->base != SOFT_LOCAL : soft_packets(send->length, qp->mtu);
     qp->req.end += send->packets;
     qp->req.ring.head++;
 }

@@ -3,8 +3,8 @@
  * verbs.h - the calls of libibverbs that are real symbols there, on the embedded device's objects.
  *
  * Names, signatures, return values and errno are rdma-core's, with soft_ for ibv_. The inline calls
- * (ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq) reach the device through
- * context->ops. Each call takes the context's lock itself: never call one with the lock held.
+ * (ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq, ibv_bind_mw...) reach the
+ * device through context->ops. Each call takes the context's lock itself: never call one with the lock held.
  */
 #ifndef SOFT_VERBS_H
 #define SOFT_VERBS_H
@@ -46,6 +46,9 @@ struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acc
 struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access);
 int soft_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
 int soft_dereg_mr(struct ibv_mr *mr);
+struct ibv_mw *soft_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int soft_dealloc_mw(struct ibv_mw *mw);
+int soft_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
 struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 int soft_destroy_ah(struct ibv_ah *ah);

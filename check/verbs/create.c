@@ -2,6 +2,8 @@
 /* Making queue pairs and address handles, and asking of a port what it has not. */
 #include "cases.h"
 
+#include <fcntl.h>
+
 static struct ibv_qp_init_attr plain(struct rig *r)
 {
     rig_end_open(r, &r->a);
@@ -122,6 +124,20 @@ static void pkey_first(struct rig *r)
     say_number("pkey", pkey);
 }
 
+/* A table of GIDs does not fit where there is room for none of them. */
+static void gids_without_room(struct rig *r)
+{
+    struct ibv_gid_entry entry;
+    ssize_t count = ibv_query_gid_table(r->context, &entry, 0, 0);
+
+    say_error("query", count < 0 ? (int)-count : 0);
+}
+static void device_named(struct rig *r)
+{
+    say("vendor", limits(r).vendor_id != 0 ? "some" : "none");
+    say("cmd_fd", fcntl(r->context->cmd_fd, F_GETFD) >= 0 ? "open" : "none");
+}
+
 const struct verbs_case create_cases[] = {
     {"qp-too-many-sends", qp_too_many_sends},
     {"qp-too-many-receives", qp_too_many_receives},
@@ -132,6 +148,8 @@ const struct verbs_case create_cases[] = {
     {"ah-plain", ah_plain},
     {"ah-port-wrong", ah_port_wrong},
     {"ah-gid-wrong", ah_gid_wrong},
+    {"device-named", device_named},
+    {"gids-without-room", gids_without_room},
     {"port-wrong", port_wrong},
     {"gid-wrong", gid_wrong},
     {"pkey-wrong", pkey_wrong},

@@ -3,12 +3,25 @@
 #include "cases.h"
 #include "work.h"
 
+#include <errno.h>
+
+/* What is refused says so in errno, too. */
+#define say_refusal(what, call) (errno = 0, refusal_said((what), (call)))
+static void refusal_said(const char *what, int rc)
+{
+    int error = errno;
+
+    say_error(what, rc);
+    if (rc != 0)
+        say("errno", error == rc ? "set" : "not set");
+}
+
 static void pd_with_mr(struct rig *r)
 {
     rig_end_open(r, &r->a);
-    say_error("dealloc", ibv_dealloc_pd(r->pd));
+    say_refusal("dealloc", ibv_dealloc_pd(r->pd));
     say_error("dereg", ibv_dereg_mr(r->a.mr));
-    say_error("dealloc", ibv_dealloc_pd(r->pd));
+    say_refusal("dealloc", ibv_dealloc_pd(r->pd));
 }
 
 static void pd_with_qp(struct rig *r)
@@ -16,9 +29,9 @@ static void pd_with_qp(struct rig *r)
     rig_end_open(r, &r->a);
     rig_qp(r, &r->a, IBV_QPT_RC, NULL);
     must(ibv_dereg_mr(r->a.mr), "ibv_dereg_mr");
-    say_error("dealloc", ibv_dealloc_pd(r->pd));
-    say_error("destroy", ibv_destroy_qp(r->a.qp));
-    say_error("dealloc", ibv_dealloc_pd(r->pd));
+    say_refusal("dealloc", ibv_dealloc_pd(r->pd));
+    say_refusal("destroy", ibv_destroy_qp(r->a.qp));
+    say_refusal("dealloc", ibv_dealloc_pd(r->pd));
 }
 
 static void pd_with_ah(struct rig *r)
@@ -26,9 +39,9 @@ static void pd_with_ah(struct rig *r)
     struct ibv_ah_attr path = rig_path(r);
     struct ibv_ah *ah = need(ibv_create_ah(r->pd, &path), "ibv_create_ah");
 
-    say_error("dealloc", ibv_dealloc_pd(r->pd));
-    say_error("destroy", ibv_destroy_ah(ah));
-    say_error("dealloc", ibv_dealloc_pd(r->pd));
+    say_refusal("dealloc", ibv_dealloc_pd(r->pd));
+    say_refusal("destroy", ibv_destroy_ah(ah));
+    say_refusal("dealloc", ibv_dealloc_pd(r->pd));
 }
 
 static struct ibv_srq *make_srq(struct rig *r)
@@ -42,9 +55,9 @@ static void pd_with_srq(struct rig *r)
 {
     struct ibv_srq *srq = make_srq(r);
 
-    say_error("dealloc", ibv_dealloc_pd(r->pd));
-    say_error("destroy", ibv_destroy_srq(srq));
-    say_error("dealloc", ibv_dealloc_pd(r->pd));
+    say_refusal("dealloc", ibv_dealloc_pd(r->pd));
+    say_refusal("destroy", ibv_destroy_srq(srq));
+    say_refusal("dealloc", ibv_dealloc_pd(r->pd));
 }
 
 static void srq_with_qp(struct rig *r)
@@ -53,25 +66,25 @@ static void srq_with_qp(struct rig *r)
 
     rig_end_open(r, &r->a);
     rig_qp(r, &r->a, IBV_QPT_RC, srq);
-    say_error("destroy", ibv_destroy_srq(srq));
-    say_error("destroy", ibv_destroy_qp(r->a.qp));
-    say_error("destroy", ibv_destroy_srq(srq));
+    say_refusal("destroy", ibv_destroy_srq(srq));
+    say_refusal("destroy", ibv_destroy_qp(r->a.qp));
+    say_refusal("destroy", ibv_destroy_srq(srq));
 }
 
 static void cq_with_qp(struct rig *r)
 {
     rig_end_open(r, &r->a);
     rig_qp(r, &r->a, IBV_QPT_RC, NULL);
-    say_error("destroy", ibv_destroy_cq(r->a.cq));
-    say_error("destroy", ibv_destroy_qp(r->a.qp));
-    say_error("destroy", ibv_destroy_cq(r->a.cq));
+    say_refusal("destroy", ibv_destroy_cq(r->a.cq));
+    say_refusal("destroy", ibv_destroy_qp(r->a.qp));
+    say_refusal("destroy", ibv_destroy_cq(r->a.cq));
 }
 
 static void channel_with_cq(struct rig *r)
 {
     rig_cq(r, &r->a, 4);
     say_error("destroy", ibv_destroy_comp_channel(r->a.channel));
-    say_error("destroy", ibv_destroy_cq(r->a.cq));
+    say_refusal("destroy", ibv_destroy_cq(r->a.cq));
     say_error("destroy", ibv_destroy_comp_channel(r->a.channel));
 }
 

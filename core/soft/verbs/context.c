@@ -18,7 +18,8 @@
 #define QPN_MIN 2        /* 0 and 1 are for management */
 #define QPN_MAX 0xfffffe /* 0xffffff is multicast's */
 #define QPN_BITS 24
-#define REFUSALS 1024 /* well over rdma-core's private part */
+#define VENDOR 0xffffff /* as the kernel's software devices: an OUI that nobody has */
+#define REFUSALS 1024   /* well over rdma-core's private part */
 
 static struct {
     struct ibv_device device;
@@ -64,6 +65,7 @@ int soft_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
         .node_guid = soft_context_of(ibv)->node_guid,
         .sys_image_guid = soft_context_of(ibv)->node_guid,
         .max_mr_size = UINT64_MAX,
+        .vendor_id = VENDOR,
         .page_size_cap = (uint64_t)sysconf(_SC_PAGESIZE),
         .max_qp = numbers < SOFT_MAX_QP ? (int)numbers : SOFT_MAX_QP,
         .max_qp_wr = SOFT_MAX_WR,
@@ -261,7 +263,8 @@ int soft_async_fd(struct ibv_context *ibv)
     soft_lock(ibv);
     if (context->async.fd < 0)
         result = doorbell_make(&context->async);
-    ibv->async_fd = context->async.fd;
+    ibv->async_fd = ibv->cmd_fd =
+        context->async.fd; /* there is no kernel's driver behind it: any that is open */
     soft_unlock(ibv);
     return result;
 }

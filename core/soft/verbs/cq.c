@@ -100,7 +100,7 @@ int soft_destroy_cq(struct ibv_cq *ibv)
     error = detach(cq);
     soft_unlock(ibv->context);
     if (error != 0)
-        return error;
+        return errno = error;
     /* Whoever fetched an event may still be about to use the queue, until it acknowledges. */
     soft_mutex_lock(&ibv->mutex);
     while (ibv->comp_events_completed != cq->delivered)

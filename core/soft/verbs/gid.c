@@ -191,6 +191,10 @@ ssize_t soft_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *entr
     if (flags != 0)
         return -EOPNOTSUPP;
     soft_lock(ibv);
+    if (room < (size_t)names->gid_count) {
+        soft_unlock(ibv);
+        return -EINVAL;
+    }
     for (; count < room && count < (size_t)names->gid_count; count++) {
         describe(&whole, names, (int)count);
         memcpy((char *)entries + count * size, &whole, size < sizeof whole ? size : sizeof whole);

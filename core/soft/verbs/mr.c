@@ -43,7 +43,7 @@ int soft_dealloc_pd(struct ibv_pd *ibv)
         soft_context_of(context)->objects--;
     soft_unlock(context);
     if (busy)
-        return EBUSY;
+        return errno = EBUSY;
     free(pd);
     return 0;
 }

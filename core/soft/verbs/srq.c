@@ -71,7 +71,7 @@ int soft_destroy_srq(struct ibv_srq *ibv)
     error = detach(srq);
     soft_unlock(ibv->context);
     if (error != 0)
-        return error;
+        return errno = error;
     soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &srq->events);
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);

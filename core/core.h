@@ -89,7 +89,8 @@ void xs_release_home(struct queue *home);
 /* Look at the home for a while instead of sleeping, if it is one for that, until `is_over` says so, which is
  * called without locks. True: it does. */
 bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument);
-/* The same until it has events, for who then calls xs_dequeue; not beyond `limit` (ns, monotonic). */
+/* The same until it has events, for who then calls xs_dequeue; not beyond `limit` (ns, monotonic). True: call
+ * that at once. */
 bool xs_spin_for_events(struct queue *queue, uint64_t limit);
 
 /* The queue of a handle, which is not deleted before xs_queue_put; NULL when it is none. */

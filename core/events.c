@@ -16,15 +16,51 @@ struct op_chunk {
     struct op op[];
 };
 
-bool xs_ops_more(struct queue *queue, int count)
+/* A chunk of operations, which join those of the list; NULL: no memory. */
+static struct op_chunk *new_chunk(struct op_list *list, int count)
 {
     struct op_chunk *chunk = calloc(1, sizeof(*chunk) + (size_t)count * sizeof(struct op));
 
-    if (chunk == NULL)
-        return false;
+    for (int i = 0; chunk != NULL && i < count; i++)
+        STAILQ_INSERT_TAIL(list, &chunk->op[i], link);
+    return chunk;
+}
+
+/* Called with events_lock. */
+static void add_chunk(struct queue *queue, struct op_chunk *chunk, int count)
+{
     STAILQ_INSERT_TAIL(&queue->chunks, chunk, link);
-    for (int i = 0; i < count; i++)
-        STAILQ_INSERT_TAIL(&queue->free_ops, &chunk->op[i], link);
+    queue->ops += count;
+}
+
+/* Put `count` more operations into the pool; false: no memory. Called with events_lock. */
+static bool ops_more(struct queue *queue, int count)
+{
+    struct op_chunk *chunk = new_chunk(&queue->free_ops, count);
+
+    if (chunk != NULL)
+        add_chunk(queue, chunk, count);
+    return chunk != NULL;
+}
+
+/* Many may be missing: who needs the lock meanwhile does not wait for that. */
+bool xs_ops_reach(struct queue *queue, int depth)
+{
+    struct op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct op_chunk *chunk = NULL;
+
+    pthread_mutex_lock(&queue->events_lock);
+    int missing = depth - queue->ops;
+
+    pthread_mutex_unlock(&queue->events_lock);
+    if (missing > 0 && (chunk = new_chunk(&list, missing)) == NULL)
+        return false;
+    pthread_mutex_lock(&queue->events_lock);
+    if (chunk != NULL)
+        add_chunk(queue, chunk, missing);
+    STAILQ_CONCAT(&queue->free_ops, &list);
+    queue->depth = depth;
+    pthread_mutex_unlock(&queue->events_lock);
     return true;
 }
 
@@ -56,7 +92,7 @@ static struct op *fill(struct op *op, int type, int sockno, exs_ahandle_t ahandl
 static bool have_free(struct queue *queue)
 {
     return !STAILQ_EMPTY(&queue->free_ops) ||
-           xs_ops_more(queue, queue->handle != NULL ? OPS_AT_ONCE : OPS_PRIVATE);
+           ops_more(queue, queue->handle != NULL ? OPS_AT_ONCE : OPS_PRIVATE);
 }
 
 struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle, struct waiter *waiter)

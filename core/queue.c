@@ -220,7 +220,7 @@ struct queue *xs_queue_new(bool private, int depth)
     xs_spin_init(&queue->spin);
     queue->raise = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
     queue->timer = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
-    if (depth > 0 && !xs_ops_more(queue, depth))
+    if (!xs_ops_reach(queue, depth))
         goto no_memory;
     if (private)
         return queue;
@@ -322,14 +322,19 @@ void xs_queue_reset(void)
     xs_handle_reset(&handles);
 }
 
+int xs_check_depth(int depth)
+{
+    if (depth >= 0 && depth <= EXS_QDEPTH_MAX)
+        return 0;
+    return xs_invalid("depth is %d: from 0 to EXS_QDEPTH_MAX, %d", depth, EXS_QDEPTH_MAX);
+}
+
 exs_qhandle_t exs_qcreate(int depth)
 {
     if (xs_enter() < 0)
         return EXS_QHANDLE_INVALID;
-    if (depth < 0 || depth > EXS_QDEPTH_MAX) {
-        xs_invalid("depth is %d: from 0 to EXS_QDEPTH_MAX, %d", depth, EXS_QDEPTH_MAX);
+    if (xs_check_depth(depth) < 0)
         return EXS_QHANDLE_INVALID;
-    }
     struct queue *queue = xs_queue_new(false, depth);
 
     if (queue != NULL)
@@ -340,17 +345,15 @@ exs_qhandle_t exs_qcreate(int depth)
 }
 
 /* Those that lodge here have been given to other queues, which drive them: so it is theirs, until they are
- * gone. Those on their way in have been given to nobody, and are driven with their listener. Called with the
- * lock. */
-static bool has_own_socks(const struct queue *queue)
+ * gone. Those on their way in have been given to nobody, and are driven with their listener. */
+int xs_queue_own_socks(const struct queue *queue)
 {
     const struct sock *sock;
+    int count = 0;
 
-    LIST_FOREACH (sock, &queue->socks, at_home) {
-        if (!sock->lodges && sock->listener == NULL)
-            return true;
-    }
-    return false;
+    LIST_FOREACH (sock, &queue->socks, at_home)
+        count += !sock->lodges && sock->listener == NULL;
+    return count;
 }
 
 int exs_qdelete(exs_qhandle_t qhandle)
@@ -365,8 +368,8 @@ int exs_qdelete(exs_qhandle_t qhandle)
      * pending, or as a user. */
     pthread_mutex_lock(&queue->lock);
     pthread_mutex_lock(&queue->events_lock);
-    bool busy =
-        queue->pending + queue->own_pending > 0 || has_own_socks(queue) || !xs_handle_take(&handles, qhandle);
+    bool busy = queue->pending + queue->own_pending > 0 || xs_queue_own_socks(queue) > 0 ||
+                !xs_handle_take(&handles, qhandle);
 
     pthread_mutex_unlock(&queue->events_lock);
     if (!busy)

@@ -72,6 +72,8 @@ struct queue {
     struct op_list events; /* completed, not yet dequeued */
     struct op_list free_ops;
     STAILQ_HEAD(, op_chunk) chunks;
+    int ops;     /* in these */
+    int depth;   /* that the program asked for */
     int pending; /* started, not completed; but for those of own_pending */
     struct doorbell raise;
     _Atomic int dequeuers; /* threads inside xs_dequeue: they will look, so nobody needs to raise. One more
@@ -102,6 +104,10 @@ struct queue {
 
 /* A queue with a handle, or a private one; one reference for the caller. NULL and errno. */
 struct queue *xs_queue_new(bool private, int depth);
+/* Of a depth that a program asks for: 0, or -1 and EINVAL. */
+int xs_check_depth(int depth);
+/* How many sockets live on it for their own sake. Called with the lock. */
+int xs_queue_own_socks(const struct queue *queue);
 void xs_queue_ref(struct queue *queue);
 void xs_queue_unref(struct queue *queue);
 /* A private queue whose socket is fresh again, and which nobody else has a reference to than these, does
@@ -118,8 +124,10 @@ void xs_queue_unwatch(struct queue *queue, int fd, const struct waitset *waits);
 /* Have a descriptor of each wait set, which others will watch. Called with the lock. 0, or -1 and errno. */
 int xs_queue_show(struct queue *queue);
 
-/* Put `count` more operations into the pool; false: no memory. Called with events_lock, as is the other. */
-bool xs_ops_more(struct queue *queue, int count);
+/* Have operations for this depth in the pool; false: no memory, and nothing has changed. Called without the
+ * locks. */
+bool xs_ops_reach(struct queue *queue, int depth);
+/* The queue is nobody's any more. */
 void xs_ops_free(struct queue *queue);
 
 /* An operation whose event goes to `queue` (or to waiter); ENOMEM. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * spin.h - whether it pays to look at a queue for a while before sleeping, as the environment and its past say.
+ * spin.h - whether it pays to look at a queue for a while before sleeping, as the environment, the program and
+ * its past say.
  *
  * Where a wake-up costs tens of microseconds, whoever does not sleep has the next message sooner, and with less
  * processor time. It pays only where another processor can bring what is looked for, and only if that comes
@@ -14,12 +15,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <exs.h>
 
 /* Of one queue. Threads that wait on the same one may mix up what they write, which costs a spin more or less.
  */
 struct spin {
-    uint64_t ns; /* after the last activity; 0: never. It stays */
     /* hints, relaxed; each pairs with nothing */
+    _Atomic uint64_t ns;      /* after the last activity; 0: never; NEVER_NS: without end */
     _Atomic unsigned vain;    /* spins in a row, as far as they count */
     _Atomic unsigned leaves;  /* so many are left out now */
     _Atomic uint64_t crowded; /* all are left out until then, ns, monotonic */
@@ -29,5 +31,9 @@ struct spin {
 
 /* As the environment says. */
 void xs_spin_init(struct spin *spin);
+/* As the program says: the values have been checked. Any thread; what it learned so far is forgotten. */
+void xs_spin_set(struct spin *spin, const exs_qattr_t *values);
+/* Likewise: exs_wait and exs_wait_us. */
+void xs_spin_tell(struct spin *spin, exs_qattr_t *values);
 
 #endif

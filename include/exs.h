@@ -68,6 +68,7 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 #define EXS_MSG_MAX ((size_t)1 << 40)  /* [ours] longest exs_send or exs_recv, bytes */
 #define EXS_FILE_MAX ((size_t)1 << 30) /* [UNH] longest file element without EXS_BIGFILE, bytes */
 #define EXS_QDEPTH_MAX (1 << 20)       /* [ours] largest depth for exs_qcreate, events */
+#define EXS_WAIT_US_MAX 1000000        /* [ours] longest exs_wait_us, microseconds */
 #define EXS_TOKEN_SIZE 40              /* [ours] bytes of an exported region's token */
 
 /* ---- File vectors -------------------------------------------------------------------- */
@@ -261,6 +262,37 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
 /* [ours] The descriptor to watch for reading, level-triggered: readable while exs_qdequeue has
  * something to do. It belongs to the queue. */
 int exs_qfd(exs_qhandle_t qhandle);
+
+/* What exs_qmodify is to change */
+#define EXS_QATTR_DEPTH 0x1 /* [ES-API] exs_depth */
+#define EXS_QATTR_WAIT 0x2  /* [UNH] exs_wait and exs_wait_us */
+
+enum { /* [UNH] exs_wait: what exs_qdequeue, and a blocking call on a socket that lives on the queue, do until
+          there is something */
+       EXS_WAIT_NOTIFY = 1,
+       EXS_WAIT_ADAPTIVE,
+       EXS_WAIT_BUSY_POLL
+};
+
+typedef struct exs_qattr { /* [ours] */
+    int exs_depth;         /* as for exs_qcreate */
+    int exs_wait;    /* NOTIFY: sleep; ADAPTIVE: look for a while first; BUSY_POLL: look, and never sleep */
+    int exs_wait_us; /* ADAPTIVE: how long, 1 to EXS_WAIT_US_MAX microseconds; else 0 */
+} exs_qattr_t;
+
+typedef struct exs_qstatus { /* [ours] */
+    exs_qattr_t exs_attr;
+    int exs_events;  /* that wait for exs_qdequeue */
+    int exs_pending; /* operations in progress whose events will come here */
+    int exs_sockets; /* that live on the queue: exs_qdelete is EBUSY until they are closed */
+    int exs_spare[8];
+} exs_qstatus_t;
+
+/* [ES-API] name, the rest ours: how the queue is now. EINVAL, EFAULT. */
+int exs_qstatus(exs_qhandle_t qhandle, exs_qstatus_t *status);
+/* [ES-API] name, the rest ours: changes the attributes, EXS_QATTR_..., to these values, all of them or none.
+ * EINVAL, EFAULT, ENOMEM. */
+int exs_qmodify(exs_qhandle_t qhandle, int attributes, const exs_qattr_t *values);
 
 /* [ours] "EXS_EVT_CONNECT" and so on, never NULL. */
 const char *exs_strevent(int type);

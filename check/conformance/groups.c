@@ -33,6 +33,8 @@ const struct group *const groups[] = {
     &group_shutdown,
     &group_close,
     &group_blocking_close,
+    &group_qstatus,
+    &group_qmodify,
     &group_fini,
     NULL,
 };

@@ -181,6 +181,132 @@ START_TEST(crowded)
 }
 END_TEST
 
+/* ---- As the program says --------------------------------------------------------------- */
+
+static void set_mode(exs_qhandle_t queue, int mode, int us)
+{
+    must(exs_qmodify(queue, EXS_QATTR_WAIT, &(exs_qattr_t){.exs_wait = mode, .exs_wait_us = us}));
+}
+
+static void has_mode(exs_qhandle_t queue, int mode, int us)
+{
+    exs_qstatus_t status;
+
+    must(exs_qstatus(queue, &status));
+    ck_assert_int_eq(status.exs_attr.exs_wait, mode);
+    ck_assert_int_eq(status.exs_attr.exs_wait_us, us);
+}
+
+START_TEST(modes_begin)
+{
+    init_with(_i == 0 ? AT_ONCE : SHORT);
+    exs_qhandle_t queue = exs_qcreate(0);
+
+    if (_i == 0)
+        has_mode(queue, EXS_WAIT_NOTIFY, 0);
+    else
+        has_mode(queue, EXS_WAIT_ADAPTIVE, 50);
+    must(exs_qdelete(queue));
+}
+END_TEST
+
+START_TEST(notify)
+{
+    init_with(LONG);
+    exs_qhandle_t queue = exs_qcreate(0);
+
+    set_mode(queue, EXS_WAIT_NOTIFY, 0);
+    for (int i = 0; i < 4; i++) {
+        ck_assert(!waits_in_vain(queue));
+        ck_assert_int_ge(sleeps, 1);
+    }
+    must(exs_qdelete(queue));
+}
+END_TEST
+
+/* What was learned before a change is forgotten. */
+START_TEST(adaptive)
+{
+    init_with(AT_ONCE);
+    exs_qhandle_t queue = exs_qcreate(0);
+
+    for (int i = 0; i < 4; i++) {
+        set_mode(queue, EXS_WAIT_ADAPTIVE, 50);
+        ck_assert(waits_in_vain(queue));
+    }
+    must(exs_qdelete(queue));
+}
+END_TEST
+
+/* Also where there is one processor, and however often nothing came. */
+START_TEST(busy_poll)
+{
+    processors = 1;
+    init_with(AT_ONCE);
+    exs_qhandle_t queue = exs_qcreate(0);
+
+    set_mode(queue, EXS_WAIT_BUSY_POLL, 0);
+    for (int i = 0; i < 8; i++) {
+        ck_assert(waits_in_vain(queue));
+        ck_assert_int_eq(sleeps, 0);
+    }
+    must(exs_qdelete(queue));
+}
+END_TEST
+
+struct later {
+    struct pair *pair;
+    exs_qhandle_t queue; /* to be changed; or NULL */
+};
+
+/* When the other thread is likely to wait. */
+static void *send_later(void *argument)
+{
+    const struct later *later = argument;
+
+    poll(NULL, 0, QUIET_MS);
+    if (later->queue != NULL)
+        set_mode(later->queue, EXS_WAIT_NOTIFY, 0);
+    poll(NULL, 0, QUIET_MS);
+    ck_assert_int_eq(exs_blocking_send(later->pair->server, "x", 1, 0, NULL), 1);
+    return NULL;
+}
+
+/* A receive by a dequeue of the socket's own queue, by one of another, which it is a guest of, and by a call
+ * that blocks; of which a change of the mode makes the first sleep in the middle. */
+START_TEST(busy_poll_hears)
+{
+    enum { OWN, CHANGED, GUEST, BLOCKING };
+    struct pair pair;
+    exs_event_t event;
+    char byte = 0;
+
+    init_with(AT_ONCE);
+    exs_qhandle_t other = exs_qcreate(0);
+
+    pair_open(&pair, PF_INET, SOCK_STREAM);
+    exs_qhandle_t own = pair.client_box->queue, queue = _i == GUEST ? other : own;
+    struct later later = {.pair = &pair, .queue = _i == CHANGED ? queue : NULL};
+
+    set_mode(queue, EXS_WAIT_BUSY_POLL, 0);
+    if (_i != BLOCKING)
+        must(exs_recv(pair.client, &byte, 1, 0, queue, NULL, NULL));
+    sleeps = yields = 0;
+    pthread_t thread = thread_start(send_later, &later);
+
+    if (_i == BLOCKING)
+        ck_assert_int_eq(exs_blocking_recv(pair.client, &byte, 1, 0, NULL), 1);
+    else
+        ck_assert_int_eq(exs_qdequeue(queue, &event, 1, NULL), 1);
+    ck_assert_int_eq(byte, 'x');
+    if (_i != CHANGED)
+        ck_assert_int_eq(sleeps, 0);
+    thread_join(thread);
+    pair_close(&pair);
+    must(exs_qdelete(other));
+}
+END_TEST
+
 /* ---- Nothing is lost ------------------------------------------------------------------ */
 
 enum { ROUNDS = 200 };
@@ -347,7 +473,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("spin");
-    TCase *whether = add_bare_case(suite, "whether", 20), *lost = add_bare_case(suite, "nothing is lost", 60);
+    TCase *whether = add_bare_case(suite, "whether", 20), *lost = add_bare_case(suite, "nothing is lost", 60),
+          *said = add_bare_case(suite, "as the program says", 60);
 
     tcase_add_test(whether, at_once);
     tcase_add_test(whether, by_itself);
@@ -356,6 +483,11 @@ int main(void)
     tcase_add_test(whether, no_wait);
     tcase_add_test(whether, crowded);
     tcase_add_loop_test(whether, settings, 0, 4);
+    tcase_add_loop_test(said, modes_begin, 0, 2);
+    tcase_add_test(said, notify);
+    tcase_add_test(said, adaptive);
+    tcase_add_test(said, busy_poll);
+    tcase_add_loop_test(said, busy_poll_hears, 0, 4);
     tcase_add_test(lost, round_trips);
     tcase_add_loop_test(lost, events_of_others, 0, 2);
     tcase_add_test(lost, watched_home);

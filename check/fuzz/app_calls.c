@@ -176,6 +176,26 @@ static void call_close(struct input *input)
         socket->number = -1;
 }
 
+/* Odd values change nothing. */
+static void call_attributes(exs_qhandle_t queue, uint8_t choice)
+{
+    exs_qstatus_t before, after;
+    exs_qattr_t values = {.exs_depth = (choice & 0x3f) - 1, .exs_wait = choice & 7, .exs_wait_us = choice >> 3};
+    bool known = exs_qstatus(queue, &before) == 0;
+    int result = exs_qmodify(queue, choice >> 6, &values);
+
+    if (!known) {
+        require(result == -1, "exs_qmodify changes no queue");
+        return;
+    }
+    require(exs_qstatus(queue, &after) == 0, "exs_qstatus: %s", strerror(errno));
+    require(after.exs_events == before.exs_events && after.exs_pending == before.exs_pending &&
+                after.exs_sockets == before.exs_sockets,
+            "exs_qmodify changes what is there");
+    if (result == -1)
+        require(memcmp(&before.exs_attr, &after.exs_attr, sizeof(before.exs_attr)) == 0, "it was refused");
+}
+
 static void call_queue(struct input *input)
 {
     uint8_t choice = input_u8(input);
@@ -183,11 +203,13 @@ static void call_queue(struct input *input)
 
     if (choice & 0x80) {
         exs_qdelete((exs_qhandle_t)(uintptr_t)choice);
+        call_attributes((exs_qhandle_t)(uintptr_t)choice, choice);
     } else if (*queue == NULL) {
         *queue = exs_qcreate(choice & 0x40 ? -1 : choice & 0x3c);
         if (*queue == EXS_QHANDLE_INVALID)
             *queue = NULL;
     } else {
+        call_attributes(*queue, choice << 1);
         while (app_dequeue(*queue, 32) > 0)
             ;
         if (exs_qdelete(*queue) == 0)

@@ -38,6 +38,32 @@ static void qstatus_busy(struct trial *trial)
     require(trial, status.exs_sockets == 1, "the connection does not live on the queue");
 }
 
+/* Two sockets that live on the queue, since they connect for it, and an accept for it of one that does not. */
+static void qstatus_several(struct trial *trial)
+{
+    static exs_acceptaddr_t elements[2];
+    struct address address;
+    exs_qstatus_t status;
+
+    ok_init(trial);
+    exs_qhandle_t queue = exs_qcreate(0), other = exs_qcreate(0);
+    int listener = ok_socket(trial);
+
+    ok_bind(trial, listener, "0");
+    ok_listen(trial, listener);
+    local_address(trial, listener, &address);
+    require(trial, exs_accept(listener, &elements[0], 1, 0, other) == 0, "exs_accept failed");
+    require(trial, exs_accept(listener, &elements[1], 1, 0, queue) == 0, "the second exs_accept failed");
+    for (int i = 0; i < 2; i++)
+        require(trial,
+                exs_connect(ok_socket(trial), (struct sockaddr *)&address.storage, address.length, 0, NULL,
+                            queue, NULL) == 0,
+                "exs_connect failed");
+    outcome(trial, exs_qstatus(queue, &status));
+    require(trial, status.exs_sockets == 2, "not two sockets live on the queue");
+    require(trial, status.exs_pending == 3, "not three operations are in progress");
+}
+
 static void qstatus_invalid(struct trial *trial)
 {
     exs_qstatus_t status;
@@ -92,6 +118,8 @@ static const struct row qstatus_rows[] = {
     {6, EFAULT, "exs_qstatus(qh, NULL)", BOTH, OURS, qstatus_nowhere, NULL},
     {7, EINVAL, "exs_qstatus(qh, status) [deleted]", BOTH, OURS, qstatus_deleted, NULL},
     {8, ECHILD, "exs_qstatus(qh, status) [in a forked child]", BOTH, OURS, qstatus_forked, NULL},
+    {9, 0, "exs_qstatus(qh, status) [two sockets, and an accept of a third]", NONBLOCKING, OURS,
+     qstatus_several, NULL},
 };
 const struct group group_qstatus = {"exs_qstatus", NULL, queue_needs, ROWS(qstatus_rows)};
 

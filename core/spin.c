@@ -33,6 +33,7 @@ void xs_spin_set(struct spin *spin, const exs_qattr_t *values)
 
     atomic_store_explicit(&spin->vain, 0, memory_order_relaxed);
     atomic_store_explicit(&spin->leaves, 0, memory_order_relaxed);
+    atomic_store_explicit(&spin->crowded, 0, memory_order_relaxed);
     atomic_store_explicit(&spin->ns, ns, memory_order_relaxed);
 }
 

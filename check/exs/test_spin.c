@@ -31,7 +31,7 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct ti
     int (*own)(clockid_t, struct timespec *);
 
     if (has_clock) {
-        long long ns = clock_ns += LOOK_NS;
+        long long ns = atomic_fetch_add(&clock_ns, LOOK_NS) + LOOK_NS;
 
         *now = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
         return 0;

@@ -170,9 +170,10 @@ int xs_check_transfer(const struct ask *ask)
     return ask->length > EXS_MSG_MAX ? xs_too_long(ask->length) : 0;
 }
 
+/* No send raises a signal, with MSG_NOSIGNAL or without. */
 int xs_start_send(const struct ask *ask)
 {
-    if (ask->flags & ~(EXS_BLOCK | EXS_UNSIGNALED))
+    if (ask->flags & ~(EXS_BLOCK | EXS_UNSIGNALED | MSG_NOSIGNAL))
         return fails(EOPNOTSUPP);
     if (xs_check_transfer(ask) < 0)
         return -1;
@@ -192,7 +193,7 @@ int xs_start_recv(const struct ask *ask)
 
 int xs_start_sendfile(const struct ask *ask)
 {
-    const int known = EXS_BLOCK | EXS_UNSIGNALED | EXS_BIGFILE;
+    const int known = EXS_BLOCK | EXS_UNSIGNALED | EXS_BIGFILE | MSG_NOSIGNAL;
 
     if (ask->flags & ~known)
         return xs_bad_flags(ask->flags, known);

@@ -50,7 +50,8 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 #define EXS_BLOCK 0x00200000      /* [UNH] return when done */
 #define EXS_UNSIGNALED 0x00400000 /* [UNH] exs_send, exs_sendfile: no event on success */
 #define EXS_BIGFILE 0x00800000    /* [ours] exs_sendfile: an element may be longer than 2^30 bytes */
-/* exs_recv also takes MSG_WAITALL: complete only when the whole buffer is filled. */
+/* exs_recv also takes MSG_WAITALL: complete only when the whole buffer is filled. exs_send and exs_sendfile
+ * also take MSG_NOSIGNAL, which changes nothing: no call of this library raises SIGPIPE. */
 
 /* exs_mregister */
 #define EXS_MRF_SHARED 0x1       /* [ES-API] accepted; every region may be used by every queue */

@@ -153,11 +153,12 @@ static void received(struct trial *trial, const struct peer_answer *answer, cons
             "the peer did not receive what was sent");
 }
 
-static void sent(struct trial *trial, exs_mhandle_t region)
+static void sent_with(struct trial *trial, exs_mhandle_t region, int flags)
 {
     struct send send = correct(trial);
 
     send.mhandle = region;
+    send.flags = flags;
     peer_tell(trial, PEER_RECEIVE, BUFSIZE);
     ssize_t result = moved(trial, call(trial, &send), EXS_EVT_SEND);
 
@@ -166,6 +167,11 @@ static void sent(struct trial *trial, exs_mhandle_t region)
     struct peer_answer answer = peer_hear(trial);
 
     received(trial, &answer, trial->buffer, BUFSIZE);
+}
+
+static void sent(struct trial *trial, exs_mhandle_t region)
+{
+    sent_with(trial, region, 0);
 }
 
 static void ok(struct trial *trial)
@@ -184,6 +190,22 @@ static void ok_unregistered(struct trial *trial)
 {
     ok_connected(trial);
     sent(trial, EXS_MHANDLE_UNREGISTERED);
+}
+
+static void ok_no_signal(struct trial *trial)
+{
+    ok_connected(trial);
+    sent_with(trial, NULL, MSG_NOSIGNAL);
+}
+
+static void no_signal_after_shutdown(struct trial *trial)
+{
+    ok_connected(trial);
+    ok_shutdown(trial, SHUT_WR);
+    struct send send = correct(trial);
+
+    send.flags = MSG_NOSIGNAL;
+    outcome(trial, call(trial, &send));
 }
 
 /* No event on success. */

@@ -41,6 +41,9 @@ static const struct row send_rows[] = {
      uninitialized_bad, NULL},
     {32, ECHILD, GOOD " [in a forked child]", BOTH, OURS, forked, NULL},
     {33, 0, SEND("fd", "send_buf", "EXS_UNSIGNALED", "qh", "mh"), NONBLOCKING, OURS, unsignaled_queue, NULL},
+    {34, 0, SEND("fd", "send_buf", "MSG_NOSIGNAL", "qh", "mh"), BOTH, OURS, ok_no_signal, NULL},
+    {35, EPIPE, SEND("fd", "send_buf", "MSG_NOSIGNAL", "qh", "mh") " [after exs_shutdown]", BOTH, OURS,
+     no_signal_after_shutdown, "Without the flag there is no signal either: test 10."},
 };
 static const char *const send_needs[] = {"exs_init", "exs_socket", "exs_connect", NULL};
 const struct group group_send = {"exs_send", "5.2.10", send_needs, ROWS(send_rows)};
@@ -69,6 +72,9 @@ static const struct row blocking_send_rows[] = {
      NULL},
     {19, EPERM, "exs_blocking_send(BAD_FD, NULL, 0, BAD_FLAG, NULL) [no exs_init]", BLOCKING, OURS,
      uninitialized_bad, NULL},
+    {20, 0, BLOCKING_SEND("fd", "send_buf", "MSG_NOSIGNAL", "mh"), BLOCKING, OURS, ok_no_signal, NULL},
+    {21, EPIPE, BLOCKING_SEND("fd", "send_buf", "MSG_NOSIGNAL", "mh") " [after exs_shutdown]", BLOCKING, OURS,
+     no_signal_after_shutdown, NULL},
 };
 const struct group group_blocking_send = {"exs_blocking_send", "5.3.6", send_needs, ROWS(blocking_send_rows)};
 

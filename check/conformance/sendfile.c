@@ -57,19 +57,29 @@ static void arrived(struct trial *trial, const struct peer_answer *answer, int t
             "the peer did not receive what is in the file");
 }
 
-static void sent(struct trial *trial, exs_xferfile_t element, size_t first, size_t length)
+static void sent_with(struct trial *trial, exs_xferfile_t element, size_t first, size_t length, int flags)
 {
     ok_connected(trial);
     peer_tell(trial, PEER_RECEIVE, length);
-    finished(trial, file_call(trial, &element, 1, 0), length);
+    finished(trial, file_call(trial, &element, 1, flags), length);
     struct peer_answer answer = peer_hear(trial);
 
     arrived(trial, &answer, 1, first, length);
 }
 
+static void sent(struct trial *trial, exs_xferfile_t element, size_t first, size_t length)
+{
+    sent_with(trial, element, first, length, 0);
+}
+
 static void ok(struct trial *trial)
 {
     sent(trial, file_whole(file_of(trial, FILE_SIZE)), 0, FILE_SIZE);
+}
+
+static void ok_no_signal(struct trial *trial)
+{
+    sent_with(trial, file_whole(file_of(trial, FILE_SIZE)), 0, FILE_SIZE, MSG_NOSIGNAL);
 }
 
 static void ok_range(struct trial *trial)

@@ -58,6 +58,7 @@ static const struct row sendfile_rows[] = {
     {40, ENOENT, GOOD("exs_path names no file"), BOTH, OURS, refuse_path_of_nothing, NULL},
     {41, ENAMETOOLONG, GOOD("exs_path is too long"), BOTH, OURS, refuse_long_path, NULL},
     {42, ENODEV, GOOD("exs_path names a device"), BOTH, OURS, refuse_path_of_device, NULL},
+    {43, 0, SENDFILE("fd", "sendvec", "sendvec_cnt", "MSG_NOSIGNAL", "qh"), BOTH, OURS, ok_no_signal, NULL},
 };
 static const char *const needs[] = {"exs_init", "exs_socket", "exs_connect", NULL};
 const struct group group_sendfile = {"exs_sendfile", "5.2.11", needs, ROWS(sendfile_rows)};
@@ -92,6 +93,8 @@ static const struct row blocking_sendfile_rows[] = {
     {18, 0, BLOCKING_GOOD("two elements, then EXS_SHUT_WR"), BLOCKING, OURS, ok_vector, NULL},
     {19, EPERM, BLOCKING_SENDFILE("BAD_FD", "NULL", "-1", "BAD_FLAG") " [no exs_init]", BLOCKING, OURS,
      refuse_uninitialized_bad, NULL},
+    {20, 0, BLOCKING_SENDFILE("fd", "sendvec", "sendvec_cnt", "MSG_NOSIGNAL"), BLOCKING, OURS, ok_no_signal,
+     NULL},
 };
 const struct group group_blocking_sendfile = {"exs_blocking_sendfile", "5.3.13", needs,
                                               ROWS(blocking_sendfile_rows)};

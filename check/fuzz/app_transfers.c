@@ -78,7 +78,7 @@ static void call_send(struct input *input, struct app_socket *socket)
     exs_qhandle_t queue = app_some_queue(input);
     uint8_t how = input_u8(input), choice = input_u8(input);
     struct asked *asked = app_ask(EXS_EVT_SEND, socket, queue);
-    int flags = choice >= 224 ? EXS_UNSIGNALED : choice == 223 ? MSG_OOB : 0;
+    int flags = choice >= 224 ? EXS_UNSIGNALED : choice == 223 ? MSG_OOB : choice == 221 ? MSG_NOSIGNAL : 0;
 
     if (asked == NULL)
         return;
@@ -177,7 +177,7 @@ static void call_sendfile(struct input *input, struct app_socket *socket)
 {
     exs_qhandle_t queue = app_some_queue(input);
     uint8_t choice = input_u8(input);
-    int count = 1 + choice % 3, flags = choice >= 224 ? EXS_UNSIGNALED : 0;
+    int count = 1 + choice % 3, flags = choice >= 224 ? EXS_UNSIGNALED : choice == 221 ? MSG_NOSIGNAL : 0;
     struct asked *asked = app_ask(EXS_EVT_SENDFILE, socket, queue);
     exs_xferfile_t elements[3];
     size_t sizes[3];

@@ -7,6 +7,8 @@
 #include "core/fds.h"
 #include "cm_id.h"
 
+#define DISCARD 9 /* a port to look for a route with: nothing is sent */
+
 /* One of this host's addresses leads to the device; a program with a context for all its identifiers wants to
  * know at once. 0 or an errno. */
 static int find_device(struct cm_id *id)
@@ -53,24 +55,28 @@ int soft_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
     return cm_result(error);
 }
 
-/* The kernel's route lookup is what connecting a UDP socket does. The port of a bound identifier is kept. */
+/* The kernel's route lookup is what connecting a UDP socket does. The port of a bound identifier is kept; the
+ * destination's has no part in it and may be 0, with which a socket would not be connected. */
 static int find_route(struct cm_id *id, const struct sockaddr *dst)
 {
     struct rdma_addr *addr = &id->public.route.addr;
     union soft_addr local, remote;
-    in_port_t port = id->fd == -1 ? 0 : addr->src_sin.sin_port;
+    in_port_t port = id->fd == -1 ? 0 : addr->src_sin.sin_port, remote_port;
     int fd = fds_own(socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP));
     int error = 0;
 
     if (fd == -1)
         return errno;
+    memcpy(&remote, dst, cm_addr_size(dst));
+    remote_port = remote.in.sin_port;
+    remote.in.sin_port = htons(DISCARD);
     if (id->fd != -1) {
         memcpy(&local, &addr->src_storage, sizeof local);
         local.in.sin_port = 0; /* at the same place in both kinds of address */
         if (bind(fd, &local.sa, cm_addr_size(&local.sa)) == -1)
             error = errno;
     }
-    if (error == 0 && connect(fd, dst, cm_addr_size(dst)) == -1)
+    if (error == 0 && connect(fd, &remote.sa, cm_addr_size(&remote.sa)) == -1)
         error = errno;
     if (error == 0)
         error = cm_socket_names(fd, &local, &remote);
@@ -78,18 +84,21 @@ static int find_route(struct cm_id *id, const struct sockaddr *dst)
     if (error != 0)
         return error;
     local.in.sin_port = port;
+    remote.in.sin_port = remote_port;
     memcpy(&addr->src_storage, &local, sizeof local);
     memcpy(&addr->dst_storage, &remote, sizeof remote);
     return 0;
 }
 
+/* What is bound already keeps its source, whatever is given as another. */
 static int resolve(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst)
 {
     int error;
 
-    if (id->state != CM_IDLE || id->pending[CM_KIND_ADDR].queued || cm_addr_size(dst) == 0)
+    if (id->state != CM_IDLE || id->pending[CM_KIND_ADDR].queued || cm_addr_size(dst) == 0 ||
+        (src != NULL && cm_addr_size(src) == 0))
         return EINVAL;
-    error = src == NULL ? 0 : bind_id(id, src);
+    error = src == NULL || id->fd != -1 ? 0 : bind_id(id, src);
     if (error != 0)
         return error;
     if (id->fd != -1 && id->public.route.addr.src_addr.sa_family != dst->sa_family)

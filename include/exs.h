@@ -205,6 +205,11 @@ int exs_fcntl(int sockno, int cmd, ...);
 int exs_getsockname(int sockno, struct sockaddr *address, socklen_t *address_len); /* [ours] */
 int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len); /* [ours] */
 
+/* [ours] As getsockopt(2), at SOL_SOCKET: SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN, SO_ERROR (why the
+ * connection is broken, which reading does not clear), SO_RCVBUF (bytes that come while no receive is started),
+ * SO_SNDBUF (INT_MAX: any number may be pending). Each is an int. ENOPROTOOPT, EINVAL, EFAULT. */
+int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *value_len);
+
 /* [ours] The name of the RDMA device that carries this connection ("soft0", "mlx5_0", ...) into name, at most
  * size bytes with the terminating zero; of a listener the kinds that it listens on ("soft", "rdma,soft").
  * ENOTCONN, EINVAL, ENAMETOOLONG. */

@@ -35,6 +35,7 @@ const struct group *const groups[] = {
     &group_blocking_close,
     &group_qstatus,
     &group_qmodify,
+    &group_getsockopt,
     &group_fini,
     NULL,
 };

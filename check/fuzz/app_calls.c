@@ -237,6 +237,23 @@ static void call_memory(struct input *input)
     }
 }
 
+/* Of every option, and every room for it. */
+static void get_option(const struct app_socket *socket, uint8_t choice)
+{
+    unsigned char value[sizeof(int) + 1], was[sizeof(value)];
+    socklen_t room = choice & 7, length = room;
+    socklen_t most = room < sizeof(int) ? room : sizeof(int);
+
+    memset(value, choice, sizeof(value));
+    memcpy(was, value, sizeof(value));
+    int result = exs_getsockopt(socket->number, SOL_SOCKET, choice >> 2, value, &length);
+
+    if (result == -1)
+        most = 0;
+    require(length == (result == 0 ? most : room), "exs_getsockopt tells another length");
+    require(memcmp(value + most, was + most, sizeof(value) - most) == 0, "exs_getsockopt writes elsewhere");
+}
+
 static void call_names(struct input *input)
 {
     struct app_socket *socket = some_socket(input);
@@ -249,6 +266,7 @@ static void call_names(struct input *input)
     length = sizeof(address);
     exs_getpeername(socket->number, (struct sockaddr *)&address, choice == 255 ? NULL : &length);
     exs_getdevice(socket->number, name, choice & 0x40 ? 4 : sizeof(name));
+    get_option(socket, choice);
     exs_fcntl(socket->number, choice & 1 ? F_GETFL : F_SETFL, O_NONBLOCK);
     exs_fcntl(socket->number, choice & 2 ? F_GETFD : F_DUPFD, 0);
     require(exs_init(EXS_VERSION) == -1 && errno == EALREADY && exs_fini() == 0, "exs_init is not counted");

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The library's own descriptors: bitmaps without a lock, since a forked child may not wait for one. */
+/* The library's own descriptors: bitmaps that a forked child reads without a lock, since it may not wait for
+ * one. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +18,11 @@
 typedef _Atomic uint64_t fds_bits[FDS_MAX / FDS_BITS];
 
 static fds_bits owned, epolls; /* all; those of them that are epolls */
+
+/* Held to take something out of an epoll that may be another thread's, and to cross one off before it is
+ * closed: whoever has a number from the map must not meet what gets that next. The last lock to be taken; a
+ * forked child begins with a new one. */
+static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 
 /* In how many epolls a descriptor is, and the one that it was last put into, + 1; 0: not known which. Atomic
  * only because a forked child may look in the middle: they pair with nothing. */
@@ -138,7 +145,12 @@ int fds_unwatch(int epoll, int fd)
     return 0;
 }
 
-/* The slow way: ask each. */
+static bool is_epoll(int fd)
+{
+    return is_remembered(fd) && (atomic_load(&epolls[fd / FDS_BITS]) >> (fd % FDS_BITS) & 1) != 0;
+}
+
+/* With the lock held. */
 static void unwatch_in_all(int fd)
 {
     for (int word = 0; word < FDS_MAX / FDS_BITS; word++)
@@ -146,17 +158,30 @@ static void unwatch_in_all(int fd)
             (void)epoll_ctl(word * FDS_BITS + __builtin_ctzll(bits), EPOLL_CTL_DEL, fd, NULL);
 }
 
+/* In the one that is remembered, which may be closed by now; in whatever has its number it is not. The slow way
+ * is to ask each. */
 static void unwatch_everywhere(int fd)
 {
     int saved = errno;
 
-    if (is_remembered(fd) && watched[fd].count > 0 && watched[fd].epoll > 0)
+    if (is_remembered(fd) && watched[fd].count == 0)
+        return;
+    pthread_mutex_lock(&asking);
+    if (is_remembered(fd) && is_epoll(watched[fd].epoll - 1))
         (void)fds_unwatch(watched[fd].epoll - 1, fd);
     if (!is_remembered(fd) || watched[fd].count > 0)
         unwatch_in_all(fd);
-    if (is_remembered(fd) && watched[fd].count > 0)
+    pthread_mutex_unlock(&asking);
+    if (is_remembered(fd))
         watched[fd].count = watched[fd].epoll = 0;
     errno = saved;
+}
+
+static void cross_off(int epoll)
+{
+    pthread_mutex_lock(&asking);
+    put(epolls, epoll, false);
+    pthread_mutex_unlock(&asking);
 }
 
 /* ---- The end ---- */
@@ -165,7 +190,8 @@ void fds_disown(int fd)
 {
     unwatch_everywhere(fd);
     put(owned, fd, false);
-    put(epolls, fd, false);
+    if (is_epoll(fd))
+        cross_off(fd);
 }
 
 int fds_close(int fd)
@@ -183,6 +209,7 @@ void fds_close_all(void)
 {
     int saved = errno;
 
+    asking = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* another thread may have had it */
     for (int word = 0; word < FDS_MAX / FDS_BITS; word++) {
         uint64_t bits = atomic_load(&owned[word]);
 

@@ -9,7 +9,7 @@
  * And what is closed must have left every epoll that it was in. The kernel takes it out by itself only with its
  * last copy, and a child that is just being started (posix_spawn, vfork) has copies until it has become another
  * program: events would come meanwhile for what is closed, and free. So fds_watch remembers, and fds_close sees
- * to it. An epoll and what is in it are guarded by their owner's lock; nothing here needs another.
+ * to it. An epoll and what is in it are guarded by their owner's lock.
  *
  * A program may close what is not its own, by a number that it has from exs_socket or exs_qfd, and get the
  * number again for a file of its own. So nothing is closed here that is not what it was; as far as that can be
@@ -29,7 +29,8 @@ int fds_own(int fd);
 void fds_note(int fd);
 /* Does the number still stand for what fds_own was told of? */
 bool fds_is_own(int fd);
-/* Tells files apart: what the number stands for now; 0: nothing. Where the kernel can't tell, another number. */
+/* Tells files apart: what the number stands for now; 0: nothing. Where the kernel can't tell, another number.
+ */
 uint64_t fds_identity(int fd);
 /* Does it stand for that still, as far as can be told? */
 bool fds_is(int fd, uint64_t identity);

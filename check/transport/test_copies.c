@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 #include <sys/eventfd.h>
@@ -103,6 +104,37 @@ START_TEST(disowned_in_epolls)
 }
 END_TEST
 
+enum { TURNS = 2000 };
+
+/* An epoll is closed with something in it, which is closed, too, later: so that leaves all that there are. */
+static void *close_the_other_way_round(void *failed)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+
+    for (int i = 0; i < TURNS; i++) {
+        int epoll = fds_epoll(), fd = fds_own(eventfd(1, EFD_CLOEXEC));
+
+        if (fds_watch(epoll, fd, &event) != 0 || fds_close(epoll) != 0 || fds_close(fd) != 0)
+            *(bool *)failed = true;
+    }
+    return NULL;
+}
+
+/* Not while another thread closes its own: by then the number may stand for something else. */
+START_TEST(closed_by_threads)
+{
+    bool failed[2] = {false, false};
+    pthread_t threads[2];
+
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, close_the_other_way_round, &failed[i]), 0);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        ck_assert(!failed[i]);
+    }
+}
+END_TEST
+
 /* ---- Connections ---- */
 
 enum way { DESTROYED, REJECTED, DISCONNECTED, LOST, MALFORMED, WAYS };
@@ -190,11 +222,14 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("copies");
-    TCase *plain = tcase_create("descriptors"), *connections = tcase_create("connections");
+    TCase *plain = tcase_create("descriptors"), *threads = tcase_create("threads"),
+          *connections = tcase_create("connections");
 
     suite_add_tcase(suite, plain);
     tcase_add_loop_test(plain, closed_in_epolls, 0, (EPOLLS + 1) * (EPOLLS + 1));
     tcase_add_test(plain, disowned_in_epolls);
+    suite_add_tcase(suite, threads);
+    tcase_add_test(threads, closed_by_threads);
     suite_add_tcase(suite, connections);
     tcase_set_timeout(connections, 30);
     tcase_add_loop_test(connections, closed_connection, 0, WAYS);

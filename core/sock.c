@@ -244,8 +244,11 @@ void xs_sock_timeout(struct sock *sock)
 
 int exs_socket(int family, int socktype, int protocol)
 {
+    int flags = socktype & (SOCK_CLOEXEC | SOCK_NONBLOCK);
+
     if (xs_enter() < 0)
         return -1;
+    socktype &= ~flags;
     if ((family != PF_INET && family != PF_INET6) || (socktype != SOCK_STREAM && socktype != SOCK_SEQPACKET) ||
         (protocol != 0 && (protocol != IPPROTO_TCP || socktype != SOCK_STREAM))) {
         errno = EAFNOSUPPORT; /* the thesis has this errno for all three (5.3.11) */
@@ -257,6 +260,8 @@ int exs_socket(int family, int socktype, int protocol)
         return -1;
     int number = sock->number;
 
+    if ((flags & SOCK_NONBLOCK) != 0)
+        sock->status_flags = O_NONBLOCK;
     xs_sock_publish(sock);
     xs_sock_put(sock);
     return number;

@@ -179,8 +179,9 @@ const char *exs_version_string(void);
 
 /* ---- Sockets ------------------------------------------------------------------------- */
 
-/* [UNH] PF_INET or PF_INET6; SOCK_STREAM or SOCK_SEQPACKET; 0, or IPPROTO_TCP for a STREAM.
- * Returns a file descriptor of the process that only exs_ calls understand. */
+/* [UNH] PF_INET or PF_INET6; SOCK_STREAM or SOCK_SEQPACKET, with SOCK_CLOEXEC, which holds anyway, and
+ * SOCK_NONBLOCK (see exs_fcntl) [ours]; 0, or IPPROTO_TCP for a STREAM. Returns a file descriptor of the
+ * process that only exs_ calls understand. */
 int exs_socket(int family, int socktype, int protocol);
 int exs_bind(int sockno, const struct sockaddr *address, socklen_t address_len); /* [UNH] */
 int exs_listen(int sockno, int backlog);                                         /* [UNH] */

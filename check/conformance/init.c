@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* exs_init (5.2.3), exs_fini, which is ours, and exs_socket (5.3.11). */
+#include <fcntl.h>
 #include <sys/resource.h>
 #include "bodies.h"
 
@@ -188,6 +189,9 @@ static const struct kind refused[] = {
     [13] = {PF_INET6, SOCK_STREAM, IPPROTO_UDP},
     [14] = {PF_INET, SOCK_SEQPACKET, IPPROTO_TCP},
     [15] = {PF_INET, SOCK_STREAM, -1},
+    [22] = {PF_INET, SOCK_NONBLOCK | SOCK_CLOEXEC, 0},
+    [23] = {PF_INET, SOCK_STREAM | 0x100, 0},
+    [24] = {PF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0},
 };
 
 static void socket_uninitialized(struct trial *trial)
@@ -220,6 +224,27 @@ static void socket_kinds(struct trial *trial)
     require(trial, four != six && six != last && four != last, "two sockets have the same number");
 }
 
+static void socket_flags(struct trial *trial)
+{
+    static const int flags[] = {0, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_CLOEXEC | SOCK_NONBLOCK};
+    int fd = -1;
+
+    ok_init(trial);
+    for (int i = 0; i < 8; i++) {
+        int type = i < 4 ? SOCK_STREAM : SOCK_SEQPACKET, held = 0;
+
+        fd = exs_socket(PF_INET, type | flags[i % 4], 0);
+        require(trial, fd >= 0, "a flag is refused");
+        require(trial,
+                exs_getsockopt(fd, SOL_SOCKET, SO_TYPE, &held, &(socklen_t){sizeof(held)}) == 0 && held == type,
+                "a flag is taken for a part of the type");
+        require(trial, exs_fcntl(fd, F_GETFD) == FD_CLOEXEC, "it is not closed at exec");
+        require(trial, exs_fcntl(fd, F_GETFL) == (O_RDWR | (i % 4 >= 2 ? O_NONBLOCK : 0)),
+                "O_NONBLOCK is not as it was asked for");
+    }
+    outcome(trial, fd);
+}
+
 static void socket_refused_first(struct trial *trial)
 {
     outcome(trial, exs_socket(-1, -1, -1));
@@ -239,6 +264,10 @@ static void socket_no_descriptor(struct trial *trial)
     outcome(trial, exs_socket(PF_INET, SOCK_STREAM, 0));
 }
 
+#define REFUSED_OURS(number, kind)                                                                             \
+    {                                                                                                          \
+        number, EAFNOSUPPORT, "exs_socket(" kind ")", BOTH, OURS, socket_refused, NULL                         \
+    }
 #define REFUSED(number, kind)                                                                                  \
     {                                                                                                          \
         number, EAFNOSUPPORT, "exs_socket(" kind ")", BOTH, THESIS, socket_refused, NULL                       \
@@ -271,6 +300,11 @@ static const struct row socket_rows[] = {
     {19, ECHILD, "exs_socket(PF_INET, SOCK_STREAM, 0) [in a forked child]", BOTH, OURS, socket_forked, NULL},
     {20, EMFILE, "exs_socket(PF_INET, SOCK_STREAM, 0) [no descriptor left]", BOTH, OURS, socket_no_descriptor,
      NULL},
+    {21, 0, "exs_socket(PF_INET, SOCK_STREAM or SOCK_SEQPACKET, with SOCK_CLOEXEC, SOCK_NONBLOCK, both, none)",
+     BOTH, OURS, socket_flags, NULL},
+    REFUSED_OURS(22, "PF_INET, SOCK_NONBLOCK | SOCK_CLOEXEC, 0"),
+    REFUSED_OURS(23, "PF_INET, SOCK_STREAM | 0x100, 0"),
+    REFUSED_OURS(24, "PF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0"),
 };
 static const char *const socket_needs[] = {"exs_init", NULL};
 const struct group group_socket = {"exs_socket", "5.3.11", socket_needs, ROWS(socket_rows)};

@@ -72,7 +72,8 @@ static void call_socket(struct input *input)
 {
     uint8_t choice = input_u8(input);
     int family = choice & 4 ? PF_INET6 : PF_INET, type = choice & 1 ? SOCK_SEQPACKET : SOCK_STREAM;
-    int number = exs_socket(choice >= 252 ? choice : family, choice == 251 ? SOCK_RAW : type,
+    int flags = (choice & 16 ? SOCK_NONBLOCK : 0) | (choice & 32 ? SOCK_CLOEXEC : 0);
+    int number = exs_socket(choice >= 252 ? choice : family, choice == 251 ? SOCK_RAW : type | flags,
                             choice & 8 && type == SOCK_STREAM ? IPPROTO_TCP : 0);
 
     if (number >= 0 && app_socket_add(number, family, type) == NULL)

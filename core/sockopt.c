@@ -8,12 +8,13 @@
 #include "library.h"
 #include "sock.h"
 
-/* What broke the connection. A peer that has left in good order is no error: receives tell of the end. */
+/* What broke the connection, if it is. A peer that has left in good order is no error: receives tell of the
+ * end. */
 static int error_of(const struct sock *sock)
 {
     const struct conn *conn = sock->conn;
 
-    if (sock->state != SOCK_CONNECTED || !conn_broken(conn))
+    if (sock->state != SOCK_CONNECTED)
         return 0;
     return conn->reading == READ_ENDED && conn->error == ECONNRESET ? 0 : conn->error;
 }

@@ -30,7 +30,7 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct ti
 {
     int (*own)(clockid_t, struct timespec *);
 
-    if (has_clock) {
+    if (has_clock && id == CLOCK_MONOTONIC) {
         long long ns = atomic_fetch_add(&clock_ns, LOOK_NS) + LOOK_NS;
 
         *now = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
@@ -73,9 +73,13 @@ __attribute__((visibility("default"))) int sched_getaffinity(pid_t pid, size_t s
     return 0;
 }
 
+/* It goes on from the other one: whoever runs the test has looked at that. */
 static void set_clock(void)
 {
-    clock_ns = 3600000000000;
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_ns = now.tv_sec * 1000000000LL + now.tv_nsec;
     has_clock = true;
 }
 

@@ -10,6 +10,7 @@
 #include "cq.h"
 #include "event.h"
 #include "keys.h"
+#include "objects.h"
 #include "qp.h"
 #include "shuffle.h"
 #include "train.h"
@@ -58,7 +59,7 @@ struct soft_context {
     int watched_count;
     TAILQ_HEAD(, soft_events) events; /* of all objects that have some */
     struct doorbell async;            /* its descriptor is async_fd: up while there are some */
-    unsigned objects;                 /* of all kinds: a context with any can't be closed */
+    struct soft_objects objects;      /* of all kinds */
 
     uint64_t guid, node_guid; /* of the context itself; what it says is the device's */
     struct soft_names names;

@@ -41,6 +41,8 @@ struct soft_cq {
     TAILQ_ENTRY(soft_cq) link;
 };
 
+/* 0, or the errno with which a call is refused that names it. (locked) */
+int soft_cq_check(const struct ibv_cq *cq);
 /* False: it was full, and is now broken. */
 bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited);
 /* None of this queue pair's completions is in it any more. (locked) */

@@ -8,6 +8,7 @@
  *   cq.h       completion queues and channels
  *   event.h    asynchronous events
  *   mr.h       protection domains, memory regions, address handles
+ *   objects.h  which of these there are
  *   train.h    packets on their way out
  *
  * Every object belongs to one context and is guarded by that context's lock, except the event counts of a

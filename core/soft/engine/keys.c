@@ -11,7 +11,7 @@ static uint32_t place_of(const struct soft_keys *keys, uint32_t key)
 {
     uint32_t place = key & (keys->room - 1);
 
-    while (keys->places[place] != NULL && keys->places[place]->ibv.lkey != key)
+    while (keys->places[place] != NULL && keys->places[place]->key != key)
         place = (place + 1) & (keys->room - 1);
     return place;
 }
@@ -31,7 +31,7 @@ static bool grow(struct soft_keys *keys)
         return false;
     for (uint32_t i = 0; i < keys->room; i++)
         if (keys->places[i] != NULL)
-            larger.places[place_of(&larger, keys->places[i]->ibv.lkey)] = keys->places[i];
+            larger.places[place_of(&larger, keys->places[i]->key)] = keys->places[i];
     free(keys->places);
     *keys = larger;
     return true;
@@ -52,8 +52,8 @@ bool soft_key_enter(struct soft_keys *keys, struct soft_mr *mr)
 {
     if (keys->count >= SOFT_MAX_MR || (keys->count >= keys->room / 2 && !grow(keys)))
         return false;
-    mr->ibv.lkey = mr->ibv.rkey = new_key(keys);
-    keys->places[place_of(keys, mr->ibv.lkey)] = mr;
+    mr->key = mr->ibv.lkey = mr->ibv.rkey = new_key(keys);
+    keys->places[place_of(keys, mr->key)] = mr;
     keys->count++;
     return true;
 }
@@ -61,7 +61,7 @@ bool soft_key_enter(struct soft_keys *keys, struct soft_mr *mr)
 /* Those behind it, up to the next free place, may have to move up, for they are looked for from the front. */
 void soft_key_leave(struct soft_keys *keys, const struct soft_mr *mr)
 {
-    uint32_t place = place_of(keys, mr->ibv.lkey);
+    uint32_t place = place_of(keys, mr->key);
     struct soft_mr *moved;
 
     keys->places[place] = NULL;
@@ -71,7 +71,7 @@ void soft_key_leave(struct soft_keys *keys, const struct soft_mr *mr)
         if ((moved = keys->places[place]) == NULL)
             return;
         keys->places[place] = NULL;
-        keys->places[place_of(keys, moved->ibv.lkey)] = moved;
+        keys->places[place_of(keys, moved->key)] = moved;
     }
 }
 

@@ -24,6 +24,7 @@ struct soft_mr {
     struct ibv_mr ibv;
     int type;     /* 0: IBV_MR_TYPE_MR. Where rdma-core keeps it, for code that looks behind an ibv_mr, */
     int access;   /* and so is this */
+    uint32_t key; /* what both are: those in ibv are the application's to read */
     bool fragile; /* its pages may go without our knowing: a file's, or shared memory */
     uint64_t iova, shift; /* its first byte's address to the network; memory is at that address + shift */
     unsigned windows;     /* that are bound to a part of it */
@@ -35,6 +36,8 @@ static inline void *soft_mr_at(const struct soft_mr *mr, uint64_t address)
     return (void *)(uintptr_t)(address + mr->shift);
 }
 
+/* 0, or the errno with which a call is refused that names it. (locked) */
+int soft_pd_check(const struct ibv_pd *pd);
 /* The region that this key names, when it covers the range and allows the access; else NULL. */
 struct soft_mr *soft_mr_check(struct soft_context *context, struct ibv_pd *pd, uint32_t key, uint64_t address,
                               uint64_t length, int access);

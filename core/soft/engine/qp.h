@@ -134,6 +134,8 @@ static inline bool soft_sends(const struct soft_qp *qp)
     return soft_state(qp) == IBV_QPS_RTS || soft_state(qp) == IBV_QPS_SQD;
 }
 
+/* 0, or the errno with which a call is refused that names it. (locked) */
+int soft_qp_check(const struct ibv_qp *qp);
 /* To the error state: all work completes, flushed. */
 void soft_qp_fail(struct soft_qp *qp);
 /* A request has failed: to the error state, or where there is no connection to lose only the send queue. */

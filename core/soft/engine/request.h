@@ -87,6 +87,8 @@ struct soft_srq {
     struct soft_events events;
 };
 
+/* 0, or the errno with which a call is refused that names it. (locked) */
+int soft_srq_check(const struct ibv_srq *srq);
 /* The oldest receive, copied into *taken. False: there is none. */
 bool soft_srq_take(struct soft_srq *srq, struct soft_recv *taken);
 int soft_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

@@ -17,7 +17,7 @@ struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     struct soft_context *context = soft_context_of(pd->context);
     struct soft_ah *ah = calloc(1, sizeof *ah);
     struct soft_path path;
-    bool leads_somewhere;
+    int error;
 
     if (ah == NULL)
         return NULL;
@@ -25,27 +25,35 @@ struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     ah->ibv.pd = pd;
     ah->attr = *attr;
     soft_lock(pd->context);
-    leads_somewhere = attr->port_num == 1 && soft_path_from_ah(context, &path, attr, 0);
-    if (leads_somewhere) {
-        context->objects++;
+    error = soft_pd_check(pd);
+    if (error == 0 && (attr->port_num != 1 || !soft_path_from_ah(context, &path, attr, 0)))
+        error = EINVAL; /* it leads nowhere */
+    if (error == 0 && !soft_object_enter(context, SOFT_AH, ah, &ah->ibv.handle))
+        error = ENOMEM;
+    if (error == 0)
         ((struct soft_pd *)pd)->users++;
-    }
     soft_unlock(pd->context);
-    if (leads_somewhere)
+    if (error == 0)
         return &ah->ibv;
     free(ah);
-    errno = EINVAL;
+    errno = error;
     return NULL;
 }
 
 int soft_destroy_ah(struct ibv_ah *ibv)
 {
     struct ibv_context *context = ibv->context;
+    int error;
 
     soft_lock(context);
-    soft_context_of(context)->objects--;
-    ((struct soft_pd *)ibv->pd)->users--;
+    error = soft_object_check(soft_context_of(context), SOFT_AH, ibv, ibv->handle);
+    if (error == 0) {
+        soft_object_leave(soft_context_of(context), ibv->handle);
+        ((struct soft_pd *)ibv->pd)->users--;
+    }
     soft_unlock(context);
+    if (error != 0)
+        return errno = error;
     free(ibv);
     return 0;
 }

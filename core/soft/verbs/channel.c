@@ -59,7 +59,7 @@ static struct ibv_comp_channel *join(struct soft_channel *channel)
     soft_lock(channel->ibv.context);
     if ((error = watch_all(context, channel)) == 0) {
         LIST_INSERT_HEAD(&context->channels, channel, link);
-        context->objects++;
+        context->objects.count++;
     }
     soft_unlock(channel->ibv.context);
     if (error == 0)
@@ -107,7 +107,7 @@ int soft_destroy_comp_channel(struct ibv_comp_channel *ibv)
     busy = ibv->refcnt > 0;
     if (!busy) {
         LIST_REMOVE(channel, link);
-        soft_context_of(context)->objects--;
+        soft_context_of(context)->objects.count--;
     }
     soft_unlock(context);
     if (busy)

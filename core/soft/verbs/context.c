@@ -215,6 +215,7 @@ static void release(struct soft_context *context)
     soft_keys_free(&context->keys);
     soft_keys_free(&context->windows);
     free(context->watched);
+    free(context->objects.slots);
     free(context);
 }
 
@@ -275,7 +276,7 @@ int soft_close(struct ibv_context *ibv)
     bool busy;
 
     soft_lock(ibv);
-    busy = context->objects > 0;
+    busy = context->objects.count > 0;
     soft_unlock(ibv);
     if (busy)
         return EBUSY;

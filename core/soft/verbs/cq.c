@@ -15,12 +15,28 @@
 
 #define VAIN_POLLS 16 /* as many in a row before the poller makes way once */
 
+int soft_cq_check(const struct ibv_cq *cq)
+{
+    return soft_object_check(soft_context_of(cq->context), SOFT_CQ, cq, cq->handle);
+}
+
+static void release(struct soft_cq *cq)
+{
+    struct ibv_cq *ibv = ibv_cq_ex_to_cq(&cq->ibv);
+
+    pthread_cond_destroy(&ibv->cond);
+    pthread_mutex_destroy(&ibv->mutex);
+    free(cq->ring);
+    free(cq);
+}
+
 struct ibv_cq *soft_create_cq(struct ibv_context *ibv, int cqe, void *cq_context,
                               struct ibv_comp_channel *channel, int comp_vector)
 {
     struct soft_context *context = soft_context_of(ibv);
     struct soft_cq *cq;
     struct ibv_cq *plain;
+    bool entered;
 
     if (cqe < 1 || cqe > SOFT_MAX_CQE || comp_vector < 0 || comp_vector >= ibv->num_comp_vectors ||
         (channel != NULL && channel->context != ibv)) {
@@ -42,11 +58,15 @@ struct ibv_cq *soft_create_cq(struct ibv_context *ibv, int cqe, void *cq_context
     pthread_mutex_init(&plain->mutex, NULL);
     pthread_cond_init(&plain->cond, NULL);
     soft_lock(ibv);
-    context->objects++;
-    if (channel != NULL)
+    entered = soft_object_enter(context, SOFT_CQ, plain, &plain->handle);
+    if (entered && channel != NULL)
         channel->refcnt++;
     soft_unlock(ibv);
-    return plain;
+    if (entered)
+        return plain;
+    release(cq);
+    errno = ENOMEM;
+    return NULL;
 }
 
 /* (locked) */
@@ -79,6 +99,10 @@ bool soft_is_awaited(struct ibv_context *context)
 /* (locked) Take it out of the world; EBUSY while queue pairs use it. */
 static int detach(struct soft_cq *cq)
 {
+    int error = soft_cq_check(ibv_cq_ex_to_cq(&cq->ibv));
+
+    if (error != 0)
+        return error;
     if (cq->users > 0)
         return EBUSY;
     disarm(cq);
@@ -87,7 +111,7 @@ static int detach(struct soft_cq *cq)
         cq->ibv.channel->refcnt--;
     }
     soft_events_forget(soft_context_of(cq->ibv.context), &cq->async);
-    soft_context_of(cq->ibv.context)->objects--;
+    soft_object_leave(soft_context_of(cq->ibv.context), cq->ibv.handle);
     return 0;
 }
 
@@ -107,10 +131,7 @@ int soft_destroy_cq(struct ibv_cq *ibv)
         pthread_cond_wait(&ibv->cond, &ibv->mutex);
     soft_mutex_unlock(&ibv->mutex);
     soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, &cq->async);
-    pthread_cond_destroy(&ibv->cond);
-    pthread_mutex_destroy(&ibv->mutex);
-    free(cq->ring);
-    free(cq);
+    release(cq);
     return 0;
 }
 
@@ -140,7 +161,9 @@ int soft_resize_cq(struct ibv_cq *ibv, int cqe)
     if (cqe < 1 || cqe > SOFT_MAX_CQE)
         return EINVAL;
     soft_lock(ibv->context);
-    error = resize((struct soft_cq *)ibv, (unsigned)cqe);
+    error = soft_cq_check(ibv);
+    if (error == 0)
+        error = resize((struct soft_cq *)ibv, (unsigned)cqe);
     soft_unlock(ibv->context);
     return error;
 }

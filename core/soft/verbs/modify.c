@@ -245,8 +245,11 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
     int error;
 
     soft_lock(ibv->context);
-    error = change(soft_qp_of(ibv), attr, attr_mask);
-    soft_step(soft_qp_of(ibv)->context);
+    error = soft_qp_check(ibv);
+    if (error == 0) {
+        error = change(soft_qp_of(ibv), attr, attr_mask);
+        soft_step(soft_qp_of(ibv)->context);
+    }
     soft_unlock(ibv->context);
     return error;
 }
@@ -254,9 +257,15 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
 int soft_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init)
 {
     struct soft_qp *qp = soft_qp_of(ibv);
+    int error;
 
     (void)attr_mask; /* all of it is at hand */
     soft_lock(ibv->context);
+    error = soft_qp_check(ibv);
+    if (error != 0) {
+        soft_unlock(ibv->context);
+        return error;
+    }
     *attr = qp->attr;
     attr->qp_state = attr->cur_qp_state = ibv->state;
     attr->cap = qp->cap;

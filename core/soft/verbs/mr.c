@@ -17,33 +17,45 @@
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |    \
      IBV_ACCESS_MW_BIND | IBV_ACCESS_OPTIONAL_RANGE)
 
+int soft_pd_check(const struct ibv_pd *pd)
+{
+    return soft_object_check(soft_context_of(pd->context), SOFT_PD, pd, pd->handle);
+}
+
 struct ibv_pd *soft_alloc_pd(struct ibv_context *ibv)
 {
     struct soft_context *context = soft_context_of(ibv);
     struct soft_pd *pd = calloc(1, sizeof *pd);
+    bool entered;
 
     if (pd == NULL)
         return NULL;
     pd->ibv.context = ibv;
     soft_lock(ibv);
-    context->objects++;
+    entered = soft_object_enter(context, SOFT_PD, pd, &pd->ibv.handle);
     soft_unlock(ibv);
-    return &pd->ibv;
+    if (entered)
+        return &pd->ibv;
+    free(pd);
+    errno = ENOMEM;
+    return NULL;
 }
 
 int soft_dealloc_pd(struct ibv_pd *ibv)
 {
     struct soft_pd *pd = (struct soft_pd *)ibv;
     struct ibv_context *context = ibv->context;
-    bool busy;
+    int error;
 
     soft_lock(context);
-    busy = pd->users > 0;
-    if (!busy)
-        soft_context_of(context)->objects--;
+    error = soft_pd_check(ibv);
+    if (error == 0 && pd->users > 0)
+        error = EBUSY;
+    if (error == 0)
+        soft_object_leave(soft_context_of(context), ibv->handle);
     soft_unlock(context);
-    if (busy)
-        return errno = EBUSY;
+    if (error != 0)
+        return errno = error;
     free(pd);
     return 0;
 }
@@ -101,11 +113,28 @@ static void set_range(struct soft_mr *mr, void *addr, size_t length, uint64_t io
     mr->fragile = fragile_is(addr, length);
 }
 
+/* (locked) 0 or an errno. */
+static int enter(struct soft_context *context, struct soft_mr *mr)
+{
+    int error = soft_pd_check(mr->ibv.pd);
+
+    if (error != 0)
+        return error;
+    if (!soft_object_enter(context, SOFT_MR, mr, &mr->ibv.handle))
+        return ENOMEM;
+    if (!soft_region_enter(context, mr)) {
+        soft_object_leave(context, mr->ibv.handle);
+        return ENOMEM;
+    }
+    ((struct soft_pd *)mr->ibv.pd)->users++;
+    return 0;
+}
+
 struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {
     struct soft_context *context = soft_context_of(pd->context);
     struct soft_mr *mr;
-    bool entered;
+    int error;
 
     if ((errno = check_region((uintptr_t)addr, length, (int)access)) != 0)
         return NULL;
@@ -116,18 +145,19 @@ struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
     mr->access = (int)access;
     set_range(mr, addr, length, iova);
     soft_lock(pd->context);
-    if ((entered = soft_region_enter(context, mr))) {
-        mr->ibv.handle = mr->ibv.lkey;
-        ((struct soft_pd *)pd)->users++;
-        context->objects++;
-    }
+    error = enter(context, mr);
     soft_unlock(pd->context);
-    if (!entered) {
-        free(mr);
-        errno = ENOMEM;
-        return NULL;
-    }
-    return &mr->ibv;
+    if (error == 0)
+        return &mr->ibv;
+    free(mr);
+    errno = error;
+    return NULL;
+}
+
+/* (locked) 0 or an errno. */
+static int mr_check(const struct ibv_mr *mr)
+{
+    return soft_object_check(soft_context_of(mr->context), SOFT_MR, mr, mr->handle);
 }
 
 /* As it was, or as asked: nothing between. */
@@ -137,7 +167,6 @@ int soft_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, 
     struct soft_mr changed = *mr;
     bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
     int error = flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ? EINVAL : 0;
-    bool busy;
 
     if (flags & IBV_REREG_MR_CHANGE_ACCESS)
         changed.access = access;
@@ -155,36 +184,41 @@ int soft_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, 
     if (moves)
         set_range(&changed, addr, length, (uintptr_t)addr);
     soft_lock(ibv->context);
-    busy = mr->windows > 0;
-    if (!busy) {
+    error = mr_check(ibv);
+    if (error == 0)
+        error = soft_pd_check(changed.ibv.pd);
+    if (error == 0 && mr->windows > 0)
+        error = EBUSY;
+    if (error == 0) {
         ((struct soft_pd *)ibv->pd)->users--;
         ((struct soft_pd *)changed.ibv.pd)->users++;
         changed.windows = 0;
         *mr = changed;
     }
     soft_unlock(ibv->context);
-    if (busy) {
-        errno = EBUSY;
-        return IBV_REREG_MR_ERR_INPUT;
-    }
-    return 0;
+    if (error == 0)
+        return 0;
+    errno = error;
+    return IBV_REREG_MR_ERR_INPUT;
 }
 
 int soft_dereg_mr(struct ibv_mr *ibv)
 {
     struct ibv_context *context = ibv->context;
-    bool busy;
+    int error;
 
     soft_lock(context);
-    busy = ((struct soft_mr *)ibv)->windows > 0;
-    if (!busy) {
+    error = mr_check(ibv);
+    if (error == 0 && ((struct soft_mr *)ibv)->windows > 0)
+        error = EBUSY; /* they are bound to it */
+    if (error == 0) {
         soft_key_leave(&soft_context_of(context)->keys, (struct soft_mr *)ibv);
         ((struct soft_pd *)ibv->pd)->users--;
-        soft_context_of(context)->objects--;
+        soft_object_leave(soft_context_of(context), ibv->handle);
     }
     soft_unlock(context);
-    if (busy)
-        return EBUSY; /* windows are bound to it */
+    if (error != 0)
+        return errno = error;
     free(ibv);
     return 0;
 }

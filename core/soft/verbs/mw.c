@@ -31,8 +31,24 @@ static bool enter_window(struct soft_context *context, struct soft_mw *mw)
             return false;
     }
     mw->ibv.rkey = mw->given = mw->range.ibv.lkey * SOFT_MW_KEYS;
-    mw->ibv.handle = mw->range.ibv.lkey;
     return true;
+}
+
+/* (locked) 0 or an errno. */
+static int enter(struct soft_context *context, struct soft_mw *mw)
+{
+    int error = soft_pd_check(mw->ibv.pd);
+
+    if (error != 0)
+        return error;
+    if (!soft_object_enter(context, SOFT_MW, mw, &mw->ibv.handle))
+        return ENOMEM;
+    if (!enter_window(context, mw)) {
+        soft_object_leave(context, mw->ibv.handle);
+        return ENOMEM;
+    }
+    ((struct soft_pd *)mw->ibv.pd)->users++;
+    return 0;
 }
 
 bool soft_region_enter(struct soft_context *context, struct soft_mr *mr)
@@ -51,7 +67,7 @@ struct ibv_mw *soft_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
     struct soft_context *context = soft_context_of(pd->context);
     struct soft_mw *mw;
-    bool entered;
+    int error;
 
     if (type != IBV_MW_TYPE_1) {
         errno = type == IBV_MW_TYPE_2 ? EOPNOTSUPP : EINVAL;
@@ -63,30 +79,32 @@ struct ibv_mw *soft_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
     mw->ibv.pd = pd;
     mw->ibv.type = type;
     soft_lock(pd->context);
-    if ((entered = enter_window(context, mw))) {
-        ((struct soft_pd *)pd)->users++;
-        context->objects++;
-    }
+    error = enter(context, mw);
     soft_unlock(pd->context);
-    if (!entered) {
-        free(mw);
-        errno = ENOMEM;
-        return NULL;
-    }
-    return &mw->ibv;
+    if (error == 0)
+        return &mw->ibv;
+    free(mw);
+    errno = error;
+    return NULL;
 }
 
 int soft_dealloc_mw(struct ibv_mw *ibv)
 {
     struct soft_mw *mw = (struct soft_mw *)ibv;
     struct soft_context *context = soft_context_of(ibv->context);
+    int error;
 
     soft_lock(&context->verbs.context);
-    soft_mw_unbind(mw);
-    soft_key_leave(&context->windows, &mw->range);
-    ((struct soft_pd *)ibv->pd)->users--;
-    context->objects--;
+    error = soft_object_check(context, SOFT_MW, ibv, ibv->handle);
+    if (error == 0) {
+        soft_mw_unbind(mw);
+        soft_key_leave(&context->windows, &mw->range);
+        ((struct soft_pd *)ibv->pd)->users--;
+        soft_object_leave(context, ibv->handle);
+    }
     soft_unlock(&context->verbs.context);
+    if (error != 0)
+        return errno = error;
     free(mw);
     return 0;
 }

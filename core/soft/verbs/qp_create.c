@@ -78,25 +78,47 @@ static int check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *in
     return 0;
 }
 
+int soft_qp_check(const struct ibv_qp *qp)
+{
+    return soft_object_check(soft_context_of(qp->context), SOFT_QP, qp, qp->handle);
+}
+
+/* (locked) What it is made of. 0 or an errno. */
+static int check_parts(const struct ibv_qp *qp)
+{
+    int error = soft_pd_check(qp->pd);
+
+    if (error == 0)
+        error = soft_cq_check(qp->send_cq);
+    if (error == 0)
+        error = soft_cq_check(qp->recv_cq);
+    if (error == 0 && qp->srq != NULL)
+        error = soft_srq_check(qp->srq);
+    return error;
+}
+
 /* (locked) */
 static int enter(struct soft_context *context, struct soft_qp *qp)
 {
     struct ibv_context *ibv = &context->verbs.context;
-    int error = 0;
+    int error = check_parts(soft_ibv(qp));
 
-    if (!context->opened && context->wire->open != NULL)
+    if (error == 0 && !context->opened && context->wire->open != NULL)
         error = context->wire->open(context->wire, ibv);
     if (error != 0)
         return error;
     context->opened = true;
-    if (!soft_qp_enter(context, qp))
+    if (!soft_object_enter(context, SOFT_QP, soft_ibv(qp), &soft_ibv(qp)->handle))
         return ENOMEM;
+    if (!soft_qp_enter(context, qp)) {
+        soft_object_leave(context, soft_ibv(qp)->handle);
+        return ENOMEM;
+    }
     ((struct soft_cq *)soft_ibv(qp)->send_cq)->users++;
     ((struct soft_cq *)soft_ibv(qp)->recv_cq)->users++;
     ((struct soft_pd *)soft_ibv(qp)->pd)->users++;
     if (soft_srq_of(qp) != NULL)
         soft_srq_of(qp)->users++;
-    context->objects++;
     return 0;
 }
 
@@ -233,12 +255,12 @@ int soft_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
     return EOPNOTSUPP;
 }
 
-int soft_destroy_qp(struct ibv_qp *ibv)
+/* (locked) */
+static void leave(struct soft_qp *qp)
 {
-    struct soft_qp *qp = soft_qp_of(ibv);
     struct soft_context *context = qp->context;
+    struct ibv_qp *ibv = soft_ibv(qp);
 
-    soft_lock(ibv->context);
     soft_hurry(context); /* an acknowledgement may be owed, of what the application already has */
     soft_timer_forget(qp);
     soft_idle(qp);
@@ -250,8 +272,21 @@ int soft_destroy_qp(struct ibv_qp *ibv)
     if (ibv->srq != NULL)
         soft_srq_of(qp)->users--;
     soft_events_forget(context, &qp->events);
-    context->objects--;
-    soft_unlock(&context->verbs.context);
+    soft_object_leave(context, ibv->handle);
+}
+
+int soft_destroy_qp(struct ibv_qp *ibv)
+{
+    struct soft_qp *qp = soft_qp_of(ibv);
+    int error;
+
+    soft_lock(ibv->context);
+    error = soft_qp_check(ibv);
+    if (error == 0)
+        leave(qp);
+    soft_unlock(ibv->context);
+    if (error != 0)
+        return errno = error;
     soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &qp->events);
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);

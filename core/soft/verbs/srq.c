@@ -32,9 +32,23 @@ static struct soft_srq *make(struct ibv_pd *pd, const struct ibv_srq_init_attr *
     return srq;
 }
 
+int soft_srq_check(const struct ibv_srq *srq)
+{
+    return soft_object_check(soft_context_of(srq->context), SOFT_SRQ, srq, srq->handle);
+}
+
+static void release(struct soft_srq *srq)
+{
+    pthread_cond_destroy(&srq->ibv.cond);
+    pthread_mutex_destroy(&srq->ibv.mutex);
+    free(srq->ring.slots);
+    free(srq);
+}
+
 struct ibv_srq *soft_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
     struct soft_srq *srq;
+    int error;
 
     if (init->attr.max_wr < 1 || init->attr.max_wr > SOFT_MAX_WR || init->attr.max_sge > SOFT_MAX_SGE) {
         errno = EINVAL;
@@ -43,22 +57,32 @@ struct ibv_srq *soft_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *ini
     if ((srq = make(pd, init)) == NULL)
         return NULL;
     soft_lock(pd->context);
-    soft_context_of(pd->context)->objects++;
-    ((struct soft_pd *)pd)->users++;
+    error = soft_pd_check(pd);
+    if (error == 0 && !soft_object_enter(soft_context_of(pd->context), SOFT_SRQ, &srq->ibv, &srq->ibv.handle))
+        error = ENOMEM;
+    if (error == 0)
+        ((struct soft_pd *)pd)->users++;
     soft_unlock(pd->context);
-    return &srq->ibv;
+    if (error == 0)
+        return &srq->ibv;
+    release(srq);
+    errno = error;
+    return NULL;
 }
 
 /* (locked) */
 static int detach(struct soft_srq *srq)
 {
     struct soft_context *context = soft_context_of(srq->ibv.context);
+    int error = soft_srq_check(&srq->ibv);
 
+    if (error != 0)
+        return error;
     if (srq->users > 0)
         return EBUSY;
     soft_events_forget(context, &srq->events);
     ((struct soft_pd *)srq->ibv.pd)->users--;
-    context->objects--;
+    soft_object_leave(context, srq->ibv.handle);
     return 0;
 }
 
@@ -73,10 +97,7 @@ int soft_destroy_srq(struct ibv_srq *ibv)
     if (error != 0)
         return errno = error;
     soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &srq->events);
-    pthread_cond_destroy(&ibv->cond);
-    pthread_mutex_destroy(&ibv->mutex);
-    free(srq->ring.slots);
-    free(srq);
+    release(srq);
     return 0;
 }
 
@@ -100,14 +121,15 @@ int soft_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int attr_mas
 {
     struct soft_srq *srq = (struct soft_srq *)ibv;
     bool resizes = attr_mask & IBV_SRQ_MAX_WR, limits = attr_mask & IBV_SRQ_LIMIT;
-    int error = 0;
+    int error;
 
     if (attr_mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
         return EINVAL;
     soft_lock(ibv->context);
-    if ((limits ? attr->srq_limit : srq->limit) > (resizes ? attr->max_wr : srq->ring.size))
+    error = soft_srq_check(ibv);
+    if (error == 0 && (limits ? attr->srq_limit : srq->limit) > (resizes ? attr->max_wr : srq->ring.size))
         error = EINVAL;
-    else if (resizes)
+    else if (error == 0 && resizes)
         error = resize(srq, attr->max_wr);
     if (error == 0 && limits)
         srq->limit = attr->srq_limit;
@@ -118,11 +140,15 @@ int soft_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int attr_mas
 int soft_query_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr)
 {
     const struct soft_srq *srq = (const struct soft_srq *)ibv;
+    int error;
 
     soft_lock(ibv->context);
-    *attr = (struct ibv_srq_attr){.max_wr = srq->ring.size, .max_sge = srq->max_sge, .srq_limit = srq->limit};
+    error = soft_srq_check(ibv);
+    if (error == 0)
+        *attr =
+            (struct ibv_srq_attr){.max_wr = srq->ring.size, .max_sge = srq->max_sge, .srq_limit = srq->limit};
     soft_unlock(ibv->context);
-    return 0;
+    return error;
 }
 
 bool soft_srq_take(struct soft_srq *srq, struct soft_recv *taken)

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* objects.c - handles are places in an array, the one that was free last first. See objects.h. */
+#include "objects.h"
+#include <errno.h>
+#include <stdlib.h>
+#include "context.h"
+
+#define FIRST_ROOM 16
+#define MOST_ROOM (UINT32_C(1) << 31)
+
+static bool grow(struct soft_objects *objects)
+{
+    uint32_t room = objects->room == 0 ? FIRST_ROOM : objects->room * 2;
+    struct soft_object *slots;
+
+    if (objects->room >= MOST_ROOM || (slots = realloc(objects->slots, room * sizeof *slots)) == NULL)
+        return false;
+    for (uint32_t i = objects->room; i < room; i++)
+        slots[i] = (struct soft_object){.next = i + 1};
+    objects->slots = slots;
+    objects->unused = objects->room;
+    objects->room = room;
+    return true;
+}
+
+bool soft_object_enter(struct soft_context *context, enum soft_kind kind, const void *object, uint32_t *handle)
+{
+    struct soft_objects *objects = &context->objects;
+
+    if (objects->unused == objects->room && !grow(objects))
+        return false;
+    *handle = objects->unused;
+    objects->unused = objects->slots[*handle].next;
+    objects->slots[*handle] = (struct soft_object){.kind = kind, .object = object};
+    objects->count++;
+    return true;
+}
+
+void soft_object_leave(struct soft_context *context, uint32_t handle)
+{
+    struct soft_objects *objects = &context->objects;
+
+    objects->slots[handle] = (struct soft_object){.next = objects->unused};
+    objects->unused = handle;
+    objects->count--;
+}
+
+int soft_object_check(const struct soft_context *context, enum soft_kind kind, const void *object,
+                      uint32_t handle)
+{
+    const struct soft_objects *objects = &context->objects;
+
+    if (handle >= objects->room || objects->slots[handle].object != object || object == NULL)
+        return ENOENT;
+    return objects->slots[handle].kind == kind ? 0 : EINVAL;
+}

@@ -14,6 +14,10 @@ int xs_start(const struct ask *ask)
         return xs_start_send(ask);
     case EXS_EVT_RECV:
         return xs_start_recv(ask);
+    case EXS_EVT_SENDMSG:
+        return xs_start_sendmsg(ask);
+    case EXS_EVT_RECVMSG:
+        return xs_start_recvmsg(ask);
     case EXS_EVT_SENDFILE:
         return xs_start_sendfile(ask);
     case EXS_EVT_SHUTDOWN:

@@ -48,6 +48,7 @@ struct ask {
     exs_mhandle_t mhandle;
     const exs_token_t *token; /* one-sided */
     uint64_t offset;
+    exs_msghdr_t *message;     /* sendmsg, recvmsg; a sender's is not changed */
     exs_xferfile_t *files;     /* sendfile: `count` of them */
     exs_acceptaddr_t *accepts; /* accept: `count` of them */
     int count;

@@ -189,6 +189,31 @@ static void deliver(struct op *op)
     xs_queue_unref(queue);
 }
 
+void xs_op_moved(struct op *op, uint64_t bytes)
+{
+    switch (op->event.exs_evt_type) {
+    case EXS_EVT_SENDFILE:
+        op->event.exs_evt_union.exs_evt_xferfile.exs_evt_length = (off_t)bytes;
+        break;
+    case EXS_EVT_SENDMSG:
+    case EXS_EVT_RECVMSG:
+        op->event.exs_evt_union.exs_evt_xfermsg.exs_evt_length = bytes;
+        break;
+    case EXS_EVT_SHUTDOWN:
+        break;
+    default:
+        op->event.exs_evt_union.exs_evt_xfer.exs_evt_length = bytes;
+    }
+}
+
+void xs_op_truncated(struct op *op)
+{
+    if (op->event.exs_evt_type == EXS_EVT_RECVMSG)
+        op->event.exs_evt_union.exs_evt_xfermsg.exs_evt_flags |= MSG_TRUNC;
+    else
+        op->event.exs_evt_union.exs_evt_xfer.exs_evt_flags |= MSG_TRUNC;
+}
+
 void xs_op_complete(struct op *op, int error)
 {
     struct queue *queue = op->pool;

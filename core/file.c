@@ -10,8 +10,10 @@
 #include <unistd.h>
 #include "fds.h"
 #include "file.h"
+#include "fragile.h"
 #include "library.h"
 #include "memory.h"
+#include "op.h"
 
 #define WINDOW_SIZE (UINT64_C(4) << 20) /* bytes */
 #define WINDOWS_MAX 3                   /* of one operation at a time */
@@ -39,7 +41,7 @@ struct window {
 
 struct files {
     int count, current; /* elements; the one that the next window is over */
-    uint64_t position;  /* bytes of the current element that have had a window */
+    uint64_t position;  /* bytes, from the current element's start on, that have had a window */
     TAILQ_HEAD(window_list, window) windows;
     int window_count;
     struct element elements[];
@@ -136,7 +138,7 @@ static int check_element(struct element *element, const exs_xferfile_t *from, in
     return result;
 }
 
-struct files *xs_files_new(const exs_xferfile_t *vector, int count, int flags, uint64_t *length, bool *last)
+static struct files *new_files(int count)
 {
     struct files *files = calloc(1, sizeof(*files) + (size_t)count * sizeof(files->elements[0]));
 
@@ -146,6 +148,15 @@ struct files *xs_files_new(const exs_xferfile_t *vector, int count, int flags, u
     for (int i = 0; i < count; i++)
         files->elements[i].fd = -1;
     files->count = count;
+    return files;
+}
+
+struct files *xs_files_new(const exs_xferfile_t *vector, int count, int flags, uint64_t *length, bool *last)
+{
+    struct files *files = new_files(count);
+
+    if (files == NULL)
+        return NULL;
     *length = 0;
     *last = false;
     for (int i = 0; i < count; i++) {
@@ -161,6 +172,18 @@ struct files *xs_files_new(const exs_xferfile_t *vector, int count, int flags, u
 fail:
     xs_files_free(files, NULL);
     return NULL;
+}
+
+struct files *xs_files_of_memory(const struct piece *pieces, int count)
+{
+    struct files *files = new_files(count);
+
+    for (int i = 0; files != NULL && i < count; i++) {
+        files->elements[i].base = pieces[i].base;
+        files->elements[i].length = pieces[i].length;
+        files->elements[i].memory = pieces[i].memory;
+    }
+    return files;
 }
 
 static void close_window(struct window *window, struct domain *domain)
@@ -265,9 +288,36 @@ static int copy_file(struct window *window, const struct element *element, uint6
     return 0;
 }
 
-static int fill_window(struct window *window, const struct element *element, uint64_t position,
-                       struct domain *domain)
+/* So are short pieces of memory that nobody registered, with those behind them that fit in, each from its
+ * start. -1 and errno. */
+static int copy_memory(struct window *window, const struct files *files, struct domain *domain)
 {
+    window->bounce = xs_bounce_get(domain);
+    if (window->bounce == NULL)
+        return -1;
+    window->data = window->bounce->data;
+    window->mr = window->bounce->mr;
+    window->length = 0;
+    for (int i = files->current; i < files->count && files->elements[i].fd < 0; i++) {
+        const struct element *element = &files->elements[i];
+        uint64_t bytes = element->length;
+
+        if (bytes > BOUNCE_SIZE - window->length)
+            break;
+        if (bytes > 0 && !fragile_take(window->data + window->length, element->base, bytes)) {
+            errno = EACCES; /* as if it could not be registered */
+            return -1;
+        }
+        window->length += bytes;
+    }
+    return 0;
+}
+
+static int fill_window(struct window *window, const struct files *files, struct domain *domain)
+{
+    const struct element *element = &files->elements[files->current];
+    uint64_t position = files->position;
+
     window->element = element;
     window->length = element->length - position;
     if (element->fd < 0) {
@@ -276,6 +326,8 @@ static int fill_window(struct window *window, const struct element *element, uin
             window->mr = xs_memory_mr(element->memory, domain);
             return window->mr != NULL ? 0 : -1;
         }
+        if (window->length <= BOUNCE_SIZE)
+            return copy_memory(window, files, domain);
     } else if (window->length <= BOUNCE_SIZE) {
         return copy_file(window, element, element->offset + position, domain);
     } else {
@@ -291,15 +343,15 @@ static int fill_window(struct window *window, const struct element *element, uin
 /* Put a window over the next piece. NULL and errno. */
 static struct window *open_window(struct files *files, struct domain *domain)
 {
-    while (files->current < files->count - 1 && files->position == files->elements[files->current].length) {
+    while (files->current < files->count - 1 && files->position >= files->elements[files->current].length) {
+        files->position -= files->elements[files->current].length;
         files->current++;
-        files->position = 0;
     }
     struct window *window = calloc(1, sizeof(*window));
 
     if (window == NULL)
         return NULL;
-    if (fill_window(window, &files->elements[files->current], files->position, domain) < 0) {
+    if (fill_window(window, files, domain) < 0) {
         int saved = errno;
 
         close_window(window, domain);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * file.h - where the bytes of an exs_sendfile come from.
+ * file.h - where the bytes of an exs_sendfile come from. And of an exs_sendmsg: its pieces are elements in
+ * memory. Short ones are copied together.
  *
  * Files are sent by mmap, a window at a time: mapped, registered, given to the device, and unmapped when the
  * device is done. So a file of any length pins no more than a few windows, and fits under a small memlock
@@ -16,11 +17,14 @@
 
 struct domain;
 struct files; /* owned by its operation */
+struct piece;
 struct window;
 
 /* Everything checked, descriptors duplicated, paths opened. *length: bytes in all; *last: EXS_SHUT_WR behind
  * the last element. NULL and errno as exs_sendfile has them. */
 struct files *xs_files_new(const exs_xferfile_t *vector, int count, int flags, uint64_t *length, bool *last);
+/* Pieces of memory, whose uses it takes over. NULL and errno. */
+struct files *xs_files_of_memory(const struct piece *pieces, int count);
 /* The next bytes: 1; none now, since too many windows are in flight: 0; or -1 and *error. */
 int xs_files_span(struct files *files, struct domain *domain, uint8_t **addr, uint64_t *length, uint32_t *lkey,
                   struct window **window, int *error);

@@ -83,7 +83,7 @@ static void finish(struct conn *conn, struct op *op, int error)
     if (is_read(op) && op->bounce != NULL && error == 0 &&
         !fragile_give(op->buffer, op->bounce->data, op->length))
         error = EFAULT;
-    op->event.exs_evt_union.exs_evt_xfer.exs_evt_length = op->acked;
+    xs_op_moved(op, op->acked);
     xs_tx_release(conn, op);
     xs_op_complete(op, error);
 }

@@ -68,7 +68,9 @@ struct op {
     uint32_t piece;       /* the first that is not full, */
     uint64_t in_piece;    /* and the bytes in it */
     struct piece only;    /* of most of them */
+    struct piece *many;   /* of exs_recvmsg; the operation's, to free */
     uint8_t *hidden;      /* the place of a short message in the hidden buffer */
+    uint8_t *whole;       /* the place of a longer one for several pieces; the operation's, to free */
 };
 
 STAILQ_HEAD(op_list, op);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Where the bytes of a receive go. See place.h. */
+#include <stdlib.h>
 #include <string.h>
 #include "conn.h"
 #include "fragile.h"
@@ -112,6 +113,27 @@ static struct ibv_mr *registration(struct conn *conn, struct op *op)
     return op->one_off;
 }
 
+int xs_place_whole(struct conn *conn, struct op *op)
+{
+    if (conn->sock->type == SOCK_STREAM || op->piece_count == 1 || op->length <= BOUNCE_SIZE)
+        return 0;
+    op->whole = calloc(1, op->length);
+    if (op->whole != NULL)
+        op->one_off =
+            xs_register(&conn->domain, op->whole, op->length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (op->one_off != NULL)
+        return 0;
+    free(op->whole); /* which keeps errno */
+    op->whole = NULL;
+    return -1;
+}
+
+/* Where a message lies that its pieces are copied from; NULL: it is written into the pieces themselves. */
+static uint8_t *lies_at(const struct op *op)
+{
+    return op->hidden != NULL ? op->hidden : op->whole;
+}
+
 int xs_place_open(struct conn *conn, struct op *op, struct place *place)
 {
     if (goes_by_hidden(conn, op)) {
@@ -119,6 +141,9 @@ int xs_place_open(struct conn *conn, struct op *op, struct place *place)
             op->hidden = take_hidden(conn);
         *place = (struct place){
             .addr = op->hidden + op->posted, .length = op->length - op->posted, .rkey = conn->hidden_mr->rkey};
+    } else if (op->whole != NULL) {
+        *place = (struct place){
+            .addr = op->whole + op->posted, .length = op->length - op->posted, .rkey = op->one_off->rkey};
     } else {
         const struct ibv_mr *mr = registration(conn, op);
 
@@ -134,7 +159,7 @@ int xs_place_open(struct conn *conn, struct op *op, struct place *place)
 void xs_place_written(struct conn *conn, struct op *op, uint64_t bytes)
 {
     op->room -= bytes;
-    if (op->hidden == NULL)
+    if (lies_at(op) == NULL)
         advance(conn, op, bytes);
 }
 
@@ -155,7 +180,7 @@ bool xs_place_is_gone(const struct op *op)
 {
     uint8_t byte, *first = xs_place_next(op).addr;
 
-    return op->advertised && op->hidden == NULL && op->room > 0 &&
+    return op->advertised && lies_at(op) == NULL && op->room > 0 &&
            (!fragile_copy(&byte, first, 1) || !fragile_copy(&byte, first + op->room - 1, 1));
 }
 
@@ -169,7 +194,7 @@ static bool copy_message(struct conn *conn, struct op *op)
         uint64_t room = xs_place_next(op).length, left = op->posted - copied;
         uint64_t bytes = room < left ? room : left;
 
-        if (!xs_place_copy(conn, op, op->hidden + copied, bytes))
+        if (!xs_place_copy(conn, op, lies_at(op) + copied, bytes))
             return false;
         copied += bytes;
     }
@@ -178,7 +203,7 @@ static bool copy_message(struct conn *conn, struct op *op)
 
 bool xs_place_end(struct conn *conn, struct op *op)
 {
-    bool good = op->hidden == NULL || copy_message(conn, op);
+    bool good = lies_at(op) == NULL || copy_message(conn, op);
 
     if (op->hidden != NULL)
         leave_hidden(conn, op);
@@ -187,5 +212,7 @@ bool xs_place_end(struct conn *conn, struct op *op)
         if (op->pieces[i].memory != NULL)
             xs_memory_unuse(op->pieces[i].memory);
     }
+    free(op->many);
+    free(op->whole);
     return good;
 }

@@ -8,8 +8,10 @@
  * writes them itself, into a place that was opened to it: the device guards what it writes. Or EXS copies them,
  * out of the hidden buffer: that is guarded here, where the memory may have gone (fragile.h).
  *
- * A short message of a SEQPACKET goes both ways: the peer writes it into a place in the hidden buffer, which
- * holds no stream there, and it is copied when it is complete. That saves a registration.
+ * A message of a SEQPACKET has one place. Where that is not what it is to fill, it goes both ways: the peer
+ * writes it elsewhere, and it is copied when it is complete. A short one is written into the hidden buffer,
+ * which holds no stream there: that saves a registration. A longer one for several pieces has memory of its
+ * own.
  */
 #ifndef XS_PLACE_H
 #define XS_PLACE_H
@@ -28,8 +30,11 @@ struct place {
 };
 
 /* A receive into these pieces, which stay where they are until it is over; their regions are in use, and given
- * back then. A SEQPACKET's message has one place: longer than BOUNCE_SIZE, the pieces must be one. */
+ * back then. */
 void xs_place_into(struct op *op, struct piece *pieces, uint32_t count);
+
+/* On a SEQPACKET: memory for the message where it can't be written into its pieces. 0, or -1 and errno. */
+int xs_place_whole(struct conn *conn, struct op *op);
 
 struct place xs_place_next(const struct op *op);
 /* Is it worth opening to the peer, on a STREAM? Else the bytes come by the hidden buffer. */

@@ -27,7 +27,7 @@ static void finish_receive(struct conn *conn, struct op *op, int error)
         error = EACCES; /* as if it could not be registered */
         xs_conn_fail(conn, error);
     }
-    op->event.exs_evt_union.exs_evt_xfer.exs_evt_length = op->posted;
+    xs_op_moved(op, op->posted);
     xs_op_complete(op, error);
 }
 
@@ -182,7 +182,7 @@ static void direct(struct conn *conn, uint32_t imm)
     if (conn->filling)
         return;
     if (imm & IMM_TRUNC)
-        op->event.exs_evt_union.exs_evt_xfer.exs_evt_flags |= MSG_TRUNC;
+        xs_op_truncated(op);
     if (!is_stream(conn) || !op->waitall || op->posted == op->length) {
         finish_receive(conn, op, 0);
     } else if (op->room == 0) { /* on to its next place */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Starting sends, receives, file transfers and shutdowns: all checks, then an operation on the connection. */
 #include <errno.h>
+#include <stdlib.h>
 #include "conn.h"
 #include "core.h"
 #include "file.h"
@@ -10,6 +11,7 @@
 #include "nic.h"
 #include "place.h"
 #include "sock.h"
+#include "vector.h"
 
 /* ---- Checks that need the socket; called with its lock --------------------------------------------- */
 
@@ -56,8 +58,37 @@ int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int 
     return 0;
 }
 
+/* A short message is copied together, as a short buffer is; of a longer one the pieces are sent. */
+static int prepare_message(struct conn *conn, struct op *op, const struct ask *ask)
+{
+    op->event.exs_evt_union.exs_evt_xfermsg.exs_evt_msg = ask->message;
+    op->length = ask->length;
+    if (op->length > BOUNCE_SIZE) {
+        struct piece *pieces = xs_vector_pieces(ask->message, EXS_MRF_SEND_DISABLE);
+
+        if (pieces != NULL)
+            op->files = xs_files_of_memory(pieces, ask->message->exs_iovlen);
+        if (pieces != NULL && op->files == NULL)
+            xs_vector_leave(pieces, ask->message->exs_iovlen);
+        free(pieces); /* which keeps errno */
+        return op->files != NULL ? 0 : -1;
+    }
+    op->bounce = xs_bounce_get(&conn->domain);
+    if (op->bounce == NULL)
+        return -1;
+    if (xs_vector_gather(ask->message, op->bounce->data) == 0)
+        return 0;
+    int saved = errno;
+
+    xs_bounce_put(&conn->domain, op->bounce);
+    errno = saved;
+    return -1;
+}
+
 static int prepare_send(struct conn *conn, struct op *op, const struct ask *ask)
 {
+    if (ask->type == EXS_EVT_SENDMSG)
+        return prepare_message(conn, op, ask);
     if (ask->type == EXS_EVT_SENDFILE) {
         op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec = ask->files;
         op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec_cnt = ask->count;
@@ -106,22 +137,45 @@ static int begin_send(struct sock *sock, struct queue *queue, const struct ask *
 
 /* ---- Receiving --------------------------------------------------------------------------------- */
 
+static int into_buffer(struct op *op, const struct ask *ask)
+{
+    op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = ask->buffer;
+    if (xs_memory_use(ask->mhandle, ask->buffer, ask->length, EXS_MRF_RECV_DISABLE, &op->only.memory) < 0)
+        return -1;
+    op->only.base = ask->buffer;
+    op->only.length = ask->length;
+    xs_place_into(op, &op->only, 1);
+    return 0;
+}
+
+static int into_message(struct conn *conn, struct op *op, const struct ask *ask)
+{
+    int count = ask->message->exs_iovlen;
+
+    op->event.exs_evt_union.exs_evt_xfermsg.exs_evt_msg = ask->message;
+    op->many = xs_vector_pieces(ask->message, EXS_MRF_RECV_DISABLE);
+    if (op->many == NULL)
+        return -1;
+    xs_place_into(op, op->many, (uint32_t)count);
+    if (xs_place_whole(conn, op) == 0)
+        return 0;
+    xs_vector_leave(op->many, count);
+    free(op->many); /* which keeps errno */
+    return -1;
+}
+
 static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
     struct conn *conn = sock->conn;
-    struct op *op = xs_sock_op(sock, queue, EXS_EVT_RECV, ask->ahandle, ask->waiter);
+    struct op *op = xs_sock_op(sock, queue, ask->type, ask->ahandle, ask->waiter);
 
     if (op == NULL)
         return -1;
     op->waitall = (ask->flags & MSG_WAITALL) != 0 && sock->type == SOCK_STREAM;
-    op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = ask->buffer;
-    if (xs_memory_use(ask->mhandle, ask->buffer, ask->length, EXS_MRF_RECV_DISABLE, &op->only.memory) < 0) {
+    if ((ask->type == EXS_EVT_RECVMSG ? into_message(conn, op, ask) : into_buffer(op, ask)) < 0) {
         xs_undo(op, ask->waiter);
         return -1;
     }
-    op->only.base = ask->buffer;
-    op->only.length = ask->length;
-    xs_place_into(op, &op->only, 1);
     STAILQ_INSERT_TAIL(&conn->recvs, op, link);
     xs_conn_run_recvs(conn);
     return 0;
@@ -141,7 +195,7 @@ static int start(const struct ask *ask, bool may_be_silent)
     bool names_home = home != NULL && home->handle != NULL && home->handle == ask->qhandle;
 
     if (names_home || xs_check_queue(ask->qhandle, ask->waiter, may_be_silent, &queue)) {
-        if (ask->type == EXS_EVT_RECV) {
+        if (ask->type == EXS_EVT_RECV || ask->type == EXS_EVT_RECVMSG) {
             if (check_connected(sock, xs_conn_may_receive) == 0)
                 result = begin_recv(sock, queue, ask);
         } else if (check_connected(sock, xs_conn_may_send) == 0) {
@@ -171,23 +225,49 @@ int xs_check_transfer(const struct ask *ask)
 }
 
 /* No send raises a signal, with MSG_NOSIGNAL or without. */
+static int check_send_flags(int flags)
+{
+    return flags & ~(EXS_BLOCK | EXS_UNSIGNALED | MSG_NOSIGNAL) ? fails(EOPNOTSUPP) : check_signaling(flags);
+}
+
+static int check_recv_flags(int flags)
+{
+    return flags & ~(EXS_BLOCK | MSG_WAITALL) ? fails(EOPNOTSUPP) : 0;
+}
+
 int xs_start_send(const struct ask *ask)
 {
-    if (ask->flags & ~(EXS_BLOCK | EXS_UNSIGNALED | MSG_NOSIGNAL))
-        return fails(EOPNOTSUPP);
-    if (xs_check_transfer(ask) < 0)
+    if (check_send_flags(ask->flags) < 0 || xs_check_transfer(ask) < 0)
         return -1;
     return start(ask, (ask->flags & EXS_UNSIGNALED) != 0);
 }
 
 int xs_start_recv(const struct ask *ask)
 {
-    if (ask->flags & ~(EXS_BLOCK | MSG_WAITALL))
-        return fails(EOPNOTSUPP);
-    if (xs_check_transfer(ask) < 0)
+    if (check_recv_flags(ask->flags) < 0 || xs_check_transfer(ask) < 0)
         return -1;
     if (ask->length == 0)
         return xs_invalid("length is 0");
+    return start(ask, false);
+}
+
+int xs_start_sendmsg(const struct ask *ask)
+{
+    struct ask sized = *ask;
+
+    if (check_send_flags(ask->flags) < 0 || xs_vector_check(ask->message, &sized.length) < 0)
+        return -1;
+    return start(&sized, (ask->flags & EXS_UNSIGNALED) != 0);
+}
+
+int xs_start_recvmsg(const struct ask *ask)
+{
+    size_t length;
+
+    if (check_recv_flags(ask->flags) < 0 || xs_vector_check(ask->message, &length) < 0)
+        return -1;
+    if (length == 0)
+        return xs_invalid("the pieces have no bytes");
     return start(ask, false);
 }
 

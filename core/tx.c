@@ -181,10 +181,7 @@ void xs_tx_finish(struct conn *conn, struct op *op, int error)
     uint64_t bytes = error == 0 ? op->length : op->acked;
 
     STAILQ_REMOVE_HEAD(&conn->sends, link);
-    if (op->event.exs_evt_type == EXS_EVT_SEND)
-        op->event.exs_evt_union.exs_evt_xfer.exs_evt_length = bytes;
-    else if (op->event.exs_evt_type == EXS_EVT_SENDFILE)
-        op->event.exs_evt_union.exs_evt_xferfile.exs_evt_length = (off_t)bytes;
+    xs_op_moved(op, bytes);
     xs_tx_release(conn, op);
     xs_op_complete(op, error);
 }

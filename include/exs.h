@@ -66,6 +66,7 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 
 #define EXS_EVTVEC_MAX 1024            /* [ES-API] most events of one exs_qdequeue */
 #define EXS_XFV_MAX 64                 /* [ours] most elements of one exs_sendfile */
+#define EXS_IOV_MAX 1024               /* [ours] most elements of one exs_sendmsg or exs_recvmsg */
 #define EXS_MSG_MAX ((size_t)1 << 40)  /* [ours] longest exs_send or exs_recv, bytes */
 #define EXS_FILE_MAX ((size_t)1 << 30) /* [UNH] longest file element without EXS_BIGFILE, bytes */
 #define EXS_QDEPTH_MAX (1 << 20)       /* [ours] largest depth for exs_qcreate, events */
@@ -85,7 +86,7 @@ typedef struct exs_iovec { /* [ES-API] type, fields ours */
     void *exs_base;
     size_t exs_length; /* bytes */
     exs_mhandle_t exs_mhandle;
-    int exs_flags; /* 0 or EXS_SHUT_WR */
+    int exs_flags; /* 0, or in a file vector EXS_SHUT_WR */
 } exs_iovec_t;
 
 typedef struct exs_fdvec { /* [ES-API] */
@@ -113,6 +114,14 @@ typedef struct exs_xferfile { /* [ES-API] */
     union exs_xfvec exs_xfv;
 } exs_xferfile_t;
 
+/* ---- Message vectors ------------------------------------------------------------------ */
+
+typedef struct exs_msghdr { /* [ES-API] type, fields ours */
+    exs_iovec_t *exs_iov;   /* pieces of memory, in their order; the array is the caller's again on return */
+    int exs_iovlen;         /* how many, 1 to EXS_IOV_MAX */
+    int exs_msg_flags;      /* out, of an exs_recvmsg that blocks: MSG_TRUNC, as in an event */
+} exs_msghdr_t;
+
 /* ---- Events -------------------------------------------------------------------------- */
 
 enum { /* exs_evt_type; names [ES-API] but SHUTDOWN and CLOSE [UNH], RREAD and RWRITE [ours] */
@@ -124,7 +133,9 @@ enum { /* exs_evt_type; names [ES-API] but SHUTDOWN and CLOSE [UNH], RREAD and R
        EXS_EVT_SHUTDOWN,
        EXS_EVT_CLOSE,
        EXS_EVT_RREAD,
-       EXS_EVT_RWRITE
+       EXS_EVT_RWRITE,
+       EXS_EVT_SENDMSG,
+       EXS_EVT_RECVMSG
 };
 
 typedef struct exs_evt_accept {    /* EXS_EVT_ACCEPT; fields ours */
@@ -138,6 +149,12 @@ typedef struct exs_evt_xfer { /* EXS_EVT_SEND, EXS_EVT_RECV, EXS_EVT_RREAD, EXS_
     size_t exs_evt_length;    /* bytes moved; 0 and no errno from a receive = orderly end */
     int exs_evt_flags;        /* MSG_TRUNC: a SEQPACKET message was longer than the buffer */
 } exs_evt_xfer_t;
+
+typedef struct exs_evt_xfermsg {    /* EXS_EVT_SENDMSG, EXS_EVT_RECVMSG: [ES-API] type, fields ours */
+    struct exs_msghdr *exs_evt_msg; /* the message given to the call */
+    size_t exs_evt_length;          /* bytes moved; 0 and no errno from a receive = orderly end */
+    int exs_evt_flags;              /* MSG_TRUNC: a SEQPACKET message was longer than all pieces */
+} exs_evt_xfermsg_t;
 
 typedef struct exs_evt_xferfile {     /* EXS_EVT_SENDFILE; fields ours */
     struct exs_xferfile *exs_evt_vec; /* the vector given to the call */
@@ -153,6 +170,7 @@ typedef struct exs_event {         /* [ES-API]; exs_evt_type is known, the other
     union {
         exs_evt_accept_t exs_evt_accept;
         exs_evt_xfer_t exs_evt_xfer;
+        exs_evt_xfermsg_t exs_evt_xfermsg;
         exs_evt_xferfile_t exs_evt_xferfile;
     } exs_evt_union;
 } exs_event_t;
@@ -223,6 +241,12 @@ ssize_t exs_send(int sockno, const void *buffer, size_t length, int flags, exs_q
                  exs_ahandle_t ahandle, exs_mhandle_t mhandle);
 ssize_t exs_recv(int sockno, void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
                  exs_ahandle_t ahandle, exs_mhandle_t mhandle);
+
+/* [ES-API] names, the rest ours: the same from, and into, several pieces of memory, in order; of a SEQPACKET
+ * they are one message. EXS_EVT_SENDMSG, EXS_EVT_RECVMSG. */
+ssize_t exs_sendmsg(int sockno, const exs_msghdr_t *message, int flags, exs_qhandle_t qhandle,
+                    exs_ahandle_t ahandle);
+ssize_t exs_recvmsg(int sockno, exs_msghdr_t *message, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
 /* [ES-API] Files, ranges of files and memory, in order. EXS_EVT_SENDFILE. */
 ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
@@ -311,6 +335,8 @@ int exs_blocking_connect(int sockno, const struct sockaddr *address, socklen_t a
 int exs_blocking_close(int sockno);
 ssize_t exs_blocking_recv(int sockno, void *buffer, size_t max_bytes, int flags, exs_mhandle_t mhandle);
 ssize_t exs_blocking_send(int sockno, const void *buffer, size_t max_bytes, int flags, exs_mhandle_t mhandle);
+ssize_t exs_blocking_recvmsg(int sockno, exs_msghdr_t *message, int flags);       /* [ours] */
+ssize_t exs_blocking_sendmsg(int sockno, const exs_msghdr_t *message, int flags); /* [ours] */
 int exs_blocking_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags);
 ssize_t exs_read(int sockno, void *buffer, size_t max_bytes);
 ssize_t exs_write(int sockno, const void *buffer, size_t max_bytes);

@@ -26,6 +26,11 @@ static ssize_t wait_for(struct ask *ask)
     case EXS_EVT_RREAD:
     case EXS_EVT_RWRITE:
         return (ssize_t)event->exs_evt_union.exs_evt_xfer.exs_evt_length;
+    case EXS_EVT_RECVMSG:
+        ask->message->exs_msg_flags = event->exs_evt_union.exs_evt_xfermsg.exs_evt_flags;
+        /* fall through */
+    case EXS_EVT_SENDMSG:
+        return (ssize_t)event->exs_evt_union.exs_evt_xfermsg.exs_evt_length;
     default:
         return 0;
     }
@@ -125,6 +130,27 @@ ssize_t exs_recv(int sockno, void *buffer, size_t length, int flags, exs_qhandle
                                 .mhandle = mhandle});
 }
 
+ssize_t exs_sendmsg(int sockno, const exs_msghdr_t *message, int flags, exs_qhandle_t qhandle,
+                    exs_ahandle_t ahandle)
+{
+    return do_ask(&(struct ask){.type = EXS_EVT_SENDMSG,
+                                .sockno = sockno,
+                                .flags = flags,
+                                .qhandle = qhandle,
+                                .ahandle = ahandle,
+                                .message = (exs_msghdr_t *)(uintptr_t)message});
+}
+
+ssize_t exs_recvmsg(int sockno, exs_msghdr_t *message, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
+{
+    return do_ask(&(struct ask){.type = EXS_EVT_RECVMSG,
+                                .sockno = sockno,
+                                .flags = flags,
+                                .qhandle = qhandle,
+                                .ahandle = ahandle,
+                                .message = message});
+}
+
 ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
                      exs_ahandle_t ahandle)
 {
@@ -204,6 +230,16 @@ ssize_t exs_blocking_recv(int sockno, void *buffer, size_t max_bytes, int flags,
 ssize_t exs_blocking_send(int sockno, const void *buffer, size_t max_bytes, int flags, exs_mhandle_t mhandle)
 {
     return exs_send(sockno, buffer, max_bytes, flags | EXS_BLOCK, NULL, NULL, mhandle);
+}
+
+ssize_t exs_blocking_recvmsg(int sockno, exs_msghdr_t *message, int flags)
+{
+    return exs_recvmsg(sockno, message, flags | EXS_BLOCK, NULL, NULL);
+}
+
+ssize_t exs_blocking_sendmsg(int sockno, const exs_msghdr_t *message, int flags)
+{
+    return exs_sendmsg(sockno, message, flags | EXS_BLOCK, NULL, NULL);
 }
 
 int exs_blocking_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags)

@@ -59,6 +59,9 @@ ssize_t moved(struct trial *trial, ssize_t result, int type)
     case EXS_EVT_SEND:
     case EXS_EVT_RECV:
         return (ssize_t)event.exs_evt_union.exs_evt_xfer.exs_evt_length;
+    case EXS_EVT_SENDMSG:
+    case EXS_EVT_RECVMSG:
+        return (ssize_t)event.exs_evt_union.exs_evt_xfermsg.exs_evt_length;
     case EXS_EVT_SENDFILE:
         return (ssize_t)event.exs_evt_union.exs_evt_xferfile.exs_evt_length;
     default:

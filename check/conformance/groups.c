@@ -36,6 +36,10 @@ const struct group *const groups[] = {
     &group_qstatus,
     &group_qmodify,
     &group_getsockopt,
+    &group_sendmsg,
+    &group_recvmsg,
+    &group_blocking_sendmsg,
+    &group_blocking_recvmsg,
     &group_fini,
     NULL,
 };

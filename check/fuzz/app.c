@@ -101,9 +101,8 @@ static void see_end(const struct stream *in)
             "the end, where %zu bytes are missing", in->sent - in->seen);
 }
 
-static void see_recv(struct asked *asked, const exs_event_t *event)
+static void see_recv(struct asked *asked, const exs_event_t *event, const exs_evt_xfer_t *xfer)
 {
-    const exs_evt_xfer_t *xfer = &event->exs_evt_union.exs_evt_xfer;
     struct stream *in = &asked->peer->in;
     bool in_turn = asked->socket->serial != asked->serial || asked->order == asked->socket->recvs_seen++;
 
@@ -129,16 +128,30 @@ static void see_recv(struct asked *asked, const exs_event_t *event)
     }
 }
 
+/* What moved, whatever call moved it. */
+static exs_evt_xfer_t xfer_of(const struct asked *asked, const exs_event_t *event)
+{
+    const exs_evt_xfermsg_t *message = &event->exs_evt_union.exs_evt_xfermsg;
+
+    if (event->exs_evt_type != EXS_EVT_SENDMSG && event->exs_evt_type != EXS_EVT_RECVMSG)
+        return event->exs_evt_union.exs_evt_xfer;
+    require(message->exs_evt_msg == &asked->message, "an event has another message");
+    return (exs_evt_xfer_t){.exs_evt_buffer = asked->buffer,
+                            .exs_evt_length = message->exs_evt_length,
+                            .exs_evt_flags = message->exs_evt_flags};
+}
+
 static void see_xfer(struct asked *asked, const exs_event_t *event)
 {
-    const exs_evt_xfer_t *xfer = &event->exs_evt_union.exs_evt_xfer;
+    exs_evt_xfer_t moved = xfer_of(asked, event);
+    const exs_evt_xfer_t *xfer = &moved;
 
     require(xfer->exs_evt_buffer == asked->buffer, "an event has another buffer");
     require(xfer->exs_evt_length <= asked->length, "more bytes than were asked for");
     require(asked->length == 0 || asked->length == APP_HUGE || !mock_in_use(asked->buffer, asked->length),
             "a buffer was given back, and is in use");
-    if (event->exs_evt_type == EXS_EVT_RECV)
-        see_recv(asked, event);
+    if (event->exs_evt_type == EXS_EVT_RECV || event->exs_evt_type == EXS_EVT_RECVMSG)
+        see_recv(asked, event, xfer);
     else
         require(event->exs_evt_errno != 0 || xfer->exs_evt_length == asked->length,
                 "%zu bytes of %zu, and no error", xfer->exs_evt_length, asked->length);
@@ -176,6 +189,8 @@ static void see_event(exs_qhandle_t queue, const exs_event_t *event)
     switch (asked->type) {
     case EXS_EVT_SEND:
     case EXS_EVT_RECV:
+    case EXS_EVT_SENDMSG:
+    case EXS_EVT_RECVMSG:
     case EXS_EVT_RREAD:
     case EXS_EVT_RWRITE:
         see_xfer(asked, event);

@@ -52,6 +52,7 @@ struct asked {
     unsigned order; /* of a socket's receives */
     uint64_t remote;
     exs_acceptaddr_t element, *many; /* many: its element of several, instead */
+    exs_msghdr_t message;            /* of a transfer in pieces */
     struct sockaddr_storage address;
 };
 

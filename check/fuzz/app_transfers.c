@@ -73,11 +73,30 @@ static void one_message(const struct asked *asked)
 
 /* ---- Sending and receiving -------------------------------------------------------------------------- */
 
+/* The buffer in three pieces, the middle one of no bytes; the array is the caller's. */
+static exs_msghdr_t *cut(struct asked *asked, exs_mhandle_t handle, uint8_t choice, exs_iovec_t pieces[3])
+{
+    size_t first = choice & 1 ? asked->length / 3 : 0;
+
+    pieces[0] = (exs_iovec_t){.exs_base = asked->buffer, .exs_length = first, .exs_mhandle = handle};
+    pieces[1] = (exs_iovec_t){.exs_flags = choice == 220 ? EXS_SHUT_WR : 0};
+    pieces[2] = (exs_iovec_t){
+        .exs_base = asked->buffer + first, .exs_length = asked->length - first, .exs_mhandle = handle};
+    asked->message = (exs_msghdr_t){.exs_iov = choice == 222 ? NULL : pieces, .exs_iovlen = choice == 219 ? 0 : 3};
+    return &asked->message;
+}
+
+/* By exs_send, or in pieces by exs_sendmsg. */
+static bool in_pieces(uint8_t how)
+{
+    return how % 64 >= 48 && how != 255;
+}
+
 static void call_send(struct input *input, struct app_socket *socket)
 {
     exs_qhandle_t queue = app_some_queue(input);
     uint8_t how = input_u8(input), choice = input_u8(input);
-    struct asked *asked = app_ask(EXS_EVT_SEND, socket, queue);
+    struct asked *asked = app_ask(in_pieces(how) ? EXS_EVT_SENDMSG : EXS_EVT_SEND, socket, queue);
     int flags = choice >= 224 ? EXS_UNSIGNALED : choice == 223 ? MSG_OOB : choice == 221 ? MSG_NOSIGNAL : 0;
 
     if (asked == NULL)
@@ -88,8 +107,16 @@ static void call_send(struct input *input, struct app_socket *socket)
         pattern_stream(asked->buffer, asked->length, app.fill += 41);
     asked->unsignaled = flags == EXS_UNSIGNALED;
     asked->silent = asked->unsignaled && how & 0x40;
-    app_answer(asked, exs_send(socket->number, choice == 222 ? NULL : asked->buffer, asked->length, flags,
-                               asked->silent ? NULL : queue, asked, handle));
+    exs_qhandle_t named = asked->silent ? NULL : queue;
+    exs_iovec_t pieces[3];
+
+    if (in_pieces(how))
+        app_answer(asked,
+                   exs_sendmsg(socket->number, cut(asked, handle, choice, pieces), flags, named, asked));
+    else
+        app_answer(asked, exs_send(socket->number, choice == 222 ? NULL : asked->buffer, asked->length, flags,
+                                   named, asked, handle));
+    memset(pieces, 0xff, sizeof(pieces));
     if (!asked->waits)
         return;
     will_arrive(asked, asked->buffer, asked->length);
@@ -100,7 +127,7 @@ static void call_recv(struct input *input, struct app_socket *socket)
 {
     exs_qhandle_t queue = app_some_queue(input);
     uint8_t how = input_u8(input), choice = input_u8(input);
-    struct asked *asked = app_ask(EXS_EVT_RECV, socket, queue);
+    struct asked *asked = app_ask(in_pieces(how) ? EXS_EVT_RECVMSG : EXS_EVT_RECV, socket, queue);
     int flags = choice >= 180 ? MSG_WAITALL : choice == 179 ? MSG_PEEK : 0;
 
     if (asked == NULL)
@@ -111,7 +138,14 @@ static void call_recv(struct input *input, struct app_socket *socket)
         socket->recv_queue = queue;
     asked->order = socket->recvs;
     asked->waitall = flags == MSG_WAITALL && socket->type == SOCK_STREAM;
-    app_answer(asked, exs_recv(socket->number, asked->buffer, asked->length, flags, queue, asked, handle));
+    exs_iovec_t pieces[3];
+
+    if (in_pieces(how))
+        app_answer(asked,
+                   exs_recvmsg(socket->number, cut(asked, handle, choice, pieces), flags, queue, asked));
+    else
+        app_answer(asked, exs_recv(socket->number, asked->buffer, asked->length, flags, queue, asked, handle));
+    memset(pieces, 0xff, sizeof(pieces));
     if (!asked->waits)
         return;
     socket->recvs++;

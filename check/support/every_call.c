@@ -46,6 +46,10 @@ int every_call_but(int error)
     TRY(exs_send(-1, "x", 1, 0, NULL, NULL, NULL));
     TRY(exs_recv(-1, &event, sizeof event, EXS_BLOCK, NULL, NULL, NULL));
     TRY(exs_recv(-1, &event, sizeof event, 0, NULL, NULL, NULL));
+    TRY(exs_sendmsg(-1, NULL, EXS_BLOCK, NULL, NULL));
+    TRY(exs_sendmsg(-1, NULL, 0, NULL, NULL));
+    TRY(exs_recvmsg(-1, NULL, EXS_BLOCK, NULL, NULL));
+    TRY(exs_recvmsg(-1, NULL, 0, NULL, NULL));
     TRY(exs_sendfile(-1, NULL, 1, EXS_BLOCK, NULL, NULL));
     TRY(exs_sendfile(-1, NULL, 1, 0, NULL, NULL));
     TRY(exs_rread(-1, &event, sizeof event, &token, 0, EXS_BLOCK, NULL, NULL, NULL));
@@ -68,6 +72,8 @@ int every_call_but(int error)
     TRY(exs_blocking_recv(-1, &event, sizeof event, 0, NULL));
     TRY(exs_blocking_send(-1, "x", 1, 0, NULL));
     TRY(exs_blocking_sendfile(-1, NULL, 1, 0));
+    TRY(exs_blocking_sendmsg(-1, NULL, 0));
+    TRY(exs_blocking_recvmsg(-1, NULL, 0));
     TRY(exs_read(-1, &event, sizeof event));
     TRY(exs_write(-1, "x", 1));
 #undef TRY

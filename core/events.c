@@ -206,12 +206,12 @@ void xs_op_moved(struct op *op, uint64_t bytes)
     }
 }
 
-void xs_op_truncated(struct op *op)
+void xs_op_flag(struct op *op, int flag)
 {
     if (op->event.exs_evt_type == EXS_EVT_RECVMSG)
-        op->event.exs_evt_union.exs_evt_xfermsg.exs_evt_flags |= MSG_TRUNC;
+        op->event.exs_evt_union.exs_evt_xfermsg.exs_evt_flags |= flag;
     else
-        op->event.exs_evt_union.exs_evt_xfer.exs_evt_flags |= MSG_TRUNC;
+        op->event.exs_evt_union.exs_evt_xfer.exs_evt_flags |= flag;
 }
 
 void xs_op_complete(struct op *op, int error)

@@ -137,9 +137,9 @@ struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ah
 struct op *xs_op_new_at_home(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle,
                              struct waiter *waiter);
 /* Deliver its event, with this errno; the operation is no longer the caller's. */
-/* For its event: so many bytes were moved; the rest of the message was cut off. */
+/* For its event: so many bytes were moved; of a receive: MSG_TRUNC, EXS_EOF. */
 void xs_op_moved(struct op *op, uint64_t bytes);
-void xs_op_truncated(struct op *op);
+void xs_op_flag(struct op *op, int flag);
 void xs_op_complete(struct op *op, int error);
 /* It was not started after all: no event. */
 void xs_op_cancel(struct op *op);

@@ -110,6 +110,12 @@ static void empty_hidden(struct conn *conn)
     }
 }
 
+static void finish_at_end(struct conn *conn, struct op *op)
+{
+    xs_op_flag(op, EXS_EOF);
+    finish_receive(conn, op, 0);
+}
+
 /* The peer may still write for this receive, but into the hidden buffer, so the user need not wait for that: a
  * silent operation without a buffer takes its place in the line. False: no memory for one. */
 static bool replace(struct conn *conn, struct op *op)
@@ -126,7 +132,7 @@ static bool replace(struct conn *conn, struct op *op)
     xs_place_pass(op, stand_in);
     conn->advertised++;
     STAILQ_INSERT_AFTER(&conn->recvs, op, stand_in, link);
-    finish_receive(conn, op, 0);
+    finish_at_end(conn, op);
     return true;
 }
 
@@ -140,7 +146,7 @@ static void end(struct conn *conn)
 
         next = STAILQ_NEXT(op, link);
         if (!exposed)
-            finish_receive(conn, op, 0);
+            finish_at_end(conn, op);
         else if (op->piece_count > 0 && (op->hidden == NULL || conn->filling || !replace(conn, op)))
             return;
     }
@@ -182,7 +188,7 @@ static void direct(struct conn *conn, uint32_t imm)
     if (conn->filling)
         return;
     if (imm & IMM_TRUNC)
-        xs_op_truncated(op);
+        xs_op_flag(op, MSG_TRUNC);
     if (!is_stream(conn) || !op->waitall || op->posted == op->length) {
         finish_receive(conn, op, 0);
     } else if (op->room == 0) { /* on to its next place */

@@ -50,6 +50,8 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 #define EXS_BLOCK 0x00200000      /* [UNH] return when done */
 #define EXS_UNSIGNALED 0x00400000 /* [UNH] exs_send, exs_sendfile: no event on success */
 #define EXS_BIGFILE 0x00800000    /* [ours] exs_sendfile: an element may be longer than 2^30 bytes */
+/* [ours] In an event, not in a call: the receive was ended by the orderly end. */
+#define EXS_EOF 0x01000000
 /* exs_recv also takes MSG_WAITALL: complete only when the whole buffer is filled. exs_send and exs_sendfile
  * also take MSG_NOSIGNAL, which changes nothing: no call of this library raises SIGPIPE. */
 
@@ -119,7 +121,7 @@ typedef struct exs_xferfile { /* [ES-API] */
 typedef struct exs_msghdr { /* [ES-API] type, fields ours */
     exs_iovec_t *exs_iov;   /* pieces of memory, in their order; the array is the caller's again on return */
     int exs_iovlen;         /* how many, 1 to EXS_IOV_MAX */
-    int exs_msg_flags;      /* out, of an exs_recvmsg that blocks: MSG_TRUNC, as in an event */
+    int exs_msg_flags;      /* out, of an exs_recvmsg that blocks: MSG_TRUNC and EXS_EOF, as in an event */
 } exs_msghdr_t;
 
 /* ---- Events -------------------------------------------------------------------------- */
@@ -146,14 +148,14 @@ typedef struct exs_evt_accept {    /* EXS_EVT_ACCEPT; fields ours */
 
 typedef struct exs_evt_xfer { /* EXS_EVT_SEND, EXS_EVT_RECV, EXS_EVT_RREAD, EXS_EVT_RWRITE; fields ours */
     void *exs_evt_buffer;     /* the buffer given to the call */
-    size_t exs_evt_length;    /* bytes moved; 0 and no errno from a receive = orderly end */
-    int exs_evt_flags;        /* MSG_TRUNC: a SEQPACKET message was longer than the buffer */
+    size_t exs_evt_length;    /* bytes moved */
+    int exs_evt_flags;        /* MSG_TRUNC: a SEQPACKET message was longer than the buffer; EXS_EOF */
 } exs_evt_xfer_t;
 
 typedef struct exs_evt_xfermsg {    /* EXS_EVT_SENDMSG, EXS_EVT_RECVMSG: [ES-API] type, fields ours */
     struct exs_msghdr *exs_evt_msg; /* the message given to the call */
-    size_t exs_evt_length;          /* bytes moved; 0 and no errno from a receive = orderly end */
-    int exs_evt_flags;              /* MSG_TRUNC: a SEQPACKET message was longer than all pieces */
+    size_t exs_evt_length;          /* bytes moved */
+    int exs_evt_flags;              /* MSG_TRUNC: a SEQPACKET message was longer than all pieces; EXS_EOF */
 } exs_evt_xfermsg_t;
 
 typedef struct exs_evt_xferfile {     /* EXS_EVT_SENDFILE; fields ours */

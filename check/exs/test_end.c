@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_end.c - how the orderly end of a connection is told: by EXS_EOF, which nothing else has. */
+#include "check/support/support.h"
+
+static void receive(const struct pair *pair, void *buffer, size_t length, int flags)
+{
+    must(exs_recv(pair->server, buffer, length, flags, pair->server_box->queue, NULL, NULL));
+}
+
+/* The next receive that is over has so many bytes, and these flags. */
+static void takes(const struct pair *pair, size_t length, int flags)
+{
+    exs_event_t event = take_good(pair->server_box, EXS_EVT_RECV, pair->server);
+
+    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, length);
+    ck_assert_int_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_flags, flags);
+}
+
+static void sends(const struct pair *pair, size_t length)
+{
+    static uint8_t bytes[100000];
+
+    must(exs_send(pair->client, bytes, length, 0, pair->client_box->queue, NULL, NULL));
+    take_good(pair->client_box, EXS_EVT_SEND, pair->client);
+}
+
+static void pair_opens(struct pair *pair, int type)
+{
+    pair_open(pair, AF_INET, type);
+    pair->client_box->beside = pair->server_box;
+    pair->server_box->beside = pair->client_box;
+}
+
+/* The peer says that it is done, in one of the ways there are. */
+static void peer_ends(struct pair *pair, bool closes)
+{
+    if (closes) {
+        close_socket(pair->client_box, pair->client);
+        return;
+    }
+    must(exs_shutdown(pair->client, SHUT_WR, 0, pair->client_box->queue, NULL));
+    take_good(pair->client_box, EXS_EVT_SHUTDOWN, pair->client);
+}
+
+static void pair_ends(struct pair *pair, bool closed)
+{
+    close_socket(pair->server_box, pair->server);
+    if (!closed)
+        close_socket(pair->client_box, pair->client);
+    pair_close_rest(pair);
+}
+
+/* Whether the receives were there before, or come after. */
+START_TEST(stream)
+{
+    bool closes = _i & 1, before = _i & 2, large = _i & 4;
+    uint8_t *buffer = new_buffer(3 * 100000);
+    size_t room = large ? 100000 : 1000, sent = room / 2;
+    struct pair pair;
+
+    pair_opens(&pair, SOCK_STREAM);
+    if (before) {
+        receive(&pair, buffer, room, 0);
+        receive(&pair, buffer + room, room, MSG_WAITALL);
+        receive(&pair, buffer + 2 * room, room, 0);
+        inbox_quiet(pair.server_box, 0);
+    }
+    sends(&pair, 10);
+    if (!before)
+        receive(&pair, buffer, 10, 0);
+    takes(&pair, 10, 0);
+    sends(&pair, sent);
+    peer_ends(&pair, closes);
+    if (!before) {
+        receive(&pair, buffer + room, room, MSG_WAITALL);
+        receive(&pair, buffer + 2 * room, room, 0);
+    }
+    takes(&pair, sent, EXS_EOF); /* less than it waited for */
+    takes(&pair, 0, EXS_EOF);
+    receive(&pair, buffer, room, 0);
+    takes(&pair, 0, EXS_EOF);
+    pair_ends(&pair, closes);
+    free(buffer);
+}
+END_TEST
+
+/* An empty message is none. */
+START_TEST(packets)
+{
+    bool closes = _i;
+    uint8_t buffer[4][100];
+    struct pair pair;
+
+    pair_opens(&pair, SOCK_SEQPACKET);
+    for (int i = 0; i < 4; i++)
+        receive(&pair, buffer[i], sizeof buffer[i], 0);
+    sends(&pair, 0);
+    sends(&pair, 101);
+    peer_ends(&pair, closes);
+    takes(&pair, 0, 0);
+    takes(&pair, 100, MSG_TRUNC);
+    takes(&pair, 0, EXS_EOF);
+    takes(&pair, 0, EXS_EOF);
+    pair_ends(&pair, closes);
+}
+END_TEST
+
+/* This side wants no more. */
+START_TEST(own)
+{
+    static uint8_t buffer[100000];
+    struct pair pair;
+
+    pair_opens(&pair, _i ? SOCK_SEQPACKET : SOCK_STREAM);
+    receive(&pair, buffer, sizeof buffer, 0);
+    inbox_quiet(pair.server_box, QUIET_MS);
+    must(exs_shutdown(pair.server, SHUT_RD, 0, pair.server_box->queue, NULL));
+    take_good(pair.server_box, EXS_EVT_SHUTDOWN, pair.server);
+    takes(&pair, 0, EXS_EOF);
+    pair_close(&pair);
+}
+END_TEST
+
+/* A connection that breaks has no end. */
+START_TEST(broken)
+{
+    static uint8_t buffer[100];
+    struct pair pair;
+
+    pair_opens(&pair, SOCK_STREAM);
+    receive(&pair, buffer, sizeof buffer, 0);
+    must(exs_close(pair.server, 0, pair.server_box->queue, NULL));
+    exs_event_t event = take_failed(pair.server_box, EXS_EVT_RECV, pair.server, ECANCELED);
+
+    ck_assert_int_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_flags, 0);
+    take_good(pair.server_box, EXS_EVT_CLOSE, pair.server);
+    close_socket(pair.client_box, pair.client);
+    pair_close_rest(&pair);
+}
+END_TEST
+
+static void *send_and_end(void *argument)
+{
+    const struct pair *pair = argument;
+
+    ck_assert_int_eq(exs_blocking_send(pair->client, "", 0, 0, NULL), 0);
+    must(exs_shutdown(pair->client, SHUT_WR, EXS_BLOCK, NULL, NULL));
+    return NULL;
+}
+
+START_TEST(blocking)
+{
+    uint8_t byte;
+    exs_iovec_t piece = {.exs_base = &byte, .exs_length = 1};
+    exs_msghdr_t message = {.exs_iov = &piece, .exs_iovlen = 1, .exs_msg_flags = -1};
+    struct pair pair;
+
+    pair_open_blocking(&pair, AF_INET, SOCK_SEQPACKET);
+    pthread_t sender = thread_start(send_and_end, &pair);
+
+    ck_assert_int_eq(exs_blocking_recvmsg(pair.server, &message, 0), 0);
+    ck_assert_int_eq(message.exs_msg_flags, 0);
+    ck_assert_int_eq(exs_blocking_recvmsg(pair.server, &message, 0), 0);
+    ck_assert_int_eq(message.exs_msg_flags, EXS_EOF);
+    thread_join(sender);
+    pair_close_blocking(&pair);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("end");
+    TCase *tcase = add_case(suite, "end", 20);
+
+    tcase_add_loop_test(tcase, stream, 0, 8);
+    tcase_add_loop_test(tcase, packets, 0, 2);
+    tcase_add_loop_test(tcase, own, 0, 2);
+    tcase_add_test(tcase, broken);
+    tcase_add_test(tcase, blocking);
+    return run_suite(suite);
+}

@@ -91,7 +91,7 @@ static void see_packet(struct asked *asked, const exs_evt_xfer_t *event)
     require(event->exs_evt_length == fits, "a packet of %zu bytes gives %zu to a receive of %zu", length,
             event->exs_evt_length, asked->length);
     require(((event->exs_evt_flags & MSG_TRUNC) != 0) == (length > fits), "MSG_TRUNC is wrong");
-    stream_see(in, asked->buffer, fits);
+    stream_see(in, asked->shared ? NULL : asked->buffer, fits);
     in->seen += length - fits;
 }
 
@@ -115,7 +115,7 @@ static void see_recv(struct asked *asked, const exs_event_t *event, const exs_ev
     if (!in->compared)
         return;
     if (asked->peer->socktype == SOCK_STREAM) {
-        stream_see(in, asked->buffer, xfer->exs_evt_length);
+        stream_see(in, asked->shared ? NULL : asked->buffer, xfer->exs_evt_length);
         require(!asked->waitall || event->exs_evt_errno != 0 || xfer->exs_evt_length == asked->length ||
                     asked->peer->in.ended,
                 "MSG_WAITALL gave %zu bytes of %zu", xfer->exs_evt_length, asked->length);

@@ -48,6 +48,7 @@ struct asked {
     uint8_t *buffer, *own; /* own: to be freed */
     size_t length;
     bool registered, waitall;
+    bool shared; /* others move bytes from or to the same buffer */
     struct peer *peer;
     unsigned order; /* of a socket's receives */
     uint64_t remote;

@@ -34,6 +34,17 @@ static uint8_t *huge(void)
     return memory;
 }
 
+/* There is only one such, and what came into it is nobody's when several have it. */
+static void share_huge(struct asked *asked)
+{
+    for (unsigned i = 0; i < app.asked_count; i++) {
+        struct asked *other = &app.asked[i];
+
+        if (other != asked && other->waits && other->buffer == huge())
+            other->shared = asked->shared = true;
+    }
+}
+
 /* In asked: a buffer of some length, registered or not. */
 static exs_mhandle_t get_buffer(struct asked *asked, uint8_t how, uint8_t choice)
 {
@@ -42,6 +53,7 @@ static exs_mhandle_t get_buffer(struct asked *asked, uint8_t how, uint8_t choice
         asked->length = APP_HUGE;
         asked->buffer = huge();
         asked->registered = true; /* as far as anyone can tell: others use it, too */
+        share_huge(asked);
         return NULL;
     }
     struct region *region = how & 0x80 ? some_region(how, asked->length) : NULL;
@@ -82,7 +94,8 @@ static exs_msghdr_t *cut(struct asked *asked, exs_mhandle_t handle, uint8_t choi
     pieces[1] = (exs_iovec_t){.exs_flags = choice == 220 ? EXS_SHUT_WR : 0};
     pieces[2] = (exs_iovec_t){
         .exs_base = asked->buffer + first, .exs_length = asked->length - first, .exs_mhandle = handle};
-    asked->message = (exs_msghdr_t){.exs_iov = choice == 222 ? NULL : pieces, .exs_iovlen = choice == 219 ? 0 : 3};
+    asked->message =
+        (exs_msghdr_t){.exs_iov = choice == 222 ? NULL : pieces, .exs_iovlen = choice == 219 ? 0 : 3};
     return &asked->message;
 }
 
@@ -111,8 +124,7 @@ static void call_send(struct input *input, struct app_socket *socket)
     exs_iovec_t pieces[3];
 
     if (in_pieces(how))
-        app_answer(asked,
-                   exs_sendmsg(socket->number, cut(asked, handle, choice, pieces), flags, named, asked));
+        app_answer(asked, exs_sendmsg(socket->number, cut(asked, handle, choice, pieces), flags, named, asked));
     else
         app_answer(asked, exs_send(socket->number, choice == 222 ? NULL : asked->buffer, asked->length, flags,
                                    named, asked, handle));
@@ -141,8 +153,7 @@ static void call_recv(struct input *input, struct app_socket *socket)
     exs_iovec_t pieces[3];
 
     if (in_pieces(how))
-        app_answer(asked,
-                   exs_recvmsg(socket->number, cut(asked, handle, choice, pieces), flags, queue, asked));
+        app_answer(asked, exs_recvmsg(socket->number, cut(asked, handle, choice, pieces), flags, queue, asked));
     else
         app_answer(asked, exs_recv(socket->number, asked->buffer, asked->length, flags, queue, asked, handle));
     memset(pieces, 0xff, sizeof(pieces));

@@ -108,6 +108,7 @@ void pattern_ramp(uint8_t *bytes, size_t length, uint64_t from);
 void pattern_stream(uint8_t *bytes, size_t length, uint64_t from);
 void stream_add(struct stream *stream, const void *bytes, size_t length);
 void stream_end_message(struct stream *stream, size_t length);
-void stream_see(struct stream *stream, const void *bytes, size_t length); /* these are the next */
+void stream_see(struct stream *stream, const void *bytes,
+                size_t length); /* these are the next, or NULL: so many are */
 
 #endif

@@ -4,16 +4,28 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "context.h"
+#include "mr.h"
+#include "qp.h"
 
 #define FIRST_ROOM 16
-#define MOST_ROOM (UINT32_C(1) << 31)
+
+/* All together they are fewer than a handle has values. */
+static const uint32_t limits[SOFT_KINDS] = {
+    [SOFT_PD] = SOFT_MAX_QP, [SOFT_MR] = SOFT_MAX_MR - 1, [SOFT_MW] = SOFT_MAX_MW, [SOFT_AH] = SOFT_MAX_QP,
+    [SOFT_CQ] = SOFT_MAX_QP, [SOFT_SRQ] = SOFT_MAX_QP,    [SOFT_QP] = SOFT_MAX_QP,
+};
+
+uint32_t soft_object_limit(enum soft_kind kind)
+{
+    return limits[kind];
+}
 
 static bool grow(struct soft_objects *objects)
 {
     uint32_t room = objects->room == 0 ? FIRST_ROOM : objects->room * 2;
     struct soft_object *slots;
 
-    if (objects->room >= MOST_ROOM || (slots = realloc(objects->slots, room * sizeof *slots)) == NULL)
+    if ((slots = realloc(objects->slots, room * sizeof *slots)) == NULL)
         return false;
     for (uint32_t i = objects->room; i < room; i++)
         slots[i] = (struct soft_object){.next = i + 1};
@@ -27,11 +39,12 @@ bool soft_object_enter(struct soft_context *context, enum soft_kind kind, const 
 {
     struct soft_objects *objects = &context->objects;
 
-    if (objects->unused == objects->room && !grow(objects))
+    if (objects->counts[kind] >= limits[kind] || (objects->unused == objects->room && !grow(objects)))
         return false;
     *handle = objects->unused;
     objects->unused = objects->slots[*handle].next;
     objects->slots[*handle] = (struct soft_object){.kind = kind, .object = object};
+    objects->counts[kind]++;
     objects->count++;
     return true;
 }
@@ -40,6 +53,7 @@ void soft_object_leave(struct soft_context *context, uint32_t handle)
 {
     struct soft_objects *objects = &context->objects;
 
+    objects->counts[objects->slots[handle].kind]--;
     objects->slots[handle] = (struct soft_object){.next = objects->unused};
     objects->unused = handle;
     objects->count--;

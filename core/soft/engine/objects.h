@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
-enum soft_kind { SOFT_NO_OBJECT, SOFT_PD, SOFT_MR, SOFT_MW, SOFT_AH, SOFT_CQ, SOFT_SRQ, SOFT_QP };
+enum soft_kind { SOFT_NO_OBJECT, SOFT_PD, SOFT_MR, SOFT_MW, SOFT_AH, SOFT_CQ, SOFT_SRQ, SOFT_QP, SOFT_KINDS };
 
 struct soft_context;
 
@@ -24,10 +24,13 @@ struct soft_objects {
         const void *object;
     } * slots; /* by handle */
     uint32_t room, unused;
-    uint32_t count; /* of the ones with a handle, and completion channels: with any it can't be closed */
+    uint32_t counts[SOFT_KINDS]; /* of the ones with a handle, by kind */
+    uint32_t count;              /* of all of them, and completion channels: with any it can't be closed */
 };
 
-/* Gives it a handle. False: no memory. */
+/* How many of the kind a context may have at most, as ibv_query_device tells. */
+uint32_t soft_object_limit(enum soft_kind kind);
+/* Gives it a handle. False: no memory, or as many of its kind as may be. */
 bool soft_object_enter(struct soft_context *context, enum soft_kind kind, const void *object, uint32_t *handle);
 void soft_object_leave(struct soft_context *context, uint32_t handle); /* a right one */
 /* Is the handle that object's? 0; ENOENT; or EINVAL: the object is of another kind. */

@@ -23,7 +23,7 @@ static bool has_a_region(const struct soft_keys *keys, uint32_t block)
 /* A block of keys. (locked) */
 static bool enter_window(struct soft_context *context, struct soft_mw *mw)
 {
-    if (context->windows.count >= SOFT_MAX_MW || !soft_key_enter(&context->windows, &mw->range))
+    if (!soft_key_enter(&context->windows, &mw->range))
         return false;
     while (has_a_region(&context->keys, mw->range.ibv.lkey)) {
         soft_key_leave(&context->windows, &mw->range);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_transport_objects.c - as many objects of each kind as the device says it has, and no more; and their
+ * handles. A context takes it from its count of them that it has many: they would be millions. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "check/support/endpoints.h"
+#include "core/soft/engine/engine.h"
+
+static int pd_make_and_destroy(struct end *end)
+{
+    struct ibv_pd *pd = soft_alloc_pd(end->context);
+    return pd == NULL ? errno : soft_dealloc_pd(pd);
+}
+
+static int mr_make_and_destroy(struct end *end)
+{
+    struct ibv_mr *mr = soft_reg_mr(end->pd, end->memory, 8, 0);
+    return mr == NULL ? errno : soft_dereg_mr(mr);
+}
+
+static int mw_make_and_destroy(struct end *end)
+{
+    struct ibv_mw *mw = ibv_alloc_mw(end->pd, IBV_MW_TYPE_1);
+    return mw == NULL ? errno : ibv_dealloc_mw(mw);
+}
+
+static int ah_make_and_destroy(struct end *end)
+{
+    struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
+    struct ibv_ah *ah;
+    network_gid(end->network, 1, &attr.grh.dgid);
+    ah = soft_create_ah(end->pd, &attr);
+    return ah == NULL ? errno : soft_destroy_ah(ah);
+}
+
+static int cq_make_and_destroy(struct end *end)
+{
+    struct ibv_cq *cq = soft_create_cq(end->context, 1, NULL, NULL, 0);
+    return cq == NULL ? errno : soft_destroy_cq(cq);
+}
+
+static int srq_make_and_destroy(struct end *end)
+{
+    struct ibv_srq_init_attr init = {.attr = {.max_wr = 1, .max_sge = 1}};
+    struct ibv_srq *srq = soft_create_srq(end->pd, &init);
+    return srq == NULL ? errno : soft_destroy_srq(srq);
+}
+
+/* Regions are too many for a test; queue pairs are as few as there are numbers for them (test_transport_names).
+ */
+static const struct {
+    enum soft_kind kind;
+    size_t named;                             /* where the device says how many */
+    int (*make_and_destroy)(struct end *end); /* 0 or the errno */
+} kinds[] = {
+    {SOFT_PD, offsetof(struct ibv_device_attr, max_pd), pd_make_and_destroy},
+    {SOFT_MR, offsetof(struct ibv_device_attr, max_mr), mr_make_and_destroy},
+    {SOFT_MW, offsetof(struct ibv_device_attr, max_mw), mw_make_and_destroy},
+    {SOFT_AH, offsetof(struct ibv_device_attr, max_ah), ah_make_and_destroy},
+    {SOFT_CQ, offsetof(struct ibv_device_attr, max_cq), cq_make_and_destroy},
+    {SOFT_SRQ, offsetof(struct ibv_device_attr, max_srq), srq_make_and_destroy},
+};
+#define KINDS ((int)(sizeof kinds / sizeof *kinds))
+
+static int named(struct ibv_context *context, int which)
+{
+    struct ibv_device_attr attr;
+    int number;
+    ck_assert_int_eq(soft_query_device(context, &attr), 0);
+    memcpy(&number, (char *)&attr + kinds[which].named, sizeof number);
+    return number;
+}
+
+/* With all but one of those that may be, there is room for one, again and again. Then for none, while other
+ * kinds have some. Then for one again. */
+START_TEST(as_many_as_named)
+{
+    struct setup setup = setup_default();
+    setup.names = true; /* for the address handles */
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0];
+    uint32_t *count = &soft_context_of(a->context)->objects.counts[kinds[_i].kind];
+    uint32_t more = (uint32_t)named(a->context, _i) - 1 - *count;
+    *count += more;
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(kinds[_i].make_and_destroy(a), 0);
+    *count += 1;
+    for (int i = 0; i < KINDS; i++)
+        ck_assert_int_eq(kinds[i].make_and_destroy(a), i == _i ? ENOMEM : 0);
+    *count -= 1;
+    ck_assert_int_eq(kinds[_i].make_and_destroy(a), 0);
+    *count -= more;
+    pair_free(pair);
+}
+END_TEST
+
+/* ---- The table itself ---- */
+
+/* Handles are told apart, the one that was free last comes first, and none is forgotten as the table grows. */
+START_TEST(handles_come_back)
+{
+    struct soft_context *context = calloc(1, sizeof *context);
+    uint32_t handles[100], again;
+    for (uint32_t i = 0; i < 100; i++) {
+        ck_assert(soft_object_enter(context, SOFT_AH, &handles[i], &handles[i]));
+        ck_assert_uint_eq(handles[i], i);
+    }
+    ck_assert_uint_eq(context->objects.count, 100);
+    for (uint32_t i = 0; i < 100; i++)
+        ck_assert_int_eq(soft_object_check(context, SOFT_AH, &handles[i], i), 0);
+    soft_object_leave(context, 7);
+    soft_object_leave(context, 31);
+    ck_assert_uint_eq(context->objects.count, 98);
+    ck_assert(soft_object_enter(context, SOFT_CQ, context, &again));
+    ck_assert_uint_eq(again, 31);
+    ck_assert(soft_object_enter(context, SOFT_CQ, context, &again));
+    ck_assert_uint_eq(again, 7);
+    ck_assert(soft_object_enter(context, SOFT_CQ, context, &again));
+    ck_assert_uint_eq(again, 100);
+    ck_assert_uint_eq(context->objects.count, 101);
+    free(context->objects.slots);
+    free(context);
+}
+END_TEST
+
+START_TEST(who_is_meant)
+{
+    struct soft_context *context = calloc(1, sizeof *context);
+    uint32_t handle = 0, other = 0;
+    ck_assert_int_eq(soft_object_check(context, SOFT_AH, &handle, 0), ENOENT); /* before the first */
+    ck_assert(soft_object_enter(context, SOFT_AH, &handle, &handle));
+    ck_assert(soft_object_enter(context, SOFT_AH, &other, &other));
+    ck_assert_int_eq(soft_object_check(context, SOFT_AH, &handle, handle), 0);
+    ck_assert_int_eq(soft_object_check(context, SOFT_AH, &handle, other), ENOENT);
+    ck_assert_int_eq(soft_object_check(context, SOFT_CQ, &handle, handle), EINVAL);
+    ck_assert_int_eq(soft_object_check(context, SOFT_AH, &handle, context->objects.room), ENOENT);
+    ck_assert_int_eq(soft_object_check(context, SOFT_AH, &handle, UINT32_MAX), ENOENT);
+    ck_assert_int_eq(soft_object_check(context, SOFT_NO_OBJECT, NULL, other + 1), ENOENT); /* nobody's yet */
+    soft_object_leave(context, handle);
+    ck_assert_int_eq(soft_object_check(context, SOFT_AH, &handle, handle), ENOENT);
+    free(context->objects.slots);
+    free(context);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("transport: objects");
+    TCase *tcase = tcase_create("objects");
+
+    suite_add_tcase(suite, tcase);
+    tcase_add_loop_test(tcase, as_many_as_named, 0, KINDS);
+    tcase_add_test(tcase, handles_come_back);
+    tcase_add_test(tcase, who_is_meant);
+    return run_suite(suite);
+}

@@ -114,8 +114,10 @@ void op_done(struct op *op, const exs_event_t *event)
     expect(line->crowd, moved->exs_evt_buffer == op->buffer, "%s: another buffer", exs_strevent(op->type));
     expect(line->crowd, moved->exs_evt_length <= op->length, "%s: %zu of %zu bytes", exs_strevent(op->type),
            moved->exs_evt_length, op->length);
-    expect(line->crowd, moved->exs_evt_flags == 0, "%s: flags %#x", exs_strevent(op->type),
-           (unsigned)moved->exs_evt_flags);
+    bool ends = op->type == EXS_EVT_RECV && event->exs_evt_errno == 0 && moved->exs_evt_length == 0;
+
+    expect(line->crowd, moved->exs_evt_flags == (ends ? EXS_EOF : 0), "%s of %zu bytes: flags %#x",
+           exs_strevent(op->type), moved->exs_evt_length, (unsigned)moved->exs_evt_flags);
 }
 
 /* ---- Coming in ----------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
 #include "roce.h"
 #include <string.h>
 
-enum { RETH = 1, AETH = 2, IMM = 4, KNOWN = 8, ATOMIC = 16, ORIGINAL = 32, DETH = 64 };
+enum { RETH = 1, AETH = 2, IMM = 4, KNOWN = 8, ATOMIC = 16, ORIGINAL = 32, DETH = 64, IETH = 128 };
 
 static const uint8_t parts[] = {
     [SEND_FIRST] = KNOWN,
@@ -27,6 +27,8 @@ static const uint8_t parts[] = {
     [ATOMIC_ACKNOWLEDGE] = KNOWN | AETH | ORIGINAL,
     [COMPARE_SWAP] = KNOWN | ATOMIC,
     [FETCH_ADD] = KNOWN | ATOMIC,
+    [SEND_LAST_INV] = KNOWN | IETH,
+    [SEND_ONLY_INV] = KNOWN | IETH,
 };
 
 static unsigned parts_of(unsigned opcode)
@@ -44,7 +46,8 @@ int roce_extension(unsigned opcode)
     if (!has)
         return -1;
     return (has & RETH ? ROCE_RETH : 0) + (has & ATOMIC ? ROCE_ATOMIC : 0) + (has & AETH ? ROCE_AETH : 0) +
-           (has & ORIGINAL ? ROCE_ORIGINAL : 0) + (has & IMM ? ROCE_IMM : 0) + (has & DETH ? ROCE_DETH : 0);
+           (has & ORIGINAL ? ROCE_ORIGINAL : 0) + (has & IMM ? ROCE_IMM : 0) + (has & DETH ? ROCE_DETH : 0) +
+           (has & IETH ? ROCE_IETH : 0);
 }
 
 static uint64_t get(const uint8_t *from, int bytes)
@@ -130,6 +133,11 @@ bool roce_read(struct roce *roce, const uint8_t *packet, size_t length)
         memcpy(&roce->imm, next, sizeof roce->imm);
         next += ROCE_IMM;
     }
+    if (has & IETH) {
+        roce->has_ieth = true;
+        roce->invalidate = (uint32_t)get(next, 4);
+        next += ROCE_IETH;
+    }
     roce->payload = next;
     roce->payload_length = length - (size_t)(next - packet) - roce->pad;
     return true;
@@ -163,6 +171,8 @@ size_t roce_write(uint8_t *packet, const struct roce *roce)
         memcpy(next, &roce->imm, sizeof roce->imm);
         next += ROCE_IMM;
     }
+    if (has & IETH)
+        next = put(next, roce->invalidate, 4);
     if (roce->payload_length)
         memcpy(next, roce->payload, roce->payload_length);
     next += roce->payload_length;

@@ -39,6 +39,8 @@ enum roce_opcode { /* of reliable connections: transport bits 000 */
                    ATOMIC_ACKNOWLEDGE = 0x12,
                    COMPARE_SWAP = 0x13,
                    FETCH_ADD = 0x14,
+                   SEND_LAST_INV = 0x16,
+                   SEND_ONLY_INV = 0x17,
                    ROCE_NO_OPCODE = 0x100
 };
 
@@ -57,6 +59,7 @@ enum roce_syndrome {
 #define ROCE_AETH 4
 #define ROCE_ORIGINAL 8
 #define ROCE_IMM 4
+#define ROCE_IETH 4
 #define ROCE_DETH 8
 #define ROCE_PSN_MASK 0xffffffu
 #define ROCE_MAX (ROCE_BTH + ROCE_DETH + ROCE_RETH + ROCE_IMM + 4096 + 4)
@@ -71,7 +74,7 @@ struct roce {
     uint8_t reserved;   /* the seven bits beside AckReq */
     uint16_t pkey;
     uint32_t qpn, psn;
-    bool has_deth, has_reth, has_atomic, has_aeth, has_imm, has_original;
+    bool has_deth, has_reth, has_atomic, has_aeth, has_imm, has_ieth, has_original;
     uint32_t qkey, source; /* of a DETH: the sender's queue pair */
     uint64_t va;
     uint32_t rkey, dma_length;
@@ -80,6 +83,7 @@ struct roce {
     uint8_t syndrome;
     uint32_t msn;
     uint32_t imm;
+    uint32_t invalidate; /* of an IETH: a key */
     const uint8_t *payload;
     size_t payload_length; /* without the pad */
 };

@@ -164,11 +164,11 @@ START_TEST(operations_of_each_type)
     struct end *a = &pair->end[0];
     struct ibv_qp_init_attr_ex uc = extended(a, IBV_QPT_UC, IBV_QP_EX_WITH_RDMA_READ),
                                ud = extended(a, IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_WRITE),
-                               inv = extended(a, IBV_QPT_RC, IBV_QP_EX_WITH_SEND_WITH_INV);
+                               tso = extended(a, IBV_QPT_RC, IBV_QP_EX_WITH_TSO);
     ck_assert_ptr_null(ibv_create_qp_ex(a->context, &uc));
     ck_assert_int_eq(errno, EOPNOTSUPP);
     ck_assert_ptr_null(ibv_create_qp_ex(a->context, &ud));
-    ck_assert_ptr_null(ibv_create_qp_ex(a->context, &inv));
+    ck_assert_ptr_null(ibv_create_qp_ex(a->context, &tso));
     ck_assert_ptr_null(soft_qp_to_qp_ex(a->qp));
     union ibv_gid gid = {0};
     ck_assert_int_eq(soft_attach_mcast(a->qp, &gid, 0), EOPNOTSUPP);

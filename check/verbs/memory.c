@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Registering memory. */
 #include "cases.h"
+#include "work.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
 static void reg(struct rig *r, void *address, size_t length, int access)
@@ -59,6 +61,28 @@ static void reg_access_unknown(struct rig *r)
 {
     reg(r, pages(PROT_READ | PROT_WRITE), 8192, IBV_ACCESS_LOCAL_WRITE | 1 << 19);
 }
+static void reg_nothing(struct rig *r)
+{
+    reg(r, pages(PROT_READ | PROT_WRITE), 0, IBV_ACCESS_LOCAL_WRITE);
+}
+/* Its addresses are offsets into it. */
+static void reg_from_zero(struct rig *r)
+{
+    struct work w;
+
+    rig_pair(r, IBV_QPT_RC);
+    struct ibv_mr *mr = ibv_reg_mr(r->pd, r->b.memory + 4096, 4096,
+                                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ZERO_BASED);
+    say_result("reg", mr != NULL);
+    if (mr == NULL)
+        return;
+    work(&w, r, IBV_WR_RDMA_WRITE, 64);
+    memset(r->a.memory, 1, 64);
+    w.wr.wr.rdma.remote_addr = 8;
+    w.wr.wr.rdma.rkey = mr->rkey;
+    work_run(r, &w);
+    say("data", memcmp(r->b.memory + 4096 + 8, r->a.memory, 64) == 0 ? "same" : "different");
+}
 /* The same memory may be registered as often as one likes. */
 static void reg_twice(struct rig *r)
 {
@@ -81,6 +105,8 @@ const struct verbs_case memory_cases[] = {
     {"reg-read-only-to-read", reg_read_only_to_read},
     {"reg-read-only-to-write", reg_read_only_to_write},
     {"reg-access-unknown", reg_access_unknown},
+    {"reg-nothing", reg_nothing},
+    {"reg-from-zero", reg_from_zero},
     {"reg-twice", reg_twice},
     {0},
 };

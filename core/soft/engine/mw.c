@@ -23,6 +23,8 @@ struct soft_mr *soft_mw_check(const struct soft_qp *qp, uint32_t key, uint64_t a
 
     if (mw == NULL || mw->region == NULL || mw->key != key || mw->ibv.pd != qp->ibv.qp_base.pd)
         return NULL;
+    if (mw->second && mw->qp != qp)
+        return NULL;
     range = &mw->range;
     if ((range->access & access) != access || length > range->ibv.length ||
         address - range->iova > range->ibv.length - length)
@@ -35,48 +37,91 @@ void soft_mw_unbind(struct soft_mw *mw)
     if (mw->region != NULL)
         mw->region->windows--;
     mw->region = NULL;
+    if (mw->qp != NULL)
+        LIST_REMOVE(mw, of_qp);
+    mw->qp = NULL;
+}
+
+void soft_mw_orphan(struct soft_qp *qp)
+{
+    while (!LIST_EMPTY(&qp->windows))
+        soft_mw_unbind(LIST_FIRST(&qp->windows));
+}
+
+/* What is closed already stays so: no error. */
+bool soft_mw_invalidate(const struct soft_qp *qp, uint32_t key)
+{
+    struct soft_mw *mw = window_of(qp->context, key);
+
+    if (mw == NULL || !mw->second || mw->key != key || mw->ibv.pd != qp->ibv.qp_base.pd)
+        return false;
+    if (mw->qp != NULL && mw->qp != qp)
+        return false;
+    soft_mw_unbind(mw);
+    return true;
 }
 
 /* ---- Requests ---- */
 
 static void open_range(struct soft_mw *mw, struct soft_mr *region, const struct soft_send *send)
 {
-    soft_mw_unbind(mw);
-    mw->key = send->rkey;
-    if (region == NULL)
-        return;
+    bool from_zero = send->swap_add & IBV_ACCESS_ZERO_BASED;
+
     region->windows++;
     mw->region = region;
-    mw->range.iova = send->va;
+    mw->range.iova = from_zero ? 0 : send->va;
     mw->range.ibv.length = send->compare;
     mw->range.access = (int)send->swap_add;
-    mw->range.shift = region->shift;
+    mw->range.shift = region->shift + (from_zero ? send->va : 0);
     mw->range.fragile = region->fragile;
 }
 
-/* Of nothing: the window is closed. */
-static enum ibv_wc_status bind_window(struct soft_qp *qp, const struct soft_send *send)
+/* The region that the range is in; NULL: it may not be bound. */
+static struct soft_mr *region_of(struct soft_qp *qp, const struct soft_send *send)
 {
-    struct ibv_pd *pd = qp->ibv.qp_base.pd;
-    struct soft_mw *mw = window_of(qp->context, send->rkey);
-    struct soft_mr *region = NULL;
     int needed = IBV_ACCESS_MW_BIND;
+    struct soft_mr *region;
 
-    if (mw == NULL || mw->ibv.pd != pd)
-        return IBV_WC_MW_BIND_ERR;
     if (send->swap_add & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC))
         needed |= IBV_ACCESS_LOCAL_WRITE;
-    if (send->compare > 0 &&
-        (region = soft_mr_check(qp->context, pd, send->imm, send->va, send->compare, needed)) == NULL)
+    region = soft_mr_check(qp->context, qp->ibv.qp_base.pd, send->imm, send->va, send->compare, needed);
+    return region == NULL || region->access & IBV_ACCESS_ZERO_BASED ? NULL : region;
+}
+
+/* Of nothing: one of type 1 is closed; for one of type 2 there are other requests. */
+static enum ibv_wc_status bind_window(struct soft_qp *qp, const struct soft_send *send)
+{
+    struct soft_mw *mw = window_of(qp->context, send->rkey);
+    struct soft_mr *region = NULL;
+
+    if (mw == NULL || mw->ibv.pd != qp->ibv.qp_base.pd)
         return IBV_WC_MW_BIND_ERR;
-    open_range(mw, region, send);
+    if (mw->second && (mw->region != NULL || send->compare == 0))
+        return IBV_WC_MW_BIND_ERR;
+    if (send->compare > 0 && (region = region_of(qp, send)) == NULL)
+        return IBV_WC_MW_BIND_ERR;
+    soft_mw_unbind(mw);
+    mw->key = send->rkey;
+    if (region != NULL)
+        open_range(mw, region, send);
+    if (mw->second) {
+        mw->qp = qp;
+        LIST_INSERT_HEAD(&qp->windows, mw, of_qp);
+    }
     return IBV_WC_SUCCESS;
+}
+
+static enum ibv_wc_status carry_out(struct soft_qp *qp, const struct soft_send *send)
+{
+    if (send->opcode == IBV_WR_BIND_MW)
+        return bind_window(qp, send);
+    return soft_mw_invalidate(qp, send->rkey) ? IBV_WC_SUCCESS : IBV_WC_MW_BIND_ERR;
 }
 
 void soft_local_go(struct soft_qp *qp, struct soft_send *send)
 {
     struct soft_requester *req = &qp->req;
-    enum ibv_wc_status status = bind_window(qp, send);
+    enum ibv_wc_status status = carry_out(qp, send);
 
     req->index++;
     if (status == IBV_WC_SUCCESS) {

@@ -10,7 +10,8 @@
 #define HEADERS(what)                                                                                          \
     (SOFT_BTH_BYTES + ((what)&SOFT_OP_DETH ? SOFT_DETH_BYTES : 0) +                                            \
      ((what)&SOFT_OP_RETH ? SOFT_RETH_BYTES : 0) + ((what)&SOFT_OP_AETH ? SOFT_AETH_BYTES : 0) +               \
-     ((what)&SOFT_OP_IMM ? SOFT_IMM_BYTES : 0) + ((what)&SOFT_OP_ATOMICETH ? SOFT_ATOMIC_BYTES : 0) +          \
+     ((what) & (SOFT_OP_IMM | SOFT_OP_IETH) ? SOFT_IMM_BYTES : 0) +                                            \
+     ((what)&SOFT_OP_ATOMICETH ? SOFT_ATOMIC_BYTES : 0) +                                                      \
      ((what)&SOFT_OP_ATOMICACK ? SOFT_ATOMIC_ACK_BYTES : 0))
 #define OP(opcode, what) [opcode] = {.op = (what), .headers = HEADERS(what)}
 #define SENDS_AND_WRITES(transport)                                                                            \
@@ -27,7 +28,7 @@
         OP((transport) + SOFT_WRITE + 4, SOFT_OP_WRITE | ONLY | SOFT_OP_RETH),                                 \
         OP((transport) + SOFT_WRITE + 5, SOFT_OP_WRITE | ONLY | SOFT_OP_RETH | SOFT_OP_IMM)
 
-/* Opcodes that are not here (0) are not supported: send with invalidate, flush, atomic write; or reserved.
+/* Opcodes that are not here (0) are not supported: flush, atomic write; or reserved.
  * Datagrams are SENDs of one packet. */
 static const struct {
     uint16_t op;
@@ -43,6 +44,8 @@ static const struct {
     OP(SOFT_ATOMIC_ACK, ANSWER(SOFT_OP_ATOMIC) | SOFT_OP_AETH | SOFT_OP_ATOMICACK),
     OP(SOFT_CMP_SWAP, SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH),
     OP(SOFT_FETCH_ADD, SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH),
+    OP(SOFT_SEND_LAST_INV, SOFT_OP_SEND | SOFT_OP_LAST | SOFT_OP_IETH),
+    OP(SOFT_SEND_ONLY_INV, SOFT_OP_SEND | ONLY | SOFT_OP_IETH),
     SENDS_AND_WRITES(SOFT_UC),
     OP(SOFT_UD + SOFT_SEND + 4, SOFT_OP_SEND | ONLY | SOFT_OP_DETH),
     OP(SOFT_UD + SOFT_SEND + 5, SOFT_OP_SEND | ONLY | SOFT_OP_DETH | SOFT_OP_IMM),
@@ -79,7 +82,7 @@ static const uint8_t *parse_extended(struct soft_packet *packet, const uint8_t *
         packet->original = get64(at);
         at += SOFT_ATOMIC_ACK_BYTES;
     }
-    if (op & SOFT_OP_IMM) {
+    if (op & (SOFT_OP_IMM | SOFT_OP_IETH)) {
         memcpy(&packet->imm, at, SOFT_IMM_BYTES);
         at += SOFT_IMM_BYTES;
     }

@@ -47,6 +47,8 @@ enum {
     SOFT_ATOMIC_ACK = 0x12,
     SOFT_CMP_SWAP = 0x13,
     SOFT_FETCH_ADD = 0x14,
+    SOFT_SEND_LAST_INV = 0x16, /* with a key to be invalidated */
+    SOFT_SEND_ONLY_INV = 0x17,
     SOFT_CNP = 0x81, /* a switch's congestion notice */
 };
 
@@ -66,6 +68,7 @@ enum {
     SOFT_OP_ATOMICACK = 1 << 11,
     SOFT_OP_DETH = 1 << 12,
     SOFT_OP_UNKNOWN = 1 << 13, /* a request that is to be refused */
+    SOFT_OP_IETH = 1 << 14,    /* as long as immediate data, and at its place */
     SOFT_OP_REQUEST = SOFT_OP_SEND | SOFT_OP_WRITE | SOFT_OP_READ | SOFT_OP_ATOMIC,
 };
 
@@ -93,7 +96,7 @@ struct soft_packet {
     uint64_t swap_add, compare;
     uint8_t syndrome; /* AETH */
     uint32_t msn;
-    uint32_t imm;          /* as it is on the wire */
+    uint32_t imm;          /* as it is on the wire; of an IETH, the key */
     uint64_t original;     /* AtomicAckETH */
     uint32_t qkey, source; /* DETH: the sender's queue pair */
     const uint8_t *payload;

@@ -14,6 +14,8 @@ static enum ibv_wc_opcode completion_opcode(enum ibv_wr_opcode opcode)
         return IBV_WC_RDMA_WRITE;
     case IBV_WR_BIND_MW:
         return IBV_WC_BIND_MW;
+    case IBV_WR_LOCAL_INV:
+        return IBV_WC_LOCAL_INV;
     case IBV_WR_RDMA_READ:
         return IBV_WC_RDMA_READ;
     case IBV_WR_ATOMIC_CMP_AND_SWP:

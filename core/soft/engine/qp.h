@@ -98,6 +98,7 @@ struct soft_qp {
     bool working; /* on the work list */
     TAILQ_ENTRY(soft_qp) work;
     LIST_ENTRY(soft_qp) link, bucket;
+    LIST_HEAD(, soft_mw) windows; /* of type 2, that it has bound */
 };
 
 static inline struct soft_qp *soft_qp_of(struct ibv_qp *qp)

@@ -17,7 +17,8 @@
 struct soft_qp;
 
 /* The base of what the device carries out by itself: no opcode. Such a request's status is an error up to its
- * turn; of a bind imm is the region's key, va and compare are the range, swap_add is the access. */
+ * turn; rkey is the window's key; of a bind imm is the region's key, va and compare are the range, swap_add is
+ * the access. */
 #define SOFT_LOCAL 0x40
 
 struct soft_send {
@@ -28,10 +29,11 @@ struct soft_send {
     enum ibv_wr_opcode opcode;
     enum ibv_wc_status status; /* why it can't be carried out */
     uint32_t rkey;
-    uint32_t imm; /* as on the wire */
+    uint32_t imm; /* as on the wire; of a SEND that invalidates, the key */
     uint64_t va;
     uint64_t swap_add, compare;
     uint8_t base; /* opcode on the wire, of a first packet; SOFT_LOCAL: none */
+    uint8_t last; /* and of a SEND's or WRITE's last one */
     bool signaled, fence, solicited, with_imm, is_inline;
     uint8_t sges;
     union {

@@ -192,7 +192,7 @@ static bool put_data(struct soft_qp *qp, struct soft_send *send, uint64_t psn)
     }
     if ((at = soft_train_add(qp, &qp->path, headers + length + bth.pad, psn, false)) == NULL)
         return false;
-    bth.opcode = (uint8_t)(qp->transport | (send->base + (last ? (first ? 4 : 2) + imm : !first)));
+    bth.opcode = (uint8_t)(qp->transport | (last ? send->last : send->base + !first));
     bth.solicited = last && send->solicited && (imm || send->base == SOFT_SEND);
     bth.ack_request = qp->transport == SOFT_RC && ask(&qp->req, psn, last);
     at = soft_put_bth(at, &bth);

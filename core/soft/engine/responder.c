@@ -6,6 +6,7 @@
  * go while a message is under way. Payload is copied once, from the packet to where it belongs. What happens
  * to a request that can't be carried out is in refuse.c.
  */
+#include <arpa/inet.h>
 #include "core/fragile.h"
 #include "engine.h"
 #include "mw.h"
@@ -61,7 +62,7 @@ static bool take_receive(struct soft_qp *qp, const struct soft_packet *packet)
 
 /* ---- Carrying out ---- */
 
-static bool send_payload(struct soft_qp *qp, const struct soft_packet *packet)
+static bool scatter_payload(struct soft_qp *qp, const struct soft_packet *packet)
 {
     struct soft_recv *recv = soft_receive_next(qp);
     struct iovec slice[SOFT_MAX_SGE];
@@ -83,6 +84,17 @@ static bool send_payload(struct soft_qp *qp, const struct soft_packet *packet)
         return false;
     }
     return true;
+}
+
+/* Its last packet may name a key, which is then not valid any more before the receive completes. */
+static bool send_payload(struct soft_qp *qp, const struct soft_packet *packet)
+{
+    if (!scatter_payload(qp, packet))
+        return false;
+    if (!(packet->op & SOFT_OP_IETH) || soft_mw_invalidate(qp, ntohl(packet->imm)))
+        return true;
+    soft_refuse(qp, SOFT_SYNDROME_ACCESS, IBV_WC_REM_INV_REQ_ERR);
+    return false;
 }
 
 /* False: the memory is gone. */
@@ -139,6 +151,16 @@ static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
     return true;
 }
 
+/* What came beside the payload. */
+static inline void tell(struct ibv_wc *wc, const struct soft_packet *packet)
+{
+    wc->wc_flags = packet->op & SOFT_OP_IMM ? IBV_WC_WITH_IMM : IBV_WC_WITH_INV;
+    if (packet->op & SOFT_OP_IMM)
+        wc->imm_data = packet->imm;
+    else
+        wc->invalidated_rkey = ntohl(packet->imm);
+}
+
 /* The message is complete; with a receive if it took one. */
 static void finish(struct soft_qp *qp, const struct soft_packet *packet)
 {
@@ -148,7 +170,6 @@ static void finish(struct soft_qp *qp, const struct soft_packet *packet)
         .status = IBV_WC_SUCCESS,
         .opcode = send ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM,
         .byte_len = (uint32_t)resp->offset,
-        .wc_flags = packet->op & SOFT_OP_IMM ? IBV_WC_WITH_IMM : 0,
     };
     struct soft_recv *recv;
 
@@ -157,8 +178,8 @@ static void finish(struct soft_qp *qp, const struct soft_packet *packet)
     resp->msn++;
     if (!send && !(packet->op & SOFT_OP_IMM))
         return;
-    if (packet->op & SOFT_OP_IMM)
-        wc.imm_data = packet->imm;
+    if (packet->op & (SOFT_OP_IMM | SOFT_OP_IETH))
+        tell(&wc, packet);
     recv = soft_receive_next(qp);
     soft_receive_done(qp);
     soft_complete_recv(qp, recv, &wc, packet->solicited);

@@ -100,6 +100,26 @@ static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm)
     add(ex, IBV_WR_SEND_WITH_IMM)->imm_data = imm;
 }
 
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+    add(ex, IBV_WR_SEND_WITH_INV)->invalidate_rkey = rkey;
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+    add(ex, IBV_WR_LOCAL_INV)->invalidate_rkey = rkey;
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+                       const struct ibv_mw_bind_info *info)
+{
+    struct ibv_send_wr *wr = add(ex, IBV_WR_BIND_MW);
+
+    wr->bind_mw.mw = mw;
+    wr->bind_mw.rkey = rkey;
+    wr->bind_mw.bind_info = *info;
+}
+
 static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t address)
 {
     add_remote(ex, IBV_WR_RDMA_READ, rkey, address);
@@ -220,6 +240,9 @@ static void fill(struct ibv_qp_ex *ex)
     ex->wr_abort = wr_abort;
     ex->wr_send = wr_send;
     ex->wr_send_imm = wr_send_imm;
+    ex->wr_send_inv = wr_send_inv;
+    ex->wr_local_inv = wr_local_inv;
+    ex->wr_bind_mw = wr_bind_mw;
     ex->wr_rdma_read = wr_rdma_read;
     ex->wr_rdma_write = wr_rdma_write;
     ex->wr_rdma_write_imm = wr_rdma_write_imm;

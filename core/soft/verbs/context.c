@@ -81,7 +81,8 @@ int soft_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
         .max_srq_wr = SOFT_MAX_WR,
         .max_srq_sge = SOFT_MAX_SGE,
         .device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
-                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_MEM_WINDOW,
+                            IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+                            IBV_DEVICE_MEM_MGT_EXTENSIONS,
         .max_qp_rd_atom = SOFT_MAX_READS,
         .max_res_rd_atom = SOFT_MAX_READS * SOFT_MAX_QP,
         .max_qp_init_rd_atom = SOFT_MAX_READS,

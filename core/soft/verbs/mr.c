@@ -15,7 +15,7 @@
 
 #define ACCESS_KNOWN                                                                                           \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |    \
-     IBV_ACCESS_MW_BIND | IBV_ACCESS_OPTIONAL_RANGE)
+     IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE)
 
 int soft_pd_check(const struct ibv_pd *pd)
 {
@@ -113,6 +113,12 @@ static void set_range(struct soft_mr *mr, void *addr, size_t length, uint64_t io
     mr->fragile = fragile_is(addr, length);
 }
 
+/* Its first byte's address to the network, when this one is asked for. */
+static uint64_t iova_of(uint64_t iova, int access)
+{
+    return access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
+}
+
 /* (locked) 0 or an errno. */
 static int enter(struct soft_context *context, struct soft_mr *mr)
 {
@@ -143,7 +149,7 @@ struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
     mr->ibv.context = pd->context;
     mr->ibv.pd = pd;
     mr->access = (int)access;
-    set_range(mr, addr, length, iova);
+    set_range(mr, addr, length, iova_of(iova, (int)access));
     soft_lock(pd->context);
     error = enter(context, mr);
     soft_unlock(pd->context);
@@ -182,7 +188,9 @@ int soft_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, 
         return IBV_REREG_MR_ERR_INPUT;
     }
     if (moves)
-        set_range(&changed, addr, length, (uintptr_t)addr);
+        set_range(&changed, addr, length, iova_of((uintptr_t)addr, changed.access));
+    else if ((changed.access ^ mr->access) & IBV_ACCESS_ZERO_BASED)
+        set_range(&changed, ibv->addr, ibv->length, iova_of((uintptr_t)ibv->addr, changed.access));
     soft_lock(ibv->context);
     error = mr_check(ibv);
     if (error == 0)

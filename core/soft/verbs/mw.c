@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mw.c - memory windows of type 1, which ibv_bind_mw binds: ibv_alloc_mw, ibv_dealloc_mw, ibv_bind_mw.
+ * mw.c - memory windows: ibv_alloc_mw, ibv_dealloc_mw, ibv_bind_mw, and what the requests that change one are
+ * refused for.
  *
- * Each bind gives a window another key of its block. What binding does, in its turn, is in engine/mw.c.
+ * ibv_bind_mw, which is for type 1, gives a window the next key of its block; a request that is posted says
+ * which. What binding and invalidating do, in their turn, is in engine/mw.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +32,7 @@ static bool enter_window(struct soft_context *context, struct soft_mw *mw)
         if (!soft_key_enter(&context->windows, &mw->range))
             return false;
     }
-    mw->ibv.rkey = mw->given = mw->range.ibv.lkey * SOFT_MW_KEYS;
+    mw->ibv.rkey = mw->key = mw->given = mw->range.ibv.lkey * SOFT_MW_KEYS;
     return true;
 }
 
@@ -69,8 +71,8 @@ struct ibv_mw *soft_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
     struct soft_mw *mw;
     int error;
 
-    if (type != IBV_MW_TYPE_1) {
-        errno = type == IBV_MW_TYPE_2 ? EOPNOTSUPP : EINVAL;
+    if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
+        errno = EINVAL;
         return NULL;
     }
     if ((mw = calloc(1, sizeof *mw)) == NULL)
@@ -78,6 +80,7 @@ struct ibv_mw *soft_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
     mw->ibv.context = pd->context;
     mw->ibv.pd = pd;
     mw->ibv.type = type;
+    mw->second = type == IBV_MW_TYPE_2;
     soft_lock(pd->context);
     error = enter(context, mw);
     soft_unlock(pd->context);
@@ -128,7 +131,7 @@ int soft_bind_mw(struct ibv_qp *qp, struct ibv_mw *ibv, struct ibv_mw_bind *bind
                                    .bind_mw = {.mw = ibv, .bind_info = bind->bind_info}};
     int error;
 
-    if (qp->context != ibv->context)
+    if (qp->context != ibv->context || ((struct soft_mw *)ibv)->second)
         return EINVAL;
     wr.bind_mw.rkey = next_key((struct soft_mw *)ibv);
     error = soft_post_send(qp, &wr, &bad);
@@ -137,7 +140,7 @@ int soft_bind_mw(struct ibv_qp *qp, struct ibv_mw *ibv, struct ibv_mw_bind *bind
     return error;
 }
 
-int soft_local_refuse(const struct soft_qp *qp, const struct ibv_send_wr *wr)
+static int refuse_bind(const struct soft_qp *qp, const struct ibv_send_wr *wr)
 {
     const struct soft_mw *mw = (const struct soft_mw *)wr->bind_mw.mw;
     const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
@@ -145,9 +148,16 @@ int soft_local_refuse(const struct soft_qp *qp, const struct ibv_send_wr *wr)
     if (mw == NULL || mw->ibv.context != &qp->context->verbs.context ||
         wr->bind_mw.rkey / SOFT_MW_KEYS != mw->range.ibv.lkey)
         return EINVAL;
-    if (wr->num_sge != 0 || wr->send_flags & IBV_SEND_INLINE || info->mw_access_flags & ~ACCESS_KNOWN)
+    if (info->mw_access_flags & ~(ACCESS_KNOWN | (mw->second ? IBV_ACCESS_ZERO_BASED : 0u)))
         return EINVAL;
     return info->length > 0 && (info->mr == NULL || info->mr->context != mw->ibv.context) ? EINVAL : 0;
+}
+
+int soft_local_refuse(const struct soft_qp *qp, const struct ibv_send_wr *wr)
+{
+    if (wr->num_sge != 0 || wr->send_flags & IBV_SEND_INLINE)
+        return EINVAL;
+    return wr->opcode == IBV_WR_BIND_MW ? refuse_bind(qp, wr) : 0;
 }
 
 void soft_local_keep(struct soft_send *send, const struct ibv_send_wr *wr)
@@ -155,6 +165,10 @@ void soft_local_keep(struct soft_send *send, const struct ibv_send_wr *wr)
     const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
 
     send->status = IBV_WC_MW_BIND_ERR;
+    if (wr->opcode == IBV_WR_LOCAL_INV) {
+        send->rkey = wr->invalidate_rkey;
+        return;
+    }
     send->rkey = wr->bind_mw.rkey;
     send->imm = info->length > 0 ? info->mr->lkey : 0;
     send->va = info->addr;

@@ -5,38 +5,41 @@
  * What is wrong with the request itself is refused here, at once. What is wrong with its memory comes as a
  * completion, in its turn, as from any RDMA device.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include "core/soft/engine/engine.h"
 #include "verbs.h"
 
-/* How the operation begins on the wire; -1: not supported. */
-static int wire_base(enum ibv_wr_opcode opcode)
-{
-    switch (opcode) {
-    case IBV_WR_SEND:
-    case IBV_WR_SEND_WITH_IMM:
-        return SOFT_SEND;
-    case IBV_WR_RDMA_WRITE:
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-        return SOFT_WRITE;
-    case IBV_WR_RDMA_READ:
-        return SOFT_READ_REQUEST;
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-        return SOFT_CMP_SWAP;
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-        return SOFT_FETCH_ADD;
-    case IBV_WR_BIND_MW:
-        return SOFT_LOCAL;
-    default:
-        return -1;
-    }
-}
+/* Each operation's opcodes on the wire: its first packet's, which the ones between follow; the last of
+ * several's; the only one's. Whether that has four bytes more: immediate data, or a key. */
+static const struct operation {
+    uint8_t base, last, only;
+    bool with_imm;
+} operations[] = {
+    [IBV_WR_SEND] = {SOFT_SEND, SOFT_SEND + 2, SOFT_SEND + 4, false},
+    [IBV_WR_SEND_WITH_IMM] = {SOFT_SEND, SOFT_SEND + 3, SOFT_SEND + 5, true},
+    [IBV_WR_SEND_WITH_INV] = {SOFT_SEND, SOFT_SEND_LAST_INV, SOFT_SEND_ONLY_INV, true},
+    [IBV_WR_RDMA_WRITE] = {SOFT_WRITE, SOFT_WRITE + 2, SOFT_WRITE + 4, false},
+    [IBV_WR_RDMA_WRITE_WITH_IMM] = {SOFT_WRITE, SOFT_WRITE + 3, SOFT_WRITE + 5, true},
+    [IBV_WR_RDMA_READ] = {SOFT_READ_REQUEST, 0, 0, false},
+    [IBV_WR_ATOMIC_CMP_AND_SWP] = {SOFT_CMP_SWAP, 0, 0, false},
+    [IBV_WR_ATOMIC_FETCH_AND_ADD] = {SOFT_FETCH_ADD, 0, 0, false},
+    [IBV_WR_LOCAL_INV] = {SOFT_LOCAL, 0, 0, false},
+    [IBV_WR_BIND_MW] = {SOFT_LOCAL, 0, 0, false},
+};
+
+#define OPERATIONS (sizeof operations / sizeof *operations) /* all of them up to here are supported */
 
 /* The operations that each transport has. */
-static bool has_operation(const struct soft_qp *qp, int base)
+static bool has_operation(const struct soft_qp *qp, enum ibv_wr_opcode opcode)
 {
-    return base >= 0 && (qp->transport == SOFT_RC || base == SOFT_SEND ||
-                         (qp->transport == SOFT_UC && (base == SOFT_WRITE || base == SOFT_LOCAL)));
+    uint8_t base;
+
+    if ((unsigned)opcode >= OPERATIONS || qp->transport == SOFT_RC)
+        return (unsigned)opcode < OPERATIONS;
+    base = operations[opcode].base;
+    return (base == SOFT_SEND && opcode != IBV_WR_SEND_WITH_INV) ||
+           (qp->transport == SOFT_UC && (base == SOFT_WRITE || base == SOFT_LOCAL));
 }
 
 /* Where the datagram goes. 0 or an errno. */
@@ -52,7 +55,7 @@ static int find_destination(const struct soft_qp *qp, const struct ibv_send_wr *
 }
 
 /* What takes more than sending. */
-static bool refuse_answered(const struct soft_qp *qp, const struct ibv_send_wr *wr, int base)
+static bool refuse_answered(const struct soft_qp *qp, const struct ibv_send_wr *wr, uint8_t base)
 {
     if (base == SOFT_LOCAL)
         return soft_local_refuse(qp, wr) != 0;
@@ -62,14 +65,14 @@ static bool refuse_answered(const struct soft_qp *qp, const struct ibv_send_wr *
 static int refuse_send(const struct soft_qp *qp, const struct ibv_send_wr *wr)
 {
     const struct soft_ring *ring = &qp->req.ring;
-    int base = wire_base(wr->opcode);
-    bool answered = base >= SOFT_READ_REQUEST;
+    uint8_t base;
 
     if (!soft_sends(qp) && soft_state(qp) != IBV_QPS_SQE && soft_state(qp) != IBV_QPS_ERR)
         return EINVAL;
-    if (!has_operation(qp, base) || wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
+    if (!has_operation(qp, wr->opcode) || wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_send_sge)
         return EINVAL;
-    if (answered && refuse_answered(qp, wr, base))
+    base = operations[wr->opcode].base;
+    if (base >= SOFT_READ_REQUEST && refuse_answered(qp, wr, base))
         return EINVAL;
     if (wr->send_flags & IBV_SEND_INLINE && soft_sge_length(wr->sg_list, wr->num_sge) > qp->cap.max_inline_data)
         return EINVAL;
@@ -119,17 +122,18 @@ static bool is_one_packet(const struct soft_qp *qp, const struct soft_send *send
 static void enqueue_send(struct soft_qp *qp, const struct ibv_send_wr *wr)
 {
     struct soft_send *send = soft_ring_at(&qp->req.ring, qp->req.ring.head);
+    const struct operation *operation = &operations[wr->opcode];
     uint64_t length = soft_sge_length(wr->sg_list, wr->num_sge);
 
     send->wr_id = wr->wr_id;
     send->opcode = wr->opcode;
-    send->base = (uint8_t)wire_base(wr->opcode);
+    send->base = operation->base;
     send->signaled = qp->signal_all || wr->send_flags & IBV_SEND_SIGNALED;
     send->fence = wr->send_flags & IBV_SEND_FENCE;
     send->solicited = wr->send_flags & IBV_SEND_SOLICITED;
     send->is_inline = wr->send_flags & IBV_SEND_INLINE;
-    send->with_imm = wr->opcode == IBV_WR_SEND_WITH_IMM || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-    send->imm = wr->imm_data;
+    send->with_imm = operation->with_imm;
+    send->imm = wr->opcode == IBV_WR_SEND_WITH_INV ? htonl(wr->invalidate_rkey) : wr->imm_data;
     send->status = IBV_WC_SUCCESS;
     send->length = (uint32_t)length;
     if (qp->transport != SOFT_UD)
@@ -143,6 +147,7 @@ static void enqueue_send(struct soft_qp *qp, const struct ibv_send_wr *wr)
     copy_payload(send, wr);
     send->psn = qp->req.end;
     send->packets = is_one_packet(qp, send) ? send->base != SOFT_LOCAL : soft_packets(send->length, qp->mtu);
+    send->last = send->packets == 1 ? operation->only : operation->last;
     qp->req.end += send->packets;
     qp->req.ring.head++;
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "core/soft/engine/engine.h"
+#include "core/soft/engine/mw.h"
 #include "verbs.h"
 
 bool soft_ring_make(struct soft_ring *ring, uint32_t requests, size_t bytes)
@@ -212,11 +213,12 @@ struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 static uint64_t send_ops_of(enum ibv_qp_type type)
 {
     uint64_t sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
-    uint64_t writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
-    uint64_t answered =
-        IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+    uint64_t connected = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+                         IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
+    uint64_t reliable = IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+                        IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
 
-    return type == IBV_QPT_RC ? sends | writes | answered : type == IBV_QPT_UC ? sends | writes : sends;
+    return type == IBV_QPT_RC ? sends | connected | reliable : type == IBV_QPT_UC ? sends | connected : sends;
 }
 
 struct ibv_qp *soft_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init)
@@ -264,6 +266,7 @@ static void leave(struct soft_qp *qp)
     soft_hurry(context); /* an acknowledgement may be owed, of what the application already has */
     soft_timer_forget(qp);
     soft_idle(qp);
+    soft_mw_orphan(qp);
     soft_qp_leave(context, qp);
     soft_path_leave(&qp->path);
     ((struct soft_cq *)ibv->send_cq)->users--;

@@ -20,6 +20,8 @@ int xs_start(const struct ask *ask)
         return xs_start_recvmsg(ask);
     case EXS_EVT_SENDFILE:
         return xs_start_sendfile(ask);
+    case EXS_EVT_RECVFILE:
+        return xs_start_recvfile(ask);
     case EXS_EVT_SHUTDOWN:
         return xs_start_shutdown(ask);
     case EXS_EVT_CLOSE:

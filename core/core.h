@@ -49,7 +49,7 @@ struct ask {
     const exs_token_t *token; /* one-sided */
     uint64_t offset;
     exs_msghdr_t *message;     /* sendmsg, recvmsg; a sender's is not changed */
-    exs_xferfile_t *files;     /* sendfile: `count` of them */
+    exs_xferfile_t *files;     /* sendfile, recvfile: `count` of them */
     exs_acceptaddr_t *accepts; /* accept: `count` of them */
     int count;
     const struct sockaddr *address; /* connect */

@@ -191,8 +191,13 @@ static void deliver(struct op *op)
 
 void xs_op_moved(struct op *op, uint64_t bytes)
 {
+    if (op->event.exs_evt_type == EXS_EVT_SEND || op->event.exs_evt_type == EXS_EVT_RECV) {
+        op->event.exs_evt_union.exs_evt_xfer.exs_evt_length = bytes;
+        return;
+    }
     switch (op->event.exs_evt_type) {
     case EXS_EVT_SENDFILE:
+    case EXS_EVT_RECVFILE:
         op->event.exs_evt_union.exs_evt_xferfile.exs_evt_length = (off_t)bytes;
         break;
     case EXS_EVT_SENDMSG:
@@ -210,6 +215,8 @@ void xs_op_flag(struct op *op, int flag)
 {
     if (op->event.exs_evt_type == EXS_EVT_RECVMSG)
         op->event.exs_evt_union.exs_evt_xfermsg.exs_evt_flags |= flag;
+    else if (op->event.exs_evt_type == EXS_EVT_RECVFILE)
+        op->event.exs_evt_union.exs_evt_xferfile.exs_evt_flags |= flag;
     else
         op->event.exs_evt_union.exs_evt_xfer.exs_evt_flags |= flag;
 }

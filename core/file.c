@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files for exs_sendfile: checking the vector, and windows over its elements. See file.h. */
+/* Files for exs_sendfile: windows over the elements of its vector. See file.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/queue.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "fds.h"
+#include "element.h"
 #include "file.h"
 #include "fragile.h"
 #include "library.h"
@@ -17,14 +16,6 @@
 
 #define WINDOW_SIZE (UINT64_C(4) << 20) /* bytes */
 #define WINDOWS_MAX 3                   /* of one operation at a time */
-
-struct element {
-    int fd;                /* -1: memory */
-    uint64_t offset;       /* bytes, in the file */
-    uint64_t length;       /* bytes */
-    uint8_t *base;         /* memory */
-    struct memory *memory; /* the user's region */
-};
 
 struct window {
     TAILQ_ENTRY(window) link;
@@ -47,96 +38,7 @@ struct files {
     struct element elements[];
 };
 
-/* ---- Checking -------------------------------------------------------------------------------------- */
-
-static int fails(int error)
-{
-    errno = error;
-    return -1;
-}
-
-static int open_path(const char *path)
-{
-    int fd;
-
-    if (path == NULL || *path == 0)
-        return xs_invalid("exs_path is %s", path == NULL ? "NULL" : "empty");
-    do { /* a file system that works in a process waits for it, and a signal ends that */
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    } while (fd < 0 && errno == EINTR);
-    if (fd < 0)
-        return fails(errno == ENXIO ? ENODEV : errno); /* a local socket's name */
-    return fds_own(fd);
-}
-
-/* Only what can be mapped. */
-static int check_kind(const exs_xferfile_t *from, mode_t mode)
-{
-    if (S_ISREG(mode))
-        return 0;
-    return fails(S_ISDIR(mode) && from->exs_xfv_type == EXS_PATHVEC ? EISDIR : ENODEV);
-}
-
-/* The range of a file that is sent, into an element whose descriptor is open. */
-static int check_range(struct element *element, const exs_xferfile_t *from, off_t offset, size_t length,
-                       int flags)
-{
-    struct stat status;
-
-    /* It is open: where this fails, the file system can't say. */
-    if (fstat(element->fd, &status) < 0 || check_kind(from, status.st_mode) < 0)
-        return -1;
-    uint64_t size = (uint64_t)status.st_size;
-
-    if (offset < 0 || (uint64_t)offset > size || length > size - (uint64_t)offset)
-        return xs_invalid("exs_offset %lld with exs_length %zu is not within the file's %llu bytes",
-                          (long long)offset, length, (unsigned long long)size);
-    element->offset = (uint64_t)offset;
-    element->length = length != 0 ? length : size - (uint64_t)offset;
-    if (element->length > EXS_FILE_MAX && !(flags & EXS_BIGFILE))
-        return fails(EFBIG);
-    return 0;
-}
-
-/* Fill in one element; *shut: its EXS_SHUT_WR. */
-static int check_element(struct element *element, const exs_xferfile_t *from, int flags, bool *shut)
-{
-    const union exs_xfvec *v = &from->exs_xfv;
-    int element_flags = 0, result = -1;
-
-    element->fd = -1;
-    switch (from->exs_xfv_type) {
-    case EXS_FDVEC:
-        element_flags = v->exs_fdv.exs_flags;
-        element->fd = fds_own(fcntl(v->exs_fdv.exs_fildes, F_DUPFD_CLOEXEC, 0));
-        if (element->fd < 0)
-            return errno == EBADF ? xs_invalid("exs_fildes %d is not open", v->exs_fdv.exs_fildes) : -1;
-        result = check_range(element, from, v->exs_fdv.exs_offset, v->exs_fdv.exs_length, flags);
-        break;
-    case EXS_PATHVEC:
-        element_flags = v->exs_pathv.exs_flags;
-        element->fd = open_path(v->exs_pathv.exs_path);
-        if (element->fd < 0)
-            return -1;
-        result = check_range(element, from, v->exs_pathv.exs_offset, v->exs_pathv.exs_length, flags);
-        break;
-    case EXS_IOVEC:
-        element_flags = v->exs_iov.exs_flags;
-        element->base = v->exs_iov.exs_base;
-        element->length = v->exs_iov.exs_length;
-        if (element->base == NULL || element->length > EXS_MSG_MAX)
-            return element->base == NULL ? xs_invalid("exs_base is NULL") : xs_too_long(element->length);
-        result = xs_memory_use(v->exs_iov.exs_mhandle, element->base, element->length, EXS_MRF_SEND_DISABLE,
-                               &element->memory);
-        break;
-    default:
-        return xs_invalid("exs_xfv_type %d is none", from->exs_xfv_type);
-    }
-    if (result == 0 && (element_flags & ~EXS_SHUT_WR))
-        return xs_bad_flags(element_flags, EXS_SHUT_WR);
-    *shut = (element_flags & EXS_SHUT_WR) != 0;
-    return result;
-}
+/* ---- Elements -------------------------------------------------------------------------------------- */
 
 static struct files *new_files(int count)
 {
@@ -164,8 +66,9 @@ struct files *xs_files_new(const exs_xferfile_t *vector, int count, int flags, u
             xs_invalid("element %d of sendvec comes after EXS_SHUT_WR", i);
             goto fail;
         }
-        if (check_element(&files->elements[i], &vector[i], flags, last) < 0)
+        if (xs_element_open(&files->elements[i], &vector[i], TO_SEND, flags) < 0)
             goto fail;
+        *last = (files->elements[i].flags & EXS_SHUT_WR) != 0;
         *length += files->elements[i].length;
     }
     return files;
@@ -206,12 +109,8 @@ void xs_files_free(struct files *files, struct domain *domain)
         TAILQ_REMOVE(&files->windows, window, link);
         close_window(window, domain);
     }
-    for (int i = 0; i < files->count; i++) {
-        if (files->elements[i].fd >= 0)
-            fds_close(files->elements[i].fd);
-        if (files->elements[i].memory != NULL)
-            xs_memory_unuse(files->elements[i].memory);
-    }
+    for (int i = 0; i < files->count; i++)
+        xs_element_close(&files->elements[i]);
     free(files);
     errno = saved;
 }

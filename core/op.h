@@ -18,11 +18,12 @@ struct files;
 struct ibv_mr;
 struct memory;
 struct queue;
+struct sink;
 struct waiter;
 
-struct piece { /* of the application's memory, that a receive fills (place.h) */
-    uint8_t *base;
-    uint64_t length;       /* bytes */
+struct piece {       /* of the application's memory, or of a file (sink.h), that a receive fills (place.h) */
+    uint8_t *base;   /* of a file NULL */
+    uint64_t length; /* bytes */
     struct memory *memory; /* the user's region, counted as in use; NULL: not registered */
 };
 
@@ -43,7 +44,7 @@ struct op {
     bool waitall;      /* receive */
     bool advertised;   /* receive: the peer may write into it */
     uint32_t requests; /* send: work requests outstanding */
-    int error;         /* send: what to complete with */
+    int error;         /* send, receive: what to complete with */
     uint32_t rkey;     /* one-sided: the key to `remote` */
 
     exs_acceptaddr_t *element; /* accept */
@@ -57,9 +58,12 @@ struct op {
     struct memory *memory;  /* the user's region, counted as in use; a receive's are its pieces' */
     struct ibv_mr *one_off; /* registered for this operation alone */
     struct bounce *bounce;  /* the copy of a small unregistered buffer */
-    struct files *files;    /* sendfile: where the bytes come from */
-    uint64_t number;        /* send, one-sided: which of the connection's, from the first */
-    uint64_t remote;        /* one-sided: the address at the peer */
+    union {
+        struct files *files; /* sendfile: where the bytes come from */
+        struct sink *sink;   /* recvfile: the files that its pieces lie in; its own, and theirs */
+    };
+    uint64_t number; /* send, one-sided: which of the connection's, from the first */
+    uint64_t remote; /* one-sided: the address at the peer */
 
     /* receives: where the bytes go (place.h) */
     uint64_t room;        /* bytes that it may yet write where it was told to */

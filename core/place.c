@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Where the bytes of a receive go. See place.h. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "conn.h"
@@ -7,6 +8,7 @@
 #include "memory.h"
 #include "nic.h"
 #include "place.h"
+#include "sink.h"
 #include "sock.h"
 
 /* ---- Places in the hidden buffer ---------------------------------------------------------------- */
@@ -76,6 +78,19 @@ void xs_place_into(struct op *op, struct piece *pieces, uint32_t count)
     skip_full(op);
 }
 
+/* Of pieces that lie in files. What is done for these is kept apart from what each receive does. */
+static __attribute__((noinline)) void advance_sink(struct conn *conn, struct op *op, uint64_t bytes)
+{
+    op->in_piece += bytes;
+    int error = xs_sink_filled(op->sink, op->in_piece, &conn->domain);
+
+    if (op->error == 0)
+        op->error = error;
+    if (op->in_piece == current(op)->length)
+        forget_one_off(conn, op);
+    skip_full(op);
+}
+
 static void advance(struct conn *conn, struct op *op, uint64_t bytes)
 {
     op->in_piece += bytes;
@@ -87,8 +102,21 @@ static void advance(struct conn *conn, struct op *op, uint64_t bytes)
 
 /* ---- Places ------------------------------------------------------------------------------------- */
 
+static __attribute__((noinline)) bool is_large_in_sink(const struct op *op)
+{
+    uint64_t room = xs_place_next(op).length;
+
+    if (room < DIRECT_MIN)
+        return false;
+    return xs_sink_is_file(op->sink, op->piece)
+               ? xs_sink_may_map(op->sink, op->piece, room)
+               : current(op)->memory != NULL || current(op)->length > BOUNCE_SIZE;
+}
+
 bool xs_place_is_large(const struct op *op)
 {
+    if (op->sink != NULL)
+        return is_large_in_sink(op);
     const struct piece *piece = current(op);
 
     return xs_place_next(op).length >= DIRECT_MIN && (piece->memory != NULL || piece->length > BOUNCE_SIZE);
@@ -115,7 +143,9 @@ static struct ibv_mr *registration(struct conn *conn, struct op *op)
 
 int xs_place_whole(struct conn *conn, struct op *op)
 {
-    if (conn->sock->type == SOCK_STREAM || op->piece_count == 1 || op->length <= BOUNCE_SIZE)
+    bool is_one = op->piece_count == 1 && (op->sink == NULL || !xs_sink_is_file(op->sink, 0));
+
+    if (conn->sock->type == SOCK_STREAM || is_one || op->length <= BOUNCE_SIZE)
         return 0;
     op->whole = calloc(1, op->length);
     if (op->whole != NULL)
@@ -144,6 +174,9 @@ int xs_place_open(struct conn *conn, struct op *op, struct place *place)
     } else if (op->whole != NULL) {
         *place = (struct place){
             .addr = op->whole + op->posted, .length = op->length - op->posted, .rkey = op->one_off->rkey};
+    } else if (op->sink != NULL && xs_sink_is_file(op->sink, op->piece)) {
+        if (xs_sink_window(op->sink, op->piece, op->in_piece, &conn->domain, place) < 0)
+            return -1;
     } else {
         const struct ibv_mr *mr = registration(conn, op);
 
@@ -159,60 +192,119 @@ int xs_place_open(struct conn *conn, struct op *op, struct place *place)
 void xs_place_written(struct conn *conn, struct op *op, uint64_t bytes)
 {
     op->room -= bytes;
-    if (lies_at(op) == NULL)
+    if (lies_at(op) != NULL)
+        return;
+    if (op->sink != NULL)
+        advance_sink(conn, op, bytes);
+    else
         advance(conn, op, bytes);
 }
 
-bool xs_place_copy(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes)
+static inline bool copy_to_memory(struct op *op, const uint8_t *from, uint64_t bytes)
 {
     const struct memory *memory = current(op)->memory;
     uint8_t *to = xs_place_next(op).addr;
 
-    if (memory != NULL && !memory->fragile)
+    if (memory != NULL && !memory->fragile) {
         memcpy(to, from, bytes);
-    else if (!fragile_give(to, from, bytes))
+    } else if (!fragile_give(to, from, bytes)) {
+        op->error = EFAULT;
         return false;
-    advance(conn, op, bytes);
+    }
     return true;
 }
 
-bool xs_place_is_gone(const struct op *op)
+static __attribute__((noinline)) uint64_t copy_to_sink(struct conn *conn, struct op *op, const uint8_t *from,
+                                                       uint64_t bytes)
+{
+    if (op->piece == op->piece_count) {
+        op->error = EFBIG;
+        return 0;
+    }
+    if (xs_sink_is_file(op->sink, op->piece))
+        op->error = xs_sink_write(op->sink, op->piece, op->in_piece, from, &bytes);
+    else if (!copy_to_memory(op, from, bytes))
+        return 0;
+    advance_sink(conn, op, bytes);
+    return bytes;
+}
+
+uint64_t xs_place_copy(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes)
+{
+    if (op->sink != NULL)
+        return copy_to_sink(conn, op, from, bytes);
+    if (!copy_to_memory(op, from, bytes))
+        return 0;
+    advance(conn, op, bytes);
+    return bytes;
+}
+
+void xs_place_look(struct op *op)
 {
     uint8_t byte, *first = xs_place_next(op).addr;
 
-    return op->advertised && lies_at(op) == NULL && op->room > 0 &&
-           (!fragile_copy(&byte, first, 1) || !fragile_copy(&byte, first + op->room - 1, 1));
+    if (!op->advertised || lies_at(op) != NULL || op->room == 0)
+        return;
+    if (op->sink != NULL && xs_sink_is_file(op->sink, op->piece))
+        op->error = xs_sink_is_cut(op->sink) ? EIO : 0;
+    else if (!fragile_copy(&byte, first, 1) || !fragile_copy(&byte, first + op->room - 1, 1))
+        op->error = EFAULT;
 }
 
 /* ---- The end ------------------------------------------------------------------------------------ */
 
-static bool copy_message(struct conn *conn, struct op *op)
+static void copy_message(struct conn *conn, struct op *op)
 {
     uint64_t copied = 0;
+    int before = op->error;
 
-    while (op->piece_count > 0 && copied < op->posted) {
+    op->error = 0;
+    while (op->piece_count > 0 && copied < op->posted && op->error == 0) {
         uint64_t room = xs_place_next(op).length, left = op->posted - copied;
         uint64_t bytes = room < left ? room : left;
 
-        if (!xs_place_copy(conn, op, lies_at(op) + copied, bytes))
-            return false;
-        copied += bytes;
+        copied += xs_place_copy(conn, op, lies_at(op) + copied, bytes);
     }
-    return true;
+    if (op->error == 0) {
+        op->error = before;
+        return;
+    }
+    op->posted = op->sink != NULL ? copied : 0;
+    if (op->error == EFAULT)
+        op->error = EACCES; /* as if it could not be registered */
 }
 
-bool xs_place_end(struct conn *conn, struct op *op)
+static void unuse_pieces(const struct op *op)
 {
-    bool good = lies_at(op) == NULL || copy_message(conn, op);
-
-    if (op->hidden != NULL)
-        leave_hidden(conn, op);
-    forget_one_off(conn, op);
     for (uint32_t i = 0; i < op->piece_count; i++) {
         if (op->pieces[i].memory != NULL)
             xs_memory_unuse(op->pieces[i].memory);
     }
-    free(op->many);
-    free(op->whole);
-    return good;
+}
+
+static __attribute__((noinline)) void end_sink(struct conn *conn, struct op *op)
+{
+    uint64_t at = op->piece < op->piece_count ? op->in_piece : 0; /* else there is no window any more */
+    int error = xs_sink_end(op->sink, at, &conn->domain);
+
+    if (op->error == 0)
+        op->error = error;
+}
+
+void xs_place_end(struct conn *conn, struct op *op)
+{
+    if (lies_at(op) != NULL)
+        copy_message(conn, op);
+    if (op->hidden != NULL)
+        leave_hidden(conn, op);
+    forget_one_off(conn, op);
+    if (op->sink != NULL) {
+        end_sink(conn, op);
+    } else {
+        unuse_pieces(op);
+        if (op->many != NULL)
+            free(op->many);
+    }
+    if (op->whole != NULL)
+        free(op->whole);
 }

@@ -16,19 +16,17 @@ static bool is_stream(const struct conn *conn)
     return conn->sock->type == SOCK_STREAM;
 }
 
-/* Complete a receive with the bytes that it holds; the device is done with it. */
-static void finish_receive(struct conn *conn, struct op *op, int error)
+/* Complete a receive with the bytes that it holds, and what is in op->error; the device is done with it. */
+static void finish_receive(struct conn *conn, struct op *op)
 {
     STAILQ_REMOVE(&conn->recvs, op, op, link);
     if (op->advertised)
         conn->advertised--;
-    if (!xs_place_end(conn, op)) {
-        op->posted = 0;
-        error = EACCES; /* as if it could not be registered */
-        xs_conn_fail(conn, error);
-    }
+    xs_place_end(conn, op);
+    if (op->error == EACCES && !is_stream(conn))
+        xs_conn_fail(conn, op->error);
     xs_op_moved(op, op->posted);
-    xs_op_complete(op, error);
+    xs_op_complete(op, op->error);
 }
 
 /* ---- Advertising ---------------------------------------------------------------------------- */
@@ -80,9 +78,9 @@ static void advertise_all(struct conn *conn)
 
 /* ---- Filling -------------------------------------------------------------------------------- */
 
-/* Copy what lies together in the hidden buffer into the next place of the first receive. False: that can't be
- * written; the bytes stay, for the next one. */
-static bool copy_out(struct conn *conn, struct op *op)
+/* Copy what lies together in the hidden buffer into the next place of the first receive. What can't be written
+ * stays, for the next one. */
+static void copy_out(struct conn *conn, struct op *op)
 {
     uint64_t offset = conn->hidden_out % HIDDEN_SIZE, bytes = conn->hidden_in - conn->hidden_out;
     uint64_t room = xs_place_next(op).length;
@@ -91,11 +89,9 @@ static bool copy_out(struct conn *conn, struct op *op)
         bytes = HIDDEN_SIZE - offset;
     if (bytes > room)
         bytes = room;
-    if (!xs_place_copy(conn, op, conn->hidden + offset, bytes))
-        return false;
+    bytes = xs_place_copy(conn, op, conn->hidden + offset, bytes);
     op->posted += bytes;
     conn->hidden_out += bytes;
-    return true;
 }
 
 static void empty_hidden(struct conn *conn)
@@ -103,17 +99,16 @@ static void empty_hidden(struct conn *conn)
     while (conn->hidden_in != conn->hidden_out && !STAILQ_EMPTY(&conn->recvs)) {
         struct op *op = STAILQ_FIRST(&conn->recvs);
 
-        if (!copy_out(conn, op))
-            finish_receive(conn, op, EFAULT);
-        else if (op->posted == op->length || (!op->waitall && conn->hidden_in == conn->hidden_out))
-            finish_receive(conn, op, 0);
+        copy_out(conn, op);
+        if (op->error != 0 || op->posted == op->length || (!op->waitall && conn->hidden_in == conn->hidden_out))
+            finish_receive(conn, op);
     }
 }
 
 static void finish_at_end(struct conn *conn, struct op *op)
 {
     xs_op_flag(op, EXS_EOF);
-    finish_receive(conn, op, 0);
+    finish_receive(conn, op);
 }
 
 /* The peer may still write for this receive, but into the hidden buffer, so the user need not wait for that: a
@@ -157,8 +152,12 @@ static void fail(struct conn *conn)
 {
     struct op *op;
 
-    while ((op = STAILQ_FIRST(&conn->recvs)) != NULL)
-        finish_receive(conn, op, xs_place_is_gone(op) ? EFAULT : xs_conn_errno(conn));
+    while ((op = STAILQ_FIRST(&conn->recvs)) != NULL) {
+        xs_place_look(op);
+        if (op->error == 0)
+            op->error = xs_conn_errno(conn);
+        finish_receive(conn, op);
+    }
 }
 
 void xs_rx_run(struct conn *conn)
@@ -189,8 +188,8 @@ static void direct(struct conn *conn, uint32_t imm)
         return;
     if (imm & IMM_TRUNC)
         xs_op_flag(op, MSG_TRUNC);
-    if (!is_stream(conn) || !op->waitall || op->posted == op->length) {
-        finish_receive(conn, op, 0);
+    if (!is_stream(conn) || !op->waitall || op->posted == op->length || op->error != 0) {
+        finish_receive(conn, op);
     } else if (op->room == 0) { /* on to its next place */
         op->advertised = false;
         conn->advertised--;

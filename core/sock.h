@@ -115,6 +115,7 @@ int xs_start_send(const struct ask *ask);
 int xs_start_recv(const struct ask *ask);
 int xs_start_sendmsg(const struct ask *ask);
 int xs_start_recvmsg(const struct ask *ask);
+int xs_start_recvfile(const struct ask *ask);
 int xs_start_sendfile(const struct ask *ask);
 int xs_start_onesided(const struct ask *ask);
 int xs_start_shutdown(const struct ask *ask);

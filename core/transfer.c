@@ -10,6 +10,7 @@
 #include "memory.h"
 #include "nic.h"
 #include "place.h"
+#include "sink.h"
 #include "sock.h"
 #include "vector.h"
 
@@ -164,6 +165,33 @@ static int into_message(struct conn *conn, struct op *op, const struct ask *ask)
     return -1;
 }
 
+static int into_files(struct conn *conn, struct op *op, const struct ask *ask)
+{
+    bool is_stream = conn->sock->type == SOCK_STREAM;
+
+    op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec = ask->files;
+    op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec_cnt = ask->count;
+    op->waitall = is_stream;
+    op->sink = xs_sink_new(ask->files, ask->count, is_stream, ask->flags);
+    if (op->sink == NULL)
+        return -1;
+    xs_place_into(op, xs_sink_pieces(op->sink), (uint32_t)ask->count);
+    if (xs_place_whole(conn, op) < 0) {
+        xs_sink_end(op->sink, 0, &conn->domain); /* which keeps errno */
+        return -1;
+    }
+    if (xs_sink_is_open_ended(op->sink))
+        op->length = UINT64_MAX; /* so that it is never complete, when it is full, before the end */
+    return 0;
+}
+
+static int into(struct conn *conn, struct op *op, const struct ask *ask)
+{
+    if (ask->type == EXS_EVT_RECV)
+        return into_buffer(op, ask);
+    return ask->type == EXS_EVT_RECVMSG ? into_message(conn, op, ask) : into_files(conn, op, ask);
+}
+
 static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
     struct conn *conn = sock->conn;
@@ -172,7 +200,7 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
     if (op == NULL)
         return -1;
     op->waitall = (ask->flags & MSG_WAITALL) != 0 && sock->type == SOCK_STREAM;
-    if ((ask->type == EXS_EVT_RECVMSG ? into_message(conn, op, ask) : into_buffer(op, ask)) < 0) {
+    if (into(conn, op, ask) < 0) {
         xs_undo(op, ask->waiter);
         return -1;
     }
@@ -182,6 +210,11 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
 }
 
 /* ---- The way in -------------------------------------------------------------------------------- */
+
+static bool is_receive(int type)
+{
+    return type == EXS_EVT_RECV || type == EXS_EVT_RECVMSG || type == EXS_EVT_RECVFILE;
+}
 
 static int start(const struct ask *ask, bool may_be_silent)
 {
@@ -195,7 +228,7 @@ static int start(const struct ask *ask, bool may_be_silent)
     bool names_home = home != NULL && home->handle != NULL && home->handle == ask->qhandle;
 
     if (names_home || xs_check_queue(ask->qhandle, ask->waiter, may_be_silent, &queue)) {
-        if (ask->type == EXS_EVT_RECV || ask->type == EXS_EVT_RECVMSG) {
+        if (is_receive(ask->type)) {
             if (check_connected(sock, xs_conn_may_receive) == 0)
                 result = begin_recv(sock, queue, ask);
         } else if (check_connected(sock, xs_conn_may_send) == 0) {
@@ -271,19 +304,29 @@ int xs_start_recvmsg(const struct ask *ask)
     return start(ask, false);
 }
 
-int xs_start_sendfile(const struct ask *ask)
+static int check_files(const struct ask *ask, int known, const char *vector)
 {
-    const int known = EXS_BLOCK | EXS_UNSIGNALED | EXS_BIGFILE | MSG_NOSIGNAL;
-
     if (ask->flags & ~known)
         return xs_bad_flags(ask->flags, known);
     if (check_signaling(ask->flags) < 0)
         return -1;
     if (ask->files == NULL)
-        return xs_invalid("sendvec is NULL");
+        return xs_invalid("%s is NULL", vector);
     if (ask->count < 1 || ask->count > EXS_XFV_MAX)
-        return xs_invalid("sendvec_cnt is %d: from 1 to EXS_XFV_MAX, %d", ask->count, EXS_XFV_MAX);
+        return xs_invalid("%s_cnt is %d: from 1 to EXS_XFV_MAX, %d", vector, ask->count, EXS_XFV_MAX);
+    return 0;
+}
+
+int xs_start_sendfile(const struct ask *ask)
+{
+    if (check_files(ask, EXS_BLOCK | EXS_UNSIGNALED | EXS_BIGFILE | MSG_NOSIGNAL, "sendvec") < 0)
+        return -1;
     return start(ask, (ask->flags & EXS_UNSIGNALED) != 0);
+}
+
+int xs_start_recvfile(const struct ask *ask)
+{
+    return check_files(ask, EXS_BLOCK | EXS_BIGFILE, "recvvec") < 0 ? -1 : start(ask, false);
 }
 
 /* ---- Shutdown ---------------------------------------------------------------------------------- */

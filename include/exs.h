@@ -13,8 +13,8 @@
  *     event follows on the queue that the call named; or it returns -1, sets errno,
  *     and no event follows, ever.
  *   - With EXS_BLOCK it returns when the operation is done: the bytes moved for
- *     exs_send, exs_recv, exs_read, exs_write, exs_rread and exs_rwrite, 0 for the others; -1 and errno on
- * failure.
+ *     exs_send, exs_recv, exs_read, exs_write, exs_sendmsg, exs_recvmsg, exs_recvfile, exs_rread and
+ *     exs_rwrite, 0 for the others; -1 and errno on failure.
  *   - The buffer of a transfer belongs to the library until then.
  * Any call may be made from any thread.
  */
@@ -49,7 +49,8 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 
 #define EXS_BLOCK 0x00200000      /* [UNH] return when done */
 #define EXS_UNSIGNALED 0x00400000 /* [UNH] exs_send, exs_sendfile: no event on success */
-#define EXS_BIGFILE 0x00800000    /* [ours] exs_sendfile: an element may be longer than 2^30 bytes */
+#define EXS_BIGFILE 0x00800000 /* [ours] exs_sendfile, exs_recvfile: an element may be longer than 2^30 bytes  \
+                                */
 /* [ours] In an event, not in a call: the receive was ended by the orderly end. */
 #define EXS_EOF 0x01000000
 /* exs_recv also takes MSG_WAITALL: complete only when the whole buffer is filled. exs_send and exs_sendfile
@@ -67,7 +68,7 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 /* ---- Limits -------------------------------------------------------------------------- */
 
 #define EXS_EVTVEC_MAX 1024            /* [ES-API] most events of one exs_qdequeue */
-#define EXS_XFV_MAX 64                 /* [ours] most elements of one exs_sendfile */
+#define EXS_XFV_MAX 64                 /* [ours] most elements of one exs_sendfile or exs_recvfile */
 #define EXS_IOV_MAX 1024               /* [ours] most elements of one exs_sendmsg or exs_recvmsg */
 #define EXS_MSG_MAX ((size_t)1 << 40)  /* [ours] longest exs_send or exs_recv, bytes */
 #define EXS_FILE_MAX ((size_t)1 << 30) /* [UNH] longest file element without EXS_BIGFILE, bytes */
@@ -88,20 +89,20 @@ typedef struct exs_iovec { /* [ES-API] type, fields ours */
     void *exs_base;
     size_t exs_length; /* bytes */
     exs_mhandle_t exs_mhandle;
-    int exs_flags; /* 0, or in a file vector EXS_SHUT_WR */
+    int exs_flags; /* 0, or of exs_sendfile EXS_SHUT_WR */
 } exs_iovec_t;
 
 typedef struct exs_fdvec { /* [ES-API] */
     int exs_fildes;        /* an open regular file; may be closed once the call has returned */
     off_t exs_offset;      /* bytes from the start of the file */
-    size_t exs_length;     /* bytes; 0 = to the end of the file */
-    int exs_flags;         /* 0 or EXS_SHUT_WR */
+    size_t exs_length;     /* bytes; 0 = to the end of the file; to be filled: as long as something comes */
+    int exs_flags;         /* 0, or of exs_sendfile EXS_SHUT_WR */
 } exs_fdvec_t;
 
 typedef struct exs_pathvec { /* [UNH] */
     off_t exs_offset;        /* bytes from the start of the file */
-    size_t exs_length;       /* bytes; 0 = to the end of the file */
-    int exs_flags;           /* 0 or EXS_SHUT_WR */
+    size_t exs_length;       /* as in exs_fdvec */
+    int exs_flags;           /* 0, or of exs_sendfile EXS_SHUT_WR */
     char *exs_path;          /* path to the file */
 } exs_pathvec_t;
 
@@ -137,7 +138,8 @@ enum { /* exs_evt_type; names [ES-API] but SHUTDOWN and CLOSE [UNH], RREAD and R
        EXS_EVT_RREAD,
        EXS_EVT_RWRITE,
        EXS_EVT_SENDMSG,
-       EXS_EVT_RECVMSG
+       EXS_EVT_RECVMSG,
+       EXS_EVT_RECVFILE
 };
 
 typedef struct exs_evt_accept {    /* EXS_EVT_ACCEPT; fields ours */
@@ -158,9 +160,10 @@ typedef struct exs_evt_xfermsg {    /* EXS_EVT_SENDMSG, EXS_EVT_RECVMSG: [ES-API
     int exs_evt_flags;              /* MSG_TRUNC: a SEQPACKET message was longer than all pieces; EXS_EOF */
 } exs_evt_xfermsg_t;
 
-typedef struct exs_evt_xferfile {     /* EXS_EVT_SENDFILE; fields ours */
+typedef struct exs_evt_xferfile {     /* EXS_EVT_SENDFILE, EXS_EVT_RECVFILE; fields ours */
     struct exs_xferfile *exs_evt_vec; /* the vector given to the call */
     int exs_evt_vec_cnt;
+    int exs_evt_flags;    /* of EXS_EVT_RECVFILE: as of EXS_EVT_RECVMSG */
     off_t exs_evt_length; /* bytes moved, all elements */
 } exs_evt_xferfile_t;
 
@@ -254,6 +257,11 @@ ssize_t exs_recvmsg(int sockno, exs_msghdr_t *message, int flags, exs_qhandle_t 
 ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
                      exs_ahandle_t ahandle);
 
+/* [UNH] names, the rest ours: the other way round. It is done when all elements are full, or the peer has shut
+ * down writing, or, of a SEQPACKET, one message has come. EXS_EVT_RECVFILE. */
+ssize_t exs_recvfile(int sockno, exs_xferfile_t *recvvec, int recvvec_cnt, int flags, exs_qhandle_t qhandle,
+                     exs_ahandle_t ahandle);
+
 /* ---- Registered memory --------------------------------------------------------------- */
 
 /* [ES-API] EINVAL: size 0, NULL, unknown flag. EACCES: memory protection. ENOMEM: memlock limit. */
@@ -340,6 +348,7 @@ ssize_t exs_blocking_send(int sockno, const void *buffer, size_t max_bytes, int 
 ssize_t exs_blocking_recvmsg(int sockno, exs_msghdr_t *message, int flags);       /* [ours] */
 ssize_t exs_blocking_sendmsg(int sockno, const exs_msghdr_t *message, int flags); /* [ours] */
 int exs_blocking_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags);
+ssize_t exs_blocking_recvfile(int sockno, exs_xferfile_t *recvvec, int recvvec_cnt, int flags); /* the bytes */
 ssize_t exs_read(int sockno, void *buffer, size_t max_bytes);
 ssize_t exs_write(int sockno, const void *buffer, size_t max_bytes);
 

@@ -31,6 +31,8 @@ static ssize_t wait_for(struct ask *ask)
         /* fall through */
     case EXS_EVT_SENDMSG:
         return (ssize_t)event->exs_evt_union.exs_evt_xfermsg.exs_evt_length;
+    case EXS_EVT_RECVFILE:
+        return (ssize_t)event->exs_evt_union.exs_evt_xferfile.exs_evt_length;
     default:
         return 0;
     }
@@ -163,6 +165,18 @@ ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int f
                                 .count = sendvec_cnt});
 }
 
+ssize_t exs_recvfile(int sockno, exs_xferfile_t *recvvec, int recvvec_cnt, int flags, exs_qhandle_t qhandle,
+                     exs_ahandle_t ahandle)
+{
+    return do_ask(&(struct ask){.type = EXS_EVT_RECVFILE,
+                                .sockno = sockno,
+                                .flags = flags,
+                                .qhandle = qhandle,
+                                .ahandle = ahandle,
+                                .files = recvvec,
+                                .count = recvvec_cnt});
+}
+
 /* ---- One-sided --------------------------------------------------------------------------------------------
  */
 
@@ -245,6 +259,11 @@ ssize_t exs_blocking_sendmsg(int sockno, const exs_msghdr_t *message, int flags)
 int exs_blocking_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags)
 {
     return (int)exs_sendfile(sockno, sendvec, sendvec_cnt, flags | EXS_BLOCK, NULL, NULL);
+}
+
+ssize_t exs_blocking_recvfile(int sockno, exs_xferfile_t *recvvec, int recvvec_cnt, int flags)
+{
+    return exs_recvfile(sockno, recvvec, recvvec_cnt, flags | EXS_BLOCK, NULL, NULL);
 }
 
 ssize_t exs_read(int sockno, void *buffer, size_t max_bytes)

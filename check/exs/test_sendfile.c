@@ -3,7 +3,7 @@
  * test_sendfile.c - exs_sendfile: files by descriptor and by path, memory, mixtures; where a range may
  * begin and end; what is refused; and files that are closed, changed or cut short while they are sent.
  */
-#include "check/support/support.h"
+#include "check/support/files.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -55,33 +55,6 @@ static void folder_close(void)
     inbox_quiet(pair.client_box, QUIET_MS); /* no call that failed left an event */
     pair_close(&pair);
     folder_remove();
-}
-
-/* ---- Elements ------------------------------------------------------------------------ */
-
-static exs_xferfile_t by_fd(int fd, off_t offset, size_t length)
-{
-    exs_xferfile_t element = {.exs_xfv_type = EXS_FDVEC};
-
-    element.exs_xfv.exs_fdv = (exs_fdvec_t){.exs_fildes = fd, .exs_offset = offset, .exs_length = length};
-    return element;
-}
-
-static exs_xferfile_t by_path(const char *name, off_t offset, size_t length)
-{
-    exs_xferfile_t element = {.exs_xfv_type = EXS_PATHVEC};
-
-    element.exs_xfv.exs_pathv =
-        (exs_pathvec_t){.exs_path = (char *)name, .exs_offset = offset, .exs_length = length};
-    return element;
-}
-
-static exs_xferfile_t by_memory(void *base, size_t length, exs_mhandle_t region)
-{
-    exs_xferfile_t element = {.exs_xfv_type = EXS_IOVEC};
-
-    element.exs_xfv.exs_iov = (exs_iovec_t){.exs_base = base, .exs_length = length, .exs_mhandle = region};
-    return element;
 }
 
 static void post_file(exs_xferfile_t *vector, int count, int flags)

@@ -52,6 +52,8 @@ int every_call_but(int error)
     TRY(exs_recvmsg(-1, NULL, 0, NULL, NULL));
     TRY(exs_sendfile(-1, NULL, 1, EXS_BLOCK, NULL, NULL));
     TRY(exs_sendfile(-1, NULL, 1, 0, NULL, NULL));
+    TRY(exs_recvfile(-1, NULL, 1, EXS_BLOCK, NULL, NULL));
+    TRY(exs_recvfile(-1, NULL, 1, 0, NULL, NULL));
     TRY(exs_rread(-1, &event, sizeof event, &token, 0, EXS_BLOCK, NULL, NULL, NULL));
     TRY(exs_rread(-1, &event, sizeof event, &token, 0, 0, NULL, NULL, NULL));
     TRY(exs_rwrite(-1, "x", 1, &token, 0, EXS_BLOCK, NULL, NULL, NULL));
@@ -72,6 +74,7 @@ int every_call_but(int error)
     TRY(exs_blocking_recv(-1, &event, sizeof event, 0, NULL));
     TRY(exs_blocking_send(-1, "x", 1, 0, NULL));
     TRY(exs_blocking_sendfile(-1, NULL, 1, 0));
+    TRY(exs_blocking_recvfile(-1, NULL, 1, 0));
     TRY(exs_blocking_sendmsg(-1, NULL, 0));
     TRY(exs_blocking_recvmsg(-1, NULL, 0));
     TRY(exs_read(-1, &event, sizeof event));

@@ -106,6 +106,8 @@ WRAP(ssize_t, getrandom, (void *bytes, size_t length, unsigned flags), (bytes, l
 WRAP(FILE *, fopen, (const char *path, const char *mode), (path, mode), NULL)
 WRAP(int, fstat, (int fd, struct stat *status), (fd, status), -1)
 WRAP(ssize_t, pread, (int fd, void *bytes, size_t length, off_t offset), (fd, bytes, length, offset), -1)
+WRAP(ssize_t, pwrite, (int fd, const void *bytes, size_t length, off_t offset), (fd, bytes, length, offset), -1)
+WRAP(int, fallocate, (int fd, int mode, off_t offset, off_t length), (fd, mode, offset, length), -1)
 WRAP(int, getifaddrs, (struct ifaddrs * *all), (all), -1)
 WRAP(unsigned, if_nametoindex, (const char *name), (name), 0)
 WRAP(char *, if_indextoname, (unsigned index, char name[IF_NAMESIZE]), (index, name), NULL)

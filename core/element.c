@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Elements of file vectors: checked, and opened. See element.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include "element.h"
+#include "fds.h"
+#include "library.h"
+#include "memory.h"
+
+struct range { /* of a file, as the application says it */
+    off_t offset;
+    size_t length;
+};
+
+static int fails(int error)
+{
+    errno = error;
+    return -1;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------------- */
+
+static int open_again(const char *path, int how)
+{
+    int fd;
+
+    do { /* a file system that works in a process waits for it, and a signal ends that */
+        fd = open(path, how | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    } while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+static int open_path(const char *path, enum purpose purpose)
+{
+    if (path == NULL || *path == 0)
+        return xs_invalid("exs_path is %s", path == NULL ? "NULL" : "empty");
+    int fd = open_again(path, purpose == TO_SEND ? O_RDONLY : O_RDWR | O_CREAT);
+
+    if (fd < 0 && errno == EACCES && purpose == TO_FILL)
+        fd = open_again(path, O_WRONLY);
+    if (fd < 0)
+        return fails(errno == ENXIO ? ENODEV : errno); /* a local socket's name */
+    return fds_own(fd);
+}
+
+static int copy_fd(int fd)
+{
+    int copy = fds_own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+
+    return copy < 0 && errno == EBADF ? xs_invalid("exs_fildes %d is not open", fd) : copy;
+}
+
+/* ---- Ranges ---------------------------------------------------------------------------------------- */
+
+/* Only what can be mapped. */
+static int check_kind(const exs_xferfile_t *from, mode_t mode)
+{
+    if (S_ISREG(mode))
+        return 0;
+    return fails(S_ISDIR(mode) && from->exs_xfv_type == EXS_PATHVEC ? EISDIR : ENODEV);
+}
+
+static int to_send(struct element *element, const struct range *range, uint64_t size)
+{
+    if (range->offset < 0 || (uint64_t)range->offset > size || range->length > size - (uint64_t)range->offset)
+        return xs_invalid("exs_offset %lld with exs_length %zu is not within the file's %llu bytes",
+                          (long long)range->offset, range->length, (unsigned long long)size);
+    element->length = range->length != 0 ? range->length : size - (uint64_t)range->offset;
+    return 0;
+}
+
+/* What is filled need not be there yet. Bytes go where they are to go: a descriptor that only appends can't put
+ * them there, and one that knows only whole blocks can't take them as they come. */
+static int to_fill(struct element *element, const struct range *range, int flags)
+{
+    int how = fcntl(element->fd, F_GETFL), access = how & O_ACCMODE;
+
+    if (how & O_PATH || (access != O_WRONLY && access != O_RDWR))
+        return fails(EACCES);
+    if (how & (O_APPEND | O_DIRECT))
+        return xs_invalid("exs_fildes is open with %s", how & O_APPEND ? "O_APPEND" : "O_DIRECT");
+    if (range->offset < 0 || range->length > (uint64_t)INT64_MAX - (uint64_t)range->offset)
+        return xs_invalid("exs_offset %lld with exs_length %zu is no range", (long long)range->offset,
+                          range->length);
+    uint64_t most = (uint64_t)INT64_MAX - (uint64_t)range->offset;
+
+    if (most > EXS_FILE_MAX && !(flags & EXS_BIGFILE))
+        most = EXS_FILE_MAX;
+    element->is_mappable = access == O_RDWR;
+    element->is_open_ended = range->length == 0;
+    element->length = element->is_open_ended ? most : range->length;
+    return 0;
+}
+
+/* The range of a file whose descriptor is open. */
+static int check_range(struct element *element, const exs_xferfile_t *from, const struct range *range,
+                       enum purpose purpose, int flags)
+{
+    struct stat status;
+
+    /* It is open: where this fails, the file system can't say. */
+    if (fstat(element->fd, &status) < 0 || check_kind(from, status.st_mode) < 0)
+        return -1;
+    if ((purpose == TO_SEND ? to_send(element, range, (uint64_t)status.st_size)
+                            : to_fill(element, range, flags)) < 0)
+        return -1;
+    element->offset = (uint64_t)range->offset;
+    return element->length > EXS_FILE_MAX && !(flags & EXS_BIGFILE) ? fails(EFBIG) : 0;
+}
+
+/* ---- Elements -------------------------------------------------------------------------------------- */
+
+static int use_memory(struct element *element, const exs_iovec_t *from, enum purpose purpose)
+{
+    int forbidden = purpose == TO_SEND ? EXS_MRF_SEND_DISABLE : EXS_MRF_RECV_DISABLE;
+
+    element->flags = from->exs_flags;
+    element->base = from->exs_base;
+    element->length = from->exs_length;
+    if (element->base == NULL)
+        return xs_invalid("exs_base is NULL");
+    if (element->length > EXS_MSG_MAX)
+        return xs_too_long(element->length);
+    return xs_memory_use(from->exs_mhandle, element->base, element->length, forbidden, &element->memory);
+}
+
+static int use_fd(struct element *element, const exs_xferfile_t *from, enum purpose purpose, int flags)
+{
+    const exs_fdvec_t *file = &from->exs_xfv.exs_fdv;
+
+    element->flags = file->exs_flags;
+    element->fd = copy_fd(file->exs_fildes);
+    if (element->fd < 0)
+        return -1;
+    return check_range(element, from, &(struct range){file->exs_offset, file->exs_length}, purpose, flags);
+}
+
+static int use_path(struct element *element, const exs_xferfile_t *from, enum purpose purpose, int flags)
+{
+    const exs_pathvec_t *file = &from->exs_xfv.exs_pathv;
+
+    element->flags = file->exs_flags;
+    element->fd = open_path(file->exs_path, purpose);
+    if (element->fd < 0)
+        return -1;
+    return check_range(element, from, &(struct range){file->exs_offset, file->exs_length}, purpose, flags);
+}
+
+int xs_element_open(struct element *element, const exs_xferfile_t *from, enum purpose purpose, int flags)
+{
+    int result = -1, known = purpose == TO_SEND ? EXS_SHUT_WR : 0;
+
+    *element = (struct element){.fd = -1};
+    switch (from->exs_xfv_type) {
+    case EXS_FDVEC:
+        result = use_fd(element, from, purpose, flags);
+        break;
+    case EXS_PATHVEC:
+        result = use_path(element, from, purpose, flags);
+        break;
+    case EXS_IOVEC:
+        result = use_memory(element, &from->exs_xfv.exs_iov, purpose);
+        break;
+    default:
+        xs_invalid("exs_xfv_type %d is none", from->exs_xfv_type);
+    }
+    return result == 0 && element->flags & ~known ? xs_bad_flags(element->flags, known) : result;
+}
+
+void xs_element_close(struct element *element)
+{
+    if (element->fd >= 0)
+        fds_close(element->fd);
+    if (element->memory != NULL)
+        xs_memory_unuse(element->memory);
+    element->fd = -1;
+    element->memory = NULL;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Files that a receive fills. See sink.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "element.h"
+#include "library.h"
+#include "memory.h"
+#include "op.h"
+#include "place.h"
+#include "sink.h"
+
+#define WINDOW_SIZE (UINT64_C(4) << 20) /* bytes */
+#define FIRST_WINDOW_SIZE                                                                                      \
+    (UINT64_C(64) << 10) /* of an open end: later ones are as long as what came before                         \
+                          */
+
+struct window {
+    const struct element *element; /* NULL: there is none */
+    uint64_t start, end;           /* bytes, in the element */
+    uint64_t before,
+        after;     /* bytes: the file's size; `after` is the larger one if the window made it so, else 0 */
+    uint8_t *data; /* byte `start` */
+    void *map;
+    size_t map_size;
+    struct ibv_mr *mr;
+};
+
+struct sink {
+    int count;
+    bool copies; /* there will be no window */
+    struct window window;
+    struct piece *pieces;
+    struct element elements[];
+};
+
+/* ---- The vector ------------------------------------------------------------------------------------ */
+
+static struct sink *new_sink(int count)
+{
+    struct sink *sink = calloc(1, sizeof(*sink) + (size_t)count * sizeof(sink->elements[0]));
+
+    if (sink == NULL)
+        return NULL;
+    sink->pieces = calloc((size_t)count, sizeof(*sink->pieces));
+    if (sink->pieces != NULL)
+        return sink;
+    free(sink); /* which keeps errno */
+    return NULL;
+}
+
+static void free_sink(struct sink *sink)
+{
+    int saved = errno;
+
+    for (int i = 0; i < sink->count; i++)
+        xs_element_close(&sink->elements[i]);
+    free(sink->pieces);
+    free(sink);
+    errno = saved;
+}
+
+/* What can be said of an element among the others. */
+static int check_place(const struct element *element, int index, int count, bool is_stream)
+{
+    if (!element->is_open_ended)
+        return 0;
+    if (!is_stream)
+        return xs_invalid("exs_length of element %d is 0, and a message is no longer than its elements", index);
+    return index == count - 1
+               ? 0
+               : xs_invalid("exs_length of element %d is 0, and nothing comes behind that", index);
+}
+
+/* The event says how many bytes came, in a number of this kind. */
+static int check_length(struct sink *sink)
+{
+    uint64_t length = 0;
+
+    for (int i = 0; i < sink->count; i++) {
+        struct element *element = &sink->elements[i];
+        uint64_t most = (uint64_t)INT64_MAX - length;
+
+        if (element->length > most && !element->is_open_ended)
+            return xs_invalid("the elements have more bytes than an off_t can say");
+        if (element->length > most)
+            element->length = most;
+        length += element->length;
+    }
+    return length > 0 ? 0 : xs_invalid("the elements have no bytes");
+}
+
+static void set_pieces(struct sink *sink)
+{
+    for (int i = 0; i < sink->count; i++) {
+        const struct element *element = &sink->elements[i];
+
+        sink->pieces[i] =
+            (struct piece){.base = element->base, .length = element->length, .memory = element->memory};
+    }
+}
+
+struct sink *xs_sink_new(const exs_xferfile_t *vector, int count, bool is_stream, int flags)
+{
+    struct sink *sink = new_sink(count);
+
+    if (sink == NULL)
+        return NULL;
+    sink->copies = !is_stream;
+    while (sink->count < count) {
+        int i = sink->count++;
+        struct element *element = &sink->elements[i];
+
+        if (xs_element_open(element, &vector[i], TO_FILL, flags) < 0 ||
+            check_place(element, i, count, is_stream) < 0)
+            goto fail;
+    }
+    if (check_length(sink) == 0) {
+        set_pieces(sink);
+        return sink;
+    }
+fail:
+    free_sink(sink);
+    return NULL;
+}
+
+struct piece *xs_sink_pieces(struct sink *sink)
+{
+    return sink->pieces;
+}
+
+bool xs_sink_is_open_ended(const struct sink *sink)
+{
+    return sink->elements[sink->count - 1].is_open_ended;
+}
+
+bool xs_sink_is_file(const struct sink *sink, uint32_t piece)
+{
+    return sink->elements[piece].fd >= 0;
+}
+
+/* ---- Windows --------------------------------------------------------------------------------------- */
+
+/* A program that may not write beyond this would be told so by a signal. */
+static uint64_t size_limit(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : INT64_MAX;
+}
+
+static void cut_back(int fd, uint64_t length)
+{
+    if (ftruncate(fd, (off_t)length) < 0)
+        xs_log("a file stays longer than what came: %s", strerror(errno));
+}
+
+/* Have blocks for the window, and the file long enough. -1 and errno. */
+static int allocate(struct window *window)
+{
+    int fd = window->element->fd, result;
+    uint64_t start = window->element->offset + window->start, end = window->element->offset + window->end;
+    struct stat status;
+
+    if (end > size_limit()) {
+        errno = EFBIG;
+        return -1;
+    }
+    if (fstat(fd, &status) < 0)
+        return -1;
+    window->before = (uint64_t)status.st_size;
+    do {
+        result = fallocate(fd, 0, (off_t)start, (off_t)(end - start));
+    } while (result < 0 && errno == EINTR);
+    if (result == 0) {
+        window->after = end > window->before ? end : 0;
+        return 0;
+    }
+    int saved = errno; /* the first blocks may have been there */
+
+    if (fstat(fd, &status) == 0 && (uint64_t)status.st_size > window->before && (uint64_t)status.st_size <= end)
+        cut_back(fd, window->before);
+    errno = saved;
+    return -1;
+}
+
+/* mmap wants an offset at a page. -1 and errno. */
+static int map(struct window *window)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), offset = window->element->offset + window->start;
+    uint64_t lead = offset % page;
+
+    window->map_size = (size_t)(lead + window->end - window->start);
+    window->map = mmap(NULL, window->map_size, PROT_READ | PROT_WRITE, MAP_SHARED, window->element->fd,
+                       (off_t)(offset - lead));
+    if (window->map == MAP_FAILED) {
+        window->map = NULL;
+        return -1;
+    }
+    window->data = (uint8_t *)window->map + lead;
+    return 0;
+}
+
+static uint64_t size_at(const struct window *window)
+{
+    struct stat status;
+
+    return fstat(window->element->fd, &status) == 0 ? (uint64_t)status.st_size : 0;
+}
+
+/* Nothing is written any more behind byte `at` of the element. 0, or EIO. */
+static int close_window(struct window *window, uint64_t at, struct domain *domain)
+{
+    uint64_t filled = window->element->offset + at;
+
+    if (window->mr != NULL)
+        domain->nic->device->dereg_mr(window->mr);
+    if (window->map != NULL)
+        munmap(window->map, window->map_size);
+    uint64_t size = size_at(window);
+    bool cut = at > window->start && size < filled;
+
+    if (cut)
+        xs_log("a file became shorter while it was being filled");
+    else if (window->after != 0 && size == window->after && at < window->end)
+        cut_back(window->element->fd, at > window->start && filled > window->before ? filled : window->before);
+    window->element = NULL;
+    return cut ? EIO : 0;
+}
+
+static uint64_t window_size(const struct element *element, uint64_t at)
+{
+    uint64_t size = WINDOW_SIZE, rest = element->length - at;
+
+    if (element->is_open_ended && at < WINDOW_SIZE)
+        size = at > FIRST_WINDOW_SIZE ? at : FIRST_WINDOW_SIZE;
+    return size < rest ? size : rest;
+}
+
+static int open_window(struct window *window, const struct element *element, uint64_t at, struct domain *domain)
+{
+    *window = (struct window){.element = element, .start = at, .end = at + window_size(element, at)};
+    if (!element->is_mappable) {
+        errno = EACCES;
+    } else if (allocate(window) == 0 && map(window) == 0) {
+        window->mr = xs_register(domain, window->data, window->end - window->start,
+                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        if (window->mr != NULL)
+            return 0;
+    }
+    int saved = errno;
+
+    xs_log("a file can't be mapped, so what comes is copied: %s", strerror(saved));
+    close_window(window, at, domain);
+    errno = saved;
+    return -1;
+}
+
+bool xs_sink_may_map(const struct sink *sink, uint32_t piece, uint64_t bytes)
+{
+    return bytes > BOUNCE_SIZE && !sink->copies && sink->elements[piece].is_mappable;
+}
+
+int xs_sink_window(struct sink *sink, uint32_t piece, uint64_t at, struct domain *domain, struct place *place)
+{
+    struct window *window = &sink->window;
+
+    if (window->element == NULL && open_window(window, &sink->elements[piece], at, domain) < 0) {
+        sink->copies = true;
+        return -1;
+    }
+    *place = (struct place){
+        .addr = window->data + (at - window->start), .length = window->end - at, .rkey = window->mr->rkey};
+    return 0;
+}
+
+int xs_sink_filled(struct sink *sink, uint64_t at, struct domain *domain)
+{
+    struct window *window = &sink->window;
+
+    return window->element != NULL && at >= window->end ? close_window(window, at, domain) : 0;
+}
+
+bool xs_sink_is_cut(const struct sink *sink)
+{
+    const struct window *window = &sink->window;
+
+    return window->element != NULL && size_at(window) < window->element->offset + window->end;
+}
+
+/* ---- Writing --------------------------------------------------------------------------------------- */
+
+int xs_sink_write(const struct sink *sink, uint32_t piece, uint64_t at, const uint8_t *from, uint64_t *bytes)
+{
+    const struct element *element = &sink->elements[piece];
+    uint64_t limit = size_limit(), offset = element->offset + at, wanted = *bytes;
+
+    *bytes = 0;
+    while (*bytes < wanted) {
+        uint64_t here = offset + *bytes, left = wanted - *bytes;
+
+        if (here >= limit)
+            return EFBIG;
+        ssize_t written =
+            pwrite(element->fd, from + *bytes, left < limit - here ? left : limit - here, (off_t)here);
+
+        if (written == 0 || (written < 0 && errno != EINTR))
+            return written == 0 ? EIO : errno;
+        *bytes += written > 0 ? (uint64_t)written : 0;
+    }
+    return 0;
+}
+
+int xs_sink_end(struct sink *sink, uint64_t at, struct domain *domain)
+{
+    int error = sink->window.element != NULL ? close_window(&sink->window, at, domain) : 0;
+
+    free_sink(sink);
+    return error;
+}

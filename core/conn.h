@@ -2,7 +2,7 @@
 /*
  * conn.h - a connection: one queue pair and both directions of EXS's protocol on it (protocol.h).
  *
- * tx.c sends, rx.c receives, place.c says where to, control.c holds credits and control messages, probe.c asks
+ * tx.c sends, late.c copies what waited for that, rx.c receives, place.c says where to, control.c holds credits and control messages, probe.c asks
  * whether the peer lives, onesided.c reads and writes what the peer exported, export.c lets the peer do so,
  * conn.c makes and frees, life.c says what may be done when, work.c posts and harvests. All of it is guarded by
  * the lock of the socket's home queue.
@@ -251,6 +251,18 @@ void xs_tx_finish(struct conn *conn, struct op *op, int error);
 
 /* The device is done with the operation's buffer: give back what was got for it. */
 void xs_tx_release(struct conn *conn, struct op *op);
+
+/* ---- late.c ------------------------------------------------------------------------------- */
+
+/* A short send whose bytes nobody registered, or of pieces (message; else NULL), waits behind others: to be
+ * copied when its turn comes. -1 and errno: EACCES, some of it can't be read; or as xs_vector_pieces has them.
+ */
+int xs_late_begin(struct op *op, const exs_msghdr_t *message);
+/* Its turn has come. 1: copied; 0: not before something has completed; -1: op->error says why not, and the
+ * connection was broken by it. */
+int xs_late_copy(struct conn *conn, struct op *op);
+/* The operation's pieces are not used any more; of one without, nothing. errno stays. */
+void xs_late_end(struct op *op);
 
 /* ---- onesided.c --------------------------------------------------------------------------- */
 

@@ -85,6 +85,31 @@ bool fragile_give(void *to, const void *from, size_t length)
     return true;
 }
 
+#define PAGES_AT_ONCE 16
+
+/* A byte of each page. */
+bool fragile_readable(const void *start, size_t length)
+{
+    uintptr_t at = (uintptr_t)start, end = at + length, page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+    if (length == 0 || fragile_never(start, length, false))
+        return true;
+    if (end < at)
+        return false;
+    while (at < end) {
+        uint8_t bytes[PAGES_AT_ONCE];
+        struct iovec into = {bytes, 0}, from[PAGES_AT_ONCE];
+        unsigned pages = 0;
+
+        for (; pages < PAGES_AT_ONCE && at < end; at = (at / page + 1) * page)
+            from[pages++] = (struct iovec){(void *)at, 1};
+        into.iov_len = pages;
+        if (!fragile_copyv(&into, 1, from, pages, pages))
+            return false;
+    }
+    return true;
+}
+
 /* ---- What the kernel knows of memory -------------------------------------------------------------------- */
 
 /* Is this byte in anonymous memory of our own, which nobody else can take away? The kernel's page map says of a

@@ -45,5 +45,7 @@ bool fragile_copyv(const struct iovec *to, unsigned tos, const struct iovec *fro
 /* Copy from and to the application's memory of which nothing is known: as cheap as may be. False as above. */
 bool fragile_take(void *to, const void *from, size_t length);
 bool fragile_give(void *to, const void *from, size_t length);
+/* Could they be taken? */
+bool fragile_readable(const void *start, size_t length);
 
 #endif

@@ -178,7 +178,7 @@ void xs_memory_forget(struct domain *domain)
 int xs_memory_use(exs_mhandle_t handle, const void *addr, size_t length, int forbidden, struct memory **memory)
 {
     *memory = NULL;
-    if (handle == NULL || handle == EXS_MHANDLE_UNREGISTERED)
+    if (xs_memory_is_none(handle))
         return 0;
     struct memory *found = xs_handle_get(&handles, handle);
     uintptr_t offset = found != NULL ? (uintptr_t)addr - (uintptr_t)found->addr : 0;

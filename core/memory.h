@@ -22,6 +22,12 @@ struct memory {           /* owned by its handle; freed by exs_mderegister, neve
     LIST_HEAD(, region) regions; /* its registrations; guarded by the regions lock (memory.c) */
 };
 
+/* Is this the handle of none, "not registered"? */
+static inline bool xs_memory_is_none(exs_mhandle_t handle)
+{
+    return handle == NULL || handle == EXS_MHANDLE_UNREGISTERED;
+}
+
 /* The region of a handle that holds these bytes, counted as used; *memory is NULL for "not registered".
  * -1 and errno: EINVAL no region, or the bytes are not in it; EACCES its flags forbid it. */
 int xs_memory_use(exs_mhandle_t handle, const void *addr, size_t length, int forbidden, struct memory **memory);

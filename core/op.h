@@ -21,7 +21,8 @@ struct queue;
 struct sink;
 struct waiter;
 
-struct piece {       /* of the application's memory, or of a file (sink.h), that a receive fills (place.h) */
+struct piece {       /* of the application's memory, or of a file (sink.h), that a receive fills (place.h); or of
+                      * memory that a late send copies (late.c) */
     uint8_t *base;   /* of a file NULL */
     uint64_t length; /* bytes */
     struct memory *memory; /* the user's region, counted as in use; NULL: not registered */
@@ -38,6 +39,7 @@ struct op {
     bool at_home;          /* its socket lives on its pool's queue: begun and ended with that one's lock */
 
     bool in_line;      /* accept: its queue doesn't watch the listener */
+    bool late;         /* send: short, and copied when its turn comes (late.c) */
     bool all_posted;   /* send: nothing more to give to the device */
     bool failed;       /* send: the device could not do one of the work requests */
     bool last;         /* send: shut down writing behind it */
@@ -65,14 +67,14 @@ struct op {
     uint64_t number; /* send, one-sided: which of the connection's, from the first */
     uint64_t remote; /* one-sided: the address at the peer */
 
-    /* receives: where the bytes go (place.h) */
+    /* receives: where the bytes go (place.h); of a send that is late: where they come from, without places */
     uint64_t room;        /* bytes that it may yet write where it was told to */
     struct piece *pieces; /* what is filled, */
     uint32_t piece_count; /* 0: its user was told already (rx.c); */
     uint32_t piece;       /* the first that is not full, */
     uint64_t in_piece;    /* and the bytes in it */
     struct piece only;    /* of most of them */
-    struct piece *many;   /* of exs_recvmsg; the operation's, to free */
+    struct piece *many;   /* of exs_recvmsg, exs_sendmsg; the operation's, to free */
     uint8_t *hidden;      /* the place of a short message in the hidden buffer */
     uint8_t *whole;       /* the place of a longer one for several pieces; the operation's, to free */
 };

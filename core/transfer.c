@@ -59,6 +59,12 @@ int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int 
     return 0;
 }
 
+/* What is started now will wait behind another. */
+static bool has_to_wait(const struct conn *conn)
+{
+    return conn->sending != NULL;
+}
+
 /* A short message is copied together, as a short buffer is; of a longer one the pieces are sent. */
 static int prepare_message(struct conn *conn, struct op *op, const struct ask *ask)
 {
@@ -74,6 +80,8 @@ static int prepare_message(struct conn *conn, struct op *op, const struct ask *a
         free(pieces); /* which keeps errno */
         return op->files != NULL ? 0 : -1;
     }
+    if (has_to_wait(conn))
+        return xs_late_begin(op, ask->message);
     op->bounce = xs_bounce_get(&conn->domain);
     if (op->bounce == NULL)
         return -1;
@@ -99,6 +107,8 @@ static int prepare_send(struct conn *conn, struct op *op, const struct ask *ask)
     op->buffer = ask->buffer;
     op->length = ask->length;
     op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = ask->buffer;
+    if (has_to_wait(conn) && xs_memory_is_none(ask->mhandle) && op->length <= BOUNCE_SIZE)
+        return xs_late_begin(op, NULL);
     return xs_make_usable(conn, op, ask->mhandle, 0);
 }
 

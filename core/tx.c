@@ -101,6 +101,10 @@ static int next_span(struct conn *conn, struct op *op, struct span *span)
     if (op->files != NULL)
         return xs_files_span(op->files, &conn->domain, &span->addr, &span->length, &span->lkey, &span->window,
                              &op->error);
+    int copied = op->late ? xs_late_copy(conn, op) : 1;
+
+    if (copied != 1)
+        return copied;
     uint8_t *base = op->bounce != NULL ? op->bounce->data : op->buffer;
     struct ibv_mr *mr = op->bounce != NULL ? op->bounce->mr : op->one_off != NULL ? op->one_off : op->mr;
 
@@ -174,6 +178,7 @@ void xs_tx_release(struct conn *conn, struct op *op)
         xs_bounce_put(&conn->domain, op->bounce);
     if (op->memory != NULL)
         xs_memory_unuse(op->memory);
+    xs_late_end(op);
 }
 
 void xs_tx_finish(struct conn *conn, struct op *op, int error)

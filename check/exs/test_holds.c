@@ -35,42 +35,15 @@ static struct inbox box;
 static struct address address;
 static int listener;
 
-static bool measures_bytes(void)
-{
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    return false;
-#endif
-#ifdef __has_feature
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-    return false;
-#endif
-#endif
-    return true;
-}
-
-/* Kibibytes. */
-static long resident(void)
-{
-    FILE *status = fopen("/proc/self/status", "re");
-    char line[256];
-    long kib = 0;
-
-    while (fgets(line, sizeof(line), status) != NULL)
-        if (strncmp(line, "VmRSS:", 6) == 0)
-            kib = strtol(line + 6, NULL, 10);
-    fclose(status);
-    return kib;
-}
-
 static void expect_held(const char *what, long bytes_before, int fds_before, int count, int kib, int fds)
 {
-    long held = resident() - bytes_before;
+    long held = resident_kib() - bytes_before;
     int descriptors = count_fds() - fds_before;
 
     fprintf(stderr, "%s: %ld KiB and %.2f descriptors each, of %d\n", what, held / count,
             (double)descriptors / count, count);
     ck_assert_int_le(descriptors, count * fds + MORE_SOCKETS);
-    if (measures_bytes())
+    if (sees_bytes())
         ck_assert_int_le(held, (long)count * kib);
 }
 
@@ -200,10 +173,10 @@ static void settle_down(void)
     long before;
 
     do { /* until nothing more comes */
-        before = resident();
+        before = resident_kib();
         inbox_pump(&box, 100);
         inbox_pump(&box, 100);
-    } while (resident() != before && seconds_now() < end);
+    } while (resident_kib() != before && seconds_now() < end);
 }
 
 /* ---- Figures ------------------------------------------------------------------------------------------- */
@@ -219,7 +192,7 @@ START_TEST(connection)
     let_connect(&warm, 4);
     accept_all(4);
     settle_down();
-    long bytes = resident();
+    long bytes = resident_kib();
     int fds = count_fds();
 
     let_connect(&child, MANY);
@@ -247,7 +220,7 @@ START_TEST(idle)
     let_connect(&warm, 4);
     accept_all(4);
     settle_down();
-    long bytes = resident();
+    long bytes = resident_kib();
     int fds = count_fds();
 
     let_connect(&child, IDLE);
@@ -271,7 +244,7 @@ START_TEST(waiting)
     let_connect(&warm, 4);
     accept_all(4);
     settle_down();
-    long bytes = resident();
+    long bytes = resident_kib();
     int fds = count_fds();
 
     let_connect(&child, MANY);
@@ -293,7 +266,7 @@ START_TEST(half_open)
     begin(MANY);
     must(exs_accept(listener, &wanted, 1, 0, box.queue));
     settle_down();
-    long bytes = resident();
+    long bytes = resident_kib();
     int fds = count_fds();
 
     for (int i = 0; i < STRANGERS; i++) {
@@ -323,7 +296,7 @@ START_TEST(answered)
     must(exs_accept(listener, &wanted, 1, 0, box.queue));
     for (int i = 0; i < STRANGERS; i++) {
         if (i == WARM) {
-            bytes = resident();
+            bytes = resident_kib();
             fds = count_fds() - WARM;
         }
         fd[i] = silent_ask(&address);
@@ -354,7 +327,7 @@ START_TEST(blocking_accepts)
     listener = open_listener(AF_INET, SOCK_STREAM, MANY, &address);
     let_connect(&child, WARM);
     accept_blocking(listener, WARM);
-    long bytes = resident();
+    long bytes = resident_kib();
     int fds = count_fds();
 
     let_connect(&child, MANY);
@@ -374,7 +347,7 @@ START_TEST(blocking_connects)
     hear(child.fd, &address, sizeof(address));
     tell(child.fd, &count, sizeof(count));
     connect_blocking(&address, count);
-    long bytes = resident();
+    long bytes = resident_kib();
     int fds = count_fds();
 
     count = MANY;

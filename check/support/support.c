@@ -88,6 +88,32 @@ double seconds_to_spend(void)
     return is_set("EXS_LONG") ? 60 : is_set("EXS_SHORT") ? 0.4 : 2.5;
 }
 
+bool sees_bytes(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return false;
+#endif
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+    return false;
+#endif
+#endif
+    return true;
+}
+
+long resident_kib(void)
+{
+    FILE *status = fopen("/proc/self/status", "re");
+    char line[256];
+    long kib = 0;
+
+    while (fgets(line, sizeof(line), status) != NULL)
+        if (strncmp(line, "VmRSS:", 6) == 0)
+            kib = strtol(line + 6, NULL, 10);
+    fclose(status);
+    return kib;
+}
+
 int count_fds(void)
 {
     DIR *folder = opendir("/proc/self/fd");

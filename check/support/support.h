@@ -56,6 +56,8 @@ double seconds_now(void);      /* of the monotonic clock */
 double seconds_of_cpu(void);   /* that this process has used, user and system */
 double seconds_to_spend(void); /* of one randomised test: 2.5; 60 with EXS_LONG=1; 0.4 with EXS_SHORT=1 */
 int count_fds(void);           /* open descriptors of this process */
+long resident_kib(void);       /* memory in use by it, */
+bool sees_bytes(void);         /* where nothing else adds to that, as sanitizers do */
 #define MORE_SOCKETS 65        /* that a queue may have for its connections together, with what looks at them */
 
 struct chance { /* a seeded generator; owned by one thread */

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Short sends that have to wait: a connection that can't take one now copies its bytes when the turn comes, so
+ * that what waits costs an operation and no bounce buffer.
+ *
+ * That the bytes can be read is looked at when the send is started, as if they were copied there and then. What
+ * has vanished by the time of the copy breaks the connection, as memory does that was registered and vanishes.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "conn.h"
+#include "fragile.h"
+#include "vector.h"
+
+static int look_at(const struct op *op)
+{
+    for (uint32_t i = 0; i < op->piece_count; i++) {
+        if (!fragile_readable(op->pieces[i].base, op->pieces[i].length)) {
+            errno = EACCES;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+void xs_late_end(struct op *op)
+{
+    if (op->many != NULL)
+        xs_vector_leave(op->many, (int)op->piece_count);
+    free(op->many); /* which keeps errno */
+    op->many = NULL;
+}
+
+int xs_late_begin(struct op *op, const exs_msghdr_t *message)
+{
+    op->pieces = &op->only;
+    op->piece_count = 1;
+    op->only = (struct piece){.base = op->buffer, .length = op->length};
+    if (message != NULL) {
+        op->many = xs_vector_pieces(message, EXS_MRF_SEND_DISABLE);
+        if (op->many == NULL)
+            return -1;
+        op->pieces = op->many;
+        op->piece_count = (uint32_t)message->exs_iovlen;
+    }
+    op->late = true;
+    if (look_at(op) == 0)
+        return 0;
+    xs_late_end(op);
+    return -1;
+}
+
+static bool copy(const struct op *op)
+{
+    uint8_t *to = op->bounce->data;
+
+    for (uint32_t i = 0; i < op->piece_count; i++) {
+        if (op->pieces[i].length > 0 && !fragile_take(to, op->pieces[i].base, op->pieces[i].length))
+            return false;
+        to += op->pieces[i].length;
+    }
+    return true;
+}
+
+/* Bytes that the peer counts on will not come: it must not take those behind them for these. What is under
+ * way ends first, and may be all that is in the way of memory for the copy. */
+static int give_up(struct conn *conn, struct op *op, int error)
+{
+    if (conn->sq_head != conn->sq_tail)
+        return 0;
+    op->error = error;
+    xs_conn_fail(conn, ECONNRESET);
+    return -1;
+}
+
+int xs_late_copy(struct conn *conn, struct op *op)
+{
+    op->bounce = xs_bounce_get(&conn->domain);
+    if (op->bounce == NULL)
+        return give_up(conn, op, ENOMEM);
+    if (copy(op)) {
+        op->late = false;
+        return 1;
+    }
+    xs_bounce_put(&conn->domain, op->bounce);
+    op->bounce = NULL;
+    return give_up(conn, op, EFAULT);
+}

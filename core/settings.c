@@ -28,6 +28,15 @@ static void read_link(const char *link)
     current.shm = strcmp(current.link, "udp") != 0;
 }
 
+/* Is the embedded device to be found where RDMA adapters look for each other? */
+static void read_roce(const char *roce)
+{
+    snprintf(current.roce, sizeof(current.roce), "%s", roce != NULL ? roce : "");
+    current.roce_needed = strcmp(current.roce, "on") == 0;
+    current.roce_wanted = current.roce_needed || strcmp(current.roce, "auto") == 0;
+    current.roce_known = current.roce_wanted || *current.roce == 0 || strcmp(current.roce, "off") == 0;
+}
+
 /* Digits, and nothing else. */
 static void read_spin(const char *spin)
 {
@@ -47,6 +56,7 @@ static void read_all(void)
     snprintf(current.device, sizeof(current.device), "%s",
              device != NULL && strcmp(device, "auto") != 0 ? device : "");
     read_link(secure_getenv("EXS_LINK"));
+    read_roce(secure_getenv("EXS_ROCE"));
     read_spin(secure_getenv("EXS_SPIN"));
     current.immediate = is_set("EXS_IMMEDIATE", true);
     current.debug = is_set("EXS_DEBUG", false);

@@ -16,6 +16,10 @@ struct settings {
     char link[8];    /* EXS_LINK, empty where it is not set; a longer one is no link's name, and cut */
     bool link_known; /* it is auto, shm or udp, or not set */
     bool shm;        /* it asks for shared memory within this host */
+    char roce[8];    /* EXS_ROCE, empty where it is not set; a longer one is no such word, and cut */
+    bool roce_known; /* it is off, on or auto, or not set */
+    bool roce_wanted,
+        roce_needed; /* a named context is to live on RoCE's own port, too: if it can; or else fail */
     char spin[24];   /* EXS_SPIN, empty where it is not set; a longer one is no number, and cut */
     bool spin_known; /* it is a number of microseconds, SPIN_US_MAX at most, or not set */
     unsigned spin_us;

@@ -225,6 +225,21 @@ START_TEST(links_of_no_name_are_refused)
 }
 END_TEST
 
+START_TEST(roce_is_a_word_that_is_known)
+{
+    static const char *const wrong[] = {"yes", "ON", "on ", "automatically"};
+    static const char *const right[] = {"off", "on", "auto", ""};
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        ck_assert_int_eq(setenv("EXS_ROCE", wrong[i], 1), 0);
+        ck_assert_int_eq(exs_init(EXS_VERSION), -1);
+        ck_assert_int_eq(errno, EINVAL);
+    }
+    ck_assert_int_eq(setenv("EXS_ROCE", right[_i], 1), 0);
+    init_library();
+}
+END_TEST
+
 /* What exs_init says on standard error when EXS_DEVICE is this; what it returns is checked. */
 static void init_says(const char *device, int error, char *text, size_t size)
 {
@@ -299,5 +314,6 @@ int main(void)
     tcase_add_test(names, unknown_names_are_refused);
     tcase_add_loop_test(names, known_names_are_taken, 0, 7);
     tcase_add_loop_test(links, links_of_no_name_are_refused, 0, 4);
+    tcase_add_loop_test(links, roce_is_a_word_that_is_known, 0, 4);
     return run_suite(suite);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/soft/link/icrc.h"
+#include "core/soft/link/icrc_id.h"
 
 #define LONGEST 4200
 
@@ -213,6 +214,70 @@ START_TEST(other_identifications)
 }
 END_TEST
 
+/* Whatever it is, it is found; and what is damaged besides has none. */
+START_TEST(any_identification)
+{
+    static uint8_t packet[LONGEST];
+    struct icrc_ids ids = {.known = {{.length = 0}}};
+    struct soft_path path = path_v4("10.1.2.3", 50000, "10.3.2.1", 4791);
+    uint16_t found;
+    chance = 4;
+    for (int i = 0; i < 3000; i++) {
+        size_t length = i & 1 ? 16 : 12 + next_chance() % (LONGEST - 12);
+        random_bytes(packet, length);
+        uint32_t zero = icrc_slow(&path, 0, packet, length);
+        uint16_t id = i < 16 ? (uint16_t)(1 << i) : (uint16_t)next_chance();
+        ck_assert(icrc_id_solve(&ids, length, zero ^ icrc_slow(&path, id, packet, length), &found));
+        ck_assert_uint_eq(found, id);
+        packet[0] ^= 0x01;
+        ck_assert(!icrc_id_solve(&ids, length, zero ^ icrc_slow(&path, id, packet, length), &found));
+    }
+}
+END_TEST
+
+#define MS UINT64_C(1000000)
+
+/* One that goes on, is overtaken, pauses and goes round. */
+START_TEST(identifications_that_count)
+{
+    struct icrc_count count = {.known = false};
+    uint16_t id = 65000;
+    uint64_t now = 5 * MS;
+    for (int i = 0; i < 2000; i++) {
+        ck_assert(icrc_count_fits(&count, id, now));
+        ck_assert(icrc_count_fits(&count, (uint16_t)(id - ICRC_COUNT_BEHIND), now));
+        id = (uint16_t)(id + 1 + i % 3);
+        now += i % 7;
+    }
+    ck_assert(icrc_count_fits(&count, id = (uint16_t)(id + ICRC_COUNT_AHEAD - 3), now));
+    ck_assert(icrc_count_fits(&count, (uint16_t)(id + ICRC_COUNT_AHEAD + 3000), now + 3000 * MS));
+}
+END_TEST
+
+/* What is damaged just so that an identification explains it most likely shows by that; the counter goes on. */
+START_TEST(identifications_that_do_not_fit)
+{
+    struct icrc_count count = {.known = false};
+    ck_assert(icrc_count_fits(&count, 100, 0));
+    ck_assert(!icrc_count_fits(&count, 101 + ICRC_COUNT_AHEAD, 0));
+    ck_assert(icrc_count_fits(&count, 102, 0));
+    ck_assert(!icrc_count_fits(&count, (uint16_t)(101 - ICRC_COUNT_BEHIND), 0));
+    ck_assert(icrc_count_fits(&count, 103, 0));
+    /* A leap costs one packet, */
+    ck_assert(!icrc_count_fits(&count, 30000, 0));
+    ck_assert(icrc_count_fits(&count, 30001, 0));
+    ck_assert(icrc_count_fits(&count, 30002, 0));
+    ck_assert(!icrc_count_fits(&count, 103, 0));
+    ck_assert(icrc_count_fits(&count, 30003, 0));
+    /* and one that doesn't count but few. */
+    for (unsigned i = 1; i < ICRC_COUNT_MISFITS; i++)
+        ck_assert(!icrc_count_fits(&count, (uint16_t)(30003 - 5000 * i), 0));
+    ck_assert(icrc_count_fits(&count, 200, 0));
+    ck_assert(icrc_count_fits(&count, 50000, 0));
+    ck_assert(icrc_count_fits(&count, 20000, 0));
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("icrc");
@@ -223,6 +288,9 @@ static Suite *suite(void)
     tcase_add_test(tcase, any_packet);
     tcase_add_test(tcase, one_flow_for_many);
     tcase_add_test(tcase, other_identifications);
+    tcase_add_test(tcase, any_identification);
+    tcase_add_test(tcase, identifications_that_count);
+    tcase_add_test(tcase, identifications_that_do_not_fit);
     suite_add_tcase(suite, tcase);
     return suite;
 }

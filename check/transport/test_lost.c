@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
+#include "core/settings.h"
 #include "core/soft/service/home.h"
 
 #define QKEY 5
@@ -115,6 +116,7 @@ START_TEST(messages_without_a_receive)
     if (_i)
         self_close(&self);
     setenv("EXS_DEBUG", "1", 1);
+    settings_read();
     told(text, sizeof text);
     ck_assert_str_eq(text, "exs: 7 messages of unreliable peers found no receive posted: post more of them\n");
     if (!_i)
@@ -139,6 +141,7 @@ START_TEST(trains_without_room)
     }
     soft_unlock(self.home->context);
     setenv("EXS_DEBUG", "1", 1);
+    settings_read();
     told(text, sizeof text);
     ck_assert_msg(strstr(text, " trains of packets found no room in a socket's buffer of ") != NULL, "%s",
                   text);

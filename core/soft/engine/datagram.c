@@ -133,6 +133,14 @@ static enum ibv_wc_status place(struct soft_qp *qp, const struct soft_recv *recv
     return IBV_WC_SUCCESS;
 }
 
+/* Who sends to RoCE's port may be anybody, and send from any. */
+static uint16_t lid_of_sender(const struct soft_path *path)
+{
+    if (path->local.in.sin_port == htons(SOFT_UDP_PORT)) /* at the same place in sockaddr_in6 */
+        return 0;
+    return soft_lid_of_port(path->remote.in.sin_port);
+}
+
 static void complete(struct soft_qp *qp, const struct soft_recv *recv, const struct soft_packet *packet,
                      const struct soft_path *path)
 {
@@ -142,7 +150,7 @@ static void complete(struct soft_qp *qp, const struct soft_recv *recv, const str
         .byte_len = SOFT_GRH_BYTES + packet->length,
         .src_qp = packet->source,
         .sl = TYPE_UDP | (path->remote.sa.sa_family == AF_INET ? TYPE_IPV4 : TYPE_IPV6),
-        .slid = soft_lid_of_port(path->remote.in.sin_port), /* at the same place in sockaddr_in6 */
+        .slid = lid_of_sender(path),
         .wc_flags = IBV_WC_GRH | (packet->op & SOFT_OP_IMM ? IBV_WC_WITH_IMM : 0),
     };
 

@@ -109,6 +109,17 @@ static void set_gid(union soft_addr *addr, const union ibv_gid *gid, unsigned in
     copy_addr(addr, &plain);
 }
 
+/* Where a queue pair is reached. Ours have numbers that begin with their LID; all others, and those of ours
+ * that are known by a GID alone, at RoCE's own port where the context lives there itself. */
+static in_port_t port_of(const struct soft_names *names, const struct ibv_ah_attr *ah, uint32_t qpn)
+{
+    unsigned lid = qpn >> SOFT_LID_QPNS_BITS;
+
+    if (names->roce && (ah->dlid == 0 || ah->dlid != lid))
+        return htons(SOFT_UDP_PORT);
+    return soft_port_of_lid(lid);
+}
+
 /* Without a table of its own a context sends from whichever address leads there: the link finds out. */
 bool soft_path_from_ah(const struct soft_context *context, struct soft_path *path, const struct ibv_ah_attr *ah,
                        uint32_t qpn)
@@ -135,7 +146,6 @@ bool soft_path_from_ah(const struct soft_context *context, struct soft_path *pat
     if (names->gid_count == 0)
         path->local.sa.sa_family = path->remote.sa.sa_family;
     path->traffic_class = ah->grh.traffic_class;
-    path->remote.in.sin_port =
-        soft_port_of_lid(qpn >> SOFT_LID_QPNS_BITS); /* at the same place in sockaddr_in6 */
+    path->remote.in.sin_port = port_of(names, ah, qpn); /* at the same place in sockaddr_in6 */
     return path->local.sa.sa_family == path->remote.sa.sa_family;
 }

@@ -136,6 +136,7 @@ struct soft_names {
     uint16_t lid;
     uint64_t guid;    /* of the node, network byte order */
     enum ibv_mtu mtu; /* the largest that all the addresses can carry */
+    bool roce; /* reached at SOFT_UDP_PORT, too, and to find there whoever shows no LID of the kind below */
     int gid_count;
     struct soft_gid gids[SOFT_GIDS];
 };

@@ -64,18 +64,6 @@ static int open_socket(void)
     return fds_own(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-/* Whoever is at the other end, now or when it began to listen, is of our user. */
-static bool is_one_of_us(int fd)
-{
-    struct ucred peer;
-    socklen_t length = sizeof peer;
-
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == -1)
-        return false;
-    errno = EPERM;
-    return peer.uid == geteuid();
-}
-
 /* ---- Memory ---- */
 
 /* A limit on files holds for this one, too, and to pass it is a signal. */
@@ -206,7 +194,7 @@ static void let_in(struct shm_meeting *meeting)
 
         if (guest == -1)
             return;
-        if (!is_one_of_us(guest)) {
+        if (!shm_pass_is_ours(guest)) {
             shm_pass_close(&guest, 1);
             continue;
         }
@@ -303,7 +291,7 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
 
     if (meeting == -1)
         return refuse(why, "nobody takes memory there, as on another host");
-    if (is_one_of_us(meeting) && may_have_another(shm) &&
+    if (shm_pass_is_ours(meeting) && may_have_another(shm) &&
         getrandom(token, SHM_TOKEN, GRND_NONBLOCK) == SHM_TOKEN && (memory = make_memory()) != -1)
         peer = make_peer(memory, true);
     if (peer != NULL) {

@@ -3,10 +3,22 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include "core/fds.h"
 #include "shm_pass.h"
 
 #define TRIES 8
+
+bool shm_pass_is_ours(int fd)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == -1)
+        return false;
+    errno = EPERM;
+    return peer.uid == geteuid();
+}
 
 bool shm_pass_send(int fd, const void *bytes, size_t length, const int *fds, size_t count)
 {

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Whoever is at the other end, now or when it began to listen, is of our user. False and errno. */
+bool shm_pass_is_ours(int fd);
 /* The descriptors stay the caller's. False and errno. */
 bool shm_pass_send(int fd, const void *bytes, size_t length, const int *fds, size_t count);
 /* Just this many bytes and descriptors, which are then the caller's. False and errno: other than that. */

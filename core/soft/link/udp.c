@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a UDP link is made of, and the port of its own that a context with names has. */
+/* What a UDP link is made of, and the port of its own that a context with names has, with its share of RoCE's.
+ */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <unistd.h>
+#include "core/fds.h"
+#include "core/settings.h"
+#include "roce_port.h"
 #include "udp.h"
 
 void udp_init(struct udp *udp, struct ibv_context *context, struct service_member *service)
@@ -25,6 +31,11 @@ int udp_prepare(struct udp *udp)
 void udp_end(struct udp *udp)
 {
     udp_sockets_close(udp);
+    if (udp->roce != NULL)
+        roce_port_leave(udp->roce);
+    udp->roce = NULL;
+    free(udp->ids);
+    udp->ids = NULL;
     free(udp->buffer);
     free(udp->arrivals);
     free(udp->ways_in);
@@ -54,8 +65,14 @@ static int open_pair(struct udp_socket pair[2], unsigned lid)
     return error;
 }
 
+/* May it be this one's that has a share of RoCE's port? */
+static bool is_in_share(const struct roce_port *roce, unsigned lid)
+{
+    return roce == NULL || lid % ROCE_SHARES == roce->share;
+}
+
 /* The first LID that nobody has, from one at random on. 0 or an errno. */
-static int find_lid(struct udp_socket pair[2], uint16_t *lid)
+static int find_lid(const struct roce_port *roce, struct udp_socket pair[2], uint16_t *lid)
 {
     uint16_t start = 0;
     int error = EADDRINUSE;
@@ -64,18 +81,16 @@ static int find_lid(struct udp_socket pair[2], uint16_t *lid)
         start = (uint16_t)getpid();
     for (unsigned tried = 0; tried < SOFT_LID_MAX && error == EADDRINUSE; tried++) {
         *lid = (uint16_t)(1 + (start + tried) % SOFT_LID_MAX);
-        error = open_pair(pair, *lid);
+        if (is_in_share(roce, *lid))
+            error = open_pair(pair, *lid);
     }
     return error;
 }
 
-int udp_take_lid(struct udp *udp, uint16_t *lid)
+static int add_pair(struct udp *udp, struct udp_socket pair[2])
 {
-    struct udp_socket pair[2];
-    int error = find_lid(pair, lid);
+    int error = 0;
 
-    if (error != 0)
-        return error;
     for (int i = 0; i < 2 && pair[i].fd != -1; i++) {
         if (error == 0)
             error = udp_sockets_add(udp, &pair[i]);
@@ -83,4 +98,73 @@ int udp_take_lid(struct udp *udp, uint16_t *lid)
             udp_socket_close(&pair[i]);
     }
     return error;
+}
+
+/* ---- On RoCE's own port ---- */
+
+/* 0, or an errno where the environment says that it must be. */
+static int join_roce(struct udp *udp)
+{
+    char why[128];
+    int error = 0;
+
+    if (!settings()->roce_wanted)
+        return 0;
+    udp->ids = calloc(1, sizeof *udp->ids);
+    if (udp->ids == NULL)
+        return ENOMEM;
+    udp->roce = roce_port_join();
+    if (udp->roce != NULL)
+        return 0;
+    error = errno;
+    roce_port_explain(error, why, sizeof why);
+    if (settings()->roce_needed || settings()->debug)
+        fprintf(stderr, "exs: UDP port %d, which EXS_ROCE=%s asks for, can't be had: %s\n", SOFT_UDP_PORT,
+                settings()->roce, why);
+    return settings()->roce_needed ? error : 0;
+}
+
+/* The link closes its sockets itself, and the share is to keep its own. */
+static int copy_share(const struct roce_port *roce, struct udp_socket pair[2])
+{
+    int error = 0;
+
+    pair[0].fd = pair[1].fd = -1;
+    for (int family = 0; family < ROCE_FAMILIES && error == 0; family++) {
+        int fd = roce->fds[roce->share][family];
+
+        if (fd == -1)
+            break;
+        fd = fds_own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+        error = fd == -1 ? errno : udp_socket_take_shared(&pair[family], fd);
+        if (error != 0 && fd != -1)
+            fds_close(fd);
+    }
+    if (error != 0 && pair[0].fd != -1)
+        udp_socket_close(&pair[0]);
+    return error;
+}
+
+/* The LID's sockets come first: what is sent leaves by them. */
+static int add_roce(struct udp *udp)
+{
+    struct udp_socket pair[2];
+    int error = copy_share(udp->roce, pair);
+
+    if (error == 0)
+        error = add_pair(udp, pair);
+    return error == 0 ? service_add(udp->service, udp->roce->door) : error;
+}
+
+int udp_take_lid(struct udp *udp, uint16_t *lid, bool *roce)
+{
+    struct udp_socket pair[2];
+    int error = join_roce(udp);
+
+    *roce = udp->roce != NULL;
+    if (error == 0)
+        error = find_lid(udp->roce, pair, lid);
+    if (error == 0)
+        error = add_pair(udp, pair);
+    return error == 0 && *roce ? add_roce(udp) : error;
 }

@@ -17,6 +17,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include "icrc.h"
+#include "icrc_id.h"
 #include "core/soft/service/service.h"
 #include "core/soft/engine/wire.h"
 
@@ -31,6 +32,7 @@ struct udp_socket {
     int fd;
     union soft_addr local; /* what it is bound to */
     bool segments;         /* the kernel cuts trains for us (UDP_SEGMENT) */
+    bool foreign;          /* RoCE's own port: only for what comes, and that may be any maker's */
     size_t buffer;         /* bytes that may wait in it */
     size_t burst;          /* bytes taken since it was last seen empty */
     uint32_t drops;        /* datagrams that the kernel has dropped for want of room */
@@ -43,6 +45,7 @@ struct udp_socket {
 struct udp_way_in {
     struct soft_path path; /* of no family: none */
     struct icrc_flow flow;
+    struct icrc_count count; /* of a foreign sender's packets */
 };
 
 struct udp_way_out {
@@ -85,6 +88,8 @@ struct udp {
     int socket_count;
     struct udp_more more;
     struct icrc_shift shift;
+    struct icrc_ids *ids;           /* of foreign packets; NULL: not on RoCE's port */
+    struct roce_port *roce;         /* the share that this link has of it, or NULL */
     struct soft_path route;         /* the last one looked up for a path without a local address */
     struct udp_way_in in, *ways_in; /* UDP_WAYS of them, in use once they are there */
     struct udp_way_out out, *ways_out;
@@ -96,8 +101,9 @@ struct udp {
 void udp_init(struct udp *udp, struct ibv_context *context, struct service_member *service);
 /* What it needs with its first queue pair or socket. 0 or an errno. (locked) */
 int udp_prepare(struct udp *udp);
-/* Sockets at all addresses, at the port of a LID that nobody else has. 0 or an errno. (locked) */
-int udp_take_lid(struct udp *udp, uint16_t *lid);
+/* Sockets at all addresses, at the port of a LID that nobody else has; and, where EXS_ROCE asks for it, at
+ * RoCE's own port, `roce` then says so. 0 or an errno. (locked) */
+int udp_take_lid(struct udp *udp, uint16_t *lid, bool *roce);
 /* The context is gone. */
 void udp_end(struct udp *udp);
 
@@ -131,6 +137,10 @@ int udp_more_watch(struct udp *udp, struct udp_socket *socket);
 /* A nonblocking socket as the device needs it, bound to this address and port (0: one of the kernel's choice).
  * 0 or an errno. */
 int udp_socket_open(struct udp_socket *socket, const union soft_addr *local);
+/* The same of one that shares address and port with others, before or after it. */
+int udp_socket_open_shared(struct udp_socket *socket, const union soft_addr *local);
+/* One that somebody has opened so. 0 or an errno; the descriptor is closed with the socket. */
+int udp_socket_take_shared(struct udp_socket *socket, int fd);
 void udp_socket_close(struct udp_socket *socket);
 uint32_t udp_socket_drops(const struct udp_socket *socket);
 

@@ -7,6 +7,8 @@
 #include <netinet/udp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include "core/clock.h"
+#include "roce_port.h"
 #include "udp.h"
 
 #define CALLS_MAX 8                 /* that take in datagrams while the context stays locked ... */
@@ -123,7 +125,19 @@ static bool check(struct udp *udp, struct icrc_flow *flow, unsigned id, const ui
     return flow->ip == 20 && icrc_other_id(&udp->shift, length, difference);
 }
 
-static struct icrc_flow *find_flow(struct udp *udp, const struct soft_path *path)
+/* The same of a packet that any maker's device may have sent, whose identification may be any. */
+static bool check_foreign(struct udp *udp, struct udp_way_in *way, const uint8_t *packet, size_t length)
+{
+    uint32_t difference = icrc_compute(&way->flow, 0, packet, length) ^ icrc_load(packet + length);
+    uint16_t id;
+
+    if (difference == 0)
+        return true;
+    return way->flow.ip == 20 && icrc_id_solve(udp->ids, length, difference, &id) &&
+           icrc_count_fits(&way->count, id, now_ns());
+}
+
+static struct udp_way_in *find_way(struct udp *udp, const struct soft_path *path)
 {
     struct udp_way_in *way = udp->ways_in == NULL ? &udp->in : &udp->ways_in[udp_way_place(path)];
 
@@ -134,15 +148,22 @@ static struct icrc_flow *find_flow(struct udp *udp, const struct soft_path *path
             way = &udp->ways_in[udp_way_place(path)];
         way->path = *path;
         icrc_flow_init(&way->flow, path, false);
+        way->count = (struct icrc_count){.known = false};
     }
-    return &way->flow;
+    return way;
+}
+
+static bool is_whole(struct udp *udp, bool foreign, struct udp_way_in *way, unsigned id, const uint8_t *packet,
+                     size_t length)
+{
+    return foreign ? check_foreign(udp, way, packet, length) : check(udp, &way->flow, id, packet, length);
 }
 
 /* Returns the number of packets. */
-static int give(struct udp *udp, struct ibv_context *context, const struct arrival *arrival,
-                const uint8_t *train)
+static int give(struct udp *udp, bool foreign, const struct arrival *arrival, const uint8_t *train)
 {
-    struct icrc_flow *flow = find_flow(udp, &arrival->path);
+    struct udp_way_in *way = find_way(udp, &arrival->path);
+    struct ibv_context *context = udp->context;
     size_t at = 0;
     unsigned id = 0;
 
@@ -151,7 +172,7 @@ static int give(struct udp *udp, struct ibv_context *context, const struct arriv
         size_t left = arrival->length - at;
         size_t length = left < arrival->stride ? left : arrival->stride;
 
-        if (length >= PACKET_MIN && check(udp, flow, id, packet, length - ICRC_SIZE))
+        if (length >= PACKET_MIN && is_whole(udp, foreign, way, id, packet, length - ICRC_SIZE))
             soft_input(context, &arrival->path, packet, length - ICRC_SIZE);
         else
             soft_count_malformed(context);
@@ -187,7 +208,7 @@ static int receive(struct udp *udp, struct udp_socket *socket, struct ibv_contex
         got = fetch(socket, all);
         for (int i = 0; i < got; i++) {
             describe(socket, &all->arrival[i], &all->header[i]);
-            packets += give(udp, context, &all->arrival[i], all->vector[i].iov_base);
+            packets += give(udp, socket->foreign, &all->arrival[i], all->vector[i].iov_base);
             bytes += all->arrival[i].length;
             make_room(all, i);
         }
@@ -219,5 +240,7 @@ int udp_receive(struct udp *udp)
             packets += receive(udp, &udp->sockets[i], udp->context);
     if (packets > 0)
         service_traffic(udp->service);
+    else if (udp->roce != NULL)
+        roce_port_answer(udp->roce);
     return packets;
 }

@@ -8,6 +8,9 @@
 #include "core/fds.h"
 #include "udp.h"
 
+#ifndef UDP_NO_CHECK6_RX
+#define UDP_NO_CHECK6_RX 102
+#endif
 #define BUFFER_WANTED (16 << 20) /* bytes; the kernel doubles it for its own bookkeeping */
 
 static int set(int fd, int level, int option, int value)
@@ -62,31 +65,69 @@ static int bind_to(int fd, const union soft_addr *wanted, union soft_addr *got)
     return bind(fd, &wanted->sa, length) == -1 || getsockname(fd, &got->sa, &length) == -1 ? -1 : 0;
 }
 
-int udp_socket_open(struct udp_socket *udp, const union soft_addr *local)
+/* One by itself, or one of several at this address and port, among which the packets are distributed: then each
+ * comes by itself, since those of two queue pairs may look like one train to the kernel; and adapters leave
+ * UDP's checksum to their own, which IPv6 has to be told. */
+static int configure(int fd, sa_family_t family, bool shared)
 {
-    sa_family_t family = local->sa.sa_family;
-    int fd = fds_own(socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
+    if ((family == AF_INET ? configure_v4(fd) : configure_v6(fd)) == -1)
+        return -1;
+    enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
+    enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
+    if (!shared) {
+        (void)set(fd, IPPROTO_UDP, UDP_GRO, 1); /* a kernel without it gives each packet by itself */
+        return 0;
+    }
+    if (family == AF_INET6 && set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) == -1)
+        return -1;
+    return set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+}
+
+static void know(struct udp_socket *udp, int fd, bool shared)
+{
+    udp->fd = fd;
+    udp->foreign = shared;
+    udp->segments = !shared && set(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
+    udp->buffer = (size_t)get(fd, SOL_SOCKET, SO_RCVBUF);
+    udp->burst = 0;
+    udp->drops = udp_socket_drops(udp);
+}
+
+static int open_one(struct udp_socket *udp, const union soft_addr *local, bool shared)
+{
+    int fd = fds_own(socket(local->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
     int error;
 
     if (fd == -1)
         return errno;
-    if ((family == AF_INET ? configure_v4(fd) : configure_v6(fd)) == -1)
-        goto fail;
-    enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
-    enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
-    (void)set(fd, IPPROTO_UDP, UDP_GRO, 1); /* a kernel without it gives each packet by itself */
-    if (bind_to(fd, local, &udp->local) == -1)
-        goto fail;
-    udp->fd = fd;
-    udp->segments = set(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
-    udp->buffer = (size_t)get(fd, SOL_SOCKET, SO_RCVBUF);
-    udp->burst = 0;
-    udp->drops = udp_socket_drops(udp);
+    if (configure(fd, local->sa.sa_family, shared) == -1 || bind_to(fd, local, &udp->local) == -1) {
+        error = errno;
+        fds_close(fd);
+        return error;
+    }
+    know(udp, fd, shared);
     return 0;
-fail:
-    error = errno;
-    fds_close(fd);
-    return error;
+}
+
+int udp_socket_open(struct udp_socket *udp, const union soft_addr *local)
+{
+    return open_one(udp, local, false);
+}
+
+int udp_socket_open_shared(struct udp_socket *udp, const union soft_addr *local)
+{
+    return open_one(udp, local, true);
+}
+
+int udp_socket_take_shared(struct udp_socket *udp, int fd)
+{
+    socklen_t length = sizeof udp->local;
+
+    memset(&udp->local, 0, sizeof udp->local);
+    if (getsockname(fd, &udp->local.sa, &length) == -1)
+        return errno;
+    know(udp, fd, true);
+    return 0;
 }
 
 void udp_socket_close(struct udp_socket *udp)

@@ -128,7 +128,7 @@ struct soft_home *home_open(void)
 static int name(struct soft_home *home)
 {
     struct soft_names names = {.guid = soft_host_guid()};
-    int error = udp_take_lid(&home->udp, &names.lid);
+    int error = udp_take_lid(&home->udp, &names.lid, &names.roce);
 
     if (error != 0)
         return error;

@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_roce_port.c - UDP port 4791: what other makers' devices send there arrives, at the one of a host's
+ * processes that it is for, whoever of them ends or stands still; and who can't have it is told why.
+ *
+ * In a network namespace of its own, so that nobody else has the port. The stranger is a plain socket.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <netinet/udp.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include "check/support/endpoints.h"
+#include "check/support/roce.h"
+#include "core/settings.h"
+#include "core/soft/engine/engine.h"
+#include "core/soft/link/icrc.h"
+#include "core/soft/link/roce_port.h"
+#include "core/soft/service/home.h"
+
+#define QKEY 0x11
+#define BYTES 64
+#define GRH 40
+#define PATIENCE 200000000 /* polls, far more than a packet on this host takes */
+#ifndef UDP_NO_CHECK6_TX
+#define UDP_NO_CHECK6_TX 101
+#endif
+
+/* A context with a queue pair for datagrams. */
+struct side {
+    struct soft_home *home;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_mr *mr;
+    uint8_t memory[4 * (GRH + BYTES)];
+};
+
+static void make_ready(struct ibv_qp *qp)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
+
+    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+                     0);
+    attr.qp_state = IBV_QPS_RTR;
+    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    attr.qp_state = IBV_QPS_RTS;
+    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+}
+
+static void side_open(struct side *side)
+{
+    struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD, .cap = {4, 4, 1, 1, 0}};
+
+    side->home = home_open_named();
+    expect(side->home, "home_open_named: %s", strerror(errno));
+    side->pd = soft_alloc_pd(side->home->context);
+    side->cq = soft_create_cq(side->home->context, 8, NULL, NULL, 0);
+    attr.send_cq = attr.recv_cq = side->cq;
+    side->qp = soft_create_qp(side->pd, &attr);
+    side->mr = soft_reg_mr(side->pd, side->memory, sizeof side->memory, IBV_ACCESS_LOCAL_WRITE);
+    ck_assert(side->qp && side->mr);
+    make_ready(side->qp);
+}
+
+static void side_close(struct side *side)
+{
+    ck_assert_int_eq(soft_destroy_qp(side->qp), 0);
+    ck_assert_int_eq(soft_destroy_cq(side->cq), 0);
+    ck_assert_int_eq(soft_dereg_mr(side->mr), 0);
+    ck_assert_int_eq(soft_dealloc_pd(side->pd), 0);
+    home_close(side->home);
+}
+
+static void post_one(struct side *side)
+{
+    struct ibv_sge sge = {(uintptr_t)side->memory, GRH + BYTES, side->mr->lkey};
+    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+    ck_assert_int_eq(ibv_post_recv(side->qp, &wr, &bad), 0);
+}
+
+static struct ibv_wc wait_for(struct ibv_cq *cq)
+{
+    struct ibv_wc wc = {0};
+
+    for (int polls = 0; ibv_poll_cq(cq, 1, &wc) == 0; polls++)
+        expect(polls < PATIENCE, "nothing completes");
+    ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+    return wc;
+}
+
+/* ---- The stranger ---- */
+
+struct stranger {
+    int fd;
+    struct soft_path path;
+    uint32_t psn;
+};
+
+static union soft_addr loopback(sa_family_t family, unsigned port)
+{
+    union soft_addr addr = {.sa.sa_family = family};
+
+    addr.in.sin_port = htons((uint16_t)port); /* at the same place in sockaddr_in6 */
+    if (family == AF_INET)
+        addr.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    else
+        addr.in6.sin6_addr = in6addr_loopback;
+    return addr;
+}
+
+static socklen_t size_of(const union soft_addr *addr)
+{
+    return addr->sa.sa_family == AF_INET ? sizeof addr->in : sizeof addr->in6;
+}
+
+/* As an adapter sends: from some port, and with no UDP checksum by IPv6. */
+static struct stranger stranger_at(sa_family_t family, unsigned port)
+{
+    struct stranger self = {.fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+    int mode = IP_PMTUDISC_DO, on = 1;
+
+    self.path.local = loopback(family, port);
+    self.path.remote = loopback(family, SOFT_UDP_PORT);
+    if (family == AF_INET)
+        ck_assert_int_eq(setsockopt(self.fd, IPPROTO_IP, IP_MTU_DISCOVER, &mode, sizeof mode), 0);
+    else
+        ck_assert_int_eq(setsockopt(self.fd, IPPROTO_UDP, UDP_NO_CHECK6_TX, &on, sizeof on), 0);
+    expect(bind(self.fd, &self.path.local.sa, size_of(&self.path.local)) == 0, "bind: %s", strerror(errno));
+    return self;
+}
+
+/* A datagram with the check that it would have had under this identification. */
+static void stranger_says(struct stranger *self, uint32_t qpn, uint8_t value, unsigned id, bool damaged)
+{
+    uint8_t packet[ROCE_MAX], payload[BYTES];
+    struct roce roce = {.opcode = ROCE_UD + SEND_ONLY,
+                        .migreq = true,
+                        .pkey = 0xffff,
+                        .qpn = qpn,
+                        .psn = roce_psn(self->psn++),
+                        .qkey = QKEY,
+                        .source = 0x12,
+                        .payload = payload,
+                        .payload_length = BYTES};
+    struct icrc_flow flow;
+    size_t length;
+
+    memset(payload, value, BYTES);
+    length = roce_write(packet, &roce);
+    icrc_flow_init(&flow, &self->path, true);
+    icrc_store(packet + length, icrc_compute(&flow, id, packet, length));
+    packet[length - 1] ^= damaged;
+    ck_assert_int_eq(
+        sendto(self->fd, packet, length + ICRC_SIZE, 0, &self->path.remote.sa, size_of(&self->path.remote)),
+        (ssize_t)(length + ICRC_SIZE));
+}
+
+/* It arrives at this one. */
+static struct ibv_wc expect_at(struct side *side, struct stranger *from, uint8_t value, unsigned id)
+{
+    struct ibv_wc wc;
+
+    post_one(side);
+    stranger_says(from, side->qp->qp_num, value, id, false);
+    wc = wait_for(side->cq);
+    ck_assert_uint_eq(wc.byte_len, GRH + BYTES);
+    expect_byte(side->memory + GRH, BYTES, value);
+    return wc;
+}
+
+/* ---- Strangers' packets ---- */
+
+static const sa_family_t families[] = {AF_INET, AF_INET6};
+
+/* From a port that one of ours might have, too, they have no LID. */
+START_TEST(from_any_port)
+{
+    struct side side;
+    unsigned ports[] = {SOFT_LID_PORT + 5, 65535, 1025};
+
+    side_open(&side);
+    for (unsigned i = 0; i < sizeof ports / sizeof *ports; i++) {
+        struct stranger stranger = stranger_at(families[_i], ports[i]);
+        struct ibv_wc wc = expect_at(&side, &stranger, (uint8_t)(i + 1), 0);
+
+        ck_assert_uint_eq(wc.src_qp, 0x12);
+        ck_assert_uint_eq(wc.slid, 0);
+        close(stranger.fd);
+    }
+    side_close(&side);
+}
+END_TEST
+
+static uint64_t malformed(struct side *side)
+{
+    struct soft_counters counters;
+
+    soft_query_counters(side->home->context, &counters);
+    return counters.malformed;
+}
+
+static void await_malformed(struct side *side, uint64_t count)
+{
+    struct ibv_wc wc;
+
+    for (int polls = 0; malformed(side) < count; polls++) {
+        expect(polls < PATIENCE, "not seen");
+        ck_assert_int_eq(ibv_poll_cq(side->cq, 1, &wc), 0);
+    }
+    ck_assert_uint_eq(malformed(side), count);
+}
+
+/* A counter that begins anywhere, and goes round. */
+START_TEST(of_any_identification)
+{
+    struct stranger stranger = stranger_at(AF_INET, 50000);
+    struct side side;
+
+    side_open(&side);
+    for (unsigned i = 0; i < 300; i++)
+        (void)expect_at(&side, &stranger, (uint8_t)(i + 1), (65300 + i) & 0xffff);
+    ck_assert_uint_eq(malformed(&side), 0);
+    post_one(&side);
+    stranger_says(&stranger, side.qp->qp_num, 7, 65600 & 0xffff, true);
+    await_malformed(&side, 1);
+    close(stranger.fd);
+    side_close(&side);
+}
+END_TEST
+
+/* By IPv6 there is none to be other than what it is. */
+START_TEST(no_identification_helps_ipv6)
+{
+    struct stranger stranger = stranger_at(AF_INET6, 50000);
+    struct side side;
+
+    side_open(&side);
+    post_one(&side);
+    stranger_says(&stranger, side.qp->qp_num, 7, 0, true);
+    await_malformed(&side, 1);
+    close(stranger.fd);
+    side_close(&side);
+}
+END_TEST
+
+/* ---- Many share it ---- */
+
+#define SIDES 5
+
+START_TEST(each_gets_what_is_its)
+{
+    struct stranger stranger = stranger_at(families[_i], 50001);
+    struct side sides[SIDES];
+
+    for (int i = 0; i < SIDES; i++)
+        side_open(&sides[i]);
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < SIDES; i++)
+            (void)expect_at(&sides[i], &stranger, (uint8_t)(1 + i + 16 * round), 0);
+    /* One goes from the middle, and another comes: nobody else's packets go astray. */
+    for (int gone = 0; gone < SIDES; gone++) {
+        side_close(&sides[gone]);
+        for (int i = 0; i < SIDES; i++)
+            if (i != gone)
+                (void)expect_at(&sides[i], &stranger, (uint8_t)(100 + i), 0);
+        side_open(&sides[gone]);
+        for (int i = 0; i < SIDES; i++)
+            (void)expect_at(&sides[i], &stranger, (uint8_t)(200 + i), 0);
+    }
+    for (int i = 0; i < SIDES; i++)
+        side_close(&sides[i]);
+    close(stranger.fd);
+}
+END_TEST
+
+/* Another process with a context, that does nothing; the device is there when this returns. */
+static pid_t neighbour(void)
+{
+    int news[2];
+    char byte;
+    pid_t child;
+
+    ck_assert_int_eq(pipe(news), 0);
+    child = fork();
+    ck_assert_int_ne(child, -1);
+    if (child == 0) {
+        struct side side;
+
+        close(news[0]);
+        side_open(&side);
+        if (write(news[1], "", 1) == 1)
+            for (;;)
+                pause();
+        _exit(1);
+    }
+    close(news[1]);
+    ck_assert_int_eq(read(news[0], &byte, 1), 1);
+    close(news[0]);
+    return child;
+}
+
+static void end(pid_t child)
+{
+    int status;
+
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+}
+
+/* Whoever made the group is killed, and so is one in its middle. */
+START_TEST(processes_are_killed)
+{
+    pid_t first = neighbour(), second, third;
+    struct stranger stranger = stranger_at(AF_INET, 50002);
+    struct side here, there;
+
+    side_open(&here);
+    second = neighbour();
+    third = neighbour();
+    (void)expect_at(&here, &stranger, 1, 0);
+    end(first);
+    (void)expect_at(&here, &stranger, 2, 0);
+    end(third);
+    end(second);
+    side_open(&there);
+    (void)expect_at(&here, &stranger, 3, 0);
+    (void)expect_at(&there, &stranger, 4, 0);
+    side_close(&here);
+    (void)expect_at(&there, &stranger, 5, 0);
+    side_close(&there);
+    close(stranger.fd);
+}
+END_TEST
+
+/* One that stands still holds up nobody but who joins, and him not for ever. */
+START_TEST(a_process_is_stopped)
+{
+    pid_t child = neighbour();
+    struct stranger stranger = stranger_at(AF_INET, 50003);
+    struct side here, there;
+    int status;
+
+    side_open(&here);
+    ck_assert_int_eq(kill(child, SIGSTOP), 0);
+    ck_assert_int_eq(waitpid(child, &status, WUNTRACED), child);
+    (void)expect_at(&here, &stranger, 1, 0);
+    side_open(&there); /* the stopped one is asked first, and then this process */
+    (void)expect_at(&here, &stranger, 2, 0);
+    (void)expect_at(&there, &stranger, 3, 0);
+    side_close(&here);
+    side_close(&there);
+    end(child);
+    close(stranger.fd);
+}
+END_TEST
+
+/* ---- Two of ours that know of each other a GID and a number ---- */
+
+/* On RoCE's port, unless a LID says that it is one of ours. */
+START_TEST(ways_to_peers)
+{
+    struct side side;
+    struct soft_path path;
+    struct ibv_ah_attr to = {.is_global = 1, .port_num = 1};
+    union soft_addr addr = loopback(AF_INET, 0);
+    static const struct {
+        uint16_t dlid;
+        uint32_t qpn;
+        unsigned port;
+    } rows[] = {
+        {0, 0x12, SOFT_UDP_PORT},
+        {0, 0x345678, SOFT_UDP_PORT},
+        {0x345, 0x345678, SOFT_LID_PORT + 0x345},
+        {0x346, 0x345678, SOFT_UDP_PORT},
+        {3, 0x12, SOFT_UDP_PORT},
+    };
+
+    side_open(&side);
+    soft_gid_of(&to.grh.dgid, &addr.sa);
+    to.grh.sgid_index = (uint8_t)soft_gid_index(side.home->context, &to.grh.dgid);
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        to.dlid = rows[i].dlid;
+        ck_assert(soft_path_from_ah(soft_context_of(side.home->context), &path, &to, rows[i].qpn));
+        ck_assert_uint_eq(ntohs(path.remote.in.sin_port), rows[i].port);
+    }
+    side_close(&side);
+}
+END_TEST
+
+/* ---- Who can't have it ---- */
+
+/* What opening a context says; it succeeds or fails with this errno. */
+static void opening_says(int error, char *text, size_t size)
+{
+    FILE *file = tmpfile();
+    int before = dup(STDERR_FILENO);
+    struct soft_home *home;
+
+    ck_assert(file && before != -1);
+    ck_assert_int_ne(dup2(fileno(file), STDERR_FILENO), -1);
+    errno = 0;
+    home = home_open_named();
+    ck_assert_int_eq(home == NULL ? errno : 0, error);
+    ck_assert_int_ne(dup2(before, STDERR_FILENO), -1);
+    close(before);
+    rewind(file);
+    text[fread(text, 1, size - 1, file)] = 0;
+    fclose(file);
+    if (home)
+        home_close(home);
+}
+
+/* Another program that has the port, be it one that would share it, or only by IPv6. */
+static int occupy(sa_family_t family, bool shared)
+{
+    union soft_addr any = {.sa.sa_family = family};
+    int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
+
+    any.in.sin_port = htons(SOFT_UDP_PORT);
+    if (shared)
+        ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on), 0);
+    if (family == AF_INET6)
+        ck_assert_int_eq(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on), 0);
+    expect(bind(fd, &any.sa, size_of(&any)) == 0, "bind: %s", strerror(errno));
+    return fd;
+}
+
+static const struct {
+    sa_family_t family;
+    bool shared;
+} occupants[] = {{AF_INET, false}, {AF_INET6, false}, {AF_INET, true}};
+
+START_TEST(somebody_else_has_it)
+{
+    int fd = occupy(occupants[_i].family, occupants[_i].shared);
+    char text[500];
+
+    opening_says(EADDRINUSE, text, sizeof text);
+    ck_assert_str_eq(text,
+                     "exs: UDP port 4791, which EXS_ROCE=on asks for, can't be had: another program has it: "
+                     "see ss -ulpn sport = :4791\n");
+    ck_assert_int_eq(setenv("EXS_ROCE", "auto", 1), 0);
+    settings_read();
+    opening_says(0, text, sizeof text);
+    ck_assert_str_eq(text, "");
+    ck_assert_int_eq(setenv("EXS_DEBUG", "1", 1), 0);
+    settings_read();
+    opening_says(0, text, sizeof text);
+    ck_assert_ptr_nonnull(strstr(text, "EXS_ROCE=auto asks for, can't be had"));
+    close(fd);
+    opening_says(0, text, sizeof text);
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
+START_TEST(all_shares_are_taken)
+{
+    struct soft_home *homes[ROCE_SHARES];
+    char text[500];
+
+    for (int i = 0; i < ROCE_SHARES; i++)
+        ck_assert_ptr_nonnull(homes[i] = home_open_named());
+    opening_says(EUSERS, text, sizeof text);
+    ck_assert_ptr_nonnull(strstr(text, "16 contexts have their share of it already: end some"));
+    home_close(homes[3]);
+    opening_says(0, text, sizeof text);
+    ck_assert_str_eq(text, "");
+    for (int i = 0; i < ROCE_SHARES; i++)
+        if (i != 3)
+            home_close(homes[i]);
+}
+END_TEST
+
+/* Nobody who does not ask for it has it. */
+START_TEST(not_unless_asked_for)
+{
+    static const char *const values[] = {"off", ""};
+    struct soft_home *home;
+
+    ck_assert_int_eq(setenv("EXS_ROCE", values[_i], 1), 0);
+    settings_read();
+    ck_assert_ptr_nonnull(home = home_open_named());
+    close(occupy(AF_INET, false));
+    close(occupy(AF_INET6, false));
+    home_close(home);
+}
+END_TEST
+
+/* ---- Programs ---- */
+
+static void ask_for_it(void)
+{
+    ck_assert_int_eq(setenv("EXS_ROCE", "on", 1), 0);
+    settings_read();
+}
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("roce port");
+    TCase *tcase = tcase_create("roce port");
+
+    tcase_set_timeout(tcase, 30);
+    tcase_add_checked_fixture(tcase, ask_for_it, NULL);
+    tcase_add_loop_test(tcase, from_any_port, 0, 2);
+    tcase_add_test(tcase, of_any_identification);
+    tcase_add_test(tcase, no_identification_helps_ipv6);
+    tcase_add_loop_test(tcase, each_gets_what_is_its, 0, 2);
+    tcase_add_test(tcase, processes_are_killed);
+    tcase_add_test(tcase, a_process_is_stopped);
+    tcase_add_test(tcase, ways_to_peers);
+    tcase_add_loop_test(tcase, somebody_else_has_it, 0, 3);
+    tcase_add_test(tcase, all_shares_are_taken);
+    tcase_add_loop_test(tcase, not_unless_asked_for, 0, 2);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+/* False where this user may not. */
+static bool leave_the_network(void)
+{
+    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+    int fd;
+    bool up;
+
+    if (unshare(CLONE_NEWNET) == -1 && unshare(CLONE_NEWUSER | CLONE_NEWNET) == -1)
+        return false;
+    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    up = ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+    close(fd);
+    return up;
+}
+
+int main(void)
+{
+    if (leave_the_network())
+        return run_suite(suite());
+    fprintf(stderr, "no network namespace of its own can be had here: %s\n", strerror(errno));
+    return getenv("EXS_NO_SKIP") ? 1 : 77;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* roce_port.c - joining, leaving and handing out of roce_port.h. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <linux/filter.h>
+#include "core/clock.h"
+#include "core/fds.h"
+#include "roce_port.h"
+#include "shm_pass.h"
+#include "udp.h"
+
+#define ENDING_MS 100 /* how long a process may take to close what it had */
+#define TURN (-1)     /* in place of a share, in the name of whose turn it is to join */
+
+/* ---- Names ---- */
+
+static socklen_t name(struct sockaddr_un *un, int share)
+{
+    int length;
+
+    *un = (struct sockaddr_un){.sun_family = AF_UNIX};
+    length = snprintf(un->sun_path + 1, sizeof un->sun_path - 1, "exs/roce/%u/%d", (unsigned)geteuid(), share);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+static int finish(int fd, bool well)
+{
+    int error = errno;
+
+    if (fd == -1 || well)
+        return fd;
+    fds_close(fd);
+    errno = error;
+    return -1;
+}
+
+static int open_door(void)
+{
+    return fds_own(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+/* Go to whoever has the name. -1 and errno: ECONNREFUSED, nobody has it. */
+static int visit(int share)
+{
+    struct sockaddr_un un;
+    socklen_t length = name(&un, share);
+    int fd = open_door();
+
+    return finish(fd, fd != -1 && connect(fd, (struct sockaddr *)&un, length) == 0);
+}
+
+/* Take a name. -1 and errno: EADDRINUSE, somebody has it. */
+static int take_name(int share)
+{
+    struct sockaddr_un un;
+    socklen_t length = name(&un, share);
+    int fd = open_door();
+
+    return finish(fd,
+                  fd != -1 && bind(fd, (struct sockaddr *)&un, length) == 0 && listen(fd, ROCE_SHARES) == 0);
+}
+
+/* Until there is something to read, or the other end is closed. False: not before the deadline. */
+static bool await(int fd, uint64_t deadline)
+{
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    int got;
+
+    do {
+        got = poll(&one, 1, ns_milliseconds(ns_left(deadline, now_ns())));
+    } while (got == -1 && errno == EINTR);
+    return got == 1;
+}
+
+/* A name that only one has at a time; its end is seen by those who are connected to it. -1 and errno. */
+static int await_turn(void)
+{
+    uint64_t deadline = ns_after(now_ns(), ROCE_PATIENCE_MS * UINT64_C(1000000));
+    int turn = take_name(TURN), other;
+
+    while (turn == -1 && errno == EADDRINUSE && now_ns() < deadline) {
+        other = visit(TURN);
+        if (other != -1) {
+            (void)await(other, deadline);
+            fds_close(other);
+        }
+        turn = take_name(TURN);
+    }
+    if (turn == -1 && errno == EADDRINUSE)
+        errno = ETIMEDOUT;
+    return turn;
+}
+
+/* ---- The sockets ---- */
+
+static void close_all(struct roce_port *roce)
+{
+    for (int share = 0; share < ROCE_SHARES; share++)
+        for (int family = 0; family < ROCE_FAMILIES; family++) {
+            if (roce->fds[share][family] != -1)
+                fds_close(roce->fds[share][family]);
+            roce->fds[share][family] = -1;
+        }
+}
+
+static union soft_addr everywhere(enum roce_family family)
+{
+    union soft_addr any = {.in = {.sin_family = family == ROCE_IPV4 ? AF_INET : AF_INET6}};
+
+    any.in.sin_port = htons(SOFT_UDP_PORT); /* at the same place in sockaddr_in6 */
+    return any;
+}
+
+static bool is_without_ipv6(enum roce_family family, int error)
+{
+    return family == ROCE_IPV6 && (error == EAFNOSUPPORT || error == EADDRNOTAVAIL);
+}
+
+/* Does anybody have the port, be it one who would share it? 0 or an errno. */
+static int try_alone(enum roce_family family)
+{
+    union soft_addr any = everywhere(family);
+    struct udp_socket socket;
+    int error = udp_socket_open(&socket, &any);
+
+    if (error == 0)
+        udp_socket_close(&socket);
+    return error;
+}
+
+/* The upper half of a queue pair's number is its LID; the BTH's fifth to eighth byte has it behind eight bits
+ * of something else. */
+static int distribute(int fd)
+{
+    struct sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),
+        BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, SOFT_LID_QPNS_BITS),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ROCE_SHARES - 1),
+        BPF_STMT(BPF_RET | BPF_A, 0),
+    };
+    struct sock_fprog all = {.len = sizeof program / sizeof *program, .filter = program};
+
+    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &all, sizeof all) == -1 ? errno : 0;
+}
+
+/* All shares of a family, in their order. 0 or an errno. */
+static int open_family(struct roce_port *roce, enum roce_family family)
+{
+    union soft_addr any = everywhere(family);
+    int error = try_alone(family);
+
+    for (int share = 0; share < ROCE_SHARES && error == 0; share++) {
+        struct udp_socket socket;
+
+        error = udp_socket_open_shared(&socket, &any);
+        if (error == 0)
+            roce->fds[share][family] = socket.fd;
+    }
+    if (error == 0)
+        error = distribute(roce->fds[0][family]);
+    return is_without_ipv6(family, error) ? 0 : error;
+}
+
+static int open_all(struct roce_port *roce)
+{
+    int error = open_family(roce, ROCE_IPV4);
+
+    return error == 0 ? open_family(roce, ROCE_IPV6) : error;
+}
+
+/* ---- From hand to hand ---- */
+
+void roce_port_answer(struct roce_port *roce)
+{
+    int guest = fds_own(accept4(roce->door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    uint8_t families;
+
+    if (guest == -1)
+        return;
+    families = roce->fds[0][ROCE_IPV6] == -1 ? 1 : 2;
+    for (int share = 0; share < ROCE_SHARES && shm_pass_is_ours(guest); share++)
+        (void)shm_pass_send(guest, &families, sizeof families, roce->fds[share], families);
+    fds_close(guest);
+}
+
+static int receive_share(int from, int fds[ROCE_FAMILIES], uint64_t deadline)
+{
+    uint8_t families;
+    ssize_t got;
+
+    if (!await(from, deadline))
+        return ETIMEDOUT;
+    got = recv(from, &families, sizeof families, MSG_PEEK | MSG_DONTWAIT);
+    if (got <= 0)
+        return got == 0 ? ESRCH : errno; /* it ends just now */
+    if (families == 0 || families > ROCE_FAMILIES)
+        return EPROTO;
+    return shm_pass_receive(from, &families, sizeof families, fds, families) ? 0 : errno;
+}
+
+/* From one who is there. 0 or an errno; all sockets, or none. */
+static int receive_all(struct roce_port *roce, int from)
+{
+    uint64_t deadline = ns_after(now_ns(), ROCE_PATIENCE_MS * UINT64_C(1000000));
+    int error = shm_pass_is_ours(from) ? 0 : EPERM;
+
+    for (int share = 0; share < ROCE_SHARES && error == 0; share++)
+        error = receive_share(from, roce->fds[share], deadline);
+    if (error != 0)
+        close_all(roce);
+    return error;
+}
+
+/* Ask one after another. 0, or an errno: ESRCH when nobody is there. */
+static int ask(struct roce_port *roce)
+{
+    int error = ESRCH;
+
+    for (int share = 0; share < ROCE_SHARES && error != 0; share++) {
+        int from = visit(share);
+
+        if (from == -1) {
+            if (errno != ECONNREFUSED)
+                error = errno;
+            continue;
+        }
+        error = receive_all(roce, from);
+        fds_close(from);
+    }
+    return error;
+}
+
+/* The first share that nobody has. 0 or an errno. */
+static int take_share(struct roce_port *roce)
+{
+    for (roce->share = 0; roce->share < ROCE_SHARES; roce->share++) {
+        roce->door = take_name((int)roce->share);
+        if (roce->door != -1)
+            return 0;
+        if (errno != EADDRINUSE)
+            return errno;
+    }
+    return EUSERS;
+}
+
+/* Who ends may have closed its door already, and its sockets not yet, which nothing tells. */
+static int open_or_retry(struct roce_port *roce)
+{
+    uint64_t deadline = ns_after(now_ns(), ENDING_MS * UINT64_C(1000000));
+    int error = open_all(roce);
+
+    while (error == EADDRINUSE && now_ns() < deadline) {
+        close_all(roce);
+        (void)poll(NULL, 0, 1);
+        error = open_all(roce);
+    }
+    return error;
+}
+
+/* With the turn. */
+static int join(struct roce_port *roce)
+{
+    int error = ask(roce);
+
+    if (error == ESRCH)
+        error = open_or_retry(roce);
+    return error == 0 ? take_share(roce) : error;
+}
+
+struct roce_port *roce_port_join(void)
+{
+    struct roce_port *roce = calloc(1, sizeof *roce);
+    int turn, error;
+
+    if (roce == NULL)
+        return NULL;
+    roce->door = -1;
+    for (int share = 0; share < ROCE_SHARES; share++)
+        roce->fds[share][ROCE_IPV4] = roce->fds[share][ROCE_IPV6] = -1;
+    turn = await_turn();
+    error = turn == -1 ? errno : join(roce);
+    if (turn != -1)
+        fds_close(turn);
+    if (error == 0)
+        return roce;
+    roce_port_leave(roce);
+    errno = error;
+    return NULL;
+}
+
+void roce_port_leave(struct roce_port *roce)
+{
+    close_all(roce);
+    if (roce->door != -1)
+        fds_close(roce->door);
+    free(roce);
+}

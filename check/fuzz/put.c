@@ -133,14 +133,14 @@ static void send_one(struct outlet *outlet, struct input *input)
     fake_stream_errno = which & 128 ? ECONNRESET : 0;
     fake_failing = which & 64 ? failures[input_below(input, 4)] : 0;
     fake_fails_from = (int)input_below(input, 4);
-    memset(outlet->error, 0, sizeof(outlet->error));
+    memset(outlet->client.error, 0, sizeof(outlet->client.error));
     if (outlet_file(outlet, path[which % FILES], strrchr(path[which % FILES], '/') + 1) == 0) {
         expect_honest(outlet, stream, length);
         return;
     }
-    ck_assert_ptr_nonnull(memchr(outlet->error, '\0', sizeof(outlet->error)));
-    ck_assert_uint_gt(strlen(outlet->error), 0);
-    ck_assert_msg(is_plain(outlet->error), "'%s'", outlet->error);
+    ck_assert_ptr_nonnull(memchr(outlet->client.error, '\0', sizeof(outlet->client.error)));
+    ck_assert_uint_gt(strlen(outlet->client.error), 0);
+    ck_assert_msg(is_plain(outlet->client.error), "'%s'", outlet->client.error);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -154,10 +154,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fake_reset();
     fake_failing = input_u8(&input) % 4 == 1 ? ECONNREFUSED : 0;
     fake_fails_from = (int)input_below(&input, 4);
-    if (outlet_open(&outlet, (struct sockaddr *)&address, sizeof(address)) == 0) {
+    if (client_open(&outlet.client, (struct sockaddr *)&address, sizeof(address)) == 0) {
         for (int i = 0; i < ROUNDS && input_left(&input) > 0; i++)
             send_one(&outlet, &input);
-        outlet_close(&outlet);
+        client_close(&outlet.client);
     }
     fake_reset();
     return 0;

@@ -43,7 +43,7 @@ static void compose(enum transfer_status status, const char *text)
 static void expect_failure(const char *want)
 {
     ck_assert_int_eq(outlet_file(&outlet, path, path), -1);
-    ck_assert_msg(strstr(outlet.error, want) != NULL, "said: %s", outlet.error);
+    ck_assert_msg(strstr(outlet.client.error, want) != NULL, "said: %s", outlet.client.error);
 }
 
 START_TEST(text_is_filtered)

@@ -6,62 +6,68 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "progress.h"
 #include "tools/common/clock.h"
 #include "tools/common/terminal.h"
 
-void account_begin(struct account *account, enum account_form form)
+void account_begin(struct account *account, const char *program, enum account_form form)
 {
-    *account = (struct account){.form = form, .started = clock_seconds()};
+    *account = (struct account){.program = program, .form = form, .out = stdout, .started = clock_seconds()};
 }
 
 /* Between quotes; what is no text is filtered, for JSON is UTF-8. */
-static void print_string(const char *text)
+static void print_string(FILE *out, const char *text)
 {
     char *copy = strdup(text);
 
-    putchar('"');
+    fputc('"', out);
     for (const char *at = copy == NULL ? "" : terminal_filter(copy); *at != '\0'; at++) {
         if (*at == '"' || *at == '\\')
-            putchar('\\');
-        putchar(*at);
+            fputc('\\', out);
+        fputc(*at, out);
     }
-    putchar('"');
+    fputc('"', out);
     free(copy);
 }
 
-void account_sent(struct account *account, const struct outlet *outlet, const char *path)
+static void print_lines(const struct account *account, const struct account_file *file, const char *digest)
+{
+    unsigned long long size = file->size;
+
+    if (file->resumed > 0)
+        fprintf(account->out, "%s: %s: %llu bytes were there from an earlier attempt\n", account->program,
+                file->path, (unsigned long long)file->resumed);
+    fprintf(account->out, "%s: %s: %llu bytes in %.3f s, %.2f GB/s, digest %s agreed\n", account->program,
+            file->path, size, file->seconds, (double)size / 1e9 / file->seconds, digest);
+}
+
+void account_done(struct account *account, const struct account_file *file)
 {
     char digest[2 * TRANSFER_DIGEST + 1];
-    unsigned long long size = outlet->size;
 
-    account->sent++;
-    account->bytes += outlet->size;
-    transfer_digest_text(outlet->digest, digest);
-    if (account->form == ACCOUNT_LINES && outlet->resumed > 0)
-        printf("exs-put: %s: %llu bytes were there from an earlier attempt\n", path,
-               (unsigned long long)outlet->resumed);
+    account->done++;
+    account->bytes += file->size;
+    transfer_digest_text(file->digest, digest);
     if (account->form == ACCOUNT_LINES)
-        printf("exs-put: %s: %llu bytes in %.3f s, %.2f GB/s, digest %s agreed\n", path, size, outlet->seconds,
-               (double)size / 1e9 / outlet->seconds, digest);
+        print_lines(account, file, digest);
     if (account->form != ACCOUNT_JSON)
         return;
-    printf("{\"file\":");
-    print_string(path);
-    printf(",\"bytes\":%llu,\"seconds\":%.6f,\"digest\":\"%s\"}\n", size, outlet->seconds, digest);
+    fprintf(account->out, "{\"file\":");
+    print_string(account->out, file->path);
+    fprintf(account->out, ",\"bytes\":%llu,\"seconds\":%.6f,\"digest\":\"%s\"}\n",
+            (unsigned long long)file->size, file->seconds, digest);
 }
 
 void account_failed(struct account *account, const char *path, const char *why)
 {
     account->failed++;
-    fprintf(stderr, "exs-put: %s: %s\n", path, why);
+    fprintf(stderr, "%s: %s: %s\n", account->program, path, why);
     if (account->form != ACCOUNT_JSON)
         return;
-    printf("{\"file\":");
-    print_string(path);
-    printf(",\"error\":");
-    print_string(why);
-    printf("}\n");
+    fprintf(account->out, "{\"file\":");
+    print_string(account->out, path);
+    fprintf(account->out, ",\"error\":");
+    print_string(account->out, why);
+    fprintf(account->out, "}\n");
 }
 
 void account_end(const struct account *account, const char *device)
@@ -70,11 +76,13 @@ void account_end(const struct account *account, const char *device)
     unsigned long long bytes = account->bytes;
 
     if (account->form == ACCOUNT_LINES) {
-        printf("exs-put: total: %lu files, %llu bytes in %.3f s, %.2f GB/s, digests agreed, device %s",
-               account->sent, bytes, seconds, (double)bytes / 1e9 / seconds, device);
-        printf(account->failed > 0 ? "; %lu more failed\n" : "\n", account->failed);
+        fprintf(account->out,
+                "%s: total: %lu files, %llu bytes in %.3f s, %.2f GB/s, digests agreed, device %s",
+                account->program, account->done, bytes, seconds, (double)bytes / 1e9 / seconds, device);
+        fprintf(account->out, account->failed > 0 ? "; %lu more failed\n" : "\n", account->failed);
     }
     if (account->form == ACCOUNT_JSON)
-        printf("{\"files\":%lu,\"failed\":%lu,\"bytes\":%llu,\"seconds\":%.6f,\"device\":\"%s\"}\n",
-               account->sent, account->failed, bytes, seconds, device);
+        fprintf(account->out,
+                "{\"files\":%lu,\"failed\":%lu,\"bytes\":%llu,\"seconds\":%.6f,\"device\":\"%s\"}\n",
+                account->done, account->failed, bytes, seconds, device);
 }

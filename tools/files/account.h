@@ -1,25 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* account.h - what exs-put says of its files: failures as lines on standard error; and on standard output
- * nothing, lines, or lines of JSON. */
+/* account.h - what exs-put and exs-get say of their files: failures as lines on standard error; and on standard
+ * output nothing, lines, or lines of JSON. */
 #ifndef FILES_ACCOUNT_H
 #define FILES_ACCOUNT_H
 
 #include <stdint.h>
+#include <stdio.h>
 
-#include "outlet.h"
+#include "transfer.h"
 
 enum account_form { ACCOUNT_SHORT, ACCOUNT_LINES, ACCOUNT_JSON };
 
+/* A file that is there now. */
+struct account_file {
+    const char *path;
+    uint64_t size, resumed; /* bytes; of those, what was there from an earlier attempt */
+    double seconds;
+    const unsigned char *digest; /* TRANSFER_DIGEST bytes */
+};
+
 /* Owned by main. */
 struct account {
+    const char *program;
     enum account_form form;
-    unsigned long sent, failed; /* files */
-    uint64_t bytes;             /* of those that were sent */
+    FILE *out;                  /* standard output, unless a file goes there */
+    unsigned long done, failed; /* files */
+    uint64_t bytes;             /* of those that are done */
     double started;             /* seconds, of the monotonic clock */
 };
 
-void account_begin(struct account *account, enum account_form form);
-void account_sent(struct account *account, const struct outlet *outlet, const char *path);
+void account_begin(struct account *account, const char *program, enum account_form form);
+void account_done(struct account *account, const struct account_file *file);
 void account_failed(struct account *account, const char *path, const char *why);
 /* Of all files. device: what carried the last connection. */
 void account_end(const struct account *account, const char *device);

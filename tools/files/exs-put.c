@@ -2,8 +2,8 @@
 /*
  * exs-put [OPTION...] FILE... - sends files to an exs-serve, with blocking calls.
  *
- * This file: options, and one file after the other. Which files is in picks.c, sending one in outlet.c, what is
- * said of it in account.c, the bytes in transfer.c.
+ * This file: options, and one file after the other. Which files is in picks.c, sending one in outlet.c, the
+ * connection in client.c, what is said of it in account.c, the bytes in transfer.c.
  */
 #include <errno.h>
 #include <exs.h>
@@ -125,43 +125,48 @@ static void pick_files(struct picks *picks, const struct settings *settings, cha
     exit(2);
 }
 
-/* To the first address that answers. An error is the last one's. */
-static int reach(struct outlet *outlet, const struct addrinfo *addresses)
+static void send_file(struct outlet *outlet, const struct pick *pick, struct account *account)
 {
-    for (const struct addrinfo *each = addresses; each != NULL; each = each->ai_next)
-        if (outlet_open(outlet, each->ai_addr, each->ai_addrlen) == 0)
-            return 0;
-    return -1;
+    if (outlet_file(outlet, pick->path, pick->name) == -1) {
+        account_failed(account, pick->path, outlet->client.error);
+        return;
+    }
+    const struct account_file file = {.path = pick->path,
+                                      .size = outlet->size,
+                                      .resumed = outlet->resumed,
+                                      .seconds = outlet->seconds,
+                                      .digest = outlet->digest};
+
+    account_done(account, &file);
 }
 
 /* A conversation that went wrong has ended; the next file is sent in another. */
 static void send_files(struct outlet *outlet, const struct addrinfo *addresses, const struct picks *picks,
                        struct account *account)
 {
+    struct client *client = &outlet->client;
+
     for (size_t i = 0; i < picks->count; i++) {
         const struct pick *pick = &picks->list[i];
 
         if (pick->problem != NULL) {
-            snprintf(outlet->error, sizeof(outlet->error), "cannot be sent: %s", pick->problem);
-            account_failed(account, pick->path, outlet->error);
+            client_failed_text(client, "cannot be sent", pick->problem);
+            account_failed(account, pick->path, client->error);
             continue;
         }
-        if (outlet->sock == -1 && reach(outlet, addresses) == -1) {
-            account_failed(account, pick->path, outlet->error);
+        if (client->sock == -1 && client_reach(client, addresses) == -1) {
+            account_failed(account, pick->path, client->error);
             account->failed += picks->count - i - 1;
             return;
         }
-        if (outlet_file(outlet, pick->path, pick->name) == 0)
-            account_sent(account, outlet, pick->path);
-        else
-            account_failed(account, pick->path, outlet->error);
+        send_file(outlet, pick, account);
     }
 }
 
 int main(int argc, char **argv)
 {
     struct settings settings = {.host = "127.0.0.1", .port = TRANSFER_PORT};
-    struct outlet outlet = {.sock = -1};
+    struct outlet outlet = {.client.sock = -1};
     char why[RESOLVE_TEXT_MAX];
     struct picks picks = {0};
     struct account account;
@@ -177,13 +182,13 @@ int main(int argc, char **argv)
     if (addresses == NULL)
         options_wrong("exs-put", "%s", why);
     outlet.quiet = settings.quiet;
-    if (reach(&outlet, addresses) == -1)
-        fail(outlet.error);
-    account_begin(&account, settings.form);
+    if (client_reach(&outlet.client, addresses) == -1)
+        fail(outlet.client.error);
+    account_begin(&account, "exs-put", settings.form);
     send_files(&outlet, addresses, &picks, &account);
-    account_end(&account, outlet.device);
-    if (outlet.sock != -1 && outlet_close(&outlet) == -1 && account.failed == 0)
-        fail(outlet.error);
+    account_end(&account, outlet.client.device);
+    if (outlet.client.sock != -1 && client_close(&outlet.client) == -1 && account.failed == 0)
+        fail(outlet.client.error);
     freeaddrinfo(addresses);
     picks_free(&picks);
     return account.failed == 0 ? 0 : 1;

@@ -14,7 +14,6 @@
 #include "progress.h"
 #include "spool.h"
 #include "tools/common/clock.h"
-#include "tools/common/options.h"
 #include "tools/common/terminal.h"
 
 enum {
@@ -35,84 +34,6 @@ struct sending {
     struct progress progress;
 };
 
-static int failed(struct outlet *outlet, const char *what)
-{
-    snprintf(outlet->error, sizeof(outlet->error), "%s: %s", what, strerror(errno));
-    return -1;
-}
-
-static int failed_text(struct outlet *outlet, const char *what, const char *text)
-{
-    snprintf(outlet->error, sizeof(outlet->error), "%s: %s", what, text);
-    return -1;
-}
-
-/* What to do about it, where that can be told. */
-static const char *connect_advice(int error)
-{
-    switch (error) {
-    case ECONNREFUSED:
-        return " (is exs-serve running there?)";
-    case EPROTO:
-        return " (something else than exs-serve listens there)";
-    case ENODEV:
-        return " (no device that may be used leads there: EXS_DEVICE=auto uses any)";
-    case EHOSTUNREACH:
-    case ENETUNREACH:
-    case ETIMEDOUT:
-        return " (is the address right, and its host up?)";
-    default:
-        return "";
-    }
-}
-
-static int failed_to_connect(struct outlet *outlet, const struct sockaddr *address, socklen_t length)
-{
-    struct sockaddr_storage there = {0};
-    char text[OPTIONS_ADDRESS_MAX];
-    int error = errno;
-
-    memcpy(&there, address, length);
-    snprintf(outlet->error, sizeof(outlet->error), "%s: cannot connect: %s%s",
-             options_address_text(&there, text), strerror(error), connect_advice(error));
-    return -1;
-}
-
-/* What went wrong was said, or is over. */
-static void hang_up(struct outlet *outlet)
-{
-    exs_blocking_close(outlet->sock);
-    outlet->sock = -1;
-}
-
-static int begin(struct outlet *outlet, const struct sockaddr *address, socklen_t length)
-{
-    if (exs_blocking_connect(outlet->sock, address, length) == -1)
-        return failed_to_connect(outlet, address, length);
-    if (exs_getdevice(outlet->sock, outlet->device, sizeof(outlet->device)) == -1)
-        return failed(outlet, "exs_getdevice");
-    return 0;
-}
-
-int outlet_open(struct outlet *outlet, const struct sockaddr *address, socklen_t length)
-{
-    outlet->sock = exs_socket(address->sa_family, SOCK_STREAM, 0);
-    if (outlet->sock == -1)
-        return failed(outlet, "exs_socket");
-    if (begin(outlet, address, length) == 0)
-        return 0;
-    hang_up(outlet);
-    return -1;
-}
-
-int outlet_close(struct outlet *outlet)
-{
-    int sock = outlet->sock;
-
-    outlet->sock = -1;
-    return exs_blocking_close(sock) == 0 ? 0 : failed(outlet, "exs_blocking_close");
-}
-
 /* By reading, not by mapping: a file that gets shorter meanwhile is an error then, not a signal. */
 static int hash_piece(struct sending *s, uint64_t length)
 {
@@ -125,60 +46,44 @@ static int hash_piece(struct sending *s, uint64_t length)
         if (got == -1 && errno == EINTR)
             continue;
         if (got == -1)
-            return failed(s->outlet, "cannot read");
+            return client_failed(&s->outlet->client, "cannot read");
         if (got == 0)
-            return failed_text(s->outlet, "cannot send", "the file became shorter meanwhile");
+            return client_failed_text(&s->outlet->client, "cannot send", "the file became shorter meanwhile");
         XXH3_128bits_update(s->hash, chunk, (size_t)got);
         done += (uint64_t)got;
     }
     return 0;
 }
 
-static int receive_all(struct outlet *outlet, void *buffer, size_t length)
-{
-    ssize_t got = length == 0 ? 0 : exs_blocking_recv(outlet->sock, buffer, length, MSG_WAITALL, NULL);
-
-    if (got == -1)
-        return failed(outlet, "no answer from the server");
-    if ((size_t)got < length)
-        return failed_text(outlet, "no answer from the server", "it closed the connection");
-    return 0;
-}
-
 /* go: the server's offset is wanted, which becomes that; NULL: the end is. */
 static int receive_reply(struct outlet *outlet, unsigned char go[TRANSFER_OFFSET])
 {
-    unsigned char bytes[TRANSFER_REPLY];
+    struct client *client = &outlet->client;
     char text[TRANSFER_TEXT_MAX + 1];
     struct transfer_reply reply;
 
-    if (receive_all(outlet, bytes, sizeof(bytes)) == -1)
+    if (client_reply(client, &reply, text) == -1)
         return -1;
-    if (!transfer_get_reply(bytes, &reply))
-        return failed_text(outlet, "not understood", "is this an exs-serve?");
-    if (receive_all(outlet, text, reply.text_length) == -1)
-        return -1;
-    text[reply.text_length] = '\0';
     if (reply.status != TRANSFER_STORED && reply.status != TRANSFER_GO)
-        return failed_text(outlet, "the server did not take it", terminal_filter(text));
+        return client_failed_text(client, "the server did not take it", terminal_filter(text));
     if ((reply.status == TRANSFER_GO) != (go != NULL))
-        return failed_text(outlet, "not understood", "the server answered something else");
+        return client_failed_text(client, "not understood", "the server answered something else");
     if (go != NULL) {
         memcpy(go, text, TRANSFER_OFFSET);
         memcpy(outlet->digest, reply.digest, TRANSFER_DIGEST);
         return 0;
     }
     if (memcmp(reply.digest, outlet->digest, TRANSFER_DIGEST) != 0)
-        return failed_text(outlet, "stored, but damaged", "the digests differ: send it again");
+        return client_failed_text(client, "stored, but damaged", "the digests differ: send it again");
     return 0;
 }
 
 static int send_vector(struct outlet *outlet, exs_xferfile_t *vector, int count)
 {
-    if (exs_blocking_sendfile(outlet->sock, vector, count, 0) == 0)
+    if (exs_blocking_sendfile(outlet->client.sock, vector, count, 0) == 0)
         return 0;
     int error = errno;
-    failed(outlet, "cannot send");
+    client_failed(&outlet->client, "cannot send");
     /* A server that went away may have said why. */
     if (error == ECONNRESET || error == EPIPE)
         receive_reply(outlet, NULL);
@@ -217,7 +122,7 @@ static int resume(struct sending *s)
     uint64_t there = transfer_get_offset(go);
 
     if (there > s->size)
-        return failed_text(s->outlet, "not understood", "the server has more than there is");
+        return client_failed_text(&s->outlet->client, "not understood", "the server has more than there is");
     if (skip(s, there) == -1)
         return -1;
     s->outlet->resumed = s->sent;
@@ -274,7 +179,8 @@ static int open_file(struct sending *s, const char *path)
 
     s->fd = is_stdin ? spool_open() : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (s->fd == -1)
-        return failed(s->outlet, is_stdin ? "cannot keep standard input where TMPDIR says" : "cannot open");
+        return client_failed(&s->outlet->client,
+                             is_stdin ? "cannot keep standard input where TMPDIR says" : "cannot open");
     return 0;
 }
 
@@ -298,20 +204,21 @@ static int prepare(struct sending *s, const char *path)
     struct stat status;
 
     if (wrong != NULL)
-        return failed_text(s->outlet, "cannot be sent", wrong);
+        return client_failed_text(&s->outlet->client, "cannot be sent", wrong);
     if (open_file(s, path) == -1)
         return -1;
     if (fstat(s->fd, &status) == -1)
-        return failed(s->outlet, "cannot open");
+        return client_failed(&s->outlet->client, "cannot open");
     if (S_ISDIR(status.st_mode))
-        return failed_text(s->outlet, "cannot be sent", "it is a folder: exs-put -r sends what is in it");
+        return client_failed_text(&s->outlet->client, "cannot be sent",
+                                  "it is a folder: exs-put -r sends what is in it");
     if (!S_ISREG(status.st_mode))
-        return failed_text(s->outlet, "cannot be sent", "it is not a regular file");
+        return client_failed_text(&s->outlet->client, "cannot be sent", "it is not a regular file");
     s->size = (uint64_t)status.st_size;
     put_header(s, &status);
     s->hash = XXH3_createState();
     if (s->hash == NULL)
-        return failed(s->outlet, "cannot be sent");
+        return client_failed(&s->outlet->client, "cannot be sent");
     XXH3_128bits_reset(s->hash);
     return 0;
 }
@@ -326,7 +233,7 @@ int outlet_file(struct outlet *outlet, const char *path, const char *name)
         result = send_pieces(&s);
         progress_end(&s.progress);
         if (result == -1)
-            hang_up(outlet);
+            client_hang_up(&outlet->client);
         outlet->seconds = clock_seconds() - s.progress.started;
         outlet->size = s.size;
     }

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connecting, and what to do where that fails. See client.h. */
+#include "client.h"
+
+#include <errno.h>
+#include <exs.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/common/options.h"
+
+int client_failed(struct client *client, const char *what)
+{
+    return client_failed_text(client, what, strerror(errno));
+}
+
+int client_failed_text(struct client *client, const char *what, const char *text)
+{
+    snprintf(client->error, sizeof(client->error), "%s: %s", what, text);
+    return -1;
+}
+
+/* What to do about it, where that can be told. */
+static const char *connect_advice(int error)
+{
+    switch (error) {
+    case ECONNREFUSED:
+        return " (is exs-serve running there?)";
+    case EPROTO:
+        return " (something else than exs-serve listens there)";
+    case ENODEV:
+        return " (no device that may be used leads there: EXS_DEVICE=auto uses any)";
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case ETIMEDOUT:
+        return " (is the address right, and its host up?)";
+    default:
+        return "";
+    }
+}
+
+static int failed_to_connect(struct client *client, const struct sockaddr *address, socklen_t length)
+{
+    struct sockaddr_storage there = {0};
+    char text[OPTIONS_ADDRESS_MAX];
+    int error = errno;
+
+    memcpy(&there, address, length);
+    snprintf(client->error, sizeof(client->error), "%s: cannot connect: %s%s",
+             options_address_text(&there, text), strerror(error), connect_advice(error));
+    return -1;
+}
+
+void client_hang_up(struct client *client)
+{
+    exs_blocking_close(client->sock);
+    client->sock = -1;
+}
+
+static int begin(struct client *client, const struct sockaddr *address, socklen_t length)
+{
+    if (exs_blocking_connect(client->sock, address, length) == -1)
+        return failed_to_connect(client, address, length);
+    if (exs_getdevice(client->sock, client->device, sizeof(client->device)) == -1)
+        return client_failed(client, "exs_getdevice");
+    return 0;
+}
+
+int client_open(struct client *client, const struct sockaddr *address, socklen_t length)
+{
+    client->sock = exs_socket(address->sa_family, SOCK_STREAM, 0);
+    if (client->sock == -1)
+        return client_failed(client, "exs_socket");
+    if (begin(client, address, length) == 0)
+        return 0;
+    client_hang_up(client);
+    return -1;
+}
+
+int client_reach(struct client *client, const struct addrinfo *addresses)
+{
+    for (const struct addrinfo *each = addresses; each != NULL; each = each->ai_next)
+        if (client_open(client, each->ai_addr, each->ai_addrlen) == 0)
+            return 0;
+    return -1;
+}
+
+int client_close(struct client *client)
+{
+    int sock = client->sock;
+
+    client->sock = -1;
+    return exs_blocking_close(sock) == 0 ? 0 : client_failed(client, "exs_blocking_close");
+}
+
+int client_receive(struct client *client, void *buffer, size_t length)
+{
+    ssize_t got = length == 0 ? 0 : exs_blocking_recv(client->sock, buffer, length, MSG_WAITALL, NULL);
+
+    if (got == -1)
+        return client_failed(client, "no answer from the server");
+    if ((size_t)got < length)
+        return client_failed_text(client, "no answer from the server", "it closed the connection");
+    return 0;
+}
+
+int client_reply(struct client *client, struct transfer_reply *reply, char text[TRANSFER_TEXT_MAX + 1])
+{
+    unsigned char bytes[TRANSFER_REPLY];
+
+    if (client_receive(client, bytes, sizeof(bytes)) == -1)
+        return -1;
+    if (!transfer_get_reply(bytes, reply))
+        return client_failed_text(client, "not understood", "is this an exs-serve?");
+    if (client_receive(client, text, reply->text_length) == -1)
+        return -1;
+    text[reply->text_length] = '\0';
+    return 0;
+}

@@ -1,68 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One connection of exs-serve: a few large receives always posted, consumed in order, replies in between.
- *
- * Whoever is one too many of its address is told so, as cheaply as that can be done: all such connections
- * receive into the same memory, which nobody reads. */
-#include "inlet.h"
+/* One connection of exs-serve: a few large receives always posted, consumed in order, replies in between. */
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "intake.h"
-#include "kept.h"
+#include "inlet_state.h"
 #include "log.h"
 #include "tools/common/clock.h"
 #include "tools/common/options.h"
 #include "tools/common/terminal.h"
 
 enum {
-    REFUSED_MAX = 16,      /* connections of one address that are being told that they are too many */
     GRANT_MAX = 600,       /* seconds */
     FILE_WORTH = 64 << 10, /* bytes that a stored file counts as, if it has fewer: each costs a round trip */
 };
 
-/* Owned by itself, from inlet_open to its close event; used by the loop's thread only. */
-struct inlet {
-    LIST_ENTRY(inlet) link;
-    struct inlets *inlets;
-    struct block *block;
-    struct intake intake;
-    int sock;
-    bool closing, replying, ended, refused; /* refused: one too many of its address */
-    int silent, seconds;                    /* since the last byte came; since `brought` was 0 */
-    uint64_t brought;                       /* bytes */
-    unsigned filled, consumed;              /* slots, counted for ever; slot n is at n % BLOCK_SLOTS */
-    size_t lengths[BLOCK_SLOTS], used;      /* bytes arrived in each, and consumed of the oldest */
-    struct sockaddr_storage peer;
-    char device[32];
-};
-
 /* ---- What is said, and the end ------------------------------------------------------------------------- */
 
-static void say_suppressed(unsigned long lines)
-{
-    if (lines > 0)
-        log_line(stderr, "%lu more lines suppressed", lines);
-}
-
-void inlets_say(struct inlets *inlets, const char *format, ...)
-{
-    va_list arguments;
-    char line[512];
-
-    if (!lines_take(&inlets->lines))
-        return;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof(line), format, arguments);
-    va_end(arguments);
-    log_line(stderr, "%s", line);
-}
-
-static void inlet_close(struct inlet *inlet)
+void inlet_close(struct inlet *inlet)
 {
     if (inlet->closing)
         return;
@@ -85,7 +42,7 @@ static void inlet_closed(struct inlet *inlet)
     inlets->gone(inlets);
 }
 
-static void inlet_broken(struct inlet *inlet, const char *what)
+void inlet_broken(struct inlet *inlet, const char *what)
 {
     char text[OPTIONS_ADDRESS_MAX];
 
@@ -154,7 +111,7 @@ static void turn_out(struct inlet *inlet, const char *why)
 
 /* Seconds are counted, not measured: while the disk holds up this process, nobody is late. Over each stretch of
  * `patience` seconds a connection must have brought enough, so that a few bytes now and then don't hold it. */
-static void inlet_second(struct inlet *inlet)
+void inlet_second(struct inlet *inlet)
 {
     const struct inlets *inlets = inlet->inlets;
 
@@ -171,17 +128,6 @@ static void inlet_second(struct inlet *inlet)
     }
 }
 
-void inlets_second(struct inlets *inlets)
-{
-    struct inlet *inlet;
-
-    LIST_FOREACH (inlet, &inlets->list, link)
-        if (!inlet->closing)
-            inlet_second(inlet);
-    kept_second(&inlets->store);
-    say_suppressed(lines_second(&inlets->lines));
-}
-
 /* ---- Transfers ----------------------------------------------------------------------------------------- */
 
 static int post(struct inlet *inlet, unsigned slot)
@@ -191,8 +137,7 @@ static int post(struct inlet *inlet, unsigned slot)
     return (int)exs_recv(inlet->sock, memory, BLOCK_SLOT, 0, inlet->inlets->queue, inlet, inlet->block->region);
 }
 
-/* The server is ending, and this one is between files: it begins no other, though one may have arrived. */
-static bool is_over(const struct inlet *inlet)
+bool inlet_is_over(const struct inlet *inlet)
 {
     return inlet->inlets->ending && !inlet->replying && intake_idle(&inlet->intake);
 }
@@ -200,7 +145,7 @@ static bool is_over(const struct inlet *inlet)
 /* While a reply is on its way, what has arrived waits in its slots: so a hasty client is slowed down. */
 static int consume(struct inlet *inlet)
 {
-    while (inlet->consumed != inlet->filled && !inlet->replying && !is_over(inlet)) {
+    while (inlet->consumed != inlet->filled && !inlet->replying && !inlet_is_over(inlet)) {
         unsigned slot = inlet->consumed;
         size_t length = inlet->lengths[slot % BLOCK_SLOTS];
         const unsigned char *memory = inlet->block->memory + (size_t)(slot % BLOCK_SLOTS) * BLOCK_SLOT;
@@ -263,7 +208,7 @@ void inlet_event(struct inlet *inlet, const exs_event_t *event)
         return; /* the cancelled ones, which come before the close event */
     if (done(inlet, event) == -1)
         inlet_broken(inlet, strerror(errno));
-    else if (is_over(inlet))
+    else if (inlet_is_over(inlet))
         inlet_close(inlet);
     else if (!inlet->ended || inlet->consumed != inlet->filled || inlet->replying)
         return;
@@ -273,38 +218,7 @@ void inlet_event(struct inlet *inlet, const exs_event_t *event)
         inlet_broken(inlet, "ended in the middle of a file");
 }
 
-/* ---- Opening and closing ------------------------------------------------------------------------------- */
-
-static const void *host_of(const struct sockaddr_storage *address, size_t *length)
-{
-    if (address->ss_family == AF_INET6) {
-        *length = sizeof(struct in6_addr);
-        return &((const struct sockaddr_in6 *)address)->sin6_addr;
-    }
-    *length = sizeof(struct in_addr);
-    return &((const struct sockaddr_in *)address)->sin_addr;
-}
-
-static bool is_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-    size_t length, other;
-    const void *host = host_of(a, &length);
-
-    return a->ss_family == b->ss_family && memcmp(host, host_of(b, &other), length) == 0;
-}
-
-/* Connections of this address, those that were refused or not. */
-static int count_of(const struct inlets *inlets, const struct sockaddr_storage *peer, bool refused)
-{
-    const struct inlet *inlet;
-    int count = 0;
-
-    LIST_FOREACH (inlet, &inlets->list, link)
-        count += inlet->refused == refused && is_same_host(&inlet->peer, peer);
-    return count;
-}
-
-static bool begin(struct inlet *inlet)
+bool inlet_begin(struct inlet *inlet)
 {
     char why[TRANSFER_TEXT_MAX];
 
@@ -317,94 +231,4 @@ static bool begin(struct inlet *inlet)
              inlet->inlets->of_one);
     intake_refuse(&inlet->intake, why);
     return reply(inlet) == 0;
-}
-
-/* Refused ones that don't end are in nobody's way: there are few of them, and each has a second's patience
- * more. */
-static bool is_told_enough(const struct inlets *inlets, const struct sockaddr_storage *peer)
-{
-    return count_of(inlets, peer, false) >= inlets->of_one && count_of(inlets, peer, true) >= REFUSED_MAX;
-}
-
-static struct inlet *new_inlet(struct inlets *inlets, const struct sockaddr_storage *peer)
-{
-    struct inlet *inlet = calloc(1, sizeof(*inlet));
-
-    if (inlet == NULL)
-        return NULL;
-    inlet->refused = count_of(inlets, peer, false) >= inlets->of_one;
-    inlet->block = inlet->refused ? block_sink(&inlets->blocks) : block_take(&inlets->blocks);
-    if (inlet->block != NULL && intake_open(&inlet->intake, &inlets->store) == 0)
-        return inlet;
-    block_return(&inlets->blocks, inlet->block);
-    free(inlet);
-    return NULL;
-}
-
-static void turn_away(struct inlets *inlets, int sock, const struct sockaddr_storage *peer, const char *why)
-{
-    char text[OPTIONS_ADDRESS_MAX];
-
-    inlets_say(inlets, "%s: turned away: %s", options_address_text(peer, text), why);
-    exs_close(sock, 0, NULL, NULL);
-}
-
-void inlet_open(struct inlets *inlets, int sock, const struct sockaddr_storage *peer)
-{
-    if (is_told_enough(inlets, peer)) {
-        turn_away(inlets, sock, peer, "too many connections of one address");
-        return;
-    }
-    struct inlet *inlet = new_inlet(inlets, peer);
-
-    if (inlet == NULL) {
-        turn_away(inlets, sock, peer, strerror(errno));
-        return;
-    }
-    inlet->inlets = inlets;
-    inlet->sock = sock;
-    inlet->peer = *peer;
-    if (exs_getdevice(sock, inlet->device, sizeof(inlet->device)) == -1)
-        snprintf(inlet->device, sizeof(inlet->device), "?");
-    LIST_INSERT_HEAD(&inlets->list, inlet, link);
-    inlets->count++;
-    if (!begin(inlet))
-        inlet_broken(inlet, strerror(errno));
-}
-
-int inlets_finish(struct inlets *inlets)
-{
-    struct inlet *inlet;
-    int busy = 0;
-
-    inlets->ending = true;
-    LIST_FOREACH (inlet, &inlets->list, link) {
-        if (inlet->closing)
-            continue;
-        if (is_over(inlet))
-            inlet_close(inlet);
-        else
-            busy++;
-    }
-    return busy;
-}
-
-void inlets_close_all(struct inlets *inlets)
-{
-    struct inlet *inlet;
-
-    inlets->store.limits.keep = 0; /* nobody will come for it */
-    LIST_FOREACH (inlet, &inlets->list, link)
-        if (!inlet->closing) {
-            if (intake_idle(&inlet->intake))
-                inlet_close(inlet);
-            else
-                inlet_broken(inlet, "the server is ending");
-        }
-}
-
-void inlets_free(struct inlets *inlets)
-{
-    blocks_free(&inlets->blocks);
-    say_suppressed(lines_end(&inlets->lines));
 }

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* All connections of exs-serve: who may have one, and what they share.
+ *
+ * Whoever is one too many of its address is told so, as cheaply as that can be done: all such connections
+ * receive into the same memory, which nobody reads. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inlet_state.h"
+#include "kept.h"
+#include "log.h"
+#include "tools/common/options.h"
+
+enum { REFUSED_MAX = 16 }; /* connections of one address that are being told that they are too many */
+
+/* ---- What is said -------------------------------------------------------------------------------------- */
+
+static void say_suppressed(unsigned long lines)
+{
+    if (lines > 0)
+        log_line(stderr, "%lu more lines suppressed", lines);
+}
+
+void inlets_say(struct inlets *inlets, const char *format, ...)
+{
+    va_list arguments;
+    char line[512];
+
+    if (!lines_take(&inlets->lines))
+        return;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    log_line(stderr, "%s", line);
+}
+
+/* ---- Time ---------------------------------------------------------------------------------------------- */
+
+void inlets_second(struct inlets *inlets)
+{
+    struct inlet *inlet;
+
+    LIST_FOREACH (inlet, &inlets->list, link)
+        if (!inlet->closing)
+            inlet_second(inlet);
+    kept_second(&inlets->store);
+    say_suppressed(lines_second(&inlets->lines));
+}
+
+/* ---- Opening and closing ------------------------------------------------------------------------------- */
+
+static const void *host_of(const struct sockaddr_storage *address, size_t *length)
+{
+    if (address->ss_family == AF_INET6) {
+        *length = sizeof(struct in6_addr);
+        return &((const struct sockaddr_in6 *)address)->sin6_addr;
+    }
+    *length = sizeof(struct in_addr);
+    return &((const struct sockaddr_in *)address)->sin_addr;
+}
+
+static bool is_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    size_t length, other;
+    const void *host = host_of(a, &length);
+
+    return a->ss_family == b->ss_family && memcmp(host, host_of(b, &other), length) == 0;
+}
+
+/* Connections of this address, those that were refused or not. */
+static int count_of(const struct inlets *inlets, const struct sockaddr_storage *peer, bool refused)
+{
+    const struct inlet *inlet;
+    int count = 0;
+
+    LIST_FOREACH (inlet, &inlets->list, link)
+        count += inlet->refused == refused && is_same_host(&inlet->peer, peer);
+    return count;
+}
+
+/* Refused ones that don't end are in nobody's way: there are few of them, and each has a second's patience
+ * more. */
+static bool is_told_enough(const struct inlets *inlets, const struct sockaddr_storage *peer)
+{
+    return count_of(inlets, peer, false) >= inlets->of_one && count_of(inlets, peer, true) >= REFUSED_MAX;
+}
+
+static struct inlet *new_inlet(struct inlets *inlets, const struct sockaddr_storage *peer)
+{
+    struct inlet *inlet = calloc(1, sizeof(*inlet));
+
+    if (inlet == NULL)
+        return NULL;
+    inlet->refused = count_of(inlets, peer, false) >= inlets->of_one;
+    inlet->block = inlet->refused ? block_sink(&inlets->blocks) : block_take(&inlets->blocks);
+    if (inlet->block != NULL && intake_open(&inlet->intake, &inlets->store) == 0)
+        return inlet;
+    block_return(&inlets->blocks, inlet->block);
+    free(inlet);
+    return NULL;
+}
+
+static void turn_away(struct inlets *inlets, int sock, const struct sockaddr_storage *peer, const char *why)
+{
+    char text[OPTIONS_ADDRESS_MAX];
+
+    inlets_say(inlets, "%s: turned away: %s", options_address_text(peer, text), why);
+    exs_close(sock, 0, NULL, NULL);
+}
+
+void inlet_open(struct inlets *inlets, int sock, const struct sockaddr_storage *peer)
+{
+    if (is_told_enough(inlets, peer)) {
+        turn_away(inlets, sock, peer, "too many connections of one address");
+        return;
+    }
+    struct inlet *inlet = new_inlet(inlets, peer);
+
+    if (inlet == NULL) {
+        turn_away(inlets, sock, peer, strerror(errno));
+        return;
+    }
+    inlet->inlets = inlets;
+    inlet->sock = sock;
+    inlet->peer = *peer;
+    if (exs_getdevice(sock, inlet->device, sizeof(inlet->device)) == -1)
+        snprintf(inlet->device, sizeof(inlet->device), "?");
+    LIST_INSERT_HEAD(&inlets->list, inlet, link);
+    inlets->count++;
+    if (!inlet_begin(inlet))
+        inlet_broken(inlet, strerror(errno));
+}
+
+int inlets_finish(struct inlets *inlets)
+{
+    struct inlet *inlet;
+    int busy = 0;
+
+    inlets->ending = true;
+    LIST_FOREACH (inlet, &inlets->list, link) {
+        if (inlet->closing)
+            continue;
+        if (inlet_is_over(inlet))
+            inlet_close(inlet);
+        else
+            busy++;
+    }
+    return busy;
+}
+
+void inlets_close_all(struct inlets *inlets)
+{
+    struct inlet *inlet;
+
+    inlets->store.limits.keep = 0; /* nobody will come for it */
+    LIST_FOREACH (inlet, &inlets->list, link)
+        if (!inlet->closing) {
+            if (intake_idle(&inlet->intake))
+                inlet_close(inlet);
+            else
+                inlet_broken(inlet, "the server is ending");
+        }
+}
+
+void inlets_free(struct inlets *inlets)
+{
+    blocks_free(&inlets->blocks);
+    say_suppressed(lines_end(&inlets->lines));
+}

@@ -121,6 +121,7 @@ static void open_world(void)
     close(fd);
     world.inlets.queue = (exs_qhandle_t)&world;
     world.inlets.gone = gone;
+    inlets_begin(&world.inlets);
     fake_deliver = deliver;
     world.loud = stderr;
     world.quiet = fopen("/dev/null", "we");

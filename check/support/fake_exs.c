@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct fake_calls fake_calls = STAILQ_HEAD_INITIALIZER(fake_calls);
 int fake_regions, fake_failing, fake_fails_from, fake_stream_errno;
@@ -57,11 +58,27 @@ ssize_t exs_recv(int sockno, void *buffer, size_t length, int flags, exs_qhandle
     return keep_call(EXS_EVT_RECV, sockno, buffer, length, ahandle) == NULL ? -1 : 0;
 }
 
+static size_t length_of(const exs_xferfile_t *part)
+{
+    if (part->exs_xfv_type == EXS_FDVEC)
+        return (size_t)part->exs_xfv.exs_fdv.exs_length;
+    return part->exs_xfv_type == EXS_IOVEC ? part->exs_xfv.exs_iov.exs_length : 0;
+}
+
 ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
                      exs_ahandle_t ahandle)
 {
+    struct fake_call *call = keep_call(EXS_EVT_SENDFILE, sockno, sendvec, 0, ahandle);
+
     (void)flags, (void)qhandle;
-    return keep_call(EXS_EVT_SENDFILE, sockno, sendvec, (size_t)sendvec_cnt, ahandle) == NULL ? -1 : 0;
+    if (call == NULL)
+        return -1;
+    call->vector_count = sendvec_cnt;
+    for (int i = 0; i < sendvec_cnt; i++) {
+        call->vector[i] = sendvec[i];
+        call->length += length_of(&sendvec[i]);
+    }
+    return 0;
 }
 
 ssize_t exs_rread(int sockno, void *buffer, size_t length, const exs_token_t *token, uint64_t offset, int flags,
@@ -173,6 +190,12 @@ ssize_t exs_blocking_recv(int sockno, void *buffer, size_t max_bytes, int flags,
     return (ssize_t)length;
 }
 
+ssize_t exs_blocking_send(int sockno, const void *buffer, size_t length, int flags, exs_mhandle_t mhandle)
+{
+    (void)sockno, (void)buffer, (void)flags, (void)mhandle;
+    return fails() ? -1 : (ssize_t)length;
+}
+
 int exs_blocking_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags)
 {
     (void)sockno, (void)sendvec, (void)sendvec_cnt, (void)flags;
@@ -198,7 +221,11 @@ void fake_complete(struct fake_call *call, int error, size_t length, int flags)
                          .exs_evt_socket = call->sock,
                          .exs_evt_ahandle = call->ahandle};
 
-    if (call->type != EXS_EVT_SENDFILE && call->type != EXS_EVT_CONNECT && call->type != EXS_EVT_CLOSE)
+    if (call->type == EXS_EVT_SENDFILE)
+        event.exs_evt_union.exs_evt_xferfile = (exs_evt_xferfile_t){.exs_evt_vec = call->buffer,
+                                                                    .exs_evt_vec_cnt = call->vector_count,
+                                                                    .exs_evt_length = (off_t)length};
+    else if (call->type != EXS_EVT_CONNECT && call->type != EXS_EVT_CLOSE)
         event.exs_evt_union.exs_evt_xfer = (exs_evt_xfer_t){call->buffer, length, flags};
     STAILQ_REMOVE(&fake_calls, call, fake_call, entry);
     free(call->sent);
@@ -243,6 +270,34 @@ ssize_t fake_sent(int sock, void *bytes, size_t most)
     size_t length = call->length;
 
     memcpy(bytes, call->sent, length < most ? length : most);
+    fake_complete(call, 0, length, 0);
+    return (ssize_t)length;
+}
+
+static void read_part(const exs_xferfile_t *part, unsigned char *out)
+{
+    if (part->exs_xfv_type == EXS_IOVEC)
+        memcpy(out, part->exs_xfv.exs_iov.exs_base, part->exs_xfv.exs_iov.exs_length);
+    else if (pread(part->exs_xfv.exs_fdv.exs_fildes, out, length_of(part), part->exs_xfv.exs_fdv.exs_offset) !=
+             (ssize_t)length_of(part))
+        abort();
+}
+
+ssize_t fake_sent_file(int sock, void *bytes, size_t most)
+{
+    struct fake_call *call = fake_first(sock, EXS_EVT_SENDFILE);
+    unsigned char *out = bytes;
+
+    if (call == NULL)
+        return -1;
+    size_t length = call->length;
+
+    if (length > most)
+        abort();
+    for (int i = 0; i < call->vector_count; i++) {
+        read_part(&call->vector[i], out);
+        out += length_of(&call->vector[i]);
+    }
     fake_complete(call, 0, length, 0);
     return (ssize_t)length;
 }

@@ -21,8 +21,10 @@ struct fake_call {
     void *buffer;
     size_t length;
     void *ahandle;
-    unsigned char *sent; /* of a send: a copy of what was to be sent */
-    bool seen;           /* the test's */
+    unsigned char *sent;                /* of a send: a copy of what was to be sent */
+    exs_xferfile_t vector[EXS_XFV_MAX]; /* of an exs_sendfile, whose length is all that it sends */
+    int vector_count;
+    bool seen; /* the test's */
 };
 
 STAILQ_HEAD(fake_calls, fake_call);
@@ -45,6 +47,8 @@ bool fake_message(int sock, const void *bytes, size_t length);
 /* The first send is done: a copy of what it has sent is in `bytes`, room for `most`; its length. -1: there is
  * none. */
 ssize_t fake_sent(int sock, void *bytes, size_t most);
+/* The same of an exs_sendfile, whose files are read now. */
+ssize_t fake_sent_file(int sock, void *bytes, size_t most);
 /* The event of an exs_close, after those of all other calls, which it cancels. False: there was none. */
 bool fake_closed(int sock);
 /* What the blocking calls receive, on any socket, and what there is behind it: 0, the end, or an errno. They

@@ -3,7 +3,6 @@
 #include "client.h"
 
 #include <errno.h>
-#include <exs.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,9 +92,9 @@ int client_close(struct client *client)
     return exs_blocking_close(sock) == 0 ? 0 : client_failed(client, "exs_blocking_close");
 }
 
-int client_receive(struct client *client, void *buffer, size_t length)
+int client_receive(struct client *client, void *buffer, size_t length, exs_mhandle_t region)
 {
-    ssize_t got = length == 0 ? 0 : exs_blocking_recv(client->sock, buffer, length, MSG_WAITALL, NULL);
+    ssize_t got = length == 0 ? 0 : exs_blocking_recv(client->sock, buffer, length, MSG_WAITALL, region);
 
     if (got == -1)
         return client_failed(client, "no answer from the server");
@@ -108,11 +107,11 @@ int client_reply(struct client *client, struct transfer_reply *reply, char text[
 {
     unsigned char bytes[TRANSFER_REPLY];
 
-    if (client_receive(client, bytes, sizeof(bytes)) == -1)
+    if (client_receive(client, bytes, sizeof(bytes), NULL) == -1)
         return -1;
     if (!transfer_get_reply(bytes, reply))
         return client_failed_text(client, "not understood", "is this an exs-serve?");
-    if (client_receive(client, text, reply->text_length) == -1)
+    if (client_receive(client, text, reply->text_length, NULL) == -1)
         return -1;
     text[reply->text_length] = '\0';
     return 0;

@@ -4,6 +4,7 @@
 #ifndef FILES_CLIENT_H
 #define FILES_CLIENT_H
 
+#include <exs.h>
 #include <netdb.h>
 #include <sys/socket.h>
 
@@ -24,7 +25,8 @@ int client_close(struct client *client);
 /* What went wrong was said, or is over. */
 void client_hang_up(struct client *client);
 
-int client_receive(struct client *client, void *buffer, size_t length);
+/* region: as for exs_recv, or NULL. */
+int client_receive(struct client *client, void *buffer, size_t length, exs_mhandle_t region);
 /* A reply with its text, which is no string; checked by transfer_get_reply. */
 int client_reply(struct client *client, struct transfer_reply *reply, char text[TRANSFER_TEXT_MAX + 1]);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs-serve [OPTION...] DIR - takes files from exs-put, many clients at once, into DIR.
+ * exs-serve [OPTION...] DIR - takes files from exs-put, many clients at once, into DIR, and gives them to
+ * exs-get.
  *
  * One process, one libev loop, one event queue; nothing here waits for anything but the loop.
  * This file: the listener, signals. Options are in settings.c, the accepts are in acceptor.c, a connection in
- * inlet.c, what it says in intake.c, the directory in store.c.
+ * inlet.c, what it says in intake.c, the directory in store.c, what is given out of it in giving.c.
  */
 #include <errno.h>
 #include <exs_ev.h>
@@ -30,7 +31,7 @@ static struct server {
     struct inlets inlets;
     exs_ev events;
     ev_signal interrupt, terminate;
-    ev_timer second;
+    ev_timer second, soon;
     int listener;
     bool ending, listener_closed;
     struct acceptor acceptor;
@@ -61,6 +62,19 @@ static void second_cb(EV_P_ ev_timer *w, int revents)
 {
     (void)loop, (void)revents;
     inlets_second(w->data);
+}
+
+static void soon_cb(EV_P_ ev_timer *w, int revents)
+{
+    (void)loop, (void)revents;
+    inlets_read(w->data);
+}
+
+/* In the loop's next turn, with whatever else there is then. */
+static void again(struct inlets *inlets)
+{
+    ev_timer_set(&server.soon, 0., 0.);
+    ev_timer_start(inlets->loop, &server.soon);
 }
 
 static void end_when_quiet(struct server *s)
@@ -217,8 +231,10 @@ static void prepare_loop(struct server *s)
     if (s->inlets.queue == EXS_QHANDLE_INVALID)
         fail("exs_qcreate");
     s->inlets.gone = gone;
+    s->inlets.again = again;
     ev_timer_init(&s->second, second_cb, 1., 1.);
-    s->second.data = &s->inlets;
+    ev_timer_init(&s->soon, soon_cb, 0., 0.);
+    s->second.data = s->soon.data = &s->inlets;
     ev_timer_start(s->inlets.loop, &s->second);
     s->events.data = s;
     exs_ev_init(&s->events, events_cb, s->inlets.queue);
@@ -243,7 +259,7 @@ int main(int argc, char **argv)
     standard_open();
     struct settings settings = settings_read(argc, argv);
 
-    s->inlets.lines = lines_begin();
+    inlets_begin(&s->inlets);
     s->inlets.patience = settings.patience;
     s->inlets.rate = settings.rate;
     s->inlets.of_one = settings.of_one;

@@ -13,8 +13,10 @@
 #include "tools/common/terminal.h"
 
 enum {
-    GRANT_MAX = 600,       /* seconds */
-    FILE_WORTH = 64 << 10, /* bytes that a stored file counts as, if it has fewer: each costs a round trip */
+    GRANT_MAX = 600,      /* seconds */
+    PIECE_MIN = 16 << 10, /* bytes of a file that is given */
+    FILE_WORTH =
+        64 << 10, /* bytes that a stored or given file counts as, if it has fewer: each costs a round trip */
 };
 
 /* ---- What is said, and the end ------------------------------------------------------------------------- */
@@ -25,6 +27,8 @@ void inlet_close(struct inlet *inlet)
         return;
     inlet->closing = true;
     intake_close(&inlet->intake);
+    if (inlet->is_reader)
+        STAILQ_REMOVE(&inlet->inlets->readers, inlet, inlet, reader_link);
     if (exs_close(inlet->sock, 0, inlet->inlets->queue, inlet) == -1) {
         perror("exs-serve: exs_close");
         abort(); /* receives are posted into memory that could never be given back */
@@ -37,6 +41,7 @@ static void inlet_closed(struct inlet *inlet)
 
     LIST_REMOVE(inlet, link);
     block_return(&inlets->blocks, inlet->block);
+    giving_close(inlet->giving);
     inlets->count--;
     free(inlet);
     inlets->gone(inlets);
@@ -47,7 +52,8 @@ void inlet_broken(struct inlet *inlet, const char *what)
     char text[OPTIONS_ADDRESS_MAX];
 
     inlets_say(inlet->inlets, "%s: %s%s", options_address_text(&inlet->peer, text), what,
-               intake_idle(&inlet->intake)    ? ""
+               inlet->giving != NULL          ? ", it did not get all of a file"
+               : intake_idle(&inlet->intake)  ? ""
                : intake_keeps(&inlet->intake) ? ", an unfinished file is kept for a while"
                                               : ", an unfinished file was dropped");
     inlet_close(inlet);
@@ -94,6 +100,66 @@ static int reply(struct inlet *inlet)
                          inlet, NULL);
 }
 
+/* ---- Giving -------------------------------------------------------------------------------------------- */
+
+static void report_given(const struct inlet *inlet)
+{
+    struct giving *giving = inlet->giving;
+    double seconds = clock_seconds() - giving->started, bytes = (double)(giving->size - giving->from);
+    char address[OPTIONS_ADDRESS_MAX], digest[2 * TRANSFER_DIGEST + 1];
+
+    if (giving->fd == -1 || !lines_take(&inlet->inlets->given))
+        return;
+    transfer_digest_text(giving->digest, digest);
+    log_line(stdout, "%s: gave %.0f bytes in %.3f s, %.2f GB/s, digest %s, to %s by %s",
+             terminal_filter(giving->name), bytes, seconds, bytes / 1e9 / seconds, digest,
+             options_address_text(&inlet->peer, address), inlet->device);
+}
+
+int inlet_give(struct inlet *inlet)
+{
+    struct giving *giving = inlet->giving;
+    exs_xferfile_t vector[GIVING_PARTS];
+
+    while (inlet->flying < GIVING_FLYING) {
+        int count = giving_next(giving, vector);
+
+        if (count == -1)
+            return -1;
+        if (count == 0)
+            return 0;
+        if (exs_sendfile(inlet->sock, vector, count, 0, inlet->inlets->queue, inlet) == -1)
+            return -1;
+        inlet->flying++;
+    }
+    return 0;
+}
+
+/* Who is slow, but not too slow, takes a piece often enough to be heard of. */
+static size_t piece_for(const struct inlets *inlets)
+{
+    uint64_t piece = inlets->rate * (uint64_t)inlets->patience / 8;
+
+    return piece < PIECE_MIN ? PIECE_MIN : piece < GIVING_PIECE ? (size_t)piece : GIVING_PIECE;
+}
+
+static int begin_to_give(struct inlet *inlet)
+{
+    struct inlets *inlets = inlet->inlets;
+
+    inlet->giving = inlet->intake.giving;
+    inlet->intake.giving = NULL;
+    inlet->giving->piece = piece_for(inlets);
+    inlet->replying = true;
+    if (!giving_reads(inlet->giving))
+        return inlet_give(inlet);
+    inlet->is_reader = true;
+    if (STAILQ_EMPTY(&inlets->readers))
+        inlets->again(inlets);
+    STAILQ_INSERT_TAIL(&inlets->readers, inlet, reader_link);
+    return 0;
+}
+
 /* ---- Time ---------------------------------------------------------------------------------------------- */
 
 /* Told why, it has `patience` seconds more to read that. */
@@ -109,8 +175,15 @@ static void turn_out(struct inlet *inlet, const char *why)
         inlet_broken(inlet, strerror(errno));
 }
 
+/* Of a piece it may have taken the most. */
+static uint64_t under_way(const struct inlet *inlet)
+{
+    return inlet->giving == NULL ? 0 : inlet->giving->piece;
+}
+
 /* Seconds are counted, not measured: while the disk holds up this process, nobody is late. Over each stretch of
- * `patience` seconds a connection must have brought enough, so that a few bytes now and then don't hold it. */
+ * `patience` seconds a connection must have brought or taken enough, so that a few bytes now and then don't
+ * hold it. */
 void inlet_second(struct inlet *inlet)
 {
     const struct inlets *inlets = inlet->inlets;
@@ -121,7 +194,7 @@ void inlet_second(struct inlet *inlet)
     } else if (inlet->seconds > inlets->patience) {
         if (inlet->intake.state == INTAKE_REFUSED)
             inlet_close(inlet); /* it has had the time to read why */
-        else if (inlet->brought < inlets->rate * (uint64_t)inlets->patience)
+        else if (inlet->brought + under_way(inlet) < inlets->rate * (uint64_t)inlets->patience)
             turn_out(inlet, "too slow (exs-serve -r)");
         inlet->seconds = 0;
         inlet->brought = 0;
@@ -142,7 +215,8 @@ bool inlet_is_over(const struct inlet *inlet)
     return inlet->inlets->ending && !inlet->replying && intake_idle(&inlet->intake);
 }
 
-/* While a reply is on its way, what has arrived waits in its slots: so a hasty client is slowed down. */
+/* While a reply or a file is on its way, what has arrived waits in its slots: so a hasty client is slowed down.
+ */
 static int consume(struct inlet *inlet)
 {
     while (inlet->consumed != inlet->filled && !inlet->replying && !inlet_is_over(inlet)) {
@@ -151,6 +225,8 @@ static int consume(struct inlet *inlet)
         const unsigned char *memory = inlet->block->memory + (size_t)(slot % BLOCK_SLOTS) * BLOCK_SLOT;
 
         inlet->used += intake_feed(&inlet->intake, memory + inlet->used, length - inlet->used);
+        if (inlet->intake.giving != NULL && begin_to_give(inlet) == -1)
+            return -1;
         if (inlet->intake.reply_length > 0 && reply(inlet) == -1)
             return -1;
         if (inlet->used < length)
@@ -185,6 +261,23 @@ static int sent(struct inlet *inlet)
     return consume(inlet);
 }
 
+/* A vector of a file. */
+static int given(struct inlet *inlet, uint64_t length)
+{
+    inlet->flying--;
+    inlet->silent = 0;
+    inlet->brought += length;
+    if (!inlet->giving->over || inlet->flying > 0)
+        return inlet_give(inlet);
+    report_given(inlet);
+    if (inlet->giving->size < FILE_WORTH)
+        inlet->brought += FILE_WORTH;
+    giving_close(inlet->giving);
+    inlet->giving = NULL;
+    inlet->replying = false;
+    return consume(inlet);
+}
+
 static int done(struct inlet *inlet, const exs_event_t *event)
 {
     if (event->exs_evt_errno != 0) {
@@ -195,6 +288,8 @@ static int done(struct inlet *inlet, const exs_event_t *event)
         return received(inlet, event->exs_evt_union.exs_evt_xfer.exs_evt_length);
     if (event->exs_evt_type == EXS_EVT_SEND)
         return sent(inlet);
+    if (event->exs_evt_type == EXS_EVT_SENDFILE)
+        return given(inlet, (uint64_t)event->exs_evt_union.exs_evt_xferfile.exs_evt_length);
     return 0;
 }
 

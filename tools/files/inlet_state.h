@@ -11,15 +11,19 @@
 /* Owned by itself, from inlet_open to its close event; used by the loop's thread only. */
 struct inlet {
     LIST_ENTRY(inlet) link;
+    STAILQ_ENTRY(inlet) reader_link;
     struct inlets *inlets;
     struct block *block;
     struct intake intake;
+    struct giving *giving; /* what it gets; NULL: nothing */
+    int flying;            /* vectors of that which are under way */
     int sock;
-    bool closing, replying, ended, refused; /* refused: one too many of its address */
-    int silent, seconds;                    /* since the last byte came; since `brought` was 0 */
-    uint64_t brought;                       /* bytes */
-    unsigned filled, consumed;              /* slots, counted for ever; slot n is at n % BLOCK_SLOTS */
-    size_t lengths[BLOCK_SLOTS], used;      /* bytes arrived in each, and consumed of the oldest */
+    bool closing, replying, ended, refused; /* replying: or giving; refused: one too many of its address */
+    bool is_reader;
+    int silent, seconds;               /* since the last byte came or went; since `brought` was 0 */
+    uint64_t brought;                  /* bytes, or taken */
+    unsigned filled, consumed;         /* slots, counted for ever; slot n is at n % BLOCK_SLOTS */
+    size_t lengths[BLOCK_SLOTS], used; /* bytes arrived in each, and consumed of the oldest */
     struct sockaddr_storage peer;
     char device[32];
 };
@@ -27,6 +31,8 @@ struct inlet {
 /* Receives are posted; who is refused is told so. False and errno. */
 bool inlet_begin(struct inlet *inlet);
 void inlet_second(struct inlet *inlet);
+/* Its next vectors are started. -1 and errno. */
+int inlet_give(struct inlet *inlet);
 /* At once. Its close event is its end. */
 void inlet_close(struct inlet *inlet);
 /* The same, and says so. what: a few words. */

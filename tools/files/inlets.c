@@ -38,6 +38,12 @@ void inlets_say(struct inlets *inlets, const char *format, ...)
     log_line(stderr, "%s", line);
 }
 
+static void say_given(unsigned long files)
+{
+    if (files > 0)
+        log_line(stdout, "gave %lu more files", files);
+}
+
 /* ---- Time ---------------------------------------------------------------------------------------------- */
 
 void inlets_second(struct inlets *inlets)
@@ -49,9 +55,42 @@ void inlets_second(struct inlets *inlets)
             inlet_second(inlet);
     kept_second(&inlets->store);
     say_suppressed(lines_second(&inlets->lines));
+    say_given(lines_second(&inlets->given));
+}
+
+/* It has not been silent, nor slow: it waits for this process. */
+static void read_for(struct inlet *inlet)
+{
+    inlet->silent = inlet->seconds = 0;
+    if (giving_read(inlet->giving) == -1 || (!giving_reads(inlet->giving) && inlet_give(inlet) == -1))
+        inlet_broken(inlet, strerror(errno));
+}
+
+void inlets_read(struct inlets *inlets)
+{
+    struct inlet *inlet = STAILQ_FIRST(&inlets->readers);
+
+    if (inlet == NULL)
+        return;
+    STAILQ_REMOVE_HEAD(&inlets->readers, reader_link);
+    inlet->is_reader = false;
+    read_for(inlet);
+    if (!inlet->closing && giving_reads(inlet->giving)) {
+        inlet->is_reader = true;
+        STAILQ_INSERT_TAIL(&inlets->readers, inlet, reader_link);
+    }
+    if (!STAILQ_EMPTY(&inlets->readers))
+        inlets->again(inlets);
 }
 
 /* ---- Opening and closing ------------------------------------------------------------------------------- */
+
+void inlets_begin(struct inlets *inlets)
+{
+    inlets->lines = lines_begin();
+    inlets->given = lines_begin();
+    STAILQ_INIT(&inlets->readers);
+}
 
 static const void *host_of(const struct sockaddr_storage *address, size_t *length)
 {
@@ -159,7 +198,7 @@ void inlets_close_all(struct inlets *inlets)
     inlets->store.limits.keep = 0; /* nobody will come for it */
     LIST_FOREACH (inlet, &inlets->list, link)
         if (!inlet->closing) {
-            if (intake_idle(&inlet->intake))
+            if (intake_idle(&inlet->intake) && inlet->giving == NULL)
                 inlet_close(inlet);
             else
                 inlet_broken(inlet, "the server is ending");
@@ -170,4 +209,5 @@ void inlets_free(struct inlets *inlets)
 {
     blocks_free(&inlets->blocks);
     say_suppressed(lines_end(&inlets->lines));
+    say_given(lines_end(&inlets->given));
 }

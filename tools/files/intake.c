@@ -21,6 +21,7 @@ int intake_open(struct intake *intake, struct store *store)
     intake->store = store;
     intake->file.fd = -1;
     intake->reply_length = 0;
+    intake->giving = NULL;
     intake->hash = XXH3_createState();
     expect(intake, INTAKE_HEADER, TRANSFER_HEAD);
     if (intake->hash != NULL)
@@ -50,6 +51,7 @@ static void keep_or_discard(struct intake *intake)
 void intake_close(struct intake *intake)
 {
     keep_or_discard(intake);
+    giving_close(intake->giving);
     XXH3_freeState(intake->hash);
 }
 
@@ -100,12 +102,13 @@ void intake_refuse(struct intake *intake, const char *why)
 static void details_done(struct intake *intake)
 {
     struct transfer_header *header = &intake->header;
-    const char *wrong = header->version == 1 ? NULL : transfer_get_details(intake->fixed, header);
+    const char *wrong = header->version == TRANSFER_PLAIN ? NULL : transfer_get_details(intake->fixed, header);
+    bool is_known = header->version != TRANSFER_WANTS && !header->asks; /* what is to come */
     char room[TRANSFER_TEXT_MAX];
 
     if (wrong != NULL)
         refuse(intake, TRANSFER_MALFORMED, wrong);
-    else if (!header->asks && (wrong = store_refuses(intake->store, header->size, 0, room)) != NULL)
+    else if (is_known && (wrong = store_refuses(intake->store, header->size, 0, room)) != NULL)
         refuse(intake, TRANSFER_REFUSED, wrong);
     else
         expect(intake, INTAKE_NAME, header->name_length);
@@ -119,7 +122,7 @@ static void header_done(struct intake *intake)
     intake->started = clock_seconds();
     if (wrong != NULL)
         refuse(intake, TRANSFER_MALFORMED, wrong);
-    else if (intake->header.version == 1)
+    else if (intake->header.version == TRANSFER_PLAIN)
         details_done(intake);
     else
         expect(intake, INTAKE_DETAILS, TRANSFER_DETAILS);
@@ -195,13 +198,28 @@ static void offset_done(struct intake *intake)
     go_on(intake, offset);
 }
 
+static void want_done(struct intake *intake)
+{
+    const char *why;
+    bool failed;
+
+    expect(intake, INTAKE_HEADER, TRANSFER_HEAD);
+    intake->giving = giving_open(intake->store, (const char *)intake->fixed, &intake->header, &why, &failed);
+    if (intake->giving == NULL)
+        refuse(intake, failed ? TRANSFER_FAILED : TRANSFER_REFUSED, why);
+}
+
 static void name_done(struct intake *intake)
 {
-    const char *name = (const char *)intake->fixed;
+    const char *name = (const char *)intake->fixed, *wrong;
     size_t length = intake->header.name_length;
-    const char *wrong =
-        intake->header.version == 1 ? transfer_bad_name(name, length) : transfer_bad_path(name, length);
 
+    if (intake->header.version == TRANSFER_WANTS) {
+        want_done(intake);
+        return;
+    }
+    wrong = intake->header.version == TRANSFER_PLAIN ? transfer_bad_name(name, length)
+                                                     : transfer_bad_path(name, length);
     if (wrong != NULL) {
         refuse(intake, TRANSFER_REFUSED, wrong);
     } else if (intake->header.asks) {
@@ -276,7 +294,7 @@ size_t intake_feed(struct intake *intake, const unsigned char *data, size_t leng
 {
     size_t taken = 0;
 
-    while (taken < length && intake->reply_length == 0) {
+    while (taken < length && intake->reply_length == 0 && intake->giving == NULL) {
         if (intake->state == INTAKE_REFUSED)
             return length;
         if (intake->state == INTAKE_DATA)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * intake.h - the server's side of a conversation: bytes in, files and replies out.
+ * intake.h - the server's side of a conversation: bytes in, files and replies out, and what clients want.
  *
  * Knows nothing of sockets. Feed it what arrives, in pieces of any size; it stops at each reply, which is to be
  * sent before more is fed.
@@ -8,6 +8,7 @@
 #ifndef FILES_INTAKE_H
 #define FILES_INTAKE_H
 
+#include "giving.h"
 #include "store.h"
 #include "transfer.h"
 
@@ -36,13 +37,15 @@ struct intake {
     struct transfer_reply result; /* what the last reply says */
     unsigned char reply[TRANSFER_REPLY + TRANSFER_TEXT_MAX];
     size_t reply_length; /* bytes; set when a reply is due, cleared by whoever sent it */
+    struct giving
+        *giving; /* what the client is to get now, in place of a reply; taken over by whoever gives it */
 };
 
 /* 0, or -1 and ENOMEM. */
 int intake_open(struct intake *intake, struct store *store);
 /* An unfinished file is kept if its client asked, else removed. */
 void intake_close(struct intake *intake);
-/* Returns the bytes taken, fewer than length only when a reply is due. */
+/* Returns the bytes taken, fewer than length only when a reply is due, or something to be given. */
 size_t intake_feed(struct intake *intake, const unsigned char *data, size_t length);
 /* Answers at once, and takes nothing. */
 void intake_refuse(struct intake *intake, const char *why);

@@ -53,6 +53,11 @@ int picks_add(struct picks *picks, const char *path)
     return copy == NULL ? -1 : add(picks, copy, copy + base_of(copy), NULL);
 }
 
+int picks_add_end(struct picks *picks, char *path, size_t name_at, const char *problem)
+{
+    return add(picks, path, path + name_at, problem);
+}
+
 int picks_add_stdin(struct picks *picks, const char *name)
 {
     char *copy = strdup(PICKS_STDIN);

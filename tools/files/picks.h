@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* picks.h - the files that exs-put is to send, each with the name that it is stored under: no two with one. */
+/* picks.h - the files that exs-put is to send or exs-get to get, each with the name that it is stored under: no
+ * two with one. */
 #ifndef FILES_PICKS_H
 #define FILES_PICKS_H
 
@@ -23,6 +24,8 @@ struct picks {
 /* These fail only without memory, with -1 and errno. */
 int picks_add(struct picks *picks, const char *path);
 int picks_add_stdin(struct picks *picks, const char *name);
+/* Under the end of the path, which is taken over. problem: see struct pick. */
+int picks_add_end(struct picks *picks, char *path, size_t name_at, const char *problem);
 /* If it is a folder, all files in it and below, named from the folder's own name on; of . and .., from theirs.
  */
 int picks_add_tree(struct picks *picks, const char *path);

@@ -8,7 +8,7 @@
 
 #include "tools/common/options.h"
 
-#define LETTERS "a:p:t:r:c:s:S:n:k:h"
+#define LETTERS "a:p:gt:r:c:s:S:n:k:h"
 
 enum {
     OF_ONE_MAX = 64,
@@ -21,6 +21,7 @@ enum {
 
 static const struct option names[] = {{"address", required_argument, NULL, 'a'},
                                       {"port", required_argument, NULL, 'p'},
+                                      {"give", no_argument, NULL, 'g'},
                                       {"timeout", required_argument, NULL, 't'},
                                       {"rate", required_argument, NULL, 'r'},
                                       {"clients", required_argument, NULL, 'c'},
@@ -36,8 +37,9 @@ static _Noreturn void help(void)
     printf("usage: exs-serve [OPTION...] DIR\n"
            "  -a, --address ADDR      listen on this name or number (127.0.0.1; 0.0.0.0 or :: for every one)\n"
            "  -p, --port PORT         and port (" TRANSFER_PORT "; 0 picks a free one)\n"
+           "  -g, --give              let clients get what is in DIR, too\n"
            "  -t, --timeout SECONDS   close a connection that was silent for so long (60)\n"
-           "  -r, --rate BYTES        close one that brings fewer bytes a second, over so long (64K)\n"
+           "  -r, --rate BYTES        close one that brings or takes fewer bytes a second, over so long (64K)\n"
            "  -c, --clients COUNT     connections that one address may have (64)\n"
            "  -s, --file-size BYTES   that a file may have (as -S)\n"
            "  -S, --total-size BYTES  that are taken in all (half of what is free at the start)\n"
@@ -77,6 +79,9 @@ static void read_option(int option, char **argv, struct settings *s)
         break;
     case 'p':
         s->port = optarg;
+        break;
+    case 'g':
+        s->limits.gives = true;
         break;
     case 't':
         s->patience = number('t', 1, PATIENCE_MAX);

@@ -213,7 +213,7 @@ static void keep_details(const struct incoming *file)
     const struct timespec times[] = {{.tv_nsec = UTIME_OMIT},
                                      {.tv_sec = (time_t)header->seconds, .tv_nsec = header->nanoseconds}};
 
-    if (header->version == 1)
+    if (header->version == TRANSFER_PLAIN)
         return; /* there are none */
     fchmod(file->fd, header->mode & ~file->store->mask);
     futimens(file->fd, times);

@@ -9,30 +9,36 @@
 #define MAGIC UINT32_C(0x45585346)       /* "EXSF" */
 #define YEAR_10000 INT64_C(253402300800) /* seconds after 1970 */
 
-enum { PLAIN = 1, DETAILED = 2 }; /* versions */
+static void put_details(unsigned char out[TRANSFER_DETAILS], const struct transfer_header *header)
+{
+    bytes_put(out, 2, header->mode);
+    bytes_put(out + 2, 2, header->asks ? TRANSFER_ASKS : 0);
+    bytes_put(out + 4, 4, header->nanoseconds);
+    bytes_put(out + 8, 8, (uint64_t)header->seconds);
+}
 
 void transfer_put_header(unsigned char out[TRANSFER_HEADER], const struct transfer_header *header)
 {
     bytes_put(out, 4, MAGIC);
-    bytes_put(out + 4, 2, DETAILED);
+    bytes_put(out + 4, 2, header->version == TRANSFER_WANTS ? TRANSFER_WANTS : TRANSFER_DETAILED);
     bytes_put(out + 6, 2, header->name_length);
     bytes_put(out + 8, 8, header->size);
-    bytes_put(out + 16, 2, header->mode);
-    bytes_put(out + 18, 2, header->asks ? TRANSFER_ASKS : 0);
-    bytes_put(out + 20, 4, header->nanoseconds);
-    bytes_put(out + 24, 8, (uint64_t)header->seconds);
+    if (header->version == TRANSFER_WANTS)
+        memcpy(out + TRANSFER_HEAD, header->digest, TRANSFER_DIGEST);
+    else
+        put_details(out + TRANSFER_HEAD, header);
 }
 
 const char *transfer_get_head(const unsigned char in[TRANSFER_HEAD], struct transfer_header *header)
 {
     if (bytes_get(in, 4) != MAGIC)
         return "this is no file transfer: use exs-put";
-    *header = (struct transfer_header){.version = (unsigned)bytes_get(in + 4, 2),
+    *header = (struct transfer_header){.version = (enum transfer_version)bytes_get(in + 4, 2),
                                        .name_length = bytes_get(in + 6, 2),
                                        .size = bytes_get(in + 8, 8)};
-    if (header->version != PLAIN && header->version != DETAILED)
+    if (header->version < TRANSFER_PLAIN || header->version > TRANSFER_WANTS)
         return "another version of the protocol: use the exs-put of this release";
-    if (header->version == PLAIN && header->name_length > TRANSFER_NAME_MAX)
+    if (header->version == TRANSFER_PLAIN && header->name_length > TRANSFER_NAME_MAX)
         return "a name must have 1 to 255 bytes";
     if (header->name_length == 0 || header->name_length > TRANSFER_PATH_MAX)
         return "a name with its folders must have 1 to 1023 bytes";
@@ -41,7 +47,7 @@ const char *transfer_get_head(const unsigned char in[TRANSFER_HEAD], struct tran
     return NULL;
 }
 
-const char *transfer_get_details(const unsigned char in[TRANSFER_DETAILS], struct transfer_header *header)
+static const char *get_details(const unsigned char in[TRANSFER_DETAILS], struct transfer_header *header)
 {
     uint64_t mode = bytes_get(in, 2), flags = bytes_get(in + 2, 2);
 
@@ -56,6 +62,47 @@ const char *transfer_get_details(const unsigned char in[TRANSFER_DETAILS], struc
     if (header->nanoseconds >= 1000000000 || header->seconds >= YEAR_10000 || header->seconds <= -YEAR_10000)
         return "there is no such time";
     return NULL;
+}
+
+const char *transfer_get_details(const unsigned char in[TRANSFER_DETAILS], struct transfer_header *header)
+{
+    if (header->version != TRANSFER_WANTS)
+        return get_details(in, header);
+    memcpy(header->digest, in, TRANSFER_DIGEST);
+    return NULL;
+}
+
+void transfer_put_coming(unsigned char out[TRANSFER_COMING], const struct transfer_header *header,
+                         uint64_t from)
+{
+    bytes_put(out, 8, header->size);
+    bytes_put(out + 8, 8, from);
+    put_details(out + 16, header);
+}
+
+const char *transfer_get_coming(const unsigned char in[TRANSFER_COMING], struct transfer_header *header,
+                                uint64_t *from)
+{
+    *header = (struct transfer_header){.version = TRANSFER_DETAILED, .size = bytes_get(in, 8)};
+    *from = bytes_get(in + 8, 8);
+    if (header->size > INT64_MAX || *from > header->size)
+        return "a file cannot be that long";
+    return get_details(in + 16, header);
+}
+
+void transfer_put_entry(unsigned char out[TRANSFER_ENTRY], const struct transfer_entry *entry)
+{
+    out[0] = (unsigned char)entry->kind;
+    bytes_put(out + 1, 2, entry->name_length);
+    bytes_put(out + 3, 8, entry->size);
+}
+
+bool transfer_get_entry(const unsigned char in[TRANSFER_ENTRY], struct transfer_entry *entry)
+{
+    *entry = (struct transfer_entry){
+        .kind = (enum transfer_kind)in[0], .name_length = bytes_get(in + 1, 2), .size = bytes_get(in + 3, 8)};
+    return entry->kind <= TRANSFER_FOLDER && entry->name_length <= TRANSFER_NAME_MAX &&
+           entry->size <= INT64_MAX;
 }
 
 void transfer_put_reply(unsigned char out[TRANSFER_REPLY], const struct transfer_reply *reply)
@@ -75,7 +122,9 @@ bool transfer_get_reply(const unsigned char in[TRANSFER_REPLY], struct transfer_
     memcpy(reply->digest, in + 8, TRANSFER_DIGEST);
     if (status == TRANSFER_GO && reply->text_length != TRANSFER_OFFSET)
         return false;
-    return bytes_get(in, 4) == MAGIC && status <= TRANSFER_GO && reply->text_length <= TRANSFER_TEXT_MAX;
+    if (status == TRANSFER_COMES && reply->text_length != TRANSFER_COMING)
+        return false;
+    return bytes_get(in, 4) == MAGIC && status <= TRANSFER_LISTS && reply->text_length <= TRANSFER_TEXT_MAX;
 }
 
 void transfer_put_offset(unsigned char out[TRANSFER_OFFSET], uint64_t offset)

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * exs-get [OPTION...] NAME... - gets files from an exs-serve that gives them, with blocking calls.
+ *
+ * This file: options, and one file after the other. Which files is in wishes.c, getting one in fetch.c, where
+ * it arrives in landing.c, the connection in client.c, what is said of it in account.c, the bytes in
+ * transfer.c.
+ */
+#include <errno.h>
+#include <exs.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "account.h"
+#include "fetch.h"
+#include "tools/common/options.h"
+#include "tools/common/resolve.h"
+#include "tools/common/standard.h"
+#include "tools/common/terminal.h"
+#include "wishes.h"
+
+#define LETTERS "a:p:d:o:s:lrvqjh"
+#define OUTPUT "-" /* as the -o of standard output */
+
+struct settings {
+    const char *host, *port, *folder, *output;
+    enum account_form form;
+    bool quiet, recursive, list;
+    uint64_t limit;
+};
+
+/* Where files go. Owned by main. */
+struct target {
+    int folder;       /* descriptor */
+    const char *name; /* what the only file is stored under; NULL: each has its own */
+    bool is_output;
+};
+
+static _Noreturn void help(void)
+{
+    printf("usage: exs-get [OPTION...] NAME...\n"
+           "  -a, --address ADDR     the server's name or number (127.0.0.1)\n"
+           "  -p, --port PORT        its port (" TRANSFER_PORT ")\n"
+           "  -d, --directory DIR    where files are put (.)\n"
+           "  -o, --output FILE      what the only NAME is stored under; - is standard output\n"
+           "  -r, --recursive        get what is in folders, and below; / is all that is served\n"
+           "  -l, --list             say what is in folders, in place of getting it\n"
+           "  -s, --file-size BYTES  that a file may have\n"
+           "  -v, --verbose          say what was got, how fast, and by which device\n"
+           "  -q, --quiet            draw no progress bar\n"
+           "  -j, --json             say what was got as lines of JSON\n"
+           "  -h, --help             this\n"
+           "      --version          which release this is\n"
+           "BYTES may end with K, M, G or T.\n");
+    exit(0);
+}
+
+static uint64_t read_bytes(void)
+{
+    uint64_t bytes;
+
+    if (!options_bytes(optarg, &bytes))
+        options_wrong("exs-get", "bad size '%s' for -s: want bytes, as in 64K, 2G or 1048576", optarg);
+    return bytes;
+}
+
+static void read_option(int option, char **argv, struct settings *settings)
+{
+    switch (option) {
+    case 'a':
+        settings->host = optarg;
+        break;
+    case 'p':
+        settings->port = optarg;
+        break;
+    case 'd':
+        settings->folder = optarg;
+        break;
+    case 'o':
+        settings->output = optarg;
+        break;
+    case 's':
+        settings->limit = read_bytes();
+        break;
+    case 'l':
+        settings->list = true;
+        break;
+    case 'r':
+        settings->recursive = true;
+        break;
+    case 'v':
+        settings->form = ACCOUNT_LINES;
+        break;
+    case 'q':
+        settings->quiet = true;
+        break;
+    case 'j':
+        settings->form = ACCOUNT_JSON;
+        break;
+    case 'h':
+        help();
+    default:
+        options_unknown("exs-get", argv, LETTERS, option);
+    }
+}
+
+static void read_options(int argc, char **argv, struct settings *settings)
+{
+    static const struct option names[] = {{"address", required_argument, NULL, 'a'},
+                                          {"port", required_argument, NULL, 'p'},
+                                          {"directory", required_argument, NULL, 'd'},
+                                          {"output", required_argument, NULL, 'o'},
+                                          {"recursive", no_argument, NULL, 'r'},
+                                          {"list", no_argument, NULL, 'l'},
+                                          {"file-size", required_argument, NULL, 's'},
+                                          {"verbose", no_argument, NULL, 'v'},
+                                          {"quiet", no_argument, NULL, 'q'},
+                                          {"json", no_argument, NULL, 'j'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int option;
+
+    options_version("exs-get", argc, argv);
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":" LETTERS, names, NULL)) != -1)
+        read_option(option, argv, settings);
+    if (optind == argc)
+        options_wrong("exs-get", "which files are to be got? -l / says what there is");
+    if (settings->output != NULL && (argc - optind > 1 || settings->recursive))
+        options_wrong("exs-get", "-o is for one file: -d says where many are put");
+    if (settings->output != NULL &&
+        (settings->output[0] == '\0' || settings->output[strlen(settings->output) - 1] == '/'))
+        options_wrong("exs-get", "-o '%s' names no file", settings->output);
+}
+
+static _Noreturn void fail(const char *what, const char *why)
+{
+    fprintf(stderr, "exs-get: %s%s%s\n", what, what[0] == '\0' ? "" : ": ", why);
+    exit(1);
+}
+
+/* ---- Where to ------------------------------------------------------------------------------------------ */
+
+static void open_target(struct target *target, const struct settings *settings)
+{
+    char *folder = settings->output == NULL ? NULL : strdup(settings->output), *slash;
+    const char *path = settings->folder;
+
+    *target = (struct target){.folder = -1, .name = settings->output};
+    target->is_output = settings->output != NULL && strcmp(settings->output, OUTPUT) == 0;
+    if (folder != NULL && (slash = strrchr(folder, '/')) != NULL) {
+        target->name = settings->output + (slash + 1 - folder);
+        slash[slash == folder] = '\0'; /* of /NAME the folder is / */
+        path = folder;
+    }
+    if (!target->is_output) {
+        target->folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (target->folder == -1)
+            fail(path, strerror(errno));
+    }
+    free(folder);
+}
+
+static int open_landing(struct landing *landing, const struct target *target, const struct pick *pick,
+                        struct client *client)
+{
+    if (target->is_output) {
+        landing_open_output(landing);
+        return 0;
+    }
+    if (landing_open(landing, target->folder, target->name != NULL ? target->name : pick->name) == 0)
+        return 0;
+    if (errno == EBUSY)
+        return client_failed_text(client, "cannot write", "another exs-get gets it right now");
+    if (errno == EEXIST)
+        return client_failed_text(client, "cannot write", "somebody else has its temporary name");
+    return client_failed(client, "cannot write");
+}
+
+/* ---- Files --------------------------------------------------------------------------------------------- */
+
+static int get_file(struct fetch *fetch, const struct target *target, const struct pick *pick)
+{
+    struct landing landing;
+    int result;
+
+    if (pick->problem != NULL)
+        return client_failed_text(&fetch->client, "cannot be asked for", pick->problem);
+    result = open_landing(&landing, target, pick, &fetch->client);
+    if (result == 0)
+        result = fetch_file(fetch, pick->path, &landing);
+    landing_end(&landing);
+    return result;
+}
+
+/* What a server has said is shown as text only. */
+static void account_for(struct account *account, const struct fetch *fetch, const char *path, int result)
+{
+    char shown[TRANSFER_PATH_MAX + 1];
+
+    snprintf(shown, sizeof(shown), "%s", path);
+    terminal_filter(shown);
+    if (result == -1) {
+        account_failed(account, shown, fetch->client.error);
+        return;
+    }
+    const struct account_file file = {.path = shown,
+                                      .size = fetch->size,
+                                      .resumed = fetch->resumed,
+                                      .seconds = fetch->seconds,
+                                      .digest = fetch->digest};
+
+    account_done(account, &file);
+}
+
+/* A conversation that went wrong has ended; the next file comes in another. */
+static void get_files(struct fetch *fetch, const struct addrinfo *addresses, const struct picks *picks,
+                      const struct target *target, struct account *account)
+{
+    for (size_t i = 0; i < picks->count; i++) {
+        const char *path = picks->list[i].path;
+
+        if (fetch->client.sock == -1 && client_reach(&fetch->client, addresses) == -1) {
+            account_for(account, fetch, path, -1);
+            account->failed += picks->count - i - 1;
+            return;
+        }
+        account_for(account, fetch, path, get_file(fetch, target, &picks->list[i]));
+    }
+}
+
+/* ---- Which files --------------------------------------------------------------------------------------- */
+
+static int look_up(struct fetch *fetch, const struct addrinfo *addresses, const struct settings *settings,
+                   struct picks *picks, const char *name)
+{
+    if (!settings->list && !settings->recursive)
+        return wishes_add(picks, name) == 0 ? 0 : client_failed(&fetch->client, "cannot keep a list");
+    if (fetch->client.sock == -1 && client_reach(&fetch->client, addresses) == -1)
+        return -1;
+    return settings->list ? wishes_list(stdout, fetch, name) : wishes_add_tree(picks, fetch, name);
+}
+
+static void pick_files(struct fetch *fetch, const struct addrinfo *addresses, const struct settings *settings,
+                       struct picks *picks, char **names, struct account *account)
+{
+    const struct pick *a, *b;
+
+    for (; *names != NULL; names++) {
+        wishes_plain(*names);
+        if (look_up(fetch, addresses, settings, picks, *names) == -1)
+            account_for(account, fetch, (*names)[0] == '\0' ? "/" : *names, -1);
+    }
+    if (!picks_collide(picks, &a, &b))
+        return;
+    client_close(&fetch->client);
+    fprintf(stderr, "exs-get: two would both be stored as %s: nothing was got\n", a->name);
+    exit(2);
+}
+
+int main(int argc, char **argv)
+{
+    struct settings settings = {.host = "127.0.0.1", .port = TRANSFER_PORT, .folder = ".", .limit = INT64_MAX};
+    struct fetch fetch = {.client.sock = -1};
+    char why[RESOLVE_TEXT_MAX];
+    struct blocks blocks = {0};
+    struct picks picks = {0};
+    struct account account;
+    struct target target;
+
+    standard_open();
+    read_options(argc, argv, &settings);
+    struct addrinfo *addresses = resolve(settings.host, settings.port, false, why);
+    if (addresses == NULL)
+        options_wrong("exs-get", "%s", why);
+    open_target(&target, &settings);
+    if (exs_init(EXS_VERSION) == -1 || (fetch.block = block_take(&blocks)) == NULL)
+        fail("cannot start", strerror(errno));
+    fetch.quiet = settings.quiet || target.is_output;
+    fetch.limit = settings.limit;
+    if (client_reach(&fetch.client, addresses) == -1)
+        fail("", fetch.client.error);
+    account_begin(&account, "exs-get", settings.form);
+    if (target.is_output)
+        account.out = stderr;
+    pick_files(&fetch, addresses, &settings, &picks, argv + optind, &account);
+    if (!settings.list) {
+        get_files(&fetch, addresses, &picks, &target, &account);
+        account_end(&account, fetch.client.device);
+    }
+    if (fetch.client.sock != -1 && client_close(&fetch.client) == -1 && account.failed == 0)
+        fail("", fetch.client.error);
+    block_return(&blocks, fetch.block);
+    blocks_free(&blocks);
+    freeaddrinfo(addresses);
+    picks_free(&picks);
+    if (!target.is_output)
+        close(target.folder);
+    return account.failed == 0 ? 0 : 1;
+}

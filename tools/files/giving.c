@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Opening, and what is handed out next; each piece of a file is hashed, then sent from the page cache, where
+ * the hashing has just put it. See giving.h. */
+#include "giving.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "folders.h"
+#include "tools/common/clock.h"
+
+enum { CHUNK = 64 << 10 }; /* bytes read at a time for the digest: stays in the nearest cache */
+
+#define NO_FILE "there is no such file"
+
+/* ---- Opening ------------------------------------------------------------------------------------------- */
+
+/* A device is not even opened, which may do something by itself. */
+static int open_regular(int in, const char *last, struct stat *status)
+{
+    if (fstatat(in, last, status, AT_SYMLINK_NOFOLLOW) == -1)
+        return -1;
+    if (S_ISDIR(status->st_mode) || !S_ISREG(status->st_mode)) {
+        errno = S_ISDIR(status->st_mode) ? EISDIR : ENOENT;
+        return -1;
+    }
+    int fd = openat(in, last, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd == -1)
+        return -1;
+    if (fstat(fd, status) == 0 && S_ISREG(status->st_mode))
+        return fd;
+    close(fd); /* it is another one meanwhile */
+    errno = ENOENT;
+    return -1;
+}
+
+static void put_front(struct giving *giving, enum transfer_status status, size_t text_length)
+{
+    const struct transfer_reply reply = {.status = status, .text_length = text_length};
+
+    transfer_put_reply(giving->front, &reply);
+    giving->front_length = TRANSFER_REPLY + text_length;
+}
+
+/* What goes before the data is settled when what the client has was looked at. */
+static void begin_data(struct giving *giving, uint64_t from)
+{
+    put_front(giving, TRANSFER_COMES, TRANSFER_COMING);
+    transfer_put_coming(giving->front + TRANSFER_REPLY, &giving->header, from);
+    giving->from = giving->sent = from;
+    giving->there = giving->read = 0;
+}
+
+static int begin_file(struct giving *giving, int in, const char *last)
+{
+    struct stat status;
+
+    giving->fd = open_regular(in, last, &status);
+    giving->hash = giving->fd == -1 ? NULL : XXH3_createState();
+    if (giving->hash == NULL)
+        return -1;
+    XXH3_128bits_reset(giving->hash);
+    giving->size = (uint64_t)status.st_size;
+    giving->header.size = giving->size;
+    giving->header.mode = status.st_mode & 0777;
+    giving->header.seconds = status.st_mtim.tv_sec;
+    giving->header.nanoseconds = (uint32_t)status.st_mtim.tv_nsec;
+    giving->piece = GIVING_PIECE;
+    if (giving->there == 0 || giving->there > giving->size)
+        begin_data(giving, 0);
+    return 0;
+}
+
+static void put_entry(struct giving *giving, size_t *length, const struct transfer_entry *entry,
+                      const char *name)
+{
+    unsigned char *out = giving->lists[giving->turn % GIVING_FLYING] + *length;
+
+    transfer_put_entry(out, entry);
+    memcpy(out + TRANSFER_ENTRY, name, entry->name_length);
+    *length += TRANSFER_ENTRY + entry->name_length;
+}
+
+/* A file is its own list. */
+static int begin_list(struct giving *giving, int in, const char *last)
+{
+    struct stat status;
+
+    put_front(giving, TRANSFER_LISTS, 0);
+    if (fstatat(in, last, &status, AT_SYMLINK_NOFOLLOW) == -1)
+        return -1;
+    if (S_ISREG(status.st_mode)) {
+        giving->size = (uint64_t)status.st_size;
+        return 0;
+    }
+    if (!S_ISDIR(status.st_mode)) {
+        errno = ENOENT;
+        return -1;
+    }
+    int fd = openat(in, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    giving->folder = fd == -1 ? NULL : fdopendir(fd);
+    if (giving->folder == NULL && fd != -1)
+        close(fd);
+    return giving->folder == NULL ? -1 : 0;
+}
+
+/* The slash of a folder's name is gone. */
+static int begin(struct giving *giving, const struct store *store, bool is_list)
+{
+    const char *last;
+    int in = folders_open(store->directory, giving->name, &last, NULL), result;
+
+    if (in == -1)
+        return -1;
+    if (last[0] == '\0')
+        last = "."; /* all that is served */
+    result = is_list ? begin_list(giving, in, last) : begin_file(giving, in, last);
+    int saved = errno;
+
+    close(in);
+    errno = saved;
+    return result;
+}
+
+static const char *why_not(int error, bool *failed)
+{
+    *failed = false;
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+    case ELOOP: /* those are nobody's */
+        return NO_FILE;
+    case EISDIR:
+        return "it is a folder: exs-get -r gets what is in it";
+    case EACCES:
+    case EPERM:
+        return "the server may not read it";
+    default:
+        *failed = true;
+        return strerror(error);
+    }
+}
+
+static const char *check_name(const char *name, size_t length, bool is_list)
+{
+    return is_list && length == 0 ? NULL : transfer_bad_path(name, length);
+}
+
+struct giving *giving_open(const struct store *store, const char *name, const struct transfer_header *header,
+                           const char **why, bool *failed)
+{
+    size_t length = header->name_length;
+    bool is_list = length > 0 && name[length - 1] == '/';
+    struct giving *giving;
+
+    length -= is_list;
+    *failed = false;
+    *why =
+        store->limits.gives ? check_name(name, length, is_list) : "this server gives no files (exs-serve -g)";
+    if (*why != NULL)
+        return NULL;
+    giving = calloc(1, sizeof(*giving));
+    if (giving == NULL) {
+        *why = why_not(errno, failed);
+        return NULL;
+    }
+    giving->fd = -1;
+    giving->started = clock_seconds();
+    memcpy(giving->name, name, length);
+    giving->header = *header;
+    giving->there = is_list ? 0 : header->size;
+    if (begin(giving, store, is_list) == 0)
+        return giving;
+    *why = why_not(errno, failed);
+    giving_close(giving);
+    return NULL;
+}
+
+void giving_close(struct giving *giving)
+{
+    if (giving == NULL)
+        return;
+    if (giving->fd != -1)
+        close(giving->fd);
+    if (giving->folder != NULL)
+        closedir(giving->folder);
+    XXH3_freeState(giving->hash);
+    free(giving);
+}
+
+/* ---- Files --------------------------------------------------------------------------------------------- */
+
+/* By reading, not by mapping: a file that gets shorter meanwhile is an error then, not a signal. */
+static int hash_piece(struct giving *giving, uint64_t offset, size_t length)
+{
+    char chunk[CHUNK];
+
+    for (size_t done = 0; done < length;) {
+        size_t want = length - done < CHUNK ? length - done : CHUNK;
+        ssize_t got = pread(giving->fd, chunk, want, (off_t)(offset + done));
+
+        if (got == -1 && errno == EINTR)
+            continue;
+        if (got <= 0) {
+            errno = got == 0 ? EIO : errno;
+            return -1;
+        }
+        XXH3_128bits_update(giving->hash, chunk, (size_t)got);
+        done += (size_t)got;
+    }
+    return 0;
+}
+
+bool giving_reads(const struct giving *giving)
+{
+    return giving->there > 0;
+}
+
+int giving_read(struct giving *giving)
+{
+    uint64_t left = giving->there - giving->read;
+    size_t length = left < GIVING_PIECE ? (size_t)left : GIVING_PIECE;
+
+    if (hash_piece(giving, giving->read, length) == -1)
+        return -1;
+    giving->read += length;
+    if (giving->read < giving->there)
+        return 0;
+    transfer_digest(giving->hash, giving->digest);
+    if (memcmp(giving->digest, giving->header.digest, TRANSFER_DIGEST) == 0) {
+        begin_data(giving, giving->there);
+    } else {
+        XXH3_128bits_reset(giving->hash);
+        begin_data(giving, 0);
+    }
+    return 0;
+}
+
+static exs_xferfile_t memory(void *bytes, size_t length)
+{
+    return (exs_xferfile_t){.exs_xfv_type = EXS_IOVEC,
+                            .exs_xfv.exs_iov = {.exs_base = bytes, .exs_length = length}};
+}
+
+static int next_of_file(struct giving *giving, exs_xferfile_t *vector)
+{
+    uint64_t left = giving->size - giving->sent;
+    size_t length = left < giving->piece ? (size_t)left : giving->piece;
+    int count = 0;
+
+    if (hash_piece(giving, giving->sent, length) == -1)
+        return -1;
+    if (length > 0) {
+        vector[count].exs_xfv_type = EXS_FDVEC;
+        vector[count++].exs_xfv.exs_fdv =
+            (exs_fdvec_t){.exs_fildes = giving->fd, .exs_offset = (off_t)giving->sent, .exs_length = length};
+    }
+    giving->sent += length;
+    giving->over = giving->sent == giving->size;
+    if (giving->over) {
+        transfer_digest(giving->hash, giving->digest);
+        vector[count++] = memory(giving->digest, TRANSFER_DIGEST);
+    }
+    return count;
+}
+
+/* ---- Lists --------------------------------------------------------------------------------------------- */
+
+/* False: it is none that a client could ask for. */
+static bool look_at(const struct giving *giving, const char *name, struct transfer_entry *entry)
+{
+    struct stat status;
+
+    if (transfer_bad_name(name, strlen(name)) != NULL ||
+        fstatat(dirfd(giving->folder), name, &status, AT_SYMLINK_NOFOLLOW) == -1)
+        return false;
+    *entry = (struct transfer_entry){.kind = S_ISDIR(status.st_mode) ? TRANSFER_FOLDER : TRANSFER_FILE,
+                                     .name_length = strlen(name)};
+    if (entry->kind == TRANSFER_FILE)
+        entry->size = (uint64_t)status.st_size;
+    return S_ISDIR(status.st_mode) || S_ISREG(status.st_mode);
+}
+
+/* Entries until the list is full; the last one ends it. */
+static int list_folder(struct giving *giving, size_t *length)
+{
+    const size_t longest = TRANSFER_ENTRY + TRANSFER_NAME_MAX;
+    struct transfer_entry entry;
+    struct dirent *found = NULL;
+
+    errno = 0;
+    while (*length + 2 * longest <= GIVING_LIST && (found = readdir(giving->folder)) != NULL) {
+        if (look_at(giving, found->d_name, &entry))
+            put_entry(giving, length, &entry, found->d_name);
+        errno = 0;
+    }
+    if (errno != 0)
+        return -1;
+    giving->over = found == NULL;
+    return 0;
+}
+
+static int next_of_list(struct giving *giving, exs_xferfile_t *vector)
+{
+    const struct transfer_entry file = {.kind = TRANSFER_FILE, .size = giving->size}, none = {0};
+    size_t length = 0;
+
+    if (giving->folder == NULL) {
+        put_entry(giving, &length, &file, "");
+        giving->over = true;
+    } else if (list_folder(giving, &length) == -1) {
+        return -1;
+    }
+    if (giving->over)
+        put_entry(giving, &length, &none, "");
+    vector[0] = memory(giving->lists[giving->turn++ % GIVING_FLYING], length);
+    return 1;
+}
+
+int giving_next(struct giving *giving, exs_xferfile_t vector[GIVING_PARTS])
+{
+    int front = giving->front_length > 0, count;
+
+    if (giving->over || giving_reads(giving))
+        return 0;
+    if (front)
+        vector[0] = memory(giving->front, giving->front_length);
+    giving->front_length = 0;
+    count = giving->fd == -1 ? next_of_list(giving, vector + front) : next_of_file(giving, vector + front);
+    return count == -1 ? -1 : front + count;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Temporary files that outlive their process. See landing.h. */
+#include "landing.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "folders.h"
+
+#define SUFFIX ".exs-part"
+
+enum { PART_NAME = TRANSFER_NAME_MAX - sizeof("." SUFFIX) + 1 }; /* bytes of a name that a part's may have */
+
+/* Is it ours alone, and still under its name, now that nobody else may have it? */
+static int check_part(const struct landing *landing, struct stat *status)
+{
+    struct stat named;
+
+    if (fstat(landing->fd, status) == -1)
+        return -1;
+    if (!S_ISREG(status->st_mode) || status->st_nlink > 1 || status->st_uid != geteuid()) {
+        errno = EEXIST;
+        return -1;
+    }
+    if (flock(landing->fd, LOCK_EX | LOCK_NB) == -1 && errno == EWOULDBLOCK) {
+        errno = EBUSY;
+        return -1;
+    }
+    if (fstatat(landing->folder, landing->part, &named, AT_SYMLINK_NOFOLLOW) == -1 ||
+        named.st_ino != status->st_ino || named.st_dev != status->st_dev) {
+        errno = EBUSY; /* it has just got its name */
+        return -1;
+    }
+    return 0;
+}
+
+/* There may be none. */
+static int open_part(struct landing *landing)
+{
+    const int flags = O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    struct stat status;
+
+    landing->fd = openat(landing->folder, landing->part, flags);
+    if (landing->fd == -1) {
+        if (errno == ELOOP || errno == ENXIO || errno == EISDIR)
+            errno = EEXIST;
+        return errno == ENOENT ? 0 : -1;
+    }
+    if (check_part(landing, &status) == -1) {
+        int saved = errno;
+
+        close(landing->fd);
+        landing->fd = -1;
+        errno = saved;
+        return -1;
+    }
+    landing->there = status.st_size >= LANDING_KEEP ? (uint64_t)status.st_size : 0;
+    return 0;
+}
+
+int landing_open(struct landing *landing, int directory, const char *name)
+{
+    uint64_t may_make = TRANSFER_FOLDERS_MAX;
+
+    *landing = (struct landing){.fd = -1};
+    landing->folder = folders_open(directory, name, &landing->last, &may_make);
+    if (landing->folder == -1)
+        return -1;
+    snprintf(landing->part, sizeof(landing->part), ".%.*s" SUFFIX, (int)PART_NAME, landing->last);
+    return open_part(landing);
+}
+
+void landing_open_output(struct landing *landing)
+{
+    *landing = (struct landing){.folder = -1, .fd = STDOUT_FILENO, .is_output = true};
+}
+
+int landing_begin(struct landing *landing, uint64_t from)
+{
+    struct stat status;
+
+    if (landing->is_output)
+        return 0;
+    if (landing->fd != -1)
+        return ftruncate(landing->fd, (off_t)from);
+    landing->fd =
+        openat(landing->folder, landing->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return landing->fd == -1 ? -1 : check_part(landing, &status);
+}
+
+int landing_write(struct landing *landing, const void *data, size_t length, uint64_t offset)
+{
+    const char *next = data;
+
+    while (length > 0) {
+        ssize_t written = landing->is_output ? write(landing->fd, next, length)
+                                             : pwrite(landing->fd, next, length, (off_t)offset);
+
+        if (written == -1 && errno == EINTR)
+            continue;
+        if (written == -1)
+            return -1;
+        next += written;
+        offset += (uint64_t)written;
+        length -= (size_t)written;
+    }
+    return 0;
+}
+
+static void forget(struct landing *landing)
+{
+    close(landing->fd);
+    landing->fd = -1;
+}
+
+int landing_commit(struct landing *landing, const struct transfer_header *header)
+{
+    const struct timespec times[] = {{.tv_nsec = UTIME_OMIT},
+                                     {.tv_sec = (time_t)header->seconds, .tv_nsec = header->nanoseconds}};
+    mode_t mask;
+
+    if (landing->is_output)
+        return 0;
+    mask = umask(0);
+    umask(mask);
+    /* Where a file system keeps no such thing, the file is stored without. */
+    fchmod(landing->fd, header->mode & ~mask);
+    futimens(landing->fd, times);
+    /* Some file systems report a failed write only when the file is closed; then, that it has its name is
+     * worse. */
+    int copy = fcntl(landing->fd, F_DUPFD_CLOEXEC, 0);
+
+    if (copy == -1 || close(copy) == -1 ||
+        renameat(landing->folder, landing->part, landing->folder, landing->last) == -1)
+        return -1;
+    forget(landing);
+    return 0;
+}
+
+void landing_discard(struct landing *landing)
+{
+    if (landing->fd == -1 || landing->is_output)
+        return;
+    unlinkat(landing->folder, landing->part, 0);
+    forget(landing);
+}
+
+void landing_end(struct landing *landing)
+{
+    struct stat status;
+
+    if (landing->fd != -1 && !landing->is_output) {
+        if (fstat(landing->fd, &status) == 0 && status.st_size < LANDING_KEEP)
+            landing_discard(landing);
+        else
+            forget(landing);
+    }
+    if (landing->folder != -1)
+        close(landing->folder);
+    landing->folder = -1;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One folder after the other, each in the order of names. See wishes.h. */
+#include "wishes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common/terminal.h"
+
+/* What a folder has. Owned by the function that lists it. */
+struct listing {
+    struct listed {
+        struct transfer_entry entry;
+        char *name;
+    } * list;
+    size_t count, room;
+};
+
+static int keep(void *context, const struct transfer_entry *entry, const char *name)
+{
+    struct listing *listing = context;
+
+    if (listing->count == listing->room) {
+        size_t room = listing->room == 0 ? 64 : 2 * listing->room;
+        struct listed *list = reallocarray(listing->list, room, sizeof(*list));
+
+        if (list == NULL)
+            return -1;
+        listing->list = list;
+        listing->room = room;
+    }
+    char *copy = strdup(name);
+
+    if (copy == NULL)
+        return -1;
+    listing->list[listing->count++] = (struct listed){.entry = *entry, .name = copy};
+    return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct listed *one = a, *other = b;
+
+    return strcmp(one->name, other->name);
+}
+
+static void free_listing(struct listing *listing)
+{
+    for (size_t i = 0; i < listing->count; i++)
+        free(listing->list[i].name);
+    free(listing->list);
+}
+
+static int ask(struct fetch *fetch, const char *name, struct listing *listing)
+{
+    char path[TRANSFER_PATH_MAX + 1];
+
+    if (snprintf(path, sizeof(path), "%s/", name) >= (int)sizeof(path))
+        return client_failed_text(&fetch->client, "cannot be asked for", "its name is too long");
+    if (fetch_list(fetch, path, keep, listing) == -1)
+        return -1;
+    if (listing->count > 0)
+        qsort(listing->list, listing->count, sizeof(*listing->list), compare);
+    return 0;
+}
+
+/* ---- Names --------------------------------------------------------------------------------------------- */
+
+void wishes_plain(char *name)
+{
+    size_t front = strspn(name, "/"), length = strlen(name + front);
+
+    memmove(name, name + front, length + 1);
+    while (length > 0 && name[length - 1] == '/')
+        name[--length] = '\0';
+}
+
+static size_t base_of(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+
+    return slash == NULL ? 0 : (size_t)(slash + 1 - name);
+}
+
+int wishes_add(struct picks *picks, const char *name)
+{
+    char *copy = strdup(name);
+
+    return copy == NULL ? -1 : picks_add_end(picks, copy, base_of(name), transfer_bad_path(name, strlen(name)));
+}
+
+/* ---- Trees --------------------------------------------------------------------------------------------- */
+
+static int no_memory(struct fetch *fetch)
+{
+    return client_failed(&fetch->client, "cannot keep a list");
+}
+
+static int add_folder(struct picks *picks, struct fetch *fetch, const char *name, size_t name_at);
+
+/* Where its name is too long, or it is too deep, there is no need to ask for it. */
+static int add_listed(struct picks *picks, struct fetch *fetch, const char *folder, const struct listed *listed,
+                      size_t name_at)
+{
+    const char *slash = folder[0] == '\0' || listed->name[0] == '\0' ? "" : "/", *problem;
+    char *path;
+
+    if (asprintf(&path, "%s%s%s", folder, slash, listed->name) == -1)
+        return no_memory(fetch);
+    problem = transfer_bad_path(path, strlen(path));
+    if (problem != NULL || listed->entry.kind == TRANSFER_FILE)
+        return picks_add_end(picks, path, name_at, problem) == 0 ? 0 : no_memory(fetch);
+    int result = add_folder(picks, fetch, path, name_at);
+
+    free(path);
+    return result;
+}
+
+static int add_folder(struct picks *picks, struct fetch *fetch, const char *name, size_t name_at)
+{
+    struct listing listing = {0};
+    int result = ask(fetch, name, &listing);
+
+    for (size_t i = 0; i < listing.count && result == 0; i++)
+        result = add_listed(picks, fetch, name, &listing.list[i], name_at);
+    free_listing(&listing);
+    return result;
+}
+
+int wishes_add_tree(struct picks *picks, struct fetch *fetch, const char *name)
+{
+    return add_folder(picks, fetch, name, base_of(name));
+}
+
+/* ---- Lists for people ----------------------------------------------------------------------------------- */
+
+int wishes_list(FILE *out, struct fetch *fetch, const char *name)
+{
+    struct listing listing = {0};
+    int result = ask(fetch, name, &listing);
+
+    for (size_t i = 0; i < listing.count && result == 0; i++) {
+        const struct listed *listed = &listing.list[i];
+        const char *shown = listed->name[0] == '\0' ? name + base_of(name) : terminal_filter(listed->name);
+
+        if (listed->entry.kind == TRANSFER_FOLDER)
+            fprintf(out, "%15s %s/\n", "-", shown);
+        else
+            fprintf(out, "%15llu %s\n", (unsigned long long)listed->entry.size, shown);
+    }
+    free_listing(&listing);
+    return result;
+}

@@ -209,7 +209,7 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
         .magic = HELLO_MAGIC,
         .version = HELLO_VERSION,
         .socktype = (uint8_t)conn->sock->type,
-        .flags = conn->nic->immediate ? HELLO_IMM_CREDITS : HELLO_NO_IMMEDIATE,
+        .flags = (conn->nic->immediate ? HELLO_IMM_CREDITS : HELLO_NO_IMMEDIATE) | HELLO_EMPTY_END,
         .credits = conn->depth,
         .adverts = ADVERTS_MAX,
         .hidden_size = HIDDEN_SIZE,
@@ -240,6 +240,6 @@ void xs_conn_peer(struct conn *conn, const struct hello *peer)
 {
     conn->peer = *peer;
     conn->credits += peer->credits;
-    conn->adverts_max = peer->adverts < ADVERTS_MAX ? peer->adverts : ADVERTS_MAX;
+    conn->adverts_max = conn_adverts_max(conn);
     conn->immediate = conn->nic->immediate && (peer->flags & HELLO_NO_IMMEDIATE) == 0;
 }

@@ -76,6 +76,10 @@ struct posted { /* a work request that has not completed */
 
 struct export; /* memory that the peer may use (export.c) */
 
+#define DUE_RECALL 1   /* forget our advertisements */
+#define DUE_RECALLED 2 /* the peer's were forgotten */
+#define DUE_END 4      /* the transfer that has begun has ended, unless it goes on after all */
+
 struct conn {
     struct sock *sock;
     const struct device *device;
@@ -130,7 +134,7 @@ struct conn {
     uint64_t hidden_sent,
         hidden_acked;  /* bytes ever written to the peer's hidden buffer, and ever copied out there */
     bool advert_begun; /* the first advertisement holds the beginning of a transfer */
-    bool recalled_due; /* say that the advertisements were forgotten */
+    uint8_t due;       /* what is to be said once, when there is a credit for it: DUE_ below */
 
     /* one-sided */
     struct op_list onesided;                /* not completed, in order */
@@ -142,14 +146,14 @@ struct conn {
 
     /* receiving */
     struct op_list recvs;
-    uint32_t adverts_max; /* that the peer keeps */
+    uint32_t adverts_max; /* that the peer keeps; 0 while they are recalled */
     uint32_t advertised;  /* the first so many of recvs */
     uint32_t places;      /* bits: those of the hidden buffer that receives of a SEQPACKET have */
     uint32_t rx_phase;
     uint64_t rx_position;                        /* bytes of the stream that arrived */
     uint64_t hidden_in, hidden_out, hidden_told; /* bytes ever: arrived, copied out, acknowledged */
-    bool recall_due, recalling; /* ask the peer to forget our advertisements; asked, and not answered */
-    bool filling;               /* the first receive holds the beginning of a transfer */
+    bool recalling; /* the peer is asked to forget our advertisements, and has not answered */
+    bool filling;   /* the first receive holds the beginning of a transfer */
 
     uint64_t stale_adverts; /* dropped, since they crossed with indirect data */
 };
@@ -166,6 +170,11 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
 /* What the one who connects asked for, for the answer: RDMA READs that it wants to have under way, and that it
  * serves. */
 void xs_conn_reads(struct conn *conn, uint8_t wanted, uint8_t served);
+/* How many advertisements the peer keeps. */
+static inline uint32_t conn_adverts_max(const struct conn *conn)
+{
+    return conn->peer.adverts < ADVERTS_MAX ? conn->peer.adverts : ADVERTS_MAX;
+}
 /* What the peer's hello said: credits and its hidden buffer. */
 void xs_conn_peer(struct conn *conn, const struct hello *peer);
 /* The connection of a work request, and whether it was a receive; NULL when it is gone. */
@@ -246,6 +255,9 @@ void xs_tx_recall(struct conn *conn);
 void xs_tx_completed(struct conn *conn, const struct posted *posted);
 /* Operations complete in order: those in front that are all done. */
 void xs_tx_finish_done(struct conn *conn);
+/* The transfer that the first advertisement holds the beginning of goes on with no operation: who receives it
+ * waits for its end. Tell him, if that can be done now. */
+void xs_tx_end(struct conn *conn);
 /* Complete the first operation, which is op; the device is done with it. */
 void xs_tx_finish(struct conn *conn, struct op *op, int error);
 
@@ -279,8 +291,14 @@ void xs_export_end_all(struct conn *conn);
 /* ---- rx.c -------------------------------------------------------------------------------- */
 
 void xs_rx_run(struct conn *conn);
-/* The peer forgot our advertisements. */
+/* Have the peer forget our advertisements. */
+void xs_rx_recall(struct conn *conn);
+/* It has. */
 void xs_rx_recalled(struct conn *conn);
+/* Have a receive complete with this errno as soon as the peer can't be writing into it any more, if nothing
+ * completes it before: when xs_rx_end_stopped is called, or later. */
+void xs_rx_stop(struct conn *conn, struct op *op, int error);
+void xs_rx_end_stopped(struct conn *conn);
 void xs_rx_data(struct conn *conn, uint32_t imm);
 
 #endif

@@ -51,14 +51,17 @@ static void acknowledge(struct conn *conn)
         conn->hidden_told = conn->hidden_out;
 }
 
-static void recall(struct conn *conn)
+/* What is said once, when there is a credit for it. */
+static void say_due(struct conn *conn)
 {
-    if (conn->recall_due && send_bare(conn, CONTROL_RECALL, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL)) {
-        conn->recall_due = false;
+    if (conn->due & DUE_END)
+        xs_tx_end(conn);
+    if (conn->due & DUE_RECALL && send_bare(conn, CONTROL_RECALL, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL)) {
+        conn->due &= (uint8_t)~DUE_RECALL;
         conn->recalling = true;
     }
-    if (conn->recalled_due && send_bare(conn, CONTROL_RECALLED, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL))
-        conn->recalled_due = false;
+    if (conn->due & DUE_RECALLED && send_bare(conn, CONTROL_RECALLED, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL))
+        conn->due &= (uint8_t)~DUE_RECALLED;
 }
 
 void xs_control_run(struct conn *conn)
@@ -67,8 +70,8 @@ void xs_control_run(struct conn *conn)
         return;
     if (conn->hidden_out - conn->hidden_told >= ACK_DUE)
         acknowledge(conn);
-    if (conn->recall_due || conn->recalled_due)
-        recall(conn);
+    if (conn->due != 0)
+        say_due(conn);
     if (conn->writing == WRITE_SHUT && conn->sending == NULL &&
         send_bare(conn, CONTROL_FIN, CREDITS_KEPT_BY_CONTROL, POSTED_FIN))
         conn->writing = WRITE_FIN_SENT;
@@ -141,7 +144,7 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
         break;
     case CONTROL_RECALL:
         xs_tx_recall(conn);
-        conn->recalled_due = true;
+        conn->due |= DUE_RECALLED;
         break;
     case CONTROL_RECALLED:
         if (conn->recalling)

@@ -91,3 +91,20 @@ bool xs_message_post(struct conn *conn, struct message *message)
     }
     return conn->immediate ? post_with_news(conn, message) : post_news(conn, message);
 }
+
+bool xs_message_end(struct conn *conn, const struct advert *advert)
+{
+    struct control control = {.type = CONTROL_DATA, .phase = IMM_DIRECT};
+    struct ibv_send_wr wr = {
+        .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+        .send_flags = IBV_SEND_SOLICITED,
+        .imm_data = htobe32(IMM_DIRECT),
+        .wr.rdma = {.remote_addr = advert->addr, .rkey = advert->rkey},
+    };
+    struct posted posted = {.kind = POSTED_CONTROL};
+
+    if (!conn->immediate)
+        return xs_control_post(conn, &control, &posted);
+    conn->credits--;
+    return xs_conn_post(conn, &wr, &posted);
+}

@@ -40,4 +40,8 @@ bool xs_message_room(const struct conn *conn, uint64_t *bytes);
 /* Post it: it is no longer than there is room. False: the connection was broken by it. */
 bool xs_message_post(struct conn *conn, struct message *message);
 
+/* The end of a transfer that was cut off, where there is room for an empty message. False: the connection was
+ * broken by it. */
+bool xs_message_end(struct conn *conn, const struct advert *advert);
+
 #endif

@@ -80,8 +80,8 @@ void xs_onesided_completed(struct conn *conn, const struct posted *posted, const
 static void finish(struct conn *conn, struct op *op, int error)
 {
     STAILQ_REMOVE_HEAD(&conn->onesided, link);
-    if (is_read(op) && op->bounce != NULL && error == 0 &&
-        !fragile_give(op->buffer, op->bounce->data, op->length))
+    if (is_read(op) && op->bounce != NULL && op->acked > 0 && (error == 0 || op->stopped) &&
+        !fragile_give(op->buffer, op->bounce->data, op->acked))
         error = EFAULT;
     xs_op_moved(op, op->acked);
     xs_tx_release(conn, op);
@@ -93,11 +93,13 @@ void xs_onesided_finish(struct conn *conn, int error)
     struct op *op;
 
     while ((op = STAILQ_FIRST(&conn->onesided)) != NULL) {
-        bool done = op->all_posted && op->requests == 0 && op->error == 0 && op->acked == op->length;
+        bool over = op->all_posted && op->requests == 0;
+        bool done = over && op->error == 0 && op->acked == op->length;
+        bool stopped = over && op->stopped;
 
-        if (!done && error == 0)
+        if (!done && error == 0 && !stopped)
             break;
-        finish(conn, op, done ? 0 : op->error != 0 ? op->error : error);
+        finish(conn, op, done ? 0 : op->error != 0 ? op->error : stopped ? op_stopped(op, op->acked) : error);
     }
     if (error != 0)
         conn->onesided_next = NULL;

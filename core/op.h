@@ -21,10 +21,10 @@ struct queue;
 struct sink;
 struct waiter;
 
-struct piece {       /* of the application's memory, or of a file (sink.h), that a receive fills (place.h); or of
-                      * memory that a late send copies (late.c) */
-    uint8_t *base;   /* of a file NULL */
-    uint64_t length; /* bytes */
+struct piece {     /* of the application's memory, or of a file (sink.h), that a receive fills (place.h); or of
+                    * memory that a late send copies (late.c) */
+    uint8_t *base; /* of a file NULL */
+    uint64_t length;       /* bytes */
     struct memory *memory; /* the user's region, counted as in use; NULL: not registered */
 };
 
@@ -38,16 +38,21 @@ struct op {
     bool silent;           /* no event at all: no queue was named */
     bool at_home;          /* its socket lives on its pool's queue: begun and ended with that one's lock */
 
-    bool in_line;      /* accept: its queue doesn't watch the listener */
-    bool late;         /* send: short, and copied when its turn comes (late.c) */
-    bool all_posted;   /* send: nothing more to give to the device */
-    bool failed;       /* send: the device could not do one of the work requests */
-    bool last;         /* send: shut down writing behind it */
-    bool waitall;      /* receive */
-    bool advertised;   /* receive: the peer may write into it */
+    bool in_line;    /* accept: its queue doesn't watch the listener */
+    bool late;       /* send: short, and copied when its turn comes (late.c) */
+    bool all_posted; /* send: nothing more to give to the device */
+    bool failed;     /* send: the device could not do one of the work requests */
+    bool last;       /* send: shut down writing behind it */
+    bool waitall;    /* receive */
+    bool advertised; /* receive: the peer may write into it */
+    bool recalled;   /* of these: only until the end of the transfer that has begun */
+    bool stopped;    /* receive, one-sided: complete with `stop` as soon as peer and device are done with it */
     uint32_t requests; /* send: work requests outstanding */
     int error;         /* send, receive: what to complete with */
-    uint32_t rkey;     /* one-sided: the key to `remote` */
+    union {
+        uint32_t rkey; /* one-sided: the key to `remote`, until it is stopped */
+        int stop;      /* of one that is stopped: an errno */
+    };
 
     exs_acceptaddr_t *element; /* accept */
 
@@ -80,5 +85,12 @@ struct op {
 };
 
 STAILQ_HEAD(op_list, op);
+
+/* What one completes with that was stopped when so many bytes had been moved. A call that blocks, and returns
+ * bytes, has only those to tell of them. */
+static inline int op_stopped(const struct op *op, uint64_t bytes)
+{
+    return op->waiter != NULL && bytes > 0 && op->event.exs_evt_type != EXS_EVT_SENDFILE ? 0 : op->stop;
+}
 
 #endif

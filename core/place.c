@@ -192,7 +192,7 @@ int xs_place_open(struct conn *conn, struct op *op, struct place *place)
 void xs_place_written(struct conn *conn, struct op *op, uint64_t bytes)
 {
     op->room -= bytes;
-    if (lies_at(op) != NULL)
+    if (lies_at(op) != NULL || bytes == 0) /* none may come where all pieces are full */
         return;
     if (op->sink != NULL)
         advance_sink(conn, op, bytes);

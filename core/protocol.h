@@ -28,8 +28,9 @@
  *   - a message of no known type or length, or one that was not agreed on;
  *   - an advertisement of nothing, of an odd phase, of bytes of the stream that were not sent, or one too many;
  *   - an acknowledgement of bytes that were not sent, or were acknowledged before;
- *   - data for which there is no room, or with bits that it can't have; of no bytes on a STREAM; behind the end
- *     of the stream; indirect data, or the end of a SEQPACKET, where a direct transfer is to go on;
+ *   - data for which there is no room, or with bits that it can't have; of no bytes on a STREAM, but for the
+ *     end of a direct transfer that was cut off; behind the end of the stream; indirect data, or the end of a
+ *     SEQPACKET, where a direct transfer is to go on;
  *   - an answer that nobody asked for, or to an end that was not said, credits that there are not, messages
  * without credit.
  */
@@ -53,7 +54,7 @@ struct hello {
     uint8_t socktype; /* SOCK_STREAM or SOCK_SEQPACKET */
     uint8_t reason;   /* of a reject: HELLO_REASON_..., else 0 */
     uint32_t credits; /* receives posted for the peer */
-    uint16_t flags;   /* HELLO_NO_IMMEDIATE, HELLO_IMM_CREDITS */
+    uint16_t flags;   /* HELLO_NO_IMMEDIATE, HELLO_IMM_CREDITS, HELLO_EMPTY_END */
     uint16_t adverts; /* most advertisements that may be outstanding towards the sender of this hello */
     uint32_t hidden_size;
     uint32_t hidden_rkey;
@@ -63,6 +64,7 @@ struct hello {
 /* flags */
 #define HELLO_NO_IMMEDIATE 1 /* this side has no RDMA WRITE WITH IMMEDIATE, so neither uses it */
 #define HELLO_IMM_CREDITS 2  /* this side reads IMM_CREDITS */
+#define HELLO_EMPTY_END 4 /* this side takes data of no bytes on a STREAM, for the end of a direct transfer */
 
 #define HELLO_CREDITS_MIN 4
 #define HELLO_CREDITS_MAX 65535
@@ -99,7 +101,7 @@ enum control_type {
     CONTROL_ACK,        /* so much of the hidden buffer was copied out */
     CONTROL_CREDIT,     /* credits alone */
     CONTROL_FIN,        /* no more data will come */
-    CONTROL_RECALL,     /* forget what I advertised, but for a transfer that has begun */
+    CONTROL_RECALL,     /* forget what I advertised, when the transfer ends that has begun there */
     CONTROL_RECALLED,   /* forgotten: nothing more is written there */
     CONTROL_DATA        /* what was written before this; only without immediate data */
 };

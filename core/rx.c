@@ -29,6 +29,12 @@ static void finish_receive(struct conn *conn, struct op *op)
     xs_op_complete(op, op->error);
 }
 
+static void finish_stopped(struct conn *conn, struct op *op)
+{
+    op->error = op_stopped(op, op->posted);
+    finish_receive(conn, op);
+}
+
 /* ---- Advertising ---------------------------------------------------------------------------- */
 
 /* False: not now, and so none behind it either. */
@@ -71,8 +77,8 @@ static void advertise_all(struct conn *conn)
     STAILQ_FOREACH (op, &conn->recvs, link) {
         if (!op->advertised && !advertise(conn, op))
             return;
-        if (op->room < op->length - op->posted) /* its next place comes before those of others */
-            return;
+        if (op->recalled || op->room < op->length - op->posted)
+            return; /* its next place comes before those of others */
     }
 }
 
@@ -190,9 +196,11 @@ static void direct(struct conn *conn, uint32_t imm)
         xs_op_flag(op, MSG_TRUNC);
     if (!is_stream(conn) || !op->waitall || op->posted == op->length || op->error != 0) {
         finish_receive(conn, op);
-    } else if (op->room == 0) { /* on to its next place */
-        op->advertised = false;
+    } else if (op->room == 0 || op->recalled) { /* on to its next place, or this one is advertised anew */
+        op->advertised = op->recalled = false;
         conn->advertised--;
+        if (op->stopped)
+            finish_stopped(conn, op);
     }
 }
 
@@ -201,7 +209,7 @@ static void unadvertise(struct conn *conn)
     struct op *op;
 
     STAILQ_FOREACH (op, &conn->recvs, link) {
-        op->advertised = false;
+        op->advertised = op->recalled = false;
     }
     conn->advertised = 0;
 }
@@ -217,18 +225,56 @@ static void indirect(struct conn *conn, uint32_t bytes)
     if (conn->rx_phase % 2 == 0) { /* what is advertised crossed with this: the peer will drop it */
         conn->rx_phase++;
         unadvertise(conn);
+        xs_rx_end_stopped(conn);
     }
+}
+
+/* ---- Taking back ---------------------------------------------------------------------------- */
+
+/* What the peer forgets is advertised anew when it has said so: before that, it would forget the new as well.
+ */
+void xs_rx_recall(struct conn *conn)
+{
+    if (conn->advertised == 0 || conn->recalling || conn->state != CONN_OPEN)
+        return;
+    conn->due |= DUE_RECALL;
+    conn->adverts_max = 0;
 }
 
 void xs_rx_recalled(struct conn *conn)
 {
     conn->recalling = false;
+    conn->adverts_max = conn_adverts_max(conn);
     unadvertise(conn);
-    if (conn->filling) { /* the peer goes on with this one */
-        STAILQ_FIRST(&conn->recvs)->advertised = true;
+    if (conn->filling) { /* the peer goes on with this one, to the end of the transfer */
+        struct op *op = STAILQ_FIRST(&conn->recvs);
+
+        op->advertised = op->recalled = true;
         conn->advertised = 1;
     }
+    xs_rx_end_stopped(conn);
 }
+
+void xs_rx_stop(struct conn *conn, struct op *op, int error)
+{
+    op->stopped = true;
+    op->stop = error;
+    if (op->advertised && !op->recalled)
+        xs_rx_recall(conn);
+}
+
+void xs_rx_end_stopped(struct conn *conn)
+{
+    struct op *op = STAILQ_FIRST(&conn->recvs), *next;
+
+    for (; op != NULL; op = next) {
+        next = STAILQ_NEXT(op, link);
+        if (op->stopped && !op->advertised)
+            finish_stopped(conn, op);
+    }
+}
+
+/* ---- What arrives --------------------------------------------------------------------------- */
 
 /* Whether there can be such data, now. */
 static bool may_come(const struct conn *conn, uint32_t imm)
@@ -237,7 +283,9 @@ static bool may_come(const struct conn *conn, uint32_t imm)
 
     if (conn->reading == READ_ENDED || (imm & IMM_CREDITS) != 0 || (!direct && (more || conn->filling)))
         return false;
-    return is_stream(conn) ? !truncated && (imm & IMM_LENGTH) != 0 : direct && !(more && truncated);
+    if (is_stream(conn)) /* of no bytes: the end of a transfer that was cut off */
+        return !truncated && ((imm & IMM_LENGTH) != 0 || (direct && !more && conn->filling));
+    return direct && !(more && truncated);
 }
 
 void xs_rx_data(struct conn *conn, uint32_t imm)

@@ -159,6 +159,16 @@ int xs_sock_id(struct sock *sock, int device);
 void xs_sock_drop_id(struct sock *sock, int device);
 void xs_sock_unbind(struct sock *sock); /* no id is left */
 
+/* Which of a socket's operations are to wait no longer, and what they complete with. */
+struct stop {
+    bool all; /* or those with this */
+    exs_ahandle_t ahandle;
+    int error;
+};
+/* Complete them: at once, or as soon as neither the device nor the peer uses their memory any more. How many.
+ * Called with the lock. */
+int xs_stop(struct sock *sock, const struct stop *stop);
+
 /* A CM event for a socket at home in this queue; acknowledged by the caller. */
 void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device);
 /* Connection request on a listener; takes over the event's id. */

@@ -352,7 +352,7 @@ static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_a
         return -1;
     if (how != SHUT_WR && conn->reading == READ_OPEN) {
         conn->reading = READ_SHUT;
-        conn->recall_due = conn->advertised > 0; /* those receives end when the peer can't fill them any more */
+        xs_rx_recall(conn); /* those receives end when the peer can't fill them any more */
     }
     if (how == SHUT_RD || conn->writing == WRITE_FIN_ACKED) {
         xs_op_complete(op, 0);

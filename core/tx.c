@@ -39,7 +39,7 @@ void xs_tx_advert(struct conn *conn, const struct control *control)
     };
 }
 
-static void drop_advert(struct conn *conn)
+static inline void drop_advert(struct conn *conn)
 {
     conn->advert_head = (conn->advert_head + 1) % ADVERTS_MAX;
     conn->advert_count--;
@@ -48,6 +48,7 @@ static void drop_advert(struct conn *conn)
 void xs_tx_recall(struct conn *conn)
 {
     conn->advert_count = conn->advert_begun ? 1 : 0;
+    conn->adverts[conn->advert_head].waitall = false;
 }
 
 static bool find_target(struct conn *conn, struct target *target)
@@ -145,6 +146,7 @@ static bool post_data(struct conn *conn, struct op *op)
             if (!is_stream(conn) && op->posted > 0)
                 xs_conn_fail(conn, ECONNRESET); /* half a message can't be taken back */
             all_posted(conn, op);
+            xs_tx_end(conn);
             return true;
         }
     }
@@ -166,6 +168,25 @@ static bool post_data(struct conn *conn, struct op *op)
     if (ends || (target.imm & IMM_TRUNC))
         all_posted(conn, op);
     return true;
+}
+
+void xs_tx_end(struct conn *conn)
+{
+    struct advert *advert = &conn->adverts[conn->advert_head];
+    uint64_t most;
+
+    conn->due &= (uint8_t)~DUE_END;
+    if (!conn->advert_begun || !is_stream(conn) || conn->writing >= WRITE_FIN_SENT ||
+        (conn->peer.flags & HELLO_EMPTY_END) == 0)
+        return;
+    if (conn->sending != NULL || conn->state != CONN_OPEN || !xs_message_room(conn, &most) ||
+        !xs_message_end(conn, advert)) {
+        conn->due |= DUE_END;
+        return;
+    }
+    conn->advert_begun = false;
+    if (!advert->waitall)
+        drop_advert(conn);
 }
 
 void xs_tx_release(struct conn *conn, struct op *op)

@@ -53,6 +53,7 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
                                 */
 /* [ours] In an event, not in a call: the receive was ended by the orderly end. */
 #define EXS_EOF 0x01000000
+#define EXS_CANCEL_ALL 0x02000000 /* [ours] exs_cancel: whatever the ahandle */
 /* exs_recv also takes MSG_WAITALL: complete only when the whole buffer is filled. exs_send and exs_sendfile
  * also take MSG_NOSIGNAL, which changes nothing: no call of this library raises SIGPIPE. */
 
@@ -222,6 +223,11 @@ int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahan
 
 /* [UNH] Pending operations complete with ECANCELED first. EXS_EVT_CLOSE; a NULL queue = no event wanted. */
 int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
+
+/* [ES-API] name, the rest ours: end what was started on the socket with this ahandle, with EXS_CANCEL_ALL all
+ * of it, and is not done: how many operations that are. Each ends once, soon: with ECANCELED and the bytes that
+ * had moved, or as it would have. The connection lives on. EBADF, EINVAL. */
+int exs_cancel(int sockno, exs_ahandle_t ahandle, int flags);
 
 /* [UNH] F_GETFL, F_SETFL (O_NONBLOCK), F_GETFD, F_SETFD (FD_CLOEXEC); others EINVAL. */
 int exs_fcntl(int sockno, int cmd, ...);

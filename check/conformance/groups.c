@@ -40,6 +40,7 @@ const struct group *const groups[] = {
     &group_recvmsg,
     &group_blocking_sendmsg,
     &group_blocking_recvmsg,
+    &group_cancel,
     &group_fini,
     NULL,
 };

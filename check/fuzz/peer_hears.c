@@ -190,12 +190,14 @@ static void hear_control(struct peer *peer, const struct mock_wr *wr)
         break;
     case CONTROL_RECALL:
         peer->given_count = peer->begun ? 1 : 0;
+        peer->given[0].waitall = false;
         peer->recalled_due = true;
         break;
     case CONTROL_RECALLED:
         expect(peer->recalling, "an answer that nobody asked for");
         peer->recalling = false;
         peer->place_count = peer->filling ? 1 : 0;
+        peer->places[0].waitall = false;
         break;
     case CONTROL_DATA:
         expect(!peer->immediate, "data without immediate, which was not agreed on");

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cancel.c - operations that are not to be waited for any longer: exs_cancel.
+ *
+ * What neither the device nor the peer knows of ends here and now. A stream's transfer that was begun is cut
+ * off where it is, and ends when the device is done with what it has of it; a message of a SEQPACKET that was
+ * begun is sent to its end, since half of one can't be taken back. A receive that the peer was told of is the
+ * peer's to fill until it has said that it has forgotten it (rx.c).
+ */
+#include <errno.h>
+#include "conn.h"
+#include "core.h"
+#include "library.h"
+#include "sock.h"
+
+static bool is_meant(const struct op *op, const struct stop *stop)
+{
+    return stop->all || op->event.exs_evt_ahandle == stop->ahandle;
+}
+
+/* ---- Sends -------------------------------------------------------------------------------------- */
+
+/* The end of the stream that stood behind this send, or was one itself, is not said: what comes before it would
+ * look complete to the peer. */
+static void open_again(struct conn *conn, const struct op *stopped)
+{
+    const struct op *op;
+
+    if (!stopped->last || conn->writing != WRITE_SHUT)
+        return;
+    STAILQ_FOREACH (op, &conn->sends, link) {
+        if (op->last)
+            return;
+    }
+    conn->writing = WRITE_OPEN;
+}
+
+static void remove_send(struct conn *conn, struct op *op, int error)
+{
+    if (conn->sending == op)
+        conn->sending = STAILQ_NEXT(op, link);
+    STAILQ_REMOVE(&conn->sends, op, op, link);
+    open_again(conn, op);
+    xs_op_moved(op, 0);
+    xs_tx_release(conn, op);
+    xs_op_complete(op, error);
+}
+
+/* It is the first that is not all posted. */
+static void cut_send(struct conn *conn, struct op *op, int error)
+{
+    op->stop = error;
+    op->error = op_stopped(op, op->posted);
+    op->length = op->posted;
+    op->all_posted = true;
+    conn->sending = STAILQ_NEXT(op, link);
+    if (op->last) {
+        op->last = false;
+        conn->writing = WRITE_OPEN;
+    }
+}
+
+static bool is_begun(const struct conn *conn, const struct op *op)
+{
+    if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN)
+        return conn->writing != WRITE_SHUT;
+    return op->posted > 0 || op->all_posted;
+}
+
+static void stop_send(struct conn *conn, struct op *op, int error)
+{
+    if (!is_begun(conn, op))
+        remove_send(conn, op, error);
+    else if (!op->all_posted && conn->sock->type == SOCK_STREAM)
+        cut_send(conn, op, error);
+}
+
+static int stop_sends(struct conn *conn, const struct stop *stop)
+{
+    struct op *op = STAILQ_FIRST(&conn->sends), *next;
+    int count = 0;
+
+    for (; op != NULL; op = next) {
+        next = STAILQ_NEXT(op, link);
+        if (!is_meant(op, stop))
+            continue;
+        stop_send(conn, op, stop->error);
+        count++;
+    }
+    if (count > 0)
+        xs_tx_end(conn);
+    return count;
+}
+
+/* ---- One-sided ---------------------------------------------------------------------------------- */
+
+static void stop_onesided_one(struct conn *conn, struct op *op, int error)
+{
+    if (op->all_posted)
+        return;
+    op->stopped = true;
+    op->stop = error;
+    if (conn->onesided_next == op)
+        conn->onesided_next = STAILQ_NEXT(op, link);
+    op->all_posted = true;
+    if (op->posted > 0)
+        return;
+    STAILQ_REMOVE(&conn->onesided, op, op, link);
+    xs_op_moved(op, 0);
+    xs_tx_release(conn, op);
+    xs_op_complete(op, error);
+}
+
+static int stop_onesided(struct conn *conn, const struct stop *stop)
+{
+    struct op *op = STAILQ_FIRST(&conn->onesided), *next;
+    int count = 0;
+
+    for (; op != NULL; op = next) {
+        next = STAILQ_NEXT(op, link);
+        if (!is_meant(op, stop))
+            continue;
+        stop_onesided_one(conn, op, stop->error);
+        count++;
+    }
+    return count;
+}
+
+/* ---- Receives ----------------------------------------------------------------------------------- */
+
+static int stop_receives(struct conn *conn, const struct stop *stop)
+{
+    struct op *op;
+    int count = 0;
+
+    STAILQ_FOREACH (op, &conn->recvs, link) {
+        if (op->piece_count == 0 || !is_meant(op, stop)) /* one that stands in for another has no user */
+            continue;
+        xs_rx_stop(conn, op, stop->error);
+        count++;
+    }
+    if (count > 0)
+        xs_rx_end_stopped(conn);
+    return count;
+}
+
+/* ---- Connections -------------------------------------------------------------------------------- */
+
+static int stop_connect(struct sock *sock, const struct stop *stop)
+{
+    if (sock->opening == NULL || !is_meant(sock->opening, stop))
+        return 0;
+    xs_open_failed(sock, stop->error);
+    return 1;
+}
+
+static int stop_accepts(struct sock *listener, const struct stop *stop)
+{
+    struct op *op = STAILQ_FIRST(&listener->accepts), *next;
+    int count = 0;
+
+    for (; op != NULL; op = next) {
+        next = STAILQ_NEXT(op, link);
+        if (!is_meant(op, stop))
+            continue;
+        xs_accept_spent(listener, op);
+        op->element->exs_socket = -1;
+        op->event.exs_evt_union.exs_evt_accept.exs_evt_newsocket = -1;
+        xs_op_complete(op, stop->error);
+        count++;
+    }
+    return count;
+}
+
+/* ---- All ---------------------------------------------------------------------------------------- */
+
+int xs_stop(struct sock *sock, const struct stop *stop)
+{
+    struct conn *conn = sock->conn;
+    int count;
+
+    if (sock->state == SOCK_LISTENING)
+        return stop_accepts(sock, stop);
+    if (sock->state == SOCK_CONNECTING)
+        return stop_connect(sock, stop);
+    if (sock->state != SOCK_CONNECTED)
+        return 0;
+    count = stop_sends(conn, stop) + stop_onesided(conn, stop) + stop_receives(conn, stop);
+    if (count > 0)
+        xs_conn_run(conn);
+    return count;
+}
+
+int exs_cancel(int sockno, exs_ahandle_t ahandle, int flags)
+{
+    struct stop stop = {.all = (flags & EXS_CANCEL_ALL) != 0, .ahandle = ahandle, .error = ECANCELED};
+
+    if (xs_enter() < 0)
+        return -1;
+    if (flags & ~EXS_CANCEL_ALL)
+        return xs_bad_flags(flags, EXS_CANCEL_ALL);
+    struct sock *sock = xs_sock_get_locked(sockno);
+
+    if (sock == NULL)
+        return -1;
+    int count = xs_stop(sock, &stop);
+
+    xs_sock_put_locked(sock);
+    return count;
+}

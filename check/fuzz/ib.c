@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ib.c - fuzzes InfiniBand's connection manager: messages with any contents, with the numbers of connections
+ * that are there and of others, a user who does what he likes, and time that passes.
+ *
+ * Whatever the input: what is decoded encodes to what decodes the same; no connection is told anything after
+ * its end or out of order; nothing is sent to another than the peer.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include "check/fuzz/input.h"
+#include "core/soft/cm/ib_address.h"
+#include "core/soft/cm/ib_conn.h"
+
+#define CONNS 6
+#define HOSTS 2
+
+/* A connection and what it was told. */
+struct one {
+    struct ib_conn conn; /* first */
+    bool taken, established, gone;
+};
+
+static struct ib_fuzz {
+    struct ib_world world; /* first */
+    struct soft_clock clock;
+    uint64_t now;
+    struct input input;
+    struct one ones[CONNS];
+    union soft_addr hosts[HOSTS];
+} fuzz;
+
+static uint64_t clock_now(struct soft_clock *clock)
+{
+    (void)clock;
+    return fuzz.now;
+}
+
+/* ---- The world ---- */
+
+static void check_message(const struct ib_message *message)
+{
+    uint8_t mad[IB_MAD_BYTES], again[IB_MAD_BYTES];
+    struct ib_message back;
+
+    ib_encode(message, mad);
+    ck_assert(ib_decode(&back, mad));
+    ib_encode(&back, again);
+    ck_assert_mem_eq(mad, again, IB_MAD_BYTES);
+}
+
+static void sent(struct ib_world *world, const union soft_addr *to, const uint8_t mad[IB_MAD_BYTES])
+{
+    struct ib_message message;
+    bool known = false;
+
+    (void)world;
+    ck_assert(ib_decode(&message, mad));
+    check_message(&message);
+    for (int i = 0; i < HOSTS; i++)
+        known |= memcmp(to, &fuzz.hosts[i], sizeof *to) == 0;
+    ck_assert(known);
+}
+
+static struct one *free_one(void)
+{
+    for (int i = 0; i < CONNS; i++)
+        if (!fuzz.ones[i].taken) {
+            memset(&fuzz.ones[i], 0, sizeof fuzz.ones[i]);
+            fuzz.ones[i].taken = true;
+            return &fuzz.ones[i];
+        }
+    return NULL;
+}
+
+static struct ib_conn *request(struct ib_world *world, const union soft_addr *from,
+                               const struct ib_message *req, enum ib_reason *why)
+{
+    union soft_addr source, target;
+    struct one *one = free_one();
+
+    (void)world, (void)from;
+    (void)ib_address_decode(&source, &target, req->private_data);
+    *why = IB_INVALID_SERVICE;
+    return one == NULL ? NULL : &one->conn;
+}
+
+static void end_one(struct one *one)
+{
+    ib_end(&fuzz.world, &one->conn);
+    one->taken = false;
+}
+
+static void requested(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req)
+{
+    (void)world;
+    ck_assert(conn->state == IB_REQUESTED && ((struct one *)conn)->taken);
+    check_message(req);
+}
+
+static void tell(struct ib_world *world, struct ib_conn *conn, enum ib_event event,
+                 const struct ib_message *message)
+{
+    struct one *one = (struct one *)conn;
+
+    (void)world;
+    ck_assert(one->taken);
+    if (message != NULL)
+        check_message(message);
+    switch (event) {
+    case IB_EV_REPLIED:
+    case IB_EV_ESTABLISHED:
+        ck_assert(!one->established && !one->gone);
+        one->established = true;
+        break;
+    case IB_EV_OVER:
+        ck_assert(one->gone && conn->state == IB_IDLE);
+        break;
+    case IB_EV_REJECTED:
+    case IB_EV_UNREACHABLE:
+    case IB_EV_DISCONNECTED:
+        ck_assert(!one->gone && (conn->state == IB_IDLE || conn->state == IB_TIMEWAIT));
+        one->gone = true;
+        break;
+    }
+    if (input_u8(&fuzz.input) % 8 == 7)
+        end_one(one);
+}
+
+/* ---- What happens ---- */
+
+static struct one *pick(void)
+{
+    return &fuzz.ones[input_u8(&fuzz.input) % CONNS];
+}
+
+/* Any bytes, the header right but for one of them perhaps. */
+static void come(void)
+{
+    uint8_t how = input_u8(&fuzz.input), mad[IB_MAD_BYTES] = {1, 7, 2, 3};
+    const struct ib_conn *conn = &pick()->conn;
+    const uint8_t *bytes;
+    size_t got = input_bytes(&fuzz.input, &bytes, how & 1 ? IB_MAD_BYTES - 24 : 12);
+
+    memcpy(mad + 24, bytes, got);
+    mad[17] = (uint8_t)(IB_REQ + (how >> 4) % 10);
+    if (how & 2) { /* of a connection that is there */
+        for (int i = 0; i < 4; i++) {
+            mad[24 + i] = (uint8_t)(conn->remote_id >> (24 - 8 * i));
+            mad[28 + i] = (uint8_t)(conn->local_id >> (24 - 8 * i));
+        }
+        mad[32] = (uint8_t)(conn->local_qpn >> 16);
+        mad[33] = (uint8_t)(conn->local_qpn >> 8);
+        mad[34] = (uint8_t)conn->local_qpn;
+    }
+    if (mad[17] == IB_REQ && !(how & 1)) { /* one that can be */
+        mad[24 + 34] = 9;
+        mad[24 + 50] = 0x30;
+    }
+    if (mad[17] == IB_REP && !(how & 1))
+        mad[24 + 14] = 9;
+    if (input_u8(&fuzz.input) == 255)
+        mad[input_u8(&fuzz.input) % 24] ^= 1;
+    ib_arrive(&fuzz.world, &fuzz.hosts[how >> 2 & 1], mad);
+}
+
+static void connect_one(void)
+{
+    struct one *one = free_one();
+    uint8_t how = input_u8(&fuzz.input);
+    struct ib_message req = {.req = {.qpn = 2 + how % 4u,
+                                     .mtu = 3,
+                                     .cm_retries = how >> 4,
+                                     .remote_response = 20,
+                                     .local_response = 20,
+                                     .ack_timeout = 19}};
+
+    if (one == NULL)
+        return;
+    one->conn.peer = fuzz.hosts[how >> 2 & 1];
+    ck_assert_int_eq(ib_connect(&fuzz.world, &one->conn, &req), 0);
+}
+
+static void do_something(void)
+{
+    struct ib_message rep = {.rep = {.qpn = 9}};
+    struct one *one = pick();
+
+    if (!one->taken)
+        return;
+    switch (input_u8(&fuzz.input) % 5) {
+    case 0:
+        (void)ib_accept(&fuzz.world, &one->conn, &rep);
+        break;
+    case 1:
+        one->gone |= ib_refuse(&fuzz.world, &one->conn, IB_CONSUMER, "no", 2) == 0;
+        break;
+    case 2:
+        one->established |= ib_establish(&fuzz.world, &one->conn) == 0;
+        break;
+    case 3:
+        (void)ib_disconnect(&fuzz.world, &one->conn);
+        break;
+    default:
+        end_one(one);
+    }
+}
+
+static void world_open(const uint8_t *data, size_t size)
+{
+    memset(&fuzz, 0, sizeof fuzz);
+    fuzz.input = (struct input){data, size};
+    fuzz.clock.now = clock_now;
+    fuzz.now = 1000;
+    for (unsigned i = 0; i < HOSTS; i++)
+        fuzz.hosts[i].in =
+            (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001 + i)};
+    fuzz.world = (struct ib_world){
+        .clock = &fuzz.clock,
+        .guid = 1,
+        .next_id = 0xfffffffe,
+        .send = sent,
+        .request = request,
+        .requested = requested,
+        .tell = tell,
+    };
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    world_open(data, size);
+    while (input_left(&fuzz.input) > 0) {
+        switch (input_u8(&fuzz.input) % 4) {
+        case 0:
+            come();
+            break;
+        case 1:
+            connect_one();
+            break;
+        case 2:
+            do_something();
+            break;
+        default:
+            if (ib_deadline(&fuzz.world) != NEVER_NS)
+                fuzz.now = ib_deadline(&fuzz.world);
+            ib_timers(&fuzz.world);
+        }
+    }
+    for (int i = 0; i < CONNS; i++)
+        if (fuzz.ones[i].taken)
+            end_one(&fuzz.ones[i]);
+    ck_assert(LIST_EMPTY(&fuzz.world.conns));
+    return 0;
+}

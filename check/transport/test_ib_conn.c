@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_ib_conn.c - InfiniBand's connections between two ends on a virtual clock: every mask of what is lost,
+ * and of what comes twice, of the first packets of a connection's life; and time-outs, refusals and what comes
+ * from a former life.
+ */
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/soft/cm/ib_conn.h"
+
+#define MASKED 12      /* packets that a mask is about */
+#define FLIGHT 1000000 /* ns that a packet takes */
+#define QUEUE 64
+#define CONNS 4
+#define LOG 16
+#define SERVICE UINT64_C(0x01061234)
+#define SECOND UINT64_C(1000000000)
+
+/* One packet under way. */
+struct flight {
+    uint64_t at;
+    int to;
+    uint8_t mad[IB_MAD_BYTES];
+};
+
+struct network;
+
+struct end {
+    struct ib_world world; /* first */
+    struct network *network;
+    int number;
+    union soft_addr addr;
+    struct ib_conn conns[CONNS];
+    int used;
+    bool listens, accepts, hangs_up;
+    uint32_t next_qpn;
+    int log[LOG];
+    int logged;
+    unsigned rejected; /* the last reason */
+};
+
+struct network {
+    struct soft_clock clock; /* first */
+    uint64_t now;
+    struct end ends[2];
+    struct flight flights[QUEUE];
+    int count;
+    unsigned sent;
+    unsigned lost, doubled; /* masks */
+    bool deaf;              /* nothing arrives */
+    unsigned of_type[32];   /* sent, by the attribute's last bits */
+};
+
+/* ---- The network ---- */
+
+static uint64_t clock_now(struct soft_clock *clock)
+{
+    return ((struct network *)clock)->now;
+}
+
+static void launch(struct network *network, int to, const uint8_t *mad, uint64_t delay)
+{
+    struct flight *flight = &network->flights[network->count++];
+
+    ck_assert_int_lt(network->count, QUEUE);
+    flight->at = network->now + delay;
+    flight->to = to;
+    memcpy(flight->mad, mad, IB_MAD_BYTES);
+}
+
+static void send_mad(struct ib_world *world, const union soft_addr *to, const uint8_t mad[IB_MAD_BYTES])
+{
+    struct end *self = (struct end *)world;
+    struct network *network = self->network;
+    unsigned bit = network->sent < MASKED ? 1u << network->sent : 0;
+
+    ck_assert_mem_eq(to, &network->ends[!self->number].addr, sizeof *to);
+    network->sent++;
+    network->of_type[mad[17] & 31]++;
+    if (network->deaf || (network->lost & bit) != 0)
+        return;
+    launch(network, !self->number, mad, FLIGHT);
+    if ((network->doubled & bit) != 0)
+        launch(network, !self->number, mad, 3 * FLIGHT);
+}
+
+/* ---- The users ---- */
+
+static const struct ib_req some_req = {
+    .service = SERVICE,
+    .psn = 5,
+    .responder_resources = 1,
+    .initiator_depth = 1,
+    .remote_response = 20,
+    .local_response = 20,
+    .retry_count = 7,
+    .rnr_retry_count = 7,
+    .cm_retries = 15,
+    .pkey = 0xffff,
+    .mtu = 3,
+    .hop_limit = 64,
+    .ack_timeout = 19,
+};
+
+static struct ib_conn *request(struct ib_world *world, const union soft_addr *from,
+                               const struct ib_message *req, enum ib_reason *why)
+{
+    struct end *self = (struct end *)world;
+
+    ck_assert_mem_eq(from, &self->network->ends[!self->number].addr, sizeof *from);
+    ck_assert_uint_eq(req->req.service, SERVICE);
+    *why = IB_INVALID_SERVICE;
+    if (!self->listens)
+        return NULL;
+    ck_assert_int_lt(self->used, CONNS);
+    return &self->conns[self->used++];
+}
+
+static void accept_it(struct end *self, struct ib_conn *conn)
+{
+    struct ib_message rep = {.rep = {.qpn = self->next_qpn++, .psn = 7}};
+
+    ck_assert_int_eq(ib_accept(&self->world, conn, &rep), 0);
+}
+
+#define REQUESTED 100
+
+static void requested(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req)
+{
+    struct end *self = (struct end *)world;
+
+    ck_assert_uint_eq(req->req.psn, 5);
+    self->log[self->logged++] = REQUESTED;
+    if (self->accepts)
+        accept_it(self, conn);
+}
+
+static void tell(struct ib_world *world, struct ib_conn *conn, enum ib_event event,
+                 const struct ib_message *message)
+{
+    struct end *self = (struct end *)world;
+
+    ck_assert_int_lt(self->logged, LOG);
+    self->log[self->logged++] = (int)event;
+    if (event == IB_EV_REJECTED)
+        self->rejected = message->rej.reason;
+    if (event != IB_EV_REPLIED)
+        return;
+    ck_assert_uint_eq(message->rep.psn, 7);
+    ck_assert_int_eq(ib_establish(world, conn), 0);
+    if (self->hangs_up)
+        ck_assert_int_eq(ib_disconnect(world, conn), 0);
+}
+
+static struct network *network_new(void)
+{
+    struct network *network = calloc(1, sizeof *network);
+
+    network->clock.now = clock_now;
+    network->now = 1000 * SECOND;
+    for (int i = 0; i < 2; i++) {
+        struct end *end = &network->ends[i];
+
+        end->network = network;
+        end->number = i;
+        end->next_qpn = 0x100;
+        end->listens = end->accepts = end->hangs_up = true;
+        end->addr.in =
+            (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001 + (unsigned)i)};
+        end->world = (struct ib_world){
+            .clock = &network->clock,
+            .guid = 0x1111 * (uint64_t)(i + 1),
+            .next_id = 0xffffffff, /* 0 is not given */
+            .next_transaction = 77,
+            .send = send_mad,
+            .request = request,
+            .requested = requested,
+            .tell = tell,
+        };
+    }
+    return network;
+}
+
+static struct ib_conn *connect_from(struct network *network, uint32_t qpn)
+{
+    struct end *self = &network->ends[0];
+    struct ib_message req = {.req = some_req};
+    struct ib_conn *conn = &self->conns[self->used++];
+
+    req.req.qpn = qpn;
+    conn->peer = network->ends[1].addr;
+    ck_assert_int_eq(ib_connect(&self->world, conn, &req), 0);
+    return conn;
+}
+
+static uint64_t next_time(const struct network *network)
+{
+    uint64_t least = NEVER_NS;
+
+    for (int i = 0; i < network->count; i++)
+        if (network->flights[i].at < least)
+            least = network->flights[i].at;
+    for (int i = 0; i < 2; i++)
+        if (ib_deadline(&network->ends[i].world) < least)
+            least = ib_deadline(&network->ends[i].world);
+    return least;
+}
+
+static void land_one(struct network *network, int which)
+{
+    struct flight flight = network->flights[which];
+    struct end *to = &network->ends[flight.to];
+
+    network->flights[which] = network->flights[--network->count];
+    ib_arrive(&to->world, &network->ends[!flight.to].addr, flight.mad);
+}
+
+/* Until nothing more happens, or so long. */
+static void run_for(struct network *network, uint64_t ns)
+{
+    uint64_t until = ns_after(network->now, ns), next;
+
+    while ((next = next_time(network)) <= until && next != NEVER_NS) {
+        network->now = next;
+        for (int i = 0; i < network->count; i++)
+            if (network->flights[i].at <= next) {
+                land_one(network, i);
+                break;
+            }
+        for (int i = 0; i < 2; i++)
+            ib_timers(&network->ends[i].world);
+    }
+    if (ns != NEVER_NS)
+        network->now = until;
+}
+
+static void network_free(struct network *network)
+{
+    for (int i = 0; i < 2; i++)
+        for (int conn = 0; conn < network->ends[i].used; conn++)
+            ib_end(&network->ends[i].world, &network->ends[i].conns[conn]);
+    ck_assert(LIST_EMPTY(&network->ends[0].world.conns) && LIST_EMPTY(&network->ends[1].world.conns));
+    free(network);
+}
+
+static void expect_log(const struct network *network, int end, const int *events, int count)
+{
+    const struct end *self = &network->ends[end];
+
+    ck_assert_msg(self->logged == count && memcmp(self->log, events, sizeof *events * (size_t)count) == 0,
+                  "end %d, lost %x, doubled %x: %d events, the first %d %d %d %d", end, network->lost,
+                  network->doubled, self->logged, self->log[0], self->log[1], self->log[2], self->log[3]);
+}
+#define expect_events(network, end, ...)                                                                       \
+    expect_log(network, end, (const int[]){__VA_ARGS__},                                                       \
+               (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int)))
+
+/* ---- Masks ---- */
+
+/* Set up, and torn down as soon as it is: each end is told all of it, once, and nothing is left. Where RTU was
+ * lost the other end may learn of the end first. */
+static void live_and_die(unsigned lost, unsigned doubled)
+{
+    struct network *network = network_new();
+
+    network->lost = lost;
+    network->doubled = doubled;
+    (void)connect_from(network, 0x77);
+    run_for(network, NEVER_NS);
+    expect_events(network, 0, IB_EV_REPLIED, IB_EV_DISCONNECTED, IB_EV_OVER);
+    if (network->ends[1].logged == 3)
+        expect_events(network, 1, REQUESTED, IB_EV_DISCONNECTED, IB_EV_OVER);
+    else
+        expect_events(network, 1, REQUESTED, IB_EV_ESTABLISHED, IB_EV_DISCONNECTED, IB_EV_OVER);
+    ck_assert_int_eq(network->ends[1].used, 1);
+    ck_assert_uint_eq(network->ends[0].conns[0].state, IB_IDLE);
+    ck_assert_uint_eq(network->ends[1].conns[0].state, IB_IDLE);
+    if (lost == 0 && doubled == 0) {
+        ck_assert_uint_eq(network->sent, 5);
+        ck_assert_uint_eq(network->now, 1000 * SECOND + 4 * FLIGHT + ib_time_ns(19));
+    }
+    network_free(network);
+}
+
+START_TEST(every_mask_of_losses)
+{
+    for (unsigned mask = 0; mask < 1u << MASKED; mask++)
+        live_and_die(mask, 0);
+}
+END_TEST
+
+START_TEST(every_mask_of_doubles)
+{
+    for (unsigned mask = 0; mask < 1u << MASKED; mask++)
+        live_and_die(0, mask);
+}
+END_TEST
+
+/* What is not lost may come twice: three ways for each of the first packets. */
+START_TEST(losses_and_doubles)
+{
+    for (unsigned lost = 0; lost < 256; lost++)
+        for (unsigned doubled = 0; doubled < 256; doubled++)
+            if ((lost & doubled) == 0)
+                live_and_die(lost, doubled);
+}
+END_TEST
+
+/* ---- Time-outs ---- */
+
+START_TEST(nobody_there)
+{
+    struct network *network = network_new();
+    uint64_t interval = ib_time_ns(20) + 2 * ib_time_ns(18);
+
+    network->deaf = true;
+    (void)connect_from(network, 0x77);
+    run_for(network, 16 * interval - 1);
+    ck_assert_uint_eq(network->of_type[IB_REQ & 31], 16);
+    ck_assert_int_eq(network->ends[0].logged, 0);
+    run_for(network, 1);
+    expect_events(network, 0, IB_EV_UNREACHABLE);
+    ck_assert_uint_eq(network->of_type[IB_REQ & 31], 16);
+    ck_assert_uint_eq(network->of_type[IB_REJ & 31], 1);
+    ck_assert(next_time(network) == NEVER_NS);
+    network_free(network);
+}
+END_TEST
+
+/* RTU never comes; the peer that gives up says so, and the other is rid of it, too. */
+START_TEST(only_one_way)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[1];
+
+    self->accepts = false;
+    (void)connect_from(network, 0x77);
+    run_for(network, SECOND);
+    network->deaf = true;
+    accept_it(self, &self->conns[0]);
+    run_for(network, 16 * ib_time_ns(20) - 1);
+    expect_events(network, 1, REQUESTED);
+    ck_assert_uint_eq(network->of_type[IB_REP & 31], 16);
+    run_for(network, 1);
+    expect_events(network, 1, REQUESTED, IB_EV_UNREACHABLE);
+    network_free(network);
+}
+END_TEST
+
+/* A slow user: asked again, the end says that it takes time, and nobody asks for so long. */
+START_TEST(a_slow_answer)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[1];
+
+    self->accepts = false;
+    (void)connect_from(network, 0x77);
+    run_for(network, 60 * SECOND);
+    ck_assert_uint_eq(network->of_type[IB_REQ & 31], 2);
+    ck_assert_uint_eq(network->of_type[IB_MRA & 31], 1);
+    ck_assert_uint_eq(network->ends[0].conns[0].state, IB_REQ_HEARD);
+    run_for(network, 60 * SECOND);
+    ck_assert_uint_eq(network->of_type[IB_REQ & 31], 9);
+    accept_it(self, &self->conns[0]);
+    run_for(network, NEVER_NS);
+    expect_events(network, 0, IB_EV_REPLIED, IB_EV_DISCONNECTED, IB_EV_OVER);
+    network_free(network);
+}
+END_TEST
+
+/* DREQ in vain: the end comes all the same. */
+START_TEST(no_answer_to_the_end)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[0];
+
+    self->hangs_up = false;
+    (void)connect_from(network, 0x77);
+    run_for(network, SECOND);
+    network->deaf = true;
+    ck_assert_int_eq(ib_disconnect(&self->world, &self->conns[0]), 0);
+    ck_assert_int_eq(ib_disconnect(&self->world, &self->conns[0]), EINVAL);
+    run_for(network, NEVER_NS);
+    expect_events(network, 0, IB_EV_REPLIED, IB_EV_DISCONNECTED, IB_EV_OVER);
+    expect_events(network, 1, REQUESTED, IB_EV_ESTABLISHED);
+    ck_assert_uint_eq(network->of_type[IB_DREQ & 31], 16);
+    network_free(network);
+}
+END_TEST
+
+/* ---- Refusals ---- */
+
+START_TEST(nobody_listens)
+{
+    struct network *network = network_new();
+
+    network->ends[1].listens = false;
+    (void)connect_from(network, 0x77);
+    run_for(network, NEVER_NS);
+    expect_events(network, 0, IB_EV_REJECTED);
+    ck_assert_uint_eq(network->ends[0].rejected, IB_INVALID_SERVICE);
+    network_free(network);
+}
+END_TEST
+
+START_TEST(refused)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[1];
+    uint8_t data[200] = {0};
+
+    self->accepts = false;
+    (void)connect_from(network, 0x77);
+    run_for(network, SECOND);
+    ck_assert_int_eq(ib_refuse(&self->world, &self->conns[0], IB_CONSUMER, data, ib_private(IB_REJ) + 1),
+                     EINVAL);
+    ck_assert_int_eq(ib_refuse(&self->world, &self->conns[0], IB_CONSUMER, data, ib_private(IB_REJ)), 0);
+    ck_assert_int_eq(ib_refuse(&self->world, &self->conns[0], IB_CONSUMER, data, 0), EINVAL);
+    run_for(network, NEVER_NS);
+    expect_events(network, 0, IB_EV_REJECTED);
+    ck_assert_uint_eq(network->ends[0].rejected, IB_CONSUMER);
+    network_free(network);
+}
+END_TEST
+
+/* Who connects goes before there is an answer: the other end is told, though it knows no number of his. */
+START_TEST(no_longer_wanted)
+{
+    struct network *network = network_new();
+
+    network->ends[1].accepts = false;
+    struct ib_conn *conn = connect_from(network, 0x77);
+    run_for(network, SECOND);
+    ib_end(&network->ends[0].world, conn);
+    run_for(network, NEVER_NS);
+    expect_events(network, 1, REQUESTED, IB_EV_REJECTED);
+    ck_assert_uint_eq(network->ends[1].rejected, IB_TIMEOUT);
+    network_free(network);
+}
+END_TEST
+
+/* ---- A former life ---- */
+
+/* The peer has started anew, and uses a queue pair that is known here: it is refused once, and the old end
+ * goes. */
+START_TEST(a_peer_that_forgot)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[0];
+
+    self->hangs_up = false;
+    (void)connect_from(network, 0x77);
+    run_for(network, SECOND);
+    LIST_INIT(&self->world.conns); /* it dies */
+    self->conns[0].local_id = 0;
+    self->logged = 0;
+    (void)connect_from(network, 0x77);
+    run_for(network, SECOND / 2);
+    expect_events(network, 0, IB_EV_REJECTED);
+    ck_assert_uint_eq(self->rejected, IB_STALE);
+    expect_events(network, 1, REQUESTED, IB_EV_ESTABLISHED, IB_EV_DISCONNECTED);
+    run_for(network, NEVER_NS);
+    self->logged = 0;
+    (void)connect_from(network, 0x77);
+    run_for(network, SECOND);
+    expect_events(network, 0, IB_EV_REPLIED);
+    network_free(network);
+}
+END_TEST
+
+/* An end that is known nowhere is answered, so that whoever asks is done. */
+START_TEST(an_end_of_nothing)
+{
+    struct network *network = network_new();
+    struct ib_message dreq = {.type = IB_DREQ, .local_id = 5, .remote_id = 6, .dreq = {.qpn = 9}};
+    uint8_t mad[IB_MAD_BYTES];
+
+    ib_encode(&dreq, mad);
+    ib_arrive(&network->ends[1].world, &network->ends[0].addr, mad);
+    ck_assert_int_eq(network->count, 1);
+    ck_assert_uint_eq(network->of_type[IB_DREP & 31], 1);
+    network_free(network);
+}
+END_TEST
+
+/* The numbers are right and the queue pair or the host is not: nobody ends what is another's. */
+START_TEST(an_end_by_another)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[1];
+
+    network->ends[0].hangs_up = false;
+    (void)connect_from(network, 0x77);
+    run_for(network, SECOND);
+    struct ib_conn *conn = &self->conns[0];
+    struct ib_message dreq = {.type = IB_DREQ,
+                              .local_id = conn->remote_id,
+                              .remote_id = conn->local_id,
+                              .dreq = {.qpn = conn->local_qpn + 1}};
+    uint8_t mad[IB_MAD_BYTES];
+
+    ib_encode(&dreq, mad);
+    ib_arrive(&self->world, &network->ends[0].addr, mad);
+    ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
+    dreq.local_id++;
+    dreq.dreq.qpn--;
+    ib_encode(&dreq, mad);
+    ib_arrive(&self->world, &network->ends[0].addr, mad);
+    ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
+    dreq.local_id--;
+    ib_encode(&dreq, mad);
+    ib_arrive(&self->world, &network->ends[0].addr, mad);
+    ck_assert_uint_eq(conn->state, IB_TIMEWAIT);
+    network_free(network);
+}
+END_TEST
+
+/* Data may overtake RTU, and then stands for it. */
+START_TEST(data_before_rtu)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[1];
+
+    network->ends[0].hangs_up = false;
+    network->lost = 1u << 2;
+    (void)connect_from(network, 0x77);
+    run_for(network, SECOND);
+    ck_assert_uint_eq(self->conns[0].state, IB_REP_SENT);
+    ck_assert_int_eq(ib_establish(&self->world, &self->conns[0]), 0);
+    ck_assert_int_eq(ib_establish(&self->world, &self->conns[0]), EINVAL);
+    run_for(network, 100 * SECOND);
+    ck_assert_uint_eq(network->of_type[IB_REP & 31], 1);
+    ck_assert_int_eq(ib_disconnect(&self->world, &self->conns[0]), 0);
+    run_for(network, NEVER_NS);
+    expect_events(network, 0, IB_EV_REPLIED, IB_EV_DISCONNECTED, IB_EV_OVER);
+    expect_events(network, 1, REQUESTED, IB_EV_DISCONNECTED, IB_EV_OVER);
+    network_free(network);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("InfiniBand's connections");
+    TCase *tcase = tcase_create("connections");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, every_mask_of_losses);
+    tcase_add_test(tcase, every_mask_of_doubles);
+    tcase_add_test(tcase, losses_and_doubles);
+    tcase_add_test(tcase, nobody_there);
+    tcase_add_test(tcase, only_one_way);
+    tcase_add_test(tcase, a_slow_answer);
+    tcase_add_test(tcase, no_answer_to_the_end);
+    tcase_add_test(tcase, nobody_listens);
+    tcase_add_test(tcase, refused);
+    tcase_add_test(tcase, no_longer_wanted);
+    tcase_add_test(tcase, a_peer_that_forgot);
+    tcase_add_test(tcase, an_end_of_nothing);
+    tcase_add_test(tcase, an_end_by_another);
+    tcase_add_test(tcase, data_before_rtu);
+    suite_add_tcase(suite, tcase);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ib_arrive.c - what each message means in each state. Whoever sends what fits nothing is not answered. */
+#include <string.h>
+#include "core/bytes.h"
+#include "ib_conn.h"
+
+/* ---- Which connection ---- */
+
+static bool same_host(const union soft_addr *one, const union soft_addr *other)
+{
+    if (one->sa.sa_family != other->sa.sa_family)
+        return false;
+    if (one->sa.sa_family == AF_INET)
+        return one->in.sin_addr.s_addr == other->in.sin_addr.s_addr;
+    return IN6_ARE_ADDR_EQUAL(&one->in6.sin6_addr, &other->in6.sin6_addr);
+}
+
+/* By its number here, and the peer's number where that is known; who refuses may have none. */
+static struct ib_conn *find(struct ib_world *world, const union soft_addr *from,
+                            const struct ib_message *message)
+{
+    struct ib_conn *conn;
+
+    LIST_FOREACH (conn, &world->conns, all)
+        if (conn->local_id == message->remote_id && same_host(&conn->peer, from) &&
+            (conn->remote_id == 0 || conn->remote_id == message->local_id ||
+             (message->type == IB_REJ && message->local_id == 0)))
+            return conn;
+    return NULL;
+}
+
+/* By the peer's number, at its node. */
+static struct ib_conn *find_remote(struct ib_world *world, uint64_t guid, uint32_t remote_id)
+{
+    struct ib_conn *conn;
+
+    LIST_FOREACH (conn, &world->conns, all)
+        if (conn->remote_guid == guid && conn->remote_id == remote_id && conn->state != IB_IDLE)
+            return conn;
+    return NULL;
+}
+
+/* Another than this one that has the peer's queue pair. */
+static struct ib_conn *find_stale(struct ib_world *world, const struct ib_conn *but, uint64_t guid,
+                                  uint32_t qpn)
+{
+    struct ib_conn *conn;
+
+    LIST_FOREACH (conn, &world->conns, all)
+        if (conn != but && conn->remote_guid == guid && conn->remote_qpn == qpn && conn->state != IB_IDLE)
+            return conn;
+    return NULL;
+}
+
+static void refuse(struct ib_world *world, const union soft_addr *to, const struct ib_message *message,
+                   enum ib_answered answered, enum ib_reason reason)
+{
+    struct ib_message rej = {
+        .type = IB_REJ,
+        .transaction = message->transaction,
+        .local_id = message->remote_id,
+        .remote_id = message->local_id,
+        .rej = {.answered = answered, .reason = (uint16_t)reason},
+    };
+
+    ib_send(world, to, &rej);
+}
+
+/* The peer uses the queue pair of this one for another: it has forgotten it. */
+static void end_stale(struct ib_world *world, struct ib_conn *conn)
+{
+    if (conn->state == IB_TIMEWAIT)
+        return;
+    ib_wait_out(world, conn);
+    world->tell(world, conn, IB_EV_DISCONNECTED, NULL);
+}
+
+/* ---- Setting up ---- */
+
+/* The same request again: the answer was lost, or isn't given yet. */
+static void repeated(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req)
+{
+    struct ib_message mra = ib_answer(conn, IB_MRA);
+
+    mra.mra.answered = IB_TO_REQ;
+    mra.mra.service_time = IB_SERVICE_TIME;
+    if (conn->state == IB_REQUESTED)
+        ib_send(world, &conn->peer, &mra);
+    else if (conn->state == IB_REP_SENT || conn->state == IB_REP_HEARD)
+        world->send(world, &conn->peer, conn->mad);
+    else if (conn->state == IB_TIMEWAIT)
+        refuse(world, &conn->peer, req, IB_TO_REQ, IB_STALE);
+}
+
+static void take_request(struct ib_world *world, struct ib_conn *conn, const union soft_addr *from,
+                         const struct ib_message *req)
+{
+    conn->peer = *from;
+    conn->remote_id = req->local_id;
+    conn->remote_qpn = req->req.qpn;
+    conn->remote_guid = req->req.ca_guid;
+    conn->transaction = req->transaction;
+    conn->interval = ib_time_ns(req->req.local_response);
+    conn->timewait = ib_time_ns(req->req.ack_timeout);
+    conn->tries = req->req.cm_retries;
+    ib_number(world, conn);
+    ib_rest(conn, IB_REQUESTED);
+    world->requested(world, conn, req);
+}
+
+static void req_arrives(struct ib_world *world, const union soft_addr *from, const struct ib_message *req)
+{
+    struct ib_conn *conn = find_remote(world, req->req.ca_guid, req->local_id), *stale;
+    enum ib_reason why = IB_INVALID_SERVICE;
+
+    if (conn != NULL) {
+        if (same_host(&conn->peer, from))
+            repeated(world, conn, req);
+        return;
+    }
+    stale = find_stale(world, NULL, req->req.ca_guid, req->req.qpn);
+    if (stale != NULL) {
+        if (!same_host(&stale->peer, from))
+            return;
+        refuse(world, from, req, IB_TO_REQ, IB_STALE);
+        end_stale(world, stale);
+        return;
+    }
+    conn = world->request(world, from, req, &why);
+    if (conn != NULL)
+        take_request(world, conn, from, req);
+    else
+        refuse(world, from, req, IB_TO_REQ, why);
+}
+
+static void take_reply(struct ib_world *world, struct ib_conn *conn, const struct ib_message *rep)
+{
+    struct ib_conn *stale = find_stale(world, conn, rep->rep.ca_guid, rep->rep.qpn);
+
+    if (stale != NULL) {
+        refuse(world, &conn->peer, rep, IB_TO_REP, IB_STALE);
+        ib_rest(conn, IB_IDLE);
+        world->tell(world, conn, IB_EV_UNREACHABLE, NULL);
+        stale = find_stale(world, NULL, rep->rep.ca_guid, rep->rep.qpn);
+        if (stale != NULL) /* nobody has ended it meanwhile */
+            end_stale(world, stale);
+        return;
+    }
+    conn->remote_id = rep->local_id;
+    conn->remote_qpn = rep->rep.qpn;
+    conn->remote_guid = rep->rep.ca_guid;
+    ib_rest(conn, IB_REPLIED);
+    world->tell(world, conn, IB_EV_REPLIED, rep);
+}
+
+static void rep_arrives(struct ib_world *world, struct ib_conn *conn, const struct ib_message *rep)
+{
+    struct ib_message rtu;
+
+    if (conn->state == IB_REQ_SENT || conn->state == IB_REQ_HEARD) {
+        take_reply(world, conn, rep);
+    } else if (conn->state == IB_ESTABLISHED) { /* RTU was lost */
+        rtu = ib_answer(conn, IB_RTU);
+        ib_send(world, &conn->peer, &rtu);
+    }
+}
+
+static void rtu_arrives(struct ib_world *world, struct ib_conn *conn, const struct ib_message *rtu)
+{
+    if (conn->state != IB_REP_SENT && conn->state != IB_REP_HEARD)
+        return;
+    ib_rest(conn, IB_ESTABLISHED);
+    world->tell(world, conn, IB_EV_ESTABLISHED, rtu);
+}
+
+/* The peer needs longer than it said. */
+static void mra_arrives(struct ib_world *world, struct ib_conn *conn, const struct ib_message *mra)
+{
+    if (conn->state == IB_REQ_SENT && mra->mra.answered == IB_TO_REQ)
+        conn->state = IB_REQ_HEARD;
+    else if (conn->state == IB_REP_SENT && mra->mra.answered == IB_TO_REP)
+        conn->state = IB_REP_HEARD;
+    else
+        return;
+    conn->due = ns_after(world->clock->now(world->clock), ib_time_ns(mra->mra.service_time) + conn->timewait);
+}
+
+/* ---- Refusals, and the end ---- */
+
+static void rej_arrives(struct ib_world *world, struct ib_conn *conn, const struct ib_message *rej)
+{
+    switch (conn->state) {
+    case IB_IDLE:
+    case IB_TIMEWAIT:
+        return;
+    case IB_REPLIED:
+    case IB_ESTABLISHED:
+    case IB_DREQ_SENT:
+        ib_wait_out(world, conn);
+        break;
+    case IB_REQ_SENT:
+    case IB_REQ_HEARD:
+    case IB_REQUESTED:
+    case IB_REP_SENT:
+    case IB_REP_HEARD:
+        if (rej->rej.reason == IB_STALE)
+            ib_wait_out(world, conn);
+        else
+            ib_rest(conn, IB_IDLE);
+        break;
+    }
+    world->tell(world, conn, IB_EV_REJECTED, rej);
+}
+
+/* One that never had our answer doesn't know our number: the information says who it is. */
+static struct ib_conn *find_rejected(struct ib_world *world, const union soft_addr *from,
+                                     const struct ib_message *rej)
+{
+    struct ib_conn *conn = rej->remote_id != 0 ? find(world, from, rej) : NULL;
+
+    if (conn == NULL && rej->rej.reason == IB_TIMEOUT && rej->rej.info_length >= sizeof(uint64_t)) {
+        conn = find_remote(world, get64(rej->rej.info), rej->local_id);
+        if (conn != NULL && !same_host(&conn->peer, from))
+            conn = NULL;
+    }
+    return conn;
+}
+
+/* Always answered: the peer may have missed the answer, and we may know nothing of it any more. */
+static void dreq_arrives(struct ib_world *world, struct ib_conn *conn, const union soft_addr *from,
+                         const struct ib_message *dreq)
+{
+    struct ib_message drep = {
+        .type = IB_DREP,
+        .transaction = dreq->transaction,
+        .local_id = dreq->remote_id,
+        .remote_id = dreq->local_id,
+    };
+    union soft_addr to = *from;
+    bool is_news = false;
+
+    if (conn != NULL) {
+        if (conn->state == IB_REQ_SENT || conn->state == IB_REQ_HEARD || conn->state == IB_REQUESTED ||
+            dreq->dreq.qpn != conn->local_qpn)
+            return;
+        is_news = conn->state != IB_TIMEWAIT && conn->state != IB_IDLE;
+    }
+    if (is_news) {
+        ib_wait_out(world, conn);
+        world->tell(world, conn, IB_EV_DISCONNECTED, dreq);
+    }
+    ib_send(world, &to, &drep);
+}
+
+static void drep_arrives(struct ib_world *world, struct ib_conn *conn, const struct ib_message *drep)
+{
+    if (conn->state != IB_DREQ_SENT)
+        return;
+    ib_wait_out(world, conn);
+    world->tell(world, conn, IB_EV_DISCONNECTED, drep);
+}
+
+void ib_arrive(struct ib_world *world, const union soft_addr *from, const uint8_t mad[IB_MAD_BYTES])
+{
+    struct ib_message message;
+    struct ib_conn *conn;
+
+    if (!ib_decode(&message, mad))
+        return;
+    if (message.type == IB_REQ) {
+        req_arrives(world, from, &message);
+        return;
+    }
+    conn = message.type == IB_REJ ? find_rejected(world, from, &message) : find(world, from, &message);
+    if (message.type == IB_DREQ)
+        dreq_arrives(world, conn, from, &message);
+    else if (conn == NULL)
+        return;
+    else if (message.type == IB_REP)
+        rep_arrives(world, conn, &message);
+    else if (message.type == IB_RTU)
+        rtu_arrives(world, conn, &message);
+    else if (message.type == IB_MRA)
+        mra_arrives(world, conn, &message);
+    else if (message.type == IB_REJ)
+        rej_arrives(world, conn, &message);
+    else if (message.type == IB_DREP)
+        drep_arrives(world, conn, &message);
+}

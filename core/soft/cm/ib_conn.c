@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ib_conn.c - what a connection's user does, and what time does. */
+#include <errno.h>
+#include <string.h>
+#include "core/bytes.h"
+#include "ib_conn.h"
+
+#define LIFETIME 18 /* time that a packet may be under way, as Linux has it for RoCE */
+
+/* ---- Sending ---- */
+
+void ib_send(struct ib_world *world, const union soft_addr *to, const struct ib_message *message)
+{
+    uint8_t mad[IB_MAD_BYTES];
+
+    ib_encode(message, mad);
+    world->send(world, to, mad);
+}
+
+struct ib_message ib_answer(const struct ib_conn *conn, enum ib_type type)
+{
+    return (struct ib_message){
+        .type = type,
+        .transaction = conn->transaction,
+        .local_id = conn->local_id,
+        .remote_id = conn->remote_id,
+    };
+}
+
+/* Now, and again until it is answered. */
+static void say(struct ib_world *world, struct ib_conn *conn, const struct ib_message *message,
+                enum ib_state state)
+{
+    conn->state = state;
+    conn->tries_left = conn->tries;
+    conn->due = ns_after(world->clock->now(world->clock), conn->interval);
+    ib_encode(message, conn->mad);
+    world->send(world, &conn->peer, conn->mad);
+}
+
+void ib_rest(struct ib_conn *conn, enum ib_state state)
+{
+    conn->state = state;
+    conn->due = NEVER_NS;
+}
+
+void ib_wait_out(struct ib_world *world, struct ib_conn *conn)
+{
+    conn->state = IB_TIMEWAIT;
+    conn->due = ns_after(world->clock->now(world->clock), conn->timewait);
+}
+
+static bool is_known(const struct ib_world *world, uint32_t id)
+{
+    const struct ib_conn *conn;
+
+    LIST_FOREACH (conn, &world->conns, all)
+        if (conn->local_id == id)
+            return true;
+    return false;
+}
+
+/* A number that nobody has, and nobody had lately. */
+void ib_number(struct ib_world *world, struct ib_conn *conn)
+{
+    do
+        conn->local_id = world->next_id++;
+    while (conn->local_id == 0 || is_known(world, conn->local_id));
+    LIST_INSERT_HEAD(&world->conns, conn, all);
+}
+
+/* ---- The user ---- */
+
+int ib_connect(struct ib_world *world, struct ib_conn *conn, struct ib_message *req)
+{
+    if (conn->state != IB_IDLE || conn->local_id != 0)
+        return EINVAL;
+    ib_number(world, conn);
+    conn->transaction = world->next_transaction++;
+    conn->local_qpn = req->req.qpn;
+    conn->interval = ib_time_ns(req->req.remote_response) + 2 * ib_time_ns(LIFETIME);
+    conn->timewait = ib_time_ns(req->req.ack_timeout);
+    conn->tries = req->req.cm_retries;
+    req->type = IB_REQ;
+    req->transaction = conn->transaction;
+    req->local_id = conn->local_id;
+    req->req.ca_guid = world->guid;
+    say(world, conn, req, IB_REQ_SENT);
+    return 0;
+}
+
+int ib_accept(struct ib_world *world, struct ib_conn *conn, struct ib_message *rep)
+{
+    if (conn->state != IB_REQUESTED)
+        return EINVAL;
+    conn->local_qpn = rep->rep.qpn;
+    rep->type = IB_REP;
+    rep->transaction = conn->transaction;
+    rep->local_id = conn->local_id;
+    rep->remote_id = conn->remote_id;
+    rep->rep.ca_guid = world->guid;
+    say(world, conn, rep, IB_REP_SENT);
+    return 0;
+}
+
+static void reject(struct ib_world *world, struct ib_conn *conn, enum ib_answered answered, unsigned reason,
+                   const void *data, size_t length)
+{
+    struct ib_message rej = ib_answer(conn, IB_REJ);
+
+    rej.rej.answered = answered;
+    rej.rej.reason = (uint16_t)reason;
+    if (reason == IB_TIMEOUT) { /* who never had an answer is known by his node */
+        put64(rej.rej.info, world->guid);
+        rej.rej.info_length = sizeof world->guid;
+    }
+    memcpy(rej.private_data, data, length);
+    ib_send(world, &conn->peer, &rej);
+}
+
+int ib_refuse(struct ib_world *world, struct ib_conn *conn, unsigned reason, const void *data, size_t length)
+{
+    if (length > ib_private(IB_REJ))
+        return EINVAL;
+    if (conn->state == IB_REQUESTED)
+        reject(world, conn, IB_TO_REQ, reason, data, length);
+    else if (conn->state == IB_REPLIED)
+        reject(world, conn, IB_TO_REP, reason, data, length);
+    else
+        return EINVAL;
+    ib_rest(conn, IB_IDLE);
+    return 0;
+}
+
+int ib_establish(struct ib_world *world, struct ib_conn *conn)
+{
+    struct ib_message rtu = ib_answer(conn, IB_RTU);
+
+    if (conn->state == IB_REPLIED)
+        ib_send(world, &conn->peer, &rtu);
+    else if (conn->state != IB_REP_SENT && conn->state != IB_REP_HEARD)
+        return EINVAL;
+    ib_rest(conn, IB_ESTABLISHED);
+    return 0;
+}
+
+int ib_disconnect(struct ib_world *world, struct ib_conn *conn)
+{
+    struct ib_message dreq = ib_answer(conn, IB_DREQ);
+
+    if (conn->state != IB_ESTABLISHED)
+        return EINVAL;
+    dreq.transaction = world->next_transaction++;
+    dreq.dreq.qpn = conn->remote_qpn;
+    say(world, conn, &dreq, IB_DREQ_SENT);
+    return 0;
+}
+
+/* What the peer is told of an end in this state. */
+static void take_leave(struct ib_world *world, struct ib_conn *conn)
+{
+    switch (conn->state) {
+    case IB_REQ_SENT:
+    case IB_REQ_HEARD:
+        reject(world, conn, IB_TO_REQ, IB_TIMEOUT, "", 0);
+        break;
+    case IB_REQUESTED:
+        reject(world, conn, IB_TO_REQ, IB_CONSUMER, "", 0);
+        break;
+    case IB_REPLIED:
+    case IB_REP_SENT:
+    case IB_REP_HEARD:
+        reject(world, conn, conn->state == IB_REPLIED ? IB_TO_REP : IB_TO_OTHER, IB_CONSUMER, "", 0);
+        break;
+    case IB_ESTABLISHED:
+        (void)ib_disconnect(world, conn);
+        break;
+    case IB_IDLE:
+    case IB_DREQ_SENT:
+    case IB_TIMEWAIT:
+        break;
+    }
+}
+
+void ib_end(struct ib_world *world, struct ib_conn *conn)
+{
+    if (conn->local_id == 0)
+        return; /* it never began */
+    take_leave(world, conn);
+    LIST_REMOVE(conn, all);
+    conn->local_id = 0;
+    ib_rest(conn, IB_IDLE);
+}
+
+/* ---- Time ---- */
+
+/* Said as often as it may be. */
+static void give_up(struct ib_world *world, struct ib_conn *conn)
+{
+    if (conn->state == IB_DREQ_SENT) {
+        ib_wait_out(world, conn);
+        world->tell(world, conn, IB_EV_DISCONNECTED, NULL);
+        return;
+    }
+    reject(world, conn, conn->state == IB_REP_SENT || conn->state == IB_REP_HEARD ? IB_TO_OTHER : IB_TO_REQ,
+           IB_TIMEOUT, "", 0);
+    ib_rest(conn, IB_IDLE);
+    world->tell(world, conn, IB_EV_UNREACHABLE, NULL);
+}
+
+static void expire(struct ib_world *world, struct ib_conn *conn, uint64_t now)
+{
+    if (conn->state == IB_TIMEWAIT) {
+        ib_rest(conn, IB_IDLE);
+        world->tell(world, conn, IB_EV_OVER, NULL);
+    } else if (conn->tries_left == 0) {
+        give_up(world, conn);
+    } else {
+        conn->tries_left--;
+        conn->due = ns_after(now, conn->interval);
+        world->send(world, &conn->peer, conn->mad);
+    }
+}
+
+uint64_t ib_deadline(const struct ib_world *world)
+{
+    const struct ib_conn *conn;
+    uint64_t least = NEVER_NS;
+
+    LIST_FOREACH (conn, &world->conns, all)
+        if (conn->due < least)
+            least = conn->due;
+    return least;
+}
+
+/* Whoever is told may end any of them: begun afresh after each. */
+void ib_timers(struct ib_world *world)
+{
+    uint64_t now = world->clock->now(world->clock);
+    struct ib_conn *conn;
+
+    do {
+        LIST_FOREACH (conn, &world->conns, all)
+            if (conn->due <= now)
+                break;
+        if (conn != NULL)
+            expire(world, conn, now);
+    } while (conn != NULL);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ib_message.h - what InfiniBand's connection managers say to each other, on queue pair 1 of RoCE's port: how
+ * the kernel's RDMA and adapters set connections up. Nothing here is reached yet: connections of ours go over
+ * TCP (cm_message.h).
+ *
+ * Each message is a management datagram of 256 bytes, numbers big-endian: 24 of header, 232 of the message (IBA
+ * volume 1, chapter 12; message formats 12.6 and 12.11). What is of other networks than RoCE is left zero and
+ * not looked at: LIDs, service levels, alternate paths, end-to-end contexts.
+ *
+ * Private data has no length: each type has a field for it, all of which arrives.
+ */
+#ifndef SOFT_IB_MESSAGE_H
+#define SOFT_IB_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define IB_MAD_BYTES 256
+#define IB_PRIVATE_MAX 224 /* bytes, of any type */
+#define IB_INFO_MAX 72     /* bytes of a refusal's additional information */
+#define IB_GID_BYTES 16
+
+enum ib_type { /* a datagram's attribute */
+               IB_REQ = 0x10,
+               IB_MRA = 0x11,
+               IB_REJ = 0x12,
+               IB_REP = 0x13,
+               IB_RTU = 0x14,
+               IB_DREQ = 0x15,
+               IB_DREP = 0x16,
+               IB_SIDR_REQ = 0x17,
+               IB_SIDR_REP = 0x18
+};
+
+/* To which message of the peer's MRA and REJ are an answer. */
+enum ib_answered { IB_TO_REQ, IB_TO_REP, IB_TO_OTHER };
+
+enum ib_transport { IB_RC, IB_UC };
+
+enum ib_reason { /* of REJ: those that are ours to send or to tell apart */
+                 IB_TIMEOUT = 4,
+                 IB_INVALID_SERVICE = 8, /* nobody listens */
+                 IB_STALE = 10,          /* the peer knows a connection of this queue pair already */
+                 IB_INVALID_GID = 12,
+                 IB_INVALID_MTU = 26,
+                 IB_CONSUMER = 28
+};
+
+/* Times are of 5 bits: n stands for 4.096 us * 2^n. */
+struct ib_req {
+    uint64_t service, ca_guid; /* ca_guid, as ever: the sender's node */
+    uint32_t qpn, psn;         /* of the sender; the first that it wants to receive */
+    uint32_t qkey;
+    uint8_t responder_resources, initiator_depth;
+    uint8_t remote_response, local_response; /* times in which the peer, and the sender, answer */
+    enum ib_transport transport;
+    bool flow_control, srq;
+    uint8_t retry_count, rnr_retry_count; /* 3 bits: of the receiver's queue pair */
+    uint8_t cm_retries;                   /* 4 bits: how often to send a message again */
+    uint16_t pkey;
+    uint8_t mtu; /* an enum ibv_mtu */
+    uint8_t local_gid[IB_GID_BYTES], remote_gid[IB_GID_BYTES];
+    uint32_t flow_label; /* 20 bits */
+    uint8_t traffic_class, hop_limit;
+    uint8_t ack_timeout; /* time, for the receiver's queue pair */
+};
+
+struct ib_rep {
+    uint64_t ca_guid;
+    uint32_t qpn, psn, qkey;
+    uint8_t responder_resources, initiator_depth;
+    uint8_t ack_delay;       /* time that the sender may take to acknowledge */
+    uint8_t rnr_retry_count; /* 3 bits: of the receiver's queue pair */
+    bool flow_control, srq;
+};
+
+struct ib_message {
+    enum ib_type type;
+    uint64_t transaction;
+    uint32_t local_id, remote_id; /* the connection's number at the sender, and at the receiver; a REQ has only
+                                   * the first, and so have SIDR_REQ and SIDR_REP: the request's */
+    union {
+        struct ib_req req;
+        struct ib_rep rep;
+        struct {
+            enum ib_answered answered;
+            uint8_t service_time; /* how long the peer is to wait instead */
+        } mra;
+        struct {
+            enum ib_answered answered;
+            uint16_t reason; /* any; an enum ib_reason, for example */
+            uint8_t info_length, info[IB_INFO_MAX];
+        } rej;
+        struct {
+            uint32_t qpn; /* the receiver's */
+        } dreq;
+        struct {
+            uint64_t service;
+            uint16_t pkey;
+        } sidr_req;
+        struct {
+            uint64_t service;
+            uint32_t qpn, qkey;
+            uint8_t status; /* 0: here it is */
+        } sidr_rep;
+    };
+    uint8_t private_data[IB_PRIVATE_MAX]; /* as much as ib_private says */
+};
+
+/* Bytes of private data that a message of this type has; 0: there is no such type. */
+size_t ib_private(unsigned type);
+
+void ib_encode(const struct ib_message *message, uint8_t mad[IB_MAD_BYTES]);
+
+/* False when it is none of these, or says what can't be: *message is then all zero. */
+bool ib_decode(struct ib_message *message, const uint8_t mad[IB_MAD_BYTES]);
+
+#endif

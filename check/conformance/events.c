@@ -63,6 +63,7 @@ ssize_t moved(struct trial *trial, ssize_t result, int type)
     case EXS_EVT_RECVMSG:
         return (ssize_t)event.exs_evt_union.exs_evt_xfermsg.exs_evt_length;
     case EXS_EVT_SENDFILE:
+    case EXS_EVT_RECVFILE:
         return (ssize_t)event.exs_evt_union.exs_evt_xferfile.exs_evt_length;
     default:
         return 0;

@@ -3,12 +3,20 @@
 #include <stdio.h>
 #include "sendfile.h"
 
-/* The call that the row's group is about, on trial.fd. */
+ssize_t file_call_on(struct trial *trial, exs_xferfile_t *vector, int count, int flags, exs_qhandle_t queue)
+{
+    bool sends = trial->group == &group_sendfile;
+
+    return (sends ? exs_sendfile : exs_recvfile)(trial->fd, vector, count, flags, queue, trial);
+}
+
 ssize_t file_call(struct trial *trial, exs_xferfile_t *vector, int count, int flags)
 {
     if (trial->group == &group_blocking_sendfile)
         return exs_blocking_sendfile(trial->fd, vector, count, flags);
-    return exs_sendfile(trial->fd, vector, count, trial->flags | flags, trial->queue, trial);
+    if (trial->group == &group_blocking_recvfile)
+        return exs_blocking_recvfile(trial->fd, vector, count, flags);
+    return file_call_on(trial, vector, count, trial->flags | flags, trial->queue);
 }
 
 exs_xferfile_t file_whole(int file)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sendfile.h - the tests of exs_sendfile and exs_blocking_sendfile, one set of bodies for whichever call. */
+/* sendfile.h - the tests of exs_sendfile, exs_recvfile and their blocking forms, one set of bodies for
+ * whichever call. */
 #ifndef SENDFILE_H
 #define SENDFILE_H
 
@@ -9,6 +10,8 @@
 
 /* The call that the row's group is about, on trial.fd. */
 ssize_t file_call(struct trial *trial, exs_xferfile_t *vector, int count, int flags);
+/* The one that takes a queue, with no flags but these. */
+ssize_t file_call_on(struct trial *trial, exs_xferfile_t *vector, int count, int flags, exs_qhandle_t queue);
 
 /* Elements: a file from its start to its end, a range of it, or by its path. */
 exs_xferfile_t file_whole(int file);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_sendfile and exs_blocking_sendfile: what they refuse. */
+/* exs_sendfile, exs_recvfile and their blocking forms: what they refuse. */
 #include <limits.h>
 #include <unistd.h>
 #include "sendfile.h"
@@ -94,7 +94,7 @@ static void queue(struct trial *trial, int call_flags, exs_qhandle_t given)
     exs_xferfile_t element = file_whole(file_of(trial, FILE_SIZE));
 
     ok_connected(trial);
-    outcome(trial, exs_sendfile(trial->fd, &element, 1, call_flags, given, trial));
+    outcome(trial, file_call_on(trial, &element, 1, call_flags, given));
 }
 
 void refuse_queue_invalid_block(struct trial *trial)

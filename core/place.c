@@ -284,8 +284,7 @@ static void unuse_pieces(const struct op *op)
 
 static __attribute__((noinline)) void end_sink(struct conn *conn, struct op *op)
 {
-    uint64_t at = op->piece < op->piece_count ? op->in_piece : 0; /* else there is no window any more */
-    int error = xs_sink_end(op->sink, at, &conn->domain);
+    int error = xs_sink_end(op->sink, op->in_piece, &conn->domain);
 
     if (op->error == 0)
         op->error = error;

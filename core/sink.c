@@ -111,7 +111,6 @@ struct sink *xs_sink_new(const exs_xferfile_t *vector, int count, bool is_stream
 
     if (sink == NULL)
         return NULL;
-    sink->copies = !is_stream;
     while (sink->count < count) {
         int i = sink->count++;
         struct element *element = &sink->elements[i];
@@ -307,7 +306,7 @@ int xs_sink_write(const struct sink *sink, uint32_t piece, uint64_t at, const ui
         if (here >= limit)
             return EFBIG;
         ssize_t written =
-            pwrite(element->fd, from + *bytes, left < limit - here ? left : limit - here, (off_t)here);
+            pwrite(element->fd, from + *bytes, left, (off_t)here); /* no further than to the limit */
 
         if (written == 0 || (written < 0 && errno != EINTR))
             return written == 0 ? EIO : errno;

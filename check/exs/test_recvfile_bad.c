@@ -340,6 +340,37 @@ START_TEST(truncated)
 }
 END_TEST
 
+/* When the peer has written all of it, and we have not looked yet. */
+START_TEST(truncated_late)
+{
+    int file = folder_file(&folder, "file", 0);
+    exs_xferfile_t one = by_fd(file, 0, MIB);
+    uint8_t *bytes;
+
+    receive_files(&one, 1, 0);
+    bool mapped = is_mapped("file");
+
+    if (mapped)
+        until_advertised();
+    pair.client_box->beside = NULL;
+    bytes = send_pattern(mapped ? MIB : 100, 0);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    must(ftruncate(file, 0));
+    if (mapped) {
+        take_failed(pair.server_box, EXS_EVT_RECVFILE, pair.server, EIO);
+        pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 1000, 1);
+    }
+    close_socket(pair.server_box, pair.server);
+    close_socket(pair.client_box, pair.client);
+    if (!mapped)
+        take_failed(pair.server_box, EXS_EVT_RECVFILE, pair.server, ECANCELED);
+    pair_close_rest(&pair);
+    free(bytes);
+    close(file);
+    folder_clear(&folder);
+}
+END_TEST
+
 /* When all is there already but the end. */
 START_TEST(truncated_at_last)
 {
@@ -498,6 +529,7 @@ int main(void)
     tcase_add_test(full_up, killed);
     tcase_add_checked_fixture(cut, open_all, NULL);
     tcase_add_loop_test(cut, truncated, 0, 2);
+    tcase_add_test(cut, truncated_late);
     tcase_add_loop_test(cut, ended, 0, 6);
     return run_suite(suite);
 }

@@ -8,6 +8,7 @@
  * ends by the virtual clock, and everything can be destroyed.
  */
 #include "check/fuzz/engine.h"
+#include <errno.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -85,14 +86,20 @@ static void step_region(struct world *world, unsigned number)
         return;
     }
     if (world->spare[number]) {
+        if (world->mw[number] && how & 2)
+            world_renew_window(world, number);
         world->stale = world->spare[number]->rkey;
-        expect(!soft_dereg_mr(world->spare[number]), "soft_dereg_mr");
+        int error = soft_dereg_mr(world->spare[number]);
+        if (error == EBUSY && world->mw[number] && !(how & 2))
+            return; /* the window is bound to it */
+        expect(!error, "soft_dereg_mr");
         world->spare[number] = NULL;
         return;
     }
     world->spare[number] =
         soft_reg_mr_iova2(end->pd, end->memory + 8 * (how & 15), 1024 + how, how & 16 ? 0 : 4096 * how,
-                          how & 32 ? ACCESS_ALL | IBV_ACCESS_REMOTE_ATOMIC : 0);
+                          (how & 32 ? ACCESS_ALL | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND : 0) |
+                              (how & 64 ? IBV_ACCESS_ZERO_BASED : 0));
 }
 
 /* Made of what a peer has said by means of its own: leads somewhere, or is refused. */

@@ -43,6 +43,7 @@ struct world {
     int files[2];          /* may be cut off, */
     struct ibv_mr *vanishing_mr[2];
     struct ibv_mr *spare[2]; /* comes and goes: a region over the same memory, or NULL */
+    struct ibv_mw *mw[2];    /* binds come to it and go; NULL of datagrams */
     uint32_t stale;          /* the key of one that is gone */
     bool overflowed;         /* a completion queue is small on purpose: completions may be lost */
 };
@@ -56,6 +57,8 @@ static inline struct end *world_end(struct world *world, unsigned number)
  * end, when nothing may have been written where it must not. */
 void world_open(struct world *world, const uint8_t *data, size_t size);
 void world_close(struct world *world);
+/* A new window in place of the end's, which keeps a region from going. */
+void world_renew_window(struct world *world, unsigned number);
 
 /* engine_work.c: that end posts one work request, or one receive. */
 void work_send(struct world *world, unsigned number);

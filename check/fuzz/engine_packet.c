@@ -4,12 +4,15 @@
  * wrong in as many places as the input says.
  */
 #include "check/fuzz/engine.h"
+#include "core/soft/engine/mw.h"
 
 uint32_t packet_key(struct world *world, unsigned number)
 {
     struct end *end = world_end(world, number);
 
     switch (input_below(&world->input, 16)) {
+    case 8:
+        return world->mw[number] ? world->mw[number]->rkey : 0;
     case 9:
         return world->vanishing_mr[number] ? world->vanishing_mr[number]->rkey : 0;
     case 10:
@@ -31,8 +34,12 @@ uint32_t packet_fitting_key(const struct world *world, unsigned number, uint64_t
 {
     const struct end *end = &world->pair->end[number & 1];
 
+    const struct soft_mw *mw = (const struct soft_mw *)world->mw[number];
+
     if (key != end->rkey)
         return key;
+    if (mw && mw->region && address - mw->range.iova < mw->range.ibv.length)
+        return mw->key;
     if (world->locked_mr[number] && address - (uintptr_t)world->locked[number] < LOCKED)
         return world->locked_mr[number]->rkey;
     if (world->vanishing_mr[number] && address - (uintptr_t)world->vanishing[number] < LOCKED)
@@ -120,6 +127,7 @@ static void fill_headers(struct world *world, unsigned number, struct roce *roce
     roce->rkey = packet_key(world, number);
     roce->va = packet_address(world, number);
     roce->rkey = packet_fitting_key(world, number, roce->va, roce->rkey);
+    roce->invalidate = roce->rkey;
     roce->dma_length =
         how & 32 ? input_u32(input) : (uint32_t)roce->payload_length * (1 + input_below(input, 4));
     if ((roce->opcode & 0x1f) == COMPARE_SWAP || (roce->opcode & 0x1f) == FETCH_ADD)

@@ -45,6 +45,30 @@ static void read_request(struct world *world, unsigned number, struct ibv_send_w
     }
 }
 
+/* Of the end's own window: to any part of any region of its. */
+static void read_local(struct world *world, unsigned number, struct ibv_send_wr *wr)
+{
+    struct input *input = &world->input;
+    struct ibv_mr *regions[] = {world_end(world, number)->mr, world->spare[number], world->locked_mr[number],
+                                world->vanishing_mr[number]};
+    struct ibv_mw *mw = world->mw[number];
+
+    wr->num_sge = 0;
+    wr->send_flags &= ~(unsigned)IBV_SEND_INLINE;
+    if (wr->opcode == IBV_WR_LOCAL_INV) {
+        wr->invalidate_rkey = packet_key(world, number);
+        return;
+    }
+    wr->bind_mw.mw = mw;
+    wr->bind_mw.rkey = mw ? (mw->rkey & ~0xffu) | input_u8(input) : 0;
+    wr->bind_mw.bind_info.mr = regions[input_below(input, 4)];
+    wr->bind_mw.bind_info.addr = packet_address(world, number);
+    wr->bind_mw.bind_info.length = input_u16(input);
+    wr->bind_mw.bind_info.mw_access_flags =
+        input_u8(input) &
+        (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ZERO_BASED);
+}
+
 /* Inline data is read when it is posted, so it must be ours. */
 static void keep_inline_honest(const struct end *end, struct ibv_send_wr *wr)
 {
@@ -61,6 +85,7 @@ void work_send(struct world *world, unsigned number)
     static const enum ibv_wr_opcode opcodes[] = {
         IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM,      IBV_WR_RDMA_WRITE,           IBV_WR_RDMA_WRITE_WITH_IMM,
         IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_SEND_WITH_INV};
+    static const enum ibv_wr_opcode locals[] = {IBV_WR_LOCAL_INV, IBV_WR_BIND_MW};
     struct end *end = world_end(world, number);
     struct ibv_sge sges[4];
     uint8_t how = input_u8(&world->input);
@@ -72,7 +97,14 @@ void work_send(struct world *world, unsigned number)
     wr.send_flags = (how & 8 ? IBV_SEND_SIGNALED : 0) | (how & 16 ? IBV_SEND_FENCE : 0) |
                     (how & 32 ? IBV_SEND_SOLICITED : 0) | (how & 64 ? IBV_SEND_INLINE : 0);
     wr.num_sge = read_sges(world, number, sges, &entry->length);
-    read_request(world, number, &wr);
+    if (how & 128 && (how & 7) >= 6)
+        wr.opcode = locals[how & 1];
+    if (wr.opcode == IBV_WR_LOCAL_INV || wr.opcode == IBV_WR_BIND_MW)
+        read_local(world, number, &wr);
+    else
+        read_request(world, number, &wr);
+    if (wr.opcode == IBV_WR_SEND_WITH_INV)
+        wr.invalidate_rkey = packet_key(world, !number);
     keep_inline_honest(end, &wr);
     entry->end = (uint8_t)number;
     entry->owed = world->pair->setup.all_signaled || wr.send_flags & IBV_SEND_SIGNALED;
@@ -80,6 +112,8 @@ void work_send(struct world *world, unsigned number)
     expect(!error || bad == &wr, "the refused work request is not reported in bad_wr");
     if (error)
         ledger_forget(&world->ledger, wr.wr_id);
+    else if (wr.opcode == IBV_WR_BIND_MW)
+        wr.bind_mw.mw->rkey = wr.bind_mw.rkey;
 }
 
 void work_receive(struct world *world, unsigned number)

@@ -26,7 +26,7 @@ static struct setup read_setup(struct input *input)
     setup.trailer = second & 1 ? 4 : 0;
     setup.mtu = (enum ibv_mtu)(IBV_MTU_256 + (second >> 1) % 5);
     setup.qp_access = rights[second >> 4 & 3];
-    setup.mr_access = rights[fourth & 1] | IBV_ACCESS_LOCAL_WRITE;
+    setup.mr_access = rights[fourth & 1] | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
     setup.max_rd_atomic = (uint8_t)(1 + (second >> 6));
     setup.timeout = third & 1 ? 0 : 6;
     setup.retry_cnt = third >> 1 & 7;
@@ -47,7 +47,8 @@ static void lock_region(struct world *world, unsigned number)
     expect(world->locked[number] != MAP_FAILED, "mmap");
     memset(world->locked[number], GUARD_BYTE, LOCKED);
     if (end->context)
-        world->locked_mr[number] = soft_reg_mr(end->pd, world->locked[number], LOCKED, IBV_ACCESS_REMOTE_READ);
+        world->locked_mr[number] =
+            soft_reg_mr(end->pd, world->locked[number], LOCKED, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND);
 }
 
 static void map_file(struct world *world, unsigned number)
@@ -59,8 +60,18 @@ static void map_file(struct world *world, unsigned number)
     world->vanishing[number] = mmap(NULL, LOCKED, PROT_READ | PROT_WRITE, MAP_SHARED, world->files[number], 0);
     expect(world->vanishing[number] != MAP_FAILED, "mmap");
     if (end->context)
-        world->vanishing_mr[number] =
-            soft_reg_mr(end->pd, world->vanishing[number], LOCKED, ACCESS_ALL | IBV_ACCESS_REMOTE_ATOMIC);
+        world->vanishing_mr[number] = soft_reg_mr(end->pd, world->vanishing[number], LOCKED,
+                                                  ACCESS_ALL | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND);
+}
+
+void world_renew_window(struct world *world, unsigned number)
+{
+    struct ibv_mw *old = world->mw[number];
+
+    world->mw[number] = ibv_alloc_mw(old->pd, old->type);
+    expect(world->mw[number], "ibv_alloc_mw");
+    world->stale = old->rkey;
+    expect(!ibv_dealloc_mw(old), "ibv_dealloc_mw");
 }
 
 static void make_handle(struct world *world, unsigned number)
@@ -85,6 +96,9 @@ void world_open(struct world *world, const uint8_t *data, size_t size)
         map_file(world, i);
         if (setup.type == IBV_QPT_UD)
             make_handle(world, i);
+        else if (world_end(world, i)->context)
+            world->mw[i] = ibv_alloc_mw(world_end(world, i)->pd,
+                                        world->pair->setup.timeout == 0 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
     }
 }
 
@@ -92,6 +106,8 @@ void world_close(struct world *world)
 {
     for (unsigned i = 0; i < 2; i++) {
         struct end *end = world_end(world, i);
+        if (world->mw[i])
+            expect(!ibv_dealloc_mw(world->mw[i]), "ibv_dealloc_mw");
         if (world->spare[i])
             soft_dereg_mr(world->spare[i]);
         if (world->locked_mr[i])

@@ -2,7 +2,7 @@
 """Looks at every packet of captures with readers that have nothing of EXS in them: scapy's RoCE layer computes the
 ICRC, tshark takes the headers apart.
 
-usage: dissect.py FILE:KIND,KIND,...   KIND, which must occur: SEND, WRITE, READ, RESPONSE, ACK or NAK
+usage: dissect.py FILE:KIND,KIND,...   KIND, which must occur: SEND, INVALIDATE, WRITE, READ, RESPONSE, ACK or NAK
 """
 import collections
 import subprocess
@@ -15,7 +15,8 @@ from scapy.utils import PcapReader
 
 # Of reliable connections (InfiniBand specification, 9.2.1): kind, place in the message, bytes of headers behind BTH.
 ONLY, FIRST, MIDDLE, LAST = "ONLY", "FIRST", "MIDDLE", "LAST"
-RETH, AETH, IMMDT, DETH = 16, 4, 4, 8
+MARK_PORT = 9  # of a packet that only says where a capture ends
+RETH, AETH, IMMDT, IETH, DETH = 16, 4, 4, 4, 8
 OPCODES = {
     0: ("SEND", FIRST, 0), 1: ("SEND", MIDDLE, 0), 2: ("SEND", LAST, 0), 3: ("SEND", LAST, IMMDT),
     4: ("SEND", ONLY, 0), 5: ("SEND", ONLY, IMMDT),
@@ -25,11 +26,12 @@ OPCODES = {
     13: ("RESPONSE", FIRST, AETH), 14: ("RESPONSE", MIDDLE, 0), 15: ("RESPONSE", LAST, AETH),
     16: ("RESPONSE", ONLY, AETH),
     17: ("ACK", ONLY, AETH),
+    22: ("INVALIDATE", LAST, IETH), 23: ("INVALIDATE", ONLY, IETH),  # the last of a SEND
     100: ("MANAGEMENT", ONLY, DETH),  # a datagram: rdma_cm's messages, of a real device
 }
 FIELDS = ["ip.len", "infiniband.bth.opcode", "infiniband.bth.padcnt", "infiniband.bth.tver", "infiniband.bth.p_key",
           "infiniband.bth.psn", "infiniband.reth.dmalen", "infiniband.aeth.syndrome.opcode",
-          "infiniband.invariant.crc", "_ws.malformed", "frame.protocols"]
+          "infiniband.ieth", "infiniband.invariant.crc", "_ws.malformed", "frame.protocols"]
 
 
 class Wrong(Exception):
@@ -44,7 +46,7 @@ def require(holds, what):
 def by_scapy(path):
     """The packets: IP layers whose UDP payload is a BTH, whatever the port."""
     with PcapReader(path) as reader:
-        packets = [packet[IP] for packet in reader]
+        packets = [packet[IP] for packet in reader if packet[UDP].dport != MARK_PORT]
     for port in {packet[UDP].dport for packet in packets}:
         bind_layers(UDP, BTH, dport=port)
     return [IP(raw(packet)[:packet.len]) for packet in packets]
@@ -53,7 +55,7 @@ def by_scapy(path):
 def by_tshark(path, packets):
     """Each packet's FIELDS, as text."""
     port = collections.Counter(p for packet in packets for p in {packet[UDP].sport, packet[UDP].dport})
-    command = ["tshark", "-n", "-r", path, "-o", f"infiniband.rroce.port:{port.most_common(1)[0][0]}", "-T", "fields",
+    command = ["tshark", "-n", "-r", path, "-Y", f"udp.dstport != {MARK_PORT}", "-o", f"infiniband.rroce.port:{port.most_common(1)[0][0]}", "-T", "fields",
                "--disable-protocol", "rpcordma"]  # which takes every SEND for its own
     for field in FIELDS:
         command += ["-e", field]
@@ -91,6 +93,8 @@ def check_packet(packet, fields, mtu):
     payload = int(fields["ip.len"]) - 20 - 8 - 12 - headers - pad - 4
     require(payload >= 0 and (payload + pad) % 4 == 0 and pad < 4, f"{payload} bytes with a pad count of {pad}")
     check_length(kind, place, payload, mtu, fields["infiniband.reth.dmalen"])
+    has_key = fields["infiniband.ieth"].split(",")[0] == raw(bth)[12:12 + IETH].hex()
+    require(has_key if kind == "INVALIDATE" else fields["infiniband.ieth"] == "", "the key to be invalidated")
     return "NAK" if kind == "ACK" and fields["infiniband.aeth.syndrome.opcode"] == "3" else kind
 
 

@@ -45,6 +45,8 @@ static const struct {
      "the specification: the request was too long; rxe blames its own queue pair"},
     {"SEND to a receive whose key is wrong", "*status 2 where*",
      "the specification: the syndrome is right, but the receive's status is 4 (local protection error)"},
+    {"SEND *that invalidates a *", "*syndrome 1f, not 62",
+     "both: the responder fails, and the receive says why; rxe has acknowledged the message before"},
 };
 
 const char *known_difference(const char *device, const char *row, const struct judge *judge)

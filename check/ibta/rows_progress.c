@@ -172,6 +172,7 @@ struct message {
 static const struct message messages[] = {
     {IBV_WR_SEND, 2 * IBTA_MTU + 1, {SEND_FIRST, SEND_MIDDLE, SEND_LAST}, "SEND"},
     {IBV_WR_SEND_WITH_IMM, 3 * IBTA_MTU, {SEND_FIRST, SEND_MIDDLE, SEND_LAST_IMM}, "SEND with immediate data"},
+    {IBV_WR_SEND_WITH_INV, 2 * IBTA_MTU + 3, {SEND_FIRST, SEND_MIDDLE, SEND_LAST_INV}, "SEND with invalidate"},
     {IBV_WR_RDMA_WRITE, 3 * IBTA_MTU, {WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST}, "WRITE"},
     {IBV_WR_RDMA_WRITE_WITH_IMM,
      2 * IBTA_MTU + 2,

@@ -38,6 +38,7 @@ struct refused {
 #define MTU IBTA_MTU
 #define ROOM (3 * MTU) /* of a receive that nothing is too long for */
 #define INVALID SYNDROME_INVALID_REQUEST, UNJUDGED, ROOM, 0, 0, 0, INTACT
+#define INVALIDATES SYNDROME_ACCESS, IBV_WC_REM_INV_REQ_ERR, ROOM, 0, 0, 0, INTACT
 #define ACCESS SYNDROME_ACCESS, UNJUDGED, ROOM, 0, 0, 0, INTACT
 
 static const struct refused table[] = {
@@ -52,6 +53,11 @@ static const struct refused table[] = {
     {"SEND LAST in a WRITE", {{WRITE_FIRST, MTU, 2 * MTU, TRUTH}, {SEND_LAST, 8, 0, TRUTH}}, INVALID},
     {"READ in a SEND", {{SEND_FIRST, MTU, 0, TRUTH}, {READ_REQUEST, 0, 8, TRUTH}}, INVALID},
     {"FETCH ADD in a WRITE", {{WRITE_FIRST, MTU, 2 * MTU, TRUTH}, {FETCH_ADD, 0, 0, TRUTH}}, INVALID},
+    {"SEND LAST INVALIDATE without a FIRST", {{SEND_LAST_INV, 8, 0, TRUTH}}, INVALID},
+    {"SEND ONLY INVALIDATE in a SEND", {{SEND_FIRST, MTU, 0, TRUTH}, {SEND_ONLY_INV, 8, 0, TRUTH}}, INVALID},
+    {"SEND LAST INVALIDATE in a WRITE",
+     {{WRITE_FIRST, MTU, 2 * MTU, TRUTH}, {SEND_LAST_INV, 8, 0, TRUTH}},
+     INVALID},
     {"an opcode that is reserved", {{0x1f, 8, 0, TRUTH}}, INVALID},
     /* Lengths. */
     {"FIRST of less than the MTU", {{SEND_FIRST, MTU - 4, 0, TRUTH}}, INVALID},
@@ -96,6 +102,11 @@ static const struct refused table[] = {
     {"READ around address 0", {{READ_REQUEST, 0, 16, AROUND_ZERO}}, ACCESS},
     {"FETCH ADD at an odd address", {{FETCH_ADD, 0, 0, ODD_ADDRESS}}, INVALID},
     {"COMPARE SWAP at an odd address", {{COMPARE_SWAP, 0, 0, ODD_ADDRESS}}, INVALID},
+    {"SEND that invalidates a wrong key", {{SEND_ONLY_INV, 8, 0, WRONG_KEY}}, INVALIDATES},
+    {"SEND that invalidates a region", {{SEND_ONLY_INV, 8, 0, TRUTH}}, INVALIDATES},
+    {"SEND of two packets that invalidates a region",
+     {{SEND_FIRST, MTU, 0, TRUTH}, {SEND_LAST_INV, 8, 0, TRUTH}},
+     INVALIDATES},
     /* Rights. */
     {"WRITE to a region for reading",
      {{WRITE_ONLY, 8, 8, TRUTH}},
@@ -177,6 +188,7 @@ static struct roce make(struct channel *channel, const struct said *said)
     switch (said->lie) {
     case WRONG_KEY:
         packet.rkey ^= 0xbad00;
+        packet.invalidate ^= 0xbad00;
         break;
     case BEHIND_END:
         packet.va += CHANNEL_MEMORY;

@@ -61,6 +61,7 @@ static void add_works(struct rows *rows)
     static const struct silence works[] = {
         {IBV_WR_SEND, SEND_ONLY, 8, "SEND"},
         {IBV_WR_SEND_WITH_IMM, SEND_ONLY_IMM, 7, "SEND with immediate data"},
+        {IBV_WR_SEND_WITH_INV, SEND_ONLY_INV, 7, "SEND with invalidate"},
         {IBV_WR_SEND, SEND_FIRST, 3 * IBTA_MTU, "SEND of three packets"},
         {IBV_WR_RDMA_WRITE, WRITE_ONLY, 8, "WRITE"},
         {IBV_WR_RDMA_WRITE, WRITE_FIRST, 3 * IBTA_MTU - 1, "WRITE of three packets"},

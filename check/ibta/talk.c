@@ -55,6 +55,8 @@ void dut_post(struct channel *channel, uint64_t id, enum ibv_wr_opcode opcode, s
         wr.wr.rdma.remote_addr = REMOTE_VA;
         wr.wr.rdma.rkey = REMOTE_RKEY;
     }
+    if (opcode == IBV_WR_SEND_WITH_INV)
+        wr.invalidate_rkey = REMOTE_RKEY;
     keep(channel, ENTRY_POSTED, NULL, id);
     error = ibv_post_send(channel->qp, &wr, &bad);
     if (error != 0)
@@ -200,6 +202,7 @@ struct roce tester_request(struct channel *channel, unsigned opcode, size_t at, 
                          .psn = channel->next_psn,
                          .va = (uintptr_t)channel->memory + at,
                          .rkey = channel->mr->rkey,
+                         .invalidate = channel->mr->rkey,
                          .dma_length = (uint32_t)length,
                          .payload = payload_of(0x11),
                          .payload_length = has_payload ? length : 0};

@@ -108,16 +108,29 @@ START_TEST(of_one_queue_pair)
 }
 END_TEST
 
-enum { OPEN_ALREADY, OF_NOTHING, FROM_ZERO, NOT_BINDABLE, OUTSIDE, OUTSIDE_FROM_ZERO, BIND_FAILURES };
+enum {
+    OPEN_ALREADY,
+    OF_NOTHING,
+    FROM_ZERO,
+    NOT_BINDABLE,
+    OUTSIDE,
+    OUTSIDE_FROM_ZERO,
+    NOT_WRITABLE,
+    FOREIGN,
+    BIND_FAILURES
+};
 
 /* Only its turn can tell: the bind fails, and with it the queue pair. */
 START_TEST(bind_fails)
 {
     struct pair *pair = windows_pair(setup_default());
     struct end *b = &pair->end[1];
-    struct ibv_mw *mw = window_new(b, IBV_MW_TYPE_2);
+    struct end other = *b;
+    if (_i == FOREIGN)
+        other.pd = soft_alloc_pd(b->context);
+    struct ibv_mw *mw = window_new(&other, IBV_MW_TYPE_2);
     struct ibv_mr *mr = b->mr, *own = NULL;
-    unsigned access = READS;
+    unsigned access = _i == NOT_WRITABLE ? IBV_ACCESS_REMOTE_ATOMIC : READS;
     size_t length = LENGTH;
     uint8_t *at = b->memory;
     if (_i == OPEN_ALREADY)
@@ -127,6 +140,8 @@ START_TEST(bind_fails)
     if (_i == FROM_ZERO || _i == NOT_BINDABLE)
         mr = own = soft_reg_mr(b->pd, b->memory, b->size,
                                ACCESS_ALL | (_i == FROM_ZERO ? IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED : 0));
+    if (_i == NOT_WRITABLE)
+        mr = own = soft_reg_mr(b->pd, b->memory, b->size, READS | IBV_ACCESS_MW_BIND);
     if (_i == FROM_ZERO)
         at = NULL;
     if (_i == OUTSIDE || _i == OUTSIDE_FROM_ZERO)
@@ -139,7 +154,10 @@ START_TEST(bind_fails)
     ck_assert_int_eq(qp_state(b->qp), IBV_QPS_ERR);
     if (own != NULL)
         ck_assert_int_eq(soft_dereg_mr(own), 0);
-    windows_end(pair, mw);
+    ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
+    if (other.pd != b->pd)
+        ck_assert_int_eq(soft_dealloc_pd(other.pd), 0);
+    pair_free(pair);
 }
 END_TEST
 

@@ -314,7 +314,7 @@ START_TEST(region_is_changed)
     ck_assert_int_eq(soft_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, b->memory, 0, 0),
                      IBV_REREG_MR_ERR_INPUT);
     ck_assert_int_eq(soft_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE),
-                     IBV_REREG_MR_ERR_INPUT);
+                     IBV_REREG_MR_ERR_CMD);
     ck_assert_int_eq(errno, EINVAL);
     ck_assert_int_eq(soft_rereg_mr(mr, 1 << 7, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
     ck_assert_int_eq(soft_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, pd, NULL, 0, 0), 0);

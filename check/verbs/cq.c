@@ -89,6 +89,16 @@ static void cq_rings_once(struct rig *r)
     say("second", rings(&r->a, 200) ? "rings" : "silent");
 }
 
+/* One that has no channel to ring has nothing to say, which is no error. */
+static void cq_arm_no_channel(struct rig *r)
+{
+    struct ibv_cq *cq = need(ibv_create_cq(r->context, 4, NULL, NULL, 0), "ibv_create_cq");
+
+    say_error("any", ibv_req_notify_cq(cq, 0));
+    say_error("solicited", ibv_req_notify_cq(cq, 1));
+    say_error("destroy", ibv_destroy_cq(cq));
+}
+
 /* What was there before it was armed does not ring. */
 static void cq_armed_late(struct rig *r)
 {
@@ -187,6 +197,7 @@ const struct verbs_case cq_cases[] = {
     {"cq-vector-wrong", cq_vector_wrong},
     {"cq-overrun", cq_overrun},
     {"cq-rings-once", cq_rings_once},
+    {"cq-arm-no-channel", cq_arm_no_channel},
     {"cq-armed-late", cq_armed_late},
     {"cq-solicited", cq_solicited},
     {"cq-solicited-error", cq_solicited_error},

@@ -166,48 +166,69 @@ static int mr_check(const struct ibv_mr *mr)
     return soft_object_check(soft_context_of(mr->context), SOFT_MR, mr, mr->handle);
 }
 
-/* As it was, or as asked: nothing between. */
-int soft_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+/* What libibverbs would not ask a device. */
+static bool is_asked_wrongly(int flags, const void *addr, size_t length, int access)
 {
-    struct soft_mr *mr = (struct soft_mr *)ibv;
-    struct soft_mr changed = *mr;
-    bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
-    int error = flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ? EINVAL : 0;
+    return flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (access != 0 && !(flags & IBV_REREG_MR_CHANGE_ACCESS)) ||
+           (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (addr == NULL || length == 0));
+}
 
+/* (locked) As it was, or as asked: nothing between. 0 or an errno. */
+static int change(struct soft_mr *mr, const struct soft_mr *to)
+{
+    int error = mr_check(&mr->ibv);
+
+    if (error == 0)
+        error = soft_pd_check(to->ibv.pd);
+    if (error == 0 && mr->windows > 0)
+        error = EBUSY;
+    if (error != 0)
+        return error;
+    ((struct soft_pd *)mr->ibv.pd)->users--;
+    ((struct soft_pd *)to->ibv.pd)->users++;
+    *mr = *to;
+    mr->windows = 0;
+    return 0;
+}
+
+/* 0 or an errno. */
+static int rereg(struct soft_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    struct soft_mr changed = *mr;
+    int error;
+
+    if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION)) {
+        addr = mr->ibv.addr;
+        length = mr->ibv.length;
+    }
     if (flags & IBV_REREG_MR_CHANGE_ACCESS)
         changed.access = access;
     if (flags & IBV_REREG_MR_CHANGE_PD)
         changed.ibv.pd = pd;
-    if (changed.ibv.pd == NULL || changed.ibv.pd->context != ibv->context)
-        error = EINVAL;
-    if (error == 0)
-        error =
-            check_region((uintptr_t)(moves ? addr : ibv->addr), moves ? length : ibv->length, changed.access);
-    if (error != 0) {
-        errno = error;
+    if (flags == 0 || changed.ibv.pd == NULL || changed.ibv.pd->context != mr->ibv.context)
+        return EINVAL;
+    if ((error = check_region((uintptr_t)addr, length, changed.access)) != 0)
+        return error;
+    if (flags & IBV_REREG_MR_CHANGE_TRANSLATION || (changed.access ^ mr->access) & IBV_ACCESS_ZERO_BASED)
+        set_range(&changed, addr, length, iova_of((uintptr_t)addr, changed.access));
+    soft_lock(mr->ibv.context);
+    error = change(mr, &changed);
+    soft_unlock(mr->ibv.context);
+    return error;
+}
+
+int soft_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    int error;
+
+    if (is_asked_wrongly(flags, addr, length, access)) {
+        errno = EINVAL;
         return IBV_REREG_MR_ERR_INPUT;
     }
-    if (moves)
-        set_range(&changed, addr, length, iova_of((uintptr_t)addr, changed.access));
-    else if ((changed.access ^ mr->access) & IBV_ACCESS_ZERO_BASED)
-        set_range(&changed, ibv->addr, ibv->length, iova_of((uintptr_t)ibv->addr, changed.access));
-    soft_lock(ibv->context);
-    error = mr_check(ibv);
-    if (error == 0)
-        error = soft_pd_check(changed.ibv.pd);
-    if (error == 0 && mr->windows > 0)
-        error = EBUSY;
-    if (error == 0) {
-        ((struct soft_pd *)ibv->pd)->users--;
-        ((struct soft_pd *)changed.ibv.pd)->users++;
-        changed.windows = 0;
-        *mr = changed;
-    }
-    soft_unlock(ibv->context);
-    if (error == 0)
+    if ((error = rereg((struct soft_mr *)mr, flags, pd, addr, length, access)) == 0)
         return 0;
     errno = error;
-    return IBV_REREG_MR_ERR_INPUT;
+    return IBV_REREG_MR_ERR_CMD;
 }
 
 int soft_dereg_mr(struct ibv_mr *ibv)

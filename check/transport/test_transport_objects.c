@@ -124,6 +124,45 @@ START_TEST(handles_come_back)
 }
 END_TEST
 
+/* What is destroyed twice: refused, though others of its kind have come and gone, and are there. */
+START_TEST(destroyed_once)
+{
+    struct setup setup = setup_default();
+    setup.names = true;
+    struct pair *pair = pair_new(&setup);
+    struct end *end = &pair->end[0], others = *end;
+    for (int i = 0; i < 10; i++) {
+        struct ibv_pd *pd = soft_alloc_pd(end->context), *next_pd;
+        struct ibv_mr *mr = soft_reg_mr(end->pd, end->memory, 8, 0), *next_mr;
+        struct ibv_mw *mw = ibv_alloc_mw(end->pd, IBV_MW_TYPE_2), *next_mw;
+        struct ibv_cq *cq = soft_create_cq(end->context, 1, NULL, NULL, 0), *next_cq;
+        struct ibv_srq_init_attr init = {.attr = {.max_wr = 1, .max_sge = 1}};
+        struct ibv_srq *srq = soft_create_srq(end->pd, &init), *next_srq;
+        struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
+        network_gid(end->network, 1, &attr.grh.dgid);
+        struct ibv_ah *ah = soft_create_ah(end->pd, &attr), *next_ah;
+        struct ibv_qp *qp = qp_new(&others, &setup), *next_qp;
+#define TWICE(destroy, object, next, make)                                                                     \
+    do {                                                                                                       \
+        ck_assert_int_eq(destroy(object), 0);                                                                  \
+        ck_assert_ptr_nonnull((next) = (make));                                                                \
+        errno = 0;                                                                                             \
+        ck_assert_int_eq(destroy(object), ENOENT);                                                             \
+        ck_assert_int_eq(errno, ENOENT);                                                                       \
+        ck_assert_int_eq(destroy(next), 0);                                                                    \
+    } while (0)
+        TWICE(soft_dealloc_pd, pd, next_pd, soft_alloc_pd(end->context));
+        TWICE(soft_dereg_mr, mr, next_mr, soft_reg_mr(end->pd, end->memory, 8, 0));
+        TWICE(ibv_dealloc_mw, mw, next_mw, ibv_alloc_mw(end->pd, IBV_MW_TYPE_2));
+        TWICE(soft_destroy_cq, cq, next_cq, soft_create_cq(end->context, 1, NULL, NULL, 0));
+        TWICE(soft_destroy_srq, srq, next_srq, soft_create_srq(end->pd, &init));
+        TWICE(soft_destroy_ah, ah, next_ah, soft_create_ah(end->pd, &attr));
+        TWICE(soft_destroy_qp, qp, next_qp, qp_new(&others, &setup));
+    }
+    pair_free(pair);
+}
+END_TEST
+
 START_TEST(who_is_meant)
 {
     struct soft_context *context = calloc(1, sizeof *context);
@@ -153,5 +192,6 @@ int main(void)
     tcase_add_loop_test(tcase, as_many_as_named, 0, KINDS);
     tcase_add_test(tcase, handles_come_back);
     tcase_add_test(tcase, who_is_meant);
+    tcase_add_test(tcase, destroyed_once);
     return run_suite(suite);
 }

@@ -59,6 +59,25 @@ void soft_object_leave(struct soft_context *context, uint32_t handle)
     objects->count--;
 }
 
+void soft_object_retire(struct soft_context *context, uint32_t handle)
+{
+    soft_object_leave(context, handle);
+    context->objects.count++;
+}
+
+void soft_object_free(struct soft_context *context, void *object)
+{
+    struct soft_objects *objects = &context->objects;
+    void **grave;
+
+    soft_lock(&context->verbs.context);
+    grave = &objects->graves[objects->grave++ % SOFT_GRAVES];
+    free(*grave);
+    *grave = object;
+    objects->count--;
+    soft_unlock(&context->verbs.context);
+}
+
 int soft_object_check(const struct soft_context *context, enum soft_kind kind, const void *object,
                       uint32_t handle)
 {

@@ -48,13 +48,13 @@ int soft_destroy_ah(struct ibv_ah *ibv)
     soft_lock(context);
     error = soft_object_check(soft_context_of(context), SOFT_AH, ibv, ibv->handle);
     if (error == 0) {
-        soft_object_leave(soft_context_of(context), ibv->handle);
+        soft_object_retire(soft_context_of(context), ibv->handle);
         ((struct soft_pd *)ibv->pd)->users--;
     }
     soft_unlock(context);
     if (error != 0)
         return errno = error;
-    free(ibv);
+    soft_object_free(soft_context_of(context), ibv);
     return 0;
 }
 

@@ -217,6 +217,8 @@ static void release(struct soft_context *context)
     soft_keys_free(&context->windows);
     free(context->watched);
     free(context->objects.slots);
+    for (unsigned i = 0; i < SOFT_GRAVES; i++)
+        free(context->objects.graves[i]);
     free(context);
 }
 

@@ -20,6 +20,7 @@ int soft_cq_check(const struct ibv_cq *cq)
     return soft_object_check(soft_context_of(cq->context), SOFT_CQ, cq, cq->handle);
 }
 
+/* All of it but itself. */
 static void release(struct soft_cq *cq)
 {
     struct ibv_cq *ibv = ibv_cq_ex_to_cq(&cq->ibv);
@@ -27,7 +28,6 @@ static void release(struct soft_cq *cq)
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);
     free(cq->ring);
-    free(cq);
 }
 
 struct ibv_cq *soft_create_cq(struct ibv_context *ibv, int cqe, void *cq_context,
@@ -65,6 +65,7 @@ struct ibv_cq *soft_create_cq(struct ibv_context *ibv, int cqe, void *cq_context
     if (entered)
         return plain;
     release(cq);
+    free(cq);
     errno = ENOMEM;
     return NULL;
 }
@@ -111,7 +112,7 @@ static int detach(struct soft_cq *cq)
         cq->ibv.channel->refcnt--;
     }
     soft_events_forget(soft_context_of(cq->ibv.context), &cq->async);
-    soft_object_leave(soft_context_of(cq->ibv.context), cq->ibv.handle);
+    soft_object_retire(soft_context_of(cq->ibv.context), cq->ibv.handle);
     return 0;
 }
 
@@ -132,6 +133,7 @@ int soft_destroy_cq(struct ibv_cq *ibv)
     soft_mutex_unlock(&ibv->mutex);
     soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->async_events_completed, &cq->async);
     release(cq);
+    soft_object_free(soft_context_of(ibv->context), cq);
     return 0;
 }
 

@@ -52,11 +52,11 @@ int soft_dealloc_pd(struct ibv_pd *ibv)
     if (error == 0 && pd->users > 0)
         error = EBUSY;
     if (error == 0)
-        soft_object_leave(soft_context_of(context), ibv->handle);
+        soft_object_retire(soft_context_of(context), ibv->handle);
     soft_unlock(context);
     if (error != 0)
         return errno = error;
-    free(pd);
+    soft_object_free(soft_context_of(context), pd);
     return 0;
 }
 
@@ -243,12 +243,12 @@ int soft_dereg_mr(struct ibv_mr *ibv)
     if (error == 0) {
         soft_key_leave(&soft_context_of(context)->keys, (struct soft_mr *)ibv);
         ((struct soft_pd *)ibv->pd)->users--;
-        soft_object_leave(soft_context_of(context), ibv->handle);
+        soft_object_retire(soft_context_of(context), ibv->handle);
     }
     soft_unlock(context);
     if (error != 0)
         return errno = error;
-    free(ibv);
+    soft_object_free(soft_context_of(context), ibv);
     return 0;
 }
 

@@ -103,12 +103,12 @@ int soft_dealloc_mw(struct ibv_mw *ibv)
         soft_mw_unbind(mw);
         soft_key_leave(&context->windows, &mw->range);
         ((struct soft_pd *)ibv->pd)->users--;
-        soft_object_leave(context, ibv->handle);
+        soft_object_retire(context, ibv->handle);
     }
     soft_unlock(&context->verbs.context);
     if (error != 0)
         return errno = error;
-    free(mw);
+    soft_object_free(context, mw);
     return 0;
 }
 

@@ -123,6 +123,7 @@ static int enter(struct soft_context *context, struct soft_qp *qp)
     return 0;
 }
 
+/* All of it but itself. */
 static void release(struct soft_qp *qp)
 {
     free(qp->req.ring.slots);
@@ -130,7 +131,6 @@ static void release(struct soft_qp *qp)
     free(qp->resp.shared);
     free(qp->resp.resources);
     soft_builder_free(qp);
-    free(qp);
 }
 
 static uint8_t transport_of(enum ibv_qp_type type)
@@ -200,6 +200,7 @@ static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *init, b
     return soft_ibv(qp);
 fail:
     release(qp);
+    free(qp);
     errno = error;
     return NULL;
 }
@@ -275,7 +276,7 @@ static void leave(struct soft_qp *qp)
     if (ibv->srq != NULL)
         soft_srq_of(qp)->users--;
     soft_events_forget(context, &qp->events);
-    soft_object_leave(context, ibv->handle);
+    soft_object_retire(context, ibv->handle);
 }
 
 int soft_destroy_qp(struct ibv_qp *ibv)
@@ -294,5 +295,6 @@ int soft_destroy_qp(struct ibv_qp *ibv)
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);
     release(qp);
+    soft_object_free(soft_context_of(ibv->context), qp);
     return 0;
 }

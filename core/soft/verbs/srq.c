@@ -37,12 +37,12 @@ int soft_srq_check(const struct ibv_srq *srq)
     return soft_object_check(soft_context_of(srq->context), SOFT_SRQ, srq, srq->handle);
 }
 
+/* All of it but itself. */
 static void release(struct soft_srq *srq)
 {
     pthread_cond_destroy(&srq->ibv.cond);
     pthread_mutex_destroy(&srq->ibv.mutex);
     free(srq->ring.slots);
-    free(srq);
 }
 
 struct ibv_srq *soft_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
@@ -66,6 +66,7 @@ struct ibv_srq *soft_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *ini
     if (error == 0)
         return &srq->ibv;
     release(srq);
+    free(srq);
     errno = error;
     return NULL;
 }
@@ -82,7 +83,7 @@ static int detach(struct soft_srq *srq)
         return EBUSY;
     soft_events_forget(context, &srq->events);
     ((struct soft_pd *)srq->ibv.pd)->users--;
-    soft_object_leave(context, srq->ibv.handle);
+    soft_object_retire(context, srq->ibv.handle);
     return 0;
 }
 
@@ -98,6 +99,7 @@ int soft_destroy_srq(struct ibv_srq *ibv)
         return errno = error;
     soft_events_wait(&ibv->mutex, &ibv->cond, &ibv->events_completed, &srq->events);
     release(srq);
+    soft_object_free(soft_context_of(ibv->context), srq);
     return 0;
 }
 

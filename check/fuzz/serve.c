@@ -6,7 +6,8 @@
  *
  * Whatever the input: nothing outside of the folder is touched, a name appears in it only by a reply that says
  * so and with the bytes that were sent, nothing temporary is left, no limit is exceeded, and everything comes
- * back.
+ * back. What is given is of regular files in the folder, from where it is said to be, and never of what
+ * arrives.
  */
 #include <check.h>
 #include <dirent.h>
@@ -22,6 +23,7 @@
 
 #include "check/fuzz/input.h"
 #include "check/support/fake_exs.h"
+#include "tools/files/giving.h"
 #include "tools/files/inlet.h"
 #include "tools/files/kept.h"
 
@@ -53,11 +55,19 @@ static struct world {
     unsigned char digest[FILES_MAX][TRANSFER_DIGEST]; /* of files that a reply has said are stored */
     unsigned digests;
     bool failed; /* a call has: it may have been that of a reply */
+    bool again;  /* inlets_read is asked for */
+    struct stat beside;
 } world;
 
 static void gone(struct inlets *inlets)
 {
     (void)inlets;
+}
+
+static void again(struct inlets *inlets)
+{
+    (void)inlets;
+    world.again = true;
 }
 
 static void deliver(void *ahandle, const exs_event_t *event)
@@ -118,10 +128,11 @@ static void open_world(void)
     snprintf(path, sizeof(path), "%s/beside", world.top);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     ck_assert_int_eq(write(fd, "beside", 6), 6);
+    ck_assert_int_eq(fstat(fd, &world.beside), 0);
     close(fd);
     world.inlets.queue = (exs_qhandle_t)&world;
     world.inlets.gone = gone;
-    inlets_begin(&world.inlets);
+    world.inlets.again = again;
     fake_deliver = deliver;
     world.loud = stderr;
     world.quiet = fopen("/dev/null", "we");
@@ -174,6 +185,51 @@ static void see_replies(void)
             continue;
         ck_assert_uint_lt(world.digests, FILES_MAX);
         memcpy(world.digest[world.digests++], reply.digest, TRANSFER_DIGEST);
+    }
+}
+
+/* It is none that arrives. */
+static void expect_has_name(const struct stat *given)
+{
+    struct stat status;
+    char name[32];
+
+    for (unsigned number = 0; number < world.inlets.store.next; number++) {
+        snprintf(name, sizeof(name), ".exs-%u.part", number);
+        ck_assert(fstatat(world.inlets.store.directory, name, &status, AT_SYMLINK_NOFOLLOW) == -1 ||
+                  status.st_ino != given->st_ino);
+    }
+}
+
+/* A part of something that is given. */
+static void expect_given(const exs_xferfile_t *part)
+{
+    const exs_fdvec_t *fdv = &part->exs_xfv.exs_fdv;
+    struct stat status;
+
+    if (part->exs_xfv_type == EXS_IOVEC) {
+        ck_assert_uint_le(part->exs_xfv.exs_iov.exs_length, GIVING_LIST);
+        return;
+    }
+    ck_assert_int_eq(part->exs_xfv_type, EXS_FDVEC);
+    ck_assert_int_eq(fstat(fdv->exs_fildes, &status), 0);
+    ck_assert(S_ISREG(status.st_mode) && status.st_nlink <= 1);
+    ck_assert(status.st_ino != world.beside.st_ino || status.st_dev != world.beside.st_dev);
+    ck_assert_uint_gt(fdv->exs_length, 0);
+    ck_assert_uint_le((uint64_t)fdv->exs_offset + fdv->exs_length, (uint64_t)status.st_size);
+    expect_has_name(&status);
+}
+
+static void see_given(void)
+{
+    struct fake_call *call;
+
+    STAILQ_FOREACH (call, &fake_calls, entry) {
+        if (call->type != EXS_EVT_SENDFILE || call->seen)
+            continue;
+        call->seen = true;
+        for (int i = 0; i < call->vector_count; i++)
+            expect_given(&call->vector[i]);
     }
 }
 
@@ -261,6 +317,25 @@ static void say_raw(struct client *client, struct input *input)
     say(client, bytes, length);
 }
 
+/* A file, and what it says that it has of it: what it composed last, or the list of a folder. */
+static void say_wish(struct client *client, const char *name, unsigned size)
+{
+    struct transfer_header header = {.version = TRANSFER_WANTS, .name_length = strlen(name)};
+    unsigned char bytes[TRANSFER_HEADER];
+    XXH3_state_t *state = XXH3_createState();
+
+    header.size = size & 0x0400 ? size & 0x3ff : client->data_length;
+    header.name_length += (size & 0x0800) != 0;
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, client->data, client->data_length);
+    transfer_digest(state, header.digest);
+    XXH3_freeState(state);
+    transfer_put_header(bytes, &header);
+    say(client, bytes, sizeof(bytes));
+    say(client, name, strlen(name));
+    say(client, "/", (size & 0x0800) != 0);
+}
+
 static void say_header(struct client *client, struct input *input)
 {
     static const char *const names[] = {
@@ -275,6 +350,10 @@ static void say_header(struct client *client, struct input *input)
                                            .seconds = (int32_t)(size << 16)};
     unsigned char bytes[TRANSFER_HEADER];
 
+    if ((size & 0x7000) == 0x7000) {
+        say_wish(client, name, size);
+        return;
+    }
     transfer_put_header(bytes, &header);
     say(client, bytes, sizeof(bytes));
     say(client, name, header.name_length);
@@ -362,6 +441,16 @@ static void take_reply(int sock)
         fake_sent(sock, bytes, sizeof(bytes));
 }
 
+static void take_given(int sock)
+{
+    struct fake_call *call = fake_first(sock, EXS_EVT_SENDFILE);
+
+    if (call == NULL)
+        take_reply(sock);
+    else if (fake_first(sock, EXS_EVT_CLOSE) == NULL)
+        fake_complete(call, 0, call->length, 0);
+}
+
 static void arrive(int sock, size_t most)
 {
     struct client *client = &world.client[sock - 1];
@@ -403,8 +492,13 @@ static void pass(uint32_t seconds)
 {
     if (seconds == 0)
         inlets_finish(&world.inlets);
-    for (; seconds > 0; seconds--)
+    for (; seconds > 0; seconds--) {
+        if (world.again) {
+            world.again = false;
+            inlets_read(&world.inlets);
+        }
         inlets_second(&world.inlets);
+    }
 }
 
 static void step(struct input *input)
@@ -443,8 +537,10 @@ static void step(struct input *input)
         arrive(sock, SAID_MAX);
         break;
     case 8:
-    case 9:
         take_reply(sock);
+        break;
+    case 9:
+        take_given(sock);
         break;
     case 10:
         complete(sock, EXS_EVT_RECV, 0); /* the end */
@@ -481,6 +577,7 @@ static void check_limits(void)
     ck_assert_uint_le(store->files, FILES_MAX);
     ck_assert_int_le(world.inlets.count, CLIENTS);
     see_replies();
+    see_given();
 }
 
 static void begin(struct input *input)
@@ -488,7 +585,7 @@ static void begin(struct input *input)
     struct inlets *inlets = &world.inlets;
 
     stderr = world.quiet;
-    inlets->lines = lines_begin();
+    inlets_begin(inlets);
     inlets->lines.left = input_u8(input) % 8;
     inlets->patience = PATIENCE;
     inlets->rate = 100;
@@ -497,7 +594,9 @@ static void begin(struct input *input)
     inlets->store.next = 0;
     inlets->store.bytes = inlets->store.files = 0;
     inlets->store.limits.keep = 2 * PATIENCE;
+    inlets->store.limits.gives = true;
     world.digests = 0;
+    world.again = false;
     world.failed = false;
 }
 

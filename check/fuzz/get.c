@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * get.c - fuzzes exs-get: a server gives and lists what it likes, also too early, too little and too much, and
+ * calls fail.
+ *
+ * Whatever the input: a file has its name only with the bytes whose digest the server has sent, nothing but
+ * files that were asked for and their temporary ones is in the folder, nothing beside it is touched, what is
+ * listed has names that a file may have; and what is shown of a failure is one line of text that no terminal
+ * obeys.
+ */
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "check/fuzz/input.h"
+#include "check/support/fake_exs.h"
+#include "tools/files/wishes.h"
+
+enum { ROUNDS = 8, STREAM_MAX = 8192, DATA_MAX = 1500, LIMIT = 4 << 20 };
+
+static struct world {
+    char top[64];
+    int folder;
+    struct blocks blocks;
+    struct block *block;
+    struct stat beside;
+    unsigned char stream[STREAM_MAX];
+    size_t length;
+} world;
+
+static void open_world(void)
+{
+    const char *parent = getenv("TMPDIR");
+    char path[96];
+
+    snprintf(world.top, sizeof(world.top), "%s/exs-fuzz-get.XXXXXX", parent == NULL ? "/tmp" : parent);
+    ck_assert_ptr_nonnull(mkdtemp(world.top));
+    snprintf(path, sizeof(path), "%s/in", world.top);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    world.block = block_take(&world.blocks);
+    world.folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(path, sizeof(path), "%s/beside", world.top);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_eq(write(fd, "beside", 6), 6);
+    ck_assert_int_eq(fstat(fd, &world.beside), 0);
+    close(fd);
+}
+
+static void close_world(void)
+{
+    char path[96];
+
+    block_return(&world.blocks, world.block);
+    blocks_free(&world.blocks);
+    snprintf(path, sizeof(path), "%s/in", world.top);
+    rmdir(path);
+    snprintf(path, sizeof(path), "%s/beside", world.top);
+    unlink(path);
+    rmdir(world.top);
+}
+
+/* ---- What the server says ------------------------------------------------------------------------------- */
+
+static void say(const void *bytes, size_t length)
+{
+    if (length > STREAM_MAX - world.length)
+        length = STREAM_MAX - world.length;
+    memcpy(world.stream + world.length, bytes, length);
+    world.length += length;
+}
+
+static void say_raw(struct input *input)
+{
+    const uint8_t *bytes;
+    size_t length = input_bytes(input, &bytes, input_u8(input));
+
+    say(bytes, length);
+}
+
+static void say_reply(unsigned status, const void *text, size_t text_length)
+{
+    const struct transfer_reply reply = {.status = (enum transfer_status)status, .text_length = text_length};
+    unsigned char bytes[TRANSFER_REPLY];
+
+    transfer_put_reply(bytes, &reply);
+    say(bytes, sizeof(bytes));
+    say(text, text_length);
+}
+
+/* A file of so many equal bytes, of which so many are there, or were said to be. */
+static void say_file(struct input *input)
+{
+    uint32_t word = input_u16(input);
+    struct transfer_header header = {
+        .size = word % DATA_MAX, .mode = word & 0777, .seconds = (int32_t)(word << 16)};
+    unsigned char text[TRANSFER_COMING], digest[TRANSFER_DIGEST], data[DATA_MAX];
+    uint8_t how = input_u8(input);
+    XXH3_state_t *state = XXH3_createState();
+
+    memset(data, how, sizeof(data));
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, data, header.size);
+    transfer_digest(state, digest);
+    XXH3_freeState(state);
+    if (how & 16)
+        header.size = how & 32 ? UINT64_MAX - word : (uint64_t)word << 7;
+    transfer_put_coming(text, &header, how & 64 ? word % 1024 : 0);
+    say_reply(TRANSFER_COMES, text, sizeof(text));
+    say(data, word % DATA_MAX);
+    say(digest, how & 128 ? how % TRANSFER_DIGEST : TRANSFER_DIGEST);
+}
+
+static void say_list(struct input *input)
+{
+    static const char *const names[] = {
+        "a", "b", "", "..", "../beside", "folder", ".a", "a\n", "caf\xc3\xa9 \x9b"};
+
+    say_reply(TRANSFER_LISTS, "", 0);
+    for (unsigned count = input_below(input, 8); count > 0; count--) {
+        uint8_t what = input_u8(input);
+        const char *name = names[what % 9];
+        const struct transfer_entry entry = {.kind = (enum transfer_kind)(what >> 4 & 3),
+                                             .name_length = strlen(name),
+                                             .size = what & 128 ? UINT64_MAX : what};
+        unsigned char bytes[TRANSFER_ENTRY];
+
+        transfer_put_entry(bytes, &entry);
+        say(bytes, sizeof(bytes));
+        say(name, entry.name_length);
+    }
+    if (input_u8(input) & 7) {
+        static const unsigned char no_more[TRANSFER_ENTRY];
+
+        say(no_more, sizeof(no_more));
+    }
+}
+
+static void compose(struct input *input)
+{
+    world.length = 0;
+    for (unsigned parts = 1 + input_below(input, 4); parts > 0; parts--) {
+        uint8_t what = input_u8(input);
+
+        if (what % 4 == 0)
+            say_raw(input);
+        else if (what % 4 == 1)
+            say_file(input);
+        else if (what % 4 == 2)
+            say_list(input);
+        else
+            say_reply(what >> 2 & 15, "no \x1b[2J", 7);
+    }
+}
+
+/* ---- What the client makes of it ------------------------------------------------------------------------ */
+
+static void expect_plain(const struct client *client)
+{
+    ck_assert_ptr_nonnull(memchr(client->error, '\0', sizeof(client->error)));
+    ck_assert_uint_gt(strlen(client->error), 0);
+    for (const char *at = client->error; *at != '\0'; at++)
+        ck_assert_msg((unsigned char)*at >= 0x20 && *at != 0x7f, "'%s'", client->error);
+    ck_assert_int_eq(client->sock, -1);
+}
+
+/* The last digest that came is that of the file. */
+static void expect_agreed(const struct fetch *fetch)
+{
+    unsigned char bytes[DATA_MAX + 1], digest[TRANSFER_DIGEST];
+    int fd = openat(world.folder, "file", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    XXH3_state_t *state = XXH3_createState();
+    ssize_t length = read(fd, bytes, sizeof(bytes));
+
+    ck_assert_int_eq(length, (ssize_t)fetch->size);
+    close(fd);
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, bytes, (size_t)length);
+    transfer_digest(state, digest);
+    XXH3_freeState(state);
+    ck_assert_int_eq(memcmp(digest, fetch->digest, TRANSFER_DIGEST), 0);
+    ck_assert_int_eq(memcmp(digest, fake_stream - TRANSFER_DIGEST, TRANSFER_DIGEST), 0);
+}
+
+/* A part of an earlier attempt, with a file in a file's place, or a link. */
+static void prepare(unsigned how)
+{
+    static const char part[] = ".file.exs-part";
+    int fd;
+
+    if (how == 1)
+        symlinkat("../beside", world.folder, part);
+    else if (how == 2)
+        symlinkat("../beside", world.folder, "file");
+    else if (how == 3) {
+        fd = openat(world.folder, part, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        ck_assert_int_eq(ftruncate(fd, LANDING_KEEP), 0);
+        close(fd);
+    } else if (how == 4)
+        mkdirat(world.folder, "file", 0700);
+}
+
+static void get_file(struct fetch *fetch, unsigned how)
+{
+    struct landing landing;
+
+    prepare(how);
+    if (landing_open(&landing, world.folder, "file") == 0) {
+        if (fetch_file(fetch, "file", &landing) == 0)
+            expect_agreed(fetch);
+        else if (fetch->client.sock == -1) /* else it only has not got its name */
+            expect_plain(&fetch->client);
+    }
+    landing_end(&landing);
+}
+
+static void get_tree(struct fetch *fetch)
+{
+    struct picks picks = {0};
+
+    if (wishes_add_tree(&picks, fetch, "folder") == -1)
+        expect_plain(&fetch->client);
+    for (size_t i = 0; i < picks.count; i++)
+        if (picks.list[i].problem == NULL) {
+            ck_assert_ptr_null(transfer_bad_path(picks.list[i].path, strlen(picks.list[i].path)));
+            ck_assert_ptr_null(transfer_bad_path(picks.list[i].name, strlen(picks.list[i].name)));
+        }
+    picks_free(&picks);
+}
+
+/* What is there may be; then it is no more. */
+static void empty_folder(void)
+{
+    int copy = openat(world.folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = fdopendir(copy);
+    struct dirent *entry;
+    struct stat status;
+    char path[96];
+
+    while ((entry = readdir(stream)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        ck_assert_msg(strcmp(entry->d_name, "file") == 0 || strcmp(entry->d_name, ".file.exs-part") == 0,
+                      "'%s' is there", entry->d_name);
+        if (unlinkat(world.folder, entry->d_name, 0) == -1)
+            unlinkat(world.folder, entry->d_name, AT_REMOVEDIR);
+    }
+    closedir(stream);
+    snprintf(path, sizeof(path), "%s/beside", world.top);
+    ck_assert_int_eq(stat(path, &status), 0);
+    ck_assert_int_eq(status.st_size, 6);
+    ck_assert_int_eq(status.st_mtim.tv_sec, world.beside.st_mtim.tv_sec);
+}
+
+static void get_one(struct fetch *fetch, struct input *input)
+{
+    static const int failures[] = {ECONNRESET, EPIPE, ETIMEDOUT, ENOMEM};
+    uint8_t which = input_u8(input);
+
+    compose(input);
+    fake_stream = world.stream;
+    fake_stream_left = world.length;
+    fake_stream_errno = which & 128 ? ECONNRESET : 0;
+    fake_failing = which & 64 ? failures[input_below(input, 4)] : 0;
+    fake_fails_from = (int)input_below(input, 6);
+    memset(fetch->client.error, 0, sizeof(fetch->client.error));
+    fetch->client.sock = 1;
+    if (which & 1)
+        get_tree(fetch);
+    else
+        get_file(fetch, which >> 1 & 7);
+    empty_folder();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input input = {data, size};
+    struct fetch fetch = {.limit = LIMIT, .quiet = true};
+
+    if (world.top[0] == '\0') {
+        open_world();
+        atexit(close_world);
+    }
+    fetch.block = world.block;
+    for (int i = 0; i < ROUNDS && input_left(&input) > 0; i++)
+        get_one(&fetch, &input);
+    fake_reset();
+    return 0;
+}

@@ -540,6 +540,22 @@ START_TEST(data_before_rtu)
 }
 END_TEST
 
+/* RTU is lost, and no data comes: REP comes again, and gets its answer again. */
+START_TEST(rtu_again)
+{
+    struct network *network = network_new();
+
+    network->ends[0].hangs_up = false;
+    network->lost = 1u << 2;
+    (void)connect_from(network, 0x77);
+    run_for(network, ib_time_ns(20) + SECOND);
+    expect_events(network, 1, REQUESTED, IB_EV_ESTABLISHED);
+    ck_assert_uint_eq(network->of_type[IB_REP & 31], 2);
+    ck_assert_uint_eq(network->of_type[IB_RTU & 31], 2);
+    network_free(network);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("InfiniBand's connections");
@@ -562,6 +578,7 @@ int main(void)
     tcase_add_test(tcase, an_end_of_nothing);
     tcase_add_test(tcase, an_end_by_another);
     tcase_add_test(tcase, data_before_rtu);
+    tcase_add_test(tcase, rtu_again);
     suite_add_tcase(suite, tcase);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);

@@ -139,7 +139,18 @@ static struct stranger stranger_at(sa_family_t family, unsigned port)
     return self;
 }
 
-/* A datagram with the check that it would have had under this identification. */
+/* By how much an identification changes the check of such a packet by IPv4. */
+static uint32_t difference_by(unsigned id, const uint8_t *packet, size_t length)
+{
+    struct soft_path path = {.local = loopback(AF_INET, 1), .remote = loopback(AF_INET, 2)};
+    struct icrc_flow flow;
+
+    icrc_flow_init(&flow, &path, true);
+    return icrc_compute(&flow, id, packet, length) ^ icrc_compute(&flow, 0, packet, length);
+}
+
+/* A datagram with the check that it would have had under this identification; by IPv6, too, where there is
+ * none. */
 static void stranger_says(struct stranger *self, uint32_t qpn, uint8_t value, unsigned id, bool damaged)
 {
     uint8_t packet[ROCE_MAX], payload[BYTES];
@@ -153,12 +164,16 @@ static void stranger_says(struct stranger *self, uint32_t qpn, uint8_t value, un
                         .payload = payload,
                         .payload_length = BYTES};
     struct icrc_flow flow;
+    uint32_t crc;
     size_t length;
 
     memset(payload, value, BYTES);
     length = roce_write(packet, &roce);
     icrc_flow_init(&flow, &self->path, true);
-    icrc_store(packet + length, icrc_compute(&flow, id, packet, length));
+    crc = icrc_compute(&flow, id, packet, length);
+    if (self->path.local.sa.sa_family == AF_INET6 && id != 0)
+        crc ^= difference_by(id, packet, length);
+    icrc_store(packet + length, crc);
     packet[length - 1] ^= damaged;
     ck_assert_int_eq(
         sendto(self->fd, packet, length + ICRC_SIZE, 0, &self->path.remote.sa, size_of(&self->path.remote)),
@@ -248,6 +263,8 @@ START_TEST(no_identification_helps_ipv6)
     post_one(&side);
     stranger_says(&stranger, side.qp->qp_num, 7, 0, true);
     await_malformed(&side, 1);
+    stranger_says(&stranger, side.qp->qp_num, 7, 1, false);
+    await_malformed(&side, 2);
     close(stranger.fd);
     side_close(&side);
 }

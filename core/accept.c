@@ -256,6 +256,8 @@ static int start(struct sock *listener, exs_acceptaddr_t *addrvec, int count, st
         if (op == NULL)
             goto unwind;
         op->element = &addrvec[i];
+        if (listener->receive_limit != 0)
+            xs_limit(listener, op, listener->receive_limit);
         STAILQ_INSERT_TAIL(&ops, op, link);
     }
     if (line_up(listener, waiter == NULL ? queue : NULL, &ops, count) < 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cancel.c - operations that are not to be waited for any longer: exs_cancel.
+ * cancel.c - operations that are not to be waited for any longer: exs_cancel, and limits (limit.c).
  *
  * What neither the device nor the peer knows of ends here and now. A stream's transfer that was begun is cut
  * off where it is, and ends when the device is done with what it has of it; a message of a SEQPACKET that was
@@ -13,8 +13,20 @@
 #include "library.h"
 #include "sock.h"
 
-static bool is_meant(const struct op *op, const struct stop *stop)
+/* That its time is over is noticed once: what ends later for that, or in its own way, needs no alarm. */
+static bool is_overdue(struct op *op, uint64_t now)
 {
+    bool is_over = op->deadline != 0 && op->deadline <= now;
+
+    if (is_over)
+        op->deadline = 0;
+    return is_over;
+}
+
+static bool is_meant(struct op *op, const struct stop *stop)
+{
+    if (stop->now != 0)
+        return is_overdue(op, stop->now);
     return stop->all || op->event.exs_evt_ahandle == stop->ahandle;
 }
 
@@ -113,7 +125,7 @@ static void stop_onesided_one(struct conn *conn, struct op *op, int error)
 
 static int stop_onesided(struct conn *conn, const struct stop *stop)
 {
-    struct op *op = STAILQ_FIRST(&conn->onesided), *next;
+    struct op *op = stop->now != 0 ? NULL : STAILQ_FIRST(&conn->onesided), *next; /* they have no limit */
     int count = 0;
 
     for (; op != NULL; op = next) {

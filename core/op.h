@@ -70,7 +70,10 @@ struct op {
         struct sink *sink;   /* recvfile: the files that its pieces lie in; its own, and theirs */
     };
     uint64_t number; /* send, one-sided: which of the connection's, from the first */
-    uint64_t remote; /* one-sided: the address at the peer */
+    union {
+        uint64_t remote;   /* one-sided: the address at the peer */
+        uint64_t deadline; /* accept, send, receive: ns, when it is to end at the latest (limit.c); 0: never */
+    };
 
     /* receives: where the bytes go (place.h); of a send that is late: where they come from, without places */
     uint64_t room;        /* bytes that it may yet write where it was told to */

@@ -119,7 +119,9 @@ bool xs_place_is_large(const struct op *op)
         return is_large_in_sink(op);
     const struct piece *piece = current(op);
 
-    return xs_place_next(op).length >= DIRECT_MIN && (piece->memory != NULL || piece->length > BOUNCE_SIZE);
+    /* What the peer is told of, it has to forget before its time is over. */
+    return xs_place_next(op).length >= DIRECT_MIN &&
+           (piece->memory != NULL || (piece->length > BOUNCE_SIZE && op->deadline == 0));
 }
 
 /* The message is short, and its pieces are not one region of the application's. */

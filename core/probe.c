@@ -25,7 +25,7 @@ static uint32_t signs_of_life(const struct conn *conn)
 void xs_probe_start(struct conn *conn)
 {
     if (conn->device->needs_probes)
-        xs_queue_time(atomic_load(&conn->sock->home), conn->sock, (now_ns() / PROBE_NS + 1) * PROBE_NS);
+        xs_sock_probe_at(conn->sock, (now_ns() / PROBE_NS + 1) * PROBE_NS);
 }
 
 void xs_probe(struct conn *conn)
@@ -37,6 +37,7 @@ void xs_probe(struct conn *conn)
     };
     const struct posted posted = {.kind = POSTED_PROBE};
 
+    conn->sock->probe_due = 0;
     if (conn->state != CONN_OPEN)
         return;
     bool waits = conn->sq_head != conn->sq_tail; /* for an acknowledgement already */

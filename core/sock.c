@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "clock.h"
 #include "conn.h"
 #include "core.h"
 #include "library.h"
@@ -234,10 +235,11 @@ void xs_sock_timeout(struct sock *sock)
         xs_open_failed(sock, ETIMEDOUT);
     else if (sock->state == SOCK_LISTENING)
         xs_incoming_timeout(sock);
-    else if (sock->state == SOCK_CONNECTED)
+    else if (sock->state == SOCK_CONNECTED && sock->probe_due != 0 && sock->probe_due <= now_ns())
         xs_probe(sock->conn);
     else if (sock->state == SOCK_CLOSING && sock->conn != NULL)
         xs_conn_fail(sock->conn, ETIMEDOUT); /* waited long enough for the peer to take the rest */
+    xs_limits_look(sock);
 }
 
 /* ---- Calls --------------------------------------------------------------------------------------------- */

@@ -87,7 +87,9 @@ struct sock {
     uint64_t since; /* and since when, ns */
 
     TAILQ_ENTRY(sock) by_time;
-    uint64_t deadline; /* ns, 0 = none: connect or close gives up */
+    uint64_t deadline;                  /* ns, 0 = none: connect or close gives up, or one of these: */
+    uint64_t probe_due;                 /* when the peer is to be thought of (probe.c), */
+    uint64_t receive_limit, send_limit; /* ns, 0 = none: how long an operation may take, from its start */
 };
 
 /* ---- The table of numbers (table.c) ----------------------------------------------------- */
@@ -163,11 +165,21 @@ void xs_sock_unbind(struct sock *sock); /* no id is left */
 struct stop {
     bool all; /* or those with this */
     exs_ahandle_t ahandle;
+    uint64_t now; /* ns, or 0; instead: those whose deadline has come */
     int error;
 };
 /* Complete them: at once, or as soon as neither the device nor the peer uses their memory any more. How many.
  * Called with the lock. */
 int xs_stop(struct sock *sock, const struct stop *stop);
+
+/* ---- Limits (limit.c); called with the lock ------------------------------------------------- */
+
+/* The operation, which starts now, has so much time, ns. */
+void xs_limit(struct sock *sock, struct op *op, uint64_t limit);
+/* Think of the peer then, ns. */
+void xs_sock_probe_at(struct sock *sock, uint64_t when);
+/* The socket's deadline passed: end those that have no time left, and wake up for the others. */
+void xs_limits_look(struct sock *sock);
 
 /* A CM event for a socket at home in this queue; acknowledged by the caller. */
 void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device);

@@ -138,6 +138,8 @@ static int begin_send(struct sock *sock, struct queue *queue, const struct ask *
     }
     if (op->last)
         conn->writing = WRITE_SHUT;
+    if (sock->send_limit != 0)
+        xs_limit(sock, op, sock->send_limit);
     op->number = conn->started++;
     STAILQ_INSERT_TAIL(&conn->sends, op, link);
     if (conn->sending == NULL)
@@ -214,6 +216,8 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
         xs_undo(op, ask->waiter);
         return -1;
     }
+    if (sock->receive_limit != 0)
+        xs_limit(sock, op, sock->receive_limit);
     STAILQ_INSERT_TAIL(&conn->recvs, op, link);
     xs_conn_run_recvs(conn);
     return 0;

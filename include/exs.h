@@ -49,8 +49,9 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 
 #define EXS_BLOCK 0x00200000      /* [UNH] return when done */
 #define EXS_UNSIGNALED 0x00400000 /* [UNH] exs_send, exs_sendfile: no event on success */
-#define EXS_BIGFILE 0x00800000 /* [ours] exs_sendfile, exs_recvfile: an element may be longer than 2^30 bytes  \
-                                */
+#define EXS_BIGFILE                                                                                            \
+    0x00800000 /* [ours] exs_sendfile, exs_recvfile: an element may be longer than 2^30 bytes                  \
+                */
 /* [ours] In an event, not in a call: the receive was ended by the orderly end. */
 #define EXS_EOF 0x01000000
 #define EXS_CANCEL_ALL 0x02000000 /* [ours] exs_cancel: whatever the ahandle */
@@ -237,8 +238,13 @@ int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len
 
 /* [ours] As getsockopt(2), at SOL_SOCKET: SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN, SO_ERROR (why the
  * connection is broken, which reading does not clear), SO_RCVBUF (bytes that come while no receive is started),
- * SO_SNDBUF (INT_MAX: any number may be pending). Each is an int. ENOPROTOOPT, EINVAL, EFAULT. */
+ * SO_SNDBUF (INT_MAX: any number may be pending). Each is an int; but for those of exs_setsockopt. ENOPROTOOPT,
+ * EINVAL, EFAULT. */
 int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *value_len);
+/* [ours] As setsockopt(2), at SOL_SOCKET: SO_RCVTIMEO and SO_SNDTIMEO, each a struct timeval, {0,0} for none.
+ * What is started from then on, receives and accepts, and sends, ends with ETIMEDOUT and the bytes that had
+ * moved when it takes longer; the connection lives on. ENOPROTOOPT, EINVAL, EFAULT, EDOM. */
+int exs_setsockopt(int sockno, int level, int option, const void *value, socklen_t value_len);
 
 /* [ours] The name of the RDMA device that carries this connection ("soft0", "mlx5_0", ...) into name, at most
  * size bytes with the terminating zero; of a listener the kinds that it listens on ("soft", "rdma,soft").

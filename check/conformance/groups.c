@@ -43,6 +43,7 @@ const struct group *const groups[] = {
     &group_cancel,
     &group_recvfile,
     &group_blocking_recvfile,
+    &group_setsockopt,
     &group_fini,
     NULL,
 };

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* exs_setsockopt: the limits of what a receive, a send and an accept may take. */
+#include "bodies.h"
+
+static const char *const needs[] = {"exs_init", "exs_socket", "exs_getsockopt", "exs_recv", NULL};
+static const struct timeval shortly = {.tv_usec = 20000};
+
+#define MANY 3000000 /* bytes, more than the peer takes without a receive */
+static unsigned char many[MANY];
+
+static bool is(const struct trial *trial, int option, struct timeval wanted)
+{
+    struct timeval held = {.tv_sec = -1};
+    socklen_t length = sizeof(held);
+
+    return exs_getsockopt(trial->fd, SOL_SOCKET, option, &held, &length) == 0 && length == sizeof(held) &&
+           held.tv_sec == wanted.tv_sec && held.tv_usec == wanted.tv_usec;
+}
+
+/* One that is wrong leaves what was set before. */
+static void refused(struct trial *trial, int level, int option, const void *value, socklen_t length)
+{
+    const struct timeval before = {.tv_sec = 7};
+
+    ok_connected(trial);
+    require(trial, exs_setsockopt(trial->fd, SOL_SOCKET, SO_RCVTIMEO, &before, sizeof(before)) == 0,
+            "the first exs_setsockopt failed");
+    outcome(trial, exs_setsockopt(trial->fd, level, option, value, length));
+    require(trial, is(trial, SO_RCVTIMEO, before), "the limit was changed");
+}
+
+static void uninitialized(struct trial *trial)
+{
+    outcome(trial, exs_setsockopt(BAD_FD, -1, -1, NULL, 0));
+}
+
+static void forked(struct trial *trial)
+{
+    ok_fresh(trial);
+    in_child(trial);
+    trial->queue = NULL;
+    outcome(trial, exs_setsockopt(trial->fd, SOL_SOCKET, SO_RCVTIMEO, &shortly, sizeof(shortly)));
+}
+
+static void bad_fd(struct trial *trial)
+{
+    ok_fresh(trial);
+    outcome(trial, exs_setsockopt(BAD_FD, SOL_SOCKET, SO_RCVTIMEO, &shortly, sizeof(shortly)));
+}
+
+static void foreign(struct trial *trial)
+{
+    ok_fresh(trial);
+    outcome(trial, exs_setsockopt(foreign_fd(trial), SOL_SOCKET, SO_RCVTIMEO, &shortly, sizeof(shortly)));
+}
+
+static void read_only(struct trial *trial)
+{
+    int type = SOCK_STREAM;
+
+    refused(trial, SOL_SOCKET, SO_TYPE, &type, sizeof(type));
+}
+
+static void level_unknown(struct trial *trial)
+{
+    refused(trial, IPPROTO_TCP, SO_RCVTIMEO, &shortly, sizeof(shortly));
+}
+
+static void too_short(struct trial *trial)
+{
+    refused(trial, SOL_SOCKET, SO_RCVTIMEO, &shortly, sizeof(shortly) - 1);
+}
+
+static void nowhere(struct trial *trial)
+{
+    refused(trial, SOL_SOCKET, SO_RCVTIMEO, NULL, sizeof(shortly));
+}
+
+static void negative(struct trial *trial)
+{
+    refused(trial, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = -1}, sizeof(shortly));
+}
+
+static void a_second_in_microseconds(struct trial *trial)
+{
+    refused(trial, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_usec = 1000000}, sizeof(shortly));
+}
+
+static void kept(struct trial *trial)
+{
+    const struct timeval receive = {.tv_sec = 3, .tv_usec = 999999}, send = {.tv_sec = 5, .tv_usec = 1};
+
+    ok_fresh(trial);
+    require(trial, is(trial, SO_RCVTIMEO, (struct timeval){0}) && is(trial, SO_SNDTIMEO, (struct timeval){0}),
+            "a new socket has limits");
+    outcome(trial, exs_setsockopt(trial->fd, SOL_SOCKET, SO_RCVTIMEO, &receive, sizeof(receive)));
+    outcome(trial, exs_setsockopt(trial->fd, SOL_SOCKET, SO_SNDTIMEO, &send, sizeof(send)));
+    require(trial, is(trial, SO_RCVTIMEO, receive) && is(trial, SO_SNDTIMEO, send), "others are held");
+}
+
+static void set(struct trial *trial, int option)
+{
+    outcome(trial, exs_setsockopt(trial->fd, SOL_SOCKET, option, &shortly, sizeof(shortly)));
+}
+
+static void times_out(struct trial *trial, ssize_t result, int type)
+{
+    require(trial, moved(trial, result, type) == -1, "it did not end with an error");
+    require(trial, errno == ETIMEDOUT, "it ended with another errno than ETIMEDOUT");
+}
+
+/* And the next one, without a limit, receives what comes. */
+static void receive(struct trial *trial)
+{
+    const struct timeval none = {0};
+
+    ok_connected(trial);
+    set(trial, SO_RCVTIMEO);
+    times_out(trial, exs_recv(trial->fd, many, MANY, trial->flags, trial->queue, trial, NULL), EXS_EVT_RECV);
+    require(trial, exs_setsockopt(trial->fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof(none)) == 0,
+            "the limit can't be taken away");
+    peer_do(trial, PEER_SEND, 10);
+    ok_receive(trial, many, 10);
+}
+
+static void send_too_much(struct trial *trial)
+{
+    ok_connected(trial);
+    set(trial, SO_SNDTIMEO);
+    ssize_t result = exs_send(trial->fd, many, MANY, trial->flags, trial->queue, trial, NULL);
+
+    if (trial->flags & EXS_BLOCK) {
+        require(trial, result > 0 && result < MANY, "it did not return the bytes that had moved");
+    } else {
+        exs_event_t event = ok_event(trial, trial->queue, EXS_EVT_SEND, trial);
+
+        require(trial, event.exs_evt_errno == ETIMEDOUT, "it ended with another errno than ETIMEDOUT");
+        result = (ssize_t)event.exs_evt_union.exs_evt_xfer.exs_evt_length;
+    }
+    struct peer_answer answer = peer_do(trial, PEER_RECEIVE, (size_t)result);
+
+    require(trial, answer.count == (size_t)result, "the peer received another number of bytes");
+}
+
+static void accept_nobody(struct trial *trial)
+{
+    static exs_acceptaddr_t element;
+
+    ok_listening(trial);
+    element.exs_ahandle = trial;
+    set(trial, SO_RCVTIMEO);
+    times_out(trial, exs_accept(trial->fd, &element, 1, trial->flags, trial->queue), EXS_EVT_ACCEPT);
+    require(trial, element.exs_socket == -1 || trial->flags & EXS_BLOCK, "there is a new socket");
+}
+
+#define SET(option) "exs_setsockopt(fd, SOL_SOCKET, " option ", &time, sizeof(time))"
+
+static const struct row setsockopt_rows[] = {
+    {1, EPERM, "exs_setsockopt(BAD_FD, -1, -1, NULL, 0) [no exs_init]", BOTH, OURS, uninitialized, NULL},
+    {2, ECHILD, SET("SO_RCVTIMEO") " [in a forked child]", BOTH, OURS, forked, NULL},
+    {3, EBADF, "exs_setsockopt(BAD_FD, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time))", BOTH, OURS, bad_fd,
+     NULL},
+    {4, EBADF, "exs_setsockopt(FD_OF_A_FILE, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time))", BOTH, OURS,
+     foreign, NULL},
+    {5, ENOPROTOOPT, SET("SO_TYPE"), BOTH, OURS, read_only, NULL},
+    {6, ENOPROTOOPT, "exs_setsockopt(fd, IPPROTO_TCP, SO_RCVTIMEO, &time, sizeof(time))", BOTH, OURS,
+     level_unknown, NULL},
+    {7, EINVAL, "exs_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time) - 1)", BOTH, OURS, too_short,
+     NULL},
+    {8, EFAULT, "exs_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, NULL, sizeof(time))", BOTH, OURS, nowhere, NULL},
+    {9, EDOM, SET("SO_RCVTIMEO") " [-1 s]", BOTH, OURS, negative, NULL},
+    {10, EDOM, SET("SO_RCVTIMEO") " [1000000 us]", BOTH, OURS, a_second_in_microseconds, NULL},
+    {11, 0, SET("SO_SNDTIMEO") " [and SO_RCVTIMEO]", BOTH, OURS, kept, NULL},
+    {12, 0, SET("SO_RCVTIMEO") " [a receive]", BOTH, OURS, receive,
+     "It ends with ETIMEDOUT; the next is as ever."},
+    {13, 0, SET("SO_SNDTIMEO") " [more than the peer takes]", BOTH, OURS, send_too_much,
+     "ETIMEDOUT, and the bytes that moved; a call that waits returns these."},
+    {14, 0, SET("SO_RCVTIMEO") " [an accept]", BOTH, OURS, accept_nobody, "It ends with ETIMEDOUT."},
+};
+const struct group group_setsockopt = {"exs_setsockopt", NULL, needs, ROWS(setsockopt_rows)};

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * limit.c - operations that have no more time than their socket gives them: SO_RCVTIMEO, SO_SNDTIMEO.
+ *
+ * Each has a deadline of its own, from its start; the socket has the alarm of the earliest. An operation that
+ * is done leaves the alarm as it is: it rings for nothing then, once in the time of a limit.
+ */
+#include <errno.h>
+#include "clock.h"
+#include "conn.h"
+#include "sock.h"
+
+static void wake_by(struct sock *sock, uint64_t deadline)
+{
+    if (sock->deadline == 0 || deadline < sock->deadline)
+        xs_queue_time(atomic_load(&sock->home), sock, deadline);
+}
+
+void xs_sock_probe_at(struct sock *sock, uint64_t when)
+{
+    sock->probe_due = when;
+    wake_by(sock, when);
+}
+
+void xs_limit(struct sock *sock, struct op *op, uint64_t limit)
+{
+    op->deadline = ns_after(now_ns(), limit);
+    wake_by(sock, op->deadline);
+}
+
+static void wake_for(struct sock *sock, const struct op_list *ops)
+{
+    const struct op *op;
+
+    STAILQ_FOREACH (op, ops, link) {
+        if (op->deadline != 0)
+            wake_by(sock, op->deadline);
+    }
+}
+
+/* The alarm that rang is off: have another one for what is left. */
+void xs_limits_look(struct sock *sock)
+{
+    const struct stop overdue = {.now = now_ns(), .error = ETIMEDOUT};
+
+    xs_stop(sock, &overdue);
+    if (sock->state == SOCK_LISTENING) {
+        wake_for(sock, &sock->accepts);
+    } else if (sock->state == SOCK_CONNECTED) {
+        if (sock->probe_due != 0)
+            wake_by(sock, sock->probe_due);
+        wake_for(sock, &sock->conn->sends);
+        wake_for(sock, &sock->conn->recvs);
+    }
+}

@@ -50,6 +50,8 @@ static void take_event(struct actor *actor, const exs_event_t *event)
     else if (event->exs_evt_type == EXS_EVT_SEND || event->exs_evt_type == EXS_EVT_RECV ||
              event->exs_evt_type == EXS_EVT_RREAD || event->exs_evt_type == EXS_EVT_RWRITE)
         op->length = (ssize_t)event->exs_evt_union.exs_evt_xfer.exs_evt_length;
+    else if (event->exs_evt_type == EXS_EVT_RECVFILE)
+        op->length = (ssize_t)event->exs_evt_union.exs_evt_xferfile.exs_evt_length;
 }
 
 static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
@@ -172,6 +174,13 @@ struct op *act_sendfile(struct actor *actor, int socket, exs_xferfile_t *vector,
     struct op *op = begin(actor, "exs_sendfile");
 
     return began(actor, op, exs_sendfile(socket, vector, count, how(actor), where(actor), op));
+}
+
+struct op *act_recvfile(struct actor *actor, int socket, exs_xferfile_t *vector, int count)
+{
+    struct op *op = begin(actor, "exs_recvfile");
+
+    return began(actor, op, exs_recvfile(socket, vector, count, how(actor), where(actor), op));
 }
 
 struct op *act_rwrite(struct actor *actor, int socket, const void *bytes, size_t length,

@@ -52,6 +52,7 @@ struct op *act_send(struct actor *actor, int socket, const void *bytes, size_t l
 struct op *act_recv(struct actor *actor, int socket, void *bytes, size_t length, int flags,
                     exs_mhandle_t memory);
 struct op *act_sendfile(struct actor *actor, int socket, exs_xferfile_t *vector, int count);
+struct op *act_recvfile(struct actor *actor, int socket, exs_xferfile_t *vector, int count);
 struct op *act_rwrite(struct actor *actor, int socket, const void *bytes, size_t length,
                       const exs_token_t *token, exs_mhandle_t memory);
 struct op *act_rread(struct actor *actor, int socket, void *bytes, size_t length, const exs_token_t *token,

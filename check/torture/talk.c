@@ -154,12 +154,23 @@ static size_t part(size_t length, size_t from, size_t most)
     return length <= from ? 0 : length - from > most ? most : length - from;
 }
 
-static bool hear_files(struct actor *actor, const struct talk *talk, int socket)
+/* The first into a file, what is behind that into memory. */
+static bool hear_files(struct actor *actor, int socket)
 {
     unsigned char *bytes = new_bytes(0, FILES);
-    struct op *op = act_recv(actor, socket, bytes, FILES, all(talk), NULL);
+    int file = new_file(0, 0);
+    exs_xferfile_t vector[] = {
+        {.exs_xfv_type = EXS_FDVEC, .exs_xfv.exs_fdv = {.exs_fildes = file, .exs_length = FILE_LENGTH}},
+        {.exs_xfv_type = EXS_IOVEC,
+         .exs_xfv.exs_iov = {.exs_base = bytes + FILE_LENGTH, .exs_length = FILES - FILE_LENGTH}},
+    };
+    struct op *op = act_recvfile(actor, socket, vector, 2);
     bool heard = came(actor, op, FILES);
     size_t length = length_of(op);
+
+    if (pread(file, bytes, FILE_LENGTH, 0) != (ssize_t)part(length, 0, FILE_LENGTH) && heard)
+        fault(actor, "the file is too short");
+    close(file);
 
     compare(actor, 4, bytes, 0, part(length, 0, FILE_LENGTH));
     compare(actor, 5, bytes + FILE_LENGTH, 0, part(length, FILE_LENGTH, PATH_LENGTH));
@@ -231,7 +242,7 @@ bool talk_as_client(struct actor *actor, const struct talk *talk, int socket, in
     unsigned char *region = new_bytes(2, REGION);
     exs_mhandle_t memory = new_region(actor, region);
     bool good = memory != EXS_MHANDLE_INVALID && say(actor, socket, round, memory, region) &&
-                hear_files(actor, talk, socket) && use(actor, talk, socket) &&
+                hear_files(actor, socket) && use(actor, talk, socket) &&
                 await(actor, act_shutdown(actor, socket)) && hear_end(actor, socket);
 
     close_surely(actor, socket);

@@ -58,6 +58,8 @@ static void read_all(void)
     read_link(secure_getenv("EXS_LINK"));
     read_roce(secure_getenv("EXS_ROCE"));
     read_spin(secure_getenv("EXS_SPIN"));
+    current.map_always = is_set("EXS_MAP", false);
+    current.map_never = !is_set("EXS_MAP", true);
     current.immediate = is_set("EXS_IMMEDIATE", true);
     current.debug = is_set("EXS_DEBUG", false);
 }

@@ -260,6 +260,11 @@ static int open_window(struct window *window, const struct element *element, uin
     return -1;
 }
 
+void xs_sink_copy_all(struct sink *sink)
+{
+    sink->copies = true;
+}
+
 bool xs_sink_may_map(const struct sink *sink, uint32_t piece, uint64_t bytes)
 {
     return bytes > BOUNCE_SIZE && !sink->copies && sink->elements[piece].is_mappable;

@@ -9,11 +9,13 @@
  * operation follow each other, so that a file of any length pins no more than one; they are small at first
  * where nobody knows how long the file will be.
  *
- * Else bytes come by the hidden buffer and are written from there: where only little is to come, where the
- * descriptor may not be read, which a mapping needs, where the file system can't give blocks beforehand or the
- * device can't register its pages (the kernel's own doesn't those of most disks, since 6.5). What can't be
- * written stays in the stream, for the next receive. A message of a SEQPACKET, which has to have one place, is
- * written when it is complete.
+ * Else bytes come by the hidden buffer and are written from there. On the embedded device, always, unless
+ * EXS_MAP=1: there a processor copies anyway, and page faults, zeroed blocks and guarded copies
+ * (fragile.h) cost twice what is saved. On others where only little is to come, where the descriptor may not be
+ * read, which a mapping needs, where the file system can't give blocks beforehand or the device can't register
+ * its pages (the kernel's own doesn't those of most disks, since 6.5). What can't be written stays in the
+ * stream, for the next receive. A message of a SEQPACKET, which has to have one place, is written when it is
+ * complete.
  *
  * While a window lies beyond the end of its file, the file is longer than what came; it is cut back then.
  */
@@ -35,6 +37,9 @@ struct sink *xs_sink_new(const exs_xferfile_t *vector, int count, bool is_stream
 struct piece *xs_sink_pieces(struct sink *sink);
 /* The last one is a file that is filled as long as something comes. */
 bool xs_sink_is_open_ended(const struct sink *sink);
+
+/* Map nothing. */
+void xs_sink_copy_all(struct sink *sink);
 
 /* Does this piece lie in a file? And may there be a window over it, with so many bytes to come? */
 bool xs_sink_is_file(const struct sink *sink, uint32_t piece);

@@ -10,6 +10,7 @@
 #include "memory.h"
 #include "nic.h"
 #include "place.h"
+#include "settings.h"
 #include "sink.h"
 #include "sock.h"
 #include "vector.h"
@@ -187,6 +188,8 @@ static int into_files(struct conn *conn, struct op *op, const struct ask *ask)
     op->sink = xs_sink_new(ask->files, ask->count, is_stream, ask->flags);
     if (op->sink == NULL)
         return -1;
+    if (conn->device->holds_no_pages ? !settings()->map_always : settings()->map_never)
+        xs_sink_copy_all(op->sink);
     xs_place_into(op, xs_sink_pieces(op->sink), (uint32_t)ask->count);
     if (xs_place_whole(conn, op) < 0) {
         xs_sink_end(op->sink, 0, &conn->domain); /* which keeps errno */

@@ -22,6 +22,18 @@ static void open_all(void)
     pair_open(&pair, AF_INET, SOCK_STREAM);
 }
 
+static void open_mapping(void)
+{
+    must(setenv("EXS_MAP", "1", 1));
+    open_all();
+}
+
+static void open_copying(void)
+{
+    must(setenv("EXS_MAP", "0", 1));
+    open_all();
+}
+
 static void close_all(void)
 {
     inbox_quiet(pair.server_box, QUIET_MS);
@@ -424,12 +436,11 @@ START_TEST(message)
 }
 END_TEST
 
-int main(void)
+static void add_cases(Suite *suite, const char *filled_name, const char *end_name, void (*fixture)(void))
 {
-    Suite *suite = suite_create("recvfile");
-    TCase *filled = add_bare_case(suite, "what is filled", 20), *end = add_bare_case(suite, "the end", 20);
+    TCase *filled = add_bare_case(suite, filled_name, 20), *end = add_bare_case(suite, end_name, 20);
 
-    tcase_add_checked_fixture(filled, open_all, close_all);
+    tcase_add_checked_fixture(filled, fixture, close_all);
     tcase_add_loop_test(filled, every_range, 0, 2 * COUNT(ranges));
     tcase_add_test(filled, between_far_ends);
     tcase_add_loop_test(filled, mixture, 0, 6);
@@ -437,9 +448,17 @@ int main(void)
     tcase_add_test(filled, in_line);
     tcase_add_test(filled, any_cut);
     tcase_add_loop_test(filled, message, 0, 2 * COUNT(messages));
-    tcase_add_checked_fixture(end, open_all, close_all);
+    tcase_add_checked_fixture(end, fixture, close_all);
     tcase_add_loop_test(end, until_the_end, 0, 3 * COUNT(ends));
     tcase_add_loop_test(end, ends_early, 0, COUNT(ends));
     tcase_add_test(end, blocking);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("recvfile");
+
+    add_cases(suite, "what is filled, mapped", "the end, mapped", open_mapping);
+    add_cases(suite, "what is filled, copied", "the end, copied", open_copying);
     return run_suite(suite);
 }

@@ -72,6 +72,12 @@ static void cut_send(struct conn *conn, struct op *op, int error)
     }
 }
 
+void xs_send_cut(struct conn *conn)
+{
+    cut_send(conn, conn->sending, 0);
+    xs_tx_end(conn);
+}
+
 static bool is_begun(const struct conn *conn, const struct op *op)
 {
     if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN)

@@ -2,10 +2,10 @@
 /*
  * conn.h - a connection: one queue pair and both directions of EXS's protocol on it (protocol.h).
  *
- * tx.c sends, late.c copies what waited for that, rx.c receives, place.c says where to, control.c holds credits and control messages, probe.c asks
- * whether the peer lives, onesided.c reads and writes what the peer exported, export.c lets the peer do so,
- * conn.c makes and frees, life.c says what may be done when, work.c posts and harvests. All of it is guarded by
- * the lock of the socket's home queue.
+ * tx.c sends, late.c copies what waited for that, rx.c receives, place.c says where to, control.c holds credits
+ * and control messages, probe.c asks whether the peer lives, onesided.c reads and writes what the peer
+ * exported, export.c lets the peer do so, conn.c makes and frees, life.c says what may be done when, work.c
+ * posts and harvests. All of it is guarded by the lock of the socket's home queue.
  */
 #ifndef XS_CONN_H
 #define XS_CONN_H
@@ -263,6 +263,21 @@ void xs_tx_finish(struct conn *conn, struct op *op, int error);
 
 /* The device is done with the operation's buffer: give back what was got for it. */
 void xs_tx_release(struct conn *conn, struct op *op);
+
+/* ---- dontwait.c ---------------------------------------------------------------------------- */
+
+/* Before the next two: harvest what has come. */
+void xs_dontwait_look(const struct sock *sock);
+/* Would a receive, a send, that is started now, have something to do at once? 0, or -1 and EAGAIN. */
+int xs_dontwait_recv(const struct conn *conn);
+int xs_dontwait_send(const struct conn *conn);
+/* One has been started: end it with what could be done. */
+void xs_dontwait_sent(struct conn *conn);
+
+/* ---- cancel.c ------------------------------------------------------------------------------- */
+
+/* End the send that is being posted, of a STREAM, with what has been. It is no error. */
+void xs_send_cut(struct conn *conn);
 
 /* ---- late.c ------------------------------------------------------------------------------- */
 

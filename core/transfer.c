@@ -214,7 +214,7 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
 
     if (op == NULL)
         return -1;
-    op->waitall = (ask->flags & MSG_WAITALL) != 0 && sock->type == SOCK_STREAM;
+    op->waitall = (ask->flags & (MSG_WAITALL | MSG_DONTWAIT)) == MSG_WAITALL && sock->type == SOCK_STREAM;
     if (into(conn, op, ask) < 0) {
         xs_undo(op, ask->waiter);
         return -1;
@@ -233,6 +233,22 @@ static bool is_receive(int type)
     return type == EXS_EVT_RECV || type == EXS_EVT_RECVMSG || type == EXS_EVT_RECVFILE;
 }
 
+/* With MSG_DONTWAIT. */
+static int begin_at_once(struct sock *sock, struct queue *queue, const struct ask *ask)
+{
+    bool receives = is_receive(ask->type);
+
+    xs_dontwait_look(sock);
+    if (check_connected(sock, receives ? xs_conn_may_receive : xs_conn_may_send) < 0)
+        return -1;
+    if (receives)
+        return xs_dontwait_recv(sock->conn) < 0 ? -1 : begin_recv(sock, queue, ask);
+    if (xs_dontwait_send(sock->conn) < 0 || begin_send(sock, queue, ask) < 0)
+        return -1;
+    xs_dontwait_sent(sock->conn);
+    return 0;
+}
+
 static int start(const struct ask *ask, bool may_be_silent)
 {
     int result = -1;
@@ -245,7 +261,9 @@ static int start(const struct ask *ask, bool may_be_silent)
     bool names_home = home != NULL && home->handle != NULL && home->handle == ask->qhandle;
 
     if (names_home || xs_check_queue(ask->qhandle, ask->waiter, may_be_silent, &queue)) {
-        if (is_receive(ask->type)) {
+        if (ask->flags & MSG_DONTWAIT) {
+            result = begin_at_once(sock, queue, ask);
+        } else if (is_receive(ask->type)) {
             if (check_connected(sock, xs_conn_may_receive) == 0)
                 result = begin_recv(sock, queue, ask);
         } else if (check_connected(sock, xs_conn_may_send) == 0) {
@@ -277,12 +295,13 @@ int xs_check_transfer(const struct ask *ask)
 /* No send raises a signal, with MSG_NOSIGNAL or without. */
 static int check_send_flags(int flags)
 {
-    return flags & ~(EXS_BLOCK | EXS_UNSIGNALED | MSG_NOSIGNAL) ? fails(EOPNOTSUPP) : check_signaling(flags);
+    return flags & ~(EXS_BLOCK | EXS_UNSIGNALED | MSG_NOSIGNAL | MSG_DONTWAIT) ? fails(EOPNOTSUPP)
+                                                                               : check_signaling(flags);
 }
 
 static int check_recv_flags(int flags)
 {
-    return flags & ~(EXS_BLOCK | MSG_WAITALL) ? fails(EOPNOTSUPP) : 0;
+    return flags & ~(EXS_BLOCK | MSG_WAITALL | MSG_DONTWAIT) ? fails(EOPNOTSUPP) : 0;
 }
 
 int xs_start_send(const struct ask *ask)

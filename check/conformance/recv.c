@@ -89,6 +89,23 @@ static void flag(struct trial *trial)
     outcome(trial, call(trial, &receive));
 }
 
+/* Nothing has come; and then what has. */
+static void dont_wait(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.flags = MSG_DONTWAIT;
+    outcome(trial, call(trial, &receive));
+    ssize_t result;
+
+    peer_do(trial, PEER_SEND, 10);
+    do {
+        result = call(trial, &receive);
+    } while (result < 0 && errno == EAGAIN);
+    require(trial, moved(trial, result, EXS_EVT_RECV) == 10, "it does not receive what has come");
+}
+
 static void flag_unsignaled(struct trial *trial)
 {
     ok_accepted(trial);

@@ -39,6 +39,8 @@ static const struct row recv_rows[] = {
     {21, EPERM, "exs_recv(BAD_FD, NULL, 0, BAD_FLAG, INVALID_QH, ah, NULL) [no exs_init]", BOTH, OURS,
      uninitialized_bad, NULL},
     {22, ECHILD, GOOD " [in a forked child]", BOTH, OURS, forked, NULL},
+    {23, EAGAIN, RECV("fd", "recv_buf", "RECV_BUFSIZE", "MSG_DONTWAIT", "qh", "mh"), BOTH, OURS, dont_wait,
+     "Nothing has come; when something has, that is received."},
 };
 static const char *const recv_needs[] = {"exs_init",   "exs_socket", "exs_bind",
                                          "exs_listen", "exs_accept", NULL};

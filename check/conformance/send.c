@@ -92,6 +92,23 @@ static void flag(struct trial *trial)
     outcome(trial, call(trial, &send));
 }
 
+/* The peer has no room, since it was filled. */
+static void dont_wait(struct trial *trial)
+{
+    static unsigned char many[3000000];
+    ssize_t sent;
+
+    ok_connected(trial);
+    sent = moved(
+        trial, exs_send(trial->fd, many, sizeof(many), trial->flags | MSG_DONTWAIT, trial->queue, trial, NULL),
+        EXS_EVT_SEND);
+    require(trial, sent > 0 && sent < (ssize_t)sizeof(many), "not as much was sent as there is room for");
+    trial->connected = false; /* its room is used up */
+    outcome(trial, exs_send(trial->fd, many, 1, trial->flags | MSG_DONTWAIT, trial->queue, trial, NULL));
+    require(trial, peer_do(trial, PEER_RECEIVE, (size_t)sent).count == (size_t)sent,
+            "the peer received another number of bytes");
+}
+
 static void flag_receive(struct trial *trial)
 {
     ok_connected(trial);

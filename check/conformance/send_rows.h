@@ -44,6 +44,8 @@ static const struct row send_rows[] = {
     {34, 0, SEND("fd", "send_buf", "MSG_NOSIGNAL", "qh", "mh"), BOTH, OURS, ok_no_signal, NULL},
     {35, EPIPE, SEND("fd", "send_buf", "MSG_NOSIGNAL", "qh", "mh") " [after exs_shutdown]", BOTH, OURS,
      no_signal_after_shutdown, "Without the flag there is no signal either: test 10."},
+    {36, EAGAIN, SEND("fd", "send_buf", "MSG_DONTWAIT", "qh", "mh") " [the peer has no room]", BOTH, OURS,
+     dont_wait, "Before that as much is sent as there is room for."},
 };
 static const char *const send_needs[] = {"exs_init", "exs_socket", "exs_connect", NULL};
 const struct group group_send = {"exs_send", "5.2.10", send_needs, ROWS(send_rows)};

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_dontwait.c - MSG_DONTWAIT: what can be done at once is done, and nothing waits for the rest. */
+#include "check/support/support.h"
+
+#define LENGTH (300 * KIB) /* more than the peer's hidden buffer */
+
+/* Until something has come. */
+static long receive_soon(int socket, void *buffer, size_t length, int flags)
+{
+    long got;
+
+    do {
+        got = exs_blocking_recv(socket, buffer, length, flags | MSG_DONTWAIT, NULL);
+    } while (got == -1 && errno == EAGAIN);
+    return got;
+}
+
+/* By blocking calls alone, so nobody else harvests: what has come is received, and no more is waited for. */
+START_TEST(receives)
+{
+    struct pair pair;
+    char in[100];
+
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    must_fail(exs_blocking_recv(pair.server, in, sizeof in, MSG_DONTWAIT, NULL), EAGAIN);
+    ck_assert_int_eq(exs_blocking_send(pair.client, "0123456789", 10, 0, NULL), 10);
+    ck_assert_int_eq(receive_soon(pair.server, in, 4, 0), 4);
+    ck_assert_int_eq(receive_soon(pair.server, in + 4, sizeof in - 4, MSG_WAITALL), 6);
+    ck_assert_mem_eq(in, "0123456789", 10);
+    must_fail(exs_blocking_recv(pair.server, in, sizeof in, MSG_DONTWAIT, NULL), EAGAIN);
+    must(exs_shutdown(pair.client, SHUT_WR, EXS_BLOCK, NULL, NULL));
+    ck_assert_int_eq(receive_soon(pair.server, in, sizeof in, 0), 0);
+    pair_close_blocking(&pair);
+}
+END_TEST
+
+/* With events: none for what was not started. What comes is for the receives that wait already. */
+START_TEST(receives_with_events)
+{
+    struct pair pair;
+    char in[2];
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    must_fail(exs_recv(pair.server, in, 1, MSG_DONTWAIT, pair.server_box->queue, NULL, NULL), EAGAIN);
+    must(exs_recv(pair.server, in, 1, 0, pair.server_box->queue, in, NULL));
+    must(exs_send(pair.client, "xy", 2, 0, pair.client_box->queue, NULL, NULL));
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    while (exs_recv(pair.server, in + 1, 1, MSG_DONTWAIT, pair.server_box->queue, in + 1, NULL) < 0)
+        ck_assert_int_eq(errno, EAGAIN);
+    for (int i = 0; i < 2; i++)
+        ck_assert_ptr_eq(take_good(pair.server_box, EXS_EVT_RECV, pair.server).exs_evt_ahandle, in + i);
+    ck_assert_mem_eq(in, "xy", 2);
+    inbox_quiet(pair.server_box, 0);
+    pair_close(&pair);
+}
+END_TEST
+
+/* A message waits at its sender until it is asked for: so it takes the end, and nothing else. */
+START_TEST(messages)
+{
+    struct pair pair;
+    char in[10];
+
+    pair_open(&pair, AF_INET, SOCK_SEQPACKET);
+    must_fail(exs_send(pair.client, "x", 1, MSG_DONTWAIT, pair.client_box->queue, NULL, NULL), EAGAIN);
+    must_fail(exs_recv(pair.server, in, 1, MSG_DONTWAIT, pair.server_box->queue, NULL, NULL), EAGAIN);
+    must(exs_recv(pair.server, in, sizeof in, 0, pair.server_box->queue, NULL, NULL));
+    while (exs_send(pair.client, "0123456789", 10, MSG_DONTWAIT, pair.client_box->queue, NULL, NULL) < 0)
+        ck_assert_int_eq(errno, EAGAIN);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    ck_assert_mem_eq(in, "0123456789", 10);
+    must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, NULL));
+    take_good(pair.client_box, EXS_EVT_SHUTDOWN, pair.client);
+    ck_assert_int_eq(receive_soon(pair.server, in, 1, 0), 0);
+    inbox_quiet(pair.client_box, 0);
+    pair_close(&pair);
+}
+END_TEST
+
+/* As much as there is room for, then nothing, and then again when the peer has received. */
+START_TEST(sends)
+{
+    uint8_t *out = new_buffer(LENGTH), *in = new_buffer(LENGTH);
+    struct pair pair;
+
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    pattern_fill(out, LENGTH, 1, 0);
+    long sent = exs_blocking_send(pair.client, out, LENGTH, MSG_DONTWAIT, NULL);
+    ck_assert(sent > 0 && sent < (long)LENGTH);
+    must_fail(exs_blocking_send(pair.client, out, 1, MSG_DONTWAIT, NULL), EAGAIN);
+    ck_assert_int_eq(exs_blocking_recv(pair.server, in, (size_t)sent, MSG_WAITALL, NULL), sent);
+    pattern_check(in, (size_t)sent, 1, 0);
+    while (exs_blocking_send(pair.client, out, 1, MSG_DONTWAIT, NULL) != 1)
+        ck_assert_int_eq(errno, EAGAIN);
+    ck_assert_int_eq(exs_blocking_recv(pair.server, in, 1, 0, NULL), 1);
+    pair_close_blocking(&pair);
+    free(out);
+    free(in);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("dontwait");
+    TCase *tcase = add_case(suite, "dontwait", 10);
+
+    tcase_add_test(tcase, receives);
+    tcase_add_test(tcase, receives_with_events);
+    tcase_add_test(tcase, messages);
+    tcase_add_test(tcase, sends);
+    return run_suite(suite);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * dontwait.c - transfers that are done at once, as far as they can be, or not at all: MSG_DONTWAIT.
+ *
+ * A receive takes what has come, and is nothing that the peer could be told of. So on a SEQPACKET, whose
+ * messages wait at their sender until they are asked for, it meets only the end. A send gives to the device
+ * what the peer has room for, and ends there; a message of a SEQPACKET that was begun is sent to its end.
+ */
+#include <errno.h>
+#include "conn.h"
+#include "core.h"
+#include "message.h"
+#include "nic.h"
+#include "sock.h"
+
+static int fails(int error)
+{
+    errno = error;
+    return -1;
+}
+
+void xs_dontwait_look(const struct sock *sock)
+{
+    if (sock->state == SOCK_CONNECTED)
+        xs_nic_look(sock->conn->nic);
+}
+
+int xs_dontwait_recv(const struct conn *conn)
+{
+    bool served = conn->hidden_in != conn->hidden_out || conn->reading != READ_OPEN;
+
+    return STAILQ_EMPTY(&conn->recvs) && served ? 0 : fails(EAGAIN);
+}
+
+/* Will at least the beginning of it be posted? */
+int xs_dontwait_send(const struct conn *conn)
+{
+    bool is_stream = conn->sock->type == SOCK_STREAM;
+    bool hidden_room = is_stream && conn->hidden_sent - conn->hidden_acked < conn->peer.hidden_size;
+    uint64_t most;
+
+    if (conn->sending != NULL || conn->onesided_next != NULL || !xs_message_room(conn, &most))
+        return fails(EAGAIN);
+    return conn->advert_count > 0 || hidden_room ? 0 : fails(EAGAIN);
+}
+
+/* Nothing was before it, so what is not all posted is it. */
+void xs_dontwait_sent(struct conn *conn)
+{
+    if (conn->sending == NULL || conn->sock->type != SOCK_STREAM)
+        return;
+    xs_send_cut(conn);
+    xs_conn_run_sends(conn);
+}

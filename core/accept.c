@@ -82,6 +82,13 @@ static void call_next(struct sock *listener)
     }
 }
 
+struct op *xs_accept_told(struct sock *listener, struct op *op)
+{
+    return op->multishot
+               ? xs_sock_op(listener, op->pool, EXS_EVT_ACCEPT, op->event.exs_evt_ahandle, NULL)
+               : op;
+}
+
 void xs_accept_spent(struct sock *listener, struct op *op)
 {
     if (listener->next_accept == op)
@@ -245,22 +252,24 @@ void xs_listener_lost(struct sock *listener, int device)
 }
 
 /* All or none: the operations for every element, in order. Called with the listener's lock. */
-static int start(struct sock *listener, exs_acceptaddr_t *addrvec, int count, struct queue *queue,
-                 struct waiter *waiter)
+static int start(struct sock *listener, const struct ask *ask, struct queue *queue)
 {
+    exs_acceptaddr_t *addrvec = ask->accepts;
+    struct waiter *waiter = ask->waiter;
     struct op_list ops = STAILQ_HEAD_INITIALIZER(ops);
     struct op *op;
 
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < ask->count; i++) {
         op = xs_sock_op(listener, queue, EXS_EVT_ACCEPT, addrvec[i].exs_ahandle, waiter);
         if (op == NULL)
             goto unwind;
         op->element = &addrvec[i];
-        if (listener->receive_limit != 0)
+        op->multishot = (ask->flags & EXS_MULTISHOT) != 0;
+        if (listener->receive_limit != 0 && !op->multishot)
             xs_limit(listener, op, listener->receive_limit);
         STAILQ_INSERT_TAIL(&ops, op, link);
     }
-    if (line_up(listener, waiter == NULL ? queue : NULL, &ops, count) < 0)
+    if (line_up(listener, waiter == NULL ? queue : NULL, &ops, ask->count) < 0)
         goto unwind;
     xs_listener_match(listener);
     return 0;
@@ -272,18 +281,41 @@ unwind:
     return -1;
 }
 
+/* One element stands for all connections, so there is no room for their addresses. */
+static int check_multishot(const struct ask *ask)
+{
+    if (ask->waiter != NULL)
+        return xs_invalid("flags has both EXS_BLOCK and EXS_MULTISHOT");
+    if (ask->count != 1)
+        return xs_invalid("addrvec_cnt is %d: with EXS_MULTISHOT one", ask->count);
+    if (ask->accepts->exs_addr != NULL)
+        return xs_invalid("exs_addr is not NULL: with EXS_MULTISHOT exs_getpeername tells an address");
+    return 0;
+}
+
+static int check_vector(const struct ask *ask)
+{
+    const int known = EXS_BLOCK | EXS_MULTISHOT;
+
+    if (ask->flags & ~known)
+        return xs_bad_flags(ask->flags, known);
+    if (ask->accepts == NULL)
+        return xs_invalid("addrvec is NULL");
+    if (ask->flags & EXS_MULTISHOT)
+        return check_multishot(ask);
+    if (ask->count < 1 || (ask->waiter != NULL && ask->count != 1))
+        return xs_invalid("addrvec_cnt is %d: %s", ask->count,
+                          ask->waiter != NULL ? "a call that blocks takes one" : "at least 1");
+    return 0;
+}
+
 int xs_start_accept(const struct ask *ask)
 {
     struct queue *queue;
     int result = -1;
 
-    if (ask->flags & ~EXS_BLOCK)
-        return xs_bad_flags(ask->flags, EXS_BLOCK);
-    if (ask->accepts == NULL)
-        return xs_invalid("addrvec is NULL");
-    if (ask->count < 1 || (ask->waiter != NULL && ask->count != 1))
-        return xs_invalid("addrvec_cnt is %d: %s", ask->count,
-                          ask->waiter != NULL ? "a call that blocks takes one" : "at least 1");
+    if (check_vector(ask) < 0)
+        return -1;
     struct sock *listener = xs_sock_get_locked(ask->sockno);
 
     if (listener == NULL)
@@ -295,7 +327,7 @@ int xs_start_accept(const struct ask *ask)
     else if (!listens(listener))
         errno = ENODEV;
     else
-        result = start(listener, ask->accepts, ask->count, queue, ask->waiter);
+        result = start(listener, ask, queue);
     xs_sock_put_locked(listener);
     xs_queue_put(queue);
     return result;

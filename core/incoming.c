@@ -123,10 +123,12 @@ static void tell_accept(struct op *op, const struct sock *sock)
     exs_evt_accept_t *event = &op->event.exs_evt_union.exs_evt_accept;
     exs_acceptaddr_t *element = op->element;
 
+    event->exs_evt_newsocket = sock->number;
+    if (element == NULL)
+        return;
     xs_copy_address(sock->family, &sock->id[sock->device]->route.addr.dst_addr, element->exs_addr,
                     &element->exs_addrlen);
     element->exs_socket = sock->number;
-    event->exs_evt_newsocket = sock->number;
     event->exs_evt_addr = element->exs_addr;
     event->exs_evt_addrlen = element->exs_addrlen;
 }
@@ -153,19 +155,23 @@ static bool is_own(const struct sock *sock, const struct op *op)
 static void spend(struct sock *listener, struct op *op, struct sock *sock)
 {
     struct queue *home = lock_home(sock);
+    struct op *told = xs_accept_told(listener, op);
 
     take_out(listener, sock);
     sock->lodges = !is_own(sock, op);
-    if (bring_home(sock, op) == 0) {
-        xs_accept_spent(listener, op);
+    if (told != NULL && bring_home(sock, op) == 0) {
+        if (told == op)
+            xs_accept_spent(listener, op);
         sock->state = SOCK_CONNECTED;
         xs_probe_start(sock->conn);
         xs_sock_publish(sock);
-        tell_accept(op, sock);
-        xs_op_complete(op, 0);
+        tell_accept(told, sock);
+        xs_op_complete(told, 0);
         xs_conn_run(sock->conn);
     } else {
         xs_log("accepting a connection failed: %s", strerror(errno));
+        if (told != NULL && told != op)
+            xs_op_cancel(told);
         forget(sock);
     }
     unlock_home(home);

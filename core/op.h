@@ -38,6 +38,7 @@ struct op {
     bool silent;           /* no event at all: no queue was named */
     bool at_home;          /* its socket lives on its pool's queue: begun and ended with that one's lock */
 
+    bool multishot;    /* accept: never spent; each connection has an operation of its own, without element */
     bool in_line;    /* accept: its queue doesn't watch the listener */
     bool late;       /* send: short, and copied when its turn comes (late.c) */
     bool all_posted; /* send: nothing more to give to the device */

@@ -195,7 +195,10 @@ void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device
 void xs_sock_timeout(struct sock *sock);
 /* Connecting failed: tell, and be a fresh socket again. */
 void xs_open_failed(struct sock *sock, int error);
-/* One accept less. Called with the listener's lock. */
+/* The operation that a connection of this accept ends: itself, or one of its own of a multishot, which is not
+ * spent. NULL and errno. Called with the listener's lock, as is the next. */
+struct op *xs_accept_told(struct sock *listener, struct op *op);
+/* One accept less. */
 void xs_accept_spent(struct sock *listener, struct op *op);
 /* No accept of the listener's will meet a connection any more: all get this errno. */
 void xs_accepts_end(struct sock *listener, int error);

@@ -54,6 +54,7 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
                 */
 /* [ours] In an event, not in a call: the receive was ended by the orderly end. */
 #define EXS_EOF 0x01000000
+#define EXS_MULTISHOT 0x04000000  /* [ours] exs_accept: every connection, each with an event, until cancelled */
 #define EXS_CANCEL_ALL 0x02000000 /* [ours] exs_cancel: whatever the ahandle */
 /* exs_recv also takes MSG_WAITALL: complete only when the whole buffer is filled. exs_send and exs_sendfile
  * also take MSG_NOSIGNAL, which changes nothing: no call of this library raises SIGPIPE. exs_send, exs_recv and
@@ -213,7 +214,9 @@ int exs_bind(int sockno, const struct sockaddr *address, socklen_t address_len);
 int exs_listen(int sockno, int backlog);                                         /* [UNH] */
 
 /* [ES-API] One event (EXS_EVT_ACCEPT) for each of addrvec_cnt elements, which must stay until then.
- * With EXS_BLOCK addrvec_cnt must be 1, and the new socket is in addrvec->exs_socket. */
+ * With EXS_BLOCK addrvec_cnt must be 1, and the new socket is in addrvec->exs_socket. With EXS_MULTISHOT [ours]
+ * the one element, without an exs_addr, stands for every connection, each with an event, until exs_cancel or
+ * exs_close: the one with an error is the last. */
 int exs_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags, exs_qhandle_t qhandle);
 
 /* [ES-API] timeout: how long at most, NULL = the library's own limit. EXS_EVT_CONNECT. */

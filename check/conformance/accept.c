@@ -140,6 +140,50 @@ static void ok_two(struct trial *trial)
     no_event(trial, trial->queue);
 }
 
+static void multishot_block(struct trial *trial)
+{
+    ok_listening(trial);
+    outcome(trial, given(trial->fd, 1, EXS_BLOCK | EXS_MULTISHOT, NULL));
+}
+
+static void multishot_two(struct trial *trial)
+{
+    ok_listening(trial);
+    outcome(trial, given(trial->fd, 2, EXS_MULTISHOT, trial->queue));
+}
+
+static void multishot_address(struct trial *trial)
+{
+    struct address from;
+    exs_acceptaddr_t element = {.exs_addr = (struct sockaddr *)&from.storage, .exs_addrlen = sizeof(from.storage)};
+
+    ok_listening(trial);
+    outcome(trial, exs_accept(trial->fd, &element, 1, EXS_MULTISHOT, trial->queue));
+}
+
+/* One element, two connections, two events, and the one that it is over. */
+static void ok_multishot(struct trial *trial)
+{
+    exs_acceptaddr_t element = {.exs_ahandle = &element};
+
+    ok_listening(trial);
+    outcome(trial, exs_accept(trial->fd, &element, 1, EXS_MULTISHOT, trial->queue));
+    for (int i = 0; i < 2; i++) {
+        peer_tell(trial, PEER_CONNECT, 0);
+        exs_event_t event = ok_event(trial, trial->queue, EXS_EVT_ACCEPT, &element);
+
+        require(trial, event.exs_evt_errno == 0, "the event has an error");
+        require(trial, event.exs_evt_union.exs_evt_accept.exs_evt_newsocket >= 0, "there is no new socket");
+        require(trial, event.exs_evt_union.exs_evt_accept.exs_evt_addr == NULL, "there is an address");
+        peer_hear(trial);
+    }
+    no_event(trial, trial->queue);
+    require(trial, exs_cancel(trial->fd, &element, 0) == 1, "it was not pending");
+    exs_event_t last = ok_event(trial, trial->queue, EXS_EVT_ACCEPT, &element);
+
+    require(trial, last.exs_evt_errno == ECANCELED, "the last event is not ECANCELED");
+}
+
 static void forked(struct trial *trial)
 {
     ok_fresh(trial);
@@ -176,6 +220,13 @@ static const struct row rows[] = {
     {17, EPERM, "exs_accept(BAD_FD, NULL, 0, BAD_FLAG, INVALID_QHANDLE) [no exs_init]", BOTH, OURS,
      uninitialized_bad, NULL},
     {18, ECHILD, "exs_accept(p->fd, &acceptaddr, 1, flags, qh) [in a forked child]", BOTH, OURS, forked, NULL},
+    {19, EINVAL, "exs_accept(p->fd, &acceptaddr, 1, EXS_BLOCK | EXS_MULTISHOT, NULL)", BLOCKING, OURS,
+     multishot_block, NULL},
+    {20, EINVAL, "exs_accept(p->fd, &acceptaddr, 2, EXS_MULTISHOT, qh)", NONBLOCKING, OURS, multishot_two, NULL},
+    {21, EINVAL, "exs_accept(p->fd, &acceptaddr, 1, EXS_MULTISHOT, qh) [exs_addr is not NULL]", NONBLOCKING, OURS,
+     multishot_address, NULL},
+    {22, 0, "exs_accept(p->fd, &acceptaddr, 1, EXS_MULTISHOT, qh) [two connections, then exs_cancel]", NONBLOCKING,
+     OURS, ok_multishot, NULL},
 };
 static const char *const needs[] = {"exs_init",    "exs_socket",  "exs_bind",     "exs_listen",
                                     "exs_connect", "exs_qcreate", "exs_qdequeue", NULL};

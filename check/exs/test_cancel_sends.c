@@ -217,7 +217,7 @@ START_TEST(one_sided)
 {
     bool reads = _i == 0;
     uint8_t *there = new_buffer(MIB), *here = new_buffer(READS * MIB);
-    exs_mhandle_t region = exs_mregister(there, MIB, 0);
+    exs_mhandle_t region = exs_mregister(there, MIB, 0), own = exs_mregister(here, READS * MIB, 0);
     struct pair pair;
     exs_token_t token;
     int done = 0;
@@ -227,8 +227,8 @@ START_TEST(one_sided)
     must(exs_mexport(pair.server, region, there, MIB, EXS_REMOTE_READ | EXS_REMOTE_WRITE, &token));
     for (int i = 0; i < READS; i++)
         must((reads ? exs_rread(pair.client, here + i * MIB, MIB, &token, 0, 0, pair.client_box->queue,
-                                here + i * MIB, NULL)
-                    : exs_rwrite(pair.client, here, MIB, &token, 0, 0, pair.client_box->queue, here, NULL)));
+                                here + i * MIB, own)
+                    : exs_rwrite(pair.client, here, MIB, &token, 0, 0, pair.client_box->queue, here, own)));
     ck_assert_int_ge(exs_cancel(pair.client, NULL, EXS_CANCEL_ALL), READS);
     for (int i = 0; i < READS; i++) {
         exs_event_t event = inbox_take(pair.client_box, reads ? EXS_EVT_RREAD : EXS_EVT_RWRITE, pair.client);
@@ -244,6 +244,7 @@ START_TEST(one_sided)
     must(reads ? exs_rread(pair.client, here, 1000, &token, 0, 0, pair.client_box->queue, NULL, NULL)
                : exs_rwrite(pair.client, here, 1000, &token, 0, 0, pair.client_box->queue, NULL, NULL));
     take_good(pair.client_box, reads ? EXS_EVT_RREAD : EXS_EVT_RWRITE, pair.client);
+    must(exs_mderegister(own, 0)); /* nothing uses it any more */
     pair_close(&pair);
     must(exs_mderegister(region, 0));
     free(there);

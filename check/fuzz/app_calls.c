@@ -241,13 +241,15 @@ static void call_memory(struct input *input)
 /* Of every option, and every room for it. */
 static void get_option(const struct app_socket *socket, uint8_t choice)
 {
-    unsigned char value[sizeof(int) + 1], was[sizeof(value)];
+    unsigned char value[8], was[sizeof(value)];
     socklen_t room = choice & 7, length = room;
-    socklen_t most = room < sizeof(int) ? room : sizeof(int);
+    int option = choice >> 2;
+    socklen_t size = option == SO_RCVTIMEO || option == SO_SNDTIMEO ? sizeof(struct timeval) : sizeof(int);
+    socklen_t most = room < size ? room : size;
 
     memset(value, choice, sizeof(value));
     memcpy(was, value, sizeof(value));
-    int result = exs_getsockopt(socket->number, SOL_SOCKET, choice >> 2, value, &length);
+    int result = exs_getsockopt(socket->number, SOL_SOCKET, option, value, &length);
 
     if (result == -1)
         most = 0;

@@ -2,7 +2,9 @@
 /* Operations and the events that they become, from the pool of a queue to exs_qdequeue. See op.h and queue.h.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include "core.h"
 #include "fds.h"
 #include "library.h"
@@ -71,7 +73,8 @@ static struct op *take_free(struct op_list *list, struct queue *queue)
 
     STAILQ_REMOVE_HEAD(list, link);
     xs_queue_ref(queue);
-    *op = (struct op){.pool = queue};
+    memset(op, 0, offsetof(struct op, pieces));
+    op->pool = queue;
     return op;
 }
 

@@ -38,7 +38,7 @@ struct op {
     bool silent;           /* no event at all: no queue was named */
     bool at_home;          /* its socket lives on its pool's queue: begun and ended with that one's lock */
 
-    bool multishot;    /* accept: never spent; each connection has an operation of its own, without element */
+    bool multishot;  /* accept: never spent; each connection has an operation of its own, without element */
     bool in_line;    /* accept: its queue doesn't watch the listener */
     bool late;       /* send: short, and copied when its turn comes (late.c) */
     bool all_posted; /* send: nothing more to give to the device */
@@ -55,14 +55,21 @@ struct op {
         int stop;      /* of one that is stopped: an errno */
     };
 
-    exs_acceptaddr_t *element; /* accept */
-
+    union {
+        exs_acceptaddr_t *element; /* accept */
+        uint8_t *buffer;           /* send, one-sided */
+    };
     /* transfers; bytes */
-    uint8_t *buffer; /* send, one-sided */
     uint64_t length;
-    uint64_t posted;        /* send: given to the device; receive: filled */
-    uint64_t acked;         /* send: completed by the device */
-    struct ibv_mr *mr;      /* send, one-sided: covers the buffer, unless it is to be copied */
+    uint64_t posted; /* send: given to the device; receive: filled */
+    union {
+        uint64_t acked; /* send, one-sided: completed by the device */
+        uint64_t room;  /* receive: that it may yet write where it was told to */
+    };
+    union {
+        struct ibv_mr *mr; /* send, one-sided: covers the buffer, unless it is to be copied */
+        uint8_t *hidden;   /* receive: the place of a short message in the hidden buffer */
+    };
     struct memory *memory;  /* the user's region, counted as in use; a receive's are its pieces' */
     struct ibv_mr *one_off; /* registered for this operation alone */
     struct bounce *bounce;  /* the copy of a small unregistered buffer */
@@ -77,15 +84,15 @@ struct op {
     };
 
     /* receives: where the bytes go (place.h); of a send that is late: where they come from, without places */
-    uint64_t room;        /* bytes that it may yet write where it was told to */
-    struct piece *pieces; /* what is filled, */
-    uint32_t piece_count; /* 0: its user was told already (rx.c); */
-    uint32_t piece;       /* the first that is not full, */
-    uint64_t in_piece;    /* and the bytes in it */
-    struct piece only;    /* of most of them */
+    uint64_t in_piece;    /* the bytes in the first piece that is not full, */
+    uint32_t piece;       /* which is this one */
+    uint32_t piece_count; /* 0: its user was told already (rx.c) */
     struct piece *many;   /* of exs_recvmsg, exs_sendmsg; the operation's, to free */
-    uint8_t *hidden;      /* the place of a short message in the hidden buffer */
     uint8_t *whole;       /* the place of a longer one for several pieces; the operation's, to free */
+
+    /* Where there are pieces; whatever it was, where there are none. */
+    struct piece *pieces;
+    struct piece only; /* of most of them */
 };
 
 STAILQ_HEAD(op_list, op);

@@ -97,19 +97,20 @@ END_TEST
 START_TEST(in_time)
 {
     struct pair pair;
+    char in[2];
 
     open_pair(&pair, _i);
     set_limit(pair.server, SO_RCVTIMEO, 60000000);
     set_limit(pair.client, SO_SNDTIMEO, 60000000);
     pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 20000, 1);
     set_limit(pair.server, SO_RCVTIMEO, LIMIT_US);
-    must(exs_recv(pair.server, &(char){0}, 1, 0, pair.server_box->queue, NULL, NULL));
+    must(exs_recv(pair.server, in, 1, 0, pair.server_box->queue, NULL, NULL));
     must(exs_send(pair.client, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
     exs_event_t event = inbox_take(pair.server_box, EXS_EVT_RECV, pair.server);
     if (event.exs_evt_errno != 0) { /* on a machine that is very busy */
         ck_assert_int_eq(event.exs_evt_errno, ETIMEDOUT);
         set_limit(pair.server, SO_RCVTIMEO, 0);
-        must(exs_recv(pair.server, &(char){0}, 1, 0, pair.server_box->queue, NULL, NULL));
+        must(exs_recv(pair.server, in + 1, 1, 0, pair.server_box->queue, NULL, NULL));
         take_good(pair.server_box, EXS_EVT_RECV, pair.server);
     }
     inbox_quiet(pair.server_box, 2 * LIMIT_US / 1000);

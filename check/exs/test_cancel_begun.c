@@ -203,6 +203,38 @@ START_TEST(another_end)
 }
 END_TEST
 
+/* An accept that is cancelled has no turn any more: what comes is nothing to its queue. */
+START_TEST(an_accept)
+{
+    exs_acceptaddr_t wanted[2] = {{.exs_ahandle = &wanted[0]}, {.exs_ahandle = &wanted[1]}};
+    struct inbox one, other;
+    struct address address;
+    exs_qstatus_t status;
+    int listener = open_listener(AF_INET, SOCK_STREAM, 4, &address), client = exs_socket(AF_INET, SOCK_STREAM, 0);
+
+    must(client);
+    inbox_open(&one, 4);
+    inbox_open(&other, 4);
+    must(exs_accept(listener, &wanted[0], 1, 0, one.queue));
+    ck_assert_int_eq(exs_cancel(listener, &wanted[0], 0), 1);
+    take_failed(&one, EXS_EVT_ACCEPT, listener, ECANCELED);
+    must(exs_accept(listener, &wanted[1], 1, 0, other.queue));
+    must(exs_connect(client, SA(&address), address.length, 0, NULL, other.queue, NULL));
+    int server = take_good(&other, EXS_EVT_ACCEPT, listener).exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+
+    take_good(&other, EXS_EVT_CONNECT, client);
+    must(exs_qstatus(one.queue, &status));
+    ck_assert_int_eq(status.exs_sockets, 0);
+    must(exs_qstatus(other.queue, &status));
+    ck_assert_int_eq(status.exs_sockets, 2);
+    close_socket(&other, client);
+    close_socket(&other, server);
+    close_socket(&other, listener);
+    inbox_close(&one);
+    inbox_close(&other);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cancel_begun");
@@ -214,5 +246,6 @@ int main(void)
     tcase_add_test(tcase, asked_once);
     tcase_add_test(tcase, told_once);
     tcase_add_test(tcase, another_end);
+    tcase_add_test(tcase, an_accept);
     return run_suite(suite);
 }

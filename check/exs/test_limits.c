@@ -148,6 +148,26 @@ START_TEST(sends)
 }
 END_TEST
 
+/* Each in its own time, the later one too. */
+START_TEST(sends_in_turn)
+{
+    uint8_t bytes[2][100] = {0};
+    struct pair pair;
+
+    open_pair(&pair, 1); /* whose messages wait for receives */
+    for (int i = 0; i < 2; i++) {
+        set_limit(pair.client, SO_SNDTIMEO, (1 + 2 * i) * LIMIT_US);
+        must(exs_send(pair.client, bytes[i], 100, 0, pair.client_box->queue, bytes[i], NULL));
+    }
+    for (int i = 0; i < 2; i++) {
+        exs_event_t event = take_failed(pair.client_box, EXS_EVT_SEND, pair.client, ETIMEDOUT);
+
+        ck_assert_ptr_eq(event.exs_evt_ahandle, bytes[i]);
+    }
+    pair_close(&pair);
+}
+END_TEST
+
 /* A call that waits: without bytes it fails, with some it returns these. The peer does nothing at all. */
 START_TEST(calls_that_wait)
 {
@@ -218,6 +238,7 @@ int main(void)
     tcase_add_test(tcase, some_bytes);
     tcase_add_loop_test(tcase, in_time, 0, 4);
     tcase_add_loop_test(tcase, sends, 0, 4);
+    tcase_add_test(tcase, sends_in_turn);
     tcase_add_test(tcase, calls_that_wait);
     tcase_add_test(tcase, accepts);
     return run_suite(suite);

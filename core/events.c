@@ -66,6 +66,20 @@ bool xs_ops_reach(struct queue *queue, int depth)
     return true;
 }
 
+/* What is looked at before it is set. A few wide stores: of more at once compilers make a string instruction, which
+ * is slow to start. */
+static void clear(struct op *op)
+{
+    enum { PIECE = 64, ALL = offsetof(struct op, pieces) };
+    uint8_t *at = (uint8_t *)op;
+
+    _Static_assert(ALL > 3 * PIECE && ALL <= 4 * PIECE, "four pieces");
+    memset(at, 0, PIECE);
+    memset(at + PIECE, 0, PIECE);
+    memset(at + 2 * PIECE, 0, PIECE);
+    memset(at + 3 * PIECE, 0, ALL - 3 * PIECE);
+}
+
 /* The first of the list, with its pool's reference. */
 static struct op *take_free(struct op_list *list, struct queue *queue)
 {
@@ -73,7 +87,7 @@ static struct op *take_free(struct op_list *list, struct queue *queue)
 
     STAILQ_REMOVE_HEAD(list, link);
     xs_queue_ref(queue);
-    memset(op, 0, offsetof(struct op, pieces));
+    clear(op);
     op->pool = queue;
     return op;
 }

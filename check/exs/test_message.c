@@ -265,6 +265,7 @@ static void vector_random(struct vector *vector, struct chance *chance)
         size_t length = chance_below(chance, 8) == 0 ? 0 : chance_size(chance, 1, left / (size_t)count + 1);
 
         vector_add(vector, length);
+        left -= length < left ? length : left;
     }
     if (vector->length == 0) {
         vector->message.exs_iovlen = 0;

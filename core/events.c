@@ -70,14 +70,13 @@ bool xs_ops_reach(struct queue *queue, int depth)
  * is slow to start. */
 static void clear(struct op *op)
 {
-    enum { PIECE = 64, ALL = offsetof(struct op, pieces) };
+    enum { ALL = offsetof(struct op, pieces), QUARTER = ALL / 4 };
     uint8_t *at = (uint8_t *)op;
 
-    _Static_assert(ALL > 3 * PIECE && ALL <= 4 * PIECE, "four pieces");
-    memset(at, 0, PIECE);
-    memset(at + PIECE, 0, PIECE);
-    memset(at + 2 * PIECE, 0, PIECE);
-    memset(at + 3 * PIECE, 0, ALL - 3 * PIECE);
+    memset(at, 0, QUARTER);
+    memset(at + QUARTER, 0, QUARTER);
+    memset(at + 2 * QUARTER, 0, QUARTER);
+    memset(at + 3 * QUARTER, 0, ALL - 3 * QUARTER);
 }
 
 /* The first of the list, with its pool's reference. */

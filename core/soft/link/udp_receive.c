@@ -127,7 +127,8 @@ static bool check(struct udp *udp, struct icrc_flow *flow, unsigned id, const ui
 
 /* The same of a packet that any maker's device may have sent, whose identification may be any. Apart from what
  * every packet of ours goes through. */
-static __attribute__((noinline)) bool check_foreign(struct udp *udp, struct udp_way_in *way, const uint8_t *packet, size_t length)
+static __attribute__((noinline)) bool check_foreign(struct udp *udp, struct udp_way_in *way,
+                                                    const uint8_t *packet, size_t length)
 {
     uint32_t difference = icrc_compute(&way->flow, 0, packet, length) ^ icrc_load(packet + length);
     uint16_t id;

@@ -97,22 +97,15 @@ static void end_incoming(struct sock *listener, struct sock *sock)
 /* ---- Time ---------------------------------------------------------------------------------------------------
  */
 
-/* Wake up then, or before. Too early does no harm, so the timer is rarely set. */
-static void wake_by(struct sock *listener, uint64_t deadline)
-{
-    if (listener->deadline == 0 || deadline < listener->deadline)
-        xs_queue_time(atomic_load(&listener->home), listener, deadline);
-}
-
 static void set_alarm(struct sock *listener)
 {
     const struct sock *half_open = TAILQ_FIRST(&listener->half_open),
                       *arrived = TAILQ_FIRST(&listener->arrived);
 
     if (half_open != NULL)
-        wake_by(listener, half_open->since + ESTABLISH_LIMIT_NS);
+        xs_sock_wake_by(listener, half_open->since + ESTABLISH_LIMIT_NS);
     if (arrived != NULL && !STAILQ_EMPTY(&listener->accepts))
-        wake_by(listener, arrived->since + OWN_LIMIT_NS);
+        xs_sock_wake_by(listener, arrived->since + OWN_LIMIT_NS);
 }
 
 /* ---- Arrival ------------------------------------------------------------------------------------------------
@@ -275,7 +268,7 @@ enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op)
     }
     if (oldest == NULL || (listener->listened && now_ns() - oldest->since >= patience_with(oldest)))
         return ROOM_OF_THE_OLDEST;
-    wake_by(listener, oldest->since + patience_with(oldest));
+    xs_sock_wake_by(listener, oldest->since + patience_with(oldest));
     return NO_ROOM;
 }
 
@@ -336,7 +329,7 @@ static void put_in(struct sock *listener, struct sock *sock)
     sock->since = now_ns();
     TAILQ_INSERT_TAIL(&listener->half_open, sock, incoming);
     count_half_open(listener, sock, 1);
-    wake_by(listener, sock->since + ESTABLISH_LIMIT_NS);
+    xs_sock_wake_by(listener, sock->since + ESTABLISH_LIMIT_NS);
 }
 
 /* Called without the home's lock. */

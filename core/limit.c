@@ -10,7 +10,7 @@
 #include "conn.h"
 #include "sock.h"
 
-static void wake_by(struct sock *sock, uint64_t deadline)
+void xs_sock_wake_by(struct sock *sock, uint64_t deadline)
 {
     if (sock->deadline == 0 || deadline < sock->deadline)
         xs_queue_time(atomic_load(&sock->home), sock, deadline);
@@ -19,13 +19,13 @@ static void wake_by(struct sock *sock, uint64_t deadline)
 void xs_sock_probe_at(struct sock *sock, uint64_t when)
 {
     sock->probe_due = when;
-    wake_by(sock, when);
+    xs_sock_wake_by(sock, when);
 }
 
 void xs_limit(struct sock *sock, struct op *op, uint64_t limit)
 {
     op->deadline = ns_after(now_ns(), limit);
-    wake_by(sock, op->deadline);
+    xs_sock_wake_by(sock, op->deadline);
 }
 
 static void wake_for(struct sock *sock, const struct op_list *ops)
@@ -34,7 +34,7 @@ static void wake_for(struct sock *sock, const struct op_list *ops)
 
     STAILQ_FOREACH (op, ops, link) {
         if (op->deadline != 0)
-            wake_by(sock, op->deadline);
+            xs_sock_wake_by(sock, op->deadline);
     }
 }
 
@@ -48,7 +48,7 @@ void xs_limits_look(struct sock *sock)
         wake_for(sock, &sock->accepts);
     } else if (sock->state == SOCK_CONNECTED) {
         if (sock->probe_due != 0)
-            wake_by(sock, sock->probe_due);
+            xs_sock_wake_by(sock, sock->probe_due);
         wake_for(sock, &sock->conn->sends);
         wake_for(sock, &sock->conn->recvs);
     }

@@ -174,6 +174,8 @@ int xs_stop(struct sock *sock, const struct stop *stop);
 
 /* ---- Limits (limit.c); called with the lock ------------------------------------------------- */
 
+/* Wake up then, ns, or before. Too early does no harm, so the timer is rarely set. */
+void xs_sock_wake_by(struct sock *sock, uint64_t deadline);
 /* The operation, which starts now, has so much time, ns. */
 void xs_limit(struct sock *sock, struct op *op, uint64_t limit);
 /* Think of the peer then, ns. */

@@ -17,17 +17,19 @@
 #include "op.h"
 #include "protocol.h"
 
-#define RQ_DEPTH 64             /* receives posted: credits given to the peer; at most, see depth */
-#define RECEIVES_AT_ONCE 8      /* posted by one call; at most, and an eighth of the depth */
-#define SQ_DEPTH 64             /* work requests outstanding; at most */
-#define DEPTH_MIN 16            /* of either: with less there is no room beside what is kept */
-#define SQ_KEPT_BY_DATA 8       /* of these, kept free for control messages */
-#define ADVERTS_MAX 32          /* advertisements outstanding, each way */
-#define SLOT_SIZE 64            /* bytes, of a control message's place */
-#define HIDDEN_SIZE (256 << 10) /* bytes, of the hidden circular buffer */
-#define BOUNCES_OWN 4           /* bounce buffers that a connection has from the first */
-#define ACK_TIMEOUT 17          /* the device's code of 0.54 s: 4.096 us * 2^17 */
-#define RETRY_COUNT 6           /* times it sends again, before the peer is gone; 7 is for ever to rxe */
+#define RQ_DEPTH 64                      /* receives posted: credits given to the peer; at most, see depth */
+#define RECEIVES_AT_ONCE 8               /* posted by one call; at most, and an eighth of the depth */
+#define SQ_DEPTH 64                      /* work requests outstanding; at most */
+#define DEPTH_MIN 16                     /* of either: with less there is no room beside what is kept */
+#define SQ_KEPT_BY_DATA 8                /* of these, kept free for control messages */
+#define ACK_DUE (HIDDEN_SIZE / 4)        /* bytes copied out of the hidden buffer, and the peer not told */
+#define PEEK_MAX (HIDDEN_SIZE - ACK_DUE) /* bytes: so many can come there before any are taken out */
+#define ADVERTS_MAX 32                   /* advertisements outstanding, each way */
+#define SLOT_SIZE 64                     /* bytes, of a control message's place */
+#define HIDDEN_SIZE (256 << 10)          /* bytes, of the hidden circular buffer */
+#define BOUNCES_OWN 4                    /* bounce buffers that a connection has from the first */
+#define ACK_TIMEOUT 17                   /* the device's code of 0.54 s: 4.096 us * 2^17 */
+#define RETRY_COUNT 6 /* times it sends again, before the peer is gone; 7 is for ever to rxe */
 #define DIRECT_MIN                                                                                             \
     4096 /* bytes: a STREAM receive shorter than this is not advertised; a copy is cheaper                     \
           * than an advertisement */

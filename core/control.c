@@ -5,8 +5,6 @@
 #include "library.h"
 #include "sock.h"
 
-#define ACK_DUE (HIDDEN_SIZE / 4) /* bytes copied out, and not told */
-
 bool xs_control_post(struct conn *conn, struct control *control, const struct posted *posted)
 {
     uint8_t *slot = conn->send_slots + (size_t)(conn->sq_tail % SQ_DEPTH) * SLOT_SIZE;

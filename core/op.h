@@ -45,6 +45,8 @@ struct op {
     bool failed;     /* send: the device could not do one of the work requests */
     bool last;       /* send: shut down writing behind it */
     bool waitall;    /* receive */
+    bool peeks;      /* receive: what is here is copied, and stays */
+    bool apart;      /* receive: it is not that alone that memory is filled: it peeks, or has a sink */
     bool advertised; /* receive: the peer may write into it */
     bool recalled;   /* of these: only until the end of the transfer that has begun */
     bool stopped;    /* receive, one-sided: complete with `stop` as soon as peer and device are done with it */

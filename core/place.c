@@ -102,11 +102,11 @@ static void advance(struct conn *conn, struct op *op, uint64_t bytes)
 
 /* ---- Places ------------------------------------------------------------------------------------- */
 
-static __attribute__((noinline)) bool is_large_in_sink(const struct op *op)
+static __attribute__((noinline)) bool is_large_apart(const struct op *op)
 {
     uint64_t room = xs_place_next(op).length;
 
-    if (room < DIRECT_MIN)
+    if (op->peeks || room < DIRECT_MIN)
         return false;
     return xs_sink_is_file(op->sink, op->piece)
                ? xs_sink_may_map(op->sink, op->piece, room)
@@ -115,8 +115,8 @@ static __attribute__((noinline)) bool is_large_in_sink(const struct op *op)
 
 bool xs_place_is_large(const struct op *op)
 {
-    if (op->sink != NULL)
-        return is_large_in_sink(op);
+    if (op->apart)
+        return is_large_apart(op);
     const struct piece *piece = current(op);
 
     /* What the peer is told of, it has to forget before its time is over. */
@@ -216,8 +216,7 @@ static inline bool copy_to_memory(struct op *op, const uint8_t *from, uint64_t b
     return true;
 }
 
-static __attribute__((noinline)) uint64_t copy_to_sink(struct conn *conn, struct op *op, const uint8_t *from,
-                                                       uint64_t bytes)
+uint64_t xs_place_copy_to_sink(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes)
 {
     if (op->piece == op->piece_count) {
         op->error = EFBIG;
@@ -233,8 +232,6 @@ static __attribute__((noinline)) uint64_t copy_to_sink(struct conn *conn, struct
 
 uint64_t xs_place_copy(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes)
 {
-    if (op->sink != NULL)
-        return copy_to_sink(conn, op, from, bytes);
     if (!copy_to_memory(op, from, bytes))
         return 0;
     advance(conn, op, bytes);
@@ -265,7 +262,8 @@ static void copy_message(struct conn *conn, struct op *op)
         uint64_t room = xs_place_next(op).length, left = op->posted - copied;
         uint64_t bytes = room < left ? room : left;
 
-        copied += xs_place_copy(conn, op, lies_at(op) + copied, bytes);
+        copied +=
+            (op->sink != NULL ? xs_place_copy_to_sink : xs_place_copy)(conn, op, lies_at(op) + copied, bytes);
     }
     if (op->error == 0) {
         op->error = before;

@@ -39,7 +39,7 @@ void xs_place_into(struct op *op, struct piece *pieces, uint32_t count);
 int xs_place_whole(struct conn *conn, struct op *op);
 
 struct place xs_place_next(const struct op *op);
-/* Is it worth opening to the peer, on a STREAM? Else the bytes come by the hidden buffer. */
+/* Is it worth opening to the peer, on a STREAM? One that peeks is not. Else the bytes come by the hidden buffer. */
 bool xs_place_is_large(const struct op *op);
 /* Open it to the peer: in the application's region, in the hidden buffer, or registered for this operation
  * alone. 0, or -1 and errno. */
@@ -50,8 +50,10 @@ int xs_place_open(struct conn *conn, struct op *op, struct place *place);
  * shorter meanwhile. */
 void xs_place_written(struct conn *conn, struct op *op, uint64_t bytes);
 /* Copy so many bytes there: how many were copied. EFAULT: some of that memory has gone, and none of them count.
- * EFBIG: all pieces are full. Of a file what pwrite(2) has. */
+ */
 uint64_t xs_place_copy(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes);
+/* The same where pieces may lie in files. EFBIG: all pieces are full. Of a file what pwrite(2) has. */
+uint64_t xs_place_copy_to_sink(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes);
 /* Is the first or the last of the bytes gone that the peer was to write? The device can't say that the
  * connection broke by that, but whoever looks can. EFAULT; of a file EIO. */
 void xs_place_look(struct op *op);

@@ -84,20 +84,43 @@ static void advertise_all(struct conn *conn)
 
 /* ---- Filling -------------------------------------------------------------------------------- */
 
-/* Copy what lies together in the hidden buffer into the next place of the first receive. What can't be written
- * stays, for the next one. */
-static void copy_out(struct conn *conn, struct op *op)
+typedef uint64_t copy_fn(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes);
+
+/* Copy what lies together in the hidden buffer, from there on, into the next place of the first receive: how
+ * much. What can't be written stays, for the next one. */
+static inline uint64_t copy_out(struct conn *conn, struct op *op, uint64_t from, copy_fn *copy)
 {
-    uint64_t offset = conn->hidden_out % HIDDEN_SIZE, bytes = conn->hidden_in - conn->hidden_out;
+    uint64_t offset = from % HIDDEN_SIZE, bytes = conn->hidden_in - from;
     uint64_t room = xs_place_next(op).length;
 
     if (bytes > HIDDEN_SIZE - offset)
         bytes = HIDDEN_SIZE - offset;
     if (bytes > room)
         bytes = room;
-    bytes = xs_place_copy(conn, op, conn->hidden + offset, bytes);
+    bytes = copy(conn, op, conn->hidden + offset, bytes);
     op->posted += bytes;
-    conn->hidden_out += bytes;
+    return bytes;
+}
+
+/* Copy, and leave it where it is. False: more is waited for. */
+static bool peek(struct conn *conn, struct op *op)
+{
+    uint64_t from = conn->hidden_out, wanted = op->length < PEEK_MAX ? op->length : PEEK_MAX;
+    bool more_may_come = conn->reading == READ_OPEN && conn->state != CONN_DRAINED;
+
+    if (op->waitall && more_may_come && conn->hidden_in - from < wanted)
+        return false;
+    while (from != conn->hidden_in && op->posted < op->length && op->error == 0)
+        from += copy_out(conn, op, from, xs_place_copy);
+    return true;
+}
+
+static __attribute__((noinline)) bool empty_into_apart(struct conn *conn, struct op *op)
+{
+    if (op->peeks)
+        return peek(conn, op);
+    conn->hidden_out += copy_out(conn, op, conn->hidden_out, xs_place_copy_to_sink);
+    return true;
 }
 
 static void empty_hidden(struct conn *conn)
@@ -105,8 +128,12 @@ static void empty_hidden(struct conn *conn)
     while (conn->hidden_in != conn->hidden_out && !STAILQ_EMPTY(&conn->recvs)) {
         struct op *op = STAILQ_FIRST(&conn->recvs);
 
-        copy_out(conn, op);
-        if (op->error != 0 || op->posted == op->length || (!op->waitall && conn->hidden_in == conn->hidden_out))
+        if (!op->apart)
+            conn->hidden_out += copy_out(conn, op, conn->hidden_out, xs_place_copy);
+        else if (!empty_into_apart(conn, op))
+            return;
+        if (op->error != 0 || op->posted == op->length ||
+            (!op->waitall && conn->hidden_in == conn->hidden_out) || op->peeks)
             finish_receive(conn, op);
     }
 }

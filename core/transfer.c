@@ -185,6 +185,7 @@ static int into_files(struct conn *conn, struct op *op, const struct ask *ask)
     op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec = ask->files;
     op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec_cnt = ask->count;
     op->waitall = is_stream;
+    op->apart = true;
     op->sink = xs_sink_new(ask->files, ask->count, is_stream, ask->flags);
     if (op->sink == NULL)
         return -1;
@@ -214,7 +215,10 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
 
     if (op == NULL)
         return -1;
-    op->waitall = (ask->flags & (MSG_WAITALL | MSG_DONTWAIT)) == MSG_WAITALL && sock->type == SOCK_STREAM;
+    if (ask->flags & (MSG_WAITALL | MSG_PEEK)) {
+        op->waitall = (ask->flags & (MSG_WAITALL | MSG_DONTWAIT)) == MSG_WAITALL && sock->type == SOCK_STREAM;
+        op->peeks = op->apart = (ask->flags & MSG_PEEK) != 0;
+    }
     if (into(conn, op, ask) < 0) {
         xs_undo(op, ask->waiter);
         return -1;
@@ -233,16 +237,20 @@ static bool is_receive(int type)
     return type == EXS_EVT_RECV || type == EXS_EVT_RECVMSG || type == EXS_EVT_RECVFILE;
 }
 
-/* With MSG_DONTWAIT. */
-static int begin_at_once(struct sock *sock, struct queue *queue, const struct ask *ask)
+/* With MSG_DONTWAIT, MSG_PEEK or both. */
+static int begin_with_flags(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
-    bool receives = is_receive(ask->type);
+    bool receives = is_receive(ask->type), at_once = (ask->flags & MSG_DONTWAIT) != 0;
 
-    xs_dontwait_look(sock);
+    /* Of a message nothing is here before a receive has asked the peer for all of it. */
+    if (ask->flags & MSG_PEEK && sock->type != SOCK_STREAM)
+        return fails(EOPNOTSUPP);
+    if (at_once)
+        xs_dontwait_look(sock);
     if (check_connected(sock, receives ? xs_conn_may_receive : xs_conn_may_send) < 0)
         return -1;
     if (receives)
-        return xs_dontwait_recv(sock->conn) < 0 ? -1 : begin_recv(sock, queue, ask);
+        return at_once && xs_dontwait_recv(sock->conn) < 0 ? -1 : begin_recv(sock, queue, ask);
     if (xs_dontwait_send(sock->conn) < 0 || begin_send(sock, queue, ask) < 0)
         return -1;
     xs_dontwait_sent(sock->conn);
@@ -261,8 +269,8 @@ static int start(const struct ask *ask, bool may_be_silent)
     bool names_home = home != NULL && home->handle != NULL && home->handle == ask->qhandle;
 
     if (names_home || xs_check_queue(ask->qhandle, ask->waiter, may_be_silent, &queue)) {
-        if (ask->flags & MSG_DONTWAIT) {
-            result = begin_at_once(sock, queue, ask);
+        if (ask->flags & (MSG_DONTWAIT | MSG_PEEK)) {
+            result = begin_with_flags(sock, queue, ask);
         } else if (is_receive(ask->type)) {
             if (check_connected(sock, xs_conn_may_receive) == 0)
                 result = begin_recv(sock, queue, ask);
@@ -301,7 +309,7 @@ static int check_send_flags(int flags)
 
 static int check_recv_flags(int flags)
 {
-    return flags & ~(EXS_BLOCK | MSG_WAITALL | MSG_DONTWAIT) ? fails(EOPNOTSUPP) : 0;
+    return flags & ~(EXS_BLOCK | MSG_WAITALL | MSG_DONTWAIT | MSG_PEEK) ? fails(EOPNOTSUPP) : 0;
 }
 
 int xs_start_send(const struct ask *ask)

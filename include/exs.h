@@ -54,11 +54,13 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
                 */
 /* [ours] In an event, not in a call: the receive was ended by the orderly end. */
 #define EXS_EOF 0x01000000
-#define EXS_MULTISHOT 0x04000000  /* [ours] exs_accept: every connection, each with an event, until cancelled */
+#define EXS_MULTISHOT 0x04000000  /* [ours] exs_accept: every connection, each with an event, until cancelled  \
+                                   */
 #define EXS_CANCEL_ALL 0x02000000 /* [ours] exs_cancel: whatever the ahandle */
 /* exs_recv also takes MSG_WAITALL: complete only when the whole buffer is filled. exs_send and exs_sendfile
  * also take MSG_NOSIGNAL, which changes nothing: no call of this library raises SIGPIPE. exs_send, exs_recv and
- * those of messages take MSG_DONTWAIT: what can be done at once, or EAGAIN. */
+ * those of messages take MSG_DONTWAIT: what can be done at once, or EAGAIN. exs_recv and exs_recvmsg of a
+ * STREAM take MSG_PEEK: copy what is here, and leave it to be received. */
 
 /* exs_mregister */
 #define EXS_MRF_SHARED 0x1       /* [ES-API] accepted; every region may be used by every queue */

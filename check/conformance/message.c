@@ -129,7 +129,7 @@ static void with_flags(struct trial *trial, int flags)
 
 static void flag(struct trial *trial)
 {
-    with_flags(trial, BAD_FLAG);
+    with_flags(trial, sends(trial) ? BAD_FLAG : MSG_OOB); /* 2 is MSG_PEEK */
 }
 
 static void flag_of_the_other(struct trial *trial)

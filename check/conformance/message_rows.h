@@ -55,7 +55,7 @@ static const struct row recvmsg_rows[] = {
     {5, ENOTCONN, RECVMSG("LISTENING_FD", "&message", "flags", "qh"), BOTH, OURS, listener, NULL},
     {6, EINVAL, RECVMSG("fd", "&message", "flags", "INVALID_QHANDLE"), BOTH, OURS, queue_invalid, NULL},
     {7, EINVAL, RECVMSG("fd", "&message", "0", "NULL"), BOTH, OURS, queue_null, NULL},
-    {8, EOPNOTSUPP, RECVMSG("fd", "&message", "BAD_FLAG", "qh"), BOTH, OURS, flag, NULL},
+    {8, EOPNOTSUPP, RECVMSG("fd", "&message", "MSG_OOB", "qh"), BOTH, OURS, flag, NULL},
     {9, EOPNOTSUPP, RECVMSG("fd", "&message", "EXS_UNSIGNALED", "qh"), BOTH, OURS, flag_of_the_other, NULL},
     {10, EBADF, RECVMSG("BAD_FD", "&message", "flags", "qh"), BOTH, OURS, bad_fd, NULL},
     {11, EBADF, RECVMSG("FD_OF_A_FILE", "&message", "flags", "qh"), BOTH, OURS, foreign, NULL},
@@ -97,7 +97,7 @@ const struct group group_blocking_sendmsg = {"exs_blocking_sendmsg", NULL, messa
 static const struct row blocking_recvmsg_rows[] = {
     {1, EPERM, BLOCKING_RECVMSG("fd", "&message", "flags") " [no exs_init]", BLOCKING, OURS, uninitialized,
      NULL},
-    {2, EOPNOTSUPP, BLOCKING_RECVMSG("fd", "&message", "BAD_FLAG"), BLOCKING, OURS, flag, NULL},
+    {2, EOPNOTSUPP, BLOCKING_RECVMSG("fd", "&message", "MSG_OOB"), BLOCKING, OURS, flag, NULL},
     {3, EBADF, BLOCKING_RECVMSG("BAD_FD", "&message", "flags"), BLOCKING, OURS, bad_fd, NULL},
     {4, EINVAL, BLOCKING_RECVMSG("fd", "NULL", "flags"), BLOCKING, OURS, message_null, NULL},
     {5, 0, BLOCKING_RECVMSG("fd", "&message", "flags"), BLOCKING, OURS, ok, NULL},

@@ -85,7 +85,34 @@ static void flag(struct trial *trial)
     ok_accepted(trial);
     struct receive receive = correct(trial);
 
-    receive.flags = BAD_FLAG;
+    receive.flags = MSG_OOB; /* here the thesis's, 2, is one */
+    outcome(trial, call(trial, &receive));
+}
+
+/* What is here is seen, and then received. */
+static void peek(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    peer_do(trial, PEER_SEND, 10);
+    receive.flags = MSG_PEEK;
+    for (int i = 0; i < 2; i++)
+        require(trial, moved(trial, call(trial, &receive), EXS_EVT_RECV) == 10,
+                "it does not see what has come");
+    receive.flags = 0;
+    ssize_t result = call(trial, &receive);
+
+    outcome(trial, result);
+    require(trial, moved(trial, result, EXS_EVT_RECV) == 10, "it does not receive what was seen");
+}
+
+static void peek_at_nothing(struct trial *trial)
+{
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.flags = MSG_PEEK | MSG_DONTWAIT;
     outcome(trial, call(trial, &receive));
 }
 

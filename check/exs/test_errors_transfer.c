@@ -36,13 +36,13 @@ START_TEST(recv_errors)
     const struct row rows[] = {
         BAD_TRANSFERS,
         BAD_QUEUES(CONNECTED),
-        BAD_FLAGS(CONNECTED, EOPNOTSUPP),
+        BAD_RECEIVE_FLAGS(CONNECTED, EOPNOTSUPP),
         ROW("0 bytes", EINVAL, .number = 99),
         ROW("EXS_UNSIGNALED", EOPNOTSUPP, .mode = ASYNC, .flags = EXS_UNSIGNALED),
     };
     const struct row blocking[] = {
         BAD_TRANSFERS,
-        BAD_FLAGS(CONNECTED, EOPNOTSUPP),
+        BAD_RECEIVE_FLAGS(CONNECTED, EOPNOTSUPP),
         ROW("0 bytes", EINVAL, .number = 99),
     };
     const struct row plain[] = {

@@ -140,7 +140,7 @@ static void call_recv(struct input *input, struct app_socket *socket)
     exs_qhandle_t queue = app_some_queue(input);
     uint8_t how = input_u8(input), choice = input_u8(input);
     struct asked *asked = app_ask(in_pieces(how) ? EXS_EVT_RECVMSG : EXS_EVT_RECV, socket, queue);
-    int flags = choice >= 180 ? MSG_WAITALL : choice == 179 ? MSG_PEEK : 0;
+    int flags = choice >= 180 ? MSG_WAITALL : choice == 179 ? MSG_OOB : 0;
 
     if (asked == NULL)
         return;

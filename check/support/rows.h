@@ -58,6 +58,8 @@ void add_world_case(Suite *suite, const char *name, const TTest *const *tests, i
     ROW("an invalid queue", EINVAL, .socket = s, .queue = INVALID_QUEUE)
 #define BAD_FLAGS(s, error)                                                                                    \
     ROW("flag 2", error, .socket = s, .flags = BAD_FLAG),                                                      \
+    BAD_RECEIVE_FLAGS(s, error)
+#define BAD_RECEIVE_FLAGS(s, error)                                                                            \
     ROW("MSG_OOB", error, .socket = s, .flags = MSG_OOB),                                                      \
     ROW("every flag", error, .or_error = EINVAL, .socket = s, .flags = -1)
 #define BAD_TRANSFERS                                                                                          \

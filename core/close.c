@@ -2,6 +2,9 @@
 /*
  * Closing, in order: what was sent reaches the peer, the end of the stream behind it; the queue pair goes to
  * error and is drained; every operation that is left gets its event (ECANCELED); then the close gets its own.
+ *
+ * Sends that are pending are cut off at once, unless the close is to linger (EXS_LINGER, SO_LINGER): then it
+ * waits for them, for as long as it has, and its event says whether they have arrived.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,7 +14,7 @@
 #include "library.h"
 #include "sock.h"
 
-#define LINGER_NS (5 * NS_PER_S) /* the peer has so long to acknowledge the end of the stream */
+#define END_NS (5 * NS_PER_S) /* the peer has so long to acknowledge the end of the stream */
 
 static void close_listener(struct sock *sock)
 {
@@ -27,10 +30,17 @@ static void close_listener(struct sock *sock)
     }
 }
 
+/* What the event of a close says: 0, or why not all that was sent has arrived. */
+static int error_of(const struct sock *sock)
+{
+    return sock->lingers && sock->conn != NULL && sock->conn->cut ? sock->conn->error : 0;
+}
+
 /* Called with the home's lock, by a caller who holds a reference of the home. */
 static void finish(struct sock *sock)
 {
     struct op *op = sock->closing;
+    int error = error_of(sock);
 
     if (sock->conn != NULL)
         xs_conn_free(sock->conn);
@@ -39,8 +49,25 @@ static void finish(struct sock *sock)
         xs_sock_drop_id(sock, device);
     xs_queue_time(atomic_load(&sock->home), sock, 0);
     sock->closing = NULL;
-    xs_op_complete(op, 0);
+    xs_op_complete(op, error);
     xs_sock_leave(sock);
+}
+
+/* Something would be lost half-way. What stands before an end that was sent was given to the device. */
+static bool is_sending(const struct conn *conn)
+{
+    return !STAILQ_EMPTY(&conn->onesided) || (!STAILQ_EMPTY(&conn->sends) && conn->writing < WRITE_FIN_SENT);
+}
+
+static bool is_over(const struct conn *conn)
+{
+    return conn->writing == WRITE_FIN_ACKED && STAILQ_EMPTY(&conn->onesided) && conn->sq_head == conn->sq_tail;
+}
+
+static void give_up_by(struct sock *sock, uint64_t due)
+{
+    sock->close_due = due;
+    xs_sock_wake_by(sock, due);
 }
 
 void xs_close_step(struct sock *sock)
@@ -49,34 +76,62 @@ void xs_close_step(struct sock *sock)
 
     if (sock->closing == NULL)
         return;
-    if (conn != NULL && conn->writing == WRITE_FIN_ACKED && conn->sq_head == conn->sq_tail)
+    if (conn != NULL && is_over(conn))
         xs_conn_fail(conn, ECANCELED);
+    else if (conn != NULL && sock->close_due == 0 && !is_sending(conn))
+        give_up_by(sock, ns_after(now_ns(), END_NS)); /* only the end is left */
     if (conn == NULL || conn->state == CONN_DRAINED)
         finish(sock);
 }
 
-/* Data that is still on its way would be lost half-way through an operation that gets ECANCELED: then the peer
- * must see a broken connection, not an orderly end. */
-static void close_conn(struct sock *sock)
+/* Whoever waits for the peer watches whether it is there. */
+void xs_close_timeout(struct sock *sock)
 {
     struct conn *conn = sock->conn;
+    uint64_t now = now_ns();
 
+    if (conn == NULL || conn_broken(conn))
+        return;
+    if (sock->close_due != 0 && sock->close_due <= now) {
+        conn->cut = true;
+        xs_conn_fail(conn, ETIMEDOUT);
+        return;
+    }
+    if (sock->probe_due != 0 && sock->probe_due <= now)
+        xs_probe(conn);
+    if (sock->probe_due != 0)
+        xs_sock_wake_by(sock, sock->probe_due);
+    if (sock->close_due != 0)
+        xs_sock_wake_by(sock, sock->close_due);
+}
+
+/* Data that is still on its way would be lost half-way through an operation that gets ECANCELED: then the peer
+ * must see a broken connection, not an orderly end. */
+static void close_conn(struct sock *sock, bool lingers)
+{
+    const struct options *options = &sock->options;
+    struct conn *conn = sock->conn;
+    bool cuts = options->lingers && options->linger == 0;
+
+    sock->lingers = (lingers || options->lingers) && !cuts;
     if (conn_broken(conn))
         return;
-    if (!STAILQ_EMPTY(&conn->onesided) || (!STAILQ_EMPTY(&conn->sends) && conn->writing < WRITE_FIN_SENT)) {
+    if (cuts || (!sock->lingers && is_sending(conn))) {
         xs_conn_fail(conn, ECANCELED);
         return;
     }
     if (conn->writing == WRITE_OPEN)
         conn->writing = WRITE_SHUT;
-    xs_queue_time(atomic_load(&sock->home), sock, now_ns() + LINGER_NS);
+    if (options->lingers)
+        give_up_by(sock, ns_after(now_ns(), options->linger));
     xs_control_run(conn);
 }
 
 /* Called with the lock of a socket at home. -1 and errno. */
-static int begin_close(struct sock *sock, struct queue *queue, exs_ahandle_t ahandle, struct waiter *waiter)
+static int begin_close(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
-    struct op *op = xs_sock_op(sock, queue, EXS_EVT_CLOSE, ahandle, waiter);
+    struct waiter *waiter = ask->waiter;
+    struct op *op = xs_sock_op(sock, queue, EXS_EVT_CLOSE, ask->ahandle, waiter);
 
     if (op == NULL)
         return -1;
@@ -94,7 +149,7 @@ static int begin_close(struct sock *sock, struct queue *queue, exs_ahandle_t aha
     sock->closing = op;
     sock->state = SOCK_CLOSING;
     if (sock->conn != NULL)
-        close_conn(sock);
+        close_conn(sock, (ask->flags & EXS_LINGER) != 0);
     xs_close_step(sock);
     return 0;
 }
@@ -104,8 +159,8 @@ int xs_start_close(const struct ask *ask)
     struct queue *queue, *home;
     int result = -1;
 
-    if (ask->flags & ~EXS_BLOCK)
-        return xs_bad_flags(ask->flags, EXS_BLOCK);
+    if (ask->flags & ~(EXS_BLOCK | EXS_LINGER))
+        return xs_bad_flags(ask->flags, EXS_BLOCK | EXS_LINGER);
     struct sock *sock = xs_sock_get_locked(ask->sockno);
 
     if (sock == NULL)
@@ -115,7 +170,7 @@ int xs_start_close(const struct ask *ask)
     } else if (sock->state == SOCK_HALF_OPEN || sock->state == SOCK_ARRIVED) {
         errno = EBADF; /* its number was not given to anyone yet */
     } else if (xs_sock_home(sock, NULL) == 0) {
-        result = begin_close(sock, queue, ask->ahandle, ask->waiter);
+        result = begin_close(sock, queue, ask);
     }
     home = atomic_load(&sock->home);
     if (home != NULL)

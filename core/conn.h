@@ -108,6 +108,7 @@ struct conn {
     enum read_half reading;
     bool end_told;      /* that the peer's FIN has come */
     bool end_arrived;   /* the peer has said that of ours */
+    bool cut;           /* not all that was sent had arrived when it broke */
     int error;          /* why it is broken, from CONN_BROKEN on; 0 before */
     uint32_t received;  /* posted receives not yet completed */
     uint32_t next_slot; /* the receive slot that completes next */

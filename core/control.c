@@ -62,6 +62,13 @@ static void say_due(struct conn *conn)
         conn->due &= (uint8_t)~DUE_RECALLED;
 }
 
+/* All before the end was given to the device. One-sided operations that somebody started behind it don't count,
+ * but a close is behind all. */
+static bool may_end(const struct conn *conn)
+{
+    return conn->sending == NULL && (conn->onesided_next == NULL || conn->sock->state != SOCK_CLOSING);
+}
+
 void xs_control_run(struct conn *conn)
 {
     if (conn->state != CONN_OPEN)
@@ -70,7 +77,7 @@ void xs_control_run(struct conn *conn)
         acknowledge(conn);
     if (conn->due != 0)
         say_due(conn);
-    if (conn->writing == WRITE_SHUT && conn->sending == NULL &&
+    if (conn->writing == WRITE_SHUT && may_end(conn) &&
         send_bare(conn, CONTROL_FIN, CREDITS_KEPT_BY_CONTROL, POSTED_FIN))
         conn->writing = WRITE_FIN_SENT;
     /* Owed so many: tell the peer now. And where our own end can't say any more that the peer's has come this

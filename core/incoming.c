@@ -361,9 +361,12 @@ static bool make_incoming(const struct sock *listener, const struct op *op, stru
     if (*home == NULL)
         return false;
     *sock = xs_sock_new(listener->family, listener->type);
-    if (*sock == NULL)
+    if (*sock == NULL) {
         xs_queue_unref(*home);
-    return *sock != NULL;
+        return false;
+    }
+    (*sock)->options = listener->options;
+    return true;
 }
 
 bool xs_incoming_request(struct sock *listener, struct request *request, const struct hello *peer,

@@ -51,6 +51,15 @@ int xs_conn_errno(const struct conn *conn)
     return conn->sock->state == SOCK_CLOSING ? ECANCELED : conn->error;
 }
 
+/* Not all that was sent has arrived. The end of the stream is nothing that was sent. */
+static bool is_cut(const struct conn *conn)
+{
+    const struct op *first = STAILQ_FIRST(&conn->sends);
+
+    return !STAILQ_EMPTY(&conn->onesided) ||
+           (first != NULL && first->event.exs_evt_type != EXS_EVT_SHUTDOWN && !conn->end_arrived);
+}
+
 void xs_conn_drain(struct conn *conn)
 {
     struct op *op;
@@ -61,6 +70,7 @@ void xs_conn_drain(struct conn *conn)
     int error = xs_conn_errno(conn);
 
     xs_tx_finish_done(conn); /* what the peer has, it has */
+    conn->cut = conn->cut || is_cut(conn);
     while ((op = STAILQ_FIRST(&conn->sends)) != NULL)
         xs_tx_finish(conn, op, op->error != 0 || conn->end_arrived ? op->error : error);
     conn->sending = NULL;

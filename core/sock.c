@@ -237,8 +237,8 @@ void xs_sock_timeout(struct sock *sock)
         xs_incoming_timeout(sock);
     else if (sock->state == SOCK_CONNECTED && sock->probe_due != 0 && sock->probe_due <= now_ns())
         xs_probe(sock->conn);
-    else if (sock->state == SOCK_CLOSING && sock->conn != NULL)
-        xs_conn_fail(sock->conn, ETIMEDOUT); /* waited long enough for the peer to take the rest */
+    else if (sock->state == SOCK_CLOSING)
+        xs_close_timeout(sock);
     xs_limits_look(sock);
 }
 

@@ -19,6 +19,12 @@
 
 struct hello;
 
+/* What exs_setsockopt changes (sockopt.c). A connection that is accepted begins with its listener's. */
+struct options {
+    bool lingers;    /* SO_LINGER: a close waits for what was sent, */
+    uint64_t linger; /* ns; 0: it cuts it off */
+};
+
 enum sock_state {
     SOCK_FRESH,
     SOCK_BOUND,
@@ -68,6 +74,8 @@ struct sock {
 
     struct op *opening; /* connect, until established */
     struct op *closing; /* close, until done */
+    bool lingers;       /* close: its event says whether what was sent has arrived */
+    uint64_t close_due; /* close: ns, when it gives up waiting for the peer; 0: while something is sent, never */
     int open_error;     /* why the last device could not connect */
 
     int backlog; /* listener: most requests to hold */
@@ -90,6 +98,7 @@ struct sock {
     uint64_t deadline;                  /* ns, 0 = none: connect or close gives up, or one of these: */
     uint64_t probe_due;                 /* when the peer is to be thought of (probe.c), */
     uint64_t receive_limit, send_limit; /* ns, 0 = none: how long an operation may take, from its start */
+    struct options options;
 };
 
 /* ---- The table of numbers (table.c) ----------------------------------------------------- */
@@ -206,6 +215,8 @@ void xs_accept_spent(struct sock *listener, struct op *op);
 void xs_accepts_end(struct sock *listener, int error);
 /* Something happened that a closing socket waits for. */
 void xs_close_step(struct sock *sock);
+/* The deadline of a closing one passed. */
+void xs_close_timeout(struct sock *sock);
 
 /* ---- On their way in (incoming.c); called with the listener's lock ------------------------- */
 

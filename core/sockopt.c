@@ -9,82 +9,173 @@
 #include "library.h"
 #include "sock.h"
 
+union value {
+    int number;
+    struct timeval time;
+    struct linger linger;
+};
+
+/* Called with the socket's lock. */
+struct option {
+    int level, name;
+    socklen_t size; /* bytes of its value */
+    void (*get)(const struct sock *sock, union value *value);
+    int (*set)(struct sock *sock, const union value *value); /* -1 and errno; NULL: it can't be changed */
+};
+
+static int fails(int error)
+{
+    errno = error;
+    return -1;
+}
+
+/* ---- What a socket is ---------------------------------------------------------------------------- */
+
+static void get_domain(const struct sock *sock, union value *value)
+{
+    value->number = sock->family;
+}
+
+static void get_type(const struct sock *sock, union value *value)
+{
+    value->number = sock->type;
+}
+
+static void get_protocol(const struct sock *sock, union value *value)
+{
+    (void)sock;
+    value->number = 0;
+}
+
+static void get_accepts(const struct sock *sock, union value *value)
+{
+    value->number = sock->state == SOCK_LISTENING;
+}
+
 /* What broke the connection, if it is. A peer that has left in good order is no error: receives tell of the
  * end. */
-static int error_of(const struct sock *sock)
+static void get_error(const struct sock *sock, union value *value)
 {
     const struct conn *conn = sock->conn;
 
-    if (sock->state != SOCK_CONNECTED)
-        return 0;
-    return conn->reading == READ_ENDED && conn->error == ECONNRESET ? 0 : conn->error;
+    value->number = 0;
+    if (sock->state == SOCK_CONNECTED && !(conn->reading == READ_ENDED && conn->error == ECONNRESET))
+        value->number = conn->error;
 }
 
-/* Called with the socket's lock. -1 and ENOPROTOOPT. */
-static int value_of(const struct sock *sock, int level, int option, int *value)
+/* ---- Room ---------------------------------------------------------------------------------------- */
+
+/* A message of a SEQPACKET waits at the peer. */
+static void get_receive_buffer(const struct sock *sock, union value *value)
 {
-    switch (level == SOL_SOCKET ? option : -1) {
-    case SO_DOMAIN:
-        *value = sock->family;
+    value->number = sock->type == SOCK_STREAM ? HIDDEN_SIZE : 0;
+}
+
+/* A send is never refused for what others have pending. */
+static void get_send_buffer(const struct sock *sock, union value *value)
+{
+    (void)sock;
+    value->number = INT_MAX;
+}
+
+/* ---- Time ---------------------------------------------------------------------------------------- */
+
+static void to_time(uint64_t ns, union value *value)
+{
+    value->time.tv_sec = (time_t)(ns / NS_PER_S);
+    value->time.tv_usec = (suseconds_t)(ns % NS_PER_S / 1000);
+}
+
+static int from_time(const union value *value, uint64_t *ns)
+{
+    if (ns_timeval(&value->time, ns))
         return 0;
-    case SO_TYPE:
-        *value = sock->type;
-        return 0;
-    case SO_PROTOCOL:
-        *value = 0;
-        return 0;
-    case SO_ERROR:
-        *value = error_of(sock);
-        return 0;
-    case SO_ACCEPTCONN:
-        *value = sock->state == SOCK_LISTENING;
-        return 0;
-    case SO_RCVBUF: /* a message of a SEQPACKET waits at the peer */
-        *value = sock->type == SOCK_STREAM ? HIDDEN_SIZE : 0;
-        return 0;
-    case SO_SNDBUF: /* a send is never refused for what others have pending */
-        *value = INT_MAX;
-        return 0;
-    default:
-        xs_log("level %d has no option %d that exs_getsockopt knows", level, option);
-        errno = ENOPROTOOPT;
-        return -1;
+    xs_log("a limit of %lld s and %lld us is none", (long long)value->time.tv_sec,
+           (long long)value->time.tv_usec);
+    return fails(EDOM);
+}
+
+static void get_receive_limit(const struct sock *sock, union value *value)
+{
+    to_time(sock->receive_limit, value);
+}
+
+static int set_receive_limit(struct sock *sock, const union value *value)
+{
+    return from_time(value, &sock->receive_limit);
+}
+
+static void get_send_limit(const struct sock *sock, union value *value)
+{
+    to_time(sock->send_limit, value);
+}
+
+static int set_send_limit(struct sock *sock, const union value *value)
+{
+    return from_time(value, &sock->send_limit);
+}
+
+static void get_linger(const struct sock *sock, union value *value)
+{
+    value->linger.l_onoff = sock->options.lingers;
+    value->linger.l_linger = (int)(sock->options.linger / NS_PER_S);
+}
+
+static int set_linger(struct sock *sock, const union value *value)
+{
+    if (value->linger.l_linger < 0) {
+        xs_log("to linger for %d s is impossible", value->linger.l_linger);
+        return fails(EDOM);
     }
+    sock->options.lingers = value->linger.l_onoff != 0;
+    sock->options.linger = (uint64_t)value->linger.l_linger * NS_PER_S;
+    return 0;
 }
 
-/* Of an option that is a length of time, where it is kept, in ns; NULL: it is another. */
-static uint64_t *limit_of(struct sock *sock, int level, int option)
+/* ---- All ----------------------------------------------------------------------------------------- */
+
+#define NUMBER sizeof(int)
+
+static const struct option options[] = {
+    {SOL_SOCKET, SO_DOMAIN, NUMBER, get_domain, NULL},
+    {SOL_SOCKET, SO_TYPE, NUMBER, get_type, NULL},
+    {SOL_SOCKET, SO_PROTOCOL, NUMBER, get_protocol, NULL},
+    {SOL_SOCKET, SO_ACCEPTCONN, NUMBER, get_accepts, NULL},
+    {SOL_SOCKET, SO_ERROR, NUMBER, get_error, NULL},
+    {SOL_SOCKET, SO_RCVBUF, NUMBER, get_receive_buffer, NULL},
+    {SOL_SOCKET, SO_SNDBUF, NUMBER, get_send_buffer, NULL},
+    {SOL_SOCKET, SO_RCVTIMEO, sizeof(struct timeval), get_receive_limit, set_receive_limit},
+    {SOL_SOCKET, SO_SNDTIMEO, sizeof(struct timeval), get_send_limit, set_send_limit},
+    {SOL_SOCKET, SO_LINGER, sizeof(struct linger), get_linger, set_linger},
+};
+
+/* NULL and ENOPROTOOPT. */
+static const struct option *find(int level, int name)
 {
-    if (level != SOL_SOCKET)
-        return NULL;
-    return option == SO_RCVTIMEO ? &sock->receive_limit : option == SO_SNDTIMEO ? &sock->send_limit : NULL;
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        if (options[i].level == level && options[i].name == name)
+            return &options[i];
+    }
+    xs_log("level %d has no option %d", level, name);
+    errno = ENOPROTOOPT;
+    return NULL;
 }
 
 /* As much of the answer as there is room for, as getsockopt(2) does. */
-static int answer(const void *held, size_t size, void *value, socklen_t *value_len)
+static int answer(const struct sock *sock, const struct option *option, void *value, socklen_t *value_len)
 {
+    union value held;
+    socklen_t size = option->size;
+
     if (*value_len < size)
         size = *value_len;
     if (value == NULL && size > 0)
         return xs_nowhere("value");
+    option->get(sock, &held);
     if (size > 0)
-        memcpy(value, held, size);
-    *value_len = (socklen_t)size;
+        memcpy(value, &held, size);
+    *value_len = size;
     return 0;
-}
-
-static int get(struct sock *sock, int level, int option, void *value, socklen_t *value_len)
-{
-    const uint64_t *limit = limit_of(sock, level, option);
-    int held;
-
-    if (limit != NULL) {
-        struct timeval time = {.tv_sec = (time_t)(*limit / NS_PER_S),
-                               .tv_usec = (suseconds_t)(*limit % NS_PER_S / 1000)};
-
-        return answer(&time, sizeof(time), value, value_len);
-    }
-    return value_of(sock, level, option, &held) < 0 ? -1 : answer(&held, sizeof(held), value, value_len);
 }
 
 int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *value_len)
@@ -94,52 +185,45 @@ int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *va
 
     if (sock == NULL)
         return -1;
-    if (value_len == NULL)
+    const struct option *found = find(level, option);
+
+    if (found == NULL)
+        ;
+    else if (value_len == NULL)
         xs_nowhere("value_len");
     else if (*value_len > INT_MAX)
         xs_invalid("value_len says %d bytes", (int)*value_len);
     else
-        result = get(sock, level, option, value, value_len);
+        result = answer(sock, found, value, value_len);
     xs_sock_put_locked(sock);
     return result;
 }
 
-/* ---- Changing them ------------------------------------------------------------------------------ */
-
-static int set_limit(uint64_t *limit, const void *value, socklen_t value_len)
+static int change(struct sock *sock, const struct option *option, const void *value, socklen_t value_len)
 {
-    struct timeval time;
-    uint64_t ns;
+    union value wanted;
 
-    if (value_len < sizeof(time))
-        return xs_invalid("value_len is %d: a struct timeval has %zu bytes", (int)value_len, sizeof(time));
+    if (option->set == NULL) {
+        xs_log("option %d of level %d can't be changed", option->name, option->level);
+        return fails(ENOPROTOOPT);
+    }
+    if (value_len < option->size)
+        return xs_invalid("value_len is %d: the option has %d bytes", (int)value_len, (int)option->size);
     if (value == NULL)
         return xs_nowhere("value");
-    memcpy(&time, value, sizeof(time));
-    if (!ns_timeval(&time, &ns)) {
-        xs_log("a limit of %lld s and %lld us is none", (long long)time.tv_sec, (long long)time.tv_usec);
-        errno = EDOM;
-        return -1;
-    }
-    *limit = ns;
-    return 0;
+    memcpy(&wanted, value, option->size);
+    return option->set(sock, &wanted);
 }
 
 int exs_setsockopt(int sockno, int level, int option, const void *value, socklen_t value_len)
 {
-    int result = -1;
     struct sock *sock = xs_sock_enter(sockno);
 
     if (sock == NULL)
         return -1;
-    uint64_t *limit = limit_of(sock, level, option);
+    const struct option *found = find(level, option);
+    int result = found != NULL ? change(sock, found, value, value_len) : -1;
 
-    if (limit != NULL) {
-        result = set_limit(limit, value, value_len);
-    } else {
-        xs_log("level %d has no option %d that exs_setsockopt changes", level, option);
-        errno = ENOPROTOOPT;
-    }
     xs_sock_put_locked(sock);
     return result;
 }

@@ -128,6 +128,15 @@ static uint32_t least(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
     return (uint32_t)(d < least ? d : least);
 }
 
+/* A send has failed by itself, and its bytes end too early. Who has closed the socket can't tell the peer. */
+static void ended_early(struct conn *conn)
+{
+    if (conn->sock->state != SOCK_CLOSING || conn_broken(conn))
+        return;
+    conn->cut = true;
+    xs_conn_fail(conn, ECONNRESET);
+}
+
 /* One message. False: the operation can't go on now. */
 static bool post_data(struct conn *conn, struct op *op)
 {
@@ -147,6 +156,7 @@ static bool post_data(struct conn *conn, struct op *op)
                 xs_conn_fail(conn, ECONNRESET); /* half a message can't be taken back */
             all_posted(conn, op);
             xs_tx_end(conn);
+            ended_early(conn);
             return true;
         }
     }
@@ -230,8 +240,10 @@ void xs_tx_completed(struct conn *conn, const struct posted *posted)
     op->requests--;
     op->acked += posted->told;
     if (posted->window != NULL &&
-        xs_window_acked(op->files, posted->window, posted->bytes, &conn->domain) < 0 && op->error == 0)
+        xs_window_acked(op->files, posted->window, posted->bytes, &conn->domain) < 0 && op->error == 0) {
         op->error = EIO;
+        ended_early(conn);
+    }
 }
 
 /* False: the first operation can't go on now, or it must not overtake a one-sided one that was started before.

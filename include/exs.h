@@ -57,6 +57,7 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 #define EXS_MULTISHOT 0x04000000  /* [ours] exs_accept: every connection, each with an event, until cancelled  \
                                    */
 #define EXS_CANCEL_ALL 0x02000000 /* [ours] exs_cancel: whatever the ahandle */
+#define EXS_LINGER 0x08000000     /* [ours] exs_close: what was sent arrives first; see SO_LINGER */
 /* exs_recv also takes MSG_WAITALL: complete only when the whole buffer is filled. exs_send and exs_sendfile
  * also take MSG_NOSIGNAL, which changes nothing: no call of this library raises SIGPIPE. exs_send, exs_recv and
  * those of messages take MSG_DONTWAIT: what can be done at once, or EAGAIN. exs_recv and exs_recvmsg of a
@@ -228,7 +229,9 @@ int exs_connect(int sockno, const struct sockaddr *address, socklen_t address_le
 /* [UNH] SHUT_RD, SHUT_WR or SHUT_RDWR; what was sent before is delivered first. EXS_EVT_SHUTDOWN. */
 int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
-/* [UNH] Pending operations complete with ECANCELED first. EXS_EVT_CLOSE; a NULL queue = no event wanted. */
+/* [UNH] Pending operations complete with ECANCELED first. EXS_EVT_CLOSE; a NULL queue = no event wanted. With
+ * EXS_LINGER [ours], or SO_LINGER, sends are completed before, and EXS_EVT_CLOSE, or the call that waits, says
+ * if they were not: ETIMEDOUT when the time is over, or what broke the connection. The socket is closed. */
 int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
 /* [ES-API] name, the rest ours: end what was started on the socket with this ahandle, with EXS_CANCEL_ALL all
@@ -249,7 +252,9 @@ int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len
 int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *value_len);
 /* [ours] As setsockopt(2), at SOL_SOCKET: SO_RCVTIMEO and SO_SNDTIMEO, each a struct timeval, {0,0} for none.
  * What is started from then on, receives and accepts, and sends, ends with ETIMEDOUT and the bytes that had
- * moved when it takes longer; the connection lives on. ENOPROTOOPT, EINVAL, EFAULT, EDOM. */
+ * moved when it takes longer; the connection lives on. SO_LINGER, a struct linger: on, exs_close waits so many
+ * seconds for what was sent; 0: it cuts it off. Accepted connections begin with their listener's.
+ * ENOPROTOOPT, EINVAL, EFAULT, EDOM. */
 int exs_setsockopt(int sockno, int level, int option, const void *value, socklen_t value_len);
 
 /* [ours] The name of the RDMA device that carries this connection ("soft0", "mlx5_0", ...) into name, at most

@@ -102,6 +102,71 @@ static void close_forked(struct trial *trial)
     outcome(trial, exs_close(trial->fd, trial->flags, NULL, trial));
 }
 
+#define MANY 3000000 /* bytes, more than the peer takes without a receive */
+static unsigned char many[MANY];
+
+/* Started, and not done before the peer receives. */
+static void send_many(struct trial *trial)
+{
+    ok_connected(trial);
+    pattern(many, MANY);
+    ssize_t result = exs_send(trial->fd, many, MANY, EXS_UNSIGNALED, NULL, NULL, NULL);
+
+    require(trial, result == 0, "exs_send failed");
+}
+
+/* All that was sent arrives, and the end behind it. */
+static void close_lingers(struct trial *trial, int flags)
+{
+    peer_tell(trial, PEER_DRAIN, 0);
+    outcome(trial, done(trial, exs_close(trial->fd, trial->flags | flags, trial->queue, trial), EXS_EVT_CLOSE));
+    struct peer_answer answer = peer_hear(trial);
+
+    require(trial, answer.result == 0, "the peer saw no end");
+    require(trial, answer.count == MANY && answer.sum == sum_of(many, MANY, SUM_START),
+            "the peer received something else than was sent");
+}
+
+static void close_flag_lingers(struct trial *trial)
+{
+    send_many(trial);
+    close_lingers(trial, EXS_LINGER);
+}
+
+static void set_linger(struct trial *trial, int seconds)
+{
+    const struct linger linger = {.l_onoff = 1, .l_linger = seconds};
+
+    require(trial, exs_setsockopt(trial->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)) == 0,
+            "exs_setsockopt failed");
+}
+
+static void close_option_lingers(struct trial *trial)
+{
+    send_many(trial);
+    set_linger(trial, 60);
+    close_lingers(trial, 0);
+}
+
+/* Nobody receives: the close says so, and the socket is closed all the same. */
+static void close_too_late(struct trial *trial)
+{
+    send_many(trial);
+    set_linger(trial, 1);
+    trial->connected = false;
+    outcome(trial, done(trial, exs_close(trial->fd, trial->flags, trial->queue, trial), EXS_EVT_CLOSE));
+    require(trial, exs_close(trial->fd, 0, NULL, NULL) == -1 && errno == EBADF, "the socket is still there");
+}
+
+/* No time at all: what is pending is cut off at once. */
+static void close_cuts(struct trial *trial)
+{
+    send_many(trial);
+    set_linger(trial, 0);
+    outcome(trial,
+            done(trial, exs_close(trial->fd, trial->flags | EXS_LINGER, trial->queue, trial), EXS_EVT_CLOSE));
+}
+
 static const struct row close_rows[] = {
     {1, EPERM, "exs_close(fd, flags, qh, ah) [no exs_init]", BOTH, THESIS, close_uninitialized, NULL},
     {2, EINVAL, "exs_close(fd, BAD_FLAG, qh, ah)", BOTH, THESIS, close_flag, NULL},
@@ -118,6 +183,12 @@ static const struct row close_rows[] = {
     {11, EPERM, "exs_close(BAD_FD, BAD_FLAG, INVALID_QHANDLE, ah) [no exs_init]", BOTH, OURS,
      close_uninitialized_bad, NULL},
     {12, ECHILD, "exs_close(fd, flags, qh, ah) [in a forked child]", BOTH, OURS, close_forked, NULL},
+    {13, 0, "exs_close(fd, flags | EXS_LINGER, qh, ah) [sends pending]", BOTH, OURS, close_flag_lingers, NULL},
+    {14, 0, "exs_close(fd, flags, qh, ah) [sends pending, SO_LINGER]", BOTH, OURS, close_option_lingers, NULL},
+    {15, ETIMEDOUT, "exs_close(fd, flags, qh, ah) [sends pending, SO_LINGER of 1 s]", BOTH, OURS,
+     close_too_late, "The socket is closed all the same."},
+    {16, 0, "exs_close(fd, flags | EXS_LINGER, qh, ah) [sends pending, SO_LINGER of 0 s]", BOTH, OURS,
+     close_cuts, "They are cut off."},
 };
 static const char *const close_needs[] = {"exs_init", "exs_socket", NULL};
 const struct group group_close = {"exs_close", "5.3.7", close_needs, ROWS(close_rows)};

@@ -153,6 +153,31 @@ static void accept_nobody(struct trial *trial)
     require(trial, element.exs_socket == -1 || trial->flags & EXS_BLOCK, "there is a new socket");
 }
 
+static void linger_negative(struct trial *trial)
+{
+    refused(trial, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1, .l_linger = -1},
+            sizeof(struct linger));
+}
+
+static void linger_short(struct trial *trial)
+{
+    refused(trial, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger) - 1);
+}
+
+static void linger_kept(struct trial *trial)
+{
+    struct linger wanted = {.l_onoff = 2, .l_linger = 60}, held = {.l_onoff = -1, .l_linger = -1};
+    socklen_t length = sizeof(held);
+
+    ok_connected(trial);
+    require(trial, exs_getsockopt(trial->fd, SOL_SOCKET, SO_LINGER, &held, &length) == 0, "it can't be read");
+    require(trial, length == sizeof(held) && held.l_onoff == 0 && held.l_linger == 0, "a new socket lingers");
+    outcome(trial, exs_setsockopt(trial->fd, SOL_SOCKET, SO_LINGER, &wanted, sizeof(wanted)));
+    require(trial, exs_getsockopt(trial->fd, SOL_SOCKET, SO_LINGER, &held, &length) == 0, "it can't be read");
+    require(trial, held.l_onoff == 1 && held.l_linger == 60, "another is held");
+}
+
+#define LINGER "exs_setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, "
 #define SET(option) "exs_setsockopt(fd, SOL_SOCKET, " option ", &time, sizeof(time))"
 
 static const struct row setsockopt_rows[] = {
@@ -176,5 +201,8 @@ static const struct row setsockopt_rows[] = {
     {13, 0, SET("SO_SNDTIMEO") " [more than the peer takes]", BOTH, OURS, send_too_much,
      "ETIMEDOUT, and the bytes that moved; a call that waits returns these."},
     {14, 0, SET("SO_RCVTIMEO") " [an accept]", BOTH, OURS, accept_nobody, "It ends with ETIMEDOUT."},
+    {15, 0, LINGER "sizeof(linger))", BOTH, OURS, linger_kept, NULL},
+    {16, EDOM, LINGER "sizeof(linger)) [-1 s]", BOTH, OURS, linger_negative, NULL},
+    {17, EINVAL, LINGER "sizeof(linger) - 1)", BOTH, OURS, linger_short, NULL},
 };
 const struct group group_setsockopt = {"exs_setsockopt", NULL, needs, ROWS(setsockopt_rows)};

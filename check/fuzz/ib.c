@@ -3,8 +3,8 @@
  * ib.c - fuzzes InfiniBand's connection manager: messages with any contents, with the numbers of connections
  * that are there and of others, a user who does what he likes, and time that passes.
  *
- * Whatever the input: what is decoded encodes to what decodes the same; no connection is told anything after
- * its end or out of order; nothing is sent to another than the peer.
+ * Whatever the input: what is decoded encodes to what decodes the same, messages and the addresses in them; no
+ * connection is told anything after its end or out of order; nothing is sent to another than the peer.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 
 #define CONNS 6
 #define HOSTS 2
+#define BY_ADDRESS 232 /* and up, of a step's first byte */
 
 /* A connection and what it was told. */
 struct one {
@@ -73,14 +74,40 @@ static struct one *free_one(void)
     return NULL;
 }
 
+/* Who asks, and whom, if it says so. Only of a version is half a byte not kept. */
+static void check_addresses(const uint8_t bytes[IB_ADDRESS_BYTES])
+{
+    union soft_addr from, to, from_again, to_again;
+    uint8_t again[IB_ADDRESS_BYTES];
+
+    if (!ib_address_decode(&from, &to, bytes))
+        return;
+    ck_assert(from.sa.sa_family == to.sa.sa_family && to.in.sin_port == 0);
+    ib_address_encode(&from, &to, again);
+    ck_assert(ib_address_decode(&from_again, &to_again, again));
+    ck_assert_mem_eq(&from, &from_again, sizeof from);
+    ck_assert_mem_eq(&to, &to_again, sizeof to);
+    ck_assert(again[0] == bytes[0] && again[1] == (bytes[1] & 0xf0) && again[2] == bytes[2] &&
+              again[3] == bytes[3]);
+}
+
+static void check_service(uint64_t service)
+{
+    enum ib_space space;
+    uint16_t port;
+
+    if (ib_service_port(service, &space, &port))
+        ck_assert_uint_eq(ib_service(space, port), service);
+}
+
 static struct ib_conn *request(struct ib_world *world, const union soft_addr *from,
                                const struct ib_message *req, enum ib_reason *why)
 {
-    union soft_addr source, target;
     struct one *one = free_one();
 
     (void)world, (void)from;
-    (void)ib_address_decode(&source, &target, req->private_data);
+    check_addresses(req->private_data);
+    check_service(req->req.service);
     *why = IB_INVALID_SERVICE;
     return one == NULL ? NULL : &one->conn;
 }
@@ -134,6 +161,15 @@ static struct one *pick(void)
     return &fuzz.ones[input_u8(&fuzz.input) % CONNS];
 }
 
+/* Also of what nobody here answers. */
+static void check_decoded(const uint8_t mad[IB_MAD_BYTES])
+{
+    struct ib_message message;
+
+    if (ib_decode(&message, mad))
+        check_message(&message);
+}
+
 /* Any bytes, the header right but for one of them perhaps. */
 static void come(void)
 {
@@ -161,6 +197,7 @@ static void come(void)
         mad[24 + 14] = 9;
     if (input_u8(&fuzz.input) == 255)
         mad[input_u8(&fuzz.input) % 24] ^= 1;
+    check_decoded(mad);
     ib_arrive(&fuzz.world, &fuzz.hosts[how >> 2 & 1], mad);
 }
 
@@ -179,6 +216,58 @@ static void connect_one(void)
         return;
     one->conn.peer = fuzz.hosts[how >> 2 & 1];
     ck_assert_int_eq(ib_connect(&fuzz.world, &one->conn, &req), 0);
+}
+
+/* An address of a host, or of none. */
+static union soft_addr some_address(uint8_t how)
+{
+    union soft_addr addr = {0};
+    const uint8_t *bytes;
+
+    addr.sa.sa_family = how & 1 ? AF_INET6 : AF_INET;
+    if (how & 1) {
+        size_t got = input_bytes(&fuzz.input, &bytes, sizeof addr.in6.sin6_addr);
+        memcpy(&addr.in6.sin6_addr, bytes, got);
+    } else {
+        addr.in.sin_addr.s_addr = htonl(input_u32(&fuzz.input));
+    }
+    return addr;
+}
+
+static bool is_host(const union soft_addr *addr)
+{
+    uint32_t first = ntohl(addr->in.sin_addr.s_addr) >> 24;
+    const struct in6_addr *v6 = &addr->in6.sin6_addr;
+
+    if (addr->sa.sa_family == AF_INET)
+        return first > 0 && (first < 224 || first >= 240) && addr->in.sin_addr.s_addr != INADDR_BROADCAST;
+    return v6->s6_addr[0] != 0xff && !IN6_IS_ADDR_UNSPECIFIED(v6);
+}
+
+/* A request as librdmacm writes it, with what it says of addresses and a service; or nearly so. What is right
+ * is understood, whoever the hosts are. */
+static void come_by_address(void)
+{
+    uint8_t how = input_u8(&fuzz.input), mad[IB_MAD_BYTES];
+    union soft_addr from = some_address(how), to = some_address(how), source, target;
+    struct ib_message req = {
+        .type = IB_REQ, .local_id = 1 + (how >> 6), .req = {.qpn = 9, .mtu = 3, .remote_response = 20}};
+    bool right;
+
+    from.in.sin_port = input_u16(&fuzz.input);
+    ib_address_encode(&from, &to, req.private_data);
+    if (how & 2)
+        req.private_data[input_u8(&fuzz.input) % IB_ADDRESS_BYTES] ^= (uint8_t)(1 + input_u8(&fuzz.input) % 255);
+    right = ib_address_decode(&source, &target, req.private_data);
+    ck_assert(how & 2 || right == (is_host(&from) && is_host(&to)));
+    if (right && !(how & 2)) {
+        ck_assert_mem_eq(&source, &from, sizeof from);
+        ck_assert_mem_eq(&target, &to, sizeof to);
+    }
+    req.req.service = how & 4 ? input_u64(&fuzz.input)
+                              : ib_service(how & 8 ? IB_SPACE_UDP : IB_SPACE_TCP, input_u16(&fuzz.input));
+    ib_encode(&req, mad);
+    ib_arrive(&fuzz.world, &fuzz.hosts[how >> 4 & 1], mad);
 }
 
 static void do_something(void)
@@ -230,7 +319,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     world_open(data, size);
     while (input_left(&fuzz.input) > 0) {
-        switch (input_u8(&fuzz.input) % 4) {
+        uint8_t what = input_u8(&fuzz.input);
+
+        switch (what >= BY_ADDRESS ? 4 : what % 4) {
         case 0:
             come();
             break;
@@ -239,6 +330,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         case 2:
             do_something();
+            break;
+        case 4:
+            come_by_address();
             break;
         default:
             if (ib_deadline(&fuzz.world) != NEVER_NS)

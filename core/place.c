@@ -48,7 +48,8 @@ struct place xs_place_next(const struct op *op)
 {
     if (op->piece == op->piece_count)
         return (struct place){0};
-    return (struct place){.addr = current(op)->base + op->in_piece,
+    /* The base of one in a file is NULL, and no place in it an array's. */
+    return (struct place){.addr = (uint8_t *)((uintptr_t)current(op)->base + op->in_piece),
                           .length = current(op)->length - op->in_piece};
 }
 

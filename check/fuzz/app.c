@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "check/fuzz/app.h"
 #include "core/conn.h"
 #include "core/sock.h"
@@ -57,6 +58,13 @@ struct asked *app_ask(int type, struct app_socket *socket, exs_qhandle_t queue)
 static void forget(struct asked *asked)
 {
     asked->waits = false;
+    for (; asked->part_count > 0; asked->part_count--) {
+        struct part *part = &asked->parts[asked->part_count - 1];
+
+        free(part->memory);
+        if (part->fd != -1)
+            close(part->fd);
+    }
     free(asked->own);
     asked->own = NULL;
 }
@@ -101,10 +109,39 @@ static void see_end(const struct stream *in)
             "the end, where %zu bytes are missing", in->sent - in->seen);
 }
 
+static bool is_receive(int type)
+{
+    return type == EXS_EVT_RECV || type == EXS_EVT_RECVMSG || type == EXS_EVT_RECVFILE;
+}
+
+/* Was it ended before it was done? */
+static bool is_stopped(const struct asked *asked, const exs_event_t *event)
+{
+    return (asked->cancelled && event->exs_evt_errno == ECANCELED) ||
+           (asked->limited && event->exs_evt_errno == ETIMEDOUT);
+}
+
+/* All before it have ended, if they were not to end out of their turn. Of a socket that is no more, nobody
+ * knows on which queues they were. */
+static bool is_in_turn(const struct asked *asked)
+{
+    if (asked->socket->serial != asked->serial)
+        return true;
+    for (unsigned i = 0; i < app.asked_count; i++) {
+        const struct asked *other = &app.asked[i];
+
+        if (other->waits && is_receive(other->type) && other->socket == asked->socket &&
+            other->serial == asked->serial && other->serial == asked->serial && other->order < asked->order &&
+            !other->cancelled && !other->limited)
+            return false;
+    }
+    return true;
+}
+
 static void see_recv(struct asked *asked, const exs_event_t *event, const exs_evt_xfer_t *xfer)
 {
     struct stream *in = &asked->peer->in;
-    bool in_turn = asked->socket->serial != asked->serial || asked->order == asked->socket->recvs_seen++;
+    bool in_turn = (is_stopped(asked, event) && xfer->exs_evt_length == 0) || is_in_turn(asked);
 
     require(xfer->exs_evt_length <= asked->length, "more bytes than the buffer holds");
     require(asked->registered || !mock_writable(asked->buffer, asked->length),
@@ -132,7 +169,15 @@ static void see_recv(struct asked *asked, const exs_event_t *event, const exs_ev
 static exs_evt_xfer_t xfer_of(const struct asked *asked, const exs_event_t *event)
 {
     const exs_evt_xfermsg_t *message = &event->exs_evt_union.exs_evt_xfermsg;
+    const exs_evt_xferfile_t *files = &event->exs_evt_union.exs_evt_xferfile;
 
+    if (event->exs_evt_type == EXS_EVT_RECVFILE) {
+        require(files->exs_evt_vec == asked->vector && files->exs_evt_vec_cnt == asked->part_count,
+                "an event has another vector");
+        return (exs_evt_xfer_t){.exs_evt_buffer = asked->buffer,
+                                .exs_evt_length = (size_t)files->exs_evt_length,
+                                .exs_evt_flags = files->exs_evt_flags};
+    }
     if (event->exs_evt_type != EXS_EVT_SENDMSG && event->exs_evt_type != EXS_EVT_RECVMSG)
         return event->exs_evt_union.exs_evt_xfer;
     require(message->exs_evt_msg == &asked->message, "an event has another message");
@@ -148,13 +193,17 @@ static void see_xfer(struct asked *asked, const exs_event_t *event)
 
     require(xfer->exs_evt_buffer == asked->buffer, "an event has another buffer");
     require(xfer->exs_evt_length <= asked->length, "more bytes than were asked for");
-    require(asked->length == 0 || asked->length == APP_HUGE || !mock_in_use(asked->buffer, asked->length),
+    require(asked->length == 0 || asked->vector != NULL || asked->length == APP_HUGE ||
+                !mock_in_use(asked->buffer, asked->length),
             "a buffer was given back, and is in use");
-    if (event->exs_evt_type == EXS_EVT_RECV || event->exs_evt_type == EXS_EVT_RECVMSG)
+    if (is_receive(event->exs_evt_type))
         see_recv(asked, event, xfer);
     else
-        require(event->exs_evt_errno != 0 || xfer->exs_evt_length == asked->length,
+        require(event->exs_evt_errno != 0 || asked->partial || xfer->exs_evt_length == asked->length,
                 "%zu bytes of %zu, and no error", xfer->exs_evt_length, asked->length);
+    if (asked->partial && asked->peer->out.compared)
+        require(xfer->exs_evt_length <= asked->moves, "%zu bytes of %zu are sent", xfer->exs_evt_length,
+                asked->moves);
     if (event->exs_evt_type == EXS_EVT_RREAD && event->exs_evt_errno == 0) {
         for (size_t i = 0; i < asked->length; i += 67)
             require(asked->buffer[i] == (uint8_t)(asked->remote + i), "other bytes were read than are there");
@@ -166,12 +215,20 @@ static void see_accept(struct asked *asked, const exs_event_t *event)
     const exs_evt_accept_t *accept = &event->exs_evt_union.exs_evt_accept;
 
     require((event->exs_evt_errno == 0) == (accept->exs_evt_newsocket >= 0) &&
-                (asked->many != NULL ? asked->many : &asked->element)->exs_socket == accept->exs_evt_newsocket,
+                (asked->multishot || (asked->many != NULL ? asked->many : &asked->element)->exs_socket ==
+                                         accept->exs_evt_newsocket),
             "accepted socket %d with errno %d", accept->exs_evt_newsocket, event->exs_evt_errno);
     if (event->exs_evt_errno != 0)
         return;
-    if (app_socket_add(accept->exs_evt_newsocket, asked->socket->family, asked->socket->type) == NULL)
+    struct app_socket *socket =
+        app_socket_add(accept->exs_evt_newsocket, asked->socket->family, asked->socket->type);
+
+    if (socket == NULL) {
         exs_close(accept->exs_evt_newsocket, 0, NULL, NULL);
+        return;
+    }
+    socket->limits_recvs = asked->socket->limits_recvs;
+    socket->limits_sends = asked->socket->limits_sends;
 }
 
 static void see_event(exs_qhandle_t queue, const exs_event_t *event)
@@ -186,7 +243,10 @@ static void see_event(exs_qhandle_t queue, const exs_event_t *event)
                 queue == asked->queue,
             "the event of a %s is a %s of socket %d, not %d", exs_strevent(asked->type),
             exs_strevent(event->exs_evt_type), event->exs_evt_socket, asked->number);
+    if (asked->type == EXS_EVT_RECVFILE)
+        app_file_came(asked, (size_t)event->exs_evt_union.exs_evt_xferfile.exs_evt_length);
     switch (asked->type) {
+    case EXS_EVT_RECVFILE:
     case EXS_EVT_SEND:
     case EXS_EVT_RECV:
     case EXS_EVT_SENDMSG:
@@ -201,7 +261,8 @@ static void see_event(exs_qhandle_t queue, const exs_event_t *event)
     default:
         break;
     }
-    forget(asked);
+    if (!asked->multishot || event->exs_evt_errno != 0)
+        forget(asked);
 }
 
 int app_dequeue(exs_qhandle_t queue, int most)
@@ -294,7 +355,7 @@ void app_end(void)
     for (unsigned i = 0; i < app.asked_count; i++) {
         require(!app.asked[i].waits || app.asked[i].silent || app.asked[i].unsignaled,
                 "%s of socket %d has no event", exs_strevent(app.asked[i].type), app.asked[i].number);
-        free(app.asked[i].own);
+        forget(&app.asked[i]);
     }
     for (int i = 0; i < APP_REGIONS; i++) {
         if (app.regions[i].handle != EXS_MHANDLE_INVALID)

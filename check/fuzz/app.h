@@ -3,8 +3,9 @@
  * app.h - the program above EXS: its sockets, queues and memory, the operations that it started, and what it
  * may expect of each.
  *
- * An operation that was started has exactly one event, of its kind, on its queue; one that was refused has
- * none. The memory of a transfer is EXS's until then, and is freed at once after. One program, until app_end.
+ * An operation that was started has exactly one event, of its kind, on its queue, also if it was cancelled; one
+ * that was refused has none; an accept of many has one for each, and one with an error, which is the last. The
+ * memory of a transfer is EXS's until then, and is freed at once after. One program, until app_end.
  */
 #ifndef CHECK_FUZZ_APP_H
 #define CHECK_FUZZ_APP_H
@@ -14,7 +15,8 @@
 #include "check/fuzz/peer.h"
 
 #define APP_SOCKETS 10
-#define APP_QUEUES 4
+#define APP_FEW_QUEUES 4
+#define APP_QUEUES 16 /* more than may watch one listener; those behind the few come together */
 #define APP_REGIONS 4
 #define APP_ASKED 512
 #define APP_CLOSES 64 /* of them are kept for the end, where no close may wait for what nobody does */
@@ -26,7 +28,8 @@ struct app_socket {
     int family, type;
     exs_qhandle_t recv_queue; /* of the first receive; all_one: of the others, too */
     bool all_one;
-    unsigned recvs, recvs_seen;
+    unsigned recvs;
+    bool limits_recvs, limits_sends; /* SO_RCVTIMEO, SO_SNDTIMEO: from now on; accepted ones have them, too */
 };
 
 struct region {
@@ -36,11 +39,22 @@ struct region {
     int flags;
 };
 
+/* A part of an exs_recvfile: in a file, or else in memory. */
+struct part {
+    int fd;
+    uint8_t *memory;
+    size_t length;
+};
+
 /* An operation. */
 struct asked {
     bool waits;  /* for its event */
     bool silent; /* no queue was named: no event */
     bool unsignaled;
+    bool multishot;
+    bool limited;   /* to some time */
+    bool cancelled; /* exs_cancel was called for it: it may have ended before */
+    bool partial;   /* MSG_DONTWAIT: it sends what it can */
     int type, number;
     struct app_socket *socket; /* its slot; another's when the serial is */
     unsigned serial;
@@ -50,7 +64,12 @@ struct asked {
     bool registered, waitall;
     bool shared; /* others move bytes from or to the same buffer */
     struct peer *peer;
-    unsigned order; /* of a socket's receives */
+    unsigned order;   /* of a socket's receives */
+    size_t at, moves; /* of a send: where in the peer's stream it begins, how much of it will be there, */
+    unsigned message_number; /* and which of the peer's messages it is */
+    struct part parts[3];    /* of a received file */
+    int part_count;
+    const exs_xferfile_t *vector;
     uint64_t remote;
     exs_acceptaddr_t element, *many; /* many: its element of several, instead */
     exs_msghdr_t message;            /* of a transfer in pieces */
@@ -79,6 +98,23 @@ int app_dequeue(exs_qhandle_t queue, int most); /* and judge what comes */
 bool app_waits(int type);                       /* an operation of this kind (0: any) waits for its event */
 void app_call(struct input *input);             /* one call of EXS's */
 void app_call_transfer(struct input *input, struct app_socket *socket, unsigned what);
+size_t app_some_length(uint8_t choice); /* bytes, 1 MiB at most */
+/* These bytes are the send's, behind those that were; and that was all of it. */
+void app_will_arrive(struct asked *asked, const void *bytes, size_t length);
+void app_one_message(struct asked *asked);
+/* A receive was started. */
+void app_received(struct asked *asked, exs_qhandle_t queue);
+
+/* Files (app_files.c). */
+void app_call_sendfile(struct input *input, struct app_socket *socket);
+void app_call_recvfile(struct input *input, struct app_socket *socket);
+void app_file_came(struct asked *asked, size_t length); /* so many bytes, in asked->buffer then */
+
+/* What ends operations before they are done (app_stops.c). */
+void app_call_cancel(struct input *input, struct app_socket *socket);
+void app_call_limit(struct input *input, struct app_socket *socket);
+void app_sent_at_once(struct asked *asked); /* with MSG_DONTWAIT, of which some may be cut off */
+void app_time_passes(void);
 exs_qhandle_t app_some_queue(struct input *input); /* seldom none */
 void app_serve_all(void); /* the peers go on, and so do the queues, until nothing happens any more */
 

@@ -8,6 +8,9 @@
 #include "check/fuzz/app.h"
 #include "core/core.h"
 
+#define NEWER 228 /* and up, of a call's first byte: what the corpus did not know at first */
+#define CROWD 252
+
 /* Odd numbers that are no socket's. */
 static struct app_socket nobody = {.number = -1};
 
@@ -101,7 +104,10 @@ static void call_accept(struct input *input)
         asked->element.exs_addr = (struct sockaddr *)&asked->address;
     asked->element.exs_addrlen = choice & 2 ? sizeof(asked->address) : choice >> 2;
     asked->element.exs_ahandle = asked;
-    app_answer(asked, exs_accept(socket->number, &asked->element, choice == 255 ? 0 : 1, choice == 254, queue));
+    asked->multishot = choice >= 240 && choice < 252;
+    asked->limited = socket->limits_recvs && !asked->multishot;
+    app_answer(asked, exs_accept(socket->number, &asked->element, choice == 255 ? 0 : 1,
+                                 asked->multishot ? EXS_MULTISHOT : choice == 254, queue));
 }
 
 /* Several by one call. */
@@ -127,6 +133,24 @@ static void call_accept_many(struct input *input)
 
     for (int i = 0; i < count; i++)
         app_answer(asked[i], result);
+}
+
+/* Of more queues than may watch a listener. */
+static void call_accept_crowd(struct input *input)
+{
+    struct app_socket *socket = some_socket(input);
+
+    for (int i = APP_FEW_QUEUES; i < APP_QUEUES; i++) {
+        if (app.queues[i] == NULL && (app.queues[i] = exs_qcreate(0)) == EXS_QHANDLE_INVALID)
+            app.queues[i] = NULL;
+        struct asked *asked = app.queues[i] != NULL ? app_ask(EXS_EVT_ACCEPT, socket, app.queues[i]) : NULL;
+
+        if (asked == NULL)
+            return;
+        asked->element.exs_ahandle = asked;
+        asked->limited = socket->limits_recvs;
+        app_answer(asked, exs_accept(socket->number, &asked->element, 1, 0, app.queues[i]));
+    }
 }
 
 static void call_connect(struct input *input)
@@ -200,7 +224,7 @@ static void call_attributes(exs_qhandle_t queue, uint8_t choice)
 static void call_queue(struct input *input)
 {
     uint8_t choice = input_u8(input);
-    exs_qhandle_t *queue = &app.queues[1 + choice % (APP_QUEUES - 1)];
+    exs_qhandle_t *queue = &app.queues[1 + choice % (APP_FEW_QUEUES - 1)];
 
     if (choice & 0x80) {
         exs_qdelete((exs_qhandle_t)(uintptr_t)choice);
@@ -280,7 +304,20 @@ void app_call(struct input *input)
 {
     uint8_t what = input_u8(input);
 
-    switch (what % 20) {
+    switch (what < NEWER ? what % 20 : what < CROWD ? what % 4 + 100 : 104) {
+    case 104:
+        call_accept_crowd(input);
+        break;
+    case 100:
+    case 101:
+        app_call_cancel(input, some_socket(input));
+        break;
+    case 102:
+        app_call_recvfile(input, some_socket(input));
+        break;
+    case 103:
+        app_call_limit(input, some_socket(input));
+        break;
     case 0:
         call_socket(input);
         break;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The program's transfers: buffers of every kind and length, files, and one-sided operations. See app.h. */
+/* The program's transfers: buffers of every kind and length, and one-sided operations. See app.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include "check/fuzz/app.h"
 #include "core/protocol.h"
 
-#define FILE_BYTES 100000
-
 static const size_t lengths[] = {1,    0,    7,     100,   1000,  4095,   4096,   5000,
                                  8192, 8193, 20000, 65536, 65537, 300000, 1 << 20};
+
+size_t app_some_length(uint8_t choice)
+{
+    return lengths[choice % (sizeof(lengths) / sizeof(lengths[0]))];
+}
 
 /* ---- Buffers ---------------------------------------------------------------------------------------- */
 
@@ -48,7 +50,7 @@ static void share_huge(struct asked *asked)
 /* In asked: a buffer of some length, registered or not. */
 static exs_mhandle_t get_buffer(struct asked *asked, uint8_t how, uint8_t choice)
 {
-    asked->length = lengths[choice % (sizeof(lengths) / sizeof(lengths[0]))];
+    asked->length = app_some_length(choice);
     if (how == 255) {
         asked->length = APP_HUGE;
         asked->buffer = huge();
@@ -70,17 +72,35 @@ static exs_mhandle_t get_buffer(struct asked *asked, uint8_t how, uint8_t choice
 }
 
 /* The peer of a socket will see these bytes. */
-static void will_arrive(const struct asked *asked, const void *bytes, size_t length)
+void app_will_arrive(struct asked *asked, const void *bytes, size_t length)
 {
     if (asked->peer == NULL || !asked->waits)
         return;
+    if (asked->moves == 0)
+        asked->at = asked->peer->out.sent;
+    asked->moves += length;
     stream_add(&asked->peer->out, bytes, length);
 }
 
-static void one_message(const struct asked *asked)
+void app_one_message(struct asked *asked)
 {
-    if (asked->peer != NULL && asked->waits)
-        stream_end_message(&asked->peer->out, asked->length);
+    if (asked->peer == NULL || !asked->waits)
+        return;
+    asked->message_number = asked->peer->out.messages;
+    stream_end_message(&asked->peer->out, asked->length);
+}
+
+void app_received(struct asked *asked, exs_qhandle_t queue)
+{
+    struct app_socket *socket = asked->socket;
+
+    if (!asked->waits)
+        return;
+    if (socket->recvs == 0)
+        socket->recv_queue = queue;
+    asked->order = socket->recvs++;
+    asked->limited = socket->limits_recvs;
+    socket->all_one = socket->all_one && queue == socket->recv_queue;
 }
 
 /* ---- Sending and receiving -------------------------------------------------------------------------- */
@@ -112,6 +132,8 @@ static void call_send(struct input *input, struct app_socket *socket)
     struct asked *asked = app_ask(in_pieces(how) ? EXS_EVT_SENDMSG : EXS_EVT_SEND, socket, queue);
     int flags = choice >= 224 ? EXS_UNSIGNALED : choice == 223 ? MSG_OOB : choice == 221 ? MSG_NOSIGNAL : 0;
 
+    if (choice >= 190 && choice < 212)
+        flags = MSG_DONTWAIT;
     if (asked == NULL)
         return;
     exs_mhandle_t handle = get_buffer(asked, how, choice);
@@ -131,8 +153,11 @@ static void call_send(struct input *input, struct app_socket *socket)
     memset(pieces, 0xff, sizeof(pieces));
     if (!asked->waits)
         return;
-    will_arrive(asked, asked->buffer, asked->length);
-    one_message(asked);
+    asked->limited = socket->limits_sends;
+    app_will_arrive(asked, asked->buffer, asked->length);
+    app_one_message(asked);
+    if (flags & MSG_DONTWAIT)
+        app_sent_at_once(asked);
 }
 
 static void call_recv(struct input *input, struct app_socket *socket)
@@ -142,13 +167,13 @@ static void call_recv(struct input *input, struct app_socket *socket)
     struct asked *asked = app_ask(in_pieces(how) ? EXS_EVT_RECVMSG : EXS_EVT_RECV, socket, queue);
     int flags = choice >= 180 ? MSG_WAITALL : choice == 179 ? MSG_OOB : 0;
 
+    if ((choice >= 160 && choice < 176) || choice >= 244)
+        flags |= MSG_DONTWAIT;
+
     if (asked == NULL)
         return;
     exs_mhandle_t handle = get_buffer(asked, how, choice);
 
-    if (socket->recvs == 0)
-        socket->recv_queue = queue;
-    asked->order = socket->recvs;
     asked->waitall = flags == MSG_WAITALL && socket->type == SOCK_STREAM;
     exs_iovec_t pieces[3];
 
@@ -157,90 +182,7 @@ static void call_recv(struct input *input, struct app_socket *socket)
     else
         app_answer(asked, exs_recv(socket->number, asked->buffer, asked->length, flags, queue, asked, handle));
     memset(pieces, 0xff, sizeof(pieces));
-    if (!asked->waits)
-        return;
-    socket->recvs++;
-    socket->all_one = socket->all_one && queue == socket->recv_queue;
-}
-
-/* ---- Files ------------------------------------------------------------------------------------------ */
-
-static int file(void)
-{
-    static int fd = -1;
-    static uint8_t bytes[FILE_BYTES];
-
-    if (fd >= 0)
-        return fd;
-    for (size_t i = 0; i < sizeof(bytes); i++)
-        bytes[i] = (uint8_t)(i * 7 + i / 256);
-    fd = memfd_create("fuzz", MFD_CLOEXEC);
-    require(fd >= 0 && write(fd, bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes), "no file: %s",
-            strerror(errno));
-    return fd;
-}
-
-static exs_xferfile_t some_element(struct input *input, struct asked *asked, size_t *length)
-{
-    static char nowhere[] = "/nowhere";
-    uint8_t choice = input_u8(input), size = input_u8(input);
-    exs_xferfile_t element = {.exs_xfv_type = EXS_FDVEC};
-
-    *length = lengths[size % 11];
-    if (choice & 1) {
-        element.exs_xfv.exs_fdv = (exs_fdvec_t){.exs_fildes = choice == 253 ? -1 : file(),
-                                                .exs_offset = size * 100,
-                                                .exs_length = *length,
-                                                .exs_flags = choice >= 240 ? EXS_SHUT_WR : 0};
-        if (*length == 0)
-            *length = FILE_BYTES - (size_t)size * 100;
-    } else if (choice == 254) {
-        element.exs_xfv_type = EXS_PATHVEC;
-        element.exs_xfv.exs_pathv = (exs_pathvec_t){.exs_path = nowhere};
-    } else {
-        element.exs_xfv_type = choice == 252 ? 99 : EXS_IOVEC;
-        element.exs_xfv.exs_iov = (exs_iovec_t){
-            .exs_base = asked->own, .exs_length = *length, .exs_flags = choice >= 240 ? EXS_SHUT_WR : 0};
-    }
-    asked->length += *length;
-    return element;
-}
-
-static void file_arrives(const struct asked *asked, const exs_xferfile_t *element, size_t length)
-{
-    static uint8_t bytes[FILE_BYTES];
-
-    if (element->exs_xfv_type == EXS_IOVEC) {
-        will_arrive(asked, element->exs_xfv.exs_iov.exs_base, length);
-        return;
-    }
-    require(pread(file(), bytes, length, element->exs_xfv.exs_fdv.exs_offset) == (ssize_t)length, "no file");
-    will_arrive(asked, bytes, length);
-}
-
-static void call_sendfile(struct input *input, struct app_socket *socket)
-{
-    exs_qhandle_t queue = app_some_queue(input);
-    uint8_t choice = input_u8(input);
-    int count = 1 + choice % 3, flags = choice >= 224 ? EXS_UNSIGNALED : choice == 221 ? MSG_NOSIGNAL : 0;
-    struct asked *asked = app_ask(EXS_EVT_SENDFILE, socket, queue);
-    exs_xferfile_t elements[3];
-    size_t sizes[3];
-
-    if (asked == NULL)
-        return;
-    asked->own = asked->buffer = malloc(20000);
-    require(asked->own != NULL, "no memory");
-    memset(asked->own, app.fill += 3, 20000);
-    for (int i = 0; i < count; i++)
-        elements[i] = some_element(input, asked, &sizes[i]);
-    asked->unsignaled = flags == EXS_UNSIGNALED;
-    app_answer(asked, exs_sendfile(socket->number, elements, count, flags, queue, asked));
-    if (!asked->waits)
-        return;
-    for (int i = 0; i < count; i++)
-        file_arrives(asked, &elements[i], sizes[i]);
-    one_message(asked);
+    app_received(asked, queue);
 }
 
 /* ---- One-sided -------------------------------------------------------------------------------------- */
@@ -336,7 +278,7 @@ void app_call_transfer(struct input *input, struct app_socket *socket, unsigned 
         call_recv(input, socket);
         break;
     case 6:
-        call_sendfile(input, socket);
+        app_call_sendfile(input, socket);
         break;
     case 7:
         call_onesided(input, socket);

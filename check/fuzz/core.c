@@ -49,6 +49,7 @@ static void pass_time(struct input *input)
 {
     static const uint64_t ns[] = {1000000, 1000000000, 3000000000, 9000000000, 31000000000};
 
+    app_time_passes();
     mock_pass_time(ns[input_u8(input) % 5]);
 }
 
@@ -86,6 +87,8 @@ static void dequeue(struct input *input)
     uint8_t choice = input_u8(input);
     exs_qhandle_t queue = app.queues[choice & 4 ? choice & 3 : 0];
 
+    if ((choice & 7) == 3) /* one of the crowd */
+        queue = app.queues[APP_FEW_QUEUES + choice / 8 % (APP_QUEUES - APP_FEW_QUEUES)];
     app_dequeue(queue != NULL ? queue : app.queues[0], 1 + choice / 8);
 }
 

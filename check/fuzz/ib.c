@@ -257,7 +257,8 @@ static void come_by_address(void)
     from.in.sin_port = input_u16(&fuzz.input);
     ib_address_encode(&from, &to, req.private_data);
     if (how & 2)
-        req.private_data[input_u8(&fuzz.input) % IB_ADDRESS_BYTES] ^= (uint8_t)(1 + input_u8(&fuzz.input) % 255);
+        req.private_data[input_u8(&fuzz.input) % IB_ADDRESS_BYTES] ^=
+            (uint8_t)(1 + input_u8(&fuzz.input) % 255);
     right = ib_address_decode(&source, &target, req.private_data);
     ck_assert(how & 2 || right == (is_host(&from) && is_host(&to)));
     if (right && !(how & 2)) {

@@ -63,6 +63,25 @@ void stream_see(struct stream *stream, const void *bytes, size_t length)
     stream->seen += length;
 }
 
+void stream_cut(struct stream *stream, size_t at, size_t length)
+{
+    if (!stream->compared || length == 0)
+        return;
+    require(at >= stream->seen && length <= stream->sent - at, "bytes have arrived that were not sent");
+    memmove(stream->bytes + at, stream->bytes + at + length, stream->sent - at - length);
+    stream->sent -= length;
+}
+
+void stream_cut_message(struct stream *stream, unsigned message)
+{
+    if (!stream->compared)
+        return;
+    require(message >= stream->messages_seen, "a message has arrived that was not sent");
+    memmove(&stream->lengths[message], &stream->lengths[message + 1],
+            (stream->messages - message - 1) * sizeof(stream->lengths[0]));
+    stream->messages--;
+}
+
 /* ---- Beginning and end ------------------------------------------------------------------------------ */
 
 void peer_reset(void)
@@ -144,7 +163,8 @@ struct hello peer_hello(struct peer *peer, struct input *input, int socktype)
                           .version = HELLO_VERSION,
                           .socktype = (uint8_t)socktype,
                           .credits = credits[choice & 7],
-                          .flags = (choice & 0x8) ? (choice >> 4) & 3 : HELLO_IMM_CREDITS,
+                          .flags = (uint16_t)(((choice & 0x8) ? (choice >> 4) & 3 : HELLO_IMM_CREDITS) |
+                                              (choice & 0x800 ? HELLO_EMPTY_END : 0)),
                           .adverts = adverts[(choice >> 6) & 3],
                           .hidden_size = sizes[(choice >> 8) & 7],
                           .hidden_rkey = (uint32_t)peer->index << 16 | ++peer->keys,

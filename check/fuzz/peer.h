@@ -110,5 +110,8 @@ void stream_add(struct stream *stream, const void *bytes, size_t length);
 void stream_end_message(struct stream *stream, size_t length);
 void stream_see(struct stream *stream, const void *bytes,
                 size_t length); /* these are the next, or NULL: so many are */
+/* These bytes of those that were to come, or this message, will not. */
+void stream_cut(struct stream *stream, size_t at, size_t length);
+void stream_cut_message(struct stream *stream, unsigned message);
 
 #endif

@@ -118,7 +118,9 @@ static void hear_news(struct peer *peer, uint32_t imm)
     expect(bytes == peer->piece_bytes, "%u bytes are told where %zu were written", bytes,
            (size_t)peer->piece_bytes);
     expect(!peer->fin_heard, "data behind the end");
-    expect(!is_stream(peer) || bytes > 0, "no bytes on a stream");
+    expect(!is_stream(peer) || bytes > 0 ||
+               (imm == IMM_DIRECT && peer->filling && peer->mine.flags & HELLO_EMPTY_END),
+           "no bytes on a stream");
     if (imm & IMM_DIRECT)
         hear_direct(peer, bytes, imm);
     else

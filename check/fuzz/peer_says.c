@@ -160,8 +160,8 @@ static void say_direct(struct peer *peer, uint64_t length, bool more, bool with_
     uint32_t bytes = (uint32_t)least(least(length, place->left), DATA_MAX), imm = IMM_DIRECT;
     bool cut = length > bytes && bytes == place->left && !is_stream(peer);
 
-    if (is_stream(peer) && bytes == 0)
-        return;
+    if (is_stream(peer) && bytes == 0 && (more || !peer->begun || !(peer->theirs.flags & HELLO_EMPTY_END)))
+        return; /* else it is the end of what was cut off */
     if (more && bytes < place->left)
         imm |= IMM_MORE;
     else if (cut)

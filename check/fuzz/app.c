@@ -153,6 +153,8 @@ static void see_recv(struct asked *asked, const exs_event_t *event, const exs_ev
         return;
     if (asked->peer->socktype == SOCK_STREAM) {
         stream_see(in, asked->shared ? NULL : asked->buffer, xfer->exs_evt_length);
+        if (asked->peeks)
+            in->seen -= xfer->exs_evt_length;
         require(!asked->waitall || event->exs_evt_errno != 0 || xfer->exs_evt_length == asked->length ||
                     asked->peer->in.ended,
                 "MSG_WAITALL gave %zu bytes of %zu", xfer->exs_evt_length, asked->length);

@@ -55,6 +55,7 @@ struct asked {
     bool limited;   /* to some time */
     bool cancelled; /* exs_cancel was called for it: it may have ended before */
     bool partial;   /* MSG_DONTWAIT: it sends what it can */
+    bool peeks;
     int type, number;
     struct app_socket *socket; /* its slot; another's when the serial is */
     unsigned serial;

@@ -262,14 +262,20 @@ static void call_memory(struct input *input)
     }
 }
 
+static socklen_t size_of_option(int option)
+{
+    if (option == SO_LINGER)
+        return sizeof(struct linger);
+    return option == SO_RCVTIMEO || option == SO_SNDTIMEO ? sizeof(struct timeval) : sizeof(int);
+}
+
 /* Of every option, and every room for it. */
 static void get_option(const struct app_socket *socket, uint8_t choice)
 {
     unsigned char value[8], was[sizeof(value)];
     socklen_t room = choice & 7, length = room;
     int option = choice >> 2;
-    socklen_t size = option == SO_RCVTIMEO || option == SO_SNDTIMEO ? sizeof(struct timeval) : sizeof(int);
-    socklen_t most = room < size ? room : size;
+    socklen_t size = size_of_option(option), most = room < size ? room : size;
 
     memset(value, choice, sizeof(value));
     memcpy(was, value, sizeof(value));

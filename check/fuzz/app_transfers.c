@@ -174,6 +174,7 @@ static void call_recv(struct input *input, struct app_socket *socket)
         return;
     exs_mhandle_t handle = get_buffer(asked, how, choice);
 
+    asked->peeks = flags & MSG_PEEK;
     asked->waitall = flags == MSG_WAITALL && socket->type == SOCK_STREAM;
     exs_iovec_t pieces[3];
 

@@ -104,7 +104,7 @@ static int check_settings(void)
     if (!settings()->link_known)
         xs_log("EXS_LINK=%s is no link: set it to auto, shm or udp", settings()->link);
     else if (!settings()->roce_known)
-        xs_log("EXS_ROCE=%s is not known: set it to off, on or auto", settings()->roce);
+        xs_log("EXS_ROCE=%s is not known: set it to off, on, auto or only", settings()->roce);
     else if (!settings()->spin_known)
         xs_log("EXS_SPIN=%s is no number of microseconds: set it to one from 0 to %d", settings()->spin,
                SPIN_US_MAX);

@@ -32,7 +32,8 @@ static void read_link(const char *link)
 static void read_roce(const char *roce)
 {
     snprintf(current.roce, sizeof(current.roce), "%s", roce != NULL ? roce : "");
-    current.roce_needed = strcmp(current.roce, "on") == 0;
+    current.roce_only = strcmp(current.roce, "only") == 0;
+    current.roce_needed = current.roce_only || strcmp(current.roce, "on") == 0;
     current.roce_wanted = current.roce_needed || strcmp(current.roce, "auto") == 0;
     current.roce_known = current.roce_wanted || *current.roce == 0 || strcmp(current.roce, "off") == 0;
 }

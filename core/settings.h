@@ -17,9 +17,10 @@ struct settings {
     bool link_known; /* it is auto, shm or udp, or not set */
     bool shm;        /* it asks for shared memory within this host */
     char roce[8];    /* EXS_ROCE, empty where it is not set; a longer one is no such word, and cut */
-    bool roce_known; /* it is off, on or auto, or not set */
+    bool roce_known; /* it is off, on, auto or only, or not set */
     bool roce_wanted,
         roce_needed; /* a named context is to live on RoCE's own port, too: if it can; or else fail */
+    bool roce_only;  /* and its connections are asked for there, not by TCP */
     char spin[24];   /* EXS_SPIN, empty where it is not set; a longer one is no number, and cut */
     bool spin_known; /* it is a number of microseconds, SPIN_US_MAX at most, or not set */
     unsigned spin_us;

@@ -228,7 +228,7 @@ END_TEST
 START_TEST(roce_is_a_word_that_is_known)
 {
     static const char *const wrong[] = {"yes", "ON", "on ", "automatically"};
-    static const char *const right[] = {"off", "on", "auto", ""};
+    static const char *const right[] = {"off", "on", "auto", "only", ""};
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         ck_assert_int_eq(setenv("EXS_ROCE", wrong[i], 1), 0);
@@ -314,6 +314,6 @@ int main(void)
     tcase_add_test(names, unknown_names_are_refused);
     tcase_add_loop_test(names, known_names_are_taken, 0, 7);
     tcase_add_loop_test(links, links_of_no_name_are_refused, 0, 4);
-    tcase_add_loop_test(links, roce_is_a_word_that_is_known, 0, 4);
+    tcase_add_loop_test(links, roce_is_a_word_that_is_known, 0, 5);
     return run_suite(suite);
 }

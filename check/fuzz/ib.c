@@ -28,7 +28,7 @@ static struct ib_fuzz {
     uint64_t now;
     struct input input;
     struct one ones[CONNS];
-    union soft_addr hosts[HOSTS];
+    struct soft_path hosts[HOSTS];
 } fuzz;
 
 static uint64_t clock_now(struct soft_clock *clock)
@@ -50,7 +50,7 @@ static void check_message(const struct ib_message *message)
     ck_assert_mem_eq(mad, again, IB_MAD_BYTES);
 }
 
-static void sent(struct ib_world *world, const union soft_addr *to, const uint8_t mad[IB_MAD_BYTES])
+static void sent(struct ib_world *world, const struct soft_path *to, const uint8_t mad[IB_MAD_BYTES])
 {
     struct ib_message message;
     bool known = false;
@@ -100,7 +100,7 @@ static void check_service(uint64_t service)
         ck_assert_uint_eq(ib_service(space, port), service);
 }
 
-static struct ib_conn *request(struct ib_world *world, const union soft_addr *from,
+static struct ib_conn *request(struct ib_world *world, const struct soft_path *from,
                                const struct ib_message *req, enum ib_reason *why)
 {
     struct one *one = free_one();
@@ -214,7 +214,7 @@ static void connect_one(void)
 
     if (one == NULL)
         return;
-    one->conn.peer = fuzz.hosts[how >> 2 & 1];
+    one->conn.path = fuzz.hosts[how >> 2 & 1];
     ck_assert_int_eq(ib_connect(&fuzz.world, &one->conn, &req), 0);
 }
 
@@ -303,12 +303,13 @@ static void world_open(const uint8_t *data, size_t size)
     fuzz.clock.now = clock_now;
     fuzz.now = 1000;
     for (unsigned i = 0; i < HOSTS; i++)
-        fuzz.hosts[i].in =
+        fuzz.hosts[i].remote.in =
             (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001 + i)};
     fuzz.world = (struct ib_world){
         .clock = &fuzz.clock,
         .guid = 1,
         .next_id = 0xfffffffe,
+        .id_step = 1,
         .send = sent,
         .request = request,
         .requested = requested,

@@ -31,7 +31,7 @@ struct end {
     struct ib_world world; /* first */
     struct network *network;
     int number;
-    union soft_addr addr;
+    struct soft_path path; /* to the other */
     struct ib_conn conns[CONNS];
     int used;
     bool listens, accepts, hangs_up;
@@ -70,13 +70,13 @@ static void launch(struct network *network, int to, const uint8_t *mad, uint64_t
     memcpy(flight->mad, mad, IB_MAD_BYTES);
 }
 
-static void send_mad(struct ib_world *world, const union soft_addr *to, const uint8_t mad[IB_MAD_BYTES])
+static void send_mad(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES])
 {
     struct end *self = (struct end *)world;
     struct network *network = self->network;
     unsigned bit = network->sent < MASKED ? 1u << network->sent : 0;
 
-    ck_assert_mem_eq(to, &network->ends[!self->number].addr, sizeof *to);
+    ck_assert_mem_eq(path, &self->path, sizeof *path);
     network->sent++;
     network->of_type[mad[17] & 31]++;
     if (network->deaf || (network->lost & bit) != 0)
@@ -104,12 +104,12 @@ static const struct ib_req some_req = {
     .ack_timeout = 19,
 };
 
-static struct ib_conn *request(struct ib_world *world, const union soft_addr *from,
+static struct ib_conn *request(struct ib_world *world, const struct soft_path *path,
                                const struct ib_message *req, enum ib_reason *why)
 {
     struct end *self = (struct end *)world;
 
-    ck_assert_mem_eq(from, &self->network->ends[!self->number].addr, sizeof *from);
+    ck_assert_mem_eq(path, &self->path, sizeof *path);
     ck_assert_uint_eq(req->req.service, SERVICE);
     *why = IB_INVALID_SERVICE;
     if (!self->listens)
@@ -156,6 +156,10 @@ static void tell(struct ib_world *world, struct ib_conn *conn, enum ib_event eve
 
 static struct network *network_new(void)
 {
+    const struct sockaddr_in addresses[] = {
+        {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001)},
+        {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000002)},
+    };
     struct network *network = calloc(1, sizeof *network);
 
     network->clock.now = clock_now;
@@ -167,12 +171,13 @@ static struct network *network_new(void)
         end->number = i;
         end->next_qpn = 0x100;
         end->listens = end->accepts = end->hangs_up = true;
-        end->addr.in =
-            (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001 + (unsigned)i)};
+        end->path.local.in = addresses[i];
+        end->path.remote.in = addresses[!i];
         end->world = (struct ib_world){
             .clock = &network->clock,
             .guid = 0x1111 * (uint64_t)(i + 1),
             .next_id = 0xffffffff, /* 0 is not given */
+            .id_step = 1,
             .next_transaction = 77,
             .send = send_mad,
             .request = request,
@@ -190,7 +195,7 @@ static struct ib_conn *connect_from(struct network *network, uint32_t qpn)
     struct ib_conn *conn = &self->conns[self->used++];
 
     req.req.qpn = qpn;
-    conn->peer = network->ends[1].addr;
+    conn->path = self->path;
     ck_assert_int_eq(ib_connect(&self->world, conn, &req), 0);
     return conn;
 }
@@ -214,7 +219,7 @@ static void land_one(struct network *network, int which)
     struct end *to = &network->ends[flight.to];
 
     network->flights[which] = network->flights[--network->count];
-    ib_arrive(&to->world, &network->ends[!flight.to].addr, flight.mad);
+    ib_arrive(&to->world, &to->path, flight.mad);
 }
 
 /* Until nothing more happens, or so long. */
@@ -478,7 +483,7 @@ START_TEST(an_end_of_nothing)
     uint8_t mad[IB_MAD_BYTES];
 
     ib_encode(&dreq, mad);
-    ib_arrive(&network->ends[1].world, &network->ends[0].addr, mad);
+    ib_arrive(&network->ends[1].world, &network->ends[1].path, mad);
     ck_assert_int_eq(network->count, 1);
     ck_assert_uint_eq(network->of_type[IB_DREP & 31], 1);
     network_free(network);
@@ -502,16 +507,16 @@ START_TEST(an_end_by_another)
     uint8_t mad[IB_MAD_BYTES];
 
     ib_encode(&dreq, mad);
-    ib_arrive(&self->world, &network->ends[0].addr, mad);
+    ib_arrive(&self->world, &network->ends[1].path, mad);
     ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
     dreq.local_id++;
     dreq.dreq.qpn--;
     ib_encode(&dreq, mad);
-    ib_arrive(&self->world, &network->ends[0].addr, mad);
+    ib_arrive(&self->world, &network->ends[1].path, mad);
     ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
     dreq.local_id--;
     ib_encode(&dreq, mad);
-    ib_arrive(&self->world, &network->ends[0].addr, mad);
+    ib_arrive(&self->world, &network->ends[1].path, mad);
     ck_assert_uint_eq(conn->state, IB_TIMEWAIT);
     network_free(network);
 }

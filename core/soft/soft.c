@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include "core/device.h"
 #include "core/soft/cm/cm.h"
+#include "core/soft/cm/ib_port.h"
 #include "core/soft/service/home.h"
 #include "soft.h"
 #include "core/soft/verbs/verbs.h"
@@ -67,12 +68,14 @@ static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
  * along with. */
 __attribute__((destructor)) static void acknowledge_all(void)
 {
+    ib_port_settle();
     home_settle();
 }
 
 void soft_forked(void)
 {
     service_forget();
+    ib_port_forget();
     home_forget();
 }
 

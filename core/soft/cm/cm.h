@@ -3,12 +3,15 @@
  * cm.h - the embedded device's connection manager: librdmacm's calls, with soft_ for rdma_.
  *
  * Connections are set up over TCP on the address and port that the user named, so that the port space, refusal
- * and the death of a peer come from the kernel. Progress is made inside the calls, above all in
- * soft_get_cm_event: a channel's descriptor is readable whenever that call has something to do.
+ * and the death of a peer come from the kernel. Where EXS_ROCE asks for it a listener answers at queue pair 1
+ * of RoCE's port, too, as RDMA adapters do, and whoever doesn't answer by TCP is asked there. Progress is made
+ * inside the calls, above all in soft_get_cm_event: a channel's descriptor is readable whenever that call has
+ * something to do.
  *
  * How failures are reported (event, status):
  *   no such address or route                 ADDR_ERROR, -errno (-ENETUNREACH, ...)
  *   nobody listens there                     REJECTED, -ECONNREFUSED
+ *   an adapter's or a kernel's side rejects  REJECTED, IB's reason
  *   the listener rejected the request        REJECTED, 28 (IB's "consumer defined"), with its private data
  *   the listener has no memory for it        REJECTED, 3 (IB's "no resources")
  *   the peer speaks another version          REJECTED, -EPROTONOSUPPORT
@@ -17,7 +20,8 @@
  *   what answers isn't a peer of ours        CONNECT_ERROR, -EPROTO
  *   the own queue pair can't be connected    CONNECT_ERROR, -errno
  *   an established connection ends           DISCONNECTED, 0, once: the peer disconnected, or its process died
- *                                            (known at once), or its host went silent (25 seconds at most)
+ *                                            (known at once), or its host went silent (25 seconds at most);
+ *                                            by RoCE's port: the peer, or its kernel, said so
  *
  * Where it differs from librdmacm: events are copies of their own, so soft_migrate_id doesn't wait for them to
  * be acknowledged (soft_destroy_id does: the identifier may still be about to be used); soft_disconnect doesn't

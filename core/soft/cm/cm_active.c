@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include "core/fds.h"
+#include "core/settings.h"
 #include "cm_id.h"
 
 #define REFUSALS 3 /* taken for passing, under exs-soft-run */
@@ -26,26 +27,52 @@ static bool network_error(int error)
     }
 }
 
-/* Start TCP. A socket that was bound is there already. */
-static int start(struct cm_id *id)
+/* Start TCP. A socket that was bound is there already, unless it was closed meanwhile. */
+static int start_tcp(struct cm_id *id)
 {
-    const struct sockaddr *dst = &id->public.route.addr.dst_addr;
+    const struct rdma_addr *addr = &id->public.route.addr;
     int error;
 
+    id->transport = &cm_tcp;
+    id->asked_tcp = true;
     if (id->fd == -1) {
-        id->fd = cm_socket_open(dst->sa_family, false);
-        id->unbound = true;
+        id->fd = cm_socket_open(addr->dst_addr.sa_family, false);
+        if (id->fd != -1 && !id->unbound && cm_socket_bind(id->fd, &addr->src_addr, true) == -1)
+            return errno;
     }
     if (id->fd == -1)
         return errno;
     cm_socket_tune(id->fd);
-    if (connect(id->fd, dst, cm_addr_size(dst)) == -1 && errno != EINPROGRESS)
+    if (connect(id->fd, &addr->dst_addr, cm_addr_size(&addr->dst_addr)) == -1 && errno != EINPROGRESS)
         return errno;
     id->state = CM_TCP_CONNECTING;
     error = cm_register(id, EPOLLOUT);
     if (error == 0)
         cm_timer_start(id, CM_TIMEOUT_TCP);
     return error;
+}
+
+/* What the socket had of the port space stays the request's port. */
+static int start_ib(struct cm_id *id, const char *because)
+{
+    struct rdma_addr *addr = &id->public.route.addr;
+    union soft_addr local;
+
+    if (id->fd != -1 && addr->src_sin.sin_port == 0 && cm_socket_names(id->fd, &local, NULL) == 0)
+        addr->src_sin.sin_port = local.in.sin_port; /* at the same place in sockaddr_in6 */
+    cm_id_close(id);
+    id->asked_ib = true;
+    id->transport = &cm_ib;
+    cm_choice_tell(id, because);
+    return cm_ib_connect(id);
+}
+
+static int start(struct cm_id *id)
+{
+    id->asked_tcp = id->asked_ib = false;
+    if (cm_choice_is_ib(id))
+        return start_ib(id, settings()->roce_only ? "EXS_ROCE says so" : "it was answered so before");
+    return start_tcp(id);
 }
 
 /* Programs that were written for a network where finding a route takes time meet a server that is just making
@@ -63,9 +90,32 @@ static bool tries_again(struct cm_id *id, int error)
 
 static void tcp_failed(struct cm_id *id, int error)
 {
+    int other = 0;
+
+    if (!id->asked_ib && cm_ib_has_port(id)) {
+        other = start_ib(id, error == ECONNREFUSED ? "nobody listens there by TCP" : strerror(error));
+        if (other == 0)
+            return;
+    }
     if (tries_again(id, error))
         return;
     cm_failed(id, error == ECONNREFUSED ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE, -error);
+}
+
+/* The host speaks as adapters do, and nobody listens there. */
+static void ib_refused(struct cm_id *id)
+{
+    int error;
+
+    if (!id->asked_tcp && !settings()->roce_only) {
+        cm_id_close(id);
+        error = start_tcp(id);
+        cm_choice_tell(id, "nobody listens there by the other");
+        if (error == 0)
+            return;
+    }
+    if (!tries_again(id, ECONNREFUSED))
+        cm_failed(id, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED);
 }
 
 /* TCP is up: say what we are. The queue pair's part is known only now, as the route's MTU is. */
@@ -115,6 +165,7 @@ static void accepted(struct cm_id *id)
     const struct cm_message rtu = {.type = CM_RTU};
     int error;
 
+    cm_choice_learn(id);
     if (id->peer.mtu > id->own.mtu) {
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO); /* it had to take the smaller one */
         return;
@@ -142,7 +193,20 @@ static void rejected(struct cm_id *id)
 {
     int status = id->peer.reason == CM_OTHER_VERSION ? -EPROTONOSUPPORT : id->peer.reason;
 
-    cm_failed(id, RDMA_CM_EVENT_REJECTED, status);
+    if (id->transport == &cm_ib && id->peer.reason == IB_INVALID_SERVICE)
+        ib_refused(id);
+    else
+        cm_failed(id, RDMA_CM_EVENT_REJECTED, status);
+}
+
+void cm_active_answered(struct cm_id *id)
+{
+    if (id->peer.type == CM_REP)
+        accepted(id);
+    else if (id->peer.type == CM_REJ)
+        rejected(id);
+    else
+        cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
 }
 
 static void answer(struct cm_id *id)
@@ -157,12 +221,8 @@ static void answer(struct cm_id *id)
         cm_failed(id, RDMA_CM_EVENT_REJECTED, -EPROTONOSUPPORT);
     else if (result < 0 || !cm_message_decode(&id->peer, id->in))
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
-    else if (id->peer.type == CM_REP)
-        accepted(id);
-    else if (id->peer.type == CM_REJ)
-        rejected(id);
     else
-        cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
+        cm_active_answered(id);
 }
 
 void cm_active_ready(struct cm_id *id, uint32_t events)
@@ -194,6 +254,7 @@ int soft_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
     if (id->state == CM_ROUTE_RESOLVED)
         error = cm_conn_param(id, param, CM_REQ_PRIVATE);
     if (error == 0) {
+        id->unbound = id->fd == -1;
         error = start(id);
         if (network_error(error)) {
             tcp_failed(id, error);

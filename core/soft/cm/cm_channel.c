@@ -51,6 +51,8 @@ static struct cm_channel *new_channel(void)
     TAILQ_INIT(&channel->pending);
     for (int i = 0; i < CM_TIMEOUTS; i++)
         TAILQ_INIT(&channel->timeouts[i]);
+    channel->ib.bell = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
+    TAILQ_INIT(&channel->ib.news);
     channel->public.fd = -1;
     return channel;
 }
@@ -105,6 +107,7 @@ void soft_destroy_event_channel(struct rdma_event_channel *public)
     soft_mutex_lock(&channel->lock);
     channel->gone = true;
     waited_for = channel->waiters > 0;
+    doorbell_close(&channel->ib.bell);
     waitset_end(&channel->waits);
     soft_mutex_unlock(&channel->lock);
     if (!waited_for)
@@ -239,7 +242,9 @@ static void progress(struct cm_channel *channel)
     struct epoll_event event;
 
     for (int round = 0; round < ROUNDS && waitset_next(&channel->waits, &event); round++) {
-        if (event.data.ptr != NULL) {
+        if (event.data.ptr == &channel->ib) {
+            cm_ib_ready(channel);
+        } else if (event.data.ptr != NULL) {
             ready(event.data.ptr, event.events);
         } else {
             ring(channel);

@@ -68,14 +68,18 @@ static void disconnected(struct cm_id *id)
     cm_post(id, CM_KIND_DISCONNECT, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
-/* Whatever comes now is the end: the peer's goodbye, or that of its kernel. What it sent before that is taken
- * in first; the queue pair lives on until the user disconnects, too. */
-void cm_established_ready(struct cm_id *id)
+/* The queue pair lives on until the user disconnects, too. */
+void cm_ended(struct cm_id *id)
 {
-    if (cm_receive(id) == 0)
-        return;
     cm_qp_drain(id);
     disconnected(id);
+}
+
+/* Whatever comes now is the end: the peer's goodbye, or that of its kernel. */
+void cm_established_ready(struct cm_id *id)
+{
+    if (cm_receive(id) != 0)
+        cm_ended(id);
 }
 
 int soft_disconnect(struct rdma_cm_id *public)

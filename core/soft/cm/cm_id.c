@@ -22,6 +22,7 @@ struct cm_id *cm_id_new(struct cm_channel *channel, enum rdma_port_space ps)
     id->public.ps = ps;
     id->public.qp_type = IBV_QPT_RC;
     id->fd = id->guest = -1;
+    id->transport = &cm_tcp;
     id->ack_timeout = ACK_TIMEOUT;
     id->timeout = CM_NO_TIMEOUT;
     TAILQ_INIT(&id->children);
@@ -68,6 +69,7 @@ void cm_id_close(struct cm_id *id)
         fds_close(id->fd);
     }
     id->fd = -1;
+    cm_ib_close(id);
     cm_link_drop(id);
     id->out_length = 0;
 }
@@ -159,8 +161,11 @@ static void lock_both(struct cm_channel *one, struct cm_channel *other)
 
 static int move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
 {
+    int error = id->ib == NULL ? 0 : cm_ib_move(id, to);
     bool sends = id->state == CM_TCP_CONNECTING || id->out_length > 0;
 
+    if (error != 0)
+        return error;
     if (id->fd != -1 && id->state >= CM_LISTENING) {
         int error = waitset_add(&to->waits, id->fd, sends ? EPOLLIN | EPOLLOUT : EPOLLIN, id);
 

@@ -21,6 +21,7 @@
 #include "core/waitset.h"
 #include "core/soft/link/shm_meet.h"
 #include "core/soft/service/home.h"
+#include "ib_port.h"
 
 enum cm_state {
     CM_IDLE, /* perhaps bound */
@@ -62,16 +63,36 @@ enum cm_kind { CM_KIND_ADDR, CM_KIND_ROUTE, CM_KIND_CONNECT, CM_KIND_DISCONNECT,
 
 TAILQ_HEAD(cm_ids, cm_id);
 
+/* What carries a connection's messages: TCP between our own (cm_stream.c), InfiniBand's connection manager with
+ * everybody else (cm_ib.c). All of it under the channel's lock. */
+struct cm_transport {
+    bool meets; /* two ends on one host can find out (cm_link.c) */
+    /* Both ends' addresses, or `local` alone where `remote` is NULL. 0 or an errno. */
+    int (*names)(const struct cm_id *id, union soft_addr *local, union soft_addr *remote);
+    /* The largest path MTU whose packets fit into what the route can carry. */
+    enum ibv_mtu (*mtu)(const struct cm_id *id);
+    /* What it found a round trip to take, ns; 0: it doesn't know. */
+    uint64_t (*round_trip)(const struct cm_id *id);
+    /* A broken connection shows later. */
+    void (*send)(struct cm_id *id, const struct cm_message *message);
+};
+
+extern const struct cm_transport cm_tcp, cm_ib;
+
 /* The user's identifier; until the CONNECT_REQUEST is delivered its listener's. */
 struct cm_id {
     struct rdma_cm_id public; /* first: the user holds a pointer to it */
     void *beyond[4];          /* where librdmacm keeps its own: rsockets look there, and find none */
     enum cm_state state;
     int fd; /* the TCP socket; -1: none yet, or no longer */
+    const struct cm_transport *transport;
+    struct ib_end *ib;      /* at RoCE's port: a listener's besides its socket, or a connection's; or NULL */
+    enum ibv_mtu route_mtu; /* of the latter */
     bool reuse_addr, af_only;
-    bool sync;         /* it has a channel of its own, which its calls wait on: cm_sync.c */
-    bool unbound;      /* the user didn't bind the socket that connects */
-    unsigned refusals; /* how often nobody listened */
+    bool sync;                /* it has a channel of its own, which its calls wait on: cm_sync.c */
+    bool unbound;             /* the user didn't bind the socket that connects */
+    bool asked_tcp, asked_ib; /* in vain */
+    unsigned refusals;        /* how often nobody listened */
     uint8_t ack_timeout;
     uint32_t psn;                      /* the first that we want to receive */
     struct ibv_qp_init_attr *endpoint; /* what a listener's connections get: cm_sync.c */
@@ -111,6 +132,7 @@ struct cm_channel {
     struct cm_event
         *spare; /* the next one delivered, so that whoever holds none needs no memory for it; or NULL */
     struct cm_ids timeouts[CM_TIMEOUTS];
+    struct ib_box ib; /* its bell is among `waits` once there is one */
 };
 
 /* ---- cm_channel.c: the channel ------------------------------------------------------------- */
@@ -173,20 +195,42 @@ void cm_socket_tune(int fd);
 int cm_socket_names(int fd, union soft_addr *local, union soft_addr *remote);
 /* The largest path MTU whose packets fit into what the route can carry. */
 enum ibv_mtu cm_socket_mtu(int fd);
+/* The same without a connection. 0 or an errno. */
+int cm_socket_route_mtu(const union soft_addr *local, const union soft_addr *remote, enum ibv_mtu *mtu);
 /* What TCP found a round trip to take, ns; 0: it doesn't know. */
 uint64_t cm_socket_round_trip(int fd);
 socklen_t cm_addr_size(const struct sockaddr *addr);
 
 /* ---- cm_stream.c: messages over it ------------------------------------------------------------- */
 
-/* Send, or keep until there is room. A broken connection shows when it is read. */
-void cm_send(struct cm_id *id, const struct cm_message *message);
 void cm_send_rest(struct cm_id *id);
 /* Read one message into id->in. 1 when it is there; 0 when more must come; -errno: cm_message_size's, or
  * -ECONNRESET when the connection has ended. */
 int cm_receive(struct cm_id *id);
 /* Throw away what comes. False when the connection has ended. */
 bool cm_discard(struct cm_id *id);
+
+/* ---- cm_ib.c: InfiniBand's connection manager ---------------------------------------------------- */
+
+/* Is the identifier's context where adapters look for peers? */
+bool cm_ib_has_port(const struct cm_id *id);
+/* A listener that has its socket answers there, too, if the environment asks for it. 0 or an errno. */
+int cm_ib_listen(struct cm_id *id, int backlog);
+/* 0 or an errno. */
+int cm_ib_connect(struct cm_id *id);
+/* The box has news. */
+void cm_ib_ready(struct cm_channel *channel);
+/* Its news go to this channel. 0 or an errno. */
+int cm_ib_move(struct cm_id *id, struct cm_channel *to);
+void cm_ib_close(struct cm_id *id);
+
+/* ---- cm_choice.c: by which of the two ---------------------------------------------------------------- */
+
+bool cm_choice_is_ib(const struct cm_id *id);
+/* It was answered by the transport that it has now. */
+void cm_choice_learn(const struct cm_id *id);
+/* Under EXS_DEBUG a line: the other end is asked by the transport that it has now. */
+void cm_choice_tell(const struct cm_id *id, const char *because);
 
 /* ---- cm_link.c: what carries the packets -------------------------------------------------------- */
 
@@ -217,15 +261,27 @@ void cm_qp_drain(struct cm_id *id);
 
 void cm_active_ready(struct cm_id *id, uint32_t events);
 void cm_active_expired(struct cm_id *id);
+/* The answer is in id->peer. */
+void cm_active_answered(struct cm_id *id);
 void cm_listener_ready(struct cm_id *id);
 void cm_listener_resume(struct cm_id *id);
 void cm_passive_ready(struct cm_id *id);
 void cm_passive_expired(struct cm_id *id);
+/* The request is in id->peer, the addresses are known: tell the user. False: there is no memory. */
+bool cm_passive_requested(struct cm_id *id);
+void cm_passive_established(struct cm_id *id);
 void cm_established_ready(struct cm_id *id);
+/* It has ended; what came before that is taken in first. */
+void cm_ended(struct cm_id *id);
 /* A connection that can't come about any more. */
 void cm_failed(struct cm_id *id, enum rdma_cm_event_type type, int status);
 /* The bounds that librdmacm puts on a connection's parameters, and its defaults. 0 or an errno. */
 int cm_conn_param(struct cm_id *id, const struct rdma_conn_param *param, size_t private_max);
+
+static inline void cm_send(struct cm_id *id, const struct cm_message *message)
+{
+    id->transport->send(id, message);
+}
 
 static inline struct cm_id *cm_id_of(struct rdma_cm_id *id)
 {

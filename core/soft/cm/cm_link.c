@@ -60,13 +60,13 @@ static struct shm_peer *take_up(struct cm_id *id, struct shm *shm)
     return NULL;
 }
 
-/* A queue pair that the user connects by himself goes by UDP. */
+/* A queue pair that the user connects by himself goes by UDP, and so does whoever may be no peer of ours. */
 void cm_link_describe(struct cm_id *id)
 {
     struct cm_message *own = &id->own;
     struct shm *shm = &home_of(id->public.verbs)->shm;
 
-    if (id->public.qp == NULL)
+    if (id->public.qp == NULL || !id->transport->meets)
         return;
     if (own->type == CM_REQ)
         id->offered = offer(id, shm);
@@ -87,11 +87,13 @@ static void tell(const struct cm_id *id, const char *link)
 
     if (!settings()->debug)
         return;
-    if (cm_socket_names(id->fd, &local, &remote) == 0)
+    if (id->transport->names(id, &local, &remote) == 0)
         inet_ntop(remote.sa.sa_family,
                   remote.sa.sa_family == AF_INET ? (void *)&remote.in.sin_addr : (void *)&remote.in6.sin6_addr,
                   host, sizeof host);
-    if (strcmp(link, "shm") == 0)
+    if (!id->transport->meets)
+        because = "it was set up by InfiniBand's connection manager";
+    else if (strcmp(link, "shm") == 0)
         because = "both ends are this host's";
     else if (!settings()->shm)
         because = "EXS_LINK says so";

@@ -49,6 +49,7 @@ struct cm_message {
     uint8_t initiator_depth;
     uint8_t retry_count;
     uint8_t rnr_retry_count;
+    uint8_t ack_timeout; /* what the other end's queue pair is to wait at least; 0: not said, as here */
     bool flow_control;
     bool srq;
     bool shm;                /* offered, or accepted; who doesn't know of it doesn't look */

@@ -60,7 +60,8 @@ static int listen_on(struct cm_id *id, int backlog)
         return error;
     id->state = CM_LISTENING;
     cm_link_listen(id);
-    return cm_id_addresses(id);
+    error = cm_id_addresses(id);
+    return error == 0 ? cm_ib_listen(id, backlog) : error;
 }
 
 int soft_listen(struct rdma_cm_id *public, int backlog)
@@ -161,29 +162,37 @@ static void refuse(struct cm_id *id, enum cm_reason reason)
     id->state = CM_REFUSING;
 }
 
-static void requested(struct cm_id *id)
+bool cm_passive_requested(struct cm_id *id)
 {
-    struct cm_channel *channel = cm_channel_of(id);
+    struct ibv_context *context = cm_context(cm_channel_of(id));
 
-    if (cm_context(channel) == NULL) {
+    if (context == NULL) {
         atomic_fetch_add(&counters.memory, 1);
-        refuse(id, CM_NO_RESOURCES);
-        return;
+        return false;
     }
-    cm_id_use(id, cm_context(channel));
-    id->listener->half_open--;
+    cm_id_use(id, context);
     id->state = CM_REQUESTED;
-    id->in_length = 0;
-    cm_timer_stop(id);
-    if (cm_id_addresses(id) != 0) { /* hung up already */
-        atomic_fetch_add(&counters.hung_up, 1);
-        cm_id_free(id);
-        return;
-    }
     cm_link_requested(id);
     id->public.context = id->listener->public.context;
     atomic_fetch_add(&counters.requests, 1);
     cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+    return true;
+}
+
+static void requested(struct cm_id *id)
+{
+    id->in_length = 0;
+    cm_timer_stop(id);
+    id->listener->half_open--;
+    id->state = CM_REQUESTED;
+    if (cm_id_addresses(id) != 0) { /* hung up already */
+        atomic_fetch_add(&counters.hung_up, 1);
+        cm_id_free(id);
+    } else if (!cm_passive_requested(id)) {
+        id->listener->half_open++;
+        cm_timer_start(id, CM_TIMEOUT_HALF_OPEN);
+        refuse(id, CM_NO_RESOURCES);
+    }
 }
 
 static void half_open_ready(struct cm_id *id)
@@ -220,6 +229,14 @@ static void requested_ready(struct cm_id *id)
     id->state = CM_DISCONNECTED;
 }
 
+void cm_passive_established(struct cm_id *id)
+{
+    cm_timer_stop(id);
+    id->state = CM_ESTABLISHED;
+    id->in_length = 0;
+    cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_ESTABLISHED, 0);
+}
+
 static void replied_ready(struct cm_id *id)
 {
     int result = cm_receive(id);
@@ -227,10 +244,7 @@ static void replied_ready(struct cm_id *id)
     if (result == 0)
         return;
     if (result > 0 && cm_message_decode(&id->peer, id->in) && id->peer.type == CM_RTU) {
-        cm_timer_stop(id);
-        id->state = CM_ESTABLISHED;
-        id->in_length = 0;
-        cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_ESTABLISHED, 0);
+        cm_passive_established(id);
         return;
     }
     memset(&id->peer, 0, sizeof id->peer); /* whatever it was, the event doesn't tell of it */

@@ -193,7 +193,7 @@ int cm_qp_describe(struct cm_id *id, enum cm_type type)
 {
     struct udp *udp = &home_of(id->public.verbs)->udp;
     union soft_addr local;
-    int error = cm_socket_names(id->fd, &local, NULL);
+    int error = id->transport->names(id, &local, NULL);
     in_port_t port;
 
     if (error == 0)
@@ -208,7 +208,7 @@ int cm_qp_describe(struct cm_id *id, enum cm_type type)
     id->own.type = type;
     id->own.psn = id->psn;
     id->own.udp_port = ntohs(port);
-    id->own.mtu = (uint8_t)cm_socket_mtu(id->fd);
+    id->own.mtu = (uint8_t)id->transport->mtu(id);
     cm_link_describe(id);
     return 0;
 }
@@ -249,7 +249,7 @@ static unsigned access_of(const struct cm_id *id)
 
 static uint8_t mtu_of(const struct cm_id *id)
 {
-    return least(id->own.type != 0 ? id->own.mtu : (uint8_t)cm_socket_mtu(id->fd), id->peer.mtu);
+    return least(id->own.type != 0 ? id->own.mtu : (uint8_t)id->transport->mtu(id), id->peer.mtu);
 }
 
 static void fill_rtr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
@@ -276,7 +276,7 @@ static void fill_rts(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
     *attr = (struct ibv_qp_attr){
         .qp_state = IBV_QPS_RTS,
         .sq_psn = id->peer.psn,
-        .timeout = id->ack_timeout,
+        .timeout = id->peer.ack_timeout > id->ack_timeout ? id->peer.ack_timeout : id->ack_timeout,
         /* The one who connects sets both ends' retries; each end says how often it may be found not ready. */
         .retry_cnt = id->own.type == CM_REQ ? id->own.retry_count : id->peer.retry_count,
         .rnr_retry = id->peer.rnr_retry_count,
@@ -309,7 +309,7 @@ int cm_qp_connect(struct cm_id *id)
 {
     struct ibv_qp_attr attr;
     struct soft_path path = {.link = NULL};
-    int error = cm_socket_names(id->fd, &path.local, &path.remote), mask;
+    int error = id->transport->names(id, &path.local, &path.remote), mask;
     uint64_t round;
 
     if (error != 0)
@@ -328,7 +328,7 @@ int cm_qp_connect(struct cm_id *id)
     error = soft_modify_qp(id->public.qp, &attr, mask);
     if (error == 0)
         cm_link_begin(&path);
-    if (error == 0 && (round = cm_socket_round_trip(id->fd)) > 0)
+    if (error == 0 && (round = id->transport->round_trip(id)) > 0)
         soft_set_round_trip(id->public.qp, round);
     return error;
 }

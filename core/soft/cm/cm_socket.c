@@ -112,6 +112,23 @@ int cm_socket_names(int fd, union soft_addr *local, union soft_addr *remote)
     return 0;
 }
 
+int cm_socket_route_mtu(const union soft_addr *local, const union soft_addr *remote, enum ibv_mtu *mtu)
+{
+    union soft_addr from = *local;
+    int fd = fds_own(socket(remote->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP)), error = 0;
+
+    if (fd == -1)
+        return errno;
+    from.in.sin_port = 0; /* at the same place in both kinds of address */
+    if (bind(fd, &from.sa, cm_addr_size(&from.sa)) == -1 ||
+        connect(fd, &remote->sa, cm_addr_size(&remote->sa)) == -1)
+        error = errno;
+    else
+        *mtu = cm_socket_mtu(fd);
+    fds_close(fd);
+    return error;
+}
+
 enum ibv_mtu cm_socket_mtu(int fd)
 {
     enum ibv_mtu mtu = IBV_MTU_4096;

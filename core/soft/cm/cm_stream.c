@@ -19,7 +19,7 @@ void cm_send_rest(struct cm_id *id)
     cm_want(id, id->out_length > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-void cm_send(struct cm_id *id, const struct cm_message *message)
+static void stream_send(struct cm_id *id, const struct cm_message *message)
 {
     uint8_t bytes[CM_SIZE_MAX];
     size_t size = cm_message_encode(message, bytes);
@@ -58,6 +58,29 @@ int cm_receive(struct cm_id *id)
         id->in_length += (size_t)got;
     }
 }
+
+static int names(const struct cm_id *id, union soft_addr *local, union soft_addr *remote)
+{
+    return cm_socket_names(id->fd, local, remote);
+}
+
+static enum ibv_mtu mtu(const struct cm_id *id)
+{
+    return cm_socket_mtu(id->fd);
+}
+
+static uint64_t round_trip(const struct cm_id *id)
+{
+    return cm_socket_round_trip(id->fd);
+}
+
+const struct cm_transport cm_tcp = {
+    .meets = true,
+    .names = names,
+    .mtu = mtu,
+    .round_trip = round_trip,
+    .send = stream_send,
+};
 
 bool cm_discard(struct cm_id *id)
 {

@@ -23,6 +23,15 @@ bool ib_service_port(uint64_t service, enum ib_space *space, uint16_t *port)
     return service >> 16 == IB_SPACE_TCP || service >> 16 == IB_SPACE_UDP;
 }
 
+bool ib_same_address(const union soft_addr *one, const union soft_addr *other)
+{
+    if (one->sa.sa_family != other->sa.sa_family)
+        return false;
+    if (one->sa.sa_family == AF_INET)
+        return one->in.sin_addr.s_addr == other->in.sin_addr.s_addr;
+    return IN6_ARE_ADDR_EQUAL(&one->in6.sin6_addr, &other->in6.sin6_addr);
+}
+
 static void put(uint8_t *at, const union soft_addr *addr)
 {
     memset(at, 0, sizeof addr->in6.sin6_addr);

@@ -26,4 +26,7 @@ void ib_address_encode(const union soft_addr *from, const union soft_addr *to, u
 /* False for what it can't be; the port of *to is left 0. */
 bool ib_address_decode(union soft_addr *from, union soft_addr *to, const uint8_t bytes[IB_ADDRESS_BYTES]);
 
+/* Of one host: ports don't count. */
+bool ib_same_address(const union soft_addr *one, const union soft_addr *other);
+
 #endif

@@ -2,27 +2,24 @@
 /* ib_arrive.c - what each message means in each state. Whoever sends what fits nothing is not answered. */
 #include <string.h>
 #include "core/bytes.h"
+#include "ib_address.h"
 #include "ib_conn.h"
 
 /* ---- Which connection ---- */
 
-static bool same_host(const union soft_addr *one, const union soft_addr *other)
+static bool same_host(const struct soft_path *path, const struct soft_path *other)
 {
-    if (one->sa.sa_family != other->sa.sa_family)
-        return false;
-    if (one->sa.sa_family == AF_INET)
-        return one->in.sin_addr.s_addr == other->in.sin_addr.s_addr;
-    return IN6_ARE_ADDR_EQUAL(&one->in6.sin6_addr, &other->in6.sin6_addr);
+    return ib_same_address(&path->remote, &other->remote);
 }
 
 /* By its number here, and the peer's number where that is known; who refuses may have none. */
-static struct ib_conn *find(struct ib_world *world, const union soft_addr *from,
+static struct ib_conn *find(struct ib_world *world, const struct soft_path *from,
                             const struct ib_message *message)
 {
     struct ib_conn *conn;
 
     LIST_FOREACH (conn, &world->conns, all)
-        if (conn->local_id == message->remote_id && same_host(&conn->peer, from) &&
+        if (conn->local_id == message->remote_id && same_host(&conn->path, from) &&
             (conn->remote_id == 0 || conn->remote_id == message->local_id ||
              (message->type == IB_REJ && message->local_id == 0)))
             return conn;
@@ -52,7 +49,7 @@ static struct ib_conn *find_stale(struct ib_world *world, const struct ib_conn *
     return NULL;
 }
 
-static void refuse(struct ib_world *world, const union soft_addr *to, const struct ib_message *message,
+static void refuse(struct ib_world *world, const struct soft_path *to, const struct ib_message *message,
                    enum ib_answered answered, enum ib_reason reason)
 {
     struct ib_message rej = {
@@ -85,42 +82,48 @@ static void repeated(struct ib_world *world, struct ib_conn *conn, const struct 
     mra.mra.answered = IB_TO_REQ;
     mra.mra.service_time = IB_SERVICE_TIME;
     if (conn->state == IB_REQUESTED)
-        ib_send(world, &conn->peer, &mra);
+        ib_send(world, &conn->path, &mra);
     else if (conn->state == IB_REP_SENT || conn->state == IB_REP_HEARD)
-        world->send(world, &conn->peer, conn->mad);
+        world->send(world, &conn->path, conn->mad);
     else if (conn->state == IB_TIMEWAIT)
-        refuse(world, &conn->peer, req, IB_TO_REQ, IB_STALE);
+        refuse(world, &conn->path, req, IB_TO_REQ, IB_STALE);
 }
 
-static void take_request(struct ib_world *world, struct ib_conn *conn, const union soft_addr *from,
+/* A peer may ask for hours, and a connection is not kept for so long. */
+static unsigned at_most(unsigned time)
+{
+    return time < IB_TIME_MAX ? time : IB_TIME_MAX;
+}
+
+static void take_request(struct ib_world *world, struct ib_conn *conn, const struct soft_path *from,
                          const struct ib_message *req)
 {
-    conn->peer = *from;
+    conn->path = *from;
     conn->remote_id = req->local_id;
     conn->remote_qpn = req->req.qpn;
     conn->remote_guid = req->req.ca_guid;
     conn->transaction = req->transaction;
-    conn->interval = ib_time_ns(req->req.local_response);
-    conn->timewait = ib_time_ns(req->req.ack_timeout);
+    conn->interval = ib_time_ns(at_most(req->req.local_response));
+    conn->timewait = ib_time_ns(at_most(req->req.ack_timeout));
     conn->tries = req->req.cm_retries;
     ib_number(world, conn);
     ib_rest(conn, IB_REQUESTED);
     world->requested(world, conn, req);
 }
 
-static void req_arrives(struct ib_world *world, const union soft_addr *from, const struct ib_message *req)
+static void req_arrives(struct ib_world *world, const struct soft_path *from, const struct ib_message *req)
 {
     struct ib_conn *conn = find_remote(world, req->req.ca_guid, req->local_id), *stale;
     enum ib_reason why = IB_INVALID_SERVICE;
 
     if (conn != NULL) {
-        if (same_host(&conn->peer, from))
+        if (same_host(&conn->path, from))
             repeated(world, conn, req);
         return;
     }
     stale = find_stale(world, NULL, req->req.ca_guid, req->req.qpn);
     if (stale != NULL) {
-        if (!same_host(&stale->peer, from))
+        if (!same_host(&stale->path, from))
             return;
         refuse(world, from, req, IB_TO_REQ, IB_STALE);
         end_stale(world, stale);
@@ -129,7 +132,7 @@ static void req_arrives(struct ib_world *world, const union soft_addr *from, con
     conn = world->request(world, from, req, &why);
     if (conn != NULL)
         take_request(world, conn, from, req);
-    else
+    else if (why != 0)
         refuse(world, from, req, IB_TO_REQ, why);
 }
 
@@ -138,7 +141,7 @@ static void take_reply(struct ib_world *world, struct ib_conn *conn, const struc
     struct ib_conn *stale = find_stale(world, conn, rep->rep.ca_guid, rep->rep.qpn);
 
     if (stale != NULL) {
-        refuse(world, &conn->peer, rep, IB_TO_REP, IB_STALE);
+        refuse(world, &conn->path, rep, IB_TO_REP, IB_STALE);
         ib_rest(conn, IB_IDLE);
         world->tell(world, conn, IB_EV_UNREACHABLE, NULL);
         stale = find_stale(world, NULL, rep->rep.ca_guid, rep->rep.qpn);
@@ -161,7 +164,7 @@ static void rep_arrives(struct ib_world *world, struct ib_conn *conn, const stru
         take_reply(world, conn, rep);
     } else if (conn->state == IB_ESTABLISHED) { /* RTU was lost */
         rtu = ib_answer(conn, IB_RTU);
-        ib_send(world, &conn->peer, &rtu);
+        ib_send(world, &conn->path, &rtu);
     }
 }
 
@@ -182,7 +185,8 @@ static void mra_arrives(struct ib_world *world, struct ib_conn *conn, const stru
         conn->state = IB_REP_HEARD;
     else
         return;
-    conn->due = ns_after(world->clock->now(world->clock), ib_time_ns(mra->mra.service_time) + conn->timewait);
+    conn->due =
+        ns_after(world->clock->now(world->clock), ib_time_ns(at_most(mra->mra.service_time)) + conn->timewait);
 }
 
 /* ---- Refusals, and the end ---- */
@@ -213,21 +217,21 @@ static void rej_arrives(struct ib_world *world, struct ib_conn *conn, const stru
 }
 
 /* One that never had our answer doesn't know our number: the information says who it is. */
-static struct ib_conn *find_rejected(struct ib_world *world, const union soft_addr *from,
+static struct ib_conn *find_rejected(struct ib_world *world, const struct soft_path *from,
                                      const struct ib_message *rej)
 {
     struct ib_conn *conn = rej->remote_id != 0 ? find(world, from, rej) : NULL;
 
     if (conn == NULL && rej->rej.reason == IB_TIMEOUT && rej->rej.info_length >= sizeof(uint64_t)) {
         conn = find_remote(world, get64(rej->rej.info), rej->local_id);
-        if (conn != NULL && !same_host(&conn->peer, from))
+        if (conn != NULL && !same_host(&conn->path, from))
             conn = NULL;
     }
     return conn;
 }
 
 /* Always answered: the peer may have missed the answer, and we may know nothing of it any more. */
-static void dreq_arrives(struct ib_world *world, struct ib_conn *conn, const union soft_addr *from,
+static void dreq_arrives(struct ib_world *world, struct ib_conn *conn, const struct soft_path *from,
                          const struct ib_message *dreq)
 {
     struct ib_message drep = {
@@ -236,7 +240,7 @@ static void dreq_arrives(struct ib_world *world, struct ib_conn *conn, const uni
         .local_id = dreq->remote_id,
         .remote_id = dreq->local_id,
     };
-    union soft_addr to = *from;
+    struct soft_path to = *from;
     bool is_news = false;
 
     if (conn != NULL) {
@@ -260,7 +264,7 @@ static void drep_arrives(struct ib_world *world, struct ib_conn *conn, const str
     world->tell(world, conn, IB_EV_DISCONNECTED, drep);
 }
 
-void ib_arrive(struct ib_world *world, const union soft_addr *from, const uint8_t mad[IB_MAD_BYTES])
+void ib_arrive(struct ib_world *world, const struct soft_path *from, const uint8_t mad[IB_MAD_BYTES])
 {
     struct ib_message message;
     struct ib_conn *conn;

@@ -9,7 +9,7 @@
 
 /* ---- Sending ---- */
 
-void ib_send(struct ib_world *world, const union soft_addr *to, const struct ib_message *message)
+void ib_send(struct ib_world *world, const struct soft_path *to, const struct ib_message *message)
 {
     uint8_t mad[IB_MAD_BYTES];
 
@@ -35,7 +35,7 @@ static void say(struct ib_world *world, struct ib_conn *conn, const struct ib_me
     conn->tries_left = conn->tries;
     conn->due = ns_after(world->clock->now(world->clock), conn->interval);
     ib_encode(message, conn->mad);
-    world->send(world, &conn->peer, conn->mad);
+    world->send(world, &conn->path, conn->mad);
 }
 
 void ib_rest(struct ib_conn *conn, enum ib_state state)
@@ -63,9 +63,10 @@ static bool is_known(const struct ib_world *world, uint32_t id)
 /* A number that nobody has, and nobody had lately. */
 void ib_number(struct ib_world *world, struct ib_conn *conn)
 {
-    do
-        conn->local_id = world->next_id++;
-    while (conn->local_id == 0 || is_known(world, conn->local_id));
+    do {
+        conn->local_id = world->next_id;
+        world->next_id += world->id_step;
+    } while (conn->local_id == 0 || is_known(world, conn->local_id));
     LIST_INSERT_HEAD(&world->conns, conn, all);
 }
 
@@ -115,7 +116,7 @@ static void reject(struct ib_world *world, struct ib_conn *conn, enum ib_answere
         rej.rej.info_length = sizeof world->guid;
     }
     memcpy(rej.private_data, data, length);
-    ib_send(world, &conn->peer, &rej);
+    ib_send(world, &conn->path, &rej);
 }
 
 int ib_refuse(struct ib_world *world, struct ib_conn *conn, unsigned reason, const void *data, size_t length)
@@ -137,7 +138,7 @@ int ib_establish(struct ib_world *world, struct ib_conn *conn)
     struct ib_message rtu = ib_answer(conn, IB_RTU);
 
     if (conn->state == IB_REPLIED)
-        ib_send(world, &conn->peer, &rtu);
+        ib_send(world, &conn->path, &rtu);
     else if (conn->state != IB_REP_SENT && conn->state != IB_REP_HEARD)
         return EINVAL;
     ib_rest(conn, IB_ESTABLISHED);
@@ -218,7 +219,7 @@ static void expire(struct ib_world *world, struct ib_conn *conn, uint64_t now)
     } else {
         conn->tries_left--;
         conn->due = ns_after(now, conn->interval);
-        world->send(world, &conn->peer, conn->mad);
+        world->send(world, &conn->path, conn->mad);
     }
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * ib_conn.h - connections of InfiniBand's connection manager: states, what is sent again and when, and what a
- * message means in each state (IBA volume 1, 12.9; where it leaves a choice, as Linux's does). Nothing here is
- * reached yet: ib_message.h.
+ * message means in each state (IBA volume 1, 12.9; where it leaves a choice, as Linux's does).
  *
  *   who connects    IDLE -REQ-> REQ_SENT -(MRA)-> REQ_HEARD -REP-> REPLIED -RTU-> ESTABLISHED
  *   who listens     IDLE -REQ-> REQUESTED -(MRA)-> REQUESTED -REP-> REP_SENT -(MRA)-> REP_HEARD -RTU->
@@ -49,7 +48,7 @@ enum ib_event {
 
 struct ib_conn {
     enum ib_state state;
-    union soft_addr peer; /* where its messages go */
+    struct soft_path path; /* its messages' */
     uint32_t local_id, remote_id;
     uint32_t local_qpn, remote_qpn;
     uint64_t remote_guid;
@@ -67,12 +66,14 @@ struct ib_world {
     struct soft_clock *clock;
     uint64_t guid;    /* of this node */
     uint32_t next_id; /* of connections, from one at random on; 0 is none */
+    uint32_t id_step; /* from one to the next */
     uint64_t next_transaction;
     LIST_HEAD(, ib_conn) conns;
 
-    void (*send)(struct ib_world *world, const union soft_addr *to, const uint8_t mad[IB_MAD_BYTES]);
-    /* A connection is wanted. A struct ib_conn, all zero but for its user's fields; or NULL, and why. */
-    struct ib_conn *(*request)(struct ib_world *world, const union soft_addr *from,
+    void (*send)(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
+    /* A connection is wanted. A struct ib_conn, all zero but for its user's fields; or NULL, and why: 0, the
+     * peer is not answered, and may ask again. */
+    struct ib_conn *(*request)(struct ib_world *world, const struct soft_path *path,
                                const struct ib_message *req, enum ib_reason *why);
     /* The request that it made is whole, and waits for ib_accept or ib_refuse. */
     void (*requested)(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req);
@@ -88,7 +89,7 @@ static inline uint64_t ib_time_ns(unsigned n)
 
 /* ---- The user's part: 0 or an errno, EINVAL where the state is another ---- */
 
-/* Connect: *req has all but its type, transaction, IDs and GUID; conn->peer is set, all else zero. */
+/* Connect: *req has all but its type, transaction, IDs and GUID; conn->path is set, all else zero. */
 int ib_connect(struct ib_world *world, struct ib_conn *conn, struct ib_message *req);
 /* Answer a request: *rep has all but type, transaction, IDs and GUID. The queue pair is ready to receive and to
  * send. */
@@ -102,17 +103,18 @@ void ib_end(struct ib_world *world, struct ib_conn *conn);
 
 /* ---- The world's ---- */
 
-/* A management datagram has come. */
-void ib_arrive(struct ib_world *world, const union soft_addr *from, const uint8_t mad[IB_MAD_BYTES]);
+/* A management datagram has come, on this path. */
+void ib_arrive(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
 /* When ib_timers has something to do; NEVER_NS. */
 uint64_t ib_deadline(const struct ib_world *world);
 void ib_timers(struct ib_world *world);
 
 /* ---- Between ib_conn.c and ib_arrive.c ---- */
 
+#define IB_TIME_MAX 24     /* of what a peer may ask for, 69 s */
 #define IB_SERVICE_TIME 24 /* that a request's user may take, 69 s: said when the request comes again */
 
-void ib_send(struct ib_world *world, const union soft_addr *to, const struct ib_message *message);
+void ib_send(struct ib_world *world, const struct soft_path *path, const struct ib_message *message);
 /* An answer of this type to the peer, with the connection's numbers. */
 struct ib_message ib_answer(const struct ib_conn *conn, enum ib_type type);
 /* Nothing is said again; to a state without a timer. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * ib_message.h - what InfiniBand's connection managers say to each other, on queue pair 1 of RoCE's port: how
- * the kernel's RDMA and adapters set connections up. Nothing here is reached yet: connections of ours go over
- * TCP (cm_message.h).
+ * the kernel's RDMA and adapters set connections up. Between our own they go over TCP (cm_message.h).
  *
  * Each message is a management datagram of 256 bytes, numbers big-endian: 24 of header, 232 of the message (IBA
  * volume 1, chapter 12; message formats 12.6 and 12.11). What is of other networks than RoCE is left zero and

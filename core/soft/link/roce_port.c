@@ -15,7 +15,8 @@
 #include "udp.h"
 
 #define ENDING_MS 100 /* how long a process may take to close what it had */
-#define TURN (-1)     /* in place of a share, in the name of whose turn it is to join */
+#define QPN_MASK 0xffffff
+#define TURN (-1) /* in place of a share, in the name of whose turn it is to join */
 
 /* ---- Names ---- */
 
@@ -100,7 +101,7 @@ static int await_turn(void)
 
 static void close_all(struct roce_port *roce)
 {
-    for (int share = 0; share < ROCE_SHARES; share++)
+    for (int share = 0; share < ROCE_SOCKETS; share++)
         for (int family = 0; family < ROCE_FAMILIES; family++) {
             if (roce->fds[share][family] != -1)
                 fds_close(roce->fds[share][family]);
@@ -134,11 +135,14 @@ static int try_alone(enum roce_family family)
 }
 
 /* The upper half of a queue pair's number is its LID; the BTH's fifth to eighth byte has it behind eight bits
- * of something else. */
+ * of something else. Number 1 is no LID's. */
 static int distribute(int fd)
 {
     struct sock_filter program[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),
+        BPF_STMT(BPF_ALU | BPF_AND | BPF_K, QPN_MASK),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, ROCE_QP1),
         BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, SOFT_LID_QPNS_BITS),
         BPF_STMT(BPF_ALU | BPF_AND | BPF_K, ROCE_SHARES - 1),
         BPF_STMT(BPF_RET | BPF_A, 0),
@@ -148,13 +152,13 @@ static int distribute(int fd)
     return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &all, sizeof all) == -1 ? errno : 0;
 }
 
-/* All shares of a family, in their order. 0 or an errno. */
+/* All of a family, in their order. 0 or an errno. */
 static int open_family(struct roce_port *roce, enum roce_family family)
 {
     union soft_addr any = everywhere(family);
     int error = try_alone(family);
 
-    for (int share = 0; share < ROCE_SHARES && error == 0; share++) {
+    for (int share = 0; share < ROCE_SOCKETS && error == 0; share++) {
         struct udp_socket socket;
 
         error = udp_socket_open_shared(&socket, &any);
@@ -183,7 +187,7 @@ void roce_port_answer(struct roce_port *roce)
     if (guest == -1)
         return;
     families = roce->fds[0][ROCE_IPV6] == -1 ? 1 : 2;
-    for (int share = 0; share < ROCE_SHARES && shm_pass_is_ours(guest); share++)
+    for (int share = 0; share < ROCE_SOCKETS && shm_pass_is_ours(guest); share++)
         (void)shm_pass_send(guest, &families, sizeof families, roce->fds[share], families);
     fds_close(guest);
 }
@@ -209,7 +213,7 @@ static int receive_all(struct roce_port *roce, int from)
     uint64_t deadline = ns_after(now_ns(), ROCE_PATIENCE_MS * UINT64_C(1000000));
     int error = shm_pass_is_ours(from) ? 0 : EPERM;
 
-    for (int share = 0; share < ROCE_SHARES && error == 0; share++)
+    for (int share = 0; share < ROCE_SOCKETS && error == 0; share++)
         error = receive_share(from, roce->fds[share], deadline);
     if (error != 0)
         close_all(roce);
@@ -280,7 +284,7 @@ struct roce_port *roce_port_join(void)
     if (roce == NULL)
         return NULL;
     roce->door = -1;
-    for (int share = 0; share < ROCE_SHARES; share++)
+    for (int share = 0; share < ROCE_SOCKETS; share++)
         roce->fds[share][ROCE_IPV4] = roce->fds[share][ROCE_IPV6] = -1;
     turn = await_turn();
     error = turn == -1 ? errno : join(roce);

@@ -13,13 +13,18 @@
  * A share is whose abstract unix socket is bound to its name, which ends with the process. That socket is also
  * the door: who comes after finds it, and the sockets are handed out there. One at a time joins; a name that is
  * bound meanwhile sees to that.
+ *
+ * What is for queue pair 1, connection management, is nobody's share: it comes to one more socket, which
+ * whoever has the port may read (qp1.h).
  */
 #ifndef SOFT_ROCE_PORT_H
 #define SOFT_ROCE_PORT_H
 
 #include <stddef.h>
 
-#define ROCE_SHARES 16        /* a power of two: as many contexts of a user and a network namespace */
+#define ROCE_SHARES 16       /* a power of two: as many contexts of a user and a network namespace */
+#define ROCE_QP1 ROCE_SHARES /* behind the shares' sockets, the one of queue pair 1 */
+#define ROCE_SOCKETS (ROCE_SHARES + 1)
 #define ROCE_PATIENCE_MS 2000 /* how long one who joins waits for others */
 
 enum roce_family { ROCE_IPV4, ROCE_IPV6, ROCE_FAMILIES };
@@ -28,7 +33,7 @@ enum roce_family { ROCE_IPV4, ROCE_IPV6, ROCE_FAMILIES };
 struct roce_port {
     unsigned share; /* packets to queue pairs of LIDs that are this modulo ROCE_SHARES are ours */
     int door;       /* readable when somebody has come */
-    int fds[ROCE_SHARES][ROCE_FAMILIES]; /* of all shares; -1: a host without IPv6 */
+    int fds[ROCE_SOCKETS][ROCE_FAMILIES]; /* of all; -1: a host without IPv6 */
 };
 
 /* NULL and errno: EADDRINUSE, somebody else has the port; EUSERS, all shares are taken; ETIMEDOUT, who has it

@@ -8,12 +8,16 @@
 #include <stdint.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include "core/clock.h"
 #include "core/fds.h"
 #include "service_thread.h"
 
 struct service service_shared = {
     .gate = PTHREAD_MUTEX_INITIALIZER,
     .lock = PTHREAD_MUTEX_INITIALIZER,
+    .errand_lock = PTHREAD_MUTEX_INITIALIZER,
+    .errand = -1,
+    .errand_due = NEVER_NS,
     .epoll = -1,
     .wake = -1,
 };
@@ -31,12 +35,14 @@ static void wake(void)
 static void before_fork(void)
 {
     soft_mutex_lock(&service_shared.gate);
+    soft_mutex_lock(&service_shared.errand_lock);
     soft_mutex_lock(&service_shared.lock);
 }
 
 static void after_fork(void)
 {
     soft_mutex_unlock(&service_shared.lock);
+    soft_mutex_unlock(&service_shared.errand_lock);
     soft_mutex_unlock(&service_shared.gate);
 }
 
@@ -199,8 +205,28 @@ void service_take_over(struct service_member *member)
     soft_mutex_unlock(&service_shared.lock);
 }
 
+/* ---- The errand ---- */
+
+void service_errand(int fd, void (*run)(void))
+{
+    soft_mutex_lock(&service_shared.lock);
+    service_shared.errand = fd;
+    service_shared.run_errand = run;
+    soft_mutex_unlock(&service_shared.lock);
+    wake();
+}
+
+void service_errand_due(uint64_t at)
+{
+    if (at < atomic_exchange(&service_shared.errand_due, at))
+        wake();
+}
+
 void service_forget(void)
 {
+    pthread_mutex_init(&service_shared.errand_lock, NULL);
+    service_shared.errand = -1;
+    atomic_store(&service_shared.errand_due, NEVER_NS);
     pthread_mutex_init(&service_shared.gate, NULL);
     pthread_mutex_init(&service_shared.lock, NULL);
     LIST_INIT(&service_shared.watched);

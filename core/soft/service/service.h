@@ -64,6 +64,13 @@ void service_summon(struct service_member *member);
 /* In the child of a fork, where the thread doesn't exist: as if nobody had ever joined. */
 void service_forget(void);
 
+/* Something else that the thread sees to, one for the process: `run`, whenever `fd` is readable, or the time
+ * has come that was said last. No lock of the service's is held, and only a fork waits for it. After a member
+ * has joined that never leaves. */
+void service_errand(int fd, void (*run)(void));
+/* When it is due next, ns of CLOCK_MONOTONIC; NEVER_NS. Under whatever lock the errand's owner has. */
+void service_errand_due(uint64_t at);
+
 /* The application is about to sleep where packets don't wake it: SERVE, until soft_is_awaited has become false
  * and the application has been here again. (locked) */
 void service_take_over(struct service_member *member);

@@ -193,19 +193,30 @@ static void tick_all(uint64_t now)
     }
 }
 
-/* Milliseconds until the next of them is due; -1: none ever. One that is suspended is looked at again later. */
+/* Milliseconds until the next of them is due, or the errand; -1: none ever. One that is suspended is looked at
+ * again later. */
 static int until_next_look(void)
 {
     const struct service_member *member;
-    uint64_t now = now_ns(), next = now + TICK_MAX_NS;
+    uint64_t now = now_ns(), next = atomic_load(&service_shared.errand_due);
 
-    if (LIST_EMPTY(&service_shared.watched))
-        return -1;
+    if (!LIST_EMPTY(&service_shared.watched) && next > now + TICK_MAX_NS)
+        next = now + TICK_MAX_NS;
     LIST_FOREACH (member, &service_shared.watched, watched) {
         if (!member->suspended && member->due < next)
             next = member->due;
     }
-    return ns_milliseconds(ns_left(next, now));
+    return next == NEVER_NS ? -1 : ns_milliseconds(ns_left(next, now));
+}
+
+/* (not locked) */
+static void run_errand(bool called)
+{
+    if (!called && atomic_load(&service_shared.errand_due) > now_ns())
+        return;
+    soft_mutex_lock(&service_shared.errand_lock);
+    service_shared.run_errand();
+    soft_mutex_unlock(&service_shared.errand_lock);
 }
 
 void *service_run(void *unused)
@@ -216,20 +227,23 @@ void *service_run(void *unused)
     pthread_setname_np(pthread_self(), "exs-service");
     sem_post(&service_shared.begun);
     while (!quit) {
-        struct pollfd epoll = {.fd = service_shared.epoll, .events = POLLIN};
+        struct pollfd calls[] = {{.fd = service_shared.epoll, .events = POLLIN}, {.fd = -1, .events = POLLIN}};
         int timeout;
 
         soft_mutex_lock(&service_shared.lock);
         timeout = until_next_look();
+        calls[1].fd = service_shared.errand;
         soft_mutex_unlock(&service_shared.lock);
         /* Not epoll_wait: that would use up events whose member may be gone once the lock is held. */
-        poll(&epoll, 1, timeout);
+        poll(calls, 2, timeout);
 
         soft_mutex_lock(&service_shared.lock);
         collect();
         tick_all(now_ns());
         quit = service_shared.quit;
         soft_mutex_unlock(&service_shared.lock);
+        if (calls[1].fd != -1)
+            run_errand(calls[1].revents != 0);
     }
     return NULL;
 }

@@ -6,7 +6,8 @@
  * Locks: a context is locked before the service, since links join and add sockets from inside the engine. The
  * thread itself holds the service lock first, so it only ever tries a context's lock; who holds that one is
  * driving the device, and there is nothing left to do. A member turns IDLE under both locks: had the
- * application sent something in between, nobody would watch its deadline.
+ * application sent something in between, nobody would watch its deadline. The errand's lock is taken before the
+ * service's by who forks, and by the thread alone while it runs it.
  */
 #ifndef SOFT_SERVICE_THREAD_H
 #define SOFT_SERVICE_THREAD_H
@@ -25,7 +26,11 @@ extern struct service {
     bool forks_wait; /* the handlers of fork are in place; under gate */
     bool quit;
     int epoll, wake;
-    LIST_HEAD(, service_member) watched;       /* all in WATCH and SERVE */
+    pthread_mutex_t errand_lock; /* held while it runs */
+    int errand;                  /* its descriptor; -1: there is none */
+    void (*run_errand)(void);
+    atomic_uint_fast64_t errand_due;     /* said by any thread before it wakes this one, which reads it then */
+    LIST_HEAD(, service_member) watched; /* all in WATCH and SERVE */
     _Atomic(struct service_member *) summoned; /* a list: who adds itself pairs with who takes all of it */
 } service_shared;
 

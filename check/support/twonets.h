@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * twonets.h - two network namespaces with a cable between them: a host that a test runs on, and another, where
+ * the test opens sockets. Needs neither privilege nor programs.
+ */
+#ifndef CHECK_TWONETS_H
+#define CHECK_TWONETS_H
+
+#include <stdbool.h>
+
+#define TWONETS_NEAR "10.9.0.1" /* with /24 */
+#define TWONETS_FAR "10.9.0.2"
+
+/* From now on the process is in a network of its own. False, and errno, where this user may not. */
+bool twonets_make(void);
+/* The thread's new sockets are the far host's, or the near one's. */
+void twonets_enter(bool far);
+
+#endif

@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_ib_cm.c - librdmacm's calls of the embedded device with a peer that speaks as adapters do: InfiniBand's
+ * connection management, at queue pair 1 of UDP port 4791. The peer is a plain socket on another host.
+ */
+#include <arpa/inet.h>
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <netinet/in.h>
+#include "check/support/roce.h"
+#include "check/support/support.h"
+#include "check/support/twonets.h"
+#include "core/settings.h"
+#include "core/soft/cm/cm.h"
+#include "core/soft/cm/ib_address.h"
+#include "core/soft/cm/ib_message.h"
+#include "core/soft/engine/wire.h"
+#include "core/soft/link/icrc.h"
+#include "core/soft/verbs/verbs.h"
+
+#define PORT 7471
+#define GUID UINT64_C(0x0123456789abcdef)
+#define QPN 0x4321
+#define PSN 0x777
+#define NUMBER 0x99 /* of the peer's connection */
+#define QKEY 0x80010000u
+#define PATIENCE_MS 20000
+
+static union soft_addr address(const char *text, unsigned port)
+{
+    union soft_addr addr = {.in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)}};
+
+    ck_assert_int_eq(inet_pton(AF_INET, text, &addr.in.sin_addr), 1);
+    return addr;
+}
+
+/* ---- The peer ---- */
+
+static struct {
+    int fd;
+    struct soft_path path; /* as it sees it */
+    uint32_t number;       /* of our connection */
+} peer;
+
+static void peer_open(void)
+{
+    int mode = IP_PMTUDISC_DO;
+
+    peer.path = (struct soft_path){.local = address(TWONETS_FAR, SOFT_UDP_PORT),
+                                   .remote = address(TWONETS_NEAR, SOFT_UDP_PORT)};
+    twonets_enter(true);
+    peer.fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(peer.fd, &peer.path.local.sa, sizeof peer.path.local.in), 0);
+    twonets_enter(false);
+    ck_assert_int_eq(setsockopt(peer.fd, IPPROTO_IP, IP_MTU_DISCOVER, &mode, sizeof mode), 0);
+}
+
+static void say_as(struct ib_message *message, uint32_t qkey)
+{
+    uint8_t packet[ROCE_MAX], mad[IB_MAD_BYTES];
+    struct roce roce = {.opcode = ROCE_UD + SEND_ONLY,
+                        .migreq = true,
+                        .ackreq = true,
+                        .pkey = 0xffff,
+                        .qpn = 1,
+                        .qkey = qkey,
+                        .source = 1,
+                        .payload = mad,
+                        .payload_length = sizeof mad};
+    struct icrc_flow flow;
+    size_t length;
+
+    ib_encode(message, mad);
+    length = roce_write(packet, &roce);
+    icrc_flow_init(&flow, &peer.path, true);
+    icrc_store(packet + length, icrc_compute(&flow, 0, packet, length));
+    length += ICRC_SIZE;
+    ck_assert_int_eq(sendto(peer.fd, packet, length, 0, &peer.path.remote.sa, sizeof peer.path.remote.in),
+                     (ssize_t)length);
+}
+
+static void says(struct ib_message *message)
+{
+    say_as(message, QKEY);
+}
+
+/* An answer with both numbers. */
+static struct ib_message answer(enum ib_type type)
+{
+    return (struct ib_message){.type = type, .transaction = 5, .local_id = NUMBER, .remote_id = peer.number};
+}
+
+/* The next packet, whose every header is as adapters want it. */
+static struct ib_message hears(enum ib_type type)
+{
+    struct pollfd one = {.fd = peer.fd, .events = POLLIN};
+    uint8_t packet[ROCE_MAX];
+    struct ib_message message;
+    struct icrc_flow flow;
+    struct roce roce;
+    ssize_t got;
+
+    ck_assert_int_eq(poll(&one, 1, PATIENCE_MS), 1);
+    got = recv(peer.fd, packet, sizeof packet, 0);
+    ck_assert_int_eq(got, 280);
+    got -= ICRC_SIZE;
+    icrc_flow_init(&flow, &peer.path, false);
+    ck_assert_uint_eq(icrc_load(packet + got), icrc_compute(&flow, 0, packet, (size_t)got));
+    ck_assert(roce_read(&roce, packet, (size_t)got));
+    ck_assert_uint_eq(roce.opcode, ROCE_UD + SEND_ONLY);
+    ck_assert_uint_eq(roce.qpn, 1);
+    ck_assert_uint_eq(roce.pkey, 0xffff);
+    ck_assert_uint_eq(roce.qkey, QKEY);
+    ck_assert_uint_eq(roce.source, 1);
+    ck_assert(ib_decode(&message, roce.payload));
+    ck_assert_uint_eq(message.type, type);
+    return message;
+}
+
+static void hear_nothing(void)
+{
+    struct pollfd one = {.fd = peer.fd, .events = POLLIN};
+
+    ck_assert_int_eq(poll(&one, 1, 100), 0);
+}
+
+static void fill(uint8_t *data, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        data[i] = (uint8_t)(i + 1);
+}
+
+static struct ib_message request(unsigned port)
+{
+    union soft_addr from = address(TWONETS_FAR, 5000), to = address(TWONETS_NEAR, 0);
+    struct ib_message req = {
+        .type = IB_REQ,
+        .transaction = 5,
+        .local_id = NUMBER,
+        .req = {.service = ib_service(IB_SPACE_TCP, (uint16_t)port),
+                .ca_guid = GUID,
+                .qpn = QPN,
+                .psn = PSN,
+                .responder_resources = 3,
+                .initiator_depth = 2,
+                .remote_response = 20,
+                .local_response = 20,
+                .retry_count = 5,
+                .rnr_retry_count = 6,
+                .cm_retries = 15,
+                .pkey = 0xffff,
+                .mtu = IBV_MTU_1024,
+                .hop_limit = 64,
+                .ack_timeout = 19},
+    };
+    union ibv_gid gid;
+
+    soft_gid_of(&gid, &from.sa);
+    memcpy(req.req.local_gid, gid.raw, IB_GID_BYTES);
+    soft_gid_of(&gid, &to.sa);
+    memcpy(req.req.remote_gid, gid.raw, IB_GID_BYTES);
+    ib_address_encode(&from, &to, req.private_data);
+    fill(req.private_data + IB_ADDRESS_BYTES, 56);
+    return req;
+}
+
+/* ---- Ours ---- */
+
+static struct rdma_event_channel *channel;
+
+static struct rdma_cm_event *next_event(enum rdma_cm_event_type type)
+{
+    struct rdma_cm_event *event;
+
+    ck_assert_int_eq(soft_get_cm_event(channel, &event), 0);
+    ck_assert_msg(event->event == type, "event %d, status %d", event->event, event->status);
+    return event;
+}
+
+static int status_of(enum rdma_cm_event_type type)
+{
+    struct rdma_cm_event *event = next_event(type);
+    int status = event->status;
+
+    ck_assert_int_eq(soft_ack_cm_event(event), 0);
+    return status;
+}
+
+/* The channel is looked at meanwhile, and has no event. */
+static struct ib_message hears_meanwhile(enum ib_type type)
+{
+    struct pollfd fds[] = {{.fd = peer.fd, .events = POLLIN}, {.fd = channel->fd, .events = POLLIN}};
+    struct rdma_cm_event *event;
+
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    do {
+        ck_assert_int_ge(poll(fds, 2, PATIENCE_MS), 1);
+        if (fds[1].revents) {
+            ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
+            ck_assert_int_eq(errno, EAGAIN);
+        }
+    } while (!fds[0].revents);
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
+    return hears(type);
+}
+
+static void make_qp(struct rdma_cm_id *id)
+{
+    struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = {4, 4, 1, 1, 0}};
+
+    ck_assert_int_eq(soft_create_id_qp(id, NULL, &attr), 0);
+}
+
+static struct rdma_cm_id *listen_at(const char *text)
+{
+    union soft_addr addr = address(text, PORT);
+    struct rdma_cm_id *id;
+
+    ck_assert_int_eq(soft_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+    ck_assert_int_eq(soft_bind_addr(id, &addr.sa), 0);
+    ck_assert_int_eq(soft_listen(id, 8), 0);
+    return id;
+}
+
+static void end(struct rdma_cm_id *id)
+{
+    soft_destroy_id_qp(id);
+    ck_assert_int_eq(soft_destroy_id(id), 0);
+}
+
+static struct rdma_cm_id *take_request(void)
+{
+    struct rdma_cm_event *event = next_event(RDMA_CM_EVENT_CONNECT_REQUEST);
+    struct rdma_cm_id *id = event->id;
+
+    ck_assert_int_eq(soft_ack_cm_event(event), 0);
+    return id;
+}
+
+/* ---- Whoever listens ---- */
+
+START_TEST(accepted)
+{
+    struct rdma_cm_id *listener = listen_at(_i == 0 ? TWONETS_NEAR : "0.0.0.0"), *id;
+    struct rdma_conn_param param = {.private_data = "hello", .private_data_len = 5, .initiator_depth = 1};
+    struct ib_message req = request(PORT), rep, again, message;
+    const struct rdma_conn_param *got;
+    struct rdma_cm_event *event;
+    uint8_t data[56];
+
+    says(&req);
+    event = next_event(RDMA_CM_EVENT_CONNECT_REQUEST);
+    id = event->id;
+    got = &event->param.conn;
+    fill(data, sizeof data);
+    ck_assert_uint_eq(got->private_data_len, sizeof data);
+    ck_assert_mem_eq(got->private_data, data, sizeof data);
+    ck_assert_uint_eq(got->qp_num, QPN);
+    ck_assert_uint_eq(got->responder_resources, 2);
+    ck_assert_uint_eq(got->initiator_depth, 3);
+    ck_assert_uint_eq(got->retry_count, 5);
+    ck_assert_uint_eq(got->rnr_retry_count, 6);
+    ck_assert_ptr_eq(event->listen_id, listener);
+    ck_assert_int_eq(soft_ack_cm_event(event), 0);
+    ck_assert_uint_eq(id->route.addr.dst_sin.sin_addr.s_addr, peer.path.local.in.sin_addr.s_addr);
+    ck_assert_uint_eq(ntohs(id->route.addr.dst_sin.sin_port), 5000);
+    ck_assert_uint_eq(ntohs(id->route.addr.src_sin.sin_port), PORT);
+    /* Asked again before the answer: it takes time. */
+    says(&req);
+    message = hears(IB_MRA);
+    ck_assert_uint_eq(message.remote_id, NUMBER);
+    make_qp(id);
+    ck_assert_int_eq(soft_accept(id, &param), 0);
+    rep = hears(IB_REP);
+    ck_assert_uint_eq(rep.transaction, 5);
+    ck_assert_uint_eq(rep.remote_id, NUMBER);
+    ck_assert_uint_eq(rep.rep.qpn, id->qp->qp_num);
+    ck_assert_uint_eq(rep.rep.initiator_depth, 1);
+    ck_assert_mem_eq(rep.private_data, "hello\0", 6);
+    says(&req);
+    again = hears(IB_REP);
+    ck_assert_mem_eq(&again, &rep, sizeof rep);
+    peer.number = rep.local_id;
+    message = answer(IB_RTU);
+    says(&message);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+    ck_assert_int_eq(id->qp->state, IBV_QPS_RTS);
+    message = answer(IB_DREQ);
+    message.transaction = 6;
+    message.dreq.qpn = id->qp->qp_num;
+    says(&message);
+    ck_assert_uint_eq(hears(IB_DREP).transaction, 6);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_DISCONNECTED), 0);
+    end(id);
+    /* It is not forgotten yet. */
+    says(&message);
+    hears(IB_DREP);
+    says(&req);
+    ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_STALE);
+    end(listener);
+}
+END_TEST
+
+START_TEST(rejected_with_data)
+{
+    struct rdma_cm_id *listener = listen_at(TWONETS_NEAR), *id;
+    struct ib_message req = request(PORT), rej;
+
+    says(&req);
+    id = take_request();
+    ck_assert_int_eq(soft_reject(id, "no", 2), 0);
+    rej = hears(IB_REJ);
+    ck_assert_uint_eq(rej.rej.reason, IB_CONSUMER);
+    ck_assert_uint_eq(rej.rej.answered, IB_TO_REQ);
+    ck_assert_mem_eq(rej.private_data, "no\0", 3);
+    end(id);
+    /* Destroyed instead. */
+    req.local_id++;
+    says(&req);
+    end(take_request());
+    ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_CONSUMER);
+    end(listener);
+    req.local_id++;
+    says(&req);
+    ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
+}
+END_TEST
+
+/* What is refused, and what isn't even answered; and then one that is taken. */
+START_TEST(wrong_requests)
+{
+    struct rdma_cm_id *listener = listen_at("0.0.0.0");
+    union soft_addr elsewhere = address("10.9.0.77", 5000), here = address(TWONETS_NEAR, 0);
+    struct ib_message req = request(PORT + 1);
+
+    says(&req);
+    ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
+    req = request(PORT);
+    req.req.service = ib_service(IB_SPACE_UDP, PORT);
+    says(&req);
+    ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
+    req = request(PORT); /* in another's name */
+    ib_address_encode(&elsewhere, &here, req.private_data);
+    says(&req);
+    ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_CONSUMER);
+    req = request(PORT); /* data would go to another */
+    req.req.local_gid[15]++;
+    says(&req);
+    ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_CONSUMER);
+    req = request(PORT);
+    req.req.transport = IB_UC;
+    says(&req);
+    ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_CONSUMER);
+    req = request(PORT);
+    req.req.mtu = IBV_MTU_4096; /* the cable carries 1500 bytes */
+    says(&req);
+    ck_assert_uint_eq(hears_meanwhile(IB_REJ).rej.reason, IB_INVALID_MTU);
+    req = request(PORT);
+    say_as(&req, QKEY + 1);
+    hear_nothing();
+    says(&req);
+    end(take_request());
+    hears(IB_REJ);
+    end(listener);
+}
+END_TEST
+
+/* Of a listener with room for 8 the others are let wait, and not refused. */
+START_TEST(a_flood)
+{
+    struct rdma_cm_id *listener = listen_at(TWONETS_NEAR);
+    struct ib_message req = request(PORT);
+
+    for (int i = 0; i < 40; i++) {
+        req.local_id++;
+        req.req.qpn++;
+        says(&req);
+    }
+    for (int i = 0; i < 8; i++) {
+        end(take_request());
+        ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_CONSUMER);
+    }
+    hear_nothing();
+    end(listener);
+}
+END_TEST
+
+/* ---- Whoever connects ---- */
+
+static struct rdma_cm_id *resolve(void)
+{
+    union soft_addr far = address(TWONETS_FAR, PORT);
+    struct rdma_cm_id *id;
+
+    ck_assert_int_eq(soft_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+    ck_assert_int_eq(soft_resolve_addr(id, NULL, &far.sa, 1000), 0);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+    ck_assert_int_eq(soft_resolve_route(id, 1000), 0);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+    make_qp(id);
+    return id;
+}
+
+static struct ib_message asked(struct rdma_cm_id *id)
+{
+    struct rdma_conn_param param = {.private_data = "hi",
+                                    .private_data_len = 2,
+                                    .responder_resources = 1,
+                                    .initiator_depth = 1,
+                                    .retry_count = 4,
+                                    .rnr_retry_count = 3};
+    struct ib_message req;
+
+    ck_assert_int_eq(soft_connect(id, &param), 0);
+    req = hears_meanwhile(IB_REQ); /* TCP is refused */
+    peer.number = req.local_id;
+    return req;
+}
+
+static struct ib_message reply(void)
+{
+    struct ib_message rep = answer(IB_REP);
+
+    rep.rep = (struct ib_rep){.ca_guid = GUID, .qpn = QPN, .psn = PSN, .ack_delay = 15, .rnr_retry_count = 7};
+    fill(rep.private_data, 196);
+    return rep;
+}
+
+START_TEST(connects)
+{
+    struct rdma_cm_id *id = resolve();
+    struct ib_message req = asked(id), rep = reply(), message;
+    union soft_addr from, to;
+    enum ib_space space;
+    struct rdma_cm_event *event;
+    uint8_t data[196];
+    uint16_t port;
+
+    ck_assert(ib_service_port(req.req.service, &space, &port));
+    ck_assert_int_eq(space, IB_SPACE_TCP);
+    ck_assert_uint_eq(port, PORT);
+    ck_assert(ib_address_decode(&from, &to, req.private_data));
+    ck_assert(ib_same_address(&from, &peer.path.remote) && ib_same_address(&to, &peer.path.local));
+    ck_assert_uint_ne(from.in.sin_port, 0);
+    ck_assert_mem_eq(req.private_data + IB_ADDRESS_BYTES, "hi\0", 3);
+    ck_assert_uint_eq(req.req.qpn, id->qp->qp_num);
+    ck_assert_uint_eq(req.req.mtu, IBV_MTU_1024);
+    ck_assert_uint_eq(req.req.retry_count, 4);
+    ck_assert_uint_eq(req.req.rnr_retry_count, 3);
+    says(&rep);
+    event = next_event(RDMA_CM_EVENT_ESTABLISHED);
+    fill(data, sizeof data);
+    ck_assert_uint_eq(event->param.conn.private_data_len, sizeof data);
+    ck_assert_mem_eq(event->param.conn.private_data, data, sizeof data);
+    ck_assert_int_eq(soft_ack_cm_event(event), 0);
+    message = hears(IB_RTU);
+    ck_assert_uint_eq(message.remote_id, NUMBER);
+    says(&rep); /* RTU was lost */
+    hears(IB_RTU);
+    ck_assert_int_eq(soft_disconnect(id), 0);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_DISCONNECTED), 0);
+    message = hears(IB_DREQ);
+    ck_assert_uint_eq(message.dreq.qpn, QPN);
+    end(id);
+    hears(IB_DREQ); /* as long as there is no answer, whoever has gone */
+    message.type = IB_DREP;
+    message.remote_id = message.local_id;
+    message.local_id = NUMBER;
+    says(&message);
+    peer.number = message.remote_id;
+}
+END_TEST
+
+static const struct {
+    uint16_t reason;
+    int status;
+} refusals[] = {{IB_CONSUMER, 28}, {IB_INVALID_SERVICE, -ECONNREFUSED}, {IB_STALE, 10}, {0, 28}};
+
+START_TEST(is_refused)
+{
+    struct rdma_cm_id *id = resolve();
+    struct rdma_cm_event *event;
+    struct ib_message rej;
+
+    if (refusals[_i].reason == IB_INVALID_SERVICE) {
+        union soft_addr near = address(TWONETS_NEAR, 0); /* with a port of its own: it is not patient */
+
+        end(id);
+        ck_assert_int_eq(soft_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+        ck_assert_int_eq(soft_bind_addr(id, &near.sa), 0);
+        near = address(TWONETS_FAR, PORT);
+        ck_assert_int_eq(soft_resolve_addr(id, NULL, &near.sa, 1000), 0);
+        ck_assert_int_eq(status_of(RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+        ck_assert_int_eq(soft_resolve_route(id, 1000), 0);
+        ck_assert_int_eq(status_of(RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+        make_qp(id);
+    }
+    (void)asked(id);
+    rej = answer(IB_REJ);
+    rej.local_id = 0;
+    rej.rej.reason = refusals[_i].reason;
+    fill(rej.private_data, 148);
+    says(&rej);
+    event = next_event(RDMA_CM_EVENT_REJECTED);
+    ck_assert_int_eq(event->status, refusals[_i].status);
+    ck_assert_uint_eq(event->param.conn.private_data_len, 148);
+    ck_assert_uint_eq(((const uint8_t *)event->param.conn.private_data)[147], 148);
+    ck_assert_int_eq(soft_ack_cm_event(event), 0);
+    end(id);
+}
+END_TEST
+
+/* ---- The program ---- */
+
+static void open_all(void)
+{
+    ck_assert_int_eq(setenv("EXS_ROCE", "on", 1), 0);
+    settings_read();
+    soft_share_context();
+    channel = soft_create_event_channel();
+    ck_assert_ptr_nonnull(channel);
+    peer_open();
+}
+
+static void close_all(void)
+{
+    soft_destroy_event_channel(channel);
+    close(peer.fd);
+}
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("InfiniBand's connection manager");
+    TCase *tcase = tcase_create("InfiniBand's connection manager");
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, open_all, close_all);
+    tcase_add_loop_test(tcase, accepted, 0, 2);
+    tcase_add_test(tcase, rejected_with_data);
+    tcase_add_test(tcase, wrong_requests);
+    tcase_add_test(tcase, a_flood);
+    tcase_add_test(tcase, connects);
+    tcase_add_loop_test(tcase, is_refused, 0, 4);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    if (twonets_make())
+        return run_suite(suite());
+    fprintf(stderr, "no network namespaces of its own can be had here: %s\n", strerror(errno));
+    return getenv("EXS_NO_SKIP") ? 1 : 77;
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cm_ib.c - connections by InfiniBand's connection manager: librdmacm's identifiers on one side, the port's
+ * ends (ib_port.h) on the other.
+ *
+ * What the peer says is brought into the form that our own messages have (cm_message.h). Two things are missing
+ * there: how long private data is, all of whose field arrives; and in a REP a path MTU, so whoever listens
+ * takes the one that is asked for, or refuses.
+ */
+#include <errno.h>
+#include <string.h>
+#include "core/settings.h"
+#include "cm_id.h"
+#include "ib_address.h"
+
+#define RESPONSE 20    /* time in which a message is answered, 4.3 s, as Linux has it */
+#define CM_RETRIES 15  /* the most */
+#define ACK_TIMEOUT 19 /* of the queue pairs, 2.1 s: who knows what is on the way to a foreign one */
+#define ACK_DELAY 15
+#define PKEY 0xffff
+#define HOP_LIMIT 64
+
+_Static_assert(IB_ADDRESS_BYTES + CM_REQ_PRIVATE == 92, "all of a REQ's private data");
+
+bool cm_ib_has_port(const struct cm_id *id)
+{
+    return id->public.verbs != NULL && home_of(id->public.verbs)->udp.roce != NULL;
+}
+
+/* The channel hears of its ends. 0 or an errno. */
+static int open_box(struct cm_channel *channel)
+{
+    int error;
+
+    if (channel->ib.bell.fd != -1)
+        return 0;
+    if (doorbell_make(&channel->ib.bell) == -1)
+        return errno;
+    error = waitset_add(&channel->waits, channel->ib.bell.fd, EPOLLIN, &channel->ib);
+    if (error != 0)
+        doorbell_close(&channel->ib.bell);
+    return error;
+}
+
+int cm_ib_move(struct cm_id *id, struct cm_channel *to)
+{
+    int error = open_box(to);
+
+    if (error == 0)
+        ib_port_move(id->ib, &to->ib);
+    return error;
+}
+
+void cm_ib_close(struct cm_id *id)
+{
+    if (id->ib != NULL)
+        ib_port_leave(id->ib);
+    id->ib = NULL;
+}
+
+/* ---- The transport ---- */
+
+static int names(const struct cm_id *id, union soft_addr *local, union soft_addr *remote)
+{
+    const struct rdma_addr *addr = &id->public.route.addr;
+
+    memset(local, 0, sizeof *local);
+    memcpy(local, &addr->src_storage, cm_addr_size(&addr->src_addr));
+    if (remote == NULL)
+        return 0;
+    memset(remote, 0, sizeof *remote);
+    memcpy(remote, &addr->dst_storage, cm_addr_size(&addr->dst_addr));
+    return 0;
+}
+
+static enum ibv_mtu mtu(const struct cm_id *id)
+{
+    return id->route_mtu;
+}
+
+static uint64_t round_trip(const struct cm_id *id)
+{
+    (void)id;
+    return 0;
+}
+
+static void send_reply(struct cm_id *id)
+{
+    const struct cm_message *own = &id->own;
+    struct ib_message rep = {
+        .rep = {.qpn = own->qp_num,
+                .psn = own->psn,
+                .responder_resources = own->responder_resources,
+                .initiator_depth = own->initiator_depth,
+                .ack_delay = ACK_DELAY,
+                .rnr_retry_count = own->rnr_retry_count,
+                .flow_control = own->flow_control,
+                .srq = own->srq},
+    };
+
+    memcpy(rep.private_data, own->private_data, own->private_length);
+    (void)ib_port_accept(id->ib, &rep);
+}
+
+/* What can't be said any more, since the peer has ended it, shows when the box is looked at. */
+static void ib_transport_send(struct cm_id *id, const struct cm_message *message)
+{
+    if (id->ib == NULL)
+        return;
+    switch (message->type) {
+    case CM_REQ: /* cm_ib_connect */
+        break;
+    case CM_REP:
+        send_reply(id);
+        break;
+    case CM_RTU:
+        (void)ib_port_establish(id->ib);
+        break;
+    case CM_REJ:
+        (void)ib_port_refuse(id->ib, message->reason, message->private_data, message->private_length);
+        break;
+    case CM_DREQ:
+        (void)ib_port_disconnect(id->ib);
+        break;
+    }
+}
+
+const struct cm_transport cm_ib = {
+    .meets = false,
+    .names = names,
+    .mtu = mtu,
+    .round_trip = round_trip,
+    .send = ib_transport_send,
+};
+
+/* ---- Listening ---- */
+
+int cm_ib_listen(struct cm_id *id, int backlog)
+{
+    struct cm_channel *channel = cm_channel_of(id);
+    struct ibv_context *context;
+    union soft_addr local;
+    int error;
+
+    if (!settings()->roce_wanted || !cm_is_shared())
+        return 0;
+    context = cm_context(channel);
+    if (context == NULL)
+        return errno;
+    error = ib_port_open(home_of(context));
+    if (error != 0)
+        return error == ENOTCONN ? 0 : error;
+    error = cm_socket_names(id->fd, &local, NULL);
+    if (error == 0)
+        error = open_box(channel);
+    if (error != 0)
+        return error;
+    id->ib = ib_port_listen(&channel->ib, id, &local, id->af_only, backlog);
+    return id->ib == NULL ? errno : 0;
+}
+
+static void hear_request(struct cm_message *peer, const struct ib_message *said)
+{
+    const struct ib_req *req = &said->req;
+
+    *peer = (struct cm_message){
+        .type = CM_REQ,
+        .qp_num = req->qpn,
+        .psn = req->psn,
+        .udp_port = SOFT_UDP_PORT,
+        .mtu = req->mtu,
+        .responder_resources = req->responder_resources,
+        .initiator_depth = req->initiator_depth,
+        .retry_count = req->retry_count,
+        .rnr_retry_count = req->rnr_retry_count,
+        .ack_timeout = req->ack_timeout,
+        .flow_control = req->flow_control,
+        .srq = req->srq,
+        .private_length = CM_REQ_PRIVATE,
+    };
+    memcpy(peer->private_data, said->private_data + IB_ADDRESS_BYTES, CM_REQ_PRIVATE);
+}
+
+/* Both ends' addresses, as the peer says them, which the port has compared with where its messages come from
+ * and to; and what the route carries. 0 or an errno. */
+static int find_way(struct cm_id *id, const struct ib_news *news)
+{
+    struct rdma_addr *addr = &id->public.route.addr;
+    union soft_addr local = news->path.local, remote, to;
+
+    if (!ib_address_decode(&remote, &to, news->said.private_data))
+        return EPROTO;
+    local.in.sin_port = id->listener->public.route.addr.src_sin.sin_port; /* at the same place in both */
+    if (remote.sa.sa_family == AF_INET6)
+        remote.in6.sin6_scope_id = news->path.remote.in6.sin6_scope_id;
+    memcpy(&addr->src_storage, &local, sizeof local);
+    memcpy(&addr->dst_storage, &remote, sizeof remote);
+    cm_id_gids(id);
+    return cm_socket_route_mtu(&local, &remote, &id->route_mtu);
+}
+
+/* A child of the listener's, as one that has come by TCP. */
+static void requested(struct cm_id *listener, const struct ib_news *news)
+{
+    struct cm_id *id = cm_id_new(cm_channel_of(listener), listener->public.ps);
+
+    if (id == NULL) {
+        (void)ib_port_refuse(news->end, CM_NO_RESOURCES, "", 0);
+        ib_port_leave(news->end);
+        return;
+    }
+    id->transport = &cm_ib;
+    id->ack_timeout = listener->ack_timeout;
+    id->ib = news->end;
+    ib_port_adopt(id->ib, id);
+    id->state = CM_REQUESTED;
+    id->listener = listener;
+    TAILQ_INSERT_TAIL(&listener->children, id, child);
+    hear_request(&id->peer, &news->said);
+    if (find_way(id, news) != 0 || !cm_passive_requested(id)) {
+        (void)ib_port_refuse(id->ib, CM_NO_RESOURCES, "", 0);
+        cm_id_free(id);
+    } else if (id->peer.mtu > id->route_mtu) {
+        (void)ib_port_refuse(id->ib, IB_INVALID_MTU, "", 0);
+        cm_id_free(id);
+    }
+}
+
+/* ---- Connecting ---- */
+
+static struct ib_message make_request(const struct cm_id *id)
+{
+    const struct rdma_addr *addr = &id->public.route.addr;
+    const struct cm_message *own = &id->own;
+    union soft_addr local, remote;
+    struct ib_message req = {
+        .req = {.qpn = own->qp_num,
+                .psn = own->psn,
+                .responder_resources = own->responder_resources,
+                .initiator_depth = own->initiator_depth,
+                .remote_response = RESPONSE,
+                .local_response = RESPONSE,
+                .transport = IB_RC,
+                .flow_control = own->flow_control,
+                .srq = own->srq,
+                .retry_count = own->retry_count,
+                .rnr_retry_count = own->rnr_retry_count,
+                .cm_retries = CM_RETRIES,
+                .pkey = PKEY,
+                .mtu = own->mtu,
+                .hop_limit = HOP_LIMIT,
+                .ack_timeout = id->ack_timeout > ACK_TIMEOUT ? id->ack_timeout : ACK_TIMEOUT},
+    };
+
+    (void)names(id, &local, &remote);
+    req.req.service = ib_service(IB_SPACE_TCP, ntohs(remote.in.sin_port));
+    memcpy(req.req.local_gid, addr->addr.ibaddr.sgid.raw, IB_GID_BYTES);
+    memcpy(req.req.remote_gid, addr->addr.ibaddr.dgid.raw, IB_GID_BYTES);
+    ib_address_encode(&local, &remote, req.private_data);
+    memcpy(req.private_data + IB_ADDRESS_BYTES, own->private_data, own->private_length);
+    return req;
+}
+
+int cm_ib_connect(struct cm_id *id)
+{
+    struct cm_channel *channel = cm_channel_of(id);
+    struct ib_message req;
+    struct soft_path path = {.link = NULL};
+    int error = ib_port_open(home_of(id->public.verbs));
+
+    id->transport = &cm_ib;
+    cm_id_gids(id);
+    if (error == 0)
+        error = open_box(channel);
+    if (error == 0)
+        error = names(id, &path.local, &path.remote);
+    if (error == 0)
+        error = cm_socket_route_mtu(&path.local, &path.remote, &id->route_mtu);
+    if (error == 0)
+        error = cm_qp_describe(id, CM_REQ);
+    if (error != 0)
+        return error;
+    req = make_request(id);
+    id->ib = ib_port_connect(&channel->ib, id, &path, &req);
+    if (id->ib == NULL)
+        return errno;
+    id->state = CM_REQUEST_SENT;
+    cm_timer_start(id, CM_TIMEOUT_HANDSHAKE);
+    return 0;
+}
+
+static void hear_reply(struct cm_id *id, const struct ib_message *said)
+{
+    const struct ib_rep *rep = &said->rep;
+
+    id->peer = (struct cm_message){
+        .type = CM_REP,
+        .qp_num = rep->qpn,
+        .psn = rep->psn,
+        .udp_port = SOFT_UDP_PORT,
+        .mtu = id->own.mtu,
+        .responder_resources = rep->responder_resources,
+        .initiator_depth = rep->initiator_depth,
+        .rnr_retry_count = rep->rnr_retry_count,
+        .ack_timeout = rep->ack_delay < ACK_TIMEOUT ? ACK_TIMEOUT : rep->ack_delay,
+        .flow_control = rep->flow_control,
+        .srq = rep->srq,
+        .private_length = CM_REP_PRIVATE,
+    };
+    memcpy(id->peer.private_data, said->private_data, CM_REP_PRIVATE);
+}
+
+/* A reason of 0 would be a refusal that reads as a success. */
+static void hear_refusal(struct cm_id *id, const struct ib_message *said)
+{
+    id->peer = (struct cm_message){
+        .type = CM_REJ,
+        .reason = said->rej.reason != 0 ? said->rej.reason : CM_CONSUMER_DEFINED,
+        .private_length = CM_REJ_PRIVATE,
+    };
+    memcpy(id->peer.private_data, said->private_data, CM_REJ_PRIVATE);
+}
+
+/* ---- What comes ---- */
+
+/* Before the user's answer the peer has given up: nobody need know if nobody knew of it. */
+static void taken_back(struct cm_id *id)
+{
+    if (id->listener != NULL) {
+        cm_id_free(id);
+        return;
+    }
+    cm_id_close(id);
+    id->state = CM_DISCONNECTED;
+}
+
+static void rejected(struct cm_id *id, const struct ib_news *news)
+{
+    if (id->state == CM_ESTABLISHED || id->state == CM_RESPONDED) {
+        cm_ended(id);
+        return;
+    }
+    hear_refusal(id, &news->said);
+    if (id->state == CM_REQUEST_SENT)
+        cm_active_answered(id);
+    else
+        cm_failed(id, RDMA_CM_EVENT_REJECTED, id->peer.reason);
+}
+
+/* The last message of the set-up may have been lost, and what came behind it not. */
+static void disconnected(struct cm_id *id)
+{
+    if (id->state == CM_REPLIED)
+        cm_passive_established(id);
+    if (id->state == CM_ESTABLISHED || id->state == CM_RESPONDED)
+        cm_ended(id);
+}
+
+static void happened(struct cm_id *id, const struct ib_news *news)
+{
+    if (id->state == CM_REQUESTED) {
+        taken_back(id);
+        return;
+    }
+    switch (news->event) {
+    case IB_EV_REPLIED:
+        hear_reply(id, &news->said);
+        cm_active_answered(id);
+        break;
+    case IB_EV_ESTABLISHED:
+        if (id->state == CM_REPLIED)
+            cm_passive_established(id);
+        break;
+    case IB_EV_REJECTED:
+        rejected(id, news);
+        break;
+    case IB_EV_UNREACHABLE:
+        memset(&id->peer, 0, sizeof id->peer); /* the event tells of nothing */
+        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+        break;
+    case IB_EV_DISCONNECTED:
+        disconnected(id);
+        break;
+    case IB_EV_OVER:
+        break;
+    }
+}
+
+void cm_ib_ready(struct cm_channel *channel)
+{
+    struct ib_news news;
+
+    while (ib_port_next(&channel->ib, &news))
+        if (news.requested)
+            requested(news.user, &news);
+        else
+            happened(news.user, &news);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ib_end.h - what the port (ib_port.h) keeps, as its own files see it: ib_port.c, which does what users ask
+ * for, and ib_told.c, which takes what the world of connections (ib_conn.h) tells. All of it is guarded by the
+ * port's lock.
+ */
+#ifndef SOFT_IB_END_H
+#define SOFT_IB_END_H
+
+#include <pthread.h>
+#include "core/soft/link/qp1.h"
+#include "ib_port.h"
+
+#define IB_ENDS_MAX 8192 /* of connections, those included that nobody uses any more */
+
+struct ib_end {
+    struct ib_conn conn; /* first; of a listener it never begins */
+    struct cm_id *user;  /* NULL: nobody any more, or, with `listener`, nobody yet */
+    struct ib_box *box;
+    bool requested;  /* `user` is to know of it */
+    unsigned events; /* 1 << enum ib_event, the same */
+    bool queued;     /* in the box */
+    struct ib_message said;
+    struct ib_end *listener; /* of a request that its user hasn't seen */
+    TAILQ_ENTRY(ib_end) news;
+    /* A listener's: */
+    union soft_addr addr;
+    bool one_family;
+    unsigned backlog, untaken;
+    LIST_ENTRY(ib_end) listeners;
+};
+
+extern struct ib_port {
+    pthread_mutex_t lock;
+    struct ib_world world;
+    struct soft_clock clock;
+    struct qp1 qp1;
+    int epoll; /* of its sockets; -1: not open */
+    unsigned ends;
+    LIST_HEAD(, ib_end) listeners;
+} ib_port;
+
+/* The world's callbacks. */
+void ib_told_send(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
+struct ib_conn *ib_told_request(struct ib_world *world, const struct soft_path *path,
+                                const struct ib_message *req, enum ib_reason *why);
+void ib_told_requested(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req);
+void ib_told_event(struct ib_world *world, struct ib_conn *conn, enum ib_event event,
+                   const struct ib_message *message);
+
+/* Into its box, and out of it. */
+void ib_end_post(struct ib_end *end);
+void ib_end_unpost(struct ib_end *end);
+/* Its listener waits no longer for its user to see it. */
+void ib_end_untake(struct ib_end *end);
+void ib_end_free(struct ib_end *end);
+
+#endif

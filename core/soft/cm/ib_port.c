@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ib_port.c - ends of connections and listeners at queue pair 1, and what comes for them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include "core/bytes.h"
+#include "core/fds.h"
+#include "core/soft/lock.h"
+#include "ib_end.h"
+
+#define BATCH 64        /* datagrams taken in a row */
+#define UNTAKEN_MAX 256 /* requests of one listener that its user hasn't seen, where he names no backlog */
+
+struct ib_port ib_port = {.lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1};
+
+/* ---- The service thread's part ---- */
+
+static void take_in(int family)
+{
+    uint8_t mad[IB_MAD_BYTES];
+    struct soft_path path;
+    int got = 0;
+
+    for (int i = 0; i < BATCH && got >= 0 && ib_port.qp1.fds[family] != -1; i++) {
+        got = qp1_receive(&ib_port.qp1, family, &path, mad);
+        if (got > 0)
+            ib_arrive(&ib_port.world, &path, mad);
+    }
+}
+
+static void run(void)
+{
+    soft_mutex_lock(&ib_port.lock);
+    take_in(0);
+    take_in(1);
+    ib_timers(&ib_port.world);
+    service_errand_due(ib_deadline(&ib_port.world));
+    soft_mutex_unlock(&ib_port.lock);
+}
+
+static uint64_t monotonic(struct soft_clock *clock)
+{
+    (void)clock;
+    return now_ns();
+}
+
+/* (locked) */
+static int open_port(struct soft_home *home)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    uint32_t first;
+
+    while (getrandom(&first, sizeof first, 0) != sizeof first)
+        if (errno != EINTR)
+            return errno;
+    qp1_init(&ib_port.qp1, home->udp.roce);
+    ib_port.epoll = fds_epoll();
+    if (ib_port.epoll == -1)
+        return errno;
+    for (int family = 0; family < 2; family++)
+        if (ib_port.qp1.fds[family] != -1 && fds_watch(ib_port.epoll, ib_port.qp1.fds[family], &event) == -1) {
+            int error = errno;
+
+            fds_close(ib_port.epoll);
+            ib_port.epoll = -1;
+            return error;
+        }
+    ib_port.clock.now = monotonic;
+    ib_port.world = (struct ib_world){
+        .clock = &ib_port.clock,
+        .guid = be64toh(soft_host_guid()),
+        .next_id = first,
+        .id_step = 1,
+        .next_transaction = (uint64_t)first << 32,
+        .send = ib_told_send,
+        .request = ib_told_request,
+        .requested = ib_told_requested,
+        .tell = ib_told_event,
+    };
+    service_errand(ib_port.epoll, run);
+    return 0;
+}
+
+int ib_port_open(struct soft_home *home)
+{
+    int error = 0;
+
+    if (home->udp.roce == NULL)
+        return ENOTCONN;
+    soft_mutex_lock(&ib_port.lock);
+    if (ib_port.epoll == -1)
+        error = open_port(home);
+    soft_mutex_unlock(&ib_port.lock);
+    return error;
+}
+
+/* ---- The user's part ---- */
+
+/* What was said may have to be said again: the thread is to know when. */
+static void unlock(void)
+{
+    service_errand_due(ib_deadline(&ib_port.world));
+    soft_mutex_unlock(&ib_port.lock);
+}
+
+struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, const union soft_addr *addr,
+                              bool one_family, int backlog)
+{
+    struct ib_end *end = calloc(1, sizeof *end);
+
+    if (end == NULL)
+        return NULL;
+    end->user = user;
+    end->box = box;
+    end->addr = *addr;
+    end->one_family = one_family;
+    end->backlog = backlog > 0 && backlog < UNTAKEN_MAX ? (unsigned)backlog : UNTAKEN_MAX;
+    soft_mutex_lock(&ib_port.lock);
+    ib_port.ends++;
+    LIST_INSERT_HEAD(&ib_port.listeners, end, listeners);
+    soft_mutex_unlock(&ib_port.lock);
+    return end;
+}
+
+struct ib_end *ib_port_connect(struct ib_box *box, struct cm_id *user, const struct soft_path *path,
+                               struct ib_message *req)
+{
+    struct ib_end *end = calloc(1, sizeof *end);
+
+    if (end == NULL)
+        return NULL;
+    end->user = user;
+    end->box = box;
+    end->conn.path = *path;
+    soft_mutex_lock(&ib_port.lock);
+    ib_port.ends++;
+    (void)ib_connect(&ib_port.world, &end->conn, req); /* which it can do, being new */
+    unlock();
+    return end;
+}
+
+int ib_port_accept(struct ib_end *end, struct ib_message *rep)
+{
+    int error;
+
+    soft_mutex_lock(&ib_port.lock);
+    error = ib_accept(&ib_port.world, &end->conn, rep);
+    unlock();
+    return error;
+}
+
+int ib_port_refuse(struct ib_end *end, unsigned reason, const void *data, size_t length)
+{
+    int error;
+
+    soft_mutex_lock(&ib_port.lock);
+    error = ib_refuse(&ib_port.world, &end->conn, reason, data, length);
+    unlock();
+    return error;
+}
+
+int ib_port_establish(struct ib_end *end)
+{
+    int error;
+
+    soft_mutex_lock(&ib_port.lock);
+    error = ib_establish(&ib_port.world, &end->conn);
+    unlock();
+    return error;
+}
+
+int ib_port_disconnect(struct ib_end *end)
+{
+    int error;
+
+    soft_mutex_lock(&ib_port.lock);
+    error = ib_disconnect(&ib_port.world, &end->conn);
+    unlock();
+    return error;
+}
+
+/* (locked) */
+static void stop_listening(struct ib_end *listener)
+{
+    struct ib_conn *conn = LIST_FIRST(&ib_port.world.conns), *next;
+
+    for (; conn != NULL; conn = next) {
+        next = LIST_NEXT(conn, all);
+        if (((struct ib_end *)conn)->listener == listener)
+            ib_end_free((struct ib_end *)conn);
+    }
+    LIST_REMOVE(listener, listeners);
+}
+
+void ib_port_leave(struct ib_end *end)
+{
+    soft_mutex_lock(&ib_port.lock);
+    ib_end_unpost(end);
+    end->user = NULL;
+    if (end->backlog > 0)
+        stop_listening(end);
+    if (end->conn.state == IB_ESTABLISHED)
+        (void)ib_disconnect(&ib_port.world, &end->conn);
+    if (end->conn.state != IB_DREQ_SENT && end->conn.state != IB_TIMEWAIT)
+        ib_end_free(end);
+    unlock();
+}
+
+void ib_port_adopt(struct ib_end *end, struct cm_id *user)
+{
+    soft_mutex_lock(&ib_port.lock);
+    end->user = user;
+    soft_mutex_unlock(&ib_port.lock);
+}
+
+/* Of a listener the requests come along that its user hasn't seen. */
+void ib_port_move(struct ib_end *end, struct ib_box *box)
+{
+    struct ib_conn *conn;
+
+    soft_mutex_lock(&ib_port.lock);
+    LIST_FOREACH (conn, &ib_port.world.conns, all) {
+        struct ib_end *other = (struct ib_end *)conn;
+        bool was_queued = other->queued;
+
+        if (other != end && other->listener != end)
+            continue;
+        ib_end_unpost(other);
+        other->box = box;
+        if (was_queued)
+            ib_end_post(other);
+    }
+    end->box = box;
+    soft_mutex_unlock(&ib_port.lock);
+}
+
+/* (locked) The first thing that happened to it. */
+static void take_first(struct ib_end *end, struct ib_news *news)
+{
+    *news = (struct ib_news){.user = end->user, .end = end, .said = end->said, .path = end->conn.path};
+    if (end->requested) {
+        news->requested = true;
+        news->user = end->user = end->listener->user;
+        end->requested = false;
+        ib_end_untake(end);
+        return;
+    }
+    while ((end->events & 1u << news->event) == 0)
+        news->event++;
+    end->events &= ~(1u << news->event);
+}
+
+bool ib_port_next(struct ib_box *box, struct ib_news *news)
+{
+    struct ib_end *end;
+
+    soft_mutex_lock(&ib_port.lock);
+    end = TAILQ_FIRST(&box->news);
+    if (end != NULL) {
+        ib_end_unpost(end);
+        take_first(end, news);
+        if (end->events != 0)
+            ib_end_post(end);
+    } else {
+        doorbell_hear(&box->bell);
+    }
+    soft_mutex_unlock(&ib_port.lock);
+    return end != NULL;
+}
+
+/* ---- The end ---- */
+
+void ib_port_settle(void)
+{
+    struct ib_conn *conn;
+
+    if (!soft_mutex_trylock(&ib_port.lock))
+        return;
+    LIST_FOREACH (conn, &ib_port.world.conns, all)
+        (void)ib_disconnect(&ib_port.world, conn); /* only what is established */
+    soft_mutex_unlock(&ib_port.lock);
+}
+
+void ib_port_forget(void)
+{
+    pthread_mutex_init(&ib_port.lock, NULL);
+    LIST_INIT(&ib_port.world.conns);
+    LIST_INIT(&ib_port.listeners);
+    ib_port.epoll = -1;
+    ib_port.ends = 0;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ib_told.c - what the world of connections tells the port, and for whom it is. */
+#include <stdlib.h>
+#include <string.h>
+#include "ib_address.h"
+#include "ib_end.h"
+
+/* ---- News (locked) ---- */
+
+void ib_end_post(struct ib_end *end)
+{
+    if (end->queued)
+        return;
+    TAILQ_INSERT_TAIL(&end->box->news, end, news);
+    end->queued = true;
+    doorbell_ring(&end->box->bell);
+}
+
+void ib_end_unpost(struct ib_end *end)
+{
+    if (end->queued)
+        TAILQ_REMOVE(&end->box->news, end, news);
+    end->queued = false;
+}
+
+void ib_end_untake(struct ib_end *end)
+{
+    if (end->listener != NULL)
+        end->listener->untaken--;
+    end->listener = NULL;
+}
+
+void ib_end_free(struct ib_end *end)
+{
+    ib_end_unpost(end);
+    ib_end_untake(end);
+    ib_end(&ib_port.world, &end->conn);
+    ib_port.ends--;
+    free(end);
+}
+
+/* ---- What the world says (locked) ---- */
+
+void ib_told_send(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES])
+{
+    (void)world;
+    qp1_send(&ib_port.qp1, path, mad);
+}
+
+static bool is_any(const union soft_addr *addr)
+{
+    return addr->sa.sa_family == AF_INET ? addr->in.sin_addr.s_addr == htonl(INADDR_ANY)
+                                         : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
+}
+
+static bool listens_at(const struct ib_end *listener, const union soft_addr *addr, in_port_t number)
+{
+    if (listener->addr.in.sin_port != number) /* at the same place in sockaddr_in6 */
+        return false;
+    if (!is_any(&listener->addr))
+        return ib_same_address(&listener->addr, addr);
+    return listener->addr.sa.sa_family == addr->sa.sa_family ||
+           (listener->addr.sa.sa_family == AF_INET6 && !listener->one_family);
+}
+
+static struct ib_end *find_listener(const union soft_addr *addr, in_port_t number)
+{
+    struct ib_end *listener;
+
+    LIST_FOREACH (listener, &ib_port.listeners, listeners)
+        if (listens_at(listener, addr, number))
+            return listener;
+    return NULL;
+}
+
+static bool is_gid_of(const uint8_t bytes[IB_GID_BYTES], const union soft_addr *addr)
+{
+    union ibv_gid gid;
+
+    soft_gid_of(&gid, &addr->sa);
+    return memcmp(bytes, gid.raw, sizeof gid.raw) == 0;
+}
+
+/* Whoever connects is where it says that it is, and means where it came to: nobody sends us to a third. */
+static bool is_honest(const struct soft_path *path, const struct ib_message *req)
+{
+    union soft_addr from, to;
+
+    return ib_address_decode(&from, &to, req->private_data) && ib_same_address(&from, &path->remote) &&
+           ib_same_address(&to, &path->local) && is_gid_of(req->req.local_gid, &path->remote);
+}
+
+struct ib_conn *ib_told_request(struct ib_world *world, const struct soft_path *path,
+                                const struct ib_message *req, enum ib_reason *why)
+{
+    struct ib_end *listener, *end;
+    enum ib_space space;
+    uint16_t number;
+
+    (void)world;
+    *why = IB_INVALID_SERVICE;
+    if (!ib_service_port(req->req.service, &space, &number) || space != IB_SPACE_TCP)
+        return NULL;
+    listener = find_listener(&path->local, htons(number));
+    if (listener == NULL)
+        return NULL;
+    *why = IB_CONSUMER;
+    if (!is_honest(path, req) || req->req.transport != IB_RC)
+        return NULL;
+    *why = 0; /* there may be room when it asks again */
+    if (listener->untaken >= listener->backlog || ib_port.ends >= IB_ENDS_MAX ||
+        (end = calloc(1, sizeof *end)) == NULL)
+        return NULL;
+    end->listener = listener;
+    end->box = listener->box;
+    listener->untaken++;
+    ib_port.ends++;
+    return &end->conn;
+}
+
+void ib_told_requested(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req)
+{
+    struct ib_end *end = (struct ib_end *)conn;
+
+    (void)world;
+    end->requested = true;
+    end->said = *req;
+    ib_end_post(end);
+}
+
+/* Nobody hears of what nobody has, or of a request that is taken back before it was seen. */
+void ib_told_event(struct ib_world *world, struct ib_conn *conn, enum ib_event event,
+                   const struct ib_message *message)
+{
+    struct ib_end *end = (struct ib_end *)conn;
+
+    (void)world;
+    if (end->user == NULL) {
+        if (conn->state == IB_IDLE || end->listener != NULL)
+            ib_end_free(end);
+        return;
+    }
+    if (event == IB_EV_OVER)
+        return;
+    if (event == IB_EV_REJECTED || event == IB_EV_UNREACHABLE)
+        end->events &= ~(1u << IB_EV_REPLIED | 1u << IB_EV_ESTABLISHED);
+    end->events |= 1u << event;
+    if (message != NULL)
+        end->said = *message;
+    ib_end_post(end);
+}

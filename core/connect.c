@@ -6,6 +6,7 @@
 #include "conn.h"
 #include "core.h"
 #include "library.h"
+#include "lookup.h"
 #include "sock.h"
 
 #define CONNECT_LIMIT_NS (30 * NS_PER_S) /* without a time-out of the user's */
@@ -84,11 +85,26 @@ void xs_open_failed(struct sock *sock, int error)
 
     sock->opening = NULL;
     xs_queue_time(atomic_load(&sock->home), sock, 0);
+    xs_host_end(sock);
     drop_device(sock);
     xs_sock_unbind(sock);
     sock->state = SOCK_FRESH;
     atomic_store_explicit(&atomic_load(&sock->home)->failed, true, memory_order_release); /* xs_release_home */
     xs_op_complete(op, error);
+}
+
+void xs_attempt_failed(struct sock *sock, int error)
+{
+    drop_device(sock);
+    if (sock->lookup == NULL || !xs_host_next(sock, error))
+        xs_open_failed(sock, sock->lookup == NULL ? error : errno);
+}
+
+int xs_connect_address(struct sock *sock, uint64_t deadline)
+{
+    sock->open_error = ENODEV;
+    xs_queue_time(atomic_load(&sock->home), sock, deadline);
+    return try_devices(sock, 0);
 }
 
 static void opened(struct sock *sock)
@@ -97,6 +113,7 @@ static void opened(struct sock *sock)
 
     sock->opening = NULL;
     xs_queue_time(atomic_load(&sock->home), sock, 0);
+    xs_host_end(sock);
     sock->state = SOCK_CONNECTED;
     xs_conn_opened(sock->conn);
     xs_probe_start(sock->conn);
@@ -112,7 +129,7 @@ static void next_device(struct sock *sock, int error)
     say_no_device(sock, device, error);
     drop_device(sock);
     if (try_devices(sock, device + 1) < 0)
-        xs_open_failed(sock, errno);
+        xs_attempt_failed(sock, errno);
 }
 
 static int connect_device(struct sock *sock, int device)
@@ -130,7 +147,7 @@ static int connect_device(struct sock *sock, int device)
 static void refused(struct sock *sock, int error)
 {
     say_refused(sock, error);
-    xs_open_failed(sock, error);
+    xs_attempt_failed(sock, error);
 }
 
 static void established(struct sock *sock, const struct rdma_cm_event *event)
@@ -182,10 +199,10 @@ void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device
             refused(sock, status_errno(event, ECONNREFUSED));
         break;
     case RDMA_CM_EVENT_UNREACHABLE:
-        xs_open_failed(sock, status_errno(event, ETIMEDOUT));
+        xs_attempt_failed(sock, status_errno(event, ETIMEDOUT));
         break;
     default:
-        xs_open_failed(sock, status_errno(event, ECONNRESET));
+        xs_attempt_failed(sock, status_errno(event, ECONNRESET));
         break;
     }
 }
@@ -200,36 +217,52 @@ static int check_timeout(const struct timeval *timeout, uint64_t *ns)
 }
 
 /* Called with the socket locked, at home. */
-static int start(struct sock *sock, uint64_t limit, struct queue *queue, exs_ahandle_t ahandle,
-                 struct waiter *waiter)
+static int start(struct sock *sock, const struct ask *ask, uint64_t limit, struct queue *queue,
+                 struct lookup *lookup)
 {
-    struct op *op = xs_sock_op(sock, queue, EXS_EVT_CONNECT, ahandle, waiter);
+    struct op *op = xs_sock_op(sock, queue, EXS_EVT_CONNECT, ask->ahandle, ask->waiter);
+    uint64_t deadline = ns_after(now_ns(), limit);
 
     if (op == NULL)
         return -1;
     sock->opening = op;
     sock->state = SOCK_CONNECTING;
-    sock->open_error = ENODEV;
-    xs_queue_time(atomic_load(&sock->home), sock, ns_after(now_ns(), limit));
-    if (try_devices(sock, 0) == 0)
+    if (lookup != NULL ? xs_host_begin(sock, lookup, deadline) == 0 : xs_connect_address(sock, deadline) == 0)
         return 0;
 
     int error = errno;
 
     xs_queue_time(atomic_load(&sock->home), sock, 0);
     sock->opening = NULL;
+    sock->lookup = NULL;
     sock->state = SOCK_FRESH;
     xs_sock_unbind(sock);
-    if (waiter != NULL)
-        xs_queue_unref(waiter->home);
+    if (ask->waiter != NULL)
+        xs_queue_unref(ask->waiter->home);
     xs_op_cancel(op);
     errno = error;
     return -1;
 }
 
+/* Where to: an address, which is kept; or a lookup, which the caller drops unless the connect is started. */
+static int check_peer(struct sock *sock, const struct ask *ask, struct lookup **lookup)
+{
+    if (ask->by_name) {
+        if (sock->state == SOCK_BOUND)
+            return xs_invalid("socket %d is bound, to an address of one family: use exs_connect", ask->sockno);
+        *lookup = xs_lookup_new(sock, ask->host, ask->service);
+        return *lookup != NULL ? 0 : -1;
+    }
+    if (xs_check_address(sock, ask->address, ask->address_length) < 0)
+        return -1;
+    memcpy(&sock->peer, ask->address, sock->family == PF_INET ? sizeof(sock->peer.in) : sizeof(sock->peer.in6));
+    return 0;
+}
+
 int xs_start_connect(const struct ask *ask)
 {
     struct queue *queue = NULL;
+    struct lookup *lookup = NULL;
     uint64_t limit;
     int result = -1;
 
@@ -242,15 +275,14 @@ int xs_start_connect(const struct ask *ask)
     if (sock->state != SOCK_FRESH && sock->state != SOCK_BOUND) {
         xs_invalid("socket %d listens or is connected already", ask->sockno);
     } else if (xs_check_queue(ask->qhandle, ask->waiter, false, &queue) &&
-               xs_check_address(sock, ask->address, ask->address_length) == 0 &&
-               check_timeout(ask->timeout, &limit) == 0 &&
+               check_timeout(ask->timeout, &limit) == 0 && check_peer(sock, ask, &lookup) == 0 &&
                xs_sock_home(sock, ask->waiter != NULL ? NULL : queue) == 0) {
-        memcpy(&sock->peer, ask->address,
-               sock->family == PF_INET ? sizeof(sock->peer.in) : sizeof(sock->peer.in6));
-        result = start(sock, limit, queue, ask->ahandle, ask->waiter);
+        result = start(sock, ask, limit, queue, lookup);
         if (result < 0)
             xs_queue_strip(atomic_load(&sock->home), 1); /* the socket\'s */
     }
+    if (result < 0 && lookup != NULL)
+        xs_lookup_drop(lookup);
     xs_sock_put_locked(sock);
     xs_queue_put(queue);
     return result;

@@ -52,8 +52,10 @@ struct ask {
     exs_xferfile_t *files;     /* sendfile, recvfile: `count` of them */
     exs_acceptaddr_t *accepts; /* accept: `count` of them */
     int count;
-    const struct sockaddr *address; /* connect */
+    const struct sockaddr *address; /* connect: to this, */
     socklen_t address_length;
+    bool by_name; /* or to these two */
+    const char *host, *service;
     const struct timeval *timeout;
     int how; /* shutdown */
 };

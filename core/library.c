@@ -9,6 +9,7 @@
 #include <string.h>
 #include "conn.h"
 #include "fds.h"
+#include "lookup.h"
 #include "library.h"
 #include "memory.h"
 #include "queue.h"
@@ -168,6 +169,7 @@ static int begin_anew(void)
         return -1;
     handler_set = true;
     if (atomic_load(&state) == FORKED) {
+        xs_lookups_reset();
         xs_sock_reset();
         xs_conn_reset();
         xs_queue_reset();
@@ -231,6 +233,8 @@ int exs_fini(void)
         error = EBUSY;
     else if (--users == 0)
         atomic_store(&state, RAW);
+    if (users == 0)
+        xs_lookups_settle();
     pthread_mutex_unlock(&init_lock);
     if (error == 0)
         return 0;

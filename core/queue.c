@@ -86,6 +86,11 @@ static void wake_sleepers(void *home)
     pthread_mutex_unlock(&queue->events_lock);
 }
 
+void xs_queue_wake(struct queue *queue)
+{
+    wake_sleepers(queue);
+}
+
 int xs_queue_watch(struct queue *queue, int fd, struct waitset *waits)
 {
     struct source *source;

@@ -202,5 +202,7 @@ void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline);
 /* Have the timer wake whoever watches the queue. Nobody may: then its waiter, whose sleep has a limit, does
  * without. Called with the lock. */
 void xs_queue_set_timer(struct queue *queue);
+/* Have the threads that sleep on the queue's descriptors look again: one's limit is not what it was. */
+void xs_queue_wake(struct queue *queue);
 
 #endif

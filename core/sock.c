@@ -231,7 +231,9 @@ void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device
 
 void xs_sock_timeout(struct sock *sock)
 {
-    if (sock->state == SOCK_CONNECTING && sock->opening != NULL)
+    if (sock->state == SOCK_CONNECTING && sock->lookup != NULL)
+        xs_host_timeout(sock);
+    else if (sock->state == SOCK_CONNECTING && sock->opening != NULL)
         xs_open_failed(sock, ETIMEDOUT);
     else if (sock->state == SOCK_LISTENING)
         xs_incoming_timeout(sock);

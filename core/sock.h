@@ -18,6 +18,7 @@
 #include "queue.h"
 
 struct hello;
+struct lookup;
 
 /* What exs_setsockopt changes (sockopt.c). A connection that is accepted begins with its listener's. */
 struct options {
@@ -75,8 +76,11 @@ struct sock {
     struct op *opening; /* connect, until established */
     struct op *closing; /* close, until done */
     bool lingers;       /* close: its event says whether what was sent has arrived */
-    uint64_t close_due; /* close: ns, when it gives up waiting for the peer; 0: while something is sent, never */
-    int open_error;     /* why the last device could not connect */
+    uint64_t
+        close_due;  /* close: ns, when it gives up waiting for the peer; 0: while something is sent, never */
+    int open_error; /* why the last device could not connect */
+    struct lookup *lookup;    /* connects by name: the addresses of that (host.c), until established; or NULL */
+    uint64_t lookup_deadline; /* ns: of all of them */
 
     int backlog; /* listener: most requests to hold */
     TAILQ_HEAD(requests, request) requests;
@@ -206,6 +210,10 @@ void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device
 void xs_sock_timeout(struct sock *sock);
 /* Connecting failed: tell, and be a fresh socket again. */
 void xs_open_failed(struct sock *sock, int error);
+/* The same, unless there is another address to try. */
+void xs_attempt_failed(struct sock *sock, int error);
+/* Begin to connect to sock->peer, until the deadline, ns. -1 and errno. */
+int xs_connect_address(struct sock *sock, uint64_t deadline);
 /* The operation that a connection of this accept ends: itself, or one of its own of a multishot, which is not
  * spent. NULL and errno. Called with the listener's lock, as is the next. */
 struct op *xs_accept_told(struct sock *listener, struct op *op);
@@ -217,6 +225,20 @@ void xs_accepts_end(struct sock *listener, int error);
 void xs_close_step(struct sock *sock);
 /* The deadline of a closing one passed. */
 void xs_close_timeout(struct sock *sock);
+
+/* ---- Connecting by name (host.c); called with the lock, but for xs_host_found --------------- */
+
+/* Try the addresses that the lookup has or will have, until the deadline, ns. -1 and errno: the lookup is still
+ * the caller's. */
+int xs_host_begin(struct sock *sock, struct lookup *lookup, uint64_t deadline);
+/* The attempt with one address failed with this errno: begin with the next. False and errno: there is none, or
+ * no time. */
+bool xs_host_next(struct sock *sock, int error);
+/* The time of an attempt, or of all, has passed; or the answer has come. */
+void xs_host_timeout(struct sock *sock);
+void xs_host_end(struct sock *sock);
+/* By another thread, without locks: there may be an answer. */
+void xs_host_found(struct sock *sock);
 
 /* ---- On their way in (incoming.c); called with the listener's lock ------------------------- */
 

@@ -226,6 +226,13 @@ int exs_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags
 int exs_connect(int sockno, const struct sockaddr *address, socklen_t address_len, int flags,
                 const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
+/* [ours] The same by name: host and service are each a name or a number, as for getaddrinfo(3), whose addresses
+ * are tried in turn, each for an equal part of the time that is left. Names are looked up by a thread of the
+ * library's that ends with it, so that no call and no loop waits for a name server. EXS_EVT_CONNECT; ENXIO:
+ * there is no such host; EAGAIN: the name server does not answer; else the last address's errno. */
+int exs_connect_host(int sockno, const char *host, const char *service, int flags,
+                     const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
+
 /* [UNH] SHUT_RD, SHUT_WR or SHUT_RDWR; what was sent before is delivered first. EXS_EVT_SHUTDOWN. */
 int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
@@ -365,6 +372,7 @@ const char *exs_strevent(int type);
 
 int exs_blocking_accept(int sockno, struct sockaddr *address, socklen_t *address_len); /* the new socket */
 int exs_blocking_connect(int sockno, const struct sockaddr *address, socklen_t address_len);
+int exs_blocking_connect_host(int sockno, const char *host, const char *service); /* [ours] */
 int exs_blocking_close(int sockno);
 ssize_t exs_blocking_recv(int sockno, void *buffer, size_t max_bytes, int flags, exs_mhandle_t mhandle);
 ssize_t exs_blocking_send(int sockno, const void *buffer, size_t max_bytes, int flags, exs_mhandle_t mhandle);

@@ -61,6 +61,20 @@ int exs_connect(int sockno, const struct sockaddr *address, socklen_t address_le
                                      .timeout = timeout});
 }
 
+int exs_connect_host(int sockno, const char *host, const char *service, int flags,
+                     const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
+{
+    return (int)do_ask(&(struct ask){.type = EXS_EVT_CONNECT,
+                                     .sockno = sockno,
+                                     .flags = flags,
+                                     .qhandle = qhandle,
+                                     .ahandle = ahandle,
+                                     .by_name = true,
+                                     .host = host,
+                                     .service = service,
+                                     .timeout = timeout});
+}
+
 int exs_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags, exs_qhandle_t qhandle)
 {
     return (int)do_ask(&(struct ask){.type = EXS_EVT_ACCEPT,
@@ -229,6 +243,11 @@ int exs_blocking_accept(int sockno, struct sockaddr *address, socklen_t *address
 int exs_blocking_connect(int sockno, const struct sockaddr *address, socklen_t address_len)
 {
     return exs_connect(sockno, address, address_len, EXS_BLOCK, NULL, NULL, NULL);
+}
+
+int exs_blocking_connect_host(int sockno, const char *host, const char *service)
+{
+    return exs_connect_host(sockno, host, service, EXS_BLOCK, NULL, NULL, NULL);
 }
 
 int exs_blocking_close(int sockno)

@@ -41,6 +41,8 @@ const struct group *const groups[] = {
     &group_blocking_sendmsg,
     &group_blocking_recvmsg,
     &group_cancel,
+    &group_connect_host,
+    &group_blocking_connect_host,
     &group_recvfile,
     &group_blocking_recvfile,
     &group_setsockopt,

@@ -37,6 +37,8 @@ int every_call_but(int error)
     TRY(exs_shutdown(-1, SHUT_RDWR, 0, NULL, NULL));
     TRY(exs_close(-1, EXS_BLOCK, NULL, NULL));
     TRY(exs_close(-1, 0, NULL, NULL));
+    TRY(exs_connect_host(-1, NULL, NULL, -1, NULL, NULL, NULL));
+    TRY(exs_blocking_connect_host(-1, NULL, NULL));
     TRY(exs_cancel(-1, NULL, -1));
     TRY(exs_fcntl(-1, F_GETFL));
     TRY(exs_getsockname(-1, address, NULL));

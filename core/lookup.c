@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Looking names up, in threads that end. See lookup.h. */
+#include "lookup.h"
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include "library.h"
+#include "sock.h"
+
+#define THREADS_MAX 8 /* a name server that is silent keeps each for its own time-out */
+#define PORT_MAX 65535
+
+struct lookup {
+    STAILQ_ENTRY(lookup) link; /* in line; this and the next three are guarded by `lock`, below */
+    struct sock *sock;         /* that wants the answer; NULL: nobody does, and the thread frees it */
+    bool in_line, answered;
+    int error;              /* EAI_, of one that is answered; it and the next two are the socket's then */
+    struct addrinfo *found; /* the whole list, */
+    const struct addrinfo *next;
+    struct addrinfo hints;
+    int system_error; /* where `error` is EAI_SYSTEM: errno */
+    char host[NI_MAXHOST], service[NI_MAXSERV];
+};
+
+/* A leaf but for a socket's reference: no other lock is taken behind it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t told = PTHREAD_COND_INITIALIZER; /* one less of `telling` */
+/* guarded by lock */
+static STAILQ_HEAD(, lookup) line = STAILQ_HEAD_INITIALIZER(line);
+static int threads; /* that look up */
+static int telling; /* of these, those that hold a socket */
+
+/* ---- What is asked -------------------------------------------------------------------------------------- */
+
+/* A number must be a port's: getaddrinfo takes its lower bits. What begins with a letter may be a name. */
+static bool may_be_service(const char *service, bool *is_number)
+{
+    static const char digits[] = "0123456789", signs[] = " \t\n+-";
+
+    *is_number = service[strspn(service, digits)] == '\0';
+    if (service[0] == '\0' || strchr(signs, service[0]) != NULL)
+        return false;
+    unsigned long port = *is_number ? strtoul(service, NULL, 10) : 1;
+
+    return port > 0 && port <= PORT_MAX;
+}
+
+static int check(const char *host, const char *service, bool *is_number)
+{
+    if (host == NULL || service == NULL)
+        return xs_invalid("%s is NULL", host == NULL ? "host" : "service");
+    if (strnlen(host, NI_MAXHOST) == NI_MAXHOST || strnlen(service, NI_MAXSERV) == NI_MAXSERV) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    if (may_be_service(service, is_number))
+        return 0;
+    return xs_invalid("service is '%s': a number from 1 to %d, or a service's name", service, PORT_MAX);
+}
+
+/* What a user of sockets expects for it. Those of getaddrinfo that an argument of ours can't bring about are
+ * EIO. */
+static int errno_of(const struct lookup *lookup)
+{
+    switch (lookup->error) {
+    case EAI_NONAME:
+    case EAI_NODATA:
+        return ENXIO;
+    case EAI_ADDRFAMILY:
+    case EAI_FAMILY:
+        return EAFNOSUPPORT;
+    case EAI_SERVICE:
+        return EINVAL;
+    case EAI_AGAIN:
+        return EAGAIN;
+    case EAI_MEMORY:
+        return ENOMEM;
+    case EAI_SYSTEM:
+        return lookup->system_error != 0 ? lookup->system_error : EIO;
+    default:
+        return EIO;
+    }
+}
+
+static void look_up(struct lookup *lookup)
+{
+    errno = 0;
+    lookup->error = getaddrinfo(lookup->host, lookup->service, &lookup->hints, &lookup->found);
+    lookup->system_error = errno;
+    if (lookup->error != 0)
+        lookup->found = NULL;
+    lookup->next = lookup->found;
+}
+
+/* Numbers: without asking anybody. False: it is none, but may be a name. */
+static bool answer_at_once(struct lookup *lookup)
+{
+    struct addrinfo hints = lookup->hints;
+
+    lookup->hints.ai_flags |= AI_NUMERICHOST | AI_NUMERICSERV;
+    look_up(lookup);
+    lookup->hints = hints;
+    lookup->answered = lookup->error != EAI_NONAME;
+    return lookup->answered;
+}
+
+static void free_lookup(struct lookup *lookup)
+{
+    int saved = errno;
+
+    if (lookup->found != NULL)
+        freeaddrinfo(lookup->found);
+    free(lookup);
+    errno = saved;
+}
+
+/* IPv6 sockets connect to IPv4 addresses, too, which are mapped. */
+struct lookup *xs_lookup_new(const struct sock *sock, const char *host, const char *service)
+{
+    struct lookup *lookup;
+    bool is_number = false;
+
+    if (check(host, service, &is_number) < 0)
+        return NULL;
+    lookup = calloc(1, sizeof(*lookup));
+    if (lookup == NULL)
+        return NULL;
+    memcpy(lookup->host, host, strlen(host));
+    memcpy(lookup->service, service, strlen(service));
+    lookup->hints = (struct addrinfo){.ai_family = sock->family,
+                                      .ai_socktype = SOCK_STREAM,
+                                      .ai_flags = sock->family == PF_INET6 ? AI_V4MAPPED | AI_ALL : 0};
+    if (!is_number || !answer_at_once(lookup) || lookup->error == 0)
+        return lookup;
+    errno = errno_of(lookup);
+    free_lookup(lookup);
+    return NULL;
+}
+
+/* ---- Threads -------------------------------------------------------------------------------------------- */
+
+/* Called with the lock, and returns with it. Nobody drops it meanwhile without having waited for the lock. */
+static void tell(struct sock *sock)
+{
+    xs_sock_ref(sock);
+    telling++;
+    pthread_mutex_unlock(&lock);
+    xs_host_found(sock);
+    xs_sock_put(sock);
+    pthread_mutex_lock(&lock);
+    telling--;
+    pthread_cond_broadcast(&told);
+}
+
+static void *run(void *unused)
+{
+    struct lookup *lookup;
+
+    (void)unused;
+    pthread_setname_np(pthread_self(), "exs-lookup");
+    pthread_mutex_lock(&lock);
+    while ((lookup = STAILQ_FIRST(&line)) != NULL) {
+        STAILQ_REMOVE_HEAD(&line, link);
+        lookup->in_line = false;
+        pthread_mutex_unlock(&lock);
+        look_up(lookup);
+        pthread_mutex_lock(&lock);
+        lookup->answered = true;
+        if (lookup->sock != NULL)
+            tell(lookup->sock);
+        else
+            free_lookup(lookup);
+    }
+    threads--;
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+/* The application's signal handlers are not meant to run here. An errno, 0 for none. */
+static int start_thread(void)
+{
+    sigset_t all, before;
+    pthread_attr_t attr;
+    pthread_t thread;
+
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread, &attr, run, NULL);
+
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return error;
+}
+
+int xs_lookup_start(struct lookup *lookup, struct sock *sock)
+{
+    int error = 0;
+
+    pthread_mutex_lock(&lock);
+    if (threads < THREADS_MAX) {
+        error = start_thread();
+        threads += error == 0;
+    }
+    if (threads > 0) { /* one that there is sees to it */
+        lookup->sock = sock;
+        lookup->in_line = true;
+        STAILQ_INSERT_TAIL(&line, lookup, link);
+        error = 0;
+    }
+    pthread_mutex_unlock(&lock);
+    if (error == 0)
+        return 0;
+    errno = error;
+    return -1;
+}
+
+void xs_lookup_drop(struct lookup *lookup)
+{
+    pthread_mutex_lock(&lock);
+    bool under_way = lookup->sock != NULL && !lookup->in_line && !lookup->answered;
+
+    if (lookup->in_line)
+        STAILQ_REMOVE(&line, lookup, lookup, link);
+    lookup->sock = NULL;
+    pthread_mutex_unlock(&lock);
+    if (!under_way)
+        free_lookup(lookup);
+}
+
+enum answer xs_lookup_answer(struct lookup *lookup, int *error)
+{
+    pthread_mutex_lock(&lock);
+    bool answered = lookup->answered;
+
+    pthread_mutex_unlock(&lock);
+    if (!answered)
+        return NOT_YET;
+    if (lookup->error == 0)
+        return FOUND;
+    *error = errno_of(lookup);
+    xs_log("host '%s', service '%s': %s", lookup->host, lookup->service,
+           lookup->error == EAI_SYSTEM ? strerror(*error) : gai_strerror(lookup->error));
+    return FAILED;
+}
+
+const struct addrinfo *xs_lookup_next(struct lookup *lookup, unsigned *left)
+{
+    const struct addrinfo *next = lookup->next;
+
+    *left = 0;
+    for (const struct addrinfo *each = next; each != NULL; each = each->ai_next)
+        ++*left;
+    if (next != NULL)
+        lookup->next = next->ai_next;
+    return next;
+}
+
+void xs_lookups_settle(void)
+{
+    pthread_mutex_lock(&lock);
+    while (telling > 0)
+        pthread_cond_wait(&told, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+void xs_lookups_reset(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    pthread_cond_init(&told, NULL);
+    STAILQ_INIT(&line);
+    threads = telling = 0;
+}

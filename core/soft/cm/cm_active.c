@@ -58,7 +58,12 @@ static int start_ib(struct cm_id *id, const char *because)
     struct rdma_addr *addr = &id->public.route.addr;
     union soft_addr local;
 
-    if (id->fd != -1 && addr->src_sin.sin_port == 0 && cm_socket_names(id->fd, &local, NULL) == 0)
+    if (id->fd == -1) { /* a port that nobody has just now */
+        id->fd = cm_socket_open(addr->src_addr.sa_family, false);
+        if (id->fd != -1)
+            (void)cm_socket_bind(id->fd, &addr->src_addr, true);
+    }
+    if (id->fd != -1 && cm_socket_names(id->fd, &local, NULL) == 0)
         addr->src_sin.sin_port = local.in.sin_port; /* at the same place in sockaddr_in6 */
     cm_id_close(id);
     id->asked_ib = true;

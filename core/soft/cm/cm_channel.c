@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "core/settings.h"
 #include "cm_id.h"
 #include "core/soft/lock.h"
 
@@ -102,7 +103,7 @@ void soft_destroy_event_channel(struct rdma_event_channel *public)
 
     bool waited_for;
 
-    if (channel->home != NULL && !shared)
+    if (channel->home != NULL && !channel->common)
         home_close(channel->home);
     soft_mutex_lock(&channel->lock);
     channel->gone = true;
@@ -116,8 +117,10 @@ void soft_destroy_event_channel(struct rdma_event_channel *public)
 
 struct ibv_context *cm_context(struct cm_channel *channel)
 {
-    if (channel->home == NULL)
-        channel->home = shared ? home_shared() : home_open();
+    if (channel->home == NULL) {
+        channel->common = shared || settings()->roce_wanted;
+        channel->home = channel->common ? home_shared() : home_open();
+    }
     return channel->home == NULL ? NULL : channel->home->context;
 }
 

@@ -142,7 +142,7 @@ int cm_ib_listen(struct cm_id *id, int backlog)
     union soft_addr local;
     int error;
 
-    if (!settings()->roce_wanted || !cm_is_shared())
+    if (!settings()->roce_wanted)
         return 0;
     context = cm_context(channel);
     if (context == NULL)

@@ -128,7 +128,7 @@ struct cm_channel {
     bool gone;                   /* destroyed; the last waiter frees it */
     struct waitset waits;        /* for sockets, time-outs, and events that are pending */
     struct soft_home *home;      /* its device context, made when first needed: its own, or, */
-    bool common;                 /* where programs, or adapters, find each other by it, the one of all channels */
+    bool common; /* where programs, or adapters, find each other by it, the one of all channels */
     TAILQ_HEAD(, cm_pending) pending;
     struct cm_event
         *spare; /* the next one delivered, so that whoever holds none needs no memory for it; or NULL */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * get.c - fuzzes exs-get: a server gives and lists what it likes, also too early, too little and too much, and
- * calls fail.
+ * calls fail, also those for files.
  *
  * Whatever the input: a file has its name only with the bytes whose digest the server has sent, nothing but
  * files that were asked for and their temporary ones is in the folder, nothing beside it is touched, what is
@@ -15,9 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "check/fuzz/disk.h"
 #include "check/fuzz/input.h"
 #include "check/support/fake_exs.h"
 #include "tools/files/wishes.h"
@@ -27,6 +30,7 @@ enum { ROUNDS = 8, STREAM_MAX = 8192, DATA_MAX = 1500, LIMIT = 4 << 20 };
 static struct world {
     char top[64];
     int folder;
+    int output, part; /* in place of standard output; a part that somebody else has, or -1 */
     struct blocks blocks;
     struct block *block;
     struct stat beside;
@@ -44,6 +48,9 @@ static void open_world(void)
     snprintf(path, sizeof(path), "%s/in", world.top);
     ck_assert_int_eq(mkdir(path, 0700), 0);
     world.block = block_take(&world.blocks);
+    world.output = memfd_create("output", MFD_CLOEXEC);
+    world.part = -1;
+    ck_assert(world.output != -1 && dup2(world.output, STDOUT_FILENO) == STDOUT_FILENO);
     world.folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     snprintf(path, sizeof(path), "%s/beside", world.top);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -170,15 +177,13 @@ static void expect_plain(const struct client *client)
 }
 
 /* The last digest that came is that of the file. */
-static void expect_agreed(const struct fetch *fetch)
+static void expect_agreed(const struct fetch *fetch, int fd)
 {
     unsigned char bytes[DATA_MAX + 1], digest[TRANSFER_DIGEST];
-    int fd = openat(world.folder, "file", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     XXH3_state_t *state = XXH3_createState();
-    ssize_t length = read(fd, bytes, sizeof(bytes));
+    ssize_t length = pread(fd, bytes, sizeof(bytes), 0);
 
     ck_assert_int_eq(length, (ssize_t)fetch->size);
-    close(fd);
     XXH3_128bits_reset(state);
     XXH3_128bits_update(state, bytes, (size_t)length);
     transfer_digest(state, digest);
@@ -187,7 +192,7 @@ static void expect_agreed(const struct fetch *fetch)
     ck_assert_int_eq(memcmp(digest, fake_stream - TRANSFER_DIGEST, TRANSFER_DIGEST), 0);
 }
 
-/* A part of an earlier attempt, with a file in a file's place, or a link. */
+/* A part of an earlier attempt, or of one that goes on, with a file in a file's place, or a link. */
 static void prepare(unsigned how)
 {
     static const char part[] = ".file.exs-part";
@@ -203,27 +208,99 @@ static void prepare(unsigned how)
         close(fd);
     } else if (how == 4)
         mkdirat(world.folder, "file", 0700);
+    else if (how == 5) {
+        world.part = openat(world.folder, part, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        flock(world.part, LOCK_EX);
+    } else if (how == 6) {
+        close(openat(world.folder, part, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+        linkat(world.folder, part, world.folder, "file", 0);
+    } else if (how == 7)
+        mkfifoat(world.folder, part, 0600);
+}
+
+static void get_into(struct fetch *fetch, struct landing *landing)
+{
+    bool done = fetch_file(fetch, "file", landing) == 0;
+
+    disk_pause(true);
+    if (done && landing->is_output) {
+        expect_agreed(fetch, world.output);
+    } else if (done) {
+        int fd = openat(world.folder, "file", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+
+        expect_agreed(fetch, fd);
+        close(fd);
+    } else if (fetch->client.sock == -1) { /* else it only has not got its name */
+        expect_plain(&fetch->client);
+    }
+    disk_pause(false);
 }
 
 static void get_file(struct fetch *fetch, unsigned how)
 {
     struct landing landing;
 
-    prepare(how);
     if (landing_open(&landing, world.folder, "file") == 0) {
-        if (fetch_file(fetch, "file", &landing) == 0)
-            expect_agreed(fetch);
-        else if (fetch->client.sock == -1) /* else it only has not got its name */
-            expect_plain(&fetch->client);
+        /* What is opened is a part of our own, and nobody else's now; where no locks are, nobody knows. */
+        ck_assert(landing.fd == -1 || (how != 1 && how < 6 && (how != 5 || disk_has_failed())));
+        get_into(fetch, &landing);
     }
     landing_end(&landing);
 }
 
-static void get_tree(struct fetch *fetch)
+static void get_output(struct fetch *fetch)
 {
+    struct landing landing;
+
+    disk_pause(true);
+    ck_assert(ftruncate(world.output, 0) == 0 && lseek(world.output, 0, SEEK_SET) == 0);
+    disk_pause(false);
+    landing_open_output(&landing);
+    get_into(fetch, &landing);
+    landing_end(&landing);
+}
+
+/* What a command line names. */
+static void name_one(struct picks *picks, char *name)
+{
+    size_t length;
+
+    wishes_plain(name);
+    length = strlen(name);
+    ck_assert(length == 0 || (name[0] != '/' && name[length - 1] != '/'));
+    ck_assert_int_eq(wishes_add(picks, name), 0);
+}
+
+/* Each line is a number, or none, and a name that no terminal obeys. */
+static void list_tree(struct fetch *fetch, const char *name)
+{
+    char *text, *line, *left;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+
+    if (wishes_list(out, fetch, name) == -1)
+        ck_assert(strlen(fetch->client.error) > 0);
+    fclose(out);
+    left = text;
+    while ((line = strsep(&left, "\n")) != NULL && left != NULL) {
+        ck_assert(strlen(line) > 16 && line[15] == ' ');
+        for (const char *at = line; *at != '\0'; at++)
+            ck_assert_msg((unsigned char)*at >= 0x20 && *at != 0x7f, "'%s'", line);
+    }
+    free(text);
+}
+
+static void get_tree(struct fetch *fetch, unsigned how)
+{
+    static char too_long[TRANSFER_PATH_MAX + 2];
+    char names[][16] = {"/folder//", "a/b/", "//", "..", "", "a/../b", "folder/.", "c"};
     struct picks picks = {0};
 
-    if (wishes_add_tree(&picks, fetch, "folder") == -1)
+    memset(too_long, 'a', sizeof(too_long) - 1);
+    name_one(&picks, names[how]);
+    if (how == 1)
+        list_tree(fetch, too_long);
+    if (wishes_add_tree(&picks, fetch, names[how]) == -1)
         expect_plain(&fetch->client);
     for (size_t i = 0; i < picks.count; i++)
         if (picks.list[i].problem == NULL) {
@@ -270,10 +347,21 @@ static void get_one(struct fetch *fetch, struct input *input)
     fake_fails_from = (int)input_below(input, 6);
     memset(fetch->client.error, 0, sizeof(fetch->client.error));
     fetch->client.sock = 1;
-    if (which & 1)
-        get_tree(fetch);
+    prepare(which >> 1 & 7);
+    if (which & 16)
+        disk_will_fail(input);
+    if ((which & 33) == 33)
+        list_tree(fetch, "folder");
+    else if (which & 1)
+        get_tree(fetch, which >> 1 & 7);
+    else if (which & 32)
+        get_output(fetch);
     else
         get_file(fetch, which >> 1 & 7);
+    disk_mend();
+    if (world.part != -1)
+        close(world.part);
+    world.part = -1;
     empty_folder();
 }
 

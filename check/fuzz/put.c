@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * put.c - fuzzes exs-put: a server answers what it likes, also too early and too little, and calls fail.
+ * put.c - fuzzes exs-put: a server answers what it likes, also too early and too little, and calls fail, also
+ * those for files.
  *
  * Whatever the input: a file counts as sent only if there is a reply that says so, with its digest; and what is
  * shown of a failure is one line of text that no terminal obeys.
@@ -11,14 +12,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <netdb.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "check/fuzz/disk.h"
 #include "check/fuzz/input.h"
 #include "check/support/fake_exs.h"
 #include "tools/files/outlet.h"
 
-enum { FILES = 8, ROUNDS = 8, STREAM_MAX = 512 };
+enum { FILES = 9, FIFO = 8, ROUNDS = 8, STREAM_MAX = 512 };
 
 static char top[64];
 static char path[FILES][128];
@@ -54,11 +57,13 @@ static void open_world(void)
     snprintf(path[6], sizeof(path[6]), "%s/folder", top);
     ck_assert_int_eq(mkdir(path[6], 0700), 0);
     snprintf(path[7], sizeof(path[7]), "%s/nothing", top);
+    snprintf(path[FIFO], sizeof(path[FIFO]), "%s/fifo", top);
+    ck_assert_int_eq(mkfifo(path[FIFO], 0600), 0);
     atexit(remove_files);
 }
 
 /* So much is there already, or so it says. */
-static size_t compose_go(struct input *input, unsigned char *out)
+static size_t compose_go(struct input *input, unsigned char *out, bool agrees)
 {
     struct transfer_reply reply = {.status = TRANSFER_GO, .text_length = TRANSFER_OFFSET};
     uint32_t there = input_u16(input);
@@ -69,6 +74,7 @@ static size_t compose_go(struct input *input, unsigned char *out)
     XXH3_128bits_update(state, zeros, there);
     transfer_digest(state, reply.digest);
     XXH3_freeState(state);
+    reply.digest[0] ^= !agrees;
     transfer_put_reply(out, &reply);
     transfer_put_offset(out + TRANSFER_REPLY, there % 16 == 0 ? UINT64_MAX - there : there);
     return TRANSFER_REPLY + TRANSFER_OFFSET;
@@ -80,7 +86,7 @@ static size_t compose(struct input *input, const struct outlet *outlet, unsigned
     uint8_t what = input_u8(input);
     struct transfer_reply reply = {.status = what & 7, .text_length = input_u8(input)};
     const uint8_t *bytes;
-    size_t length = what & 32 ? compose_go(input, out) : 0;
+    size_t length = what & 32 ? compose_go(input, out, !(what & 64)) : 0;
 
     if (what & 8) {
         if (what & 16) /* of the last file; a right one */
@@ -126,6 +132,7 @@ static void send_one(struct outlet *outlet, struct input *input)
     static const int failures[] = {ECONNRESET, EPIPE, ETIMEDOUT, ENOMEM};
     unsigned char stream[STREAM_MAX];
     uint8_t which = input_u8(input);
+    const char *file = path[(which & 47) == 40 ? FIFO : which % 8];
     size_t length = compose(input, outlet, stream);
 
     fake_stream = stream;
@@ -134,7 +141,12 @@ static void send_one(struct outlet *outlet, struct input *input)
     fake_failing = which & 64 ? failures[input_below(input, 4)] : 0;
     fake_fails_from = (int)input_below(input, 4);
     memset(outlet->client.error, 0, sizeof(outlet->client.error));
-    if (outlet_file(outlet, path[which % FILES], strrchr(path[which % FILES], '/') + 1) == 0) {
+    if (which & 16)
+        disk_will_fail(input);
+    int result = outlet_file(outlet, file, strrchr(file, '/') + 1);
+
+    disk_mend();
+    if (result == 0) {
         expect_honest(outlet, stream, length);
         return;
     }
@@ -147,14 +159,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input = {data, size};
     struct outlet outlet = {0};
+    static const int failures[] = {ECONNREFUSED, EPROTO, ENODEV, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT, EAGAIN};
     struct sockaddr_storage address = {.ss_family = AF_INET};
+    struct addrinfo other = {.ai_addr = (struct sockaddr *)&address, .ai_addrlen = sizeof(address)},
+                    one = other;
 
     if (top[0] == '\0')
         open_world();
     fake_reset();
-    fake_failing = input_u8(&input) % 4 == 1 ? ECONNREFUSED : 0;
+    uint8_t how = input_u8(&input);
+
+    fake_failing = how % 4 == 1 ? failures[(how >> 2) % 7] : 0;
     fake_fails_from = (int)input_below(&input, 4);
-    if (client_open(&outlet.client, (struct sockaddr *)&address, sizeof(address)) == 0) {
+    one.ai_next = how & 128 ? &other : NULL;
+    if (client_reach(&outlet.client, &one) == -1) {
+        ck_assert_int_eq(outlet.client.sock, -1);
+        ck_assert_msg(outlet.client.error[0] != '\0' && is_plain(outlet.client.error), "'%s'",
+                      outlet.client.error);
+    } else {
         for (int i = 0; i < ROUNDS && input_left(&input) > 0; i++)
             send_one(&outlet, &input);
         client_close(&outlet.client);

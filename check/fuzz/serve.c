@@ -18,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "check/fuzz/disk.h"
 #include "check/fuzz/input.h"
 #include "check/support/fake_exs.h"
 #include "tools/files/giving.h"
@@ -78,21 +78,6 @@ static void deliver(void *ahandle, const exs_event_t *event)
 }
 
 /* ---- The disk ------------------------------------------------------------------------------------------ */
-
-static int write_errno; /* what the next write fails with; -1: it writes one byte */
-
-/* In place of libc's. */
-ssize_t pwrite(int fd, const void *data, size_t length, off_t offset)
-{
-    int error = write_errno;
-
-    write_errno = 0;
-    if (error > 0) {
-        errno = error;
-        return -1;
-    }
-    return (ssize_t)syscall(SYS_pwrite64, fd, data, error < 0 ? 1 : length, offset);
-}
 
 /* What a server finds in its folder, and what it can't have. */
 static void try_folders(const char *path)
@@ -561,10 +546,13 @@ static void step(struct input *input)
         fake_fails_from = (int)input_below(input, 8);
         break;
     default:
-        if (input_u8(input) & 1)
-            write_errno = (int[]){ENOSPC, EINTR, EDQUOT, -1}[input_below(input, 4)];
-        else
-            obstruct(input_below(input, 3));
+        if (input_u8(input) & 1) {
+            disk_will_fail(input);
+            break;
+        }
+        disk_pause(true);
+        obstruct(input_below(input, 3));
+        disk_pause(false);
         break;
     }
 }
@@ -603,7 +591,8 @@ static void begin(struct input *input)
 /* The server is told to end. */
 static void end(void)
 {
-    fake_failing = write_errno = 0;
+    fake_failing = 0;
+    disk_mend();
     inlets_close_all(&world.inlets);
     while (kept_drop(&world.inlets.store))
         ;
@@ -632,7 +621,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     begin(&input);
     for (int i = 0; i < STEPS && input_left(&input) > 0; i++) {
         step(&input);
+        disk_pause(true);
         check_limits();
+        disk_pause(false);
     }
     end();
     return 0;

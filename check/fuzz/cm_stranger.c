@@ -112,10 +112,11 @@ static void begin(struct cm_world *world, struct stranger *stranger)
     struct input *input = &world->input;
     uint8_t how = input_u8(input);
 
-    stranger->said = said((enum said_type)(how % 8 > 5 ? SAID_REQ : how % 8));
+    stranger->said = said((enum said_type)(how % 8));
     stranger->at = 0;
     if (how & 8) { /* private data, as much as he says */
-        said_put(&stranger->said, stranger->said.bytes[5] == SAID_REJ ? 10 : 24, 1, input_u8(input));
+        static const uint8_t places[8] = {24, 24, 24, 24, 10, 24, 8, 10};
+        said_put(&stranger->said, places[stranger->said.bytes[5] & 7], 1, input_u8(input));
         memset(stranger->said.bytes + 28, 0x77, 32);
     }
     for (unsigned lies = how >> 4 & 3; lies > 0; lies--) {

@@ -12,6 +12,17 @@ static struct user *find(struct cm_world *world, const struct rdma_cm_id *id)
     return NULL;
 }
 
+/* Datagrams are among the programs' own, whose context has names. */
+static enum rdma_port_space space(bool datagrams)
+{
+#ifdef CM_SHARED
+    return datagrams ? RDMA_PS_UDP : RDMA_PS_TCP;
+#else
+    (void)datagrams;
+    return RDMA_PS_TCP;
+#endif
+}
+
 static struct user *choose(struct cm_world *world)
 {
     struct user *user = &world->users[input_below(&world->input, CM_USERS)];
@@ -25,7 +36,7 @@ static struct user *choose(struct cm_world *world)
 
 static void make_qp(struct user *user)
 {
-    struct ibv_qp_init_attr attr = {.cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+    struct ibv_qp_init_attr attr = {.cap = {1, 1, 1, 1, 0}, .qp_type = user->id->qp_type};
 
     if (user->pd || !user->id->verbs)
         return;
@@ -53,7 +64,7 @@ void user_listen(struct cm_world *world)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int backlog = input_u8(&world->input);
 
-    expect(!soft_create_id(world->channels[0], &world->listener, world, RDMA_PS_TCP) &&
+    expect(!soft_create_id(world->channels[0], &world->listener, world, space(backlog & 64)) &&
                !soft_bind_addr(world->listener, (struct sockaddr *)&address) &&
                !soft_listen(world->listener, backlog < 128 ? 1024 : 0),
            "a listener: %s", strerror(errno));
@@ -114,7 +125,7 @@ void user_connect(struct cm_world *world)
         return;
     if (!user->id) {
         *user = (struct user){.active = true};
-        if (soft_create_id(world->channels[how >> 1 & 1], &user->id, NULL, RDMA_PS_TCP)) {
+        if (soft_create_id(world->channels[how >> 1 & 1], &user->id, NULL, space(how & 128))) {
             user->id = NULL;
             return;
         }
@@ -241,9 +252,10 @@ static void take_request(struct cm_world *world, const struct rdma_cm_event *eve
     expect(event->listen_id == world->listener, "a request of another listener");
     expect(!find(world, event->id), "a request that was told before");
     expect(event->status == 0, "a request's status");
-    expect(event->param.conn.qp_num > 1 && event->param.conn.qp_num <= 0xffffff, "queue pair %u",
-           event->param.conn.qp_num);
-    expect_private(event, CM_REQ_PRIVATE);
+    if (event->id->ps == RDMA_PS_TCP)
+        expect(event->param.conn.qp_num > 1 && event->param.conn.qp_num <= 0xffffff, "queue pair %u",
+               event->param.conn.qp_num);
+    expect_private(event, event->id->ps == RDMA_PS_TCP ? CM_REQ_PRIVATE : CM_SIDR_REQ_PRIVATE);
     world->requests++;
     if (user)
         *user = (struct user){.id = event->id};
@@ -255,6 +267,10 @@ static void take_outcome(struct user *user, const struct rdma_cm_event *event)
 
     expect(user->asked && !user->told, "%s, which is not due", rdma_event_str(event->event));
     expect(good == (event->status == 0), "%s with status %d", rdma_event_str(event->event), event->status);
+    if (user->id->ps == RDMA_PS_UDP)
+        expect(user->active && (good ? event->param.ud.qp_num > 1 && event->param.ud.qp_num <= 0xffffff
+                                     : event->event == RDMA_CM_EVENT_UNREACHABLE),
+               "%s of datagrams, and queue pair %u", rdma_event_str(event->event), event->param.ud.qp_num);
     expect_private(event, user->active ? CM_REP_PRIVATE : CM_REQ_PRIVATE);
     user->told = true;
 }

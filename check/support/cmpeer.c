@@ -14,8 +14,8 @@
 
 /* ---- Messages ---- */
 
-static const size_t sizes[] = {
-    [SAID_REQ] = 84, [SAID_REP] = 224, [SAID_RTU] = 8, [SAID_REJ] = 160, [SAID_DREQ] = 8};
+static const size_t sizes[] = {[SAID_REQ] = 84, [SAID_REP] = 224,      [SAID_RTU] = 8,       [SAID_REJ] = 160,
+                               [SAID_DREQ] = 8, [SAID_SIDR_REQ] = 192, [SAID_SIDR_REP] = 156};
 
 void said_put(struct said *said, size_t at, unsigned width, uint32_t value)
 {
@@ -36,6 +36,9 @@ struct said said(enum said_type type)
         said_put(&said, 22, 1, 7);          /* for a receiver that isn't ready */
     } else if (type == SAID_REJ) {
         said_put(&said, 8, 2, 28);
+    } else if (type == SAID_SIDR_REP) {
+        said_put(&said, 12, 4, 0x1234);
+        said_put(&said, 16, 4, 0x01234567);
     }
     return said;
 }

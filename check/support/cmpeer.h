@@ -14,7 +14,7 @@
 #include <netinet/in.h>
 #include "core/soft/cm/cm.h"
 
-enum said_type { SAID_REQ = 1, SAID_REP, SAID_RTU, SAID_REJ, SAID_DREQ };
+enum said_type { SAID_REQ = 1, SAID_REP, SAID_RTU, SAID_REJ, SAID_DREQ, SAID_SIDR_REQ, SAID_SIDR_REP };
 
 #define SAID_MAX 300 /* bytes; the longest message that is right has 224 */
 

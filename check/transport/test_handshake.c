@@ -77,10 +77,28 @@ START_TEST(not_a_request)
 }
 END_TEST
 
+/* The other port space's: told so. */
+START_TEST(question_about_datagrams)
+{
+    struct said message = said(SAID_SIDR_REQ), rej;
+    struct cmside side;
+    int fd;
+
+    cmside_listen(&side);
+    fd = stranger_dial(&side);
+    stranger_says(fd, &message);
+    rej = stranger_hears(&side, fd, SAID_REJ);
+    ck_assert_uint_eq((unsigned)rej.bytes[8] << 8 | rej.bytes[9], 8);
+    ck_assert_uint_eq(counters().refused_malformed, 1);
+    stranger_is_dropped(&side, fd);
+    cmside_close(&side);
+}
+END_TEST
+
 /* A size that would leave nothing to wait for. */
 START_TEST(unknown_type_without_size)
 {
-    static const uint8_t types[] = {0, 6, 255};
+    static const uint8_t types[] = {0, 8, 255};
     struct said message = said(SAID_REQ);
 
     message.bytes[5] = types[_i];
@@ -202,7 +220,7 @@ END_TEST
 
 START_TEST(not_a_reply)
 {
-    static const enum said_type types[] = {SAID_REQ, SAID_RTU, SAID_DREQ};
+    static const enum said_type types[] = {SAID_REQ, SAID_RTU, SAID_DREQ, SAID_SIDR_REP};
     struct said message = said(types[_i]);
 
     expect_no_connection(&message);
@@ -330,13 +348,14 @@ int main(void)
     tcase_add_loop_test(contents, impossible_request, 0, said_damages);
     tcase_add_test(contents, request_with_long_private_data);
     tcase_add_loop_test(contents, not_a_request, SAID_REP, SAID_DREQ + 1);
+    tcase_add_test(contents, question_about_datagrams);
     tcase_add_loop_test(contents, unknown_type_without_size, 0, 3);
     tcase_add_loop_test(contents, not_our_magic, 0, 4);
     tcase_add_loop_test(contents, request_of_another_version, 2, 4);
     tcase_add_loop_test(contents, extreme_request, 0, 2);
     tcase_add_loop_test(contents, impossible_reply, 0, said_damages);
     tcase_add_test(contents, reply_with_long_private_data);
-    tcase_add_loop_test(contents, not_a_reply, 0, 3);
+    tcase_add_loop_test(contents, not_a_reply, 0, 4);
     tcase_add_loop_test(contents, impossible_reject, 0, 4);
     tcase_add_test(contents, longest_reject);
     tcase_add_test(contents, longest_reply);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Addresses of the connection manager: what a bound identifier makes of another source. */
+#include "address.h"
 #include "cases.h"
 
 #include <arpa/inet.h>
@@ -8,37 +9,6 @@
 #include <string.h>
 
 #define RESOLVE_MS 10000
-
-union address {
-    struct sockaddr any;
-    struct sockaddr_in ipv4;
-    struct sockaddr_in6 ipv6;
-    struct sockaddr_storage room;
-};
-
-/* The device's own, which its GIDs tell; not a link's, which would need its interface, too. */
-static union address own_address(struct rig *r)
-{
-    union address own = {.any.sa_family = AF_UNSPEC};
-    struct ibv_gid_entry entry;
-
-    for (int i = 0; i < r->port.gid_tbl_len; i++) {
-        struct in6_addr gid;
-
-        if (ibv_query_gid_ex(r->context, 1, (uint32_t)i, &entry, 0) != 0)
-            continue;
-        memcpy(&gid, &entry.gid, sizeof gid);
-        if (IN6_IS_ADDR_V4MAPPED(&gid)) {
-            own = (union address){.ipv4 = {.sin_family = AF_INET}};
-            memcpy(&own.ipv4.sin_addr, gid.s6_addr + 12, 4);
-        } else if (!IN6_IS_ADDR_LINKLOCAL(&gid)) {
-            own = (union address){.ipv6 = {.sin6_family = AF_INET6, .sin6_addr = gid}};
-        }
-    }
-    if (own.any.sa_family == AF_UNSPEC)
-        give_up("GID", ENOENT);
-    return own;
-}
 
 /* Nobody's here: one for examples. */
 static union address foreign_address(sa_family_t family)

@@ -22,6 +22,10 @@
  *   an established connection ends           DISCONNECTED, 0, once: the peer disconnected, or its process died
  *                                            (known at once), or its host went silent (25 seconds at most);
  *                                            by RoCE's port: the peer, or its kernel, said so
+ * of datagrams (RDMA_PS_UDP, in a shared context) all of these are
+ *   nobody serves them there                 UNREACHABLE, 1 (IB's "not supported")
+ *   the listener rejected the request        UNREACHABLE, 2 (IB's "rejected"), with its private data
+ *   any other                                UNREACHABLE, -errno as above
  *
  * Where it differs from librdmacm: events are copies of their own, so soft_migrate_id doesn't wait for them to
  * be acknowledged (soft_destroy_id does: the identifier may still be about to be used); soft_disconnect doesn't

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The side that connects: TCP, REQ, then REP and RTU - or REJ. */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -104,7 +105,10 @@ static void tcp_failed(struct cm_id *id, int error)
     }
     if (tries_again(id, error))
         return;
-    cm_failed(id, error == ECONNREFUSED ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE, -error);
+    if (error == ECONNREFUSED && cm_is_datagram(id))
+        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, CM_SIDR_UNSUPPORTED);
+    else
+        cm_failed(id, error == ECONNREFUSED ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE, -error);
 }
 
 /* The host speaks as adapters do, and nobody listens there. */
@@ -128,7 +132,7 @@ static void request(struct cm_id *id)
 {
     int error = cm_id_addresses(id);
 
-    if (error == 0)
+    if (error == 0 && !cm_is_datagram(id))
         error = cm_qp_describe(id, CM_REQ);
     if (error != 0) {
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -error);
@@ -226,6 +230,8 @@ static void answer(struct cm_id *id)
         cm_failed(id, RDMA_CM_EVENT_REJECTED, -EPROTONOSUPPORT);
     else if (result < 0 || !cm_message_decode(&id->peer, id->in))
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
+    else if (cm_is_datagram(id))
+        cm_datagram_answered(id);
     else
         cm_active_answered(id);
 }
@@ -250,6 +256,16 @@ void cm_active_expired(struct cm_id *id)
     cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 }
 
+/* On one host TCP is up at once. A program that now waits for what comes to a listener of its own, on another
+ * channel, would wait for its own question, which nobody else sends. */
+static void hurry(struct cm_id *id)
+{
+    struct pollfd poller = {.fd = id->fd, .events = POLLOUT};
+
+    if (cm_is_shared() && id->fd != -1 && poll(&poller, 1, 0) == 1)
+        connected(id);
+}
+
 int soft_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
 {
     struct cm_id *id = cm_id_of(public);
@@ -257,7 +273,7 @@ int soft_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
     int error = EINVAL;
 
     if (id->state == CM_ROUTE_RESOLVED)
-        error = cm_conn_param(id, param, CM_REQ_PRIVATE);
+        error = cm_is_datagram(id) ? cm_datagram_question(id, param) : cm_conn_param(id, param, CM_REQ_PRIVATE);
     if (error == 0) {
         id->unbound = id->fd == -1;
         error = start(id);
@@ -267,6 +283,8 @@ int soft_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
         } else if (error != 0) {
             cm_id_close(id);
             id->state = CM_ROUTE_RESOLVED;
+        } else {
+            hurry(id);
         }
     }
     cm_unlock(channel);

@@ -6,7 +6,11 @@
 #include <sys/socket.h>
 #include "core/fds.h"
 #include "cm_id.h"
+#include "core/soft/verbs/verbs.h"
 
+#define PORT 1
+#define HOP_LIMIT 64
+#define EXACTLY 2 /* how a path's record means its numbers */
 #define DISCARD 9 /* a port to look for a route with: nothing is sent */
 
 /* One of this host's addresses leads to the device; a program with a context for all its identifiers wants to
@@ -129,6 +133,28 @@ int soft_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src, struct so
     return cm_complete(id, cm_result(error));
 }
 
+/* Between addresses of RoCE's a route is just that; programs make address handles of it. */
+static void describe_route(struct cm_id *id)
+{
+    struct rdma_route *route = &id->public.route;
+    const struct rdma_ib_addr *addr = &route->addr.addr.ibaddr;
+    struct ibv_port_attr port;
+
+    if (!cm_is_shared() || soft_query_port(id->public.verbs, PORT, &port) != 0)
+        return;
+    id->path = (struct ibv_sa_path_rec){
+        .dgid = addr->dgid,
+        .sgid = addr->sgid,
+        .hop_limit = HOP_LIMIT,
+        .numb_path = 1,
+        .pkey = addr->pkey,
+        .mtu_selector = EXACTLY,
+        .mtu = (uint8_t)port.active_mtu,
+    };
+    route->path_rec = &id->path;
+    route->num_paths = 1;
+}
+
 int soft_resolve_route(struct rdma_cm_id *public, int timeout_ms)
 {
     struct cm_id *id = cm_id_of(public);
@@ -138,6 +164,7 @@ int soft_resolve_route(struct rdma_cm_id *public, int timeout_ms)
     (void)timeout_ms;
     if (resolved) {
         id->state = CM_ROUTE_RESOLVED;
+        describe_route(id);
         cm_post(id, CM_KIND_ROUTE, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
     }
     cm_unlock(channel);

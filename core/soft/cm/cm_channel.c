@@ -258,24 +258,24 @@ static void progress(struct cm_channel *channel)
 
 /* ---- Delivery ---------------------------------------------------------------------------------------- */
 
-/* As the peer described itself: what is his resource is our depth. */
-static void describe_peer(struct cm_event *event, const struct cm_message *peer)
+static void describe_peer(struct cm_event *event, struct cm_id *id)
 {
     struct rdma_conn_param *conn = &event->public.param.conn;
+    const struct cm_message *peer = &id->peer;
 
     _Static_assert(sizeof event->private_data == sizeof peer->private_data, "all that a message holds");
+    _Static_assert(offsetof(struct rdma_ud_param, private_data_len) ==
+                       offsetof(struct rdma_conn_param, private_data_len),
+                   "at the same place, whichever it is");
     if (peer->private_length > 0 && peer->private_length <= sizeof event->private_data) {
         memcpy(event->private_data, peer->private_data, peer->private_length);
         conn->private_data = event->private_data;
         conn->private_data_len = peer->private_length;
     }
-    conn->responder_resources = peer->initiator_depth;
-    conn->initiator_depth = peer->responder_resources;
-    conn->flow_control = peer->flow_control;
-    conn->retry_count = peer->retry_count;
-    conn->rnr_retry_count = peer->rnr_retry_count;
-    conn->srq = peer->srq;
-    conn->qp_num = peer->qp_num;
+    if (cm_is_datagram(id))
+        cm_datagram_describe(id, &event->public.param.ud);
+    else
+        cm_connection_describe(conn, peer);
 }
 
 /* (locked) */
@@ -312,7 +312,7 @@ static int deliver(struct cm_channel *channel, struct rdma_cm_event **out)
     event->public.event = pending->type;
     event->public.status = pending->status;
     if (pending == &id->pending[CM_KIND_CONNECT])
-        describe_peer(event, &id->peer);
+        describe_peer(event, id);
     if (pending->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
         event->public.listen_id = &id->listener->public;
         event->id = id->listener;

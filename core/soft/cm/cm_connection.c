@@ -53,10 +53,25 @@ int cm_conn_param(struct cm_id *id, const struct rdma_conn_param *param, size_t 
     return 0;
 }
 
+/* As the peer described itself: what is his resource is our depth. */
+void cm_connection_describe(struct rdma_conn_param *conn, const struct cm_message *peer)
+{
+    conn->responder_resources = peer->initiator_depth;
+    conn->initiator_depth = peer->responder_resources;
+    conn->flow_control = peer->flow_control;
+    conn->retry_count = peer->retry_count;
+    conn->rnr_retry_count = peer->rnr_retry_count;
+    conn->srq = peer->srq;
+    conn->qp_num = peer->qp_num;
+}
+
 void cm_failed(struct cm_id *id, enum rdma_cm_event_type type, int status)
 {
     cm_id_close(id);
-    cm_qp_error(id);
+    if (cm_is_datagram(id)) /* has peers without number, and one way to miss one */
+        type = RDMA_CM_EVENT_UNREACHABLE;
+    else
+        cm_qp_error(id);
     id->state = CM_DISCONNECTED;
     cm_post(id, CM_KIND_CONNECT, type, status);
 }
@@ -90,6 +105,11 @@ int soft_disconnect(struct rdma_cm_id *public)
     bool tells = true;
     int error = 0;
 
+    if (cm_is_datagram(id) && (id->state == CM_ESTABLISHED || id->state == CM_DISCONNECTED)) {
+        cm_qp_error(id); /* nothing was connected, so no event tells that it ends */
+        cm_unlock(channel);
+        return 0;
+    }
     switch (id->state) {
     case CM_REPLIED:
     case CM_TCP_CONNECTING:

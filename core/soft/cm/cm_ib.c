@@ -24,7 +24,7 @@ _Static_assert(IB_ADDRESS_BYTES + CM_REQ_PRIVATE == 92, "all of a REQ's private 
 
 bool cm_ib_has_port(const struct cm_id *id)
 {
-    return id->public.verbs != NULL && home_of(id->public.verbs)->udp.roce != NULL;
+    return !cm_is_datagram(id) && id->public.verbs != NULL && home_of(id->public.verbs)->udp.roce != NULL;
 }
 
 /* The channel hears of its ends. 0 or an errno. */
@@ -109,6 +109,8 @@ static void ib_transport_send(struct cm_id *id, const struct cm_message *message
         return;
     switch (message->type) {
     case CM_REQ: /* cm_ib_connect */
+    case CM_SIDR_REQ:
+    case CM_SIDR_REP: /* datagrams' go by TCP */
         break;
     case CM_REP:
         send_reply(id);
@@ -142,7 +144,7 @@ int cm_ib_listen(struct cm_id *id, int backlog)
     union soft_addr local;
     int error;
 
-    if (!settings()->roce_wanted)
+    if (!settings()->roce_wanted || cm_is_datagram(id))
         return 0;
     context = cm_context(channel);
     if (context == NULL)

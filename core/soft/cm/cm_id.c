@@ -20,7 +20,7 @@ struct cm_id *cm_id_new(struct cm_channel *channel, enum rdma_port_space ps)
         return NULL;
     id->public.channel = &channel->public;
     id->public.ps = ps;
-    id->public.qp_type = IBV_QPT_RC;
+    id->public.qp_type = ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
     id->fd = id->guest = -1;
     id->transport = &cm_tcp;
     id->ack_timeout = ACK_TIMEOUT;
@@ -43,7 +43,8 @@ int soft_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
     struct rdma_event_channel *own = NULL;
     struct cm_id *id;
 
-    if (ps != RDMA_PS_TCP) {
+    /* Datagrams find their way by names (wire.h). */
+    if (ps != RDMA_PS_TCP && (ps != RDMA_PS_UDP || !cm_is_shared())) {
         errno = EPROTONOSUPPORT;
         return -1;
     }
@@ -100,7 +101,6 @@ void cm_id_free(struct cm_id *id)
 int soft_destroy_id(struct rdma_cm_id *public)
 {
     struct cm_id *id = cm_id_of(public);
-    const struct cm_message rej = {.type = CM_REJ, .reason = CM_CONSUMER_DEFINED};
     struct cm_channel *channel;
     bool alone = id->sync;
 
@@ -108,7 +108,7 @@ int soft_destroy_id(struct rdma_cm_id *public)
         soft_ack_cm_event(public->event);
     channel = cm_lock(id);
     if (id->state == CM_REQUESTED)
-        cm_send(id, &rej);
+        cm_refuse_request(id, NULL, 0);
     cm_id_detach(id);
     /* Whoever holds an event may still be about to use the identifier; what that adds to it cm_id_free takes
      * out. */

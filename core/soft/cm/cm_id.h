@@ -95,6 +95,7 @@ struct cm_id {
     unsigned refusals;        /* how often nobody listened */
     uint8_t ack_timeout;
     uint32_t psn;                      /* the first that we want to receive */
+    struct ibv_sa_path_rec path;       /* what public.route tells programs other than EXS */
     struct ibv_qp_init_attr *endpoint; /* what a listener's connections get: cm_sync.c */
     struct cm_pending pending[CM_KINDS];
     unsigned unacknowledged; /* events about it that the user holds */
@@ -258,6 +259,23 @@ void cm_qp_error(struct cm_id *id);
 /* Take in the packets that came before the end of the connection. */
 void cm_qp_drain(struct cm_id *id);
 
+/* ---- cm_datagram.c: the port space of datagrams ---------------------------------------------------- */
+
+static inline bool cm_is_datagram(const struct cm_id *id)
+{
+    return id->public.ps == RDMA_PS_UDP;
+}
+
+/* What is to be asked, of what the user gives. 0 or an errno. */
+int cm_datagram_question(struct cm_id *id, const struct rdma_conn_param *param);
+/* The peer has spoken. */
+void cm_datagram_answered(struct cm_id *id);
+/* The user's answers. Accepting: 0 or an errno. */
+int cm_datagram_accept(struct cm_id *id, const struct rdma_conn_param *param);
+void cm_datagram_reject(struct cm_id *id, const void *private_data, uint8_t length);
+/* What the event of a datagram's peer tells, but for its private data. */
+void cm_datagram_describe(struct cm_id *id, struct rdma_ud_param *ud);
+
 /* ---- cm_active.c, cm_passive.c, cm_connection.c: what a ready socket or a time-out brings ------ */
 
 void cm_active_ready(struct cm_id *id, uint32_t events);
@@ -271,11 +289,14 @@ void cm_passive_expired(struct cm_id *id);
 /* The request is in id->peer, the addresses are known: tell the user. False: there is no memory. */
 bool cm_passive_requested(struct cm_id *id);
 void cm_passive_established(struct cm_id *id);
+/* What the user says no to, with private data. */
+void cm_refuse_request(struct cm_id *id, const void *private_data, uint8_t length);
 void cm_established_ready(struct cm_id *id);
 /* It has ended; what came before that is taken in first. */
 void cm_ended(struct cm_id *id);
 /* A connection that can't come about any more. */
 void cm_failed(struct cm_id *id, enum rdma_cm_event_type type, int status);
+void cm_connection_describe(struct rdma_conn_param *conn, const struct cm_message *peer);
 /* The bounds that librdmacm puts on a connection's parameters, and its defaults. 0 or an errno. */
 int cm_conn_param(struct cm_id *id, const struct rdma_conn_param *param, size_t private_max);
 

@@ -18,6 +18,8 @@ static const uint8_t magic[4] = {0xe8, 'E', 'X', 'S'}; /* no text protocol start
 #define REQ_DATA 28 /* where private data starts */
 #define REQ_TOKEN (REQ_DATA + CM_REQ_PRIVATE - CM_TOKEN)
 #define REJ_DATA 12
+#define SIDR_REQ_DATA 12
+#define SIDR_REP_DATA 20
 
 static size_t size_of(unsigned type)
 {
@@ -28,6 +30,10 @@ static size_t size_of(unsigned type)
         return REQ_DATA + CM_REP_PRIVATE;
     case CM_REJ:
         return REJ_DATA + CM_REJ_PRIVATE;
+    case CM_SIDR_REQ:
+        return SIDR_REQ_DATA + CM_SIDR_REQ_PRIVATE;
+    case CM_SIDR_REP:
+        return SIDR_REP_DATA + CM_SIDR_REP_PRIVATE;
     case CM_RTU:
     case CM_DREQ:
         return CM_HEADER;
@@ -54,6 +60,49 @@ static void encode_ends(const struct cm_message *message, uint8_t *bytes)
         memcpy(bytes + REQ_TOKEN, message->token, CM_TOKEN);
 }
 
+static void encode_reject(const struct cm_message *message, uint8_t *bytes)
+{
+    put16(bytes + 8, message->reason);
+    bytes[10] = message->private_length;
+    memcpy(bytes + REJ_DATA, message->private_data, message->private_length);
+}
+
+static void encode_sidr_req(const struct cm_message *message, uint8_t *bytes)
+{
+    bytes[8] = message->private_length;
+    memcpy(bytes + SIDR_REQ_DATA, message->private_data, message->private_length);
+}
+
+static void encode_sidr_rep(const struct cm_message *message, uint8_t *bytes)
+{
+    put16(bytes + 8, message->reason);
+    bytes[10] = message->private_length;
+    put32(bytes + 12, message->qp_num);
+    put32(bytes + 16, message->qkey);
+    memcpy(bytes + SIDR_REP_DATA, message->private_data, message->private_length);
+}
+
+static void encode_contents(const struct cm_message *message, uint8_t *bytes)
+{
+    switch (message->type) {
+    case CM_REQ:
+    case CM_REP:
+        encode_ends(message, bytes);
+        break;
+    case CM_REJ:
+        encode_reject(message, bytes);
+        break;
+    case CM_SIDR_REQ:
+        encode_sidr_req(message, bytes);
+        break;
+    case CM_SIDR_REP:
+        encode_sidr_rep(message, bytes);
+        break;
+    default:
+        break;
+    }
+}
+
 size_t cm_message_encode(const struct cm_message *message, uint8_t *bytes)
 {
     size_t size = size_of(message->type);
@@ -63,13 +112,7 @@ size_t cm_message_encode(const struct cm_message *message, uint8_t *bytes)
     bytes[4] = CM_VERSION;
     bytes[5] = (uint8_t)message->type;
     put16(bytes + 6, (unsigned)size);
-    if (message->type == CM_REQ || message->type == CM_REP)
-        encode_ends(message, bytes);
-    if (message->type == CM_REJ) {
-        put16(bytes + 8, message->reason);
-        bytes[10] = message->private_length;
-        memcpy(bytes + REJ_DATA, message->private_data, message->private_length);
-    }
+    encode_contents(message, bytes);
     return size;
 }
 
@@ -128,6 +171,16 @@ static bool decode_reject(struct cm_message *message, const uint8_t *bytes)
     return message->reason != 0 && decode_private(message, bytes[10], bytes + REJ_DATA, CM_REJ_PRIVATE);
 }
 
+static bool decode_sidr_rep(struct cm_message *message, const uint8_t *bytes)
+{
+    message->reason = get16(bytes + 8);
+    message->qp_num = get32(bytes + 12);
+    message->qkey = get32(bytes + 16);
+    if (message->reason == CM_SIDR_VALID && (message->qp_num < QPN_MIN || message->qp_num > QPN_MAX))
+        return false;
+    return decode_private(message, bytes[10], bytes + SIDR_REP_DATA, CM_SIDR_REP_PRIVATE);
+}
+
 static bool decode_contents(struct cm_message *message, const uint8_t *bytes)
 {
     switch (message->type) {
@@ -137,6 +190,10 @@ static bool decode_contents(struct cm_message *message, const uint8_t *bytes)
         return decode_ends(message, bytes, CM_REP_PRIVATE);
     case CM_REJ:
         return decode_reject(message, bytes);
+    case CM_SIDR_REQ:
+        return decode_private(message, bytes[8], bytes + SIDR_REQ_DATA, CM_SIDR_REQ_PRIVATE);
+    case CM_SIDR_REP:
+        return decode_sidr_rep(message, bytes);
     default:
         return true;
     }

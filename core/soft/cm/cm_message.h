@@ -13,6 +13,12 @@
  * zero 3 | 28 private data (56 in a REQ, 196 in a REP) REJ:      8 reason 2 | 10 length of private data 1 | 11
  * zero 1 | 12 private data 148 RTU, DREQ: nothing more
  *
+ * Of datagrams, one question and its answer, after which the TCP connection ends:
+ *
+ *   SIDR_REQ: 8 length of private data 1 | 9 zero 3 | 12 private data 180
+ *   SIDR_REP: 8 status 2 | 10 length of private data 1 | 11 zero 1 | 12 queue pair number 4 | 16 Q_Key 4
+ * | 20 private data 136
+ *
  * No addresses: they are those of the TCP connection itself, so nobody can give another's for his own.
  */
 #ifndef SOFT_CM_MESSAGE_H
@@ -28,14 +34,23 @@
 #define CM_REQ_PRIVATE 56 /* librdmacm's limits for private data, bytes */
 #define CM_REP_PRIVATE 196
 #define CM_REJ_PRIVATE 148
+#define CM_SIDR_REQ_PRIVATE 180
+#define CM_SIDR_REP_PRIVATE 136
 #define CM_TOKEN 16
 
-enum cm_type { CM_REQ = 1, CM_REP, CM_RTU, CM_REJ, CM_DREQ };
+enum cm_type { CM_REQ = 1, CM_REP, CM_RTU, CM_REJ, CM_DREQ, CM_SIDR_REQ, CM_SIDR_REP };
 
 enum cm_reason {
-    CM_NO_RESOURCES = 3, /* these two are InfiniBand's */
+    CM_NO_RESOURCES = 3, /* these three are InfiniBand's */
+    CM_INVALID_SERVICE = 8,
     CM_CONSUMER_DEFINED = 28,
     CM_OTHER_VERSION = 0x8001 /* ours: its bit is never set there */
+};
+
+enum cm_sidr_status { /* InfiniBand's */
+                      CM_SIDR_VALID,
+                      CM_SIDR_UNSUPPORTED, /* nobody listens there */
+                      CM_SIDR_REJECTED
 };
 
 struct cm_message {
@@ -43,7 +58,8 @@ struct cm_message {
     uint32_t qp_num;
     uint32_t psn;
     uint16_t udp_port; /* host byte order */
-    uint16_t reason;
+    uint16_t reason;   /* of a REJ; of a SIDR_REP the status */
+    uint32_t qkey;
     uint8_t mtu;
     uint8_t responder_resources;
     uint8_t initiator_depth;

@@ -198,12 +198,16 @@ static void requested(struct cm_id *id)
 static void half_open_ready(struct cm_id *id)
 {
     int result = cm_receive(id);
-    bool request = result > 0 && cm_message_decode(&id->peer, id->in) && id->peer.type == CM_REQ;
+    enum cm_type wanted = cm_is_datagram(id) ? CM_SIDR_REQ : CM_REQ;
+    bool known = result > 0 && cm_message_decode(&id->peer, id->in);
 
     if (result == 0)
         return;
-    if (request) {
+    if (known && id->peer.type == wanted) {
         requested(id);
+    } else if (known && (id->peer.type == CM_REQ || id->peer.type == CM_SIDR_REQ)) {
+        atomic_fetch_add(&counters.malformed, 1);
+        refuse(id, CM_INVALID_SERVICE); /* the other port space's */
     } else if (result == -EPROTONOSUPPORT) {
         atomic_fetch_add(&counters.version, 1);
         refuse(id, CM_OTHER_VERSION);
@@ -326,26 +330,38 @@ int soft_accept(struct rdma_cm_id *public, struct rdma_conn_param *param)
 {
     struct cm_id *id = cm_id_of(public);
     struct cm_channel *channel = cm_lock(id);
-    int error = accept_request(id, param);
+    bool datagram = cm_is_datagram(id);
+    int error = datagram ? cm_datagram_accept(id, param) : accept_request(id, param);
 
     cm_unlock(channel);
-    return cm_complete(id, cm_result(error));
+    return datagram ? cm_result(error) : cm_complete(id, cm_result(error)); /* no event comes of that */
+}
+
+void cm_refuse_request(struct cm_id *id, const void *private_data, uint8_t length)
+{
+    struct cm_message rej = {.type = CM_REJ, .reason = CM_CONSUMER_DEFINED, .private_length = length};
+
+    if (cm_is_datagram(id)) {
+        cm_datagram_reject(id, private_data, length);
+        return;
+    }
+    if (length > 0)
+        memcpy(rej.private_data, private_data, length);
+    cm_send(id, &rej);
 }
 
 int soft_reject(struct rdma_cm_id *public, const void *private_data, uint8_t private_data_len)
 {
-    struct cm_message rej = {.type = CM_REJ, .reason = CM_CONSUMER_DEFINED, .private_length = private_data_len};
     struct cm_id *id = cm_id_of(public);
     struct cm_channel *channel = cm_lock(id);
+    uint8_t most = cm_is_datagram(id) ? CM_SIDR_REP_PRIVATE : CM_REJ_PRIVATE;
     int error = 0;
 
-    if (private_data_len > CM_REJ_PRIVATE || (private_data == NULL && private_data_len > 0) ||
+    if (private_data_len > most || (private_data == NULL && private_data_len > 0) ||
         (id->state != CM_REQUESTED && id->state != CM_DISCONNECTED)) {
         error = EINVAL;
     } else if (id->state == CM_REQUESTED) {
-        if (private_data_len > 0)
-            memcpy(rej.private_data, private_data, private_data_len);
-        cm_send(id, &rej);
+        cm_refuse_request(id, private_data, private_data_len);
         cm_id_close(id);
         id->state = CM_DISCONNECTED;
     }

@@ -72,8 +72,22 @@ static int complete_attr(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *
 
 /* ---- Queue pairs ---- */
 
-static void fill_init(struct ibv_qp_attr *attr, int *mask)
+static void fill_datagram(enum ibv_qp_state state, struct ibv_qp_attr *attr, int *mask)
 {
+    *attr = (struct ibv_qp_attr){.qp_state = state, .port_num = PORT, .qkey = RDMA_UDP_QKEY};
+    *mask = IBV_QP_STATE;
+    if (state == IBV_QPS_INIT)
+        *mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+    if (state == IBV_QPS_RTS)
+        *mask |= IBV_QP_SQ_PSN;
+}
+
+static void fill_init(enum ibv_qp_type type, struct ibv_qp_attr *attr, int *mask)
+{
+    if (type == IBV_QPT_UD) {
+        fill_datagram(IBV_QPS_INIT, attr, mask);
+        return;
+    }
     *attr = (struct ibv_qp_attr){
         .qp_state = IBV_QPS_INIT,
         .port_num = PORT,
@@ -82,17 +96,22 @@ static void fill_init(struct ibv_qp_attr *attr, int *mask)
     *mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 }
 
-/* A new queue pair in INIT. 0 or an errno. */
+/* A new queue pair in INIT; one of datagrams waits for nobody: in RTS. 0 or an errno. */
 static int make_qp(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr, struct ibv_qp **qp)
 {
-    struct ibv_qp_attr init;
+    bool datagrams = attr->qp_type == IBV_QPT_UD;
+    struct ibv_qp_attr next;
     int error, mask;
 
     *qp = soft_create_qp_ex(public->verbs, attr);
     if (*qp == NULL)
         return errno;
-    fill_init(&init, &mask);
-    error = soft_modify_qp(*qp, &init, mask);
+    fill_init(attr->qp_type, &next, &mask);
+    error = soft_modify_qp(*qp, &next, mask);
+    for (enum ibv_qp_state state = IBV_QPS_RTR; datagrams && error == 0 && state <= IBV_QPS_RTS; state++) {
+        fill_datagram(state, &next, &mask);
+        error = soft_modify_qp(*qp, &next, mask);
+    }
     if (error != 0)
         soft_destroy_qp(*qp);
     return error;
@@ -104,7 +123,7 @@ int soft_create_id_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *
     struct ibv_qp *qp;
     int error;
 
-    if (public->verbs == NULL || public->qp != NULL || attr->qp_type != IBV_QPT_RC)
+    if (public->verbs == NULL || public->qp != NULL || attr->qp_type != public->qp_type)
         return cm_result(EINVAL);
     error = complete_attr(public, attr);
     if (error == 0)
@@ -294,7 +313,10 @@ int soft_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *attr, int *
     int error = 0;
 
     if (attr->qp_state == IBV_QPS_INIT && public->verbs != NULL)
-        fill_init(attr, mask);
+        fill_init(public->qp_type, attr, mask);
+    else if (cm_is_datagram(id) && public->verbs != NULL &&
+             (attr->qp_state == IBV_QPS_RTR || attr->qp_state == IBV_QPS_RTS))
+        fill_datagram(attr->qp_state, attr, mask);
     else if (attr->qp_state == IBV_QPS_RTR && met && (error = choose_psn(id)) == 0)
         fill_rtr(id, attr, mask);
     else if (attr->qp_state == IBV_QPS_RTS && met)

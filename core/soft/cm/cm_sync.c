@@ -23,7 +23,8 @@ static void forget_event(struct rdma_cm_id *public)
 /* What an event's status is as an errno: InfiniBand's reasons are positive. */
 static int failure(const struct rdma_cm_event *event)
 {
-    if (event->event == RDMA_CM_EVENT_REJECTED)
+    if (event->event == RDMA_CM_EVENT_REJECTED ||
+        (event->event == RDMA_CM_EVENT_UNREACHABLE && event->status > 0))
         return ECONNREFUSED;
     return event->status < 0 ? -event->status : event->status;
 }

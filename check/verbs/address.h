@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* address.h - where the connection manager finds the device. */
+#ifndef VERBS_ADDRESS_H
+#define VERBS_ADDRESS_H
+
+#include "rig.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in ipv4;
+    struct sockaddr_in6 ipv6;
+    struct sockaddr_storage room;
+};
+
+/* The device's own, which its GIDs tell; not a link's, which would need its interface, too. */
+union address own_address(struct rig *r);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The connection manager's port space of datagrams: who asks is told which queue pair serves a port, or that
+ * none does. Both ends are here, each with a channel of its own. */
+#include "address.h"
+#include "cases.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <rdma/rdma_cma.h>
+#include <string.h>
+
+#define RESOLVE_MS 10000
+#define QUESTION "which?"
+#define ANSWER "this one"
+#define BYTES 64
+#define GRH 40
+
+/* ---- Both ends ---- */
+
+static struct rdma_cm_id *make_id(enum rdma_port_space ps)
+{
+    struct rdma_event_channel *channel = need(rdma_create_event_channel(), "rdma_create_event_channel");
+    struct rdma_cm_id *id;
+
+    must(rdma_create_id(channel, &id, NULL, ps), "rdma_create_id");
+    return id;
+}
+
+static struct rdma_cm_event *next_event(struct rdma_cm_id *id)
+{
+    struct rdma_cm_event *event;
+
+    must(rdma_get_cm_event(id->channel, &event), "rdma_get_cm_event");
+    return event;
+}
+
+static const char *event_name(const struct rdma_cm_event *event)
+{
+    return rdma_event_str(event->event) + strlen("RDMA_CM_EVENT_");
+}
+
+static void expect_resolved(struct rdma_cm_id *id)
+{
+    struct rdma_cm_event *event = next_event(id);
+
+    if (event->status != 0)
+        give_up(event_name(event), -event->status);
+    must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+}
+
+static struct rdma_cm_id *listen_in(struct rig *r, enum rdma_port_space ps)
+{
+    struct rdma_cm_id *id = make_id(ps);
+    union address own = own_address(r);
+
+    must(rdma_bind_addr(id, &own.any), "rdma_bind_addr");
+    must(rdma_listen(id, 4), "rdma_listen");
+    return id;
+}
+
+static void make_qp(struct rdma_cm_id *id, enum ibv_qp_type type)
+{
+    struct ibv_pd *pd = need(ibv_alloc_pd(id->verbs), "ibv_alloc_pd");
+    struct ibv_qp_init_attr attr = {.cap = {4, 4, 1, 1, 0}, .qp_type = type, .sq_sig_all = 1};
+
+    must(rdma_create_qp(id, pd, &attr), "rdma_create_qp");
+}
+
+/* With a route to the listener's address and port, and a queue pair. */
+static struct rdma_cm_id *prepare(struct rdma_cm_id *listener, enum rdma_port_space ps)
+{
+    struct rdma_cm_id *id = make_id(ps);
+
+    must(rdma_resolve_addr(id, NULL, rdma_get_local_addr(listener), RESOLVE_MS), "rdma_resolve_addr");
+    expect_resolved(id);
+    must(rdma_resolve_route(id, RESOLVE_MS), "rdma_resolve_route");
+    expect_resolved(id);
+    make_qp(id, ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC);
+    return id;
+}
+
+/* A server's thread, which the embedded device refuses by what nobody is told of. */
+static void *serve(void *listener)
+{
+    return next_event(listener);
+}
+
+static struct rdma_cm_id *serve_in(struct rig *r, enum rdma_port_space ps)
+{
+    struct rdma_cm_id *listener = listen_in(r, ps);
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, serve, listener) != 0)
+        give_up("pthread_create", EAGAIN);
+    return listener;
+}
+
+static void ask(struct rdma_cm_id *id)
+{
+    struct rdma_conn_param param = {.private_data = QUESTION, .private_data_len = sizeof QUESTION};
+
+    must(rdma_connect(id, &param), "rdma_connect");
+}
+
+static void say_private(const struct rdma_cm_event *event, const char *expected)
+{
+    const struct rdma_ud_param *ud = &event->param.ud;
+    bool same = ud->private_data_len >= strlen(expected) + 1 && strcmp(ud->private_data, expected) == 0;
+
+    say("data", same ? "came" : "lost");
+}
+
+/* How it ended for who asked. */
+static struct rdma_cm_event *say_outcome(struct rdma_cm_id *id)
+{
+    struct rdma_cm_event *event = next_event(id);
+
+    say("event", event_name(event));
+    say_number("status", event->status);
+    return event;
+}
+
+static struct rdma_cm_event *take_question(struct rdma_cm_id *listener)
+{
+    struct rdma_cm_event *event = next_event(listener);
+
+    say("event", event_name(event));
+    say("listener", event->listen_id == listener ? "it" : "another");
+    return event;
+}
+
+/* ---- Cases ---- */
+
+static const struct rdma_conn_param answer = {.private_data = ANSWER, .private_data_len = sizeof ANSWER};
+
+/* Both ends, and the event that tells who asked where to send. */
+static struct rdma_cm_event *meet(struct rig *r, struct rdma_cm_id **client, struct rdma_cm_id **server)
+{
+    struct rdma_cm_id *listener = listen_in(r, RDMA_PS_UDP);
+    struct rdma_conn_param param = answer;
+    struct rdma_cm_event *event;
+
+    *client = prepare(listener, RDMA_PS_UDP);
+    ask(*client);
+    event = take_question(listener);
+    say_private(event, QUESTION);
+    *server = event->id;
+    make_qp(*server, IBV_QPT_UD);
+    say_error("accept", rdma_accept(*server, &param));
+    must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
+    return say_outcome(*client);
+}
+
+static void sidr_accept(struct rig *r)
+{
+    struct rdma_cm_id *client, *server;
+    struct rdma_cm_event *event = meet(r, &client, &server);
+    const struct rdma_ud_param *ud = &event->param.ud;
+    struct pollfd poller = {.fd = server->channel->fd, .events = POLLIN};
+
+    say_private(event, ANSWER);
+    say("qp", ud->qp_num == server->qp->qp_num ? "right" : "wrong");
+    say("qkey", ud->qkey == RDMA_UDP_QKEY ? "right" : "wrong");
+    say("handle", ud->ah_attr.is_global && ud->ah_attr.port_num == client->port_num ? "right" : "wrong");
+    /* Who was asked has no more to learn. */
+    say_number("more", poll(&poller, 1, 100));
+}
+
+static void post_datagram(struct rdma_cm_id *id, const struct rdma_ud_param *ud, struct ibv_sge *sge)
+{
+    struct ibv_send_wr wr = {.sg_list = sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+    struct ibv_ah_attr to = ud->ah_attr;
+
+    wr.wr.ud.ah = need(ibv_create_ah(id->qp->pd, &to), "ibv_create_ah");
+    wr.wr.ud.remote_qpn = ud->qp_num;
+    wr.wr.ud.remote_qkey = ud->qkey;
+    must(ibv_post_send(id->qp, &wr, &bad), "ibv_post_send");
+}
+
+static void await_bytes(struct rdma_cm_id *id, char *memory, struct ibv_sge *sge)
+{
+    struct ibv_recv_wr wr = {.sg_list = sge, .num_sge = 1}, *bad;
+    struct ibv_mr *mr = need(ibv_reg_mr(id->qp->pd, memory, BYTES + GRH, IBV_ACCESS_LOCAL_WRITE), "ibv_reg_mr");
+
+    *sge = (struct ibv_sge){(uintptr_t)memory, BYTES + GRH, mr->lkey};
+    must(ibv_post_recv(id->qp, &wr, &bad), "ibv_post_recv");
+}
+
+/* By what the event says, and nothing else. */
+static void sidr_datagram(struct rig *r)
+{
+    static char to[BYTES + GRH], from[BYTES] = "a datagram";
+    struct rdma_cm_id *client, *server;
+    struct rdma_cm_event *event = meet(r, &client, &server);
+    struct ibv_sge sge, out = {.addr = (uintptr_t)from, .length = sizeof from};
+    struct ibv_wc wc = {.status = IBV_WC_GENERAL_ERR};
+
+    await_bytes(server, to, &sge);
+    out.lkey = ((struct ibv_mr *)need(ibv_reg_mr(client->qp->pd, from, BYTES, 0), "ibv_reg_mr"))->lkey;
+    post_datagram(client, &event->param.ud, &out);
+    while (ibv_poll_cq(server->recv_cq, 1, &wc) == 0)
+        ; /* the case ends if none comes */
+    say_status("recv", wc.status);
+    say("from", wc.src_qp == client->qp->qp_num ? "asker" : "another");
+    say("bytes", memcmp(to + GRH, from, sizeof from) == 0 ? "same" : "other");
+}
+
+static void sidr_reject(struct rig *r)
+{
+    struct rdma_cm_id *listener = listen_in(r, RDMA_PS_UDP), *id = prepare(listener, RDMA_PS_UDP);
+    struct rdma_cm_event *event;
+
+    ask(id);
+    event = take_question(listener);
+    say_error("reject", rdma_reject(event->id, ANSWER, sizeof ANSWER));
+    say_private(say_outcome(id), ANSWER);
+    say("qp", id->qp->state == IBV_QPS_RTS ? "RTS" : "other");
+}
+
+static void sidr_nobody(struct rig *r)
+{
+    struct rdma_cm_id *listener = make_id(RDMA_PS_UDP), *id;
+    union address own = own_address(r);
+
+    must(rdma_bind_addr(listener, &own.any), "rdma_bind_addr");
+    id = prepare(listener, RDMA_PS_UDP);
+    must(rdma_destroy_id(listener), "rdma_destroy_id");
+    ask(id);
+    say_outcome(id);
+}
+
+static void sidr_of_connections(struct rig *r)
+{
+    struct rdma_cm_id *id = prepare(serve_in(r, RDMA_PS_TCP), RDMA_PS_UDP);
+
+    ask(id);
+    say_outcome(id);
+}
+
+static void connect_of_datagrams(struct rig *r)
+{
+    struct rdma_cm_id *id = prepare(serve_in(r, RDMA_PS_UDP), RDMA_PS_TCP);
+
+    ask(id);
+    say_outcome(id);
+}
+
+static void sidr_qp_type(struct rig *r)
+{
+    struct rdma_cm_id *id = prepare(listen_in(r, RDMA_PS_UDP), RDMA_PS_UDP), *other;
+    struct ibv_qp_init_attr attr = {.cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+
+    say("first", id->qp_type == IBV_QPT_UD && id->qp->qp_type == IBV_QPT_UD ? "UD" : "other");
+    say("state", id->qp->state == IBV_QPS_RTS ? "RTS" : "other");
+    other = prepare(listen_in(r, RDMA_PS_UDP), RDMA_PS_UDP);
+    rdma_destroy_qp(other);
+    say_error("connected", rdma_create_qp(other, id->qp->pd, &attr));
+}
+
+static void sidr_private_long(struct rig *r)
+{
+    static const char data[255];
+    struct rdma_cm_id *id = prepare(listen_in(r, RDMA_PS_UDP), RDMA_PS_UDP);
+    struct rdma_conn_param param = {.private_data = data, .private_data_len = 181};
+
+    say_error("connect", rdma_connect(id, &param));
+    param.private_data_len = 180;
+    say_error("connect", rdma_connect(id, &param));
+}
+
+const struct verbs_case sidr_cases[] = {
+    {"sidr-accept", sidr_accept},
+    {"sidr-datagram", sidr_datagram},
+    {"sidr-reject", sidr_reject},
+    {"sidr-nobody", sidr_nobody},
+    {"sidr-of-connections", sidr_of_connections},
+    {"connect-of-datagrams", connect_of_datagrams},
+    {"sidr-qp-type", sidr_qp_type},
+    {"sidr-private-long", sidr_private_long},
+    {0},
+};

@@ -212,6 +212,22 @@ static void see_xfer(struct asked *asked, const exs_event_t *event)
     }
 }
 
+/* There is no slot for it. Nobody may wait for its close, which a peer can put off; it has one's place of those
+ * that are kept for the end. */
+static void close_unwanted(int number, struct app_socket *listener)
+{
+    bool ends = app.ends;
+
+    app.ends = true;
+    struct asked *asked = app_ask(EXS_EVT_CLOSE, listener, app.queues[0]);
+
+    app.ends = ends;
+    require(asked != NULL, "more than %d sockets are left to close", APP_CLOSES);
+    asked->number = number;
+    app_answer(asked, exs_close(number, 0, app.queues[0], asked));
+    require(asked->waits, "exs_close: %s", strerror(errno));
+}
+
 static void see_accept(struct asked *asked, const exs_event_t *event)
 {
     const exs_evt_accept_t *accept = &event->exs_evt_union.exs_evt_accept;
@@ -226,7 +242,7 @@ static void see_accept(struct asked *asked, const exs_event_t *event)
         app_socket_add(accept->exs_evt_newsocket, asked->socket->family, asked->socket->type);
 
     if (socket == NULL) {
-        exs_close(accept->exs_evt_newsocket, 0, NULL, NULL);
+        close_unwanted(accept->exs_evt_newsocket, asked->socket);
         return;
     }
     socket->limits_recvs = asked->socket->limits_recvs;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ring.c - fuzzes what a peer writes into the memory that it shares: trains that are right, and any word
- * anywhere, before the receiver looks and while the sender has something to say; behind it the engine, with one
- * queue pair.
+ * ring.c - fuzzes what a peer writes into the memory that it shares, new or long in use: trains that are right,
+ * and any word anywhere, before the receiver looks and while the sender has something to say; behind it the
+ * engine, with one queue pair.
  *
  * Whatever the input: nothing outside the shared memory is touched, which has no neighbours, nor outside the
  * region; a ring with lies in it is looked at no more, and its queue pair is in error.
@@ -205,6 +205,25 @@ static void *lonely(size_t length)
     return whole + PAGE;
 }
 
+/* The link is not new: positions are near a ring's end, and of what we have sent the peer has perhaps taken
+ * only so much that there is room for a little. */
+static void grow_old(struct shm_peer *peer, uint8_t age)
+{
+    const uint64_t at = UINT64_C(3) * SHM_RING_BYTES - 4096;
+
+    if (age & 1) {
+        peer->out.at = at;
+        peer->out.seen = age & 2 ? at - SHM_RING_BYTES + 2048u * (age >> 4) : at;
+        atomic_store(&peer->out.control->tail, peer->out.at);
+        atomic_store(&peer->out.control->head, peer->out.seen);
+    }
+    if (age & 4) {
+        peer->in.at = peer->in.seen = at;
+        atomic_store(&peer->in.control->tail, at);
+        atomic_store(&peer->in.control->head, at);
+    }
+}
+
 static void world_open(void)
 {
     static int bell = -1;
@@ -231,7 +250,8 @@ static void world_open(void)
     expect(world->cq && world->mr && world->peer, "no region: %s", strerror(errno));
     world->peer->bell = fds_own(dup(bell));
     (void)fds_flag(bell, false); /* of the input before */
-    world->out = (struct shm_ring){.control = world->peer->in.control, .bytes = world->peer->in.bytes};
+    grow_old(world->peer, input_u8(&world->input));
+    world->out = world->peer->in;
     shm_assign(&world->shm, world->peer);
     make_qp();
     shm_join(world->peer);

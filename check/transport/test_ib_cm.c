@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <netinet/in.h>
+#include <sys/wait.h>
 #include "check/support/roce.h"
 #include "check/support/support.h"
 #include "check/support/twonets.h"
@@ -36,6 +38,11 @@ static union soft_addr address(const char *text, unsigned port)
 {
     union soft_addr addr = {.in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)}};
 
+    if (strchr(text, ':') != NULL) {
+        addr.sa.sa_family = AF_INET6; /* the port is at the same place */
+        ck_assert_int_eq(inet_pton(AF_INET6, text, &addr.in6.sin6_addr), 1);
+        return addr;
+    }
     ck_assert_int_eq(inet_pton(AF_INET, text, &addr.in.sin_addr), 1);
     return addr;
 }
@@ -217,15 +224,20 @@ static void make_qp(struct rdma_cm_id *id)
     ck_assert_int_eq(soft_create_id_qp(id, NULL, &attr), 0);
 }
 
-static struct rdma_cm_id *listen_at(const char *text)
+static struct rdma_cm_id *listen_on(const char *text, unsigned port)
 {
-    union soft_addr addr = address(text, PORT);
+    union soft_addr addr = address(text, port);
     struct rdma_cm_id *id;
 
     ck_assert_int_eq(soft_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
     ck_assert_int_eq(soft_bind_addr(id, &addr.sa), 0);
     ck_assert_int_eq(soft_listen(id, 8), 0);
     return id;
+}
+
+static struct rdma_cm_id *listen_at(const char *text)
+{
+    return listen_on(text, PORT);
 }
 
 static void end(struct rdma_cm_id *id)
@@ -391,6 +403,118 @@ START_TEST(a_flood)
 }
 END_TEST
 
+/* ---- Several programs have the port ---- */
+
+/* It accepts whatever comes, until it is killed. */
+static void serve(const char *text, unsigned port, int ready)
+{
+    struct rdma_conn_param param = {.private_data = "there", .private_data_len = 5};
+    struct rdma_cm_event *event;
+
+    channel = soft_create_event_channel();
+    (void)listen_on(text, port);
+    if (write(ready, "", 1) != 1)
+        _exit(1);
+    while (soft_get_cm_event(channel, &event) == 0) {
+        struct rdma_cm_id *id = event->id;
+        enum rdma_cm_event_type type = event->event;
+
+        soft_ack_cm_event(event);
+        if (type != RDMA_CM_EVENT_CONNECT_REQUEST)
+            continue;
+        make_qp(id);
+        if (soft_accept(id, &param) != 0)
+            _exit(1);
+    }
+    _exit(1);
+}
+
+static pid_t start_server(const char *text, unsigned port)
+{
+    int ready[2];
+    pid_t pid;
+    char byte;
+
+    ck_assert_int_eq(pipe(ready), 0);
+    pid = fork();
+    if (pid == 0)
+        serve(text, port, ready[1]);
+    close(ready[1]);
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
+/* A connection from its beginning to its end. */
+static void visit(unsigned port, uint32_t number)
+{
+    struct ib_message req = request(port), rep, message;
+
+    req.local_id = NUMBER + number;
+    req.req.qpn = QPN + number;
+    says(&req);
+    rep = hears(IB_REP);
+    ck_assert_uint_eq(rep.remote_id, req.local_id);
+    ck_assert_mem_eq(rep.private_data, "there", 5);
+    message = (struct ib_message){.type = IB_RTU, .local_id = req.local_id, .remote_id = rep.local_id};
+    says(&message);
+    message.type = IB_DREQ;
+    message.dreq.qpn = rep.rep.qpn;
+    says(&message);
+    message = hears(IB_DREP);
+    ck_assert_uint_eq(message.remote_id, req.local_id);
+}
+
+/* Whichever of them reads a packet, the one that it is for has it. */
+START_TEST(several_programs)
+{
+    struct {
+        const char *text;
+        unsigned port;
+        pid_t pid;
+    } servers[] = {{"0.0.0.0", PORT, 0}, {TWONETS_NEAR, PORT + 1, 0}, {"::", PORT + 2, 0}};
+    enum { SERVERS = sizeof servers / sizeof *servers };
+    struct ib_message req;
+    uint32_t number = 0;
+
+    for (int i = 0; i < SERVERS; i++)
+        servers[i].pid = start_server(servers[i].text, servers[i].port);
+    for (int gone = 0; gone < SERVERS; gone++) {
+        for (int round = 0; round < 8; round++)
+            for (int i = gone; i < SERVERS; i++)
+                visit(servers[i].port, ++number);
+        ck_assert_int_eq(kill(servers[gone].pid, SIGKILL), 0);
+        ck_assert_int_eq(waitpid(servers[gone].pid, NULL, 0), servers[gone].pid);
+        if (gone == SERVERS - 1)
+            break;
+        req = request(servers[gone].port);
+        req.local_id = NUMBER + ++number;
+        says(&req);
+        ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
+    }
+}
+END_TEST
+
+/* One that stands still has its packets wait, and nobody else's. */
+START_TEST(a_program_is_stopped)
+{
+    pid_t stopped = start_server("0.0.0.0", PORT), other = start_server("0.0.0.0", PORT + 1);
+    struct ib_message req = request(PORT);
+
+    ck_assert_int_eq(kill(stopped, SIGSTOP), 0);
+    ck_assert_int_eq(waitpid(stopped, NULL, WUNTRACED), stopped);
+    says(&req);
+    for (uint32_t number = 1; number < 9; number++)
+        visit(PORT + 1, number);
+    ck_assert_int_eq(kill(stopped, SIGCONT), 0);
+    ck_assert_uint_eq(hears(IB_REP).remote_id, NUMBER);
+    ck_assert_int_eq(kill(stopped, SIGKILL), 0);
+    ck_assert_int_eq(kill(other, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(stopped, NULL, 0), stopped);
+    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+}
+END_TEST
+
 /* ---- Whoever connects ---- */
 
 static struct rdma_cm_id *resolve(void)
@@ -545,6 +669,8 @@ static Suite *suite(void)
     tcase_add_test(tcase, rejected_with_data);
     tcase_add_test(tcase, wrong_requests);
     tcase_add_test(tcase, a_flood);
+    tcase_add_test(tcase, several_programs);
+    tcase_add_test(tcase, a_program_is_stopped);
     tcase_add_test(tcase, connects);
     tcase_add_loop_test(tcase, is_refused, 0, 4);
     suite_add_tcase(suite, tcase);

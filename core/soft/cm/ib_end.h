@@ -27,6 +27,7 @@ struct ib_end {
     union soft_addr addr;
     bool one_family;
     unsigned backlog, untaken;
+    int door; /* where others pass on what is for it; -1: they can't */
     LIST_ENTRY(ib_end) listeners;
 };
 
@@ -35,7 +36,8 @@ extern struct ib_port {
     struct ib_world world;
     struct soft_clock clock;
     struct qp1 qp1;
-    int epoll; /* of its sockets; -1: not open */
+    int epoll; /* of all sockets; -1: not open */
+    int door;  /* what others pass on of connections comes by this, and what is passed on goes by it */
     unsigned ends;
     LIST_HEAD(, ib_end) listeners;
 } ib_port;
@@ -47,6 +49,9 @@ struct ib_conn *ib_told_request(struct ib_world *world, const struct soft_path *
 void ib_told_requested(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req);
 void ib_told_event(struct ib_world *world, struct ib_conn *conn, enum ib_event event,
                    const struct ib_message *message);
+
+/* Who listens here; or NULL. */
+struct ib_end *ib_told_listener(const union soft_addr *addr, in_port_t port);
 
 /* Into its box, and out of it. */
 void ib_end_post(struct ib_end *end);

@@ -63,7 +63,7 @@ static bool listens_at(const struct ib_end *listener, const union soft_addr *add
            (listener->addr.sa.sa_family == AF_INET6 && !listener->one_family);
 }
 
-static struct ib_end *find_listener(const union soft_addr *addr, in_port_t number)
+struct ib_end *ib_told_listener(const union soft_addr *addr, in_port_t number)
 {
     struct ib_end *listener;
 
@@ -101,7 +101,7 @@ struct ib_conn *ib_told_request(struct ib_world *world, const struct soft_path *
     *why = IB_INVALID_SERVICE;
     if (!ib_service_port(req->req.service, &space, &number) || space != IB_SPACE_TCP)
         return NULL;
-    listener = find_listener(&path->local, htons(number));
+    listener = ib_told_listener(&path->local, htons(number));
     if (listener == NULL)
         return NULL;
     *why = IB_CONSUMER;

@@ -16,11 +16,13 @@
 #define QPN 1
 #define QKEY 0x80010000u
 #define PSN_MASK 0xffffff
+_Static_assert(QP1_SHARES == ROCE_SHARES, "its shares");
 #define ROOM 4096 /* more than any packet that is looked at */
 
 void qp1_init(struct qp1 *qp1, const struct roce_port *roce)
 {
     memset(qp1, 0, sizeof *qp1);
+    qp1->share = roce->share;
     for (int family = 0; family < ROCE_FAMILIES; family++)
         qp1->fds[family] = roce->fds[ROCE_QP1][family];
     (void)!getrandom(&qp1->psn, sizeof qp1->psn, GRND_NONBLOCK);

@@ -16,6 +16,7 @@
 #include "core/soft/engine/wire.h"
 #include "icrc_id.h"
 
+#define QP1_SHARES 16                      /* of the port */
 #define QP1_MAD 256                        /* bytes of a management datagram */
 #define QP1_HEADERS 20                     /* BTH and DETH */
 #define QP1_PACKET (QP1_HEADERS + QP1_MAD) /* without the check */
@@ -24,7 +25,8 @@ struct roce_port;
 
 /* Its holder's, and guarded by his lock. */
 struct qp1 {
-    int fds[2]; /* by IPv4 and IPv6; the port's own, -1: a host without IPv6 */
+    unsigned share; /* the port's */
+    int fds[2];     /* by IPv4 and IPv6; the port's own, -1: a host without IPv6 */
     struct icrc_ids ids;
     uint32_t psn; /* of the next packet that is sent */
 };

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ib_pass.h - what comes to queue pair 1 is read by any of the processes that have RoCE's port (qp1.h), and
+ * passed on from there to the one that it is for, over abstract unix sockets.
+ *
+ * Each process has one for what belongs to its connections, whose numbers say which share of the port it has,
+ * and one for each of its listeners. Their names end with the process. Only programs of the same user are
+ * believed.
+ */
+#ifndef SOFT_IB_PASS_H
+#define SOFT_IB_PASS_H
+
+#include <stdbool.h>
+#include "core/soft/engine/wire.h"
+#include "ib_message.h"
+
+struct ib_pass_name {
+    char text[80];
+};
+
+struct ib_pass_name ib_pass_to_share(unsigned share);
+/* A wildcard address has a name of its own, which is IPv6's as well as IPv4's. */
+struct ib_pass_name ib_pass_to_listener(const union soft_addr *addr, in_port_t port);
+
+/* A socket with this name. -1 and errno: EADDRINUSE, somebody has it. */
+int ib_pass_open(const struct ib_pass_name *name);
+/* From any socket of these. False: nobody has the name, or he doesn't read. */
+bool ib_pass_on(int from, const struct ib_pass_name *name, const struct soft_path *path,
+                const uint8_t mad[IB_MAD_BYTES]);
+/* The next one. 1; 0: it is nothing of ours; -1: there is none. */
+int ib_pass_receive(int fd, struct soft_path *path, uint8_t mad[IB_MAD_BYTES]);
+
+#endif

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <netinet/in.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include "check/support/roce.h"
 #include "check/support/support.h"
@@ -130,7 +131,7 @@ static struct ib_message hears(enum ib_type type)
     return message;
 }
 
-static void hear_nothing(void)
+static void hears_nothing(void)
 {
     struct pollfd one = {.fd = peer.fd, .events = POLLIN};
 
@@ -375,7 +376,7 @@ START_TEST(wrong_requests)
     ck_assert_uint_eq(hears_meanwhile(IB_REJ).rej.reason, IB_INVALID_MTU);
     req = request(PORT);
     say_as(&req, QKEY + 1);
-    hear_nothing();
+    hears_nothing();
     says(&req);
     end(take_request());
     hears(IB_REJ);
@@ -388,6 +389,7 @@ START_TEST(a_flood)
 {
     struct rdma_cm_id *listener = listen_at(TWONETS_NEAR);
     struct ib_message req = request(PORT);
+    struct rdma_cm_event *event;
 
     for (int i = 0; i < 40; i++) {
         req.local_id++;
@@ -398,19 +400,23 @@ START_TEST(a_flood)
         end(take_request());
         ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_CONSUMER);
     }
-    hear_nothing();
+    hears_nothing();
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
+    ck_assert_int_eq(errno, EAGAIN);
     end(listener);
 }
 END_TEST
 
 /* ---- Several programs have the port ---- */
 
-/* It accepts whatever comes, until it is killed. */
+/* It accepts whatever comes, and hangs up, until it is killed. */
 static void serve(const char *text, unsigned port, int ready)
 {
     struct rdma_conn_param param = {.private_data = "there", .private_data_len = 5};
     struct rdma_cm_event *event;
 
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails doesn't kill it */
     channel = soft_create_event_channel();
     (void)listen_on(text, port);
     if (write(ready, "", 1) != 1)
@@ -420,11 +426,15 @@ static void serve(const char *text, unsigned port, int ready)
         enum rdma_cm_event_type type = event->event;
 
         soft_ack_cm_event(event);
-        if (type != RDMA_CM_EVENT_CONNECT_REQUEST)
-            continue;
-        make_qp(id);
-        if (soft_accept(id, &param) != 0)
-            _exit(1);
+        if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+            make_qp(id);
+            if (soft_accept(id, &param) != 0)
+                _exit(1);
+        } else if (type == RDMA_CM_EVENT_ESTABLISHED) {
+            soft_disconnect(id);
+        } else {
+            end(id);
+        }
     }
     _exit(1);
 }
@@ -458,11 +468,13 @@ static void visit(unsigned port, uint32_t number)
     ck_assert_mem_eq(rep.private_data, "there", 5);
     message = (struct ib_message){.type = IB_RTU, .local_id = req.local_id, .remote_id = rep.local_id};
     says(&message);
-    message.type = IB_DREQ;
-    message.dreq.qpn = rep.rep.qpn;
-    says(&message);
-    message = hears(IB_DREP);
+    message = hears(IB_DREQ);
     ck_assert_uint_eq(message.remote_id, req.local_id);
+    ck_assert_uint_eq(message.dreq.qpn, req.req.qpn);
+    message.type = IB_DREP;
+    message.local_id = req.local_id;
+    message.remote_id = rep.local_id;
+    says(&message);
 }
 
 /* Whichever of them reads a packet, the one that it is for has it. */

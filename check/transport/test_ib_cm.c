@@ -396,6 +396,9 @@ START_TEST(a_flood)
         req.req.qpn++;
         says(&req);
     }
+    req = request(PORT + 1); /* when this is answered all of them have been seen */
+    says(&req);
+    ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
     for (int i = 0; i < 8; i++) {
         end(take_request());
         ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_CONSUMER);

@@ -6,6 +6,7 @@
 #include "conn.h"
 #include "core.h"
 #include "library.h"
+#include "poll.h"
 #include "sock.h"
 
 static void refuse(struct rdma_cm_id *id, int device, int reason)
@@ -192,6 +193,7 @@ void xs_listener_match(struct sock *listener)
         respond(listener, request);
         free(request);
     }
+    xs_poll_look(listener);
 }
 
 /* No more than the backlog are held. Where accepts wait, and requests only for room, strangers may have made

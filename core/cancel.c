@@ -11,6 +11,7 @@
 #include "conn.h"
 #include "core.h"
 #include "library.h"
+#include "poll.h"
 #include "sock.h"
 
 /* That its time is over is noticed once: what ends later for that, or in its own way, needs no alarm. */
@@ -221,7 +222,7 @@ int exs_cancel(int sockno, exs_ahandle_t ahandle, int flags)
 
     if (sock == NULL)
         return -1;
-    int count = xs_stop(sock, &stop);
+    int count = xs_stop(sock, &stop) + xs_poll_stop(sock, &stop);
 
     xs_sock_put_locked(sock);
     return count;

@@ -12,6 +12,7 @@
 #include "conn.h"
 #include "core.h"
 #include "library.h"
+#include "poll.h"
 #include "sock.h"
 
 #define END_NS (5 * NS_PER_S) /* the peer has so long to acknowledge the end of the stream */
@@ -148,6 +149,7 @@ static int begin_close(struct sock *sock, struct queue *queue, const struct ask 
         close_listener(sock);
     sock->closing = op;
     sock->state = SOCK_CLOSING;
+    xs_poll_look(sock);
     if (sock->conn != NULL)
         close_conn(sock, (ask->flags & EXS_LINGER) != 0);
     xs_close_step(sock);

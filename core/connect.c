@@ -7,6 +7,7 @@
 #include "core.h"
 #include "library.h"
 #include "lookup.h"
+#include "poll.h"
 #include "sock.h"
 
 #define CONNECT_LIMIT_NS (30 * NS_PER_S) /* without a time-out of the user's */
@@ -91,6 +92,7 @@ void xs_open_failed(struct sock *sock, int error)
     sock->state = SOCK_FRESH;
     atomic_store_explicit(&atomic_load(&sock->home)->failed, true, memory_order_release); /* xs_release_home */
     xs_op_complete(op, error);
+    xs_poll_look(sock);
 }
 
 void xs_attempt_failed(struct sock *sock, int error)
@@ -118,6 +120,7 @@ static void opened(struct sock *sock)
     xs_conn_opened(sock->conn);
     xs_probe_start(sock->conn);
     xs_op_complete(op, 0);
+    xs_poll_look(sock);
 }
 
 /* This device has no way there: another may have. */

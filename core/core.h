@@ -100,6 +100,14 @@ bool xs_spin_for_events(struct queue *queue, uint64_t limit);
 struct queue *xs_queue_get(exs_qhandle_t handle);
 void xs_queue_put(struct queue *queue); /* or NULL */
 
+/* exs_poll: its arguments; timeout in ns, NEVER_NS for none. 0, or -1 and EINVAL. */
+int xs_poll_check(const exs_pollfd_t *fds, int count, int flags, const struct timeval *timeout,
+                  uint64_t *limit);
+/* What is ready now, once the homes of the sockets have been run: how many, or -1 and errno. */
+int xs_poll_now(exs_pollfd_t *fds, int count);
+/* The same with an event, `limit` (ns, NEVER_NS for none) from now at the latest. 0, or -1 and errno. */
+int xs_poll_start(exs_pollfd_t *fds, int count, uint64_t limit, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
+
 /* exs_qdequeue without waiting. How its descriptor is watched: of those whom we don't know, by edge. */
 int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum watched watched);
 /* The application has done what the last events made it do, and returns to a loop that watches the descriptor

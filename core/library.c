@@ -316,6 +316,7 @@ const char *exs_strevent(int type)
         [EXS_EVT_CLOSE] = "EXS_EVT_CLOSE",       [EXS_EVT_RREAD] = "EXS_EVT_RREAD",
         [EXS_EVT_RWRITE] = "EXS_EVT_RWRITE",     [EXS_EVT_SENDMSG] = "EXS_EVT_SENDMSG",
         [EXS_EVT_RECVMSG] = "EXS_EVT_RECVMSG",   [EXS_EVT_RECVFILE] = "EXS_EVT_RECVFILE",
+        [EXS_EVT_POLL] = "EXS_EVT_POLL",
     };
 
     if (type < 1 || (size_t)type >= sizeof(names) / sizeof(names[0]))

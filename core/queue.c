@@ -7,6 +7,7 @@
 #include "handle.h"
 #include "library.h"
 #include "nic.h"
+#include "poll.h"
 #include "queue.h"
 #include "sock.h"
 #include "waitset.h"
@@ -265,6 +266,7 @@ static void close_sources(struct queue *queue)
 {
     struct nic *nic;
 
+    xs_polls_leave(queue);
     while ((nic = LIST_FIRST(&queue->nics)) != NULL)
         xs_nic_free(nic);
     for (int i = 0; i < DEVICES_MAX; i++) {

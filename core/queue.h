@@ -97,6 +97,7 @@ struct queue {
     LIST_HEAD(, nic) nics;
     LIST_HEAD(, sock) socks;             /* at home here */
     TAILQ_HEAD(timed_socks, sock) timed; /* those with a deadline */
+    LIST_HEAD(, polling) polls;          /* whose events go here, and which have an epoll */
     bool keeps_time;                     /* with a timer, even if whoever waits could do without */
     struct doorbell timer;               /* without a descriptor until needed */
     unsigned busy_turns;                 /* since the CM channels were looked at */

@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "library.h"
 #include "nic.h"
+#include "poll.h"
 #include "queue.h"
 #include "sock.h"
 
@@ -161,6 +162,8 @@ void xs_turn_home(struct queue *queue, struct turn *turn)
     if (run_channels(queue))
         turn->left = true;
     run_timers(queue);
+    if (!LIST_EMPTY(&queue->polls))
+        xs_polls_run(queue);
 }
 
 int xs_queue_look(struct queue *queue)

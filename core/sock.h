@@ -73,6 +73,9 @@ struct sock {
     union sock_address peer;
     socklen_t peer_length;
 
+    LIST_HEAD(, polled) polls; /* of exs_poll (poll.c), and some that are over */
+    bool is_followed;          /* somebody wants to know what becomes of its connection: a poll, or a close */
+
     struct op *opening; /* connect, until established */
     struct op *closing; /* close, until done */
     bool lingers;       /* close: its event says whether what was sent has arrived */

@@ -8,6 +8,7 @@
 #include "library.h"
 #include "memory.h"
 #include "nic.h"
+#include "poll.h"
 #include "sock.h"
 
 /* ---- Work requests and completions ---------------------------------------------------------- */
@@ -159,6 +160,14 @@ void xs_conn_run_recvs(struct conn *conn)
     xs_conn_drain(conn);
 }
 
+static void follow(struct sock *sock)
+{
+    if (sock->state == SOCK_CLOSING)
+        xs_close_step(sock);
+    else
+        xs_poll_look(sock);
+}
+
 void xs_conn_run(struct conn *conn)
 {
     xs_rx_run(conn);
@@ -169,6 +178,6 @@ void xs_conn_run(struct conn *conn)
             xs_control_run(conn); /* FIN behind the data just sent */
     }
     xs_conn_drain(conn);
-    if (conn->sock->state == SOCK_CLOSING)
-        xs_close_step(conn->sock);
+    if (conn->sock->is_followed)
+        follow(conn->sock);
 }

@@ -54,8 +54,8 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
                 */
 /* [ours] In an event, not in a call: the receive was ended by the orderly end. */
 #define EXS_EOF 0x01000000
-#define EXS_MULTISHOT 0x04000000  /* [ours] exs_accept: every connection, each with an event, until cancelled  \
-                                   */
+/* [ours] exs_accept: every connection, each with an event, until cancelled */
+#define EXS_MULTISHOT 0x04000000
 #define EXS_CANCEL_ALL 0x02000000 /* [ours] exs_cancel: whatever the ahandle */
 #define EXS_LINGER 0x08000000     /* [ours] exs_close: what was sent arrives first; see SO_LINGER */
 /* exs_recv also takes MSG_WAITALL: complete only when the whole buffer is filled. exs_send and exs_sendfile
@@ -79,6 +79,7 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 #define EXS_IOV_MAX 1024               /* [ours] most elements of one exs_sendmsg or exs_recvmsg */
 #define EXS_MSG_MAX ((size_t)1 << 40)  /* [ours] longest exs_send or exs_recv, bytes */
 #define EXS_FILE_MAX ((size_t)1 << 30) /* [UNH] longest file element without EXS_BIGFILE, bytes */
+#define EXS_POLLFD_MAX 65536           /* [ours] most elements of one exs_poll */
 #define EXS_QDEPTH_MAX (1 << 20)       /* [ours] largest depth for exs_qcreate, events */
 #define EXS_WAIT_US_MAX 1000000        /* [ours] longest exs_wait_us, microseconds */
 #define EXS_TOKEN_SIZE 40              /* [ours] bytes of an exported region's token */
@@ -132,6 +133,20 @@ typedef struct exs_msghdr { /* [ES-API] type, fields ours */
     int exs_msg_flags;      /* out, of an exs_recvmsg that blocks: MSG_TRUNC and EXS_EOF, as in an event */
 } exs_msghdr_t;
 
+/* ---- Polling --------------------------------------------------------------------------- */
+
+#define EXS_POLLIN 0x01   /* [ES-API] a receive, or an accept, would not wait */
+#define EXS_POLLOUT 0x04  /* [ES-API] a send would not wait */
+#define EXS_POLLERR 0x08  /* [ours] the connection is broken; told unasked, as are those that follow */
+#define EXS_POLLHUP 0x10  /* [ours] there is no connection, or both its ends have ended */
+#define EXS_POLLNVAL 0x20 /* [ours] nothing that is open */
+
+typedef struct exs_pollfd { /* [ES-API] type, fields ours: those of poll(2)'s struct pollfd */
+    int exs_fd;             /* an EXS socket or any other descriptor; negative: none */
+    short exs_events;       /* EXS_POLLIN, EXS_POLLOUT; of other descriptors whatever poll(2) has */
+    short exs_revents;      /* out: of these, and of those told unasked, what holds */
+} exs_pollfd_t;
+
 /* ---- Events -------------------------------------------------------------------------- */
 
 enum { /* exs_evt_type; names [ES-API] but SHUTDOWN and CLOSE [UNH], RREAD and RWRITE [ours] */
@@ -146,7 +161,8 @@ enum { /* exs_evt_type; names [ES-API] but SHUTDOWN and CLOSE [UNH], RREAD and R
        EXS_EVT_RWRITE,
        EXS_EVT_SENDMSG,
        EXS_EVT_RECVMSG,
-       EXS_EVT_RECVFILE
+       EXS_EVT_RECVFILE,
+       EXS_EVT_POLL
 };
 
 typedef struct exs_evt_accept {    /* EXS_EVT_ACCEPT; fields ours */
@@ -174,6 +190,12 @@ typedef struct exs_evt_xferfile {     /* EXS_EVT_SENDFILE, EXS_EVT_RECVFILE; fie
     off_t exs_evt_length; /* bytes moved, all elements */
 } exs_evt_xferfile_t;
 
+typedef struct exs_evt_poll {           /* EXS_EVT_POLL: [ES-API] type, fields ours */
+    struct exs_pollfd *exs_evt_pollfds; /* the array given to the call */
+    int exs_evt_pollfd_cnt;
+    int exs_evt_ready; /* how many of them have exs_revents; 0: the time is over */
+} exs_evt_poll_t;
+
 typedef struct exs_event {         /* [ES-API]; exs_evt_type is known, the other names are ours */
     int exs_evt_type;              /* EXS_EVT_... */
     int exs_evt_errno;             /* 0, or why the operation failed */
@@ -184,6 +206,7 @@ typedef struct exs_event {         /* [ES-API]; exs_evt_type is known, the other
         exs_evt_xfer_t exs_evt_xfer;
         exs_evt_xfermsg_t exs_evt_xfermsg;
         exs_evt_xferfile_t exs_evt_xferfile;
+        exs_evt_poll_t exs_evt_poll;
     } exs_evt_union;
 } exs_event_t;
 
@@ -268,6 +291,12 @@ int exs_setsockopt(int sockno, int level, int option, const void *value, socklen
  * size bytes with the terminating zero; of a listener the kinds that it listens on ("soft", "rdma,soft").
  * ENOTCONN, EINVAL, ENAMETOOLONG. */
 int exs_getdevice(int sockno, char *name, size_t size);
+
+/* [ES-API] name, the rest ours: wait until one of `count` sockets or other descriptors is ready, timeout at
+ * most (NULL: without end). One event, EXS_EVT_POLL; with EXS_BLOCK how many are ready, 0 when the time is
+ * over. `fds` is the library's until then. EINVAL, EBADF, EMFILE, ENOMEM. */
+int exs_poll(exs_pollfd_t *fds, int count, int flags, const struct timeval *timeout, exs_qhandle_t qhandle,
+             exs_ahandle_t ahandle);
 
 /* ---- Transfers ----------------------------------------------------------------------- */
 

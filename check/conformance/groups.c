@@ -43,6 +43,7 @@ const struct group *const groups[] = {
     &group_cancel,
     &group_connect_host,
     &group_blocking_connect_host,
+    &group_poll,
     &group_recvfile,
     &group_blocking_recvfile,
     &group_setsockopt,

@@ -66,6 +66,7 @@ int every_call_but(int error)
     TRY(exs_munexport(-1, &token));
     TRY(exs_mregister(&event, sizeof event, 0));
     TRY(exs_mderegister(NULL, 0));
+    TRY(exs_poll(NULL, 0, -1, NULL, NULL, NULL));
     TRY(exs_qcreate(10));
     TRY(exs_qdelete(NULL));
     TRY(exs_qdequeue(NULL, &event, 1, &(struct timeval){0, 0}));

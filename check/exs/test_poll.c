@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_poll.c - exs_poll: sockets in every state and ordinary descriptors together, blocking or with an event,
+ * on queues of every kind; and what ends a poll.
+ */
+#include "check/support/support.h"
+
+#include <fcntl.h>
+
+#define LENGTH (300 * KIB) /* more than the peer's hidden buffer */
+#define SHORT_US 50000
+
+static const struct timeval at_once = {0}, shortly = {.tv_usec = SHORT_US};
+
+/* What is ready of one descriptor, now. */
+static int ready_now(int fd, int events)
+{
+    exs_pollfd_t poll = {.exs_fd = fd, .exs_events = (short)events, .exs_revents = -1};
+    int ready = exs_poll(&poll, 1, EXS_BLOCK, &at_once, NULL, NULL);
+
+    must(ready);
+    ck_assert_int_eq(ready, poll.exs_revents != 0);
+    return poll.exs_revents;
+}
+
+/* Soon: it waits for that. */
+static void becomes_ready(int fd, int events, int revents)
+{
+    exs_pollfd_t poll = {.exs_fd = fd, .exs_events = (short)events};
+
+    ck_assert_int_eq(exs_poll(&poll, 1, EXS_BLOCK, NULL, NULL, NULL), 1);
+    ck_assert_int_eq(poll.exs_revents, revents);
+}
+
+static void begin_poll(struct inbox *box, exs_pollfd_t *fds, int count, const struct timeval *timeout)
+{
+    must(exs_poll(fds, count, 0, timeout, box->queue, fds));
+}
+
+static void take_poll(struct inbox *box, exs_pollfd_t *fds, int count, int ready)
+{
+    exs_event_t event = take_good(box, EXS_EVT_POLL, -1);
+
+    ck_assert_ptr_eq(event.exs_evt_ahandle, fds);
+    ck_assert_ptr_eq(event.exs_evt_union.exs_evt_poll.exs_evt_pollfds, fds);
+    ck_assert_int_eq(event.exs_evt_union.exs_evt_poll.exs_evt_pollfd_cnt, count);
+    ck_assert_int_eq(event.exs_evt_union.exs_evt_poll.exs_evt_ready, ready);
+}
+
+static void open_pair(struct pair *pair)
+{
+    pair_open(pair, AF_INET, SOCK_STREAM);
+    pair->server_box->beside = pair->client_box;
+    pair->client_box->beside = pair->server_box;
+}
+
+/* ---- By blocking calls alone
+ * --------------------------------------------------------------------------------- */
+
+START_TEST(reads_and_writes)
+{
+    struct pair pair;
+    char in[10];
+
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    ck_assert_int_eq(ready_now(pair.server, EXS_POLLIN), 0);
+    ck_assert_int_eq(ready_now(pair.server, EXS_POLLIN | EXS_POLLOUT), EXS_POLLOUT);
+    ck_assert_int_eq(exs_blocking_send(pair.client, "abc", 3, 0, NULL), 3);
+    becomes_ready(pair.server, EXS_POLLIN, EXS_POLLIN);
+    ck_assert_int_eq(exs_blocking_recv(pair.server, in, 1, MSG_DONTWAIT, NULL), 1);
+    ck_assert_int_eq(ready_now(pair.server, EXS_POLLIN | EXS_POLLOUT), EXS_POLLIN | EXS_POLLOUT);
+    ck_assert_int_eq(exs_blocking_recv(pair.server, in, 10, MSG_DONTWAIT, NULL), 2);
+    ck_assert_int_eq(ready_now(pair.server, EXS_POLLIN), 0);
+    must(exs_shutdown(pair.client, SHUT_WR, EXS_BLOCK, NULL, NULL));
+    becomes_ready(pair.server, EXS_POLLIN, EXS_POLLIN);
+    ck_assert_int_eq(ready_now(pair.client, EXS_POLLOUT), EXS_POLLOUT); /* to get EPIPE */
+    must(exs_shutdown(pair.server, SHUT_WR, EXS_BLOCK, NULL, NULL));
+    becomes_ready(pair.client, EXS_POLLIN, EXS_POLLIN | EXS_POLLHUP);
+    pair_close_blocking(&pair);
+}
+END_TEST
+
+/* While the peer has no room there is nothing to send for; a thread that takes it makes some. */
+static void *receive_all(void *argument)
+{
+    const struct pair *pair = argument;
+    uint8_t *in = new_buffer(LENGTH);
+
+    ck_assert_int_eq(exs_blocking_recv(pair->server, in, 200 * KIB, MSG_WAITALL, NULL), 200 * KIB);
+    free(in);
+    return NULL;
+}
+
+START_TEST(waits_for_room)
+{
+    uint8_t *out = new_buffer(LENGTH);
+    struct pair pair;
+
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    must(exs_blocking_send(pair.client, out, LENGTH, MSG_DONTWAIT, NULL));
+    ck_assert_int_eq(ready_now(pair.client, EXS_POLLOUT), 0);
+    pthread_t thread = thread_start(receive_all, &pair);
+    becomes_ready(pair.client, EXS_POLLOUT, EXS_POLLOUT);
+    must(exs_blocking_send(pair.client, out, 1, MSG_DONTWAIT, NULL));
+    thread_join(thread);
+    free(out);
+    must(exs_blocking_close(pair.client));
+    must(exs_blocking_close(pair.server));
+    must(exs_blocking_close(pair.listener));
+}
+END_TEST
+
+/* Neither a fresh socket nor a bound one is connected; what is none at all; what is left out. */
+START_TEST(other_states)
+{
+    struct address address = loopback(AF_INET, 0);
+    int fresh = exs_socket(PF_INET, SOCK_STREAM, 0), bound = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    must(exs_bind(bound, SA(&address), address.length));
+    ck_assert_int_eq(ready_now(fresh, EXS_POLLIN | EXS_POLLOUT), EXS_POLLOUT | EXS_POLLHUP);
+    ck_assert_int_eq(ready_now(bound, EXS_POLLIN), EXS_POLLHUP);
+    ck_assert_int_eq(ready_now(-5, EXS_POLLIN), 0);
+    must(exs_blocking_close(bound));
+    ck_assert_int_eq(ready_now(bound, EXS_POLLIN), EXS_POLLNVAL);
+    must(exs_blocking_close(fresh));
+}
+END_TEST
+
+static void *connect_to(void *argument)
+{
+    const struct address *address = argument;
+    int client = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    must(exs_blocking_connect(client, SA(address), address->length));
+    return (void *)(intptr_t)client;
+}
+
+/* A listener is ready when an accept would find somebody. */
+START_TEST(accepts)
+{
+    struct address address;
+    int listener = open_listener(AF_INET, SOCK_STREAM, 5, &address);
+    void *client;
+
+    ck_assert_int_eq(ready_now(listener, EXS_POLLIN | EXS_POLLOUT), 0);
+    pthread_t thread = thread_start(connect_to, &address);
+    becomes_ready(listener, EXS_POLLIN, EXS_POLLIN);
+    int server = exs_blocking_accept(listener, NULL, NULL);
+    must(server);
+    ck_assert_int_eq(pthread_join(thread, &client), 0);
+    ck_assert_int_eq(ready_now(listener, EXS_POLLIN), 0);
+    must(exs_blocking_close((int)(intptr_t)client));
+    becomes_ready(server, EXS_POLLIN, EXS_POLLIN);
+    must(exs_blocking_close(server));
+    must(exs_blocking_close(listener));
+}
+END_TEST
+
+/* Together with a pipe, the same one twice, and a file, which is always ready. */
+START_TEST(others)
+{
+    struct pair pair;
+    int ends[2];
+
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    exs_pollfd_t fds[] = {{.exs_fd = pair.server, .exs_events = EXS_POLLIN},
+                          {.exs_fd = ends[0], .exs_events = EXS_POLLIN},
+                          {.exs_fd = -1, .exs_events = EXS_POLLIN},
+                          {.exs_fd = ends[1]},
+                          {.exs_fd = ends[0]}};
+    int file = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+
+    must(file);
+    ck_assert_int_eq(ready_now(ends[0], EXS_POLLIN), 0);
+    ck_assert_int_eq(ready_now(ends[1], EXS_POLLOUT), EXS_POLLOUT);
+    ck_assert_int_eq(ready_now(file, EXS_POLLIN), EXS_POLLIN);
+    double start = seconds_now();
+    ck_assert_int_eq(exs_poll(fds, COUNT(fds), EXS_BLOCK, &shortly, NULL, NULL), 0);
+    ck_assert(seconds_now() - start >= SHORT_US / 1e6 && seconds_now() - start < SHORT_US / 1e6 + 5 * LATE_S);
+    ck_assert_int_eq(write(ends[1], "x", 1), 1);
+    ck_assert_int_eq(exs_poll(fds, COUNT(fds), EXS_BLOCK, NULL, NULL, NULL), 1);
+    ck_assert_int_eq(fds[1].exs_revents, EXS_POLLIN);
+    ck_assert_int_eq(fds[0].exs_revents | fds[2].exs_revents | fds[3].exs_revents | fds[4].exs_revents, 0);
+    ck_assert_int_eq(exs_blocking_send(pair.client, "abc", 3, 0, NULL), 3);
+    becomes_ready(pair.server, EXS_POLLIN, EXS_POLLIN);
+    ck_assert_int_eq(exs_poll(fds, COUNT(fds), EXS_BLOCK, NULL, NULL, NULL), 2);
+    close(file);
+    close(ends[0]);
+    close(ends[1]);
+    ck_assert_int_eq(ready_now(ends[0], EXS_POLLIN), EXS_POLLNVAL);
+    pair_close_blocking(&pair);
+}
+END_TEST
+
+/* ---- With an event
+ * --------------------------------------------------------------------------------------------- */
+
+/* Two sockets and a pipe on one queue: whichever becomes ready first, and once. */
+START_TEST(event)
+{
+    struct inbox box;
+    struct pair a, b;
+    int ends[2];
+    char in[10];
+
+    inbox_open(&box, 16);
+    pair_open_on(&a, AF_INET, SOCK_STREAM, &box, &box);
+    pair_open_on(&b, AF_INET, SOCK_STREAM, &box, &box);
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    exs_pollfd_t fds[] = {{.exs_fd = a.server, .exs_events = EXS_POLLIN},
+                          {.exs_fd = b.server, .exs_events = EXS_POLLIN},
+                          {.exs_fd = ends[0], .exs_events = EXS_POLLIN}};
+
+    for (int round = 0; round < 6; round++) {
+        int which = round % 3;
+
+        begin_poll(&box, fds, 3, NULL);
+        inbox_quiet(&box, QUIET_MS);
+        if (which == 2)
+            ck_assert_int_eq(write(ends[1], "x", 1), 1);
+        else
+            must(exs_send((which ? &b : &a)->client, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
+        take_poll(&box, fds, 3, 1);
+        for (int i = 0; i < 3; i++)
+            ck_assert_int_eq(fds[i].exs_revents, i == which ? EXS_POLLIN : 0);
+        begin_poll(&box, fds, 3, NULL); /* still ready */
+        take_poll(&box, fds, 3, 1);
+        if (which == 2)
+            ck_assert_int_eq(read(ends[0], in, 1), 1);
+        else
+            ck_assert_int_eq(exs_blocking_recv(fds[which].exs_fd, in, 1, 0, NULL), 1);
+        inbox_quiet(&box, 0);
+    }
+    close(ends[0]);
+    close(ends[1]);
+    pair_close(&a);
+    pair_close(&b);
+    inbox_close(&box);
+}
+END_TEST
+
+/* Time passes: an event with nothing ready, and the queue is idle then. */
+START_TEST(time_is_over)
+{
+    struct pair pair;
+
+    open_pair(&pair);
+    exs_pollfd_t fds[] = {{.exs_fd = pair.server, .exs_events = EXS_POLLIN}};
+
+    double start = seconds_now();
+    begin_poll(pair.client_box, fds, 1, &shortly);
+    must_fail(exs_qdelete(pair.client_box->queue), EBUSY);
+    take_poll(pair.client_box, fds, 1, 0);
+    ck_assert(seconds_now() - start >= SHORT_US / 1e6 && seconds_now() - start < SHORT_US / 1e6 + 5 * LATE_S);
+    ck_assert_int_eq(fds[0].exs_revents, 0);
+    begin_poll(pair.client_box, fds, 1, &at_once);
+    take_poll(pair.client_box, fds, 1, 0);
+    pair_close(&pair);
+}
+END_TEST
+
+/* By another queue than the socket's; several at once; one that is done is nothing to what comes later. */
+START_TEST(elsewhere)
+{
+    struct inbox box;
+    struct pair pair;
+
+    inbox_open(&box, 1);
+    open_pair(&pair);
+    exs_pollfd_t in = {.exs_fd = pair.server, .exs_events = EXS_POLLIN}, out = in, both[2] = {in, in};
+
+    out.exs_events = EXS_POLLIN | EXS_POLLOUT;
+    both[1].exs_fd = pair.client;
+    begin_poll(&box, &in, 1, NULL);
+    begin_poll(&box, both, 2, NULL);
+    begin_poll(&box, &out, 1, NULL);
+    take_poll(&box, &out, 1, 1);
+    ck_assert_int_eq(out.exs_revents, EXS_POLLOUT);
+    inbox_quiet(&box, QUIET_MS);
+    must(exs_send(pair.server, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
+    take_poll(&box, both, 2, 1);
+    ck_assert_int_eq(both[1].exs_revents, EXS_POLLIN);
+    memset(both, CANARY, sizeof both); /* the test's own again */
+    must(exs_send(pair.client, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
+    take_poll(&box, &in, 1, 1);
+    inbox_quiet(&box, QUIET_MS);
+    same_bytes(both, sizeof both, CANARY);
+    pair_close(&pair);
+    inbox_close(&box);
+}
+END_TEST
+
+/* It is told of a connection that is made, that isn't, and of one that breaks. */
+START_TEST(connections)
+{
+    int keep, server, client, other = exs_socket(PF_INET, SOCK_STREAM, 0);
+    struct address nobody = refusing_address(&keep), address;
+    int listener = open_listener(AF_INET, SOCK_STREAM, 5, &address);
+    struct inbox box;
+    exs_acceptaddr_t element = {0};
+
+    inbox_open(&box, 8);
+    client = exs_socket(PF_INET, SOCK_STREAM, 0);
+    exs_pollfd_t fds[] = {{.exs_fd = client, .exs_events = EXS_POLLOUT},
+                          {.exs_fd = listener, .exs_events = EXS_POLLIN},
+                          {.exs_fd = other, .exs_events = EXS_POLLOUT}};
+    must(exs_connect(client, SA(&address), address.length, 0, NULL, box.queue, NULL));
+    ck_assert_int_eq(ready_now(client, EXS_POLLOUT), 0);
+    begin_poll(&box, fds, 2, NULL);
+    take_poll(&box, fds, 2, 1);
+    ck_assert_int_eq(fds[1].exs_revents, EXS_POLLIN);
+    begin_poll(&box, fds, 1, NULL);
+    must(exs_accept(listener, &element, 1, 0, box.queue));
+    server = take_good(&box, EXS_EVT_ACCEPT, listener).exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+    take_good(&box, EXS_EVT_CONNECT, client);
+    take_poll(&box, fds, 1, 1);
+    ck_assert_int_eq(fds[0].exs_revents, EXS_POLLOUT);
+    must(exs_connect(other, SA(&nobody), nobody.length, 0, NULL, box.queue, NULL));
+    begin_poll(&box, &fds[2], 1, NULL);
+    take_failed(&box, EXS_EVT_CONNECT, other, ECONNREFUSED);
+    take_poll(&box, &fds[2], 1, 1);
+    ck_assert_int_eq(fds[2].exs_revents, EXS_POLLOUT | EXS_POLLHUP);
+
+    fds[0].exs_events = EXS_POLLIN;
+    begin_poll(&box, fds, 1, NULL);
+    must(exs_send(server, "x", 1, 0, box.queue, NULL, NULL));
+    take_good(&box, EXS_EVT_SEND, server);
+    take_poll(&box, fds, 1, 1);
+    close_socket(&box, server);
+    do { /* it is not broken by that; there is nobody any more */
+        ck_assert_int_eq(ready_now(client, EXS_POLLIN) & ~EXS_POLLHUP, EXS_POLLIN);
+    } while (ready_now(client, EXS_POLLIN) != (EXS_POLLIN | EXS_POLLHUP));
+    close_socket(&box, client);
+    close_socket(&box, other);
+    must(exs_blocking_close(listener));
+    inbox_close(&box);
+    close(keep);
+}
+END_TEST
+
+/* Of a connection that broke there is nothing to wait for. */
+START_TEST(broken)
+{
+    uint8_t *out = new_buffer(LENGTH);
+    struct pair pair;
+
+    open_pair(&pair);
+    exs_pollfd_t fd = {.exs_fd = pair.server};
+
+    begin_poll(pair.server_box, &fd, 1, NULL);
+    must(exs_send(pair.client, out, LENGTH, 0, pair.client_box->queue, NULL, NULL));
+    inbox_quiet(pair.server_box, QUIET_MS);
+    must(exs_close(pair.client, 0, pair.client_box->queue, NULL)); /* in the middle of that */
+    take_failed(pair.client_box, EXS_EVT_SEND, pair.client, ECANCELED);
+    take_poll(pair.server_box, &fd, 1, 1);
+    ck_assert_int_eq(fd.exs_revents, EXS_POLLERR | EXS_POLLHUP);
+    take_good(pair.client_box, EXS_EVT_CLOSE, pair.client);
+    close_socket(pair.server_box, pair.server);
+    pair_close_rest(&pair);
+    free(out);
+}
+END_TEST
+
+/* Cancelled by any of its sockets; ended by the close of one. */
+START_TEST(ended)
+{
+    struct pair pair;
+
+    open_pair(&pair);
+    exs_pollfd_t fds[] = {{.exs_fd = pair.server, .exs_events = EXS_POLLIN},
+                          {.exs_fd = pair.client, .exs_events = EXS_POLLIN},
+                          {.exs_fd = pair.server, .exs_events = EXS_POLLIN}};
+
+    begin_poll(pair.server_box, fds, 3, NULL);
+    ck_assert_int_eq(exs_cancel(pair.server, &pair, 0), 0);
+    ck_assert_int_eq(exs_cancel(pair.server, fds, 0), 1);
+    take_failed(pair.server_box, EXS_EVT_POLL, -1, ECANCELED);
+    begin_poll(pair.server_box, fds, 3, NULL);
+    ck_assert_int_eq(exs_cancel(pair.client, NULL, EXS_CANCEL_ALL), 1);
+    take_failed(pair.server_box, EXS_EVT_POLL, -1, ECANCELED);
+    begin_poll(pair.server_box, fds, 3, NULL);
+    must(exs_close(pair.client, 0, pair.client_box->queue, NULL));
+    take_good(pair.client_box, EXS_EVT_CLOSE, pair.client);
+    take_poll(pair.server_box, fds, 3, 1);
+    ck_assert_int_eq(fds[1].exs_revents, EXS_POLLNVAL);
+    close_socket(pair.server_box, pair.server);
+    pair_close_rest(&pair);
+}
+END_TEST
+
+/* A message waits at its sender: a socket of these is ready to send when a receive waits, and to receive at the
+ * end. */
+START_TEST(messages)
+{
+    struct pair pair;
+    char in[10];
+
+    pair_open(&pair, AF_INET, SOCK_SEQPACKET);
+    pair.server_box->beside = pair.client_box;
+    ck_assert_int_eq(ready_now(pair.client, EXS_POLLIN | EXS_POLLOUT), 0);
+    must(exs_recv(pair.server, in, sizeof in, 0, pair.server_box->queue, NULL, NULL));
+    becomes_ready(pair.client, EXS_POLLOUT, EXS_POLLOUT);
+    ck_assert_int_eq(exs_blocking_send(pair.client, "abc", 3, MSG_DONTWAIT, NULL), 3);
+    take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    must(exs_shutdown(pair.client, SHUT_WR, EXS_BLOCK, NULL, NULL));
+    becomes_ready(pair.server, EXS_POLLIN, EXS_POLLIN);
+    pair_close(&pair);
+}
+END_TEST
+
+/* Several threads take what comes, each told by a poll of its own; all are told of the end. */
+static void *take_some(void *argument)
+{
+    int socket = *(const int *)argument;
+    long taken = 0, got = -1;
+    char in[3];
+
+    while (got != 0) {
+        becomes_ready(socket, EXS_POLLIN, EXS_POLLIN);
+        got = exs_blocking_recv(socket, in, sizeof in, MSG_DONTWAIT, NULL);
+        if (got < 0)
+            ck_assert_int_eq(errno, EAGAIN); /* another one was faster */
+        else
+            taken += got;
+    }
+    return (void *)taken;
+}
+
+START_TEST(threads)
+{
+    enum { THREADS = 4, BYTES = 300 };
+    pthread_t thread[THREADS];
+    struct pair pair;
+    long taken = 0;
+
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    for (int i = 0; i < THREADS; i++)
+        thread[i] = thread_start(take_some, &pair.server);
+    for (int i = 0; i < BYTES; i++)
+        ck_assert_int_eq(exs_blocking_send(pair.client, "x", 1, 0, NULL), 1);
+    must(exs_shutdown(pair.client, SHUT_WR, EXS_BLOCK, NULL, NULL));
+    for (int i = 0; i < THREADS; i++) {
+        void *result;
+
+        ck_assert_int_eq(pthread_join(thread[i], &result), 0);
+        taken += (long)result;
+    }
+    ck_assert_int_eq(taken, BYTES);
+    pair_close_blocking(&pair);
+}
+END_TEST
+
+/* ---- What is refused
+ * --------------------------------------------------------------------------------------------- */
+
+START_TEST(refused)
+{
+    const struct timeval bad = {.tv_usec = 1000000};
+    exs_pollfd_t fd = {.exs_fd = -1};
+    struct inbox box;
+
+    inbox_open(&box, 1);
+    must_fail(exs_poll(NULL, 1, EXS_BLOCK, &at_once, NULL, NULL), EINVAL);
+    must_fail(exs_poll(&fd, 0, EXS_BLOCK, &at_once, NULL, NULL), EINVAL);
+    must_fail(exs_poll(&fd, EXS_POLLFD_MAX + 1, EXS_BLOCK, &at_once, NULL, NULL), EINVAL);
+    must_fail(exs_poll(&fd, 1, EXS_BLOCK | 2, &at_once, NULL, NULL), EINVAL);
+    must_fail(exs_poll(&fd, 1, EXS_BLOCK, &bad, NULL, NULL), EINVAL);
+    must_fail(exs_poll(&fd, 1, 0, &at_once, NULL, NULL), EINVAL);
+    must_fail(exs_poll(&fd, 1, 0, &at_once, EXS_QHANDLE_INVALID, NULL), EINVAL);
+    must_fail(exs_poll(&fd, 1, EXS_BLOCK, &at_once, EXS_QHANDLE_INVALID, NULL), EINVAL);
+    fd.exs_fd = exs_qfd(box.queue);
+    ck_assert_int_eq(exs_poll(&fd, 1, EXS_BLOCK, &at_once, box.queue, NULL), 0);
+    inbox_close(&box);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("poll");
+    TCase *tcase = add_case(suite, "poll", 20);
+
+    tcase_add_test(tcase, reads_and_writes);
+    tcase_add_test(tcase, waits_for_room);
+    tcase_add_test(tcase, other_states);
+    tcase_add_test(tcase, accepts);
+    tcase_add_test(tcase, others);
+    tcase_add_test(tcase, event);
+    tcase_add_test(tcase, time_is_over);
+    tcase_add_test(tcase, elsewhere);
+    tcase_add_test(tcase, connections);
+    tcase_add_test(tcase, broken);
+    tcase_add_test(tcase, ended);
+    tcase_add_test(tcase, messages);
+    tcase_add_test(tcase, threads);
+    tcase_add_test(tcase, refused);
+    return run_suite(suite);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * poll.h - waiting for sockets and ordinary descriptors together: exs_poll.
+ *
+ * A poll is one operation of the queue that its event goes to, and stands in a list of each socket that it
+ * names. Whoever changes one of these, with its lock, looks whether a poll is over by that. Its ordinary
+ * descriptors and its time are in an epoll of its own, which its queue watches. The first who finds something
+ * claims the poll, and fills the user's array: of sockets only those of the same home can be looked at then.
+ *
+ * It is shared by the lists that it is in, and freed with the last. What is over leaves a socket's list when
+ * that is looked at the next time.
+ */
+#ifndef XS_POLL_H
+#define XS_POLL_H
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/queue.h>
+#include "doorbell.h"
+#include "op.h"
+
+struct queue;
+struct sock;
+struct stop;
+
+struct polled { /* a socket of a poll; guarded by the socket's lock */
+    LIST_ENTRY(polled) link;
+    struct polling *polling;
+    struct sock *sock;
+    _Atomic(struct queue *) home; /* the socket's, while it stands in its list. Another thread that reads its
+                                   * own home here holds the lock under which that was written */
+    int index;                    /* of the user's array. What it says is here, too, */
+    int number;                   /* since it may be gone when the poll is over */
+    short events;
+};
+
+struct polling {
+    _Atomic int refs;  /* the lists' and its starter's. One less pairs with the last one less, which frees it */
+    _Atomic bool over; /* set once: who sets it completes the operation, and nobody else uses it or `fds` */
+    struct op *op;
+    exs_ahandle_t ahandle;
+    exs_pollfd_t *fds; /* the user's */
+    int count;
+
+    struct pollfd *others; /* as many; those of sockets are -1 */
+    LIST_ENTRY(polling) of_queue;
+    int epoll; /* what its queue watches; -1: it has neither ordinary descriptors nor a time */
+    struct doorbell timer;
+    uint64_t deadline; /* ns */
+
+    struct polled polled[]; /* as many as `fds`; those of sockets are used */
+};
+
+void xs_poll_put(struct polling *polling);
+/* True: the caller's to complete. */
+bool xs_poll_claim(struct polling *polling);
+/* It was claimed: complete it. `locked` is the queue whose lock is held, or NULL. */
+void xs_poll_finish(struct polling *polling, const struct queue *locked);
+/* What is ready of one that was claimed, or has not begun: how many elements that are, 0 or 1. */
+int xs_poll_tell(exs_pollfd_t *fd, short ready);
+/* The same of all its ordinary descriptors (poll_others.c). */
+int xs_poll_tell_others(struct polling *polling);
+/* Have the queue look at those, and at the time. 0, or -1 and errno. */
+int xs_poll_begin_others(struct polling *polling, struct queue *queue);
+
+/* What of a socket is ready, EXS_POLL; with its lock (ready.c). */
+short xs_ready(const struct sock *sock);
+/* Something of it has changed, with its lock. */
+void xs_poll_look(struct sock *sock);
+/* End those that are meant: how many. With its lock. */
+int xs_poll_stop(struct sock *sock, const struct stop *stop);
+/* A turn of a queue that has polls with descriptors; with its lock. */
+void xs_polls_run(struct queue *queue);
+/* The queue is gone, and all of them are over. */
+void xs_polls_leave(struct queue *queue);
+
+#endif

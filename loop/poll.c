@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * exs_poll. One that blocks and finds nothing ready has a queue for that time, whose event it waits for: so it
+ * drives the sockets wherever they live, and hears of them from whoever else does.
+ */
+#include <errno.h>
+#include "core/clock.h"
+#include "core/core.h"
+#include "wait.h"
+
+/* The one event of a queue that nobody else has. */
+static int wait_for_poll(exs_qhandle_t queue)
+{
+    exs_event_t event;
+
+    while (xs_dequeue(queue, &event, 1, BY_EDGE) == 0)
+        wait_readable(exs_qfd(queue), NEVER_NS);
+    return event.exs_evt_union.exs_evt_poll.exs_evt_ready;
+}
+
+static int poll_blocking(exs_pollfd_t *fds, int count, uint64_t limit)
+{
+    int ready = xs_poll_now(fds, count);
+
+    if (ready != 0 || limit == 0)
+        return ready;
+    exs_qhandle_t queue = exs_qcreate(1);
+
+    if (queue == EXS_QHANDLE_INVALID) {
+        errno = errno == ENOMEM ? ENOMEM : EMFILE;
+        return -1;
+    }
+    ready = xs_poll_start(fds, count, limit, queue, NULL) < 0 ? -1 : wait_for_poll(queue);
+    int saved = errno;
+
+    exs_qdelete(queue);
+    errno = saved;
+    return ready;
+}
+
+int exs_poll(exs_pollfd_t *fds, int count, int flags, const struct timeval *timeout, exs_qhandle_t qhandle,
+             exs_ahandle_t ahandle)
+{
+    uint64_t limit;
+
+    if (xs_enter() < 0 || xs_poll_check(fds, count, flags, timeout, &limit) < 0)
+        return -1;
+    if (!(flags & EXS_BLOCK))
+        return xs_poll_start(fds, count, limit, qhandle, ahandle);
+    if (qhandle != NULL) {
+        struct queue *queue = xs_queue_get(qhandle);
+
+        if (queue == NULL) {
+            errno = EINVAL;
+            return -1;
+        }
+        xs_queue_put(queue);
+    }
+    return poll_blocking(fds, count, limit);
+}

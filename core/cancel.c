@@ -76,6 +76,8 @@ static void cut_send(struct conn *conn, struct op *op, int error)
 void xs_send_cut(struct conn *conn)
 {
     cut_send(conn, conn->sending, 0);
+    if (conn->sock->sends_bounded)
+        xs_sends_count(conn);
     xs_tx_end(conn);
 }
 
@@ -106,6 +108,8 @@ static int stop_sends(struct conn *conn, const struct stop *stop)
         stop_send(conn, op, stop->error);
         count++;
     }
+    if (count > 0 && conn->sock->sends_bounded)
+        xs_sends_count(conn);
     if (count > 0)
         xs_tx_end(conn);
     return count;

@@ -16,7 +16,6 @@
 #define BOUNCES_AT (RQ_DEPTH * SLOT_SIZE)
 #define SENDS_AT (BOUNCES_AT + BOUNCES_OWN * BOUNCE_SIZE)
 #define LOCAL_SIZE (SENDS_AT + SQ_DEPTH * SLOT_SIZE)
-#define REGION_SIZE (LOCAL_SIZE + HIDDEN_SIZE)
 #define RNR_RETRY_COUNT 7               /* for ever; never needed, since credits match posted receives */
 #define RECEIVE_BIT (UINT64_C(1) << 63) /* of a work request id: a receive */
 
@@ -102,9 +101,24 @@ static void set_ack_timeout(struct conn *conn)
         xs_log("device %s keeps its own time-out of acknowledgements: %s", conn->device->name, strerror(errno));
 }
 
+static size_t region_size(const struct conn *conn)
+{
+    return LOCAL_SIZE + conn->hidden_size;
+}
+
+static void size_hidden(struct conn *conn)
+{
+    const struct sock *sock = conn->sock;
+
+    conn->hidden_size = xs_hidden_size(sock);
+    conn->hidden_mask = conn->hidden_size - 1;
+    conn->ack_due = conn->hidden_size / 4;
+}
+
 static int make_buffers(struct conn *conn)
 {
-    conn->memory = mmap(NULL, REGION_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_hidden(conn);
+    conn->memory = mmap(NULL, region_size(conn), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (conn->memory == MAP_FAILED) {
         conn->memory = NULL;
         errno = ENOMEM; /* EAGAIN, too: it would have to be locked, and the limit forbids that */
@@ -118,8 +132,8 @@ static int make_buffers(struct conn *conn)
     for (int i = 0; i < BOUNCES_OWN; i++)
         xs_bounce_add(&conn->domain, &conn->bounces[i], conn->memory + BOUNCES_AT + (size_t)i * BOUNCE_SIZE,
                       conn->local_mr);
-    conn->hidden_mr =
-        xs_register(&conn->domain, conn->hidden, HIDDEN_SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    conn->hidden_mr = xs_register(&conn->domain, conn->hidden, conn->hidden_size,
+                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     return conn->hidden_mr != NULL ? 0 : -1;
 }
 
@@ -127,7 +141,14 @@ static int make_buffers(struct conn *conn)
 static void give_back_pages(struct conn *conn)
 {
     if (conn->device->holds_no_pages)
-        madvise(conn->memory, REGION_SIZE, MADV_DONTNEED); /* where it fails they just stay */
+        madvise(conn->memory, region_size(conn), MADV_DONTNEED); /* where it fails they just stay */
+}
+
+uint32_t xs_hidden_size(const struct sock *sock)
+{
+    bool is_chosen = sock->type == SOCK_STREAM && sock->options.receive_buffer != 0;
+
+    return is_chosen ? sock->options.receive_buffer : HIDDEN_SIZE;
 }
 
 struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct device *device)
@@ -197,7 +218,7 @@ void xs_conn_free(struct conn *conn)
     if (conn->domain.pd != NULL)
         xs_domain_close(&conn->domain);
     if (conn->memory != NULL)
-        munmap(conn->memory, REGION_SIZE);
+        munmap(conn->memory, region_size(conn));
     conn->nic->conns--;
     free(conn);
     errno = saved;
@@ -212,7 +233,7 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
         .flags = (conn->nic->immediate ? HELLO_IMM_CREDITS : HELLO_NO_IMMEDIATE) | HELLO_EMPTY_END,
         .credits = conn->depth,
         .adverts = ADVERTS_MAX,
-        .hidden_size = HIDDEN_SIZE,
+        .hidden_size = (uint32_t)conn->hidden_size,
         .hidden_rkey = conn->hidden_mr->rkey,
         .hidden_addr = (uintptr_t)conn->hidden,
     };

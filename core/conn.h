@@ -17,19 +17,19 @@
 #include "op.h"
 #include "protocol.h"
 
-#define RQ_DEPTH 64                      /* receives posted: credits given to the peer; at most, see depth */
-#define RECEIVES_AT_ONCE 8               /* posted by one call; at most, and an eighth of the depth */
-#define SQ_DEPTH 64                      /* work requests outstanding; at most */
-#define DEPTH_MIN 16                     /* of either: with less there is no room beside what is kept */
-#define SQ_KEPT_BY_DATA 8                /* of these, kept free for control messages */
-#define ACK_DUE (HIDDEN_SIZE / 4)        /* bytes copied out of the hidden buffer, and the peer not told */
-#define PEEK_MAX (HIDDEN_SIZE - ACK_DUE) /* bytes: so many can come there before any are taken out */
-#define ADVERTS_MAX 32                   /* advertisements outstanding, each way */
-#define SLOT_SIZE 64                     /* bytes, of a control message's place */
-#define HIDDEN_SIZE (256 << 10)          /* bytes, of the hidden circular buffer */
-#define BOUNCES_OWN 4                    /* bounce buffers that a connection has from the first */
-#define ACK_TIMEOUT 17                   /* the device's code of 0.54 s: 4.096 us * 2^17 */
-#define RETRY_COUNT 6 /* times it sends again, before the peer is gone; 7 is for ever to rxe */
+#define RQ_DEPTH 64             /* receives posted: credits given to the peer; at most, see depth */
+#define RECEIVES_AT_ONCE 8      /* posted by one call; at most, and an eighth of the depth */
+#define SQ_DEPTH 64             /* work requests outstanding; at most */
+#define DEPTH_MIN 16            /* of either: with less there is no room beside what is kept */
+#define SQ_KEPT_BY_DATA 8       /* of these, kept free for control messages */
+#define ADVERTS_MAX 32          /* advertisements outstanding, each way */
+#define SLOT_SIZE 64            /* bytes, of a control message's place */
+#define HIDDEN_SIZE (256 << 10) /* bytes, of the hidden circular buffer, where nobody says; these are */
+#define HIDDEN_MIN (4 << 10)    /* the least and the most, powers of 2 */
+#define HIDDEN_MAX (64 << 20)
+#define BOUNCES_OWN 4  /* bounce buffers that a connection has from the first */
+#define ACK_TIMEOUT 17 /* the device's code of 0.54 s: 4.096 us * 2^17 */
+#define RETRY_COUNT 6  /* times it sends again, before the peer is gone; 7 is for ever to rxe */
 #define DIRECT_MIN                                                                                             \
     4096 /* bytes: a STREAM receive shorter than this is not advertised; a copy is cheaper                     \
           * than an advertisement */
@@ -96,7 +96,10 @@ struct conn {
     uint8_t
         *memory; /* of its own (conn.c): RQ_DEPTH receive slots are at its beginning; SQ_DEPTH send slots, */
     uint8_t *send_slots;
-    uint8_t *hidden;                     /* and the hidden buffer, are in it */
+    uint8_t *hidden;                     /* and the hidden buffer, are in it, */
+    uint64_t hidden_size;                /* which has so many bytes, a power of 2, */
+    uint64_t hidden_mask;                /* and 1 less, */
+    uint64_t ack_due;                    /* bytes copied out there, of which the peer is told */
     struct ibv_mr *local_mr, *hidden_mr; /* all but the hidden buffer, and that */
     struct bounce bounces[BOUNCES_OWN];  /* in it, too */
     uint32_t max_inline;
@@ -131,6 +134,7 @@ struct conn {
     struct op *sending;   /* the first of them that is not all posted, or NULL */
     struct advert adverts[ADVERTS_MAX];
     uint32_t advert_head, advert_count;
+    uint64_t queued; /* bytes of sends, up to the end of the last; where they are bounded (bound.c) */
     uint32_t tx_phase;
     uint64_t tx_position; /* bytes of the stream sent */
     struct hello peer;
@@ -167,6 +171,8 @@ LIST_HEAD(conn_list, conn);
 
 /* Queue pair, buffers and posted receives for the socket's id. NULL and errno. */
 struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct device *device);
+/* Of the hidden buffer of a connection that this socket gets, bytes. */
+uint32_t xs_hidden_size(const struct sock *sock);
 void xs_conn_free(struct conn *conn); /* the queue pair is drained, or was never connected */
 /* What to connect or accept with; its private data is packed into hello. */
 struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELLO_SIZE]);
@@ -281,6 +287,11 @@ void xs_dontwait_sent(struct conn *conn);
 
 /* End the send that is being posted, of a STREAM, with what has been. It is no error. */
 void xs_send_cut(struct conn *conn);
+
+/* ---- bound.c ------------------------------------------------------------------------------- */
+
+/* Count the bytes that are pending anew. */
+void xs_sends_count(struct conn *conn);
 
 /* ---- late.c ------------------------------------------------------------------------------- */
 

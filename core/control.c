@@ -73,7 +73,7 @@ void xs_control_run(struct conn *conn)
 {
     if (conn->state != CONN_OPEN)
         return;
-    if (conn->hidden_out - conn->hidden_told >= ACK_DUE)
+    if (conn->hidden_out - conn->hidden_told >= conn->ack_due)
         acknowledge(conn);
     if (conn->due != 0)
         say_due(conn);

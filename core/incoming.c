@@ -366,6 +366,7 @@ static bool make_incoming(const struct sock *listener, const struct op *op, stru
         return false;
     }
     (*sock)->options = listener->options;
+    xs_sends_bounded(*sock);
     return true;
 }
 

@@ -86,8 +86,11 @@ struct op {
     };
 
     /* receives: where the bytes go (place.h); of a send that is late: where they come from, without places */
-    uint64_t in_piece;    /* the bytes in the first piece that is not full, */
-    uint32_t piece;       /* which is this one */
+    union {
+        uint64_t in_piece; /* receive: the bytes in the first piece that is not full, */
+        uint64_t queued;   /* send: the bytes of sends up to its end, where they are bounded (bound.c) */
+    };
+    uint32_t piece;       /* receive: which is this one */
     uint32_t piece_count; /* 0: its user was told already (rx.c) */
     struct piece *many;   /* of exs_recvmsg, exs_sendmsg; the operation's, to free */
     uint8_t *whole;       /* the place of a longer one for several pieces; the operation's, to free */

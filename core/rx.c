@@ -90,11 +90,11 @@ typedef uint64_t copy_fn(struct conn *conn, struct op *op, const uint8_t *from, 
  * much. What can't be written stays, for the next one. */
 static inline uint64_t copy_out(struct conn *conn, struct op *op, uint64_t from, copy_fn *copy)
 {
-    uint64_t offset = from % HIDDEN_SIZE, bytes = conn->hidden_in - from;
+    uint64_t offset = from & conn->hidden_mask, bytes = conn->hidden_in - from;
     uint64_t room = xs_place_next(op).length;
 
-    if (bytes > HIDDEN_SIZE - offset)
-        bytes = HIDDEN_SIZE - offset;
+    if (bytes > conn->hidden_size - offset)
+        bytes = conn->hidden_size - offset;
     if (bytes > room)
         bytes = room;
     bytes = copy(conn, op, conn->hidden + offset, bytes);
@@ -105,7 +105,8 @@ static inline uint64_t copy_out(struct conn *conn, struct op *op, uint64_t from,
 /* Copy, and leave it where it is. False: more is waited for. */
 static bool peek(struct conn *conn, struct op *op)
 {
-    uint64_t from = conn->hidden_out, wanted = op->length < PEEK_MAX ? op->length : PEEK_MAX;
+    uint64_t most = conn->hidden_size - conn->ack_due; /* can come before any are taken out */
+    uint64_t from = conn->hidden_out, wanted = op->length < most ? op->length : most;
     bool more_may_come = conn->reading == READ_OPEN && conn->state != CONN_DRAINED;
 
     if (op->waitall && more_may_come && conn->hidden_in - from < wanted)
@@ -243,7 +244,7 @@ static void unadvertise(struct conn *conn)
 
 static void indirect(struct conn *conn, uint32_t bytes)
 {
-    if (bytes > HIDDEN_SIZE - (conn->hidden_in - conn->hidden_out)) {
+    if (bytes > conn->hidden_size - (conn->hidden_in - conn->hidden_out)) {
         xs_violation(conn, "more than the hidden buffer holds");
         return;
     }

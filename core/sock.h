@@ -22,8 +22,11 @@ struct lookup;
 
 /* What exs_setsockopt changes (sockopt.c). A connection that is accepted begins with its listener's. */
 struct options {
-    bool lingers;    /* SO_LINGER: a close waits for what was sent, */
-    uint64_t linger; /* ns; 0: it cuts it off */
+    bool lingers;            /* SO_LINGER: a close waits for what was sent, */
+    uint64_t linger;         /* ns; 0: it cuts it off */
+    uint32_t receive_buffer; /* SO_RCVBUF: bytes, a power of 2; 0: HIDDEN_SIZE */
+    int send_buffer;         /* SO_SNDBUF: bytes; 0: any number */
+    bool refuses;            /* EXS_SO_SENDLIMIT: a send that does not wait fails beyond that */
 };
 
 enum sock_state {
@@ -106,6 +109,7 @@ struct sock {
     uint64_t probe_due;                 /* when the peer is to be thought of (probe.c), */
     uint64_t receive_limit, send_limit; /* ns, 0 = none: how long an operation may take, from its start */
     struct options options;
+    bool sends_bounded; /* there is a limit of time or of bytes for sends */
 };
 
 /* ---- The table of numbers (table.c) ----------------------------------------------------- */
@@ -187,6 +191,13 @@ struct stop {
 /* Complete them: at once, or as soon as neither the device nor the peer uses their memory any more. How many.
  * Called with the lock. */
 int xs_stop(struct sock *sock, const struct stop *stop);
+
+/* ---- Bounds (bound.c); called with the lock -------------------------------------------------- */
+
+/* What bounds sends has changed. */
+void xs_sends_bounded(struct sock *sock);
+/* One is about to start, where they are bounded: count it, and give it its time. -1 and EAGAIN. */
+int xs_send_bound(struct sock *sock, struct op *op, const struct ask *ask);
 
 /* ---- Limits (limit.c); called with the lock ------------------------------------------------- */
 

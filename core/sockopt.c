@@ -68,14 +68,56 @@ static void get_error(const struct sock *sock, union value *value)
 /* A message of a SEQPACKET waits at the peer. */
 static void get_receive_buffer(const struct sock *sock, union value *value)
 {
-    value->number = sock->type == SOCK_STREAM ? HIDDEN_SIZE : 0;
+    uint64_t size = sock->conn != NULL ? sock->conn->hidden_size : xs_hidden_size(sock);
+
+    value->number = sock->type == SOCK_STREAM ? (int)size : 0;
 }
 
-/* A send is never refused for what others have pending. */
+static int positive(const union value *value)
+{
+    return value->number > 0 ? 0 : xs_invalid("a buffer of %d bytes is none", value->number);
+}
+
+/* A connection has its own from the first. */
+static int set_receive_buffer(struct sock *sock, const union value *value)
+{
+    uint32_t size = HIDDEN_MIN;
+
+    if (sock->type != SOCK_STREAM)
+        return fails(ENOPROTOOPT);
+    if (positive(value) < 0)
+        return -1;
+    if (sock->state == SOCK_CONNECTING || sock->state == SOCK_CONNECTED)
+        return fails(EISCONN);
+    while (size < (uint32_t)value->number && size < HIDDEN_MAX)
+        size *= 2;
+    sock->options.receive_buffer = size;
+    return 0;
+}
+
 static void get_send_buffer(const struct sock *sock, union value *value)
 {
-    (void)sock;
-    value->number = INT_MAX;
+    value->number = sock->options.send_buffer != 0 ? sock->options.send_buffer : INT_MAX;
+}
+
+static int set_send_buffer(struct sock *sock, const union value *value)
+{
+    if (positive(value) < 0)
+        return -1;
+    sock->options.send_buffer = value->number < INT_MAX ? value->number : 0;
+    xs_sends_bounded(sock);
+    return 0;
+}
+
+static void get_refuses(const struct sock *sock, union value *value)
+{
+    value->number = sock->options.refuses;
+}
+
+static int set_refuses(struct sock *sock, const union value *value)
+{
+    sock->options.refuses = value->number != 0;
+    return 0;
 }
 
 /* ---- Time ---------------------------------------------------------------------------------------- */
@@ -112,7 +154,10 @@ static void get_send_limit(const struct sock *sock, union value *value)
 
 static int set_send_limit(struct sock *sock, const union value *value)
 {
-    return from_time(value, &sock->send_limit);
+    if (from_time(value, &sock->send_limit) < 0)
+        return -1;
+    xs_sends_bounded(sock);
+    return 0;
 }
 
 static void get_linger(const struct sock *sock, union value *value)
@@ -142,8 +187,9 @@ static const struct option options[] = {
     {SOL_SOCKET, SO_PROTOCOL, NUMBER, get_protocol, NULL},
     {SOL_SOCKET, SO_ACCEPTCONN, NUMBER, get_accepts, NULL},
     {SOL_SOCKET, SO_ERROR, NUMBER, get_error, NULL},
-    {SOL_SOCKET, SO_RCVBUF, NUMBER, get_receive_buffer, NULL},
-    {SOL_SOCKET, SO_SNDBUF, NUMBER, get_send_buffer, NULL},
+    {SOL_SOCKET, SO_RCVBUF, NUMBER, get_receive_buffer, set_receive_buffer},
+    {SOL_SOCKET, SO_SNDBUF, NUMBER, get_send_buffer, set_send_buffer},
+    {SOL_SOCKET, EXS_SO_SENDLIMIT, NUMBER, get_refuses, set_refuses},
     {SOL_SOCKET, SO_RCVTIMEO, sizeof(struct timeval), get_receive_limit, set_receive_limit},
     {SOL_SOCKET, SO_SNDTIMEO, sizeof(struct timeval), get_send_limit, set_send_limit},
     {SOL_SOCKET, SO_LINGER, sizeof(struct linger), get_linger, set_linger},

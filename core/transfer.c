@@ -125,7 +125,19 @@ void xs_undo(struct op *op, struct waiter *waiter)
     errno = saved;
 }
 
-static int begin_send(struct sock *sock, struct queue *queue, const struct ask *ask)
+/* It was made ready, and is not to be. errno stays. */
+static void refuse(struct conn *conn, struct op *op, struct waiter *waiter)
+{
+    int saved = errno;
+
+    xs_tx_release(conn, op);
+    op->memory = NULL;
+    errno = saved;
+    xs_undo(op, waiter);
+}
+
+/* What begin_send does; is_bounded is a constant, so that nothing is looked at twice. */
+static inline int start_send(struct sock *sock, struct queue *queue, const struct ask *ask, bool is_bounded)
 {
     struct conn *conn = sock->conn;
     struct op *op = xs_sock_op(sock, queue, ask->type, ask->ahandle, ask->waiter);
@@ -137,16 +149,23 @@ static int begin_send(struct sock *sock, struct queue *queue, const struct ask *
         xs_undo(op, ask->waiter);
         return -1;
     }
+    if (is_bounded && xs_send_bound(sock, op, ask) < 0) {
+        refuse(conn, op, ask->waiter);
+        return -1;
+    }
     if (op->last)
         conn->writing = WRITE_SHUT;
-    if (sock->send_limit != 0)
-        xs_limit(sock, op, sock->send_limit);
     op->number = conn->started++;
     STAILQ_INSERT_TAIL(&conn->sends, op, link);
     if (conn->sending == NULL)
         conn->sending = op;
     xs_conn_run_sends(conn);
     return 0;
+}
+
+static int begin_send(struct sock *sock, struct queue *queue, const struct ask *ask)
+{
+    return sock->sends_bounded ? start_send(sock, queue, ask, true) : start_send(sock, queue, ask, false);
 }
 
 /* ---- Receiving --------------------------------------------------------------------------------- */

@@ -57,6 +57,7 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 /* [ours] exs_accept: every connection, each with an event, until cancelled */
 #define EXS_MULTISHOT 0x04000000
 #define EXS_CANCEL_ALL 0x02000000 /* [ours] exs_cancel: whatever the ahandle */
+#define EXS_SO_SENDLIMIT 0x45580001 /* [ours] exs_setsockopt: beyond SO_SNDBUF a send fails with EAGAIN */
 #define EXS_LINGER 0x08000000     /* [ours] exs_close: what was sent arrives first; see SO_LINGER */
 /* exs_recv also takes MSG_WAITALL: complete only when the whole buffer is filled. exs_send and exs_sendfile
  * also take MSG_NOSIGNAL, which changes nothing: no call of this library raises SIGPIPE. exs_send, exs_recv and
@@ -275,16 +276,20 @@ int exs_fcntl(int sockno, int cmd, ...);
 int exs_getsockname(int sockno, struct sockaddr *address, socklen_t *address_len); /* [ours] */
 int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len); /* [ours] */
 
-/* [ours] As getsockopt(2), at SOL_SOCKET: SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN, SO_ERROR (why the
- * connection is broken, which reading does not clear), SO_RCVBUF (bytes that come while no receive is started),
- * SO_SNDBUF (INT_MAX: any number may be pending). Each is an int; but for those of exs_setsockopt. ENOPROTOOPT,
- * EINVAL, EFAULT. */
+/* [ours] As getsockopt(2), at SOL_SOCKET. What a socket is, each an int: SO_TYPE, SO_DOMAIN, SO_PROTOCOL,
+ * SO_ACCEPTCONN, SO_ERROR (why the connection is broken, which reading does not clear); and those of
+ * exs_setsockopt. ENOPROTOOPT, EINVAL, EFAULT. */
 int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *value_len);
-/* [ours] As setsockopt(2), at SOL_SOCKET: SO_RCVTIMEO and SO_SNDTIMEO, each a struct timeval, {0,0} for none.
- * What is started from then on, receives and accepts, and sends, ends with ETIMEDOUT and the bytes that had
- * moved when it takes longer; the connection lives on. SO_LINGER, a struct linger: on, exs_close waits so many
- * seconds for what was sent; 0: it cuts it off. Accepted connections begin with their listener's.
- * ENOPROTOOPT, EINVAL, EFAULT, EDOM. */
+/* [ours] As setsockopt(2), at SOL_SOCKET.
+ * SO_RCVBUF, int: bytes that come while no receive is started, before the socket connects; rounded up.
+ * SO_SNDBUF, int: bytes that may be pending in sends; INT_MAX: any number. A send beyond fails with EAGAIN if it
+ * has MSG_DONTWAIT, or EXS_SO_SENDLIMIT, int, is 1 and it does not block.
+ * SO_RCVTIMEO and SO_SNDTIMEO, struct timeval, {0,0} for none: what is started from then on, receives and
+ * accepts, and sends, ends with ETIMEDOUT and the bytes that had moved when it takes longer; the connection
+ * lives on.
+ * SO_LINGER, struct linger: on, exs_close waits so many seconds for what was sent; 0: it cuts it off.
+ * Accepted connections begin with what their listener has, but for limits of time.
+ * ENOPROTOOPT, EINVAL, EFAULT, EDOM, EISCONN. */
 int exs_setsockopt(int sockno, int level, int option, const void *value, socklen_t value_len);
 
 /* [ours] The name of the RDMA device that carries this connection ("soft0", "mlx5_0", ...) into name, at most

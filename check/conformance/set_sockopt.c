@@ -177,6 +177,84 @@ static void linger_kept(struct trial *trial)
     require(trial, held.l_onoff == 1 && held.l_linger == 60, "another is held");
 }
 
+static void longer(struct trial *trial)
+{
+    const struct timeval wanted[2] = {{.tv_sec = 1}, {.tv_sec = -1}};
+
+    ok_fresh(trial);
+    outcome(trial, exs_setsockopt(trial->fd, SOL_SOCKET, SO_RCVTIMEO, wanted, sizeof(wanted)));
+    require(trial, is(trial, SO_RCVTIMEO, wanted[0]), "another is held");
+}
+
+static int number_of(const struct trial *trial, int option)
+{
+    int value = -1;
+    socklen_t length = sizeof(value);
+
+    return exs_getsockopt(trial->fd, SOL_SOCKET, option, &value, &length) == 0 ? value : -1;
+}
+
+static void receive_buffer(struct trial *trial)
+{
+    int wanted = 300000;
+
+    ok_fresh(trial);
+    outcome(trial, exs_setsockopt(trial->fd, SOL_SOCKET, SO_RCVBUF, &wanted, sizeof(wanted)));
+    require(trial, number_of(trial, SO_RCVBUF) == 512 << 10, "it is not the next power of 2");
+}
+
+static void receive_buffer_late(struct trial *trial)
+{
+    int wanted = 300000;
+
+    refused(trial, SOL_SOCKET, SO_RCVBUF, &wanted, sizeof(wanted));
+}
+
+static void receive_buffer_of_messages(struct trial *trial)
+{
+    int wanted = 300000;
+
+    trial->type = SOCK_SEQPACKET;
+    ok_fresh(trial);
+    outcome(trial, exs_setsockopt(trial->fd, SOL_SOCKET, SO_RCVBUF, &wanted, sizeof(wanted)));
+}
+
+static void no_buffer(struct trial *trial, int option, int wanted)
+{
+    int before;
+
+    ok_fresh(trial);
+    before = number_of(trial, option);
+    outcome(trial, exs_setsockopt(trial->fd, SOL_SOCKET, option, &wanted, sizeof(wanted)));
+    require(trial, number_of(trial, option) == before, "it was changed");
+}
+
+static void no_receive_buffer(struct trial *trial)
+{
+    no_buffer(trial, SO_RCVBUF, 0);
+}
+
+static void no_send_buffer(struct trial *trial)
+{
+    no_buffer(trial, SO_SNDBUF, -1);
+}
+
+/* One byte more than may be pending. */
+static void send_buffer(struct trial *trial)
+{
+    int size = MANY, on = 1;
+
+    ok_connected(trial);
+    outcome(trial, exs_setsockopt(trial->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)));
+    outcome(trial, exs_setsockopt(trial->fd, SOL_SOCKET, EXS_SO_SENDLIMIT, &on, sizeof(on)));
+    require(trial, number_of(trial, SO_SNDBUF) == MANY && number_of(trial, EXS_SO_SENDLIMIT) == 1,
+            "others are held");
+    require(trial, exs_send(trial->fd, many, MANY, EXS_UNSIGNALED, NULL, NULL, NULL) == 0, "exs_send failed");
+    require(trial, exs_send(trial->fd, many, 1, EXS_UNSIGNALED, NULL, NULL, NULL) == -1 && errno == EAGAIN,
+            "another send was not refused with EAGAIN");
+}
+
+#define NUMBER(option) "exs_setsockopt(fd, SOL_SOCKET, " option ", &number, sizeof(number))"
 #define LINGER "exs_setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, "
 #define SET(option) "exs_setsockopt(fd, SOL_SOCKET, " option ", &time, sizeof(time))"
 
@@ -204,5 +282,14 @@ static const struct row setsockopt_rows[] = {
     {15, 0, LINGER "sizeof(linger))", BOTH, OURS, linger_kept, NULL},
     {16, EDOM, LINGER "sizeof(linger)) [-1 s]", BOTH, OURS, linger_negative, NULL},
     {17, EINVAL, LINGER "sizeof(linger) - 1)", BOTH, OURS, linger_short, NULL},
+    {18, 0, "exs_setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, times, 2 * sizeof(times[0]))", BOTH, OURS, longer,
+     NULL},
+    {19, 0, NUMBER("SO_RCVBUF"), BOTH, OURS, receive_buffer, "It is rounded up to a power of 2."},
+    {20, EISCONN, NUMBER("SO_RCVBUF") " [connected]", BOTH, OURS, receive_buffer_late, NULL},
+    {21, ENOPROTOOPT, NUMBER("SO_RCVBUF") " [SOCK_SEQPACKET]", BOTH, OURS, receive_buffer_of_messages, NULL},
+    {22, EINVAL, NUMBER("SO_RCVBUF") " [0]", BOTH, OURS, no_receive_buffer, NULL},
+    {23, EINVAL, NUMBER("SO_SNDBUF") " [-1]", BOTH, OURS, no_send_buffer, NULL},
+    {24, 0, NUMBER("EXS_SO_SENDLIMIT") " [and SO_SNDBUF]", BOTH, OURS, send_buffer,
+     "A send beyond fails with EAGAIN."},
 };
 const struct group group_setsockopt = {"exs_setsockopt", NULL, needs, ROWS(setsockopt_rows)};

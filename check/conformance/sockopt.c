@@ -263,7 +263,7 @@ static const struct row getsockopt_rows[] = {
     {12, 0, GET("SO_ERROR") " [the peer has closed]", BOTH, OURS, error_closed, NULL},
     {13, 0, GET("SO_RCVBUF"), BOTH, OURS, receive_buffer, "So much comes while no receive is started."},
     {14, 0, GET("SO_RCVBUF") " [SOCK_SEQPACKET]", BOTH, OURS, receive_buffer_none, NULL},
-    {15, 0, GET("SO_SNDBUF"), BOTH, OURS, send_buffer, "INT_MAX: there is no limit."},
+    {15, 0, GET("SO_SNDBUF"), BOTH, OURS, send_buffer, "INT_MAX: at first there is no limit."},
     {16, 0, "exs_getsockopt(fd, SOL_SOCKET, SO_TYPE, value, {1})", BOTH, OURS, cut_off, NULL},
     {17, 0, "exs_getsockopt(fd, SOL_SOCKET, SO_TYPE, NULL, {0})", BOTH, OURS, of_nothing, NULL},
     {18, 0, "exs_getsockopt(fd, SOL_SOCKET, SO_TYPE, value, {8})", BOTH, OURS, longer, NULL},

@@ -5,6 +5,9 @@
  */
 #include "check/support/files.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #define LENGTH (300 * KIB) /* more than the peer's hidden buffer */
 #define SENDS 3
 
@@ -162,13 +165,15 @@ static size_t received_until_cut(struct pair *pair)
     return bytes;
 }
 
-/* Not before; what was under way is told of. */
+/* Not before; what was under way is told of. An alarm that rings earlier changes nothing. */
 START_TEST(time_is_over)
 {
+    const struct timeval limit = {.tv_usec = 500000};
     struct pair pair;
     size_t moved = 0;
 
     open_pair(&pair, _i);
+    must(exs_setsockopt(pair.client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
     uint8_t *out = send_all(&pair);
     set_linger(pair.client, 1, 1);
     double start = seconds_now();
@@ -268,8 +273,10 @@ START_TEST(limits)
     const struct timeval limit = {.tv_usec = 50000};
     struct pair pair;
 
-    open_pair(&pair, _i);
+    open_pair(&pair, _i % 4);
     must(exs_setsockopt(pair.client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
+    if (_i >= 4)
+        set_linger(pair.client, 1, 60);
     uint8_t *out = send_all(&pair);
     close_client(&pair, EXS_LINGER);
     inbox_quiet(pair.client_box, 200);
@@ -298,36 +305,113 @@ START_TEST(without_event)
 END_TEST
 
 #define READS 60
+#define READ (64 * KIB)
 
-/* What reads and writes the peer's memory is something that was sent, too, and the end is behind it. */
+/* More of the peer's memory is read than can be at once. */
+static uint8_t *read_all(struct pair *pair, uint8_t *there)
+{
+    uint8_t *here = new_buffer(READS * READ);
+    exs_mhandle_t region = exs_mregister(there, READ, 0);
+    exs_token_t token;
+
+    ck_assert_ptr_ne(region, EXS_MHANDLE_INVALID);
+    must(exs_mexport(pair->server, region, there, READ, EXS_REMOTE_READ, &token));
+    pattern_fill(there, READ, 5, 0);
+    for (size_t i = 0; i < READS; i++)
+        must(exs_rread(pair->client, here + i * READ, READ, &token, 0, 0, pair->client_box->queue,
+                       here + i * READ, NULL));
+    return here;
+}
+
+/* What reads the peer's memory is something that was sent, too, and the end is behind it: who has seen that may
+ * leave. */
 START_TEST(one_sided)
 {
-    uint8_t *here = new_buffer(READS * 64 * KIB), *there = new_buffer(64 * KIB);
-    exs_token_t token;
+    uint8_t *there = new_buffer(READ), *here;
     struct pair pair;
     char byte;
 
     open_pair(&pair, _i);
-    exs_mhandle_t region = exs_mregister(there, 64 * KIB, 0);
-    ck_assert_ptr_ne(region, EXS_MHANDLE_INVALID);
-    must(exs_mexport(pair.server, region, there, 64 * KIB, EXS_REMOTE_READ, &token));
-    pattern_fill(there, 64 * KIB, 5, 0);
-    for (size_t i = 0; i < READS; i++)
-        must(exs_rread(pair.client, here + i * 64 * KIB, 64 * KIB, &token, 0, 0, pair.client_box->queue,
-                       here + i * 64 * KIB, NULL));
+    here = read_all(&pair, there);
     close_client(&pair, EXS_LINGER);
     must(exs_recv(pair.server, &byte, 1, 0, pair.server_box->queue, NULL, NULL));
+    take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    must(exs_close(pair.server, 0, pair.server_box->queue, NULL));
     for (size_t i = 0; i < READS; i++) {
-        ends(pair.client_box, EXS_EVT_RREAD, here + i * 64 * KIB, 0);
-        pattern_check(here + i * 64 * KIB, 64 * KIB, 5, 0);
+        ends(pair.client_box, EXS_EVT_RREAD, here + i * READ, 0);
+        pattern_check(here + i * READ, READ, 5, 0);
     }
     ends(pair.client_box, EXS_EVT_CLOSE, &pair, 0);
-    take_good(pair.server_box, EXS_EVT_RECV, pair.server);
-    close_socket(pair.server_box, pair.server);
-    must(exs_mderegister(region, 0));
+    take_good(pair.server_box, EXS_EVT_CLOSE, pair.server);
     pair_close_rest(&pair);
     free(here);
     free(there);
+}
+END_TEST
+
+/* Without lingering the rest of it is cut; with, where the peer leaves, and then the close says so. */
+START_TEST(one_sided_cut)
+{
+    uint8_t *there = new_buffer(READ), *here;
+    bool lingers = _i & 2;
+    struct pair pair;
+
+    open_pair(&pair, _i & 1);
+    here = read_all(&pair, there);
+    close_client(&pair, lingers ? EXS_LINGER : 0);
+    if (lingers) {
+        set_linger(pair.server, 1, 0);
+        close_socket(pair.server_box, pair.server);
+    }
+    for (size_t i = 0; i < READS; i++) {
+        exs_event_t event = inbox_take(pair.client_box, EXS_EVT_RREAD, pair.client);
+        ck_assert(event.exs_evt_errno == ECANCELED || (event.exs_evt_errno == 0 && i < READS - 1));
+    }
+    ends(pair.client_box, EXS_EVT_CLOSE, &pair, lingers ? ECONNRESET : 0);
+    if (!lingers)
+        close_socket(pair.server_box, pair.server);
+    pair_close_rest(&pair);
+    free(here);
+    free(there);
+}
+END_TEST
+
+static void accept_only(int fd, void *arg)
+{
+    struct address address;
+
+    (void)arg;
+    init_library();
+    int listener = open_listener(AF_INET, SOCK_STREAM, 1, &address);
+    tell(fd, &address, sizeof address);
+    must(exs_blocking_accept(listener, NULL, NULL));
+    tell(fd, "", 1);
+    hear(fd, &address, 1);
+}
+
+/* Nothing is pending but the end, which nobody takes. */
+START_TEST(end_is_late)
+{
+    struct address address;
+    struct child child;
+    struct inbox box;
+    char ready;
+
+    child_start(&child, accept_only, NULL);
+    init_library();
+    inbox_open(&box, 4);
+    hear(child.fd, &address, sizeof address);
+    int client = exs_socket(PF_INET, SOCK_STREAM, 0);
+    must(exs_connect(client, SA(&address), address.length, 0, NULL, box.queue, NULL));
+    take_good(&box, EXS_EVT_CONNECT, client);
+    hear(child.fd, &ready, 1);
+    set_linger(client, 1, 1);
+    must(kill(child.pid, SIGSTOP));
+    must(waitpid(child.pid, NULL, WUNTRACED));
+    must(exs_close(client, 0, box.queue, NULL));
+    take_failed(&box, EXS_EVT_CLOSE, client, on_rdma() ? 0 : ETIMEDOUT); /* the kernel takes it there */
+    inbox_close(&box);
+    child_kill(&child);
 }
 END_TEST
 
@@ -443,7 +527,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("linger");
-    TCase *tcase = add_case(suite, "linger", 30);
+    TCase *tcase = add_case(suite, "linger", 30), *bare = add_bare_case(suite, "the end", 30);
 
     tcase_add_loop_test(tcase, arrives, 0, 12);
     tcase_add_loop_test(tcase, off, 0, 4);
@@ -453,9 +537,11 @@ int main(void)
     tcase_add_loop_test(tcase, peer_leaves, 0, 4);
     tcase_add_loop_test(tcase, peer_has_left, 0, 2);
     tcase_add_loop_test(tcase, cuts, 0, 4);
-    tcase_add_loop_test(tcase, limits, 0, 4);
+    tcase_add_loop_test(tcase, limits, 0, 8);
     tcase_add_loop_test(tcase, without_event, 0, 4);
     tcase_add_loop_test(tcase, one_sided, 0, 2);
+    tcase_add_loop_test(tcase, one_sided_cut, 0, 4);
+    tcase_add_test(bare, end_is_late);
     tcase_add_loop_test(tcase, file_is_cut, 0, 1);
     tcase_add_test(tcase, calls_that_wait);
     tcase_add_test(tcase, call_that_gives_up);

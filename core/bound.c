@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * bound.c - how many bytes may be pending in the sends of a connection: SO_SNDBUF, EXS_SO_SENDLIMIT.
+ *
+ * Nobody counts where there is no bound. Where there is one each send knows how many bytes were sent up to its
+ * own end, so what is pending is the difference of the last and the first. Where sends end in another order the
+ * list is counted anew.
+ */
+#include <errno.h>
+#include "conn.h"
+#include "sock.h"
+
+void xs_sends_bounded(struct sock *sock)
+{
+    sock->sends_bounded = sock->send_limit != 0 || sock->options.send_buffer != 0;
+    if (sock->sends_bounded && sock->conn != NULL)
+        xs_sends_count(sock->conn);
+}
+
+void xs_sends_count(struct conn *conn)
+{
+    struct op *op;
+
+    conn->queued = 0;
+    STAILQ_FOREACH (op, &conn->sends, link)
+        op->queued = conn->queued += op->length;
+}
+
+static uint64_t pending(const struct conn *conn)
+{
+    const struct op *first = STAILQ_FIRST(&conn->sends);
+
+    return first != NULL ? conn->queued - first->queued + first->length : 0;
+}
+
+/* A send that is longer than all that may be pending goes when nothing else is. */
+int xs_send_bound(struct sock *sock, struct op *op, const struct ask *ask)
+{
+    const struct options *options = &sock->options;
+    bool is_refused = ask->flags & MSG_DONTWAIT || (options->refuses && ask->waiter == NULL);
+    uint64_t before = pending(sock->conn);
+
+    if (options->send_buffer != 0 && is_refused && before > 0 &&
+        before + op->length > (uint64_t)options->send_buffer) {
+        errno = EAGAIN;
+        return -1;
+    }
+    op->queued = sock->conn->queued += op->length;
+    if (sock->send_limit != 0)
+        xs_limit(sock, op, sock->send_limit);
+    return 0;
+}

@@ -8,11 +8,13 @@
  */
 #include <check.h>
 #include <stdlib.h>
+#include "check/fuzz/ib_ends.h"
 #include "check/fuzz/input.h"
 #include "core/soft/cm/ib_address.h"
 #include "core/soft/cm/ib_conn.h"
 
 #define CONNS 6
+#define ENDS 0xfd /* an input's first byte: it is ib_ends.c's */
 #define HOSTS 2
 #define BY_ADDRESS 232 /* and up, of a step's first byte */
 
@@ -319,6 +321,10 @@ static void world_open(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    if (size > 0 && data[0] == ENDS) {
+        ib_ends_fuzz(&(struct input){data + 1, size - 1});
+        return 0;
+    }
     world_open(data, size);
     while (input_left(&fuzz.input) > 0) {
         uint8_t what = input_u8(&fuzz.input);

@@ -204,6 +204,7 @@ void xs_conn_free(struct conn *conn)
 
     if (conn->handle != NULL)
         xs_handle_take(&handles, conn->handle);
+    xs_stats_add(&conn->nic->queue->gone, conn);
     if (conn->is_touched)
         LIST_REMOVE(conn, touched);
     if (conn->qp != NULL)

@@ -153,6 +153,7 @@ struct conn {
 
     /* receiving */
     struct op_list recvs;
+    uint64_t receives;    /* started, ever */
     uint32_t adverts_max; /* that the peer keeps; 0 while they are recalled */
     uint32_t advertised;  /* the first so many of recvs */
     uint32_t places;      /* bits: those of the hidden buffer that receives of a SEQPACKET have */
@@ -162,6 +163,7 @@ struct conn {
     bool recalling; /* the peer is asked to forget our advertisements, and has not answered */
     bool filling;   /* the first receive holds the beginning of a transfer */
 
+    uint64_t bytes_read, bytes_written; /* by one-sided operations, ever */
     uint64_t stale_adverts; /* dropped, since they crossed with indirect data */
 };
 
@@ -316,6 +318,11 @@ void xs_onesided_finish(struct conn *conn, int error);
 /* ---- export.c ----------------------------------------------------------------------------- */
 
 void xs_export_end_all(struct conn *conn);
+
+/* ---- stats.c ------------------------------------------------------------------------------ */
+
+/* What the connection has counted. */
+void xs_stats_add(exs_stats_t *stats, const struct conn *conn);
 
 /* ---- rx.c -------------------------------------------------------------------------------- */
 

@@ -86,6 +86,9 @@ struct device {
     /* Ours: it does not notice by itself that the host of an idle peer is gone. */
     bool needs_probes;
 
+    /* Ours: how many packets of the queue pair's requests were sent again, ever. NULL where it does not tell. */
+    uint64_t (*retransmitted)(struct ibv_qp *qp);
+
     /* Ours: the longest request, in bytes, that is worth giving to it; 0: as long as its ports say. */
     uint32_t long_request;
 

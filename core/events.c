@@ -310,6 +310,10 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum 
     xs_turn(queue, &turn);
     int count = take_events(queue, evtvec, evtvec_cnt);
 
+    queue->turns++;
+    queue->empty_turns += count == 0;
+    queue->taken += (unsigned)count;
+
     atomic_fetch_sub(&queue->dequeuers, 1);
     bool again = turn.stuck || (turn.left && watched == BY_EDGE);
 

@@ -83,6 +83,7 @@ static void finish(struct conn *conn, struct op *op, int error)
     if (is_read(op) && op->bounce != NULL && op->acked > 0 && (error == 0 || op->stopped) &&
         !fragile_give(op->buffer, op->bounce->data, op->acked))
         error = EFAULT;
+    *(is_read(op) ? &conn->bytes_read : &conn->bytes_written) += op->acked;
     xs_op_moved(op, op->acked);
     xs_tx_release(conn, op);
     xs_op_complete(op, error);

@@ -75,6 +75,8 @@ struct queue {
     int ops;     /* in these */
     int depth;   /* that the program asked for */
     int pending; /* started, not completed; but for those of own_pending */
+    uint64_t taken;              /* events, by who dequeued them, ever; */
+    uint64_t turns, empty_turns; /* looks at it, and those that found no event */
     struct doorbell raise;
     _Atomic int dequeuers; /* threads inside xs_dequeue: they will look, so nobody needs to raise. One more
                             * needs no lock, one less does: it pairs with the locked look of who completes */
@@ -101,6 +103,8 @@ struct queue {
     bool keeps_time;                     /* with a timer, even if whoever waits could do without */
     struct doorbell timer;               /* without a descriptor until needed */
     unsigned busy_turns;                 /* since the CM channels were looked at */
+    uint64_t completions;                /* harvested, ever */
+    exs_stats_t gone;                    /* what its connections had counted that are freed */
 };
 
 /* A queue with a handle, or a private one; one reference for the caller. NULL and errno. */

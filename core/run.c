@@ -148,11 +148,13 @@ static bool run_channels(struct queue *queue)
 
 void xs_turn_home(struct queue *queue, struct turn *turn)
 {
+    int before = turn->harvested; /* of others, in the same turn */
     struct nic *nic;
 
     LIST_FOREACH (nic, &queue->nics, link) {
         xs_nic_run(nic, turn);
     }
+    queue->completions += (unsigned)(turn->harvested - before);
     xs_queue_note_waits(queue);
     if (turn->watched == BY_LEVEL && turn->harvested > 0 && ++queue->busy_turns < BUSY_TURNS_MAX) {
         turn->left = turn->busy = true;
@@ -175,6 +177,7 @@ int xs_queue_look(struct queue *queue)
     LIST_FOREACH (nic, &queue->nics, link) {
         taken += xs_nic_look(nic);
     }
+    queue->completions += (unsigned)taken;
     if (taken > 0)
         xs_queue_note_waits(queue);
     xs_queue_unlock(queue);

@@ -245,6 +245,7 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
     if (sock->receive_limit != 0)
         xs_limit(sock, op, sock->receive_limit);
     STAILQ_INSERT_TAIL(&conn->recvs, op, link);
+    conn->receives++;
     xs_conn_run_recvs(conn);
     return 0;
 }

@@ -399,6 +399,50 @@ int exs_qstatus(exs_qhandle_t qhandle, exs_qstatus_t *status);
  * EINVAL, EFAULT, ENOMEM. */
 int exs_qmodify(exs_qhandle_t qhandle, int attributes, const exs_qattr_t *values);
 
+/* ---- What there is, and what has been done [ours] ------------------------------------------ */
+
+#define EXS_DEVICE_ADDRESSES 16 /* that exs_addresses has room for */
+
+typedef struct exs_device {
+    char exs_name[64];     /* as exs_getdevice has it */
+    char exs_kind[16];     /* "rdma" or "soft", as EXS_DEVICE has them */
+    char exs_links[64];    /* what carries its packets: "shm,udp", "RoCE", "InfiniBand", "iWARP"; or "" */
+    int exs_address_count; /* addresses of this host that lead to it, maybe more than fit */
+    int exs_mtu; /* payload of a packet, bytes. This and the next are 0 where no address leads to it */
+    int exs_max_connections;  /* queue pairs */
+    int exs_max_requests;     /* work requests under way, of one connection, each way */
+    uint64_t exs_max_message; /* bytes of one work request: longer transfers are cut */
+    uint64_t exs_max_region;  /* bytes of one region of registered memory */
+    int exs_spare[8];
+    struct sockaddr_storage exs_addresses[EXS_DEVICE_ADDRESSES];
+} exs_device_t;
+
+/* The devices that EXS_DEVICE lets the process use, in the order in which they are tried: how many there are,
+ * which may be more than `most`, those that were filled in. EINVAL, EFAULT, EMFILE, ENOMEM. */
+int exs_getdevices(exs_device_t *devices, int most);
+
+#define EXS_STATS_UNKNOWN UINT64_MAX /* exs_retransmissions: there is a device that does not tell */
+
+typedef struct exs_stats {        /* ever, of a connection; of a queue all that lived on it */
+    uint64_t exs_sends;           /* operations started: sends, one-sided ones, the shutdown of writing; */
+    uint64_t exs_receives;        /* receives */
+    uint64_t exs_sent;            /* bytes given to the device; */
+    uint64_t exs_sent_direct;     /* of these, straight into memory that the peer's program receives into; */
+    uint64_t exs_received;        /* bytes that have come, whether a receive has taken them or not; */
+    uint64_t exs_received_direct; /* of these, straight into memory of receives */
+    uint64_t exs_bytes_read;      /* by exs_rread, */
+    uint64_t exs_bytes_written;   /* by exs_rwrite */
+    uint64_t exs_retransmissions; /* packets sent again, or EXS_STATS_UNKNOWN */
+    uint64_t exs_events;          /* the rest are of a queue: events dequeued; */
+    uint64_t exs_turns;           /* times that exs_qdequeue or a watcher looked at it; */
+    uint64_t exs_empty_turns;     /* of these, those that found no event; */
+    uint64_t exs_completions;     /* of the devices: work requests and messages */
+    uint64_t exs_spare[8];
+} exs_stats_t;
+
+/* The counters of a socket, where qhandle is NULL; or of a queue, where sockno is -1. EBADF, EINVAL, EFAULT. */
+int exs_getstats(int sockno, exs_qhandle_t qhandle, exs_stats_t *stats);
+
 /* [ours] "EXS_EVT_CONNECT" and so on, never NULL. */
 const char *exs_strevent(int type);
 

@@ -40,6 +40,8 @@ const struct group *const groups[] = {
     &group_recvmsg,
     &group_blocking_sendmsg,
     &group_blocking_recvmsg,
+    &group_getstats,
+    &group_getdevices,
     &group_cancel,
     &group_connect_host,
     &group_blocking_connect_host,

@@ -45,6 +45,8 @@ int every_call_but(int error)
     TRY(exs_getpeername(-1, address, NULL));
     TRY(exs_getsockopt(-1, SOL_SOCKET, SO_TYPE, NULL, NULL));
     TRY(exs_setsockopt(-1, SOL_SOCKET, SO_RCVTIMEO, NULL, 0));
+    TRY(exs_getdevices(NULL, -1));
+    TRY(exs_getstats(-1, NULL, NULL));
     TRY(exs_getdevice(-1, NULL, 0));
     TRY(exs_send(-1, "x", 1, EXS_BLOCK, NULL, NULL, NULL));
     TRY(exs_send(-1, "x", 1, 0, NULL, NULL, NULL));

@@ -195,6 +195,7 @@ START_TEST(lost_acknowledgement)
     ck_assert_uint_eq(count_packets(pair->network, 0, SEND_ONLY), 6);
     ck_assert_uint_eq(counters_of(b).duplicates, 5);
     ck_assert_uint_eq(counters_of(a).retransmitted, 5);
+    ck_assert_uint_eq(soft_query_retransmitted(a->qp), 5);
     pair_free(pair);
 }
 END_TEST

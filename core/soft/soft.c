@@ -81,6 +81,7 @@ void soft_forked(void)
 
 const struct device soft_device = {
     .name = "soft",
+    .retransmitted = soft_query_retransmitted,
     .holds_no_pages = true,
 
     .create_event_channel = soft_create_event_channel,

@@ -32,6 +32,7 @@ struct soft_requester {
     uint64_t expiry;               /* of the ACK timer, or NEVER_NS; a probe may be due before */
     unsigned retries, rnr_retries; /* used up since the last progress */
     bool rnr_wait;
+    uint64_t retransmitted; /* packets sent again, ever */
 };
 
 /* A READ or atomic that the responder remembers, in case it is asked again. */

@@ -236,6 +236,12 @@ static bool put_request(struct soft_qp *qp, struct soft_send *send, uint64_t psn
     return true;
 }
 
+static void count_again(struct soft_qp *qp)
+{
+    qp->context->counters.retransmitted++;
+    qp->req.retransmitted++;
+}
+
 static bool put(struct soft_qp *qp, struct soft_send *send, uint32_t count)
 {
     if (qp->transport == SOFT_UD)
@@ -279,7 +285,7 @@ static bool put_next(struct soft_qp *qp)
     if (soft_send_answered(send))
         req->read_end[req->reads++] = req->next + count;
     if (req->next < req->high)
-        qp->context->counters.retransmitted++;
+        count_again(qp);
     req->next += count;
     if (req->high < req->next)
         req->high = req->next;
@@ -305,7 +311,7 @@ void soft_requester_probe(struct soft_qp *qp)
         return;
     }
     if (put_data(qp, send, req->una))
-        qp->context->counters.retransmitted++;
+        count_again(qp);
 }
 
 bool soft_requester_go(struct soft_qp *qp)

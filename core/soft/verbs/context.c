@@ -314,6 +314,15 @@ const struct soft_counters *soft_counters_of(struct ibv_context *ibv)
     return &soft_context_of(ibv)->counters;
 }
 
+uint64_t soft_query_retransmitted(struct ibv_qp *qp)
+{
+    soft_lock(qp->context);
+    uint64_t count = soft_qp_of(qp)->req.retransmitted;
+
+    soft_unlock(qp->context);
+    return count;
+}
+
 void soft_query_counters(struct ibv_context *ibv, struct soft_counters *counters)
 {
     soft_lock(ibv);

@@ -16,7 +16,7 @@
 /* The time of the address that is tried now. */
 static uint64_t part_of(uint64_t deadline, uint64_t now, unsigned left)
 {
-    return left == 1 ? deadline : now + ns_left(deadline, now) / left;
+    return ns_after(now, ns_left(deadline, now) / left);
 }
 
 bool xs_host_next(struct sock *sock, int error)
@@ -25,7 +25,7 @@ bool xs_host_next(struct sock *sock, int error)
     unsigned left;
 
     errno = error;
-    while (sock->lookup != NULL && (address = xs_lookup_next(sock->lookup, &left)) != NULL) {
+    while ((address = xs_lookup_next(sock->lookup, &left)) != NULL) {
         uint64_t now = now_ns();
 
         if (now >= sock->lookup_deadline) {
@@ -47,7 +47,8 @@ int xs_host_begin(struct sock *sock, struct lookup *lookup, uint64_t deadline)
     sock->lookup_deadline = deadline;
     if (xs_lookup_answer(lookup, &error) == FOUND)
         return xs_host_next(sock, ETIMEDOUT) ? 0 : -1;
-    xs_queue_time(home, sock, deadline);
+    /* The timer is what wakes the loop when the answer comes, and there is none for what never happens. */
+    xs_queue_time(home, sock, deadline == NEVER_NS ? NEVER_NS - 1 : deadline);
     if (home->timer.fd < 0 && (home->fd >= 0 || !LIST_EMPTY(&home->hosts))) {
         errno = EMFILE; /* nothing would wake whoever watches the queue when the answer comes */
         return -1;

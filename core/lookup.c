@@ -41,7 +41,7 @@ static bool may_be_service(const char *service, bool *is_number)
     static const char digits[] = "0123456789", signs[] = " \t\n+-";
 
     *is_number = service[strspn(service, digits)] == '\0';
-    if (service[0] == '\0' || strchr(signs, service[0]) != NULL)
+    if (strchr(signs, service[0]) != NULL) /* or it is empty */
         return false;
     unsigned long port = *is_number ? strtoul(service, NULL, 10) : 1;
 

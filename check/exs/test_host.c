@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>
+#include <limits.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sched.h>
@@ -109,7 +110,7 @@ static void name_leads_to(const struct address *address)
 
 static void connect_host(int socket, struct inbox *box)
 {
-    must(exs_connect_host(socket, "host", "service", 0, NULL, box->queue, &answer));
+    must(exs_connect_host(socket, "host", "7", 0, NULL, box->queue, &answer)); /* one number is not enough */
 }
 
 static void made(struct inbox *box, int client, exs_acceptaddr_t *wanted, const struct address *to)
@@ -204,6 +205,8 @@ START_TEST(in_turn)
     name_leads_to(&nobody);
     connect_host(client, &box);
     take_failed(&box, EXS_EVT_CONNECT, client, ECONNREFUSED);
+    must(exs_connect(client, SA(&nobody), nobody.length, 0, NULL, box.queue, NULL)); /* knows of no name */
+    take_failed(&box, EXS_EVT_CONNECT, client, ECONNREFUSED);
     name_leads_to(&address);
     must(exs_accept(listener, &wanted, 1, 0, box.queue));
     connect_host(client, &box);
@@ -234,6 +237,29 @@ START_TEST(silent_first)
     made(&box, client, &wanted, &address);
     double took = seconds_now() - start;
     ck_assert_msg(took > 1.9, "the first address had %.1f s of 4", took);
+    close_socket(&box, listener);
+    close(keep);
+    inbox_close(&box);
+}
+END_TEST
+
+/* Time without end has no end for the last one either. */
+START_TEST(endless)
+{
+    struct inbox box;
+    struct address address;
+    exs_acceptaddr_t wanted = {0};
+    struct timeval endless = {.tv_sec = LONG_MAX};
+    int keep, listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
+    int client = exs_socket(PF_INET, SOCK_STREAM, 0);
+    struct address nobody = refusing_address(&keep);
+
+    inbox_open(&box, 8);
+    name_leads_to(&nobody);
+    name_leads_to(&address);
+    must(exs_accept(listener, &wanted, 1, 0, box.queue));
+    must(exs_connect_host(client, "host", "7", 0, &endless, box.queue, &answer));
+    made(&box, client, &wanted, &address);
     close_socket(&box, listener);
     close(keep);
     inbox_close(&box);
@@ -401,6 +427,11 @@ START_TEST(many)
         close_socket(&box, clients[i]);
     }
     ck_assert_int_eq(atomic_load(&asks), MANY - 1);
+    clients[0] = exs_socket(PF_INET, SOCK_STREAM, 0); /* the threads have ended, and there is room for others */
+    connect_host(clients[0], &box);
+    let_go(1);
+    take_failed(&box, EXS_EVT_CONNECT, clients[0], ENXIO);
+    close_socket(&box, clients[0]);
     inbox_close(&box);
 }
 END_TEST
@@ -416,6 +447,7 @@ static void connect_in_child(void)
 
     connect_host(client, &box);
     take_failed(&box, EXS_EVT_CONNECT, client, ENXIO);
+    ck_assert_int_eq(atomic_load(&asks), AT_ONCE + 1);
     close_socket(&box, client);
     inbox_close(&box);
 }
@@ -528,6 +560,7 @@ START_TEST(bound)
     struct address address = loopback(AF_INET, 0);
     int client = exs_socket(PF_INET, SOCK_STREAM, 0);
 
+    answer.error = EAI_NONAME;
     must(exs_bind(client, SA(&address), address.length));
     must_fail(exs_blocking_connect_host(client, "host", "service"), EINVAL);
     must(exs_blocking_close(client));
@@ -545,6 +578,7 @@ int main(void)
     tcase_add_loop_test(c, by_number, 0, 3);
     tcase_add_test(c, in_turn);
     tcase_add_test(c, silent_first);
+    tcase_add_test(c, endless);
     tcase_add_test(c, all_silent);
     tcase_add_test(c, nobody_waits);
     tcase_add_loop_test(c, another_queue, 0, 2);

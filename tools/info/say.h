@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* say.h - what exs-info has found out, for a reader or as JSON. */
+#ifndef INFO_SAY_H
+#define INFO_SAY_H
+
+#include "choice.h"
+#include "limits.h"
+
+/* Owned by main. */
+struct info {
+    const char *setting; /* EXS_DEVICE */
+    const exs_device_t *devices;
+    int count;
+    struct limits limits;
+    char *const *names;           /* of the command line, */
+    const struct choice *choices; /* and what each leads to; those without a way have no address */
+    int asked;
+};
+
+void say_text(const struct info *info);
+void say_json(const struct info *info);
+
+#endif

@@ -123,6 +123,9 @@ static void fill_headers(struct world *world, unsigned number, struct roce *roce
         roce->psn = roce_psn(input_u32(input));
     roce->qkey = how & 16 ? input_u32(input) : world->pair->setup.qkey;
     roce->source = other->qp ? other->qp->qp_num : GHOST_QPN;
+    roce->srqn = end->srqn;
+    if (end->xrcd && input_below(input, 8) == 7)
+        roce->srqn ^= 1u << input_below(input, 24);
     roce->payload_length = payload_length(world, end);
     roce->rkey = packet_key(world, number);
     roce->va = packet_address(world, number);

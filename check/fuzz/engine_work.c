@@ -103,6 +103,9 @@ void work_send(struct world *world, unsigned number)
         read_local(world, number, &wr);
     else
         read_request(world, number, &wr);
+    wr.qp_type.xrc.remote_srqn = world_end(world, !number)->srqn;
+    if (world->pair->setup.type == IBV_QPT_XRC_SEND && input_below(&world->input, 16) == 15)
+        wr.qp_type.xrc.remote_srqn++;
     if (wr.opcode == IBV_WR_SEND_WITH_INV)
         wr.invalidate_rkey = packet_key(world, !number);
     keep_inline_honest(end, &wr);

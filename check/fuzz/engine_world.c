@@ -16,6 +16,8 @@ static struct setup read_setup(struct input *input)
             fourth = input_u8(input);
 
     setup.type = types[first & 3];
+    if ((first & 3) == 1 && fourth & 2)
+        setup.type = IBV_QPT_XRC_SEND;
     setup.family = first & 4 ? AF_INET6 : AF_INET;
     setup.srq_depth = first & 8 ? 8 : 0;
     setup.ghost = first & 16 && setup.type != IBV_QPT_UD;

@@ -47,6 +47,14 @@ size_t mtu_bytes(enum ibv_mtu mtu)
 
 /* ---- Queue pairs ---- */
 
+static struct ibv_qp *extended_receiver(struct end *end)
+{
+    struct ibv_qp_init_attr_ex attr = {
+        .qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = end->xrcd};
+
+    return soft_create_qp_ex(end->context, &attr);
+}
+
 struct ibv_qp *qp_new(struct end *end, const struct setup *setup)
 {
     struct ibv_qp_init_attr attr = {.send_cq = end->send_cq,
@@ -59,7 +67,7 @@ struct ibv_qp *qp_new(struct end *end, const struct setup *setup)
                                             .max_send_sge = setup->sges,
                                             .max_recv_sge = setup->sges,
                                             .max_inline_data = setup->inline_data}};
-    struct ibv_qp *qp = soft_create_qp(end->pd, &attr);
+    struct ibv_qp *qp = end->xrcd ? extended_receiver(end) : soft_create_qp(end->pd, &attr);
     expect(qp, "soft_create_qp: %s", strerror(errno));
     end->cap = attr.cap;
     return qp;
@@ -87,7 +95,7 @@ int qp_ready_to_receive(struct end *end, struct ibv_qp *qp, unsigned to_node, ui
     int mask = IBV_QP_STATE;
     if (qp->qp_type != IBV_QPT_UD)
         mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-    if (qp->qp_type == IBV_QPT_RC)
+    if (qp->qp_type != IBV_QPT_UD && qp->qp_type != IBV_QPT_UC)
         mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     network_gid(end->network, to_node, &attr.ah_attr.grh.dgid);
     int error = soft_modify_qp(qp, &attr, mask);
@@ -108,7 +116,7 @@ int qp_ready_to_send(struct ibv_qp *qp, uint32_t psn, const struct setup *setup)
                                .rnr_retry = setup->rnr_retry,
                                .max_rd_atomic = setup->max_rd_atomic};
     int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-    if (qp->qp_type == IBV_QPT_RC)
+    if (qp->qp_type != IBV_QPT_UD && qp->qp_type != IBV_QPT_UC)
         mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
     return soft_modify_qp(qp, &attr, mask);
 }
@@ -161,7 +169,33 @@ static void end_name(struct end *end)
     soft_set_names(end->context, &names);
 }
 
-static void end_open(struct end *end, const struct setup *setup)
+static void end_open_shared(struct end *end, const struct setup *setup)
+{
+    struct ibv_srq_init_attr attr = {.attr = {.max_wr = setup->srq_depth, .max_sge = setup->sges}};
+
+    if (setup->srq_depth)
+        end->srq = soft_create_srq(end->pd, &attr);
+    expect(end->srq || !setup->srq_depth, "soft_create_srq: %s", strerror(errno));
+}
+
+static void end_open_extended(struct end *end, const struct setup *setup)
+{
+    struct ibv_xrcd_init_attr init = {
+        .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+    struct ibv_srq_init_attr_ex attr = {.attr = {.max_wr = setup->recv_depth, .max_sge = setup->sges},
+                                        .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+                                                     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+                                        .srq_type = IBV_SRQT_XRC,
+                                        .pd = end->pd,
+                                        .cq = end->recv_cq};
+
+    end->xrcd = attr.xrcd = soft_open_xrcd(end->context, &init);
+    expect(end->xrcd, "soft_open_xrcd: %s", strerror(errno));
+    end->srq = soft_create_srq_ex(end->context, &attr);
+    expect(end->srq && !soft_get_srq_num(end->srq, &end->srqn), "soft_create_srq_ex: %s", strerror(errno));
+}
+
+static void end_open(struct end *end, const struct setup *setup, bool second)
 {
     end_map(end, setup);
     end->context = network_context(end->network, end->node);
@@ -178,11 +212,10 @@ static void end_open(struct end *end, const struct setup *setup)
     end->send_cq = soft_create_cq(end->context, setup->cqe, end, end->channel, 0);
     end->recv_cq = soft_create_cq(end->context, setup->cqe, NULL, end->channel, 0);
     expect(end->send_cq && end->recv_cq, "soft_create_cq: %s", strerror(errno));
-    if (setup->srq_depth) {
-        struct ibv_srq_init_attr attr = {.attr = {.max_wr = setup->srq_depth, .max_sge = setup->sges}};
-        end->srq = soft_create_srq(end->pd, &attr);
-        expect(end->srq, "soft_create_srq: %s", strerror(errno));
-    }
+    if (setup->type == IBV_QPT_XRC_SEND && second)
+        end_open_extended(end, setup);
+    else if (setup->type != IBV_QPT_XRC_SEND)
+        end_open_shared(end, setup);
     end->mr = soft_reg_mr(end->pd, end->memory, end->size, (int)setup->mr_access);
     expect(end->mr, "soft_reg_mr: %s", strerror(errno));
     end->rkey = end->mr->rkey;
@@ -196,6 +229,8 @@ static void end_close(struct end *end)
         ck_assert_int_eq(soft_destroy_qp(end->qp), 0);
         if (end->srq)
             ck_assert_int_eq(soft_destroy_srq(end->srq), 0);
+        if (end->xrcd)
+            ck_assert_int_eq(soft_close_xrcd(end->xrcd), 0);
         ck_assert_int_eq(soft_destroy_cq(end->send_cq), 0);
         ck_assert_int_eq(soft_destroy_cq(end->recv_cq), 0);
         ck_assert_int_eq(soft_destroy_comp_channel(end->channel), 0);
@@ -232,7 +267,7 @@ struct pair *pair_new(const struct setup *setup)
         pair->end[1].node = setup->ghost ? network_add_ghost(pair->network) : network_add(pair->network);
     for (int i = 0; i < 2; i++) {
         pair->end[i].network = pair->network;
-        end_open(&pair->end[i], setup);
+        end_open(&pair->end[i], setup, i == 1);
     }
     pair_connect(pair);
     return pair;
@@ -284,6 +319,7 @@ int post_try(struct end *from, const struct end *to, const struct work *work)
                        *bad = NULL;
     wr.wr.rdma.remote_addr = (uintptr_t)to->memory + work->target;
     wr.wr.rdma.rkey = to->rkey;
+    wr.qp_type.xrc.remote_srqn = to->srqn;
     int error = ibv_post_send(from->qp, &wr, &bad);
     if (error)
         expect(bad == &wr, "the refused work request is not reported in bad_wr");

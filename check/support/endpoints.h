@@ -43,7 +43,7 @@ extern void (*before_failure)(void);
 /* How a pair is made; setup_default, then change what the test is about. */
 struct setup {
     int family;
-    enum ibv_qp_type type;
+    enum ibv_qp_type type; /* IBV_QPT_XRC_SEND: the first end's; the second receives */
     uint32_t qkey;
     bool names; /* the contexts have a LID, node + 1, and their address in the GID table */
     uint64_t seed;
@@ -69,7 +69,9 @@ struct end {
     struct ibv_pd *pd;
     struct ibv_comp_channel *channel;
     struct ibv_cq *send_cq, *recv_cq;
-    struct ibv_srq *srq; /* or NULL */
+    struct ibv_srq *srq;   /* or NULL */
+    struct ibv_xrcd *xrcd; /* of the second end of an extended connection, which receives; and */
+    uint32_t srqn;         /* its shared receive queue's number */
     struct ibv_qp *qp;
     struct ibv_qp_cap cap; /* as create_qp gave it */
     uint32_t qpn, rkey;

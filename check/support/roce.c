@@ -3,7 +3,17 @@
 #include "roce.h"
 #include <string.h>
 
-enum { RETH = 1, AETH = 2, IMM = 4, KNOWN = 8, ATOMIC = 16, ORIGINAL = 32, DETH = 64, IETH = 128 };
+enum {
+    RETH = 1,
+    AETH = 2,
+    IMM = 4,
+    KNOWN = 8,
+    ATOMIC = 16,
+    ORIGINAL = 32,
+    DETH = 64,
+    IETH = 128,
+    XRCETH = 256
+};
 
 static const uint8_t parts[] = {
     [SEND_FIRST] = KNOWN,
@@ -31,10 +41,17 @@ static const uint8_t parts[] = {
     [SEND_ONLY_INV] = KNOWN | IETH,
 };
 
+static bool is_answer(unsigned opcode)
+{
+    return opcode >= READ_RESPONSE_FIRST && opcode <= ATOMIC_ACKNOWLEDGE;
+}
+
 static unsigned parts_of(unsigned opcode)
 {
     if (opcode >= ROCE_UC && opcode <= ROCE_UC + WRITE_ONLY_IMM)
         return parts[opcode - ROCE_UC];
+    if (opcode >= ROCE_XRC && opcode < ROCE_XRC + sizeof parts && parts[opcode - ROCE_XRC])
+        return parts[opcode - ROCE_XRC] | (is_answer(opcode - ROCE_XRC) ? 0 : XRCETH);
     if (opcode == ROCE_UD + SEND_ONLY || opcode == ROCE_UD + SEND_ONLY_IMM)
         return parts[opcode - ROCE_UD] | DETH;
     return opcode < sizeof parts ? parts[opcode] : 0;
@@ -47,7 +64,7 @@ int roce_extension(unsigned opcode)
         return -1;
     return (has & RETH ? ROCE_RETH : 0) + (has & ATOMIC ? ROCE_ATOMIC : 0) + (has & AETH ? ROCE_AETH : 0) +
            (has & ORIGINAL ? ROCE_ORIGINAL : 0) + (has & IMM ? ROCE_IMM : 0) + (has & DETH ? ROCE_DETH : 0) +
-           (has & IETH ? ROCE_IETH : 0);
+           (has & IETH ? ROCE_IETH : 0) + (has & XRCETH ? ROCE_XRCETH : 0);
 }
 
 static uint64_t get(const uint8_t *from, int bytes)
@@ -118,6 +135,11 @@ bool roce_read(struct roce *roce, const uint8_t *packet, size_t length)
         return false;
     unsigned has = parts_of(roce->opcode);
     const uint8_t *next = packet + ROCE_BTH;
+    if (has & XRCETH) {
+        roce->has_xrceth = true;
+        roce->srqn = (uint32_t)get(next + 1, 3);
+        next += ROCE_XRCETH;
+    }
     if (has & DETH) {
         roce->has_deth = true;
         roce->qkey = (uint32_t)get(next, 4);
@@ -155,6 +177,8 @@ size_t roce_write(uint8_t *packet, const struct roce *roce)
     *next++ = (uint8_t)(roce->ackreq << 7 | (roce->reserved & 0x7f));
     next = put(next, roce->psn, 3);
     unsigned has = parts_of(roce->opcode);
+    if (has & XRCETH)
+        next = put(next, roce->srqn, 4);
     if (has & DETH)
         next = put(put(next, roce->qkey, 4), roce->source, 4);
     if (has & (RETH | ATOMIC))

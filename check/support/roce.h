@@ -14,7 +14,8 @@
 enum roce_transport { /* added to an opcode */
                       ROCE_RC = 0x00,
                       ROCE_UC = 0x20,
-                      ROCE_UD = 0x60
+                      ROCE_UD = 0x60,
+                      ROCE_XRC = 0xa0
 };
 
 enum roce_opcode { /* of reliable connections: transport bits 000 */
@@ -55,6 +56,7 @@ enum roce_syndrome {
 
 #define ROCE_BTH 12
 #define ROCE_RETH 16
+#define ROCE_XRCETH 4
 #define ROCE_ATOMIC 28
 #define ROCE_AETH 4
 #define ROCE_ORIGINAL 8
@@ -74,6 +76,8 @@ struct roce {
     uint8_t reserved;   /* the seven bits beside AckReq */
     uint16_t pkey;
     uint32_t qpn, psn;
+    bool has_xrceth; /* of an extended connection's request: */
+    uint32_t srqn;   /* which shared receive queue */
     bool has_deth, has_reth, has_atomic, has_aeth, has_imm, has_ieth, has_original;
     uint32_t qkey, source; /* of a DETH: the sender's queue pair */
     uint64_t va;

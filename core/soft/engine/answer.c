@@ -46,6 +46,7 @@ bool soft_resource_add(struct soft_qp *qp, const struct soft_packet *packet)
         .length = atomic ? 8 : packet->dma_length,
         .packets = atomic ? 1 : soft_packets(packet->dma_length, qp->mtu),
         .msn = resp->msn + 1,
+        .pd = soft_ibv(qp)->pd,
         .atomic = atomic,
     };
     resp->newest = next;
@@ -119,7 +120,7 @@ static struct soft_resource *first_active(struct soft_qp *qp)
 static bool put_atomic(struct soft_qp *qp, const struct soft_resource *resource)
 {
     struct soft_bth bth = {
-        .opcode = SOFT_ATOMIC_ACK, .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)resource->psn};
+        .opcode = qp->transport | SOFT_ATOMIC_ACK, .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)resource->psn};
     uint8_t *at = soft_train_add(qp, &qp->path, SOFT_BTH_BYTES + SOFT_AETH_BYTES + SOFT_ATOMIC_ACK_BYTES,
                                  resource->psn, true);
 
@@ -144,7 +145,7 @@ static bool put_read(struct soft_qp *qp, const struct soft_resource *resource)
     uint32_t left = resource->length - (uint32_t)offset, length = left < qp->mtu ? left : qp->mtu;
     bool first = psn == resource->start, last = psn + 1 == resource->end, aeth = first || last;
     struct iovec from;
-    struct soft_bth bth = {.opcode = read_opcode(first, last),
+    struct soft_bth bth = {.opcode = qp->transport | read_opcode(first, last),
                            .pad = soft_pad(length),
                            .qpn = qp->attr.dest_qp_num,
                            .psn = (uint32_t)psn};
@@ -153,6 +154,8 @@ static bool put_read(struct soft_qp *qp, const struct soft_resource *resource)
     bool fragile;
     uint8_t *at;
 
+    if (qp->xrcd != NULL)
+        soft_ibv(qp)->pd = resource->pd;
     if (length > 0)
         mr = soft_remote_check(qp, resource->rkey, resource->va + offset, length, IBV_ACCESS_REMOTE_READ);
     if (length > 0 && mr == NULL) {
@@ -202,7 +205,7 @@ void soft_answer_overflow(struct soft_qp *qp)
 {
     const struct soft_responder *resp = &qp->resp;
 
-    if (qp->transport == SOFT_RC && soft_receives(qp) && qp->path_known && resp->answer != SOFT_ANSWER_NAK &&
+    if (qp->reliable && soft_receives(qp) && qp->path_known && resp->answer != SOFT_ANSWER_NAK &&
         (resp->message != 0 || resp->missed > resp->expected))
         soft_answer_nak(qp, qp->resp.expected, SOFT_SYNDROME_SEQUENCE);
 }
@@ -235,7 +238,7 @@ static void count(struct soft_qp *qp, uint8_t syndrome)
 static void put_aeth(struct soft_qp *qp)
 {
     struct soft_responder *resp = &qp->resp;
-    struct soft_bth bth = {.opcode = SOFT_ACK, .qpn = qp->attr.dest_qp_num};
+    struct soft_bth bth = {.opcode = qp->ack, .qpn = qp->attr.dest_qp_num};
     uint64_t psn = resp->expected - 1;
     uint8_t syndrome = SOFT_SYNDROME_ACK, *at;
 

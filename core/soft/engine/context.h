@@ -40,6 +40,9 @@ struct soft_context {
     uint32_t first_qpn, last_qpn; /* that it gives */
     uint32_t qpns_given;          /* in all, also those that are gone */
     struct soft_shuffle qpns;     /* of the numbers from first_qpn on */
+    struct soft_shuffle srqns;    /* of shared receive queues, in XRC's domains: */
+    uint32_t srqns_given;
+    LIST_HEAD(, soft_xrcd) xrcds;
 
     struct soft_timer {
         uint64_t at; /* not later than the queue pair's deadline */

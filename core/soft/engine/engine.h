@@ -76,6 +76,9 @@ void soft_resource_drop(struct soft_qp *qp, uint64_t psn);
 struct soft_resource *soft_resource_find(struct soft_qp *qp, uint64_t psn, const struct soft_packet *packet);
 void soft_resource_answer(struct soft_qp *qp, struct soft_resource *resource, uint64_t psn, uint32_t packets);
 
+/* xrc.c: what comes by an extended connection */
+void soft_xrc_input(struct soft_qp *qp, const struct soft_packet *packet);
+
 /* unreliable.c and datagram.c: receiving without acknowledging */
 void soft_uc_input(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_uc_abandon(struct soft_qp *qp); /* the message that is coming in */

@@ -28,8 +28,10 @@ static void deliver(struct soft_qp *qp, const struct soft_packet *packet, const 
         soft_responder_input(qp, packet);
     else if (qp->transport == SOFT_UC)
         soft_uc_input(qp, packet);
-    else
+    else if (qp->transport == SOFT_UD)
         soft_ud_input(qp, packet, path);
+    else
+        soft_xrc_input(qp, packet);
 }
 
 /* Headers are at `bytes`, the payload is where it would be behind them at `whole`. */

@@ -12,7 +12,7 @@
 /* All together they are fewer than a handle has values. */
 static const uint32_t limits[SOFT_KINDS] = {
     [SOFT_PD] = SOFT_MAX_QP, [SOFT_MR] = SOFT_MAX_MR - 1, [SOFT_MW] = SOFT_MAX_MW, [SOFT_AH] = SOFT_MAX_QP,
-    [SOFT_CQ] = SOFT_MAX_QP, [SOFT_SRQ] = SOFT_MAX_QP,    [SOFT_QP] = SOFT_MAX_QP,
+    [SOFT_CQ] = SOFT_MAX_QP, [SOFT_SRQ] = SOFT_MAX_QP,    [SOFT_QP] = SOFT_MAX_QP, [SOFT_XRCD] = SOFT_MAX_QP,
 };
 
 uint32_t soft_object_limit(enum soft_kind kind)

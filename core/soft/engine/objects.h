@@ -15,7 +15,18 @@
 #include <stdint.h>
 #include <infiniband/verbs.h>
 
-enum soft_kind { SOFT_NO_OBJECT, SOFT_PD, SOFT_MR, SOFT_MW, SOFT_AH, SOFT_CQ, SOFT_SRQ, SOFT_QP, SOFT_KINDS };
+enum soft_kind {
+    SOFT_NO_OBJECT,
+    SOFT_PD,
+    SOFT_MR,
+    SOFT_MW,
+    SOFT_AH,
+    SOFT_CQ,
+    SOFT_SRQ,
+    SOFT_QP,
+    SOFT_XRCD,
+    SOFT_KINDS
+};
 
 #define SOFT_GRAVES 64 /* objects that are gone, and whose memory is not free yet */
 

@@ -9,24 +9,38 @@
 /* An opcode that means this, with the headers that this brings. */
 #define HEADERS(what)                                                                                          \
     (SOFT_BTH_BYTES + ((what)&SOFT_OP_DETH ? SOFT_DETH_BYTES : 0) +                                            \
-     ((what)&SOFT_OP_RETH ? SOFT_RETH_BYTES : 0) + ((what)&SOFT_OP_AETH ? SOFT_AETH_BYTES : 0) +               \
+     ((what)&SOFT_OP_XRCETH ? SOFT_XRCETH_BYTES : 0) + ((what)&SOFT_OP_RETH ? SOFT_RETH_BYTES : 0) +           \
+     ((what)&SOFT_OP_AETH ? SOFT_AETH_BYTES : 0) +                                                             \
      ((what) & (SOFT_OP_IMM | SOFT_OP_IETH) ? SOFT_IMM_BYTES : 0) +                                            \
      ((what)&SOFT_OP_ATOMICETH ? SOFT_ATOMIC_BYTES : 0) +                                                      \
      ((what)&SOFT_OP_ATOMICACK ? SOFT_ATOMIC_ACK_BYTES : 0))
 #define OP(opcode, what) [opcode] = {.op = (what), .headers = HEADERS(what)}
-#define SENDS_AND_WRITES(transport)                                                                            \
-    OP((transport) + SOFT_SEND + 0, SOFT_OP_SEND | SOFT_OP_FIRST),                                             \
-        OP((transport) + SOFT_SEND + 1, SOFT_OP_SEND),                                                         \
-        OP((transport) + SOFT_SEND + 2, SOFT_OP_SEND | SOFT_OP_LAST),                                          \
-        OP((transport) + SOFT_SEND + 3, SOFT_OP_SEND | SOFT_OP_LAST | SOFT_OP_IMM),                            \
-        OP((transport) + SOFT_SEND + 4, SOFT_OP_SEND | ONLY),                                                  \
-        OP((transport) + SOFT_SEND + 5, SOFT_OP_SEND | ONLY | SOFT_OP_IMM),                                    \
-        OP((transport) + SOFT_WRITE + 0, SOFT_OP_WRITE | SOFT_OP_FIRST | SOFT_OP_RETH),                        \
-        OP((transport) + SOFT_WRITE + 1, SOFT_OP_WRITE),                                                       \
-        OP((transport) + SOFT_WRITE + 2, SOFT_OP_WRITE | SOFT_OP_LAST),                                        \
-        OP((transport) + SOFT_WRITE + 3, SOFT_OP_WRITE | SOFT_OP_LAST | SOFT_OP_IMM),                          \
-        OP((transport) + SOFT_WRITE + 4, SOFT_OP_WRITE | ONLY | SOFT_OP_RETH),                                 \
-        OP((transport) + SOFT_WRITE + 5, SOFT_OP_WRITE | ONLY | SOFT_OP_RETH | SOFT_OP_IMM)
+#define SENDS_AND_WRITES(transport, more)                                                                      \
+    OP((transport) + SOFT_SEND + 0, SOFT_OP_SEND | SOFT_OP_FIRST | (more)),                                    \
+        OP((transport) + SOFT_SEND + 1, SOFT_OP_SEND | (more)),                                                \
+        OP((transport) + SOFT_SEND + 2, SOFT_OP_SEND | SOFT_OP_LAST | (more)),                                 \
+        OP((transport) + SOFT_SEND + 3, SOFT_OP_SEND | SOFT_OP_LAST | SOFT_OP_IMM | (more)),                   \
+        OP((transport) + SOFT_SEND + 4, SOFT_OP_SEND | ONLY | (more)),                                         \
+        OP((transport) + SOFT_SEND + 5, SOFT_OP_SEND | ONLY | SOFT_OP_IMM | (more)),                           \
+        OP((transport) + SOFT_WRITE + 0, SOFT_OP_WRITE | SOFT_OP_FIRST | SOFT_OP_RETH | (more)),               \
+        OP((transport) + SOFT_WRITE + 1, SOFT_OP_WRITE | (more)),                                              \
+        OP((transport) + SOFT_WRITE + 2, SOFT_OP_WRITE | SOFT_OP_LAST | (more)),                               \
+        OP((transport) + SOFT_WRITE + 3, SOFT_OP_WRITE | SOFT_OP_LAST | SOFT_OP_IMM | (more)),                 \
+        OP((transport) + SOFT_WRITE + 4, SOFT_OP_WRITE | ONLY | SOFT_OP_RETH | (more)),                        \
+        OP((transport) + SOFT_WRITE + 5, SOFT_OP_WRITE | ONLY | SOFT_OP_RETH | SOFT_OP_IMM | (more))
+/* What else reliable transports have: of theirs, an answer has no more headers. */
+#define ANSWERED(transport, more)                                                                              \
+    OP((transport) + SOFT_READ_REQUEST, SOFT_OP_READ | ONLY | SOFT_OP_RETH | (more)),                          \
+        OP((transport) + SOFT_READ_FIRST, ANSWER(SOFT_OP_READ) | SOFT_OP_FIRST | SOFT_OP_AETH),                \
+        OP((transport) + SOFT_READ_MIDDLE, ANSWER(SOFT_OP_READ)),                                              \
+        OP((transport) + SOFT_READ_LAST, ANSWER(SOFT_OP_READ) | SOFT_OP_LAST | SOFT_OP_AETH),                  \
+        OP((transport) + SOFT_READ_ONLY, ANSWER(SOFT_OP_READ) | ONLY | SOFT_OP_AETH),                          \
+        OP((transport) + SOFT_ACK, ANSWER(SOFT_OP_AETH)),                                                      \
+        OP((transport) + SOFT_ATOMIC_ACK, ANSWER(SOFT_OP_ATOMIC) | SOFT_OP_AETH | SOFT_OP_ATOMICACK),          \
+        OP((transport) + SOFT_CMP_SWAP, SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH | (more)),                   \
+        OP((transport) + SOFT_FETCH_ADD, SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH | (more)),                  \
+        OP((transport) + SOFT_SEND_LAST_INV, SOFT_OP_SEND | SOFT_OP_LAST | SOFT_OP_IETH | (more)),             \
+        OP((transport) + SOFT_SEND_ONLY_INV, SOFT_OP_SEND | ONLY | SOFT_OP_IETH | (more))
 
 /* Opcodes that are not here (0) are not supported: flush, atomic write; or reserved.
  * Datagrams are SENDs of one packet. */
@@ -34,33 +48,34 @@ static const struct {
     uint16_t op;
     uint8_t headers; /* bytes */
 } ops[] = {
-    SENDS_AND_WRITES(SOFT_RC),
-    OP(SOFT_READ_REQUEST, SOFT_OP_READ | ONLY | SOFT_OP_RETH),
-    OP(SOFT_READ_FIRST, ANSWER(SOFT_OP_READ) | SOFT_OP_FIRST | SOFT_OP_AETH),
-    OP(SOFT_READ_MIDDLE, ANSWER(SOFT_OP_READ)),
-    OP(SOFT_READ_LAST, ANSWER(SOFT_OP_READ) | SOFT_OP_LAST | SOFT_OP_AETH),
-    OP(SOFT_READ_ONLY, ANSWER(SOFT_OP_READ) | ONLY | SOFT_OP_AETH),
-    OP(SOFT_ACK, ANSWER(SOFT_OP_AETH)),
-    OP(SOFT_ATOMIC_ACK, ANSWER(SOFT_OP_ATOMIC) | SOFT_OP_AETH | SOFT_OP_ATOMICACK),
-    OP(SOFT_CMP_SWAP, SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH),
-    OP(SOFT_FETCH_ADD, SOFT_OP_ATOMIC | ONLY | SOFT_OP_ATOMICETH),
-    OP(SOFT_SEND_LAST_INV, SOFT_OP_SEND | SOFT_OP_LAST | SOFT_OP_IETH),
-    OP(SOFT_SEND_ONLY_INV, SOFT_OP_SEND | ONLY | SOFT_OP_IETH),
-    SENDS_AND_WRITES(SOFT_UC),
+    SENDS_AND_WRITES(SOFT_RC, 0),
+    ANSWERED(SOFT_RC, 0),
+    SENDS_AND_WRITES(SOFT_UC, 0),
     OP(SOFT_UD + SOFT_SEND + 4, SOFT_OP_SEND | ONLY | SOFT_OP_DETH),
     OP(SOFT_UD + SOFT_SEND + 5, SOFT_OP_SEND | ONLY | SOFT_OP_DETH | SOFT_OP_IMM),
+    SENDS_AND_WRITES(SOFT_XRC, SOFT_OP_XRCETH),
+    ANSWERED(SOFT_XRC, SOFT_OP_XRCETH),
 };
+
+/* What says more of where to, or from. */
+static const uint8_t *parse_addressed(struct soft_packet *packet, const uint8_t *at)
+{
+    if (packet->op & SOFT_OP_XRCETH) {
+        packet->srqn = get24(at + 1);
+        return at + SOFT_XRCETH_BYTES;
+    }
+    packet->qkey = get32(at);
+    packet->source = get24(at + 5);
+    return at + SOFT_DETH_BYTES;
+}
 
 /* The headers behind the BTH; returns where the payload begins. */
 static const uint8_t *parse_extended(struct soft_packet *packet, const uint8_t *at)
 {
     unsigned op = packet->op;
 
-    if (op & SOFT_OP_DETH) {
-        packet->qkey = get32(at);
-        packet->source = get24(at + 5);
-        at += SOFT_DETH_BYTES;
-    }
+    if (op & (SOFT_OP_DETH | SOFT_OP_XRCETH))
+        at = parse_addressed(packet, at);
     if (op & (SOFT_OP_RETH | SOFT_OP_ATOMICETH)) {
         packet->va = get64(at);
         packet->rkey = get32(at + 8);
@@ -146,6 +161,11 @@ uint8_t *soft_put_atomic(uint8_t *at, uint64_t va, uint32_t rkey, uint64_t swap_
 uint8_t *soft_put_deth(uint8_t *at, uint32_t qkey, uint32_t source)
 {
     return put32(put32(at, qkey), source & 0xffffff);
+}
+
+uint8_t *soft_put_xrceth(uint8_t *at, uint32_t srqn)
+{
+    return put32(at, srqn & 0xffffff);
 }
 
 uint8_t *soft_put_aeth(uint8_t *at, uint8_t syndrome, uint32_t msn)

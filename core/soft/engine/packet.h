@@ -20,16 +20,18 @@
 #define SOFT_IMM_BYTES 4
 #define SOFT_ATOMIC_ACK_BYTES 8
 #define SOFT_DETH_BYTES 8
-#define SOFT_HEADER_MAX (SOFT_BTH_BYTES + SOFT_ATOMIC_BYTES)
+#define SOFT_XRCETH_BYTES 4
+#define SOFT_HEADER_MAX (SOFT_BTH_BYTES + SOFT_XRCETH_BYTES + SOFT_ATOMIC_BYTES)
 
 #define SOFT_PKEY 0xffff
 #define SOFT_PSN_MASK 0xffffffu
 
 /* Transports: the upper bits of an opcode. */
 enum {
-    SOFT_RC = 0x00, /* reliable connection */
-    SOFT_UC = 0x20, /* unreliable connection */
-    SOFT_UD = 0x60, /* unreliable datagram */
+    SOFT_RC = 0x00,  /* reliable connection */
+    SOFT_UC = 0x20,  /* unreliable connection */
+    SOFT_UD = 0x60,  /* unreliable datagram */
+    SOFT_XRC = 0xa0, /* reliable connection to many shared receive queues */
     SOFT_TRANSPORT = 0xe0,
 };
 
@@ -69,6 +71,7 @@ enum {
     SOFT_OP_DETH = 1 << 12,
     SOFT_OP_UNKNOWN = 1 << 13, /* a request that is to be refused */
     SOFT_OP_IETH = 1 << 14,    /* as long as immediate data, and at its place */
+    SOFT_OP_XRCETH = 1 << 15,
     SOFT_OP_REQUEST = SOFT_OP_SEND | SOFT_OP_WRITE | SOFT_OP_READ | SOFT_OP_ATOMIC,
 };
 
@@ -99,6 +102,7 @@ struct soft_packet {
     uint32_t imm;          /* as it is on the wire; of an IETH, the key */
     uint64_t original;     /* AtomicAckETH */
     uint32_t qkey, source; /* DETH: the sender's queue pair */
+    uint32_t srqn;         /* XRCETH */
     const uint8_t *payload;
     uint32_t length; /* of the payload, without its pad */
 };
@@ -119,6 +123,7 @@ uint8_t *soft_put_bth(uint8_t *at, const struct soft_bth *bth);
 uint8_t *soft_put_reth(uint8_t *at, uint64_t va, uint32_t rkey, uint32_t length);
 uint8_t *soft_put_atomic(uint8_t *at, uint64_t va, uint32_t rkey, uint64_t swap_add, uint64_t compare);
 uint8_t *soft_put_deth(uint8_t *at, uint32_t qkey, uint32_t source);
+uint8_t *soft_put_xrceth(uint8_t *at, uint32_t srqn);
 uint8_t *soft_put_aeth(uint8_t *at, uint8_t syndrome, uint32_t msn);
 
 /* The nanoseconds of an RNR timer code, and of a local ACK timeout (0: never). */

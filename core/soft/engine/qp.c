@@ -95,13 +95,13 @@ void soft_qp_fail(struct soft_qp *qp)
         soft_resource_drop(qp, 0);
     soft_flush_sends(qp);
     soft_flush_recvs(qp);
-    if (soft_srq_of(qp) != NULL)
+    if (soft_srq_of(qp) != NULL && qp->xrcd == NULL)
         soft_event_raise(qp->context, &qp->events, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 void soft_send_queue_fail(struct soft_qp *qp)
 {
-    if (qp->transport == SOFT_RC) {
+    if (qp->reliable) {
         soft_qp_fail(qp);
         return;
     }

@@ -43,6 +43,7 @@ struct soft_resource {
     uint64_t original; /* an atomic's result */
     uint32_t rkey, length, packets;
     uint32_t msn;
+    struct ibv_pd *pd; /* to compare with */
     bool atomic, again;
 };
 
@@ -81,7 +82,11 @@ struct soft_qp {
     struct soft_builder *builder; /* of ibv_wr_start..ibv_wr_complete, or NULL */
     struct soft_context *context;
     struct ibv_qp_cap cap;
-    uint8_t transport; /* SOFT_RC, _UC or _UD */
+    uint8_t transport;      /* SOFT_RC, _UC, _UD or _XRC */
+    bool reliable;          /* what it sends is acknowledged */
+    uint8_t ack;            /* opcode of its acknowledgements */
+    struct soft_xrcd *xrcd; /* of the receiving end of an extended connection; its pd, srq and recv_cq are those
+                             * that the packet at hand names: xrc.c */
     bool signal_all;
     struct ibv_qp_attr attr;
     bool path_given, path_known; /* by soft_set_path; by anyone */

@@ -33,7 +33,7 @@ void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enu
     } else {
         soft_event_raise(qp->context, &qp->events, event_of(status));
     }
-    if (qp->transport == SOFT_RC) {
+    if (qp->reliable) {
         soft_resource_drop(qp, psn);
         soft_answer_nak(qp, psn, syndrome);
     }
@@ -47,7 +47,7 @@ void soft_refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status
 {
     bool ours = status == IBV_WC_LOC_PROT_ERR || (status == IBV_WC_LOC_LEN_ERR && soft_srq_of(qp) != NULL);
 
-    if (qp->transport != SOFT_RC && !ours) {
+    if (!qp->reliable && !ours) {
         qp->context->counters.refused++;
         soft_uc_abandon(qp);
         return;
@@ -57,7 +57,7 @@ void soft_refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status
 
 void soft_not_ready(struct soft_qp *qp)
 {
-    if (qp->transport == SOFT_RC) {
+    if (qp->reliable) {
         soft_answer_nak(qp, qp->resp.expected,
                         SOFT_SYNDROME_RNR | (qp->attr.min_rnr_timer & SOFT_SYNDROME_CODE));
         return;

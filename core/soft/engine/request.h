@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include "event.h"
 #include "wire.h"
 
@@ -14,7 +15,9 @@
 #define SOFT_MAX_WR 65536
 #define SOFT_MAX_INLINE 1024
 
+struct soft_cq;
 struct soft_qp;
+struct soft_xrcd;
 
 /* The base of what the device carries out by itself: no opcode. Such a request's status is an error up to its
  * turn; rkey is the window's key; of a bind imm is the region's key, va and compare are the range, swap_add is
@@ -32,8 +35,9 @@ struct soft_send {
     uint32_t imm; /* as on the wire; of a SEND that invalidates, the key */
     uint64_t va;
     uint64_t swap_add, compare;
-    uint8_t base; /* opcode on the wire, of a first packet; SOFT_LOCAL: none */
-    uint8_t last; /* and of a SEND's or WRITE's last one */
+    uint32_t srqn; /* of an extended connection: the peer's shared receive queue */
+    uint8_t base;  /* opcode on the wire, of a first packet; SOFT_LOCAL: none */
+    uint8_t last;  /* and of a SEND's or WRITE's last one */
     bool signaled, fence, solicited, with_imm, is_inline;
     uint8_t sges;
     union {
@@ -87,6 +91,10 @@ struct soft_srq {
     uint32_t limit; /* the event when fewer are left; 0: none */
     unsigned users; /* queue pairs */
     struct soft_events events;
+    struct soft_xrcd *xrcd; /* of one for extended connections, and these: its completions', */
+    struct soft_cq *cq;
+    uint32_t number; /* by which the peer names it, */
+    LIST_ENTRY(soft_srq) link;
 };
 
 /* 0, or the errno with which a call is refused that names it. (locked) */

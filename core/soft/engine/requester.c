@@ -173,13 +173,14 @@ static bool ask(struct soft_requester *req, uint64_t psn, bool last)
 }
 
 /* One packet of a SEND or WRITE. False: look again at what there is to do. */
-static bool put_data(struct soft_qp *qp, struct soft_send *send, uint64_t psn)
+static inline bool put_data_as(struct soft_qp *qp, struct soft_send *send, uint64_t psn, bool extended)
 {
     uint64_t offset = (psn - send->psn) * qp->mtu;
     uint32_t left = send->length - (uint32_t)offset, length = left < qp->mtu ? left : qp->mtu;
     bool first = psn == send->psn, last = psn + 1 == send->psn + send->packets;
     bool imm = last && send->with_imm, reth = first && send->base == SOFT_WRITE;
-    size_t headers = SOFT_BTH_BYTES + (reth ? SOFT_RETH_BYTES : 0) + (imm ? SOFT_IMM_BYTES : 0);
+    size_t headers = SOFT_BTH_BYTES + (extended ? SOFT_XRCETH_BYTES : 0) + (reth ? SOFT_RETH_BYTES : 0) +
+                     (imm ? SOFT_IMM_BYTES : 0);
     struct soft_bth bth = {.pad = soft_pad(length), .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)psn};
     struct iovec slice[SOFT_MAX_SGE];
     bool fragile = false;
@@ -194,8 +195,10 @@ static bool put_data(struct soft_qp *qp, struct soft_send *send, uint64_t psn)
         return false;
     bth.opcode = (uint8_t)(qp->transport | (last ? send->last : send->base + !first));
     bth.solicited = last && send->solicited && (imm || send->base == SOFT_SEND);
-    bth.ack_request = qp->transport == SOFT_RC && ask(&qp->req, psn, last);
+    bth.ack_request = qp->reliable && ask(&qp->req, psn, last);
     at = soft_put_bth(at, &bth);
+    if (extended)
+        at = soft_put_xrceth(at, send->srqn);
     if (reth)
         at = soft_put_reth(at, send->va, send->rkey, send->length);
     if (imm) {
@@ -207,14 +210,28 @@ static bool put_data(struct soft_qp *qp, struct soft_send *send, uint64_t psn)
     return true;
 }
 
+static bool put_data(struct soft_qp *qp, struct soft_send *send, uint64_t psn)
+{
+    return put_data_as(qp, send, psn, false);
+}
+
+static bool put_data_extended(struct soft_qp *qp, struct soft_send *send, uint64_t psn)
+{
+    return put_data_as(qp, send, psn, true);
+}
+
 /* An atomic, or a READ request for `count` packets. */
 static bool put_request(struct soft_qp *qp, struct soft_send *send, uint64_t psn, uint32_t count)
 {
     bool atomic = send->base != SOFT_READ_REQUEST;
-    size_t size = SOFT_BTH_BYTES + (atomic ? SOFT_ATOMIC_BYTES : SOFT_RETH_BYTES);
+    bool extended = qp->transport == SOFT_XRC;
+    size_t size =
+        SOFT_BTH_BYTES + (extended ? SOFT_XRCETH_BYTES : 0) + (atomic ? SOFT_ATOMIC_BYTES : SOFT_RETH_BYTES);
     uint64_t offset = (psn - send->psn) * qp->mtu, length = (uint64_t)count * qp->mtu;
-    struct soft_bth bth = {
-        .opcode = send->base, .ack_request = true, .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)psn};
+    struct soft_bth bth = {.opcode = qp->transport | send->base,
+                           .ack_request = true,
+                           .qpn = qp->attr.dest_qp_num,
+                           .psn = (uint32_t)psn};
     uint8_t *at;
 
     if (!soft_sge_check(qp->context, qp->ibv.qp_base.pd, send->data.sge, send->sges, IBV_ACCESS_LOCAL_WRITE)) {
@@ -226,6 +243,8 @@ static bool put_request(struct soft_qp *qp, struct soft_send *send, uint64_t psn
     if (length > send->length - offset)
         length = send->length - offset;
     at = soft_put_bth(at, &bth);
+    if (extended)
+        at = soft_put_xrceth(at, send->srqn);
     if (atomic)
         soft_put_atomic(at, send->va, send->rkey, send->swap_add, send->compare);
     else
@@ -242,10 +261,20 @@ static void count_again(struct soft_qp *qp)
     qp->req.retransmitted++;
 }
 
-static bool put(struct soft_qp *qp, struct soft_send *send, uint32_t count)
+/* What has more to say of where it goes. */
+static bool put_addressed(struct soft_qp *qp, struct soft_send *send, uint32_t count)
 {
     if (qp->transport == SOFT_UD)
         return soft_ud_put(qp, send);
+    if (soft_send_answered(send))
+        return put_request(qp, send, qp->req.next, count);
+    return put_data_extended(qp, send, qp->req.next);
+}
+
+static bool put(struct soft_qp *qp, struct soft_send *send, uint32_t count)
+{
+    if (qp->transport >= SOFT_UD)
+        return put_addressed(qp, send, count);
     if (soft_send_answered(send))
         return put_request(qp, send, qp->req.next, count);
     return put_data(qp, send, qp->req.next);
@@ -291,7 +320,7 @@ static bool put_next(struct soft_qp *qp)
         req->high = req->next;
     if (req->next == send->psn + send->packets)
         req->index++;
-    return qp->transport == SOFT_RC || sent_for_good(qp, send);
+    return qp->reliable || sent_for_good(qp, send);
 }
 
 /* Those behind it may well have come, or be on their way. Data that answer a request come in one go, so what is
@@ -310,7 +339,7 @@ void soft_requester_probe(struct soft_qp *qp)
         req->expiry = expiry;
         return;
     }
-    if (put_data(qp, send, req->una))
+    if ((qp->transport == SOFT_XRC ? put_data_extended : put_data)(qp, send, req->una))
         count_again(qp);
 }
 

@@ -204,7 +204,7 @@ static void execute_data(struct soft_qp *qp, const struct soft_packet *packet)
     accepted(qp, 1);
     resp->message = packet->op & (SOFT_OP_SEND | SOFT_OP_WRITE);
     resp->offset += packet->length;
-    if (packet->ack_request && qp->transport == SOFT_RC)
+    if (packet->ack_request && qp->reliable)
         soft_answer_ack(qp);
     if (packet->op & SOFT_OP_LAST)
         finish(qp, packet);

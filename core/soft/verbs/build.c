@@ -172,6 +172,14 @@ static struct ibv_send_wr *last(struct soft_builder *builder)
     return NULL;
 }
 
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
+{
+    struct ibv_send_wr *wr = last(qp_of(ex)->builder);
+
+    if (wr != NULL)
+        wr->qp_type.xrc.remote_srqn = srqn;
+}
+
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
 {
     struct ibv_send_wr *wr = last(qp_of(ex)->builder);
@@ -249,6 +257,7 @@ static void fill(struct ibv_qp_ex *ex)
     ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
     ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
     ex->wr_set_ud_addr = wr_set_ud_addr;
+    ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
     ex->wr_set_sge = wr_set_sge;
     ex->wr_set_sge_list = wr_set_sge_list;
     ex->wr_set_inline_data = wr_set_inline_data;

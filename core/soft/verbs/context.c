@@ -82,7 +82,7 @@ int soft_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
         .max_srq_sge = SOFT_MAX_SGE,
         .device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
                             IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-                            IBV_DEVICE_MEM_MGT_EXTENSIONS,
+                            IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC,
         .max_qp_rd_atom = SOFT_MAX_READS,
         .max_res_rd_atom = SOFT_MAX_READS * SOFT_MAX_QP,
         .max_qp_init_rd_atom = SOFT_MAX_READS,
@@ -146,19 +146,6 @@ static int query_device_ex(struct ibv_context *ibv, const struct ibv_query_devic
     return 0;
 }
 
-static struct ibv_srq *create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_attr_ex *init)
-{
-    struct ibv_srq_init_attr basic = {.srq_context = init->srq_context, .attr = init->attr};
-    bool typed = init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE;
-
-    (void)ibv;
-    if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || (typed && init->srq_type != IBV_SRQT_BASIC)) {
-        errno = EOPNOTSUPP;
-        return NULL;
-    }
-    return soft_create_srq(init->pd, &basic);
-}
-
 /* ---- Opening and closing ---- */
 
 static void fill_verbs(struct soft_context *context)
@@ -170,7 +157,10 @@ static void fill_verbs(struct soft_context *context)
     verbs->priv = (void *)refusal;
     verbs->query_port = query_port_sized;
     verbs->query_device_ex = query_device_ex;
-    verbs->create_srq_ex = create_srq_ex;
+    verbs->create_srq_ex = soft_create_srq_ex;
+    verbs->get_srq_num = soft_get_srq_num;
+    verbs->open_xrcd = soft_open_xrcd;
+    verbs->close_xrcd = soft_close_xrcd;
     verbs->create_cq_ex = soft_create_cq_ex;
     verbs->create_qp_ex = soft_create_qp_ex;
     ibv->abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -245,6 +235,8 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
         (struct soft_shuffle){.key = {secret(random, seed + 3), secret(random, seed + 4)}, .bits = 32};
     context->windows.shuffle =
         (struct soft_shuffle){.key = {secret(random, seed + 5), secret(random, seed + 6)}, .bits = 24};
+    context->srqns =
+        (struct soft_shuffle){.key = {secret(random, seed + 7), secret(random, seed + 8)}, .bits = 24};
     context->names.mtu = IBV_MTU_4096;
     pthread_once(&refusal_once, make_refusal);
     context->async = (struct doorbell)DOORBELL_INIT(DOORBELL_SHOWN);

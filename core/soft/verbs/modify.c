@@ -53,6 +53,27 @@ static const struct transition transitions[] = {
 static const struct transition recovery = {
     .from = IBV_QPS_SQE, .to = IBV_QPS_RTS, .uc = {0, ACCESS}, .ud = {0, IBV_QP_QKEY}};
 
+/* Of an extended connection the sending end is told of a connection's sender, the receiving end of its
+ * receiver. */
+static const struct attributes xrc_receiver_ready = {IBV_QP_TIMEOUT | IBV_QP_SQ_PSN, RC_LATER};
+
+static const struct attributes *attributes_of(const struct soft_qp *qp, const struct transition *transition)
+{
+    switch (qp->transport) {
+    case SOFT_RC:
+        return &transition->rc;
+    case SOFT_UC:
+        return &transition->uc;
+    case SOFT_UD:
+        return &transition->ud;
+    }
+    if (transition->to == IBV_QPS_RTR)
+        return qp->xrcd == NULL ? &transition->uc : &transition->rc;
+    if (transition->from == IBV_QPS_RTR && qp->xrcd != NULL)
+        return &xrc_receiver_ready;
+    return &transition->rc;
+}
+
 static const struct transition *find_transition(const struct soft_qp *qp, enum ibv_qp_state to)
 {
     for (size_t i = 0; i < sizeof transitions / sizeof *transitions; i++)
@@ -73,9 +94,7 @@ static int check_transition(const struct soft_qp *qp, enum ibv_qp_state to, int 
         return given == 0 ? 0 : EINVAL;
     if ((transition = find_transition(qp, to)) == NULL)
         return EINVAL;
-    attributes = qp->transport == SOFT_RC   ? &transition->rc
-                 : qp->transport == SOFT_UC ? &transition->uc
-                                            : &transition->ud;
+    attributes = attributes_of(qp, transition);
     needs = attributes->needs & ~(qp->path_given ? IBV_QP_AV : 0);
     return (given & needs) == needs && (given & ~(attributes->needs | attributes->may)) == 0 ? 0 : EINVAL;
 }
@@ -191,8 +210,10 @@ static void reset(struct soft_qp *qp)
 
     soft_timer_forget(qp);
     soft_idle(qp);
-    soft_cq_take_back((struct soft_cq *)soft_ibv(qp)->send_cq, soft_ibv(qp)->qp_num);
-    soft_cq_take_back((struct soft_cq *)soft_ibv(qp)->recv_cq, soft_ibv(qp)->qp_num);
+    if (soft_ibv(qp)->send_cq != NULL)
+        soft_cq_take_back((struct soft_cq *)soft_ibv(qp)->send_cq, soft_ibv(qp)->qp_num);
+    if (soft_ibv(qp)->recv_cq != NULL)
+        soft_cq_take_back((struct soft_cq *)soft_ibv(qp)->recv_cq, soft_ibv(qp)->qp_num);
     free(qp->resp.resources);
     memset(&qp->req, 0, sizeof qp->req);
     memset(&qp->resp, 0, sizeof qp->resp);
@@ -203,6 +224,15 @@ static void reset(struct soft_qp *qp)
     qp->resp.shared = shared;
     soft_path_leave(&qp->path);
     qp->path_given = qp->path_known = false;
+}
+
+/* What is the other end's of an extended connection is not looked at, as in the kernel: programs say it to both. */
+static int own_part(const struct soft_qp *qp, int mask)
+{
+    if (qp->transport != SOFT_XRC)
+        return mask;
+    return mask & ~(qp->xrcd == NULL ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
+                                     : IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
 }
 
 /* (locked) */
@@ -247,7 +277,7 @@ int soft_modify_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask)
     soft_lock(ibv->context);
     error = soft_qp_check(ibv);
     if (error == 0) {
-        error = change(soft_qp_of(ibv), attr, attr_mask);
+        error = change(soft_qp_of(ibv), attr, own_part(soft_qp_of(ibv), attr_mask));
         soft_step(soft_qp_of(ibv)->context);
     }
     soft_unlock(ibv->context);

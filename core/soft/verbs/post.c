@@ -35,7 +35,7 @@ static bool has_operation(const struct soft_qp *qp, enum ibv_wr_opcode opcode)
 {
     uint8_t base;
 
-    if ((unsigned)opcode >= OPERATIONS || qp->transport == SOFT_RC)
+    if ((unsigned)opcode >= OPERATIONS || qp->reliable)
         return (unsigned)opcode < OPERATIONS;
     base = operations[opcode].base;
     return (base == SOFT_SEND && opcode != IBV_WR_SEND_WITH_INV) ||
@@ -52,6 +52,15 @@ static int find_destination(const struct soft_qp *qp, const struct ibv_send_wr *
     to->qpn = wr->wr.ud.remote_qpn & 0xffffff;
     to->qkey = wr->wr.ud.remote_qkey;
     return soft_path_from_ah(qp->context, &to->path, &ah->attr, to->qpn) ? 0 : EINVAL;
+}
+
+/* Where else than to the peer. 0 or an errno. */
+static int find_place(const struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_send *send)
+{
+    if (qp->transport == SOFT_UD)
+        return find_destination(qp, wr, soft_destination_of(&qp->req.ring, send));
+    send->srqn = wr->qp_type.xrc.remote_srqn & 0xffffff;
+    return 0;
 }
 
 /* What takes more than sending. */
@@ -77,11 +86,9 @@ static int refuse_send(const struct soft_qp *qp, const struct ibv_send_wr *wr)
     if (wr->send_flags & IBV_SEND_INLINE && soft_sge_length(wr->sg_list, wr->num_sge) > qp->cap.max_inline_data)
         return EINVAL;
     if (ring->head - ring->tail >= ring->size)
-        return ENOMEM;
+        return qp->xrcd != NULL ? EINVAL : ENOMEM;
     /* Straight into the place that the request will have. */
-    return qp->transport != SOFT_UD
-               ? 0
-               : find_destination(qp, wr, soft_destination_of(ring, soft_ring_at(ring, ring->head)));
+    return qp->transport < SOFT_UD ? 0 : find_place(qp, wr, soft_ring_at(ring, ring->head));
 }
 
 static void copy_payload(struct soft_send *send, const struct ibv_send_wr *wr)
@@ -217,7 +224,9 @@ static int refuse_recv(const struct soft_qp *qp, const struct ibv_recv_wr *wr)
     if (soft_state(qp) == IBV_QPS_RESET || qp->ibv.qp_base.srq != NULL || wr->num_sge < 0 ||
         (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
         return EINVAL;
-    return ring->head - ring->tail >= ring->size ? ENOMEM : 0;
+    if (ring->head - ring->tail < ring->size)
+        return 0;
+    return qp->transport == SOFT_XRC ? EINVAL : ENOMEM;
 }
 
 int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -227,7 +236,7 @@ int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
 
     soft_lock(ibv->context);
     /* What came while there was no receive has found none, also when nobody has looked at it yet. */
-    if (qp->transport != SOFT_RC && soft_receive_next(qp) == NULL && soft_receives(qp))
+    if (!qp->reliable && soft_receive_next(qp) == NULL && soft_receives(qp))
         soft_progress(ibv->context);
     for (; wr != NULL; wr = wr->next) {
         struct soft_recv *recv = soft_ring_at(&qp->resp.ring, qp->resp.ring.head);

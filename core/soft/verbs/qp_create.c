@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include "core/soft/engine/engine.h"
 #include "core/soft/engine/mw.h"
+#include "core/soft/engine/xrc.h"
 #include "verbs.h"
 
 bool soft_ring_make(struct soft_ring *ring, uint32_t requests, size_t bytes)
@@ -45,33 +46,47 @@ static bool make_rings(struct soft_qp *qp)
 
     if (!soft_ring_make(&qp->req.ring, qp->cap.max_send_wr, send_bytes(qp)))
         return false;
-    if (srq == NULL)
+    if (srq == NULL && qp->xrcd == NULL)
         return soft_ring_make(&qp->resp.ring, qp->cap.max_recv_wr, soft_recv_bytes(qp->cap.max_recv_sge));
-    qp->resp.shared = malloc(srq->ring.stride);
+    qp->resp.shared = malloc(srq != NULL ? srq->ring.stride : soft_recv_bytes(SOFT_MAX_SGE));
     return qp->resp.shared != NULL;
 }
 
-static int check_init(const struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
+/* Those that it takes, of an extended connection the receiving end none. */
+static bool has_cqs(const struct ibv_context *context, const struct ibv_qp_init_attr *init)
 {
+    if (init->qp_type == IBV_QPT_XRC_RECV)
+        return true;
+    if (init->send_cq == NULL || init->send_cq->context != context)
+        return false;
+    return init->qp_type == IBV_QPT_XRC_SEND || (init->recv_cq != NULL && init->recv_cq->context == context);
+}
+
+/* Exactly one of pd and xrcd is given. */
+static int check_init(const struct ibv_pd *pd, const struct ibv_xrcd *xrcd, const struct ibv_qp_init_attr *init)
+{
+    const struct ibv_context *context = pd != NULL ? pd->context : xrcd->context;
     const struct ibv_qp_cap *cap = &init->cap;
 
     switch (init->qp_type) {
     case IBV_QPT_RC:
     case IBV_QPT_UC:
     case IBV_QPT_UD:
-        break;
-    case IBV_QPT_RAW_PACKET:
     case IBV_QPT_XRC_SEND:
     case IBV_QPT_XRC_RECV:
+        break;
+    case IBV_QPT_RAW_PACKET:
     case IBV_QPT_DRIVER:
         return EOPNOTSUPP;
     default:
         return EINVAL;
     }
-    if (init->srq != NULL && init->srq->context != pd->context)
+    if ((init->qp_type == IBV_QPT_XRC_RECV) != (xrcd != NULL))
         return EINVAL;
-    if (init->send_cq == NULL || init->recv_cq == NULL || init->send_cq->context != pd->context ||
-        init->recv_cq->context != pd->context)
+    if (init->srq != NULL && init->qp_type < IBV_QPT_XRC_SEND &&
+        (init->srq->context != context || ((const struct soft_srq *)init->srq)->xrcd != NULL))
+        return EINVAL;
+    if (!has_cqs(context, init))
         return EINVAL;
     if (cap->max_send_wr > SOFT_MAX_WR || cap->max_recv_wr > SOFT_MAX_WR || cap->max_send_sge > SOFT_MAX_SGE ||
         cap->max_recv_sge > SOFT_MAX_SGE || cap->max_inline_data > SOFT_MAX_INLINE)
@@ -87,15 +102,37 @@ int soft_qp_check(const struct ibv_qp *qp)
 /* (locked) What it is made of. 0 or an errno. */
 static int check_parts(const struct ibv_qp *qp)
 {
-    int error = soft_pd_check(qp->pd);
+    const struct soft_xrcd *xrcd = soft_qp_of((struct ibv_qp *)(uintptr_t)qp)->xrcd;
+    int error = 0;
 
-    if (error == 0)
+    if (qp->pd != NULL)
+        error = soft_pd_check(qp->pd);
+    if (error == 0 && xrcd != NULL)
+        error = soft_xrcd_check(&xrcd->ibv);
+    if (error == 0 && qp->send_cq != NULL)
         error = soft_cq_check(qp->send_cq);
-    if (error == 0)
+    if (error == 0 && qp->recv_cq != NULL)
         error = soft_cq_check(qp->recv_cq);
     if (error == 0 && qp->srq != NULL)
         error = soft_srq_check(qp->srq);
     return error;
+}
+
+/* (locked) One user more of what it is made of, or one less. */
+static void use_parts(struct soft_qp *qp, unsigned one)
+{
+    struct ibv_qp *ibv = soft_ibv(qp);
+
+    if (qp->xrcd != NULL) { /* all else is the packets' own */
+        qp->xrcd->users += one;
+        return;
+    }
+    ((struct soft_pd *)ibv->pd)->users += one;
+    ((struct soft_cq *)ibv->send_cq)->users += one;
+    if (ibv->recv_cq != NULL)
+        ((struct soft_cq *)ibv->recv_cq)->users += one;
+    if (ibv->srq != NULL)
+        soft_srq_of(qp)->users += one;
 }
 
 /* (locked) */
@@ -115,11 +152,7 @@ static int enter(struct soft_context *context, struct soft_qp *qp)
         soft_object_leave(context, soft_ibv(qp)->handle);
         return ENOMEM;
     }
-    ((struct soft_cq *)soft_ibv(qp)->send_cq)->users++;
-    ((struct soft_cq *)soft_ibv(qp)->recv_cq)->users++;
-    ((struct soft_pd *)soft_ibv(qp)->pd)->users++;
-    if (soft_srq_of(qp) != NULL)
-        soft_srq_of(qp)->users++;
+    use_parts(qp, 1);
     return 0;
 }
 
@@ -135,49 +168,76 @@ static void release(struct soft_qp *qp)
 
 static uint8_t transport_of(enum ibv_qp_type type)
 {
-    return type == IBV_QPT_RC ? SOFT_RC : type == IBV_QPT_UC ? SOFT_UC : SOFT_UD;
+    switch (type) {
+    case IBV_QPT_RC:
+        return SOFT_RC;
+    case IBV_QPT_UC:
+        return SOFT_UC;
+    case IBV_QPT_UD:
+        return SOFT_UD;
+    default:
+        return SOFT_XRC;
+    }
 }
 
-/* What costs nothing: inline data where the elements would be. A shared queue's receives are not ours. */
-static void grant(struct ibv_qp_cap *cap, bool shares)
+/* What costs nothing: inline data where the elements would be. A shared queue's receives are not ours, and a
+ * receiving end sends nothing. */
+static void grant(struct ibv_qp_cap *cap, bool shares, bool sends)
 {
     uint32_t elements = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
 
+    if (!sends) {
+        *cap = (struct ibv_qp_cap){.max_send_wr = 0};
+        return;
+    }
     if (cap->max_inline_data < elements)
         cap->max_inline_data = elements;
     if (shares)
         cap->max_recv_wr = cap->max_recv_sge = 0;
 }
 
-static void fill(struct soft_qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *init)
+/* Of an extended connection each end has only its own half. */
+static void fill_queues(struct ibv_qp *ibv, const struct ibv_qp_init_attr *init)
+{
+    bool extended = transport_of(init->qp_type) == SOFT_XRC;
+
+    ibv->send_cq = init->qp_type == IBV_QPT_XRC_RECV ? NULL : init->send_cq;
+    ibv->recv_cq = extended ? NULL : init->recv_cq;
+    ibv->srq = extended ? NULL : init->srq;
+}
+
+static void fill(struct soft_qp *qp, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
+                 const struct ibv_qp_init_attr *init)
 {
     struct ibv_qp *ibv = soft_ibv(qp);
 
-    ibv->context = pd->context;
+    ibv->context = pd != NULL ? pd->context : xrcd->context;
     ibv->qp_context = init->qp_context;
     ibv->pd = pd;
-    ibv->send_cq = init->send_cq;
-    ibv->recv_cq = init->recv_cq;
-    ibv->srq = init->srq;
+    fill_queues(ibv, init);
     ibv->qp_type = init->qp_type;
     ibv->state = IBV_QPS_RESET;
     pthread_mutex_init(&ibv->mutex, NULL);
     pthread_cond_init(&ibv->cond, NULL);
-    qp->context = soft_context_of(pd->context);
-    qp->cap = init->cap;
-    grant(&qp->cap, init->srq != NULL);
+    qp->context = soft_context_of(ibv->context);
+    qp->xrcd = (struct soft_xrcd *)xrcd;
     qp->transport = transport_of(init->qp_type);
+    qp->reliable = qp->transport == SOFT_RC || qp->transport == SOFT_XRC;
+    qp->ack = qp->transport | SOFT_ACK;
+    qp->cap = init->cap;
+    grant(&qp->cap, ibv->srq != NULL || qp->transport == SOFT_XRC, xrcd == NULL);
     qp->signal_all = init->sq_sig_all;
     qp->deadline = NEVER_NS;
     qp->events.element = ibv;
     qp->mtu = qp->transport == SOFT_UD ? 128u << qp->context->names.mtu : 256;
 }
 
-/* With the ibv_wr_ calls, or without. */
-static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *init, bool builds)
+/* With the ibv_wr_ calls, or without. In a protection domain, or one of extended connections. */
+static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *init,
+                             bool builds)
 {
     struct soft_qp *qp;
-    int error = check_init(pd, init);
+    int error = check_init(pd, xrcd, init);
 
     if (error != 0) {
         errno = error;
@@ -185,15 +245,15 @@ static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_qp_init_attr *init, b
     }
     if ((qp = calloc(1, sizeof *qp)) == NULL)
         return NULL;
-    fill(qp, pd, init);
+    fill(qp, pd, xrcd, init);
     error = ENOMEM;
     if (!make_rings(qp))
         goto fail;
     if (builds && (error = soft_builder_add(qp)) != 0)
         goto fail;
-    soft_lock(pd->context);
+    soft_lock(soft_ibv(qp)->context);
     error = enter(qp->context, qp);
-    soft_unlock(pd->context);
+    soft_unlock(soft_ibv(qp)->context);
     if (error != 0)
         goto fail;
     init->cap = qp->cap;
@@ -207,7 +267,7 @@ fail:
 
 struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
-    return create(pd, init, false);
+    return create(pd, NULL, init, false);
 }
 
 /* The ibv_wr_ calls that each transport has. */
@@ -219,24 +279,38 @@ static uint64_t send_ops_of(enum ibv_qp_type type)
     uint64_t reliable = IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
                         IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
 
-    return type == IBV_QPT_RC ? sends | connected | reliable : type == IBV_QPT_UC ? sends | connected : sends;
+    switch (type) {
+    case IBV_QPT_RC:
+    case IBV_QPT_XRC_SEND:
+        return sends | connected | reliable;
+    case IBV_QPT_UC:
+        return sends | connected;
+    case IBV_QPT_XRC_RECV:
+        return 0;
+    default:
+        return sends;
+    }
 }
 
 struct ibv_qp *soft_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *init)
 {
     bool builds = init->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    bool receives = init->qp_type == IBV_QPT_XRC_RECV;
+    uint32_t of = receives ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD;
+    uint32_t known = of | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 
     if (init->comp_mask & ~known || (builds && init->send_ops_flags & ~send_ops_of(init->qp_type)) ||
         (init->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && init->create_flags != 0)) {
         errno = EOPNOTSUPP;
         return NULL;
     }
-    if (!(init->comp_mask & IBV_QP_INIT_ATTR_PD) || init->pd->context != context) {
+    if (!(init->comp_mask & of) || (receives ? init->xrcd == NULL || init->xrcd->context != context
+                                             : init->pd == NULL || init->pd->context != context)) {
         errno = EINVAL;
         return NULL;
     }
-    return create(init->pd, (struct ibv_qp_init_attr *)init, builds); /* it begins like the plain one */
+    return create(receives ? NULL : init->pd, receives ? init->xrcd : NULL, (struct ibv_qp_init_attr *)init,
+                  builds); /* it begins like the plain one */
 }
 
 struct ibv_qp_ex *soft_qp_to_qp_ex(struct ibv_qp *ibv)
@@ -270,11 +344,7 @@ static void leave(struct soft_qp *qp)
     soft_mw_orphan(qp);
     soft_qp_leave(context, qp);
     soft_path_leave(&qp->path);
-    ((struct soft_cq *)ibv->send_cq)->users--;
-    ((struct soft_cq *)ibv->recv_cq)->users--;
-    ((struct soft_pd *)ibv->pd)->users--;
-    if (ibv->srq != NULL)
-        soft_srq_of(qp)->users--;
+    use_parts(qp, -1u);
     soft_events_forget(context, &qp->events);
     soft_object_retire(context, ibv->handle);
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "core/soft/engine/engine.h"
+#include "core/soft/engine/xrc.h"
 #include "verbs.h"
 
 static uint32_t waiting(const struct soft_srq *srq)
@@ -45,7 +46,31 @@ static void release(struct soft_srq *srq)
     free(srq->ring.slots);
 }
 
-struct ibv_srq *soft_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+/* (locked) What it is made of, and its place among the context's objects. 0 or an errno. */
+static int attach(struct soft_srq *srq, struct ibv_xrcd *xrcd, struct ibv_cq *cq)
+{
+    struct ibv_pd *pd = srq->ibv.pd;
+    int error = soft_pd_check(pd);
+
+    if (error == 0 && xrcd != NULL && (error = soft_xrcd_check(xrcd)) == 0)
+        error = soft_cq_check(cq);
+    if (error != 0)
+        return error;
+    if (!soft_object_enter(soft_context_of(pd->context), SOFT_SRQ, &srq->ibv, &srq->ibv.handle))
+        return ENOMEM;
+    ((struct soft_pd *)pd)->users++;
+    if (xrcd == NULL)
+        return 0;
+    srq->xrcd = (struct soft_xrcd *)xrcd;
+    srq->cq = (struct soft_cq *)cq;
+    srq->cq->users++;
+    soft_xrc_enter(srq->xrcd, srq);
+    return 0;
+}
+
+/* With a domain and a completion queue, or without both. */
+static struct ibv_srq *create(struct ibv_pd *pd, const struct ibv_srq_init_attr *init, struct ibv_xrcd *xrcd,
+                              struct ibv_cq *cq)
 {
     struct soft_srq *srq;
     int error;
@@ -57,11 +82,7 @@ struct ibv_srq *soft_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *ini
     if ((srq = make(pd, init)) == NULL)
         return NULL;
     soft_lock(pd->context);
-    error = soft_pd_check(pd);
-    if (error == 0 && !soft_object_enter(soft_context_of(pd->context), SOFT_SRQ, &srq->ibv, &srq->ibv.handle))
-        error = ENOMEM;
-    if (error == 0)
-        ((struct soft_pd *)pd)->users++;
+    error = attach(srq, xrcd, cq);
     soft_unlock(pd->context);
     if (error == 0)
         return &srq->ibv;
@@ -69,6 +90,47 @@ struct ibv_srq *soft_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *ini
     free(srq);
     errno = error;
     return NULL;
+}
+
+struct ibv_srq *soft_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
+{
+    return create(pd, init, NULL, NULL);
+}
+
+struct ibv_srq *soft_create_srq_ex(struct ibv_context *ibv, struct ibv_srq_init_attr_ex *init)
+{
+    const uint32_t extended = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+    struct ibv_srq_init_attr basic = {.srq_context = init->srq_context, .attr = init->attr};
+    enum ibv_srq_type type = init->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? init->srq_type : IBV_SRQT_BASIC;
+
+    errno = EINVAL;
+    if (!(init->comp_mask & IBV_SRQ_INIT_ATTR_PD) || init->pd == NULL || init->pd->context != ibv)
+        return NULL;
+    if (type == IBV_SRQT_BASIC)
+        return create(init->pd, &basic, NULL, NULL);
+    if (type != IBV_SRQT_XRC) {
+        errno = EOPNOTSUPP;
+        return NULL;
+    }
+    if ((init->comp_mask & extended) != extended || init->xrcd == NULL || init->cq == NULL ||
+        init->xrcd->context != ibv || init->cq->context != ibv)
+        return NULL;
+    return create(init->pd, &basic, init->xrcd, init->cq);
+}
+
+int soft_get_srq_num(struct ibv_srq *ibv, uint32_t *number)
+{
+    const struct soft_srq *srq = (const struct soft_srq *)ibv;
+    int error;
+
+    soft_lock(ibv->context);
+    error = soft_srq_check(ibv);
+    if (error == 0 && srq->xrcd == NULL)
+        error = EOPNOTSUPP;
+    if (error == 0)
+        *number = srq->number;
+    soft_unlock(ibv->context);
+    return error;
 }
 
 /* (locked) */
@@ -81,6 +143,10 @@ static int detach(struct soft_srq *srq)
         return error;
     if (srq->users > 0)
         return EBUSY;
+    if (srq->xrcd != NULL) {
+        soft_xrc_leave(srq);
+        srq->cq->users--;
+    }
     soft_events_forget(context, &srq->events);
     ((struct soft_pd *)srq->ibv.pd)->users--;
     soft_object_retire(context, srq->ibv.handle);

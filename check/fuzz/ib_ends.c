@@ -101,7 +101,9 @@ static void come(void)
     if (input_u8(ends.input) == 255)
         packet[input_u8(ends.input) % 48] ^= 1;
     mad = qp1_read(packet, how & 4 ? sizeof packet - input_u8(ends.input) : sizeof packet);
-    if (mad != NULL)
+    if (mad != NULL && (how & 8))
+        ib_absent(&ib_port.world, &ends.path, mad);
+    else if (mad != NULL)
         ib_arrive(&ib_port.world, &ends.path, mad);
 }
 
@@ -227,7 +229,8 @@ static void open_all(struct input *input)
         ends.boxes[i].bell = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
         TAILQ_INIT(&ends.boxes[i].news);
     }
-    ib_port.qp1.fds[0] = ib_port.qp1.fds[1] = ib_port.epoll = ib_port.door = -1;
+    ib_port.qp1.fds[0] = ib_port.qp1.fds[1] = ib_port.qp1.out[0] = ib_port.qp1.out[1] = ib_port.epoll =
+        ib_port.door = -1;
     ib_port.world = (struct ib_world){
         .clock = &ends.clock,
         .guid = 1,

@@ -108,6 +108,8 @@ static struct ib_message answer(enum ib_type type)
 static struct ib_message hears(enum ib_type type)
 {
     struct pollfd one = {.fd = peer.fd, .events = POLLIN};
+    struct soft_path from = peer.path; /* of any port */
+    socklen_t size = sizeof from.remote;
     uint8_t packet[ROCE_MAX];
     struct ib_message message;
     struct icrc_flow flow;
@@ -115,10 +117,11 @@ static struct ib_message hears(enum ib_type type)
     ssize_t got;
 
     ck_assert_int_eq(poll(&one, 1, PATIENCE_MS), 1);
-    got = recv(peer.fd, packet, sizeof packet, 0);
+    got = recvfrom(peer.fd, packet, sizeof packet, 0, &from.remote.sa, &size);
     ck_assert_int_eq(got, 280);
     got -= ICRC_SIZE;
-    icrc_flow_init(&flow, &peer.path, false);
+    ck_assert(ib_same_address(&from.remote, &peer.path.remote));
+    icrc_flow_init(&flow, &from, false);
     ck_assert_uint_eq(icrc_load(packet + got), icrc_compute(&flow, 0, packet, (size_t)got));
     ck_assert(roce_read(&roce, packet, (size_t)got));
     ck_assert_uint_eq(roce.opcode, ROCE_UD + SEND_ONLY);
@@ -616,6 +619,36 @@ START_TEST(connects)
 }
 END_TEST
 
+/* With a port of its own it is not patient where nobody listens. */
+static struct rdma_cm_id *resolve_bound(void)
+{
+    union soft_addr near = address(TWONETS_NEAR, 0), far = address(TWONETS_FAR, PORT);
+    struct rdma_cm_id *id;
+
+    ck_assert_int_eq(soft_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+    ck_assert_int_eq(soft_bind_addr(id, &near.sa), 0);
+    ck_assert_int_eq(soft_resolve_addr(id, NULL, &far.sa, 1000), 0);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+    ck_assert_int_eq(soft_resolve_route(id, 1000), 0);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+    make_qp(id);
+    return id;
+}
+
+/* Neither by TCP nor at RoCE's port: the host says so at once. */
+START_TEST(nobody_is_there)
+{
+    struct rdma_conn_param param = {.retry_count = 7};
+    struct rdma_cm_id *id = resolve_bound();
+
+    close(peer.fd);
+    ck_assert_int_eq(soft_connect(id, &param), 0);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_REJECTED), -ECONNREFUSED);
+    end(id);
+    peer_open();
+}
+END_TEST
+
 static const struct {
     uint16_t reason;
     int status;
@@ -628,17 +661,8 @@ START_TEST(is_refused)
     struct ib_message rej;
 
     if (refusals[_i].reason == IB_INVALID_SERVICE) {
-        union soft_addr near = address(TWONETS_NEAR, 0); /* with a port of its own: it is not patient */
-
         end(id);
-        ck_assert_int_eq(soft_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
-        ck_assert_int_eq(soft_bind_addr(id, &near.sa), 0);
-        near = address(TWONETS_FAR, PORT);
-        ck_assert_int_eq(soft_resolve_addr(id, NULL, &near.sa, 1000), 0);
-        ck_assert_int_eq(status_of(RDMA_CM_EVENT_ADDR_RESOLVED), 0);
-        ck_assert_int_eq(soft_resolve_route(id, 1000), 0);
-        ck_assert_int_eq(status_of(RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
-        make_qp(id);
+        id = resolve_bound();
     }
     (void)asked(id);
     rej = answer(IB_REJ);
@@ -687,6 +711,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, several_programs);
     tcase_add_test(tcase, a_program_is_stopped);
     tcase_add_test(tcase, connects);
+    tcase_add_test(tcase, nobody_is_there);
     tcase_add_loop_test(tcase, is_refused, 0, 4);
     suite_add_tcase(suite, tcase);
     return suite;

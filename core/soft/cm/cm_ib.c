@@ -380,6 +380,10 @@ static void happened(struct cm_id *id, const struct ib_news *news)
         memset(&id->peer, 0, sizeof id->peer); /* the event tells of nothing */
         cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
         break;
+    case IB_EV_ABSENT: /* as if a host said that nobody listens, which this one can't */
+        id->peer = (struct cm_message){.type = CM_REJ, .reason = IB_INVALID_SERVICE};
+        cm_active_answered(id);
+        break;
     case IB_EV_DISCONNECTED:
         disconnected(id);
         break;

@@ -291,3 +291,21 @@ void ib_arrive(struct ib_world *world, const struct soft_path *from, const uint8
     else if (message.type == IB_DREP)
         drep_arrives(world, conn, &message);
 }
+
+/* Only of a request that is still unanswered is it worth knowing: the others are said again, or their end
+ * comes. */
+void ib_absent(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES])
+{
+    struct ib_message message;
+    struct ib_conn *conn;
+
+    if (!ib_decode(&message, mad) || message.type != IB_REQ)
+        return;
+    LIST_FOREACH (conn, &world->conns, all)
+        if (conn->local_id == message.local_id && conn->state == IB_REQ_SENT && same_host(&conn->path, path))
+            break;
+    if (conn == NULL)
+        return;
+    ib_rest(conn, IB_IDLE);
+    world->tell(world, conn, IB_EV_ABSENT, NULL);
+}

@@ -42,6 +42,7 @@ enum ib_event {
     IB_EV_ESTABLISHED,  /* RTU came */
     IB_EV_REJECTED,     /* with REJ; the connection is IDLE, or in TIMEWAIT */
     IB_EV_UNREACHABLE,  /* all was said in vain; it is IDLE */
+    IB_EV_ABSENT,       /* ib_absent; it is IDLE */
     IB_EV_DISCONNECTED, /* either end has said so; the queue pair is to be in error when this returns */
     IB_EV_OVER          /* TIMEWAIT is */
 };
@@ -105,6 +106,8 @@ void ib_end(struct ib_world *world, struct ib_conn *conn);
 
 /* A management datagram has come, on this path. */
 void ib_arrive(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
+/* This one of ours has found nobody at its host. */
+void ib_absent(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
 /* When ib_timers has something to do; NEVER_NS. */
 uint64_t ib_deadline(const struct ib_world *world);
 void ib_timers(struct ib_world *world);

@@ -50,6 +50,9 @@ void ib_told_requested(struct ib_world *world, struct ib_conn *conn, const struc
 void ib_told_event(struct ib_world *world, struct ib_conn *conn, enum ib_event event,
                    const struct ib_message *message);
 
+/* One of the port's sockets is readable, or has an error. */
+void ib_hear(int fd);
+
 /* Who listens here; or NULL. */
 struct ib_end *ib_told_listener(const union soft_addr *addr, in_port_t port);
 

@@ -8,82 +8,15 @@
 #include "core/bytes.h"
 #include "core/fds.h"
 #include "core/soft/lock.h"
-#include "ib_address.h"
 #include "ib_end.h"
 #include "ib_pass.h"
 
-#define BATCH 64        /* datagrams taken in a row */
-#define READY_MAX 16 /* sockets looked at in a row */
+#define READY_MAX 16    /* sockets looked at in a row */
 #define UNTAKEN_MAX 256 /* requests of one listener that its user hasn't seen, where he names no backlog */
 
 struct ib_port ib_port = {.lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1};
 
 /* ---- The service thread's part ---- */
-
-/* A connection's number begins with a random one, and ends with the share, modulo QP1_SHARES. */
-static bool pass_to_share(unsigned share, const struct soft_path *path, const uint8_t *mad)
-{
-    const struct ib_pass_name name = ib_pass_to_share(share % QP1_SHARES);
-
-    return ib_pass_on(ib_port.door, &name, path, mad);
-}
-
-static bool pass_to_listener(const struct soft_path *path, uint16_t number, const uint8_t *mad)
-{
-    const union soft_addr any = {.in.sin_family = AF_INET};
-    const struct ib_pass_name here = ib_pass_to_listener(&path->local, htons(number)),
-                              everywhere = ib_pass_to_listener(&any, htons(number));
-
-    return ib_pass_on(ib_port.door, &here, path, mad) || ib_pass_on(ib_port.door, &everywhere, path, mad);
-}
-
-/* Is it for another process, and has that one got it? What nobody has is answered here, as it may have to be.
- */
-static bool is_passed_on(const struct soft_path *path, const uint8_t *mad)
-{
-    struct ib_message message;
-    enum ib_space space;
-    uint16_t number;
-
-    if (!ib_decode(&message, mad))
-        return true;
-    if (message.type == IB_REQ)
-        return ib_service_port(message.req.service, &space, &number) &&
-               ib_told_listener(&path->local, htons(number)) == NULL && pass_to_listener(path, number, mad);
-    if (message.type == IB_REJ && message.remote_id == 0) { /* of a request that we have not answered */
-        for (unsigned share = 0; share < QP1_SHARES; share++)
-            if (share != ib_port.qp1.share)
-                (void)pass_to_share(share, path, mad);
-        return false;
-    }
-    return message.remote_id % QP1_SHARES != ib_port.qp1.share && pass_to_share(message.remote_id, path, mad);
-}
-
-static void take_in(int family)
-{
-    uint8_t mad[IB_MAD_BYTES];
-    struct soft_path path;
-    int got = 0;
-
-    for (int i = 0; i < BATCH && got >= 0; i++) {
-        got = qp1_receive(&ib_port.qp1, family, &path, mad);
-        if (got > 0 && !is_passed_on(&path, mad))
-            ib_arrive(&ib_port.world, &path, mad);
-    }
-}
-
-static void take_passed(int door)
-{
-    uint8_t mad[IB_MAD_BYTES];
-    struct soft_path path;
-    int got = 0;
-
-    for (int i = 0; i < BATCH && got >= 0; i++) {
-        got = ib_pass_receive(door, &path, mad);
-        if (got > 0)
-            ib_arrive(&ib_port.world, &path, mad);
-    }
-}
 
 /* Nobody closes a door meanwhile: that takes the lock. */
 static void run(void)
@@ -93,14 +26,8 @@ static void run(void)
 
     soft_mutex_lock(&ib_port.lock);
     count = epoll_wait(ib_port.epoll, events, READY_MAX, 0);
-    for (int i = 0; i < count; i++) {
-        int fd = events[i].data.fd;
-
-        if (fd == ib_port.qp1.fds[0] || fd == ib_port.qp1.fds[1])
-            take_in(fd == ib_port.qp1.fds[1]);
-        else
-            take_passed(fd);
-    }
+    for (int i = 0; i < count; i++)
+        ib_hear(events[i].data.fd);
     ib_timers(&ib_port.world);
     service_errand_due(ib_deadline(&ib_port.world));
     soft_mutex_unlock(&ib_port.lock);
@@ -112,30 +39,47 @@ static uint64_t monotonic(struct soft_clock *clock)
     return now_ns();
 }
 
-static int watch(int fd)
+static int watch(int fd, uint32_t events)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    struct epoll_event event = {.events = events, .data.fd = fd};
 
     return fds_watch(ib_port.epoll, fd, &event) == -1 ? errno : 0;
 }
 
-/* (locked) 0 or an errno, and none. */
-static int open_sockets(void)
+/* (locked) Of those that send errors are heard anyway. */
+static int watch_all(void)
 {
-    const struct ib_pass_name name = ib_pass_to_share(ib_port.qp1.share);
-    int error = 0;
+    int error = watch(ib_port.door, EPOLLIN);
 
-    ib_port.door = ib_pass_open(&name);
-    if (ib_port.door == -1)
-        return errno;
-    ib_port.epoll = fds_epoll();
-    error = ib_port.epoll == -1 ? errno : watch(ib_port.door);
     for (int family = 0; family < 2 && error == 0; family++)
-        if (ib_port.qp1.fds[family] != -1)
-            error = watch(ib_port.qp1.fds[family]);
+        if (ib_port.qp1.fds[family] != -1) {
+            error = watch(ib_port.qp1.fds[family], EPOLLIN);
+            if (error == 0)
+                error = watch(ib_port.qp1.out[family], 0);
+        }
+    return error;
+}
+
+/* (locked) 0 or an errno, and none. */
+static int open_sockets(const struct roce_port *roce)
+{
+    struct ib_pass_name name;
+    int error = qp1_open(&ib_port.qp1, roce);
+
+    if (error != 0)
+        return error;
+    name = ib_pass_to_share(ib_port.qp1.share);
+    ib_port.door = ib_pass_open(&name);
+    error = ib_port.door == -1 ? errno : 0;
+    if (error == 0) {
+        ib_port.epoll = fds_epoll();
+        error = ib_port.epoll == -1 ? errno : watch_all();
+    }
     if (error == 0)
         return 0;
-    fds_close(ib_port.door);
+    qp1_close(&ib_port.qp1);
+    if (ib_port.door != -1)
+        fds_close(ib_port.door);
     if (ib_port.epoll != -1)
         fds_close(ib_port.epoll);
     ib_port.epoll = -1;
@@ -151,8 +95,7 @@ static int open_port(struct soft_home *home)
     while (getrandom(&first, sizeof first, 0) != sizeof first)
         if (errno != EINTR)
             return errno;
-    qp1_init(&ib_port.qp1, home->udp.roce);
-    error = open_sockets();
+    error = open_sockets(home->udp.roce);
     if (error != 0)
         return error;
     ib_port.clock.now = monotonic;
@@ -210,7 +153,7 @@ struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, const unio
     end->door = ib_pass_open(&name);
     soft_mutex_lock(&ib_port.lock);
     if (end->door != -1)
-        (void)watch(end->door);
+        (void)watch(end->door, EPOLLIN);
     ib_port.ends++;
     LIST_INSERT_HEAD(&ib_port.listeners, end, listeners);
     soft_mutex_unlock(&ib_port.lock);

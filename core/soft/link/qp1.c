@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* qp1.c - queue pair 1's packets, to and from its sockets. */
+#include <errno.h>
 #include <string.h>
+#include <time.h>
+#include <linux/errqueue.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include "core/bytes.h"
+#include "core/fds.h"
 #include "icrc.h"
 #include "qp1.h"
 #include "roce_port.h"
@@ -19,13 +23,66 @@
 _Static_assert(QP1_SHARES == ROCE_SHARES, "its shares");
 #define ROOM 4096 /* more than any packet that is looked at */
 
-void qp1_init(struct qp1 *qp1, const struct roce_port *roce)
+static int set(int fd, int level, int option, int value)
 {
+    return setsockopt(fd, level, option, &value, sizeof value);
+}
+
+/* Without fragments it sends identification 0, which the check covers. Nothing is to come but errors. */
+static int configure(int fd, sa_family_t family)
+{
+    (void)set(fd, SOL_SOCKET, SO_RCVBUF, 0);
+    if (family == AF_INET)
+        return set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) == -1 ||
+                       set(fd, IPPROTO_IP, IP_RECVERR, 1) == -1
+                   ? -1
+                   : 0;
+    return set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) == -1 ||
+                   set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) == -1 ||
+                   set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1) == -1
+               ? -1
+               : 0;
+}
+
+/* 0 or an errno. */
+static int open_out(struct qp1 *qp1, int family)
+{
+    union soft_addr any = {.sa.sa_family = family == ROCE_IPV4 ? AF_INET : AF_INET6};
+    socklen_t length = family == ROCE_IPV4 ? sizeof any.in : sizeof any.in6;
+    int fd = fds_own(socket(any.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
+
+    qp1->out[family] = fd;
+    if (fd == -1 || configure(fd, any.sa.sa_family) == -1 || bind(fd, &any.sa, length) == -1 ||
+        getsockname(fd, &any.sa, &length) == -1)
+        return errno;
+    qp1->out_port[family] = any.in.sin_port; /* at the same place in sockaddr_in6 */
+    return 0;
+}
+
+int qp1_open(struct qp1 *qp1, const struct roce_port *roce)
+{
+    int error = 0;
+
     memset(qp1, 0, sizeof *qp1);
     qp1->share = roce->share;
-    for (int family = 0; family < ROCE_FAMILIES; family++)
-        qp1->fds[family] = roce->fds[ROCE_QP1][family];
     (void)!getrandom(&qp1->psn, sizeof qp1->psn, GRND_NONBLOCK);
+    for (int family = 0; family < ROCE_FAMILIES; family++) {
+        qp1->fds[family] = roce->fds[ROCE_QP1][family];
+        qp1->out[family] = -1;
+    }
+    for (int family = 0; family < ROCE_FAMILIES && error == 0; family++)
+        if (qp1->fds[family] != -1)
+            error = open_out(qp1, family);
+    if (error != 0)
+        qp1_close(qp1);
+    return error;
+}
+
+void qp1_close(struct qp1 *qp1)
+{
+    for (int family = 0; family < ROCE_FAMILIES; family++)
+        if (qp1->out[family] != -1)
+            fds_close(qp1->out[family]);
 }
 
 void qp1_write(uint8_t packet[QP1_PACKET], uint32_t psn, const uint8_t mad[QP1_MAD])
@@ -88,12 +145,13 @@ void qp1_send(struct qp1 *qp1, const struct soft_path *path, const uint8_t mad[Q
                              .msg_control = control,
                              .msg_controllen = sizeof control};
     bool ipv4 = way.remote.sa.sa_family == AF_INET;
-    int fd = qp1->fds[ipv4 ? ROCE_IPV4 : ROCE_IPV6];
+    int family = ipv4 ? ROCE_IPV4 : ROCE_IPV6, fd = qp1->out[family];
     struct icrc_flow flow;
 
     if (fd == -1 || way.local.sa.sa_family != way.remote.sa.sa_family)
         return;
-    way.local.in.sin_port = way.remote.in.sin_port = htons(SOFT_UDP_PORT); /* at the same place in both */
+    way.local.in.sin_port = qp1->out_port[family]; /* at the same place in both kinds of address */
+    way.remote.in.sin_port = htons(SOFT_UDP_PORT);
     message.msg_namelen = ipv4 ? sizeof way.remote.in : sizeof way.remote.in6;
     add_source(&message, &way);
     qp1_write(packet, qp1->psn++, mad);
@@ -161,6 +219,41 @@ int qp1_receive(struct qp1 *qp1, int family, struct soft_path *path, uint8_t mad
     path->local.in.sin_port = htons(SOFT_UDP_PORT); /* at the same place in sockaddr_in6 */
     find_local(path, &message);
     if (got != QP1_PACKET + ICRC_SIZE || !is_whole(qp1, path, packet))
+        return 0;
+    found = qp1_read(packet, QP1_PACKET);
+    if (found == NULL)
+        return 0;
+    memcpy(mad, found, QP1_MAD);
+    return 1;
+}
+
+/* The kernel says so of a whole packet, as its host has quoted it. */
+int qp1_refused(struct qp1 *qp1, int family, struct soft_path *path, uint8_t mad[QP1_MAD])
+{
+    _Alignas(struct cmsghdr) uint8_t control[512];
+    uint8_t packet[ROOM];
+    struct iovec vector = {packet, sizeof packet};
+    struct msghdr message = {.msg_name = &path->remote,
+                             .msg_namelen = sizeof path->remote,
+                             .msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof control};
+    const struct cmsghdr *header;
+    struct sock_extended_err error = {.ee_errno = 0};
+    const uint8_t *found;
+    ssize_t got;
+
+    memset(path, 0, sizeof *path);
+    got = recvmsg(qp1->out[family], &message, MSG_ERRQUEUE | MSG_DONTWAIT);
+    if (got == -1)
+        return -1;
+    header = CMSG_FIRSTHDR(&message);
+    if (header != NULL && header->cmsg_len >= CMSG_LEN(sizeof error) &&
+        ((header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_RECVERR) ||
+         (header->cmsg_level == IPPROTO_IPV6 && header->cmsg_type == IPV6_RECVERR)))
+        memcpy(&error, CMSG_DATA(header), sizeof error);
+    if (error.ee_errno != ECONNREFUSED || got < QP1_PACKET)
         return 0;
     found = qp1_read(packet, QP1_PACKET);
     if (found == NULL)

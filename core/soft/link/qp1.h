@@ -5,7 +5,8 @@
  *
  * Each is one packet: BTH, DETH and a management datagram of 256 bytes. They come to a socket of their own, so
  * that no queue pair's packets pass by here, and the context's lock is none of ours. All the processes that
- * have the port have that socket in common (roce_port.h), and whichever looks first takes a packet.
+ * have the port have that socket in common (roce_port.h), and whichever looks first takes a packet. What is
+ * sent leaves by a socket of one's own, which hears when nobody is at the port over there.
  */
 #ifndef SOFT_QP1_H
 #define SOFT_QP1_H
@@ -27,18 +28,25 @@ struct roce_port;
 struct qp1 {
     unsigned share; /* the port's */
     int fds[2];     /* by IPv4 and IPv6; the port's own, -1: a host without IPv6 */
+    int out[2];     /* by which we send; -1: likewise */
+    in_port_t out_port[2];
     struct icrc_ids ids;
     uint32_t psn; /* of the next packet that is sent */
 };
 
-/* The port must outlive it. */
-void qp1_init(struct qp1 *qp1, const struct roce_port *roce);
+/* The port must outlive it. 0 or an errno. */
+int qp1_open(struct qp1 *qp1, const struct roce_port *roce);
+void qp1_close(struct qp1 *qp1);
 
 /* From path->local to path->remote, ports aside. What can't be sent is lost, as on any wire. */
 void qp1_send(struct qp1 *qp1, const struct soft_path *path, const uint8_t mad[QP1_MAD]);
 /* The next one that has come by this of the sockets, and on which path. 1; 0: it was something else; -1: there
  * is none. */
 int qp1_receive(struct qp1 *qp1, int family, struct soft_path *path, uint8_t mad[QP1_MAD]);
+
+/* The next one of ours that a host had nobody for, as that says, of those that went by this socket; path->local
+ * is not known. 1; 0: something else; -1: there is none. */
+int qp1_refused(struct qp1 *qp1, int family, struct soft_path *path, uint8_t mad[QP1_MAD]);
 
 /* A packet's bytes, from the BTH on and without the check. */
 void qp1_write(uint8_t packet[QP1_PACKET], uint32_t psn, const uint8_t mad[QP1_MAD]);

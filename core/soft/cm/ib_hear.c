@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ib_hear.c - what comes by the port's sockets, and for which of the host's processes it is. */
+#include "ib_address.h"
+#include "ib_end.h"
+#include "ib_pass.h"
+
+#define BATCH 64 /* datagrams taken in a row */
+
+/* A connection's number begins with a random one, and ends with the share, modulo QP1_SHARES. */
+static bool pass_to_share(unsigned share, const struct soft_path *path, const uint8_t *mad)
+{
+    const struct ib_pass_name name = ib_pass_to_share(share % QP1_SHARES);
+
+    return ib_pass_on(ib_port.door, &name, path, mad);
+}
+
+static bool pass_to_listener(const struct soft_path *path, uint16_t number, const uint8_t *mad)
+{
+    const union soft_addr any = {.in.sin_family = AF_INET};
+    const struct ib_pass_name here = ib_pass_to_listener(&path->local, htons(number)),
+                              everywhere = ib_pass_to_listener(&any, htons(number));
+
+    return ib_pass_on(ib_port.door, &here, path, mad) || ib_pass_on(ib_port.door, &everywhere, path, mad);
+}
+
+/* Is it for another process, and has that one got it? What nobody has is answered here, as it may have to be.
+ */
+static bool is_passed_on(const struct soft_path *path, const uint8_t *mad)
+{
+    struct ib_message message;
+    enum ib_space space;
+    uint16_t number;
+
+    if (!ib_decode(&message, mad))
+        return true;
+    if (message.type == IB_REQ)
+        return ib_service_port(message.req.service, &space, &number) &&
+               ib_told_listener(&path->local, htons(number)) == NULL && pass_to_listener(path, number, mad);
+    if (message.type == IB_REJ && message.remote_id == 0) { /* of a request that we have not answered */
+        for (unsigned share = 0; share < QP1_SHARES; share++)
+            if (share != ib_port.qp1.share)
+                (void)pass_to_share(share, path, mad);
+        return false;
+    }
+    return message.remote_id % QP1_SHARES != ib_port.qp1.share && pass_to_share(message.remote_id, path, mad);
+}
+
+static void take_in(int family)
+{
+    uint8_t mad[IB_MAD_BYTES];
+    struct soft_path path;
+    int got = 0;
+
+    for (int i = 0; i < BATCH && got >= 0; i++) {
+        got = qp1_receive(&ib_port.qp1, family, &path, mad);
+        if (got > 0 && !is_passed_on(&path, mad))
+            ib_arrive(&ib_port.world, &path, mad);
+    }
+}
+
+static void take_passed(int door)
+{
+    uint8_t mad[IB_MAD_BYTES];
+    struct soft_path path;
+    int got = 0;
+
+    for (int i = 0; i < BATCH && got >= 0; i++) {
+        got = ib_pass_receive(door, &path, mad);
+        if (got > 0)
+            ib_arrive(&ib_port.world, &path, mad);
+    }
+}
+
+static void take_refused(int family)
+{
+    uint8_t mad[IB_MAD_BYTES];
+    struct soft_path path;
+    int got = 0;
+
+    for (int i = 0; i < BATCH && got >= 0; i++) {
+        got = qp1_refused(&ib_port.qp1, family, &path, mad);
+        if (got > 0)
+            ib_absent(&ib_port.world, &path, mad);
+    }
+}
+
+void ib_hear(int fd)
+{
+    if (fd == ib_port.qp1.fds[0] || fd == ib_port.qp1.fds[1])
+        take_in(fd == ib_port.qp1.fds[1]);
+    else if (fd == ib_port.qp1.out[0] || fd == ib_port.qp1.out[1])
+        take_refused(fd == ib_port.qp1.out[1]);
+    else
+        take_passed(fd);
+}

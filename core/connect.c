@@ -120,7 +120,6 @@ static void opened(struct sock *sock)
     xs_conn_opened(sock->conn);
     xs_probe_start(sock->conn);
     xs_op_complete(op, 0);
-    xs_poll_look(sock);
 }
 
 /* This device has no way there: another may have. */

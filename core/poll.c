@@ -6,7 +6,6 @@
 #include "conn.h"
 #include "core.h"
 #include "library.h"
-#include "nic.h"
 #include "poll.h"
 #include "sock.h"
 
@@ -150,7 +149,6 @@ static short look_at_sock(struct sock *sock, bool runs)
     if (runs)
         run_home(sock);
     xs_sock_lock(sock);
-    xs_dontwait_look(sock);
     short ready = xs_ready(sock);
 
     xs_sock_unlock(sock);
@@ -263,7 +261,7 @@ static int start(struct polling *polling, struct queue *queue, uint64_t limit, e
     event->exs_evt_pollfds = polling->fds;
     event->exs_evt_pollfd_cnt = polling->count;
     event->exs_evt_ready = scan(polling, false);
-    if (event->exs_evt_ready > 0 || limit == 0) {
+    if (event->exs_evt_ready > 0) {
         xs_op_complete(polling->op, 0);
         return 0;
     }

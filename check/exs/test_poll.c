@@ -3,6 +3,7 @@
  * test_poll.c - exs_poll: sockets in every state and ordinary descriptors together, blocking or with an event,
  * on queues of every kind; and what ends a poll.
  */
+#include "check/support/asleep.h"
 #include "check/support/support.h"
 
 #include <fcntl.h>
@@ -152,7 +153,48 @@ START_TEST(accepts)
     must(exs_blocking_close((int)(intptr_t)client));
     becomes_ready(server, EXS_POLLIN, EXS_POLLIN);
     must(exs_blocking_close(server));
+    thread = thread_start(connect_to, &address);
+    while (ready_now(listener, EXS_POLLIN) == 0) /* nobody else moves it on */
+        ;
+    server = exs_blocking_accept(listener, NULL, NULL);
+    must(server);
+    ck_assert_int_eq(pthread_join(thread, &client), 0);
+    must(exs_blocking_close((int)(intptr_t)client));
+    must(exs_blocking_close(server));
     must(exs_blocking_close(listener));
+}
+END_TEST
+
+/* A pipe that is named twice wakes a thread that sleeps, by what either asks for. */
+struct sleeping {
+    _Atomic pid_t tid;
+    int end;
+};
+
+static void *poll_twice(void *argument)
+{
+    struct sleeping *sleeping = argument;
+    exs_pollfd_t fds[] = {{.exs_fd = sleeping->end, .exs_events = EXS_POLLIN}, {.exs_fd = sleeping->end}};
+
+    sleeping->tid = gettid();
+    ck_assert_int_eq(exs_poll(fds, COUNT(fds), EXS_BLOCK, NULL, NULL, NULL), 1);
+    ck_assert_int_eq(fds[0].exs_revents, EXS_POLLIN);
+    return NULL;
+}
+
+START_TEST(twice)
+{
+    struct sleeping sleeping = {0};
+    int ends[2];
+
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    sleeping.end = ends[0];
+    pthread_t thread = thread_start(poll_twice, &sleeping);
+    await_sleep(&sleeping.tid);
+    ck_assert_int_eq(write(ends[1], "x", 1), 1);
+    thread_join(thread);
+    close(ends[0]);
+    close(ends[1]);
 }
 END_TEST
 
@@ -210,22 +252,23 @@ START_TEST(event)
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
     exs_pollfd_t fds[] = {{.exs_fd = a.server, .exs_events = EXS_POLLIN},
                           {.exs_fd = b.server, .exs_events = EXS_POLLIN},
-                          {.exs_fd = ends[0], .exs_events = EXS_POLLIN}};
+                          {.exs_fd = ends[0], .exs_events = EXS_POLLIN},
+                          {.exs_fd = ends[0]}}; /* the same, for nothing */
 
     for (int round = 0; round < 6; round++) {
         int which = round % 3;
 
-        begin_poll(&box, fds, 3, NULL);
+        begin_poll(&box, fds, 4, NULL);
         inbox_quiet(&box, QUIET_MS);
         if (which == 2)
             ck_assert_int_eq(write(ends[1], "x", 1), 1);
         else
             must(exs_send((which ? &b : &a)->client, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
-        take_poll(&box, fds, 3, 1);
-        for (int i = 0; i < 3; i++)
+        take_poll(&box, fds, 4, 1);
+        for (int i = 0; i < 4; i++)
             ck_assert_int_eq(fds[i].exs_revents, i == which ? EXS_POLLIN : 0);
-        begin_poll(&box, fds, 3, NULL); /* still ready */
-        take_poll(&box, fds, 3, 1);
+        begin_poll(&box, fds, 4, NULL); /* still ready */
+        take_poll(&box, fds, 4, 1);
         if (which == 2)
             ck_assert_int_eq(read(ends[0], in, 1), 1);
         else
@@ -351,10 +394,17 @@ START_TEST(broken)
     begin_poll(pair.server_box, &fd, 1, NULL);
     must(exs_send(pair.client, out, LENGTH, 0, pair.client_box->queue, NULL, NULL));
     inbox_quiet(pair.server_box, QUIET_MS);
-    must(exs_close(pair.client, 0, pair.client_box->queue, NULL)); /* in the middle of that */
+    ck_assert_int_eq(ready_now(pair.client, EXS_POLLOUT), 0);
+    must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, NULL));
+    ck_assert_int_eq(ready_now(pair.client, EXS_POLLOUT), EXS_POLLOUT); /* for EPIPE */
+    must(exs_close(pair.client, 0, pair.client_box->queue, NULL));      /* in the middle of that */
     take_failed(pair.client_box, EXS_EVT_SEND, pair.client, ECANCELED);
+    take_failed(pair.client_box, EXS_EVT_SHUTDOWN, pair.client, ECANCELED);
     take_poll(pair.server_box, &fd, 1, 1);
     ck_assert_int_eq(fd.exs_revents, EXS_POLLERR | EXS_POLLHUP);
+    while (exs_blocking_recv(pair.server, out, LENGTH, MSG_DONTWAIT, NULL) > 0)
+        ;
+    ck_assert_int_eq(ready_now(pair.server, EXS_POLLIN), EXS_POLLIN | EXS_POLLERR | EXS_POLLHUP);
     take_good(pair.client_box, EXS_EVT_CLOSE, pair.client);
     close_socket(pair.server_box, pair.server);
     pair_close_rest(&pair);
@@ -386,6 +436,29 @@ START_TEST(ended)
     ck_assert_int_eq(fds[1].exs_revents, EXS_POLLNVAL);
     close_socket(pair.server_box, pair.server);
     pair_close_rest(&pair);
+}
+END_TEST
+
+/* What is over leaves the sockets that it was not told of. */
+START_TEST(many_polls)
+{
+    struct pair pair;
+    long before = 0;
+
+    open_pair(&pair);
+    exs_pollfd_t fds[] = {{.exs_fd = pair.server, .exs_events = EXS_POLLIN},
+                          {.exs_fd = pair.client, .exs_events = EXS_POLLIN}};
+
+    for (int i = 0; i < 20000; i++) {
+        if (i == 1000)
+            before = resident_kib();
+        begin_poll(pair.server_box, fds, 2, NULL);
+        ck_assert_int_eq(exs_cancel(pair.client, fds, 0), 1);
+        take_failed(pair.server_box, EXS_EVT_POLL, -1, ECANCELED);
+    }
+    if (sees_bytes())
+        ck_assert_int_lt(resident_kib() - before, 1024);
+    pair_close(&pair);
 }
 END_TEST
 
@@ -485,12 +558,14 @@ int main(void)
     tcase_add_test(tcase, other_states);
     tcase_add_test(tcase, accepts);
     tcase_add_test(tcase, others);
+    tcase_add_test(tcase, twice);
     tcase_add_test(tcase, event);
     tcase_add_test(tcase, time_is_over);
     tcase_add_test(tcase, elsewhere);
     tcase_add_test(tcase, connections);
     tcase_add_test(tcase, broken);
     tcase_add_test(tcase, ended);
+    tcase_add_test(tcase, many_polls);
     tcase_add_test(tcase, messages);
     tcase_add_test(tcase, threads);
     tcase_add_test(tcase, refused);

@@ -297,7 +297,7 @@ static int check_multishot(const struct ask *ask)
 
 static int check_vector(const struct ask *ask)
 {
-    const int known = EXS_BLOCK | EXS_MULTISHOT;
+    const int known = EXS_BLOCK | EXS_MULTISHOT | EXS_INTR;
 
     if (ask->flags & ~known)
         return xs_bad_flags(ask->flags, known);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cancel.c - operations that are not to be waited for any longer: exs_cancel, and limits (limit.c).
+ * cancel.c - operations that are not to be waited for any longer: exs_cancel, EXS_INTR, and limits (limit.c).
  *
  * What neither the device nor the peer knows of ends here and now. A stream's transfer that was begun is cut
  * off where it is, and ends when the device is done with what it has of it; a message of a SEQPACKET that was
@@ -28,6 +28,8 @@ static bool is_meant(struct op *op, const struct stop *stop)
 {
     if (stop->now != 0)
         return is_overdue(op, stop->now);
+    if (stop->waiter != NULL)
+        return op->waiter == stop->waiter;
     return stop->all || op->event.exs_evt_ahandle == stop->ahandle;
 }
 
@@ -212,6 +214,17 @@ int xs_stop(struct sock *sock, const struct stop *stop)
     if (count > 0)
         xs_conn_run(conn);
     return count;
+}
+
+void xs_interrupt(int sockno, const struct waiter *waiter)
+{
+    struct stop stop = {.waiter = waiter, .error = EINTR};
+    struct sock *sock = xs_sock_get_locked(sockno);
+
+    if (sock == NULL) /* closed meanwhile, which ends it */
+        return;
+    xs_stop(sock, &stop);
+    xs_sock_put_locked(sock);
 }
 
 int exs_cancel(int sockno, exs_ahandle_t ahandle, int flags)

@@ -268,8 +268,8 @@ int xs_start_connect(const struct ask *ask)
     uint64_t limit;
     int result = -1;
 
-    if (ask->flags & ~EXS_BLOCK)
-        return xs_bad_flags(ask->flags, EXS_BLOCK);
+    if (ask->flags & ~(EXS_BLOCK | EXS_INTR))
+        return xs_bad_flags(ask->flags, EXS_BLOCK | EXS_INTR);
     struct sock *sock = xs_sock_get_locked(ask->sockno);
 
     if (sock == NULL)

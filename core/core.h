@@ -60,6 +60,9 @@ struct ask {
     int how; /* shutdown */
 };
 int xs_start(const struct ask *ask);
+/* A signal handler ran, and the waiter would wait no longer for what it asked of this socket: EINTR as soon as
+ * can be, or as it would have ended. It is delivered to the waiter all the same. */
+void xs_interrupt(int sockno, const struct waiter *waiter);
 
 /* How the close of a socket comes to its end: within the call that starts it; when the queue that it lives on
  * is run; or nobody else runs that, and the caller must. */

@@ -160,7 +160,7 @@ int xs_start_onesided(const struct ask *ask)
     struct token there;
     struct op *op;
 
-    if (ask->flags & ~(EXS_BLOCK | unsignaled))
+    if (ask->flags & ~(EXS_BLOCK | EXS_INTR | unsignaled))
         return fails(EOPNOTSUPP);
     if (xs_check_transfer(ask) < 0)
         return -1;

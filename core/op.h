@@ -82,7 +82,8 @@ struct op {
     uint64_t number; /* send, one-sided: which of the connection's, from the first */
     union {
         uint64_t remote;   /* one-sided: the address at the peer */
-        uint64_t deadline; /* accept, send, receive: ns, when it is to end at the latest (limit.c); 0: never */
+        uint64_t deadline; /* accept, send, receive: ns, when it is to end at the latest (limit.c); 0: never.
+                            * NEVER_NS: when a signal comes */
     };
 
     /* receives: where the bytes go (place.h); of a send that is late: where they come from, without places */

@@ -185,7 +185,8 @@ void xs_sock_unbind(struct sock *sock); /* no id is left */
 struct stop {
     bool all; /* or those with this */
     exs_ahandle_t ahandle;
-    uint64_t now; /* ns, or 0; instead: those whose deadline has come */
+    const struct waiter *waiter; /* or NULL; instead: the one that this waits for */
+    uint64_t now;                /* ns, or 0; instead: those whose deadline has come */
     int error;
 };
 /* Complete them: at once, or as soon as neither the device nor the peer uses their memory any more. How many.

@@ -2,6 +2,7 @@
 /* Starting sends, receives, file transfers and shutdowns: all checks, then an operation on the connection. */
 #include <errno.h>
 #include <stdlib.h>
+#include "clock.h"
 #include "conn.h"
 #include "core.h"
 #include "file.h"
@@ -234,7 +235,8 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
 
     if (op == NULL)
         return -1;
-    if (ask->flags & (MSG_WAITALL | MSG_PEEK)) {
+    if (ask->flags & (MSG_WAITALL | MSG_PEEK | EXS_INTR)) {
+        op->deadline = ask->flags & EXS_INTR ? NEVER_NS : 0;
         op->waitall = (ask->flags & (MSG_WAITALL | MSG_DONTWAIT)) == MSG_WAITALL && sock->type == SOCK_STREAM;
         op->peeks = op->apart = (ask->flags & MSG_PEEK) != 0;
     }
@@ -323,13 +325,14 @@ int xs_check_transfer(const struct ask *ask)
 /* No send raises a signal, with MSG_NOSIGNAL or without. */
 static int check_send_flags(int flags)
 {
-    return flags & ~(EXS_BLOCK | EXS_UNSIGNALED | MSG_NOSIGNAL | MSG_DONTWAIT) ? fails(EOPNOTSUPP)
-                                                                               : check_signaling(flags);
+    return flags & ~(EXS_BLOCK | EXS_INTR | EXS_UNSIGNALED | MSG_NOSIGNAL | MSG_DONTWAIT)
+               ? fails(EOPNOTSUPP)
+               : check_signaling(flags);
 }
 
 static int check_recv_flags(int flags)
 {
-    return flags & ~(EXS_BLOCK | MSG_WAITALL | MSG_DONTWAIT | MSG_PEEK) ? fails(EOPNOTSUPP) : 0;
+    return flags & ~(EXS_BLOCK | EXS_INTR | MSG_WAITALL | MSG_DONTWAIT | MSG_PEEK) ? fails(EOPNOTSUPP) : 0;
 }
 
 int xs_start_send(const struct ask *ask)
@@ -383,14 +386,14 @@ static int check_files(const struct ask *ask, int known, const char *vector)
 
 int xs_start_sendfile(const struct ask *ask)
 {
-    if (check_files(ask, EXS_BLOCK | EXS_UNSIGNALED | EXS_BIGFILE | MSG_NOSIGNAL, "sendvec") < 0)
+    if (check_files(ask, EXS_BLOCK | EXS_INTR | EXS_UNSIGNALED | EXS_BIGFILE | MSG_NOSIGNAL, "sendvec") < 0)
         return -1;
     return start(ask, (ask->flags & EXS_UNSIGNALED) != 0);
 }
 
 int xs_start_recvfile(const struct ask *ask)
 {
-    return check_files(ask, EXS_BLOCK | EXS_BIGFILE, "recvvec") < 0 ? -1 : start(ask, false);
+    return check_files(ask, EXS_BLOCK | EXS_INTR | EXS_BIGFILE, "recvvec") < 0 ? -1 : start(ask, false);
 }
 
 /* ---- Shutdown ---------------------------------------------------------------------------------- */

@@ -58,6 +58,7 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 #define EXS_MULTISHOT 0x04000000
 #define EXS_CANCEL_ALL 0x02000000 /* [ours] exs_cancel: whatever the ahandle */
 #define EXS_SO_SENDLIMIT 0x45580001 /* [ours] exs_setsockopt: beyond SO_SNDBUF a send fails with EAGAIN */
+#define EXS_INTR 0x10000000       /* [ours] with EXS_BLOCK: a signal handler ends the call, EINTR */
 #define EXS_LINGER 0x08000000     /* [ours] exs_close: what was sent arrives first; see SO_LINGER */
 /* exs_recv also takes MSG_WAITALL: complete only when the whole buffer is filled. exs_send and exs_sendfile
  * also take MSG_NOSIGNAL, which changes nothing: no call of this library raises SIGPIPE. exs_send, exs_recv and

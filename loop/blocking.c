@@ -8,16 +8,9 @@
 #include "core/core.h"
 #include "wait.h"
 
-static ssize_t wait_for(struct ask *ask)
+/* What the call returns. */
+static inline ssize_t result_of(const struct ask *ask, const exs_event_t *event)
 {
-    struct wait wait;
-
-    wait_begin(&wait);
-    ask->waiter = &wait.waiter;
-    if (xs_start(ask) < 0)
-        return -1;
-    const exs_event_t *event = wait_end(&wait);
-
     if (event == NULL)
         return -1;
     switch (event->exs_evt_type) {
@@ -38,12 +31,45 @@ static ssize_t wait_for(struct ask *ask)
     }
 }
 
+static ssize_t wait_for(struct ask *ask)
+{
+    struct wait wait;
+
+    wait_begin(&wait);
+    ask->waiter = &wait.waiter;
+    if (xs_start(ask) < 0)
+        return -1;
+    return result_of(ask, wait_end(&wait));
+}
+
+/* With EXS_INTR. */
+static ssize_t wait_or_signal(struct ask *ask)
+{
+    ssize_t result = -1;
+    struct wait wait;
+    sigset_t held;
+
+    if (!(ask->flags & EXS_BLOCK)) {
+        errno = EINVAL;
+        return -1;
+    }
+    wait_begin(&wait);
+    ask->waiter = &wait.waiter;
+    hold_signals(&held);
+    if (xs_start(ask) == 0)
+        result = result_of(ask, wait_end_or_signal(&wait, ask->sockno, &held));
+    release_signals(&held);
+    return result;
+}
+
 /* Start it, and where it was asked to block, wait: 0 or the bytes moved; -1 and errno. */
 static ssize_t do_ask(struct ask *ask)
 {
     if (xs_enter() < 0)
         return -1;
-    return ask->flags & EXS_BLOCK ? wait_for(ask) : xs_start(ask);
+    if ((ask->flags & (EXS_BLOCK | EXS_INTR)) == 0)
+        return xs_start(ask);
+    return ask->flags & EXS_INTR ? wait_or_signal(ask) : wait_for(ask);
 }
 
 /* ---- Connections ----------------------------------------------------------------------------------------- */

@@ -121,7 +121,7 @@ static const struct timespec *time_left(uint64_t deadline, struct timespec *left
 
 /* What has come already makes a descriptor readable. A poll that fails is a short one: the caller looks again,
  * since the operation is under way and has to be brought to its end. */
-static void sleep_on(struct wait *wait, struct queue *home)
+static bool sleep_on(struct wait *wait, struct queue *home, const sigset_t *mask)
 {
     struct xs_sleeper sleeper = {.bell = wait->bell};
     struct timespec left;
@@ -130,13 +130,24 @@ static void sleep_on(struct wait *wait, struct queue *home)
     xs_sleep_begin(home, &sleeper);
     if (wait->bell->fd < 0 && sleeper.deadline > now_ns() + LOOK_NS)
         sleeper.deadline = now_ns() + LOOK_NS;
-    int ready = ppoll(sleeper.fds, (nfds_t)sleeper.count, time_left(sleeper.deadline, &left), NULL);
+    int ready = ppoll(sleeper.fds, (nfds_t)sleeper.count, time_left(sleeper.deadline, &left), mask);
+    bool interrupted = ready < 0 && errno == EINTR;
 
     xs_sleep_end(&sleeper);
     if (ready < 0)
         sched_yield();
     else if (sleeper.fds[0].revents != 0)
         doorbell_hear(wait->bell);
+    return interrupted;
+}
+
+static const exs_event_t *event_of(struct wait *wait)
+{
+    xs_release_home(wait->waiter.home);
+    if (wait->event.exs_evt_errno == 0)
+        return &wait->event;
+    errno = wait->event.exs_evt_errno;
+    return NULL;
 }
 
 const exs_event_t *wait_end(struct wait *wait)
@@ -146,14 +157,49 @@ const exs_event_t *wait_end(struct wait *wait)
     while (!is_done(wait)) {
         if (xs_spin(home, is_over, wait))
             break;
-        sleep_on(wait, home);
+        sleep_on(wait, home, NULL);
         xs_run(home);
     }
-    xs_release_home(home);
-    if (wait->event.exs_evt_errno == 0)
-        return &wait->event;
-    errno = wait->event.exs_evt_errno;
-    return NULL;
+    return event_of(wait);
+}
+
+/* ---- Signals ----------------------------------------------------------------------------------------- */
+
+/* Not those that come of what the thread itself does. */
+void hold_signals(sigset_t *held_before)
+{
+    static const int own[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT};
+    sigset_t held;
+
+    sigfillset(&held);
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+        sigdelset(&held, own[i]);
+    pthread_sigmask(SIG_BLOCK, &held, held_before);
+}
+
+void release_signals(const sigset_t *held_before)
+{
+    int saved = errno;
+
+    pthread_sigmask(SIG_SETMASK, held_before, NULL);
+    errno = saved;
+}
+
+/* It sleeps at once: while it looked, a signal would wait. What a handler ended may take a while, and another
+ * signal changes nothing then. */
+const exs_event_t *wait_end_or_signal(struct wait *wait, int sockno, const sigset_t *held_before)
+{
+    struct queue *home = wait->waiter.home;
+    bool told = false;
+
+    while (!is_done(wait)) {
+        if (sleep_on(wait, home, held_before) && !told) {
+            xs_interrupt(sockno, &wait->waiter);
+            told = true;
+        }
+        xs_run(home);
+    }
+    return event_of(wait);
 }
 
 /* ---- Waiting for a descriptor ------------------------------------------------------------------------- */

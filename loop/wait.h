@@ -15,6 +15,7 @@
 #define EXS_WAIT_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include "core/core.h"
 
@@ -30,6 +31,12 @@ struct wait { /* on the stack of the thread that waits */
 void wait_begin(struct wait *wait);
 /* Run until the operation is done. NULL and errno when it failed. */
 const exs_event_t *wait_end(struct wait *wait);
+/* The same for EXS_INTR: a signal handler, which runs while the thread sleeps, has the operation of this socket
+ * ended. Until then signals are held: from hold_signals, before the operation is started, which says which
+ * were; afterwards they are to be released. */
+void hold_signals(sigset_t *held_before);
+const exs_event_t *wait_end_or_signal(struct wait *wait, int sockno, const sigset_t *held_before);
+void release_signals(const sigset_t *held_before);
 /* Until fd is readable or the time is over (ns), or sooner: look, and wait again. 0;
  * -1 when there is no descriptor: errno is as exs_qfd left it. */
 int wait_readable(int fd, uint64_t ns);

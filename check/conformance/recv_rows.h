@@ -46,6 +46,11 @@ static const struct row recv_rows[] = {
      OURS, peek, "Each sees what has come, and leaves it."},
     {25, EAGAIN, RECV("fd", "recv_buf", "RECV_BUFSIZE", "MSG_PEEK | MSG_DONTWAIT", "qh", "mh"), BOTH, OURS,
      peek_at_nothing, NULL},
+    {26, EINTR,
+     RECV("fd", "recv_buf", "RECV_BUFSIZE", "EXS_BLOCK | EXS_INTR", "qh", "mh") " [a signal handler runs]",
+     BLOCKING, OURS, signal_ends, "With SA_RESTART, too."},
+    {27, EINVAL, RECV("fd", "recv_buf", "RECV_BUFSIZE", "EXS_INTR", "qh", "mh"), NONBLOCKING, OURS,
+     signal_without_block, NULL},
 };
 static const char *const recv_needs[] = {"exs_init",   "exs_socket", "exs_bind",
                                          "exs_listen", "exs_accept", NULL};

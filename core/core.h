@@ -16,11 +16,6 @@
 
 struct queue;
 
-/* How whoever runs a queue learns that it is to be run again. Where its descriptor is watched by level a turn
- * may leave something undone: the descriptor is still readable. Watched by edge, what is left undone must raise
- * it. */
-enum watched { BY_LEVEL, BY_EDGE };
-
 /* Somebody who waits for one operation. Owned by the caller, who keeps it until `deliver` was called. */
 struct waiter {
     /* Called once, from whatever thread harvested the event, with locks held: take note, wake up, return. */
@@ -111,12 +106,19 @@ int xs_poll_now(exs_pollfd_t *fds, int count);
 /* The same with an event, `limit` (ns, NEVER_NS for none) from now at the latest. 0, or -1 and errno. */
 int xs_poll_start(exs_pollfd_t *fds, int count, uint64_t limit, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
-/* exs_qdequeue without waiting. How its descriptor is watched: of those whom we don't know, by edge. */
-int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum watched watched);
-/* The application has done what the last events made it do, and returns to a loop that watches the descriptor
- * by level, where it may sleep. Looking for the next events before, for no longer than the time to spin, is
- * good for it if nothing else is due there: what comes makes the descriptor readable, and keeps it so. The
- * queue may be gone. */
-void xs_rest(exs_qhandle_t qhandle, bool may_spin);
+/* exs_qdequeue without waiting. */
+int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt);
+
+/* The same for a loop that watches the descriptor by level, whose turn begins. -1: the queue is gone. Does it
+ * pay to look on, once the application has done what these events make it do? */
+int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *looks_on);
+/* The application has done that. Does the loop sleep now, for all that it knows? The queue may be gone, here
+ * and below. */
+void xs_loop_rest(exs_qhandle_t qhandle, bool sleeps);
+/* Look on, unless others are due in the loop. How many events; 0: back to the loop, which sleeps if it may: -1:
+ * the queue is gone. */
+int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool may_spin);
+/* The loop watches the queue no longer, and does not come to look on. */
+void xs_loop_leave(exs_qhandle_t qhandle);
 
 #endif

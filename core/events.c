@@ -66,8 +66,8 @@ bool xs_ops_reach(struct queue *queue, int depth)
     return true;
 }
 
-/* What is looked at before it is set. A few wide stores: of more at once compilers make a string instruction, which
- * is slow to start. */
+/* What is looked at before it is set. A few wide stores: of more at once compilers make a string instruction,
+ * which is slow to start. */
 static void clear(struct op *op)
 {
     enum { ALL = offsetof(struct op, pieces), QUARTER = ALL / 4 };
@@ -277,8 +277,7 @@ void xs_ops_free(struct queue *queue)
 
 /* ---- Dequeuing ------------------------------------------------------------------------- */
 
-/* Called with events_lock. */
-static int take_events(struct queue *queue, exs_event_t *events, int most)
+int xs_events_take(struct queue *queue, exs_event_t *events, int most)
 {
     int count = 0;
 
@@ -289,13 +288,36 @@ static int take_events(struct queue *queue, exs_event_t *events, int most)
         events[count++] = op->event;
         op_free(queue, op);
     }
+    queue->taken += (unsigned)count;
     return count;
 }
 
-int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum watched watched)
+void xs_events_show(struct queue *queue)
+{
+    doorbell_set(&queue->raise, queue->is_kept_readable || !STAILQ_EMPTY(&queue->events) || queue->has_stuck);
+}
+
+int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum watched watched)
 {
     struct turn turn = {.watched = watched};
 
+    atomic_fetch_add(&queue->dequeuers, 1);
+    xs_turn(queue, &turn);
+    int count = xs_events_take(queue, events, most);
+
+    queue->turns++;
+    queue->empty_turns += count == 0;
+    atomic_fetch_sub(&queue->dequeuers, 1);
+    if (turn.stuck || (turn.left && watched == BY_EDGE))
+        doorbell_again(&queue->raise);
+    else
+        xs_events_show(queue);
+    pthread_mutex_unlock(&queue->events_lock);
+    return count;
+}
+
+int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt)
+{
     if (evtvec_cnt < 1 || evtvec_cnt > EXS_EVTVEC_MAX)
         return xs_invalid("evtvec_cnt is %d: from 1 to EXS_EVTVEC_MAX, %d", evtvec_cnt, EXS_EVTVEC_MAX);
     struct queue *queue = xs_queue_get(qhandle);
@@ -306,24 +328,8 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, enum 
         xs_queue_put(queue);
         return xs_nowhere("evtvec");
     }
-    atomic_fetch_add(&queue->dequeuers, 1);
-    xs_turn(queue, &turn);
-    int count = take_events(queue, evtvec, evtvec_cnt);
+    int count = xs_queue_dequeue(queue, evtvec, evtvec_cnt, BY_EDGE);
 
-    queue->turns++;
-    queue->empty_turns += count == 0;
-    queue->taken += (unsigned)count;
-
-    atomic_fetch_sub(&queue->dequeuers, 1);
-    bool again = turn.stuck || (turn.left && watched == BY_EDGE);
-
-    queue->is_kept_readable = queue->is_kept_readable && count > 0 && watched == BY_LEVEL;
-    if (again)
-        doorbell_again(&queue->raise);
-    else
-        doorbell_set(&queue->raise,
-                     queue->is_kept_readable || !STAILQ_EMPTY(&queue->events) || queue->has_stuck);
-    pthread_mutex_unlock(&queue->events_lock);
     xs_queue_put(queue);
     return count;
 }

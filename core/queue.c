@@ -184,25 +184,18 @@ void xs_run(struct queue *home)
     xs_queue_unlock(home);
 }
 
-void xs_rest_home(struct queue *home)
+void xs_queue_rest_home(struct queue *home, bool sleeps)
 {
     if (!atomic_load_explicit(&home->waits, memory_order_relaxed))
         return;
     pthread_mutex_lock(&home->lock);
-    xs_queue_rest(home);
+    xs_queue_rest(home, sleeps);
     xs_queue_unlock(home);
 }
 
-void xs_rest(exs_qhandle_t qhandle, bool may_spin)
+void xs_rest_home(struct queue *home)
 {
-    struct queue *queue = xs_queue_get(qhandle);
-
-    if (queue == NULL)
-        return;
-    xs_rest_home(queue);
-    if (may_spin)
-        xs_spin_before_loop(queue);
-    xs_queue_put(queue);
+    xs_queue_rest_home(home, true);
 }
 
 /* ---- Making and deleting ------------------------------------------------------------------------------- */

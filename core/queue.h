@@ -84,7 +84,7 @@ struct queue {
     LIST_HEAD(, guest) guests;
     unsigned rounds;       /* looks for guests that are ready */
     bool has_stuck;        /* some of them */
-    bool is_kept_readable; /* by `raise`, from one batch of events to the next, while looking pays */
+    bool is_kept_readable; /* by `raise`, while a loop looks between its turns */
 
     pthread_mutex_t lock;
     /* guarded by lock */
@@ -173,6 +173,11 @@ void xs_guest_unwatch(const struct guest *guest, const struct source *source);
 /* The CM event channel of a device. NULL and errno. Called with the lock. */
 struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device);
 
+/* How whoever runs a queue learns that it is to be run again. Where its descriptor is watched by level a turn
+ * may leave something undone: the descriptor is still readable. Watched by edge, what is left undone must raise
+ * it. */
+enum watched { BY_LEVEL, BY_EDGE };
+
 struct turn {
     enum watched watched;
     int harvested; /* completions */
@@ -192,11 +197,21 @@ void xs_turn_guests(struct queue *queue, struct turn *turn);
 /* Take what has completed, without taking events or arming, for who is about to run or to sleep: how many.
  * Called without the lock. */
 int xs_queue_look(struct queue *queue);
-/* Look for events for a while, before a loop sleeps that watches the descriptor by level. Called without the
- * lock. */
-void xs_spin_before_loop(struct queue *queue);
-/* The application has had its turn, and may sleep now. Called with the lock, as is the next. */
-void xs_queue_rest(struct queue *queue);
+/* exs_qdequeue without waiting, and without looking at what it is given. */
+int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum watched watched);
+/* Those that are there; called with events_lock, as is the next. */
+int xs_events_take(struct queue *queue, exs_event_t *events, int most);
+/* Have the descriptor tell of the others. */
+void xs_events_show(struct queue *queue);
+/* A loop that watches the descriptor by level has its turn, and gives the application events, or does not.
+ * True: look for more before the loop sleeps. */
+bool xs_spin_turn(struct queue *queue, bool active);
+/* Look for events until the loop's turn ends. False: it may sleep. Called without the lock. */
+bool xs_spin_in_turn(struct queue *queue);
+/* The application has had its turn; it may sleep now, or looks again. Called with the lock, as is the next. */
+void xs_queue_rest(struct queue *queue, bool sleeps);
+/* The same without the lock. */
+void xs_queue_rest_home(struct queue *home, bool sleeps);
 /* Something was harvested, or posted. */
 void xs_queue_note_waits(struct queue *queue);
 /* Let go of all guests, without the lock: a queue that was deleted drives nothing any more. */

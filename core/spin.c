@@ -2,7 +2,6 @@
 /* spin.c - looking at a queue's completions for a while, without a system call where the device needs none. See
  * spin.h. */
 #include <sched.h>
-#include <unistd.h>
 #include "clock.h"
 #include "library.h"
 #include "queue.h"
@@ -12,11 +11,10 @@
 #define LOOKS 2          /* between two looks at the clock */
 #define LEFT_OUT_SHIFT 6 /* 63 spins are left out at most */
 #define CROWDED_NS                                                                                             \
-    UINT64_C(200000)                 /* others that have the processor so long keep it for a slice of time; a  \
-                                      * sleeper who is woken need not wait for that */
-#define CROWDED_TIMES 64             /* so nobody spins for so many times as long */
-#define TURN_NS UINT64_C(1000000)    /* then connections and timers get their turn */
-#define CHECK_NS UINT64_C(100000000) /* between two looks at the processors */
+    UINT64_C(200000)              /* others that have the processor so long keep it for a slice of time; a     \
+                                   * sleeper who is woken need not wait for that */
+#define CROWDED_TIMES 64          /* so nobody spins for so many times as long */
+#define TURN_NS UINT64_C(1000000) /* then connections and timers get their turn */
 
 _Static_assert(SPIN_US_MAX == EXS_WAIT_US_MAX, "a queue's mode says all that the environment can say");
 
@@ -50,21 +48,6 @@ void xs_spin_tell(struct spin *spin, exs_qattr_t *values)
     values->exs_wait_us = ns == NEVER_NS ? 0 : (int)(ns / 1000);
 }
 
-/* May the process run on one processor only? Whoever spins there keeps the peer from it. Of more than a
- * cpu_set_t holds there are several. */
-static bool is_alone(struct spin *spin, uint64_t now)
-{
-    cpu_set_t set;
-
-    if (now - atomic_load_explicit(&spin->checked, memory_order_relaxed) >= CHECK_NS) {
-        bool alone = sched_getaffinity(getpid(), sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
-
-        atomic_store_explicit(&spin->alone, alone, memory_order_relaxed);
-        atomic_store_explicit(&spin->checked, now, memory_order_relaxed);
-    }
-    return atomic_load_explicit(&spin->alone, memory_order_relaxed);
-}
-
 /* Is this one to be left out, after spins in vain, or that let others in? */
 static bool leaves_out(struct spin *spin, uint64_t now)
 {
@@ -96,12 +79,12 @@ static bool has_guests(struct queue *queue)
     return atomic_load_explicit(&queue->guest_count, memory_order_relaxed) > 0;
 }
 
-/* For so many of the queue's ns after the last activity; 0: sleep. Guests are told of by a descriptor. */
+/* For so many of these ns after the last activity; 0: sleep. */
 static uint64_t spin_time(struct queue *queue, uint64_t ns, uint64_t now)
 {
-    if (ns == NEVER_NS)
+    if (ns_of(queue) == NEVER_NS)
         return ns;
-    if (has_guests(queue) || is_alone(&queue->spin, now) || leaves_out(&queue->spin, now))
+    if (leaves_out(&queue->spin, now))
         return 0;
     return ns;
 }
@@ -132,40 +115,69 @@ static uint64_t make_way(struct spin *spin)
     return now;
 }
 
-/* True: it is over. Until then, or until the program wants it otherwise. */
-static bool spin_until(struct queue *queue, uint64_t limit, bool (*is_over)(void *), void *argument)
-{
-    uint64_t now = now_ns(), ns = ns_of(queue), time = spin_time(queue, ns, now);
-    uint64_t end = ns_after(now, time), turn = now + TURN_NS;
-    bool over = false;
+/* What is looked for, and how long. */
+struct search {
+    uint64_t ns;     /* since the last activity, */
+    uint64_t active; /* which was then; in and out */
+    uint64_t limit;  /* not beyond */
+    bool (*is_over)(void *);
+    void *argument;
+};
 
-    while (!over && now < end && now < limit) {
-        bool active = look(queue, is_over, argument, &over) > 0;
+enum spun { SPUN_FOUND, SPUN_IN_VAIN, SPUN_LONG_ENOUGH };
+
+static enum spun spin(struct queue *queue, struct search *search)
+{
+    uint64_t now = now_ns(), ns = ns_of(queue), turn = now + TURN_NS;
+    bool late = now >= ns_after(search->active, search->ns), over = false;
+    uint64_t time = late ? 0 : spin_time(queue, search->ns, now);
+
+    while (!over && now < ns_after(search->active, time) && now < search->limit && ns_of(queue) == ns) {
+        bool came = look(queue, search->is_over, search->argument, &over) > 0;
 
         if (over)
             break;
         now = make_way(&queue->spin);
-        if (active)
-            end = ns_after(now, time);
+        if (came)
+            search->active = now;
         if (now < turn)
             continue;
         xs_run(queue);
         turn = now + TURN_NS;
-        over = is_over(argument);
-        if (ns_of(queue) != ns)
-            return over;
+        over = search->is_over(search->argument);
     }
+    bool in_vain = !over && (now < search->limit || time == 0);
+
     if (time > 0 && time != NEVER_NS)
-        learn(&queue->spin, !over && now >= end);
-    return over;
+        learn(&queue->spin, in_vain);
+    /* What was taken by looking is to be acknowledged, and what comes has to make a descriptor readable again.
+     */
+    atomic_store_explicit(&queue->waits, true, memory_order_relaxed);
+    return over ? SPUN_FOUND : in_vain ? SPUN_IN_VAIN : SPUN_LONG_ENOUGH;
+}
+
+static bool has_sleepers(struct queue *queue)
+{
+    pthread_mutex_lock(&queue->events_lock);
+    bool has = !LIST_EMPTY(&queue->sleepers);
+
+    pthread_mutex_unlock(&queue->events_lock);
+    return has;
 }
 
 bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
 {
-    if (ns_of(home) == 0 || !spin_until(home, NEVER_NS, is_over, argument))
+    struct search search = {.ns = ns_of(home), .limit = NEVER_NS, .is_over = is_over, .argument = argument};
+
+    if (search.ns == 0)
+        return false;
+    search.active = now_ns();
+    if (spin(home, &search) != SPUN_FOUND)
         return false;
     if (home->handle != NULL) /* whoever watches its descriptor is not to be woken for what has been taken */
         xs_run(home);
+    else if (has_sleepers(home)) /* they are, for what comes */
+        xs_rest_home(home);
     return true;
 }
 
@@ -180,6 +192,7 @@ static bool has_events(void *argument)
     return has;
 }
 
+/* These are told of by a descriptor, and looked at in a turn: not later than after the time to spin. */
 static bool has_events_or_guests(void *queue)
 {
     return has_guests(queue) || has_events(queue);
@@ -187,31 +200,63 @@ static bool has_events_or_guests(void *queue)
 
 bool xs_spin_for_events(struct queue *queue, uint64_t limit)
 {
-    uint64_t ns = ns_of(queue);
+    struct search search = {.ns = ns_of(queue), .limit = limit, .is_over = has_events, .argument = queue};
 
-    if (ns == 0)
+    if (search.ns == 0)
         return false;
-    if (ns == NEVER_NS && has_guests(queue)) { /* a turn looks at these, too */
-        make_way(&queue->spin);
-        return true;
+    if (search.ns == NEVER_NS) {
+        search.is_over = has_events_or_guests;
+        if (has_guests(queue)) {
+            make_way(&queue->spin);
+            return true;
+        }
     }
+    search.active = now_ns();
+    if (has_guests(queue) && search.active + search.ns < limit)
+        search.limit = search.active + search.ns;
     atomic_fetch_add(&queue->dequeuers, 1);
-    spin_until(queue, limit, has_events_or_guests, queue);
+    spin(queue, &search);
     atomic_fetch_sub(&queue->dequeuers, 1);
     return has_events(queue); /* what came until now has not raised the descriptor */
 }
 
-void xs_spin_before_loop(struct queue *queue)
+/* ---- Between the turns of a loop ----------------------------------------------------------------------- */
+
+/* A loop has others to look for, also where nobody wants to sleep. */
+static uint64_t loop_ns_of(struct queue *queue)
 {
     uint64_t ns = ns_of(queue);
 
+    return ns == NEVER_NS ? (uint64_t)settings()->spin_us * 1000 : ns;
+}
+
+bool xs_spin_turn(struct queue *queue, bool active)
+{
+    uint64_t ns = loop_ns_of(queue);
+
     if (ns == 0)
-        return;
-    if (ns == NEVER_NS) /* the loop has others to look for */
-        ns = (uint64_t)settings()->spin_us * 1000;
-    xs_spin_for_events(queue, now_ns() + ns);
-    pthread_mutex_lock(&queue->events_lock);
-    queue->is_kept_readable = !STAILQ_EMPTY(&queue->events);
-    doorbell_set(&queue->raise, queue->is_kept_readable || queue->has_stuck);
-    pthread_mutex_unlock(&queue->events_lock);
+        return false;
+    uint64_t now = now_ns();
+
+    atomic_store_explicit(&queue->spin.turn_ends, now + ns, memory_order_relaxed);
+    if (active)
+        atomic_store_explicit(&queue->spin.active, now, memory_order_relaxed);
+    return true;
+}
+
+bool xs_spin_in_turn(struct queue *queue)
+{
+    struct search search = {.ns = loop_ns_of(queue),
+                            .active = atomic_load_explicit(&queue->spin.active, memory_order_relaxed),
+                            .limit = atomic_load_explicit(&queue->spin.turn_ends, memory_order_relaxed),
+                            .is_over = has_events,
+                            .argument = queue};
+
+    if (search.ns == 0)
+        return false;
+    enum spun spun = spin(queue, &search);
+
+    atomic_store_explicit(&queue->spin.active, spun == SPUN_FOUND ? now_ns() : search.active,
+                          memory_order_relaxed);
+    return spun != SPUN_IN_VAIN;
 }

@@ -25,8 +25,9 @@ struct spin {
     _Atomic unsigned vain;    /* spins in a row, as far as they count */
     _Atomic unsigned leaves;  /* so many are left out now */
     _Atomic uint64_t crowded; /* all are left out until then, ns, monotonic */
-    _Atomic uint64_t checked; /* when the processors were counted, ns, monotonic */
-    _Atomic bool alone;       /* there was one; pairs with nothing */
+    /* for a loop, ns, monotonic; hints as well */
+    _Atomic uint64_t active;    /* when the program last had events; pairs with nothing */
+    _Atomic uint64_t turn_ends; /* then others have theirs; pairs with nothing */
 };
 
 /* As the environment says. */

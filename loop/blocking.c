@@ -334,7 +334,7 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
         errno = EFAULT; /* the thesis's word for an invalid time-out (5.2.8) */
         return -1;
     }
-    int count = xs_dequeue(qhandle, evtvec, evtvec_cnt, BY_EDGE);
+    int count = xs_dequeue(qhandle, evtvec, evtvec_cnt);
 
     if (count != 0)
         return count;
@@ -352,7 +352,7 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
             if (now < end && wait_readable(exs_qfd(qhandle), ns_left(end, now)) < 0)
                 break;
         }
-        count = xs_dequeue(qhandle, evtvec, evtvec_cnt, BY_EDGE);
+        count = xs_dequeue(qhandle, evtvec, evtvec_cnt);
         now = now_ns();
     }
     xs_queue_put(queue);

@@ -3,22 +3,28 @@
 #include <exs_ev.h>
 #include "core/core.h"
 
+/* After its callback a watcher looks on for the next events, as one that is pending: so others of the loop that
+ * are, and a callback that stops the watcher, come before that. EV_CUSTOM says that this is why. */
 static void ready(EV_P_ ev_io *io, int revents)
 {
     exs_ev *w = (exs_ev *)io; /* its first member */
     exs_qhandle_t queue = w->queue;
     exs_event_t events[EXS_EV_BATCH];
-    int count;
+    bool looks_on = true;
+    int count = revents == EV_CUSTOM ? 0 : xs_loop_dequeue(queue, events, EXS_EV_BATCH, &looks_on);
 
-    (void)revents;
-    count = xs_dequeue(queue, events, EXS_EV_BATCH, BY_LEVEL);
+    if (count == 0 && looks_on)
+        count = xs_loop_look(queue, events, EXS_EV_BATCH, ev_pending_count(EV_A) == 0);
     if (count < 0) {
         exs_ev_stop(EV_A_ w); /* the queue was deleted under a started watcher */
         return;
     }
+    looks_on = looks_on && count > 0 && ev_is_active(io);
+    if (looks_on)
+        ev_feed_event(EV_A_ io, EV_CUSTOM);
     if (count > 0)
         w->cb(EV_A_ w, events, count); /* may stop the watcher, delete the queue, free w */
-    xs_rest(queue, ev_pending_count(EV_A) == 0);
+    xs_loop_rest(queue, !looks_on);
 }
 
 void exs_ev_set(exs_ev *w, exs_qhandle_t queue)
@@ -37,4 +43,5 @@ void exs_ev_start(EV_P_ exs_ev *w)
 void exs_ev_stop(EV_P_ exs_ev *w)
 {
     ev_io_stop(EV_A_ & w->io);
+    xs_loop_leave(w->queue);
 }

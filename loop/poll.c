@@ -13,7 +13,7 @@ static int wait_for_poll(exs_qhandle_t queue)
 {
     exs_event_t event;
 
-    while (xs_dequeue(queue, &event, 1, BY_EDGE) == 0)
+    while (xs_dequeue(queue, &event, 1) == 0)
         wait_readable(exs_qfd(queue), NEVER_NS);
     return event.exs_evt_union.exs_evt_poll.exs_evt_ready;
 }

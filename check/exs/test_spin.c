@@ -3,8 +3,8 @@
  * test_spin.c - looking for a while before sleeping: who does, who does not, and that nothing is lost by it.
  *
  * The library's calls to the kernel come by here and are counted, for each thread: it sleeps by ppoll, and
- * makes way by sched_yield between looks. How many processors there are is what the test says, and what time it
- * is, where only one thread waits: how busy the machine is would be learned from it.
+ * makes way by sched_yield between looks. What time it is is what the test says, where only one thread waits:
+ * how busy the machine is would be learned from it.
  */
 #include "check/support/support.h"
 
@@ -18,7 +18,6 @@
 #define SHORT "50"     /* us */
 #define LONG "1000000" /* what is under way comes before that */
 
-static atomic_int processors = 2;
 static _Thread_local int sleeps, yields;
 static atomic_bool has_clock; /* ours, that only goes on where somebody looks at it, sleeps, or makes way: */
 static atomic_llong clock_ns;
@@ -62,15 +61,6 @@ __attribute__((visibility("default"))) int sched_yield(void)
     if (yield_lasts)
         clock_ns += LOST_NS;
     return own();
-}
-
-__attribute__((visibility("default"))) int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
-{
-    (void)pid;
-    CPU_ZERO_S(size, set);
-    for (int i = 0; i < processors; i++)
-        CPU_SET_S((size_t)i, size, set);
-    return 0;
 }
 
 /* It goes on from the other one: whoever runs the test has looked at that. */
@@ -140,19 +130,6 @@ START_TEST(in_vain)
         ck_assert_int_eq(looks, i == 0 || i == 2 || i == 6 || i == 14 || i == 30);
         ck_assert_int_ge(sleeps, 1);
     }
-    must(exs_qdelete(queue));
-}
-END_TEST
-
-START_TEST(one_processor)
-{
-    processors = 1;
-    set_clock();
-    init_with(LONG);
-    exs_qhandle_t queue = exs_qcreate(0);
-
-    ck_assert(!waits_in_vain(queue));
-    ck_assert_int_ge(sleeps, 1);
     must(exs_qdelete(queue));
 }
 END_TEST
@@ -273,10 +250,9 @@ START_TEST(adaptive)
 }
 END_TEST
 
-/* Also where there is one processor, and however often nothing came. */
+/* However often nothing came. */
 START_TEST(busy_poll)
 {
-    processors = 1;
     set_clock();
     init_with(AT_ONCE);
     exs_qhandle_t queue = exs_qcreate(0);
@@ -515,7 +491,6 @@ int main(void)
     tcase_add_test(whether, at_once);
     tcase_add_test(whether, by_itself);
     tcase_add_test(whether, in_vain);
-    tcase_add_test(whether, one_processor);
     tcase_add_test(whether, no_wait);
     tcase_add_test(whether, crowded);
     tcase_add_loop_test(whether, settings, 0, 4);

@@ -58,7 +58,6 @@
     CALL(write, L(0), P(EINTR))                                                                                \
     CALL(eventfd_read, L(0), P(EAGAIN))                                                                        \
     CALL(getrandom, L(0), P(EINTR))                                                                            \
-    CALL(sched_getaffinity, L(EINVAL, EPERM), P(0))                                                            \
     /* files and interfaces */                                                                                 \
     CALL(open, L(EMFILE, ENFILE, ENOMEM, EACCES), P(EINTR))                                                    \
     CALL(fopen, L(EMFILE, ENFILE, ENOMEM), P(0))                                                               \

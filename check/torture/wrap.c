@@ -95,7 +95,6 @@ WRAP(int, epoll_wait, (int epoll, struct epoll_event *events, int most, int limi
 WRAP(int, poll, (struct pollfd * fds, nfds_t count, int limit), (fds, count, limit), -1)
 WRAP(int, ppoll, (struct pollfd * fds, nfds_t count, const struct timespec *limit, const sigset_t *mask),
      (fds, count, limit, mask), -1)
-WRAP(int, sched_getaffinity, (pid_t pid, size_t size, cpu_set_t *set), (pid, size, set), -1)
 WRAP(int, eventfd, (unsigned value, int flags), (value, flags), -1)
 WRAP(int, eventfd_read, (int fd, eventfd_t *value), (fd, value), -1)
 WRAP(int, timerfd_create, (int clock, int flags), (clock, flags), -1)

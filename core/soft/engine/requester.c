@@ -56,7 +56,7 @@ bool soft_requester_ready(const struct soft_qp *qp)
     const struct soft_requester *req = &qp->req;
     const struct soft_send *send;
 
-    if (!soft_sends(qp) || req->rnr_wait || req->index == req->ring.head || room(req) == 0)
+    if (req->index == req->ring.head || !soft_sends(qp) || req->rnr_wait || room(req) == 0)
         return false;
     send = current(qp);
     if (soft_state(qp) == IBV_QPS_SQD && req->next == send->psn && req->next == req->high)

@@ -75,7 +75,13 @@ struct soft_link {
 struct soft_wire {
     struct soft_link *link; /* of paths that name none */
 
-    bool polled; /* `receive` is called by a program that polls, and asks for an event before it sleeps */
+    bool polled; /* `receive` is called by a program that polls, and asks for an event before it sleeps, */
+    bool asked;  /* which this one has done; and it does not say when it sleeps */
+
+    /* Somebody polls, so what comes makes no descriptor readable, until (locked) `listen`, which may be NULL
+     * where that never is. */
+    bool deaf;
+    void (*listen)(struct soft_wire *wire);
 
     uint64_t grain; /* ns by which it may be late with soft_timers, and answers with it */
 
@@ -205,6 +211,9 @@ void soft_timers(struct ibv_context *context);
 void soft_overflow(struct ibv_context *context, in_port_t port);
 /* receive, timers when due, flush: what polling and waiting do. Returns packets taken in. */
 int soft_progress(struct ibv_context *context);
+/* (locked) Whoever polled does so no longer: what comes from now on, or is there already, makes a descriptor
+ * readable. */
+void soft_poll_over(struct ibv_context *context);
 
 /* ---- What the connection manager calls -------------------------------------------------------- */
 

@@ -179,7 +179,8 @@ bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train)
     return ring->seen - ring->at <= SHM_RING_BYTES / 2 && calls(&ring->control->wants_room);
 }
 
-void shm_ring_sleep(struct shm_ring *ring)
+bool shm_ring_sleep(struct shm_ring *ring)
 {
     raise_flag(ring, &ring->control->sleeps);
+    return ring->seen != ring->at || see_tail(ring) || ring->broken;
 }

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_looking.c - on the embedded device's shared memory nobody rings for whoever looks again and again, by
+ * calls or in a loop; and somebody does for whoever has stopped looking.
+ *
+ * The library's writes come by here and are counted, for each thread. So does time, where `has_clocks`: that of
+ * a thread only goes on where it looks at it, so that a busy machine does not seem crowded to it.
+ */
+#include "check/support/support.h"
+
+#include <dlfcn.h>
+#include <exs_ev.h>
+#include <stdatomic.h>
+#include <time.h>
+
+enum { ROUNDS = 400, FEW = ROUNDS / 8, LOOK_NS = 1000 };
+#define LONG "1000000" /* us */
+
+static atomic_bool has_clocks;
+static _Thread_local long long clock_ns;
+static _Thread_local int writes;
+
+__attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *now)
+{
+    int (*own)(clockid_t, struct timespec *);
+
+    *(void **)&own = dlsym(RTLD_NEXT, "clock_gettime");
+    if (!has_clocks || id != CLOCK_MONOTONIC)
+        return own(id, now);
+    if (clock_ns == 0 && own(id, now) == 0)
+        clock_ns = now->tv_sec * 1000000000LL + now->tv_nsec;
+    clock_ns += LOOK_NS;
+    *now = (struct timespec){.tv_sec = clock_ns / 1000000000, .tv_nsec = clock_ns % 1000000000};
+    return 0;
+}
+
+__attribute__((visibility("default"))) ssize_t write(int fd, const void *bytes, size_t count)
+{
+    ssize_t (*own)(int, const void *, size_t);
+
+    *(void **)&own = dlsym(RTLD_NEXT, "write");
+    writes++;
+    return own(fd, bytes, count);
+}
+
+static void init_looking(void)
+{
+    must(setenv("EXS_SPIN", LONG, 1));
+    must(setenv("EXS_LINK", "shm", 1));
+    init_library();
+}
+
+/* ---- By calls ------------------------------------------------------------------------- */
+
+static void round_trip(int from_and_to, char byte)
+{
+    char answer;
+
+    ck_assert_int_eq(exs_blocking_send(from_and_to, &byte, 1, 0, NULL), 1);
+    ck_assert_int_eq(exs_blocking_recv(from_and_to, &answer, 1, 0, NULL), 1);
+    ck_assert_int_eq(answer, byte);
+}
+
+static void *echo(void *argument)
+{
+    const struct pair *pair = argument;
+    char byte;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        ck_assert_int_eq(exs_blocking_recv(pair->server, &byte, 1, 0, NULL), 1);
+        ck_assert_int_eq(exs_blocking_send(pair->server, &byte, 1, 0, NULL), 1);
+    }
+    return NULL;
+}
+
+START_TEST(nobody_rings_for_calls)
+{
+    struct pair pair;
+
+    init_looking();
+    pair_open_blocking(&pair, PF_INET, SOCK_STREAM);
+    has_clocks = true;
+    pthread_t thread = thread_start(echo, &pair);
+
+    writes = 0;
+    for (int i = 0; i < ROUNDS; i++)
+        round_trip(pair.client, (char)i);
+    ck_assert_int_le(writes, FEW);
+    thread_join(thread);
+    has_clocks = false;
+    pair_close_blocking(&pair);
+}
+END_TEST
+
+/* Its device takes what comes, all the same, and says so. */
+START_TEST(whoever_stops_is_rung_for)
+{
+    struct pair pair;
+    char byte = 5;
+
+    init_looking();
+    pair_open_blocking(&pair, PF_INET, SOCK_STREAM);
+    for (int i = 0; i < 8; i++) {
+        ck_assert_int_eq(exs_blocking_send(pair.server, &byte, 1, 0, NULL), 1);
+        ck_assert_int_eq(exs_blocking_recv(pair.client, &byte, 1, 0, NULL), 1);
+        /* Now the client looks no more: the answers to these are its service thread's. */
+        for (int more = 0; more < 4; more++)
+            ck_assert_int_eq(exs_blocking_send(pair.server, &byte, 1, 0, NULL), 1);
+        for (int more = 0; more < 4; more++)
+            ck_assert_int_eq(exs_blocking_recv(pair.client, &byte, 1, 0, NULL), 1);
+    }
+    pair_close_blocking(&pair);
+}
+END_TEST
+
+/* ---- In a loop ------------------------------------------------------------------------ */
+
+struct game {
+    struct pair pair;
+    int rounds;
+    char byte;
+    bool stops; /* the watcher, in the middle, from its callback */
+};
+
+static void ask(struct game *game)
+{
+    exs_qhandle_t queue = game->pair.client_box->queue;
+
+    must(exs_recv(game->pair.client, &game->byte, 1, 0, queue, NULL, NULL));
+    must(exs_send(game->pair.client, "?", 1, EXS_UNSIGNALED, queue, NULL, NULL));
+}
+
+static void answered(EV_P_ exs_ev *w, exs_event_t *events, int count)
+{
+    struct game *game = w->data;
+
+    ck_assert_int_eq(count, 1);
+    ck_assert_int_eq(events->exs_evt_type, EXS_EVT_RECV);
+    ck_assert_int_eq(events->exs_evt_errno, 0);
+    if (++game->rounds == ROUNDS) {
+        ev_break(EV_A_ EVBREAK_ALL);
+        return;
+    }
+    ask(game);
+    if (game->stops && game->rounds % 16 == 0) {
+        exs_ev_stop(EV_A_ w);
+        ev_break(EV_A_ EVBREAK_ALL);
+    }
+}
+
+/* A listener among the guests of the queue, as every server has one. */
+static int listen_on(exs_qhandle_t queue)
+{
+    static exs_acceptaddr_t accepted;
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int listener = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    must(exs_bind(listener, (struct sockaddr *)&any, sizeof any));
+    must(exs_listen(listener, 1));
+    must(exs_accept(listener, &accepted, 1, 0, queue));
+    return listener;
+}
+
+static void play(struct game *game, struct ev_loop *loop)
+{
+    exs_ev watcher = {.data = game};
+
+    exs_ev_init(&watcher, answered, game->pair.client_box->queue);
+    exs_ev_start(loop, &watcher);
+    ask(game);
+    writes = 0;
+    ev_run(loop, 0);
+    while (game->rounds < ROUNDS) {
+        ck_assert(game->stops && !exs_ev_is_active(&watcher));
+        exs_ev_start(loop, &watcher);
+        ev_run(loop, 0);
+    }
+    exs_ev_stop(loop, &watcher);
+}
+
+START_TEST(a_loop_is_not_gone_through)
+{
+    struct game game = {.rounds = 0};
+    struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+
+    init_looking();
+    pair_open(&game.pair, PF_INET, SOCK_STREAM);
+    int listener = listen_on(game.pair.client_box->queue);
+
+    has_clocks = true;
+    pthread_t thread = thread_start(echo, &game.pair);
+
+    play(&game, loop);
+    ck_assert_int_eq(game.rounds, ROUNDS);
+    ck_assert_int_le(writes, FEW);
+    ck_assert_uint_le(ev_iteration(loop), FEW);
+    thread_join(thread);
+    has_clocks = false;
+    exs_event_t event;
+
+    must(exs_blocking_close(listener));
+    ck_assert_int_eq(exs_qdequeue(game.pair.client_box->queue, &event, 1, NULL), 1);
+    ck_assert_int_eq(event.exs_evt_errno, ECANCELED);
+    pair_close(&game.pair);
+    ev_loop_destroy(loop);
+}
+END_TEST
+
+/* One that is started again misses nothing that came meanwhile. */
+START_TEST(a_stopped_watcher_looks_no_more)
+{
+    struct game game = {.stops = true};
+    struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+
+    init_looking();
+    pair_open(&game.pair, PF_INET, SOCK_STREAM);
+    pthread_t thread = thread_start(echo, &game.pair);
+
+    play(&game, loop);
+    ck_assert_int_eq(game.rounds, ROUNDS);
+    thread_join(thread);
+    inbox_quiet(game.pair.client_box, QUIET_MS);
+    pair_close(&game.pair);
+    ev_loop_destroy(loop);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("looking");
+    TCase *calls = tcase_create("by calls");
+    TCase *loops = tcase_create("in a loop");
+
+    suite_add_tcase(suite, calls);
+    suite_add_tcase(suite, loops);
+    tcase_set_timeout(calls, 60);
+    tcase_set_timeout(loops, 60);
+    tcase_add_test(calls, nobody_rings_for_calls);
+    tcase_add_test(calls, whoever_stops_is_rung_for);
+    tcase_add_test(loops, a_loop_is_not_gone_through);
+    tcase_add_test(loops, a_stopped_watcher_looks_no_more);
+    return run_suite(suite);
+}

@@ -235,9 +235,9 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
 
     if (op == NULL)
         return -1;
-    if (ask->flags & (MSG_WAITALL | MSG_PEEK | EXS_INTR)) {
+    op->waitall = (ask->flags & (MSG_WAITALL | MSG_DONTWAIT)) == MSG_WAITALL && sock->type == SOCK_STREAM;
+    if (ask->flags & (MSG_PEEK | EXS_INTR)) {
         op->deadline = ask->flags & EXS_INTR ? NEVER_NS : 0;
-        op->waitall = (ask->flags & (MSG_WAITALL | MSG_DONTWAIT)) == MSG_WAITALL && sock->type == SOCK_STREAM;
         op->peeks = op->apart = (ask->flags & MSG_PEEK) != 0;
     }
     if (into(conn, op, ask) < 0) {

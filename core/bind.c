@@ -21,6 +21,8 @@ int xs_check_address(const struct sock *sock, const struct sockaddr *address, so
         errno = EAFNOSUPPORT;
         return -1;
     }
+    if (sock->options.ipv6_only && IN6_IS_ADDR_V4MAPPED(&((const struct sockaddr_in6 *)address)->sin6_addr))
+        return xs_invalid("the address is one of IPv4, and socket %d is for IPv6 alone", sock->number);
     return 0;
 }
 

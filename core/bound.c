@@ -21,7 +21,6 @@ void xs_sends_count(struct conn *conn)
 {
     struct op *op;
 
-    conn->queued = 0;
     STAILQ_FOREACH (op, &conn->sends, link)
         op->queued = conn->queued += op->length;
 }

@@ -14,22 +14,45 @@
 #include "library.h"
 #include "sock.h"
 
-#define PROBE_NS (8 * NS_PER_S)
-#define SILENCE_MAX 4 /* rxe does not always notice that its tries are used up: then this is the end */
-
 static uint32_t signs_of_life(const struct conn *conn)
 {
     return conn->sq_head + conn->next_slot; /* acknowledgements and messages */
 }
 
+static uint64_t or_else(uint32_t chosen, uint32_t otherwise)
+{
+    return chosen != 0 ? chosen : otherwise;
+}
+
+/* Where nobody says, all connections of a queue at the same moments. */
+static void look_after(struct conn *conn, uint32_t chosen)
+{
+    const uint64_t every = PROBE_S * NS_PER_S;
+
+    if (conn->sock->options.keeps_alive)
+        xs_sock_probe_at(conn->sock, ns_after(now_ns(), or_else(chosen, PROBE_S) * NS_PER_S));
+    else if (conn->device->needs_probes)
+        xs_sock_probe_at(conn->sock, (now_ns() / every + 1) * every);
+}
+
 void xs_probe_start(struct conn *conn)
 {
-    if (conn->device->needs_probes)
-        xs_sock_probe_at(conn->sock, (now_ns() / PROBE_NS + 1) * PROBE_NS);
+    conn->sock->probe_due = 0;
+    conn->silence = 0;
+    conn->life = signs_of_life(conn);
+    look_after(conn, conn->sock->options.keep_idle);
+}
+
+static uint32_t most_silence(const struct conn *conn)
+{
+    const struct options *options = &conn->sock->options;
+
+    return options->keeps_alive ? (uint32_t)or_else(options->keep_count, PROBES) : PROBES;
 }
 
 void xs_probe(struct conn *conn)
 {
+    const struct options *options = &conn->sock->options;
     bool silent = conn->life == signs_of_life(conn);
     struct ibv_send_wr wr = {
         .opcode = IBV_WR_RDMA_WRITE,
@@ -43,14 +66,15 @@ void xs_probe(struct conn *conn)
     bool waits = conn->sq_head != conn->sq_tail; /* for an acknowledgement already */
 
     conn->silence = silent && waits ? conn->silence + 1 : 0;
-    if (conn->silence == SILENCE_MAX) {
-        xs_log("connection %d: no acknowledgement for %d s, and the device does not say so: giving up",
-               conn->sock->number, (int)(PROBE_NS / NS_PER_S * SILENCE_MAX));
+    if (conn->silence == most_silence(conn)) {
+        xs_log(
+            "connection %d: no acknowledgement, looked for %u times, and the device does not say so: giving up",
+            conn->sock->number, conn->silence);
         xs_conn_fail(conn, ETIMEDOUT);
         return;
     }
     if (silent && !waits)
         xs_conn_post(conn, &wr, &posted);
     conn->life = signs_of_life(conn);
-    xs_probe_start(conn);
+    look_after(conn, silent ? options->keep_interval : options->keep_idle);
 }

@@ -22,7 +22,11 @@ static short of_connection(const struct conn *conn)
 
     if (xs_conn_may_receive(conn) != 0 || xs_dontwait_recv(conn) == 0)
         ready |= EXS_POLLIN;
-    if (xs_conn_may_send(conn) != 0 || xs_dontwait_send(conn) == 0)
+    /* Where sends are bounded any is taken that is alone: a shorter one may be before, but who knows how short.
+     */
+    bool is_bounded = conn->sock->options.send_buffer != 0 && !STAILQ_EMPTY(&conn->sends);
+
+    if (xs_conn_may_send(conn) != 0 || (!is_bounded && xs_dontwait_send(conn) == 0))
         ready |= EXS_POLLOUT;
     if (over && !is_in_order(conn))
         ready |= EXS_POLLERR;

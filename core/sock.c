@@ -171,6 +171,20 @@ struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type, exs_ahan
 
 /* ---- CM ids and events --------------------------------------------------------------------------------- */
 
+/* What it is to know before it has an address. -1 and errno. */
+static int set_id(struct sock *sock, int device)
+{
+    int on = 1;
+
+    if (sock->options.reuses && xs_device(device)->set_option(sock->id[device], RDMA_OPTION_ID,
+                                                              RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on)) < 0)
+        return -1;
+    if (sock->options.ipv6_only && xs_device(device)->set_option(sock->id[device], RDMA_OPTION_ID,
+                                                                 RDMA_OPTION_ID_AFONLY, &on, sizeof(on)) < 0)
+        return -1;
+    return 0;
+}
+
 /* An id for the socket on a device, on its home's channel. -1 and errno. */
 int xs_sock_id(struct sock *sock, int device)
 {
@@ -181,7 +195,15 @@ int xs_sock_id(struct sock *sock, int device)
     channel = xs_queue_channel(atomic_load(&sock->home), device);
     if (channel == NULL)
         return -1;
-    return xs_device(device)->create_id(channel, &sock->id[device], sock, RDMA_PS_TCP);
+    if (xs_device(device)->create_id(channel, &sock->id[device], sock, RDMA_PS_TCP) < 0)
+        return -1;
+    if (set_id(sock, device) == 0)
+        return 0;
+    int error = errno;
+
+    xs_sock_drop_id(sock, device);
+    errno = error;
+    return -1;
 }
 
 void xs_sock_drop_id(struct sock *sock, int device)

@@ -18,6 +18,9 @@
 #include "queue.h"
 
 struct hello;
+
+#define PROBE_S 8 /* s, between two looks at an idle peer, where nobody says */
+#define PROBES 4  /* looks without a sign of life, after the first, until the peer is gone */
 struct lookup;
 
 /* What exs_setsockopt changes (sockopt.c). A connection that is accepted begins with its listener's. */
@@ -27,6 +30,12 @@ struct options {
     uint32_t receive_buffer; /* SO_RCVBUF: bytes, a power of 2; 0: HIDDEN_SIZE */
     int send_buffer;         /* SO_SNDBUF: bytes; 0: any number */
     bool refuses;            /* EXS_SO_SENDLIMIT: a send that does not wait fails beyond that */
+    bool reuses;             /* SO_REUSEADDR */
+    bool ipv6_only;          /* IPV6_V6ONLY */
+    bool keeps_alive;   /* SO_KEEPALIVE: the peer is asked, on any device, at the times of these (probe.c): */
+    uint32_t keep_idle; /* TCP_KEEPIDLE, TCP_KEEPINTVL: s; 0: PROBE_S */
+    uint32_t keep_interval;
+    uint32_t keep_count; /* TCP_KEEPCNT; 0: PROBES */
 };
 
 enum sock_state {

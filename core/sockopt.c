@@ -2,6 +2,8 @@
 /* The options of a socket, each as it holds, and those that can be changed: exs_getsockopt, exs_setsockopt. */
 #include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include "clock.h"
 #include "conn.h"
@@ -68,9 +70,7 @@ static void get_error(const struct sock *sock, union value *value)
 /* A message of a SEQPACKET waits at the peer. */
 static void get_receive_buffer(const struct sock *sock, union value *value)
 {
-    uint64_t size = sock->conn != NULL ? sock->conn->hidden_size : xs_hidden_size(sock);
-
-    value->number = sock->type == SOCK_STREAM ? (int)size : 0;
+    value->number = sock->type == SOCK_STREAM ? (int)xs_hidden_size(sock) : 0;
 }
 
 static int positive(const union value *value)
@@ -177,6 +177,98 @@ static int set_linger(struct sock *sock, const union value *value)
     return 0;
 }
 
+/* ---- Is the peer there? --------------------------------------------------------------------------- */
+
+#define KEEP_MAX 32767 /* s, as of TCP */
+#define COUNT_MAX 127
+
+static int changed(struct sock *sock)
+{
+    if (sock->state == SOCK_CONNECTED)
+        xs_probe_start(sock->conn);
+    return 0;
+}
+
+static void get_keeps_alive(const struct sock *sock, union value *value)
+{
+    value->number = sock->options.keeps_alive;
+}
+
+static int set_keeps_alive(struct sock *sock, const union value *value)
+{
+    sock->options.keeps_alive = value->number != 0;
+    return changed(sock);
+}
+
+static void get_chosen(uint32_t chosen, int otherwise, union value *value)
+{
+    value->number = chosen != 0 ? (int)chosen : otherwise;
+}
+
+static int set_chosen(struct sock *sock, const union value *value, int most, uint32_t *chosen)
+{
+    if (value->number < 1 || value->number > most)
+        return xs_invalid("%d is not from 1 to %d", value->number, most);
+    *chosen = (uint32_t)value->number;
+    return changed(sock);
+}
+
+static void get_keep_idle(const struct sock *sock, union value *value)
+{
+    get_chosen(sock->options.keep_idle, PROBE_S, value);
+}
+
+static int set_keep_idle(struct sock *sock, const union value *value)
+{
+    return set_chosen(sock, value, KEEP_MAX, &sock->options.keep_idle);
+}
+
+static void get_keep_interval(const struct sock *sock, union value *value)
+{
+    get_chosen(sock->options.keep_interval, PROBE_S, value);
+}
+
+static int set_keep_interval(struct sock *sock, const union value *value)
+{
+    return set_chosen(sock, value, KEEP_MAX, &sock->options.keep_interval);
+}
+
+static void get_keep_count(const struct sock *sock, union value *value)
+{
+    get_chosen(sock->options.keep_count, PROBES, value);
+}
+
+static int set_keep_count(struct sock *sock, const union value *value)
+{
+    return set_chosen(sock, value, COUNT_MAX, &sock->options.keep_count);
+}
+
+/* ---- Addresses ------------------------------------------------------------------------------------ */
+
+static void get_reuses(const struct sock *sock, union value *value)
+{
+    value->number = sock->options.reuses;
+}
+
+static int set_reuses(struct sock *sock, const union value *value)
+{
+    sock->options.reuses = value->number != 0;
+    return 0;
+}
+
+static void get_ipv6_only(const struct sock *sock, union value *value)
+{
+    value->number = sock->options.ipv6_only;
+}
+
+static int set_ipv6_only(struct sock *sock, const union value *value)
+{
+    if (sock->state != SOCK_FRESH)
+        return xs_invalid("socket %d has its address already", sock->number);
+    sock->options.ipv6_only = value->number != 0;
+    return 0;
+}
+
 /* ---- All ----------------------------------------------------------------------------------------- */
 
 #define NUMBER sizeof(int)
@@ -193,13 +285,21 @@ static const struct option options[] = {
     {SOL_SOCKET, SO_RCVTIMEO, sizeof(struct timeval), get_receive_limit, set_receive_limit},
     {SOL_SOCKET, SO_SNDTIMEO, sizeof(struct timeval), get_send_limit, set_send_limit},
     {SOL_SOCKET, SO_LINGER, sizeof(struct linger), get_linger, set_linger},
+    {SOL_SOCKET, SO_REUSEADDR, NUMBER, get_reuses, set_reuses},
+    {SOL_SOCKET, SO_KEEPALIVE, NUMBER, get_keeps_alive, set_keeps_alive},
+    {IPPROTO_TCP, TCP_KEEPIDLE, NUMBER, get_keep_idle, set_keep_idle},
+    {IPPROTO_TCP, TCP_KEEPINTVL, NUMBER, get_keep_interval, set_keep_interval},
+    {IPPROTO_TCP, TCP_KEEPCNT, NUMBER, get_keep_count, set_keep_count},
+    {IPPROTO_IPV6, IPV6_V6ONLY, NUMBER, get_ipv6_only, set_ipv6_only},
 };
 
 /* NULL and ENOPROTOOPT. */
-static const struct option *find(int level, int name)
+static const struct option *find(const struct sock *sock, int level, int name)
 {
+    bool has_level = level != IPPROTO_IPV6 || sock->family == PF_INET6;
+
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-        if (options[i].level == level && options[i].name == name)
+        if (has_level && options[i].level == level && options[i].name == name)
             return &options[i];
     }
     xs_log("level %d has no option %d", level, name);
@@ -231,7 +331,7 @@ int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *va
 
     if (sock == NULL)
         return -1;
-    const struct option *found = find(level, option);
+    const struct option *found = find(sock, level, option);
 
     if (found == NULL)
         ;
@@ -267,7 +367,7 @@ int exs_setsockopt(int sockno, int level, int option, const void *value, socklen
 
     if (sock == NULL)
         return -1;
-    const struct option *found = find(level, option);
+    const struct option *found = find(sock, level, option);
     int result = found != NULL ? change(sock, found, value, value_len) : -1;
 
     xs_sock_put_locked(sock);

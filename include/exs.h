@@ -281,13 +281,16 @@ int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len
  * SO_ACCEPTCONN, SO_ERROR (why the connection is broken, which reading does not clear); and those of
  * exs_setsockopt. ENOPROTOOPT, EINVAL, EFAULT. */
 int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *value_len);
-/* [ours] As setsockopt(2), at SOL_SOCKET.
+/* [ours] As setsockopt(2), at SOL_SOCKET unless said.
  * SO_RCVBUF, int: bytes that come while no receive is started, before the socket connects; rounded up.
  * SO_SNDBUF, int: bytes that may be pending in sends; INT_MAX: any number. A send beyond fails with EAGAIN if it
  * has MSG_DONTWAIT, or EXS_SO_SENDLIMIT, int, is 1 and it does not block.
  * SO_RCVTIMEO and SO_SNDTIMEO, struct timeval, {0,0} for none: what is started from then on, receives and
  * accepts, and sends, ends with ETIMEDOUT and the bytes that had moved when it takes longer; the connection
  * lives on.
+ * SO_KEEPALIVE, int: ask an idle peer whether it is there, every TCP_KEEPIDLE seconds, at IPPROTO_TCP as are
+ * TCP_KEEPINTVL and TCP_KEEPCNT, looks for the answer; then ETIMEDOUT. SO_REUSEADDR, int: exs_bind where others are
+ * that want it, too. IPV6_V6ONLY, int, at IPPROTO_IPV6: no IPv4, before it is bound.
  * SO_LINGER, struct linger: on, exs_close waits so many seconds for what was sent; 0: it cuts it off.
  * Accepted connections begin with what their listener has, but for limits of time.
  * ENOPROTOOPT, EINVAL, EFAULT, EDOM, EISCONN. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* exs_setsockopt: the limits of what a receive, a send and an accept may take. */
+#include <netinet/tcp.h>
 #include "bodies.h"
 
 static const char *const needs[] = {"exs_init", "exs_socket", "exs_getsockopt", "exs_recv", NULL};
@@ -254,6 +255,52 @@ static void send_buffer(struct trial *trial)
             "another send was not refused with EAGAIN");
 }
 
+static void set_number(struct trial *trial, int fd, int level, int option, int wanted)
+{
+    int value = -1;
+    socklen_t length = sizeof(value);
+
+    outcome(trial, exs_setsockopt(fd, level, option, &wanted, sizeof(wanted)));
+    if (exs_getsockopt(fd, level, option, &value, &length) == 0)
+        require(trial, (value == wanted) == (trial->row->expected == 0), "it is not what it should be");
+}
+
+static void keeps_alive(struct trial *trial)
+{
+    ok_connected(trial);
+    set_number(trial, trial->fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_number(trial, trial->fd, IPPROTO_TCP, TCP_KEEPIDLE, 3);
+    set_number(trial, trial->fd, IPPROTO_TCP, TCP_KEEPINTVL, 4);
+    set_number(trial, trial->fd, IPPROTO_TCP, TCP_KEEPCNT, 5);
+    peer_do(trial, PEER_SEND, 10);
+    ok_receive(trial, many, 10);
+}
+
+static void keep_never(struct trial *trial)
+{
+    ok_connected(trial);
+    set_number(trial, trial->fd, IPPROTO_TCP, TCP_KEEPIDLE, 0);
+}
+
+static void reuses(struct trial *trial)
+{
+    ok_fresh(trial);
+    set_number(trial, trial->fd, SOL_SOCKET, SO_REUSEADDR, 1);
+}
+
+static void ipv6_only(struct trial *trial)
+{
+    ok_fresh(trial);
+    set_number(trial, exs_socket(PF_INET6, SOCK_STREAM, 0), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+}
+
+static void ipv6_only_of_ipv4(struct trial *trial)
+{
+    ok_fresh(trial);
+    set_number(trial, exs_socket(PF_INET, SOCK_STREAM, 0), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+}
+
+#define OF(level, option) "exs_setsockopt(fd, " level ", " option ", &number, sizeof(number))"
 #define NUMBER(option) "exs_setsockopt(fd, SOL_SOCKET, " option ", &number, sizeof(number))"
 #define LINGER "exs_setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, "
 #define SET(option) "exs_setsockopt(fd, SOL_SOCKET, " option ", &time, sizeof(time))"
@@ -291,5 +338,10 @@ static const struct row setsockopt_rows[] = {
     {23, EINVAL, NUMBER("SO_SNDBUF") " [-1]", BOTH, OURS, no_send_buffer, NULL},
     {24, 0, NUMBER("EXS_SO_SENDLIMIT") " [and SO_SNDBUF]", BOTH, OURS, send_buffer,
      "A send beyond fails with EAGAIN."},
+    {25, 0, NUMBER("SO_KEEPALIVE") " [and its times]", BOTH, OURS, keeps_alive, NULL},
+    {26, EINVAL, OF("IPPROTO_TCP", "TCP_KEEPIDLE") " [0]", BOTH, OURS, keep_never, NULL},
+    {27, 0, NUMBER("SO_REUSEADDR"), BOTH, OURS, reuses, NULL},
+    {28, 0, OF("IPPROTO_IPV6", "IPV6_V6ONLY") " [PF_INET6]", BOTH, OURS, ipv6_only, NULL},
+    {29, ENOPROTOOPT, OF("IPPROTO_IPV6", "IPV6_V6ONLY") " [PF_INET]", BOTH, OURS, ipv6_only_of_ipv4, NULL},
 };
 const struct group group_setsockopt = {"exs_setsockopt", NULL, needs, ROWS(setsockopt_rows)};

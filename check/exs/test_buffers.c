@@ -224,6 +224,10 @@ START_TEST(cancelled)
     must_fail(send_bytes(&pair, out, 401, 0, NULL), EAGAIN);
     must(send_bytes(&pair, out, 400, 0, NULL));
     receive_all(&pair, in, FIRST + 1000, 3);
+    must(send_bytes(&pair, out, FIRST, 0, NULL)); /* as much as at first */
+    must(send_bytes(&pair, out, 1000, 0, NULL));
+    must_fail(send_bytes(&pair, out, 1, 0, NULL), EAGAIN);
+    receive_all(&pair, in, FIRST + 1000, 2);
     free(out);
     free(in);
     pair_close(&pair);
@@ -301,18 +305,22 @@ END_TEST
 /* Both limits at once: of bytes and of time. */
 START_TEST(with_a_time)
 {
-    const struct timeval limit = {.tv_usec = 50000}, none = {0};
-    uint8_t *out = new_buffer(FIRST), *in = new_buffer(FIRST);
+    const struct timeval limit = {.tv_usec = 50000}, none = {0}, minute = {.tv_sec = 60};
+    uint8_t *out = new_buffer(FIRST), *in = new_buffer(FIRST + 2);
     struct pair pair;
 
     open_bounded(&pair, 0, (int)FIRST);
     must(exs_setsockopt(pair.client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
     must(send_bytes(&pair, out, FIRST, 0, NULL));
     must_fail(send_bytes(&pair, out, 1, 0, NULL), EAGAIN);
+    must(set(pair.client, SO_SNDBUF, INT_MAX));
+    must(exs_setsockopt(pair.client, SOL_SOCKET, SO_SNDTIMEO, &minute, sizeof minute));
+    must(send_bytes(&pair, out, 1, 0, NULL)); /* only time is limited */
+    must(exs_setsockopt(pair.client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
     exs_event_t event = take_failed(pair.client_box, EXS_EVT_SEND, pair.client, ETIMEDOUT);
     must(exs_setsockopt(pair.client, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof none));
     must(send_bytes(&pair, out, 1, 0, NULL));
-    receive_all(&pair, in, event.exs_evt_union.exs_evt_xfer.exs_evt_length + 1, 1);
+    receive_all(&pair, in, event.exs_evt_union.exs_evt_xfer.exs_evt_length + 2, 2);
     free(out);
     free(in);
     pair_close(&pair);
@@ -330,6 +338,16 @@ static void accept_only(int fd, void *arg)
     must(exs_blocking_accept(listener, NULL, NULL));
     tell(fd, "", 1);
     hear(fd, &address, 1);
+}
+
+static bool is_writable(int socket)
+{
+    const struct timeval at_once = {0};
+    exs_pollfd_t fd = {.exs_fd = socket, .exs_events = EXS_POLLOUT};
+    int ready = exs_poll(&fd, 1, EXS_BLOCK, &at_once, NULL, NULL);
+
+    must(ready);
+    return ready == 1;
 }
 
 /* What the device has, and the peer has not acknowledged, is pending, too: the peer stands still. */
@@ -353,7 +371,9 @@ START_TEST(not_acknowledged)
     must(kill(child.pid, SIGSTOP));
     must(waitpid(child.pid, NULL, WUNTRACED));
     must(set(client, SO_SNDBUF, 1000));
+    ck_assert(is_writable(client));
     must(exs_send(client, out, 600, MSG_DONTWAIT, box.queue, NULL, NULL));
+    ck_assert(!is_writable(client));
     must_fail(exs_send(client, out, 401, MSG_DONTWAIT, box.queue, NULL, NULL), EAGAIN);
     must(exs_send(client, out, 400, MSG_DONTWAIT, box.queue, NULL, NULL));
     must_fail(exs_send(client, out, 1, MSG_DONTWAIT, box.queue, NULL, NULL), EAGAIN);
@@ -361,6 +381,7 @@ START_TEST(not_acknowledged)
     must(kill(child.pid, SIGCONT));
     for (int i = 0; i < 3; i++)
         take_good(&box, EXS_EVT_SEND, client);
+    ck_assert(is_writable(client));
     must(exs_send(client, out, 600, MSG_DONTWAIT, box.queue, NULL, NULL));
     take_good(&box, EXS_EVT_SEND, client);
     close_socket(&box, client);

@@ -29,7 +29,8 @@ struct polled { /* a socket of a poll; guarded by the socket's lock */
     struct polling *polling;
     struct sock *sock;
     _Atomic(struct queue *) home; /* the socket's, while it stands in its list. Another thread that reads its
-                                   * own home here holds the lock under which that was written */
+                                   * own home here holds the lock under which that was written, and pairs
+                                   * with it by that */
     int index;                    /* of the user's array. What it says is here, too, */
     int number;                   /* since it may be gone when the poll is over */
     short events;

@@ -196,7 +196,7 @@ static const struct row rows[] = {
     {10, EINVAL, CALL("fd", "host", "NULL", "flags"), BOTH, OURS, service_null, NULL},
     {11, EINVAL, CALL("fd", "host", "\"65536\"", "flags"), BOTH, OURS, service_large, NULL},
     {12, ENAMETOOLONG, CALL("fd", "LONG_HOST", "service", "flags"), BOTH, OURS, host_long, NULL},
-    {13, EAFNOSUPPORT, CALL("IPV4_FD", "\"::1\"", "service", "flags"), BOTH, OURS, family, NULL},
+    {13, EAFNOSUPPORT, CALL("IPV4_FD", "IPV6_HOST", "service", "flags"), BOTH, OURS, family, NULL},
     {14, EINVAL, CALL("fd", "host", "UNKNOWN_SERVICE", "flags"), BOTH, OURS, service_unknown, NULL},
     {15, EINVAL, "exs_connect_host(fd, host, service, flags, to, INVALID_QHANDLE, ah)", BOTH, OURS,
      queue_invalid, NULL},

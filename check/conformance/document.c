@@ -21,7 +21,7 @@ static const char *errno_name(int error)
         NAME(ENODEV),       NAME(ECHILD),        NAME(EOPNOTSUPP), NAME(EAFNOSUPPORT), NAME(EADDRINUSE),
         NAME(EALREADY),     NAME(EADDRNOTAVAIL), NAME(ECONNRESET), NAME(ENOTCONN),     NAME(ETIMEDOUT),
         NAME(ECONNREFUSED), NAME(ENOENT),        NAME(EISDIR),     NAME(ENAMETOOLONG), NAME(ENOTDIR),
-        NAME(ELOOP),        NAME(ENOPROTOOPT),   NAME(EDOM),       NAME(EISCONN),
+        NAME(ELOOP),        NAME(ENOPROTOOPT),   NAME(EDOM),       NAME(EINTR),        NAME(EISCONN),
     };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

@@ -5,6 +5,8 @@
  */
 #include "check/support/support.h"
 
+#include <exs_ev.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -97,11 +99,53 @@ START_TEST(childs_own_files)
 }
 END_TEST
 
+static atomic_bool over;
+
+static void *use_queue(void *queue)
+{
+    exs_event_t event;
+
+    while (!over && exs_qdequeue(queue, &event, 1, &(struct timeval){0}) == 0)
+        continue; /* no word to Check, whose lock a child might find taken */
+    return NULL;
+}
+
+/* A child may stop its copy of a watcher, whoever held the queue's locks in the parent. */
+START_TEST(childs_watcher)
+{
+    struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+    int status;
+    exs_ev watcher;
+    exs_qhandle_t queue = exs_qcreate(0);
+    pthread_t thread = thread_start(use_queue, queue);
+
+    exs_ev_init(&watcher, NULL, queue);
+    exs_ev_start(loop, &watcher);
+    for (int i = 0; i < 100; i++) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            alarm(5);
+            exs_ev_stop(loop, &watcher);
+            _exit(0);
+        }
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert_int_eq(status, 0);
+    }
+    over = true;
+    thread_join(thread);
+    exs_ev_stop(loop, &watcher);
+    ev_loop_destroy(loop);
+    must(exs_qdelete(queue));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fork");
     TCase *tcase = add_case(suite, "children", 15);
 
     tcase_add_loop_test(tcase, childs_own_files, 0, 2 * WAYS);
+    tcase_add_test(tcase, childs_watcher);
     return run_suite(suite);
 }

@@ -112,9 +112,8 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt);
 /* The same for a loop that watches the descriptor by level, whose turn begins. -1: the queue is gone. Does it
  * pay to look on, once the application has done what these events make it do? */
 int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *looks_on);
-/* The application has done that. Does the loop sleep now, for all that it knows? The queue may be gone, here
- * and below. */
-void xs_loop_rest(exs_qhandle_t qhandle, bool sleeps);
+/* The application has done that, and may sleep. The queue may be gone, here and below. */
+void xs_loop_rest(exs_qhandle_t qhandle);
 /* Look on, unless others are due in the loop. How many events; 0: back to the loop, which sleeps if it may: -1:
  * the queue is gone. */
 int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool may_spin);

@@ -101,10 +101,9 @@ struct device {
     struct rdma_event_channel *(*create_quiet_event_channel)(struct waitset **waits);
     struct ibv_comp_channel *(*create_quiet_comp_channel)(struct ibv_context *context, struct waitset **waits);
 
-    /* Ours: the program has done all that the last completions made it do. What it sent by then was worth
-     * waiting for: acknowledgements went along. It sleeps: what comes must make a descriptor readable; else it
-     * looks again. NULL where the device sees to all that by itself. */
-    void (*rest)(struct ibv_context *context, bool sleeps);
+    /* Ours: the program has done all that the last completions made it do, and may sleep. What it sent by then
+     * was worth waiting for: acknowledgements went along. NULL where the device sees to them by itself. */
+    void (*rest)(struct ibv_context *context);
     /* And is there anything that waits for that? Of a device that has `rest`. */
     bool (*waits_for_rest)(struct ibv_context *context);
 

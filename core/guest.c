@@ -225,7 +225,7 @@ static void turn_guest(struct queue *host, struct queue *home, struct turn *turn
     pthread_mutex_lock(&home->lock);
     xs_turn_home(home, &own);
     own.stuck = own.stuck || !is_watched(host, home);
-    xs_queue_rest(home, true); /* nobody else says when */
+    xs_queue_rest(home); /* nobody else says when */
     if (own.stuck)
         note_stuck(host, home);
     xs_queue_unlock(home);

@@ -37,13 +37,6 @@ static int end_look(struct queue *queue, exs_event_t *events, int most, bool goe
     return count;
 }
 
-/* Whatever there was to acknowledge, a device may have to be told that nobody looks any more. */
-static void stop_looking(struct queue *queue)
-{
-    atomic_store_explicit(&queue->waits, true, memory_order_relaxed);
-    xs_rest_home(queue);
-}
-
 int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool may_spin)
 {
     struct queue *queue = xs_queue_get(qhandle);
@@ -54,19 +47,17 @@ int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool may_
     bool goes_on = may_spin && xs_spin_in_turn(queue);
     int count = end_look(queue, events, most, goes_on);
 
-    if (!goes_on)
-        stop_looking(queue);
     xs_queue_put(queue);
     return count;
 }
 
-void xs_loop_rest(exs_qhandle_t qhandle, bool sleeps)
+void xs_loop_rest(exs_qhandle_t qhandle)
 {
     struct queue *queue = xs_queue_get(qhandle);
 
     if (queue == NULL)
         return;
-    xs_queue_rest_home(queue, sleeps);
+    xs_rest_home(queue);
     xs_queue_put(queue);
 }
 
@@ -78,6 +69,5 @@ void xs_loop_leave(exs_qhandle_t qhandle)
         return;
     atomic_fetch_add(&queue->dequeuers, 1);
     end_look(queue, NULL, 0, false);
-    stop_looking(queue);
     xs_queue_put(queue);
 }

@@ -229,8 +229,8 @@ bool xs_nic_waits(const struct nic *nic)
     return nic->device->rest != NULL && nic->device->waits_for_rest(nic->context);
 }
 
-void xs_nic_rest(const struct nic *nic, bool sleeps)
+void xs_nic_rest(const struct nic *nic)
 {
     if (nic->device->rest != NULL)
-        nic->device->rest(nic->context, sleeps);
+        nic->device->rest(nic->context);
 }

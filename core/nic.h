@@ -60,7 +60,7 @@ void xs_nic_run(struct nic *nic, struct turn *turn);
 /* Take the completions that there are, and neither events nor arming; how many. */
 int xs_nic_look(struct nic *nic);
 /* The application has had its turn: it may sleep now. */
-void xs_nic_rest(const struct nic *nic, bool sleeps);
+void xs_nic_rest(const struct nic *nic);
 bool xs_nic_waits(const struct nic *nic); /* for that */
 
 #endif

@@ -184,18 +184,13 @@ void xs_run(struct queue *home)
     xs_queue_unlock(home);
 }
 
-void xs_queue_rest_home(struct queue *home, bool sleeps)
+void xs_rest_home(struct queue *home)
 {
     if (!atomic_load_explicit(&home->waits, memory_order_relaxed))
         return;
     pthread_mutex_lock(&home->lock);
-    xs_queue_rest(home, sleeps);
+    xs_queue_rest(home);
     xs_queue_unlock(home);
-}
-
-void xs_rest_home(struct queue *home)
-{
-    xs_queue_rest_home(home, true);
 }
 
 /* ---- Making and deleting ------------------------------------------------------------------------------- */

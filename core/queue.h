@@ -72,9 +72,9 @@ struct queue {
     struct op_list events; /* completed, not yet dequeued */
     struct op_list free_ops;
     STAILQ_HEAD(, op_chunk) chunks;
-    int ops;     /* in these */
-    int depth;   /* that the program asked for */
-    int pending; /* started, not completed; but for those of own_pending */
+    int ops;                     /* in these */
+    int depth;                   /* that the program asked for */
+    int pending;                 /* started, not completed; but for those of own_pending */
     uint64_t taken;              /* events, by who dequeued them, ever; */
     uint64_t turns, empty_turns; /* looks at it, and those that found no event */
     struct doorbell raise;
@@ -208,10 +208,8 @@ void xs_events_show(struct queue *queue);
 bool xs_spin_turn(struct queue *queue, bool active);
 /* Look for events until the loop's turn ends. False: it may sleep. Called without the lock. */
 bool xs_spin_in_turn(struct queue *queue);
-/* The application has had its turn; it may sleep now, or looks again. Called with the lock, as is the next. */
-void xs_queue_rest(struct queue *queue, bool sleeps);
-/* The same without the lock. */
-void xs_queue_rest_home(struct queue *home, bool sleeps);
+/* The application has had its turn, and may sleep now. Called with the lock, as is the next. */
+void xs_queue_rest(struct queue *queue);
 /* Something was harvested, or posted. */
 void xs_queue_note_waits(struct queue *queue);
 /* Let go of all guests, without the lock: a queue that was deleted drives nothing any more. */

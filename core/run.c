@@ -210,15 +210,12 @@ void xs_queue_note_waits(struct queue *queue)
     atomic_store_explicit(&queue->waits, waits, memory_order_relaxed);
 }
 
-void xs_queue_rest(struct queue *queue, bool sleeps)
+void xs_queue_rest(struct queue *queue)
 {
     struct nic *nic;
 
     LIST_FOREACH (nic, &queue->nics, link) {
-        xs_nic_rest(nic, sleeps);
+        xs_nic_rest(nic);
     }
-    if (sleeps)
-        atomic_store_explicit(&queue->waits, false, memory_order_relaxed);
-    else
-        xs_queue_note_waits(queue);
+    atomic_store_explicit(&queue->waits, false, memory_order_relaxed);
 }

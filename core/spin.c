@@ -150,19 +150,7 @@ static enum spun spin(struct queue *queue, struct search *search)
 
     if (time > 0 && time != NEVER_NS)
         learn(&queue->spin, in_vain);
-    /* What was taken by looking is to be acknowledged, and what comes has to make a descriptor readable again.
-     */
-    atomic_store_explicit(&queue->waits, true, memory_order_relaxed);
     return over ? SPUN_FOUND : in_vain ? SPUN_IN_VAIN : SPUN_LONG_ENOUGH;
-}
-
-static bool has_sleepers(struct queue *queue)
-{
-    pthread_mutex_lock(&queue->events_lock);
-    bool has = !LIST_EMPTY(&queue->sleepers);
-
-    pthread_mutex_unlock(&queue->events_lock);
-    return has;
 }
 
 bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
@@ -176,8 +164,6 @@ bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
         return false;
     if (home->handle != NULL) /* whoever watches its descriptor is not to be woken for what has been taken */
         xs_run(home);
-    else if (has_sleepers(home)) /* they are, for what comes */
-        xs_rest_home(home);
     return true;
 }
 

@@ -24,7 +24,7 @@ static void ready(EV_P_ ev_io *io, int revents)
         ev_feed_event(EV_A_ io, EV_CUSTOM);
     if (count > 0)
         w->cb(EV_A_ w, events, count); /* may stop the watcher, delete the queue, free w */
-    xs_loop_rest(queue, !looks_on);
+    xs_loop_rest(queue);
 }
 
 void exs_ev_set(exs_ev *w, exs_qhandle_t queue)

@@ -114,11 +114,9 @@ START_TEST(flags_are_answered_once)
     size_t limit;
     struct shm_train train;
     unsigned full = 0, called = 0;
-    ck_assert(!shm_ring_sleep(&in));
+    shm_ring_sleep(&in);
     ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
     shm_ring_put(&out, 100, STRIDE);
-    ck_assert(shm_ring_calls(&out));
-    ck_assert(shm_ring_sleep(&in)); /* it lies there all the same */
     ck_assert(shm_ring_calls(&out));
     ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
     shm_ring_put(&out, 100, STRIDE);

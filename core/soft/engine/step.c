@@ -142,14 +142,6 @@ void soft_hurry(struct soft_context *context)
         soft_step(context);
 }
 
-void soft_poll_over(struct ibv_context *ibv)
-{
-    struct soft_wire *wire = soft_context_of(ibv)->wire;
-
-    if (wire->deaf)
-        wire->listen(wire);
-}
-
 int soft_progress(struct ibv_context *ibv)
 {
     struct soft_context *context = soft_context_of(ibv);

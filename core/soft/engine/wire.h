@@ -75,13 +75,7 @@ struct soft_link {
 struct soft_wire {
     struct soft_link *link; /* of paths that name none */
 
-    bool polled; /* `receive` is called by a program that polls, and asks for an event before it sleeps, */
-    bool asked;  /* which this one has done; and it does not say when it sleeps */
-
-    /* Somebody polls, so what comes makes no descriptor readable, until (locked) `listen`, which may be NULL
-     * where that never is. */
-    bool deaf;
-    void (*listen)(struct soft_wire *wire);
+    bool polled; /* `receive` is called by a program that polls, and asks for an event before it sleeps */
 
     uint64_t grain; /* ns by which it may be late with soft_timers, and answers with it */
 
@@ -211,9 +205,6 @@ void soft_timers(struct ibv_context *context);
 void soft_overflow(struct ibv_context *context, in_port_t port);
 /* receive, timers when due, flush: what polling and waiting do. Returns packets taken in. */
 int soft_progress(struct ibv_context *context);
-/* (locked) Whoever polled does so no longer: what comes from now on, or is there already, makes a descriptor
- * readable. */
-void soft_poll_over(struct ibv_context *context);
 
 /* ---- What the connection manager calls -------------------------------------------------------- */
 
@@ -236,7 +227,7 @@ struct soft_counters {
     uint64_t overflows;
 };
 void soft_query_counters(struct ibv_context *context, struct soft_counters *counters);
-uint64_t soft_query_retransmitted(struct ibv_qp *qp); /* of these, of one queue pair */
+uint64_t soft_query_retransmitted(struct ibv_qp *qp);                      /* of these, of one queue pair */
 const struct soft_counters *soft_counters_of(struct ibv_context *context); /* (locked) */
 /* The wire dropped a packet before soft_input could see it (bad ICRC, too short). (locked) */
 void soft_count_malformed(struct ibv_context *context);

@@ -196,14 +196,8 @@ static int empty_ring(struct shm_peer *peer, size_t *budget)
     return packets;
 }
 
-/* As long as there is something the flag need not be up. */
-static void stay(struct shm_peer *peer)
-{
-    expect_ring(peer->shm, shm_ring_stay(&peer->in, &peer->in.control->sleeps));
-}
-
-/* All of it; then the flag is up, unless the time is, or the reader stays. */
-static int look(struct shm_peer *peer, bool stays, size_t *budget)
+/* All of it; then the flag is up, unless the time is. */
+static int look(struct shm_peer *peer, size_t *budget)
 {
     struct shm *shm = peer->shm;
     struct shm_ring *in = &peer->in;
@@ -211,14 +205,12 @@ static int look(struct shm_peer *peer, bool stays, size_t *budget)
 
     expect_ring(shm, shm_ring_was_called(in, &in->control->sleeps));
     packets = empty_ring(peer, budget);
-    if (stays && packets > 0)
-        stay(peer);
-    shm->deaf = shm->deaf || (stays && !in->flagged);
-    while (!stays && !in->flagged && !in->broken && *budget > 0 && shm_ring_sleep(in)) {
-        int more = empty_ring(peer, budget);
+    while (!in->flagged && !in->broken && *budget > 0) {
+        int more;
 
-        if (more > 0)
-            stay(peer);
+        shm_ring_sleep(in);
+        if ((more = empty_ring(peer, budget)) > 0)
+            expect_ring(shm, shm_ring_stay(in, &in->control->sleeps));
         packets += more;
     }
     return packets;
@@ -244,57 +236,36 @@ static void listen_for_calls(struct shm *shm)
         hear(shm);
 }
 
-static int look_at_all(struct shm *shm, bool stays, size_t *budget)
+static int look_at_all(struct shm *shm, size_t *budget)
 {
     struct shm_peer *peer;
     int packets = 0;
 
-    shm->deaf = false;
     LIST_FOREACH (peer, &shm->peers, peers) {
-        packets += look(peer, stays, budget);
+        packets += look(peer, budget);
         look_for_room(peer);
         give_up(peer);
     }
     return packets;
 }
 
-/* For what nobody else rings for. */
-static void ring_own(struct shm *shm)
-{
-    ring(shm->bell);
-    shm->owed++;
-}
-
 /* Where nothing came the bell may have been rung all the same: for room, or by somebody who is gone. */
-int shm_receive(struct shm *shm, enum shm_reader reader)
+int shm_receive(struct shm *shm, bool patient)
 {
-    bool stays = reader == SHM_STAYS;
     size_t budget = BYTES_MAX;
     int packets;
 
     listen_for_calls(shm);
-    packets = look_at_all(shm, stays, &budget);
-    if (packets == 0 && reader == SHM_LEAVES && hear(shm))
-        packets = look_at_all(shm, stays, &budget);
-    if (budget == 0)
-        ring_own(shm);
+    packets = look_at_all(shm, &budget);
+    if (packets == 0 && !patient && hear(shm))
+        packets = look_at_all(shm, &budget);
+    if (budget == 0) {
+        ring(shm->bell);
+        shm->owed++;
+    }
     if (packets > 0)
         service_traffic(shm->service);
     return packets;
-}
-
-void shm_listen(struct shm *shm)
-{
-    struct shm_peer *peer;
-    bool more = false;
-
-    if (!shm->deaf)
-        return;
-    shm->deaf = false;
-    LIST_FOREACH (peer, &shm->peers, peers)
-        more = (!peer->in.flagged && !peer->in.broken && shm_ring_sleep(&peer->in)) || more;
-    if (more)
-        ring_own(shm);
 }
 
 /* ---- Peers ---- */

@@ -5,10 +5,9 @@
  *
  * A context has one bell, an eventfd, which all its peers ring; to its completion channels and to the service
  * thread it is what a socket is: readable means that somebody should look. Whoever has looked into a ring and
- * found it empty has its flag up, so whatever is put there then rings; but who looks again and again leaves it
- * down, and nobody rings, until somebody listens: who polled, before it sleeps, or else the service thread,
- * which sees at its next tick that nobody polls any more. A bell is rung once for each flag that was taken
- * down, so it is known how often it is to be heard (`owed`), and who was just looking need not ask the kernel.
+ * found it empty has its flag up, so whatever is put there then rings. A bell is rung once for each flag that
+ * was taken down, so it is known how often it is to be heard (`owed`), and who was just looking need not ask
+ * the kernel.
  *
  * What the peer may do to us: nothing but what its own queue pair's packets may. The memory can't be cut short,
  * for it is sealed; a ring with lies in it is broken, and its queue pair in error; one that is not emptied is
@@ -40,7 +39,6 @@ struct shm {
     bool ready; /* the bell is there, and watched */
     int bell;
     uint64_t owed; /* times that it has been rung, or is about to be, and was not heard */
-    bool deaf;     /* some flags are down although what lay there was taken: the reader looks by itself */
     LIST_HEAD(, shm_peer) peers;
     LIST_HEAD(, shm_peer) uncalled; /* whose trains were told, and whose bells were not rung */
     unsigned count;
@@ -81,13 +79,9 @@ void shm_assign(struct shm *shm, struct shm_peer *peer);
 /* The queue pair is ready for packets: nothing that comes may be lost. (not locked) */
 void shm_join(struct shm_peer *peer);
 
-/* Whoever takes in packets may look again at once, so nobody need ring, until shm_listen; or soon, so that a
- * bell that nobody owes is left to be heard another time. */
-enum shm_reader { SHM_LEAVES, SHM_COMES_BACK, SHM_STAYS };
-
-/* All as struct soft_wire has it. (locked) */
-int shm_receive(struct shm *shm, enum shm_reader reader);
+/* Both as struct soft_wire has it. (locked) Patiently, a bell that nobody owes is left to be heard another
+ * time. */
+int shm_receive(struct shm *shm, bool patient);
 void shm_sent(struct shm *shm);
-void shm_listen(struct shm *shm);
 
 #endif

@@ -179,8 +179,7 @@ bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train)
     return ring->seen - ring->at <= SHM_RING_BYTES / 2 && calls(&ring->control->wants_room);
 }
 
-bool shm_ring_sleep(struct shm_ring *ring)
+void shm_ring_sleep(struct shm_ring *ring)
 {
     raise_flag(ring, &ring->control->sleeps);
-    return ring->seen != ring->at || see_tail(ring) || ring->broken;
 }

@@ -74,8 +74,8 @@ void shm_ring_want_room(struct shm_ring *ring);
 bool shm_ring_next(struct shm_ring *ring, struct shm_train *train);
 /* It has been copied. True: ring at the sender's. */
 bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train);
-/* The flag goes up. True: there is a train all the same, of which nobody may be told; or the ring is broken. */
-bool shm_ring_sleep(struct shm_ring *ring);
+/* The flag goes up. Look for trains once more! */
+void shm_ring_sleep(struct shm_ring *ring);
 
 /* ---- Both ---- */
 

@@ -82,31 +82,11 @@ static void sent(struct soft_wire *wire, struct ibv_context *context)
     shm_sent(&home->shm);
 }
 
-/* A bell that nobody owes is heard by one look of many of those who come back. SHM_STAYS would save a poller
- * the bell, and is not used yet: whoever stops polling without a word was once in some hundred times not rung
- * for. */
-static enum shm_reader reader(struct soft_home *home)
-{
-    if (!home->wire.polled)
-        return SHM_LEAVES;
-    return ++home->unheard % UNSEEN != 0 ? SHM_COMES_BACK : SHM_LEAVES;
-}
-
-static void listen_again(struct soft_wire *wire)
-{
-    shm_listen(&((struct soft_home *)wire)->shm);
-    wire->deaf = false;
-}
-
 static int receive(struct soft_wire *wire, struct ibv_context *context)
 {
     struct soft_home *home = (struct soft_home *)wire;
-    int packets = 0;
-
-    if (home->shm.ready) {
-        packets = shm_receive(&home->shm, reader(home));
-        wire->deaf = home->shm.deaf;
-    }
+    bool patient = wire->polled && ++home->unheard % UNSEEN != 0;
+    int packets = home->shm.ready ? shm_receive(&home->shm, patient) : 0;
 
     (void)context;
     return looks_at_udp(home) ? packets + udp_receive(&home->udp) : packets;
@@ -123,7 +103,6 @@ struct soft_home *home_open(void)
         .grain = SERVICE_TICK_NS,
         .receive = receive,
         .sent = sent,
-        .listen = listen_again,
         .attended = attended,
         .awaits = awaits,
         .open = prepare,

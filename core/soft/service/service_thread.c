@@ -54,15 +54,6 @@ static void step_aside(struct service_member *member)
         service_watch(member);
 }
 
-/* The application is not: what comes has to ring. */
-static void listen_again(struct service_member *member)
-{
-    if (!soft_trylock(member->context))
-        return; /* it is, after all */
-    soft_poll_over(member->context);
-    soft_unlock(member->context);
-}
-
 /* Is the application there? One that waits for an event elsewhere was here only to say so. */
 static bool is_attended(struct service_member *member)
 {
@@ -142,8 +133,7 @@ static void collect(void)
  * a little for the thread, once. */
 static uint64_t next_look(const struct service_member *member, uint64_t now, uint64_t deadline)
 {
-    if (deadline == NEVER_NS || member->late || soft_wire_of(member->context)->deaf ||
-        deadline < now + SERVICE_TICK_NS)
+    if (deadline == NEVER_NS || member->late || deadline < now + SERVICE_TICK_NS)
         return now + SERVICE_TICK_NS;
     return deadline < now + TICK_MAX_NS ? deadline : now + TICK_MAX_NS;
 }
@@ -165,7 +155,6 @@ static void tick_timers(struct service_member *member, uint64_t now, bool traffi
     if (traffic || deadline != NEVER_NS) {
         member->quiet = 0;
     } else if (++member->quiet >= QUIET_TICKS) {
-        soft_poll_over(member->context);
         LIST_REMOVE(member, watched);
         atomic_store(&member->state, SERVICE_IDLE);
         service_arm(member, EPOLLIN | EPOLLONESHOT);
@@ -180,7 +169,6 @@ static void tick(struct service_member *member, uint64_t now)
     if (is_attended(member))
         step_aside(member);
     else if (atomic_load(&member->state) == SERVICE_WATCH) {
-        listen_again(member);
         bool late = packets_wait(member);
 
         if (late && member->late)

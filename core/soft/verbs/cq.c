@@ -265,14 +265,6 @@ int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
     return taken;
 }
 
-/* (locked) The program does, and won't tell the next time that it does so after polling. */
-static void sleeps_now(struct ibv_context *context)
-{
-    soft_context_of(context)->wire->asked = true;
-    soft_hurry(soft_context_of(context));
-    soft_poll_over(context);
-}
-
 int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
     struct soft_cq *cq = (struct soft_cq *)ibv;
@@ -283,7 +275,7 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     if (soft_context_of(ibv->context)->names.lid == 0)
         cq->rearmed = true; /* it says when it sleeps: soft_rest */
     else
-        sleeps_now(ibv->context);
+        soft_hurry(soft_context_of(ibv->context)); /* the caller is about to sleep */
     soft_unlock(ibv->context);
     return 0;
 }
@@ -293,11 +285,9 @@ bool soft_waits_for_rest(struct ibv_context *context)
     return atomic_load_explicit(&soft_context_of(context)->waits, memory_order_relaxed);
 }
 
-void soft_rest(struct ibv_context *context, bool sleeps)
+void soft_rest(struct ibv_context *context)
 {
     soft_lock(context);
     soft_hurry(soft_context_of(context));
-    if (sleeps)
-        soft_poll_over(context);
     soft_unlock(context);
 }

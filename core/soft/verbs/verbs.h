@@ -26,7 +26,7 @@ int soft_close_device(struct ibv_context *context);
  * event. */
 int soft_harvest(struct ibv_comp_channel *channel, struct ibv_cq **cq, int room, struct ibv_wc *wc, bool *left);
 /* The application has done what it had to do for now: acknowledge what it was given. */
-void soft_rest(struct ibv_context *context, bool sleeps);
+void soft_rest(struct ibv_context *context);
 bool soft_waits_for_rest(struct ibv_context *context); /* there is something to acknowledge */
 
 int soft_query_device(struct ibv_context *context, struct ibv_device_attr *attr);

@@ -10,12 +10,14 @@
 #include <stdlib.h>
 #include "check/fuzz/ib_ends.h"
 #include "check/fuzz/input.h"
+#include "core/bytes.h"
 #include "core/soft/cm/ib_address.h"
 #include "core/soft/cm/ib_conn.h"
 
 #define CONNS 6
 #define ENDS 0xfd /* an input's first byte: it is ib_ends.c's */
 #define HOSTS 2
+#define SERVICE UINT64_C(0x01111234)
 #define BY_ADDRESS 232 /* and up, of a step's first byte */
 
 /* A connection and what it was told. */
@@ -109,7 +111,8 @@ static struct ib_conn *request(struct ib_world *world, const struct soft_path *f
 
     (void)world, (void)from;
     check_addresses(req->private_data);
-    check_service(req->req.service);
+    check_service(req->type == IB_REQ ? req->req.service : req->sidr_req.service);
+    ck_assert(req->type == IB_REQ || req->type == IB_SIDR_REQ);
     *why = IB_INVALID_SERVICE;
     return one == NULL ? NULL : &one->conn;
 }
@@ -123,7 +126,8 @@ static void end_one(struct one *one)
 static void requested(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req)
 {
     (void)world;
-    ck_assert(conn->state == IB_REQUESTED && ((struct one *)conn)->taken);
+    ck_assert(conn->state == (req->type == IB_REQ ? IB_REQUESTED : IB_QUESTIONED) &&
+              ((struct one *)conn)->taken);
     check_message(req);
 }
 
@@ -143,7 +147,11 @@ static void tell(struct ib_world *world, struct ib_conn *conn, enum ib_event eve
         one->established = true;
         break;
     case IB_EV_OVER:
-        ck_assert(one->gone && conn->state == IB_IDLE);
+        ck_assert((one->gone || conn->service != 0) && conn->state == IB_IDLE);
+        break;
+    case IB_EV_RESOLVED:
+        ck_assert(!one->established && !one->gone && conn->state == IB_IDLE && message->type == IB_SIDR_REP);
+        one->gone = true;
         break;
     case IB_EV_REJECTED:
     case IB_EV_UNREACHABLE:
@@ -183,7 +191,9 @@ static void come(void)
 
     memcpy(mad + 24, bytes, got);
     mad[17] = (uint8_t)(IB_REQ + (how >> 4) % 10);
-    if (how & 2) { /* of a connection that is there */
+    if (mad[17] == IB_SIDR_REP && how & 2) /* of a look-up that is */
+        put32(mad + 24, conn->local_id);
+    else if (how & 2) { /* of a connection that is there */
         for (int i = 0; i < 4; i++) {
             mad[24 + i] = (uint8_t)(conn->remote_id >> (24 - 8 * i));
             mad[28 + i] = (uint8_t)(conn->local_id >> (24 - 8 * i));
@@ -214,10 +224,15 @@ static void connect_one(void)
                                      .remote_response = 20,
                                      .local_response = 20,
                                      .ack_timeout = 19}};
+    struct ib_message question = {.sidr_req = {.service = SERVICE, .pkey = 0xffff}};
 
     if (one == NULL)
         return;
     one->conn.path = fuzz.hosts[how >> 2 & 1];
+    if (how & 8) {
+        ck_assert_int_eq(ib_ask(&fuzz.world, &one->conn, &question), 0);
+        return;
+    }
     ck_assert_int_eq(ib_connect(&fuzz.world, &one->conn, &req), 0);
 }
 
@@ -276,7 +291,7 @@ static void come_by_address(void)
 
 static void do_something(void)
 {
-    struct ib_message rep = {.rep = {.qpn = 9}};
+    struct ib_message rep = {.rep = {.qpn = 9}}, reply = {.sidr_rep = {.qpn = 9}};
     struct one *one = pick();
 
     if (!one->taken)
@@ -284,9 +299,10 @@ static void do_something(void)
     switch (input_u8(&fuzz.input) % 5) {
     case 0:
         (void)ib_accept(&fuzz.world, &one->conn, &rep);
+        (void)ib_reply(&fuzz.world, &one->conn, &reply);
         break;
     case 1:
-        one->gone |= ib_refuse(&fuzz.world, &one->conn, IB_CONSUMER, "no", 2) == 0;
+        one->gone |= ib_refuse(&fuzz.world, &one->conn, IB_CONSUMER, "no", 2) == 0 && one->conn.service == 0;
         break;
     case 2:
         one->established |= ib_establish(&fuzz.world, &one->conn) == 0;

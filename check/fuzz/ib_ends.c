@@ -123,6 +123,10 @@ static void be_asked(void)
 
     soft_gid_of(&gid, &ends.path.remote.sa);
     memcpy(req.req.local_gid, gid.raw, IB_GID_BYTES);
+    if (how & 0x20) {
+        req.type = IB_SIDR_REQ;
+        req.sidr_req.service = ib_service(IB_SPACE_UDP, how >> 6);
+    }
     ib_address_encode(&ends.path.remote, &ends.path.local, req.private_data);
     ib_encode(&req, mad);
     ib_arrive(&ib_port.world, &ends.path, mad);
@@ -140,7 +144,8 @@ static void listen_somewhere(void)
     if (how & 4)
         addr.in.sin_addr = ends.path.local.in.sin_addr;
     *slot = (struct slot){.box = some_box(), .listens = true};
-    slot->end = ib_port_listen(slot->box, user_of(slot), &addr, how & 8, how >> 4);
+    slot->end = ib_port_listen(slot->box, user_of(slot), how & 1 ? IB_SPACE_UDP : IB_SPACE_TCP, &addr, how & 8,
+                               how >> 4);
 }
 
 static void connect_somewhere(void)
@@ -150,12 +155,14 @@ static void connect_somewhere(void)
                                      .cm_retries = 2,
                                      .remote_response = 20,
                                      .ack_timeout = 19}};
+    struct ib_message question = {.sidr_req = {.service = ib_service(IB_SPACE_UDP, 1)}};
     struct slot *slot = free_slot();
 
     if (slot == NULL)
         return;
     *slot = (struct slot){.box = some_box()};
-    slot->end = ib_port_connect(slot->box, user_of(slot), &ends.path, &req);
+    slot->end = input_u8(ends.input) & 1 ? ib_port_ask(slot->box, user_of(slot), &ends.path, &question)
+                                         : ib_port_connect(slot->box, user_of(slot), &ends.path, &req);
 }
 
 static void look(void)
@@ -172,7 +179,7 @@ static void look(void)
         ck_assert_ptr_eq(slot->end, news.end);
         return;
     }
-    ck_assert(slot->listens && news.said.type == IB_REQ);
+    ck_assert(slot->listens && news.said.type == (slot->end->space == IB_SPACE_UDP ? IB_SIDR_REQ : IB_REQ));
     child = free_slot();
     if (child == NULL) {
         ib_port_leave(news.end);
@@ -184,7 +191,7 @@ static void look(void)
 
 static void do_something(void)
 {
-    struct ib_message rep = {.rep = {.qpn = 9}};
+    struct ib_message rep = {.rep = {.qpn = 9}}, reply = {.sidr_rep = {.qpn = 9}};
     struct slot *slot = some_slot();
     uint8_t what = input_u8(ends.input) % 6;
 
@@ -197,7 +204,7 @@ static void do_something(void)
         ib_port_move(slot->end, slot->box);
     } else if (!slot->listens) {
         if (what == 2)
-            (void)ib_port_accept(slot->end, &rep);
+            (void)(ib_port_accept(slot->end, &rep) == 0 || ib_port_reply(slot->end, &reply));
         else if (what == 3)
             (void)ib_port_refuse(slot->end, IB_CONSUMER, "no", 2);
         else if (what == 4)

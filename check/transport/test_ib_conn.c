@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_ib_conn.c - InfiniBand's connections between two ends on a virtual clock: every mask of what is lost,
- * and of what comes twice, of the first packets of a connection's life; and time-outs, refusals and what comes
- * from a former life.
+ * and of what comes twice, of the first packets of a connection's life, and of a look-up; and time-outs,
+ * refusals and what comes from a former life.
  */
 #include <check.h>
 #include <errno.h>
@@ -38,7 +38,7 @@ struct end {
     uint32_t next_qpn;
     int log[LOG];
     int logged;
-    unsigned rejected; /* the last reason */
+    unsigned rejected; /* the last reason, or a look-up's status */
 };
 
 struct network {
@@ -110,7 +110,7 @@ static struct ib_conn *request(struct ib_world *world, const struct soft_path *p
     struct end *self = (struct end *)world;
 
     ck_assert_mem_eq(path, &self->path, sizeof *path);
-    ck_assert_uint_eq(req->req.service, SERVICE);
+    ck_assert_uint_eq(req->type == IB_REQ ? req->req.service : req->sidr_req.service, SERVICE);
     *why = IB_INVALID_SERVICE;
     if (!self->listens)
         return NULL;
@@ -125,14 +125,29 @@ static void accept_it(struct end *self, struct ib_conn *conn)
     ck_assert_int_eq(ib_accept(&self->world, conn, &rep), 0);
 }
 
+static void reply_to_it(struct end *self, struct ib_conn *conn, unsigned status)
+{
+    struct ib_message reply = {.sidr_rep = {.qpn = 0x55, .qkey = 0x66, .status = (uint8_t)status}};
+
+    reply.private_data[0] = 'r';
+    ck_assert_int_eq(ib_reply(&self->world, conn, &reply), 0);
+}
+
 #define REQUESTED 100
 
 static void requested(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req)
 {
     struct end *self = (struct end *)world;
 
-    ck_assert_uint_eq(req->req.psn, 5);
+    ck_assert_int_lt(self->logged, LOG);
     self->log[self->logged++] = REQUESTED;
+    if (req->type == IB_SIDR_REQ) {
+        ck_assert_uint_eq(req->private_data[215], 'q');
+        if (self->accepts)
+            reply_to_it(self, conn, IB_SIDR_VALID);
+        return;
+    }
+    ck_assert_uint_eq(req->req.psn, 5);
     if (self->accepts)
         accept_it(self, conn);
 }
@@ -146,6 +161,12 @@ static void tell(struct ib_world *world, struct ib_conn *conn, enum ib_event eve
     self->log[self->logged++] = (int)event;
     if (event == IB_EV_REJECTED)
         self->rejected = message->rej.reason;
+    if (event == IB_EV_RESOLVED) {
+        self->rejected = message->sidr_rep.status;
+        ck_assert_uint_eq(message->sidr_rep.service, SERVICE);
+        ck_assert(self->rejected != 0 || (message->sidr_rep.qpn == 0x55 && message->sidr_rep.qkey == 0x66 &&
+                                          message->private_data[0] == 'r'));
+    }
     if (event != IB_EV_REPLIED)
         return;
     ck_assert_uint_eq(message->rep.psn, 7);
@@ -561,6 +582,215 @@ START_TEST(rtu_again)
 }
 END_TEST
 
+/* ---- Look-ups ---- */
+
+static struct ib_conn *ask_from(struct network *network)
+{
+    struct end *self = &network->ends[0];
+    struct ib_message question = {.sidr_req = {.service = SERVICE, .pkey = 0xffff}};
+    struct ib_conn *conn = &self->conns[self->used++];
+
+    question.private_data[215] = 'q';
+    conn->path = self->path;
+    ck_assert_int_eq(ib_ask(&self->world, conn, &question), 0);
+    return conn;
+}
+
+/* Whatever is lost or comes twice, there is one answer, and nobody is asked twice. */
+static void look_up(unsigned lost, unsigned doubled)
+{
+    struct network *network = network_new();
+
+    network->lost = lost;
+    network->doubled = doubled;
+    (void)ask_from(network);
+    run_for(network, NEVER_NS);
+    expect_events(network, 0, IB_EV_RESOLVED);
+    expect_events(network, 1, REQUESTED, IB_EV_OVER);
+    ck_assert_uint_eq(network->ends[0].rejected, IB_SIDR_VALID);
+    if (lost == 0 && doubled == 0)
+        ck_assert_uint_eq(network->sent, 2);
+    network_free(network);
+}
+
+START_TEST(look_up_with_losses)
+{
+    for (unsigned mask = 0; mask < 1u << MASKED; mask++)
+        look_up(mask, 0);
+}
+END_TEST
+
+START_TEST(look_up_with_doubles)
+{
+    for (unsigned mask = 0; mask < 1u << MASKED; mask++)
+        look_up(0, mask);
+}
+END_TEST
+
+START_TEST(look_up_with_both)
+{
+    for (unsigned lost = 0; lost < 256; lost++)
+        for (unsigned doubled = 0; doubled < 256; doubled++)
+            if ((lost & doubled) == 0)
+                look_up(lost, doubled);
+}
+END_TEST
+
+START_TEST(nobody_to_ask)
+{
+    struct network *network = network_new();
+    struct ib_conn *conn;
+
+    network->deaf = true;
+    conn = ask_from(network);
+    ck_assert_int_eq(ib_ask(&network->ends[0].world, conn, &(struct ib_message){.type = IB_SIDR_REQ}), EINVAL);
+    run_for(network, 16 * ib_time_ns(20) - 1);
+    ck_assert_uint_eq(network->of_type[IB_SIDR_REQ & 31], 16);
+    ck_assert_int_eq(network->ends[0].logged, 0);
+    run_for(network, 1);
+    expect_events(network, 0, IB_EV_UNREACHABLE);
+    ck_assert_uint_eq(network->sent, 16); /* and nothing is taken back */
+    ck_assert(next_time(network) == NEVER_NS);
+    network_free(network);
+}
+END_TEST
+
+/* The question comes again and again, and nobody asks the user again. */
+START_TEST(a_slow_reply)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[1];
+
+    self->accepts = false;
+    (void)ask_from(network);
+    run_for(network, 20 * SECOND);
+    expect_events(network, 1, REQUESTED);
+    ck_assert_uint_eq(network->of_type[IB_SIDR_REQ & 31], 5);
+    ck_assert_uint_eq(network->of_type[IB_SIDR_REP & 31], 0);
+    reply_to_it(self, &self->conns[0], IB_SIDR_VALID);
+    ck_assert_int_eq(ib_reply(&self->world, &self->conns[0], &(struct ib_message){.type = IB_SIDR_REP}),
+                     EINVAL);
+    run_for(network, SECOND);
+    expect_events(network, 0, IB_EV_RESOLVED);
+    network_free(network);
+}
+END_TEST
+
+/* Nobody listens; the user says no, with a reason; or goes without a word. */
+START_TEST(look_up_in_vain)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[1];
+    uint8_t data[IB_PRIVATE_MAX] = {0};
+
+    self->accepts = false;
+    if (_i == 0)
+        self->listens = false;
+    (void)ask_from(network);
+    run_for(network, SECOND);
+    if (_i == 1) {
+        ck_assert_int_eq(
+            ib_refuse(&self->world, &self->conns[0], IB_CONSUMER, data, ib_private(IB_SIDR_REP) + 1), EINVAL);
+        ck_assert_int_eq(ib_refuse(&self->world, &self->conns[0], IB_CONSUMER, data, ib_private(IB_SIDR_REP)),
+                         0);
+        ck_assert_uint_eq(self->conns[0].state, IB_ANSWERED);
+    } else if (_i == 2) {
+        ib_end(&self->world, &self->conns[0]);
+    }
+    run_for(network, NEVER_NS);
+    expect_events(network, 0, IB_EV_RESOLVED);
+    ck_assert_uint_eq(network->ends[0].rejected, _i == 0 ? IB_SIDR_UNSUPPORTED : IB_SIDR_REJECTED);
+    network_free(network);
+}
+END_TEST
+
+static void comes(struct network *network, int to, const struct soft_path *path, struct ib_message message)
+{
+    uint8_t mad[IB_MAD_BYTES];
+
+    ib_encode(&message, mad);
+    ib_arrive(&network->ends[to].world, path, mad);
+}
+
+/* Answers to another question, from another host, and of other kinds. */
+START_TEST(answers_to_nothing)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[0];
+    struct soft_path other = self->path;
+    struct ib_conn *conn;
+    struct ib_message reply = {.type = IB_SIDR_REP,
+                               .sidr_rep = {.service = SERVICE, .qpn = 0x55, .qkey = 0x66}};
+
+    network->deaf = true;
+    conn = ask_from(network);
+    reply.private_data[0] = 'r';
+    reply.local_id = conn->local_id + 1;
+    comes(network, 0, &self->path, reply);
+    reply.local_id--;
+    other.remote.in.sin_addr.s_addr ^= htonl(64);
+    comes(network, 0, &other, reply);
+    for (unsigned type = IB_MRA; type <= IB_DREP; type++)
+        comes(network, 0, &self->path,
+              (struct ib_message){.type = (enum ib_type)type, .remote_id = conn->local_id, .rep = {.qpn = 9}});
+    ck_assert_uint_eq(conn->state, IB_ASKED);
+    ck_assert_int_eq(self->logged, 0);
+    comes(network, 0, &self->path, reply);
+    expect_events(network, 0, IB_EV_RESOLVED);
+    comes(network, 0, &self->path, reply);
+    ck_assert_int_eq(self->logged, 1);
+    network_free(network);
+}
+END_TEST
+
+/* A host that has started anew counts from the same number; and a connection's request with the number of a
+ * look-up is none of its. */
+START_TEST(a_question_that_is_another)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[1];
+    struct ib_message question = {.type = IB_SIDR_REQ, .transaction = 9, .local_id = 3};
+    struct ib_message req = {.type = IB_REQ, .local_id = 3, .req = some_req};
+
+    question.sidr_req.service = req.req.service;
+    question.private_data[215] = 'q';
+    comes(network, 1, &self->path, question);
+    comes(network, 1, &self->path, question);
+    ck_assert_int_eq(self->logged, 1);
+    ck_assert_uint_eq(network->of_type[IB_SIDR_REP & 31], 2);
+    question.transaction++;
+    comes(network, 1, &self->path, question);
+    ck_assert_int_eq(self->logged, 2);
+    req.req.qpn = 0x77;
+    comes(network, 1, &self->path, req);
+    ck_assert_int_eq(self->logged, 3);
+    ck_assert_uint_eq(self->conns[2].state, IB_REP_SENT);
+    network_free(network);
+}
+END_TEST
+
+/* The host has nobody at RoCE's port: known at once, and only of this question. */
+START_TEST(nobody_at_the_port)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[0];
+    struct ib_message question = {.type = IB_SIDR_REQ};
+    uint8_t mad[IB_MAD_BYTES];
+    struct ib_conn *conn;
+
+    network->deaf = true;
+    conn = ask_from(network);
+    question.local_id = conn->local_id + 1;
+    ib_encode(&question, mad);
+    ib_absent(&self->world, &self->path, mad);
+    ck_assert_int_eq(self->logged, 0);
+    ib_absent(&self->world, &self->path, conn->mad);
+    expect_events(network, 0, IB_EV_ABSENT);
+    ck_assert(next_time(network) == NEVER_NS);
+    network_free(network);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("InfiniBand's connections");
@@ -584,6 +814,15 @@ int main(void)
     tcase_add_test(tcase, an_end_by_another);
     tcase_add_test(tcase, data_before_rtu);
     tcase_add_test(tcase, rtu_again);
+    tcase_add_test(tcase, look_up_with_losses);
+    tcase_add_test(tcase, look_up_with_doubles);
+    tcase_add_test(tcase, look_up_with_both);
+    tcase_add_test(tcase, nobody_to_ask);
+    tcase_add_test(tcase, a_slow_reply);
+    tcase_add_loop_test(tcase, look_up_in_vain, 0, 3);
+    tcase_add_test(tcase, answers_to_nothing);
+    tcase_add_test(tcase, a_question_that_is_another);
+    tcase_add_test(tcase, nobody_at_the_port);
     suite_add_tcase(suite, tcase);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);

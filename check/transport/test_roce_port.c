@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <netinet/udp.h>
 #include <sys/ioctl.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include "check/support/endpoints.h"
 #include "check/support/roce.h"
@@ -359,6 +360,31 @@ START_TEST(processes_are_killed)
 }
 END_TEST
 
+/* Whoever is asked for the sockets ends before it has seen who asks. */
+START_TEST(one_ends_that_is_asked)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int length = snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "exs/roce/%u/0", (unsigned)geteuid());
+    struct pollfd door = {.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), .events = POLLIN};
+    struct side side;
+    pid_t child;
+    int status;
+
+    ck_assert_int_eq(bind(door.fd, (struct sockaddr *)&un,
+                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length),
+                     0);
+    ck_assert_int_eq(listen(door.fd, 1), 0);
+    child = fork();
+    if (child == 0)
+        _exit(poll(&door, 1, -1) != 1);
+    close(door.fd);
+    side_open(&side);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    side_close(&side);
+}
+END_TEST
+
 /* One that stands still holds up nobody but who joins, and him not for ever. */
 START_TEST(a_process_is_stopped)
 {
@@ -533,6 +559,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, no_identification_helps_ipv6);
     tcase_add_loop_test(tcase, each_gets_what_is_its, 0, 2);
     tcase_add_test(tcase, processes_are_killed);
+    tcase_add_test(tcase, one_ends_that_is_asked);
     tcase_add_test(tcase, a_process_is_stopped);
     tcase_add_test(tcase, ways_to_peers);
     tcase_add_loop_test(tcase, somebody_else_has_it, 0, 3);

@@ -94,6 +94,14 @@ static bool tries_again(struct cm_id *id, int error)
     return true;
 }
 
+static void nobody_listens(struct cm_id *id)
+{
+    if (cm_is_datagram(id))
+        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, CM_SIDR_UNSUPPORTED);
+    else
+        cm_failed(id, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED);
+}
+
 static void tcp_failed(struct cm_id *id, int error)
 {
     int other = 0;
@@ -105,14 +113,13 @@ static void tcp_failed(struct cm_id *id, int error)
     }
     if (tries_again(id, error))
         return;
-    if (error == ECONNREFUSED && cm_is_datagram(id))
-        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, CM_SIDR_UNSUPPORTED);
+    if (error == ECONNREFUSED)
+        nobody_listens(id);
     else
-        cm_failed(id, error == ECONNREFUSED ? RDMA_CM_EVENT_REJECTED : RDMA_CM_EVENT_UNREACHABLE, -error);
+        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -error);
 }
 
-/* The host speaks as adapters do, and nobody listens there. */
-static void ib_refused(struct cm_id *id)
+void cm_active_unheard(struct cm_id *id)
 {
     int error;
 
@@ -124,7 +131,7 @@ static void ib_refused(struct cm_id *id)
             return;
     }
     if (!tries_again(id, ECONNREFUSED))
-        cm_failed(id, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED);
+        nobody_listens(id);
 }
 
 /* TCP is up: say what we are. The queue pair's part is known only now, as the route's MTU is. */
@@ -203,7 +210,7 @@ static void rejected(struct cm_id *id)
     int status = id->peer.reason == CM_OTHER_VERSION ? -EPROTONOSUPPORT : id->peer.reason;
 
     if (id->transport == &cm_ib && id->peer.reason == IB_INVALID_SERVICE)
-        ib_refused(id);
+        cm_active_unheard(id);
     else
         cm_failed(id, RDMA_CM_EVENT_REJECTED, status);
 }

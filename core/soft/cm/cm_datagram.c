@@ -44,16 +44,21 @@ void cm_datagram_answered(struct cm_id *id)
         status = peer->reason == CM_OTHER_VERSION ? -EPROTONOSUPPORT : CM_SIDR_UNSUPPORTED;
     else if (peer->type != CM_SIDR_REP)
         status = -EPROTO;
+    if (status == CM_SIDR_UNSUPPORTED && id->transport == &cm_ib) {
+        cm_active_unheard(id);
+        return;
+    }
     if (status != CM_SIDR_VALID) {
         cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, status);
         return;
     }
+    cm_choice_learn(id);
     cm_id_close(id);
     id->state = CM_ESTABLISHED;
     cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 
-/* The address handle that leads there: the peer's GID, and its LID, since it is one of ours. */
+/* The address handle that leads there: the peer's GID, and, of one of ours, its LID. */
 void cm_datagram_describe(struct cm_id *id, struct rdma_ud_param *ud)
 {
     const struct rdma_ib_addr *addr = &id->public.route.addr.addr.ibaddr;
@@ -67,7 +72,7 @@ void cm_datagram_describe(struct cm_id *id, struct rdma_ud_param *ud)
     ud->ah_attr = (struct ibv_ah_attr){
         .is_global = 1,
         .port_num = PORT,
-        .dlid = (uint16_t)(id->peer.qp_num >> SOFT_LID_QPNS_BITS),
+        .dlid = id->transport == &cm_ib ? 0 : (uint16_t)(id->peer.qp_num >> SOFT_LID_QPNS_BITS),
         .grh = {.dgid = addr->dgid, .sgid_index = index >= 0 ? (uint8_t)index : 0, .hop_limit = HOP_LIMIT},
     };
 }

@@ -13,9 +13,8 @@
 #include "cm_id.h"
 #include "ib_address.h"
 
-#define RESPONSE 20    /* time in which a message is answered, 4.3 s, as Linux has it */
-#define CM_RETRIES 15  /* the most */
-#define ACK_TIMEOUT 19 /* of the queue pairs, 2.1 s: who knows what is on the way to a foreign one */
+#define RESPONSE 20   /* time in which a message is answered, 4.3 s, as Linux has it */
+#define CM_RETRIES 15 /* the most */
 #define ACK_DELAY 15
 #define PKEY 0xffff
 #define HOP_LIMIT 64
@@ -24,7 +23,7 @@ _Static_assert(IB_ADDRESS_BYTES + CM_REQ_PRIVATE == 92, "all of a REQ's private 
 
 bool cm_ib_has_port(const struct cm_id *id)
 {
-    return !cm_is_datagram(id) && id->public.verbs != NULL && home_of(id->public.verbs)->udp.roce != NULL;
+    return id->public.verbs != NULL && home_of(id->public.verbs)->udp.roce != NULL;
 }
 
 /* The channel hears of its ends. 0 or an errno. */
@@ -110,7 +109,9 @@ static void ib_transport_send(struct cm_id *id, const struct cm_message *message
     switch (message->type) {
     case CM_REQ: /* cm_ib_connect */
     case CM_SIDR_REQ:
-    case CM_SIDR_REP: /* datagrams' go by TCP */
+        break;
+    case CM_SIDR_REP:
+        cm_ib_reply(id, message);
         break;
     case CM_REP:
         send_reply(id);
@@ -144,7 +145,7 @@ int cm_ib_listen(struct cm_id *id, int backlog)
     union soft_addr local;
     int error;
 
-    if (!settings()->roce_wanted || cm_is_datagram(id))
+    if (!settings()->roce_wanted)
         return 0;
     context = cm_context(channel);
     if (context == NULL)
@@ -157,30 +158,9 @@ int cm_ib_listen(struct cm_id *id, int backlog)
         error = open_box(channel);
     if (error != 0)
         return error;
-    id->ib = ib_port_listen(&channel->ib, id, &local, id->af_only, backlog);
+    id->ib = ib_port_listen(&channel->ib, id, cm_is_datagram(id) ? IB_SPACE_UDP : IB_SPACE_TCP, &local,
+                            id->af_only, backlog);
     return id->ib == NULL ? errno : 0;
-}
-
-static void hear_request(struct cm_message *peer, const struct ib_message *said)
-{
-    const struct ib_req *req = &said->req;
-
-    *peer = (struct cm_message){
-        .type = CM_REQ,
-        .qp_num = req->qpn,
-        .psn = req->psn,
-        .udp_port = SOFT_UDP_PORT,
-        .mtu = req->mtu,
-        .responder_resources = req->responder_resources,
-        .initiator_depth = req->initiator_depth,
-        .retry_count = req->retry_count,
-        .rnr_retry_count = req->rnr_retry_count,
-        .ack_timeout = req->ack_timeout,
-        .flow_control = req->flow_control,
-        .srq = req->srq,
-        .private_length = CM_REQ_PRIVATE,
-    };
-    memcpy(peer->private_data, said->private_data + IB_ADDRESS_BYTES, CM_REQ_PRIVATE);
 }
 
 /* Both ends' addresses, as the peer says them, which the port has compared with where its messages come from
@@ -218,7 +198,10 @@ static void requested(struct cm_id *listener, const struct ib_news *news)
     id->state = CM_REQUESTED;
     id->listener = listener;
     TAILQ_INSERT_TAIL(&listener->children, id, child);
-    hear_request(&id->peer, &news->said);
+    if (cm_is_datagram(id))
+        cm_ib_hear_question(&id->peer, &news->said);
+    else
+        cm_ib_hear_request(&id->peer, &news->said);
     if (find_way(id, news) != 0 || !cm_passive_requested(id)) {
         (void)ib_port_refuse(id->ib, CM_NO_RESOURCES, "", 0);
         cm_id_free(id);
@@ -251,7 +234,7 @@ static struct ib_message make_request(const struct cm_id *id)
                 .pkey = PKEY,
                 .mtu = own->mtu,
                 .hop_limit = HOP_LIMIT,
-                .ack_timeout = id->ack_timeout > ACK_TIMEOUT ? id->ack_timeout : ACK_TIMEOUT},
+                .ack_timeout = id->ack_timeout > CM_IB_ACK_TIMEOUT ? id->ack_timeout : CM_IB_ACK_TIMEOUT},
     };
 
     (void)names(id, &local, &remote);
@@ -263,10 +246,16 @@ static struct ib_message make_request(const struct cm_id *id)
     return req;
 }
 
+static struct ib_end *request(struct cm_id *id, const struct soft_path *path)
+{
+    struct ib_message req = make_request(id);
+
+    return ib_port_connect(&cm_channel_of(id)->ib, id, path, &req);
+}
+
 int cm_ib_connect(struct cm_id *id)
 {
     struct cm_channel *channel = cm_channel_of(id);
-    struct ib_message req;
     struct soft_path path = {.link = NULL};
     int error = ib_port_open(home_of(id->public.verbs));
 
@@ -278,49 +267,16 @@ int cm_ib_connect(struct cm_id *id)
         error = names(id, &path.local, &path.remote);
     if (error == 0)
         error = cm_socket_route_mtu(&path.local, &path.remote, &id->route_mtu);
-    if (error == 0)
+    if (error == 0 && !cm_is_datagram(id))
         error = cm_qp_describe(id, CM_REQ);
     if (error != 0)
         return error;
-    req = make_request(id);
-    id->ib = ib_port_connect(&channel->ib, id, &path, &req);
+    id->ib = cm_is_datagram(id) ? cm_ib_ask(id, &path) : request(id, &path);
     if (id->ib == NULL)
         return errno;
     id->state = CM_REQUEST_SENT;
     cm_timer_start(id, CM_TIMEOUT_HANDSHAKE);
     return 0;
-}
-
-static void hear_reply(struct cm_id *id, const struct ib_message *said)
-{
-    const struct ib_rep *rep = &said->rep;
-
-    id->peer = (struct cm_message){
-        .type = CM_REP,
-        .qp_num = rep->qpn,
-        .psn = rep->psn,
-        .udp_port = SOFT_UDP_PORT,
-        .mtu = id->own.mtu,
-        .responder_resources = rep->responder_resources,
-        .initiator_depth = rep->initiator_depth,
-        .rnr_retry_count = rep->rnr_retry_count,
-        .ack_timeout = rep->ack_delay < ACK_TIMEOUT ? ACK_TIMEOUT : rep->ack_delay,
-        .flow_control = rep->flow_control,
-        .srq = rep->srq,
-        .private_length = CM_REP_PRIVATE,
-    };
-    memcpy(id->peer.private_data, said->private_data, CM_REP_PRIVATE);
-}
-
-/* A reason of 0 would be a refusal that reads as a success. */
-static void hear_refusal(struct cm_id *id, const struct ib_message *said)
-{
-    id->peer = (struct cm_message){
-        .type = CM_REJ,
-        .reason = said->rej.reason != 0 ? said->rej.reason : CM_CONSUMER_DEFINED,
-        .private_length = CM_REJ_PRIVATE,
-    };
-    memcpy(id->peer.private_data, said->private_data, CM_REJ_PRIVATE);
 }
 
 /* ---- What comes ---- */
@@ -342,7 +298,7 @@ static void rejected(struct cm_id *id, const struct ib_news *news)
         cm_ended(id);
         return;
     }
-    hear_refusal(id, &news->said);
+    cm_ib_hear_refusal(id, &news->said);
     if (id->state == CM_REQUEST_SENT)
         cm_active_answered(id);
     else
@@ -366,7 +322,7 @@ static void happened(struct cm_id *id, const struct ib_news *news)
     }
     switch (news->event) {
     case IB_EV_REPLIED:
-        hear_reply(id, &news->said);
+        cm_ib_hear_reply(id, &news->said);
         cm_active_answered(id);
         break;
     case IB_EV_ESTABLISHED:
@@ -380,9 +336,12 @@ static void happened(struct cm_id *id, const struct ib_news *news)
         memset(&id->peer, 0, sizeof id->peer); /* the event tells of nothing */
         cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
         break;
-    case IB_EV_ABSENT: /* as if a host said that nobody listens, which this one can't */
-        id->peer = (struct cm_message){.type = CM_REJ, .reason = IB_INVALID_SERVICE};
-        cm_active_answered(id);
+    case IB_EV_ABSENT:
+        memset(&id->peer, 0, sizeof id->peer);
+        cm_active_unheard(id);
+        break;
+    case IB_EV_RESOLVED:
+        cm_ib_answered(id, &news->said);
         break;
     case IB_EV_DISCONNECTED:
         disconnected(id);

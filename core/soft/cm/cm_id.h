@@ -226,6 +226,22 @@ void cm_ib_ready(struct cm_channel *channel);
 int cm_ib_move(struct cm_id *id, struct cm_channel *to);
 void cm_ib_close(struct cm_id *id);
 
+/* ---- cm_ib_datagram.c: the same, of datagrams -------------------------------------------------------- */
+
+/* What `own` asks. NULL and errno. */
+struct ib_end *cm_ib_ask(struct cm_id *id, const struct soft_path *path);
+void cm_ib_answered(struct cm_id *id, const struct ib_message *said);
+void cm_ib_reply(struct cm_id *id, const struct cm_message *message);
+
+/* ---- cm_ib_hear.c: what the peer says ------------------------------------------------------------------ */
+
+#define CM_IB_ACK_TIMEOUT 19 /* of the queue pairs, 2.1 s: who knows what is on the way to a foreign one */
+
+void cm_ib_hear_request(struct cm_message *peer, const struct ib_message *said);
+void cm_ib_hear_reply(struct cm_id *id, const struct ib_message *said);
+void cm_ib_hear_refusal(struct cm_id *id, const struct ib_message *said);
+void cm_ib_hear_question(struct cm_message *peer, const struct ib_message *said);
+
 /* ---- cm_choice.c: by which of the two ---------------------------------------------------------------- */
 
 bool cm_choice_is_ib(const struct cm_id *id);
@@ -282,6 +298,8 @@ void cm_active_ready(struct cm_id *id, uint32_t events);
 void cm_active_expired(struct cm_id *id);
 /* The answer is in id->peer. */
 void cm_active_answered(struct cm_id *id);
+/* The host speaks as adapters do, and nobody listens there. */
+void cm_active_unheard(struct cm_id *id);
 void cm_listener_ready(struct cm_id *id);
 void cm_listener_resume(struct cm_id *id);
 void cm_passive_ready(struct cm_id *id);

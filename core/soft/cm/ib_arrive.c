@@ -12,6 +12,12 @@ static bool same_host(const struct soft_path *path, const struct soft_path *othe
     return ib_same_address(&path->remote, &other->remote);
 }
 
+/* Look-ups have messages of their own. */
+static bool is_look_up(const struct ib_conn *conn)
+{
+    return conn->state >= IB_ASKED;
+}
+
 /* By its number here, and the peer's number where that is known; who refuses may have none. */
 static struct ib_conn *find(struct ib_world *world, const struct soft_path *from,
                             const struct ib_message *message)
@@ -19,7 +25,7 @@ static struct ib_conn *find(struct ib_world *world, const struct soft_path *from
     struct ib_conn *conn;
 
     LIST_FOREACH (conn, &world->conns, all)
-        if (conn->local_id == message->remote_id && same_host(&conn->path, from) &&
+        if (conn->local_id == message->remote_id && !is_look_up(conn) && same_host(&conn->path, from) &&
             (conn->remote_id == 0 || conn->remote_id == message->local_id ||
              (message->type == IB_REJ && message->local_id == 0)))
             return conn;
@@ -32,7 +38,8 @@ static struct ib_conn *find_remote(struct ib_world *world, uint64_t guid, uint32
     struct ib_conn *conn;
 
     LIST_FOREACH (conn, &world->conns, all)
-        if (conn->remote_guid == guid && conn->remote_id == remote_id && conn->state != IB_IDLE)
+        if (conn->remote_guid == guid && conn->remote_id == remote_id && conn->state != IB_IDLE &&
+            !is_look_up(conn))
             return conn;
     return NULL;
 }
@@ -196,6 +203,9 @@ static void rej_arrives(struct ib_world *world, struct ib_conn *conn, const stru
     switch (conn->state) {
     case IB_IDLE:
     case IB_TIMEWAIT:
+    case IB_ASKED:
+    case IB_QUESTIONED:
+    case IB_ANSWERED:
         return;
     case IB_REPLIED:
     case IB_ESTABLISHED:
@@ -264,6 +274,15 @@ static void drep_arrives(struct ib_world *world, struct ib_conn *conn, const str
     world->tell(world, conn, IB_EV_DISCONNECTED, drep);
 }
 
+static void look_up_arrives(struct ib_world *world, const struct soft_path *from,
+                            const struct ib_message *message)
+{
+    if (message->type == IB_SIDR_REQ)
+        ib_sidr_req_arrives(world, from, message);
+    else
+        ib_sidr_rep_arrives(world, from, message);
+}
+
 void ib_arrive(struct ib_world *world, const struct soft_path *from, const uint8_t mad[IB_MAD_BYTES])
 {
     struct ib_message message;
@@ -273,6 +292,10 @@ void ib_arrive(struct ib_world *world, const struct soft_path *from, const uint8
         return;
     if (message.type == IB_REQ) {
         req_arrives(world, from, &message);
+        return;
+    }
+    if (message.type == IB_SIDR_REQ || message.type == IB_SIDR_REP) {
+        look_up_arrives(world, from, &message);
         return;
     }
     conn = message.type == IB_REJ ? find_rejected(world, from, &message) : find(world, from, &message);
@@ -297,12 +320,14 @@ void ib_arrive(struct ib_world *world, const struct soft_path *from, const uint8
 void ib_absent(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES])
 {
     struct ib_message message;
+    enum ib_state state;
     struct ib_conn *conn;
 
-    if (!ib_decode(&message, mad) || message.type != IB_REQ)
+    if (!ib_decode(&message, mad) || (message.type != IB_REQ && message.type != IB_SIDR_REQ))
         return;
+    state = message.type == IB_REQ ? IB_REQ_SENT : IB_ASKED;
     LIST_FOREACH (conn, &world->conns, all)
-        if (conn->local_id == message.local_id && conn->state == IB_REQ_SENT && same_host(&conn->path, path))
+        if (conn->local_id == message.local_id && conn->state == state && same_host(&conn->path, path))
             break;
     if (conn == NULL)
         return;

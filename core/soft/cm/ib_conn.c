@@ -27,9 +27,7 @@ struct ib_message ib_answer(const struct ib_conn *conn, enum ib_type type)
     };
 }
 
-/* Now, and again until it is answered. */
-static void say(struct ib_world *world, struct ib_conn *conn, const struct ib_message *message,
-                enum ib_state state)
+void ib_say(struct ib_world *world, struct ib_conn *conn, const struct ib_message *message, enum ib_state state)
 {
     conn->state = state;
     conn->tries_left = conn->tries;
@@ -86,7 +84,7 @@ int ib_connect(struct ib_world *world, struct ib_conn *conn, struct ib_message *
     req->transaction = conn->transaction;
     req->local_id = conn->local_id;
     req->req.ca_guid = world->guid;
-    say(world, conn, req, IB_REQ_SENT);
+    ib_say(world, conn, req, IB_REQ_SENT);
     return 0;
 }
 
@@ -100,7 +98,7 @@ int ib_accept(struct ib_world *world, struct ib_conn *conn, struct ib_message *r
     rep->local_id = conn->local_id;
     rep->remote_id = conn->remote_id;
     rep->rep.ca_guid = world->guid;
-    say(world, conn, rep, IB_REP_SENT);
+    ib_say(world, conn, rep, IB_REP_SENT);
     return 0;
 }
 
@@ -119,8 +117,20 @@ static void reject(struct ib_world *world, struct ib_conn *conn, enum ib_answere
     ib_send(world, &conn->path, &rej);
 }
 
+static int refuse_question(struct ib_world *world, struct ib_conn *conn, const void *data, size_t length)
+{
+    struct ib_message reply = {.sidr_rep = {.status = IB_SIDR_REJECTED}};
+
+    if (length > ib_private(IB_SIDR_REP))
+        return EINVAL;
+    memcpy(reply.private_data, data, length);
+    return ib_reply(world, conn, &reply);
+}
+
 int ib_refuse(struct ib_world *world, struct ib_conn *conn, unsigned reason, const void *data, size_t length)
 {
+    if (conn->state == IB_QUESTIONED)
+        return refuse_question(world, conn, data, length);
     if (length > ib_private(IB_REJ))
         return EINVAL;
     if (conn->state == IB_REQUESTED)
@@ -153,7 +163,7 @@ int ib_disconnect(struct ib_world *world, struct ib_conn *conn)
         return EINVAL;
     dreq.transaction = world->next_transaction++;
     dreq.dreq.qpn = conn->remote_qpn;
-    say(world, conn, &dreq, IB_DREQ_SENT);
+    ib_say(world, conn, &dreq, IB_DREQ_SENT);
     return 0;
 }
 
@@ -176,9 +186,14 @@ static void take_leave(struct ib_world *world, struct ib_conn *conn)
     case IB_ESTABLISHED:
         (void)ib_disconnect(world, conn);
         break;
+    case IB_QUESTIONED:
+        (void)refuse_question(world, conn, "", 0);
+        break;
     case IB_IDLE:
     case IB_DREQ_SENT:
     case IB_TIMEWAIT:
+    case IB_ASKED:
+    case IB_ANSWERED:
         break;
     }
 }
@@ -203,15 +218,16 @@ static void give_up(struct ib_world *world, struct ib_conn *conn)
         world->tell(world, conn, IB_EV_DISCONNECTED, NULL);
         return;
     }
-    reject(world, conn, conn->state == IB_REP_SENT || conn->state == IB_REP_HEARD ? IB_TO_OTHER : IB_TO_REQ,
-           IB_TIMEOUT, "", 0);
+    if (conn->state != IB_ASKED) /* a question isn't taken back */
+        reject(world, conn, conn->state == IB_REP_SENT || conn->state == IB_REP_HEARD ? IB_TO_OTHER : IB_TO_REQ,
+               IB_TIMEOUT, "", 0);
     ib_rest(conn, IB_IDLE);
     world->tell(world, conn, IB_EV_UNREACHABLE, NULL);
 }
 
 static void expire(struct ib_world *world, struct ib_conn *conn, uint64_t now)
 {
-    if (conn->state == IB_TIMEWAIT) {
+    if (conn->state == IB_TIMEWAIT || conn->state == IB_ANSWERED) {
         ib_rest(conn, IB_IDLE);
         world->tell(world, conn, IB_EV_OVER, NULL);
     } else if (conn->tries_left == 0) {

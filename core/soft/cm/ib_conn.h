@@ -8,6 +8,10 @@
  * ESTABLISHED either          ESTABLISHED -DREQ-> DREQ_SENT -DREP-> TIMEWAIT -> IDLE; at the other, -DREQ,
  * DREP-> TIMEWAIT -> IDLE
  *
+ * Besides, look-ups (ib_sidr.c), which connect nothing:
+ *   who asks        IDLE -SIDR_REQ-> ASKED -SIDR_REP-> IDLE
+ *   who is asked    IDLE -SIDR_REQ-> QUESTIONED -SIDR_REP-> ANSWERED -> IDLE
+ *
  * Any message may be lost, doubled or late. REQ, REP and DREQ are sent again until they are answered, with the
  * same bytes, so that a second one is known for what it is; each answer is given again when what it answers
  * comes again. In TIMEWAIT a connection's numbers and queue pair are kept until no packet of it can be under
@@ -34,7 +38,10 @@ enum ib_state {
     IB_REP_HEARD,
     IB_ESTABLISHED,
     IB_DREQ_SENT,
-    IB_TIMEWAIT
+    IB_TIMEWAIT,
+    IB_ASKED,
+    IB_QUESTIONED,
+    IB_ANSWERED /* the answer is kept */
 };
 
 enum ib_event {
@@ -44,7 +51,8 @@ enum ib_event {
     IB_EV_UNREACHABLE,  /* all was said in vain; it is IDLE */
     IB_EV_ABSENT,       /* ib_absent; it is IDLE */
     IB_EV_DISCONNECTED, /* either end has said so; the queue pair is to be in error when this returns */
-    IB_EV_OVER          /* TIMEWAIT is */
+    IB_EV_OVER,         /* TIMEWAIT is, or the time of an answer that is kept */
+    IB_EV_RESOLVED      /* SIDR_REP came, whatever it says; the look-up is IDLE */
 };
 
 struct ib_conn {
@@ -53,12 +61,13 @@ struct ib_conn {
     uint32_t local_id, remote_id;
     uint32_t local_qpn, remote_qpn;
     uint64_t remote_guid;
+    uint64_t service;           /* that a look-up asks for */
     uint64_t transaction;       /* of the messages that set it up */
     uint64_t interval;          /* ns from one sending of a message to the next */
     uint64_t timewait;          /* ns */
     unsigned tries, tries_left; /* how often a message is sent again */
-    uint64_t due;               /* when `mad` is sent again, or TIMEWAIT ends; NEVER_NS: not */
-    uint8_t mad[IB_MAD_BYTES];  /* what is sent again: REQ, REP or DREQ */
+    uint64_t due;               /* when `mad` is sent again, or TIMEWAIT or ANSWERED ends; NEVER_NS: not */
+    uint8_t mad[IB_MAD_BYTES];  /* what is sent again: REQ, REP, DREQ, SIDR_REQ, or SIDR_REP */
     void *user;
     LIST_ENTRY(ib_conn) all;
 };
@@ -72,11 +81,11 @@ struct ib_world {
     LIST_HEAD(, ib_conn) conns;
 
     void (*send)(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
-    /* A connection is wanted. A struct ib_conn, all zero but for its user's fields; or NULL, and why: 0, the
-     * peer is not answered, and may ask again. */
+    /* A connection is wanted, by REQ, or an answer, by SIDR_REQ. A struct ib_conn, all zero but for its user's
+     * fields; or NULL, and why: 0, the peer is not answered, and may ask again. */
     struct ib_conn *(*request)(struct ib_world *world, const struct soft_path *path,
                                const struct ib_message *req, enum ib_reason *why);
-    /* The request that it made is whole, and waits for ib_accept or ib_refuse. */
+    /* The request that it made is whole, and waits for ib_accept, or ib_reply, or ib_refuse. */
     void (*requested)(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req);
     /* `message` is what brought it about, or NULL. The connection may be ended in here. */
     void (*tell)(struct ib_world *world, struct ib_conn *conn, enum ib_event event,
@@ -95,10 +104,15 @@ int ib_connect(struct ib_world *world, struct ib_conn *conn, struct ib_message *
 /* Answer a request: *rep has all but type, transaction, IDs and GUID. The queue pair is ready to receive and to
  * send. */
 int ib_accept(struct ib_world *world, struct ib_conn *conn, struct ib_message *rep);
+/* Either. A look-up has no reasons: it is rejected. */
 int ib_refuse(struct ib_world *world, struct ib_conn *conn, unsigned reason, const void *data, size_t length);
 /* The queue pair is ready, after IB_EV_REPLIED; or, at who listens, its first packet came before RTU. */
 int ib_establish(struct ib_world *world, struct ib_conn *conn);
 int ib_disconnect(struct ib_world *world, struct ib_conn *conn);
+/* Look up: *question has a service, a P_Key and private data. */
+int ib_ask(struct ib_world *world, struct ib_conn *conn, struct ib_message *question);
+/* Answer one: *reply has a status, private data, and, if there is one, the queue pair. */
+int ib_reply(struct ib_world *world, struct ib_conn *conn, struct ib_message *reply);
 /* Out of the list, whatever the state; the peer is told where that can be done in one message. */
 void ib_end(struct ib_world *world, struct ib_conn *conn);
 
@@ -112,17 +126,26 @@ void ib_absent(struct ib_world *world, const struct soft_path *path, const uint8
 uint64_t ib_deadline(const struct ib_world *world);
 void ib_timers(struct ib_world *world);
 
-/* ---- Between ib_conn.c and ib_arrive.c ---- */
+/* ---- Between ib_conn.c, ib_arrive.c and ib_sidr.c ---- */
 
 #define IB_TIME_MAX 24     /* of what a peer may ask for, 69 s */
 #define IB_SERVICE_TIME 24 /* that a request's user may take, 69 s: said when the request comes again */
 
+#define IB_SIDR_RESPONSE 20 /* time in which a question is answered, 4.3 s, as Linux has it */
+#define IB_SIDR_RETRIES 15
+
 void ib_send(struct ib_world *world, const struct soft_path *path, const struct ib_message *message);
 /* An answer of this type to the peer, with the connection's numbers. */
 struct ib_message ib_answer(const struct ib_conn *conn, enum ib_type type);
+/* Now, and again until it is answered. */
+void ib_say(struct ib_world *world, struct ib_conn *conn, const struct ib_message *message,
+            enum ib_state state);
 /* Nothing is said again; to a state without a timer. */
 void ib_rest(struct ib_conn *conn, enum ib_state state);
 void ib_wait_out(struct ib_world *world, struct ib_conn *conn);
 void ib_number(struct ib_world *world, struct ib_conn *conn);
+void ib_sidr_req_arrives(struct ib_world *world, const struct soft_path *from,
+                         const struct ib_message *question);
+void ib_sidr_rep_arrives(struct ib_world *world, const struct soft_path *from, const struct ib_message *reply);
 
 #endif

@@ -25,6 +25,7 @@ struct ib_end {
     TAILQ_ENTRY(ib_end) news;
     /* A listener's: */
     union soft_addr addr;
+    enum ib_space space;
     bool one_family;
     unsigned backlog, untaken;
     int door; /* where others pass on what is for it; -1: they can't */
@@ -54,7 +55,10 @@ void ib_told_event(struct ib_world *world, struct ib_conn *conn, enum ib_event e
 void ib_hear(int fd);
 
 /* Who listens here; or NULL. */
-struct ib_end *ib_told_listener(const union soft_addr *addr, in_port_t port);
+struct ib_end *ib_told_listener(enum ib_space space, const union soft_addr *addr, in_port_t port);
+
+/* The service that a REQ or a SIDR_REQ is for. False: it is none of librdmacm's. */
+bool ib_told_service(const struct ib_message *req, enum ib_space *space, uint16_t *port);
 
 /* Into its box, and out of it. */
 void ib_end_post(struct ib_end *end);

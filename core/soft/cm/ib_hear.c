@@ -14,11 +14,12 @@ static bool pass_to_share(unsigned share, const struct soft_path *path, const ui
     return ib_pass_on(ib_port.door, &name, path, mad);
 }
 
-static bool pass_to_listener(const struct soft_path *path, uint16_t number, const uint8_t *mad)
+static bool pass_to_listener(const struct soft_path *path, enum ib_space space, uint16_t number,
+                             const uint8_t *mad)
 {
     const union soft_addr any = {.in.sin_family = AF_INET};
-    const struct ib_pass_name here = ib_pass_to_listener(&path->local, htons(number)),
-                              everywhere = ib_pass_to_listener(&any, htons(number));
+    const struct ib_pass_name here = ib_pass_to_listener(space, &path->local, htons(number)),
+                              everywhere = ib_pass_to_listener(space, &any, htons(number));
 
     return ib_pass_on(ib_port.door, &here, path, mad) || ib_pass_on(ib_port.door, &everywhere, path, mad);
 }
@@ -30,19 +31,22 @@ static bool is_passed_on(const struct soft_path *path, const uint8_t *mad)
     struct ib_message message;
     enum ib_space space;
     uint16_t number;
+    uint32_t ours;
 
     if (!ib_decode(&message, mad))
         return true;
-    if (message.type == IB_REQ)
-        return ib_service_port(message.req.service, &space, &number) &&
-               ib_told_listener(&path->local, htons(number)) == NULL && pass_to_listener(path, number, mad);
+    if (message.type == IB_REQ || message.type == IB_SIDR_REQ)
+        return ib_told_service(&message, &space, &number) &&
+               ib_told_listener(space, &path->local, htons(number)) == NULL &&
+               pass_to_listener(path, space, number, mad);
     if (message.type == IB_REJ && message.remote_id == 0) { /* of a request that we have not answered */
         for (unsigned share = 0; share < QP1_SHARES; share++)
             if (share != ib_port.qp1.share)
                 (void)pass_to_share(share, path, mad);
         return false;
     }
-    return message.remote_id % QP1_SHARES != ib_port.qp1.share && pass_to_share(message.remote_id, path, mad);
+    ours = message.type == IB_SIDR_REP ? message.local_id : message.remote_id;
+    return ours % QP1_SHARES != ib_port.qp1.share && pass_to_share(ours, path, mad);
 }
 
 static void take_in(int family)

@@ -47,6 +47,12 @@ enum ib_reason { /* of REJ: those that are ours to send or to tell apart */
                  IB_CONSUMER = 28
 };
 
+enum ib_sidr_status { /* of a look-up */
+                      IB_SIDR_VALID,
+                      IB_SIDR_UNSUPPORTED, /* nobody listens */
+                      IB_SIDR_REJECTED
+};
+
 /* Times are of 5 bits: n stands for 4.096 us * 2^n. */
 struct ib_req {
     uint64_t service, ca_guid; /* ca_guid, as ever: the sender's node */
@@ -102,7 +108,7 @@ struct ib_message {
         struct {
             uint64_t service;
             uint32_t qpn, qkey;
-            uint8_t status; /* 0: here it is */
+            uint8_t status; /* any; an enum ib_sidr_status, for example */
         } sidr_rep;
     };
     uint8_t private_data[IB_PRIVATE_MAX]; /* as much as ib_private says */

@@ -32,7 +32,7 @@ static bool is_any(const union soft_addr *addr)
                                          : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
 }
 
-struct ib_pass_name ib_pass_to_listener(const union soft_addr *addr, in_port_t port)
+struct ib_pass_name ib_pass_to_listener(enum ib_space space, const union soft_addr *addr, in_port_t port)
 {
     char host[INET6_ADDRSTRLEN] = "any";
     struct ib_pass_name name;
@@ -41,7 +41,8 @@ struct ib_pass_name ib_pass_to_listener(const union soft_addr *addr, in_port_t p
         inet_ntop(addr->sa.sa_family,
                   addr->sa.sa_family == AF_INET ? (void *)&addr->in.sin_addr : (void *)&addr->in6.sin6_addr,
                   host, sizeof host);
-    snprintf(name.text, sizeof name.text, "exs/roce/%u/at/%u/%s", (unsigned)geteuid(), ntohs(port), host);
+    snprintf(name.text, sizeof name.text, "exs/roce/%u/%s/%u/%s", (unsigned)geteuid(),
+             space == IB_SPACE_UDP ? "udp" : "at", ntohs(port), host);
     return name;
 }
 

@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include "core/soft/engine/wire.h"
+#include "ib_address.h"
 #include "ib_message.h"
 
 struct ib_pass_name {
@@ -20,7 +21,7 @@ struct ib_pass_name {
 
 struct ib_pass_name ib_pass_to_share(unsigned share);
 /* A wildcard address has a name of its own, which is IPv6's as well as IPv4's. */
-struct ib_pass_name ib_pass_to_listener(const union soft_addr *addr, in_port_t port);
+struct ib_pass_name ib_pass_to_listener(enum ib_space space, const union soft_addr *addr, in_port_t port);
 
 /* A socket with this name. -1 and errno: EADDRINUSE, somebody has it. */
 int ib_pass_open(const struct ib_pass_name *name);

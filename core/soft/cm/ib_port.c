@@ -136,8 +136,8 @@ static void unlock(void)
     soft_mutex_unlock(&ib_port.lock);
 }
 
-struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, const union soft_addr *addr,
-                              bool one_family, int backlog)
+struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, enum ib_space space,
+                              const union soft_addr *addr, bool one_family, int backlog)
 {
     struct ib_end *end = calloc(1, sizeof *end);
     struct ib_pass_name name;
@@ -147,9 +147,10 @@ struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, const unio
     end->user = user;
     end->box = box;
     end->addr = *addr;
+    end->space = space;
     end->one_family = one_family;
     end->backlog = backlog > 0 && backlog < UNTAKEN_MAX ? (unsigned)backlog : UNTAKEN_MAX;
-    name = ib_pass_to_listener(addr, addr->in.sin_port); /* at the same place in both kinds of address */
+    name = ib_pass_to_listener(space, addr, addr->in.sin_port); /* at the same place in both kinds of address */
     end->door = ib_pass_open(&name);
     soft_mutex_lock(&ib_port.lock);
     if (end->door != -1)
@@ -160,8 +161,10 @@ struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, const unio
     return end;
 }
 
-struct ib_end *ib_port_connect(struct ib_box *box, struct cm_id *user, const struct soft_path *path,
-                               struct ib_message *req)
+/* What is begun can be, being new. */
+static struct ib_end *begin(struct ib_box *box, struct cm_id *user, const struct soft_path *path,
+                            int (*start)(struct ib_world *, struct ib_conn *, struct ib_message *),
+                            struct ib_message *first)
 {
     struct ib_end *end = calloc(1, sizeof *end);
 
@@ -172,9 +175,21 @@ struct ib_end *ib_port_connect(struct ib_box *box, struct cm_id *user, const str
     end->conn.path = *path;
     soft_mutex_lock(&ib_port.lock);
     ib_port.ends++;
-    (void)ib_connect(&ib_port.world, &end->conn, req); /* which it can do, being new */
+    (void)start(&ib_port.world, &end->conn, first);
     unlock();
     return end;
+}
+
+struct ib_end *ib_port_connect(struct ib_box *box, struct cm_id *user, const struct soft_path *path,
+                               struct ib_message *req)
+{
+    return begin(box, user, path, ib_connect, req);
+}
+
+struct ib_end *ib_port_ask(struct ib_box *box, struct cm_id *user, const struct soft_path *path,
+                           struct ib_message *question)
+{
+    return begin(box, user, path, ib_ask, question);
 }
 
 int ib_port_accept(struct ib_end *end, struct ib_message *rep)
@@ -183,6 +198,16 @@ int ib_port_accept(struct ib_end *end, struct ib_message *rep)
 
     soft_mutex_lock(&ib_port.lock);
     error = ib_accept(&ib_port.world, &end->conn, rep);
+    unlock();
+    return error;
+}
+
+int ib_port_reply(struct ib_end *end, struct ib_message *reply)
+{
+    int error;
+
+    soft_mutex_lock(&ib_port.lock);
+    error = ib_reply(&ib_port.world, &end->conn, reply);
     unlock();
     return error;
 }
@@ -241,7 +266,9 @@ void ib_port_leave(struct ib_end *end)
         stop_listening(end);
     if (end->conn.state == IB_ESTABLISHED)
         (void)ib_disconnect(&ib_port.world, &end->conn);
-    if (end->conn.state != IB_DREQ_SENT && end->conn.state != IB_TIMEWAIT)
+    if (end->conn.state == IB_QUESTIONED)
+        (void)ib_refuse(&ib_port.world, &end->conn, IB_CONSUMER, "", 0);
+    if (end->conn.state != IB_DREQ_SENT && end->conn.state != IB_TIMEWAIT && end->conn.state != IB_ANSWERED)
         ib_end_free(end);
     unlock();
 }

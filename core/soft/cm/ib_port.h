@@ -17,6 +17,7 @@
 #include <sys/queue.h>
 #include "core/doorbell.h"
 #include "core/soft/service/home.h"
+#include "ib_address.h"
 #include "ib_conn.h"
 
 struct cm_id;
@@ -34,7 +35,7 @@ struct ib_news {
     struct ib_end *end;
     bool requested; /* or else: */
     enum ib_event event;
-    struct ib_message said; /* REQ, REP or REJ: the last that came */
+    struct ib_message said; /* REQ, REP, REJ, SIDR_REQ or SIDR_REP: the last that came */
     struct soft_path path;  /* of the peer's messages */
 };
 
@@ -42,14 +43,19 @@ struct ib_news {
  * context isn't on it. */
 int ib_port_open(struct soft_home *home);
 
-/* Requests for this address and port, wildcards included. NULL and errno. */
-struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, const union soft_addr *addr,
-                              bool one_family, int backlog);
+/* Requests for this address and port, wildcards included: of connections, or, in the port space of datagrams,
+ * look-ups. NULL and errno. */
+struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, enum ib_space space,
+                              const union soft_addr *addr, bool one_family, int backlog);
 /* As ib_connect. NULL and errno. */
 struct ib_end *ib_port_connect(struct ib_box *box, struct cm_id *user, const struct soft_path *path,
                                struct ib_message *req);
-/* As ib_accept, ib_refuse, ib_establish and ib_disconnect: 0 or an errno. */
+/* As ib_ask. NULL and errno. */
+struct ib_end *ib_port_ask(struct ib_box *box, struct cm_id *user, const struct soft_path *path,
+                           struct ib_message *question);
+/* As ib_accept, ib_reply, ib_refuse, ib_establish and ib_disconnect: 0 or an errno. */
 int ib_port_accept(struct ib_end *end, struct ib_message *rep);
+int ib_port_reply(struct ib_end *end, struct ib_message *reply);
 int ib_port_refuse(struct ib_end *end, unsigned reason, const void *data, size_t length);
 int ib_port_establish(struct ib_end *end);
 int ib_port_disconnect(struct ib_end *end);

@@ -63,12 +63,12 @@ static bool listens_at(const struct ib_end *listener, const union soft_addr *add
            (listener->addr.sa.sa_family == AF_INET6 && !listener->one_family);
 }
 
-struct ib_end *ib_told_listener(const union soft_addr *addr, in_port_t number)
+struct ib_end *ib_told_listener(enum ib_space space, const union soft_addr *addr, in_port_t number)
 {
     struct ib_end *listener;
 
     LIST_FOREACH (listener, &ib_port.listeners, listeners)
-        if (listens_at(listener, addr, number))
+        if (listener->space == space && listens_at(listener, addr, number))
             return listener;
     return NULL;
 }
@@ -87,7 +87,33 @@ static bool is_honest(const struct soft_path *path, const struct ib_message *req
     union soft_addr from, to;
 
     return ib_address_decode(&from, &to, req->private_data) && ib_same_address(&from, &path->remote) &&
-           ib_same_address(&to, &path->local) && is_gid_of(req->req.local_gid, &path->remote);
+           ib_same_address(&to, &path->local) &&
+           (req->type == IB_SIDR_REQ || is_gid_of(req->req.local_gid, &path->remote));
+}
+
+/* Datagrams' services are asked for by look-ups, and connections' by requests. */
+bool ib_told_service(const struct ib_message *req, enum ib_space *space, uint16_t *port)
+{
+    uint64_t service = req->type == IB_REQ ? req->req.service : req->sidr_req.service;
+
+    return ib_service_port(service, space, port) &&
+           *space == (req->type == IB_REQ ? IB_SPACE_TCP : IB_SPACE_UDP);
+}
+
+/* For one more. The oldest answer that is kept only in case that it was lost is forgotten for it. */
+static bool make_room(void)
+{
+    struct ib_conn *conn, *oldest = NULL;
+
+    if (ib_port.ends < IB_ENDS_MAX)
+        return true;
+    LIST_FOREACH (conn, &ib_port.world.conns, all)
+        if (conn->state == IB_ANSWERED && ((struct ib_end *)conn)->user == NULL &&
+            (oldest == NULL || conn->due < oldest->due))
+            oldest = conn;
+    if (oldest != NULL)
+        ib_end_free((struct ib_end *)oldest);
+    return oldest != NULL;
 }
 
 struct ib_conn *ib_told_request(struct ib_world *world, const struct soft_path *path,
@@ -99,17 +125,16 @@ struct ib_conn *ib_told_request(struct ib_world *world, const struct soft_path *
 
     (void)world;
     *why = IB_INVALID_SERVICE;
-    if (!ib_service_port(req->req.service, &space, &number) || space != IB_SPACE_TCP)
+    if (!ib_told_service(req, &space, &number))
         return NULL;
-    listener = ib_told_listener(&path->local, htons(number));
+    listener = ib_told_listener(space, &path->local, htons(number));
     if (listener == NULL)
         return NULL;
     *why = IB_CONSUMER;
-    if (!is_honest(path, req) || req->req.transport != IB_RC)
+    if (!is_honest(path, req) || (req->type == IB_REQ && req->req.transport != IB_RC))
         return NULL;
     *why = 0; /* there may be room when it asks again */
-    if (listener->untaken >= listener->backlog || ib_port.ends >= IB_ENDS_MAX ||
-        (end = calloc(1, sizeof *end)) == NULL)
+    if (listener->untaken >= listener->backlog || !make_room() || (end = calloc(1, sizeof *end)) == NULL)
         return NULL;
     end->listener = listener;
     end->box = listener->box;

@@ -200,8 +200,10 @@ static int receive_share(int from, int fds[ROCE_FAMILIES], uint64_t deadline)
     if (!await(from, deadline))
         return ETIMEDOUT;
     got = recv(from, &families, sizeof families, MSG_PEEK | MSG_DONTWAIT);
-    if (got <= 0)
-        return got == 0 ? ESRCH : errno; /* it ends just now */
+    if (got == 0 || (got == -1 && errno == ECONNRESET)) /* it ends just now, or before it saw us */
+        return ESRCH;
+    if (got == -1)
+        return errno;
     if (families == 0 || families > ROCE_FAMILIES)
         return EPROTO;
     return shm_pass_receive(from, &families, sizeof families, fds, families) ? 0 : errno;

@@ -19,8 +19,10 @@
 #include "check/support/roce.h"
 #include "check/support/support.h"
 #include "check/support/twonets.h"
+#include "core/clock.h"
 #include "core/settings.h"
 #include "core/soft/cm/cm.h"
+#include "core/soft/cm/cm_id.h"
 #include "core/soft/cm/ib_address.h"
 #include "core/soft/cm/ib_message.h"
 #include "core/soft/engine/wire.h"
@@ -683,6 +685,192 @@ START_TEST(is_refused)
 }
 END_TEST
 
+/* ---- TCP that nobody answers ---- */
+
+/* At the far end's TCP port, whose queue is full: more is dropped, as by a firewall. */
+struct wall {
+    int listener, waits[8];
+    int count;
+};
+
+static struct wall wall_open(void)
+{
+    union soft_addr far = address(TWONETS_FAR, PORT);
+    struct wall wall = {.count = 0};
+    int on = 1;
+
+    twonets_enter(true);
+    wall.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    ck_assert_int_eq(setsockopt(wall.listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    ck_assert_int_eq(bind(wall.listener, &far.sa, sizeof far.in), 0);
+    ck_assert_int_eq(listen(wall.listener, 0), 0);
+    for (; wall.count < 1; wall.count++) { /* a queue of 0 has place for one */
+        wall.waits[wall.count] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        ck_assert_int_eq(connect(wall.waits[wall.count], &far.sa, sizeof far.in), 0);
+    }
+    twonets_enter(false);
+    return wall;
+}
+
+static void wall_close(struct wall *wall)
+{
+    for (int i = 0; i < wall->count; i++)
+        close(wall->waits[i]);
+    if (wall->listener != -1)
+        close(wall->listener);
+}
+
+/* There is place again: what is said again comes through. */
+static void wall_opens(struct wall *wall)
+{
+    for (int i = 0; i < wall->count; i++)
+        close(accept(wall->listener, NULL, NULL));
+}
+
+/* The channel is looked at until this is readable. */
+static void await(int fd)
+{
+    struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = channel->fd, .events = POLLIN}};
+    struct rdma_cm_event *event;
+
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    do {
+        ck_assert_int_ge(poll(fds, 2, PATIENCE_MS), 1);
+        if (fds[1].revents) {
+            ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
+            ck_assert_int_eq(errno, EAGAIN);
+        }
+    } while (!fds[0].revents);
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
+}
+
+static int socket_of(struct rdma_cm_id *id)
+{
+    return ((struct cm_id *)(void *)id)->fd;
+}
+
+/* TCP has its head start, and no more; and then it ends. */
+START_TEST(tcp_is_dropped)
+{
+    struct rdma_cm_id *id = resolve_bound();
+    struct wall wall = wall_open();
+    uint64_t before = now_ns(), after;
+    struct ib_message rep = reply();
+
+    (void)asked(id);
+    after = now_ns();
+    ck_assert_uint_ge(after - before, UINT64_C(250000000));
+    ck_assert_uint_le(after - before, UINT64_C(15000000000));
+    ck_assert_int_ne(socket_of(id), -1);
+    rep.remote_id = peer.number;
+    says(&rep);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+    hears(IB_RTU);
+    ck_assert_int_eq(socket_of(id), -1);
+    end(id);
+    hears(IB_DREQ);
+    wall_close(&wall);
+    /* The next is asked so at once. */
+    before = now_ns();
+    id = resolve_bound();
+    (void)asked(id);
+    ck_assert_int_eq(socket_of(id), -1);
+    end(id);
+    ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_TIMEOUT);
+}
+END_TEST
+
+/* TCP is answered after all: the request at queue pair 1 is taken back, or has been refused for want of a
+ * listener. */
+START_TEST(tcp_is_late)
+{
+    struct rdma_cm_id *id = resolve_bound();
+    struct wall wall = wall_open();
+    uint8_t bytes[CM_SIZE_MAX];
+    struct ib_message rej;
+    int guest;
+
+    (void)asked(id);
+    if (_i == 1) {
+        rej = answer(IB_REJ);
+        rej.local_id = 0;
+        rej.rej.reason = IB_INVALID_SERVICE;
+        says(&rej);
+    }
+    wall_opens(&wall);
+    await(wall.listener);
+    guest = accept(wall.listener, NULL, NULL);
+    ck_assert_int_ne(guest, -1);
+    await(guest);
+    ck_assert_int_gt(recv(guest, bytes, sizeof bytes, 0), CM_HEADER);
+    ck_assert_int_gt(cm_message_size(bytes, CM_HEADER), 0);
+    if (_i == 0) {
+        rej = hears(IB_REJ);
+        ck_assert_uint_eq(rej.rej.reason, IB_TIMEOUT);
+        ck_assert_uint_eq(rej.local_id, peer.number);
+        ck_assert_uint_eq(rej.rej.info_length, 8);
+    } else {
+        hears_nothing();
+    }
+    close(guest);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_UNREACHABLE), -ECONNRESET);
+    end(id);
+    wall_close(&wall);
+}
+END_TEST
+
+/* TCP fails while the other is still to be answered. */
+START_TEST(tcp_fails_late)
+{
+    struct rdma_cm_id *id = resolve_bound();
+    struct wall wall = wall_open();
+    struct ib_message rep = reply();
+
+    (void)asked(id);
+    wall_close(&wall); /* its host refuses what is said again */
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    while (socket_of(id) != -1) {
+        struct pollfd one = {.fd = channel->fd, .events = POLLIN};
+        struct rdma_cm_event *event;
+
+        ck_assert_int_eq(poll(&one, 1, PATIENCE_MS), 1);
+        ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
+    }
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
+    rep.remote_id = peer.number;
+    says(&rep);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+    hears(IB_RTU);
+    end(id);
+    hears(IB_DREQ);
+}
+END_TEST
+
+/* Who answers TCP, one of ours, has no packet at queue pair 1, however long the answer takes. */
+START_TEST(tcp_is_answered)
+{
+    struct rdma_conn_param param = {.retry_count = 7};
+    struct rdma_cm_id *id = resolve_bound();
+    struct wall wall = wall_open();
+    struct pollfd fds[] = {{.fd = peer.fd, .events = POLLIN}, {.fd = channel->fd, .events = POLLIN}};
+    uint64_t until = now_ns() + UINT64_C(700000000);
+    struct rdma_cm_event *event;
+
+    wall_opens(&wall);
+    ck_assert_int_eq(soft_connect(id, &param), 0);
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    while (now_ns() < until) {
+        (void)poll(fds, 2, 50);
+        ck_assert_int_eq(fds[0].revents, 0);
+        ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
+    }
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
+    end(id);
+    hears_nothing();
+    wall_close(&wall);
+}
+END_TEST
+
 /* ---- Datagrams ---- */
 
 static struct ib_message question(unsigned port)
@@ -1013,6 +1201,10 @@ static Suite *suite(void)
     tcase_add_test(tcase, connects);
     tcase_add_test(tcase, nobody_is_there);
     tcase_add_loop_test(tcase, is_refused, 0, 4);
+    tcase_add_test(tcase, tcp_is_dropped);
+    tcase_add_loop_test(tcase, tcp_is_late, 0, 2);
+    tcase_add_test(tcase, tcp_fails_late);
+    tcase_add_test(tcase, tcp_is_answered);
     tcase_add_loop_test(tcase, is_asked, 0, 2);
     tcase_add_test(tcase, is_asked_in_vain);
     tcase_add_test(tcase, a_flood_of_questions);

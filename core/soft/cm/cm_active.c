@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The side that connects: TCP, REQ, then REP and RTU - or REJ. */
+/*
+ * The side that connects: TCP, REQ, then REP and RTU - or REJ.
+ *
+ * TCP has a head start. Where it is neither answered nor refused for so long, as where a firewall drops it, the
+ * host is asked by InfiniBand's connection manager beside it; who answers first is taken, and the other
+ * withdrawn.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -49,7 +55,7 @@ static int start_tcp(struct cm_id *id)
     id->state = CM_TCP_CONNECTING;
     error = cm_register(id, EPOLLOUT);
     if (error == 0)
-        cm_timer_start(id, CM_TIMEOUT_TCP);
+        cm_timer_start(id, !id->asked_ib && cm_ib_has_port(id) ? CM_TIMEOUT_HEAD_START : CM_TIMEOUT_TCP);
     return error;
 }
 
@@ -71,6 +77,31 @@ static int start_ib(struct cm_id *id, const char *because)
     id->transport = &cm_ib;
     cm_choice_tell(id, because);
     return cm_ib_connect(id);
+}
+
+/* Beside TCP, which goes on. */
+static void start_beside(struct cm_id *id)
+{
+    struct rdma_addr *addr = &id->public.route.addr;
+    union soft_addr local;
+
+    if (cm_socket_names(id->fd, &local, NULL) == 0)
+        addr->src_sin.sin_port = local.in.sin_port;
+    id->asked_ib = true;
+    if (cm_ib_connect(id) == 0)
+        cm_choice_tell(id, "TCP is slow to answer there");
+    else
+        id->transport = &cm_tcp;
+    id->state = CM_TCP_CONNECTING;
+    cm_timer_start(id, CM_TIMEOUT_TCP);
+}
+
+/* Of two ways TCP is over. */
+static void go_on_beside(struct cm_id *id)
+{
+    cm_id_close_socket(id);
+    id->state = CM_REQUEST_SENT;
+    cm_timer_start(id, CM_TIMEOUT_HANDSHAKE);
 }
 
 static int start(struct cm_id *id)
@@ -106,6 +137,10 @@ static void tcp_failed(struct cm_id *id, int error)
 {
     int other = 0;
 
+    if (id->ib != NULL) {
+        go_on_beside(id);
+        return;
+    }
     if (!id->asked_ib && cm_ib_has_port(id)) {
         other = start_ib(id, error == ECONNREFUSED ? "nobody listens there by TCP" : strerror(error));
         if (other == 0)
@@ -123,6 +158,11 @@ void cm_active_unheard(struct cm_id *id)
 {
     int error;
 
+    if (id->state == CM_TCP_CONNECTING) { /* but TCP may still be answered */
+        cm_ib_close(id);
+        id->transport = &cm_tcp;
+        return;
+    }
     if (!id->asked_tcp && !settings()->roce_only) {
         cm_id_close(id);
         error = start_tcp(id);
@@ -170,10 +210,13 @@ static void connected(struct cm_id *id)
         error = errno;
     if (error == 0 && met_itself(id->fd))
         error = ECONNREFUSED;
-    if (error != 0)
+    if (error != 0) {
         tcp_failed(id, error);
-    else
-        request(id);
+        return;
+    }
+    cm_ib_close(id); /* asked beside, and withdrawn */
+    id->transport = &cm_tcp;
+    request(id);
 }
 
 static void accepted(struct cm_id *id)
@@ -182,6 +225,8 @@ static void accepted(struct cm_id *id)
     int error;
 
     cm_choice_learn(id);
+    if (id->transport == &cm_ib)
+        cm_id_close_socket(id);
     if (id->peer.mtu > id->own.mtu) {
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO); /* it had to take the smaller one */
         return;
@@ -258,6 +303,14 @@ void cm_active_expired(struct cm_id *id)
 
         if (error != 0)
             tcp_failed(id, error);
+        return;
+    }
+    if (id->state == CM_TCP_CONNECTING && !id->asked_ib && cm_ib_has_port(id)) {
+        start_beside(id);
+        return;
+    }
+    if (id->state == CM_TCP_CONNECTING && id->ib != NULL) {
+        go_on_beside(id);
         return;
     }
     cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);

@@ -299,7 +299,7 @@ static void rejected(struct cm_id *id, const struct ib_news *news)
         return;
     }
     cm_ib_hear_refusal(id, &news->said);
-    if (id->state == CM_REQUEST_SENT)
+    if (id->state == CM_REQUEST_SENT || id->state == CM_TCP_CONNECTING)
         cm_active_answered(id);
     else
         cm_failed(id, RDMA_CM_EVENT_REJECTED, id->peer.reason);
@@ -334,7 +334,10 @@ static void happened(struct cm_id *id, const struct ib_news *news)
         break;
     case IB_EV_UNREACHABLE:
         memset(&id->peer, 0, sizeof id->peer); /* the event tells of nothing */
-        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+        if (id->state == CM_TCP_CONNECTING)
+            cm_active_unheard(id);
+        else
+            cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
         break;
     case IB_EV_ABSENT:
         memset(&id->peer, 0, sizeof id->peer);

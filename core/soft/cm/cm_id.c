@@ -62,14 +62,19 @@ int soft_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
     return 0;
 }
 
-void cm_id_close(struct cm_id *id)
+void cm_id_close_socket(struct cm_id *id)
 {
-    cm_timer_stop(id);
     if (id->fd != -1) {
         waitset_remove(&cm_channel_of(id)->waits, id->fd);
         fds_close(id->fd);
     }
     id->fd = -1;
+}
+
+void cm_id_close(struct cm_id *id)
+{
+    cm_timer_stop(id);
+    cm_id_close_socket(id);
     cm_ib_close(id);
     cm_link_drop(id);
     id->out_length = 0;

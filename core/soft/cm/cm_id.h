@@ -41,10 +41,11 @@ enum cm_state {
 
 /* Each state that ends by itself does so after the same time for all, so their queues are in order. */
 enum cm_timeout {
-    CM_TIMEOUT_TCP,       /* to reach the host */
-    CM_TIMEOUT_HANDSHAKE, /* for the user at the other end to answer */
-    CM_TIMEOUT_HALF_OPEN, /* for a request to be complete */
-    CM_TIMEOUT_PAUSE,     /* until a listener without descriptors tries again */
+    CM_TIMEOUT_HEAD_START, /* for the host to be reached by TCP before it is asked otherwise as well */
+    CM_TIMEOUT_TCP,        /* to reach the host */
+    CM_TIMEOUT_HANDSHAKE,  /* for the user at the other end to answer */
+    CM_TIMEOUT_HALF_OPEN,  /* for a request to be complete */
+    CM_TIMEOUT_PAUSE,      /* until a listener without descriptors tries again */
     CM_TIMEOUTS,
     CM_NO_TIMEOUT = CM_TIMEOUTS
 };
@@ -91,7 +92,7 @@ struct cm_id {
     bool reuse_addr, af_only;
     bool sync;                /* it has a channel of its own, which its calls wait on: cm_sync.c */
     bool unbound;             /* the user didn't bind the socket that connects */
-    bool asked_tcp, asked_ib; /* in vain */
+    bool asked_tcp, asked_ib; /* in vain, or both at the same time: CM_TCP_CONNECTING and `ib` */
     unsigned refusals;        /* how often nobody listened */
     uint8_t ack_timeout;
     uint32_t psn;                      /* the first that we want to receive */
@@ -174,6 +175,8 @@ void cm_id_detach(struct cm_id *id);
 /* The same, and free it: one that the user doesn't know. */
 void cm_id_free(struct cm_id *id);
 void cm_id_close(struct cm_id *id);
+/* Its socket alone. */
+void cm_id_close_socket(struct cm_id *id);
 /* Fill the public addresses from the socket's. 0 or an errno. */
 int cm_id_addresses(struct cm_id *id);
 /* Fill the public GIDs from the public addresses. */

@@ -6,12 +6,9 @@
 #include "core/clock.h"
 #include "cm_id.h"
 
-/* In the order of enum cm_timeout. The second is the kernel's for InfiniBand: 16 requests of 6.1 s each. */
+/* In the order of enum cm_timeout. The third is the kernel's for InfiniBand: 16 requests of 6.1 s each. */
 static const uint64_t limits[CM_TIMEOUTS] = {
-    20 * NS_PER_S,
-    98 * NS_PER_S,
-    10 * NS_PER_S,
-    NS_PER_S / 10,
+    3 * NS_PER_S / 10, 20 * NS_PER_S, 98 * NS_PER_S, 10 * NS_PER_S, NS_PER_S / 10,
 };
 
 static void arm(struct cm_channel *channel, uint64_t deadline)

@@ -88,7 +88,7 @@ int exs_bind(int sockno, const struct sockaddr *address, socklen_t address_len)
 {
     union sock_address copy = {0};
     int result = -1;
-    struct sock *sock = xs_sock_enter(sockno);
+    struct sock *sock = xs_sock_enter(__func__, sockno);
 
     if (sock == NULL)
         return -1;
@@ -126,7 +126,7 @@ int exs_listen(int sockno, int backlog)
 {
     union sock_address any = {0};
     int result = -1;
-    struct sock *sock = xs_sock_enter(sockno);
+    struct sock *sock = xs_sock_enter(__func__, sockno);
 
     if (sock == NULL)
         return -1;

@@ -8,13 +8,19 @@
  */
 #include <errno.h>
 #include "conn.h"
+#include "misuse.h"
 #include "sock.h"
 
 void xs_sends_bounded(struct sock *sock)
 {
-    sock->sends_bounded = sock->send_limit != 0 || sock->options.send_buffer != 0;
+    sock->sends_bounded = sock->send_limit != 0 || sock->options.send_buffer != 0 || xs_misuse_on;
     if (sock->sends_bounded && sock->conn != NULL)
         xs_sends_count(sock->conn);
+}
+
+void xs_receives_bounded(struct sock *sock)
+{
+    sock->receives_bounded = sock->receive_limit != 0 || xs_misuse_on;
 }
 
 void xs_sends_count(struct conn *conn)
@@ -47,5 +53,15 @@ int xs_send_bound(struct sock *sock, struct op *op, const struct ask *ask)
     op->queued = sock->conn->queued += op->length;
     if (sock->send_limit != 0)
         xs_limit(sock, op, sock->send_limit);
+    if (xs_misuse_on)
+        xs_held_begin(op, ask);
     return 0;
+}
+
+void xs_receive_bound(struct sock *sock, struct op *op, const struct ask *ask)
+{
+    if (sock->receive_limit != 0)
+        xs_limit(sock, op, sock->receive_limit);
+    if (xs_misuse_on)
+        xs_held_begin(op, ask);
 }

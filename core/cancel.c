@@ -231,7 +231,7 @@ int exs_cancel(int sockno, exs_ahandle_t ahandle, int flags)
 {
     struct stop stop = {.all = (flags & EXS_CANCEL_ALL) != 0, .ahandle = ahandle, .error = ECANCELED};
 
-    if (xs_enter() < 0)
+    if (xs_enter_socket(__func__, sockno) < 0)
         return -1;
     if (flags & ~EXS_CANCEL_ALL)
         return xs_bad_flags(flags, EXS_CANCEL_ALL);

@@ -23,8 +23,13 @@ struct waiter {
     struct queue *home; /* out: the queue to run meanwhile, a reference too */
 };
 
-/* 0, or -1 with EPERM before exs_init, ECHILD in a forked child. */
-int xs_enter(void);
+struct ask;
+
+/* How every public call begins, by its name; on a socket; and by what is asked of one. 0, or -1 with EPERM
+ * before exs_init, ECHILD in a forked child. */
+int xs_enter(const char *call);
+int xs_enter_socket(const char *call, int sockno);
+int xs_enter_ask(const struct ask *ask);
 /* Changes in a forked child, so that what belongs to a thread can be made anew. */
 unsigned xs_generation(void);
 
@@ -97,6 +102,8 @@ bool xs_spin_for_events(struct queue *queue, uint64_t limit);
 /* The queue of a handle, which is not deleted before xs_queue_put; NULL when it is none. */
 struct queue *xs_queue_get(exs_qhandle_t handle);
 void xs_queue_put(struct queue *queue); /* or NULL */
+/* It is none: -1 and EINVAL. */
+int xs_no_queue(exs_qhandle_t handle);
 
 /* exs_poll: its arguments; timeout in ns, NEVER_NS for none. 0, or -1 and EINVAL. */
 int xs_poll_check(const exs_pollfd_t *fds, int count, int flags, const struct timeval *timeout,

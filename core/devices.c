@@ -177,7 +177,7 @@ int exs_getdevices(exs_device_t *devices, int most)
 {
     struct found found = {.devices = devices, .most = most};
 
-    if (xs_enter() < 0)
+    if (xs_enter(__func__) < 0)
         return -1;
     if (most < 0)
         return xs_invalid("most is %d", most);

@@ -8,6 +8,7 @@
 #include "core.h"
 #include "fds.h"
 #include "library.h"
+#include "misuse.h"
 #include "queue.h"
 
 #define OPS_AT_ONCE 32
@@ -243,6 +244,8 @@ void xs_op_complete(struct op *op, int error)
     bool silent = op->silent || (op->unsignaled && error == 0);
 
     op->event.exs_evt_errno = error;
+    if (xs_misuse_on)
+        xs_misuse_completed(op);
     if (op->waiter != NULL) {
         deliver(op);
         return;
@@ -323,7 +326,7 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt)
     struct queue *queue = xs_queue_get(qhandle);
 
     if (queue == NULL)
-        return xs_invalid("qhandle is no queue");
+        return xs_no_queue(qhandle);
     if (evtvec == NULL || (uintptr_t)evtvec > UINTPTR_MAX - (size_t)evtvec_cnt * sizeof(*evtvec)) {
         xs_queue_put(queue);
         return xs_nowhere("evtvec");

@@ -111,7 +111,7 @@ static struct sock *get_connected(int sockno)
 
 int exs_mexport(int sockno, exs_mhandle_t mhandle, void *addr, size_t length, int access, exs_token_t *token)
 {
-    if (xs_enter() < 0)
+    if (xs_enter_socket(__func__, sockno) < 0)
         return -1;
     if (mhandle == NULL || mhandle == EXS_MHANDLE_UNREGISTERED)
         return xs_invalid("mhandle is no registered memory");
@@ -141,7 +141,7 @@ int exs_mexport(int sockno, exs_mhandle_t mhandle, void *addr, size_t length, in
 
 int exs_munexport(int sockno, const exs_token_t *token)
 {
-    if (xs_enter() < 0)
+    if (xs_enter_socket(__func__, sockno) < 0)
         return -1;
     if (token == NULL)
         return xs_invalid("token is NULL");

@@ -167,6 +167,35 @@ bool xs_handle_take(struct handle_table *table, const void *handle)
     return true;
 }
 
+bool xs_handle_was(struct handle_table *table, const void *handle)
+{
+    uint32_t generation;
+    struct handle_slot *slot = decode(table, handle, &generation);
+
+    if (slot == NULL)
+        return false;
+    uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
+    uint32_t later = (generation_of(state) - generation) & GENERATION_MASK;
+
+    return later > 0 && later <= GENERATION_MASK / 2;
+}
+
+void xs_handles_each(struct handle_table *table, void (*look)(void *object))
+{
+    pthread_mutex_lock(&table->taking);
+    pthread_mutex_lock(&table->lock);
+    uint32_t used = table->used;
+
+    pthread_mutex_unlock(&table->lock);
+    for (uint32_t i = 0; i < used; i++) {
+        struct handle_slot *slot = slot_at(table, i);
+
+        if (atomic_load_explicit(&slot->state, memory_order_acquire) & IN_USE)
+            look(atomic_load_explicit(&slot->object, memory_order_relaxed));
+    }
+    pthread_mutex_unlock(&table->taking);
+}
+
 uint32_t xs_handle_count(struct handle_table *table)
 {
     pthread_mutex_lock(&table->lock);

@@ -55,6 +55,10 @@ void *xs_handle_begin_take(struct handle_table *table, const void *handle);
 /* Between these, or where nobody else could take it: takes the handle out of use; false: it has users. */
 bool xs_handle_take(struct handle_table *table, const void *handle);
 void xs_handle_end_take(struct handle_table *table);
+/* It was one of this table's, and was taken out of use. */
+bool xs_handle_was(struct handle_table *table, const void *handle);
+/* Show each object, which nobody takes meanwhile. */
+void xs_handles_each(struct handle_table *table, void (*look)(void *object));
 /* How many handles there are. */
 uint32_t xs_handle_count(struct handle_table *table);
 /* Forget everything (a forked child); what the slots held is leaked. */

@@ -12,15 +12,17 @@
 #include "lookup.h"
 #include "library.h"
 #include "memory.h"
+#include "misuse.h"
 #include "queue.h"
 #include "settings.h"
 #include "sock.h"
 
 #define VERSION "2.0.0" /* configure.ac's */
 
-enum { RAW, READY, FORKED };
+enum { RAW, READY, CHECKED /* the same, with EXS_CHECK */, FORKED };
 
-static _Atomic int state; /* READY is stored last (release), and pairs with every call's look (acquire) */
+static _Atomic int
+    state; /* READY, or CHECKED, is stored last (release), and pairs with every call's look (acquire) */
 static _Atomic unsigned generation; /* one more in a child's only thread: pairs with nothing */
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct device *devices[DEVICES_MAX];
@@ -28,14 +30,40 @@ static int device_count;
 static unsigned long users; /* exs_inits that no exs_fini has ended; guarded by init_lock */
 static bool logging;        /* settings()->debug, which is asked for often */
 
-int xs_enter(void)
+static bool is_ready(int now)
+{
+    return now == READY || now == CHECKED;
+}
+
+static int enter_otherwise(int now, const char *call, int sockno)
+{
+    if (now == CHECKED) {
+        xs_misuse_call(call, sockno);
+        return 0;
+    }
+    errno = now == FORKED ? ECHILD : EPERM;
+    return -1;
+}
+
+int xs_enter(const char *call)
+{
+    return xs_enter_socket(call, -1);
+}
+
+int xs_enter_socket(const char *call, int sockno)
+{
+    int now = atomic_load_explicit(&state, memory_order_acquire);
+
+    return now == READY ? 0 : enter_otherwise(now, call, sockno);
+}
+
+int xs_enter_ask(const struct ask *ask)
 {
     int now = atomic_load_explicit(&state, memory_order_acquire);
 
     if (now == READY)
         return 0;
-    errno = now == FORKED ? ECHILD : EPERM;
-    return -1;
+    return enter_otherwise(now, ask->by_name ? "exs_connect_host" : xs_misuse_name(ask->type), ask->sockno);
 }
 
 unsigned xs_generation(void)
@@ -190,15 +218,16 @@ int exs_init(int version)
         return -1;
     }
     pthread_mutex_lock(&init_lock);
-    if (atomic_load(&state) == READY) {
+    if (is_ready(atomic_load(&state))) {
         users++;
         errno = EALREADY;
     } else {
         settings_read();
         logging = settings()->debug;
         if (check_settings() == 0 && choose_devices() == 0 && begin_anew() == 0) {
+            xs_misuse_begin();
             users = 1;
-            atomic_store_explicit(&state, READY, memory_order_release);
+            atomic_store_explicit(&state, xs_misuse_on ? CHECKED : READY, memory_order_release);
             result = 0;
         }
     }
@@ -224,7 +253,7 @@ int exs_fini(void)
 {
     int error = 0;
 
-    if (xs_enter() < 0)
+    if (xs_enter(__func__) < 0)
         return -1;
     pthread_mutex_lock(&init_lock);
     if (users == 0)
@@ -233,8 +262,10 @@ int exs_fini(void)
         error = EBUSY;
     else if (--users == 0)
         atomic_store(&state, RAW);
-    if (users == 0)
+    if (users == 0) {
         xs_lookups_settle();
+        xs_misuse_end();
+    }
     pthread_mutex_unlock(&init_lock);
     if (error == 0)
         return 0;
@@ -257,16 +288,31 @@ const struct device *xs_device(int index)
     return devices[index];
 }
 
-static void write_log(const char *before, const char *format, va_list arguments)
+static void say(const char *before, const char *format, va_list arguments)
 {
     char line[512];
     int saved = errno;
 
-    if (!logging)
-        return;
     vsnprintf(line, sizeof(line), format, arguments);
     fprintf(stderr, "exs: %s%s\n", before, line);
     errno = saved;
+}
+
+static void write_log(const char *before, const char *format, va_list arguments)
+{
+    if (logging)
+        say(before, format, arguments);
+}
+
+void xs_misused(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    say("misuse: ", format, arguments);
+    va_end(arguments);
+    if (settings()->check_aborts)
+        abort();
 }
 
 void xs_log(const char *format, ...)

@@ -12,6 +12,10 @@
 /* Lines of advice on standard error, when EXS_DEBUG is set in the environment: say what to do. */
 void xs_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The same, whether that is set or not: under EXS_CHECK, what the program must not do. With EXS_CHECK=abort
+ * that is its end. */
+void xs_misused(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* An argument is wrong: -1 and EINVAL, and in the log which. */
 int xs_invalid(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, for flags of which only these are allowed, and for more bytes than EXS_MSG_MAX. */

@@ -12,6 +12,7 @@
 #include "handle.h"
 #include "library.h"
 #include "memory.h"
+#include "misuse.h"
 
 static struct handle_table handles = HANDLE_TABLE_INIT;
 
@@ -175,6 +176,13 @@ void xs_memory_forget(struct domain *domain)
 
 /* ---- Handles -------------------------------------------------------------------------------------- */
 
+static int no_memory(exs_mhandle_t handle)
+{
+    if (xs_misuse_on && xs_handle_was(&handles, handle))
+        xs_misuse_handle("mhandle", handle, "exs_mderegister");
+    return xs_invalid("mhandle is no registered memory");
+}
+
 int xs_memory_use(exs_mhandle_t handle, const void *addr, size_t length, int forbidden, struct memory **memory)
 {
     *memory = NULL;
@@ -183,10 +191,11 @@ int xs_memory_use(exs_mhandle_t handle, const void *addr, size_t length, int for
     struct memory *found = xs_handle_get(&handles, handle);
     uintptr_t offset = found != NULL ? (uintptr_t)addr - (uintptr_t)found->addr : 0;
 
-    if (found == NULL || (uintptr_t)addr < (uintptr_t)found->addr || offset > found->size ||
-        length > found->size - offset) {
-        xs_invalid(found == NULL ? "mhandle is no registered memory"
-                                 : "the buffer is not within mhandle's memory");
+    if (found == NULL) {
+        no_memory(handle);
+    } else if ((uintptr_t)addr < (uintptr_t)found->addr || offset > found->size ||
+               length > found->size - offset) {
+        xs_invalid("the buffer is not within mhandle's memory");
     } else if (found->flags & forbidden) {
         errno = EACCES;
     } else {
@@ -240,7 +249,7 @@ static int check_region(const void *addr, size_t size, int flags)
 
 exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
 {
-    if (xs_enter() < 0)
+    if (xs_enter(__func__) < 0)
         return EXS_MHANDLE_INVALID;
     if (check_region(addr, size, flags) < 0)
         return EXS_MHANDLE_INVALID;
@@ -266,14 +275,14 @@ exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
 
 int exs_mderegister(exs_mhandle_t mhandle, int flags)
 {
-    if (xs_enter() < 0)
+    if (xs_enter(__func__) < 0)
         return -1;
     if (flags != 0)
         return xs_bad_flags(flags, 0);
     struct memory *memory = xs_handle_begin_take(&handles, mhandle);
 
     if (memory == NULL)
-        return xs_invalid("mhandle is no registered memory");
+        return no_memory(mhandle);
     bool taken = xs_handle_take(&handles, mhandle);
 
     xs_handle_end_take(&handles);

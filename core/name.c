@@ -73,7 +73,7 @@ static int get_name(int sockno, struct sockaddr *address, socklen_t *address_len
 {
     union sock_address none = {0};
     int result = -1;
-    struct sock *sock = xs_sock_enter(sockno);
+    struct sock *sock = xs_sock_enter(__func__, sockno);
 
     if (sock == NULL)
         return -1;
@@ -126,7 +126,7 @@ int exs_getdevice(int sockno, char *name, size_t size)
 {
     char list[64] = "";
     int result = -1;
-    struct sock *sock = xs_sock_enter(sockno);
+    struct sock *sock = xs_sock_enter(__func__, sockno);
 
     if (sock == NULL)
         return -1;

@@ -12,6 +12,7 @@
 #include "fragile.h"
 #include "library.h"
 #include "memory.h"
+#include "misuse.h"
 #include "nic.h"
 #include "sock.h"
 
@@ -137,14 +138,16 @@ static int check(const struct sock *sock, const struct token *token, const struc
 }
 
 /* The buffer, and how the device will use it, are in the operation. */
-static int begin(struct sock *sock, struct op *op, exs_mhandle_t mhandle, struct waiter *waiter)
+static int begin(struct sock *sock, struct op *op, const struct ask *ask)
 {
     struct conn *conn = sock->conn;
 
-    if (xs_make_usable(conn, op, mhandle, is_read(op) ? IBV_ACCESS_LOCAL_WRITE : 0) < 0) {
-        xs_undo(op, waiter);
+    if (xs_make_usable(conn, op, ask->mhandle, is_read(op) ? IBV_ACCESS_LOCAL_WRITE : 0) < 0) {
+        xs_undo(op, ask->waiter);
         return -1;
     }
+    if (xs_misuse_on)
+        xs_held_begin(op, ask);
     op->number = conn->started++;
     STAILQ_INSERT_TAIL(&conn->onesided, op, link);
     if (conn->onesided_next == NULL)
@@ -179,7 +182,7 @@ int xs_start_onesided(const struct ask *ask)
         op->remote = there.addr + ask->offset;
         op->rkey = there.rkey;
         op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = ask->buffer;
-        result = begin(sock, op, ask->mhandle, ask->waiter);
+        result = begin(sock, op, ask);
     }
     xs_sock_put_locked(sock);
     xs_queue_put(queue);

@@ -279,8 +279,8 @@ int xs_poll_start(exs_pollfd_t *fds, int count, uint64_t limit, exs_qhandle_t qh
     struct queue *queue = xs_queue_get(qhandle);
 
     if (queue == NULL)
-        return xs_invalid(qhandle == NULL ? "qhandle is NULL, and flags has no EXS_BLOCK"
-                                          : "qhandle is no queue");
+        return qhandle == NULL ? xs_invalid("qhandle is NULL, and flags has no EXS_BLOCK")
+                               : xs_no_queue(qhandle);
     struct polling *polling = new_polling(fds, count);
     int result = polling != NULL ? start(polling, queue, limit, ahandle) : -1;
 

@@ -35,12 +35,12 @@ static exs_qstatus_t status_of(struct queue *queue)
 
 int exs_qstatus(exs_qhandle_t qhandle, exs_qstatus_t *status)
 {
-    if (xs_enter() < 0)
+    if (xs_enter(__func__) < 0)
         return -1;
     struct queue *queue = xs_queue_get(qhandle);
 
     if (queue == NULL)
-        return xs_invalid("qhandle is no queue");
+        return xs_no_queue(qhandle);
     if (status != NULL)
         *status = status_of(queue);
     xs_queue_put(queue);
@@ -86,12 +86,12 @@ static int change(struct queue *queue, int attributes, const exs_qattr_t *values
 
 int exs_qmodify(exs_qhandle_t qhandle, int attributes, const exs_qattr_t *values)
 {
-    if (xs_enter() < 0)
+    if (xs_enter(__func__) < 0)
         return -1;
     struct queue *queue = xs_queue_get(qhandle);
 
     if (queue == NULL)
-        return xs_invalid("qhandle is no queue");
+        return xs_no_queue(qhandle);
     int result = check_values(attributes, values) == 0 ? change(queue, attributes, values) : -1;
 
     xs_queue_put(queue);

@@ -244,6 +244,11 @@ void xs_queue_put(struct queue *queue)
         xs_handle_put(&handles, queue->handle);
 }
 
+struct handle_table *xs_queue_handles(void)
+{
+    return &handles;
+}
+
 void xs_queue_ref(struct queue *queue)
 {
     atomic_fetch_add_explicit(&queue->refs, 1, memory_order_relaxed);
@@ -326,9 +331,7 @@ int xs_check_depth(int depth)
 
 exs_qhandle_t exs_qcreate(int depth)
 {
-    if (xs_enter() < 0)
-        return EXS_QHANDLE_INVALID;
-    if (xs_check_depth(depth) < 0)
+    if (xs_enter(__func__) < 0 || xs_check_depth(depth) < 0)
         return EXS_QHANDLE_INVALID;
     struct queue *queue = xs_queue_new(false, depth);
 
@@ -353,12 +356,12 @@ int xs_queue_own_socks(const struct queue *queue)
 
 int exs_qdelete(exs_qhandle_t qhandle)
 {
-    if (xs_enter() < 0)
+    if (xs_enter(__func__) < 0)
         return -1;
     struct queue *queue = xs_handle_begin_take(&handles, qhandle);
 
     if (queue == NULL)
-        return xs_invalid("qhandle is no queue");
+        return xs_no_queue(qhandle);
     /* An operation that others are about to start here needs these locks, or has been counted: either as
      * pending, or as a user. */
     pthread_mutex_lock(&queue->lock);
@@ -384,12 +387,12 @@ int exs_qdelete(exs_qhandle_t qhandle)
 
 int exs_qfd(exs_qhandle_t qhandle)
 {
-    if (xs_enter() < 0)
+    if (xs_enter(__func__) < 0)
         return -1;
     struct queue *queue = xs_queue_get(qhandle);
 
     if (queue == NULL)
-        return xs_invalid("qhandle is no queue");
+        return xs_no_queue(qhandle);
     int fd = queue->fd;
 
     xs_queue_put(queue);

@@ -31,6 +31,7 @@
 
 #define DEVICES_MAX 2
 
+struct handle_table;
 struct nic;
 struct sock;
 
@@ -105,6 +106,11 @@ struct queue {
     unsigned busy_turns;                 /* since the CM channels were looked at */
     uint64_t completions;                /* harvested, ever */
     exs_stats_t gone;                    /* what its connections had counted that are freed */
+
+    struct untaken { /* how misuse.c's thread saw it last; that one's alone */
+        uint64_t turns, completions;
+        uint64_t since; /* ns, when the descriptor was readable first; 0: it was not; NEVER_NS: told */
+    } untaken;
 };
 
 /* A queue with a handle, or a private one; one reference for the caller. NULL and errno. */
@@ -118,6 +124,7 @@ void xs_queue_unref(struct queue *queue);
 /* A private queue whose socket is fresh again, and which nobody else has a reference to than these, does
  * without descriptors until it is needed again. Called with the lock. */
 void xs_queue_strip(struct queue *queue, int refs);
+struct handle_table *xs_queue_handles(void);
 uint32_t xs_queue_count(void); /* those with a handle */
 void xs_queue_reset(void);     /* forget all, in a forked child */
 

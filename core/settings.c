@@ -19,6 +19,13 @@ static bool is_set(const char *name, bool otherwise)
     return value != NULL && *value != 0 ? strcmp(value, "0") != 0 : otherwise;
 }
 
+static bool is(const char *name, const char *wanted)
+{
+    const char *value = secure_getenv(name);
+
+    return value != NULL && strcmp(value, wanted) == 0;
+}
+
 /* The embedded device's packets within a host. */
 static void read_link(const char *link)
 {
@@ -63,6 +70,8 @@ static void read_all(void)
     current.map_never = !is_set("EXS_MAP", true);
     current.immediate = is_set("EXS_IMMEDIATE", true);
     current.debug = is_set("EXS_DEBUG", false);
+    current.check = is_set("EXS_CHECK", false);
+    current.check_aborts = is("EXS_CHECK", "abort");
 }
 
 void settings_read(void)

@@ -26,8 +26,10 @@ struct settings {
     unsigned spin_us;
     bool map_always, /* EXS_MAP: map files that are filled even where copying costs less; or never */
         map_never;
-    bool immediate; /* EXS_IMMEDIATE: use RDMA WRITE WITH IMMEDIATE where the device has it */
-    bool debug;     /* EXS_DEBUG: say on standard error what is missing, and what to do */
+    bool immediate;   /* EXS_IMMEDIATE: use RDMA WRITE WITH IMMEDIATE where the device has it */
+    bool debug;       /* EXS_DEBUG: say on standard error what is missing, and what to do */
+    bool check,       /* EXS_CHECK: say there what the program does that it must not, */
+        check_aborts; /* and end it */
 };
 
 /* Read the environment, as exs_init does: nobody else is in the library then. */

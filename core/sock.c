@@ -53,9 +53,9 @@ struct sock *xs_sock_get_locked(int number)
     return NULL;
 }
 
-struct sock *xs_sock_enter(int number)
+struct sock *xs_sock_enter(const char *call, int number)
 {
-    return xs_enter() == 0 ? xs_sock_get_locked(number) : NULL;
+    return xs_enter_socket(call, number) == 0 ? xs_sock_get_locked(number) : NULL;
 }
 
 void xs_sock_put_locked(struct sock *sock)
@@ -143,7 +143,10 @@ bool xs_check_queue(exs_qhandle_t qhandle, struct waiter *waiter, bool optional,
     *queue = xs_queue_get(qhandle);
     if (*queue != NULL)
         return true;
-    xs_invalid(qhandle == NULL ? "qhandle is NULL, and flags has no EXS_BLOCK" : "qhandle is no queue");
+    if (qhandle == NULL)
+        xs_invalid("qhandle is NULL, and flags has no EXS_BLOCK");
+    else
+        xs_no_queue(qhandle);
     return false;
 }
 
@@ -272,7 +275,7 @@ int exs_socket(int family, int socktype, int protocol)
 {
     int flags = socktype & (SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-    if (xs_enter() < 0)
+    if (xs_enter(__func__) < 0)
         return -1;
     socktype &= ~flags;
     if ((family != PF_INET && family != PF_INET6) || (socktype != SOCK_STREAM && socktype != SOCK_SEQPACKET) ||
@@ -297,7 +300,7 @@ int exs_fcntl(int sockno, int cmd, ...)
 {
     va_list arguments;
     int value = 0, result = 0;
-    struct sock *sock = xs_sock_enter(sockno);
+    struct sock *sock = xs_sock_enter(__func__, sockno);
 
     if (sock == NULL)
         return -1;

@@ -118,13 +118,17 @@ struct sock {
     uint64_t probe_due;                 /* when the peer is to be thought of (probe.c), */
     uint64_t receive_limit, send_limit; /* ns, 0 = none: how long an operation may take, from its start */
     struct options options;
-    bool sends_bounded; /* there is a limit of time or of bytes for sends */
+    /* There is a limit of time or of bytes for sends; of time for receives. And where the program is checked.
+     */
+    bool sends_bounded, receives_bounded;
 };
 
 /* ---- The table of numbers (table.c) ----------------------------------------------------- */
 
 /* The socket of this number with one more reference, or NULL and EBADF. */
 struct sock *xs_sock_get(int number);
+/* There was one of this number, and now there is none. */
+bool xs_sock_was(int number);
 void xs_sock_put(struct sock *sock);
 void xs_sock_ref(struct sock *sock);
 /* False: somebody has closed its number by close(2), which is free or another file's by now. */
@@ -164,8 +168,8 @@ void xs_sock_lock(struct sock *sock);
 void xs_sock_unlock(struct sock *sock);
 /* Found and locked, or NULL and EBADF; unlocked and given back. */
 struct sock *xs_sock_get_locked(int number);
-/* How a call on a socket begins: the same, or NULL and errno as xs_enter has it. */
-struct sock *xs_sock_enter(int number);
+/* How a call on a socket begins, by its name: the same, or NULL and errno as xs_enter has it. */
+struct sock *xs_sock_enter(const char *call, int number);
 void xs_sock_put_locked(struct sock *sock);
 
 /* Make `queue` the home of a homeless socket, whose guard and queue's lock are held. Takes a reference of the
@@ -204,10 +208,13 @@ int xs_stop(struct sock *sock, const struct stop *stop);
 
 /* ---- Bounds (bound.c); called with the lock -------------------------------------------------- */
 
-/* What bounds sends has changed. */
+/* What bounds sends, or receives, has changed. */
 void xs_sends_bounded(struct sock *sock);
+void xs_receives_bounded(struct sock *sock);
 /* One is about to start, where they are bounded: count it, and give it its time. -1 and EAGAIN. */
 int xs_send_bound(struct sock *sock, struct op *op, const struct ask *ask);
+/* The same of a receive, which always may start. */
+void xs_receive_bound(struct sock *sock, struct op *op, const struct ask *ask);
 
 /* ---- Limits (limit.c); called with the lock ------------------------------------------------- */
 

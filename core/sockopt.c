@@ -144,7 +144,10 @@ static void get_receive_limit(const struct sock *sock, union value *value)
 
 static int set_receive_limit(struct sock *sock, const union value *value)
 {
-    return from_time(value, &sock->receive_limit);
+    int result = from_time(value, &sock->receive_limit);
+
+    xs_receives_bounded(sock);
+    return result;
 }
 
 static void get_send_limit(const struct sock *sock, union value *value)
@@ -327,7 +330,7 @@ static int answer(const struct sock *sock, const struct option *option, void *va
 int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *value_len)
 {
     int result = -1;
-    struct sock *sock = xs_sock_enter(sockno);
+    struct sock *sock = xs_sock_enter(__func__, sockno);
 
     if (sock == NULL)
         return -1;
@@ -363,7 +366,7 @@ static int change(struct sock *sock, const struct option *option, const void *va
 
 int exs_setsockopt(int sockno, int level, int option, const void *value, socklen_t value_len)
 {
-    struct sock *sock = xs_sock_enter(sockno);
+    struct sock *sock = xs_sock_enter(__func__, sockno);
 
     if (sock == NULL)
         return -1;

@@ -65,7 +65,7 @@ static int get_queue(int sockno, exs_qhandle_t qhandle, exs_stats_t *stats)
     struct queue *queue = xs_queue_get(qhandle);
 
     if (queue == NULL)
-        return xs_invalid("qhandle is no queue");
+        return xs_no_queue(qhandle);
     if (sockno == -1 && stats != NULL)
         *stats = of_queue(queue);
     xs_queue_put(queue);
@@ -78,7 +78,7 @@ int exs_getstats(int sockno, exs_qhandle_t qhandle, exs_stats_t *stats)
 {
     exs_stats_t sum = {0};
 
-    if (xs_enter() < 0)
+    if (xs_enter_socket(__func__, qhandle == NULL ? sockno : -1) < 0)
         return -1;
     if (qhandle != NULL)
         return get_queue(sockno, qhandle, stats);

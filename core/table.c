@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include "fds.h"
+#include "misuse.h"
 #include "sock.h"
 
 #define CHUNK 256
@@ -20,6 +21,7 @@ struct slot {
     /* Pairs with sock. One of the two sees the other, since all accesses are in one order: a taker that is
      * counted before it looks, and whoever exchanges the socket before it counts. */
     atomic_uint takers;
+    atomic_bool was_used;        /* by a socket that was published. Pairs with nothing */
     _Atomic(struct sock *) sock; /* a reference. Pairs with takers */
 };
 
@@ -83,6 +85,13 @@ struct sock *xs_sock_get(int number)
     return sock;
 }
 
+bool xs_sock_was(int number)
+{
+    struct slot *slot = slot_of(number);
+
+    return slot != NULL && atomic_load(&slot->was_used) && atomic_load(&slot->sock) == NULL;
+}
+
 /* Whoever could still take the slot's former socket has done so: a few instructions of other threads. */
 static void wait_for_takers(struct slot *slot)
 {
@@ -144,6 +153,7 @@ struct sock *xs_sock_new(int family, int type)
     sock->family = family;
     sock->type = type;
     sock->device = -1;
+    sock->sends_bounded = sock->receives_bounded = xs_misuse_on;
     TAILQ_INIT(&sock->requests);
     STAILQ_INIT(&sock->accepts);
     TAILQ_INIT(&sock->half_open);
@@ -167,6 +177,7 @@ void xs_sock_publish(struct sock *sock)
 {
     struct slot *slot = slot_of(sock->number);
 
+    atomic_store(&slot->was_used, true);
     xs_sock_ref(sock);                                      /* the slot's */
     struct sock *lost = atomic_exchange(&slot->sock, sock); /* its number was closed by close(2) */
 
@@ -192,6 +203,7 @@ void xs_sock_reset(void)
 
         for (int j = 0; chunk != NULL && j < CHUNK; j++) {
             atomic_store(&chunk[j].takers, 0);
+            atomic_store(&chunk[j].was_used, false);
             atomic_store(&chunk[j].sock, NULL);
         }
     }

@@ -244,8 +244,8 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
         xs_undo(op, ask->waiter);
         return -1;
     }
-    if (sock->receive_limit != 0)
-        xs_limit(sock, op, sock->receive_limit);
+    if (sock->receives_bounded)
+        xs_receive_bound(sock, op, ask);
     STAILQ_INSERT_TAIL(&conn->recvs, op, link);
     conn->receives++;
     xs_conn_run_recvs(conn);

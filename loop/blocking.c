@@ -65,7 +65,7 @@ static ssize_t wait_or_signal(struct ask *ask)
 /* Start it, and where it was asked to block, wait: 0 or the bytes moved; -1 and errno. */
 static ssize_t do_ask(struct ask *ask)
 {
-    if (xs_enter() < 0)
+    if (xs_enter_ask(ask) < 0)
         return -1;
     if ((ask->flags & (EXS_BLOCK | EXS_INTR)) == 0)
         return xs_start(ask);
@@ -134,7 +134,7 @@ static int close_socket(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandl
 
 int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
-    if (xs_enter() < 0)
+    if (xs_enter_socket(__func__, sockno) < 0)
         return -1;
     if (!xs_number_is_lost(sockno))
         return close_socket(sockno, flags, qhandle, ahandle);
@@ -326,7 +326,7 @@ ssize_t exs_write(int sockno, const void *buffer, size_t max_bytes)
 
 int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, const struct timeval *timeout)
 {
-    if (xs_enter() < 0)
+    if (xs_enter(__func__) < 0)
         return -1;
     uint64_t limit = NEVER_NS;
 

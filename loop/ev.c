@@ -43,6 +43,6 @@ void exs_ev_start(EV_P_ exs_ev *w)
 void exs_ev_stop(EV_P_ exs_ev *w)
 {
     ev_io_stop(EV_A_ & w->io);
-    if (xs_enter() == 0) /* in a forked child the queue is the parent's */
+    if (xs_enter(__func__) == 0) /* in a forked child the queue is the parent's */
         xs_loop_leave(w->queue);
 }

@@ -43,17 +43,15 @@ int exs_poll(exs_pollfd_t *fds, int count, int flags, const struct timeval *time
 {
     uint64_t limit;
 
-    if (xs_enter() < 0 || xs_poll_check(fds, count, flags, timeout, &limit) < 0)
+    if (xs_enter(__func__) < 0 || xs_poll_check(fds, count, flags, timeout, &limit) < 0)
         return -1;
     if (!(flags & EXS_BLOCK))
         return xs_poll_start(fds, count, limit, qhandle, ahandle);
     if (qhandle != NULL) {
         struct queue *queue = xs_queue_get(qhandle);
 
-        if (queue == NULL) {
-            errno = EINVAL;
-            return -1;
-        }
+        if (queue == NULL)
+            return xs_no_queue(qhandle);
         xs_queue_put(queue);
     }
     return poll_blocking(fds, count, limit);

@@ -31,8 +31,9 @@ static int program(void)
     int answer = exs_init(EXS_VERSION), error = errno;
     const struct settings *taken = settings();
 
-    printf("uid %d secure %d init %d device '%s' debug %d immediate %d\n", (int)geteuid(),
-           getauxval(AT_SECURE) != 0, answer < 0 ? error : 0, taken->device, taken->debug, taken->immediate);
+    printf("uid %d secure %d init %d device '%s' debug %d immediate %d check %d %d\n", (int)geteuid(),
+           getauxval(AT_SECURE) != 0, answer < 0 ? error : 0, taken->device, taken->debug, taken->immediate,
+           taken->check, taken->check_aborts);
     fflush(stdout);
     _exit(0); /* a sanitizer can't look for leaks in a program that may not be traced */
 }
@@ -70,7 +71,8 @@ static void make_program(char path[], mode_t mode)
 /* What a program of this mode says in an environment that asks for everything. */
 static void run(mode_t mode, char says[SAYS_MAX])
 {
-    static char *const environment[] = {"EXS_DEVICE=no-such-device", "EXS_DEBUG=1", "EXS_IMMEDIATE=0", NULL};
+    static char *const environment[] = {"EXS_DEVICE=no-such-device", "EXS_DEBUG=1", "EXS_IMMEDIATE=0",
+                                        "EXS_CHECK=abort", NULL};
     char path[256];
     int ends[2], status;
     size_t length = 0;
@@ -104,7 +106,8 @@ START_TEST(environment_of_a_setuid_program)
     char says[SAYS_MAX], line[256];
 
     run(S_ISUID | 0755, says);
-    snprintf(line, sizeof(line), "uid %d secure 1 init 0 device '' debug 0 immediate 1\n", (int)nobody->pw_uid);
+    snprintf(line, sizeof(line), "uid %d secure 1 init 0 device '' debug 0 immediate 1 check 0 0\n",
+             (int)nobody->pw_uid);
     ck_assert_str_eq(says, line); /* and not a word of the log */
 }
 END_TEST
@@ -114,8 +117,9 @@ START_TEST(environment_of_any_other_program)
     char says[SAYS_MAX], line[256];
 
     run(0755, says);
-    snprintf(line, sizeof(line), "uid %d secure 0 init %d device 'no-such-device' debug 1 immediate 0\n",
-             (int)geteuid(), ENODEV);
+    snprintf(line, sizeof(line),
+             "uid %d secure 0 init %d device 'no-such-device' debug 1 immediate 0 check 1 1\n", (int)geteuid(),
+             ENODEV);
     ck_assert_msg(strstr(says, line) != NULL, "it says: %s", says);
     ck_assert_msg(strstr(says, "EXS_DEVICE=no-such-device is no device here") != NULL, "no log: %s", says);
 }

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_check.c - EXS_CHECK: what a program must not do is told in one line on standard error, which names the
+ * call; what it may do is not.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include "check/support/support.h"
+
+enum { LARGE = 4 << 20, SMALL = 64 }; /* bytes: more than a STREAM holds without a receive; and less */
+
+static FILE *said; /* standard error of the test's process */
+static struct pair pair;
+static uint8_t *memory; /* LARGE bytes */
+
+static void listen_to(const char *setting, int type)
+{
+    must(setenv("EXS_CHECK", setting, 1));
+    said = tmpfile();
+    ck_assert_ptr_nonnull(said);
+    init_library();
+    pair_open(&pair, AF_INET, type);
+    memory = new_buffer(LARGE);
+    must(dup2(fileno(said), STDERR_FILENO));
+}
+
+static void checked_stream(void)
+{
+    listen_to("1", SOCK_STREAM);
+}
+
+static void checked_packets(void)
+{
+    listen_to("1", SOCK_SEQPACKET);
+}
+
+static void unchecked(void)
+{
+    listen_to("0", SOCK_STREAM);
+}
+
+static void forget(void)
+{
+    must(ftruncate(fileno(said), 0));
+    rewind(said);
+}
+
+static bool next_line(char line[512])
+{
+    return fgets(line, 512, said) != NULL;
+}
+
+/* This one line was said since the last look. */
+static __attribute__((format(printf, 1, 2))) void told(const char *format, ...)
+{
+    char wanted[400], line[512] = "", whole[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(wanted, sizeof(wanted), format, arguments);
+    va_end(arguments);
+    snprintf(whole, sizeof(whole), "exs: misuse: %s\n", wanted);
+    rewind(said);
+    ck_assert_msg(next_line(line), "nothing was said, want: %s", whole);
+    ck_assert_str_eq(line, whole);
+    ck_assert_msg(!next_line(line), "and this was said: %s", line);
+    forget();
+}
+
+static void told_nothing(void)
+{
+    char line[512];
+
+    rewind(said);
+    ck_assert_msg(!next_line(line), "this was said: %s", line);
+    forget();
+}
+
+static void send_bytes(const void *from, size_t length)
+{
+    must(exs_send(pair.client, from, length, 0, pair.client_box->queue, NULL, NULL));
+}
+
+/* The server takes them, and their sender hears of it. */
+static void take_bytes(size_t length)
+{
+    uint8_t *into = new_buffer(length);
+    exs_qhandle_t queue = pair.server_box->queue;
+
+    must(exs_recv(pair.server, into, length, MSG_WAITALL, queue, NULL, NULL));
+    take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    free(into);
+}
+
+static void receive(int socket, void *into, size_t length)
+{
+    exs_qhandle_t queue = socket == pair.client ? pair.client_box->queue : pair.server_box->queue;
+
+    must(exs_recv(socket, into, length, 0, queue, NULL, NULL));
+}
+
+/* ---- What is changed --------------------------------------------------------------------- */
+
+START_TEST(changed)
+{
+    send_bytes(memory, LARGE);
+    memory[LARGE - 1] ^= 1;
+    take_bytes(LARGE);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    told("exs_send on socket %d: its buffer, %d bytes at %p, was changed before its event", pair.client, LARGE,
+         (void *)memory);
+    send_bytes(memory, LARGE);
+    take_bytes(LARGE);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    memory[0] ^= 1; /* it is the program's again */
+    told_nothing();
+}
+END_TEST
+
+/* Pieces: the one that was changed is told. */
+START_TEST(changed_message)
+{
+    exs_iovec_t pieces[] = {{.exs_base = memory, .exs_length = LARGE / 2},
+                            {.exs_base = memory + LARGE / 2, .exs_length = LARGE / 2}};
+    exs_msghdr_t message = {.exs_iov = pieces, .exs_iovlen = 2};
+
+    must(exs_sendmsg(pair.client, &message, 0, pair.client_box->queue, NULL));
+    memory[LARGE / 2] ^= 1;
+    take_bytes(LARGE);
+    take_good(pair.client_box, EXS_EVT_SENDMSG, pair.client);
+    told("exs_sendmsg on socket %d: its buffer, %d bytes at %p, was changed before its event", pair.client,
+         LARGE / 2, (void *)(memory + LARGE / 2));
+}
+END_TEST
+
+START_TEST(changed_between_files)
+{
+    FILE *file = tmpfile();
+    exs_xferfile_t elements[] = {{.exs_xfv_type = EXS_FDVEC}, {.exs_xfv_type = EXS_IOVEC}};
+
+    ck_assert_ptr_nonnull(file);
+    must(fputs("head", file));
+    must(fflush(file));
+    elements[0].exs_xfv.exs_fdv = (exs_fdvec_t){.exs_fildes = fileno(file)};
+    elements[1].exs_xfv.exs_iov = (exs_iovec_t){.exs_base = memory, .exs_length = LARGE};
+    must(exs_sendfile(pair.client, elements, 2, 0, pair.client_box->queue, NULL));
+    memory[LARGE / 2] ^= 1;
+    take_bytes(LARGE + 4);
+    take_good(pair.client_box, EXS_EVT_SENDFILE, pair.client);
+    told("exs_sendfile on socket %d: its buffer, %d bytes at %p, was changed before its event", pair.client,
+         LARGE, (void *)memory);
+}
+END_TEST
+
+/* Nobody has asked for the message yet. It was copied, but the program can't know. */
+START_TEST(taken_away)
+{
+    uint8_t *mapped = mmap(NULL, SMALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert_ptr_ne(mapped, MAP_FAILED);
+    memset(mapped, 1, SMALL);
+    send_bytes(mapped, SMALL);
+    must(munmap(mapped, SMALL));
+    take_bytes(SMALL);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    told("exs_send on socket %d: its buffer, %d bytes at %p, was taken away before its event", pair.client,
+         SMALL, (void *)mapped);
+}
+END_TEST
+
+/* What the peer is given, or gives: those that write send, those that read fill. */
+START_TEST(one_sided)
+{
+    exs_qhandle_t queue = pair.client_box->queue;
+    uint8_t *there = new_buffer(LARGE);
+    exs_mhandle_t region = exs_mregister(there, LARGE, EXS_MRF_SHARED);
+    exs_token_t token;
+
+    must(exs_mexport(pair.server, region, there, LARGE, EXS_REMOTE_READ | EXS_REMOTE_WRITE, &token));
+    must(exs_rwrite(pair.client, memory, LARGE, &token, 0, 0, queue, NULL, NULL));
+    receive(pair.client, memory, SMALL);
+    told("exs_recv on socket %d: its buffer, %d bytes at %p, overlaps %d bytes at %p of exs_rwrite on socket "
+         "%d, which has no event yet",
+         pair.client, SMALL, (void *)memory, LARGE, (void *)memory, pair.client);
+    must(exs_rread(pair.client, memory, 1, &token, 0, 0, queue, NULL, NULL));
+    told("exs_rread on socket %d: its buffer, 1 bytes at %p, overlaps %d bytes at %p of exs_recv on socket %d, "
+         "which has no event yet",
+         pair.client, (void *)memory, SMALL, (void *)memory, pair.client);
+}
+END_TEST
+
+/* ---- What overlaps ----------------------------------------------------------------------- */
+
+START_TEST(two_receives)
+{
+    receive(pair.client, memory, SMALL);
+    receive(pair.client, memory + SMALL, SMALL); /* behind it */
+    told_nothing();
+    receive(pair.server, memory + 2 * SMALL - 1, SMALL);
+    told("exs_recv on socket %d: its buffer, %d bytes at %p, overlaps %d bytes at %p of exs_recv on socket %d, "
+         "which has no event yet",
+         pair.server, SMALL, (void *)(memory + 2 * SMALL - 1), SMALL, (void *)(memory + SMALL), pair.client);
+}
+END_TEST
+
+START_TEST(receive_into_what_is_sent)
+{
+    send_bytes(memory, LARGE);
+    send_bytes(memory + 1, SMALL); /* they only read */
+    told_nothing();
+    receive(pair.client, memory + LARGE - 1, SMALL);
+    told("exs_recv on socket %d: its buffer, %d bytes at %p, overlaps %d bytes at %p of exs_send on socket %d, "
+         "which has no event yet",
+         pair.client, SMALL, (void *)(memory + LARGE - 1), LARGE, (void *)memory, pair.client);
+}
+END_TEST
+
+START_TEST(send_what_is_filled)
+{
+    exs_iovec_t pieces[] = {{.exs_base = memory, .exs_length = SMALL},
+                            {.exs_base = memory + 2 * SMALL, .exs_length = SMALL}};
+    exs_msghdr_t message = {.exs_iov = pieces, .exs_iovlen = 2};
+
+    must(exs_recvmsg(pair.server, &message, 0, pair.server_box->queue, NULL));
+    send_bytes(memory + SMALL, SMALL); /* between the pieces */
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    take_good(pair.server_box, EXS_EVT_RECVMSG, pair.server);
+    send_bytes(memory, SMALL); /* it is the program's again */
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    told_nothing();
+    must(exs_recvmsg(pair.client, &message, 0, pair.client_box->queue, NULL));
+    send_bytes(memory + 3 * SMALL - 1, SMALL);
+    told("exs_send on socket %d: its buffer, %d bytes at %p, overlaps %d bytes at %p of exs_recvmsg on socket "
+         "%d, which has no event yet",
+         pair.client, SMALL, (void *)(memory + 3 * SMALL - 1), SMALL, (void *)(memory + 2 * SMALL),
+         pair.client);
+}
+END_TEST
+
+/* ---- What is gone ------------------------------------------------------------------------ */
+
+START_TEST(queue_that_is_gone)
+{
+    exs_qhandle_t gone = exs_qcreate(1), other;
+    exs_event_t event;
+    exs_qstatus_t status;
+
+    must(exs_qdelete(gone));
+    must_fail(exs_recv(pair.client, memory, 1, 0, gone, NULL, NULL), EINVAL);
+    told("exs_recv: qhandle %p is gone: exs_qdelete was called for it before", gone);
+    other = exs_qcreate(1); /* where the other was */
+    must_fail(exs_qdequeue(gone, &event, 1, NULL), EINVAL);
+    told("exs_qdequeue: qhandle %p is gone: exs_qdelete was called for it before", gone);
+    must_fail(exs_qdelete(gone), EINVAL);
+    told("exs_qdelete: qhandle %p is gone: exs_qdelete was called for it before", gone);
+    must_fail(exs_qstatus(gone, &status), EINVAL);
+    told("exs_qstatus: qhandle %p is gone: exs_qdelete was called for it before", gone);
+    must(exs_qdelete(other));
+    must_fail(exs_qfd((exs_qhandle_t)((uintptr_t)other + (2 << 20))),
+              EINVAL); /* the next, which nobody has had */
+    must_fail(exs_qfd((exs_qhandle_t)memory), EINVAL);
+    told_nothing();
+}
+END_TEST
+
+START_TEST(memory_that_is_gone)
+{
+    exs_mhandle_t gone = exs_mregister(memory, SMALL, 0);
+
+    must(exs_mderegister(gone, 0));
+    must_fail(exs_send(pair.client, memory, 1, 0, pair.client_box->queue, NULL, gone), EINVAL);
+    told("exs_send: mhandle %p is gone: exs_mderegister was called for it before", gone);
+    must_fail(exs_mderegister(gone, 0), EINVAL);
+    told("exs_mderegister: mhandle %p is gone: exs_mderegister was called for it before", gone);
+    must_fail(exs_mderegister((exs_mhandle_t)memory, 0), EINVAL);
+    told_nothing();
+}
+END_TEST
+
+START_TEST(socket_that_is_gone)
+{
+    int gone = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    must(exs_close(gone, 0, NULL, NULL));
+    must_fail(exs_listen(gone, 1), EBADF);
+    told("exs_listen: socket %d is gone: exs_close was called for it before", gone);
+    must_fail(exs_recv(gone, memory, 1, 0, pair.client_box->queue, NULL, NULL), EBADF);
+    told("exs_recv: socket %d is gone: exs_close was called for it before", gone);
+    must_fail(exs_connect_host(gone, "::1", "1", 0, NULL, pair.client_box->queue, NULL), EBADF);
+    told("exs_connect_host: socket %d is gone: exs_close was called for it before", gone);
+    must_fail(exs_close(gone, 0, NULL, NULL), EBADF);
+    told("exs_close: socket %d is gone: exs_close was called for it before", gone);
+    must_fail(exs_cancel(gone, NULL, EXS_CANCEL_ALL), EBADF);
+    told("exs_cancel: socket %d is gone: exs_close was called for it before", gone);
+    must_fail(exs_listen(fileno(said), 1), EBADF); /* never one */
+    told_nothing();
+    for (int other = -1; other != gone;) /* the number is another's: nobody can tell */
+        must(other = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must(exs_fcntl(gone, F_GETFL));
+    told_nothing();
+}
+END_TEST
+
+/* ---- What is not taken ------------------------------------------------------------------- */
+
+/* The library tells of it within this time, and says nothing before. */
+static void wait_for_word(void)
+{
+    char line[512];
+    double end = seconds_now() + 30 * LATE_S;
+
+    do {
+        rewind(said);
+        ck_assert_msg(seconds_now() < end, "nothing was said");
+        must(poll(NULL, 0, 100));
+    } while (!next_line(line));
+}
+
+/* It was never looked for. */
+START_TEST(descriptor_left_readable)
+{
+    receive(pair.server, memory, 1);
+    ck_assert_int_eq(exs_write(pair.client, memory + 1, 1), 1);
+    double start = seconds_now();
+
+    wait_for_word();
+    ck_assert_double_ge(seconds_now() - start, 4); /* looked at once a second */
+    told("exs_recv on socket %d: its event may be on queue %p, which is readable for 5 s, and nobody calls "
+         "exs_qdequeue",
+         pair.server, pair.server_box->queue);
+    take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+}
+END_TEST
+
+/* One of two was taken. */
+START_TEST(event_left_on_its_queue)
+{
+    exs_event_t event;
+    int fresh = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    must(fresh);
+    receive(pair.server, memory, 1);
+    receive(pair.server, memory + 1, 1);
+    ck_assert_int_eq(exs_write(pair.client, memory + 2, 2), 2);
+    ck_assert_int_eq(exs_qdequeue(pair.server_box->queue, &event, 1, NULL), 1);
+    must(exs_close(fresh, 0, pair.server_box->queue, NULL));
+    wait_for_word();
+    told("exs_recv on socket %d: its event waits on queue %p for 5 s, and nobody calls exs_qdequeue",
+         pair.server, pair.server_box->queue);
+    take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    take_good(pair.server_box, EXS_EVT_CLOSE, fresh);
+}
+END_TEST
+
+/* ---- On and off -------------------------------------------------------------------------- */
+
+static int threads(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int count = 0;
+
+    ck_assert_ptr_nonnull(tasks);
+    while (readdir(tasks) != NULL)
+        count++;
+    closedir(tasks);
+    return count;
+}
+
+START_TEST(off)
+{
+    exs_qhandle_t gone = exs_qcreate(1);
+
+    must(exs_qdelete(gone));
+    must_fail(exs_qfd(gone), EINVAL);
+    receive(pair.client, memory, SMALL);
+    receive(pair.client, memory, SMALL);
+    send_bytes(memory + SMALL, LARGE - SMALL);
+    memory[SMALL] ^= 1;
+    take_bytes(LARGE - SMALL);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    told_nothing();
+}
+END_TEST
+
+/* Its thread and its descriptor are there from exs_init to exs_fini, each time. */
+START_TEST(begins_and_ends)
+{
+    int before = threads(), descriptors;
+
+    must(setenv("EXS_CHECK", "1", 1));
+    init_library();
+    must(exs_fini());
+    descriptors = count_fds();
+    ck_assert_int_eq(threads(), before);
+    init_library();
+    ck_assert_int_gt(threads(), before);
+    must(exs_fini());
+    ck_assert_int_eq(threads(), before);
+    ck_assert_int_eq(count_fds(), descriptors);
+    must(setenv("EXS_CHECK", "", 1));
+    init_library();
+    ck_assert_int_eq(threads(), before);
+}
+END_TEST
+
+START_TEST(ends_the_process)
+{
+    exs_qhandle_t gone;
+
+    must(setenv("EXS_CHECK", "abort", 1));
+    init_library();
+    gone = exs_qcreate(1);
+    must(exs_qdelete(gone));
+    exs_qfd(gone);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("check");
+    TCase *streams = add_bare_case(suite, "streams", 20), *packets = add_bare_case(suite, "packets", 20);
+    TCase *waits = add_bare_case(suite, "events", 60), *unset = add_bare_case(suite, "not set", 20);
+    TCase *settings = add_bare_case(suite, "settings", 20);
+
+    tcase_add_checked_fixture(streams, checked_stream, NULL);
+    tcase_add_test(streams, changed);
+    tcase_add_test(streams, changed_message);
+    tcase_add_test(streams, changed_between_files);
+    tcase_add_test(streams, one_sided);
+    tcase_add_test(streams, two_receives);
+    tcase_add_test(streams, receive_into_what_is_sent);
+    tcase_add_test(streams, send_what_is_filled);
+    tcase_add_test(streams, queue_that_is_gone);
+    tcase_add_test(streams, memory_that_is_gone);
+    tcase_add_test(streams, socket_that_is_gone);
+    tcase_add_checked_fixture(packets, checked_packets, NULL);
+    tcase_add_test(packets, taken_away);
+    tcase_add_checked_fixture(waits, checked_stream, NULL);
+    tcase_add_test(waits, descriptor_left_readable);
+    tcase_add_test(waits, event_left_on_its_queue);
+    tcase_add_checked_fixture(unset, unchecked, NULL);
+    tcase_add_test(unset, off);
+    tcase_add_test(settings, begins_and_ends);
+    tcase_add_test_raise_signal(settings, ends_the_process, SIGABRT);
+    return run_suite(suite);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * held.c - the buffers of pending operations, for EXS_CHECK: who sends from one must not change it before the
+ * event, and what is filled is one operation's alone.
+ *
+ * Of what is sent a CRC is kept from the start to the event. Memory is read as fragile.h has it, since a
+ * program that is to be told of its faults may well have unmapped it.
+ */
+#include <inttypes.h>
+#include <libdeflate.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include "core.h"
+#include "domain.h"
+#include "fragile.h"
+#include "library.h"
+#include "misuse.h"
+#include "op.h"
+
+struct range {
+    const uint8_t *at;
+    size_t length; /* bytes */
+    uint32_t crc;  /* of what is sent */
+    bool has_crc;  /* it could be read */
+};
+
+struct held { /* of one operation */
+    UT_hash_handle hh;
+    const struct op *op;
+    int type, sockno;
+    uint32_t count;
+    struct range ranges[];
+};
+
+/* Guards the two; a leaf. What sends is only compared with what is filled. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct held *sent, *filled;
+
+/* ---- What is asked ---------------------------------------------------------------------------- */
+
+static bool fills(int type)
+{
+    return type == EXS_EVT_RECV || type == EXS_EVT_RECVMSG || type == EXS_EVT_RECVFILE || type == EXS_EVT_RREAD;
+}
+
+/* At most so many. */
+static int ranges_of(const struct ask *ask)
+{
+    return ask->message != NULL ? ask->message->exs_iovlen : ask->files != NULL ? ask->count : 1;
+}
+
+static void add_range(struct held *held, const void *at, size_t length)
+{
+    if (length > 0)
+        held->ranges[held->count++] = (struct range){.at = at, .length = length};
+}
+
+/* Pieces of files are no memory. */
+static void add_ranges(struct held *held, const struct ask *ask)
+{
+    if (ask->message == NULL && ask->files == NULL)
+        add_range(held, ask->buffer, ask->length);
+    for (int i = 0; ask->message != NULL && i < ask->message->exs_iovlen; i++)
+        add_range(held, ask->message->exs_iov[i].exs_base, ask->message->exs_iov[i].exs_length);
+    for (int i = 0; ask->files != NULL && i < ask->count; i++) {
+        const exs_iovec_t *memory = &ask->files[i].exs_xfv.exs_iov;
+
+        if (ask->files[i].exs_xfv_type == EXS_IOVEC)
+            add_range(held, memory->exs_base, memory->exs_length);
+    }
+}
+
+/* ---- Digests ------------------------------------------------------------------------------------ */
+
+/* False: some of it is not there. */
+static bool crc_of(const struct range *range, uint32_t *crc)
+{
+    uint8_t piece[4096];
+
+    *crc = 0;
+    for (size_t at = 0; at < range->length; at += sizeof(piece)) {
+        size_t bytes = range->length - at < sizeof(piece) ? range->length - at : sizeof(piece);
+
+        if (!fragile_take(piece, range->at + at, bytes))
+            return false;
+        *crc = libdeflate_crc32(*crc, piece, bytes);
+    }
+    return true;
+}
+
+static void compare(const struct held *held)
+{
+    for (uint32_t i = 0; i < held->count; i++) {
+        const struct range *range = &held->ranges[i];
+        uint32_t crc = 0;
+        bool is_there = crc_of(range, &crc);
+
+        if (range->has_crc && (!is_there || crc != range->crc))
+            xs_misused("%s on socket %d: its buffer, %zu bytes at %p, was %s before its event",
+                       xs_misuse_name(held->type), held->sockno, range->length, (const void *)range->at,
+                       is_there ? "changed" : "taken away");
+    }
+}
+
+/* ---- Overlaps ----------------------------------------------------------------------------------- */
+
+static bool overlap(const struct range *a, const struct range *b)
+{
+    return (uintptr_t)a->at < (uintptr_t)b->at + b->length && (uintptr_t)b->at < (uintptr_t)a->at + a->length;
+}
+
+/* A line for the first that overlap. */
+static bool tell_overlap(const struct held *held, const struct held *other)
+{
+    for (uint32_t i = 0; i < held->count * other->count; i++) {
+        const struct range *mine = &held->ranges[i / other->count], *its = &other->ranges[i % other->count];
+
+        if (!overlap(mine, its))
+            continue;
+        xs_misused("%s on socket %d: its buffer, %zu bytes at %p, overlaps %zu bytes at %p of %s on socket %d, "
+                   "which has no event yet",
+                   xs_misuse_name(held->type), held->sockno, mine->length, (const void *)mine->at, its->length,
+                   (const void *)its->at, xs_misuse_name(other->type), other->sockno);
+        return true;
+    }
+    return false;
+}
+
+static bool overlaps_any(const struct held *held, struct held *others)
+{
+    struct held *other, *next;
+
+    HASH_ITER (hh, others, other, next) {
+        if (tell_overlap(held, other))
+            return true;
+    }
+    return false;
+}
+
+/* ---- From the start to the event ---------------------------------------------------------------- */
+
+static void keep(struct held *held, struct held **all)
+{
+    HASH_ADD_PTR(*all, op, held);
+    if (held->hh.tbl == NULL) /* no memory: not looked at */
+        free(held);
+}
+
+void xs_held_begin(const struct op *op, const struct ask *ask)
+{
+    struct held *held = calloc(1, sizeof(*held) + (size_t)ranges_of(ask) * sizeof(held->ranges[0]));
+    bool is_filled = fills(ask->type);
+
+    if (held == NULL)
+        return;
+    held->op = op;
+    held->type = ask->type;
+    held->sockno = ask->sockno;
+    add_ranges(held, ask);
+    for (uint32_t i = 0; !is_filled && i < held->count; i++)
+        held->ranges[i].has_crc = crc_of(&held->ranges[i], &held->ranges[i].crc);
+    pthread_mutex_lock(&lock);
+    if (!overlaps_any(held, filled) && is_filled)
+        overlaps_any(held, sent);
+    keep(held, is_filled ? &filled : &sent);
+    pthread_mutex_unlock(&lock);
+}
+
+static struct held *take(struct held **all, const struct op *op)
+{
+    struct held *held;
+
+    HASH_FIND_PTR(*all, &op, held);
+    if (held != NULL)
+        HASH_DEL(*all, held);
+    return held;
+}
+
+void xs_held_end(const struct op *op)
+{
+    bool is_filled = fills(op->event.exs_evt_type);
+
+    pthread_mutex_lock(&lock);
+    struct held *held = take(is_filled ? &filled : &sent, op);
+
+    pthread_mutex_unlock(&lock);
+    if (held != NULL && !is_filled)
+        compare(held);
+    free(held);
+}
+
+static int oldest(struct held *all, const struct queue *queue, int *sockno)
+{
+    struct held *held, *next;
+
+    HASH_ITER (hh, all, held, next) {
+        if (held->op->pool == queue && held->op->waiter == NULL) {
+            *sockno = held->sockno;
+            return held->type;
+        }
+    }
+    return 0;
+}
+
+int xs_held_oldest(const struct queue *queue, int *sockno)
+{
+    pthread_mutex_lock(&lock);
+    int type = oldest(filled, queue, sockno);
+
+    if (type == 0)
+        type = oldest(sent, queue, sockno);
+    pthread_mutex_unlock(&lock);
+    return type;
+}
+
+void xs_held_reset(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    sent = filled = NULL;
+}

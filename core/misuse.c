@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * misuse.c - EXS_CHECK: handles that are used after their end, and events that nobody takes. See misuse.h.
+ *
+ * A program that waits for the wrong queue calls nothing any more, so a thread of its own looks at the queues,
+ * once a second. It runs none of them: what is told of is what the program left undone.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include "clock.h"
+#include "doorbell.h"
+#include "handle.h"
+#include "library.h"
+#include "misuse.h"
+#include "queue.h"
+#include "settings.h"
+#include "sock.h"
+
+#define LOOK_MS 1000
+
+bool xs_misuse_on;
+
+static _Thread_local const char *current; /* the call that this thread is in */
+
+/* The thread's, and whether there is one: exs_init's and exs_fini's, one at a time. */
+static struct doorbell bell = DOORBELL_INIT(DOORBELL_PLAIN);
+static pthread_t watcher;
+static bool is_watching;
+
+const char *xs_misuse_name(int type)
+{
+    static const char *const names[] = {
+        [EXS_EVT_CONNECT] = "exs_connect",   [EXS_EVT_ACCEPT] = "exs_accept",
+        [EXS_EVT_SEND] = "exs_send",         [EXS_EVT_RECV] = "exs_recv",
+        [EXS_EVT_SENDFILE] = "exs_sendfile", [EXS_EVT_SHUTDOWN] = "exs_shutdown",
+        [EXS_EVT_CLOSE] = "exs_close",       [EXS_EVT_RREAD] = "exs_rread",
+        [EXS_EVT_RWRITE] = "exs_rwrite",     [EXS_EVT_SENDMSG] = "exs_sendmsg",
+        [EXS_EVT_RECVMSG] = "exs_recvmsg",   [EXS_EVT_RECVFILE] = "exs_recvfile",
+        [EXS_EVT_POLL] = "exs_poll",
+    };
+
+    return names[type];
+}
+
+/* ---- Handles ------------------------------------------------------------------------------------ */
+
+void xs_misuse_call(const char *call, int sockno)
+{
+    current = call;
+    if (xs_sock_was(sockno))
+        xs_misused("%s: socket %d is gone: exs_close was called for it before", call, sockno);
+}
+
+void xs_misuse_handle(const char *kind, const void *handle, const char *ended_by)
+{
+    xs_misused("%s: %s %p is gone: %s was called for it before", current, kind, handle, ended_by);
+}
+
+int xs_no_queue(exs_qhandle_t handle)
+{
+    if (xs_misuse_on && xs_handle_was(xs_queue_handles(), handle))
+        xs_misuse_handle("qhandle", handle, "exs_qdelete");
+    return xs_invalid("qhandle is no queue");
+}
+
+/* ---- Events ------------------------------------------------------------------------------------- */
+
+void xs_misuse_completed(struct op *op)
+{
+    xs_held_end(op);
+    if (op->waiter == NULL)
+        op->deadline = now_ns(); /* which it has no other use for any more */
+}
+
+/* The first event of the queue: is it there for long, and was not told of? Called with events_lock. */
+static void look_at_event(const struct queue *queue, uint64_t now)
+{
+    struct op *op = STAILQ_FIRST(&queue->events);
+
+    if (op == NULL || op->deadline == NEVER_NS || ns_after(op->deadline, UNTAKEN_S * NS_PER_S) > now)
+        return;
+    op->deadline = NEVER_NS;
+    xs_misused("%s on socket %d: its event waits on queue %p for %d s, and nobody calls exs_qdequeue",
+               xs_misuse_name(op->event.exs_evt_type), op->event.exs_evt_socket, queue->handle, UNTAKEN_S);
+}
+
+/* Nobody has done anything with the queue since its last look. Called with both locks. */
+static bool is_left_alone(struct queue *queue)
+{
+    bool is_left = queue->untaken.turns == queue->turns && queue->untaken.completions == queue->completions;
+
+    queue->untaken.turns = queue->turns;
+    queue->untaken.completions = queue->completions;
+    return is_left;
+}
+
+/* It has no event, since nobody looks, but the descriptor says that there is something to do, and operations
+ * are pending. */
+static void look_at_descriptor(struct queue *queue, uint64_t now)
+{
+    struct pollfd fd = {.fd = queue->fd, .events = POLLIN};
+    int sockno, type;
+
+    if (poll(&fd, 1, 0) != 1)
+        queue->untaken.since = 0;
+    else if (queue->untaken.since == 0)
+        queue->untaken.since = now;
+    if (queue->untaken.since == 0 || queue->untaken.since == NEVER_NS ||
+        ns_after(queue->untaken.since, UNTAKEN_S * NS_PER_S) > now)
+        return;
+    queue->untaken.since = NEVER_NS;
+    type = xs_held_oldest(queue, &sockno);
+    if (type != 0)
+        xs_misused(
+            "%s on socket %d: its event may be on queue %p, which is readable for %d s, and nobody calls "
+            "exs_qdequeue",
+            xs_misuse_name(type), sockno, queue->handle, UNTAKEN_S);
+    else
+        xs_misused("queue %p is readable for %d s, and nobody calls exs_qdequeue", queue->handle, UNTAKEN_S);
+}
+
+/* Called by the thread alone, while nobody can delete the queue. */
+static void look_at(void *object)
+{
+    struct queue *queue = object;
+    uint64_t now = now_ns();
+
+    pthread_mutex_lock(&queue->lock);
+    pthread_mutex_lock(&queue->events_lock);
+    bool has_events = !STAILQ_EMPTY(&queue->events);
+    bool waits = queue->pending + queue->own_pending > 0 && !has_events;
+
+    if (!is_left_alone(queue) || !waits)
+        queue->untaken.since = 0;
+    if (has_events)
+        look_at_event(queue, now);
+    pthread_mutex_unlock(&queue->events_lock);
+    if (waits)
+        look_at_descriptor(queue, now);
+    xs_queue_unlock(queue);
+}
+
+static void *watch(void *unused)
+{
+    struct pollfd ring = {.fd = bell.fd, .events = POLLIN};
+
+    (void)unused;
+    pthread_setname_np(pthread_self(), "exs-check");
+    do
+        xs_handles_each(xs_queue_handles(), look_at);
+    while (poll(&ring, 1, LOOK_MS) == 0);
+    return NULL;
+}
+
+/* ---- On and off --------------------------------------------------------------------------------- */
+
+/* The application's signal handlers are not meant to run there. An errno, 0 for none. */
+static int start_thread(void)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&watcher, NULL, watch, NULL);
+
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+void xs_misuse_begin(void)
+{
+    int error = 0;
+
+    xs_misuse_on = settings()->check;
+    xs_held_reset();
+    is_watching = false;
+    bell = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN); /* a forked child has closed its parent's */
+    if (!xs_misuse_on)
+        return;
+    if (doorbell_make(&bell) < 0 || (error = start_thread()) != 0)
+        xs_log("EXS_CHECK: no thread: %s; events that nobody dequeues are not told of", strerror(error));
+    else
+        is_watching = true;
+}
+
+void xs_misuse_end(void)
+{
+    if (is_watching) {
+        doorbell_ring(&bell);
+        pthread_join(watcher, NULL);
+    }
+    is_watching = xs_misuse_on = false;
+    doorbell_close(&bell);
+}

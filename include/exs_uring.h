@@ -41,6 +41,7 @@ typedef struct exs_uring {
     void *data; /* the user's */
     exs_qhandle_t queue;
     int active;   /* private: started, and not stopped since */
+    int polled;   /* private: a request is prepared or under way, whose completion has not been given back */
     int *stopped; /* private: of the callback that is running, if one is */
 } exs_uring;
 
@@ -52,6 +53,7 @@ static inline void exs_uring_init(exs_uring *w, exs_uring_cb cb, exs_qhandle_t q
     w->cb = cb;
     w->queue = queue;
     w->active = 0;
+    w->polled = 0;
     w->stopped = NULL;
 }
 
@@ -65,19 +67,24 @@ static inline struct io_uring_sqe *exs_uring__sqe(struct io_uring *ring)
     return sqe;
 }
 
-/* Prepares the request; the caller's next submit makes it so. 0, or a negative errno. */
+/* Prepares the request; the caller's next submit makes it so. 0, also if it is started already, or a negative
+ * errno. Where it was stopped, and its last completion has not come, that one is what starts it again: there is
+ * never more than one. */
 static inline int exs_uring_start(struct io_uring *ring, exs_uring *w)
 {
     int fd = exs_qfd(w->queue);
 
     if (fd == -1)
         return -errno;
-    struct io_uring_sqe *sqe = exs_uring__sqe(ring);
+    if (!w->polled) {
+        struct io_uring_sqe *sqe = exs_uring__sqe(ring);
 
-    if (sqe == NULL)
-        return -EBUSY;
-    io_uring_prep_poll_add(sqe, fd, POLLIN);
-    io_uring_sqe_set_data(sqe, w);
+        if (sqe == NULL)
+            return -EBUSY;
+        io_uring_prep_poll_add(sqe, fd, POLLIN);
+        io_uring_sqe_set_data(sqe, w);
+        w->polled = 1;
+    }
     w->active = 1;
     return 0;
 }
@@ -112,6 +119,7 @@ static inline int exs_uring_complete(struct io_uring *ring, exs_uring *w)
     exs_event_t events[EXS_URING_BATCH];
     int stopped = 0;
 
+    w->polled = 0;
     if (!w->active)
         return 1;
     int count = exs_qdequeue(w->queue, events, EXS_URING_BATCH, &now);

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The faults, a row each, and how they strike. See faults.h. */
+#include "faults.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#define STALL_S 0.3
+#define SIGNALS_US 500
+#define DAY 86400L
+#define SHORTAGE_S 0.05
+
+extern char **environ;
+
+static void be_killed(struct end *end)
+{
+    (void)end;
+    kill(getpid(), SIGKILL);
+}
+
+static void be_frozen(struct end *end)
+{
+    (void)end;
+    kill(getpid(), SIGSTOP);
+}
+
+static void stall(struct end *end)
+{
+    atomic_store(&end->stalled_to, seconds_now() + STALL_S);
+}
+
+/* ---- Signals ------------------------------------------------------------------------- */
+
+static _Atomic unsigned signals; /* a counter by itself */
+
+static void count_signal(int number)
+{
+    (void)number;
+    atomic_fetch_add(&signals, 1);
+}
+
+static void begin_signals(struct end *end)
+{
+    struct sigaction action = {.sa_handler = count_signal};
+    struct itimerval every = {{0, SIGNALS_US}, {0, SIGNALS_US}};
+
+    (void)end;
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+}
+
+static void end_signals(struct end *end)
+{
+    struct itimerval never = {{0, 0}, {0, 0}};
+
+    (void)end;
+    setitimer(ITIMER_REAL, &never, NULL);
+}
+
+/* ---- Programs ------------------------------------------------------------------------ */
+
+static void spawn_programs(struct end *end)
+{
+    char *words[] = {"true", NULL};
+    pid_t pid;
+
+    do
+        if (posix_spawnp(&pid, "true", NULL, NULL, words, environ) == 0)
+            waitpid(pid, NULL, 0);
+    while (!atomic_load(&end->over));
+}
+
+/* ---- Descriptors --------------------------------------------------------------------- */
+
+static void set_descriptors(rlim_t most)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = most < limit.rlim_max ? most : limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* None can be opened any more, for a while: those that there are stay. */
+static void lack_descriptors(struct end *end)
+{
+    double until = seconds_now() + SHORTAGE_S;
+
+    set_descriptors(3);
+    while (seconds_now() < until && !atomic_load(&end->over))
+        sched_yield();
+    set_descriptors(1024);
+}
+
+/* ---- The clock ----------------------------------------------------------------------- */
+
+static void step_clock(struct end *end)
+{
+    clock_step(DAY);
+    while (!atomic_load(&end->over)) {
+        sched_yield();
+        clock_step(atomic_load(&end->moved) % 2 ? DAY : -DAY);
+    }
+}
+
+static void mend_clock(struct end *end)
+{
+    (void)end;
+    clock_step(0);
+}
+
+/* Packets of ten thousand; each chance by itself, and all of them together. */
+#define BAD_WIRE(name_, ...)                                                                                   \
+    {                                                                                                          \
+        .name = name_, .who = BOTH, .whole = true, .packets = true, .share = 1, __VA_ARGS__                    \
+    }
+
+/* clang-format off */
+const struct fault fault_rows[] = {
+    {.name = "nothing", .who = BOTH, .share = 1},
+    {.name = "killed", .fate = DIES, .who = VICTIM, .strike = be_killed, .bound = 5, .share = 12},
+    {.name = "port-reused", .fate = DIES, .who = VICTIM, .strike = be_killed, .bound = 5, .again = true, .share = 6},
+    {.name = "frozen", .fate = LIVES, .who = VICTIM, .strike = be_frozen, .stopped = 0.3, .share = 4},
+    /* exs(7): 3.8 seconds, where something is on its way; else it is asked first, each second here. */
+    {.name = "frozen-for-good", .fate = SILENT, .who = VICTIM, .strike = be_frozen, .bound = 8, .share = 1},
+    {.name = "loop-stalled", .fate = LIVES, .who = VICTIM, .strike = stall, .share = 4},
+    {.name = "signals", .fate = LIVES, .who = BOTH, .whole = true, .strike = begin_signals, .heal = end_signals, .share = 4},
+    {.name = "spawning", .fate = LIVES, .who = BOTH, .whole = true, .strike = spawn_programs, .share = 4},
+    {.name = "descriptors", .fate = SHORT, .who = SURVIVOR, .strike = lack_descriptors, .share = 4},
+    {.name = "clock-stepped", .fate = LIVES, .who = BOTH, .whole = true, .strike = step_clock, .heal = mend_clock, .share = 2},
+    BAD_WIRE("loss-0.1%", .lost = 10),
+    BAD_WIRE("loss-1%", .lost = 100),
+    BAD_WIRE("loss-5%", .lost = 500),
+    BAD_WIRE("loss-10%", .lost = 1000),
+    BAD_WIRE("twice-0.1%", .twice = 10),
+    BAD_WIRE("twice-1%", .twice = 100),
+    BAD_WIRE("twice-5%", .twice = 500),
+    BAD_WIRE("twice-10%", .twice = 1000),
+    BAD_WIRE("reorder-0.1%", .late = 10),
+    BAD_WIRE("reorder-1%", .late = 100),
+    BAD_WIRE("reorder-5%", .late = 500),
+    BAD_WIRE("reorder-10%", .late = 1000),
+    BAD_WIRE("corrupt-0.1%", .bent = 10),
+    BAD_WIRE("corrupt-1%", .bent = 100),
+    BAD_WIRE("corrupt-5%", .bent = 500),
+    BAD_WIRE("corrupt-10%", .bent = 1000),
+};
+/* clang-format on */
+const int fault_count = COUNT(fault_rows);

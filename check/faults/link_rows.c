@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The links, a row each. See faults.h. */
+#include "faults.h"
+
+const struct link_row link_rows[] = {
+    {.name = "shm", .device = "soft", .link = "shm"},
+    {.name = "udp", .device = "soft", .link = "udp", .packets = true},
+    {.name = "rxe", .device = "rdma", .link = "auto"},
+};
+const int link_count = COUNT(link_rows);

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How victim and survivor get a connection, and how they leave it. See faults.h. */
+#include "faults.h"
+
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#define PATIENCE_S 4.0 /* of a connect whose peer fell silent, seconds */
+#define TRIES 5000
+#define GRACE_MS 20 /* a connection that is established may still be told of */
+
+bool is_sending(const struct end *end)
+{
+    return end->point->sends == end->victim;
+}
+
+static bool is_short(const struct end *end)
+{
+    return !end->point->calm && end->cell->fault->fate == SHORT;
+}
+
+static bool is_calm(const struct end *end)
+{
+    return end->point->calm || end->cell->fault->fate <= SHORT;
+}
+
+/* What befell the victim, if it has been told. */
+static void hear_strike(struct end *end, bool wait)
+{
+    struct pollfd word = {.fd = end->fd, .events = POLLIN};
+
+    if (end->struck || is_calm(end) || (!wait && poll(&word, 1, 0) != 1))
+        return;
+    hear(end->fd, &end->when, sizeof end->when);
+    end->struck = true;
+}
+
+/* ---- Accepting ----------------------------------------------------------------------- */
+
+static struct op *ask_accept(struct end *end)
+{
+    struct op *op = op_begin(end, EXS_EVT_ACCEPT, end->listener);
+
+    end->element = (exs_acceptaddr_t){.exs_ahandle = op};
+    return op_began(end, op, exs_accept(end->listener, &end->element, 1, 0, end->queue));
+}
+
+/* The next connection; -1: it is not to be expected any more. */
+static int accept_next(struct end *end, bool until_struck)
+{
+    struct op *op = ask_accept(end);
+
+    while (op->owed && until_struck && !end->struck) {
+        end_turn(end, 5);
+        hear_strike(end, false);
+    }
+    if (op->owed && until_struck) {
+        end_turn(end, GRACE_MS);
+        if (op->owed)
+            must(exs_cancel(end->listener, op, 0));
+    }
+    int error = op_wait(end, op, NULL);
+    if (error == 0)
+        return op->accepted;
+    if (error == EMFILE && is_short(end))
+        return accept_next(end, until_struck);
+    ck_assert_msg(error == ECANCELED && until_struck, "exs_accept: %s", strerrorname_np(error));
+    return -1;
+}
+
+static bool hear_hello(struct end *end, uint64_t want)
+{
+    uint64_t hello;
+    size_t got = 0;
+    int error = end_recv(end, &hello, sizeof hello, &got);
+
+    return error == 0 && got == sizeof hello && hello == want;
+}
+
+static bool accept_this(struct end *end, uint64_t want, bool until_struck)
+{
+    while ((end->socket = accept_next(end, until_struck)) >= 0) {
+        if (hear_hello(end, want))
+            return true;
+        ck_assert_int_eq(end_close_socket(end, &end->socket), 0);
+    }
+    return false;
+}
+
+int accept_bystander(struct end *end)
+{
+    int before = end->socket, socket;
+
+    ck_assert(accept_this(end, 0, false));
+    socket = end->socket;
+    end->socket = before;
+    return socket;
+}
+
+/* ---- Connecting ---------------------------------------------------------------------- */
+
+static int try_connect(struct end *end)
+{
+    const struct timeval patience = {.tv_sec = (time_t)PATIENCE_S};
+    const struct address *to = &end->point->address;
+    bool silent = end->cell->fault->fate == SILENT && !end->victim;
+
+    end->socket = exs_socket(PF_INET, SOCK_STREAM, 0);
+    if (end->socket < 0)
+        return errno;
+    struct op *op = op_begin(end, EXS_EVT_CONNECT, end->socket);
+    op_began(end, op,
+             exs_connect(end->socket, SA(to), to->length, 0, silent ? &patience : NULL, end->queue, op));
+    return op_wait(end, op, NULL);
+}
+
+/* It connects and has its hello answered. 0; EPIPE: the end came in its place. */
+static int try_greet(struct end *end)
+{
+    uint64_t hello = end->point->seed;
+    size_t got = 0;
+    int error = try_connect(end);
+
+    if (error == 0)
+        error = end_send(end, &hello, sizeof hello);
+    if (error == 0)
+        error = end_recv(end, &hello, sizeof hello, &got);
+    if (error != 0)
+        return error;
+    return got == sizeof hello && hello == end->point->seed ? 0 : EPIPE;
+}
+
+/* Of two that wait for each other the device below is asked, too: what is stopped can't answer. */
+static void ask_often(struct end *end)
+{
+    const struct {
+        int level, option, value;
+    } asked[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
+                 {IPPROTO_TCP, TCP_KEEPIDLE, 1},
+                 {IPPROTO_TCP, TCP_KEEPINTVL, 1},
+                 {IPPROTO_TCP, TCP_KEEPCNT, 2}};
+
+    for (int i = 0; i < COUNT(asked); i++)
+        must(exs_setsockopt(end->socket, asked[i].level, asked[i].option, &asked[i].value, sizeof(int)));
+}
+
+/* Where the survivor lacks something, one of them tries again, until it has it. */
+static bool greet(struct end *end)
+{
+    uint64_t hello = end->point->seed;
+    int error = end->point->listens == end->victim ? end_send(end, &hello, sizeof hello) : try_greet(end);
+
+    for (int i = 0; error != 0 && is_short(end) && i < TRIES; i++) {
+        ck_assert_msg(end->victim || error == EMFILE, "the survivor was told %s", strerrorname_np(error));
+        if (end->socket >= 0)
+            ck_assert_int_eq(end_close_socket(end, &end->socket), 0);
+        poll(NULL, 0, 1);
+        error = try_greet(end);
+    }
+    return end_good(end, error);
+}
+
+bool meet(struct end *end)
+{
+    bool met = true;
+
+    if (end->cell->moment->meeting || end->cell->fault->whole)
+        trigger_arm(end);
+    if (end->point->listens == end->victim)
+        met = accept_this(end, end->point->seed, !end->victim && !is_calm(end));
+    met = met && greet(end);
+    if (met && !end->victim && end->cell->fault->fate == SILENT)
+        ask_often(end);
+    ck_assert_msg(met || (end->cell->moment->meeting && !is_calm(end) && !end->victim),
+                  "the %s has no connection: %s", end->victim ? "victim" : "survivor",
+                  strerrorname_np(end->error));
+    if (met && !end->cell->moment->meeting && !end->cell->fault->whole)
+        trigger_arm(end);
+    return met;
+}
+
+/* ---- Parting ------------------------------------------------------------------------- */
+
+bool say_end(struct end *end)
+{
+    struct op *op = op_begin(end, EXS_EVT_SHUTDOWN, end->socket);
+
+    op_began(end, op, exs_shutdown(end->socket, SHUT_WR, 0, end->queue, op));
+    return end_good(end, op_wait(end, op, NULL));
+}
+
+bool hear_end(struct end *end)
+{
+    char byte;
+    size_t got = 0;
+
+    if (!end_good(end, end_recv(end, &byte, 1, &got)))
+        return false;
+    ck_assert_msg(got == 0, "a byte behind the last one");
+    end->ended = true;
+    return true;
+}
+
+/* Each says that it has ended, and hears it of the other, so that even the last acknowledgement may get lost.
+ */
+static void part_in_order(struct end *end)
+{
+    bool good = true;
+
+    if (end->error == 0 && !end->ended)
+        good = end->victim ? say_end(end) && hear_end(end) : hear_end(end) && say_end(end);
+    ck_assert_msg(good, "the %s parts with %s", end->victim ? "victim" : "survivor",
+                  strerrorname_np(end->error));
+    ck_assert_int_eq(end_close_socket(end, &end->socket), 0);
+}
+
+static bool is_promised(const struct end *end)
+{
+    int error = end->error;
+    bool meeting = end->cell->moment->meeting;
+
+    if (end->cell->fault->fate == SILENT)
+        return error == ETIMEDOUT;
+    return error == ECONNRESET || (meeting && error == ECONNREFUSED);
+}
+
+/* Whatever it was doing, it knows in time, and by the right name. */
+static void part_from_the_dead(struct end *end)
+{
+    const struct fault *fault = end->cell->fault;
+    char byte;
+    size_t got = 0;
+
+    if (end->socket >= 0 && end->error == 0 && !end->ended) {
+        end_good(end, end_recv(end, &byte, 1, &got));
+        end->ended = end->error == 0 && got == 0;
+    }
+    hear_strike(end, true);
+    if (end->error)
+        ck_assert_msg(is_promised(end), "the survivor was told %s", strerrorname_np(end->error));
+    else
+        ck_assert_msg(end->socket < 0 ? end->cell->moment->meeting : end->ended && end->cell->moment->closing,
+                      "nobody told the survivor of the end");
+    ck_assert_msg(!end->error || end->noticed - end->when < fault->bound * LATE_S,
+                  "the survivor was told after %.1f s", end->noticed - end->when);
+    if (end->socket >= 0)
+        ck_assert_int_eq(end_close_socket(end, &end->socket), 0);
+}
+
+void part(struct end *end)
+{
+    if (is_short(end) && end->error)
+        ck_assert_msg(end->victim ? end->error == ECONNRESET || end->error == EPIPE : end->error == EMFILE,
+                      "the %s was told %s", end->victim ? "victim" : "survivor", strerrorname_np(end->error));
+    if (end->victim || is_calm(end))
+        part_in_order(end);
+    else
+        part_from_the_dead(end);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The moments that a fault strikes in: what both ends do meanwhile, a row each. See faults.h. */
+#include "check/support/files.h"
+#include "faults.h"
+
+#define TOTAL_OF(end) ((end)->cell->moment->total)
+
+typedef struct op *start_fn(struct end *end, size_t at, size_t length);
+
+/* ---- Ways to move a piece ------------------------------------------------------------ */
+
+static struct op *send_piece(struct end *end, size_t at, size_t length)
+{
+    struct op *op = op_begin(end, EXS_EVT_SEND, end->socket);
+
+    return op_began(end, op, exs_send(end->socket, end->out + at, length, 0, end->queue, op, end->out_region));
+}
+
+static struct op *recv_piece(struct end *end, size_t at, size_t length)
+{
+    struct op *op = op_begin(end, EXS_EVT_RECV, end->socket);
+
+    return op_began(end, op,
+                    exs_recv(end->socket, end->in + at, length, MSG_WAITALL, end->queue, op, end->in_region));
+}
+
+static struct op *send_file(struct end *end, size_t at, size_t length)
+{
+    struct op *op = op_begin(end, EXS_EVT_SENDFILE, end->socket);
+    exs_xferfile_t piece = by_fd(end->out_file, (off_t)at, length);
+
+    return op_began(end, op, exs_sendfile(end->socket, &piece, 1, 0, end->queue, op));
+}
+
+static struct op *recv_file(struct end *end, size_t at, size_t length)
+{
+    struct op *op = op_begin(end, EXS_EVT_RECVFILE, end->socket);
+    exs_xferfile_t piece = by_fd(end->in_file, (off_t)at, length);
+
+    return op_began(end, op, exs_recvfile(end->socket, &piece, 1, 0, end->queue, op));
+}
+
+static exs_token_t token; /* of the peer's memory */
+
+static struct op *write_piece(struct end *end, size_t at, size_t length)
+{
+    struct op *op = op_begin(end, EXS_EVT_RWRITE, end->socket);
+
+    return op_began(end, op,
+                    exs_rwrite(end->socket, end->out + at, length, &token, at, 0, end->queue, op, NULL));
+}
+
+static struct op *read_piece(struct end *end, size_t at, size_t length)
+{
+    struct op *op = op_begin(end, EXS_EVT_RREAD, end->socket);
+
+    return op_began(end, op, exs_rread(end->socket, end->in + at, length, &token, at, 0, end->queue, op, NULL));
+}
+
+/* ---- A flow of pieces ---------------------------------------------------------------- */
+
+/* Pieces in order, some at once; what has moved is without a gap. */
+static bool flow(struct end *end, start_fn *start, size_t least, size_t most, size_t *moved)
+{
+    struct chance chance = {.state = end->point->seed + end->victim};
+    struct op *ops[WINDOW];
+    size_t total = TOTAL_OF(end), started = 0, wanted[WINDOW];
+    unsigned first = 0, next = 0;
+    bool good = true;
+
+    *moved = 0;
+    while (first < next || (good && started < total)) {
+        while (good && started < total && next - first < WINDOW) {
+            size_t length = chance_size(&chance, least, most);
+            length = length < total - started ? length : total - started;
+            wanted[next % WINDOW] = length;
+            ops[next++ % WINDOW] = start(end, started, length);
+            started += length;
+        }
+        size_t length = 0;
+        int error = op_wait(end, ops[first % WINDOW], &length);
+        ck_assert_msg(length <= wanted[first % WINDOW], "%zu bytes of %zu", length, wanted[first % WINDOW]);
+        if (!good)
+            ck_assert_msg(length == 0 && (error != 0 || end->ended),
+                          "behind the last one %zu bytes moved, errno %s", length, strerrorname_np(error));
+        *moved += length;
+        if (good && error == 0 && length < wanted[first % WINDOW])
+            end->ended = true;
+        good = good && end_good(end, error) && !end->ended;
+        first++;
+        atomic_fetch_add(&end->moved, length);
+    }
+    return good;
+}
+
+static void fill_out(struct end *end)
+{
+    pattern_fill(end->out, TOTAL_OF(end), end->point->seed, 0);
+    memset(end->in, CANARY, TOTAL_OF(end));
+}
+
+static void check_in(const struct end *end, size_t moved)
+{
+    pattern_check(end->in, moved, end->point->seed, 0);
+}
+
+/* Whoever received says so: then the sender has nothing to wait for any more. */
+static bool agree(struct end *end)
+{
+    char byte = 'y';
+    size_t got = 0;
+
+    if (!is_sending(end))
+        return end_good(end, end_send(end, &byte, 1));
+    if (!end_good(end, end_recv(end, &byte, 1, &got)))
+        return false;
+    end->ended |= got == 0;
+    return got == 1;
+}
+
+/* ---- The moments --------------------------------------------------------------------- */
+
+/* That is over when it begins: what a connection can do first. */
+static bool run_connect(struct end *end)
+{
+    return agree(end);
+}
+
+/* Both wait for something, until the fault has struck, or, where there is none to wait for, at once. */
+static bool run_idle(struct end *end)
+{
+    char byte = 'i';
+    size_t got = 0;
+
+    if (end->victim) {
+        struct op *op = op_begin(end, EXS_EVT_RECV, end->socket);
+
+        op_began(end, op, exs_recv(end->socket, &byte, 1, MSG_WAITALL, end->queue, op, NULL));
+        trigger_wait(end);
+        return end_good(end, end_send(end, "i", 1)) && end_good(end, op_wait(end, op, &got)) && got == 1;
+    }
+    if (!end_good(end, end_recv(end, &byte, 1, &got)) || got == 0) {
+        end->ended |= end->error == 0;
+        return false;
+    }
+    return end_good(end, end_send(end, &byte, 1));
+}
+
+static bool run_direct(struct end *end)
+{
+    size_t moved;
+
+    fill_out(end);
+    if (is_sending(end))
+        return flow(end, send_piece, 1, 60000, &moved) && agree(end);
+    bool good = flow(end, recv_piece, 4096, 60000, &moved);
+    check_in(end, moved);
+    return good && agree(end);
+}
+
+static bool run_hidden(struct end *end)
+{
+    size_t moved;
+
+    fill_out(end);
+    if (is_sending(end))
+        return flow(end, send_piece, 1, 60000, &moved) && agree(end);
+    bool good = flow(end, recv_piece, 1, SMALL, &moved);
+    check_in(end, moved);
+    return good && agree(end);
+}
+
+static bool run_sendfile(struct end *end)
+{
+    size_t moved;
+
+    fill_out(end);
+    ck_assert_int_eq(pwrite(end->out_file, end->out, TOTAL_OF(end), 0), TOTAL_OF(end));
+    if (is_sending(end))
+        return flow(end, send_file, 1, 60000, &moved) && agree(end);
+    bool good = flow(end, recv_piece, 1, 60000, &moved);
+    check_in(end, moved);
+    return good && agree(end);
+}
+
+static bool run_recvfile(struct end *end)
+{
+    size_t moved;
+
+    fill_out(end);
+    if (is_sending(end))
+        return flow(end, send_piece, 1, 60000, &moved) && agree(end);
+    must(ftruncate(end->in_file, 0));
+    bool good = flow(end, recv_file, 1, 60000, &moved);
+    ck_assert_msg(pread(end->in_file, end->in, moved, 0) == (ssize_t)moved,
+                  "the file has fewer bytes than told");
+    check_in(end, moved);
+    return good && agree(end);
+}
+
+/* The sender writes the peer's memory and reads it back. */
+static bool run_onesided(struct end *end)
+{
+    size_t moved, total = TOTAL_OF(end), got;
+
+    fill_out(end);
+    if (!is_sending(end)) {
+        atomic_store(&end->moved, total); /* whose program has nothing to do with it */
+        must(exs_mexport(end->socket, end->in_region, end->in, total, EXS_REMOTE_READ | EXS_REMOTE_WRITE,
+                         &token));
+        char byte;
+        if (!end_good(end, end_send(end, &token, sizeof token)) ||
+            !end_good(end, end_recv(end, &byte, 1, &got)))
+            return false;
+        end->ended |= got == 0;
+        if (got == 1)
+            check_in(end, total);
+        return got == 1 && agree(end);
+    }
+    if (!end_good(end, end_recv(end, &token, sizeof token, &got)) || got < sizeof token) {
+        end->ended |= end->error == 0;
+        return false;
+    }
+    if (!flow(end, write_piece, 1, 60000, &moved))
+        return false;
+    bool good = flow(end, read_piece, 1, 60000, &moved);
+    check_in(end, moved);
+    return good && end_good(end, end_send(end, "x", 1)) && agree(end);
+}
+
+/* The sender ends its direction behind its bytes, then the other one its own; both close. */
+static bool run_close(struct end *end)
+{
+    size_t moved;
+
+    fill_out(end);
+    if (is_sending(end))
+        return flow(end, send_piece, 1, 60000, &moved) && say_end(end) && hear_end(end);
+    bool good = flow(end, recv_piece, 1, 60000, &moved);
+    check_in(end, moved);
+    return good && hear_end(end) && say_end(end);
+}
+
+const struct moment moment_rows[] = {
+    {.name = "connect", .run = run_connect, .after = 3000, .meeting = true},
+    {.name = "idle", .run = run_idle, .after = 2000},
+    {.name = "direct", .run = run_direct, .total = MIB, .after = 100},
+    {.name = "hidden", .run = run_hidden, .total = 256 * KIB, .after = 100},
+    {.name = "sendfile", .run = run_sendfile, .total = MIB, .after = 100},
+    {.name = "recvfile", .run = run_recvfile, .total = MIB, .after = 100},
+    {.name = "one-sided", .run = run_onesided, .total = 512 * KIB, .after = 1000},
+    {.name = "close", .run = run_close, .total = 100 * KIB, .after = 500, .closing = true},
+};
+const int moment_count = COUNT(moment_rows);

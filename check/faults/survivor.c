@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The process that lives through all points of a cell, and is held to how it comes out of each. */
+#include "faults.h"
+
+#include <dirent.h>
+
+/* ---- What it has --------------------------------------------------------------------- */
+
+/* Of mappings those of files and of shared memory: the others are malloc's and the threads'. */
+static int count_mappings(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    int count = 0;
+
+    ck_assert_ptr_nonnull(maps);
+    while (fgets(line, sizeof line, maps))
+        count += strstr(line, "memfd:") != NULL || strstr(line, " rw-s ") != NULL;
+    fclose(maps);
+    return count;
+}
+
+static int count_threads(void)
+{
+    DIR *folder = opendir("/proc/self/task");
+    int count = 0;
+
+    ck_assert_ptr_nonnull(folder);
+    for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder))
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+struct state state_now(void)
+{
+    return (struct state){count_fds(), count_mappings(), count_threads()};
+}
+
+static bool same_state(const struct state *a, const struct state *b)
+{
+    return a->descriptors == b->descriptors && a->mappings == b->mappings && a->threads == b->threads;
+}
+
+/* What a connection had is given back soon after its end. */
+static void expect_state(struct end *end, const struct state *before)
+{
+    struct state now = state_now();
+
+    for (double limit = seconds_now() + 5 * LATE_S; !same_state(&now, before) && seconds_now() < limit;) {
+        end_turn(end, 10);
+        now = state_now();
+    }
+    ck_assert_msg(
+        same_state(&now, before), "the survivor has %d descriptors, %d mappings, %d threads; before %d, %d, %d",
+        now.descriptors, now.mappings, now.threads, before->descriptors, before->mappings, before->threads);
+}
+
+/* ---- The bystander ------------------------------------------------------------------- */
+
+static void connect_bystander(struct end *end, const struct address *bystander)
+{
+    must(end->socket = exs_socket(PF_INET, SOCK_STREAM, 0));
+    struct op *op = op_begin(end, EXS_EVT_CONNECT, end->socket);
+
+    op_began(end, op, exs_connect(end->socket, SA(bystander), bystander->length, 0, NULL, end->queue, op));
+    ck_assert_int_eq(op_wait(end, op, NULL), 0);
+}
+
+static void be_served(struct end *end, int socket, uint64_t number)
+{
+    uint64_t answer = 0;
+    size_t got = 0;
+
+    end->socket = socket;
+    ck_assert_int_eq(end_send(end, &number, HELLO), 0);
+    ck_assert_int_eq(end_recv(end, &answer, HELLO, &got), 0);
+    ck_assert_int_eq(got, HELLO);
+    ck_assert_uint_eq(answer, number);
+    end->socket = -1;
+}
+
+static void serve(struct end *end)
+{
+    uint64_t answer = 0;
+    char byte;
+    size_t got = 0;
+
+    tell(end->fd, "c", 1);
+    end->socket = accept_bystander(end);
+    ck_assert_int_eq(end_send(end, &answer, HELLO), 0);
+    ck_assert_int_eq(end_recv(end, &byte, 1, &got), 0);
+    ck_assert_int_eq(got, 0);
+    ck_assert_int_eq(end_close_socket(end, &end->socket), 0);
+}
+
+/* All is as if nothing had been. */
+static void aftermath(struct end *end, int old, const struct address *bystander)
+{
+    be_served(end, old, end->point->seed);
+    connect_bystander(end, bystander);
+    int fresh = end->socket;
+    be_served(end, fresh, ~end->point->seed);
+    ck_assert_int_eq(end_close_socket(end, &fresh), 0);
+    serve(end);
+}
+
+/* ---- Its life ------------------------------------------------------------------------ */
+
+static void live_through(struct end *end)
+{
+    end->error = 0;
+    end->ended = end->struck = false;
+    atomic_store(&end->moved, 0);
+    atomic_store(&end->over, false);
+    if (meet(end))
+        ck_assert_msg(end->cell->moment->run(end) || (!end->point->calm && end->cell->fault->fate >= SHORT),
+                      "the survivor failed with %s", end->ended ? "the end" : strerrorname_np(end->error));
+    atomic_store(&end->over, true);
+    trigger_wait(end);
+    part(end);
+    trigger_end(end);
+}
+
+void survive(int fd, void *arg)
+{
+    static struct end end;
+    struct address here, bystander;
+    struct point point;
+    struct state before;
+
+    init_library();
+    end_open(&end, arg, false, fd);
+    end.listener = open_listener(AF_INET, SOCK_STREAM, 16, &here);
+    tell(fd, &here, sizeof here);
+    hear(fd, &bystander, sizeof bystander);
+    connect_bystander(&end, &bystander);
+    int old = end.socket;
+    end.socket = -1;
+    end.point = &point;
+    for (hear(fd, &point, sizeof point); !point.last; hear(fd, &point, sizeof point)) {
+        live_through(&end);
+        aftermath(&end, old, &bystander);
+        if (point.number == 0)
+            before = state_now();
+        else
+            expect_state(&end, &before);
+        tell(fd, "d", 1);
+    }
+    ck_assert_int_eq(end_close_socket(&end, &old), 0);
+    ck_assert_int_eq(end_close_socket(&end, &end.listener), 0);
+    end_close(&end);
+}

@@ -270,6 +270,145 @@ static void sidr_private_long(struct rig *r)
     say_error("connect", rdma_connect(id, &param));
 }
 
+/* ---- The port space ---- */
+
+/* At the other's number, or at any. */
+static void say_bind(const char *what, struct rig *r, struct rdma_cm_id *other, enum rdma_port_space ps,
+                     bool reuse)
+{
+    union address own = own_address(r);
+    struct rdma_cm_id *id = make_id(ps);
+    int on = reuse;
+
+    must(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on), "rdma_set_option");
+    if (other != NULL)
+        own.ipv4.sin_port = rdma_get_src_port(other); /* at the same place in sockaddr_in6 */
+    say_error(what, rdma_bind_addr(id, &own.any));
+}
+
+/* Two port spaces: a number that is one's is the other's, too. */
+static void sidr_number_of_tcp(struct rig *r)
+{
+    struct rdma_cm_id *listener = listen_in(r, RDMA_PS_TCP);
+
+    say_bind("first", r, listener, RDMA_PS_UDP, false);
+    say_bind("again", r, listener, RDMA_PS_TCP, false);
+    listener = listen_in(r, RDMA_PS_UDP);
+    say_bind("second", r, listener, RDMA_PS_TCP, false);
+    say_bind("again", r, listener, RDMA_PS_UDP, false);
+}
+
+/* Nor is it the kernel's TCP. */
+static void sidr_number_of_kernel(struct rig *r)
+{
+    union address own = own_address(r);
+    struct rdma_cm_id *id = make_id(RDMA_PS_UDP);
+    socklen_t length = own.any.sa_family == AF_INET ? sizeof own.ipv4 : sizeof own.ipv6;
+    int fd = socket(own.any.sa_family, SOCK_STREAM, 0);
+
+    must(bind(fd, &own.any, length), "bind");
+    must(listen(fd, 1), "listen");
+    must(getsockname(fd, &own.any, &length), "getsockname");
+    say_error("bind", rdma_bind_addr(id, &own.any));
+    say_error("listen", rdma_listen(id, 4));
+    id = prepare(id, RDMA_PS_UDP);
+    say("number", rdma_get_dst_port(id) == own.ipv4.sin_port ? "same" : "other");
+}
+
+/* A number of all addresses is one of each. */
+static void sidr_number_everywhere(struct rig *r)
+{
+    union address any = own_address(r), own = any;
+    struct rdma_cm_id *id = make_id(RDMA_PS_UDP);
+    sa_family_t family = own.any.sa_family;
+
+    memset(&any, 0, sizeof any);
+    any.any.sa_family = family;
+    must(rdma_bind_addr(id, &any.any), "rdma_bind_addr");
+    say_bind("one", r, id, RDMA_PS_UDP, false);
+    id = make_id(RDMA_PS_UDP);
+    must(rdma_bind_addr(id, &own.any), "rdma_bind_addr");
+    any.ipv4.sin_port = rdma_get_src_port(id);
+    say_error("all", rdma_bind_addr(make_id(RDMA_PS_UDP), &any.any));
+}
+
+static struct rdma_cm_id *make_sharing_id(void)
+{
+    struct rdma_cm_id *id = make_id(RDMA_PS_UDP);
+    int on = 1;
+
+    must(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on), "rdma_set_option");
+    return id;
+}
+
+/* Until one of them listens. */
+static void sidr_number_shared(struct rig *r)
+{
+    union address own = own_address(r);
+    struct rdma_cm_id *id = make_sharing_id();
+
+    say_error("bind", rdma_bind_addr(id, &own.any));
+    own.ipv4.sin_port = rdma_get_src_port(id);
+    must(rdma_destroy_id(id), "rdma_destroy_id");
+    id = make_sharing_id();
+    say_error("again", rdma_bind_addr(id, &own.any));
+    say_bind("too", r, id, RDMA_PS_UDP, true);
+    id = make_sharing_id();
+    own.ipv4.sin_port = 0;
+    must(rdma_bind_addr(id, &own.any), "rdma_bind_addr");
+    say_error("listen", rdma_listen(id, 4));
+    say_bind("late", r, id, RDMA_PS_UDP, true);
+}
+
+/* Numbers that the embedded device asks for at the same TCP port first. */
+#define NEIGHBOUR 4513
+
+static void *reject_one(void *listener)
+{
+    struct rdma_cm_event *event = next_event(listener);
+
+    if (event->listen_id == listener)
+        must(rdma_reject(event->id, NULL, 0), "rdma_reject");
+    return event;
+}
+
+/* A question is about one number, whoever else hears it. */
+static void sidr_number_neighbours(struct rig *r)
+{
+    struct rdma_cm_id *first = serve_in(r, RDMA_PS_UDP), *second = make_id(RDMA_PS_UDP), *id;
+    union address own = own_address(r);
+    struct rdma_cm_event *event;
+    pthread_t thread;
+    void *heard;
+
+    own.ipv4.sin_port = htons((uint16_t)(ntohs(rdma_get_src_port(first)) - 2 * NEIGHBOUR));
+    must(rdma_bind_addr(second, &own.any), "rdma_bind_addr");
+    id = prepare(second, RDMA_PS_UDP);
+    ask(id);
+    say_outcome(id); /* it has the number, but doesn't listen */
+    must(rdma_listen(second, 4), "rdma_listen");
+    must(pthread_create(&thread, NULL, reject_one, second), "pthread_create");
+    id = prepare(second, RDMA_PS_UDP);
+    ask(id);
+    say_outcome(id);
+    must(pthread_join(thread, &heard), "pthread_join");
+    event = heard;
+    say("event", event_name(event));
+    say("listener", event->listen_id == second ? "it" : "another");
+}
+
+/* Each end sees the other's number. */
+static void sidr_numbers(struct rig *r)
+{
+    struct rdma_cm_id *client, *server;
+
+    meet(r, &client, &server);
+    say("asker", rdma_get_dst_port(server) == rdma_get_src_port(client) && rdma_get_src_port(client) != 0
+                     ? "known"
+                     : "not known");
+    say("asked", rdma_get_src_port(server) == rdma_get_dst_port(client) ? "known" : "not known");
+}
+
 const struct verbs_case sidr_cases[] = {
     {"sidr-accept", sidr_accept},
     {"sidr-datagram", sidr_datagram},
@@ -279,5 +418,11 @@ const struct verbs_case sidr_cases[] = {
     {"connect-of-datagrams", connect_of_datagrams},
     {"sidr-qp-type", sidr_qp_type},
     {"sidr-private-long", sidr_private_long},
+    {"sidr-number-of-tcp", sidr_number_of_tcp},
+    {"sidr-number-of-kernel", sidr_number_of_kernel},
+    {"sidr-number-everywhere", sidr_number_everywhere},
+    {"sidr-number-shared", sidr_number_shared},
+    {"sidr-number-neighbours", sidr_number_neighbours},
+    {"sidr-numbers", sidr_numbers},
     {0},
 };

@@ -10,7 +10,7 @@
  *
  * How failures are reported (event, status):
  *   no such address or route                 ADDR_ERROR, -errno (-ENETUNREACH, ...)
- *   nobody listens there                     REJECTED, -ECONNREFUSED
+ *   nobody listens there                     REJECTED, -ECONNREFUSED; 8 where programs share a context
  *   an adapter's or a kernel's side rejects  REJECTED, IB's reason
  *   the listener rejected the request        REJECTED, 28 (IB's "consumer defined"), with its private data
  *   the listener has no memory for it        REJECTED, 3 (IB's "no resources")

@@ -14,6 +14,7 @@
 #include "core/fds.h"
 #include "core/settings.h"
 #include "cm_id.h"
+#include "cm_number.h"
 
 #define REFUSALS 3 /* taken for passing, under exs-soft-run */
 
@@ -34,23 +35,36 @@ static bool network_error(int error)
     }
 }
 
+/* Of datagrams the ports are numbers of another space: any leads from here, and there it is a seat. */
+static void take_seat(const struct cm_id *id, union soft_addr *from, union soft_addr *to)
+{
+    from->in.sin_port = 0; /* at the same place in both kinds of address */
+    to->in.sin_port = cm_number_seat(to->in.sin_port, id->seat);
+}
+
 /* Start TCP. A socket that was bound is there already, unless it was closed meanwhile. */
 static int start_tcp(struct cm_id *id)
 {
     const struct rdma_addr *addr = &id->public.route.addr;
+    union soft_addr from, to;
     int error;
+
+    memcpy(&from, &addr->src_storage, sizeof from);
+    memcpy(&to, &addr->dst_storage, sizeof to);
+    if (cm_is_datagram(id))
+        take_seat(id, &from, &to);
 
     id->transport = &cm_tcp;
     id->asked_tcp = true;
     if (id->fd == -1) {
-        id->fd = cm_socket_open(addr->dst_addr.sa_family, false);
-        if (id->fd != -1 && !id->unbound && cm_socket_bind(id->fd, &addr->src_addr, true) == -1)
+        id->fd = cm_socket_open(to.sa.sa_family, false);
+        if (id->fd != -1 && !id->unbound && cm_socket_bind(id->fd, &from.sa, true) == -1)
             return errno;
     }
     if (id->fd == -1)
         return errno;
     cm_socket_tune(id->fd);
-    if (connect(id->fd, &addr->dst_addr, cm_addr_size(&addr->dst_addr)) == -1 && errno != EINPROGRESS)
+    if (connect(id->fd, &to.sa, cm_addr_size(&to.sa)) == -1 && errno != EINPROGRESS)
         return errno;
     id->state = CM_TCP_CONNECTING;
     error = cm_register(id, EPOLLOUT);
@@ -65,12 +79,12 @@ static int start_ib(struct cm_id *id, const char *because)
     struct rdma_addr *addr = &id->public.route.addr;
     union soft_addr local;
 
-    if (id->fd == -1) { /* a port that nobody has just now */
+    if (id->fd == -1 && !cm_is_datagram(id)) { /* a port that nobody has just now */
         id->fd = cm_socket_open(addr->src_addr.sa_family, false);
         if (id->fd != -1)
             (void)cm_socket_bind(id->fd, &addr->src_addr, true);
     }
-    if (id->fd != -1 && cm_socket_names(id->fd, &local, NULL) == 0)
+    if (id->fd != -1 && !cm_is_datagram(id) && cm_socket_names(id->fd, &local, NULL) == 0)
         addr->src_sin.sin_port = local.in.sin_port; /* at the same place in sockaddr_in6 */
     cm_id_close(id);
     id->asked_ib = true;
@@ -85,7 +99,7 @@ static void start_beside(struct cm_id *id)
     struct rdma_addr *addr = &id->public.route.addr;
     union soft_addr local;
 
-    if (cm_socket_names(id->fd, &local, NULL) == 0)
+    if (!cm_is_datagram(id) && cm_socket_names(id->fd, &local, NULL) == 0)
         addr->src_sin.sin_port = local.in.sin_port;
     id->asked_ib = true;
     if (cm_ib_connect(id) == 0)
@@ -107,6 +121,7 @@ static void go_on_beside(struct cm_id *id)
 static int start(struct cm_id *id)
 {
     id->asked_tcp = id->asked_ib = false;
+    id->seat = 0;
     if (cm_choice_is_ib(id))
         return start_ib(id, settings()->roce_only ? "EXS_ROCE says so" : "it was answered so before");
     return start_tcp(id);
@@ -125,18 +140,27 @@ static bool tries_again(struct cm_id *id, int error)
     return true;
 }
 
+/* The status that tells so: programs are told as the kernel tells them. */
 static void nobody_listens(struct cm_id *id)
 {
     if (cm_is_datagram(id))
         cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, CM_SIDR_UNSUPPORTED);
     else
-        cm_failed(id, RDMA_CM_EVENT_REJECTED, -ECONNREFUSED);
+        cm_failed(id, RDMA_CM_EVENT_REJECTED, cm_is_shared() ? CM_INVALID_SERVICE : -ECONNREFUSED);
 }
 
+/* Datagrams' are to be asked for at each seat before nobody is there. */
 static void tcp_failed(struct cm_id *id, int error)
 {
     int other = 0;
 
+    while (error == ECONNREFUSED && cm_is_datagram(id) && id->seat + 1 < NUMBER_SEATS) {
+        cm_id_close_socket(id);
+        id->seat++;
+        id->in_length = 0;
+        if ((error = start_tcp(id)) == 0)
+            return;
+    }
     if (id->ib != NULL) {
         go_on_beside(id);
         return;
@@ -280,8 +304,12 @@ static void answer(struct cm_id *id)
         cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ECONNRESET);
     else if (result == -EPROTONOSUPPORT)
         cm_failed(id, RDMA_CM_EVENT_REJECTED, -EPROTONOSUPPORT);
+    else if (result == -EBADMSG && cm_is_datagram(id))
+        tcp_failed(id, ECONNREFUSED); /* what sits there is none of ours */
     else if (result < 0 || !cm_message_decode(&id->peer, id->in))
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
+    else if (cm_is_datagram(id) && id->peer.type == CM_REJ && id->peer.reason == CM_INVALID_SERVICE)
+        tcp_failed(id, ECONNREFUSED); /* it sits there for another number */
     else if (cm_is_datagram(id))
         cm_datagram_answered(id);
     else
@@ -332,10 +360,10 @@ int soft_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
     struct cm_channel *channel = cm_lock(id);
     int error = EINVAL;
 
+    id->unbound = !cm_is_bound(id);
     if (id->state == CM_ROUTE_RESOLVED)
         error = cm_is_datagram(id) ? cm_datagram_question(id, param) : cm_conn_param(id, param, CM_REQ_PRIVATE);
     if (error == 0) {
-        id->unbound = id->fd == -1;
         error = start(id);
         if (network_error(error)) {
             tcp_failed(id, error);

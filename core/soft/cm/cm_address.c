@@ -36,8 +36,12 @@ static int bind_id(struct cm_id *id, const struct sockaddr *addr)
 {
     int error;
 
-    if (id->state != CM_IDLE || id->fd != -1 || cm_addr_size(addr) == 0)
+    if (id->state != CM_IDLE || cm_is_bound(id) || cm_addr_size(addr) == 0)
         return EINVAL;
+    if (cm_is_datagram(id)) {
+        error = cm_datagram_bind(id, addr);
+        return error == 0 ? find_device(id) : error;
+    }
     id->fd = cm_socket_open(addr->sa_family, id->af_only);
     if (id->fd == -1)
         return errno;
@@ -65,7 +69,7 @@ static int find_route(struct cm_id *id, const struct sockaddr *dst)
 {
     struct rdma_addr *addr = &id->public.route.addr;
     union soft_addr local, remote;
-    in_port_t port = id->fd == -1 ? 0 : addr->src_sin.sin_port, remote_port;
+    in_port_t port = cm_is_bound(id) ? addr->src_sin.sin_port : 0, remote_port;
     int fd = fds_own(socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP));
     int error = 0;
 
@@ -74,7 +78,7 @@ static int find_route(struct cm_id *id, const struct sockaddr *dst)
     memcpy(&remote, dst, cm_addr_size(dst));
     remote_port = remote.in.sin_port;
     remote.in.sin_port = htons(DISCARD);
-    if (id->fd != -1) {
+    if (cm_is_bound(id)) {
         memcpy(&local, &addr->src_storage, sizeof local);
         local.in.sin_port = 0; /* at the same place in both kinds of address */
         if (bind(fd, &local.sa, cm_addr_size(&local.sa)) == -1)
@@ -102,10 +106,10 @@ static int resolve(struct cm_id *id, const struct sockaddr *src, const struct so
     if (id->state != CM_IDLE || id->pending[CM_KIND_ADDR].queued || cm_addr_size(dst) == 0 ||
         (src != NULL && cm_addr_size(src) == 0))
         return EINVAL;
-    error = src == NULL || id->fd != -1 ? 0 : bind_id(id, src);
+    error = src == NULL || cm_is_bound(id) ? 0 : bind_id(id, src);
     if (error != 0)
         return error;
-    if (id->fd != -1 && id->public.route.addr.src_addr.sa_family != dst->sa_family)
+    if (cm_is_bound(id) && id->public.route.addr.src_addr.sa_family != dst->sa_family)
         return EINVAL;
     if (cm_context(cm_channel_of(id)) == NULL)
         return errno;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 #include "cm_id.h"
+#include "cm_number.h"
 
 #define PORT 1
 #define QPN_MAX 0xffffff
@@ -26,12 +27,93 @@ static int take_private(struct cm_message *own, const struct rdma_conn_param *pa
     return 0;
 }
 
+/* ---- Numbers ---- */
+
+/* With SO_REUSEADDR's meaning several may be bound to a number, and one of them listen. */
+static int take_number(struct cm_id *id, union soft_addr *addr, bool both)
+{
+    if (id->reuse_addr && addr->in.sin_port != 0)
+        return cm_number_is_taken(addr, both) ? EADDRINUSE : 0;
+    id->number = cm_number_take(addr, both);
+    return id->number == -1 ? errno : 0;
+}
+
+int cm_datagram_bind(struct cm_id *id, const struct sockaddr *addr)
+{
+    union soft_addr own = {.in = {.sin_port = 0}};
+    int error;
+
+    memcpy(&own, addr, cm_addr_size(addr));
+    error = cm_number_try(&own);
+    if (error == 0)
+        error = take_number(id, &own, !id->af_only);
+    if (error != 0)
+        return error;
+    memcpy(&id->public.route.addr.src_storage, &own, sizeof own);
+    id->numbered = true;
+    return 0;
+}
+
+static int sit_down(struct cm_id *id, const union soft_addr *addr)
+{
+    union soft_addr at = *addr;
+    int error = EADDRINUSE;
+
+    id->fd = cm_socket_open(addr->sa.sa_family, id->af_only);
+    if (id->fd == -1)
+        return errno;
+    for (unsigned seat = 0; seat < NUMBER_SEATS && error == EADDRINUSE; seat++) {
+        at.in.sin_port = cm_number_seat(addr->in.sin_port, seat); /* at the same place in sockaddr_in6 */
+        error = cm_socket_bind(id->fd, &at.sa, false) == 0 ? 0 : errno;
+    }
+    if (error != 0)
+        cm_id_close(id);
+    return error;
+}
+
+int cm_datagram_seat(struct cm_id *id)
+{
+    const struct sockaddr_in any = {.sin_family = AF_INET};
+    union soft_addr own;
+    int error = id->numbered ? 0 : cm_datagram_bind(id, (const struct sockaddr *)&any);
+
+    if (error != 0)
+        return error;
+    memcpy(&own, &id->public.route.addr.src_storage, sizeof own);
+    if (id->number == -1)
+        id->number = cm_number_take(&own, !id->af_only);
+    return id->number == -1 ? errno : sit_down(id, &own);
+}
+
+bool cm_datagram_is_asked(struct cm_id *id)
+{
+    struct rdma_addr *addr = &id->public.route.addr;
+    in_port_t number = id->listener->public.route.addr.src_sin.sin_port; /* as in sockaddr_in6 */
+
+    addr->src_sin.sin_port = number;
+    addr->dst_sin.sin_port = id->peer.asker;
+    return id->peer.asked == number;
+}
+
 /* ---- Who asks ---- */
 
 int cm_datagram_question(struct cm_id *id, const struct rdma_conn_param *param)
 {
+    struct rdma_addr *addr = &id->public.route.addr;
+    union soft_addr own;
+
+    if (!id->numbered) { /* any */
+        memcpy(&own, &addr->src_storage, sizeof own);
+        id->number = cm_number_take(&own, false);
+        if (id->number == -1)
+            return errno;
+        id->numbered = true;
+        addr->src_sin.sin_port = own.in.sin_port; /* at the same place in sockaddr_in6 */
+    }
     memset(&id->own, 0, sizeof id->own);
     id->own.type = CM_SIDR_REQ;
+    id->own.asked = addr->dst_sin.sin_port;
+    id->own.asker = addr->src_sin.sin_port;
     return take_private(&id->own, param, CM_SIDR_REQ_PRIVATE);
 }
 

@@ -153,9 +153,8 @@ int cm_ib_listen(struct cm_id *id, int backlog)
     error = ib_port_open(home_of(context));
     if (error != 0)
         return error == ENOTCONN ? 0 : error;
-    error = cm_socket_names(id->fd, &local, NULL);
-    if (error == 0)
-        error = open_box(channel);
+    memcpy(&local, &id->public.route.addr.src_storage, sizeof local); /* and a number, if datagrams' */
+    error = open_box(channel);
     if (error != 0)
         return error;
     id->ib = ib_port_listen(&channel->ib, id, cm_is_datagram(id) ? IB_SPACE_UDP : IB_SPACE_TCP, &local,

@@ -21,7 +21,7 @@ struct cm_id *cm_id_new(struct cm_channel *channel, enum rdma_port_space ps)
     id->public.channel = &channel->public;
     id->public.ps = ps;
     id->public.qp_type = ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
-    id->fd = id->guest = -1;
+    id->fd = id->number = id->guest = -1;
     id->transport = &cm_tcp;
     id->ack_timeout = ACK_TIMEOUT;
     id->timeout = CM_NO_TIMEOUT;
@@ -93,6 +93,9 @@ void cm_id_detach(struct cm_id *id)
         id->listener = NULL;
     }
     cm_id_close(id);
+    if (id->number != -1)
+        fds_close(id->number);
+    id->number = -1;
     cm_unpost(id);
 }
 
@@ -145,6 +148,10 @@ int cm_id_addresses(struct cm_id *id)
 
     if (error != 0)
         return error;
+    if (cm_is_datagram(id)) { /* the socket's are its seat's (cm_number.h); at the same place in sockaddr_in6 */
+        local.in.sin_port = addr->src_sin.sin_port;
+        remote.in.sin_port = addr->dst_sin.sin_port;
+    }
     memcpy(&addr->src_storage, &local, sizeof local);
     if (connected) {
         memcpy(&addr->dst_storage, &remote, sizeof remote);
@@ -242,7 +249,7 @@ static int set_flag(struct cm_id *id, bool *flag, const void *value, size_t leng
 {
     int given;
 
-    if (length != sizeof given || id->fd != -1)
+    if (length != sizeof given || cm_is_bound(id))
         return EINVAL; /* too late once it is bound */
     memcpy(&given, value, sizeof given);
     *flag = given != 0;

@@ -85,7 +85,10 @@ struct cm_id {
     struct rdma_cm_id public; /* first: the user holds a pointer to it */
     void *beyond[4];          /* where librdmacm keeps its own: rsockets look there, and find none */
     enum cm_state state;
-    int fd; /* the TCP socket; -1: none yet, or no longer */
+    int fd;        /* the TCP socket; -1: none yet, or no longer */
+    int number;    /* cm_number.h: what holds a datagram identifier's, as long as there is that; or -1 */
+    bool numbered; /* it has one, be it one that others may have, too, */
+    unsigned seat; /* and asks at this one of the peer's */
     const struct cm_transport *transport;
     struct ib_end *ib;      /* at RoCE's port: a listener's besides its socket, or a connection's; or NULL */
     enum ibv_mtu route_mtu; /* of the latter */
@@ -284,6 +287,19 @@ static inline bool cm_is_datagram(const struct cm_id *id)
 {
     return id->public.ps == RDMA_PS_UDP;
 }
+
+/* To an address and port of its own. */
+static inline bool cm_is_bound(const struct cm_id *id)
+{
+    return id->fd != -1 || id->numbered;
+}
+
+/* Give it an address and a number. 0 or an errno. */
+int cm_datagram_bind(struct cm_id *id, const struct sockaddr *addr);
+/* A socket for its listening. 0 or an errno. */
+int cm_datagram_seat(struct cm_id *id);
+/* Does this question mean the listener's number? Then the identifier that it is for knows both. */
+bool cm_datagram_is_asked(struct cm_id *id);
 
 /* What is to be asked, of what the user gives. 0 or an errno. */
 int cm_datagram_question(struct cm_id *id, const struct rdma_conn_param *param);

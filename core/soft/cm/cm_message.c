@@ -18,7 +18,7 @@ static const uint8_t magic[4] = {0xe8, 'E', 'X', 'S'}; /* no text protocol start
 #define REQ_DATA 28 /* where private data starts */
 #define REQ_TOKEN (REQ_DATA + CM_REQ_PRIVATE - CM_TOKEN)
 #define REJ_DATA 12
-#define SIDR_REQ_DATA 12
+#define SIDR_REQ_DATA 16
 #define SIDR_REP_DATA 20
 
 static size_t size_of(unsigned type)
@@ -70,6 +70,8 @@ static void encode_reject(const struct cm_message *message, uint8_t *bytes)
 static void encode_sidr_req(const struct cm_message *message, uint8_t *bytes)
 {
     bytes[8] = message->private_length;
+    put16(bytes + 12, ntohs(message->asked));
+    put16(bytes + 14, ntohs(message->asker));
     memcpy(bytes + SIDR_REQ_DATA, message->private_data, message->private_length);
 }
 
@@ -181,6 +183,13 @@ static bool decode_sidr_rep(struct cm_message *message, const uint8_t *bytes)
     return decode_private(message, bytes[10], bytes + SIDR_REP_DATA, CM_SIDR_REP_PRIVATE);
 }
 
+static bool decode_sidr_req(struct cm_message *message, const uint8_t *bytes)
+{
+    message->asked = htons((uint16_t)get16(bytes + 12));
+    message->asker = htons((uint16_t)get16(bytes + 14));
+    return decode_private(message, bytes[8], bytes + SIDR_REQ_DATA, CM_SIDR_REQ_PRIVATE);
+}
+
 static bool decode_contents(struct cm_message *message, const uint8_t *bytes)
 {
     switch (message->type) {
@@ -191,7 +200,7 @@ static bool decode_contents(struct cm_message *message, const uint8_t *bytes)
     case CM_REJ:
         return decode_reject(message, bytes);
     case CM_SIDR_REQ:
-        return decode_private(message, bytes[8], bytes + SIDR_REQ_DATA, CM_SIDR_REQ_PRIVATE);
+        return decode_sidr_req(message, bytes);
     case CM_SIDR_REP:
         return decode_sidr_rep(message, bytes);
     default:

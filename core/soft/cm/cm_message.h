@@ -15,11 +15,13 @@
  *
  * Of datagrams, one question and its answer, after which the TCP connection ends:
  *
- *   SIDR_REQ: 8 length of private data 1 | 9 zero 3 | 12 private data 180
+ *   SIDR_REQ: 8 length of private data 1 | 9 zero 3 | 12 number asked about 2 | 14 number of who asks 2
+ * | 16 private data 180
  *   SIDR_REP: 8 status 2 | 10 length of private data 1 | 11 zero 1 | 12 queue pair number 4 | 16 Q_Key 4
  * | 20 private data 136
  *
- * No addresses: they are those of the TCP connection itself, so nobody can give another's for his own.
+ * No addresses: they are those of the TCP connection itself, so nobody can give another's for his own. Nor
+ * ports, but for datagrams', which have a port space of their own (cm_number.h).
  */
 #ifndef SOFT_CM_MESSAGE_H
 #define SOFT_CM_MESSAGE_H
@@ -27,6 +29,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <netinet/in.h>
 
 #define CM_VERSION 1
 #define CM_HEADER 8
@@ -57,8 +60,9 @@ struct cm_message {
     enum cm_type type;
     uint32_t qp_num;
     uint32_t psn;
-    uint16_t udp_port; /* host byte order */
-    uint16_t reason;   /* of a REJ; of a SIDR_REP the status */
+    uint16_t udp_port;      /* host byte order */
+    uint16_t reason;        /* of a REJ; of a SIDR_REP the status */
+    in_port_t asked, asker; /* of a SIDR_REQ, the numbers; network byte order */
     uint32_t qkey;
     uint8_t mtu;
     uint8_t responder_resources;

@@ -46,7 +46,10 @@ static int listen_on(struct cm_id *id, int backlog)
 
     if (id->state != CM_IDLE)
         return EINVAL;
-    if (id->fd == -1) {
+    if (cm_is_datagram(id)) {
+        if ((error = cm_datagram_seat(id)) != 0)
+            return error;
+    } else if (id->fd == -1) {
         id->fd = cm_socket_open(AF_INET, false);
         if (id->fd == -1 || cm_socket_bind(id->fd, (const struct sockaddr *)&any, false) == -1)
             return errno;
@@ -203,7 +206,9 @@ static void half_open_ready(struct cm_id *id)
 
     if (result == 0)
         return;
-    if (known && id->peer.type == wanted) {
+    if (known && id->peer.type == CM_SIDR_REQ && wanted == CM_SIDR_REQ && !cm_datagram_is_asked(id)) {
+        refuse(id, CM_INVALID_SERVICE);
+    } else if (known && id->peer.type == wanted) {
         requested(id);
     } else if (known && (id->peer.type == CM_REQ || id->peer.type == CM_SIDR_REQ)) {
         atomic_fetch_add(&counters.malformed, 1);

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cm_number.c - numbers of the port space of datagrams: who has one, and where questions about it come to. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include "core/fds.h"
+#include "cm_id.h"
+#include "cm_number.h"
+
+#define PRIVILEGED 1024 /* below it the kernel may want a privilege */
+#define FIRST 32768     /* of those that are given to who asks for any, */
+#define ANY_COUNT 28232 /* as many as Linux gives of TCP's */
+/* TCP ports outside those that Linux gives to who asks for any, and outside LIDs' (wire.h). */
+#define SEAT_FIRST 61000
+#define SEAT_COUNT 4513 /* a prime, so that a number's seats differ */
+#define SEAT_STEP 1259
+
+in_port_t cm_number_seat(in_port_t number, unsigned seat)
+{
+    return htons((uint16_t)(SEAT_FIRST + (ntohs(number) + seat * SEAT_STEP) % SEAT_COUNT));
+}
+
+/* ---- Names ---- */
+
+struct name {
+    char text[80];
+};
+
+static bool is_any(const union soft_addr *addr)
+{
+    return addr->sa.sa_family == AF_INET ? addr->in.sin_addr.s_addr == htonl(INADDR_ANY)
+                                         : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
+}
+
+static struct name name_of(in_port_t number, const char *place, unsigned interface)
+{
+    struct name name;
+
+    snprintf(name.text, sizeof name.text, "exs/datagrams/%u/%s/%u", ntohs(number), place, interface);
+    return name;
+}
+
+static struct name name_at(const union soft_addr *addr, bool both)
+{
+    char host[INET6_ADDRSTRLEN] = "";
+    bool ipv4 = addr->sa.sa_family == AF_INET;
+
+    if (is_any(addr))
+        return name_of(addr->in.sin_port, ipv4 ? "any4" : both ? "any" : "any6", 0);
+    inet_ntop(addr->sa.sa_family, ipv4 ? (const void *)&addr->in.sin_addr : (const void *)&addr->in6.sin6_addr,
+              host, sizeof host);
+    return name_of(addr->in.sin_port, host, ipv4 ? 0 : addr->in6.sin6_scope_id);
+}
+
+static socklen_t address_of(struct sockaddr_un *un, const struct name *name)
+{
+    size_t length = strlen(name->text);
+
+    *un = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(un->sun_path + 1, name->text, length);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
+
+/* -1 and errno */
+static int open_unix(void)
+{
+    return fds_own(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+/* What can be connected to is there. */
+static bool is_held(int from, struct name name)
+{
+    struct sockaddr_un un;
+    socklen_t length = address_of(&un, &name);
+
+    return connect(from, (struct sockaddr *)&un, length) == 0 || errno != ECONNREFUSED;
+}
+
+/* ---- Who else has it ---- */
+
+/* One of the host's addresses, for whoever wants all of them. */
+static bool is_held_at_own(int from, const union soft_addr *addr, bool both)
+{
+    struct ifaddrs *all, *one;
+    union soft_addr own;
+    bool held = false;
+
+    if (getifaddrs(&all) == -1)
+        return false;
+    for (one = all; one != NULL && !held; one = one->ifa_next) {
+        if (one->ifa_addr == NULL || cm_addr_size(one->ifa_addr) == 0 ||
+            (!both && one->ifa_addr->sa_family != addr->sa.sa_family))
+            continue;
+        memset(&own, 0, sizeof own);
+        memcpy(&own, one->ifa_addr, cm_addr_size(one->ifa_addr));
+        own.in.sin_port = addr->in.sin_port; /* at the same place in sockaddr_in6 */
+        held = is_held(from, name_at(&own, false));
+    }
+    freeifaddrs(all);
+    return held;
+}
+
+/* By another name than its own. */
+static bool is_held_besides(int from, const union soft_addr *addr, bool both)
+{
+    bool ipv4 = addr->sa.sa_family == AF_INET, any = is_any(addr);
+    in_port_t number = addr->in.sin_port;
+
+    both = both && any && !ipv4;
+    return (!both && is_held(from, name_of(number, "any", 0))) ||
+           ((both || (ipv4 && !any)) && is_held(from, name_of(number, "any4", 0))) ||
+           ((both || (!ipv4 && !any)) && is_held(from, name_of(number, "any6", 0))) ||
+           (any && is_held_at_own(from, addr, both));
+}
+
+bool cm_number_is_taken(const union soft_addr *addr, bool both)
+{
+    int from = open_unix();
+    bool taken = false;
+
+    if (from == -1)
+        return false;
+    taken = is_held(from, name_at(addr, both)) || is_held_besides(from, addr, both);
+    fds_close(from);
+    return taken;
+}
+
+/* ---- Taking one ---- */
+
+/* 0 or an errno. Of two who take what excludes each other one sees the other's name at least. */
+static int hold(int fd, const union soft_addr *addr, bool both)
+{
+    struct name name = name_at(addr, both);
+    struct sockaddr_un un;
+    socklen_t length = address_of(&un, &name);
+    int from = open_unix(), error = 0;
+
+    if (from == -1)
+        return errno;
+    if (bind(fd, (struct sockaddr *)&un, length) == -1)
+        error = errno;
+    else if (is_held_besides(from, addr, both))
+        error = EADDRINUSE;
+    fds_close(from);
+    return error;
+}
+
+static int hold_new(const union soft_addr *addr, bool both)
+{
+    int fd = open_unix(), error;
+
+    if (fd == -1)
+        return -1;
+    error = hold(fd, addr, both);
+    if (error == 0)
+        return fd;
+    fds_close(fd);
+    errno = error;
+    return -1;
+}
+
+int cm_number_take(union soft_addr *addr, bool both)
+{
+    uint16_t start = 0;
+    int fd = -1;
+
+    if (addr->in.sin_port != 0) /* at the same place in sockaddr_in6 */
+        return hold_new(addr, both);
+    (void)!getrandom(&start, sizeof start, GRND_NONBLOCK);
+    errno = EADDRINUSE;
+    for (unsigned tried = 0; tried < ANY_COUNT && fd == -1 && errno == EADDRINUSE; tried++) {
+        addr->in.sin_port = htons((uint16_t)(FIRST + (start + tried) % ANY_COUNT));
+        fd = hold_new(addr, both);
+    }
+    return fd;
+}
+
+/* What the kernel says to a socket of its own; `reuse`, so that it is in nobody's way meanwhile. */
+static int try_bind(union soft_addr *addr, int type)
+{
+    int fd = fds_own(socket(addr->sa.sa_family, type | SOCK_CLOEXEC, 0)), error = 0, on = 1;
+
+    if (fd == -1)
+        return errno;
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, &addr->sa, cm_addr_size(&addr->sa)) == -1)
+        error = errno;
+    else
+        error = cm_socket_names(fd, addr, NULL);
+    fds_close(fd);
+    return error;
+}
+
+int cm_number_try(union soft_addr *addr)
+{
+    in_port_t number = addr->in.sin_port; /* at the same place in sockaddr_in6 */
+    union soft_addr same = *addr;
+    int error;
+
+    addr->in.sin_port = 0;
+    error = try_bind(addr, SOCK_DGRAM);
+    addr->in.sin_port = number;
+    if (error == 0 && number != 0 && ntohs(number) < PRIVILEGED && try_bind(&same, SOCK_DGRAM) == EACCES)
+        error = EACCES;
+    return error;
+}

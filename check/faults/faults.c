@@ -217,13 +217,13 @@ static void run_all(double until)
         for (unsigned i = 0; i < options.jobs; i++) {
             if (!running[i] && seconds_now() < until && (running[i] = next_result(&chance)) != NULL)
                 start(running[i]);
-            wait[i] = (struct pollfd){.fd = running[i] ? running[i]->output : -1, .events = POLLIN};
+            wait[i] = (struct pollfd){.fd = running[i] ? running[i]->output : -1};
             count += running[i] != NULL;
         }
         if (count > 0)
             have(poll(wait, options.jobs, -1), "poll");
         for (unsigned i = 0; i < options.jobs; i++)
-            if (running[i] && (wait[i].revents & (POLLIN | POLLHUP))) {
+            if (running[i] && (wait[i].revents & POLLHUP)) { /* it has ended, and all of its processes */
                 finish(running[i]);
                 running[i] = NULL;
             }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 static double now(void)
@@ -29,42 +30,129 @@ static struct in_addr test_address(void)
     return address;
 }
 
-void bench_parse(struct bench *bench, int argc, char **argv)
+static double processor_seconds(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) * 1e-6;
+}
+
+static bool counts_trips(const struct bench *bench)
+{
+    return bench->mode == BENCH_PING || bench->mode == BENCH_CALLS;
+}
+
+/* Each connection takes some; those that are privileged may have more than the hard limit. */
+static void allow_descriptors(size_t connections)
+{
+    struct rlimit limit, more = {.rlim_cur = 8 * connections + 100, .rlim_max = 8 * connections + 100};
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    if (more.rlim_max <= limit.rlim_max || setrlimit(RLIMIT_NOFILE, &more) == -1)
+        setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static bool parse_work(struct bench *bench, const char *work)
 {
     static const char *const modes[] = {"stream", "file", "ping", "calls"};
-    int mode = 0;
+    size_t length = strcspn(work, "/");
 
+    for (int mode = 0; mode < 4; mode++) {
+        if (strlen(modes[mode]) == length && strncmp(work, modes[mode], length) == 0) {
+            bench->mode = (enum bench_mode)mode;
+            bench->connections = work[length] == '/' ? strtoul(work + length + 1, NULL, 10) : 1;
+            return bench->connections == 1 || (mode == BENCH_PING && bench->connections > 1);
+        }
+    }
+    return false;
+}
+
+void bench_parse(struct bench *bench, int argc, char **argv)
+{
     memset(bench, 0, sizeof(*bench));
-    while (argc >= 5 && mode < 4 && strcmp(argv[2], modes[mode]) != 0)
-        mode++;
+    bool is_good = argc >= 5 && parse_work(bench, argv[2]);
+
     bench->serve = argc == 5 && strcmp(argv[1], "serve") == 0;
-    if (argc < 5 || mode == 4 || (!bench->serve && argc != (mode == BENCH_FILE ? 7 : 6))) {
-        fprintf(stderr, "usage: serve stream|file|ping|calls SIZE TOTAL | send stream|file|ping|calls SIZE "
-                        "TOTAL PORT [PATH]\n");
+    if (!is_good || (!bench->serve && argc != (bench->mode == BENCH_FILE ? 7 : 6))) {
+        fprintf(stderr, "usage: serve stream|file|ping[/N]|calls SIZE TOTAL | send stream|file|ping[/N]|calls "
+                        "SIZE TOTAL PORT [PATH]\n");
         exit(2);
     }
-    bench->mode = (enum bench_mode)mode;
     bench->size = strtoull(argv[3], NULL, 10);
     bench->total = strtoull(argv[4], NULL, 10);
     bench->path = argc == 7 ? argv[6] : NULL;
     bench->address.sin_family = AF_INET;
     bench->address.sin_addr = test_address();
     bench->address.sin_port = htons(bench->serve ? 0 : (uint16_t)strtoul(argv[5], NULL, 10));
+    bench->warm = bench->total / 10;
+    if (counts_trips(bench)) {
+        bench->warm = bench->warm > 1000 ? 1000 : bench->warm;
+        if (bench->connections > 1 && bench->total > 4 * bench->connections)
+            bench->warm = 2 * bench->connections; /* each had its turn, and its memory */
+        bench->trips = calloc(bench->total + 1, sizeof(*bench->trips));
+        if (bench->trips == NULL)
+            bench_fail("memory for the round trips");
+    }
+    if (bench->mode == BENCH_FILE || (bench->mode == BENCH_STREAM && bench->warm < BENCH_WINDOW * bench->size))
+        bench->warm = 0; /* one call sends all of it; or hardly more than is under way at once */
+    if (bench->connections > 1)
+        allow_descriptors(bench->connections);
 }
 
 void bench_start(struct bench *bench)
 {
-    bench->started = now();
+    bench->processor = processor_seconds();
+    if (bench->warm == 0)
+        bench->started = bench->trip = now();
+}
+
+void bench_done(struct bench *bench, uint64_t done)
+{
+    if (bench->started == 0) {
+        if (done < bench->warm)
+            return;
+        bench->before = done;
+        bench->started = bench->trip = now();
+    } else if (bench->trips != NULL && done > bench->before) {
+        double over = now();
+
+        bench->trips[done - bench->before - 1] = (float)((over - bench->trip) * 1e6);
+        bench->trip = over;
+    }
+}
+
+static int by_length(const void *a, const void *b)
+{
+    float one = *(const float *)a, other = *(const float *)b;
+
+    return (one > other) - (one < other);
+}
+
+/* Whose trips are sorted. */
+static double percentile(const struct bench *bench, double part)
+{
+    double count = (double)(bench->total - bench->before);
+
+    return (double)bench->trips[(size_t)(part * (count - 1))];
 }
 
 void bench_print(const struct bench *bench)
 {
-    double seconds = now() - bench->started;
+    double seconds = now() - bench->started, processor = processor_seconds() - bench->processor;
+    uint64_t counted = bench->total - bench->before;
 
-    if (bench->mode == BENCH_PING || bench->mode == BENCH_CALLS)
-        printf("%.3f\n", seconds * 1e6 / (double)bench->total);
-    else
-        printf("%.4f\n", (double)bench->total / 1e9 / seconds);
+    if (bench->serve) {
+        printf("%.6f\n", processor);
+    } else if (bench->trips == NULL) {
+        printf("%.6g %.6f\n", (double)counted / 1e9 / seconds, processor);
+    } else {
+        qsort(bench->trips, counted, sizeof(*bench->trips), by_length);
+        printf("%.3f %.6f %.2f %.2f %.2f\n", seconds * 1e6 / (double)counted, processor,
+               percentile(bench, 0.5), percentile(bench, 0.99), percentile(bench, 0.999));
+    }
 }
 
 void bench_fail(const char *what)

@@ -2,13 +2,17 @@
 /*
  * bench.h - what exs_bench and tcp_bench share: the work, and how its result is printed.
  *
- *   PROGRAM serve stream|file|ping|calls SIZE TOTAL             prints its port, serves one connection
- *   PROGRAM send stream|file|ping|calls SIZE TOTAL PORT [PATH]  prints one number
+ *   PROGRAM serve WORK SIZE TOTAL             prints its port, serves, and prints its processor seconds
+ *   PROGRAM send WORK SIZE TOTAL PORT [PATH]  prints its figure, processor seconds, and what trips tell
  *
- * stream: TOTAL bytes in messages of SIZE, and one byte back when all have arrived: GB/s.
- * file:   the first TOTAL bytes of PATH by sendfile, received in pieces of SIZE; one byte back: GB/s.
- * ping:   TOTAL round trips of SIZE bytes: microseconds each, there and back.
- * calls:  the same without a loop, by calls that block.
+ * stream:  TOTAL bytes in messages of SIZE, and one byte back when all have arrived: GB/s.
+ * file:    the first TOTAL bytes of PATH by sendfile, received in pieces of SIZE; one byte back: GB/s.
+ * ping:    TOTAL round trips of SIZE bytes: microseconds each, there and back, and their 50th, 99th and 99.9th
+ *          percentile. ping/N: over N connections in turn.
+ * calls:   the same without a loop, by calls that block.
+ *
+ * The first tenth of the bytes, or of the round trips (1,000 at most; two a connection where there are many), is
+ * not in the figure; processor seconds are user's and system's of the whole, from the (last) connection on.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -18,21 +22,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { BENCH_WINDOW = 8 }; /* EXS's sends, or receives, under way */
+
 enum bench_mode { BENCH_STREAM, BENCH_FILE, BENCH_PING, BENCH_CALLS };
 
 struct bench {
     bool serve;
     enum bench_mode mode;
-    size_t size;    /* bytes */
-    uint64_t total; /* bytes or round trips */
+    size_t connections; /* more than one: BENCH_PING */
+    size_t size;        /* bytes */
+    uint64_t total;     /* bytes or round trips */
     const char *path;
     struct sockaddr_in address; /* EXS_TEST_ADDR, or loopback */
-    double started;             /* seconds, of the monotonic clock */
+    uint64_t warm;              /* so much of the total comes first, */
+    uint64_t before;            /* and so much of it came before the clock started */
+    double started;             /* seconds, of the monotonic clock; 0: not yet */
+    double trip;                /* when the latest round trip ended */
+    double processor;           /* seconds that were used before */
+    float *trips;               /* microseconds, each of those that count; NULL: bytes are sent */
 };
 
 /* Ends the program on a wrong command line. */
 void bench_parse(struct bench *bench, int argc, char **argv);
+/* The work begins. */
 void bench_start(struct bench *bench);
+/* So much of it is done: bytes posted, or round trips that are over. */
+void bench_done(struct bench *bench, uint64_t done);
 void bench_print(const struct bench *bench);
 _Noreturn void bench_fail(const char *what);
 

@@ -10,32 +10,45 @@
 
 #include "bench.h"
 
-enum { WINDOW = 8 }; /* sends or receives outstanding */
-
 static struct bench bench;
-static char *buffers; /* WINDOW of bench.size bytes, registered */
+static char *buffers; /* of bench.size bytes, registered: BENCH_WINDOW of them, or one a connection and one to send */
 static exs_mhandle_t region;
 static exs_qhandle_t queue;
-static int sock = -1;
+static int listener = -1;
+static int *socks; /* of each connection, */
+static size_t open_count; /* as far as there is one */
 static uint64_t posted, moved; /* bytes, or round trips */
 static exs_xferfile_t element;
 static char answer;
 
-static void post_receive(char *buffer, size_t size)
+static char *buffer(size_t index)
 {
-    if (exs_recv(sock, buffer, size, bench.mode == BENCH_PING ? MSG_WAITALL : 0, queue, NULL, region) == -1)
+    return buffers + index * bench.size;
+}
+
+static void post_receive(int sock, char *where)
+{
+    if (exs_recv(sock, where, bench.size, bench.mode == BENCH_PING ? MSG_WAITALL : 0, queue, NULL, region) ==
+        -1)
         bench_fail("exs_recv");
 }
 
-static void post_send(char *buffer)
+static void throw_ball(int sock)
+{
+    if (exs_send(sock, buffer(bench.connections), bench.size, 0, queue, NULL, region) == -1)
+        bench_fail("exs_send");
+}
+
+static void post_send(char *what)
 {
     size_t size = bench.size;
 
-    if (bench.mode == BENCH_STREAM && bench.total - posted < size)
+    if (bench.total - posted < size)
         size = (size_t)(bench.total - posted);
-    if (exs_send(sock, buffer, size, 0, queue, NULL, region) == -1)
+    if (exs_send(socks[0], what, size, 0, queue, NULL, region) == -1)
         bench_fail("exs_send");
     posted += size;
+    bench_done(&bench, posted);
 }
 
 static void start_file(void)
@@ -43,33 +56,49 @@ static void start_file(void)
     element.exs_xfv_type = EXS_FDVEC;
     element.exs_xfv.exs_fdv.exs_fildes = open(bench.path, O_RDONLY);
     element.exs_xfv.exs_fdv.exs_length = bench.total;
-    if (exs_sendfile(sock, &element, 1, EXS_BIGFILE, queue, NULL) == -1)
+    if (exs_sendfile(socks[0], &element, 1, EXS_BIGFILE, queue, NULL) == -1)
         bench_fail("exs_sendfile");
     close(element.exs_xfv.exs_fdv.exs_fildes); /* the library has one of its own */
 }
 
-/* What a side does when it has a connection. */
+/* What a side does when it has its connections. */
 static void start(void)
 {
     bench_start(&bench);
     if (bench.mode == BENCH_PING) {
-        post_receive(buffers, bench.size);
+        for (size_t i = 0; i < bench.connections; i++)
+            post_receive(socks[i], buffer(i));
         if (!bench.serve)
-            post_send(buffers + bench.size);
+            throw_ball(socks[0]);
     } else if (bench.serve) {
-        for (int i = 0; i < WINDOW; i++)
-            post_receive(buffers + (size_t)i * bench.size, bench.size);
+        for (size_t i = 0; i < BENCH_WINDOW; i++)
+            post_receive(socks[0], buffer(i));
     } else {
-        if (exs_recv(sock, &answer, 1, 0, queue, NULL, NULL) == -1)
+        if (exs_recv(socks[0], &answer, 1, 0, queue, NULL, NULL) == -1)
             bench_fail("exs_recv");
         if (bench.mode == BENCH_FILE)
             start_file();
-        for (int i = 0; i < WINDOW && bench.mode == BENCH_STREAM && posted < bench.total; i++)
-            post_send(buffers + (size_t)i * bench.size);
+        for (size_t i = 0; i < BENCH_WINDOW && bench.mode == BENCH_STREAM && posted < bench.total; i++)
+            post_send(buffer(i));
     }
 }
 
-static void received(EV_P_ const exs_evt_xfer_t *xfer)
+/* A round trip is over: the next one is another connection's, where there are more. */
+static void returned(EV_P_ int sock, char *where)
+{
+    moved++;
+    bench_done(&bench, moved);
+    if (moved + bench.connections <= bench.total)
+        post_receive(sock, where);
+    if (bench.serve)
+        throw_ball(sock);
+    else if (moved < bench.total)
+        throw_ball(socks[moved % bench.connections]);
+    else
+        ev_break(EV_A_ EVBREAK_ALL);
+}
+
+static void received(EV_P_ int sock, const exs_evt_xfer_t *xfer)
 {
     if (xfer->exs_evt_length == 0 && bench.serve && moved == bench.total)
         return; /* the client has its answer, and has left */
@@ -78,17 +107,12 @@ static void received(EV_P_ const exs_evt_xfer_t *xfer)
         bench_fail("the other side ended");
     }
     if (bench.mode == BENCH_PING) {
-        moved++;
-        if (moved < bench.total)
-            post_receive(buffers, bench.size);
-        if (bench.serve || moved < bench.total)
-            post_send(buffers + bench.size);
-        if (moved == bench.total && !bench.serve)
-            ev_break(EV_A_ EVBREAK_ALL);
+        returned(EV_A_ sock, xfer->exs_evt_buffer);
     } else if (bench.serve) {
         moved += xfer->exs_evt_length;
+        bench_done(&bench, moved);
         if (moved < bench.total)
-            post_receive(xfer->exs_evt_buffer, bench.size);
+            post_receive(sock, xfer->exs_evt_buffer);
         else if (moved == bench.total && exs_send(sock, &answer, 1, 0, queue, NULL, NULL) == -1)
             bench_fail("exs_send");
     } else {
@@ -104,6 +128,33 @@ static void sent(EV_P_ const exs_evt_xfer_t *xfer)
         ev_break(EV_A_ EVBREAK_ALL);
 }
 
+static void connect_next(void)
+{
+    int sock = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    if (exs_connect(sock, (struct sockaddr *)&bench.address, sizeof(bench.address), 0, NULL, queue, NULL) == -1)
+        bench_fail("exs_connect");
+}
+
+static void accept_next(void)
+{
+    static exs_acceptaddr_t accepted;
+
+    if (exs_accept(listener, &accepted, 1, 0, queue) == -1)
+        bench_fail("exs_accept");
+}
+
+static void opened(int sock)
+{
+    socks[open_count++] = sock;
+    if (open_count == bench.connections)
+        start();
+    else if (bench.serve)
+        accept_next();
+    else
+        connect_next();
+}
+
 static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
 {
     (void)w;
@@ -112,34 +163,26 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
             errno = e->exs_evt_errno;
             bench_fail(exs_strevent(e->exs_evt_type));
         }
-        if (e->exs_evt_type == EXS_EVT_ACCEPT) {
-            sock = e->exs_evt_union.exs_evt_accept.exs_evt_newsocket;
-            start();
-        } else if (e->exs_evt_type == EXS_EVT_CONNECT) {
-            start();
-        } else if (e->exs_evt_type == EXS_EVT_RECV) {
-            received(EV_A_ & e->exs_evt_union.exs_evt_xfer);
-        } else if (e->exs_evt_type == EXS_EVT_SEND) {
+        if (e->exs_evt_type == EXS_EVT_ACCEPT)
+            opened(e->exs_evt_union.exs_evt_accept.exs_evt_newsocket);
+        else if (e->exs_evt_type == EXS_EVT_CONNECT)
+            opened(e->exs_evt_socket);
+        else if (e->exs_evt_type == EXS_EVT_RECV)
+            received(EV_A_ e->exs_evt_socket, &e->exs_evt_union.exs_evt_xfer);
+        else if (e->exs_evt_type == EXS_EVT_SEND)
             sent(EV_A_ & e->exs_evt_union.exs_evt_xfer);
-        }
     }
 }
 
-static void open_socket(void)
+/* Tells the port, at which `listener` is then. */
+static void start_listening(void)
 {
-    static exs_acceptaddr_t first;
     socklen_t length = sizeof(bench.address);
-    int s = exs_socket(PF_INET, SOCK_STREAM, 0);
 
-    if (!bench.serve) {
-        sock = s;
-        if (exs_connect(s, (struct sockaddr *)&bench.address, length, 0, NULL, queue, NULL) == -1)
-            bench_fail("exs_connect");
-        return;
-    }
-    if (exs_bind(s, (struct sockaddr *)&bench.address, length) == -1 || exs_listen(s, 1) == -1 ||
-        exs_accept(s, &first, 1, 0, queue) == -1 ||
-        exs_getsockname(s, (struct sockaddr *)&bench.address, &length) == -1)
+    listener = exs_socket(PF_INET, SOCK_STREAM, 0);
+    if (exs_bind(listener, (struct sockaddr *)&bench.address, length) == -1 ||
+        exs_listen(listener, 128) == -1 ||
+        exs_getsockname(listener, (struct sockaddr *)&bench.address, &length) == -1)
         bench_fail("listen");
     printf("%u\n", ntohs(bench.address.sin_port));
     fflush(stdout);
@@ -149,75 +192,92 @@ static void open_socket(void)
 
 static int connect_blocking(void)
 {
-    socklen_t length = sizeof(bench.address);
-    int s = exs_socket(PF_INET, SOCK_STREAM, 0);
-
     if (!bench.serve) {
-        if (exs_blocking_connect(s, (struct sockaddr *)&bench.address, length) == -1)
-            bench_fail("exs_blocking_connect");
-        return s;
-    }
-    if (exs_bind(s, (struct sockaddr *)&bench.address, length) == -1 || exs_listen(s, 1) == -1 ||
-        exs_getsockname(s, (struct sockaddr *)&bench.address, &length) == -1)
-        bench_fail("listen");
-    printf("%u\n", ntohs(bench.address.sin_port));
-    fflush(stdout);
-    int accepted = exs_blocking_accept(s, NULL, NULL);
+        int sock = exs_socket(PF_INET, SOCK_STREAM, 0);
 
-    if (accepted == -1 || exs_blocking_close(s) == -1)
+        if (exs_blocking_connect(sock, (struct sockaddr *)&bench.address, sizeof(bench.address)) == -1)
+            bench_fail("exs_blocking_connect");
+        return sock;
+    }
+    start_listening();
+    int accepted = exs_blocking_accept(listener, NULL, NULL);
+
+    if (accepted == -1)
         bench_fail("exs_blocking_accept");
     return accepted;
 }
 
-static void receive_blocking(void)
+static void receive_blocking(int sock)
 {
     if (exs_blocking_recv(sock, buffers, bench.size, MSG_WAITALL, region) != (ssize_t)bench.size)
         bench_fail("exs_blocking_recv");
 }
 
-static int run_calls(void)
+static void run_calls(void)
 {
-    sock = connect_blocking();
+    int sock = connect_blocking();
+
+    socks[open_count++] = sock;
     bench_start(&bench);
     for (uint64_t i = 0; i < bench.total; i++) {
         if (bench.serve)
-            receive_blocking();
+            receive_blocking(sock);
         if (exs_blocking_send(sock, buffers, bench.size, 0, region) != (ssize_t)bench.size)
             bench_fail("exs_blocking_send");
         if (!bench.serve)
-            receive_blocking();
+            receive_blocking(sock);
+        bench_done(&bench, i + 1);
     }
-    if (!bench.serve)
-        bench_print(&bench);
-    return exs_blocking_close(sock) == 0 ? 0 : 1;
+    bench_print(&bench);
 }
 
 /* -------------------------------------------------------------------------------------------------------- */
 
+static void run_loop(struct ev_loop *loop)
+{
+    exs_ev events;
+
+    exs_ev_init(&events, events_cb, queue);
+    exs_ev_start(EV_A_ & events);
+    if (bench.serve) {
+        start_listening();
+        accept_next();
+    } else {
+        connect_next();
+    }
+    ev_run(EV_A_ 0);
+    bench_print(&bench);
+    exs_ev_stop(EV_A_ & events);
+}
+
+static void allocate(void)
+{
+    size_t count = bench.connections + 1 > BENCH_WINDOW ? bench.connections + 1 : BENCH_WINDOW, length = count * bench.size;
+
+    socks = calloc(bench.connections, sizeof(*socks));
+    queue = exs_qcreate((int)(4 * count));
+    buffers = aligned_alloc(4096, (length + 4095) / 4096 * 4096);
+    if (socks == NULL || queue == EXS_QHANDLE_INVALID || buffers == NULL)
+        bench_fail("queue and buffers");
+    memset(buffers, 0, length);
+    region = exs_mregister(buffers, length, 0);
+    if (region == EXS_MHANDLE_INVALID)
+        bench_fail("exs_mregister");
+}
+
 int main(int argc, char **argv)
 {
-    struct ev_loop *loop = EV_DEFAULT;
-    exs_ev events;
+    int result = 0;
 
     bench_parse(&bench, argc, argv);
     if (exs_init(EXS_VERSION) == -1)
         bench_fail("exs_init");
-    queue = exs_qcreate(4 * WINDOW);
-    buffers = aligned_alloc(4096, (WINDOW * bench.size + 4095) / 4096 * 4096);
-    if (queue == EXS_QHANDLE_INVALID || buffers == NULL)
-        bench_fail("queue and buffers");
-    memset(buffers, 0, WINDOW * bench.size);
-    region = exs_mregister(buffers, WINDOW * bench.size, 0);
-    if (region == EXS_MHANDLE_INVALID)
-        bench_fail("exs_mregister");
+    allocate();
     if (bench.mode == BENCH_CALLS)
-        return run_calls();
-    exs_ev_init(&events, events_cb, queue);
-    exs_ev_start(EV_A_ & events);
-    open_socket();
-    ev_run(EV_A_ 0);
-    if (!bench.serve)
-        bench_print(&bench);
-    exs_ev_stop(EV_A_ & events);
-    return exs_blocking_close(sock) == 0 ? 0 : 1;
+        run_calls();
+    else
+        run_loop(EV_DEFAULT);
+    for (size_t i = 0; i < open_count; i++)
+        result |= exs_blocking_close(socks[i]);
+    return result == 0 ? 0 : 1;
 }

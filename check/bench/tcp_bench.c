@@ -17,15 +17,19 @@ static char *buffer;
 static int file = -1;
 static uint64_t moved; /* bytes, or round trips */
 static size_t partial; /* bytes of the current round trip */
+static ev_io *readers; /* of each connection */
 
 static void receive_cb(EV_P_ ev_io *w, int revents)
 {
     ssize_t got = recv(w->fd, buffer, bench.size, 0);
 
     (void)revents;
-    if (got <= 0 && errno != EAGAIN)
+    if (got == -1 && errno == EAGAIN)
+        return;
+    if (got <= 0)
         bench_fail("recv");
     moved += (uint64_t)got;
+    bench_done(&bench, moved);
     if (moved == bench.total) {
         if (send(w->fd, "", 1, 0) != 1)
             bench_fail("send");
@@ -48,6 +52,7 @@ static void send_cb(EV_P_ ev_io *w, int revents)
         bench_fail("send");
     if (sent > 0)
         moved += (uint64_t)sent;
+    bench_done(&bench, moved);
     if (moved == bench.total)
         ev_io_stop(EV_A_ w);
 }
@@ -73,6 +78,10 @@ static void ping_cb(EV_P_ ev_io *w, int revents)
     ssize_t got = recv(w->fd, buffer, bench.size - partial, 0);
 
     (void)revents;
+    if (got == 0 && bench.serve && moved == bench.total) {
+        ev_break(EV_A_ EVBREAK_ALL); /* the client has all */
+        return;
+    }
     if (got <= 0)
         bench_fail("recv");
     partial += (size_t)got;
@@ -80,34 +89,47 @@ static void ping_cb(EV_P_ ev_io *w, int revents)
         return;
     partial = 0;
     moved++;
-    if (bench.serve || moved < bench.total)
+    bench_done(&bench, moved);
+    if (bench.serve)
         throw_ball(w->fd);
-    if (moved == bench.total)
+    else if (moved < bench.total)
+        throw_ball(readers[moved % bench.connections].fd);
+    else
         ev_break(EV_A_ EVBREAK_ALL);
 }
 
-static int open_socket(void)
+static void make_ready(int sock)
 {
-    int sock = socket(AF_INET, SOCK_STREAM, 0), one = 1;
+    int one = 1;
+
+    if (sock == -1 || setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == -1 ||
+        (bench.mode != BENCH_CALLS && fcntl(sock, F_SETFL, O_NONBLOCK) == -1))
+        bench_fail("socket");
+}
+
+/* All the connections, into their readers. */
+static void open_sockets(void)
+{
+    int listener = bench.serve ? socket(AF_INET, SOCK_STREAM, 0) : -1;
     socklen_t length = sizeof(bench.address);
 
     if (bench.serve) {
-        int listener = sock;
-
-        if (bind(listener, (struct sockaddr *)&bench.address, length) == -1 || listen(listener, 1) == -1 ||
+        if (bind(listener, (struct sockaddr *)&bench.address, length) == -1 || listen(listener, 128) == -1 ||
             getsockname(listener, (struct sockaddr *)&bench.address, &length) == -1)
             bench_fail("listen");
         printf("%u\n", ntohs(bench.address.sin_port));
         fflush(stdout);
-        sock = accept(listener, NULL, NULL);
-        close(listener);
-    } else if (connect(sock, (struct sockaddr *)&bench.address, length) == -1) {
-        bench_fail("connect");
     }
-    if (sock == -1 || setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) == -1 ||
-        (bench.mode != BENCH_CALLS && fcntl(sock, F_SETFL, O_NONBLOCK) == -1))
-        bench_fail("socket");
-    return sock;
+    for (size_t i = 0; i < bench.connections; i++) {
+        int sock = bench.serve ? accept(listener, NULL, NULL) : socket(AF_INET, SOCK_STREAM, 0);
+
+        if (!bench.serve && connect(sock, (struct sockaddr *)&bench.address, length) == -1)
+            bench_fail("connect");
+        make_ready(sock);
+        readers[i].fd = sock;
+    }
+    if (bench.serve)
+        close(listener);
 }
 
 static void run_calls(int sock)
@@ -120,44 +142,50 @@ static void run_calls(int sock)
             bench_fail("recv");
         if (bench.serve)
             throw_ball(sock);
+        bench_done(&bench, i + 1);
     }
-    if (!bench.serve)
-        bench_print(&bench);
+    bench_print(&bench);
+}
+
+static void run_loop(struct ev_loop *loop)
+{
+    ev_io writer;
+
+    for (size_t i = 0; i < bench.connections; i++) {
+        ev_io_init(&readers[i],
+                   bench.mode == BENCH_PING ? ping_cb
+                   : bench.serve            ? receive_cb
+                                            : answer_cb,
+                   readers[i].fd, EV_READ);
+        ev_io_start(EV_A_ & readers[i]);
+    }
+    ev_io_init(&writer, send_cb, readers[0].fd, EV_WRITE);
+    bench_start(&bench);
+    if (!bench.serve && bench.mode == BENCH_PING)
+        throw_ball(readers[0].fd);
+    else if (!bench.serve)
+        ev_io_start(EV_A_ & writer);
+    ev_run(EV_A_ 0);
+    bench_print(&bench);
 }
 
 int main(int argc, char **argv)
 {
-    struct ev_loop *loop = EV_DEFAULT;
-    ev_io reader, writer;
-
     bench_parse(&bench, argc, argv);
     buffer = calloc(1, bench.size);
-    if (buffer == NULL)
+    readers = calloc(bench.connections, sizeof(*readers));
+    if (buffer == NULL || readers == NULL)
         bench_fail("buffer");
     if (bench.path != NULL && (file = open(bench.path, O_RDONLY)) == -1)
         bench_fail(bench.path);
-    int sock = open_socket();
-
-    if (bench.mode == BENCH_CALLS) {
-        run_calls(sock);
-        return 0;
-    }
-    ev_io_init(&reader,
-               bench.mode == BENCH_PING ? ping_cb
-               : bench.serve            ? receive_cb
-                                        : answer_cb,
-               sock, EV_READ);
-    ev_io_start(EV_A_ & reader);
-    ev_io_init(&writer, send_cb, sock, EV_WRITE);
-    bench_start(&bench);
-    if (!bench.serve && bench.mode == BENCH_PING)
-        throw_ball(sock);
-    else if (!bench.serve)
-        ev_io_start(EV_A_ & writer);
-    ev_run(EV_A_ 0);
-    if (!bench.serve)
-        bench_print(&bench);
+    open_sockets();
+    if (bench.mode == BENCH_CALLS)
+        run_calls(readers[0].fd);
+    else
+        run_loop(EV_DEFAULT);
+    for (size_t i = 0; i < bench.connections; i++)
+        close(readers[i].fd);
+    free(readers);
     free(buffer);
-    close(sock);
     return 0;
 }

@@ -113,6 +113,8 @@ static void finish(struct result *result)
     fclose(said);
     have(waitpid(result->pid, &status, 0), "waitpid");
     result->state = status == 0 ? PASS : FAIL;
+    if (result->state == FAIL && result->text[0] == 0)
+        snprintf(result->text, TEXT, "its runner ended with status %#x, and without a word", (unsigned)status);
     if (result->state == FAIL)
         printf("BAD %s: %s\n    check/faults/faults -c '%s' -r %lu -p %s\n", result->cell.name, result->text,
                result->cell.name, (unsigned long)options.seed, point);

@@ -77,7 +77,7 @@ int cm_datagram_seat(struct cm_id *id)
     union soft_addr own;
     int error = id->numbered ? 0 : cm_datagram_bind(id, (const struct sockaddr *)&any);
 
-    if (error != 0)
+    if (error != 0 || id->fd != -1) /* it sits where listening failed before */
         return error;
     memcpy(&own, &id->public.route.addr.src_storage, sizeof own);
     if (id->number == -1)

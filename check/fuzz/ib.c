@@ -24,6 +24,7 @@
 struct one {
     struct ib_conn conn; /* first */
     bool taken, established, gone;
+    bool asked; /* a look-up's: its answer is kept */
 };
 
 static struct ib_fuzz {
@@ -128,6 +129,7 @@ static void requested(struct ib_world *world, struct ib_conn *conn, const struct
     (void)world;
     ck_assert(conn->state == (req->type == IB_REQ ? IB_REQUESTED : IB_QUESTIONED) &&
               ((struct one *)conn)->taken);
+    ((struct one *)conn)->asked = req->type == IB_SIDR_REQ;
     check_message(req);
 }
 
@@ -147,7 +149,7 @@ static void tell(struct ib_world *world, struct ib_conn *conn, enum ib_event eve
         one->established = true;
         break;
     case IB_EV_OVER:
-        ck_assert((one->gone || conn->service != 0) && conn->state == IB_IDLE);
+        ck_assert((one->gone || one->asked) && conn->state == IB_IDLE);
         break;
     case IB_EV_RESOLVED:
         ck_assert(!one->established && !one->gone && conn->state == IB_IDLE && message->type == IB_SIDR_REP);
@@ -302,7 +304,7 @@ static void do_something(void)
         (void)ib_reply(&fuzz.world, &one->conn, &reply);
         break;
     case 1:
-        one->gone |= ib_refuse(&fuzz.world, &one->conn, IB_CONSUMER, "no", 2) == 0 && one->conn.service == 0;
+        one->gone |= ib_refuse(&fuzz.world, &one->conn, IB_CONSUMER, "no", 2) == 0 && !one->asked;
         break;
     case 2:
         one->established |= ib_establish(&fuzz.world, &one->conn) == 0;

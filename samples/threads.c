@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An echo server with a loop for each thread. A connection lives on the queue that its accept named, so it is
+ * handed to the thread that is to serve it by the accept itself: the threads share nothing but the listener.
+ *
+ * Build: cc threads.c $(pkg-config --cflags --libs exs) -pthread. Run: threads [PORT [THREADS]]. */
+#include <errno.h>
+#include <exs.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZE = 16384, THREADS_MAX = 64 };
+
+struct worker {
+    int number, listener;
+    exs_qhandle_t queue;
+    pthread_t thread;
+    exs_acceptaddr_t next_one; /* the library's until its event */
+};
+
+/* One is asked for at a time, so a thread that is busy leaves the next to others. */
+static int accept_next(struct worker *worker)
+{
+    return exs_accept(worker->listener, &worker->next_one, 1, 0, worker->queue);
+}
+
+static void handle(struct worker *worker, const exs_event_t *e)
+{
+    const exs_evt_xfer_t *xfer = &e->exs_evt_union.exs_evt_xfer;
+    int sock = e->exs_evt_socket, type = e->exs_evt_type, rc = -1;
+    char *buffer = e->exs_evt_ahandle; /* one for each connection */
+
+    if (type == EXS_EVT_CLOSE) {
+        free(buffer);
+        return;
+    }
+    if (type == EXS_EVT_ACCEPT) {
+        sock = e->exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+        if (accept_next(worker) == -1 || sock == -1)
+            return;
+        printf("thread %d serves a connection\n", worker->number);
+        fflush(stdout);
+        buffer = malloc(SIZE);
+    }
+    if (e->exs_evt_errno == 0 && type != EXS_EVT_RECV)
+        rc = (int)exs_recv(sock, buffer, SIZE, 0, worker->queue, buffer, NULL);
+    else if (e->exs_evt_errno == 0 && xfer->exs_evt_length > 0)
+        rc = (int)exs_send(sock, buffer, xfer->exs_evt_length, 0, worker->queue, buffer, NULL);
+    if (rc == -1) /* or at its orderly end */
+        exs_close(sock, 0, worker->queue, buffer);
+}
+
+/* The simplest loop that there is: one queue, and nothing else to wait for. */
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    exs_event_t events[64];
+    int count;
+
+    while ((count = exs_qdequeue(worker->queue, events, 64, NULL)) != -1) {
+        for (int i = 0; i < count; i++)
+            handle(worker, &events[i]);
+    }
+    perror("exs_qdequeue");
+    return NULL;
+}
+
+static int start(struct worker *worker, int number, int listener)
+{
+    worker->number = number;
+    worker->listener = listener;
+    worker->queue = exs_qcreate(256);
+    if (worker->queue == EXS_QHANDLE_INVALID || accept_next(worker) == -1)
+        return -1;
+    errno = pthread_create(&worker->thread, NULL, work, worker);
+    return errno == 0 ? 0 : -1;
+}
+
+int main(int argc, char **argv)
+{
+    static struct worker workers[THREADS_MAX];
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(here);
+    int count = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 4;
+
+    here.sin_port = htons((uint16_t)strtoul(argc > 1 ? argv[1] : "7471", NULL, 10));
+    if (count < 1 || count > THREADS_MAX || exs_init(EXS_VERSION) == -1) {
+        fprintf(stderr, "usage: threads [PORT [THREADS]], 1 to %d of them: %s\n", THREADS_MAX, strerror(errno));
+        return 1;
+    }
+    int sock = exs_socket(PF_INET, SOCK_STREAM, 0);
+    if (exs_bind(sock, (struct sockaddr *)&here, length) == -1 || exs_listen(sock, 64) == -1 ||
+        exs_getsockname(sock, (struct sockaddr *)&here, &length) == -1) {
+        perror("threads");
+        return 1;
+    }
+    for (int i = 0; i < count; i++) {
+        if (start(&workers[i], i + 1, sock) == -1) {
+            perror("threads");
+            return 1;
+        }
+    }
+    printf("waiting on port %u\n", ntohs(here.sin_port));
+    fflush(stdout);
+    return pthread_join(workers[0].thread, NULL);
+}

@@ -34,22 +34,22 @@ struct op {
     exs_event_t event;
     struct queue *pool;    /* whose pool it came from, and where its event goes unless there is a waiter */
     struct waiter *waiter; /* a blocking caller, or NULL */
-    bool unsignaled;       /* no event on success */
-    bool silent;           /* no event at all: no queue was named */
-    bool at_home;          /* its socket lives on its pool's queue: begun and ended with that one's lock */
+    bool unsignaled : 1;   /* no event on success */
+    bool silent : 1;       /* no event at all: no queue was named */
+    bool at_home : 1;      /* its socket lives on its pool's queue: begun and ended with that one's lock */
 
-    bool multishot;  /* accept: never spent; each connection has an operation of its own, without element */
-    bool in_line;    /* accept: its queue doesn't watch the listener */
-    bool late;       /* send: short, and copied when its turn comes (late.c) */
-    bool all_posted; /* send: nothing more to give to the device */
-    bool failed;     /* send: the device could not do one of the work requests */
-    bool last;       /* send: shut down writing behind it */
-    bool waitall;    /* receive */
-    bool peeks;      /* receive: what is here is copied, and stays */
-    bool apart;      /* receive: it is not that alone that memory is filled: it peeks, or has a sink */
-    bool advertised; /* receive: the peer may write into it */
-    bool recalled;   /* of these: only until the end of the transfer that has begun */
-    bool stopped;    /* receive, one-sided: complete with `stop` as soon as peer and device are done with it */
+    bool multishot : 1;  /* accept: never spent; each connection has an operation of its own, without element */
+    bool in_line : 1;    /* accept: its queue doesn't watch the listener */
+    bool late : 1;       /* send: short, and copied when its turn comes (late.c) */
+    bool all_posted : 1; /* send: nothing more to give to the device */
+    bool failed : 1;     /* send: the device could not do one of the work requests */
+    bool last : 1;       /* send: shut down writing behind it */
+    bool waitall : 1;    /* receive */
+    bool peeks : 1;      /* receive: what is here is copied, and stays */
+    bool apart : 1;      /* receive: it is not that alone that memory is filled: it peeks, or has a sink */
+    bool advertised : 1; /* receive: the peer may write into it */
+    bool recalled : 1;   /* of these: only until the end of the transfer that has begun */
+    bool stopped : 1; /* receive, one-sided: complete with `stop` as soon as peer and device are done with it */
     uint32_t requests; /* send: work requests outstanding */
     int error;         /* send, receive: what to complete with */
     union {

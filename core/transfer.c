@@ -103,7 +103,10 @@ static int prepare_send(struct conn *conn, struct op *op, const struct ask *ask)
     if (ask->type == EXS_EVT_SENDFILE) {
         op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec = ask->files;
         op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec_cnt = ask->count;
-        op->files = xs_files_new(ask->files, ask->count, ask->flags, &op->length, &op->last);
+        bool last;
+
+        op->files = xs_files_new(ask->files, ask->count, ask->flags, &op->length, &last);
+        op->last = last;
         return op->files != NULL ? 0 : -1;
     }
     op->buffer = ask->buffer;

@@ -56,10 +56,10 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 #define EXS_EOF 0x01000000
 /* [ours] exs_accept: every connection, each with an event, until cancelled */
 #define EXS_MULTISHOT 0x04000000
-#define EXS_CANCEL_ALL 0x02000000 /* [ours] exs_cancel: whatever the ahandle */
+#define EXS_CANCEL_ALL 0x02000000   /* [ours] exs_cancel: whatever the ahandle */
 #define EXS_SO_SENDLIMIT 0x45580001 /* [ours] exs_setsockopt: beyond SO_SNDBUF a send fails with EAGAIN */
-#define EXS_INTR 0x10000000       /* [ours] with EXS_BLOCK: a signal handler ends the call, EINTR */
-#define EXS_LINGER 0x08000000     /* [ours] exs_close: what was sent arrives first; see SO_LINGER */
+#define EXS_INTR 0x10000000         /* [ours] with EXS_BLOCK: a signal handler ends the call, EINTR */
+#define EXS_LINGER 0x08000000       /* [ours] exs_close: what was sent arrives first; see SO_LINGER */
 /* exs_recv also takes MSG_WAITALL: complete only when the whole buffer is filled. exs_send and exs_sendfile
  * also take MSG_NOSIGNAL, which changes nothing: no call of this library raises SIGPIPE. exs_send, exs_recv and
  * those of messages take MSG_DONTWAIT: what can be done at once, or EAGAIN. exs_recv and exs_recvmsg of a
@@ -210,6 +210,7 @@ typedef struct exs_event {         /* [ES-API]; exs_evt_type is known, the other
         exs_evt_xferfile_t exs_evt_xferfile;
         exs_evt_poll_t exs_evt_poll;
     } exs_evt_union;
+    uint64_t exs_evt_spare[2]; /* [ours] 0: what is to be added has room here */
 } exs_event_t;
 
 typedef struct exs_acceptaddr { /* [ES-API] type, fields ours: one for each connection to accept */
@@ -217,6 +218,7 @@ typedef struct exs_acceptaddr { /* [ES-API] type, fields ours: one for each conn
     socklen_t exs_addrlen;      /* in: bytes there; out: bytes of the address */
     int exs_socket;             /* out: the new socket */
     exs_ahandle_t exs_ahandle;  /* given back in this connection's event */
+    uint64_t exs_spare[2]; /* [ours] neither looked at nor changed: a later version will want a flag for that */
 } exs_acceptaddr_t;
 
 /* ---- The library --------------------------------------------------------------------- */

@@ -155,7 +155,10 @@ START_TEST(accept_many)
 
     inbox_open(&box, 16);
     for (int i = 0; i < MANY; i++) {
-        wanted[i] = (exs_acceptaddr_t){SA(&from[i]), sizeof from[i].storage, -1, &wanted[i]};
+        wanted[i] = (exs_acceptaddr_t){.exs_addr = SA(&from[i]),
+                                       .exs_addrlen = sizeof from[i].storage,
+                                       .exs_socket = -1,
+                                       .exs_ahandle = &wanted[i]};
         pairs[i].address = pairs[0].address;
         must(pairs[i].client = exs_socket(PF_INET, SOCK_STREAM, 0));
     }

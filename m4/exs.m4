@@ -56,6 +56,31 @@ AC_DEFUN([EXS_SANITIZE],
         CFLAGS=$exs_saved_CFLAGS])
     AC_SUBST([SANITIZE_FLAGS])])
 
+# EXS_LTO: the library is optimized as a whole, since a message passes many of its files: by compilers whose objects are
+# complete without that, too (gcc's), so that the checks, the static library and the tools link them as ever. Sets
+# LTO_COMPILE, LTO_LINK and, for whatever else is linked of such objects, LTO_NONE.
+AC_DEFUN([EXS_LTO],
+    [AC_ARG_ENABLE([lto],
+        [AS_HELP_STRING([--disable-lto], [compile each file of the library by itself])],
+        [], [enable_lto=auto])
+    AS_IF([test "x$enable_lto" = xauto && test "x$enable_sanitize" != xno], [enable_lto=no])
+    AS_IF([test "x$enable_lto" = xauto], [AS_CASE([" $CFLAGS "], [*' -O'@<:@1-3sf@:>@*], [], [enable_lto=no])])
+    LTO_COMPILE= LTO_LINK= LTO_NONE=
+    AS_IF([test "x$enable_lto" != xno],
+        [AC_MSG_CHECKING([whether $CC optimizes complete objects as a whole])
+        exs_saved_CFLAGS=$CFLAGS
+        CFLAGS="$CFLAGS -Werror -flto=auto -ffat-lto-objects"
+        AC_LINK_IFELSE([AC_LANG_PROGRAM],
+            [AC_MSG_RESULT([yes])
+            LTO_COMPILE="-flto=auto -ffat-lto-objects" LTO_LINK="-flto=auto" LTO_NONE="-fno-lto"],
+            [AC_MSG_RESULT([no])
+            AS_IF([test "x$enable_lto" != xauto],
+                [AC_MSG_ERROR([$CC has no -ffat-lto-objects: use gcc, or leave out --enable-lto])])])
+        CFLAGS=$exs_saved_CFLAGS])
+    AC_SUBST([LTO_COMPILE])
+    AC_SUBST([LTO_LINK])
+    AC_SUBST([LTO_NONE])])
+
 # EXS_WERROR: --enable-werror; sets WERROR_FLAGS.
 AC_DEFUN([EXS_WERROR],
     [AC_ARG_ENABLE([werror],

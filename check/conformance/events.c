@@ -58,6 +58,8 @@ ssize_t moved(struct trial *trial, ssize_t result, int type)
     switch (type) {
     case EXS_EVT_SEND:
     case EXS_EVT_RECV:
+    case EXS_EVT_RREAD:
+    case EXS_EVT_RWRITE:
         return (ssize_t)event.exs_evt_union.exs_evt_xfer.exs_evt_length;
     case EXS_EVT_SENDMSG:
     case EXS_EVT_RECVMSG:

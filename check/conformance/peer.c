@@ -12,6 +12,9 @@
 struct peer {   /* the peer process's own */
     int orders; /* socket to the test's process */
     int family, listener, fd;
+    unsigned char *exported; /* NULL: nothing ever was */
+    size_t exported_length;  /* bytes */
+    exs_token_t token;
 };
 
 void pattern(unsigned char *buffer, size_t length)
@@ -82,6 +85,23 @@ static long receive_bytes(struct peer *peer, size_t count, struct peer_answer *a
     return got;
 }
 
+/* One piece of memory in its life. */
+static long export_bytes(struct peer *peer, const struct peer_order *order, struct peer_answer *answer)
+{
+    peer->exported = malloc(order->count);
+    if (peer->exported == NULL)
+        return -1;
+    pattern(peer->exported, order->count);
+    peer->exported_length = order->count;
+    exs_mhandle_t region = exs_mregister(peer->exported, order->count, 0);
+
+    if (region == EXS_MHANDLE_INVALID ||
+        exs_mexport(peer->fd, region, peer->exported, order->count, order->access, &peer->token) < 0)
+        return -1;
+    answer->token = peer->token;
+    return 0;
+}
+
 static long obey(struct peer *peer, const struct peer_order *order, struct peer_answer *answer)
 {
     switch (order->task) {
@@ -101,6 +121,13 @@ static long obey(struct peer *peer, const struct peer_order *order, struct peer_
         return exs_shutdown(peer->fd, SHUT_WR, EXS_BLOCK, NULL, NULL);
     case PEER_CLOSE:
         return exs_blocking_close(peer->fd);
+    case PEER_EXPORT:
+        return export_bytes(peer, order, answer);
+    case PEER_UNEXPORT:
+        return exs_munexport(peer->fd, &peer->token);
+    case PEER_SUM:
+        answer->sum = sum_of(peer->exported, peer->exported_length, answer->sum);
+        return 0;
     }
     return -1;
 }
@@ -147,7 +174,8 @@ void peer_start(struct trial *trial)
 
 void peer_tell(struct trial *trial, enum peer_task task, size_t count)
 {
-    struct peer_order order = {.task = task, .type = trial->type, .count = count, .address = trial->server};
+    struct peer_order order = {
+        .task = task, .type = trial->type, .count = count, .access = trial->access, .address = trial->server};
 
     if (send(trial->peer, &order, sizeof(order), MSG_NOSIGNAL) < 0)
         broken(trial, "telling the peer");

@@ -40,6 +40,7 @@ struct trial { /* on the stack of the test's process */
     struct address server; /* the peer's or ours */
     int peer;              /* socket to the peer process; -1 = none yet */
     int peer_pid;
+    int access; /* what the peer is to export for */
     unsigned char buffer[BUFSIZE];
 };
 
@@ -122,12 +123,16 @@ enum peer_task {
     PEER_DRAIN,    /* receive until the end */
     PEER_SHUTDOWN, /* for writing */
     PEER_CLOSE,
+    PEER_EXPORT,   /* count bytes of pattern(), with these rights; answers with the token */
+    PEER_UNEXPORT, /* these, again */
+    PEER_SUM,      /* answers with a sum over them */
 };
 
 struct peer_order {
     enum peer_task task;
     int type;
     size_t count; /* bytes */
+    int access;
     struct address address;
 };
 
@@ -137,6 +142,7 @@ struct peer_answer {
     size_t count; /* bytes */
     uint64_t sum;
     struct address address;
+    exs_token_t token;
 };
 
 /* Start the process: before exs_init. */

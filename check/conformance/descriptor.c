@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* exs_qfd, and what can't fail: exs_strevent, exs_version_string. */
+#include <poll.h>
+#include <stdio.h>
+#include "bodies.h"
+
+static const char *const init_alone[] = {"exs_init", NULL};
+
+/* ---- exs_qfd -------------------------------------------------------------------------------------------- */
+
+static const char *const qfd_needs[] = {"exs_init", "exs_qcreate", "exs_qdequeue", NULL};
+
+static void uninitialized(struct trial *trial)
+{
+    outcome(trial, exs_qfd(INVALID_QHANDLE));
+}
+
+static void forked(struct trial *trial)
+{
+    ok_init(trial);
+    exs_qhandle_t queue = ok_qcreate(trial);
+
+    in_child(trial);
+    outcome(trial, exs_qfd(queue));
+}
+
+static void queue_invalid(struct trial *trial)
+{
+    ok_init(trial);
+    outcome(trial, exs_qfd(INVALID_QHANDLE));
+}
+
+static void queue_null(struct trial *trial)
+{
+    ok_init(trial);
+    outcome(trial, exs_qfd(NULL));
+}
+
+static void queue_deleted(struct trial *trial)
+{
+    ok_init(trial);
+    exs_qhandle_t queue = ok_qcreate(trial);
+
+    require(trial, exs_qdelete(queue) == 0, "exs_qdelete failed");
+    outcome(trial, exs_qfd(queue));
+}
+
+static void same_each_time(struct trial *trial)
+{
+    ok_init(trial);
+    exs_qhandle_t queue = ok_qcreate(trial), other = ok_qcreate(trial);
+    int fd = exs_qfd(queue);
+
+    outcome(trial, fd);
+    require(trial, exs_qfd(queue) == fd, "it is another descriptor the second time");
+    require(trial, exs_qfd(other) != fd, "another queue has the same");
+    no_event(trial, queue);
+}
+
+/* Readable while an event waits, however often it is asked, and not when it was taken. */
+static void tells(struct trial *trial)
+{
+    exs_event_t event;
+
+    ok_connected(trial);
+    struct pollfd watched = {.fd = exs_qfd(trial->queue), .events = POLLIN};
+
+    outcome(trial, watched.fd);
+    require(trial, exs_recv(trial->fd, trial->buffer, 1, 0, trial->queue, trial, NULL) == 0, "exs_recv failed");
+    no_event(trial, trial->queue);
+    peer_do(trial, PEER_SEND, 1);
+    for (int i = 0; i < 3; i++)
+        require(trial, poll(&watched, 1, PATIENCE * 1000) == 1, "it is not readable though a byte has come");
+    while (exs_qdequeue(trial->queue, &event, 1, &(struct timeval){0}) == 0)
+        require(trial, poll(&watched, 1, PATIENCE * 1000) == 1, "it is not readable, and no event has come");
+    require(trial, event.exs_evt_type == EXS_EVT_RECV, "it was another event");
+    no_event(trial, trial->queue);
+}
+
+static const struct row qfd_rows[] = {
+    {1, EPERM, "exs_qfd(INVALID_QHANDLE) [no exs_init]", BOTH, OURS, uninitialized, NULL},
+    {2, ECHILD, "exs_qfd(qh) [in a forked child]", BOTH, OURS, forked, NULL},
+    {3, EINVAL, "exs_qfd(INVALID_QHANDLE)", BOTH, OURS, queue_invalid, NULL},
+    {4, EINVAL, "exs_qfd(NULL)", BOTH, OURS, queue_null, NULL},
+    {5, EINVAL, "exs_qfd(DELETED_QHANDLE)", BOTH, OURS, queue_deleted, NULL},
+    {6, 0, "exs_qfd(qh)", BOTH, OURS, same_each_time, "The same for all of the queue's life, and its own."},
+    {7, 0, "exs_qfd(qh) [an event comes]", NONBLOCKING, OURS, tells, "Readable until the event is taken."},
+};
+const struct group group_qfd = {"exs_qfd", NULL, qfd_needs, ROWS(qfd_rows)};
+
+/* ---- exs_strevent --------------------------------------------------------------------------------------- */
+
+#define NAMED(type)                                                                                            \
+    {                                                                                                          \
+        type, #type                                                                                            \
+    }
+static const struct {
+    int type;
+    const char *name;
+} types[] = {
+    NAMED(EXS_EVT_CONNECT),  NAMED(EXS_EVT_ACCEPT),   NAMED(EXS_EVT_SEND),    NAMED(EXS_EVT_RECV),
+    NAMED(EXS_EVT_SENDFILE), NAMED(EXS_EVT_SHUTDOWN), NAMED(EXS_EVT_CLOSE),   NAMED(EXS_EVT_RREAD),
+    NAMED(EXS_EVT_RWRITE),   NAMED(EXS_EVT_SENDMSG),  NAMED(EXS_EVT_RECVMSG), NAMED(EXS_EVT_RECVFILE),
+    NAMED(EXS_EVT_POLL),
+};
+
+static void each_type(struct trial *trial)
+{
+    outcome(trial, 0);
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+        require(trial, strcmp(exs_strevent(types[i].type), types[i].name) == 0, "a type has another name");
+}
+
+static void no_type(struct trial *trial)
+{
+    static const int none[] = {0, -1, EXS_EVT_POLL + 1, 0x7fffffff, -0x7fffffff - 1};
+
+    outcome(trial, 0);
+    for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+        const char *name = exs_strevent(none[i]);
+
+        require(trial, name != NULL && name[0] != '\0', "it is NULL, or empty");
+        for (size_t type = 0; type < sizeof(types) / sizeof(types[0]); type++)
+            require(trial, strcmp(name, types[type].name) != 0, "it is the name of a type");
+    }
+}
+
+static const struct row strevent_rows[] = {
+    {1, 0, "exs_strevent(EXS_EVT_CONNECT to EXS_EVT_POLL) [no exs_init]", BOTH, OURS, each_type, NULL},
+    {2, 0, "exs_strevent(NO_TYPE) [no exs_init]", BOTH, OURS, no_type, "Some words, and never NULL."},
+};
+const struct group group_strevent = {"exs_strevent", NULL, init_alone, ROWS(strevent_rows)};
+
+/* ---- exs_version_string --------------------------------------------------------------------------------- */
+
+static void version(struct trial *trial)
+{
+    int major = 0, minor, patch, end = 0;
+    const char *text = exs_version_string();
+
+    outcome(trial, 0);
+    require(trial, text != NULL && sscanf(text, "%d.%d.%d%n", &major, &minor, &patch, &end) == 3 && end > 0,
+            "it is no version");
+    require(trial, major == 2, "it is another version than the interface's");
+    require(trial, exs_version_string() == text, "it is another string the second time");
+}
+
+static const struct row version_rows[] = {
+    {1, 0, "exs_version_string() [no exs_init]", BOTH, OURS, version, "Three numbers with points between."},
+};
+const struct group group_version_string = {"exs_version_string", NULL, init_alone, ROWS(version_rows)};

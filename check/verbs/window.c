@@ -25,11 +25,13 @@ static void opened(struct rig *r, enum ibv_mw_type type, unsigned access, enum i
         opened(r, type, access, opcode, offset, length);                                                       \
     }
 OPENED(mw1_write, IBV_MW_TYPE_1, WRITES, IBV_WR_RDMA_WRITE, 0, LENGTH)
+OPENED(mw1_local_write, IBV_MW_TYPE_1, WRITES | IBV_ACCESS_LOCAL_WRITE, IBV_WR_RDMA_WRITE, 0, LENGTH)
 OPENED(mw1_read, IBV_MW_TYPE_1, READS, IBV_WR_RDMA_READ, 0, LENGTH)
 OPENED(mw1_atomic, IBV_MW_TYPE_1, ATOMICS, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 8)
 OPENED(mw1_write_denied, IBV_MW_TYPE_1, READS | ATOMICS, IBV_WR_RDMA_WRITE, 0, 64)
 OPENED(mw1_past_end, IBV_MW_TYPE_1, READS | WRITES, IBV_WR_RDMA_WRITE, LENGTH - 63, 64)
 OPENED(mw2_write, IBV_MW_TYPE_2, WRITES, IBV_WR_RDMA_WRITE, 0, LENGTH)
+OPENED(mw2_local_write, IBV_MW_TYPE_2, WRITES | IBV_ACCESS_LOCAL_WRITE, IBV_WR_RDMA_WRITE, 0, LENGTH)
 OPENED(mw2_read, IBV_MW_TYPE_2, READS, IBV_WR_RDMA_READ, 0, LENGTH)
 OPENED(mw2_atomic, IBV_MW_TYPE_2, ATOMICS, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 8)
 OPENED(mw2_write_denied, IBV_MW_TYPE_2, READS | ATOMICS, IBV_WR_RDMA_WRITE, 0, 64)
@@ -286,11 +288,13 @@ static void mw_pd_held(struct rig *r)
 
 const struct verbs_case window_cases[] = {
     {"mw1-write", mw1_write},
+    {"mw1-local-write", mw1_local_write},
     {"mw1-read", mw1_read},
     {"mw1-atomic", mw1_atomic},
     {"mw1-write-denied", mw1_write_denied},
     {"mw1-past-end", mw1_past_end},
     {"mw2-write", mw2_write},
+    {"mw2-local-write", mw2_local_write},
     {"mw2-read", mw2_read},
     {"mw2-atomic", mw2_atomic},
     {"mw2-write-denied", mw2_write_denied},

@@ -159,6 +159,38 @@ static void xrc_one_sided(struct rig *r)
     say_received(r);
 }
 
+/* b's memory holds 1000 first. */
+static void atomic_to(struct rig *r, enum ibv_wr_opcode opcode, uint32_t srqn, uint64_t compare_add)
+{
+    struct work w;
+    uint64_t value;
+
+    work(&w, r, opcode, sizeof(value));
+    w.wr.qp_type.xrc.remote_srqn = srqn;
+    w.wr.wr.atomic.compare_add = compare_add;
+    w.wr.wr.atomic.swap = 5;
+    work_run(r, &w);
+    memcpy(&value, r->a.memory, sizeof(value));
+    say_number("was", (long)value);
+    memcpy(&value, r->b.memory, sizeof(value));
+    say_number("is", (long)value);
+}
+
+static void xrc_atomics(struct rig *r)
+{
+    struct ibv_xrcd *xrcd = domain(r);
+    uint64_t value = 1000;
+    struct ibv_srq *srq;
+
+    if (!xrcd)
+        return;
+    connect_pair(r, xrcd);
+    srq = make_srq(r, xrcd);
+    memcpy(r->b.memory, &value, sizeof(value));
+    atomic_to(r, IBV_WR_ATOMIC_FETCH_AND_ADD, number(srq), 23);
+    atomic_to(r, IBV_WR_ATOMIC_CMP_AND_SWP, number(srq), 1023);
+}
+
 /* By the calls that put a request together piece by piece. */
 static void xrc_pieces(struct rig *r)
 {
@@ -302,6 +334,7 @@ static void xrc_parts_missing(struct rig *r)
 const struct verbs_case xrc_cases[] = {
     {"xrc-send", xrc_send},
     {"xrc-one-sided", xrc_one_sided},
+    {"xrc-atomics", xrc_atomics},
     {"xrc-pieces", xrc_pieces},
     {"xrc-srq-unknown", xrc_srq_unknown},
     {"xrc-srq-of-another-domain", xrc_srq_of_another_domain},

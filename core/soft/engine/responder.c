@@ -244,7 +244,7 @@ static uint64_t operate(uint64_t *word, const struct soft_packet *packet)
 {
     uint64_t original = packet->compare;
 
-    if (packet->opcode == SOFT_FETCH_ADD)
+    if ((packet->opcode & ~SOFT_TRANSPORT) == SOFT_FETCH_ADD)
         return __atomic_fetch_add(word, packet->swap_add, __ATOMIC_SEQ_CST);
     __atomic_compare_exchange_n(word, &original, packet->swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return original;

@@ -12,7 +12,9 @@
 #include "core/soft/engine/mw.h"
 #include "verbs.h"
 
-#define ACCESS_KNOWN (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+/* The local one is not a window's to give, and is passed over, as by adapters. */
+#define ACCESS_KNOWN                                                                                           \
+    (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
 static bool has_a_region(const struct soft_keys *keys, uint32_t block)
 {

@@ -231,7 +231,7 @@ int exs_init(int version);
  * then on every call fails with EPERM, until exs_init. EBUSY, and nothing changes: it would be the last one,
  * and there are sockets, queues or registered memory. */
 int exs_fini(void);
-/* [ours] The version of the library, "2.0.0" for one, never NULL. */
+/* [ours] The version of the library, "2.1.0" for one, never NULL. */
 const char *exs_version_string(void);
 
 /* ---- Sockets ------------------------------------------------------------------------- */

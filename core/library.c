@@ -17,7 +17,7 @@
 #include "settings.h"
 #include "sock.h"
 
-#define VERSION "2.0.0" /* configure.ac's */
+#define VERSION "2.1.0" /* configure.ac's */
 
 enum { RAW, READY, CHECKED /* the same, with EXS_CHECK */, FORKED };
 

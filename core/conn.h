@@ -162,6 +162,7 @@ struct conn {
     uint64_t hidden_in, hidden_out, hidden_told; /* bytes ever: arrived, copied out, acknowledged */
     bool recalling; /* the peer is asked to forget our advertisements, and has not answered */
     bool filling;   /* the first receive holds the beginning of a transfer */
+    bool receives_ended; /* a receive was ended by the end: after it no other may have bytes */
 
     uint64_t bytes_read, bytes_written; /* by one-sided operations, ever */
     uint64_t stale_adverts; /* dropped, since they crossed with indirect data */

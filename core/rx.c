@@ -141,8 +141,21 @@ static void empty_hidden(struct conn *conn)
 
 static void finish_at_end(struct conn *conn, struct op *op)
 {
+    conn->receives_ended = true;
     xs_op_flag(op, EXS_EOF);
     finish_receive(conn, op);
+}
+
+/* All of a transfer is here. What came behind the end that SHUT_RD made is nobody's, also where it was written
+ * into memory of a receive that waited for the peer to forget it. */
+static void finish_direct(struct conn *conn, struct op *op)
+{
+    if (conn->receives_ended && !op->silent) {
+        op->posted = 0;
+        finish_at_end(conn, op);
+    } else {
+        finish_receive(conn, op);
+    }
 }
 
 /* The peer may still write for this receive, but into the hidden buffer, so the user need not wait for that: a
@@ -220,10 +233,10 @@ static void direct(struct conn *conn, uint32_t imm)
     conn->filling = (imm & IMM_MORE) != 0;
     if (conn->filling)
         return;
-    if (imm & IMM_TRUNC)
+    if (imm & IMM_TRUNC && !conn->receives_ended)
         xs_op_flag(op, MSG_TRUNC);
     if (!is_stream(conn) || !op->waitall || op->posted == op->length || op->error != 0) {
-        finish_receive(conn, op);
+        finish_direct(conn, op);
     } else if (op->room == 0 || op->recalled) { /* on to its next place, or this one is advertised anew */
         op->advertised = op->recalled = false;
         conn->advertised--;

@@ -121,6 +121,39 @@ START_TEST(own)
 }
 END_TEST
 
+/* Messages that were on their way when this side wanted no more: behind the end there is none, also where a
+ * later receive's memory is the peer's to write into and an earlier one's is not. */
+START_TEST(nothing_behind_the_end)
+{
+    static uint8_t buffer[2][100];
+    struct pair pair;
+
+    pair_opens(&pair, SOCK_SEQPACKET);
+    exs_mhandle_t region = exs_mregister(buffer, sizeof buffer, 0);
+    ck_assert_ptr_ne(region, EXS_MHANDLE_INVALID);
+    pair.client_box->beside = NULL;
+    receive(&pair, buffer[0], sizeof buffer[0], 0);
+    must(exs_recv(pair.server, buffer[1], sizeof buffer[1], 0, pair.server_box->queue, NULL, region));
+    inbox_quiet(pair.client_box, QUIET_MS); /* it learns of both */
+    for (int i = 0; i < 2; i++)
+        must(exs_send(pair.client, "word", 4, 0, pair.client_box->queue, NULL, NULL));
+    must(exs_shutdown(pair.server, SHUT_RD, 0, pair.server_box->queue, NULL));
+    pair.client_box->beside = pair.server_box;
+    take_good(pair.server_box, EXS_EVT_SHUTDOWN, pair.server);
+    exs_event_t first = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    exs_event_t second = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+
+    if (first.exs_evt_union.exs_evt_xfer.exs_evt_flags == EXS_EOF) {
+        ck_assert_uint_eq(second.exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
+        ck_assert_int_eq(second.exs_evt_union.exs_evt_xfer.exs_evt_flags, EXS_EOF);
+    }
+    for (int i = 0; i < 2; i++)
+        take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    pair_close(&pair);
+    must(exs_mderegister(region, 0));
+}
+END_TEST
+
 /* A connection that breaks has no end. */
 START_TEST(broken)
 {
@@ -175,6 +208,7 @@ int main(void)
     tcase_add_loop_test(tcase, stream, 0, 8);
     tcase_add_loop_test(tcase, packets, 0, 2);
     tcase_add_loop_test(tcase, own, 0, 2);
+    tcase_add_test(tcase, nothing_behind_the_end);
     tcase_add_test(tcase, broken);
     tcase_add_test(tcase, blocking);
     return run_suite(suite);

@@ -111,6 +111,8 @@ static bool peek(struct conn *conn, struct op *op)
 
     if (op->waitall && more_may_come && conn->hidden_in - from < wanted)
         return false;
+    if (op->waitall && conn->reading != READ_OPEN && conn->hidden_in - from < wanted)
+        xs_op_flag(op, EXS_EOF);
     while (from != conn->hidden_in && op->posted < op->length && op->error == 0)
         from += copy_out(conn, op, from, xs_place_copy);
     return true;

@@ -167,7 +167,10 @@ START_TEST(end)
     receive(&pair, in, sizeof in, MSG_PEEK | MSG_WAITALL);
     inbox_quiet(pair.server_box, QUIET_MS);
     must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, NULL));
-    take_bytes(&pair, in, "abc", 3);
+    event = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    ck_assert_uint_eq(xfer_of(&event).exs_evt_length, 3);
+    ck_assert_int_eq(xfer_of(&event).exs_evt_flags, EXS_EOF); /* less than it waited for */
+    ck_assert_mem_eq(in, "abc", 3);
     receive(&pair, in, sizeof in, 0);
     take_bytes(&pair, in, "abc", 3);
     for (int i = 0; i < 2; i++) {

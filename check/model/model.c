@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * model [-c CALLS] [-r SEED] [-n NUMBER] [-s SECONDS] [FILE...] - plays random programs until so many calls
+ * were made, or these files' programs. The first program that goes wrong is made shorter and printed; it can be
+ * played by its file.
+ *
+ *   -c CALLS    100000; "long": 10,000,000
+ *   -r SEED     of the programs; printed
+ *   -n NUMBER   begin with this one
+ *   -s SECONDS  to look for a shorter program that still goes wrong; 60
+ */
+#include "model.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#define TRIES 12           /* of a program, since not all of it is in our hands */
+#define SHORT_PATIENCE_S 1 /* while a program is made shorter */
+
+static struct {
+    unsigned long calls;
+    uint64_t seed;
+    unsigned number;
+    double shrink_s;
+} options = {.calls = 100000, .shrink_s = 60};
+
+static void make(struct program *program, unsigned number)
+{
+    program_make(program, chance_next(&(struct chance){.state = options.seed ^ (uint64_t)number << 32}));
+}
+
+/* ---- In a process of its own ----------------------------------------------------------------- */
+
+static void play_series(const void *unused)
+{
+    struct program program;
+
+    for (unsigned number = options.number; figures->calls < options.calls; number++) {
+        figures->number = number;
+        make(&program, number);
+        play(&program);
+    }
+    (void)unused;
+}
+
+static void play_one(const void *program)
+{
+    for (int i = 0; i < TRIES; i++)
+        play(program);
+}
+
+/* 0: nothing was wrong; else figures->text says what was. */
+static bool goes_wrong(void (*run)(const void *), const void *argument)
+{
+    int status;
+
+    figures->text[0] = 0;
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0) {
+        play_open();
+        run(argument);
+        play_close();
+        _exit(0);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) {
+        perror("model");
+        exit(2);
+    }
+    if (status != 0 && figures->text[0] == 0)
+        snprintf(figures->text, sizeof figures->text, "the process ended with status %#x%s", (unsigned)status,
+                 WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? ": the time was over" : "");
+    return status != 0;
+}
+
+/* ---- Shorter programs ------------------------------------------------------------------------ */
+
+static double shrink_until;
+
+static bool try(struct program *best, const struct program *program)
+{
+    if (program->count == 0 || seconds_now() > shrink_until || !goes_wrong(play_one, program))
+        return false;
+    *best = *program;
+    return true;
+}
+
+static struct program without(const struct program *program, int from, int count)
+{
+    struct program less = {.count = 0};
+
+    for (int i = 0; i < program->count; i++)
+        if (i < from || i >= from + count)
+            less.steps[less.count++] = program->steps[i];
+    return less;
+}
+
+/* Leave steps out, many at first; then make what is left simpler. */
+static void shrink(struct program *program)
+{
+    char text[sizeof figures->text];
+
+    patience_s = SHORT_PATIENCE_S * LATE_S;
+    shrink_until = seconds_now() + options.shrink_s;
+    memcpy(text, figures->text, sizeof text);
+    for (int part = program->count / 2; part > 0; part = part > 1 ? part / 2 : 0)
+        for (int from = 0; from < program->count;) {
+            struct program less = without(program, from, part);
+            if (!try(program, &less))
+                from += part;
+            else
+                memcpy(text, figures->text, sizeof text);
+        }
+    for (int i = 0; i < program->count; i++)
+        for (unsigned bit = 0; bit < 10; bit++) {
+            struct program less = *program;
+            less.steps[i].flags &= ~(1u << bit);
+            if (less.steps[i].flags != program->steps[i].flags && try(program, &less))
+                memcpy(text, figures->text, sizeof text);
+        }
+    for (int i = 0; i < program->count; i++)
+        for (struct program less = *program; less.steps[i].length > 1;) {
+            less.steps[i].length /= 2;
+            if (!try(program, &less))
+                break;
+            memcpy(text, figures->text, sizeof text);
+        }
+    memcpy(figures->text, text, sizeof text);
+}
+
+/* ---- What is said ------------------------------------------------------------------------------ */
+
+static int report(struct program *program, const char *again)
+{
+    printf("WRONG: %s\n    %s\n", figures->text, again);
+    if (!goes_wrong(play_one, program)) {
+        printf("By itself this program does not show it:\n");
+        program_print(stdout, program);
+        return 1;
+    }
+    shrink(program);
+    printf("# %s\n", figures->text);
+    program_print(stdout, program);
+    return 1;
+}
+
+static int play_file(const char *name)
+{
+    struct program program;
+    FILE *file = fopen(name, "re");
+
+    if (!file || !program_read(file, &program)) {
+        fprintf(stderr, "%s is no program\n", name);
+        return 2;
+    }
+    fclose(file);
+    return goes_wrong(play_one, &program) ? report(&program, name) : 0;
+}
+
+static int play_random(void)
+{
+    double begin = seconds_now();
+    struct program program;
+    char again[100];
+
+    printf("seed %lu\n", (unsigned long)options.seed);
+    if (goes_wrong(play_series, NULL)) {
+        snprintf(again, sizeof again, "program %u, step %d; again: -r %lu -n %u", figures->number,
+                 figures->step, (unsigned long)options.seed, figures->number);
+        make(&program, figures->number);
+        return report(&program, again);
+    }
+    printf("%lu calls in %lu programs, %lu connections, %lu events, %lu refused, %.1f s\n", figures->calls,
+           figures->programs, figures->connections, figures->events, figures->refused, seconds_now() - begin);
+    for (int i = 0; i < VERBS; i++)
+        printf("%s %lu%s", verb_names[i], figures->started[i], i < VERBS - 1 ? ", " : "\n");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int option, bad = 0;
+
+    options.seed = (uint64_t)(seconds_now() * 1e6) % 1000000007;
+    patience_s *= LATE_S;
+    while ((option = getopt(argc, argv, "c:r:n:s:")) != -1) {
+        uint64_t number = strtoull(optarg ? optarg : "0", NULL, 10);
+
+        if (option == 'c')
+            options.calls = strcmp(optarg, "long") == 0 ? 10000000 : number;
+        else if (option == 'r')
+            options.seed = number;
+        else if (option == 'n')
+            options.number = (unsigned)number;
+        else if (option == 's')
+            options.shrink_s = (double)number;
+        else
+            return fprintf(stderr,
+                           "usage: model [-c CALLS|long] [-r SEED] [-n NUMBER] [-s SECONDS] [FILE...]\n"),
+                   2;
+    }
+    figures = mmap(NULL, sizeof *figures, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (figures == MAP_FAILED)
+        return perror("mmap"), 2;
+    if (optind == argc)
+        return play_random();
+    for (; optind < argc; optind++)
+        bad |= play_file(argv[optind]);
+    return bad;
+}

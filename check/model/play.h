@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* play.h - what the files that make calls share. See model.h. */
+#ifndef CHECK_MODEL_PLAY_H
+#define CHECK_MODEL_PLAY_H
+
+#include "model.h"
+
+#define CALL() (figures->calls++)
+
+/* play.c */
+exs_qhandle_t queue_of(int index);
+struct side *side_of(const struct step *step);                           /* NULL: it is not open */
+struct op *op_new(struct side *side, int type, const struct step *step); /* NULL: too many */
+void drive(int wait_ms); /* both ends, once; then until there is something */
+
+/* meet.c: connections begin */
+void meet_open(void);
+void meet_close(void);
+struct meeting *meet(const struct step *step);
+bool meet_event(const exs_event_t *event); /* it is that of a connect or an accept */
+
+/* transfer.c: what moves bytes, or ends that */
+void do_transfer(struct side *side, const struct step *step);
+void read_event(struct op *op, const exs_event_t *event); /* its own part of the union */
+
+#endif

@@ -52,18 +52,18 @@ bool xs_ops_reach(struct queue *queue, int depth)
     struct op_list list = STAILQ_HEAD_INITIALIZER(list);
     struct op_chunk *chunk = NULL;
 
-    pthread_mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events_lock);
     int missing = depth - queue->ops;
 
-    pthread_mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events_lock);
     if (missing > 0 && (chunk = new_chunk(&list, missing)) == NULL)
         return false;
-    pthread_mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events_lock);
     if (chunk != NULL)
         add_chunk(queue, chunk, missing);
     STAILQ_CONCAT(&queue->free_ops, &list);
     queue->depth = depth;
-    pthread_mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events_lock);
     return true;
 }
 
@@ -116,22 +116,22 @@ struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ah
 {
     struct op *op = NULL;
 
-    pthread_mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events_lock);
     if (have_free(queue)) {
         op = take_free(&queue->free_ops, queue);
         queue->pending++;
     }
-    pthread_mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events_lock);
     return fill(op, type, sockno, ahandle, waiter);
 }
 
 /* What is free is taken over as a whole, since the lock is dearer than the operations. */
 static void take_over_free(struct queue *queue)
 {
-    pthread_mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events_lock);
     if (have_free(queue))
         STAILQ_CONCAT(&queue->own_free, &queue->free_ops);
-    pthread_mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events_lock);
 }
 
 struct op *xs_op_new_at_home(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle,
@@ -163,11 +163,11 @@ static void raise_events(struct queue *queue)
 
 void xs_queue_tell(struct queue *queue)
 {
-    pthread_mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events_lock);
     STAILQ_CONCAT(&queue->events, &queue->done);
     if (atomic_load(&queue->dequeuers) == 0)
         raise_events(queue);
-    pthread_mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events_lock);
 }
 
 /* It has an event, or is free again. */
@@ -182,7 +182,7 @@ static void give_at_home(struct queue *queue, struct op *op, bool has_event)
 
 static void give(struct queue *queue, struct op *op, bool has_event)
 {
-    pthread_mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events_lock);
     queue->pending--;
     if (!has_event) {
         op_free(queue, op);
@@ -191,7 +191,7 @@ static void give(struct queue *queue, struct op *op, bool has_event)
         if (atomic_load(&queue->dequeuers) == 0)
             raise_events(queue);
     }
-    pthread_mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events_lock);
 }
 
 /* The operation is another's as soon as it is free. */
@@ -315,7 +315,7 @@ int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum wa
         doorbell_again(&queue->raise);
     else
         xs_events_show(queue);
-    pthread_mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events_lock);
     return count;
 }
 

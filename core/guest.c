@@ -83,7 +83,7 @@ int xs_queue_host(struct queue *host, struct queue *home)
     guest->host = host;
     guest->home = home;
     guest->unwatched = xs_queue_show(home) < 0; /* it is to be closed all the same */
-    pthread_mutex_lock(&host->events_lock);
+    mutex_lock(&host->events_lock);
     int result = guest->unwatched ? 0 : watch_all(guest);
 
     if (result == 0) {
@@ -98,7 +98,7 @@ int xs_queue_host(struct queue *host, struct queue *home)
     } else {
         free(guest);
     }
-    pthread_mutex_unlock(&host->events_lock);
+    mutex_unlock(&host->events_lock);
     if (result == 0)
         xs_queue_set_timer(home); /* which nobody needed so far */
     return result;
@@ -108,12 +108,12 @@ void xs_queue_unhost(struct guest *guest)
 {
     struct queue *host = guest->host, *home = guest->home;
 
-    pthread_mutex_lock(&host->events_lock);
+    mutex_lock(&host->events_lock);
     unwatch_until(guest, NULL);
     LIST_REMOVE(guest, of_host);
     LIST_REMOVE(guest, of_home);
     atomic_fetch_sub(&host->guest_count, 1);
-    pthread_mutex_unlock(&host->events_lock);
+    mutex_unlock(&host->events_lock);
     free(guest);
     xs_queue_unref(home);
 }
@@ -129,13 +129,13 @@ void xs_queue_leave_hosts(struct queue *home)
 /* The home of any guest, with a reference. NULL: there are none. */
 static struct queue *some_home(struct queue *host)
 {
-    pthread_mutex_lock(&host->events_lock);
+    mutex_lock(&host->events_lock);
     struct guest *guest = LIST_FIRST(&host->guests);
     struct queue *home = guest != NULL ? guest->home : NULL;
 
     if (home != NULL)
         xs_queue_ref(home);
-    pthread_mutex_unlock(&host->events_lock);
+    mutex_unlock(&host->events_lock);
     return home;
 }
 
@@ -144,7 +144,7 @@ void xs_queue_release_guests(struct queue *host)
     struct queue *home;
 
     while ((home = some_home(host)) != NULL) {
-        pthread_mutex_lock(&home->lock);
+        mutex_lock(&home->lock);
         struct guest *guest = xs_queue_guest(host, home);
 
         if (guest != NULL) /* nobody else has ended it meanwhile */
@@ -183,7 +183,7 @@ static void find_ready(struct queue *host, struct ready *ready, struct turn *tur
     struct epoll_event events[READY_MAX];
 
     ready->count = 0;
-    pthread_mutex_lock(&host->events_lock);
+    mutex_lock(&host->events_lock);
     host->rounds++;
     if (host->has_stuck)
         take_stuck(host, ready);
@@ -194,18 +194,18 @@ static void find_ready(struct queue *host, struct ready *ready, struct turn *tur
             take_ready(events[i].data.ptr, ready);
     }
     turn->left = turn->left || count == READY_MAX || ready->count == READY_MAX;
-    pthread_mutex_unlock(&host->events_lock);
+    mutex_unlock(&host->events_lock);
 }
 
 /* Called with the home's lock. */
 static void note_stuck(struct queue *host, const struct queue *home)
 {
-    pthread_mutex_lock(&host->events_lock);
+    mutex_lock(&host->events_lock);
     struct guest *guest = xs_queue_guest(host, home);
 
     if (guest != NULL)
         guest->stuck = host->has_stuck = true;
-    pthread_mutex_unlock(&host->events_lock);
+    mutex_unlock(&host->events_lock);
 }
 
 /* Called with the home's lock. False: no descriptor tells of it. */
@@ -222,7 +222,7 @@ static void turn_guest(struct queue *host, struct queue *home, struct turn *turn
 {
     struct turn own = {.watched = turn->watched};
 
-    pthread_mutex_lock(&home->lock);
+    mutex_lock(&home->lock);
     xs_turn_home(home, &own);
     own.stuck = own.stuck || !is_watched(host, home);
     xs_queue_rest(home); /* nobody else says when */

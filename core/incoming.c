@@ -72,7 +72,7 @@ static struct queue *lock_home(struct sock *sock)
     struct queue *home = atomic_load(&sock->home);
 
     xs_queue_ref(home);
-    pthread_mutex_lock(&home->lock);
+    mutex_lock(&home->lock);
     return home;
 }
 
@@ -336,7 +336,7 @@ static void put_in(struct sock *listener, struct sock *sock)
 static void begin_incoming(struct sock *listener, struct sock *sock, struct queue *home, bool alone,
                            struct request *request, const struct hello *peer)
 {
-    pthread_mutex_lock(&home->lock);
+    mutex_lock(&home->lock);
     xs_sock_settle(sock, home);
     sock->alone = alone;
     sock->device = request->device;

@@ -27,13 +27,13 @@ int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *
  * of the queue's dequeuers. */
 static int end_look(struct queue *queue, exs_event_t *events, int most, bool goes_on)
 {
-    pthread_mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events_lock);
     int count = goes_on ? xs_events_take(queue, events, most) : 0;
 
     atomic_fetch_sub(&queue->dequeuers, 1);
     queue->is_kept_readable = goes_on && count == 0;
     xs_events_show(queue);
-    pthread_mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events_lock);
     return count;
 }
 

@@ -127,8 +127,8 @@ static void look_at(void *object)
     struct queue *queue = object;
     uint64_t now = now_ns();
 
-    pthread_mutex_lock(&queue->lock);
-    pthread_mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->lock);
+    mutex_lock(&queue->events_lock);
     bool has_events = !STAILQ_EMPTY(&queue->events);
     bool waits = queue->pending + queue->own_pending > 0 && !has_events;
 
@@ -136,7 +136,7 @@ static void look_at(void *object)
         queue->untaken.since = 0;
     if (has_events)
         look_at_event(queue, now);
-    pthread_mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events_lock);
     if (waits)
         look_at_descriptor(queue, now);
     xs_queue_unlock(queue);

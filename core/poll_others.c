@@ -116,7 +116,7 @@ int xs_poll_begin_others(struct polling *polling, struct queue *queue)
         return -1;
     }
     atomic_fetch_add(&polling->refs, 1);
-    pthread_mutex_lock(&queue->lock);
+    mutex_lock(&queue->lock);
     LIST_INSERT_HEAD(&queue->polls, polling, of_queue);
     xs_queue_unlock(queue);
     return 0;

@@ -21,12 +21,12 @@ static exs_qstatus_t status_of(struct queue *queue)
 {
     exs_qstatus_t status = {0};
 
-    pthread_mutex_lock(&queue->lock);
-    pthread_mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->lock);
+    mutex_lock(&queue->events_lock);
     status.exs_attr.exs_depth = queue->depth;
     status.exs_events = count_ops(&queue->events) + count_ops(&queue->done);
     status.exs_pending = queue->pending + queue->own_pending;
-    pthread_mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events_lock);
     status.exs_sockets = xs_queue_own_socks(queue);
     xs_queue_unlock(queue);
     xs_spin_tell(&queue->spin, &status.exs_attr);

@@ -81,10 +81,10 @@ static void wake_sleepers(void *home)
     struct queue *queue = home;
     const struct xs_sleeper *sleeper;
 
-    pthread_mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events_lock);
     LIST_FOREACH (sleeper, &queue->sleepers, link)
         doorbell_ring(sleeper->bell);
-    pthread_mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events_lock);
 }
 
 void xs_queue_wake(struct queue *queue)
@@ -154,10 +154,10 @@ void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
     const struct source *source;
 
     sleeper->home = home;
-    pthread_mutex_lock(&home->lock);
-    pthread_mutex_lock(&home->events_lock);
+    mutex_lock(&home->lock);
+    mutex_lock(&home->events_lock);
     LIST_INSERT_HEAD(&home->sleepers, sleeper, link);
-    pthread_mutex_unlock(&home->events_lock);
+    mutex_unlock(&home->events_lock);
     const struct sock *first = TAILQ_FIRST(&home->timed);
 
     sleeper->fds[0] = (struct pollfd){.fd = sleeper->bell->fd, .events = POLLIN};
@@ -170,16 +170,16 @@ void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
 
 void xs_sleep_end(struct xs_sleeper *sleeper)
 {
-    pthread_mutex_lock(&sleeper->home->events_lock);
+    mutex_lock(&sleeper->home->events_lock);
     LIST_REMOVE(sleeper, link);
-    pthread_mutex_unlock(&sleeper->home->events_lock);
+    mutex_unlock(&sleeper->home->events_lock);
 }
 
 void xs_run(struct queue *home)
 {
     struct turn turn = {.watched = BY_LEVEL};
 
-    pthread_mutex_lock(&home->lock);
+    mutex_lock(&home->lock);
     xs_turn_home(home, &turn);
     xs_queue_unlock(home);
 }
@@ -188,7 +188,7 @@ void xs_rest_home(struct queue *home)
 {
     if (!atomic_load_explicit(&home->waits, memory_order_relaxed))
         return;
-    pthread_mutex_lock(&home->lock);
+    mutex_lock(&home->lock);
     xs_queue_rest(home);
     xs_queue_unlock(home);
 }
@@ -201,8 +201,8 @@ struct queue *xs_queue_new(bool private, int depth)
 
     if (queue == NULL)
         return NULL;
-    pthread_mutex_init(&queue->lock, NULL);
-    pthread_mutex_init(&queue->events_lock, NULL);
+    mutex_init(&queue->lock);
+    mutex_init(&queue->events_lock);
     STAILQ_INIT(&queue->events);
     STAILQ_INIT(&queue->free_ops);
     STAILQ_INIT(&queue->own_free);
@@ -286,8 +286,6 @@ void xs_queue_unref(struct queue *queue)
     if (queue->fd >= 0)
         fds_close(queue->fd);
     xs_ops_free(queue);
-    pthread_mutex_destroy(&queue->lock);
-    pthread_mutex_destroy(&queue->events_lock);
     free(queue);
     errno = saved;
 }
@@ -305,7 +303,7 @@ void xs_queue_strip(struct queue *queue, int refs)
 void xs_release_home(struct queue *home)
 {
     if (atomic_load_explicit(&home->failed, memory_order_acquire)) { /* pairs with xs_open_failed */
-        pthread_mutex_lock(&home->lock);
+        mutex_lock(&home->lock);
         xs_queue_strip(home, 2); /* the socket's, and this */
         xs_queue_unlock(home);
     }
@@ -364,12 +362,12 @@ int exs_qdelete(exs_qhandle_t qhandle)
         return xs_no_queue(qhandle);
     /* An operation that others are about to start here needs these locks, or has been counted: either as
      * pending, or as a user. */
-    pthread_mutex_lock(&queue->lock);
-    pthread_mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->lock);
+    mutex_lock(&queue->events_lock);
     bool busy = queue->pending + queue->own_pending > 0 || xs_queue_own_socks(queue) > 0 ||
                 !xs_handle_take(&handles, qhandle);
 
-    pthread_mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events_lock);
     if (!busy)
         queue->handle = NULL;
     if (!busy && LIST_EMPTY(&queue->socks))

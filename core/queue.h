@@ -19,13 +19,13 @@
 #ifndef XS_QUEUE_H
 #define XS_QUEUE_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "core.h"
 #include "device.h"
 #include "doorbell.h"
+#include "mutex.h"
 #include "op.h"
 #include "spin.h"
 
@@ -68,7 +68,7 @@ struct queue {
     struct spin spin;     /* whether whoever waits here looks before sleeping */
     int fd;               /* epoll: sources, those of guests, and `raise`; -1 of a private one */
 
-    pthread_mutex_t events_lock;
+    struct mutex events_lock;
     /* guarded by events_lock */
     struct op_list events; /* completed, not yet dequeued */
     struct op_list free_ops;
@@ -87,7 +87,7 @@ struct queue {
     bool has_stuck;        /* some of them */
     bool is_kept_readable; /* by `raise`, while a loop looks between its turns */
 
-    pthread_mutex_t lock;
+    struct mutex lock;
     /* guarded by lock */
     struct op_list own_free; /* for sockets that live here */
     struct op_list
@@ -162,7 +162,7 @@ static inline void xs_queue_unlock(struct queue *queue)
 {
     if (!STAILQ_EMPTY(&queue->done))
         xs_queue_tell(queue);
-    pthread_mutex_unlock(&queue->lock);
+    mutex_unlock(&queue->lock);
 }
 
 /* Let `host` drive `home` as well, until either ends. Called with home's lock, as are the next five. 0, or -1

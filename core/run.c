@@ -173,7 +173,7 @@ int xs_queue_look(struct queue *queue)
     struct nic *nic;
     int taken = 0;
 
-    pthread_mutex_lock(&queue->lock);
+    mutex_lock(&queue->lock);
     LIST_FOREACH (nic, &queue->nics, link) {
         taken += xs_nic_look(nic);
     }
@@ -186,15 +186,15 @@ int xs_queue_look(struct queue *queue)
 
 void xs_turn(struct queue *queue, struct turn *turn)
 {
-    pthread_mutex_lock(&queue->lock);
+    mutex_lock(&queue->lock);
     xs_turn_home(queue, turn);
     if (!turn->busy && atomic_load(&queue->guest_count) > 0) {
         xs_queue_unlock(queue);
         xs_turn_guests(queue, turn);
-        pthread_mutex_lock(&queue->events_lock);
+        mutex_lock(&queue->events_lock);
         return;
     }
-    pthread_mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events_lock);
     STAILQ_CONCAT(&queue->events, &queue->done);
     xs_queue_unlock(queue);
 }

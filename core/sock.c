@@ -26,7 +26,7 @@ void xs_sock_lock(struct sock *sock)
             return;
         pthread_mutex_unlock(&sock->guard); /* it found a home while we waited */
     }
-    pthread_mutex_lock(&home->lock);
+    mutex_lock(&home->lock);
 }
 
 void xs_sock_unlock(struct sock *sock)
@@ -90,7 +90,7 @@ static int find_home(struct sock *sock, struct queue *queue)
 
     if (home == NULL)
         return -1;
-    pthread_mutex_lock(&home->lock);
+    mutex_lock(&home->lock);
     xs_sock_settle(sock, home);
     pthread_mutex_unlock(&sock->guard);
     if (queue == NULL)
@@ -157,7 +157,7 @@ struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type, exs_ahan
     struct queue *to = queue != NULL && waiter == NULL ? queue : home;
     bool at_once = type == EXS_EVT_CLOSE && !xs_sock_has_peer(sock); /* what closes needs no host for it */
 
-    if (!at_once && type != EXS_EVT_ACCEPT && xs_queue_host(to, home) < 0)
+    if (!at_once && type != EXS_EVT_ACCEPT && to != home && xs_queue_host(to, home) < 0)
         return NULL;
     bool at_home = to == home && type != EXS_EVT_ACCEPT; /* that one may end at another queue */
     struct op *op = (at_home ? xs_op_new_at_home : xs_op_new)(to, type, sock->number, ahandle, waiter);

@@ -171,10 +171,10 @@ static bool has_events(void *argument)
 {
     struct queue *queue = argument;
 
-    pthread_mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events_lock);
     bool has = !STAILQ_EMPTY(&queue->events);
 
-    pthread_mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events_lock);
     return has;
 }
 

@@ -43,7 +43,7 @@ static exs_stats_t of_queue(struct queue *queue)
 {
     const struct sock *sock;
 
-    pthread_mutex_lock(&queue->lock);
+    mutex_lock(&queue->lock);
     exs_stats_t stats = queue->gone;
 
     LIST_FOREACH (sock, &queue->socks, at_home) {
@@ -51,11 +51,11 @@ static exs_stats_t of_queue(struct queue *queue)
             xs_stats_add(&stats, sock->conn);
     }
     stats.exs_completions = queue->completions;
-    pthread_mutex_lock(&queue->events_lock);
+    mutex_lock(&queue->events_lock);
     stats.exs_events = queue->taken;
     stats.exs_turns = queue->turns;
     stats.exs_empty_turns = queue->empty_turns;
-    pthread_mutex_unlock(&queue->events_lock);
+    mutex_unlock(&queue->events_lock);
     xs_queue_unlock(queue);
     return stats;
 }

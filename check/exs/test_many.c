@@ -281,12 +281,12 @@ static int driven(struct queue *host, const struct ends *ends)
     for (int i = 0; i < GUESTS; i++) {
         struct queue *home = home_of(ends->client[i]);
 
-        pthread_mutex_lock(&home->lock);
+        mutex_lock(&home->lock);
         const struct guest *guest = xs_queue_guest(host, home);
 
         ck_assert_ptr_nonnull(guest);
         count += guest->round == host->rounds;
-        pthread_mutex_unlock(&home->lock);
+        mutex_unlock(&home->lock);
     }
     return count;
 }

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 #include "core/doorbell.h"
+#include "core/mutex.h"
 #include "cq.h"
 #include "event.h"
 #include "keys.h"
@@ -20,7 +21,7 @@ LIST_HEAD(soft_qp_list, soft_qp);
 TAILQ_HEAD(soft_work_list, soft_qp);
 
 struct soft_context {
-    pthread_mutex_t lock;
+    struct mutex lock;
     struct soft_wire *wire;
     struct soft_clock *clock;
     bool opened;  /* the wire's open succeeded */
@@ -49,7 +50,8 @@ struct soft_context {
         struct soft_qp *qp;
     } * heap; /* a binary heap by `at` */
     size_t heap_count, heap_room;
-    struct soft_qp *starting; /* whose timers start when this step's packets have left */
+    struct soft_qp *starting;       /* whose timers start when this step's packets have left */
+    LIST_HEAD(, soft_qp) unhurried; /* whose timers start when somebody asks for the next deadline */
 
     struct soft_keys keys;    /* of the memory regions */
     struct soft_keys windows; /* of the memory windows, by blocks of keys: mw.h */

@@ -246,7 +246,7 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
         errno = ENOMEM;
         return NULL;
     }
-    pthread_mutex_init(&context->lock, NULL);
+    mutex_init(&context->lock);
     fill_verbs(context);
     return &context->verbs.context;
 }
@@ -276,7 +276,6 @@ int soft_close(struct ibv_context *ibv)
     if (busy)
         return EBUSY;
     pthread_mutex_destroy(&ibv->mutex);
-    pthread_mutex_destroy(&context->lock);
     release(context);
     return 0;
 }
@@ -288,17 +287,27 @@ struct soft_wire *soft_wire_of(struct ibv_context *ibv)
 
 void soft_lock(struct ibv_context *ibv)
 {
-    soft_mutex_lock(&soft_context_of(ibv)->lock);
+    if (soft_cancellation_deferred)
+        soft_cancellation_off();
+    mutex_lock(&soft_context_of(ibv)->lock);
 }
 
 bool soft_trylock(struct ibv_context *ibv)
 {
-    return soft_mutex_trylock(&soft_context_of(ibv)->lock);
+    if (soft_cancellation_deferred)
+        soft_cancellation_off();
+    if (mutex_trylock(&soft_context_of(ibv)->lock))
+        return true;
+    if (soft_cancellation_deferred)
+        soft_cancellation_on();
+    return false;
 }
 
 void soft_unlock(struct ibv_context *ibv)
 {
-    soft_mutex_unlock(&soft_context_of(ibv)->lock);
+    mutex_unlock(&soft_context_of(ibv)->lock);
+    if (soft_cancellation_deferred)
+        soft_cancellation_on();
 }
 
 const struct soft_counters *soft_counters_of(struct ibv_context *ibv)

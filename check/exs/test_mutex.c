@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_mutex.c - core/mutex.h: one thread has it at a time, and whoever sleeps for it is woken up. */
+#include "check/support/asleep.h"
+#include "check/support/support.h"
+
+#include <stdatomic.h>
+#include "core/mutex.h"
+
+#define THREADS 4
+#define ROUNDS 50000
+
+static struct mutex mutex;
+static unsigned long guarded[2]; /* equal whenever nobody has the mutex */
+
+static void *count(void *unused)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        if (i % 8 != 0 || !mutex_trylock(&mutex))
+            mutex_lock(&mutex);
+        ck_assert_uint_eq(guarded[0], guarded[1]);
+        guarded[0]++;
+        if (i % 1024 == 0)
+            sched_yield(); /* so that others find it taken */
+        guarded[1]++;
+        mutex_unlock(&mutex);
+    }
+    return unused;
+}
+
+START_TEST(excludes)
+{
+    pthread_t threads[THREADS];
+
+    mutex_init(&mutex);
+    for (int i = 0; i < THREADS; i++)
+        threads[i] = thread_start(count, NULL);
+    for (int i = 0; i < THREADS; i++)
+        thread_join(threads[i]);
+    ck_assert_uint_eq(guarded[0], (unsigned long)THREADS * ROUNDS);
+    ck_assert_uint_eq(guarded[1], guarded[0]);
+    ck_assert(mutex_trylock(&mutex)); /* free in the end */
+}
+END_TEST
+
+struct sleeper {
+    _Atomic pid_t tid;
+    pthread_t thread;
+};
+
+static void *lock_and_unlock(void *arg)
+{
+    struct sleeper *sleeper = arg;
+
+    atomic_store(&sleeper->tid, gettid());
+    mutex_lock(&mutex);
+    mutex_unlock(&mutex);
+    return NULL;
+}
+
+/* Of two that sleep one is woken up, and wakes the other. */
+START_TEST(wakes)
+{
+    static struct sleeper sleepers[2];
+
+    mutex_init(&mutex);
+    mutex_lock(&mutex);
+    ck_assert(!mutex_trylock(&mutex));
+    for (int i = 0; i < 2; i++) {
+        sleepers[i].thread = thread_start(lock_and_unlock, &sleepers[i]);
+        await_sleep(&sleepers[i].tid);
+    }
+    mutex_unlock(&mutex);
+    for (int i = 0; i < 2; i++)
+        thread_join(sleepers[i].thread);
+    ck_assert(mutex_trylock(&mutex));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("mutex");
+    TCase *threads = add_bare_case(suite, "threads", 20);
+
+    tcase_add_test(threads, excludes);
+    tcase_add_test(threads, wakes);
+    return run_suite(suite);
+}

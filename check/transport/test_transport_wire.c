@@ -262,6 +262,44 @@ START_TEST(polling_runs_timers)
 }
 END_TEST
 
+static uint64_t deadline_now(void)
+{
+    soft_lock(context);
+    uint64_t deadline = soft_deadline(context);
+    soft_unlock(context);
+    return deadline;
+}
+
+/* Where nothing can be lost a timer starts when somebody asks what to wait for: none for what has been answered
+ * by then, and whoever never answers is given up after all retries all the same. Nothing is sent again. */
+START_TEST(silence_where_nothing_is_lost)
+{
+    const struct setup setup = setup_default();
+    uint64_t step = UINT64_C(4096) << setup.timeout;
+    struct ibv_wc wc;
+    int steps = 0;
+    loop.link.lossless = true;
+    loop.path.link = &loop.link;
+    connect_both();
+    post_write(1, 4);
+    loop.now += 100 * step; /* nobody has asked: none of this counts */
+    ck_assert_int_eq(ibv_poll_cq(end.send_cq, 1, &wc), 0);
+    expect_done(end.send_cq, 1, IBV_WC_RDMA_WRITE);
+    ck_assert_uint_eq(deadline_now(), NEVER_NS);
+    loop.deaf = true;
+    post_write(2, 4);
+    while (!ibv_poll_cq(end.send_cq, 1, &wc)) {
+        uint64_t deadline = deadline_now();
+        ck_assert_uint_ge(deadline, loop.now);
+        ck_assert_uint_le(deadline, loop.now + 4 * step);
+        loop.now = deadline;
+        ck_assert_int_lt(steps++, 3 * (setup.retry_cnt + 1));
+    }
+    ck_assert_int_eq(wc.status, IBV_WC_RETRY_EXC_ERR);
+    ck_assert_uint_eq(soft_query_retransmitted(left), 0);
+}
+END_TEST
+
 START_TEST(attention_is_told)
 {
     struct ibv_wc wc;
@@ -292,6 +330,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, waiting_drives_the_device);
     tcase_add_test(tcase, progress_counts_packets);
     tcase_add_test(tcase, polling_runs_timers);
+    tcase_add_test(tcase, silence_where_nothing_is_lost);
     tcase_add_test(tcase, attention_is_told);
     suite_add_tcase(suite, tcase);
     return suite;

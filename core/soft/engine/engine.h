@@ -90,6 +90,11 @@ void soft_timer_set(struct soft_qp *qp, uint64_t deadline);
 /* Wait for an ACK from when the packets of this step have left, which soft_timer_started is told. */
 void soft_timer_start(struct soft_qp *qp);
 void soft_timer_started(struct soft_context *context);
+/* The same where nothing is lost, so that the answer is nearly always there before anybody could have asked:
+ * from when somebody wants to know the next deadline, and so would wait for it. */
+void soft_timer_start_later(struct soft_qp *qp);
+void soft_timer_start_unhurried(struct soft_context *context);
+void soft_timer_end(struct soft_qp *qp); /* it waits for nothing any more */
 bool soft_timer_reserve(struct soft_context *context, size_t qps);
 void soft_timer_forget(struct soft_qp *qp);
 uint64_t soft_timer_next(struct soft_context *context);

@@ -101,6 +101,8 @@ struct soft_qp {
     size_t heap_at;    /* 1-based place in the context's heap, 0: not there */
     bool starting;     /* on the context's list of that */
     struct soft_qp *starting_next;
+    bool unhurried; /* on the list of those whose timers start when somebody asks */
+    LIST_ENTRY(soft_qp) later;
     bool working; /* on the work list */
     TAILQ_ENTRY(soft_qp) work;
     LIST_ENTRY(soft_qp) link, bucket;

@@ -158,8 +158,9 @@ int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t o
 
 /* At least four times in a window, at its end, and at the end of a message. A packet that goes out of turn is
  * a probe. */
-static bool ask(struct soft_requester *req, uint64_t psn, bool last)
+static bool ask(struct soft_qp *qp, uint64_t psn, bool last)
 {
+    struct soft_requester *req = &qp->req;
     uint32_t window = req->recovery.window;
 
     if (psn < req->next)
@@ -167,7 +168,7 @@ static bool ask(struct soft_requester *req, uint64_t psn, bool last)
     if (!last && psn + 1 - req->asked < window / 4 && psn + 1 - req->una < window)
         return false;
     req->asked = psn + 1;
-    if (psn == req->high)
+    if (psn == req->high && !soft_is_lossless(qp))
         soft_recovery_time(&req->recovery, psn);
     return true;
 }
@@ -195,7 +196,7 @@ static inline bool put_data_as(struct soft_qp *qp, struct soft_send *send, uint6
         return false;
     bth.opcode = (uint8_t)(qp->transport | (last ? send->last : send->base + !first));
     bth.solicited = last && send->solicited && (imm || send->base == SOFT_SEND);
-    bth.ack_request = qp->reliable && ask(&qp->req, psn, last);
+    bth.ack_request = qp->reliable && ask(qp, psn, last);
     at = soft_put_bth(at, &bth);
     if (extended)
         at = soft_put_xrceth(at, send->srqn);
@@ -343,6 +344,19 @@ void soft_requester_probe(struct soft_qp *qp)
         count_again(qp);
 }
 
+/* Packets are about to leave. */
+static void wait_for_answer(struct soft_qp *qp)
+{
+    bool waits = qp->deadline != NEVER_NS;
+
+    if (soft_is_lossless(qp)) {
+        if (!waits)
+            soft_timer_start_later(qp);
+    } else if (!waits || soft_recovery_waits(&qp->req.recovery)) {
+        soft_timer_start(qp);
+    }
+}
+
 bool soft_requester_go(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
@@ -357,8 +371,8 @@ bool soft_requester_go(struct soft_qp *qp)
             break;
         sent = true;
     }
-    if (sent && qp->attr.timeout != 0 && (qp->deadline == NEVER_NS || soft_recovery_waits(&req->recovery)))
-        soft_timer_start(qp);
+    if (sent && qp->attr.timeout != 0)
+        wait_for_answer(qp);
     if (soft_state(qp) == IBV_QPS_SQD)
         soft_requester_drain(qp);
     return ready;

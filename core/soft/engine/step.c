@@ -126,6 +126,7 @@ uint64_t soft_deadline(struct ibv_context *ibv)
 {
     struct soft_context *context = soft_context_of(ibv);
 
+    soft_timer_start_unhurried(context);
     return TAILQ_EMPTY(&context->work) ? soft_timer_next(context) : 0;
 }
 

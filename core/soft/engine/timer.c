@@ -113,6 +113,42 @@ void soft_timer_started(struct soft_context *context)
     }
 }
 
+void soft_timer_start_later(struct soft_qp *qp)
+{
+    if (qp->unhurried)
+        return;
+    qp->unhurried = true;
+    LIST_INSERT_HEAD(&qp->context->unhurried, qp, later);
+}
+
+static void hurry(struct soft_qp *qp)
+{
+    if (qp->unhurried)
+        LIST_REMOVE(qp, later);
+    qp->unhurried = false;
+}
+
+/* One that has been answered meanwhile waits for nothing. */
+void soft_timer_start_unhurried(struct soft_context *context)
+{
+    struct soft_qp *qp;
+
+    if (LIST_EMPTY(&context->unhurried))
+        return;
+    context->now_known = false;
+    while ((qp = LIST_FIRST(&context->unhurried)) != NULL) {
+        hurry(qp);
+        soft_silence_begin(qp);
+    }
+    context->now_known = false;
+}
+
+void soft_timer_end(struct soft_qp *qp)
+{
+    hurry(qp);
+    soft_timer_forget(qp);
+}
+
 uint64_t soft_timer_next(struct soft_context *context)
 {
     while (context->heap_count > 0) {

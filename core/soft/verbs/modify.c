@@ -208,7 +208,7 @@ static void reset(struct soft_qp *qp)
     struct soft_ring send = qp->req.ring, recv = qp->resp.ring;
     struct soft_recv *shared = qp->resp.shared;
 
-    soft_timer_forget(qp);
+    soft_timer_end(qp);
     soft_idle(qp);
     if (soft_ibv(qp)->send_cq != NULL)
         soft_cq_take_back((struct soft_cq *)soft_ibv(qp)->send_cq, soft_ibv(qp)->qp_num);

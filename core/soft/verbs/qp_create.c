@@ -339,7 +339,7 @@ static void leave(struct soft_qp *qp)
     struct ibv_qp *ibv = soft_ibv(qp);
 
     soft_hurry(context); /* an acknowledgement may be owed, of what the application already has */
-    soft_timer_forget(qp);
+    soft_timer_end(qp);
     soft_idle(qp);
     soft_mw_orphan(qp);
     soft_qp_leave(context, qp);

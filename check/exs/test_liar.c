@@ -18,7 +18,7 @@ static FILE *log_lines; /* what goes to standard error */
 /* The memory as the peer has it. */
 static struct shm_peer *liar(void)
 {
-    struct shm_peer *peer = LIST_FIRST(&home_of(scene.raw.id->verbs)->shm.peers);
+    struct shm_peer *peer = TAILQ_FIRST(&home_of(scene.raw.id->verbs)->shm.looked_at);
 
     ck_assert_msg(peer != NULL, "no shared memory");
     return peer;

@@ -246,7 +246,7 @@ static void world_open(void)
     world->pd = soft_alloc_pd(world->shm.context);
     world->cq = soft_create_cq(world->shm.context, 256, NULL, NULL, 0);
     world->mr = soft_reg_mr(world->pd, world->memory, MEMORY, ACCESS_ALL);
-    world->peer = shm_peer_new(world->area, false);
+    world->peer = shm_peer_new(NULL, world->area, false);
     expect(world->cq && world->mr && world->peer, "no region: %s", strerror(errno));
     world->peer->bell = fds_own(dup(bell));
     (void)fds_flag(bell, false); /* of the input before */
@@ -264,7 +264,7 @@ static void world_close(void)
     expect_byte(world->memory - GUARD, GUARD, GUARD_BYTE);
     expect_byte(world->memory + MEMORY, GUARD, GUARD_BYTE);
     expect(!soft_destroy_qp(world->qp), "soft_destroy_qp"); /* the peer goes with it, and the area */
-    expect(LIST_EMPTY(&world->shm.peers) && world->shm.count == 0, "a peer is left");
+    expect(TAILQ_EMPTY(&world->shm.looked_at) && world->shm.count == 0, "a peer is left");
     expect(!soft_dereg_mr(world->mr) && !soft_destroy_cq(world->cq) && !soft_dealloc_pd(world->pd) &&
                !soft_close(world->shm.context),
            "something is still in use");

@@ -161,7 +161,7 @@ START_TEST(memory_is_looked_at)
 }
 END_TEST
 
-/* Who agreed has kept a descriptor free for the bell: no shortage keeps it from coming. */
+/* Who agreed has kept descriptors free for bell and board: no shortage keeps them from coming. */
 START_TEST(there_is_room_for_the_bell)
 {
     struct shm_peer *one = shm_offer(&here->shm, &address, token, &why), *other;
@@ -180,6 +180,37 @@ START_TEST(there_is_room_for_the_bell)
 }
 END_TEST
 
+/* A seat without a board, a board without a seat, a seat that no board has, and boards that are none. */
+START_TEST(a_board_is_looked_at)
+{
+    int unsealed = memfd_create("unsealed", MFD_ALLOW_SEALING), bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct shm_seats *seats = shm_seats_new();
+    ck_assert_int_eq(ftruncate(unsealed, sizeof(struct shm_board)), 0);
+    const struct {
+        uint32_t seat;
+        int board;
+    } cases[] = {{5, -1}, {UINT32_MAX, seats->memory}, {SHM_SEATS, seats->memory}, {5, unsealed}, {5, bell},
+                 {5, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
+        ck_assert_ptr_nonnull(peer);
+        int guest = shm_meeting_find(meeting, token), fds[2] = {bell, cases[i].board}, next = dup(0), again;
+        close(next);
+        ck_assert(
+            shm_pass_send(guest, &cases[i].seat, sizeof cases[i].seat, fds, cases[i].board == -1 ? 1 : 2));
+        close(guest);
+        ck_assert_int_eq(shm_accepted(peer), EPROTO);
+        shm_peer_free(peer);
+        again = dup(0);
+        close(again);
+        ck_assert_int_lt(again, next); /* nothing of it is left */
+    }
+    shm_seats_leave(seats);
+    close(unsealed);
+    close(bell);
+}
+END_TEST
+
 /* Who agreed and brings no bell, or one that would block or end whoever rings it, is no peer. */
 START_TEST(a_bell_is_looked_at)
 {
@@ -192,7 +223,7 @@ START_TEST(a_bell_is_looked_at)
         int guest = shm_meeting_find(meeting, token);
         ck_assert_int_ne(guest, -1);
         if (bells[i] != -1)
-            ck_assert(shm_pass_send(guest, "", 1, &bells[i], 1));
+            ck_assert(shm_pass_send(guest, &(uint32_t){UINT32_MAX}, sizeof(uint32_t), &bells[i], 1));
         close(guest);
         ck_assert_int_eq(shm_accepted(peer), EPROTO);
         shm_peer_free(peer);
@@ -241,6 +272,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, memory_is_looked_at);
     tcase_add_test(tcase, there_is_room_for_the_bell);
     tcase_add_test(tcase, a_bell_is_looked_at);
+    tcase_add_test(tcase, a_board_is_looked_at);
     tcase_add_test(tcase, another_user_is_no_guest);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -153,7 +153,7 @@ static void begin_bells(void)
     ck_assert_ptr_ne(shared, MAP_FAILED);
     atomic_store(&bells.service.state, SERVICE_WATCH); /* the thread need not be called */
     shm_init(&bells.shm, NULL, &bells.service);
-    bells.peer = shm_peer_new(shared, true);
+    bells.peer = shm_peer_new(NULL, shared, true);
     ck_assert_ptr_nonnull(bells.peer);
     bells.peer->shm = &bells.shm;
     bells.shm.count = 1;

@@ -206,7 +206,7 @@ static int receive_share(int from, int fds[ROCE_FAMILIES], uint64_t deadline)
         return errno;
     if (families == 0 || families > ROCE_FAMILIES)
         return EPROTO;
-    return shm_pass_receive(from, &families, sizeof families, fds, families) ? 0 : errno;
+    return shm_pass_receive(from, &families, sizeof families, fds, families, families) ? 0 : errno;
 }
 
 /* From one who is there. 0 or an errno; all sockets, or none. */

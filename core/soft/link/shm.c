@@ -19,8 +19,8 @@ static atomic_uint unassigned;
 
 void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service)
 {
-    *shm = (struct shm){.context = context, .service = service, .bell = -1};
-    LIST_INIT(&shm->peers);
+    *shm = (struct shm){.context = context, .service = service, .bell = -1, .most = SHM_PEERS};
+    TAILQ_INIT(&shm->looked_at);
     LIST_INIT(&shm->uncalled);
 }
 
@@ -56,13 +56,12 @@ static int attach(struct shm *shm)
     return error;
 }
 
-int shm_prepare(struct shm *shm)
+/* 0 or an errno. */
+static int make_bell(struct shm *shm)
 {
     struct soft_wire *wire = soft_wire_of(shm->context);
     int error = 0;
 
-    if (shm->ready)
-        return 0;
     if (wire->open != NULL && (error = wire->open(wire, shm->context)) != 0)
         return error;
     shm->bell = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -77,9 +76,18 @@ int shm_prepare(struct shm *shm)
     return error;
 }
 
-bool shm_has_room(const struct shm *shm)
+int shm_prepare(struct shm *shm)
 {
-    return shm->count + atomic_load_explicit(&unassigned, memory_order_relaxed) < SHM_PEERS;
+    unsigned peers = shm->count + atomic_load_explicit(&unassigned, memory_order_relaxed);
+    int error;
+
+    if (peers >= shm->most)
+        return EUSERS;
+    if (!shm->ready && (error = make_bell(shm)) != 0)
+        return error;
+    if (peers >= SHM_SEATLESS && shm->seats == NULL && (shm->seats = shm_seats_new()) == NULL)
+        return errno;
+    return 0;
 }
 
 void shm_forget(void)
@@ -92,6 +100,24 @@ void shm_end(struct shm *shm)
     if (shm->bell != -1)
         fds_close(shm->bell);
     shm->bell = -1;
+    if (shm->seats != NULL)
+        shm_seats_leave(shm->seats);
+    shm->seats = NULL;
+}
+
+/* At the next look. */
+static void look_at(struct shm_peer *peer)
+{
+    if (!peer->looked_at)
+        TAILQ_INSERT_TAIL(&peer->shm->looked_at, peer, looks);
+    peer->looked_at = true;
+}
+
+static void look_no_more(struct shm_peer *peer)
+{
+    if (peer->looked_at)
+        TAILQ_REMOVE(&peer->shm->looked_at, peer, looks);
+    peer->looked_at = false;
 }
 
 /* ---- Sending ---- */
@@ -117,8 +143,18 @@ static uint8_t *link_room(struct soft_link *link, size_t size, size_t *limit)
     }
     if (at != NULL)
         expect_ring(peer->shm, shm_ring_stay(out, &out->control->wants_room));
+    if (out->broken)
+        look_at(peer); /* to be given up then */
     link->full = at == NULL;
     return at;
+}
+
+/* One of its flags was up, and we have taken it down. */
+static void call(struct shm_peer *peer)
+{
+    if (peer->board != NULL)
+        shm_board_call(peer->board, peer->seat_there);
+    ring(peer->bell);
 }
 
 static void call_peer(struct shm_peer *peer)
@@ -128,7 +164,7 @@ static void call_peer(struct shm_peer *peer)
     LIST_REMOVE(peer, uncalled);
     peer->uncalled_bytes = 0;
     if (shm_ring_calls(&peer->out))
-        ring(peer->bell);
+        call(peer);
 }
 
 void shm_sent(struct shm *shm)
@@ -191,7 +227,7 @@ static int empty_ring(struct shm_peer *peer, size_t *budget)
         packets += give(peer, &train);
         *budget -= train.whole < *budget ? train.whole : *budget;
         if (shm_ring_taken(&peer->in, &train))
-            ring(peer->bell);
+            call(peer);
     }
     return packets;
 }
@@ -226,39 +262,72 @@ static void give_up(struct shm_peer *peer)
     soft_link_failed(peer->shm->context, &peer->link);
 }
 
-static void listen_for_calls(struct shm *shm)
+static void called(void *arg, unsigned seat)
 {
-    struct shm_peer *peer;
+    struct shm *shm = arg;
+    struct shm_peer *peer = shm->seats->sitting[seat];
 
-    LIST_FOREACH (peer, &shm->peers, peers)
-        expect_ring(shm, shm_ring_was_called(&peer->in, &peer->in.control->sleeps));
-    if (shm->owed > 0)
-        hear(shm);
+    if (peer != NULL)
+        look_at(peer);
 }
 
+/* How many of those with a seat have called? */
+static unsigned take_calls(struct shm *shm)
+{
+    return shm->seats == NULL ? 0 : shm_board_take(shm->seats->board, called, shm);
+}
+
+/* What is to be heard, so that nobody who has not been seen is heard: before the bell's other callers are
+ * looked for. */
+static unsigned listen_for_calls(struct shm *shm)
+{
+    unsigned calls = take_calls(shm);
+    struct shm_peer *peer;
+
+    TAILQ_FOREACH (peer, &shm->looked_at, looks)
+        expect_ring(shm, shm_ring_was_called(&peer->in, &peer->in.control->sleeps));
+    if (shm->owed > 0 && hear(shm))
+        calls += take_calls(shm);
+    return calls;
+}
+
+/* Who used up the time of the others goes behind them. */
 static int look_at_all(struct shm *shm, size_t *budget)
 {
-    struct shm_peer *peer;
+    struct shm_peer *peer, *next;
     int packets = 0;
 
-    LIST_FOREACH (peer, &shm->peers, peers) {
+    for (peer = TAILQ_FIRST(&shm->looked_at); peer != NULL; peer = next) {
+        bool had_time = *budget > 0;
+
         packets += look(peer, budget);
         look_for_room(peer);
         give_up(peer);
+        next = TAILQ_NEXT(peer, looks);
+        if (peer->seats != NULL && (peer->in.flagged || peer->failed)) {
+            look_no_more(peer);
+        } else if (had_time && *budget == 0 && next != NULL) {
+            look_no_more(peer);
+            look_at(peer);
+        }
     }
     return packets;
 }
 
-/* Where nothing came the bell may have been rung all the same: for room, or by somebody who is gone. */
+/* Where nothing came the bell may have been rung all the same: for room, or by somebody who is gone. A bell,
+ * and nobody's bit: all are looked into. */
 int shm_receive(struct shm *shm, bool patient)
 {
     size_t budget = BYTES_MAX;
-    int packets;
+    unsigned calls = listen_for_calls(shm);
+    int packets = look_at_all(shm, &budget);
 
-    listen_for_calls(shm);
-    packets = look_at_all(shm, &budget);
-    if (packets == 0 && !patient && hear(shm))
+    if (packets == 0 && !patient && hear(shm)) {
+        calls += take_calls(shm);
+        if (calls == 0 && shm->seats != NULL)
+            shm_seats_each(shm->seats, called, shm);
         packets = look_at_all(shm, &budget);
+    }
     if (budget == 0) {
         ring(shm->bell);
         shm->owed++;
@@ -274,20 +343,36 @@ static void link_leave(struct soft_link *link)
 {
     struct shm_peer *peer = (struct shm_peer *)link;
 
-    if (peer->joined)
-        LIST_REMOVE(peer, peers);
+    look_no_more(peer);
+    if (peer->seats != NULL)
+        peer->seats->sitting[peer->seat] = NULL;
     call_peer(peer);
     peer->shm->count--;
     shm_peer_free(peer);
 }
 
-struct shm_peer *shm_peer_new(struct shm_area *area, bool maker)
+/* False and errno. */
+static bool sit_down(struct shm_peer *peer, struct shm_seats *seats)
+{
+    if (seats == NULL)
+        return true;
+    peer->seat = shm_seat_reserve(seats);
+    if (peer->seat != -1)
+        peer->seats = seats;
+    return peer->seat != -1;
+}
+
+struct shm_peer *shm_peer_new(struct shm_seats *seats, struct shm_area *area, bool maker)
 {
     struct shm_peer *peer = calloc(1, sizeof *peer);
     unsigned out = maker ? 0 : 1, in = 1 - out;
 
     if (peer == NULL)
         return NULL;
+    if (!sit_down(peer, seats)) {
+        free(peer);
+        return NULL;
+    }
     peer->link = (struct soft_link){.name = "shm",
                                     .mtu = SHM_MTU,
                                     .lossless = true,
@@ -297,20 +382,24 @@ struct shm_peer *shm_peer_new(struct shm_area *area, bool maker)
     peer->area = area;
     peer->out = (struct shm_ring){.control = &area->control[out], .bytes = area->bytes[out]};
     peer->in = (struct shm_ring){.control = &area->control[in], .bytes = area->bytes[in]};
-    peer->bell = peer->meeting = peer->memory = -1;
+    peer->bell = peer->meeting = peer->memory = peer->spare = -1;
     atomic_fetch_add_explicit(&unassigned, 1, memory_order_relaxed);
     return peer;
 }
 
 void shm_peer_free(struct shm_peer *peer)
 {
-    int fds[] = {peer->bell, peer->meeting, peer->memory};
+    int fds[] = {peer->bell, peer->meeting, peer->memory, peer->spare};
 
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] != -1)
             fds_close(fds[i]);
     if (peer->shm == NULL)
         atomic_fetch_sub_explicit(&unassigned, 1, memory_order_relaxed);
+    if (peer->seats != NULL)
+        shm_seat_give_back(peer->seats, peer->seat);
+    if (peer->board != NULL)
+        shm_board_unmap(peer->board);
     munmap(peer->area, sizeof *peer->area);
     free(peer);
 }
@@ -330,8 +419,9 @@ void shm_join(struct shm_peer *peer)
     struct shm *shm = peer->shm;
 
     soft_lock(shm->context);
-    LIST_INSERT_HEAD(&shm->peers, peer, peers);
-    peer->joined = true;
+    if (peer->seats != NULL)
+        peer->seats->sitting[peer->seat] = peer;
+    look_at(peer);
     shm->owed++;
     soft_unlock(shm->context);
     ring(shm->bell);

@@ -9,6 +9,10 @@
  * was taken down, so it is known how often it is to be heard (`owed`), and who was just looking need not ask
  * the kernel.
  *
+ * A context looks into the rings of its first few peers at each look. With more, each further one has a seat at
+ * a board (shm_board.h), and its ring is looked into when it has called, or was not empty at the end of the
+ * last look: so a look costs what there is to do, not what there is.
+ *
  * What the peer may do to us: nothing but what its own queue pair's packets may. The memory can't be cut short,
  * for it is sealed; a ring with lies in it is broken, and its queue pair in error; one that is not emptied is
  * full, and the queue pair's time-outs see to it. Only a process of our own user is a peer here: it holds the
@@ -21,10 +25,12 @@
 #include <sys/queue.h>
 #include "core/soft/engine/wire.h"
 #include "core/soft/service/service.h"
+#include "shm_board.h"
 #include "shm_ring.h"
 
-#define SHM_MTU 16384 /* bytes: so that copying in and copying out overlap, and stay in cache */
-#define SHM_PEERS 256 /* of a context: each is looked at, at each look */
+#define SHM_MTU 16384       /* bytes: so that copying in and copying out overlap, and stay in cache */
+#define SHM_PEERS SHM_SEATS /* of a context, at most */
+#define SHM_SEATLESS 8      /* that are looked at, at each look: only with more there is a board */
 
 /* What two have mapped; direction 0 is from the one who made it. */
 struct shm_area {
@@ -39,9 +45,11 @@ struct shm {
     bool ready; /* the bell is there, and watched */
     int bell;
     uint64_t owed; /* times that it has been rung, or is about to be, and was not heard */
-    LIST_HEAD(, shm_peer) peers;
+    TAILQ_HEAD(shm_peers, shm_peer)
+    looked_at;                      /* the seatless, and of the others those who have called or have more */
     LIST_HEAD(, shm_peer) uncalled; /* whose trains were told, and whose bells were not rung */
-    unsigned count;
+    unsigned count, most;           /* of peers; most: SHM_PEERS, but in a test */
+    struct shm_seats *seats;        /* NULL: there is no board yet */
 };
 
 /* A queue pair's way to its peer. Whoever makes it owns it, until shm_assign: then the path that names its
@@ -51,26 +59,31 @@ struct shm_peer {
     struct shm *shm;       /* from shm_assign on */
     struct shm_area *area;
     struct shm_ring out, in;
-    bool joined;           /* its ring is looked at */
-    bool failed;           /* it has lied */
-    int bell;              /* the peer's; -1: not known yet */
-    int meeting, memory;   /* of one who offers, until it is answered; else -1 */
+    bool looked_at;          /* it is of those */
+    bool failed;             /* it has lied */
+    struct shm_seats *seats; /* where it has its seat; NULL: it is seatless */
+    int seat;
+    int bell;                /* the peer's; -1: not known yet */
+    struct shm_board *board; /* the peer's, where we have this seat; NULL: it has none for us */
+    unsigned seat_there;
+    int meeting, memory,
+        spare;             /* of one who offers, until it is answered; else -1. Spare: a place for the board */
     size_t uncalled_bytes; /* told since its bell was seen to; more than 0: it is of the uncalled */
-    LIST_ENTRY(shm_peer) peers, uncalled;
+    TAILQ_ENTRY(shm_peer) looks;
+    LIST_ENTRY(shm_peer) uncalled;
 };
 
 void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service);
-/* The bell, from the first peer on; it stays. 0 or an errno. (locked) */
+/* For one peer more, if all that are under way in the process should become this context's: a bell, from the
+ * first one on, and with many of them a board; both stay. 0 or an errno. (locked) */
 int shm_prepare(struct shm *shm);
-/* For one peer more, if all that are under way in the process should become this context's? (locked) */
-bool shm_has_room(const struct shm *shm);
 /* In the child of a fork: none is under way. */
 void shm_forget(void);
 /* The context is gone. */
 void shm_end(struct shm *shm);
 
-/* Of mapped memory; which end is ours? NULL and errno. */
-struct shm_peer *shm_peer_new(struct shm_area *area, bool maker);
+/* Of mapped memory; which end is ours? With a seat of these, or seatless: NULL. NULL and errno. */
+struct shm_peer *shm_peer_new(struct shm_seats *seats, struct shm_area *area, bool maker);
 /* With all that it has. One that was joined goes by its link's leave(). */
 void shm_peer_free(struct shm_peer *peer);
 /* It is this context's, and about to be the link of a path. The bell is there, and so is the peer's. (not

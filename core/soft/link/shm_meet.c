@@ -8,26 +8,28 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "core/fds.h"
 #include "core/settings.h"
 #include "shm_meet.h"
 #include "shm_pass.h"
+#include "shm_sealed.h"
 
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
-#define MAGIC 0x45585368u /* and of this layout */
+#define MAGIC 0x45585369u /* and of this layout */
 #define BACKLOG 128
 
-/* From whoever connects; the memory and the bell come with it. From whoever listens only a byte, with the bell.
- */
+/* From whoever connects; the memory and the bell come with it, and the board where he has one. From whoever
+ * listens only the number of a seat, with the bell and the board. */
 struct greeting {
     uint32_t magic, mtu, ring_bytes, area_bytes;
+    uint32_t seat; /* the other's; NO_SEAT: there is no board */
     uint8_t token[SHM_TOKEN];
 };
+
+#define NO_SEAT UINT32_MAX
 
 /* By errno. Returns NULL. */
 static struct shm_peer *refuse(struct shm_refusal *why, const char *what)
@@ -66,53 +68,6 @@ static int open_socket(void)
 
 /* ---- Memory ---- */
 
-/* A limit on files holds for this one, too, and to pass it is a signal. */
-static bool is_too_long(size_t length)
-{
-    struct rlimit limit;
-
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < length;
-}
-
-/* A fork has no use for it. NULL and errno. */
-static struct shm_area *map(int memory)
-{
-    void *area = mmap(NULL, sizeof(struct shm_area), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-
-    if (area == MAP_FAILED)
-        return NULL;
-    (void)madvise(area, sizeof(struct shm_area), MADV_DONTFORK);
-    return area;
-}
-
-/* -1 and errno. */
-static int make_memory(void)
-{
-    int memory;
-
-    errno = EFBIG;
-    if (is_too_long(sizeof(struct shm_area)))
-        return -1;
-    memory = fds_own(memfd_create("exs", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (memory == -1)
-        return -1;
-    if (ftruncate(memory, sizeof(struct shm_area)) == 0 && fcntl(memory, F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0)
-        return memory;
-    shm_pass_close(&memory, 1);
-    return -1;
-}
-
-/* Nobody may be able to cut it short under our mapping. */
-static bool is_sound(int memory)
-{
-    struct stat info;
-    int seals = fcntl(memory, F_GET_SEALS);
-
-    errno = EPROTO;
-    return seals != -1 && (seals & SEALS) == SEALS && fstat(memory, &info) == 0 &&
-           info.st_size == sizeof(struct shm_area);
-}
-
 /* Ringing must neither wait nor be a signal, as with a pipe; what isn't of a file system is an eventfd, or
  * can't be written to. */
 static bool is_bell(int bell)
@@ -129,26 +84,63 @@ static bool is_bell(int bell)
     return (flags & O_NONBLOCK) != 0 && (info.st_mode & S_IFMT) == 0;
 }
 
-static struct shm_peer *make_peer(int memory, bool maker)
+static struct shm_peer *make_peer(struct shm_seats *seats, int memory, bool maker)
 {
-    struct shm_area *area = map(memory);
-    struct shm_peer *peer = area == NULL ? NULL : shm_peer_new(area, maker);
+    struct shm_area *area = shm_sealed_map(memory, sizeof *area);
+    struct shm_peer *peer = area == NULL ? NULL : shm_peer_new(seats, area, maker);
 
     if (area != NULL && peer == NULL)
         munmap(area, sizeof *area);
     return peer;
 }
 
-/* Is there room for one more, and a bell? */
-static bool may_have_another(struct shm *shm)
+/* Is there room for one more, and a bell? And where that one would have its seat. */
+static bool may_have_another(struct shm *shm, struct shm_seats **seats)
 {
     int error;
 
     soft_lock(shm->context);
-    error = shm_has_room(shm) ? shm_prepare(shm) : EUSERS;
+    error = shm_prepare(shm);
+    *seats = shm->seats;
     soft_unlock(shm->context);
     errno = error;
     return error == 0;
+}
+
+/* ---- Bells and boards ---- */
+
+static uint32_t seat_of(const struct shm_peer *peer)
+{
+    return peer->seats == NULL ? NO_SEAT : (uint32_t)peer->seat;
+}
+
+/* What the peer needs to call us, behind `fds`. How many? */
+static size_t add_call(const struct shm *shm, const struct shm_peer *peer, int *fds)
+{
+    fds[0] = shm->bell;
+    if (peer->seats == NULL)
+        return 1;
+    fds[1] = peer->seats->memory;
+    return 2;
+}
+
+/* What the peer sent: a bell, and a board if it names a seat there. The bell is ours then. False and errno. */
+static bool take_call(struct shm_peer *peer, const int fds[2], uint32_t seat)
+{
+    bool has_board = fds[1] != -1;
+
+    if (!is_bell(fds[0]))
+        return false;
+    errno = EPROTO;
+    if (has_board != (seat != NO_SEAT) || (has_board && seat >= SHM_SEATS))
+        return false;
+    if (has_board && (peer->board = shm_board_map(fds[1])) == NULL)
+        return false;
+    if (has_board)
+        fds_close(fds[1]);
+    peer->seat_there = seat;
+    peer->bell = fds[0];
+    return true;
 }
 
 /* ---- The side that listens ---- */
@@ -232,26 +224,49 @@ static bool is_our_greeting(const struct greeting *greeting)
            greeting->area_bytes == sizeof(struct shm_area);
 }
 
+/* What the guest brought, mapped, and his to call. NULL and errno. */
+static struct shm_peer *take_in(struct shm_seats *seats, const int fds[3], const struct greeting *greeting)
+{
+    struct shm_peer *peer = is_our_greeting(greeting) ? make_peer(seats, fds[0], false) : NULL;
+    int error;
+
+    if (peer == NULL || take_call(peer, fds + 1, greeting->seat))
+        return peer;
+    error = errno;
+    shm_peer_free(peer);
+    errno = error;
+    return NULL;
+}
+
+static bool answer(const struct shm *shm, const struct shm_peer *peer, int guest)
+{
+    uint32_t seat = seat_of(peer);
+    int fds[2];
+    size_t count = add_call(shm, peer, fds);
+
+    return shm_pass_send(guest, &seat, sizeof seat, fds, count);
+}
+
 struct shm_peer *shm_accept(struct shm *shm, int guest, struct shm_refusal *why)
 {
-    enum { MEMORY, BELL };
-    struct shm_peer *peer = NULL;
+    struct shm_seats *seats;
+    struct shm_peer *peer;
     struct greeting greeting;
-    int fds[2];
+    int fds[3]; /* memory, bell, board */
 
-    if (!may_have_another(shm) || !shm_pass_receive(guest, &greeting, sizeof greeting, fds, 2))
+    if (!may_have_another(shm, &seats) || !shm_pass_receive(guest, &greeting, sizeof greeting, fds, 2, 3))
         return refuse(why, "what the peer offers can't be taken");
-    if (is_our_greeting(&greeting) && is_sound(fds[MEMORY]) && is_bell(fds[BELL]))
-        peer = make_peer(fds[MEMORY], false);
-    if (peer != NULL && shm_pass_send(guest, "", 1, &shm->bell, 1)) {
-        peer->bell = fds[BELL];
-        shm_pass_close(&fds[MEMORY], 1);
-        return peer;
+    peer = take_in(seats, fds, &greeting);
+    if (peer == NULL) {
+        (void)refuse(why, "the peer's memory can't be used");
+        shm_pass_close(fds, 3);
+        return NULL;
     }
+    shm_pass_close(fds, 1);
+    if (answer(shm, peer, guest))
+        return peer;
     (void)refuse(why, "the peer's memory can't be used");
-    shm_pass_close(fds, 2);
-    if (peer != NULL)
-        shm_peer_free(peer);
+    shm_peer_free(peer);
     return NULL;
 }
 
@@ -275,29 +290,36 @@ static int visit(const union soft_addr *remote)
 
 static bool greet(const struct shm *shm, const struct shm_peer *peer, const uint8_t token[SHM_TOKEN])
 {
-    const int fds[] = {peer->memory, shm->bell};
-    struct greeting greeting = {
-        .magic = MAGIC, .mtu = SHM_MTU, .ring_bytes = SHM_RING_BYTES, .area_bytes = sizeof(struct shm_area)};
+    int fds[3] = {peer->memory};
+    size_t count = 1 + add_call(shm, peer, fds + 1);
+    struct greeting greeting = {.magic = MAGIC,
+                                .mtu = SHM_MTU,
+                                .ring_bytes = SHM_RING_BYTES,
+                                .area_bytes = sizeof(struct shm_area),
+                                .seat = seat_of(peer)};
 
     memcpy(greeting.token, token, SHM_TOKEN);
-    return shm_pass_send(peer->meeting, &greeting, sizeof greeting, fds, 2);
+    return shm_pass_send(peer->meeting, &greeting, sizeof greeting, fds, count);
 }
 
 struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8_t token[SHM_TOKEN],
                            struct shm_refusal *why)
 {
     struct shm_peer *peer = NULL;
+    struct shm_seats *seats;
     int meeting = settings()->shm ? visit(remote) : -1, memory = -1;
 
     if (meeting == -1)
         return refuse(why, "nobody takes memory there, as on another host");
-    if (shm_pass_is_ours(meeting) && may_have_another(shm) &&
-        getrandom(token, SHM_TOKEN, GRND_NONBLOCK) == SHM_TOKEN && (memory = make_memory()) != -1)
-        peer = make_peer(memory, true);
+    if (shm_pass_is_ours(meeting) && may_have_another(shm, &seats) &&
+        getrandom(token, SHM_TOKEN, GRND_NONBLOCK) == SHM_TOKEN &&
+        (memory = shm_sealed_make(sizeof(struct shm_area))) != -1)
+        peer = make_peer(seats, memory, true);
     if (peer != NULL) {
         peer->meeting = meeting;
         peer->memory = memory;
-        if (greet(shm, peer, token))
+        peer->spare = fds_own(fcntl(memory, F_DUPFD_CLOEXEC, 0));
+        if (peer->spare != -1 && greet(shm, peer, token))
             return peer;
     }
     (void)refuse(why, "no memory can be offered");
@@ -310,16 +332,21 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
     return NULL;
 }
 
-/* The memory is mapped, so its descriptor makes way for the bell: there is room for it. */
+/* The memory is mapped, so its descriptor and the spare one make way for the bell and the board: there is room.
+ */
 int shm_accepted(struct shm_peer *peer)
 {
-    uint8_t byte;
-    int error;
+    uint32_t seat;
+    int fds[2], error = 0;
 
-    shm_pass_close(&peer->memory, 1);
-    peer->memory = -1;
-    error =
-        shm_pass_receive(peer->meeting, &byte, sizeof byte, &peer->bell, 1) && is_bell(peer->bell) ? 0 : errno;
+    shm_pass_close((int[]){peer->memory, peer->spare}, 2);
+    peer->memory = peer->spare = -1;
+    if (!shm_pass_receive(peer->meeting, &seat, sizeof seat, fds, 1, 2)) {
+        error = errno;
+    } else if (!take_call(peer, fds, seat)) {
+        error = errno;
+        shm_pass_close(fds, 2);
+    }
     shm_pass_close(&peer->meeting, 1);
     peer->meeting = -1;
     return error;

@@ -22,7 +22,7 @@ bool shm_pass_is_ours(int fd)
 
 bool shm_pass_send(int fd, const void *bytes, size_t length, const int *fds, size_t count)
 {
-    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(2 * sizeof(int))] = {0};
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(SHM_PASS_FDS * sizeof(int))] = {0};
     struct iovec vector = {(void *)(uintptr_t)bytes, length};
     struct msghdr message = {.msg_iov = &vector,
                              .msg_iovlen = 1,
@@ -37,8 +37,8 @@ bool shm_pass_send(int fd, const void *bytes, size_t length, const int *fds, siz
     return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
 }
 
-/* Those that came, up to two; more than that the kernel drops. */
-static size_t take_fds(struct msghdr *message, int fds[2])
+/* Those that came; more than there is room for the kernel drops. */
+static size_t take_fds(struct msghdr *message, int fds[SHM_PASS_FDS])
 {
     struct cmsghdr *header = CMSG_FIRSTHDR(message);
     size_t count;
@@ -70,19 +70,27 @@ static ssize_t take(int fd, struct msghdr *message)
     return got;
 }
 
-bool shm_pass_receive(int fd, void *bytes, size_t length, int *fds, size_t count)
+static bool came_well(const int *fds, size_t count)
 {
-    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(2 * sizeof(int))];
+    for (size_t i = 0; i < count; i++)
+        if (fds[i] == -1)
+            return false;
+    return true;
+}
+
+bool shm_pass_receive(int fd, void *bytes, size_t length, int *fds, size_t least, size_t most)
+{
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(SHM_PASS_FDS * sizeof(int))];
     struct iovec vector = {bytes, length};
     struct msghdr message = {
         .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     ssize_t got = take(fd, &message);
-    int came[2] = {-1, -1};
+    int came[SHM_PASS_FDS] = {-1, -1, -1};
     size_t number = got == -1 ? 0 : take_fds(&message, came);
 
-    if (got == (ssize_t)length && number == count && (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0 &&
-        came[0] != -1 && (count < 2 || came[1] != -1)) {
-        memcpy(fds, came, count * sizeof(int));
+    if (got == (ssize_t)length && number >= least && number <= most &&
+        (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0 && came_well(came, number)) {
+        memcpy(fds, came, most * sizeof(int));
         return true;
     }
     shm_pass_close(came, number);

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_shm_board.c - who has called a context with many peers (shm_board.h): the board and its seats, and the
+ * looks of a context whose peers have them. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "check/support/endpoints.h"
+#include "core/fds.h"
+#include "core/settings.h"
+#include "core/soft/link/shm_meet.h"
+#include "core/soft/service/home.h"
+
+enum { CALLERS = 2, CALLS = 40000, PEERS = 40 };
+
+/* ---- The board ---- */
+
+static struct shm_seats *seats;
+static atomic_bool called[SHM_SEATS];
+static unsigned heard;
+
+static void begin_board(void)
+{
+    seats = shm_seats_new();
+    ck_assert_ptr_nonnull(seats);
+}
+
+static void end_board(void)
+{
+    shm_seats_leave(seats);
+}
+
+static void hear(void *arg, unsigned seat)
+{
+    ck_assert_ptr_eq(arg, seats);
+    expect(seat < SHM_SEATS && atomic_exchange(&called[seat], false), "seat %u has not called", seat);
+    heard++;
+}
+
+static void call(unsigned seat)
+{
+    atomic_store(&called[seat], true);
+    shm_board_call(seats->board, seat);
+}
+
+START_TEST(each_call_is_told_once)
+{
+    static const unsigned some[] = {0, 1, 63, 64, 4095, 4096, 4097, 12288, SHM_SEATS - 1};
+    const unsigned count = sizeof some / sizeof *some;
+
+    ck_assert_uint_eq(shm_board_take(seats->board, hear, seats), 0);
+    for (unsigned i = 0; i < count; i++)
+        call(some[i]);
+    call(some[2]);
+    ck_assert_uint_eq(shm_board_take(seats->board, hear, seats), count);
+    ck_assert_uint_eq(heard, count);
+    ck_assert_uint_eq(shm_board_take(seats->board, hear, seats), 0);
+    for (unsigned seat = 0; seat < SHM_SEATS; seat++)
+        call(seat);
+    ck_assert_uint_eq(shm_board_take(seats->board, hear, seats), SHM_SEATS);
+}
+END_TEST
+
+static void *call_often(void *arg)
+{
+    unsigned first = *(unsigned *)arg;
+
+    for (unsigned i = 0; i < CALLS; i++)
+        call((first + i * 7) % 200 * 64 + first); /* of every word, and each its own seats */
+    return NULL;
+}
+
+static void note(void *arg, unsigned seat)
+{
+    (void)arg;
+    atomic_store(&called[seat],
+                 false); /* before the next look at the board: a call that comes now is told again */
+}
+
+/* Whoever calls while somebody looks is told then or the next time. */
+START_TEST(no_call_is_lost_among_threads)
+{
+    pthread_t threads[CALLERS];
+    unsigned firsts[CALLERS];
+
+    for (unsigned i = 0; i < CALLERS; i++) {
+        firsts[i] = i;
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, call_often, &firsts[i]), 0);
+    }
+    for (int i = 0; i < CALLS; i++)
+        shm_board_take(seats->board, note, NULL);
+    for (unsigned i = 0; i < CALLERS; i++)
+        pthread_join(threads[i], NULL);
+    shm_board_take(seats->board, note, NULL);
+    for (unsigned seat = 0; seat < SHM_SEATS; seat++)
+        expect(!atomic_load(&called[seat]), "the call of seat %u was lost", seat);
+}
+END_TEST
+
+static void count_one(void *arg, unsigned seat)
+{
+    *(unsigned *)arg += seat;
+}
+
+START_TEST(seats_are_given_back)
+{
+    unsigned sum = 0;
+
+    for (int i = 0; i < SHM_SEATS; i++)
+        ck_assert_int_eq(shm_seat_reserve(seats), i);
+    errno = 0;
+    ck_assert_int_eq(shm_seat_reserve(seats), -1);
+    ck_assert_int_eq(errno, EUSERS);
+    shm_seat_give_back(seats, 5000);
+    shm_seat_give_back(seats, 7);
+    ck_assert_int_eq(shm_seat_reserve(seats), 7);
+    for (int i = 0; i < SHM_SEATS; i++)
+        if (i != 9 && i != 5000)
+            shm_seat_give_back(seats, i);
+    shm_seats_each(seats, count_one, &sum);
+    ck_assert_uint_eq(sum, 9);
+    shm_seat_give_back(seats, 9);
+}
+END_TEST
+
+/* A peer may go after its context. */
+START_TEST(seats_outlive_their_context)
+{
+    struct shm_seats *others = shm_seats_new();
+    int seat = shm_seat_reserve(others), memory = others->memory;
+
+    shm_seats_leave(others);
+    ck_assert(fds_is_own(memory));
+    shm_seat_give_back(others, seat);
+    ck_assert(!fds_is_own(memory));
+}
+END_TEST
+
+/* ---- Looks ---- */
+
+static struct soft_home *here, *there;
+static struct shm_meeting *meeting;
+static struct shm_peer *near[PEERS], *far[PEERS]; /* ends of the same */
+
+static struct sockaddr_in free_address(void)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof any;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&any, &length), 0);
+    return any; /* the port stays taken */
+}
+
+static union soft_addr address;
+
+static void meet(struct shm_peer **one, struct shm_peer **other)
+{
+    uint8_t token[SHM_TOKEN];
+    struct shm_refusal why;
+    int guest;
+
+    ck_assert_ptr_nonnull(*one = shm_offer(&here->shm, &address, token, &why));
+    guest = shm_meeting_find(meeting, token);
+    ck_assert_int_ne(guest, -1);
+    ck_assert_ptr_nonnull(*other = shm_accept(&there->shm, guest, &why));
+    close(guest);
+    ck_assert_int_eq(shm_accepted(*one), 0);
+    shm_assign(&here->shm, *one);
+    shm_assign(&there->shm, *other);
+    shm_join(*one);
+    shm_join(*other);
+}
+
+static void look(struct soft_home *home)
+{
+    soft_lock(home->context);
+    shm_receive(&home->shm, false);
+    soft_unlock(home->context);
+}
+
+/* By a look, or by the service thread's before it. */
+static bool is_taken(const struct shm_peer *from)
+{
+    return atomic_load(&from->out.control->head) == from->out.at;
+}
+
+static void begin_looks(void)
+{
+    ck_assert_int_eq(setenv("EXS_LINK", "shm", 1), 0);
+    settings_read();
+    address = (union soft_addr){.in = free_address()};
+    ck_assert_ptr_nonnull(here = home_open());
+    ck_assert_ptr_nonnull(there = home_open());
+    ck_assert_ptr_nonnull(meeting = shm_meeting_open(&address));
+    for (int i = 0; i < PEERS; i++)
+        meet(&near[i], &far[i]);
+    look(here);
+    look(there);
+}
+
+static void leave(struct soft_home *home, struct shm_peer *peer)
+{
+    soft_lock(home->context);
+    peer->link.leave(&peer->link);
+    soft_unlock(home->context);
+}
+
+static void end_looks(void)
+{
+    for (int i = 0; i < PEERS; i++) {
+        leave(here, near[i]);
+        leave(there, far[i]);
+    }
+    shm_meeting_close(meeting);
+    ck_assert_uint_eq(here->shm.count, 0);
+    home_close(here);
+    home_close(there);
+}
+
+/* A packet that is nobody's. Told, but not called: */
+static void put(struct shm_peer *from)
+{
+    size_t limit;
+    uint8_t *at = shm_ring_room(&from->out, 64, &limit);
+
+    ck_assert_ptr_nonnull(at);
+    memset(at, 0, 64);
+    shm_ring_put(&from->out, 64, 64);
+}
+
+/* The first few have none; both ends that are under way count. */
+START_TEST(with_many_peers_there_are_seats)
+{
+    for (int i = 0; i < PEERS; i++) {
+        expect(i >= SHM_SEATLESS / 2 || (near[i]->seats == NULL && far[i]->seats == NULL), "peer %d has a seat",
+               i);
+        expect(i < SHM_SEATLESS || (near[i]->seats != NULL && far[i]->seats != NULL), "peer %d has no seat", i);
+        ck_assert_int_eq(far[i]->board != NULL, near[i]->seats != NULL);
+        ck_assert_int_eq(near[i]->board != NULL, far[i]->seats != NULL);
+        if (near[i]->seats != NULL)
+            ck_assert_uint_eq(far[i]->seat_there, (unsigned)near[i]->seat);
+        if (far[i]->seats != NULL)
+            ck_assert_uint_eq(near[i]->seat_there, (unsigned)far[i]->seat);
+    }
+}
+END_TEST
+
+/* By the link's own way: at the end of a turn. */
+START_TEST(whoever_calls_is_looked_at)
+{
+    for (int round = 0; round < 3 * PEERS; round++) {
+        struct shm_peer *from = near[round * 7 % PEERS];
+        size_t limit;
+        uint8_t *at;
+
+        soft_lock(here->context);
+        ck_assert_ptr_nonnull(at = from->link.room(&from->link, 64, &limit));
+        memset(at, 0, 64);
+        from->link.send(&from->link, NULL, at, 64, 64);
+        shm_sent(&here->shm);
+        soft_unlock(here->context);
+        look(there);
+        ck_assert(is_taken(from));
+    }
+}
+END_TEST
+
+/* What a look costs is what has come: no ring is looked into whose peer has not called. */
+START_TEST(others_are_not_looked_at)
+{
+    put(near[PEERS - 1]);
+    put(near[0]); /* without a seat */
+    look(there);
+    ck_assert(is_taken(near[0]) && !is_taken(near[PEERS - 1]));
+    shm_board_call(near[PEERS - 1]->board, near[PEERS - 1]->seat_there);
+    look(there);
+    ck_assert(is_taken(near[PEERS - 1]));
+}
+END_TEST
+
+/* Somebody has taken the bit away, or never set it. */
+START_TEST(a_bell_without_a_bit_has_all_looked_at)
+{
+    put(near[PEERS - 1]);
+    put(near[PEERS / 2]);
+    ck_assert(fds_flag(near[PEERS / 2]->bell, true));
+    look(there);
+    ck_assert(is_taken(near[PEERS / 2]) && is_taken(near[PEERS - 1]));
+}
+END_TEST
+
+/* Bits of nobody, or of those who have nothing to say, cost a look. */
+START_TEST(any_bit_may_be_set)
+{
+    for (int i = 0; i < SHM_SEATS / 64; i++)
+        atomic_store(&far[SHM_SEATLESS]->seats->board->calls[i], UINT64_MAX);
+    for (int i = 0; i < SHM_SEATS / 64 / 64; i++)
+        atomic_store(&far[SHM_SEATLESS]->seats->board->sums[i], UINT64_MAX);
+    look(there);
+    put(near[PEERS - 1]);
+    shm_board_call(near[PEERS - 1]->board, near[PEERS - 1]->seat_there);
+    look(there);
+    ck_assert(is_taken(near[PEERS - 1]));
+}
+END_TEST
+
+/* The time of one look is not all its first peer's. */
+START_TEST(a_peer_that_never_ends_keeps_nobody_waiting)
+{
+    const size_t length = SHM_MTU;
+    int looks = 0;
+
+    for (int i = PEERS - 2; i < PEERS; i++) {
+        size_t limit;
+        uint8_t *at;
+
+        while ((at = shm_ring_room(&near[i]->out, length, &limit)) != NULL) {
+            memset(at, 0, length);
+            shm_ring_put(&near[i]->out, length, length);
+        }
+        ck_assert(shm_ring_calls(&near[i]->out));
+        shm_board_call(near[i]->board, near[i]->seat_there);
+    }
+    while (atomic_load(&near[PEERS - 1]->out.control->head) == 0 && looks++ < 10) {
+        size_t limit;
+        uint8_t *at;
+
+        look(there);
+        while ((at = shm_ring_room(&near[PEERS - 2]->out, length, &limit)) != NULL) /* full at each look */
+            shm_ring_put(&near[PEERS - 2]->out, length, length);
+    }
+    ck_assert_int_le(looks, 2);
+}
+END_TEST
+
+START_TEST(there_is_a_limit)
+{
+    uint8_t token[SHM_TOKEN];
+    struct shm_refusal why;
+
+    here->shm.most = PEERS;
+    ck_assert_ptr_null(shm_offer(&here->shm, &address, token, &why));
+    ck_assert_int_eq(why.error, EUSERS);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("shm board");
+    TCase *board = tcase_create("board"), *looks = tcase_create("looks");
+
+    tcase_add_checked_fixture(board, begin_board, end_board);
+    tcase_add_test(board, each_call_is_told_once);
+    tcase_add_test(board, no_call_is_lost_among_threads);
+    tcase_add_test(board, seats_are_given_back);
+    tcase_add_test(board, seats_outlive_their_context);
+    suite_add_tcase(suite, board);
+    tcase_add_checked_fixture(looks, begin_looks, end_looks);
+    tcase_add_test(looks, with_many_peers_there_are_seats);
+    tcase_add_test(looks, whoever_calls_is_looked_at);
+    tcase_add_test(looks, others_are_not_looked_at);
+    tcase_add_test(looks, a_bell_without_a_bit_has_all_looked_at);
+    tcase_add_test(looks, any_bit_may_be_set);
+    tcase_add_test(looks, a_peer_that_never_ends_keeps_nobody_waiting);
+    tcase_add_test(looks, there_is_a_limit);
+    suite_add_tcase(suite, looks);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}

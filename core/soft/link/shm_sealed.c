@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* shm_sealed.c - memory files and their seals, of shm_sealed.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "core/fds.h"
+#include "shm_sealed.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+/* A limit on files holds for this one, too, and to pass it is a signal. */
+static bool is_too_long(size_t length)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < length;
+}
+
+int shm_sealed_make(size_t length)
+{
+    int memory;
+
+    errno = EFBIG;
+    if (is_too_long(length))
+        return -1;
+    memory = fds_own(memfd_create("exs", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (memory == -1)
+        return -1;
+    if (ftruncate(memory, (off_t)length) == 0 && fcntl(memory, F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0)
+        return memory;
+    fds_close(memory);
+    return -1;
+}
+
+/* Nobody may be able to cut it short under our mapping. */
+static bool is_sound(int memory, size_t length)
+{
+    struct stat info;
+    int seals = fcntl(memory, F_GET_SEALS);
+
+    errno = EPROTO;
+    return seals != -1 && (seals & SEALS) == SEALS && fstat(memory, &info) == 0 &&
+           info.st_size == (off_t)length;
+}
+
+void *shm_sealed_map(int memory, size_t length)
+{
+    void *bytes = is_sound(memory, length) ? mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0)
+                                           : MAP_FAILED;
+
+    if (bytes == MAP_FAILED)
+        return NULL;
+    (void)madvise(bytes, length, MADV_DONTFORK);
+    return bytes;
+}

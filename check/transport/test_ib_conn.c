@@ -50,7 +50,9 @@ struct network {
     unsigned sent;
     unsigned lost, doubled; /* masks */
     bool deaf;              /* nothing arrives */
-    unsigned of_type[32];   /* sent, by the attribute's last bits */
+    struct soft_path third; /* to another host, for both ends; of what is sent there the last is kept */
+    struct ib_message to_third;
+    unsigned of_type[32]; /* sent, by the attribute's last bits */
 };
 
 /* ---- The network ---- */
@@ -76,6 +78,10 @@ static void send_mad(struct ib_world *world, const struct soft_path *path, const
     struct network *network = self->network;
     unsigned bit = network->sent < MASKED ? 1u << network->sent : 0;
 
+    if (memcmp(path, &network->third, sizeof *path) == 0) {
+        ck_assert(ib_decode(&network->to_third, mad));
+        return;
+    }
     ck_assert_mem_eq(path, &self->path, sizeof *path);
     network->sent++;
     network->of_type[mad[17] & 31]++;
@@ -84,6 +90,15 @@ static void send_mad(struct ib_world *world, const struct soft_path *path, const
     launch(network, !self->number, mad, FLIGHT);
     if ((network->doubled & bit) != 0)
         launch(network, !self->number, mad, 3 * FLIGHT);
+}
+
+/* By another host. */
+static void third_says(struct network *network, int end, const struct ib_message *message)
+{
+    uint8_t mad[IB_MAD_BYTES];
+
+    ib_encode(message, mad);
+    ib_arrive(&network->ends[end].world, &network->third, mad);
 }
 
 /* ---- The users ---- */
@@ -109,7 +124,8 @@ static struct ib_conn *request(struct ib_world *world, const struct soft_path *p
 {
     struct end *self = (struct end *)world;
 
-    ck_assert_mem_eq(path, &self->path, sizeof *path);
+    ck_assert(memcmp(path, &self->path, sizeof *path) == 0 ||
+              memcmp(path, &self->network->third, sizeof *path) == 0);
     ck_assert_uint_eq(req->type == IB_REQ ? req->req.service : req->sidr_req.service, SERVICE);
     *why = IB_INVALID_SERVICE;
     if (!self->listens)
@@ -185,6 +201,8 @@ static struct network *network_new(void)
 
     network->clock.now = clock_now;
     network->now = 1000 * SECOND;
+    network->third.remote.in =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000003)};
     for (int i = 0; i < 2; i++) {
         struct end *end = &network->ends[i];
 
@@ -536,9 +554,63 @@ START_TEST(an_end_by_another)
     ib_arrive(&self->world, &network->ends[1].path, mad);
     ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
     dreq.local_id--;
+    third_says(network, 1, &dreq);
+    ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
     ib_encode(&dreq, mad);
     ib_arrive(&self->world, &network->ends[1].path, mad);
     ck_assert_uint_eq(conn->state, IB_TIMEWAIT);
+    network_free(network);
+}
+END_TEST
+
+/* ---- In another's name ---- */
+
+/* A third host says that it is this node, with the numbers that it is going to use: it is one peer more, and in
+ * nobody's way. */
+START_TEST(a_request_in_anothers_name)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[1];
+    struct ib_message req = {.type = IB_REQ, .local_id = 0xffffffff, .req = some_req};
+
+    network->ends[0].hangs_up = false;
+    req.req.ca_guid = network->ends[0].world.guid;
+    req.req.qpn = 0x77;
+    third_says(network, 1, &req);
+    ck_assert_uint_eq(network->to_third.type, IB_REP);
+    struct ib_conn *conn = connect_from(network, 0x77);
+    ck_assert_uint_eq(conn->local_id, req.local_id);
+    run_for(network, SECOND / 2);
+    expect_events(network, 0, IB_EV_REPLIED);
+    expect_events(network, 1, REQUESTED, REQUESTED, IB_EV_ESTABLISHED);
+    ck_assert_uint_eq(self->conns[0].state, IB_REP_SENT);
+    network_free(network);
+}
+END_TEST
+
+/* Its answer has the numbers that another host is going to answer with. */
+START_TEST(an_answer_in_anothers_name)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[0];
+    struct ib_conn *conn = &self->conns[self->used++];
+    struct ib_message req = {.req = some_req}, rep = {.type = IB_REP};
+
+    self->hangs_up = false;
+    req.req.qpn = 0x70;
+    conn->path = network->third;
+    ck_assert_int_eq(ib_connect(&self->world, conn, &req), 0);
+    rep.local_id = 0x55;
+    rep.remote_id = network->to_third.local_id;
+    rep.rep =
+        (struct ib_rep){.ca_guid = network->ends[1].world.guid, .qpn = network->ends[1].next_qpn, .psn = 7};
+    third_says(network, 0, &rep);
+    ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
+    struct ib_conn *other = connect_from(network, 0x77);
+    run_for(network, SECOND / 2);
+    expect_events(network, 0, IB_EV_REPLIED, IB_EV_REPLIED);
+    ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
+    ck_assert_uint_eq(other->state, IB_ESTABLISHED);
     network_free(network);
 }
 END_TEST
@@ -812,6 +884,8 @@ int main(void)
     tcase_add_test(tcase, a_peer_that_forgot);
     tcase_add_test(tcase, an_end_of_nothing);
     tcase_add_test(tcase, an_end_by_another);
+    tcase_add_test(tcase, a_request_in_anothers_name);
+    tcase_add_test(tcase, an_answer_in_anothers_name);
     tcase_add_test(tcase, data_before_rtu);
     tcase_add_test(tcase, rtu_again);
     tcase_add_test(tcase, look_up_with_losses);

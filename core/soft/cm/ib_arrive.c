@@ -32,26 +32,29 @@ static struct ib_conn *find(struct ib_world *world, const struct soft_path *from
     return NULL;
 }
 
-/* By the peer's number, at its node. */
-static struct ib_conn *find_remote(struct ib_world *world, uint64_t guid, uint32_t remote_id)
+/* By the peer's number, at its node. A node's name is only what it says, so that its host counts as well: else
+ * another that gives itself the name could keep it from connecting. */
+static struct ib_conn *find_remote(struct ib_world *world, const struct soft_path *from, uint64_t guid,
+                                   uint32_t remote_id)
 {
     struct ib_conn *conn;
 
     LIST_FOREACH (conn, &world->conns, all)
         if (conn->remote_guid == guid && conn->remote_id == remote_id && conn->state != IB_IDLE &&
-            !is_look_up(conn))
+            !is_look_up(conn) && same_host(&conn->path, from))
             return conn;
     return NULL;
 }
 
 /* Another than this one that has the peer's queue pair. */
-static struct ib_conn *find_stale(struct ib_world *world, const struct ib_conn *but, uint64_t guid,
-                                  uint32_t qpn)
+static struct ib_conn *find_stale(struct ib_world *world, const struct ib_conn *but,
+                                  const struct soft_path *from, uint64_t guid, uint32_t qpn)
 {
     struct ib_conn *conn;
 
     LIST_FOREACH (conn, &world->conns, all)
-        if (conn != but && conn->remote_guid == guid && conn->remote_qpn == qpn && conn->state != IB_IDLE)
+        if (conn != but && conn->remote_guid == guid && conn->remote_qpn == qpn && conn->state != IB_IDLE &&
+            same_host(&conn->path, from))
             return conn;
     return NULL;
 }
@@ -120,18 +123,15 @@ static void take_request(struct ib_world *world, struct ib_conn *conn, const str
 
 static void req_arrives(struct ib_world *world, const struct soft_path *from, const struct ib_message *req)
 {
-    struct ib_conn *conn = find_remote(world, req->req.ca_guid, req->local_id), *stale;
+    struct ib_conn *conn = find_remote(world, from, req->req.ca_guid, req->local_id), *stale;
     enum ib_reason why = IB_INVALID_SERVICE;
 
     if (conn != NULL) {
-        if (same_host(&conn->path, from))
-            repeated(world, conn, req);
+        repeated(world, conn, req);
         return;
     }
-    stale = find_stale(world, NULL, req->req.ca_guid, req->req.qpn);
+    stale = find_stale(world, NULL, from, req->req.ca_guid, req->req.qpn);
     if (stale != NULL) {
-        if (!same_host(&stale->path, from))
-            return;
         refuse(world, from, req, IB_TO_REQ, IB_STALE);
         end_stale(world, stale);
         return;
@@ -145,13 +145,14 @@ static void req_arrives(struct ib_world *world, const struct soft_path *from, co
 
 static void take_reply(struct ib_world *world, struct ib_conn *conn, const struct ib_message *rep)
 {
-    struct ib_conn *stale = find_stale(world, conn, rep->rep.ca_guid, rep->rep.qpn);
+    const struct soft_path from = conn->path; /* whoever is told may end it */
+    struct ib_conn *stale = find_stale(world, conn, &from, rep->rep.ca_guid, rep->rep.qpn);
 
     if (stale != NULL) {
-        refuse(world, &conn->path, rep, IB_TO_REP, IB_STALE);
+        refuse(world, &from, rep, IB_TO_REP, IB_STALE);
         ib_rest(conn, IB_IDLE);
         world->tell(world, conn, IB_EV_UNREACHABLE, NULL);
-        stale = find_stale(world, NULL, rep->rep.ca_guid, rep->rep.qpn);
+        stale = find_stale(world, NULL, &from, rep->rep.ca_guid, rep->rep.qpn);
         if (stale != NULL) /* nobody has ended it meanwhile */
             end_stale(world, stale);
         return;
@@ -232,11 +233,8 @@ static struct ib_conn *find_rejected(struct ib_world *world, const struct soft_p
 {
     struct ib_conn *conn = rej->remote_id != 0 ? find(world, from, rej) : NULL;
 
-    if (conn == NULL && rej->rej.reason == IB_TIMEOUT && rej->rej.info_length >= sizeof(uint64_t)) {
-        conn = find_remote(world, get64(rej->rej.info), rej->local_id);
-        if (conn != NULL && !same_host(&conn->path, from))
-            conn = NULL;
-    }
+    if (conn == NULL && rej->rej.reason == IB_TIMEOUT && rej->rej.info_length >= sizeof(uint64_t))
+        conn = find_remote(world, from, get64(rej->rej.info), rej->local_id);
     return conn;
 }
 

@@ -100,20 +100,27 @@ bool ib_told_service(const struct ib_message *req, enum ib_space *space, uint16_
            *space == (req->type == IB_REQ ? IB_SPACE_TCP : IB_SPACE_UDP);
 }
 
-/* For one more. The oldest answer that is kept only in case that it was lost is forgotten for it. */
+/* Nobody has it, and it is there only in case that the peer has missed something. */
+static bool is_kept_only(const struct ib_conn *conn)
+{
+    return ((const struct ib_end *)conn)->user == NULL &&
+           (conn->state == IB_ANSWERED || conn->state == IB_TIMEWAIT || conn->state == IB_DREQ_SENT);
+}
+
+/* For one more. Of what is only kept the one that is due first is forgotten for it: for how long is the peers'
+ * to say, and they are not to keep others from connecting by that. */
 static bool make_room(void)
 {
-    struct ib_conn *conn, *oldest = NULL;
+    struct ib_conn *conn, *first = NULL;
 
     if (ib_port.ends < IB_ENDS_MAX)
         return true;
     LIST_FOREACH (conn, &ib_port.world.conns, all)
-        if (conn->state == IB_ANSWERED && ((struct ib_end *)conn)->user == NULL &&
-            (oldest == NULL || conn->due < oldest->due))
-            oldest = conn;
-    if (oldest != NULL)
-        ib_end_free((struct ib_end *)oldest);
-    return oldest != NULL;
+        if (is_kept_only(conn) && (first == NULL || conn->due < first->due))
+            first = conn;
+    if (first != NULL)
+        ib_end_free((struct ib_end *)first);
+    return first != NULL;
 }
 
 struct ib_conn *ib_told_request(struct ib_world *world, const struct soft_path *path,

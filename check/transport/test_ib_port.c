@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_ib_port.c - how much a process keeps for InfiniBand's connection managers (ib_port.h), and who gives way
+ * when that is all: on a virtual clock, and packets go nowhere.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/soft/cm/ib_address.h"
+#include "core/soft/cm/ib_end.h"
+
+#define SECOND UINT64_C(1000000000)
+#define PORT 7471
+#define ROOM 4          /* for as many ends is there room */
+#define KEPT_BYTES 1024 /* of one; SECURITY.md has it */
+#define GUID 2
+#define QPN 0x100
+
+static struct {
+    struct soft_clock clock;
+    uint64_t now;
+    struct soft_path path;
+    struct ib_box box;
+    struct ib_end *listener;
+    unsigned first;    /* ends that are said to be there */
+    enum ib_type type; /* what was sent last; 0: nothing */
+    struct ib_message sent;
+    uint32_t next_id;
+} port;
+
+static uint64_t clock_now(struct soft_clock *clock)
+{
+    (void)clock;
+    return port.now;
+}
+
+static void sent(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES])
+{
+    (void)world, (void)path;
+    ck_assert(ib_decode(&port.sent, mad));
+    port.type = port.sent.type;
+}
+
+/* A user is any address. */
+static struct cm_id *some_user(void)
+{
+    return (struct cm_id *)(void *)&port;
+}
+
+static struct ib_end *listen_in(enum ib_space space)
+{
+    union soft_addr addr = port.path.local;
+    struct ib_end *end;
+
+    addr.in.sin_port = htons(PORT);
+    end = ib_port_listen(&port.box, some_user(), space, &addr, false, ROOM + 1);
+    ck_assert_ptr_nonnull(end);
+    return end;
+}
+
+static void open_port(void)
+{
+    memset(&port, 0, sizeof port);
+    port.now = 1000 * SECOND;
+    port.clock.now = clock_now;
+    port.next_id = 0x1000;
+    port.path.local.in = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001)};
+    port.path.remote.in = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000002)};
+    port.box.bell = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
+    TAILQ_INIT(&port.box.news);
+    ib_port.qp1.fds[0] = ib_port.qp1.fds[1] = ib_port.qp1.out[0] = ib_port.qp1.out[1] = ib_port.epoll =
+        ib_port.door = -1;
+    ib_port.world = (struct ib_world){
+        .clock = &port.clock,
+        .guid = 1,
+        .next_id = 16,
+        .id_step = 16,
+        .send = sent,
+        .request = ib_told_request,
+        .requested = ib_told_requested,
+        .tell = ib_told_event,
+    };
+}
+
+/* As if all but ROOM were others'. */
+static void fill_up(void)
+{
+    port.first = ib_port.ends;
+    ib_port.ends = IB_ENDS_MAX - ROOM;
+}
+
+static void close_port(void)
+{
+    ib_port.ends -= IB_ENDS_MAX - ROOM - port.first;
+    ib_port_leave(port.listener);
+    while (!LIST_EMPTY(&ib_port.world.conns)) {
+        port.now = ib_deadline(&ib_port.world);
+        ck_assert_uint_ne(port.now, NEVER_NS);
+        ib_timers(&ib_port.world);
+    }
+    ck_assert_uint_eq(ib_port.ends, 0);
+}
+
+static void says(const struct ib_message *message)
+{
+    uint8_t mad[IB_MAD_BYTES];
+
+    port.type = (enum ib_type)0;
+    ib_encode(message, mad);
+    ib_arrive(&ib_port.world, &port.path, mad);
+}
+
+/* A host connects that wants to be remembered for so long; the news of it, or none. */
+static bool asks(enum ib_type type, unsigned timewait, struct ib_news *news)
+{
+    struct ib_message req = {.type = type, .local_id = port.next_id};
+    union ibv_gid gid;
+
+    if (type == IB_REQ) {
+        req.req = (struct ib_req){.service = ib_service(IB_SPACE_TCP, PORT),
+                                  .ca_guid = GUID,
+                                  .qpn = QPN + port.next_id,
+                                  .mtu = 3,
+                                  .local_response = 24,
+                                  .cm_retries = 15,
+                                  .ack_timeout = (uint8_t)timewait};
+        soft_gid_of(&gid, &port.path.remote.sa);
+        memcpy(req.req.local_gid, gid.raw, sizeof gid.raw);
+    } else {
+        req.sidr_req.service = ib_service(IB_SPACE_UDP, PORT);
+    }
+    ib_address_encode(&port.path.remote, &port.path.local, req.private_data);
+    port.next_id++;
+    says(&req);
+    return ib_port_next(&port.box, news);
+}
+
+static struct ib_end *connects(unsigned timewait)
+{
+    struct ib_message rep = {.rep = {.qpn = 9}};
+    struct ib_news news = {.end = NULL};
+
+    ck_assert(asks(IB_REQ, timewait, &news) && news.requested);
+    ib_port_adopt(news.end, some_user());
+    ck_assert_int_eq(ib_port_accept(news.end, &rep), 0);
+    says(&(struct ib_message){.type = IB_RTU, .local_id = port.next_id - 1, .remote_id = port.sent.local_id});
+    ck_assert(ib_port_next(&port.box, &news) && news.event == IB_EV_ESTABLISHED);
+    ck_assert_int_eq(news.end->conn.state, IB_ESTABLISHED);
+    return news.end;
+}
+
+/* It hangs up, too late for its peer's to do so. */
+static void hangs_up(struct ib_end *end)
+{
+    struct ib_news news;
+
+    says(&(struct ib_message){
+        .type = IB_DREQ, .local_id = end->conn.remote_id, .remote_id = end->conn.local_id, .dreq = {.qpn = 9}});
+    ck_assert(ib_port_next(&port.box, &news) && news.event == IB_EV_DISCONNECTED);
+    ck_assert_int_eq(end->conn.state, IB_TIMEWAIT);
+}
+
+static bool is_there(const struct ib_end *end)
+{
+    const struct ib_conn *conn;
+
+    LIST_FOREACH (conn, &ib_port.world.conns, all)
+        if (conn == &end->conn)
+            return true;
+    return false;
+}
+
+/* Whoever connects and hangs up has us wait, for as long as he says; but not so that nobody else can connect.
+ */
+START_TEST(what_is_waited_out_gives_way)
+{
+    struct ib_end *ends[ROOM], *used;
+    struct ib_news news;
+
+    open_port();
+    port.listener = listen_in(IB_SPACE_TCP);
+    fill_up();
+    for (int i = 0; i < ROOM; i++) {
+        ends[i] = connects(i == 0 ? 15 : i == 2 ? 19 : 24);
+        hangs_up(ends[i]);
+        if (i > 0) /* the one that is due first is still its user's */
+            ib_port_leave(ends[i]);
+    }
+    used = connects(24);
+    ck_assert(is_there(ends[0]) && is_there(ends[1]) && is_there(ends[3]));
+    ck_assert_uint_eq(ib_port.ends, IB_ENDS_MAX);
+    ib_port_leave(ends[0]);
+    (void)used;
+    for (int i = 0; i < ROOM - 1; i++)
+        (void)connects(24);
+    ck_assert(!asks(IB_REQ, 24, &news)); /* all are somebody's */
+    ck_assert_int_eq(port.type, 0);
+    ck_assert_uint_eq(ib_port.ends, IB_ENDS_MAX);
+    for (struct ib_conn *conn; (conn = LIST_FIRST(&ib_port.world.conns)) != NULL;)
+        ib_end_free((struct ib_end *)conn);
+    close_port();
+}
+END_TEST
+
+/* We have hung up, and the peer doesn't answer, after he has asked for a quarter of an hour to do so. */
+START_TEST(an_end_that_is_not_answered_gives_way)
+{
+    struct ib_news news = {.end = NULL};
+    struct ib_end *ends[ROOM];
+
+    open_port();
+    port.listener = listen_in(IB_SPACE_TCP);
+    fill_up();
+    for (int i = 0; i < ROOM; i++) {
+        ends[i] = connects(24);
+        ib_port_leave(ends[i]);
+        ck_assert_int_eq(port.type, IB_DREQ);
+        ck_assert_int_eq(ends[i]->conn.state, IB_DREQ_SENT);
+        port.now += SECOND;
+    }
+    ck_assert(asks(IB_REQ, 24, &news) && news.requested);
+    ck_assert(!is_there(ends[0]) || ends[0] == news.end);
+    ck_assert(is_there(ends[1]) && is_there(ends[2]) && is_there(ends[3]));
+    ib_port_leave(news.end);
+    close_port();
+}
+END_TEST
+
+/* Answers that are kept, in case that they were lost. */
+START_TEST(a_kept_answer_gives_way)
+{
+    struct ib_message reply = {.sidr_rep = {.qpn = 9}};
+    struct ib_news news = {.end = NULL};
+    struct ib_end *ends[ROOM];
+
+    open_port();
+    port.listener = listen_in(IB_SPACE_UDP);
+    fill_up();
+    for (int i = 0; i < ROOM; i++) {
+        ck_assert(asks(IB_SIDR_REQ, 0, &news) && news.requested);
+        ends[i] = news.end;
+        ib_port_adopt(ends[i], some_user());
+        ck_assert_int_eq(ib_port_reply(ends[i], &reply), 0);
+        ib_port_leave(ends[i]);
+        port.now += SECOND;
+    }
+    ck_assert(asks(IB_SIDR_REQ, 0, &news) && news.requested);
+    ck_assert(is_there(ends[1]) && is_there(ends[2]) && is_there(ends[3]));
+    ck_assert_uint_eq(ib_port.ends, IB_ENDS_MAX);
+    ib_port_leave(news.end);
+    close_port();
+}
+END_TEST
+
+START_TEST(one_is_small)
+{
+    ck_assert_uint_le(sizeof(struct ib_end), KEPT_BYTES);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("InfiniBand's ends of a process");
+    TCase *tcase = tcase_create("ends");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_add_test(tcase, what_is_waited_out_gives_way);
+    tcase_add_test(tcase, an_end_that_is_not_answered_gives_way);
+    tcase_add_test(tcase, a_kept_answer_gives_way);
+    tcase_add_test(tcase, one_is_small);
+    suite_add_tcase(suite, tcase);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

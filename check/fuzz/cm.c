@@ -9,6 +9,7 @@
  * destroyed.
  */
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include "check/fuzz/cm_world.h"
@@ -163,6 +164,18 @@ static void step(struct cm_world *world)
     user_expect_bounds(world);
 }
 
+/* Besides, at RoCE's port. */
+static void step_beside(struct cm_world *world)
+{
+#ifdef CM_ROCE
+    for (unsigned acts = input_u8(&world->input) & 3; acts > 0; acts--)
+        adapter_acts(world);
+    adapter_hears();
+#else
+    (void)world;
+#endif
+}
+
 static void converse(const uint8_t *data, size_t size)
 {
     struct cm_world world = {0};
@@ -170,11 +183,19 @@ static void converse(const uint8_t *data, size_t size)
 
     soft_query_cm_counters(&before);
     system_begin();
+#ifdef CM_ROCE
+    adapter_begins(&world);
+#endif
     world_open(&world, data, size);
-    for (int steps = 0; steps < STEPS && input_left(&world.input) > 0; steps++)
+    for (int steps = 0; steps < STEPS && input_left(&world.input) > 0; steps++) {
         step(&world);
+        step_beside(&world);
+    }
     system_begin();
     world_close(&world);
+#ifdef CM_ROCE
+    adapter_ends(&world);
+#endif
     user_expect_counted(&world, &before);
 }
 
@@ -186,6 +207,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!kept) {
         const union soft_addr here = {.in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
 
+#ifdef CM_ROCE
+        expect(setenv("EXS_ROCE", "on", 1) == 0, "the environment");
+#endif
 #ifdef CM_SHARED
         soft_share_context();
         (void)home_shared_pd(); /* both stay, and so does the bell for shared memory */
@@ -195,6 +219,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #endif
         kept = home_open();
         expect(kept && udp_port(&kept->udp, &here) && error == 0, "a link: %s", strerror(errno));
+#ifdef CM_ROCE
+        adapter_open(home_shared());
+#endif
     }
     unsigned before = system_descriptors();
     converse(data, size);

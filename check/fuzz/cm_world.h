@@ -5,6 +5,7 @@
  *
  * The parts: cm.c does the steps, cm_user.c is the user's side and keeps account of his identifiers,
  * cm_stranger.c is the other side, cm_system.c the clock and the system calls, which do as the input says too.
+ * With CM_ROCE there is cm_adapter.c beside the strangers, who talk as adapters do.
  */
 #ifndef CHECK_FUZZ_CM_WORLD_H
 #define CHECK_FUZZ_CM_WORLD_H
@@ -45,6 +46,7 @@ struct cm_world {
     struct sockaddr_in stranger_address;
     struct rdma_cm_event *held[CM_HELD]; /* not acknowledged yet */
     unsigned requests;                   /* that the user was told of */
+    int silent; /* a connection that fills the stranger's listener; -1: none */
 };
 
 /* cm_user.c */
@@ -67,6 +69,13 @@ void stranger_speaks(struct cm_world *world, bool more);
 void stranger_leaves(struct cm_world *world);
 void stranger_floods(struct cm_world *world);
 void strangers_go(struct cm_world *world);
+
+/* cm_adapter.c */
+void adapter_open(struct soft_home *home);
+void adapter_begins(struct cm_world *world);
+void adapter_acts(struct cm_world *world);
+void adapter_hears(void); /* timers and all */
+void adapter_ends(struct cm_world *world);
 
 /* cm_system.c: how much one send or recv of the library takes (SIZE_MAX: all), and which call fails.
  */

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cm_adapter.c - strangers who talk as adapters do, at queue pair 1 of RoCE's port: whole packets and damaged
+ * ones, with the numbers of connections that are there and of others; hosts that have nobody for ours; and
+ * other processes of this one, which pass on what came to them.
+ *
+ * The port is none of the kernel's: nobody else can have it, and nothing leaves the process. Its sockets give
+ * what the input says, and what is sent by them is looked at: a right packet, to somebody on loopback.
+ */
+#include <netinet/in.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <linux/errqueue.h>
+#include <unistd.h>
+#include "check/fuzz/cm_world.h"
+#include "core/clock.h"
+#include "core/soft/cm/cm_message.h"
+#include "core/soft/cm/ib_address.h"
+#include "core/soft/cm/ib_end.h"
+#include "core/soft/cm/ib_pass.h"
+#include "core/soft/link/icrc.h"
+#include "core/soft/link/qp1.h"
+#include "core/soft/link/roce_port.h"
+#include "core/soft/service/service.h"
+
+#define SHARE 3 /* of the port */
+#define HEARD 16
+#define GUID UINT64_C(0x1122334455667788)
+
+enum { ADAPTERS = 4, PACKET = QP1_PACKET + ICRC_SIZE };
+
+/* What the library has said, the last of it, and whereto. */
+struct heard {
+    struct soft_path path;
+    struct ib_message message;
+};
+
+/* What one of the sockets gives when it is read next. */
+struct coming {
+    int fd; /* -1: nothing */
+    int flags;
+    union soft_addr from;
+    uint8_t bytes[1024];
+    size_t length;
+    _Alignas(struct cmsghdr) uint8_t control[128];
+    size_t control_length;
+};
+
+static struct {
+    struct heard heard[HEARD];
+    unsigned count;
+    struct coming coming;
+    bool passes;   /* what is passed on to another process is taken there */
+    int no_route;  /* errno of what is sent, or 0 */
+    bool anywhere; /* one of the same user has lied about where it came from: he could send it himself */
+} adapters = {.coming.fd = -1};
+
+static void (*errand)(void); /* the service thread's, which does none here */
+
+struct roce_port *__wrap_roce_port_join(void);
+void __wrap_roce_port_leave(struct roce_port *roce);
+void __wrap_service_errand(int fd, void (*run)(void));
+void __wrap_service_errand_due(uint64_t at);
+bool __real_cm_choice_is_ib(const struct cm_id *id);
+bool __wrap_cm_choice_is_ib(const struct cm_id *id);
+int __real_bind(int fd, const struct sockaddr *address, socklen_t length);
+int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length);
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
+
+/* ---- The port ---- */
+
+/* Queue pair 1's descriptors are always readable. */
+struct roce_port *__wrap_roce_port_join(void)
+{
+    static struct roce_port roce = {.share = SHARE};
+    const struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    for (int share = 0; share < ROCE_SOCKETS; share++)
+        roce.fds[share][ROCE_IPV4] = roce.fds[share][ROCE_IPV6] = -1;
+    expect(__real_bind(fd, (const struct sockaddr *)&here, sizeof here) == 0, "a socket: %s", strerror(errno));
+    roce.door = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    roce.fds[SHARE][ROCE_IPV4] = fd;
+    for (int family = 0; family < ROCE_FAMILIES; family++)
+        roce.fds[ROCE_QP1][family] = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    return &roce;
+}
+
+void __wrap_roce_port_leave(struct roce_port *roce)
+{
+    (void)roce;
+}
+
+void __wrap_service_errand(int fd, void (*run)(void))
+{
+    (void)fd;
+    errand = run;
+}
+
+void __wrap_service_errand_due(uint64_t at)
+{
+    (void)at;
+}
+
+/* What was found of a host is remembered, and this one is every input's. */
+bool __wrap_cm_choice_is_ib(const struct cm_id *id)
+{
+    return id->public.route.addr.dst_sin.sin_addr.s_addr != htonl(INADDR_LOOPBACK) &&
+           __real_cm_choice_is_ib(id);
+}
+
+static bool is_door(const void *address)
+{
+    const struct sockaddr_un *un = address;
+
+    return un && un->sun_family == AF_UNIX && memcmp(un->sun_path + 1, "exs/roce/", 9) == 0;
+}
+
+int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length)
+{
+    return is_door(address) ? 0 : __real_bind(fd, address, length);
+}
+
+/* ---- What the library says ---- */
+
+static bool is_near(const union soft_addr *addr)
+{
+    return addr->sa.sa_family == AF_INET ? ntohl(addr->in.sin_addr.s_addr) >> 24 == 127
+                                         : IN6_IS_ADDR_LOOPBACK(&addr->in6.sin6_addr);
+}
+
+static void hear(const struct msghdr *message)
+{
+    struct heard *heard = &adapters.heard[adapters.count++ % HEARD];
+    const uint8_t *packet = message->msg_iov->iov_base, *mad = qp1_read(packet, QP1_PACKET);
+    bool ipv4 = ((const struct sockaddr *)message->msg_name)->sa_family == AF_INET;
+
+    memset(heard, 0, sizeof *heard);
+    expect(message->msg_iov->iov_len == PACKET && mad && ib_decode(&heard->message, mad), "what was sent");
+    memcpy(&heard->path.remote, message->msg_name, message->msg_namelen);
+    heard->path.local.sa.sa_family = heard->path.remote.sa.sa_family;
+    heard->path.local.in.sin_port = htons(SOFT_UDP_PORT); /* at the same place in sockaddr_in6 */
+    if (ipv4)
+        heard->path.local.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    else
+        heard->path.local.in6.sin6_addr = in6addr_loopback;
+    expect((adapters.anywhere || is_near(&heard->path.remote)) &&
+               heard->path.remote.in.sin_port == htons(SOFT_UDP_PORT),
+           "sent to a stranger");
+}
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    if (is_door(message->msg_name)) {
+        errno = ECONNREFUSED;
+        return adapters.passes ? (ssize_t)message->msg_iov->iov_len : -1;
+    }
+    if (fd <= 0 || (fd != ib_port.qp1.out[0] && fd != ib_port.qp1.out[1]))
+        return __real_sendmsg(fd, message, flags);
+    errno = adapters.no_route;
+    if (adapters.no_route != 0)
+        return -1;
+    hear(message);
+    return PACKET;
+}
+
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
+    struct coming *coming = &adapters.coming;
+    size_t room = message->msg_iov->iov_len, length = coming->length < room ? coming->length : room;
+
+    if (coming->fd != fd)
+        return __real_recvmsg(fd, message, flags);
+    coming->fd = -1;
+    memcpy(message->msg_iov->iov_base, coming->bytes, length);
+    if (message->msg_name)
+        memcpy(message->msg_name, &coming->from, sizeof coming->from);
+    if (message->msg_controllen > coming->control_length)
+        message->msg_controllen = coming->control_length;
+    memcpy(message->msg_control, coming->control, message->msg_controllen);
+    message->msg_flags = coming->flags;
+    return (ssize_t)length;
+}
+
+/* ---- What comes ---- */
+
+static struct coming *prepare(int fd)
+{
+    adapters.coming = (struct coming){.fd = fd};
+    return &adapters.coming;
+}
+
+static void add_control(struct coming *coming, int level, int type, const void *data, size_t length)
+{
+    struct msghdr message = {.msg_control = coming->control, .msg_controllen = sizeof coming->control};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+    *header = (struct cmsghdr){.cmsg_level = level, .cmsg_type = type, .cmsg_len = CMSG_LEN(length)};
+    memcpy(CMSG_DATA(header), data, length);
+    coming->control_length = CMSG_SPACE(length);
+}
+
+/* An adapter's: one of some hosts, one of which has the port that users connect to by TCP as well. */
+static struct soft_path path_from(struct cm_world *world, unsigned which)
+{
+    struct soft_path path = {.local.in = world->address, .remote.in = world->stranger_address};
+
+    if (which % ADAPTERS == 1)
+        path.remote.in = world->address;
+    else if (which % ADAPTERS == 2)
+        path.remote.in.sin_addr.s_addr = htonl(0x7f000063);
+    if (which % ADAPTERS == 3) {
+        path.local = path.remote = (union soft_addr){.in6 = {.sin6_family = AF_INET6}};
+        path.local.in6.sin6_addr = path.remote.in6.sin6_addr = in6addr_loopback;
+    }
+    path.local.in.sin_port = path.remote.in.sin_port = htons(SOFT_UDP_PORT); /* as in sockaddr_in6 */
+    return path;
+}
+
+static void tell_local(struct coming *coming, const struct soft_path *path)
+{
+    struct in6_pktinfo six = {.ipi6_addr = path->local.in6.sin6_addr, .ipi6_ifindex = 1};
+    struct in_pktinfo four = {.ipi_addr = path->local.in.sin_addr};
+
+    if (path->local.sa.sa_family == AF_INET)
+        add_control(coming, IPPROTO_IP, IP_PKTINFO, &four, sizeof four);
+    else
+        add_control(coming, IPPROTO_IPV6, IPV6_PKTINFO, &six, sizeof six);
+}
+
+/* As a packet, right or with lies in it, which its check may be about. */
+static void arrive(struct cm_world *world, const struct soft_path *path, const uint8_t mad[QP1_MAD])
+{
+    struct input *input = &world->input;
+    uint8_t how = input_u8(input);
+    int family = path->remote.sa.sa_family == AF_INET ? ROCE_IPV4 : ROCE_IPV6;
+    struct coming *coming = prepare(ib_port.qp1.fds[family]);
+    struct icrc_flow flow;
+
+    coming->from = path->remote;
+    tell_local(coming, path);
+    qp1_write(coming->bytes, 7, mad);
+    coming->length = PACKET;
+    for (unsigned lies = how & 3; lies > 0; lies--)
+        coming->bytes[how & 4 ? input_below(input, 64) : input_below(input, QP1_PACKET)] ^= input_u8(input);
+    icrc_flow_init(&flow, path, false);
+    icrc_store(coming->bytes + QP1_PACKET,
+               icrc_compute(&flow, how & 8 ? input_u16(input) : 0, coming->bytes, QP1_PACKET));
+    if (how >= 0xf0)
+        coming->length = input_u16(input) % sizeof coming->bytes;
+    else if (how >= 0xe0)
+        coming->bytes[QP1_PACKET] ^= 1;
+    errand();
+}
+
+/* A request for the listener, or for nobody. */
+static void ask(struct cm_world *world)
+{
+    uint8_t how = input_u8(&world->input), which = input_u8(&world->input), mad[QP1_MAD];
+    struct soft_path path = path_from(world, which);
+    bool datagrams = world->listener ? world->listener->ps == RDMA_PS_UDP : how & 1;
+    uint64_t service = ib_service(datagrams ? IB_SPACE_UDP : IB_SPACE_TCP,
+                                  (uint16_t)(ntohs(world->address.sin_port) ^ (how >> 7)));
+    union soft_addr from = path.remote;
+    union ibv_gid gid;
+    struct ib_message message = {.type = IB_REQ,
+                                 .transaction = which >> 4,
+                                 .local_id = 0x100 + (how & 7),
+                                 .req = {.service = service,
+                                         .ca_guid = GUID,
+                                         .qpn = 0x4321 + (how & 7),
+                                         .psn = 0x777,
+                                         .responder_resources = 1,
+                                         .initiator_depth = 1,
+                                         .remote_response = which >> 4,
+                                         .local_response = 20,
+                                         .cm_retries = 3,
+                                         .pkey = 0xffff,
+                                         .mtu = 1 + which % 5,
+                                         .ack_timeout = 19}};
+
+    soft_gid_of(&gid, &from.sa);
+    memcpy(message.req.local_gid, gid.raw, sizeof gid.raw);
+    if (datagrams != (bool)(how & 64)) {
+        message.type = IB_SIDR_REQ;
+        message.sidr_req.service = service;
+        message.sidr_req.pkey = 0xffff;
+    }
+    ib_address_encode(&from, &path.local, message.private_data);
+    ib_encode(&message, mad);
+    arrive(world, &path, mad);
+}
+
+/* What is due after what was said, or anything else. */
+static enum ib_type answer_to(enum ib_type type, uint8_t how)
+{
+    if (how & 4)
+        return (enum ib_type)(IB_REQ + (how >> 4) % 9);
+    switch (type) {
+    case IB_REQ:
+        return how & 8 ? IB_REJ : IB_REP;
+    case IB_REP:
+        return how & 8 ? IB_DREQ : IB_RTU;
+    case IB_DREQ:
+        return IB_DREP;
+    case IB_SIDR_REQ:
+        return IB_SIDR_REP;
+    default:
+        return IB_DREQ;
+    }
+}
+
+/* What is its own of this type; numbers are where it has some in common with another. */
+static void say_rest(struct ib_message *message, const struct ib_message *heard, uint8_t what)
+{
+    switch (message->type) {
+    case IB_REP:
+        message->rep.ca_guid = GUID;
+        message->rep.qpn = 0x5432;
+        message->rep.ack_delay = what & 31;
+        break;
+    case IB_MRA:
+        message->mra.answered = what % 3;
+        message->mra.service_time = what >> 3;
+        break;
+    case IB_REJ:
+        message->rej.answered = what % 3;
+        message->rej.reason = what & 128 ? IB_INVALID_SERVICE : what;
+        break;
+    case IB_DREQ:
+        message->dreq.qpn = heard->type == IB_REP ? heard->rep.qpn : heard->req.qpn;
+        break;
+    case IB_SIDR_REP:
+        message->local_id = heard->local_id;
+        message->sidr_rep.service = heard->sidr_req.service;
+        message->sidr_rep.qpn = 0x5432;
+        message->sidr_rep.status = what & 3;
+        break;
+    default:
+        break;
+    }
+}
+
+static const struct heard *choose(struct cm_world *world)
+{
+    unsigned kept = adapters.count < HEARD ? adapters.count : HEARD;
+
+    return kept == 0 ? NULL : &adapters.heard[(adapters.count - 1 - input_below(&world->input, kept)) % HEARD];
+}
+
+static void answer(struct cm_world *world)
+{
+    const struct heard *heard = choose(world);
+    uint8_t how = input_u8(&world->input), mad[QP1_MAD];
+    struct ib_message message;
+
+    if (!heard)
+        return;
+    message = (struct ib_message){.type = answer_to(heard->message.type, how),
+                                  .transaction = heard->message.transaction,
+                                  .local_id = heard->message.remote_id,
+                                  .remote_id = heard->message.local_id};
+    if (message.local_id == 0)
+        message.local_id = 0x200 + (how & 3);
+    say_rest(&message, &heard->message, input_u8(&world->input));
+    memset(message.private_data, 0x77, 64);
+    ib_encode(&message, mad);
+    arrive(world, &heard->path, mad);
+}
+
+/* Its host has nobody for one of ours, or nearly so. */
+static void refuse(struct cm_world *world)
+{
+    const struct heard *heard = choose(world);
+    uint8_t how = input_u8(&world->input), mad[QP1_MAD];
+    struct sock_extended_err error = {.ee_errno = how & 1 ? EHOSTUNREACH : ECONNREFUSED};
+    struct coming *coming;
+    bool ipv4;
+
+    if (!heard)
+        return;
+    ipv4 = heard->path.remote.sa.sa_family == AF_INET;
+    coming = prepare(ib_port.qp1.out[ipv4 ? ROCE_IPV4 : ROCE_IPV6]);
+    coming->from = heard->path.remote;
+    ib_encode(&heard->message, mad);
+    qp1_write(coming->bytes, 7, mad);
+    coming->length = how & 2 ? input_u16(&world->input) % PACKET : PACKET;
+    if (how & 4)
+        coming->bytes[input_below(&world->input, 64)] ^= input_u8(&world->input);
+    add_control(coming,
+                how & 8 ? SOL_SOCKET
+                : ipv4  ? IPPROTO_IP
+                        : IPPROTO_IPV6,
+                ipv4 ? IP_RECVERR : IPV6_RECVERR, &error, sizeof error);
+    ib_hear(coming->fd);
+}
+
+/* Another process has had it; or somebody says so. */
+static void pass_on(struct cm_world *world)
+{
+    struct input *input = &world->input;
+    uint8_t how = input_u8(input);
+    const struct heard *heard = choose(world);
+    struct soft_path path = heard ? heard->path : path_from(world, how);
+    struct ucred sender = {.uid = geteuid() + (how & 1)};
+    struct ib_message message = {.type = how & 128 ? IB_REJ : IB_DREQ, .local_id = 0x100};
+    struct coming *coming = prepare(ib_port.door);
+    const struct ib_end *listener = LIST_FIRST(&ib_port.listeners);
+    uint8_t *at = coming->bytes;
+    uint32_t version = how & 2 ? 2 : 1;
+
+    if (how & 64 && listener)
+        coming->fd = listener->door;
+    if (heard)
+        message.remote_id = heard->message.local_id;
+    memcpy(at, &version, sizeof version);
+    memcpy(at + sizeof version, &path.local, sizeof path.local);
+    memcpy(at + sizeof version + sizeof path.local, &path.remote, sizeof path.remote);
+    coming->length = sizeof version + 2 * sizeof path.local + IB_MAD_BYTES;
+    ib_encode(&message, at + coming->length - IB_MAD_BYTES);
+    if (how & 4)
+        at[input_below(input, (uint32_t)coming->length)] = input_u8(input);
+    if (how & 8)
+        coming->length -= input_below(input, 64);
+    coming->flags = how & 16 ? MSG_CTRUNC : 0;
+    add_control(coming, SOL_SOCKET, how & 32 ? SCM_RIGHTS : SCM_CREDENTIALS, &sender, sizeof sender);
+    adapters.anywhere = how & 4;
+    ib_hear(coming->fd);
+    adapters.anywhere = false;
+}
+
+/* Nobody answers by TCP any more, so that the other way is tried beside it. */
+static void fall_silent(struct cm_world *world)
+{
+    if (world->silent == -1) {
+        expect(listen(world->listening, 0) == 0, "listen: %s", strerror(errno));
+        world->silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)!connect(world->silent, (struct sockaddr *)&world->stranger_address,
+                       sizeof world->stranger_address);
+    }
+}
+
+/* ---- The steps ---- */
+
+void adapter_acts(struct cm_world *world)
+{
+    static const int errors[] = {0, ECONNREFUSED, ENETUNREACH, EAGAIN};
+    uint8_t what = input_u8(&world->input);
+
+    switch (what & 7) {
+    case 0:
+    case 1:
+        ask(world);
+        break;
+    case 2:
+    case 3:
+    case 4:
+        answer(world);
+        break;
+    case 5:
+        refuse(world);
+        break;
+    case 6:
+        pass_on(world);
+        break;
+    default:
+        adapters.passes = what & 8;
+        adapters.no_route = what & 16 ? errors[what >> 5 & 3] : 0;
+        if (what & 128)
+            fall_silent(world);
+    }
+    adapters.coming.fd = -1;
+}
+
+void adapter_hears(void)
+{
+    errand();
+}
+
+/* Numbers are the same in each input. */
+void adapter_begins(struct cm_world *world)
+{
+    ib_port.world.next_id = 0xffffff00 + SHARE;
+    ib_port.world.next_transaction = 1;
+    adapters.count = 0;
+    adapters.passes = false;
+    adapters.no_route = 0;
+    world->silent = -1;
+}
+
+/* What nobody has is gone when its time is over. */
+void adapter_ends(struct cm_world *world)
+{
+    if (world->silent != -1)
+        close(world->silent);
+    expect(LIST_EMPTY(&ib_port.listeners), "a listener is left");
+    while (!LIST_EMPTY(&ib_port.world.conns)) {
+        uint64_t due = ib_deadline(&ib_port.world), now = now_ns();
+
+        expect(due != NEVER_NS, "a connection that nobody has never ends");
+        system_pass(due > now ? due - now : 0);
+        errand();
+    }
+    expect(ib_port.ends == 0, "%u ends are left", ib_port.ends);
+}
+
+void adapter_open(struct soft_home *home)
+{
+    int error = ib_port_open(home);
+
+    expect(error == 0 && errand, "the port: %s", strerror(error));
+}

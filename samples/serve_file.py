@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A static file server as file-server.c is, in Python by cffi: file-get gets files from it.
 
-Needs python3-cffi and libexs2, and no compiler. Run: serve_file.py FOLDER [PORT]."""
+Needs python3-cffi and libexs3, and no compiler. Run: serve_file.py FOLDER [PORT]."""
 import os
 import socket
 import stat
@@ -32,7 +32,7 @@ ffi.cdef("""
     int exs_blocking_close(int sockno);
 """)
 EXS_VERSION, EXS_IOVEC, EXS_FDVEC, EXS_BIGFILE = 1, 1, 2, 0x00800000
-exs = ffi.dlopen(os.environ.get("LIBEXS", "libexs.so.2"))
+exs = ffi.dlopen(os.environ.get("LIBEXS", "libexs.so.3"))
 
 
 def need(value):

@@ -58,6 +58,7 @@ struct setup {
     unsigned qp_access, mr_access;
     bool ghost;    /* the second end has no engine */
     bool pull;     /* the engines fetch their packets themselves */
+    bool far;      /* and put them together in memory of their links, past the cache */
     bool loopback; /* both ends are queue pairs of one context */
 };
 

@@ -16,7 +16,8 @@ struct node {
     struct ibv_context *context; /* NULL: a ghost */
     union soft_addr address;
     unsigned number;
-    struct flights inbox; /* of one that pulls: what has arrived and was not fetched */
+    struct flights inbox;             /* of one that pulls: what has arrived and was not fetched */
+    uint8_t room[SOFT_TRAIN_MAX + 1]; /* of one that is far: a train is put together one byte further on */
 };
 
 /* `lock` guards everything but the nodes, which are made before any traffic. It is never held in an engine. */
@@ -29,7 +30,7 @@ struct network {
     int family;
     uint64_t seed;
     size_t trailer;
-    bool pull;
+    bool pull, far;
     struct flights flights;
     network_script *script;
     void *arg;
@@ -154,6 +155,14 @@ static void wire_send(struct soft_link *link, const struct soft_path *path, uint
         network->fault = fault;
     pthread_mutex_unlock(&network->lock);
     memset(train, 0xee, length); /* the link may change it: the engine must not count on what is left */
+}
+
+static uint8_t *wire_room(struct soft_link *link, size_t size, size_t *limit)
+{
+    struct node *node = (struct node *)(void *)((char *)link - offsetof(struct node, link));
+    (void)size;
+    *limit = SOFT_TRAIN_MAX;
+    return node->room + 1;
 }
 
 /* ---- Time ---- */
@@ -374,7 +383,9 @@ unsigned network_add_ghost(struct network *network)
     struct node *node = &network->nodes[network->count];
     node->network = network;
     node->number = network->count++;
-    node->link = (struct soft_link){.trailer = network->trailer, .send = wire_send};
+    node->link = (struct soft_link){.trailer = network->trailer, .send = wire_send, .far = network->far};
+    if (network->far)
+        node->link.room = wire_room;
     node->wire = (struct soft_wire){.link = &node->link};
     name_node(node, network->family);
     return node->number;
@@ -475,6 +486,11 @@ void network_set_script(struct network *network, network_script *script, void *a
 void network_set_pull(struct network *network, bool pull)
 {
     network->pull = pull;
+}
+
+void network_set_far(struct network *network, bool far)
+{
+    network->far = far;
 }
 
 void network_keep_bytes(struct network *network, bool keep)

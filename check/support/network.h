@@ -56,6 +56,8 @@ bool network_free(struct network *network);
 /* Nodes that are added from now on fetch their packets themselves, a few at a time, as from a socket; else what
  * arrives is handed to them. */
 void network_set_pull(struct network *network, bool pull);
+/* Their trains are put together in memory of their link's, past the cache: of nodes with one queue pair. */
+void network_set_far(struct network *network, bool far);
 
 /* A node with an engine, or (ghost) one without, whose packets only go to the log. Returns its number. */
 unsigned network_add(struct network *network);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_shm_ring.c - the ring of the shared-memory link by itself: both ends in one thread, and a peer that
  * lies. */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -168,6 +169,15 @@ static uint64_t rung(void)
     return read(bells.peer->bell, &times, sizeof times) == sizeof times ? times : 0;
 }
 
+static void keep_to_one_processor(void)
+{
+    cpu_set_t here;
+
+    CPU_ZERO(&here);
+    CPU_SET((size_t)sched_getcpu(), &here);
+    ck_assert_int_eq(sched_setaffinity(0, sizeof here, &here), 0);
+}
+
 static void send_trains(int count, size_t length)
 {
     struct soft_link *link = &bells.peer->link;
@@ -180,6 +190,29 @@ static void send_trains(int count, size_t length)
         link->send(link, NULL, at, length, length);
     }
 }
+
+/* Long trains tell the sender where they are copied out; what a liar says of that is no processor of ours. */
+START_TEST(who_reads_elsewhere_is_told)
+{
+    begin_bells();
+    struct soft_link *link = &bells.peer->link;
+    struct shm_train train;
+
+    keep_to_one_processor();
+    send_trains(1, SOFT_FAR_MIN);
+    ck_assert(!link->far); /* nobody has taken any yet */
+    ck_assert(shm_ring_next(&in, &train));
+    shm_ring_taken(&in, &train);
+    send_trains(1, SOFT_FAR_MIN);
+    ck_assert(!link->far);
+    atomic_store(&in.control->processor, UINT32_MAX);
+    send_trains(1, SOFT_FAR_MIN);
+    ck_assert(link->far);
+    send_trains(1, SOFT_FAR_MIN - 1);
+    ck_assert(!link->far);
+    bells.peer->link.leave(&bells.peer->link);
+}
+END_TEST
 
 /* Not for each train: at the end of a turn, or after very many bytes; nor when nobody sleeps. */
 START_TEST(a_turn_rings_once)
@@ -299,6 +332,7 @@ static Suite *suite(void)
     tcase_add_test(plain, an_empty_ring_has_room);
     tcase_add_test(plain, flags_are_answered_once);
     tcase_add_test(plain, a_turn_rings_once);
+    tcase_add_test(plain, who_reads_elsewhere_is_told);
     tcase_add_test(plain, who_leaves_has_rung);
     tcase_add_test(lies, a_lying_sender_is_found_out);
     tcase_add_test(lies, a_lying_receiver_is_found_out);

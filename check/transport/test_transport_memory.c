@@ -148,14 +148,15 @@ START_TEST(unmapped_source)
 {
     struct setup setup = setup_default();
     setup.memory = 1 << 20;
+    setup.far = _i >= 4;
     struct pair *pair = pair_new(&setup);
     struct end *a = &pair->end[0];
-    size_t length = _i == 3 ? 100 : _i ? 1 << 20 : 1 << 16;
+    size_t kind = _i % 4, length = kind == 3 ? 100 : kind ? 1 << 20 : 1 << 16;
     uint8_t *memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     memset(memory, 1, 1 << 20);
     struct ibv_mr *mr = soft_reg_mr(a->pd, memory, 1 << 20, ACCESS_ALL);
     ck_assert_ptr_nonnull(mr);
-    size_t left = _i == 2 ? 1 << 19 : 0; /* the second half only */
+    size_t left = kind == 2 ? 1 << 19 : 0; /* the second half only */
     munmap(memory + left, (1 << 20) - left);
     struct ibv_wc wc = post_raw(pair, IBV_WR_RDMA_WRITE, memory, length, mr->lkey);
     ck_assert_int_eq(wc.status, IBV_WC_LOC_PROT_ERR);
@@ -170,6 +171,7 @@ START_TEST(truncated_file_as_source)
 {
     struct setup setup = setup_default();
     setup.memory = 1 << 20;
+    setup.far = _i == 1;
     struct pair *pair = pair_new(&setup);
     struct end *a = &pair->end[0];
     int fd = memfd_create("source", MFD_CLOEXEC);
@@ -184,6 +186,46 @@ START_TEST(truncated_file_as_source)
     pair_free(pair);
     munmap(memory, 1 << 20);
     close(fd);
+}
+END_TEST
+
+/* Bytes that go past the cache arrive as others do: of memory that may vanish, and of such as can't; at every
+ * offset of a line, in packets of every length there. */
+START_TEST(source_for_another_processor)
+{
+    struct setup setup = setup_default();
+    setup.memory = 1 << 20;
+    setup.mtu = IBV_MTU_4096;
+    setup.far = true;
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0], *b = &pair->end[1];
+    int sharing = _i == 0 ? MAP_PRIVATE : MAP_SHARED;
+    uint8_t *memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, sharing | MAP_ANONYMOUS, -1, 0);
+    for (size_t i = 0; i < 1 << 20; i++)
+        memory[i] = (uint8_t)(i % 251);
+    struct ibv_mr *mr = soft_reg_mr(a->pd, memory, 1 << 20, ACCESS_ALL);
+    ck_assert_ptr_nonnull(mr);
+    for (size_t i = 0; i < 140; i++) {
+        size_t length = i * 997 % 200000 + 1;
+        memset(b->memory, 0xff, length + 1);
+        struct ibv_sge sge = {.addr = (uintptr_t)memory + i, .length = (uint32_t)length, .lkey = mr->lkey};
+        struct ibv_send_wr wr = {.wr_id = i,
+                                 .sg_list = &sge,
+                                 .num_sge = 1,
+                                 .opcode = IBV_WR_RDMA_WRITE,
+                                 .send_flags = IBV_SEND_SIGNALED},
+                           *bad;
+        wr.wr.rdma.remote_addr = (uintptr_t)b->memory;
+        wr.wr.rdma.rkey = b->rkey;
+        ck_assert_int_eq(ibv_post_send(a->qp, &wr, &bad), 0);
+        run(pair);
+        expect_wc(a->send_cq, i, IBV_WC_SUCCESS);
+        ck_assert_mem_eq(b->memory, memory + i, length);
+        ck_assert_uint_eq(b->memory[length], 0xff);
+    }
+    ck_assert_int_eq(soft_dereg_mr(mr), 0);
+    pair_free(pair);
+    munmap(memory, 1 << 20);
 }
 END_TEST
 
@@ -271,8 +313,9 @@ static Suite *suite(void)
     tcase_add_loop_test(local, one_bad_piece, 0, 9);
     tcase_add_test(local, local_write_permission);
     tcase_add_loop_test(local, message_too_long, 0, 3);
-    tcase_add_loop_test(local, unmapped_source, 0, 4);
-    tcase_add_test(local, truncated_file_as_source);
+    tcase_add_loop_test(local, unmapped_source, 0, 2 * 4);
+    tcase_add_loop_test(local, truncated_file_as_source, 0, 2);
+    tcase_add_loop_test(local, source_for_another_processor, 0, 2);
     tcase_add_test(local, registering_bad_memory);
     suite_add_tcase(suite, local);
     tcase_add_loop_test(receives, receive_too_small, 0, 8);

@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 #include "core/fragile.h"
+#include "copy.h"
 #include "engine.h"
 
 /* None of it is written before it is needed: an idle context holds no page of it. */
@@ -44,8 +45,15 @@ static unsigned extend(struct iovec *list, unsigned count, uint8_t *base, size_t
     return count + 1;
 }
 
-/* The bytes of pieces first..last, in one call. */
-static bool fetch(struct soft_train *train, unsigned first, unsigned last)
+/* Where the kernel puts a piece's bytes: it copies as to memory of ours, so what is to go past the cache takes
+ * its way by a page that stays there. */
+static uint8_t *fetched_to(const struct soft_train *train, const struct soft_piece *piece)
+{
+    return train->link->far ? train->own + (piece->to - train->bytes) : piece->to;
+}
+
+/* In one call. */
+static bool fetch_there(const struct soft_train *train, unsigned first, unsigned last)
 {
     struct iovec to[SOFT_PIECES], from[SOFT_PIECES];
     size_t total = 0;
@@ -54,11 +62,21 @@ static bool fetch(struct soft_train *train, unsigned first, unsigned last)
     for (unsigned i = first; i < last; i++) {
         const struct soft_piece *piece = &train->piece[i];
 
-        tos = extend(to, tos, piece->to, piece->length);
+        tos = extend(to, tos, fetched_to(train, piece), piece->length);
         froms = extend(from, froms, (void *)piece->from, piece->length);
         total += piece->length;
     }
     return fragile_copyv(to, tos, from, froms, total);
+}
+
+/* The bytes of pieces first..last. */
+static bool fetch(const struct soft_train *train, unsigned first, unsigned last)
+{
+    if (!fetch_there(train, first, last))
+        return false;
+    for (unsigned i = first; i < last && train->link->far; i++)
+        soft_copy_far(train->piece[i].to, fetched_to(train, &train->piece[i]), train->piece[i].length);
+    return true;
 }
 
 static void tell(struct soft_train *train, unsigned packet)
@@ -173,6 +191,8 @@ void soft_train_payload(struct soft_context *context, uint8_t *to, const struct 
         if (fragile)
             train->piece[train->pieces++] =
                 (struct soft_piece){to, from[i].iov_base, from[i].iov_len, train->packets - 1};
+        else if (train->link->far)
+            soft_copy_far(to, from[i].iov_base, from[i].iov_len);
         else
             memcpy(to, from[i].iov_base, from[i].iov_len);
         to += from[i].iov_len;

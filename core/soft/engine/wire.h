@@ -23,6 +23,7 @@
 #define SOFT_UDP_PORT 4791     /* RoCEv2's port */
 #define SOFT_TRAIN_MAX 61680   /* bytes of a train: what one UDP datagram batch may hold */
 #define SOFT_TRAIN_PACKETS 60  /* packets of a train */
+#define SOFT_FAR_MIN 2048      /* bytes of a packet: shorter ones are not worth to be copied past the cache */
 #define SOFT_FLIGHT_MAX 524288 /* bytes of payload that a queue pair has under way */
 
 /* As core/clock.h has it, or a test: nanoseconds of a clock that only goes forward. */
@@ -65,6 +66,7 @@ struct soft_link {
      * NULL where the engine's own memory will do. A link that has it carries one queue pair's packets. */
     uint8_t *(*room)(struct soft_link *link, size_t size, size_t *limit);
     bool full;
+    bool far;               /* another processor reads what is put there next: it is copied past the cache */
     struct soft_qp *waiter; /* the queue pair that found it full */
 
     /* (locked) Its queue pair is gone, or has another path; nobody uses the link any more. May be NULL. */

@@ -146,6 +146,7 @@ static uint8_t *link_room(struct soft_link *link, size_t size, size_t *limit)
     if (out->broken)
         look_at(peer); /* to be given up then */
     link->full = at == NULL;
+    link->far = size >= SOFT_FAR_MIN && shm_ring_is_far(out);
     return at;
 }
 

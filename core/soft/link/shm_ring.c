@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* shm_ring.c - the positions and flags of shm_ring.h. */
+#include <sched.h>
 #include <string.h>
 #include "core/soft/engine/wire.h"
 #include "shm_ring.h"
@@ -52,6 +53,12 @@ bool shm_ring_stay(struct shm_ring *ring, _Atomic uint32_t *flag)
         return false;
     ring->flagged = false;
     return atomic_exchange_explicit(flag, 0, memory_order_relaxed) == 0;
+}
+
+/* The one that we are on, and 1; 0: not known. */
+static uint32_t processor(void)
+{
+    return (uint32_t)(sched_getcpu() + 1);
 }
 
 /* ---- The sender ---- */
@@ -122,6 +129,13 @@ bool shm_ring_calls(struct shm_ring *ring)
     return calls(&ring->control->sleeps);
 }
 
+bool shm_ring_is_far(const struct shm_ring *ring)
+{
+    uint32_t there = atomic_load_explicit(&ring->control->processor, memory_order_relaxed);
+
+    return there != 0 && there != processor();
+}
+
 void shm_ring_want_room(struct shm_ring *ring)
 {
     raise_flag(ring, &ring->control->wants_room);
@@ -172,8 +186,20 @@ bool shm_ring_next(struct shm_ring *ring, struct shm_train *train)
     return false;
 }
 
+/* Only for a train that is long enough to be copied in another way. */
+static void tell_processor(struct shm_ring *ring)
+{
+    uint32_t here = processor();
+
+    if (here != ring->told)
+        atomic_store_explicit(&ring->control->processor, here, memory_order_relaxed);
+    ring->told = here;
+}
+
 bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train)
 {
+    if (train->length >= SOFT_FAR_MIN)
+        tell_processor(ring);
     ring->at += train->whole;
     atomic_store_explicit(&ring->control->head, ring->at, memory_order_seq_cst); /* see_head()'s load */
     return ring->seen - ring->at <= SHM_RING_BYTES / 2 && calls(&ring->control->wants_room);

@@ -36,6 +36,8 @@ struct shm_control {
                                          * flags are seq_cst, stored and loaded: see calls() */
     _Alignas(
         64) _Atomic uint64_t head; /* the receiver's, in the same way: what lies before it may be overwritten */
+    _Atomic uint32_t processor;    /* that the receiver copies on, and 1; 0: not known. A hint, and so relaxed:
+                                    * it pairs with nothing */
     _Alignas(64) _Atomic uint32_t wants_room; /* the sender's flag; the receiver takes it down */
     _Alignas(64) _Atomic uint32_t sleeps;     /* the receiver's flag; the sender takes it down. Each flag pairs
                                                * with its position */
@@ -47,6 +49,7 @@ struct shm_ring {
     uint8_t *bytes;
     uint64_t at;   /* its own position: the sender's tail, the receiver's head */
     uint64_t seen; /* the other's, as last read and believed */
+    uint32_t told; /* the receiver's processor */
     bool flagged;  /* its flag is up, as far as it knows */
     bool broken;   /* the other has told what can't be */
 };
@@ -65,6 +68,8 @@ uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit);
 void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride);
 /* After one put or more. True: ring at the receiver's. */
 bool shm_ring_calls(struct shm_ring *ring);
+/* Does the receiver copy on another processor than the caller's, as far as is known? */
+bool shm_ring_is_far(const struct shm_ring *ring);
 /* The flag goes up. Look for room once more! */
 void shm_ring_want_room(struct shm_ring *ring);
 

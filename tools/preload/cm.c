@@ -129,6 +129,29 @@ EXPORT int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
     return -1;
 }
 
+/* ---- Groups ---- */
+
+EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
+{
+    return soft_join_multicast(id, addr, true, context);
+}
+
+EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context)
+{
+    if (attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED || !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) ||
+        !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS) ||
+        attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    return soft_join_multicast(id, attr->addr, attr->join_flags == RDMA_MC_JOIN_FLAG_FULLMEMBER, context);
+}
+
+EXPORT int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+    return soft_leave_multicast(id, addr);
+}
+
 /* ---- Queue pairs ---- */
 
 EXPORT int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
@@ -228,24 +251,6 @@ static int not_supported(void)
 {
     errno = EOPNOTSUPP;
     return -1;
-}
-
-EXPORT int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
-{
-    (void)id, (void)addr, (void)context;
-    return not_supported();
-}
-
-EXPORT int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr, void *context)
-{
-    (void)id, (void)attr, (void)context;
-    return not_supported();
-}
-
-EXPORT int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
-{
-    (void)id, (void)addr;
-    return not_supported();
 }
 
 /* Vendors' extensions of connections: this one has none. */

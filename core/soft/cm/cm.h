@@ -35,6 +35,7 @@
 #ifndef SOFT_CM_H
 #define SOFT_CM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <rdma/rdma_cma.h>
 
@@ -68,6 +69,10 @@ int soft_listen(struct rdma_cm_id *id, int backlog);
 int soft_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
 int soft_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 int soft_disconnect(struct rdma_cm_id *id);
+
+/* `receives`: what is sent there comes to the identifier's queue pair; otherwise it only sends. */
+int soft_join_multicast(struct rdma_cm_id *id, const struct sockaddr *addr, bool receives, void *context);
+int soft_leave_multicast(struct rdma_cm_id *id, const struct sockaddr *addr);
 
 /* For whoever makes queue pairs without soft_create_id_qp. */
 int soft_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);

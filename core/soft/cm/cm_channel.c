@@ -160,10 +160,8 @@ void cm_unlock(struct cm_channel *channel)
 
 /* ---- Events to be -------------------------------------------------------------------------------- */
 
-void cm_post(struct cm_id *id, enum cm_kind kind, enum rdma_cm_event_type type, int status)
+void cm_post_pending(struct cm_id *id, struct cm_pending *pending, enum rdma_cm_event_type type, int status)
 {
-    struct cm_pending *pending = &id->pending[kind];
-
     pending->id = id;
     pending->type = type;
     pending->status = status;
@@ -172,13 +170,22 @@ void cm_post(struct cm_id *id, enum cm_kind kind, enum rdma_cm_event_type type, 
     pending->queued = true;
 }
 
+void cm_post(struct cm_id *id, enum cm_kind kind, enum rdma_cm_event_type type, int status)
+{
+    cm_post_pending(id, &id->pending[kind], type, status);
+}
+
+void cm_unpost_pending(struct cm_id *id, struct cm_pending *pending)
+{
+    if (pending->queued)
+        TAILQ_REMOVE(&cm_channel_of(id)->pending, pending, entry);
+    pending->queued = false;
+}
+
 void cm_unpost(struct cm_id *id)
 {
-    for (int kind = 0; kind < CM_KINDS; kind++) {
-        if (id->pending[kind].queued)
-            TAILQ_REMOVE(&cm_channel_of(id)->pending, &id->pending[kind], entry);
-        id->pending[kind].queued = false;
-    }
+    for (int kind = 0; kind < CM_KINDS; kind++)
+        cm_unpost_pending(id, &id->pending[kind]);
 }
 
 void cm_await_acknowledgement(struct cm_id *id)
@@ -313,6 +320,8 @@ static int deliver(struct cm_channel *channel, struct rdma_cm_event **out)
     event->public.status = pending->status;
     if (pending == &id->pending[CM_KIND_CONNECT])
         describe_peer(event, id);
+    else
+        cm_multicast_describe(id, pending, &event->public);
     if (pending->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
         event->public.listen_id = &id->listener->public;
         event->id = id->listener;

@@ -93,6 +93,7 @@ void cm_id_detach(struct cm_id *id)
         id->listener = NULL;
     }
     cm_id_close(id);
+    cm_multicast_leave_all(id);
     if (id->number != -1)
         fds_close(id->number);
     id->number = -1;
@@ -191,6 +192,7 @@ static int move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to
         TAILQ_REMOVE(&from->pending, &id->pending[kind], entry);
         TAILQ_INSERT_TAIL(&to->pending, &id->pending[kind], entry);
     }
+    cm_multicast_move(id, from, to);
     cm_timer_move(id, from, to);
     __atomic_store_n(&id->public.channel, &to->public, __ATOMIC_RELEASE);
     return 0;

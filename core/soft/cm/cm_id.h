@@ -102,6 +102,7 @@ struct cm_id {
     struct ibv_sa_path_rec path;       /* what public.route tells programs other than EXS */
     struct ibv_qp_init_attr *endpoint; /* what a listener's connections get: cm_sync.c */
     struct cm_pending pending[CM_KINDS];
+    LIST_HEAD(, cm_join) joins; /* multicast groups: cm_multicast.c */
     unsigned unacknowledged; /* events about it that the user holds */
 
     enum cm_timeout timeout; /* which one runs */
@@ -152,14 +153,25 @@ struct ibv_context *cm_context(struct cm_channel *channel);
 /* Do all channels share it (soft_share_context)? */
 bool cm_is_shared(void);
 void cm_post(struct cm_id *id, enum cm_kind kind, enum rdma_cm_event_type type, int status);
+/* The same, by a place for it that is not among the identifier's own. */
+void cm_post_pending(struct cm_id *id, struct cm_pending *pending, enum rdma_cm_event_type type, int status);
 /* Undelivered events are as if they had never been. */
 void cm_unpost(struct cm_id *id);
+void cm_unpost_pending(struct cm_id *id, struct cm_pending *pending);
 /* (locked) Until the user holds no event about it; unlocked meanwhile. */
 void cm_await_acknowledgement(struct cm_id *id);
 /* Wait for these events (EPOLLIN, EPOLLOUT) of the identifier's socket. 0 or an errno. */
 int cm_register(struct cm_id *id, uint32_t events);
 void cm_want(struct cm_id *id, uint32_t events);
 struct cm_channel *cm_channel_of(const struct cm_id *id);
+
+/* ---- cm_multicast.c: groups -------------------------------------------------------------------- */
+
+/* An event is about to be delivered: what it says, if it is one of these. */
+void cm_multicast_describe(struct cm_id *id, const struct cm_pending *pending, struct rdma_cm_event *event);
+void cm_multicast_leave_all(struct cm_id *id);
+/* Onto another channel, where their identifier goes. */
+void cm_multicast_move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to);
 
 /* ---- cm_timer.c: time-outs ------------------------------------------------------------------- */
 

@@ -44,6 +44,8 @@ struct soft_context {
     struct soft_shuffle srqns;    /* of shared receive queues, in XRC's domains: */
     uint32_t srqns_given;
     LIST_HEAD(, soft_xrcd) xrcds;
+    LIST_HEAD(, soft_group) groups; /* of multicast: group.h */
+    unsigned group_count;
 
     struct soft_timer {
         uint64_t at; /* not later than the queue pair's deadline */

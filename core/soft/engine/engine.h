@@ -115,6 +115,7 @@ bool soft_qp_enter(struct soft_context *context, struct soft_qp *qp);
 void soft_qp_leave(struct soft_context *context, struct soft_qp *qp);
 
 /* path.c */
+bool soft_is_group(const union soft_addr *addr); /* a multicast address? */
 void soft_path_copy(struct soft_path *to, const struct soft_path *from);
 void soft_path_leave(struct soft_path *path); /* goes by no link of its own any more */
 bool soft_path_matches(const struct soft_path *own, const struct soft_path *came);

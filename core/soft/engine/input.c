@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* input.c - where packets come in: which queue pair, and which half of it. */
 #include "engine.h"
+#include "group.h"
 
 #define PKEY_MASK 0x7fff /* the upper bit is membership */
 
-/* Datagrams may come from anywhere. */
+/* Datagrams may come from anywhere; but what came to a group's address is for its members alone. */
 static bool is_from_peer(const struct soft_qp *qp, const struct soft_path *path)
 {
-    return qp->transport == SOFT_UD || soft_path_matches(&qp->path, path);
+    return qp->transport == SOFT_UD ? !soft_is_group(&path->local) : soft_path_matches(&qp->path, path);
 }
 
 /* The first packet tells a side that waits for it that the other is there. */
@@ -34,6 +35,26 @@ static void deliver(struct soft_qp *qp, const struct soft_packet *packet, const 
         soft_xrc_input(qp, packet);
 }
 
+static bool is_ours(const struct soft_packet *packet)
+{
+    return (packet->pkey & PKEY_MASK) == (SOFT_PKEY & PKEY_MASK);
+}
+
+/* No queue pair's of its kind; perhaps a group's. Apart from what every packet goes through. */
+static __attribute__((noinline)) void stray(struct soft_context *context, struct soft_packet *packet,
+                                            const struct soft_path *path, const uint8_t *bytes,
+                                            const uint8_t *whole)
+{
+    if (packet->qpn != SOFT_GROUP_QPN) {
+        context->counters.malformed++;
+    } else if (!is_ours(packet)) {
+        context->counters.refused++;
+    } else {
+        packet->payload = whole + (packet->payload - bytes);
+        soft_group_input(context, packet, path);
+    }
+}
+
 /* Headers are at `bytes`, the payload is where it would be behind them at `whole`. */
 static inline void input_packet(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes,
                                 const uint8_t *whole, size_t length)
@@ -47,14 +68,17 @@ static inline void input_packet(struct ibv_context *ibv, const struct soft_path 
     counters->bytes_received += length;
     if (length >= SOFT_BTH_BYTES && bytes[0] == SOFT_CNP)
         return; /* losses already make us slower */
-    if (!soft_packet_parse(&packet, bytes, length) || (qp = soft_qp_find(context, packet.qpn)) == NULL ||
-        (packet.opcode & SOFT_TRANSPORT) != qp->transport) {
+    if (!soft_packet_parse(&packet, bytes, length)) {
         counters->malformed++;
+        return;
+    }
+    if ((qp = soft_qp_find(context, packet.qpn)) == NULL || (packet.opcode & SOFT_TRANSPORT) != qp->transport) {
+        stray(context, &packet, path, bytes, whole);
         return;
     }
     if (!soft_receives(qp) || !qp->path_known)
         return;
-    if ((packet.pkey & PKEY_MASK) != (SOFT_PKEY & PKEY_MASK) || !is_from_peer(qp, path)) {
+    if (!is_ours(&packet) || !is_from_peer(qp, path)) {
         counters->refused++;
         return;
     }

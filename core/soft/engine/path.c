@@ -42,6 +42,12 @@ void soft_path_leave(struct soft_path *path)
     path->link = NULL;
 }
 
+bool soft_is_group(const union soft_addr *addr)
+{
+    return addr->sa.sa_family == AF_INET ? IN_MULTICAST(ntohl(addr->in.sin_addr.s_addr))
+                                         : IN6_IS_ADDR_MULTICAST(&addr->in6.sin6_addr);
+}
+
 static bool is_any(const union soft_addr *addr)
 {
     return addr->sa.sa_family == AF_UNSPEC ||
@@ -104,7 +110,7 @@ static void set_gid(union soft_addr *addr, const union ibv_gid *gid, unsigned in
     union soft_addr plain = {.in6.sin6_family = AF_INET6};
 
     memcpy(&plain.in6.sin6_addr, gid->raw, sizeof gid->raw);
-    if (IN6_IS_ADDR_LINKLOCAL(&plain.in6.sin6_addr))
+    if (IN6_IS_ADDR_LINKLOCAL(&plain.in6.sin6_addr) || IN6_IS_ADDR_MULTICAST(&plain.in6.sin6_addr))
         plain.in6.sin6_scope_id = interface;
     copy_addr(addr, &plain);
 }
@@ -146,6 +152,7 @@ bool soft_path_from_ah(const struct soft_context *context, struct soft_path *pat
     if (names->gid_count == 0)
         path->local.sa.sa_family = path->remote.sa.sa_family;
     path->traffic_class = ah->grh.traffic_class;
-    path->remote.in.sin_port = port_of(names, ah, qpn); /* at the same place in sockaddr_in6 */
+    path->remote.in.sin_port = /* at the same place in sockaddr_in6 */
+        soft_is_group(&path->remote) ? htons(SOFT_UDP_PORT) : port_of(names, ah, qpn);
     return path->local.sa.sa_family == path->remote.sa.sa_family;
 }

@@ -107,6 +107,7 @@ struct soft_qp {
     TAILQ_ENTRY(soft_qp) work;
     LIST_ENTRY(soft_qp) link, bucket;
     LIST_HEAD(, soft_mw) windows; /* of type 2, that it has bound */
+    unsigned groups;              /* of multicast, that it is attached to */
 };
 
 static inline struct soft_qp *soft_qp_of(struct ibv_qp *qp)

@@ -101,6 +101,11 @@ struct soft_wire {
      * 0, or an errno with which creating the queue pair fails. May be NULL. */
     int (*open)(struct soft_wire *wire, struct ibv_context *context);
 
+    /* (locked) Listen at a multicast group's address, which has no port, and no more. 0 or an errno. NULL, both,
+     * where there is no such thing. */
+    int (*join)(struct soft_wire *wire, const union soft_addr *group);
+    void (*leave)(struct soft_wire *wire, const union soft_addr *group);
+
     /* (locked) The last queue pair of the context is gone. May be NULL. */
     void (*deserted)(struct soft_wire *wire, struct ibv_context *context);
 };

@@ -31,6 +31,10 @@ int udp_prepare(struct udp *udp)
 void udp_end(struct udp *udp)
 {
     udp_sockets_close(udp);
+    while (udp->group_count > 0)
+        udp_socket_close(&udp->groups[--udp->group_count]);
+    free(udp->groups);
+    udp->groups = NULL;
     if (udp->roce != NULL)
         roce_port_leave(udp->roce);
     udp->roce = NULL;

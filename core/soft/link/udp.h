@@ -22,9 +22,10 @@
 #include "core/soft/engine/wire.h"
 
 #define UDP_BUFFER 65536 /* holds the largest train there is */
-#define UDP_SOCKETS (SERVICE_SOCKETS - 2)
+#define UDP_SOCKETS 10
 #define UDP_ADDRESSES (UDP_SOCKETS - 2) /* that have a socket of their own; all others one for each family */
 #define UDP_MORE 64                     /* sockets besides, for connections that would need too much of these */
+#define UDP_GROUPS 16                   /* multicast groups, a socket for each */
 #define UDP_AT_ONCE 2 /* datagrams: of two that were asked for, one that came says that there are no more */
 
 /* One socket of a link; guarded by the context's lock. */
@@ -87,8 +88,10 @@ struct udp {
     struct udp_socket sockets[UDP_SOCKETS]; /* the first socket_count are open */
     int socket_count;
     struct udp_more more;
+    struct udp_socket *groups; /* UDP_GROUPS of them once there is one; the first group_count are open */
+    int group_count;
     struct icrc_shift shift;
-    struct icrc_ids *ids;           /* of foreign packets; NULL: not on RoCE's port */
+    struct icrc_ids *ids;           /* of foreign packets; NULL: neither on RoCE's port nor in a group */
     struct roce_port *roce;         /* the share that this link has of it, or NULL */
     struct soft_path route;         /* the last one looked up for a path without a local address */
     struct udp_way_in in, *ways_in; /* UDP_WAYS of them, in use once they are there */
@@ -111,6 +114,10 @@ void udp_end(struct udp *udp);
 void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
               size_t stride);
 int udp_receive(struct udp *udp);
+
+/* As struct soft_wire has them, by sockets at RoCE's port. (locked) */
+int udp_group_join(struct udp *udp, const union soft_addr *group);
+void udp_group_leave(struct udp *udp, const union soft_addr *group);
 
 /* No connection is left. (locked) */
 void udp_more_close(struct udp *udp);
@@ -139,6 +146,8 @@ int udp_more_watch(struct udp *udp, struct udp_socket *socket);
 int udp_socket_open(struct udp_socket *socket, const union soft_addr *local);
 /* The same of one that shares address and port with others, before or after it. */
 int udp_socket_open_shared(struct udp_socket *socket, const union soft_addr *local);
+/* One at a group's address, for what comes there by any of the host's networks. 0 or an errno. */
+int udp_socket_open_group(struct udp_socket *socket, const union soft_addr *group);
 /* One that somebody has opened so. 0 or an errno; the descriptor is closed with the socket. */
 int udp_socket_take_shared(struct udp_socket *socket, int fd);
 void udp_socket_close(struct udp_socket *socket);

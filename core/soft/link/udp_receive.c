@@ -240,6 +240,8 @@ int udp_receive(struct udp *udp)
     else
         for (int i = 0; i < udp->socket_count; i++)
             packets += receive(udp, &udp->sockets[i], udp->context);
+    for (int i = 0; i < udp->group_count; i++)
+        packets += receive(udp, &udp->groups[i], udp->context);
     if (packets > 0)
         service_traffic(udp->service);
     else if (udp->roce != NULL)

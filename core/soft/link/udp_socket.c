@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <linux/sock_diag.h>
+#include <net/if.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
 #include "core/fds.h"
@@ -10,6 +11,9 @@
 
 #ifndef UDP_NO_CHECK6_RX
 #define UDP_NO_CHECK6_RX 102
+#endif
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
 #endif
 #define BUFFER_WANTED (16 << 20) /* bytes; the kernel doubles it for its own bookkeeping */
 
@@ -65,6 +69,14 @@ static int bind_to(int fd, const union soft_addr *wanted, union soft_addr *got)
     return bind(fd, &wanted->sa, length) == -1 || getsockname(fd, &got->sa, &length) == -1 ? -1 : 0;
 }
 
+/* Not what others on this host have asked for. */
+static int only_own_groups(int fd, sa_family_t family)
+{
+    if (family == AF_INET)
+        return set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+    return set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+}
+
 /* One by itself, or one of several at this address and port, among which the packets are distributed: then each
  * comes by itself, since those of two queue pairs may look like one train to the kernel; and adapters leave
  * UDP's checksum to their own, which IPv6 has to be told. */
@@ -80,7 +92,7 @@ static int configure(int fd, sa_family_t family, bool shared)
     }
     if (family == AF_INET6 && set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) == -1)
         return -1;
-    return set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+    return set(fd, SOL_SOCKET, SO_REUSEPORT, 1) == -1 || only_own_groups(fd, family) == -1 ? -1 : 0;
 }
 
 static void know(struct udp_socket *udp, int fd, bool shared)
@@ -117,6 +129,58 @@ int udp_socket_open(struct udp_socket *udp, const union soft_addr *local)
 int udp_socket_open_shared(struct udp_socket *udp, const union soft_addr *local)
 {
     return open_one(udp, local, true);
+}
+
+/* ---- At a group's address ---- */
+
+static int join_on(int fd, const union soft_addr *group, unsigned interface)
+{
+    struct ip_mreqn v4 = {.imr_ifindex = (int)interface};
+    struct ipv6_mreq v6 = {.ipv6mr_interface = interface};
+
+    if (group->sa.sa_family == AF_INET) {
+        v4.imr_multiaddr = group->in.sin_addr;
+        return setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &v4, sizeof v4);
+    }
+    v6.ipv6mr_multiaddr = group->in6.sin6_addr;
+    return setsockopt(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &v6, sizeof v6);
+}
+
+/* Some of a host's networks may not have the family, or be too many for one socket. 0 or an errno: none. */
+static int join_everywhere(int fd, const union soft_addr *group)
+{
+    struct if_nameindex *all = if_nameindex();
+    int error = all == NULL ? errno : EADDRNOTAVAIL;
+
+    for (struct if_nameindex *one = all; one != NULL && one->if_index != 0; one++)
+        if (join_on(fd, group, one->if_index) == 0)
+            error = 0;
+    if (all != NULL)
+        if_freenameindex(all);
+    return error;
+}
+
+/* Whoever else on this host listens there gets each packet, too. */
+int udp_socket_open_group(struct udp_socket *udp, const union soft_addr *group)
+{
+    union soft_addr at = *group;
+    int fd = fds_own(socket(at.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
+    int error = fd == -1 ? errno : 0;
+
+    if (fd == -1)
+        return error;
+    at.in.sin_port = htons(SOFT_UDP_PORT); /* at the same place in sockaddr_in6 */
+    if (configure(fd, at.sa.sa_family, true) == -1 || set(fd, SOL_SOCKET, SO_REUSEADDR, 1) == -1 ||
+        bind_to(fd, &at, &udp->local) == -1)
+        error = errno;
+    if (error == 0)
+        error = join_everywhere(fd, group);
+    if (error != 0) {
+        fds_close(fd);
+        return error;
+    }
+    know(udp, fd, true);
+    return 0;
 }
 
 int udp_socket_take_shared(struct udp_socket *udp, int fd)

@@ -65,6 +65,16 @@ static void deserted(struct soft_wire *wire, struct ibv_context *context)
     udp_more_close(&((struct soft_home *)wire)->udp);
 }
 
+static int join_group(struct soft_wire *wire, const union soft_addr *group)
+{
+    return udp_group_join(&((struct soft_home *)wire)->udp, group);
+}
+
+static void leave_group(struct soft_wire *wire, const union soft_addr *group)
+{
+    udp_group_leave(&((struct soft_home *)wire)->udp, group);
+}
+
 /* Where all queue pairs go by shared memory nobody is heard by UDP but strangers: one look of many will do, so
  * that they don't keep a descriptor readable. */
 static bool looks_at_udp(struct soft_home *home)
@@ -107,6 +117,8 @@ struct soft_home *home_open(void)
         .awaits = awaits,
         .open = prepare,
         .deserted = deserted,
+        .join = join_group,
+        .leave = leave_group,
     };
     home->context = soft_open(&home->wire, &monotonic_clock, 0);
     if (home->context == NULL) {

@@ -23,7 +23,7 @@
 #include <sys/queue.h>
 #include <infiniband/verbs.h>
 
-#define SERVICE_SOCKETS 12                /* of one context, a bell, and an epoll of more sockets */
+#define SERVICE_SOCKETS 28 /* of one context and its groups, a bell, and an epoll of more sockets */
 #define SERVICE_TICK_NS UINT64_C(1000000) /* how often the thread looks */
 
 enum service_state { SERVICE_IDLE, SERVICE_CALLED, SERVICE_WATCH, SERVICE_SERVE };

@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 #include "core/soft/engine/engine.h"
+#include "core/soft/engine/group.h"
 #include "verbs.h"
 #include "core/soft/lock.h"
 
@@ -78,6 +79,9 @@ int soft_query_device(struct ibv_context *ibv, struct ibv_device_attr *attr)
         .max_mw = (int)soft_object_limit(SOFT_MW),
         .max_ah = (int)soft_object_limit(SOFT_AH),
         .max_srq = (int)soft_object_limit(SOFT_SRQ),
+        .max_mcast_grp = SOFT_MAX_GROUPS,
+        .max_mcast_qp_attach = SOFT_MAX_GROUP_QPS,
+        .max_total_mcast_qp_attach = SOFT_MAX_GROUPS * SOFT_MAX_GROUP_QPS,
         .max_srq_wr = SOFT_MAX_WR,
         .max_srq_sge = SOFT_MAX_SGE,
         .device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |

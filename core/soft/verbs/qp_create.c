@@ -320,18 +320,6 @@ struct ibv_qp_ex *soft_qp_to_qp_ex(struct ibv_qp *ibv)
     return qp->comp_mask & SOFT_QP_EX ? &qp->ibv : NULL;
 }
 
-int soft_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-    (void)qp, (void)gid, (void)lid;
-    return EOPNOTSUPP;
-}
-
-int soft_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-{
-    (void)qp, (void)gid, (void)lid;
-    return EOPNOTSUPP;
-}
-
 /* (locked) */
 static void leave(struct soft_qp *qp)
 {
@@ -356,6 +344,8 @@ int soft_destroy_qp(struct ibv_qp *ibv)
 
     soft_lock(ibv->context);
     error = soft_qp_check(ibv);
+    if (error == 0 && qp->groups > 0)
+        error = EBUSY; /* it is attached to them */
     if (error == 0)
         leave(qp);
     soft_unlock(ibv->context);

@@ -84,7 +84,7 @@ struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *soft_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp_ex *soft_qp_to_qp_ex(struct ibv_qp *qp); /* NULL unless it was made with send_ops_flags */
 int soft_destroy_qp(struct ibv_qp *qp);
-/* There are no multicast groups: EOPNOTSUPP. */
+/* Of datagrams: what is sent to the group, on any of the host's networks. */
 int soft_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int soft_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int soft_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);

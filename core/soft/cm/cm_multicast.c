@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * cm_multicast.c - an identifier's multicast groups: joining tells the program how to send there, and attaches
+ * its queue pair.
+ *
+ * Nobody has to be asked: the kernel tells the routers, when the queue pair is attached (mcast.c in verbs/).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cm_id.h"
+#include "core/soft/verbs/verbs.h"
+
+#define PORT 1
+#define GROUP_QPN 0xffffff
+#define HOP_LIMIT 1 /* the network that both are on */
+
+/* A group that the user has joined; its identifier's. */
+struct cm_join {
+    struct cm_pending pending; /* its event, the only one */
+    struct sockaddr_storage address;
+    union ibv_gid gid;
+    void *context; /* the user's */
+    bool receives; /* the queue pair is to be attached, */
+    bool attached; /* and is */
+    LIST_ENTRY(cm_join) link;
+};
+
+static bool is_group(const struct sockaddr *addr)
+{
+    if (addr->sa_family == AF_INET)
+        return IN_MULTICAST(ntohl(((const struct sockaddr_in *)(const void *)addr)->sin_addr.s_addr));
+    return addr->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_MULTICAST(&((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr);
+}
+
+static struct cm_join *find(struct cm_id *id, const union ibv_gid *gid)
+{
+    struct cm_join *join;
+
+    LIST_FOREACH (join, &id->joins, link) {
+        if (memcmp(&join->gid, gid, sizeof *gid) == 0)
+            return join;
+    }
+    return NULL;
+}
+
+/* 0 or an errno. */
+static int join_group(struct cm_id *id, const struct sockaddr *addr, bool receives, void *context)
+{
+    struct cm_join *join;
+    union ibv_gid gid;
+
+    if (!is_group(addr) || id->public.qp_type != IBV_QPT_UD || id->public.verbs == NULL ||
+        addr->sa_family != id->public.route.addr.src_addr.sa_family)
+        return EINVAL;
+    soft_gid_of(&gid, addr);
+    if (find(id, &gid) != NULL)
+        return EADDRINUSE;
+    join = calloc(1, sizeof *join);
+    if (join == NULL)
+        return ENOMEM;
+    memcpy(&join->address, addr, cm_addr_size(addr));
+    join->gid = gid;
+    join->context = context;
+    join->receives = receives;
+    LIST_INSERT_HEAD(&id->joins, join, link);
+    cm_post_pending(id, &join->pending, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+    return 0;
+}
+
+int soft_join_multicast(struct rdma_cm_id *public, const struct sockaddr *addr, bool receives, void *context)
+{
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id);
+    int error = join_group(id, addr, receives, context);
+
+    cm_unlock(channel);
+    return cm_complete(id, cm_result(error));
+}
+
+/* ---- The event ---- */
+
+/* The identifier's queue pair may have been made since it was asked for. */
+static void attach(struct cm_id *id, struct cm_join *join, struct rdma_cm_event *event)
+{
+    int error = soft_attach_mcast(id->public.qp, &join->gid, 0);
+
+    join->attached = error == 0;
+    if (error == 0)
+        return;
+    event->event = RDMA_CM_EVENT_MULTICAST_ERROR;
+    event->status = -error;
+}
+
+void cm_multicast_describe(struct cm_id *id, const struct cm_pending *pending, struct rdma_cm_event *event)
+{
+    const struct rdma_ib_addr *addr = &id->public.route.addr.addr.ibaddr;
+    struct cm_join *join = (struct cm_join *)(uintptr_t)pending;
+    int index;
+
+    if (pending->type != RDMA_CM_EVENT_MULTICAST_JOIN)
+        return;
+    index = soft_gid_enter(id->public.verbs, &addr->sgid);
+    event->param.ud = (struct rdma_ud_param){
+        .private_data = join->context,
+        .ah_attr = {.is_global = 1,
+                    .port_num = PORT,
+                    .grh = {.dgid = join->gid,
+                            .sgid_index = index >= 0 ? (uint8_t)index : 0,
+                            .hop_limit = HOP_LIMIT}},
+        .qp_num = GROUP_QPN,
+        .qkey = RDMA_UDP_QKEY,
+    };
+    if (join->receives && id->public.qp != NULL)
+        attach(id, join, event);
+}
+
+/* ---- Leaving ---- */
+
+static void leave(struct cm_id *id, struct cm_join *join)
+{
+    cm_unpost_pending(id, &join->pending);
+    if (join->attached && id->public.qp != NULL)
+        soft_detach_mcast(id->public.qp, &join->gid, 0);
+    LIST_REMOVE(join, link);
+    free(join);
+}
+
+int soft_leave_multicast(struct rdma_cm_id *public, const struct sockaddr *addr)
+{
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id);
+    struct cm_join *join = NULL;
+    union ibv_gid gid;
+
+    if (cm_addr_size(addr) > 0) {
+        soft_gid_of(&gid, addr);
+        join = find(id, &gid);
+    }
+    if (join != NULL)
+        leave(id, join);
+    cm_unlock(channel);
+    return cm_result(join != NULL ? 0 : EADDRNOTAVAIL);
+}
+
+void cm_multicast_leave_all(struct cm_id *id)
+{
+    while (!LIST_EMPTY(&id->joins))
+        leave(id, LIST_FIRST(&id->joins));
+}
+
+void cm_multicast_move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
+{
+    struct cm_join *join;
+
+    LIST_FOREACH (join, &id->joins, link) {
+        if (!join->pending.queued)
+            continue;
+        TAILQ_REMOVE(&from->pending, &join->pending, entry);
+        TAILQ_INSERT_TAIL(&to->pending, &join->pending, entry);
+    }
+}

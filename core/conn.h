@@ -176,6 +176,11 @@ LIST_HEAD(conn_list, conn);
 struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct device *device);
 /* Of the hidden buffer of a connection that this socket gets, bytes. */
 uint32_t xs_hidden_size(const struct sock *sock);
+/* Or else lost words of its set-up come again late, and its peer's host may go unnoticed. */
+static inline bool conn_is_by_tcp(const struct conn *conn)
+{
+    return conn->device->is_by_tcp != NULL && conn->device->is_by_tcp(conn->id);
+}
 void xs_conn_free(struct conn *conn); /* the queue pair is drained, or was never connected */
 /* What to connect or accept with; its private data is packed into hello. */
 struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELLO_SIZE]);

@@ -83,8 +83,9 @@ struct device {
      * missed. How many completions, or -1: there is no event. The channel doesn't block. */
     int (*harvest)(struct ibv_comp_channel *channel, struct harvest *harvest);
 
-    /* Ours: it does not notice by itself that the host of an idle peer is gone. */
-    bool needs_probes;
+    /* Ours: was the connection set up over TCP, which sends again at once what is lost, and notices by itself
+     * that the host of an idle peer is gone? NULL: none is. */
+    bool (*is_by_tcp)(struct rdma_cm_id *id);
 
     /* Ours: how many packets of the queue pair's requests were sent again, ever. NULL where it does not tell. */
     uint64_t (*retransmitted)(struct ibv_qp *qp);

@@ -31,7 +31,7 @@ static void look_after(struct conn *conn, uint32_t chosen)
 
     if (conn->sock->options.keeps_alive)
         xs_sock_probe_at(conn->sock, ns_after(now_ns(), or_else(chosen, PROBE_S) * NS_PER_S));
-    else if (conn->device->needs_probes)
+    else if (!conn_is_by_tcp(conn))
         xs_sock_probe_at(conn->sock, (now_ns() / every + 1) * every);
 }
 

@@ -195,8 +195,15 @@ static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
     .destroy_cq = mock_destroy_cq, .get_cq_event = mock_get_cq_event, .ack_cq_events = mock_ack_cq_events,     \
     .harvest = harvest, .modify_qp = mock_modify_qp, .wc_status_str = wc_status_str
 
-const struct device rdma_device = {.name = "rdma", .needs_probes = true, .create_id = create_id_rdma, CALLS};
-const struct device soft_device = {.name = "soft", .long_request = 32768, .create_id = create_id_soft, CALLS};
+static bool is_by_tcp(struct rdma_cm_id *id)
+{
+    (void)id;
+    return true;
+}
+
+const struct device rdma_device = {.name = "rdma", .create_id = create_id_rdma, CALLS};
+const struct device soft_device = {
+    .name = "soft", .long_request = 32768, .is_by_tcp = is_by_tcp, .create_id = create_id_soft, CALLS};
 const struct device *const mock_devices[2] = {&rdma_device, &soft_device};
 
 struct ibv_context *mock_context(const struct device *device)

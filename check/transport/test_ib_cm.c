@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -871,6 +872,132 @@ START_TEST(tcp_is_answered)
 }
 END_TEST
 
+/* ---- Hosts that say nothing ---- */
+
+/* The time-out that runs is over. */
+static void time_is_up(struct rdma_cm_id *public)
+{
+    struct cm_id *id = (struct cm_id *)(void *)public;
+    struct cm_channel *own = cm_lock(id);
+
+    ck_assert_int_ne(id->timeout, CM_NO_TIMEOUT);
+    id->deadline = now_ns();
+    waitset_time(&own->waits, id->deadline);
+    cm_unlock(own);
+}
+
+static enum cm_timeout waits_for(struct rdma_cm_id *id)
+{
+    return ((struct cm_id *)(void *)id)->timeout;
+}
+
+/* TCP is refused, so that there is a host, and where nothing is heard of the other nobody listens there: in as
+ * long as TCP would take, and not when a user who thinks would have to have made up his mind. */
+START_TEST(tcp_alone_says_no)
+{
+    struct rdma_cm_id *id = resolve_bound();
+    struct rdma_cm_event *event;
+
+    (void)asked(id);
+    ck_assert_int_eq(waits_for(id), CM_TIMEOUT_TCP);
+    time_is_up(id);
+    event = next_event(RDMA_CM_EVENT_REJECTED);
+    ck_assert_int_eq(event->status, 8);
+    ck_assert_int_eq(soft_ack_cm_event(event), 0);
+    ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_TIMEOUT);
+    end(id);
+}
+END_TEST
+
+/* Until it is. */
+static void await_heard(struct rdma_cm_id *id)
+{
+    while (!cm_ib_is_heard((struct cm_id *)(void *)id))
+        sched_yield(); /* the service thread's turn */
+}
+
+/* Who was heard of may take his time, and not for ever. */
+START_TEST(a_user_thinks)
+{
+    struct rdma_cm_id *id = resolve_bound();
+    struct ib_message mra = answer(IB_MRA), rep = reply();
+    struct rdma_cm_event *event;
+
+    (void)asked(id);
+    mra = answer(IB_MRA);
+    mra.mra.answered = IB_TO_REQ;
+    mra.mra.service_time = 24;
+    says(&mra);
+    await_heard(id);
+    time_is_up(id);
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    while (waits_for(id) != CM_TIMEOUT_HANDSHAKE) {
+        ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
+        ck_assert_int_eq(errno, EAGAIN);
+    }
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
+    if (_i == 0) {
+        rep.remote_id = peer.number;
+        says(&rep);
+        ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+        hears(IB_RTU);
+    } else {
+        time_is_up(id);
+        ck_assert_int_eq(status_of(RDMA_CM_EVENT_UNREACHABLE), -ETIMEDOUT);
+    }
+    end(id);
+}
+END_TEST
+
+/* A host that was found to be reached at queue pair 1 alone is another by now, which drops that and answers by
+ * TCP; or one that is not there. */
+START_TEST(the_host_is_another)
+{
+    struct rdma_cm_id *id = resolve_bound();
+    struct ib_message rep = reply();
+    struct wall wall;
+    int guest;
+
+    (void)asked(id);
+    rep.remote_id = peer.number;
+    says(&rep);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+    hears(IB_RTU);
+    end(id);
+    hears(IB_DREQ);
+    wall = wall_open();
+    if (_i == 0)
+        wall_opens(&wall);
+    id = resolve_bound();
+    (void)asked(id);
+    ck_assert_int_eq(socket_of(id), -1);
+    ck_assert_int_eq(waits_for(id), CM_TIMEOUT_HEAD_START);
+    if (_i == 0) {
+        await(wall.listener);
+        guest = accept(wall.listener, NULL, NULL);
+        ck_assert_int_ne(guest, -1);
+        await(peer.fd);
+        ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_TIMEOUT); /* taken back */
+        close(guest);
+        ck_assert_int_eq(status_of(RDMA_CM_EVENT_UNREACHABLE), -ECONNRESET);
+    } else {
+        time_is_up(id);
+        ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+        while (waits_for(id) != CM_TIMEOUT_TCP) {
+            struct rdma_cm_event *event;
+
+            ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
+        }
+        ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
+        time_is_up(id);
+        ck_assert_int_eq(status_of(RDMA_CM_EVENT_UNREACHABLE), -ETIMEDOUT);
+        ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_TIMEOUT);
+    }
+    end(id);
+    wall_close(&wall);
+}
+END_TEST
+
 /* ---- Datagrams ---- */
 
 static struct ib_message question(unsigned port)
@@ -1217,6 +1344,9 @@ static Suite *suite(void)
     tcase_add_loop_test(tcase, tcp_is_late, 0, 2);
     tcase_add_test(tcase, tcp_fails_late);
     tcase_add_test(tcase, tcp_is_answered);
+    tcase_add_test(tcase, tcp_alone_says_no);
+    tcase_add_loop_test(tcase, a_user_thinks, 0, 2);
+    tcase_add_loop_test(tcase, the_host_is_another, 0, 2);
     tcase_add_loop_test(tcase, is_asked, 0, 2);
     tcase_add_test(tcase, is_asked_in_vain);
     tcase_add_test(tcase, a_flood_of_questions);

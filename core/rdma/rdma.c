@@ -165,7 +165,6 @@ static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
 
 const struct device rdma_device = {
     .name = "rdma",
-    .needs_probes = true,
     .long_request = LONG_REQUEST,
 
     .create_event_channel = create_event_channel,

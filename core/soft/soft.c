@@ -81,6 +81,7 @@ void soft_forked(void)
 
 const struct device soft_device = {
     .name = "soft",
+    .is_by_tcp = soft_is_by_tcp,
     .retransmitted = soft_query_retransmitted,
     .holds_no_pages = true,
 

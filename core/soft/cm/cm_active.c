@@ -2,9 +2,9 @@
 /*
  * The side that connects: TCP, REQ, then REP and RTU - or REJ.
  *
- * TCP has a head start. Where it is neither answered nor refused for so long, as where a firewall drops it, the
- * host is asked by InfiniBand's connection manager beside it; who answers first is taken, and the other
- * withdrawn.
+ * TCP has a head start, or, at a host that was found to be reached by the other alone, InfiniBand's connection
+ * manager. Where the one is neither answered nor refused for so long, as where a firewall drops it, the host is
+ * asked by the other beside it; who answers first is taken, and the other withdrawn.
  */
 #include <errno.h>
 #include <poll.h>
@@ -73,11 +73,23 @@ static int start_tcp(struct cm_id *id)
     return error;
 }
 
+/* Where nobody has to be there, and TCP could be it, a host that says nothing is not waited for as long as one
+ * whose user thinks. */
+static void await_ib(struct cm_id *id)
+{
+    id->doubted = !settings()->roce_only;
+    if (id->doubted && !id->asked_tcp)
+        cm_timer_start(id, CM_TIMEOUT_HEAD_START);
+    else
+        cm_timer_start(id, id->doubted ? CM_TIMEOUT_TCP : CM_TIMEOUT_HANDSHAKE);
+}
+
 /* What the socket had of the port space stays the request's port. */
 static int start_ib(struct cm_id *id, const char *because)
 {
     struct rdma_addr *addr = &id->public.route.addr;
     union soft_addr local;
+    int error;
 
     if (id->fd == -1 && !cm_is_datagram(id)) { /* a port that nobody has just now */
         id->fd = cm_socket_open(addr->src_addr.sa_family, false);
@@ -90,7 +102,10 @@ static int start_ib(struct cm_id *id, const char *because)
     id->asked_ib = true;
     id->transport = &cm_ib;
     cm_choice_tell(id, because);
-    return cm_ib_connect(id);
+    error = cm_ib_connect(id);
+    if (error == 0)
+        await_ib(id);
+    return error;
 }
 
 /* Beside TCP, which goes on. */
@@ -115,12 +130,25 @@ static void go_on_beside(struct cm_id *id)
 {
     cm_id_close_socket(id);
     id->state = CM_REQUEST_SENT;
-    cm_timer_start(id, CM_TIMEOUT_HANDSHAKE);
+    await_ib(id);
+}
+
+/* Beside the other, which goes on. */
+static void start_tcp_beside(struct cm_id *id)
+{
+    int error = start_tcp(id);
+
+    cm_choice_tell(id, "the other is slow to answer there");
+    id->transport = &cm_ib;
+    if (error == ECONNREFUSED)
+        id->tcp_refused = true;
+    if (error != 0)
+        go_on_beside(id);
 }
 
 static int start(struct cm_id *id)
 {
-    id->asked_tcp = id->asked_ib = false;
+    id->asked_tcp = id->asked_ib = id->tcp_refused = false;
     id->seat = 0;
     if (cm_choice_is_ib(id))
         return start_ib(id, settings()->roce_only ? "EXS_ROCE says so" : "it was answered so before");
@@ -161,6 +189,7 @@ static void tcp_failed(struct cm_id *id, int error)
         if ((error = start_tcp(id)) == 0)
             return;
     }
+    id->tcp_refused = error == ECONNREFUSED;
     if (id->ib != NULL) {
         go_on_beside(id);
         return;
@@ -324,6 +353,14 @@ void cm_active_ready(struct cm_id *id, uint32_t events)
         connected(id);
 }
 
+/* Its user thinks: there is a host, and TCP has had its time. */
+static void be_patient(struct cm_id *id)
+{
+    go_on_beside(id);
+    id->doubted = false;
+    cm_timer_start(id, CM_TIMEOUT_HANDSHAKE);
+}
+
 void cm_active_expired(struct cm_id *id)
 {
     if (id->state == CM_TCP_CONNECTING && id->fd == -1) {
@@ -337,11 +374,14 @@ void cm_active_expired(struct cm_id *id)
         start_beside(id);
         return;
     }
-    if (id->state == CM_TCP_CONNECTING && id->ib != NULL) {
-        go_on_beside(id);
-        return;
-    }
-    cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+    if (id->state == CM_REQUEST_SENT && id->transport == &cm_ib && id->doubted && !id->asked_tcp)
+        start_tcp_beside(id);
+    else if (id->ib != NULL && !cm_ib_is_heard(id) && id->tcp_refused)
+        nobody_listens(id);
+    else if (id->ib != NULL && cm_ib_is_heard(id) && id->doubted)
+        be_patient(id);
+    else
+        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 }
 
 /* On one host TCP is up at once. A program that now waits for what comes to a listener of its own, on another

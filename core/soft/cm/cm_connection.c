@@ -97,6 +97,16 @@ void cm_established_ready(struct cm_id *id)
         cm_ended(id);
 }
 
+bool soft_is_by_tcp(struct rdma_cm_id *public)
+{
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id);
+    bool by_tcp = id->transport == &cm_tcp;
+
+    cm_unlock(channel);
+    return by_tcp;
+}
+
 int soft_disconnect(struct rdma_cm_id *public)
 {
     const struct cm_message dreq = {.type = CM_DREQ};

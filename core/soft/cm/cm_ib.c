@@ -274,8 +274,12 @@ int cm_ib_connect(struct cm_id *id)
     if (id->ib == NULL)
         return errno;
     id->state = CM_REQUEST_SENT;
-    cm_timer_start(id, CM_TIMEOUT_HANDSHAKE);
     return 0;
+}
+
+bool cm_ib_is_heard(const struct cm_id *id)
+{
+    return ib_port_is_heard(id->ib);
 }
 
 /* ---- What comes ---- */

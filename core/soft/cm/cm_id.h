@@ -96,6 +96,8 @@ struct cm_id {
     bool sync;                /* it has a channel of its own, which its calls wait on: cm_sync.c */
     bool unbound;             /* the user didn't bind the socket that connects */
     bool asked_tcp, asked_ib; /* in vain, or both at the same time: CM_TCP_CONNECTING and `ib` */
+    bool tcp_refused;         /* nobody listens by TCP, */
+    bool doubted;             /* and whether the host speaks as adapters do is not known */
     unsigned refusals;        /* how often nobody listened */
     uint8_t ack_timeout;
     uint32_t psn;                      /* the first that we want to receive */
@@ -238,6 +240,8 @@ bool cm_ib_has_port(const struct cm_id *id);
 int cm_ib_listen(struct cm_id *id, int backlog);
 /* 0 or an errno. */
 int cm_ib_connect(struct cm_id *id);
+/* Has the host answered anything? */
+bool cm_ib_is_heard(const struct cm_id *id);
 /* The box has news. */
 void cm_ib_ready(struct cm_channel *channel);
 /* Its news go to this channel. 0 or an errno. */

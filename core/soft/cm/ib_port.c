@@ -242,6 +242,16 @@ int ib_port_disconnect(struct ib_end *end)
     return error;
 }
 
+bool ib_port_is_heard(const struct ib_end *end)
+{
+    bool heard;
+
+    soft_mutex_lock(&ib_port.lock);
+    heard = end->conn.state != IB_REQ_SENT && end->conn.state != IB_ASKED;
+    soft_mutex_unlock(&ib_port.lock);
+    return heard;
+}
+
 /* (locked) */
 static void stop_listening(struct ib_end *listener)
 {

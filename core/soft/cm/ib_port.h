@@ -59,6 +59,8 @@ int ib_port_reply(struct ib_end *end, struct ib_message *reply);
 int ib_port_refuse(struct ib_end *end, unsigned reason, const void *data, size_t length);
 int ib_port_establish(struct ib_end *end);
 int ib_port_disconnect(struct ib_end *end);
+/* Has there been an answer to what it asked? */
+bool ib_port_is_heard(const struct ib_end *end);
 /* Its user is gone, and hears nothing of it any more. */
 void ib_port_leave(struct ib_end *end);
 

@@ -176,7 +176,7 @@ LIST_HEAD(conn_list, conn);
 struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct device *device);
 /* Of the hidden buffer of a connection that this socket gets, bytes. */
 uint32_t xs_hidden_size(const struct sock *sock);
-/* Or else lost words of its set-up come again late, and its peer's host may go unnoticed. */
+/* Or else its peer's host may be gone and nobody notices. */
 static inline bool conn_is_by_tcp(const struct conn *conn)
 {
     return conn->device->is_by_tcp != NULL && conn->device->is_by_tcp(conn->id);

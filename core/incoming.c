@@ -25,15 +25,15 @@
 #include "sock.h"
 
 #define ESTABLISH_LIMIT_NS (10 * NS_PER_S) /* half-open */
-#define PATIENCE_NS (NS_PER_S * 2 / 5)     /* half-open, where others wait: by TCP */
-#define NIC_PATIENCE_NS (5 * NS_PER_S)     /* or else a last word that is lost comes again in 4.3 s */
+#define PATIENCE_NS (NS_PER_S * 2 / 5)     /* half-open, where others wait: on the embedded device */
+#define NIC_PATIENCE_NS (5 * NS_PER_S)     /* on a NIC: a last word that is lost comes again in 4.3 s */
 #define OWN_LIMIT_NS (NS_PER_S / 10)       /* arrived, before another queue's accept is taken */
 #define HALF_OPEN_MAX 256
 #define HALF_OPEN_ALONE_MAX 32 /* of these, on private queues, which are dear */
 
 static uint64_t patience_with(const struct sock *sock)
 {
-    return sock->conn != NULL && conn_is_by_tcp(sock->conn) ? PATIENCE_NS : NIC_PATIENCE_NS;
+    return xs_device(sock->device) == &soft_device ? PATIENCE_NS : NIC_PATIENCE_NS;
 }
 
 static void count_half_open(struct sock *listener, const struct sock *sock, int change)

@@ -108,7 +108,7 @@ static struct ib_message answer(enum ib_type type)
 }
 
 /* The next packet, whose every header is as adapters want it. */
-static struct ib_message hears(enum ib_type type)
+static struct ib_message hears_any(void)
 {
     struct pollfd one = {.fd = peer.fd, .events = POLLIN};
     struct soft_path from = peer.path; /* of any port */
@@ -133,6 +133,16 @@ static struct ib_message hears(enum ib_type type)
     ck_assert_uint_eq(roce.qkey, QKEY);
     ck_assert_uint_eq(roce.source, 1);
     ck_assert(ib_decode(&message, roce.payload));
+    return message;
+}
+
+/* The next one that isn't a request that comes again, since it was not answered so soon. */
+static struct ib_message hears(enum ib_type type)
+{
+    struct ib_message message = hears_any();
+
+    while (message.type != type && (message.type == IB_REQ || message.type == IB_SIDR_REQ))
+        message = hears_any();
     ck_assert_uint_eq(message.type, type);
     return message;
 }
@@ -529,10 +539,15 @@ START_TEST(a_program_is_stopped)
     ck_assert_int_eq(kill(stopped, SIGSTOP), 0);
     ck_assert_int_eq(waitpid(stopped, NULL, WUNTRACED), stopped);
     says(&req);
+    for (uint32_t number = 100; number < 200; number++) { /* more than a socket's queue may hold */
+        req.local_id = NUMBER + number;
+        req.req.qpn = QPN + number;
+        says(&req);
+    }
     for (uint32_t number = 1; number < 9; number++)
         visit(PORT + 1, number);
     ck_assert_int_eq(kill(stopped, SIGCONT), 0);
-    ck_assert_uint_eq(hears(IB_REP).remote_id, NUMBER);
+    ck_assert_uint_ge(hears(IB_REP).remote_id, NUMBER + 100); /* it has room for few, and the last get it */
     ck_assert_int_eq(kill(stopped, SIGKILL), 0);
     ck_assert_int_eq(kill(other, SIGKILL), 0);
     ck_assert_int_eq(waitpid(stopped, NULL, 0), stopped);

@@ -5,7 +5,9 @@
 #include "core/bytes.h"
 #include "ib_conn.h"
 
-#define LIFETIME 18 /* time that a packet may be under way, as Linux has it for RoCE */
+#define LIFETIME 18                  /* time that a packet may be under way, as Linux has it for RoCE */
+#define EARLY_NS UINT64_C(250000000) /* until the first early sending; the next take twice as long each */
+#define EARLY 5                      /* of them: the last at 4 s, which is before any interval is over */
 
 /* ---- Sending ---- */
 
@@ -27,11 +29,21 @@ struct ib_message ib_answer(const struct ib_conn *conn, enum ib_type type)
     };
 }
 
+/* Of a request, when it is sent again. */
+static uint64_t next_sending(const struct ib_conn *conn)
+{
+    bool asks = conn->state == IB_REQ_SENT || conn->state == IB_ASKED;
+
+    return ns_after(conn->said, asks && conn->early < EARLY ? EARLY_NS << conn->early : conn->interval);
+}
+
 void ib_say(struct ib_world *world, struct ib_conn *conn, const struct ib_message *message, enum ib_state state)
 {
     conn->state = state;
     conn->tries_left = conn->tries;
-    conn->due = ns_after(world->clock->now(world->clock), conn->interval);
+    conn->said = world->clock->now(world->clock);
+    conn->early = 0;
+    conn->due = next_sending(conn);
     ib_encode(message, conn->mad);
     world->send(world, &conn->path, conn->mad);
 }
@@ -230,6 +242,10 @@ static void expire(struct ib_world *world, struct ib_conn *conn, uint64_t now)
     if (conn->state == IB_TIMEWAIT || conn->state == IB_ANSWERED) {
         ib_rest(conn, IB_IDLE);
         world->tell(world, conn, IB_EV_OVER, NULL);
+    } else if ((conn->state == IB_REQ_SENT || conn->state == IB_ASKED) && conn->early < EARLY) {
+        conn->early++;
+        conn->due = next_sending(conn);
+        world->send(world, &conn->path, conn->mad);
     } else if (conn->tries_left == 0) {
         give_up(world, conn);
     } else {

@@ -14,7 +14,8 @@
  *
  * Any message may be lost, doubled or late. REQ, REP and DREQ are sent again until they are answered, with the
  * same bytes, so that a second one is known for what it is; each answer is given again when what it answers
- * comes again. In TIMEWAIT a connection's numbers and queue pair are kept until no packet of it can be under
+ * comes again. An interval is seconds long, since somebody may have to think at the other end; who asks is sent
+ * again a few times sooner, so that one lost packet costs no seconds. In TIMEWAIT a connection's numbers and queue pair are kept until no packet of it can be under
  * way.
  *
  * There is no clock, socket or memory here: struct ib_world has the one, and its user the others. A struct
@@ -66,6 +67,8 @@ struct ib_conn {
     uint64_t interval;          /* ns from one sending of a message to the next */
     uint64_t timewait;          /* ns */
     unsigned tries, tries_left; /* how often a message is sent again */
+    uint64_t said;              /* when it was sent first, and */
+    unsigned early;             /* how often again before its interval was over */
     uint64_t due;               /* when `mad` is sent again, or TIMEWAIT or ANSWERED ends; NEVER_NS: not */
     uint8_t mad[IB_MAD_BYTES];  /* what is sent again: REQ, REP, DREQ, SIDR_REQ, or SIDR_REP */
     void *user;

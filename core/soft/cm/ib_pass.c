@@ -82,7 +82,9 @@ bool ib_pass_on(int from, const struct ib_pass_name *name, const struct soft_pat
         .msg_name = &un, .msg_namelen = address_of(&un, name), .msg_iov = &vector, .msg_iovlen = 1};
 
     memcpy(passed.mad, mad, IB_MAD_BYTES);
-    return sendmsg(from, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof passed;
+    if (sendmsg(from, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof passed)
+        return true;
+    return errno == EAGAIN || errno == ENOBUFS; /* it is theirs, and lost */
 }
 
 static bool is_ours(struct msghdr *message)

@@ -123,6 +123,28 @@ static bool make_room(void)
     return first != NULL;
 }
 
+/* For one more of this listener's. Where as many as it has room for wait to be seen, the oldest of the same
+ * host is forgotten, or else the oldest: it asks again if it still wants to, and nobody waits behind a flood.
+ */
+static void make_room_at(struct ib_end *listener, const struct soft_path *path)
+{
+    struct ib_conn *conn, *oldest = NULL, *same = NULL;
+
+    if (listener->untaken < listener->backlog)
+        return;
+    LIST_FOREACH (conn, &ib_port.world.conns, all) { /* the newest first */
+        if (((struct ib_end *)conn)->listener != listener)
+            continue;
+        oldest = conn;
+        if (ib_same_address(&conn->path.remote, &path->remote))
+            same = conn;
+    }
+    if (same != NULL)
+        oldest = same;
+    ib_rest(oldest, IB_IDLE); /* so that it isn't refused */
+    ib_end_free((struct ib_end *)oldest);
+}
+
 struct ib_conn *ib_told_request(struct ib_world *world, const struct soft_path *path,
                                 const struct ib_message *req, enum ib_reason *why)
 {
@@ -140,8 +162,9 @@ struct ib_conn *ib_told_request(struct ib_world *world, const struct soft_path *
     *why = IB_CONSUMER;
     if (!is_honest(path, req) || (req->type == IB_REQ && req->req.transport != IB_RC))
         return NULL;
-    *why = 0; /* there may be room when it asks again */
-    if (listener->untaken >= listener->backlog || !make_room() || (end = calloc(1, sizeof *end)) == NULL)
+    *why = 0; /* there may be memory when it asks again */
+    make_room_at(listener, path);
+    if (!make_room() || (end = calloc(1, sizeof *end)) == NULL)
         return NULL;
     end->listener = listener;
     end->box = listener->box;

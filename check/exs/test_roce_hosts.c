@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_roce_hosts.c - EXS's own connections between two hosts where EXS_ROCE asks for RoCE's port: what it
+ * costs those who don't need it, who notices that a host is gone, and what a flood of requests does to others.
+ * The hosts are network namespaces, each end a process, and the test hears the cable between them.
+ */
+#include "check/support/support.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <net/if.h>
+#include <netinet/ip.h>
+#include <netinet/tcp.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+#include "check/support/rawpeer.h"
+#include "check/support/roce.h"
+#include "check/support/twonets.h"
+#include "core/bytes.h"
+#include "core/protocol.h"
+#include "core/soft/cm/cm_message.h"
+#include "core/soft/cm/ib_address.h"
+#include "core/soft/cm/ib_message.h"
+#include "core/soft/engine/wire.h"
+#include "core/soft/link/icrc.h"
+
+#define PORT 7471
+#define CONNECTIONS 20
+#define PROBE_S 8 /* what exs(7) says: how often an idle peer is asked for, at most */
+#define FLOOD 1000
+
+static struct address at(const char *text)
+{
+    struct address address = {.length = sizeof(struct sockaddr_in)};
+    struct sockaddr_in *in = (struct sockaddr_in *)&address.storage;
+
+    in->sin_family = AF_INET;
+    in->sin_port = htons(PORT);
+    ck_assert_int_eq(inet_pton(AF_INET, text, &in->sin_addr), 1);
+    return address;
+}
+
+/* ---- The cable --------------------------------------------------------------------------------------------
+ */
+
+/* Heard at the far end. */
+static int cable;
+
+static void hear_cable(void)
+{
+    struct sockaddr_ll here = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
+    int room = 8 << 20;
+
+    twonets_enter(true);
+    must(cable = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    here.sll_ifindex = (int)if_nametoindex("far0");
+    (void)setsockopt(cable, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
+    must(bind(cable, (struct sockaddr *)&here, sizeof(here)));
+    twonets_enter(false);
+}
+
+struct packet {
+    unsigned protocol;          /* IPPROTO_TCP or IPPROTO_UDP */
+    const unsigned char *bytes; /* behind the IP header */
+    size_t length;
+    unsigned source, destination; /* ports */
+};
+
+/* The next one by IPv4. False: there is none. */
+static bool next_packet(struct packet *packet)
+{
+    static unsigned char bytes[65536];
+    const struct iphdr *ip = (const struct iphdr *)bytes;
+    ssize_t got;
+
+    while ((got = recv(cable, bytes, sizeof(bytes), 0)) >= 0) {
+        size_t header = got >= (ssize_t)sizeof(*ip) ? (size_t)ip->ihl * 4 : 0;
+
+        if (header < sizeof(*ip) || ip->version != 4 || (size_t)got < header + 8)
+            continue;
+        *packet =
+            (struct packet){.protocol = ip->protocol, .bytes = bytes + header, .length = (size_t)got - header};
+        packet->source = get16(packet->bytes);
+        packet->destination = get16(packet->bytes + 2);
+        return true;
+    }
+    return false;
+}
+
+/* ---- The hosts --------------------------------------------------------------------------------------------
+ */
+
+struct host {
+    const char *roce; /* EXS_ROCE */
+    bool far;
+    int connections; /* of one that connects */
+};
+
+static void go_to(const struct host *host)
+{
+    twonets_enter(host->far);
+    must(setenv("EXS_DEVICE", "soft", 1));
+    must(setenv("EXS_ROCE", host->roce, 1));
+    must(exs_init(EXS_VERSION));
+}
+
+/* Takes one after the other, each until it ends; without end. */
+static void serve(int fd, void *arg)
+{
+    const struct host *host = arg;
+    struct address here = at(host->far ? TWONETS_FAR : TWONETS_NEAR);
+    int listener, sock;
+    char byte;
+
+    go_to(host);
+    must(listener = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must(exs_bind(listener, SA(&here), here.length));
+    must(exs_listen(listener, 128));
+    tell(fd, "", 1);
+    for (;;) {
+        must(sock = exs_blocking_accept(listener, NULL, NULL));
+        while (exs_read(sock, &byte, 1) == 1)
+            ;
+        must(exs_blocking_close(sock));
+    }
+}
+
+/* So many, one after the other; tells what the quickest took, in seconds. */
+static void connect_again_and_again(int fd, void *arg)
+{
+    const struct host *host = arg;
+    struct address there = at(host->far ? TWONETS_NEAR : TWONETS_FAR);
+    double least = 1e9;
+
+    go_to(host);
+    for (int i = 0; i < host->connections; i++) {
+        double start = seconds_now();
+        int sock;
+
+        must(sock = exs_socket(PF_INET, SOCK_STREAM, 0));
+        must(exs_blocking_connect(sock, SA(&there), there.length));
+        if (seconds_now() - start < least)
+            least = seconds_now() - start;
+        must(exs_blocking_close(sock));
+    }
+    tell(fd, &least, sizeof(least));
+}
+
+static void start_server(struct child *server, struct host *host)
+{
+    char ready;
+
+    child_start(server, serve, host);
+    hear(server->fd, &ready, 1);
+}
+
+/* ---- What it costs ----------------------------------------------------------------------------------------
+ */
+
+struct cost {
+    int begun;     /* connections by TCP, each of two packets */
+    int words[16]; /* of the connection manager's, by their types (cm_message.h) */
+    int roce;      /* packets to or from RoCE's port */
+    double least;
+};
+
+/* The words of a segment. How many of them end a connection is the two ends' race. */
+static void count_words(struct cost *cost, const unsigned char *bytes, size_t length)
+{
+    int size;
+
+    while (length >= CM_HEADER && (size = cm_message_size(bytes, length)) > 0 && (size_t)size <= length) {
+        if (bytes[5] != CM_DREQ)
+            cost->words[bytes[5] % COUNT(cost->words)]++;
+        bytes += size;
+        length -= (size_t)size;
+    }
+}
+
+static void count(struct cost *cost, const struct packet *packet)
+{
+    const struct tcphdr *tcp = (const struct tcphdr *)packet->bytes;
+
+    if (packet->protocol == IPPROTO_TCP) {
+        cost->begun += tcp->syn;
+        count_words(cost, packet->bytes + tcp->doff * 4, packet->length - (size_t)tcp->doff * 4);
+    } else if (packet->protocol == IPPROTO_UDP) {
+        cost->roce += packet->source == SOFT_UDP_PORT || packet->destination == SOFT_UDP_PORT;
+    }
+}
+
+static struct cost cost_of(const char *roce)
+{
+    struct host near = {.roce = roce, .connections = CONNECTIONS}, far = {.roce = roce, .far = true};
+    struct child server, client;
+    struct cost cost = {.begun = 0};
+    struct packet packet;
+
+    while (next_packet(&packet))
+        ;
+    start_server(&server, &far);
+    child_start(&client, connect_again_and_again, &near);
+    hear(client.fd, &cost.least, sizeof(cost.least));
+    child_join(&client);
+    child_kill(&server);
+    while (next_packet(&packet))
+        count(&cost, &packet);
+    printf(
+        "EXS_ROCE=%s: %d beginnings, %d requests by TCP, %d packets by RoCE's port, a connection in %.0f us\n",
+        roce, cost.begun, cost.words[CM_REQ], cost.roce, cost.least * 1e6);
+    return cost;
+}
+
+/* Two of ours find each other by TCP, as ever: no packet more, and no millisecond. */
+START_TEST(costs_two_of_ours_nothing)
+{
+    struct cost off, automatic;
+
+    hear_cable();
+    off = cost_of("off");
+    automatic = cost_of(_i == 0 ? "auto" : "on");
+    ck_assert_int_eq(off.begun, 2 * CONNECTIONS);
+    ck_assert_int_eq(automatic.begun, off.begun);
+    ck_assert_int_eq(off.words[CM_REQ], CONNECTIONS);
+    ck_assert_mem_eq(automatic.words, off.words, sizeof(off.words));
+    ck_assert_int_eq(automatic.roce, 0);
+    ck_assert_msg(automatic.least - off.least < LATE_S / 1e3, "%.0f us instead of %.0f", automatic.least * 1e6,
+                  off.least * 1e6);
+    close(cable);
+}
+END_TEST
+
+/* ---- A host that is gone ------------------------------------------------------------------------------------
+ */
+
+/* Connects and does nothing more. */
+static void connect_and_wait(int fd, void *arg)
+{
+    const struct host *host = arg;
+    struct address there = at(host->far ? TWONETS_NEAR : TWONETS_FAR);
+    char byte;
+    int sock;
+
+    go_to(host);
+    must(sock = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must(exs_blocking_connect(sock, SA(&there), there.length));
+    tell(fd, "", 1);
+    (void)exs_read(sock, &byte, 1);
+}
+
+static bool is_probe(const struct packet *packet)
+{
+    struct roce roce;
+
+    return packet->protocol == IPPROTO_UDP && packet->destination == SOFT_UDP_PORT &&
+           packet->length > 8 + ICRC_SIZE &&
+           roce_read(&roce, packet->bytes + 8, packet->length - 8 - ICRC_SIZE) && roce.opcode == WRITE_ONLY &&
+           roce.dma_length == 0;
+}
+
+/* Where there is no TCP connection over which the kernel would ask, the library does: each of two that do
+ * nothing is asked for by the other. */
+START_TEST(an_idle_peer_is_asked_for)
+{
+    struct host near = {.roce = "only"}, far = {.roce = "only", .far = true};
+    double end = seconds_now() + PROBE_S + LATE_S;
+    struct child server, client;
+    struct packet packet;
+    bool probed = false;
+    char ready;
+
+    hear_cable();
+    start_server(&server, &far);
+    child_start(&client, connect_and_wait, &near);
+    hear(client.fd, &ready, 1);
+    while (!probed && seconds_now() < end) {
+        struct pollfd one = {.fd = cable, .events = POLLIN};
+
+        (void)poll(&one, 1, 100);
+        while (!probed && next_packet(&packet))
+            probed = is_probe(&packet);
+    }
+    ck_assert_msg(probed, "nobody asked within %.1f s", PROBE_S + LATE_S);
+    child_kill(&client);
+    child_kill(&server);
+    close(cable);
+}
+END_TEST
+
+/* ---- Floods
+ * --------------------------------------------------------------------------------------------------- */
+
+static struct ib_message request(uint32_t number)
+{
+    union soft_addr from = {.in = {.sin_family = AF_INET, .sin_port = htons(5000)}}, to = from;
+    struct ib_message req = {
+        .type = IB_REQ,
+        .transaction = number,
+        .local_id = number,
+        .req = {.service = ib_service(IB_SPACE_TCP, PORT),
+                .ca_guid = UINT64_C(0x0123456789abcdef),
+                .qpn = 0x1000 + number,
+                .psn = number,
+                .responder_resources = 1,
+                .initiator_depth = 1,
+                .remote_response = 20,
+                .local_response = 20,
+                .cm_retries = 15,
+                .pkey = 0xffff,
+                .mtu = IBV_MTU_1024,
+                .hop_limit = 64,
+                .ack_timeout = 19},
+    };
+    union ibv_gid gid;
+
+    inet_pton(AF_INET, TWONETS_FAR, &from.in.sin_addr);
+    inet_pton(AF_INET, TWONETS_NEAR, &to.in.sin_addr);
+    soft_gid_of(&gid, &from.sa);
+    memcpy(req.req.local_gid, gid.raw, IB_GID_BYTES);
+    soft_gid_of(&gid, &to.sa);
+    memcpy(req.req.remote_gid, gid.raw, IB_GID_BYTES);
+    ib_address_encode(&from, &to, req.private_data);
+    return req;
+}
+
+/* From the far host to queue pair 1 of the near one. Nobody hears what is answered. */
+static void flood(int count, const unsigned char *hello, size_t length)
+{
+    struct soft_path path = {.local.in = {.sin_family = AF_INET}, .remote.in = {.sin_family = AF_INET}};
+    socklen_t size = sizeof(path.local.in);
+    int fd, mode = IP_PMTUDISC_DO;
+    struct icrc_flow flow;
+
+    twonets_enter(true);
+    must(fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    twonets_enter(false);
+    must(setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &mode, sizeof(mode)));
+    path.remote.in.sin_port = htons(SOFT_UDP_PORT);
+    inet_pton(AF_INET, TWONETS_NEAR, &path.remote.in.sin_addr);
+    must(connect(fd, &path.remote.sa, sizeof(path.remote.in)));
+    must(getsockname(fd, &path.local.sa, &size));
+    icrc_flow_init(&flow, &path, true);
+    for (int i = 0; i < count; i++) {
+        struct ib_message req = request((uint32_t)i + 1);
+        unsigned char packet[ROCE_MAX], mad[IB_MAD_BYTES];
+        struct roce roce = {.opcode = ROCE_UD + SEND_ONLY,
+                            .migreq = true,
+                            .pkey = 0xffff,
+                            .qpn = 1,
+                            .qkey = 0x80010000u,
+                            .source = 1,
+                            .payload = mad,
+                            .payload_length = sizeof(mad)};
+        size_t bytes;
+
+        memcpy(req.private_data + IB_ADDRESS_BYTES, hello, length);
+        ib_encode(&req, mad);
+        bytes = roce_write(packet, &roce);
+        icrc_store(packet + bytes, icrc_compute(&flow, 0, packet, bytes));
+        must(send(fd, packet, bytes + ICRC_SIZE, 0));
+    }
+    close(fd);
+}
+
+/* Accepts whatever comes, and closes it at once. */
+static void receive_visitors(int fd, void *arg)
+{
+    const struct host *host = arg;
+    struct address here = at(TWONETS_NEAR);
+    exs_acceptaddr_t element = {.exs_addr = NULL};
+    struct inbox box;
+    int listener;
+
+    go_to(host);
+    inbox_open(&box, 64);
+    must(listener = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must(exs_bind(listener, SA(&here), here.length));
+    must(exs_listen(listener, 128));
+    must(exs_accept(listener, &element, 1, EXS_MULTISHOT, box.queue));
+    tell(fd, "", 1);
+    for (;;) {
+        exs_event_t event = inbox_take(&box, -1, -1);
+
+        if (event.exs_evt_type == EXS_EVT_ACCEPT && event.exs_evt_errno == 0)
+            must(exs_close(event.exs_evt_union.exs_evt_accept.exs_evt_newsocket, 0, box.queue, NULL));
+    }
+}
+
+/* A thousand requests, of which nobody wants anything, and then one who does. */
+START_TEST(a_flood_harms_nobody)
+{
+    struct host near = {.roce = "on"}, far = {.roce = "only", .far = true, .connections = 1};
+    struct child server, client;
+    unsigned char hello[HELLO_SIZE];
+    struct hello plain = raw_hello(SOCK_STREAM);
+    double took;
+    char ready;
+
+    xs_hello_pack(&plain, hello);
+    child_start(&server, receive_visitors, &near);
+    hear(server.fd, &ready, 1);
+    flood(FLOOD, hello, sizeof(hello));
+    child_start(&client, connect_again_and_again, &far);
+    hear(client.fd, &took, sizeof(took));
+    child_join(&client);
+    printf("behind %d requests a connection took %.0f ms\n", FLOOD, took * 1e3);
+    ck_assert_msg(took < 2 * LATE_S, "a good client was served after %.2f s", took);
+    child_kill(&server);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("hosts that meet at RoCE's port");
+    TCase *tcase = add_bare_case(suite, "hosts", 20);
+
+    tcase_add_loop_test(tcase, costs_two_of_ours_nothing, 0, 2);
+    tcase_add_test(tcase, an_idle_peer_is_asked_for);
+    tcase_add_test(tcase, a_flood_harms_nobody);
+    return suite;
+}
+
+int main(void)
+{
+    if (twonets_make())
+        return run_suite(suite());
+    fprintf(stderr, "no network namespaces of its own can be had here: %s\n", strerror(errno));
+    return getenv("EXS_NO_SKIP") ? 1 : 77;
+}

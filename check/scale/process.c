@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Processes that do as they are told, and measure themselves. See scale.h. */
+#include "scale.h"
+
+#include <dirent.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+void give_up(const char *what)
+{
+    fprintf(stderr, "scale: %s: %s\n", what, strerror(errno));
+    exit(2);
+}
+
+static int entries(const char *path)
+{
+    DIR *folder = opendir(path);
+    int count = 0;
+
+    if (!folder)
+        return -1;
+    for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder))
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+struct measure measure_now(void)
+{
+    return (struct measure){.cpu_s = seconds_of_cpu(),
+                            .resident_kib = resident_kib(),
+                            .descriptors = entries("/proc/self/fd"),
+                            .threads = entries("/proc/self/task")};
+}
+
+static void all(ssize_t result, size_t size)
+{
+    if (result != (ssize_t)size)
+        give_up("a process ended early");
+}
+
+void order_give(const struct process *process, struct order what)
+{
+    all(write(process->fd, &what, sizeof what), sizeof what);
+}
+
+struct measure order_done(const struct process *process)
+{
+    struct measure measure;
+
+    all(read(process->fd, &measure, sizeof measure), sizeof measure);
+    return measure;
+}
+
+struct measure order(const struct process *process, struct order what)
+{
+    order_give(process, what);
+    return order_done(process);
+}
+
+void process_end(struct process *process)
+{
+    int status;
+
+    order_give(process, (struct order){.wish = END});
+    if (waitpid(process->pid, &status, 0) != process->pid || status != 0)
+        give_up("a process did not end well");
+    close(process->fd);
+}

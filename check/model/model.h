@@ -105,16 +105,16 @@ struct side;
 struct op {   /* one operation; its own ahandle */
     int type; /* EXS_EVT_... */
     struct side *side;
-    unsigned number; /* of this program: also the seed of its bytes */
-    int queue;       /* index among all queues */
-    unsigned flags;  /* of the step */
-    size_t length;   /* bytes that it was to move */
-    int how;         /* of a shutdown */
-    bool owed;       /* its event has not come */
-    bool may_be_cut; /* cancelled, or with a limit of time */
-    bool timed;      /* a limit of time */
-    int error;       /* of its event, */
-    size_t moved;    /* and its bytes, */
+    unsigned number;       /* of this program: also the seed of its bytes */
+    int queue;             /* index among all queues */
+    unsigned flags;        /* of the step */
+    size_t length;         /* bytes that it was to move */
+    int how;               /* of a shutdown */
+    bool owed;             /* its event has not come */
+    bool cancelled, timed; /* asked to end early; has a limit of time */
+    bool may_be_cut;       /* by either */
+    int error;             /* of its event, */
+    size_t moved;          /* and its bytes, */
     int event_flags;
     unsigned char *bytes; /* what a receive got, until it was compared */
     struct piece pieces[PIECES];

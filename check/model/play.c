@@ -245,6 +245,15 @@ static void forget(struct meeting **meeting)
     *meeting = NULL;
 }
 
+/* What was told of operations that are not waited for, as those with EXS_UNSIGNALED, is there when their close
+ * is. */
+static void drain(void)
+{
+    for (int i = 0; i < ALL_QUEUES; i++)
+        while (dequeue(i, 16) > 0)
+            continue;
+}
+
 /* Nothing of the library lives on a queue any more, closes that tell nobody included. */
 static void await_sockets(int most)
 {
@@ -275,6 +284,7 @@ static void do_connect(const struct step *step)
     if (*meeting) {
         settle();
         await_sockets(meetings[!step->pair] ? 2 : 0);
+        drain();
         forget(meeting);
     }
     *meeting = meet(step);
@@ -316,10 +326,11 @@ static void close_all(void)
         }
     settle();
     await_sockets(0);
+    drain();
     for (int pair = 0; pair < PAIRS; pair++)
         if (meetings[pair])
             forget(&meetings[pair]);
-    drive(0);
+    drain();
 }
 
 void play(const struct program *program)

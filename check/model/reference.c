@@ -177,12 +177,11 @@ void reference_cancelled(struct side *side, const struct op *of, int count)
         if (!op->owed || (of && op != of))
             continue;
         owed++;
-        if (is_ender(op) && (!op->may_be_cut || op->timed)) {
-            side->enders -= !op->timed;
-            side->unsure_enders += !op->timed;
+        if (is_ender(op) && !op->may_be_cut) {
+            side->enders--;
+            side->unsure_enders++;
         }
-        op->may_be_cut = true;
-        op->timed = false;
+        op->may_be_cut = op->cancelled = true;
     }
     if (count < 0 || count > owed)
         wrong("exs_cancel returned %d (%s); %d were owed", count, strerrorname_np(errno), owed);
@@ -273,7 +272,7 @@ static bool may_end_with(const struct op *op, int error)
     case 0:
         return !(op->flags & UNSIGNALED);
     case ECANCELED:
-        return op->type != EXS_EVT_CLOSE && (side->closed || (op->may_be_cut && !op->timed));
+        return op->type != EXS_EVT_CLOSE && (side->closed || op->cancelled);
     case ETIMEDOUT:
         return op->timed || lingered;
     case ECONNRESET:

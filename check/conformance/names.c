@@ -340,6 +340,8 @@ static void close_on_exec(struct trial *trial)
     outcome(trial, exs_fcntl(trial->fd, F_SETFD, 0));
     require(trial, exs_fcntl(trial->fd, F_GETFD) == 0 && fcntl(trial->fd, F_GETFD) == 0,
             "the descriptor has it still");
+    require(trial, exs_fcntl(trial->fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(trial->fd, F_GETFD) == FD_CLOEXEC,
+            "it can't be set again");
 }
 
 static const struct row fcntl_rows[] = {

@@ -210,6 +210,15 @@ static void token_zeros(struct trial *trial)
     try(trial, &call);
 }
 
+static void token_damaged(struct trial *trial)
+{
+    exs_token_t token = ok_exported(trial);
+    struct call call = right(trial, &token);
+
+    token.exs_bytes[0] ^= 1;
+    try(trial, &call);
+}
+
 /* What this end gives to the peer is no right of its own. */
 static void token_own(struct trial *trial)
 {
@@ -414,7 +423,7 @@ static void ok_shut_down(struct trial *trial)
 }
 
 /* No event, and a send that was started behind it tells that it is done. */
-static void ok_unsignaled(struct trial *trial)
+static void unsignaled(struct trial *trial, bool names_queue)
 {
     exs_token_t token = ok_exported(trial);
     unsigned char there[EXPORTED];
@@ -423,7 +432,7 @@ static void ok_unsignaled(struct trial *trial)
     memset(trial->buffer, 0xa5, BUFSIZE);
     memset(there, 0xa5, EXPORTED);
     call.flags = EXS_UNSIGNALED;
-    call.queue = NULL;
+    call.queue = names_queue ? trial->queue : NULL;
     outcome(trial, make(trial, &call));
     peer_tell(trial, PEER_RECEIVE, 1);
     ok_send(trial, trial->buffer, 1);
@@ -431,6 +440,16 @@ static void ok_unsignaled(struct trial *trial)
     require(trial, peer_do(trial, PEER_SUM, 0).sum == sum_of(there, EXPORTED, SUM_START),
             "the peer's memory has other bytes");
     no_event(trial, trial->queue);
+}
+
+static void ok_unsignaled(struct trial *trial)
+{
+    unsignaled(trial, false);
+}
+
+static void ok_unsignaled_queue(struct trial *trial)
+{
+    unsignaled(trial, true);
 }
 
 static const char *const needs[] = {"exs_init", "exs_socket",  "exs_connect", "exs_send",
@@ -441,6 +460,8 @@ static const struct row read_rows[] = {
      BOTH, OURS, flag_unsignaled, NULL},
     {36, EFAULT, CALL("exs_rread", "fd", "NOT_MAPPED", "length", "token", "0", "flags", "qh", "mh"), BOTH, OURS,
      buffer_not_mapped, "A buffer that is copied into is looked at when the bytes are here."},
+    {37, EINVAL, CALL("exs_rread", "fd", "buf", "length", "DAMAGED_TOKEN", "offset", "flags", "qh", "mh"), BOTH,
+     OURS, token_damaged, NULL},
 };
 const struct group group_rread = {"exs_rread", NULL, needs, ROWS(read_rows)};
 
@@ -451,7 +472,11 @@ static const struct row write_rows[] = {
      BLOCKING, OURS, flag_unsignaled, NULL},
     {36, 0, CALL("exs_rwrite", "fd", "buf", "length", "token", "offset", "EXS_UNSIGNALED", "NULL", "mh"),
      NONBLOCKING, OURS, ok_unsignaled, NULL},
-    {37, EACCES, CALL("exs_rwrite", "fd", "NOT_MAPPED", "length", "token", "0", "flags", "qh", "mh"), BOTH, OURS,
-     buffer_not_mapped, NULL},
+    {37, EACCES, CALL("exs_rwrite", "fd", "NOT_MAPPED", "length", "token", "0", "flags", "qh", "mh"), BOTH,
+     OURS, buffer_not_mapped, NULL},
+    {38, 0, CALL("exs_rwrite", "fd", "buf", "length", "token", "offset", "EXS_UNSIGNALED", "qh", "mh"),
+     NONBLOCKING, OURS, ok_unsignaled_queue, NULL},
+    {39, EINVAL, CALL("exs_rwrite", "fd", "buf", "length", "DAMAGED_TOKEN", "offset", "flags", "qh", "mh"),
+     BOTH, OURS, token_damaged, NULL},
 };
 const struct group group_rwrite = {"exs_rwrite", NULL, needs, ROWS(write_rows)};

@@ -78,7 +78,7 @@ bool options_want_group(const struct options *options, const struct group *group
 /* In this mode, does the row apply? */
 bool row_applies(const struct row *row, bool nonblocking);
 
-/* ---- Running (run.c) and its outcome -------------------------------------------------------------------- */
+/* ---- Running (runner.c) and its outcome -------------------------------------------------------------------- */
 
 struct verdict { /* of one test; written by the process of the test, in shared memory */
     bool reported;

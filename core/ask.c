@@ -2,8 +2,9 @@
 /* ask.c - what is asked of a socket goes to whoever does it. */
 #include "core.h"
 #include "sock.h"
+#include "trace.h"
 
-int xs_start(const struct ask *ask)
+static inline int start_asked(const struct ask *ask)
 {
     switch (ask->type) {
     case EXS_EVT_CONNECT:
@@ -29,4 +30,14 @@ int xs_start(const struct ask *ask)
     default:
         return xs_start_onesided(ask);
     }
+}
+
+int xs_start(const struct ask *ask)
+{
+    XS_PROBE_BEGIN(ask);
+    int rc = start_asked(ask);
+
+    if (rc < 0 && xs_tracing)
+        xs_trace_refused(ask);
+    return rc;
 }

@@ -10,6 +10,7 @@
 #include "library.h"
 #include "misuse.h"
 #include "queue.h"
+#include "trace.h"
 
 #define OPS_AT_ONCE 32
 #define OPS_PRIVATE 4 /* of one socket, whose caller waits for each */
@@ -238,14 +239,24 @@ void xs_op_flag(struct op *op, int flag)
         op->event.exs_evt_union.exs_evt_xfer.exs_evt_flags |= flag;
 }
 
+/* EXS_CHECK, and EXS_DEBUG=2. */
+static void tell_of(struct op *op)
+{
+    if (xs_tracing)
+        xs_trace_done(op);
+    if (xs_misuse_on)
+        xs_misuse_completed(op);
+}
+
 void xs_op_complete(struct op *op, int error)
 {
     struct queue *queue = op->pool;
     bool silent = op->silent || (op->unsignaled && error == 0);
 
     op->event.exs_evt_errno = error;
-    if (xs_misuse_on)
-        xs_misuse_completed(op);
+    XS_PROBE_DONE(&op->event);
+    if (xs_watched)
+        tell_of(op);
     if (op->waiter != NULL) {
         deliver(op);
         return;

@@ -16,10 +16,11 @@
 #include "queue.h"
 #include "settings.h"
 #include "sock.h"
+#include "trace.h"
 
 #define VERSION "2.1.0" /* configure.ac's */
 
-enum { RAW, READY, CHECKED /* the same, with EXS_CHECK */, FORKED };
+enum { RAW, READY, CHECKED /* the same, with EXS_CHECK or EXS_DEBUG=2 */, FORKED };
 
 static _Atomic int
     state; /* READY, or CHECKED, is stored last (release), and pairs with every call's look (acquire) */
@@ -38,7 +39,8 @@ static bool is_ready(int now)
 static int enter_otherwise(int now, const char *call, int sockno)
 {
     if (now == CHECKED) {
-        xs_misuse_call(call, sockno);
+        if (xs_misuse_on)
+            xs_misuse_call(call, sockno);
         return 0;
     }
     errno = now == FORKED ? ECHILD : EPERM;
@@ -63,7 +65,11 @@ int xs_enter_ask(const struct ask *ask)
 
     if (now == READY)
         return 0;
-    return enter_otherwise(now, ask->by_name ? "exs_connect_host" : xs_misuse_name(ask->type), ask->sockno);
+    if (enter_otherwise(now, ask->by_name ? "exs_connect_host" : xs_misuse_name(ask->type), ask->sockno) < 0)
+        return -1;
+    if (xs_tracing)
+        xs_trace_ask(ask);
+    return 0;
 }
 
 unsigned xs_generation(void)
@@ -224,10 +230,12 @@ int exs_init(int version)
     } else {
         settings_read();
         logging = settings()->debug;
+        xs_tracing = settings()->trace;
         if (check_settings() == 0 && choose_devices() == 0 && begin_anew() == 0) {
             xs_misuse_begin();
             users = 1;
-            atomic_store_explicit(&state, xs_misuse_on ? CHECKED : READY, memory_order_release);
+            xs_watched = xs_misuse_on || xs_tracing;
+            atomic_store_explicit(&state, xs_watched ? CHECKED : READY, memory_order_release);
             result = 0;
         }
     }
@@ -290,11 +298,11 @@ const struct device *xs_device(int index)
 
 static void say(const char *before, const char *format, va_list arguments)
 {
-    char line[512];
+    char line[512], time[TRACE_TIME_MAX] = "";
     int saved = errno;
 
     vsnprintf(line, sizeof(line), format, arguments);
-    fprintf(stderr, "exs: %s%s\n", before, line);
+    fprintf(stderr, "exs: %s%s%s\n", xs_tracing ? xs_trace_time(time) : "", before, line);
     errno = saved;
 }
 

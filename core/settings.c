@@ -70,6 +70,7 @@ static void read_all(void)
     current.map_never = !is_set("EXS_MAP", true);
     current.immediate = is_set("EXS_IMMEDIATE", true);
     current.debug = is_set("EXS_DEBUG", false);
+    current.trace = is("EXS_DEBUG", "2");
     current.check = is_set("EXS_CHECK", false);
     current.check_aborts = is("EXS_CHECK", "abort");
 }

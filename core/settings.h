@@ -27,7 +27,8 @@ struct settings {
     bool map_always, /* EXS_MAP: map files that are filled even where copying costs less; or never */
         map_never;
     bool immediate;   /* EXS_IMMEDIATE: use RDMA WRITE WITH IMMEDIATE where the device has it */
-    bool debug;       /* EXS_DEBUG: say on standard error what is missing, and what to do */
+    bool debug;       /* EXS_DEBUG: say on standard error what is missing, and what to do; */
+    bool trace;       /* and, if it is 2, each operation */
     bool check,       /* EXS_CHECK: say there what the program does that it must not, */
         check_aborts; /* and end it */
 };

@@ -122,6 +122,7 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path)
         return error; /* the other end has done its part: there is no way back */
     id->offered = NULL;
     shm_assign(&home_of(id->public.verbs)->shm, peer);
+    udp_port_unused(&home_of(id->public.verbs)->udp);
     path->link = &peer->link;
     atomic_fetch_add(&chosen.shm, 1);
     tell(id, "shm");

@@ -165,6 +165,7 @@ int udp_take_lid(struct udp *udp, uint16_t *lid, bool *roce)
     struct udp_socket pair[2];
     int error = join_roce(udp);
 
+    udp->known = true;
     *roce = udp->roce != NULL;
     if (error == 0)
         error = find_lid(udp->roce, pair, lid);

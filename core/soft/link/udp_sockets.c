@@ -96,6 +96,25 @@ in_port_t udp_port(struct udp *udp, const union soft_addr *local)
     return port;
 }
 
+/* Nobody sends to them, and nothing was ever sent by them. */
+static void detach_all(struct udp *udp)
+{
+    for (int i = 0; i < udp->socket_count; i++) {
+        soft_unwatch(udp->context, udp->sockets[i].fd);
+        service_remove(udp->service, udp->sockets[i].fd);
+    }
+    udp_sockets_close(udp);
+    udp->spared = true;
+}
+
+void udp_port_unused(struct udp *udp)
+{
+    soft_lock(udp->context);
+    if (soft_qps(udp->context) == 1 && !udp->known && !udp->spared)
+        detach_all(udp);
+    soft_unlock(udp->context);
+}
+
 void udp_sockets_close(struct udp *udp)
 {
     while (udp->socket_count > 0)

@@ -99,6 +99,31 @@ START_TEST(what_is_asked_for_is_used)
 }
 END_TEST
 
+/* Two connections of the same queues, each by a link of its own: the first needs no other, and the second does.
+ */
+START_TEST(one_link_after_the_other)
+{
+    const char *first = _i == 0 ? "shm" : "udp", *second = _i == 0 ? "udp" : "shm";
+    struct inbox client, server;
+    struct pair pairs[2];
+
+    begin(first);
+    inbox_open(&client, 16);
+    inbox_open(&server, 16);
+    pair_open_on(&pairs[0], AF_INET, SOCK_STREAM, &client, &server);
+    use(second);
+    pair_open_on(&pairs[1], AF_INET, SOCK_STREAM, &client, &server);
+    expect_ends(2, 2);
+    for (int i = 0; i < 2; i++)
+        pass_both_ways(&pairs[i]);
+    for (int i = 0; i < 2; i++)
+        pair_close(&pairs[i]);
+    client.beside = server.beside = NULL;
+    inbox_close(&client);
+    inbox_close(&server);
+}
+END_TEST
+
 /* ---- Where it can't be --------------------------------------------------------------------------------- */
 
 /* Connects with a listener that was there before. */
@@ -303,6 +328,7 @@ int main(void)
     if (on_rdma())
         return 0; /* a NIC is its own link */
     tcase_add_loop_test(here, what_is_asked_for_is_used, 0, COUNT(asked));
+    tcase_add_loop_test(here, one_link_after_the_other, 0, 2);
     tcase_add_test(here, the_listener_wants_none);
     tcase_add_test(here, no_memory_can_be_made);
     tcase_add_test(here, many_on_one_queue);

@@ -323,6 +323,7 @@ static void wait_for_word(void)
 /* It was never looked for. */
 START_TEST(descriptor_left_readable)
 {
+    receive(pair.client, memory + SMALL, 1); /* older, and on another queue */
     receive(pair.server, memory, 1);
     ck_assert_int_eq(exs_write(pair.client, memory + 1, 1), 1);
     double start = seconds_now();

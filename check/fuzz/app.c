@@ -43,7 +43,7 @@ struct asked *app_ask(int type, struct app_socket *socket, exs_qhandle_t queue)
 {
     struct asked *asked = &app.asked[app.asked_count];
 
-    if (app.asked_count == (app.ends ? APP_ASKED : APP_ASKED - APP_CLOSES))
+    if (app.asked_count >= (app.ends ? APP_ASKED : APP_ASKED - APP_CLOSES))
         return NULL;
     app.asked_count++;
     *asked = (struct asked){.type = type,

@@ -7,6 +7,7 @@
  * device has of a stream's; all of a message that was begun. What the peer hears is held to that.
  */
 #include <stdlib.h>
+#include <netinet/tcp.h>
 #include "check/fuzz/app.h"
 #include "core/conn.h"
 #include "core/sock.h"
@@ -114,6 +115,28 @@ void app_call_cancel(struct input *input, struct app_socket *socket)
     require((count == -1) == (flags == EXS_BLOCK || socket->serial == 0), "exs_cancel: %d", count);
 }
 
+/* Looks at a silent peer, and how long a close goes on. */
+static void set_other(const struct app_socket *socket, uint8_t choice)
+{
+    const struct linger linger = {.l_onoff = 1, .l_linger = choice & 1 ? 0 : 2};
+    const int number = choice & 1;
+
+    switch (choice % 5) {
+    case 0:
+    case 1:
+        exs_setsockopt(socket->number, SOL_SOCKET, SO_KEEPALIVE, &number, sizeof(number));
+        break;
+    case 2:
+        exs_setsockopt(socket->number, IPPROTO_TCP, TCP_KEEPIDLE, &number, sizeof(number));
+        break;
+    case 3:
+        exs_setsockopt(socket->number, IPPROTO_TCP, TCP_KEEPCNT, &number, sizeof(number));
+        break;
+    default:
+        exs_setsockopt(socket->number, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+    }
+}
+
 void app_call_limit(struct input *input, struct app_socket *socket)
 {
     static const struct timeval limits[] = {{0, 1000}, {0, 0}, {2, 0}, {0, 1}, {0, 1000000}, {-1, 0}, {40, 0}};
@@ -123,6 +146,10 @@ void app_call_limit(struct input *input, struct app_socket *socket)
     socklen_t length = choice == 255 ? 3 : sizeof(*limit);
     bool is_limit = limit->tv_sec > 0 || limit->tv_usec > 0;
 
+    if (choice >= 200 && choice < 255) {
+        set_other(socket, choice);
+        return;
+    }
     if (exs_setsockopt(socket->number, SOL_SOCKET, option, limit, length) == -1)
         return;
     require(limit->tv_sec >= 0 && limit->tv_usec < 1000000 && length == sizeof(*limit),

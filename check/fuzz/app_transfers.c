@@ -169,6 +169,8 @@ static void call_recv(struct input *input, struct app_socket *socket)
 
     if ((choice >= 160 && choice < 176) || choice >= 244)
         flags |= MSG_DONTWAIT;
+    if ((choice >= 176 && choice < 179) || (choice >= 224 && choice < 240))
+        flags |= MSG_PEEK;
 
     if (asked == NULL)
         return;

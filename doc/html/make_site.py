@@ -23,7 +23,7 @@ MENU = [
                "doc/guide/hardware.md"]),
     ("Reference", ["manual", "errors", "doc/overview.md", "doc/devices.md", "doc/figures.md", "check/conformance/TESTS.md"]),
     ("Programs", ["doc/tools.md", "doc/any-program.md", "samples"]),
-    ("Inside", ["doc/building.md", "doc/reading-the-code.md", "doc/round-trip.md", "doc/from-verbs-to-exs.md",
+    ("Inside", ["doc/building.md", "doc/reading-the-code.md", "doc/round-trip.md", "doc/gigabyte.md", "doc/from-verbs-to-exs.md",
                 "check/README.md", "check/faults/README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGES.md"]),
 ]
 

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * model [-c CALLS] [-r SEED] [-n NUMBER] [-s SECONDS] [FILE...] - plays random programs until so many calls
- * were made, or these files' programs. The first program that goes wrong is made shorter and printed; it can be
- * played by its file.
+ * model [-c CALLS] [-r SEED] [-n NUMBER] [-s SECONDS] [-t SECONDS] [FILE...] - plays random programs until so
+ * many calls were made, or these files' programs. The first program that goes wrong is made shorter and
+ * printed; it can be played by its file.
  *
  *   -c CALLS    100000; "long": 10,000,000
  *   -r SEED     of the programs; printed
  *   -n NUMBER   begin with this one
+ *   -t SECONDS  in place of calls
  *   -s SECONDS  to look for a shorter program that still goes wrong; 60
  */
 #include "model.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#define WARM 200           /* programs, until what is kept for later is allocated */
 #define TRIES 12           /* of a program, since not all of it is in our hands */
 #define SHORT_PATIENCE_S 1 /* while a program is made shorter */
 
@@ -22,8 +25,8 @@ static struct {
     unsigned long calls;
     uint64_t seed;
     unsigned number;
-    double shrink_s;
-} options = {.calls = 100000, .shrink_s = 60};
+    double shrink_s, until;
+} options = {.calls = 100000, .shrink_s = 60, .until = 1e30};
 
 static void make(struct program *program, unsigned number)
 {
@@ -36,10 +39,12 @@ static void play_series(const void *unused)
 {
     struct program program;
 
-    for (unsigned number = options.number; figures->calls < options.calls; number++) {
+    for (unsigned number = options.number; figures->calls < options.calls && seconds_now() < options.until;
+         number++) {
         figures->number = number;
         make(&program, number);
         play(&program);
+        figures->resident_kib[number - options.number > WARM] = resident_kib();
     }
     (void)unused;
 }
@@ -173,6 +178,9 @@ static int play_random(void)
     }
     printf("%lu calls in %lu programs, %lu connections, %lu events, %lu refused, %.1f s\n", figures->calls,
            figures->programs, figures->connections, figures->events, figures->refused, seconds_now() - begin);
+    if (figures->resident_kib[1] > 0)
+        printf("memory: %ld KiB, %+ld since the first %d programs\n", figures->resident_kib[1],
+               figures->resident_kib[1] - figures->resident_kib[0], WARM);
     for (int i = 0; i < VERBS; i++)
         printf("%s %lu%s", verb_names[i], figures->started[i], i < VERBS - 1 ? ", " : "\n");
     return 0;
@@ -184,7 +192,7 @@ int main(int argc, char **argv)
 
     options.seed = (uint64_t)(seconds_now() * 1e6) % 1000000007;
     patience_s *= LATE_S;
-    while ((option = getopt(argc, argv, "c:r:n:s:")) != -1) {
+    while ((option = getopt(argc, argv, "c:r:n:s:t:")) != -1) {
         uint64_t number = strtoull(optarg ? optarg : "0", NULL, 10);
 
         if (option == 'c')
@@ -193,11 +201,13 @@ int main(int argc, char **argv)
             options.seed = number;
         else if (option == 'n')
             options.number = (unsigned)number;
+        else if (option == 't')
+            options.calls = ULONG_MAX, options.until = seconds_now() + (double)number;
         else if (option == 's')
             options.shrink_s = (double)number;
         else
-            return fprintf(stderr,
-                           "usage: model [-c CALLS|long] [-r SEED] [-n NUMBER] [-s SECONDS] [FILE...]\n"),
+            return fprintf(stderr, "usage: model [-c CALLS|long] [-r SEED] [-n NUMBER] [-s SECONDS] [-t "
+                                   "SECONDS] [FILE...]\n"),
                    2;
     }
     figures = mmap(NULL, sizeof *figures, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -193,9 +193,10 @@ extern double patience_s; /* for an event that is owed */
 
 struct figures { /* shared with the process that waits for this one */
     unsigned long programs, calls, events, refused, connections, started[VERBS];
-    unsigned number; /* of the program that is played, */
-    int step;        /* and its step */
-    char text[600];  /* what was wrong */
+    long resident_kib[2]; /* after the first programs, and after the last */
+    unsigned number;      /* of the program that is played, */
+    int step;             /* and its step */
+    char text[600];       /* what was wrong */
 };
 extern struct figures *figures;
 

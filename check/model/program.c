@@ -15,7 +15,7 @@ static const unsigned shares[VERBS] = {5, 20, 20, 6, 6, 5, 5, 4, 4, 2, 5, 2, 2, 
 static const struct {
     unsigned flag, of;
 } often[] = {{WAITALL, 4}, {DONTWAIT, 6}, {PEEK, 8},  {UNSIGNALED, 8}, {REGISTERED, 3},
-             {LINGERS, 4}, {CUTS, 4},     {ENDS, 12}, {ALL, 3},        {NO_QUEUE, 4}};
+             {LINGERS, 20}, {CUTS, 4},     {ENDS, 12}, {ALL, 3},        {NO_QUEUE, 4}};
 static const unsigned can_have[VERBS] = {
     [SEND] = DONTWAIT | UNSIGNALED | REGISTERED,
     [RECV] = WAITALL | DONTWAIT | PEEK | REGISTERED,

@@ -235,20 +235,43 @@ static void count(struct soft_qp *qp, uint8_t syndrome)
         counters->naks_sent++;
 }
 
+/* False: look again. */
+static bool put_one_aeth(struct soft_qp *qp, uint8_t syndrome, uint64_t psn)
+{
+    struct soft_bth bth = {.opcode = qp->ack, .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)psn};
+    uint8_t *at = soft_train_add(qp, &qp->path, SOFT_BTH_BYTES + SOFT_AETH_BYTES, psn, true);
+
+    if (at == NULL)
+        return false;
+    soft_put_aeth(soft_put_bth(at, &bth), syndrome, qp->resp.msn);
+    count(qp, syndrome);
+    return true;
+}
+
+/* A NAK of a gap acknowledges what came before it. But there are peers at RoCE's own port, Linux's rxe, that
+ * take each NAK for one more try in vain until an ACK comes, and give up though all of it arrives bit by bit.
+ */
+static bool is_owed_progress(const struct soft_qp *qp, uint8_t syndrome)
+{
+    return syndrome == SOFT_SYNDROME_SEQUENCE && qp->resp.expected != qp->resp.acked &&
+           qp->path.remote.in.sin_port == htons(SOFT_UDP_PORT); /* at the same place in sockaddr_in6 */
+}
+
 static void put_aeth(struct soft_qp *qp)
 {
     struct soft_responder *resp = &qp->resp;
-    struct soft_bth bth = {.opcode = qp->ack, .qpn = qp->attr.dest_qp_num};
     uint64_t psn = resp->expected - 1;
-    uint8_t syndrome = SOFT_SYNDROME_ACK, *at;
+    uint8_t syndrome = SOFT_SYNDROME_ACK;
 
     if (resp->answer == SOFT_ANSWER_NAK)
         nak_by_now(resp, &syndrome, &psn);
-    if ((at = soft_train_add(qp, &qp->path, SOFT_BTH_BYTES + SOFT_AETH_BYTES, psn, true)) == NULL)
+    if (is_owed_progress(qp, syndrome)) {
+        if (!put_one_aeth(qp, SOFT_SYNDROME_ACK, resp->expected - 1))
+            return;
+        resp->acked = resp->expected;
+    }
+    if (!put_one_aeth(qp, syndrome, psn))
         return;
-    bth.psn = (uint32_t)psn;
-    soft_put_aeth(soft_put_bth(at, &bth), syndrome, resp->msn);
-    count(qp, syndrome);
     resp->answer = SOFT_ANSWER_NONE;
     resp->acked = resp->expected;
     /* After an overflow we ask without knowing of a gap; should there be one, it deserves its own NAK. */

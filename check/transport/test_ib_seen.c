@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_ib_seen.c - conversations of connection managers as they were captured, read by the decoder and by
+ * tshark, which must agree.
+ *
+ * captures/cm-linux-6.1.pcap is of two hosts, the embedded device and the rxe of Debian's Linux 6.1, each
+ * connecting to the other: rping, udaddy, a service that nobody has, and a server that stands still for a
+ * while. Beside it is what tshark makes of it, a line for each packet, as check/guest/capture asks it again.
+ */
+#include <check.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "check/support/support.h"
+#include "core/bytes.h"
+#include "core/soft/cm/ib_address.h"
+#include "core/soft/cm/ib_message.h"
+#include "core/soft/link/icrc.h"
+#include "core/soft/link/qp1.h"
+
+#define CAPTURE "check/transport/captures/cm-linux-6.1"
+#define LINES 64
+#define LINE 256
+#define ETHERNET 14 /* bytes of headers */
+#define IP 20
+#define UDP 8
+
+static const char *path_of(const char *suffix)
+{
+    const char *tree = getenv("EXS_SRCDIR");
+    static char path[4096];
+
+    snprintf(path, sizeof path, "%s/" CAPTURE "%s", tree != NULL ? tree : ".", suffix);
+    return path;
+}
+
+/* ---- As we read them ---- */
+
+/* tshark knows no more than the header of look-ups and of MRA. */
+static void describe(const struct ib_message *message, char *line, size_t size)
+{
+    int length =
+        snprintf(line, size, "0x%04x 0x%016llx", message->type, (unsigned long long)message->transaction);
+    const struct ib_req *req = &message->req;
+    const struct ib_rep *rep = &message->rep;
+
+    line += length;
+    size -= (size_t)length;
+    switch (message->type) {
+    case IB_REQ:
+        snprintf(line, size, " 0x%08x 0x%016llx 0x%016llx 0x%06x 0x%06x 0x%02x 0x%04x", message->local_id,
+                 (unsigned long long)req->service, (unsigned long long)req->ca_guid, req->qpn, req->psn,
+                 req->retry_count, get16(message->private_data + 2));
+        break;
+    case IB_REP:
+        snprintf(line, size, " 0x%08x 0x%08x 0x%06x 0x%06x 0x%016llx", message->local_id, message->remote_id,
+                 rep->qpn, rep->psn, (unsigned long long)rep->ca_guid);
+        break;
+    case IB_REJ:
+        snprintf(line, size, " 0x%08x 0x%08x 0x%04x", message->local_id, message->remote_id,
+                 message->rej.reason);
+        break;
+    case IB_DREQ:
+        snprintf(line, size, " 0x%08x 0x%08x 0x%06x", message->local_id, message->remote_id, message->dreq.qpn);
+        break;
+    case IB_RTU:
+    case IB_DREP:
+        snprintf(line, size, " 0x%08x 0x%08x", message->local_id, message->remote_id);
+        break;
+    case IB_MRA:
+    case IB_SIDR_REQ:
+    case IB_SIDR_REP:
+        break;
+    }
+}
+
+/* Behind its Ethernet header. The check is right under the identification that it travelled with. */
+static const uint8_t *open_packet(const uint8_t *ip, size_t length)
+{
+    struct soft_path path = {.local.in.sin_family = AF_INET, .remote.in.sin_family = AF_INET};
+    const uint8_t *packet = ip + IP + UDP, *mad;
+    struct icrc_flow flow;
+
+    ck_assert_uint_eq(length, IP + UDP + QP1_PACKET + ICRC_SIZE);
+    memcpy(&path.local.in.sin_addr, ip + 12, 4);
+    memcpy(&path.remote.in.sin_addr, ip + 16, 4);
+    memcpy(&path.local.in.sin_port, ip + IP, 2);
+    memcpy(&path.remote.in.sin_port, ip + IP + 2, 2);
+    icrc_flow_init(&flow, &path, true);
+    ck_assert_uint_eq(icrc_load(packet + QP1_PACKET), icrc_compute(&flow, get16(ip + 4), packet, QP1_PACKET));
+    mad = qp1_read(packet, QP1_PACKET);
+    ck_assert_ptr_nonnull(mad);
+    return mad;
+}
+
+static uint32_t number(FILE *file) /* of this machine's byte order, which is that of the capturing one */
+{
+    uint8_t bytes[4];
+
+    ck_assert_uint_eq(fread(bytes, 1, sizeof bytes, file), sizeof bytes);
+    return icrc_load(bytes);
+}
+
+/* Lines, and how many. Each packet's bytes are what is made of what was read of them. */
+static int read_capture(char lines[LINES][LINE])
+{
+    uint8_t frame[4096], again[IB_MAD_BYTES], skipped[24];
+    FILE *file = fopen(path_of(".pcap"), "rb");
+    int count = 0;
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fread(skipped, 1, sizeof skipped, file), sizeof skipped);
+    while (fread(skipped, 1, 8, file) == 8) { /* the time */
+        uint32_t length = number(file);
+        struct ib_message message;
+        const uint8_t *mad;
+
+        ck_assert_uint_eq(number(file), length);
+        ck_assert_uint_le(length, sizeof frame);
+        ck_assert_uint_eq(fread(frame, 1, length, file), length);
+        mad = open_packet(frame + ETHERNET, length - ETHERNET);
+        ck_assert(ib_decode(&message, mad));
+        ib_encode(&message, again);
+        ck_assert_mem_eq(again, mad, IB_MAD_BYTES);
+        ck_assert_int_lt(count, LINES);
+        describe(&message, lines[count++], LINE);
+    }
+    fclose(file);
+    return count;
+}
+
+/* ---- As tshark does ---- */
+
+static void same_lines(FILE *file, char lines[LINES][LINE], int count)
+{
+    char line[LINE];
+    int read = 0;
+
+    for (; fgets(line, sizeof line, file) != NULL; read++) {
+        line[strcspn(line, "\n")] = '\0';
+        ck_assert_int_lt(read, count);
+        ck_assert_str_eq(line, lines[read]);
+    }
+    ck_assert_int_eq(read, count);
+}
+
+START_TEST(as_tshark_read_them)
+{
+    static char lines[LINES][LINE];
+    int count = read_capture(lines), of_type[32] = {0};
+    FILE *file = fopen(path_of(".tshark"), "r");
+
+    ck_assert_ptr_nonnull(file);
+    same_lines(file, lines, count);
+    fclose(file);
+    for (int i = 0; i < count; i++)
+        of_type[strtoul(lines[i], NULL, 16) & 31]++;
+    for (int type = IB_REQ; type <= IB_SIDR_REP; type++)
+        ck_assert_msg(of_type[type & 31] > 0, "no message of type 0x%x is among them", type);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("conversations that were seen");
+    TCase *tcase = tcase_create("conversations that were seen");
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, as_tshark_read_them);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}

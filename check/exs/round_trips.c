@@ -2,15 +2,16 @@
 /*
  * round_trips.c - COUNT round trips of SIZE bytes between two sockets of this process, each on a queue and a
  * watcher of its own, on one libev loop: what a side costs, without another process whose turns nobody can
- * count.
+ * count. IDLE more connections of the same two queues are there, and say nothing.
  *
- *   round_trips SIZE COUNT
+ *   round_trips SIZE COUNT [IDLE]
  */
 #include <exs_ev.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 
 static struct side {
     exs_ev watcher;
@@ -20,7 +21,8 @@ static struct side {
     char *buffer; /* one message in, one out */
 } sides[2];
 static size_t size;
-static unsigned long left; /* round trips */
+static unsigned long left, idle; /* round trips, and idle connections, that are to come */
+static int listener;
 
 static void fail(const char *what)
 {
@@ -40,13 +42,34 @@ static void post_send(struct side *side)
         fail("exs_send");
 }
 
-/* The second side is there last, and begins. */
+static void connect_sides(void)
+{
+    static exs_acceptaddr_t wanted;
+    struct sockaddr_in address;
+    socklen_t length = sizeof(address);
+    int client = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    sides[0].sock = sides[1].sock = -1;
+    if (exs_accept(listener, &wanted, 1, 0, sides[0].queue) == -1 ||
+        exs_getsockname(listener, (struct sockaddr *)&address, &length) == -1 ||
+        exs_connect(client, (struct sockaddr *)&address, length, 0, NULL, sides[1].queue, NULL) == -1)
+        fail("connect");
+}
+
+/* The idle ones come first, one after another. */
 static void connected(struct side *side, int sock)
 {
     side->sock = sock;
-    post_receive(side);
-    if (sides[0].sock >= 0 && sides[1].sock >= 0)
-        post_send(&sides[1]);
+    if (sides[0].sock < 0 || sides[1].sock < 0)
+        return;
+    if (idle > 0) {
+        idle--;
+        connect_sides();
+        return;
+    }
+    post_receive(&sides[0]);
+    post_receive(&sides[1]);
+    post_send(&sides[1]);
 }
 
 static void received(EV_P_ struct side *side)
@@ -90,32 +113,43 @@ static void side_open(EV_P_ struct side *side)
     exs_ev_start(EV_A_ & side->watcher);
 }
 
-static void connect_sides(void)
+static void listen_here(void)
 {
-    static exs_acceptaddr_t first;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(address);
-    int listener = exs_socket(PF_INET, SOCK_STREAM, 0), client = exs_socket(PF_INET, SOCK_STREAM, 0);
 
-    if (exs_bind(listener, (struct sockaddr *)&address, length) == -1 || exs_listen(listener, 1) == -1 ||
-        exs_accept(listener, &first, 1, 0, sides[0].queue) == -1 ||
-        exs_getsockname(listener, (struct sockaddr *)&address, &length) == -1 ||
-        exs_connect(client, (struct sockaddr *)&address, length, 0, NULL, sides[1].queue, NULL) == -1)
-        fail("connect");
+    listener = exs_socket(PF_INET, SOCK_STREAM, 0);
+    if (exs_bind(listener, (struct sockaddr *)&address, sizeof(address)) == -1 || exs_listen(listener, 1) == -1)
+        fail("listen");
+}
+
+/* Each connection has descriptors at both ends. */
+static void allow_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == -1)
+        fail("getrlimit");
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) == -1)
+        fail("setrlimit");
 }
 
 int main(int argc, char **argv)
 {
     struct ev_loop *loop = EV_DEFAULT;
 
-    if (argc != 3 || (size = strtoul(argv[1], NULL, 10)) == 0 || (left = strtoul(argv[2], NULL, 10)) == 0) {
-        fprintf(stderr, "usage: round_trips SIZE COUNT\n");
+    if (argc < 3 || argc > 4 || (size = strtoul(argv[1], NULL, 10)) == 0 ||
+        (left = strtoul(argv[2], NULL, 10)) == 0) {
+        fprintf(stderr, "usage: round_trips SIZE COUNT [IDLE]\n");
         return 2;
     }
+    idle = argc == 4 ? strtoul(argv[3], NULL, 10) : 0;
+    allow_descriptors();
     if (exs_init(EXS_VERSION) == -1)
         fail("exs_init");
     side_open(EV_A_ & sides[0]);
     side_open(EV_A_ & sides[1]);
+    listen_here();
     connect_sides();
     ev_run(EV_A_ 0);
     return 0;

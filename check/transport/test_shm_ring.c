@@ -203,6 +203,7 @@ START_TEST(who_reads_elsewhere_is_told)
     ck_assert(!link->far); /* nobody has taken any yet */
     ck_assert(shm_ring_next(&in, &train));
     shm_ring_taken(&in, &train);
+    ck_assert_uint_eq(atomic_load(&in.control->processor), (uint32_t)sched_getcpu() + 1);
     send_trains(1, SOFT_FAR_MIN);
     ck_assert(!link->far);
     atomic_store(&in.control->processor, UINT32_MAX);

@@ -25,7 +25,8 @@ struct soft_mr {
     int type;     /* 0: IBV_MR_TYPE_MR. Where rdma-core keeps it, for code that looks behind an ibv_mr, */
     int access;   /* and so is this */
     uint32_t key; /* what both are: those in ibv are the application's to read */
-    bool fragile; /* its pages may go without our knowing: a file's, or shared memory */
+    bool fragile; /* its pages may go without our knowing: a file's, shared memory, or those that are */
+    bool on_demand; /* only looked for when they are used */
     uint64_t iova, shift; /* its first byte's address to the network; memory is at that address + shift */
     unsigned windows;     /* that are bound to a part of it */
 };
@@ -51,6 +52,8 @@ bool soft_sge_check(struct soft_context *context, struct ibv_pd *pd, const struc
 int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
                    uint64_t offset, uint64_t length, int access, struct iovec slice[SOFT_MAX_SGE],
                    bool *fragile);
+/* Is there a page, which may be written? (Asks the kernel.) */
+bool soft_page_is_writable(const void *at);
 uint64_t soft_sge_length(const struct ibv_sge *sge, int count);
 /* False: some of it is fragile, and gone; some bytes may have been written. */
 bool soft_scatter(const struct iovec *to, int count, const void *from, bool fragile);

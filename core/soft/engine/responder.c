@@ -236,6 +236,8 @@ static bool is_there(const struct soft_mr *mr, const uint64_t *word)
 {
     uint64_t value;
 
+    if (mr->on_demand && !soft_page_is_writable(word)) /* nobody has asked when it was registered */
+        return false;
     return !mr->fragile || fragile_copy(&value, word, sizeof value);
 }
 

@@ -20,7 +20,10 @@
 #define QPN_MAX 0xfffffe /* 0xffffff is multicast's */
 #define QPN_BITS 24
 #define VENDOR 0xffffff /* as the kernel's software devices: an OUI that nobody has */
-#define REFUSALS 1024   /* well over rdma-core's private part */
+/* What memory that is paged on demand does for. */
+#define ODP_DATAGRAM (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
+#define ODP_RELIABLE (ODP_DATAGRAM | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC)
+#define REFUSALS 1024 /* well over rdma-core's private part */
 
 static struct {
     struct ibv_device device;
@@ -141,7 +144,14 @@ static int query_port_compat(struct ibv_context *ibv, uint8_t port, struct _comp
 static int query_device_ex(struct ibv_context *ibv, const struct ibv_query_device_ex_input *input,
                            struct ibv_device_attr_ex *attr, size_t length)
 {
-    struct ibv_device_attr_ex whole = {.phys_port_cnt_ex = 1};
+    struct ibv_device_attr_ex whole = {
+        .odp_caps = {.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+                     .per_transport_caps = {.rc_odp_caps = ODP_RELIABLE,
+                                            .uc_odp_caps = ODP_DATAGRAM | IBV_ODP_SUPPORT_WRITE,
+                                            .ud_odp_caps = ODP_DATAGRAM}},
+        .xrc_odp_caps = ODP_RELIABLE,
+        .phys_port_cnt_ex = 1,
+    };
 
     if (input != NULL && input->comp_mask != 0)
         return EINVAL;
@@ -161,6 +171,7 @@ static void fill_verbs(struct soft_context *context)
     verbs->priv = (void *)refusal;
     verbs->query_port = query_port_sized;
     verbs->query_device_ex = query_device_ex;
+    verbs->advise_mr = soft_advise_mr;
     verbs->create_srq_ex = soft_create_srq_ex;
     verbs->get_srq_num = soft_get_srq_num;
     verbs->open_xrcd = soft_open_xrcd;

@@ -15,7 +15,7 @@
 
 #define ACCESS_KNOWN                                                                                           \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |    \
-     IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE)
+     IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_OPTIONAL_RANGE)
 
 int soft_pd_check(const struct ibv_pd *pd)
 {
@@ -81,17 +81,30 @@ static int probe_page(uintptr_t address, bool write)
     }
 }
 
+bool soft_page_is_writable(const void *at)
+{
+    return probe_page((uintptr_t)at, true) == 0;
+}
+
+/* All that there is, and will be: an implicit region. */
+static bool is_everything(uintptr_t start, size_t length, int access)
+{
+    return start == 0 && length == SIZE_MAX && access & IBV_ACCESS_ON_DEMAND;
+}
+
 static int check_region(uintptr_t start, size_t length, int access)
 {
     bool write = access & IBV_ACCESS_LOCAL_WRITE;
     int error;
 
-    if (length == 0 || length - 1 > UINTPTR_MAX - start)
+    if (length == 0 || (length - 1 > UINTPTR_MAX - start && !is_everything(start, length, access)))
         return EINVAL;
     if (access & ~ACCESS_KNOWN)
         return EINVAL;
     if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !write)
         return EINVAL;
+    if (access & IBV_ACCESS_ON_DEMAND)
+        return 0; /* what is there is seen when it is used */
     if (!fragile_mapped((void *)start, length))
         return EFAULT;
     error = probe_page(start, write);
@@ -106,11 +119,12 @@ struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acc
 /* What the network may do where. */
 static void set_range(struct soft_mr *mr, void *addr, size_t length, uint64_t iova)
 {
+    mr->on_demand = mr->access & IBV_ACCESS_ON_DEMAND;
     mr->ibv.addr = addr;
     mr->ibv.length = length;
     mr->iova = iova;
     mr->shift = (uintptr_t)addr - iova;
-    mr->fragile = fragile_is(addr, length);
+    mr->fragile = mr->on_demand || fragile_is(addr, length);
 }
 
 /* Its first byte's address to the network, when this one is asked for. */
@@ -209,7 +223,8 @@ static int rereg(struct soft_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
         return EINVAL;
     if ((error = check_region((uintptr_t)addr, length, changed.access)) != 0)
         return error;
-    if (flags & IBV_REREG_MR_CHANGE_TRANSLATION || (changed.access ^ mr->access) & IBV_ACCESS_ZERO_BASED)
+    if (flags & IBV_REREG_MR_CHANGE_TRANSLATION ||
+        (changed.access ^ mr->access) & (IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND))
         set_range(&changed, addr, length, iova_of((uintptr_t)addr, changed.access));
     soft_lock(mr->ibv.context);
     error = change(mr, &changed);

@@ -12,6 +12,9 @@ bool xs_control_post(struct conn *conn, struct control *control, const struct po
     struct ibv_send_wr wr = {
         .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SOLICITED};
 
+    /* Whoever hears of the end may leave: then what is read from him has to be here. */
+    if (posted->kind == POSTED_FIN)
+        wr.send_flags |= IBV_SEND_FENCE;
     control->credits = (uint16_t)conn->owed;
     if (conn->reading == READ_ENDED)
         control->flags |= CONTROL_HAS_END;

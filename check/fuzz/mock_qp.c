@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check/fuzz/mock.h"
+#include "core/protocol.h"
 
 #define OF_A_SEND 1 /* wc.vendor_err */
 
@@ -158,6 +159,15 @@ static void complete_send(struct mock_qp *qp, const struct mock_wr *wr, enum ibv
     qp->unpolled++;
 }
 
+/* Whoever hears of the end may leave, and what is still read from him then is lost. */
+static void expect_fence(const struct mock_wr *wr, unsigned flags)
+{
+    struct control control;
+
+    if (wr->opcode == IBV_WR_SEND && xs_control_unpack(&control, wr->data, wr->length))
+        require(control.type != CONTROL_FIN || flags & IBV_SEND_FENCE, "an end that overtakes what is read");
+}
+
 int mock_post_send(struct ibv_qp *ibv, struct ibv_send_wr *from, struct ibv_send_wr **bad)
 {
     struct mock_qp *qp = (struct mock_qp *)ibv;
@@ -183,6 +193,7 @@ int mock_post_send(struct ibv_qp *ibv, struct ibv_send_wr *from, struct ibv_send
     require(wr->length <= mock_config.max_request, "a work request of %u bytes", wr->length);
     if (wr->is_copy)
         wr->data = wr->copy;
+    expect_fence(wr, from->send_flags);
     mock_posted(qp, wr);
     if (qp->qp.state == IBV_QPS_ERR)
         complete_send(qp, wr, IBV_WC_WR_FLUSH_ERR);

@@ -14,6 +14,7 @@
 #include <sys/queue.h>
 #include "waitset.h"
 
+struct polling;
 struct queue;
 
 /* Somebody who waits for one operation. Owned by the caller, who keeps it until `deliver` was called. */
@@ -108,8 +109,12 @@ int xs_no_queue(exs_qhandle_t handle);
 /* exs_poll: its arguments; timeout in ns, NEVER_NS for none. 0, or -1 and EINVAL. */
 int xs_poll_check(const exs_pollfd_t *fds, int count, int flags, const struct timeval *timeout,
                   uint64_t *limit);
-/* What is ready now, once the homes of the sockets have been run: how many, or -1 and errno. */
-int xs_poll_now(exs_pollfd_t *fds, int count);
+/* A poll, with a reference, and how many are ready now, once the homes of the sockets have been run; NULL and
+ * errno. What was a socket then is one that was closed, whatever gets its number later. */
+struct polling *xs_poll_now(exs_pollfd_t *fds, int count, int *ready);
+void xs_poll_put(struct polling *polling);
+/* Have that wait, with an event on a queue that nobody else has. 0, or -1 and errno. */
+int xs_poll_wait(struct polling *polling, uint64_t limit, exs_qhandle_t qhandle);
 /* The same with an event, `limit` (ns, NEVER_NS for none) from now at the latest. 0, or -1 and errno. */
 int xs_poll_start(exs_pollfd_t *fds, int count, uint64_t limit, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 

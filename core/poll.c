@@ -163,9 +163,14 @@ static int scan(struct polling *polling, bool runs)
     for (int i = 0; i < polling->count; i++) {
         exs_pollfd_t *fd = &polling->fds[i];
         struct sock *sock = find_sock(fd->exs_fd);
+        bool was_socket = polling->polled[i].polling != NULL; /* whose number the poll's own queue may have now */
+        bool has_left = sock == NULL && (was_socket || xs_sock_has_left(fd->exs_fd));
 
         fd->exs_revents = 0;
-        polling->others[i] = (struct pollfd){.fd = sock == NULL ? fd->exs_fd : -1, .events = fd->exs_events};
+        polling->others[i] = (struct pollfd){.fd = sock == NULL && !has_left ? fd->exs_fd : -1,
+                                             .events = fd->exs_events};
+        if (has_left)
+            ready += xs_poll_tell(fd, EXS_POLLNVAL);
         if (sock == NULL)
             continue;
         ready += xs_poll_tell(fd, look_at_sock(sock, runs));
@@ -192,16 +197,26 @@ int xs_poll_check(const exs_pollfd_t *fds, int count, int flags, const struct ti
     return 0;
 }
 
-int xs_poll_now(exs_pollfd_t *fds, int count)
+struct polling *xs_poll_now(exs_pollfd_t *fds, int count, int *ready)
 {
     struct polling *polling = new_polling(fds, count);
 
-    if (polling == NULL)
-        return -1;
-    int ready = scan(polling, true);
+    if (polling != NULL)
+        *ready = scan(polling, true);
+    return polling;
+}
 
-    xs_poll_put(polling);
-    return ready;
+/* What nobody need wait for ends the poll. */
+static int end_at_once(struct polled *polled, short ready)
+{
+    struct polling *polling = polled->polling;
+
+    if (xs_poll_claim(polling)) {
+        polling->op->event.exs_evt_union.exs_evt_poll.exs_evt_ready +=
+            xs_poll_tell(&polling->fds[polled->index], ready);
+        xs_poll_finish(polling, NULL);
+    }
+    return 0;
 }
 
 /* Into the socket's list, if it has a home: else it is ready. 0, or -1 and errno. Called with its lock. */
@@ -210,14 +225,8 @@ static int begin_sock(struct polled *polled, struct sock *sock, struct queue *qu
     struct polling *polling = polled->polling;
     struct queue *home = atomic_load(&sock->home);
 
-    if (home == NULL) {
-        if (xs_poll_claim(polling)) {
-            polling->op->event.exs_evt_union.exs_evt_poll.exs_evt_ready +=
-                xs_poll_tell(&polling->fds[polled->index], xs_ready(sock));
-            xs_poll_finish(polling, NULL);
-        }
-        return 0;
-    }
+    if (home == NULL)
+        return end_at_once(polled, xs_ready(sock));
     if (xs_queue_host(queue, home) < 0)
         return -1;
     polled->sock = sock;
@@ -238,8 +247,8 @@ static int begin(struct polling *polling, struct queue *queue)
             continue;
         struct sock *sock = xs_sock_get_locked(polling->polled[i].number);
 
-        if (sock == NULL)
-            return -1; /* closed meanwhile */
+        if (sock == NULL) /* closed meanwhile */
+            return end_at_once(&polling->polled[i], EXS_POLLNVAL);
         int result = begin_sock(&polling->polled[i], sock, queue);
 
         xs_sock_put_locked(sock);
@@ -272,6 +281,15 @@ static int start(struct polling *polling, struct queue *queue, uint64_t limit, e
     xs_op_cancel(polling->op);
     errno = saved;
     return -1;
+}
+
+int xs_poll_wait(struct polling *polling, uint64_t limit, exs_qhandle_t qhandle)
+{
+    struct queue *queue = xs_queue_get(qhandle);
+    int result = queue != NULL ? start(polling, queue, limit, NULL) : xs_no_queue(qhandle);
+
+    xs_queue_put(queue);
+    return result;
 }
 
 int xs_poll_start(exs_pollfd_t *fds, int count, uint64_t limit, exs_qhandle_t qhandle, exs_ahandle_t ahandle)

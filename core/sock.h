@@ -129,6 +129,8 @@ struct sock {
 struct sock *xs_sock_get(int number);
 /* There was one of this number, and now there is none. */
 bool xs_sock_was(int number);
+/* Was the number a socket's that exs_close was called for, and is not given back yet? */
+bool xs_sock_has_left(int number);
 void xs_sock_put(struct sock *sock);
 void xs_sock_ref(struct sock *sock);
 /* False: somebody has closed its number by close(2), which is free or another file's by now. */

@@ -22,7 +22,10 @@ struct slot {
      * counted before it looks, and whoever exchanges the socket before it counts. */
     atomic_uint takers;
     atomic_bool was_used;        /* by a socket that was published. Pairs with nothing */
-    _Atomic(struct sock *) sock; /* a reference. Pairs with takers */
+    /* Identity of the last one that was taken out, whose number is kept for as long as it is closing. Stored
+     * before it is taken out: pairs with who has found none in sock, and looks here. */
+    _Atomic uint64_t left;
+    _Atomic(struct sock *) sock; /* a reference. Pairs with takers and left */
 };
 
 /* Made once: what stores one (release) pairs with whoever finds it (acquire). */
@@ -92,6 +95,14 @@ bool xs_sock_was(int number)
     return slot != NULL && atomic_load(&slot->was_used) && atomic_load(&slot->sock) == NULL;
 }
 
+bool xs_sock_has_left(int number)
+{
+    struct slot *slot = slot_of(number);
+    uint64_t identity = slot != NULL ? atomic_load(&slot->left) : 0;
+
+    return identity != 0 && fds_is(number, identity);
+}
+
 /* Whoever could still take the slot's former socket has done so: a few instructions of other threads. */
 static void wait_for_takers(struct slot *slot)
 {
@@ -104,6 +115,7 @@ bool xs_sock_remove(struct sock *sock)
     struct slot *slot = slot_of(sock->number);
     struct sock *there = sock;
 
+    atomic_store(&slot->left, sock->identity);
     if (!atomic_compare_exchange_strong(&slot->sock, &there, NULL))
         return false;
     atomic_fetch_sub_explicit(&count, 1, memory_order_relaxed);
@@ -204,6 +216,7 @@ void xs_sock_reset(void)
         for (int j = 0; chunk != NULL && j < CHUNK; j++) {
             atomic_store(&chunk[j].takers, 0);
             atomic_store(&chunk[j].was_used, false);
+            atomic_store(&chunk[j].left, 0);
             atomic_store(&chunk[j].sock, NULL);
         }
     }

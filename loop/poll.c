@@ -8,32 +8,45 @@
 #include "core/core.h"
 #include "wait.h"
 
-/* The one event of a queue that nobody else has. */
+/* The one event of a queue that nobody else has: how many are ready, or -1 and errno. */
 static int wait_for_poll(exs_qhandle_t queue)
 {
     exs_event_t event;
 
     while (xs_dequeue(queue, &event, 1) == 0)
         wait_readable(exs_qfd(queue), NEVER_NS);
-    return event.exs_evt_union.exs_evt_poll.exs_evt_ready;
+    errno = event.exs_evt_errno;
+    return errno == 0 ? event.exs_evt_union.exs_evt_poll.exs_evt_ready : -1;
 }
 
-static int poll_blocking(exs_pollfd_t *fds, int count, uint64_t limit)
+static int wait_in_queue(struct polling *polling, uint64_t limit)
 {
-    int ready = xs_poll_now(fds, count);
-
-    if (ready != 0 || limit == 0)
-        return ready;
     exs_qhandle_t queue = exs_qcreate(1);
 
     if (queue == EXS_QHANDLE_INVALID) {
         errno = errno == ENOMEM ? ENOMEM : EMFILE;
         return -1;
     }
-    ready = xs_poll_start(fds, count, limit, queue, NULL) < 0 ? -1 : wait_for_poll(queue);
+    int ready = xs_poll_wait(polling, limit, queue) < 0 ? -1 : wait_for_poll(queue);
     int saved = errno;
 
     exs_qdelete(queue);
+    errno = saved;
+    return ready;
+}
+
+static int poll_blocking(exs_pollfd_t *fds, int count, uint64_t limit)
+{
+    int ready = 0;
+    struct polling *polling = xs_poll_now(fds, count, &ready);
+
+    if (polling == NULL)
+        return -1;
+    if (ready == 0 && limit != 0)
+        ready = wait_in_queue(polling, limit);
+    int saved = errno;
+
+    xs_poll_put(polling);
     errno = saved;
     return ready;
 }

@@ -6,6 +6,7 @@
 #include "check/support/asleep.h"
 #include "check/support/support.h"
 
+#include <stdatomic.h>
 #include <fcntl.h>
 
 #define LENGTH (300 * KIB) /* more than the peer's hidden buffer */
@@ -431,11 +432,62 @@ START_TEST(ended)
     take_failed(pair.server_box, EXS_EVT_POLL, -1, ECANCELED);
     begin_poll(pair.server_box, fds, 3, NULL);
     must(exs_close(pair.client, 0, pair.client_box->queue, NULL));
+    ck_assert_int_eq(ready_now(pair.client, EXS_POLLIN), EXS_POLLNVAL); /* while it is closing, too */
     take_good(pair.client_box, EXS_EVT_CLOSE, pair.client);
     take_poll(pair.server_box, fds, 3, 1);
     ck_assert_int_eq(fds[1].exs_revents, EXS_POLLNVAL);
     close_socket(pair.server_box, pair.server);
     pair_close_rest(&pair);
+}
+END_TEST
+
+/* One that waits in a call fails, and does not say that its time is over. */
+static void *poll_to_be_cancelled(void *argument)
+{
+    struct sleeping *sleeping = argument;
+    exs_pollfd_t fd = {.exs_fd = sleeping->end, .exs_events = EXS_POLLIN};
+
+    sleeping->tid = gettid();
+    must_fail(exs_poll(&fd, 1, EXS_BLOCK, NULL, NULL, NULL), ECANCELED);
+    return NULL;
+}
+
+START_TEST(cancelled_call)
+{
+    struct sleeping sleeping = {0};
+    struct pair pair;
+
+    open_pair(&pair);
+    sleeping.end = pair.server;
+    pthread_t thread = thread_start(poll_to_be_cancelled, &sleeping);
+    await_sleep(&sleeping.tid);
+    ck_assert_int_eq(exs_cancel(pair.server, NULL, EXS_CANCEL_ALL), 1);
+    thread_join(thread);
+    pair_close(&pair);
+}
+END_TEST
+
+/* Whenever another thread closes the socket: before the call, in it, or while it sleeps. */
+static void *close_soon(void *argument)
+{
+    must(exs_blocking_close(*(int *)argument));
+    return NULL;
+}
+
+START_TEST(closed_meanwhile)
+{
+    struct chance chance = chance_new();
+
+    for (int i = 0; i < 1000; i++) {
+        struct address address = loopback(AF_INET, 0);
+        int listener = open_listener(AF_INET, SOCK_STREAM, 1, &address);
+        pthread_t thread = thread_start(close_soon, &listener);
+
+        for (size_t spins = chance_below(&chance, 20000); spins > 0; spins--)
+            atomic_signal_fence(memory_order_seq_cst);
+        becomes_ready(listener, EXS_POLLIN, EXS_POLLNVAL);
+        thread_join(thread);
+    }
 }
 END_TEST
 
@@ -565,6 +617,8 @@ int main(void)
     tcase_add_test(tcase, connections);
     tcase_add_test(tcase, broken);
     tcase_add_test(tcase, ended);
+    tcase_add_test(tcase, cancelled_call);
+    tcase_add_test(tcase, closed_meanwhile);
     tcase_add_test(tcase, many_polls);
     tcase_add_test(tcase, messages);
     tcase_add_test(tcase, threads);

@@ -2,9 +2,10 @@
 /*
  * talk ROLE ADDRESS PORT [BYTES] - one end of a connection that something is done to from outside.
  *
- * Roles: serve (accept one connection, receive until it ends), send (connect, send BYTES or for ever), wait
- * (connect, receive until it ends). Says in one line each what happened: which device, how many bytes, how it
- * ended, and after how many seconds without any. Ends with 0 where the end was an orderly one.
+ * Roles: serve (accept one connection, receive until it ends), send (connect, send BYTES or for ever), later
+ * (the same, but it begins to send when there is something to read for it), wait (connect, receive until it
+ * ends). Says in one line each what happened: which device, how many bytes, how it ended, and after how many
+ * seconds without any. Ends with 0 where the end was an orderly one.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -187,7 +188,7 @@ int main(int argc, char **argv)
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc < 4 || argc > 5) {
-        fprintf(stderr, "usage: talk serve|send|wait ADDRESS PORT [BYTES]\n");
+        fprintf(stderr, "usage: talk serve|send|later|wait ADDRESS PORT [BYTES]\n");
         return 2;
     }
     read_address(argv[2], htons((in_port_t)number(argv[3], UINT16_MAX)));
@@ -196,8 +197,10 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "serve") == 0) {
         sock = accept_one(sock);
         good = receive_all(sock);
-    } else if (strcmp(argv[1], "send") == 0) {
+    } else if (strcmp(argv[1], "send") == 0 || strcmp(argv[1], "later") == 0) {
         connect_there(sock);
+        if (strcmp(argv[1], "later") == 0 && getchar() == EOF)
+            fail("getchar");
         good = send_all(sock, argc == 5 ? number(argv[4], UINT64_MAX) : UINT64_MAX);
     } else {
         connect_there(sock);

@@ -29,12 +29,16 @@ struct ib_message ib_answer(const struct ib_conn *conn, enum ib_type type)
     };
 }
 
-/* Of a request, when it is sent again. */
+/* A look-up isn't asked again early: Linux takes it for another where it has answered the first. */
+static bool is_early(const struct ib_conn *conn)
+{
+    return conn->state == IB_REQ_SENT && conn->early < EARLY;
+}
+
+/* When what was said is sent again. */
 static uint64_t next_sending(const struct ib_conn *conn)
 {
-    bool asks = conn->state == IB_REQ_SENT || conn->state == IB_ASKED;
-
-    return ns_after(conn->said, asks && conn->early < EARLY ? EARLY_NS << conn->early : conn->interval);
+    return ns_after(conn->said, is_early(conn) ? EARLY_NS << conn->early : conn->interval);
 }
 
 void ib_say(struct ib_world *world, struct ib_conn *conn, const struct ib_message *message, enum ib_state state)
@@ -242,7 +246,7 @@ static void expire(struct ib_world *world, struct ib_conn *conn, uint64_t now)
     if (conn->state == IB_TIMEWAIT || conn->state == IB_ANSWERED) {
         ib_rest(conn, IB_IDLE);
         world->tell(world, conn, IB_EV_OVER, NULL);
-    } else if ((conn->state == IB_REQ_SENT || conn->state == IB_ASKED) && conn->early < EARLY) {
+    } else if (is_early(conn)) {
         conn->early++;
         conn->due = next_sending(conn);
         world->send(world, &conn->path, conn->mad);

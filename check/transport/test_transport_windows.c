@@ -346,7 +346,7 @@ START_TEST(refused_at_once)
     struct end *a = &pair->end[0], *b = &pair->end[1];
     struct ibv_mw *mw = window_new(b);
     uint32_t key = mw->rkey;
-    ck_assert_int_eq(bind_try(b->qp, mw, b->mr, b->memory, 8, IBV_ACCESS_LOCAL_WRITE), EINVAL);
+    ck_assert_int_eq(bind_try(b->qp, mw, b->mr, b->memory, 8, IBV_ACCESS_MW_BIND), EINVAL);
     ck_assert_int_eq(bind_try(a->qp, mw, b->mr, b->memory, 8, READS), EINVAL);
     ck_assert_uint_eq(mw->rkey, key);
     errno = 0;

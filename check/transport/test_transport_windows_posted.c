@@ -175,7 +175,7 @@ START_TEST(refused_at_once)
     ck_assert_int_eq(ibv_bind_mw(b->qp, first, &bind), EINVAL);
     ck_assert_int_eq(bind_try(a->qp, mw, 1, b->mr, b->memory, 8, READS), EINVAL);
     ck_assert_int_eq(bind_try(b->qp, mw, 1, a->mr, a->memory, 8, READS), EINVAL);
-    ck_assert_int_eq(bind_try(b->qp, mw, 1, b->mr, b->memory, 8, IBV_ACCESS_LOCAL_WRITE), EINVAL);
+    ck_assert_int_eq(bind_try(b->qp, mw, 1, b->mr, b->memory, 8, IBV_ACCESS_MW_BIND), EINVAL);
     mw->rkey ^= 0x100;
     ck_assert_int_eq(bind_try(b->qp, mw, 1, b->mr, b->memory, 8, READS), EINVAL);
     ck_assert_int_eq(post_plain(b->qp, with_memory), EINVAL);

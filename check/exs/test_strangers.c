@@ -90,7 +90,8 @@ static void server_open(void)
     server.listener = open_listener(AF_INET, SOCK_STREAM, 512, &server.address);
     server_accept();
     server_serves();
-    server_serves(); /* by shared memory the device has no UDP socket after the first one, and has after another */
+    server_serves(); /* by shared memory the device has no UDP socket after the first one, and has after another
+                      */
     use_timer();
     server.fds = count_fds();
 }

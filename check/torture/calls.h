@@ -67,6 +67,7 @@
     CALL(pwrite, L(ENOSPC, EIO), P(EINTR))                                                                     \
     CALL(fallocate, L(ENOSPC, EOPNOTSUPP), P(EINTR))                                                           \
     CALL(getifaddrs, L(ENOMEM, EMFILE, ENOBUFS), P(0))                                                         \
+    CALL(if_nameindex, L(ENOBUFS, EMFILE), P(0))                                                               \
     CALL(if_nametoindex, L(ENODEV, EMFILE), P(0))                                                              \
     CALL(if_indextoname, L(ENXIO, EMFILE), P(0))                                                               \
     CALL(ioctl, L(ENODEV, EPERM), P(0))                                                                        \

@@ -108,6 +108,7 @@ WRAP(ssize_t, pread, (int fd, void *bytes, size_t length, off_t offset), (fd, by
 WRAP(ssize_t, pwrite, (int fd, const void *bytes, size_t length, off_t offset), (fd, bytes, length, offset), -1)
 WRAP(int, fallocate, (int fd, int mode, off_t offset, off_t length), (fd, mode, offset, length), -1)
 WRAP(int, getifaddrs, (struct ifaddrs * *all), (all), -1)
+WRAP(struct if_nameindex *, if_nameindex, (void), (), NULL)
 WRAP(unsigned, if_nametoindex, (const char *name), (name), 0)
 WRAP(char *, if_indextoname, (unsigned index, char name[IF_NAMESIZE]), (index, name), NULL)
 WRAP(int, gethostname, (char *name, size_t length), (name, length), -1)

@@ -188,7 +188,7 @@ START_TEST(other_lies_do_not_matter)
         at = shm_ring_room(&peer->out, 4096, &limit);
         ck_assert_ptr_nonnull(at);
         memset(at, (int)i * 37, 4096);
-        shm_ring_put(&peer->out, 4096, 1 + i * i);
+        shm_ring_put(&peer->out, 4096, 1 + i * i, 0);
         atomic_store(&peer->in.control->sleeps, i * 0x01010101u);
         atomic_store(&peer->in.control->wants_room, ~i);
         atomic_store(&peer->out.control->sleeps, i << 16);

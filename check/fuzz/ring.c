@@ -88,7 +88,8 @@ static void put_train(uint8_t how)
     if (at == NULL)
         return;
     length = roce_write(at, &roce);
-    shm_ring_put(&world->out, length, how & 128 ? input_u16(input) : length);
+    shm_ring_put(&world->out, length, how & 128 ? input_u16(input) : length,
+                 how & 64 ? SOFT_ACKED << SOFT_ACKED_SHIFT | roce.psn : 0);
 }
 
 /* A position or a flag of either direction. */

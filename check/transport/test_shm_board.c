@@ -229,7 +229,7 @@ static void put(struct shm_peer *from)
 
     ck_assert_ptr_nonnull(at);
     memset(at, 0, 64);
-    shm_ring_put(&from->out, 64, 64);
+    shm_ring_put(&from->out, 64, 64, 0);
 }
 
 /* The first few have none; both ends that are under way count. */
@@ -320,7 +320,7 @@ START_TEST(a_peer_that_never_ends_keeps_nobody_waiting)
 
         while ((at = shm_ring_room(&near[i]->out, length, &limit)) != NULL) {
             memset(at, 0, length);
-            shm_ring_put(&near[i]->out, length, length);
+            shm_ring_put(&near[i]->out, length, length, 0);
         }
         ck_assert(shm_ring_calls(&near[i]->out));
         shm_board_call(near[i]->board, near[i]->seat_there);
@@ -331,7 +331,7 @@ START_TEST(a_peer_that_never_ends_keeps_nobody_waiting)
 
         look(there);
         while ((at = shm_ring_room(&near[PEERS - 2]->out, length, &limit)) != NULL) /* full at each look */
-            shm_ring_put(&near[PEERS - 2]->out, length, length);
+            shm_ring_put(&near[PEERS - 2]->out, length, length, 0);
     }
     ck_assert_int_le(looks, 2);
 }

@@ -76,7 +76,7 @@ START_TEST(two_come_to_share_memory)
     ck_assert_int_eq(shm_meeting_find(meeting, token), -1);
     ck_assert_ptr_nonnull(at = shm_ring_room(&one->out, 5, &limit));
     memcpy(at, "hello", 5);
-    shm_ring_put(&one->out, 5, 5);
+    shm_ring_put(&one->out, 5, 5, 0);
     ck_assert(shm_ring_next(&other->in, &train) && train.length == 5 && memcmp(train.bytes, "hello", 5) == 0);
     ck_assert(!shm_ring_next(&one->in, &train));
     shm_peer_free(one);

@@ -49,7 +49,7 @@ static bool put(size_t length, uint8_t value)
     expect(at >= area->bytes[0] && at + limit <= area->bytes[0] + SHM_RING_BYTES && limit >= length,
            "room for %zu bytes is %zu at %td", length, limit, at - area->bytes[0]);
     memset(at, value, length);
-    shm_ring_put(&out, length, STRIDE);
+    shm_ring_put(&out, length, STRIDE, 0);
     return true;
 }
 
@@ -117,10 +117,10 @@ START_TEST(flags_are_answered_once)
     unsigned full = 0, called = 0;
     shm_ring_sleep(&in);
     ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
-    shm_ring_put(&out, 100, STRIDE);
+    shm_ring_put(&out, 100, STRIDE, 0);
     ck_assert(shm_ring_calls(&out));
     ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
-    shm_ring_put(&out, 100, STRIDE);
+    shm_ring_put(&out, 100, STRIDE, 0);
     ck_assert(!shm_ring_calls(&out));
     ck_assert(shm_ring_was_called(&in, &in.control->sleeps));
     ck_assert(!shm_ring_was_called(&in, &in.control->sleeps));
@@ -134,6 +134,31 @@ START_TEST(flags_are_answered_once)
     ck_assert(shm_ring_was_called(&out, &out.control->wants_room));
     shm_ring_want_room(&out);
     ck_assert(!shm_ring_stay(&out, &out.control->wants_room)); /* nobody had seen it */
+}
+END_TEST
+
+/* An acknowledgement comes with its train; a word in its place that is none breaks the ring. */
+START_TEST(acknowledgements_come_with_trains)
+{
+    const uint32_t acks[] = {0, SOFT_ACKED << SOFT_ACKED_SHIFT, SOFT_ACKED << SOFT_ACKED_SHIFT | 0xffffff};
+    const uint32_t lies[] = {1, 0xffffff, 0x7fffffff, 0x81000000, UINT32_MAX};
+    struct shm_train train;
+    size_t limit;
+    for (unsigned i = 0; i < sizeof acks / sizeof *acks; i++) {
+        ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
+        shm_ring_put(&out, 100, STRIDE, acks[i]);
+        ck_assert(shm_ring_next(&in, &train) && train.ack == acks[i]);
+        shm_ring_taken(&in, &train);
+    }
+    for (unsigned i = 0; i < sizeof lies / sizeof *lies; i++) {
+        ck_assert_ptr_nonnull(shm_ring_room(&out, 100, &limit));
+        shm_ring_put(&out, 100, STRIDE, lies[i]);
+        ck_assert(!shm_ring_next(&in, &train) && in.broken);
+        in.broken = false;
+        ck_assert(!shm_ring_next(&in, &train) && in.broken);
+        end_of_it();
+        begin();
+    }
 }
 END_TEST
 
@@ -332,6 +357,7 @@ static Suite *suite(void)
     tcase_add_test(plain, trains_come_as_they_were_put);
     tcase_add_test(plain, an_empty_ring_has_room);
     tcase_add_test(plain, flags_are_answered_once);
+    tcase_add_test(plain, acknowledgements_come_with_trains);
     tcase_add_test(plain, a_turn_rings_once);
     tcase_add_test(plain, who_reads_elsewhere_is_told);
     tcase_add_test(plain, who_leaves_has_rung);

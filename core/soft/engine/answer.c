@@ -279,6 +279,23 @@ static void put_aeth(struct soft_qp *qp)
         resp->nak_sent = resp->missed > resp->expected;
 }
 
+/* Where packets of ours are about to leave by a link that takes an ACK along. They and their answers are in
+ * order, so it is behind all of them. */
+static bool is_carried(struct soft_qp *qp)
+{
+    struct soft_responder *resp = &qp->resp;
+    const struct soft_train *train = &qp->context->train;
+    struct soft_link *link = qp->path.link;
+
+    if (resp->answer != SOFT_ANSWER_ACK || link == NULL || !link->carries_ack || train->packets == 0 ||
+        train->link != link)
+        return false;
+    link->ack = SOFT_ACKED << SOFT_ACKED_SHIFT | ((uint32_t)(resp->expected - 1) & SOFT_PSN_MASK);
+    resp->answer = SOFT_ANSWER_NONE;
+    resp->acked = resp->expected;
+    return true;
+}
+
 /* Nothing is owed but an ACK of a few packets: the peer's window is not yet running dry. */
 bool soft_answer_can_wait(const struct soft_qp *qp)
 {
@@ -301,7 +318,7 @@ bool soft_answer_go(struct soft_qp *qp)
         if (++resource->cursor == resource->end)
             resp->active--;
     }
-    if (resp->active == 0 && resp->answer != SOFT_ANSWER_NONE)
+    if (resp->active == 0 && resp->answer != SOFT_ANSWER_NONE && !is_carried(qp))
         put_aeth(qp);
     return resp->active > 0 || resp->answer != SOFT_ANSWER_NONE;
 }

@@ -299,6 +299,12 @@ void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet)
         input_aeth(qp, psn, packet->syndrome);
 }
 
+void soft_completer_acked(struct soft_qp *qp, uint32_t psn)
+{
+    if (soft_sends(qp))
+        input_aeth(qp, soft_psn_near(qp->req.una, psn), SOFT_SYNDROME_ACK);
+}
+
 void soft_completer_overflow(struct soft_qp *qp)
 {
     /* All of it: which answers were lost, and to what, can't be known. */

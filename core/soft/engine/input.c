@@ -103,6 +103,14 @@ void soft_input_shared(struct ibv_context *ibv, const struct soft_path *path, co
     input_packet(ibv, path, headers, bytes, length);
 }
 
+void soft_input_ack(struct soft_link *link, uint32_t ack)
+{
+    struct soft_qp *qp = link->user;
+
+    if (qp != NULL && qp->reliable)
+        soft_completer_acked(qp, ack & SOFT_PSN_MASK);
+}
+
 void soft_count_malformed(struct ibv_context *ibv)
 {
     soft_context_of(ibv)->counters.malformed++;

@@ -37,6 +37,8 @@ void soft_path_copy(struct soft_path *to, const struct soft_path *from)
 
 void soft_path_leave(struct soft_path *path)
 {
+    if (path->link != NULL)
+        path->link->user = NULL;
     if (path->link != NULL && path->link->leave != NULL)
         path->link->leave(path->link);
     path->link = NULL;

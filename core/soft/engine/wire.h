@@ -46,6 +46,9 @@ struct soft_path {
     uintptr_t traffic_class; /* of IP, 8 bits; so wide since paths are compared byte by byte, with no padding */
 };
 
+#define SOFT_ACKED 0x80u       /* in the upper eight bits, and a PSN: it has come, and all before it */
+#define SOFT_ACKED_SHIFT 24
+
 /* What carries packets. A context may have many at once: a link belongs to a path. Its owner's; it outlives the
  * queue pairs whose path it is. */
 struct soft_link {
@@ -68,6 +71,12 @@ struct soft_link {
     bool full;
     bool far;               /* another processor reads what is put there next: it is copied past the cache */
     struct soft_qp *waiter; /* the queue pair that found it full */
+
+    /* Where an acknowledgement needs no packet of its own: it goes with the next train, and is the link's to tell
+     * and to clear (SOFT_ACKED and a PSN; 0: none). Such a link carries one queue pair's packets. */
+    bool carries_ack;
+    uint32_t ack;
+    struct soft_qp *user; /* whose path it is: the last one's, if there are several */
 
     /* (locked) Its queue pair is gone, or has another path; nobody uses the link any more. May be NULL. */
     void (*leave)(struct soft_link *link);
@@ -195,6 +204,8 @@ void soft_input(struct ibv_context *context, const struct soft_path *path, const
 /* The same of one that its sender may still be changing: no byte of it is read twice. */
 void soft_input_shared(struct ibv_context *context, const struct soft_path *path, const uint8_t *packet,
                        size_t length);
+/* An acknowledgement that came with a train, after its packets: SOFT_ACKED and a PSN. */
+void soft_input_ack(struct soft_link *link, uint32_t ack);
 /* There is room again; soft_flush goes on. */
 void soft_link_drained(struct soft_link *link);
 /* Nothing can come or go by it any more: its queue pair is in error. */

@@ -185,7 +185,8 @@ static void link_send(struct soft_link *link, const struct soft_path *path, uint
 
     (void)path, (void)train; /* it lies where link_room said */
     service_traffic(peer->shm->service);
-    shm_ring_put(&peer->out, length, stride);
+    shm_ring_put(&peer->out, length, stride, link->ack);
+    link->ack = 0;
     if (peer->uncalled_bytes == 0)
         LIST_INSERT_HEAD(&peer->shm->uncalled, peer, uncalled);
     peer->uncalled_bytes += length;
@@ -204,6 +205,7 @@ static void look_for_room(struct shm_peer *peer)
 
 /* ---- Receiving ---- */
 
+/* The acknowledgement is behind the packets: some of them may be answers that come before it. */
 static int give(struct shm_peer *peer, const struct shm_train *train)
 {
     const struct soft_path path = {.link = &peer->link};
@@ -215,6 +217,8 @@ static int give(struct shm_peer *peer, const struct shm_train *train)
         soft_input_shared(peer->shm->context, &path, train->bytes + at,
                           left < train->stride ? left : train->stride);
     }
+    if (train->ack != 0)
+        soft_input_ack(&peer->link, train->ack);
     return packets;
 }
 
@@ -377,6 +381,7 @@ struct shm_peer *shm_peer_new(struct shm_seats *seats, struct shm_area *area, bo
     peer->link = (struct soft_link){.name = "shm",
                                     .mtu = SHM_MTU,
                                     .lossless = true,
+                                    .carries_ack = true,
                                     .room = link_room,
                                     .send = link_send,
                                     .leave = link_leave};

@@ -18,7 +18,7 @@
 #include "shm_pass.h"
 #include "shm_sealed.h"
 
-#define MAGIC 0x45585369u /* and of this layout */
+#define MAGIC 0x4558536au /* and of this layout, and what is in it */
 #define BACKLOG 128
 
 /* From whoever connects; the memory and the bell come with it, and the board where he has one. From whoever

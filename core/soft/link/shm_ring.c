@@ -16,12 +16,13 @@ static size_t whole(size_t length)
 
 /* Headers are written and read as atomics: the other side may do anything meanwhile. Relaxed, since the
  * positions order them. */
-static void put_header(struct shm_ring *ring, uint32_t length, uint32_t stride)
+static void put_header(struct shm_ring *ring, uint32_t length, uint32_t stride, uint32_t ack)
 {
     _Atomic uint32_t *header = (_Atomic uint32_t *)(void *)(ring->bytes + (ring->at & MASK));
 
     atomic_store_explicit(&header[0], length, memory_order_relaxed);
     atomic_store_explicit(&header[1], stride, memory_order_relaxed);
+    atomic_store_explicit(&header[2], ack, memory_order_relaxed);
 }
 
 /* Takes a flag of the other's down: true if it was up. Either we see the flag, or whoever has put it up sees
@@ -83,7 +84,7 @@ static void see_head(struct shm_ring *ring)
 /* Goes on at the ring's beginning. */
 static void skip(struct shm_ring *ring)
 {
-    put_header(ring, SHM_SKIP, 0);
+    put_header(ring, SHM_SKIP, 0, 0);
     ring->at += SHM_RING_BYTES - (ring->at & MASK);
 }
 
@@ -117,9 +118,9 @@ uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit)
     return ring->bytes + (ring->at & MASK) + SHM_HEADER;
 }
 
-void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride)
+void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride, uint32_t ack)
 {
-    put_header(ring, (uint32_t)length, (uint32_t)stride);
+    put_header(ring, (uint32_t)length, (uint32_t)stride, ack);
     ring->at += whole(length);
     atomic_store_explicit(&ring->control->tail, ring->at, memory_order_seq_cst); /* see_tail()'s load */
 }
@@ -173,14 +174,16 @@ bool shm_ring_next(struct shm_ring *ring, struct shm_train *train)
         const _Atomic uint32_t *header = (const _Atomic uint32_t *)(const void *)(ring->bytes + offset);
         uint32_t length = atomic_load_explicit(&header[0], memory_order_relaxed);
         uint32_t stride = atomic_load_explicit(&header[1], memory_order_relaxed);
+        uint32_t ack = atomic_load_explicit(&header[2], memory_order_relaxed);
 
         if (length == SHM_SKIP) {
             skipped(ring);
             continue;
         }
         ring->broken = length == 0 || length > SOFT_TRAIN_MAX || stride == 0 ||
-                       whole(length) > ring->seen - ring->at || whole(length) > SHM_RING_BYTES - offset;
-        *train = (struct shm_train){ring->bytes + offset + SHM_HEADER, length, stride, whole(length)};
+                       whole(length) > ring->seen - ring->at || whole(length) > SHM_RING_BYTES - offset ||
+                       (ack != 0 && ack >> SOFT_ACKED_SHIFT != SOFT_ACKED);
+        *train = (struct shm_train){ring->bytes + offset + SHM_HEADER, length, stride, whole(length), ack};
         return !ring->broken;
     }
     return false;

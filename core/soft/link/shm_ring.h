@@ -26,7 +26,7 @@
 /* A power of two; half of it is what one side copies while the other is being woken up, which takes 50 us and
  * more in a virtual machine. Only what is used of it is there: shm_ring.c. */
 #define SHM_RING_BYTES 2097152u
-#define SHM_HEADER 16       /* bytes before a train */
+#define SHM_HEADER 16       /* bytes before a train: its length, its stride, an acknowledgement, and none */
 #define SHM_ALIGN 64        /* of a header */
 #define SHM_SKIP UINT32_MAX /* for a length: on at the ring's beginning */
 
@@ -58,14 +58,15 @@ struct shm_ring {
 struct shm_train {
     const uint8_t *bytes;
     size_t length, stride, whole; /* whole: with header and gap */
+    uint32_t ack;                 /* SOFT_ACKED and a PSN, or 0 */
 };
 
 /* ---- The sender ---- */
 
 /* Where a train of `size` bytes can be put together, and up to how many more; NULL: there is no room for it. */
 uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit);
-/* It is put together there, and told. */
-void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride);
+/* It is put together there, and told, with an acknowledgement: SOFT_ACKED and a PSN, or 0. */
+void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride, uint32_t ack);
 /* After one put or more. True: ring at the receiver's. */
 bool shm_ring_calls(struct shm_ring *ring);
 /* Does the receiver copy on another processor than the caller's, as far as is known? */

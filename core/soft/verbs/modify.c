@@ -329,6 +329,8 @@ void soft_set_path(struct ibv_qp *ibv, const struct soft_path *path)
     if (qp->path.link != path->link)
         soft_path_leave(&qp->path);
     soft_path_copy(&qp->path, path);
+    if (path->link != NULL)
+        path->link->user = qp;
     qp->path_given = qp->path_known = true;
     soft_unlock(ibv->context);
 }

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_carried.c - acknowledgements that are no packets, on a link that takes them along with a train: when,
+ * behind what, and what one can do that is a lie. */
+#include <string.h>
+#include "check/support/endpoints.h"
+#include "core/soft/engine/engine.h"
+
+#define TRAINS 16
+#define BYTES 8192 /* of a train */
+#define PATIENCE 4 /* packets for whose acknowledgement the engine waits */
+
+/* A context, and a link to the other one, which holds trains until that comes for them. */
+static struct side {
+    struct soft_wire wire; /* first */
+    struct soft_link link;
+    struct end end;
+    struct soft_path path;
+    unsigned count; /* of trains for the other side */
+    struct train {
+        size_t length, stride;
+        uint32_t ack;
+        uint8_t bytes[BYTES];
+    } trains[TRAINS];
+    uint8_t room[BYTES];
+    uint8_t memory[1 << 16];
+} sides[2];
+
+static uint64_t time_now(struct soft_clock *clock)
+{
+    (void)clock;
+    return 1000000;
+}
+
+static struct soft_clock clock_of_both = {time_now};
+
+static struct side *other(const struct side *side)
+{
+    return &sides[side == &sides[0]];
+}
+
+static uint8_t *link_room(struct soft_link *link, size_t size, size_t *limit)
+{
+    struct side *side = (struct side *)((char *)link - offsetof(struct side, link));
+    (void)size;
+    *limit = BYTES;
+    return side->room;
+}
+
+static void link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+                      size_t stride)
+{
+    struct side *side = (struct side *)((char *)link - offsetof(struct side, link));
+    struct train *to = &side->trains[side->count++];
+    (void)path;
+    expect(side->count <= TRAINS, "too many trains");
+    to->length = length;
+    to->stride = stride;
+    to->ack = link->ack;
+    link->ack = 0;
+    memcpy(to->bytes, train, length);
+}
+
+static int receive(struct soft_wire *wire, struct ibv_context *context)
+{
+    struct side *side = (struct side *)wire, *from = other(side);
+    int packets = 0;
+    for (unsigned i = 0; i < from->count; i++) {
+        const struct train *train = &from->trains[i];
+        for (size_t at = 0; at < train->length; at += train->stride, packets++)
+            soft_input(context, &side->path, train->bytes + at,
+                       train->length - at < train->stride ? train->length - at : train->stride);
+        if (train->ack != 0)
+            soft_input_ack(&side->link, train->ack);
+    }
+    from->count = 0;
+    return packets;
+}
+
+static void open_side(struct side *side, const struct setup *setup)
+{
+    struct end *end = &side->end;
+    *side = (struct side){
+        .wire = {.receive = receive},
+        .link = {.room = link_room, .send = link_send, .lossless = true, .carries_ack = true},
+        .path = {.local.sa.sa_family = AF_INET, .remote.sa.sa_family = AF_INET, .link = &side->link},
+    };
+    end->context = soft_open(&side->wire, &clock_of_both, 5);
+    end->pd = soft_alloc_pd(end->context);
+    end->send_cq = soft_create_cq(end->context, 100, NULL, NULL, 0);
+    end->recv_cq = soft_create_cq(end->context, 100, NULL, NULL, 0);
+    end->memory = side->memory;
+    end->size = sizeof side->memory;
+    end->mr = soft_reg_mr(end->pd, end->memory, end->size, ACCESS_ALL);
+    ck_assert(end->pd && end->send_cq && end->recv_cq && end->mr);
+    end->rkey = end->mr->rkey;
+    end->qp = qp_new(end, setup);
+}
+
+static void connect_side(struct side *side, const struct setup *setup)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+                               .path_mtu = IBV_MTU_1024,
+                               .dest_qp_num = other(side)->end.qp->qp_num,
+                               .rq_psn = 0xfffffe,
+                               .max_dest_rd_atomic = 4,
+                               .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid.raw = {[15] = 1}}}};
+    ck_assert_int_eq(qp_init(side->end.qp, ACCESS_ALL), 0);
+    soft_set_path(side->end.qp, &side->path);
+    ck_assert_int_eq(soft_modify_qp(side->end.qp, &attr,
+                                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                        IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+                     0);
+    ck_assert_int_eq(qp_ready_to_send(side->end.qp, 0xfffffe, setup), 0);
+}
+
+static void begin(void)
+{
+    struct setup setup = setup_default();
+    for (int i = 0; i < 2; i++)
+        open_side(&sides[i], &setup);
+    for (int i = 0; i < 2; i++)
+        connect_side(&sides[i], &setup);
+}
+
+static void end_of_it(void)
+{
+    for (int i = 0; i < 2; i++) {
+        struct end *end = &sides[i].end;
+        ck_assert_int_eq(soft_destroy_qp(end->qp), 0);
+        ck_assert_int_eq(soft_destroy_cq(end->send_cq), 0);
+        ck_assert_int_eq(soft_destroy_cq(end->recv_cq), 0);
+        ck_assert_int_eq(soft_dereg_mr(end->mr), 0);
+        ck_assert_int_eq(soft_dealloc_pd(end->pd), 0);
+        ck_assert_int_eq(soft_close(end->context), 0);
+    }
+}
+
+static void ask_for(struct side *from, uint64_t id, enum ibv_wr_opcode opcode)
+{
+    post(&from->end, &other(from)->end,
+         &(struct work){.id = id, .opcode = opcode, .length = 64, .target = 1000, .flags = IBV_SEND_SIGNALED});
+}
+
+/* Take in what has come; what is owed for that and nothing else leaves, or waits for what may leave yet. */
+static void take_in(struct side *side, bool patiently)
+{
+    soft_lock(side->end.context);
+    if (patiently)
+        soft_progress_patiently(soft_context_of(side->end.context));
+    else
+        soft_progress(side->end.context);
+    soft_unlock(side->end.context);
+}
+
+static uint64_t sent(struct side *side)
+{
+    return counters_of(&side->end).packets_sent;
+}
+
+/* A request that answers another takes the acknowledgement along, also where PSNs begin anew; alone it is a
+ * packet.
+ */
+START_TEST(goes_with_what_leaves)
+{
+    struct side *left = &sides[0], *right = &sides[1];
+    for (uint64_t i = 0; i < 3 * PATIENCE; i++) {
+        ask_for(left, 1, IBV_WR_RDMA_WRITE);
+        take_in(right, true);
+        ck_assert_uint_eq(right->count, 0);
+        ask_for(right, 2, IBV_WR_RDMA_WRITE);
+        ck_assert_uint_eq(right->count, 1);
+        ck_assert_uint_eq(right->trains[0].ack,
+                          SOFT_ACKED << SOFT_ACKED_SHIFT | (uint32_t)((0xfffffe + i) & 0xffffff));
+        ck_assert_uint_eq(sent(right), i + 1);
+        take_in(left, false);
+        expect_done(left->end.send_cq, 1, IBV_WC_RDMA_WRITE);
+        ck_assert_uint_eq(left->count, 1); /* with nothing that it could go with */
+        ck_assert_uint_eq(left->trains[0].ack, 0);
+        take_in(right, false);
+        expect_done(right->end.send_cq, 2, IBV_WC_RDMA_WRITE);
+        ck_assert_uint_eq(right->count, 0);
+    }
+    ask_for(right, 3, IBV_WR_RDMA_WRITE); /* with nothing to acknowledge */
+    ck_assert_uint_eq(right->trains[0].ack, 0);
+    take_in(left, false);
+    take_in(right, false);
+    expect_done(right->end.send_cq, 3, IBV_WC_RDMA_WRITE);
+}
+END_TEST
+
+/* What answers with data comes before it: a READ's, and a NAK is a packet whatever leaves with it. */
+START_TEST(comes_behind_answers)
+{
+    struct side *left = &sides[0], *right = &sides[1];
+    struct ibv_wc wc;
+    ask_for(left, 1, IBV_WR_RDMA_READ);
+    ask_for(left, 2, IBV_WR_RDMA_WRITE);
+    take_in(right, true);
+    ask_for(right, 3, IBV_WR_RDMA_WRITE);
+    take_in(left, false);
+    expect_done(left->end.send_cq, 1, IBV_WC_RDMA_READ);
+    expect_done(left->end.send_cq, 2, IBV_WC_RDMA_WRITE);
+    ck_assert_uint_eq(soft_query_retransmitted(left->end.qp), 0);
+    take_in(right, false);
+    expect_done(right->end.send_cq, 3, IBV_WC_RDMA_WRITE);
+    ask_for(left, 4, IBV_WR_SEND); /* there is no receive */
+    soft_lock(right->end.context);
+    receive(&right->wire, right->end.context);
+    soft_unlock(right->end.context);
+    ask_for(right, 5, IBV_WR_RDMA_WRITE);
+    ck_assert_uint_gt(right->count, 0);
+    for (unsigned i = 0; i < right->count; i++)
+        ck_assert_uint_eq(right->trains[i].ack, 0);
+    take_in(left, false);
+    ck_assert_int_eq(ibv_poll_cq(left->end.send_cq, 1, &wc), 0);
+    ck_assert_uint_eq(counters_of(&left->end).rnr_naks_received, 1);
+}
+END_TEST
+
+/* Of what was not sent, of what was acknowledged before, and with nobody there to hear it. */
+START_TEST(lies_do_nothing)
+{
+    struct side *left = &sides[0];
+    struct ibv_wc wc;
+    ask_for(left, 1, IBV_WR_RDMA_WRITE);
+    soft_lock(left->end.context);
+    for (uint32_t psn = 0xffffff; psn != 0x1000; psn = (psn + 1) & 0xffffff)
+        soft_input_ack(&left->link, SOFT_ACKED << SOFT_ACKED_SHIFT | psn);
+    for (uint32_t psn = 0xfffffd; psn != 0xfff000; psn--)
+        soft_input_ack(&left->link, SOFT_ACKED << SOFT_ACKED_SHIFT | psn);
+    soft_unlock(left->end.context);
+    left->count = 0;
+    ck_assert_int_eq(ibv_poll_cq(left->end.send_cq, 1, &wc), 0);
+    soft_lock(left->end.context);
+    soft_input_ack(&left->link, SOFT_ACKED << SOFT_ACKED_SHIFT | 0xfffffe);
+    soft_unlock(left->end.context);
+    expect_done(left->end.send_cq, 1, IBV_WC_RDMA_WRITE);
+    ask_for(left, 2, IBV_WR_RDMA_WRITE);
+    qp_fail(left->end.qp);
+    expect_wc(left->end.send_cq, 2, IBV_WC_WR_FLUSH_ERR);
+    soft_lock(left->end.context);
+    soft_input_ack(&left->link, SOFT_ACKED << SOFT_ACKED_SHIFT | 0xffffff);
+    soft_unlock(left->end.context);
+    ck_assert_int_eq(
+        soft_modify_qp(left->end.qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, IBV_QP_STATE), 0);
+    soft_lock(left->end.context);
+    soft_input_ack(&left->link, SOFT_ACKED << SOFT_ACKED_SHIFT | 0xffffff);
+    soft_unlock(left->end.context);
+    expect_none(left->end.send_cq);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("transport: carried acknowledgements");
+    TCase *tcase = tcase_create("carried");
+    tcase_add_checked_fixture(tcase, begin, end_of_it);
+    tcase_add_test(tcase, goes_with_what_leaves);
+    tcase_add_test(tcase, comes_behind_answers);
+    tcase_add_test(tcase, lies_do_nothing);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}

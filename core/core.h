@@ -118,6 +118,8 @@ int xs_poll_wait(struct polling *polling, uint64_t limit, exs_qhandle_t qhandle)
 /* The same with an event, `limit` (ns, NEVER_NS for none) from now at the latest. 0, or -1 and errno. */
 int xs_poll_start(exs_pollfd_t *fds, int count, uint64_t limit, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
+/* exs_qcreate with the errno that the system gave. */
+exs_qhandle_t xs_queue_make(int depth);
 /* exs_qdequeue without waiting. */
 int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt);
 

@@ -327,17 +327,22 @@ int xs_check_depth(int depth)
     return xs_invalid("depth is %d: from 0 to EXS_QDEPTH_MAX, %d", depth, EXS_QDEPTH_MAX);
 }
 
+exs_qhandle_t xs_queue_make(int depth)
+{
+    struct queue *queue = xs_queue_new(false, depth);
+
+    return queue != NULL ? queue->handle : EXS_QHANDLE_INVALID;
+}
+
 exs_qhandle_t exs_qcreate(int depth)
 {
     if (xs_enter(__func__) < 0 || xs_check_depth(depth) < 0)
         return EXS_QHANDLE_INVALID;
-    struct queue *queue = xs_queue_new(false, depth);
+    exs_qhandle_t queue = xs_queue_make(depth);
 
-    if (queue != NULL)
-        return queue->handle;
-    if (errno != ENOMEM)
+    if (queue == EXS_QHANDLE_INVALID && errno != ENOMEM)
         errno = EAGAIN; /* no descriptor left: a later call may succeed */
-    return EXS_QHANDLE_INVALID;
+    return queue;
 }
 
 /* Those that lodge here have been given to other queues, which drive them: so it is theirs, until they are

@@ -21,12 +21,10 @@ static int wait_for_poll(exs_qhandle_t queue)
 
 static int wait_in_queue(struct polling *polling, uint64_t limit)
 {
-    exs_qhandle_t queue = exs_qcreate(1);
+    exs_qhandle_t queue = xs_queue_make(1);
 
-    if (queue == EXS_QHANDLE_INVALID) {
-        errno = errno == ENOMEM ? ENOMEM : EMFILE;
+    if (queue == EXS_QHANDLE_INVALID)
         return -1;
-    }
     int ready = xs_poll_wait(polling, limit, queue) < 0 ? -1 : wait_for_poll(queue);
     int saved = errno;
 

@@ -35,6 +35,7 @@ struct actor {        /* of one thread */
     exs_ev watcher;
     struct op ops[OPS];
     exs_acceptaddr_t accepted;
+    exs_pollfd_t polled[2];
 };
 
 _Noreturn void fault(const struct actor *actor, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -57,6 +58,8 @@ struct op *act_rwrite(struct actor *actor, int socket, const void *bytes, size_t
                       const exs_token_t *token, exs_mhandle_t memory);
 struct op *act_rread(struct actor *actor, int socket, void *bytes, size_t length, const exs_token_t *token,
                      exs_mhandle_t memory);
+/* Until something can be received; with another descriptor, and a limit of time that is never reached. */
+struct op *act_poll(struct actor *actor, int socket, int other);
 struct op *act_shutdown(struct actor *actor, int socket);
 struct op *act_close(struct actor *actor, int socket);
 

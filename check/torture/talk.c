@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -217,8 +218,14 @@ static bool use(struct actor *actor, const struct talk *talk, int socket)
 static bool hear_end(struct actor *actor, int socket)
 {
     unsigned char byte;
+    int quiet = eventfd(0, EFD_CLOEXEC);
 
-    return came(actor, act_recv(actor, socket, &byte, 1, 0, NULL), 0);
+    if (quiet == -1)
+        abort();
+    bool told = await(actor, act_poll(actor, socket, quiet));
+
+    close(quiet);
+    return told && came(actor, act_recv(actor, socket, &byte, 1, 0, NULL), 0);
 }
 
 /* 0, or an invalid handle: then registering failed. */

@@ -130,9 +130,7 @@ int fds_watch(int epoll, int fd, struct epoll_event *event)
 
 int fds_watch_foreign(int epoll, int fd, struct epoll_event *event)
 {
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, event) == 0)
-        return 0;
-    return errno == EEXIST ? epoll_ctl(epoll, EPOLL_CTL_MOD, fd, event) : -1;
+    return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, event);
 }
 
 int fds_rewatch(int epoll, int fd, struct epoll_event *event)

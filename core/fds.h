@@ -45,8 +45,7 @@ int fds_epoll(void);
 int fds_watch(int epoll, int fd, struct epoll_event *event);
 int fds_rewatch(int epoll, int fd, struct epoll_event *event);
 int fds_unwatch(int epoll, int fd);
-/* EPOLL_CTL_ADD, or _MOD where it is in, of a descriptor that is the program's: nobody takes it out. 0, or -1
- * and errno. */
+/* EPOLL_CTL_ADD of a descriptor that is the program's: nobody takes it out. 0, or -1 and errno. */
 int fds_watch_foreign(int epoll, int fd, struct epoll_event *event);
 /* Close all of them; async-signal-safe, for the child of a fork. */
 void fds_close_all(void);

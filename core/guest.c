@@ -177,6 +177,16 @@ static void take_stuck(struct queue *host, struct ready *ready)
     }
 }
 
+/* Where the epoll can't tell. */
+static void take_all(struct queue *host, struct ready *ready)
+{
+    struct guest *guest;
+
+    LIST_FOREACH (guest, &host->guests, of_host) {
+        take_ready(guest, ready);
+    }
+}
+
 /* The homes that have something to do. */
 static void find_ready(struct queue *host, struct ready *ready, struct turn *turn)
 {
@@ -189,6 +199,8 @@ static void find_ready(struct queue *host, struct ready *ready, struct turn *tur
         take_stuck(host, ready);
     int count = epoll_wait(host->fd, events, READY_MAX, 0);
 
+    if (count < 0)
+        take_all(host, ready);
     for (int i = 0; i < count; i++) {
         if (events[i].data.ptr != NULL) /* else a source of the host's own */
             take_ready(events[i].data.ptr, ready);

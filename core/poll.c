@@ -160,15 +160,19 @@ static int scan(struct polling *polling, bool runs)
 {
     int ready = 0;
 
+    polling->other_count = 0;
     for (int i = 0; i < polling->count; i++) {
         exs_pollfd_t *fd = &polling->fds[i];
         struct sock *sock = find_sock(fd->exs_fd);
-        bool was_socket = polling->polled[i].polling != NULL; /* whose number the poll's own queue may have now */
+        /* Its number the poll's own queue may have now. */
+        bool was_socket = polling->polled[i].polling != NULL;
         bool has_left = sock == NULL && (was_socket || xs_sock_has_left(fd->exs_fd));
 
         fd->exs_revents = 0;
-        polling->others[i] = (struct pollfd){.fd = sock == NULL && !has_left ? fd->exs_fd : -1,
-                                             .events = fd->exs_events};
+        polling->polled[i].is_other = sock == NULL && !has_left && fd->exs_fd >= 0;
+        if (polling->polled[i].is_other)
+            polling->others[polling->other_count++] =
+                (struct pollfd){.fd = fd->exs_fd, .events = fd->exs_events};
         if (has_left)
             ready += xs_poll_tell(fd, EXS_POLLNVAL);
         if (sock == NULL)

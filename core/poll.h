@@ -34,6 +34,7 @@ struct polled { /* a socket of a poll; guarded by the socket's lock */
     int index;                    /* of the user's array. What it says is here, too, */
     int number;                   /* since it may be gone when the poll is over */
     short events;
+    bool is_other; /* no socket: the next of `others` */
 };
 
 struct polling {
@@ -44,13 +45,14 @@ struct polling {
     exs_pollfd_t *fds; /* the user's */
     int count;
 
-    struct pollfd *others; /* as many; those of sockets are -1 */
+    struct pollfd *others; /* the ordinary descriptors, in the array's order; room for as many */
+    int other_count;
     LIST_ENTRY(polling) of_queue;
     int epoll; /* what its queue watches; -1: it has neither ordinary descriptors nor a time */
     struct doorbell timer;
     uint64_t deadline; /* ns */
 
-    struct polled polled[]; /* as many as `fds`; those of sockets are used */
+    struct polled polled[]; /* as many as `fds` */
 };
 
 void xs_poll_put(struct polling *polling);

@@ -7,23 +7,35 @@
 #include "poll.h"
 #include "queue.h"
 
-/* How many of the ordinary descriptors are ready; others[].revents says for what. Doesn't wait. */
-static int look_at_others(struct polling *polling)
+/* How many are ready; revents says for what. Doesn't wait. The kernel takes no more at once than the process
+ * may have descriptors, and the same one may be named more often. */
+static int look(struct pollfd *others, int count)
 {
     const struct timespec at_once = {0};
+    int half = count / 2, ready = count > 0 ? ppoll(others, (nfds_t)count, &at_once, NULL) : 0;
 
-    return ppoll(polling->others, (nfds_t)polling->count, &at_once, NULL);
+    if (ready >= 0 || errno != EINVAL || half == 0)
+        return ready;
+    int first = look(others, half), rest = look(others + half, count - half);
+
+    return first < 0 || rest < 0 ? -1 : first + rest;
+}
+
+static int look_at_others(struct polling *polling)
+{
+    return look(polling->others, polling->other_count);
 }
 
 int xs_poll_tell_others(struct polling *polling)
 {
+    const struct pollfd *other = polling->others;
     int ready = 0;
 
     if (look_at_others(polling) <= 0)
         return 0;
     for (int i = 0; i < polling->count; i++) {
-        if (polling->others[i].fd >= 0)
-            ready += xs_poll_tell(&polling->fds[i], polling->others[i].revents);
+        if (polling->polled[i].is_other)
+            ready += xs_poll_tell(&polling->fds[i], other++->revents);
     }
     return ready;
 }
@@ -63,17 +75,22 @@ void xs_polls_leave(struct queue *queue)
         leave_queue(LIST_FIRST(&queue->polls));
 }
 
-/* A descriptor may be named twice. What an epoll doesn't take, a file, is always ready, or nothing of it is
- * wanted. */
+/* What an epoll doesn't take, a file, is always ready, or nothing of it is wanted. A descriptor may be named
+ * twice: then the first of these asks for all that they do. */
 static int watch_other(int epoll, struct pollfd *others, int index)
 {
     struct epoll_event event = {.events = (uint32_t)others[index].events};
+    struct pollfd *first = others;
 
-    for (int i = 0; i < index; i++) {
-        if (others[i].fd == others[index].fd)
-            event.events |= (uint32_t)others[i].events;
-    }
-    return fds_watch_foreign(epoll, others[index].fd, &event) == 0 || errno == EPERM ? 0 : -1;
+    if (fds_watch_foreign(epoll, others[index].fd, &event) == 0 || errno == EPERM)
+        return 0;
+    if (errno != EEXIST)
+        return -1;
+    while (first->fd != others[index].fd)
+        first++;
+    first->events |= others[index].events;
+    event.events = (uint32_t)first->events;
+    return fds_rewatch(epoll, first->fd, &event);
 }
 
 static int watch_others(struct polling *polling)
@@ -83,8 +100,8 @@ static int watch_others(struct polling *polling)
     polling->epoll = fds_epoll();
     if (polling->epoll < 0)
         return -1;
-    for (int i = 0; i < polling->count; i++) {
-        if (polling->others[i].fd >= 0 && watch_other(polling->epoll, polling->others, i) < 0)
+    for (int i = 0; i < polling->other_count; i++) {
+        if (watch_other(polling->epoll, polling->others, i) < 0)
             return -1;
     }
     if (polling->deadline == NEVER_NS)
@@ -93,20 +110,11 @@ static int watch_others(struct polling *polling)
     return doorbell_make(&polling->timer) < 0 ? -1 : fds_watch(polling->epoll, polling->timer.fd, &event);
 }
 
-static bool has_others(const struct polling *polling)
-{
-    for (int i = 0; i < polling->count; i++) {
-        if (polling->others[i].fd >= 0)
-            return true;
-    }
-    return false;
-}
-
 int xs_poll_begin_others(struct polling *polling, struct queue *queue)
 {
     struct epoll_event event = {.events = EPOLLIN};
 
-    if (!has_others(polling) && polling->deadline == NEVER_NS)
+    if (polling->other_count == 0 && polling->deadline == NEVER_NS)
         return 0;
     if (watch_others(polling) < 0 || fds_watch(queue->fd, polling->epoll, &event) < 0) {
         int saved = errno;

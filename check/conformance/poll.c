@@ -239,6 +239,15 @@ static void closed(struct trial *trial)
     ok_event(trial, trial->queue, EXS_EVT_CLOSE, &one);
 }
 
+static void own_queue(struct trial *trial)
+{
+    exs_pollfd_t one;
+
+    ok_connected(trial);
+    one = polled(exs_qfd(trial->queue), EXS_POLLIN);
+    outcome(trial, do_call(trial, &(struct call){.fds = &one, .count = 1}));
+}
+
 #define POLL(fds, count, flags, timeout, qh) "exs_poll(" fds ", " count ", " flags ", " timeout ", " qh ", ah)"
 #define GOOD POLL("fds", "count", "flags", "timeout", "qh")
 
@@ -266,5 +275,6 @@ static const struct row poll_rows[] = {
     {20, 0, GOOD " [cancelled]", NONBLOCKING, OURS, cancelled, "The event has ECANCELED."},
     {21, 0, GOOD " [the socket is closed]", NONBLOCKING, OURS, closed, "EXS_POLLNVAL."},
     {22, EMFILE, GOOD " [no descriptor is left]", BOTH, OURS, no_descriptor, "It has a time-out."},
+    {23, ELOOP, GOOD " [the descriptor of qh itself]", NONBLOCKING, OURS, own_queue, NULL},
 };
 const struct group group_poll = {"exs_poll", NULL, poll_needs, ROWS(poll_rows)};

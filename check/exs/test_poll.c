@@ -7,12 +7,35 @@
 #include "check/support/support.h"
 
 #include <stdatomic.h>
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
 
 #define LENGTH (300 * KIB) /* more than the peer's hidden buffer */
 #define SHORT_US 50000
 
 static const struct timeval at_once = {0}, shortly = {.tv_usec = SHORT_US};
+
+/* ---- An epoll that fails ----------------------------------------------------------------------------------
+ */
+
+static atomic_int failing_epoll = -1; /* the library's; as if signals came all the time */
+
+__attribute__((visibility("default"))) int epoll_wait(int epoll, struct epoll_event *events, int most,
+                                                      int limit)
+{
+    int (*own)(int, struct epoll_event *, int, int);
+
+    *(void **)&own = dlsym(RTLD_NEXT, "epoll_wait");
+    if (epoll != failing_epoll)
+        return own(epoll, events, most, limit);
+    errno = EINTR;
+    return -1;
+}
+
+/* ---- What the tests share ---------------------------------------------------------------------------------
+ */
 
 /* What is ready of one descriptor, now. */
 static int ready_now(int fd, int events)
@@ -169,23 +192,24 @@ END_TEST
 /* A pipe that is named twice wakes a thread that sleeps, by what either asks for. */
 struct sleeping {
     _Atomic pid_t tid;
-    int end;
+    int end, asking; /* the element that asks */
 };
 
 static void *poll_twice(void *argument)
 {
     struct sleeping *sleeping = argument;
-    exs_pollfd_t fds[] = {{.exs_fd = sleeping->end, .exs_events = EXS_POLLIN}, {.exs_fd = sleeping->end}};
+    exs_pollfd_t fds[] = {{.exs_fd = sleeping->end}, {.exs_fd = sleeping->end}};
 
+    fds[sleeping->asking].exs_events = EXS_POLLIN;
     sleeping->tid = gettid();
     ck_assert_int_eq(exs_poll(fds, COUNT(fds), EXS_BLOCK, NULL, NULL, NULL), 1);
-    ck_assert_int_eq(fds[0].exs_revents, EXS_POLLIN);
+    ck_assert_int_eq(fds[sleeping->asking].exs_revents, EXS_POLLIN);
     return NULL;
 }
 
 START_TEST(twice)
 {
-    struct sleeping sleeping = {0};
+    struct sleeping sleeping = {.asking = _i};
     int ends[2];
 
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
@@ -206,15 +230,16 @@ START_TEST(others)
     int ends[2];
 
     pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    int file = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+
+    must(file);
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
     exs_pollfd_t fds[] = {{.exs_fd = pair.server, .exs_events = EXS_POLLIN},
                           {.exs_fd = ends[0], .exs_events = EXS_POLLIN},
                           {.exs_fd = -1, .exs_events = EXS_POLLIN},
                           {.exs_fd = ends[1]},
-                          {.exs_fd = ends[0]}};
-    int file = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-
-    must(file);
+                          {.exs_fd = ends[0]},
+                          {.exs_fd = file}};
     ck_assert_int_eq(ready_now(ends[0], EXS_POLLIN), 0);
     ck_assert_int_eq(ready_now(ends[1], EXS_POLLOUT), EXS_POLLOUT);
     ck_assert_int_eq(ready_now(file, EXS_POLLIN), EXS_POLLIN);
@@ -281,6 +306,76 @@ START_TEST(event)
     pair_close(&a);
     pair_close(&b);
     inbox_close(&box);
+}
+END_TEST
+
+/* The array may be longer than the process may have descriptors, and name one as often. */
+START_TEST(more_than_descriptors)
+{
+    const struct rlimit few = {.rlim_cur = 100, .rlim_max = 100};
+    enum { MANY = 300, ASKING = MANY - 50 };
+    exs_pollfd_t fds[MANY];
+    struct inbox box;
+    int ends[2];
+
+    inbox_open(&box, 1);
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (int i = 0; i < MANY; i++)
+        fds[i] = (exs_pollfd_t){.exs_fd = _i == 0 && i < ASKING ? -1 : ends[0]};
+    fds[ASKING].exs_events = EXS_POLLIN;
+    ck_assert_int_eq(exs_poll(fds, MANY, EXS_BLOCK, &shortly, NULL, NULL), 0);
+    begin_poll(&box, fds, MANY, NULL);
+    inbox_quiet(&box, QUIET_MS);
+    ck_assert_int_eq(write(ends[1], "x", 1), 1);
+    take_poll(&box, fds, MANY, 1);
+    ck_assert_int_eq(fds[ASKING].exs_revents, EXS_POLLIN);
+    ck_assert_int_eq(exs_poll(fds, MANY, EXS_BLOCK, NULL, NULL, NULL), 1);
+    close(ends[0]);
+    close(ends[1]);
+    inbox_close(&box);
+}
+END_TEST
+
+/* The sockets of other queues have their turns all the same where the queue's epoll can't say whose it is. */
+START_TEST(failing)
+{
+    struct inbox box;
+    struct pair pair;
+
+    inbox_open(&box, 1);
+    open_pair(&pair);
+    exs_pollfd_t fd = {.exs_fd = pair.server, .exs_events = EXS_POLLIN};
+
+    begin_poll(&box, &fd, 1, NULL);
+    failing_epoll = exs_qfd(box.queue);
+    must(exs_send(pair.client, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
+    take_poll(&box, &fd, 1, 1);
+    ck_assert_int_eq(fd.exs_revents, EXS_POLLIN);
+    failing_epoll = -1;
+    pair_close(&pair);
+    inbox_close(&box);
+}
+END_TEST
+
+/* A queue can't wait for its own descriptor; another one can, as for any. */
+START_TEST(of_a_queue)
+{
+    struct inbox other;
+    struct pair pair;
+
+    inbox_open(&other, 1);
+    open_pair(&pair);
+    exs_pollfd_t fd = {.exs_fd = exs_qfd(pair.server_box->queue), .exs_events = EXS_POLLIN};
+
+    must_fail(exs_poll(&fd, 1, 0, NULL, pair.server_box->queue, NULL), ELOOP);
+    inbox_quiet(pair.server_box, 0);
+    begin_poll(&other, &fd, 1, NULL);
+    inbox_quiet(&other, QUIET_MS);
+    must(exs_send(pair.client, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
+    take_poll(&other, &fd, 1, 1);
+    pair_close(&pair);
+    inbox_close(&other);
 }
 END_TEST
 
@@ -610,8 +705,11 @@ int main(void)
     tcase_add_test(tcase, other_states);
     tcase_add_test(tcase, accepts);
     tcase_add_test(tcase, others);
-    tcase_add_test(tcase, twice);
+    tcase_add_loop_test(tcase, twice, 0, 2);
     tcase_add_test(tcase, event);
+    tcase_add_loop_test(tcase, more_than_descriptors, 0, 2);
+    tcase_add_test(tcase, failing);
+    tcase_add_test(tcase, of_a_queue);
     tcase_add_test(tcase, time_is_over);
     tcase_add_test(tcase, elsewhere);
     tcase_add_test(tcase, connections);

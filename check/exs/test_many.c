@@ -27,9 +27,9 @@ enum {
     NIC_FDS = 10,   /* where its device is the kernel's; */
     QUEUED_FDS = 2, /* of one on a queue; */
     SHM_FDS = 1,    /* more by shared memory: its peer's bell; its own is there for the UDP socket */
-    ALONE_KIB = 46, /* the same in pages that are there, */
-    QUEUED_KIB = 20,
-    SHM_KIB = 6,
+    ALONE_KIB = 34, /* the same in pages that are there, */
+    QUEUED_KIB = 12,
+    SHM_KIB = 3,
 };
 
 static struct address address;

@@ -78,6 +78,7 @@ static inline struct soft_destination *soft_destination_of(const struct soft_rin
 
 /* Room for so many requests of so many bytes. */
 bool soft_ring_make(struct soft_ring *ring, uint32_t requests, size_t bytes);
+void soft_ring_free(struct soft_ring *ring); /* also of one that was never made, but cleared */
 /* Bytes of a receive of so many elements. */
 size_t soft_recv_bytes(uint32_t sges);
 void soft_recv_fill(struct soft_recv *recv, const struct ibv_recv_wr *wr);

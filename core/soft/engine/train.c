@@ -8,13 +8,14 @@
  */
 #include <stdlib.h>
 #include "core/fragile.h"
+#include "core/pages.h"
 #include "copy.h"
 #include "engine.h"
 
 /* None of it is written before it is needed: an idle context holds no page of it. */
 bool soft_train_begin(struct soft_train *train)
 {
-    train->own = aligned_alloc(64, (SOFT_TRAIN_MAX + 63) / 64 * 64);
+    train->own = pages_new(SOFT_TRAIN_MAX);
     train->owner = malloc(SOFT_TRAIN_PACKETS * sizeof *train->owner);
     train->piece = malloc(SOFT_PIECES * sizeof *train->piece);
     return train->own != NULL && train->owner != NULL && train->piece != NULL;
@@ -22,7 +23,7 @@ bool soft_train_begin(struct soft_train *train)
 
 void soft_train_end(struct soft_train *train)
 {
-    free(train->own);
+    pages_free(train->own, SOFT_TRAIN_MAX);
     free(train->owner);
     free(train->piece);
 }

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 #include "core/fds.h"
+#include "core/pages.h"
 #include "core/settings.h"
 #include "roce_port.h"
 #include "udp.h"
@@ -22,7 +23,7 @@ void udp_init(struct udp *udp, struct ibv_context *context, struct service_membe
 int udp_prepare(struct udp *udp)
 {
     if (udp->buffer == NULL)
-        udp->buffer = malloc((size_t)UDP_AT_ONCE * UDP_BUFFER);
+        udp->buffer = pages_new((size_t)UDP_AT_ONCE * UDP_BUFFER);
     if (udp->buffer != NULL && udp->arrivals == NULL)
         udp->arrivals = udp_arrivals_new(udp->buffer);
     return udp->arrivals == NULL ? ENOMEM : 0;
@@ -40,7 +41,7 @@ void udp_end(struct udp *udp)
     udp->roce = NULL;
     free(udp->ids);
     udp->ids = NULL;
-    free(udp->buffer);
+    pages_free(udp->buffer, (size_t)UDP_AT_ONCE * UDP_BUFFER);
     free(udp->arrivals);
     free(udp->ways_in);
     free(udp->ways_out);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include "core/pages.h"
 #include "core/soft/engine/engine.h"
 #include "verbs.h"
 #include "core/soft/lock.h"
@@ -20,6 +21,11 @@ int soft_cq_check(const struct ibv_cq *cq)
     return soft_object_check(soft_context_of(cq->context), SOFT_CQ, cq, cq->handle);
 }
 
+static size_t ring_bytes(unsigned entries)
+{
+    return entries * sizeof(struct ibv_wc);
+}
+
 /* All of it but itself. */
 static void release(struct soft_cq *cq)
 {
@@ -27,7 +33,7 @@ static void release(struct soft_cq *cq)
 
     pthread_cond_destroy(&ibv->cond);
     pthread_mutex_destroy(&ibv->mutex);
-    free(cq->ring);
+    pages_free(cq->ring, ring_bytes((unsigned)ibv->cqe));
 }
 
 struct ibv_cq *soft_create_cq(struct ibv_context *ibv, int cqe, void *cq_context,
@@ -45,7 +51,7 @@ struct ibv_cq *soft_create_cq(struct ibv_context *ibv, int cqe, void *cq_context
     }
     if ((cq = calloc(1, sizeof *cq)) == NULL)
         return NULL;
-    if ((cq->ring = malloc((size_t)cqe * sizeof *cq->ring)) == NULL) {
+    if ((cq->ring = pages_new(ring_bytes((unsigned)cqe))) == NULL) {
         free(cq);
         return NULL;
     }
@@ -145,11 +151,11 @@ static int resize(struct soft_cq *cq, unsigned size)
 
     if (size < cq->count)
         return EINVAL;
-    if ((ring = malloc(size * sizeof *ring)) == NULL)
+    if ((ring = pages_new(ring_bytes(size))) == NULL)
         return ENOMEM;
     for (unsigned i = 0; i < cq->count; i++)
         ring[i] = cq->ring[(cq->head + i) % old];
-    free(cq->ring);
+    pages_free(cq->ring, ring_bytes(old));
     cq->ring = ring;
     cq->head = 0;
     cq->ibv.cqe = (int)size;

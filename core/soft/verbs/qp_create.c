@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include "core/pages.h"
 #include "core/soft/engine/engine.h"
 #include "core/soft/engine/mw.h"
 #include "core/soft/engine/xrc.h"
@@ -18,8 +19,13 @@ bool soft_ring_make(struct soft_ring *ring, uint32_t requests, size_t bytes)
     ring->size = requests;
     ring->mask = places - 1;
     ring->stride = (bytes + 7) & ~(size_t)7;
-    ring->slots = malloc(places * ring->stride); /* pages of it that no request reaches stay untouched */
+    ring->slots = pages_new(places * ring->stride); /* pages of it that no request reaches stay untouched */
     return ring->slots != NULL;
+}
+
+void soft_ring_free(struct soft_ring *ring)
+{
+    pages_free(ring->slots, (ring->mask + (size_t)1) * ring->stride);
 }
 
 size_t soft_recv_bytes(uint32_t sges)
@@ -159,8 +165,8 @@ static int enter(struct soft_context *context, struct soft_qp *qp)
 /* All of it but itself. */
 static void release(struct soft_qp *qp)
 {
-    free(qp->req.ring.slots);
-    free(qp->resp.ring.slots);
+    soft_ring_free(&qp->req.ring);
+    soft_ring_free(&qp->resp.ring);
     free(qp->resp.shared);
     free(qp->resp.resources);
     soft_builder_free(qp);

@@ -43,7 +43,7 @@ static void release(struct soft_srq *srq)
 {
     pthread_cond_destroy(&srq->ibv.cond);
     pthread_mutex_destroy(&srq->ibv.mutex);
-    free(srq->ring.slots);
+    soft_ring_free(&srq->ring);
 }
 
 /* (locked) What it is made of, and its place among the context's objects. 0 or an errno. */
@@ -180,7 +180,7 @@ static int resize(struct soft_srq *srq, uint32_t size)
         return ENOMEM;
     for (uint32_t index = srq->ring.tail; index != srq->ring.head; index++)
         memcpy(soft_ring_at(&grown, grown.head++), soft_ring_at(&srq->ring, index), srq->ring.stride);
-    free(srq->ring.slots);
+    soft_ring_free(&srq->ring);
     srq->ring = grown;
     return 0;
 }

@@ -2,14 +2,13 @@
 /*
  * exs-get [OPTION...] NAME... - gets files from an exs-serve that gives them, with blocking calls.
  *
- * This file: options, and one file after the other. Which files is in wishes.c, getting one in fetch.c, where
- * it arrives in landing.c, the connection in client.c, what is said of it in account.c, the bytes in
- * transfer.c.
+ * This file: its own options, and one file after the other. The options that exs-put has, too, are in
+ * client_options.c, which files in wishes.c, getting one in fetch.c, where it arrives in landing.c, the
+ * connection in client.c, what is said of it in account.c, the bytes in transfer.c.
  */
 #include <errno.h>
 #include <exs.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "account.h"
+#include "client_options.h"
 #include "fetch.h"
 #include "tools/common/options.h"
 #include "tools/common/resolve.h"
@@ -24,13 +24,11 @@
 #include "tools/common/terminal.h"
 #include "wishes.h"
 
-#define LETTERS "a:p:d:o:s:lrvqjh"
 #define OUTPUT "-" /* as the -o of standard output */
 
 struct settings {
-    const char *host, *port, *folder, *output;
-    enum account_form form;
-    bool quiet, recursive, list;
+    const char *folder, *output;
+    bool recursive, list;
     uint64_t limit;
 };
 
@@ -41,94 +39,55 @@ struct target {
     bool is_output;
 };
 
-static _Noreturn void help(void)
-{
-    printf("usage: exs-get [OPTION...] NAME...\n"
-           "  -a, --address ADDR     the server's name or number (127.0.0.1)\n"
-           "  -p, --port PORT        its port (" TRANSFER_PORT ")\n"
-           "  -d, --directory DIR    where files are put (.)\n"
-           "  -o, --output FILE      what the only NAME is stored under; - is standard output\n"
-           "  -r, --recursive        get what is in folders, and below; / is all that is served\n"
-           "  -l, --list             say what is in folders, in place of getting it\n"
-           "  -s, --file-size BYTES  that a file may have\n"
-           "  -v, --verbose          say what was got, how fast, and by which device\n"
-           "  -q, --quiet            draw no progress bar\n"
-           "  -j, --json             say what was got as lines of JSON\n"
-           "  -h, --help             this\n"
-           "      --version          which release this is\n"
-           "BYTES may end with K, M, G or T.\n");
-    exit(0);
-}
-
-static uint64_t read_bytes(void)
+static uint64_t read_bytes(const char *word)
 {
     uint64_t bytes;
 
-    if (!options_bytes(optarg, &bytes))
-        options_wrong("exs-get", "bad size '%s' for -s: want bytes, as in 64K, 2G or 1048576", optarg);
+    if (!options_bytes(word, &bytes))
+        options_wrong("exs-get", "bad size '%s' for -s: want bytes, as in 64K, 2G or 1048576", word);
     return bytes;
 }
 
-static void read_option(int option, char **argv, struct settings *settings)
+static void take(int letter, const char *word, void *data)
 {
-    switch (option) {
-    case 'a':
-        settings->host = optarg;
-        break;
-    case 'p':
-        settings->port = optarg;
-        break;
+    struct settings *settings = data;
+
+    switch (letter) {
     case 'd':
-        settings->folder = optarg;
+        settings->folder = word;
         break;
     case 'o':
-        settings->output = optarg;
+        settings->output = word;
         break;
     case 's':
-        settings->limit = read_bytes();
+        settings->limit = read_bytes(word);
         break;
     case 'l':
         settings->list = true;
         break;
-    case 'r':
+    default:
         settings->recursive = true;
         break;
-    case 'v':
-        settings->form = ACCOUNT_LINES;
-        break;
-    case 'q':
-        settings->quiet = true;
-        break;
-    case 'j':
-        settings->form = ACCOUNT_JSON;
-        break;
-    case 'h':
-        help();
-    default:
-        options_unknown("exs-get", argv, LETTERS, option);
     }
 }
 
-static void read_options(int argc, char **argv, struct settings *settings)
-{
-    static const struct option names[] = {{"address", required_argument, NULL, 'a'},
-                                          {"port", required_argument, NULL, 'p'},
-                                          {"directory", required_argument, NULL, 'd'},
-                                          {"output", required_argument, NULL, 'o'},
-                                          {"recursive", no_argument, NULL, 'r'},
-                                          {"list", no_argument, NULL, 'l'},
-                                          {"file-size", required_argument, NULL, 's'},
-                                          {"verbose", no_argument, NULL, 'v'},
-                                          {"quiet", no_argument, NULL, 'q'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int option;
+static const struct client_option own[] = {
+    {'d', "directory", "DIR", "where files are put (.)"},
+    {'o', "output", "FILE", "what the only NAME is stored under; - is standard output"},
+    {'r', "recursive", NULL, "get what is in folders, and below; / is all that is served"},
+    {'l', "list", NULL, "say what is in folders, in place of getting it"},
+    {'s', "file-size", "BYTES", "that a file may have"},
+};
+static const struct client_program program = {.name = "exs-get",
+                                              .operands = "NAME...",
+                                              .own = own,
+                                              .own_count = sizeof(own) / sizeof(own[0]),
+                                              .last = "BYTES may end with K, M, G or T.",
+                                              .take = take};
 
-    options_version("exs-get", argc, argv);
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":" LETTERS, names, NULL)) != -1)
-        read_option(option, argv, settings);
+static void read_options(int argc, char **argv, struct client_options *options, struct settings *settings)
+{
+    client_options_read(&program, argc, argv, options, settings);
     if (optind == argc)
         options_wrong("exs-get", "which files are to be got? -l / says what there is");
     if (settings->output != NULL && (argc - optind > 1 || settings->recursive))
@@ -265,7 +224,8 @@ static void pick_files(struct fetch *fetch, const struct addrinfo *addresses, co
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {.host = "127.0.0.1", .port = TRANSFER_PORT, .folder = ".", .limit = INT64_MAX};
+    struct settings settings = {.folder = ".", .limit = INT64_MAX};
+    struct client_options options;
     struct fetch fetch = {.client.sock = -1};
     char why[RESOLVE_TEXT_MAX];
     struct blocks blocks = {0};
@@ -274,18 +234,18 @@ int main(int argc, char **argv)
     struct target target;
 
     standard_open();
-    read_options(argc, argv, &settings);
-    struct addrinfo *addresses = resolve(settings.host, settings.port, false, why);
+    read_options(argc, argv, &options, &settings);
+    struct addrinfo *addresses = resolve(options.host, options.port, false, why);
     if (addresses == NULL)
         options_wrong("exs-get", "%s", why);
     open_target(&target, &settings);
     if (exs_init(EXS_VERSION) == -1 || (fetch.block = block_take(&blocks)) == NULL)
         fail("cannot start", strerror(errno));
-    fetch.quiet = settings.quiet || target.is_output;
+    fetch.quiet = options.quiet || target.is_output;
     fetch.limit = settings.limit;
     if (client_reach(&fetch.client, addresses) == -1)
         fail("", fetch.client.error);
-    account_begin(&account, "exs-get", settings.form);
+    account_begin(&account, "exs-get", options.form);
     if (target.is_output)
         account.out = stderr;
     pick_files(&fetch, addresses, &settings, &picks, argv + optind, &account);

@@ -2,12 +2,12 @@
 /*
  * exs-put [OPTION...] FILE... - sends files to an exs-serve, with blocking calls.
  *
- * This file: options, and one file after the other. Which files is in picks.c, sending one in outlet.c, the
- * connection in client.c, what is said of it in account.c, the bytes in transfer.c.
+ * This file: its own options, and one file after the other. The options that exs-get has, too, are in
+ * client_options.c, which files in picks.c, sending one in outlet.c, the connection in client.c, what is said
+ * of it in account.c, the bytes in transfer.c.
  */
 #include <errno.h>
 #include <exs.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,86 +15,37 @@
 #include <unistd.h>
 
 #include "account.h"
+#include "client_options.h"
 #include "outlet.h"
 #include "picks.h"
 #include "tools/common/options.h"
 #include "tools/common/resolve.h"
 #include "tools/common/standard.h"
 
-#define LETTERS "a:p:n:rvqjh"
-
 struct settings {
-    const char *host, *port, *name;
-    enum account_form form;
-    bool quiet, recursive;
+    const char *name;
+    bool recursive;
 };
 
-static _Noreturn void help(void)
+static void take(int letter, const char *word, void *data)
 {
-    printf("usage: exs-put [OPTION...] FILE...\n"
-           "  -a, --address ADDR  the server's name or number (127.0.0.1)\n"
-           "  -p, --port PORT     its port (" TRANSFER_PORT ")\n"
-           "  -r, --recursive     send what is in folders, and below\n"
-           "  -n, --name NAME     what standard input, the FILE -, is stored under\n"
-           "  -v, --verbose       say what was sent, how fast, and by which device\n"
-           "  -q, --quiet         draw no progress bar\n"
-           "  -j, --json          say what was sent as lines of JSON\n"
-           "  -h, --help          this\n"
-           "      --version       which release this is\n");
-    exit(0);
-}
+    struct settings *settings = data;
 
-static void read_option(int option, char **argv, struct settings *settings)
-{
-    switch (option) {
-    case 'a':
-        settings->host = optarg;
-        break;
-    case 'p':
-        settings->port = optarg;
-        break;
-    case 'n':
-        settings->name = optarg;
-        break;
-    case 'r':
+    if (letter == 'n')
+        settings->name = word;
+    else
         settings->recursive = true;
-        break;
-    case 'v':
-        settings->form = ACCOUNT_LINES;
-        break;
-    case 'q':
-        settings->quiet = true;
-        break;
-    case 'j':
-        settings->form = ACCOUNT_JSON;
-        break;
-    case 'h':
-        help();
-    default:
-        options_unknown("exs-put", argv, LETTERS, option);
-    }
 }
 
-static void read_options(int argc, char **argv, struct settings *settings)
-{
-    static const struct option names[] = {{"address", required_argument, NULL, 'a'},
-                                          {"port", required_argument, NULL, 'p'},
-                                          {"name", required_argument, NULL, 'n'},
-                                          {"recursive", no_argument, NULL, 'r'},
-                                          {"verbose", no_argument, NULL, 'v'},
-                                          {"quiet", no_argument, NULL, 'q'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int option;
-
-    options_version("exs-put", argc, argv);
-    opterr = 0;
-    while ((option = getopt_long(argc, argv, ":" LETTERS, names, NULL)) != -1)
-        read_option(option, argv, settings);
-    if (optind == argc)
-        options_wrong("exs-put", "which files are to be sent?");
-}
+static const struct client_option own[] = {
+    {'r', "recursive", NULL, "send what is in folders, and below"},
+    {'n', "name", "NAME", "what standard input, the FILE -, is stored under"},
+};
+static const struct client_program program = {.name = "exs-put",
+                                              .operands = "FILE...",
+                                              .own = own,
+                                              .own_count = sizeof(own) / sizeof(own[0]),
+                                              .take = take};
 
 static _Noreturn void fail(const char *why)
 {
@@ -165,26 +116,29 @@ static void send_files(struct outlet *outlet, const struct addrinfo *addresses, 
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {.host = "127.0.0.1", .port = TRANSFER_PORT};
+    struct settings settings = {0};
+    struct client_options options;
     struct outlet outlet = {.client.sock = -1};
     char why[RESOLVE_TEXT_MAX];
     struct picks picks = {0};
     struct account account;
 
     standard_open();
-    read_options(argc, argv, &settings);
+    client_options_read(&program, argc, argv, &options, &settings);
+    if (optind == argc)
+        options_wrong("exs-put", "which files are to be sent?");
     if (exs_init(EXS_VERSION) == -1) {
         fprintf(stderr, "exs-put: cannot start: %s\n", strerror(errno));
         return 1;
     }
     pick_files(&picks, &settings, argv + optind);
-    struct addrinfo *addresses = resolve(settings.host, settings.port, false, why);
+    struct addrinfo *addresses = resolve(options.host, options.port, false, why);
     if (addresses == NULL)
         options_wrong("exs-put", "%s", why);
-    outlet.quiet = settings.quiet;
+    outlet.quiet = options.quiet;
     if (client_reach(&outlet.client, addresses) == -1)
         fail(outlet.client.error);
-    account_begin(&account, "exs-put", settings.form);
+    account_begin(&account, "exs-put", options.form);
     send_files(&outlet, addresses, &picks, &account);
     account_end(&account, outlet.client.device);
     if (outlet.client.sock != -1 && client_close(&outlet.client) == -1 && account.failed == 0)

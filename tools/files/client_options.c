@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The command line of exs-put and exs-get; see client_options.h. */
+#include "client_options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common/options.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* Before a program's own options, and behind them. */
+static const struct client_option server[] = {
+    {'a', "address", "ADDR", "the server's name or number (127.0.0.1)"},
+    {'p', "port", "PORT", "its port (" TRANSFER_PORT ")"},
+};
+static const struct client_option said[] = {
+    {'v', "verbose", NULL, "say which files went, how fast, and by which device"},
+    {'q', "quiet", NULL, "draw no progress bar"},
+    {'j', "json", NULL, "say which files went as lines of JSON"},
+    {'h', "help", NULL, "this"},
+};
+
+enum { OPTIONS_MAX = COUNT(server) + CLIENT_OPTIONS_OWN + COUNT(said) };
+
+struct table { /* all options of a program, for getopt_long */
+    struct option names[OPTIONS_MAX + 1];
+    char letters[1 + 2 * OPTIONS_MAX + 1]; /* ":a:p:rv": the first makes it tell a missing word */
+    size_t count, length;
+};
+
+static void add(struct table *table, const struct client_option *options, size_t count)
+{
+    for (const struct client_option *o = options; o < options + count; o++) {
+        if (table->count == OPTIONS_MAX)
+            abort(); /* a program has more of its own than its header allows */
+        table->names[table->count++] =
+            (struct option){o->name, o->word != NULL ? required_argument : no_argument, NULL, o->letter};
+        table->letters[table->length++] = (char)o->letter;
+        if (o->word != NULL)
+            table->letters[table->length++] = ':';
+    }
+}
+
+static void print(const struct client_option *options, size_t count)
+{
+    for (const struct client_option *o = options; o < options + count; o++) {
+        const char *word = o->word != NULL ? o->word : "";
+        int width = 18 - (int)strlen(o->name);
+
+        printf("  -%c, --%s %-*s%s\n", o->letter, o->name, width, word, o->text);
+    }
+}
+
+static _Noreturn void help(const struct client_program *program)
+{
+    printf("usage: %s [OPTION...] %s\n", program->name, program->operands);
+    print(server, COUNT(server));
+    print(program->own, program->own_count);
+    print(said, COUNT(said));
+    printf("      --version            which release this is\n");
+    if (program->last != NULL)
+        puts(program->last);
+    exit(0);
+}
+
+static bool take_shared(int letter, struct client_options *options)
+{
+    switch (letter) {
+    case 'a':
+        options->host = optarg;
+        return true;
+    case 'p':
+        options->port = optarg;
+        return true;
+    case 'v':
+        options->form = ACCOUNT_LINES;
+        return true;
+    case 'q':
+        options->quiet = true;
+        return true;
+    case 'j':
+        options->form = ACCOUNT_JSON;
+        return true;
+    default:
+        return false;
+    }
+}
+
+void client_options_read(const struct client_program *program, int argc, char **argv,
+                         struct client_options *options, void *settings)
+{
+    struct table table = {.letters = ":", .length = 1};
+    int letter;
+
+    *options = (struct client_options){.host = "127.0.0.1", .port = TRANSFER_PORT};
+    add(&table, server, COUNT(server));
+    add(&table, program->own, program->own_count);
+    add(&table, said, COUNT(said));
+    options_version(program->name, argc, argv);
+    opterr = 0;
+    while ((letter = getopt_long(argc, argv, table.letters, table.names, NULL)) != -1) {
+        if (letter == 'h')
+            help(program);
+        if (letter == '?' || letter == ':')
+            options_unknown(program->name, argv, table.letters + 1, letter);
+        if (!take_shared(letter, options))
+            program->take(letter, optarg, settings);
+    }
+}

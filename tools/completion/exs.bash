@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-2-Clause
-# Completion of EXS's programs in bash (in zsh after bashcompinit): options are those that the program itself names by --help,
+# Completion of EXS's programs in bash: options are those that the program itself names by --help,
 # so that none is ever missing here; the rest are files, or for exs-soft-run programs and what is theirs.
 _exs() {
     local current=${COMP_WORDS[COMP_CWORD]} program=${COMP_WORDS[0]}

@@ -21,10 +21,11 @@ MENU = [
     ("Guide", ["doc/guide/README.md", "doc/guide/first-server.md", "doc/guide/your-loop.md", "doc/guide/backpressure.md",
                "doc/guide/files.md", "doc/guide/time-outs.md", "doc/guide/threads.md", "doc/guide/slow.md",
                "doc/guide/hardware.md"]),
-    ("Reference", ["manual", "errors", "doc/overview.md", "doc/devices.md", "doc/figures.md", "check/conformance/TESTS.md"]),
+    ("Reference", ["manual", "errors", "doc/overview.md", "doc/devices.md", "doc/figures.md"]),
+    ("Tested", ["check/README.md", "check/conformance/TESTS.md", "check/faults/README.md", "doc/scale.md", "doc/soak.md"]),
     ("Programs", ["doc/tools.md", "doc/any-program.md", "samples"]),
     ("Inside", ["doc/building.md", "doc/reading-the-code.md", "doc/round-trip.md", "doc/gigabyte.md", "doc/from-verbs-to-exs.md",
-                "check/README.md", "check/faults/README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGES.md"]),
+                "CONTRIBUTING.md", "SECURITY.md", "CHANGES.md"]),
 ]
 
 TEMPLATE = """<!DOCTYPE html>
@@ -114,6 +115,8 @@ class Site:
                                   extension_configs={"toc": {"slugify": lambda value, _: anchor(value)}})
         body = maker.convert(text)
         body = re.sub(r'(href|src)="([^"]+)"', lambda m: f'{m[1]}="{self.href(path, unescape(m[2]))}"', body)
+        # A picture leads to itself, as large as the window: on a phone its words are small.
+        body = re.sub(r'<p>(<img [^>]*src="([^"]+)"[^>]*>)</p>', r'<p><a href="\2">\1</a></p>', body)
         body = re.sub(r"<code>(samples/[a-z_-]+\.(?:c|cc|py))</code>", lambda m: self.sample_link(path, m), body)
         title = plain(re.search(r"<h1.*?>(.*?)</h1>", body)[1])
         self.bodies[path] = (title, body)
@@ -125,7 +128,7 @@ class Site:
     def text_page(self, path):
         """A file of the tree, as it is."""
         text = (self.source / path).read_text(encoding="utf-8")
-        self.bodies[path] = (path, f"<h1>{escape(path)}</h1>\n<pre><code>{escape(text)}</code></pre>")
+        self.bodies[path] = (path, f"<h1>{escape(path)}</h1>\n<pre><code class='text'>{escape(text)}</code></pre>")
 
     def samples_page(self):
         """All samples, each with what its comment says it is."""

@@ -24,7 +24,7 @@ MENU = [
     ("Reference", ["manual", "errors", "doc/overview.md", "doc/devices.md", "doc/figures.md"]),
     ("Tested", ["check/README.md", "check/conformance/TESTS.md", "check/faults/README.md", "doc/scale.md", "doc/soak.md"]),
     ("Programs", ["doc/tools.md", "doc/any-program.md", "samples"]),
-    ("Inside", ["doc/building.md", "doc/reading-the-code.md", "doc/round-trip.md", "doc/gigabyte.md", "doc/from-verbs-to-exs.md",
+    ("Inside", ["doc/building.md", "doc/reading-the-code.md", "doc/round-trip.md", "doc/gigabyte.md", "doc/from-verbs-to-exs.md", "doc/libev.md",
                 "CONTRIBUTING.md", "SECURITY.md", "CHANGES.md"]),
 ]
 

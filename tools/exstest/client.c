@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include "counters.h"
 #include "driver.h"
 #include "link.h"
 #include "say.h"
@@ -40,6 +41,7 @@ struct thread { /* used by its own thread, but for its start and end */
     bool failed;
     uint64_t moves; /* at the last look */
     uint64_t elapsed, mismatches, mismatches_there;
+    exs_stats_t counted;
 };
 
 /* ---- Failing ----------------------------------------------------------------------------------------- */
@@ -200,6 +202,7 @@ static void *thread_main(void *argument)
     ev_timer_again(t->driver.loop, &t->patience);
     run(t);
     ev_timer_stop(t->driver.loop, &t->patience);
+    driver_count(&t->driver, &t->counted);
     if (driver_close(&t->driver) == -1)
         fail(t->client, "an event queue is still in use after its connections are closed");
     free(t->links);
@@ -251,6 +254,7 @@ static void run_threads(struct client *client, struct thread *threads, struct ou
     }
     for (uint32_t i = 0; i < started; i++) {
         pthread_join(threads[i].id, NULL);
+        counters_join(&outcome->counted, &threads[i].counted);
         outcome->mismatches += threads[i].mismatches;
         outcome->mismatches_there += threads[i].mismatches_there;
         if (threads[i].elapsed > outcome->elapsed)

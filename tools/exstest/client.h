@@ -3,6 +3,7 @@
 #ifndef EXSTEST_CLIENT_H
 #define EXSTEST_CLIENT_H
 
+#include <exs.h>
 #include "figures.h"
 #include "options.h"
 
@@ -10,6 +11,7 @@ struct outcome {
     bool passed;
     uint64_t elapsed; /* ns, of the thread that took longest */
     uint64_t mismatches, mismatches_there;
+    exs_stats_t counted;    /* by the library, on all queues */
     struct figures figures; /* of a performance test; its latency is freed by the caller */
 };
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include "counters.h"
 #include "link.h"
 
 enum { DEPTH = 512, BATCH = 64, ROUNDS = 1024 };
@@ -70,6 +71,12 @@ int driver_close(struct driver *driver)
     if (driver->loop != NULL)
         ev_loop_destroy(driver->loop);
     return result;
+}
+
+void driver_count(const struct driver *driver, exs_stats_t *sum)
+{
+    for (int i = 0; i < driver->count; i++)
+        counters_add(sum, driver->lanes[i].queue);
 }
 
 static void poll_round(struct driver *driver)

@@ -23,6 +23,8 @@ struct driver { /* owned and used by one thread */
 int driver_open(struct driver *driver, int queues, bool polling);
 /* Their sockets are closed. -1 and errno. */
 int driver_close(struct driver *driver);
+/* Adds what the library has counted on them. */
+void driver_count(const struct driver *driver, exs_stats_t *sum);
 /* Give events to their links until driver_stop. */
 void driver_run(struct driver *driver);
 void driver_stop(struct driver *driver);

@@ -13,7 +13,7 @@
 #include "script.h"
 #include "wire.h"
 
-enum { JSON = 256 };
+enum { JSON = 256, STATISTICS };
 
 static const char usage_text[] =
     "usage: exstest [-T S] [-D device] [-n port] [-d] [-a address] [-M MiB]\n"
@@ -30,6 +30,7 @@ static const char usage_text[] =
     "  -d, --debug            trace; again: more\n"
     "  -f, --script FILE      take all options from a file\n"
     "      --json             the result as one line of JSON\n"
+    "      --statistics       T, P: what the library counted, too\n"
     "  -s, --server NAME      Q, T, P: name or address of the server\n"
     "  -a, --address ADDRESS  S: listen on this numeric address only; L: an own address of the device\n"
     "  -M, --memory MIB       S: memory for all connections together (2048)\n"
@@ -50,18 +51,29 @@ static const char usage_text[] =
     "    limit_size_region, limit_connection, or their names in dapltest; none means all.\n"
     "Exit status: 0 the test passed, 1 it did not, 2 the command line is wrong.\n";
 
-static const struct option long_options[] = {
-    {"test", required_argument, NULL, 'T'},    {"device", required_argument, NULL, 'D'},
-    {"port", required_argument, NULL, 'n'},    {"quality", required_argument, NULL, 'R'},
-    {"debug", no_argument, NULL, 'd'},         {"script", required_argument, NULL, 'f'},
-    {"json", no_argument, NULL, JSON},         {"server", required_argument, NULL, 's'},
-    {"address", required_argument, NULL, 'a'}, {"memory", required_argument, NULL, 'M'},
-    {"threads", required_argument, NULL, 't'}, {"connections", required_argument, NULL, 'w'},
-    {"width", required_argument, NULL, 'w'},   {"iterations", required_argument, NULL, 'i'},
-    {"shared-queue", no_argument, NULL, 'Q'},  {"validate", no_argument, NULL, 'V'},
-    {"polling", no_argument, NULL, 'P'},       {"mode", required_argument, NULL, 'm'},
-    {"maximum", required_argument, NULL, 'm'}, {"pipeline", required_argument, NULL, 'p'},
-    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+static const struct option long_options[] = {{"test", required_argument, NULL, 'T'},
+                                             {"device", required_argument, NULL, 'D'},
+                                             {"port", required_argument, NULL, 'n'},
+                                             {"quality", required_argument, NULL, 'R'},
+                                             {"debug", no_argument, NULL, 'd'},
+                                             {"script", required_argument, NULL, 'f'},
+                                             {"json", no_argument, NULL, JSON},
+                                             {"statistics", no_argument, NULL, STATISTICS},
+                                             {"server", required_argument, NULL, 's'},
+                                             {"address", required_argument, NULL, 'a'},
+                                             {"memory", required_argument, NULL, 'M'},
+                                             {"threads", required_argument, NULL, 't'},
+                                             {"connections", required_argument, NULL, 'w'},
+                                             {"width", required_argument, NULL, 'w'},
+                                             {"iterations", required_argument, NULL, 'i'},
+                                             {"shared-queue", no_argument, NULL, 'Q'},
+                                             {"validate", no_argument, NULL, 'V'},
+                                             {"polling", no_argument, NULL, 'P'},
+                                             {"mode", required_argument, NULL, 'm'},
+                                             {"maximum", required_argument, NULL, 'm'},
+                                             {"pipeline", required_argument, NULL, 'p'},
+                                             {"help", no_argument, NULL, 'h'},
+                                             {NULL, 0, NULL, 0}};
 
 static _Noreturn void wrong(void)
 {
@@ -76,12 +88,23 @@ static const char *tests_of(int option)
         int option;
         const char *tests;
     } known[] = {{'s', "QTP"}, {'a', "SL"}, {'M', "S"}, {'t', "T"},  {'w', "TL"}, {'i', "TP"},
-                 {'Q', "T"},   {'V', "T"},  {'P', "T"}, {'m', "PL"}, {'p', "P"}};
+                 {'Q', "T"},   {'V', "T"},  {'P', "T"}, {'m', "PL"}, {'p', "P"},  {STATISTICS, "TP"}};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
         if (known[i].option == option)
             return known[i].tests;
     return NULL;
+}
+
+/* As it is written: its letter, or its name where it has none. */
+static const char *spelled(int option, char letter[3])
+{
+    if (option == STATISTICS)
+        return "--statistics";
+    letter[0] = '-';
+    letter[1] = (char)option;
+    letter[2] = '\0';
+    return letter;
 }
 
 static uint32_t number(int option, const char *word, long low, long high)
@@ -141,6 +164,9 @@ static void read_option(struct options *o, int option, const char *word)
         break;
     case JSON:
         o->json = true;
+        break;
+    case STATISTICS:
+        o->statistics = true;
         break;
     case 's':
         o->server = word;
@@ -307,13 +333,15 @@ struct options options_read(int argc, char **argv)
     }
     for (int i = 0; i < count; i++) {
         const char *tests = tests_of(given[i].option);
+        char letter[3];
 
         if (given[i].option == 'f') {
             complain("-f: a script can't name another");
             wrong();
         }
         if (tests != NULL && strchr(tests, o.test) == NULL) {
-            complain("-%c is an option of the tests %s, not of %c", given[i].option, tests, o.test);
+            complain("%s is an option of the tests %s, not of %c", spelled(given[i].option, letter), tests,
+                     o.test);
             wrong();
         }
         read_option(&o, given[i].option, given[i].word);

@@ -17,7 +17,7 @@ struct options {
     const char *address; /* server: to listen on; NULL: every one */
     int debug;
     const char *quality; /* HT, LL, EC, PM, BE */
-    bool json, validate, polling, shared_queue;
+    bool json, statistics, validate, polling, shared_queue;
     uint32_t threads, connections, iterations, pipeline;
     uint32_t memory;         /* server: MiB of its budget */
     uint32_t maximum, width; /* limit test; maximum 0: until it fails */

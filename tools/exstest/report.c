@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "counters.h"
 #include "say.h"
 #include "wire.h"
 
@@ -51,21 +52,35 @@ static void say_sum(const char *name, double bytes, double seconds)
     say("%-17s: %10.2f MB - %10.2f MB/Sec", name, bytes / MB, bytes / MB / seconds);
 }
 
+/* The last member of the line. */
+static void end_json(const struct outcome *outcome)
+{
+    counters_json(&outcome->counted);
+    printf("}\n");
+}
+
 static void json_transaction(const struct options *o, const struct outcome *outcome, const struct sums *sums)
 {
     printf(
         "{\"test\":\"T\",\"passed\":%s,\"threads\":%u,\"connections\":%u,\"iterations\":%u,\"operations\":%.0f,"
         "\"seconds\":%.6f,\"sent\":%.0f,\"received\":%.0f,\"remote_read\":%.0f,\"remote_written\":%.0f,"
-        "\"validated\":%s,\"mismatches_client\":%" PRIu64 ",\"mismatches_server\":%" PRIu64 "}\n",
+        "\"validated\":%s,\"mismatches_client\":%" PRIu64 ",\"mismatches_server\":%" PRIu64 ",",
         outcome->passed ? "true" : "false", o->threads, o->connections, o->iterations, sums->operations,
         sums->seconds, sums->send, sums->receive, sums->read, sums->write, o->validate ? "true" : "false",
         outcome->mismatches, outcome->mismatches_there);
+    end_json(outcome);
 }
 
 static void say_validated(const struct options *o)
 {
     if (o->validate)
         say("Total Validated  : no mismatch");
+}
+
+static void say_counted(const struct options *o, const struct outcome *outcome)
+{
+    if (o->statistics)
+        counters_say(&outcome->counted);
 }
 
 void report_transaction(const struct options *o, const struct outcome *outcome)
@@ -84,6 +99,7 @@ void report_transaction(const struct options *o, const struct outcome *outcome)
         say("----- enough time has lapsed.");
         say("----- Try running the test with more iterations.");
         say_validated(o);
+        say_counted(o, outcome);
         return;
     }
     say("----- Stats ---- : %u threads, %u EPs", o->threads, o->connections);
@@ -94,6 +110,7 @@ void report_transaction(const struct options *o, const struct outcome *outcome)
     say_sum("Total RDMA Read", sums.read, sums.seconds);
     say_sum("Total RDMA Write", sums.write, sums.seconds);
     say_validated(o);
+    say_counted(o, outcome);
 }
 
 /* ---- Performance ------------------------------------------------------------------------------------- */
@@ -147,7 +164,8 @@ static struct rates rate(const struct options *o, const struct figures *f)
                           .reap = (double)(f->elapsed - f->posting) / count / 1000};
 }
 
-static void json_performance(const struct options *o, const struct rates *r, const struct latency *l)
+static void json_performance(const struct options *o, const struct outcome *outcome, const struct rates *r,
+                             const struct latency *l)
 {
     const struct op *op = &o->ops.op[0];
 
@@ -155,10 +173,11 @@ static void json_performance(const struct options *o, const struct rates *r, con
            "\"segment_size\":%u,\"segments\":%u,\"pipeline\":%u,\"seconds\":%.6f,\"cpu_percent\":%.2f,"
            "\"operations_per_second\":%.1f,\"mib_per_second\":%.2f,\"post_us\":%.3f,\"reap_us\":%.3f,"
            "\"latency_us\":{\"min\":%.3f,\"mean\":%.3f,\"max\":%.3f,\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,"
-           "\"p99.9\":%.3f}}\n",
+           "\"p99.9\":%.3f},",
            op_letters(op), options_poll(o) ? "polling" : "blocking", o->iterations, op->size, op->segments,
            o->pipeline, r->seconds, r->cpu, r->operations, r->mib, r->post, r->reap, l->least, l->mean, l->most,
            l->median, l->p90, l->p99, l->p999);
+    end_json(outcome);
 }
 
 static void say_performance(const struct options *o, const struct rates *r, const struct latency *l)
@@ -204,7 +223,8 @@ void report_performance(const struct options *o, struct outcome *outcome)
     const struct latency latency = judge(f, o->ops.op[0].transfer);
 
     if (o->json)
-        json_performance(o, &rates, &latency);
+        json_performance(o, outcome, &rates, &latency);
     else
         say_performance(o, &rates, &latency);
+    say_counted(o, outcome);
 }

@@ -22,7 +22,7 @@ MENU = [
                "doc/guide/files.md", "doc/guide/time-outs.md", "doc/guide/threads.md", "doc/guide/slow.md",
                "doc/guide/hardware.md"]),
     ("Reference", ["manual", "errors", "doc/overview.md", "doc/devices.md", "doc/figures.md"]),
-    ("Tested", ["check/README.md", "check/conformance/TESTS.md", "check/faults/README.md", "doc/scale.md", "doc/soak.md"]),
+    ("Tested", ["check/README.md", "check/conformance/TESTS.md", "doc/faults.md", "doc/scale.md", "doc/soak.md"]),
     ("Programs", ["doc/tools.md", "doc/any-program.md", "samples"]),
     ("Inside", ["doc/building.md", "doc/reading-the-code.md", "doc/round-trip.md", "doc/gigabyte.md", "doc/from-verbs-to-exs.md", "doc/libev.md",
                 "CONTRIBUTING.md", "SECURITY.md", "CHANGES.md"]),

@@ -65,7 +65,15 @@ struct advert {          /* of the peer: where we may write */
     bool waitall;
 };
 
-enum posted_kind { POSTED_CONTROL, POSTED_DATA, POSTED_FIN, POSTED_ONESIDED, POSTED_PROBE };
+/* The first three are messages, of which each takes a credit. */
+enum posted_kind {
+    POSTED_CONTROL,
+    POSTED_DATA,
+    POSTED_FIN,
+    POSTED_PART, /* of data, whose message comes behind it */
+    POSTED_ONESIDED,
+    POSTED_PROBE
+};
 
 struct posted { /* a work request that has not completed */
     enum posted_kind kind;
@@ -227,6 +235,8 @@ void xs_conn_run(struct conn *conn);
  * that receives. */
 void xs_conn_run_sends(struct conn *conn);
 void xs_conn_run_recvs(struct conn *conn);
+/* Post the receives anew that were emptied: they are owed. */
+void xs_conn_post_anew(struct conn *conn);
 /* Give one work request to the device; false: the connection was broken by it. */
 bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted);
 static inline uint32_t conn_sq_free(const struct conn *conn)

@@ -72,6 +72,16 @@ static bool may_end(const struct conn *conn)
     return conn->sending == NULL && (conn->onesided_next == NULL || conn->sock->state != SOCK_CLOSING);
 }
 
+/* With the credits of all that has come: its sender may miss our acknowledgement, and we may be gone when he asks
+ * for it again. */
+static void say_end(struct conn *conn)
+{
+    if (conn->emptied > 0)
+        xs_conn_post_anew(conn);
+    if (send_bare(conn, CONTROL_FIN, CREDITS_KEPT_BY_CONTROL, POSTED_FIN))
+        conn->writing = WRITE_FIN_SENT;
+}
+
 void xs_control_run(struct conn *conn)
 {
     if (conn->state != CONN_OPEN)
@@ -80,9 +90,8 @@ void xs_control_run(struct conn *conn)
         acknowledge(conn);
     if (conn->due != 0)
         say_due(conn);
-    if (conn->writing == WRITE_SHUT && may_end(conn) &&
-        send_bare(conn, CONTROL_FIN, CREDITS_KEPT_BY_CONTROL, POSTED_FIN))
-        conn->writing = WRITE_FIN_SENT;
+    if (conn->writing == WRITE_SHUT && may_end(conn))
+        say_end(conn);
     /* Owed so many: tell the peer now. And where our own end can't say any more that the peer's has come this
      * does: the last acknowledgement may be lost, and we gone when it is asked for again. */
     if (conn->owed >= conn->depth / 2 ||

@@ -12,12 +12,13 @@ static bool post_write(struct conn *conn, struct message *message, struct ibv_se
         .length = bytes,
         .lkey = message->span->lkey,
     };
+    bool news = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
     struct posted posted = {
-        .kind = POSTED_DATA,
+        .kind = news ? POSTED_DATA : POSTED_PART,
         .op = message->op,
         .window = message->span->window,
         .bytes = bytes,
-        .told = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ? message->bytes : 0,
+        .told = news ? message->bytes : 0,
     };
 
     wr->sg_list = &sge;

@@ -67,24 +67,52 @@ static void report(const struct conn *conn, const struct ibv_wc *wc)
                conn->nic->context->device->name, conn->device->wc_status_str(wc->status));
 }
 
+/* The peer has taken the message of this work request, as its credits say: it returns all with the end of its
+ * stream. So whoever leaves in order need not be there when its last acknowledgement was lost. */
+static bool has_arrived(const struct conn *conn, uint32_t entry)
+{
+    uint32_t messages = 0; /* this one, or the one that it is a part of, and those behind it */
+
+    if (conn->posted[entry % SQ_DEPTH].kind > POSTED_PART)
+        return false;
+    for (; entry != conn->sq_tail; entry++)
+        messages += conn->posted[entry % SQ_DEPTH].kind < POSTED_PART;
+    return messages > conn->peer.credits - conn->credits;
+}
+
+static void failed(struct conn *conn, const struct posted *posted, const struct ibv_wc *wc)
+{
+    if (posted->op != NULL && posted->op->error == 0 && wc->status == IBV_WC_LOC_PROT_ERR)
+        posted->op->error = posted->op->files != NULL ? EIO : EFAULT;
+    if (wc->status != IBV_WC_WR_FLUSH_ERR)
+        report(conn, wc);
+    if (posted->kind == POSTED_DATA || posted->kind == POSTED_PART) {
+        posted->op->requests--;
+        posted->op->failed = true;
+    } else if (posted->kind == POSTED_ONESIDED) {
+        xs_onesided_completed(conn, posted, wc);
+    }
+}
+
+/* It did not succeed: true when it has arrived all the same. */
+static __attribute__((noinline)) bool made_good(struct conn *conn, uint32_t entry, const struct ibv_wc *wc)
+{
+    bool arrived = has_arrived(conn, entry);
+
+    xs_conn_fail(conn, status_errno(wc->status));
+    if (!arrived)
+        failed(conn, &conn->posted[entry % SQ_DEPTH], wc);
+    return arrived;
+}
+
 static void send_completion(struct conn *conn, const struct ibv_wc *wc)
 {
-    struct posted posted = conn->posted[conn->sq_head++ % SQ_DEPTH];
+    uint32_t entry = conn->sq_head++;
+    struct posted posted = conn->posted[entry % SQ_DEPTH];
 
-    if (wc->status != IBV_WC_SUCCESS) {
-        if (posted.op != NULL && posted.op->error == 0 && wc->status == IBV_WC_LOC_PROT_ERR)
-            posted.op->error = posted.op->files != NULL ? EIO : EFAULT;
-        if (wc->status != IBV_WC_WR_FLUSH_ERR)
-            report(conn, wc);
-        xs_conn_fail(conn, status_errno(wc->status));
-        if (posted.kind == POSTED_DATA) {
-            posted.op->requests--;
-            posted.op->failed = true;
-        } else if (posted.kind == POSTED_ONESIDED)
-            xs_onesided_completed(conn, &posted, wc);
+    if (wc->status != IBV_WC_SUCCESS && !made_good(conn, entry, wc))
         return;
-    }
-    if (posted.kind == POSTED_DATA)
+    if (posted.kind == POSTED_DATA || posted.kind == POSTED_PART)
         xs_tx_completed(conn, &posted);
     else if (posted.kind == POSTED_ONESIDED)
         xs_onesided_completed(conn, &posted, wc);
@@ -104,7 +132,7 @@ static void told(struct conn *conn, uint32_t imm)
 }
 
 /* The receives that were emptied. They are as many as the peer may run short of without noticing. */
-static void post_anew(struct conn *conn)
+void xs_conn_post_anew(struct conn *conn)
 {
     if (!xs_conn_post_receives(conn, conn->next_slot - conn->emptied, conn->emptied)) {
         xs_conn_fail(conn, ECONNRESET);
@@ -134,7 +162,7 @@ static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
     else
         xs_control_received(conn, conn->memory + (size_t)slot * SLOT_SIZE, wc->byte_len);
     if (!conn_broken(conn) && ++conn->emptied == conn->depth / RECEIVES_AT_ONCE)
-        post_anew(conn);
+        xs_conn_post_anew(conn);
 }
 
 void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive)

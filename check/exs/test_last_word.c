@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_last_word.c - the last acknowledgement is lost, and whoever gave it has closed in order: what was sent
- * has arrived all the same, and its sender is told so.
+ * has arrived all the same, and its sender is told so. What has not arrived then has failed.
  *
  * Both ends are in this process, on the embedded device and its UDP link; from some moment on its sendmsg loses
  * the acknowledgements of one end.
@@ -15,17 +15,21 @@
 
 enum { ACKNOWLEDGE = 0x11, BTH = 12 };
 
-static _Atomic uint32_t deaf; /* a queue pair number: its acknowledgements are lost; 0: none is */
+static _Atomic uint32_t deaf;  /* a queue pair number: acknowledgements for it are lost; 0: none is */
+static _Atomic uint32_t blind; /* all but those */
 static atomic_uint lost;
 
 /* They come alone, or behind other packets; a train that ends in one is lost as a whole, and sent again. */
 static bool is_lost(const struct msghdr *message)
 {
     const uint8_t *bth = message->msg_iov[0].iov_base;
-    uint32_t qpn = atomic_load(&deaf);
 
-    return qpn != 0 && message->msg_iovlen == 1 && message->msg_iov[0].iov_len >= BTH &&
-           bth[0] == ACKNOWLEDGE && (uint32_t)(bth[5] << 16 | bth[6] << 8 | bth[7]) == qpn;
+    if (message->msg_iov[0].iov_len < BTH)
+        return false;
+    uint32_t qpn = (uint32_t)(bth[5] << 16 | bth[6] << 8 | bth[7]);
+
+    return bth[0] == ACKNOWLEDGE ? message->msg_iovlen == 1 && qpn == atomic_load(&deaf)
+                                 : qpn == atomic_load(&blind);
 }
 
 /* In place of the system's, for the library. */
@@ -41,15 +45,19 @@ __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msgh
     }
     if (!is_lost(message))
         return atomic_load(&real)(fd, message, flags);
+    size_t length = 0;
+
+    for (size_t i = 0; i < message->msg_iovlen; i++)
+        length += message->msg_iov[i].iov_len;
     atomic_fetch_add(&lost, 1);
-    return (ssize_t)message->msg_iov[0].iov_len;
+    return (ssize_t)length;
 }
 
-static void make_deaf(int socket)
+static void make(_Atomic uint32_t *what, int socket)
 {
     struct sock *sock = xs_sock_get_locked(socket);
 
-    atomic_store(&deaf, sock->conn->qp->qp_num);
+    atomic_store(what, sock->conn->qp->qp_num);
     xs_sock_put_locked(sock);
 }
 
@@ -87,7 +95,7 @@ START_TEST(what_has_arrived)
         take_good(far, EXS_EVT_SHUTDOWN, pair.server);
         at_the_end(near, pair.client);
     }
-    make_deaf(pair.client);
+    make(&deaf, pair.client);
     if (cases[_i].sends)
         must(exs_send(pair.client, out, sizeof(out), 0, near->queue, NULL, NULL));
     must(exs_shutdown(pair.client, SHUT_WR, 0, near->queue, NULL));
@@ -107,6 +115,72 @@ START_TEST(what_has_arrived)
 }
 END_TEST
 
+static char out[30000], in[sizeof(out)]; /* less than what waits for no acknowledgement */
+
+/* One leaves when it has got all of that; the other has not ended, and does not. */
+static const struct {
+    int type;
+    size_t sends, bytes;
+} leavings[] = {
+    {SOCK_STREAM, 1, 11},   {SOCK_STREAM, 9, 11},   {SOCK_STREAM, 1, sizeof(out)},
+    {SOCK_SEQPACKET, 1, 0}, {SOCK_SEQPACKET, 3, 5}, {SOCK_SEQPACKET, 1, sizeof(out)},
+};
+
+START_TEST(who_got_all_leaves)
+{
+    struct pair pair;
+    size_t bytes = leavings[_i].bytes, sends = leavings[_i].sends;
+    int flags = leavings[_i].type == SOCK_STREAM ? MSG_WAITALL : 0;
+
+    if (on_rdma())
+        return;
+    pair_open(&pair, AF_INET, leavings[_i].type);
+    struct inbox *near = pair.client_box, *far = pair.server_box;
+
+    for (size_t i = 0; i < sends; i++)
+        must(exs_recv(pair.server, in, bytes > 0 ? bytes : 1, flags, far->queue, NULL, NULL));
+    inbox_quiet(near, QUIET_MS);
+    inbox_quiet(far, QUIET_MS);
+    make(&deaf, pair.client);
+    for (size_t i = 0; i < sends; i++)
+        must(exs_send(pair.client, out, bytes, 0, near->queue, NULL, NULL));
+    for (size_t i = 0; i < sends; i++)
+        take_good(far, EXS_EVT_RECV, pair.server);
+    must(exs_close(pair.server, 0, far->queue, NULL));
+    take_good(far, EXS_EVT_CLOSE, pair.server);
+    for (size_t i = 0; i < sends; i++)
+        ck_assert_uint_eq(take_good(near, EXS_EVT_SEND, pair.client).exs_evt_union.exs_evt_xfer.exs_evt_length,
+                          bytes);
+    ck_assert_uint_gt(atomic_load(&lost), 0);
+    close_socket(near, pair.client);
+    pair_close_rest(&pair);
+}
+END_TEST
+
+START_TEST(who_got_less_leaves)
+{
+    struct pair pair;
+
+    if (on_rdma())
+        return;
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct inbox *near = pair.client_box, *far = pair.server_box;
+
+    must(exs_recv(pair.server, in, 1, 0, far->queue, NULL, NULL));
+    must(exs_send(pair.client, out, 1, 0, near->queue, NULL, NULL));
+    take_good(far, EXS_EVT_RECV, pair.server);
+    take_good(near, EXS_EVT_SEND, pair.client);
+    make(&blind, pair.server);
+    must(exs_send(pair.client, out, 1, 0, near->queue, NULL, NULL));
+    must(exs_close(pair.server, 0, far->queue, NULL));
+    take_good(far, EXS_EVT_CLOSE, pair.server);
+    take_failed(near, EXS_EVT_SEND, pair.client, ECONNRESET);
+    ck_assert_uint_gt(atomic_load(&lost), 0);
+    close_socket(near, pair.client);
+    pair_close_rest(&pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("last word");
@@ -114,5 +188,7 @@ int main(void)
 
     setenv("EXS_LINK", "udp", 1);
     tcase_add_loop_test(tcase, what_has_arrived, 0, COUNT(cases));
+    tcase_add_loop_test(tcase, who_got_all_leaves, 0, COUNT(leavings));
+    tcase_add_test(tcase, who_got_less_leaves);
     return run_suite(suite);
 }

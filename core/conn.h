@@ -117,6 +117,7 @@ struct conn {
     enum conn_state state;
     enum write_half writing;
     enum read_half reading;
+    bool noted;         /* opening: the device was told that the peer has begun to send */
     bool end_told;      /* that the peer's FIN has come */
     bool end_arrived;   /* the peer has said that of ours */
     bool cut;           /* not all that was sent had arrived when it broke */
@@ -168,12 +169,12 @@ struct conn {
     uint32_t rx_phase;
     uint64_t rx_position;                        /* bytes of the stream that arrived */
     uint64_t hidden_in, hidden_out, hidden_told; /* bytes ever: arrived, copied out, acknowledged */
-    bool recalling; /* the peer is asked to forget our advertisements, and has not answered */
-    bool filling;   /* the first receive holds the beginning of a transfer */
+    bool recalling;      /* the peer is asked to forget our advertisements, and has not answered */
+    bool filling;        /* the first receive holds the beginning of a transfer */
     bool receives_ended; /* a receive was ended by the end: after it no other may have bytes */
 
     uint64_t bytes_read, bytes_written; /* by one-sided operations, ever */
-    uint64_t stale_adverts; /* dropped, since they crossed with indirect data */
+    uint64_t stale_adverts;             /* dropped, since they crossed with indirect data */
 };
 
 LIST_HEAD(conn_list, conn);
@@ -212,6 +213,8 @@ bool xs_conn_post_receives(struct conn *conn, uint32_t slot, uint32_t count);
 
 /* It is established, unless it broke before. */
 void xs_conn_opened(struct conn *conn);
+/* While it is opening something of the peer's may have come. */
+void xs_conn_hear(struct conn *conn);
 /* Break it: the queue pair goes to error, and operations complete with this errno when it is drained. */
 void xs_conn_fail(struct conn *conn, int error);
 /* After completions: drained, once the device holds nothing of a broken one any more. */

@@ -50,6 +50,7 @@ struct device {
     int (*accept)(struct rdma_cm_id *id, struct rdma_conn_param *param);
     int (*reject)(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
     int (*disconnect)(struct rdma_cm_id *id);
+    int (*notify)(struct rdma_cm_id *id, enum ibv_event_type event);
     int (*migrate_id)(struct rdma_cm_id *id, struct rdma_event_channel *channel);
     int (*set_option)(struct rdma_cm_id *id, int level, int optname, void *optval, size_t optlen);
     int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
@@ -87,7 +88,8 @@ struct device {
      * that the host of an idle peer is gone? NULL: none is. */
     bool (*is_by_tcp)(struct rdma_cm_id *id);
 
-    /* Ours: how many packets of the queue pair's requests were sent again, ever. NULL where it does not tell. */
+    /* Ours: how many packets of the queue pair's requests were sent again, ever. NULL where it does not tell.
+     */
     uint64_t (*retransmitted)(struct ibv_qp *qp);
 
     /* Ours: the longest request, in bytes, that is worth giving to it; 0: as long as its ports say. */

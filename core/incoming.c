@@ -22,12 +22,14 @@
 #include "conn.h"
 #include "core.h"
 #include "library.h"
+#include "nic.h"
 #include "sock.h"
 
 #define ESTABLISH_LIMIT_NS (10 * NS_PER_S) /* half-open */
 #define PATIENCE_NS (NS_PER_S * 2 / 5)     /* half-open, where others wait: on the embedded device */
 #define NIC_PATIENCE_NS (5 * NS_PER_S)     /* on a NIC: a last word that is lost comes again in 4.3 s */
 #define OWN_LIMIT_NS (NS_PER_S / 10)       /* arrived, before another queue's accept is taken */
+#define LOOK_NS (NS_PER_S / 4)             /* half-open and alone: how often it is looked at what has come */
 #define HALF_OPEN_MAX 256
 #define HALF_OPEN_ALONE_MAX 32 /* of these, on private queues, which are dear */
 
@@ -104,6 +106,8 @@ static void set_alarm(struct sock *listener)
 
     if (half_open != NULL)
         xs_sock_wake_by(listener, half_open->since + ESTABLISH_LIMIT_NS);
+    if (listener->half_open_alone > 0)
+        xs_sock_wake_by(listener, ns_after(now_ns(), LOOK_NS));
     if (arrived != NULL && !STAILQ_EMPTY(&listener->accepts))
         xs_sock_wake_by(listener, arrived->since + OWN_LIMIT_NS);
 }
@@ -236,6 +240,21 @@ void xs_incoming_event(struct sock *sock, const struct rdma_cm_event *event)
     }
 }
 
+/* What a peer sends says that it is ready (life.c), and nobody else looks at a private queue before that. */
+static void look_at_the_lonely(struct sock *listener)
+{
+    struct sock *sock;
+
+    TAILQ_FOREACH (sock, &listener->half_open, incoming) {
+        if (!sock->alone)
+            continue;
+        struct queue *home = lock_home(sock);
+
+        xs_nic_look(sock->conn->nic);
+        unlock_home(home);
+    }
+}
+
 void xs_incoming_timeout(struct sock *listener)
 {
     uint64_t now = now_ns();
@@ -243,6 +262,8 @@ void xs_incoming_timeout(struct sock *listener)
 
     while ((sock = TAILQ_FIRST(&listener->half_open)) != NULL && now - sock->since >= ESTABLISH_LIMIT_NS)
         end_incoming(listener, sock);
+    if (listener->half_open_alone > 0)
+        look_at_the_lonely(listener);
     listener->listened = true;
     xs_listener_match(listener);
     listener->listened = false;
@@ -329,7 +350,7 @@ static void put_in(struct sock *listener, struct sock *sock)
     sock->since = now_ns();
     TAILQ_INSERT_TAIL(&listener->half_open, sock, incoming);
     count_half_open(listener, sock, 1);
-    xs_sock_wake_by(listener, sock->since + ESTABLISH_LIMIT_NS);
+    set_alarm(listener);
 }
 
 /* Called without the home's lock. */

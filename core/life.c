@@ -17,6 +17,16 @@ void xs_conn_opened(struct conn *conn)
         conn->state = CONN_OPEN;
 }
 
+/* Whoever accepts waits for the peer's last word, and that may be lost: then it comes again seconds later, and
+ * what stands behind it would have to wait for so long. That something does says the same. */
+void xs_conn_hear(struct conn *conn)
+{
+    if (conn->state != CONN_OPENING || conn->next_slot == 0 || conn->noted)
+        return;
+    conn->noted = true;
+    (void)conn->device->notify(conn->id, IBV_EVENT_COMM_EST);
+}
+
 int xs_conn_may_send(const struct conn *conn)
 {
     if (conn->writing != WRITE_OPEN)

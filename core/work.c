@@ -204,6 +204,8 @@ void xs_conn_run(struct conn *conn)
         xs_tx_run(conn);
         if (conn->writing == WRITE_SHUT)
             xs_control_run(conn); /* FIN behind the data just sent */
+    } else {
+        xs_conn_hear(conn);
     }
     xs_conn_drain(conn);
     if (conn->sock->is_followed)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_roce_hosts.c - EXS's own connections between two hosts where EXS_ROCE asks for RoCE's port: what it
- * costs those who don't need it, who notices that a host is gone, and what a flood of requests does to others.
- * The hosts are network namespaces, each end a process, and the test hears the cable between them.
+ * costs those who don't need it, what is lost of a handshake, who notices that a host is gone, and what a flood
+ * of requests does to others. The hosts are network namespaces, each end a process, and the test hears the
+ * cable between them.
  */
 #include "check/support/support.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
@@ -96,6 +99,7 @@ struct host {
     const char *roce; /* EXS_ROCE */
     bool far;
     int connections; /* of one that connects */
+    bool by_events;  /* it accepts */
 };
 
 static void go_to(const struct host *host)
@@ -229,6 +233,101 @@ START_TEST(costs_two_of_ours_nothing)
     ck_assert_msg(automatic.least - off.least < LATE_S / 1e3, "%.0f us instead of %.0f", automatic.least * 1e6,
                   off.least * 1e6);
     close(cable);
+}
+END_TEST
+
+/* ---- A last word that is lost -------------------------------------------------------------------------------
+ */
+
+#define RTU_AT (ROCE_BTH + ROCE_DETH + 16) /* a management datagram's attribute */
+
+static bool speechless; /* this process sends no RTU */
+
+/* In place of the system's, for the library. */
+__attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    static ssize_t (*_Atomic real)(int, const struct msghdr *, int);
+    const struct iovec *first = message->msg_iov;
+
+    if (atomic_load(&real) == NULL) {
+        ssize_t (*found)(int, const struct msghdr *, int);
+
+        *(void **)&found = dlsym(RTLD_NEXT, "sendmsg");
+        atomic_store(&real, found);
+    }
+    if (speechless && first->iov_len == ROCE_BTH + ROCE_DETH + IB_MAD_BYTES + ICRC_SIZE &&
+        ((const unsigned char *)first->iov_base)[0] == ROCE_UD + SEND_ONLY &&
+        get16((const unsigned char *)first->iov_base + RTU_AT) == IB_RTU)
+        return (ssize_t)first->iov_len;
+    return atomic_load(&real)(fd, message, flags);
+}
+
+/* Sends a byte at once, and has it back. */
+static void speak(int fd, void *arg)
+{
+    const struct host *host = arg;
+    struct address there = at(host->far ? TWONETS_NEAR : TWONETS_FAR);
+    char byte = 'x';
+    int sock;
+
+    speechless = true;
+    go_to(host);
+    must(sock = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must(exs_blocking_connect(sock, SA(&there), there.length));
+    ck_assert_int_eq(exs_write(sock, &byte, 1), 1);
+    ck_assert_int_eq(exs_read(sock, &byte, 1), 1);
+    must(exs_blocking_close(sock));
+    tell(fd, &byte, 1);
+}
+
+static int accept_one(int listener, const struct host *host)
+{
+    exs_acceptaddr_t element = {.exs_addr = NULL};
+    struct inbox box;
+
+    if (!host->by_events)
+        return exs_blocking_accept(listener, NULL, NULL);
+    inbox_open(&box, 64);
+    must(exs_accept(listener, &element, 1, 0, box.queue));
+    return take_good(&box, EXS_EVT_ACCEPT, listener).exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+}
+
+/* Takes one, gives what it says back, and waits for its end. */
+static void echo(int fd, void *arg)
+{
+    const struct host *host = arg;
+    struct address here = at(host->far ? TWONETS_FAR : TWONETS_NEAR);
+    int listener, sock;
+    char byte;
+
+    go_to(host);
+    must(listener = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must(exs_bind(listener, SA(&here), here.length));
+    must(exs_listen(listener, 128));
+    tell(fd, "", 1);
+    must(sock = accept_one(listener, host));
+    ck_assert_int_eq(exs_read(sock, &byte, 1), 1);
+    ck_assert_int_eq(exs_write(sock, &byte, 1), 1);
+    ck_assert_int_eq(exs_read(sock, &byte, 1), 0);
+    must(exs_blocking_close(sock));
+    tell(fd, &byte, 1);
+}
+
+/* Who listens may never hear that the other is ready; what it sends says so. */
+START_TEST(data_is_as_good_as_the_last_word)
+{
+    struct host near = {.roce = "only"}, far = {.roce = "only", .far = true, .by_events = _i == 1};
+    struct child server, client;
+    char byte;
+
+    child_start(&server, echo, &far);
+    hear(server.fd, &byte, 1);
+    child_start(&client, speak, &near);
+    hear(client.fd, &byte, 1);
+    ck_assert_int_eq(byte, 'x');
+    hear(server.fd, &byte, 1);
+    child_join(&client);
+    child_join(&server);
 }
 END_TEST
 
@@ -417,6 +516,7 @@ static Suite *suite(void)
     TCase *tcase = add_bare_case(suite, "hosts", 20);
 
     tcase_add_loop_test(tcase, costs_two_of_ours_nothing, 0, 2);
+    tcase_add_loop_test(tcase, data_is_as_good_as_the_last_word, 0, 2);
     tcase_add_test(tcase, an_idle_peer_is_asked_for);
     tcase_add_test(tcase, a_flood_harms_nobody);
     return suite;

@@ -181,19 +181,27 @@ static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
     return rdma_harvest(mock_get_cq_event, channel, into);
 }
 
+/* Nobody's last word is lost. */
+static int notify(struct rdma_cm_id *id, enum ibv_event_type event)
+{
+    (void)id, (void)event;
+    return 0;
+}
+
 /* What both have. */
 #define CALLS                                                                                                  \
     .create_event_channel = mock_create_event_channel, .destroy_event_channel = mock_destroy_event_channel,    \
     .destroy_id = mock_destroy_id, .bind_addr = mock_bind_addr, .resolve_addr = mock_resolve_addr,             \
     .resolve_route = mock_resolve_route, .create_qp = mock_create_qp, .destroy_qp = mock_destroy_qp,           \
     .connect = mock_connect, .listen = mock_listen, .accept = mock_accept, .reject = mock_reject,              \
-    .disconnect = mock_disconnect, .migrate_id = mock_migrate_id, .set_option = mock_set_option,               \
-    .get_cm_event = mock_get_cm_event, .ack_cm_event = mock_ack_cm_event, .query_device = query_device,        \
-    .query_port = query_port, .alloc_pd = mock_alloc_pd, .dealloc_pd = mock_dealloc_pd, .reg_mr = mock_reg_mr, \
-    .dereg_mr = mock_dereg_mr, .create_comp_channel = mock_create_comp_channel,                                \
-    .destroy_comp_channel = mock_destroy_comp_channel, .create_cq = mock_create_cq,                            \
-    .destroy_cq = mock_destroy_cq, .get_cq_event = mock_get_cq_event, .ack_cq_events = mock_ack_cq_events,     \
-    .harvest = harvest, .modify_qp = mock_modify_qp, .wc_status_str = wc_status_str
+    .disconnect = mock_disconnect, .notify = notify, .migrate_id = mock_migrate_id,                            \
+    .set_option = mock_set_option, .get_cm_event = mock_get_cm_event, .ack_cm_event = mock_ack_cm_event,       \
+    .query_device = query_device, .query_port = query_port, .alloc_pd = mock_alloc_pd,                         \
+    .dealloc_pd = mock_dealloc_pd, .reg_mr = mock_reg_mr, .dereg_mr = mock_dereg_mr,                           \
+    .create_comp_channel = mock_create_comp_channel, .destroy_comp_channel = mock_destroy_comp_channel,        \
+    .create_cq = mock_create_cq, .destroy_cq = mock_destroy_cq, .get_cq_event = mock_get_cq_event,             \
+    .ack_cq_events = mock_ack_cq_events, .harvest = harvest, .modify_qp = mock_modify_qp,                      \
+    .wc_status_str = wc_status_str
 
 static bool is_by_tcp(struct rdma_cm_id *id)
 {

@@ -181,6 +181,7 @@ const struct device rdma_device = {
     .accept = rdma_accept,
     .reject = rdma_reject,
     .disconnect = rdma_disconnect,
+    .notify = rdma_notify,
     .migrate_id = rdma_migrate_id,
     .set_option = rdma_set_option,
     .get_cm_event = rdma_get_cm_event,

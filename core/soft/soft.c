@@ -100,6 +100,7 @@ const struct device soft_device = {
     .accept = soft_accept,
     .reject = soft_reject,
     .disconnect = soft_disconnect,
+    .notify = soft_notify,
     .migrate_id = soft_migrate_id,
     .set_option = soft_set_option,
     .get_cm_event = soft_get_cm_event,

@@ -119,14 +119,9 @@ EXPORT int rdma_disconnect(struct rdma_cm_id *id)
     return soft_disconnect(id);
 }
 
-/* That the peer has begun to send means that it is ready, which it says by itself, too. */
 EXPORT int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
-    (void)id;
-    if (event == IBV_EVENT_COMM_EST)
-        return 0;
-    errno = EINVAL;
-    return -1;
+    return soft_notify(id, event);
 }
 
 /* ---- Groups ---- */

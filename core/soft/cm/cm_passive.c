@@ -373,3 +373,18 @@ int soft_reject(struct rdma_cm_id *public, const void *private_data, uint8_t pri
     cm_unlock(channel);
     return cm_result(error);
 }
+
+/* That the peer has begun to send says that it is ready, as its last word does. Of the two ways that has, only
+ * datagrams can lose it. */
+int soft_notify(struct rdma_cm_id *public, enum ibv_event_type event)
+{
+    struct cm_id *id = cm_id_of(public);
+    struct cm_channel *channel = cm_lock(id);
+
+    if (event == IBV_EVENT_COMM_EST && id->state == CM_REPLIED && id->transport == &cm_ib) {
+        (void)ib_port_establish(id->ib);
+        cm_passive_established(id);
+    }
+    cm_unlock(channel);
+    return cm_result(event == IBV_EVENT_COMM_EST ? 0 : EINVAL);
+}

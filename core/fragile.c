@@ -23,6 +23,39 @@
 /* A sandbox refuses; tells nobody anything else, so no order is needed. */
 static _Atomic bool forbidden; /* what the kernel has once said it says again: pairs with nothing */
 
+/* Ourselves, 0 until somebody has asked; asked for again in a forked child. Where forks are not told of, asked
+ * each time. Pairs with nothing: whoever asks is told the same. */
+static _Atomic pid_t self;
+static bool forks_are_told;
+
+static void forget_self(void)
+{
+    atomic_store_explicit(&self, 0, memory_order_relaxed);
+}
+
+static void hear_of_forks(void)
+{
+    forks_are_told = pthread_atfork(NULL, NULL, forget_self) == 0;
+}
+
+static pid_t find_self(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pid_t pid = getpid();
+
+    pthread_once(&once, hear_of_forks);
+    if (forks_are_told)
+        atomic_store_explicit(&self, pid, memory_order_relaxed);
+    return pid;
+}
+
+static inline pid_t own_pid(void)
+{
+    pid_t known = atomic_load_explicit(&self, memory_order_relaxed);
+
+    return known != 0 ? known : find_self();
+}
+
 static void copy_plainly(const struct iovec *to, const struct iovec *from, size_t total)
 {
     size_t to_at = 0, from_at = 0;
@@ -50,7 +83,7 @@ bool fragile_copyv(const struct iovec *to, unsigned tos, const struct iovec *fro
 {
     if (!atomic_load_explicit(&forbidden, memory_order_relaxed)) {
         int saved = errno;
-        ssize_t copied = process_vm_readv(getpid(), to, tos, from, froms, 0);
+        ssize_t copied = process_vm_readv(own_pid(), to, tos, from, froms, 0);
         bool refused = copied < 0 && (errno == EPERM || errno == ENOSYS);
 
         errno = saved;

@@ -6,6 +6,7 @@
 #include "check/support/support.h"
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include "core/fragile.h"
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))
@@ -251,6 +252,31 @@ START_TEST(cut_before_sent_from)
 }
 END_TEST
 
+/* ---- Who copies ------------------------------------------------------------------------------------------ */
+
+/* Memory of his own, and not his parent's. */
+START_TEST(copied_in_a_forked_child)
+{
+    char *memory = map_pages(PAGE, PROT_READ | PROT_WRITE), copy[10];
+
+    memset(memory, 1, PAGE);
+    ck_assert(fragile_copy(copy, memory, sizeof copy));
+    pid_t child = fork();
+
+    must(child);
+    if (child == 0) {
+        memset(memory, 2, PAGE);
+        _exit(fragile_copy(copy, memory, sizeof copy) && copy[0] == 2 ? 0 : 1);
+    }
+    int status = -1;
+
+    must(waitpid(child, &status, 0));
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+    ck_assert_int_eq(copy[0], 1);
+    munmap(memory, PAGE);
+}
+END_TEST
+
 /* ---- What needs no care ---------------------------------------------------------------------------------- */
 
 static char variable[100], initialized[100] = "initialized";
@@ -314,6 +340,7 @@ int main(void)
     tcase_add_loop_test(cut, cut_while_received_into, 0, 2);
     tcase_add_loop_test(cut, cut_before_copied_into, 0, 2);
     tcase_add_loop_test(cut, cut_before_sent_from, 0, 3);
+    tcase_add_test(never, copied_in_a_forked_child);
     tcase_add_test(never, what_never_vanishes);
     tcase_add_test(never, a_threads_stack);
     return run_suite(suite);

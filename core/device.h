@@ -99,6 +99,12 @@ struct device {
      * it is used. */
     bool holds_no_pages;
 
+    /* Ours: a region that is a part of a file, which the device reads by itself when it sends from there;
+     * nobody may write to it. Its addresses begin at 0. The descriptor, from which any byte must be readable,
+     * stays open as long as the region is there. Bytes that the file has lost by then are those of no memory
+     * (IBV_WC_LOC_PROT_ERR). NULL and errno. NULL itself where files must be mapped. */
+    struct ibv_mr *(*reg_file)(struct ibv_pd *pd, int file, uint64_t offset, size_t length);
+
     /* Ours: the same channels without a descriptor (fd is -1), whose calls never wait, for who sleeps on their
      * wait sets (waitset.h): which live as long as they do. NULL where there is none such. */
     struct rdma_event_channel *(*create_quiet_event_channel)(struct waitset **waits);

@@ -23,6 +23,7 @@ struct element {
     int flags;             /* EXS_SHUT_WR */
     bool is_open_ended;    /* to fill: as long as there is something, and no longer than `length` */
     bool is_mappable;      /* to fill: open for reading, too */
+    bool is_readable;      /* to send: any byte of it by a call, not only whole blocks */
 };
 
 /* Everything checked, the descriptor duplicated or the path opened. `flags` are those of the call. 0, or -1 and

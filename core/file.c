@@ -13,6 +13,7 @@
 #include "library.h"
 #include "memory.h"
 #include "op.h"
+#include "settings.h"
 
 #define WINDOW_SIZE (UINT64_C(4) << 20) /* bytes */
 #define WINDOWS_MAX 3                   /* of one operation at a time */
@@ -20,7 +21,7 @@
 struct window {
     TAILQ_ENTRY(window) link;
     const struct element *element;
-    uint8_t *data;
+    uint8_t *data;                  /* NULL: a file's, which the device reads */
     uint64_t length, posted, acked; /* bytes */
     uint64_t end;                   /* bytes: where it ends in the file */
     void *map;
@@ -165,6 +166,22 @@ out:
     return window->own_mr ? 0 : -1;
 }
 
+/* Have the device read it. -1 and errno: it can't. */
+static int give_file(struct window *window, const struct element *element, uint64_t offset,
+                     struct domain *domain)
+{
+    const struct device *device = domain->nic->device;
+
+    if (device->reg_file == NULL || !element->is_readable || settings()->map_always) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    window->mr = device->reg_file(domain->pd, element->fd, offset, window->length);
+    window->own_mr = window->mr != NULL;
+    window->end = offset + window->length;
+    return window->own_mr ? 0 : -1;
+}
+
 /* A few bytes are copied: that is cheaper than a mapping and a registration. -1 and errno. */
 static int copy_file(struct window *window, const struct element *element, uint64_t offset,
                      struct domain *domain)
@@ -227,11 +244,13 @@ static int fill_window(struct window *window, const struct files *files, struct 
         }
         if (window->length <= BOUNCE_SIZE)
             return copy_memory(window, files, domain);
-    } else if (window->length <= BOUNCE_SIZE) {
+    } else if (window->length <= BOUNCE_SIZE && element->is_readable) {
         return copy_file(window, element, element->offset + position, domain);
     } else {
         if (window->length > WINDOW_SIZE)
             window->length = WINDOW_SIZE;
+        if (give_file(window, element, element->offset + position, domain) == 0)
+            return 0;
         return register_file(window, element, element->offset + position, domain);
     }
     window->mr = xs_register(domain, window->data, window->length, 0);
@@ -263,7 +282,7 @@ static struct window *open_window(struct files *files, struct domain *domain)
     return window;
 }
 
-int xs_files_span(struct files *files, struct domain *domain, uint8_t **addr, uint64_t *length, uint32_t *lkey,
+int xs_files_span(struct files *files, struct domain *domain, uint64_t *addr, uint64_t *length, uint32_t *lkey,
                   struct window **window, int *error)
 {
     struct window *w = TAILQ_LAST(&files->windows, window_list);
@@ -282,7 +301,7 @@ int xs_files_span(struct files *files, struct domain *domain, uint8_t **addr, ui
         *error = EIO;
         return -1;
     }
-    *addr = w->data + w->posted;
+    *addr = (uintptr_t)w->data + w->posted;
     *length = w->length - w->posted;
     *lkey = w->mr->lkey;
     *window = w;

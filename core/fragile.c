@@ -95,6 +95,40 @@ bool fragile_copyv(const struct iovec *to, unsigned tos, const struct iovec *fro
     return true;
 }
 
+/* What a call has not filled of a list. */
+static void skip(struct iovec **to, unsigned *tos, size_t bytes)
+{
+    while (*tos > 0 && bytes >= (*to)->iov_len) {
+        bytes -= (*to)->iov_len;
+        ++*to;
+        --*tos;
+    }
+    if (bytes > 0) {
+        (*to)->iov_base = (uint8_t *)(*to)->iov_base + bytes;
+        (*to)->iov_len -= bytes;
+    }
+}
+
+/* A signal may end a call early, or, where a file system works in a process, before it begins. */
+bool fragile_read(int file, struct iovec *to, unsigned tos, uint64_t place, size_t total)
+{
+    int saved = errno;
+    ssize_t got = 0;
+
+    while (total > 0) {
+        got = preadv(file, to, (int)tos, (off_t)place);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        skip(&to, &tos, (size_t)got);
+        place += (uint64_t)got;
+        total -= (size_t)got;
+    }
+    errno = saved;
+    return total == 0;
+}
+
 bool fragile_copy(void *to, const void *from, size_t length)
 {
     struct iovec target = {to, length}, source = {(void *)(uintptr_t)from, length};

@@ -11,6 +11,9 @@
  * runtime, its sanitizer or its crash reporter; whoever installs his later takes ours away. Why not ask whether
  * the pages are there, and then copy: they may go between.
  *
+ * Where a file is at hand itself (fragile_read), nothing need be mapped, and the same holds: what is not there
+ * is not read.
+ *
  * Such a copy costs a system call, about a microsecond, so memory that can't vanish is copied as ever. What was
  * registered is looked at once, in the kernel's page map (fragile_is). What was not registered must not cost
  * even that: the caller's stack, the heap below the break and the program's own image are known without asking
@@ -25,6 +28,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/uio.h>
 
 /* May the pages of this memory, which are there now, go without our knowing? The first and the last one speak
@@ -41,6 +45,10 @@ bool fragile_copy(void *to, const void *from, size_t length);
 /* The same of `total` bytes on both sides. */
 bool fragile_copyv(const struct iovec *to, unsigned tos, const struct iovec *from, unsigned froms,
                    size_t total);
+
+/* `total` bytes of a file from `place` on, all that `to` has room for. False: the file has not got them any
+ * more, or can't be read; some bytes may have been. */
+bool fragile_read(int file, struct iovec *to, unsigned tos, uint64_t place, size_t total);
 
 /* Copy from and to the application's memory of which nothing is known: as cheap as may be. False as above. */
 bool fragile_take(void *to, const void *from, size_t length);

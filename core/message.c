@@ -8,7 +8,7 @@
 static bool post_write(struct conn *conn, struct message *message, struct ibv_send_wr *wr, uint32_t bytes)
 {
     struct ibv_sge sge = {
-        .addr = (uintptr_t)message->span->addr + message->posted,
+        .addr = message->span->addr + message->posted,
         .length = bytes,
         .lkey = message->span->lkey,
     };

@@ -14,7 +14,7 @@
 
 /* The next bytes of an operation that lie together in registered memory. */
 struct span {
-    uint8_t *addr;
+    uint64_t addr; /* to the device */
     uint64_t length;
     uint32_t lkey;
     struct window *window; /* of a file; NULL: of no file, or there are no bytes */

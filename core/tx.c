@@ -109,8 +109,8 @@ static int next_span(struct conn *conn, struct op *op, struct span *span)
     uint8_t *base = op->bounce != NULL ? op->bounce->data : op->buffer;
     struct ibv_mr *mr = op->bounce != NULL ? op->bounce->mr : op->one_off != NULL ? op->one_off : op->mr;
 
-    *span =
-        (struct span){.addr = base + op->posted, .length = op->length - op->posted, .lkey = mr ? mr->lkey : 0};
+    *span = (struct span){
+        .addr = (uintptr_t)base + op->posted, .length = op->length - op->posted, .lkey = mr ? mr->lkey : 0};
     return 1;
 }
 

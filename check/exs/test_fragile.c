@@ -5,6 +5,7 @@
  */
 #include "check/support/support.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include "core/fragile.h"
@@ -277,6 +278,48 @@ START_TEST(copied_in_a_forked_child)
 }
 END_TEST
 
+/* ---- What a file gives ----------------------------------------------------------------------------------- */
+
+#define READ_BYTES ((size_t)20000)
+
+/* A list of our mappings comes in parts, whatever is asked for, and all of it is taken; behind its end there is
+ * nothing. */
+START_TEST(read_in_parts)
+{
+    static char whole[1 << 20], in[READ_BYTES + 1];
+    char *pages = map_pages(1000 * PAGE, PROT_READ);
+
+    for (size_t i = 0; i < 1000; i += 2) /* each is a mapping of its own */
+        must(mprotect(pages + i * PAGE, PAGE, PROT_NONE));
+    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    size_t length = 0;
+    ssize_t part = 0, most = 0;
+
+    must(file);
+    while ((part = pread(file, whole + length, sizeof whole - length, (off_t)length)) > 0) {
+        length += (size_t)part;
+        most = part > most ? part : most;
+    }
+    ck_assert_uint_gt(length, 2 * READ_BYTES);
+    ck_assert_int_lt(most, READ_BYTES / 2);
+    memset(in, CANARY, sizeof in);
+    struct iovec to[] = {{in, 5}, {in + 5, 5000}, {in + 5005, READ_BYTES - 5005}};
+
+    ck_assert(fragile_read(file, to, 3, 7, READ_BYTES));
+    ck_assert_mem_eq(in, whole + 7, READ_BYTES);
+    ck_assert_int_eq((uint8_t)in[READ_BYTES], CANARY);
+    struct iovec end = {in, 10}, behind = {in, 11};
+
+    ck_assert(fragile_read(file, &end, 1, length - 10, 10));
+    ck_assert_mem_eq(in, whole + length - 10, 10);
+    errno = 77;
+    ck_assert(!fragile_read(file, &behind, 1, length - 10, 11));
+    ck_assert_int_eq(errno, 77);
+    close(file);
+    munmap(pages, 1000 * PAGE);
+}
+END_TEST
+
 /* ---- What needs no care ---------------------------------------------------------------------------------- */
 
 static char variable[100], initialized[100] = "initialized";
@@ -341,6 +384,7 @@ int main(void)
     tcase_add_loop_test(cut, cut_before_copied_into, 0, 2);
     tcase_add_loop_test(cut, cut_before_sent_from, 0, 3);
     tcase_add_test(never, copied_in_a_forked_child);
+    tcase_add_test(never, read_in_parts);
     tcase_add_test(never, what_never_vanishes);
     tcase_add_test(never, a_threads_stack);
     return run_suite(suite);

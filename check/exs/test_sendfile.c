@@ -41,6 +41,13 @@ static void folder_open(void)
     pair_open(&pair, AF_INET, SOCK_STREAM);
 }
 
+/* On the embedded device, too, which reads files by itself unless it is told to. */
+static void folder_open_mapped(void)
+{
+    setenv("EXS_MAP", "1", 1);
+    folder_open();
+}
+
 static void folder_remove(void)
 {
     close(file);
@@ -128,6 +135,51 @@ START_TEST(every_range)
         file_was_sent(&one, 1, (off_t)length);
     }
     ck_assert_int_eq(lseek(file, 0, SEEK_CUR), FILE_LENGTH); /* where the fixture left it */
+}
+END_TEST
+
+/* Which reads whole blocks only, to memory that begins at one. */
+START_TEST(opened_for_whole_blocks)
+{
+    char name[220];
+
+    snprintf(name, sizeof name, "%s/file", folder);
+    int direct = open(name, O_RDONLY | O_DIRECT | O_CLOEXEC);
+
+    if (direct == -1 && errno == EINVAL)
+        return; /* a file system that has no such thing */
+    must(direct);
+    for (int i = 0; i < COUNT(ranges); i++) {
+        exs_xferfile_t one = by_fd(direct, ranges[i].offset, ranges[i].length);
+        size_t length = ranges[i].length != 0 ? ranges[i].length : FILE_LENGTH - (size_t)ranges[i].offset;
+
+        post_file(&one, 1, 0);
+        receive_part((uint64_t)ranges[i].offset, length);
+        file_was_sent(&one, 1, (off_t)length);
+    }
+    close(direct);
+}
+END_TEST
+
+/* Nothing comes from it, and the connection goes on. */
+START_TEST(opened_for_writing)
+{
+    static const size_t lengths[] = {1, 8192, 100000};
+    char name[220];
+
+    snprintf(name, sizeof name, "%s/file", folder);
+    int writes = open(name, O_WRONLY | O_CLOEXEC);
+
+    must(writes);
+    for (int i = 0; i < COUNT(lengths); i++) {
+        exs_xferfile_t one = by_fd(writes, 0, lengths[i]);
+
+        post_file(&one, 1, 0);
+        exs_event_t event = take_failed(pair.client_box, EXS_EVT_SENDFILE, pair.client, EIO);
+        ck_assert_int_eq(event.exs_evt_union.exs_evt_xferfile.exs_evt_length, 0);
+    }
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 1000, 1);
+    close(writes);
 }
 END_TEST
 
@@ -508,11 +560,15 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("sendfile");
-    TCase *sent = add_bare_case(suite, "what is sent", 20), *large = add_bare_case(suite, "large files", 60),
-          *not = add_bare_case(suite, "what is refused", 20), *cut = add_bare_case(suite, "cut short", 20);
+    TCase *sent = add_bare_case(suite, "what is sent", 20), *mapped = add_bare_case(suite, "mapped", 20),
+          *large = add_bare_case(suite, "large files", 60), *not = add_bare_case(suite, "what is refused", 20),
+          *cut = add_bare_case(suite, "cut short", 20),
+          *cut_mapped = add_bare_case(suite, "cut short, mapped", 20);
 
     tcase_add_checked_fixture(sent, folder_open, folder_close);
     tcase_add_test(sent, every_range);
+    tcase_add_test(sent, opened_for_whole_blocks);
+    tcase_add_test(sent, opened_for_writing);
     tcase_add_test(sent, receiver_first);
     tcase_add_test(sent, nothing_to_send);
     tcase_add_test(sent, mixture);
@@ -523,6 +579,9 @@ int main(void)
     tcase_add_test(sent, descriptor_closed);
     tcase_add_test(sent, blocking);
     tcase_add_test(sent, packet);
+    tcase_add_checked_fixture(mapped, folder_open_mapped, folder_close);
+    tcase_add_test(mapped, every_range);
+    tcase_add_test(mapped, mixture);
     tcase_add_checked_fixture(large, folder_open, folder_close);
     tcase_add_test(large, largest_file);
     tcase_add_test(large, larger_file);
@@ -534,5 +593,7 @@ int main(void)
     tcase_add_checked_fixture(cut, folder_open, NULL);
     tcase_add_loop_test(cut, truncated, 0, 2);
     tcase_add_test(cut, truncated_small);
+    tcase_add_checked_fixture(cut_mapped, folder_open_mapped, NULL);
+    tcase_add_loop_test(cut_mapped, truncated, 0, 2);
     return run_suite(suite);
 }

@@ -64,6 +64,7 @@
     CALL(fstat, L(EIO, ENOMEM), P(0))                                                                          \
     CALL(fcntl, L(EMFILE), P(0)) /* F_DUPFD_CLOEXEC */                                                         \
     CALL(pread, L(EIO, ENOMEM), P(EINTR))                                                                      \
+    CALL(preadv, L(EIO, ENOMEM), P(EINTR))                                                                     \
     CALL(pwrite, L(ENOSPC, EIO), P(EINTR))                                                                     \
     CALL(fallocate, L(ENOSPC, EOPNOTSUPP), P(EINTR))                                                           \
     CALL(getifaddrs, L(ENOMEM, EMFILE, ENOBUFS), P(0))                                                         \

@@ -105,6 +105,8 @@ WRAP(ssize_t, getrandom, (void *bytes, size_t length, unsigned flags), (bytes, l
 WRAP(FILE *, fopen, (const char *path, const char *mode), (path, mode), NULL)
 WRAP(int, fstat, (int fd, struct stat *status), (fd, status), -1)
 WRAP(ssize_t, pread, (int fd, void *bytes, size_t length, off_t offset), (fd, bytes, length, offset), -1)
+WRAP(ssize_t, preadv, (int fd, const struct iovec *list, int count, off_t offset), (fd, list, count, offset),
+     -1)
 WRAP(ssize_t, pwrite, (int fd, const void *bytes, size_t length, off_t offset), (fd, bytes, length, offset), -1)
 WRAP(int, fallocate, (int fd, int mode, off_t offset, off_t length), (fd, mode, offset, length), -1)
 WRAP(int, getifaddrs, (struct ifaddrs * *all), (all), -1)

@@ -113,6 +113,7 @@ const struct device soft_device = {
     .alloc_pd = soft_alloc_pd,
     .dealloc_pd = dealloc_pd,
     .reg_mr = soft_reg_mr,
+    .reg_file = soft_reg_file,
     .dereg_mr = dereg_mr,
     .create_comp_channel = soft_create_comp_channel,
     .create_quiet_comp_channel = soft_create_quiet_comp_channel,

@@ -151,7 +151,6 @@ static bool put_read(struct soft_qp *qp, const struct soft_resource *resource)
                            .psn = (uint32_t)psn};
     size_t headers = SOFT_BTH_BYTES + (aeth ? SOFT_AETH_BYTES : 0);
     const struct soft_mr *mr = NULL;
-    bool fragile;
     uint8_t *at;
 
     if (qp->xrcd != NULL)
@@ -162,7 +161,6 @@ static bool put_read(struct soft_qp *qp, const struct soft_resource *resource)
         soft_responder_fail(qp, psn, SOFT_SYNDROME_ACCESS, IBV_WC_REM_ACCESS_ERR);
         return false;
     }
-    fragile = mr != NULL && mr->fragile;
     if ((at = soft_train_add(qp, &qp->path, headers + length + bth.pad, psn, true)) == NULL)
         return false;
     at = soft_put_bth(at, &bth);
@@ -170,7 +168,7 @@ static bool put_read(struct soft_qp *qp, const struct soft_resource *resource)
         at = soft_put_aeth(at, SOFT_SYNDROME_ACK, resource->msn);
     if (length > 0) {
         from = (struct iovec){soft_mr_at(mr, resource->va + offset), length};
-        soft_train_payload(qp->context, at, &from, 1, fragile);
+        soft_train_payload(qp->context, at, &from, 1, mr->fragile ? mr : NULL);
     }
     memset(at + length, 0, bth.pad);
     return true;

@@ -224,7 +224,7 @@ static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, cons
     uint64_t offset = (qp->req.una - send->psn) * qp->mtu;
     uint32_t left = send->length - (uint32_t)offset;
     struct iovec slice[SOFT_MAX_SGE];
-    bool fragile = false;
+    const struct soft_mr *fragile = NULL;
     int pieces;
 
     if (length != (left < qp->mtu ? left : qp->mtu))
@@ -233,7 +233,7 @@ static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, cons
         return IBV_WC_SUCCESS;
     pieces = soft_sge_slice(qp->context, qp->ibv.qp_base.pd, send->data.sge, send->sges, offset, length,
                             IBV_ACCESS_LOCAL_WRITE, slice, &fragile);
-    if (pieces < 0 || !soft_scatter(slice, pieces, data, fragile))
+    if (pieces < 0 || !soft_scatter(slice, pieces, data, fragile != NULL))
         return IBV_WC_LOC_PROT_ERR;
     return IBV_WC_SUCCESS;
 }

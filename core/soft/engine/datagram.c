@@ -32,7 +32,7 @@ bool soft_ud_put(struct soft_qp *qp, struct soft_send *send)
                            .qpn = to->qpn,
                            .psn = (uint32_t)send->psn};
     struct iovec slice[SOFT_MAX_SGE];
-    bool fragile = false;
+    const struct soft_mr *fragile = NULL;
     int pieces;
     uint8_t *at;
 
@@ -118,7 +118,7 @@ static enum ibv_wc_status place(struct soft_qp *qp, const struct soft_recv *recv
 {
     struct ibv_pd *pd = soft_receive_pd(qp);
     struct iovec head[SOFT_MAX_SGE], body[SOFT_MAX_SGE];
-    bool fragile = false;
+    const struct soft_mr *fragile = NULL;
     int heads, bodies;
 
     if (SOFT_GRH_BYTES + (uint64_t)packet->length > soft_sge_length(recv->sge, recv->sges))
@@ -127,8 +127,8 @@ static enum ibv_wc_status place(struct soft_qp *qp, const struct soft_recv *recv
                            head, &fragile);
     bodies = soft_sge_slice(qp->context, pd, recv->sge, recv->sges, SOFT_GRH_BYTES, packet->length,
                             IBV_ACCESS_LOCAL_WRITE, body, &fragile);
-    if (heads < 0 || bodies < 0 || !soft_scatter(head, heads, grh, fragile) ||
-        !soft_scatter(body, bodies, packet->payload, fragile))
+    if (heads < 0 || bodies < 0 || !soft_scatter(head, heads, grh, fragile != NULL) ||
+        !soft_scatter(body, bodies, packet->payload, fragile != NULL))
         return IBV_WC_LOC_PROT_ERR;
     return IBV_WC_SUCCESS;
 }

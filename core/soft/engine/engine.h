@@ -43,7 +43,7 @@ void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status s
 void soft_request_done(struct soft_qp *qp); /* the oldest one */
 /* Which memory these bytes of a request's payload are. -1: its key or bounds are wrong. */
 int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
-                    struct iovec slice[SOFT_MAX_SGE], bool *fragile);
+                    struct iovec slice[SOFT_MAX_SGE], const struct soft_mr **fragile);
 static inline bool soft_send_answered(const struct soft_send *send) /* by data, not by an ACK */
 {
     return send->base == SOFT_READ_REQUEST || send->base == SOFT_CMP_SWAP || send->base == SOFT_FETCH_ADD;

@@ -22,16 +22,19 @@ struct soft_pd {
 
 struct soft_mr {
     struct ibv_mr ibv;
-    int type;     /* 0: IBV_MR_TYPE_MR. Where rdma-core keeps it, for code that looks behind an ibv_mr, */
-    int access;   /* and so is this */
-    uint32_t key; /* what both are: those in ibv are the application's to read */
-    bool fragile; /* its pages may go without our knowing: a file's, shared memory, or those that are */
+    int type;       /* 0: IBV_MR_TYPE_MR. Where rdma-core keeps it, for code that looks behind an ibv_mr, */
+    int access;     /* and so is this */
+    uint32_t key;   /* what both are: those in ibv are the application's to read */
+    bool fragile;   /* its pages may go without our knowing: a file's, shared memory, or those that are */
     bool on_demand; /* only looked for when they are used */
+    bool is_file;   /* it is no memory, but a file's bytes from `start` on: fragile, and only sent from */
+    int file;
+    uint64_t start;
     uint64_t iova, shift; /* its first byte's address to the network; memory is at that address + shift */
     unsigned windows;     /* that are bound to a part of it */
 };
 
-/* Where an address of the network is in memory. */
+/* Where an address of the network is in memory; of a file's region, in the region. */
 static inline void *soft_mr_at(const struct soft_mr *mr, uint64_t address)
 {
     return (void *)(uintptr_t)(address + mr->shift);
@@ -47,11 +50,11 @@ bool soft_region_enter(struct soft_context *context, struct soft_mr *mr);
 /* Are all of them within regions that allow the access? */
 bool soft_sge_check(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
                     int access);
-/* The memory of bytes offset..offset+length of a list, checked: how many pieces, or -1. *fragile becomes true
- * when a region among them is. */
+/* The memory of bytes offset..offset+length of a list, checked: how many pieces, or -1. *fragile becomes a
+ * region among them that is, if there is one. What is a file's comes from one place, in one piece. */
 int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
                    uint64_t offset, uint64_t length, int access, struct iovec slice[SOFT_MAX_SGE],
-                   bool *fragile);
+                   const struct soft_mr **fragile);
 /* Is there a page, which may be written? (Asks the kernel.) */
 bool soft_page_is_writable(const void *at);
 uint64_t soft_sge_length(const struct ibv_sge *sge, int count);

@@ -135,7 +135,7 @@ void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status s
 /* ---- Building packets ---- */
 
 static inline int payload_of(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
-                             struct iovec slice[SOFT_MAX_SGE], bool *fragile)
+                             struct iovec slice[SOFT_MAX_SGE], const struct soft_mr **fragile)
 {
     struct ibv_pd *pd = qp->ibv.qp_base.pd;
 
@@ -151,7 +151,7 @@ static inline int payload_of(const struct soft_qp *qp, struct soft_send *send, u
 }
 
 int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
-                    struct iovec slice[SOFT_MAX_SGE], bool *fragile)
+                    struct iovec slice[SOFT_MAX_SGE], const struct soft_mr **fragile)
 {
     return payload_of(qp, send, offset, length, slice, fragile);
 }
@@ -184,7 +184,7 @@ static inline bool put_data_as(struct soft_qp *qp, struct soft_send *send, uint6
                      (imm ? SOFT_IMM_BYTES : 0);
     struct soft_bth bth = {.pad = soft_pad(length), .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)psn};
     struct iovec slice[SOFT_MAX_SGE];
-    bool fragile = false;
+    const struct soft_mr *fragile = NULL;
     int pieces = payload_of(qp, send, offset, length, slice, &fragile);
     uint8_t *at;
 

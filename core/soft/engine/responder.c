@@ -68,7 +68,7 @@ static bool scatter_payload(struct soft_qp *qp, const struct soft_packet *packet
     struct iovec slice[SOFT_MAX_SGE];
     struct ibv_pd *pd = soft_receive_pd(qp);
     uint64_t end = qp->resp.offset + packet->length;
-    bool fragile = false;
+    const struct soft_mr *fragile = NULL;
     int pieces;
 
     if (packet->length == 0)
@@ -79,7 +79,7 @@ static bool scatter_payload(struct soft_qp *qp, const struct soft_packet *packet
     }
     pieces = soft_sge_slice(qp->context, pd, recv->sge, recv->sges, qp->resp.offset, packet->length,
                             IBV_ACCESS_LOCAL_WRITE, slice, &fragile);
-    if (pieces < 0 || !soft_scatter(slice, pieces, packet->payload, fragile)) {
+    if (pieces < 0 || !soft_scatter(slice, pieces, packet->payload, fragile != NULL)) {
         refuse_vanished(qp);
         return false;
     }

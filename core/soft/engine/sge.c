@@ -28,9 +28,14 @@ bool soft_sge_check(struct soft_context *context, struct ibv_pd *pd, const struc
     return true;
 }
 
+static bool is_files(const struct soft_mr *fragile)
+{
+    return fragile != NULL && fragile->is_file;
+}
+
 int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct ibv_sge *sge, int count,
                    uint64_t offset, uint64_t length, int access, struct iovec slice[SOFT_MAX_SGE],
-                   bool *fragile)
+                   const struct soft_mr **fragile)
 {
     const struct soft_mr *mr;
     int pieces = 0;
@@ -45,7 +50,8 @@ int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct
         mr = soft_mr_check(context, pd, sge[i].lkey, sge[i].addr, sge[i].length, access);
         if (mr == NULL)
             return -1;
-        *fragile |= mr->fragile;
+        if (mr->fragile && !is_files(*fragile))
+            *fragile = mr;
         take -= offset;
         if (take > length)
             take = length;
@@ -53,7 +59,7 @@ int soft_sge_slice(struct soft_context *context, struct ibv_pd *pd, const struct
         offset = 0;
         length -= take;
     }
-    return length == 0 ? pieces : -1;
+    return length == 0 && (pieces <= 1 || !is_files(*fragile)) ? pieces : -1;
 }
 
 static bool scatter_fragile(const struct iovec *to, int count, const void *from)

@@ -4,7 +4,8 @@
  *
  * All packets of a train but the last are equally long (the first one's length is the stride) and go the
  * same way. Payload is copied as a packet is added, but for that of files and shared memory, which others can
- * cut short under our mapping (fragile.h): all of it is fetched in one call when the train leaves.
+ * cut short (fragile.h): it is fetched when the train leaves, from memory or from the file itself, what lies
+ * together in one call.
  */
 #include <stdlib.h>
 #include "core/fragile.h"
@@ -53,8 +54,14 @@ static uint8_t *fetched_to(const struct soft_train *train, const struct soft_pie
     return train->link->far ? train->own + (piece->to - train->bytes) : piece->to;
 }
 
+/* May one call fetch both? */
+static bool goes_on(const struct soft_piece *piece, const struct soft_piece *next)
+{
+    return piece->file == next->file && (piece->file == -1 || piece->place + piece->length == next->place);
+}
+
 /* In one call. */
-static bool fetch_there(const struct soft_train *train, unsigned first, unsigned last)
+static bool fetch_run(const struct soft_train *train, unsigned first, unsigned last)
 {
     struct iovec to[SOFT_PIECES], from[SOFT_PIECES];
     size_t total = 0;
@@ -64,10 +71,27 @@ static bool fetch_there(const struct soft_train *train, unsigned first, unsigned
         const struct soft_piece *piece = &train->piece[i];
 
         tos = extend(to, tos, fetched_to(train, piece), piece->length);
-        froms = extend(from, froms, (void *)piece->from, piece->length);
+        if (piece->file == -1)
+            froms = extend(from, froms, (void *)piece->from, piece->length);
         total += piece->length;
     }
+    if (train->piece[first].file != -1)
+        return fragile_read(train->piece[first].file, to, tos, train->piece[first].place, total);
     return fragile_copyv(to, tos, from, froms, total);
+}
+
+static bool fetch_there(const struct soft_train *train, unsigned first, unsigned last)
+{
+    while (first < last) {
+        unsigned end = first + 1;
+
+        while (end < last && goes_on(&train->piece[end - 1], &train->piece[end]))
+            end++;
+        if (!fetch_run(train, first, end))
+            return false;
+        first = end;
+    }
+    return true;
 }
 
 /* The bytes of pieces first..last. */
@@ -183,15 +207,26 @@ uint8_t *soft_train_add(struct soft_qp *qp, const struct soft_path *way, size_t 
     return at;
 }
 
+/* To be fetched: a file's is the only one of its packet (sge.c). */
+static void put_off(struct soft_train *train, uint8_t *to, const struct iovec *from, const struct soft_mr *mr)
+{
+    struct soft_piece *piece = &train->piece[train->pieces++];
+
+    *piece = (struct soft_piece){to, from->iov_base, from->iov_len, train->packets - 1, -1, 0};
+    if (mr->is_file) {
+        piece->file = mr->file;
+        piece->place = mr->start + (uintptr_t)from->iov_base;
+    }
+}
+
 void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
-                        bool fragile)
+                        const struct soft_mr *fragile)
 {
     struct soft_train *train = &context->train;
 
     for (int i = 0; i < count; i++) {
-        if (fragile)
-            train->piece[train->pieces++] =
-                (struct soft_piece){to, from[i].iov_base, from[i].iov_len, train->packets - 1};
+        if (fragile != NULL)
+            put_off(train, to, &from[i], fragile);
         else if (train->link->far)
             soft_copy_far(to, from[i].iov_base, from[i].iov_len);
         else

@@ -5,17 +5,20 @@
 
 #include "wire.h"
 
+struct soft_mr;
 struct soft_qp;
 struct soft_context;
 
 #define SOFT_PIECES 128
 
-/* Payload of the train that has yet to be fetched from the application's memory. */
+/* Payload of the train that has yet to be fetched from the application's memory, or its file. */
 struct soft_piece {
     uint8_t *to;
     const void *from;
     size_t length;
     unsigned packet;
+    int file;       /* -1: memory, */
+    uint64_t place; /* or where in it */
 };
 
 /* The packets put together so far; one for each context. */
@@ -48,9 +51,9 @@ void soft_train_end(struct soft_train *train);
  * `way` stays as it is until the train has left. */
 uint8_t *soft_train_add(struct soft_qp *qp, const struct soft_path *way, size_t size, uint64_t psn,
                         bool answer);
-/* Payload for the packet added last: taken now, or, since its memory is fragile, when the train leaves. */
+/* Payload for the packet added last: taken now, or, since a region of it is fragile, when the train leaves. */
 void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
-                        bool fragile);
+                        const struct soft_mr *fragile);
 /* Send what there is. False: some payload's memory was gone, and its queue pair has been told. */
 bool soft_train_leave(struct soft_context *context);
 

@@ -150,28 +150,61 @@ static int enter(struct soft_context *context, struct soft_mr *mr)
     return 0;
 }
 
-struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+static struct soft_mr *new_region(struct ibv_pd *pd, int access)
 {
-    struct soft_context *context = soft_context_of(pd->context);
-    struct soft_mr *mr;
-    int error;
+    struct soft_mr *mr = calloc(1, sizeof *mr);
 
-    if ((errno = check_region((uintptr_t)addr, length, (int)access)) != 0)
-        return NULL;
-    if ((mr = calloc(1, sizeof *mr)) == NULL)
+    if (mr == NULL)
         return NULL;
     mr->ibv.context = pd->context;
     mr->ibv.pd = pd;
-    mr->access = (int)access;
-    set_range(mr, addr, length, iova_of(iova, (int)access));
-    soft_lock(pd->context);
-    error = enter(context, mr);
-    soft_unlock(pd->context);
+    mr->access = access;
+    return mr;
+}
+
+/* It is complete. NULL and errno: it is no more. */
+static struct ibv_mr *admit(struct soft_mr *mr)
+{
+    int error;
+
+    soft_lock(mr->ibv.context);
+    error = enter(soft_context_of(mr->ibv.context), mr);
+    soft_unlock(mr->ibv.context);
     if (error == 0)
         return &mr->ibv;
     free(mr);
     errno = error;
     return NULL;
+}
+
+struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+{
+    struct soft_mr *mr;
+
+    if ((errno = check_region((uintptr_t)addr, length, (int)access)) != 0)
+        return NULL;
+    if ((mr = new_region(pd, (int)access)) == NULL)
+        return NULL;
+    set_range(mr, addr, length, iova_of(iova, (int)access));
+    return admit(mr);
+}
+
+/* With no access at all nobody writes there, and no peer reads. */
+struct ibv_mr *soft_reg_file(struct ibv_pd *pd, int file, uint64_t offset, size_t length)
+{
+    struct soft_mr *mr;
+
+    if (file < 0 || length == 0 || length > INT64_MAX || offset > INT64_MAX - (uint64_t)length) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if ((mr = new_region(pd, 0)) == NULL)
+        return NULL;
+    mr->ibv.length = length;
+    mr->fragile = mr->is_file = true;
+    mr->file = file;
+    mr->start = offset;
+    return admit(mr);
 }
 
 /* (locked) 0 or an errno. */
@@ -219,7 +252,7 @@ static int rereg(struct soft_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
         changed.access = access;
     if (flags & IBV_REREG_MR_CHANGE_PD)
         changed.ibv.pd = pd;
-    if (flags == 0 || changed.ibv.pd == NULL || changed.ibv.pd->context != mr->ibv.context)
+    if (flags == 0 || mr->is_file || changed.ibv.pd == NULL || changed.ibv.pd->context != mr->ibv.context)
         return EINVAL;
     if ((error = check_region((uintptr_t)addr, length, changed.access)) != 0)
         return error;

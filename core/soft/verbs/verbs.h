@@ -44,6 +44,8 @@ struct ibv_pd *soft_alloc_pd(struct ibv_context *context);
 int soft_dealloc_pd(struct ibv_pd *pd);
 struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access);
+/* A region that is a part of a file, to be sent from: core/device.h. NULL and errno: EINVAL, ENOMEM. */
+struct ibv_mr *soft_reg_file(struct ibv_pd *pd, int file, uint64_t offset, size_t length);
 int soft_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
 int soft_dereg_mr(struct ibv_mr *mr);
 int soft_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg_list,

@@ -51,13 +51,10 @@ void soft_complete_send(struct soft_qp *qp, const struct soft_send *send, enum i
     complete(qp, soft_ibv(qp)->send_cq, &wc, false);
 }
 
-void soft_complete_recv(struct soft_qp *qp, const struct soft_recv *recv, const struct ibv_wc *wc,
-                        bool solicited)
+void soft_complete_recv(struct soft_qp *qp, const struct soft_recv *recv, struct ibv_wc *wc, bool solicited)
 {
-    struct ibv_wc whole = *wc;
-
-    whole.wr_id = recv->wr_id;
-    complete(qp, soft_ibv(qp)->recv_cq, &whole, solicited);
+    wc->wr_id = recv->wr_id;
+    complete(qp, soft_ibv(qp)->recv_cq, wc, solicited);
 }
 
 void soft_flush_sends(struct soft_qp *qp)

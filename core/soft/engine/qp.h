@@ -151,8 +151,8 @@ void soft_qp_fail(struct soft_qp *qp);
 /* A request has failed: to the error state, or where there is no connection to lose only the send queue. */
 void soft_send_queue_fail(struct soft_qp *qp);
 void soft_complete_send(struct soft_qp *qp, const struct soft_send *send, enum ibv_wc_status status);
-void soft_complete_recv(struct soft_qp *qp, const struct soft_recv *recv, const struct ibv_wc *wc,
-                        bool solicited);
+/* Of *wc all but the request's and the queue pair's own is filled in. */
+void soft_complete_recv(struct soft_qp *qp, const struct soft_recv *recv, struct ibv_wc *wc, bool solicited);
 void soft_flush_sends(struct soft_qp *qp);
 void soft_flush_recvs(struct soft_qp *qp);
 

@@ -176,8 +176,8 @@ static int post(struct soft_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr *
     }
     if (!soft_sends(qp))
         soft_flush_sends(qp);
-    else if (soft_requester_ready(qp))
-        soft_work(qp);
+    else
+        soft_work(qp); /* its turn finds out whether anything may go */
     soft_step(qp->context);
     return error;
 }

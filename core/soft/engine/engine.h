@@ -39,6 +39,8 @@ void soft_requester_drain(struct soft_qp *qp);         /* tell, if it is and som
 void soft_requester_back(struct soft_qp *qp);          /* to the oldest unacknowledged packet */
 void soft_requester_lost(struct soft_qp *qp);          /* and slower: a packet was lost */
 void soft_requester_probe(struct soft_qp *qp);         /* the oldest unacknowledged packet once more */
+void soft_requester_waited(
+    struct soft_qp *qp); /* a pause is over: of a peer that was not ready, or the link's */
 void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status status);
 void soft_request_done(struct soft_qp *qp); /* the oldest one */
 /* Which memory these bytes of a request's payload are. -1: its key or bounds are wrong. */

@@ -9,7 +9,7 @@
  * responses of a READ count too, but a READ is not kept from asking for more than fits.
  *
  * Without a reliable connection nothing is acknowledged: una follows next, and a request is done when its last
- * packet has left.
+ * packet has left. Its link may ask for a pause then, so that it doesn't send faster than the peer takes in.
  */
 #include "engine.h"
 #include "mw.h"
@@ -281,8 +281,35 @@ static bool put(struct soft_qp *qp, struct soft_send *send, uint32_t count)
     return put_data(qp, send, qp->req.next);
 }
 
+/* So many bytes more have been sent with this request. The wait ends as one for a peer that was not ready does.
+ */
+static void pace(struct soft_qp *qp, struct soft_send *send, size_t bytes)
+{
+    const struct soft_path *path =
+        qp->transport == SOFT_UD ? &soft_destination_of(&qp->req.ring, send)->path : &qp->path;
+    struct soft_link *link = path->link != NULL ? path->link : qp->context->wire->link;
+    uint64_t pause = link->pace == NULL ? 0 : link->pace(link, path, bytes);
+
+    if (pause == 0)
+        return;
+    qp->context->counters.paced++;
+    qp->req.rnr_wait = true;
+    soft_timer_set(qp, soft_now(qp->context) + pause);
+}
+
+void soft_requester_waited(struct soft_qp *qp)
+{
+    struct soft_requester *req = &qp->req;
+
+    req->rnr_wait = false;
+    if (!qp->reliable && req->index != req->ring.head)
+        pace(qp, current(qp), 0);
+    if (!req->rnr_wait)
+        soft_work(qp);
+}
+
 /* Nobody will acknowledge it. False: some of its memory was gone. */
-static bool sent_for_good(struct soft_qp *qp, const struct soft_send *send)
+static bool sent_for_good(struct soft_qp *qp, struct soft_send *send)
 {
     struct soft_requester *req = &qp->req;
 
@@ -291,6 +318,7 @@ static bool sent_for_good(struct soft_qp *qp, const struct soft_send *send)
         !soft_train_leave(qp->context) && !soft_sends(qp))
         return false;
     req->una = req->next;
+    pace(qp, send, qp->mtu);
     if (req->next == send->psn + send->packets)
         soft_request_done(qp);
     return true;

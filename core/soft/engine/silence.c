@@ -98,8 +98,7 @@ void soft_timers(struct ibv_context *ibv)
 
         soft_timer_forget(qp);
         if (qp->req.rnr_wait) {
-            qp->req.rnr_wait = false;
-            soft_work(qp);
+            soft_requester_waited(qp);
         } else if (qp->req.expiry <= now) {
             time_out(qp);
         } else {

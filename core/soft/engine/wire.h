@@ -78,6 +78,11 @@ struct soft_link {
     uint32_t ack;
     struct soft_qp *user; /* whose path it is: the last one's, if there are several */
 
+    /* (locked) So many bytes more are being sent to where nobody acknowledges them: how long to wait before
+     * others are, ns, and then to ask again with none; 0: not at all. NULL where none are lost for want of
+     * room. */
+    uint64_t (*pace)(struct soft_link *link, const struct soft_path *path, size_t bytes);
+
     /* (locked) Its queue pair is gone, or has another path; nobody uses the link any more. May be NULL. */
     void (*leave)(struct soft_link *link);
 };
@@ -110,8 +115,8 @@ struct soft_wire {
      * 0, or an errno with which creating the queue pair fails. May be NULL. */
     int (*open)(struct soft_wire *wire, struct ibv_context *context);
 
-    /* (locked) Listen at a multicast group's address, which has no port, and no more. 0 or an errno. NULL, both,
-     * where there is no such thing. */
+    /* (locked) Listen at a multicast group's address, which has no port, and no more. 0 or an errno. NULL,
+     * both, where there is no such thing. */
     int (*join)(struct soft_wire *wire, const union soft_addr *group);
     void (*leave)(struct soft_wire *wire, const union soft_addr *group);
 
@@ -243,6 +248,7 @@ struct soft_counters {
     uint64_t refused;    /* key, bounds, access or address wrong */
     uint64_t unready;    /* messages for which no receive was posted, where the sender isn't told */
     uint64_t overflows;
+    uint64_t paced; /* pauses of queue pairs that nobody acknowledges */
 };
 void soft_query_counters(struct ibv_context *context, struct soft_counters *counters);
 uint64_t soft_query_retransmitted(struct ibv_qp *qp);                      /* of these, of one queue pair */

@@ -15,7 +15,7 @@
 
 void udp_init(struct udp *udp, struct ibv_context *context, struct service_member *service)
 {
-    udp->link = (struct soft_link){.name = "udp", .trailer = ICRC_SIZE, .send = udp_send};
+    udp->link = (struct soft_link){.name = "udp", .trailer = ICRC_SIZE, .send = udp_send, .pace = udp_pace};
     udp->context = context;
     udp->service = service;
 }
@@ -39,6 +39,7 @@ void udp_end(struct udp *udp)
     if (udp->roce != NULL)
         roce_port_leave(udp->roce);
     udp->roce = NULL;
+    udp_pace_end(udp);
     free(udp->ids);
     udp->ids = NULL;
     pages_free(udp->buffer, (size_t)UDP_AT_ONCE * UDP_BUFFER);

@@ -98,6 +98,7 @@ struct udp {
     struct soft_path route;         /* the last one looked up for a path without a local address */
     struct udp_way_in in, *ways_in; /* UDP_WAYS of them, in use once they are there */
     struct udp_way_out out, *ways_out;
+    struct udp_pace *pace;         /* of peers that acknowledge nothing, once there is one */
     uint8_t *buffer;               /* UDP_AT_ONCE * UDP_BUFFER bytes, from the first queue pair on, */
     struct udp_arrivals *arrivals; /* and what comes with them (udp_receive.c) */
 };
@@ -116,6 +117,7 @@ void udp_end(struct udp *udp);
 void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
               size_t stride);
 int udp_receive(struct udp *udp);
+uint64_t udp_pace(struct soft_link *link, const struct soft_path *path, size_t bytes);
 
 /* As struct soft_wire has them, by sockets at RoCE's port. (locked) */
 int udp_group_join(struct udp *udp, const union soft_addr *group);
@@ -157,6 +159,9 @@ int udp_socket_open_group(struct udp_socket *socket, const union soft_addr *grou
 int udp_socket_take_shared(struct udp_socket *socket, int fd);
 void udp_socket_close(struct udp_socket *socket);
 uint32_t udp_socket_drops(const struct udp_socket *socket);
+
+/* The link is gone. */
+void udp_pace_end(struct udp *udp);
 
 /* udp_lost.c: what came to a link and was dropped, since its process was too slow. */
 struct udp_lost {

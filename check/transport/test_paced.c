@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_paced.c - what nobody acknowledges is sent no faster than a peer on this host takes it in: over the UDP
+ * link, on loopback. Where the kernel doesn't tell how full a socket is (no CONFIG_INET_UDP_DIAG), nothing is.
+ */
+#include <arpa/inet.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "check/support/endpoints.h"
+#include "core/soft/service/home.h"
+
+#define QKEY 5
+#define LENGTH 4096         /* of a message; a datagram of the device's may have that by loopback */
+#define MESSAGES 400        /* all in all several times what the receiver's socket has room for, */
+#define BUFFER (256 * 1024) /* bytes, which the kernel doubles */
+#define PAUSES 40           /* seen, and it is held up: a packet in each would overflow the buffer */
+
+/* A device with a queue pair of one kind, and memory for all messages. */
+struct side {
+    struct soft_home *home;
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_mr *mr;
+    struct ibv_port_attr port;
+    uint8_t *memory;
+};
+
+static void side_open(struct side *side, enum ibv_qp_type type)
+{
+    struct ibv_qp_init_attr attr = {.qp_type = type, .cap = {MESSAGES, MESSAGES, 1, 1, 0}, .sq_sig_all = 1};
+    size_t size = (size_t)MESSAGES * (LENGTH + 40);
+    side->home = home_open_named();
+    ck_assert_ptr_nonnull(side->home);
+    side->pd = soft_alloc_pd(side->home->context);
+    side->cq = soft_create_cq(side->home->context, MESSAGES, NULL, NULL, 0);
+    attr.send_cq = attr.recv_cq = side->cq;
+    side->qp = soft_create_qp(side->pd, &attr);
+    side->memory = calloc(1, size);
+    side->mr = soft_reg_mr(side->pd, side->memory, size, IBV_ACCESS_LOCAL_WRITE);
+    ck_assert(side->qp && side->mr);
+    ck_assert_int_eq(ibv_query_port(side->home->context, 1, &side->port), 0);
+}
+
+static void side_close(struct side *side)
+{
+    ck_assert_int_eq(soft_destroy_qp(side->qp), 0);
+    ck_assert_int_eq(soft_destroy_cq(side->cq), 0);
+    ck_assert_int_eq(soft_dereg_mr(side->mr), 0);
+    ck_assert_int_eq(soft_dealloc_pd(side->pd), 0);
+    home_close(side->home);
+    free(side->memory);
+}
+
+static void ready_datagrams(struct side *side)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
+    ck_assert_int_eq(
+        soft_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
+    attr.qp_state = IBV_QPS_RTR;
+    ck_assert_int_eq(soft_modify_qp(side->qp, &attr, IBV_QP_STATE), 0);
+    attr.qp_state = IBV_QPS_RTS;
+    ck_assert_int_eq(soft_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+}
+
+static void ready_connection(struct side *side, const struct side *peer)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+    ck_assert_int_eq(
+        soft_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        0);
+    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
+                                .path_mtu = IBV_MTU_4096,
+                                .dest_qp_num = peer->qp->qp_num,
+                                .ah_attr = {.dlid = peer->port.lid, .port_num = 1}};
+    ck_assert_int_eq(
+        soft_modify_qp(side->qp, &attr,
+                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
+        0);
+    attr.qp_state = IBV_QPS_RTS;
+    ck_assert_int_eq(soft_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+}
+
+static void post_receives(struct side *side)
+{
+    for (int i = 0; i < MESSAGES; i++) {
+        struct ibv_sge sge = {(uintptr_t)side->memory + (size_t)i * (LENGTH + 40), LENGTH + 40, side->mr->lkey};
+        struct ibv_recv_wr *bad, wr = {.wr_id = (uint64_t)i, .sg_list = &sge, .num_sge = 1};
+        ck_assert_int_eq(ibv_post_recv(side->qp, &wr, &bad), 0);
+    }
+}
+
+static void post_sends(struct side *side, const struct side *peer, struct ibv_ah *ah, uint32_t length)
+{
+    for (int i = 0; i < MESSAGES; i++) {
+        struct ibv_sge sge = {(uintptr_t)side->memory, length, side->mr->lkey};
+        struct ibv_send_wr *bad, wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND};
+        if (ah)
+            wr.wr.ud = (__typeof__(wr.wr.ud)){ah, peer->qp->qp_num, QKEY};
+        ck_assert_int_eq(ibv_post_send(side->qp, &wr, &bad), 0);
+    }
+}
+
+static int polled(struct side *side)
+{
+    struct ibv_wc wc;
+    int got = ibv_poll_cq(side->cq, 1, &wc);
+    ck_assert_int_ge(got, 0);
+    if (got == 1)
+        ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+    return got;
+}
+
+static uint64_t pauses(struct side *side)
+{
+    struct soft_counters counters;
+    soft_query_counters(side->home->context, &counters);
+    return counters.paced;
+}
+
+static void shrink(struct side *side)
+{
+    int size = BUFFER;
+    for (int i = 0; i < side->home->udp.socket_count; i++)
+        ck_assert_int_eq(setsockopt(side->home->udp.sockets[i].fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size),
+                         0);
+}
+
+/* While the receiver can't take in anything the sender stops, with most of it still to send; then all arrives.
+ */
+START_TEST(waits_for_room)
+{
+    enum ibv_qp_type type = _i ? IBV_QPT_UD : IBV_QPT_UC;
+    struct side a, b;
+    struct ibv_ah *ah = NULL;
+    int sent = 0, received = 0;
+    side_open(&a, type);
+    side_open(&b, type);
+    if (type == IBV_QPT_UD) {
+        struct ibv_ah_attr to = {.port_num = 1, .dlid = b.port.lid};
+        ready_datagrams(&a);
+        ready_datagrams(&b);
+        ah = soft_create_ah(a.pd, &to);
+        ck_assert_ptr_nonnull(ah);
+    } else {
+        ready_connection(&a, &b);
+        ready_connection(&b, &a);
+    }
+    post_receives(&b);
+    shrink(&b);
+    soft_lock(b.home->context); /* its service thread can't come in */
+    post_sends(&a, &b, ah, (uint32_t)(type == IBV_QPT_UD ? 1024 : LENGTH));
+    while (sent < MESSAGES && pauses(&a) < PAUSES)
+        sent += polled(&a);
+    soft_unlock(b.home->context);
+    ck_assert_int_lt(sent, MESSAGES);
+    while (sent < MESSAGES || received < MESSAGES) {
+        sent += polled(&a);
+        received += polled(&b);
+    }
+    ck_assert_uint_eq(udp_lost_of(&b.home->udp).trains, 0);
+    if (ah)
+        ck_assert_int_eq(soft_destroy_ah(ah), 0);
+    side_close(&a);
+    side_close(&b);
+}
+END_TEST
+
+/* Whoever takes in nothing for good holds nobody up for good. */
+START_TEST(goes_on_without_a_peer_that_stands_still)
+{
+    struct side a, b;
+    int sent = 0;
+    side_open(&a, IBV_QPT_UC);
+    side_open(&b, IBV_QPT_UC);
+    ready_connection(&a, &b);
+    ready_connection(&b, &a);
+    shrink(&b);
+    soft_lock(b.home->context);
+    post_sends(&a, &b, NULL, LENGTH);
+    while (sent < MESSAGES)
+        sent += polled(&a);
+    ck_assert_uint_gt(pauses(&a), PAUSES);
+    soft_unlock(b.home->context);
+    side_close(&a);
+    side_close(&b);
+}
+END_TEST
+
+/* Of UDP sockets at all? */
+static bool kernel_tells(void)
+{
+    struct {
+        struct nlmsghdr header;
+        struct inet_diag_req_v2 asked;
+    } request = {{sizeof request, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, 0, 0},
+                 {.sdiag_family = AF_INET, .sdiag_protocol = IPPROTO_UDP, .idiag_states = UINT32_MAX}};
+    struct nlmsghdr answer[4096 / sizeof(struct nlmsghdr)];
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    bool tells = fd != -1 && send(fd, &request, sizeof request, 0) == sizeof request &&
+                 recv(fd, answer, sizeof answer, 0) >= (ssize_t)sizeof *answer &&
+                 answer->nlmsg_type != NLMSG_ERROR;
+    close(fd);
+    return tells;
+}
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("paced");
+    TCase *tcase = tcase_create("paced");
+    tcase_set_timeout(tcase, 40);
+    tcase_add_loop_test(tcase, waits_for_room, 0, 2);
+    tcase_add_test(tcase, goes_on_without_a_peer_that_stands_still);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    if (!kernel_tells()) {
+        fprintf(stderr, "this kernel doesn't tell how full a UDP socket is (CONFIG_INET_UDP_DIAG)\n");
+        return 77;
+    }
+    return run_suite(suite());
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * udp_pace.c - what nobody acknowledges is sent no faster than a peer on this host takes it in.
+ *
+ * An adapter on a lossless link is held up by its peer's; UDP drops what finds no room in the receiver's
+ * socket. So the kernel is asked, now and then, how much waits there (sock_diag). From half a buffer on the
+ * sender waits: the other half is for what others send meanwhile, and for trains that are under way. Of another
+ * host the kernel knows nothing, and of RoCE's own port not whose socket it would be: both are sent to as fast
+ * as can be.
+ *
+ * A process that stands still takes in nothing; then what is sent is lost after a while, as if nobody waited.
+ */
+#include <arpa/inet.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include "core/clock.h"
+#include "core/fds.h"
+#include "udp.h"
+
+#define PAUSE_NS UINT64_C(100000)       /* until the kernel is asked again */
+#define PATIENCE_NS UINT64_C(500000000) /* with a peer that takes in nothing */
+#define SHARE 8                /* of the room that there is, what is sent before the kernel is asked again */
+#define UNASKED (SIZE_MAX / 2) /* bytes for a peer of which the kernel can't tell */
+#define GONE (1 << 20)         /* bytes for one that is not there at the moment */
+
+struct pace {
+    union soft_addr remote; /* of no family: none */
+    size_t allowance;       /* bytes that may be sent before the kernel is asked */
+    uint64_t held;          /* since when nothing may be sent, ns; 0: it may */
+};
+
+struct udp_pace {
+    int fd;
+    struct pace to[UDP_WAYS];
+};
+
+/* What waits in a socket, and how much may. */
+struct fill {
+    size_t queued, room; /* bytes, as the kernel counts them */
+};
+
+/* One of the addresses that this host has itself? Only those can be bound to. */
+static bool is_here(const union soft_addr *remote)
+{
+    union soft_addr any_port = *remote;
+    int fd = fds_own(socket(remote->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP));
+    bool here;
+
+    if (fd == -1)
+        return false;
+    any_port.in.sin_port = 0; /* at the same place in sockaddr_in6 */
+    here =
+        bind(fd, &any_port.sa, remote->sa.sa_family == AF_INET ? sizeof any_port.in : sizeof any_port.in6) == 0;
+    fds_close(fd);
+    return here;
+}
+
+static bool can_be_asked(const struct udp_pace *pace, const union soft_addr *remote)
+{
+    return pace->fd != -1 && remote->in.sin_port != htons(SOFT_UDP_PORT) && is_here(remote);
+}
+
+static struct inet_diag_req_v2 question(const union soft_addr *remote)
+{
+    struct inet_diag_req_v2 asked = {
+        .sdiag_family = (uint8_t)remote->sa.sa_family,
+        .sdiag_protocol = IPPROTO_UDP,
+        .idiag_ext = 1 << (INET_DIAG_SKMEMINFO - 1),
+        .idiag_states = UINT32_MAX,
+        .id = {.idiag_dport = remote->in.sin_port, .idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}},
+    };
+
+    if (remote->sa.sa_family == AF_INET)
+        memcpy(asked.id.idiag_dst, &remote->in.sin_addr, sizeof remote->in.sin_addr);
+    else
+        memcpy(asked.id.idiag_dst, &remote->in6.sin6_addr, sizeof remote->in6.sin6_addr);
+    return asked;
+}
+
+/* In the answer's attributes. False: it isn't there. */
+static bool read_fill(const uint8_t *attributes, size_t length, struct fill *fill)
+{
+    uint32_t memory[SK_MEMINFO_VARS];
+    struct nlattr header;
+
+    for (size_t at = 0; at + sizeof header <= length; at += NLA_ALIGN(header.nla_len)) {
+        memcpy(&header, attributes + at, sizeof header);
+        if (header.nla_len < sizeof header || header.nla_len > length - at)
+            return false;
+        if (header.nla_type != INET_DIAG_SKMEMINFO || header.nla_len < NLA_HDRLEN + sizeof memory)
+            continue;
+        memcpy(memory, attributes + at + NLA_HDRLEN, sizeof memory);
+        *fill = (struct fill){memory[SK_MEMINFO_RMEM_ALLOC], memory[SK_MEMINFO_RCVBUF]};
+        return true;
+    }
+    return false;
+}
+
+/* The kernel answers before its call ends. False: there is no such socket, or it doesn't tell. */
+static bool ask(int fd, const union soft_addr *remote, struct fill *fill)
+{
+    struct {
+        struct nlmsghdr header;
+        struct inet_diag_req_v2 asked;
+    } request = {{.nlmsg_len = sizeof request, .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST},
+                 question(remote)};
+    const size_t fixed = NLMSG_HDRLEN + NLMSG_ALIGN(sizeof(struct inet_diag_msg));
+    _Alignas(struct nlmsghdr) uint8_t answer[1024];
+    struct nlmsghdr header;
+    ssize_t got;
+
+    if (send(fd, &request, sizeof request, MSG_DONTWAIT) != sizeof request)
+        return false;
+    got = recv(fd, answer, sizeof answer, MSG_DONTWAIT);
+    if (got < (ssize_t)fixed)
+        return false;
+    memcpy(&header, answer, sizeof header);
+    return header.nlmsg_type == SOCK_DIAG_BY_FAMILY && read_fill(answer + fixed, (size_t)got - fixed, fill);
+}
+
+/* May more be sent? Then at least a bit. */
+static bool has_room(struct pace *pace, const struct fill *fill)
+{
+    size_t half = fill->room / 2;
+
+    if (fill->queued >= half)
+        return false;
+    pace->allowance = (half - fill->queued) / SHARE + 1;
+    pace->held = 0;
+    return true;
+}
+
+/* Is it in vain to wait longer? */
+static bool is_stuck(struct pace *pace, const struct fill *fill)
+{
+    uint64_t now = now_ns();
+
+    if (pace->held == 0)
+        pace->held = now;
+    if (now - pace->held < PATIENCE_NS)
+        return false;
+    pace->allowance = fill->room;
+    return true;
+}
+
+/* A path's place, made anew if it was another's. */
+static struct pace *find(struct udp_pace *all, const struct soft_path *path)
+{
+    struct pace *pace = &all->to[udp_way_place(path)];
+
+    if (memcmp(&pace->remote, &path->remote, sizeof pace->remote) != 0) {
+        pace->remote = path->remote;
+        pace->held = 0;
+        pace->allowance = can_be_asked(all, &path->remote) ? 0 : UNASKED;
+    }
+    return pace;
+}
+
+static struct udp_pace *begin(struct udp *udp)
+{
+    if (udp->pace == NULL && (udp->pace = calloc(1, sizeof *udp->pace)) != NULL)
+        udp->pace->fd = fds_own(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+    return udp->pace;
+}
+
+uint64_t udp_pace(struct soft_link *link, const struct soft_path *path, size_t bytes)
+{
+    struct udp *udp = (struct udp *)link;
+    struct udp_pace *all = begin(udp);
+    struct pace *pace = all == NULL ? NULL : find(all, path);
+    struct fill fill;
+
+    if (pace == NULL)
+        return 0;
+    pace->allowance -= bytes < pace->allowance ? bytes : pace->allowance;
+    if (pace->allowance > 0)
+        return 0;
+    if (!ask(all->fd, &path->remote, &fill)) {
+        pace->allowance = GONE;
+        return 0;
+    }
+    return has_room(pace, &fill) || is_stuck(pace, &fill) ? 0 : PAUSE_NS;
+}
+
+void udp_pace_end(struct udp *udp)
+{
+    if (udp->pace != NULL && udp->pace->fd != -1)
+        fds_close(udp->pace->fd);
+    free(udp->pace);
+    udp->pace = NULL;
+}

@@ -14,13 +14,26 @@ void account_begin(struct account *account, const char *program, enum account_fo
     *account = (struct account){.program = program, .form = form, .out = stdout, .started = clock_seconds()};
 }
 
-/* Between quotes; what is no text is filtered, for JSON is UTF-8. */
-static void print_string(FILE *out, const char *text)
+/* As it may be shown, which the caller frees: names in folders come from anywhere. NULL: no memory. */
+static char *filtered(const char *text)
 {
     char *copy = strdup(text);
 
+    return copy != NULL ? terminal_filter(copy) : NULL;
+}
+
+static const char *text_of(const char *copy)
+{
+    return copy != NULL ? copy : "";
+}
+
+/* Between quotes; what is no text is filtered, for JSON is UTF-8. */
+static void print_string(FILE *out, const char *text)
+{
+    char *copy = filtered(text);
+
     fputc('"', out);
-    for (const char *at = copy == NULL ? "" : terminal_filter(copy); *at != '\0'; at++) {
+    for (const char *at = text_of(copy); *at != '\0'; at++) {
         if (*at == '"' || *at == '\\')
             fputc('\\', out);
         fputc(*at, out);
@@ -32,12 +45,14 @@ static void print_string(FILE *out, const char *text)
 static void print_lines(const struct account *account, const struct account_file *file, const char *digest)
 {
     unsigned long long size = file->size;
+    char *path = filtered(file->path);
 
     if (file->resumed > 0)
         fprintf(account->out, "%s: %s: %llu bytes were there from an earlier attempt\n", account->program,
-                file->path, (unsigned long long)file->resumed);
+                text_of(path), (unsigned long long)file->resumed);
     fprintf(account->out, "%s: %s: %llu bytes in %.3f s, %.2f GB/s, digest %s agreed\n", account->program,
-            file->path, size, file->seconds, (double)size / 1e9 / file->seconds, digest);
+            text_of(path), size, file->seconds, (double)size / 1e9 / file->seconds, digest);
+    free(path);
 }
 
 void account_done(struct account *account, const struct account_file *file)
@@ -59,8 +74,11 @@ void account_done(struct account *account, const struct account_file *file)
 
 void account_failed(struct account *account, const char *path, const char *why)
 {
+    char *shown = filtered(path);
+
     account->failed++;
-    fprintf(stderr, "%s: %s: %s\n", account->program, path, why);
+    fprintf(stderr, "%s: %s: %s\n", account->program, text_of(shown), why);
+    free(shown);
     if (account->form != ACCOUNT_JSON)
         return;
     fprintf(account->out, "{\"file\":");

@@ -21,6 +21,7 @@
 #include "tools/common/options.h"
 #include "tools/common/resolve.h"
 #include "tools/common/standard.h"
+#include "tools/common/terminal.h"
 
 struct settings {
     const char *name;
@@ -71,8 +72,11 @@ static void pick_files(struct picks *picks, const struct settings *settings, cha
             fail(strerror(errno));
     if (!picks_collide(picks, &a, &b))
         return;
-    fprintf(stderr, "exs-put: %s and %s would both be stored as %s: nothing was sent\n", a->path, b->path,
-            a->name);
+    char *said;
+
+    if (asprintf(&said, "%s and %s would both be stored as %s", a->path, b->path, a->name) == -1)
+        fail(strerror(errno));
+    fprintf(stderr, "exs-put: %s: nothing was sent\n", terminal_filter(said));
     exit(2);
 }
 

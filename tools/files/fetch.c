@@ -23,7 +23,6 @@ struct fetching {
     uint64_t at; /* bytes that are there */
     XXH3_state_t *hash;
     struct progress progress;
-    char shown[TRANSFER_PATH_MAX + 1]; /* the name, fit for a terminal */
     unsigned char copy[COPY];
 };
 
@@ -157,8 +156,7 @@ static int receive_file(struct fetching *f, const char *path)
 
     if (ask(f, path) == -1)
         return -1;
-    snprintf(f->shown, sizeof(f->shown), "%s", path);
-    progress_start(&f->progress, terminal_filter(f->shown), f->header.size, f->fetch->quiet);
+    progress_start(&f->progress, path, f->header.size, f->fetch->quiet);
     result = receive_data(f) == 0 && receive_digest(f) == 0 ? 0 : -1;
     progress_end(&f->progress);
     f->fetch->size = f->header.size;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tools/common/clock.h"
+#include "tools/common/terminal.h"
 
 #define WIDTH 30        /* characters of the bar */
 #define INTERVAL 0.1    /* seconds between two drawings */
@@ -14,7 +15,8 @@
 void progress_start(struct progress *progress, const char *name, uint64_t size, bool quiet)
 {
     progress->shown = !quiet && isatty(STDERR_FILENO) == 1;
-    progress->name = name;
+    snprintf(progress->name, sizeof(progress->name), "%s", name);
+    terminal_filter(progress->name);
     progress->size = size;
     progress->started = progress->drawn = clock_seconds();
 }

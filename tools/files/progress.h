@@ -9,7 +9,7 @@
 
 struct progress {
     bool shown;
-    const char *name;
+    char name[128]; /* as much of it as may be shown */
     uint64_t size;         /* bytes */
     double started, drawn; /* seconds, of the monotonic clock */
 };

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Files that exs-serve gives: to clients that want two at once, take slowly or nothing, go meanwhile, or are
+ * there when it ends. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check/support/fake_exs.h"
+#include "inlet_fixture.h"
+#include "tools/files/giving.h"
+
+enum { LENGTH = 2 << 20, PIECE = 16 << 10 }; /* what RATE and PATIENCE make of a piece */
+
+static void make_file(void)
+{
+    int fd = openat(inlets.store.directory, "file", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    ck_assert_int_eq(ftruncate(fd, LENGTH), 0);
+    close(fd);
+    inlets.store.limits.gives = true;
+}
+
+/* Wants it, and has so much of it, or says so. */
+static void want_file(int sock, uint64_t there)
+{
+    static unsigned char zeros[LENGTH];
+    struct transfer_header header = {.version = TRANSFER_WANTS, .name_length = 4, .size = there};
+    unsigned char bytes[TRANSFER_HEADER + 4];
+    XXH3_state_t *state = XXH3_createState();
+
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, zeros, there);
+    transfer_digest(state, header.digest);
+    XXH3_freeState(state);
+    transfer_put_header(bytes, &header);
+    memcpy(bytes + TRANSFER_HEADER, "file", 4);
+    ck_assert_uint_eq(fake_arrive(sock, bytes, sizeof(bytes)), sizeof(bytes));
+}
+
+/* What the client takes next; bytes. */
+static size_t take(int sock)
+{
+    static unsigned char bytes[LENGTH];
+    ssize_t length = fake_sent_file(sock, bytes, sizeof(bytes));
+
+    ck_assert_int_gt(length, 0);
+    return (size_t)length;
+}
+
+static int count_sendfiles(int sock)
+{
+    const struct fake_call *call;
+    int count = 0;
+
+    STAILQ_FOREACH (call, &fake_calls, entry)
+        count += call->sock == sock && call->type == EXS_EVT_SENDFILE;
+    return count;
+}
+
+/* Two pieces are under way, to the end; then the next file may be asked for. */
+START_TEST(given)
+{
+    make_file();
+    open_from(1, 1);
+    for (int round = 0; round < 2; round++) {
+        size_t length = 0;
+
+        want_file(1, 0);
+        while (fake_first(1, EXS_EVT_SENDFILE) != NULL) {
+            ck_assert_int_eq(count_sendfiles(1),
+                             length < TRANSFER_REPLY + TRANSFER_COMING + LENGTH - PIECE ? GIVING_FLYING : 1);
+            length += take(1);
+        }
+        ck_assert_uint_eq(length, TRANSFER_REPLY + TRANSFER_COMING + LENGTH + TRANSFER_DIGEST);
+    }
+    expect_open(1);
+    ck_assert_int_eq(asked_again, 0);
+}
+END_TEST
+
+/* Asking for more while something comes: later. */
+START_TEST(wants_two)
+{
+    make_file();
+    open_from(1, 1);
+    want_file(1, 0);
+    want_file(1, LENGTH / 2);
+    for (int piece = 0; piece < LENGTH / PIECE; piece++) {
+        ck_assert_int_eq(asked_again, 0);
+        take(1);
+    }
+    ck_assert_int_eq(count_sendfiles(1), 0);
+    ck_assert_int_eq(asked_again, 1);
+}
+END_TEST
+
+START_TEST(takes_nothing)
+{
+    make_file();
+    open_from(1, 1);
+    want_file(1, 0);
+    pass(PATIENCE);
+    expect_open(1);
+    pass(1);
+    ck_assert(fake_closed(1));
+    ck_assert_int_eq(count_said("silent for too long (exs-serve -t), it did not get all of a file"), 1);
+}
+END_TEST
+
+/* Who takes as much as it must may take as long as that takes, and who takes less may not. */
+START_TEST(takes_slowly)
+{
+    make_file();
+    open_from(1, 1);
+    want_file(1, 0);
+    for (int seconds = 0; seconds < 10 * PATIENCE; seconds += PIECE / RATE) {
+        take(1);
+        pass(PIECE / RATE);
+    }
+    expect_open(1);
+    for (int seconds = 0; seconds < 2 * PATIENCE + 2; seconds += PATIENCE - 1) {
+        if (fake_first(1, EXS_EVT_CLOSE) == NULL)
+            take(1);
+        pass(PATIENCE - 1);
+    }
+    ck_assert(fake_closed(1));
+    ck_assert_int_eq(count_said("too slow (exs-serve -r), it did not get all of a file"), 1);
+}
+END_TEST
+
+/* Who has something is looked at by turns, a piece each; it is not slow meanwhile, whatever that takes. */
+START_TEST(readers)
+{
+    make_file();
+    open_from(1, 1);
+    open_from(2, 2);
+    open_from(3, 3);
+    want_file(1, LENGTH);
+    want_file(2, LENGTH);
+    want_file(3, LENGTH - 1);
+    ck_assert_int_eq(asked_again, 1);
+    for (int turn = 1; turn <= 6; turn++) {
+        ck_assert_int_eq(count_sendfiles(1), turn > 4);
+        ck_assert_int_eq(count_sendfiles(2), turn > 5);
+        pass(PATIENCE / 3);
+        if (turn == 2)
+            ck_assert(fake_arrive(3, "", 0) == 0); /* it half closes, and waits on */
+        inlets_read(&inlets);
+        ck_assert_int_eq(asked_again, turn < 6 ? turn + 1 : 6);
+    }
+    ck_assert_uint_eq(take(1), TRANSFER_REPLY + TRANSFER_COMING + TRANSFER_DIGEST);
+    ck_assert_uint_eq(take(2), TRANSFER_REPLY + TRANSFER_COMING + TRANSFER_DIGEST);
+    ck_assert_uint_eq(take(3), TRANSFER_REPLY + TRANSFER_COMING + 1 + TRANSFER_DIGEST);
+    inlets_read(&inlets); /* nobody waits */
+    ck_assert_int_eq(asked_again, 6);
+}
+END_TEST
+
+/* A reader that goes is none any more. */
+START_TEST(reader_goes)
+{
+    make_file();
+    open_from(1, 1);
+    open_from(2, 2);
+    want_file(1, LENGTH);
+    want_file(2, LENGTH);
+    if (_i == 1)
+        inlets_read(&inlets);
+    fake_complete(fake_first(1 + _i, EXS_EVT_RECV), ECONNRESET, 0, 0);
+    ck_assert(fake_closed(1 + _i));
+    for (int turn = 0; turn < 4; turn++)
+        inlets_read(&inlets);
+    ck_assert_int_eq(count_sendfiles(2 - _i), 1);
+}
+END_TEST
+
+/* Lines about files that are given are as few as those of failures. */
+START_TEST(given_lines)
+{
+    FILE *out = tmpfile();
+    char line[512];
+    int count = 0;
+
+    ck_assert_int_ne(dup2(fileno(out), STDOUT_FILENO), -1);
+    close(openat(inlets.store.directory, "file", O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    inlets.store.limits.gives = true;
+    open_from(1, 1);
+    for (int i = 0; i < 1000; i++) {
+        want_file(1, 0);
+        take(1);
+    }
+    pass(LINES_PERIOD);
+    fflush(stdout);
+    rewind(out);
+    while (fgets(line, sizeof(line), out) != NULL)
+        count += strstr(line, count < LINES_BURST ? "file: gave 0 bytes" : "gave 900 more files") != NULL;
+    ck_assert_int_eq(count, LINES_BURST + 1);
+    expect_open(1); /* small files, but many */
+}
+END_TEST
+
+START_TEST(shortage_of_giving)
+{
+    make_file();
+    open_from(1, 1);
+    fake_failing = ENOMEM;
+    fake_fails_from = _i;
+    want_file(1, 0);
+    fake_failing = 0;
+    if (fake_first(1, EXS_EVT_CLOSE) == NULL)
+        take(1);
+}
+END_TEST
+
+/* Who is given something gets all of it. */
+START_TEST(finish_giving)
+{
+    make_file();
+    open_from(1, 1);
+    open_from(2, 2);
+    want_file(1, 0);
+    want_file(2, LENGTH);
+    ck_assert_int_eq(inlets_finish(&inlets), 2);
+    for (int turn = 0; turn < 2; turn++)
+        inlets_read(&inlets);
+    for (int sock = 1; sock <= 2; sock++) {
+        while (fake_first(sock, EXS_EVT_SENDFILE) != NULL) {
+            expect_open(sock);
+            take(sock);
+        }
+        ck_assert(fake_closed(sock));
+    }
+    ck_assert_int_eq(count_said("did not get"), 0);
+}
+END_TEST
+
+START_TEST(finish_giving_is_cut_short)
+{
+    make_file();
+    open_from(1, 1);
+    want_file(1, _i * LENGTH);
+    inlets_close_all(&inlets);
+    ck_assert(fake_closed(1));
+    ck_assert_int_eq(count_said("the server is ending, it did not get all of a file"), 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("inlet giving");
+    TCase *tcase = tcase_create("giving");
+    SRunner *runner = srunner_create(suite);
+
+    tcase_add_checked_fixture(tcase, inlets_setup, inlets_teardown);
+    tcase_add_test(tcase, given);
+    tcase_add_test(tcase, wants_two);
+    tcase_add_test(tcase, takes_nothing);
+    tcase_add_test(tcase, takes_slowly);
+    tcase_add_test(tcase, readers);
+    tcase_add_loop_test(tcase, reader_goes, 0, 2);
+    tcase_add_test(tcase, given_lines);
+    tcase_add_loop_test(tcase, shortage_of_giving, 0, 3);
+    tcase_add_test(tcase, finish_giving);
+    tcase_add_loop_test(tcase, finish_giving_is_cut_short, 0, 2);
+    suite_add_tcase(suite, tcase);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

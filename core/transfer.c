@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Starting sends, receives, file transfers and shutdowns: all checks, then an operation on the connection. */
+/* Starting sends, receives and file transfers: all checks, then an operation on the connection. */
 #include <errno.h>
 #include <stdlib.h>
 #include "clock.h"
@@ -397,60 +397,4 @@ int xs_start_sendfile(const struct ask *ask)
 int xs_start_recvfile(const struct ask *ask)
 {
     return check_files(ask, EXS_BLOCK | EXS_INTR | EXS_BIGFILE, "recvvec") < 0 ? -1 : start(ask, false);
-}
-
-/* ---- Shutdown ---------------------------------------------------------------------------------- */
-
-/* Writing ends behind what was sent: an operation in line with the sends. Reading ends here and now. */
-static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_ahandle_t ahandle,
-                          struct waiter *waiter)
-{
-    struct conn *conn = sock->conn;
-    struct op *op = xs_sock_op(sock, queue, EXS_EVT_SHUTDOWN, ahandle, waiter);
-
-    if (op == NULL)
-        return -1;
-    if (how != SHUT_WR && conn->reading == READ_OPEN) {
-        conn->reading = READ_SHUT;
-        xs_rx_recall(conn); /* those receives end when the peer can't fill them any more */
-    }
-    if (how == SHUT_RD || conn->writing == WRITE_FIN_ACKED) {
-        xs_op_complete(op, 0);
-    } else if (conn_broken(conn) && STAILQ_EMPTY(&conn->sends)) { /* else it ends behind those before it */
-        xs_op_complete(op, conn->error);
-    } else {
-        if (conn->writing == WRITE_OPEN)
-            conn->writing = WRITE_SHUT;
-        op->last = true;
-        op->number = conn->started++;
-        STAILQ_INSERT_TAIL(&conn->sends, op, link);
-        if (conn->sending == NULL)
-            conn->sending = op;
-    }
-    xs_conn_run(conn);
-    return 0;
-}
-
-int xs_start_shutdown(const struct ask *ask)
-{
-    struct queue *queue;
-    int result = -1;
-
-    if (ask->flags & ~EXS_BLOCK)
-        return xs_bad_flags(ask->flags, EXS_BLOCK);
-    if (ask->how != SHUT_RD && ask->how != SHUT_WR && ask->how != SHUT_RDWR)
-        return xs_invalid("how is %d", ask->how);
-    struct sock *sock = xs_sock_get_locked(ask->sockno);
-
-    if (sock == NULL)
-        return -1;
-    if (!xs_check_queue(ask->qhandle, ask->waiter, false, &queue))
-        ;
-    else if (sock->state != SOCK_CONNECTED)
-        errno = ENOTCONN;
-    else
-        result = begin_shutdown(sock, ask->how, queue, ask->ahandle, ask->waiter);
-    xs_sock_put_locked(sock);
-    xs_queue_put(queue);
-    return result;
 }

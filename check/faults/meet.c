@@ -35,6 +35,23 @@ static void hear_strike(struct end *end, bool wait)
     end->struck = true;
 }
 
+/* Of two that wait for each other the device below is asked, too: what is stopped can't answer. From the first
+ * moment on: a peer may fall silent before his first byte. */
+static void ask_often(struct end *end)
+{
+    const struct {
+        int level, option, value;
+    } asked[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
+                 {IPPROTO_TCP, TCP_KEEPIDLE, 1},
+                 {IPPROTO_TCP, TCP_KEEPINTVL, 1},
+                 {IPPROTO_TCP, TCP_KEEPCNT, 2}};
+
+    if (end->victim || end->cell->fault->fate != SILENT)
+        return;
+    for (int i = 0; i < COUNT(asked); i++)
+        must(exs_setsockopt(end->socket, asked[i].level, asked[i].option, &asked[i].value, sizeof(int)));
+}
+
 /* ---- Accepting ----------------------------------------------------------------------- */
 
 static struct op *ask_accept(struct end *end)
@@ -80,6 +97,7 @@ static bool hear_hello(struct end *end, uint64_t want)
 static bool accept_this(struct end *end, uint64_t want, bool until_struck)
 {
     while ((end->socket = accept_next(end, until_struck)) >= 0) {
+        ask_often(end);
         if (hear_hello(end, want))
             return true;
         ck_assert_int_eq(end_close_socket(end, &end->socket), 0);
@@ -122,26 +140,14 @@ static int try_greet(struct end *end)
     int error = try_connect(end);
 
     if (error == 0)
+        ask_often(end);
+    if (error == 0)
         error = end_send(end, &hello, sizeof hello);
     if (error == 0)
         error = end_recv(end, &hello, sizeof hello, &got);
     if (error != 0)
         return error;
     return got == sizeof hello && hello == end->point->seed ? 0 : EPIPE;
-}
-
-/* Of two that wait for each other the device below is asked, too: what is stopped can't answer. */
-static void ask_often(struct end *end)
-{
-    const struct {
-        int level, option, value;
-    } asked[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
-                 {IPPROTO_TCP, TCP_KEEPIDLE, 1},
-                 {IPPROTO_TCP, TCP_KEEPINTVL, 1},
-                 {IPPROTO_TCP, TCP_KEEPCNT, 2}};
-
-    for (int i = 0; i < COUNT(asked); i++)
-        must(exs_setsockopt(end->socket, asked[i].level, asked[i].option, &asked[i].value, sizeof(int)));
 }
 
 /* Where the survivor lacks something, one of them tries again, until it has it. */
@@ -169,8 +175,6 @@ bool meet(struct end *end)
     if (end->point->listens == end->victim)
         met = accept_this(end, end->point->seed, !end->victim && !is_calm(end));
     met = met && greet(end);
-    if (met && !end->victim && end->cell->fault->fate == SILENT)
-        ask_often(end);
     ck_assert_msg(met || (end->cell->moment->meeting && !is_calm(end) && !end->victim),
                   "the %s has no connection: %s", end->victim ? "victim" : "survivor",
                   strerrorname_np(end->error));

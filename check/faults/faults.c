@@ -8,6 +8,7 @@
  *   -r SEED     repeats the points, and the order of -t
  *   -c PATTERN  those cells whose names FAULT/MOMENT/LINK it matches
  *   -p POINT    this one only
+ *   -j JOBS     cells at once; 16, since most of the time they wait
  */
 #include "faults.h"
 
@@ -34,7 +35,7 @@ static struct {
     uint64_t seed;
     const char *pattern;
     int point; /* -1: all */
-} options = {.points = 1000, .jobs = 4, .pattern = "*", .point = -1};
+} options = {.points = 1000, .jobs = 16, .pattern = "*", .point = -1};
 static struct result *results;
 static int result_count;
 

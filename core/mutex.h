@@ -7,6 +7,7 @@
  * sleeps in the kernel until it is free. For whatever is not on the way of a message there is pthread_mutex_t.
  *
  * Under the thread sanitizer it is that one, since only of that does it watch in which order locks are taken.
+ * MUTEX_IS_OWN keeps it as it is, for check/races.
  */
 #ifndef XS_MUTEX_H
 #define XS_MUTEX_H
@@ -16,7 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(MUTEX_IS_OWN)
+#elif defined(__SANITIZE_THREAD__)
 #define MUTEX_IS_PTHREAD 1
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)

@@ -84,6 +84,19 @@ AC_DEFUN([EXS_LTO],
     AC_SUBST([LTO_LINK])
     AC_SUBST([LTO_NONE])])
 
+# EXS_RACES: the condition HAVE_RACES, for check/races: the compiler marks accesses to memory, and no sanitizer does, nor
+# are they counted.
+AC_DEFUN([EXS_RACES],
+    [AC_MSG_CHECKING([whether $CC marks accesses to memory])
+    exs_saved_CFLAGS=$CFLAGS
+    CFLAGS="$CFLAGS -fsanitize=thread"
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM], [exs_have=yes], [exs_have=no])
+    CFLAGS=$exs_saved_CFLAGS
+    AS_IF([test "x$enable_sanitize" != xno], [exs_have=no])
+    AS_CASE([" $CFLAGS "], [*' --coverage '*], [exs_have=no])
+    AC_MSG_RESULT([$exs_have])
+    AM_CONDITIONAL([HAVE_RACES], [test "x$exs_have" = xyes])])
+
 # EXS_WERROR: --enable-werror; sets WERROR_FLAGS.
 AC_DEFUN([EXS_WERROR],
     [AC_ARG_ENABLE([werror],

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * queue.c - an event and who waits for it: events.c, run.c and look.c with doorbell.c and the mutex, between a
+ * thread that completes operations and threads that sleep on the queue's descriptor. No event may lie there
+ * while its descriptor is quiet and nobody looks.
+ */
+#include <string.h>
+#include <unistd.h>
+#include "core/core.h"
+#include "core/fds.h"
+#include "core/library.h"
+#include "core/misuse.h"
+#include "core/nic.h"
+#include "core/poll.h"
+#include "core/queue.h"
+#include "core/sock.h"
+#include "core/trace.h"
+#include "kernel.h"
+#include "scenarios.h"
+
+#define syscall(number, word, operation, ...)                                                                  \
+    race_syscall((uint32_t *)(uintptr_t)(word), operation, __VA_ARGS__, 0)
+
+static long race_syscall(uint32_t *word, int operation, uint32_t value, ...)
+{
+    return futex(word, operation, value);
+}
+
+#include "core/mutex.c"
+#include "core/doorbell.c"
+#include "core/events.c"
+#include "core/run.c"
+#include "core/look.c"
+
+static struct queue queue;
+static struct kernel_bell descriptor; /* of the queue's doorbell */
+static struct op *ops[2];
+static _Atomic int taken; /* events */
+
+/* ---- What these ask of others
+ * ---------------------------------------------------------------------------------- */
+
+bool fds_flag(int fd, bool up)
+{
+    EXPECT(fd == 0);
+    if (up)
+        bell_ring(&descriptor);
+    else
+        bell_hear(&descriptor);
+    return true;
+}
+
+/* Handles and references are handle.c's. */
+struct queue *xs_queue_get(exs_qhandle_t handle)
+{
+    (void)handle;
+    return &queue;
+}
+
+void xs_queue_put(struct queue *same)
+{
+    EXPECT(same == &queue);
+}
+
+void xs_queue_ref(struct queue *same)
+{
+    EXPECT(same == &queue);
+}
+
+void xs_queue_unref(struct queue *same)
+{
+    EXPECT(same == &queue);
+}
+
+int xs_devices(void)
+{
+    return 0;
+}
+
+/* A look that pays, and finds nothing by itself. */
+bool xs_spin_turn(struct queue *same, bool active)
+{
+    (void)same;
+    return active;
+}
+
+bool xs_spin_in_turn(struct queue *same)
+{
+    (void)same;
+    return true;
+}
+
+/* ---- The threads
+ * ----------------------------------------------------------------------------------------------- */
+
+static void prepare(void)
+{
+    xs_ops_free(&queue);
+    futex_clear();
+    bell_clear(&descriptor);
+    memset(&queue, 0, sizeof queue);
+    mutex_init(&queue.lock);
+    mutex_init(&queue.events_lock);
+    STAILQ_INIT(&queue.events);
+    STAILQ_INIT(&queue.free_ops);
+    STAILQ_INIT(&queue.own_free);
+    STAILQ_INIT(&queue.done);
+    STAILQ_INIT(&queue.chunks);
+    TAILQ_INIT(&queue.timed);
+    queue.handle = (exs_qhandle_t)&queue;
+    queue.fd = 0;
+    queue.raise = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
+    queue.timer = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
+    queue.raise.fd = 0;
+    atomic_store(&taken, 0);
+    EXPECT(xs_ops_reach(&queue, 2));
+}
+
+/* Of a socket that lives on the queue, and of one that lives elsewhere. */
+static void prepare_home(void)
+{
+    prepare();
+    mutex_lock(&queue.lock);
+    ops[0] = xs_op_new_at_home(&queue, EXS_EVT_SEND, 1, NULL, NULL);
+    ops[1] = xs_op_new_at_home(&queue, EXS_EVT_SEND, 2, NULL, NULL);
+    mutex_unlock(&queue.lock);
+}
+
+static void prepare_guest(void)
+{
+    prepare();
+    ops[0] = xs_op_new(&queue, EXS_EVT_SEND, 1, NULL, NULL);
+    ops[1] = xs_op_new(&queue, EXS_EVT_SEND, 2, NULL, NULL);
+}
+
+static void complete_home(void)
+{
+    mutex_lock(&queue.lock);
+    xs_op_complete(ops[0], 0);
+    xs_queue_unlock(&queue);
+}
+
+static void complete_guest(void)
+{
+    xs_op_complete(ops[0], 0);
+}
+
+static void complete_both(void)
+{
+    xs_op_complete(ops[0], 0);
+    xs_op_complete(ops[1], 0);
+}
+
+static int look(void)
+{
+    exs_event_t event;
+    int count = xs_queue_dequeue(&queue, &event, 1, BY_LEVEL);
+
+    atomic_fetch_add(&taken, count);
+    return count;
+}
+
+/* By poll, and a look each time; until it has had one. */
+static void sleep_and_look(void)
+{
+    do
+        bell_sleep(&descriptor);
+    while (look() == 0);
+}
+
+static void look_and_sleep(void)
+{
+    while (look() == 0)
+        bell_sleep(&descriptor);
+}
+
+static void look_once(void)
+{
+    look();
+}
+
+/* As loop/ev.c has it: looks go on within a turn, and then the loop may sleep. */
+static void turn_of_loop(void)
+{
+    exs_event_t event;
+    bool looks_on;
+
+    for (int count = 0; count == 0;) {
+        bell_sleep(&descriptor);
+        count = xs_loop_dequeue(queue.handle, &event, 1, &looks_on);
+        if (looks_on || count == 0)
+            atomic_fetch_add(&taken, xs_loop_look(queue.handle, &event, 1, true));
+        xs_loop_leave(queue.handle);
+        atomic_fetch_add(&taken, count);
+        if (atomic_load(&taken) == 2)
+            return;
+        count = 0;
+    }
+}
+
+static bool one_was_taken(void)
+{
+    return atomic_load(&taken) == 1;
+}
+
+static void took_one(void)
+{
+    EXPECT(atomic_load(&taken) == 1 && STAILQ_EMPTY(&queue.events));
+}
+
+static void took_two(void)
+{
+    EXPECT(atomic_load(&taken) == 2 && STAILQ_EMPTY(&queue.events));
+}
+
+SCENARIOS({"queue-home",
+           "an event of the queue's own",
+           prepare_home,
+           {complete_home, sleep_and_look},
+           took_one,
+           NULL},
+          {"queue-look",
+           "an event, and a look before it",
+           prepare_guest,
+           {complete_guest, look_and_sleep},
+           took_one,
+           NULL},
+          {"queue-two",
+           "two who want one event",
+           prepare_guest,
+           {complete_guest, sleep_and_look, look_once},
+           took_one,
+           one_was_taken},
+          {"queue-more", "two events", prepare_guest, {complete_both, turn_of_loop}, took_two, NULL});

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ring.c - ring and doorbell: shm.c with its rings and boards, between two contexts of which each has a thread,
+ * as there are two processes. The rings have room for two trains, so that room is waited for, too.
+ */
+#include <string.h>
+#include <unistd.h>
+#include "core/fds.h"
+#include "core/settings.h"
+#include "core/soft/link/shm.h"
+#include "kernel.h"
+#include "scenarios.h"
+
+#undef SHM_RING_BYTES
+#define SHM_RING_BYTES 128u
+#undef SHM_MTU
+#define SHM_MTU 48
+#define read race_read
+
+static ssize_t race_read(int fd, void *to, size_t length);
+
+#include "core/soft/link/shm_ring.c"
+#undef MASK
+#include "core/soft/link/shm_board.c"
+#include "core/soft/link/shm.c"
+
+#define TRAIN 40 /* bytes; two of them fill a ring */
+#define SEATED 2 /* peers of the context that has a board */
+
+/* Two contexts, a process each; the second one has a peer for each thread that sends to it. */
+static struct end {
+    struct shm shm;
+    struct service_member service;
+    struct kernel_bell bell;
+    unsigned took[SEATED], drained;
+} here[SEATED], there;
+static struct shm_peer out[SEATED], in[SEATED];
+static struct shm_area areas[SEATED];
+static struct shm_seats seats;
+static struct shm_board board;
+
+/* ---- What shm.c asks of others ------------------------------------------------------------------------------
+ */
+
+static struct kernel_bell *bell_of(int fd)
+{
+    return fd == 0 ? &there.bell : &here[fd - 1].bell;
+}
+
+bool fds_flag(int fd, bool up)
+{
+    EXPECT(up);
+    bell_ring(bell_of(fd));
+    return true;
+}
+
+static ssize_t race_read(int fd, void *to, size_t length)
+{
+    uint64_t rung = bell_hear(bell_of(fd));
+
+    memcpy(to, &rung, length);
+    return rung > 0 ? (ssize_t)length : -1;
+}
+
+/* The context's number is its end's: one byte of every packet, and its number among those. */
+void soft_input_shared(struct ibv_context *context, const struct soft_path *path, const uint8_t *bytes,
+                       size_t length)
+{
+    const struct shm_peer *peer = (const struct shm_peer *)path->link;
+    struct end *end = context == there.shm.context ? &there : &here[peer - out];
+    unsigned *took = &end->took[end == &there ? peer - in : 0];
+
+    EXPECT(length == TRAIN && bytes[0] == *took && bytes[TRAIN - 1] == *took);
+    ++*took;
+}
+
+void soft_link_drained(struct soft_link *link)
+{
+    here[(struct shm_peer *)link - out].drained++;
+}
+
+void soft_link_failed(struct ibv_context *context, const struct soft_link *link)
+{
+    (void)context, (void)link;
+    race_fail("a ring is broken");
+}
+
+const struct settings *settings(void)
+{
+    static const struct settings none;
+
+    return &none;
+}
+
+/* ---- The ends -----------------------------------------------------------------------------------------------
+ */
+
+static void make_end(struct end *end, int bell)
+{
+    memset(end, 0, sizeof *end);
+    bell_clear(&end->bell);
+    atomic_store(&end->service.state, SERVICE_WATCH);
+    shm_init(&end->shm, (struct ibv_context *)end, &end->service);
+    end->shm.bell = bell;
+}
+
+static void make_peer(struct shm_peer *peer, struct end *end, struct shm_area *area, int bell, bool maker)
+{
+    int from = maker ? 0 : 1;
+
+    memset(peer, 0, sizeof *peer);
+    peer->link.room = link_room;
+    peer->link.send = link_send;
+    peer->area = area;
+    peer->out = (struct shm_ring){.control = &area->control[from], .bytes = area->bytes[from]};
+    peer->in = (struct shm_ring){.control = &area->control[1 - from], .bytes = area->bytes[1 - from]};
+    peer->shm = &end->shm;
+    peer->bell = bell;
+    look_at(peer); /* shm_join */
+}
+
+static void prepare_pairs(int pairs, bool seated)
+{
+    memset(areas, 0, sizeof areas);
+    memset(&board, 0, sizeof board);
+    memset(&seats, 0, sizeof seats);
+    seats.board = &board;
+    make_end(&there, 0);
+    if (seated)
+        there.shm.seats = &seats;
+    for (int i = 0; i < pairs; i++) {
+        make_end(&here[i], i + 1);
+        make_peer(&out[i], &here[i], &areas[i], 0, true);
+        make_peer(&in[i], &there, &areas[i], i + 1, false);
+        if (!seated)
+            continue;
+        in[i].seats = &seats;
+        in[i].seat = shm_seat_reserve(&seats);
+        seats.sitting[in[i].seat] = &in[i];
+        out[i].board = &board;
+        out[i].seat_there = (unsigned)in[i].seat;
+    }
+}
+
+static void send_one(int pair, unsigned number)
+{
+    struct soft_link *link = &out[pair].link;
+    size_t limit;
+    uint8_t *at;
+
+    while ((at = link->room(link, TRAIN, &limit)) == NULL) {
+        shm_sent(&here[pair].shm);
+        bell_sleep(&here[pair].bell);
+        shm_receive(&here[pair].shm, false);
+    }
+    for (int i = 0; i < TRAIN; i += TRAIN - 1)
+        at[i] = (uint8_t)number;
+    link->send(link, NULL, at, TRAIN, TRAIN);
+}
+
+static void receive(unsigned most)
+{
+    while (there.took[0] + there.took[1] < most)
+        if (shm_receive(&there.shm, false) == 0 && there.took[0] + there.took[1] < most)
+            bell_sleep(&there.bell);
+}
+
+/* ---- Trains one way
+ * ------------------------------------------------------------------------------------------ */
+
+static void prepare_one(void)
+{
+    prepare_pairs(1, false);
+}
+
+static void send_two_at_once(void)
+{
+    send_one(0, 0);
+    send_one(0, 1);
+    shm_sent(&here[0].shm);
+}
+
+static void send_two(void)
+{
+    send_one(0, 0);
+    shm_sent(&here[0].shm);
+    send_one(0, 1);
+    shm_sent(&here[0].shm);
+}
+
+static void take_two(void)
+{
+    receive(2);
+}
+
+static void took_two(void)
+{
+    EXPECT(there.took[0] == 2);
+}
+
+/* ---- More than there is room for
+ * ------------------------------------------------------------------------------ */
+
+static void send_three(void)
+{
+    for (unsigned i = 0; i < 3; i++)
+        send_one(0, i);
+    shm_sent(&here[0].shm);
+}
+
+static void take_three(void)
+{
+    receive(3);
+}
+
+/* ---- Seats
+ * --------------------------------------------------------------------------------------------------- */
+
+static void prepare_seat(void)
+{
+    prepare_pairs(1, true);
+}
+
+static void prepare_seats(void)
+{
+    prepare_pairs(2, true);
+}
+
+static void first_sends(void)
+{
+    send_one(0, 0);
+    shm_sent(&here[0].shm);
+}
+
+static void second_sends(void)
+{
+    send_one(1, 0);
+    shm_sent(&here[1].shm);
+}
+
+static void took_each(void)
+{
+    EXPECT(there.took[0] == 1 && there.took[1] == 1);
+}
+
+SCENARIOS({"ring", "two trains, one bell", prepare_one, {send_two_at_once, take_two}, took_two, NULL},
+          {"ring-twice", "two trains, two bells", prepare_one, {send_two, take_two}, took_two, NULL},
+          {"ring-room", "three trains, where two have room", prepare_one, {send_three, take_three}, NULL, NULL},
+          {"ring-seat", "two trains from a seat", prepare_seat, {send_two, take_two}, took_two, NULL},
+          {"ring-seats",
+           "a train from each of two seats",
+           prepare_seats,
+           {first_sends, second_sends, take_two},
+           took_each,
+           NULL});

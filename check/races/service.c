@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * service.c - summon and idle: the service thread's own code, service_run, and an application that says that
+ * there is traffic, or that it is about to sleep elsewhere. Nobody may be left whose timer runs, or for whom
+ * packets lie there, while the thread sleeps without end.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include "kernel.h"
+#include "scenarios.h"
+
+#define pthread_mutex_lock race_lock
+#define pthread_mutex_trylock(lock) (race_trylock(lock) ? 0 : 1)
+#define pthread_mutex_unlock race_unlock
+#define pthread_create(...) 0 /* its thread is one of the scenario's */
+#define pthread_join(...) (void)0
+#define pthread_atfork(prepare, parent, child) ((void)(prepare), (void)(parent), (void)(child), 0)
+#define pthread_sigmask(how, set, before) ((void)(how), (void)(set), (void)(before))
+#define pthread_setname_np(...) (void)0
+#define sem_init(...) (void)0
+#define sem_wait(...) 0
+#define sem_post(...) (void)0
+#define clock_gettime(clock, time) race_clock(time)
+#define poll race_poll
+#define epoll_wait race_epoll_wait
+#define read race_read
+#define eventfd(...) WAKE
+
+enum { EPOLL, WAKE, SOCKET };
+
+static void race_clock(struct timespec *time);
+static int race_poll(struct pollfd *fds, unsigned long count, int most);
+static int race_epoll_wait(int epoll, struct epoll_event *events, int most, int wait);
+static ssize_t race_read(int fd, void *to, size_t length);
+
+#include "core/soft/service/service.c"
+#include "core/soft/service/service_thread.c"
+
+static struct kernel_epoll watched;
+static struct service_member member;
+static pthread_mutex_t context_lock;
+/* Guarded by it: */
+static uint64_t deadline;
+static unsigned timers, progressed, taken;
+static _Atomic bool awaited; /* the application sleeps elsewhere */
+
+/* ---- What the service asks of the kernel and of the engine
+ * ------------------------------------------------------- */
+
+static void race_clock(struct timespec *time)
+{
+    uint64_t now = watched_now(&watched);
+
+    *time = (struct timespec){.tv_sec = (time_t)(now / 1000000000), .tv_nsec = (long)(now % 1000000000)};
+}
+
+static int race_poll(struct pollfd *fds, unsigned long count, int most)
+{
+    (void)count;
+    if (fds[0].fd == SOCKET)
+        return watched_packets(&watched) > 0;
+    watched_sleep(&watched, most);
+    fds[0].revents = fds[1].revents = 0;
+    return 1;
+}
+
+static int race_epoll_wait(int epoll, struct epoll_event *events, int most, int wait)
+{
+    unsigned ready = watched_collect(&watched);
+    int count = 0;
+
+    EXPECT(epoll == EPOLL && most >= 2 && wait == 0);
+    if (ready & WAKE_READY)
+        events[count++] = (struct epoll_event){.data.ptr = NULL};
+    if (ready & SOCKET_READY)
+        events[count++] = (struct epoll_event){.data.ptr = &member};
+    return count;
+}
+
+static ssize_t race_read(int fd, void *to, size_t length)
+{
+    EXPECT(fd == WAKE);
+    (void)to;
+    watched_hear(&watched);
+    return (ssize_t)length;
+}
+
+int fds_epoll(void)
+{
+    return EPOLL;
+}
+
+int fds_own(int fd)
+{
+    return fd;
+}
+
+int fds_watch(int epoll, int fd, struct epoll_event *event)
+{
+    EXPECT(epoll == EPOLL);
+    if (fd == SOCKET)
+        watched_arm(&watched, event->events);
+    return 0;
+}
+
+int fds_rewatch(int epoll, int fd, struct epoll_event *event)
+{
+    return fds_watch(epoll, fd, event);
+}
+
+bool fds_flag(int fd, bool up)
+{
+    EXPECT(fd == WAKE && up);
+    watched_wake(&watched);
+    return true;
+}
+
+bool soft_trylock(struct ibv_context *context)
+{
+    (void)context;
+    return race_trylock(&context_lock);
+}
+
+void soft_unlock(struct ibv_context *context)
+{
+    (void)context;
+    race_unlock(&context_lock);
+}
+
+bool soft_is_awaited(struct ibv_context *context)
+{
+    (void)context;
+    return atomic_load(&awaited);
+}
+
+uint64_t soft_deadline(struct ibv_context *context)
+{
+    (void)context;
+    return deadline;
+}
+
+int soft_progress(struct ibv_context *context)
+{
+    (void)context;
+    taken += watched_take(&watched);
+    if (deadline <= watched_now(&watched)) {
+        deadline = NEVER_NS;
+        timers++;
+    }
+    progressed++;
+    return 0;
+}
+
+/* ---- The threads
+ * ------------------------------------------------------------------------------------------------- */
+
+static void prepare(void)
+{
+    watched_clear(&watched);
+    memset(&service_shared, 0, sizeof service_shared);
+    service_shared.errand = -1;
+    atomic_store(&service_shared.errand_due, NEVER_NS);
+    memset(&member, 0, sizeof member);
+    deadline = NEVER_NS;
+    timers = progressed = taken = 0;
+    atomic_store(&awaited, false);
+    EXPECT(service_join(&member) == 0 && service_add(&member, SOCKET) == 0);
+}
+
+/* It is about to be IDLE: one tick more. */
+static void prepare_watch(void)
+{
+    prepare();
+    service_watch(&member);
+    member.quiet = QUIET_TICKS - 1;
+}
+
+static void run_service(void)
+{
+    service_run(NULL);
+}
+
+/* As soft_post: something is sent, and a timer runs until it is acknowledged. */
+static void post(void)
+{
+    race_lock(&context_lock);
+    service_attended(&member);
+    deadline = watched_now(&watched) + SERVICE_TICK_NS / 2;
+    service_traffic(&member);
+    race_unlock(&context_lock);
+}
+
+/* It will be woken by a completion only, which somebody must bring about. */
+static void sleep_elsewhere(void)
+{
+    race_lock(&context_lock);
+    service_attended(&member);
+    atomic_store(&awaited, true);
+    service_take_over(&member);
+    race_unlock(&context_lock);
+}
+
+static void packet_comes(void)
+{
+    watched_arrive(&watched);
+}
+
+static bool nothing_waits(void)
+{
+    return deadline == NEVER_NS && watched_packets(&watched) == 0;
+}
+
+SCENARIOS({"service-post", "an idle one is summoned", prepare, {run_service, post}, NULL, nothing_waits},
+          {"service-idle",
+           "it is to become idle, and there is traffic",
+           prepare_watch,
+           {run_service, post},
+           NULL,
+           nothing_waits},
+          {"service-posts",
+           "two of its application's threads",
+           prepare,
+           {run_service, post, post},
+           NULL,
+           nothing_waits},
+          {"service-packet",
+           "a packet comes to who sleeps elsewhere",
+           prepare,
+           {run_service, sleep_elsewhere, packet_comes},
+           NULL,
+           nothing_waits},
+          {"service-taken",
+           "the same, as it is to become idle",
+           prepare_watch,
+           {run_service, sleep_elsewhere, packet_comes},
+           NULL,
+           nothing_waits});

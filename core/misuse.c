@@ -79,7 +79,7 @@ static void look_at_event(const struct queue *queue, uint64_t now)
 {
     struct op *op = STAILQ_FIRST(&queue->events);
 
-    if (op == NULL || op->deadline == NEVER_NS || ns_after(op->deadline, UNTAKEN_S * NS_PER_S) > now)
+    if (op == NULL || ns_after(op->deadline, UNTAKEN_S * NS_PER_S) > now)
         return;
     op->deadline = NEVER_NS;
     xs_misused("%s on socket %d: its event waits on queue %p for %d s, and nobody calls exs_qdequeue",

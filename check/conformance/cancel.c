@@ -267,6 +267,7 @@ static void connecting(struct trial *trial)
             exs_connect(trial->fd, (struct sockaddr *)&trial->server.storage, trial->server.length, 0, NULL,
                         trial->queue, trial) == 0,
             "exs_connect failed");
+    meets(trial, &trial->server, 0, 0); /* another ahandle */
     meets(trial, trial, 0, 1);
     cancelled(trial, EXS_EVT_CONNECT, trial);
     no_event(trial, trial->queue);

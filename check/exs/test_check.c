@@ -156,19 +156,21 @@ START_TEST(changed_between_files)
 }
 END_TEST
 
-/* Nobody has asked for the message yet. It was copied, but the program can't know. */
+/* Nobody has asked for the message yet. It was copied, but the program can't know. These bytes have the CRC of
+ * none. */
 START_TEST(taken_away)
 {
-    uint8_t *mapped = mmap(NULL, SMALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    static const uint8_t bytes[] = {0x9d, 0x0a, 0xd9, 0x6d};
+    uint8_t *mapped = mmap(NULL, sizeof(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     ck_assert_ptr_ne(mapped, MAP_FAILED);
-    memset(mapped, 1, SMALL);
-    send_bytes(mapped, SMALL);
-    must(munmap(mapped, SMALL));
-    take_bytes(SMALL);
+    memcpy(mapped, bytes, sizeof(bytes));
+    send_bytes(mapped, sizeof(bytes));
+    must(munmap(mapped, sizeof(bytes)));
+    take_bytes(sizeof(bytes));
     take_good(pair.client_box, EXS_EVT_SEND, pair.client);
-    told("exs_send on socket %d: its buffer, %d bytes at %p, was taken away before its event", pair.client,
-         SMALL, (void *)mapped);
+    told("exs_send on socket %d: its buffer, %zu bytes at %p, was taken away before its event", pair.client,
+         sizeof(bytes), (void *)mapped);
 }
 END_TEST
 
@@ -190,6 +192,10 @@ START_TEST(one_sided)
     told("exs_rread on socket %d: its buffer, 1 bytes at %p, overlaps %d bytes at %p of exs_recv on socket %d, "
          "which has no event yet",
          pair.client, (void *)memory, SMALL, (void *)memory, pair.client);
+    must(exs_rread(pair.client, memory + SMALL, 1, &token, 0, 0, queue, NULL, NULL));
+    told("exs_rread on socket %d: its buffer, 1 bytes at %p, overlaps %d bytes at %p of exs_rwrite on socket "
+         "%d, which has no event yet",
+         pair.client, (void *)(memory + SMALL), LARGE, (void *)memory, pair.client);
 }
 END_TEST
 
@@ -204,6 +210,22 @@ START_TEST(two_receives)
     told("exs_recv on socket %d: its buffer, %d bytes at %p, overlaps %d bytes at %p of exs_recv on socket %d, "
          "which has no event yet",
          pair.server, SMALL, (void *)(memory + 2 * SMALL - 1), SMALL, (void *)(memory + SMALL), pair.client);
+}
+END_TEST
+
+/* Ranges of files are no memory, whatever their numbers. */
+START_TEST(two_ranges_of_a_file)
+{
+    FILE *file = tmpfile();
+    exs_xferfile_t range = {.exs_xfv_type = EXS_FDVEC};
+
+    ck_assert_ptr_nonnull(file);
+    for (int i = 1; i <= 2; i++) {
+        range.exs_xfv.exs_fdv =
+            (exs_fdvec_t){.exs_fildes = fileno(file), .exs_offset = i * SMALL, .exs_length = SMALL};
+        must(exs_recvfile(pair.server, &range, 1, 0, pair.server_box->queue, NULL));
+    }
+    told_nothing();
 }
 END_TEST
 
@@ -260,8 +282,8 @@ START_TEST(queue_that_is_gone)
     must_fail(exs_qstatus(gone, &status), EINVAL);
     told("exs_qstatus: qhandle %p is gone: exs_qdelete was called for it before", gone);
     must(exs_qdelete(other));
-    must_fail(exs_qfd((exs_qhandle_t)((uintptr_t)other + (2 << 20))),
-              EINVAL); /* the next, which nobody has had */
+    for (uintptr_t next = 1; next <= 2; next++) /* those that nobody has had */
+        must_fail(exs_qfd((exs_qhandle_t)((uintptr_t)other + (next << 20))), EINVAL);
     must_fail(exs_qfd((exs_qhandle_t)memory), EINVAL);
     told_nothing();
 }
@@ -323,6 +345,7 @@ static void wait_for_word(void)
 /* It was never looked for. */
 START_TEST(descriptor_left_readable)
 {
+    must(exs_qdelete(exs_qcreate(1)));       /* which nobody looks at any more */
     receive(pair.client, memory + SMALL, 1); /* older, and on another queue */
     receive(pair.server, memory, 1);
     ck_assert_int_eq(exs_write(pair.client, memory + 1, 1), 1);
@@ -349,9 +372,14 @@ START_TEST(event_left_on_its_queue)
     ck_assert_int_eq(exs_write(pair.client, memory + 2, 2), 2);
     ck_assert_int_eq(exs_qdequeue(pair.server_box->queue, &event, 1, NULL), 1);
     must(exs_close(fresh, 0, pair.server_box->queue, NULL));
+    double start = seconds_now();
+
     wait_for_word();
+    ck_assert_double_ge(seconds_now() - start, 4); /* looked at once a second */
     told("exs_recv on socket %d: its event waits on queue %p for 5 s, and nobody calls exs_qdequeue",
          pair.server, pair.server_box->queue);
+    must(poll(NULL, 0, 1500)); /* and not again with the next look */
+    told_nothing();
     take_good(pair.server_box, EXS_EVT_RECV, pair.server);
     take_good(pair.server_box, EXS_EVT_CLOSE, fresh);
 }
@@ -444,6 +472,7 @@ int main(void)
     tcase_add_test(streams, changed_between_files);
     tcase_add_test(streams, one_sided);
     tcase_add_test(streams, two_receives);
+    tcase_add_test(streams, two_ranges_of_a_file);
     tcase_add_test(streams, receive_into_what_is_sent);
     tcase_add_test(streams, send_what_is_filled);
     tcase_add_test(streams, queue_that_is_gone);

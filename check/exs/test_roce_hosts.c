@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_roce_hosts.c - EXS's own connections between two hosts where EXS_ROCE asks for RoCE's port: what it
- * costs those who don't need it, what is lost of a handshake, who notices that a host is gone, and what a flood
- * of requests does to others. The hosts are network namespaces, each end a process, and the test hears the
- * cable between them.
+ * costs those who don't need it, IPv6 alone, what is lost of a handshake, who notices that a host is gone, and
+ * what a flood of requests does to others. The hosts are network namespaces, each end a process, and the test
+ * hears the cable between them.
  */
 #include "check/support/support.h"
 
@@ -38,10 +38,17 @@ static struct address at(const char *text)
 {
     struct address address = {.length = sizeof(struct sockaddr_in)};
     struct sockaddr_in *in = (struct sockaddr_in *)&address.storage;
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address.storage;
 
     in->sin_family = AF_INET;
-    in->sin_port = htons(PORT);
-    ck_assert_int_eq(inet_pton(AF_INET, text, &in->sin_addr), 1);
+    in->sin_port = htons(PORT); /* at the same place in both */
+    if (strchr(text, ':') == NULL) {
+        ck_assert_int_eq(inet_pton(AF_INET, text, &in->sin_addr), 1);
+        return address;
+    }
+    address.length = sizeof(*in6);
+    in6->sin6_family = AF_INET6;
+    ck_assert_int_eq(inet_pton(AF_INET6, text, &in6->sin6_addr), 1);
     return address;
 }
 
@@ -100,7 +107,21 @@ struct host {
     bool far;
     int connections; /* of one that connects */
     bool by_events;  /* it accepts */
+    bool by_ipv6;
+    bool speechless; /* sends no RTU */
 };
+
+static struct address address_of(const struct host *host, bool far)
+{
+    if (host->by_ipv6)
+        return at(far ? TWONETS_FAR6 : TWONETS_NEAR6);
+    return at(far ? TWONETS_FAR : TWONETS_NEAR);
+}
+
+static int new_socket(const struct address *address)
+{
+    return exs_socket(SA(address)->sa_family, SOCK_STREAM, 0);
+}
 
 static void go_to(const struct host *host)
 {
@@ -266,13 +287,13 @@ __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msgh
 static void speak(int fd, void *arg)
 {
     const struct host *host = arg;
-    struct address there = at(host->far ? TWONETS_NEAR : TWONETS_FAR);
+    struct address there = address_of(host, !host->far);
     char byte = 'x';
     int sock;
 
-    speechless = true;
+    speechless = host->speechless;
     go_to(host);
-    must(sock = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must(sock = new_socket(&there));
     must(exs_blocking_connect(sock, SA(&there), there.length));
     ck_assert_int_eq(exs_write(sock, &byte, 1), 1);
     ck_assert_int_eq(exs_read(sock, &byte, 1), 1);
@@ -296,12 +317,12 @@ static int accept_one(int listener, const struct host *host)
 static void echo(int fd, void *arg)
 {
     const struct host *host = arg;
-    struct address here = at(host->far ? TWONETS_FAR : TWONETS_NEAR);
+    struct address here = address_of(host, host->far);
     int listener, sock;
     char byte;
 
     go_to(host);
-    must(listener = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must(listener = new_socket(&here));
     must(exs_bind(listener, SA(&here), here.length));
     must(exs_listen(listener, 128));
     tell(fd, "", 1);
@@ -313,21 +334,44 @@ static void echo(int fd, void *arg)
     tell(fd, &byte, 1);
 }
 
-/* Who listens may never hear that the other is ready; what it sends says so. */
-START_TEST(data_is_as_good_as_the_last_word)
+static void speak_and_echo(struct host *near, struct host *far)
 {
-    struct host near = {.roce = "only"}, far = {.roce = "only", .far = true, .by_events = _i == 1};
     struct child server, client;
     char byte;
 
-    child_start(&server, echo, &far);
+    child_start(&server, echo, far);
     hear(server.fd, &byte, 1);
-    child_start(&client, speak, &near);
+    child_start(&client, speak, near);
     hear(client.fd, &byte, 1);
     ck_assert_int_eq(byte, 'x');
     hear(server.fd, &byte, 1);
     child_join(&client);
     child_join(&server);
+}
+
+/* Who listens may never hear that the other is ready; what it sends says so. */
+START_TEST(data_is_as_good_as_the_last_word)
+{
+    struct host near = {.roce = "only", .speechless = true},
+                far = {.roce = "only", .far = true, .by_events = _i == 1};
+
+    speak_and_echo(&near, &far);
+}
+END_TEST
+
+static void move_to_ipv6(void)
+{
+    if (!twonets_by_ipv6_alone())
+        perror("IPv6 addresses");
+}
+
+/* Hosts that have no IPv4. */
+START_TEST(by_ipv6_alone)
+{
+    struct host near = {.roce = _i == 0 ? "only" : "on", .by_ipv6 = true},
+                far = {.roce = "on", .far = true, .by_ipv6 = true};
+
+    speak_and_echo(&near, &far);
 }
 END_TEST
 
@@ -519,6 +563,9 @@ static Suite *suite(void)
     tcase_add_loop_test(tcase, data_is_as_good_as_the_last_word, 0, 2);
     tcase_add_test(tcase, an_idle_peer_is_asked_for);
     tcase_add_test(tcase, a_flood_harms_nobody);
+    tcase = add_bare_case(suite, "IPv6 alone", 20); /* the last, since the hosts stay so */
+    tcase_add_unchecked_fixture(tcase, move_to_ipv6, NULL);
+    tcase_add_loop_test(tcase, by_ipv6_alone, 0, 2);
     return suite;
 }
 

@@ -504,6 +504,41 @@ START_TEST(a_flood)
 }
 END_TEST
 
+/* Each of many has what is for it, and what is for one that has gone is nobody's. */
+START_TEST(many_listeners)
+{
+    enum { LISTENERS = 500 };
+    struct rdma_cm_id *listeners[LISTENERS];
+    struct ib_message req;
+
+    for (unsigned i = 0; i < LISTENERS; i++)
+        listeners[i] = listen_on(i % 2 == 0 ? "0.0.0.0" : TWONETS_NEAR, PORT + i);
+    for (unsigned i = 0; i < LISTENERS; i += 7) {
+        struct rdma_cm_event *event;
+        struct rdma_cm_id *id;
+
+        req = request(PORT + i);
+        req.local_id += i;
+        req.req.qpn += i;
+        says(&req);
+        event = next_event(RDMA_CM_EVENT_CONNECT_REQUEST);
+        ck_assert_ptr_eq(event->listen_id, listeners[i]);
+        id = event->id;
+        ck_assert_int_eq(soft_ack_cm_event(event), 0);
+        end(id);
+        ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_CONSUMER);
+        end(listeners[i]);
+        listeners[i] = NULL;
+        req.local_id += LISTENERS;
+        says(&req);
+        ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
+    }
+    for (unsigned i = 0; i < LISTENERS; i++)
+        if (listeners[i] != NULL)
+            end(listeners[i]);
+}
+END_TEST
+
 /* ---- Several programs have the port ---- */
 
 /* It accepts whatever comes, and hangs up, until it is killed. */
@@ -602,6 +637,38 @@ START_TEST(several_programs)
         says(&req);
         ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
     }
+}
+END_TEST
+
+/* Ours has heard the request, or given its answer, and is killed before the peer says that it is ready. Another
+ * that has the port answers for it from then on, and whoever listens next has what is asked anew. */
+START_TEST(a_program_dies_in_a_handshake)
+{
+    pid_t other = start_server("0.0.0.0", PORT + 1), dying = start_server("0.0.0.0", PORT);
+    struct ib_message req = request(PORT), rep, message;
+
+    says(&req);
+    rep = hears(IB_REP);
+    ck_assert_int_eq(kill(dying, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(dying, NULL, 0), dying);
+    peer.number = rep.local_id;
+    message = answer(IB_RTU);
+    says(&message); /* to nobody */
+    visit(PORT + 1, 1);
+    message = answer(IB_DREQ);
+    message.dreq.qpn = rep.rep.qpn;
+    says(&message);
+    ck_assert_uint_eq(hears(IB_DREP).remote_id, NUMBER);
+    says(&req);
+    ck_assert_uint_eq(hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
+    dying = start_server("0.0.0.0", PORT);
+    says(&req);
+    ck_assert_uint_eq(hears(IB_REP).remote_id, NUMBER);
+    visit(PORT + 1, 2);
+    ck_assert_int_eq(kill(dying, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(dying, NULL, 0), dying);
+    ck_assert_int_eq(kill(other, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(other, NULL, 0), other);
 }
 END_TEST
 
@@ -731,6 +798,42 @@ static struct rdma_cm_id *resolve_bound(void)
     make_qp(id);
     return id;
 }
+
+/* One that connects. */
+static pid_t start_client(void)
+{
+    struct rdma_conn_param param = {.retry_count = 7};
+    pid_t pid = fork();
+
+    if (pid > 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    channel = soft_create_event_channel();
+    (void)soft_connect(resolve_bound(), &param);
+    (void)status_of(RDMA_CM_EVENT_ESTABLISHED);
+    _exit(0);
+}
+
+/* One that connects is killed before the answer comes, which nobody takes then: who gave it asks for its end,
+ * and is told that there is none. */
+START_TEST(a_client_dies_in_a_handshake)
+{
+    pid_t other = start_server("0.0.0.0", PORT + 1), dying = start_client();
+    struct ib_message req = hears(IB_REQ), rep = reply(), message;
+
+    ck_assert_int_eq(kill(dying, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(dying, NULL, 0), dying);
+    peer.number = rep.remote_id = req.local_id;
+    says(&rep);
+    visit(PORT + 1, 1); /* and is heard meanwhile */
+    message = answer(IB_DREQ);
+    message.dreq.qpn = req.req.qpn;
+    says(&message);
+    ck_assert_uint_eq(hears(IB_DREP).remote_id, NUMBER);
+    ck_assert_int_eq(kill(other, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+}
+END_TEST
 
 /* Neither by TCP nor at RoCE's port: the host says so at once. */
 START_TEST(nobody_is_there)
@@ -1426,7 +1529,10 @@ static Suite *suite(void)
     tcase_add_test(tcase, rejected_with_data);
     tcase_add_test(tcase, wrong_requests);
     tcase_add_test(tcase, a_flood);
+    tcase_add_test(tcase, many_listeners);
     tcase_add_test(tcase, several_programs);
+    tcase_add_test(tcase, a_program_dies_in_a_handshake);
+    tcase_add_test(tcase, a_client_dies_in_a_handshake);
     tcase_add_test(tcase, a_program_is_stopped);
     tcase_add_test(tcase, connects);
     tcase_add_test(tcase, nobody_is_there);

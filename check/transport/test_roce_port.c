@@ -506,6 +506,26 @@ START_TEST(somebody_else_has_it)
 }
 END_TEST
 
+/* The numbers of users are only told apart where there are several: root has them, a namespace of one user's
+ * hasn't. */
+START_TEST(another_user_has_it)
+{
+    enum { USER = 4711 };
+    char text[500];
+    int fd;
+
+    if (seteuid(USER) == -1)
+        return;
+    fd = occupy(AF_INET, false);
+    ck_assert_int_eq(seteuid(0), 0);
+    opening_says(EADDRINUSE, text, sizeof text);
+    ck_assert_str_eq(
+        text, "exs: UDP port 4791, which EXS_ROCE=on asks for, can't be had: programs of user 4711 have it, "
+              "and only one user's can: end them, or run as that user\n");
+    close(fd);
+}
+END_TEST
+
 START_TEST(all_shares_are_taken)
 {
     struct soft_home *homes[ROCE_SHARES];
@@ -563,6 +583,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, a_process_is_stopped);
     tcase_add_test(tcase, ways_to_peers);
     tcase_add_loop_test(tcase, somebody_else_has_it, 0, 3);
+    tcase_add_test(tcase, another_user_has_it);
     tcase_add_test(tcase, all_shares_are_taken);
     tcase_add_loop_test(tcase, not_unless_asked_for, 0, 2);
     suite_add_tcase(suite, tcase);

@@ -64,7 +64,8 @@ static void explain_taken(char *text, size_t size)
         snprintf(text, size,
                  "the kernel's rxe has it: use that by EXS_DEVICE=rdma, or take it away (rdma link delete)");
     else if (found && user != geteuid())
-        snprintf(text, size, "user %lu has it: one user's programs at a time can", user);
+        snprintf(text, size,
+                 "programs of user %lu have it, and only one user's can: end them, or run as that user", user);
     else
         snprintf(text, size, "another program has it: see ss -ulpn sport = :%d", SOFT_UDP_PORT);
 }

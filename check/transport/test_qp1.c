@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_qp1.c - what a packet must be to have a datagram for queue pair 1 in it, and what of it may be anything.
+ */
+#include <check.h>
+#include <string.h>
+#include "check/support/support.h"
+#include "core/soft/link/qp1.h"
+
+static uint8_t packet[QP1_PACKET + 1], mad[QP1_MAD];
+
+static void write_one(void)
+{
+    for (size_t i = 0; i < sizeof mad; i++)
+        mad[i] = (uint8_t)(i + 1);
+    qp1_write(packet, 0x123456, mad);
+}
+
+START_TEST(is_read)
+{
+    ck_assert_ptr_eq(qp1_read(packet, QP1_PACKET), packet + QP1_HEADERS);
+    ck_assert_mem_eq(packet + QP1_HEADERS, mad, sizeof mad);
+}
+END_TEST
+
+static const struct {
+    size_t at;
+    uint8_t flip; /* bits */
+} wrong[] = {
+    {0, 0x01},                          /* with an immediate */
+    {0, 0x60},                          /* of a reliable connection */
+    {1, 0x10},  {1, 0x01},              /* a pad, another version */
+    {2, 0x01},  {3, 0x01},              /* another partition */
+    {5, 0x01},  {6, 0x01},  {7, 0x02},  /* for another queue pair */
+    {12, 0x01}, {13, 0x80}, {15, 0x01}, /* another key */
+    {17, 0x01}, {18, 0x01}, {19, 0x02}, /* from another queue pair */
+};
+
+START_TEST(is_not_read)
+{
+    packet[wrong[_i].at] ^= wrong[_i].flip;
+    ck_assert_ptr_null(qp1_read(packet, QP1_PACKET));
+}
+END_TEST
+
+static const size_t lengths[] = {0, QP1_HEADERS, QP1_PACKET - 4, QP1_PACKET - 1, QP1_PACKET + 1};
+
+START_TEST(is_of_another_length)
+{
+    ck_assert_ptr_null(qp1_read(packet, lengths[_i]));
+}
+END_TEST
+
+/* Solicited, migrated; what the partition's upper bit says; congestion; acknowledgement wanted, sequence
+ * number. */
+static const size_t any[] = {1, 2, 4, 8, 9, 16, QP1_HEADERS};
+
+START_TEST(may_be_anything)
+{
+    packet[any[_i]] ^= any[_i] == 1 || any[_i] == 2 ? 0x80 : 0xff;
+    ck_assert_ptr_nonnull(qp1_read(packet, QP1_PACKET));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("queue pair 1's packets");
+    TCase *tcase = tcase_create("queue pair 1's packets");
+
+    tcase_add_checked_fixture(tcase, write_one, NULL);
+    tcase_add_test(tcase, is_read);
+    tcase_add_loop_test(tcase, is_not_read, 0, COUNT(wrong));
+    tcase_add_loop_test(tcase, is_of_another_length, 0, COUNT(lengths));
+    tcase_add_loop_test(tcase, may_be_anything, 0, COUNT(any));
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}

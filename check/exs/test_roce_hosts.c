@@ -18,6 +18,7 @@
 #include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
+#include "check/support/ibwords.h"
 #include "check/support/rawpeer.h"
 #include "check/support/roce.h"
 #include "check/support/twonets.h"
@@ -435,46 +436,12 @@ END_TEST
 /* ---- Floods
  * --------------------------------------------------------------------------------------------------- */
 
-static struct ib_message request(uint32_t number)
-{
-    union soft_addr from = {.in = {.sin_family = AF_INET, .sin_port = htons(5000)}}, to = from;
-    struct ib_message req = {
-        .type = IB_REQ,
-        .transaction = number,
-        .local_id = number,
-        .req = {.service = ib_service(IB_SPACE_TCP, PORT),
-                .ca_guid = UINT64_C(0x0123456789abcdef),
-                .qpn = 0x1000 + number,
-                .psn = number,
-                .responder_resources = 1,
-                .initiator_depth = 1,
-                .remote_response = 20,
-                .local_response = 20,
-                .cm_retries = 15,
-                .pkey = 0xffff,
-                .mtu = IBV_MTU_1024,
-                .hop_limit = 64,
-                .ack_timeout = 19},
-    };
-    union ibv_gid gid;
-
-    inet_pton(AF_INET, TWONETS_FAR, &from.in.sin_addr);
-    inet_pton(AF_INET, TWONETS_NEAR, &to.in.sin_addr);
-    soft_gid_of(&gid, &from.sa);
-    memcpy(req.req.local_gid, gid.raw, IB_GID_BYTES);
-    soft_gid_of(&gid, &to.sa);
-    memcpy(req.req.remote_gid, gid.raw, IB_GID_BYTES);
-    ib_address_encode(&from, &to, req.private_data);
-    return req;
-}
-
 /* From the far host to queue pair 1 of the near one. Nobody hears what is answered. */
 static void flood(int count, const unsigned char *hello, size_t length)
 {
     struct soft_path path = {.local.in = {.sin_family = AF_INET}, .remote.in = {.sin_family = AF_INET}};
     socklen_t size = sizeof(path.local.in);
     int fd, mode = IP_PMTUDISC_DO;
-    struct icrc_flow flow;
 
     twonets_enter(true);
     must(fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -484,25 +451,13 @@ static void flood(int count, const unsigned char *hello, size_t length)
     inet_pton(AF_INET, TWONETS_NEAR, &path.remote.in.sin_addr);
     must(connect(fd, &path.remote.sa, sizeof(path.remote.in)));
     must(getsockname(fd, &path.local.sa, &size));
-    icrc_flow_init(&flow, &path, true);
     for (int i = 0; i < count; i++) {
-        struct ib_message req = request((uint32_t)i + 1);
-        unsigned char packet[ROCE_MAX], mad[IB_MAD_BYTES];
-        struct roce roce = {.opcode = ROCE_UD + SEND_ONLY,
-                            .migreq = true,
-                            .pkey = 0xffff,
-                            .qpn = 1,
-                            .qkey = 0x80010000u,
-                            .source = 1,
-                            .payload = mad,
-                            .payload_length = sizeof(mad)};
-        size_t bytes;
+        struct ib_message req = ib_request(TWONETS_FAR, TWONETS_NEAR, PORT, (uint32_t)i + 1);
+        unsigned char packet[ROCE_MAX];
 
+        req.req.qpn += (uint32_t)i;
         memcpy(req.private_data + IB_ADDRESS_BYTES, hello, length);
-        ib_encode(&req, mad);
-        bytes = roce_write(packet, &roce);
-        icrc_store(packet + bytes, icrc_compute(&flow, 0, packet, bytes));
-        must(send(fd, packet, bytes + ICRC_SIZE, 0));
+        must(send(fd, packet, ib_packet(packet, &path, &req, IBWORDS_QKEY), 0));
     }
     close(fd);
 }

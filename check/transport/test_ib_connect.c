@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_ib_connect.c - one of ours asks a peer that answers as adapters do, by TCP and at queue pair 1
+ * (ibpeer.h). */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+#include "check/support/ibpeer.h"
+#include "core/clock.h"
+#include "core/soft/cm/cm_id.h"
+#include "core/soft/cm/ib_address.h"
+
+/* ---- Whoever connects ---- */
+
+START_TEST(connects)
+{
+    struct rdma_cm_id *id = resolve_id();
+    struct ib_message req = peer_is_asked(id), rep = peer_reply(), message;
+    union soft_addr from, to;
+    enum ib_space space;
+    struct rdma_cm_event *event;
+    uint8_t data[196];
+    uint16_t port;
+
+    ck_assert(ib_service_port(req.req.service, &space, &port));
+    ck_assert_int_eq(space, IB_SPACE_TCP);
+    ck_assert_uint_eq(port, PORT);
+    ck_assert(ib_address_decode(&from, &to, req.private_data));
+    ck_assert(ib_same_address(&from, &peer.path.remote) && ib_same_address(&to, &peer.path.local));
+    ck_assert_uint_ne(from.in.sin_port, 0);
+    ck_assert_mem_eq(req.private_data + IB_ADDRESS_BYTES, "hi\0", 3);
+    ck_assert_uint_eq(req.req.qpn, id->qp->qp_num);
+    ck_assert_uint_eq(req.req.mtu, IBV_MTU_1024);
+    ck_assert_uint_eq(req.req.retry_count, 4);
+    ck_assert_uint_eq(req.req.rnr_retry_count, 3);
+    peer_says(&rep);
+    event = next_event(RDMA_CM_EVENT_ESTABLISHED);
+    peer_fill(data, sizeof data);
+    ck_assert_uint_eq(event->param.conn.private_data_len, sizeof data);
+    ck_assert_mem_eq(event->param.conn.private_data, data, sizeof data);
+    ck_assert_int_eq(soft_ack_cm_event(event), 0);
+    message = peer_hears(IB_RTU);
+    ck_assert_uint_eq(message.remote_id, NUMBER);
+    peer_says(&rep); /* RTU was lost */
+    peer_hears(IB_RTU);
+    ck_assert_int_eq(soft_disconnect(id), 0);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_DISCONNECTED), 0);
+    message = peer_hears(IB_DREQ);
+    ck_assert_uint_eq(message.dreq.qpn, IBWORDS_QPN);
+    end_id(id);
+    peer_hears(IB_DREQ); /* as long as there is no answer, whoever has gone */
+    message.type = IB_DREP;
+    message.remote_id = message.local_id;
+    message.local_id = NUMBER;
+    peer_says(&message);
+    peer.number = message.remote_id;
+}
+END_TEST
+
+/* Neither by TCP nor at RoCE's port: the host says so at once. */
+START_TEST(nobody_is_there)
+{
+    struct rdma_conn_param param = {.retry_count = 7};
+    struct rdma_cm_id *id = resolve_bound();
+
+    close(peer.fd);
+    ck_assert_int_eq(soft_connect(id, &param), 0);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_REJECTED), 8);
+    end_id(id);
+    peer_open();
+}
+END_TEST
+
+static const struct {
+    uint16_t reason;
+    int status;
+} refusals[] = {{IB_CONSUMER, 28}, {IB_INVALID_SERVICE, 8}, {IB_STALE, 10}, {0, 28}};
+
+START_TEST(is_refused)
+{
+    struct rdma_cm_id *id = resolve_id();
+    struct rdma_cm_event *event;
+    struct ib_message rej;
+
+    if (refusals[_i].reason == IB_INVALID_SERVICE) {
+        end_id(id);
+        id = resolve_bound();
+    }
+    (void)peer_is_asked(id);
+    rej = peer_answer(IB_REJ);
+    rej.local_id = 0;
+    rej.rej.reason = refusals[_i].reason;
+    peer_fill(rej.private_data, 148);
+    peer_says(&rej);
+    event = next_event(RDMA_CM_EVENT_REJECTED);
+    ck_assert_int_eq(event->status, refusals[_i].status);
+    ck_assert_uint_eq(event->param.conn.private_data_len, 148);
+    ck_assert_uint_eq(((const uint8_t *)event->param.conn.private_data)[147], 148);
+    ck_assert_int_eq(soft_ack_cm_event(event), 0);
+    end_id(id);
+}
+END_TEST
+
+/* ---- TCP that nobody answers ---- */
+
+static int socket_of(struct rdma_cm_id *id)
+{
+    return ((struct cm_id *)(void *)id)->fd;
+}
+
+/* TCP has its head start, and no more; and then it ends. */
+START_TEST(tcp_is_dropped)
+{
+    struct rdma_cm_id *id = resolve_bound();
+    struct wall wall = wall_open();
+    uint64_t before = now_ns(), after;
+    struct ib_message rep = peer_reply();
+
+    (void)peer_is_asked(id);
+    after = now_ns();
+    ck_assert_uint_ge(after - before, UINT64_C(250000000));
+    ck_assert_uint_le(after - before, UINT64_C(15000000000));
+    ck_assert_int_ne(socket_of(id), -1);
+    rep.remote_id = peer.number;
+    peer_says(&rep);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+    peer_hears(IB_RTU);
+    ck_assert_int_eq(socket_of(id), -1);
+    end_id(id);
+    peer_hears(IB_DREQ);
+    wall_close(&wall);
+    /* The next is asked so at once. */
+    before = now_ns();
+    id = resolve_bound();
+    (void)peer_is_asked(id);
+    ck_assert_int_eq(socket_of(id), -1);
+    end_id(id);
+    ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_TIMEOUT);
+}
+END_TEST
+
+/* TCP is answered after all: the request at queue pair 1 is taken back, or has been refused for want of a
+ * listener. */
+START_TEST(tcp_is_late)
+{
+    struct rdma_cm_id *id = resolve_bound();
+    struct wall wall = wall_open();
+    uint8_t bytes[CM_SIZE_MAX];
+    struct ib_message rej;
+    int guest;
+
+    (void)peer_is_asked(id);
+    if (_i == 1) {
+        rej = peer_answer(IB_REJ);
+        rej.local_id = 0;
+        rej.rej.reason = IB_INVALID_SERVICE;
+        peer_says(&rej);
+    }
+    wall_opens(&wall);
+    await_fd(wall.listener);
+    guest = accept(wall.listener, NULL, NULL);
+    ck_assert_int_ne(guest, -1);
+    await_fd(guest);
+    ck_assert_int_gt(recv(guest, bytes, sizeof bytes, 0), CM_HEADER);
+    ck_assert_int_gt(cm_message_size(bytes, CM_HEADER), 0);
+    if (_i == 0) {
+        rej = peer_hears(IB_REJ);
+        ck_assert_uint_eq(rej.rej.reason, IB_TIMEOUT);
+        ck_assert_uint_eq(rej.local_id, peer.number);
+        ck_assert_uint_eq(rej.rej.info_length, 8);
+    } else {
+        peer_hears_nothing();
+    }
+    close(guest);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_UNREACHABLE), -ECONNRESET);
+    end_id(id);
+    wall_close(&wall);
+}
+END_TEST
+
+/* TCP fails while the other is still to be answered. */
+START_TEST(tcp_fails_late)
+{
+    struct rdma_cm_id *id = resolve_bound();
+    struct wall wall = wall_open();
+    struct ib_message rep = peer_reply();
+
+    (void)peer_is_asked(id);
+    wall_close(&wall); /* its host refuses what is said again */
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    while (socket_of(id) != -1) {
+        struct pollfd one = {.fd = channel->fd, .events = POLLIN};
+        struct rdma_cm_event *event;
+
+        ck_assert_int_eq(poll(&one, 1, PATIENCE_MS), 1);
+        ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
+    }
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
+    rep.remote_id = peer.number;
+    peer_says(&rep);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+    peer_hears(IB_RTU);
+    end_id(id);
+    peer_hears(IB_DREQ);
+}
+END_TEST
+
+/* Who answers TCP, one of ours, has no packet at queue pair 1, however long the answer takes. */
+START_TEST(tcp_is_answered)
+{
+    struct rdma_conn_param param = {.retry_count = 7};
+    struct rdma_cm_id *id = resolve_bound();
+    struct wall wall = wall_open();
+    struct pollfd fds[] = {{.fd = peer.fd, .events = POLLIN}, {.fd = channel->fd, .events = POLLIN}};
+    uint64_t until = now_ns() + UINT64_C(700000000);
+    struct rdma_cm_event *event;
+
+    wall_opens(&wall);
+    ck_assert_int_eq(soft_connect(id, &param), 0);
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    while (now_ns() < until) {
+        (void)poll(fds, 2, 50);
+        ck_assert_int_eq(fds[0].revents, 0);
+        ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
+    }
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
+    end_id(id);
+    peer_hears_nothing();
+    wall_close(&wall);
+}
+END_TEST
+
+/* ---- Hosts that say nothing ---- */
+
+/* The time-out that runs is over. */
+static void time_is_up(struct rdma_cm_id *public)
+{
+    struct cm_id *id = (struct cm_id *)(void *)public;
+    struct cm_channel *own = cm_lock(id);
+
+    ck_assert_int_ne(id->timeout, CM_NO_TIMEOUT);
+    id->deadline = now_ns();
+    waitset_time(&own->waits, id->deadline);
+    cm_unlock(own);
+}
+
+static enum cm_timeout waits_for(struct rdma_cm_id *id)
+{
+    return ((struct cm_id *)(void *)id)->timeout;
+}
+
+/* TCP is refused, so that there is a host, and where nothing is heard of the other nobody listens there: in as
+ * long as TCP would take, and not when a user who thinks would have to have made up his mind. */
+START_TEST(tcp_alone_says_no)
+{
+    struct rdma_cm_id *id = resolve_bound();
+    struct rdma_cm_event *event;
+
+    (void)peer_is_asked(id);
+    ck_assert_int_eq(waits_for(id), CM_TIMEOUT_TCP);
+    time_is_up(id);
+    event = next_event(RDMA_CM_EVENT_REJECTED);
+    ck_assert_int_eq(event->status, 8);
+    ck_assert_int_eq(soft_ack_cm_event(event), 0);
+    ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_TIMEOUT);
+    end_id(id);
+}
+END_TEST
+
+/* Until it is. */
+static void await_heard(struct rdma_cm_id *id)
+{
+    while (!cm_ib_is_heard((struct cm_id *)(void *)id))
+        sched_yield(); /* the service thread's turn */
+}
+
+/* Who was heard of may take his time, and not for ever. */
+START_TEST(a_user_thinks)
+{
+    struct rdma_cm_id *id = resolve_bound();
+    struct ib_message mra = peer_answer(IB_MRA), rep = peer_reply();
+    struct rdma_cm_event *event;
+
+    (void)peer_is_asked(id);
+    mra = peer_answer(IB_MRA);
+    mra.mra.answered = IB_TO_REQ;
+    mra.mra.service_time = 24;
+    peer_says(&mra);
+    await_heard(id);
+    time_is_up(id);
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    while (waits_for(id) != CM_TIMEOUT_HANDSHAKE) {
+        ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
+        ck_assert_int_eq(errno, EAGAIN);
+    }
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
+    if (_i == 0) {
+        rep.remote_id = peer.number;
+        peer_says(&rep);
+        ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+        peer_hears(IB_RTU);
+    } else {
+        time_is_up(id);
+        ck_assert_int_eq(status_of(RDMA_CM_EVENT_UNREACHABLE), -ETIMEDOUT);
+    }
+    end_id(id);
+}
+END_TEST
+
+/* A host that was found to be reached at queue pair 1 alone is another by now, which drops that and answers by
+ * TCP; or one that is not there. */
+START_TEST(the_host_is_another)
+{
+    struct rdma_cm_id *id = resolve_bound();
+    struct ib_message rep = peer_reply();
+    struct wall wall;
+    int guest;
+
+    (void)peer_is_asked(id);
+    rep.remote_id = peer.number;
+    peer_says(&rep);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+    peer_hears(IB_RTU);
+    end_id(id);
+    peer_hears(IB_DREQ);
+    wall = wall_open();
+    if (_i == 0)
+        wall_opens(&wall);
+    id = resolve_bound();
+    (void)peer_is_asked(id);
+    ck_assert_int_eq(socket_of(id), -1);
+    ck_assert_int_eq(waits_for(id), CM_TIMEOUT_HEAD_START);
+    if (_i == 0) {
+        await_fd(wall.listener);
+        guest = accept(wall.listener, NULL, NULL);
+        ck_assert_int_ne(guest, -1);
+        await_fd(peer.fd);
+        ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_TIMEOUT); /* taken back */
+        close(guest);
+        ck_assert_int_eq(status_of(RDMA_CM_EVENT_UNREACHABLE), -ECONNRESET);
+    } else {
+        time_is_up(id);
+        ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+        while (waits_for(id) != CM_TIMEOUT_TCP) {
+            struct rdma_cm_event *event;
+
+            ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
+        }
+        ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
+        time_is_up(id);
+        ck_assert_int_eq(status_of(RDMA_CM_EVENT_UNREACHABLE), -ETIMEDOUT);
+        ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_TIMEOUT);
+    }
+    end_id(id);
+    wall_close(&wall);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("whoever connects to adapters");
+    TCase *tcase = ib_case(suite, "whoever connects to adapters");
+
+    tcase_add_test(tcase, connects);
+    tcase_add_test(tcase, nobody_is_there);
+    tcase_add_loop_test(tcase, is_refused, 0, 4);
+    tcase_add_test(tcase, tcp_is_dropped);
+    tcase_add_loop_test(tcase, tcp_is_late, 0, 2);
+    tcase_add_test(tcase, tcp_fails_late);
+    tcase_add_test(tcase, tcp_is_answered);
+    tcase_add_test(tcase, tcp_alone_says_no);
+    tcase_add_loop_test(tcase, a_user_thinks, 0, 2);
+    tcase_add_loop_test(tcase, the_host_is_another, 0, 2);
+    return suite;
+}
+
+int main(void)
+{
+    return ib_main(suite);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_ib_programs.c - several programs have RoCE's port: whichever of them reads a packet, the one that it is
+ * for has it, whoever of them ends or stands still.
+ */
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include "check/support/ibpeer.h"
+#include "core/soft/cm/cm_id.h"
+
+/* Whichever of them reads a packet, the one that it is for has it. */
+START_TEST(several_programs)
+{
+    struct {
+        const char *text;
+        unsigned port;
+        pid_t pid;
+    } servers[] = {{"0.0.0.0", PORT, 0}, {TWONETS_NEAR, PORT + 1, 0}, {"::", PORT + 2, 0}};
+    enum { SERVERS = sizeof servers / sizeof *servers };
+    struct ib_message req;
+    uint32_t number = 0;
+
+    for (int i = 0; i < SERVERS; i++)
+        servers[i].pid = start_server(servers[i].text, servers[i].port);
+    for (int gone = 0; gone < SERVERS; gone++) {
+        for (int round = 0; round < 8; round++)
+            for (int i = gone; i < SERVERS; i++)
+                peer_visits(servers[i].port, ++number);
+        ck_assert_int_eq(kill(servers[gone].pid, SIGKILL), 0);
+        ck_assert_int_eq(waitpid(servers[gone].pid, NULL, 0), servers[gone].pid);
+        if (gone == SERVERS - 1)
+            break;
+        req = peer_request(servers[gone].port);
+        req.local_id = NUMBER + ++number;
+        peer_says(&req);
+        ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
+    }
+}
+END_TEST
+
+/* Ours has heard the request, or given its answer, and is killed before the peer says that it is ready. Another
+ * that has the port answers for it from then on, and whoever listens next has what is asked anew. */
+START_TEST(a_program_dies_in_a_handshake)
+{
+    pid_t other = start_server("0.0.0.0", PORT + 1), dying = start_server("0.0.0.0", PORT);
+    struct ib_message req = peer_request(PORT), rep, message;
+
+    peer_says(&req);
+    rep = peer_hears(IB_REP);
+    ck_assert_int_eq(kill(dying, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(dying, NULL, 0), dying);
+    peer.number = rep.local_id;
+    message = peer_answer(IB_RTU);
+    peer_says(&message); /* to nobody */
+    peer_visits(PORT + 1, 1);
+    message = peer_answer(IB_DREQ);
+    message.dreq.qpn = rep.rep.qpn;
+    peer_says(&message);
+    ck_assert_uint_eq(peer_hears(IB_DREP).remote_id, NUMBER);
+    peer_says(&req);
+    ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
+    dying = start_server("0.0.0.0", PORT);
+    peer_says(&req);
+    ck_assert_uint_eq(peer_hears(IB_REP).remote_id, NUMBER);
+    peer_visits(PORT + 1, 2);
+    ck_assert_int_eq(kill(dying, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(dying, NULL, 0), dying);
+    ck_assert_int_eq(kill(other, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+}
+END_TEST
+
+/* One that stands still has its packets wait, and nobody else's. */
+START_TEST(a_program_is_stopped)
+{
+    pid_t stopped = start_server("0.0.0.0", PORT), other = start_server("0.0.0.0", PORT + 1);
+    struct ib_message req = peer_request(PORT);
+
+    ck_assert_int_eq(kill(stopped, SIGSTOP), 0);
+    ck_assert_int_eq(waitpid(stopped, NULL, WUNTRACED), stopped);
+    peer_says(&req);
+    for (uint32_t number = 100; number < 200; number++) { /* more than a socket's queue may hold */
+        req.local_id = NUMBER + number;
+        req.req.qpn = IBWORDS_QPN + number;
+        peer_says(&req);
+    }
+    for (uint32_t number = 1; number < 9; number++)
+        peer_visits(PORT + 1, number);
+    ck_assert_int_eq(kill(stopped, SIGCONT), 0);
+    ck_assert_uint_ge(peer_hears(IB_REP).remote_id,
+                      NUMBER + 100); /* it has room for few, and the last get it */
+    ck_assert_int_eq(kill(stopped, SIGKILL), 0);
+    ck_assert_int_eq(kill(other, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(stopped, NULL, 0), stopped);
+    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+}
+END_TEST
+
+/* One that connects. */
+static pid_t start_client(void)
+{
+    struct rdma_conn_param param = {.retry_count = 7};
+    pid_t pid = fork();
+
+    if (pid > 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    channel = soft_create_event_channel();
+    (void)soft_connect(resolve_bound(), &param);
+    (void)status_of(RDMA_CM_EVENT_ESTABLISHED);
+    _exit(0);
+}
+
+/* One that connects is killed before the answer comes, which nobody takes then: who gave it asks for its end,
+ * and is told that there is none. */
+START_TEST(a_client_dies_in_a_handshake)
+{
+    pid_t other = start_server("0.0.0.0", PORT + 1), dying = start_client();
+    struct ib_message req = peer_hears(IB_REQ), rep = peer_reply(), message;
+
+    ck_assert_int_eq(kill(dying, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(dying, NULL, 0), dying);
+    peer.number = rep.remote_id = req.local_id;
+    peer_says(&rep);
+    peer_visits(PORT + 1, 1); /* and is heard meanwhile */
+    message = peer_answer(IB_DREQ);
+    message.dreq.qpn = req.req.qpn;
+    peer_says(&message);
+    ck_assert_uint_eq(peer_hears(IB_DREP).remote_id, NUMBER);
+    ck_assert_int_eq(kill(other, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("programs that share connection management");
+    TCase *tcase = ib_case(suite, "programs that share connection management");
+
+    tcase_add_test(tcase, several_programs);
+    tcase_add_test(tcase, a_program_dies_in_a_handshake);
+    tcase_add_test(tcase, a_client_dies_in_a_handshake);
+    tcase_add_test(tcase, a_program_is_stopped);
+    return suite;
+}
+
+int main(void)
+{
+    return ib_main(suite);
+}

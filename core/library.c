@@ -166,7 +166,8 @@ static int choose_devices(void)
         else if (known[i] == &soft_device)
             return -1; /* it is everywhere: there is no memory, or no descriptor, and later there may be */
         else
-            xs_log("no %s device here: %s", known[i]->name, strerror(errno));
+            xs_log("no %s device here: %s%s", known[i]->name, strerror(errno),
+                   *wanted == 0 ? "; connections go by soft0, which the library brings" : "");
     }
     if (device_count > 0)
         return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Starting a shutdown: the end of writing is an operation in line with the sends, the end of reading is at once. */
+/* Starting a shutdown: the end of writing is an operation in line with the sends, the end of reading is at
+ * once. */
 #include <errno.h>
 #include "conn.h"
 #include "core.h"

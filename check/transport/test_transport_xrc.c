@@ -16,6 +16,8 @@ static struct pair *xrc_pair(void)
     return pair_new(&setup);
 }
 
+#define ADDED 3
+
 /* One request of a's. */
 static void ask(struct pair *pair, enum ibv_wr_opcode opcode, size_t length)
 {
@@ -26,6 +28,7 @@ static void ask(struct pair *pair, enum ibv_wr_opcode opcode, size_t length)
     wr.send_flags = IBV_SEND_SIGNALED;
     wr.wr.atomic.remote_addr = (uintptr_t)b->memory;
     wr.wr.atomic.rkey = b->rkey;
+    wr.wr.atomic.compare_add = ADDED;
     wr.qp_type.xrc.remote_srqn = b->srqn;
     if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
         ck_assert_int_eq(ibv_post_send(a->qp, &wr, &bad), 0);
@@ -70,8 +73,10 @@ START_TEST(wire)
     bool reads = shape->opcode == IBV_WR_RDMA_READ || shape->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
     struct pair *pair = xrc_pair();
     struct end *a = &pair->end[0], *b = &pair->end[1];
+    uint64_t original, sum;
 
     fill(reads ? b->memory : a->memory, length, 7);
+    memcpy(&original, b->memory, sizeof original);
     post_receive(b, 20, 0, b->size);
     ask(pair, shape->opcode, length);
     run(pair);
@@ -85,7 +90,10 @@ START_TEST(wire)
         size_t payload = reads ? 0 : (length + 3) / 4 * 4;
         ck_assert_uint_eq(first->length, ROCE_BTH + ROCE_XRCETH + shape->headers + payload);
     }
-    if (shape->opcode != IBV_WR_ATOMIC_FETCH_AND_ADD)
+    memcpy(&sum, b->memory, sizeof sum);
+    if (shape->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+        ck_assert_uint_eq(sum, original + ADDED);
+    else
         ck_assert(filled(reads ? a->memory : b->memory, length, 7));
     if (!reads && shape->opcode != IBV_WR_RDMA_WRITE) {
         struct ibv_wc wc = expect_wc(b->recv_cq, 20, IBV_WC_SUCCESS);

@@ -47,7 +47,7 @@
 static const struct {
     uint16_t op;
     uint8_t headers; /* bytes */
-} ops[] = {
+} ops[UINT8_MAX + 1] = {
     SENDS_AND_WRITES(SOFT_RC, 0),
     ANSWERED(SOFT_RC, 0),
     SENDS_AND_WRITES(SOFT_UC, 0),
@@ -108,7 +108,7 @@ static const uint8_t *parse_extended(struct soft_packet *packet, const uint8_t *
  */
 static inline bool look_up(struct soft_packet *packet, uint8_t opcode, size_t *headers)
 {
-    if (opcode >= sizeof ops / sizeof *ops || (ops[opcode].op == 0 && opcode >= SOFT_UC))
+    if (ops[opcode].op == 0 && opcode >= SOFT_UC)
         return false;
     packet->op = ops[opcode].op != 0 ? ops[opcode].op : SOFT_OP_UNKNOWN;
     *headers = ops[opcode].op != 0 ? ops[opcode].headers : SOFT_BTH_BYTES;

@@ -5,7 +5,8 @@
  *
  * captures/cm-linux-6.1.pcap is of two hosts, the embedded device and the rxe of Debian's Linux 6.1, each
  * connecting to the other: rping, udaddy, a service that nobody has, and a server that stands still for a
- * while. Beside it is what tshark makes of it, a line for each packet, as check/guest/capture asks it again.
+ * while. The one that is called -ipv6 is of the same hosts by IPv6, without the last. Beside each is what
+ * tshark makes of it, a line for each packet, as check/guest/capture asks it again.
  */
 #include <check.h>
 #include <netinet/in.h>
@@ -19,19 +20,20 @@
 #include "core/soft/link/icrc.h"
 #include "core/soft/link/qp1.h"
 
-#define CAPTURE "check/transport/captures/cm-linux-6.1"
+#define CAPTURES "check/transport/captures/"
 #define LINES 64
 #define LINE 256
 #define ETHERNET 14 /* bytes of headers */
-#define IP 20
+#define IPV4 20
+#define IPV6 40
 #define UDP 8
 
-static const char *path_of(const char *suffix)
+static const char *path_of(const char *capture, const char *suffix)
 {
     const char *tree = getenv("EXS_SRCDIR");
     static char path[4096];
 
-    snprintf(path, sizeof path, "%s/" CAPTURE "%s", tree != NULL ? tree : ".", suffix);
+    snprintf(path, sizeof path, "%s/" CAPTURES "%s%s", tree != NULL ? tree : ".", capture, suffix);
     return path;
 }
 
@@ -75,20 +77,38 @@ static void describe(const struct ib_message *message, char *line, size_t size)
     }
 }
 
+/* The addresses and ports of a packet behind its Ethernet header; returns the bytes of its IP header. */
+static size_t read_path(struct soft_path *path, const uint8_t *ip)
+{
+    bool ipv6 = ip[0] >> 4 == 6;
+    size_t header = ipv6 ? IPV6 : IPV4;
+
+    *path = (struct soft_path){.link = NULL};
+    path->local.sa.sa_family = path->remote.sa.sa_family = ipv6 ? AF_INET6 : AF_INET;
+    if (ipv6) {
+        memcpy(&path->local.in6.sin6_addr, ip + 8, 16);
+        memcpy(&path->remote.in6.sin6_addr, ip + 24, 16);
+    } else {
+        memcpy(&path->local.in.sin_addr, ip + 12, 4);
+        memcpy(&path->remote.in.sin_addr, ip + 16, 4);
+    }
+    memcpy(&path->local.in.sin_port, ip + header, 2); /* at the same place in both kinds of address */
+    memcpy(&path->remote.in.sin_port, ip + header + 2, 2);
+    return header;
+}
+
 /* Behind its Ethernet header. The check is right under the identification that it travelled with. */
 static const uint8_t *open_packet(const uint8_t *ip, size_t length)
 {
-    struct soft_path path = {.local.in.sin_family = AF_INET, .remote.in.sin_family = AF_INET};
-    const uint8_t *packet = ip + IP + UDP, *mad;
+    struct soft_path path;
+    size_t header = read_path(&path, ip);
+    const uint8_t *packet = ip + header + UDP, *mad;
+    uint16_t id = header == IPV4 ? get16(ip + 4) : 0;
     struct icrc_flow flow;
 
-    ck_assert_uint_eq(length, IP + UDP + QP1_PACKET + ICRC_SIZE);
-    memcpy(&path.local.in.sin_addr, ip + 12, 4);
-    memcpy(&path.remote.in.sin_addr, ip + 16, 4);
-    memcpy(&path.local.in.sin_port, ip + IP, 2);
-    memcpy(&path.remote.in.sin_port, ip + IP + 2, 2);
+    ck_assert_uint_eq(length, header + UDP + QP1_PACKET + ICRC_SIZE);
     icrc_flow_init(&flow, &path, true);
-    ck_assert_uint_eq(icrc_load(packet + QP1_PACKET), icrc_compute(&flow, get16(ip + 4), packet, QP1_PACKET));
+    ck_assert_uint_eq(icrc_load(packet + QP1_PACKET), icrc_compute(&flow, id, packet, QP1_PACKET));
     mad = qp1_read(packet, QP1_PACKET);
     ck_assert_ptr_nonnull(mad);
     return mad;
@@ -103,10 +123,10 @@ static uint32_t number(FILE *file) /* of this machine's byte order, which is tha
 }
 
 /* Lines, and how many. Each packet's bytes are what is made of what was read of them. */
-static int read_capture(char lines[LINES][LINE])
+static int read_capture(const char *capture, char lines[LINES][LINE])
 {
     uint8_t frame[4096], again[IB_MAD_BYTES], skipped[24];
-    FILE *file = fopen(path_of(".pcap"), "rb");
+    FILE *file = fopen(path_of(capture, ".pcap"), "rb");
     int count = 0;
 
     ck_assert_ptr_nonnull(file);
@@ -145,19 +165,25 @@ static void same_lines(FILE *file, char lines[LINES][LINE], int count)
     ck_assert_int_eq(read, count);
 }
 
+static const struct {
+    const char *name;
+    enum ib_type absent; /* a type of message that is not in it, or 0 */
+} captures[] = {{"cm-linux-6.1", 0}, {"cm-linux-6.1-ipv6", IB_MRA}};
+
 START_TEST(as_tshark_read_them)
 {
     static char lines[LINES][LINE];
-    int count = read_capture(lines), of_type[32] = {0};
-    FILE *file = fopen(path_of(".tshark"), "r");
+    int count = read_capture(captures[_i].name, lines), of_type[32] = {0};
+    FILE *file = fopen(path_of(captures[_i].name, ".tshark"), "r");
 
     ck_assert_ptr_nonnull(file);
     same_lines(file, lines, count);
     fclose(file);
     for (int i = 0; i < count; i++)
         of_type[strtoul(lines[i], NULL, 16) & 31]++;
-    for (int type = IB_REQ; type <= IB_SIDR_REP; type++)
-        ck_assert_msg(of_type[type & 31] > 0, "no message of type 0x%x is among them", type);
+    for (enum ib_type type = IB_REQ; type <= IB_SIDR_REP; type++)
+        ck_assert_msg(of_type[type & 31] > 0 || type == captures[_i].absent,
+                      "no message of type 0x%x is among them", type);
 }
 END_TEST
 
@@ -167,7 +193,7 @@ static Suite *suite(void)
     TCase *tcase = tcase_create("conversations that were seen");
 
     tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, as_tshark_read_them);
+    tcase_add_loop_test(tcase, as_tshark_read_them, 0, COUNT(captures));
     suite_add_tcase(suite, tcase);
     return suite;
 }

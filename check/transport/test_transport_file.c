@@ -3,7 +3,9 @@
  * and that there is nothing else to do with them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
@@ -11,6 +13,7 @@
 #define FILE_BYTES (1 << 19)
 #define BEFORE 4099 /* bytes of the file that are not the region's, */
 #define BEHIND 1003 /* and those behind it */
+#define LOW 0x20000 /* a place in the region, and an address */
 #define REGION (FILE_BYTES - BEFORE - BEHIND)
 
 static struct source {
@@ -115,6 +118,60 @@ START_TEST(what_is_there)
 }
 END_TEST
 
+/* Memory whose address is a place in the region, so that taking the one for the other is seen; where the kernel
+ * has it so. */
+static void *map_low(void)
+{
+    return mmap((void *)LOW, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+                -1, 0);
+}
+
+static void unmap_low(void *low)
+{
+    if (low != MAP_FAILED)
+        munmap(low, 4096);
+}
+
+/* Packets of one length leave together, and what is fetched for them goes where it belongs: of the file what
+ * lies together and what doesn't, and memory between. */
+START_TEST(in_one_train)
+{
+    enum { COUNT = 7, MEMORY = 4, BYTES = 4096 };
+    static const size_t places[COUNT] = {8192, 12288, 40960, 20480, 0, LOW, LOW + 4096};
+    struct ibv_sge sge[COUNT];
+    struct ibv_send_wr wr[COUNT], *bad;
+    source_open(IBV_QPT_RC, _i == 1);
+    void *low = map_low();
+    struct ibv_mr *mapped = soft_reg_mr(source.a->pd, source.bytes, FILE_BYTES, 0);
+    ck_assert_ptr_nonnull(mapped);
+    memset(source.b->memory, 0, FILE_BYTES);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        sge[i] = (struct ibv_sge){places[i], BYTES, source.mr->lkey};
+        if (i == MEMORY)
+            sge[i] = (struct ibv_sge){(uintptr_t)source.bytes + 77, BYTES, mapped->lkey};
+        wr[i] = (struct ibv_send_wr){.wr_id = i,
+                                     .next = i + 1 < COUNT ? &wr[i + 1] : NULL,
+                                     .sg_list = &sge[i],
+                                     .num_sge = 1,
+                                     .opcode = IBV_WR_RDMA_WRITE,
+                                     .send_flags = IBV_SEND_SIGNALED};
+        wr[i].wr.rdma.remote_addr = (uintptr_t)source.b->memory + places[i];
+        wr[i].wr.rdma.rkey = source.b->rkey;
+    }
+    ck_assert_int_eq(ibv_post_send(source.a->qp, wr, &bad), 0);
+    run(source.pair);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        expect_done(source.a->send_cq, i, IBV_WC_RDMA_WRITE);
+        if (i != MEMORY)
+            expect_part(places[i], BYTES);
+    }
+    ck_assert_mem_eq(source.b->memory, source.bytes + 77, BYTES);
+    unmap_low(low);
+    ck_assert_int_eq(soft_dereg_mr(mapped), 0);
+    source_close();
+}
+END_TEST
+
 /* The file was cut short: in the middle of a packet, of a message, of a train; what comes before is sent. On
  * a connection that acknowledges nothing, too. */
 START_TEST(what_is_gone)
@@ -139,10 +196,11 @@ START_TEST(what_is_gone)
 }
 END_TEST
 
-/* More than the region, or more than one place at once. */
+/* More than the region, or more than one place at once: the memory that has a file's addresses is no file's. */
 START_TEST(wrong_pieces)
 {
     source_open(IBV_QPT_RC, false);
+    void *low = map_low();
     uint32_t lkey = source.mr->lkey;
     struct ibv_mr *mapped = soft_reg_mr(source.a->pd, source.bytes, FILE_BYTES, 0);
     struct ibv_sge lists[][2] = {
@@ -153,14 +211,15 @@ START_TEST(wrong_pieces)
         {{0, 10, lkey}, {10, 10, lkey}},
         {{0, 10, lkey}, {(uintptr_t)source.a->memory, 10, source.a->mr->lkey}},
         {{(uintptr_t)source.a->memory, 10, source.a->mr->lkey}, {0, 10, lkey}},
-        {{0, 10, lkey}, {(uintptr_t)source.bytes, 10, mapped->lkey}},
-        {{(uintptr_t)source.bytes, 10, mapped->lkey}, {0, 10, lkey}},
+        {{LOW, 10, lkey}, {(uintptr_t)source.bytes, 10, mapped->lkey}},
+        {{(uintptr_t)source.bytes, 10, mapped->lkey}, {LOW, 10, lkey}},
     };
     memset(source.b->memory, 9, FILE_BYTES);
     post_list(1, IBV_WR_RDMA_WRITE, lists[_i], _i < 4 ? 1 : 2);
     run(source.pair);
     expect_wc(source.a->send_cq, 1, IBV_WC_LOC_PROT_ERR);
     expect_byte(source.b->memory, FILE_BYTES, 9);
+    unmap_low(low);
     ck_assert_int_eq(soft_dereg_mr(mapped), 0);
     source_close();
 }
@@ -260,6 +319,7 @@ static Suite *suite(void)
     Suite *suite = suite_create("transport: files");
     TCase *tcase = tcase_create("file");
     tcase_add_loop_test(tcase, what_is_there, 0, 2);
+    tcase_add_loop_test(tcase, in_one_train, 0, 2);
     tcase_add_loop_test(tcase, what_is_gone, 0, 15);
     tcase_add_loop_test(tcase, wrong_pieces, 0, 9);
     tcase_add_loop_test(tcase, nothing_goes_there, 0, 2);

@@ -199,14 +199,13 @@ struct op *act_rread(struct actor *actor, int socket, void *bytes, size_t length
     return began(actor, op, exs_rread(socket, bytes, length, token, 0, how(actor), where(actor), op, memory));
 }
 
-struct op *act_poll(struct actor *actor, int socket, int other)
+struct op *act_poll(struct actor *actor, int socket, int other, const struct timeval *limit)
 {
-    const struct timeval limit = {.tv_sec = 600};
     struct op *op = begin(actor, "exs_poll");
 
     actor->polled[0] = (exs_pollfd_t){.exs_fd = socket, .exs_events = EXS_POLLIN};
     actor->polled[1] = (exs_pollfd_t){.exs_fd = other, .exs_events = EXS_POLLIN};
-    return began(actor, op, exs_poll(actor->polled, 2, how(actor), &limit, where(actor), op));
+    return began(actor, op, exs_poll(actor->polled, 2, how(actor), limit, where(actor), op));
 }
 
 struct op *act_shutdown(struct actor *actor, int socket)

@@ -58,8 +58,8 @@ struct op *act_rwrite(struct actor *actor, int socket, const void *bytes, size_t
                       const exs_token_t *token, exs_mhandle_t memory);
 struct op *act_rread(struct actor *actor, int socket, void *bytes, size_t length, const exs_token_t *token,
                      exs_mhandle_t memory);
-/* Until something can be received; with another descriptor, and a limit of time that is never reached. */
-struct op *act_poll(struct actor *actor, int socket, int other);
+/* Until something can be received, or one can be read from, for so long at most. Without a socket: -1. */
+struct op *act_poll(struct actor *actor, int socket, int other, const struct timeval *limit);
 struct op *act_shutdown(struct actor *actor, int socket);
 struct op *act_close(struct actor *actor, int socket);
 

@@ -217,12 +217,15 @@ static bool use(struct actor *actor, const struct talk *talk, int socket)
 
 static bool hear_end(struct actor *actor, int socket)
 {
+    const struct timeval soon = {.tv_usec = 1000}, late = {.tv_sec = 600};
     unsigned char byte;
     int quiet = eventfd(0, EFD_CLOEXEC);
 
     if (quiet == -1)
         abort();
-    bool told = await(actor, act_poll(actor, socket, quiet));
+    /* The first has to wait, and does so in a queue, each time; the second may find the end there already. */
+    bool told = await(actor, act_poll(actor, -1, quiet, &soon)) &&
+                await(actor, act_poll(actor, socket, quiet, &late));
 
     close(quiet);
     return told && came(actor, act_recv(actor, socket, &byte, 1, 0, NULL), 0);

@@ -2,6 +2,8 @@
 /* test_carried.c - acknowledgements that are no packets, on a link that takes them along with a train: when,
  * behind what, and what one can do that is a lie. */
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "check/support/endpoints.h"
 #include "core/soft/engine/engine.h"
 
@@ -116,6 +118,7 @@ static void connect_side(struct side *side, const struct setup *setup)
 static void begin(void)
 {
     struct setup setup = setup_default();
+    setup.retry_cnt = 0; /* nothing is lost, so nothing is asked for again */
     for (int i = 0; i < 2; i++)
         open_side(&sides[i], &setup);
     for (int i = 0; i < 2; i++)
@@ -217,6 +220,36 @@ START_TEST(comes_behind_answers)
 }
 END_TEST
 
+/* A READ of what is there no more, in its second packet, is refused, and what came behind it is not
+ * acknowledged. */
+START_TEST(not_behind_what_is_gone)
+{
+    enum { PAGE_BYTES = 65536, THERE = 1024 };
+    struct side *left = &sides[0], *right = &sides[1];
+    int file = memfd_create("source", MFD_CLOEXEC);
+    ck_assert_int_eq(ftruncate(file, 2 * PAGE_BYTES), 0);
+    uint8_t *bytes = mmap(NULL, 2 * PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ck_assert_ptr_ne(bytes, MAP_FAILED);
+    struct ibv_mr *mr = soft_reg_mr(right->end.pd, bytes, 2 * PAGE_BYTES, IBV_ACCESS_REMOTE_READ);
+    ck_assert_ptr_nonnull(mr);
+    ck_assert_int_eq(ftruncate(file, PAGE_BYTES), 0);
+    struct ibv_sge sge = {(uintptr_t)left->memory, 2 * THERE, left->end.mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ}, *bad;
+    wr.wr.rdma.remote_addr = (uintptr_t)bytes + PAGE_BYTES - THERE;
+    wr.wr.rdma.rkey = mr->rkey;
+    ck_assert_int_eq(ibv_post_send(left->end.qp, &wr, &bad), 0);
+    ask_for(left, 2, IBV_WR_RDMA_WRITE);
+    take_in(right, false);
+    ck_assert_int_eq(qp_state(right->end.qp), IBV_QPS_ERR);
+    take_in(left, false);
+    expect_wc(left->end.send_cq, 1, IBV_WC_REM_OP_ERR);
+    expect_wc(left->end.send_cq, 2, IBV_WC_WR_FLUSH_ERR);
+    ck_assert_int_eq(soft_dereg_mr(mr), 0);
+    munmap(bytes, 2 * PAGE_BYTES);
+    close(file);
+}
+END_TEST
+
 /* Of what was not sent, of what was acknowledged before, and with nobody there to hear it. */
 START_TEST(lies_do_nothing)
 {
@@ -257,6 +290,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, begin, end_of_it);
     tcase_add_test(tcase, goes_with_what_leaves);
     tcase_add_test(tcase, comes_behind_answers);
+    tcase_add_test(tcase, not_behind_what_is_gone);
     tcase_add_test(tcase, lies_do_nothing);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -110,15 +110,18 @@ static bool fetch(const struct soft_train *train, unsigned first, unsigned last)
     return true;
 }
 
+/* An acknowledgement that was to go with the train is behind the answer that is lost: the NAK says all. */
 static void tell(struct soft_train *train, unsigned packet)
 {
     struct soft_qp *qp = train->owner[packet].qp;
     uint64_t psn = train->owner[packet].psn;
 
-    if (train->owner[packet].answer)
-        soft_responder_fail(qp, psn, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
-    else
+    if (!train->owner[packet].answer) {
         soft_requester_fault(qp, psn, IBV_WC_LOC_PROT_ERR);
+        return;
+    }
+    train->link->ack = 0;
+    soft_responder_fail(qp, psn, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
 }
 
 /* Something could not be fetched: packet by packet, keep what can be, and tell the others' queue pairs.

@@ -126,7 +126,7 @@ static bool truncated(const struct window *window)
            (fstat(window->element->fd, &status) < 0 || (uint64_t)status.st_size < window->end);
 }
 
-/* Map the window's piece of a file; mmap wants an offset at a page. -1 and errno. */
+/* Map the window's piece of a file; mmap wants an offset at a page. -1 and errno: ENOMEM, EIO. */
 static int map_file(struct window *window, const struct element *element, uint64_t offset, int sharing)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -136,7 +136,8 @@ static int map_file(struct window *window, const struct element *element, uint64
     window->map = mmap(NULL, window->map_size, PROT_READ, sharing, element->fd, (off_t)start);
     if (window->map == MAP_FAILED) {
         window->map = NULL;
-        errno = errno == EAGAIN ? ENOMEM : errno; /* it would have to be locked, and the limit forbids that */
+        /* EAGAIN: it would have to be locked, and the limit forbids that. All else is the descriptor's. */
+        errno = errno == EAGAIN || errno == ENOMEM ? ENOMEM : EIO;
         return -1;
     }
     window->data = (uint8_t *)window->map + (offset - start);

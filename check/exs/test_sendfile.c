@@ -161,25 +161,25 @@ START_TEST(opened_for_whole_blocks)
 }
 END_TEST
 
-/* Nothing comes from it, and the connection goes on. */
-START_TEST(opened_for_writing)
+/* To write, or only to name it: nothing comes from it, and the connection goes on. */
+START_TEST(opened_for_something_else)
 {
     static const size_t lengths[] = {1, 8192, 100000};
     char name[220];
 
     snprintf(name, sizeof name, "%s/file", folder);
-    int writes = open(name, O_WRONLY | O_CLOEXEC);
+    int other = open(name, (_i == 0 ? O_WRONLY : O_PATH) | O_CLOEXEC);
 
-    must(writes);
+    must(other);
     for (int i = 0; i < COUNT(lengths); i++) {
-        exs_xferfile_t one = by_fd(writes, 0, lengths[i]);
+        exs_xferfile_t one = by_fd(other, 0, lengths[i]);
 
         post_file(&one, 1, 0);
         exs_event_t event = take_failed(pair.client_box, EXS_EVT_SENDFILE, pair.client, EIO);
         ck_assert_int_eq(event.exs_evt_union.exs_evt_xferfile.exs_evt_length, 0);
     }
     pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 1000, 1);
-    close(writes);
+    close(other);
 }
 END_TEST
 
@@ -568,7 +568,7 @@ int main(void)
     tcase_add_checked_fixture(sent, folder_open, folder_close);
     tcase_add_test(sent, every_range);
     tcase_add_test(sent, opened_for_whole_blocks);
-    tcase_add_test(sent, opened_for_writing);
+    tcase_add_loop_test(sent, opened_for_something_else, 0, 2);
     tcase_add_test(sent, receiver_first);
     tcase_add_test(sent, nothing_to_send);
     tcase_add_test(sent, mixture);

@@ -19,6 +19,7 @@
 #define MESSAGES 400        /* all in all several times what the receiver's socket has room for, */
 #define BUFFER (256 * 1024) /* bytes, which the kernel doubles */
 #define PAUSES 40           /* seen, and it is held up: a packet in each would overflow the buffer */
+#define PLACES 64           /* of what a device keeps of its peers, or a multiple */
 
 /* A device with a queue pair of one kind, and memory for all messages. */
 struct side {
@@ -31,12 +32,11 @@ struct side {
     uint8_t *memory;
 };
 
-static void side_open(struct side *side, enum ibv_qp_type type)
+/* On a device that is open. */
+static void side_fill(struct side *side, enum ibv_qp_type type)
 {
     struct ibv_qp_init_attr attr = {.qp_type = type, .cap = {MESSAGES, MESSAGES, 1, 1, 0}, .sq_sig_all = 1};
     size_t size = (size_t)MESSAGES * (LENGTH + 40);
-    side->home = home_open_named();
-    ck_assert_ptr_nonnull(side->home);
     side->pd = soft_alloc_pd(side->home->context);
     side->cq = soft_create_cq(side->home->context, MESSAGES, NULL, NULL, 0);
     attr.send_cq = attr.recv_cq = side->cq;
@@ -47,14 +47,33 @@ static void side_open(struct side *side, enum ibv_qp_type type)
     ck_assert_int_eq(ibv_query_port(side->home->context, 1, &side->port), 0);
 }
 
-static void side_close(struct side *side)
+static void side_open(struct side *side, enum ibv_qp_type type)
+{
+    side->home = home_open_named();
+    ck_assert_ptr_nonnull(side->home);
+    side_fill(side, type);
+}
+
+/* A second queue pair of a device, connected. */
+static void side_open_beside(struct side *side, const struct side *first)
+{
+    side->home = first->home;
+    side_fill(side, IBV_QPT_UC);
+}
+
+static void side_close_beside(struct side *side)
 {
     ck_assert_int_eq(soft_destroy_qp(side->qp), 0);
     ck_assert_int_eq(soft_destroy_cq(side->cq), 0);
     ck_assert_int_eq(soft_dereg_mr(side->mr), 0);
     ck_assert_int_eq(soft_dealloc_pd(side->pd), 0);
-    home_close(side->home);
     free(side->memory);
+}
+
+static void side_close(struct side *side)
+{
+    side_close_beside(side);
+    home_close(side->home);
 }
 
 static void ready_datagrams(struct side *side)
@@ -192,6 +211,52 @@ START_TEST(goes_on_without_a_peer_that_stands_still)
 }
 END_TEST
 
+/* Would a device look for the paces of both in the same place first? */
+static bool is_like(const struct side *side, const struct side *other)
+{
+    return side->port.lid % PLACES == other->port.lid % PLACES;
+}
+
+/* Nor do several, also where a sender has to keep them apart. */
+START_TEST(goes_on_without_several_that_stand_still)
+{
+    struct side a, other, b, c, d;
+    int sent = 0, sent_other = 0;
+    side_open(&a, IBV_QPT_UC);
+    side_open_beside(&other, &a);
+    side_open(&b, IBV_QPT_UC);
+    for (side_open(&c, IBV_QPT_UC); !is_like(&b, &c); c = d) {
+        side_open(&d, IBV_QPT_UC);
+        side_close(&c);
+    }
+    ready_connection(&a, &b);
+    ready_connection(&b, &a);
+    ready_connection(&other, &c);
+    ready_connection(&c, &other);
+    shrink(&b);
+    shrink(&c);
+    soft_lock(b.home->context);
+    soft_lock(c.home->context);
+    post_sends(&a, &b, NULL, LENGTH);
+    post_sends(&other, &c, NULL, LENGTH);
+    while (pauses(&a) < 2 * PAUSES) {
+        sent += polled(&a);
+        sent_other += polled(&other);
+    }
+    ck_assert(sent < MESSAGES && sent_other < MESSAGES);
+    while (sent < MESSAGES || sent_other < MESSAGES) {
+        sent += polled(&a);
+        sent_other += polled(&other);
+    }
+    soft_unlock(c.home->context);
+    soft_unlock(b.home->context);
+    side_close_beside(&other);
+    side_close(&a);
+    side_close(&b);
+    side_close(&c);
+}
+END_TEST
+
 /* Of UDP sockets at all? */
 static bool kernel_tells(void)
 {
@@ -216,6 +281,7 @@ static Suite *suite(void)
     tcase_set_timeout(tcase, 40);
     tcase_add_loop_test(tcase, waits_for_room, 0, 2);
     tcase_add_test(tcase, goes_on_without_a_peer_that_stands_still);
+    tcase_add_test(tcase, goes_on_without_several_that_stand_still);
     suite_add_tcase(suite, tcase);
     return suite;
 }

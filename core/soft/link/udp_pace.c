@@ -26,16 +26,19 @@
 #define SHARE 8                /* of the room that there is, what is sent before the kernel is asked again */
 #define UNASKED (SIZE_MAX / 2) /* bytes for a peer of which the kernel can't tell */
 #define GONE (1 << 20)         /* bytes for one that is not there at the moment */
+#define PACES 64               /* peers that are known; what goes to others has no pace */
+#define IDLE_NS UINT64_C(1000000000) /* a place is kept so long; who is waited for is asked more often */
 
 struct pace {
     union soft_addr remote; /* of no family: none */
     size_t allowance;       /* bytes that may be sent before the kernel is asked */
     uint64_t held;          /* since when nothing may be sent, ns; 0: it may */
+    uint64_t asked;         /* when the kernel was, or it began, ns */
 };
 
 struct udp_pace {
     int fd;
-    struct pace to[UDP_WAYS];
+    struct pace to[PACES];
 };
 
 /* What waits in a socket, and how much may. */
@@ -147,17 +150,36 @@ static bool is_stuck(struct pace *pace, const struct fill *fill)
     return true;
 }
 
-/* A path's place, made anew if it was another's. */
+/* A new peer's, in a place that nobody has. */
+static struct pace *enter(const struct udp_pace *all, struct pace *place, const struct soft_path *path)
+{
+    uint64_t now = now_ns();
+
+    if (place->remote.sa.sa_family != AF_UNSPEC && now - place->asked < IDLE_NS)
+        return NULL;
+    *place = (struct pace){.remote = path->remote, .asked = now};
+    place->allowance = can_be_asked(all, &path->remote) ? 0 : UNASKED;
+    return place;
+}
+
+/* A path's. Who is waited for is not forgotten for another: the waiting would begin anew, and might never end.
+ * NULL: all places are others'. */
 static struct pace *find(struct udp_pace *all, const struct soft_path *path)
 {
-    struct pace *pace = &all->to[udp_way_place(path)];
+    unsigned first = ntohs(path->remote.in.sin_port); /* at the same place in sockaddr_in6 */
+    struct pace *place = &all->to[first % PACES];
 
-    if (memcmp(&pace->remote, &path->remote, sizeof pace->remote) != 0) {
-        pace->remote = path->remote;
-        pace->held = 0;
-        pace->allowance = can_be_asked(all, &path->remote) ? 0 : UNASKED;
+    for (unsigned i = 0; i < PACES; i++) {
+        struct pace *pace = &all->to[(first + i) % PACES];
+
+        if (memcmp(&pace->remote, &path->remote, sizeof pace->remote) == 0)
+            return pace;
+        if (pace->asked < place->asked) /* none: never */
+            place = pace;
+        if (pace->asked == 0)
+            break;
     }
-    return pace;
+    return enter(all, place, path);
 }
 
 static struct udp_pace *begin(struct udp *udp)
@@ -179,6 +201,7 @@ uint64_t udp_pace(struct soft_link *link, const struct soft_path *path, size_t b
     pace->allowance -= bytes < pace->allowance ? bytes : pace->allowance;
     if (pace->allowance > 0)
         return 0;
+    pace->asked = now_ns();
     if (!ask(all->fd, &path->remote, &fill)) {
         pace->allowance = GONE;
         return 0;

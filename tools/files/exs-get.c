@@ -218,7 +218,11 @@ static void pick_files(struct fetch *fetch, const struct addrinfo *addresses, co
     if (!picks_collide(picks, &a, &b))
         return;
     client_close(&fetch->client);
-    fprintf(stderr, "exs-get: two would both be stored as %s: nothing was got\n", a->name);
+    char *said;
+
+    if (asprintf(&said, "two would both be stored as %s", a->name) == -1)
+        fail("", strerror(errno));
+    fprintf(stderr, "exs-get: %s: nothing was got\n", terminal_filter(said));
     exit(2);
 }
 

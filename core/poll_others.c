@@ -7,18 +7,19 @@
 #include "poll.h"
 #include "queue.h"
 
-/* How many are ready; revents says for what. Doesn't wait. The kernel takes no more at once than the process
- * may have descriptors, and the same one may be named more often. */
+/* How many are ready; revents says for what. Doesn't wait; where a signal came, none is. The kernel takes no
+ * more at once than the process may have descriptors, and the same one may be named more often. */
 static int look(struct pollfd *others, int count)
 {
     const struct timespec at_once = {0};
     int half = count / 2, ready = count > 0 ? ppoll(others, (nfds_t)count, &at_once, NULL) : 0;
 
-    if (ready >= 0 || errno != EINVAL || half == 0)
-        return ready;
-    int first = look(others, half), rest = look(others + half, count - half);
-
-    return first < 0 || rest < 0 ? -1 : first + rest;
+    if (ready >= 0 || errno != EINVAL || half == 0) {
+        for (int i = 0; ready < 0 && i < count; i++)
+            others[i].revents = 0;
+        return ready > 0 ? ready : 0;
+    }
+    return look(others, half) + look(others + half, count - half);
 }
 
 static int look_at_others(struct polling *polling)

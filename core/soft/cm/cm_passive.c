@@ -382,8 +382,9 @@ int soft_notify(struct rdma_cm_id *public, enum ibv_event_type event)
     struct cm_channel *channel = cm_lock(id);
 
     if (event == IBV_EVENT_COMM_EST && id->state == CM_REPLIED && id->transport == &cm_ib) {
-        (void)ib_port_establish(id->ib);
-        cm_passive_established(id);
+        /* Else what it has come to be is in the box already. */
+        if (ib_port_establish(id->ib) == 0)
+            cm_passive_established(id);
     }
     cm_unlock(channel);
     return cm_result(event == IBV_EVENT_COMM_EST ? 0 : EINVAL);

@@ -25,13 +25,15 @@
 #define PATIENCE_NS UINT64_C(500000000) /* with a peer that takes in nothing */
 #define SHARE 8                /* of the room that there is, what is sent before the kernel is asked again */
 #define UNASKED (SIZE_MAX / 2) /* bytes for a peer of which the kernel can't tell */
-#define GONE (1 << 20)         /* bytes for one that is not there at the moment */
+#define GONE (1 << 20)         /* bytes for one that is not there at the moment, and twice as many each time */
+#define GONE_TIMES 20          /* a kernel that can't tell of sockets at all may look for a module each time */
 #define PACES 64               /* peers that are known; what goes to others has no pace */
 #define IDLE_NS UINT64_C(1000000000) /* a place is kept so long; who is waited for is asked more often */
 
 struct pace {
     union soft_addr remote; /* of no family: none */
     size_t allowance;       /* bytes that may be sent before the kernel is asked */
+    unsigned gone;          /* how often the kernel could not tell */
     uint64_t held;          /* since when nothing may be sent, ns; 0: it may */
     uint64_t asked;         /* when the kernel was, or it began, ns */
 };
@@ -203,9 +205,11 @@ uint64_t udp_pace(struct soft_link *link, const struct soft_path *path, size_t b
         return 0;
     pace->asked = now_ns();
     if (!ask(all->fd, &path->remote, &fill)) {
-        pace->allowance = GONE;
+        pace->allowance = (size_t)GONE << pace->gone;
+        pace->gone += pace->gone < GONE_TIMES;
         return 0;
     }
+    pace->gone = 0;
     return has_room(pace, &fill) || is_stuck(pace, &fill) ? 0 : PAUSE_NS;
 }
 

@@ -148,7 +148,7 @@ int status_of(enum rdma_cm_event_type type)
     return status;
 }
 
-/* The channel is looked at until this is readable. */
+/* The channel is looked at until this is readable, and has no event. */
 void await_fd(int fd)
 {
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = channel->fd, .events = POLLIN}};
@@ -168,18 +168,7 @@ void await_fd(int fd)
 /* The channel is looked at meanwhile, and has no event. */
 struct ib_message peer_hears_meanwhile(enum ib_type type)
 {
-    struct pollfd fds[] = {{.fd = peer.fd, .events = POLLIN}, {.fd = channel->fd, .events = POLLIN}};
-    struct rdma_cm_event *event;
-
-    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
-    do {
-        ck_assert_int_ge(poll(fds, 2, PATIENCE_MS), 1);
-        if (fds[1].revents) {
-            ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
-            ck_assert_int_eq(errno, EAGAIN);
-        }
-    } while (!fds[0].revents);
-    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
+    await_fd(peer.fd);
     return peer_hears(type);
 }
 

@@ -112,7 +112,7 @@ struct op *op_began(struct end *end, struct op *op, ssize_t result)
 
 int op_wait(struct end *end, struct op *op, size_t *length)
 {
-    double limit = seconds_now() + WAIT_MS / 1e3;
+    double limit = seconds_now() + WAIT_MS / 1e3 + end->cell->fault->bound;
 
     while (op->owed) {
         ck_assert_msg(seconds_now() < limit, "no %s came to the %s; fault %s", exs_strevent(op->type),

@@ -3,6 +3,7 @@
 #include "faults.h"
 
 #include <dirent.h>
+#include <linux/filter.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -14,6 +15,8 @@
 #define SIGNALS_US 500
 #define DAY 86400L
 #define SHORTAGE_S 0.05
+#define ALWAYS 10000 /* packets of ten thousand */
+#define FDS 256      /* a victim has fewer */
 
 extern char **environ;
 
@@ -52,6 +55,25 @@ static void be_frozen(struct end *end)
 {
     (void)end;
     kill(getpid(), SIGSTOP);
+}
+
+/* Its host is gone: what it sends gets lost, and what comes for it nobody takes, the kernel neither, so that
+ * not even TCP has an answer. */
+static void be_unreachable(struct end *end)
+{
+    struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
+    const struct sock_fprog filter = {.len = 1, .filter = &none};
+
+    wire_set(ALWAYS, 0, 0, 0, end->point->seed);
+    for (int fd = 0; fd < FDS; fd++) {
+        int domain = 0;
+        socklen_t length = sizeof domain;
+
+        if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 &&
+            (domain == AF_INET || domain == AF_INET6))
+            setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
+    }
+    be_frozen(end);
 }
 
 static void stall(struct end *end)
@@ -148,11 +170,14 @@ static void mend_clock(struct end *end)
 /* clang-format off */
 const struct fault fault_rows[] = {
     {.name = "nothing", .who = BOTH, .share = 1},
+    /* exs(7): 25 seconds where nothing is on its way, and nobody asked for more. Here since it takes the longest. */
+    {.name = "half-open-unasked", .fate = SILENT, .who = VICTIM, .strike = be_unreachable, .bound = 25, .unasked = true, .packets = true, .share = 1, .most = 2},
     {.name = "killed", .fate = DIES, .who = VICTIM, .strike = be_killed, .bound = 5, .share = 12},
     {.name = "port-reused", .fate = DIES, .who = VICTIM, .strike = be_killed, .bound = 5, .again = true, .share = 6},
     {.name = "frozen", .fate = LIVES, .who = VICTIM, .strike = be_frozen, .stopped = 0.3, .share = 4},
     /* exs(7): 3.8 seconds, where something is on its way; else it is asked first, each second here. */
     {.name = "frozen-for-good", .fate = SILENT, .who = VICTIM, .strike = be_frozen, .bound = 8, .share = 1},
+    {.name = "half-open", .fate = SILENT, .who = VICTIM, .strike = be_unreachable, .bound = 8, .packets = true, .share = 1},
     {.name = "loop-stalled", .fate = LIVES, .who = VICTIM, .strike = stall, .share = 4},
     {.name = "signals", .fate = LIVES, .who = BOTH, .whole = true, .strike = begin_signals, .heal = end_signals, .share = 4},
     {.name = "spawning", .fate = LIVES, .who = BOTH, .whole = true, .strike = spawn_programs, .share = 4},

@@ -191,6 +191,8 @@ static void fill_results(void)
         cell->count = options.point >= 0 ? 1 : options.seconds ? FEW : count;
         if (cell->fault->fate == SILENT && options.seconds)
             cell->count = 1;
+        if (cell->fault->most > 0 && cell->count > cell->fault->most)
+            cell->count = cell->fault->most;
     }
 }
 

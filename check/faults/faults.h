@@ -42,9 +42,11 @@ struct fault {
     double bound;                     /* seconds until the survivor knows, at most */
     double stopped;                   /* seconds until a victim that was stopped goes on; 0: never */
     bool again;                       /* the next victim has the same port at once */
+    bool unasked;                     /* the survivor leaves it to the library to ask who fell silent */
     unsigned lost, twice, late, bent; /* packets of ten thousand */
     bool packets;                     /* only where packets may get lost */
-    int share;                        /* of the points */
+    int share;                        /* of the points, */
+    unsigned most;                    /* and how many a cell has of them at most; 0: all */
 };
 
 struct moment {

@@ -46,7 +46,7 @@ static void ask_often(struct end *end)
                  {IPPROTO_TCP, TCP_KEEPINTVL, 1},
                  {IPPROTO_TCP, TCP_KEEPCNT, 2}};
 
-    if (end->victim || end->cell->fault->fate != SILENT)
+    if (end->victim || end->cell->fault->fate != SILENT || end->cell->fault->unasked)
         return;
     for (int i = 0; i < COUNT(asked); i++)
         must(exs_setsockopt(end->socket, asked[i].level, asked[i].option, &asked[i].value, sizeof(int)));
@@ -224,7 +224,7 @@ static bool is_promised(const struct end *end)
     bool meeting = end->cell->moment->meeting;
 
     if (end->cell->fault->fate == SILENT)
-        return error == ETIMEDOUT;
+        return error == ETIMEDOUT || (error == ECONNRESET && end->cell->fault->unasked);
     return error == ECONNRESET || (meeting && error == ECONNREFUSED);
 }
 

@@ -255,7 +255,7 @@ static void get_output(struct fetch *fetch)
     disk_pause(true);
     ck_assert(ftruncate(world.output, 0) == 0 && lseek(world.output, 0, SEEK_SET) == 0);
     disk_pause(false);
-    landing_open_output(&landing);
+    landing_open_output(&landing, STDOUT_FILENO);
     get_into(fetch, &landing);
     landing_end(&landing);
 }

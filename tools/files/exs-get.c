@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "account.h"
@@ -36,7 +37,7 @@ struct settings {
 struct target {
     int folder;       /* descriptor */
     const char *name; /* what the only file is stored under; NULL: each has its own */
-    bool is_output;
+    int output;       /* descriptor that the only file is written to as it comes; -1: files are stored */
 };
 
 static uint64_t read_bytes(const char *word)
@@ -105,19 +106,42 @@ static _Noreturn void fail(const char *what, const char *why)
 
 /* ---- Where to ------------------------------------------------------------------------------------------ */
 
+/* What a path leads to that can't be replaced by a file but be written to: a device, a pipe, or what is standard
+ * output by another name, as /dev/stdout. -1: nothing of the kind. */
+static int open_output(const char *path)
+{
+    struct stat status, standard;
+
+    if (strcmp(path, OUTPUT) == 0)
+        return STDOUT_FILENO;
+    if (stat(path, &status) == -1)
+        return -1;
+    if (fstat(STDOUT_FILENO, &standard) == 0 && status.st_dev == standard.st_dev &&
+        status.st_ino == standard.st_ino)
+        return STDOUT_FILENO;
+    if (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))
+        return -1;
+    int fd = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+
+    if (fd == -1)
+        fail(path, strerror(errno));
+    return fd;
+}
+
 static void open_target(struct target *target, const struct settings *settings)
 {
     char *folder = settings->output == NULL ? NULL : strdup(settings->output), *slash;
     const char *path = settings->folder;
 
-    *target = (struct target){.folder = -1, .name = settings->output};
-    target->is_output = settings->output != NULL && strcmp(settings->output, OUTPUT) == 0;
+    *target = (struct target){.folder = -1, .name = settings->output, .output = -1};
+    if (settings->output != NULL)
+        target->output = open_output(settings->output);
     if (folder != NULL && (slash = strrchr(folder, '/')) != NULL) {
         target->name = settings->output + (slash + 1 - folder);
         slash[slash == folder] = '\0'; /* of /NAME the folder is / */
         path = folder;
     }
-    if (!target->is_output) {
+    if (target->output == -1) {
         target->folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (target->folder == -1)
             fail(path, strerror(errno));
@@ -128,8 +152,8 @@ static void open_target(struct target *target, const struct settings *settings)
 static int open_landing(struct landing *landing, const struct target *target, const struct pick *pick,
                         struct client *client)
 {
-    if (target->is_output) {
-        landing_open_output(landing);
+    if (target->output != -1) {
+        landing_open_output(landing, target->output);
         return 0;
     }
     if (landing_open(landing, target->folder, target->name != NULL ? target->name : pick->name) == 0)
@@ -138,6 +162,8 @@ static int open_landing(struct landing *landing, const struct target *target, co
         return client_failed_text(client, "cannot write", "another exs-get gets it right now");
     if (errno == EEXIST)
         return client_failed_text(client, "cannot write", "somebody else has its temporary name");
+    if (errno == ENODEV)
+        return client_failed_text(client, "cannot write", "what has its name is no file: -o writes to it");
     return client_failed(client, "cannot write");
 }
 
@@ -245,12 +271,12 @@ int main(int argc, char **argv)
     open_target(&target, &settings);
     if (exs_init(EXS_VERSION) == -1 || (fetch.block = block_take(&blocks)) == NULL)
         fail("cannot start", strerror(errno));
-    fetch.quiet = options.quiet || target.is_output;
+    fetch.quiet = options.quiet || target.output == STDOUT_FILENO;
     fetch.limit = settings.limit;
     if (client_reach(&fetch.client, addresses) == -1)
         fail("", fetch.client.error);
     account_begin(&account, "exs-get", options.form);
-    if (target.is_output)
+    if (target.output == STDOUT_FILENO)
         account.out = stderr;
     pick_files(&fetch, addresses, &settings, &picks, argv + optind, &account);
     if (!settings.list) {
@@ -263,7 +289,7 @@ int main(int argc, char **argv)
     blocks_free(&blocks);
     freeaddrinfo(addresses);
     picks_free(&picks);
-    if (!target.is_output)
+    if (target.output == -1)
         close(target.folder);
     return account.failed == 0 ? 0 : 1;
 }

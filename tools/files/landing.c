@@ -63,6 +63,18 @@ static int open_part(struct landing *landing)
     return 0;
 }
 
+/* Where a rename would put a file in the place of a device or a pipe, or can't. */
+static int check_name(const struct landing *landing)
+{
+    struct stat status;
+
+    if (fstatat(landing->folder, landing->last, &status, AT_SYMLINK_NOFOLLOW) == -1 ||
+        S_ISREG(status.st_mode) || S_ISLNK(status.st_mode))
+        return 0;
+    errno = S_ISDIR(status.st_mode) ? EISDIR : ENODEV;
+    return -1;
+}
+
 int landing_open(struct landing *landing, int directory, const char *name)
 {
     uint64_t may_make = TRANSFER_FOLDERS_MAX;
@@ -72,12 +84,12 @@ int landing_open(struct landing *landing, int directory, const char *name)
     if (landing->folder == -1)
         return -1;
     snprintf(landing->part, sizeof(landing->part), ".%.*s" SUFFIX, (int)PART_NAME, landing->last);
-    return open_part(landing);
+    return check_name(landing) == 0 ? open_part(landing) : -1;
 }
 
-void landing_open_output(struct landing *landing)
+void landing_open_output(struct landing *landing, int output)
 {
-    *landing = (struct landing){.folder = -1, .fd = STDOUT_FILENO, .is_output = true};
+    *landing = (struct landing){.folder = -1, .fd = output, .is_output = true};
 }
 
 int landing_begin(struct landing *landing, uint64_t from)

@@ -4,7 +4,7 @@
  * which it gets when it is whole; whatever had that is replaced in one step.
  *
  * What is broken off stays, so that the next exs-get goes on from there. No symbolic link below the folder is
- * followed. Or standard output, which keeps nothing.
+ * followed, and nothing replaced that is no file. Or standard output, a device or a pipe, which keeps nothing.
  */
 #ifndef FILES_LANDING_H
 #define FILES_LANDING_H
@@ -23,14 +23,15 @@ struct landing {
     const char *last; /* of the name: without its folders */
     char part[TRANSFER_NAME_MAX + 1];
     uint64_t there; /* bytes that it has from an earlier attempt; 0 below LANDING_KEEP */
-    bool is_output; /* standard output */
+    bool is_output; /* what is written to as it comes */
 };
 
-/* These return 0, or -1 and errno; landing_open EBUSY where another exs-get gets this file, and EEXIST where
- * its temporary name is somebody else's. name: below that folder, each component as transfer_bad_name has it;
+/* These return 0, or -1 and errno; landing_open EBUSY where another exs-get gets this file, EEXIST where
+ * its temporary name is somebody else's, and EISDIR or ENODEV where its own is a folder's or some such thing's. name: below that folder, each component as transfer_bad_name has it;
  * used until landing_end. */
 int landing_open(struct landing *landing, int directory, const char *name);
-void landing_open_output(struct landing *landing);
+/* output: a descriptor of the caller's, which is written to in order. */
+void landing_open_output(struct landing *landing, int output);
 /* The file comes, and begins at `from`, 0 or what is there. */
 int landing_begin(struct landing *landing, uint64_t from);
 /* offset: behind what was written so far. */

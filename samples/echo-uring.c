@@ -2,6 +2,7 @@
 /* An echo server on io_uring: what comes goes back, until the client closes.
  *
  * Build: cc echo-uring.c $(pkg-config --cflags --libs exs liburing). Run: echo-uring [PORT]. */
+#define _DEFAULT_SOURCE /* POSIX's names, with -std=c11, too */
 #include <exs_uring.h>
 #include <netinet/in.h>
 #include <stdio.h>

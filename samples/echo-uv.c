@@ -2,6 +2,7 @@
 /* An echo server on libuv: what comes goes back, until the client closes.
  *
  * Build: cc echo-uv.c $(pkg-config --cflags --libs exs libuv). Run: echo-uv [PORT]. */
+#define _DEFAULT_SOURCE /* POSIX's names, with -std=c11, too */
 #include <exs_uv.h>
 #include <netinet/in.h>
 #include <stdio.h>

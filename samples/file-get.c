@@ -3,6 +3,7 @@
  * here.
  *
  * Build: cc file-get.c $(pkg-config --cflags --libs exs). Run: file-get HOST PORT NAME [AS]. */
+#define _DEFAULT_SOURCE /* POSIX's names, with -std=c11, too */
 #include <endian.h>
 #include <exs.h>
 #include <fcntl.h>

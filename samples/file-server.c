@@ -5,6 +5,7 @@
  *
  * Build: cc file-server.c $(pkg-config --cflags --libs exs) -lev. Run: file-server FOLDER [PORT], and file-get.
  */
+#define _DEFAULT_SOURCE /* POSIX's names, with -std=c11, too */
 #include <endian.h>
 #include <exs_ev.h>
 #include <fcntl.h>

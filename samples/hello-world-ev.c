@@ -4,6 +4,7 @@
  *
  * Build: cc hello-world-ev.c $(pkg-config --cflags --libs exs) -lev. Run: hello-world-ev here, hello-world-ev
  * HERE there. */
+#define _DEFAULT_SOURCE /* POSIX's names, with -std=c11, too */
 #include <errno.h>
 #include <exs_ev.h>
 #include <netdb.h>

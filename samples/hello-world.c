@@ -3,6 +3,7 @@
  * (with SERVER) receives.
  *
  * Build: cc hello-world.c $(pkg-config --cflags --libs exs). Run: hello-world here, hello-world HERE there. */
+#define _DEFAULT_SOURCE /* POSIX's names, with -std=c11, too */
 #include <exs.h>
 #include <netdb.h>
 #include <netinet/in.h>

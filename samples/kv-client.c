@@ -3,6 +3,7 @@
  *
  * Build: cc kv-client.c $(pkg-config --cflags --libs exs). Run: kv-client [-t] HOST PORT set KEY VALUE | get
  * KEY | bench [COUNT]. */
+#define _DEFAULT_SOURCE /* POSIX's names, with -std=c11, too */
 #include <exs.h>
 #include <netdb.h>
 #include <stdio.h>

@@ -3,6 +3,7 @@
  * "set KEY VALUE" is answered by "ok", "get KEY" by the value, or by an empty line. kv-client measures both.
  *
  * Build: cc kv-server.c $(pkg-config --cflags --libs exs) -lev. Run: kv-server [EXS-PORT [TCP-PORT]]. */
+#define _DEFAULT_SOURCE /* POSIX's names, with -std=c11, too */
 #include <exs_ev.h>
 #include <netinet/in.h>
 #include <search.h>

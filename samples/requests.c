@@ -4,6 +4,7 @@
  *
  * Build: cc requests.c $(pkg-config --cflags --libs exs). Run: requests serve [PORT], and
  * requests HOST PORT [OUTSTANDING [COUNT]]. */
+#define _DEFAULT_SOURCE /* POSIX's names, with -std=c11, too */
 #include <errno.h>
 #include <exs.h>
 #include <netinet/in.h>

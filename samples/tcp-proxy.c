@@ -4,6 +4,7 @@
  *
  * Build: cc tcp-proxy.c $(pkg-config --cflags --libs exs). Run, on the client's host: tcp-proxy tcp PORT HOST
  * PORT2; on the server's: tcp-proxy exs [ADDRESS:]PORT2 localhost PORT3. */
+#define _DEFAULT_SOURCE /* POSIX's names, with -std=c11, too */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <exs.h>

@@ -377,12 +377,36 @@ START_TEST(longest_name)
 }
 END_TEST
 
+/* By a folder, or by what would be replaced for others, too: told before anything is asked for, and left as it is. */
 START_TEST(name_is_taken)
 {
+    struct landing landing;
+    struct stat status;
+
     mkdirat(directory, "file", 0700);
+    ck_assert_int_eq(landing_open(&landing, directory, "file"), -1);
+    ck_assert_int_eq(errno, EISDIR);
+    landing_end(&landing);
+    ck_assert_int_eq(mkfifoat(directory, "pipe", 0600), 0);
+    ck_assert_int_eq(landing_open(&landing, directory, "pipe"), -1);
+    ck_assert_int_eq(errno, ENODEV);
+    landing_end(&landing);
+    ck_assert(fstatat(directory, "pipe", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISFIFO(status.st_mode));
+}
+END_TEST
+
+/* By a folder that somebody makes meanwhile. */
+START_TEST(name_is_taken_meanwhile)
+{
+    struct landing landing;
+
     say_file(10, 0);
-    ck_assert_int_eq(get("file"), -1);
+    ck_assert_int_eq(landing_open(&landing, directory, "file"), 0);
+    mkdirat(directory, "file", 0700);
+    serve();
+    ck_assert_int_eq(fetch_file(&fetch, "file", &landing), -1);
     ck_assert_ptr_nonnull(strstr(fetch.client.error, "cannot write"));
+    landing_end(&landing);
     ck_assert_int_eq(size_of(PART), -1);
 }
 END_TEST
@@ -514,6 +538,7 @@ int main(void)
     tcase_add_loop_test(tcase, foreign_part, 0, 5);
     tcase_add_test(tcase, longest_name);
     tcase_add_test(tcase, name_is_taken);
+    tcase_add_test(tcase, name_is_taken_meanwhile);
     tcase_add_test(tcase, tree);
     tcase_add_loop_test(tcase, lying_lists, 0, 13);
     tcase_add_test(tcase, bottomless);

@@ -148,6 +148,16 @@ int status_of(enum rdma_cm_event_type type)
     return status;
 }
 
+void no_event(void)
+{
+    struct rdma_cm_event *event;
+
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+    ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
+    ck_assert_int_eq(errno, EAGAIN);
+    ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
+}
+
 /* The channel is looked at until this is readable, and has no event. */
 void await_fd(int fd)
 {

@@ -56,6 +56,8 @@ extern enum rdma_port_space space; /* of new identifiers */
 struct rdma_cm_event *next_event(enum rdma_cm_event_type type);
 /* The next one's, which is acknowledged. */
 int status_of(enum rdma_cm_event_type type);
+/* There is none. */
+void no_event(void);
 /* The channel is looked at until this is readable. */
 void await_fd(int fd);
 void make_id_qp(struct rdma_cm_id *id);

@@ -11,6 +11,13 @@
 #include "core/soft/link/icrc.h"
 #include "core/soft/verbs/verbs.h"
 
+static void await_bell(struct rdma_event_channel *rings)
+{
+    struct pollfd one = {.fd = rings->fd, .events = POLLIN};
+
+    ck_assert_int_eq(poll(&one, 1, PATIENCE_MS), 1);
+}
+
 START_TEST(accepted)
 {
     struct rdma_cm_id *listener = listen_at(_i == 0 ? TWONETS_NEAR : "0.0.0.0"), *id;
@@ -70,6 +77,46 @@ START_TEST(accepted)
     peer_says(&req);
     ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_STALE);
     end_id(listener);
+}
+END_TEST
+
+/* It is over when the peer has answered; where it hasn't said that it is ready at once, since nothing need be
+ * told to one that may not be there. */
+START_TEST(hangs_up)
+{
+    struct rdma_cm_id *listener = listen_at(TWONETS_NEAR), *id;
+    struct ib_message req = peer_request(PORT), message;
+
+    peer_says(&req);
+    id = take_request();
+    make_id_qp(id);
+    ck_assert_int_eq(soft_accept(id, NULL), 0);
+    peer.number = peer_hears(IB_REP).local_id;
+    if (_i == 1) {
+        ck_assert_int_eq(soft_disconnect(id), 0);
+        ck_assert_int_eq(status_of(RDMA_CM_EVENT_DISCONNECTED), 0);
+        ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_CONSUMER);
+        end_id(id);
+        end_id(listener);
+        return;
+    }
+    message = peer_answer(IB_RTU);
+    peer_says(&message);
+    if (_i == 0) /* else the channel isn't looked at before the end */
+        ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+    else
+        await_bell(channel);
+    ck_assert_int_eq(soft_disconnect(id), 0);
+    message = peer_hears(IB_DREQ);
+    ck_assert_uint_eq(message.dreq.qpn, IBWORDS_QPN);
+    no_event();
+    message = peer_answer(IB_DREP);
+    peer_says(&message);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_DISCONNECTED), 0);
+    no_event();
+    end_id(id);
+    end_id(listener);
+    peer_hears_nothing();
 }
 END_TEST
 
@@ -280,6 +327,7 @@ static Suite *suite(void)
     TCase *tcase = ib_case(suite, "whoever listens to adapters");
 
     tcase_add_loop_test(tcase, accepted, 0, 2);
+    tcase_add_loop_test(tcase, hangs_up, 0, 3);
     tcase_add_test(tcase, progress_before_a_gap);
     tcase_add_test(tcase, rejected_with_data);
     tcase_add_test(tcase, wrong_requests);

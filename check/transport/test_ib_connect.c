@@ -3,6 +3,7 @@
  * (ibpeer.h). */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 #include "core/clock.h"
 #include "core/soft/cm/cm_id.h"
 #include "core/soft/cm/ib_address.h"
+#include "core/soft/cm/ib_end.h"
+#include "core/soft/lock.h"
 
 /* ---- Whoever connects ---- */
 
@@ -46,16 +49,102 @@ START_TEST(connects)
     peer_says(&rep); /* RTU was lost */
     peer_hears(IB_RTU);
     ck_assert_int_eq(soft_disconnect(id), 0);
-    ck_assert_int_eq(status_of(RDMA_CM_EVENT_DISCONNECTED), 0);
     message = peer_hears(IB_DREQ);
     ck_assert_uint_eq(message.dreq.qpn, IBWORDS_QPN);
+    ck_assert_uint_eq(message.remote_id, NUMBER);
     end_id(id);
     peer_hears(IB_DREQ); /* as long as there is no answer, whoever has gone */
-    message.type = IB_DREP;
-    message.remote_id = message.local_id;
-    message.local_id = NUMBER;
+    message = peer_answer(IB_DREP);
     peer_says(&message);
-    peer.number = message.remote_id;
+}
+END_TEST
+
+/* ---- Whoever hangs up ---- */
+
+static struct rdma_cm_id *connect_id(void)
+{
+    struct rdma_cm_id *id = resolve_id();
+    struct ib_message rep;
+
+    (void)peer_is_asked(id);
+    rep = peer_reply();
+    peer_says(&rep);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+    peer_hears(IB_RTU);
+    return id;
+}
+
+/* The service thread has said it for the last time, and no answer has come. */
+static void nobody_answers(struct rdma_cm_id *id)
+{
+    struct ib_conn *conn = &((struct cm_id *)(void *)id)->ib->conn;
+
+    soft_mutex_lock(&ib_port.lock);
+    conn->early = UINT_MAX;
+    conn->tries_left = 0;
+    conn->due = now_ns();
+    service_errand_due(conn->due);
+    soft_mutex_unlock(&ib_port.lock);
+}
+
+enum end { ANSWERED, LOST, AT_ONCE, REFUSED, IN_VAIN, ENDS };
+
+/* What the peer says ends it, whatever that is, or that it says nothing; and not before. */
+START_TEST(the_peer_ends_it)
+{
+    struct rdma_cm_id *id = connect_id();
+    struct ib_message message;
+
+    ck_assert_int_eq(soft_disconnect(id), 0);
+    ck_assert_int_eq(id->qp->state, IBV_QPS_ERR); /* nothing is taken in behind that */
+    peer_hears(IB_DREQ);
+    no_event();
+    ck_assert_int_eq(soft_disconnect(id), 0);
+    if (_i == LOST)
+        peer_hears(IB_DREQ);
+    else
+        peer_hears_nothing();
+    no_event();
+    message = peer_answer(_i == AT_ONCE ? IB_DREQ : _i == REFUSED ? IB_REJ : IB_DREP);
+    if (_i == AT_ONCE)
+        message.dreq.qpn = id->qp->qp_num;
+    if (_i == REFUSED)
+        message.rej.reason = IB_STALE;
+    if (_i == IN_VAIN)
+        nobody_answers(id);
+    else
+        peer_says(&message);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_DISCONNECTED), 0);
+    if (_i == AT_ONCE)
+        peer_hears(IB_DREP);
+    ck_assert_int_eq(soft_disconnect(id), 0);
+    no_event();
+    end_id(id);
+    peer_hears_nothing();
+}
+END_TEST
+
+/* Its event goes where the identifier has gone, and that without a channel waits for it. */
+START_TEST(moved_meanwhile)
+{
+    struct rdma_event_channel *first = channel, *second = soft_create_event_channel();
+    struct rdma_cm_id *id = connect_id();
+    struct ib_message drep = peer_answer(IB_DREP);
+
+    ck_assert_int_eq(soft_disconnect(id), 0);
+    ck_assert_int_eq(soft_migrate_id(id, _i == 0 ? second : NULL), 0);
+    peer_hears(IB_DREQ);
+    peer_says(&drep);
+    if (_i == 0) {
+        channel = second;
+        ck_assert_int_eq(status_of(RDMA_CM_EVENT_DISCONNECTED), 0);
+        channel = first;
+    } else {
+        ck_assert_int_eq(soft_disconnect(id), 0);
+        ck_assert_int_eq(id->event->event, RDMA_CM_EVENT_DISCONNECTED);
+    }
+    end_id(id);
+    soft_destroy_event_channel(second);
 }
 END_TEST
 
@@ -364,6 +453,8 @@ static Suite *suite(void)
     TCase *tcase = ib_case(suite, "whoever connects to adapters");
 
     tcase_add_test(tcase, connects);
+    tcase_add_loop_test(tcase, the_peer_ends_it, 0, ENDS);
+    tcase_add_loop_test(tcase, moved_meanwhile, 0, 2);
     tcase_add_test(tcase, nobody_is_there);
     tcase_add_loop_test(tcase, is_refused, 0, 4);
     tcase_add_test(tcase, tcp_is_dropped);

@@ -28,9 +28,9 @@
  *   any other                                UNREACHABLE, -errno as above
  *
  * Where it differs from librdmacm: events are copies of their own, so soft_migrate_id doesn't wait for them to
- * be acknowledged (soft_destroy_id does: the identifier may still be about to be used); soft_disconnect doesn't
- * wait for the peer's answer before it reports DISCONNECTED; and soft_accept fails with ECONNRESET when the
- * peer has meanwhile given up.
+ * be acknowledged (soft_destroy_id does: the identifier may still be about to be used); over TCP, which sees to
+ * it that the peer hears, soft_disconnect doesn't wait for the peer's answer before it reports DISCONNECTED;
+ * and soft_accept fails with ECONNRESET when the peer has meanwhile given up.
  */
 #ifndef SOFT_CM_H
 #define SOFT_CM_H

@@ -83,10 +83,11 @@ static void disconnected(struct cm_id *id)
     cm_post(id, CM_KIND_DISCONNECT, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
-/* The queue pair lives on until the user disconnects, too. */
+/* The queue pair lives on until the user disconnects, too, if he hasn't. */
 void cm_ended(struct cm_id *id)
 {
-    cm_qp_drain(id);
+    if (id->state != CM_DISCONNECTED)
+        cm_qp_drain(id);
     disconnected(id);
 }
 
@@ -127,13 +128,15 @@ int soft_disconnect(struct rdma_cm_id *public)
     case CM_RESPONDED:
     case CM_ESTABLISHED:
         cm_qp_error(id);
+        if (cm_ib_disconnect(id)) /* the peer's answer ends it */
+            break;
         if (id->state == CM_ESTABLISHED || id->state == CM_RESPONDED)
             cm_send(id, &dreq);
         disconnected(id);
         break;
     case CM_DISCONNECTED:
         cm_qp_error(id);
-        tells = id->pending[CM_KIND_DISCONNECT].queued;
+        tells = id->pending[CM_KIND_DISCONNECT].queued || id->ib != NULL;
         break;
     default:
         error = EINVAL;

@@ -109,6 +109,7 @@ static void ib_transport_send(struct cm_id *id, const struct cm_message *message
     switch (message->type) {
     case CM_REQ: /* cm_ib_connect */
     case CM_SIDR_REQ:
+    case CM_DREQ: /* cm_ib_disconnect */
         break;
     case CM_SIDR_REP:
         cm_ib_reply(id, message);
@@ -121,9 +122,6 @@ static void ib_transport_send(struct cm_id *id, const struct cm_message *message
         break;
     case CM_REJ:
         (void)ib_port_refuse(id->ib, message->reason, message->private_data, message->private_length);
-        break;
-    case CM_DREQ:
-        (void)ib_port_disconnect(id->ib);
         break;
     }
 }
@@ -295,9 +293,24 @@ static void taken_back(struct cm_id *id)
     id->state = CM_DISCONNECTED;
 }
 
+bool cm_ib_disconnect(struct cm_id *id)
+{
+    if (id->ib == NULL || ib_port_disconnect(id->ib) != 0)
+        return false;
+    cm_timer_stop(id);
+    id->state = CM_DISCONNECTED;
+    return true;
+}
+
+/* It is, or was until the user ended it, and the peer hasn't answered that. */
+static bool is_connected(const struct cm_id *id)
+{
+    return id->state == CM_ESTABLISHED || id->state == CM_RESPONDED || id->state == CM_DISCONNECTED;
+}
+
 static void rejected(struct cm_id *id, const struct ib_news *news)
 {
-    if (id->state == CM_ESTABLISHED || id->state == CM_RESPONDED) {
+    if (is_connected(id)) {
         cm_ended(id);
         return;
     }
@@ -313,7 +326,7 @@ static void disconnected(struct cm_id *id)
 {
     if (id->state == CM_REPLIED)
         cm_passive_established(id);
-    if (id->state == CM_ESTABLISHED || id->state == CM_RESPONDED)
+    if (is_connected(id))
         cm_ended(id);
 }
 

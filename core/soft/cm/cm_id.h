@@ -105,7 +105,7 @@ struct cm_id {
     struct ibv_qp_init_attr *endpoint; /* what a listener's connections get: cm_sync.c */
     struct cm_pending pending[CM_KINDS];
     LIST_HEAD(, cm_join) joins; /* multicast groups: cm_multicast.c */
-    unsigned unacknowledged; /* events about it that the user holds */
+    unsigned unacknowledged;    /* events about it that the user holds */
 
     enum cm_timeout timeout; /* which one runs */
     uint64_t deadline;
@@ -242,6 +242,9 @@ int cm_ib_listen(struct cm_id *id, int backlog);
 int cm_ib_connect(struct cm_id *id);
 /* Has the host answered anything? */
 bool cm_ib_is_heard(const struct cm_id *id);
+/* The peer of a connection is told that it ends; what it answers ends it, or that nothing is answered for long
+ * enough. Until then it is CM_DISCONNECTED with an `ib`. False: there is none to be ended so. */
+bool cm_ib_disconnect(struct cm_id *id);
 /* The box has news. */
 void cm_ib_ready(struct cm_channel *channel);
 /* Its news go to this channel. 0 or an errno. */

@@ -37,7 +37,7 @@ void peer_says_as(const struct ib_message *message, uint32_t qkey);
 struct ib_message peer_answer(enum ib_type type);
 /* The next packet, whose every header is as adapters want it. */
 struct ib_message peer_hears_any(void);
-/* The next one that isn't a request that comes again, since it was not answered so soon. */
+/* The next one that isn't a request, or an end, that comes again, since it was not answered so soon. */
 struct ib_message peer_hears(enum ib_type type);
 /* Our channel is looked at meanwhile, and has no event. */
 struct ib_message peer_hears_meanwhile(enum ib_type type);

@@ -418,27 +418,98 @@ START_TEST(a_slow_answer)
 }
 END_TEST
 
-/* DREQ in vain: the end comes all the same. */
-START_TEST(no_answer_to_the_end)
+/* Both are connected, and nothing arrives any more. */
+static struct network *network_deaf(void)
 {
     struct network *network = network_new();
-    struct end *self = &network->ends[0];
 
-    self->hangs_up = false;
+    network->ends[0].hangs_up = false;
     (void)connect_from(network, 0x77);
     run_for(network, SECOND);
     network->deaf = true;
+    return network;
+}
+
+/* DREQ in vain: the end comes all the same. */
+START_TEST(no_answer_to_the_end)
+{
+    struct network *network = network_deaf();
+    struct end *self = &network->ends[_i];
+
     ck_assert_int_eq(ib_disconnect(&self->world, &self->conns[0]), 0);
     ck_assert_int_eq(ib_disconnect(&self->world, &self->conns[0]), EINVAL);
+    run_for(network, 16 * self->conns[0].interval - 1);
+    ck_assert_uint_eq(network->of_type[IB_DREQ & 31], 5 + 16);
+    ck_assert_uint_eq(self->conns[0].state, IB_DREQ_SENT);
     run_for(network, NEVER_NS);
-    expect_events(network, 0, IB_EV_REPLIED, IB_EV_DISCONNECTED, IB_EV_OVER);
-    expect_events(network, 1, REQUESTED, IB_EV_ESTABLISHED);
-    ck_assert_uint_eq(network->of_type[IB_DREQ & 31], 16);
+    if (_i == 0) {
+        expect_events(network, 0, IB_EV_REPLIED, IB_EV_DISCONNECTED, IB_EV_OVER);
+        expect_events(network, 1, REQUESTED, IB_EV_ESTABLISHED);
+    } else {
+        expect_events(network, 0, IB_EV_REPLIED);
+        expect_events(network, 1, REQUESTED, IB_EV_ESTABLISHED, IB_EV_DISCONNECTED, IB_EV_OVER);
+    }
+    ck_assert_uint_eq(network->of_type[IB_DREQ & 31], 5 + 16);
+    network_free(network);
+}
+END_TEST
+
+/* One that is lost costs a quarter of a second; where the peer has asked for less, less. */
+START_TEST(the_end_is_said_again_soon)
+{
+    static const uint64_t intervals[] = {0, 600000000, 100000000};
+    struct network *network = network_deaf();
+    struct end *self = &network->ends[0];
+    uint64_t first = SECOND / 4;
+
+    if (_i > 0)
+        self->conns[0].interval = intervals[_i];
+    if (self->conns[0].interval < first)
+        first = self->conns[0].interval;
+    ck_assert_int_eq(ib_disconnect(&self->world, &self->conns[0]), 0);
+    run_for(network, first - 1);
+    ck_assert_uint_eq(network->of_type[IB_DREQ & 31], 1);
+    network->deaf = false;
+    run_for(network, 1 + 2 * FLIGHT);
+    ck_assert_uint_eq(network->of_type[IB_DREQ & 31], 2);
+    expect_events(network, 0, IB_EV_REPLIED, IB_EV_DISCONNECTED);
+    run_for(network, NEVER_NS);
+    ck_assert_uint_eq(network->of_type[IB_DREQ & 31], 2);
     network_free(network);
 }
 END_TEST
 
 /* ---- Refusals ---- */
+
+/* Its listener has gone: the connection is there, and a request that comes again is answered as ever. */
+START_TEST(the_listener_has_gone)
+{
+    struct network *network = network_new();
+    struct end *self = &network->ends[1];
+    uint8_t req[IB_MAD_BYTES];
+
+    network->lost = _i == 0 ? 1u << 1 : 1u << 2; /* REP, or MRA, which is told to the first that comes again */
+    self->accepts = _i == 0;
+    memcpy(req, connect_from(network, 0x77)->mad, sizeof req);
+    run_for(network, FLIGHT);
+    ck_assert_int_eq(self->used, 1);
+    self->listens = false;
+    run_for(network, SECOND);
+    if (_i == 1) {
+        ck_assert_uint_eq(network->of_type[IB_MRA & 31], 2);
+        accept_it(self, &self->conns[0]);
+        run_for(network, SECOND / 10);
+    }
+    expect_events(network, 0, IB_EV_REPLIED, IB_EV_DISCONNECTED);
+    ck_assert_uint_eq(network->of_type[IB_REP & 31], _i == 0 ? 2 : 1);
+    ck_assert_uint_eq(self->conns[0].state, IB_TIMEWAIT);
+    ib_arrive(&self->world, &self->path, req);
+    ck_assert(ib_decode(&network->to_third, network->flights[0].mad));
+    ck_assert_uint_eq(network->to_third.rej.reason, IB_STALE);
+    run_for(network, NEVER_NS);
+    network_free(network);
+}
+END_TEST
 
 START_TEST(nobody_listens)
 {
@@ -881,7 +952,10 @@ int main(void)
     tcase_add_test(tcase, nobody_there);
     tcase_add_test(tcase, only_one_way);
     tcase_add_test(tcase, a_slow_answer);
-    tcase_add_test(tcase, no_answer_to_the_end);
+    tcase_add_loop_test(tcase, no_answer_to_the_end, 0, 2);
+    tcase_add_loop_test(tcase, the_end_is_said_again_soon, 0, 3);
+    tcase_add_loop_test(tcase, the_listener_has_gone, 0, 2);
+    tcase_add_loop_test(tcase, the_listener_has_gone, 0, 2);
     tcase_add_test(tcase, nobody_listens);
     tcase_add_test(tcase, refused);
     tcase_add_test(tcase, no_longer_wanted);

@@ -29,10 +29,12 @@ struct ib_message ib_answer(const struct ib_conn *conn, enum ib_type type)
     };
 }
 
-/* A look-up isn't asked again early: Linux takes it for another where it has answered the first. */
+/* A look-up isn't asked again early: Linux takes it for another where it has answered the first. The peer may
+ * have asked for an interval that is shorter. */
 static bool is_early(const struct ib_conn *conn)
 {
-    return conn->state == IB_REQ_SENT && conn->early < EARLY;
+    return (conn->state == IB_REQ_SENT || conn->state == IB_DREQ_SENT) && conn->early < EARLY &&
+           EARLY_NS << conn->early < conn->interval;
 }
 
 /* When what was said is sent again. */

@@ -14,9 +14,9 @@
  *
  * Any message may be lost, doubled or late. REQ, REP and DREQ are sent again until they are answered, with the
  * same bytes, so that a second one is known for what it is; each answer is given again when what it answers
- * comes again. An interval is seconds long, since somebody may have to think at the other end; who asks is sent
- * again a few times sooner, so that one lost packet costs no seconds. In TIMEWAIT a connection's numbers and queue pair are kept until no packet of it can be under
- * way.
+ * comes again. An interval is seconds long, since somebody may have to think at the other end; REQ and DREQ are
+ * sent again a few times sooner, so that one lost packet costs no seconds. In TIMEWAIT a connection's numbers
+ * and queue pair are kept until no packet of it can be under way.
  *
  * There is no clock, socket or memory here: struct ib_world has the one, and its user the others. A struct
  * ib_conn is its user's, in the world's list from ib_begin, or the world's `request`, to ib_end; one lock of

@@ -328,9 +328,10 @@ void xs_late_end(struct op *op);
 
 /* ---- onesided.c --------------------------------------------------------------------------- */
 
+bool xs_onesided_is_read(const struct op *op);
 /* Post the next work request of the first operation that is not all posted; false: not now. */
 bool xs_onesided_post(struct conn *conn);
-void xs_onesided_completed(struct conn *conn, const struct posted *posted, const struct ibv_wc *wc);
+void xs_onesided_completed(struct conn *conn, const struct posted *posted, enum ibv_wc_status status);
 /* Complete those in front that are all done; with an errno all of them, which the device is done with. */
 void xs_onesided_finish(struct conn *conn, int error);
 

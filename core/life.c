@@ -80,6 +80,7 @@ void xs_conn_drain(struct conn *conn)
     int error = xs_conn_errno(conn);
 
     xs_tx_finish_done(conn); /* what the peer has, it has */
+    xs_onesided_finish(conn, 0);
     conn->cut = conn->cut || is_cut(conn);
     while ((op = STAILQ_FIRST(&conn->sends)) != NULL)
         xs_tx_finish(conn, op, op->error != 0 || conn->end_arrived ? op->error : error);

@@ -16,7 +16,7 @@
 #include "nic.h"
 #include "sock.h"
 
-static bool is_read(const struct op *op)
+bool xs_onesided_is_read(const struct op *op)
 {
     return op->event.exs_evt_type == EXS_EVT_RREAD;
 }
@@ -43,13 +43,13 @@ bool xs_onesided_post(struct conn *conn)
     struct op *op = conn->onesided_next;
 
     if (op == NULL || conn_sq_free(conn) <= SQ_KEPT_BY_DATA ||
-        (is_read(op) && conn->reads == conn->max_reads_out))
+        (xs_onesided_is_read(op) && conn->reads == conn->max_reads_out))
         return false;
     struct ibv_sge sge = next_piece(conn, op);
     struct ibv_send_wr wr = {
         .sg_list = &sge,
         .num_sge = 1,
-        .opcode = is_read(op) ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+        .opcode = xs_onesided_is_read(op) ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
         .wr.rdma = {.remote_addr = op->remote + op->posted, .rkey = op->rkey},
     };
     struct posted posted = {.kind = POSTED_ONESIDED, .op = op, .bytes = sge.length};
@@ -58,7 +58,7 @@ bool xs_onesided_post(struct conn *conn)
         return false;
     op->requests++;
     op->posted += sge.length;
-    conn->reads += is_read(op);
+    conn->reads += xs_onesided_is_read(op);
     if (op->posted == op->length) {
         op->all_posted = true;
         conn->onesided_next = STAILQ_NEXT(op, link);
@@ -66,25 +66,25 @@ bool xs_onesided_post(struct conn *conn)
     return true;
 }
 
-void xs_onesided_completed(struct conn *conn, const struct posted *posted, const struct ibv_wc *wc)
+void xs_onesided_completed(struct conn *conn, const struct posted *posted, enum ibv_wc_status status)
 {
     struct op *op = posted->op;
 
     op->requests--;
-    conn->reads -= is_read(op);
-    if (wc->status == IBV_WC_SUCCESS)
+    conn->reads -= xs_onesided_is_read(op);
+    if (status == IBV_WC_SUCCESS)
         op->acked += posted->bytes;
-    else if (wc->status == IBV_WC_REM_ACCESS_ERR && op->error == 0)
+    else if (status == IBV_WC_REM_ACCESS_ERR && op->error == 0)
         op->error = EACCES;
 }
 
 static void finish(struct conn *conn, struct op *op, int error)
 {
     STAILQ_REMOVE_HEAD(&conn->onesided, link);
-    if (is_read(op) && op->bounce != NULL && op->acked > 0 && (error == 0 || op->stopped) &&
+    if (xs_onesided_is_read(op) && op->bounce != NULL && op->acked > 0 && (error == 0 || op->stopped) &&
         !fragile_give(op->buffer, op->bounce->data, op->acked))
         error = EFAULT;
-    *(is_read(op) ? &conn->bytes_read : &conn->bytes_written) += op->acked;
+    *(xs_onesided_is_read(op) ? &conn->bytes_read : &conn->bytes_written) += op->acked;
     xs_op_moved(op, op->acked);
     xs_tx_release(conn, op);
     xs_op_complete(op, error);
@@ -142,7 +142,7 @@ static int begin(struct sock *sock, struct op *op, const struct ask *ask)
 {
     struct conn *conn = sock->conn;
 
-    if (xs_make_usable(conn, op, ask->mhandle, is_read(op) ? IBV_ACCESS_LOCAL_WRITE : 0) < 0) {
+    if (xs_make_usable(conn, op, ask->mhandle, xs_onesided_is_read(op) ? IBV_ACCESS_LOCAL_WRITE : 0) < 0) {
         xs_undo(op, ask->waiter);
         return -1;
     }

@@ -22,7 +22,8 @@
  *
  * Every message uses up one receive that the peer has posted: a credit. The last ones are kept back, so that
  * both sides can always return credits (CREDITS_ below). With the end of a stream all are returned, and so tell
- * that what they were used for has arrived: whoever sent it may miss the acknowledgement, and ask in vain.
+ * that what they were used for has arrived, and what was written before it: whoever sent it may miss the
+ * acknowledgement, and ask in vain.
  *
  * Who says what cannot be is believed no more, and the connection ends, at both ends with ECONNRESET:
  *

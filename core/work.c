@@ -67,13 +67,15 @@ static void report(const struct conn *conn, const struct ibv_wc *wc)
                conn->nic->context->device->name, conn->device->wc_status_str(wc->status));
 }
 
-/* The peer has taken the message of this work request, as its credits say: it returns all with the end of its
- * stream. So whoever leaves in order need not be there when its last acknowledgement was lost. */
+/* The peer has taken the message of this work request, or one behind it, as its credits say: it returns all
+ * with the end of its stream. So whoever leaves in order need not be there when its last acknowledgement was
+ * lost. What was written has arrived before any message behind it; what was to be read comes by itself. */
 static bool has_arrived(const struct conn *conn, uint32_t entry)
 {
-    uint32_t messages = 0; /* this one, or the one that it is a part of, and those behind it */
+    const struct posted *posted = &conn->posted[entry % SQ_DEPTH];
+    uint32_t messages = 0; /* this one, or the one that it is a part of or before, and those behind it */
 
-    if (conn->posted[entry % SQ_DEPTH].kind > POSTED_PART)
+    if (posted->kind == POSTED_PROBE || (posted->kind == POSTED_ONESIDED && xs_onesided_is_read(posted->op)))
         return false;
     for (; entry != conn->sq_tail; entry++)
         messages += conn->posted[entry % SQ_DEPTH].kind < POSTED_PART;
@@ -90,7 +92,7 @@ static void failed(struct conn *conn, const struct posted *posted, const struct 
         posted->op->requests--;
         posted->op->failed = true;
     } else if (posted->kind == POSTED_ONESIDED) {
-        xs_onesided_completed(conn, posted, wc);
+        xs_onesided_completed(conn, posted, wc->status);
     }
 }
 
@@ -115,7 +117,7 @@ static void send_completion(struct conn *conn, const struct ibv_wc *wc)
     if (posted.kind == POSTED_DATA || posted.kind == POSTED_PART)
         xs_tx_completed(conn, &posted);
     else if (posted.kind == POSTED_ONESIDED)
-        xs_onesided_completed(conn, &posted, wc);
+        xs_onesided_completed(conn, &posted, IBV_WC_SUCCESS);
     else if (posted.kind == POSTED_FIN)
         conn->writing = WRITE_FIN_ACKED;
 }

@@ -13,9 +13,9 @@
 #include "core/conn.h"
 #include "core/sock.h"
 
-enum { ACKNOWLEDGE = 0x11, BTH = 12 };
+enum { READ_RESPONSE = 0xd, ACKNOWLEDGE = 0x11, BTH = 12 };
 
-static _Atomic uint32_t deaf;  /* a queue pair number: acknowledgements for it are lost; 0: none is */
+static _Atomic uint32_t deaf;  /* a queue pair number: what answers it is lost; 0: none is */
 static _Atomic uint32_t blind; /* all but those */
 static atomic_uint lost;
 
@@ -28,8 +28,10 @@ static bool is_lost(const struct msghdr *message)
         return false;
     uint32_t qpn = (uint32_t)(bth[5] << 16 | bth[6] << 8 | bth[7]);
 
-    return bth[0] == ACKNOWLEDGE ? message->msg_iovlen == 1 && qpn == atomic_load(&deaf)
-                                 : qpn == atomic_load(&blind);
+    if (bth[0] == ACKNOWLEDGE)
+        return message->msg_iovlen == 1 && qpn == atomic_load(&deaf);
+    return qpn == atomic_load(&blind) ||
+           (bth[0] >= READ_RESPONSE && bth[0] < ACKNOWLEDGE && qpn == atomic_load(&deaf));
 }
 
 /* In place of the system's, for the library. */
@@ -181,6 +183,133 @@ START_TEST(who_got_less_leaves)
 }
 END_TEST
 
+/* What was written is there when what was sent behind it is, and that counts; where nothing is, nobody knows.
+ */
+static const struct {
+    size_t bytes;
+    bool sends, ends, arrives;
+} writings[] = {
+    {11, true, false, true}, {sizeof(out), true, false, true}, {11, false, true, true},
+    {11, true, true, true},  {11, false, false, false},        {11, true, false, false},
+};
+
+START_TEST(what_was_written)
+{
+    bool sends = writings[_i].sends, ends = writings[_i].ends, arrives = writings[_i].arrives;
+    size_t bytes = writings[_i].bytes;
+    exs_token_t token;
+    exs_mhandle_t region;
+    struct pair pair;
+    char byte;
+
+    if (on_rdma())
+        return;
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct inbox *near = pair.client_box, *far = pair.server_box;
+
+    region = exs_mregister(in, sizeof(in), 0);
+    must(exs_mexport(pair.server, region, in, sizeof(in), EXS_REMOTE_WRITE, &token));
+    if (sends && arrives)
+        must(exs_recv(pair.server, &byte, 1, 0, far->queue, NULL, NULL));
+    inbox_quiet(near, QUIET_MS);
+    inbox_quiet(far, QUIET_MS);
+    if (arrives)
+        make(&deaf, pair.client);
+    else
+        make(&blind, pair.server);
+    must(exs_rwrite(pair.client, out, bytes, &token, 0, 0, near->queue, NULL, NULL));
+    if (sends)
+        must(exs_send(pair.client, "x", 1, 0, near->queue, NULL, NULL));
+    if (ends)
+        must(exs_shutdown(pair.client, SHUT_WR, 0, near->queue, NULL));
+    if (sends && arrives)
+        take_good(far, EXS_EVT_RECV, pair.server);
+    if (ends)
+        at_the_end(far, pair.server);
+    must(exs_close(pair.server, 0, far->queue, NULL));
+    take_good(far, EXS_EVT_CLOSE, pair.server);
+    if (arrives)
+        take_good(near, EXS_EVT_RWRITE, pair.client);
+    else
+        take_failed(near, EXS_EVT_RWRITE, pair.client, ECONNRESET);
+    if (sends && arrives)
+        take_good(near, EXS_EVT_SEND, pair.client);
+    else if (sends)
+        take_failed(near, EXS_EVT_SEND, pair.client, ECONNRESET);
+    if (ends)
+        take_good(near, EXS_EVT_SHUTDOWN, pair.client);
+    ck_assert_uint_gt(atomic_load(&lost), 0);
+    close_socket(near, pair.client);
+    must(exs_mderegister(region, 0));
+    pair_close_rest(&pair);
+}
+END_TEST
+
+/* What was to be read has not, whatever has arrived behind the question. */
+START_TEST(what_was_read)
+{
+    exs_mhandle_t region = exs_mregister(out, sizeof(out), 0);
+    exs_token_t token;
+    struct pair pair;
+    char byte;
+
+    if (on_rdma())
+        return;
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct inbox *near = pair.client_box, *far = pair.server_box;
+
+    must(exs_mexport(pair.server, region, out, sizeof(out), EXS_REMOTE_READ, &token));
+    must(exs_recv(pair.server, &byte, 1, 0, far->queue, NULL, NULL));
+    inbox_quiet(near, QUIET_MS);
+    inbox_quiet(far, QUIET_MS);
+    make(&deaf, pair.client);
+    must(exs_rread(pair.client, in, 11, &token, 0, 0, near->queue, NULL, NULL));
+    must(exs_send(pair.client, "x", 1, 0, near->queue, NULL, NULL));
+    take_good(far, EXS_EVT_RECV, pair.server);
+    must(exs_close(pair.server, 0, far->queue, NULL));
+    take_good(far, EXS_EVT_CLOSE, pair.server);
+    take_failed(near, EXS_EVT_RREAD, pair.client, ECONNRESET);
+    take_good(near, EXS_EVT_SEND, pair.client);
+    ck_assert_uint_gt(atomic_load(&lost), 0);
+    close_socket(near, pair.client);
+    must(exs_mderegister(region, 0));
+    pair_close_rest(&pair);
+}
+END_TEST
+
+/* And who lingers is told so. */
+START_TEST(what_was_written_and_closed)
+{
+    exs_mhandle_t region = exs_mregister(in, sizeof(in), 0);
+    exs_token_t token;
+    struct pair pair;
+    char byte;
+
+    if (on_rdma())
+        return;
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct inbox *near = pair.client_box, *far = pair.server_box;
+
+    must(exs_mexport(pair.server, region, in, sizeof(in), EXS_REMOTE_WRITE, &token));
+    must(exs_recv(pair.server, &byte, 1, 0, far->queue, NULL, NULL));
+    inbox_quiet(near, QUIET_MS);
+    inbox_quiet(far, QUIET_MS);
+    make(&deaf, pair.client);
+    must(exs_rwrite(pair.client, out, 11, &token, 0, 0, near->queue, NULL, NULL));
+    must(exs_send(pair.client, "x", 1, 0, near->queue, NULL, NULL));
+    must(exs_close(pair.client, EXS_LINGER, near->queue, NULL));
+    take_good(far, EXS_EVT_RECV, pair.server);
+    must(exs_close(pair.server, 0, far->queue, NULL));
+    take_good(far, EXS_EVT_CLOSE, pair.server);
+    take_good(near, EXS_EVT_RWRITE, pair.client);
+    take_good(near, EXS_EVT_SEND, pair.client);
+    take_good(near, EXS_EVT_CLOSE, pair.client);
+    ck_assert_uint_gt(atomic_load(&lost), 0);
+    must(exs_mderegister(region, 0));
+    pair_close_rest(&pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("last word");
@@ -190,5 +319,8 @@ int main(void)
     tcase_add_loop_test(tcase, what_has_arrived, 0, COUNT(cases));
     tcase_add_loop_test(tcase, who_got_all_leaves, 0, COUNT(leavings));
     tcase_add_test(tcase, who_got_less_leaves);
+    tcase_add_loop_test(tcase, what_was_written, 0, COUNT(writings));
+    tcase_add_test(tcase, what_was_written_and_closed);
+    tcase_add_test(tcase, what_was_read);
     return run_suite(suite);
 }

@@ -107,6 +107,7 @@ START_TEST(hangs_up)
     else
         await_bell(channel);
     ck_assert_int_eq(soft_disconnect(id), 0);
+    ck_assert_int_eq(((struct cm_id *)(void *)id)->timeout, CM_NO_TIMEOUT);
     message = peer_hears(IB_DREQ);
     ck_assert_uint_eq(message.dreq.qpn, IBWORDS_QPN);
     no_event();

@@ -54,6 +54,20 @@ static _Noreturn void fail(const char *why)
     exit(1);
 }
 
+static void read_options(int argc, char **argv, struct client_options *options, struct settings *settings)
+{
+    bool has_stdin = false;
+
+    client_options_read(&program, argc, argv, options, settings);
+    if (optind == argc)
+        options_wrong("exs-put", "which files are to be sent?");
+    for (int i = optind; i < argc; i++)
+        has_stdin = has_stdin || strcmp(argv[i], PICKS_STDIN) == 0;
+    if (settings->name != NULL && !has_stdin)
+        options_wrong("exs-put", "-n is for standard input alone: send - for it, as in -n %s - <FILE",
+                      settings->name);
+}
+
 static int pick(struct picks *picks, const struct settings *settings, const char *path)
 {
     if (strcmp(path, PICKS_STDIN) != 0)
@@ -128,9 +142,7 @@ int main(int argc, char **argv)
     struct account account;
 
     standard_open();
-    client_options_read(&program, argc, argv, &options, &settings);
-    if (optind == argc)
-        options_wrong("exs-put", "which files are to be sent?");
+    read_options(argc, argv, &options, &settings);
     if (exs_init(EXS_VERSION) == -1) {
         fprintf(stderr, "exs-put: cannot start: %s\n", strerror(errno));
         return 1;

@@ -271,19 +271,19 @@ static void name_one(struct picks *picks, char *name)
     ck_assert_int_eq(wishes_add(picks, name), 0);
 }
 
-/* Each line is a number, or none, and a name that no terminal obeys. */
-static void list_tree(struct fetch *fetch, const char *name)
+/* Each line is a number, or none, and a name that no terminal obeys; or an object with that. */
+static void list_tree(struct fetch *fetch, const char *name, bool json)
 {
     char *text, *line, *left;
     size_t length;
     FILE *out = open_memstream(&text, &length);
 
-    if (wishes_list(out, fetch, name) == -1)
+    if (wishes_list(out, fetch, name, json) == -1)
         ck_assert(strlen(fetch->client.error) > 0);
     fclose(out);
     left = text;
     while ((line = strsep(&left, "\n")) != NULL && left != NULL) {
-        ck_assert(strlen(line) > 16 && line[15] == ' ');
+        ck_assert(json ? line[0] == '{' : strlen(line) > 16 && line[15] == ' ');
         for (const char *at = line; *at != '\0'; at++)
             ck_assert_msg((unsigned char)*at >= 0x20 && *at != 0x7f, "'%s'", line);
     }
@@ -299,7 +299,7 @@ static void get_tree(struct fetch *fetch, unsigned how)
     memset(too_long, 'a', sizeof(too_long) - 1);
     name_one(&picks, names[how]);
     if (how == 1)
-        list_tree(fetch, too_long);
+        list_tree(fetch, too_long, false);
     if (wishes_add_tree(&picks, fetch, names[how]) == -1)
         expect_plain(&fetch->client);
     for (size_t i = 0; i < picks.count; i++)
@@ -351,7 +351,7 @@ static void get_one(struct fetch *fetch, struct input *input)
     if (which & 16)
         disk_will_fail(input);
     if ((which & 33) == 33)
-        list_tree(fetch, "folder");
+        list_tree(fetch, "folder", which & 2);
     else if (which & 1)
         get_tree(fetch, which >> 1 & 7);
     else if (which & 32)

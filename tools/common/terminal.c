@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 static bool is_continuation(char byte)
 {
@@ -60,4 +62,19 @@ char *terminal_filter(char *text)
     }
     *out = '\0';
     return text;
+}
+
+/* JSON is UTF-8, as is what the filter leaves. */
+void terminal_json(FILE *out, const char *text)
+{
+    char *copy = strdup(text);
+
+    fputc('"', out);
+    for (const char *at = copy != NULL ? terminal_filter(copy) : ""; *at != '\0'; at++) {
+        if (*at == '"' || *at == '\\')
+            fputc('\\', out);
+        fputc(*at, out);
+    }
+    fputc('"', out);
+    free(copy);
 }

@@ -27,21 +27,6 @@ static const char *text_of(const char *copy)
     return copy != NULL ? copy : "";
 }
 
-/* Between quotes; what is no text is filtered, for JSON is UTF-8. */
-static void print_string(FILE *out, const char *text)
-{
-    char *copy = filtered(text);
-
-    fputc('"', out);
-    for (const char *at = text_of(copy); *at != '\0'; at++) {
-        if (*at == '"' || *at == '\\')
-            fputc('\\', out);
-        fputc(*at, out);
-    }
-    fputc('"', out);
-    free(copy);
-}
-
 static void print_lines(const struct account *account, const struct account_file *file, const char *digest)
 {
     unsigned long long size = file->size;
@@ -67,7 +52,7 @@ void account_done(struct account *account, const struct account_file *file)
     if (account->form != ACCOUNT_JSON)
         return;
     fprintf(account->out, "{\"file\":");
-    print_string(account->out, file->path);
+    terminal_json(account->out, file->path);
     fprintf(account->out, ",\"bytes\":%llu,\"seconds\":%.6f,\"digest\":\"%s\"}\n",
             (unsigned long long)file->size, file->seconds, digest);
 }
@@ -82,9 +67,9 @@ void account_failed(struct account *account, const char *path, const char *why)
     if (account->form != ACCOUNT_JSON)
         return;
     fprintf(account->out, "{\"file\":");
-    print_string(account->out, path);
+    terminal_json(account->out, path);
     fprintf(account->out, ",\"error\":");
-    print_string(account->out, why);
+    terminal_json(account->out, why);
     fprintf(account->out, "}\n");
 }
 

@@ -76,7 +76,8 @@ static bool take_shared(int letter, struct client_options *options)
         options->port = optarg;
         return true;
     case 'v':
-        options->form = ACCOUNT_LINES;
+        if (options->form != ACCOUNT_JSON) /* which says the same, to a program */
+            options->form = ACCOUNT_LINES;
         return true;
     case 'q':
         options->quiet = true;

@@ -91,6 +91,8 @@ static void read_options(int argc, char **argv, struct client_options *options, 
     client_options_read(&program, argc, argv, options, settings);
     if (optind == argc)
         options_wrong("exs-get", "which files are to be got? -l / says what there is");
+    if (settings->output != NULL && settings->list)
+        options_wrong("exs-get", "-o is for a file, and -l gets none");
     if (settings->output != NULL && (argc - optind > 1 || settings->recursive))
         options_wrong("exs-get", "-o is for one file: -d says where many are put");
     if (settings->output != NULL &&
@@ -222,13 +224,13 @@ static void get_files(struct fetch *fetch, const struct addrinfo *addresses, con
 /* ---- Which files --------------------------------------------------------------------------------------- */
 
 static int look_up(struct fetch *fetch, const struct addrinfo *addresses, const struct settings *settings,
-                   struct picks *picks, const char *name)
+                   enum account_form form, struct picks *picks, const char *name)
 {
     if (!settings->list && !settings->recursive)
         return wishes_add(picks, name) == 0 ? 0 : client_failed(&fetch->client, "cannot keep a list");
     if (fetch->client.sock == -1 && client_reach(&fetch->client, addresses) == -1)
         return -1;
-    return settings->list ? wishes_list(stdout, fetch, name) : wishes_add_tree(picks, fetch, name);
+    return settings->list ? wishes_list(stdout, fetch, name, form == ACCOUNT_JSON) : wishes_add_tree(picks, fetch, name);
 }
 
 static void pick_files(struct fetch *fetch, const struct addrinfo *addresses, const struct settings *settings,
@@ -238,7 +240,7 @@ static void pick_files(struct fetch *fetch, const struct addrinfo *addresses, co
 
     for (; *names != NULL; names++) {
         wishes_plain(*names);
-        if (look_up(fetch, addresses, settings, picks, *names) == -1)
+        if (look_up(fetch, addresses, settings, account->form, picks, *names) == -1)
             account_for(account, fetch, (*names)[0] == '\0' ? "/" : *names, -1);
     }
     if (!picks_collide(picks, &a, &b))

@@ -134,22 +134,39 @@ int wishes_add_tree(struct picks *picks, struct fetch *fetch, const char *name)
     return add_folder(picks, fetch, name, base_of(name));
 }
 
-/* ---- Lists for people ----------------------------------------------------------------------------------- */
+/* ---- Lists ---------------------------------------------------------------------------------------------- */
 
-int wishes_list(FILE *out, struct fetch *fetch, const char *name)
+static void print_line(FILE *out, const char *name, const struct listed *listed)
+{
+    const char *shown = listed->name[0] == '\0' ? name + base_of(name) : terminal_filter(listed->name);
+
+    if (listed->entry.kind == TRANSFER_FOLDER)
+        fprintf(out, "%15s %s/\n", "-", shown);
+    else
+        fprintf(out, "%15llu %s\n", (unsigned long long)listed->entry.size, shown);
+}
+
+/* With the folder's name, so that it can be asked for by that. */
+static void print_json(FILE *out, const char *name, const struct listed *listed)
+{
+    char path[TRANSFER_PATH_MAX + TRANSFER_NAME_MAX + 2];
+    const char *slash = name[0] == '\0' || listed->name[0] == '\0' ? "" : "/";
+
+    snprintf(path, sizeof(path), "%s%s%s", name, slash, listed->name);
+    fprintf(out, listed->entry.kind == TRANSFER_FOLDER ? "{\"folder\":" : "{\"file\":");
+    terminal_json(out, path);
+    if (listed->entry.kind == TRANSFER_FILE)
+        fprintf(out, ",\"bytes\":%llu", (unsigned long long)listed->entry.size);
+    fprintf(out, "}\n");
+}
+
+int wishes_list(FILE *out, struct fetch *fetch, const char *name, bool json)
 {
     struct listing listing = {0};
     int result = ask(fetch, name, &listing);
 
-    for (size_t i = 0; i < listing.count && result == 0; i++) {
-        const struct listed *listed = &listing.list[i];
-        const char *shown = listed->name[0] == '\0' ? name + base_of(name) : terminal_filter(listed->name);
-
-        if (listed->entry.kind == TRANSFER_FOLDER)
-            fprintf(out, "%15s %s/\n", "-", shown);
-        else
-            fprintf(out, "%15llu %s\n", (unsigned long long)listed->entry.size, shown);
-    }
+    for (size_t i = 0; i < listing.count && result == 0; i++)
+        (json ? print_json : print_line)(out, name, &listing.list[i]);
     free_listing(&listing);
     return result;
 }

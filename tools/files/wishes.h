@@ -4,6 +4,7 @@
 #ifndef FILES_WISHES_H
 #define FILES_WISHES_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "fetch.h"
@@ -17,7 +18,7 @@ int wishes_add(struct picks *picks, const char *name);
 /* If it is a folder, all files in it and below, named from the folder's own name on; of all that is served,
  * from its own. -1 with the client's error filled in. */
 int wishes_add_tree(struct picks *picks, struct fetch *fetch, const char *name);
-/* What is in the folder: bytes and name of each, a line in out; of a file, its own. */
-int wishes_list(FILE *out, struct fetch *fetch, const char *name);
+/* What is in the folder: bytes and name of each, a line in out, for people or of JSON; of a file, its own. */
+int wishes_list(FILE *out, struct fetch *fetch, const char *name, bool json);
 
 #endif

@@ -161,6 +161,39 @@ START_TEST(memory_is_looked_at)
 }
 END_TEST
 
+/* More descriptors than a message has room for: the kernel drops those behind, and none is kept. */
+START_TEST(one_file_too_many)
+{
+    enum { MOST = SHM_PASS_FDS + 3 };
+    int files[MOST], pair[2], fds[SHM_PASS_FDS];
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof files)];
+    uint8_t byte = 1;
+    struct iovec vector = {&byte, 1};
+    for (int i = 0; i < MOST; i++)
+        files[i] = 0;
+    for (size_t count = SHM_PASS_FDS + 1; count <= MOST; count++) {
+        struct msghdr message = {.msg_iov = &vector,
+                                 .msg_iovlen = 1,
+                                 .msg_control = control,
+                                 .msg_controllen = CMSG_SPACE(count * sizeof(int))};
+        int next = dup(0), again;
+        close(next);
+        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+        *CMSG_FIRSTHDR(&message) = (struct cmsghdr){
+            .cmsg_len = CMSG_LEN(count * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), files, count * sizeof(int));
+        ck_assert_int_eq(sendmsg(pair[0], &message, 0), 1);
+        ck_assert(!shm_pass_receive(pair[1], &byte, 1, fds, 0, SHM_PASS_FDS));
+        ck_assert_int_eq(errno, EMFILE);
+        close(pair[0]);
+        close(pair[1]);
+        again = dup(0);
+        close(again);
+        ck_assert_int_eq(again, next); /* nothing of it is left */
+    }
+}
+END_TEST
+
 /* Who agreed has kept descriptors free for bell and board: no shortage keeps them from coming. */
 START_TEST(there_is_room_for_the_bell)
 {
@@ -270,6 +303,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, nobody_is_there);
     tcase_add_test(tcase, whoever_lacks_something_goes_without);
     tcase_add_test(tcase, memory_is_looked_at);
+    tcase_add_test(tcase, one_file_too_many);
     tcase_add_test(tcase, there_is_room_for_the_bell);
     tcase_add_test(tcase, a_bell_is_looked_at);
     tcase_add_test(tcase, a_board_is_looked_at);

@@ -37,7 +37,8 @@ bool shm_pass_send(int fd, const void *bytes, size_t length, const int *fds, siz
     return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
 }
 
-/* Those that came; more than there is room for the kernel drops. */
+/* Those that came; more than there is room for the kernel drops, if it is told of no more than that: an odd
+ * number of them leaves one more place in the space of its message. */
 static size_t take_fds(struct msghdr *message, int fds[SHM_PASS_FDS])
 {
     struct cmsghdr *header = CMSG_FIRSTHDR(message);
@@ -82,8 +83,10 @@ bool shm_pass_receive(int fd, void *bytes, size_t length, int *fds, size_t least
 {
     _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(SHM_PASS_FDS * sizeof(int))];
     struct iovec vector = {bytes, length};
-    struct msghdr message = {
-        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr message = {.msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = CMSG_LEN(SHM_PASS_FDS * sizeof(int))}; /* less than its space */
     ssize_t got = take(fd, &message);
     int came[SHM_PASS_FDS] = {-1, -1, -1};
     size_t number = got == -1 ? 0 : take_fds(&message, came);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include "check/fuzz/calls.h"
 #include "check/fuzz/cm_world.h"
 
 enum { STEPS = 100 };
@@ -78,7 +79,7 @@ static void set_limits(struct cm_world *world)
 
     system_send_most = most[how & 3];
     system_recv_most = most[how >> 2 & 3];
-    system_fail(what & 31, errors[what >> 5 & 3]);
+    calls_fail(what & 31, errors[what >> 5 & 3]);
     switch (how >> 4 & 7) {
     case 0:
         user_connect(world);
@@ -95,7 +96,7 @@ static void set_limits(struct cm_world *world)
     default:
         user_hears(world, 1);
     }
-    system_fail(0, 0);
+    calls_fail(0, 0);
 }
 
 static void pass_time(struct cm_world *world)
@@ -223,9 +224,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         adapter_open(home_shared());
 #endif
     }
-    unsigned before = system_descriptors();
+    unsigned before = calls_descriptors();
     converse(data, size);
-    unsigned after = system_descriptors();
+    unsigned after = calls_descriptors();
     expect(after == before, "%u descriptors, and %u before", after, before);
     return 0;
 }

@@ -4,7 +4,6 @@
  * with --wrap, so TCP is the kernel's own, but a call may take fewer bytes, time passes when the input says so,
  * and memory runs out.
  */
-#include <dirent.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <time.h>
+#include "check/fuzz/calls.h"
 #include "check/fuzz/cm_world.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -21,8 +21,6 @@
 
 size_t system_send_most = SIZE_MAX, system_recv_most = SIZE_MAX;
 static _Atomic uint64_t passed; /* nanoseconds by which our clock is ahead; the service thread reads it too */
-static _Thread_local unsigned fails_in; /* the service thread's calls don't */
-static _Thread_local int fails_with;
 
 /* The timers of the channels that there are. */
 static struct {
@@ -90,7 +88,7 @@ void system_begin(void)
 {
     memset(timers, 0, sizeof timers);
     system_send_most = system_recv_most = SIZE_MAX;
-    fails_in = 0;
+    calls_fail(0, 0);
 }
 
 /* The kernel's timers fire by interrupt: those that are due are waited for, which takes no time to speak of. */
@@ -131,28 +129,6 @@ ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags)
 
 /* ---- Calls that may fail ---- */
 
-void system_fail(unsigned nth, int error)
-{
-    fails_in = nth;
-    fails_with = error;
-}
-
-static bool fails(void)
-{
-    if (fails_in == 0 || --fails_in > 0)
-        return false;
-    errno = fails_with;
-    return true;
-}
-
-#define MAY_FAIL(type, name, failure, parameters, arguments)                                                   \
-    type __real_##name parameters;                                                                             \
-    type __wrap_##name parameters;                                                                             \
-    type __wrap_##name parameters                                                                              \
-    {                                                                                                          \
-        return fails() ? (failure) : __real_##name arguments;                                                  \
-    }
-
 MAY_FAIL(int, socket, -1, (int family, int type, int protocol), (family, type, protocol))
 MAY_FAIL(int, connect, -1, (int fd, const struct sockaddr *address, socklen_t length), (fd, address, length))
 MAY_FAIL(int, listen, -1, (int fd, int backlog), (fd, backlog))
@@ -165,15 +141,3 @@ MAY_FAIL(int, eventfd, -1, (unsigned start, int flags), (start, flags))
 MAY_FAIL(int, timerfd_create, -1, (clockid_t clock, int flags), (clock, flags))
 MAY_FAIL(ssize_t, getrandom, -1, (void *bytes, size_t length, unsigned flags), (bytes, length, flags))
 MAY_FAIL(void *, calloc, NULL, (size_t count, size_t size), (count, size))
-
-unsigned system_descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    unsigned count = 0;
-
-    expect(folder, "/proc/self/fd");
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
-}

@@ -77,12 +77,9 @@ void adapter_acts(struct cm_world *world);
 void adapter_hears(void); /* timers and all */
 void adapter_ends(struct cm_world *world);
 
-/* cm_system.c: how much one send or recv of the library takes (SIZE_MAX: all), and which call fails.
- */
+/* cm_system.c: how much one send or recv of the library takes (SIZE_MAX: all). */
 extern size_t system_send_most, system_recv_most;
-void system_begin(void);                   /* all as it is without us; before the first channel */
-void system_fail(unsigned nth, int error); /* the nth call that may fail, from now on; 0: none */
-void system_pass(uint64_t ns);             /* time, and what its timers do */
-unsigned system_descriptors(void);
+void system_begin(void);       /* all as it is without us; before the first channel */
+void system_pass(uint64_t ns); /* time, and what its timers do */
 
 #endif

@@ -2,19 +2,21 @@
 /*
  * link.c - fuzzes what the kernel gives to the UDP link: datagrams of one packet or a whole train, with right
  * checks and wrong ones, cut anywhere, with ancillary data that lies; behind it the engine, with a queue pair
- * of each transport.
+ * of each transport, and multicast groups that the unreliable one goes into and leaves, with another beside it.
  *
  * recvmmsg is the harness's own (--wrap). Whatever the input: a packet whose check is wrong changes nothing,
- * and nothing is written outside the region. At RoCE's own port, where any identification may have gone into the
- * check, half of it is given up for that: there only the second holds.
+ * and nothing is written outside the region. At RoCE's own port, where any identification may have gone into
+ * the check, half of it is given up for that: there only the second holds.
  */
 #include <netinet/udp.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include "check/fuzz/input.h"
 #include "check/support/endpoints.h"
 #include "core/soft/engine/engine.h"
+#include "core/soft/engine/group.h"
 #include "core/soft/link/udp.h"
 
 #define MEMORY 8192
@@ -22,9 +24,11 @@
 #define RIGHT 0x99
 #define FD 1000000 /* of no file */
 
-enum { TRANSPORTS = 3, ROUNDS = 40, RECEIVES = 4 };
+enum { TRANSPORTS = 3, QPS = TRANSPORTS + 1, ROUNDS = 40, RECEIVES = 4, GROUPS = 4 };
 
-/* One context on a link without sockets, and its three queue pairs. */
+/* One context on a link without sockets, and its queue pairs: one of each transport, and one more for
+ * datagrams.
+ */
 struct link_world {
     struct input input;
     struct soft_wire wire;
@@ -33,17 +37,87 @@ struct link_world {
     struct soft_clock clock;
     struct ibv_pd *pd;
     struct ibv_cq *cq;
-    struct ibv_qp *qps[TRANSPORTS];
+    struct ibv_qp *qps[QPS];
     uint8_t *memory; /* with GUARD bytes on both sides */
     struct ibv_mr *mr;
     struct soft_path path;
     bool foreign; /* at RoCE's own port */
+    bool grouped; /* there are groups */
+    int joined;   /* addresses that the link listens at */
 };
 
 static struct link_world *world; /* whose datagrams recvmsg gives */
 
 int __wrap_recvmmsg(int fd, struct mmsghdr *headers, unsigned count, int flags, struct timespec *timeout);
+int __real_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
 int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
+
+/* ---- Groups ---- */
+
+/* One of these groups' addresses, which is of the other family than the path, too. */
+static union soft_addr group(uint8_t which)
+{
+    bool v6 = (world->path.local.sa.sa_family == AF_INET6) != (which & 64);
+    union soft_addr address = {0};
+
+    if (v6) {
+        address.in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(4791)};
+        address.in6.sin6_addr.s6_addr[0] = 0xff;
+        address.in6.sin6_addr.s6_addr[1] = 0x15;
+        address.in6.sin6_addr.s6_addr[15] = which % GROUPS;
+    } else {
+        address.in = (struct sockaddr_in){.sin_family = AF_INET,
+                                          .sin_port = htons(4791),
+                                          .sin_addr.s_addr = htonl(0xefff0000u + which % GROUPS)};
+    }
+    return address;
+}
+
+static int join(struct soft_wire *wire, const union soft_addr *address)
+{
+    (void)wire;
+    expect(soft_is_group(address), "no group's address");
+    if (input_u8(&world->input) % 8 == 7)
+        return EADDRNOTAVAIL;
+    world->joined++;
+    return 0;
+}
+
+static void leave(struct soft_wire *wire, const union soft_addr *address)
+{
+    (void)wire;
+    expect(soft_is_group(address) && world->joined > 0, "what is left was not joined");
+    world->joined--;
+}
+
+/* In or out, of any of them. */
+static int change_group(struct ibv_qp *qp, uint8_t which, bool in)
+{
+    union soft_addr address = group(which);
+    union ibv_gid gid;
+
+    soft_gid_of(&gid, &address.sa);
+    return in ? soft_attach_mcast(qp, &gid, 0) : soft_detach_mcast(qp, &gid, 0);
+}
+
+static void change_groups(void)
+{
+    uint8_t how = input_u8(&world->input);
+
+    if (how & 16)
+        (void)change_group(world->qps[how & 8 ? TRANSPORTS : TRANSPORTS - 1], how, how & 32);
+}
+
+static void leave_groups(void)
+{
+    for (uint8_t which = 0; which < GROUPS; which++)
+        for (int i = TRANSPORTS - 1; i < QPS; i++) {
+            (void)change_group(world->qps[i], which, false);
+            (void)change_group(world->qps[i], which | 64, false);
+        }
+    expect(world->joined == 0, "%d addresses are left", world->joined);
+}
 
 /* ---- Datagrams ---- */
 
@@ -92,6 +166,10 @@ static size_t put_packet(uint8_t *at, const struct soft_path *path, unsigned id)
 
     if (how & 8)
         roce.opcode = input_u8(input);
+    if (world->grouped && how & 16)
+        roce.qpn = SOFT_GROUP_QPN;
+    if (world->grouped && how & 32)
+        roce.pkey = input_u16(input);
     roce.dma_length = (uint32_t)roce.payload_length;
     memset(payload, spoiled ? SPOILED : RIGHT, roce.payload_length);
     size_t length = roce_write(at, &roce);
@@ -105,7 +183,7 @@ static size_t put_packet(uint8_t *at, const struct soft_path *path, unsigned id)
 }
 
 /* As long as `most` allows: some packets of one stride, or any bytes. Returns the length. */
-static size_t put_train(uint8_t *at, size_t most, int *stride)
+static size_t put_train(uint8_t *at, size_t most, const struct soft_path *path, int *stride)
 {
     struct input *input = &world->input;
     uint8_t how = input_u8(input);
@@ -121,7 +199,7 @@ static size_t put_train(uint8_t *at, size_t most, int *stride)
     for (unsigned packets = 1 + (how >> 3 & 3), i = 0; i < packets && length + 4400 < most; i++) {
         unsigned id = !(how & 64) ? i : world->foreign ? input_u16(input) : input_u8(input);
 
-        size = put_packet(at + length, &world->path, id);
+        size = put_packet(at + length, path, id);
         length += size;
         *stride = (int)(i == 0 ? size : (size_t)*stride);
     }
@@ -144,21 +222,30 @@ static void put_ancillary(struct msghdr *header, int level, int type, const void
     *used += CMSG_SPACE(size);
 }
 
-static void put_info(struct msghdr *header, uint8_t how, int stride)
+static void put_info(struct msghdr *header, const union soft_addr *to, uint8_t how, int stride)
 {
-    struct in_pktinfo v4 = {.ipi_addr = world->path.local.in.sin_addr};
-    struct in6_pktinfo v6 = {.ipi6_addr = world->path.local.in6.sin6_addr};
+    struct in_pktinfo v4 = {0};
+    struct in6_pktinfo v6 = {0};
+    int class = 0x2e;
     size_t used = 0;
 
     memset(header->msg_control, 0, header->msg_controllen);
+    if (to->sa.sa_family == AF_INET)
+        v4.ipi_addr = to->in.sin_addr;
+    else
+        v6.ipi6_addr = to->in6.sin6_addr;
     if (how & 16)
         v4.ipi_addr.s_addr ^= 1;
-    if (world->path.local.sa.sa_family == AF_INET)
+    if (to->sa.sa_family == AF_INET)
         put_ancillary(header, IPPROTO_IP, IP_PKTINFO, &v4, sizeof v4, &used);
     else
         put_ancillary(header, IPPROTO_IPV6, IPV6_PKTINFO, &v6, sizeof v6, &used);
     if (how & 32)
         put_ancillary(header, SOL_SOCKET, SCM_TIMESTAMP, &used, sizeof used, &used);
+    if (how & 8 && to->sa.sa_family == AF_INET)
+        put_ancillary(header, IPPROTO_IP, IP_TOS, &class, 1, &used);
+    else if (how & 8)
+        put_ancillary(header, IPPROTO_IPV6, IPV6_TCLASS, &class, sizeof class, &used);
     if (how & 64)
         put_ancillary(header, SOL_UDP, UDP_GRO, &stride, sizeof stride, &used);
     header->msg_controllen = used;
@@ -169,15 +256,18 @@ static bool put_datagram(struct mmsghdr *one)
 {
     struct msghdr *header = &one->msg_hdr;
     uint8_t how = input_u8(&world->input);
+    struct soft_path path = world->path;
     int stride = 0;
 
     if (input_left(&world->input) == 0 || how % 8 == 0) {
         errno = how & 16 ? ECONNREFUSED : EAGAIN;
         return false;
     }
-    one->msg_len = (unsigned)put_train(header->msg_iov->iov_base, header->msg_iov->iov_len, &stride);
+    if (world->grouped && how & 128)
+        path.local = group(input_u8(&world->input));
+    one->msg_len = (unsigned)put_train(header->msg_iov->iov_base, header->msg_iov->iov_len, &path, &stride);
     memcpy(header->msg_name, &world->path.remote, sizeof world->path.remote);
-    put_info(header, how, stride);
+    put_info(header, &path.local, how, stride);
     return true;
 }
 
@@ -191,6 +281,19 @@ int __wrap_recvmmsg(int fd, struct mmsghdr *headers, unsigned count, int flags, 
     while (got < count && put_datagram(&headers[got]))
         got++;
     return got > 0 ? (int)got : -1;
+}
+
+/* Of a link that has many sockets, those that are ready: the one that there is, and once more. */
+int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
+{
+    int count = epoll == FD ? (int)input_below(&world->input, 3) : 0;
+
+    if (epoll != FD)
+        return __real_epoll_wait(epoll, events, most, timeout);
+    expect(count <= most, "room for %d", most);
+    for (int i = 0; i < count; i++)
+        events[i] = (struct epoll_event){.events = EPOLLIN, .data.ptr = &world->link.sockets[0]};
+    return count;
 }
 
 /* How many datagrams the kernel has dropped is among these words. */
@@ -256,16 +359,31 @@ static void set_path(bool v6)
 
 static void world_open(uint8_t how)
 {
-    static const enum ibv_qp_type types[TRANSPORTS] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
+    static const enum ibv_qp_type types[QPS] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_UD};
 
     set_path(how & 1);
     world->clock.now = clock_now;
     world->wire = (struct soft_wire){.link = &world->link.link, .receive = receive};
+    world->grouped = how & 4;
+    if (how & 8) {
+        world->wire.join = join;
+        world->wire.leave = leave;
+    }
     world->service.context = soft_open(&world->wire, &world->clock, 1);
     udp_init(&world->link, world->service.context, &world->service);
     world->link.link.send = swallow;
     world->link.sockets[0] = (struct udp_socket){.fd = FD, .local = world->path.local, .buffer = 1024};
     world->link.socket_count = 1;
+    if (how & 16) {
+        world->link.groups = calloc(1, sizeof *world->link.groups);
+        expect(world->link.groups, "no memory");
+        world->link.groups[0] = world->link.sockets[0];
+        world->link.group_count = 1;
+    }
+    if (how & 32) {
+        world->link.more.count = 1;
+        world->link.more.ready = FD;
+    }
     world->foreign = world->link.sockets[0].foreign = how & 2;
     world->link.ids = world->foreign ? calloc(1, sizeof *world->link.ids) : NULL;
     world->memory = mmap(NULL, MEMORY + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -279,7 +397,7 @@ static void world_open(uint8_t how)
     world->cq = soft_create_cq(world->link.context, 256, NULL, NULL, 0);
     world->mr = soft_reg_mr(world->pd, world->memory, MEMORY, ACCESS_ALL);
     expect(world->cq && world->mr, "a region: %s", strerror(errno));
-    for (int i = 0; i < TRANSPORTS; i++)
+    for (int i = 0; i < QPS; i++)
         world->qps[i] = make_qp(types[i]);
 }
 
@@ -289,13 +407,15 @@ static void world_close(void)
         expect(world->memory[i] != SPOILED, "byte %zu is of a packet whose check is wrong", i);
     expect_byte(world->memory - GUARD, GUARD, GUARD_BYTE);
     expect_byte(world->memory + MEMORY, GUARD, GUARD_BYTE);
-    for (int i = 0; i < TRANSPORTS; i++)
+    leave_groups();
+    for (int i = 0; i < QPS; i++)
         expect(!soft_destroy_qp(world->qps[i]), "soft_destroy_qp");
     expect(!soft_dereg_mr(world->mr) && !soft_destroy_cq(world->cq) && !soft_dealloc_pd(world->pd) &&
                !soft_close(world->link.context),
            "something is still in use");
     munmap(world->memory - GUARD, MEMORY + 2 * GUARD);
-    world->link.socket_count = 0; /* its descriptor is none */
+    world->link.socket_count = world->link.group_count = world->link.more.count =
+        0; /* its descriptor is none */
     udp_end(&world->link);
 }
 
@@ -307,8 +427,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     world = &one;
     world_open(input_u8(&one.input));
     for (int round = 0; round < ROUNDS && input_left(&one.input) > 0; round++) {
-        for (int i = 0; i < TRANSPORTS; i++)
+        for (int i = 0; i < QPS; i++)
             post_receives(one.qps[i]);
+        if (one.grouped)
+            change_groups();
         soft_lock(one.link.context);
         soft_progress(one.link.context);
         soft_unlock(one.link.context);

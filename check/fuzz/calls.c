@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* calls.c - whose turn it is to fail, of calls.h, and what is left of calls: descriptors. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include "check/fuzz/calls.h"
+
+static _Thread_local unsigned fails_in; /* the service thread's calls don't */
+static _Thread_local int fails_with;
+
+void calls_fail(unsigned nth, int error)
+{
+    fails_in = nth;
+    fails_with = error;
+}
+
+bool calls_fails(void)
+{
+    if (fails_in == 0 || --fails_in > 0)
+        return false;
+    errno = fails_with;
+    return true;
+}
+
+unsigned calls_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    if (folder == NULL)
+        abort();
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
+}

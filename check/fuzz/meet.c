@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * meet.c - fuzzes how two ends come to share memory: who brings it to a listener, who takes it from one who
+ * connects, and what is written on the board of calls afterwards. What comes is a right greeting with any byte
+ * of it another, and descriptors that are the right ones, or memory that can be cut, pipes and sockets, bells
+ * that wait; and calls of the system fail meanwhile.
+ *
+ * Whatever the input: the descriptors are as many as before, nothing waits, and memory that was taken is there
+ * to its last byte, though the stranger has tried to cut it.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include "check/fuzz/calls.h"
+#include "check/fuzz/input.h"
+#include "check/support/endpoints.h"
+#include "core/fds.h"
+#include "core/settings.h"
+#include "core/soft/engine/engine.h"
+#include "core/soft/link/shm_meet.h"
+
+#define MESSAGE 64 /* bytes: a greeting is shorter */
+#define SEAT_AT 16 /* in a greeting */
+#define TOKEN_AT 20
+#define NO_SEAT UINT32_MAX
+
+enum { ROUNDS = 60, STRANGERS = 4, PEERS = 4, FILES = 4, PORT = 4791 };
+
+static struct meet_world {
+    struct input input;
+    struct soft_wire wire;
+    struct service_member service;
+    struct soft_clock clock;
+    struct shm shm;
+    unsigned others; /* peers that are said to be there */
+    struct shm_meeting *meeting;
+    int door;              /* the stranger's, where he listens */
+    int guests[STRANGERS]; /* his ends of what he has come with; -1: none */
+    int cut;               /* memory that he has sent last, or -1 */
+    struct shm_peer *peers[PEERS];
+    unsigned count;
+    bool foreign; /* the other end is somebody else's */
+} * world;
+
+static uint8_t right[MESSAGE]; /* a greeting as the library has it */
+static size_t right_length;
+
+MAY_FAIL(void *, calloc, NULL, (size_t count, size_t size), (count, size))
+MAY_FAIL(void *, mmap, MAP_FAILED, (void *at, size_t length, int protection, int flags, int fd, off_t offset),
+         (at, length, protection, flags, fd, offset))
+MAY_FAIL(int, memfd_create, -1, (const char *name, unsigned flags), (name, flags))
+MAY_FAIL(int, ftruncate, -1, (int fd, off_t length), (fd, length))
+MAY_FAIL(int, socket, -1, (int family, int type, int protocol), (family, type, protocol))
+MAY_FAIL(int, bind, -1, (int fd, const struct sockaddr *address, socklen_t length), (fd, address, length))
+MAY_FAIL(ssize_t, getrandom, -1, (void *bytes, size_t length, unsigned flags), (bytes, length, flags))
+MAY_FAIL(ssize_t, sendmsg, -1, (int fd, const struct msghdr *message, int flags), (fd, message, flags))
+MAY_FAIL(ssize_t, recvmsg, -1, (int fd, struct msghdr *message, int flags), (fd, message, flags))
+MAY_FAIL(int, fstat, -1, (int fd, struct stat *info), (fd, info))
+
+MAY_FAIL(int, eventfd, -1, (unsigned start, int flags), (start, flags))
+int __wrap_service_add(struct service_member *member, int fd);
+int __real_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
+int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
+
+int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length)
+{
+    int result = calls_fails() ? -1 : __real_getsockopt(fd, level, option, value, length);
+
+    if (result == 0 && option == SO_PEERCRED && world->foreign)
+        ((struct ucred *)value)->uid++;
+    return result;
+}
+
+/* There is no thread. */
+int __wrap_service_add(struct service_member *member, int fd)
+{
+    (void)member;
+    (void)fd;
+    return calls_fails() ? errno : 0;
+}
+
+static uint64_t clock_now(struct soft_clock *clock)
+{
+    (void)clock;
+    return 1000000000;
+}
+
+/* With the first bell. */
+static int open_wire(struct soft_wire *wire, struct ibv_context *context)
+{
+    (void)wire;
+    (void)context;
+    return calls_fails() ? errno : 0;
+}
+
+static int receive(struct soft_wire *wire, struct ibv_context *context)
+{
+    (void)wire;
+    (void)context;
+    return shm_receive(&world->shm, false);
+}
+
+static void sent(struct soft_wire *wire, struct ibv_context *context)
+{
+    (void)wire;
+    (void)context;
+    shm_sent(&world->shm);
+}
+
+/* ---- What a stranger sends ---- */
+
+/* One that no other process of this host has; of the two, the listener's or the stranger's. */
+static union soft_addr address(bool stranger)
+{
+    union soft_addr own = {.in = {.sin_family = AF_INET, .sin_port = htons((in_port_t)(PORT + stranger))}};
+
+    own.in.sin_addr.s_addr = htonl(0x7f000000u | ((uint32_t)getpid() & 0xffffff));
+    return own;
+}
+
+static socklen_t name(struct sockaddr_un *un, bool stranger)
+{
+    union soft_addr own = address(stranger);
+    char text[INET_ADDRSTRLEN];
+    int length;
+
+    *un = (struct sockaddr_un){.sun_family = AF_UNIX};
+    inet_ntop(AF_INET, &own.in.sin_addr, text, sizeof text);
+    length = snprintf(un->sun_path + 1, sizeof un->sun_path - 1, "exs/%s/%d", text, ntohs(own.in.sin_port));
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+static int memory(size_t length, int seals)
+{
+    int fd = __real_memfd_create("stranger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    expect(fd != -1 && __real_ftruncate(fd, (off_t)length) == 0 && fcntl(fd, F_ADD_SEALS, seals) == 0,
+           "memory: %s", strerror(errno));
+    return fd;
+}
+
+/* Ringing it once more would wait, if it can. */
+static int full_bell(int flags)
+{
+    const uint64_t most = UINT64_MAX - 1;
+    int fd = __real_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+    expect(fd != -1 && write(fd, &most, sizeof most) == sizeof most, "a bell: %s", strerror(errno));
+    expect(fcntl(fd, F_SETFL, flags) == 0, "fcntl: %s", strerror(errno));
+    return fd;
+}
+
+/* Those that are right, in their order, and then all kinds. */
+static int make_file(unsigned kind)
+{
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
+    int pair[2], fd;
+
+    switch (kind) {
+    case 0:
+        return memory(sizeof(struct shm_area), seals);
+    case 1:
+        return __real_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    case 2:
+        return memory(sizeof(struct shm_board), seals);
+    case 3:
+        return full_bell(0);
+    case 4:
+        return full_bell(O_NONBLOCK);
+    case 5:
+        return memory(sizeof(struct shm_area), 0);
+    case 6:
+        return memory(sizeof(struct shm_area), F_SEAL_GROW);
+    case 7:
+        return memory(4096 * input_below(&world->input, 256), seals);
+    case 8:
+        expect(pipe2(pair, O_CLOEXEC | O_NONBLOCK) == 0, "pipe: %s", strerror(errno));
+        close(pair[0]);
+        return pair[1];
+    case 9:
+        return __real_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    case 10:
+        fd = epoll_create1(EPOLL_CLOEXEC);
+        (void)fcntl(fd, F_SETFL, O_NONBLOCK);
+        return fd;
+    default:
+        return open("/dev/null", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    }
+}
+
+/* Bytes with descriptors: from this right one on, so many, any of which may be another kind. */
+static void say(int fd, const void *bytes, size_t length, unsigned first)
+{
+    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(FILES * sizeof(int))] = {0};
+    struct input *input = &world->input;
+    uint8_t how = input_u8(input);
+    size_t count = how & 3 ? (how & 3u) + (how & 4 ? 1 : 0) : 0;
+    struct iovec vector = {(void *)(uintptr_t)bytes, length};
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+    int files[FILES];
+
+    for (unsigned i = 0; i < count; i++)
+        files[i] = make_file(how & 8 << i ? input_below(input, 12) : (first + i) % 3);
+    if (count > 0) {
+        message.msg_control = control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        *CMSG_FIRSTHDR(&message) = (struct cmsghdr){
+            .cmsg_len = CMSG_LEN(count * sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), files, count * sizeof(int));
+    }
+    (void)!__real_sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    for (unsigned i = 0; i < count; i++) {
+        if (i == 0 && first == 0) {
+            close(world->cut);
+            world->cut = dup(files[i]);
+        }
+        close(files[i]);
+    }
+}
+
+/* A guest with a greeting, its token a byte many times over. */
+static void come_once(uint8_t how)
+{
+    struct input *input = &world->input;
+    int *guest = &world->guests[how >> 3 & 3], fd;
+    uint8_t greeting[MESSAGE], lies;
+    struct sockaddr_un un;
+    socklen_t length = name(&un, false);
+
+    fd = __real_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (connect(fd, (struct sockaddr *)&un, length) == -1) { /* all places before the door are taken */
+        close(fd);
+        return;
+    }
+    memcpy(greeting, right, sizeof greeting);
+    memset(greeting + TOKEN_AT, how >> 5 & 1, SHM_TOKEN);
+    lies = input_u8(input);
+    if (lies & 1)
+        greeting[input_below(input, (uint32_t)right_length)] = input_u8(input);
+    if (lies & 2) {
+        uint32_t seat = input_u16(input);
+
+        memcpy(greeting + SEAT_AT, &seat, sizeof seat);
+    }
+    if (lies & 12)
+        say(fd, greeting, lies & 16 ? (size_t)(lies >> 5 << 3) : right_length, 0);
+    if (lies & 32)
+        shutdown(fd, SHUT_RDWR);
+    close(*guest);
+    *guest = fd;
+}
+
+/* More of them than are let in, perhaps. */
+static void come(uint8_t how)
+{
+    bool crowd = how & 64 && how & 128;
+
+    for (int i = 0; i < (crowd ? SHM_GUESTS : 0); i++) {
+        struct sockaddr_un un;
+        socklen_t length = name(&un, false);
+        int fd = __real_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        (void)!connect(fd, (struct sockaddr *)&un, length);
+        close(fd);
+    }
+    come_once(how);
+}
+
+/* ---- Our side ---- */
+
+/* It is shared: memory to its last byte, whatever the stranger does to it, and a bell that can be rung. */
+static void keep(struct shm_peer *peer)
+{
+    if (world->count == PEERS) {
+        shm_peer_free(peer);
+        return;
+    }
+    (void)!__real_ftruncate(world->cut, 0);
+    (void)*(volatile uint8_t *)((uint8_t *)(peer->area + 1) - 1);
+    world->peers[world->count++] = peer;
+    shm_assign(&world->shm, peer);
+    shm_join(peer);
+}
+
+static void let_in(uint8_t how)
+{
+    uint8_t token[SHM_TOKEN];
+    struct shm_refusal why;
+    struct shm_peer *peer;
+    int guest;
+
+    memset(token, how >> 5 & 1, sizeof token);
+    guest = shm_meeting_find(world->meeting, token);
+    if (guest == -1)
+        return;
+    peer = shm_accept(&world->shm, guest, &why);
+    expect(peer || (why.what && why.error != 0), "there is no link, and no reason");
+    fds_close(guest);
+    if (peer)
+        keep(peer);
+}
+
+/* The stranger takes what he is brought, or not, and answers, or doesn't. */
+static void answer(uint8_t how)
+{
+    uint8_t bytes[MESSAGE];
+    struct iovec vector = {bytes, sizeof bytes};
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+    int guest = accept4(world->door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    uint32_t seat = how & 16 ? input_u16(&world->input) : NO_SEAT;
+
+    if (guest == -1)
+        return;
+    if (how & 32)
+        (void)!__real_recvmsg(guest, &message, MSG_DONTWAIT);
+    if (!(how & 64))
+        say(guest, &seat, how & 128 ? sizeof seat / 2 : sizeof seat, 1);
+    close(guest);
+}
+
+static void visit(uint8_t how)
+{
+    union soft_addr there = address(true);
+    uint8_t token[SHM_TOKEN];
+    struct shm_refusal why;
+    struct shm_peer *peer = shm_offer(&world->shm, &there, token, &why);
+
+    expect(peer || why.what, "there is no link, and no reason");
+    answer(how);
+    if (peer && shm_accepted(peer) == 0)
+        keep(peer);
+    else if (peer)
+        shm_peer_free(peer);
+}
+
+/* Peers write on the board what they like, and ring. */
+static void call(uint8_t how)
+{
+    struct shm_seats *seats = world->shm.seats;
+    struct input *input = &world->input;
+
+    if (seats && how & 16)
+        shm_board_call(seats->board, input_below(input, SHM_SEATS));
+    if (seats && how & 32)
+        atomic_store(&seats->board->calls[input_u8(input)], input_u64(input));
+    if (seats && how & 64)
+        atomic_store(&seats->board->sums[how & 3], input_u64(input));
+    if (how & 128 && world->shm.ready)
+        (void)fds_flag(world->shm.bell, true);
+}
+
+/* Nobody meets there for a moment. */
+static void open_anew(void)
+{
+    union soft_addr own = address(false);
+
+    shm_meeting_close(world->meeting);
+    world->meeting = shm_meeting_open(&own);
+    calls_fail(0, 0);
+    if (!world->meeting)
+        world->meeting = shm_meeting_open(&own);
+    expect(world->meeting, "no meeting: %s", strerror(errno));
+}
+
+/* Something is sent to a peer: he is called. Or he is left. */
+static void use(uint8_t how)
+{
+    struct soft_path path = {.local.sa.sa_family = AF_INET};
+    unsigned which = how >> 4 & 3;
+    struct soft_link *link;
+    size_t limit;
+    uint8_t *at;
+
+    if (which >= world->count)
+        return;
+    link = &world->peers[which]->link;
+    soft_lock(world->shm.context);
+    if (how & 128) {
+        world->peers[which] = world->peers[--world->count];
+        link->leave(link);
+    } else if ((at = link->room(link, 64, &limit)) != NULL) {
+        memset(at, 0, 64);
+        link->send(link, &path, at, 64, 64);
+        shm_sent(&world->shm);
+    }
+    soft_unlock(world->shm.context);
+}
+
+static void look(void)
+{
+    soft_lock(world->shm.context);
+    soft_progress(world->shm.context);
+    soft_unlock(world->shm.context);
+}
+
+/* Other things that may be so. */
+static void change(uint8_t how)
+{
+    static const int errors[] = {ENOMEM, EINTR, EMFILE, EAGAIN};
+
+    world->foreign = how & 16;
+    world->shm.most = how & 32 ? world->shm.count : SHM_PEERS;
+    if (world->shm.seats)
+        for (unsigned word = 0; word < SHM_SEATS / 64; word++)
+            if (how & 64)
+                atomic_fetch_or(&world->shm.seats->reserved[word], UINT64_MAX);
+    if (how & 128) {
+        uint8_t when = input_u8(&world->input);
+
+        calls_fail(when & 31, errors[when >> 5 & 3]);
+    }
+}
+
+/* ---- An input ---- */
+
+static void stranger_listens(void)
+{
+    struct sockaddr_un un;
+    socklen_t length = name(&un, true);
+
+    world->door = __real_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    expect(__real_bind(world->door, (struct sockaddr *)&un, length) == 0 && listen(world->door, 8) == 0,
+           "a door: %s", strerror(errno));
+}
+
+/* What the library says itself, of which strangers' greetings are made: to our own listener. */
+static void learn(void)
+{
+    union soft_addr own = address(false);
+    struct iovec vector = {right, sizeof right};
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+    uint8_t token[SHM_TOKEN];
+    struct shm_refusal why;
+    struct shm_peer *peer = shm_offer(&world->shm, &own, token, &why);
+    int guest = peer ? shm_meeting_find(world->meeting, token) : -1;
+    ssize_t got = guest == -1 ? -1 : __real_recvmsg(guest, &message, MSG_DONTWAIT);
+
+    expect(got == TOKEN_AT + SHM_TOKEN && memcmp(right + TOKEN_AT, token, SHM_TOKEN) == 0,
+           "a greeting is another: %zd bytes", got);
+    right_length = (size_t)got;
+    fds_close(guest);
+    shm_peer_free(peer);
+}
+
+static void world_open(void)
+{
+    union soft_addr own = address(false);
+
+    world->clock.now = clock_now;
+    world->wire = (struct soft_wire){.open = open_wire, .receive = receive, .sent = sent};
+    world->service.context = soft_open(&world->wire, &world->clock, 1);
+    expect(world->service.context, "no context");
+    shm_init(&world->shm, world->service.context, &world->service);
+    atomic_store(&world->service.state, SERVICE_WATCH); /* the thread need not be called */
+    world->meeting = shm_meeting_open(&own);
+    expect(world->meeting, "no meeting: %s", strerror(errno));
+    world->cut = -1;
+    for (int i = 0; i < STRANGERS; i++)
+        world->guests[i] = -1;
+    stranger_listens();
+    if (right_length == 0)
+        learn();
+    world->others = input_u8(&world->input) & 1 ? SHM_SEATLESS : 0;
+    world->shm.count = world->others;
+}
+
+static void world_close(void)
+{
+    calls_fail(0, 0);
+    look();
+    soft_lock(world->shm.context);
+    for (unsigned i = 0; i < world->count; i++)
+        world->peers[i]->link.leave(&world->peers[i]->link);
+    soft_unlock(world->shm.context);
+    expect(TAILQ_EMPTY(&world->shm.looked_at) && world->shm.count == world->others, "a peer is left");
+    shm_meeting_close(world->meeting);
+    expect(!soft_close(world->shm.context), "something is still in use");
+    shm_end(&world->shm);
+    for (int i = 0; i < STRANGERS; i++)
+        close(world->guests[i]);
+    close(world->cut);
+    close(world->door);
+}
+
+static void act(uint8_t how)
+{
+    switch (how & 7) {
+    case 0:
+    case 1:
+        come(how);
+        break;
+    case 2:
+        let_in(how);
+        break;
+    case 3:
+        visit(how);
+        break;
+    case 4:
+        call(how);
+        break;
+    case 5:
+        use(how);
+        break;
+    case 6:
+        change(how);
+        return; /* a call fails in the next step */
+    default:
+        if (how & 128)
+            open_anew();
+        else
+            look();
+    }
+    calls_fail(0, 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct meet_world one = {.input = {data, size}};
+    unsigned before = calls_descriptors(), after;
+
+    expect(settings()->shm, "EXS_LINK says that nobody shares memory");
+    world = &one;
+    world_open();
+    for (int round = 0; round < ROUNDS && input_left(&one.input) > 0; round++)
+        act(input_u8(&one.input));
+    world_close();
+    after = calls_descriptors();
+    expect(after == before, "%u descriptors before, and %u after", before, after);
+    return 0;
+}

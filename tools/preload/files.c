@@ -1,84 +1,320 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * files.c - the files of a device. The embedded one has none, but some programs leave out a device whose file
- * in /dev/infiniband isn't there (UCX), or want to know by /sys/class/infiniband which network interfaces it is
- * on (rdma-core's tests): it is on all of them. They are told what they would be of other files that are there.
+ * in /dev/infiniband isn't there (UCX), or look for devices in /sys/class/infiniband alone (ibstat, Open MPI,
+ * scripts). They are told what they would be of files that are there (tree.h).
  *
- * Only where the system itself has found none: so nothing else changes, and a bad pointer is EFAULT as ever.
+ * Only where the system itself has found none: so nothing else changes.
  */
-#include <dirent.h>
+#undef _FORTIFY_SOURCE /* it makes open and realpath inline */
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 #include "preload.h"
+#include "tree.h"
 
-#define FOLDER "/dev/infiniband/"
-#define SYSFS "/sys/class/infiniband/"
-#define NETWORKS "/device/net"
-#define INTERFACES                                                                                             \
-    "/proc/self/net/dev_snmp6/" /* those of the process's own network, which /sys may not be of */
+#define PAGE 4096 /* what a file in sysfs says of its size */
+#define ANYBODY_READS (S_IRUSR | S_IRGRP | S_IROTH)
+#define ANYBODY_ENTERS (S_IXUSR | S_IXGRP | S_IXOTH)
 
-/* The rest of a path behind what it begins with, or NULL. */
-static const char *behind(const char *path, const char *beginning)
+static_assert(sizeof(struct stat) == sizeof(struct stat64), "files are large throughout");
+
+/* ---- What a file is ------------------------------------------------------------------------------------ */
+
+static mode_t mode_of(const struct tree_place *place)
 {
-    size_t length = strlen(beginning);
-
-    return strncmp(path, beginning, length) == 0 ? path + length : NULL;
+    return place->kind == TREE_FOLDER ? S_IFDIR | ANYBODY_READS | ANYBODY_ENTERS : S_IFREG | ANYBODY_READS;
 }
 
-/* What to look at in place of `path`, on which a call has just failed; NULL: it stays so. */
-static const char *stand_in(const char *path)
+/* Links say nothing of a folder's folders where there is but one. */
+static void describe(const struct tree_place *place, struct stat *buffer)
 {
-    const char *name = soft_the_device()->dev_name, *rest;
+    *buffer = (struct stat){
+        .st_ino = tree_number(place),
+        .st_mode = mode_of(place),
+        .st_nlink = 1,
+        .st_size = place->kind == TREE_FILE ? PAGE : 0,
+        .st_blksize = PAGE,
+    };
+}
 
-    if (errno != ENOENT)
-        return NULL;
-    if ((rest = behind(path, FOLDER)) != NULL)
-        return strcmp(rest, name) == 0 ? "/dev/null" : NULL;
-    if ((rest = behind(path, SYSFS)) == NULL || (rest = behind(rest, name)) == NULL ||
-        (rest = behind(rest, NETWORKS)) == NULL)
-        return NULL;
-    return *rest == '\0' || strcmp(rest, "/") == 0 ? INTERFACES : NULL;
+static void describe_more(const struct tree_place *place, struct statx *buffer)
+{
+    *buffer = (struct statx){
+        .stx_mask = STATX_BASIC_STATS,
+        .stx_ino = tree_number(place),
+        .stx_mode = (uint16_t)mode_of(place),
+        .stx_nlink = 1,
+        .stx_size = place->kind == TREE_FILE ? PAGE : 0,
+        .stx_blksize = PAGE,
+    };
+}
+
+/* In place of a call that has failed with `result`. */
+static int stat_failed(int result, int folder, const char *path, struct stat *buffer)
+{
+    struct tree_place place;
+
+    if (result == 0 || !tree_stands_in(&place, folder, path))
+        return result;
+    if (place.kind == TREE_OTHER)
+        return real(stat)(place.other, buffer);
+    describe(&place, buffer);
+    return 0;
 }
 
 EXPORT int stat(const char *path, struct stat *buffer)
 {
-    int error = real(stat)(path, buffer);
-    const char *other = error == -1 ? stand_in(path) : NULL;
+    return stat_failed(real(stat)(path, buffer), AT_FDCWD, path, buffer);
+}
 
-    return other == NULL ? error : real(stat)(other, buffer);
+EXPORT int lstat(const char *path, struct stat *buffer)
+{
+    return stat_failed(real(lstat)(path, buffer), AT_FDCWD, path, buffer);
+}
+
+EXPORT int fstatat(int folder, const char *path, struct stat *buffer, int flags)
+{
+    return stat_failed(real(fstatat)(folder, path, buffer, flags), folder, path, buffer);
+}
+
+/* What is open is memory, and in no folder. */
+EXPORT int fstat(int fd, struct stat *buffer)
+{
+    int result = real(fstat)(fd, buffer);
+    struct tree_place place;
+
+    if (result == 0 && S_ISREG(buffer->st_mode) && buffer->st_nlink == 0 && tree_opened(&place, fd))
+        describe(&place, buffer);
+    return result;
 }
 
 /* The same where files may be large. */
 EXPORT int stat64(const char *path, struct stat64 *buffer)
 {
-    int error = real(stat64)(path, buffer);
-    const char *other = error == -1 ? stand_in(path) : NULL;
+    return stat(path, (struct stat *)(void *)buffer);
+}
 
-    return other == NULL ? error : real(stat64)(other, buffer);
+EXPORT int lstat64(const char *path, struct stat64 *buffer)
+{
+    return lstat(path, (struct stat *)(void *)buffer);
+}
+
+EXPORT int fstatat64(int folder, const char *path, struct stat64 *buffer, int flags)
+{
+    return fstatat(folder, path, (struct stat *)(void *)buffer, flags);
+}
+
+EXPORT int fstat64(int fd, struct stat64 *buffer)
+{
+    return fstat(fd, (struct stat *)(void *)buffer);
 }
 
 EXPORT int statx(int folder, const char *path, int flags, unsigned mask, struct statx *buffer)
 {
-    int error = real(statx)(folder, path, flags, mask, buffer);
-    const char *other = error == -1 ? stand_in(path) : NULL;
+    int result = real(statx)(folder, path, flags, mask, buffer);
+    struct tree_place place;
 
-    return other == NULL ? error : real(statx)(folder, other, flags, mask, buffer);
+    if (result == 0) {
+        if (flags & AT_EMPTY_PATH && path[0] == '\0' && S_ISREG(buffer->stx_mode) && buffer->stx_nlink == 0 &&
+            tree_opened(&place, folder))
+            describe_more(&place, buffer);
+        return result;
+    }
+    if (!tree_stands_in(&place, folder, path))
+        return result;
+    if (place.kind == TREE_OTHER)
+        return real(statx)(AT_FDCWD, place.other, flags, mask, buffer);
+    describe_more(&place, buffer);
+    return 0;
+}
+
+/* ---- What may be done with it -------------------------------------------------------------------------- */
+
+EXPORT int faccessat(int folder, const char *path, int mode, int flags)
+{
+    int result = real(faccessat)(folder, path, mode, flags);
+    struct tree_place place;
+
+    if (result == 0 || !tree_stands_in(&place, folder, path))
+        return result;
+    if (place.kind == TREE_OTHER)
+        return real(access)(place.other, mode);
+    if (!(mode & W_OK) && (!(mode & X_OK) || place.kind == TREE_FOLDER))
+        return 0;
+    errno = EACCES;
+    return -1;
 }
 
 EXPORT int access(const char *path, int mode)
 {
-    int error = real(access)(path, mode);
-    const char *other = error == -1 ? stand_in(path) : NULL;
-
-    return other == NULL ? error : real(access)(other, mode);
+    return faccessat(AT_FDCWD, path, mode, 0);
 }
 
-EXPORT DIR *opendir(const char *path)
+static ssize_t readlink_failed(ssize_t result, int folder, const char *path, char *buffer, size_t room)
 {
-    DIR *opened = real(opendir)(path);
-    const char *other = opened == NULL ? stand_in(path) : NULL;
+    struct tree_place place;
 
-    return other == NULL ? opened : real(opendir)(other);
+    if (result != -1 || !tree_stands_in(&place, folder, path))
+        return result;
+    if (place.kind == TREE_OTHER)
+        return real(readlink)(place.other, buffer, room);
+    errno = EINVAL; /* it is no link */
+    return -1;
+}
+
+EXPORT ssize_t readlink(const char *restrict path, char *restrict buffer, size_t room)
+{
+    return readlink_failed(real(readlink)(path, buffer, room), AT_FDCWD, path, buffer, room);
+}
+
+EXPORT ssize_t readlinkat(int folder, const char *restrict path, char *restrict buffer, size_t room)
+{
+    return readlink_failed(real(readlinkat)(folder, path, buffer, room), folder, path, buffer, room);
+}
+
+/* What ls -l asks for: there are none. */
+static ssize_t attribute_failed(ssize_t result, const char *path)
+{
+    struct tree_place place;
+
+    if (result == -1 && tree_stands_in(&place, AT_FDCWD, path))
+        errno = ENOTSUP;
+    return result;
+}
+
+EXPORT ssize_t getxattr(const char *path, const char *name, void *value, size_t room)
+{
+    return attribute_failed(real(getxattr)(path, name, value, room), path);
+}
+
+EXPORT ssize_t lgetxattr(const char *path, const char *name, void *value, size_t room)
+{
+    return attribute_failed(real(lgetxattr)(path, name, value, room), path);
+}
+
+EXPORT char *realpath(const char *restrict path, char *restrict resolved)
+{
+    char *result = real(realpath)(path, resolved);
+    struct tree_place place;
+
+    if (result != NULL || path == NULL || !tree_stands_in(&place, AT_FDCWD, path))
+        return result;
+    if (resolved == NULL)
+        return strdup(place.path);
+    return memcpy(resolved, place.path, strlen(place.path) + 1);
+}
+
+/* As programs call it that were built to find overflows. */
+EXPORT char *__realpath_chk(const char *path, char *resolved, size_t room);
+EXPORT char *__realpath_chk(const char *path, char *resolved, size_t room)
+{
+    if (room < PATH_MAX)
+        abort();
+    return realpath(path, resolved);
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------- */
+
+static int open_any(int folder, const char *path, int flags, mode_t mode)
+{
+    int fd = real(openat)(folder, path, flags, mode);
+    struct tree_place place;
+
+    return fd != -1 || !tree_stands_in(&place, folder, path) ? fd : tree_open(&place, flags);
+}
+
+/* The argument behind `flags`, which is there if a file may be made. */
+#define MODE(flags)                                                                                            \
+    ({                                                                                                         \
+        mode_t mode_ = 0;                                                                                      \
+        if ((flags)&O_CREAT || ((flags)&O_TMPFILE) == O_TMPFILE) {                                             \
+            va_list rest_;                                                                                     \
+            va_start(rest_, flags);                                                                            \
+            mode_ = va_arg(rest_, mode_t);                                                                     \
+            va_end(rest_);                                                                                     \
+        }                                                                                                      \
+        mode_;                                                                                                 \
+    })
+
+EXPORT int open(const char *path, int flags, ...)
+{
+    return open_any(AT_FDCWD, path, flags, MODE(flags));
+}
+
+EXPORT int open64(const char *path, int flags, ...)
+{
+    return open_any(AT_FDCWD, path, flags | O_LARGEFILE, MODE(flags));
+}
+
+EXPORT int openat(int folder, const char *path, int flags, ...)
+{
+    return open_any(folder, path, flags, MODE(flags));
+}
+
+EXPORT int openat64(int folder, const char *path, int flags, ...)
+{
+    return open_any(folder, path, flags | O_LARGEFILE, MODE(flags));
+}
+
+/* As programs call it that were built to find overflows: no file is made. */
+EXPORT int __open_2(const char *path, int flags);
+EXPORT int __open64_2(const char *path, int flags);
+EXPORT int __openat_2(int folder, const char *path, int flags);
+EXPORT int __openat64_2(int folder, const char *path, int flags);
+
+EXPORT int __open_2(const char *path, int flags)
+{
+    return open_any(AT_FDCWD, path, flags, 0);
+}
+
+EXPORT int __open64_2(const char *path, int flags)
+{
+    return open_any(AT_FDCWD, path, flags | O_LARGEFILE, 0);
+}
+
+EXPORT int __openat_2(int folder, const char *path, int flags)
+{
+    return open_any(folder, path, flags, 0);
+}
+
+EXPORT int __openat64_2(int folder, const char *path, int flags)
+{
+    return open_any(folder, path, flags | O_LARGEFILE, 0);
+}
+
+static FILE *fopen_failed(const char *path, const char *mode)
+{
+    struct tree_place place;
+    int fd, flags = mode[0] == 'r' && strchr(mode, '+') == NULL ? O_RDONLY : O_RDWR;
+    FILE *file;
+
+    if (!tree_stands_in(&place, AT_FDCWD, path))
+        return NULL;
+    fd = tree_open(&place, strchr(mode, 'e') != NULL ? flags | O_CLOEXEC : flags);
+    file = fd == -1 ? NULL : fdopen(fd, mode);
+    if (file == NULL && fd != -1)
+        close(fd);
+    return file;
+}
+
+EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
+{
+    FILE *file = real(fopen)(path, mode);
+
+    return file != NULL ? file : fopen_failed(path, mode);
+}
+
+EXPORT FILE *fopen64(const char *restrict path, const char *restrict mode)
+{
+    FILE *file = real(fopen64)(path, mode);
+
+    return file != NULL ? file : fopen_failed(path, mode);
 }

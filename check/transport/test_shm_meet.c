@@ -95,6 +95,26 @@ START_TEST(nobody_is_there)
 }
 END_TEST
 
+/* Who brings memory, and goes before his request has come, leaves nothing with us. */
+START_TEST(a_guest_who_left_is_not_kept)
+{
+    for (int i = 0; i < 3; i++) {
+        struct shm_peer *gone = shm_offer(&here->shm, &address, token, &why);
+        ck_assert_ptr_nonnull(gone);
+        shm_peer_free(gone);
+    }
+    struct shm_peer *waiting = shm_offer(&here->shm, &address, token, &why);
+    uint8_t wrong[SHM_TOKEN] = {0};
+    ck_assert_ptr_nonnull(waiting);
+    ck_assert_int_eq(shm_meeting_find(meeting, wrong), -1);
+    ck_assert_uint_eq(meeting->count, 1);
+    int guest = shm_meeting_find(meeting, token);
+    ck_assert_int_ne(guest, -1);
+    close(guest);
+    shm_peer_free(waiting);
+}
+END_TEST
+
 /* Without descriptors, or with a limit on files, there is no offer, and nothing is left of the try. */
 START_TEST(whoever_lacks_something_goes_without)
 {
@@ -301,6 +321,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(tcase, begin, end_of_it);
     tcase_add_test(tcase, two_come_to_share_memory);
     tcase_add_test(tcase, nobody_is_there);
+    tcase_add_test(tcase, a_guest_who_left_is_not_kept);
     tcase_add_test(tcase, whoever_lacks_something_goes_without);
     tcase_add_test(tcase, memory_is_looked_at);
     tcase_add_test(tcase, one_file_too_many);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,10 +199,29 @@ static void let_in(struct shm_meeting *meeting)
     }
 }
 
+/* Whoever has left again brings no request any more, and what he brought would stay with us. */
+static void see_out(struct shm_meeting *meeting)
+{
+    struct pollfd look[SHM_GUESTS];
+    unsigned count = meeting->count;
+
+    for (unsigned i = 0; i < count; i++)
+        look[i] = (struct pollfd){.fd = meeting->guests[i]};
+    if (count == 0 || poll(look, count, 0) <= 0)
+        return;
+    while (count-- > 0)
+        if (look[count].revents & POLLHUP) {
+            shm_pass_close(&look[count].fd, 1);
+            remove_guest(meeting, count);
+        }
+}
+
 int shm_meeting_find(struct shm_meeting *meeting, const uint8_t token[SHM_TOKEN])
 {
+    int found = -1;
+
     let_in(meeting);
-    for (unsigned i = 0; i < meeting->count; i++) {
+    for (unsigned i = 0; i < meeting->count && found == -1; i++) {
         struct greeting greeting;
         int guest = meeting->guests[i];
         ssize_t got = recv(guest, &greeting, sizeof greeting, MSG_PEEK | MSG_DONTWAIT);
@@ -211,10 +231,11 @@ int shm_meeting_find(struct shm_meeting *meeting, const uint8_t token[SHM_TOKEN]
             remove_guest(meeting, i--);
         } else if (memcmp(greeting.token, token, SHM_TOKEN) == 0) {
             remove_guest(meeting, i);
-            return guest;
+            found = guest;
         }
     }
-    return -1;
+    see_out(meeting);
+    return found;
 }
 
 static bool is_our_greeting(const struct greeting *greeting)

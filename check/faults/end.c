@@ -79,7 +79,9 @@ void end_turn(struct end *end, int wait_ms)
         poll(NULL, 0, (int)(stall * 1e3) + 1); /* the fault itself: nobody looks at the queue */
     ready = poll(&wait, 1, wait_ms);
     ck_assert_msg(ready >= 0 || errno == EINTR, "poll: %s", strerror(errno));
-    count = exs_qdequeue(end->queue, events, OPS, &(struct timeval){0});
+    do
+        count = exs_qdequeue(end->queue, events, OPS, &(struct timeval){0});
+    while (is_refused(end, count));
     ck_assert_msg(count >= 0 && count <= OPS, "exs_qdequeue: %d, %s", count, strerror(errno));
     for (int i = 0; i < count; i++)
         take_event(end, &events[i]);
@@ -134,11 +136,29 @@ bool end_good(struct end *end, int error)
     return error == 0;
 }
 
+bool is_short(const struct end *end)
+{
+    return !end->point->calm && end->cell->fault->fate == SHORT;
+}
+
+bool is_refused(const struct end *end, ssize_t result)
+{
+    if (result != -1 || end->victim || !is_short(end) || errno != end->cell->fault->error)
+        return false;
+    poll(NULL, 0, 1);
+    return true;
+}
+
 int end_send(struct end *end, const void *bytes, size_t length)
 {
     struct op *op = op_begin(end, EXS_EVT_SEND, end->socket);
 
-    op_began(end, op, exs_send(end->socket, bytes, length, 0, end->queue, op, NULL));
+    ssize_t result;
+
+    do
+        result = exs_send(end->socket, bytes, length, 0, end->queue, op, NULL);
+    while (is_refused(end, result));
+    op_began(end, op, result);
     return op_wait(end, op, NULL);
 }
 
@@ -146,7 +166,12 @@ int end_recv(struct end *end, void *bytes, size_t length, size_t *got)
 {
     struct op *op = op_begin(end, EXS_EVT_RECV, end->socket);
 
-    op_began(end, op, exs_recv(end->socket, bytes, length, MSG_WAITALL, end->queue, op, NULL));
+    ssize_t result;
+
+    do
+        result = exs_recv(end->socket, bytes, length, MSG_WAITALL, end->queue, op, NULL);
+    while (is_refused(end, result));
+    op_began(end, op, result);
     return op_wait(end, op, got);
 }
 
@@ -154,7 +179,12 @@ struct op *ask_close(struct end *end, int socket)
 {
     struct op *op = op_begin(end, EXS_EVT_CLOSE, socket);
 
-    return op_began(end, op, exs_close(socket, 0, end->queue, op));
+    int result;
+
+    do
+        result = exs_close(socket, 0, end->queue, op);
+    while (is_refused(end, result));
+    return op_began(end, op, result);
 }
 
 int end_close_socket(struct end *end, int *socket)

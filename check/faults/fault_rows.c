@@ -133,15 +133,29 @@ static void set_descriptors(rlim_t most)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* None can be opened any more, for a while: those that there are stay. */
-static void lack_descriptors(struct end *end)
+static void wait_for_more(struct end *end)
 {
     double until = seconds_now() + SHORTAGE_S;
 
-    set_descriptors(3);
     while (seconds_now() < until && !atomic_load(&end->over))
         sched_yield();
+}
+
+/* None can be opened any more, for a while: those that there are stay. */
+static void use_descriptors_up(struct end *end)
+{
+    set_descriptors(3);
+    wait_for_more(end);
     set_descriptors(1024);
+}
+
+/* ---- Memory -------------------------------------------------------------------------- */
+
+static void use_memory_up(struct end *end)
+{
+    lack_memory(true);
+    wait_for_more(end);
+    lack_memory(false);
 }
 
 /* ---- The clock ----------------------------------------------------------------------- */
@@ -181,7 +195,8 @@ const struct fault fault_rows[] = {
     {.name = "loop-stalled", .fate = LIVES, .who = VICTIM, .strike = stall, .share = 4},
     {.name = "signals", .fate = LIVES, .who = BOTH, .whole = true, .strike = begin_signals, .heal = end_signals, .share = 4},
     {.name = "spawning", .fate = LIVES, .who = BOTH, .whole = true, .strike = spawn_programs, .share = 4},
-    {.name = "descriptors", .fate = SHORT, .who = SURVIVOR, .strike = lack_descriptors, .share = 4},
+    {.name = "descriptors", .fate = SHORT, .who = SURVIVOR, .strike = use_descriptors_up, .error = EMFILE, .share = 4},
+    {.name = "memory", .fate = SHORT, .who = SURVIVOR, .strike = use_memory_up, .error = ENOMEM, .share = 4},
     {.name = "clock-stepped", .fate = LIVES, .who = BOTH, .whole = true, .strike = step_clock, .heal = mend_clock, .share = 2},
     BAD_WIRE("loss-0.1%", .lost = 10),
     BAD_WIRE("loss-1%", .lost = 100),

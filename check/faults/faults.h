@@ -39,6 +39,7 @@ struct fault {
     bool whole;                       /* from before the connection on; else at the point's place */
     void (*strike)(struct end *end);  /* in a thread of its own */
     void (*heal)(struct end *end);    /* when the point is over; of BOTH and SURVIVOR */
+    int error;                        /* of SHORT: what the survivor may be told */
     double bound;                     /* seconds until the survivor knows, at most */
     double stopped;                   /* seconds until a victim that was stopped goes on; 0: never */
     bool again;                       /* the next victim has the same port at once */
@@ -135,6 +136,11 @@ struct op *op_began(struct end *end, struct op *op, ssize_t result);
 int op_wait(struct end *end, struct op *op, size_t *length);
 bool end_good(struct end *end, int error); /* it was good; else that is noted */
 
+/* The point lets this end lack something. */
+bool is_short(const struct end *end);
+/* A call was refused for it, which has changed nothing: a moment later, it is to be made again. */
+bool is_refused(const struct end *end, ssize_t result);
+
 int end_send(struct end *end, const void *bytes, size_t length);
 int end_recv(struct end *end, void *bytes, size_t length, size_t *got); /* all of it, or the end */
 int end_close_socket(struct end *end, int *socket);
@@ -148,7 +154,7 @@ bool hear_end(struct end *end);
 void part(struct end *end); /* they leave in good order, or the survivor learns what befell the victim */
 int accept_bystander(struct end *end); /* what else has come meanwhile is closed */
 
-/* ---- Faults: strike.c, wire.c, clock.c ---- */
+/* ---- Faults: strike.c, wire.c, lack.c ---- */
 
 bool is_sending(const struct end *end);
 bool strikes(const struct end *end); /* this end, in this point */
@@ -157,6 +163,7 @@ void trigger_wait(struct end *end); /* it has struck */
 void trigger_end(struct end *end);  /* and is healed */
 void wire_set(unsigned lost, unsigned twice, unsigned late, unsigned bent, uint64_t seed);
 void clock_step(long seconds); /* from now on the wall clock is wrong by so much */
+void lack_memory(bool lacks);  /* from now on no allocation of these programs succeeds; lack.c */
 
 /* ---- The processes ---- */
 

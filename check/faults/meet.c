@@ -14,11 +14,6 @@ bool is_sending(const struct end *end)
     return end->point->sends == end->victim;
 }
 
-static bool is_short(const struct end *end)
-{
-    return !end->point->calm && end->cell->fault->fate == SHORT;
-}
-
 static bool is_calm(const struct end *end)
 {
     return end->point->calm || end->cell->fault->fate <= SHORT;
@@ -59,7 +54,12 @@ static struct op *ask_accept(struct end *end)
     struct op *op = op_begin(end, EXS_EVT_ACCEPT, end->listener);
 
     end->element = (exs_acceptaddr_t){.exs_ahandle = op};
-    return op_began(end, op, exs_accept(end->listener, &end->element, 1, 0, end->queue));
+    int result;
+
+    do
+        result = exs_accept(end->listener, &end->element, 1, 0, end->queue);
+    while (is_refused(end, result));
+    return op_began(end, op, result);
 }
 
 /* The next connection; -1: it is not to be expected any more. */
@@ -79,7 +79,7 @@ static int accept_next(struct end *end, bool until_struck)
     int error = op_wait(end, op, NULL);
     if (error == 0)
         return op->accepted;
-    if (error == EMFILE && is_short(end))
+    if (error == end->cell->fault->error && is_short(end))
         return accept_next(end, until_struck);
     ck_assert_msg(error == ECANCELED && until_struck, "exs_accept: %s", strerrorname_np(error));
     return -1;
@@ -157,7 +157,8 @@ static bool greet(struct end *end)
     int error = end->point->listens == end->victim ? end_send(end, &hello, sizeof hello) : try_greet(end);
 
     for (int i = 0; error != 0 && is_short(end) && i < TRIES; i++) {
-        ck_assert_msg(end->victim || error == EMFILE, "the survivor was told %s", strerrorname_np(error));
+        ck_assert_msg(end->victim || error == end->cell->fault->error, "the survivor was told %s",
+                      strerrorname_np(error));
         if (end->socket >= 0)
             ck_assert_int_eq(end_close_socket(end, &end->socket), 0);
         poll(NULL, 0, 1);
@@ -189,7 +190,12 @@ bool say_end(struct end *end)
 {
     struct op *op = op_begin(end, EXS_EVT_SHUTDOWN, end->socket);
 
-    op_began(end, op, exs_shutdown(end->socket, SHUT_WR, 0, end->queue, op));
+    int result;
+
+    do
+        result = exs_shutdown(end->socket, SHUT_WR, 0, end->queue, op);
+    while (is_refused(end, result));
+    op_began(end, op, result);
     return end_good(end, op_wait(end, op, NULL));
 }
 
@@ -254,7 +260,8 @@ static void part_from_the_dead(struct end *end)
 void part(struct end *end)
 {
     if (is_short(end) && end->error)
-        ck_assert_msg(end->victim ? end->error == ECONNRESET || end->error == EPIPE : end->error == EMFILE,
+        ck_assert_msg(end->victim ? end->error == ECONNRESET || end->error == EPIPE
+                                  : end->error == end->cell->fault->error,
                       "the %s was told %s", end->victim ? "victim" : "survivor", strerrorname_np(end->error));
     if (end->victim || is_calm(end))
         part_in_order(end);

@@ -377,7 +377,8 @@ START_TEST(longest_name)
 }
 END_TEST
 
-/* By a folder, or by what would be replaced for others, too: told before anything is asked for, and left as it is. */
+/* By a folder, or by what would be replaced for others, too: told before anything is asked for, and left as it
+ * is. */
 START_TEST(name_is_taken)
 {
     struct landing landing;

@@ -108,8 +108,8 @@ static _Noreturn void fail(const char *what, const char *why)
 
 /* ---- Where to ------------------------------------------------------------------------------------------ */
 
-/* What a path leads to that can't be replaced by a file but be written to: a device, a pipe, or what is standard
- * output by another name, as /dev/stdout. -1: nothing of the kind. */
+/* What a path leads to that can't be replaced by a file but be written to: a device, a pipe, or what is
+ * standard output by another name, as /dev/stdout. -1: nothing of the kind. */
 static int open_output(const char *path)
 {
     struct stat status, standard;
@@ -230,7 +230,8 @@ static int look_up(struct fetch *fetch, const struct addrinfo *addresses, const 
         return wishes_add(picks, name) == 0 ? 0 : client_failed(&fetch->client, "cannot keep a list");
     if (fetch->client.sock == -1 && client_reach(&fetch->client, addresses) == -1)
         return -1;
-    return settings->list ? wishes_list(stdout, fetch, name, form == ACCOUNT_JSON) : wishes_add_tree(picks, fetch, name);
+    return settings->list ? wishes_list(stdout, fetch, name, form == ACCOUNT_JSON)
+                          : wishes_add_tree(picks, fetch, name);
 }
 
 static void pick_files(struct fetch *fetch, const struct addrinfo *addresses, const struct settings *settings,

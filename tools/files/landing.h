@@ -27,8 +27,8 @@ struct landing {
 };
 
 /* These return 0, or -1 and errno; landing_open EBUSY where another exs-get gets this file, EEXIST where
- * its temporary name is somebody else's, and EISDIR or ENODEV where its own is a folder's or some such thing's. name: below that folder, each component as transfer_bad_name has it;
- * used until landing_end. */
+ * its temporary name is somebody else's, and EISDIR or ENODEV where its own is a folder's or some such thing's.
+ * name: below that folder, each component as transfer_bad_name has it; used until landing_end. */
 int landing_open(struct landing *landing, int directory, const char *name);
 /* output: a descriptor of the caller's, which is written to in order. */
 void landing_open_output(struct landing *landing, int output);

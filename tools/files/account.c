@@ -2,6 +2,8 @@
 /* Lines for people and for programs; see account.h. */
 #include "account.h"
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,4 +90,15 @@ void account_end(const struct account *account, const char *device)
         fprintf(account->out,
                 "{\"files\":%lu,\"failed\":%lu,\"bytes\":%llu,\"seconds\":%.6f,\"device\":\"%s\"}\n",
                 account->done, account->failed, bytes, seconds, device);
+}
+
+int account_flush(const struct account *account)
+{
+    bool lost = ferror(stdout) != 0;
+
+    errno = EIO; /* of what was lost before, nobody kept why */
+    if (fflush(stdout) == 0 && !lost)
+        return 0;
+    fprintf(stderr, "%s: cannot print what was done: %s\n", account->program, strerror(errno));
+    return -1;
 }

@@ -294,5 +294,5 @@ int main(int argc, char **argv)
     picks_free(&picks);
     if (target.output == -1)
         close(target.folder);
-    return account.failed == 0 ? 0 : 1;
+    return account_flush(&account) == 0 && account.failed == 0 ? 0 : 1;
 }

@@ -161,5 +161,5 @@ int main(int argc, char **argv)
         fail(outlet.client.error);
     freeaddrinfo(addresses);
     picks_free(&picks);
-    return account.failed == 0 ? 0 : 1;
+    return account_flush(&account) == 0 && account.failed == 0 ? 0 : 1;
 }

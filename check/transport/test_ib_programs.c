@@ -73,6 +73,86 @@ START_TEST(a_program_dies_in_a_handshake)
 }
 END_TEST
 
+/* It accepts the first that comes, and listens no more; and says so when that is so. */
+static pid_t start_server_once(int *ready)
+{
+    int ends[2];
+    struct rdma_cm_id *listener, *id;
+    pid_t pid;
+
+    ck_assert_int_eq(pipe(ends), 0);
+    pid = fork();
+    if (pid > 0) {
+        close(ends[1]);
+        *ready = ends[0];
+        return pid;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    channel = soft_create_event_channel();
+    listener = listen_on("0.0.0.0", PORT);
+    (void)!write(ends[1], "", 1);
+    id = take_request();
+    make_id_qp(id);
+    ck_assert_int_eq(soft_accept(id, NULL), 0);
+    end_id(listener);
+    (void)!write(ends[1], "", 1);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+    (void)!write(ends[1], "", 1);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_DISCONNECTED), 0);
+    end_id(id);
+    _exit(0);
+}
+
+static void await_byte(int fd)
+{
+    char byte;
+
+    ck_assert_int_eq(read(fd, &byte, 1), 1);
+}
+
+/* The same request comes again when its listener has gone, or another has come: whichever reads it, the one
+ * that has the connection answers, as before. */
+START_TEST(a_listener_has_gone)
+{
+    int ready, status;
+    pid_t other = start_server("0.0.0.0", PORT + 1), next = 0, once = start_server_once(&ready);
+    struct ib_message req = peer_request(PORT), rep, message;
+
+    await_byte(ready);
+    peer_says(&req);
+    rep = peer_hears(IB_REP);
+    await_byte(ready);
+    if (_i == 1)
+        next = start_server("0.0.0.0", PORT);
+    for (int i = 0; i < 40; i++) {
+        peer_says(&req);
+        message = peer_hears(IB_REP);
+        ck_assert_mem_eq(&message, &rep, sizeof rep);
+    }
+    peer.number = rep.local_id;
+    message = peer_answer(IB_RTU);
+    peer_says(&message);
+    await_byte(ready);
+    message = peer_answer(IB_DREQ);
+    message.dreq.qpn = rep.rep.qpn;
+    peer_says(&message);
+    peer_hears(IB_DREP);
+    ck_assert_int_eq(waitpid(once, &status, 0), once);
+    ck_assert_int_eq(status, 0);
+    close(ready);
+    if (_i == 1) {
+        peer_visits(PORT, 1);
+        ck_assert_int_eq(kill(next, SIGKILL), 0);
+        ck_assert_int_eq(waitpid(next, NULL, 0), next);
+    }
+    req.local_id += 2; /* another's is refused */
+    peer_says(&req);
+    ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
+    ck_assert_int_eq(kill(other, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+}
+END_TEST
+
 /* One that stands still has its packets wait, and nobody else's. */
 START_TEST(a_program_is_stopped)
 {
@@ -143,6 +223,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, several_programs);
     tcase_add_test(tcase, a_program_dies_in_a_handshake);
     tcase_add_test(tcase, a_client_dies_in_a_handshake);
+    tcase_add_loop_test(tcase, a_listener_has_gone, 0, 2);
     tcase_add_test(tcase, a_program_is_stopped);
     return suite;
 }

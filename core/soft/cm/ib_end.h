@@ -22,13 +22,15 @@ struct ib_end {
     bool queued;     /* in the box */
     struct ib_message said;
     struct ib_end *listener; /* of a request that its user hasn't seen */
+    const void *came_to;     /* the listener, which may be gone: only compared */
+    bool has_door;           /* `door` is open: a listener's, or that of a request whose listener has gone, */
+    int door;                /* where others pass on what is for it */
     TAILQ_ENTRY(ib_end) news;
     /* A listener's: */
     union soft_addr addr;
     enum ib_space space;
     bool one_family;
     unsigned backlog, untaken;
-    int door; /* where others pass on what is for it; -1: they can't */
     LIST_ENTRY(ib_end) listeners;
 };
 
@@ -40,6 +42,8 @@ extern struct ib_port {
     int epoll; /* of all sockets; -1: not open */
     int door;  /* what others pass on of connections comes by this, and what is passed on goes by it */
     unsigned ends;
+    unsigned kept_open; /* doors of requests */
+    bool closed;        /* some door was, since the sockets were looked at */
     LIST_HEAD(, ib_end) listeners;
 } ib_port;
 
@@ -65,6 +69,7 @@ void ib_end_post(struct ib_end *end);
 void ib_end_unpost(struct ib_end *end);
 /* Its listener waits no longer for its user to see it. */
 void ib_end_untake(struct ib_end *end);
+void ib_end_close_door(struct ib_end *end);
 void ib_end_free(struct ib_end *end);
 
 #endif

@@ -24,6 +24,13 @@ static bool pass_to_listener(const struct soft_path *path, enum ib_space space, 
     return ib_pass_on(ib_port.door, &here, path, mad) || ib_pass_on(ib_port.door, &everywhere, path, mad);
 }
 
+static bool pass_to_request(const struct soft_path *path, const struct ib_message *req, const uint8_t *mad)
+{
+    const struct ib_pass_name name = ib_pass_to_request(req->req.ca_guid, req->local_id);
+
+    return ib_pass_on(ib_port.door, &name, path, mad);
+}
+
 /* Is it for another process, and has that one got it? What nobody has is answered here, as it may have to be.
  */
 static bool is_passed_on(const struct soft_path *path, const uint8_t *mad)
@@ -34,6 +41,8 @@ static bool is_passed_on(const struct soft_path *path, const uint8_t *mad)
     uint32_t ours;
 
     if (!ib_decode(&message, mad))
+        return true;
+    if (message.type == IB_REQ && pass_to_request(path, &message, mad))
         return true;
     if (message.type == IB_REQ || message.type == IB_SIDR_REQ)
         return ib_told_service(&message, &space, &number) &&
@@ -68,7 +77,7 @@ static void take_passed(int door)
     struct soft_path path;
     int got = 0;
 
-    for (int i = 0; i < BATCH && got >= 0; i++) {
+    for (int i = 0; i < BATCH && got >= 0 && !ib_port.closed; i++) { /* it may be this that was */
         got = ib_pass_receive(door, &path, mad);
         if (got > 0)
             ib_arrive(&ib_port.world, &path, mad);

@@ -2,6 +2,7 @@
 /* ib_pass.c - datagrams of connection management from one process of a host to another. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -43,6 +44,15 @@ struct ib_pass_name ib_pass_to_listener(enum ib_space space, const union soft_ad
                   host, sizeof host);
     snprintf(name.text, sizeof name.text, "exs/roce/%u/%s/%u/%s", (unsigned)geteuid(),
              space == IB_SPACE_UDP ? "udp" : "at", ntohs(port), host);
+    return name;
+}
+
+struct ib_pass_name ib_pass_to_request(uint64_t guid, uint32_t id)
+{
+    struct ib_pass_name name;
+
+    snprintf(name.text, sizeof name.text, "exs/roce/%u/request/%016" PRIx64 "/%08" PRIx32, (unsigned)geteuid(),
+             guid, id);
     return name;
 }
 

@@ -4,8 +4,9 @@
  * passed on from there to the one that it is for, over abstract unix sockets.
  *
  * Each process has one for what belongs to its connections, whose numbers say which share of the port it has,
- * and one for each of its listeners. Their names end with the process. Only programs of the same user are
- * believed.
+ * and one for each of its listeners; and one for each request whose listener has gone before the peer was known
+ * to have the answer, since it may come again. Their names end with the process. Only programs of the same user
+ * are believed.
  */
 #ifndef SOFT_IB_PASS_H
 #define SOFT_IB_PASS_H
@@ -22,6 +23,8 @@ struct ib_pass_name {
 struct ib_pass_name ib_pass_to_share(unsigned share);
 /* A wildcard address has a name of its own, which is IPv6's as well as IPv4's. */
 struct ib_pass_name ib_pass_to_listener(enum ib_space space, const union soft_addr *addr, in_port_t port);
+/* By the peer's node and its number there. */
+struct ib_pass_name ib_pass_to_request(uint64_t guid, uint32_t id);
 
 /* A socket with this name. -1 and errno: EADDRINUSE, somebody has it. */
 int ib_pass_open(const struct ib_pass_name *name);

@@ -11,22 +11,25 @@
 #include "ib_end.h"
 #include "ib_pass.h"
 
-#define READY_MAX 16    /* sockets looked at in a row */
-#define UNTAKEN_MAX 256 /* requests of one listener that its user hasn't seen, where he names no backlog */
+#define READY_MAX 16     /* sockets looked at in a row */
+#define KEPT_OPEN_MAX 64 /* doors of requests whose listeners have gone */
+#define UNTAKEN_MAX 256  /* requests of one listener that its user hasn't seen, where he names no backlog */
 
 struct ib_port ib_port = {.lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1};
 
 /* ---- The service thread's part ---- */
 
-/* Nobody closes a door meanwhile: that takes the lock. */
+/* Where what comes has a door closed, the numbers of those that were ready may be others' by now: they are
+ * looked at anew. */
 static void run(void)
 {
     struct epoll_event events[READY_MAX];
     int count;
 
     soft_mutex_lock(&ib_port.lock);
+    ib_port.closed = false;
     count = epoll_wait(ib_port.epoll, events, READY_MAX, 0);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count && !ib_port.closed; i++)
         ib_hear(events[i].data.fd);
     ib_timers(&ib_port.world);
     service_errand_due(ib_deadline(&ib_port.world));
@@ -136,6 +139,15 @@ static void unlock(void)
     soft_mutex_unlock(&ib_port.lock);
 }
 
+/* (locked) Without one others can't pass anything on. */
+static void open_door(struct ib_end *end, const struct ib_pass_name *name)
+{
+    end->door = ib_pass_open(name);
+    end->has_door = end->door != -1;
+    if (end->has_door)
+        (void)watch(end->door, EPOLLIN);
+}
+
 struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, enum ib_space space,
                               const union soft_addr *addr, bool one_family, int backlog)
 {
@@ -151,10 +163,8 @@ struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, enum ib_sp
     end->one_family = one_family;
     end->backlog = backlog > 0 && backlog < UNTAKEN_MAX ? (unsigned)backlog : UNTAKEN_MAX;
     name = ib_pass_to_listener(space, addr, addr->in.sin_port); /* at the same place in both kinds of address */
-    end->door = ib_pass_open(&name);
     soft_mutex_lock(&ib_port.lock);
-    if (end->door != -1)
-        (void)watch(end->door, EPOLLIN);
+    open_door(end, &name);
     ib_port.ends++;
     LIST_INSERT_HEAD(&ib_port.listeners, end, listeners);
     soft_mutex_unlock(&ib_port.lock);
@@ -252,6 +262,21 @@ bool ib_port_is_heard(const struct ib_end *end)
     return heard;
 }
 
+/* (locked) The same request may still come again, and another process, which reads it, passes on to listeners.
+ */
+static void keep_open(struct ib_end *end, const struct ib_end *listener)
+{
+    const struct ib_conn *conn = &end->conn;
+    struct ib_pass_name name;
+
+    if (end->came_to != listener || ib_port.kept_open == KEPT_OPEN_MAX ||
+        (conn->state != IB_REQUESTED && conn->state != IB_REP_SENT && conn->state != IB_REP_HEARD))
+        return;
+    name = ib_pass_to_request(conn->remote_guid, conn->remote_id);
+    open_door(end, &name);
+    ib_port.kept_open += end->has_door;
+}
+
 /* (locked) */
 static void stop_listening(struct ib_end *listener)
 {
@@ -261,10 +286,10 @@ static void stop_listening(struct ib_end *listener)
         next = LIST_NEXT(conn, all);
         if (((struct ib_end *)conn)->listener == listener)
             ib_end_free((struct ib_end *)conn);
+        else
+            keep_open((struct ib_end *)conn, listener);
     }
     LIST_REMOVE(listener, listeners);
-    if (listener->door != -1)
-        fds_close(listener->door);
 }
 
 void ib_port_leave(struct ib_end *end)
@@ -364,5 +389,5 @@ void ib_port_forget(void)
     LIST_INIT(&ib_port.world.conns);
     LIST_INIT(&ib_port.listeners);
     ib_port.epoll = -1;
-    ib_port.ends = 0;
+    ib_port.ends = ib_port.kept_open = 0;
 }

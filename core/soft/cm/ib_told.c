@@ -2,6 +2,7 @@
 /* ib_told.c - what the world of connections tells the port, and for whom it is. */
 #include <stdlib.h>
 #include <string.h>
+#include "core/fds.h"
 #include "ib_address.h"
 #include "ib_end.h"
 
@@ -30,11 +31,23 @@ void ib_end_untake(struct ib_end *end)
     end->listener = NULL;
 }
 
+void ib_end_close_door(struct ib_end *end)
+{
+    if (!end->has_door)
+        return;
+    fds_close(end->door);
+    end->has_door = false;
+    ib_port.closed = true;
+    if (end->came_to != NULL)
+        ib_port.kept_open--;
+}
+
 void ib_end_free(struct ib_end *end)
 {
     ib_end_unpost(end);
     ib_end_untake(end);
     ib_end(&ib_port.world, &end->conn);
+    ib_end_close_door(end);
     ib_port.ends--;
     free(end);
 }
@@ -167,6 +180,7 @@ struct ib_conn *ib_told_request(struct ib_world *world, const struct soft_path *
     if (!make_room() || (end = calloc(1, sizeof *end)) == NULL)
         return NULL;
     end->listener = listener;
+    end->came_to = listener;
     end->box = listener->box;
     listener->untaken++;
     ib_port.ends++;

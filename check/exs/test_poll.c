@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_poll.c - exs_poll: sockets in every state and ordinary descriptors together, blocking or with an event,
- * on queues of every kind; and what ends a poll.
+ * test_poll.c - exs_poll with an event: sockets and ordinary descriptors together, on queues of every kind;
+ * what ends a poll, and what is refused. By blocking calls alone: test_poll_blocking.c.
  */
+#include "check/exs/polled.h"
 #include "check/support/asleep.h"
-#include "check/support/support.h"
 
 #include <stdatomic.h>
 #include <dlfcn.h>
@@ -12,11 +12,6 @@
 #include <malloc.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-
-#define LENGTH (300 * KIB) /* more than the peer's hidden buffer */
-#define SHORT_US 50000
-
-static const struct timeval at_once = {0}, shortly = {.tv_usec = SHORT_US};
 
 /* ---- An epoll that fails ----------------------------------------------------------------------------------
  */
@@ -37,26 +32,6 @@ __attribute__((visibility("default"))) int epoll_wait(int epoll, struct epoll_ev
 
 /* ---- What the tests share ---------------------------------------------------------------------------------
  */
-
-/* What is ready of one descriptor, now. */
-static int ready_now(int fd, int events)
-{
-    exs_pollfd_t poll = {.exs_fd = fd, .exs_events = (short)events, .exs_revents = -1};
-    int ready = exs_poll(&poll, 1, EXS_BLOCK, &at_once, NULL, NULL);
-
-    must(ready);
-    ck_assert_int_eq(ready, poll.exs_revents != 0);
-    return poll.exs_revents;
-}
-
-/* Soon: it waits for that. */
-static void becomes_ready(int fd, int events, int revents)
-{
-    exs_pollfd_t poll = {.exs_fd = fd, .exs_events = (short)events};
-
-    ck_assert_int_eq(exs_poll(&poll, 1, EXS_BLOCK, NULL, NULL, NULL), 1);
-    ck_assert_int_eq(poll.exs_revents, revents);
-}
 
 static void begin_poll(struct inbox *box, exs_pollfd_t *fds, int count, const struct timeval *timeout)
 {
@@ -79,188 +54,6 @@ static void open_pair(struct pair *pair)
     pair->server_box->beside = pair->client_box;
     pair->client_box->beside = pair->server_box;
 }
-
-/* ---- By blocking calls alone
- * --------------------------------------------------------------------------------- */
-
-START_TEST(reads_and_writes)
-{
-    struct pair pair;
-    char in[10];
-
-    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
-    ck_assert_int_eq(ready_now(pair.server, EXS_POLLIN), 0);
-    ck_assert_int_eq(ready_now(pair.server, EXS_POLLIN | EXS_POLLOUT), EXS_POLLOUT);
-    ck_assert_int_eq(exs_blocking_send(pair.client, "abc", 3, 0, NULL), 3);
-    becomes_ready(pair.server, EXS_POLLIN, EXS_POLLIN);
-    ck_assert_int_eq(exs_blocking_recv(pair.server, in, 1, MSG_DONTWAIT, NULL), 1);
-    ck_assert_int_eq(ready_now(pair.server, EXS_POLLIN | EXS_POLLOUT), EXS_POLLIN | EXS_POLLOUT);
-    ck_assert_int_eq(exs_blocking_recv(pair.server, in, 10, MSG_DONTWAIT, NULL), 2);
-    ck_assert_int_eq(ready_now(pair.server, EXS_POLLIN), 0);
-    must(exs_shutdown(pair.client, SHUT_WR, EXS_BLOCK, NULL, NULL));
-    becomes_ready(pair.server, EXS_POLLIN, EXS_POLLIN);
-    ck_assert_int_eq(ready_now(pair.client, EXS_POLLOUT), EXS_POLLOUT); /* to get EPIPE */
-    must(exs_shutdown(pair.server, SHUT_WR, EXS_BLOCK, NULL, NULL));
-    becomes_ready(pair.client, EXS_POLLIN, EXS_POLLIN | EXS_POLLHUP);
-    pair_close_blocking(&pair);
-}
-END_TEST
-
-/* While the peer has no room there is nothing to send for; a thread that takes it makes some. */
-static void *receive_all(void *argument)
-{
-    const struct pair *pair = argument;
-    uint8_t *in = new_buffer(LENGTH);
-
-    ck_assert_int_eq(exs_blocking_recv(pair->server, in, 200 * KIB, MSG_WAITALL, NULL), 200 * KIB);
-    free(in);
-    return NULL;
-}
-
-START_TEST(waits_for_room)
-{
-    uint8_t *out = new_buffer(LENGTH);
-    struct pair pair;
-
-    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
-    must(exs_blocking_send(pair.client, out, LENGTH, MSG_DONTWAIT, NULL));
-    ck_assert_int_eq(ready_now(pair.client, EXS_POLLOUT), 0);
-    pthread_t thread = thread_start(receive_all, &pair);
-    becomes_ready(pair.client, EXS_POLLOUT, EXS_POLLOUT);
-    must(exs_blocking_send(pair.client, out, 1, MSG_DONTWAIT, NULL));
-    thread_join(thread);
-    free(out);
-    must(exs_blocking_close(pair.client));
-    must(exs_blocking_close(pair.server));
-    must(exs_blocking_close(pair.listener));
-}
-END_TEST
-
-/* Neither a fresh socket nor a bound one is connected; what is none at all; what is left out. */
-START_TEST(other_states)
-{
-    struct address address = loopback(AF_INET, 0);
-    int fresh = exs_socket(PF_INET, SOCK_STREAM, 0), bound = exs_socket(PF_INET, SOCK_STREAM, 0);
-
-    must(exs_bind(bound, SA(&address), address.length));
-    ck_assert_int_eq(ready_now(fresh, EXS_POLLIN | EXS_POLLOUT), EXS_POLLOUT | EXS_POLLHUP);
-    ck_assert_int_eq(ready_now(bound, EXS_POLLIN), EXS_POLLHUP);
-    ck_assert_int_eq(ready_now(-5, EXS_POLLIN), 0);
-    must(exs_blocking_close(bound));
-    ck_assert_int_eq(ready_now(bound, EXS_POLLIN), EXS_POLLNVAL);
-    must(exs_blocking_close(fresh));
-}
-END_TEST
-
-static void *connect_to(void *argument)
-{
-    const struct address *address = argument;
-    int client = exs_socket(PF_INET, SOCK_STREAM, 0);
-
-    must(exs_blocking_connect(client, SA(address), address->length));
-    return (void *)(intptr_t)client;
-}
-
-/* A listener is ready when an accept would find somebody. */
-START_TEST(accepts)
-{
-    struct address address;
-    int listener = open_listener(AF_INET, SOCK_STREAM, 5, &address);
-    void *client;
-
-    ck_assert_int_eq(ready_now(listener, EXS_POLLIN | EXS_POLLOUT), 0);
-    pthread_t thread = thread_start(connect_to, &address);
-    becomes_ready(listener, EXS_POLLIN, EXS_POLLIN);
-    int server = exs_blocking_accept(listener, NULL, NULL);
-    must(server);
-    ck_assert_int_eq(pthread_join(thread, &client), 0);
-    ck_assert_int_eq(ready_now(listener, EXS_POLLIN), 0);
-    must(exs_blocking_close((int)(intptr_t)client));
-    becomes_ready(server, EXS_POLLIN, EXS_POLLIN);
-    must(exs_blocking_close(server));
-    thread = thread_start(connect_to, &address);
-    while (ready_now(listener, EXS_POLLIN) == 0) /* nobody else moves it on */
-        ;
-    server = exs_blocking_accept(listener, NULL, NULL);
-    must(server);
-    ck_assert_int_eq(pthread_join(thread, &client), 0);
-    must(exs_blocking_close((int)(intptr_t)client));
-    must(exs_blocking_close(server));
-    must(exs_blocking_close(listener));
-}
-END_TEST
-
-/* A pipe that is named twice wakes a thread that sleeps, by what either asks for. */
-struct sleeping {
-    _Atomic pid_t tid;
-    int end, asking; /* the element that asks */
-};
-
-static void *poll_twice(void *argument)
-{
-    struct sleeping *sleeping = argument;
-    exs_pollfd_t fds[] = {{.exs_fd = sleeping->end}, {.exs_fd = sleeping->end}};
-
-    fds[sleeping->asking].exs_events = EXS_POLLIN;
-    sleeping->tid = gettid();
-    ck_assert_int_eq(exs_poll(fds, COUNT(fds), EXS_BLOCK, NULL, NULL, NULL), 1);
-    ck_assert_int_eq(fds[sleeping->asking].exs_revents, EXS_POLLIN);
-    return NULL;
-}
-
-START_TEST(twice)
-{
-    struct sleeping sleeping = {.asking = _i};
-    int ends[2];
-
-    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
-    sleeping.end = ends[0];
-    pthread_t thread = thread_start(poll_twice, &sleeping);
-    await_sleep(&sleeping.tid);
-    ck_assert_int_eq(write(ends[1], "x", 1), 1);
-    thread_join(thread);
-    close(ends[0]);
-    close(ends[1]);
-}
-END_TEST
-
-/* Together with a pipe, the same one twice, and a file, which is always ready. */
-START_TEST(others)
-{
-    struct pair pair;
-    int ends[2];
-
-    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
-    int file = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-
-    must(file);
-    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
-    exs_pollfd_t fds[] = {{.exs_fd = pair.server, .exs_events = EXS_POLLIN},
-                          {.exs_fd = ends[0], .exs_events = EXS_POLLIN},
-                          {.exs_fd = -1, .exs_events = EXS_POLLIN},
-                          {.exs_fd = ends[1]},
-                          {.exs_fd = ends[0]},
-                          {.exs_fd = file}};
-    ck_assert_int_eq(ready_now(ends[0], EXS_POLLIN), 0);
-    ck_assert_int_eq(ready_now(ends[1], EXS_POLLOUT), EXS_POLLOUT);
-    ck_assert_int_eq(ready_now(file, EXS_POLLIN), EXS_POLLIN);
-    double start = seconds_now();
-    ck_assert_int_eq(exs_poll(fds, COUNT(fds), EXS_BLOCK, &shortly, NULL, NULL), 0);
-    ck_assert(seconds_now() - start >= SHORT_US / 1e6 && seconds_now() - start < SHORT_US / 1e6 + 5 * LATE_S);
-    ck_assert_int_eq(write(ends[1], "x", 1), 1);
-    ck_assert_int_eq(exs_poll(fds, COUNT(fds), EXS_BLOCK, NULL, NULL, NULL), 1);
-    ck_assert_int_eq(fds[1].exs_revents, EXS_POLLIN);
-    ck_assert_int_eq(fds[0].exs_revents | fds[2].exs_revents | fds[3].exs_revents | fds[4].exs_revents, 0);
-    ck_assert_int_eq(exs_blocking_send(pair.client, "abc", 3, 0, NULL), 3);
-    becomes_ready(pair.server, EXS_POLLIN, EXS_POLLIN);
-    ck_assert_int_eq(exs_poll(fds, COUNT(fds), EXS_BLOCK, NULL, NULL, NULL), 2);
-    close(file);
-    close(ends[0]);
-    close(ends[1]);
-    ck_assert_int_eq(ready_now(ends[0], EXS_POLLIN), EXS_POLLNVAL);
-    pair_close_blocking(&pair);
-}
-END_TEST
 
 /* ---- With an event
  * --------------------------------------------------------------------------------------------- */
@@ -702,12 +495,6 @@ int main(void)
     Suite *suite = suite_create("poll");
     TCase *tcase = add_case(suite, "poll", 20);
 
-    tcase_add_test(tcase, reads_and_writes);
-    tcase_add_test(tcase, waits_for_room);
-    tcase_add_test(tcase, other_states);
-    tcase_add_test(tcase, accepts);
-    tcase_add_test(tcase, others);
-    tcase_add_loop_test(tcase, twice, 0, 2);
     tcase_add_test(tcase, event);
     tcase_add_loop_test(tcase, more_than_descriptors, 0, 2);
     tcase_add_test(tcase, failing);

@@ -11,6 +11,7 @@
  * buffer that the other end may be working on.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "pattern.h"
@@ -71,17 +72,39 @@ static void fill_exported(struct link *link, uint32_t iteration)
     }
 }
 
+/* "operation 3, RDMA_READ (server) 999 x 2, iteration 7", and where in it. */
 static void mismatch(struct link *link, int step, const char *where, unsigned want, unsigned got)
 {
     char text[64];
 
     if (link->mismatches++ >= REPORTED_MAX)
         return;
-    complain("Test[%x.%u]: Validation Error :: operation %d, %s, iteration %u%s",
+    complain("Test[%x.%u]: Validation Error :: operation %d, %s, iteration %u, %s",
              (unsigned)link->request.session, link->request.number, step, op_text(op_at(link, step), text),
              ((struct transaction *)link->work)->iteration, where);
-    complain("Test[%x.%u]: Expected %x Got %x", (unsigned)link->request.session, link->request.number, want,
+    complain("Test[%x.%u]: Expected %02x Got %02x", (unsigned)link->request.session, link->request.number, want,
              got);
+}
+
+/* Data that never came leave those of the iteration before. */
+static bool is_of_before(const struct link *link, int step, uint32_t segment, const char *bytes)
+{
+    const struct transaction *t = link->work;
+    size_t size = op_at(link, step)->size;
+
+    return t->iteration > 0 &&
+           pattern_differs(bytes, size, seed_of(link, step, segment, t->iteration - 1)) == size;
+}
+
+static void mismatch_at(struct link *link, int step, uint32_t segment, const char *bytes, size_t at)
+{
+    uint64_t seed = seed_of(link, step, segment, ((struct transaction *)link->work)->iteration);
+    bool old = link->mismatches < REPORTED_MAX && is_of_before(link, step, segment, bytes);
+    char where[96];
+
+    snprintf(where, sizeof(where), "segment %u, byte %zu%s", segment, at,
+             old ? ": all of it as in the iteration before" : "");
+    mismatch(link, step, where, pattern_byte(at, seed), (unsigned char)bytes[at]);
 }
 
 static void check(struct link *link, int step)
@@ -96,10 +119,10 @@ static void check(struct link *link, int step)
         size_t at = pattern_differs(bytes, op->size, seed);
 
         if (at < op->size)
-            mismatch(link, step, "", pattern_byte(at, seed), (unsigned char)bytes[at]);
+            mismatch_at(link, step, i, bytes, at);
     }
     if (!area_guards_hold(&link->area, step))
-        mismatch(link, step, ", outside of its buffer", GUARD_BYTE, 0);
+        mismatch(link, step, "outside of its buffer", GUARD_BYTE, 0);
 }
 
 /* ---- Receives ---------------------------------------------------------------------------------------- */

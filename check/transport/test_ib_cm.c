@@ -120,21 +120,19 @@ START_TEST(hangs_up)
 }
 END_TEST
 
-/* A packet of a message's, with nothing in it but zeros. */
-static void sends(uint32_t qpn, unsigned opcode, uint32_t psn)
+/* The packet, made whole. */
+static void sends_packet(struct roce roce, uint32_t qpn, unsigned opcode, uint32_t psn)
 {
-    static const uint8_t zeros[1024];
-    struct roce roce = {.opcode = (uint8_t)opcode,
-                        .migreq = true,
-                        .pkey = 0xffff,
-                        .qpn = qpn,
-                        .psn = psn & 0xffffff,
-                        .payload = zeros,
-                        .payload_length = sizeof zeros};
     uint8_t packet[ROCE_MAX];
     struct icrc_flow flow;
-    size_t length = roce_write(packet, &roce);
+    size_t length;
 
+    roce.opcode = (uint8_t)opcode;
+    roce.migreq = true;
+    roce.pkey = 0xffff;
+    roce.qpn = qpn;
+    roce.psn = psn & 0xffffff;
+    length = roce_write(packet, &roce);
     icrc_flow_init(&flow, &peer.path, true);
     icrc_store(packet + length, icrc_compute(&flow, 0, packet, length));
     length += ICRC_SIZE;
@@ -142,7 +140,15 @@ static void sends(uint32_t qpn, unsigned opcode, uint32_t psn)
                      (ssize_t)length);
 }
 
-static void hears_answer(unsigned syndrome, uint32_t psn)
+/* A packet of a message's, with nothing in it but zeros. */
+static void sends(uint32_t qpn, unsigned opcode, uint32_t psn)
+{
+    static const uint8_t zeros[1024];
+
+    sends_packet((struct roce){.payload = zeros, .payload_length = sizeof zeros}, qpn, opcode, psn);
+}
+
+static void hears(unsigned opcode, unsigned syndrome, uint32_t psn)
 {
     struct pollfd one = {.fd = peer.fd, .events = POLLIN};
     uint8_t packet[ROCE_MAX];
@@ -152,10 +158,29 @@ static void hears_answer(unsigned syndrome, uint32_t psn)
     ck_assert_int_eq(poll(&one, 1, PATIENCE_MS), 1);
     got = recv(peer.fd, packet, sizeof packet, 0);
     ck_assert(roce_read(&roce, packet, (size_t)got - ICRC_SIZE));
-    ck_assert_uint_eq(roce.opcode, ACKNOWLEDGE);
+    ck_assert_uint_eq(roce.opcode, opcode);
     ck_assert_uint_eq(roce.qpn, IBWORDS_QPN);
     ck_assert_uint_eq(roce.syndrome, syndrome);
     ck_assert_uint_eq(roce.psn, psn & 0xffffff);
+}
+
+static void hears_answer(unsigned syndrome, uint32_t psn)
+{
+    hears(ACKNOWLEDGE, syndrome, psn);
+}
+
+/* The connection that the peer asks for; its REP. */
+static struct ib_message connect_peer(struct rdma_cm_id *id)
+{
+    struct ib_message rep, message;
+
+    ck_assert_int_eq(soft_accept(id, NULL), 0);
+    rep = peer_hears(IB_REP);
+    peer.number = rep.local_id;
+    message = peer_answer(IB_RTU);
+    peer_says(&message);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+    return rep;
 }
 
 /* What came before a gap is acknowledged by itself: adapters' retries begin anew then, and not by a NAK. */
@@ -163,7 +188,7 @@ START_TEST(progress_before_a_gap)
 {
     static uint8_t memory[8192];
     struct rdma_cm_id *listener = listen_at(TWONETS_NEAR), *id;
-    struct ib_message req = peer_request(PORT), rep, message;
+    struct ib_message req = peer_request(PORT), rep;
     struct ibv_sge sge = {(uintptr_t)memory, sizeof memory, 0};
     struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
     struct ibv_mr *mr;
@@ -175,12 +200,7 @@ START_TEST(progress_before_a_gap)
     ck_assert_ptr_nonnull(mr);
     sge.lkey = mr->lkey;
     ck_assert_int_eq(ibv_post_recv(id->qp, &wr, &bad), 0);
-    ck_assert_int_eq(soft_accept(id, NULL), 0);
-    rep = peer_hears(IB_REP);
-    peer.number = rep.local_id;
-    message = peer_answer(IB_RTU);
-    peer_says(&message);
-    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+    rep = connect_peer(id);
     sends(rep.rep.qpn, SEND_FIRST, rep.rep.psn);
     sends(rep.rep.qpn, SEND_MIDDLE, rep.rep.psn + 2);
     hears_answer(SYNDROME_ACK, rep.rep.psn);
@@ -189,6 +209,33 @@ START_TEST(progress_before_a_gap)
     sends(rep.rep.qpn, SEND_MIDDLE, rep.rep.psn + 3);
     hears_answer(SYNDROME_ACK, rep.rep.psn + 1);
     hears_answer(SYNDROME_SEQUENCE, rep.rep.psn + 2);
+    end_id(id);
+    ck_assert_int_eq(soft_dereg_mr(mr), 0);
+    end_id(listener);
+}
+END_TEST
+
+/* But not what came before it when that is a READ: its data are the answer, and may arrive later than this. */
+START_TEST(read_before_a_gap)
+{
+    static uint8_t memory[64];
+    const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+    struct rdma_cm_id *listener = listen_at(TWONETS_NEAR), *id;
+    struct ib_message req = peer_request(PORT), rep;
+    struct ibv_mr *mr;
+    struct roce read;
+
+    peer_says(&req);
+    id = take_request();
+    make_id_qp(id);
+    mr = soft_reg_mr(id->qp->pd, memory, sizeof memory, access);
+    ck_assert_ptr_nonnull(mr);
+    read = (struct roce){.va = (uintptr_t)memory, .rkey = mr->rkey, .dma_length = sizeof memory};
+    rep = connect_peer(id);
+    sends_packet(read, rep.rep.qpn, READ_REQUEST, rep.rep.psn);
+    sends_packet(read, rep.rep.qpn, READ_REQUEST, rep.rep.psn + 2);
+    hears(READ_RESPONSE_ONLY, SYNDROME_ACK, rep.rep.psn);
+    hears_answer(SYNDROME_SEQUENCE, rep.rep.psn + 1);
     end_id(id);
     ck_assert_int_eq(soft_dereg_mr(mr), 0);
     end_id(listener);
@@ -329,6 +376,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tcase, accepted, 0, 2);
     tcase_add_loop_test(tcase, hangs_up, 0, 3);
     tcase_add_test(tcase, progress_before_a_gap);
+    tcase_add_test(tcase, read_before_a_gap);
     tcase_add_test(tcase, rejected_with_data);
     tcase_add_test(tcase, wrong_requests);
     tcase_add_test(tcase, a_flood);

@@ -299,6 +299,30 @@ static void expect_result(struct conversation *talk)
                "the memory of side %d is not as it must be", i);
 }
 
+/* To a READ the answer is its data: no acknowledgement has a PSN of one. */
+static void expect_data_for_reads(struct conversation *talk, const struct end *asks, const struct end *answers)
+{
+    struct network *network = talk->pair->network;
+    struct {
+        uint32_t psn, count;
+    } reads[1000];
+    unsigned count = 0;
+    for (unsigned i = 0; i < network_packets(network); i++) {
+        const struct roce *roce = &network_packet(network, i)->roce;
+        if (!network_packet(network, i)->readable)
+            continue;
+        if (roce->opcode == READ_REQUEST && roce->qpn == answers->qpn && count < 1000) {
+            reads[count].psn = roce->psn;
+            reads[count++].count = roce_packets(roce->dma_length, mtu_bytes(talk->pair->setup.mtu));
+        }
+        if (roce->opcode != ACKNOWLEDGE || roce->qpn != asks->qpn || roce->syndrome != SYNDROME_ACK)
+            continue;
+        for (unsigned k = 0; k < count; k++)
+            expect(roce_psn(roce->psn - reads[k].psn) >= reads[k].count,
+                   "packet %u acknowledges the READ at %06x", i, reads[k].psn);
+    }
+}
+
 static void one_conversation(uint64_t seed)
 {
     struct conversation talk = {.seed = seed, .random = seed};
@@ -324,6 +348,8 @@ static void one_conversation(uint64_t seed)
     }
     converse(&talk);
     expect_result(&talk);
+    for (int i = 0; i < 2; i++)
+        expect_data_for_reads(&talk, talk.side[i].end, talk.side[!i].end);
     pair_free(talk.pair);
 }
 

@@ -322,6 +322,39 @@ START_TEST(false_duplicate_read_gets_nothing)
 }
 END_TEST
 
+/* Nothing but its data answers a READ or an atomic: to what came before it an ACK has the PSN and the MSN of
+ * that, since there are peers that would take any other for the answer. */
+START_TEST(no_acknowledgement_of_what_has_an_answer)
+{
+    struct setup setup = setup_default();
+    setup.ghost = true;
+    setup.qp_access |= IBV_ACCESS_REMOTE_ATOMIC;
+    setup.mr_access |= IBV_ACCESS_REMOTE_ATOMIC;
+    struct pair *pair = pair_new(&setup);
+    uint8_t opcode = _i == 0 ? READ_REQUEST : FETCH_ADD,
+            answer = _i == 0 ? READ_RESPONSE_ONLY : ATOMIC_ACKNOWLEDGE;
+    ASK(WRITE_OF(WRITE_ONLY, 0, 4, 4));
+    expect_answer(pair, SYNDROME_ACK, 0, 1);
+    for (int n = 1; n <= 2; n++) {
+        ASK({opcode, n, 0, 8, 800});
+        run(pair);
+        ck_assert_uint_eq(network_packets(pair->network), 1);
+        ck_assert_uint_eq(network_packet(pair->network, 0)->roce.opcode, answer);
+        ck_assert_uint_eq(network_packet(pair->network, 0)->roce.msn, n + 1);
+        network_forget(pair->network);
+        ASK(WRITE_OF(WRITE_ONLY, 0, 4, 4));
+        expect_answer(pair, SYNDROME_ACK, 0, 1);
+        ASK(WRITE_OF(WRITE_ONLY, n + 2, 4, 4));
+        expect_answer(pair, SYNDROME_SEQUENCE, n + 1, (uint32_t)n + 1);
+    }
+    ASK(WRITE_OF(WRITE_ONLY, 3, 4, 4));
+    expect_answer(pair, SYNDROME_ACK, 3, 4);
+    ASK(WRITE_OF(WRITE_ONLY, 0, 4, 4));
+    expect_answer(pair, SYNDROME_ACK, 3, 4);
+    pair_free(pair);
+}
+END_TEST
+
 /* READs are answered in order, and what comes behind them is acknowledged behind them. */
 START_TEST(answers_keep_their_order)
 {
@@ -470,6 +503,7 @@ static Suite *suite(void)
     tcase_add_test(reads, duplicate_read_is_answered_again);
     tcase_add_loop_test(reads, asked_again_on_the_way, 0, 8);
     tcase_add_loop_test(reads, false_duplicate_read_gets_nothing, 0, 9);
+    tcase_add_loop_test(reads, no_acknowledgement_of_what_has_an_answer, 0, 2);
     tcase_add_test(reads, answers_keep_their_order);
     suite_add_tcase(suite, reads);
     tcase_add_loop_test(invalid, invalid_requests, 0, sizeof sequences / sizeof *sequences);

@@ -6,6 +6,10 @@
  * Answers go out in the order of their PSNs, so an ACK or NAK waits until the READs before it are served.
  * The last max_dest_rd_atomic READs and atomics are remembered, to be answered again when asked again: a READ
  * from memory, an atomic with what it found the first time.
+ *
+ * Nothing but its data answers a READ or an atomic. No ACK has the PSN of one: a peer that takes it for the
+ * answer, as Linux's rxe does, goes on without the data when those are lost, or overtaken by it. What the ACK
+ * would have acknowledged before them, they acknowledge.
  */
 #include "core/bytes.h"
 #include "engine.h"
@@ -50,6 +54,8 @@ bool soft_resource_add(struct soft_qp *qp, const struct soft_packet *packet)
         .atomic = atomic,
     };
     resp->newest = next;
+    if (resp->answer == SOFT_ANSWER_ACK)
+        resp->answer = SOFT_ANSWER_NONE;
     soft_resource_answer(qp, resource, resource->psn, resource->packets);
     resource->again = false;
     return true;
@@ -219,7 +225,7 @@ static void nak_by_now(struct soft_responder *resp, uint8_t *syndrome, uint64_t 
     if ((resp->syndrome == SOFT_SYNDROME_SEQUENCE && !resp->nak_sent && resp->expected >= resp->missed) ||
         ((resp->syndrome & SOFT_SYNDROME_KIND) == SOFT_SYNDROME_RNR && resp->nak_psn != resp->expected)) {
         *syndrome = SOFT_SYNDROME_ACK;
-        *psn = resp->expected - 1;
+        *psn = resp->data - 1;
     }
 }
 
@@ -241,7 +247,8 @@ static bool put_one_aeth(struct soft_qp *qp, uint8_t syndrome, uint64_t psn)
 
     if (at == NULL)
         return false;
-    soft_put_aeth(soft_put_bth(at, &bth), syndrome, qp->resp.msn);
+    soft_put_aeth(soft_put_bth(at, &bth), syndrome,
+                  syndrome == SOFT_SYNDROME_ACK ? qp->resp.data_msn : qp->resp.msn);
     count(qp, syndrome);
     return true;
 }
@@ -251,20 +258,20 @@ static bool put_one_aeth(struct soft_qp *qp, uint8_t syndrome, uint64_t psn)
  */
 static bool is_owed_progress(const struct soft_qp *qp, uint8_t syndrome)
 {
-    return syndrome == SOFT_SYNDROME_SEQUENCE && qp->resp.expected != qp->resp.acked &&
+    return syndrome == SOFT_SYNDROME_SEQUENCE && qp->resp.data > qp->resp.acked &&
            qp->path.remote.in.sin_port == htons(SOFT_UDP_PORT); /* at the same place in sockaddr_in6 */
 }
 
 static void put_aeth(struct soft_qp *qp)
 {
     struct soft_responder *resp = &qp->resp;
-    uint64_t psn = resp->expected - 1;
+    uint64_t psn = resp->data - 1;
     uint8_t syndrome = SOFT_SYNDROME_ACK;
 
     if (resp->answer == SOFT_ANSWER_NAK)
         nak_by_now(resp, &syndrome, &psn);
     if (is_owed_progress(qp, syndrome)) {
-        if (!put_one_aeth(qp, SOFT_SYNDROME_ACK, resp->expected - 1))
+        if (!put_one_aeth(qp, SOFT_SYNDROME_ACK, resp->data - 1))
             return;
         resp->acked = resp->expected;
     }
@@ -288,7 +295,7 @@ static bool is_carried(struct soft_qp *qp)
     if (resp->answer != SOFT_ANSWER_ACK || link == NULL || !link->carries_ack || train->packets == 0 ||
         train->link != link)
         return false;
-    link->ack = SOFT_ACKED << SOFT_ACKED_SHIFT | ((uint32_t)(resp->expected - 1) & SOFT_PSN_MASK);
+    link->ack = SOFT_ACKED << SOFT_ACKED_SHIFT | ((uint32_t)(resp->data - 1) & SOFT_PSN_MASK);
     resp->answer = SOFT_ANSWER_NONE;
     resp->acked = resp->expected;
     return true;

@@ -54,9 +54,10 @@ struct soft_responder {
     struct soft_ring ring;
     uint64_t acked;            /* behind the last PSN that was acknowledged */
     uint64_t expected, missed; /* next PSN; behind the highest that came too early and was dropped */
-    uint32_t msn;
-    bool nak_sent;  /* for the gap at expected, */
-    uint64_t ahead; /* and the last packet since that came too early */
+    uint64_t data;             /* behind the last SEND or WRITE: what an ACK can acknowledge */
+    uint32_t msn, data_msn;    /* and there */
+    bool nak_sent;             /* for the gap at expected, */
+    uint64_t ahead;            /* and the last packet since that came too early */
     enum soft_answer answer;
     uint8_t syndrome; /* of the NAK */
     uint64_t nak_psn; /* of a NAK that is not about a gap */

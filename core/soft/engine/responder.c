@@ -202,6 +202,8 @@ static void execute_data(struct soft_qp *qp, const struct soft_packet *packet)
     if (!(packet->op & SOFT_OP_SEND ? send_payload(qp, packet) : write_payload(qp, packet)))
         return;
     accepted(qp, 1);
+    resp->data = resp->expected;
+    resp->data_msn = resp->msn + !!(packet->op & SOFT_OP_LAST);
     resp->message = packet->op & (SOFT_OP_SEND | SOFT_OP_WRITE);
     resp->offset += packet->length;
     if (packet->ack_request && qp->reliable)

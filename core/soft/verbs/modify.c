@@ -185,7 +185,7 @@ static void start_receiving(struct soft_qp *qp, const struct ibv_qp_attr *attr, 
         qp->mtu = qp->path.link->mtu;
     if (mask & IBV_QP_RQ_PSN) {
         qp->attr.rq_psn = attr->rq_psn & SOFT_PSN_MASK;
-        resp->expected = resp->missed = resp->acked = soft_psn_start(attr->rq_psn);
+        resp->expected = resp->missed = resp->acked = resp->data = soft_psn_start(attr->rq_psn);
     }
     qp->path_known = true;
 }

@@ -28,6 +28,8 @@ static const struct {
      "error"},
     {"READ response ? of 3 is lost", "* ms is too late*",
      "both: a gap may be taken for a NAK; rxe drops what is behind it and waits for the time-out"},
+    {"ACK with the PSN of a READ", "last byte *",
+     "the specification: nothing but its data answers a READ; rxe completes it as if they had come"},
     {"answer: too little for a READ", "*did not complete*",
      "the specification: the answer can't be right, yet rxe waits for more"},
     {"answer: too much for a READ", "*status 4 where*",

@@ -205,6 +205,30 @@ static void judge_implied(struct judge *judge, const struct row *row)
     judge_note(judge, "state", IBV_QPS_RTS);
 }
 
+/* Its own PSN is acknowledged, and its data come after that, whether it asks again or waits. */
+static void talk_acknowledged_read(struct channel *channel, const struct row *row)
+{
+    const struct entry *request, *again;
+
+    dut_post(channel, 1, IBV_WR_RDMA_READ, IBTA_MTU);
+    if ((request = prompt_packet(channel)) == NULL)
+        return;
+    tester_acknowledge(channel, row->terms.dut_psn, SYNDROME_ACK);
+    again = prompt_packet(channel);
+    serve_read(channel, again != NULL ? &again->roce : &request->roce, UINT32_MAX);
+    finish(channel, 1);
+    dut_note_byte(channel, "last byte", IBTA_MTU - 1);
+}
+
+static void judge_acknowledged_read(struct judge *judge, const struct row *row)
+{
+    (void)row;
+    judge_form(judge);
+    judge_completions(judge, &(struct expected_completion){1, IBV_WC_SUCCESS}, 1);
+    judge_note(judge, "state", IBV_QPS_RTS);
+    judge_note(judge, "last byte", 0xd0);
+}
+
 /* A retry is a retry, whatever shows that it is needed. */
 static void talk_implied_last(struct channel *channel, const struct row *row)
 {
@@ -298,6 +322,8 @@ void rows_nak(struct rows *rows)
                  "READ response %u of 3 is lost", i)
             ->number = i;
     rows_add(rows, "ask again at once", talk_implied, judge_implied, "ACK instead of a READ response");
+    rows_add(rows, "not take it for the data", talk_acknowledged_read, judge_acknowledged_read,
+             "ACK with the PSN of a READ");
     rows_add(rows, "count it as a retry, then fail", talk_implied_last, judge_implied_last,
              "ACK instead of a READ response, retry count 0")
         ->terms.retry_cnt = 0;

@@ -34,7 +34,8 @@ void account_done(struct account *account, const struct account_file *file);
 void account_failed(struct account *account, const char *path, const char *why);
 /* Of all files. device: what carried the last connection. */
 void account_end(const struct account *account, const char *device);
-/* The last: all that was printed has to have got to where standard output goes. -1: it has not, which is said. */
+/* The last: all that was printed has to have got to where standard output goes. -1: it has not, which is said.
+ */
 int account_flush(const struct account *account);
 
 #endif

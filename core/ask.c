@@ -32,12 +32,17 @@ static inline int start_asked(const struct ask *ask)
     }
 }
 
+static __attribute__((noinline)) int start_traced(const struct ask *ask)
+{
+    int rc = start_asked(ask);
+
+    if (rc < 0)
+        xs_trace_refused(ask);
+    return rc;
+}
+
 int xs_start(const struct ask *ask)
 {
     XS_PROBE_BEGIN(ask);
-    int rc = start_asked(ask);
-
-    if (rc < 0 && xs_tracing)
-        xs_trace_refused(ask);
-    return rc;
+    return xs_tracing ? start_traced(ask) : start_asked(ask);
 }

@@ -135,19 +135,28 @@ static void take_over_free(struct queue *queue)
     mutex_unlock(&queue->events_lock);
 }
 
+static inline struct op *take_own(struct queue *queue)
+{
+    struct op *op = take_free(&queue->own_free, queue);
+
+    op->at_home = true;
+    queue->own_pending++;
+    return op;
+}
+
+static __attribute__((noinline)) struct op *take_own_or_more(struct queue *queue, int type, int sockno,
+                                                             exs_ahandle_t ahandle, struct waiter *waiter)
+{
+    take_over_free(queue);
+    return fill(STAILQ_EMPTY(&queue->own_free) ? NULL : take_own(queue), type, sockno, ahandle, waiter);
+}
+
 struct op *xs_op_new_at_home(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle,
                              struct waiter *waiter)
 {
-    struct op *op = NULL;
-
     if (STAILQ_EMPTY(&queue->own_free))
-        take_over_free(queue);
-    if (!STAILQ_EMPTY(&queue->own_free)) {
-        op = take_free(&queue->own_free, queue);
-        op->at_home = true;
-        queue->own_pending++;
-    }
-    return fill(op, type, sockno, ahandle, waiter);
+        return take_own_or_more(queue, type, sockno, ahandle, waiter);
+    return fill(take_own(queue), type, sockno, ahandle, waiter);
 }
 
 /* Called with events_lock. */
@@ -248,6 +257,21 @@ static void tell_of(struct op *op)
         xs_misuse_completed(op);
 }
 
+/* Apart from what most operations go through. */
+static __attribute__((noinline)) void complete_otherwise(struct op *op, bool has_event)
+{
+    struct queue *queue = op->pool;
+
+    if (xs_watched)
+        tell_of(op);
+    if (op->waiter != NULL) {
+        deliver(op);
+        return;
+    }
+    (op->at_home ? give_at_home : give)(queue, op, has_event);
+    xs_queue_unref(queue);
+}
+
 void xs_op_complete(struct op *op, int error)
 {
     struct queue *queue = op->pool;
@@ -255,16 +279,11 @@ void xs_op_complete(struct op *op, int error)
 
     op->event.exs_evt_errno = error;
     XS_PROBE_DONE(&op->event);
-    if (xs_watched)
-        tell_of(op);
-    if (op->waiter != NULL) {
-        deliver(op);
+    if (xs_watched || op->waiter != NULL || !op->at_home) {
+        complete_otherwise(op, !silent);
         return;
     }
-    if (op->at_home)
-        give_at_home(queue, op, !silent);
-    else
-        give(queue, op, !silent);
+    give_at_home(queue, op, !silent);
     xs_queue_unref(queue);
 }
 

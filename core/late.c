@@ -25,8 +25,9 @@ static int look_at(const struct op *op)
 
 void xs_late_end(struct op *op)
 {
-    if (op->many != NULL)
-        xs_vector_leave(op->many, (int)op->piece_count);
+    if (op->many == NULL)
+        return;
+    xs_vector_leave(op->many, (int)op->piece_count);
     free(op->many); /* which keeps errno */
     op->many = NULL;
 }

@@ -257,15 +257,10 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
 
 /* ---- The way in -------------------------------------------------------------------------------- */
 
-static bool is_receive(int type)
-{
-    return type == EXS_EVT_RECV || type == EXS_EVT_RECVMSG || type == EXS_EVT_RECVFILE;
-}
-
 /* With MSG_DONTWAIT, MSG_PEEK or both. */
-static int begin_with_flags(struct sock *sock, struct queue *queue, const struct ask *ask)
+static int begin_with_flags(struct sock *sock, struct queue *queue, const struct ask *ask, bool receives)
 {
-    bool receives = is_receive(ask->type), at_once = (ask->flags & MSG_DONTWAIT) != 0;
+    bool at_once = (ask->flags & MSG_DONTWAIT) != 0;
 
     /* Of a message nothing is here before a receive has asked the peer for all of it. */
     if (ask->flags & MSG_PEEK && sock->type != SOCK_STREAM)
@@ -282,7 +277,8 @@ static int begin_with_flags(struct sock *sock, struct queue *queue, const struct
     return 0;
 }
 
-static int start(const struct ask *ask, bool may_be_silent)
+/* What the next two do; `receives` is a constant. */
+static inline __attribute__((always_inline)) int start(const struct ask *ask, bool receives, bool may_be_silent)
 {
     int result = -1;
     struct sock *sock = xs_sock_get_locked(ask->sockno);
@@ -295,8 +291,8 @@ static int start(const struct ask *ask, bool may_be_silent)
 
     if (names_home || xs_check_queue(ask->qhandle, ask->waiter, may_be_silent, &queue)) {
         if (ask->flags & (MSG_DONTWAIT | MSG_PEEK)) {
-            result = begin_with_flags(sock, queue, ask);
-        } else if (is_receive(ask->type)) {
+            result = begin_with_flags(sock, queue, ask, receives);
+        } else if (receives) {
             if (check_connected(sock, xs_conn_may_receive) == 0)
                 result = begin_recv(sock, queue, ask);
         } else if (check_connected(sock, xs_conn_may_send) == 0) {
@@ -307,6 +303,16 @@ static int start(const struct ask *ask, bool may_be_silent)
     if (!names_home)
         xs_queue_put(queue);
     return result;
+}
+
+static int start_sending(const struct ask *ask)
+{
+    return start(ask, false, (ask->flags & EXS_UNSIGNALED) != 0);
+}
+
+static int start_receiving(const struct ask *ask)
+{
+    return start(ask, true, false);
 }
 
 static int check_signaling(int flags)
@@ -342,7 +348,7 @@ int xs_start_send(const struct ask *ask)
 {
     if (check_send_flags(ask->flags) < 0 || xs_check_transfer(ask) < 0)
         return -1;
-    return start(ask, (ask->flags & EXS_UNSIGNALED) != 0);
+    return start_sending(ask);
 }
 
 int xs_start_recv(const struct ask *ask)
@@ -351,7 +357,7 @@ int xs_start_recv(const struct ask *ask)
         return -1;
     if (ask->length == 0)
         return xs_invalid("length is 0");
-    return start(ask, false);
+    return start_receiving(ask);
 }
 
 int xs_start_sendmsg(const struct ask *ask)
@@ -360,7 +366,7 @@ int xs_start_sendmsg(const struct ask *ask)
 
     if (check_send_flags(ask->flags) < 0 || xs_vector_check(ask->message, &sized.length) < 0)
         return -1;
-    return start(&sized, (ask->flags & EXS_UNSIGNALED) != 0);
+    return start_sending(&sized);
 }
 
 int xs_start_recvmsg(const struct ask *ask)
@@ -371,7 +377,7 @@ int xs_start_recvmsg(const struct ask *ask)
         return -1;
     if (length == 0)
         return xs_invalid("the pieces have no bytes");
-    return start(ask, false);
+    return start_receiving(ask);
 }
 
 static int check_files(const struct ask *ask, int known, const char *vector)
@@ -391,10 +397,10 @@ int xs_start_sendfile(const struct ask *ask)
 {
     if (check_files(ask, EXS_BLOCK | EXS_INTR | EXS_UNSIGNALED | EXS_BIGFILE | MSG_NOSIGNAL, "sendvec") < 0)
         return -1;
-    return start(ask, (ask->flags & EXS_UNSIGNALED) != 0);
+    return start_sending(ask);
 }
 
 int xs_start_recvfile(const struct ask *ask)
 {
-    return check_files(ask, EXS_BLOCK | EXS_INTR | EXS_BIGFILE, "recvvec") < 0 ? -1 : start(ask, false);
+    return check_files(ask, EXS_BLOCK | EXS_INTR | EXS_BIGFILE, "recvvec") < 0 ? -1 : start_receiving(ask);
 }

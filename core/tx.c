@@ -222,11 +222,18 @@ void xs_tx_finish(struct conn *conn, struct op *op, int error)
     xs_op_complete(op, error);
 }
 
+static inline bool first_is_done(const struct conn *conn)
+{
+    const struct op *op = STAILQ_FIRST(&conn->sends);
+
+    return op != NULL && op->all_posted && op->requests == 0 && !op->failed;
+}
+
 void xs_tx_finish_done(struct conn *conn)
 {
-    struct op *op;
+    while (first_is_done(conn)) {
+        struct op *op = STAILQ_FIRST(&conn->sends);
 
-    while ((op = STAILQ_FIRST(&conn->sends)) != NULL && op->all_posted && op->requests == 0 && !op->failed) {
         if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN && conn->writing != WRITE_FIN_ACKED)
             break;
         xs_tx_finish(conn, op, op->error);
@@ -266,7 +273,7 @@ void xs_tx_run(struct conn *conn)
 
     while (has_work && conn->state == CONN_OPEN && (post_next(conn) || xs_onesided_post(conn)))
         ;
-    if (!STAILQ_EMPTY(&conn->sends))
+    if (first_is_done(conn))
         xs_tx_finish_done(conn);
     if (!STAILQ_EMPTY(&conn->onesided))
         xs_onesided_finish(conn, 0);

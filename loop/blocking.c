@@ -63,7 +63,7 @@ static ssize_t wait_or_signal(struct ask *ask)
 }
 
 /* Start it, and where it was asked to block, wait: 0 or the bytes moved; -1 and errno. */
-static ssize_t do_ask(struct ask *ask)
+static inline ssize_t do_ask(struct ask *ask)
 {
     if (xs_enter_ask(ask) < 0)
         return -1;

@@ -41,8 +41,10 @@ static void progressed(struct soft_qp *qp, uint64_t before)
     soft_recovery_progress(&req->recovery, req->una - before);
     while (done < req->reads && req->read_end[done] <= req->una)
         done++;
-    req->reads -= done;
-    memmove(req->read_end, req->read_end + done, req->reads * sizeof *req->read_end);
+    if (done > 0) {
+        req->reads -= done;
+        memmove(req->read_end, req->read_end + done, req->reads * sizeof *req->read_end);
+    }
     if (soft_state(qp) == IBV_QPS_SQD)
         soft_requester_drain(qp);
     if (soft_recovery_is_timed(&req->recovery, req->una))

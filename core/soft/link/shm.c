@@ -250,6 +250,8 @@ static int look(struct shm_peer *peer, size_t *budget)
         int more;
 
         shm_ring_sleep(in);
+        if (shm_ring_is_empty(in))
+            break;
         if ((more = empty_ring(peer, budget)) > 0)
             expect_ring(shm, shm_ring_stay(in, &in->control->sleeps));
         packets += more;

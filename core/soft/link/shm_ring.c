@@ -166,10 +166,15 @@ static bool skipped(struct shm_ring *ring)
     return !ring->broken;
 }
 
+bool shm_ring_is_empty(struct shm_ring *ring)
+{
+    return ring->seen == ring->at && !see_tail(ring);
+}
+
 bool shm_ring_next(struct shm_ring *ring, struct shm_train *train)
 {
     /* One skip is before a train at most; who tells of many won't keep us here. */
-    for (int tries = 0; tries < 2 && !ring->broken && (ring->seen != ring->at || see_tail(ring)); tries++) {
+    for (int tries = 0; tries < 2 && !ring->broken && !shm_ring_is_empty(ring); tries++) {
         size_t offset = ring->at & MASK;
         const _Atomic uint32_t *header = (const _Atomic uint32_t *)(const void *)(ring->bytes + offset);
         uint32_t length = atomic_load_explicit(&header[0], memory_order_relaxed);

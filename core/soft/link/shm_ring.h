@@ -76,6 +76,8 @@ void shm_ring_want_room(struct shm_ring *ring);
 
 /* ---- The receiver ---- */
 
+/* As far as it has been told, and believed. */
+bool shm_ring_is_empty(struct shm_ring *ring);
 /* The next train; false: there is none, or the ring is broken. */
 bool shm_ring_next(struct shm_ring *ring, struct shm_train *train);
 /* It has been copied. True: ring at the sender's. */

@@ -91,14 +91,22 @@ static int refuse_send(const struct soft_qp *qp, const struct ibv_send_wr *wr)
     return qp->transport < SOFT_UD ? 0 : find_place(qp, wr, soft_ring_at(ring, ring->head));
 }
 
+/* One, as most are, is no call. */
+static inline void copy_list(struct ibv_sge *to, const struct ibv_sge *from, int count)
+{
+    if (count == 1)
+        *to = *from;
+    else if (count > 0)
+        memcpy(to, from, (size_t)count * sizeof *from);
+}
+
 static void copy_payload(struct soft_send *send, const struct ibv_send_wr *wr)
 {
     uint8_t *to = send->data.bytes;
 
     if (!send->is_inline) {
         send->sges = (uint8_t)wr->num_sge;
-        if (wr->num_sge > 0)
-            memcpy(send->data.sge, wr->sg_list, (size_t)wr->num_sge * sizeof *wr->sg_list);
+        copy_list(send->data.sge, wr->sg_list, wr->num_sge);
         return;
     }
     send->sges = 0;
@@ -213,8 +221,7 @@ void soft_recv_fill(struct soft_recv *recv, const struct ibv_recv_wr *wr)
 {
     recv->wr_id = wr->wr_id;
     recv->sges = wr->num_sge;
-    if (wr->num_sge > 0)
-        memcpy(recv->sge, wr->sg_list, (size_t)wr->num_sge * sizeof *wr->sg_list);
+    copy_list(recv->sge, wr->sg_list, wr->num_sge);
 }
 
 static int refuse_recv(const struct soft_qp *qp, const struct ibv_recv_wr *wr)

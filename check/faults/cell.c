@@ -16,7 +16,7 @@ static struct point new_point(const struct cell *cell, unsigned number)
 
     chance = (struct chance){.state = point.seed};
     point.listens = chance_below(&chance, 2) || cell->fault->again;
-    point.sends = chance_below(&chance, 2);
+    point.sends = chance_below(&chance, 2) || cell->fault->files;
     point.at = chance_below(&chance, cell->moment->total + 1);
     point.after_us = (unsigned)chance_below(&chance, cell->moment->after + 1);
     point.address = loopback(AF_INET, 0);

@@ -158,6 +158,15 @@ static void use_memory_up(struct end *end)
     lack_memory(false);
 }
 
+/* ---- Room in files ------------------------------------------------------------------- */
+
+static void fill_disk(struct end *end)
+{
+    lack_disk(true);
+    wait_for_more(end);
+    lack_disk(false);
+}
+
 /* ---- The clock ----------------------------------------------------------------------- */
 
 static void step_clock(struct end *end)
@@ -197,6 +206,7 @@ const struct fault fault_rows[] = {
     {.name = "spawning", .fate = LIVES, .who = BOTH, .whole = true, .strike = spawn_programs, .share = 4},
     {.name = "descriptors", .fate = SHORT, .who = SURVIVOR, .strike = use_descriptors_up, .error = EMFILE, .share = 4},
     {.name = "memory", .fate = SHORT, .who = SURVIVOR, .strike = use_memory_up, .error = ENOMEM, .share = 4},
+    {.name = "disk-full", .fate = SHORT, .who = SURVIVOR, .strike = fill_disk, .error = ENOSPC, .files = true, .share = 8},
     {.name = "clock-stepped", .fate = LIVES, .who = BOTH, .whole = true, .strike = step_clock, .heal = mend_clock, .share = 2},
     BAD_WIRE("loss-0.1%", .lost = 10),
     BAD_WIRE("loss-1%", .lost = 100),

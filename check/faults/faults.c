@@ -153,9 +153,9 @@ static bool is_here(const struct link_row *link)
     return status == 0;
 }
 
-static bool can_be(const struct fault *fault, const struct link_row *link)
+static bool can_be(const struct cell *cell)
 {
-    return !fault->packets || link->packets;
+    return (!cell->fault->packets || cell->link->packets) && (!cell->fault->files || cell->moment->files);
 }
 
 static void fill_results(void)
@@ -178,7 +178,7 @@ static void fill_results(void)
         snprintf(cell->name, sizeof cell->name, "%s/%s/%s", cell->fault->name, cell->moment->name,
                  cell->link->name);
         cell->seed = seed_of(cell->name);
-        if (!here[link] || !can_be(cell->fault, cell->link) || fnmatch(options.pattern, cell->name, 0) != 0)
+        if (!here[link] || !can_be(cell) || fnmatch(options.pattern, cell->name, 0) != 0)
             results[i].state = NOT_HERE;
         else
             shares += (unsigned)cell->fault->share;
@@ -258,7 +258,7 @@ static int print_matrix(void)
         printf("\n");
     }
     printf("\n-: not run. Packets get lost on udp only; in the guest netem would do it to rxe, which nobody "
-           "has tried\n");
+           "has tried. A disk is short of room only where something is written to it\n");
     if (!is_here(&link_rows[link_count - 1]))
         printf("-: rxe is not run: this machine has no RDMA device\n");
     if (count[NOT_YET] > 0)

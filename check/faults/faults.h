@@ -46,6 +46,7 @@ struct fault {
     bool unasked;                     /* the survivor leaves it to the library to ask who fell silent */
     unsigned lost, twice, late, bent; /* packets of ten thousand */
     bool packets;                     /* only where packets may get lost */
+    bool files;                       /* only where files are written, and the survivor writes them */
     int share;                        /* of the points, */
     unsigned most;                    /* and how many a cell has of them at most; 0: all */
 };
@@ -57,6 +58,7 @@ struct moment {
     unsigned after;               /* and microseconds after the byte */
     bool meeting;                 /* while the connection is made */
     bool closing;                 /* the end may have come in good order */
+    bool files;                   /* the receiver writes files */
 };
 
 struct link_row {
@@ -164,6 +166,7 @@ void trigger_end(struct end *end);  /* and is healed */
 void wire_set(unsigned lost, unsigned twice, unsigned late, unsigned bent, uint64_t seed);
 void clock_step(long seconds); /* from now on the wall clock is wrong by so much */
 void lack_memory(bool lacks);  /* from now on no allocation of these programs succeeds; lack.c */
+void lack_disk(bool lacks);    /* nor does a file become longer */
 
 /* ---- The processes ---- */
 

@@ -7,12 +7,25 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "core/fds.h"
 #include "core/soft/cm/cm.h"
 #include "check/support/endpoints.h"
 #include "core/soft/lock.h"
 
 #define ROUNDS 200
+
+static bool peer_went; /* as the kernel tells of every connection's other end */
+
+/* The program's own, in place of the C library's. */
+int getpeername(int fd, struct sockaddr *address, socklen_t *length)
+{
+    if (!peer_went)
+        return (int)syscall(SYS_getpeername, fd, address, length);
+    errno = ENOTCONN;
+    return -1;
+}
 
 /* A thread that waits on a channel. Its creator's, but for what is atomic. */
 struct waiter {
@@ -308,6 +321,53 @@ START_TEST(sent_before_the_goodbye)
 }
 END_TEST
 
+static int descriptors(void) /* open in this process */
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fcntl(fd, F_GETFD) != -1;
+    return count;
+}
+
+static void accept_at_the_second_try(void)
+{
+    struct rdma_event_channel *channel = new_channel();
+    struct rdma_cm_id *listener = new_id(channel), *active = new_id(channel), *passive;
+    struct rdma_conn_param parameters = {.retry_count = 7};
+    struct ibv_qp_init_attr attr = {.cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+    struct ibv_pd *pd;
+    struct rdma_cm_event *request = be_asked(listener, active, &pd);
+    passive = request->id;
+    soft_ack_cm_event(request);
+    ck_assert_int_eq(soft_create_id_qp(passive, pd, &attr), 0);
+    peer_went = true;
+    errno = 0;
+    ck_assert_int_eq(soft_accept(passive, &parameters), -1);
+    ck_assert_int_eq(errno, ECONNRESET);
+    peer_went = false;
+    ck_assert_int_eq(soft_accept(passive, &parameters), 0);
+    expect_for(active, RDMA_CM_EVENT_ESTABLISHED);
+    expect_for(passive, RDMA_CM_EVENT_ESTABLISHED);
+    soft_destroy_id_qp(active);
+    soft_destroy_id_qp(passive);
+    ck_assert_int_eq(soft_dealloc_pd(pd), 0);
+    soft_destroy_id(active);
+    soft_destroy_id(passive);
+    soft_destroy_id(listener);
+    soft_destroy_event_channel(channel);
+}
+
+/* What the peer brought is taken up once, and given back once, however often its request is answered. */
+START_TEST(accepted_again)
+{
+    int before;
+    accept_at_the_second_try(); /* what stays with the process is there now */
+    before = descriptors();
+    accept_at_the_second_try();
+    ck_assert_int_eq(descriptors(), before);
+}
+END_TEST
+
 /* What a call that failed gives is nobody's descriptor: the undefined behaviour sanitizer sees it if it is not.
  */
 START_TEST(no_descriptor)
@@ -337,6 +397,7 @@ int main(void)
     tcase_add_test(holding, destroy_waits_for_acknowledgement);
     tcase_add_test(holding, request_holds_its_listener);
     tcase_add_test(holding, sent_before_the_goodbye);
+    tcase_add_test(holding, accepted_again);
     tcase_add_test(holding, no_descriptor);
     return run_suite(suite);
 }

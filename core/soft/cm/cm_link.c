@@ -66,11 +66,16 @@ void cm_link_describe(struct cm_id *id)
     struct cm_message *own = &id->own;
     struct shm *shm = &home_of(id->public.verbs)->shm;
 
+    own->shm = false;
     if (id->public.qp == NULL || !id->transport->meets)
         return;
+    if (id->offered != NULL && own->type == CM_REQ) { /* a try that failed offered it, with its own token */
+        shm_peer_free(id->offered);
+        id->offered = NULL;
+    }
     if (own->type == CM_REQ)
         id->offered = offer(id, shm);
-    else if (own->type == CM_REP)
+    else if (own->type == CM_REP && id->offered == NULL) /* else it was taken up by a try that failed */
         id->offered = take_up(id, shm);
     own->shm = id->offered != NULL;
     if (id->guest != -1) /* what was sent to him he finds all the same */

@@ -125,6 +125,7 @@ END_TEST
 START_TEST(targets)
 {
     struct message m = compose("folder", 6, "data", 4), link = compose("link", 4, "data", 4);
+    struct message into = compose("into", 4, "data", 4);
 
     ck_assert_int_eq(symlinkat("outside", store.directory, "link"), 0);
     feed(&link, link.length);
@@ -132,7 +133,38 @@ START_TEST(targets)
     expect_stored("link", "data", 4);
     expect_absent("outside");
     ck_assert_int_eq(mkdirat(store.directory, "folder", 0700), 0);
-    expect_refused(&m, TRANSFER_FAILED);
+    ck_assert_int_eq(symlinkat("folder", store.directory, "into"), 0);
+    feed(&into, into.length);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("into", "data", 4); /* the link, whatever it led to */
+    intake_feed(&intake, m.bytes, m.data_at);
+    ck_assert_msg(strstr(intake_text(&intake), "directory") != NULL, "said: %s", intake_text(&intake));
+    expect_reply(TRANSFER_FAILED);
+}
+END_TEST
+
+/* A pipe is somebody's: it stays what it is, whether it was there before the file or came while that did, and
+ * the client is told before it has sent its data, if it can be. */
+START_TEST(no_file)
+{
+    struct message m = compose("pipe", 4, "data", 4);
+    struct stat status;
+
+    if (_i == 1) {
+        intake_feed(&intake, m.bytes, m.data_at);
+        m.length -= m.data_at;
+        memmove(m.bytes, m.bytes + m.data_at, m.length);
+    } else {
+        m.length = m.data_at;
+    }
+    ck_assert_int_eq(mkfifoat(store.directory, "pipe", 0600), 0);
+    feed(&m, m.length);
+    ck_assert_msg(strstr(intake_text(&intake), "no file") != NULL, "said: %s", intake_text(&intake));
+    expect_reply(TRANSFER_FAILED);
+    ck_assert_int_eq(fstatat(store.directory, "pipe", &status, AT_SYMLINK_NOFOLLOW), 0);
+    ck_assert(S_ISFIFO(status.st_mode));
+    ck_assert_uint_eq(store.files, 0);
+    unlinkat(store.directory, "pipe", 0);
 }
 END_TEST
 
@@ -242,6 +274,7 @@ int main(void)
     tcase_add_test(tcase, too_many_folders);
     tcase_add_test(tcase, folders_limit);
     tcase_add_test(tcase, targets);
+    tcase_add_loop_test(tcase, no_file, 0, 2);
     tcase_add_test(tcase, directory);
     tcase_add_test(tcase, changed_after_hashing);
     tcase_add_test(tcase, temporary_exists);

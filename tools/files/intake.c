@@ -84,12 +84,17 @@ static void refuse(struct intake *intake, enum transfer_status status, const cha
     answer(intake, status, text);
 }
 
+static const char *why_not(void)
+{
+    return errno == ENODEV ? "what has its name here is no file" : strerror(errno);
+}
+
 static void refuse_store(struct intake *intake)
 {
     char room[TRANSFER_TEXT_MAX];
     const char *full = errno == EDQUOT ? store_refuses(intake->store, intake->header.size, 0, room) : NULL;
 
-    refuse(intake, full != NULL ? TRANSFER_REFUSED : TRANSFER_FAILED, full != NULL ? full : strerror(errno));
+    refuse(intake, full != NULL ? TRANSFER_REFUSED : TRANSFER_FAILED, full != NULL ? full : why_not());
 }
 
 void intake_refuse(struct intake *intake, const char *why)
@@ -239,7 +244,7 @@ static void digest_done(struct intake *intake)
         refuse(intake, TRANSFER_DIFFERS, "the digests differ: send the file again");
     } else if (store_commit(&intake->file) == -1) {
         refuse(intake, TRANSFER_FAILED,
-               errno == EDQUOT ? "no more folders may be made (exs-serve -n)" : strerror(errno));
+               errno == EDQUOT ? "no more folders may be made (exs-serve -n)" : why_not());
     } else {
         expect(intake, INTAKE_HEADER, TRANSFER_HEAD);
         answer(intake, TRANSFER_STORED, "stored");

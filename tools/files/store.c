@@ -125,15 +125,32 @@ const char *store_refuses(struct store *store, uint64_t size, uint64_t there, ch
     return room;
 }
 
-/* Is there a way to the name, as far as its folders are there? */
-static int check_folders(const struct store *store, const char *name)
+/* A rename would put a file in the place of a device or a pipe, which are for somebody else. */
+static int check_last(int folder, const char *last)
+{
+    struct stat status;
+
+    if (fstatat(folder, last, &status, AT_SYMLINK_NOFOLLOW) == -1)
+        return errno == ENOENT ? 0 : -1;
+    if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode))
+        return 0;
+    errno = S_ISDIR(status.st_mode) ? EISDIR : ENODEV;
+    return -1;
+}
+
+/* Is there a way to the name, as far as its folders are there, and may a file have it? */
+static int check_name(const struct store *store, const char *name)
 {
     const char *last;
     int folder = folders_open(store->directory, name, &last, NULL);
 
-    if (folder != -1)
-        close(folder);
-    return folder != -1 || errno == ENOENT ? 0 : -1;
+    if (folder == -1)
+        return errno == ENOENT ? 0 : -1;
+    int result = check_last(folder, last), saved = errno;
+
+    close(folder);
+    errno = saved;
+    return result;
 }
 
 int store_begin(struct store *store, struct incoming *file, const char *name,
@@ -150,7 +167,7 @@ int store_begin(struct store *store, struct incoming *file, const char *name,
     memcpy(file->name, name, header->name_length);
     file->name[header->name_length] = '\0';
     file->header = *header;
-    if (check_folders(store, file->name) == -1)
+    if (check_name(store, file->name) == -1)
         return -1;
     snprintf(file->temporary, sizeof(file->temporary), PREFIX "%u" SUFFIX, store->next++);
     file->fd =
@@ -229,7 +246,11 @@ static int give_name(struct incoming *file)
     store->files += left - may_make;
     if (folder == -1)
         return -1;
-    int result = renameat(store->directory, file->temporary, folder, last), saved = errno;
+    int result = check_last(folder, last);
+
+    if (result == 0)
+        result = renameat(store->directory, file->temporary, folder, last);
+    int saved = errno;
 
     close(folder);
     errno = saved;

@@ -3,8 +3,8 @@
  * store.h - a directory that files arrive in.
  *
  * A file is written under a temporary name, which no client can choose, and gets its own name when it is whole;
- * whatever had that name is replaced in one step. Nothing outside the directory is ever touched: names go down
- * only, and no symbolic link is followed.
+ * a file or a link that had that name is replaced in one step, anything else is left alone (ENODEV, EISDIR).
+ * Nothing outside the directory is ever touched: names go down only, and no symbolic link is followed.
  */
 #ifndef FILES_STORE_H
 #define FILES_STORE_H

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "standard.h"
 #include "terminal.h"
 
 long options_number(const char *text, long low, long high)
@@ -104,5 +105,5 @@ void options_version(const char *name, int argc, char **argv)
     if (argc != 2 || strcmp(argv[1], "--version") != 0)
         return;
     printf("%s (EXS) %s\n", name, PACKAGE_VERSION);
-    exit(0);
+    exit(standard_flush(name, "cannot print the version"));
 }

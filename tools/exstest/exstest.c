@@ -104,7 +104,7 @@ int main(int argc, char **argv)
         return 1;
     if (options.test == 'S')
         return server_run(&options);
-    if (options.test == 'L')
-        return limit_run(&options);
-    return run_client(&options);
+    int status = options.test == 'L' ? limit_run(&options) : run_client(&options);
+
+    return standard_flush("exstest", "cannot print the result") == 0 ? status : 1;
 }

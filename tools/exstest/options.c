@@ -9,6 +9,7 @@
 #include <string.h>
 #include "budget.h"
 #include "tools/common/options.h"
+#include "tools/common/standard.h"
 #include "say.h"
 #include "script.h"
 #include "wire.h"
@@ -45,6 +46,7 @@ static const char usage_text[] =
     "  -m, --maximum N        L: attempts (until one fails)\n"
     "  -w, --width N          L: sets of queue, connection and memory made before (1)\n"
     "  -h, --help             this text\n"
+    "      --version          which release this is\n"
     "OP: client|server SR|RR|RW [segment size [segments]] [-f], in a performance test without the first word\n"
     "    and without -f; the size is 4096, and it is one segment, unless given.\n"
     "limit: limit_device, limit_domain, limit_queue, limit_socket, limit_listener, limit_region, limit_rpost,\n"
@@ -224,7 +226,7 @@ static int collect(int argc, char **argv, struct given *given, struct options *o
     while ((option = getopt_long(argc, argv, "+T:D:n:R:df:s:a:M:t:w:i:QVPm:p:h", long_options, NULL)) != -1) {
         if (option == 'h') {
             fputs(usage_text, stdout);
-            exit(0);
+            exit(standard_flush("exstest", "cannot print the help"));
         }
         if (option == '?')
             wrong();

@@ -2,13 +2,12 @@
 /* Lines for people and for programs; see account.h. */
 #include "account.h"
 
-#include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/common/clock.h"
+#include "tools/common/standard.h"
 #include "tools/common/terminal.h"
 
 void account_begin(struct account *account, const char *program, enum account_form form)
@@ -94,11 +93,5 @@ void account_end(const struct account *account, const char *device)
 
 int account_flush(const struct account *account)
 {
-    bool lost = ferror(stdout) != 0;
-
-    errno = EIO; /* of what was lost before, nobody kept why */
-    if (fflush(stdout) == 0 && !lost)
-        return 0;
-    fprintf(stderr, "%s: cannot print what was done: %s\n", account->program, strerror(errno));
-    return -1;
+    return standard_flush(account->program, "cannot print what was done") == 0 ? 0 : -1;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tools/common/options.h"
+#include "tools/common/standard.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -63,7 +64,7 @@ static _Noreturn void help(const struct client_program *program)
     printf("      --version            which release this is\n");
     if (program->last != NULL)
         puts(program->last);
-    exit(0);
+    exit(standard_flush(program->name, "cannot print the help"));
 }
 
 static bool take_shared(int letter, struct client_options *options)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "tools/common/options.h"
+#include "tools/common/standard.h"
 
 #define LETTERS "a:p:gt:r:c:s:S:n:k:h"
 
@@ -48,7 +49,7 @@ static _Noreturn void help(void)
            "  -h, --help              this\n"
            "      --version           which release this is\n"
            "BYTES may end with K, M, G or T.\n");
-    exit(0);
+    exit(standard_flush("exs-serve", "cannot print the help"));
 }
 
 static int number(int option, long low, long high)

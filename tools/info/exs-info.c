@@ -29,7 +29,7 @@ static _Noreturn void help(void)
            "  -h, --help     this\n"
            "      --version  which release this is\n"
            "ADDRESS is a host's name or number: which device would a connection go by, and why?\n");
-    exit(0);
+    exit(standard_flush("exs-info", "cannot print the help"));
 }
 
 static bool read_options(int argc, char **argv)
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
     (json ? say_json : say_text)(&info);
     free(choices);
     free(devices);
-    if (fflush(stdout) != 0)
-        fail("cannot say so");
+    if (standard_flush("exs-info", "cannot say so") != 0)
+        return 1;
     return all ? 0 : 1;
 }

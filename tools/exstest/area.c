@@ -53,25 +53,25 @@ static void lay_out(struct area *area, int copies)
     }
 }
 
-/* The guards around a place, and between its segments; false at the first that `visit` is not content with. */
-static bool each_guard(const struct area *area, int op, int copy, bool (*visit)(char *at, size_t length))
+/* The guards around a place, and between its segments: the first byte that `visit` names, or NULL. */
+static char *each_guard(const struct area *area, int op, int copy, char *(*visit)(char *at, size_t length))
 {
     const struct op *what = &area->ops.op[op];
     const struct place *place = area_place(area, op, copy);
     size_t end = place->stride * what->segments;
+    char *named = visit(place->base - GUARD, GUARD);
 
-    if (!visit(place->base - GUARD, GUARD) || !visit(place->base + end, room_of(what, area->server) - end))
-        return false;
-    for (uint32_t i = 0; i < what->segments; i++)
-        if (!visit(place->base + i * place->stride + what->size, place->stride - what->size))
-            return false;
-    return true;
+    if (named == NULL)
+        named = visit(place->base + end, room_of(what, area->server) - end);
+    for (uint32_t i = 0; i < what->segments && named == NULL; i++)
+        named = visit(place->base + i * place->stride + what->size, place->stride - what->size);
+    return named;
 }
 
-static bool put_guard(char *at, size_t length)
+static char *put_guard(char *at, size_t length)
 {
     memset(at, GUARD_BYTE, length);
-    return true;
+    return NULL;
 }
 
 /* The guards alone: what lies between them is touched when it is used, if ever. */
@@ -121,15 +121,15 @@ int area_free(struct area *area)
     return 0;
 }
 
-static bool is_guard(char *at, size_t length)
+static char *not_guard(char *at, size_t length)
 {
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)at[i] != GUARD_BYTE)
-            return false;
-    return true;
+            return at + i;
+    return NULL;
 }
 
-bool area_guards_hold(const struct area *area, int op)
+const char *area_broken_guard(const struct area *area, int op)
 {
-    return each_guard(area, op, 0, is_guard);
+    return each_guard(area, op, 0, not_guard);
 }

@@ -36,7 +36,7 @@ int area_free(struct area *area);
 struct place *area_place(const struct area *area, int op, int copy);
 /* Around the first copy of each operation. */
 void area_put_guards(struct area *area);
-/* Has somebody written between the places of an operation and the next? */
-bool area_guards_hold(const struct area *area, int op);
+/* Has somebody written between the places of an operation and the next? Such a byte, or NULL. */
+const char *area_broken_guard(const struct area *area, int op);
 
 #endif

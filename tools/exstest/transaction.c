@@ -121,8 +121,10 @@ static void check(struct link *link, int step)
         if (at < op->size)
             mismatch_at(link, step, i, bytes, at);
     }
-    if (!area_guards_hold(&link->area, step))
-        mismatch(link, step, "outside of its buffer", GUARD_BYTE, 0);
+    const char *outside = area_broken_guard(&link->area, step);
+
+    if (outside != NULL)
+        mismatch(link, step, "outside of its buffer", GUARD_BYTE, (unsigned char)*outside);
 }
 
 /* ---- Receives ---------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
  * when that is all: on a virtual clock, and packets go nowhere.
  */
 #include <check.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include "core/soft/cm/ib_address.h"
@@ -12,6 +13,7 @@
 #define SECOND UINT64_C(1000000000)
 #define PORT 7471
 #define ROOM 4          /* for as many ends is there room */
+#define LISTENERS 16    /* one after the other */
 #define KEPT_BYTES 1024 /* of one; SECURITY.md has it */
 #define GUID 2
 #define QPN 0x100
@@ -252,6 +254,41 @@ START_TEST(a_kept_answer_gives_way)
 }
 END_TEST
 
+/* Whose request may come again keeps a door when its listener goes: one, also where another listener lies where
+ * that lay, and goes as well. */
+START_TEST(a_door_stays_the_only_one)
+{
+    struct ib_message rep = {.rep = {.qpn = 9}};
+    struct ib_end *others[LISTENERS];
+    struct ib_news news = {.end = NULL};
+    int door;
+
+    open_port();
+    for (int i = 0; i < LISTENERS; i++)
+        others[i] = listen_in(IB_SPACE_UDP);
+    port.listener = listen_in(IB_SPACE_TCP);
+    for (int i = 0; i < LISTENERS; i++) /* what is freed is kept for malloc alone, up to some */
+        ib_port_leave(others[i]);
+    ck_assert(asks(IB_REQ, 0, &news) && news.requested);
+    ib_port_adopt(news.end, some_user());
+    ck_assert_int_eq(ib_port_accept(news.end, &rep), 0);
+    ib_port_leave(port.listener);
+    ck_assert(news.end->has_door);
+    door = news.end->door;
+    for (int i = 0; i < LISTENERS; i++)
+        others[i] = listen_in(IB_SPACE_TCP);
+    for (int i = 0; i < LISTENERS; i++)
+        ib_port_leave(others[i]);
+    ck_assert(news.end->has_door);
+    ck_assert_int_eq(news.end->door, door);
+    ck_assert_uint_eq(ib_port.kept_open, 1);
+    ib_port_leave(news.end);
+    ck_assert_uint_eq(ib_port.kept_open, 0);
+    ck_assert_int_eq(fcntl(door, F_GETFD), -1);
+    ck_assert_uint_eq(ib_port.ends, 0);
+}
+END_TEST
+
 START_TEST(one_is_small)
 {
     ck_assert_uint_le(sizeof(struct ib_end), KEPT_BYTES);
@@ -268,6 +305,7 @@ int main(void)
     tcase_add_test(tcase, what_is_waited_out_gives_way);
     tcase_add_test(tcase, an_end_that_is_not_answered_gives_way);
     tcase_add_test(tcase, a_kept_answer_gives_way);
+    tcase_add_test(tcase, a_door_stays_the_only_one);
     tcase_add_test(tcase, one_is_small);
     suite_add_tcase(suite, tcase);
     srunner_run_all(runner, CK_ENV);

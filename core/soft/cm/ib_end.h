@@ -22,7 +22,7 @@ struct ib_end {
     bool queued;     /* in the box */
     struct ib_message said;
     struct ib_end *listener; /* of a request that its user hasn't seen */
-    const void *came_to;     /* the listener, which may be gone: only compared */
+    const void *came_to;     /* the listener, until it goes: only compared */
     bool has_door;           /* `door` is open: a listener's, or that of a request whose listener has gone, */
     int door;                /* where others pass on what is for it */
     TAILQ_ENTRY(ib_end) news;

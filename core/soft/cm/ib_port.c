@@ -263,13 +263,16 @@ bool ib_port_is_heard(const struct ib_end *end)
 }
 
 /* (locked) The same request may still come again, and another process, which reads it, passes on to listeners.
- */
+ * The next listener may lie where this one lay, and is another. */
 static void keep_open(struct ib_end *end, const struct ib_end *listener)
 {
     const struct ib_conn *conn = &end->conn;
     struct ib_pass_name name;
 
-    if (end->came_to != listener || ib_port.kept_open == KEPT_OPEN_MAX ||
+    if (end->came_to != listener)
+        return;
+    end->came_to = NULL;
+    if (ib_port.kept_open == KEPT_OPEN_MAX ||
         (conn->state != IB_REQUESTED && conn->state != IB_REP_SENT && conn->state != IB_REP_HEARD))
         return;
     name = ib_pass_to_request(conn->remote_guid, conn->remote_id);

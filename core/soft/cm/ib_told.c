@@ -38,7 +38,7 @@ void ib_end_close_door(struct ib_end *end)
     fds_close(end->door);
     end->has_door = false;
     ib_port.closed = true;
-    if (end->came_to != NULL)
+    if (end->backlog == 0)
         ib_port.kept_open--;
 }
 

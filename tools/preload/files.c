@@ -122,8 +122,8 @@ EXPORT int statx(int folder, const char *path, int flags, unsigned mask, struct 
     int result = real(statx)(folder, path, flags, mask, buffer);
     struct tree_place place;
 
-    if (result == 0) {
-        if (flags & AT_EMPTY_PATH && path[0] == '\0' && S_ISREG(buffer->stx_mode) && buffer->stx_nlink == 0 &&
+    if (result == 0) { /* whatever has a path is in a folder; there may be none, not even "" */
+        if (flags & AT_EMPTY_PATH && S_ISREG(buffer->stx_mode) && buffer->stx_nlink == 0 &&
             tree_opened(&place, folder))
             describe_more(&place, buffer);
         return result;

@@ -172,11 +172,37 @@ EXPORT struct dirent *readdir(DIR *stream)
     return entry != NULL ? entry : next(folder);
 }
 
+/* Programs from before the C library called it obsolete have it; its own would take our mark for a lock. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+EXPORT int readdir_r(DIR *restrict stream, struct dirent *restrict entry, struct dirent **restrict result)
+{
+    const struct dirent *found;
+    int before = errno, error;
+
+    if (ours(stream) == NULL)
+        return real(readdir_r)(stream, entry, result);
+    errno = 0;
+    found = readdir(stream);
+    error = found == NULL ? errno : 0;
+    errno = before;
+    *result = found == NULL ? NULL : entry;
+    if (found != NULL)
+        memcpy(entry, found, offsetof(struct dirent, d_name) + strlen(found->d_name) + 1);
+    return error;
+}
+
 /* The same where files may be large. */
 EXPORT struct dirent64 *readdir64(DIR *stream)
 {
     return (struct dirent64 *)(void *)readdir(stream);
 }
+
+EXPORT int readdir64_r(DIR *restrict stream, struct dirent64 *restrict entry, struct dirent64 **restrict result)
+{
+    return readdir_r(stream, (struct dirent *)(void *)entry, (struct dirent **)(void *)result);
+}
+#pragma GCC diagnostic pop
 
 EXPORT void rewinddir(DIR *stream)
 {

@@ -153,7 +153,7 @@ static struct dirent *next(struct folder *folder)
         return NULL;
     name = at < dots ? &".."[at == 0] : folder->names[at - dots];
     snprintf(entry->d_name, sizeof entry->d_name, "%s", name);
-    entry->d_type = at < dots || tree_is_folder(&folder->place, name) ? DT_DIR : DT_REG;
+    entry->d_type = at < dots ? DT_DIR : tree_type(&folder->place, name);
     entry->d_ino = tree_number(&folder->place) ^ (uint64_t)(at + 1) << 1; /* not 0, which is nobody's */
     entry->d_reclen = sizeof *entry;
     entry->d_off = folder->at = at + 1;

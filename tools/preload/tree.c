@@ -5,6 +5,7 @@
  * The words are the kernel's, as drivers/infiniband/core/sysfs.c has them for a port of RoCE; the numbers are
  * those that ibv_query_device and ibv_query_port tell. There is no LID: that is a context's, not the host's.
  */
+#include <dirent.h>
 #include <endian.h>
 #include <errno.h>
 #include <net/if.h>
@@ -256,12 +257,15 @@ int tree_names(const struct tree_place *place, char names[TREE_NAMES][TREE_NAME]
     return count;
 }
 
-bool tree_is_folder(const struct tree_place *place, const char *name)
+unsigned char tree_type(const struct tree_place *place, const char *name)
 {
     struct tree_place inside;
 
-    return tree_find(&inside, place->path, name) && inside.kind != TREE_FILE &&
-           (inside.kind == TREE_FOLDER || inside.other[strlen(inside.other) - 1] == '/');
+    if (!tree_find(&inside, place->path, name))
+        return DT_UNKNOWN;
+    if (inside.kind == TREE_OTHER)
+        return inside.other[strlen(inside.other) - 1] == '/' ? DT_DIR : DT_UNKNOWN;
+    return inside.kind == TREE_FOLDER ? DT_DIR : DT_REG;
 }
 
 size_t tree_read(const struct tree_place *place, char text[TREE_TEXT])

@@ -44,8 +44,8 @@ bool tree_may_match(const char *pattern);
 /* The names in a folder. Returns how many. */
 int tree_names(const struct tree_place *place, char names[TREE_NAMES][TREE_NAME]);
 
-/* Whether the name in a folder is a folder itself. */
-bool tree_is_folder(const struct tree_place *place, const char *name);
+/* What the name in a folder is, as struct dirent's d_type says it: DT_UNKNOWN, the system is to be asked. */
+unsigned char tree_type(const struct tree_place *place, const char *name);
 
 /* What is in a file. Returns its bytes. */
 size_t tree_read(const struct tree_place *place, char text[TREE_TEXT]);

@@ -289,6 +289,41 @@ START_TEST(a_door_stays_the_only_one)
 }
 END_TEST
 
+static struct ib_end *asks_only(void)
+{
+    struct ib_message rep = {.rep = {.qpn = 9}};
+    struct ib_news news = {.end = NULL};
+
+    ck_assert(asks(IB_REQ, 0, &news) && news.requested);
+    ib_port_adopt(news.end, some_user());
+    ck_assert_int_eq(ib_port_accept(news.end, &rep), 0);
+    return news.end;
+}
+
+/* The last of them is for whoever hasn't heard the answer, and not for whoever has. */
+START_TEST(doors_give_way)
+{
+    struct ib_end *before, *connected, *behind;
+
+    open_port();
+    port.listener = listen_in(IB_SPACE_TCP);
+    before = _i == 0 ? asks_only() : NULL;
+    connected = connects(0);
+    behind = _i == 1 ? asks_only() : NULL;
+    ib_port.kept_open = IB_KEPT_OPEN_MAX - 1;
+    ib_port_leave(port.listener);
+    ck_assert(_i == 2 ? connected->has_door : !connected->has_door);
+    ck_assert(before == NULL || before->has_door);
+    ck_assert(behind == NULL || behind->has_door);
+    ck_assert_uint_eq(ib_port.kept_open, IB_KEPT_OPEN_MAX);
+    for (struct ib_conn *conn; (conn = LIST_FIRST(&ib_port.world.conns)) != NULL;)
+        ib_end_free((struct ib_end *)conn);
+    ck_assert_uint_eq(ib_port.kept_open, IB_KEPT_OPEN_MAX - 1);
+    ib_port.kept_open = 0;
+    ck_assert_uint_eq(ib_port.ends, 0);
+}
+END_TEST
+
 START_TEST(one_is_small)
 {
     ck_assert_uint_le(sizeof(struct ib_end), KEPT_BYTES);
@@ -306,6 +341,7 @@ int main(void)
     tcase_add_test(tcase, an_end_that_is_not_answered_gives_way);
     tcase_add_test(tcase, a_kept_answer_gives_way);
     tcase_add_test(tcase, a_door_stays_the_only_one);
+    tcase_add_loop_test(tcase, doors_give_way, 0, 3);
     tcase_add_test(tcase, one_is_small);
     suite_add_tcase(suite, tcase);
     srunner_run_all(runner, CK_ENV);

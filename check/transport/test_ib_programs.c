@@ -73,8 +73,9 @@ START_TEST(a_program_dies_in_a_handshake)
 }
 END_TEST
 
-/* It accepts the first that comes, and listens no more; and says so when that is so. */
-static pid_t start_server_once(int *ready)
+/* It accepts the first that comes, and listens no more, at once or when that is connected; and says so when
+ * that is so. */
+static pid_t start_server_once(int *ready, bool late)
 {
     int ends[2];
     struct rdma_cm_id *listener, *id;
@@ -94,9 +95,12 @@ static pid_t start_server_once(int *ready)
     id = take_request();
     make_id_qp(id);
     ck_assert_int_eq(soft_accept(id, NULL), 0);
-    end_id(listener);
+    if (!late)
+        end_id(listener);
     (void)!write(ends[1], "", 1);
     ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+    if (late)
+        end_id(listener);
     (void)!write(ends[1], "", 1);
     ck_assert_int_eq(status_of(RDMA_CM_EVENT_DISCONNECTED), 0);
     end_id(id);
@@ -115,7 +119,7 @@ static void await_byte(int fd)
 START_TEST(a_listener_has_gone)
 {
     int ready, status;
-    pid_t other = start_server("0.0.0.0", PORT + 1), next = 0, once = start_server_once(&ready);
+    pid_t other = start_server("0.0.0.0", PORT + 1), next = 0, once = start_server_once(&ready, false);
     struct ib_message req = peer_request(PORT), rep, message;
 
     await_byte(ready);
@@ -148,6 +152,43 @@ START_TEST(a_listener_has_gone)
     req.local_id += 2; /* another's is refused */
     peer_says(&req);
     ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
+    ck_assert_int_eq(kill(other, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+}
+END_TEST
+
+/* The same, late, when the connection is there: what said now that nobody listens would end it, and another
+ * listener would take it for one more. */
+START_TEST(a_listener_has_gone_since)
+{
+    int ready, status;
+    pid_t other = start_server("0.0.0.0", PORT + 1), next = 0, once = start_server_once(&ready, true);
+    struct ib_message req = peer_request(PORT), rep, message;
+
+    await_byte(ready);
+    peer_says(&req);
+    rep = peer_hears(IB_REP);
+    await_byte(ready);
+    peer.number = rep.local_id;
+    message = peer_answer(IB_RTU);
+    peer_says(&message);
+    await_byte(ready);
+    if (_i == 1)
+        next = start_server("0.0.0.0", PORT);
+    for (int i = 0; i < 40; i++)
+        peer_says(&req);
+    peer_hears_nothing();
+    message = peer_answer(IB_DREQ);
+    message.dreq.qpn = rep.rep.qpn;
+    peer_says(&message);
+    peer_hears(IB_DREP);
+    ck_assert_int_eq(waitpid(once, &status, 0), once);
+    ck_assert_int_eq(status, 0);
+    close(ready);
+    if (_i == 1) {
+        ck_assert_int_eq(kill(next, SIGKILL), 0);
+        ck_assert_int_eq(waitpid(next, NULL, 0), next);
+    }
     ck_assert_int_eq(kill(other, SIGKILL), 0);
     ck_assert_int_eq(waitpid(other, NULL, 0), other);
 }
@@ -224,6 +265,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, a_program_dies_in_a_handshake);
     tcase_add_test(tcase, a_client_dies_in_a_handshake);
     tcase_add_loop_test(tcase, a_listener_has_gone, 0, 2);
+    tcase_add_loop_test(tcase, a_listener_has_gone_since, 0, 2);
     tcase_add_test(tcase, a_program_is_stopped);
     return suite;
 }

@@ -11,7 +11,8 @@
 #include "core/soft/link/qp1.h"
 #include "ib_port.h"
 
-#define IB_ENDS_MAX 8192 /* of connections, those included that nobody uses any more */
+#define IB_ENDS_MAX 8192    /* of connections, those included that nobody uses any more */
+#define IB_KEPT_OPEN_MAX 64 /* doors of requests whose listeners have gone */
 
 struct ib_end {
     struct ib_conn conn; /* first; of a listener it never begins */

@@ -4,9 +4,8 @@
  * passed on from there to the one that it is for, over abstract unix sockets.
  *
  * Each process has one for what belongs to its connections, whose numbers say which share of the port it has,
- * and one for each of its listeners; and one for each request whose listener has gone before the peer was known
- * to have the answer, since it may come again. Their names end with the process. Only programs of the same user
- * are believed.
+ * and one for each of its listeners; and one for each connection whose listener has gone, of so many, since its
+ * request may come again. Their names end with the process. Only programs of the same user are believed.
  */
 #ifndef SOFT_IB_PASS_H
 #define SOFT_IB_PASS_H

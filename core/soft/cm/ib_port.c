@@ -11,9 +11,8 @@
 #include "ib_end.h"
 #include "ib_pass.h"
 
-#define READY_MAX 16     /* sockets looked at in a row */
-#define KEPT_OPEN_MAX 64 /* doors of requests whose listeners have gone */
-#define UNTAKEN_MAX 256  /* requests of one listener that its user hasn't seen, where he names no backlog */
+#define READY_MAX 16    /* sockets looked at in a row */
+#define UNTAKEN_MAX 256 /* requests of one listener that its user hasn't seen, where he names no backlog */
 
 struct ib_port ib_port = {.lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1};
 
@@ -262,8 +261,32 @@ bool ib_port_is_heard(const struct ib_end *end)
     return heard;
 }
 
-/* (locked) The same request may still come again, and another process, which reads it, passes on to listeners.
- * The next listener may lie where this one lay, and is another. */
+/* Has its peer asked, and isn't known to have the answer? */
+static bool is_being_asked(const struct ib_conn *conn)
+{
+    return conn->state == IB_REQUESTED || conn->state == IB_REP_SENT || conn->state == IB_REP_HEARD;
+}
+
+/* (locked) For a door of one that is being asked, one that is connected gives way: it is asked again only by
+ * what was late on its way. */
+static bool has_room_for_door(const struct ib_conn *asked)
+{
+    struct ib_conn *conn;
+
+    if (ib_port.kept_open < IB_KEPT_OPEN_MAX)
+        return true;
+    if (!is_being_asked(asked))
+        return false;
+    LIST_FOREACH (conn, &ib_port.world.conns, all)
+        if (((struct ib_end *)conn)->has_door && !is_being_asked(conn)) {
+            ib_end_close_door((struct ib_end *)conn);
+            return true;
+        }
+    return false;
+}
+
+/* (locked) The same request may still come again, and another process, which reads it, passes on to listeners,
+ * or says that there is none. The next listener may lie where this one lay, and is another. */
 static void keep_open(struct ib_end *end, const struct ib_end *listener)
 {
     const struct ib_conn *conn = &end->conn;
@@ -272,8 +295,7 @@ static void keep_open(struct ib_end *end, const struct ib_end *listener)
     if (end->came_to != listener)
         return;
     end->came_to = NULL;
-    if (ib_port.kept_open == KEPT_OPEN_MAX ||
-        (conn->state != IB_REQUESTED && conn->state != IB_REP_SENT && conn->state != IB_REP_HEARD))
+    if ((!is_being_asked(conn) && conn->state != IB_ESTABLISHED) || !has_room_for_door(conn))
         return;
     name = ib_pass_to_request(conn->remote_guid, conn->remote_id);
     open_door(end, &name);

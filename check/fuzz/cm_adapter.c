@@ -369,7 +369,9 @@ static void answer(struct cm_world *world)
     say_rest(&message, &heard->message, input_u8(&world->input));
     memset(message.private_data, 0x77, 64);
     ib_encode(&message, mad);
+    adapters.anywhere = !is_near(&heard->path.remote); /* whom a lie named is answered there */
     arrive(world, &heard->path, mad);
+    adapters.anywhere = false;
 }
 
 /* Its host has nobody for one of ours, or nearly so. */

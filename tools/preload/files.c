@@ -80,20 +80,31 @@ EXPORT int lstat(const char *path, struct stat *buffer)
     return stat_failed(real(lstat)(path, buffer), AT_FDCWD, path, buffer);
 }
 
-EXPORT int fstatat(int folder, const char *path, struct stat *buffer, int flags)
+/* What is open is memory, and in no folder. */
+static void stat_opened(int fd, struct stat *buffer)
 {
-    return stat_failed(real(fstatat)(folder, path, buffer, flags), folder, path, buffer);
+    struct tree_place place;
+
+    if (S_ISREG(buffer->st_mode) && buffer->st_nlink == 0 && tree_opened(&place, fd))
+        describe(&place, buffer);
 }
 
-/* What is open is memory, and in no folder. */
 EXPORT int fstat(int fd, struct stat *buffer)
 {
     int result = real(fstat)(fd, buffer);
-    struct tree_place place;
 
-    if (result == 0 && S_ISREG(buffer->st_mode) && buffer->st_nlink == 0 && tree_opened(&place, fd))
-        describe(&place, buffer);
+    if (result == 0)
+        stat_opened(fd, buffer);
     return result;
+}
+
+EXPORT int fstatat(int folder, const char *path, struct stat *buffer, int flags)
+{
+    int result = real(fstatat)(folder, path, buffer, flags);
+
+    if (result == 0 && flags & AT_EMPTY_PATH) /* there may be no path, not even "" */
+        stat_opened(folder, buffer);
+    return stat_failed(result, folder, path, buffer);
 }
 
 /* The same where files may be large. */
@@ -207,6 +218,8 @@ EXPORT char *realpath(const char *restrict path, char *restrict resolved)
 
     if (result != NULL || path == NULL || !tree_stands_in(&place, AT_FDCWD, path))
         return result;
+    if (place.kind == TREE_OTHER && real(access)(place.other, F_OK) == -1)
+        return NULL;
     if (resolved == NULL)
         return strdup(place.path);
     return memcpy(resolved, place.path, strlen(place.path) + 1);

@@ -38,6 +38,12 @@ static struct folder *ours(DIR *stream)
     return folder != NULL && folder->mark == MARK ? folder : NULL;
 }
 
+/* Whether a path is one of the tree's. A relative one may only look so: it is from where the process is. */
+static bool leads_there(struct tree_place *place, const char *path)
+{
+    return path[0] == '/' && tree_find(place, "", path);
+}
+
 /* What the system has under the same name is the system's. */
 static void leave_out(struct folder *folder)
 {
@@ -86,7 +92,7 @@ EXPORT DIR *opendir(const char *path)
     struct tree_place place;
 
     if (opened != NULL)
-        return tree_find(&place, "", path) && tree_is_shared(&place) ? join(&place, opened) : opened;
+        return leads_there(&place, path) && tree_is_shared(&place) ? join(&place, opened) : opened;
     if (!tree_stands_in(&place, AT_FDCWD, path))
         return NULL;
     if (place.kind == TREE_OTHER)
@@ -306,8 +312,8 @@ EXPORT int scandir(const char *restrict path, struct dirent ***restrict names,
 {
     struct tree_place place;
 
-    return tree_find(&place, "", path) ? list_folder(path, names, wanted, compare)
-                                       : real(scandir)(path, names, wanted, compare);
+    return leads_there(&place, path) ? list_folder(path, names, wanted, compare)
+                                     : real(scandir)(path, names, wanted, compare);
 }
 
 EXPORT int scandir64(const char *restrict path, struct dirent64 ***restrict names,
@@ -316,7 +322,7 @@ EXPORT int scandir64(const char *restrict path, struct dirent64 ***restrict name
 {
     struct tree_place place;
 
-    return tree_find(&place, "", path)
+    return leads_there(&place, path)
                ? list_folder(path, (struct dirent ***)(void *)names, (int (*)(const struct dirent *))wanted,
                              (int (*)(const struct dirent **, const struct dirent **))compare)
                : real(scandir64)(path, names, wanted, compare);

@@ -138,6 +138,8 @@ static bool straighten(char straight[TREE_PATH], const char *path)
         }
         path += name;
     }
+    if (length == 0)
+        straight[length++] = '/';
     straight[length] = '\0';
     return true;
 }
@@ -197,7 +199,8 @@ static bool is_beyond(struct tree_place *place, const char *path)
     if (!tree_may_match(path) || tree_may_match(place->path))
         return false;
     place->kind = TREE_OTHER;
-    return snprintf(place->other, sizeof place->other, "%s/", place->path) < TREE_PATH;
+    memcpy(place->other, place->path, sizeof place->other);
+    return true;
 }
 
 static bool find_straight(struct tree_place *place, const char *path)

@@ -37,8 +37,8 @@ int tree_open(const struct tree_place *place, int flags)
     size_t length = place->kind == TREE_FILE ? tree_read(place, text) : 0;
     int fd, error;
 
-    if (place->kind == TREE_OTHER)
-        return real(open)(place->other, flags);
+    if (place->kind == TREE_OTHER) /* which the system may have as a link; none is made where nothing is */
+        return real(open)(place->other, flags & ~(O_CREAT | O_NOFOLLOW), 0);
     error = refusal(place, flags);
     if (error != 0) {
         errno = error;

@@ -194,6 +194,39 @@ START_TEST(a_listener_has_gone_since)
 }
 END_TEST
 
+/* Another host names the peer's node, and a number that the peer has later: neither keeps the peer's request
+ * from the listener that it is for. It needs no answer of ours, nor to be there. */
+START_TEST(another_says_it_is_the_peer)
+{
+    const char *elsewhere = "10.9.0.3";
+    struct ib_message req = ib_request(elsewhere, TWONETS_NEAR, PORT, NUMBER);
+    struct soft_path path = peer.path;
+    int ready, fd = peer.fd, on = 1;
+    pid_t other = start_server("0.0.0.0", PORT + 1), once = start_server_once(&ready, false);
+
+    await_byte(ready);
+    peer.path.local = ib_at(elsewhere, SOFT_UDP_PORT);
+    twonets_enter(true);
+    peer.fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    twonets_enter(false);
+    ck_assert_int_eq(setsockopt(peer.fd, IPPROTO_IP, IP_TRANSPARENT, &on, sizeof on), 0);
+    ck_assert_int_eq(bind(peer.fd, &peer.path.local.sa, sizeof peer.path.local.in), 0);
+    peer_says(&req);
+    await_byte(ready);
+    close(peer.fd);
+    peer.fd = fd;
+    peer.path = path;
+    req = peer_request(PORT + 1);
+    peer_says(&req);
+    ck_assert_uint_eq(peer_hears(IB_REP).remote_id, NUMBER);
+    close(ready);
+    ck_assert_int_eq(kill(once, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(once, NULL, 0), once);
+    ck_assert_int_eq(kill(other, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+}
+END_TEST
+
 /* One that stands still has its packets wait, and nobody else's. */
 START_TEST(a_program_is_stopped)
 {
@@ -266,6 +299,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, a_client_dies_in_a_handshake);
     tcase_add_loop_test(tcase, a_listener_has_gone, 0, 2);
     tcase_add_loop_test(tcase, a_listener_has_gone_since, 0, 2);
+    tcase_add_test(tcase, another_says_it_is_the_peer);
     tcase_add_test(tcase, a_program_is_stopped);
     return suite;
 }

@@ -26,7 +26,7 @@ static bool pass_to_listener(const struct soft_path *path, enum ib_space space, 
 
 static bool pass_to_request(const struct soft_path *path, const struct ib_message *req, const uint8_t *mad)
 {
-    const struct ib_pass_name name = ib_pass_to_request(req->req.ca_guid, req->local_id);
+    const struct ib_pass_name name = ib_pass_to_request(&path->remote, req->req.ca_guid, req->local_id);
 
     return ib_pass_on(ib_port.door, &name, path, mad);
 }

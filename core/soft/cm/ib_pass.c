@@ -33,26 +33,33 @@ static bool is_any(const union soft_addr *addr)
                                          : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
 }
 
+static void name_host(char host[INET6_ADDRSTRLEN], const union soft_addr *addr)
+{
+    inet_ntop(addr->sa.sa_family,
+              addr->sa.sa_family == AF_INET ? (void *)&addr->in.sin_addr : (void *)&addr->in6.sin6_addr, host,
+              INET6_ADDRSTRLEN);
+}
+
 struct ib_pass_name ib_pass_to_listener(enum ib_space space, const union soft_addr *addr, in_port_t port)
 {
     char host[INET6_ADDRSTRLEN] = "any";
     struct ib_pass_name name;
 
     if (!is_any(addr))
-        inet_ntop(addr->sa.sa_family,
-                  addr->sa.sa_family == AF_INET ? (void *)&addr->in.sin_addr : (void *)&addr->in6.sin6_addr,
-                  host, sizeof host);
+        name_host(host, addr);
     snprintf(name.text, sizeof name.text, "exs/roce/%u/%s/%u/%s", (unsigned)geteuid(),
              space == IB_SPACE_UDP ? "udp" : "at", ntohs(port), host);
     return name;
 }
 
-struct ib_pass_name ib_pass_to_request(uint64_t guid, uint32_t id)
+struct ib_pass_name ib_pass_to_request(const union soft_addr *addr, uint64_t guid, uint32_t id)
 {
+    char host[INET6_ADDRSTRLEN] = "";
     struct ib_pass_name name;
 
-    snprintf(name.text, sizeof name.text, "exs/roce/%u/request/%016" PRIx64 "/%08" PRIx32, (unsigned)geteuid(),
-             guid, id);
+    name_host(host, addr);
+    snprintf(name.text, sizeof name.text, "exs/roce/%u/request/%016" PRIx64 "/%08" PRIx32 "/%s",
+             (unsigned)geteuid(), guid, id, host);
     return name;
 }
 

@@ -16,14 +16,14 @@
 #include "ib_message.h"
 
 struct ib_pass_name {
-    char text[80];
+    char text[104];
 };
 
 struct ib_pass_name ib_pass_to_share(unsigned share);
 /* A wildcard address has a name of its own, which is IPv6's as well as IPv4's. */
 struct ib_pass_name ib_pass_to_listener(enum ib_space space, const union soft_addr *addr, in_port_t port);
-/* By the peer's node and its number there. */
-struct ib_pass_name ib_pass_to_request(uint64_t guid, uint32_t id);
+/* By the peer's host, its node and its number there: a node's name is only what it says. */
+struct ib_pass_name ib_pass_to_request(const union soft_addr *addr, uint64_t guid, uint32_t id);
 
 /* A socket with this name. -1 and errno: EADDRINUSE, somebody has it. */
 int ib_pass_open(const struct ib_pass_name *name);

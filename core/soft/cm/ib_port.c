@@ -297,7 +297,7 @@ static void keep_open(struct ib_end *end, const struct ib_end *listener)
     end->came_to = NULL;
     if ((!is_being_asked(conn) && conn->state != IB_ESTABLISHED) || !has_room_for_door(conn))
         return;
-    name = ib_pass_to_request(conn->remote_guid, conn->remote_id);
+    name = ib_pass_to_request(&conn->path.remote, conn->remote_guid, conn->remote_id);
     open_door(end, &name);
     ib_port.kept_open += end->has_door;
 }

@@ -71,6 +71,29 @@ static void at_the_end(struct inbox *box, int socket)
     ck_assert_uint_eq(take_good(box, EXS_EVT_RECV, socket).exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
 }
 
+static void both_quiet(const struct pair *pair)
+{
+    inbox_quiet(pair->client_box, QUIET_MS);
+    inbox_quiet(pair->server_box, QUIET_MS);
+}
+
+static void leaves(struct inbox *box, int socket)
+{
+    must(exs_close(socket, 0, box->queue, NULL));
+    take_good(box, EXS_EVT_CLOSE, socket);
+}
+
+/* A pair whose server lets its client have memory so. */
+static exs_mhandle_t pair_with_memory(struct pair *pair, void *bytes, size_t length, int rights,
+                                      exs_token_t *token)
+{
+    exs_mhandle_t region = exs_mregister(bytes, length, 0);
+
+    pair_open(pair, AF_INET, SOCK_STREAM);
+    must(exs_mexport(pair->server, region, bytes, length, rights, token));
+    return region;
+}
+
 static const struct {
     int type;
     bool sends, answers; /* before its end; the other has ended before */
@@ -90,8 +113,7 @@ START_TEST(what_has_arrived)
     struct inbox *near = pair.client_box, *far = pair.server_box;
 
     must(exs_recv(pair.server, in, sizeof(in), MSG_WAITALL, far->queue, NULL, NULL));
-    inbox_quiet(near, QUIET_MS);
-    inbox_quiet(far, QUIET_MS);
+    both_quiet(&pair);
     if (cases[_i].answers) {
         must(exs_shutdown(pair.server, SHUT_WR, 0, far->queue, NULL));
         take_good(far, EXS_EVT_SHUTDOWN, pair.server);
@@ -104,8 +126,7 @@ START_TEST(what_has_arrived)
     take_good(far, EXS_EVT_RECV, pair.server);
     if (cases[_i].sends)
         at_the_end(far, pair.server);
-    must(exs_close(pair.server, 0, far->queue, NULL));
-    take_good(far, EXS_EVT_CLOSE, pair.server);
+    leaves(far, pair.server);
     if (cases[_i].sends)
         take_good(near, EXS_EVT_SEND, pair.client);
     take_good(near, EXS_EVT_SHUTDOWN, pair.client);
@@ -141,15 +162,13 @@ START_TEST(who_got_all_leaves)
 
     for (size_t i = 0; i < sends; i++)
         must(exs_recv(pair.server, in, bytes > 0 ? bytes : 1, flags, far->queue, NULL, NULL));
-    inbox_quiet(near, QUIET_MS);
-    inbox_quiet(far, QUIET_MS);
+    both_quiet(&pair);
     make(&deaf, pair.client);
     for (size_t i = 0; i < sends; i++)
         must(exs_send(pair.client, out, bytes, 0, near->queue, NULL, NULL));
     for (size_t i = 0; i < sends; i++)
         take_good(far, EXS_EVT_RECV, pair.server);
-    must(exs_close(pair.server, 0, far->queue, NULL));
-    take_good(far, EXS_EVT_CLOSE, pair.server);
+    leaves(far, pair.server);
     for (size_t i = 0; i < sends; i++)
         ck_assert_uint_eq(take_good(near, EXS_EVT_SEND, pair.client).exs_evt_union.exs_evt_xfer.exs_evt_length,
                           bytes);
@@ -174,8 +193,7 @@ START_TEST(who_got_less_leaves)
     take_good(near, EXS_EVT_SEND, pair.client);
     make(&blind, pair.server);
     must(exs_send(pair.client, out, 1, 0, near->queue, NULL, NULL));
-    must(exs_close(pair.server, 0, far->queue, NULL));
-    take_good(far, EXS_EVT_CLOSE, pair.server);
+    leaves(far, pair.server);
     take_failed(near, EXS_EVT_SEND, pair.client, ECONNRESET);
     ck_assert_uint_gt(atomic_load(&lost), 0);
     close_socket(near, pair.client);
@@ -204,15 +222,12 @@ START_TEST(what_was_written)
 
     if (on_rdma())
         return;
-    pair_open(&pair, AF_INET, SOCK_STREAM);
+    region = pair_with_memory(&pair, in, sizeof(in), EXS_REMOTE_WRITE, &token);
     struct inbox *near = pair.client_box, *far = pair.server_box;
 
-    region = exs_mregister(in, sizeof(in), 0);
-    must(exs_mexport(pair.server, region, in, sizeof(in), EXS_REMOTE_WRITE, &token));
     if (sends && arrives)
         must(exs_recv(pair.server, &byte, 1, 0, far->queue, NULL, NULL));
-    inbox_quiet(near, QUIET_MS);
-    inbox_quiet(far, QUIET_MS);
+    both_quiet(&pair);
     if (arrives)
         make(&deaf, pair.client);
     else
@@ -226,8 +241,7 @@ START_TEST(what_was_written)
         take_good(far, EXS_EVT_RECV, pair.server);
     if (ends)
         at_the_end(far, pair.server);
-    must(exs_close(pair.server, 0, far->queue, NULL));
-    take_good(far, EXS_EVT_CLOSE, pair.server);
+    leaves(far, pair.server);
     if (arrives)
         take_good(near, EXS_EVT_RWRITE, pair.client);
     else
@@ -248,26 +262,23 @@ END_TEST
 /* What was to be read has not, whatever has arrived behind the question. */
 START_TEST(what_was_read)
 {
-    exs_mhandle_t region = exs_mregister(out, sizeof(out), 0);
+    exs_mhandle_t region;
     exs_token_t token;
     struct pair pair;
     char byte;
 
     if (on_rdma())
         return;
-    pair_open(&pair, AF_INET, SOCK_STREAM);
+    region = pair_with_memory(&pair, out, sizeof(out), EXS_REMOTE_READ, &token);
     struct inbox *near = pair.client_box, *far = pair.server_box;
 
-    must(exs_mexport(pair.server, region, out, sizeof(out), EXS_REMOTE_READ, &token));
     must(exs_recv(pair.server, &byte, 1, 0, far->queue, NULL, NULL));
-    inbox_quiet(near, QUIET_MS);
-    inbox_quiet(far, QUIET_MS);
+    both_quiet(&pair);
     make(&deaf, pair.client);
     must(exs_rread(pair.client, in, 11, &token, 0, 0, near->queue, NULL, NULL));
     must(exs_send(pair.client, "x", 1, 0, near->queue, NULL, NULL));
     take_good(far, EXS_EVT_RECV, pair.server);
-    must(exs_close(pair.server, 0, far->queue, NULL));
-    take_good(far, EXS_EVT_CLOSE, pair.server);
+    leaves(far, pair.server);
     take_failed(near, EXS_EVT_RREAD, pair.client, ECONNRESET);
     take_good(near, EXS_EVT_SEND, pair.client);
     ck_assert_uint_gt(atomic_load(&lost), 0);
@@ -280,27 +291,24 @@ END_TEST
 /* And who lingers is told so. */
 START_TEST(what_was_written_and_closed)
 {
-    exs_mhandle_t region = exs_mregister(in, sizeof(in), 0);
+    exs_mhandle_t region;
     exs_token_t token;
     struct pair pair;
     char byte;
 
     if (on_rdma())
         return;
-    pair_open(&pair, AF_INET, SOCK_STREAM);
+    region = pair_with_memory(&pair, in, sizeof(in), EXS_REMOTE_WRITE, &token);
     struct inbox *near = pair.client_box, *far = pair.server_box;
 
-    must(exs_mexport(pair.server, region, in, sizeof(in), EXS_REMOTE_WRITE, &token));
     must(exs_recv(pair.server, &byte, 1, 0, far->queue, NULL, NULL));
-    inbox_quiet(near, QUIET_MS);
-    inbox_quiet(far, QUIET_MS);
+    both_quiet(&pair);
     make(&deaf, pair.client);
     must(exs_rwrite(pair.client, out, 11, &token, 0, 0, near->queue, NULL, NULL));
     must(exs_send(pair.client, "x", 1, 0, near->queue, NULL, NULL));
     must(exs_close(pair.client, EXS_LINGER, near->queue, NULL));
     take_good(far, EXS_EVT_RECV, pair.server);
-    must(exs_close(pair.server, 0, far->queue, NULL));
-    take_good(far, EXS_EVT_CLOSE, pair.server);
+    leaves(far, pair.server);
     take_good(near, EXS_EVT_RWRITE, pair.client);
     take_good(near, EXS_EVT_SEND, pair.client);
     take_good(near, EXS_EVT_CLOSE, pair.client);

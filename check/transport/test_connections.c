@@ -285,39 +285,62 @@ static void expect_for(struct rdma_cm_id *id, enum rdma_cm_event_type type)
     }
 }
 
+/* Both ends of a connection, on one channel. */
+struct ends {
+    struct rdma_cm_id *listener, *active, *passive;
+    struct ibv_pd *pd;
+};
+
+/* Asked for, and not accepted. */
+static struct ends ends_open(void)
+{
+    struct rdma_event_channel *channel = new_channel();
+    struct ends ends = {.listener = new_id(channel), .active = new_id(channel)};
+    struct ibv_qp_init_attr attr = {.cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
+    struct rdma_cm_event *request = be_asked(ends.listener, ends.active, &ends.pd);
+    ends.passive = request->id;
+    soft_ack_cm_event(request);
+    ck_assert_int_eq(soft_create_id_qp(ends.passive, ends.pd, &attr), 0);
+    return ends;
+}
+
+static void ends_accept(const struct ends *ends)
+{
+    struct rdma_conn_param parameters = {.retry_count = 7};
+    ck_assert_int_eq(soft_accept(ends->passive, &parameters), 0);
+    expect_for(ends->active, RDMA_CM_EVENT_ESTABLISHED);
+    expect_for(ends->passive, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+static void ends_close(const struct ends *ends)
+{
+    struct rdma_event_channel *channel = ends->listener->channel;
+    soft_destroy_id_qp(ends->active);
+    soft_destroy_id_qp(ends->passive);
+    ck_assert_int_eq(soft_dealloc_pd(ends->pd), 0);
+    soft_destroy_id(ends->active);
+    soft_destroy_id(ends->passive);
+    soft_destroy_id(ends->listener);
+    soft_destroy_event_channel(channel);
+}
+
 /* What the peer sent before its goodbye is there when the user hears of that, though he hangs up at once. */
 START_TEST(sent_before_the_goodbye)
 {
-    struct rdma_event_channel *channel = new_channel();
-    struct rdma_cm_id *listener = new_id(channel), *active = new_id(channel), *passive;
-    struct rdma_conn_param parameters = {.retry_count = 7};
-    struct ibv_qp_init_attr attr = {.cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
-    struct ibv_pd *pd;
-    struct rdma_cm_event *request = be_asked(listener, active, &pd);
+    struct ends ends = ends_open();
     struct ibv_send_wr send = {.opcode = IBV_WR_SEND}, *bad_send;
     struct ibv_recv_wr receive = {.wr_id = 7}, *bad_receive;
     struct ibv_wc wc;
-    passive = request->id;
-    soft_ack_cm_event(request);
-    ck_assert_int_eq(soft_create_id_qp(passive, pd, &attr), 0);
-    ck_assert_int_eq(ibv_post_recv(passive->qp, &receive, &bad_receive), 0);
-    ck_assert_int_eq(soft_accept(passive, &parameters), 0);
-    expect_for(active, RDMA_CM_EVENT_ESTABLISHED);
-    expect_for(passive, RDMA_CM_EVENT_ESTABLISHED);
-    ck_assert_int_eq(ibv_post_send(active->qp, &send, &bad_send), 0);
-    ck_assert_int_eq(soft_disconnect(active), 0);
-    expect_for(passive, RDMA_CM_EVENT_DISCONNECTED);
-    ck_assert_int_eq(soft_disconnect(passive), 0);
-    ck_assert_int_eq(ibv_poll_cq(passive->recv_cq, 1, &wc), 1);
+    ck_assert_int_eq(ibv_post_recv(ends.passive->qp, &receive, &bad_receive), 0);
+    ends_accept(&ends);
+    ck_assert_int_eq(ibv_post_send(ends.active->qp, &send, &bad_send), 0);
+    ck_assert_int_eq(soft_disconnect(ends.active), 0);
+    expect_for(ends.passive, RDMA_CM_EVENT_DISCONNECTED);
+    ck_assert_int_eq(soft_disconnect(ends.passive), 0);
+    ck_assert_int_eq(ibv_poll_cq(ends.passive->recv_cq, 1, &wc), 1);
     ck_assert_uint_eq(wc.wr_id, 7);
     ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
-    soft_destroy_id_qp(active);
-    soft_destroy_id_qp(passive);
-    ck_assert_int_eq(soft_dealloc_pd(pd), 0);
-    soft_destroy_id(active);
-    soft_destroy_id(passive);
-    soft_destroy_id(listener);
-    soft_destroy_event_channel(channel);
+    ends_close(&ends);
 }
 END_TEST
 
@@ -331,30 +354,14 @@ static int descriptors(void) /* open in this process */
 
 static void accept_at_the_second_try(void)
 {
-    struct rdma_event_channel *channel = new_channel();
-    struct rdma_cm_id *listener = new_id(channel), *active = new_id(channel), *passive;
-    struct rdma_conn_param parameters = {.retry_count = 7};
-    struct ibv_qp_init_attr attr = {.cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
-    struct ibv_pd *pd;
-    struct rdma_cm_event *request = be_asked(listener, active, &pd);
-    passive = request->id;
-    soft_ack_cm_event(request);
-    ck_assert_int_eq(soft_create_id_qp(passive, pd, &attr), 0);
+    struct ends ends = ends_open();
     peer_went = true;
     errno = 0;
-    ck_assert_int_eq(soft_accept(passive, &parameters), -1);
+    ck_assert_int_eq(soft_accept(ends.passive, NULL), -1);
     ck_assert_int_eq(errno, ECONNRESET);
     peer_went = false;
-    ck_assert_int_eq(soft_accept(passive, &parameters), 0);
-    expect_for(active, RDMA_CM_EVENT_ESTABLISHED);
-    expect_for(passive, RDMA_CM_EVENT_ESTABLISHED);
-    soft_destroy_id_qp(active);
-    soft_destroy_id_qp(passive);
-    ck_assert_int_eq(soft_dealloc_pd(pd), 0);
-    soft_destroy_id(active);
-    soft_destroy_id(passive);
-    soft_destroy_id(listener);
-    soft_destroy_event_channel(channel);
+    ends_accept(&ends);
+    ends_close(&ends);
 }
 
 /* What the peer brought is taken up once, and given back once, however often its request is answered. */

@@ -114,11 +114,35 @@ static void await_byte(int fd)
     ck_assert_int_eq(read(fd, &byte, 1), 1);
 }
 
+/* The peer has the answer, and says so. */
+static void peer_takes(const struct ib_message *rep)
+{
+    struct ib_message rtu;
+
+    peer.number = rep->local_id;
+    rtu = peer_answer(IB_RTU);
+    peer_says(&rtu);
+}
+
+/* The peer ends its connection, which was that program's last. */
+static void ends_in_order(pid_t once, int ready, const struct ib_message *rep)
+{
+    struct ib_message dreq = peer_answer(IB_DREQ);
+    int status;
+
+    dreq.dreq.qpn = rep->rep.qpn;
+    peer_says(&dreq);
+    peer_hears(IB_DREP);
+    ck_assert_int_eq(waitpid(once, &status, 0), once);
+    ck_assert_int_eq(status, 0);
+    close(ready);
+}
+
 /* The same request comes again when its listener has gone, or another has come: whichever reads it, the one
  * that has the connection answers, as before. */
 START_TEST(a_listener_has_gone)
 {
-    int ready, status;
+    int ready;
     pid_t other = start_server("0.0.0.0", PORT + 1), next = 0, once = start_server_once(&ready, false);
     struct ib_message req = peer_request(PORT), rep, message;
 
@@ -133,17 +157,9 @@ START_TEST(a_listener_has_gone)
         message = peer_hears(IB_REP);
         ck_assert_mem_eq(&message, &rep, sizeof rep);
     }
-    peer.number = rep.local_id;
-    message = peer_answer(IB_RTU);
-    peer_says(&message);
+    peer_takes(&rep);
     await_byte(ready);
-    message = peer_answer(IB_DREQ);
-    message.dreq.qpn = rep.rep.qpn;
-    peer_says(&message);
-    peer_hears(IB_DREP);
-    ck_assert_int_eq(waitpid(once, &status, 0), once);
-    ck_assert_int_eq(status, 0);
-    close(ready);
+    ends_in_order(once, ready, &rep);
     if (_i == 1) {
         peer_visits(PORT, 1);
         ck_assert_int_eq(kill(next, SIGKILL), 0);
@@ -161,30 +177,22 @@ END_TEST
  * listener would take it for one more. */
 START_TEST(a_listener_has_gone_since)
 {
-    int ready, status;
+    int ready;
     pid_t other = start_server("0.0.0.0", PORT + 1), next = 0, once = start_server_once(&ready, true);
-    struct ib_message req = peer_request(PORT), rep, message;
+    struct ib_message req = peer_request(PORT), rep;
 
     await_byte(ready);
     peer_says(&req);
     rep = peer_hears(IB_REP);
     await_byte(ready);
-    peer.number = rep.local_id;
-    message = peer_answer(IB_RTU);
-    peer_says(&message);
+    peer_takes(&rep);
     await_byte(ready);
     if (_i == 1)
         next = start_server("0.0.0.0", PORT);
     for (int i = 0; i < 40; i++)
         peer_says(&req);
     peer_hears_nothing();
-    message = peer_answer(IB_DREQ);
-    message.dreq.qpn = rep.rep.qpn;
-    peer_says(&message);
-    peer_hears(IB_DREP);
-    ck_assert_int_eq(waitpid(once, &status, 0), once);
-    ck_assert_int_eq(status, 0);
-    close(ready);
+    ends_in_order(once, ready, &rep);
     if (_i == 1) {
         ck_assert_int_eq(kill(next, SIGKILL), 0);
         ck_assert_int_eq(waitpid(next, NULL, 0), next);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What can be short in these programs: the linker has put these in front of the C library's calls, wherever the
+ * lack.c - what can be short in these programs: the linker has put these in front of the C library's calls, wherever the
  * library or a test makes them (faults.am). The C library's own allocations go on, and so do those of Check,
  * which would end the program: where it is linked statically it allocates by emalloc and erealloc.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exstest's memory: whatever byte beside a place is written to, that is the one that is told of. */
+/* test_area.c - exstest's memory: whatever byte beside a place is written to, that is the one that is told of. */
 #include <check.h>
 #include <exs.h>
 #include <stdlib.h>

@@ -17,7 +17,6 @@ enum {
     CONNECTION_FDS = 2,
     SHM_KIB = 256,     /* what lies in the ring of one that goes through shared memory, */
     SHM_IDLE_KIB = 12, /* its flags, and the beginning of the ring of each direction; */
-    SHM_FDS = 1,       /* and its peer's bell */
     IDLE_KIB = 16,
     IDLE_RDMA_KIB = 448, /* its buffers are pinned */
     ANSWERED_KIB = 24,   /* and silent */
@@ -25,6 +24,7 @@ enum {
     WARM = 4,        /* after so many the queue has all that is needed once */
     WAITING_KIB = 8, /* before it is accepted */
     WAITING_FDS = 1,
+    WAITING_SHM_FDS = 2, /* and what it has brought */
     BLOCKING_KIB = 60,
     BLOCKING_FDS = 4,
     BLOCKING_RDMA_KIB = 1024, /* its buffers are pinned, and its completion queue is a kernel's */
@@ -45,11 +45,6 @@ static void expect_held(const char *what, long bytes_before, int fds_before, int
     ck_assert_int_le(descriptors, count * fds + MORE_SOCKETS);
     if (sees_bytes())
         ck_assert_int_le(held, (long)count * kib);
-}
-
-static int connection_fds(void)
-{
-    return CONNECTION_FDS + (on_shm() ? SHM_FDS : 0);
 }
 
 static void wait_for(int count, struct inbox *inbox, int type)
@@ -198,7 +193,7 @@ START_TEST(connection)
     let_connect(&child, MANY);
     accept_all(MANY);
     settle_down();
-    expect_held("connection", bytes, fds, MANY, CONNECTION_KIB + (on_shm() ? SHM_KIB : 0), connection_fds());
+    expect_held("connection", bytes, fds, MANY, CONNECTION_KIB + (on_shm() ? SHM_KIB : 0), CONNECTION_FDS);
     child_kill(&warm);
     child_kill(&child);
 }
@@ -227,7 +222,7 @@ START_TEST(idle)
     accept_all(IDLE);
     settle_down();
     expect_held("idle", bytes, fds, IDLE,
-                (on_rdma() ? IDLE_RDMA_KIB : IDLE_KIB) + (on_shm() ? SHM_IDLE_KIB : 0), connection_fds());
+                (on_rdma() ? IDLE_RDMA_KIB : IDLE_KIB) + (on_shm() ? SHM_IDLE_KIB : 0), CONNECTION_FDS);
     child_kill(&warm);
     child_kill(&child);
 }
@@ -249,7 +244,7 @@ START_TEST(waiting)
 
     let_connect(&child, MANY);
     settle_down();
-    expect_held("waiting", bytes, fds, MANY, WAITING_KIB, WAITING_FDS + (on_shm() ? SHM_FDS : 0));
+    expect_held("waiting", bytes, fds, MANY, WAITING_KIB, on_shm() ? WAITING_SHM_FDS : WAITING_FDS);
     child_kill(&warm);
     child_kill(&child);
 }
@@ -314,7 +309,7 @@ static void expect_blocking(const char *what, long bytes, int fds)
 {
     expect_held(what, bytes, fds, MANY,
                 on_rdma() ? BLOCKING_RDMA_KIB : BLOCKING_KIB + (on_shm() ? SHM_IDLE_KIB : 0),
-                on_rdma() ? BLOCKING_RDMA_FDS : BLOCKING_FDS + (on_shm() ? SHM_FDS : 0));
+                on_rdma() ? BLOCKING_RDMA_FDS : BLOCKING_FDS);
 }
 
 /* Connections without a queue of the user's: each has one of its own. */

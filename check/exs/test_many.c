@@ -26,7 +26,7 @@ enum {
     ALONE_FDS = 3,  /* of a connection by blocking calls; */
     NIC_FDS = 10,   /* where its device is the kernel's; */
     QUEUED_FDS = 2, /* of one on a queue; */
-    SHM_FDS = 1,    /* more by shared memory: its peer's bell; its own is there for the UDP socket */
+    SHM_FDS = 1,    /* more by shared memory, where each has a context of its own: its peer's bell */
     ALONE_KIB = 34, /* the same in pages that are there, */
     QUEUED_KIB = 12,
     SHM_KIB = 3,
@@ -333,40 +333,6 @@ START_TEST(idle_guests)
 }
 END_TEST
 
-/* What a connection costs, in descriptors of this process, each end. */
-START_TEST(descriptors)
-{
-    static struct ends ends;
-    struct inbox box;
-    exs_acceptaddr_t wanted = {0};
-    int before, client, server;
-
-    begin();
-    connect_alone(&ends, 0, 2);
-    before = count_fds();
-    close_alone(&ends, 2);
-    int each = (before - count_fds()) / 4;
-
-    fprintf(stderr, "a connection by blocking calls has %d descriptors\n", each);
-    ck_assert_int_le(each, on_rdma() ? NIC_FDS : ALONE_FDS + (on_shm() ? SHM_FDS : 0));
-    inbox_open(&box, 4);
-    for (int i = 0; i < 2; i++) { /* the first brings what the queue needs once */
-        must(exs_accept(listener, &wanted, 1, 0, box.queue));
-        pthread_t thread = thread_start(connect_one, &client);
-        server = take_good(&box, EXS_EVT_ACCEPT, listener).exs_evt_union.exs_evt_accept.exs_evt_newsocket;
-        thread_join(thread);
-        before = count_fds();
-        close_socket(&box, server);
-        each = before - count_fds();
-        must(exs_blocking_close(client));
-    }
-    fprintf(stderr, "one on a queue %d\n", each);
-    ck_assert_int_le(each, QUEUED_FDS + (on_shm() ? SHM_FDS : 0));
-    must(exs_blocking_close(listener));
-    inbox_close(&box);
-}
-END_TEST
-
 /* What is behind this process's addresses, KiB: a page that two mappings share counts half for each. */
 static long pages_kib(void)
 {
@@ -395,6 +361,36 @@ static void connect_queued(struct inbox *box, struct ends *ends, int from, int c
             take_good(box, EXS_EVT_ACCEPT, listener).exs_evt_union.exs_evt_accept.exs_evt_newsocket;
     }
 }
+
+/* What a connection costs, in descriptors of this process, each end. */
+START_TEST(descriptors)
+{
+    static struct ends ends, queued;
+    struct inbox box;
+    int before;
+
+    begin();
+    connect_alone(&ends, 0, 2);
+    before = count_fds();
+    close_alone(&ends, 2);
+    int each = (before - count_fds()) / 4;
+
+    fprintf(stderr, "a connection by blocking calls has %d descriptors\n", each);
+    ck_assert_int_le(each, on_rdma() ? NIC_FDS : ALONE_FDS + (on_shm() ? SHM_FDS : 0));
+    inbox_open(&box, 8);
+    connect_queued(&box, &queued, 0, 2); /* the first brings what two queues need once */
+    before = count_fds();
+    close_socket(&box, queued.client[1]);
+    close_socket(&box, queued.server[1]);
+    each = (before - count_fds()) / 2;
+    fprintf(stderr, "one on a queue %d\n", each);
+    ck_assert_int_le(each, QUEUED_FDS);
+    close_socket(&box, queued.client[0]);
+    close_socket(&box, queued.server[0]);
+    must(exs_blocking_close(listener));
+    inbox_close(&box);
+}
+END_TEST
 
 /* Do pages tell what the library asked for? Sanitizers and valgrind have a malloc of their own, which keeps
  * more. */

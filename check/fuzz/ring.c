@@ -249,7 +249,8 @@ static void world_open(void)
     world->mr = soft_reg_mr(world->pd, world->memory, MEMORY, ACCESS_ALL);
     world->peer = shm_peer_new(NULL, world->area, false);
     expect(world->cq && world->mr && world->peer, "no region: %s", strerror(errno));
-    world->peer->bell = fds_own(dup(bell));
+    world->peer->bell = shm_bell_take(fds_own(dup(bell)));
+    expect(world->peer->bell, "no bell: %s", strerror(errno));
     (void)fds_flag(bell, false); /* of the input before */
     grow_old(world->peer, input_u8(&world->input));
     world->out = world->peer->in;

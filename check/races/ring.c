@@ -35,6 +35,7 @@ static struct end {
     unsigned took[SEATED], drained;
 } here[SEATED], there;
 static struct shm_peer out[SEATED], in[SEATED];
+static struct shm_bell bells[1 + SEATED]; /* there's, and each here's: by what is here a descriptor */
 static struct shm_area areas[SEATED];
 static struct shm_seats seats;
 static struct shm_board board;
@@ -115,7 +116,8 @@ static void make_peer(struct shm_peer *peer, struct end *end, struct shm_area *a
     peer->out = (struct shm_ring){.control = &area->control[from], .bytes = area->bytes[from]};
     peer->in = (struct shm_ring){.control = &area->control[1 - from], .bytes = area->bytes[1 - from]};
     peer->shm = &end->shm;
-    peer->bell = bell;
+    bells[bell].fd = bell;
+    peer->bell = &bells[bell];
     look_at(peer); /* shm_join */
 }
 

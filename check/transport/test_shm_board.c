@@ -287,7 +287,7 @@ START_TEST(a_bell_without_a_bit_has_all_looked_at)
 {
     put(near[PEERS - 1]);
     put(near[PEERS / 2]);
-    ck_assert(fds_flag(near[PEERS / 2]->bell, true));
+    ck_assert(fds_flag(near[PEERS / 2]->bell->fd, true));
     look(there);
     ck_assert(is_taken(near[PEERS / 2]) && is_taken(near[PEERS - 1]));
 }

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
+#include "core/fds.h"
 #include "core/settings.h"
 #include "core/soft/link/shm_meet.h"
 #include "core/soft/link/shm_pass.h"
@@ -71,7 +72,7 @@ START_TEST(two_come_to_share_memory)
     other = accept_it();
     ck_assert_ptr_nonnull(other);
     ck_assert_int_eq(shm_accepted(one), 0);
-    ck_assert(one->bell != -1 && other->bell != -1);
+    ck_assert(one->bell != NULL && other->bell != NULL);
     ck_assert(one->memory == -1 && one->meeting == -1 && other->memory == -1);
     ck_assert_int_eq(shm_meeting_find(meeting, token), -1);
     ck_assert_ptr_nonnull(at = shm_ring_room(&one->out, 5, &limit));
@@ -288,6 +289,79 @@ START_TEST(a_bell_is_looked_at)
 }
 END_TEST
 
+static int next_fd(void)
+{
+    int next = dup(0);
+    close(next);
+    return next;
+}
+
+/* However many connections two contexts have, each keeps one descriptor of the other's bell, until the last of
+ * them has gone, whichever that is. */
+START_TEST(a_bell_is_kept_once)
+{
+    enum { PAIRS = 4 };
+    struct shm_peer *ones[PAIRS], *others[PAIRS];
+    int before[2] = {0};
+    for (int i = 0; i < PAIRS; i++) {
+        ck_assert_ptr_nonnull(ones[i] = shm_offer(&here->shm, &address, token, &why));
+        ck_assert_ptr_nonnull(others[i] = accept_it());
+        ck_assert_int_eq(shm_accepted(ones[i]), 0);
+        before[i == 0] = next_fd();
+        ck_assert(i == 0 || (ones[i]->bell == ones[0]->bell && others[i]->bell == others[0]->bell));
+    }
+    int kept[2] = {ones[0]->bell->fd, others[0]->bell->fd};
+    ck_assert_int_ne(kept[0], kept[1]);
+    ck_assert_int_eq(before[0], before[1]);
+    for (int i = 0; i < PAIRS; i++) {
+        ck_assert(fds_flag(ones[i]->bell->fd, true) && fds_flag(others[i]->bell->fd, true));
+        ck_assert_int_eq(read(here->shm.bell, &(uint64_t){0}, sizeof(uint64_t)), sizeof(uint64_t));
+        ck_assert_int_eq(read(there->shm.bell, &(uint64_t){0}, sizeof(uint64_t)), sizeof(uint64_t));
+        shm_peer_free(ones[i]);
+        shm_peer_free(others[i]);
+    }
+    ck_assert(fcntl(kept[0], F_GETFD) == -1 && fcntl(kept[1], F_GETFD) == -1);
+}
+END_TEST
+
+static struct shm_bell *another_bell(void)
+{
+    return shm_bell_take(fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)));
+}
+
+/* Also by whoever brings it again, among others that came since. */
+static bool is_found(const struct shm_bell *bell)
+{
+    const struct shm_bell *others[] = {another_bell(), another_bell()};
+    return fds_flag(bell->fd, true) && others[0] != others[1] && shm_bell_take(fds_own(dup(bell->fd))) == bell;
+}
+
+/* In a forked child what the library had is closed, and its numbers are other files': who is new there gets
+ * nothing of before, and who is of before takes nothing that is new along. */
+START_TEST(a_child_has_bells_of_its_own)
+{
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), same = dup(fd), again = dup(fd), status;
+    struct shm_bell *before = shm_bell_take(fds_own(fd));
+    ck_assert_ptr_nonnull(before);
+    ck_assert_ptr_eq(shm_bell_take(fds_own(same)), before);
+    ck_assert_int_eq(fcntl(same, F_GETFD), -1);
+    pid_t child = fork();
+    if (child == 0) {
+        shm_bell_forget();
+        struct shm_bell *after = shm_bell_take(fds_own(again));
+        shm_bell_give_back(before);
+        shm_bell_give_back(before);
+        _exit(after != NULL && after != before && after->fd == again && is_found(after) ? 0 : 1);
+    }
+    ck_assert(waitpid(child, &status, 0) == child && status == 0);
+    shm_bell_give_back(before);
+    ck_assert(fds_flag(fd, true));
+    shm_bell_give_back(before);
+    ck_assert_int_eq(fcntl(fd, F_GETFD), -1);
+    ck_assert(is_found(shm_bell_take(fds_own(again))));
+}
+END_TEST
+
 /* Of another user nobody is let in, whatever he brings. Only root can try. */
 START_TEST(another_user_is_no_guest)
 {
@@ -327,6 +401,8 @@ static Suite *suite(void)
     tcase_add_test(tcase, one_file_too_many);
     tcase_add_test(tcase, there_is_room_for_the_bell);
     tcase_add_test(tcase, a_bell_is_looked_at);
+    tcase_add_test(tcase, a_bell_is_kept_once);
+    tcase_add_test(tcase, a_child_has_bells_of_its_own);
     tcase_add_test(tcase, a_board_is_looked_at);
     tcase_add_test(tcase, another_user_is_no_guest);
     suite_add_tcase(suite, tcase);

@@ -183,7 +183,8 @@ static void begin_bells(void)
     ck_assert_ptr_nonnull(bells.peer);
     bells.peer->shm = &bells.shm;
     bells.shm.count = 1;
-    bells.peer->bell = fds_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    bells.peer->bell = shm_bell_take(fds_own(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)));
+    ck_assert_ptr_nonnull(bells.peer->bell);
     in = (struct shm_ring){.control = bells.peer->out.control, .bytes = bells.peer->out.bytes};
 }
 
@@ -191,7 +192,7 @@ static uint64_t rung(void)
 {
     uint64_t times = 0;
 
-    return read(bells.peer->bell, &times, sizeof times) == sizeof times ? times : 0;
+    return read(bells.peer->bell->fd, &times, sizeof times) == sizeof times ? times : 0;
 }
 
 static void keep_to_one_processor(void)
@@ -267,7 +268,7 @@ END_TEST
 START_TEST(who_leaves_has_rung)
 {
     begin_bells();
-    int bell = dup(bells.peer->bell);
+    int bell = dup(bells.peer->bell->fd);
     uint64_t times = 0;
 
     shm_ring_sleep(&in);

@@ -93,6 +93,7 @@ int shm_prepare(struct shm *shm)
 void shm_forget(void)
 {
     atomic_store_explicit(&unassigned, 0, memory_order_relaxed);
+    shm_bell_forget();
 }
 
 void shm_end(struct shm *shm)
@@ -155,7 +156,7 @@ static void call(struct shm_peer *peer)
 {
     if (peer->board != NULL)
         shm_board_call(peer->board, peer->seat_there);
-    ring(peer->bell);
+    ring(peer->bell->fd);
 }
 
 static void call_peer(struct shm_peer *peer)
@@ -390,14 +391,14 @@ struct shm_peer *shm_peer_new(struct shm_seats *seats, struct shm_area *area, bo
     peer->area = area;
     peer->out = (struct shm_ring){.control = &area->control[out], .bytes = area->bytes[out]};
     peer->in = (struct shm_ring){.control = &area->control[in], .bytes = area->bytes[in]};
-    peer->bell = peer->meeting = peer->memory = peer->spare = -1;
+    peer->meeting = peer->memory = peer->spare = -1;
     atomic_fetch_add_explicit(&unassigned, 1, memory_order_relaxed);
     return peer;
 }
 
 void shm_peer_free(struct shm_peer *peer)
 {
-    int fds[] = {peer->bell, peer->meeting, peer->memory, peer->spare};
+    int fds[] = {peer->meeting, peer->memory, peer->spare};
 
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] != -1)
@@ -406,6 +407,8 @@ void shm_peer_free(struct shm_peer *peer)
         atomic_fetch_sub_explicit(&unassigned, 1, memory_order_relaxed);
     if (peer->seats != NULL)
         shm_seat_give_back(peer->seats, peer->seat);
+    if (peer->bell != NULL)
+        shm_bell_give_back(peer->bell);
     if (peer->board != NULL)
         shm_board_unmap(peer->board);
     munmap(peer->area, sizeof *peer->area);

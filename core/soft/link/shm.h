@@ -25,6 +25,7 @@
 #include <sys/queue.h>
 #include "core/soft/engine/wire.h"
 #include "core/soft/service/service.h"
+#include "shm_bell.h"
 #include "shm_board.h"
 #include "shm_ring.h"
 
@@ -63,7 +64,7 @@ struct shm_peer {
     bool failed;             /* it has lied */
     struct shm_seats *seats; /* where it has its seat; NULL: it is seatless */
     int seat;
-    int bell;                /* the peer's; -1: not known yet */
+    struct shm_bell *bell;   /* the peer's; NULL: not known yet */
     struct shm_board *board; /* the peer's, where we have this seat; NULL: it has none for us */
     unsigned seat_there;
     int meeting, memory,

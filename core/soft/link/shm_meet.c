@@ -11,7 +11,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "core/fds.h"
 #include "core/settings.h"
@@ -69,22 +68,6 @@ static int open_socket(void)
 
 /* ---- Memory ---- */
 
-/* Ringing must neither wait nor be a signal, as with a pipe; what isn't of a file system is an eventfd, or
- * can't be written to. */
-static bool is_bell(int bell)
-{
-    struct stat info;
-    int flags = fcntl(bell, F_GETFL);
-
-    if (flags == -1 || fstat(bell, &info) == -1) {
-        if (errno != ENOMEM && errno != EMFILE) /* a shortage is told as what it is */
-            errno = EPROTO;
-        return false;
-    }
-    errno = EPROTO;
-    return (flags & O_NONBLOCK) != 0 && (info.st_mode & S_IFMT) == 0;
-}
-
 static struct shm_peer *make_peer(struct shm_seats *seats, int memory, bool maker)
 {
     struct shm_area *area = shm_sealed_map(memory, sizeof *area);
@@ -125,22 +108,22 @@ static size_t add_call(const struct shm *shm, const struct shm_peer *peer, int *
     return 2;
 }
 
-/* What the peer sent: a bell, and a board if it names a seat there. The bell is ours then. False and errno. */
+/* What the peer sent: a bell, and a board if it names a seat there. False and errno: both are the caller's. */
 static bool take_call(struct shm_peer *peer, const int fds[2], uint32_t seat)
 {
     bool has_board = fds[1] != -1;
 
-    if (!is_bell(fds[0]))
-        return false;
     errno = EPROTO;
     if (has_board != (seat != NO_SEAT) || (has_board && seat >= SHM_SEATS))
         return false;
     if (has_board && (peer->board = shm_board_map(fds[1])) == NULL)
         return false;
+    peer->bell = shm_bell_take(fds[0]);
+    if (peer->bell == NULL)
+        return false;
     if (has_board)
         fds_close(fds[1]);
     peer->seat_there = seat;
-    peer->bell = fds[0];
     return true;
 }
 

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* shm_bell.c - which eventfd is which, of shm_bell.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "core/fds.h"
+#include "core/soft/lock.h"
+#include "shm_bell.h"
+
+static struct {
+    pthread_mutex_t lock;
+    LIST_HEAD(, shm_bell) list; /* of those whose number is known */
+} known = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Ringing must neither wait nor be a signal, as with a pipe; what isn't of a file system is an eventfd, or
+ * can't be written to. */
+static bool is_bell(int fd)
+{
+    struct stat info;
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags == -1 || fstat(fd, &info) == -1) {
+        if (errno != ENOMEM && errno != EMFILE) /* a shortage is told as what it is */
+            errno = EPROTO;
+        return false;
+    }
+    errno = EPROTO;
+    return (flags & O_NONBLOCK) != 0 && (info.st_mode & S_IFMT) == 0;
+}
+
+/* Linux numbers eventfds, and says so since 5.2. -1: it doesn't, or there is no /proc, or no descriptor left to
+ * look there. (locked, so that no thread is cancelled inside) */
+static int number_of(int fd)
+{
+    static const char label[] = "eventfd-id:";
+    char path[64], text[512];
+    ssize_t length;
+    int info;
+
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    info = fds_own(open(path, O_RDONLY | O_CLOEXEC));
+    if (info == -1)
+        return -1;
+    length = read(info, text, sizeof text - 1);
+    fds_close(info);
+    text[length > 0 ? length : 0] = '\0';
+    const char *at = strstr(text, label);
+
+    return at != NULL ? (int)strtol(at + sizeof label - 1, NULL, 10) : -1;
+}
+
+/* (locked) */
+static struct shm_bell *find(int number)
+{
+    struct shm_bell *bell;
+
+    LIST_FOREACH (bell, &known.list, bells)
+        if (bell->number == number)
+            return bell;
+    return NULL;
+}
+
+/* A bell of its own for this descriptor. (locked) */
+static struct shm_bell *hang(int fd, int number)
+{
+    struct shm_bell *bell = malloc(sizeof *bell);
+
+    if (bell == NULL)
+        return NULL;
+    *bell = (struct shm_bell){.fd = fd, .number = number};
+    if (number != -1)
+        LIST_INSERT_HEAD(&known.list, bell, bells);
+    return bell;
+}
+
+struct shm_bell *shm_bell_take(int fd)
+{
+    struct shm_bell *bell;
+    int number;
+
+    if (!is_bell(fd))
+        return NULL;
+    soft_mutex_lock(&known.lock);
+    number = number_of(fd);
+    bell = number == -1 ? NULL : find(number);
+    if (bell != NULL)
+        fds_close(fd);
+    else
+        bell = hang(fd, number);
+    if (bell != NULL)
+        bell->users++;
+    soft_mutex_unlock(&known.lock);
+    return bell;
+}
+
+void shm_bell_give_back(struct shm_bell *bell)
+{
+    soft_mutex_lock(&known.lock);
+    bool is_last = --bell->users == 0;
+
+    if (is_last && bell->number != -1)
+        LIST_REMOVE(bell, bells);
+    soft_mutex_unlock(&known.lock);
+    if (!is_last)
+        return;
+    fds_close(bell->fd);
+    free(bell);
+}
+
+void shm_bell_forget(void)
+{
+    struct shm_bell *bell;
+
+    pthread_mutex_init(&known.lock, NULL);
+    LIST_FOREACH (bell, &known.list, bells)
+        bell->number = -1;
+    LIST_INIT(&known.list);
+}

@@ -51,8 +51,9 @@ static int number_of(int fd)
     fds_close(info);
     text[length > 0 ? length : 0] = '\0';
     const char *at = strstr(text, label);
+    long number = at != NULL ? strtol(at + sizeof label - 1, NULL, 10) : -1;
 
-    return at != NULL ? (int)strtol(at + sizeof label - 1, NULL, 10) : -1;
+    return number >= 0 ? (int)number : -1; /* the kernel may have found none for it */
 }
 
 /* (locked) */

@@ -70,6 +70,17 @@ static bool parse_work(struct bench *bench, const char *work)
     return false;
 }
 
+/* Eight keep a small message's way filled. Two do that where they are large, and more of them don't stay in a
+ * processor's cache, from which the other side has to read them (doc/gigabyte.md, "Where the buffers lie"). */
+static size_t window(size_t size)
+{
+    const size_t most = 8, least = 2, bytes = 2 << 20;
+
+    if (size * most <= bytes)
+        return most;
+    return size * least < bytes ? bytes / size : least;
+}
+
 void bench_parse(struct bench *bench, int argc, char **argv)
 {
     memset(bench, 0, sizeof(*bench));
@@ -82,6 +93,7 @@ void bench_parse(struct bench *bench, int argc, char **argv)
         exit(2);
     }
     bench->size = strtoull(argv[3], NULL, 10);
+    bench->window = window(bench->size);
     bench->total = strtoull(argv[4], NULL, 10);
     bench->path = argc == 7 ? argv[6] : NULL;
     bench->address.sin_family = AF_INET;
@@ -96,7 +108,7 @@ void bench_parse(struct bench *bench, int argc, char **argv)
         if (bench->trips == NULL)
             bench_fail("memory for the round trips");
     }
-    if (bench->mode == BENCH_FILE || (bench->mode == BENCH_STREAM && bench->warm < BENCH_WINDOW * bench->size))
+    if (bench->mode == BENCH_FILE || (bench->mode == BENCH_STREAM && bench->warm < bench->window * bench->size))
         bench->warm = 0; /* one call sends all of it; or hardly more than is under way at once */
     if (bench->connections > 1)
         allow_descriptors(bench->connections);

@@ -22,8 +22,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BENCH_WINDOW = 8 }; /* EXS's sends, or receives, under way */
-
 enum bench_mode { BENCH_STREAM, BENCH_FILE, BENCH_PING, BENCH_CALLS };
 
 struct bench {
@@ -31,6 +29,7 @@ struct bench {
     enum bench_mode mode;
     size_t connections; /* more than one: BENCH_PING */
     size_t size;        /* bytes */
+    size_t window;      /* EXS's sends, or receives, under way: eight that stay in a cache, else two */
     uint64_t total;     /* bytes or round trips */
     const char *path;
     struct sockaddr_in address; /* EXS_TEST_ADDR, or loopback */

@@ -11,7 +11,7 @@
 #include "bench.h"
 
 static struct bench bench;
-static char *buffers; /* of bench.size bytes, registered: BENCH_WINDOW of them, or one a connection and one to send */
+static char *buffers; /* of bench.size bytes, registered: bench.window of them, or one a connection and one to send */
 static exs_mhandle_t region;
 static exs_qhandle_t queue;
 static int listener = -1;
@@ -71,14 +71,14 @@ static void start(void)
         if (!bench.serve)
             throw_ball(socks[0]);
     } else if (bench.serve) {
-        for (size_t i = 0; i < BENCH_WINDOW; i++)
+        for (size_t i = 0; i < bench.window; i++)
             post_receive(socks[0], buffer(i));
     } else {
         if (exs_recv(socks[0], &answer, 1, 0, queue, NULL, NULL) == -1)
             bench_fail("exs_recv");
         if (bench.mode == BENCH_FILE)
             start_file();
-        for (size_t i = 0; i < BENCH_WINDOW && bench.mode == BENCH_STREAM && posted < bench.total; i++)
+        for (size_t i = 0; i < bench.window && bench.mode == BENCH_STREAM && posted < bench.total; i++)
             post_send(buffer(i));
     }
 }
@@ -252,7 +252,7 @@ static void run_loop(struct ev_loop *loop)
 
 static void allocate(void)
 {
-    size_t count = bench.connections + 1 > BENCH_WINDOW ? bench.connections + 1 : BENCH_WINDOW, length = count * bench.size;
+    size_t count = bench.connections + 1 > bench.window ? bench.connections + 1 : bench.window, length = count * bench.size;
 
     socks = calloc(bench.connections, sizeof(*socks));
     queue = exs_qcreate((int)(4 * count));

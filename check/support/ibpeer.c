@@ -119,6 +119,21 @@ struct ib_message peer_request(unsigned port)
     return req;
 }
 
+struct ib_message peer_question(unsigned port)
+{
+    union soft_addr from = ib_at(TWONETS_FAR, 5000), to = ib_at(TWONETS_NEAR, 0);
+    struct ib_message message = {
+        .type = IB_SIDR_REQ,
+        .transaction = 5,
+        .local_id = NUMBER,
+        .sidr_req = {.service = ib_service(IB_SPACE_UDP, (uint16_t)port), .pkey = 0xffff},
+    };
+
+    ib_address_encode(&from, &to, message.private_data);
+    peer_fill(message.private_data + IB_ADDRESS_BYTES, 180);
+    return message;
+}
+
 struct ib_message peer_reply(void)
 {
     struct ib_message rep = peer_answer(IB_REP);

@@ -44,8 +44,10 @@ struct ib_message peer_hears_meanwhile(enum ib_type type);
 void peer_hears_nothing(void);
 /* 1, 2, 3... */
 void peer_fill(uint8_t *data, size_t length);
-/* Its request for a connection to our port, and its reply to one of ours, whose private data is full. */
+/* Its request for a connection to our port, its question who serves it, and its reply to a request of ours;
+ * their private data is full. */
 struct ib_message peer_request(unsigned port);
+struct ib_message peer_question(unsigned port);
 struct ib_message peer_reply(void);
 
 /* ---- Ours ---- */

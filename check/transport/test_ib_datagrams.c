@@ -12,21 +12,6 @@
 #include "core/soft/cm/ib_address.h"
 #include "core/soft/verbs/verbs.h"
 
-static struct ib_message question(unsigned port)
-{
-    union soft_addr from = ib_at(TWONETS_FAR, 5000), to = ib_at(TWONETS_NEAR, 0);
-    struct ib_message message = {
-        .type = IB_SIDR_REQ,
-        .transaction = 5,
-        .local_id = NUMBER,
-        .sidr_req = {.service = ib_service(IB_SPACE_UDP, (uint16_t)port), .pkey = 0xffff},
-    };
-
-    ib_address_encode(&from, &to, message.private_data);
-    peer_fill(message.private_data + IB_ADDRESS_BYTES, 180);
-    return message;
-}
-
 static void hears_reply(const struct ib_message *asked_for, unsigned status)
 {
     struct ib_message reply = peer_hears(IB_SIDR_REP);
@@ -40,7 +25,7 @@ static void hears_reply(const struct ib_message *asked_for, unsigned status)
 START_TEST(is_asked)
 {
     struct rdma_conn_param param = {.private_data = "hello", .private_data_len = 5};
-    struct ib_message asks = question(PORT), reply, again;
+    struct ib_message asks = peer_question(PORT), reply, again;
     struct rdma_cm_id *listener, *id;
     struct rdma_cm_event *event;
     uint8_t data[180];
@@ -83,7 +68,7 @@ END_TEST
 START_TEST(is_asked_in_vain)
 {
     union soft_addr elsewhere = ib_at("10.9.0.77", 5000), here = ib_at(TWONETS_NEAR, 0);
-    struct ib_message asks = question(PORT), reply;
+    struct ib_message asks = peer_question(PORT), reply;
     struct rdma_cm_id *connections = listen_on(TWONETS_NEAR, PORT + 1), *listener, *id;
 
     space = RDMA_PS_UDP;
@@ -99,14 +84,14 @@ START_TEST(is_asked_in_vain)
     peer_says(&asks);
     end_id(take_request());
     hears_reply(&asks, IB_SIDR_REJECTED);
-    asks = question(PORT + 1); /* which is another port space's */
+    asks = peer_question(PORT + 1); /* which is another port space's */
     peer_says(&asks);
     hears_reply(&asks, IB_SIDR_UNSUPPORTED);
-    asks = question(PORT);
+    asks = peer_question(PORT);
     asks.sidr_req.service = ib_service(IB_SPACE_TCP, PORT + 1);
     peer_says(&asks);
     hears_reply(&asks, IB_SIDR_UNSUPPORTED);
-    asks = question(PORT); /* in another's name */
+    asks = peer_question(PORT); /* in another's name */
     asks.local_id += 2;
     ib_address_encode(&elsewhere, &here, asks.private_data);
     peer_says(&asks);
@@ -119,7 +104,7 @@ END_TEST
 /* Of a listener with room for 8 the others are let wait. */
 START_TEST(a_flood_of_questions)
 {
-    struct ib_message asks = question(PORT);
+    struct ib_message asks = peer_question(PORT);
     struct rdma_cm_event *event;
     struct rdma_cm_id *listener;
 
@@ -129,7 +114,7 @@ START_TEST(a_flood_of_questions)
         asks.local_id++;
         peer_says(&asks);
     }
-    asks = question(PORT + 1); /* when this is answered all of them have been seen */
+    asks = peer_question(PORT + 1); /* when this is answered all of them have been seen */
     peer_says(&asks);
     hears_reply(&asks, IB_SIDR_UNSUPPORTED);
     for (int i = 0; i < 8; i++) {
@@ -304,7 +289,7 @@ START_TEST(several_programs_and_datagrams)
     servers[0] = start_server("0.0.0.0", PORT);
     servers[1] = start_server(TWONETS_NEAR, PORT + 1);
     for (unsigned i = 0; i < 8; i++) {
-        asks = question(PORT + i % 2);
+        asks = peer_question(PORT + i % 2);
         asks.local_id += i;
         peer_says(&asks);
         reply = peer_hears(IB_SIDR_REP);

@@ -151,6 +151,18 @@ static struct ib_end *connects(unsigned timewait)
     return news.end;
 }
 
+static struct ib_end *looks_up(void)
+{
+    struct ib_message reply = {.sidr_rep = {.qpn = 9}};
+    struct ib_news news = {.end = NULL};
+
+    ck_assert(asks(IB_SIDR_REQ, 0, &news) && news.requested);
+    ib_port_adopt(news.end, some_user());
+    ck_assert_int_eq(ib_port_reply(news.end, &reply), 0);
+    ib_port_leave(news.end);
+    return news.end;
+}
+
 /* It hangs up, too late for its peer's to do so. */
 static void hangs_up(struct ib_end *end)
 {
@@ -231,7 +243,6 @@ END_TEST
 /* Answers that are kept, in case that they were lost. */
 START_TEST(a_kept_answer_gives_way)
 {
-    struct ib_message reply = {.sidr_rep = {.qpn = 9}};
     struct ib_news news = {.end = NULL};
     struct ib_end *ends[ROOM];
 
@@ -239,11 +250,7 @@ START_TEST(a_kept_answer_gives_way)
     port.listener = listen_in(IB_SPACE_UDP);
     fill_up();
     for (int i = 0; i < ROOM; i++) {
-        ck_assert(asks(IB_SIDR_REQ, 0, &news) && news.requested);
-        ends[i] = news.end;
-        ib_port_adopt(ends[i], some_user());
-        ck_assert_int_eq(ib_port_reply(ends[i], &reply), 0);
-        ib_port_leave(ends[i]);
+        ends[i] = looks_up();
         port.now += SECOND;
     }
     ck_assert(asks(IB_SIDR_REQ, 0, &news) && news.requested);
@@ -324,6 +331,42 @@ START_TEST(doors_give_way)
 }
 END_TEST
 
+/* The answer to a look-up may have been lost, so that what is connected gives way to it; and of several the
+ * oldest does to whoever has no answer. Nobody does to his like. */
+START_TEST(doors_of_answers_give_way)
+{
+    struct ib_end *connected, *answers[2], *asked[3];
+
+    open_port();
+    port.listener = listen_in(IB_SPACE_TCP);
+    connected = connects(0);
+    ib_port.kept_open = IB_KEPT_OPEN_MAX - 2;
+    ib_port_leave(port.listener);
+    ck_assert(connected->has_door);
+    port.listener = listen_in(IB_SPACE_UDP);
+    for (int i = 0; i < 2; i++)
+        answers[i] = looks_up();
+    ib_port_leave(port.listener);
+    ck_assert(!connected->has_door && answers[0]->has_door && answers[1]->has_door);
+    port.listener = listen_in(IB_SPACE_TCP);
+    connected = connects(0);
+    asked[0] = asks_only();
+    ib_port_leave(port.listener);
+    ck_assert(asked[0]->has_door && answers[1]->has_door && !answers[0]->has_door && !connected->has_door);
+    port.listener = listen_in(IB_SPACE_TCP);
+    asked[1] = asks_only();
+    asked[2] = asks_only(); /* the newest comes first */
+    ib_port_leave(port.listener);
+    ck_assert(asked[0]->has_door && asked[2]->has_door && !asked[1]->has_door && !answers[1]->has_door);
+    ck_assert_uint_eq(ib_port.kept_open, IB_KEPT_OPEN_MAX);
+    for (struct ib_conn *conn; (conn = LIST_FIRST(&ib_port.world.conns)) != NULL;)
+        ib_end_free((struct ib_end *)conn);
+    ck_assert_uint_eq(ib_port.kept_open, IB_KEPT_OPEN_MAX - 2);
+    ib_port.kept_open = 0;
+    ck_assert_uint_eq(ib_port.ends, 0);
+}
+END_TEST
+
 START_TEST(one_is_small)
 {
     ck_assert_uint_le(sizeof(struct ib_end), KEPT_BYTES);
@@ -342,6 +385,7 @@ int main(void)
     tcase_add_test(tcase, a_kept_answer_gives_way);
     tcase_add_test(tcase, a_door_stays_the_only_one);
     tcase_add_loop_test(tcase, doors_give_way, 0, 3);
+    tcase_add_test(tcase, doors_of_answers_give_way);
     tcase_add_test(tcase, one_is_small);
     suite_add_tcase(suite, tcase);
     srunner_run_all(runner, CK_ENV);

@@ -202,6 +202,87 @@ START_TEST(a_listener_has_gone_since)
 }
 END_TEST
 
+/* It is asked once who serves, and listens no more, before its answer or behind it, and says so. The answer
+ * that is still to come waits for a byte, and so does its own end. */
+static pid_t start_asked_once(int *line, bool answered)
+{
+    int ends[2];
+    struct rdma_cm_id *listener, *id;
+    pid_t pid;
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    pid = fork();
+    if (pid > 0) {
+        close(ends[1]);
+        *line = ends[0];
+        await_byte(*line);
+        return pid;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    channel = soft_create_event_channel();
+    listener = listen_on("0.0.0.0", PORT);
+    (void)!write(ends[1], "", 1);
+    id = take_request();
+    make_id_qp(id);
+    if (answered)
+        ck_assert_int_eq(soft_accept(id, NULL), 0);
+    end_id(listener);
+    (void)!write(ends[1], "", 1);
+    await_byte(ends[1]);
+    if (!answered) {
+        ck_assert_int_eq(soft_accept(id, NULL), 0);
+        await_byte(ends[1]);
+    }
+    end_id(id);
+    _exit(0);
+}
+
+/* The same for who serves a port: whoever was asked, and has answered or not, is the one that answers when the
+ * same question comes again, and nobody else says that there is no such service, or serves it. */
+START_TEST(a_listener_for_datagrams_has_gone)
+{
+    bool answered = _i & 1, another = _i & 2;
+    struct ib_message asks = peer_question(PORT), reply, again;
+    pid_t other, next = 0, once;
+    int line, status;
+
+    space = RDMA_PS_UDP;
+    other = start_server("0.0.0.0", PORT + 1);
+    once = start_asked_once(&line, answered);
+    peer_says(&asks);
+    await_byte(line);
+    if (another)
+        next = start_server("0.0.0.0", PORT);
+    if (!answered) {
+        for (int i = 0; i < 40; i++)
+            peer_says(&asks);
+        peer_hears_nothing();
+        ck_assert_int_eq(write(line, "", 1), 1);
+    }
+    reply = peer_hears(IB_SIDR_REP);
+    ck_assert_uint_eq(reply.sidr_rep.status, IB_SIDR_VALID);
+    ck_assert_uint_eq(reply.private_data[0], 0); /* and not that of another */
+    for (int i = 0; i < 40; i++) {
+        peer_says(&asks);
+        again = peer_hears(IB_SIDR_REP);
+        ck_assert_mem_eq(&again, &reply, sizeof reply);
+    }
+    asks.local_id += 2; /* another's */
+    peer_says(&asks);
+    ck_assert_uint_eq(peer_hears(IB_SIDR_REP).sidr_rep.status, another ? IB_SIDR_VALID : IB_SIDR_UNSUPPORTED);
+    ck_assert_int_eq(write(line, "", 1), 1);
+    ck_assert_int_eq(waitpid(once, &status, 0), once);
+    ck_assert_int_eq(status, 0);
+    close(line);
+    if (another) {
+        ck_assert_int_eq(kill(next, SIGKILL), 0);
+        ck_assert_int_eq(waitpid(next, NULL, 0), next);
+    }
+    ck_assert_int_eq(kill(other, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+}
+END_TEST
+
 /* Another host names the peer's node, and a number that the peer has later: neither keeps the peer's request
  * from the listener that it is for. It needs no answer of ours, nor to be there. */
 START_TEST(another_says_it_is_the_peer)
@@ -307,6 +388,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, a_client_dies_in_a_handshake);
     tcase_add_loop_test(tcase, a_listener_has_gone, 0, 2);
     tcase_add_loop_test(tcase, a_listener_has_gone_since, 0, 2);
+    tcase_add_loop_test(tcase, a_listener_for_datagrams_has_gone, 0, 4);
     tcase_add_test(tcase, another_says_it_is_the_peer);
     tcase_add_test(tcase, a_program_is_stopped);
     return suite;

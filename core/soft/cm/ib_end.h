@@ -12,7 +12,7 @@
 #include "ib_port.h"
 
 #define IB_ENDS_MAX 8192    /* of connections, those included that nobody uses any more */
-#define IB_KEPT_OPEN_MAX 64 /* doors of requests whose listeners have gone */
+#define IB_KEPT_OPEN_MAX 64 /* doors of requests and look-ups whose listeners have gone */
 
 struct ib_end {
     struct ib_conn conn; /* first; of a listener it never begins */
@@ -43,7 +43,7 @@ extern struct ib_port {
     int epoll; /* of all sockets; -1: not open */
     int door;  /* what others pass on of connections comes by this, and what is passed on goes by it */
     unsigned ends;
-    unsigned kept_open; /* doors of requests */
+    unsigned kept_open; /* of these doors */
     bool closed;        /* some door was, since the sockets were looked at */
     LIST_HEAD(, ib_end) listeners;
 } ib_port;

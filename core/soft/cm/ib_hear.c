@@ -24,9 +24,12 @@ static bool pass_to_listener(const struct soft_path *path, enum ib_space space, 
     return ib_pass_on(ib_port.door, &here, path, mad) || ib_pass_on(ib_port.door, &everywhere, path, mad);
 }
 
-static bool pass_to_request(const struct soft_path *path, const struct ib_message *req, const uint8_t *mad)
+/* To whoever has been asked this before, and whose listener has gone. */
+static bool pass_to_asked(const struct soft_path *path, const struct ib_message *req, const uint8_t *mad)
 {
-    const struct ib_pass_name name = ib_pass_to_request(&path->remote, req->req.ca_guid, req->local_id);
+    const struct ib_pass_name name = req->type == IB_REQ
+                                         ? ib_pass_to_request(&path->remote, req->req.ca_guid, req->local_id)
+                                         : ib_pass_to_question(&path->remote, req->transaction, req->local_id);
 
     return ib_pass_on(ib_port.door, &name, path, mad);
 }
@@ -42,12 +45,11 @@ static bool is_passed_on(const struct soft_path *path, const uint8_t *mad)
 
     if (!ib_decode(&message, mad))
         return true;
-    if (message.type == IB_REQ && pass_to_request(path, &message, mad))
-        return true;
     if (message.type == IB_REQ || message.type == IB_SIDR_REQ)
-        return ib_told_service(&message, &space, &number) &&
-               ib_told_listener(space, &path->local, htons(number)) == NULL &&
-               pass_to_listener(path, space, number, mad);
+        return pass_to_asked(path, &message, mad) ||
+               (ib_told_service(&message, &space, &number) &&
+                ib_told_listener(space, &path->local, htons(number)) == NULL &&
+                pass_to_listener(path, space, number, mad));
     if (message.type == IB_REJ && message.remote_id == 0) { /* of a request that we have not answered */
         for (unsigned share = 0; share < QP1_SHARES; share++)
             if (share != ib_port.qp1.share)

@@ -52,15 +52,26 @@ struct ib_pass_name ib_pass_to_listener(enum ib_space space, const union soft_ad
     return name;
 }
 
-struct ib_pass_name ib_pass_to_request(const union soft_addr *addr, uint64_t guid, uint32_t id)
+static struct ib_pass_name name_asked(const char *what, uint64_t number, uint32_t id,
+                                      const union soft_addr *addr)
 {
     char host[INET6_ADDRSTRLEN] = "";
     struct ib_pass_name name;
 
     name_host(host, addr);
-    snprintf(name.text, sizeof name.text, "exs/roce/%u/request/%016" PRIx64 "/%08" PRIx32 "/%s",
-             (unsigned)geteuid(), guid, id, host);
+    snprintf(name.text, sizeof name.text, "exs/roce/%u/%s/%016" PRIx64 "/%08" PRIx32 "/%s", (unsigned)geteuid(),
+             what, number, id, host);
     return name;
+}
+
+struct ib_pass_name ib_pass_to_request(const union soft_addr *addr, uint64_t guid, uint32_t id)
+{
+    return name_asked("request", guid, id, addr);
+}
+
+struct ib_pass_name ib_pass_to_question(const union soft_addr *addr, uint64_t transaction, uint32_t id)
+{
+    return name_asked("question", transaction, id, addr);
 }
 
 static socklen_t address_of(struct sockaddr_un *un, const struct ib_pass_name *name)

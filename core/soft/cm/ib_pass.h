@@ -4,8 +4,9 @@
  * passed on from there to the one that it is for, over abstract unix sockets.
  *
  * Each process has one for what belongs to its connections, whose numbers say which share of the port it has,
- * and one for each of its listeners; and one for each connection whose listener has gone, of so many, since its
- * request may come again. Their names end with the process. Only programs of the same user are believed.
+ * and one for each of its listeners; and one for each connection or look-up whose listener has gone, of so
+ * many, since its request may come again. Their names end with the process. Only programs of the same user are
+ * believed.
  */
 #ifndef SOFT_IB_PASS_H
 #define SOFT_IB_PASS_H
@@ -24,6 +25,8 @@ struct ib_pass_name ib_pass_to_share(unsigned share);
 struct ib_pass_name ib_pass_to_listener(enum ib_space space, const union soft_addr *addr, in_port_t port);
 /* By the peer's host, its node and its number there: a node's name is only what it says. */
 struct ib_pass_name ib_pass_to_request(const union soft_addr *addr, uint64_t guid, uint32_t id);
+/* By the peer's host, and how that has numbered its question. */
+struct ib_pass_name ib_pass_to_question(const union soft_addr *addr, uint64_t transaction, uint32_t id);
 
 /* A socket with this name. -1 and errno: EADDRINUSE, somebody has it. */
 int ib_pass_open(const struct ib_pass_name *name);

@@ -261,28 +261,50 @@ bool ib_port_is_heard(const struct ib_end *end)
     return heard;
 }
 
-/* Has its peer asked, and isn't known to have the answer? */
-static bool is_being_asked(const struct ib_conn *conn)
+/* How likely it is that the same comes again: of what asked and isn't answered, or is, but doesn't know it;
+ * of a look-up whose answer may have been lost; and of what is connected only where a packet was late. */
+enum need { NONE, LATE, PERHAPS, ASKED };
+
+static enum need need_of_door(const struct ib_conn *conn)
 {
-    return conn->state == IB_REQUESTED || conn->state == IB_REP_SENT || conn->state == IB_REP_HEARD;
+    switch (conn->state) {
+    case IB_REQUESTED:
+    case IB_REP_SENT:
+    case IB_REP_HEARD:
+    case IB_QUESTIONED:
+        return ASKED;
+    case IB_ANSWERED:
+        return PERHAPS;
+    case IB_ESTABLISHED:
+        return LATE;
+    case IB_IDLE:
+    case IB_REQ_SENT:
+    case IB_REQ_HEARD:
+    case IB_REPLIED:
+    case IB_DREQ_SENT:
+    case IB_TIMEWAIT:
+    case IB_ASKED:
+        break;
+    }
+    return NONE;
 }
 
-/* (locked) For a door of one that is being asked, one that is connected gives way: it is asked again only by
- * what was late on its way. */
+/* (locked) The oldest of those that need theirs least gives way to one that needs it more. */
 static bool has_room_for_door(const struct ib_conn *asked)
 {
-    struct ib_conn *conn;
+    enum need need = need_of_door(asked), least = need;
+    struct ib_conn *conn, *gives_way = NULL;
 
-    if (ib_port.kept_open < IB_KEPT_OPEN_MAX)
-        return true;
-    if (!is_being_asked(asked))
-        return false;
-    LIST_FOREACH (conn, &ib_port.world.conns, all)
-        if (((struct ib_end *)conn)->has_door && !is_being_asked(conn)) {
-            ib_end_close_door((struct ib_end *)conn);
-            return true;
+    if (need == NONE || ib_port.kept_open < IB_KEPT_OPEN_MAX)
+        return need != NONE;
+    LIST_FOREACH (conn, &ib_port.world.conns, all) /* the newest first */
+        if (((struct ib_end *)conn)->has_door && need_of_door(conn) < need && need_of_door(conn) <= least) {
+            least = need_of_door(conn);
+            gives_way = conn;
         }
-    return false;
+    if (gives_way != NULL)
+        ib_end_close_door((struct ib_end *)gives_way);
+    return gives_way != NULL;
 }
 
 /* (locked) The same request may still come again, and another process, which reads it, passes on to listeners,
@@ -295,9 +317,11 @@ static void keep_open(struct ib_end *end, const struct ib_end *listener)
     if (end->came_to != listener)
         return;
     end->came_to = NULL;
-    if ((!is_being_asked(conn) && conn->state != IB_ESTABLISHED) || !has_room_for_door(conn))
+    if (!has_room_for_door(conn))
         return;
-    name = ib_pass_to_request(&conn->path.remote, conn->remote_guid, conn->remote_id);
+    name = conn->state == IB_QUESTIONED || conn->state == IB_ANSWERED
+               ? ib_pass_to_question(&conn->path.remote, conn->transaction, conn->remote_id)
+               : ib_pass_to_request(&conn->path.remote, conn->remote_guid, conn->remote_id);
     open_door(end, &name);
     ib_port.kept_open += end->has_door;
 }

@@ -159,6 +159,7 @@ static void tell(struct ib_world *world, struct ib_conn *conn, enum ib_event eve
     case IB_EV_UNREACHABLE:
     case IB_EV_ABSENT:
     case IB_EV_DISCONNECTED:
+    case IB_EV_UNANSWERED:
         ck_assert(!one->gone && (conn->state == IB_IDLE || conn->state == IB_TIMEWAIT));
         one->gone = true;
         break;

@@ -89,7 +89,8 @@ static void nobody_answers(struct rdma_cm_id *id)
 
 enum end { ANSWERED, LOST, AT_ONCE, REFUSED, IN_VAIN, ENDS };
 
-/* What the peer says ends it, whatever that is, or that it says nothing; and not before. */
+/* What the peer says ends it, whatever that is, or that it says nothing, which is a time-out; and not before.
+ */
 START_TEST(the_peer_ends_it)
 {
     struct rdma_cm_id *id = connect_id();
@@ -112,12 +113,30 @@ START_TEST(the_peer_ends_it)
         nobody_answers(id);
     else
         peer_says(&message);
-    ck_assert_int_eq(status_of(RDMA_CM_EVENT_DISCONNECTED), 0);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_DISCONNECTED), _i == IN_VAIN ? -ETIMEDOUT : 0);
     if (_i == AT_ONCE)
         peer_hears(IB_DREP);
     ck_assert_int_eq(soft_disconnect(id), 0);
     no_event();
     end_id(id);
+}
+END_TEST
+
+/* It has gone, after an answer that was lost, and its host says that nobody is there: there is no connection
+ * any more, as if the answer had come. */
+START_TEST(the_peer_has_gone)
+{
+    struct rdma_cm_id *id = connect_id();
+
+    ck_assert_int_eq(soft_disconnect(id), 0);
+    peer_hears(IB_DREQ);
+    close(peer.fd);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_DISCONNECTED), 0);
+    no_event();
+    ck_assert_int_eq(soft_disconnect(id), 0);
+    no_event();
+    end_id(id);
+    peer_open();
 }
 END_TEST
 
@@ -451,6 +470,7 @@ static Suite *suite(void)
 
     tcase_add_test(tcase, connects);
     tcase_add_loop_test(tcase, the_peer_ends_it, 0, ENDS);
+    tcase_add_test(tcase, the_peer_has_gone);
     tcase_add_loop_test(tcase, moved_meanwhile, 0, 2);
     tcase_add_test(tcase, nobody_is_there);
     tcase_add_loop_test(tcase, is_refused, 0, 4);

@@ -21,7 +21,9 @@
  *   the own queue pair can't be connected    CONNECT_ERROR, -errno
  *   an established connection ends           DISCONNECTED, 0, once: the peer disconnected, or its process died
  *                                            (known at once), or its host went silent (25 seconds at most);
- *                                            by RoCE's port: the peer, or its kernel, said so
+ *                                            by RoCE's port: the peer, or its kernel, said so, or its host
+ *                                            that nobody is at the port any more
+ *   ...and nobody answers its end there      DISCONNECTED, -ETIMEDOUT
  * of datagrams (RDMA_PS_UDP, in a shared context) all of these are
  *   nobody serves them there                 UNREACHABLE, 1 (IB's "not supported")
  *   the listener rejected the request        UNREACHABLE, 2 (IB's "rejected"), with its private data

@@ -76,26 +76,26 @@ void cm_failed(struct cm_id *id, enum rdma_cm_event_type type, int status)
     cm_post(id, CM_KIND_CONNECT, type, status);
 }
 
-static void disconnected(struct cm_id *id)
+static void disconnected(struct cm_id *id, int status)
 {
     cm_id_close(id);
     id->state = CM_DISCONNECTED;
-    cm_post(id, CM_KIND_DISCONNECT, RDMA_CM_EVENT_DISCONNECTED, 0);
+    cm_post(id, CM_KIND_DISCONNECT, RDMA_CM_EVENT_DISCONNECTED, status);
 }
 
 /* The queue pair lives on until the user disconnects, too, if he hasn't. */
-void cm_ended(struct cm_id *id)
+void cm_ended(struct cm_id *id, int status)
 {
     if (id->state != CM_DISCONNECTED)
         cm_qp_drain(id);
-    disconnected(id);
+    disconnected(id, status);
 }
 
 /* Whatever comes now is the end: the peer's goodbye, or that of its kernel. */
 void cm_established_ready(struct cm_id *id)
 {
     if (cm_receive(id) != 0)
-        cm_ended(id);
+        cm_ended(id, 0);
 }
 
 bool soft_is_by_tcp(struct rdma_cm_id *public)
@@ -132,7 +132,7 @@ int soft_disconnect(struct rdma_cm_id *public)
             break;
         if (id->state == CM_ESTABLISHED || id->state == CM_RESPONDED)
             cm_send(id, &dreq);
-        disconnected(id);
+        disconnected(id, 0);
         break;
     case CM_DISCONNECTED:
         cm_qp_error(id);

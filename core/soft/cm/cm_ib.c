@@ -311,7 +311,7 @@ static bool is_connected(const struct cm_id *id)
 static void rejected(struct cm_id *id, const struct ib_news *news)
 {
     if (is_connected(id)) {
-        cm_ended(id);
+        cm_ended(id, 0);
         return;
     }
     cm_ib_hear_refusal(id, &news->said);
@@ -322,12 +322,12 @@ static void rejected(struct cm_id *id, const struct ib_news *news)
 }
 
 /* The last message of the set-up may have been lost, and what came behind it not. */
-static void disconnected(struct cm_id *id)
+static void disconnected(struct cm_id *id, int status)
 {
     if (id->state == CM_REPLIED)
         cm_passive_established(id);
     if (is_connected(id))
-        cm_ended(id);
+        cm_ended(id, status);
 }
 
 static void happened(struct cm_id *id, const struct ib_news *news)
@@ -363,7 +363,10 @@ static void happened(struct cm_id *id, const struct ib_news *news)
         cm_ib_answered(id, &news->said);
         break;
     case IB_EV_DISCONNECTED:
-        disconnected(id);
+        disconnected(id, 0);
+        break;
+    case IB_EV_UNANSWERED:
+        disconnected(id, -ETIMEDOUT);
         break;
     case IB_EV_OVER:
         break;

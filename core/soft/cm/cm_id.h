@@ -348,8 +348,8 @@ void cm_passive_established(struct cm_id *id);
 /* What the user says no to, with private data. */
 void cm_refuse_request(struct cm_id *id, const void *private_data, uint8_t length);
 void cm_established_ready(struct cm_id *id);
-/* It has ended; what came before that is taken in first. */
-void cm_ended(struct cm_id *id);
+/* It has ended, with this status of its event; what came before that is taken in first. */
+void cm_ended(struct cm_id *id, int status);
 /* A connection that can't come about any more. */
 void cm_failed(struct cm_id *id, enum rdma_cm_event_type type, int status);
 void cm_connection_describe(struct rdma_conn_param *conn, const struct cm_message *peer);

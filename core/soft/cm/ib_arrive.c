@@ -313,22 +313,39 @@ void ib_arrive(struct ib_world *world, const struct soft_path *from, const uint8
         drep_arrives(world, conn, &message);
 }
 
-/* Only of a request that is still unanswered is it worth knowing: the others are said again, or their end
- * comes. */
+/* The state that waits for an answer to this; IDLE: none. */
+static enum ib_state unanswered(enum ib_type type)
+{
+    if (type == IB_REQ)
+        return IB_REQ_SENT;
+    if (type == IB_SIDR_REQ)
+        return IB_ASKED;
+    return type == IB_DREQ ? IB_DREQ_SENT : IB_IDLE;
+}
+
+/* Only of what is still unanswered is it worth knowing: the others' end comes. Where nobody is there any more,
+ * nobody has the connection either, as DREP would say. */
 void ib_absent(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES])
 {
     struct ib_message message;
     enum ib_state state;
     struct ib_conn *conn;
 
-    if (!ib_decode(&message, mad) || (message.type != IB_REQ && message.type != IB_SIDR_REQ))
+    if (!ib_decode(&message, mad))
         return;
-    state = message.type == IB_REQ ? IB_REQ_SENT : IB_ASKED;
+    state = unanswered(message.type);
+    if (state == IB_IDLE)
+        return;
     LIST_FOREACH (conn, &world->conns, all)
         if (conn->local_id == message.local_id && conn->state == state && same_host(&conn->path, path))
             break;
     if (conn == NULL)
         return;
-    ib_rest(conn, IB_IDLE);
-    world->tell(world, conn, IB_EV_ABSENT, NULL);
+    if (state == IB_DREQ_SENT) {
+        ib_wait_out(world, conn);
+        world->tell(world, conn, IB_EV_DISCONNECTED, NULL);
+    } else {
+        ib_rest(conn, IB_IDLE);
+        world->tell(world, conn, IB_EV_ABSENT, NULL);
+    }
 }

@@ -233,7 +233,7 @@ static void give_up(struct ib_world *world, struct ib_conn *conn)
 {
     if (conn->state == IB_DREQ_SENT) {
         ib_wait_out(world, conn);
-        world->tell(world, conn, IB_EV_DISCONNECTED, NULL);
+        world->tell(world, conn, IB_EV_UNANSWERED, NULL);
         return;
     }
     if (conn->state != IB_ASKED) /* a question isn't taken back */

@@ -52,6 +52,7 @@ enum ib_event {
     IB_EV_UNREACHABLE,  /* all was said in vain; it is IDLE */
     IB_EV_ABSENT,       /* ib_absent; it is IDLE */
     IB_EV_DISCONNECTED, /* either end has said so; the queue pair is to be in error when this returns */
+    IB_EV_UNANSWERED,   /* the same, and all was said in vain; in TIMEWAIT */
     IB_EV_OVER,         /* TIMEWAIT is, or the time of an answer that is kept */
     IB_EV_RESOLVED      /* SIDR_REP came, whatever it says; the look-up is IDLE */
 };
@@ -123,7 +124,7 @@ void ib_end(struct ib_world *world, struct ib_conn *conn);
 
 /* A management datagram has come, on this path. */
 void ib_arrive(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
-/* This one of ours has found nobody at its host. */
+/* This one of ours has found nobody at RoCE's port of its host. */
 void ib_absent(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
 /* When ib_timers has something to do; NEVER_NS. */
 uint64_t ib_deadline(const struct ib_world *world);

@@ -95,6 +95,44 @@ START_TEST(question_about_datagrams)
 }
 END_TEST
 
+/* Unreliable connections, extended ones, and what is none of them so far; and the port space RDMA_PS_IB: told
+ * so. */
+START_TEST(request_for_another_kind)
+{
+    static const struct {
+        size_t at;
+        uint8_t value, reason;
+    } rows[] = {{25, 1, 28}, {25, 3, 28}, {25, 255, 28}, {26, 1, 8}};
+    struct said message = said(SAID_REQ), rej;
+    struct cmside side;
+    int fd;
+
+    said_put(&message, rows[_i].at, 1, rows[_i].value);
+    cmside_listen(&side);
+    fd = stranger_dial(&side);
+    stranger_says(fd, &message);
+    rej = stranger_hears(&side, fd, SAID_REJ);
+    ck_assert_uint_eq((unsigned)rej.bytes[8] << 8 | rej.bytes[9], rows[_i].reason);
+    ck_assert_uint_eq(counters().requests, 0);
+    stranger_is_dropped(&side, fd);
+    cmside_close(&side);
+}
+END_TEST
+
+/* A reliable connection of RDMA_PS_TCP is asked for as ever. */
+START_TEST(kind_that_is_asked_for)
+{
+    struct said req;
+    struct cmside side;
+    int fd = cmside_connect(&side, &req);
+
+    ck_assert_mem_eq(req.bytes + 25, "\0\0\0", 3);
+    close(fd);
+    cmside_expect(&side, RDMA_CM_EVENT_UNREACHABLE);
+    cmside_close(&side);
+}
+END_TEST
+
 /* A size that would leave nothing to wait for. */
 START_TEST(unknown_type_without_size)
 {
@@ -349,6 +387,8 @@ int main(void)
     tcase_add_test(contents, request_with_long_private_data);
     tcase_add_loop_test(contents, not_a_request, SAID_REP, SAID_DREQ + 1);
     tcase_add_test(contents, question_about_datagrams);
+    tcase_add_loop_test(contents, request_for_another_kind, 0, 4);
+    tcase_add_test(contents, kind_that_is_asked_for);
     tcase_add_loop_test(contents, unknown_type_without_size, 0, 3);
     tcase_add_loop_test(contents, not_our_magic, 0, 4);
     tcase_add_loop_test(contents, request_of_another_version, 2, 4);

@@ -164,35 +164,19 @@ EXPORT void rdma_destroy_qp(struct rdma_cm_id *id)
     soft_destroy_id_qp(id);
 }
 
-/* The identifier's queue pair takes its receives from there. */
 EXPORT int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-    if (id->srq != NULL || (pd == NULL && (pd = id->pd) == NULL) || pd->context != id->verbs) {
-        errno = EINVAL;
-        return -1;
-    }
-    id->srq = soft_create_srq(pd, attr);
-    if (id->srq == NULL)
-        return -1;
-    id->pd = pd;
-    return 0;
+    return soft_create_id_srq(id, pd, attr);
 }
 
-EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *extended)
+EXPORT int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
-    struct ibv_srq_init_attr attr = {.srq_context = extended->srq_context, .attr = extended->attr};
-
-    if (extended->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && extended->srq_type != IBV_SRQT_BASIC) {
-        errno = EOPNOTSUPP;
-        return -1;
-    }
-    return rdma_create_srq(id, extended->comp_mask & IBV_SRQ_INIT_ATTR_PD ? extended->pd : NULL, &attr);
+    return soft_create_id_srq_ex(id, attr);
 }
 
 EXPORT void rdma_destroy_srq(struct rdma_cm_id *id)
 {
-    if (id->srq != NULL && home_reaped(soft_destroy_srq(id->srq)) == 0)
-        id->srq = NULL;
+    soft_destroy_id_srq(id);
 }
 
 EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask)
@@ -210,9 +194,7 @@ EXPORT int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, str
 
 EXPORT void rdma_destroy_ep(struct rdma_cm_id *id)
 {
-    soft_destroy_id_qp(id);
-    rdma_destroy_srq(id);
-    soft_destroy_id(id);
+    soft_destroy_ep(id);
 }
 
 EXPORT int rdma_get_request(struct rdma_cm_id *listener, struct rdma_cm_id **id)

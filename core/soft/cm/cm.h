@@ -65,6 +65,10 @@ int soft_resolve_route(struct rdma_cm_id *id, int timeout_ms);
 int soft_create_id_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 int soft_create_id_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);
 void soft_destroy_id_qp(struct rdma_cm_id *id);
+/* The identifier's queue pair, or, of extended connections, its domain takes receives from there. */
+int soft_create_id_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+int soft_create_id_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr);
+void soft_destroy_id_srq(struct rdma_cm_id *id);
 
 int soft_connect(struct rdma_cm_id *id, struct rdma_conn_param *param);
 int soft_listen(struct rdma_cm_id *id, int backlog);

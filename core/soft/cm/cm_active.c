@@ -401,7 +401,7 @@ int soft_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
     int error = EINVAL;
 
     id->unbound = !cm_is_bound(id);
-    if (id->state == CM_ROUTE_RESOLVED)
+    if (id->state == CM_ROUTE_RESOLVED && public->qp_type != IBV_QPT_XRC_RECV) /* which is asked */
         error = cm_is_datagram(id) ? cm_datagram_question(id, param) : cm_conn_param(id, param, CM_REQ_PRIVATE);
     if (error == 0) {
         error = start(id);

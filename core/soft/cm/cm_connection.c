@@ -12,7 +12,7 @@ static int take_qp(struct cm_id *id, const struct rdma_conn_param *param)
 {
     if (id->public.qp != NULL) {
         id->own.qp_num = id->public.qp->qp_num;
-        id->own.srq = id->public.qp->srq != NULL;
+        id->own.srq = id->public.qp->srq != NULL || id->public.qp_type == IBV_QPT_XRC_RECV;
         return 0;
     }
     if (param == NULL || param->qp_num == 0 || param->qp_num > QPN_MAX)

@@ -21,9 +21,15 @@
 
 _Static_assert(IB_ADDRESS_BYTES + CM_REQ_PRIVATE == 92, "all of a REQ's private data");
 
+/* It asks for reliable connections, in their port space, and for datagrams. */
+static bool is_spoken(const struct cm_id *id)
+{
+    return cm_is_datagram(id) || (id->public.ps == RDMA_PS_TCP && id->public.qp_type == IBV_QPT_RC);
+}
+
 bool cm_ib_has_port(const struct cm_id *id)
 {
-    return id->public.verbs != NULL && home_of(id->public.verbs)->udp.roce != NULL;
+    return is_spoken(id) && id->public.verbs != NULL && home_of(id->public.verbs)->udp.roce != NULL;
 }
 
 /* The channel hears of its ends. 0 or an errno. */
@@ -143,7 +149,7 @@ int cm_ib_listen(struct cm_id *id, int backlog)
     union soft_addr local;
     int error;
 
-    if (!settings()->roce_wanted)
+    if (!settings()->roce_wanted || !is_spoken(id))
         return 0;
     context = cm_context(channel);
     if (context == NULL)

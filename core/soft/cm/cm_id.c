@@ -43,8 +43,8 @@ int soft_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
     struct rdma_event_channel *own = NULL;
     struct cm_id *id;
 
-    /* Datagrams find their way by names (wire.h). */
-    if (ps != RDMA_PS_TCP && (ps != RDMA_PS_UDP || !cm_is_shared())) {
+    /* Datagrams find their way by names (wire.h); extended connections have a domain that is all programs'. */
+    if (ps != RDMA_PS_TCP && ((ps != RDMA_PS_UDP && ps != RDMA_PS_IB) || !cm_is_shared())) {
         errno = EPROTONOSUPPORT;
         return -1;
     }

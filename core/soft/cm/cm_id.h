@@ -291,6 +291,8 @@ void cm_link_count(struct soft_cm_counters *out);
 
 /* ---- cm_qp.c: queue pairs --------------------------------------------------------------------- */
 
+/* Why what asks, by `peer`, isn't what the listener's connections are: an enum cm_reason; 0: it is. */
+uint16_t cm_qp_refuses(const struct cm_id *id);
 /* Fill the parts of `own` that describe the queue pair. 0 or an errno. */
 int cm_qp_describe(struct cm_id *id, enum cm_type type);
 /* To RTS, with what both ends said. 0 or an errno. */
@@ -299,6 +301,13 @@ int cm_qp_connect(struct cm_id *id);
 void cm_qp_error(struct cm_id *id);
 /* Take in the packets that came before the end of the connection. */
 void cm_qp_drain(struct cm_id *id);
+
+/* ---- cm_queues.c: what an identifier has beside its queue pair ------------------------------------- */
+
+/* Whatever a queue pair takes that `attr` doesn't say. 0 or an errno. The identifier names only the completion queues
+ * that were made for it. */
+int cm_queues_complete(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr);
+void cm_queues_drop_cqs(struct rdma_cm_id *public);
 
 /* ---- cm_datagram.c: the port space of datagrams ---------------------------------------------------- */
 

@@ -55,6 +55,10 @@ static void encode_ends(const struct cm_message *message, uint8_t *bytes)
     bytes[23] = (message->flow_control ? FLAG_FLOW_CONTROL : 0) | (message->srq ? FLAG_SRQ : 0) |
                 (message->shm ? FLAG_SHM : 0);
     bytes[24] = message->private_length;
+    if (message->type == CM_REQ) {
+        bytes[25] = message->service;
+        bytes[26] = message->space_ib;
+    }
     memcpy(bytes + REQ_DATA, message->private_data, message->private_length);
     if (message->type == CM_REQ && message->shm)
         memcpy(bytes + REQ_TOKEN, message->token, CM_TOKEN);
@@ -161,6 +165,10 @@ static bool decode_ends(struct cm_message *message, const uint8_t *bytes, size_t
         return false;
     if (message->retry_count > RETRY_MAX || message->rnr_retry_count > RETRY_MAX)
         return false;
+    if (message->type == CM_REQ) {
+        message->service = bytes[25];
+        message->space_ib = bytes[26] != 0;
+    }
     if (message->type == CM_REQ && message->shm)
         memcpy(message->token, bytes + REQ_TOKEN, CM_TOKEN);
     return decode_private(message, bytes[24], bytes + REQ_DATA, private_max);

@@ -9,8 +9,9 @@
  *
  *   REQ, REP: 8 queue pair number 4 | 12 first packet sequence number that the sender expects 4 | 16 UDP port 2
  * | 18 path MTU 1 (enum ibv_mtu) | 19 responder resources 1 | 20 initiator depth 1 | 21 retry count 1 | 22 RNR
- * retry count 1 | 23 flags 1 (1: flow control, 2: SRQ, 4: shared memory) | 24 length of private data 1 | 25
- * zero 3 | 28 private data (56 in a REQ, 196 in a REP) REJ:      8 reason 2 | 10 length of private data 1 | 11
+ * retry count 1 | 23 flags 1 (1: flow control, 2: SRQ, 4: shared memory) | 24 length of private data 1
+ * | 25 of a REQ: transport service 1 (as in InfiniBand's: 0 RC, 1 UC, 3 XRC)
+ * | 26 of a REQ: port space 1 (0: RDMA_PS_TCP, 1: RDMA_PS_IB) | 27 zero 1 | 28 private data (56 in a REQ, 196 in a REP) REJ:      8 reason 2 | 10 length of private data 1 | 11
  * zero 1 | 12 private data 148 RTU, DREQ: nothing more
  *
  * Of datagrams, one question and its answer, after which the TCP connection ends:
@@ -50,6 +51,8 @@ enum cm_reason {
     CM_OTHER_VERSION = 0x8001 /* ours: its bit is never set there */
 };
 
+enum cm_service { CM_RC, CM_UC, CM_XRC = 3 }; /* InfiniBand's transport services */
+
 enum cm_sidr_status { /* InfiniBand's */
                       CM_SIDR_VALID,
                       CM_SIDR_UNSUPPORTED, /* nobody listens there */
@@ -72,6 +75,8 @@ struct cm_message {
     uint8_t ack_timeout; /* what the other end's queue pair is to wait at least; 0: not said, as here */
     bool flow_control;
     bool srq;
+    uint8_t service;         /* of a REQ: any; an enum cm_service, for example */
+    bool space_ib;           /* of a REQ: of the port space RDMA_PS_IB, else of RDMA_PS_TCP */
     bool shm;                /* offered, or accepted; who doesn't know of it doesn't look */
     uint8_t token[CM_TOKEN]; /* of an offer: the last bytes of a REQ, where private data leaves room for it */
     uint8_t private_length;

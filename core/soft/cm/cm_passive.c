@@ -104,6 +104,7 @@ static void take_in(struct cm_id *listener, int fd)
         return;
     }
     id->fd = fd;
+    id->public.qp_type = listener->public.qp_type;
     id->ack_timeout = listener->ack_timeout;
     if (cm_register(id, EPOLLIN) != 0) {
         atomic_fetch_add(&counters.memory, 1);
@@ -156,9 +157,9 @@ void cm_listener_ready(struct cm_id *listener)
 
 /* Say why, and wait for the peer to have read it: closing at once, with bytes of his unread, would reset the
  * connection and could take the answer with it. */
-static void refuse(struct cm_id *id, enum cm_reason reason)
+static void refuse(struct cm_id *id, uint16_t reason)
 {
-    const struct cm_message rej = {.type = CM_REJ, .reason = (uint16_t)reason};
+    const struct cm_message rej = {.type = CM_REJ, .reason = reason};
 
     cm_send(id, &rej);
     shutdown(id->fd, SHUT_WR);
@@ -198,18 +199,29 @@ static void requested(struct cm_id *id)
     }
 }
 
+/* Of a request for something else than the listener's. 0: it is that. */
+static uint16_t refusal(struct cm_id *id)
+{
+    if (cm_is_datagram(id))
+        return cm_datagram_is_asked(id) ? 0 : CM_INVALID_SERVICE;
+    return cm_qp_refuses(id);
+}
+
 static void half_open_ready(struct cm_id *id)
 {
     int result = cm_receive(id);
     enum cm_type wanted = cm_is_datagram(id) ? CM_SIDR_REQ : CM_REQ;
     bool known = result > 0 && cm_message_decode(&id->peer, id->in);
+    uint16_t reason;
 
     if (result == 0)
         return;
-    if (known && id->peer.type == CM_SIDR_REQ && wanted == CM_SIDR_REQ && !cm_datagram_is_asked(id)) {
-        refuse(id, CM_INVALID_SERVICE);
-    } else if (known && id->peer.type == wanted) {
-        requested(id);
+    if (known && id->peer.type == wanted) {
+        reason = refusal(id);
+        if (reason != 0)
+            refuse(id, reason);
+        else
+            requested(id);
     } else if (known && (id->peer.type == CM_REQ || id->peer.type == CM_SIDR_REQ)) {
         atomic_fetch_add(&counters.malformed, 1);
         refuse(id, CM_INVALID_SERVICE); /* the other port space's */

@@ -12,66 +12,6 @@
 #define PSN_MASK 0xffffff
 #define DRAIN_ROUNDS 256 /* more than a full socket holds */
 
-/* ---- Completion queues for those who bring none ---- */
-
-/* As librdmacm makes them: each with a channel of its own, so that it can be waited for. 0 or an errno. */
-static int make_cq(struct rdma_cm_id *public, uint32_t entries, struct ibv_comp_channel **channel,
-                   struct ibv_cq **cq)
-{
-    int error;
-
-    *channel = soft_create_comp_channel(public->verbs);
-    if (*channel == NULL)
-        return errno;
-    *cq = soft_create_cq(public->verbs, entries == 0 ? 1 : (int)entries, public, *channel, 0);
-    if (*cq != NULL)
-        return 0;
-    error = errno;
-    soft_destroy_comp_channel(*channel);
-    *channel = NULL;
-    return error;
-}
-
-/* Whoever fills these fields himself may have put the same into both, as rsockets do. */
-static void destroy_cqs(struct rdma_cm_id *public)
-{
-    if (public->send_cq != NULL && public->send_cq != public->recv_cq)
-        soft_destroy_cq(public->send_cq);
-    if (public->recv_cq != NULL)
-        soft_destroy_cq(public->recv_cq);
-    if (public->send_cq_channel != NULL && public->send_cq_channel != public->recv_cq_channel)
-        soft_destroy_comp_channel(public->send_cq_channel);
-    if (public->recv_cq_channel != NULL)
-        soft_destroy_comp_channel(public->recv_cq_channel);
-    public->send_cq = public->recv_cq = NULL;
-    public->send_cq_channel = public->recv_cq_channel = NULL;
-}
-
-/* The identifier names only those that were made for it. 0 or an errno. */
-static int complete_attr(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr)
-{
-    int error = 0;
-
-    if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || attr->pd == NULL)
-        attr->pd = public->pd;
-    attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
-    if (attr->pd == NULL || attr->pd->context != public->verbs)
-        return EINVAL;
-    if (attr->send_cq == NULL) {
-        error = make_cq(public, attr->cap.max_send_wr, &public->send_cq_channel, &public->send_cq);
-        attr->send_cq = public->send_cq;
-    }
-    if (error == 0 && attr->recv_cq == NULL) {
-        error = make_cq(public, attr->cap.max_recv_wr, &public->recv_cq_channel, &public->recv_cq);
-        attr->recv_cq = public->recv_cq;
-    }
-    if (attr->srq == NULL)
-        attr->srq = public->srq;
-    return error;
-}
-
-/* ---- Queue pairs ---- */
-
 static void fill_datagram(enum ibv_qp_state state, struct ibv_qp_attr *attr, int *mask)
 {
     *attr = (struct ibv_qp_attr){.qp_state = state, .port_num = PORT, .qkey = RDMA_UDP_QKEY};
@@ -100,12 +40,16 @@ static void fill_init(enum ibv_qp_type type, struct ibv_qp_attr *attr, int *mask
 static int make_qp(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr, struct ibv_qp **qp)
 {
     bool datagrams = attr->qp_type == IBV_QPT_UD;
+    struct ibv_qp_init_attr_ex own = *attr;
     struct ibv_qp_attr next;
     int error, mask;
 
-    *qp = soft_create_qp_ex(public->verbs, attr);
+    if (own.qp_type == IBV_QPT_XRC_RECV) /* it is in a domain instead */
+        own.comp_mask &= ~(uint32_t)IBV_QP_INIT_ATTR_PD;
+    *qp = soft_create_qp_ex(public->verbs, &own);
     if (*qp == NULL)
         return errno;
+    attr->cap = own.cap;
     fill_init(attr->qp_type, &next, &mask);
     error = soft_modify_qp(*qp, &next, mask);
     for (enum ibv_qp_state state = IBV_QPS_RTR; datagrams && error == 0 && state <= IBV_QPS_RTS; state++) {
@@ -125,11 +69,11 @@ int soft_create_id_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *
 
     if (public->verbs == NULL || public->qp != NULL || attr->qp_type != public->qp_type)
         return cm_result(EINVAL);
-    error = complete_attr(public, attr);
+    error = cm_queues_complete(public, attr);
     if (error == 0)
         error = make_qp(public, attr, &qp);
     if (error != 0) {
-        destroy_cqs(public);
+        cm_queues_drop_cqs(public);
         return cm_result(error);
     }
     channel = cm_lock(cm_id_of(public)); /* its events may be looked at just now */
@@ -172,7 +116,7 @@ void soft_destroy_id_qp(struct rdma_cm_id *public)
     cm_unlock(channel);
     if (qp != NULL)
         soft_destroy_qp(qp);
-    destroy_cqs(public);
+    cm_queues_drop_cqs(public);
     home_reap();
 }
 
@@ -193,6 +137,23 @@ static int clamp_depths(struct cm_id *id)
     at_most(&id->own.responder_resources, device.max_qp_rd_atom);
     at_most(&id->own.initiator_depth, device.max_qp_init_rd_atom);
     return 0;
+}
+
+/* What asks for a connection says which kind of queue pair does: of an extended one it is the sending end. */
+static uint8_t service_of(enum ibv_qp_type type)
+{
+    return type == IBV_QPT_UC ? CM_UC : type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV ? CM_XRC : CM_RC;
+}
+
+uint16_t cm_qp_refuses(const struct cm_id *id)
+{
+    const struct cm_message *req = &id->peer;
+
+    if (req->space_ib != (id->public.ps == RDMA_PS_IB))
+        return CM_INVALID_SERVICE;
+    return req->service != service_of(id->public.qp_type) || id->public.qp_type == IBV_QPT_XRC_SEND
+               ? CM_CONSUMER_DEFINED
+               : 0;
 }
 
 /* The first packet sequence number that we want to receive: unpredictable, so that nobody can slip in packets
@@ -228,6 +189,8 @@ int cm_qp_describe(struct cm_id *id, enum cm_type type)
     id->own.psn = id->psn;
     id->own.udp_port = ntohs(port);
     id->own.mtu = (uint8_t)id->transport->mtu(id);
+    id->own.service = service_of(id->public.qp_type);
+    id->own.space_ib = id->public.ps == RDMA_PS_IB;
     cm_link_describe(id);
     return 0;
 }
@@ -271,6 +234,29 @@ static uint8_t mtu_of(const struct cm_id *id)
     return least(id->own.type != 0 ? id->own.mtu : (uint8_t)id->transport->mtu(id), id->peer.mtu);
 }
 
+/* An end that answers, reliably, says what it holds ready for that. */
+static int rtr_mask(enum ibv_qp_type type)
+{
+    int mask =
+        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_ACCESS_FLAGS;
+
+    if (type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV)
+        mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    return mask;
+}
+
+/* One that asks says how long it waits for answers. */
+static int rts_mask(enum ibv_qp_type type)
+{
+    int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+
+    if (type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND)
+        mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    if (type != IBV_QPT_UC)
+        mask |= IBV_QP_TIMEOUT;
+    return mask;
+}
+
 static void fill_rtr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
     const struct rdma_ib_addr *addr = &id->public.route.addr.addr.ibaddr;
@@ -286,8 +272,7 @@ static void fill_rtr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
         .ah_attr = {.is_global = 1, .port_num = PORT, .grh = {.dgid = addr->dgid, .hop_limit = HOP_LIMIT}},
     };
     attr->ah_attr.grh.sgid_index = index >= 0 ? (uint8_t)index : 0;
-    *mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_ACCESS_FLAGS;
+    *mask = rtr_mask(id->public.qp_type);
 }
 
 static void fill_rts(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
@@ -301,9 +286,9 @@ static void fill_rts(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
         .rnr_retry = id->peer.rnr_retry_count,
         .max_rd_atomic = depth_of(id),
     };
-    *mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-            IBV_QP_MAX_QP_RD_ATOMIC;
+    *mask = rts_mask(id->public.qp_type);
 }
+
 int soft_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *attr, int *mask)
 {
     struct cm_id *id = cm_id_of(public);

@@ -98,6 +98,7 @@ int soft_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ib
 void soft_destroy_ep(struct rdma_cm_id *public)
 {
     soft_destroy_id_qp(public);
+    soft_destroy_id_srq(public);
     soft_destroy_id(public);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* home.c - contexts are opened, shared, closed, and go with the last of their objects. */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -173,6 +174,7 @@ static struct {
     pthread_mutex_t lock;
     struct soft_home *home;
     struct ibv_pd *pd;
+    struct ibv_xrcd *xrcd;
 } shared = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct soft_home *home_shared(void)
@@ -200,6 +202,23 @@ struct ibv_pd *home_shared_pd(void)
     pd = shared.pd;
     soft_mutex_unlock(&shared.lock);
     return pd;
+}
+
+struct ibv_xrcd *home_shared_xrcd(void)
+{
+    struct ibv_xrcd_init_attr of_no_file = {
+        .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT};
+    struct soft_home *home = home_shared();
+    struct ibv_xrcd *xrcd = NULL;
+
+    if (home == NULL)
+        return NULL;
+    soft_mutex_lock(&shared.lock);
+    if (shared.xrcd == NULL)
+        shared.xrcd = soft_open_xrcd(home->context, &of_no_file);
+    xrcd = shared.xrcd;
+    soft_mutex_unlock(&shared.lock);
+    return xrcd;
 }
 
 /* ---- The end ---- */
@@ -296,5 +315,6 @@ void home_forget(void)
     pthread_mutex_init(&shared.lock, NULL);
     shared.home = NULL;
     shared.pd = NULL;
+    shared.xrcd = NULL;
     shm_forget();
 }

@@ -40,6 +40,8 @@ struct soft_home *home_open_named(void);
 struct soft_home *home_shared(void);
 /* Its protection domain for all who bring none. NULL and errno. */
 struct ibv_pd *home_shared_pd(void);
+/* The same, of extended connections. */
+struct ibv_xrcd *home_shared_xrcd(void);
 static inline struct soft_home *home_of(struct ibv_context *context)
 {
     return (struct soft_home *)soft_wire_of(context);

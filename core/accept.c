@@ -6,6 +6,7 @@
 #include "conn.h"
 #include "core.h"
 #include "library.h"
+#include "misuse.h"
 #include "poll.h"
 #include "sock.h"
 
@@ -266,6 +267,8 @@ static int start(struct sock *listener, const struct ask *ask, struct queue *que
         if (op == NULL)
             goto unwind;
         op->element = &addrvec[i];
+        if (xs_misuse_on)
+            xs_held_begin_element(op);
         op->multishot = (ask->flags & EXS_MULTISHOT) != 0;
         if (listener->receive_limit != 0 && !op->multishot)
             xs_limit(listener, op, listener->receive_limit);
@@ -278,6 +281,8 @@ static int start(struct sock *listener, const struct ask *ask, struct queue *que
 unwind:
     while ((op = STAILQ_FIRST(&ops)) != NULL) {
         STAILQ_REMOVE_HEAD(&ops, link);
+        if (xs_misuse_on)
+            xs_held_end(op);
         xs_op_cancel(op);
     }
     return -1;

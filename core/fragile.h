@@ -32,7 +32,7 @@
 #include <sys/uio.h>
 
 /* May the pages of this memory, which are there now, go without our knowing? The first and the last one speak
- * for all. */
+ * for all. With EXS_CHECK all may: a program that unmaps what it sends from is to be told, and not to die. */
 bool fragile_is(const void *start, size_t length);
 /* Is it mapped, without a hole? */
 bool fragile_mapped(const void *start, size_t length);

@@ -40,7 +40,8 @@ static struct held *sent, *filled;
 
 static bool fills(int type)
 {
-    return type == EXS_EVT_RECV || type == EXS_EVT_RECVMSG || type == EXS_EVT_RECVFILE || type == EXS_EVT_RREAD;
+    return type == EXS_EVT_RECV || type == EXS_EVT_RECVMSG || type == EXS_EVT_RECVFILE ||
+           type == EXS_EVT_RREAD || type == EXS_EVT_ACCEPT;
 }
 
 /* At most so many. */
@@ -146,17 +147,23 @@ static void keep(struct held *held, struct held **all)
         free(held);
 }
 
-void xs_held_begin(const struct op *op, const struct ask *ask)
+/* NULL: no memory, it is not looked at. */
+static struct held *new_held(const struct op *op, int most)
 {
-    struct held *held = calloc(1, sizeof(*held) + (size_t)ranges_of(ask) * sizeof(held->ranges[0]));
-    bool is_filled = fills(ask->type);
+    struct held *held = calloc(1, sizeof(*held) + (size_t)most * sizeof(held->ranges[0]));
 
     if (held == NULL)
-        return;
+        return NULL;
     held->op = op;
-    held->type = ask->type;
-    held->sockno = ask->sockno;
-    add_ranges(held, ask);
+    held->type = op->event.exs_evt_type;
+    held->sockno = op->event.exs_evt_socket;
+    return held;
+}
+
+static void begin(struct held *held)
+{
+    bool is_filled = fills(held->type);
+
     for (uint32_t i = 0; !is_filled && i < held->count; i++)
         held->ranges[i].has_crc = crc_of(&held->ranges[i], &held->ranges[i].crc);
     pthread_mutex_lock(&lock);
@@ -164,6 +171,29 @@ void xs_held_begin(const struct op *op, const struct ask *ask)
         overlaps_any(held, sent);
     keep(held, is_filled ? &filled : &sent);
     pthread_mutex_unlock(&lock);
+}
+
+void xs_held_begin(const struct op *op, const struct ask *ask)
+{
+    struct held *held = new_held(op, ranges_of(ask));
+
+    if (held == NULL)
+        return;
+    add_ranges(held, ask);
+    begin(held);
+}
+
+void xs_held_begin_element(const struct op *op)
+{
+    const exs_acceptaddr_t *element = op->element;
+    struct held *held = new_held(op, 2);
+
+    if (held == NULL)
+        return;
+    add_range(held, element, sizeof(*element));
+    if (element->exs_addr != NULL)
+        add_range(held, element->exs_addr, element->exs_addrlen);
+    begin(held);
 }
 
 static struct held *take(struct held **all, const struct op *op)
@@ -194,7 +224,7 @@ static int oldest(struct held *all, const struct queue *queue, int *sockno)
     struct held *held, *next;
 
     HASH_ITER (hh, all, held, next) {
-        if (held->op->pool == queue && held->op->waiter == NULL) {
+        if (held->op->pool == queue && held->op->waiter == NULL && held->type != EXS_EVT_ACCEPT) {
             *sockno = held->sockno;
             return held->type;
         }

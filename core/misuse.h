@@ -35,9 +35,11 @@ void xs_misuse_handle(const char *kind, const void *handle, const char *ended_by
 /* What was asked for is about to start: its buffer is the operation's until that completes. Called with the
  * socket's lock, as is the next. */
 void xs_held_begin(const struct op *op, const struct ask *ask);
+/* The same of an accept, whose element has been set. */
+void xs_held_begin_element(const struct op *op);
 void xs_held_end(const struct op *op);
-/* Of those that are pending for an event of this queue, the oldest that fills its buffer, else the oldest: its
- * type and its socket; 0: none. */
+/* Of transfers that are pending for an event of this queue, the oldest that fills its buffer, else the oldest:
+ * its type and its socket; 0: none. */
 int xs_held_oldest(const struct queue *queue, int *sockno);
 void xs_held_reset(void); /* forget all, in a forked child */
 

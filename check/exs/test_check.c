@@ -174,6 +174,30 @@ START_TEST(taken_away)
 }
 END_TEST
 
+/* As free does with a long buffer, which is not copied. The embedded device can't send it any more; others have
+ * pinned it. */
+START_TEST(long_taken_away)
+{
+    uint8_t *mapped = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    exs_mhandle_t region = NULL;
+
+    ck_assert_ptr_ne(mapped, MAP_FAILED);
+    memset(mapped, 1, LARGE);
+    if (_i == 1)
+        region = exs_mregister(mapped, LARGE, 0);
+    must(exs_send(pair.client, mapped, LARGE, 0, pair.client_box->queue, NULL, region));
+    must(munmap(mapped, LARGE));
+    must(exs_recv(pair.server, memory, LARGE, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
+    exs_event_t event = inbox_take(pair.client_box, EXS_EVT_SEND, pair.client);
+    ck_assert_int_eq(event.exs_evt_errno, on_rdma() ? 0 : EFAULT);
+    told("exs_send on socket %d: its buffer, %d bytes at %p, was taken away before its event", pair.client,
+         LARGE, (void *)mapped);
+    inbox_take(pair.server_box, EXS_EVT_RECV, pair.server);
+    if (_i == 1)
+        must(exs_mderegister(region, 0));
+}
+END_TEST
+
 /* What the peer is given, or gives: those that write send, those that read fill. */
 START_TEST(one_sided)
 {
@@ -210,6 +234,36 @@ START_TEST(two_receives)
     told("exs_recv on socket %d: its buffer, %d bytes at %p, overlaps %d bytes at %p of exs_recv on socket %d, "
          "which has no event yet",
          pair.server, SMALL, (void *)(memory + 2 * SMALL - 1), SMALL, (void *)(memory + SMALL), pair.client);
+}
+END_TEST
+
+/* An element is the library's until the event, and so is where it has the address put. */
+START_TEST(two_accepts)
+{
+    struct sockaddr_in6 peers[2];
+    exs_acceptaddr_t elements[2] = {{.exs_addr = (struct sockaddr *)&peers[0], .exs_addrlen = sizeof(peers[0])},
+                                    {.exs_addr = (struct sockaddr *)&peers[1],
+                                     .exs_addrlen = sizeof(peers[1])}},
+                     other = {.exs_addr = (struct sockaddr *)&peers[1], .exs_addrlen = sizeof(peers[1])};
+    exs_qhandle_t queue = pair.server_box->queue;
+
+    must(exs_accept(pair.listener, elements, 2, 0, queue));
+    told_nothing();
+    must(exs_accept(pair.listener, &elements[1], 1, 0, queue));
+    told("exs_accept on socket %d: its buffer, %zu bytes at %p, overlaps %zu bytes at %p of exs_accept on "
+         "socket %d, which has no event yet",
+         pair.listener, sizeof(elements[1]), (void *)&elements[1], sizeof(elements[1]), (void *)&elements[1],
+         pair.listener);
+    must(exs_accept(pair.listener, &other, 1, 0, queue));
+    told("exs_accept on socket %d: its buffer, %zu bytes at %p, overlaps %zu bytes at %p of exs_accept on "
+         "socket %d, which has no event yet",
+         pair.listener, sizeof(peers[1]), (void *)&peers[1], sizeof(peers[1]), (void *)&peers[1],
+         pair.listener);
+    ck_assert_int_eq(exs_cancel(pair.listener, NULL, 0), 4);
+    for (int i = 0; i < 4; i++)
+        take_failed(pair.server_box, EXS_EVT_ACCEPT, pair.listener, ECANCELED);
+    must(exs_accept(pair.listener, elements, 2, 0, queue));
+    told_nothing();
 }
 END_TEST
 
@@ -347,6 +401,8 @@ START_TEST(descriptor_left_readable)
 {
     must(exs_qdelete(exs_qcreate(1)));       /* which nobody looks at any more */
     receive(pair.client, memory + SMALL, 1); /* older, and on another queue */
+    must(exs_accept(pair.listener, &(exs_acceptaddr_t){0}, 1, 0,
+                    pair.server_box->queue)); /* older, no transfer */
     receive(pair.server, memory, 1);
     ck_assert_int_eq(exs_write(pair.client, memory + 1, 1), 1);
     double start = seconds_now();
@@ -470,8 +526,10 @@ int main(void)
     tcase_add_test(streams, changed);
     tcase_add_test(streams, changed_message);
     tcase_add_test(streams, changed_between_files);
+    tcase_add_loop_test(streams, long_taken_away, 0, 2);
     tcase_add_test(streams, one_sided);
     tcase_add_test(streams, two_receives);
+    tcase_add_test(streams, two_accepts);
     tcase_add_test(streams, two_ranges_of_a_file);
     tcase_add_test(streams, receive_into_what_is_sent);
     tcase_add_test(streams, send_what_is_filled);

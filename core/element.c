@@ -65,10 +65,12 @@ static int to_send(struct element *element, const struct range *range, uint64_t 
 {
     int how = fcntl(element->fd, F_GETFL), access = how & O_ACCMODE;
 
+    if (how & O_PATH || (access != O_RDONLY && access != O_RDWR))
+        return fails(EACCES);
     if (range->offset < 0 || (uint64_t)range->offset > size || range->length > size - (uint64_t)range->offset)
         return xs_invalid("exs_offset %lld with exs_length %zu is not within the file's %llu bytes",
                           (long long)range->offset, range->length, (unsigned long long)size);
-    element->is_readable = (access == O_RDONLY || access == O_RDWR) && !(how & (O_DIRECT | O_PATH));
+    element->is_readable = !(how & O_DIRECT);
     element->length = range->length != 0 ? range->length : size - (uint64_t)range->offset;
     return 0;
 }

@@ -222,7 +222,8 @@ static int touch(uintptr_t page, bool writable)
                : errno;
 }
 
-/* Is all of it there, and may the first and the last page be used like this? -1 and EACCES, or ENOMEM. */
+/* Is all of it there, and may the first and the last page be used like this? -1 and EACCES, or ENOMEM, which
+ * the kernel also says of what is not mapped. */
 static int check_pages(const void *addr, size_t size, bool writable)
 {
     char mine = 0;
@@ -232,7 +233,7 @@ static int check_pages(const void *addr, size_t size, bool writable)
     if (mapped &&
         ((first == 0 && last == 0) || touch((uintptr_t)&mine, true) != 0)) /* kernels before 5.14 can't tell */
         return 0;
-    errno = first == ENOMEM || last == ENOMEM ? ENOMEM : EACCES;
+    errno = mapped && (first == ENOMEM || last == ENOMEM) ? ENOMEM : EACCES;
     return -1;
 }
 

@@ -356,7 +356,7 @@ static int change(struct sock *sock, const struct option *option, const void *va
         xs_log("option %d of level %d can't be changed", option->name, option->level);
         return fails(ENOPROTOOPT);
     }
-    if (value_len < option->size)
+    if (value_len < option->size || value_len > INT_MAX)
         return xs_invalid("value_len is %d: the option has %d bytes", (int)value_len, (int)option->size);
     if (value == NULL)
         return xs_nowhere("value");

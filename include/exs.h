@@ -300,7 +300,7 @@ int exs_setsockopt(int sockno, int level, int option, const void *value, socklen
 
 /* [ours] The name of the RDMA device that carries this connection ("soft0", "mlx5_0", ...) into name, at most
  * size bytes with the terminating zero; of a listener the kinds that it listens on ("soft", "rdma,soft").
- * ENOTCONN, EINVAL, ENAMETOOLONG. */
+ * ENOTCONN, EFAULT, EINVAL, ENAMETOOLONG. */
 int exs_getdevice(int sockno, char *name, size_t size);
 
 /* [ES-API] name, the rest ours: wait until one of `count` sockets or other descriptors is ready, timeout at

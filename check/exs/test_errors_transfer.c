@@ -174,7 +174,11 @@ START_TEST(register_errors)
     must(exs_mderegister(readable, 0));
     must(mprotect(map, page, PROT_NONE));
     must_fail(exs_mregister(map, 2 * page, EXS_MRF_RECV_DISABLE), EACCES);
-    munmap(map, 2 * page);
+    must(mprotect(map, page, PROT_READ | PROT_WRITE));
+    must(munmap(map + page, page));
+    must_fail(exs_mregister(map, 2 * page, 0), EACCES); /* its end is not there, */
+    must_fail(exs_mregister(map + page, 1, 0), EACCES); /* and all of it */
+    munmap(map, page);
 }
 END_TEST
 

@@ -260,6 +260,7 @@ START_TEST(ipv6_only)
     inbox_open(&box, 4);
     six->sin6_family = AF_INET6;
     must_fail(set(four, IPPROTO_IPV6, IPV6_V6ONLY, 1), ENOPROTOOPT);
+    must_fail(exs_setsockopt(four, SOL_SOCKET, SO_REUSEADDR, &(int){1}, (socklen_t)-1), EINVAL);
     must_fail(exs_getsockopt(four, IPPROTO_IPV6, IPV6_V6ONLY, &(int){0}, &(socklen_t){sizeof(int)}),
               ENOPROTOOPT);
     must(set(listener, IPPROTO_IPV6, IPV6_V6ONLY, only));

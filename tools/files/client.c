@@ -29,6 +29,8 @@ static const char *connect_advice(int error)
         return " (something else than exs-serve listens there)";
     case ENODEV:
         return " (no device that may be used leads there: EXS_DEVICE=auto uses any)";
+    case EINVAL:
+        return " (an address of one network alone wants its interface, as in fe80::1%eth0)";
     case EHOSTUNREACH:
     case ENETUNREACH:
     case ETIMEDOUT:

@@ -69,16 +69,26 @@ int picks_add_stdin(struct picks *picks, const char *name)
 
 static int add_found(struct picks *picks, char *path, size_t name_at);
 
-/* What is in a folder, in the order of names. */
+/* Of a folder without a name of its own none is left. */
+static int add_unreadable(struct picks *picks, const char *folder, size_t name_at)
+{
+    char *copy = strdup(folder);
+    size_t length = strlen(folder);
+
+    return copy == NULL
+               ? -1
+               : add(picks, copy, copy + (name_at < length ? name_at : length), "cannot read this folder");
+}
+
+/* What is in a folder, in the order of names. The root's path is empty here, so that others can follow it. */
 static int add_folder(struct picks *picks, const char *path, size_t name_at)
 {
+    const char *folder = path[0] != '\0' ? path : "/";
     struct dirent **entries;
-    int count = scandir(path, &entries, NULL, alphasort), result = 0;
+    int count = scandir(folder, &entries, NULL, alphasort), result = 0;
 
-    if (count == -1) {
-        char *copy = errno == ENOMEM ? NULL : strdup(path);
-        return copy == NULL ? -1 : add(picks, copy, copy + name_at, "cannot read this folder");
-    }
+    if (count == -1)
+        return errno == ENOMEM ? -1 : add_unreadable(picks, folder, name_at);
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
         char *inner = NULL;

@@ -12,6 +12,7 @@
 #include "library.h"
 #include "memory.h"
 #include "op.h"
+#include "overlong.h"
 #include "place.h"
 #include "sink.h"
 
@@ -145,7 +146,7 @@ bool xs_sink_is_file(const struct sink *sink, uint32_t piece)
 
 /* ---- Windows --------------------------------------------------------------------------------------- */
 
-/* A program that may not write beyond this would be told so by a signal. */
+/* No window lies beyond this, in a file that is long enough already neither: a copy couldn't go there. */
 static uint64_t size_limit(void)
 {
     struct rlimit limit;
@@ -159,10 +160,24 @@ static void cut_back(int fd, uint64_t length)
         xs_log("a file stays longer than what came: %s", strerror(errno));
 }
 
+/* As fallocate, but that a signal handler does not end it, nor RLIMIT_FSIZE the program. */
+static int allocate_blocks(int fd, uint64_t start, uint64_t end)
+{
+    struct overlong overlong;
+    int result;
+
+    overlong_begin(&overlong);
+    do {
+        result = fallocate(fd, 0, (off_t)start, (off_t)(end - start));
+    } while (result < 0 && errno == EINTR);
+    overlong_end(&overlong, result < 0 ? errno : 0);
+    return result;
+}
+
 /* Have blocks for the window, and the file long enough. -1 and errno. */
 static int allocate(struct window *window)
 {
-    int fd = window->element->fd, result;
+    int fd = window->element->fd;
     uint64_t start = window->element->offset + window->start, end = window->element->offset + window->end;
     struct stat status;
 
@@ -173,10 +188,7 @@ static int allocate(struct window *window)
     if (fstat(fd, &status) < 0)
         return -1;
     window->before = (uint64_t)status.st_size;
-    do {
-        result = fallocate(fd, 0, (off_t)start, (off_t)(end - start));
-    } while (result < 0 && errno == EINTR);
-    if (result == 0) {
+    if (allocate_blocks(fd, start, end) == 0) {
         window->after = end > window->before ? end : 0;
         return 0;
     }
@@ -299,25 +311,29 @@ bool xs_sink_is_cut(const struct sink *sink)
 
 /* ---- Writing --------------------------------------------------------------------------------------- */
 
+/* As pwrite, of all. An errno, 0 for none; *written has what was, in any case. */
+static int write_all(int fd, const uint8_t *from, uint64_t length, uint64_t offset, uint64_t *written)
+{
+    for (*written = 0; *written < length;) {
+        ssize_t part = pwrite(fd, from + *written, length - *written, (off_t)(offset + *written));
+
+        if (part == 0 || (part < 0 && errno != EINTR))
+            return part == 0 ? EIO : errno;
+        *written += part > 0 ? (uint64_t)part : 0;
+    }
+    return 0;
+}
+
 int xs_sink_write(const struct sink *sink, uint32_t piece, uint64_t at, const uint8_t *from, uint64_t *bytes)
 {
     const struct element *element = &sink->elements[piece];
-    uint64_t limit = size_limit(), offset = element->offset + at, wanted = *bytes;
+    struct overlong overlong;
 
-    *bytes = 0;
-    while (*bytes < wanted) {
-        uint64_t here = offset + *bytes, left = wanted - *bytes;
+    overlong_begin(&overlong);
+    int error = write_all(element->fd, from, *bytes, element->offset + at, bytes);
 
-        if (here >= limit)
-            return EFBIG;
-        ssize_t written =
-            pwrite(element->fd, from + *bytes, left, (off_t)here); /* no further than to the limit */
-
-        if (written == 0 || (written < 0 && errno != EINTR))
-            return written == 0 ? EIO : errno;
-        *bytes += written > 0 ? (uint64_t)written : 0;
-    }
-    return 0;
+    overlong_end(&overlong, error);
+    return error;
 }
 
 int xs_sink_end(struct sink *sink, uint64_t at, struct domain *domain)

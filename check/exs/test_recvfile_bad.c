@@ -7,8 +7,10 @@
 #include "core/conn.h"
 #include "core/sock.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -282,6 +284,126 @@ START_TEST(limited_length)
 }
 END_TEST
 
+/* Nor may what is there be written beyond it, by whichever way. */
+START_TEST(limited_in_a_long_file)
+{
+    const size_t limit = 100000;
+    int file = folder_file(&folder, "file", 300000);
+    exs_xferfile_t one = by_fd(file, 0, 300000);
+    struct rlimit old, few;
+
+    must(getrlimit(RLIMIT_FSIZE, &old));
+    few = (struct rlimit){.rlim_cur = limit, .rlim_max = old.rlim_max};
+    must(setrlimit(RLIMIT_FSIZE, &few));
+    receive_files(&one, 1, 0);
+    uint8_t *bytes = send_pattern(300000, 0);
+    exs_event_t event = inbox_take(pair.server_box, EXS_EVT_RECVFILE, pair.server);
+
+    must(setrlimit(RLIMIT_FSIZE, &old));
+    ck_assert_int_eq(event.exs_evt_errno, EFBIG);
+    ck_assert_int_eq(length_of(&event), limit);
+    file_has_length(file, 300000);
+    file_has_pattern(file, 0, limit, SEED, 0);
+    rest_comes(limit, 300000 - limit);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    free(bytes);
+    close(file);
+}
+END_TEST
+
+/* ---- A limit that comes at the last moment ------------------------------------------- */
+
+static rlim_t late_limit; /* bytes: from the next call that makes a file longer; 0: none */
+
+static void limit_now(void)
+{
+    struct rlimit limit;
+
+    if (late_limit == 0)
+        return;
+    must(getrlimit(RLIMIT_FSIZE, &limit));
+    limit.rlim_cur = late_limit;
+    must(setrlimit(RLIMIT_FSIZE, &limit));
+}
+
+/* As the test's own calls, before which the library's have nothing. */
+__attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset)
+{
+    ssize_t (*real)(int, const void *, size_t, off_t);
+
+    *(void **)&real = dlsym(RTLD_NEXT, "pwrite");
+    limit_now();
+    return real(fd, bytes, length, offset);
+}
+
+__attribute__((visibility("default"))) int fallocate(int fd, int mode, off_t offset, off_t length)
+{
+    int (*real)(int, int, off_t, off_t);
+
+    *(void **)&real = dlsym(RTLD_NEXT, "fallocate");
+    limit_now();
+    return real(fd, mode, offset, length);
+}
+
+static volatile sig_atomic_t signalled;
+
+static void note_signal(int number)
+{
+    (void)number;
+    signalled = 1;
+}
+
+static bool is_pending(void)
+{
+    sigset_t pending;
+
+    must(sigpending(&pending));
+    return sigismember(&pending, SIGXFSZ);
+}
+
+/* Another thread, or another program, lowers it when the library has begun: no signal either; and one that the
+ * program has blocked, and has waiting for itself, still does. By the file's window, and by copies. */
+START_TEST(limited_at_last)
+{
+    const size_t limit = 100000;
+    const bool copied = _i % 2 == 1, blocked = _i >= 2;
+    int file = folder_file(&folder, "file", 0);
+    exs_xferfile_t one = by_fd(file, copied ? (off_t)limit : 10, 300000);
+    struct sigaction action = {.sa_handler = note_signal};
+    sigset_t own;
+    struct rlimit old;
+
+    must(sigaction(SIGXFSZ, &action, NULL));
+    sigemptyset(&own);
+    sigaddset(&own, SIGXFSZ);
+    if (blocked) {
+        must(sigprocmask(SIG_BLOCK, &own, NULL));
+        must(raise(SIGXFSZ));
+    }
+    must(getrlimit(RLIMIT_FSIZE, &old));
+    if (!copied)
+        receive_files(&one, 1, 0);
+    late_limit = limit;
+    uint8_t *bytes = send_pattern(300000, 0);
+    inbox_pump(pair.server_box, 5);
+    if (copied)
+        receive_files(&one, 1, 0);
+    exs_event_t event = inbox_take(pair.server_box, EXS_EVT_RECVFILE, pair.server);
+
+    late_limit = 0;
+    must(setrlimit(RLIMIT_FSIZE, &old));
+    ck_assert_int_eq(event.exs_evt_errno, EFBIG);
+    size_t written = copied ? 0 : limit - 10;
+    ck_assert_int_eq(length_of(&event), written);
+    ck_assert(!signalled && is_pending() == blocked);
+    file_has_pattern(file, 10, written, SEED, 0);
+    rest_comes(written, 300000 - written);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    free(bytes);
+    close(file);
+}
+END_TEST
+
 /* A file that may not grow is filled as far as it goes: there is no way to write more, and nothing is lost. */
 START_TEST(sealed)
 {
@@ -522,6 +644,8 @@ int main(void)
     tcase_add_loop_test(mapped, without_copies, 0, 2);
     tcase_add_checked_fixture(room, open_all, close_all);
     tcase_add_loop_test(room, limited_length, 0, 6);
+    tcase_add_test(room, limited_in_a_long_file);
+    tcase_add_loop_test(room, limited_at_last, 0, 4);
     tcase_add_test(room, sealed);
     tcase_add_test(room, grown);
     tcase_add_test(room, truncated_at_last);

@@ -4,33 +4,33 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "core/fds.h"
+#include "core/overlong.h"
 #include "shm_sealed.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-/* A limit on files holds for this one, too, and to pass it is a signal. */
-static bool is_too_long(size_t length)
+/* A limit on files holds for this one, too. */
+static bool lengthen(int memory, size_t length)
 {
-    struct rlimit limit;
+    struct overlong overlong;
 
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < length;
+    overlong_begin(&overlong);
+    bool good = ftruncate(memory, (off_t)length) == 0;
+
+    overlong_end(&overlong, good ? 0 : errno);
+    return good;
 }
 
 int shm_sealed_make(size_t length)
 {
-    int memory;
+    int memory = fds_own(memfd_create("exs", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 
-    errno = EFBIG;
-    if (is_too_long(length))
-        return -1;
-    memory = fds_own(memfd_create("exs", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (memory == -1)
         return -1;
-    if (ftruncate(memory, (off_t)length) == 0 && fcntl(memory, F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0)
+    if (lengthen(memory, length) && fcntl(memory, F_ADD_SEALS, SEALS | F_SEAL_SEAL) == 0)
         return memory;
     fds_close(memory);
     return -1;

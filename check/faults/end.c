@@ -9,7 +9,7 @@
 
 void end_open(struct end *end, const struct cell *cell, bool victim, int fd)
 {
-    *end = (struct end){.cell = cell, .victim = victim, .fd = fd, .listener = -1, .socket = -1};
+    *end = (struct end){.cell = cell, .victim = victim, .fd = fd, .listener = -1, .socket = -1, .busy = -1};
     end->queue = exs_qcreate(OPS);
     ck_assert_ptr_ne(end->queue, EXS_QHANDLE_INVALID);
     end->in = new_buffer(ROOM);
@@ -97,6 +97,8 @@ struct op *op_begin(struct end *end, int type, int socket)
         op++;
     ck_assert_msg(op < end->ops + OPS, "too many operations");
     *op = (struct op){.type = type, .socket = socket, .used = true, .owed = true, .accepted = -1};
+    if (socket != end->listener)
+        atomic_store(&end->busy, type == EXS_EVT_CLOSE ? -1 : socket);
     return op;
 }
 
@@ -138,7 +140,18 @@ bool end_good(struct end *end, int error)
 
 bool is_short(const struct end *end)
 {
-    return !end->point->calm && end->cell->fault->fate == SHORT;
+    return !end->point->calm && end->cell->fault->fate == SHORT &&
+           (end->cell->moment->meeting || !end->cell->fault->connecting);
+}
+
+bool is_gone(const struct end *end)
+{
+    return !end->point->calm && end->cell->fault->fate == GONE;
+}
+
+bool may_fail(const struct end *end)
+{
+    return !end->point->calm && (is_short(end) || end->cell->fault->fate > SHORT);
 }
 
 bool is_refused(const struct end *end, ssize_t result)

@@ -124,13 +124,13 @@ static void spawn_programs(struct end *end)
 
 /* ---- Descriptors --------------------------------------------------------------------- */
 
-static void set_descriptors(rlim_t most)
+static void set_limit(int which, rlim_t most)
 {
     struct rlimit limit;
 
-    getrlimit(RLIMIT_NOFILE, &limit);
+    getrlimit((__rlimit_resource_t)which, &limit);
     limit.rlim_cur = most < limit.rlim_max ? most : limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
+    setrlimit((__rlimit_resource_t)which, &limit);
 }
 
 static void wait_for_more(struct end *end)
@@ -144,9 +144,9 @@ static void wait_for_more(struct end *end)
 /* None can be opened any more, for a while: those that there are stay. */
 static void use_descriptors_up(struct end *end)
 {
-    set_descriptors(3);
+    set_limit(RLIMIT_NOFILE, 3);
     wait_for_more(end);
-    set_descriptors(1024);
+    set_limit(RLIMIT_NOFILE, 1024);
 }
 
 /* ---- Memory -------------------------------------------------------------------------- */
@@ -156,6 +156,41 @@ static void use_memory_up(struct end *end)
     lack_memory(true);
     wait_for_more(end);
     lack_memory(false);
+}
+
+/* Other devices have the kernel's limit. */
+static void use_memlock_up(struct end *end)
+{
+    set_limit(RLIMIT_MEMLOCK, 0);
+    lack_memlock(true);
+    wait_for_more(end);
+    lack_memlock(false);
+    set_limit(RLIMIT_MEMLOCK, RLIM_INFINITY);
+}
+
+/* ---- Threads ------------------------------------------------------------------------- */
+
+static void use_threads_up(struct end *end)
+{
+    lack_threads(true);
+    atomic_store(&end->begun, true);
+    wait_for_more(end);
+    lack_threads(false);
+}
+
+/* ---- The device ---------------------------------------------------------------------- */
+
+/* As soon as it has a connection, or makes one. */
+static void remove_device(struct end *end)
+{
+    bool lost;
+
+    do {
+        sched_yield();
+        end->when = seconds_now();
+        lost = device_remove(atomic_load(&end->busy), end->point->seed & 2);
+    } while (!lost && !atomic_load(&end->over));
+    atomic_store(&end->lost, lost);
 }
 
 /* ---- Room in files ------------------------------------------------------------------- */
@@ -206,6 +241,9 @@ const struct fault fault_rows[] = {
     {.name = "spawning", .fate = LIVES, .who = BOTH, .whole = true, .strike = spawn_programs, .share = 4},
     {.name = "descriptors", .fate = SHORT, .who = SURVIVOR, .strike = use_descriptors_up, .error = EMFILE, .share = 4},
     {.name = "memory", .fate = SHORT, .who = SURVIVOR, .strike = use_memory_up, .error = ENOMEM, .share = 4},
+    {.name = "memlock", .fate = SHORT, .who = SURVIVOR, .strike = use_memlock_up, .error = ENOMEM, .share = 4},
+    {.name = "threads", .fate = SHORT, .who = SURVIVOR, .strike = use_threads_up, .error = EAGAIN, .connecting = true, .share = 4},
+    {.name = "device-removed", .fate = GONE, .who = SURVIVOR, .strike = remove_device, .error = ECONNRESET, .bound = 5, .embedded = true, .share = 6},
     {.name = "disk-full", .fate = SHORT, .who = SURVIVOR, .strike = fill_disk, .error = ENOSPC, .files = true, .share = 8},
     {.name = "clock-stepped", .fate = LIVES, .who = BOTH, .whole = true, .strike = step_clock, .heal = mend_clock, .share = 2},
     BAD_WIRE("loss-0.1%", .lost = 10),

@@ -155,7 +155,8 @@ static bool is_here(const struct link_row *link)
 
 static bool can_be(const struct cell *cell)
 {
-    return (!cell->fault->packets || cell->link->packets) && (!cell->fault->files || cell->moment->files);
+    return (!cell->fault->packets || cell->link->packets) && (!cell->fault->files || cell->moment->files) &&
+           (!cell->fault->embedded || strcmp(cell->link->device, "soft") == 0);
 }
 
 static void fill_results(void)
@@ -258,7 +259,9 @@ static int print_matrix(void)
         printf("\n");
     }
     printf("\n-: not run. Packets get lost on udp only; in the guest netem would do it to rxe, which nobody "
-           "has tried. A disk is short of room only where something is written to it\n");
+           "has tried. A disk is short of room only where something is written to it. Only the embedded device "
+           "is taken "
+           "away\n");
     if (!is_here(&link_rows[link_count - 1]))
         printf("-: rxe is not run: this machine has no RDMA device\n");
     if (count[NOT_YET] > 0)

@@ -14,6 +14,7 @@
 #define CHECK_FAULTS_H
 
 #include "check/support/support.h"
+#include "device.h"
 
 #include <stdatomic.h>
 
@@ -27,6 +28,7 @@ struct end;
 enum fate {
     LIVES, /* the victim comes to its end, and nobody noticed anything */
     SHORT, /* the same, but that the survivor may have been refused what it asked for, until it was healed */
+    GONE,  /* both live, but their connection is reset: its device was taken away from the survivor */
     DIES,  /* it is killed: connections are reset */
     SILENT /* it says no more: whoever asks it has ETIMEDOUT */
 };
@@ -39,7 +41,9 @@ struct fault {
     bool whole;                       /* from before the connection on; else at the point's place */
     void (*strike)(struct end *end);  /* in a thread of its own */
     void (*heal)(struct end *end);    /* when the point is over; of BOTH and SURVIVOR */
-    int error;                        /* of SHORT: what the survivor may be told */
+    int error;                        /* of SHORT and GONE: what the survivor may be told */
+    bool connecting;                  /* of SHORT: from when it connects, by name; later it must not matter */
+    bool embedded;                    /* only the embedded device can be struck so */
     double bound;                     /* seconds until the survivor knows, at most */
     double stopped;                   /* seconds until a victim that was stopped goes on; 0: never */
     bool again;                       /* the next victim has the same port at once */
@@ -64,6 +68,7 @@ struct moment {
 struct link_row {
     const char *name;
     const char *device, *link; /* EXS_DEVICE, EXS_LINK */
+    const char *host;          /* the name of loopback(AF_INET) there */
     bool packets;              /* that get lost */
 };
 
@@ -117,14 +122,18 @@ struct end {
     int error;      /* 0, or with what the first operation failed that failed, */
     double noticed; /* when, */
     bool ended;     /* or the end came in good order */
+    bool through;   /* the moment came to its own end */
     bool struck;    /* the survivor was told that the victim is */
-    double when;
+    double when;    /* of GONE: the trigger's until that has ended */
     pthread_t trigger;
     bool armed;
     /* These are the trigger's, too; each stands for itself, so that no order is asked for. */
     _Atomic size_t moved;      /* bytes */
     _Atomic bool over;         /* the moment is */
     _Atomic double stalled_to; /* until then nobody drives the queue */
+    _Atomic int busy;          /* the socket of the last operation that is no listener's; -1: none */
+    _Atomic bool begun;        /* the shortage has */
+    _Atomic bool lost;         /* a device was taken away from it */
 };
 
 /* ---- Operations: end.c ---- */
@@ -140,6 +149,8 @@ bool end_good(struct end *end, int error); /* it was good; else that is noted */
 
 /* The point lets this end lack something. */
 bool is_short(const struct end *end);
+bool may_fail(const struct end *end); /* its moment may end early */
+bool is_gone(const struct end *end);  /* the survivor's device is taken away in this point */
 /* A call was refused for it, which has changed nothing: a moment later, it is to be made again. */
 bool is_refused(const struct end *end, ssize_t result);
 
@@ -166,7 +177,11 @@ void trigger_end(struct end *end);  /* and is healed */
 void wire_set(unsigned lost, unsigned twice, unsigned late, unsigned bent, uint64_t seed);
 void clock_step(long seconds); /* from now on the wall clock is wrong by so much */
 void lack_memory(bool lacks);  /* from now on no allocation of these programs succeeds; lack.c */
-void lack_disk(bool lacks);    /* nor does a file become longer */
+void lack_disk(bool lacks);    /* nor does a file become longer, */
+void lack_threads(bool lacks); /* nor does a thread begin, */
+void lack_memlock(
+    bool lacks);          /* nor is memory registered, by the embedded device; others have a limit for that */
+void memlock_count(void); /* from now on the memlock limit holds for this thread, be it root's */
 
 /* ---- The processes ---- */
 

@@ -6,7 +6,10 @@
  */
 #include "faults.h"
 
+#include <infiniband/verbs.h>
+#include <linux/capability.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 #define BLOCK 4096 /* bytes, of a disk */
 
@@ -20,6 +23,9 @@ void *__real_mmap(void *at, size_t length, int protection, int flags, int fd, of
 
 ssize_t __real_pwrite(int fd, const void *bytes, size_t length, off_t offset);
 int __real_fallocate(int fd, int mode, off_t offset, off_t length);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+struct ibv_mr *__real_soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
+struct ibv_mr *__real_soft_reg_file(struct ibv_pd *pd, int file, uint64_t offset, size_t length);
 
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
@@ -30,10 +36,13 @@ char *__wrap_strdup(const char *text);
 void *__wrap_mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset);
 ssize_t __wrap_pwrite(int fd, const void *bytes, size_t length, off_t offset);
 int __wrap_fallocate(int fd, int mode, off_t offset, off_t length);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+struct ibv_mr *__wrap_soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
+struct ibv_mr *__wrap_soft_reg_file(struct ibv_pd *pd, int file, uint64_t offset, size_t length);
 void *__wrap_emalloc(size_t size);
 void *__wrap_erealloc(void *bytes, size_t size);
 
-static _Atomic bool no_memory, no_disk; /* each by itself */
+static _Atomic bool no_memory, no_disk, no_threads, no_memlock; /* each by itself */
 
 void lack_memory(bool lacks)
 {
@@ -116,4 +125,44 @@ int __wrap_fallocate(int fd, int mode, off_t offset, off_t length)
 {
     errno = ENOSPC;
     return atomic_load(&no_disk) ? -1 : __real_fallocate(fd, mode, offset, length);
+}
+
+/* ---- Threads, and memory that a device may reach ----------------------------------------- */
+
+void lack_threads(bool lacks)
+{
+    atomic_store(&no_threads, lacks);
+}
+
+/* As where RLIMIT_NPROC is reached, which does not hold for root. */
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+    return atomic_load(&no_threads) ? EAGAIN : __real_pthread_create(thread, attr, run, arg);
+}
+
+void lack_memlock(bool lacks)
+{
+    atomic_store(&no_memlock, lacks);
+}
+
+struct ibv_mr *__wrap_soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+    errno = ENOMEM;
+    return atomic_load(&no_memlock) ? NULL : __real_soft_reg_mr(pd, addr, length, access);
+}
+
+struct ibv_mr *__wrap_soft_reg_file(struct ibv_pd *pd, int file, uint64_t offset, size_t length)
+{
+    errno = ENOMEM;
+    return atomic_load(&no_memlock) ? NULL : __real_soft_reg_file(pd, file, offset, length);
+}
+
+void memlock_count(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+    must((int)syscall(SYS_capget, &header, data));
+    data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &= ~CAP_TO_MASK(CAP_IPC_LOCK);
+    must((int)syscall(SYS_capset, &header, data));
 }

@@ -7,6 +7,7 @@
 
 #define PATIENCE_S 4.0 /* of a connect whose peer fell silent, seconds */
 #define TRIES 5000
+#define NOBODY 1u   /* flips the seed in a hello: there will be no connection */
 #define GRACE_MS 20 /* a connection that is established may still be told of */
 
 bool is_sending(const struct end *end)
@@ -24,7 +25,9 @@ static void hear_strike(struct end *end, bool wait)
 {
     struct pollfd word = {.fd = end->fd, .events = POLLIN};
 
-    if (end->struck || is_calm(end) || (!wait && poll(&word, 1, 0) != 1))
+    if (is_gone(end))
+        end->struck = atomic_load(&end->lost); /* with `when` */
+    if (end->struck || is_calm(end) || is_gone(end) || (!wait && poll(&word, 1, 0) != 1))
         return;
     hear(end->fd, &end->when, sizeof end->when);
     end->struck = true;
@@ -85,22 +88,25 @@ static int accept_next(struct end *end, bool until_struck)
     return -1;
 }
 
-static bool hear_hello(struct end *end, uint64_t want)
+static bool hear_hello(struct end *end, uint64_t want, uint64_t *hello)
 {
-    uint64_t hello;
     size_t got = 0;
-    int error = end_recv(end, &hello, sizeof hello, &got);
+    int error = end_recv(end, hello, sizeof *hello, &got);
 
-    return error == 0 && got == sizeof hello && hello == want;
+    return error == 0 && got == sizeof *hello && *hello == want;
 }
 
 static bool accept_this(struct end *end, uint64_t want, bool until_struck)
 {
     while ((end->socket = accept_next(end, until_struck)) >= 0) {
+        uint64_t hello = 0;
+
         ask_often(end);
-        if (hear_hello(end, want))
+        if (hear_hello(end, want, &hello))
             return true;
         ck_assert_int_eq(end_close_socket(end, &end->socket), 0);
+        if (is_gone(end) && hello == (want ^ NOBODY))
+            return end_good(end, ECONNRESET);
     }
     return false;
 }
@@ -121,14 +127,22 @@ static int try_connect(struct end *end)
 {
     const struct timeval patience = {.tv_sec = (time_t)PATIENCE_S};
     const struct address *to = &end->point->address;
-    bool silent = end->cell->fault->fate == SILENT && !end->victim;
+    bool patient = end->cell->fault->fate != SILENT && end->cell->fault->fate != GONE;
 
     end->socket = exs_socket(PF_INET, SOCK_STREAM, 0);
     if (end->socket < 0)
         return errno;
     struct op *op = op_begin(end, EXS_EVT_CONNECT, end->socket);
-    op_began(end, op,
-             exs_connect(end->socket, SA(to), to->length, 0, silent ? &patience : NULL, end->queue, op));
+    if (end->cell->fault->connecting && !end->victim) {
+        char service[12];
+
+        snprintf(service, sizeof service, "%d", port_of(to));
+        op_began(end, op,
+                 exs_connect_host(end->socket, end->cell->link->host, service, 0, NULL, end->queue, op));
+    } else
+        op_began(end, op,
+                 exs_connect(end->socket, SA(to), to->length, 0, patient || end->victim ? NULL : &patience,
+                             end->queue, op));
     return op_wait(end, op, NULL);
 }
 
@@ -150,11 +164,18 @@ static int try_greet(struct end *end)
     return got == sizeof hello && hello == end->point->seed ? 0 : EPIPE;
 }
 
-/* Where the survivor lacks something, one of them tries again, until it has it. */
-static bool greet(struct end *end)
+static int answer_hello(struct end *end)
 {
     uint64_t hello = end->point->seed;
-    int error = end->point->listens == end->victim ? end_send(end, &hello, sizeof hello) : try_greet(end);
+
+    return end_send(end, &hello, sizeof hello);
+}
+
+/* Where the survivor lacks something, both try again, each as it began, until it has it. */
+static bool greet(struct end *end)
+{
+    bool listens = end->point->listens == end->victim;
+    int error = listens ? answer_hello(end) : try_greet(end);
 
     for (int i = 0; error != 0 && is_short(end) && i < TRIES; i++) {
         ck_assert_msg(end->victim || error == end->cell->fault->error, "the survivor was told %s",
@@ -162,9 +183,25 @@ static bool greet(struct end *end)
         if (end->socket >= 0)
             ck_assert_int_eq(end_close_socket(end, &end->socket), 0);
         poll(NULL, 0, 1);
-        error = try_greet(end);
+        if (!listens)
+            error = try_greet(end);
+        else if (accept_this(end, end->point->seed, false))
+            error = answer_hello(end);
     }
     return end_good(end, error);
+}
+
+/* The victim may still wait for a connection that is gone; if not, it has left by now, or leaves. */
+static void release_victim(struct end *end)
+{
+    uint64_t hello = end->point->seed ^ NOBODY;
+    int before = end->socket;
+
+    if (try_connect(end) == 0)
+        end_send(end, &hello, sizeof hello);
+    if (end->socket >= 0)
+        ck_assert_int_eq(end_close_socket(end, &end->socket), 0);
+    end->socket = before;
 }
 
 bool meet(struct end *end)
@@ -176,7 +213,9 @@ bool meet(struct end *end)
     if (end->point->listens == end->victim)
         met = accept_this(end, end->point->seed, !end->victim && !is_calm(end));
     met = met && greet(end);
-    ck_assert_msg(met || (end->cell->moment->meeting && !is_calm(end) && !end->victim),
+    if (!met && is_gone(end) && !end->victim && end->point->listens)
+        release_victim(end);
+    ck_assert_msg(met || is_gone(end) || (end->cell->moment->meeting && !is_calm(end) && !end->victim),
                   "the %s has no connection: %s", end->victim ? "victim" : "survivor",
                   strerrorname_np(end->error));
     if (met && !end->cell->moment->meeting && !end->cell->fault->whole)
@@ -234,6 +273,12 @@ static bool is_promised(const struct end *end)
     return error == ECONNRESET || (meeting && error == ECONNREFUSED);
 }
 
+/* In good order: its moment has to do with that, or the victim, which lives, came to its own end before. */
+static bool may_have_ended(const struct end *end)
+{
+    return end->cell->moment->closing || (is_gone(end) && end->through);
+}
+
 /* Whatever it was doing, it knows in time, and by the right name. */
 static void part_from_the_dead(struct end *end)
 {
@@ -249,7 +294,7 @@ static void part_from_the_dead(struct end *end)
     if (end->error)
         ck_assert_msg(is_promised(end), "the survivor was told %s", strerrorname_np(end->error));
     else
-        ck_assert_msg(end->socket < 0 ? end->cell->moment->meeting : end->ended && end->cell->moment->closing,
+        ck_assert_msg(end->socket < 0 ? end->cell->moment->meeting : end->ended && may_have_ended(end),
                       "nobody told the survivor of the end");
     ck_assert_msg(!end->error || end->noticed - end->when < fault->bound * LATE_S,
                   "the survivor was told after %.1f s", end->noticed - end->when);
@@ -257,13 +302,30 @@ static void part_from_the_dead(struct end *end)
         ck_assert_int_eq(end_close_socket(end, &end->socket), 0);
 }
 
+/* Whose peer's device was taken away, at any moment: until then all is in order. */
+static void part_from_the_gone(struct end *end)
+{
+    if (end->socket >= 0 && end->error == 0 && !end->ended && say_end(end))
+        hear_end(end);
+    ck_assert_msg(end->error == 0 || end->error == ECONNRESET, "the victim was told %s",
+                  strerrorname_np(end->error));
+    if (end->socket >= 0)
+        ck_assert_int_eq(end_close_socket(end, &end->socket), 0);
+}
+
 void part(struct end *end)
 {
+    bool kept = is_gone(end) && !atomic_load(&end->lost);
+
     if (is_short(end) && end->error)
         ck_assert_msg(end->victim ? end->error == ECONNRESET || end->error == EPIPE
                                   : end->error == end->cell->fault->error,
                       "the %s was told %s", end->victim ? "victim" : "survivor", strerrorname_np(end->error));
-    if (end->victim || is_calm(end))
+    ck_assert_msg(!kept || end->victim || !end->error,
+                  "the survivor was told %s, and nothing was taken from it", strerrorname_np(end->error));
+    if (end->victim && is_gone(end))
+        part_from_the_gone(end);
+    else if (end->victim || is_calm(end) || kept)
         part_in_order(end);
     else
         part_from_the_dead(end);

@@ -177,6 +177,10 @@ static bool run_idle(struct end *end)
         struct op *op = op_begin(end, EXS_EVT_RECV, end->socket);
 
         op_began(end, op, exs_recv(end->socket, &byte, 1, MSG_WAITALL, end->queue, op, NULL));
+        if (is_gone(end)) { /* whose peer waits, too */
+            end_good(end, op_wait(end, op, &got));
+            return false;
+        }
         trigger_wait(end);
         return end_good(end, end_send(end, "i", 1)) && end_good(end, op_wait(end, op, &got)) && got == 1;
     }

@@ -10,13 +10,19 @@ bool strikes(const struct end *end)
     return !end->point->calm && (end->cell->fault->who & (end->victim ? VICTIM : SURVIVOR)) != 0;
 }
 
+/* Before the survivor begins to connect. */
+static bool is_at_once(const struct end *end)
+{
+    return end->cell->fault->connecting && end->cell->moment->meeting;
+}
+
 static void *strike(void *arg)
 {
     struct end *end = arg;
     const struct fault *fault = end->cell->fault;
     const struct point *point = end->point;
 
-    if (!fault->whole) {
+    if (!fault->whole && !is_at_once(end)) {
         while (atomic_load(&end->moved) < point->at && !atomic_load(&end->over))
             sched_yield();
         for (double until = seconds_now() + point->after_us * 1e-6; seconds_now() < until;)
@@ -37,6 +43,8 @@ void trigger_arm(struct end *end)
         return;
     end->trigger = thread_start(strike, end);
     end->armed = true;
+    while (is_at_once(end) && !atomic_load(&end->begun))
+        sched_yield();
 }
 
 void trigger_wait(struct end *end)

@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include "check/support/cmpeer.h"
 #include "check/support/endpoints.h"
+#include "core/clock.h"
+#include "core/soft/cm/cm_id.h"
 
 #define REQ_PRIVATE 56
 #define REP_PRIVATE 196
@@ -129,6 +131,41 @@ START_TEST(kind_that_is_asked_for)
     ck_assert_mem_eq(req.bytes + 25, "\0\0\0", 3);
     close(fd);
     cmside_expect(&side, RDMA_CM_EVENT_UNREACHABLE);
+    cmside_close(&side);
+}
+END_TEST
+
+/* ---- When the descriptor calls ---- */
+
+static uint64_t due(const struct cmside *side)
+{
+    return ((struct cm_channel *)side->channel)->waits.bell.at;
+}
+
+/* Only what still runs is a reason to: a program that is called for nothing would wait for an event that isn't there. */
+START_TEST(nothing_is_due)
+{
+    struct said req = said(SAID_REQ), rtu = said(SAID_RTU);
+    struct cmside side;
+    int fd;
+
+    cmside_listen(&side);
+    ck_assert_uint_eq(due(&side), NEVER_NS);
+    fd = stranger_dial(&side);
+    stranger_says_bytes(fd, req.bytes, req.size - 1);
+    cmside_quiet(&side);
+    ck_assert_uint_ne(due(&side), NEVER_NS);
+    stranger_says_bytes(fd, req.bytes + req.size - 1, 1);
+    cmside_expect(&side, RDMA_CM_EVENT_CONNECT_REQUEST);
+    ck_assert_uint_eq(due(&side), NEVER_NS);
+    ck_assert_int_eq(cmside_accept(&side), 0);
+    ck_assert_uint_ne(due(&side), NEVER_NS);
+    stranger_hears(&side, fd, SAID_REP);
+    stranger_says(fd, &rtu);
+    cmside_expect(&side, RDMA_CM_EVENT_ESTABLISHED);
+    ck_assert_uint_eq(due(&side), NEVER_NS);
+    close(fd);
+    cmside_expect(&side, RDMA_CM_EVENT_DISCONNECTED);
     cmside_close(&side);
 }
 END_TEST
@@ -389,6 +426,7 @@ int main(void)
     tcase_add_test(contents, question_about_datagrams);
     tcase_add_loop_test(contents, request_for_another_kind, 0, 4);
     tcase_add_test(contents, kind_that_is_asked_for);
+    tcase_add_test(contents, nothing_is_due);
     tcase_add_loop_test(contents, unknown_type_without_size, 0, 3);
     tcase_add_loop_test(contents, not_our_magic, 0, 4);
     tcase_add_loop_test(contents, request_of_another_version, 2, 4);

@@ -146,6 +146,7 @@ struct cm_channel *cm_lock(struct cm_id *id)
 
 static void ring(struct cm_channel *channel)
 {
+    cm_timer_settle(channel);
     waitset_flag(&channel->waits, !TAILQ_EMPTY(&channel->pending));
 }
 

@@ -179,6 +179,8 @@ void cm_multicast_move(struct cm_id *id, struct cm_channel *from, struct cm_chan
 
 void cm_timer_start(struct cm_id *id, enum cm_timeout timeout);
 void cm_timer_stop(struct cm_id *id);
+/* The channel's descriptor, if it has one, is to call for the first time-out that runs, and for none that was stopped. */
+void cm_timer_settle(struct cm_channel *channel);
 /* Put a timer that runs onto another channel, where its identifier goes. */
 void cm_timer_move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to);
 /* An identifier whose time is over, taken off the queue; NULL when there is none, with the timer set anew. */

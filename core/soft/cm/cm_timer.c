@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A channel's time-outs: a queue for each length of time, so that starting and stopping a timer takes no
- * search. To look too early does no harm, so the time when somebody has to is only ever brought forward.
+ * search.
+ *
+ * To look too early does no harm to whoever sleeps on a wait set, so the time when somebody has to is only ever
+ * brought forward there. Of a channel with a descriptor, though, a program may take that it is readable for an
+ * event, and wait for it: its time is that of the first time-out that still runs.
  */
 #include "core/clock.h"
 #include "cm_id.h"
@@ -13,8 +17,24 @@ static const uint64_t limits[CM_TIMEOUTS] = {
 
 static void arm(struct cm_channel *channel, uint64_t deadline)
 {
-    if (deadline < channel->waits.bell.at)
+    if (channel->public.fd == -1 && deadline < channel->waits.bell.at)
         waitset_time(&channel->waits, deadline);
+}
+
+void cm_timer_settle(struct cm_channel *channel)
+{
+    uint64_t next = NEVER_NS;
+
+    if (channel->public.fd == -1)
+        return;
+    for (int timeout = 0; timeout < CM_TIMEOUTS; timeout++) {
+        const struct cm_id *id = TAILQ_FIRST(&channel->timeouts[timeout]);
+
+        if (id != NULL && id->deadline < next)
+            next = id->deadline;
+    }
+    if (next != channel->waits.bell.at)
+        waitset_time(&channel->waits, next);
 }
 
 void cm_timer_start(struct cm_id *id, enum cm_timeout timeout)

@@ -210,7 +210,11 @@ bool fragile_mapped(const void *start, size_t length)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)start % page;
     int saved = errno;
-    bool there = msync((uint8_t *)(uintptr_t)start - before, before + length, MS_ASYNC) == 0 || errno != ENOMEM;
+    bool there;
+
+    if (length > SIZE_MAX - before - page) /* rounded up to pages it would be nothing at all */
+        return false;
+    there = msync((uint8_t *)(uintptr_t)start - before, before + length, MS_ASYNC) == 0 || errno != ENOMEM;
 
     errno = saved;
     return there;

@@ -86,25 +86,19 @@ bool soft_page_is_writable(const void *at)
     return probe_page((uintptr_t)at, true) == 0;
 }
 
-/* All that there is, and will be: an implicit region. */
-static bool is_everything(uintptr_t start, size_t length, int access)
-{
-    return start == 0 && length == SIZE_MAX && access & IBV_ACCESS_ON_DEMAND;
-}
-
 static int check_region(uintptr_t start, size_t length, int access)
 {
     bool write = access & IBV_ACCESS_LOCAL_WRITE;
     int error;
 
-    if (length == 0 || (length - 1 > UINTPTR_MAX - start && !is_everything(start, length, access)))
+    if (length == 0 || length - 1 > UINTPTR_MAX - start)
         return EINVAL;
     if (access & ~ACCESS_KNOWN)
         return EINVAL;
     if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !write)
         return EINVAL;
     if (access & IBV_ACCESS_ON_DEMAND)
-        return 0; /* what is there is seen when it is used */
+        return 0; /* what is there is seen when it is used; an implicit region is SIZE_MAX bytes from 0 on */
     if (!fragile_mapped((void *)start, length))
         return EFAULT;
     error = probe_page(start, write);

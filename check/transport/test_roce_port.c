@@ -21,11 +21,13 @@
 #include <sys/wait.h>
 #include "check/support/endpoints.h"
 #include "check/support/roce.h"
+#include "core/fds.h"
 #include "core/settings.h"
 #include "core/soft/engine/engine.h"
 #include "core/soft/link/icrc.h"
 #include "core/soft/link/roce_port.h"
 #include "core/soft/service/home.h"
+#include "core/soft/soft.h"
 
 #define QKEY 0x11
 #define BYTES 64
@@ -314,6 +316,8 @@ static pid_t neighbour(void)
     if (child == 0) {
         struct side side;
 
+        fds_close_all(); /* as EXS does: else the parent's service thread would hear of ours */
+        soft_forked();
         close(news[0]);
         side_open(&side);
         if (write(news[1], "", 1) == 1)
@@ -526,6 +530,69 @@ START_TEST(another_user_has_it)
 }
 END_TEST
 
+static int take_name(int share, int places)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int length = snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "exs/roce/0/%d", share);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&un,
+                          (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + (socklen_t)length),
+                     0);
+    ck_assert_int_eq(listen(fd, places), 0);
+    return fd;
+}
+
+/* Somebody stands at a door, and there is place for no more. */
+static int stand_at(int door)
+{
+    struct sockaddr_un un;
+    socklen_t length = sizeof un;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_eq(getsockname(door, (struct sockaddr *)&un, &length), 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&un, length), 0);
+    return fd;
+}
+
+/* Another user has nothing but names, of some shares or all, or that of whose turn it is to join. Only root can
+ * try. */
+START_TEST(another_user_has_the_names)
+{
+    enum { USER = 4711, TURN = -1 };
+    static const char told[] = "another user has names by which your programs find each other: see ss -xlp\n";
+    int doors[ROCE_SHARES], turn, waiting;
+    struct side side;
+    char text[500];
+
+    if (seteuid(USER) == -1)
+        return;
+    doors[0] = take_name(0, 0);
+    doors[1] = take_name(1, 16);
+    waiting = stand_at(doors[0]);
+    ck_assert_int_eq(seteuid(0), 0);
+    side_open(&side);
+    side_close(&side);
+    ck_assert_int_eq(seteuid(USER), 0);
+    turn = take_name(TURN, 16);
+    ck_assert_int_eq(seteuid(0), 0);
+    opening_says(EPERM, text, sizeof text);
+    ck_assert_ptr_nonnull(strstr(text, told));
+    close(turn);
+    ck_assert_int_eq(seteuid(USER), 0);
+    for (int share = 2; share < ROCE_SHARES; share++)
+        doors[share] = take_name(share, 16);
+    ck_assert_int_eq(seteuid(0), 0);
+    opening_says(EPERM, text, sizeof text);
+    ck_assert_ptr_nonnull(strstr(text, told));
+    for (int share = 0; share < ROCE_SHARES; share++)
+        close(doors[share]);
+    close(waiting);
+    opening_says(0, text, sizeof text);
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
 START_TEST(all_shares_are_taken)
 {
     struct soft_home *homes[ROCE_SHARES];
@@ -584,6 +651,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, ways_to_peers);
     tcase_add_loop_test(tcase, somebody_else_has_it, 0, 3);
     tcase_add_test(tcase, another_user_has_it);
+    tcase_add_test(tcase, another_user_has_the_names);
     tcase_add_test(tcase, all_shares_are_taken);
     tcase_add_loop_test(tcase, not_unless_asked_for, 0, 2);
     suite_add_tcase(suite, tcase);

@@ -78,17 +78,40 @@ static bool await(int fd, uint64_t deadline)
     return got == 1;
 }
 
+/* Anybody may take any name. Has another user got this one? */
+static bool is_foreign(int share)
+{
+    int fd = visit(share);
+    bool foreign = fd != -1 && !shm_pass_is_ours(fd);
+
+    if (fd != -1)
+        fds_close(fd);
+    return foreign;
+}
+
+/* Until whoever has the turn has ended it. False: another user has its name, and may have it for ever. */
+static bool await_end(uint64_t deadline)
+{
+    int other = visit(TURN);
+    bool ours = other == -1 || shm_pass_is_ours(other);
+
+    if (other != -1 && ours)
+        (void)await(other, deadline);
+    if (other != -1)
+        fds_close(other);
+    return ours;
+}
+
 /* A name that only one has at a time; its end is seen by those who are connected to it. -1 and errno. */
 static int await_turn(void)
 {
     uint64_t deadline = ns_after(now_ns(), ROCE_PATIENCE_MS * UINT64_C(1000000));
-    int turn = take_name(TURN), other;
+    int turn = take_name(TURN);
 
     while (turn == -1 && errno == EADDRINUSE && now_ns() < deadline) {
-        other = visit(TURN);
-        if (other != -1) {
-            (void)await(other, deadline);
-            fds_close(other);
+        if (!await_end(deadline)) {
+            errno = EPERM;
+            return -1;
         }
         turn = take_name(TURN);
     }
@@ -213,7 +236,7 @@ static int receive_share(int from, int fds[ROCE_FAMILIES], uint64_t deadline)
 static int receive_all(struct roce_port *roce, int from)
 {
     uint64_t deadline = ns_after(now_ns(), ROCE_PATIENCE_MS * UINT64_C(1000000));
-    int error = shm_pass_is_ours(from) ? 0 : EPERM;
+    int error = 0;
 
     for (int share = 0; share < ROCE_SOCKETS && error == 0; share++)
         error = receive_share(from, roce->fds[share], deadline);
@@ -222,7 +245,8 @@ static int receive_all(struct roce_port *roce, int from)
     return error;
 }
 
-/* Ask one after another. 0, or an errno: ESRCH when nobody is there. */
+/* Ask one after another. 0, or an errno: ESRCH when nobody of this user's is there. At a door where there is no
+ * place to stand that can't be told: should it be one of ours, he has the port, and so it shows. */
 static int ask(struct roce_port *roce)
 {
     int error = ESRCH;
@@ -230,12 +254,12 @@ static int ask(struct roce_port *roce)
     for (int share = 0; share < ROCE_SHARES && error != 0; share++) {
         int from = visit(share);
 
-        if (from == -1) {
-            if (errno != ECONNREFUSED)
-                error = errno;
+        if (from == -1 && errno != ECONNREFUSED && errno != EAGAIN)
+            error = errno;
+        if (from == -1)
             continue;
-        }
-        error = receive_all(roce, from);
+        if (shm_pass_is_ours(from))
+            error = receive_all(roce, from);
         fds_close(from);
     }
     return error;
@@ -244,14 +268,17 @@ static int ask(struct roce_port *roce)
 /* The first share that nobody has. 0 or an errno. */
 static int take_share(struct roce_port *roce)
 {
+    bool foreign = false;
+
     for (roce->share = 0; roce->share < ROCE_SHARES; roce->share++) {
         roce->door = take_name((int)roce->share);
         if (roce->door != -1)
             return 0;
         if (errno != EADDRINUSE)
             return errno;
+        foreign = foreign || is_foreign((int)roce->share);
     }
-    return EUSERS;
+    return foreign ? EPERM : EUSERS;
 }
 
 /* Who ends may have closed its door already, and its sockets not yet, which nothing tells. */

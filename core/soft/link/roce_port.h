@@ -36,8 +36,9 @@ struct roce_port {
     int fds[ROCE_SOCKETS][ROCE_FAMILIES]; /* of all; -1: a host without IPv6 */
 };
 
-/* NULL and errno: EADDRINUSE, somebody else has the port; EUSERS, all shares are taken; ETIMEDOUT, who has it
- * doesn't answer. May wait, ROCE_PATIENCE_MS at most for each thing that it waits for. */
+/* NULL and errno: EADDRINUSE, somebody else has the port; EUSERS, all shares are taken; EPERM, their names are
+ * another user's; ETIMEDOUT, who has it doesn't answer. May wait, ROCE_PATIENCE_MS at most for each thing that
+ * it waits for. */
 struct roce_port *roce_port_join(void);
 void roce_port_leave(struct roce_port *roce);
 /* Whoever stands at the door gets the sockets. */

@@ -76,6 +76,8 @@ void roce_port_explain(int error, char *text, size_t size)
         explain_taken(text, size);
     else if (error == EUSERS)
         snprintf(text, size, "%d contexts have their share of it already: end some", ROCE_SHARES);
+    else if (error == EPERM)
+        snprintf(text, size, "another user has names by which your programs find each other: see ss -xlp");
     else if (error == ETIMEDOUT)
         snprintf(text, size, "those of your programs that have it do not answer: are they stopped?");
     else

@@ -28,7 +28,7 @@
 #define HEARD 16
 #define GUID UINT64_C(0x1122334455667788)
 
-enum { ADAPTERS = 4, PACKET = QP1_PACKET + ICRC_SIZE };
+enum { PLACES = 16, ADAPTERS = 4, PACKET = QP1_PACKET + ICRC_SIZE };
 
 /* What the library has said, the last of it, and whereto. */
 struct heard {
@@ -51,7 +51,9 @@ static struct {
     struct heard heard[HEARD];
     unsigned count;
     struct coming coming;
+    int neighbour; /* another process's door */
     bool passes;   /* what is passed on to another process is taken there */
+    bool foreign;  /* whoever is at the other end is another user's */
     int no_route;  /* errno of what is sent, or 0 */
     bool anywhere; /* one of the same user has lied about where it came from: he could send it himself */
 } adapters = {.coming.fd = -1};
@@ -64,6 +66,13 @@ void __wrap_service_errand(int fd, void (*run)(void));
 void __wrap_service_errand_due(uint64_t at);
 bool __real_cm_choice_is_ib(const struct cm_id *id);
 bool __wrap_cm_choice_is_ib(const struct cm_id *id);
+int __real_socket(int family, int type, int protocol);
+int __real_listen(int fd, int backlog);
+int __real_connect(int fd, const struct sockaddr *address, socklen_t length);
+int __real_getsockname(int fd, struct sockaddr *address, socklen_t *length);
+ssize_t __real_send(int fd, const void *bytes, size_t length, int flags);
+int __real_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
+int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
 int __real_bind(int fd, const struct sockaddr *address, socklen_t length);
 int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length);
 ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
@@ -120,9 +129,52 @@ static bool is_door(const void *address)
     return un && un->sun_family == AF_UNIX && memcmp(un->sun_path + 1, "exs/roce/", 9) == 0;
 }
 
+/* Each door has a name that the kernel picks: many may fuzz at once. */
 int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length)
 {
-    return is_door(address) ? 0 : __real_bind(fd, address, length);
+    return __real_bind(fd, address, is_door(address) ? sizeof address->sa_family : length);
+}
+
+int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length)
+{
+    int result = __real_getsockopt(fd, level, option, value, length);
+
+    if (result == 0 && option == SO_PEERCRED && adapters.foreign)
+        ((struct ucred *)value)->uid++;
+    return result;
+}
+
+/* Another process has all the doors that ours looks for, or nobody has. */
+static const struct sockaddr *lead(const struct sockaddr *address, socklen_t *length)
+{
+    static struct sockaddr_un there;
+
+    if (!is_door(address))
+        return address;
+    there = (struct sockaddr_un){.sun_family = AF_UNIX};
+    *length = sizeof there;
+    if (adapters.passes)
+        expect(__real_getsockname(adapters.neighbour, (struct sockaddr *)&there, length) == 0, "a name");
+    return (const struct sockaddr *)&there;
+}
+
+static void open_neighbour(void)
+{
+    const struct sockaddr_un un = {.sun_family = AF_UNIX};
+
+    adapters.neighbour = __real_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    expect(__real_bind(adapters.neighbour, (const struct sockaddr *)&un, sizeof un.sun_family) == 0 &&
+               __real_listen(adapters.neighbour, PLACES) == 0,
+           "a door: %s", strerror(errno));
+}
+
+/* What it was told is its own affair. */
+static void neighbour_hears(void)
+{
+    int guest;
+
+    while ((guest = accept4(adapters.neighbour, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) != -1)
+        close(guest);
 }
 
 /* ---- What the library says ---- */
@@ -155,10 +207,6 @@ static void hear(const struct msghdr *message)
 
 ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
 {
-    if (is_door(message->msg_name)) {
-        errno = ECONNREFUSED;
-        return adapters.passes ? (ssize_t)message->msg_iov->iov_len : -1;
-    }
     if (fd <= 0 || (fd != ib_port.qp1.out[0] && fd != ib_port.qp1.out[1]))
         return __real_sendmsg(fd, message, flags);
     errno = adapters.no_route;
@@ -401,38 +449,53 @@ static void refuse(struct cm_world *world)
     ib_hear(coming->fd);
 }
 
+/* At one of our doors. */
+static void stand_at(int door, const uint8_t *bytes, size_t length, bool says, bool leaves)
+{
+    struct sockaddr_un un;
+    socklen_t size = sizeof un;
+    int fd = __real_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    expect(__real_getsockname(door, (struct sockaddr *)&un, &size) == 0 &&
+               __real_connect(fd, (struct sockaddr *)&un, size) == 0 &&
+               (!says || __real_send(fd, bytes, length, 0) != -1),
+           "at a door: %s", strerror(errno));
+    if (leaves)
+        close(fd);
+    ib_port.closed = false; /* as before each look */
+    ib_hear(door);
+    if (!leaves)
+        close(fd);
+}
+
 /* Another process has had it; or somebody says so. */
 static void pass_on(struct cm_world *world)
 {
     struct input *input = &world->input;
-    uint8_t how = input_u8(input);
+    uint8_t how = input_u8(input), bytes[512];
     const struct heard *heard = choose(world);
     struct soft_path path = heard ? heard->path : path_from(world, how);
-    struct ucred sender = {.uid = geteuid() + (how & 1)};
     struct ib_message message = {.type = how & 128 ? IB_REJ : IB_DREQ, .local_id = 0x100};
-    struct coming *coming = prepare(ib_port.door);
     const struct ib_end *listener = LIST_FIRST(&ib_port.listeners);
-    uint8_t *at = coming->bytes;
     uint32_t version = how & 2 ? 2 : 1;
+    size_t length = sizeof version + 2 * sizeof path.local + IB_MAD_BYTES;
 
-    if (how & 64 && listener)
-        coming->fd = listener->door;
     if (heard)
         message.remote_id = heard->message.local_id;
-    memcpy(at, &version, sizeof version);
-    memcpy(at + sizeof version, &path.local, sizeof path.local);
-    memcpy(at + sizeof version + sizeof path.local, &path.remote, sizeof path.remote);
-    coming->length = sizeof version + 2 * sizeof path.local + IB_MAD_BYTES;
-    ib_encode(&message, at + coming->length - IB_MAD_BYTES);
+    memset(bytes, 0, sizeof bytes);
+    memcpy(bytes, &version, sizeof version);
+    memcpy(bytes + sizeof version, &path.local, sizeof path.local);
+    memcpy(bytes + sizeof version + sizeof path.local, &path.remote, sizeof path.remote);
+    ib_encode(&message, bytes + length - IB_MAD_BYTES);
     if (how & 4)
-        at[input_below(input, (uint32_t)coming->length)] = input_u8(input);
+        bytes[input_below(input, (uint32_t)length)] = input_u8(input);
     if (how & 8)
-        coming->length -= input_below(input, 64);
-    coming->flags = how & 16 ? MSG_CTRUNC : 0;
-    add_control(coming, SOL_SOCKET, how & 32 ? SCM_RIGHTS : SCM_CREDENTIALS, &sender, sizeof sender);
+        length = length - 64 + input_below(input, 128);
     adapters.anywhere = how & 4;
-    ib_hear(coming->fd);
-    adapters.anywhere = false;
+    adapters.foreign = how & 1;
+    stand_at(how & 64 && listener && listener->has_door ? listener->door : ib_port.door, bytes, length,
+             !(how & 16), how & 32);
+    adapters.anywhere = adapters.foreign = false;
 }
 
 /* Nobody answers by TCP any more, so that the other way is tried beside it. */
@@ -453,6 +516,7 @@ void adapter_acts(struct cm_world *world)
     static const int errors[] = {0, ECONNREFUSED, ENETUNREACH, EAGAIN};
     uint8_t what = input_u8(&world->input);
 
+    neighbour_hears();
     switch (what & 7) {
     case 0:
     case 1:
@@ -512,7 +576,10 @@ void adapter_ends(struct cm_world *world)
 
 void adapter_open(struct soft_home *home)
 {
-    int error = ib_port_open(home);
+    int error;
 
+    open_neighbour();
+    system_leads = lead;
+    error = ib_port_open(home);
     expect(error == 0 && errand, "the port: %s", strerror(error));
 }

@@ -20,6 +20,7 @@
 #define TIMERS 16
 
 size_t system_send_most = SIZE_MAX, system_recv_most = SIZE_MAX;
+const struct sockaddr *(*system_leads)(const struct sockaddr *address, socklen_t *length);
 static _Atomic uint64_t passed; /* nanoseconds by which our clock is ahead; the service thread reads it too */
 
 /* The timers of the channels that there are. */
@@ -32,7 +33,18 @@ int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 int __real_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old);
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value, struct itimerspec *old);
+int __real_connect(int fd, const struct sockaddr *address, socklen_t length);
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length);
 ssize_t __real_send(int fd, const void *bytes, size_t length, int flags);
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t length)
+{
+    if (calls_fails())
+        return -1;
+    if (system_leads)
+        address = system_leads(address, &length);
+    return __real_connect(fd, address, length);
+}
+
 ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
 ssize_t __real_recv(int fd, void *bytes, size_t length, int flags);
 ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags);
@@ -130,7 +142,6 @@ ssize_t __wrap_recv(int fd, void *bytes, size_t length, int flags)
 /* ---- Calls that may fail ---- */
 
 MAY_FAIL(int, socket, -1, (int family, int type, int protocol), (family, type, protocol))
-MAY_FAIL(int, connect, -1, (int fd, const struct sockaddr *address, socklen_t length), (fd, address, length))
 MAY_FAIL(int, listen, -1, (int fd, int backlog), (fd, backlog))
 MAY_FAIL(int, getsockname, -1, (int fd, struct sockaddr *address, socklen_t *length), (fd, address, length))
 MAY_FAIL(int, getpeername, -1, (int fd, struct sockaddr *address, socklen_t *length), (fd, address, length))

@@ -79,6 +79,8 @@ void adapter_ends(struct cm_world *world);
 
 /* cm_system.c: how much one send or recv of the library takes (SIZE_MAX: all). */
 extern size_t system_send_most, system_recv_most;
+/* Where a name leads that is connected to; NULL: to itself. */
+extern const struct sockaddr *(*system_leads)(const struct sockaddr *address, socklen_t *length);
 void system_begin(void);       /* all as it is without us; before the first channel */
 void system_pass(uint64_t ns); /* time, and what its timers do */
 

@@ -41,7 +41,7 @@ extern struct ib_port {
     struct soft_clock clock;
     struct qp1 qp1;
     int epoll; /* of all sockets; -1: not open */
-    int door;  /* what others pass on of connections comes by this, and what is passed on goes by it */
+    int door;  /* what others pass on of connections comes by this */
     unsigned ends;
     unsigned kept_open; /* of these doors */
     bool closed;        /* some door was, since the sockets were looked at */

@@ -11,17 +11,19 @@ static bool pass_to_share(unsigned share, const struct soft_path *path, const ui
 {
     const struct ib_pass_name name = ib_pass_to_share(share % QP1_SHARES);
 
-    return ib_pass_on(ib_port.door, &name, path, mad);
+    return ib_pass_on(&name, path, mad) != IB_NOBODY;
 }
 
+/* Whoever has the first name and doesn't read may be anybody, and must not keep it from who has the other. */
 static bool pass_to_listener(const struct soft_path *path, enum ib_space space, uint16_t number,
                              const uint8_t *mad)
 {
     const union soft_addr any = {.in.sin_family = AF_INET};
     const struct ib_pass_name here = ib_pass_to_listener(space, &path->local, htons(number)),
                               everywhere = ib_pass_to_listener(space, &any, htons(number));
+    const enum ib_passed passed = ib_pass_on(&here, path, mad);
 
-    return ib_pass_on(ib_port.door, &here, path, mad) || ib_pass_on(ib_port.door, &everywhere, path, mad);
+    return passed == IB_PASSED || ib_pass_on(&everywhere, path, mad) != IB_NOBODY || passed == IB_LOST;
 }
 
 /* To whoever has been asked this before, and whose listener has gone. */
@@ -31,7 +33,7 @@ static bool pass_to_asked(const struct soft_path *path, const struct ib_message 
                                          ? ib_pass_to_request(&path->remote, req->req.ca_guid, req->local_id)
                                          : ib_pass_to_question(&path->remote, req->transaction, req->local_id);
 
-    return ib_pass_on(ib_port.door, &name, path, mad);
+    return ib_pass_on(&name, path, mad) != IB_NOBODY;
 }
 
 /* Is it for another process, and has that one got it? What nobody has is answered here, as it may have to be.

@@ -9,9 +9,17 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "core/fds.h"
+#include "core/settings.h"
+#include "core/soft/link/shm_pass.h"
 #include "ib_pass.h"
 
 #define VERSION 1
+#define BACKLOG 64 /* messages that wait at a door */
+#define TRIES 8
+
+/* A descriptor for where there are no more, so that a program that has used up its own hears, and passes on
+ * what is others'. Guarded by the port's lock. */
+static int spare = -1;
 
 struct passed {
     uint32_t version;
@@ -83,47 +91,132 @@ static socklen_t address_of(struct sockaddr_un *un, const struct ib_pass_name *n
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 
+/* ---- Descriptors, of which there may be no more ---- */
+
+/* Is another try worth it? Keeps errno. */
+static bool give_up_spare(void)
+{
+    if (errno != EMFILE || spare == -1)
+        return false;
+    fds_close(spare);
+    spare = -1;
+    return true;
+}
+
+static int open_once(void)
+{
+    return fds_own(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+static int open_socket(void)
+{
+    int fd = open_once();
+
+    return fd == -1 && give_up_spare() ? open_once() : fd;
+}
+
+static int take_once(int door)
+{
+    return fds_own(accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+static int take_guest(int door)
+{
+    int guest = take_once(door);
+
+    return guest == -1 && give_up_spare() ? take_once(door) : guest;
+}
+
+/* Keeps errno. */
+static void take_spare(void)
+{
+    int error = errno;
+
+    if (spare == -1)
+        spare = open_once();
+    errno = error;
+}
+
+/* Keeps errno. */
+static void leave(int fd)
+{
+    int error = errno;
+
+    fds_close(fd);
+    errno = error;
+    take_spare();
+}
+
+void ib_pass_forget(void)
+{
+    spare = -1;
+}
+
+/* ---- Doors ---- */
+
+/* Go to whoever has the name. -1 and errno. */
+static int visit(const struct ib_pass_name *name)
+{
+    int fd = open_socket();
+    struct sockaddr_un un;
+    socklen_t length = address_of(&un, name);
+
+    if (fd == -1 || connect(fd, (struct sockaddr *)&un, length) == 0)
+        return fd;
+    leave(fd);
+    return -1;
+}
+
+/* Who has the name that can't be had? EADDRINUSE or EPERM. Whoever lets nobody stand there may be anybody. */
+static int why_taken(const struct ib_pass_name *name)
+{
+    int fd = visit(name);
+    bool foreign = fd == -1 ? errno == EAGAIN : !shm_pass_is_ours(fd);
+
+    if (fd != -1)
+        leave(fd);
+    if (foreign && settings()->debug)
+        fprintf(stderr, "exs: another user has the name @%s, which programs of this one need: see ss -xlp\n",
+                name->text);
+    return foreign ? EPERM : EADDRINUSE;
+}
+
 int ib_pass_open(const struct ib_pass_name *name)
 {
-    int fd = fds_own(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), on = 1, error;
+    int fd = open_socket(), error;
     struct sockaddr_un un;
     socklen_t length = address_of(&un, name);
 
     if (fd == -1)
         return -1;
-    if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 &&
-        bind(fd, (struct sockaddr *)&un, length) == 0)
+    take_spare();
+    if (bind(fd, (struct sockaddr *)&un, length) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
-    error = errno;
-    fds_close(fd);
+    error = errno == EADDRINUSE ? why_taken(name) : errno;
+    leave(fd);
     errno = error;
     return -1;
 }
 
-bool ib_pass_on(int from, const struct ib_pass_name *name, const struct soft_path *path,
-                const uint8_t mad[IB_MAD_BYTES])
+/* ---- Messages ---- */
+
+enum ib_passed ib_pass_on(const struct ib_pass_name *name, const struct soft_path *path,
+                          const uint8_t mad[IB_MAD_BYTES])
 {
     struct passed passed = {.version = VERSION, .local = path->local, .remote = path->remote};
-    struct iovec vector = {&passed, sizeof passed};
-    struct sockaddr_un un;
-    struct msghdr message = {
-        .msg_name = &un, .msg_namelen = address_of(&un, name), .msg_iov = &vector, .msg_iovlen = 1};
+    bool there = true, done = false;
 
     memcpy(passed.mad, mad, IB_MAD_BYTES);
-    if (sendmsg(from, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof passed)
-        return true;
-    return errno == EAGAIN || errno == ENOBUFS; /* it is theirs, and lost */
-}
+    for (int tries = 0; tries < TRIES && there && !done; tries++) {
+        int fd = visit(name);
 
-static bool is_ours(struct msghdr *message)
-{
-    const struct cmsghdr *header = CMSG_FIRSTHDR(message);
-    struct ucred sender;
-
-    if (header == NULL || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS)
-        return false;
-    memcpy(&sender, CMSG_DATA(header), sizeof sender);
-    return sender.uid == geteuid();
+        if (fd == -1)
+            return errno == ECONNREFUSED ? IB_NOBODY : IB_LOST;
+        there = shm_pass_is_ours(fd);
+        done = there && send(fd, &passed, sizeof passed, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof passed;
+        leave(fd);
+    }
+    return !there ? IB_NOBODY : done ? IB_PASSED : IB_LOST;
 }
 
 static bool is_address(const struct passed *passed)
@@ -132,19 +225,29 @@ static bool is_address(const struct passed *passed)
            (passed->local.sa.sa_family == AF_INET || passed->local.sa.sa_family == AF_INET6);
 }
 
-int ib_pass_receive(int fd, struct soft_path *path, uint8_t mad[IB_MAD_BYTES])
+/* Whoever has come speaks at once. If he has not yet, nothing that he says from now on is taken: he sees that,
+ * and comes again. */
+static ssize_t hear(int guest, struct passed *passed)
 {
-    _Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(struct ucred))];
-    struct passed passed;
-    struct iovec vector = {&passed, sizeof passed};
-    struct msghdr message = {
-        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t got = recv(guest, passed, sizeof *passed, MSG_DONTWAIT | MSG_TRUNC);
 
-    if (got == -1)
+    if (got == -1 && errno == EAGAIN && shutdown(guest, SHUT_RD) == 0)
+        got = recv(guest, passed, sizeof *passed, MSG_DONTWAIT | MSG_TRUNC);
+    return got;
+}
+
+int ib_pass_receive(int door, struct soft_path *path, uint8_t mad[IB_MAD_BYTES])
+{
+    int guest = take_guest(door);
+    struct passed passed = {.version = 0};
+    bool good;
+
+    if (guest == -1)
         return -1;
-    if (got != (ssize_t)sizeof passed || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
-        !is_ours(&message) || passed.version != VERSION || !is_address(&passed))
+    good = shm_pass_is_ours(guest) && hear(guest, &passed) == (ssize_t)sizeof passed &&
+           passed.version == VERSION && is_address(&passed);
+    leave(guest);
+    if (!good)
         return 0;
     *path = (struct soft_path){.local = passed.local, .remote = passed.remote};
     memcpy(mad, passed.mad, IB_MAD_BYTES);

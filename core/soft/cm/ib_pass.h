@@ -5,8 +5,11 @@
  *
  * Each process has one for what belongs to its connections, whose numbers say which share of the port it has,
  * and one for each of its listeners; and one for each connection or look-up whose listener has gone, of so
- * many, since its request may come again. Their names end with the process. Only programs of the same user are
- * believed.
+ * many, since its request may come again. Their names end with the process. Anybody may have taken one of these
+ * names before, so both sides ask the kernel who is at the other end: only programs of the same user are
+ * believed, or told.
+ *
+ * All of it is guarded by the port's lock.
  */
 #ifndef SOFT_IB_PASS_H
 #define SOFT_IB_PASS_H
@@ -28,12 +31,20 @@ struct ib_pass_name ib_pass_to_request(const union soft_addr *addr, uint64_t gui
 /* By the peer's host, and how that has numbered its question. */
 struct ib_pass_name ib_pass_to_question(const union soft_addr *addr, uint64_t transaction, uint32_t id);
 
-/* A socket with this name. -1 and errno: EADDRINUSE, somebody has it. */
+/* A socket with this name, at which others stand. -1 and errno: EADDRINUSE, one of this user's has it; EPERM,
+ * another user's. */
 int ib_pass_open(const struct ib_pass_name *name);
-/* From any socket of these. False: nobody has the name, or he doesn't read. */
-bool ib_pass_on(int from, const struct ib_pass_name *name, const struct soft_path *path,
-                const uint8_t mad[IB_MAD_BYTES]);
-/* The next one. 1; 0: it is nothing of ours; -1: there is none. */
-int ib_pass_receive(int fd, struct soft_path *path, uint8_t mad[IB_MAD_BYTES]);
+
+enum ib_passed {
+    IB_NOBODY, /* of this user has the name */
+    IB_LOST,   /* somebody has it and doesn't read, or there is no descriptor for that: it may come again */
+    IB_PASSED
+};
+enum ib_passed ib_pass_on(const struct ib_pass_name *name, const struct soft_path *path,
+                          const uint8_t mad[IB_MAD_BYTES]);
+/* The next one that has come to this door. 1; 0: it is nothing of ours; -1: there is none. */
+int ib_pass_receive(int door, struct soft_path *path, uint8_t mad[IB_MAD_BYTES]);
+/* In the child of a fork. */
+void ib_pass_forget(void);
 
 #endif

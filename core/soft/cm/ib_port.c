@@ -62,6 +62,12 @@ static int watch_all(void)
     return error;
 }
 
+/* As of a port, it doesn't matter whose program has it. */
+static int in_use(int error)
+{
+    return error == EPERM ? EADDRINUSE : error;
+}
+
 /* (locked) 0 or an errno, and none. */
 static int open_sockets(const struct roce_port *roce)
 {
@@ -72,7 +78,7 @@ static int open_sockets(const struct roce_port *roce)
         return error;
     name = ib_pass_to_share(ib_port.qp1.share);
     ib_port.door = ib_pass_open(&name);
-    error = ib_port.door == -1 ? errno : 0;
+    error = ib_port.door == -1 ? in_use(errno) : 0;
     if (error == 0) {
         ib_port.epoll = fds_epoll();
         error = ib_port.epoll == -1 ? errno : watch_all();
@@ -138,13 +144,25 @@ static void unlock(void)
     soft_mutex_unlock(&ib_port.lock);
 }
 
-/* (locked) Without one others can't pass anything on. */
-static void open_door(struct ib_end *end, const struct ib_pass_name *name)
+/* (locked) Without one others can't pass anything on. 0 or an errno. */
+static int open_door(struct ib_end *end, const struct ib_pass_name *name)
 {
     end->door = ib_pass_open(name);
     end->has_door = end->door != -1;
-    if (end->has_door)
-        (void)watch(end->door, EPOLLIN);
+    return end->has_door ? watch(end->door, EPOLLIN) : errno;
+}
+
+/* (locked) One of this user's may have the door already, as another wildcard's; with another user there,
+ * nothing would ever come. 0 or an errno. */
+static int open_listener(struct ib_end *end, const struct ib_pass_name *name)
+{
+    int error = open_door(end, name);
+
+    if (error == EPERM)
+        return in_use(error);
+    ib_port.ends++;
+    LIST_INSERT_HEAD(&ib_port.listeners, end, listeners);
+    return 0;
 }
 
 struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, enum ib_space space,
@@ -152,6 +170,7 @@ struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, enum ib_sp
 {
     struct ib_end *end = calloc(1, sizeof *end);
     struct ib_pass_name name;
+    int error;
 
     if (end == NULL)
         return NULL;
@@ -163,11 +182,13 @@ struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, enum ib_sp
     end->backlog = backlog > 0 && backlog < UNTAKEN_MAX ? (unsigned)backlog : UNTAKEN_MAX;
     name = ib_pass_to_listener(space, addr, addr->in.sin_port); /* at the same place in both kinds of address */
     soft_mutex_lock(&ib_port.lock);
-    open_door(end, &name);
-    ib_port.ends++;
-    LIST_INSERT_HEAD(&ib_port.listeners, end, listeners);
+    error = open_listener(end, &name);
     soft_mutex_unlock(&ib_port.lock);
-    return end;
+    if (error == 0)
+        return end;
+    free(end);
+    errno = error;
+    return NULL;
 }
 
 /* What is begun can be, being new. */
@@ -322,7 +343,7 @@ static void keep_open(struct ib_end *end, const struct ib_end *listener)
     name = conn->state == IB_QUESTIONED || conn->state == IB_ANSWERED
                ? ib_pass_to_question(&conn->path.remote, conn->transaction, conn->remote_id)
                : ib_pass_to_request(&conn->path.remote, conn->remote_guid, conn->remote_id);
-    open_door(end, &name);
+    (void)open_door(end, &name);
     ib_port.kept_open += end->has_door;
 }
 
@@ -439,4 +460,5 @@ void ib_port_forget(void)
     LIST_INIT(&ib_port.listeners);
     ib_port.epoll = -1;
     ib_port.ends = ib_port.kept_open = 0;
+    ib_pass_forget();
 }

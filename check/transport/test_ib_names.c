@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_ib_names.c - another user of the host has taken names by which programs of ours pass on to each other
+ * what comes to RoCE's port: he hears nothing of it, and what he can have is only that a listener is told so.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include "check/support/ibpeer.h"
+#include "core/soft/cm/ib_pass.h"
+#include "core/soft/cm/cm_id.h"
+
+#define ANOTHER 65534
+#define VISITS 40 /* so that each of two programs reads some */
+
+/* ---- Him ---- */
+
+struct squatter {
+    pid_t pid;
+    int line; /* he sits there until this is closed */
+};
+
+static int take(const char *name, int type)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int length = snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "%s", name);
+    socklen_t size = (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + (socklen_t)length;
+    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&un, size), 0);
+    return fd;
+}
+
+/* One visitor, who has not been let in, and there is no place for another. */
+static void fill(const char *name)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int length = snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "%s", name);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&un,
+                             (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + (socklen_t)length),
+                     0);
+}
+
+/* Has anything been said at these? */
+static bool has_heard(int datagrams, int door)
+{
+    uint8_t bytes[1024];
+    bool heard = recv(datagrams, bytes, sizeof bytes, 0) > 0;
+    int guest;
+
+    while ((guest = accept(door, NULL, NULL)) != -1) {
+        heard |= recv(guest, bytes, sizeof bytes, 0) > 0;
+        close(guest);
+    }
+    return heard;
+}
+
+static _Noreturn void sit(const char *name, bool full, int line)
+{
+    struct pollfd end = {.fd = line};
+    int datagrams, door;
+
+    if (setuid(ANOTHER) == -1)
+        _exit(1);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    datagrams = take(name, SOCK_DGRAM);
+    door = take(name, SOCK_SEQPACKET);
+    ck_assert_int_eq(listen(door, full ? 0 : 1024), 0);
+    if (full)
+        fill(name);
+    if (write(line, "", 1) != 1 || poll(&end, 1, -1) != 1)
+        _exit(1);
+    _exit(!full && has_heard(datagrams, door) ? 2 : 0);
+}
+
+static struct squatter squat(const struct ib_pass_name *name, bool full)
+{
+    struct squatter squatter;
+    int ends[2];
+    char byte;
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    squatter.line = ends[0];
+    squatter.pid = fork();
+    if (squatter.pid == 0) {
+        close(ends[0]);
+        sit(name->text, full, ends[1]);
+    }
+    close(ends[1]);
+    ck_assert_int_eq(read(squatter.line, &byte, 1), 1);
+    return squatter;
+}
+
+static void leaves_in_vain(const struct squatter *squatter)
+{
+    int status;
+
+    close(squatter->line);
+    ck_assert_int_eq(waitpid(squatter->pid, &status, 0), squatter->pid);
+    ck_assert_int_eq(status, 0);
+}
+
+static void end(pid_t server)
+{
+    ck_assert_int_eq(kill(server, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(server, NULL, 0), server);
+}
+
+/* Only root can be another as well. */
+static bool is_root(void)
+{
+    return seteuid(ANOTHER) == 0 && seteuid(0) == 0;
+}
+
+/* ---- What he takes ---- */
+
+/* The name of a listener at the address that is asked for: ours listens at all. He reads at his door, or has it
+ * full. */
+START_TEST(a_closer_name)
+{
+    union soft_addr near = ib_at(TWONETS_NEAR, PORT);
+    struct ib_pass_name name = ib_pass_to_listener(IB_SPACE_TCP, &near, htons(PORT));
+    struct squatter squatter = squat(&name, _i == 1);
+    pid_t server = start_server("0.0.0.0", PORT), other = start_server("0.0.0.0", PORT + 1);
+
+    for (uint32_t number = 1; number <= VISITS; number++)
+        peer_visits(PORT, number);
+    end(other);
+    end(server);
+    leaves_in_vain(&squatter);
+}
+END_TEST
+
+/* The listener's own: it would never be passed what others read, so it is told, as of a port that somebody has.
+ */
+START_TEST(its_own_name)
+{
+    union soft_addr near = ib_at(TWONETS_NEAR, PORT);
+    struct ib_pass_name name = ib_pass_to_listener(IB_SPACE_TCP, &near, htons(PORT));
+    struct squatter squatter = squat(&name, _i == 1);
+    struct rdma_cm_id *id;
+
+    ck_assert_int_eq(soft_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+    ck_assert_int_eq(soft_bind_addr(id, &near.sa), 0);
+    ck_assert_int_eq(soft_listen(id, 8), -1);
+    ck_assert_int_eq(errno, EADDRINUSE);
+    ck_assert_int_eq(soft_destroy_id(id), 0);
+    leaves_in_vain(&squatter);
+    end_id(listen_at(TWONETS_NEAR));
+}
+END_TEST
+
+/* Another program of this user is no other user: both wildcards have the same name. */
+START_TEST(a_name_that_is_ours)
+{
+    struct rdma_cm_id *first = listen_at("0.0.0.0"), *second;
+    union soft_addr any = ib_at("::", PORT);
+    int on = 1;
+
+    ck_assert_int_eq(soft_create_id(channel, &second, NULL, RDMA_PS_TCP), 0);
+    ck_assert_int_eq(soft_set_option(second, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof on), 0);
+    ck_assert_int_eq(soft_bind_addr(second, &any.sa), 0);
+    ck_assert_int_eq(soft_listen(second, 8), 0);
+    end_id(first);
+    end_id(second);
+}
+END_TEST
+
+/* ---- Nobody has a descriptor left ---- */
+
+static void use_up_descriptors(void)
+{
+    const struct rlimit few = {256, 256};
+
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    while (dup(STDERR_FILENO) != -1)
+        ;
+    ck_assert_int_eq(errno, EMFILE);
+}
+
+static void await_byte(int fd)
+{
+    char byte;
+
+    ck_assert_int_eq(read(fd, &byte, 1), 1);
+}
+
+/* Refuses all that comes. When it is told so it has no descriptor left for that. */
+static _Noreturn void refuse_all(unsigned port, int line)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    channel = soft_create_event_channel();
+    (void)listen_on("0.0.0.0", port);
+    (void)!write(line, "", 1);
+    await_byte(line);
+    use_up_descriptors();
+    (void)!write(line, "", 1);
+    for (;;) {
+        struct rdma_cm_id *id = take_request();
+
+        ck_assert_int_eq(soft_reject(id, "no", 2), 0);
+        end_id(id);
+    }
+}
+
+static pid_t start_refuser(unsigned port, int *line)
+{
+    int ends[2];
+    pid_t pid;
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    *line = ends[0];
+    pid = fork();
+    if (pid == 0)
+        refuse_all(port, ends[1]);
+    close(ends[1]);
+    await_byte(*line);
+    return pid;
+}
+
+/* Each reads some of what is for the other, and has it told. */
+START_TEST(no_descriptors)
+{
+    int lines[2];
+    pid_t first = start_refuser(PORT, &lines[0]), second = start_refuser(PORT + 1, &lines[1]);
+
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(write(lines[i], "", 1), 1);
+        await_byte(lines[i]);
+        close(lines[i]);
+    }
+    for (uint32_t number = 1; number <= VISITS; number++) {
+        struct ib_message req = peer_request(PORT + number % 2), rej;
+
+        req.local_id = NUMBER + number;
+        req.req.qpn = IBWORDS_QPN + number;
+        peer_says(&req);
+        rej = peer_hears(IB_REJ);
+        ck_assert_uint_eq(rej.remote_id, req.local_id);
+        ck_assert_uint_ne(rej.rej.reason, IB_INVALID_SERVICE);
+    }
+    end(second);
+    end(first);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("names that another user has taken");
+    TCase *tcase = ib_case(suite, "names that another user has taken");
+
+    if (is_root()) {
+        tcase_add_loop_test(tcase, a_closer_name, 0, 2);
+        tcase_add_loop_test(tcase, its_own_name, 0, 2);
+    }
+    tcase_add_test(tcase, a_name_that_is_ours);
+    tcase_add_test(tcase, no_descriptors);
+    return suite;
+}
+
+int main(void)
+{
+    return ib_main(suite);
+}

@@ -23,6 +23,7 @@
 #include <unistd.h>
 #include "check/fuzz/calls.h"
 #include "check/fuzz/input.h"
+#include "check/fuzz/sharing.h"
 #include "check/support/endpoints.h"
 #include "core/fds.h"
 #include "core/settings.h"
@@ -38,10 +39,7 @@ enum { ROUNDS = 60, STRANGERS = 4, PEERS = 4, FILES = 4, PORT = 4791 };
 
 static struct meet_world {
     struct input input;
-    struct soft_wire wire;
-    struct service_member service;
-    struct soft_clock clock;
-    struct shm shm;
+    struct sharing device;
     unsigned others; /* peers that are said to be there */
     struct shm_meeting *meeting;
     int door;              /* the stranger's, where he listens */
@@ -89,32 +87,12 @@ int __wrap_service_add(struct service_member *member, int fd)
     return calls_fails() ? errno : 0;
 }
 
-static uint64_t clock_now(struct soft_clock *clock)
-{
-    (void)clock;
-    return 1000000000;
-}
-
 /* With the first bell. */
 static int open_wire(struct soft_wire *wire, struct ibv_context *context)
 {
     (void)wire;
     (void)context;
     return calls_fails() ? errno : 0;
-}
-
-static int receive(struct soft_wire *wire, struct ibv_context *context)
-{
-    (void)wire;
-    (void)context;
-    return shm_receive(&world->shm, false);
-}
-
-static void sent(struct soft_wire *wire, struct ibv_context *context)
-{
-    (void)wire;
-    (void)context;
-    shm_sent(&world->shm);
 }
 
 /* ---- What a stranger sends ---- */
@@ -288,7 +266,7 @@ static void keep(struct shm_peer *peer)
     (void)!__real_ftruncate(world->cut, 0);
     (void)*(volatile uint8_t *)((uint8_t *)(peer->area + 1) - 1);
     world->peers[world->count++] = peer;
-    shm_assign(&world->shm, peer);
+    shm_assign(&world->device.shm, peer);
     shm_join(peer);
 }
 
@@ -303,7 +281,7 @@ static void let_in(uint8_t how)
     guest = shm_meeting_find(world->meeting, token);
     if (guest == -1)
         return;
-    peer = shm_accept(&world->shm, guest, &why);
+    peer = shm_accept(&world->device.shm, guest, &why);
     expect(peer || (why.what && why.error != 0), "there is no link, and no reason");
     fds_close(guest);
     if (peer)
@@ -333,7 +311,7 @@ static void visit(uint8_t how)
     union soft_addr there = address(true);
     uint8_t token[SHM_TOKEN];
     struct shm_refusal why;
-    struct shm_peer *peer = shm_offer(&world->shm, &there, token, &why);
+    struct shm_peer *peer = shm_offer(&world->device.shm, &there, token, &why);
 
     expect(peer || why.what, "there is no link, and no reason");
     answer(how);
@@ -346,7 +324,7 @@ static void visit(uint8_t how)
 /* Peers write on the board what they like, and ring. */
 static void call(uint8_t how)
 {
-    struct shm_seats *seats = world->shm.seats;
+    struct shm_seats *seats = world->device.shm.seats;
     struct input *input = &world->input;
 
     if (seats && how & 16)
@@ -355,8 +333,8 @@ static void call(uint8_t how)
         atomic_store(&seats->board->calls[input_u8(input)], input_u64(input));
     if (seats && how & 64)
         atomic_store(&seats->board->sums[how & 3], input_u64(input));
-    if (how & 128 && world->shm.ready)
-        (void)fds_flag(world->shm.bell, true);
+    if (how & 128 && world->device.shm.ready)
+        (void)fds_flag(world->device.shm.bell, true);
 }
 
 /* Nobody meets there for a moment. */
@@ -384,23 +362,23 @@ static void use(uint8_t how)
     if (which >= world->count)
         return;
     link = &world->peers[which]->link;
-    soft_lock(world->shm.context);
+    soft_lock(world->device.shm.context);
     if (how & 128) {
         world->peers[which] = world->peers[--world->count];
         link->leave(link);
     } else if ((at = link->room(link, 64, &limit)) != NULL) {
         memset(at, 0, 64);
         link->send(link, &path, at, 64, 64);
-        shm_sent(&world->shm);
+        shm_sent(&world->device.shm);
     }
-    soft_unlock(world->shm.context);
+    soft_unlock(world->device.shm.context);
 }
 
 static void look(void)
 {
-    soft_lock(world->shm.context);
-    soft_progress(world->shm.context);
-    soft_unlock(world->shm.context);
+    soft_lock(world->device.shm.context);
+    soft_progress(world->device.shm.context);
+    soft_unlock(world->device.shm.context);
 }
 
 /* Other things that may be so. */
@@ -409,11 +387,11 @@ static void change(uint8_t how)
     static const int errors[] = {ENOMEM, EINTR, EMFILE, EAGAIN};
 
     world->foreign = how & 16;
-    world->shm.most = how & 32 ? world->shm.count : SHM_PEERS;
-    if (world->shm.seats)
+    world->device.shm.most = how & 32 ? world->device.shm.count : SHM_PEERS;
+    if (world->device.shm.seats)
         for (unsigned word = 0; word < SHM_SEATS / 64; word++)
             if (how & 64)
-                atomic_fetch_or(&world->shm.seats->reserved[word], UINT64_MAX);
+                atomic_fetch_or(&world->device.shm.seats->reserved[word], UINT64_MAX);
     if (how & 128) {
         uint8_t when = input_u8(&world->input);
 
@@ -441,7 +419,7 @@ static void learn(void)
     struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
     uint8_t token[SHM_TOKEN];
     struct shm_refusal why;
-    struct shm_peer *peer = shm_offer(&world->shm, &own, token, &why);
+    struct shm_peer *peer = shm_offer(&world->device.shm, &own, token, &why);
     int guest = peer ? shm_meeting_find(world->meeting, token) : -1;
     ssize_t got = guest == -1 ? -1 : __real_recvmsg(guest, &message, MSG_DONTWAIT);
 
@@ -456,12 +434,7 @@ static void world_open(void)
 {
     union soft_addr own = address(false);
 
-    world->clock.now = clock_now;
-    world->wire = (struct soft_wire){.open = open_wire, .receive = receive, .sent = sent};
-    world->service.context = soft_open(&world->wire, &world->clock, 1);
-    expect(world->service.context, "no context");
-    shm_init(&world->shm, world->service.context, &world->service);
-    atomic_store(&world->service.state, SERVICE_WATCH); /* the thread need not be called */
+    sharing_open(&world->device, open_wire);
     world->meeting = shm_meeting_open(&own);
     expect(world->meeting, "no meeting: %s", strerror(errno));
     world->cut = -1;
@@ -471,21 +444,22 @@ static void world_open(void)
     if (right_length == 0)
         learn();
     world->others = input_u8(&world->input) & 1 ? SHM_SEATLESS : 0;
-    world->shm.count = world->others;
+    world->device.shm.count = world->others;
 }
 
 static void world_close(void)
 {
     calls_fail(0, 0);
     look();
-    soft_lock(world->shm.context);
+    soft_lock(world->device.shm.context);
     for (unsigned i = 0; i < world->count; i++)
         world->peers[i]->link.leave(&world->peers[i]->link);
-    soft_unlock(world->shm.context);
-    expect(TAILQ_EMPTY(&world->shm.looked_at) && world->shm.count == world->others, "a peer is left");
+    soft_unlock(world->device.shm.context);
+    expect(TAILQ_EMPTY(&world->device.shm.looked_at) && world->device.shm.count == world->others,
+           "a peer is left");
     shm_meeting_close(world->meeting);
-    expect(!soft_close(world->shm.context), "something is still in use");
-    shm_end(&world->shm);
+    expect(!soft_close(world->device.shm.context), "something is still in use");
+    shm_end(&world->device.shm);
     for (int i = 0; i < STRANGERS; i++)
         close(world->guests[i]);
     close(world->cut);

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "check/fuzz/input.h"
+#include "check/fuzz/sharing.h"
 #include "check/support/endpoints.h"
 #include "core/fds.h"
 #include "core/soft/engine/engine.h"
@@ -24,10 +25,7 @@ enum { ROUNDS = 40, REQUESTS = 4 };
 
 static struct ring_world {
     struct input input;
-    struct soft_wire wire;
-    struct service_member service;
-    struct shm shm;
-    struct soft_clock clock;
+    struct sharing device;
     struct shm_area *area; /* between two pages that nobody may touch */
     struct shm_peer *peer;
     struct shm_ring out; /* the liar's, which may be right */
@@ -37,26 +35,6 @@ static struct ring_world {
     uint8_t *memory; /* with GUARD bytes on both sides */
     struct ibv_mr *mr;
 } * world;
-
-static uint64_t clock_now(struct soft_clock *clock)
-{
-    (void)clock;
-    return 1000000000;
-}
-
-static int receive(struct soft_wire *wire, struct ibv_context *context)
-{
-    (void)wire;
-    (void)context;
-    return shm_receive(&world->shm, false);
-}
-
-static void sent(struct soft_wire *wire, struct ibv_context *context)
-{
-    (void)wire;
-    (void)context;
-    shm_sent(&world->shm);
-}
 
 /* ---- The peer ---- */
 
@@ -155,10 +133,10 @@ static void look(void)
     struct ibv_qp_init_attr init;
     bool broken;
 
-    soft_lock(world->shm.context);
-    soft_progress(world->shm.context);
+    soft_lock(world->device.shm.context);
+    soft_progress(world->device.shm.context);
     broken = world->peer->failed;
-    soft_unlock(world->shm.context);
+    soft_unlock(world->device.shm.context);
     while (ibv_poll_cq(world->cq, 1, &wc) > 0)
         expect(wc.qp_num == world->qp->qp_num, "a completion of nothing");
     expect(!soft_query_qp(world->qp, &attr, IBV_QP_STATE, &init), "soft_query_qp");
@@ -231,21 +209,17 @@ static void world_open(void)
 
     if (bell == -1)
         bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    world->clock.now = clock_now;
-    world->wire = (struct soft_wire){.receive = receive, .sent = sent};
-    world->service.context = soft_open(&world->wire, &world->clock, 1);
-    expect(bell != -1 && world->service.context, "no context");
-    shm_init(&world->shm, world->service.context, &world->service);
-    atomic_store(&world->service.state, SERVICE_WATCH); /* the thread need not be called */
-    world->shm.bell = bell;
-    world->shm.ready = true;
+    expect(bell != -1, "no bell");
+    sharing_open(&world->device, NULL);
+    world->device.shm.bell = bell;
+    world->device.shm.ready = true;
     world->area = lonely(sizeof *world->area);
     world->memory = lonely(MEMORY + 2 * GUARD);
     memset(world->memory, GUARD_BYTE, MEMORY + 2 * GUARD);
     world->memory += GUARD;
     memset(world->memory, 0, MEMORY);
-    world->pd = soft_alloc_pd(world->shm.context);
-    world->cq = soft_create_cq(world->shm.context, 256, NULL, NULL, 0);
+    world->pd = soft_alloc_pd(world->device.shm.context);
+    world->cq = soft_create_cq(world->device.shm.context, 256, NULL, NULL, 0);
     world->mr = soft_reg_mr(world->pd, world->memory, MEMORY, ACCESS_ALL);
     world->peer = shm_peer_new(NULL, world->area, false);
     expect(world->cq && world->mr && world->peer, "no region: %s", strerror(errno));
@@ -254,7 +228,7 @@ static void world_open(void)
     (void)fds_flag(bell, false); /* of the input before */
     grow_old(world->peer, input_u8(&world->input));
     world->out = world->peer->in;
-    shm_assign(&world->shm, world->peer);
+    shm_assign(&world->device.shm, world->peer);
     make_qp();
     shm_join(world->peer);
 }
@@ -266,9 +240,9 @@ static void world_close(void)
     expect_byte(world->memory - GUARD, GUARD, GUARD_BYTE);
     expect_byte(world->memory + MEMORY, GUARD, GUARD_BYTE);
     expect(!soft_destroy_qp(world->qp), "soft_destroy_qp"); /* the peer goes with it, and the area */
-    expect(TAILQ_EMPTY(&world->shm.looked_at) && world->shm.count == 0, "a peer is left");
+    expect(TAILQ_EMPTY(&world->device.shm.looked_at) && world->device.shm.count == 0, "a peer is left");
     expect(!soft_dereg_mr(world->mr) && !soft_destroy_cq(world->cq) && !soft_dealloc_pd(world->pd) &&
-               !soft_close(world->shm.context),
+               !soft_close(world->device.shm.context),
            "something is still in use");
     munmap(world->memory - GUARD - PAGE, MEMORY + 2 * GUARD + 2 * PAGE);
     munmap(area - PAGE, PAGE);

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_ib_refusals.c - InfiniBand's connections (ibnet.h) that are refused or taken back, and what comes from a
+ * former life of the peer, or in another's name.
+ */
+#include <check.h>
+#include <errno.h>
+#include <string.h>
+#include "check/support/ibnet.h"
+
+/* ---- Refusals ---- */
+
+/* Its listener has gone: the connection is there, and a request that comes again is answered as ever. */
+START_TEST(the_listener_has_gone)
+{
+    struct ibnet *network = ibnet_new();
+    struct ibnet_end *self = &network->ends[1];
+    uint8_t req[IB_MAD_BYTES];
+
+    network->lost = _i == 0 ? 1u << 1 : 1u << 2; /* REP, or MRA, which is told to the first that comes again */
+    self->accepts = _i == 0;
+    memcpy(req, ibnet_connect(network, 0x77)->mad, sizeof req);
+    ibnet_run(network, FLIGHT);
+    ck_assert_int_eq(self->used, 1);
+    self->listens = false;
+    ibnet_run(network, SECOND);
+    if (_i == 1) {
+        ck_assert_uint_eq(network->of_type[IB_MRA & 31], 2);
+        ibnet_accept(self, &self->conns[0]);
+        ibnet_run(network, SECOND / 10);
+    }
+    expect_events(network, 0, IB_EV_REPLIED, IB_EV_DISCONNECTED);
+    ck_assert_uint_eq(network->of_type[IB_REP & 31], _i == 0 ? 2 : 1);
+    ck_assert_uint_eq(self->conns[0].state, IB_TIMEWAIT);
+    ib_arrive(&self->world, &self->path, req);
+    ck_assert(ib_decode(&network->to_third, network->flights[0].mad));
+    ck_assert_uint_eq(network->to_third.rej.reason, IB_STALE);
+    ibnet_run(network, NEVER_NS);
+    ibnet_free(network);
+}
+END_TEST
+
+START_TEST(nobody_listens)
+{
+    struct ibnet *network = ibnet_new();
+
+    network->ends[1].listens = false;
+    (void)ibnet_connect(network, 0x77);
+    ibnet_run(network, NEVER_NS);
+    expect_events(network, 0, IB_EV_REJECTED);
+    ck_assert_uint_eq(network->ends[0].rejected, IB_INVALID_SERVICE);
+    ibnet_free(network);
+}
+END_TEST
+
+START_TEST(refused)
+{
+    struct ibnet *network = ibnet_new();
+    struct ibnet_end *self = &network->ends[1];
+    uint8_t data[200] = {0};
+
+    self->accepts = false;
+    (void)ibnet_connect(network, 0x77);
+    ibnet_run(network, SECOND);
+    ck_assert_int_eq(ib_refuse(&self->world, &self->conns[0], IB_CONSUMER, data, ib_private(IB_REJ) + 1),
+                     EINVAL);
+    ck_assert_int_eq(ib_refuse(&self->world, &self->conns[0], IB_CONSUMER, data, ib_private(IB_REJ)), 0);
+    ck_assert_int_eq(ib_refuse(&self->world, &self->conns[0], IB_CONSUMER, data, 0), EINVAL);
+    ibnet_run(network, NEVER_NS);
+    expect_events(network, 0, IB_EV_REJECTED);
+    ck_assert_uint_eq(network->ends[0].rejected, IB_CONSUMER);
+    ibnet_free(network);
+}
+END_TEST
+
+/* Who connects goes before there is an answer: the other end is told, though it knows no number of his. */
+START_TEST(no_longer_wanted)
+{
+    struct ibnet *network = ibnet_new();
+
+    network->ends[1].accepts = false;
+    struct ib_conn *conn = ibnet_connect(network, 0x77);
+    ibnet_run(network, SECOND);
+    ib_end(&network->ends[0].world, conn);
+    ibnet_run(network, NEVER_NS);
+    expect_events(network, 1, REQUESTED, IB_EV_REJECTED);
+    ck_assert_uint_eq(network->ends[1].rejected, IB_TIMEOUT);
+    ibnet_free(network);
+}
+END_TEST
+
+/* ---- A former life ---- */
+
+/* The peer has started anew, and uses a queue pair that is known here: it is refused once, and the old end
+ * goes. */
+START_TEST(a_peer_that_forgot)
+{
+    struct ibnet *network = ibnet_new();
+    struct ibnet_end *self = &network->ends[0];
+
+    self->hangs_up = false;
+    (void)ibnet_connect(network, 0x77);
+    ibnet_run(network, SECOND);
+    LIST_INIT(&self->world.conns); /* it dies */
+    self->conns[0].local_id = 0;
+    self->logged = 0;
+    (void)ibnet_connect(network, 0x77);
+    ibnet_run(network, SECOND / 2);
+    expect_events(network, 0, IB_EV_REJECTED);
+    ck_assert_uint_eq(self->rejected, IB_STALE);
+    expect_events(network, 1, REQUESTED, IB_EV_ESTABLISHED, IB_EV_DISCONNECTED);
+    ibnet_run(network, NEVER_NS);
+    self->logged = 0;
+    (void)ibnet_connect(network, 0x77);
+    ibnet_run(network, SECOND);
+    expect_events(network, 0, IB_EV_REPLIED);
+    ibnet_free(network);
+}
+END_TEST
+
+/* An end that is known nowhere is answered, so that whoever asks is done. */
+START_TEST(an_end_of_nothing)
+{
+    struct ibnet *network = ibnet_new();
+    struct ib_message dreq = {.type = IB_DREQ, .local_id = 5, .remote_id = 6, .dreq = {.qpn = 9}};
+    uint8_t mad[IB_MAD_BYTES];
+
+    ib_encode(&dreq, mad);
+    ib_arrive(&network->ends[1].world, &network->ends[1].path, mad);
+    ck_assert_int_eq(network->count, 1);
+    ck_assert_uint_eq(network->of_type[IB_DREP & 31], 1);
+    ibnet_free(network);
+}
+END_TEST
+
+/* The numbers are right and the queue pair or the host is not: nobody ends what is another's. */
+START_TEST(an_end_by_another)
+{
+    struct ibnet *network = ibnet_new();
+    struct ibnet_end *self = &network->ends[1];
+
+    network->ends[0].hangs_up = false;
+    (void)ibnet_connect(network, 0x77);
+    ibnet_run(network, SECOND);
+    struct ib_conn *conn = &self->conns[0];
+    struct ib_message dreq = {.type = IB_DREQ,
+                              .local_id = conn->remote_id,
+                              .remote_id = conn->local_id,
+                              .dreq = {.qpn = conn->local_qpn + 1}};
+    uint8_t mad[IB_MAD_BYTES];
+
+    ib_encode(&dreq, mad);
+    ib_arrive(&self->world, &network->ends[1].path, mad);
+    ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
+    dreq.local_id++;
+    dreq.dreq.qpn--;
+    ib_encode(&dreq, mad);
+    ib_arrive(&self->world, &network->ends[1].path, mad);
+    ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
+    dreq.local_id--;
+    ibnet_third_says(network, 1, &dreq);
+    ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
+    ib_encode(&dreq, mad);
+    ib_arrive(&self->world, &network->ends[1].path, mad);
+    ck_assert_uint_eq(conn->state, IB_TIMEWAIT);
+    ibnet_free(network);
+}
+END_TEST
+
+/* ---- In another's name ---- */
+
+/* A third host says that it is this node, with the numbers that it is going to use: it is one peer more, and in
+ * nobody's way. */
+START_TEST(a_request_in_anothers_name)
+{
+    struct ibnet *network = ibnet_new();
+    struct ibnet_end *self = &network->ends[1];
+    struct ib_message req = {.type = IB_REQ, .local_id = 0xffffffff, .req = some_req};
+
+    network->ends[0].hangs_up = false;
+    req.req.ca_guid = network->ends[0].world.guid;
+    req.req.qpn = 0x77;
+    ibnet_third_says(network, 1, &req);
+    ck_assert_uint_eq(network->to_third.type, IB_REP);
+    struct ib_conn *conn = ibnet_connect(network, 0x77);
+    ck_assert_uint_eq(conn->local_id, req.local_id);
+    ibnet_run(network, SECOND / 2);
+    expect_events(network, 0, IB_EV_REPLIED);
+    expect_events(network, 1, REQUESTED, REQUESTED, IB_EV_ESTABLISHED);
+    ck_assert_uint_eq(self->conns[0].state, IB_REP_SENT);
+    ibnet_free(network);
+}
+END_TEST
+
+/* Its answer has the numbers that another host is going to answer with. */
+START_TEST(an_answer_in_anothers_name)
+{
+    struct ibnet *network = ibnet_new();
+    struct ibnet_end *self = &network->ends[0];
+    struct ib_conn *conn = &self->conns[self->used++];
+    struct ib_message req = {.req = some_req}, rep = {.type = IB_REP};
+
+    self->hangs_up = false;
+    req.req.qpn = 0x70;
+    conn->path = network->third;
+    ck_assert_int_eq(ib_connect(&self->world, conn, &req), 0);
+    rep.local_id = 0x55;
+    rep.remote_id = network->to_third.local_id;
+    rep.rep =
+        (struct ib_rep){.ca_guid = network->ends[1].world.guid, .qpn = network->ends[1].next_qpn, .psn = 7};
+    ibnet_third_says(network, 0, &rep);
+    ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
+    struct ib_conn *other = ibnet_connect(network, 0x77);
+    ibnet_run(network, SECOND / 2);
+    expect_events(network, 0, IB_EV_REPLIED, IB_EV_REPLIED);
+    ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
+    ck_assert_uint_eq(other->state, IB_ESTABLISHED);
+    ibnet_free(network);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("refusals of InfiniBand's connections");
+    TCase *tcase = tcase_create("refusals");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, the_listener_has_gone, 0, 2);
+    tcase_add_test(tcase, nobody_listens);
+    tcase_add_test(tcase, refused);
+    tcase_add_test(tcase, no_longer_wanted);
+    tcase_add_test(tcase, a_peer_that_forgot);
+    tcase_add_test(tcase, an_end_of_nothing);
+    tcase_add_test(tcase, an_end_by_another);
+    tcase_add_test(tcase, a_request_in_anothers_name);
+    tcase_add_test(tcase, an_answer_in_anothers_name);
+    suite_add_tcase(suite, tcase);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

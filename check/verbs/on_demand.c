@@ -11,14 +11,14 @@
 #define ALL                                                                                                    \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* Two pages, of which the second is not there. */
+/* Two pages, of which nobody can touch the second. What is not mapped at all could become another thread's memory
+ * meanwhile. */
 static char *half(int protection)
 {
     char *at = mmap(NULL, 2 * PAGE, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    if (at == MAP_FAILED)
+    if (at == MAP_FAILED || mprotect(at + PAGE, PAGE, PROT_NONE) == -1)
         give_up("mmap", errno);
-    munmap(at + PAGE, PAGE);
     return at;
 }
 

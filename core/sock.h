@@ -50,9 +50,9 @@ enum sock_state {
 };
 
 union sock_address {
-    struct sockaddr sa;
+    struct sockaddr_in6 in6; /* the longest first: {0} is then nothing all over */
     struct sockaddr_in in;
-    struct sockaddr_in6 in6;
+    struct sockaddr sa;
 };
 
 /* A connection request that no accept has asked for yet. */

@@ -137,7 +137,7 @@ static void listen_somewhere(void)
 {
     uint8_t how = input_u8(ends.input);
     struct slot *slot = free_slot();
-    union soft_addr addr = {.in = {.sin_family = AF_INET, .sin_port = htons(how & 3)}};
+    union soft_addr addr = {.in6 = {.sin6_family = AF_INET, .sin6_port = htons(how & 3)}};
 
     if (slot == NULL)
         return;

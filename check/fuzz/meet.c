@@ -100,7 +100,7 @@ static int open_wire(struct soft_wire *wire, struct ibv_context *context)
 /* One that no other process of this host has; of the two, the listener's or the stranger's. */
 static union soft_addr address(bool stranger)
 {
-    union soft_addr own = {.in = {.sin_family = AF_INET, .sin_port = htons((in_port_t)(PORT + stranger))}};
+    union soft_addr own = {.in6 = {.sin6_family = AF_INET, .sin6_port = htons((in_port_t)(PORT + stranger))}};
 
     own.in.sin_addr.s_addr = htonl(0x7f000000u | ((uint32_t)getpid() & 0xffffff));
     return own;

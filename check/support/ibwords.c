@@ -10,7 +10,7 @@
 
 union soft_addr ib_at(const char *text, unsigned port)
 {
-    union soft_addr addr = {.in = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)}};
+    union soft_addr addr = {.in6 = {.sin6_family = AF_INET, .sin6_port = htons((uint16_t)port)}};
 
     if (strchr(text, ':') != NULL) {
         addr.sa.sa_family = AF_INET6; /* the port is at the same place */

@@ -340,7 +340,7 @@ END_TEST
 
 static union soft_addr address(const char *text, unsigned port)
 {
-    union soft_addr addr = {.in.sin_family = AF_INET};
+    union soft_addr addr = {.in6.sin6_family = AF_INET};
 
     if (inet_pton(AF_INET, text, &addr.in.sin_addr) != 1) {
         addr = (union soft_addr){.in6.sin6_family = AF_INET6};

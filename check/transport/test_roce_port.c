@@ -111,7 +111,7 @@ struct stranger {
 
 static union soft_addr loopback(sa_family_t family, unsigned port)
 {
-    union soft_addr addr = {.sa.sa_family = family};
+    union soft_addr addr = {.in6.sin6_family = family};
 
     addr.in.sin_port = htons((uint16_t)port); /* at the same place in sockaddr_in6 */
     if (family == AF_INET)
@@ -470,7 +470,7 @@ static void opening_says(int error, char *text, size_t size)
 /* Another program that has the port, be it one that would share it, or only by IPv6. */
 static int occupy(sa_family_t family, bool shared)
 {
-    union soft_addr any = {.sa.sa_family = family};
+    union soft_addr any = {.in6.sin6_family = family};
     int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
 
     any.in.sin_port = htons(SOFT_UDP_PORT);

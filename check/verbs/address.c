@@ -7,7 +7,7 @@
 
 union address own_address(struct rig *r)
 {
-    union address own = {.any.sa_family = AF_UNSPEC};
+    union address own = {.room.ss_family = AF_UNSPEC};
     struct ibv_gid_entry entry;
 
     for (int i = 0; i < r->port.gid_tbl_len; i++) {
@@ -17,10 +17,11 @@ union address own_address(struct rig *r)
             continue;
         memcpy(&gid, &entry.gid, sizeof gid);
         if (IN6_IS_ADDR_V4MAPPED(&gid)) {
-            own = (union address){.ipv4 = {.sin_family = AF_INET}};
+            own = (union address){.room.ss_family = AF_INET};
             memcpy(&own.ipv4.sin_addr, gid.s6_addr + 12, 4);
         } else if (!IN6_IS_ADDR_LINKLOCAL(&gid)) {
-            own = (union address){.ipv6 = {.sin6_family = AF_INET6, .sin6_addr = gid}};
+            own = (union address){.room.ss_family = AF_INET6};
+            own.ipv6.sin6_addr = gid;
         }
     }
     if (own.any.sa_family == AF_UNSPEC)

@@ -9,10 +9,10 @@
 #include <sys/socket.h>
 
 union address {
+    struct sockaddr_storage room; /* the longest first: what begins one begins it all */
     struct sockaddr any;
     struct sockaddr_in ipv4;
     struct sockaddr_in6 ipv6;
-    struct sockaddr_storage room;
 };
 
 /* The device's own, which its GIDs tell; not a link's, which would need its interface, too. */

@@ -13,7 +13,7 @@
 /* Nobody's here: one for examples. */
 static union address foreign_address(sa_family_t family)
 {
-    union address foreign = {.any.sa_family = family};
+    union address foreign = {.room.ss_family = family};
 
     if (family == AF_INET)
         inet_pton(family, "198.51.100.1", &foreign.ipv4.sin_addr);

@@ -37,7 +37,7 @@ static union soft_addr *place_of(const union soft_addr *host)
 
 static union soft_addr host_of(const struct cm_id *id)
 {
-    union soft_addr host = {.in = {.sin_port = 0}};
+    union soft_addr host = {0};
     const struct sockaddr *dst = &id->public.route.addr.dst_addr;
 
     memcpy(&host, dst, cm_addr_size(dst));

@@ -40,7 +40,7 @@ static int take_number(struct cm_id *id, union soft_addr *addr, bool both)
 
 int cm_datagram_bind(struct cm_id *id, const struct sockaddr *addr)
 {
-    union soft_addr own = {.in = {.sin_port = 0}};
+    union soft_addr own = {0};
     int error;
 
     memcpy(&own, addr, cm_addr_size(addr));

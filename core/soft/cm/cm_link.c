@@ -87,7 +87,7 @@ void cm_link_describe(struct cm_id *id)
 static void tell(const struct cm_id *id, const char *link)
 {
     char host[INET6_ADDRSTRLEN] = "?";
-    union soft_addr local, remote = {.in = {.sin_port = 0}};
+    union soft_addr local, remote = {0};
     const char *because = "the peer takes no memory";
 
     if (!settings()->debug)

@@ -18,7 +18,7 @@ static bool pass_to_share(unsigned share, const struct soft_path *path, const ui
 static bool pass_to_listener(const struct soft_path *path, enum ib_space space, uint16_t number,
                              const uint8_t *mad)
 {
-    const union soft_addr any = {.in.sin_family = AF_INET};
+    const union soft_addr any = {.in6.sin6_family = AF_INET};
     const struct ib_pass_name here = ib_pass_to_listener(space, &path->local, htons(number)),
                               everywhere = ib_pass_to_listener(space, &any, htons(number));
     const enum ib_passed passed = ib_pass_on(&here, path, mad);

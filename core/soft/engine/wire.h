@@ -31,10 +31,12 @@ struct soft_clock {
     uint64_t (*now)(struct soft_clock *clock);
 };
 
+/* The longest first: what begins one begins it all. From GCC 15 on an initializer leaves what is behind the
+ * member that it names as it was; IPv6's addresses are longer, and paths are compared byte by byte. */
 union soft_addr {
-    struct sockaddr sa;
-    struct sockaddr_in in;
     struct sockaddr_in6 in6;
+    struct sockaddr_in in;
+    struct sockaddr sa;
 };
 
 /* Both ends of a queue pair's way: addresses and UDP ports. What comes from elsewhere, another port included,

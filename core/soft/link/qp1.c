@@ -47,7 +47,7 @@ static int configure(int fd, sa_family_t family)
 /* 0 or an errno. */
 static int open_out(struct qp1 *qp1, int family)
 {
-    union soft_addr any = {.sa.sa_family = family == ROCE_IPV4 ? AF_INET : AF_INET6};
+    union soft_addr any = {.in6.sin6_family = family == ROCE_IPV4 ? AF_INET : AF_INET6};
     socklen_t length = family == ROCE_IPV4 ? sizeof any.in : sizeof any.in6;
     int fd = fds_own(socket(any.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
 

@@ -134,7 +134,7 @@ static void close_all(struct roce_port *roce)
 
 static union soft_addr everywhere(enum roce_family family)
 {
-    union soft_addr any = {.in = {.sin_family = family == ROCE_IPV4 ? AF_INET : AF_INET6}};
+    union soft_addr any = {.in6 = {.sin6_family = family == ROCE_IPV4 ? AF_INET : AF_INET6}};
 
     any.in.sin_port = htons(SOFT_UDP_PORT); /* at the same place in sockaddr_in6 */
     return any;

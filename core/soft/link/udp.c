@@ -57,7 +57,7 @@ void udp_end(struct udp *udp)
 /* Both families on a LID's port: 0, or an errno, and neither. A host without IPv6 has only the one. */
 static int open_pair(struct udp_socket pair[2], unsigned lid)
 {
-    union soft_addr any = {.in = {.sin_family = AF_INET, .sin_port = soft_port_of_lid(lid)}};
+    union soft_addr any = {.in6 = {.sin6_family = AF_INET, .sin6_port = soft_port_of_lid(lid)}};
     int error = udp_socket_open(&pair[0], &any);
 
     if (error != 0)

@@ -68,7 +68,7 @@ static int open_another(struct udp *udp, const union soft_addr *local)
 
 struct udp_socket *udp_socket_of(struct udp *udp, const union soft_addr *local)
 {
-    union soft_addr place = {.sa.sa_family = local->sa.sa_family};
+    union soft_addr place = {.in6.sin6_family = local->sa.sa_family};
 
     for (int i = 0; i < udp->socket_count; i++)
         if (serves(&udp->sockets[i], local))

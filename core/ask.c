@@ -41,7 +41,7 @@ static __attribute__((noinline)) int start_traced(const struct ask *ask)
     return rc;
 }
 
-int xs_start(const struct ask *ask)
+inline __attribute__((always_inline)) int xs_start(const struct ask *ask)
 {
     XS_PROBE_BEGIN(ask);
     return xs_tracing ? start_traced(ask) : start_asked(ask);

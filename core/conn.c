@@ -21,7 +21,7 @@
 
 static struct handle_table handles = HANDLE_TABLE_INIT;
 
-struct conn *xs_conn_of(uint64_t wr_id, bool *receive)
+inline struct conn *xs_conn_of(uint64_t wr_id, bool *receive)
 {
     *receive = (wr_id & RECEIVE_BIT) != 0;
     /* Who polls holds the home queue's lock, and nobody frees a connection without. */

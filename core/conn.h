@@ -216,7 +216,7 @@ void xs_conn_opened(struct conn *conn);
 /* While it is opening something of the peer's may have come. */
 void xs_conn_hear(struct conn *conn);
 /* Break it: the queue pair goes to error, and operations complete with this errno when it is drained. */
-void xs_conn_fail(struct conn *conn, int error);
+void xs_conn_fail(struct conn *conn, int error) __attribute__((cold));
 /* After completions: drained, once the device holds nothing of a broken one any more. */
 void xs_conn_drain(struct conn *conn);
 static inline bool conn_broken(const struct conn *conn)
@@ -259,7 +259,7 @@ bool xs_control_post(struct conn *conn, struct control *control, const struct po
 void xs_control_run(struct conn *conn);
 void xs_control_received(struct conn *conn, const uint8_t *message, size_t length);
 /* The peer broke the protocol by this: believe nothing more of it. */
-void xs_violation(struct conn *conn, const char *what);
+void xs_violation(struct conn *conn, const char *what) __attribute__((cold));
 
 /* ---- probe.c ----------------------------------------------------------------------------- */
 

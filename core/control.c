@@ -72,8 +72,8 @@ static bool may_end(const struct conn *conn)
     return conn->sending == NULL && (conn->onesided_next == NULL || conn->sock->state != SOCK_CLOSING);
 }
 
-/* With the credits of all that has come: its sender may miss our acknowledgement, and we may be gone when he asks
- * for it again. */
+/* With the credits of all that has come: its sender may miss our acknowledgement, and we may be gone when he
+ * asks for it again. */
 static void say_end(struct conn *conn)
 {
     if (conn->emptied > 0)
@@ -82,7 +82,7 @@ static void say_end(struct conn *conn)
         conn->writing = WRITE_FIN_SENT;
 }
 
-void xs_control_run(struct conn *conn)
+inline void xs_control_run(struct conn *conn)
 {
     if (conn->state != CONN_OPEN)
         return;

@@ -104,7 +104,7 @@ bool xs_spin_for_events(struct queue *queue, uint64_t limit);
 struct queue *xs_queue_get(exs_qhandle_t handle);
 void xs_queue_put(struct queue *queue); /* or NULL */
 /* It is none: -1 and EINVAL. */
-int xs_no_queue(exs_qhandle_t handle);
+int xs_no_queue(exs_qhandle_t handle) __attribute__((cold));
 
 /* exs_poll: its arguments; timeout in ns, NEVER_NS for none. 0, or -1 and EINVAL. */
 int xs_poll_check(const exs_pollfd_t *fds, int count, int flags, const struct timeval *timeout,

@@ -151,8 +151,8 @@ static __attribute__((noinline)) struct op *take_own_or_more(struct queue *queue
     return fill(STAILQ_EMPTY(&queue->own_free) ? NULL : take_own(queue), type, sockno, ahandle, waiter);
 }
 
-struct op *xs_op_new_at_home(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle,
-                             struct waiter *waiter)
+inline __attribute__((always_inline)) struct op *xs_op_new_at_home(struct queue *queue, int type, int sockno,
+                                                                   exs_ahandle_t ahandle, struct waiter *waiter)
 {
     if (STAILQ_EMPTY(&queue->own_free))
         return take_own_or_more(queue, type, sockno, ahandle, waiter);
@@ -272,7 +272,7 @@ static __attribute__((noinline)) void complete_otherwise(struct op *op, bool has
     xs_queue_unref(queue);
 }
 
-void xs_op_complete(struct op *op, int error)
+inline __attribute__((always_inline)) void xs_op_complete(struct op *op, int error)
 {
     struct queue *queue = op->pool;
     bool silent = op->silent || (op->unsignaled && error == 0);

@@ -5,7 +5,9 @@
 #include "handle.h"
 
 #define SLOT_BITS 20 /* HANDLE_CHUNK * HANDLE_CHUNKS slots */
-#define GENERATION_MASK 0xffffffu
+#define GENERATION_BITS 24
+#define TAG_BIT (SLOT_BITS + GENERATION_BITS) /* from there on the tag */
+#define GENERATION_MASK ((1u << GENERATION_BITS) - 1)
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
 #define TAG ((uintptr_t)1 << 62) /* no address of a process looks like this, nor do NULL, -1 and -2 */
 
@@ -34,7 +36,7 @@ static struct handle_slot *decode(struct handle_table *table, const void *handle
     uintptr_t value = (uintptr_t)handle;
     uint32_t slot = value & SLOT_MASK;
 
-    if ((value & ~(((uintptr_t)GENERATION_MASK << SLOT_BITS) | SLOT_MASK)) != TAG)
+    if (value >> TAG_BIT != TAG >> TAG_BIT)
         return NULL;
     *generation = (value >> SLOT_BITS) & GENERATION_MASK;
 
@@ -94,10 +96,10 @@ void *xs_handle_make(struct handle_table *table, void *object)
 
 static inline bool names(uint64_t state, uint32_t generation)
 {
-    return state >> IN_USE_BIT == ((uint64_t)generation << 1 | 1);
+    return (uint32_t)(state >> IN_USE_BIT) == (generation << 1 | 1);
 }
 
-void *xs_handle_get(struct handle_table *table, const void *handle)
+inline void *xs_handle_get(struct handle_table *table, const void *handle)
 {
     uint32_t generation;
     struct handle_slot *slot = decode(table, handle, &generation);
@@ -111,13 +113,13 @@ void *xs_handle_get(struct handle_table *table, const void *handle)
     return atomic_load_explicit(&slot->object, memory_order_relaxed);
 }
 
-void xs_handle_put(struct handle_table *table, const void *handle)
+inline void xs_handle_put(struct handle_table *table, const void *handle)
 {
     /* Pairs with the exchange in xs_handle_take. */
     atomic_fetch_sub_explicit(&slot_at(table, (uintptr_t)handle & SLOT_MASK)->state, 1, memory_order_release);
 }
 
-void *xs_handle_find(struct handle_table *table, const void *handle)
+inline void *xs_handle_find(struct handle_table *table, const void *handle)
 {
     uint32_t generation;
     struct handle_slot *slot = decode(table, handle, &generation);

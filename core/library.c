@@ -59,7 +59,7 @@ int xs_enter_socket(const char *call, int sockno)
     return now == READY ? 0 : enter_otherwise(now, call, sockno);
 }
 
-int xs_enter_ask(const struct ask *ask)
+inline int xs_enter_ask(const struct ask *ask)
 {
     int now = atomic_load_explicit(&state, memory_order_acquire);
 

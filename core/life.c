@@ -27,7 +27,7 @@ void xs_conn_hear(struct conn *conn)
     (void)conn->device->notify(conn->id, IBV_EVENT_COMM_EST);
 }
 
-int xs_conn_may_send(const struct conn *conn)
+inline __attribute__((always_inline)) int xs_conn_may_send(const struct conn *conn)
 {
     if (conn->writing != WRITE_OPEN)
         return EPIPE;
@@ -36,7 +36,7 @@ int xs_conn_may_send(const struct conn *conn)
     return 0;
 }
 
-int xs_conn_may_receive(const struct conn *conn)
+inline __attribute__((always_inline)) int xs_conn_may_receive(const struct conn *conn)
 {
     bool served = conn->reading != READ_OPEN || conn->hidden_in != conn->hidden_out;
 
@@ -70,12 +70,10 @@ static bool is_cut(const struct conn *conn)
            (first != NULL && first->event.exs_evt_type != EXS_EVT_SHUTDOWN && !conn->end_arrived);
 }
 
-void xs_conn_drain(struct conn *conn)
+static __attribute__((cold)) void drained(struct conn *conn)
 {
     struct op *op;
 
-    if (conn->state != CONN_BROKEN || conn->received > 0 || conn->sq_head != conn->sq_tail)
-        return;
     conn->state = CONN_DRAINED;
     int error = xs_conn_errno(conn);
 
@@ -87,4 +85,10 @@ void xs_conn_drain(struct conn *conn)
     conn->sending = NULL;
     xs_onesided_finish(conn, error);
     xs_rx_run(conn); /* what arrived before is still delivered, and an orderly end is one */
+}
+
+inline void xs_conn_drain(struct conn *conn)
+{
+    if (conn->state == CONN_BROKEN && conn->received == 0 && conn->sq_head == conn->sq_tail)
+        drained(conn);
 }

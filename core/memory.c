@@ -145,7 +145,7 @@ static void drop(struct region *region)
 }
 
 /* Most operations on a connection use the memory of the one before. */
-struct ibv_mr *xs_memory_mr(struct memory *memory, struct domain *domain)
+inline struct ibv_mr *xs_memory_mr(struct memory *memory, struct domain *domain)
 {
     if (domain->last_number == memory->number)
         return domain->last_mr;
@@ -183,7 +183,8 @@ static int no_memory(exs_mhandle_t handle)
     return xs_invalid("mhandle is no registered memory");
 }
 
-int xs_memory_use(exs_mhandle_t handle, const void *addr, size_t length, int forbidden, struct memory **memory)
+inline __attribute__((always_inline)) int xs_memory_use(exs_mhandle_t handle, const void *addr, size_t length,
+                                                        int forbidden, struct memory **memory)
 {
     *memory = NULL;
     if (xs_memory_is_none(handle))

@@ -69,7 +69,7 @@ static bool post_news(struct conn *conn, struct message *message)
     return true;
 }
 
-bool xs_message_room(const struct conn *conn, uint64_t *bytes)
+inline bool xs_message_room(const struct conn *conn, uint64_t *bytes)
 {
     uint32_t free = conn_sq_free(conn), kept = SQ_KEPT_BY_DATA + !conn->immediate;
 
@@ -79,7 +79,7 @@ bool xs_message_room(const struct conn *conn, uint64_t *bytes)
     return true;
 }
 
-bool xs_message_post(struct conn *conn, struct message *message)
+inline bool xs_message_post(struct conn *conn, struct message *message)
 {
     uint32_t most = conn->nic->max_request;
 

@@ -183,7 +183,7 @@ static void count_event(struct nic *nic, struct cq *cq)
         ack_events(nic, cq);
 }
 
-void xs_nic_run(struct nic *nic, struct turn *turn)
+inline void xs_nic_run(struct nic *nic, struct turn *turn)
 {
     struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
     struct harvest harvest;

@@ -233,12 +233,12 @@ fail:
     return NULL;
 }
 
-struct queue *xs_queue_get(exs_qhandle_t handle)
+inline struct queue *xs_queue_get(exs_qhandle_t handle)
 {
     return xs_handle_get(&handles, handle);
 }
 
-void xs_queue_put(struct queue *queue)
+inline void xs_queue_put(struct queue *queue)
 {
     if (queue != NULL)
         xs_handle_put(&handles, queue->handle);
@@ -275,10 +275,8 @@ static void close_sources(struct queue *queue)
     queue->timer.at = NEVER_NS;
 }
 
-void xs_queue_unref(struct queue *queue)
+static __attribute__((cold)) void free_queue(struct queue *queue)
 {
-    if (atomic_fetch_sub_explicit(&queue->refs, 1, memory_order_acq_rel) != 1)
-        return;
     int saved = errno;
 
     close_sources(queue);
@@ -288,6 +286,12 @@ void xs_queue_unref(struct queue *queue)
     xs_ops_free(queue);
     free(queue);
     errno = saved;
+}
+
+inline void xs_queue_unref(struct queue *queue)
+{
+    if (atomic_fetch_sub_explicit(&queue->refs, 1, memory_order_acq_rel) == 1)
+        free_queue(queue);
 }
 
 void xs_queue_strip(struct queue *queue, int refs)

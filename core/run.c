@@ -146,7 +146,7 @@ static bool run_channels(struct queue *queue)
     return left;
 }
 
-void xs_turn_home(struct queue *queue, struct turn *turn)
+inline void xs_turn_home(struct queue *queue, struct turn *turn)
 {
     int before = turn->harvested; /* of others, in the same turn */
     struct nic *nic;

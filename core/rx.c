@@ -209,14 +209,15 @@ static void fail(struct conn *conn)
     }
 }
 
-void xs_rx_run(struct conn *conn)
+inline void xs_rx_run(struct conn *conn)
 {
-    empty_hidden(conn);
+    if (conn->hidden_in != conn->hidden_out)
+        empty_hidden(conn);
     if (conn->hidden_in == conn->hidden_out && conn->reading != READ_OPEN)
         end(conn);
     else if (conn->state == CONN_DRAINED)
         fail(conn);
-    else
+    else if (!STAILQ_EMPTY(&conn->recvs))
         advertise_all(conn);
 }
 
@@ -331,7 +332,7 @@ static bool may_come(const struct conn *conn, uint32_t imm)
     return direct && !(more && truncated);
 }
 
-void xs_rx_data(struct conn *conn, uint32_t imm)
+inline void xs_rx_data(struct conn *conn, uint32_t imm)
 {
     if (!may_come(conn, imm))
         xs_violation(conn, "data that can't be");

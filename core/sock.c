@@ -15,7 +15,7 @@
 
 /* ---- Guard and home ------------------------------------------------------------------------------------ */
 
-void xs_sock_lock(struct sock *sock)
+inline void xs_sock_lock(struct sock *sock)
 {
     struct queue *home = atomic_load_explicit(&sock->home, memory_order_acquire);
 
@@ -29,7 +29,7 @@ void xs_sock_lock(struct sock *sock)
     mutex_lock(&home->lock);
 }
 
-void xs_sock_unlock(struct sock *sock)
+inline void xs_sock_unlock(struct sock *sock)
 {
     struct queue *home = atomic_load_explicit(&sock->home, memory_order_acquire);
 
@@ -39,7 +39,7 @@ void xs_sock_unlock(struct sock *sock)
         pthread_mutex_unlock(&sock->guard);
 }
 
-struct sock *xs_sock_get_locked(int number)
+inline __attribute__((always_inline)) struct sock *xs_sock_get_locked(int number)
 {
     struct sock *sock = xs_sock_get(number);
 
@@ -58,7 +58,7 @@ struct sock *xs_sock_enter(const char *call, int number)
     return xs_enter_socket(call, number) == 0 ? xs_sock_get_locked(number) : NULL;
 }
 
-void xs_sock_put_locked(struct sock *sock)
+inline void xs_sock_put_locked(struct sock *sock)
 {
     xs_sock_unlock(sock);
     xs_sock_put(sock);
@@ -150,8 +150,8 @@ bool xs_check_queue(exs_qhandle_t qhandle, struct waiter *waiter, bool optional,
     return false;
 }
 
-struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type, exs_ahandle_t ahandle,
-                      struct waiter *waiter)
+inline __attribute__((always_inline)) struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type,
+                                                            exs_ahandle_t ahandle, struct waiter *waiter)
 {
     struct queue *home = atomic_load(&sock->home);
     struct queue *to = queue != NULL && waiter == NULL ? queue : home;
@@ -160,7 +160,8 @@ struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type, exs_ahan
     if (!at_once && type != EXS_EVT_ACCEPT && to != home && xs_queue_host(to, home) < 0)
         return NULL;
     bool at_home = to == home && type != EXS_EVT_ACCEPT; /* that one may end at another queue */
-    struct op *op = (at_home ? xs_op_new_at_home : xs_op_new)(to, type, sock->number, ahandle, waiter);
+    struct op *op = at_home ? xs_op_new_at_home(to, type, sock->number, ahandle, waiter)
+                            : xs_op_new(to, type, sock->number, ahandle, waiter);
 
     if (op == NULL)
         return NULL;

@@ -21,7 +21,7 @@ struct slot {
     /* Pairs with sock. One of the two sees the other, since all accesses are in one order: a taker that is
      * counted before it looks, and whoever exchanges the socket before it counts. */
     atomic_uint takers;
-    atomic_bool was_used;        /* by a socket that was published. Pairs with nothing */
+    atomic_bool was_used; /* by a socket that was published. Pairs with nothing */
     /* Identity of the last one that was taken out, whose number is kept for as long as it is closing. Stored
      * before it is taken out: pairs with who has found none in sock, and looks here. */
     _Atomic uint64_t left;
@@ -71,7 +71,7 @@ void xs_sock_ref(struct sock *sock)
     atomic_fetch_add_explicit(&sock->refs, 1, memory_order_relaxed);
 }
 
-struct sock *xs_sock_get(int number)
+inline struct sock *xs_sock_get(int number)
 {
     struct slot *slot = slot_of(number);
     struct sock *sock = NULL;
@@ -139,10 +139,8 @@ static void give_number_back(const struct sock *sock)
         fds_disown(sock->number);
 }
 
-void xs_sock_put(struct sock *sock)
+static __attribute__((cold)) void free_sock(struct sock *sock)
 {
-    if (atomic_fetch_sub_explicit(&sock->refs, 1, memory_order_acq_rel) != 1)
-        return;
     int saved = errno;
     struct queue *home = atomic_load(&sock->home);
 
@@ -152,6 +150,12 @@ void xs_sock_put(struct sock *sock)
     pthread_mutex_destroy(&sock->guard);
     free(sock);
     errno = saved;
+}
+
+inline void xs_sock_put(struct sock *sock)
+{
+    if (atomic_fetch_sub_explicit(&sock->refs, 1, memory_order_acq_rel) == 1)
+        free_sock(sock);
 }
 
 struct sock *xs_sock_new(int family, int type)

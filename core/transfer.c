@@ -34,7 +34,7 @@ static int check_connected(const struct sock *sock, int (*may)(const struct conn
 
 /* ---- Sending ----------------------------------------------------------------------------------- */
 
-int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int access)
+inline int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int access)
 {
     int forbidden = access == 0 ? EXS_MRF_SEND_DISABLE : EXS_MRF_RECV_DISABLE;
 
@@ -103,7 +103,7 @@ static int prepare_send(struct conn *conn, struct op *op, const struct ask *ask)
     if (ask->type == EXS_EVT_SENDFILE) {
         op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec = ask->files;
         op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec_cnt = ask->count;
-        bool last;
+        bool last = false;
 
         op->files = xs_files_new(ask->files, ask->count, ask->flags, &op->length, &last);
         op->last = last;
@@ -140,8 +140,7 @@ static void refuse(struct conn *conn, struct op *op, struct waiter *waiter)
     xs_undo(op, waiter);
 }
 
-/* What begin_send does; is_bounded is a constant, so that nothing is looked at twice. */
-static inline int start_send(struct sock *sock, struct queue *queue, const struct ask *ask, bool is_bounded)
+static int begin_send(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
     struct conn *conn = sock->conn;
     struct op *op = xs_sock_op(sock, queue, ask->type, ask->ahandle, ask->waiter);
@@ -153,7 +152,7 @@ static inline int start_send(struct sock *sock, struct queue *queue, const struc
         xs_undo(op, ask->waiter);
         return -1;
     }
-    if (is_bounded && xs_send_bound(sock, op, ask) < 0) {
+    if (sock->sends_bounded && xs_send_bound(sock, op, ask) < 0) {
         refuse(conn, op, ask->waiter);
         return -1;
     }
@@ -165,11 +164,6 @@ static inline int start_send(struct sock *sock, struct queue *queue, const struc
         conn->sending = op;
     xs_conn_run_sends(conn);
     return 0;
-}
-
-static int begin_send(struct sock *sock, struct queue *queue, const struct ask *ask)
-{
-    return sock->sends_bounded ? start_send(sock, queue, ask, true) : start_send(sock, queue, ask, false);
 }
 
 /* ---- Receiving --------------------------------------------------------------------------------- */
@@ -257,8 +251,8 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
 
 /* ---- The way in -------------------------------------------------------------------------------- */
 
-/* With MSG_DONTWAIT, MSG_PEEK or both. */
-static int begin_with_flags(struct sock *sock, struct queue *queue, const struct ask *ask, bool receives)
+/* With MSG_DONTWAIT, MSG_PEEK or both: 0; -1 and errno. */
+static __attribute__((noinline)) int check_with_flags(struct sock *sock, const struct ask *ask, bool receives)
 {
     bool at_once = (ask->flags & MSG_DONTWAIT) != 0;
 
@@ -270,11 +264,16 @@ static int begin_with_flags(struct sock *sock, struct queue *queue, const struct
     if (check_connected(sock, receives ? xs_conn_may_receive : xs_conn_may_send) < 0)
         return -1;
     if (receives)
-        return at_once && xs_dontwait_recv(sock->conn) < 0 ? -1 : begin_recv(sock, queue, ask);
-    if (xs_dontwait_send(sock->conn) < 0 || begin_send(sock, queue, ask) < 0)
-        return -1;
-    xs_dontwait_sent(sock->conn);
-    return 0;
+        return at_once ? xs_dontwait_recv(sock->conn) : 0;
+    return xs_dontwait_send(sock->conn);
+}
+
+/* May it begin, now? 0; -1 and errno. */
+static inline int check_now(struct sock *sock, const struct ask *ask, bool receives)
+{
+    if (ask->flags & (MSG_DONTWAIT | MSG_PEEK))
+        return check_with_flags(sock, ask, receives);
+    return check_connected(sock, receives ? xs_conn_may_receive : xs_conn_may_send);
 }
 
 /* What the next two do; `receives` is a constant. */
@@ -290,14 +289,11 @@ static inline __attribute__((always_inline)) int start(const struct ask *ask, bo
     bool names_home = home != NULL && home->handle != NULL && home->handle == ask->qhandle;
 
     if (names_home || xs_check_queue(ask->qhandle, ask->waiter, may_be_silent, &queue)) {
-        if (ask->flags & (MSG_DONTWAIT | MSG_PEEK)) {
-            result = begin_with_flags(sock, queue, ask, receives);
-        } else if (receives) {
-            if (check_connected(sock, xs_conn_may_receive) == 0)
-                result = begin_recv(sock, queue, ask);
-        } else if (check_connected(sock, xs_conn_may_send) == 0) {
-            result = begin_send(sock, queue, ask);
-        }
+        result = check_now(sock, ask, receives);
+        if (result == 0)
+            result = receives ? begin_recv(sock, queue, ask) : begin_send(sock, queue, ask);
+        if (result == 0 && !receives && ask->flags & MSG_DONTWAIT)
+            xs_dontwait_sent(sock->conn);
     }
     xs_sock_put_locked(sock);
     if (!names_home)
@@ -344,14 +340,14 @@ static int check_recv_flags(int flags)
     return flags & ~(EXS_BLOCK | EXS_INTR | MSG_WAITALL | MSG_DONTWAIT | MSG_PEEK) ? fails(EOPNOTSUPP) : 0;
 }
 
-int xs_start_send(const struct ask *ask)
+inline int xs_start_send(const struct ask *ask)
 {
     if (check_send_flags(ask->flags) < 0 || xs_check_transfer(ask) < 0)
         return -1;
     return start_sending(ask);
 }
 
-int xs_start_recv(const struct ask *ask)
+inline int xs_start_recv(const struct ask *ask)
 {
     if (check_recv_flags(ask->flags) < 0 || xs_check_transfer(ask) < 0)
         return -1;
@@ -371,7 +367,7 @@ int xs_start_sendmsg(const struct ask *ask)
 
 int xs_start_recvmsg(const struct ask *ask)
 {
-    size_t length;
+    size_t length = 0;
 
     if (check_recv_flags(ask->flags) < 0 || xs_vector_check(ask->message, &length) < 0)
         return -1;

@@ -199,7 +199,7 @@ void xs_tx_end(struct conn *conn)
         drop_advert(conn);
 }
 
-void xs_tx_release(struct conn *conn, struct op *op)
+inline void xs_tx_release(struct conn *conn, struct op *op)
 {
     if (op->files != NULL)
         xs_files_free(op->files, &conn->domain);
@@ -212,7 +212,7 @@ void xs_tx_release(struct conn *conn, struct op *op)
     xs_late_end(op);
 }
 
-void xs_tx_finish(struct conn *conn, struct op *op, int error)
+inline void xs_tx_finish(struct conn *conn, struct op *op, int error)
 {
     uint64_t bytes = error == 0 ? op->length : op->acked;
 
@@ -226,7 +226,7 @@ static inline bool first_is_done(const struct conn *conn)
 {
     const struct op *op = STAILQ_FIRST(&conn->sends);
 
-    return op != NULL && op->all_posted && op->requests == 0 && !op->failed;
+    return op != NULL && op->requests == 0 && op->all_posted && !op->failed;
 }
 
 void xs_tx_finish_done(struct conn *conn)
@@ -267,12 +267,16 @@ static bool post_next(struct conn *conn)
     return true;
 }
 
-void xs_tx_run(struct conn *conn)
+static void post_all(struct conn *conn)
 {
-    bool has_work = conn->sending != NULL || conn->onesided_next != NULL;
-
-    while (has_work && conn->state == CONN_OPEN && (post_next(conn) || xs_onesided_post(conn)))
+    while (conn->state == CONN_OPEN && (post_next(conn) || xs_onesided_post(conn)))
         ;
+}
+
+inline void xs_tx_run(struct conn *conn)
+{
+    if (conn->sending != NULL || conn->onesided_next != NULL)
+        post_all(conn);
     if (first_is_done(conn))
         xs_tx_finish_done(conn);
     if (!STAILQ_EMPTY(&conn->onesided))

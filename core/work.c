@@ -23,7 +23,8 @@ static bool may_inline(const struct posted *posted)
            (op->memory != NULL && !op->memory->fragile);
 }
 
-bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted)
+inline __attribute__((always_inline)) bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr,
+                                                        const struct posted *posted)
 {
     struct ibv_send_wr *bad;
 
@@ -167,7 +168,7 @@ static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
         xs_conn_post_anew(conn);
 }
 
-void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive)
+inline void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive)
 {
     if (receive)
         receive_completion(conn, wc);
@@ -198,7 +199,7 @@ static void follow(struct sock *sock)
         xs_poll_look(sock);
 }
 
-void xs_conn_run(struct conn *conn)
+inline void xs_conn_run(struct conn *conn)
 {
     xs_rx_run(conn);
     if (conn->state == CONN_OPEN) {

@@ -301,7 +301,7 @@ void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet)
         input_aeth(qp, psn, packet->syndrome);
 }
 
-void soft_completer_acked(struct soft_qp *qp, uint32_t psn)
+inline void soft_completer_acked(struct soft_qp *qp, uint32_t psn)
 {
     if (soft_sends(qp))
         input_aeth(qp, soft_psn_near(qp->req.una, psn), SOFT_SYNDROME_ACK);

@@ -33,7 +33,11 @@
 
 /* requester.c: send up to a train of requests; is there more that could go? */
 bool soft_requester_go(struct soft_qp *qp);
-bool soft_requester_ready(const struct soft_qp *qp);
+bool soft_requester_may_go(const struct soft_qp *qp); /* the next one, which there is */
+static inline bool soft_requester_ready(const struct soft_qp *qp)
+{
+    return qp->req.index != qp->req.ring.head && soft_requester_may_go(qp);
+}
 bool soft_requester_drained(const struct soft_qp *qp); /* nothing of what has begun is under way */
 void soft_requester_drain(struct soft_qp *qp);         /* tell, if it is and somebody asked */
 void soft_requester_back(struct soft_qp *qp);          /* to the oldest unacknowledged packet */
@@ -41,7 +45,7 @@ void soft_requester_lost(struct soft_qp *qp);          /* and slower: a packet w
 void soft_requester_probe(struct soft_qp *qp);         /* the oldest unacknowledged packet once more */
 void soft_requester_waited(
     struct soft_qp *qp); /* a pause is over: of a peer that was not ready, or the link's */
-void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status status);
+void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status status) __attribute__((cold));
 void soft_request_done(struct soft_qp *qp); /* the oldest one */
 /* Which memory these bytes of a request's payload are. -1: its key or bounds are wrong. */
 int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
@@ -55,7 +59,8 @@ static inline bool soft_send_answered(const struct soft_send *send) /* by data, 
 void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_completer_acked(struct soft_qp *qp, uint32_t psn); /* an ACK that was no packet */
 void soft_completer_overflow(struct soft_qp *qp);
-void soft_completer_retry(struct soft_qp *qp); /* send again what is not acknowledged, or fail */
+void soft_completer_retry(struct soft_qp *qp)
+    __attribute__((cold));                     /* send again what is not acknowledged, or fail */
 bool soft_completer_waits(struct soft_qp *qp); /* for what can't be lost, once more; false: it has failed */
 
 /* silence.c: what a requester does that hears nothing. Its queue pair's timer runs while packets are out. */
@@ -66,9 +71,11 @@ void soft_silence_held(struct soft_qp *qp);   /* they can't leave, since the lin
 /* responder.c: requests; refuse.c: those that go wrong; answer.c: what goes back */
 void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet);
-void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status);
-void soft_refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status); /* the packet at expected */
-void soft_not_ready(struct soft_qp *qp); /* no receive is posted for it */
+void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status)
+    __attribute__((cold));
+void soft_refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
+    __attribute__((cold));                                     /* the packet at expected */
+void soft_not_ready(struct soft_qp *qp) __attribute__((cold)); /* no receive is posted for it */
 bool soft_answer_go(struct soft_qp *qp);
 bool soft_answer_can_wait(const struct soft_qp *qp);
 void soft_answer_nak(struct soft_qp *qp, uint64_t psn, uint8_t syndrome);

@@ -115,7 +115,7 @@ static inline bool look_up(struct soft_packet *packet, uint8_t opcode, size_t *h
     return true;
 }
 
-bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, size_t length)
+inline bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, size_t length)
 {
     size_t before, pad;
 

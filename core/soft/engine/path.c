@@ -89,7 +89,7 @@ static bool is_same_v4(const struct soft_path *own, const struct soft_path *came
            own->local.in.sin_addr.s_addr == came->local.in.sin_addr.s_addr;
 }
 
-bool soft_path_matches(const struct soft_path *own, const struct soft_path *came)
+inline bool soft_path_matches(const struct soft_path *own, const struct soft_path *came)
 {
     if (is_same_v4(own, came))
         return true;

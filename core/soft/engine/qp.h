@@ -148,14 +148,14 @@ static inline bool soft_sends(const struct soft_qp *qp)
 /* 0, or the errno with which a call is refused that names it. (locked) */
 int soft_qp_check(const struct ibv_qp *qp);
 /* To the error state: all work completes, flushed. */
-void soft_qp_fail(struct soft_qp *qp);
+void soft_qp_fail(struct soft_qp *qp) __attribute__((cold));
 /* A request has failed: to the error state, or where there is no connection to lose only the send queue. */
-void soft_send_queue_fail(struct soft_qp *qp);
+void soft_send_queue_fail(struct soft_qp *qp) __attribute__((cold));
 void soft_complete_send(struct soft_qp *qp, const struct soft_send *send, enum ibv_wc_status status);
 /* Of *wc all but the request's and the queue pair's own is filled in. */
 void soft_complete_recv(struct soft_qp *qp, const struct soft_recv *recv, struct ibv_wc *wc, bool solicited);
-void soft_flush_sends(struct soft_qp *qp);
-void soft_flush_recvs(struct soft_qp *qp);
+void soft_flush_sends(struct soft_qp *qp) __attribute__((cold));
+void soft_flush_recvs(struct soft_qp *qp) __attribute__((cold));
 
 static inline struct soft_srq *soft_srq_of(struct soft_qp *qp)
 {

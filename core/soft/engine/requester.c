@@ -51,12 +51,12 @@ static bool answered_may_go(const struct soft_qp *qp, const struct soft_send *se
     return req->reads < qp->attr.max_rd_atomic && (req->next == send->psn || req->next == req->una);
 }
 
-bool soft_requester_ready(const struct soft_qp *qp)
+bool soft_requester_may_go(const struct soft_qp *qp)
 {
     const struct soft_requester *req = &qp->req;
     const struct soft_send *send;
 
-    if (req->index == req->ring.head || !soft_sends(qp) || req->rnr_wait || room(req) == 0)
+    if (!soft_sends(qp) || req->rnr_wait || room(req) == 0)
         return false;
     send = current(qp);
     if (soft_state(qp) == IBV_QPS_SQD && req->next == send->psn && req->next == req->high)

@@ -315,7 +315,7 @@ static void repeat(struct soft_qp *qp, const struct soft_packet *packet, uint64_
                              packet->op & SOFT_OP_READ ? soft_packets(packet->dma_length, qp->mtu) : 1);
 }
 
-void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet)
+inline void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet)
 {
     struct soft_responder *resp = &qp->resp;
     uint64_t psn = soft_psn_near(resp->expected, packet->psn);

@@ -9,7 +9,7 @@
 #include "core/fragile.h"
 #include "engine.h"
 
-uint64_t soft_sge_length(const struct ibv_sge *sge, int count)
+inline uint64_t soft_sge_length(const struct ibv_sge *sge, int count)
 {
     uint64_t length = 0;
 

@@ -103,8 +103,6 @@ void soft_timer_started(struct soft_context *context)
 {
     struct soft_qp *qp;
 
-    if (context->starting == NULL)
-        return;
     context->now_known = false;
     while ((qp = context->starting) != NULL) {
         context->starting = qp->starting_next;

@@ -156,7 +156,7 @@ static void drop_failed(struct soft_train *train)
     train->length = length;
 }
 
-bool soft_train_leave(struct soft_context *context)
+inline bool soft_train_leave(struct soft_context *context)
 {
     struct soft_train *train = &context->train;
     bool whole = train->pieces == 0 || fetch(train, 0, train->pieces);
@@ -167,7 +167,7 @@ bool soft_train_leave(struct soft_context *context)
         train->left = true;
         context->counters.packets_sent += train->packets;
         context->counters.bytes_sent += train->length - train->packets * train->link->trailer;
-        train->link->send(train->link, &train->path, train->bytes, train->length, train->stride);
+        train->link->send(train->link, train->way, train->bytes, train->length, train->stride);
     }
     forget(train);
     return whole;
@@ -177,7 +177,7 @@ static bool joins(const struct soft_train *train, const struct soft_path *way, s
 {
     return !train->closed && train->packets < SOFT_TRAIN_PACKETS && size <= train->stride &&
            train->length + size <= train->limit && train->pieces + SOFT_MAX_SGE <= SOFT_PIECES &&
-           (train->way == way || memcmp(&train->path, way, sizeof *way) == 0);
+           (train->way == way || memcmp(train->way, way, sizeof *way) == 0);
 }
 
 /* An empty one that begins with a packet of this size. False: the link has no room. */
@@ -188,13 +188,13 @@ static bool begin(struct soft_train *train, const struct soft_path *way, struct 
     if (link->room != NULL)
         train->bytes = link->room(link, size, &train->limit);
     train->stride = size;
-    train->path = *way;
     train->way = way;
     train->link = link;
     return train->bytes != NULL;
 }
 
-uint8_t *soft_train_add(struct soft_qp *qp, const struct soft_path *way, size_t size, uint64_t psn, bool answer)
+inline __attribute__((always_inline)) uint8_t *soft_train_add(struct soft_qp *qp, const struct soft_path *way,
+                                                              size_t size, uint64_t psn, bool answer)
 {
     struct soft_context *context = qp->context;
     struct soft_train *train = &context->train;
@@ -228,8 +228,8 @@ static void put_off(struct soft_train *train, uint8_t *to, const struct iovec *f
     }
 }
 
-void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
-                        const struct soft_mr *fragile)
+inline void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
+                               const struct soft_mr *fragile)
 {
     struct soft_train *train = &context->train;
 

@@ -28,10 +28,9 @@ struct soft_train {
     size_t limit;   /* and how long it may get */
     size_t length, stride;
     unsigned packets;
-    bool closed; /* by a packet shorter than the stride */
-    bool left;   /* it, or one before it, in this turn of sending */
-    struct soft_path path;
-    const struct soft_path *way; /* where path was copied from */
+    bool closed;                 /* by a packet shorter than the stride */
+    bool left;                   /* it, or one before it, in this turn of sending */
+    const struct soft_path *way; /* where to: the first packet's */
     struct soft_link *link;      /* what carries it */
     struct soft_owner {
         struct soft_qp *qp;

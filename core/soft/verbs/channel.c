@@ -215,7 +215,8 @@ static struct soft_cq *pop_or_progress(struct soft_channel *channel)
     return cq;
 }
 
-int soft_harvest(struct ibv_comp_channel *ibv, struct ibv_cq **of, int room, struct ibv_wc *wc, bool *left)
+inline int soft_harvest(struct ibv_comp_channel *ibv, struct ibv_cq **of, int room, struct ibv_wc *wc,
+                        bool *left)
 {
     struct soft_channel *channel = (struct soft_channel *)ibv;
     struct soft_cq *cq;

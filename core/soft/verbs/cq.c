@@ -186,7 +186,7 @@ void soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
     soft_mutex_unlock(&cq->mutex);
 }
 
-bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited)
+inline bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited)
 {
     unsigned size = (unsigned)cq->ibv.cqe, at = cq->head + cq->count;
     bool error = wc->status != IBV_WC_SUCCESS;
@@ -220,7 +220,7 @@ void soft_cq_take_back(struct soft_cq *cq, uint32_t qpn)
     cq->count = kept;
 }
 
-int soft_cq_take(struct soft_cq *cq, int room, struct ibv_wc *wc)
+inline int soft_cq_take(struct soft_cq *cq, int room, struct ibv_wc *wc)
 {
     unsigned taken = (unsigned)room < cq->count ? (unsigned)room : cq->count;
 

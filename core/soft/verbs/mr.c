@@ -294,8 +294,10 @@ int soft_dereg_mr(struct ibv_mr *ibv)
     return 0;
 }
 
-struct soft_mr *soft_mr_check(struct soft_context *context, struct ibv_pd *pd, uint32_t key, uint64_t address,
-                              uint64_t length, int access)
+inline __attribute__((always_inline)) struct soft_mr *soft_mr_check(struct soft_context *context,
+                                                                    struct ibv_pd *pd, uint32_t key,
+                                                                    uint64_t address, uint64_t length,
+                                                                    int access)
 {
     struct soft_mr *mr = soft_key_find(&context->keys, key);
     uint64_t start;

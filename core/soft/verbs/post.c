@@ -71,7 +71,8 @@ static bool refuse_answered(const struct soft_qp *qp, const struct ibv_send_wr *
     return wr->send_flags & IBV_SEND_INLINE || qp->attr.max_rd_atomic == 0;
 }
 
-static int refuse_send(const struct soft_qp *qp, const struct ibv_send_wr *wr)
+/* 0 or an errno; and how many bytes it has. */
+static inline int refuse_send(const struct soft_qp *qp, const struct ibv_send_wr *wr, uint64_t *length)
 {
     const struct soft_ring *ring = &qp->req.ring;
     uint8_t base;
@@ -83,7 +84,8 @@ static int refuse_send(const struct soft_qp *qp, const struct ibv_send_wr *wr)
     base = operations[wr->opcode].base;
     if (base >= SOFT_READ_REQUEST && refuse_answered(qp, wr, base))
         return EINVAL;
-    if (wr->send_flags & IBV_SEND_INLINE && soft_sge_length(wr->sg_list, wr->num_sge) > qp->cap.max_inline_data)
+    *length = soft_sge_length(wr->sg_list, wr->num_sge);
+    if (wr->send_flags & IBV_SEND_INLINE && *length > qp->cap.max_inline_data)
         return EINVAL;
     if (ring->head - ring->tail >= ring->size)
         return qp->xrcd != NULL ? EINVAL : ENOMEM;
@@ -134,11 +136,10 @@ static bool is_one_packet(const struct soft_qp *qp, const struct soft_send *send
     return send->base > SOFT_READ_REQUEST || qp->transport == SOFT_UD;
 }
 
-static void enqueue_send(struct soft_qp *qp, const struct ibv_send_wr *wr)
+static inline void enqueue_send(struct soft_qp *qp, const struct ibv_send_wr *wr, uint64_t length)
 {
     struct soft_send *send = soft_ring_at(&qp->req.ring, qp->req.ring.head);
     const struct operation *operation = &operations[wr->opcode];
-    uint64_t length = soft_sge_length(wr->sg_list, wr->num_sge);
 
     send->wr_id = wr->wr_id;
     send->opcode = wr->opcode;
@@ -168,19 +169,20 @@ static void enqueue_send(struct soft_qp *qp, const struct ibv_send_wr *wr)
 }
 
 /* (locked) */
-static int post(struct soft_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+static inline int post(struct soft_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
     struct soft_wire *wire = qp->context->wire;
+    uint64_t length;
     int error = 0;
 
     if (wire->attended != NULL)
         wire->attended(wire, &qp->context->verbs.context);
     for (; wr != NULL; wr = wr->next) {
-        if ((error = refuse_send(qp, wr)) != 0) {
+        if ((error = refuse_send(qp, wr, &length)) != 0) {
             *bad = wr;
             break;
         }
-        enqueue_send(qp, wr);
+        enqueue_send(qp, wr, length);
     }
     if (!soft_sends(qp))
         soft_flush_sends(qp);
@@ -205,12 +207,13 @@ int soft_post_list(struct ibv_qp *ibv, struct ibv_send_wr *list)
     struct soft_qp *qp = soft_qp_of(ibv);
     uint32_t room = qp->req.ring.size;
     struct ibv_send_wr *bad;
+    uint64_t length;
     int error = 0;
 
     soft_lock(ibv->context);
     room -= qp->req.ring.head - qp->req.ring.tail;
     for (struct ibv_send_wr *wr = list; wr != NULL && error == 0; wr = wr->next)
-        error = room-- == 0 ? ENOMEM : refuse_send(qp, wr);
+        error = room-- == 0 ? ENOMEM : refuse_send(qp, wr, &length);
     if (error == 0 && list != NULL)
         error = post(qp, list, &bad);
     soft_unlock(ibv->context);

@@ -176,6 +176,52 @@ START_TEST(a_name_that_is_ours)
 }
 END_TEST
 
+/* ---- What he says ---- */
+
+/* At a listener's door, as one of ours would pass it on. */
+static _Noreturn void say(const char *name, bool as_another)
+{
+    union soft_addr near = ib_at(TWONETS_NEAR, SOFT_UDP_PORT), far = ib_at(TWONETS_FAR, SOFT_UDP_PORT);
+    struct ib_message req = peer_request(PORT);
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int length = snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "%s", name);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    struct {
+        uint32_t version;
+        union soft_addr local, remote;
+        uint8_t mad[IB_MAD_BYTES];
+    } said = {.version = 1, .local = near, .remote = far};
+
+    ib_encode(&req, said.mad);
+    if (as_another && setuid(ANOTHER) == -1)
+        _exit(1);
+    if (connect(fd, (struct sockaddr *)&un,
+                (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + (socklen_t)length) == -1)
+        _exit(2);
+    _exit(send(fd, &said, sizeof said, 0) == sizeof said ? 0 : 3);
+}
+
+/* What one of ours says is believed, and nobody else. */
+START_TEST(somebody_says)
+{
+    union soft_addr near = ib_at(TWONETS_NEAR, PORT);
+    struct ib_pass_name name = ib_pass_to_listener(IB_SPACE_TCP, &near, htons(PORT));
+    bool as_another = _i == 1;
+    pid_t server = start_server(TWONETS_NEAR, PORT), pid = fork();
+    int status;
+
+    if (pid == 0)
+        say(name.text, as_another);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    if (as_another)
+        peer_hears_nothing();
+    else
+        ck_assert_uint_eq(peer_hears(IB_REP).remote_id, NUMBER);
+    end(server);
+}
+END_TEST
+
 /* ---- Nobody has a descriptor left ---- */
 
 static void use_up_descriptors(void)
@@ -263,6 +309,7 @@ static Suite *suite(void)
         tcase_add_loop_test(tcase, a_closer_name, 0, 2);
         tcase_add_loop_test(tcase, its_own_name, 0, 2);
     }
+    tcase_add_loop_test(tcase, somebody_says, 0, is_root() ? 2 : 1);
     tcase_add_test(tcase, a_name_that_is_ours);
     tcase_add_test(tcase, no_descriptors);
     return suite;

@@ -13,9 +13,9 @@
 
 /* A connection's memory: receive slots, a few bounce buffers and send slots, which its device alone uses; then
  * the hidden buffer, where the peer writes. */
-#define BOUNCES_AT (RQ_DEPTH * SLOT_SIZE)
-#define SENDS_AT (BOUNCES_AT + BOUNCES_OWN * BOUNCE_SIZE)
-#define LOCAL_SIZE (SENDS_AT + SQ_DEPTH * SLOT_SIZE)
+#define BOUNCES_AT ((size_t)RQ_DEPTH * SLOT_SIZE)
+#define SENDS_AT (BOUNCES_AT + (size_t)BOUNCES_OWN * BOUNCE_SIZE)
+#define LOCAL_SIZE (SENDS_AT + (size_t)SQ_DEPTH * SLOT_SIZE)
 #define RNR_RETRY_COUNT 7               /* for ever; never needed, since credits match posted receives */
 #define RECEIVE_BIT (UINT64_C(1) << 63) /* of a work request id: a receive */
 

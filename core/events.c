@@ -72,13 +72,13 @@ bool xs_ops_reach(struct queue *queue, int depth)
  * which is slow to start. */
 static void clear(struct op *op)
 {
-    enum { ALL = offsetof(struct op, pieces), QUARTER = ALL / 4 };
+    const size_t all = offsetof(struct op, pieces), quarter = all / 4;
     uint8_t *at = (uint8_t *)op;
 
-    memset(at, 0, QUARTER);
-    memset(at + QUARTER, 0, QUARTER);
-    memset(at + 2 * QUARTER, 0, QUARTER);
-    memset(at + 3 * QUARTER, 0, ALL - 3 * QUARTER);
+    memset(at, 0, quarter);
+    memset(at + quarter, 0, quarter);
+    memset(at + 2 * quarter, 0, quarter);
+    memset(at + 3 * quarter, 0, all - 3 * quarter);
 }
 
 /* The first of the list, with its pool's reference. */

@@ -9,7 +9,7 @@
 #include "pattern.h"
 #include "wire.h"
 
-enum { GUARD = 64 };
+#define GUARD ((size_t)64)
 
 static size_t stride_of(const struct op *op, bool server)
 {

@@ -181,6 +181,6 @@ void transfer_digest(XXH3_state_t *state, unsigned char out[TRANSFER_DIGEST])
 
 void transfer_digest_text(const unsigned char digest[TRANSFER_DIGEST], char out[2 * TRANSFER_DIGEST + 1])
 {
-    for (int i = 0; i < TRANSFER_DIGEST; i++)
+    for (size_t i = 0; i < TRANSFER_DIGEST; i++)
         snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }

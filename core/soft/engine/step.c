@@ -8,7 +8,7 @@
  */
 #include "engine.h"
 
-#define STEP_BYTES (1024 * 1024)
+#define STEP_BYTES UINT64_C(1048576)
 
 uint64_t soft_now(struct soft_context *context)
 {

@@ -11,8 +11,8 @@
 #include "roce_port.h"
 #include "udp.h"
 
-#define CALLS_MAX 8                 /* that take in datagrams while the context stays locked ... */
-#define BYTES_MAX (4 * UDP_BUFFER)  /* ... and bytes */
+#define CALLS_MAX 8                        /* that take in datagrams while the context stays locked ... */
+#define BYTES_MAX ((size_t)4 * UDP_BUFFER) /* ... and bytes */
 #define OVERHEAD 768                /* what the kernel charges a socket for a datagram, besides its bytes */
 #define READY_MAX 4                 /* sockets of many that are looked at while the context stays locked */
 #define PACKET_MIN (12 + ICRC_SIZE) /* nothing but a BTH */

@@ -21,6 +21,7 @@
 #define PORT 7471
 #define NUMBER 0x99 /* of the peer's connection */
 #define PATIENCE_MS 20000
+#define AGAIN_MS 1000 /* after which the peer asks again */
 
 /* ---- The peer ---- */
 
@@ -39,6 +40,9 @@ struct ib_message peer_answer(enum ib_type type);
 struct ib_message peer_hears_any(void);
 /* The next one that isn't a request, or an end, that comes again, since it was not answered so soon. */
 struct ib_message peer_hears(enum ib_type type);
+/* The answer to its request, REP or REJ: it asks again where none comes, since what one program is to pass on
+ * to another may be lost on its way, as packets may. */
+struct ib_message peer_asks(const struct ib_message *req);
 /* Our channel is looked at meanwhile, and has no event. */
 struct ib_message peer_hears_meanwhile(enum ib_type type);
 void peer_hears_nothing(void);

@@ -178,14 +178,14 @@ END_TEST
 
 /* ---- What he says ---- */
 
-/* At a listener's door, as one of ours would pass it on. */
+/* At a listener's door, as one of ours would pass it on: whoever is let in before he has spoken is sent away,
+ * and comes again. */
 static _Noreturn void say(const char *name, bool as_another)
 {
     union soft_addr near = ib_at(TWONETS_NEAR, SOFT_UDP_PORT), far = ib_at(TWONETS_FAR, SOFT_UDP_PORT);
     struct ib_message req = peer_request(PORT);
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     int length = snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "%s", name);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     struct {
         uint32_t version;
         union soft_addr local, remote;
@@ -195,10 +195,17 @@ static _Noreturn void say(const char *name, bool as_another)
     ib_encode(&req, said.mad);
     if (as_another && setuid(ANOTHER) == -1)
         _exit(1);
-    if (connect(fd, (struct sockaddr *)&un,
-                (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + (socklen_t)length) == -1)
-        _exit(2);
-    _exit(send(fd, &said, sizeof said, 0) == sizeof said ? 0 : 3);
+    for (int tries = 0; tries < VISITS; tries++) {
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+        if (connect(fd, (struct sockaddr *)&un,
+                    (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + (socklen_t)length) == -1)
+            _exit(2);
+        if (send(fd, &said, sizeof said, MSG_NOSIGNAL) == sizeof said)
+            _exit(0);
+        close(fd);
+    }
+    _exit(3);
 }
 
 /* What one of ours says is believed, and nobody else. */
@@ -290,9 +297,8 @@ START_TEST(no_descriptors)
 
         req.local_id = NUMBER + number;
         req.req.qpn = IBWORDS_QPN + number;
-        peer_says(&req);
-        rej = peer_hears(IB_REJ);
-        ck_assert_uint_eq(rej.remote_id, req.local_id);
+        rej = peer_asks(&req);
+        ck_assert_uint_eq(rej.type, IB_REJ);
         ck_assert_uint_ne(rej.rej.reason, IB_INVALID_SERVICE);
     }
     end(second);

@@ -415,7 +415,7 @@ START_TEST(a_user_thinks)
 END_TEST
 
 /* A host that was found to be reached at queue pair 1 alone is another by now, which drops that and answers by
- * TCP; or one that is not there. */
+ * TCP; or one that is not there; or the same, and slow, which has not heard that it is asked by TCP as well. */
 START_TEST(the_host_is_another)
 {
     struct rdma_cm_id *id = resolve_bound();
@@ -454,9 +454,20 @@ START_TEST(the_host_is_another)
             ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
         }
         ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
+        ck_assert_int_ne(socket_of(id), -1);
+    }
+    if (_i == 1) {
         time_is_up(id);
         ck_assert_int_eq(status_of(RDMA_CM_EVENT_UNREACHABLE), -ETIMEDOUT);
         ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_TIMEOUT);
+    } else if (_i == 2) {
+        rep.remote_id = peer.number;
+        rep.local_id++; /* another connection */
+        rep.rep.qpn++;
+        peer_says(&rep);
+        ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+        peer_hears(IB_RTU);
+        ck_assert_int_eq(socket_of(id), -1);
     }
     end_id(id);
     wall_close(&wall);
@@ -480,7 +491,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, tcp_is_answered);
     tcase_add_test(tcase, tcp_alone_says_no);
     tcase_add_loop_test(tcase, a_user_thinks, 0, 2);
-    tcase_add_loop_test(tcase, the_host_is_another, 0, 2);
+    tcase_add_loop_test(tcase, the_host_is_another, 0, 3);
     return suite;
 }
 

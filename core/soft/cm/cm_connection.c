@@ -22,6 +22,20 @@ static int take_qp(struct cm_id *id, const struct rdma_conn_param *param)
     return 0;
 }
 
+int cm_private_data(struct cm_id *id, const struct rdma_conn_param *param, size_t most)
+{
+    size_t before = id->connect_length, length = param == NULL ? 0 : param->private_data_len;
+
+    if (before > most || length > most - before || (length > 0 && param->private_data == NULL))
+        return EINVAL;
+    id->own.private_length = (uint8_t)(before + length);
+    if (before > 0)
+        memcpy(id->own.private_data, id->connect, before);
+    if (length > 0)
+        memcpy(id->own.private_data + before, param->private_data, length);
+    return 0;
+}
+
 int cm_conn_param(struct cm_id *id, const struct rdma_conn_param *param, size_t private_max)
 {
     static const struct rdma_conn_param most = {
@@ -40,16 +54,14 @@ int cm_conn_param(struct cm_id *id, const struct rdma_conn_param *param, size_t 
         return error;
     if (param == NULL)
         param = &most;
-    if (param->private_data_len > private_max || (param->private_data == NULL && param->private_data_len > 0))
-        return EINVAL;
+    error = cm_private_data(id, param, private_max);
+    if (error != 0)
+        return error;
     own->responder_resources = param->responder_resources;
     own->initiator_depth = param->initiator_depth;
     own->flow_control = param->flow_control != 0;
     own->retry_count = param->retry_count < RETRIES ? param->retry_count : RETRIES;
     own->rnr_retry_count = param->rnr_retry_count < RETRIES ? param->rnr_retry_count : RETRIES;
-    own->private_length = param->private_data_len;
-    if (param->private_data_len > 0)
-        memcpy(own->private_data, param->private_data, param->private_data_len);
     return 0;
 }
 

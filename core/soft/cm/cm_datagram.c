@@ -14,19 +14,6 @@
 #define QPN_MAX 0xffffff
 #define HOP_LIMIT 64
 
-/* 0 or an errno. */
-static int take_private(struct cm_message *own, const struct rdma_conn_param *param, size_t most)
-{
-    if (param == NULL)
-        return 0;
-    if (param->private_data_len > most || (param->private_data == NULL && param->private_data_len > 0))
-        return EINVAL;
-    own->private_length = param->private_data_len;
-    if (param->private_data_len > 0)
-        memcpy(own->private_data, param->private_data, param->private_data_len);
-    return 0;
-}
-
 /* ---- Numbers ---- */
 
 /* With SO_REUSEADDR's meaning several may be bound to a number, and one of them listen. */
@@ -114,7 +101,7 @@ int cm_datagram_question(struct cm_id *id, const struct rdma_conn_param *param)
     id->own.type = CM_SIDR_REQ;
     id->own.asked = addr->dst_sin.sin_port;
     id->own.asker = addr->src_sin.sin_port;
-    return take_private(&id->own, param, CM_SIDR_REQ_PRIVATE);
+    return cm_private_data(id, param, CM_SIDR_REQ_PRIVATE);
 }
 
 void cm_datagram_answered(struct cm_id *id)
@@ -185,7 +172,7 @@ int cm_datagram_accept(struct cm_id *id, const struct rdma_conn_param *param)
     id->own.qkey = RDMA_UDP_QKEY;
     error = take_qp(id, param);
     if (error == 0)
-        error = take_private(&id->own, param, CM_SIDR_REP_PRIVATE);
+        error = cm_private_data(id, param, CM_SIDR_REP_PRIVATE);
     if (error != 0)
         return error;
     cm_send(id, &id->own); /* so little that the socket has room for it */

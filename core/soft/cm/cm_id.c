@@ -104,6 +104,7 @@ void cm_id_free(struct cm_id *id)
 {
     cm_id_detach(id);
     free(id->endpoint);
+    free(id->connect);
     free(id);
 }
 

@@ -103,6 +103,8 @@ struct cm_id {
     uint32_t psn;                      /* the first that we want to receive */
     struct ibv_sa_path_rec path;       /* what public.route tells programs other than EXS */
     struct ibv_qp_init_attr *endpoint; /* what a listener's connections get: cm_sync.c */
+    void *connect;                     /* and what an endpoint that connects says first, or NULL */
+    size_t connect_length;
     struct cm_pending pending[CM_KINDS];
     LIST_HEAD(, cm_join) joins; /* multicast groups: cm_multicast.c */
     unsigned unacknowledged;    /* events about it that the user holds */
@@ -366,6 +368,8 @@ void cm_failed(struct cm_id *id, enum rdma_cm_event_type type, int status);
 void cm_connection_describe(struct rdma_conn_param *conn, const struct cm_message *peer);
 /* The bounds that librdmacm puts on a connection's parameters, and its defaults. 0 or an errno. */
 int cm_conn_param(struct cm_id *id, const struct rdma_conn_param *param, size_t private_max);
+/* What an endpoint's address says goes before what the program says. 0 or an errno. */
+int cm_private_data(struct cm_id *id, const struct rdma_conn_param *param, size_t most);
 
 static inline void cm_send(struct cm_id *id, const struct cm_message *message)
 {

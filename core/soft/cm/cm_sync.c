@@ -43,11 +43,24 @@ int cm_complete(struct cm_id *id, int result)
 
 /* ---- Endpoints ---- */
 
+/* What the address says about connecting is copied: the program may free it. */
+static int keep_connect(struct cm_id *id, const struct rdma_addrinfo *res)
+{
+    if (res->ai_connect_len == 0)
+        return 0;
+    id->connect = malloc(res->ai_connect_len);
+    if (id->connect == NULL)
+        return -1;
+    memcpy(id->connect, res->ai_connect, res->ai_connect_len);
+    id->connect_length = res->ai_connect_len;
+    return 0;
+}
+
 static int prepare_active(struct rdma_cm_id *public, const struct rdma_addrinfo *res, struct ibv_pd *pd,
                           struct ibv_qp_init_attr *attr)
 {
     if (soft_resolve_addr(public, res->ai_src_addr, res->ai_dst_addr, TIMEOUT_MS) == -1 ||
-        soft_resolve_route(public, TIMEOUT_MS) == -1)
+        soft_resolve_route(public, TIMEOUT_MS) == -1 || keep_connect(cm_id_of(public), res) == -1)
         return -1;
     if (attr == NULL)
         return 0;

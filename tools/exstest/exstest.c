@@ -35,7 +35,8 @@ static bool start_library(const struct options *o)
         setenv("EXS_DEBUG", "1", 0);
     if (exs_init(EXS_VERSION) == 0)
         return true;
-    complain("no device %s: %s", o->device != NULL ? o->device : "", strerror(errno));
+    complain("cannot start%s%s (EXS_DEBUG=1 says why): %s", o->device != NULL ? " with device " : "",
+             o->device != NULL ? o->device : "", strerror(errno));
     return false;
 }
 

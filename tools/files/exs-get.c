@@ -272,8 +272,10 @@ int main(int argc, char **argv)
     if (addresses == NULL)
         options_wrong("exs-get", "%s", why);
     open_target(&target, &settings);
-    if (exs_init(EXS_VERSION) == -1 || (fetch.block = block_take(&blocks)) == NULL)
-        fail("cannot start", strerror(errno));
+    if (exs_init(EXS_VERSION) == -1)
+        fail("cannot start (EXS_DEBUG=1 says why)", strerror(errno));
+    if ((fetch.block = block_take(&blocks)) == NULL)
+        fail("no buffer", strerror(errno));
     fetch.quiet = options.quiet || target.output == STDOUT_FILENO;
     fetch.limit = settings.limit;
     if (client_reach(&fetch.client, addresses) == -1)

@@ -144,7 +144,7 @@ int main(int argc, char **argv)
     standard_open();
     read_options(argc, argv, &options, &settings);
     if (exs_init(EXS_VERSION) == -1) {
-        fprintf(stderr, "exs-put: cannot start: %s\n", strerror(errno));
+        fprintf(stderr, "exs-put: cannot start (EXS_DEBUG=1 says why): %s\n", strerror(errno));
         return 1;
     }
     pick_files(&picks, &settings, argv + optind);

@@ -225,8 +225,10 @@ static void listen_on(struct server *s, const struct addrinfo *addresses)
 static void prepare_loop(struct server *s)
 {
     s->inlets.loop = ev_default_loop(0);
-    if (s->inlets.loop == NULL || exs_init(EXS_VERSION) == -1)
-        fail("cannot start");
+    if (s->inlets.loop == NULL)
+        fail("no loop");
+    if (exs_init(EXS_VERSION) == -1)
+        fail("cannot start (EXS_DEBUG=1 says why)");
     s->inlets.queue = exs_qcreate(QUEUE_DEPTH);
     if (s->inlets.queue == EXS_QHANDLE_INVALID)
         fail("exs_qcreate");

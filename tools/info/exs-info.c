@@ -99,7 +99,7 @@ int main(int argc, char **argv)
     standard_open();
     json = read_options(argc, argv);
     if (exs_init(EXS_VERSION) == -1)
-        fail("EXS finds no device (EXS_DEBUG=1 says why)");
+        fail("cannot start (EXS_DEBUG=1 says why)");
     if (info.setting == NULL || info.setting[0] == '\0')
         info.setting = "auto";
     info.devices = devices = get_devices(&info.count);

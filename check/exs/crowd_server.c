@@ -2,9 +2,9 @@
 /* The crowd's server: it exchanges the first part with all peers, bids them end, and holds them to how they do.
  */
 #include "crowd.h"
+#include "check/support/processes.h"
 
 #include <signal.h>
-#include <sys/wait.h>
 
 #define ACCEPTS 8 /* elements that wait at once */
 #define UNREAD 3000
@@ -260,18 +260,17 @@ static void kill_child(struct crowd *crowd, int child)
 
 static void signal_those(struct crowd *crowd, int signal)
 {
-    int status;
-
     for (int i = 0; i < crowd->child_count; i += 2) {
         if (signal == SIGKILL) {
             kill_child(crowd, i);
             continue;
         }
+        if (signal == SIGSTOP) {
+            process_stop(crowd->children[i].pid);
+            continue;
+        }
         must(kill(crowd->children[i].pid, signal));
-        if (signal == SIGSTOP)
-            must(waitpid(crowd->children[i].pid, &status, WUNTRACED));
-        else
-            bid_end(crowd, i);
+        bid_end(crowd, i);
     }
 }
 

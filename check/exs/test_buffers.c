@@ -4,10 +4,10 @@
  * pending in sends, and what becomes of more.
  */
 #include "check/support/files.h"
+#include "check/support/processes.h"
 
 #include <limits.h>
 #include <signal.h>
-#include <sys/wait.h>
 
 static int get(int socket, int option)
 {
@@ -368,8 +368,7 @@ START_TEST(not_acknowledged)
     must(exs_connect(client, SA(&address), address.length, 0, NULL, box.queue, NULL));
     take_good(&box, EXS_EVT_CONNECT, client);
     hear(child.fd, &ready, 1);
-    must(kill(child.pid, SIGSTOP));
-    must(waitpid(child.pid, NULL, WUNTRACED));
+    process_stop(child.pid);
     must(set(client, SO_SNDBUF, 1000));
     ck_assert(is_writable(client));
     must(exs_send(client, out, 600, MSG_DONTWAIT, box.queue, NULL, NULL));

@@ -3,9 +3,8 @@
  * test_fini.c - the end of the library's use: counted, refused while there is anything to take away, leaving
  * nothing behind, and followed by another beginning. (Each errno is a row of check/conformance.)
  */
+#include "check/support/processes.h"
 #include "check/support/support.h"
-
-#include <sys/wait.h>
 
 START_TEST(version)
 {
@@ -100,7 +99,7 @@ END_TEST
 START_TEST(forked_after)
 {
     struct pair pair;
-    int before = count_fds(), status;
+    int before = count_fds();
 
     must(exs_init(EXS_VERSION));
     pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
@@ -118,8 +117,7 @@ START_TEST(forked_after)
 
         _exit(clean && refused && exs_init(EXS_VERSION) == 0 && exs_fini() == 0 ? 0 : 1);
     }
-    must(waitpid(pid, &status, 0));
-    ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
+    process_join(pid);
 }
 END_TEST
 

@@ -3,12 +3,12 @@
  * test_fork.c - forked children that have nothing to do with EXS: however they end, what they opened is theirs.
  * (test_peer.c has those that use it.)
  */
+#include "check/support/processes.h"
 #include "check/support/support.h"
 
 #include <exs_ev.h>
 #include <stdatomic.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #define FILES 60 /* more than the descriptors that the child's fork closed */
 #define TEXT "precious"
@@ -64,7 +64,7 @@ enum { BY_EXIT, BY_THREAD_EXIT, BY_RETURN, WAYS };
 
 static void *connect_and_fork(void *argument)
 {
-    int way = *(int *)argument, status;
+    int way = *(int *)argument;
     struct pair p;
 
     pair_open_blocking(&p, AF_INET, SOCK_STREAM); /* leaves the thread with what a waiting thread keeps */
@@ -80,8 +80,7 @@ static void *connect_and_fork(void *argument)
             pthread_exit(NULL);
         return NULL;
     }
-    must(waitpid(pid, &status, 0));
-    ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
+    process_join(pid);
     pair_close_blocking(&p);
     return NULL;
 }
@@ -114,7 +113,6 @@ static void *use_queue(void *queue)
 START_TEST(childs_watcher)
 {
     struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
-    int status;
     exs_ev watcher;
     exs_qhandle_t queue = exs_qcreate(0);
     pthread_t thread = thread_start(use_queue, queue);
@@ -129,8 +127,7 @@ START_TEST(childs_watcher)
             exs_ev_stop(loop, &watcher);
             _exit(0);
         }
-        ck_assert_int_eq(waitpid(child, &status, 0), child);
-        ck_assert_int_eq(status, 0);
+        process_join(child);
     }
     over = true;
     thread_join(thread);

@@ -3,11 +3,11 @@
  * test_fragile.c - buffers that are not there, can't be used, or vanish: files that are cut short while
  * something is received into them or sent from them. Each is an error, never a signal, and harms nothing else.
  */
+#include "check/support/processes.h"
 #include "check/support/support.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include "core/fragile.h"
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))
@@ -269,10 +269,7 @@ START_TEST(copied_in_a_forked_child)
         memset(memory, 2, PAGE);
         _exit(fragile_copy(copy, memory, sizeof copy) && copy[0] == 2 ? 0 : 1);
     }
-    int status = -1;
-
-    must(waitpid(child, &status, 0));
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+    process_join(child);
     ck_assert_int_eq(copy[0], 1);
     munmap(memory, PAGE);
 }

@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <sys/wait.h>
+#include "check/support/processes.h"
 #include "check/support/support.h"
 
 /* ---- The names ------------------------------------------------------------------------- */
@@ -456,7 +456,7 @@ static void connect_in_child(void)
 START_TEST(forked)
 {
     struct inbox box;
-    int clients[MANY], status;
+    int clients[MANY];
 
     inbox_open(&box, MANY);
     begin_many(clients, &box);
@@ -466,8 +466,7 @@ START_TEST(forked)
         connect_in_child();
         _exit(0);
     }
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_int_eq(status, 0);
+    process_join(pid);
     let_go(MANY);
     for (int i = 0; i < MANY; i++) {
         take_failed(&box, EXS_EVT_CONNECT, clients[i], ENXIO);

@@ -4,9 +4,7 @@
  * and the close says if not. The time 0 cuts everything off.
  */
 #include "check/support/files.h"
-
-#include <signal.h>
-#include <sys/wait.h>
+#include "check/support/processes.h"
 
 #define LENGTH (300 * KIB) /* more than the peer's hidden buffer */
 #define SENDS 3
@@ -406,8 +404,7 @@ START_TEST(end_is_late)
     take_good(&box, EXS_EVT_CONNECT, client);
     hear(child.fd, &ready, 1);
     set_linger(client, 1, 1);
-    must(kill(child.pid, SIGSTOP));
-    must(waitpid(child.pid, NULL, WUNTRACED));
+    process_stop(child.pid);
     must(exs_close(client, 0, box.queue, NULL));
     take_failed(&box, EXS_EVT_CLOSE, client, on_rdma() ? 0 : ETIMEDOUT); /* the kernel takes it there */
     inbox_close(&box);

@@ -3,11 +3,11 @@
  * test_link.c - what carries the packets of a connection within this host (EXS_LINK): it is shared memory where
  * both ends want it and can, else UDP, as EXS_DEBUG says of each; and bytes go either way.
  */
+#include "check/support/processes.h"
 #include "check/support/support.h"
 
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include "core/settings.h"
 #include "core/soft/cm/cm.h"
 #include "core/soft/link/shm.h"
@@ -289,7 +289,7 @@ START_TEST(a_stopped_peer_is_waited_for)
     struct inbox box;
     struct pair others;
     char *buffer = new_buffer(STUCK), done;
-    int listener, server, status;
+    int listener, server;
 
     child_start(&child, client, NULL);
     begin("shm");
@@ -297,8 +297,7 @@ START_TEST(a_stopped_peer_is_waited_for)
     listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
     server = accept_child(&child, listener, &address, &box);
     expect_ends(1, 0);
-    must(kill(child.pid, SIGSTOP));
-    must(waitpid(child.pid, &status, WUNTRACED));
+    process_stop(child.pid);
     pattern_fill(buffer, STUCK, 5, 0);
     must(exs_send(server, buffer, STUCK, 0, box.queue, NULL, NULL));
     pair_open_on(&others, AF_INET, SOCK_STREAM, &box, &box);

@@ -3,10 +3,10 @@
  * test_numbers.c - a program that closes by close(2) what is the library's: the number may be another file's by
  * then, which must not suffer for it.
  */
+#include "check/support/processes.h"
 #include "check/support/support.h"
 
 #include <fcntl.h>
-#include <sys/wait.h>
 
 /* A file at this number, which was the library's. */
 static void take_number(int number)
@@ -105,7 +105,7 @@ END_TEST
 /* A fork closes the library's descriptors in the child, not what has taken their numbers. */
 START_TEST(forked)
 {
-    int sock = exs_socket(PF_INET, SOCK_STREAM, 0), other = exs_socket(PF_INET, SOCK_STREAM, 0), status;
+    int sock = exs_socket(PF_INET, SOCK_STREAM, 0), other = exs_socket(PF_INET, SOCK_STREAM, 0);
 
     must(sock);
     must(other);
@@ -114,8 +114,7 @@ START_TEST(forked)
 
     if (child == 0)
         _exit(fcntl(sock, F_GETFD) == -1 ? 1 : fcntl(other, F_GETFD) != -1 ? 2 : 0);
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert_int_eq(status, 0);
+    process_join(child);
 }
 END_TEST
 

@@ -3,11 +3,11 @@
  * test_options.c - SO_KEEPALIVE and its times, by which a peer that is gone is noticed while nothing is sent;
  * SO_REUSEADDR and IPV6_V6ONLY.
  */
+#include "check/support/processes.h"
 #include "check/support/support.h"
 
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <sys/wait.h>
 
 static int get(int socket, int level, int option)
 {
@@ -133,8 +133,7 @@ static void open_link(struct link *link, bool is_late)
 
 static void stop(struct link *link)
 {
-    must(kill(link->child.pid, SIGSTOP));
-    must(waitpid(link->child.pid, NULL, WUNTRACED));
+    process_stop(link->child.pid);
 }
 
 static void echo(struct link *link)

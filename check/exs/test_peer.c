@@ -4,11 +4,11 @@
  * completes with ECONNRESET within five seconds; a forked child must begin with exs_init.
  */
 #include "check/support/every_call.h"
+#include "check/support/processes.h"
 #include "check/support/support.h"
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/wait.h>
 
 /* ThreadSanitizer dies of threads that are made after the fork of a process with threads. */
 #if defined(__SANITIZE_THREAD__)
@@ -345,14 +345,12 @@ START_TEST(listener_killed)
     struct child child;
     struct address address;
     struct inbox box;
-    int status;
 
     child_start(&child, listen_only, NULL);
     init_library();
     inbox_open(&box, 4);
     hear(child.fd, &address, sizeof address);
-    must(kill(child.pid, SIGSTOP));
-    must(waitpid(child.pid, &status, WUNTRACED));
+    process_stop(child.pid);
     int client = exs_socket(PF_INET, SOCK_STREAM, 0);
     must(exs_connect(client, SA(&address), address.length, 0, NULL, box.queue, NULL));
     inbox_quiet(&box, QUIET_MS);
@@ -443,14 +441,6 @@ START_TEST(child_of_a_dead_peer)
 }
 END_TEST
 
-static void child_join_plain(pid_t pid)
-{
-    int status;
-
-    must(waitpid(pid, &status, 0));
-    ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
-}
-
 /* In the child nothing works until exs_init, which starts afresh; the parent sees nothing of it. */
 START_TEST(forked_child)
 {
@@ -483,7 +473,7 @@ START_TEST(forked_child)
     }
     for (uint64_t i = 0; i < 20; i++)
         pass_bytes(p.client_box, p.client, p.server_box, p.server, 100000, i);
-    child_join_plain(pid);
+    process_join(pid);
     pass_bytes(p.server_box, p.server, p.client_box, p.client, 100000, 3);
     inbox_quiet(p.client_box, QUIET_MS);
     inbox_quiet(p.server_box, QUIET_MS);
@@ -506,7 +496,7 @@ START_TEST(child_that_ends)
             exit(0);
         if (pid == 0)
             execl("/bin/true", "true", (char *)NULL);
-        child_join_plain(pid);
+        process_join(pid);
         pass_bytes(p.client_box, p.client, p.server_box, p.server, 100000, 1);
     }
     pair_close(&p);

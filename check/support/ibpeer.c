@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <netinet/in.h>
 #include <sys/prctl.h>
+#include "check/support/processes.h"
 #include "check/support/roce.h"
 #include "core/settings.h"
 #include "core/soft/cm/ib_address.h"
@@ -320,14 +321,13 @@ pid_t start_server(const char *text, unsigned port)
 {
     int ready[2];
     pid_t pid;
-    char byte;
 
     ck_assert_int_eq(pipe(ready), 0);
     pid = fork();
     if (pid == 0)
         serve(text, port, ready[1]);
     close(ready[1]);
-    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    await_byte(ready[0]);
     close(ready[0]);
     return pid;
 }

@@ -4,6 +4,7 @@
  * other threads and other processes.
  */
 #include "support.h"
+#include "check/support/processes.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -11,7 +12,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #define BUSY 4 /* a machine with other work to do takes longer, by so much */
@@ -264,18 +264,13 @@ void child_start(struct child *child, void (*run)(int fd, void *arg), void *arg)
 
 void child_join(struct child *child)
 {
-    int status;
-
-    must(waitpid(child->pid, &status, 0));
+    process_join(child->pid);
     close(child->fd);
-    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the other process ended with status %#x",
-                  (unsigned)status);
 }
 
 void child_kill(struct child *child)
 {
-    must(kill(child->pid, SIGKILL));
-    must(waitpid(child->pid, NULL, 0));
+    process_kill(child->pid);
     close(child->fd);
 }
 

@@ -12,10 +12,10 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include "core/fds.h"
 #include "check/support/cmpeer.h"
 #include "check/support/endpoints.h"
+#include "check/support/processes.h"
 
 #define QUIET_MS 30
 #define EPOLLS 3
@@ -46,7 +46,7 @@ static void end_child(void)
 {
     close(child.pipe[0]);
     close(child.pipe[1]);
-    ck_assert_int_eq(waitpid(child.pid, NULL, 0), child.pid);
+    process_join(child.pid);
 }
 
 /* The child has a copy of this one, too. */

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include "check/support/ibpeer.h"
+#include "check/support/processes.h"
 #include "core/soft/cm/cm_id.h"
 #include "core/soft/cm/ib_address.h"
 #include "core/soft/verbs/verbs.h"
@@ -281,10 +281,7 @@ START_TEST(several_programs_and_datagrams)
         peer_says(&reply);
     }
     for (int i = 0; i < PROGRAMS; i++) {
-        int status;
-
-        ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
-        ck_assert_int_eq(status, 0);
+        process_join(pids[i]);
     }
     servers[0] = start_server("0.0.0.0", PORT);
     servers[1] = start_server(TWONETS_NEAR, PORT + 1);
@@ -297,8 +294,7 @@ START_TEST(several_programs_and_datagrams)
         ck_assert_mem_eq(reply.private_data, "there", 5);
     }
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(kill(servers[i], SIGKILL), 0);
-        ck_assert_int_eq(waitpid(servers[i], NULL, 0), servers[i]);
+        process_kill(servers[i]);
     }
 }
 END_TEST

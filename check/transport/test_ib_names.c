@@ -13,8 +13,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include "check/support/ibpeer.h"
+#include "check/support/processes.h"
 #include "core/soft/cm/ib_pass.h"
 #include "core/soft/cm/cm_id.h"
 
@@ -87,7 +87,6 @@ static struct squatter squat(const struct ib_pass_name *name, bool full)
 {
     struct squatter squatter;
     int ends[2];
-    char byte;
 
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     squatter.line = ends[0];
@@ -97,23 +96,14 @@ static struct squatter squat(const struct ib_pass_name *name, bool full)
         sit(name->text, full, ends[1]);
     }
     close(ends[1]);
-    ck_assert_int_eq(read(squatter.line, &byte, 1), 1);
+    await_byte(squatter.line);
     return squatter;
 }
 
 static void leaves_in_vain(const struct squatter *squatter)
 {
-    int status;
-
     close(squatter->line);
-    ck_assert_int_eq(waitpid(squatter->pid, &status, 0), squatter->pid);
-    ck_assert_int_eq(status, 0);
-}
-
-static void end(pid_t server)
-{
-    ck_assert_int_eq(kill(server, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(server, NULL, 0), server);
+    process_join(squatter->pid);
 }
 
 /* Only root can be another as well. */
@@ -135,8 +125,8 @@ START_TEST(a_closer_name)
 
     for (uint32_t number = 1; number <= VISITS; number++)
         peer_visits(PORT, number);
-    end(other);
-    end(server);
+    process_kill(other);
+    process_kill(server);
     leaves_in_vain(&squatter);
 }
 END_TEST
@@ -216,12 +206,10 @@ START_TEST(somebody_says)
     bool as_another = _i == 1;
     pid_t server = start_server(TWONETS_NEAR, PORT), pid = fork();
     struct ib_message answer;
-    int status;
 
     if (pid == 0)
         say(name.text, as_another);
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    ck_assert_int_eq(status, 0);
+    process_join(pid);
     if (as_another) {
         peer_hears_nothing();
     } else {
@@ -231,7 +219,7 @@ START_TEST(somebody_says)
         ck_assert_uint_eq(answer.type, IB_REP);
         ck_assert_uint_eq(answer.remote_id, NUMBER);
     }
-    end(server);
+    process_kill(server);
 }
 END_TEST
 
@@ -245,13 +233,6 @@ static void use_up_descriptors(void)
     while (dup(STDERR_FILENO) != -1)
         ;
     ck_assert_int_eq(errno, EMFILE);
-}
-
-static void await_byte(int fd)
-{
-    char byte;
-
-    ck_assert_int_eq(read(fd, &byte, 1), 1);
 }
 
 /* Refuses all that comes. When it is told so it has no descriptor left for that. */
@@ -307,8 +288,8 @@ START_TEST(no_descriptors)
         ck_assert_uint_eq(rej.type, IB_REJ);
         ck_assert_uint_ne(rej.rej.reason, IB_INVALID_SERVICE);
     }
-    end(second);
-    end(first);
+    process_kill(second);
+    process_kill(first);
 }
 END_TEST
 

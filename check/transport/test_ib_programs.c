@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include "check/support/ibpeer.h"
+#include "check/support/processes.h"
 #include "core/soft/cm/cm_id.h"
 
 /* Whichever of them reads a packet, the one that it is for has it. */
@@ -29,8 +29,7 @@ START_TEST(several_programs)
         for (int round = 0; round < 8; round++)
             for (int i = gone; i < SERVERS; i++)
                 peer_visits(servers[i].port, ++number);
-        ck_assert_int_eq(kill(servers[gone].pid, SIGKILL), 0);
-        ck_assert_int_eq(waitpid(servers[gone].pid, NULL, 0), servers[gone].pid);
+        process_kill(servers[gone].pid);
         if (gone == SERVERS - 1)
             break;
         req = peer_request(servers[gone].port);
@@ -50,8 +49,7 @@ START_TEST(a_program_dies_in_a_handshake)
 
     peer_says(&req);
     rep = peer_hears(IB_REP);
-    ck_assert_int_eq(kill(dying, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(dying, NULL, 0), dying);
+    process_kill(dying);
     peer.number = rep.local_id;
     message = peer_answer(IB_RTU);
     peer_says(&message); /* to nobody */
@@ -66,10 +64,8 @@ START_TEST(a_program_dies_in_a_handshake)
     peer_says(&req);
     ck_assert_uint_eq(peer_hears(IB_REP).remote_id, NUMBER);
     peer_visits(PORT + 1, 2);
-    ck_assert_int_eq(kill(dying, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(dying, NULL, 0), dying);
-    ck_assert_int_eq(kill(other, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+    process_kill(dying);
+    process_kill(other);
 }
 END_TEST
 
@@ -107,13 +103,6 @@ static pid_t start_server_once(int *ready, bool late)
     _exit(0);
 }
 
-static void await_byte(int fd)
-{
-    char byte;
-
-    ck_assert_int_eq(read(fd, &byte, 1), 1);
-}
-
 /* The peer has the answer, and says so. */
 static void peer_takes(const struct ib_message *rep)
 {
@@ -128,13 +117,11 @@ static void peer_takes(const struct ib_message *rep)
 static void ends_in_order(pid_t once, int ready, const struct ib_message *rep)
 {
     struct ib_message dreq = peer_answer(IB_DREQ);
-    int status;
 
     dreq.dreq.qpn = rep->rep.qpn;
     peer_says(&dreq);
     peer_hears(IB_DREP);
-    ck_assert_int_eq(waitpid(once, &status, 0), once);
-    ck_assert_int_eq(status, 0);
+    process_join(once);
     close(ready);
 }
 
@@ -162,14 +149,12 @@ START_TEST(a_listener_has_gone)
     ends_in_order(once, ready, &rep);
     if (_i == 1) {
         peer_visits(PORT, 1);
-        ck_assert_int_eq(kill(next, SIGKILL), 0);
-        ck_assert_int_eq(waitpid(next, NULL, 0), next);
+        process_kill(next);
     }
     req.local_id += 2; /* another's is refused */
     peer_says(&req);
     ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
-    ck_assert_int_eq(kill(other, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+    process_kill(other);
 }
 END_TEST
 
@@ -194,11 +179,9 @@ START_TEST(a_listener_has_gone_since)
     peer_hears_nothing();
     ends_in_order(once, ready, &rep);
     if (_i == 1) {
-        ck_assert_int_eq(kill(next, SIGKILL), 0);
-        ck_assert_int_eq(waitpid(next, NULL, 0), next);
+        process_kill(next);
     }
-    ck_assert_int_eq(kill(other, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+    process_kill(other);
 }
 END_TEST
 
@@ -244,7 +227,7 @@ START_TEST(a_listener_for_datagrams_has_gone)
     bool answered = _i & 1, another = _i & 2;
     struct ib_message asks = peer_question(PORT), reply, again;
     pid_t other, next = 0, once;
-    int line, status;
+    int line;
 
     space = RDMA_PS_UDP;
     other = start_server("0.0.0.0", PORT + 1);
@@ -271,15 +254,12 @@ START_TEST(a_listener_for_datagrams_has_gone)
     peer_says(&asks);
     ck_assert_uint_eq(peer_hears(IB_SIDR_REP).sidr_rep.status, another ? IB_SIDR_VALID : IB_SIDR_UNSUPPORTED);
     ck_assert_int_eq(write(line, "", 1), 1);
-    ck_assert_int_eq(waitpid(once, &status, 0), once);
-    ck_assert_int_eq(status, 0);
+    process_join(once);
     close(line);
     if (another) {
-        ck_assert_int_eq(kill(next, SIGKILL), 0);
-        ck_assert_int_eq(waitpid(next, NULL, 0), next);
+        process_kill(next);
     }
-    ck_assert_int_eq(kill(other, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+    process_kill(other);
 }
 END_TEST
 
@@ -309,10 +289,8 @@ START_TEST(another_says_it_is_the_peer)
     peer_says(&req);
     ck_assert_uint_eq(peer_hears(IB_REP).remote_id, NUMBER);
     close(ready);
-    ck_assert_int_eq(kill(once, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(once, NULL, 0), once);
-    ck_assert_int_eq(kill(other, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+    process_kill(once);
+    process_kill(other);
 }
 END_TEST
 
@@ -322,8 +300,7 @@ START_TEST(a_program_is_stopped)
     pid_t stopped = start_server("0.0.0.0", PORT), other = start_server("0.0.0.0", PORT + 1);
     struct ib_message req = peer_request(PORT);
 
-    ck_assert_int_eq(kill(stopped, SIGSTOP), 0);
-    ck_assert_int_eq(waitpid(stopped, NULL, WUNTRACED), stopped);
+    process_stop(stopped);
     peer_says(&req);
     for (uint32_t number = 100; number < 200; number++) { /* more than a socket's queue may hold */
         req.local_id = NUMBER + number;
@@ -335,10 +312,8 @@ START_TEST(a_program_is_stopped)
     ck_assert_int_eq(kill(stopped, SIGCONT), 0);
     ck_assert_uint_ge(peer_hears(IB_REP).remote_id,
                       NUMBER + 100); /* it has room for few, and the last get it */
-    ck_assert_int_eq(kill(stopped, SIGKILL), 0);
-    ck_assert_int_eq(kill(other, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(stopped, NULL, 0), stopped);
-    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+    process_kill(stopped);
+    process_kill(other);
 }
 END_TEST
 
@@ -364,8 +339,7 @@ START_TEST(a_client_dies_in_a_handshake)
     pid_t other = start_server("0.0.0.0", PORT + 1), dying = start_client();
     struct ib_message req = peer_hears(IB_REQ), rep = peer_reply(), message;
 
-    ck_assert_int_eq(kill(dying, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(dying, NULL, 0), dying);
+    process_kill(dying);
     peer.number = rep.remote_id = req.local_id;
     peer_says(&rep);
     peer_visits(PORT + 1, 1); /* and is heard meanwhile */
@@ -373,8 +347,7 @@ START_TEST(a_client_dies_in_a_handshake)
     message.dreq.qpn = req.req.qpn;
     peer_says(&message);
     ck_assert_uint_eq(peer_hears(IB_DREP).remote_id, NUMBER);
-    ck_assert_int_eq(kill(other, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(other, NULL, 0), other);
+    process_kill(other);
 }
 END_TEST
 

@@ -10,7 +10,6 @@
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +17,8 @@
 #include <netinet/udp.h>
 #include <sys/ioctl.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include "check/support/endpoints.h"
+#include "check/support/processes.h"
 #include "check/support/roce.h"
 #include "core/fds.h"
 #include "core/settings.h"
@@ -307,7 +306,6 @@ END_TEST
 static pid_t neighbour(void)
 {
     int news[2];
-    char byte;
     pid_t child;
 
     ck_assert_int_eq(pipe(news), 0);
@@ -326,17 +324,9 @@ static pid_t neighbour(void)
         _exit(1);
     }
     close(news[1]);
-    ck_assert_int_eq(read(news[0], &byte, 1), 1);
+    await_byte(news[0]);
     close(news[0]);
     return child;
-}
-
-static void end(pid_t child)
-{
-    int status;
-
-    ck_assert_int_eq(kill(child, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
 }
 
 /* Whoever made the group is killed, and so is one in its middle. */
@@ -350,10 +340,10 @@ START_TEST(processes_are_killed)
     second = neighbour();
     third = neighbour();
     (void)expect_at(&here, &stranger, 1, 0);
-    end(first);
+    process_kill(first);
     (void)expect_at(&here, &stranger, 2, 0);
-    end(third);
-    end(second);
+    process_kill(third);
+    process_kill(second);
     side_open(&there);
     (void)expect_at(&here, &stranger, 3, 0);
     (void)expect_at(&there, &stranger, 4, 0);
@@ -372,7 +362,6 @@ START_TEST(one_ends_that_is_asked)
     struct pollfd door = {.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), .events = POLLIN};
     struct side side;
     pid_t child;
-    int status;
 
     ck_assert_int_eq(bind(door.fd, (struct sockaddr *)&un,
                           (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1) + (socklen_t)length),
@@ -383,8 +372,7 @@ START_TEST(one_ends_that_is_asked)
         _exit(poll(&door, 1, -1) != 1);
     close(door.fd);
     side_open(&side);
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert_int_eq(status, 0);
+    process_join(child);
     side_close(&side);
 }
 END_TEST
@@ -395,18 +383,16 @@ START_TEST(a_process_is_stopped)
     pid_t child = neighbour();
     struct stranger stranger = stranger_at(AF_INET, 50003);
     struct side here, there;
-    int status;
 
     side_open(&here);
-    ck_assert_int_eq(kill(child, SIGSTOP), 0);
-    ck_assert_int_eq(waitpid(child, &status, WUNTRACED), child);
+    process_stop(child);
     (void)expect_at(&here, &stranger, 1, 0);
     side_open(&there); /* the stopped one is asked first, and then this process */
     (void)expect_at(&here, &stranger, 2, 0);
     (void)expect_at(&there, &stranger, 3, 0);
     side_close(&here);
     side_close(&there);
-    end(child);
+    process_kill(child);
     close(stranger.fd);
 }
 END_TEST

@@ -10,9 +10,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
+#include "check/support/processes.h"
 #include "core/fds.h"
 #include "core/settings.h"
 #include "core/soft/link/shm_meet.h"
@@ -340,7 +340,7 @@ static bool is_found(const struct shm_bell *bell)
  * nothing of before, and who is of before takes nothing that is new along. */
 START_TEST(a_child_has_bells_of_its_own)
 {
-    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), same = dup(fd), again = dup(fd), status;
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), same = dup(fd), again = dup(fd);
     struct shm_bell *before = shm_bell_take(fds_own(fd));
     ck_assert_ptr_nonnull(before);
     ck_assert_ptr_eq(shm_bell_take(fds_own(same)), before);
@@ -353,7 +353,7 @@ START_TEST(a_child_has_bells_of_its_own)
         shm_bell_give_back(before);
         _exit(after != NULL && after != before && after->fd == again && is_found(after) ? 0 : 1);
     }
-    ck_assert(waitpid(child, &status, 0) == child && status == 0);
+    process_join(child);
     shm_bell_give_back(before);
     ck_assert(fds_flag(fd, true));
     shm_bell_give_back(before);
@@ -365,7 +365,6 @@ END_TEST
 /* Of another user nobody is let in, whatever he brings. Only root can try. */
 START_TEST(another_user_is_no_guest)
 {
-    int status;
     if (geteuid() != 0)
         return;
     memset(token, 7, sizeof token);
@@ -383,7 +382,7 @@ START_TEST(another_user_is_no_guest)
                   ? 0
                   : 1);
     }
-    ck_assert(waitpid(child, &status, 0) == child && status == 0);
+    process_join(child);
     ck_assert_int_eq(shm_meeting_find(meeting, token), -1);
 }
 END_TEST

@@ -526,8 +526,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    if (twonets_make())
-        return run_suite(suite());
-    fprintf(stderr, "no network namespaces of its own can be had here: %s\n", strerror(errno));
-    return getenv("EXS_NO_SKIP") ? 1 : 77;
+    return twonets_main(twonets_make, suite);
 }

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -447,8 +446,5 @@ TCase *ib_case(Suite *suite, const char *name)
 
 int ib_main(Suite *(*suite)(void))
 {
-    if (twonets_make())
-        return run_suite(suite());
-    fprintf(stderr, "no network namespaces of its own can be had here: %s\n", strerror(errno));
-    return getenv("EXS_NO_SKIP") ? 1 : 77;
+    return twonets_main(twonets_make, suite);
 }

@@ -1,30 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_roce_port.c - UDP port 4791: what other makers' devices send there arrives, at the one of a host's
- * processes that it is for, whoever of them ends or stands still; and who can't have it is told why.
+ * processes that it is for, whoever of them ends or stands still.
  *
  * In a network namespace of its own, so that nobody else has the port. The stranger is a plain socket.
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <net/if.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <netinet/udp.h>
-#include <sys/ioctl.h>
 #include <sys/un.h>
 #include "check/support/endpoints.h"
 #include "check/support/processes.h"
 #include "check/support/roce.h"
+#include "check/support/twonets.h"
 #include "core/fds.h"
 #include "core/settings.h"
 #include "core/soft/engine/engine.h"
 #include "core/soft/link/icrc.h"
-#include "core/soft/link/roce_port.h"
 #include "core/soft/service/home.h"
 #include "core/soft/soft.h"
 
@@ -430,190 +427,6 @@ START_TEST(ways_to_peers)
 }
 END_TEST
 
-/* ---- Who can't have it ---- */
-
-/* What opening a context says; it succeeds or fails with this errno. */
-static void opening_says(int error, char *text, size_t size)
-{
-    FILE *file = tmpfile();
-    int before = dup(STDERR_FILENO);
-    struct soft_home *home;
-
-    ck_assert(file && before != -1);
-    ck_assert_int_ne(dup2(fileno(file), STDERR_FILENO), -1);
-    errno = 0;
-    home = home_open_named();
-    ck_assert_int_eq(home == NULL ? errno : 0, error);
-    ck_assert_int_ne(dup2(before, STDERR_FILENO), -1);
-    close(before);
-    rewind(file);
-    text[fread(text, 1, size - 1, file)] = 0;
-    fclose(file);
-    if (home)
-        home_close(home);
-}
-
-/* Another program that has the port, be it one that would share it, or only by IPv6. */
-static int occupy(sa_family_t family, bool shared)
-{
-    union soft_addr any = {.in6.sin6_family = family};
-    int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
-
-    any.in.sin_port = htons(SOFT_UDP_PORT);
-    if (shared)
-        ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on), 0);
-    if (family == AF_INET6)
-        ck_assert_int_eq(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on), 0);
-    expect(bind(fd, &any.sa, size_of(&any)) == 0, "bind: %s", strerror(errno));
-    return fd;
-}
-
-static const struct {
-    sa_family_t family;
-    bool shared;
-} occupants[] = {{AF_INET, false}, {AF_INET6, false}, {AF_INET, true}};
-
-START_TEST(somebody_else_has_it)
-{
-    int fd = occupy(occupants[_i].family, occupants[_i].shared);
-    char text[500];
-
-    opening_says(EADDRINUSE, text, sizeof text);
-    ck_assert_str_eq(text,
-                     "exs: UDP port 4791, which EXS_ROCE=on asks for, can't be had: another program has it: "
-                     "see ss -ulpn sport = :4791\n");
-    ck_assert_int_eq(setenv("EXS_ROCE", "auto", 1), 0);
-    settings_read();
-    opening_says(0, text, sizeof text);
-    ck_assert_str_eq(text, "");
-    ck_assert_int_eq(setenv("EXS_DEBUG", "1", 1), 0);
-    settings_read();
-    opening_says(0, text, sizeof text);
-    ck_assert_ptr_nonnull(strstr(text, "EXS_ROCE=auto asks for, can't be had"));
-    close(fd);
-    opening_says(0, text, sizeof text);
-    ck_assert_str_eq(text, "");
-}
-END_TEST
-
-/* The numbers of users are only told apart where there are several: root has them, a namespace of one user's
- * hasn't. */
-START_TEST(another_user_has_it)
-{
-    enum { USER = 4711 };
-    char text[500];
-    int fd;
-
-    if (seteuid(USER) == -1)
-        return;
-    fd = occupy(AF_INET, false);
-    ck_assert_int_eq(seteuid(0), 0);
-    opening_says(EADDRINUSE, text, sizeof text);
-    ck_assert_str_eq(
-        text, "exs: UDP port 4791, which EXS_ROCE=on asks for, can't be had: programs of user 4711 have it, "
-              "and only one user's can: end them, or run as that user\n");
-    close(fd);
-}
-END_TEST
-
-static int take_name(int share, int places)
-{
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    int length = snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "exs/roce/0/%d", share);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&un,
-                          (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + (socklen_t)length),
-                     0);
-    ck_assert_int_eq(listen(fd, places), 0);
-    return fd;
-}
-
-/* Somebody stands at a door, and there is place for no more. */
-static int stand_at(int door)
-{
-    struct sockaddr_un un;
-    socklen_t length = sizeof un;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-    ck_assert_int_eq(getsockname(door, (struct sockaddr *)&un, &length), 0);
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&un, length), 0);
-    return fd;
-}
-
-/* Another user has nothing but names, of some shares or all, or that of whose turn it is to join. Only root can
- * try. */
-START_TEST(another_user_has_the_names)
-{
-    enum { USER = 4711, TURN = -1 };
-    static const char told[] = "another user has names by which your programs find each other: see ss -xlp\n";
-    int doors[ROCE_SHARES], turn, waiting;
-    struct side side;
-    char text[500];
-
-    if (seteuid(USER) == -1)
-        return;
-    doors[0] = take_name(0, 0);
-    doors[1] = take_name(1, 16);
-    waiting = stand_at(doors[0]);
-    ck_assert_int_eq(seteuid(0), 0);
-    side_open(&side);
-    side_close(&side);
-    ck_assert_int_eq(seteuid(USER), 0);
-    turn = take_name(TURN, 16);
-    ck_assert_int_eq(seteuid(0), 0);
-    opening_says(EPERM, text, sizeof text);
-    ck_assert_ptr_nonnull(strstr(text, told));
-    close(turn);
-    ck_assert_int_eq(seteuid(USER), 0);
-    for (int share = 2; share < ROCE_SHARES; share++)
-        doors[share] = take_name(share, 16);
-    ck_assert_int_eq(seteuid(0), 0);
-    opening_says(EPERM, text, sizeof text);
-    ck_assert_ptr_nonnull(strstr(text, told));
-    for (int share = 0; share < ROCE_SHARES; share++)
-        close(doors[share]);
-    close(waiting);
-    opening_says(0, text, sizeof text);
-    ck_assert_str_eq(text, "");
-}
-END_TEST
-
-START_TEST(all_shares_are_taken)
-{
-    struct soft_home *homes[ROCE_SHARES];
-    char text[500];
-
-    for (int i = 0; i < ROCE_SHARES; i++)
-        ck_assert_ptr_nonnull(homes[i] = home_open_named());
-    opening_says(EUSERS, text, sizeof text);
-    ck_assert_ptr_nonnull(strstr(text, "16 contexts have their share of it already: end some"));
-    home_close(homes[3]);
-    opening_says(0, text, sizeof text);
-    ck_assert_str_eq(text, "");
-    for (int i = 0; i < ROCE_SHARES; i++)
-        if (i != 3)
-            home_close(homes[i]);
-}
-END_TEST
-
-/* Nobody who does not ask for it has it. */
-START_TEST(not_unless_asked_for)
-{
-    static const char *const values[] = {"off", ""};
-    struct soft_home *home;
-
-    ck_assert_int_eq(setenv("EXS_ROCE", values[_i], 1), 0);
-    settings_read();
-    ck_assert_ptr_nonnull(home = home_open_named());
-    close(occupy(AF_INET, false));
-    close(occupy(AF_INET6, false));
-    home_close(home);
-}
-END_TEST
-
-/* ---- Programs ---- */
-
 static void ask_for_it(void)
 {
     ck_assert_int_eq(setenv("EXS_ROCE", "on", 1), 0);
@@ -627,6 +440,7 @@ static Suite *suite(void)
 
     tcase_set_timeout(tcase, 30);
     tcase_add_checked_fixture(tcase, ask_for_it, NULL);
+    suite_add_tcase(suite, tcase);
     tcase_add_loop_test(tcase, from_any_port, 0, 2);
     tcase_add_test(tcase, of_any_identification);
     tcase_add_test(tcase, no_identification_helps_ipv6);
@@ -635,34 +449,10 @@ static Suite *suite(void)
     tcase_add_test(tcase, one_ends_that_is_asked);
     tcase_add_test(tcase, a_process_is_stopped);
     tcase_add_test(tcase, ways_to_peers);
-    tcase_add_loop_test(tcase, somebody_else_has_it, 0, 3);
-    tcase_add_test(tcase, another_user_has_it);
-    tcase_add_test(tcase, another_user_has_the_names);
-    tcase_add_test(tcase, all_shares_are_taken);
-    tcase_add_loop_test(tcase, not_unless_asked_for, 0, 2);
-    suite_add_tcase(suite, tcase);
     return suite;
-}
-
-/* False where this user may not. */
-static bool leave_the_network(void)
-{
-    struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
-    int fd;
-    bool up;
-
-    if (unshare(CLONE_NEWNET) == -1 && unshare(CLONE_NEWUSER | CLONE_NEWNET) == -1)
-        return false;
-    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    up = ioctl(fd, SIOCSIFFLAGS, &request) == 0;
-    close(fd);
-    return up;
 }
 
 int main(void)
 {
-    if (leave_the_network())
-        return run_suite(suite());
-    fprintf(stderr, "no network namespace of its own can be had here: %s\n", strerror(errno));
-    return getenv("EXS_NO_SKIP") ? 1 : 77;
+    return twonets_main(twonets_alone, suite);
 }

@@ -6,13 +6,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <unistd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include "check/support/abstract.h"
 #include "check/support/ibpeer.h"
 #include "check/support/processes.h"
 #include "core/soft/cm/ib_pass.h"
@@ -27,29 +25,6 @@ struct squatter {
     pid_t pid;
     int line; /* he sits there until this is closed */
 };
-
-static int take(const char *name, int type)
-{
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    int length = snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "%s", name);
-    socklen_t size = (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + (socklen_t)length;
-    int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&un, size), 0);
-    return fd;
-}
-
-/* One visitor, who has not been let in, and there is no place for another. */
-static void fill(const char *name)
-{
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    int length = snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "%s", name);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&un,
-                             (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + (socklen_t)length),
-                     0);
-}
 
 /* Has anything been said at these? */
 static bool has_heard(int datagrams, int door)
@@ -73,11 +48,11 @@ static _Noreturn void sit(const char *name, bool full, int line)
     if (setuid(ANOTHER) == -1)
         _exit(1);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    datagrams = take(name, SOCK_DGRAM);
-    door = take(name, SOCK_SEQPACKET);
+    datagrams = abstract_take(name, SOCK_DGRAM | SOCK_NONBLOCK);
+    door = abstract_take(name, SOCK_SEQPACKET | SOCK_NONBLOCK);
     ck_assert_int_eq(listen(door, full ? 0 : 1024), 0);
-    if (full)
-        fill(name);
+    if (full) /* one visitor, who has not been let in, and there is no place for another */
+        ck_assert_int_ne(abstract_visit(name), -1);
     if (write(line, "", 1) != 1 || poll(&end, 1, -1) != 1)
         _exit(1);
     _exit(!full && has_heard(datagrams, door) ? 2 : 0);
@@ -174,8 +149,7 @@ static _Noreturn void say(const char *name, bool as_another)
 {
     union soft_addr near = ib_at(TWONETS_NEAR, SOFT_UDP_PORT), far = ib_at(TWONETS_FAR, SOFT_UDP_PORT);
     struct ib_message req = peer_request(PORT);
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    int length = snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "%s", name), heard = 0;
+    int heard = 0;
     struct {
         uint32_t version;
         union soft_addr local, remote;
@@ -186,10 +160,9 @@ static _Noreturn void say(const char *name, bool as_another)
     if (as_another && setuid(ANOTHER) == -1)
         _exit(1);
     for (int i = 0; i < VISITS; i++) {
-        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        int fd = abstract_visit(name);
 
-        if (connect(fd, (struct sockaddr *)&un,
-                    (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + (socklen_t)length) == -1)
+        if (fd == -1)
             _exit(2);
         (void)poll(NULL, 0, 5); /* so that he is let in first */
         heard += send(fd, &said, sizeof said, MSG_NOSIGNAL) == sizeof said;

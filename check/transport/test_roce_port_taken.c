@@ -6,13 +6,12 @@
  * In a network namespace of its own, so that nobody has the port but who a test gives it to.
  */
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include "check/support/abstract.h"
 #include "check/support/endpoints.h"
 #include "check/support/twonets.h"
 #include "core/settings.h"
@@ -129,26 +128,12 @@ END_TEST
 
 static int take_name(int share, int places)
 {
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    int length = snprintf(un.sun_path + 1, sizeof un.sun_path - 1, "exs/roce/0/%d", share);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    char name[40];
+    int fd;
 
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&un,
-                          (socklen_t)offsetof(struct sockaddr_un, sun_path) + 1 + (socklen_t)length),
-                     0);
+    snprintf(name, sizeof name, "exs/roce/0/%d", share);
+    fd = abstract_take(name, SOCK_SEQPACKET);
     ck_assert_int_eq(listen(fd, places), 0);
-    return fd;
-}
-
-/* Somebody stands at a door, and there is place for no more. */
-static int stand_at(int door)
-{
-    struct sockaddr_un un;
-    socklen_t length = sizeof un;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-    ck_assert_int_eq(getsockname(door, (struct sockaddr *)&un, &length), 0);
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&un, length), 0);
     return fd;
 }
 
@@ -165,7 +150,8 @@ START_TEST(another_user_has_the_names)
         return;
     doors[0] = take_name(0, 0);
     doors[1] = take_name(1, 16);
-    waiting = stand_at(doors[0]);
+    waiting = abstract_visit("exs/roce/0/0"); /* and there is place for no more */
+    ck_assert_int_ne(waiting, -1);
     ck_assert_int_eq(seteuid(0), 0);
     opening_says(0, text, sizeof text);
     ck_assert_int_eq(seteuid(USER), 0);

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* mixture_log.c - what one end sent and the other received, as bytes or as messages. See mixture.h. */
+#include "mixture.h"
+
+struct log { /* of one direction */
+    uint8_t *bytes;
+    size_t length;
+    size_t *ends; /* of messages */
+    bool *cut, *unsure;
+    int messages;
+};
+
+static void log_op(struct log *log, const struct op *op, bool receives, int type)
+{
+    bool is_whole = op->unsure || (op->error == 0 && !(receives && op->moved == 0 && op->told & EXS_EOF));
+    size_t bytes = type == SOCK_SEQPACKET && op->unsure ? op->length : op->moved;
+
+    if (type == SOCK_SEQPACKET && !is_whole)
+        return;
+    memcpy(log->bytes + log->length, op->memory, bytes);
+    log->length += bytes;
+    log->unsure[log->messages] = op->unsure;
+    log->cut[log->messages] = (op->told & MSG_TRUNC) != 0;
+    log->ends[log->messages++] = log->length;
+}
+
+static struct log log_of(const struct mixture *m, int end, bool receives)
+{
+    size_t all = 1;
+    struct log log = {.ends = calloc(MOST_OPS, sizeof(size_t)),
+                      .cut = calloc(MOST_OPS, sizeof(bool)),
+                      .unsure = calloc(MOST_OPS, sizeof(bool))};
+
+    for (int i = 0; i < m->ops; i++)
+        all += m->op[i]->length;
+    log.bytes = malloc(all);
+    ck_assert(log.bytes != NULL && log.ends != NULL && log.cut != NULL && log.unsure != NULL);
+    for (int i = 0; i < m->ops; i++) {
+        const struct op *op = m->op[i];
+
+        if (op->end == end && op->type != EXS_EVT_POLL && is_receive(op) == receives)
+            log_op(&log, op, receives, m->type);
+    }
+    return log;
+}
+
+static void free_log(const struct log *log)
+{
+    free(log->bytes);
+    free(log->ends);
+    free(log->cut);
+    free(log->unsure);
+}
+
+/* Message `of` of one is that of the other, or as much of it as there was room for. */
+static bool same_message(const struct log *sent, int of_sent, const struct log *received, int of_received)
+{
+    size_t from = of_sent > 0 ? sent->ends[of_sent - 1] : 0,
+           at = of_received > 0 ? received->ends[of_received - 1] : 0;
+    size_t length = sent->ends[of_sent] - from, got = received->ends[of_received] - at;
+
+    return got <= length && received->cut[of_received] == (got < length) &&
+           memcmp(sent->bytes + from, received->bytes + at, got) == 0;
+}
+
+/* In order, and each once; those that may have been left out. */
+static void same_messages(const struct log *sent, const struct log *received)
+{
+    int next = 0;
+
+    for (int i = 0; i < received->messages; i++) {
+        while (next < sent->messages && sent->unsure[next] && !same_message(sent, next, received, i))
+            next++;
+        ck_assert_msg(next < sent->messages, "message %d of %d was not sent", i, received->messages);
+        ck_assert_msg(same_message(sent, next, received, i), "message %d of %d differs", i, received->messages);
+        next++;
+    }
+}
+
+/* From this end to the other. `all`: nothing is missing at the end of it. */
+void log_compare(struct mixture *m, int from, bool all)
+{
+    struct log sent = log_of(m, from, false), received = log_of(m, !from, true);
+
+    if (m->type == SOCK_SEQPACKET) {
+        if (all)
+            ck_assert_int_eq(sent.messages, received.messages);
+        same_messages(&sent, &received);
+    } else {
+        if (all)
+            ck_assert_uint_eq(sent.length, received.length);
+        size_t length = sent.length < received.length ? sent.length : received.length;
+
+        for (size_t i = 0; i < length; i++)
+            ck_assert_msg(sent.bytes[i] == received.bytes[i], "byte %zu of %zu differs", i, length);
+    }
+    free_log(&sent);
+    free_log(&received);
+}

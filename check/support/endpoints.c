@@ -497,12 +497,3 @@ void forget_frames(void *unused)
     __asan_unpoison_memory_region((char *)__builtin_frame_address(0) - FRAMES, FRAMES);
 #endif
 }
-
-int run_suite(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}

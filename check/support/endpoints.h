@@ -13,6 +13,7 @@
 #include "core/soft/verbs/verbs.h"
 #include "asleep.h"
 #include "network.h"
+#include "runner.h"
 
 #ifdef __has_feature
 #if __has_feature(address_sanitizer)
@@ -151,8 +152,5 @@ void expect_between(uint64_t elapsed, uint64_t least, uint64_t most);
 /* For pthread_cleanup_push in a thread that is cancelled: the address sanitizer takes the calls that were under
  * way for alive, and whatever then uses their stack for wrong. */
 void forget_frames(void *unused);
-
-/* What main() of each program does. */
-int run_suite(Suite *suite);
 
 #endif

@@ -38,17 +38,6 @@ TCase *add_case(Suite *suite, const char *name, double seconds)
     return tests;
 }
 
-int run_suite(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-
-    srunner_set_fork_status(runner, CK_FORK);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
-}
-
 /* ---- Time ---------------------------------------------------------------------------- */
 
 int wait_ms(void)

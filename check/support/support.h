@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "runner.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define KIB ((size_t)1 << 10)
@@ -32,7 +33,6 @@
 void init_library(void);                                         /* exs_init, the fixture */
 TCase *add_case(Suite *suite, const char *name, double seconds); /* with the fixture; on an idle machine */
 TCase *add_bare_case(Suite *suite, const char *name, double seconds);
-int run_suite(Suite *suite); /* the exit status of main */
 
 /* The call gives this, and on failure says what it was and what errno said. */
 #define must(call)                                                                                             \
@@ -89,8 +89,8 @@ int port_of(const struct address *address);
 struct address refusing_address(int *keep); /* nobody listens there until *keep is closed */
 struct address deaf_address(int *keep);     /* connecting to it takes for ever until *keep is closed */
 bool on_rdma(void);                         /* EXS_DEVICE=rdma: EXS goes through rdma-core */
-bool on_shm(void);                          /* packets within the host go through shared memory: EXS_LINK doesn't say udp */
-int tcp_listener(struct address *address);  /* a kernel socket that does not speak EXS */
+bool on_shm(void); /* packets within the host go through shared memory: EXS_LINK doesn't say udp */
+int tcp_listener(struct address *address); /* a kernel socket that does not speak EXS */
 
 /* ---- Events -------------------------------------------------------------------------- */
 

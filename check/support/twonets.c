@@ -15,7 +15,7 @@
 #include <linux/veth.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include "check/support/support.h"
+#include "check/support/runner.h"
 
 static int nets[2] = {-1, -1};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Conversations with an intake. See conversation.h. */
 #include "conversation.h"
+#include "check/support/runner.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -149,24 +150,19 @@ struct stat status_of(const char *name)
 
 /* ---- The program ---------------------------------------------------------------------------------------- */
 
-static SRunner *runner;
+static Suite *suite;
 
 TCase *conversations(const char *suite_name)
 {
-    Suite *suite = suite_create(suite_name);
     TCase *tcase = tcase_create("conversations");
 
+    suite = suite_create(suite_name);
     tcase_add_checked_fixture(tcase, setup, teardown);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
     return tcase;
 }
 
 int conversations_run(void)
 {
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return run_suite(suite);
 }

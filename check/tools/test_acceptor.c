@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check/support/runner.h"
 #include "tools/common/acceptor.h"
 
 enum { LISTENER = 3, SOCKET = 7 };
@@ -156,7 +157,6 @@ int main(void)
 {
     Suite *suite = suite_create("acceptor");
     TCase *tcase = tcase_create("accepts");
-    SRunner *runner = srunner_create(suite);
 
     tcase_set_timeout(tcase, 40);
     tcase_add_test(tcase, as_many_as_there_is_room_for);
@@ -165,8 +165,5 @@ int main(void)
     tcase_add_test(tcase, ends_short_of_something);
     tcase_add_test(tcase, ended);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return run_suite(suite);
 }

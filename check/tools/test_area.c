@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/support/runner.h"
 #include "tools/exstest/area.h"
 #include "tools/exstest/pattern.h"
 
@@ -69,14 +70,8 @@ int main(void)
 {
     Suite *suite = suite_create("area");
     TCase *tcase = tcase_create("area");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tcase, guards, 0, 2);
     suite_add_tcase(suite, tcase);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return run_suite(suite);
 }

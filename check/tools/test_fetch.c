@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "check/support/fake_exs.h"
+#include "check/support/runner.h"
 #include "tools/files/wishes.h"
 
 enum { LARGE = LANDING_KEEP + 100 };
@@ -526,7 +527,6 @@ int main(void)
 {
     Suite *suite = suite_create("fetch");
     TCase *tcase = tcase_create("lies");
-    SRunner *runner = srunner_create(suite);
 
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, whole, 0, 3);
@@ -545,8 +545,5 @@ int main(void)
     tcase_add_test(tcase, bottomless);
     tcase_add_loop_test(tcase, plain_names, 0, 5);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return run_suite(suite);
 }

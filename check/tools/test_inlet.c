@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "check/support/fake_exs.h"
+#include "check/support/runner.h"
 #include "inlet_fixture.h"
 
 /* A header and a name. */
@@ -290,7 +291,6 @@ int main(void)
 {
     Suite *suite = suite_create("inlet");
     TCase *tcase = tcase_create("connections");
-    SRunner *runner = srunner_create(suite);
 
     tcase_add_checked_fixture(tcase, inlets_setup, inlets_teardown);
     tcase_add_test(tcase, silent);
@@ -306,8 +306,5 @@ int main(void)
     tcase_add_test(tcase, finish);
     tcase_add_test(tcase, finish_is_cut_short);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return run_suite(suite);
 }

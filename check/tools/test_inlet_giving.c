@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "check/support/fake_exs.h"
+#include "check/support/runner.h"
 #include "inlet_fixture.h"
 #include "tools/files/giving.h"
 
@@ -252,7 +253,6 @@ int main(void)
 {
     Suite *suite = suite_create("inlet giving");
     TCase *tcase = tcase_create("giving");
-    SRunner *runner = srunner_create(suite);
 
     tcase_add_checked_fixture(tcase, inlets_setup, inlets_teardown);
     tcase_add_test(tcase, given);
@@ -266,8 +266,5 @@ int main(void)
     tcase_add_test(tcase, finish_giving);
     tcase_add_loop_test(tcase, finish_giving_is_cut_short, 0, 2);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return run_suite(suite);
 }

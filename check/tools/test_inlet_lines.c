@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "check/support/runner.h"
 #include "inlet_fixture.h"
 
 START_TEST(lines)
@@ -51,14 +52,10 @@ int main(void)
 
     Suite *suite = suite_create("lines");
     TCase *tcase = tcase_create("lines");
-    SRunner *runner = srunner_create(suite);
 
     tcase_add_checked_fixture(tcase, inlets_setup, inlets_teardown);
     tcase_add_test(tcase, lines);
     tcase_add_test(tcase, times);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return run_suite(suite);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "check/support/fake_exs.h"
+#include "check/support/runner.h"
 #include "tools/common/options.h"
 #include "tools/common/terminal.h"
 #include "tools/files/outlet.h"
@@ -181,7 +182,6 @@ int main(void)
 {
     Suite *suite = suite_create("outlet");
     TCase *tcase = tcase_create("replies");
-    SRunner *runner = srunner_create(suite);
 
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, text_is_filtered);
@@ -193,8 +193,5 @@ int main(void)
     tcase_add_test(tcase, not_asked);
     tcase_add_test(tcase, bytes);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return run_suite(suite);
 }

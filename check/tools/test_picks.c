@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check/support/runner.h"
 #include "tools/files/picks.h"
 
 static char looked_at[64];
@@ -87,15 +88,10 @@ int main(void)
 {
     Suite *suite = suite_create("picks");
     TCase *folders = tcase_create("folders");
-    SRunner *runner = srunner_create(suite);
 
     tcase_add_loop_test(folders, names, 0, ROWS);
     tcase_add_loop_test(folders, cannot_be_read, 0, ROWS);
     tcase_add_test(folders, no_memory);
     suite_add_tcase(suite, folders);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "check/support/runner.h"
 #include "tools/common/options.h"
 #include "tools/common/resolve.h"
 
@@ -101,15 +102,11 @@ int main(void)
 {
     Suite *suite = suite_create("resolve");
     TCase *tcase = tcase_create("addresses");
-    SRunner *runner = srunner_create(suite);
 
     tcase_add_loop_test(tcase, numbers, 0, (int)(sizeof(rows) / sizeof(rows[0])));
     tcase_add_test(tcase, scope);
     tcase_add_test(tcase, names);
     tcase_add_test(tcase, longest);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return run_suite(suite);
 }

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <errno.h>
 #include "check/support/ibnet.h"
+#include "check/support/runner.h"
 
 /* ---- Masks ---- */
 
@@ -255,8 +256,6 @@ int main(void)
 {
     Suite *suite = suite_create("InfiniBand's connections");
     TCase *tcase = tcase_create("connections");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, every_mask_of_losses);
@@ -271,8 +270,5 @@ int main(void)
     tcase_add_test(tcase, data_before_rtu);
     tcase_add_test(tcase, rtu_again);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -7,6 +7,7 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
+#include "check/support/runner.h"
 #include "core/soft/cm/ib_address.h"
 #include "core/soft/cm/ib_message.h"
 
@@ -400,8 +401,6 @@ int main(void)
 {
     Suite *suite = suite_create("InfiniBand's messages");
     TCase *tcase = tcase_create("messages");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     tcase_add_test(tcase, a_request_that_was_seen);
     tcase_add_test(tcase, answers_that_were_seen);
@@ -412,8 +411,5 @@ int main(void)
     tcase_add_loop_test(tcase, addresses_of_no_host, 0, 6);
     tcase_add_test(tcase, services);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include "check/support/runner.h"
 #include "core/soft/cm/ib_address.h"
 #include "core/soft/cm/ib_end.h"
 
@@ -377,8 +378,6 @@ int main(void)
 {
     Suite *suite = suite_create("InfiniBand's ends of a process");
     TCase *tcase = tcase_create("ends");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     tcase_add_test(tcase, what_is_waited_out_gives_way);
     tcase_add_test(tcase, an_end_that_is_not_answered_gives_way);
@@ -388,8 +387,5 @@ int main(void)
     tcase_add_test(tcase, doors_of_answers_give_way);
     tcase_add_test(tcase, one_is_small);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

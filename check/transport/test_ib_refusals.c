@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 #include "check/support/ibnet.h"
+#include "check/support/runner.h"
 
 /* ---- Refusals ---- */
 
@@ -223,8 +224,6 @@ int main(void)
 {
     Suite *suite = suite_create("refusals of InfiniBand's connections");
     TCase *tcase = tcase_create("refusals");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, the_listener_has_gone, 0, 2);
@@ -237,8 +236,5 @@ int main(void)
     tcase_add_test(tcase, a_request_in_anothers_name);
     tcase_add_test(tcase, an_answer_in_anothers_name);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <errno.h>
 #include "check/support/ibnet.h"
+#include "check/support/runner.h"
 
 static struct ib_conn *ask_from(struct ibnet *network)
 {
@@ -218,8 +219,6 @@ int main(void)
 {
     Suite *suite = suite_create("InfiniBand's look-ups");
     TCase *tcase = tcase_create("look-ups");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, look_up_with_losses);
@@ -232,8 +231,5 @@ int main(void)
     tcase_add_test(tcase, a_question_that_is_another);
     tcase_add_test(tcase, nobody_at_the_port);
     suite_add_tcase(suite, tcase);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -1,185 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What exs-get makes of a server that lies, and where a file may arrive. */
-#include <check.h>
+/* test_fetch.c - what exs-get makes of a server that lies about a file, and where a file may arrive. */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "check/support/fake_exs.h"
 #include "check/support/runner.h"
-#include "tools/files/wishes.h"
-
-enum { LARGE = LANDING_KEEP + 100 };
+#include "fetch_fixture.h"
 
 #define PART ".file.exs-part"
-
-static char folder[] = "fetch-XXXXXX";
-static int directory;
-static struct blocks blocks;
-static struct fetch fetch;
-static unsigned char stream[LARGE + 4096]; /* what the server says */
-static size_t length;
-
-static void setup(void)
-{
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    directory = open(folder, O_PATH | O_DIRECTORY);
-    ck_assert_int_ne(directory, -1);
-    fake_reset();
-    fetch = (struct fetch){.limit = INT64_MAX, .block = block_take(&blocks)};
-    fetch.client.sock = 1;
-    length = 0;
-    umask(022);
-}
-
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *where)
-{
-    (void)status, (void)type, (void)where;
-    return remove(path);
-}
-
-static void teardown(void)
-{
-    block_return(&blocks, fetch.block);
-    blocks_free(&blocks);
-    ck_assert_int_eq(fake_regions, 0);
-    close(directory);
-    ck_assert_int_eq(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
-}
-
-/* ---- What a server says --------------------------------------------------------------------------------- */
-
-static void say(const void *bytes, size_t count)
-{
-    ck_assert_uint_le(count, sizeof(stream) - length);
-    memcpy(stream + length, bytes, count);
-    length += count;
-}
-
-static void say_reply(unsigned status, const void *text, size_t text_length)
-{
-    const struct transfer_reply reply = {.status = (enum transfer_status)status, .text_length = text_length};
-    unsigned char bytes[TRANSFER_REPLY];
-
-    transfer_put_reply(bytes, &reply);
-    say(bytes, sizeof(bytes));
-    say(text, text_length);
-}
-
-static void say_coming(uint64_t size, uint64_t from)
-{
-    const struct transfer_header header = {
-        .size = size, .mode = 0666, .seconds = 981173106, .nanoseconds = 789};
-    unsigned char text[TRANSFER_COMING];
-
-    transfer_put_coming(text, &header, from);
-    say_reply(TRANSFER_COMES, text, sizeof(text));
-}
-
-static const unsigned char *noise(void)
-{
-    static unsigned char bytes[LARGE];
-
-    for (size_t i = 0; i < LARGE; i++)
-        bytes[i] = (unsigned char)(i * i >> 7);
-    return bytes;
-}
-
-static void say_digest(size_t size)
-{
-    unsigned char digest[TRANSFER_DIGEST];
-    XXH3_state_t *state = XXH3_createState();
-
-    XXH3_128bits_reset(state);
-    XXH3_128bits_update(state, noise(), size);
-    transfer_digest(state, digest);
-    XXH3_freeState(state);
-    say(digest, sizeof(digest));
-}
-
-static void say_file(size_t size, size_t from)
-{
-    say_coming(size, from);
-    say(noise() + from, size - from);
-    say_digest(size);
-}
-
-static void say_entry(unsigned kind, uint64_t size, const char *name)
-{
-    const struct transfer_entry entry = {
-        .kind = (enum transfer_kind)kind, .name_length = strlen(name), .size = size};
-    unsigned char bytes[TRANSFER_ENTRY];
-
-    transfer_put_entry(bytes, &entry);
-    say(bytes, sizeof(bytes));
-    say(name, entry.name_length);
-}
-
-static void serve(void)
-{
-    fake_stream = stream;
-    fake_stream_left = length;
-}
-
-/* ---- What is there -------------------------------------------------------------------------------------- */
-
-static void make(const char *name, size_t size)
-{
-    int fd = openat(directory, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-
-    ck_assert_int_eq(write(fd, noise(), size), (ssize_t)size);
-    close(fd);
-}
-
-static off_t size_of(const char *name)
-{
-    struct stat status;
-
-    return fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == -1 ? -1 : status.st_size;
-}
-
-static void expect_file(const char *name, size_t size)
-{
-    static unsigned char bytes[LARGE + 1];
-    int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW);
-
-    ck_assert_int_ne(fd, -1);
-    ck_assert_int_eq(read(fd, bytes, sizeof(bytes)), (ssize_t)size);
-    ck_assert_int_eq(memcmp(bytes, noise(), size), 0);
-    close(fd);
-}
-
-static int get(const char *name)
-{
-    struct landing landing;
-    int result = landing_open(&landing, directory, name);
-
-    if (result == 0) {
-        serve();
-        result = fetch_file(&fetch, name, &landing);
-    } else {
-        snprintf(fetch.client.error, sizeof(fetch.client.error), "%s", strerror(errno));
-    }
-    int saved = errno;
-
-    landing_end(&landing);
-    errno = saved;
-    return result;
-}
-
-static void expect_failure(const char *want)
-{
-    ck_assert_int_eq(get("file"), -1);
-    ck_assert_msg(strstr(fetch.client.error, want) != NULL, "said: %s", fetch.client.error);
-    ck_assert_int_eq(size_of("file"), -1);
-    ck_assert_int_eq(fetch.client.sock, -1); /* the conversation is over */
-}
 
 /* ---- Files ---------------------------------------------------------------------------------------------- */
 
@@ -365,6 +196,8 @@ START_TEST(foreign_part)
 }
 END_TEST
 
+/* ---- Names ---------------------------------------------------------------------------------------------- */
+
 /* A name may be as long as it may. */
 START_TEST(longest_name)
 {
@@ -413,122 +246,11 @@ START_TEST(name_is_taken_meanwhile)
 }
 END_TEST
 
-/* ---- Lists ---------------------------------------------------------------------------------------------- */
-
-static void expect_no_list(const char *want)
-{
-    struct picks picks = {0};
-
-    serve();
-    ck_assert_int_eq(wishes_add_tree(&picks, &fetch, "top"), -1);
-    ck_assert_msg(strstr(fetch.client.error, want) != NULL, "said: %s", fetch.client.error);
-    picks_free(&picks);
-}
-
-START_TEST(tree)
-{
-    static const char *const want[][2] = {
-        {"a/top/b", "top/b"}, {"a/top/in/x", "top/in/x"}, {"a/top/z", "top/z"}};
-    struct picks picks = {0};
-
-    say_reply(TRANSFER_LISTS, "", 0);
-    say_entry(TRANSFER_FILE, 1, "z");
-    say_entry(TRANSFER_FOLDER, 0, "in");
-    say_entry(TRANSFER_FILE, 1, "b");
-    say_entry(TRANSFER_NO_MORE, 0, "");
-    say_reply(TRANSFER_LISTS, "", 0);
-    say_entry(TRANSFER_FILE, 1, "x");
-    say_entry(TRANSFER_NO_MORE, 0, "");
-    say_reply(TRANSFER_LISTS, "", 0);
-    say_entry(TRANSFER_FILE, 1, "");
-    say_entry(TRANSFER_NO_MORE, 0, "");
-    serve();
-    ck_assert_msg(wishes_add_tree(&picks, &fetch, "a/top") == 0, "%s", fetch.client.error);
-    ck_assert_msg(wishes_add_tree(&picks, &fetch, "a/single") == 0, "%s", fetch.client.error);
-    ck_assert_uint_eq(picks.count, 4);
-    for (int i = 0; i < 3; i++) {
-        ck_assert_str_eq(picks.list[i].path, want[i][0]);
-        ck_assert_str_eq(picks.list[i].name, want[i][1]);
-    }
-    ck_assert_str_eq(picks.list[3].path, "a/single");
-    ck_assert_str_eq(picks.list[3].name, "single");
-    picks_free(&picks);
-}
-END_TEST
-
-START_TEST(lying_lists)
-{
-    static const char *const names[] = {"..", "../up", "/etc", ".hidden", "a/b", "a\nb", "."};
-
-    say_reply(TRANSFER_LISTS, "", 0);
-    if (_i < 7) {
-        say_entry(TRANSFER_FILE, 1, names[_i]);
-        expect_no_list("a name that no file may have");
-    } else if (_i == 7) {
-        say_entry(TRANSFER_FOLDER + 1, 1, "a");
-        expect_no_list("this is no list");
-    } else if (_i == 8) {
-        say_entry(TRANSFER_FILE, UINT64_MAX, "a");
-        expect_no_list("this is no list");
-    } else if (_i == 9) {
-        say_entry(TRANSFER_FOLDER, 0, "");
-        say_entry(TRANSFER_NO_MORE, 0, "");
-        expect_no_list("this is no list");
-    } else if (_i == 10) {
-        say_entry(TRANSFER_FILE, 0, "");
-        say_entry(TRANSFER_FILE, 0, "a");
-        say_entry(TRANSFER_NO_MORE, 0, "");
-        expect_no_list("this is no list");
-    } else if (_i == 11) {
-        say_entry(TRANSFER_FILE, 0, "a");
-        expect_no_list("it closed the connection");
-    } else {
-        fetch.listed = FETCH_LISTED_MAX;
-        say_entry(TRANSFER_FILE, 0, "a");
-        expect_no_list("more than a million files");
-    }
-    ck_assert_int_eq(fetch.client.sock, -1);
-}
-END_TEST
-
-/* Folders in folders without end: they are not asked for any more where names get too long. */
-START_TEST(bottomless)
-{
-    struct picks picks = {0};
-
-    for (int depth = 0; depth < TRANSFER_FOLDERS_MAX; depth++) {
-        say_reply(TRANSFER_LISTS, "", 0);
-        say_entry(TRANSFER_FOLDER, 0, "in");
-        say_entry(TRANSFER_NO_MORE, 0, "");
-    }
-    say_reply(TRANSFER_LISTS, "", 0);
-    say_entry(TRANSFER_FOLDER, 0, "in");
-    say_entry(TRANSFER_NO_MORE, 0, "");
-    serve();
-    ck_assert_msg(wishes_add_tree(&picks, &fetch, "top") == 0, "%s", fetch.client.error);
-    ck_assert_uint_eq(picks.count, 1);
-    ck_assert_ptr_nonnull(strstr(picks.list[0].problem, "more than 32 folders"));
-    picks_free(&picks);
-}
-END_TEST
-
-START_TEST(plain_names)
-{
-    static const char *const rows[][2] = {{"a", "a"}, {"/a/b/", "a/b"}, {"/", ""}, {"///", ""}, {"", ""}};
-    char name[16];
-
-    snprintf(name, sizeof(name), "%s", rows[_i][0]);
-    wishes_plain(name);
-    ck_assert_str_eq(name, rows[_i][1]);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("fetch");
-    TCase *tcase = tcase_create("lies");
+    TCase *tcase = fetch_case(suite, "files");
 
-    tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, whole, 0, 3);
     tcase_add_test(tcase, in_folders);
     tcase_add_loop_test(tcase, lies, 0, 13);
@@ -540,10 +262,5 @@ int main(void)
     tcase_add_test(tcase, longest_name);
     tcase_add_test(tcase, name_is_taken);
     tcase_add_test(tcase, name_is_taken_meanwhile);
-    tcase_add_test(tcase, tree);
-    tcase_add_loop_test(tcase, lying_lists, 0, 13);
-    tcase_add_test(tcase, bottomless);
-    tcase_add_loop_test(tcase, plain_names, 0, 5);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

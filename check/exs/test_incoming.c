@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_incoming.c - connections on their way in: whoever asks for one and then falls silent delays nobody,
- * holds little, and makes room when there are many of it; what is established before an accept asks for it
- * waits, with all that it has sent.
+ * holds little, and makes room when there are many of it.
  *
  * Strangers talk to the TCP port of the embedded device. The kernel's connection manager answers for its own.
  */
-#include "check/support/silent.h"
-
-#include <poll.h>
 #include <sys/resource.h>
+#include "check/support/silent.h"
+#include "incoming.h"
 
 enum {
     STRANGERS = 1000,
@@ -17,30 +15,6 @@ enum {
     HALF_OPEN_ALONE = 32, /* those that a blocking accept would get */
     CLIENTS = 100,
 };
-
-static struct inbox box;
-static struct address address;
-static int listener;
-static exs_acceptaddr_t wanted[4];
-
-static void begin(void)
-{
-    struct rlimit limit;
-
-    getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-    init_library();
-    inbox_open(&box, 16);
-    listener = open_listener(AF_INET, SOCK_STREAM, 1024, &address);
-    memset(wanted, 0, sizeof(wanted));
-}
-
-static void end(void)
-{
-    close_socket(&box, listener);
-    inbox_close(&box);
-}
 
 /* ---- Strangers ----------------------------------------------------------------------------------------- */
 
@@ -85,13 +59,6 @@ static void *connect_one(void *arg)
     return NULL;
 }
 
-static int accepted(struct inbox *inbox)
-{
-    exs_event_t event = take_good(inbox, EXS_EVT_ACCEPT, listener);
-
-    return event.exs_evt_union.exs_evt_accept.exs_evt_newsocket;
-}
-
 static void *accept_one(void *arg)
 {
     must(*(int *)arg = exs_blocking_accept(listener, NULL, NULL));
@@ -104,95 +71,6 @@ static void expect_soon(double start)
                   seconds_now() - start);
 }
 
-/* Two clients that are both established, and one accept, which is spent on one of them. */
-struct two {
-    struct inbox box; /* the clients' */
-    int client[2], server;
-};
-
-static int connected(struct two *two)
-{
-    int count = 0;
-
-    inbox_pump(&two->box, 0);
-    for (int i = 0; i < two->box.count; i++)
-        count += two->box.kept[i].exs_evt_type == EXS_EVT_CONNECT;
-    return count;
-}
-
-/* Both ask before there is an accept, and most likely both are answered before the first is established. */
-static bool try_two(struct two *two)
-{
-    for (int i = 0; i < 2; i++) {
-        must(two->client[i] = exs_socket(PF_INET, SOCK_STREAM, 0));
-        must(exs_connect(two->client[i], SA(&address), address.length, 0, NULL, two->box.queue, NULL));
-    }
-    inbox_pump(&two->box, QUIET_MS);
-    must(exs_accept(listener, wanted, 1, 0, box.queue));
-    two->server = accepted(&box);
-    for (double end_ = seconds_now() + 1; connected(two) < 2;) {
-        if (seconds_now() > end_)
-            return false;
-        poll(NULL, 0, 1);
-    }
-    for (int i = 0; i < 2; i++)
-        take_good(&two->box, EXS_EVT_CONNECT, two->client[i]);
-    return true;
-}
-
-static void close_two(struct two *two)
-{
-    close_socket(&box, two->server);
-    close_socket(&two->box, two->client[0]);
-    close_socket(&two->box, two->client[1]);
-    box.beside = NULL;
-    inbox_close(&two->box);
-}
-
-static void connect_two(struct two *two)
-{
-    int tries = 10;
-
-    inbox_open(&two->box, 4);
-    box.beside = &two->box;
-    while (!try_two(two)) { /* one is not answered before there is another accept */
-        ck_assert_msg(--tries > 0, "two clients are never established with one accept");
-        must(exs_accept(listener, wanted, 1, 0, box.queue));
-        close_socket(&box, two->server);
-        two->server = accepted(&box);
-        for (int i = 0; i < 2; i++)
-            take_good(&two->box, EXS_EVT_CONNECT, two->client[i]);
-        close_two(two);
-        inbox_open(&two->box, 4);
-        box.beside = &two->box;
-    }
-    for (int i = 0; i < 2; i++) {
-        must(exs_send(two->client[i], i == 0 ? "0" : "1", 1, 0, two->box.queue, NULL, NULL));
-        take_good(&two->box, EXS_EVT_SEND, two->client[i]);
-    }
-}
-
-/* The clients, both queues beside the test's own, and the listener. */
-static void end_two(struct two *two, struct inbox *other)
-{
-    for (int i = 0; i < 2; i++)
-        close_socket(&two->box, two->client[i]);
-    inbox_close(&two->box);
-    inbox_close(other);
-    must(exs_blocking_close(listener));
-}
-
-/* The byte that was sent tells whose other end it is. */
-static int whose(struct inbox *inbox, int server)
-{
-    char byte = 0;
-
-    must(exs_recv(server, &byte, 1, 0, inbox->queue, NULL, NULL));
-    take_good(inbox, EXS_EVT_RECV, server);
-    ck_assert_msg(byte == '0' || byte == '1', "what was sent before the accept is lost");
-    return byte - '0';
-}
-
 /* ---- Half-open ----------------------------------------------------------------------------------------- */
 
 /* Nobody finds a socket by its number, by chance or by mistake, before an accept has told it. */
@@ -203,7 +81,7 @@ START_TEST(no_number_before_the_accept)
 
     if (on_rdma())
         return;
-    begin();
+    incoming_begin();
     must(exs_accept(listener, wanted, 1, 0, box.queue));
     let_strangers_in(&fd, 1);
     for (int number = 0; number < last; number++) {
@@ -222,7 +100,7 @@ START_TEST(no_number_before_the_accept)
     close_socket(&box, server);
     must(exs_blocking_close(client));
     close(fd);
-    end();
+    incoming_end();
 }
 END_TEST
 
@@ -234,7 +112,7 @@ START_TEST(silence_delays_nobody)
 
     if (on_rdma())
         return;
-    begin();
+    incoming_begin();
     must(exs_accept(listener, wanted, 1, 0, box.queue));
     let_strangers_in(fd, STRANGERS);
     double start = seconds_now();
@@ -246,7 +124,7 @@ START_TEST(silence_delays_nobody)
     must(exs_blocking_close(client));
     expect_kept(fd, STRANGERS, HALF_OPEN - 1); /* the last to go made room for the client */
     send_away(fd, STRANGERS);
-    end();
+    incoming_end();
 }
 END_TEST
 
@@ -257,7 +135,7 @@ START_TEST(silence_delays_no_blocking_accept)
 
     if (on_rdma())
         return;
-    begin();
+    incoming_begin();
     pthread_t acceptor = thread_start(accept_one, &server);
     let_strangers_in(fd, STRANGERS);
     double start = seconds_now();
@@ -269,7 +147,7 @@ START_TEST(silence_delays_no_blocking_accept)
     must(exs_blocking_close(client));
     expect_kept(fd, STRANGERS, HALF_OPEN_ALONE - 1);
     send_away(fd, STRANGERS);
-    end();
+    incoming_end();
 }
 END_TEST
 
@@ -288,7 +166,7 @@ START_TEST(many_at_once)
     static int client[CLIENTS], server[CLIENTS];
     char byte;
 
-    begin();
+    incoming_begin();
     for (int i = 0; i < CLIENTS; i++) {
         must(client[i] = exs_socket(PF_INET, SOCK_STREAM, 0));
         must(exs_connect(client[i], SA(&address), address.length, 0, NULL, box.queue, NULL));
@@ -307,7 +185,7 @@ START_TEST(many_at_once)
         close_socket(&box, client[i]);
         must(exs_blocking_close(server[i]));
     }
-    end();
+    incoming_end();
 }
 END_TEST
 
@@ -318,7 +196,7 @@ START_TEST(bound_of_descriptors)
 
     if (on_rdma())
         return;
-    begin();
+    incoming_begin();
     must(exs_accept(listener, wanted, 1, 0, box.queue));
     let_strangers_in(fd, 4);
     int before = count_fds();
@@ -341,7 +219,7 @@ START_TEST(no_descriptor_left)
 
     if (on_rdma())
         return;
-    begin();
+    incoming_begin();
     must(exs_accept(listener, wanted, 1, 0, box.queue));
     let_strangers_in(fd, COUNT(fd));
     int late = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -367,7 +245,7 @@ START_TEST(no_descriptor_left)
     close_socket(&box, accepted(&box));
     thread_join(thread);
     must(exs_blocking_close(client));
-    end();
+    incoming_end();
 }
 END_TEST
 
@@ -378,7 +256,7 @@ START_TEST(end_of_the_listener_or_queue)
 
     if (on_rdma())
         return;
-    begin();
+    incoming_begin();
     must(exs_accept(listener, wanted, 1, 0, box.queue));
     let_strangers_in(fd, COUNT(fd));
     must_fail(exs_qdelete(box.queue), EBUSY);
@@ -404,170 +282,10 @@ START_TEST(end_of_the_listener_or_queue)
 }
 END_TEST
 
-/* ---- Arrived ------------------------------------------------------------------------------------------- */
-
-START_TEST(sent_before_the_accept)
-{
-    struct two two;
-    int first;
-
-    begin();
-    connect_two(&two);
-    first = whose(&box, two.server);
-    must(exs_accept(listener, wanted + 1, 1, 0, box.queue));
-    int second = accepted(&box);
-
-    ck_assert_int_eq(whose(&box, second), !first);
-    close_socket(&box, second);
-    close_two(&two);
-    end();
-}
-END_TEST
-
-/* It has gone again, and what it said is there, with its end. */
-START_TEST(gone_before_the_accept)
-{
-    struct two two;
-    char byte;
-
-    begin();
-    connect_two(&two);
-    int first = whose(&box, two.server);
-
-    close_socket(&two.box, two.client[!first]);
-    must(exs_accept(listener, wanted + 1, 1, 0, box.queue));
-    int second = accepted(&box);
-
-    ck_assert_int_eq(whose(&box, second), !first);
-    must(exs_recv(second, &byte, 1, 0, box.queue, NULL, NULL));
-    exs_event_t event = take_good(&box, EXS_EVT_RECV, second);
-    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
-    close_socket(&box, second);
-    must(two.client[!first] = exs_socket(PF_INET, SOCK_STREAM, 0)); /* close_two closes it */
-    close_two(&two);
-    end();
-}
-END_TEST
-
-/* It lives where the first accept was. When none comes there another queue gets it, and drives it. */
-START_TEST(accepted_on_another_queue)
-{
-    struct two two;
-    struct inbox other;
-
-    begin();
-    inbox_open(&other, 4);
-    connect_two(&two);
-    int first = whose(&box, two.server);
-
-    must(exs_accept(listener, wanted + 1, 1, 0, other.queue));
-    int second = accepted(&other);
-
-    ck_assert_int_eq(whose(&other, second), !first);
-    close_socket(&other, second);
-    close_two(&two);
-    inbox_close(&other);
-    end();
-}
-END_TEST
-
-/* The queue that it lives on goes, since nothing that the user has was given to that, and it goes on. */
-START_TEST(home_is_deleted)
-{
-    struct two two;
-    struct inbox other;
-    int second;
-
-    begin();
-    inbox_open(&other, 4);
-    connect_two(&two);
-    int first = whose(&box, two.server);
-
-    if (_i == 0) {
-        must(exs_accept(listener, wanted + 1, 1, 0, other.queue));
-        second = accepted(&other);
-    } else {
-        must(second = exs_blocking_accept(listener, NULL, NULL));
-    }
-    must_fail(exs_qdelete(box.queue), EBUSY);
-    close_socket(&box, two.server);
-    must(exs_qdelete(box.queue));
-    must_fail(exs_qdelete(box.queue), EINVAL);
-    ck_assert_int_eq(whose(&other, second), !first);
-    close_socket(&other, second);
-    end_two(&two, &other);
-}
-END_TEST
-
-/* The queue that it lives on goes before anybody asked for it: whoever asks then gets it, and what it sent. */
-START_TEST(home_is_deleted_before)
-{
-    struct two two;
-    struct inbox other;
-    char byte;
-    int second;
-
-    begin();
-    inbox_open(&other, 4);
-    connect_two(&two);
-    int first = whose(&box, two.server);
-
-    if (_i > 1) { /* its client has gone again, in order */
-        close_socket(&two.box, two.client[!first]);
-        must(two.client[!first] = exs_socket(PF_INET, SOCK_STREAM, 0));
-    }
-    close_socket(&box, two.server);
-    must(exs_qdelete(box.queue));
-    if (_i % 2 == 0) {
-        must(exs_accept(listener, wanted + 1, 1, 0, other.queue));
-        second = accepted(&other);
-    } else {
-        must(second = exs_blocking_accept(listener, NULL, NULL));
-    }
-    ck_assert_int_eq(whose(&other, second), !first);
-    if (_i > 1) {
-        must(exs_recv(second, &byte, 1, 0, other.queue, NULL, NULL));
-        exs_event_t event = take_good(&other, EXS_EVT_RECV, second);
-        ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
-    }
-    close_socket(&other, second);
-    end_two(&two, &other);
-}
-END_TEST
-
-/* Nobody ever asked for it: its client sees the end. */
-START_TEST(never_accepted)
-{
-    struct two two;
-    char byte;
-
-    begin();
-    connect_two(&two);
-    int first = whose(&box, two.server);
-
-    if (_i == 0)
-        close_socket(&box, listener);
-    close_socket(&box, two.server);
-    if (_i == 1) {
-        inbox_close(&box);
-        must(exs_blocking_close(listener));
-    }
-    if (exs_recv(two.client[!first], &byte, 1, 0, two.box.queue, NULL, NULL) == 0)
-        ck_assert_uint_eq(inbox_take(&two.box, EXS_EVT_RECV, -1).exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
-    else
-        ck_assert_int_eq(errno, ECONNRESET);
-    close_socket(&two.box, two.client[0]);
-    close_socket(&two.box, two.client[1]);
-    if (_i == 0)
-        inbox_close(&box);
-    inbox_close(&two.box);
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("incoming");
-    TCase *half_open = add_bare_case(suite, "half-open", 40), *arrived = add_bare_case(suite, "arrived", 20);
+    TCase *half_open = add_bare_case(suite, "half-open", 40);
 
     tcase_add_test(half_open, no_number_before_the_accept);
     tcase_add_test(half_open, silence_delays_nobody);
@@ -576,11 +294,5 @@ int main(void)
     tcase_add_test(half_open, bound_of_descriptors);
     tcase_add_test(half_open, no_descriptor_left);
     tcase_add_loop_test(half_open, end_of_the_listener_or_queue, 0, 2);
-    tcase_add_test(arrived, sent_before_the_accept);
-    tcase_add_test(arrived, gone_before_the_accept);
-    tcase_add_test(arrived, accepted_on_another_queue);
-    tcase_add_loop_test(arrived, home_is_deleted, 0, 2);
-    tcase_add_loop_test(arrived, home_is_deleted_before, 0, 4);
-    tcase_add_loop_test(arrived, never_accepted, 0, 2);
     return run_suite(suite);
 }

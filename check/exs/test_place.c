@@ -3,13 +3,12 @@
  * test_place.c - a receive into several pieces of memory, from inside: each is filled in its turn, by whichever
  * way the bytes come, and none is opened to the peer before its turn.
  */
-#include "check/support/support.h"
-#include "core/conn.h"
 #include "core/core.h"
 #include "core/memory.h"
 #include "core/place.h"
 #include "core/queue.h"
 #include "core/sock.h"
+#include "inside.h"
 
 #define PIECES_MAX 6
 #define LARGE (64 * KIB) /* a piece that is worth opening to the peer */
@@ -73,15 +72,6 @@ static uint64_t check_pieces(const struct scattered *to, uint64_t bytes, uint64_
     }
     ck_assert_uint_eq(bytes, 0);
     return at;
-}
-
-static struct conn *conn_of(int socket)
-{
-    struct sock *sock = xs_sock_get(socket);
-
-    ck_assert_ptr_nonnull(sock);
-    xs_sock_put(sock);
-    return sock->conn;
 }
 
 /* The client knows of so many places, the first of so many bytes; the server has opened no other. */

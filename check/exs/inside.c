@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* inside.c - see inside.h. */
+#include "inside.h"
+
+#include "core/nic.h"
+#include "core/sock.h"
+
+struct conn *conn_of(int socket)
+{
+    struct sock *sock = xs_sock_get(socket);
+
+    ck_assert_ptr_nonnull(sock);
+    struct conn *conn = sock->conn;
+
+    xs_sock_put(sock);
+    ck_assert_ptr_nonnull(conn);
+    return conn;
+}
+
+void cut_requests(const struct pair *pair, uint32_t bytes)
+{
+    conn_of(pair->client)->nic->max_request = bytes;
+    conn_of(pair->server)->nic->max_request = bytes;
+}

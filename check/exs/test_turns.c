@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_turns.c - EXS's connections from inside, when nothing is asked of them: a silent peer is probed, and in
+ * the end given up; whoever has something to do gets its turn; and what was done is seen at the end.
+ */
+#include <poll.h>
+#include "core/core.h"
+#include "core/library.h"
+#include "core/queue.h"
+#include "core/sock.h"
+#include "inside.h"
+
+#define FEW_BYTES 100
+
+static void think_of_peer(int socket)
+{
+    struct conn *conn = conn_of(socket);
+
+    xs_sock_lock(conn->sock);
+    xs_probe(conn);
+    xs_sock_unlock(conn->sock);
+}
+
+/* A device that never says that its tries are used up is not waited for for ever. */
+START_TEST(silence_has_an_end)
+{
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct conn *conn = conn_of(pair.client);
+
+    inbox_quiet(pair.client_box, QUIET_MS);
+    think_of_peer(pair.client);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(conn->error, 0);
+        think_of_peer(pair.client); /* the first of these asks; no answer is harvested */
+    }
+    think_of_peer(pair.client);
+    ck_assert_int_eq(conn->error, ETIMEDOUT);
+    pair_close(&pair);
+}
+END_TEST
+
+static bool is_readable(exs_qhandle_t queue, int within_ms)
+{
+    return poll(&(struct pollfd){.fd = exs_qfd(queue), .events = POLLIN}, 1, within_ms) == 1;
+}
+
+/* Only one who was silent is asked, only once until it answers, and it does not wake up for that. */
+START_TEST(an_idle_peer_is_probed)
+{
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct conn *conn = conn_of(pair.client);
+
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, FEW_BYTES, 1);
+    inbox_quiet(pair.client_box, QUIET_MS);
+    inbox_quiet(pair.server_box, QUIET_MS);
+    uint32_t before = conn->sq_tail;
+
+    think_of_peer(pair.client);
+    ck_assert_uint_eq(conn->sq_tail, before);
+    think_of_peer(pair.client);
+    think_of_peer(pair.client);
+    ck_assert_uint_eq(conn->sq_tail, before + 1);
+    ck_assert(is_readable(pair.client_box->queue, WAIT_MS)); /* the acknowledgement */
+    ck_assert(!is_readable(pair.server_box->queue, QUIET_MS));
+    inbox_quiet(pair.client_box, QUIET_MS);
+    ck_assert_uint_eq(conn->sq_head, conn->sq_tail);
+    think_of_peer(pair.client);
+    ck_assert_uint_eq(conn->sq_tail, before + 1);
+    pass_bytes(pair.server_box, pair.server, pair.client_box, pair.client, FEW_BYTES, 2);
+    pair_close(&pair);
+}
+END_TEST
+
+/* A queue whose host always has something better to do gets its turn all the same: a run of a few. */
+START_TEST(connections_get_their_turn)
+{
+    struct pair pair;
+    exs_acceptaddr_t wanted = {.exs_ahandle = NULL};
+    int client, runs = 0;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct sock *listener = xs_sock_get(pair.listener);
+    struct queue *home = atomic_load(&listener->home);
+
+    must(client = exs_socket(AF_INET, SOCK_STREAM, 0));
+    must(exs_accept(pair.listener, &wanted, 1, 0, pair.server_box->queue));
+    must(exs_connect(client, SA(&pair.address), pair.address.length, 0, NULL, pair.client_box->queue, NULL));
+    while (listener->state == SOCK_LISTENING && !STAILQ_EMPTY(&listener->accepts)) {
+        /* The client's end goes on by itself; the listener's is driven only here, by its event channel. */
+        inbox_pump(pair.client_box, 1);
+        if (poll(&(struct pollfd){.fd = home->channel[xs_devices() - 1]->fd, .events = POLLIN}, 1, 0) == 0)
+            continue;
+        ck_assert_int_lt(runs++, 1000);
+        xs_sock_lock(listener);
+        xs_turn_home(home, &(struct turn){.watched = BY_LEVEL, .harvested = 1});
+        xs_sock_unlock(listener);
+    }
+    xs_sock_put(listener);
+    exs_event_t event = take_good(pair.server_box, EXS_EVT_ACCEPT, pair.listener);
+
+    take_good(pair.client_box, EXS_EVT_CONNECT, client);
+    close_socket(pair.client_box, client);
+    close_socket(pair.server_box, event.exs_evt_union.exs_evt_accept.exs_evt_newsocket);
+    pair_close(&pair);
+}
+END_TEST
+
+/* The connection breaks when a send's completion is there, but not yet seen: it was sent. */
+START_TEST(what_has_arrived_was_sent)
+{
+    struct pair pair;
+    struct ibv_wc wc;
+    bool receive = true;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct sock *sock = xs_sock_get(pair.client);
+
+    must(exs_send(pair.client, "received", 8, 0, pair.client_box->queue, NULL, NULL));
+    xs_sock_lock(sock);
+    while (receive) { /* the device does its part while it is asked */
+        if (ibv_poll_cq(sock->conn->cq->cq, 1, &wc) == 1)
+            ck_assert_ptr_eq(xs_conn_of(wc.wr_id, &receive), sock->conn);
+    }
+    xs_conn_fail(sock->conn, ECONNRESET);
+    xs_conn_completion(sock->conn, &wc, false);
+    xs_sock_unlock(sock);
+    xs_sock_put(sock);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    pair_close(&pair);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("turns");
+    TCase *talk = add_case(suite, "turns", 60);
+
+    tcase_add_test(talk, silence_has_an_end);
+    tcase_add_test(talk, an_idle_peer_is_probed);
+    tcase_add_test(talk, connections_get_their_turn);
+    tcase_add_test(talk, what_has_arrived_was_sent);
+    return run_suite(suite);
+}

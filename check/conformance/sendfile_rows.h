@@ -16,7 +16,7 @@ static const struct row sendfile_rows[] = {
     {6, EINVAL, GOOD("exs_path is empty"), BOTH, THESIS, refuse_bad_path,
      "An invalid path is one that can be nobody's; one that names no file has the errno of open."},
     {7, EFBIG, GOOD("a file of 1 GB and a byte"), BOTH, THESIS, refuse_too_big,
-     "EXS_BIGFILE lifts the limit; see test_sendfile."},
+     "EXS_BIGFILE lifts the limit; see test_sendfile_large."},
     {8, EINVAL, GOOD("offset + length beyond the file's end"), BOTH, THESIS, refuse_past_end, NULL},
     {9, EINVAL, GOOD("offset beyond the file's end"), BOTH, THESIS, refuse_behind_end, NULL},
     {10, EINVAL, SENDFILE("fd", "sendvec", "0", "flags", "qh"), BOTH, THESIS, refuse_count_zero, NULL},

@@ -1,104 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_sendfile.c - exs_sendfile: files by descriptor and by path, memory, mixtures; where a range may
- * begin and end; what is refused; and files that are closed, changed or cut short while they are sent.
+ * test_sendfile.c - exs_sendfile: files by descriptor and by path, memory, mixtures; where a range may begin
+ * and end; and files that are closed or sent again meanwhile.
  */
-#include "check/support/files.h"
+#include "sending.h"
 
 #include <fcntl.h>
-#include <limits.h>
-#include <sys/stat.h>
-
-#define FILE_LENGTH ((size_t)300001)
-#define FILE_SEED 77
-
-static struct pair pair; /* of the running test, made by the fixture */
-static char folder[100], path[200];
-static int file; /* open, FILE_LENGTH bytes of pattern */
-
-static int new_file(const char *name, off_t length)
-{
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-
-    must(fd);
-    must(ftruncate(fd, length));
-    return fd;
-}
-
-static void folder_open(void)
-{
-    const char *where = getenv("TMPDIR");
-    char *bytes = new_buffer(FILE_LENGTH);
-
-    init_library();
-    snprintf(folder, sizeof folder, "%s/exs-check-XXXXXX", where && strlen(where) < 50 ? where : "/tmp");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    file = new_file("file", 0);
-    pattern_fill(bytes, FILE_LENGTH, FILE_SEED, 0);
-    ck_assert_int_eq(write(file, bytes, FILE_LENGTH), FILE_LENGTH);
-    free(bytes);
-    pair_open(&pair, AF_INET, SOCK_STREAM);
-}
-
-/* On the embedded device, too, which reads files by itself unless it is told to. */
-static void folder_open_mapped(void)
-{
-    setenv("EXS_MAP", "1", 1);
-    folder_open();
-}
-
-static void folder_remove(void)
-{
-    close(file);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/file", folder);
-    unlink(path);
-    must(rmdir(folder));
-}
-
-static void folder_close(void)
-{
-    inbox_quiet(pair.client_box, QUIET_MS); /* no call that failed left an event */
-    pair_close(&pair);
-    folder_remove();
-}
-
-static void post_file(exs_xferfile_t *vector, int count, int flags)
-{
-    must(exs_sendfile(pair.client, vector, count, flags, pair.client_box->queue, vector));
-}
-
-static void file_was_sent(const exs_xferfile_t *vector, int count, off_t length)
-{
-    exs_event_t event = take_good(pair.client_box, EXS_EVT_SENDFILE, pair.client);
-    const exs_evt_xferfile_t *done = &event.exs_evt_union.exs_evt_xferfile;
-
-    ck_assert_ptr_eq(event.exs_evt_ahandle, vector);
-    ck_assert_ptr_eq(done->exs_evt_vec, vector);
-    ck_assert_int_eq(done->exs_evt_vec_cnt, count);
-    ck_assert_int_eq(done->exs_evt_length, length);
-}
-
-static char *receive(size_t length)
-{
-    char *in = new_buffer(length + 1);
-
-    must(exs_recv(pair.server, in, length, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
-    exs_event_t event = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
-    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, length);
-    return in;
-}
-
-static void receive_part(uint64_t at, size_t length)
-{
-    char *in = receive(length);
-
-    pattern_check(in, length, FILE_SEED, at);
-    free(in);
-}
-
-/* ---- What is sent -------------------------------------------------------------------- */
 
 static const struct range {
     off_t offset;
@@ -158,26 +65,6 @@ START_TEST(opened_for_whole_blocks)
         file_was_sent(&one, 1, (off_t)length);
     }
     close(direct);
-}
-END_TEST
-
-/* To write, or only to name it: nothing begins, and the connection goes on. */
-START_TEST(opened_for_something_else)
-{
-    static const size_t lengths[] = {1, 8192, 100000};
-    char name[220];
-
-    snprintf(name, sizeof name, "%s/file", folder);
-    int other = open(name, (_i == 0 ? O_WRONLY : O_PATH) | O_CLOEXEC);
-
-    must(other);
-    for (int i = 0; i < COUNT(lengths); i++) {
-        exs_xferfile_t one = by_fd(other, 0, lengths[i]);
-
-        must_fail(exs_sendfile(pair.client, &one, 1, 0, pair.client_box->queue, NULL), EACCES);
-    }
-    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 1000, 1);
-    close(other);
 }
 END_TEST
 
@@ -349,224 +236,14 @@ START_TEST(packet)
 }
 END_TEST
 
-/* ---- Large files --------------------------------------------------------------------- */
-
-static void *receive_large(void *arg)
-{
-    off_t length = *(off_t *)arg;
-    size_t most = 4 * MIB;
-    char *in = new_buffer(most);
-
-    for (off_t at = 0; at < length;) {
-        size_t part = length - at < (off_t)most ? (size_t)(length - at) : most;
-        ck_assert_int_eq(exs_blocking_recv(pair.server, in, part, MSG_WAITALL, NULL), part);
-        same_bytes(in + 1, part - 2, 0);
-        at += (off_t)part;
-        ck_assert_int_eq(in[0], at == (off_t)part ? 'a' : 0);
-        ck_assert_int_eq(in[part - 1], at == length ? 'z' : 0);
-    }
-    free(in);
-    return NULL;
-}
-
-static void send_large(off_t length, int flags)
-{
-    int large = new_file("large", length);
-    exs_xferfile_t one = by_fd(large, 0, 0);
-
-    ck_assert_int_eq(pwrite(large, "a", 1, 0), 1);
-    ck_assert_int_eq(pwrite(large, "z", 1, length - 1), 1);
-    pthread_t thread = thread_start(receive_large, &length);
-    post_file(&one, 1, flags);
-    close(large);
-    file_was_sent(&one, 1, length);
-    thread_join(thread);
-}
-
-START_TEST(largest_file)
-{
-    send_large((off_t)EXS_FILE_MAX, 0);
-}
-END_TEST
-
-START_TEST(larger_file)
-{
-    send_large((off_t)EXS_FILE_MAX + 12345, EXS_BIGFILE);
-}
-END_TEST
-
-START_TEST(too_large)
-{
-    int large = new_file("large", (off_t)EXS_FILE_MAX + 1);
-    exs_xferfile_t files[] = {by_fd(large, 0, 0), by_path(path, 0, 0), by_fd(large, 0, EXS_FILE_MAX + 1)},
-                   part = by_fd(large, (off_t)EXS_FILE_MAX, 0);
-
-    for (int i = 0; i < COUNT(files); i++) {
-        must_fail(exs_sendfile(pair.client, &files[i], 1, 0, pair.client_box->queue, NULL), EFBIG);
-        must_fail(exs_sendfile(pair.client, &files[i], 1, EXS_BLOCK, NULL, NULL), EFBIG);
-        must_fail(exs_blocking_sendfile(pair.client, &files[i], 1, 0), EFBIG);
-    }
-    post_file(&part, 1, 0); /* the file may be large where the part is not */
-    free(receive(1));
-    file_was_sent(&part, 1, 1);
-    close(large);
-}
-END_TEST
-
-/* ---- What is refused ----------------------------------------------------------------- */
-
-static void refused(exs_xferfile_t element, int error)
-{
-    exs_xferfile_t vector[2] = {by_fd(file, 0, 0), element};
-
-    must_fail(exs_sendfile(pair.client, &element, 1, 0, pair.client_box->queue, NULL), error);
-    must_fail(exs_sendfile(pair.client, &element, 1, EXS_BLOCK, NULL, NULL), error);
-    must_fail(exs_sendfile(pair.client, &element, 1, EXS_UNSIGNALED, NULL, NULL), error);
-    must_fail(exs_blocking_sendfile(pair.client, &element, 1, 0), error);
-    /* One bad element, and nothing at all is sent */
-    must_fail(exs_sendfile(pair.client, vector, 2, 0, pair.client_box->queue, NULL), error);
-}
-
-static void nothing_came(void)
-{
-    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 1000, 1);
-}
-
-START_TEST(wrong_ranges)
-{
-    char name[220];
-
-    snprintf(name, sizeof name, "%s/file", folder);
-    for (int i = 0; i < 2; i++) {
-        refused(i ? by_fd(file, 0, FILE_LENGTH + 1) : by_path(name, 0, FILE_LENGTH + 1), EINVAL);
-        refused(i ? by_fd(file, 1, FILE_LENGTH) : by_path(name, 1, FILE_LENGTH), EINVAL);
-        refused(i ? by_fd(file, FILE_LENGTH + 1, 0) : by_path(name, FILE_LENGTH + 1, 0), EINVAL);
-        refused(i ? by_fd(file, FILE_LENGTH + 1, 1) : by_path(name, FILE_LENGTH + 1, 1), EINVAL);
-        refused(i ? by_fd(file, -1, 1) : by_path(name, -1, 1), EINVAL);
-        refused(i ? by_fd(file, -1, 0) : by_path(name, -1, 0), EINVAL);
-        refused(i ? by_fd(file, INT64_MAX, 1) : by_path(name, INT64_MAX, 1), EINVAL);
-    }
-    nothing_came();
-}
-END_TEST
-
-START_TEST(wrong_elements)
-{
-    exs_xferfile_t flagged = by_fd(file, 0, 0);
-    char long_name[PATH_MAX + 1];
-
-    memset(long_name, 'x', PATH_MAX);
-    long_name[PATH_MAX] = 0;
-    refused(by_fd(-1, 0, 0), EINVAL);
-    refused(by_fd(19999, 0, 0), EINVAL);
-    refused(by_path(NULL, 0, 0), EINVAL);
-    refused(by_path("", 0, 0), EINVAL);
-    refused(by_path("/no/such/file", 0, 0), ENOENT);
-    refused(by_path("/proc/self/stat/us", 0, 0), ENOTDIR);
-    refused(by_path(long_name, 0, 0), ENAMETOOLONG);
-    refused(by_memory(NULL, 10, NULL), EINVAL);
-    flagged.exs_xfv.exs_fdv.exs_flags = 64;
-    refused(flagged, EINVAL);
-    flagged.exs_xfv_type = 0;
-    refused(flagged, EINVAL);
-    nothing_came();
-}
-END_TEST
-
-/* Only a file that can be mapped; and what has the name of a folder is told so. */
-START_TEST(not_a_file)
-{
-    int ends[2], pipes[2], null = open("/dev/null", O_RDWR), directory = open(folder, O_RDONLY);
-    char fifo[220];
-
-    must(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
-    must(pipe(pipes));
-    snprintf(fifo, sizeof fifo, "%s/fifo", folder);
-    must(mkfifo(fifo, 0600));
-    refused(by_fd(ends[0], 0, 0), ENODEV);
-    refused(by_fd(pipes[0], 0, 0), ENODEV);
-    refused(by_fd(null, 0, 0), ENODEV);
-    refused(by_fd(directory, 0, 0), ENODEV);
-    refused(by_fd(pair.server, 0, 0), ENODEV);
-    refused(by_path(folder, 0, 0), EISDIR);
-    refused(by_path(fifo, 0, 0), ENODEV); /* and does not wait for a writer */
-    refused(by_path("/dev/null", 0, 0), ENODEV);
-    nothing_came();
-    must(unlink(fifo));
-    close(null);
-    close(directory);
-    for (int i = 0; i < 2; i++) {
-        close(ends[i]);
-        close(pipes[i]);
-    }
-}
-END_TEST
-
-/* ---- A file that is cut short while it waits to be sent ------------------------------ */
-
-/* Receive until the transfer has its event, which must be an error and must not be a SIGBUS. */
-START_TEST(truncated)
-{
-    size_t length = 64 * MIB;
-    int large = new_file("large", (off_t)length);
-    exs_xferfile_t one = _i ? by_path(path, 0, 0) : by_fd(large, 0, 0);
-    char *in = new_buffer(length);
-    exs_event_t event = {0};
-
-    post_file(&one, 1, 0);
-    inbox_quiet(pair.client_box, 20);
-    must(ftruncate(large, 0));
-    must(exs_recv(pair.server, in, length, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
-    event = inbox_take(pair.client_box, EXS_EVT_SENDFILE, pair.client);
-    ck_assert_msg(event.exs_evt_errno != 0, "a file that is no more was sent");
-    ck_assert_int_lt(event.exs_evt_union.exs_evt_xferfile.exs_evt_length, length);
-    close_socket(pair.client_box, pair.client);
-    event = inbox_take(pair.server_box, EXS_EVT_RECV, pair.server);
-    ck_assert_uint_lt(event.exs_evt_union.exs_evt_xfer.exs_evt_length, length);
-    close_socket(pair.server_box, pair.server);
-    pair_close_rest(&pair);
-    close(large);
-    free(in);
-    folder_remove();
-}
-END_TEST
-
-/* A small transfer may be over already; then what came must be what was there. */
-START_TEST(truncated_small)
-{
-    int copy = new_file("copy", 10000);
-    exs_xferfile_t one = by_fd(copy, 0, 0);
-    char in[10000];
-
-    post_file(&one, 1, 0);
-    must(ftruncate(copy, 0));
-    must(exs_recv(pair.server, in, sizeof in, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
-    exs_event_t event = inbox_take(pair.client_box, EXS_EVT_SENDFILE, pair.client);
-    close_socket(pair.client_box, pair.client);
-    exs_event_t received = inbox_take(pair.server_box, EXS_EVT_RECV, pair.server);
-    if (event.exs_evt_errno == 0) {
-        ck_assert_uint_eq(received.exs_evt_union.exs_evt_xfer.exs_evt_length, sizeof in);
-        same_bytes(in, sizeof in, 0);
-    }
-    close_socket(pair.server_box, pair.server);
-    pair_close_rest(&pair);
-    close(copy);
-    folder_remove();
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("sendfile");
-    TCase *sent = add_bare_case(suite, "what is sent", 20), *mapped = add_bare_case(suite, "mapped", 20),
-          *large = add_bare_case(suite, "large files", 60), *not = add_bare_case(suite, "what is refused", 20),
-          *cut = add_bare_case(suite, "cut short", 20),
-          *cut_mapped = add_bare_case(suite, "cut short, mapped", 20);
+    TCase *sent = add_bare_case(suite, "what is sent", 20), *mapped = add_bare_case(suite, "mapped", 20);
 
     tcase_add_checked_fixture(sent, folder_open, folder_close);
     tcase_add_test(sent, every_range);
     tcase_add_test(sent, opened_for_whole_blocks);
-    tcase_add_loop_test(sent, opened_for_something_else, 0, 2);
     tcase_add_test(sent, receiver_first);
     tcase_add_test(sent, nothing_to_send);
     tcase_add_test(sent, mixture);
@@ -580,18 +257,5 @@ int main(void)
     tcase_add_checked_fixture(mapped, folder_open_mapped, folder_close);
     tcase_add_test(mapped, every_range);
     tcase_add_test(mapped, mixture);
-    tcase_add_checked_fixture(large, folder_open, folder_close);
-    tcase_add_test(large, largest_file);
-    tcase_add_test(large, larger_file);
-    tcase_add_test(large, too_large);
-    tcase_add_checked_fixture(not, folder_open, folder_close);
-    tcase_add_test(not, wrong_ranges);
-    tcase_add_test(not, wrong_elements);
-    tcase_add_test(not, not_a_file);
-    tcase_add_checked_fixture(cut, folder_open, NULL);
-    tcase_add_loop_test(cut, truncated, 0, 2);
-    tcase_add_test(cut, truncated_small);
-    tcase_add_checked_fixture(cut_mapped, folder_open_mapped, NULL);
-    tcase_add_loop_test(cut_mapped, truncated, 0, 2);
     return run_suite(suite);
 }

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_sendfile_cut.c - exs_sendfile: a file that is cut short while it waits to be sent. */
+#include "sending.h"
+
+/* Receive until the transfer has its event, which must be an error and must not be a SIGBUS. */
+START_TEST(truncated)
+{
+    size_t length = 64 * MIB;
+    int large = new_file("large", (off_t)length);
+    exs_xferfile_t one = _i ? by_path(path, 0, 0) : by_fd(large, 0, 0);
+    char *in = new_buffer(length);
+    exs_event_t event = {0};
+
+    post_file(&one, 1, 0);
+    inbox_quiet(pair.client_box, 20);
+    must(ftruncate(large, 0));
+    must(exs_recv(pair.server, in, length, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
+    event = inbox_take(pair.client_box, EXS_EVT_SENDFILE, pair.client);
+    ck_assert_msg(event.exs_evt_errno != 0, "a file that is no more was sent");
+    ck_assert_int_lt(event.exs_evt_union.exs_evt_xferfile.exs_evt_length, length);
+    close_socket(pair.client_box, pair.client);
+    event = inbox_take(pair.server_box, EXS_EVT_RECV, pair.server);
+    ck_assert_uint_lt(event.exs_evt_union.exs_evt_xfer.exs_evt_length, length);
+    close_socket(pair.server_box, pair.server);
+    pair_close_rest(&pair);
+    close(large);
+    free(in);
+    folder_remove();
+}
+END_TEST
+
+/* A small transfer may be over already; then what came must be what was there. */
+START_TEST(truncated_small)
+{
+    int copy = new_file("copy", 10000);
+    exs_xferfile_t one = by_fd(copy, 0, 0);
+    char in[10000];
+
+    post_file(&one, 1, 0);
+    must(ftruncate(copy, 0));
+    must(exs_recv(pair.server, in, sizeof in, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
+    exs_event_t event = inbox_take(pair.client_box, EXS_EVT_SENDFILE, pair.client);
+    close_socket(pair.client_box, pair.client);
+    exs_event_t received = inbox_take(pair.server_box, EXS_EVT_RECV, pair.server);
+    if (event.exs_evt_errno == 0) {
+        ck_assert_uint_eq(received.exs_evt_union.exs_evt_xfer.exs_evt_length, sizeof in);
+        same_bytes(in, sizeof in, 0);
+    }
+    close_socket(pair.server_box, pair.server);
+    pair_close_rest(&pair);
+    close(copy);
+    folder_remove();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sendfile, cut short");
+    TCase *cut = add_bare_case(suite, "cut short", 20),
+          *cut_mapped = add_bare_case(suite, "cut short, mapped", 20);
+
+    tcase_add_checked_fixture(cut, folder_open, NULL);
+    tcase_add_loop_test(cut, truncated, 0, 2);
+    tcase_add_test(cut, truncated_small);
+    tcase_add_checked_fixture(cut_mapped, folder_open_mapped, NULL);
+    tcase_add_loop_test(cut_mapped, truncated, 0, 2);
+    return run_suite(suite);
+}

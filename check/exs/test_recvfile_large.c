@@ -3,32 +3,13 @@
  * test_recvfile_large.c - exs_recvfile where numbers are large: elements of 1 GiB and around it, files beyond
  * 4 GiB, sparse ones. Those that take long with EXS_LONG=1; always the same limits where little is moved.
  */
-#include "check/support/files.h"
+#include "receiving.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define SEED 9
 #define GIB ((off_t)1 << 30)
-
-static struct pair pair; /* of the running test */
-static struct folder folder;
-
-static void open_all(void)
-{
-    init_library();
-    folder_make(&folder);
-    pair_open(&pair, AF_INET, SOCK_STREAM);
-    pair.server_box->beside = pair.client_box;
-    pair.client_box->beside = pair.server_box;
-}
-
-static void close_all(void)
-{
-    pair_close(&pair);
-    folder_clear(&folder);
-}
 
 static void receive_file(exs_xferfile_t *element, int flags)
 {

@@ -3,46 +3,11 @@
  * test_recvfile_refused.c - exs_recvfile: the calls that are refused, which take nothing from the stream and
  * keep nothing open; and files that may be written, but not read.
  */
-#include "check/support/files.h"
+#include "receiving.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
-
-#define SEED 7
-
-static struct pair pair; /* of the running test */
-static struct folder folder;
-
-static void open_all(void)
-{
-    init_library();
-    folder_make(&folder);
-    pair_open(&pair, AF_INET, SOCK_STREAM);
-    pair.server_box->beside = pair.client_box;
-    pair.client_box->beside = pair.server_box;
-}
-
-static void close_all(void)
-{
-    inbox_quiet(pair.server_box, QUIET_MS); /* no call that failed left an event */
-    pair_close(&pair);
-    folder_clear(&folder);
-}
-
-static void receive_files(exs_xferfile_t *vector, int count, int flags)
-{
-    must(exs_recvfile(pair.server, vector, count, flags, pair.server_box->queue, vector));
-}
-
-static uint8_t *send_pattern(size_t length, uint64_t at)
-{
-    uint8_t *bytes = new_buffer(length);
-
-    pattern_fill(bytes, length, SEED, at);
-    must(exs_send(pair.client, bytes, length, 0, pair.client_box->queue, NULL, NULL));
-    return bytes;
-}
 
 /* ---- What is refused ----------------------------------------------------------------- */
 

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * serve_folder.c - whatever the input: nothing outside of the folder is touched, a name appears in it only by a
+ * reply that says so and with the bytes that were sent, and what is given is of regular files in it. See
+ * serve.h.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check/support/fake_exs.h"
+#include "serve.h"
+#include "tools/files/giving.h"
+
+/* What a server finds in its folder, and what it can't have. */
+static void try_folders(const char *path)
+{
+    const struct store_limits limits = {.files = 1};
+    char leftover[128];
+    struct store store;
+
+    snprintf(leftover, sizeof(leftover), "%s/.exs-9.part", path);
+    close(open(leftover, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    ck_assert_int_eq(store_open(&store, path, &limits), 0);
+    ck_assert_int_eq(access(leftover, F_OK), -1);
+    ck_assert_int_eq(store_open(&world.inlets.store, path, &limits), -1);
+    store_close(&store);
+    ck_assert_int_eq(store_open(&store, leftover, &limits), -1);
+}
+
+void open_folder(void)
+{
+    const struct store_limits limits = {
+        .file = FILE_MAX, .total = TOTAL_MAX, .files = FILES_MAX, .keep = 2 * PATIENCE};
+    const char *parent = getenv("TMPDIR");
+    char path[96];
+
+    snprintf(world.top, sizeof(world.top), "%s/exs-fuzz-serve.XXXXXX", parent == NULL ? "/tmp" : parent);
+    ck_assert_ptr_nonnull(mkdtemp(world.top));
+    snprintf(path, sizeof(path), "%s/in", world.top);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    try_folders(path);
+    ck_assert_int_eq(store_open(&world.inlets.store, path, &limits), 0);
+    snprintf(path, sizeof(path), "%s/beside", world.top);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_eq(write(fd, "beside", 6), 6);
+    ck_assert_int_eq(fstat(fd, &world.beside), 0);
+    close(fd);
+}
+
+void close_folder(void)
+{
+    char path[96];
+
+    snprintf(path, sizeof(path), "%s/in", world.top);
+    rmdir(path);
+    snprintf(path, sizeof(path), "%s/beside", world.top);
+    unlink(path);
+    rmdir(world.top);
+}
+
+/* The folder above has what it had, and nothing is written there. */
+void expect_untouched(void)
+{
+    char path[96];
+    struct stat status;
+    struct dirent *entry;
+    int entries = 0;
+
+    DIR *stream = opendir(world.top);
+    while ((entry = readdir(stream)) != NULL)
+        entries++;
+    closedir(stream);
+    ck_assert_int_eq(entries, 4); /* with . and .. */
+    snprintf(path, sizeof(path), "%s/beside", world.top);
+    ck_assert_int_eq(stat(path, &status), 0);
+    ck_assert_int_eq(status.st_size, 6);
+}
+
+/* Digests of new replies. */
+void see_replies(void)
+{
+    struct transfer_reply reply;
+    struct fake_call *call;
+
+    STAILQ_FOREACH (call, &fake_calls, entry) {
+        if (call->type != EXS_EVT_SEND || call->length < TRANSFER_REPLY || call->seen)
+            continue;
+        call->seen = true;
+        ck_assert(transfer_get_reply(call->sent, &reply));
+        ck_assert_uint_eq(call->length, TRANSFER_REPLY + reply.text_length);
+        if (reply.status != TRANSFER_STORED)
+            continue;
+        ck_assert_uint_lt(world.digests, FILES_MAX);
+        memcpy(world.digest[world.digests++], reply.digest, TRANSFER_DIGEST);
+    }
+}
+
+/* It is none that arrives. */
+static void expect_has_name(const struct stat *given)
+{
+    struct stat status;
+    char name[32];
+
+    for (unsigned number = 0; number < world.inlets.store.next; number++) {
+        snprintf(name, sizeof(name), ".exs-%u.part", number);
+        ck_assert(fstatat(world.inlets.store.directory, name, &status, AT_SYMLINK_NOFOLLOW) == -1 ||
+                  status.st_ino != given->st_ino);
+    }
+}
+
+/* A part of something that is given. */
+static void expect_given(const exs_xferfile_t *part)
+{
+    const exs_fdvec_t *fdv = &part->exs_xfv.exs_fdv;
+    struct stat status;
+
+    if (part->exs_xfv_type == EXS_IOVEC) {
+        ck_assert_uint_le(part->exs_xfv.exs_iov.exs_length, GIVING_LIST);
+        return;
+    }
+    ck_assert_int_eq(part->exs_xfv_type, EXS_FDVEC);
+    ck_assert_int_eq(fstat(fdv->exs_fildes, &status), 0);
+    ck_assert(S_ISREG(status.st_mode) && status.st_nlink <= 1);
+    ck_assert(status.st_ino != world.beside.st_ino || status.st_dev != world.beside.st_dev);
+    ck_assert_uint_gt(fdv->exs_length, 0);
+    ck_assert_uint_le((uint64_t)fdv->exs_offset + fdv->exs_length, (uint64_t)status.st_size);
+    expect_has_name(&status);
+}
+
+void see_given(void)
+{
+    struct fake_call *call;
+
+    STAILQ_FOREACH (call, &fake_calls, entry) {
+        if (call->type != EXS_EVT_SENDFILE || call->seen)
+            continue;
+        call->seen = true;
+        for (int i = 0; i < call->vector_count; i++)
+            expect_given(&call->vector[i]);
+    }
+}
+
+/* A file has bytes of which a reply has said that they are stored. */
+static void expect_agreed(int directory, const char *name)
+{
+    unsigned char bytes[FILE_MAX + 1], digest[TRANSFER_DIGEST];
+    XXH3_state_t *state = XXH3_createState();
+    int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t length = read(fd, bytes, sizeof(bytes));
+    bool found = world.failed;
+
+    ck_assert_int_le(length, FILE_MAX);
+    close(fd);
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, bytes, (size_t)length);
+    transfer_digest(state, digest);
+    XXH3_freeState(state);
+    for (unsigned i = 0; i < world.digests; i++)
+        found |= memcmp(world.digest[i], digest, TRANSFER_DIGEST) == 0;
+    ck_assert_msg(found, "'%s' has something that nobody was told of", name);
+}
+
+/* What a folder holds, and those in it. */
+struct held {
+    unsigned entries; /* files, and folders in it */
+    uint64_t bytes;
+};
+
+/* What is there has a name that it may have; and then it is no more. Takes the descriptor over. */
+static void empty_folder(int directory, struct held *held)
+{
+    DIR *stream = fdopendir(directory);
+    struct dirent *entry;
+    struct stat status;
+
+    while ((entry = readdir(stream)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        ck_assert_int_eq(fstatat(directory, entry->d_name, &status, AT_SYMLINK_NOFOLLOW), 0);
+        if (!S_ISLNK(status.st_mode)) { /* those are ours */
+            ck_assert_ptr_null(transfer_bad_name(entry->d_name, strlen(entry->d_name)));
+            ck_assert_uint_eq(status.st_mode & 07000, 0);
+            held->entries++;
+        }
+        if (S_ISREG(status.st_mode)) {
+            fchmodat(directory, entry->d_name, 0600, 0);
+            expect_agreed(directory, entry->d_name);
+            held->bytes += (uint64_t)status.st_size;
+        } else if (S_ISDIR(status.st_mode)) {
+            empty_folder(openat(directory, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+                         held);
+        }
+        unlinkat(directory, entry->d_name, S_ISDIR(status.st_mode) ? AT_REMOVEDIR : 0);
+    }
+    closedir(stream);
+}
+
+void expect_within_limits(void)
+{
+    struct held held = {0};
+
+    unlinkat(world.inlets.store.directory, "folder", AT_REMOVEDIR); /* ours, if there is nothing in it */
+    empty_folder(openat(world.inlets.store.directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), &held);
+    /* Some were replaced; and one folder that is ours is not counted. */
+    ck_assert_uint_le(held.entries, world.inlets.store.files + 1);
+    ck_assert_uint_le(held.bytes, world.inlets.store.bytes);
+}

@@ -1,245 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_adapter.c - strangers who talk as adapters do, at queue pair 1 of RoCE's port: whole packets and damaged
- * ones, with the numbers of connections that are there and of others; hosts that have nobody for ours; and
- * other processes of this one, which pass on what came to them.
- *
- * The port is none of the kernel's: nobody else can have it, and nothing leaves the process. Its sockets give
- * what the input says, and what is sent by them is looked at: a right packet, to somebody on loopback.
+ * cm_adapter.c - strangers who talk as adapters do, at queue pair 1 of RoCE's port (cm_port.h): whole packets
+ * and damaged ones, with the numbers of connections that are there and of others; hosts that have nobody for
+ * ours; and other processes of this one, which pass on what came to them.
  */
 #include <netinet/in.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <linux/errqueue.h>
 #include <unistd.h>
-#include "check/fuzz/cm_world.h"
+#include "check/fuzz/cm_port.h"
 #include "core/clock.h"
 #include "core/soft/cm/cm_message.h"
 #include "core/soft/cm/ib_address.h"
 #include "core/soft/cm/ib_end.h"
 #include "core/soft/cm/ib_pass.h"
-#include "core/soft/link/icrc.h"
-#include "core/soft/link/qp1.h"
 #include "core/soft/link/roce_port.h"
-#include "core/soft/service/service.h"
 
-#define SHARE 3 /* of the port */
-#define HEARD 16
 #define GUID UINT64_C(0x1122334455667788)
 
-enum { PLACES = 16, ADAPTERS = 4, PACKET = QP1_PACKET + ICRC_SIZE };
+enum { ADAPTERS = 4 };
 
-/* What the library has said, the last of it, and whereto. */
-struct heard {
-    struct soft_path path;
-    struct ib_message message;
-};
-
-/* What one of the sockets gives when it is read next. */
-struct coming {
-    int fd; /* -1: nothing */
-    int flags;
-    union soft_addr from;
-    uint8_t bytes[1024];
-    size_t length;
-    _Alignas(struct cmsghdr) uint8_t control[128];
-    size_t control_length;
-};
-
-static struct {
-    struct heard heard[HEARD];
-    unsigned count;
-    struct coming coming;
-    int neighbour; /* another process's door */
-    bool passes;   /* what is passed on to another process is taken there */
-    bool foreign;  /* whoever is at the other end is another user's */
-    int no_route;  /* errno of what is sent, or 0 */
-    bool anywhere; /* one of the same user has lied about where it came from: he could send it himself */
-} adapters = {.coming.fd = -1};
-
-static void (*errand)(void); /* the service thread's, which does none here */
-
-struct roce_port *__wrap_roce_port_join(void);
-void __wrap_roce_port_leave(struct roce_port *roce);
-void __wrap_service_errand(int fd, void (*run)(void));
-void __wrap_service_errand_due(uint64_t at);
-bool __real_cm_choice_is_ib(const struct cm_id *id);
-bool __wrap_cm_choice_is_ib(const struct cm_id *id);
 int __real_socket(int family, int type, int protocol);
-int __real_listen(int fd, int backlog);
 int __real_connect(int fd, const struct sockaddr *address, socklen_t length);
 int __real_getsockname(int fd, struct sockaddr *address, socklen_t *length);
 ssize_t __real_send(int fd, const void *bytes, size_t length, int flags);
-int __real_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
-int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
-int __real_bind(int fd, const struct sockaddr *address, socklen_t length);
-int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length);
-ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
-ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
-ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
-
-/* ---- The port ---- */
-
-/* Queue pair 1's descriptors are always readable. */
-struct roce_port *__wrap_roce_port_join(void)
-{
-    static struct roce_port roce = {.share = SHARE};
-    const struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    for (int share = 0; share < ROCE_SOCKETS; share++)
-        roce.fds[share][ROCE_IPV4] = roce.fds[share][ROCE_IPV6] = -1;
-    expect(__real_bind(fd, (const struct sockaddr *)&here, sizeof here) == 0, "a socket: %s", strerror(errno));
-    roce.door = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    roce.fds[SHARE][ROCE_IPV4] = fd;
-    for (int family = 0; family < ROCE_FAMILIES; family++)
-        roce.fds[ROCE_QP1][family] = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
-    return &roce;
-}
-
-void __wrap_roce_port_leave(struct roce_port *roce)
-{
-    (void)roce;
-}
-
-void __wrap_service_errand(int fd, void (*run)(void))
-{
-    (void)fd;
-    errand = run;
-}
-
-void __wrap_service_errand_due(uint64_t at)
-{
-    (void)at;
-}
-
-/* What was found of a host is remembered, and this one is every input's. */
-bool __wrap_cm_choice_is_ib(const struct cm_id *id)
-{
-    return id->public.route.addr.dst_sin.sin_addr.s_addr != htonl(INADDR_LOOPBACK) &&
-           __real_cm_choice_is_ib(id);
-}
-
-static bool is_door(const void *address)
-{
-    const struct sockaddr_un *un = address;
-
-    return un && un->sun_family == AF_UNIX && memcmp(un->sun_path + 1, "exs/roce/", 9) == 0;
-}
-
-/* Each door has a name that the kernel picks: many may fuzz at once. */
-int __wrap_bind(int fd, const struct sockaddr *address, socklen_t length)
-{
-    return __real_bind(fd, address, is_door(address) ? sizeof address->sa_family : length);
-}
-
-int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length)
-{
-    int result = __real_getsockopt(fd, level, option, value, length);
-
-    if (result == 0 && option == SO_PEERCRED && adapters.foreign)
-        ((struct ucred *)value)->uid++;
-    return result;
-}
-
-/* Another process has all the doors that ours looks for, or nobody has. */
-static const struct sockaddr *lead(const struct sockaddr *address, socklen_t *length)
-{
-    static struct sockaddr_un there;
-
-    if (!is_door(address))
-        return address;
-    there = (struct sockaddr_un){.sun_family = AF_UNIX};
-    *length = sizeof there;
-    if (adapters.passes)
-        expect(__real_getsockname(adapters.neighbour, (struct sockaddr *)&there, length) == 0, "a name");
-    return (const struct sockaddr *)&there;
-}
-
-static void open_neighbour(void)
-{
-    const struct sockaddr_un un = {.sun_family = AF_UNIX};
-
-    adapters.neighbour = __real_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    expect(__real_bind(adapters.neighbour, (const struct sockaddr *)&un, sizeof un.sun_family) == 0 &&
-               __real_listen(adapters.neighbour, PLACES) == 0,
-           "a door: %s", strerror(errno));
-}
-
-/* What it was told is its own affair. */
-static void neighbour_hears(void)
-{
-    int guest;
-
-    while ((guest = accept4(adapters.neighbour, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) != -1)
-        close(guest);
-}
-
-/* ---- What the library says ---- */
-
-static bool is_near(const union soft_addr *addr)
-{
-    return addr->sa.sa_family == AF_INET ? ntohl(addr->in.sin_addr.s_addr) >> 24 == 127
-                                         : IN6_IS_ADDR_LOOPBACK(&addr->in6.sin6_addr);
-}
-
-static void hear(const struct msghdr *message)
-{
-    struct heard *heard = &adapters.heard[adapters.count++ % HEARD];
-    const uint8_t *packet = message->msg_iov->iov_base, *mad = qp1_read(packet, QP1_PACKET);
-    bool ipv4 = ((const struct sockaddr *)message->msg_name)->sa_family == AF_INET;
-
-    memset(heard, 0, sizeof *heard);
-    expect(message->msg_iov->iov_len == PACKET && mad && ib_decode(&heard->message, mad), "what was sent");
-    memcpy(&heard->path.remote, message->msg_name, message->msg_namelen);
-    heard->path.local.sa.sa_family = heard->path.remote.sa.sa_family;
-    heard->path.local.in.sin_port = htons(SOFT_UDP_PORT); /* at the same place in sockaddr_in6 */
-    if (ipv4)
-        heard->path.local.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    else
-        heard->path.local.in6.sin6_addr = in6addr_loopback;
-    expect((adapters.anywhere || is_near(&heard->path.remote)) &&
-               heard->path.remote.in.sin_port == htons(SOFT_UDP_PORT),
-           "sent to a stranger");
-}
-
-ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
-{
-    if (fd <= 0 || (fd != ib_port.qp1.out[0] && fd != ib_port.qp1.out[1]))
-        return __real_sendmsg(fd, message, flags);
-    errno = adapters.no_route;
-    if (adapters.no_route != 0)
-        return -1;
-    hear(message);
-    return PACKET;
-}
-
-ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
-{
-    struct coming *coming = &adapters.coming;
-    size_t room = message->msg_iov->iov_len, length = coming->length < room ? coming->length : room;
-
-    if (coming->fd != fd)
-        return __real_recvmsg(fd, message, flags);
-    coming->fd = -1;
-    memcpy(message->msg_iov->iov_base, coming->bytes, length);
-    if (message->msg_name)
-        memcpy(message->msg_name, &coming->from, sizeof coming->from);
-    if (message->msg_controllen > coming->control_length)
-        message->msg_controllen = coming->control_length;
-    memcpy(message->msg_control, coming->control, message->msg_controllen);
-    message->msg_flags = coming->flags;
-    return (ssize_t)length;
-}
 
 /* ---- What comes ---- */
 
 static struct coming *prepare(int fd)
 {
-    adapters.coming = (struct coming){.fd = fd};
-    return &adapters.coming;
+    port.coming = (struct coming){.fd = fd};
+    return &port.coming;
 }
 
 static void add_control(struct coming *coming, int level, int type, const void *data, size_t length)
@@ -395,9 +186,9 @@ static void say_rest(struct ib_message *message, const struct ib_message *heard,
 
 static const struct heard *choose(struct cm_world *world)
 {
-    unsigned kept = adapters.count < HEARD ? adapters.count : HEARD;
+    unsigned kept = port.count < HEARD ? port.count : HEARD;
 
-    return kept == 0 ? NULL : &adapters.heard[(adapters.count - 1 - input_below(&world->input, kept)) % HEARD];
+    return kept == 0 ? NULL : &port.heard[(port.count - 1 - input_below(&world->input, kept)) % HEARD];
 }
 
 static void answer(struct cm_world *world)
@@ -417,9 +208,9 @@ static void answer(struct cm_world *world)
     say_rest(&message, &heard->message, input_u8(&world->input));
     memset(message.private_data, 0x77, 64);
     ib_encode(&message, mad);
-    adapters.anywhere = !is_near(&heard->path.remote); /* whom a lie named is answered there */
+    port.anywhere = !is_near(&heard->path.remote); /* whom a lie named is answered there */
     arrive(world, &heard->path, mad);
-    adapters.anywhere = false;
+    port.anywhere = false;
 }
 
 /* Its host has nobody for one of ours, or nearly so. */
@@ -491,11 +282,11 @@ static void pass_on(struct cm_world *world)
         bytes[input_below(input, (uint32_t)length)] = input_u8(input);
     if (how & 8)
         length = length - 64 + input_below(input, 128);
-    adapters.anywhere = how & 4;
-    adapters.foreign = how & 1;
+    port.anywhere = how & 4;
+    port.foreign = how & 1;
     stand_at(how & 64 && listener && listener->has_door ? listener->door : ib_port.door, bytes, length,
              !(how & 16), how & 32);
-    adapters.anywhere = adapters.foreign = false;
+    port.anywhere = port.foreign = false;
 }
 
 /* Nobody answers by TCP any more, so that the other way is tried beside it. */
@@ -534,12 +325,12 @@ void adapter_acts(struct cm_world *world)
         pass_on(world);
         break;
     default:
-        adapters.passes = what & 8;
-        adapters.no_route = what & 16 ? errors[what >> 5 & 3] : 0;
+        port.passes = what & 8;
+        port.no_route = what & 16 ? errors[what >> 5 & 3] : 0;
         if (what & 128)
             fall_silent(world);
     }
-    adapters.coming.fd = -1;
+    port.coming.fd = -1;
 }
 
 void adapter_hears(void)
@@ -552,9 +343,9 @@ void adapter_begins(struct cm_world *world)
 {
     ib_port.world.next_id = 0xffffff00 + SHARE;
     ib_port.world.next_transaction = 1;
-    adapters.count = 0;
-    adapters.passes = false;
-    adapters.no_route = 0;
+    port.count = 0;
+    port.passes = false;
+    port.no_route = 0;
     world->silent = -1;
 }
 
@@ -578,8 +369,7 @@ void adapter_open(struct soft_home *home)
 {
     int error;
 
-    open_neighbour();
-    system_leads = lead;
+    port_open();
     error = ib_port_open(home);
     expect(error == 0 && errand, "the port: %s", strerror(error));
 }

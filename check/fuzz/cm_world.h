@@ -5,7 +5,7 @@
  *
  * The parts: cm.c does the steps, cm_user.c is the user's side and keeps account of his identifiers,
  * cm_stranger.c is the other side, cm_system.c the clock and the system calls, which do as the input says too.
- * With CM_ROCE there is cm_adapter.c beside the strangers, who talk as adapters do.
+ * With CM_ROCE there is cm_adapter.c beside the strangers, who talk as adapters do, at the port of cm_port.c.
  */
 #ifndef CHECK_FUZZ_CM_WORLD_H
 #define CHECK_FUZZ_CM_WORLD_H
@@ -46,7 +46,7 @@ struct cm_world {
     struct sockaddr_in stranger_address;
     struct rdma_cm_event *held[CM_HELD]; /* not acknowledged yet */
     unsigned requests;                   /* that the user was told of */
-    int silent; /* a connection that fills the stranger's listener; -1: none */
+    int silent;                          /* a connection that fills the stranger's listener; -1: none */
 };
 
 /* cm_user.c */

@@ -243,3 +243,23 @@ void ibnet_expect(const struct ibnet *network, int end, const int *events, int c
                   "end %d, lost %x, doubled %x: %d events, the first %d %d %d %d", end, network->lost,
                   network->doubled, self->logged, self->log[0], self->log[1], self->log[2], self->log[3]);
 }
+
+void ibnet_losses(void (*live)(unsigned lost, unsigned doubled))
+{
+    for (unsigned mask = 0; mask < 1u << MASKED; mask++)
+        live(mask, 0);
+}
+
+void ibnet_doubles(void (*live)(unsigned lost, unsigned doubled))
+{
+    for (unsigned mask = 0; mask < 1u << MASKED; mask++)
+        live(0, mask);
+}
+
+void ibnet_losses_and_doubles(void (*live)(unsigned lost, unsigned doubled))
+{
+    for (unsigned lost = 0; lost < 256; lost++)
+        for (unsigned doubled = 0; doubled < 256; doubled++)
+            if ((lost & doubled) == 0)
+                live(lost, doubled);
+}

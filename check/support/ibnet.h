@@ -72,6 +72,12 @@ void ibnet_reply(struct ibnet_end *self, struct ib_conn *conn, unsigned status);
 /* Another host says this to an end. */
 void ibnet_third_says(struct ibnet *network, int end, const struct ib_message *message);
 
+/* What lives with every mask of losses of the first packets; of what comes twice; and with both, of the first
+ * eight: what is not lost may come twice, three ways for each. */
+void ibnet_losses(void (*live)(unsigned lost, unsigned doubled));
+void ibnet_doubles(void (*live)(unsigned lost, unsigned doubled));
+void ibnet_losses_and_doubles(void (*live)(unsigned lost, unsigned doubled));
+
 /* Until nothing more happens, or so long. */
 void ibnet_run(struct ibnet *network, uint64_t ns);
 /* When something happens next; NEVER_NS. */

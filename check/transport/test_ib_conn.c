@@ -37,25 +37,19 @@ static void live_and_die(unsigned lost, unsigned doubled)
 
 START_TEST(every_mask_of_losses)
 {
-    for (unsigned mask = 0; mask < 1u << MASKED; mask++)
-        live_and_die(mask, 0);
+    ibnet_losses(live_and_die);
 }
 END_TEST
 
 START_TEST(every_mask_of_doubles)
 {
-    for (unsigned mask = 0; mask < 1u << MASKED; mask++)
-        live_and_die(0, mask);
+    ibnet_doubles(live_and_die);
 }
 END_TEST
 
-/* What is not lost may come twice: three ways for each of the first packets. */
 START_TEST(losses_and_doubles)
 {
-    for (unsigned lost = 0; lost < 256; lost++)
-        for (unsigned doubled = 0; doubled < 256; doubled++)
-            if ((lost & doubled) == 0)
-                live_and_die(lost, doubled);
+    ibnet_losses_and_doubles(live_and_die);
 }
 END_TEST
 

@@ -39,24 +39,19 @@ static void look_up(unsigned lost, unsigned doubled)
 
 START_TEST(look_up_with_losses)
 {
-    for (unsigned mask = 0; mask < 1u << MASKED; mask++)
-        look_up(mask, 0);
+    ibnet_losses(look_up);
 }
 END_TEST
 
 START_TEST(look_up_with_doubles)
 {
-    for (unsigned mask = 0; mask < 1u << MASKED; mask++)
-        look_up(0, mask);
+    ibnet_doubles(look_up);
 }
 END_TEST
 
 START_TEST(look_up_with_both)
 {
-    for (unsigned lost = 0; lost < 256; lost++)
-        for (unsigned doubled = 0; doubled < 256; doubled++)
-            if ((lost & doubled) == 0)
-                look_up(lost, doubled);
+    ibnet_losses_and_doubles(look_up);
 }
 END_TEST
 

@@ -214,6 +214,9 @@ static int prepare(struct sending *s, const char *path)
                                   "it is a folder: exs-put -r sends what is in it");
     if (!S_ISREG(status.st_mode))
         return client_failed_text(&s->outlet->client, "cannot be sent", "it is not a regular file");
+    if (status.st_size == 0 && spool_hides_bytes(s->fd))
+        return client_failed_text(&s->outlet->client, "cannot be sent",
+                                  "its size is 0, and yet it has bytes: exs-put -n NAME - <FILE sends them");
     s->size = (uint64_t)status.st_size;
     put_header(s, &status);
     s->hash = XXH3_createState();

@@ -19,6 +19,13 @@ extern const struct group group_accept, group_bind, group_blocking_accept, group
 void in_child(struct trial *trial);
 /* Leave the process no descriptor. */
 void use_up_descriptors(struct trial *trial);
+/* A signal comes again and again, so that its handler runs while a call waits; and the end of that, which
+ * leaves errno. */
+void signals_come(struct trial *trial);
+void signals_end(void);
+/* trial.server is where nobody answers, and where somebody would but nobody listens. */
+void server_silent(struct trial *trial);
+void server_absent(struct trial *trial);
 /* A descriptor of the process that is no socket of EXS. */
 int foreign_fd(struct trial *trial);
 

@@ -205,21 +205,31 @@ static void misdial(struct address *address)
         ((struct sockaddr_in6 *)&address->storage)->sin6_addr.s6_addr[15] ^= 0xF0;
 }
 
+void server_silent(struct trial *trial)
+{
+    occupy(trial, true);
+    if (is_a_real_devices(trial))
+        misdial(&trial->server);
+}
+
+void server_absent(struct trial *trial)
+{
+    occupy(trial, false);
+}
+
 static void times_out(struct trial *trial)
 {
     static const struct timeval soon = {.tv_usec = 50000};
 
     ok_fresh(trial);
-    occupy(trial, true);
-    if (is_a_real_devices(trial))
-        misdial(&trial->server);
+    server_silent(trial);
     within(trial, &soon);
 }
 
 static void is_refused(struct trial *trial)
 {
     ok_fresh(trial);
-    occupy(trial, false);
+    server_absent(trial);
     outcome(trial, connected(trial));
 }
 

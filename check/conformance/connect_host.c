@@ -167,6 +167,32 @@ static void timeout_negative(struct trial *trial)
     still_connects(trial);
 }
 
+static void within(struct trial *trial, const struct timeval *timeout)
+{
+    struct name name = name_of(trial);
+
+    outcome(trial, done(trial,
+                        exs_connect_host(trial->fd, name.host, name.service, trial->flags, timeout,
+                                         trial->queue, trial),
+                        EXS_EVT_CONNECT));
+}
+
+static void times_out(struct trial *trial)
+{
+    static const struct timeval soon = {.tv_usec = 50000};
+
+    ok_fresh(trial);
+    server_silent(trial);
+    within(trial, &soon);
+}
+
+static void is_refused(struct trial *trial)
+{
+    ok_fresh(trial);
+    server_absent(trial);
+    within(trial, NULL);
+}
+
 static void ok(struct trial *trial)
 {
     ok_server(trial);
@@ -203,6 +229,9 @@ static const struct row rows[] = {
     {16, EINVAL, "exs_connect_host(fd, host, service, flags, {-1, 0}, qh, ah)", BOTH, OURS, timeout_negative,
      NULL},
     {17, 0, CALL("fd", "host", "service", "flags"), BOTH, OURS, ok, NULL},
+    {18, ETIMEDOUT, "exs_connect_host(fd, SILENT_HOST, service, flags, {0, 50000}, qh, ah)", BOTH, OURS,
+     times_out, NULL},
+    {19, ECONNREFUSED, CALL("fd", "host", "SERVICE_OF_NO_LISTENER", "flags"), BOTH, OURS, is_refused, NULL},
 };
 static const char *const needs[] = {"exs_init", "exs_socket", "exs_connect", NULL};
 const struct group group_connect_host = {"exs_connect_host", NULL, needs, ROWS(rows)};
@@ -228,6 +257,15 @@ static void blocking_null(struct trial *trial)
     still_connects(trial);
 }
 
+static void blocking_refused(struct trial *trial)
+{
+    ok_fresh(trial);
+    server_absent(trial);
+    struct name name = name_of(trial);
+
+    outcome(trial, exs_blocking_connect_host(trial->fd, name.host, name.service));
+}
+
 static void blocking_ok(struct trial *trial)
 {
     ok_server(trial);
@@ -247,6 +285,8 @@ static const struct row blocking_rows[] = {
     {2, EBADF, "exs_blocking_connect_host(BAD_FD, host, service)", BLOCKING, OURS, blocking_bad_fd, NULL},
     {3, EINVAL, "exs_blocking_connect_host(fd, NULL, service)", BLOCKING, OURS, blocking_null, NULL},
     {4, 0, "exs_blocking_connect_host(fd, host, service)", BLOCKING, OURS, blocking_ok, NULL},
+    {5, ECONNREFUSED, "exs_blocking_connect_host(fd, host, SERVICE_OF_NO_LISTENER)", BLOCKING, OURS,
+     blocking_refused, NULL},
 };
 const struct group group_blocking_connect_host = {"exs_blocking_connect_host", NULL, needs,
                                                   ROWS(blocking_rows)};

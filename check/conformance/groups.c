@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The groups in the order in which they run, and situations that tests of several groups need. */
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "bodies.h"
@@ -90,6 +92,29 @@ void use_up_descriptors(struct trial *trial)
 
     if (setrlimit(RLIMIT_NOFILE, &few) < 0)
         broken(trial, "setrlimit");
+}
+
+static void handle(int signal)
+{
+    (void)signal;
+}
+
+void signals_come(struct trial *trial)
+{
+    const struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+    const struct itimerval often = {.it_interval.tv_usec = 20000, .it_value.tv_usec = 20000};
+
+    require(trial, sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0,
+            "there are no signals");
+}
+
+void signals_end(void)
+{
+    const struct itimerval none = {0};
+    int error = errno;
+
+    setitimer(ITIMER_REAL, &none, NULL);
+    errno = error;
 }
 
 int foreign_fd(struct trial *trial)

@@ -142,6 +142,59 @@ static void unsignaled_block(struct trial *trial)
     with_flags(trial, EXS_UNSIGNALED | EXS_BLOCK);
 }
 
+static void signal_without_block(struct trial *trial)
+{
+    with_flags(trial, EXS_INTR);
+}
+
+static void signal_ends(struct trial *trial)
+{
+    struct call call;
+
+    ok_connected(trial);
+    correct(trial, &call);
+    call.flags = EXS_INTR;
+    signals_come(trial);
+    ssize_t result = do_call(trial, &call);
+
+    signals_end();
+    outcome(trial, result);
+}
+
+static void peek_at_nothing(struct trial *trial)
+{
+    with_flags(trial, MSG_PEEK | MSG_DONTWAIT);
+}
+
+/* The peer has no room, since it was filled; or nothing has come, and then what has is received. */
+static void dont_wait(struct trial *trial)
+{
+    static unsigned char many[3000000];
+    struct call call;
+    ssize_t result;
+
+    ok_connected(trial);
+    correct(trial, &call);
+    call.flags = MSG_DONTWAIT;
+    if (sends(trial)) {
+        call.pieces[1] = (exs_iovec_t){.exs_base = many, .exs_length = sizeof(many)};
+        result = moved(trial, do_call(trial, &call), EXS_EVT_SENDMSG);
+        require(trial, result > 0 && result < (ssize_t)sizeof(many),
+                "not as much was sent as there is room for");
+        trial->connected = false; /* its room is used up */
+        outcome(trial, do_call(trial, &call));
+        require(trial, peer_do(trial, PEER_RECEIVE, (size_t)result).count == (size_t)result,
+                "the peer received another number of bytes");
+        return;
+    }
+    outcome(trial, do_call(trial, &call));
+    peer_do(trial, PEER_SEND, 10);
+    do {
+        result = do_call(trial, &call);
+    } while (result < 0 && errno == EAGAIN);
+    require(trial, moved(trial, result, EXS_EVT_RECVMSG) == 10, "it does not receive what has come");
+}
+
 static void with_fd(struct trial *trial, int fd)
 {
     struct call call;
@@ -376,6 +429,25 @@ static void at_end(struct trial *trial)
 
     outcome(trial, got);
     require(trial, got == 0, "the end is not 0 bytes");
+}
+
+/* What is here is seen, and then received. */
+static void peek(struct trial *trial)
+{
+    struct call call;
+
+    ok_connected(trial);
+    correct(trial, &call);
+    peer_do(trial, PEER_SEND, 10);
+    call.flags = MSG_PEEK;
+    for (int i = 0; i < 2; i++)
+        require(trial, moved(trial, do_call(trial, &call), EXS_EVT_RECVMSG) == 10,
+                "it does not see what has come");
+    call.flags = 0;
+    ssize_t result = do_call(trial, &call);
+
+    outcome(trial, result);
+    require(trial, moved(trial, result, EXS_EVT_RECVMSG) == 10, "it does not receive what was seen");
 }
 
 static void unsignaled(struct trial *trial)

@@ -39,6 +39,9 @@ static const struct row sendmsg_rows[] = {
     {30, 0, GOOD_SENDMSG " [no bytes, on a STREAM]", BOTH, OURS, nothing, NULL},
     {31, 0, SENDMSG("fd", "&message", "EXS_UNSIGNALED", "NULL"), NONBLOCKING, OURS, unsignaled,
      "No event follows."},
+    {32, EAGAIN, SENDMSG("fd", "&message", "MSG_DONTWAIT", "qh") " [the peer has no room]", BOTH, OURS,
+     dont_wait, "Before that as much is sent as there is room for."},
+    {33, EINVAL, SENDMSG("fd", "&message", "EXS_INTR", "qh"), NONBLOCKING, OURS, signal_without_block, NULL},
 };
 static const char *const message_needs[] = {"exs_init", "exs_socket", "exs_connect", NULL};
 const struct group group_sendmsg = {"exs_sendmsg", NULL, message_needs, ROWS(sendmsg_rows)};
@@ -76,6 +79,14 @@ static const struct row recvmsg_rows[] = {
     {26, 0, GOOD_RECVMSG " [a piece with MH_OF_RECV_BUF]", BOTH, OURS, ok_region, NULL},
     {27, 0, RECVMSG("fd", "&message", "MSG_WAITALL", "qh"), BOTH, OURS, ok_flag, NULL},
     {28, 0, GOOD_RECVMSG " [the peer has shut down, 0 bytes]", BOTH, OURS, at_end, NULL},
+    {29, EAGAIN, RECVMSG("fd", "&message", "MSG_DONTWAIT", "qh"), BOTH, OURS, dont_wait,
+     "Nothing has come; when something has, that is received."},
+    {30, 0, GOOD_RECVMSG " [after two with MSG_PEEK]", BOTH, OURS, peek,
+     "Each sees what has come, and leaves it."},
+    {31, EAGAIN, RECVMSG("fd", "&message", "MSG_PEEK | MSG_DONTWAIT", "qh"), BOTH, OURS, peek_at_nothing, NULL},
+    {32, EINTR, RECVMSG("fd", "&message", "EXS_BLOCK | EXS_INTR", "qh") " [a signal handler runs]", BLOCKING,
+     OURS, signal_ends, "With SA_RESTART, too."},
+    {33, EINVAL, RECVMSG("fd", "&message", "EXS_INTR", "qh"), NONBLOCKING, OURS, signal_without_block, NULL},
 };
 const struct group group_recvmsg = {"exs_recvmsg", NULL, message_needs, ROWS(recvmsg_rows)};
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* exs_recv (5.2.9), exs_blocking_recv (5.3.5), exs_read (5.3.9): one set of bodies, for whichever call. */
-#include <signal.h>
-#include <sys/time.h>
 #include "bodies.h"
 
 struct receive { /* what differs from a correct call */
@@ -135,35 +133,16 @@ static void dont_wait(struct trial *trial)
     require(trial, moved(trial, result, EXS_EVT_RECV) == 10, "it does not receive what has come");
 }
 
-static void handle(int signal)
-{
-    (void)signal;
-}
-
-/* A handler that runs again and again, so that it does while the call waits. */
-static void signals_come(struct trial *trial)
-{
-    const struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
-    const struct itimerval often = {.it_interval.tv_usec = 20000, .it_value.tv_usec = 20000};
-
-    require(trial, sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &often, NULL) == 0,
-            "there are no signals");
-}
-
 static void signal_ends(struct trial *trial)
 {
-    const struct itimerval none = {0};
-
     ok_accepted(trial);
     struct receive receive = correct(trial);
 
     receive.flags = EXS_INTR;
     signals_come(trial);
     ssize_t result = call(trial, &receive);
-    int error = errno;
 
-    setitimer(ITIMER_REAL, &none, NULL);
-    errno = error;
+    signals_end();
     outcome(trial, result);
 }
 

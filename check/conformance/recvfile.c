@@ -23,29 +23,9 @@ static void refused(struct trial *trial, exs_xferfile_t *vector, int count)
     outcome(trial, file_call(trial, vector, count, 0));
 }
 
-/* The file of the test, opened anew in this way. */
-static int opened(struct trial *trial, int how)
-{
-    char path[40];
-
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", file_of(trial, FILE_SIZE));
-    int file = open(path, how | O_CLOEXEC);
-
-    if (file < 0)
-        broken(trial, "opening a file again");
-    return file;
-}
-
-static void read_only(struct trial *trial)
-{
-    exs_xferfile_t element = file_whole(opened(trial, O_RDONLY));
-
-    refused(trial, &element, 1);
-}
-
 static void appending(struct trial *trial)
 {
-    exs_xferfile_t element = file_whole(opened(trial, O_RDWR | O_APPEND));
+    exs_xferfile_t element = file_whole(file_opened(trial, O_RDWR | O_APPEND));
 
     refused(trial, &element, 1);
 }

@@ -29,7 +29,7 @@ static const struct row recvfile_rows[] = {
     {15, ECONNRESET, GOOD("the peer was killed"), BOTH, OURS, refuse_after_reset, NULL},
     {16, ENODEV, GOOD("exs_fildes is a pipe"), BOTH, OURS, refuse_no_file, NULL},
     {17, EINVAL, GOOD("exs_fildes is -1"), BOTH, OURS, refuse_bad_file, NULL},
-    {18, EACCES, GOOD("exs_fildes is open for reading"), BOTH, OURS, read_only, NULL},
+    {18, EACCES, GOOD("exs_fildes is open for reading"), BOTH, OURS, refuse_read_only, NULL},
     {19, EINVAL, GOOD("exs_fildes is open with O_APPEND"), BOTH, OURS, appending, NULL},
     {20, EINVAL, GOOD("exs_path is empty"), BOTH, OURS, refuse_bad_path, NULL},
     {21, EINVAL, GOOD("exs_path is NULL"), BOTH, OURS, refuse_no_path, NULL},
@@ -57,6 +57,9 @@ static const struct row recvfile_rows[] = {
     {42, 0, GOOD("exs_length is 0, and the peer shuts down"), BOTH, OURS, ok_end, NULL},
     {43, 0, RECVFILE("fd", "recvvec", "recvvec_cnt", "EXS_BIGFILE", "qh") " [the peer has shut down, 0 bytes]",
      BOTH, OURS, ok_nothing, NULL},
+    {44, ENOTDIR, GOOD("exs_path leads through a file"), BOTH, OURS, refuse_path_through_file, NULL},
+    {45, ELOOP, GOOD("exs_path is a link to itself"), BOTH, OURS, refuse_path_of_links, NULL},
+    {46, EMFILE, GOOD("exs_pathvec, no descriptor left"), BOTH, OURS, refuse_path_without_descriptor, NULL},
 };
 static const char *const needs[] = {"exs_init", "exs_socket", "exs_connect", NULL};
 const struct group group_recvfile = {"exs_recvfile", NULL, needs, ROWS(recvfile_rows)};

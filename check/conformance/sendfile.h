@@ -41,6 +41,13 @@ void refuse_no_path(struct trial *trial);
 void refuse_path_of_folder(struct trial *trial);
 void refuse_path_of_nothing(struct trial *trial);
 void refuse_path_of_device(struct trial *trial);
+void refuse_path_through_file(struct trial *trial);
+void refuse_path_of_links(struct trial *trial);
+void refuse_path_without_descriptor(struct trial *trial);
+void refuse_read_only(struct trial *trial);
+void refuse_write_only(struct trial *trial);
+/* The file of the test, opened anew in this way. */
+int file_opened(struct trial *trial, int how);
 void refuse_long_path(struct trial *trial);
 void refuse_too_big(struct trial *trial);
 void refuse_range_too_big(struct trial *trial);

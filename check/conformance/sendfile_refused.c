@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* exs_sendfile, exs_recvfile and their blocking forms: what they refuse. */
+#include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <unistd.h>
 #include "sendfile.h"
 
@@ -157,6 +159,28 @@ void refuse_bad_path(struct trial *trial)
     refused(trial, file_named(""));
 }
 
+int file_opened(struct trial *trial, int how)
+{
+    char path[40];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", file_of(trial, FILE_SIZE));
+    int file = open(path, how | O_CLOEXEC);
+
+    if (file < 0)
+        broken(trial, "opening a file again");
+    return file;
+}
+
+void refuse_read_only(struct trial *trial)
+{
+    refused(trial, file_whole(file_opened(trial, O_RDONLY)));
+}
+
+void refuse_write_only(struct trial *trial)
+{
+    refused(trial, file_whole(file_opened(trial, O_WRONLY)));
+}
+
 void refuse_no_path(struct trial *trial)
 {
     refused(trial, file_named(NULL));
@@ -170,6 +194,36 @@ void refuse_path_of_folder(struct trial *trial)
 void refuse_path_of_nothing(struct trial *trial)
 {
     refused(trial, file_named("/nonexistent/exs"));
+}
+
+void refuse_path_through_file(struct trial *trial)
+{
+    refused(trial, file_named("/proc/self/stat/exs"));
+}
+
+/* A link to itself. */
+void refuse_path_of_links(struct trial *trial)
+{
+    char path[40];
+
+    snprintf(path, sizeof(path), "/tmp/exs-conformance-%d", (int)getpid());
+    unlink(path);
+    if (symlink(path, path) < 0)
+        broken(trial, "symlink");
+    refused(trial, file_named(path));
+    unlink(path);
+}
+
+void refuse_path_without_descriptor(struct trial *trial)
+{
+    exs_xferfile_t element;
+    char path[40];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", file_of(trial, FILE_SIZE));
+    element = file_named(path);
+    ok_connected(trial);
+    use_up_descriptors(trial);
+    outcome(trial, file_call(trial, &element, 1, 0));
 }
 
 void refuse_path_of_device(struct trial *trial)

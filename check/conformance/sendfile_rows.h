@@ -59,6 +59,10 @@ static const struct row sendfile_rows[] = {
     {41, ENAMETOOLONG, GOOD("exs_path is too long"), BOTH, OURS, refuse_long_path, NULL},
     {42, ENODEV, GOOD("exs_path names a device"), BOTH, OURS, refuse_path_of_device, NULL},
     {43, 0, SENDFILE("fd", "sendvec", "sendvec_cnt", "MSG_NOSIGNAL", "qh"), BOTH, OURS, ok_no_signal, NULL},
+    {44, ENOTDIR, GOOD("exs_path leads through a file"), BOTH, OURS, refuse_path_through_file, NULL},
+    {45, ELOOP, GOOD("exs_path is a link to itself"), BOTH, OURS, refuse_path_of_links, NULL},
+    {46, EMFILE, GOOD("exs_pathvec, no descriptor left"), BOTH, OURS, refuse_path_without_descriptor, NULL},
+    {47, EACCES, GOOD("exs_fildes is open for writing"), BOTH, OURS, refuse_write_only, NULL},
 };
 static const char *const needs[] = {"exs_init", "exs_socket", "exs_connect", NULL};
 const struct group group_sendfile = {"exs_sendfile", "5.2.11", needs, ROWS(sendfile_rows)};

@@ -249,15 +249,16 @@ static int start(struct sock *sock, const struct ask *ask, uint64_t limit, struc
 /* Where to: an address, which is kept; or a lookup, which the caller drops unless the connect is started. */
 static int check_peer(struct sock *sock, const struct ask *ask, struct lookup **lookup)
 {
-    if (ask->by_name) {
+    if (ask->to->by_name) {
         if (sock->state == SOCK_BOUND)
             return xs_invalid("socket %d is bound, to an address of one family: use exs_connect", ask->sockno);
-        *lookup = xs_lookup_new(sock, ask->host, ask->service);
+        *lookup = xs_lookup_new(sock, ask->to->host, ask->to->service);
         return *lookup != NULL ? 0 : -1;
     }
-    if (xs_check_address(sock, ask->address, ask->address_length) < 0)
+    if (xs_check_address(sock, ask->to->address, ask->to->address_length) < 0)
         return -1;
-    memcpy(&sock->peer, ask->address, sock->family == PF_INET ? sizeof(sock->peer.in) : sizeof(sock->peer.in6));
+    memcpy(&sock->peer, ask->to->address,
+           sock->family == PF_INET ? sizeof(sock->peer.in) : sizeof(sock->peer.in6));
     return 0;
 }
 
@@ -277,7 +278,7 @@ int xs_start_connect(const struct ask *ask)
     if (sock->state != SOCK_FRESH && sock->state != SOCK_BOUND) {
         xs_invalid("socket %d listens or is connected already", ask->sockno);
     } else if (xs_check_queue(ask->qhandle, ask->waiter, false, &queue) &&
-               check_timeout(ask->timeout, &limit) == 0 && check_peer(sock, ask, &lookup) == 0 &&
+               check_timeout(ask->to->timeout, &limit) == 0 && check_peer(sock, ask, &lookup) == 0 &&
                xs_sock_home(sock, ask->waiter != NULL ? NULL : queue) == 0) {
         result = start(sock, ask, limit, queue, lookup);
         if (result < 0)

@@ -34,12 +34,22 @@ int xs_enter_ask(const struct ask *ask);
 /* Changes in a forked child, so that what belongs to a thread can be made anew. */
 unsigned xs_generation(void);
 
+/* Whom to connect to: an address, or a host and a service by name. */
+struct destination {
+    const struct sockaddr *address;
+    socklen_t address_length;
+    bool by_name;
+    const char *host, *service;
+    const struct timeval *timeout;
+};
+
 /* What is asked of a socket: the arguments of a call, each where it has a meaning. The caller's, during the
- * call. */
+ * call. It is cleared for each message, so what only others have is elsewhere, or shares its place. */
 struct ask {
     int type; /* EXS_EVT_: of the event that it ends in */
     int sockno;
     int flags;
+    int count; /* of files, of accepts */
     exs_qhandle_t qhandle;
     exs_ahandle_t ahandle;
     struct waiter *waiter; /* of a call that blocks, else NULL */
@@ -47,20 +57,21 @@ struct ask {
     void *buffer; /* transfers */
     size_t length;
     exs_mhandle_t mhandle;
-    const exs_token_t *token; /* one-sided */
-    uint64_t offset;
-    exs_msghdr_t *message;     /* sendmsg, recvmsg; a sender's is not changed */
-    exs_xferfile_t *files;     /* sendfile, recvfile: `count` of them */
-    exs_acceptaddr_t *accepts; /* accept: `count` of them */
-    int count;
-    const struct sockaddr *address; /* connect: to this, */
-    socklen_t address_length;
-    bool by_name; /* or to these two */
-    const char *host, *service;
-    const struct timeval *timeout;
-    int how; /* shutdown */
+    union {                           /* as the type has it: */
+        exs_msghdr_t *message;        /* sendmsg, recvmsg; a sender's is not changed */
+        exs_xferfile_t *files;        /* sendfile, recvfile */
+        const exs_token_t *token;     /* one-sided */
+        exs_acceptaddr_t *accepts;    /* accept */
+        const struct destination *to; /* connect */
+        int how;                      /* shutdown */
+    };
+    uint64_t offset; /* one-sided */
 };
 int xs_start(const struct ask *ask);
+static inline bool ask_by_name(const struct ask *ask)
+{
+    return ask->type == EXS_EVT_CONNECT && ask->to->by_name;
+}
 /* A signal handler ran, and the waiter would wait no longer for what it asked of this socket: EINTR as soon as
  * can be, or as it would have ended. It is delivered to the waiter all the same. */
 void xs_interrupt(int sockno, const struct waiter *waiter);

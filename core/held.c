@@ -44,10 +44,20 @@ static bool fills(int type)
            type == EXS_EVT_RREAD || type == EXS_EVT_ACCEPT;
 }
 
+static bool has_message(const struct ask *ask)
+{
+    return ask->type == EXS_EVT_SENDMSG || ask->type == EXS_EVT_RECVMSG;
+}
+
+static bool has_files(const struct ask *ask)
+{
+    return ask->type == EXS_EVT_SENDFILE || ask->type == EXS_EVT_RECVFILE;
+}
+
 /* At most so many. */
 static int ranges_of(const struct ask *ask)
 {
-    return ask->message != NULL ? ask->message->exs_iovlen : ask->files != NULL ? ask->count : 1;
+    return has_message(ask) ? ask->message->exs_iovlen : has_files(ask) ? ask->count : 1;
 }
 
 static void add_range(struct held *held, const void *at, size_t length)
@@ -59,11 +69,11 @@ static void add_range(struct held *held, const void *at, size_t length)
 /* Pieces of files are no memory. */
 static void add_ranges(struct held *held, const struct ask *ask)
 {
-    if (ask->message == NULL && ask->files == NULL)
+    if (!has_message(ask) && !has_files(ask))
         add_range(held, ask->buffer, ask->length);
-    for (int i = 0; ask->message != NULL && i < ask->message->exs_iovlen; i++)
+    for (int i = 0; has_message(ask) && i < ask->message->exs_iovlen; i++)
         add_range(held, ask->message->exs_iov[i].exs_base, ask->message->exs_iov[i].exs_length);
-    for (int i = 0; ask->files != NULL && i < ask->count; i++) {
+    for (int i = 0; has_files(ask) && i < ask->count; i++) {
         const exs_iovec_t *memory = &ask->files[i].exs_xfv.exs_iov;
 
         if (ask->files[i].exs_xfv_type == EXS_IOVEC)

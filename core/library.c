@@ -65,7 +65,8 @@ inline int xs_enter_ask(const struct ask *ask)
 
     if (now == READY)
         return 0;
-    if (enter_otherwise(now, ask->by_name ? "exs_connect_host" : xs_misuse_name(ask->type), ask->sockno) < 0)
+    if (enter_otherwise(now, ask_by_name(ask) ? "exs_connect_host" : xs_misuse_name(ask->type), ask->sockno) <
+        0)
         return -1;
     if (xs_tracing)
         xs_trace_ask(ask);

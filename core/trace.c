@@ -39,7 +39,7 @@ static const char *who(char out[TEXT_MAX], int sockno, exs_qhandle_t queue, exs_
 
 static const char *name_of(const struct ask *ask)
 {
-    return ask->by_name ? "exs_connect_host" : xs_misuse_name(ask->type);
+    return ask_by_name(ask) ? "exs_connect_host" : xs_misuse_name(ask->type);
 }
 
 void xs_trace_ask(const struct ask *ask)

@@ -77,28 +77,27 @@ static inline ssize_t do_ask(struct ask *ask)
 int exs_connect(int sockno, const struct sockaddr *address, socklen_t address_len, int flags,
                 const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
+    const struct destination to = {.address = address, .address_length = address_len, .timeout = timeout};
+
     return (int)do_ask(&(struct ask){.type = EXS_EVT_CONNECT,
                                      .sockno = sockno,
                                      .flags = flags,
                                      .qhandle = qhandle,
                                      .ahandle = ahandle,
-                                     .address = address,
-                                     .address_length = address_len,
-                                     .timeout = timeout});
+                                     .to = &to});
 }
 
 int exs_connect_host(int sockno, const char *host, const char *service, int flags,
                      const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
+    const struct destination to = {.by_name = true, .host = host, .service = service, .timeout = timeout};
+
     return (int)do_ask(&(struct ask){.type = EXS_EVT_CONNECT,
                                      .sockno = sockno,
                                      .flags = flags,
                                      .qhandle = qhandle,
                                      .ahandle = ahandle,
-                                     .by_name = true,
-                                     .host = host,
-                                     .service = service,
-                                     .timeout = timeout});
+                                     .to = &to});
 }
 
 int exs_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags, exs_qhandle_t qhandle)

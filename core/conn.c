@@ -16,14 +16,12 @@
 #define BOUNCES_AT ((size_t)RQ_DEPTH * SLOT_SIZE)
 #define SENDS_AT (BOUNCES_AT + (size_t)BOUNCES_OWN * BOUNCE_SIZE)
 #define LOCAL_SIZE (SENDS_AT + (size_t)SQ_DEPTH * SLOT_SIZE)
-#define RNR_RETRY_COUNT 7               /* for ever; never needed, since credits match posted receives */
-#define RECEIVE_BIT (UINT64_C(1) << 63) /* of a work request id: a receive */
+#define RNR_RETRY_COUNT 7 /* for ever; never needed, since credits match posted receives */
 
 static struct handle_table handles = HANDLE_TABLE_INIT;
 
-inline struct conn *xs_conn_of(uint64_t wr_id, bool *receive)
+inline struct conn *xs_conn_of(uint64_t wr_id)
 {
-    *receive = (wr_id & RECEIVE_BIT) != 0;
     /* Who polls holds the home queue's lock, and nobody frees a connection without. */
     return xs_handle_find(&handles, (void *)(uintptr_t)(wr_id & ~RECEIVE_BIT));
 }

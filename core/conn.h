@@ -203,8 +203,14 @@ static inline uint32_t conn_adverts_max(const struct conn *conn)
 }
 /* What the peer's hello said: credits and its hidden buffer. */
 void xs_conn_peer(struct conn *conn, const struct hello *peer);
-/* The connection of a work request, and whether it was a receive; NULL when it is gone. */
-struct conn *xs_conn_of(uint64_t wr_id, bool *receive);
+/* The connection of a work request; NULL when it is gone. */
+struct conn *xs_conn_of(uint64_t wr_id);
+#define RECEIVE_BIT                                                                                            \
+    (UINT64_C(1) << 63) /* of a work request's id: a receive; the rest is the connection's name */
+static inline bool xs_conn_is_same(uint64_t wr_id, uint64_t other)
+{
+    return ((wr_id ^ other) & ~RECEIVE_BIT) == 0;
+}
 void xs_conn_reset(void); /* forget all, in a forked child */
 /* The receives of so many slots from this one on, RECEIVES_AT_ONCE at most. False: the device refused them. */
 bool xs_conn_post_receives(struct conn *conn, uint32_t slot, uint32_t count);
@@ -231,7 +237,7 @@ int xs_conn_may_receive(const struct conn *conn);
 
 /* ---- work.c ------------------------------------------------------------------------------ */
 
-void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive);
+void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc);
 /* Do all that can be done now: control messages, data. After completions and connection events. */
 void xs_conn_run(struct conn *conn);
 /* No more of it than an operation can have made possible that was started: one that sends, reads or writes; one

@@ -111,15 +111,15 @@ static __attribute__((noinline)) bool made_good(struct conn *conn, uint32_t entr
 static void send_completion(struct conn *conn, const struct ibv_wc *wc)
 {
     uint32_t entry = conn->sq_head++;
-    struct posted posted = conn->posted[entry % SQ_DEPTH];
+    const struct posted *posted = &conn->posted[entry % SQ_DEPTH]; /* where nothing is posted meanwhile */
 
     if (wc->status != IBV_WC_SUCCESS && !made_good(conn, entry, wc))
         return;
-    if (posted.kind == POSTED_DATA || posted.kind == POSTED_PART)
-        xs_tx_completed(conn, &posted);
-    else if (posted.kind == POSTED_ONESIDED)
-        xs_onesided_completed(conn, &posted, IBV_WC_SUCCESS);
-    else if (posted.kind == POSTED_FIN)
+    if (posted->kind == POSTED_DATA || posted->kind == POSTED_PART)
+        xs_tx_completed(conn, posted);
+    else if (posted->kind == POSTED_ONESIDED)
+        xs_onesided_completed(conn, posted, IBV_WC_SUCCESS);
+    else if (posted->kind == POSTED_FIN)
         conn->writing = WRITE_FIN_ACKED;
 }
 
@@ -168,9 +168,9 @@ static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
         xs_conn_post_anew(conn);
 }
 
-inline void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc, bool receive)
+inline void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc)
 {
-    if (receive)
+    if (wc->wr_id & RECEIVE_BIT)
         receive_completion(conn, wc);
     else
         send_completion(conn, wc);

@@ -4,7 +4,8 @@
 #include "message.h"
 #include "nic.h"
 
-/* The next work request that writes: so many bytes. */
+/* The next work request that writes: so many bytes. Of `wr` the caller has filled opcode, flags and immediate;
+ * no device looks at more of it than is filled here, and it is too long to be cleared for each message. */
 static bool post_write(struct conn *conn, struct message *message, struct ibv_send_wr *wr, uint32_t bytes)
 {
     struct ibv_sge sge = {
@@ -21,6 +22,7 @@ static bool post_write(struct conn *conn, struct message *message, struct ibv_se
         .told = news ? message->bytes : 0,
     };
 
+    wr->next = NULL;
     wr->sg_list = &sge;
     wr->num_sge = bytes > 0;
     wr->wr.rdma.remote_addr = message->target->addr + message->posted;
@@ -47,12 +49,11 @@ static uint32_t length_and_credits(struct conn *conn, uint32_t bytes)
 /* What is left of the message and fits into one request, with the news of it. */
 static bool post_with_news(struct conn *conn, struct message *message)
 {
-    struct ibv_send_wr wr = {
-        .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-        .send_flags = IBV_SEND_SOLICITED,
-        .imm_data = htobe32(message->target->imm | length_and_credits(conn, message->bytes)),
-    };
+    struct ibv_send_wr wr;
 
+    wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    wr.send_flags = IBV_SEND_SOLICITED;
+    wr.imm_data = htobe32(message->target->imm | length_and_credits(conn, message->bytes));
     conn->credits--;
     return post_write(conn, message, &wr, message->bytes - message->posted);
 }

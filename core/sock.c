@@ -150,22 +150,31 @@ bool xs_check_queue(exs_qhandle_t qhandle, struct waiter *waiter, bool optional,
     return false;
 }
 
+/* Apart from what most operations go through. */
+static __attribute__((noinline)) struct op *op_elsewhere(struct sock *sock, struct queue *to, int type,
+                                                         exs_ahandle_t ahandle, struct waiter *waiter)
+{
+    struct queue *home = atomic_load(&sock->home);
+    bool at_once = type == EXS_EVT_CLOSE && !xs_sock_has_peer(sock); /* what closes needs no host for it */
+
+    if (!at_once && type != EXS_EVT_ACCEPT && to != home && xs_queue_host(to, home) < 0)
+        return NULL;
+    return xs_op_new(to, type, sock->number, ahandle, waiter);
+}
+
 inline __attribute__((always_inline)) struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type,
                                                             exs_ahandle_t ahandle, struct waiter *waiter)
 {
     struct queue *home = atomic_load(&sock->home);
     struct queue *to = queue != NULL && waiter == NULL ? queue : home;
-    bool at_once = type == EXS_EVT_CLOSE && !xs_sock_has_peer(sock); /* what closes needs no host for it */
-
-    if (!at_once && type != EXS_EVT_ACCEPT && to != home && xs_queue_host(to, home) < 0)
-        return NULL;
     bool at_home = to == home && type != EXS_EVT_ACCEPT; /* that one may end at another queue */
     struct op *op = at_home ? xs_op_new_at_home(to, type, sock->number, ahandle, waiter)
-                            : xs_op_new(to, type, sock->number, ahandle, waiter);
+                            : op_elsewhere(sock, to, type, ahandle, waiter);
 
     if (op == NULL)
         return NULL;
-    op->silent = queue == NULL && waiter == NULL;
+    if (queue == NULL && waiter == NULL)
+        op->silent = true;
     if (waiter != NULL) {
         xs_queue_ref(home);
         waiter->home = home;

@@ -147,7 +147,8 @@ static int begin_send(struct sock *sock, struct queue *queue, const struct ask *
 
     if (op == NULL)
         return -1;
-    op->unsignaled = (ask->flags & EXS_UNSIGNALED) != 0;
+    if (ask->flags & EXS_UNSIGNALED)
+        op->unsignaled = true;
     if (prepare_send(conn, op, ask) < 0) {
         xs_undo(op, ask->waiter);
         return -1;
@@ -232,7 +233,8 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
 
     if (op == NULL)
         return -1;
-    op->waitall = (ask->flags & (MSG_WAITALL | MSG_DONTWAIT)) == MSG_WAITALL && sock->type == SOCK_STREAM;
+    if ((ask->flags & (MSG_WAITALL | MSG_DONTWAIT)) == MSG_WAITALL && sock->type == SOCK_STREAM)
+        op->waitall = true;
     if (ask->flags & (MSG_PEEK | EXS_INTR)) {
         op->deadline = ask->flags & EXS_INTR ? NEVER_NS : 0;
         op->peeks = op->apart = (ask->flags & MSG_PEEK) != 0;

@@ -229,15 +229,22 @@ static inline bool first_is_done(const struct conn *conn)
     return op != NULL && op->requests == 0 && op->all_posted && !op->failed;
 }
 
-void xs_tx_finish_done(struct conn *conn)
+/* The first is done: it, and those behind it that are. */
+static void finish_done(struct conn *conn)
 {
-    while (first_is_done(conn)) {
+    do {
         struct op *op = STAILQ_FIRST(&conn->sends);
 
         if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN && conn->writing != WRITE_FIN_ACKED)
             break;
         xs_tx_finish(conn, op, op->error);
-    }
+    } while (first_is_done(conn));
+}
+
+void xs_tx_finish_done(struct conn *conn)
+{
+    if (first_is_done(conn))
+        finish_done(conn);
 }
 
 void xs_tx_completed(struct conn *conn, const struct posted *posted)
@@ -278,7 +285,7 @@ inline void xs_tx_run(struct conn *conn)
     if (conn->sending != NULL || conn->onesided_next != NULL)
         post_all(conn);
     if (first_is_done(conn))
-        xs_tx_finish_done(conn);
+        finish_done(conn);
     if (!STAILQ_EMPTY(&conn->onesided))
         xs_onesided_finish(conn, 0);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "check/support/endpoints.h"
+#include "core/soft/engine/context.h"
 #include "core/soft/engine/group.h"
 
 #define GRH 40
@@ -17,13 +18,16 @@
 
 static struct {
     int listens, error;
+    unsigned interface; /* where it was asked to listen last, of those of one interface or link */
 } wire;
 
 static int join(struct soft_wire *soft_wire, const union soft_addr *group)
 {
-    (void)soft_wire, (void)group;
+    (void)soft_wire;
     if (wire.error == 0)
         wire.listens++;
+    if (group->sa.sa_family == AF_INET6)
+        wire.interface = group->in6.sin6_scope_id;
     return wire.error;
 }
 
@@ -275,6 +279,26 @@ START_TEST(only_datagrams_to_groups)
 }
 END_TEST
 
+/* The device's own, since nobody can name another. */
+START_TEST(groups_of_one_interface)
+{
+    static const struct {
+        const char *group;
+        unsigned interface;
+    } rows[] = {{"ff01::1234", 7}, {"ff02::1234", 7}, {"ff05::1234", 0}};
+    struct pair *pair = pair_of(IBV_QPT_UD, AF_INET6);
+    struct soft_context *context = soft_context_of(pair->end[1].context);
+
+    ck_assert_int_ge(context->names.gid_count, 1);
+    context->names.gids[0].interface = 7;
+    ck_assert_int_eq(attach(pair->end[1].qp, rows[_i].group), 0);
+    ck_assert_uint_eq(wire.interface, rows[_i].interface);
+    ck_assert_int_eq(detach(pair->end[1].qp, rows[_i].group), 0);
+    ck_assert_int_eq(wire.listens, 0);
+    pair_free(pair);
+}
+END_TEST
+
 /* Where there are no groups, and where the kernel lets nobody join: nothing is kept of it. */
 START_TEST(wire_refuses)
 {
@@ -356,6 +380,7 @@ int main(void)
     suite_add_tcase(suite, comes);
     tcase_add_test(members, attached_once);
     tcase_add_loop_test(members, only_datagrams_to_groups, 0, 3);
+    tcase_add_loop_test(members, groups_of_one_interface, 0, 3);
     tcase_add_test(members, wire_refuses);
     tcase_add_test(members, most_groups);
     tcase_add_test(members, most_members);

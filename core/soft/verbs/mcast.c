@@ -10,7 +10,7 @@
 #include "core/soft/engine/group.h"
 #include "verbs.h"
 
-/* False: it is no group's. What is of one link only is of the link that others are most likely on. */
+/* False: it is no group's. What is of one link or interface only is of the one that others are most likely on. */
 static bool read_gid(const struct soft_context *context, const union ibv_gid *gid, union soft_addr *address)
 {
     struct in6_addr in6;
@@ -23,7 +23,7 @@ static bool read_gid(const struct soft_context *context, const union ibv_gid *gi
     } else {
         address->in6.sin6_family = AF_INET6;
         address->in6.sin6_addr = in6;
-        if (IN6_IS_ADDR_MC_LINKLOCAL(&in6) && context->names.gid_count > 0)
+        if ((IN6_IS_ADDR_MC_LINKLOCAL(&in6) || IN6_IS_ADDR_MC_NODELOCAL(&in6)) && context->names.gid_count > 0)
             address->in6.sin6_scope_id = context->names.gids[0].interface;
     }
     return soft_is_group(address);

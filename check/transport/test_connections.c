@@ -387,6 +387,27 @@ START_TEST(no_descriptor)
 }
 END_TEST
 
+/* What is said to go with the REQ has to be there. */
+START_TEST(connect_data_nowhere)
+{
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct rdma_addrinfo to = {
+        .ai_port_space = RDMA_PS_TCP,
+        .ai_qp_type = IBV_QPT_RC,
+        .ai_dst_addr = (struct sockaddr *)&own,
+        .ai_dst_len = sizeof own,
+        .ai_connect_len = 3,
+    };
+    struct rdma_cm_id *id = NULL;
+    int before = descriptors();
+
+    ck_assert_int_eq(soft_create_ep(&id, &to, NULL, NULL), -1);
+    ck_assert_int_eq(errno, EINVAL);
+    ck_assert_ptr_null(id);
+    ck_assert_int_eq(descriptors(), before);
+}
+END_TEST
+
 int main(void)
 {
     soft_defer_cancellation(); /* as for programs of rdma-core's */
@@ -406,5 +427,6 @@ int main(void)
     tcase_add_test(holding, sent_before_the_goodbye);
     tcase_add_test(holding, accepted_again);
     tcase_add_test(holding, no_descriptor);
+    tcase_add_test(holding, connect_data_nowhere);
     return run_suite(suite);
 }

@@ -48,6 +48,8 @@ static int keep_connect(struct cm_id *id, const struct rdma_addrinfo *res)
 {
     if (res->ai_connect_len == 0)
         return 0;
+    if (res->ai_connect == NULL)
+        return cm_result(EINVAL);
     id->connect = malloc(res->ai_connect_len);
     if (id->connect == NULL)
         return -1;

@@ -266,8 +266,10 @@ START_TEST(ipv6_only)
     mapped = any;
     ((struct sockaddr_in6 *)&mapped.storage)->sin6_addr =
         (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1}};
-    if (only)
+    if (only) {
         must_fail(exs_bind(listener, SA(&mapped), mapped.length), EINVAL);
+        must_fail(exs_connect(listener, SA(&mapped), mapped.length, 0, NULL, box.queue, NULL), EINVAL);
+    }
     must(exs_bind(listener, SA(&any), any.length));
     must_fail(set(listener, IPPROTO_IPV6, IPV6_V6ONLY, !only), EINVAL);
     must(exs_listen(listener, 2));

@@ -60,12 +60,15 @@ ssize_t moved(struct trial *trial, ssize_t result, int type)
     case EXS_EVT_RECV:
     case EXS_EVT_RREAD:
     case EXS_EVT_RWRITE:
+        trial->event_flags = event.exs_evt_union.exs_evt_xfer.exs_evt_flags;
         return (ssize_t)event.exs_evt_union.exs_evt_xfer.exs_evt_length;
     case EXS_EVT_SENDMSG:
     case EXS_EVT_RECVMSG:
+        trial->event_flags = event.exs_evt_union.exs_evt_xfermsg.exs_evt_flags;
         return (ssize_t)event.exs_evt_union.exs_evt_xfermsg.exs_evt_length;
     case EXS_EVT_SENDFILE:
     case EXS_EVT_RECVFILE:
+        trial->event_flags = event.exs_evt_union.exs_evt_xferfile.exs_evt_flags;
         return (ssize_t)event.exs_evt_union.exs_evt_xferfile.exs_evt_length;
     default:
         return 0;

@@ -45,6 +45,12 @@ static ssize_t do_call(struct trial *trial, const struct call *call)
     return exs_recvmsg(call->fd, call->message, trial->flags | call->flags, trial->queue, trial);
 }
 
+/* MSG_TRUNC and EXS_EOF, of the receive that is done. */
+static int flags_told(const struct trial *trial, const struct call *call)
+{
+    return trial->flags & EXS_BLOCK ? call->own.exs_msg_flags : trial->event_flags;
+}
+
 static void uninitialized(struct trial *trial)
 {
     struct call call;
@@ -429,6 +435,29 @@ static void at_end(struct trial *trial)
 
     outcome(trial, got);
     require(trial, got == 0, "the end is not 0 bytes");
+    require(trial, flags_told(trial, &call) == EXS_EOF, "it is not told by EXS_EOF alone");
+}
+
+/* The rest of a message is lost, and said to be. */
+static void too_long_a_message(struct trial *trial)
+{
+    struct call call;
+
+    trial->type = SOCK_SEQPACKET;
+    ok_connected(trial);
+    correct(trial, &call);
+    call.pieces[2].exs_length = 11;
+    peer_tell(trial, PEER_SEND, BUFSIZE);
+    ssize_t got = moved(trial, do_call(trial, &call), EXS_EVT_RECVMSG);
+
+    outcome(trial, got);
+    peer_hear(trial);
+    require(trial, got == 111, "the pieces are not full");
+    require(trial, flags_told(trial, &call) == MSG_TRUNC, "it is not told by MSG_TRUNC alone");
+    peer_tell(trial, PEER_SEND, 7);
+    got = moved(trial, do_call(trial, &call), EXS_EVT_RECVMSG);
+    peer_hear(trial);
+    require(trial, got == 7 && flags_told(trial, &call) == 0, "the next message is not whole");
 }
 
 /* What is here is seen, and then received. */

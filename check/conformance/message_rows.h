@@ -87,6 +87,8 @@ static const struct row recvmsg_rows[] = {
     {32, EINTR, RECVMSG("fd", "&message", "EXS_BLOCK | EXS_INTR", "qh") " [a signal handler runs]", BLOCKING,
      OURS, signal_ends, "With SA_RESTART, too."},
     {33, EINVAL, RECVMSG("fd", "&message", "EXS_INTR", "qh"), NONBLOCKING, OURS, signal_without_block, NULL},
+    {34, 0, GOOD_RECVMSG " [SOCK_SEQPACKET, a message that is longer]", BOTH, OURS, too_long_a_message,
+     "MSG_TRUNC is told, and the next message is whole."},
 };
 const struct group group_recvmsg = {"exs_recvmsg", NULL, message_needs, ROWS(recvmsg_rows)};
 
@@ -114,6 +116,8 @@ static const struct row blocking_recvmsg_rows[] = {
     {5, 0, BLOCKING_RECVMSG("fd", "&message", "flags"), BLOCKING, OURS, ok, NULL},
     {6, 0, BLOCKING_RECVMSG("fd", "&message", "flags") " [the peer has shut down, 0 bytes]", BLOCKING, OURS,
      at_end, NULL},
+    {7, 0, BLOCKING_RECVMSG("fd", "&message", "flags") " [SOCK_SEQPACKET, a message that is longer]", BLOCKING,
+     OURS, too_long_a_message, "MSG_TRUNC is told, and the next message is whole."},
 };
 const struct group group_blocking_recvmsg = {"exs_blocking_recvmsg", NULL, message_needs,
                                              ROWS(blocking_recvmsg_rows)};

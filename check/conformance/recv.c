@@ -254,6 +254,30 @@ static void at_end(struct trial *trial)
 
     outcome(trial, got);
     require(trial, got == 0, "the end is not 0 bytes");
+    require(trial, trial->flags & EXS_BLOCK || trial->event_flags == EXS_EOF, "the event has not EXS_EOF alone");
+}
+
+/* The rest of a message is lost, and said to be: by the event; who blocks has exs_recvmsg for that. */
+static void too_long_a_message(struct trial *trial)
+{
+    trial->type = SOCK_SEQPACKET;
+    ok_accepted(trial);
+    struct receive receive = correct(trial);
+
+    receive.length = 10;
+    peer_tell(trial, PEER_SEND, BUFSIZE);
+    ssize_t got = moved(trial, call(trial, &receive), EXS_EVT_RECV);
+
+    outcome(trial, got);
+    peer_hear(trial);
+    require(trial, got == 10, "the buffer is not full");
+    require(trial, trial->flags & EXS_BLOCK || trial->event_flags == MSG_TRUNC,
+            "the event has not MSG_TRUNC alone");
+    peer_tell(trial, PEER_SEND, 7);
+    receive.length = BUFSIZE;
+    got = moved(trial, call(trial, &receive), EXS_EVT_RECV);
+    peer_hear(trial);
+    require(trial, got == 7 && trial->event_flags == 0, "the next message is not whole");
 }
 
 static void after_reset(struct trial *trial)

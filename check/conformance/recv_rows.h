@@ -51,6 +51,8 @@ static const struct row recv_rows[] = {
      BLOCKING, OURS, signal_ends, "With SA_RESTART, too."},
     {27, EINVAL, RECV("fd", "recv_buf", "RECV_BUFSIZE", "EXS_INTR", "qh", "mh"), NONBLOCKING, OURS,
      signal_without_block, NULL},
+    {28, 0, GOOD " [SOCK_SEQPACKET, a message that is longer]", BOTH, OURS, too_long_a_message,
+     "The event has MSG_TRUNC, and the next message is whole."},
 };
 static const char *const recv_needs[] = {"exs_init",   "exs_socket", "exs_bind",
                                          "exs_listen", "exs_accept", NULL};

@@ -40,7 +40,8 @@ struct trial { /* on the stack of the test's process */
     struct address server; /* the peer's or ours */
     int peer;              /* socket to the peer process; -1 = none yet */
     int peer_pid;
-    int access; /* what the peer is to export for */
+    int access;      /* what the peer is to export for */
+    int event_flags; /* MSG_TRUNC and EXS_EOF, of the last event that moved() took */
     unsigned char buffer[BUFSIZE];
 };
 

@@ -2,8 +2,11 @@
 /* calls.c - whose turn it is to fail, of calls.h, and what is left of calls: descriptors. */
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include "check/fuzz/calls.h"
+
+#define PATIENCE_MS 5000
 
 static _Thread_local unsigned fails_in; /* the service thread's calls don't */
 static _Thread_local int fails_with;
@@ -32,5 +35,16 @@ unsigned calls_descriptors(void)
     while (readdir(folder) != NULL)
         count++;
     closedir(folder);
+    return count;
+}
+
+unsigned calls_descriptors_left(unsigned before)
+{
+    unsigned count = calls_descriptors();
+
+    for (int tries = 0; count > before && tries < PATIENCE_MS; tries++) {
+        poll(NULL, 0, 1);
+        count = calls_descriptors();
+    }
     return count;
 }

@@ -15,6 +15,9 @@ bool calls_fails(void);
 
 /* How many descriptors this process has, give or take always the same. */
 unsigned calls_descriptors(void);
+/* The same, when there are no more than `before`, for which it waits a while: a thread closes what strangers
+ * left. */
+unsigned calls_descriptors_left(unsigned before);
 
 #define MAY_FAIL(type, name, failure, parameters, arguments)                                                   \
     type __real_##name parameters;                                                                             \

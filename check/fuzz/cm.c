@@ -226,7 +226,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     unsigned before = calls_descriptors();
     converse(data, size);
-    unsigned after = calls_descriptors();
+    unsigned after = calls_descriptors_left(before);
     expect(after == before, "%u descriptors, and %u before", after, before);
     return 0;
 }

@@ -296,7 +296,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; i < NAMES; i++)
         close(one.doors[i]);
     close(one.guest);
-    after = calls_descriptors();
+    after = calls_descriptors_left(before);
     expect(after == before, "%u descriptors before, and %u after", before, after);
     return 0;
 }

@@ -2,6 +2,7 @@
 /* abstract.c - the addresses have as many bytes as the name. See abstract.h. */
 #include "abstract.h"
 #include <check.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,9 +33,9 @@ int abstract_visit(const char *name)
 {
     struct sockaddr_un un;
     socklen_t length = address_of(name, &un);
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    if (connect(fd, (struct sockaddr *)&un, length) == 0)
+    if (connect(fd, (struct sockaddr *)&un, length) == 0 && fcntl(fd, F_SETFL, 0) == 0)
         return fd;
     close(fd);
     return -1;

@@ -8,7 +8,8 @@
 
 /* A socket of this type and with these flags that has the name. */
 int abstract_take(const char *name, int type);
-/* One, SOCK_SEQPACKET, that is connected to who listens there; -1 where nobody does. */
+/* One, SOCK_SEQPACKET, that is connected to who listens there; -1 where nobody does, or has
+ * no place for more. */
 int abstract_visit(const char *name);
 
 #endif

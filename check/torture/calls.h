@@ -62,6 +62,7 @@
     CALL(open, L(EMFILE, ENFILE, ENOMEM, EACCES), P(EINTR))                                                    \
     CALL(fopen, L(EMFILE, ENFILE, ENOMEM), P(0))                                                               \
     CALL(fstat, L(EIO, ENOMEM), P(0))                                                                          \
+    CALL(fstatfs, L(EIO, ENOMEM), P(0))                                                                        \
     CALL(fcntl, L(EMFILE), P(0)) /* F_DUPFD_CLOEXEC */                                                         \
     CALL(pread, L(EIO, ENOMEM), P(EINTR))                                                                      \
     CALL(preadv, L(EIO, ENOMEM), P(EINTR))                                                                     \

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include "wrap.h"
 
@@ -104,6 +105,7 @@ WRAP(ssize_t, write, (int fd, const void *bytes, size_t length), (fd, bytes, len
 WRAP(ssize_t, getrandom, (void *bytes, size_t length, unsigned flags), (bytes, length, flags), -1)
 WRAP(FILE *, fopen, (const char *path, const char *mode), (path, mode), NULL)
 WRAP(int, fstat, (int fd, struct stat *status), (fd, status), -1)
+WRAP(int, fstatfs, (int fd, struct statfs *status), (fd, status), -1)
 WRAP(ssize_t, pread, (int fd, void *bytes, size_t length, off_t offset), (fd, bytes, length, offset), -1)
 WRAP(ssize_t, preadv, (int fd, const struct iovec *list, int count, off_t offset), (fd, list, count, offset),
      -1)

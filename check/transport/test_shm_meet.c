@@ -2,6 +2,8 @@
 /* test_shm_meet.c - how two ends come to share memory (shm_meet.h), and what they fall back from. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 #include "check/support/abstract.h"
 #include "check/support/endpoints.h"
@@ -17,6 +20,7 @@
 #include "core/settings.h"
 #include "core/soft/link/shm_meet.h"
 #include "core/soft/link/shm_pass.h"
+#include "core/soft/link/shm_sealed.h"
 #include "core/soft/service/home.h"
 
 static struct soft_home *here, *there;
@@ -179,6 +183,20 @@ START_TEST(memory_is_looked_at)
     bring(unsealed);
     bring(small);
     bring(open("/dev/null", O_RDWR));
+}
+END_TEST
+
+/* Pages that others can take away. Not all systems have such; none are needed to see that they are refused. */
+START_TEST(huge_pages_are_no_memory)
+{
+    size_t length = 2 << 20;
+    int huge = memfd_create("huge", MFD_ALLOW_SEALING | MFD_HUGETLB);
+    if (huge == -1 || ftruncate(huge, (off_t)length) != 0)
+        return;
+    ck_assert_int_eq(fcntl(huge, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    ck_assert_ptr_null(shm_sealed_map(huge, length));
+    ck_assert_int_eq(errno, EPROTO);
+    close(huge);
 }
 END_TEST
 
@@ -362,6 +380,14 @@ START_TEST(a_child_has_bells_of_its_own)
 }
 END_TEST
 
+/* As a stranger does. */
+static int stand_at_the_door(void)
+{
+    char name[40];
+    snprintf(name, sizeof name, "exs/127.0.0.1/%d", ntohs(address.in.sin_port));
+    return abstract_visit(name);
+}
+
 /* Of another user nobody is let in, whatever he brings. Only root can try. */
 START_TEST(another_user_is_no_guest)
 {
@@ -371,15 +397,96 @@ START_TEST(another_user_is_no_guest)
     pid_t child = fork();
     if (child == 0) {
         uint8_t greeting[32];
-        char name[40];
-        snprintf(name, sizeof name, "exs/127.0.0.1/%d", ntohs(address.in.sin_port));
         memset(greeting, 7, sizeof greeting);
-        _exit(setuid(65534) == 0 && send(abstract_visit(name), greeting, sizeof greeting, 0) == sizeof greeting
+        _exit(setuid(65534) == 0 &&
+                      send(stand_at_the_door(), greeting, sizeof greeting, 0) == sizeof greeting
                   ? 0
                   : 1);
     }
     process_join(child);
     ck_assert_int_eq(shm_meeting_find(meeting, token), -1);
+}
+END_TEST
+
+/* A connection whose end waits until the other has read what it never reads: SECONDS, as long as it likes. */
+#define SECONDS 60
+
+static int one_that_lingers(int listener)
+{
+    static const char much[65536];
+    struct sockaddr_in to;
+    socklen_t length = sizeof to;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    getsockname(listener, (struct sockaddr *)&to, &length);
+    if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){1, SECONDS}, sizeof(struct linger)) != 0)
+        return -1;
+    while (send(fd, much, sizeof much, MSG_DONTWAIT) > 0)
+        ;
+    return fd;
+}
+
+/* What he brought is closed with him, which does not keep us. */
+START_TEST(a_stranger_who_lingers)
+{
+    if (geteuid() != 0)
+        return;
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        int brought = one_that_lingers(listener);
+        _exit(setuid(65534) == 0 && shm_pass_send(stand_at_the_door(), "", 1, &brought, 1) ? 0 : 1);
+    }
+    process_join(child);
+    time_t begun = time(NULL);
+    ck_assert_int_eq(shm_meeting_find(meeting, token), -1);
+    ck_assert_int_lt(time(NULL) - begun, SECONDS / 2);
+    close(listener);
+}
+END_TEST
+
+/* Whoever takes all places at the door is turned out when somebody comes who could not get there. */
+START_TEST(a_door_full_of_strangers)
+{
+    if (geteuid() != 0)
+        return;
+    int full[2];
+    ck_assert_int_eq(pipe(full), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        if (setuid(65534) == 0)
+            while (stand_at_the_door() != -1)
+                ; /* until there is no place */
+        _exit(write(full[1], "", 1) == 1 && pause() ? 0 : 1);
+    }
+    ck_assert_int_eq(read(full[0], &(char){0}, 1), 1);
+    ck_assert_ptr_null(shm_offer(&here->shm, &address, token, &why));
+    struct shm_peer *peer = NULL;
+    for (int tries = 0; tries < 1000 && peer == NULL; tries++) {
+        shm_meeting_look(meeting);
+        peer = shm_offer(&here->shm, &address, token, &why);
+        poll(NULL, 0, 1);
+    }
+    ck_assert_ptr_nonnull(peer);
+    shm_peer_free(peer);
+    process_kill(child);
+    close(full[0]);
+    close(full[1]);
+}
+END_TEST
+
+/* Where users have no numbers, all have one and the same. */
+START_TEST(a_user_without_a_number)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        int pair[2];
+        if (unshare(CLONE_NEWUSER) != 0) /* which a system can forbid */
+            _exit(getenv("EXS_NO_SKIP") == NULL ? 0 : 2);
+        _exit(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0 && !shm_pass_is_ours(pair[0]) ? 0 : 1);
+    }
+    process_join(child);
 }
 END_TEST
 
@@ -393,6 +500,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, a_guest_who_left_is_not_kept);
     tcase_add_test(tcase, whoever_lacks_something_goes_without);
     tcase_add_test(tcase, memory_is_looked_at);
+    tcase_add_test(tcase, huge_pages_are_no_memory);
     tcase_add_test(tcase, one_file_too_many);
     tcase_add_test(tcase, there_is_room_for_the_bell);
     tcase_add_test(tcase, a_bell_is_looked_at);
@@ -400,6 +508,9 @@ static Suite *suite(void)
     tcase_add_test(tcase, a_child_has_bells_of_its_own);
     tcase_add_test(tcase, a_board_is_looked_at);
     tcase_add_test(tcase, another_user_is_no_guest);
+    tcase_add_test(tcase, a_stranger_who_lingers);
+    tcase_add_test(tcase, a_door_full_of_strangers);
+    tcase_add_test(tcase, a_user_without_a_number);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -31,8 +31,14 @@ void cm_link_listen(struct cm_id *id)
 
 void cm_link_requested(struct cm_id *id)
 {
-    if (id->peer.shm && id->listener->meeting != NULL)
-        id->guest = shm_meeting_find(id->listener->meeting, id->peer.token);
+    struct shm_meeting *meeting = id->listener->meeting;
+
+    if (meeting == NULL)
+        return;
+    if (id->peer.shm)
+        id->guest = shm_meeting_find(meeting, id->peer.token);
+    else
+        shm_meeting_look(meeting); /* who only stands there would keep others from coming in */
 }
 
 /* NULL, and why: packets go by UDP. */

@@ -12,6 +12,7 @@
 #include "core/fds.h"
 #include "core/settings.h"
 #include "core/soft/link/shm_pass.h"
+#include "core/soft/link/turn_out.h"
 #include "ib_pass.h"
 
 #define VERSION 1
@@ -175,7 +176,9 @@ static int why_taken(const struct ib_pass_name *name)
     int fd = visit(name);
     bool foreign = fd == -1 ? errno == EAGAIN : !shm_pass_is_ours(fd);
 
-    if (fd != -1)
+    if (fd != -1 && foreign)
+        turn_out(fd);
+    else if (fd != -1)
         leave(fd);
     if (foreign && settings()->debug)
         fprintf(stderr, "exs: another user has the name @%s, which programs of this one need: see ss -xlp\n",
@@ -216,7 +219,10 @@ enum ib_passed ib_pass_on(const struct ib_pass_name *name, const struct soft_pat
             return errno == ECONNREFUSED ? IB_NOBODY : IB_LOST;
         there = shm_pass_is_ours(fd);
         done = there && send(fd, &passed, sizeof passed, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof passed;
-        leave(fd);
+        if (there)
+            leave(fd);
+        else
+            turn_out(fd);
     }
     return !there ? IB_NOBODY : done ? IB_PASSED : IB_LOST;
 }
@@ -242,13 +248,17 @@ static ssize_t hear(int guest, struct passed *passed)
 
 int ib_pass_receive(int door, struct soft_path *path, uint8_t mad[IB_MAD_BYTES])
 {
-    int guest = take_guest(door);
+    int guest = turn_out_has_room() ? take_guest(door) : -1;
     struct passed passed = {.version = 0};
     bool good;
 
     if (guest == -1)
         return -1;
-    good = shm_pass_is_ours(guest) && hear(guest, &passed) == (ssize_t)sizeof passed &&
+    if (!shm_pass_is_ours(guest)) {
+        turn_out(guest);
+        return 0;
+    }
+    good = hear(guest, &passed) == (ssize_t)sizeof passed &&
            passed.version == VERSION && is_address(&passed);
     leave(guest);
     if (!good)

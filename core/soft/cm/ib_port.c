@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include "core/bytes.h"
 #include "core/fds.h"
+#include "core/soft/link/turn_out.h"
 #include "core/soft/lock.h"
 #include "ib_end.h"
 #include "ib_pass.h"
@@ -87,7 +88,7 @@ static int open_sockets(const struct roce_port *roce)
         return 0;
     qp1_close(&ib_port.qp1);
     if (ib_port.door != -1)
-        fds_close(ib_port.door);
+        turn_out_door(ib_port.door);
     if (ib_port.epoll != -1)
         fds_close(ib_port.epoll);
     ib_port.epoll = -1;

@@ -2,7 +2,7 @@
 /* ib_told.c - what the world of connections tells the port, and for whom it is. */
 #include <stdlib.h>
 #include <string.h>
-#include "core/fds.h"
+#include "core/soft/link/turn_out.h"
 #include "ib_address.h"
 #include "ib_end.h"
 
@@ -35,7 +35,7 @@ void ib_end_close_door(struct ib_end *end)
 {
     if (!end->has_door)
         return;
-    fds_close(end->door);
+    turn_out_door(end->door);
     end->has_door = false;
     ib_port.closed = true;
     if (end->backlog == 0)

@@ -12,6 +12,7 @@
 #include "core/fds.h"
 #include "roce_port.h"
 #include "shm_pass.h"
+#include "turn_out.h"
 #include "udp.h"
 
 #define ENDING_MS 100 /* how long a process may take to close what it had */
@@ -84,7 +85,9 @@ static bool is_foreign(int share)
     int fd = visit(share);
     bool foreign = fd != -1 && !shm_pass_is_ours(fd);
 
-    if (fd != -1)
+    if (foreign)
+        turn_out(fd);
+    else if (fd != -1)
         fds_close(fd);
     return foreign;
 }
@@ -95,10 +98,12 @@ static bool await_end(uint64_t deadline)
     int other = visit(TURN);
     bool ours = other == -1 || shm_pass_is_ours(other);
 
-    if (other != -1 && ours)
+    if (!ours) {
+        turn_out(other);
+    } else if (other != -1) {
         (void)await(other, deadline);
-    if (other != -1)
         fds_close(other);
+    }
     return ours;
 }
 
@@ -204,13 +209,18 @@ static int open_all(struct roce_port *roce)
 
 void roce_port_answer(struct roce_port *roce)
 {
-    int guest = fds_own(accept4(roce->door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    int guest =
+        turn_out_has_room() ? fds_own(accept4(roce->door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) : -1;
     uint8_t families;
 
     if (guest == -1)
         return;
+    if (!shm_pass_is_ours(guest)) {
+        turn_out(guest);
+        return;
+    }
     families = roce->fds[0][ROCE_IPV6] == -1 ? 1 : 2;
-    for (int share = 0; share < ROCE_SOCKETS && shm_pass_is_ours(guest); share++)
+    for (int share = 0; share < ROCE_SOCKETS; share++)
         (void)shm_pass_send(guest, &families, sizeof families, roce->fds[share], families);
     fds_close(guest);
 }
@@ -258,8 +268,11 @@ static int ask(struct roce_port *roce)
             error = errno;
         if (from == -1)
             continue;
-        if (shm_pass_is_ours(from))
-            error = receive_all(roce, from);
+        if (!shm_pass_is_ours(from)) {
+            turn_out(from);
+            continue;
+        }
+        error = receive_all(roce, from);
         fds_close(from);
     }
     return error;
@@ -318,7 +331,7 @@ struct roce_port *roce_port_join(void)
     turn = await_turn();
     error = turn == -1 ? errno : join(roce);
     if (turn != -1)
-        fds_close(turn);
+        turn_out_door(turn);
     if (error == 0)
         return roce;
     roce_port_leave(roce);
@@ -330,6 +343,6 @@ void roce_port_leave(struct roce_port *roce)
 {
     close_all(roce);
     if (roce->door != -1)
-        fds_close(roce->door);
+        turn_out_door(roce->door);
     free(roce);
 }

@@ -10,6 +10,7 @@
 #include "core/fds.h"
 #include "core/settings.h"
 #include "shm.h"
+#include "turn_out.h"
 
 /* Peers of the process that are no context's yet. A count: it pairs with nothing. */
 static atomic_uint unassigned;
@@ -94,6 +95,7 @@ void shm_forget(void)
 {
     atomic_store_explicit(&unassigned, 0, memory_order_relaxed);
     shm_bell_forget();
+    turn_out_forget();
 }
 
 void shm_end(struct shm *shm)

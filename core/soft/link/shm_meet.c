@@ -17,6 +17,7 @@
 #include "shm_meet.h"
 #include "shm_pass.h"
 #include "shm_sealed.h"
+#include "turn_out.h"
 
 #define MAGIC 0x4558536au /* and of this layout, and what is in it */
 #define BACKLOG 128
@@ -151,7 +152,7 @@ struct shm_meeting *shm_meeting_open(const union soft_addr *local)
 
 void shm_meeting_close(struct shm_meeting *meeting)
 {
-    shm_pass_close(&meeting->fd, 1);
+    turn_out_door(meeting->fd);
     shm_pass_close(meeting->guests, meeting->count);
     free(meeting);
 }
@@ -165,13 +166,13 @@ static void remove_guest(struct shm_meeting *meeting, unsigned at)
 /* All that wait at the door, but not for ever. */
 static void let_in(struct shm_meeting *meeting)
 {
-    for (int i = 0; i < BACKLOG; i++) {
+    for (int i = 0; i < BACKLOG && turn_out_has_room(); i++) {
         int guest = fds_own(accept4(meeting->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 
         if (guest == -1)
             return;
         if (!shm_pass_is_ours(guest)) {
-            shm_pass_close(&guest, 1);
+            turn_out(guest);
             continue;
         }
         if (meeting->count == SHM_GUESTS) {
@@ -197,6 +198,12 @@ static void see_out(struct shm_meeting *meeting)
             shm_pass_close(&look[count].fd, 1);
             remove_guest(meeting, count);
         }
+}
+
+void shm_meeting_look(struct shm_meeting *meeting)
+{
+    let_in(meeting);
+    see_out(meeting);
 }
 
 int shm_meeting_find(struct shm_meeting *meeting, const uint8_t token[SHM_TOKEN])
@@ -276,19 +283,25 @@ struct shm_peer *shm_accept(struct shm *shm, int guest, struct shm_refusal *why)
 
 /* ---- The side that connects ---- */
 
-/* To whoever listens there, or at all addresses. -1 and errno. */
+/* To whoever listens there, or where nobody does, at all addresses. -1 and errno. */
 static int visit(const union soft_addr *remote)
 {
-    int fd = open_socket();
+    int fd = turn_out_has_room() ? open_socket() : -1, error;
 
-    for (int any = 0; any < 2 && fd != -1; any++) {
+    if (fd == -1)
+        return -1;
+    for (int any = 0; any < 2; any++) {
         struct sockaddr_un un;
         socklen_t length = name(&un, remote, any);
 
         if (connect(fd, (struct sockaddr *)&un, length) == 0)
             return fd;
+        if (errno != ECONNREFUSED)
+            break;
     }
-    shm_pass_close(&fd, 1);
+    error = errno;
+    fds_close(fd);
+    errno = error;
     return -1;
 }
 
@@ -315,7 +328,12 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
 
     if (meeting == -1)
         return refuse(why, "nobody takes memory there, as on another host");
-    if (shm_pass_is_ours(meeting) && may_have_another(shm, &seats) &&
+    if (!shm_pass_is_ours(meeting)) {
+        (void)refuse(why, "whoever takes memory there is another user");
+        turn_out(meeting);
+        return NULL;
+    }
+    if (may_have_another(shm, &seats) &&
         getrandom(token, SHM_TOKEN, GRND_NONBLOCK) == SHM_TOKEN &&
         (memory = shm_sealed_make(sizeof(struct shm_area))) != -1)
         peer = make_peer(seats, memory, true);

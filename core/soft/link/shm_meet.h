@@ -37,7 +37,9 @@ struct shm_meeting {
 /* At this address; NULL: there, or here at all, nobody meets. */
 struct shm_meeting *shm_meeting_open(const union soft_addr *local);
 void shm_meeting_close(struct shm_meeting *meeting);
-/* Who brought this token; -1: nobody. The descriptor is the caller's. */
+/* Let in who has come, and see out who has left. */
+void shm_meeting_look(struct shm_meeting *meeting);
+/* The same. Who brought this token; -1: nobody. The descriptor is the caller's. */
 int shm_meeting_find(struct shm_meeting *meeting, const uint8_t token[SHM_TOKEN]);
 /* What that guest brought, and our bell to him. NULL: no link. (not locked) */
 struct shm_peer *shm_accept(struct shm *shm, int guest, struct shm_refusal *why);

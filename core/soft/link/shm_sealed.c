@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+#include <linux/magic.h>
 #include "core/fds.h"
 #include "core/overlong.h"
 #include "shm_sealed.h"
@@ -36,15 +38,17 @@ int shm_sealed_make(size_t length)
     return -1;
 }
 
-/* Nobody may be able to cut it short under our mapping. */
+/* Nobody may be able to cut it short under our mapping, or take its pages away: huge ones, of which a system has
+ * some number, are gone when others have taken them. */
 static bool is_sound(int memory, size_t length)
 {
     struct stat info;
+    struct statfs system;
     int seals = fcntl(memory, F_GET_SEALS);
 
     errno = EPROTO;
     return seals != -1 && (seals & SEALS) == SEALS && fstat(memory, &info) == 0 &&
-           info.st_size == (off_t)length;
+           info.st_size == (off_t)length && fstatfs(memory, &system) == 0 && system.f_type == TMPFS_MAGIC;
 }
 
 void *shm_sealed_map(int memory, size_t length)

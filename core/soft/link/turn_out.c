@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* turn_out.c - a line of connections to close, and the thread that closes them, of turn_out.h. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include "core/fds.h"
+#include "core/threads.h"
+#include "shm_pass.h"
+#include "turn_out.h"
+
+#define MOST 64 /* at a time; more where a door is closed with those who wait there */
+
+struct guest {
+    int fd;
+    STAILQ_ENTRY(guest) link;
+};
+
+/* All of it under the lock. */
+static struct {
+    pthread_mutex_t lock;
+    STAILQ_HEAD(, guest) line;
+    unsigned count; /* in line, or being closed */
+    bool runs;      /* the thread */
+} out = {.lock = PTHREAD_MUTEX_INITIALIZER, .line = STAILQ_HEAD_INITIALIZER(out.line)};
+
+static void *run(void *arg)
+{
+    struct guest *guest;
+
+    pthread_setname_np(pthread_self(), "exs-turn-out");
+    pthread_mutex_lock(&out.lock);
+    while ((guest = STAILQ_FIRST(&out.line)) != NULL) {
+        STAILQ_REMOVE_HEAD(&out.line, link);
+        pthread_mutex_unlock(&out.lock);
+        fds_close(guest->fd);
+        free(guest);
+        pthread_mutex_lock(&out.lock);
+        out.count--;
+    }
+    out.runs = false;
+    pthread_mutex_unlock(&out.lock);
+    return arg;
+}
+
+bool turn_out_has_room(void)
+{
+    pthread_mutex_lock(&out.lock);
+
+    bool has_room = out.count < MOST;
+
+    pthread_mutex_unlock(&out.lock);
+    return has_room;
+}
+
+/* Without a thread they stay in line until there can be one. */
+void turn_out(int fd)
+{
+    struct guest *guest = malloc(sizeof *guest);
+
+    if (guest == NULL) {
+        fds_close(fd);
+        return;
+    }
+    guest->fd = fd;
+    pthread_mutex_lock(&out.lock);
+    STAILQ_INSERT_TAIL(&out.line, guest, link);
+    out.count++;
+    if (!out.runs)
+        out.runs = threads_start(run) == 0;
+    pthread_mutex_unlock(&out.lock);
+}
+
+/* Nobody comes any more, so all who wait there are soon let in. */
+void turn_out_door(int door)
+{
+    int guest;
+
+    (void)shutdown(door, SHUT_RDWR);
+    while ((guest = fds_own(accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) != -1) {
+        if (shm_pass_is_ours(guest))
+            fds_close(guest);
+        else
+            turn_out(guest);
+    }
+    fds_close(door);
+}
+
+void turn_out_forget(void)
+{
+    pthread_mutex_init(&out.lock, NULL);
+    STAILQ_INIT(&out.line);
+    out.count = 0;
+    out.runs = false;
+}

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <exs.h>
 
+struct grown;
 struct memory;
 
 enum purpose { TO_SEND, TO_FILL };
@@ -23,6 +24,7 @@ struct element {
     int flags;             /* EXS_SHUT_WR */
     bool is_open_ended;    /* to fill: as long as there is something, and no longer than `length` */
     bool is_mappable;      /* to fill: open for reading, too */
+    struct grown *grown;   /* to fill: the file's */
     bool is_readable;      /* to send: any byte of it by a call, not only whole blocks */
 };
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include "conn.h"
 #include "fds.h"
+#include "grown.h"
 #include "lookup.h"
 #include "library.h"
 #include "memory.h"
@@ -206,6 +207,7 @@ static int begin_anew(void)
     handler_set = true;
     if (atomic_load(&state) == FORKED) {
         xs_lookups_reset();
+        grown_reset();
         xs_sock_reset();
         xs_conn_reset();
         xs_queue_reset();

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "element.h"
+#include "grown.h"
 #include "library.h"
 #include "memory.h"
 #include "op.h"
@@ -24,8 +25,6 @@
 struct window {
     const struct element *element; /* NULL: there is none */
     uint64_t start, end;           /* bytes, in the element */
-    uint64_t before,
-        after;     /* bytes: the file's size; `after` is the larger one if the window made it so, else 0 */
     uint8_t *data; /* byte `start` */
     void *map;
     size_t map_size;
@@ -59,8 +58,13 @@ static void free_sink(struct sink *sink)
 {
     int saved = errno;
 
-    for (int i = 0; i < sink->count; i++)
-        xs_element_close(&sink->elements[i]);
+    for (int i = 0; i < sink->count; i++) {
+        struct element *element = &sink->elements[i];
+
+        if (element->grown != NULL)
+            grown_leave(element->grown, element->fd);
+        xs_element_close(element);
+    }
     free(sink->pieces);
     free(sink);
     errno = saved;
@@ -117,7 +121,8 @@ struct sink *xs_sink_new(const exs_xferfile_t *vector, int count, bool is_stream
         struct element *element = &sink->elements[i];
 
         if (xs_element_open(element, &vector[i], TO_FILL, flags) < 0 ||
-            check_place(element, i, count, is_stream) < 0)
+            check_place(element, i, count, is_stream) < 0 ||
+            (element->fd >= 0 && (element->grown = grown_join(element->fd)) == NULL))
             goto fail;
     }
     if (check_length(sink) == 0) {
@@ -154,12 +159,6 @@ static uint64_t size_limit(void)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : INT64_MAX;
 }
 
-static void cut_back(int fd, uint64_t length)
-{
-    if (ftruncate(fd, (off_t)length) < 0)
-        xs_log("a file stays longer than what came: %s", strerror(errno));
-}
-
 /* As fallocate, but that a signal handler does not end it, nor RLIMIT_FSIZE the program. */
 static int allocate_blocks(int fd, uint64_t start, uint64_t end)
 {
@@ -175,7 +174,7 @@ static int allocate_blocks(int fd, uint64_t start, uint64_t end)
 }
 
 /* Have blocks for the window, and the file long enough. -1 and errno. */
-static int allocate(struct window *window)
+static int allocate(const struct window *window)
 {
     int fd = window->element->fd;
     uint64_t start = window->element->offset + window->start, end = window->element->offset + window->end;
@@ -187,15 +186,17 @@ static int allocate(struct window *window)
     }
     if (fstat(fd, &status) < 0)
         return -1;
-    window->before = (uint64_t)status.st_size;
+    uint64_t before = (uint64_t)status.st_size;
+
     if (allocate_blocks(fd, start, end) == 0) {
-        window->after = end > window->before ? end : 0;
+        if (end > before)
+            grown_by(window->element->grown, end);
         return 0;
     }
     int saved = errno; /* the first blocks may have been there */
 
-    if (fstat(fd, &status) == 0 && (uint64_t)status.st_size > window->before && (uint64_t)status.st_size <= end)
-        cut_back(fd, window->before);
+    if (fstat(fd, &status) == 0 && (uint64_t)status.st_size > before && (uint64_t)status.st_size <= end)
+        grown_by(window->element->grown, (uint64_t)status.st_size);
     errno = saved;
     return -1;
 }
@@ -238,8 +239,8 @@ static int close_window(struct window *window, uint64_t at, struct domain *domai
 
     if (cut)
         xs_log("a file became shorter while it was being filled");
-    else if (window->after != 0 && size == window->after && at < window->end)
-        cut_back(window->element->fd, at > window->start && filled > window->before ? filled : window->before);
+    else if (at > window->start)
+        grown_keep(window->element->grown, filled);
     window->element = NULL;
     return cut ? EIO : 0;
 }
@@ -329,6 +330,7 @@ int xs_sink_write(const struct sink *sink, uint32_t piece, uint64_t at, const ui
     const struct element *element = &sink->elements[piece];
     struct overlong overlong;
 
+    grown_keep(element->grown, element->offset + at + *bytes);
     overlong_begin(&overlong);
     int error = write_all(element->fd, from, *bytes, element->offset + at, bytes);
 

@@ -436,6 +436,47 @@ START_TEST(message)
 }
 END_TEST
 
+/* A second receive into the same file ends with less than it asked for: what the first one received stays, and
+ * nothing else does. On a connection of its own, which ends, or on the same. */
+START_TEST(beside_another)
+{
+    const size_t half = 2 * MIB;
+    bool apart = _i == 0;
+    int fd = folder_file(&folder, "file", 0);
+    exs_xferfile_t low = by_fd(fd, 0, half), high = by_fd(fd, (off_t)half, half);
+    struct pair other;
+
+    pair_open(&other, AF_INET, SOCK_STREAM);
+    other.server_box->beside = other.client_box;
+    pair.server_box->beside = pair.client_box;
+    if (apart) {
+        receive_files(&other, &high, 1, 0);
+        receive_files(&pair, &low, 1, 0);
+    } else {
+        receive_files(&pair, &low, 1, 0);
+        receive_files(&pair, &high, 1, 0);
+    }
+    inbox_quiet(pair.server_box, 0);
+    struct sending sending = send_pattern(&pair, apart ? half : 100000, 0);
+
+    if (apart) {
+        files_came(&pair, &low, 1, (off_t)half, 0);
+        was_sent(&pair, &sending);
+        shut_down(&other);
+        files_came(&other, &high, 1, 0, EXS_EOF);
+    } else {
+        was_sent(&pair, &sending);
+        shut_down(&pair);
+        files_came(&pair, &low, 1, 100000, EXS_EOF);
+        files_came(&pair, &high, 1, 0, EXS_EOF);
+    }
+    file_has_length(fd, (off_t)sending.length);
+    file_has_pattern(fd, 0, sending.length, SEED, 0);
+    pair_close(&other);
+    close(fd);
+}
+END_TEST
+
 static void add_cases(Suite *suite, const char *filled_name, const char *end_name, void (*fixture)(void))
 {
     TCase *filled = add_bare_case(suite, filled_name, 20), *end = add_bare_case(suite, end_name, 20);
@@ -452,6 +493,7 @@ static void add_cases(Suite *suite, const char *filled_name, const char *end_nam
     tcase_add_loop_test(end, until_the_end, 0, 3 * COUNT(ends));
     tcase_add_loop_test(end, ends_early, 0, COUNT(ends));
     tcase_add_test(end, blocking);
+    tcase_add_loop_test(end, beside_another, 0, 2);
 }
 
 int main(void)

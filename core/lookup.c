@@ -3,12 +3,12 @@
 #include "lookup.h"
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include "library.h"
 #include "sock.h"
+#include "threads.h"
 
 #define THREADS_MAX 8 /* a name server that is silent keeps each for its own time-out */
 #define PORT_MAX 65535
@@ -38,7 +38,7 @@ static int telling; /* of these, those that hold a socket */
 /* A number must be a port's: getaddrinfo takes its lower bits. What begins with a letter may be a name. */
 static bool may_be_service(const char *service, bool *is_number)
 {
-    static const char digits[] = "0123456789", signs[] = " \t\n+-";
+    static const char digits[] = "0123456789", signs[] = " \t\n\v\f\r+-";
 
     *is_number = service[strspn(service, digits)] == '\0';
     if (strchr(signs, service[0]) != NULL) /* or it is empty */
@@ -117,7 +117,7 @@ static void free_lookup(struct lookup *lookup)
     errno = saved;
 }
 
-/* IPv6 sockets connect to IPv4 addresses, too, which are mapped. */
+/* IPv6 sockets connect to IPv4 addresses, too, which are mapped; but those with IPV6_V6ONLY. */
 struct lookup *xs_lookup_new(const struct sock *sock, const char *host, const char *service)
 {
     struct lookup *lookup;
@@ -132,7 +132,9 @@ struct lookup *xs_lookup_new(const struct sock *sock, const char *host, const ch
     memcpy(lookup->service, service, strlen(service));
     lookup->hints = (struct addrinfo){.ai_family = sock->family,
                                       .ai_socktype = SOCK_STREAM,
-                                      .ai_flags = sock->family == PF_INET6 ? AI_V4MAPPED | AI_ALL : 0};
+                                      .ai_flags = sock->family == PF_INET6 && !sock->options.ipv6_only
+                                                      ? AI_V4MAPPED | AI_ALL
+                                                      : 0};
     if (!is_number || !answer_at_once(lookup) || lookup->error == 0)
         return lookup;
     errno = errno_of(lookup);
@@ -179,31 +181,13 @@ static void *run(void *unused)
     return NULL;
 }
 
-/* The application's signal handlers are not meant to run here. An errno, 0 for none. */
-static int start_thread(void)
-{
-    sigset_t all, before;
-    pthread_attr_t attr;
-    pthread_t thread;
-
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, &attr, run, NULL);
-
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return error;
-}
-
 int xs_lookup_start(struct lookup *lookup, struct sock *sock)
 {
     int error = 0;
 
     pthread_mutex_lock(&lock);
     if (threads < THREADS_MAX) {
-        error = start_thread();
+        error = threads_start(run);
         threads += error == 0;
     }
     if (threads > 0) { /* one that there is sees to it */

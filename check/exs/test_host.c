@@ -219,6 +219,9 @@ static const struct {
     {"host", "-1", EINVAL},
     {"host", "+1", EINVAL},
     {"host", " 1", EINVAL},
+    {"127.0.0.1", "\r65537", EINVAL},
+    {"127.0.0.1", "\v65537", EINVAL},
+    {"127.0.0.1", "\f65537", EINVAL},
     {"::1", "1", EAFNOSUPPORT},
     {"host", "a-service-of-which-nobody-heard-yet", ENAMETOOLONG},
 };
@@ -267,6 +270,21 @@ START_TEST(bound)
 }
 END_TEST
 
+/* A socket for IPv6 alone has no address of IPv4, by number or by name. */
+START_TEST(ipv6_only)
+{
+    int client = exs_socket(PF_INET6, SOCK_STREAM, 0), on = 1;
+    struct inbox box;
+
+    inbox_open(&box, 4);
+    must(exs_setsockopt(client, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on));
+    must_fail(exs_connect_host(client, "127.0.0.1", "1", 0, NULL, box.queue, NULL), EAFNOSUPPORT);
+    must_fail(exs_blocking_connect_host(client, "127.0.0.1", "1"), EAFNOSUPPORT);
+    close_socket(&box, client);
+    inbox_close(&box);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("host");
@@ -282,5 +300,6 @@ int main(void)
     tcase_add_loop_test(c, error_of_a_name, 0, COUNT(errors));
     tcase_add_test(c, argument);
     tcase_add_test(c, bound);
+    tcase_add_test(c, ipv6_only);
     return run_suite(suite);
 }

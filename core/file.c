@@ -16,7 +16,7 @@
 #include "settings.h"
 
 #define WINDOW_SIZE (UINT64_C(4) << 20) /* bytes */
-#define WINDOWS_MAX 3                   /* of one operation at a time */
+#define WINDOWS_MAX 3                   /* of files, of one operation at a time */
 
 struct window {
     TAILQ_ENTRY(window) link;
@@ -70,6 +70,10 @@ struct files *xs_files_new(const exs_xferfile_t *vector, int count, int flags, u
         if (xs_element_open(&files->elements[i], &vector[i], TO_SEND, flags) < 0)
             goto fail;
         *last = (files->elements[i].flags & EXS_SHUT_WR) != 0;
+        if (files->elements[i].length > (uint64_t)INT64_MAX - *length) {
+            xs_invalid("the elements have more bytes than an off_t can say");
+            goto fail;
+        }
         *length += files->elements[i].length;
     }
     return files;
@@ -289,7 +293,7 @@ int xs_files_span(struct files *files, struct domain *domain, uint64_t *addr, ui
     struct window *w = TAILQ_LAST(&files->windows, window_list);
 
     if (w == NULL || w->posted == w->length) {
-        if (files->window_count == WINDOWS_MAX)
+        if (files->window_count == WINDOWS_MAX && files->elements[files->current].fd >= 0)
             return 0;
         w = open_window(files, domain);
         if (w == NULL) {

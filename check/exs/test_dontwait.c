@@ -78,6 +78,26 @@ START_TEST(messages)
 }
 END_TEST
 
+/* In however many pieces it is. */
+START_TEST(pieces)
+{
+    enum { COUNT_OF = 20, SIZE = 10000 };
+    static char bytes[COUNT_OF * SIZE];
+    exs_iovec_t of[COUNT_OF];
+    exs_msghdr_t message = {.exs_iov = of, .exs_iovlen = COUNT_OF};
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    for (int i = 0; i < COUNT_OF; i++)
+        of[i] = (exs_iovec_t){.exs_base = bytes + i * SIZE, .exs_length = SIZE};
+    must(exs_sendmsg(pair.client, &message, MSG_DONTWAIT, pair.client_box->queue, NULL));
+    exs_event_t event = take_good(pair.client_box, EXS_EVT_SENDMSG, pair.client);
+
+    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfermsg.exs_evt_length, sizeof bytes);
+    pair_close(&pair);
+}
+END_TEST
+
 /* As much as there is room for, then nothing, and then again when the peer has received. */
 START_TEST(sends)
 {
@@ -108,6 +128,7 @@ int main(void)
     tcase_add_test(tcase, receives);
     tcase_add_test(tcase, receives_with_events);
     tcase_add_test(tcase, messages);
+    tcase_add_test(tcase, pieces);
     tcase_add_test(tcase, sends);
     return run_suite(suite);
 }

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 /* To write, or only to name it: nothing begins, and the connection goes on. */
@@ -23,6 +24,19 @@ START_TEST(opened_for_something_else)
     }
     pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 1000, 1);
     close(other);
+}
+END_TEST
+
+/* Each is no longer than a file can be, all together wrap. */
+START_TEST(too_long_together)
+{
+    int sparse = memfd_create("sparse", MFD_CLOEXEC);
+    exs_xferfile_t vector[] = {by_fd(sparse, 0, 0), by_fd(sparse, 0, 0), by_fd(sparse, 0, 2)};
+
+    must(ftruncate(sparse, INT64_MAX));
+    must_fail(exs_sendfile(pair.client, vector, 3, EXS_BIGFILE, pair.client_box->queue, NULL), EINVAL);
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 1000, 1);
+    close(sparse);
 }
 END_TEST
 
@@ -120,6 +134,7 @@ int main(void)
 
     tcase_add_checked_fixture(not, folder_open, folder_close);
     tcase_add_loop_test(not, opened_for_something_else, 0, 2);
+    tcase_add_test(not, too_long_together);
     tcase_add_test(not, wrong_ranges);
     tcase_add_test(not, wrong_elements);
     tcase_add_test(not, not_a_file);

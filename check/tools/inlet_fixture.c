@@ -2,6 +2,7 @@
 /* An exs-serve's connections without a network; see inlet_fixture.h. */
 #include "inlet_fixture.h"
 
+#include <arpa/inet.h>
 #include <check.h>
 #include <dirent.h>
 #include <netinet/in.h>
@@ -84,15 +85,26 @@ void inlets_teardown(void)
     rmdir(folder);
 }
 
-void open_from(int sock, unsigned host)
+void open_at(int sock, const char *address)
 {
     struct sockaddr_storage peer = {0};
     struct sockaddr_in *v4 = (struct sockaddr_in *)&peer;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&peer;
 
-    v4->sin_family = AF_INET;
-    v4->sin_addr.s_addr = htonl(0x7f000000 + host);
-    v4->sin_port = htons((in_port_t)(1000 + sock)); /* which does not matter */
+    if (inet_pton(AF_INET, address, &v4->sin_addr) == 1)
+        peer.ss_family = AF_INET;
+    else if (inet_pton(AF_INET6, address, &v6->sin6_addr) == 1)
+        peer.ss_family = AF_INET6;
+    v4->sin_port = htons((in_port_t)(1000 + sock)); /* of both; it does not matter */
     inlet_open(&inlets, sock, &peer);
+}
+
+void open_from(int sock, unsigned host)
+{
+    char address[24];
+
+    snprintf(address, sizeof address, "10.0.%u.%u", host / 256 % 256, host % 256);
+    open_at(sock, address);
 }
 
 void pass(int seconds)

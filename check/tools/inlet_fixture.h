@@ -14,7 +14,8 @@ extern int asked_again; /* for inlets_read */
 void inlets_setup(void);
 /* Everything has come back. */
 void inlets_teardown(void);
-/* A connection of socket number sock, from 127.0.0.0 and host. */
+/* A connection of socket number sock, from there, or from one of many hosts. */
+void open_at(int sock, const char *address);
 void open_from(int sock, unsigned host);
 void pass(int seconds);
 /* How often was this said? */

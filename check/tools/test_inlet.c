@@ -191,6 +191,40 @@ START_TEST(of_one_address)
 }
 END_TEST
 
+/* What a host can have many of counts as one. */
+START_TEST(of_one_host)
+{
+    static const struct {
+        const char *addresses[2];
+        bool same;
+    } rows[] = {
+        {{"127.0.0.1", "127.9.9.9"}, true},
+        {{"10.0.0.1", "10.0.0.2"}, false},
+        {{"2001:db8::1", "2001:db8::ffff:0:0:2"}, true},
+        {{"2001:db8::1", "2001:db8:0:1::1"}, false},
+        {{"fe80::1", "fe80::2"}, false},
+        {{"::ffff:127.0.0.1", "::ffff:127.0.0.2"}, true},
+        {{"::ffff:10.0.0.1", "::ffff:10.0.0.2"}, false},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int first = (int)i * (OF_ONE + 1) + 1;
+
+        for (int sock = first; sock < first + OF_ONE; sock++)
+            open_at(sock, rows[i].addresses[0]);
+        open_at(first + OF_ONE, rows[i].addresses[1]);
+        if (rows[i].same)
+            expect_told(first + OF_ONE, "your address has 3 connections already");
+        else
+            ck_assert_ptr_null(fake_first(first + OF_ONE, EXS_EVT_SEND));
+        for (int sock = first; sock <= first + OF_ONE; sock++) {
+            fake_arrive(sock, "", 0);
+            ck_assert(fake_closed(sock));
+        }
+    }
+}
+END_TEST
+
 /* Nor does it get far by coming again and again. */
 START_TEST(refused_again)
 {
@@ -300,6 +334,7 @@ int main(void)
     tcase_add_test(tcase, asking);
     tcase_add_test(tcase, deaf);
     tcase_add_test(tcase, of_one_address);
+    tcase_add_test(tcase, of_one_host);
     tcase_add_test(tcase, refused_again);
     tcase_add_test(tcase, blocks_given_back);
     tcase_add_loop_test(tcase, shortage, 0, 8);

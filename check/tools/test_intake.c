@@ -148,7 +148,9 @@ START_TEST(details)
     struct message m = compose_with(&header, "file", 4, "data", 4);
 
     store.mask = rows[_i].mask;
-    feed(&m, m.length);
+    ck_assert_uint_eq(intake_feed(&intake, m.bytes, m.length - 1), m.length - 1);
+    ck_assert_uint_eq(status_of(".exs-0.part").st_mode, S_IFREG | 0600); /* nobody's before it is whole */
+    intake_feed(&intake, m.bytes + m.length - 1, 1);
     expect_reply(TRANSFER_STORED);
     struct stat status = status_of("file");
     ck_assert_uint_eq(status.st_mode, S_IFREG | rows[_i].kept);

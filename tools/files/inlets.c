@@ -92,22 +92,30 @@ void inlets_begin(struct inlets *inlets)
     STAILQ_INIT(&inlets->readers);
 }
 
-static const void *host_of(const struct sockaddr_storage *address, size_t *length)
+/* What one host alone has: all of 127/8 is this one's, and of IPv6 a host may have a whole /64. */
+static const uint8_t *host_of(const struct sockaddr_storage *address, size_t *length)
 {
+    const uint8_t *bytes = (const uint8_t *)&((const struct sockaddr_in *)address)->sin_addr;
+
     if (address->ss_family == AF_INET6) {
-        *length = sizeof(struct in6_addr);
-        return &((const struct sockaddr_in6 *)address)->sin6_addr;
+        const struct in6_addr *in6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+
+        if (!IN6_IS_ADDR_V4MAPPED(in6)) {
+            *length = IN6_IS_ADDR_LINKLOCAL(in6) ? sizeof *in6 : sizeof *in6 / 2;
+            return in6->s6_addr;
+        }
+        bytes = in6->s6_addr + 12;
     }
-    *length = sizeof(struct in_addr);
-    return &((const struct sockaddr_in *)address)->sin_addr;
+    *length = bytes[0] == IN_LOOPBACKNET ? 1 : sizeof(struct in_addr);
+    return bytes;
 }
 
 static bool is_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
     size_t length, other;
-    const void *host = host_of(a, &length);
+    const uint8_t *of_a = host_of(a, &length), *of_b = host_of(b, &other);
 
-    return a->ss_family == b->ss_family && memcmp(host, host_of(b, &other), length) == 0;
+    return length == other && memcmp(of_a, of_b, length) == 0;
 }
 
 /* Connections of this address, those that were refused or not. */

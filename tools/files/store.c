@@ -171,7 +171,7 @@ int store_begin(struct store *store, struct incoming *file, const char *name,
         return -1;
     snprintf(file->temporary, sizeof(file->temporary), PREFIX "%u" SUFFIX, store->next++);
     file->fd =
-        openat(store->directory, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        openat(store->directory, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file->fd == -1)
         return -1;
     store->files++;
@@ -230,9 +230,9 @@ static void keep_details(const struct incoming *file)
     const struct timespec times[] = {{.tv_nsec = UTIME_OMIT},
                                      {.tv_sec = (time_t)header->seconds, .tv_nsec = header->nanoseconds}};
 
+    fchmod(file->fd, (header->version == TRANSFER_PLAIN ? 0666 : header->mode) & ~file->store->mask);
     if (header->version == TRANSFER_PLAIN)
-        return; /* there are none */
-    fchmod(file->fd, header->mode & ~file->store->mask);
+        return; /* no times came */
     futimens(file->fd, times);
 }
 

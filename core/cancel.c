@@ -35,12 +35,12 @@ static bool is_meant(struct op *op, const struct stop *stop)
 
 /* ---- Sends -------------------------------------------------------------------------------------- */
 
-/* The end of the stream that stood behind this send, or was one itself, is not said: what comes before it would
- * look complete to the peer. */
-static void open_again(struct conn *conn, bool ended)
+void xs_send_end_not_said(struct conn *conn, struct op *of)
 {
     const struct op *op;
+    bool ended = of->last;
 
+    of->last = false;
     if (!ended || conn->writing != WRITE_SHUT)
         return;
     STAILQ_FOREACH (op, &conn->sends, link) {
@@ -55,7 +55,7 @@ static void remove_send(struct conn *conn, struct op *op, int error)
     if (conn->sending == op)
         conn->sending = STAILQ_NEXT(op, link);
     STAILQ_REMOVE(&conn->sends, op, op, link);
-    open_again(conn, op->last);
+    xs_send_end_not_said(conn, op);
     xs_op_moved(op, 0);
     xs_tx_release(conn, op);
     xs_op_complete(op, error);
@@ -69,10 +69,7 @@ static void cut_send(struct conn *conn, struct op *op, int error)
     op->length = op->posted;
     op->all_posted = true;
     conn->sending = STAILQ_NEXT(op, link);
-    bool ended = op->last;
-
-    op->last = false;
-    open_again(conn, ended);
+    xs_send_end_not_said(conn, op);
 }
 
 void xs_send_cut(struct conn *conn)

@@ -231,6 +231,11 @@ static inline bool conn_broken(const struct conn *conn)
 }
 /* What an operation gets when its connection broke. */
 int xs_conn_errno(const struct conn *conn);
+/* The peer has ended its half in order, and what broke after that was its leaving. */
+static inline bool xs_conn_ended_in_order(const struct conn *conn)
+{
+    return conn->reading == READ_ENDED && (conn->error == 0 || conn->error == ECONNRESET);
+}
 /* May an operation of this kind be started? 0, or the errno of why not. */
 int xs_conn_may_send(const struct conn *conn);
 int xs_conn_may_receive(const struct conn *conn);
@@ -314,6 +319,9 @@ void xs_dontwait_sent(struct conn *conn);
 
 /* End the send that is being posted, of a STREAM, with what has been. It is no error. */
 void xs_send_cut(struct conn *conn);
+/* What of the stream comes before the end is not all sent, so the end that stood behind this send, or was one
+ * itself, is not said: it would look complete to the peer. */
+void xs_send_end_not_said(struct conn *conn, struct op *op);
 
 /* ---- bound.c ------------------------------------------------------------------------------- */
 

@@ -154,6 +154,7 @@ static bool post_data(struct conn *conn, struct op *op)
         if (there < 0) {
             if (!is_stream(conn) && op->posted > 0)
                 xs_conn_fail(conn, ECONNRESET); /* half a message can't be taken back */
+            xs_send_end_not_said(conn, op);
             all_posted(conn, op);
             xs_tx_end(conn);
             ended_early(conn);

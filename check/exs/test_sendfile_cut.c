@@ -53,6 +53,38 @@ START_TEST(truncated_small)
 }
 END_TEST
 
+/* What was there is not all, so the end that the send had asked for is not said: writing goes on. */
+START_TEST(cut_is_no_end)
+{
+    size_t length = 64 * MIB;
+    int large = new_file("large", (off_t)length);
+    exs_xferfile_t one = by_fd(large, 0, 0);
+    char *in = new_buffer(length);
+
+    one.exs_xfv.exs_fdv.exs_flags = EXS_SHUT_WR;
+    post_file(&one, 1, 0);
+    inbox_quiet(pair.client_box, 20);
+    must(ftruncate(large, 0));
+    must(exs_recv(pair.server, in, length, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
+    exs_event_t sent = inbox_take(pair.client_box, EXS_EVT_SENDFILE, pair.client);
+
+    ck_assert_int_eq(sent.exs_evt_errno, EIO);
+    inbox_quiet(pair.server_box, QUIET_MS);
+    must(exs_send(pair.client, "more", 4, 0, pair.client_box->queue, NULL, NULL));
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    close_socket(pair.client_box, pair.client);
+    exs_event_t event = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+
+    ck_assert_int_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length,
+                     sent.exs_evt_union.exs_evt_xferfile.exs_evt_length + 4);
+    close_socket(pair.server_box, pair.server);
+    pair_close_rest(&pair);
+    close(large);
+    free(in);
+    folder_remove();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("sendfile, cut short");
@@ -62,6 +94,7 @@ int main(void)
     tcase_add_checked_fixture(cut, folder_open, NULL);
     tcase_add_loop_test(cut, truncated, 0, 2);
     tcase_add_test(cut, truncated_small);
+    tcase_add_test(cut, cut_is_no_end);
     tcase_add_checked_fixture(cut_mapped, folder_open_mapped, NULL);
     tcase_add_loop_test(cut_mapped, truncated, 0, 2);
     return run_suite(suite);

@@ -25,11 +25,23 @@ void xs_dontwait_look(const struct sock *sock)
         xs_nic_look(sock->conn->nic);
 }
 
+/* One that stands in for another has no user. */
+static bool others_wait(const struct conn *conn)
+{
+    const struct op *op;
+
+    STAILQ_FOREACH (op, &conn->recvs, link) {
+        if (op->piece_count > 0)
+            return true;
+    }
+    return false;
+}
+
 int xs_dontwait_recv(const struct conn *conn)
 {
     bool served = conn->hidden_in != conn->hidden_out || conn->reading != READ_OPEN;
 
-    return STAILQ_EMPTY(&conn->recvs) && served ? 0 : fails(EAGAIN);
+    return served && !others_wait(conn) ? 0 : fails(EAGAIN);
 }
 
 /* Will at least the beginning of it be posted? */

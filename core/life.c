@@ -76,12 +76,15 @@ static __attribute__((cold)) void drained(struct conn *conn)
 
     conn->state = CONN_DRAINED;
     int error = xs_conn_errno(conn);
+    bool in_order = xs_conn_ended_in_order(conn);
 
     xs_tx_finish_done(conn); /* what the peer has, it has */
     xs_onesided_finish(conn, 0);
     conn->cut = conn->cut || is_cut(conn);
-    while ((op = STAILQ_FIRST(&conn->sends)) != NULL)
-        xs_tx_finish(conn, op, op->error != 0 || conn->end_arrived ? op->error : error);
+    while ((op = STAILQ_FIRST(&conn->sends)) != NULL) {
+        in_order = in_order && op->event.exs_evt_type == EXS_EVT_SHUTDOWN; /* nothing is lost before that */
+        xs_tx_finish(conn, op, op->error != 0 || conn->end_arrived || in_order ? op->error : error);
+    }
     conn->sending = NULL;
     xs_onesided_finish(conn, error);
     xs_rx_run(conn); /* what arrived before is still delivered, and an orderly end is one */

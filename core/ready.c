@@ -8,16 +8,10 @@
 #include "poll.h"
 #include "sock.h"
 
-/* The peer has ended its half in order, and what broke after that was its leaving. */
-static bool is_in_order(const struct conn *conn)
-{
-    return conn->reading == READ_ENDED && (conn->error == 0 || conn->error == ECONNRESET);
-}
-
 /* What broke may yet turn out to have ended in order, until it is drained. */
 static short of_connection(const struct conn *conn)
 {
-    bool ended = conn->reading == READ_ENDED && conn->writing != WRITE_OPEN, over = conn->state == CONN_DRAINED;
+    bool ended = conn->reading != READ_OPEN && conn->writing != WRITE_OPEN, over = conn->state == CONN_DRAINED;
     short ready = 0;
 
     if (xs_conn_may_receive(conn) != 0 || xs_dontwait_recv(conn) == 0)
@@ -28,7 +22,7 @@ static short of_connection(const struct conn *conn)
 
     if (xs_conn_may_send(conn) != 0 || (!is_bounded && xs_dontwait_send(conn) == 0))
         ready |= EXS_POLLOUT;
-    if (over && !is_in_order(conn))
+    if (over && !xs_conn_ended_in_order(conn))
         ready |= EXS_POLLERR;
     return over || ended ? ready | EXS_POLLHUP : ready;
 }

@@ -211,9 +211,13 @@ static void fail(struct conn *conn)
 
 inline void xs_rx_run(struct conn *conn)
 {
-    if (conn->hidden_in != conn->hidden_out)
+    bool arrived = conn->hidden_in != conn->hidden_out && !conn->receives_ended;
+
+    if (arrived) {
         empty_hidden(conn);
-    if (conn->hidden_in == conn->hidden_out && conn->reading != READ_OPEN)
+        arrived = conn->hidden_in != conn->hidden_out;
+    }
+    if (!arrived && conn->reading != READ_OPEN)
         end(conn);
     else if (conn->state == CONN_DRAINED)
         fail(conn);

@@ -154,6 +154,66 @@ START_TEST(nothing_behind_the_end)
 }
 END_TEST
 
+/* And it wants none that come later. */
+START_TEST(own_for_good)
+{
+    uint8_t buffer[10];
+    struct pair pair;
+
+    pair_opens(&pair, SOCK_STREAM);
+    must(exs_shutdown(pair.server, SHUT_RD, 0, pair.server_box->queue, NULL));
+    take_good(pair.server_box, EXS_EVT_SHUTDOWN, pair.server);
+    receive(&pair, buffer, sizeof buffer, 0);
+    takes(&pair, 0, EXS_EOF);
+    sends(&pair, 5);
+    inbox_quiet(pair.server_box, QUIET_MS);
+    for (int i = 0; i < 2; i++) {
+        receive(&pair, buffer, sizeof buffer, 0);
+        takes(&pair, 0, EXS_EOF);
+    }
+    pair_close(&pair);
+}
+END_TEST
+
+/* It is there for who does not want to wait, too, while the peer, whose program does nothing, could still write
+ * for a receive. */
+START_TEST(own_at_once)
+{
+    uint8_t buffer[2][10];
+    struct pair pair;
+
+    pair_opens(&pair, SOCK_SEQPACKET);
+    receive(&pair, buffer[0], sizeof buffer[0], 0);
+    inbox_quiet(pair.server_box, QUIET_MS);
+    pair.server_box->beside = NULL;
+    must(exs_shutdown(pair.server, SHUT_RD, 0, pair.server_box->queue, NULL));
+    take_good(pair.server_box, EXS_EVT_SHUTDOWN, pair.server);
+    takes(&pair, 0, EXS_EOF);
+    receive(&pair, buffer[1], sizeof buffer[1], MSG_DONTWAIT);
+    takes(&pair, 0, EXS_EOF);
+    pair_close(&pair);
+}
+END_TEST
+
+/* Whoever says that he is done, too, after the peer has closed in good order, is told so. */
+START_TEST(behind_the_peers)
+{
+    uint8_t buffer[10];
+    bool seen = _i == 0;
+    struct pair pair;
+
+    pair_opens(&pair, SOCK_STREAM);
+    peer_ends(&pair, true);
+    if (seen) {
+        receive(&pair, buffer, sizeof buffer, 0);
+        takes(&pair, 0, EXS_EOF);
+    }
+    must(exs_shutdown(pair.server, SHUT_WR, 0, pair.server_box->queue, NULL));
+    take_good(pair.server_box, EXS_EVT_SHUTDOWN, pair.server);
+    pair_ends(&pair, true);
+}
+END_TEST
+
 /* A connection that breaks has no end. */
 START_TEST(broken)
 {
@@ -209,6 +269,9 @@ int main(void)
     tcase_add_loop_test(tcase, packets, 0, 2);
     tcase_add_loop_test(tcase, own, 0, 2);
     tcase_add_test(tcase, nothing_behind_the_end);
+    tcase_add_test(tcase, own_for_good);
+    tcase_add_test(tcase, own_at_once);
+    tcase_add_loop_test(tcase, behind_the_peers, 0, 2);
     tcase_add_test(tcase, broken);
     tcase_add_test(tcase, blocking);
     return run_suite(suite);

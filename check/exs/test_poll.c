@@ -302,6 +302,24 @@ START_TEST(broken)
 }
 END_TEST
 
+/* This end alone has shut it down, in both directions. */
+START_TEST(shut_down)
+{
+    struct pair pair;
+
+    open_pair(&pair);
+    must(exs_shutdown(pair.server, SHUT_RD, 0, pair.server_box->queue, NULL));
+    take_good(pair.server_box, EXS_EVT_SHUTDOWN, pair.server);
+    ck_assert_int_eq(ready_now(pair.server, EXS_POLLIN), EXS_POLLIN);
+    must(exs_shutdown(pair.server, SHUT_WR, 0, pair.server_box->queue, NULL));
+    take_good(pair.server_box, EXS_EVT_SHUTDOWN, pair.server);
+    ck_assert_int_eq(ready_now(pair.server, EXS_POLLIN), EXS_POLLIN | EXS_POLLHUP);
+    close_socket(pair.server_box, pair.server);
+    close_socket(pair.client_box, pair.client);
+    pair_close_rest(&pair);
+}
+END_TEST
+
 /* Cancelled by any of its sockets; ended by the close of one. */
 START_TEST(ended)
 {
@@ -503,6 +521,7 @@ int main(void)
     tcase_add_test(tcase, elsewhere);
     tcase_add_test(tcase, connections);
     tcase_add_test(tcase, broken);
+    tcase_add_test(tcase, shut_down);
     tcase_add_test(tcase, ended);
     tcase_add_test(tcase, cancelled_call);
     tcase_add_test(tcase, closed_meanwhile);

@@ -71,8 +71,11 @@ static bool same_host(const union soft_addr *own, const union soft_addr *came)
     return IN6_ARE_ADDR_EQUAL(&own->in6.sin6_addr, &plain.in6.sin6_addr);
 }
 
-/* A peer of ours sends from the port that it is reached at, which the kernel lets no other process of its host
- * use. RoCE's own port is where packets go to: whoever is reached there sends from any. */
+/* A peer of ours sends from the port that it is reached at. This keeps out mistakes, and nobody who wants in:
+ * on its host another user's socket, bound to that port at 127.0.0.2, names 127.0.0.1 as its source by
+ * IP_PKTINFO. What keeps that out are the numbers of the queue pair and of the packet, which have to be
+ * guessed: 24 bits each, but 12 of a queue pair whose number begins with its LID. RoCE's own port is where
+ * packets go to: whoever is reached there sends from any. */
 static bool same_port(const union soft_addr *own, const union soft_addr *came)
 {
     return own->in.sin_port == came->in.sin_port || /* at the same place in sockaddr_in6 */

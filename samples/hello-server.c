@@ -13,6 +13,14 @@ static void finish(int sock, void *buffer)
     exs_close(sock, 0, NULL, NULL);
 }
 
+static void listen_to(int sock, exs_qhandle_t queue)
+{
+    void *buffer = malloc(64);
+
+    if (buffer == NULL || exs_recv(sock, buffer, 64, 0, queue, NULL, NULL) == -1)
+        finish(sock, buffer);
+}
+
 static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
 {
     for (exs_event_t *e = events; e < events + count; e++) {
@@ -20,8 +28,8 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
         int sock = e->exs_evt_socket;
 
         if (e->exs_evt_type == EXS_EVT_ACCEPT) { /* answer this one, and accept the next */
-            exs_recv(e->exs_evt_union.exs_evt_accept.exs_evt_newsocket, malloc(64), 64, 0, w->queue, NULL,
-                     NULL);
+            if (e->exs_evt_errno == 0)
+                listen_to(e->exs_evt_union.exs_evt_accept.exs_evt_newsocket, w->queue);
             exs_accept(sock, &next_one, 1, 0, w->queue);
         } else if (e->exs_evt_type != EXS_EVT_RECV || xfer->exs_evt_length == 0 ||
                    exs_send(sock, xfer->exs_evt_buffer, xfer->exs_evt_length, 0, w->queue, NULL, NULL) == -1) {
@@ -33,6 +41,7 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
 
 int main(void)
 {
+    /* On every address, so that hello-client may be on another host. */
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = htons(7471)};
     exs_ev watcher;
 

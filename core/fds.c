@@ -234,6 +234,16 @@ void fds_close_all(void)
     errno = saved;
 }
 
+void fds_read_text(const char *name, char *text, size_t size)
+{
+    int fd = fds_own(open(name, O_RDONLY | O_CLOEXEC));
+    ssize_t length = fd == -1 ? 0 : read(fd, text, size - 1);
+
+    if (fd != -1)
+        fds_close(fd);
+    text[length > 0 ? length : 0] = '\0';
+}
+
 bool fds_flag(int fd, bool up)
 {
     uint64_t count = 1;

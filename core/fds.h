@@ -19,6 +19,7 @@
 #define XS_FDS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 
@@ -49,6 +50,10 @@ int fds_unwatch(int epoll, int fd);
 int fds_watch_foreign(int epoll, int fd, struct epoll_event *event);
 /* Close all of them; async-signal-safe, for the child of a fork. */
 void fds_close_all(void);
+
+/* The beginning of a file of /proc, as a string of at most size - 1 characters; empty where that can't be read.
+ */
+void fds_read_text(const char *name, char *text, size_t size);
 
 /* An eventfd as a flag, readable while it is up: put it up, or down. A signal does not keep it from that; false
  * when it was there already and can't go further. */

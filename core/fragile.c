@@ -260,15 +260,9 @@ static int note_segments(struct dl_phdr_info *info, size_t size, void *unused)
 /* Where the heap begins, as the kernel says: field 47 of /proc/self/stat. Where it doesn't say: no heap. */
 static uintptr_t find_heap(void)
 {
-    int stat = fds_own(open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
     char text[1024], *field;
-    ssize_t length = stat != -1 ? read(stat, text, sizeof text - 1) : -1;
 
-    if (stat != -1)
-        fds_close(stat);
-    if (length <= 0)
-        return UINTPTR_MAX;
-    text[length] = 0;
+    fds_read_text("/proc/self/stat", text, sizeof text);
     field = strrchr(text, ')'); /* behind field 2, the name, which may hold anything */
     for (int number = 2; field != NULL && number < 47; number++)
         field = strchr(field + 1, ' ');

@@ -2,8 +2,8 @@
 /*
  * grown.h - files that are being received into, and how long they are to be.
  *
- * A window of a receive makes its file as long as the window, before anything has come. What did not come is cut
- * off again at the end, but not what other receives have written there meanwhile: so the last one cuts.
+ * A window of a receive makes its file as long as the window, before anything has come. What did not come is
+ * cut off again at the end, but not what other receives have written there meanwhile: so the last one cuts.
  */
 #ifndef XS_GROWN_H
 #define XS_GROWN_H

@@ -130,11 +130,10 @@ struct lookup *xs_lookup_new(const struct sock *sock, const char *host, const ch
         return NULL;
     memcpy(lookup->host, host, strlen(host));
     memcpy(lookup->service, service, strlen(service));
-    lookup->hints = (struct addrinfo){.ai_family = sock->family,
-                                      .ai_socktype = SOCK_STREAM,
-                                      .ai_flags = sock->family == PF_INET6 && !sock->options.ipv6_only
-                                                      ? AI_V4MAPPED | AI_ALL
-                                                      : 0};
+    lookup->hints = (struct addrinfo){
+        .ai_family = sock->family,
+        .ai_socktype = SOCK_STREAM,
+        .ai_flags = sock->family == PF_INET6 && !sock->options.ipv6_only ? AI_V4MAPPED | AI_ALL : 0};
     if (!is_number || !answer_at_once(lookup) || lookup->error == 0)
         return lookup;
     errno = errno_of(lookup);

@@ -25,7 +25,7 @@
 struct window {
     const struct element *element; /* NULL: there is none */
     uint64_t start, end;           /* bytes, in the element */
-    uint8_t *data; /* byte `start` */
+    uint8_t *data;                 /* byte `start` */
     void *map;
     size_t map_size;
     struct ibv_mr *mr;

@@ -398,8 +398,7 @@ START_TEST(another_user_is_no_guest)
     if (child == 0) {
         uint8_t greeting[32];
         memset(greeting, 7, sizeof greeting);
-        _exit(setuid(65534) == 0 &&
-                      send(stand_at_the_door(), greeting, sizeof greeting, 0) == sizeof greeting
+        _exit(setuid(65534) == 0 && send(stand_at_the_door(), greeting, sizeof greeting, 0) == sizeof greeting
                   ? 0
                   : 1);
     }

@@ -258,8 +258,7 @@ int ib_pass_receive(int door, struct soft_path *path, uint8_t mad[IB_MAD_BYTES])
         turn_out(guest);
         return 0;
     }
-    good = hear(guest, &passed) == (ssize_t)sizeof passed &&
-           passed.version == VERSION && is_address(&passed);
+    good = hear(guest, &passed) == (ssize_t)sizeof passed && passed.version == VERSION && is_address(&passed);
     leave(guest);
     if (!good)
         return 0;

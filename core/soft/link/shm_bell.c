@@ -40,16 +40,10 @@ static int number_of(int fd)
 {
     static const char label[] = "eventfd-id:";
     char path[64], text[512];
-    ssize_t length;
-    int info;
 
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
-    info = fds_own(open(path, O_RDONLY | O_CLOEXEC));
-    if (info == -1)
-        return -1;
-    length = read(info, text, sizeof text - 1);
-    fds_close(info);
-    text[length > 0 ? length : 0] = '\0';
+    fds_read_text(path, text, sizeof text);
+
     const char *at = strstr(text, label);
     long number = at != NULL ? strtol(at + sizeof label - 1, NULL, 10) : -1;
 

@@ -333,8 +333,7 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
         turn_out(meeting);
         return NULL;
     }
-    if (may_have_another(shm, &seats) &&
-        getrandom(token, SHM_TOKEN, GRND_NONBLOCK) == SHM_TOKEN &&
+    if (may_have_another(shm, &seats) && getrandom(token, SHM_TOKEN, GRND_NONBLOCK) == SHM_TOKEN &&
         (memory = shm_sealed_make(sizeof(struct shm_area))) != -1)
         peer = make_peer(seats, memory, true);
     if (peer != NULL) {

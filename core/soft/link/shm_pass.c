@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* shm_pass.c - messages with descriptors, of shm_pass.h. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,28 +11,25 @@
 #include "shm_pass.h"
 
 #define TRIES 8
+#define OVERFLOW_UID 65534 /* where the system doesn't say */
 
-/* Numbers from a file of /proc; what can't be read stays as it was. */
-static void read_numbers(const char *name, unsigned *numbers, int count)
-{
-    FILE *file = fopen(name, "re");
-
-    for (int i = 0; i < count && file != NULL && fscanf(file, "%u", &numbers[i]) == 1; i++)
-        ;
-    if (file != NULL)
-        fclose(file);
-}
-
-/* In a user namespace all users that have no number there are this one, and so may we be. */
+/* In a user namespace all users that have no number there are this one, and so may we be: unless all have the
+ * number that they have outside. */
 static bool is_anybody(uid_t uid)
 {
-    unsigned overflow = 65534, map[3] = {0};
+    static atomic_uint anybody; /* its number, which stays; 0: not looked for. It pairs with nothing */
+    char line[64], *next = line;
 
-    read_numbers("/proc/sys/kernel/overflowuid", &overflow, 1);
-    if (uid != overflow)
+    if (atomic_load_explicit(&anybody, memory_order_relaxed) == 0) {
+        fds_read_text("/proc/sys/kernel/overflowuid", line, sizeof line);
+        atomic_store_explicit(&anybody, line[0] == '\0' ? OVERFLOW_UID : (unsigned)strtoul(line, NULL, 10),
+                              memory_order_relaxed);
+    }
+    if (uid != atomic_load_explicit(&anybody, memory_order_relaxed))
         return false;
-    read_numbers("/proc/self/uid_map", map, 3);
-    return map[0] != 0 || map[1] != 0 || map[2] != UINT32_MAX;
+    fds_read_text("/proc/self/uid_map", line, sizeof line);
+    return line[0] == '\0' || strtoul(next, &next, 10) != 0 || strtoul(next, &next, 10) != 0 ||
+           strtoul(next, &next, 10) != UINT32_MAX;
 }
 
 bool shm_pass_is_ours(int fd)

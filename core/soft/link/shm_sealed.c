@@ -38,8 +38,8 @@ int shm_sealed_make(size_t length)
     return -1;
 }
 
-/* Nobody may be able to cut it short under our mapping, or take its pages away: huge ones, of which a system has
- * some number, are gone when others have taken them. */
+/* Nobody may be able to cut it short under our mapping, or take its pages away: huge ones, of which a system
+ * has some number, are gone when others have taken them. */
 static bool is_sound(int memory, size_t length)
 {
     struct stat info;

@@ -229,30 +229,6 @@ void xs_held_end(const struct op *op)
     free(held);
 }
 
-static int oldest(struct held *all, const struct queue *queue, int *sockno)
-{
-    struct held *held, *next;
-
-    HASH_ITER (hh, all, held, next) {
-        if (held->op->pool == queue && held->op->waiter == NULL && held->type != EXS_EVT_ACCEPT) {
-            *sockno = held->sockno;
-            return held->type;
-        }
-    }
-    return 0;
-}
-
-int xs_held_oldest(const struct queue *queue, int *sockno)
-{
-    pthread_mutex_lock(&lock);
-    int type = oldest(filled, queue, sockno);
-
-    if (type == 0)
-        type = oldest(sent, queue, sockno);
-    pthread_mutex_unlock(&lock);
-    return type;
-}
-
 void xs_held_reset(void)
 {
     pthread_mutex_init(&lock, NULL);

@@ -3,7 +3,7 @@
  * misuse.c - EXS_CHECK: handles that are used after their end, and events that nobody takes. See misuse.h.
  *
  * A program that waits for the wrong queue calls nothing any more, so a thread of its own looks at the queues,
- * once a second. It runs none of them: what is told of is what the program left undone.
+ * once a second, and runs one whose descriptor has been readable at two looks while nobody did anything.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -96,50 +96,33 @@ static bool is_left_alone(struct queue *queue)
     return is_left;
 }
 
-/* It has no event, since nobody looks, but the descriptor says that there is something to do, and operations
- * are pending. */
-static void look_at_descriptor(struct queue *queue, uint64_t now)
+static bool is_readable(int fd)
 {
-    struct pollfd fd = {.fd = queue->fd, .events = POLLIN};
-    int sockno, type;
+    struct pollfd look = {.fd = fd, .events = POLLIN};
 
-    if (poll(&fd, 1, 0) != 1)
-        queue->untaken.since = 0;
-    else if (queue->untaken.since == 0)
-        queue->untaken.since = now;
-    if (queue->untaken.since == 0 || queue->untaken.since == NEVER_NS ||
-        ns_after(queue->untaken.since, UNTAKEN_S * NS_PER_S) > now)
-        return;
-    queue->untaken.since = NEVER_NS;
-    type = xs_held_oldest(queue, &sockno);
-    if (type != 0)
-        xs_misused(
-            "%s on socket %d: its event may be on queue %p, which is readable for %d s, and nobody calls "
-            "exs_qdequeue",
-            xs_misuse_name(type), sockno, queue->handle, UNTAKEN_S);
-    else
-        xs_misused("queue %p is readable for %d s, and nobody calls exs_qdequeue", queue->handle, UNTAKEN_S);
+    return poll(&look, 1, 0) == 1;
 }
 
-/* Called by the thread alone, while nobody can delete the queue. */
+/* Called by the thread alone, while nobody can delete the queue. What makes the descriptor readable may be an
+ * event that nobody has looked for, or the library's own business: a turn tells. */
 static void look_at(void *object)
 {
     struct queue *queue = object;
-    uint64_t now = now_ns();
 
     mutex_lock(&queue->lock);
     mutex_lock(&queue->events_lock);
     bool has_events = !STAILQ_EMPTY(&queue->events);
-    bool waits = queue->pending + queue->own_pending > 0 && !has_events;
+    bool waits = is_left_alone(queue) && !has_events && queue->pending + queue->own_pending > 0;
 
-    if (!is_left_alone(queue) || !waits)
-        queue->untaken.since = 0;
     if (has_events)
-        look_at_event(queue, now);
+        look_at_event(queue, now_ns());
     mutex_unlock(&queue->events_lock);
-    if (waits)
-        look_at_descriptor(queue, now);
     xs_queue_unlock(queue);
+    bool readable = waits && is_readable(queue->fd);
+
+    if (readable && queue->untaken.readable)
+        xs_queue_dequeue(queue, NULL, 0, BY_EDGE);
+    queue->untaken.readable = readable;
 }
 
 static void *watch(void *unused)

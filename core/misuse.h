@@ -38,14 +38,11 @@ void xs_held_begin(const struct op *op, const struct ask *ask);
 /* The same of an accept, whose element has been set. */
 void xs_held_begin_element(const struct op *op);
 void xs_held_end(const struct op *op);
-/* Of transfers that are pending for an event of this queue, the oldest that fills its buffer, else the oldest:
- * its type and its socket; 0: none. */
-int xs_held_oldest(const struct queue *queue, int *sockno);
 void xs_held_reset(void); /* forget all, in a forked child */
 
 /* ---- Events that nobody takes (misuse.c) ---------------------------------------------------- */
 
-#define UNTAKEN_S 5 /* s: how long an event may wait, or a queue be readable, before it is told */
+#define UNTAKEN_S 5 /* s: how long an event may wait before it is told */
 
 /* The operation completes. */
 void xs_misuse_completed(struct op *op);

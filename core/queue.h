@@ -109,7 +109,7 @@ struct queue {
 
     struct untaken { /* how misuse.c's thread saw it last; that one's alone */
         uint64_t turns, completions;
-        uint64_t since; /* ns, when the descriptor was readable first; 0: it was not; NEVER_NS: told */
+        bool readable; /* its descriptor, with nobody looking */
     } untaken;
 };
 

@@ -3,8 +3,8 @@
  * held.c - the buffers of pending operations, for EXS_CHECK: who sends from one must not change it before the
  * event, and what is filled is one operation's alone.
  *
- * Of what is sent a CRC is kept from the start to the event. Memory is read as fragile.h has it, since a
- * program that is to be told of its faults may well have unmapped it.
+ * Of what is sent a CRC is kept from the start to the event; of what is filled, that it was there. Memory is
+ * read as fragile.h has it, since a program that is to be told of its faults may well have unmapped it.
  */
 #include <inttypes.h>
 #include <libdeflate.h>
@@ -20,8 +20,8 @@
 struct range {
     const uint8_t *at;
     size_t length; /* bytes */
-    uint32_t crc;  /* of what is sent */
-    bool has_crc;  /* it could be read */
+    uint32_t crc;  /* of what is sent, when it started, */
+    bool is_there; /* it could be read then */
 };
 
 struct held { /* of one operation */
@@ -99,14 +99,20 @@ static bool crc_of(const struct range *range, uint32_t *crc)
     return true;
 }
 
+/* Of what is filled it is only looked whether it is there. False: some of it is not. */
+static bool read_range(const struct range *range, bool is_filled, uint32_t *crc)
+{
+    return is_filled ? fragile_readable(range->at, range->length) : crc_of(range, crc);
+}
+
 static void compare(const struct held *held)
 {
     for (uint32_t i = 0; i < held->count; i++) {
         const struct range *range = &held->ranges[i];
         uint32_t crc = 0;
-        bool is_there = crc_of(range, &crc);
+        bool is_there = read_range(range, fills(held->type), &crc);
 
-        if (range->has_crc && (!is_there || crc != range->crc))
+        if (range->is_there && (!is_there || crc != range->crc))
             xs_misused("%s on socket %d: its buffer, %zu bytes at %p, was %s before its event",
                        xs_misuse_name(held->type), held->sockno, range->length, (const void *)range->at,
                        is_there ? "changed" : "taken away");
@@ -174,8 +180,8 @@ static void begin(struct held *held)
 {
     bool is_filled = fills(held->type);
 
-    for (uint32_t i = 0; !is_filled && i < held->count; i++)
-        held->ranges[i].has_crc = crc_of(&held->ranges[i], &held->ranges[i].crc);
+    for (uint32_t i = 0; i < held->count; i++)
+        held->ranges[i].is_there = read_range(&held->ranges[i], is_filled, &held->ranges[i].crc);
     pthread_mutex_lock(&lock);
     if (!overlaps_any(held, filled) && is_filled)
         overlaps_any(held, sent);
@@ -224,7 +230,7 @@ void xs_held_end(const struct op *op)
     struct held *held = take(is_filled ? &filled : &sent, op);
 
     pthread_mutex_unlock(&lock);
-    if (held != NULL && !is_filled)
+    if (held != NULL)
         compare(held);
     free(held);
 }

@@ -198,6 +198,40 @@ START_TEST(long_taken_away)
 }
 END_TEST
 
+/* Before its bytes have come, registered or not. */
+START_TEST(receive_taken_away)
+{
+    uint8_t *mapped = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    exs_mhandle_t region = NULL;
+
+    ck_assert_ptr_ne(mapped, MAP_FAILED);
+    if (_i == 1)
+        region = exs_mregister(mapped, LARGE, 0);
+    must(exs_recv(pair.server, mapped, LARGE, MSG_WAITALL, pair.server_box->queue, NULL, region));
+    must(munmap(mapped, LARGE));
+    send_bytes(memory, LARGE);
+    exs_event_t event = inbox_take(pair.server_box, EXS_EVT_RECV, pair.server);
+    ck_assert_int_eq(event.exs_evt_errno, on_rdma() ? 0 : EFAULT);
+    told("exs_recv on socket %d: its buffer, %d bytes at %p, was taken away before its event", pair.server,
+         LARGE, (void *)mapped);
+}
+END_TEST
+
+/* Where there was nothing from the first the event says enough. */
+START_TEST(receive_into_nothing)
+{
+    uint8_t *mapped = mmap(NULL, SMALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    ck_assert_ptr_ne(mapped, MAP_FAILED);
+    must(munmap(mapped, SMALL));
+    receive(pair.server, mapped, SMALL);
+    send_bytes(memory, SMALL);
+    exs_event_t event = inbox_take(pair.server_box, EXS_EVT_RECV, pair.server);
+    ck_assert_int_eq(event.exs_evt_errno, EFAULT);
+    told_nothing();
+}
+END_TEST
+
 /* What the peer is given, or gives: those that write send, those that read fill. */
 START_TEST(one_sided)
 {
@@ -532,6 +566,8 @@ int main(void)
     tcase_add_test(streams, changed_message);
     tcase_add_test(streams, changed_between_files);
     tcase_add_loop_test(streams, long_taken_away, 0, 2);
+    tcase_add_loop_test(streams, receive_taken_away, 0, 2);
+    tcase_add_test(streams, receive_into_nothing);
     tcase_add_test(streams, one_sided);
     tcase_add_test(streams, two_receives);
     tcase_add_test(streams, two_accepts);

@@ -182,6 +182,14 @@ bool xs_handle_was(struct handle_table *table, const void *handle)
     return later > 0 && later <= GENERATION_MASK / 2;
 }
 
+bool xs_handle_is_parents(struct handle_table *table, const void *handle)
+{
+    uint32_t generation;
+    const struct handle_slot *slot = decode(table, handle, &generation);
+
+    return slot != NULL && slot->left_behind == generation + 1;
+}
+
 void xs_handles_each(struct handle_table *table, void (*look)(void *object))
 {
     pthread_mutex_lock(&table->taking);
@@ -216,6 +224,7 @@ void xs_handle_reset(struct handle_table *table)
         uint64_t state = atomic_load(&s->state);
 
         if (state & IN_USE) {
+            s->left_behind = generation_of(state) + 1;
             atomic_store(&s->state, state_of(generation_of(state) + 1));
             free_slot(table, s, slot);
         }

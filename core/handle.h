@@ -25,6 +25,7 @@ struct handle_slot {
     _Atomic uint64_t state;
     _Atomic(void *) object; /* before `state` says that it is in use, and pairs with who has read that */
     uint32_t next_free;     /* slot + 1, or 0 */
+    uint32_t left_behind;   /* generation, + 1, of the handle that a forked child's parent has here; or 0 */
 };
 
 struct handle_table {
@@ -57,6 +58,8 @@ bool xs_handle_take(struct handle_table *table, const void *handle);
 void xs_handle_end_take(struct handle_table *table);
 /* It was one of this table's, and was taken out of use. */
 bool xs_handle_was(struct handle_table *table, const void *handle);
+/* It is one of the process that forked. */
+bool xs_handle_is_parents(struct handle_table *table, const void *handle);
 /* Show each object, which nobody takes meanwhile. */
 void xs_handles_each(struct handle_table *table, void (*look)(void *object));
 /* How many handles there are. */

@@ -178,8 +178,8 @@ void xs_memory_forget(struct domain *domain)
 
 static int no_memory(exs_mhandle_t handle)
 {
-    if (xs_misuse_on && xs_handle_was(&handles, handle))
-        xs_misuse_handle("mhandle", handle, "exs_mderegister");
+    if (xs_misuse_on)
+        xs_misuse_handle(&handles, "mhandle", handle, "exs_mderegister");
     return xs_invalid("mhandle is no registered memory");
 }
 

@@ -53,15 +53,18 @@ void xs_misuse_call(const char *call, int sockno)
         xs_misused("%s: socket %d is gone: exs_close was called for it before", call, sockno);
 }
 
-void xs_misuse_handle(const char *kind, const void *handle, const char *ended_by)
+void xs_misuse_handle(struct handle_table *table, const char *kind, const void *handle, const char *ended_by)
 {
-    xs_misused("%s: %s %p is gone: %s was called for it before", current, kind, handle, ended_by);
+    if (xs_handle_is_parents(table, handle))
+        xs_misused("%s: %s %p belongs to the process that forked", current, kind, handle);
+    else if (xs_handle_was(table, handle))
+        xs_misused("%s: %s %p is gone: %s was called for it before", current, kind, handle, ended_by);
 }
 
 int xs_no_queue(exs_qhandle_t handle)
 {
-    if (xs_misuse_on && xs_handle_was(xs_queue_handles(), handle))
-        xs_misuse_handle("qhandle", handle, "exs_qdelete");
+    if (xs_misuse_on)
+        xs_misuse_handle(xs_queue_handles(), "qhandle", handle, "exs_qdelete");
     return xs_invalid("qhandle is no queue");
 }
 

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 struct ask;
+struct handle_table;
 struct op;
 struct queue;
 
@@ -27,8 +28,9 @@ void xs_misuse_end(void);
 
 /* This thread is in this public call, on this socket, or -1. */
 void xs_misuse_call(const char *call, int sockno);
-/* It was given this handle, a `kind`, which that call has ended before. */
-void xs_misuse_handle(const char *kind, const void *handle, const char *ended_by);
+/* It was given this handle, a `kind`, which is none of the table: tell if that call has ended it before, or it
+ * is another process's. */
+void xs_misuse_handle(struct handle_table *table, const char *kind, const void *handle, const char *ended_by);
 
 /* ---- Buffers that are held (held.c) --------------------------------------------------------- */
 

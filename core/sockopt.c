@@ -358,8 +358,10 @@ static int change(struct sock *sock, const struct option *option, const void *va
     }
     if (value_len < option->size || value_len > INT_MAX)
         return xs_invalid("value_len is %d: the option has %d bytes", (int)value_len, (int)option->size);
-    if (value == NULL)
-        return xs_nowhere("value");
+    if (value == NULL) {
+        xs_invalid("value is NULL");
+        return fails(EFAULT);
+    }
     memcpy(&wanted, value, option->size);
     return option->set(sock, &wanted);
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include "core/clock.h"
 #include "core/core.h"
+#include "core/library.h"
 #include "wait.h"
 
 /* What the call returns. */
@@ -49,10 +50,8 @@ static ssize_t wait_or_signal(struct ask *ask)
     struct wait wait;
     sigset_t held;
 
-    if (!(ask->flags & EXS_BLOCK)) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (!(ask->flags & EXS_BLOCK))
+        return xs_invalid("flags has EXS_INTR without EXS_BLOCK");
     wait_begin(&wait);
     ask->waiter = &wait.waiter;
     hold_signals(&held);
@@ -330,6 +329,7 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
     uint64_t limit = NEVER_NS;
 
     if (timeout != NULL && !ns_timeval(timeout, &limit)) {
+        xs_invalid("timeout is %lld s and %lld us", (long long)timeout->tv_sec, (long long)timeout->tv_usec);
         errno = EFAULT; /* the thesis's word for an invalid time-out (5.2.8) */
         return -1;
     }

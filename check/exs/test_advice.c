@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_advice.c - EXS_DEBUG: every EINVAL, and every result that has nowhere to go, has a line on standard
- * error that names the argument.
+ * test_advice.c - EXS_DEBUG: every EINVAL, and every EFAULT of a call, has a line on standard error that names
+ * the argument.
  */
 #include "check/support/support.h"
 
@@ -33,7 +33,7 @@ static void says(const char *call, long result, int error, const char *argument)
 }
 
 #define SAYS(call, argument) says(#call, (long)(call), EINVAL, argument)
-#define SAYS_NOWHERE(call, argument) says(#call, (long)(call), EFAULT, argument)
+#define SAYS_FAULT(call, argument) says(#call, (long)(call), EFAULT, argument)
 
 START_TEST(transfers)
 {
@@ -58,6 +58,22 @@ START_TEST(transfers)
     path.exs_xfv.exs_fdv = (exs_fdvec_t){.exs_fildes = fileno(said), .exs_offset = 1};
     SAYS(exs_sendfile(pair.client, &path, 1, 0, queue, NULL), "exs_offset 1");
     SAYS(exs_shutdown(pair.client, 17, 0, queue, NULL), "how is 17");
+}
+END_TEST
+
+START_TEST(interruptible)
+{
+    static const char why[] = "flags has EXS_INTR without EXS_BLOCK";
+    exs_qhandle_t queue = pair.client_box->queue;
+    exs_acceptaddr_t one = {0};
+    exs_xferfile_t file = {.exs_xfv_type = EXS_FDVEC};
+    char byte = 0;
+
+    SAYS(exs_send(pair.client, &byte, 1, EXS_INTR, queue, NULL, NULL), why);
+    SAYS(exs_recv(pair.client, &byte, 1, EXS_INTR, queue, NULL, NULL), why);
+    SAYS(exs_sendfile(pair.client, &file, 1, EXS_INTR, queue, NULL), why);
+    SAYS(exs_accept(pair.listener, &one, 1, EXS_INTR, queue), why);
+    SAYS(exs_connect_host(pair.client, "::1", "1", EXS_INTR, NULL, queue, NULL), why);
 }
 END_TEST
 
@@ -103,14 +119,18 @@ START_TEST(results)
 {
     struct sockaddr_in address;
     socklen_t length = sizeof address;
+    struct timeval long_second = {.tv_usec = 1500000};
+    exs_event_t event;
     char memory[8];
     exs_mhandle_t region = exs_mregister(memory, sizeof memory, 0);
 
-    SAYS_NOWHERE(exs_getsockname(pair.client, NULL, &length), "at address,");
-    SAYS_NOWHERE(exs_getpeername(pair.client, (struct sockaddr *)&address, NULL), "at address_len,");
-    SAYS_NOWHERE(exs_getdevice(pair.client, NULL, 8), "at name,");
-    SAYS_NOWHERE(exs_qdequeue(pair.client_box->queue, NULL, 1, NULL), "at evtvec,");
-    SAYS_NOWHERE(exs_mexport(pair.client, region, memory, 8, EXS_REMOTE_READ, NULL), "at token,");
+    SAYS_FAULT(exs_getsockname(pair.client, NULL, &length), "at address,");
+    SAYS_FAULT(exs_getpeername(pair.client, (struct sockaddr *)&address, NULL), "at address_len,");
+    SAYS_FAULT(exs_getdevice(pair.client, NULL, 8), "at name,");
+    SAYS_FAULT(exs_qdequeue(pair.client_box->queue, NULL, 1, NULL), "at evtvec,");
+    SAYS_FAULT(exs_qdequeue(pair.client_box->queue, &event, 1, &long_second), "timeout is 0 s and 1500000 us");
+    SAYS_FAULT(exs_setsockopt(pair.client, SOL_SOCKET, SO_KEEPALIVE, NULL, 4), "value is NULL");
+    SAYS_FAULT(exs_mexport(pair.client, region, memory, 8, EXS_REMOTE_READ, NULL), "at token,");
     must(exs_mderegister(region, 0));
 }
 END_TEST
@@ -131,6 +151,7 @@ int main(void)
 
     tcase_add_checked_fixture(invalid, listen_to_it, NULL);
     tcase_add_test(invalid, transfers);
+    tcase_add_test(invalid, interruptible);
     tcase_add_test(invalid, others);
     tcase_add_test(invalid, results);
     tcase_add_test(invalid, heard_once);

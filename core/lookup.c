@@ -85,6 +85,12 @@ static int errno_of(const struct lookup *lookup)
     }
 }
 
+static void say_not_found(const struct lookup *lookup)
+{
+    xs_log("host '%s', service '%s': %s", lookup->host, lookup->service,
+           lookup->error == EAI_SYSTEM ? strerror(errno_of(lookup)) : gai_strerror(lookup->error));
+}
+
 static void look_up(struct lookup *lookup)
 {
     errno = 0;
@@ -136,6 +142,7 @@ struct lookup *xs_lookup_new(const struct sock *sock, const char *host, const ch
         .ai_flags = sock->family == PF_INET6 && !sock->options.ipv6_only ? AI_V4MAPPED | AI_ALL : 0};
     if (!is_number || !answer_at_once(lookup) || lookup->error == 0)
         return lookup;
+    say_not_found(lookup);
     errno = errno_of(lookup);
     free_lookup(lookup);
     return NULL;
@@ -170,10 +177,13 @@ static void *run(void *unused)
         look_up(lookup);
         pthread_mutex_lock(&lock);
         lookup->answered = true;
-        if (lookup->sock != NULL)
+        if (lookup->sock != NULL) {
+            if (lookup->error != 0)
+                say_not_found(lookup);
             tell(lookup->sock);
-        else
+        } else {
             free_lookup(lookup);
+        }
     }
     threads--;
     pthread_mutex_unlock(&lock);
@@ -226,8 +236,6 @@ enum answer xs_lookup_answer(struct lookup *lookup, int *error)
     if (lookup->error == 0)
         return FOUND;
     *error = errno_of(lookup);
-    xs_log("host '%s', service '%s': %s", lookup->host, lookup->service,
-           lookup->error == EAI_SYSTEM ? strerror(*error) : gai_strerror(lookup->error));
     return FAILED;
 }
 

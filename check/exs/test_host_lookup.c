@@ -36,6 +36,33 @@ START_TEST(nobody_waits)
 }
 END_TEST
 
+/* EXS_DEBUG has one line for it. */
+START_TEST(said_once)
+{
+    FILE *said = tmpfile();
+    struct inbox box;
+    char line[512];
+    int client, lines = 0;
+
+    ck_assert_ptr_nonnull(said);
+    must(exs_fini());
+    must(setenv("EXS_DEBUG", "1", 1));
+    must(exs_init(EXS_VERSION));
+    must(dup2(fileno(said), STDERR_FILENO));
+    client = exs_socket(PF_INET, SOCK_STREAM, 0);
+    inbox_open(&box, 4);
+    answer.error = EAI_NONAME;
+    connect_host(client, &box);
+    take_failed(&box, EXS_EVT_CONNECT, client, ENXIO);
+    rewind(said);
+    while (fgets(line, sizeof line, said) != NULL)
+        lines += strstr(line, "host 'host', service '7': ") != NULL;
+    ck_assert_int_eq(lines, 1);
+    close_socket(&box, client);
+    inbox_close(&box);
+}
+END_TEST
+
 /* The queue that the event goes to is not the one that the socket lives on. */
 START_TEST(another_queue)
 {
@@ -205,6 +232,7 @@ int main(void)
     TCase *c = named_case(suite, "lookup");
 
     tcase_add_test(c, nobody_waits);
+    tcase_add_test(c, said_once);
     tcase_add_loop_test(c, another_queue, 0, 2);
     tcase_add_loop_test(c, given_up, 0, 3);
     tcase_add_test(c, limit_of_a_blocking_call);

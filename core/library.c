@@ -145,6 +145,9 @@ static int check_settings(void)
     else if (!settings()->spin_known)
         xs_log("EXS_SPIN=%s is no number of microseconds: set it to one from 0 to %d", settings()->spin,
                SPIN_US_MAX);
+    else if (settings()->odd != NULL)
+        xs_log("%s=%s is not known: set it to 0%s", settings()->odd, settings()->odd_value,
+               strcmp(settings()->odd, "EXS_CHECK") == 0 ? ", 1 or abort" : " or 1");
     else
         return 0;
     errno = EINVAL;

@@ -26,6 +26,19 @@ static bool is(const char *name, const char *wanted)
     return value != NULL && strcmp(value, wanted) == 0;
 }
 
+/* The same of one that is 0, 1, not set, empty, or perhaps this word: others are kept, to be refused. */
+static bool is_switched(const char *name, bool otherwise, const char *word)
+{
+    const char *value = secure_getenv(name);
+
+    if (value != NULL && *value != 0 && !is(name, "0") && !is(name, "1") && (word == NULL || !is(name, word)) &&
+        current.odd == NULL) {
+        current.odd = name;
+        snprintf(current.odd_value, sizeof(current.odd_value), "%s", value);
+    }
+    return is_set(name, otherwise);
+}
+
 /* The embedded device's packets within a host. */
 static void read_link(const char *link)
 {
@@ -66,12 +79,13 @@ static void read_all(void)
     read_link(secure_getenv("EXS_LINK"));
     read_roce(secure_getenv("EXS_ROCE"));
     read_spin(secure_getenv("EXS_SPIN"));
-    current.map_always = is_set("EXS_MAP", false);
+    current.odd = NULL;
+    current.map_always = is_switched("EXS_MAP", false, NULL);
     current.map_never = !is_set("EXS_MAP", true);
-    current.immediate = is_set("EXS_IMMEDIATE", true);
+    current.immediate = is_switched("EXS_IMMEDIATE", true, NULL);
     current.debug = is_set("EXS_DEBUG", false);
     current.trace = is("EXS_DEBUG", "2");
-    current.check = is_set("EXS_CHECK", false);
+    current.check = is_switched("EXS_CHECK", false, "abort");
     current.check_aborts = is("EXS_CHECK", "abort");
 }
 

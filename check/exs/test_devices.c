@@ -240,6 +240,20 @@ START_TEST(roce_is_a_word_that_is_known)
 }
 END_TEST
 
+START_TEST(switches_are_known)
+{
+    static const struct {
+        const char *name, *wrong, *right;
+    } rows[] = {{"EXS_CHECK", "abrt", "abort"}, {"EXS_CHECK", "aborted", "1"}, {"EXS_CHECK", "yes", ""},
+                {"EXS_MAP", "2", "1"},          {"EXS_MAP", "abort", "0"},     {"EXS_IMMEDIATE", "no", "0"}};
+
+    must(setenv(rows[_i].name, rows[_i].wrong, 1));
+    must_fail(exs_init(EXS_VERSION), EINVAL);
+    must(setenv(rows[_i].name, rows[_i].right, 1));
+    init_library();
+}
+END_TEST
+
 /* What exs_init says on standard error when EXS_DEVICE is this; what it returns is checked. */
 static void init_says(const char *device, int error, char *text, size_t size)
 {
@@ -314,6 +328,7 @@ int main(void)
     tcase_add_test(names, unknown_names_are_refused);
     tcase_add_loop_test(names, known_names_are_taken, 0, 7);
     tcase_add_loop_test(links, links_of_no_name_are_refused, 0, 4);
+    tcase_add_loop_test(links, switches_are_known, 0, 6);
     tcase_add_loop_test(links, roce_is_a_word_that_is_known, 0, 5);
     return run_suite(suite);
 }

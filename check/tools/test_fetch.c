@@ -109,6 +109,19 @@ START_TEST(lies)
 }
 END_TEST
 
+/* The header that was sent: its version is the status of a failure. */
+START_TEST(sent_back)
+{
+    struct transfer_header header = {.version = TRANSFER_WANTS, .name_length = 4};
+
+    memset(header.digest, 1, sizeof(header.digest));
+    transfer_put_header(stream, &header);
+    memcpy(stream + TRANSFER_HEADER, "file", 4);
+    length = TRANSFER_HEADER + 4;
+    expect_failure("is this an exs-serve?");
+}
+END_TEST
+
 START_TEST(cut)
 {
     say_file(10, 0);
@@ -254,6 +267,7 @@ int main(void)
     tcase_add_loop_test(tcase, whole, 0, 3);
     tcase_add_test(tcase, in_folders);
     tcase_add_loop_test(tcase, lies, 0, 13);
+    tcase_add_test(tcase, sent_back);
     tcase_add_loop_test(tcase, cut, 0, TRANSFER_REPLY + TRANSFER_COMING + 10 + TRANSFER_DIGEST);
     tcase_add_loop_test(tcase, goes_on, 0, 2);
     tcase_add_loop_test(tcase, goes_not_on, 0, 2);

@@ -85,6 +85,22 @@ START_TEST(no_reply)
 }
 END_TEST
 
+/* The header that was sent: its version is the status of a refusal. */
+START_TEST(sent_back)
+{
+    const struct transfer_header header = {
+        .version = TRANSFER_DETAILED, .name_length = 8, .size = 4, .mode = 0644, .seconds = 981173106};
+
+    transfer_put_header(answer, &header);
+    memcpy(answer + TRANSFER_HEADER, "the name", 8);
+    fake_stream_left = TRANSFER_HEADER + 8;
+    expect_failure("is this an exs-serve?");
+    compose(TRANSFER_REFUSED, "");
+    fake_stream = answer;
+    expect_failure("is this an exs-serve?");
+}
+END_TEST
+
 START_TEST(cut_reply)
 {
     compose(TRANSFER_STORED, "stored");
@@ -187,6 +203,7 @@ int main(void)
     tcase_add_test(tcase, text_is_filtered);
     tcase_add_loop_test(tcase, texts_are_filtered_alike, 0, 10);
     tcase_add_loop_test(tcase, no_reply, 0, TRANSFER_REPLY);
+    tcase_add_test(tcase, sent_back);
     tcase_add_loop_test(tcase, cut_reply, 0, TRANSFER_REPLY + 6);
     tcase_add_test(tcase, told_before_the_end);
     tcase_add_loop_test(tcase, asked, 0, 6);

@@ -105,6 +105,21 @@ int client_receive(struct client *client, void *buffer, size_t length, exs_mhand
     return 0;
 }
 
+int client_not_understood(struct client *client)
+{
+    return client_failed_text(client, "not understood", "is this an exs-serve?");
+}
+
+/* Whoever sends back what it was sent seems to refuse: versions 2 and 3 are such a status. But no
+ * reason follows. */
+static bool lacks_reason(const struct transfer_reply *reply, const char *text)
+{
+    bool is_refusal = reply->status == TRANSFER_MALFORMED || reply->status == TRANSFER_REFUSED ||
+                      reply->status == TRANSFER_FAILED;
+
+    return is_refusal && (reply->text_length == 0 || strlen(text) < reply->text_length);
+}
+
 int client_reply(struct client *client, struct transfer_reply *reply, char text[TRANSFER_TEXT_MAX + 1])
 {
     unsigned char bytes[TRANSFER_REPLY];
@@ -112,9 +127,9 @@ int client_reply(struct client *client, struct transfer_reply *reply, char text[
     if (client_receive(client, bytes, sizeof(bytes), NULL) == -1)
         return -1;
     if (!transfer_get_reply(bytes, reply))
-        return client_failed_text(client, "not understood", "is this an exs-serve?");
+        return client_not_understood(client);
     if (client_receive(client, text, reply->text_length, NULL) == -1)
         return -1;
     text[reply->text_length] = '\0';
-    return 0;
+    return lacks_reason(reply, text) ? client_not_understood(client) : 0;
 }

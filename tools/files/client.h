@@ -33,5 +33,7 @@ int client_reply(struct client *client, struct transfer_reply *reply, char text[
 /* These return -1. what: which step; with errno. */
 int client_failed(struct client *client, const char *what);
 int client_failed_text(struct client *client, const char *what, const char *text);
+/* What answers is something else. */
+int client_not_understood(struct client *client);
 
 #endif

@@ -45,11 +45,14 @@ static int wish(struct fetch *fetch, const char *path, uint64_t there, const uns
 
 static int receive_answer(struct fetch *fetch, enum transfer_status want, char text[TRANSFER_TEXT_MAX + 1])
 {
+    static const unsigned char nothing[TRANSFER_DIGEST];
     struct client *client = &fetch->client;
     struct transfer_reply reply;
 
     if (client_reply(client, &reply, text) == -1)
         return -1;
+    if (memcmp(reply.digest, nothing, TRANSFER_DIGEST) != 0)
+        return client_not_understood(client);
     if (reply.status == want)
         return 0;
     if (reply.status == TRANSFER_MALFORMED || reply.status == TRANSFER_REFUSED ||

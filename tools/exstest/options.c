@@ -288,8 +288,10 @@ static void check_all(struct options *o)
         complain("-T %c needs a server: -s NAME", o->test);
         wrong();
     }
-    if (options_number(o->port, 0, 65535) < (o->test == 'S' ? 0 : 1)) {
-        complain("-n: want a port from 1 to 65535, not '%s'", o->port);
+    int least = o->test == 'S' ? 0 : 1; /* a server may have any */
+
+    if (options_number(o->port, least, 65535) < 0) {
+        complain("-n: want a port from %d to 65535, not '%s'", least, o->port);
         wrong();
     }
     if (o->address != NULL && options_address(o->address, "0", &address) == 0) {

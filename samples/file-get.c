@@ -5,6 +5,7 @@
  * Build: cc file-get.c $(pkg-config --cflags --libs exs). Run: file-get HOST PORT NAME [AS]. */
 #define _DEFAULT_SOURCE /* POSIX's names, with -std=c11, too */
 #include <endian.h>
+#include <errno.h>
 #include <exs.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,10 +24,11 @@ static ssize_t receive(int sock, const char *as, const char **why)
     *why = "the server has no such file";
     if (length > INT64_MAX)
         return -1;
-    *why = as;
     int fd = open(as, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd == -1)
+    if (fd == -1) {
+        *why = strerror(errno);
         return -1;
+    }
     exs_xferfile_t file = {.exs_xfv_type = EXS_FDVEC,
                            .exs_xfv.exs_fdv = {.exs_fildes = fd, .exs_length = length}};
     ssize_t got = length > 0 ? exs_blocking_recvfile(sock, &file, 1, EXS_BIGFILE) : 0;

@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { SIZE = 16384, THREADS_MAX = 64 };
 
@@ -83,11 +82,16 @@ int main(int argc, char **argv)
     static struct worker workers[THREADS_MAX];
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof(here);
-    int count = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 4;
+    unsigned long port = argc > 1 ? strtoul(argv[1], NULL, 10) : 7471;
+    long count = argc > 2 ? strtol(argv[2], NULL, 10) : 4;
 
-    here.sin_port = htons((uint16_t)strtoul(argc > 1 ? argv[1] : "7471", NULL, 10));
-    if (count < 1 || count > THREADS_MAX || exs_init(EXS_VERSION) == -1) {
-        fprintf(stderr, "usage: threads [PORT [THREADS]], 1 to %d of them: %s\n", THREADS_MAX, strerror(errno));
+    if (port > UINT16_MAX || count < 1 || count > THREADS_MAX) {
+        fprintf(stderr, "usage: threads [PORT [THREADS]], 1 to %d of them\n", THREADS_MAX);
+        return 2;
+    }
+    here.sin_port = htons((uint16_t)port);
+    if (exs_init(EXS_VERSION) == -1) {
+        perror("exs_init");
         return 1;
     }
     int sock = exs_socket(PF_INET, SOCK_STREAM, 0);

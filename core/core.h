@@ -26,6 +26,9 @@ struct waiter {
 
 struct ask;
 
+/* An argument is wrong: -1 and EINVAL, and in the log which. */
+int xs_invalid(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
+
 /* How every public call begins, by its name; on a socket; and by what is asked of one. 0, or -1 with EPERM
  * before exs_init, ECHILD in a forked child. */
 int xs_enter(const char *call);

@@ -16,9 +16,7 @@ void xs_log(const char *format, ...) __attribute__((cold, format(printf, 1, 2)))
  * that is its end. */
 void xs_misused(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
 
-/* An argument is wrong: -1 and EINVAL, and in the log which. */
-int xs_invalid(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
-/* The same, for flags of which only these are allowed, and for more bytes than EXS_MSG_MAX. */
+/* As xs_invalid, for flags of which only these are allowed, and for more bytes than EXS_MSG_MAX. */
 int xs_bad_flags(int flags, int allowed) __attribute__((cold));
 int xs_too_long(size_t length) __attribute__((cold));
 /* What is to hold a result is NULL, or can't be there: -1 and EFAULT, and in the log which. */

@@ -26,7 +26,7 @@ struct settings {
     unsigned spin_us;
     const char *odd; /* of the next ones, except EXS_DEBUG, the first that is none of its words, and NULL if */
     char odd_value[8]; /* each is; and what it is, cut */
-    bool map_always, /* EXS_MAP: map files that are filled even where copying costs less; or never */
+    bool map_always,   /* EXS_MAP: map files that are filled even where copying costs less; or never */
         map_never;
     bool immediate;   /* EXS_IMMEDIATE: use RDMA WRITE WITH IMMEDIATE where the device has it */
     bool debug;       /* EXS_DEBUG: say on standard error what is missing, and what to do; */

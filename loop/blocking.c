@@ -6,7 +6,6 @@
 #include <errno.h>
 #include "core/clock.h"
 #include "core/core.h"
-#include "core/library.h"
 #include "wait.h"
 
 /* What the call returns. */

@@ -68,6 +68,7 @@ static void cut_send(struct conn *conn, struct op *op, int error)
     op->error = op_stopped(op, op->posted);
     op->length = op->posted;
     op->all_posted = true;
+    op->unsignaled = false; /* not all is sent, and that is told */
     conn->sending = STAILQ_NEXT(op, link);
     xs_send_end_not_said(conn, op);
 }

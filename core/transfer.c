@@ -303,9 +303,10 @@ static inline __attribute__((always_inline)) int start(const struct ask *ask, bo
     return result;
 }
 
+/* Somebody has to be told of how many bytes were not sent. */
 static int start_sending(const struct ask *ask)
 {
-    return start(ask, false, (ask->flags & EXS_UNSIGNALED) != 0);
+    return start(ask, false, (ask->flags & (EXS_UNSIGNALED | MSG_DONTWAIT)) == EXS_UNSIGNALED);
 }
 
 static int start_receiving(const struct ask *ask)

@@ -78,6 +78,25 @@ START_TEST(messages)
 }
 END_TEST
 
+/* Who wants to hear of failures alone hears of what is missing, too. */
+START_TEST(unsignaled)
+{
+    static char bytes[MIB];
+    const int flags = MSG_DONTWAIT | EXS_UNSIGNALED;
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    must_fail(exs_send(pair.client, bytes, 1, flags, NULL, NULL, NULL), EINVAL);
+    must(exs_send(pair.client, bytes, 10, flags, pair.client_box->queue, NULL, NULL));
+    inbox_quiet(pair.client_box, QUIET_MS);
+    must(exs_send(pair.client, bytes, sizeof bytes, flags, pair.client_box->queue, NULL, NULL));
+    exs_event_t event = take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+
+    ck_assert_uint_lt(event.exs_evt_union.exs_evt_xfer.exs_evt_length, sizeof bytes);
+    pair_close(&pair);
+}
+END_TEST
+
 /* In however many pieces it is. */
 START_TEST(pieces)
 {
@@ -129,6 +148,7 @@ int main(void)
     tcase_add_test(tcase, receives_with_events);
     tcase_add_test(tcase, messages);
     tcase_add_test(tcase, pieces);
+    tcase_add_test(tcase, unsignaled);
     tcase_add_test(tcase, sends);
     return run_suite(suite);
 }

@@ -40,8 +40,13 @@ static struct op *next_accept(const struct sock *listener)
  * them all, and the kernel lets only so many epolls watch one descriptor. The others are in line. */
 #define WATCHERS_MAX 8
 
-/* Have the queue watch, if there is room, or one that has no accept here any more. 1: it does; 0: it is in
- * line; -1 and errno. */
+/* Its host has neither an accept here nor a poll of the listener, so that nothing is lost with it. */
+static bool is_resting(const struct sock *listener, const struct guest *guest)
+{
+    return guest->accepts == 0 && !xs_poll_waits(listener, guest->host);
+}
+
+/* Have the queue watch, if there is room, or one that rests. 1: it does; 0: it is in line; -1 and errno. */
 static int begin_watching(struct sock *listener, struct queue *queue)
 {
     struct queue *home = atomic_load(&listener->home);
@@ -50,7 +55,7 @@ static int begin_watching(struct sock *listener, struct queue *queue)
 
     LIST_FOREACH (guest, &home->hosts, of_home) {
         count++;
-        if (guest->accepts == 0)
+        if (is_resting(listener, guest))
             resting = guest;
     }
     if (count >= WATCHERS_MAX && resting == NULL)

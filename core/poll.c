@@ -78,6 +78,17 @@ void xs_poll_look(struct sock *sock)
     sock->is_followed = sock->state == SOCK_CLOSING || !LIST_EMPTY(&sock->polls);
 }
 
+bool xs_poll_waits(const struct sock *sock, const struct queue *queue)
+{
+    const struct polled *polled;
+
+    LIST_FOREACH (polled, &sock->polls, link) {
+        if (polled->polling->queue == queue && !atomic_load(&polled->polling->over))
+            return true;
+    }
+    return false;
+}
+
 int xs_poll_stop(struct sock *sock, const struct stop *stop)
 {
     struct polled *polled;
@@ -269,6 +280,7 @@ static int start(struct polling *polling, struct queue *queue, uint64_t limit, e
         return -1;
     exs_evt_poll_t *event = &polling->op->event.exs_evt_union.exs_evt_poll;
 
+    polling->queue = queue;
     polling->ahandle = ahandle;
     polling->deadline = ns_after(now_ns(), limit);
     event->exs_evt_pollfds = polling->fds;

@@ -41,6 +41,7 @@ struct polling {
     _Atomic int refs;  /* the lists' and its starter's. One less pairs with the last one less, which frees it */
     _Atomic bool over; /* set once: who sets it completes the operation, and nobody else uses it or `fds` */
     struct op *op;
+    const struct queue *queue; /* where its event goes; to be compared alone, since that may be gone with it */
     exs_ahandle_t ahandle;
     exs_pollfd_t *fds; /* the user's */
     int count;
@@ -71,6 +72,8 @@ int xs_poll_begin_others(struct polling *polling, struct queue *queue);
 short xs_ready(const struct sock *sock);
 /* Something of it has changed, with its lock. */
 void xs_poll_look(struct sock *sock);
+/* Is there one in its list that is not over, and whose event goes to this queue? With its lock. */
+bool xs_poll_waits(const struct sock *sock, const struct queue *queue);
 /* End those that are meant: how many. With its lock. */
 int xs_poll_stop(struct sock *sock, const struct stop *stop);
 /* A turn of a queue that has polls with descriptors; with its lock. */

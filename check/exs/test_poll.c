@@ -272,6 +272,41 @@ START_TEST(connections)
 }
 END_TEST
 
+/* Accepts of as many other queues as ever watch a listener don't take it from the poll's queue. */
+START_TEST(among_accepts)
+{
+    struct inbox box, others[8], client_box;
+    exs_acceptaddr_t elements[COUNT(others)] = {0};
+    struct address address;
+    int client, listener = open_listener(AF_INET, SOCK_STREAM, 5, &address);
+    exs_pollfd_t fd = {.exs_fd = listener, .exs_events = EXS_POLLIN};
+
+    inbox_open(&box, 1);
+    inbox_open(&client_box, 2);
+    box.beside = &client_box;
+    begin_poll(&box, &fd, 1, NULL);
+    for (int i = 0; i < COUNT(others); i++) {
+        inbox_open(&others[i], 1);
+        must(exs_accept(listener, &elements[i], 1, 0, others[i].queue));
+    }
+    ck_assert_int_eq(exs_cancel(listener, NULL, 0), COUNT(others));
+    for (int i = 0; i < COUNT(others); i++) {
+        take_failed(&others[i], EXS_EVT_ACCEPT, listener, ECANCELED);
+        inbox_close(&others[i]);
+    }
+    must(client = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must(exs_connect(client, SA(&address), address.length, 0, NULL, client_box.queue, NULL));
+    take_poll(&box, &fd, 1, 1);
+    ck_assert_int_eq(fd.exs_revents, EXS_POLLIN);
+    must(exs_blocking_close(listener));
+    box.beside = NULL;
+    take_failed(&client_box, EXS_EVT_CONNECT, client, ECONNREFUSED);
+    close_socket(&client_box, client);
+    inbox_close(&client_box);
+    inbox_close(&box);
+}
+END_TEST
+
 /* Of a connection that broke there is nothing to wait for. */
 START_TEST(broken)
 {
@@ -520,6 +555,7 @@ int main(void)
     tcase_add_test(tcase, time_is_over);
     tcase_add_test(tcase, elsewhere);
     tcase_add_test(tcase, connections);
+    tcase_add_test(tcase, among_accepts);
     tcase_add_test(tcase, broken);
     tcase_add_test(tcase, shut_down);
     tcase_add_test(tcase, ended);

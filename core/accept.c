@@ -37,7 +37,9 @@ static struct op *next_accept(const struct sock *listener)
  * --------------------------------------------------------------------------------------------- */
 
 /* The queues of the first accepts watch the listener and drive it, and no more of them: a connection would wake
- * them all, and the kernel lets only so many epolls watch one descriptor. The others are in line. */
+ * them all, and the kernel lets only so many epolls watch one descriptor. The others are in line. They look at
+ * it now and then, since whoever watches may be busy with other things for long: what one of them finds then, it
+ * has found first, and it changes places with the one that was there the longest time ago. */
 #define WATCHERS_MAX 8
 
 /* Its host has neither an accept here nor a poll of the listener, so that nothing is lost with it. */
@@ -46,7 +48,7 @@ static bool is_resting(const struct sock *listener, const struct guest *guest)
     return guest->accepts == 0 && !xs_poll_waits(listener, guest->host);
 }
 
-/* Have the queue watch, if there is room, or one that rests. 1: it does; 0: it is in line; -1 and errno. */
+/* Have the queue watch, if there is room, or one that rests. 1: it does; 0: there is none; -1 and errno. */
 static int begin_watching(struct sock *listener, struct queue *queue)
 {
     struct queue *home = atomic_load(&listener->home);
@@ -67,26 +69,55 @@ static int begin_watching(struct sock *listener, struct queue *queue)
     return 1;
 }
 
-/* A queue has no accept here any more, so that another can watch. */
+/* A queue has no accept here any more, so that another can watch. Without a descriptor or memory it goes on
+ * watching. */
 static void call_next(struct sock *listener)
 {
-    struct op *op, *first;
+    const struct guest *first = TAILQ_FIRST(&atomic_load(&listener->home)->line);
 
-    STAILQ_FOREACH (first, &listener->accepts, link) {
-        if (first->in_line)
+    if (first != NULL)
+        (void)begin_watching(listener, first->host);
+}
+
+/* Of those that watch the one whose last look is the longest ago; but no poll's. NULL: there is none. */
+static struct guest *latest(const struct sock *listener)
+{
+    const struct queue *home = atomic_load(&listener->home);
+    struct guest *guest, *found = NULL;
+
+    LIST_FOREACH (guest, &home->hosts, of_home) {
+        if (xs_poll_waits(listener, guest->host))
+            continue;
+        if (found == NULL || home->visits - guest->visit > home->visits - found->visit)
+            found = guest;
+    }
+    return found;
+}
+
+static struct sock *listener_at(const struct queue *home)
+{
+    struct sock *sock;
+
+    LIST_FOREACH (sock, &home->socks, at_home) {
+        if (sock->state == SOCK_LISTENING)
             break;
     }
-    if (first == NULL || begin_watching(listener, first->pool) <= 0)
-        return; /* without a descriptor or memory the resting one goes on watching */
-    struct guest *guest = xs_queue_guest(first->pool, atomic_load(&listener->home));
+    return sock;
+}
 
-    STAILQ_FOREACH (op, &listener->accepts, link) {
-        if (!op->in_line || op->pool != guest->host)
-            continue;
-        op->in_line = false;
-        listener->in_line--;
-        guest->accepts++;
+/* What can't be had for changing places may be there the next time. */
+void xs_line_looked(struct queue *home, struct guest *guest, bool found)
+{
+    struct sock *listener = listener_at(home);
+
+    if (listener != NULL && begin_watching(listener, guest->host) == 0 && found) {
+        struct guest *other = latest(listener);
+
+        if (other != NULL && xs_queue_step_back(other) == 0)
+            (void)xs_queue_host(guest->host, home);
     }
+    if (guest->in_line)
+        xs_queue_look_again(guest);
 }
 
 struct op *xs_accept_told(struct sock *listener, struct op *op)
@@ -103,9 +134,13 @@ void xs_accept_spent(struct sock *listener, struct op *op)
     STAILQ_REMOVE(&listener->accepts, op, op, link);
     if (op->waiter != NULL)
         return;
-    if (op->in_line)
-        listener->in_line--;
-    else if (--xs_queue_guest(op->pool, atomic_load(&listener->home))->accepts == 0 && listener->in_line > 0)
+    struct guest *guest = xs_queue_guest(op->pool, atomic_load(&listener->home));
+
+    if (--guest->accepts > 0)
+        return;
+    if (guest->in_line)
+        xs_queue_unhost(guest);
+    else
         call_next(listener);
 }
 
@@ -117,7 +152,8 @@ void xs_accepts_end(struct sock *listener, int error)
 
     LIST_FOREACH (guest, &home->hosts, of_home)
         guest->accepts = 0;
-    listener->in_line = 0;
+    while ((guest = TAILQ_FIRST(&home->line)) != NULL)
+        xs_queue_unhost(guest);
     listener->next_accept = NULL;
     while ((op = STAILQ_FIRST(&listener->accepts)) != NULL) {
         STAILQ_REMOVE_HEAD(&listener->accepts, link);
@@ -127,22 +163,26 @@ void xs_accepts_end(struct sock *listener, int error)
     }
 }
 
-/* Accepts of a queue join those that wait. -1 and errno. */
-static int line_up(struct sock *listener, struct queue *queue, struct op_list *ops, int count)
+/* The queue watches the listener, or stands in line, for so many accepts more. -1 and errno. */
+static int come(struct sock *listener, struct queue *queue, int count)
 {
     struct queue *home = atomic_load(&listener->home);
-    struct guest *guest = queue != NULL ? xs_queue_guest(queue, home) : NULL;
-    struct op *op;
 
-    if (queue != NULL && guest == NULL && begin_watching(listener, queue) < 0)
-        return -1;
-    if (queue != NULL && (guest = xs_queue_guest(queue, home)) != NULL) {
-        guest->accepts += count;
-    } else if (queue != NULL) {
-        listener->in_line += count;
-        STAILQ_FOREACH (op, ops, link)
-            op->in_line = true;
+    if (xs_queue_guest(queue, home) == NULL) {
+        int result = begin_watching(listener, queue);
+
+        if (result < 0 || (result == 0 && xs_queue_line_up(queue, home) < 0))
+            return -1;
     }
+    xs_queue_guest(queue, home)->accepts += count;
+    return 0;
+}
+
+/* Accepts of a queue, or of none, join those that wait. -1 and errno. */
+static int line_up(struct sock *listener, struct queue *queue, struct op_list *ops, int count)
+{
+    if (queue != NULL && come(listener, queue, count) < 0)
+        return -1;
     if (listener->next_accept == NULL)
         listener->next_accept = STAILQ_FIRST(ops);
     STAILQ_CONCAT(&listener->accepts, ops);

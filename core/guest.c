@@ -6,14 +6,22 @@
  * that have something to do without asking the others. A hosting is in a list of the host, guarded by its
  * events_lock, and in one of the home, guarded by the home's lock; it is made and ended with both. Whoever is
  * in the second list is there: a host ends its hostings before it ends itself.
+ *
+ * Those in line watch nothing: a time of their own has them look at the home, each at another one, so that what
+ * nobody does who watches, since all of them are busy, is not left undone. The longer the line is, the longer
+ * that takes; of them together about as many look in a second, however many they are.
  */
 #include <errno.h>
 #include <stdlib.h>
+#include "clock.h"
 #include "core.h"
 #include "fds.h"
 #include "queue.h"
+#include "sock.h"
 
-#define READY_MAX 64 /* sources looked at in a turn */
+#define READY_MAX 64              /* sources looked at in a turn */
+#define LOOK_NS (NS_PER_S / 10)   /* one in line waits so long before it looks, */
+#define APART_NS (NS_PER_S / 100) /* and so much longer for each in that line */
 
 struct ready {
     struct queue *homes[READY_MAX];
@@ -28,8 +36,14 @@ struct guest *xs_queue_guest(const struct queue *host, const struct queue *home)
         if (guest->host == host)
             return guest;
     }
+    TAILQ_FOREACH (guest, &home->line, behind) {
+        if (guest->host == host)
+            return guest;
+    }
     return NULL;
 }
+
+/* ---- Watching ------------------------------------------------------------------------------------------- */
 
 int xs_guest_watch(struct guest *guest, const struct source *source)
 {
@@ -71,37 +85,159 @@ static int watch_all(struct guest *guest)
     return 0;
 }
 
-int xs_queue_host(struct queue *host, struct queue *home)
+/* Called with both locks. 0, or -1 and errno. */
+static int begin_to_watch(struct guest *guest)
 {
-    struct guest *guest;
+    struct queue *host = guest->host;
 
-    if (host == home || xs_queue_guest(host, home) != NULL)
+    if (!guest->unwatched && watch_all(guest) < 0)
+        return -1;
+    if (guest->unwatched) {
+        guest->stuck = host->has_stuck = true;
+        doorbell_again(&host->raise);
+    }
+    guest->visit = ++guest->home->visits;
+    LIST_INSERT_HEAD(&guest->home->hosts, guest, of_home);
+    return 0;
+}
+
+/* Called with both locks. */
+static void end_to_watch(struct guest *guest)
+{
+    unwatch_until(guest, NULL);
+    LIST_REMOVE(guest, of_home);
+    guest->unwatched = false;
+}
+
+/* ---- In line -------------------------------------------------------------------------------------------- */
+
+/* 0, or -1 and errno. Called with the host's events_lock. */
+static int have_look(struct queue *host)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+
+    if (host->look.fd >= 0)
         return 0;
-    guest = calloc(1, sizeof(*guest));
+    if (doorbell_make(&host->look) < 0)
+        return -1;
+    if (fds_watch(host->fd, host->look.fd, &event) == 0)
+        return 0;
+    doorbell_close(&host->look);
+    return -1;
+}
+
+/* Called with both locks. */
+static void set_look(struct guest *guest)
+{
+    uint64_t wait = LOOK_NS + (uint64_t)guest->home->line_length * APART_NS, at = ns_after(now_ns(), wait);
+
+    if (at < guest->host->look.at)
+        doorbell_time(&guest->host->look, at);
+}
+
+/* Called with both locks. 0, or -1 and errno. */
+static int enter_line(struct guest *guest)
+{
+    if (have_look(guest->host) < 0)
+        return -1;
+    guest->in_line = true;
+    guest->host->lines++;
+    TAILQ_INSERT_TAIL(&guest->home->line, guest, behind);
+    guest->home->line_length++;
+    set_look(guest);
+    return 0;
+}
+
+/* Called with both locks. */
+static void leave_line(struct guest *guest)
+{
+    guest->in_line = false;
+    TAILQ_REMOVE(&guest->home->line, guest, behind);
+    guest->home->line_length--;
+    if (--guest->host->lines == 0)
+        doorbell_time(&guest->host->look, NEVER_NS);
+}
+
+void xs_queue_look_again(struct guest *guest)
+{
+    mutex_lock(&guest->host->events_lock);
+    set_look(guest);
+    mutex_unlock(&guest->host->events_lock);
+}
+
+int xs_queue_step_back(struct guest *guest)
+{
+    mutex_lock(&guest->host->events_lock);
+    int result = enter_line(guest);
+
+    if (result == 0)
+        end_to_watch(guest);
+    mutex_unlock(&guest->host->events_lock);
+    return result;
+}
+
+/* ---- Hosting -------------------------------------------------------------------------------------------- */
+
+/* Called with both locks. */
+static void join(struct guest *guest)
+{
+    LIST_INSERT_HEAD(&guest->host->guests, guest, of_host);
+    atomic_fetch_add(&guest->host->guest_count, 1);
+    xs_queue_ref(guest->home);
+}
+
+/* A new hosting, which watches or stands in line. 0, or -1 and errno. */
+static int begin_hosting(struct queue *host, struct queue *home, int (*begin)(struct guest *))
+{
+    struct guest *guest = calloc(1, sizeof(*guest));
+
     if (guest == NULL)
         return -1;
     guest->host = host;
     guest->home = home;
-    guest->unwatched = xs_queue_show(home) < 0; /* it is to be closed all the same */
+    guest->unwatched = begin == begin_to_watch && xs_queue_show(home) < 0; /* to be closed all the same */
     mutex_lock(&host->events_lock);
-    int result = guest->unwatched ? 0 : watch_all(guest);
+    int result = begin(guest);
 
-    if (result == 0) {
-        if (guest->unwatched) {
-            guest->stuck = host->has_stuck = true;
-            doorbell_again(&host->raise);
-        }
-        LIST_INSERT_HEAD(&host->guests, guest, of_host);
-        LIST_INSERT_HEAD(&home->hosts, guest, of_home);
-        atomic_fetch_add(&host->guest_count, 1);
-        xs_queue_ref(home);
-    } else {
-        free(guest);
-    }
-    mutex_unlock(&host->events_lock);
     if (result == 0)
-        xs_queue_set_timer(home); /* which nobody needed so far */
+        join(guest);
+    mutex_unlock(&host->events_lock);
+    if (result < 0)
+        free(guest);
     return result;
+}
+
+int xs_queue_line_up(struct queue *host, struct queue *home)
+{
+    return begin_hosting(host, home, enter_line);
+}
+
+/* One in line need not wait any longer. 0, or -1 and errno: it does. */
+static int step_out(struct guest *guest)
+{
+    guest->unwatched = xs_queue_show(guest->home) < 0;
+    mutex_lock(&guest->host->events_lock);
+    int result = begin_to_watch(guest);
+
+    if (result == 0)
+        leave_line(guest);
+    mutex_unlock(&guest->host->events_lock);
+    return result;
+}
+
+int xs_queue_host(struct queue *host, struct queue *home)
+{
+    struct guest *guest;
+
+    if (host == home)
+        return 0;
+    guest = xs_queue_guest(host, home);
+    if (guest != NULL && !guest->in_line)
+        return 0;
+    if ((guest != NULL ? step_out(guest) : begin_hosting(host, home, begin_to_watch)) < 0)
+        return -1;
+    xs_queue_set_timer(home); /* which nobody needed so far */
+    return 0;
 }
 
 void xs_queue_unhost(struct guest *guest)
@@ -109,9 +245,11 @@ void xs_queue_unhost(struct guest *guest)
     struct queue *host = guest->host, *home = guest->home;
 
     mutex_lock(&host->events_lock);
-    unwatch_until(guest, NULL);
+    if (guest->in_line)
+        leave_line(guest);
+    else
+        end_to_watch(guest);
     LIST_REMOVE(guest, of_host);
-    LIST_REMOVE(guest, of_home);
     atomic_fetch_sub(&host->guest_count, 1);
     mutex_unlock(&host->events_lock);
     free(guest);
@@ -122,7 +260,7 @@ void xs_queue_leave_hosts(struct queue *home)
 {
     struct guest *guest;
 
-    while ((guest = LIST_FIRST(&home->hosts)) != NULL)
+    while ((guest = LIST_FIRST(&home->hosts)) != NULL || (guest = TAILQ_FIRST(&home->line)) != NULL)
         xs_queue_unhost(guest);
 }
 
@@ -154,6 +292,8 @@ void xs_queue_release_guests(struct queue *host)
     }
 }
 
+/* ---- Turns ---------------------------------------------------------------------------------------------- */
+
 /* Once in a round, with a reference. Called with events_lock. */
 static void take_ready(struct guest *guest, struct ready *ready)
 {
@@ -163,6 +303,20 @@ static void take_ready(struct guest *guest, struct ready *ready)
     guest->stuck = false;
     xs_queue_ref(guest->home);
     ready->homes[ready->count++] = guest->home;
+}
+
+/* When their time has come, those in whose line it stands have something to do. */
+static void note_looks(struct queue *host)
+{
+    struct guest *guest;
+
+    if (host->look.at == NEVER_NS || now_ns() < host->look.at)
+        return;
+    doorbell_time(&host->look, NEVER_NS);
+    LIST_FOREACH (guest, &host->guests, of_host) {
+        if (guest->in_line)
+            guest->stuck = host->has_stuck = true;
+    }
 }
 
 static void take_stuck(struct queue *host, struct ready *ready)
@@ -195,9 +349,10 @@ static void find_ready(struct queue *host, struct ready *ready, struct turn *tur
     ready->count = 0;
     mutex_lock(&host->events_lock);
     host->rounds++;
+    note_looks(host);
     if (host->has_stuck)
         take_stuck(host, ready);
-    int count = epoll_wait(host->fd, events, READY_MAX, 0);
+    int count = atomic_load(&host->guest_count) > host->lines ? epoll_wait(host->fd, events, READY_MAX, 0) : 0;
 
     if (count < 0)
         take_all(host, ready);
@@ -230,12 +385,24 @@ static bool is_watched(struct queue *host, struct queue *home)
     return guest == NULL || !guest->unwatched;
 }
 
+/* The host has driven the home, and may have `found` something that had come there. */
+static void note_visit(struct queue *host, struct queue *home, bool found)
+{
+    struct guest *guest = xs_queue_guest(host, home);
+
+    if (guest != NULL && guest->in_line)
+        xs_line_looked(home, guest, found);
+    else if (guest != NULL)
+        guest->visit = ++home->visits;
+}
+
 static void turn_guest(struct queue *host, struct queue *home, struct turn *turn)
 {
     struct turn own = {.watched = turn->watched};
 
     mutex_lock(&home->lock);
     xs_turn_home(home, &own);
+    note_visit(host, home, own.others > 0);
     own.stuck = own.stuck || !is_watched(host, home);
     xs_queue_rest(home); /* nobody else says when */
     if (own.stuck)

@@ -39,7 +39,6 @@ struct op {
     bool at_home : 1;      /* its socket lives on its pool's queue: begun and ended with that one's lock */
 
     bool multishot : 1;  /* accept: never spent; each connection has an operation of its own, without element */
-    bool in_line : 1;    /* accept: its queue doesn't watch the listener */
     bool late : 1;       /* send: short, and copied when its turn comes (late.c) */
     bool all_posted : 1; /* send: nothing more to give to the device */
     bool failed : 1;     /* send: the device could not do one of the work requests */

@@ -209,11 +209,13 @@ struct queue *xs_queue_new(bool private, int depth)
     STAILQ_INIT(&queue->done);
     STAILQ_INIT(&queue->chunks);
     TAILQ_INIT(&queue->timed);
+    TAILQ_INIT(&queue->line);
     atomic_init(&queue->refs, 1);
     queue->fd = -1;
     xs_spin_init(&queue->spin);
     queue->raise = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
     queue->timer = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
+    queue->look = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
     if (!xs_ops_reach(queue, depth))
         goto no_memory;
     if (private)
@@ -281,6 +283,7 @@ static __attribute__((cold)) void free_queue(struct queue *queue)
 
     close_sources(queue);
     doorbell_close(&queue->raise);
+    doorbell_close(&queue->look);
     if (queue->fd >= 0)
         fds_close(queue->fd);
     xs_ops_free(queue);

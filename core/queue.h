@@ -12,6 +12,8 @@
  *
  * A socket whose operation names another queue than its home makes its home a guest of that queue: the other
  * queue watches and drives it too, so a loop needs to watch no other descriptor than the one it asked for.
+ * Where too many would watch a listener's home, the others are in line: they look at it now and then
+ * (accept.c).
  *
  * Locks are taken in this order: socket slot, listener's queue, home queue, regions (memory.h), nic's map,
  * events.
@@ -48,9 +50,12 @@ struct guest {
     struct queue *home; /* a reference */
     unsigned round; /* of the host, in which it was last ready; this and the next are guarded by the host's */
     bool stuck;     /* events_lock. It has something to do, and no descriptor tells of it */
+    bool in_line;   /* it isn't watched: the host looks at it when its time comes. Set with both locks */
     bool unwatched; /* for want of descriptors, so it is stuck until there are some; guarded by the home's lock
                      */
-    int accepts;    /* of a listener: the host's, that wait there; guarded by the home's lock */
+    int accepts;    /* of a listener: the host's, that wait there; guarded by the home's lock, as are these: */
+    unsigned visit; /* of those that watch: which of the home's, when the host was there last */
+    TAILQ_ENTRY(guest) behind; /* of those in line */
 };
 
 struct op_chunk; /* operations allocated together */
@@ -83,6 +88,8 @@ struct queue {
                             * needs no lock, one less does: it pairs with the locked look of who completes */
     LIST_HEAD(, xs_sleeper) sleepers;
     LIST_HEAD(, guest) guests;
+    int lines;             /* of these, those in whose line it stands, */
+    struct doorbell look;  /* and when it looks at them; without a descriptor until needed */
     unsigned rounds;       /* looks for guests that are ready */
     bool has_stuck;        /* some of them */
     bool is_kept_readable; /* by `raise`, while a loop looks between its turns */
@@ -94,7 +101,10 @@ struct queue {
         done; /* those that were completed since the lock was taken: xs_queue_unlock adds them to events */
     int own_pending; /* those started, not completed */
     LIST_HEAD(, source) sources;
-    LIST_HEAD(, guest) hosts;
+    LIST_HEAD(, guest) hosts;     /* that watch it, */
+    TAILQ_HEAD(line, guest) line; /* and that don't; the first has waited longest */
+    int line_length;
+    unsigned visits;                                 /* by those that watch */
     struct rdma_event_channel *channel[DEVICES_MAX]; /* of each device, when it was needed */
     struct waitset *channel_waits[DEVICES_MAX];      /* where that has one: its own */
     LIST_HEAD(, nic) nics;
@@ -165,9 +175,15 @@ static inline void xs_queue_unlock(struct queue *queue)
     mutex_unlock(&queue->lock);
 }
 
-/* Let `host` drive `home` as well, until either ends. Called with home's lock, as are the next five. 0, or -1
- * and errno. */
+/* Let `host` watch and drive `home` as well, until either ends. Called with home's lock, as are the next eight.
+ * 0, or -1 and errno. */
 int xs_queue_host(struct queue *host, struct queue *home);
+/* Let it stand in line there instead, and look after a while. 0, or -1 and errno. */
+int xs_queue_line_up(struct queue *host, struct queue *home);
+/* One that watches goes to the end of the line. 0, or -1 and errno. */
+int xs_queue_step_back(struct guest *guest);
+/* One in line has looked, and does so again after a while. */
+void xs_queue_look_again(struct guest *guest);
 /* That hosting, or NULL. */
 struct guest *xs_queue_guest(const struct queue *host, const struct queue *home);
 /* The end of it, and of a reference of the home, which is not the last. */
@@ -187,7 +203,8 @@ enum watched { BY_LEVEL, BY_EDGE };
 
 struct turn {
     enum watched watched;
-    int harvested; /* completions */
+    int harvested; /* completions, */
+    int others;    /* events of connections, and times that have come */
     bool left;     /* something was left undone, */
     bool busy;     /* since there were completions; */
     bool stuck;    /* and no descriptor tells of it */

@@ -113,7 +113,7 @@ void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline)
     xs_queue_set_timer(queue);
 }
 
-static void run_timers(struct queue *queue)
+static void run_timers(struct queue *queue, struct turn *turn)
 {
     struct sock *sock = TAILQ_FIRST(&queue->timed);
     uint64_t now;
@@ -126,14 +126,12 @@ static void run_timers(struct queue *queue)
     while ((sock = TAILQ_FIRST(&queue->timed)) != NULL && sock->deadline <= now) {
         xs_queue_time(queue, sock, 0);
         xs_sock_timeout(sock);
+        turn->others++;
     }
 }
 
-/* True: there may be more. */
-static bool run_channels(struct queue *queue)
+static void run_channels(struct queue *queue, struct turn *turn)
 {
-    bool left = false;
-
     for (int device = 0; device < xs_devices(); device++) {
         int most = CM_EVENTS_MAX;
 
@@ -141,9 +139,9 @@ static bool run_channels(struct queue *queue)
             continue;
         while (most > 0 && run_channel(queue, device))
             most--;
-        left = left || most == 0;
+        turn->others += CM_EVENTS_MAX - most;
+        turn->left = turn->left || most == 0;
     }
-    return left;
 }
 
 inline void xs_turn_home(struct queue *queue, struct turn *turn)
@@ -161,9 +159,8 @@ inline void xs_turn_home(struct queue *queue, struct turn *turn)
         return;
     }
     queue->busy_turns = 0;
-    if (run_channels(queue))
-        turn->left = true;
-    run_timers(queue);
+    run_channels(queue, turn);
+    run_timers(queue, turn);
     if (!LIST_EMPTY(&queue->polls))
         xs_polls_run(queue);
 }

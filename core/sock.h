@@ -101,7 +101,6 @@ struct sock {
     TAILQ_HEAD(requests, request) requests;
     int requests_held;
     struct op_list accepts; /* listener: waiting for connections */
-    int in_line;            /* of these, those whose queues don't watch the listener */
     struct op *next_accept; /* that a request will be answered for; NULL: the first */
     TAILQ_HEAD(incoming_socks, sock) half_open, arrived; /* oldest first */
     int half_open_count, half_open_alone;                /* of these, and those on private queues */
@@ -252,6 +251,9 @@ int xs_connect_address(struct sock *sock, uint64_t deadline);
 struct op *xs_accept_told(struct sock *listener, struct op *op);
 /* One accept less. */
 void xs_accept_spent(struct sock *listener, struct op *op);
+/* A queue in line has looked at the listener at this home, and `found` that something had come. Called with the
+ * home's lock. */
+void xs_line_looked(struct queue *home, struct guest *guest, bool found);
 /* No accept of the listener's will meet a connection any more: all get this errno. */
 void xs_accepts_end(struct sock *listener, int error);
 /* Something happened that a closing socket waits for. */

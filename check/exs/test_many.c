@@ -10,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include "core/clock.h"
 #include "core/conn.h"
 #include "core/core.h"
 #include "core/queue.h"
@@ -18,6 +19,7 @@
 enum {
     QUEUES = 1000,
     WATCHERS = 8, /* of a listener; beside them wakes up whose accept was spent */
+    IN_LINE = 4,  /* behind these */
     SERVED = 100, /* connections that queues of these get */
     THREADS = 40,
     EACH = 4,
@@ -37,11 +39,12 @@ static int listener;
 
 static void begin(void)
 {
-    struct rlimit limit;
+    struct rlimit limit, more = {8 * QUEUES, 8 * QUEUES}; /* who is root may have them */
 
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_max >= more.rlim_max || setrlimit(RLIMIT_NOFILE, &more) != 0)
+        setrlimit(RLIMIT_NOFILE, &limit);
     init_library();
     listener = open_listener(AF_INET, SOCK_STREAM, 64, &address);
 }
@@ -55,6 +58,15 @@ static void *connect_one(void *arg)
     return NULL;
 }
 
+static struct queue *home_of(int number)
+{
+    struct sock *sock = xs_sock_get(number);
+    struct queue *home = atomic_load(&sock->home);
+
+    xs_sock_put(sock);
+    return home;
+}
+
 /* ---- Queues -------------------------------------------------------------------------------------------- */
 
 /* A loop, as far as the kernel knows. */
@@ -64,13 +76,13 @@ struct loop {
     exs_acceptaddr_t wanted;
 };
 
-static void loop_accept(struct loop *loop)
+static void loop_accept(struct loop *loop, int flags)
 {
     loop->wanted = (exs_acceptaddr_t){.exs_ahandle = loop};
-    must(exs_accept(listener, &loop->wanted, 1, 0, loop->queue));
+    must(exs_accept(listener, &loop->wanted, 1, flags, loop->queue));
 }
 
-static void loop_open(struct loop *loop)
+static void loop_open(struct loop *loop, int flags)
 {
     struct epoll_event event = {.events = EPOLLIN};
 
@@ -78,7 +90,7 @@ static void loop_open(struct loop *loop)
     ck_assert_ptr_ne(loop->queue, EXS_QHANDLE_INVALID);
     must(loop->epoll = epoll_create1(EPOLL_CLOEXEC));
     must(epoll_ctl(loop->epoll, EPOLL_CTL_ADD, exs_qfd(loop->queue), &event));
-    loop_accept(loop);
+    loop_accept(loop, flags);
 }
 
 static void loop_close(struct loop *loop)
@@ -113,6 +125,19 @@ static void loop_close_socket(struct loop *loop, int sock)
     ck_assert_int_eq(event.exs_evt_type, EXS_EVT_CLOSE);
 }
 
+/* The time has come for it to look whether others do what is to be done: no connection has woken it. */
+static bool is_to_look(const struct loop *loop)
+{
+    struct queue *queue = xs_queue_get(loop->queue);
+
+    mutex_lock(&queue->events_lock);
+    bool is_due = queue->look.at <= now_ns();
+
+    mutex_unlock(&queue->events_lock);
+    xs_queue_put(queue);
+    return is_due;
+}
+
 /* Wait for the loop whose event it is; the others that wake up are few. */
 static struct loop *next_loop(struct loop *loops, exs_event_t *event)
 {
@@ -123,6 +148,8 @@ static struct loop *next_loop(struct loop *loops, exs_event_t *event)
             wait[i] = (struct pollfd){.fd = loops[i].epoll, .events = POLLIN};
         int ready = poll(wait, QUEUES, 1000);
 
+        for (int i = 0; i < QUEUES; i++)
+            ready -= wait[i].revents != 0 && is_to_look(&loops[i]);
         ck_assert_msg(ready <= WATCHERS + 1, "a connection wakes %d loops", ready);
         for (int i = 0; i < QUEUES; i++)
             if (wait[i].revents != 0 && exs_qdequeue(loops[i].queue, event, 1, &(struct timeval){0, 0}) == 1)
@@ -147,7 +174,7 @@ START_TEST(thousand_queues)
 
     begin();
     for (int i = 0; i < QUEUES; i++)
-        loop_open(&loops[i]);
+        loop_open(&loops[i], 0);
     for (int i = 0; i < SERVED; i++) {
         exs_event_t event;
         int client;
@@ -163,9 +190,9 @@ START_TEST(thousand_queues)
         must(exs_blocking_close(client));
         if (i % 2 == 0) {
             loop_close(loop);
-            loop_open(loop);
+            loop_open(loop, 0);
         } else {
-            loop_accept(loop);
+            loop_accept(loop, 0);
         }
     }
     must(exs_blocking_close(listener));
@@ -181,7 +208,7 @@ static void *serve(void *arg)
     struct loop *loop = arg;
     int error, sock;
 
-    loop_open(loop);
+    loop_open(loop, 0);
     for (int i = 0; i < EACH; i++) {
         sock = loop_wait(loop, &error);
         if (error != 0) {
@@ -190,10 +217,10 @@ static void *serve(void *arg)
         }
         loop_close_socket(loop, sock);
         if (i % 2 == 0)
-            loop_accept(loop);
+            loop_accept(loop, 0);
         else if (i < EACH - 1) {
             loop_close(loop);
-            loop_open(loop);
+            loop_open(loop, 0);
         }
     }
     loop_close(loop);
@@ -231,6 +258,109 @@ START_TEST(loops_of_threads)
 }
 END_TEST
 
+/* How many watch the listener. */
+static int watchers(void)
+{
+    struct queue *home = home_of(listener);
+    const struct guest *guest;
+    int count = 0;
+
+    mutex_lock(&home->lock);
+    LIST_FOREACH (guest, &home->hosts, of_home)
+        count++;
+    mutex_unlock(&home->lock);
+    return count;
+}
+
+static bool stands_in_line(const struct loop *loop)
+{
+    struct queue *host = xs_queue_get(loop->queue), *home = home_of(listener);
+
+    mutex_lock(&home->lock);
+    const struct guest *guest = xs_queue_guest(host, home);
+    bool in_line = guest != NULL && guest->in_line;
+
+    mutex_unlock(&home->lock);
+    xs_queue_put(host);
+    return in_line;
+}
+
+/* How often it wakes up within ms, for nothing. */
+static int wakes(struct loop *loop, int ms)
+{
+    struct epoll_event ready;
+    exs_event_t event;
+    int count = 0;
+
+    for (double end = seconds_now() + ms / 1e3; seconds_now() < end;) {
+        if (epoll_wait(loop->epoll, &ready, 1, QUIET_MS) < 1)
+            continue;
+        ck_assert_int_eq(exs_qdequeue(loop->queue, &event, 1, &(struct timeval){0, 0}), 0);
+        count++;
+    }
+    return count;
+}
+
+/* Of those that watch none has a turn: what they are to do is done by those in line. */
+START_TEST(busy_watchers)
+{
+    struct loop loops[WATCHERS + IN_LINE];
+    int clients[COUNT(loops)], error, sock, in_line = 0;
+    pthread_t threads[COUNT(loops)];
+
+    begin();
+    for (int i = 0; i < COUNT(loops); i++)
+        loop_open(&loops[i], _i == 0 ? 0 : EXS_MULTISHOT);
+    for (int i = 0; i < COUNT(loops); i++)
+        ck_assert_int_eq(stands_in_line(&loops[i]), i >= WATCHERS);
+    for (int i = 0; i < COUNT(loops); i++)
+        threads[i] = thread_start(connect_one, &clients[i]);
+    for (int i = COUNT(loops) - 1; i >= 0; i--) { /* the watchers last */
+        sock = loop_wait(&loops[i], &error);
+        ck_assert_int_eq(error, 0);
+        loop_close_socket(&loops[i], sock);
+    }
+    for (int i = 0; i < COUNT(loops); i++) {
+        thread_join(threads[i]);
+        must(exs_blocking_close(clients[i]));
+    }
+    ck_assert_int_le(watchers(), WATCHERS);
+    for (int i = 0; i < COUNT(loops); i++)
+        if (stands_in_line(&loops[i]) && in_line++ == 0)
+            ck_assert_int_le(wakes(&loops[i], 350), 3);
+    ck_assert_int_eq(in_line, _i == 0 ? 0 : IN_LINE);
+    must(exs_blocking_close(listener));
+    for (int i = 0; i < COUNT(loops); i++) {
+        if (_i != 0)
+            expect_cancelled(&loops[i]);
+        loop_close(&loops[i]);
+    }
+}
+END_TEST
+
+/* Nor do accepts in line wait longer than they may. */
+START_TEST(time_in_line)
+{
+    const struct timeval limit = {.tv_usec = 150000};
+    struct loop loops[WATCHERS + IN_LINE];
+    int error;
+
+    begin();
+    must(exs_setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+    for (int i = 0; i < COUNT(loops); i++)
+        loop_open(&loops[i], 0);
+    double start = seconds_now();
+
+    for (int i = COUNT(loops) - 1; i >= 0; i--) {
+        ck_assert_int_eq(loop_wait(&loops[i], &error), -1);
+        ck_assert_int_eq(error, ETIMEDOUT);
+        loop_close(&loops[i]);
+    }
+    ck_assert(seconds_now() - start < 0.5 + LATE_S);
+    must(exs_blocking_close(listener));
+}
+END_TEST
+
 /* ---- Sockets with queues of their own ------------------------------------------------------------------ */
 
 struct ends {
@@ -259,15 +389,6 @@ static void close_alone(struct ends *ends, int count)
         must(exs_blocking_close(ends->client[i]));
         must(exs_blocking_close(ends->server[i]));
     }
-}
-
-static struct queue *home_of(int number)
-{
-    struct sock *sock = xs_sock_get(number);
-    struct queue *home = atomic_load(&sock->home);
-
-    xs_sock_put(sock);
-    return home;
 }
 
 /* Of the sockets' homes, those that had a turn in the host's last. On a NIC idle connections look after their
@@ -444,6 +565,8 @@ int main(void)
 
     tcase_add_test(queues, thousand_queues);
     tcase_add_test(queues, loops_of_threads);
+    tcase_add_loop_test(queues, busy_watchers, 0, 2); /* an accept each, and one for all that comes */
+    tcase_add_test(queues, time_in_line);
     tcase_add_test(guests, idle_guests);
     tcase_add_test(guests, descriptors);
     tcase_add_test(guests, memory);

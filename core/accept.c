@@ -38,8 +38,8 @@ static struct op *next_accept(const struct sock *listener)
 
 /* The queues of the first accepts watch the listener and drive it, and no more of them: a connection would wake
  * them all, and the kernel lets only so many epolls watch one descriptor. The others are in line. They look at
- * it now and then, since whoever watches may be busy with other things for long: what one of them finds then, it
- * has found first, and it changes places with the one that was there the longest time ago. */
+ * it now and then, since whoever watches may be busy with other things for long: what one of them finds then,
+ * it has found first, and it changes places with the one that was there the longest time ago. */
 #define WATCHERS_MAX 8
 
 /* Its host has neither an accept here nor a poll of the listener, so that nothing is lost with it. */
@@ -122,9 +122,7 @@ void xs_line_looked(struct queue *home, struct guest *guest, bool found)
 
 struct op *xs_accept_told(struct sock *listener, struct op *op)
 {
-    return op->multishot
-               ? xs_sock_op(listener, op->pool, EXS_EVT_ACCEPT, op->event.exs_evt_ahandle, NULL)
-               : op;
+    return op->multishot ? xs_sock_op(listener, op->pool, EXS_EVT_ACCEPT, op->event.exs_evt_ahandle, NULL) : op;
 }
 
 void xs_accept_spent(struct sock *listener, struct op *op)

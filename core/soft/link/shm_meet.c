@@ -286,8 +286,13 @@ struct shm_peer *shm_accept(struct shm *shm, int guest, struct shm_refusal *why)
 /* To whoever listens there, or where nobody does, at all addresses. -1 and errno. */
 static int visit(const union soft_addr *remote)
 {
-    int fd = turn_out_has_room() ? open_socket() : -1, error;
+    int fd, error;
 
+    if (!turn_out_has_room()) {
+        errno = EBUSY;
+        return -1;
+    }
+    fd = open_socket();
     if (fd == -1)
         return -1;
     for (int any = 0; any < 2; any++) {

@@ -2,20 +2,25 @@
 /* test_sendfile_cut.c - exs_sendfile: a file that is cut short while it waits to be sent. */
 #include "sending.h"
 
-/* Receive until the transfer has its event, which must be an error and must not be a SIGBUS. */
+/* Cut the file short while it waits to be sent, and receive until that has its event. */
+static exs_event_t send_and_cut(exs_xferfile_t *one, int large, char *in, size_t length)
+{
+    post_file(one, 1, 0);
+    inbox_quiet(pair.client_box, 20);
+    must(ftruncate(large, 0));
+    must(exs_recv(pair.server, in, length, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
+    return inbox_take(pair.client_box, EXS_EVT_SENDFILE, pair.client);
+}
+
+/* It must be an error and must not be a SIGBUS. */
 START_TEST(truncated)
 {
     size_t length = 64 * MIB;
     int large = new_file("large", (off_t)length);
     exs_xferfile_t one = _i ? by_path(path, 0, 0) : by_fd(large, 0, 0);
     char *in = new_buffer(length);
-    exs_event_t event = {0};
+    exs_event_t event = send_and_cut(&one, large, in, length);
 
-    post_file(&one, 1, 0);
-    inbox_quiet(pair.client_box, 20);
-    must(ftruncate(large, 0));
-    must(exs_recv(pair.server, in, length, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
-    event = inbox_take(pair.client_box, EXS_EVT_SENDFILE, pair.client);
     ck_assert_msg(event.exs_evt_errno != 0, "a file that is no more was sent");
     ck_assert_int_lt(event.exs_evt_union.exs_evt_xferfile.exs_evt_length, length);
     close_socket(pair.client_box, pair.client);
@@ -62,11 +67,7 @@ START_TEST(cut_is_no_end)
     char *in = new_buffer(length);
 
     one.exs_xfv.exs_fdv.exs_flags = EXS_SHUT_WR;
-    post_file(&one, 1, 0);
-    inbox_quiet(pair.client_box, 20);
-    must(ftruncate(large, 0));
-    must(exs_recv(pair.server, in, length, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
-    exs_event_t sent = inbox_take(pair.client_box, EXS_EVT_SENDFILE, pair.client);
+    exs_event_t sent = send_and_cut(&one, large, in, length);
 
     ck_assert_int_eq(sent.exs_evt_errno, EIO);
     inbox_quiet(pair.server_box, QUIET_MS);

@@ -184,7 +184,7 @@ static void set_option(struct user *user, uint8_t how)
 {
     int value = how >> 2;
 
-    (void)soft_set_option(user->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR + (how & 3), &value,
+    (void)soft_set_option(user->id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS + (how & 3), &value,
                           how & 128 ? 1 : sizeof value);
 }
 
@@ -299,6 +299,10 @@ static void take(struct cm_world *world, const struct rdma_cm_event *event)
     case RDMA_CM_EVENT_DISCONNECTED:
         expect(user->asked && !user->ended && event->status == 0, "DISCONNECTED, which is not due");
         user->ended = true;
+        break;
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+        expect(user->ended && !user->over && event->status == 0, "TIMEWAIT_EXIT, which is not due");
+        user->over = true;
         break;
     default:
         take_outcome(user, event);

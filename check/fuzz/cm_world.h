@@ -26,7 +26,7 @@ struct user {
     bool address, route; /* asked for, and not yet answered */
     bool asked;          /* to connect, or to accept */
     bool told;           /* what came of that */
-    bool ended;
+    bool ended, over;
 };
 
 struct stranger {

@@ -18,6 +18,6 @@ struct verbs_case {
 extern const struct verbs_case ordinary_cases[], local_cases[], remote_cases[], receive_cases[],
     datagram_cases[], post_cases[], state_cases[], flush_cases[], cq_cases[], srq_cases[], memory_cases[],
     create_cases[], destroy_cases[], handle_cases[], window_cases[], rereg_cases[], cm_cases[], sidr_cases[],
-    xrc_cases[], mcast_cases[], on_demand_cases[], endpoint_cases[];
+    xrc_cases[], mcast_cases[], on_demand_cases[], endpoint_cases[], ending_cases[];
 
 #endif

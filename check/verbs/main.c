@@ -16,7 +16,7 @@ static const struct verbs_case *groups[] = {
     ordinary_cases, local_cases,  remote_cases,    receive_cases,  datagram_cases, post_cases,
     state_cases,    flush_cases,  cq_cases,        srq_cases,      memory_cases,   create_cases,
     destroy_cases,  handle_cases, window_cases,    rereg_cases,    cm_cases,       sidr_cases,
-    xrc_cases,      mcast_cases,  on_demand_cases, endpoint_cases,
+    xrc_cases,      mcast_cases,  on_demand_cases, endpoint_cases, ending_cases,
 };
 #define GROUPS (sizeof(groups) / sizeof(groups[0]))
 

@@ -95,8 +95,23 @@ static void reg_twice(struct rig *r)
     say_error("dereg", ibv_dereg_mr(second));
 }
 
+/* A hint: what is registered may lie in such pages, or not. */
+static void reg_huge_pages(struct rig *r)
+{
+    reg(r, pages(PROT_READ | PROT_WRITE), 8192, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_HUGETLB);
+}
+/* What another process has made can be had by few devices. */
+static void import(struct rig *r)
+{
+    say_result("pd", ibv_import_pd(r->context, r->pd->handle) != NULL);
+    say_result("mr", ibv_import_mr(r->pd, 1) != NULL);
+    say_result("dm", ibv_import_dm(r->context, 1) != NULL);
+}
+
 const struct verbs_case memory_cases[] = {
     {"reg-plain", reg_plain},
+    {"reg-huge-pages", reg_huge_pages},
+    {"import", import},
     {"reg-remote-read-alone", reg_remote_read_alone},
     {"reg-remote-write-alone", reg_remote_write_alone},
     {"reg-remote-atomic-alone", reg_remote_atomic_alone},

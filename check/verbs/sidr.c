@@ -3,6 +3,7 @@
  * none does. Both ends are here, each with a channel of its own. */
 #include "address.h"
 #include "cases.h"
+#include "ends.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,7 +12,6 @@
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
-#define RESOLVE_MS 10000
 #define QUESTION "which?"
 #define ANSWER "this one"
 #define BYTES 64
@@ -19,77 +19,15 @@
 
 /* ---- Both ends ---- */
 
-static struct rdma_cm_id *make_id(enum rdma_port_space ps)
-{
-    struct rdma_event_channel *channel = need(rdma_create_event_channel(), "rdma_create_event_channel");
-    struct rdma_cm_id *id;
-
-    must(rdma_create_id(channel, &id, NULL, ps), "rdma_create_id");
-    return id;
-}
-
-static struct rdma_cm_event *next_event(struct rdma_cm_id *id)
-{
-    struct rdma_cm_event *event;
-
-    must(rdma_get_cm_event(id->channel, &event), "rdma_get_cm_event");
-    return event;
-}
-
-static const char *event_name(const struct rdma_cm_event *event)
-{
-    return rdma_event_str(event->event) + strlen("RDMA_CM_EVENT_");
-}
-
-static void expect_resolved(struct rdma_cm_id *id)
-{
-    struct rdma_cm_event *event = next_event(id);
-
-    if (event->status != 0)
-        give_up(event_name(event), -event->status);
-    must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
-}
-
-static struct rdma_cm_id *listen_in(struct rig *r, enum rdma_port_space ps)
-{
-    struct rdma_cm_id *id = make_id(ps);
-    union address own = own_address(r);
-
-    must(rdma_bind_addr(id, &own.any), "rdma_bind_addr");
-    must(rdma_listen(id, 4), "rdma_listen");
-    return id;
-}
-
-static void make_qp(struct rdma_cm_id *id, enum ibv_qp_type type)
-{
-    struct ibv_pd *pd = need(ibv_alloc_pd(id->verbs), "ibv_alloc_pd");
-    struct ibv_qp_init_attr attr = {.cap = {4, 4, 1, 1, 0}, .qp_type = type, .sq_sig_all = 1};
-
-    must(rdma_create_qp(id, pd, &attr), "rdma_create_qp");
-}
-
-/* With a route to the listener's address and port, and a queue pair. */
-static struct rdma_cm_id *prepare(struct rdma_cm_id *listener, enum rdma_port_space ps)
-{
-    struct rdma_cm_id *id = make_id(ps);
-
-    must(rdma_resolve_addr(id, NULL, rdma_get_local_addr(listener), RESOLVE_MS), "rdma_resolve_addr");
-    expect_resolved(id);
-    must(rdma_resolve_route(id, RESOLVE_MS), "rdma_resolve_route");
-    expect_resolved(id);
-    make_qp(id, ps == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC);
-    return id;
-}
-
 /* A server's thread, which the embedded device refuses by what nobody is told of. */
 static void *serve(void *listener)
 {
-    return next_event(listener);
+    return cm_next_event(listener);
 }
 
 static struct rdma_cm_id *serve_in(struct rig *r, enum rdma_port_space ps)
 {
-    struct rdma_cm_id *listener = listen_in(r, ps);
+    struct rdma_cm_id *listener = cm_listen(r, ps);
     pthread_t thread;
 
     if (pthread_create(&thread, NULL, serve, listener) != 0)
@@ -115,18 +53,18 @@ static void say_private(const struct rdma_cm_event *event, const char *expected)
 /* How it ended for who asked. */
 static struct rdma_cm_event *say_outcome(struct rdma_cm_id *id)
 {
-    struct rdma_cm_event *event = next_event(id);
+    struct rdma_cm_event *event = cm_next_event(id);
 
-    say("event", event_name(event));
+    say("event", cm_event_name(event));
     say_number("status", event->status);
     return event;
 }
 
 static struct rdma_cm_event *take_question(struct rdma_cm_id *listener)
 {
-    struct rdma_cm_event *event = next_event(listener);
+    struct rdma_cm_event *event = cm_next_event(listener);
 
-    say("event", event_name(event));
+    say("event", cm_event_name(event));
     say("listener", event->listen_id == listener ? "it" : "another");
     return event;
 }
@@ -138,16 +76,16 @@ static const struct rdma_conn_param answer = {.private_data = ANSWER, .private_d
 /* Both ends, and the event that tells who asked where to send. */
 static struct rdma_cm_event *meet(struct rig *r, struct rdma_cm_id **client, struct rdma_cm_id **server)
 {
-    struct rdma_cm_id *listener = listen_in(r, RDMA_PS_UDP);
+    struct rdma_cm_id *listener = cm_listen(r, RDMA_PS_UDP);
     struct rdma_conn_param param = answer;
     struct rdma_cm_event *event;
 
-    *client = prepare(listener, RDMA_PS_UDP);
+    *client = cm_prepare(listener, RDMA_PS_UDP);
     ask(*client);
     event = take_question(listener);
     say_private(event, QUESTION);
     *server = event->id;
-    make_qp(*server, IBV_QPT_UD);
+    cm_make_qp(*server, IBV_QPT_UD);
     say_error("accept", rdma_accept(*server, &param));
     must(rdma_ack_cm_event(event), "rdma_ack_cm_event");
     return say_outcome(*client);
@@ -209,7 +147,7 @@ static void sidr_datagram(struct rig *r)
 
 static void sidr_reject(struct rig *r)
 {
-    struct rdma_cm_id *listener = listen_in(r, RDMA_PS_UDP), *id = prepare(listener, RDMA_PS_UDP);
+    struct rdma_cm_id *listener = cm_listen(r, RDMA_PS_UDP), *id = cm_prepare(listener, RDMA_PS_UDP);
     struct rdma_cm_event *event;
 
     ask(id);
@@ -221,11 +159,11 @@ static void sidr_reject(struct rig *r)
 
 static void sidr_nobody(struct rig *r)
 {
-    struct rdma_cm_id *listener = make_id(RDMA_PS_UDP), *id;
+    struct rdma_cm_id *listener = cm_make_id(RDMA_PS_UDP), *id;
     union address own = own_address(r);
 
     must(rdma_bind_addr(listener, &own.any), "rdma_bind_addr");
-    id = prepare(listener, RDMA_PS_UDP);
+    id = cm_prepare(listener, RDMA_PS_UDP);
     must(rdma_destroy_id(listener), "rdma_destroy_id");
     ask(id);
     say_outcome(id);
@@ -233,7 +171,7 @@ static void sidr_nobody(struct rig *r)
 
 static void sidr_of_connections(struct rig *r)
 {
-    struct rdma_cm_id *id = prepare(serve_in(r, RDMA_PS_TCP), RDMA_PS_UDP);
+    struct rdma_cm_id *id = cm_prepare(serve_in(r, RDMA_PS_TCP), RDMA_PS_UDP);
 
     ask(id);
     say_outcome(id);
@@ -241,7 +179,7 @@ static void sidr_of_connections(struct rig *r)
 
 static void connect_of_datagrams(struct rig *r)
 {
-    struct rdma_cm_id *id = prepare(serve_in(r, RDMA_PS_UDP), RDMA_PS_TCP);
+    struct rdma_cm_id *id = cm_prepare(serve_in(r, RDMA_PS_UDP), RDMA_PS_TCP);
 
     ask(id);
     say_outcome(id);
@@ -249,12 +187,12 @@ static void connect_of_datagrams(struct rig *r)
 
 static void sidr_qp_type(struct rig *r)
 {
-    struct rdma_cm_id *id = prepare(listen_in(r, RDMA_PS_UDP), RDMA_PS_UDP), *other;
+    struct rdma_cm_id *id = cm_prepare(cm_listen(r, RDMA_PS_UDP), RDMA_PS_UDP), *other;
     struct ibv_qp_init_attr attr = {.cap = {4, 4, 1, 1, 0}, .qp_type = IBV_QPT_RC};
 
     say("first", id->qp_type == IBV_QPT_UD && id->qp->qp_type == IBV_QPT_UD ? "UD" : "other");
     say("state", id->qp->state == IBV_QPS_RTS ? "RTS" : "other");
-    other = prepare(listen_in(r, RDMA_PS_UDP), RDMA_PS_UDP);
+    other = cm_prepare(cm_listen(r, RDMA_PS_UDP), RDMA_PS_UDP);
     rdma_destroy_qp(other);
     say_error("connected", rdma_create_qp(other, id->qp->pd, &attr));
 }
@@ -262,7 +200,7 @@ static void sidr_qp_type(struct rig *r)
 static void sidr_private_long(struct rig *r)
 {
     static const char data[255];
-    struct rdma_cm_id *id = prepare(listen_in(r, RDMA_PS_UDP), RDMA_PS_UDP);
+    struct rdma_cm_id *id = cm_prepare(cm_listen(r, RDMA_PS_UDP), RDMA_PS_UDP);
     struct rdma_conn_param param = {.private_data = data, .private_data_len = 181};
 
     say_error("connect", rdma_connect(id, &param));
@@ -277,7 +215,7 @@ static void say_bind(const char *what, struct rig *r, struct rdma_cm_id *other, 
                      bool reuse)
 {
     union address own = own_address(r);
-    struct rdma_cm_id *id = make_id(ps);
+    struct rdma_cm_id *id = cm_make_id(ps);
     int on = reuse;
 
     must(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on), "rdma_set_option");
@@ -289,11 +227,11 @@ static void say_bind(const char *what, struct rig *r, struct rdma_cm_id *other, 
 /* Two port spaces: a number that is one's is the other's, too. */
 static void sidr_number_of_tcp(struct rig *r)
 {
-    struct rdma_cm_id *listener = listen_in(r, RDMA_PS_TCP);
+    struct rdma_cm_id *listener = cm_listen(r, RDMA_PS_TCP);
 
     say_bind("first", r, listener, RDMA_PS_UDP, false);
     say_bind("again", r, listener, RDMA_PS_TCP, false);
-    listener = listen_in(r, RDMA_PS_UDP);
+    listener = cm_listen(r, RDMA_PS_UDP);
     say_bind("second", r, listener, RDMA_PS_TCP, false);
     say_bind("again", r, listener, RDMA_PS_UDP, false);
 }
@@ -302,7 +240,7 @@ static void sidr_number_of_tcp(struct rig *r)
 static void sidr_number_of_kernel(struct rig *r)
 {
     union address own = own_address(r);
-    struct rdma_cm_id *id = make_id(RDMA_PS_UDP);
+    struct rdma_cm_id *id = cm_make_id(RDMA_PS_UDP);
     socklen_t length = own.any.sa_family == AF_INET ? sizeof own.ipv4 : sizeof own.ipv6;
     int fd = socket(own.any.sa_family, SOCK_STREAM, 0);
 
@@ -311,7 +249,7 @@ static void sidr_number_of_kernel(struct rig *r)
     must(getsockname(fd, &own.any, &length), "getsockname");
     say_error("bind", rdma_bind_addr(id, &own.any));
     say_error("listen", rdma_listen(id, 4));
-    id = prepare(id, RDMA_PS_UDP);
+    id = cm_prepare(id, RDMA_PS_UDP);
     say("number", rdma_get_dst_port(id) == own.ipv4.sin_port ? "same" : "other");
 }
 
@@ -319,22 +257,22 @@ static void sidr_number_of_kernel(struct rig *r)
 static void sidr_number_everywhere(struct rig *r)
 {
     union address any = own_address(r), own = any;
-    struct rdma_cm_id *id = make_id(RDMA_PS_UDP);
+    struct rdma_cm_id *id = cm_make_id(RDMA_PS_UDP);
     sa_family_t family = own.any.sa_family;
 
     memset(&any, 0, sizeof any);
     any.any.sa_family = family;
     must(rdma_bind_addr(id, &any.any), "rdma_bind_addr");
     say_bind("one", r, id, RDMA_PS_UDP, false);
-    id = make_id(RDMA_PS_UDP);
+    id = cm_make_id(RDMA_PS_UDP);
     must(rdma_bind_addr(id, &own.any), "rdma_bind_addr");
     any.ipv4.sin_port = rdma_get_src_port(id);
-    say_error("all", rdma_bind_addr(make_id(RDMA_PS_UDP), &any.any));
+    say_error("all", rdma_bind_addr(cm_make_id(RDMA_PS_UDP), &any.any));
 }
 
 static struct rdma_cm_id *make_sharing_id(void)
 {
-    struct rdma_cm_id *id = make_id(RDMA_PS_UDP);
+    struct rdma_cm_id *id = cm_make_id(RDMA_PS_UDP);
     int on = 1;
 
     must(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof on), "rdma_set_option");
@@ -365,7 +303,7 @@ static void sidr_number_shared(struct rig *r)
 
 static void *reject_one(void *listener)
 {
-    struct rdma_cm_event *event = next_event(listener);
+    struct rdma_cm_event *event = cm_next_event(listener);
 
     if (event->listen_id == listener)
         must(rdma_reject(event->id, NULL, 0), "rdma_reject");
@@ -375,7 +313,7 @@ static void *reject_one(void *listener)
 /* A question is about one number, whoever else hears it. */
 static void sidr_number_neighbours(struct rig *r)
 {
-    struct rdma_cm_id *first = serve_in(r, RDMA_PS_UDP), *second = make_id(RDMA_PS_UDP), *id;
+    struct rdma_cm_id *first = serve_in(r, RDMA_PS_UDP), *second = cm_make_id(RDMA_PS_UDP), *id;
     union address own = own_address(r);
     struct rdma_cm_event *event;
     pthread_t thread;
@@ -383,17 +321,17 @@ static void sidr_number_neighbours(struct rig *r)
 
     own.ipv4.sin_port = htons((uint16_t)(ntohs(rdma_get_src_port(first)) - 2 * NEIGHBOUR));
     must(rdma_bind_addr(second, &own.any), "rdma_bind_addr");
-    id = prepare(second, RDMA_PS_UDP);
+    id = cm_prepare(second, RDMA_PS_UDP);
     ask(id);
     say_outcome(id); /* it has the number, but doesn't listen */
     must(rdma_listen(second, 4), "rdma_listen");
     must(pthread_create(&thread, NULL, reject_one, second), "pthread_create");
-    id = prepare(second, RDMA_PS_UDP);
+    id = cm_prepare(second, RDMA_PS_UDP);
     ask(id);
     say_outcome(id);
     must(pthread_join(thread, &heard), "pthread_join");
     event = heard;
-    say("event", event_name(event));
+    say("event", cm_event_name(event));
     say("listener", event->listen_id == second ? "it" : "another");
 }
 

@@ -69,6 +69,46 @@ EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size
     return dispatch(pd->context, reg_dmabuf, ibv_reg_dmabuf_mr, pd, offset, length, iova, fd, access);
 }
 
+/* ---- Of other processes ---- */
+
+/* A process's objects are its own here, so there are none to be had of others. */
+
+static struct ibv_pd *import_pd(struct ibv_context *context, uint32_t handle)
+{
+    (void)context, (void)handle;
+    errno = EOPNOTSUPP;
+    return NULL;
+}
+
+EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t handle)
+{
+    return dispatch(context, import_pd, ibv_import_pd, context, handle);
+}
+
+static struct ibv_mr *import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+    (void)pd, (void)handle;
+    errno = EOPNOTSUPP;
+    return NULL;
+}
+
+EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+    return dispatch(pd->context, import_mr, ibv_import_mr, pd, handle);
+}
+
+static struct ibv_dm *import_dm(struct ibv_context *context, uint32_t handle)
+{
+    (void)context, (void)handle;
+    errno = EOPNOTSUPP;
+    return NULL;
+}
+
+EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle)
+{
+    return dispatch(context, import_dm, ibv_import_dm, context, handle);
+}
+
 /* ---- Address handles ---- */
 
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)

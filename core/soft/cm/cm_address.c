@@ -149,6 +149,7 @@ static void describe_route(struct cm_id *id)
     id->path = (struct ibv_sa_path_rec){
         .dgid = addr->dgid,
         .sgid = addr->sgid,
+        .traffic_class = id->traffic_class,
         .hop_limit = HOP_LIMIT,
         .numb_path = 1,
         .pkey = addr->pkey,

@@ -242,6 +242,8 @@ static void expire(struct cm_channel *channel)
             cm_listener_resume(id);
         else if (id->state == CM_TCP_CONNECTING || id->state == CM_REQUEST_SENT)
             cm_active_expired(id);
+        else if (id->state == CM_DISCONNECTED)
+            cm_timewait_expired(id);
         else
             cm_passive_expired(id);
     }

@@ -88,11 +88,26 @@ void cm_failed(struct cm_id *id, enum rdma_cm_event_type type, int status)
     cm_post(id, CM_KIND_CONNECT, type, status);
 }
 
+/* Programs other than EXS take what the kernel tells of an adapter's connection for the time to give it up. It
+ * tells that when the user has ended the connection as well, whoever did so first. */
+static void await_last_packets(struct cm_id *id)
+{
+    if (id->ended && id->left && cm_is_shared() && !id->sync && !cm_is_datagram(id))
+        cm_timer_start(id, CM_TIMEOUT_TIMEWAIT);
+}
+
+void cm_timewait_expired(struct cm_id *id)
+{
+    cm_post(id, CM_KIND_TIMEWAIT, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+}
+
 static void disconnected(struct cm_id *id, int status)
 {
     cm_id_close(id);
     id->state = CM_DISCONNECTED;
+    id->ended = true;
     cm_post(id, CM_KIND_DISCONNECT, RDMA_CM_EVENT_DISCONNECTED, status);
+    await_last_packets(id);
 }
 
 /* The queue pair lives on until the user disconnects, too, if he hasn't. */
@@ -139,6 +154,7 @@ int soft_disconnect(struct rdma_cm_id *public)
     case CM_REQUEST_SENT:
     case CM_RESPONDED:
     case CM_ESTABLISHED:
+        id->left = true;
         cm_qp_error(id);
         if (cm_ib_disconnect(id)) /* the peer's answer ends it */
             break;
@@ -149,6 +165,10 @@ int soft_disconnect(struct rdma_cm_id *public)
     case CM_DISCONNECTED:
         cm_qp_error(id);
         tells = id->pending[CM_KIND_DISCONNECT].queued || id->ib != NULL;
+        if (id->left)
+            break;
+        id->left = true;
+        await_last_packets(id);
         break;
     default:
         error = EINVAL;

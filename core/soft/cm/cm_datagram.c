@@ -10,9 +10,7 @@
 #include "cm_id.h"
 #include "cm_number.h"
 
-#define PORT 1
 #define QPN_MAX 0xffffff
-#define HOP_LIMIT 64
 
 /* ---- Numbers ---- */
 
@@ -130,20 +128,13 @@ void cm_datagram_answered(struct cm_id *id)
 /* The address handle that leads there: the peer's GID, and, of one of ours, its LID. */
 void cm_datagram_describe(struct cm_id *id, struct rdma_ud_param *ud)
 {
-    const struct rdma_ib_addr *addr = &id->public.route.addr.addr.ibaddr;
-    int index;
-
     if (id->state != CM_ESTABLISHED || id->peer.type != CM_SIDR_REP)
         return;
-    index = soft_gid_enter(id->public.verbs, &addr->sgid);
     ud->qp_num = id->peer.qp_num;
     ud->qkey = id->peer.qkey;
-    ud->ah_attr = (struct ibv_ah_attr){
-        .is_global = 1,
-        .port_num = PORT,
-        .dlid = id->transport == &cm_ib ? 0 : (uint16_t)(id->peer.qp_num >> SOFT_LID_QPNS_BITS),
-        .grh = {.dgid = addr->dgid, .sgid_index = index >= 0 ? (uint8_t)index : 0, .hop_limit = HOP_LIMIT},
-    };
+    ud->ah_attr = cm_id_way(id, &id->public.route.addr.addr.ibaddr.dgid);
+    if (id->transport != &cm_ib)
+        ud->ah_attr.dlid = (uint16_t)(id->peer.qp_num >> SOFT_LID_QPNS_BITS);
 }
 
 /* ---- Who is asked ---- */

@@ -205,6 +205,7 @@ static void requested(struct cm_id *listener, const struct ib_news *news)
         cm_ib_hear_question(&id->peer, &news->said);
     else
         cm_ib_hear_request(&id->peer, &news->said);
+    id->traffic_class = cm_is_datagram(id) ? listener->traffic_class : news->said.req.traffic_class;
     if (find_way(id, news) != 0 || !cm_passive_requested(id)) {
         (void)ib_port_refuse(id->ib, CM_NO_RESOURCES, "", 0);
         cm_id_free(id);
@@ -237,6 +238,7 @@ static struct ib_message make_request(const struct cm_id *id)
                 .pkey = PKEY,
                 .mtu = own->mtu,
                 .hop_limit = HOP_LIMIT,
+                .traffic_class = id->traffic_class,
                 .ack_timeout = id->ack_timeout > CM_IB_ACK_TIMEOUT ? id->ack_timeout : CM_IB_ACK_TIMEOUT},
     };
 

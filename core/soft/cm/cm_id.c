@@ -9,6 +9,7 @@
 
 #define ACK_TIMEOUT 17 /* code of 0.54 s: 4.096 us * 2^17 */
 #define ACK_TIMEOUT_MAX 31
+#define HOP_LIMIT 64
 #define PORT 1      /* the device's only one */
 #define PKEY 0xffff /* the default partition */
 
@@ -141,6 +142,20 @@ void cm_id_gids(struct cm_id *id)
     id->public.port_num = PORT;
 }
 
+struct ibv_ah_attr cm_id_way(const struct cm_id *id, const union ibv_gid *to)
+{
+    int index = soft_gid_enter(id->public.verbs, &id->public.route.addr.addr.ibaddr.sgid);
+
+    return (struct ibv_ah_attr){
+        .is_global = 1,
+        .port_num = PORT,
+        .grh = {.dgid = *to,
+                .sgid_index = index >= 0 ? (uint8_t)index : 0,
+                .hop_limit = HOP_LIMIT,
+                .traffic_class = id->traffic_class},
+    };
+}
+
 int cm_id_addresses(struct cm_id *id)
 {
     struct rdma_addr *addr = &id->public.route.addr;
@@ -267,6 +282,14 @@ static int set_ack_timeout(struct cm_id *id, const void *value, size_t length)
     return 0;
 }
 
+static int set_traffic_class(struct cm_id *id, const void *value, size_t length)
+{
+    if (length != sizeof id->traffic_class)
+        return EINVAL;
+    id->traffic_class = *(const uint8_t *)value;
+    return 0;
+}
+
 int soft_set_option(struct rdma_cm_id *public, int level, int optname, void *optval, size_t optlen)
 {
     struct cm_id *id = cm_id_of(public);
@@ -279,6 +302,8 @@ int soft_set_option(struct rdma_cm_id *public, int level, int optname, void *opt
         error = set_flag(id, &id->af_only, optval, optlen);
     else if (level == RDMA_OPTION_ID && optname == RDMA_OPTION_ID_ACK_TIMEOUT)
         error = set_ack_timeout(id, optval, optlen);
+    else if (level == RDMA_OPTION_ID && optname == RDMA_OPTION_ID_TOS)
+        error = set_traffic_class(id, optval, optlen);
     cm_unlock(channel);
     return cm_result(error);
 }

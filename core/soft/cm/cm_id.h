@@ -46,6 +46,7 @@ enum cm_timeout {
     CM_TIMEOUT_HANDSHAKE,  /* for the user at the other end to answer */
     CM_TIMEOUT_HALF_OPEN,  /* for a request to be complete */
     CM_TIMEOUT_PAUSE,      /* until a listener without descriptors tries again */
+    CM_TIMEOUT_TIMEWAIT,   /* until packets of a connection that has ended are gone */
     CM_TIMEOUTS,
     CM_NO_TIMEOUT = CM_TIMEOUTS
 };
@@ -60,7 +61,7 @@ struct cm_pending {
 };
 
 /* At most one event of each kind is on its way at any time. */
-enum cm_kind { CM_KIND_ADDR, CM_KIND_ROUTE, CM_KIND_CONNECT, CM_KIND_DISCONNECT, CM_KINDS };
+enum cm_kind { CM_KIND_ADDR, CM_KIND_ROUTE, CM_KIND_CONNECT, CM_KIND_DISCONNECT, CM_KIND_TIMEWAIT, CM_KINDS };
 
 TAILQ_HEAD(cm_ids, cm_id);
 
@@ -99,6 +100,9 @@ struct cm_id {
     bool tcp_refused;         /* nobody listens by TCP, */
     bool doubted;             /* and whether the host speaks as adapters do is not known */
     unsigned refusals;        /* how often nobody listened */
+    bool ended;               /* there was a connection, */
+    bool left;                /* and the user has ended it; perhaps the peer had before */
+    uint8_t traffic_class;    /* of IP, for what is sent */
     uint8_t ack_timeout;
     uint32_t psn;                      /* the first that we want to receive */
     struct ibv_sa_path_rec path;       /* what public.route tells programs other than EXS */
@@ -181,7 +185,8 @@ void cm_multicast_move(struct cm_id *id, struct cm_channel *from, struct cm_chan
 
 void cm_timer_start(struct cm_id *id, enum cm_timeout timeout);
 void cm_timer_stop(struct cm_id *id);
-/* The channel's descriptor, if it has one, is to call for the first time-out that runs, and for none that was stopped. */
+/* The channel's descriptor, if it has one, is to call for the first time-out that runs, and for none that was
+ * stopped. */
 void cm_timer_settle(struct cm_channel *channel);
 /* Put a timer that runs onto another channel, where its identifier goes. */
 void cm_timer_move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to);
@@ -202,6 +207,8 @@ void cm_id_close_socket(struct cm_id *id);
 int cm_id_addresses(struct cm_id *id);
 /* Fill the public GIDs from the public addresses. */
 void cm_id_gids(struct cm_id *id);
+/* How what is sent gets from here to a GID. */
+struct ibv_ah_attr cm_id_way(const struct cm_id *id, const union ibv_gid *to);
 /* It is this context's; where that is shared, with its protection domain. */
 void cm_id_use(struct cm_id *id, struct ibv_context *context);
 
@@ -308,8 +315,8 @@ void cm_qp_drain(struct cm_id *id);
 
 /* ---- cm_queues.c: what an identifier has beside its queue pair ------------------------------------- */
 
-/* Whatever a queue pair takes that `attr` doesn't say. 0 or an errno. The identifier names only the completion queues
- * that were made for it. */
+/* Whatever a queue pair takes that `attr` doesn't say. 0 or an errno. The identifier names only the completion
+ * queues that were made for it. */
 int cm_queues_complete(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr);
 void cm_queues_drop_cqs(struct rdma_cm_id *public);
 
@@ -361,6 +368,8 @@ void cm_passive_established(struct cm_id *id);
 /* What the user says no to, with private data. */
 void cm_refuse_request(struct cm_id *id, const void *private_data, uint8_t length);
 void cm_established_ready(struct cm_id *id);
+/* What came of a connection that both ends have ended is over, too. */
+void cm_timewait_expired(struct cm_id *id);
 /* It has ended, with this status of its event; what came before that is taken in first. */
 void cm_ended(struct cm_id *id, int status);
 /* A connection that can't come about any more. */

@@ -11,7 +11,6 @@
 #include "cm_id.h"
 #include "core/soft/verbs/verbs.h"
 
-#define PORT 1
 #define GROUP_QPN 0xffffff
 #define HOP_LIMIT 1 /* the network that both are on */
 
@@ -95,23 +94,17 @@ static void attach(struct cm_id *id, struct cm_join *join, struct rdma_cm_event 
 
 void cm_multicast_describe(struct cm_id *id, const struct cm_pending *pending, struct rdma_cm_event *event)
 {
-    const struct rdma_ib_addr *addr = &id->public.route.addr.addr.ibaddr;
     struct cm_join *join = (struct cm_join *)(uintptr_t)pending;
-    int index;
 
     if (pending->type != RDMA_CM_EVENT_MULTICAST_JOIN)
         return;
-    index = soft_gid_enter(id->public.verbs, &addr->sgid);
     event->param.ud = (struct rdma_ud_param){
         .private_data = join->context,
-        .ah_attr = {.is_global = 1,
-                    .port_num = PORT,
-                    .grh = {.dgid = join->gid,
-                            .sgid_index = index >= 0 ? (uint8_t)index : 0,
-                            .hop_limit = HOP_LIMIT}},
+        .ah_attr = cm_id_way(id, &join->gid),
         .qp_num = GROUP_QPN,
         .qkey = RDMA_UDP_QKEY,
     };
+    event->param.ud.ah_attr.grh.hop_limit = HOP_LIMIT;
     if (join->receives && id->public.qp != NULL)
         attach(id, join, event);
 }

@@ -106,6 +106,7 @@ static void take_in(struct cm_id *listener, int fd)
     id->fd = fd;
     id->public.qp_type = listener->public.qp_type;
     id->ack_timeout = listener->ack_timeout;
+    id->traffic_class = listener->traffic_class;
     if (cm_register(id, EPOLLIN) != 0) {
         atomic_fetch_add(&counters.memory, 1);
         cm_id_free(id);

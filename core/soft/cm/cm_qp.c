@@ -8,7 +8,6 @@
 
 #define PORT 1
 #define MIN_RNR_TIMER 12 /* code of 0.64 ms: a receiver that isn't ready will be soon */
-#define HOP_LIMIT 64
 #define PSN_MASK 0xffffff
 #define DRAIN_ROUNDS 256 /* more than a full socket holds */
 
@@ -259,8 +258,6 @@ static int rts_mask(enum ibv_qp_type type)
 
 static void fill_rtr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
-    const struct rdma_ib_addr *addr = &id->public.route.addr.addr.ibaddr;
-    int index = soft_gid_enter(id->public.verbs, &addr->sgid);
     *attr = (struct ibv_qp_attr){
         .qp_state = IBV_QPS_RTR,
         .path_mtu = (enum ibv_mtu)mtu_of(id),
@@ -269,9 +266,8 @@ static void fill_rtr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
         .max_dest_rd_atomic = resources_of(id),
         .min_rnr_timer = MIN_RNR_TIMER,
         .qp_access_flags = access_of(id),
-        .ah_attr = {.is_global = 1, .port_num = PORT, .grh = {.dgid = addr->dgid, .hop_limit = HOP_LIMIT}},
+        .ah_attr = cm_id_way(id, &id->public.route.addr.addr.ibaddr.dgid),
     };
-    attr->ah_attr.grh.sgid_index = index >= 0 ? (uint8_t)index : 0;
     *mask = rtr_mask(id->public.qp_type);
 }
 
@@ -315,7 +311,7 @@ int soft_init_qp_attr(struct rdma_cm_id *public, struct ibv_qp_attr *attr, int *
 int cm_qp_connect(struct cm_id *id)
 {
     struct ibv_qp_attr attr;
-    struct soft_path path = {.link = NULL};
+    struct soft_path path = {.traffic_class = id->traffic_class};
     int error = id->transport->names(id, &path.local, &path.remote), mask;
     uint64_t round;
 

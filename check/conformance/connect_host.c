@@ -145,6 +145,20 @@ static void service_unknown(struct trial *trial)
     still_connects(trial);
 }
 
+/* A part of a name is no longer than 63 bytes, so no name server is asked. */
+#define PART "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define UNKNOWN_HOST PART PART
+
+static void host_unknown(struct trial *trial)
+{
+    ok_server(trial);
+    struct name name = name_of(trial);
+
+    outcome(trial,
+            done(trial, given(trial, trial->fd, UNKNOWN_HOST, name.service, trial->flags), EXS_EVT_CONNECT));
+    still_connects(trial);
+}
+
 static void queue_invalid(struct trial *trial)
 {
     ok_server(trial);
@@ -232,6 +246,8 @@ static const struct row rows[] = {
     {18, ETIMEDOUT, "exs_connect_host(fd, SILENT_HOST, service, flags, {0, 50000}, qh, ah)", BOTH, OURS,
      times_out, NULL},
     {19, ECONNREFUSED, CALL("fd", "host", "SERVICE_OF_NO_LISTENER", "flags"), BOTH, OURS, is_refused, NULL},
+    {20, ENXIO, CALL("fd", "UNKNOWN_HOST", "service", "flags"), BOTH, OURS, host_unknown,
+     "Whatever else a look-up may come to: test_host."},
 };
 static const char *const needs[] = {"exs_init", "exs_socket", "exs_connect", NULL};
 const struct group group_connect_host = {"exs_connect_host", NULL, needs, ROWS(rows)};
@@ -254,6 +270,13 @@ static void blocking_null(struct trial *trial)
 {
     ok_server(trial);
     outcome(trial, exs_blocking_connect_host(trial->fd, NULL, "1"));
+    still_connects(trial);
+}
+
+static void blocking_unknown(struct trial *trial)
+{
+    ok_server(trial);
+    outcome(trial, exs_blocking_connect_host(trial->fd, UNKNOWN_HOST, name_of(trial).service));
     still_connects(trial);
 }
 
@@ -287,6 +310,7 @@ static const struct row blocking_rows[] = {
     {4, 0, "exs_blocking_connect_host(fd, host, service)", BLOCKING, OURS, blocking_ok, NULL},
     {5, ECONNREFUSED, "exs_blocking_connect_host(fd, host, SERVICE_OF_NO_LISTENER)", BLOCKING, OURS,
      blocking_refused, NULL},
+    {6, ENXIO, "exs_blocking_connect_host(fd, UNKNOWN_HOST, service)", BLOCKING, OURS, blocking_unknown, NULL},
 };
 const struct group group_blocking_connect_host = {"exs_blocking_connect_host", NULL, needs,
                                                   ROWS(blocking_rows)};

@@ -2,6 +2,7 @@
 /* exs_recvfile and exs_blocking_recvfile: what is filled, what only they refuse, and the rows. */
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "sendfile.h"
 
@@ -144,6 +145,30 @@ static void ok_vector(struct trial *trial)
     pattern(expected, BUFSIZE);
     require(trial, memcmp(trial->buffer, expected + 1000, 500) == 0,
             "the memory does not have what the peer sent");
+}
+
+/* As much of it as a file may have is there, and the rest for the next receive; no signal tells of it. */
+static void limited(struct trial *trial)
+{
+    const struct rlimit limit = {FILE_SIZE / 2, FILE_SIZE / 2};
+    unsigned char rest[FILE_SIZE / 2], expected[FILE_SIZE];
+    int file = file_of(trial, 0);
+    exs_xferfile_t element = file_range(file, 0, FILE_SIZE, 0);
+
+    ok_connected(trial);
+    if (setrlimit(RLIMIT_FSIZE, &limit) < 0)
+        broken(trial, "setrlimit");
+    peer_tell(trial, PEER_SEND, FILE_SIZE);
+    ssize_t bytes = moved(trial, file_call(trial, &element, 1, 0), EXS_EVT_RECVFILE);
+    int error = errno;
+
+    has(trial, file, 0, 0, FILE_SIZE / 2, FILE_SIZE / 2);
+    ok_receive(trial, rest, FILE_SIZE / 2);
+    peer_hear(trial);
+    pattern(expected, FILE_SIZE);
+    require(trial, memcmp(rest, expected + FILE_SIZE / 2, FILE_SIZE / 2) == 0, "the rest did not come");
+    errno = error;
+    outcome(trial, bytes);
 }
 
 /* Without a length: what comes before the end. */

@@ -60,6 +60,7 @@ static const struct row recvfile_rows[] = {
     {44, ENOTDIR, GOOD("exs_path leads through a file"), BOTH, OURS, refuse_path_through_file, NULL},
     {45, ELOOP, GOOD("exs_path is a link to itself"), BOTH, OURS, refuse_path_of_links, NULL},
     {46, EMFILE, GOOD("exs_pathvec, no descriptor left"), BOTH, OURS, refuse_path_without_descriptor, NULL},
+    {47, EFBIG, GOOD("RLIMIT_FSIZE is half of what comes"), BOTH, OURS, limited, "A full disk: test_recvfile_full."},
 };
 static const char *const needs[] = {"exs_init", "exs_socket", "exs_connect", NULL};
 const struct group group_recvfile = {"exs_recvfile", NULL, needs, ROWS(recvfile_rows)};
@@ -83,6 +84,7 @@ static const struct row blocking_recvfile_rows[] = {
     {8, EFBIG, BLOCKING_GOOD("a range of 1 GB and a byte"), BLOCKING, OURS, refuse_range_too_big, NULL},
     {9, 0, BLOCKING_GOOD("a file"), BLOCKING, OURS, ok, NULL},
     {10, 0, BLOCKING_GOOD("exs_length is 0, and the peer shuts down"), BLOCKING, OURS, ok_end, NULL},
+    {11, EFBIG, BLOCKING_GOOD("RLIMIT_FSIZE is half of what comes"), BLOCKING, OURS, limited, NULL},
 };
 const struct group group_blocking_recvfile = {"exs_blocking_recvfile", NULL, needs,
                                               ROWS(blocking_recvfile_rows)};

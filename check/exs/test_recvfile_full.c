@@ -139,6 +139,33 @@ START_TEST(message_to_full_disk)
 }
 END_TEST
 
+/* ---- A disk that is only read ---- */
+
+/* By its path: a descriptor that is open for writing has no such file system. What comes is the next receive's.
+ */
+START_TEST(read_only)
+{
+    char name[200];
+
+    folder_make(&folder);
+    if (!mount_small(folder.path, 64 * KIB) && cannot_mount())
+        return;
+    must(mount(NULL, folder.path, NULL, MS_REMOUNT | MS_RDONLY, NULL));
+    init_library();
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    pair.server_box->beside = pair.client_box;
+    snprintf(name, sizeof name, "%s/file", folder.path);
+    exs_xferfile_t one = {.exs_xfv_type = EXS_PATHVEC,
+                          .exs_xfv.exs_pathv = {.exs_path = name, .exs_length = 1000}};
+
+    must_fail(exs_recvfile(pair.server, &one, 1, 0, pair.server_box->queue, NULL), EROFS);
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 1000, 1);
+    pair_close(&pair);
+    must(umount2(folder.path, MNT_DETACH));
+    must(rmdir(folder.path));
+}
+END_TEST
+
 /* ---- A limit ------------------------------------------------------------------------- */
 
 /* A limit on the length of files is an error, and not the signal that it is to who writes beyond. */
@@ -330,5 +357,6 @@ int main(void)
     tcase_add_test(room, sealed);
     tcase_add_loop_test(full_up, full_disk, 0, 2 * COUNT(full));
     tcase_add_test(full_up, message_to_full_disk);
+    tcase_add_test(full_up, read_only);
     return run_suite(suite);
 }

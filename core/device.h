@@ -115,6 +115,9 @@ struct device {
     void (*rest)(struct ibv_context *context);
     /* And is there anything that waits for that? Of a device that has `rest`. */
     bool (*waits_for_rest)(struct ibv_context *context);
+    /* Ours: who polled a completion queue does not go on with it, so what arrives is to wake somebody; as `rest`
+     * has it, too. NULL where it always does. */
+    void (*poll_ended)(struct ibv_context *context);
 
     /* Ours: forget every object and thread, in a forked child, whose descriptors are closed already. NULL where
      * there is nothing to forget. */

@@ -22,7 +22,7 @@ static int fails(int error)
 void xs_dontwait_look(const struct sock *sock)
 {
     if (sock->state == SOCK_CONNECTED)
-        xs_nic_look(sock->conn->nic);
+        xs_nic_look_once(sock->conn->nic);
 }
 
 /* One that stands in for another has no user. */

@@ -250,7 +250,7 @@ static void look_at_the_lonely(struct sock *listener)
             continue;
         struct queue *home = lock_home(sock);
 
-        xs_nic_look(sock->conn->nic);
+        xs_nic_look_once(sock->conn->nic);
         unlock_home(home);
     }
 }

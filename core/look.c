@@ -31,7 +31,7 @@ static int end_look(struct queue *queue, exs_event_t *events, int most, bool goe
     int count = goes_on ? xs_events_take(queue, events, most) : 0;
 
     atomic_fetch_sub(&queue->dequeuers, 1);
-    queue->is_kept_readable = goes_on && count == 0;
+    queue->is_kept_readable = goes_on; /* and stays so as long as looking pays */
     xs_events_show(queue);
     mutex_unlock(&queue->events_lock);
     return count;
@@ -69,5 +69,6 @@ void xs_loop_leave(exs_qhandle_t qhandle)
         return;
     atomic_fetch_add(&queue->dequeuers, 1);
     end_look(queue, NULL, 0, false);
+    xs_rest_home(queue);
     xs_queue_put(queue);
 }

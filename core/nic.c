@@ -212,7 +212,7 @@ inline void xs_nic_run(struct nic *nic, struct turn *turn)
     run_touched(&touched);
 }
 
-int xs_nic_look(struct nic *nic)
+static int look(struct nic *nic, bool goes_on)
 {
     struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
     struct ibv_wc wc[HARVEST_MAX];
@@ -227,8 +227,20 @@ int xs_nic_look(struct nic *nic)
         take_in(wc, count, &touched);
         taken += count;
     }
+    if (!goes_on && nic->device->poll_ended != NULL)
+        nic->device->poll_ended(nic->context);
     run_touched(&touched);
     return taken;
+}
+
+int xs_nic_look(struct nic *nic)
+{
+    return look(nic, true);
+}
+
+void xs_nic_look_once(struct nic *nic)
+{
+    look(nic, false);
 }
 
 bool xs_nic_waits(const struct nic *nic)

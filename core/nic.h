@@ -57,8 +57,11 @@ void xs_nic_cq_release(struct cq *cq, int completions);
 /* Harvest completions until there are none and events are armed; counts them. Of one completion queue, where
  * the descriptor brings the caller back for the others; or of all. */
 void xs_nic_run(struct nic *nic, struct turn *turn);
-/* Take the completions that there are, and neither events nor arming; how many. */
+/* Take the completions that there are, and neither events nor arming; how many. What arrives then need wake
+ * nobody: the caller looks again, or rests. */
 int xs_nic_look(struct nic *nic);
+/* The same of a caller that does not. */
+void xs_nic_look_once(struct nic *nic);
 /* The application has had its turn: it may sleep now. */
 void xs_nic_rest(const struct nic *nic);
 bool xs_nic_waits(const struct nic *nic); /* for that */

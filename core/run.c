@@ -175,8 +175,7 @@ int xs_queue_look(struct queue *queue)
         taken += xs_nic_look(nic);
     }
     queue->completions += (unsigned)taken;
-    if (taken > 0)
-        xs_queue_note_waits(queue);
+    xs_queue_note_waits(queue);
     xs_queue_unlock(queue);
     return taken;
 }

@@ -9,6 +9,7 @@
 #include "spin.h"
 
 #define LOOKS 2          /* between two looks at the clock */
+#define FIRST_NS 2000    /* before it makes way: a peer that is awake answers meanwhile */
 #define LEFT_OUT_SHIFT 6 /* 63 spins are left out at most */
 #define CROWDED_NS                                                                                             \
     UINT64_C(200000)              /* others that have the processor so long keep it for a slice of time; a     \
@@ -101,12 +102,10 @@ static int look(struct queue *queue, bool (*is_over)(void *), void *argument, bo
     return taken;
 }
 
-/* To a peer that waits for this very processor. Returns when it is back, ns; it may have been somebody else who
- * kept that. */
-static uint64_t make_way(struct spin *spin)
+/* To a peer that waits for this very processor. When it went, and returns when it is back, ns; it may have been
+ * somebody else who kept that. */
+static uint64_t make_way(struct spin *spin, uint64_t before)
 {
-    uint64_t before = now_ns();
-
     sched_yield();
     uint64_t now = now_ns(), took = now - before;
 
@@ -128,7 +127,7 @@ enum spun { SPUN_FOUND, SPUN_IN_VAIN, SPUN_LONG_ENOUGH };
 
 static enum spun spin(struct queue *queue, struct search *search)
 {
-    uint64_t now = now_ns(), ns = ns_of(queue), turn = now + TURN_NS;
+    uint64_t now = now_ns(), ns = ns_of(queue), first = now + FIRST_NS, turn = now + TURN_NS;
     bool late = now >= ns_after(search->active, search->ns), over = false;
     uint64_t time = late ? 0 : spin_time(queue, search->ns, now);
 
@@ -137,7 +136,9 @@ static enum spun spin(struct queue *queue, struct search *search)
 
         if (over)
             break;
-        now = make_way(&queue->spin);
+        now = now_ns();
+        if (now >= first)
+            now = make_way(&queue->spin, now);
         if (came)
             search->active = now;
         if (now < turn)
@@ -153,6 +154,17 @@ static enum spun spin(struct queue *queue, struct search *search)
     return over ? SPUN_FOUND : in_vain ? SPUN_IN_VAIN : SPUN_LONG_ENOUGH;
 }
 
+/* Other threads that sleep are not woken while this one looks, and it goes. */
+static void leave(struct queue *home)
+{
+    mutex_lock(&home->events_lock);
+    bool others_sleep = !LIST_EMPTY(&home->sleepers);
+
+    mutex_unlock(&home->events_lock);
+    if (others_sleep)
+        xs_rest_home(home);
+}
+
 bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
 {
     struct search search = {.ns = ns_of(home), .limit = NEVER_NS, .is_over = is_over, .argument = argument};
@@ -164,6 +176,8 @@ bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
         return false;
     if (home->handle != NULL) /* whoever watches its descriptor is not to be woken for what has been taken */
         xs_run(home);
+    else
+        leave(home);
     return true;
 }
 
@@ -193,7 +207,7 @@ bool xs_spin_for_events(struct queue *queue, uint64_t limit)
     if (search.ns == NEVER_NS) {
         search.is_over = has_events_or_guests;
         if (has_guests(queue)) {
-            make_way(&queue->spin);
+            make_way(&queue->spin, now_ns());
             return true;
         }
     }

@@ -24,7 +24,9 @@ static void ready(EV_P_ ev_io *io, int revents)
         ev_feed_event(EV_A_ io, EV_CUSTOM);
     if (count > 0)
         w->cb(EV_A_ w, events, count); /* may stop the watcher, delete the queue, free w */
-    xs_loop_rest(queue);
+    /* Where it looks on at once there is no time to sleep between. */
+    if (!looks_on || ev_pending_count(EV_A) != 1)
+        xs_loop_rest(queue);
 }
 
 void exs_ev_set(exs_ev *w, exs_qhandle_t queue)

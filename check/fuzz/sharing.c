@@ -12,7 +12,7 @@ static uint64_t clock_now(struct soft_clock *clock)
 static int receive(struct soft_wire *wire, struct ibv_context *context)
 {
     (void)context;
-    return shm_receive(&((struct sharing *)wire)->shm, false);
+    return shm_receive(&((struct sharing *)wire)->shm, true, true);
 }
 
 static void sent(struct soft_wire *wire, struct ibv_context *context)

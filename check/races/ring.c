@@ -153,7 +153,7 @@ static void send_one(int pair, unsigned number)
     while ((at = link->room(link, TRAIN, &limit)) == NULL) {
         shm_sent(&here[pair].shm);
         bell_sleep(&here[pair].bell);
-        shm_receive(&here[pair].shm, false);
+        shm_receive(&here[pair].shm, true, true);
     }
     for (int i = 0; i < TRAIN; i += TRAIN - 1)
         at[i] = (uint8_t)number;
@@ -163,8 +163,20 @@ static void send_one(int pair, unsigned number)
 static void receive(unsigned most)
 {
     while (there.took[0] + there.took[1] < most)
-        if (shm_receive(&there.shm, false) == 0 && there.took[0] + there.took[1] < most)
+        if (shm_receive(&there.shm, true, true) == 0 && there.took[0] + there.took[1] < most)
             bell_sleep(&there.bell);
+}
+
+/* As one who polls, and says when it sleeps. */
+static void receive_polling(unsigned most)
+{
+    while (there.took[0] + there.took[1] < most) {
+        if (shm_receive(&there.shm, false, false) > 0)
+            continue;
+        shm_watch(&there.shm);
+        bell_sleep(&there.bell);
+        shm_receive(&there.shm, true, true);
+    }
 }
 
 /* ---- Trains one way
@@ -193,6 +205,11 @@ static void send_two(void)
 static void take_two(void)
 {
     receive(2);
+}
+
+static void take_two_polling(void)
+{
+    receive_polling(2);
 }
 
 static void took_two(void)
@@ -247,6 +264,18 @@ static void took_each(void)
 
 SCENARIOS({"ring", "two trains, one bell", prepare_one, {send_two_at_once, take_two}, took_two, NULL},
           {"ring-twice", "two trains, two bells", prepare_one, {send_two, take_two}, took_two, NULL},
+          {"ring-polled",
+           "two trains, two bells, to one who polls",
+           prepare_one,
+           {send_two, take_two_polling},
+           took_two,
+           NULL},
+          {"ring-seat-polled",
+           "two trains from a seat, to one who polls",
+           prepare_seat,
+           {send_two, take_two_polling},
+           took_two,
+           NULL},
           {"ring-room", "three trains, where two have room", prepare_one, {send_three, take_three}, NULL, NULL},
           {"ring-seat", "two trains from a seat", prepare_seat, {send_two, take_two}, took_two, NULL},
           {"ring-seats",

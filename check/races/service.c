@@ -51,6 +51,10 @@ static uint64_t deadline;
 static unsigned timers, progressed, taken;
 static _Atomic bool awaited; /* the application sleeps elsewhere */
 
+/* A ring of shared memory: what lies there, and whether its peer rings for it. */
+static _Atomic unsigned lying;
+static _Atomic bool flag;
+
 /* ---- What the service asks of the kernel and of the engine
  * ------------------------------------------------------- */
 
@@ -146,10 +150,21 @@ uint64_t soft_deadline(struct ibv_context *context)
     return deadline;
 }
 
-int soft_progress(struct ibv_context *context)
+void soft_watch_again(struct ibv_context *context)
 {
     (void)context;
-    taken += watched_take(&watched);
+    if (atomic_load(&flag))
+        return;
+    atomic_store(&flag, true);
+    if (atomic_load(&lying) > 0)
+        watched_arrive(&watched);
+}
+
+int soft_progress(struct ibv_context *context)
+{
+    taken += watched_take(&watched); /* the bell is heard before the rings are looked into */
+    atomic_store(&lying, 0);
+    soft_watch_again(context);
     if (deadline <= watched_now(&watched)) {
         deadline = NEVER_NS;
         timers++;
@@ -171,6 +186,8 @@ static void prepare(void)
     deadline = NEVER_NS;
     timers = progressed = taken = 0;
     atomic_store(&awaited, false);
+    atomic_store(&lying, 0);
+    atomic_store(&flag, true);
     EXPECT(service_join(&member) == 0 && service_add(&member, SOCKET) == 0);
 }
 
@@ -180,6 +197,14 @@ static void prepare_watch(void)
     prepare();
     service_watch(&member);
     member.quiet = QUIET_TICKS - 1;
+}
+
+/* The same, and its application has polled, is not rung for as long as it does, and does so no more. */
+static void prepare_polled(void)
+{
+    prepare_watch();
+    service_attended(&member);
+    atomic_store(&flag, false);
 }
 
 static void run_service(void)
@@ -212,9 +237,16 @@ static void packet_comes(void)
     watched_arrive(&watched);
 }
 
+static void train_comes(void)
+{
+    atomic_fetch_add(&lying, 1);
+    if (atomic_exchange(&flag, false))
+        watched_arrive(&watched);
+}
+
 static bool nothing_waits(void)
 {
-    return deadline == NEVER_NS && watched_packets(&watched) == 0;
+    return atomic_load(&lying) == 0 && deadline == NEVER_NS && watched_packets(&watched) == 0;
 }
 
 SCENARIOS({"service-post", "an idle one is summoned", prepare, {run_service, post}, NULL, nothing_waits},
@@ -240,5 +272,11 @@ SCENARIOS({"service-post", "an idle one is summoned", prepare, {run_service, pos
            "the same, as it is to become idle",
            prepare_watch,
            {run_service, sleep_elsewhere, packet_comes},
+           NULL,
+           nothing_waits},
+          {"service-polled",
+           "a train comes to one who has polled",
+           prepare_polled,
+           {run_service, train_comes},
            NULL,
            nothing_waits});

@@ -2,6 +2,7 @@
 /* test_shm_board.c - who has called a context with many peers (shm_board.h): the board and its seats, and the
  * looks of a context whose peers have them. */
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "core/settings.h"
 #include "core/soft/link/shm_meet.h"
 #include "core/soft/service/home.h"
+#include "core/soft/verbs/verbs.h"
 
 enum { CALLERS = 2, CALLS = 40000, PEERS = 40 };
 
@@ -178,7 +180,7 @@ static void meet(struct shm_peer **one, struct shm_peer **other)
 static void look(struct soft_home *home)
 {
     soft_lock(home->context);
-    shm_receive(&home->shm, false);
+    shm_receive(&home->shm, true, true);
     soft_unlock(home->context);
 }
 
@@ -249,23 +251,88 @@ START_TEST(with_many_peers_there_are_seats)
 }
 END_TEST
 
-/* By the link's own way: at the end of a turn. */
+/* By the link's own way: called at the end of a turn. */
+static void put_and_call(struct shm_peer *from)
+{
+    size_t limit;
+    uint8_t *at;
+
+    soft_lock(here->context);
+    ck_assert_ptr_nonnull(at = from->link.room(&from->link, 64, &limit));
+    memset(at, 0, 64);
+    from->link.send(&from->link, NULL, at, 64, 64);
+    shm_sent(&here->shm);
+    soft_unlock(here->context);
+}
+
 START_TEST(whoever_calls_is_looked_at)
 {
     for (int round = 0; round < 3 * PEERS; round++) {
         struct shm_peer *from = near[round * 7 % PEERS];
-        size_t limit;
-        uint8_t *at;
 
-        soft_lock(here->context);
-        ck_assert_ptr_nonnull(at = from->link.room(&from->link, 64, &limit));
-        memset(at, 0, 64);
-        from->link.send(&from->link, NULL, at, 64, 64);
-        shm_sent(&here->shm);
-        soft_unlock(here->context);
+        put_and_call(from);
         look(there);
         ck_assert(is_taken(from));
     }
+}
+END_TEST
+
+static bool is_rung(struct soft_home *home)
+{
+    struct pollfd bell = {.fd = home->shm.bell, .events = POLLIN};
+
+    return poll(&bell, 1, 0) == 1;
+}
+
+static bool is_flag_up(const struct shm_peer *from)
+{
+    return atomic_load(&from->out.control->sleeps) != 0;
+}
+
+/* As long as it polls; when it says that it sleeps it is rung for, also for what has come meanwhile. The
+ * service thread is not there to see to it. */
+START_TEST(who_polls_is_not_rung_for)
+{
+    struct ibv_cq *cq = soft_create_cq(there->context, 4, NULL, NULL, 0);
+    struct ibv_wc wc;
+
+    ck_assert_ptr_nonnull(cq);
+    service_suspend(&there->service);
+    look(there);
+    ck_assert(is_flag_up(near[0]) && !is_rung(there));
+    put_and_call(near[0]);
+    ck_assert(is_rung(there));
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    ck_assert(is_taken(near[0]) && !is_flag_up(near[0]));
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    ck_assert(is_rung(there));
+    ck_assert(soft_waits_for_rest(there->context));
+    soft_rest(there->context);
+    ck_assert(is_flag_up(near[0]) && !soft_waits_for_rest(there->context));
+    look(there); /* which hears the bell */
+    ck_assert(!is_rung(there));
+    put_and_call(near[PEERS - 1]); /* at a seat it calls each time */
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    ck_assert(is_taken(near[PEERS - 1]) && is_flag_up(near[PEERS - 1]));
+    look(there);
+
+    put(near[0]); /* and is found before it is called */
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    ck_assert(is_taken(near[0]) && !is_flag_up(near[0]));
+    put_and_call(near[0]);
+    ck_assert(!is_rung(there));
+    soft_rest(there->context);
+    ck_assert(is_flag_up(near[0]) && is_rung(there) && !soft_waits_for_rest(there->context));
+    look(there);
+    ck_assert(is_taken(near[0]) && !is_rung(there));
+    put_and_call(near[0]);
+    ck_assert(is_rung(there));
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    ck_assert(!is_flag_up(near[0]));
+    soft_poll_ended(there->context);
+    ck_assert(is_flag_up(near[0]));
+    service_resume(&there->service);
+    ck_assert_int_eq(soft_destroy_cq(cq), 0);
 }
 END_TEST
 
@@ -362,6 +429,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(looks, begin_looks, end_looks);
     tcase_add_test(looks, with_many_peers_there_are_seats);
     tcase_add_test(looks, whoever_calls_is_looked_at);
+    tcase_add_test(looks, who_polls_is_not_rung_for);
     tcase_add_test(looks, others_are_not_looked_at);
     tcase_add_test(looks, a_bell_without_a_bit_has_all_looked_at);
     tcase_add_test(looks, any_bit_may_be_set);

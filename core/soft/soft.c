@@ -129,6 +129,7 @@ const struct device soft_device = {
     .query_qp = soft_query_qp,
     .rest = soft_rest,
     .waits_for_rest = soft_waits_for_rest,
+    .poll_ended = soft_poll_ended,
     .forget = soft_forked,
     .wc_status_str = soft_wc_status_str,
 };

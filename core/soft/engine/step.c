@@ -126,12 +126,29 @@ static __attribute__((noinline)) void step(struct soft_context *context)
         soft_timer_started(context);
 }
 
+/* Is there something to be done before its user sleeps? */
+static void note_waits(struct soft_context *context)
+{
+    atomic_store_explicit(&context->waits, !TAILQ_EMPTY(&context->work) || context->wire->unwatched,
+                          memory_order_relaxed);
+}
+
 void soft_step(struct soft_context *context)
 {
     if (!nothing_to_do(context))
         step(context);
-    atomic_store_explicit(&context->waits, !TAILQ_EMPTY(&context->work), memory_order_relaxed);
+    note_waits(context);
     context->now_known = false;
+}
+
+void soft_watch_again(struct ibv_context *ibv)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    struct soft_wire *wire = context->wire;
+
+    if (wire->unwatched)
+        wire->watch(wire);
+    note_waits(context);
 }
 
 void soft_flush(struct ibv_context *context)

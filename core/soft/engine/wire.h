@@ -89,11 +89,22 @@ struct soft_link {
     void (*leave)(struct soft_link *link);
 };
 
+/* Who calls a wire's `receive`. */
+enum soft_looker {
+    SOFT_LOOKS_ONCE,  /* someone who may sleep then, or who has been woken */
+    SOFT_POLLS,       /* a program that polls, and asks for an event before it sleeps */
+    SOFT_POLLS_RESTS, /* one that, besides, says when it sleeps: soft_rest */
+};
+
 /* A context's way to the world. Owned by whoever opens the context, and outlives it. */
 struct soft_wire {
     struct soft_link *link; /* of paths that name none */
 
-    bool polled; /* `receive` is called by a program that polls, and asks for an event before it sleeps */
+    enum soft_looker looker;
+
+    /* What arrives wakes nobody, since the last who looked are to look again: `watch` comes before they sleep, or
+     * when they have not come for a while. */
+    bool unwatched;
 
     uint64_t grain; /* ns by which it may be late with soft_timers, and answers with it */
 
@@ -104,6 +115,10 @@ struct soft_wire {
     /* (locked) A turn of sending is over, after one train or many: who is to be woken up for them can be now.
      * May be NULL. */
     void (*sent)(struct soft_wire *wire, struct ibv_context *context);
+
+    /* (locked) What arrives from now on wakes whoever waits for it, and so does what has arrived already. NULL
+     * where it always does. */
+    void (*watch)(struct soft_wire *wire);
 
     /* (locked) The application itself is driving the device (it polled a completion queue, waited for an
      * event, or posted work): a service thread may step aside. NULL where there is none. */
@@ -194,6 +209,9 @@ struct soft_wire *soft_wire_of(struct ibv_context *context);
 void soft_lock(struct ibv_context *context);
 bool soft_trylock(struct ibv_context *context);
 void soft_unlock(struct ibv_context *context);
+
+/* Whoever has looked, and was to look again, sleeps now, or has not come: what arrives is to wake somebody. (locked) */
+void soft_watch_again(struct ibv_context *context);
 
 /* Watch this descriptor too (level-triggered, reading) in every completion channel of the context, present
  * and future: so a packet wakes the application without a thread between. (locked) */

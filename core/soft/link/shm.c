@@ -33,14 +33,15 @@ static void ring(int bell)
 }
 
 /* Before looking: whoever rings after that has not been seen. It may still be on its way, to be heard at
- * another look. Has it been rung? */
-static bool hear(struct shm *shm)
+ * another look. Has it been rung? And by somebody who did not owe that? */
+static bool hear(struct shm *shm, bool *unexpected)
 {
     uint64_t times = 0;
 
     if (read(shm->bell, &times, sizeof times) == -1)
         times = 0;
-    shm->owed = times < shm->owed ? shm->owed - times : 0;
+    *unexpected = times > shm->owed;
+    shm->owed -= *unexpected ? shm->owed : times;
     return times > 0;
 }
 
@@ -240,15 +241,25 @@ static int empty_ring(struct shm_peer *peer, size_t *budget)
     return packets;
 }
 
+/* Who looks at the next look, too, need not be called: the flag stays down, or is taken down. */
+static int look_on(struct shm_peer *peer, size_t *budget)
+{
+    struct shm_ring *in = &peer->in;
+    int packets = empty_ring(peer, budget);
+
+    if (packets > 0)
+        expect_ring(peer->shm, shm_ring_stay(in, &in->control->sleeps));
+    peer->shm->unwatched = peer->shm->unwatched || !in->flagged;
+    return packets;
+}
+
 /* All of it; then the flag is up, unless the time is. */
 static int look(struct shm_peer *peer, size_t *budget)
 {
     struct shm *shm = peer->shm;
     struct shm_ring *in = &peer->in;
-    int packets;
+    int packets = empty_ring(peer, budget);
 
-    expect_ring(shm, shm_ring_was_called(in, &in->control->sleeps));
-    packets = empty_ring(peer, budget);
     while (!in->flagged && !in->broken && *budget > 0) {
         int more;
 
@@ -289,28 +300,32 @@ static unsigned take_calls(struct shm *shm)
 
 /* What is to be heard, so that nobody who has not been seen is heard: before the bell's other callers are
  * looked for. */
-static unsigned listen_for_calls(struct shm *shm)
+static unsigned listen_for_calls(struct shm *shm, bool hears)
 {
     unsigned calls = take_calls(shm);
     struct shm_peer *peer;
+    bool unexpected;
 
     TAILQ_FOREACH (peer, &shm->looked_at, looks)
         expect_ring(shm, shm_ring_was_called(&peer->in, &peer->in.control->sleeps));
-    if (shm->owed > 0 && hear(shm))
+    if (hears && shm->owed > 0 && hear(shm, &unexpected))
         calls += take_calls(shm);
     return calls;
 }
 
 /* Who used up the time of the others goes behind them. */
-static int look_at_all(struct shm *shm, size_t *budget)
+static int look_at_all(struct shm *shm, size_t *budget, bool watches)
 {
     struct shm_peer *peer, *next;
     int packets = 0;
 
+    shm->unwatched = false;
+
     for (peer = TAILQ_FIRST(&shm->looked_at); peer != NULL; peer = next) {
         bool had_time = *budget > 0;
 
-        packets += look(peer, budget);
+        expect_ring(shm, shm_ring_was_called(&peer->in, &peer->in.control->sleeps));
+        packets += watches || peer->seats != NULL ? look(peer, budget) : look_on(peer, budget);
         look_for_room(peer);
         give_up(peer);
         next = TAILQ_NEXT(peer, looks);
@@ -324,19 +339,20 @@ static int look_at_all(struct shm *shm, size_t *budget)
     return packets;
 }
 
-/* Where nothing came the bell may have been rung all the same: for room, or by somebody who is gone. A bell,
- * and nobody's bit: all are looked into. */
-int shm_receive(struct shm *shm, bool patient)
+/* Where nothing came the bell may have been rung all the same: for room, or by somebody who is gone. An
+ * unexpected one, and nobody's bit: all are looked into. */
+int shm_receive(struct shm *shm, bool hears, bool watches)
 {
     size_t budget = BYTES_MAX;
-    unsigned calls = listen_for_calls(shm);
-    int packets = look_at_all(shm, &budget);
+    unsigned calls = listen_for_calls(shm, hears);
+    int packets = look_at_all(shm, &budget, watches);
+    bool unexpected;
 
-    if (packets == 0 && !patient && hear(shm)) {
+    if (packets == 0 && hears && hear(shm, &unexpected)) {
         calls += take_calls(shm);
-        if (calls == 0 && shm->seats != NULL)
+        if (calls == 0 && unexpected && shm->seats != NULL)
             shm_seats_each(shm->seats, called, shm);
-        packets = look_at_all(shm, &budget);
+        packets = look_at_all(shm, &budget, watches);
     }
     if (budget == 0) {
         ring(shm->bell);
@@ -345,6 +361,24 @@ int shm_receive(struct shm *shm, bool patient)
     if (packets > 0)
         service_traffic(shm->service);
     return packets;
+}
+
+void shm_watch(struct shm *shm)
+{
+    struct shm_peer *peer;
+    bool is_late = false;
+
+    TAILQ_FOREACH (peer, &shm->looked_at, looks) {
+        if (peer->in.flagged || peer->in.broken)
+            continue;
+        shm_ring_sleep(&peer->in);
+        is_late = is_late || !shm_ring_is_empty(&peer->in);
+    }
+    shm->unwatched = false;
+    if (is_late) {
+        ring(shm->bell);
+        shm->owed++;
+    }
 }
 
 /* ---- Peers ---- */

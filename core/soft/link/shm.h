@@ -7,7 +7,9 @@
  * thread it is what a socket is: readable means that somebody should look. Whoever has looked into a ring and
  * found it empty has its flag up, so whatever is put there then rings. A bell is rung once for each flag that
  * was taken down, so it is known how often it is to be heard (`owed`), and who was just looking need not ask
- * the kernel.
+ * the kernel. Whoever polls leaves the flags of the seatless down, into whose rings he looks again soon, and the
+ * bell unheard; when he says that he sleeps the flags go up (shm_watch), and when he doesn't come for a while the
+ * service thread sees to it.
  *
  * A context looks into the rings of its first few peers at each look. With more, each further one has a seat at
  * a board (shm_board.h), and its ring is looked into when it has called, or was not empty at the end of the
@@ -45,6 +47,7 @@ struct shm {
     struct service_member *service;
     bool ready; /* the bell is there, and watched */
     int bell;
+    bool unwatched; /* a flag is down behind which nothing was found */
     uint64_t owed; /* times that it has been rung, or is about to be, and was not heard */
     TAILQ_HEAD(shm_peers, shm_peer)
     looked_at;                      /* the seatless, and of the others those who have called or have more */
@@ -93,9 +96,10 @@ void shm_assign(struct shm *shm, struct shm_peer *peer);
 /* The queue pair is ready for packets: nothing that comes may be lost. (not locked) */
 void shm_join(struct shm_peer *peer);
 
-/* Both as struct soft_wire has it. (locked) Patiently, a bell that nobody owes is left to be heard another
- * time. */
-int shm_receive(struct shm *shm, bool patient);
+/* As struct soft_wire has them. (locked) Who does not hear leaves the bell to be heard another time. Who does not
+ * watch is not to be called by the seatless, at whose rings it looks again soon, or shm_watch() comes. */
+int shm_receive(struct shm *shm, bool hears, bool watches);
+void shm_watch(struct shm *shm);
 void shm_sent(struct shm *shm);
 
 #endif

@@ -11,6 +11,7 @@
 #include "home.h"
 
 #define UNSEEN 32
+#define UNHEARD 1024
 
 /* Those whose event channel is gone while the user still has objects of their contexts. */
 static struct {
@@ -93,11 +94,20 @@ static void sent(struct soft_wire *wire, struct ibv_context *context)
     shm_sent(&home->shm);
 }
 
+static void watch(struct soft_wire *wire)
+{
+    shm_watch(&((struct soft_home *)wire)->shm);
+    wire->unwatched = false;
+}
+
 static int receive(struct soft_wire *wire, struct ibv_context *context)
 {
     struct soft_home *home = (struct soft_home *)wire;
-    bool patient = wire->polled && ++home->unheard % UNSEEN != 0;
-    int packets = home->shm.ready ? shm_receive(&home->shm, patient) : 0;
+    bool hears = wire->looker == SOFT_LOOKS_ONCE || ++home->unheard % UNHEARD == 0;
+    bool watches = wire->looker != SOFT_POLLS_RESTS;
+    int packets = home->shm.ready ? shm_receive(&home->shm, hears, watches) : 0;
+
+    wire->unwatched = home->shm.unwatched;
 
     (void)context;
     return looks_at_udp(home) ? packets + udp_receive(&home->udp) : packets;
@@ -114,6 +124,7 @@ struct soft_home *home_open(void)
         .grain = SERVICE_TICK_NS,
         .receive = receive,
         .sent = sent,
+        .watch = watch,
         .attended = attended,
         .awaits = awaits,
         .open = prepare,

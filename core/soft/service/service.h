@@ -41,6 +41,7 @@ struct service_member {
     unsigned traffic_seen; /* its value at the last tick */
     unsigned quiet;        /* ticks without traffic or deadline */
     uint64_t due;          /* when the thread looks next, ns of CLOCK_MONOTONIC */
+    uint64_t patience;     /* after which it does at the latest when nothing is due, ns */
     bool late;             /* packets were waiting, unattended, at the last tick */
     bool absent;           /* the thread had to serve, and the application has not been here since */
     bool suspended;        /* hands off: the context is about to be closed */

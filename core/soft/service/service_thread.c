@@ -40,6 +40,7 @@ void service_watch(struct service_member *member)
         LIST_INSERT_HEAD(&service_shared.watched, member, watched);
         member->quiet = 0;
         member->late = false;
+        member->patience = SERVICE_TICK_NS;
         member->due = now_ns() + SERVICE_TICK_NS;
     }
     service_arm(member, 0);
@@ -130,16 +131,27 @@ static void collect(void)
 
 /* Thousands of processes that each looked once a millisecond would do little else: whoever waits for an answer
  * that is not due yet is looked at when it is. What comes meanwhile wakes the application, or else has to wait
- * a little for the thread, once. */
+ * a little for the thread, once. Nor is one that is found there each time to be disturbed so often. */
 static uint64_t next_look(const struct service_member *member, uint64_t now, uint64_t deadline)
 {
-    if (deadline == NEVER_NS || member->late || deadline < now + SERVICE_TICK_NS)
+    uint64_t most = deadline == NEVER_NS ? member->patience : TICK_MAX_NS;
+
+    if (member->late || deadline < now + SERVICE_TICK_NS)
         return now + SERVICE_TICK_NS;
-    return deadline < now + TICK_MAX_NS ? deadline : now + TICK_MAX_NS;
+    return deadline < now + most ? deadline : now + most;
 }
 
-/* Run the timers that are due, and let a member with none and without traffic go. */
-static void tick_timers(struct service_member *member, uint64_t now, bool traffic)
+static void note_attendance(struct service_member *member, bool attended)
+{
+    if (!attended)
+        member->patience = SERVICE_TICK_NS;
+    else if (member->patience < TICK_MAX_NS)
+        member->patience *= 2;
+}
+
+/* Run the timers that are due, and let a member with none and without traffic go. Whoever looked, and was to look
+ * again, is not waited for. */
+static void tick_timers(struct service_member *member, uint64_t now, bool traffic, bool attended)
 {
     uint64_t deadline;
 
@@ -159,14 +171,18 @@ static void tick_timers(struct service_member *member, uint64_t now, bool traffi
         atomic_store(&member->state, SERVICE_IDLE);
         service_arm(member, EPOLLIN | EPOLLONESHOT);
     }
+    if (!attended || atomic_load(&member->state) == SERVICE_IDLE)
+        soft_watch_again(member->context);
     soft_unlock(member->context);
 }
 
 static void tick(struct service_member *member, uint64_t now)
 {
     unsigned traffic = atomic_load_explicit(&member->traffic, memory_order_relaxed);
+    bool attended = is_attended(member);
 
-    if (is_attended(member))
+    note_attendance(member, attended);
+    if (attended)
         step_aside(member);
     else if (atomic_load(&member->state) == SERVICE_WATCH) {
         bool late = packets_wait(member);
@@ -175,7 +191,7 @@ static void tick(struct service_member *member, uint64_t now)
             serve(member);
         member->late = late;
     }
-    tick_timers(member, now, traffic != member->traffic_seen);
+    tick_timers(member, now, traffic != member->traffic_seen, attended);
     member->traffic_seen = traffic;
 }
 

@@ -195,8 +195,10 @@ static void look_for_event(struct soft_channel *channel)
 
     if (context->wire->attended != NULL)
         context->wire->attended(context->wire, ibv);
-    if (!TAILQ_EMPTY(&channel->pending))
+    if (!TAILQ_EMPTY(&channel->pending)) {
+        soft_watch_again(ibv);
         return;
+    }
     context->inside = channel;
     soft_progress_patiently(context);
     context->inside = NULL;

@@ -254,9 +254,9 @@ int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
         wire->attended(wire, context);
     taken = soft_cq_take(cq, count, wc);
     if (taken == 0 && count > 0 && !cq->rearmed) {
-        wire->polled = true;
+        wire->looker = soft_context_of(context)->names.lid == 0 ? SOFT_POLLS_RESTS : SOFT_POLLS;
         soft_progress_patiently(soft_context_of(context));
-        wire->polled = false;
+        wire->looker = SOFT_LOOKS_ONCE;
         taken = soft_cq_take(cq, count, wc);
         if (taken == 0)
             soft_hurry(soft_context_of(context));
@@ -291,9 +291,17 @@ bool soft_waits_for_rest(struct ibv_context *context)
     return atomic_load_explicit(&soft_context_of(context)->waits, memory_order_relaxed);
 }
 
+void soft_poll_ended(struct ibv_context *context)
+{
+    soft_lock(context);
+    soft_watch_again(context);
+    soft_unlock(context);
+}
+
 void soft_rest(struct ibv_context *context)
 {
     soft_lock(context);
     soft_hurry(soft_context_of(context));
+    soft_watch_again(context);
     soft_unlock(context);
 }

@@ -27,7 +27,9 @@ int soft_close_device(struct ibv_context *context);
 int soft_harvest(struct ibv_comp_channel *channel, struct ibv_cq **cq, int room, struct ibv_wc *wc, bool *left);
 /* The application has done what it had to do for now: acknowledge what it was given. */
 void soft_rest(struct ibv_context *context);
-bool soft_waits_for_rest(struct ibv_context *context); /* there is something to acknowledge */
+bool soft_waits_for_rest(struct ibv_context *context); /* there is something to acknowledge, or to watch */
+/* Who polled does not go on with it: what arrives is to wake somebody. */
+void soft_poll_ended(struct ibv_context *context);
 
 int soft_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
 int soft_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);

@@ -3,6 +3,7 @@
  * test_link.c - what carries the packets of a connection within this host (EXS_LINK): it is shared memory where
  * both ends want it and can, else UDP, as EXS_DEBUG says of each; and bytes go either way.
  */
+#include "check/support/abstract.h"
 #include "check/support/processes.h"
 #include "check/support/support.h"
 
@@ -280,6 +281,56 @@ START_TEST(another_user_shares_nothing)
 }
 END_TEST
 
+/* Stands where whoever offers memory to this listener comes to, as often as there is a place. */
+static void stranger(int fd, void *arg)
+{
+    struct address address;
+    char name[40], go;
+
+    (void)arg;
+    must(setuid(65534));
+    hear(fd, &address, sizeof address);
+    snprintf(name, sizeof name, "exs/127.0.0.1/%d", port_of(&address));
+    while (abstract_visit(name) != -1)
+        ;
+    tell(fd, "f", 1);
+    hear(fd, &go, 1);
+}
+
+/* They are turned out when somebody comes who could offer none, and then others can. */
+START_TEST(strangers_take_all_places)
+{
+    struct child child;
+    struct address address;
+    struct inbox box;
+    struct soft_cm_counters now;
+    int listener, client, server, tries = 0;
+    char full;
+
+    if (geteuid() != 0)
+        return;
+    child_start(&child, stranger, NULL);
+    begin("auto");
+    inbox_open(&box, 16);
+    listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
+    tell(child.fd, &address, sizeof address);
+    hear(child.fd, &full, 1);
+    do {
+        connect_ends(listener, SOCK_STREAM, &address, &box, &box, &client, &server);
+        pass_bytes(&box, client, &box, server, BYTES, 1);
+        soft_query_cm_counters(&now);
+        close_socket(&box, client);
+        close_socket(&box, server);
+    } while (now.by_shm == before.by_shm && ++tries < 1000);
+    ck_assert_int_gt(tries, 0);
+    ck_assert_uint_eq(now.by_shm - before.by_shm, 2);
+    tell(child.fd, "g", 1);
+    child_join(&child);
+    close_socket(&box, listener);
+    inbox_close(&box);
+}
+END_TEST
+
 /* A peer that is stopped with a full ring costs neither time nor other connections anything; it goes on where
  * it was. */
 START_TEST(a_stopped_peer_is_waited_for)
@@ -332,6 +383,7 @@ int main(void)
     tcase_add_test(here, no_memory_can_be_made);
     tcase_add_test(here, many_on_one_queue);
     tcase_add_test(others, another_user_shares_nothing);
+    tcase_add_test(others, strangers_take_all_places);
     tcase_add_test(others, a_stopped_peer_is_waited_for);
     return run_suite(suite);
 }

@@ -192,6 +192,8 @@ void xs_queue_leave_hosts(struct queue *home);
 /* A source more of the home's, or less. -1 and errno. */
 int xs_guest_watch(struct guest *guest, const struct source *source);
 void xs_guest_unwatch(const struct guest *guest, const struct source *source);
+/* All that it has. -1 and errno: none of them. */
+int xs_guest_watch_all(struct guest *guest);
 
 /* The CM event channel of a device. NULL and errno. Called with the lock. */
 struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device);

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * guest_turn.c - a host's turn at its guests (guest.c): the epoll tells which of them have something to do, so
+ * the others are not asked.
+ */
+#include "clock.h"
+#include "queue.h"
+#include "sock.h"
+
+#define READY_MAX 64 /* sources looked at in a turn */
+
+struct ready {
+    struct queue *homes[READY_MAX];
+    int count;
+};
+
+/* ---- Who has something to do --------------------------------------------------------------------------- */
+
+/* Once in a round, with a reference. Called with events_lock. */
+static void take_ready(struct guest *guest, struct ready *ready)
+{
+    if (guest->round == guest->host->rounds || ready->count == READY_MAX)
+        return;
+    guest->round = guest->host->rounds;
+    guest->stuck = false;
+    xs_queue_ref(guest->home);
+    ready->homes[ready->count++] = guest->home;
+}
+
+/* When their time has come, those in whose line it stands have something to do. */
+static void note_looks(struct queue *host)
+{
+    struct guest *guest;
+
+    if (host->look.at == NEVER_NS || now_ns() < host->look.at)
+        return;
+    doorbell_time(&host->look, NEVER_NS);
+    LIST_FOREACH (guest, &host->guests, of_host) {
+        if (guest->in_line)
+            guest->stuck = host->has_stuck = true;
+    }
+}
+
+static void take_stuck(struct queue *host, struct ready *ready)
+{
+    struct guest *guest;
+
+    host->has_stuck = false;
+    LIST_FOREACH (guest, &host->guests, of_host) {
+        if (guest->stuck)
+            take_ready(guest, ready);
+        host->has_stuck = host->has_stuck || guest->stuck;
+    }
+}
+
+/* Where the epoll can't tell. */
+static void take_all(struct queue *host, struct ready *ready)
+{
+    struct guest *guest;
+
+    LIST_FOREACH (guest, &host->guests, of_host) {
+        take_ready(guest, ready);
+    }
+}
+
+/* The homes that have something to do. */
+static void find_ready(struct queue *host, struct ready *ready, struct turn *turn)
+{
+    struct epoll_event events[READY_MAX];
+
+    ready->count = 0;
+    mutex_lock(&host->events_lock);
+    host->rounds++;
+    note_looks(host);
+    if (host->has_stuck)
+        take_stuck(host, ready);
+    int count = atomic_load(&host->guest_count) > host->lines ? epoll_wait(host->fd, events, READY_MAX, 0) : 0;
+
+    if (count < 0)
+        take_all(host, ready);
+    for (int i = 0; i < count; i++) {
+        if (events[i].data.ptr != NULL) /* else a source of the host's own */
+            take_ready(events[i].data.ptr, ready);
+    }
+    turn->left = turn->left || count == READY_MAX || ready->count == READY_MAX;
+    mutex_unlock(&host->events_lock);
+}
+
+/* ---- Their turns ---------------------------------------------------------------------------------------- */
+
+/* Called with the home's lock. */
+static void note_stuck(struct queue *host, const struct queue *home)
+{
+    mutex_lock(&host->events_lock);
+    struct guest *guest = xs_queue_guest(host, home);
+
+    if (guest != NULL)
+        guest->stuck = host->has_stuck = true;
+    mutex_unlock(&host->events_lock);
+}
+
+/* Called with the home's lock. False: no descriptor tells of it. */
+static bool is_watched(struct queue *host, struct queue *home)
+{
+    struct guest *guest = xs_queue_guest(host, home);
+
+    if (guest != NULL && guest->unwatched)
+        guest->unwatched = xs_queue_show(home) < 0 || xs_guest_watch_all(guest) < 0;
+    return guest == NULL || !guest->unwatched;
+}
+
+/* The host has driven the home, and may have `found` something that had come there. */
+static void note_visit(struct queue *host, struct queue *home, bool found)
+{
+    struct guest *guest = xs_queue_guest(host, home);
+
+    if (guest != NULL && guest->in_line)
+        xs_line_looked(home, guest, found);
+    else if (guest != NULL)
+        guest->visit = ++home->visits;
+}
+
+static void turn_guest(struct queue *host, struct queue *home, struct turn *turn)
+{
+    struct turn own = {.watched = turn->watched};
+
+    mutex_lock(&home->lock);
+    xs_turn_home(home, &own);
+    note_visit(host, home, own.others > 0);
+    own.stuck = own.stuck || !is_watched(host, home);
+    xs_queue_rest(home); /* nobody else says when */
+    if (own.stuck)
+        note_stuck(host, home);
+    xs_queue_unlock(home);
+    xs_queue_unref(home);
+    turn->left = turn->left || own.left;
+    turn->stuck = turn->stuck || own.stuck;
+}
+
+void xs_turn_guests(struct queue *host, struct turn *turn)
+{
+    struct ready ready;
+
+    if (atomic_load(&host->guest_count) == 0)
+        return;
+    find_ready(host, &ready, turn);
+    for (int i = 0; i < ready.count; i++)
+        turn_guest(host, ready.homes[i], turn);
+}

@@ -53,7 +53,7 @@ static void say_no_device(const struct sock *sock, int device, int error)
                : "");
 }
 
-static void say_refused(const struct sock *sock, int error)
+static void say_failed(const struct sock *sock, int error)
 {
     char text[ADDRESS_TEXT];
 
@@ -61,7 +61,10 @@ static void say_refused(const struct sock *sock, int error)
            error == EPROTO            ? "is no EXS socket: does something else listen there?"
            : error == EPROTONOSUPPORT ? "is no EXS of this version: use the same library at both ends"
            : error == EPROTOTYPE      ? "has a socket of another type: SOCK_STREAM meets SOCK_SEQPACKET"
-                                 : "refused the connection: is a listener there, and room in its backlog?");
+           : error == ECONNREFUSED    ? "refused the connection: is a listener there, and room in its backlog?"
+           : error == ETIMEDOUT
+               ? "did not answer in time: is the host up, and does a firewall let this through?"
+               : "ended the connection before it had begun");
 }
 
 /* Try devices from this one on. 0 when one of them is at work; else -1 and errno of the last. */
@@ -146,10 +149,17 @@ static int connect_device(struct sock *sock, int device)
     return xs_device(device)->connect(sock->id[device], &param);
 }
 
-static void refused(struct sock *sock, int error)
+static void failed(struct sock *sock, int error)
 {
-    say_refused(sock, error);
+    say_failed(sock, error);
     xs_attempt_failed(sock, error);
+}
+
+void xs_connect_timeout(struct sock *sock)
+{
+    if (sock->device >= 0) /* it is known whom it was for */
+        say_failed(sock, ETIMEDOUT);
+    xs_attempt_failed(sock, ETIMEDOUT);
 }
 
 static void established(struct sock *sock, const struct rdma_cm_event *event)
@@ -159,7 +169,7 @@ static void established(struct sock *sock, const struct rdma_cm_event *event)
         xs_hello_unpack(&peer, event->param.conn.private_data, event->param.conn.private_data_len, sock->type);
 
     if (reason != HELLO_OK) {
-        refused(sock, xs_hello_errno(reason));
+        failed(sock, xs_hello_errno(reason));
         return;
     }
     xs_conn_reads(sock->conn, event->param.conn.responder_resources, event->param.conn.initiator_depth);
@@ -196,15 +206,15 @@ void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device
         break;
     case RDMA_CM_EVENT_REJECTED:
         if (event->param.conn.private_data_len > 0)
-            refused(sock, xs_reject_errno(event->param.conn.private_data, event->param.conn.private_data_len));
+            failed(sock, xs_reject_errno(event->param.conn.private_data, event->param.conn.private_data_len));
         else
-            refused(sock, status_errno(event, ECONNREFUSED));
+            failed(sock, status_errno(event, ECONNREFUSED));
         break;
     case RDMA_CM_EVENT_UNREACHABLE:
-        xs_attempt_failed(sock, status_errno(event, ETIMEDOUT));
+        failed(sock, status_errno(event, ETIMEDOUT));
         break;
     default:
-        xs_attempt_failed(sock, status_errno(event, ECONNRESET));
+        failed(sock, status_errno(event, ECONNRESET));
         break;
     }
 }

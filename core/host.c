@@ -81,7 +81,7 @@ void xs_host_timeout(struct sock *sock)
     int error = ETIMEDOUT;
 
     if (xs_lookup_answer(sock->lookup, &error) == FOUND)
-        xs_attempt_failed(sock, ETIMEDOUT); /* before the first one, too */
+        xs_connect_timeout(sock); /* before the first one, too */
     else
         xs_open_failed(sock, error);
 }

@@ -269,7 +269,7 @@ void xs_sock_timeout(struct sock *sock)
     if (sock->state == SOCK_CONNECTING && sock->lookup != NULL)
         xs_host_timeout(sock);
     else if (sock->state == SOCK_CONNECTING && sock->opening != NULL)
-        xs_open_failed(sock, ETIMEDOUT);
+        xs_connect_timeout(sock);
     else if (sock->state == SOCK_LISTENING)
         xs_incoming_timeout(sock);
     else if (sock->state == SOCK_CONNECTED && sock->probe_due != 0 && sock->probe_due <= now_ns())

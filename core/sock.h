@@ -244,6 +244,8 @@ void xs_sock_timeout(struct sock *sock);
 void xs_open_failed(struct sock *sock, int error);
 /* The same, unless there is another address to try. */
 void xs_attempt_failed(struct sock *sock, int error);
+/* The time for it is over. */
+void xs_connect_timeout(struct sock *sock);
 /* Begin to connect to sock->peer, until the deadline, ns. -1 and errno. */
 int xs_connect_address(struct sock *sock, uint64_t deadline);
 /* The operation that a connection of this accept ends: itself, or one of its own of a multishot, which is not

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_advice.c - EXS_DEBUG: every EINVAL, and every EFAULT of a call, has a line on standard error that names
- * the argument.
+ * the argument; and so has a connection that does not come about.
  */
 #include "check/support/support.h"
 
@@ -135,6 +135,40 @@ START_TEST(results)
 }
 END_TEST
 
+static void expect_line(const char *what)
+{
+    char line[512] = "";
+
+    rewind(said);
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, said));
+    ck_assert_msg(strstr(line, what) != NULL, "%s", line);
+    ck_assert_ptr_null(fgets(line, sizeof line, said));
+    ck_assert_int_eq(ftruncate(fileno(said), 0), 0);
+    rewind(said);
+}
+
+/* Why a connection does not come about is told, too, of whichever peer it is. */
+START_TEST(connecting)
+{
+    static const struct timeval soon = {.tv_usec = 100000};
+    int keep, keep_too, sock;
+    struct address nobody = refusing_address(&keep), deaf = deaf_address(&keep_too);
+    char port[8];
+
+    snprintf(port, sizeof port, "%d", port_of(&deaf));
+    must(sock = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must_fail(exs_blocking_connect(sock, SA(&nobody), nobody.length), ECONNREFUSED);
+    expect_line("refused the connection: is a listener there");
+    must_fail(exs_connect(sock, SA(&deaf), deaf.length, EXS_BLOCK, &soon, NULL, NULL), ETIMEDOUT);
+    expect_line("did not answer in time");
+    must_fail(exs_connect_host(sock, "127.0.0.1", port, EXS_BLOCK, &soon, NULL, NULL), ETIMEDOUT);
+    expect_line("did not answer in time");
+    must(exs_blocking_close(sock));
+    close(keep);
+    close(keep_too);
+}
+END_TEST
+
 /* A second exs_init, of another library in the process, changes nothing. */
 START_TEST(heard_once)
 {
@@ -155,5 +189,6 @@ int main(void)
     tcase_add_test(invalid, others);
     tcase_add_test(invalid, results);
     tcase_add_test(invalid, heard_once);
+    tcase_add_test(invalid, connecting);
     return run_suite(suite);
 }

@@ -331,6 +331,8 @@ START_TEST(a_bell_is_kept_once)
     int kept[2] = {ones[0]->bell->fd, others[0]->bell->fd};
     ck_assert_int_ne(kept[0], kept[1]);
     ck_assert_int_eq(before[0], before[1]);
+    service_suspend(&here->service); /* who else would hear the bells, where this is slow */
+    service_suspend(&there->service);
     for (int i = 0; i < PAIRS; i++) {
         ck_assert(fds_flag(ones[i]->bell->fd, true) && fds_flag(others[i]->bell->fd, true));
         ck_assert_int_eq(read(here->shm.bell, &(uint64_t){0}, sizeof(uint64_t)), sizeof(uint64_t));

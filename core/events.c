@@ -341,6 +341,8 @@ int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum wa
     queue->turns++;
     queue->empty_turns += count == 0;
     atomic_fetch_sub(&queue->dequeuers, 1);
+    if (watched == BY_EDGE)
+        queue->is_kept_readable = false; /* which says something to a loop alone */
     if (turn.stuck || (turn.left && watched == BY_EDGE))
         doorbell_again(&queue->raise);
     else

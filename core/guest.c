@@ -231,6 +231,7 @@ int xs_queue_host(struct queue *host, struct queue *home)
     if ((guest != NULL ? step_out(guest) : begin_hosting(host, home, begin_to_watch)) < 0)
         return -1;
     xs_queue_set_timer(home); /* which nobody needed so far */
+    xs_queue_rest(home);      /* as a wait has left it, nobody would be woken */
     return 0;
 }
 

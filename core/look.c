@@ -34,6 +34,8 @@ static int end_look(struct queue *queue, exs_event_t *events, int most, bool goe
     queue->is_kept_readable = goes_on; /* and stays so as long as looking pays */
     xs_events_show(queue);
     mutex_unlock(&queue->events_lock);
+    if (count > 0)
+        xs_rest_for_others(queue); /* the loop does not sleep yet, but they may */
     return count;
 }
 

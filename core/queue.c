@@ -193,6 +193,20 @@ void xs_rest_home(struct queue *home)
     xs_queue_unlock(home);
 }
 
+void xs_rest_for_others(struct queue *home)
+{
+    if (!atomic_load_explicit(&home->waits, memory_order_relaxed))
+        return;
+    mutex_lock(&home->lock);
+    mutex_lock(&home->events_lock);
+    bool others_wait = !LIST_EMPTY(&home->sleepers) || !LIST_EMPTY(&home->hosts);
+
+    mutex_unlock(&home->events_lock);
+    if (others_wait)
+        xs_queue_rest(home);
+    xs_queue_unlock(home);
+}
+
 /* ---- Making and deleting ------------------------------------------------------------------------------- */
 
 struct queue *xs_queue_new(bool private, int depth)

@@ -234,9 +234,12 @@ void xs_events_show(struct queue *queue);
 bool xs_spin_turn(struct queue *queue, bool active);
 /* Look for events until the loop's turn ends. False: it may sleep. Called without the lock. */
 bool xs_spin_in_turn(struct queue *queue);
-/* The application has had its turn, and may sleep now. Called with the lock, as is the next. */
+/* The application has had its turn, and may sleep now. Called with the lock. */
 void xs_queue_rest(struct queue *queue);
-/* Something was harvested, or posted. */
+/* This thread, which was not woken while it looked, goes: from now on whoever else waits for the same is to be,
+ * a thread that sleeps or a queue that hosts it. Called without the lock. */
+void xs_rest_for_others(struct queue *home);
+/* Something was harvested, or posted. Called with the lock. */
 void xs_queue_note_waits(struct queue *queue);
 /* Let go of all guests, without the lock: a queue that was deleted drives nothing any more. */
 void xs_queue_release_guests(struct queue *queue);

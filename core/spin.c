@@ -154,17 +154,6 @@ static enum spun spin(struct queue *queue, struct search *search)
     return over ? SPUN_FOUND : in_vain ? SPUN_IN_VAIN : SPUN_LONG_ENOUGH;
 }
 
-/* Other threads that sleep are not woken while this one looks, and it goes. */
-static void leave(struct queue *home)
-{
-    mutex_lock(&home->events_lock);
-    bool others_sleep = !LIST_EMPTY(&home->sleepers);
-
-    mutex_unlock(&home->events_lock);
-    if (others_sleep)
-        xs_rest_home(home);
-}
-
 bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
 {
     struct search search = {.ns = ns_of(home), .limit = NEVER_NS, .is_over = is_over, .argument = argument};
@@ -177,7 +166,7 @@ bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
     if (home->handle != NULL) /* whoever watches its descriptor is not to be woken for what has been taken */
         xs_run(home);
     else
-        leave(home);
+        xs_rest_for_others(home);
     return true;
 }
 

@@ -13,8 +13,8 @@ static void ready(EV_P_ ev_io *io, int revents)
     bool looks_on = true;
     int count = revents == EV_CUSTOM ? 0 : xs_loop_dequeue(queue, events, EXS_EV_BATCH, &looks_on);
 
-    if (count == 0 && looks_on)
-        count = xs_loop_look(queue, events, EXS_EV_BATCH, ev_pending_count(EV_A) == 0);
+    if (count == 0) /* also where it does not look on any more: what it has kept readable is let go then */
+        count = xs_loop_look(queue, events, EXS_EV_BATCH, looks_on && ev_pending_count(EV_A) == 0);
     if (count < 0) {
         exs_ev_stop(EV_A_ w); /* the queue was deleted under a started watcher */
         return;

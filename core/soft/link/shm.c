@@ -33,15 +33,16 @@ static void ring(int bell)
 }
 
 /* Before looking: whoever rings after that has not been seen. It may still be on its way, to be heard at
- * another look. Has it been rung? And by somebody who did not owe that? */
+ * another look. Has it been rung? And by somebody who did not owe that, as far as is known before his ring is
+ * looked into? */
 static bool hear(struct shm *shm, bool *unexpected)
 {
     uint64_t times = 0;
 
     if (read(shm->bell, &times, sizeof times) == -1)
         times = 0;
-    *unexpected = times > shm->owed;
-    shm->owed -= *unexpected ? shm->owed : times;
+    shm->owed -= (int64_t)times;
+    *unexpected = shm->owed < 0;
     return times > 0;
 }
 
@@ -354,6 +355,8 @@ int shm_receive(struct shm *shm, bool hears, bool watches)
             shm_seats_each(shm->seats, called, shm);
         packets = look_at_all(shm, &budget, watches);
     }
+    if (shm->owed < 0) /* rings of nobody whose flag was up */
+        shm->owed = 0;
     if (budget == 0) {
         ring(shm->bell);
         shm->owed++;
@@ -372,7 +375,7 @@ void shm_watch(struct shm *shm)
         if (peer->in.flagged || peer->in.broken)
             continue;
         shm_ring_sleep(&peer->in);
-        is_late = is_late || !shm_ring_is_empty(&peer->in);
+        is_late = is_late || !shm_ring_is_empty(&peer->in) || peer->in.broken;
     }
     shm->unwatched = false;
     if (is_late) {

@@ -48,7 +48,8 @@ struct shm {
     bool ready; /* the bell is there, and watched */
     int bell;
     bool unwatched; /* a flag is down behind which nothing was found */
-    uint64_t owed; /* times that it has been rung, or is about to be, and was not heard */
+    int64_t owed;   /* times that it has been rung, or is about to be, and was not heard; less than 0 within a
+                     * look: heard before it was seen who rang */
     TAILQ_HEAD(shm_peers, shm_peer)
     looked_at;                      /* the seatless, and of the others those who have called or have more */
     LIST_HEAD(, shm_peer) uncalled; /* whose trains were told, and whose bells were not rung */

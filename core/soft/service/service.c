@@ -109,6 +109,7 @@ int service_join(struct service_member *member)
     int error = 0;
 
     member->count = 0;
+    member->door = -1;
     member->late = member->absent = member->suspended = false;
     atomic_store(&member->state, SERVICE_IDLE);
     soft_mutex_lock(&service_shared.gate);
@@ -133,6 +134,14 @@ void service_leave(struct service_member *member)
     if (--service_shared.members == 0)
         stop();
     soft_mutex_unlock(&service_shared.gate);
+}
+
+int service_add_door(struct service_member *member, int socket)
+{
+    soft_mutex_lock(&service_shared.lock);
+    member->door = socket;
+    soft_mutex_unlock(&service_shared.lock);
+    return service_add(member, socket);
 }
 
 int service_add(struct service_member *member, int socket)

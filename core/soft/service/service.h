@@ -7,9 +7,9 @@
  * application drives the device itself, so that no packet wakes two threads:
  *
  *   IDLE   nothing is on its way. The thread sleeps on the sockets, and a packet wakes it once.
- *   WATCH  there is traffic. Once a millisecond, or where the next timer is not due before that a little more
- *          rarely, the thread looks: have timers come due? Do packets lie there that the application has left
- *          alone since the last look? Then
+ *   WATCH  there is traffic. Once a millisecond, or a few times more rarely where the next timer is not due
+ *          before that or the application is found there each time, the thread looks: have timers come due? Do
+ *          packets lie there that the application has left alone since the last look? Then
  *   SERVE  the thread takes in the packets itself, as they come, until the application attends again.
  *
  * After some ticks without traffic and with no deadline left a context is IDLE again, and when all are, the
@@ -24,7 +24,7 @@
 #include <infiniband/verbs.h>
 
 #define SERVICE_SOCKETS 28 /* of one context and its groups, a bell, and an epoll of more sockets */
-#define SERVICE_TICK_NS UINT64_C(1000000) /* how often the thread looks */
+#define SERVICE_TICK_NS UINT64_C(1000000) /* how often the thread looks, at most */
 
 enum service_state { SERVICE_IDLE, SERVICE_CALLED, SERVICE_WATCH, SERVICE_SERVE };
 
@@ -34,6 +34,7 @@ struct service_member {
     struct ibv_context *context;
     int sockets[SERVICE_SOCKETS];
     int count;
+    int door;         /* one of these, or -1: it tells of each who comes once, for some can't be let in yet */
     atomic_int state; /* an enum service_state. From IDLE to CALLED it is who calls, and pairs with the thread's
                        * taking the list of those; all else is under the lock */
     atomic_bool attended;  /* the application was here since the thread last looked: pairs with nothing */
@@ -55,6 +56,8 @@ int service_join(struct service_member *member);
 void service_leave(struct service_member *member);
 /* Its packets come on this socket too. 0 or an errno. */
 int service_add(struct service_member *member, int socket);
+/* The same of a unix socket that listens; one at most. */
+int service_add_door(struct service_member *member, int socket);
 /* Not on this one any more. (locked) */
 void service_remove(struct service_member *member, int socket);
 /* While suspended the thread doesn't touch the context. Not with the context locked. */

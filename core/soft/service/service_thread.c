@@ -9,18 +9,23 @@
 #include "core/fds.h"
 #include "core/soft/engine/wire.h"
 
-#define TICK_MAX_NS (8 * SERVICE_TICK_NS) /* where nothing is due before */
-#define QUIET_TICKS 10                    /* without traffic or deadline until a member is IDLE */
-#define BATCH 16                          /* events taken from epoll at a time */
+#define TICK_MAX_NS (8 * SERVICE_TICK_NS) /* where nothing is due before, */
+#define PATIENCE_MAX_NS                                                                                        \
+    (4 * SERVICE_TICK_NS) /* or nothing is, but what it left alone waits for the thread if it goes */
+#define QUIET_TICKS 10    /* without traffic or deadline until a member is IDLE */
+#define BATCH 16          /* events taken from epoll at a time */
 
 /* ---- Members ---- */
 
 void service_arm(struct service_member *member, uint32_t events)
 {
-    struct epoll_event event = {.events = events, .data.ptr = member};
+    for (int i = 0; i < member->count; i++) {
+        struct epoll_event event = {.events = events, .data.ptr = member};
 
-    for (int i = 0; i < member->count; i++)
+        if (member->sockets[i] == member->door)
+            event.events |= EPOLLET;
         fds_rewatch(service_shared.epoll, member->sockets[i], &event);
+    }
 }
 
 static bool packets_wait(const struct service_member *member)
@@ -145,12 +150,12 @@ static void note_attendance(struct service_member *member, bool attended)
 {
     if (!attended)
         member->patience = SERVICE_TICK_NS;
-    else if (member->patience < TICK_MAX_NS)
+    else if (member->patience < PATIENCE_MAX_NS)
         member->patience *= 2;
 }
 
-/* Run the timers that are due, and let a member with none and without traffic go. Whoever looked, and was to look
- * again, is not waited for. */
+/* Run the timers that are due, and let a member with none and without traffic go. Whoever looked, and was to
+ * look again, is not waited for. */
 static void tick_timers(struct service_member *member, uint64_t now, bool traffic, bool attended)
 {
     uint64_t deadline;

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_woken.c - whoever sleeps is woken, also for what comes when somebody else has looked, and looks no more.
+ *
+ * Who polls is not rung for, and hears a bell only now and then. What completes by that wakes others all the
+ * same; a one-sided write completes nothing where it is written to. So here a write is polled for until its
+ * bell was heard: then neither a flag is up nor anything rung, and nobody knows. Whoever is to be woken after
+ * that has nobody else, for the service thread is suspended.
+ *
+ * A thread's time can be its own here: it stands still, or goes on where it is looked at. And a thread can be
+ * held at a gate where it looks at the clock.
+ */
+#include "check/support/asleep.h"
+#include "check/support/support.h"
+
+#include <dlfcn.h>
+#include <exs_ev.h>
+#include <poll.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <time.h>
+#include "core/core.h"
+#include "core/nic.h"
+#include "core/queue.h"
+#include "core/soft/service/home.h"
+#include "inside.h"
+
+#define LONG "1000000" /* us; as long as EXS_WAIT_US_MAX */
+#define STEP_NS 1000   /* of a time that goes on, with each look at it */
+#define LATE_MS ((int)(LATE_S * 1e3))
+
+enum { HEARD = 2048 }; /* of so many polls one hears the bell: one of 1024 does */
+
+/* ---- Time -------------------------------------------------------------------------------- */
+
+static _Thread_local struct { /* this thread's own, ns */
+    bool is_set;
+    long long now, step;
+} own_time;
+static _Thread_local bool stops; /* at the gate, when it is shut */
+static atomic_long looks;        /* at a time of a thread's own; a count */
+
+/* Where one thread is held by another. */
+static struct {
+    atomic_bool is_shut, is_passed;
+    sem_t arrived, go;
+} gate;
+
+static void await(sem_t *what)
+{
+    while (sem_wait(what) < 0)
+        ck_assert_int_eq(errno, EINTR);
+}
+
+static void stop_at_gate(void)
+{
+    if (!stops || !gate.is_shut)
+        return;
+    sem_post(&gate.arrived);
+    await(&gate.go);
+    if (!gate.is_shut)
+        gate.is_passed = true;
+}
+
+__attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *now)
+{
+    int (*own)(clockid_t, struct timespec *);
+
+    if (id == CLOCK_MONOTONIC && own_time.is_set) {
+        stop_at_gate();
+        looks++;
+        own_time.now += own_time.step;
+        *now = (struct timespec){.tv_sec = own_time.now / 1000000000, .tv_nsec = own_time.now % 1000000000};
+        return 0;
+    }
+    *(void **)&own = dlsym(RTLD_NEXT, "clock_gettime");
+    return own(id, now);
+}
+
+/* From now on, for this thread. */
+static void set_own_time(long long step)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    own_time.now = now.tv_sec * 1000000000LL + now.tv_nsec;
+    own_time.step = step;
+    own_time.is_set = true;
+}
+
+static void shut_gate(void)
+{
+    must(sem_init(&gate.arrived, 0, 0));
+    must(sem_init(&gate.go, 0, 0));
+    gate.is_passed = false;
+    gate.is_shut = true;
+}
+
+/* Let the other go from look to look until it is there. */
+static void hold_when(bool (*is_there)(const struct conn *), const struct conn *conn)
+{
+    for (;;) {
+        await(&gate.arrived);
+        if (is_there(conn))
+            return;
+        must(sem_post(&gate.go));
+    }
+}
+
+/* It is on its way when this returns. */
+static void open_gate(void)
+{
+    gate.is_shut = false;
+    must(sem_post(&gate.go));
+    while (!gate.is_passed)
+        sched_yield();
+}
+
+static bool comes(sem_t *what)
+{
+    struct timespec limit;
+    int result;
+
+    must(clock_gettime(CLOCK_REALTIME, &limit));
+    limit.tv_sec += (time_t)LATE_S + 1;
+    do
+        result = sem_timedwait(what, &limit);
+    while (result < 0 && errno == EINTR);
+    return result == 0;
+}
+
+/* ---- What is found and not heard of -------------------------------------------------------- */
+
+static void init_with(const char *spin)
+{
+    must(setenv("EXS_SPIN", spin, 1));
+    must(setenv("EXS_LINK", "shm", 1));
+    init_library();
+}
+
+static void set_mode(exs_qhandle_t queue, int mode, int us)
+{
+    must(exs_qmodify(queue, EXS_QATTR_WAIT, &(exs_qattr_t){.exs_wait = mode, .exs_wait_us = us}));
+}
+
+static bool is_readable(exs_qhandle_t queue, int within_ms)
+{
+    return poll(&(struct pollfd){.fd = exs_qfd(queue), .events = POLLIN}, 1, within_ms) == 1;
+}
+
+static void send_one(const struct pair *pair)
+{
+    must(exs_send(pair->server, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
+}
+
+static struct service_member *service_of(int socket)
+{
+    return &home_of(conn_of(socket)->nic->context)->service;
+}
+
+/* What has come is taken in, and what comes next rings. */
+static void settle(struct queue *home)
+{
+    for (int i = 0; i < 4; i++)
+        xs_run(home);
+    xs_rest_home(home);
+}
+
+struct exported { /* a socket's, for its peer to write into */
+    char byte;
+    exs_mhandle_t region;
+    exs_token_t token;
+};
+
+static void export_byte(struct exported *exported, int socket)
+{
+    exported->region = exs_mregister(&exported->byte, 1, 0);
+    ck_assert_ptr_ne(exported->region, EXS_MHANDLE_INVALID);
+    must(exs_mexport(socket, exported->region, &exported->byte, 1, EXS_REMOTE_WRITE, &exported->token));
+}
+
+static void withdraw(struct exported *exported, int socket)
+{
+    ck_assert_int_eq(exported->byte, 'w');
+    must(exs_munexport(socket, &exported->token));
+    must(exs_mderegister(exported->region, 0));
+}
+
+/* ---- Hosts --------------------------------------------------------------------------------- */
+
+static int in_vain; /* stands for a receive that is cancelled */
+
+static void *look_until_cancelled(void *argument)
+{
+    const struct pair *pair = argument;
+    char byte;
+
+    set_own_time(0);
+    must_fail(exs_recv(pair->client, &byte, 1, EXS_BLOCK, NULL, &in_vain, NULL), ECANCELED);
+    return NULL;
+}
+
+static void await_polls(void)
+{
+    long enough = looks + 2L * HEARD; /* two polls between two looks at the clock */
+
+    while (looks < enough)
+        sched_yield();
+}
+
+/* A blocking call of another thread looks, finds a write, and ends. */
+static void look_and_leave(struct pair *pair)
+{
+    struct exported exported;
+
+    export_byte(&exported, pair->client);
+    pthread_t thread = thread_start(look_until_cancelled, pair);
+
+    ck_assert_int_eq(exs_rwrite(pair->server, "w", 1, &exported.token, 0, EXS_BLOCK, NULL, NULL, NULL), 1);
+    await_polls();
+    ck_assert_int_eq(exs_cancel(pair->client, &in_vain, 0), 1);
+    thread_join(thread);
+    withdraw(&exported, pair->client);
+}
+
+/* One that is a host already when somebody looks, and one that becomes it then. */
+START_TEST(a_host_is_woken)
+{
+    bool hosts_before = _i == 0;
+    struct pair pair;
+    struct inbox host;
+    char byte = 0;
+
+    init_with(LONG);
+    pair_open_blocking(&pair, PF_INET, SOCK_STREAM);
+    inbox_open(&host, 4);
+    struct queue *home = conn_of(pair.client)->nic->queue;
+
+    service_suspend(service_of(pair.client));
+    if (hosts_before)
+        must(exs_recv(pair.client, &byte, 1, 0, host.queue, NULL, NULL));
+    settle(home);
+    xs_spin_set(&home->spin, &(exs_qattr_t){.exs_wait = EXS_WAIT_ADAPTIVE, .exs_wait_us = EXS_WAIT_US_MAX});
+    look_and_leave(&pair);
+    if (!hosts_before)
+        must(exs_recv(pair.client, &byte, 1, 0, host.queue, NULL, NULL));
+    ck_assert_msg(!is_readable(host.queue, 0), "it is woken anyway");
+    send_one(&pair);
+    ck_assert_msg(is_readable(host.queue, LATE_MS), "who looked has left, and the host sleeps on");
+    take_good(&host, EXS_EVT_RECV, pair.client);
+    ck_assert_int_eq(byte, 'x');
+    service_resume(service_of(pair.client));
+    pair_close_blocking(&pair);
+    inbox_close(&host);
+}
+END_TEST
+
+/* ---- Threads ------------------------------------------------------------------------------- */
+
+struct sleeper { /* a thread that receives a byte */
+    int socket;
+    _Atomic pid_t tid;
+    sem_t woken;
+};
+
+static void *receive(void *argument)
+{
+    struct sleeper *sleeper = argument;
+    char byte;
+
+    set_own_time(STEP_NS);
+    stops = true;
+    sleeper->tid = gettid();
+    ck_assert_int_eq(exs_blocking_recv(sleeper->socket, &byte, 1, 0, NULL), 1);
+    ck_assert_int_eq(byte, 'x');
+    must(sem_post(&sleeper->woken));
+    return NULL;
+}
+
+/* Known to whoever looks at its home. */
+static bool is_asleep(const struct conn *conn)
+{
+    struct queue *home = conn->nic->queue;
+
+    mutex_lock(&home->events_lock);
+    bool is = !LIST_EMPTY(&home->sleepers);
+
+    mutex_unlock(&home->events_lock);
+    return is;
+}
+
+/* Its receive has begun. If so, with the home's lock, which it wants next. */
+static bool is_about_to_sleep(const struct conn *conn)
+{
+    return conn->receives > 0 && mutex_trylock(&conn->nic->queue->lock);
+}
+
+struct stage { /* a client whose home is a loop's queue, and a thread that receives there */
+    struct pair pair;
+    exs_qhandle_t queue;
+    struct conn *conn;
+    struct queue *home; /* the same queue */
+    struct exported exported;
+    struct sleeper sleeper;
+    pthread_t thread;
+    int rounds; /* callbacks of the loop's, in its first turn */
+    unsigned turn;
+};
+
+static void stage_open(struct stage *stage)
+{
+    init_with(LONG);
+    pair_open(&stage->pair, PF_INET, SOCK_STREAM);
+    stage->queue = stage->pair.client_box->queue;
+    stage->conn = conn_of(stage->pair.client);
+    stage->home = stage->conn->nic->queue;
+    stage->sleeper.socket = stage->pair.client;
+    must(sem_init(&stage->sleeper.woken, 0, 0));
+    service_suspend(service_of(stage->pair.client));
+    export_byte(&stage->exported, stage->pair.client);
+    settle(stage->home);
+}
+
+static void stage_close(struct stage *stage)
+{
+    thread_join(stage->thread);
+    withdraw(&stage->exported, stage->pair.client);
+    service_resume(service_of(stage->pair.client));
+    pair_close(&stage->pair);
+}
+
+static void write_one(const struct stage *stage)
+{
+    must(exs_rwrite(stage->pair.server, "w", 1, &stage->exported.token, 0, EXS_UNSIGNALED, NULL, NULL, NULL));
+}
+
+static void fall_asleep(struct stage *stage, bool (*is_there)(const struct conn *))
+{
+    shut_gate();
+    stage->thread = thread_start(receive, &stage->sleeper);
+    hold_when(is_there, stage->conn);
+}
+
+/* An event, without a device. */
+static void close_one(exs_qhandle_t queue)
+{
+    must(exs_close(exs_socket(PF_INET, SOCK_STREAM, 0), 0, queue, NULL));
+}
+
+/* Each callback has another come at once, since the watcher looks on. The last one waits for the thread. */
+static void look_on(EV_P_ exs_ev *w, exs_event_t *events, int count)
+{
+    struct stage *stage = w->data;
+
+    ck_assert_int_eq(count, 1);
+    ck_assert_int_eq(events->exs_evt_type, EXS_EVT_CLOSE);
+    if (++stage->rounds == 1) {
+        stage->turn = ev_iteration(EV_A);
+        write_one(stage);
+    }
+    if (stage->rounds <= HEARD) {
+        close_one(w->queue);
+        return;
+    }
+    ck_assert_uint_eq(ev_iteration(EV_A), stage->turn);
+    open_gate();
+    send_one(&stage->pair);
+    ck_assert_msg(comes(&stage->sleeper.woken), "the loop waits for a thread that is not woken");
+    exs_ev_stop(EV_A_ w);
+    ev_break(EV_A_ EVBREAK_ALL);
+}
+
+/* One that slept before the loop began to look, and is not done when a callback waits for it. It is held when
+ * it is about to call the kernel, so that the write's bell does not wake it; a limit has it look at the clock
+ * there. */
+START_TEST(a_thread_is_woken_while_a_callback_waits)
+{
+    static const struct timeval far = {.tv_sec = 1000};
+    struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+    struct stage stage = {.rounds = 0};
+    exs_ev watcher = {.data = &stage};
+
+    stage_open(&stage);
+    set_mode(stage.queue, EXS_WAIT_NOTIFY, 0); /* so that it sleeps at once */
+    must(exs_setsockopt(stage.pair.client, SOL_SOCKET, SO_RCVTIMEO, &far, sizeof far));
+    fall_asleep(&stage, is_asleep);
+    set_mode(stage.queue, EXS_WAIT_ADAPTIVE, EXS_WAIT_US_MAX);
+    exs_ev_init(&watcher, look_on, stage.queue);
+    exs_ev_start(loop, &watcher);
+    set_own_time(0);
+    close_one(stage.queue);
+    ev_run(loop, 0);
+    own_time.is_set = false;
+    ck_assert_int_gt(stage.rounds, HEARD);
+    stage_close(&stage);
+    ev_loop_destroy(loop);
+}
+END_TEST
+
+/* One that has said that it sleeps, and is not known to yet, while another looks. It waits for the home's lock
+ * meanwhile, and so for the one who looks. */
+START_TEST(a_thread_is_woken_that_was_about_to_sleep)
+{
+    struct stage stage = {.rounds = 0};
+
+    stage_open(&stage);
+    set_mode(stage.queue, EXS_WAIT_ADAPTIVE, STEP_NS / 1000); /* over as soon as it begins */
+    write_one(&stage);
+    fall_asleep(&stage, is_about_to_sleep);
+    ck_assert(!atomic_load(&stage.home->waits)); /* so it has nothing to say */
+    open_gate();
+    await_sleep(&stage.sleeper.tid);
+    for (int i = 0; i < HEARD; i++)
+        xs_nic_look(stage.conn->nic);
+    xs_queue_note_waits(stage.home);
+    ck_assert(atomic_load(&stage.home->waits));
+    xs_queue_unlock(stage.home);
+    while (!is_asleep(stage.conn))
+        sched_yield();
+    send_one(&stage.pair);
+    ck_assert_msg(comes(&stage.sleeper.woken), "a thread fell asleep while another looked, and is not woken");
+    stage_close(&stage);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("woken");
+    TCase *hosts = add_bare_case(suite, "hosts", 20), *threads = add_bare_case(suite, "threads", 20);
+
+    if (!on_rdma()) { /* which rings by itself */
+        tcase_add_loop_test(hosts, a_host_is_woken, 0, 2);
+        tcase_add_test(threads, a_thread_is_woken_while_a_callback_waits);
+        tcase_add_test(threads, a_thread_is_woken_that_was_about_to_sleep);
+    }
+    return run_suite(suite);
+}

@@ -34,6 +34,7 @@ static struct ib_fuzz {
     struct input input;
     struct one ones[CONNS];
     struct soft_path hosts[HOSTS];
+    uint32_t given;
 } fuzz;
 
 static uint64_t clock_now(struct soft_clock *clock)
@@ -53,6 +54,12 @@ static void check_message(const struct ib_message *message)
     ck_assert(ib_decode(&back, mad));
     ib_encode(&back, again);
     ck_assert_mem_eq(mad, again, IB_MAD_BYTES);
+}
+
+static uint32_t number(struct ib_world *world)
+{
+    (void)world;
+    return 0xfffffffe + fuzz.given++;
 }
 
 static void sent(struct ib_world *world, const struct soft_path *to, const uint8_t mad[IB_MAD_BYTES])
@@ -192,6 +199,9 @@ static void come(void)
     const uint8_t *bytes;
     size_t got = input_bytes(&fuzz.input, &bytes, how & 1 ? IB_MAD_BYTES - 24 : 12);
 
+    if (how & 2)
+        put64(mad + 8, conn->transaction);
+
     memcpy(mad + 24, bytes, got);
     mad[17] = (uint8_t)(IB_REQ + (how >> 4) % 10);
     if (mad[17] == IB_SIDR_REP && how & 2) /* of a look-up that is */
@@ -330,8 +340,7 @@ static void world_open(const uint8_t *data, size_t size)
     fuzz.world = (struct ib_world){
         .clock = &fuzz.clock,
         .guid = 1,
-        .next_id = 0xfffffffe,
-        .id_step = 1,
+        .number = number,
         .send = sent,
         .request = request,
         .requested = requested,

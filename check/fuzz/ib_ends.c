@@ -28,12 +28,19 @@ static struct {
     struct soft_path path;
     struct ib_box boxes[BOXES];
     struct slot slots[SLOTS];
+    uint32_t given;
 } ends;
 
 static uint64_t clock_now(struct soft_clock *clock)
 {
     (void)clock;
     return ends.now;
+}
+
+static uint32_t number(struct ib_world *world)
+{
+    (void)world;
+    return 0xfffffff0 + 16 * ends.given++;
 }
 
 static void sent(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES])
@@ -241,8 +248,7 @@ static void open_all(struct input *input)
     ib_port.world = (struct ib_world){
         .clock = &ends.clock,
         .guid = 1,
-        .next_id = 0xfffffff0,
-        .id_step = 16,
+        .number = number,
         .send = sent,
         .request = ib_told_request,
         .requested = ib_told_requested,

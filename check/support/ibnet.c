@@ -22,6 +22,11 @@ static void launch(struct ibnet *network, int to, const uint8_t *mad, uint64_t d
     memcpy(flight->mad, mad, IB_MAD_BYTES);
 }
 
+static uint32_t number(struct ib_world *world)
+{
+    return ((struct ibnet_end *)world)->next_id++;
+}
+
 static void send_mad(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES])
 {
     struct ibnet_end *self = (struct ibnet_end *)world;
@@ -30,6 +35,7 @@ static void send_mad(struct ib_world *world, const struct soft_path *path, const
 
     if (memcmp(path, &network->third, sizeof *path) == 0) {
         ck_assert(ib_decode(&network->to_third, mad));
+        network->third_heard[mad[17] & 31]++;
         return;
     }
     ck_assert_mem_eq(path, &self->path, sizeof *path);
@@ -156,15 +162,15 @@ struct ibnet *ibnet_new(void)
         end->network = network;
         end->number = i;
         end->next_qpn = 0x100;
+        end->next_id = 0xffffffff; /* 0 is none */
         end->listens = end->accepts = end->hangs_up = true;
         end->path.local.in = addresses[i];
         end->path.remote.in = addresses[!i];
         end->world = (struct ib_world){
             .clock = &network->clock,
             .guid = 0x1111 * (uint64_t)(i + 1),
-            .next_id = 0xffffffff, /* 0 is not given */
-            .id_step = 1,
             .next_transaction = 77,
+            .number = number,
             .send = send_mad,
             .request = request,
             .requested = requested,

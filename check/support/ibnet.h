@@ -38,7 +38,7 @@ struct ibnet_end {
     struct ib_conn conns[IBNET_CONNS];
     int used;
     bool listens, accepts, hangs_up;
-    uint32_t next_qpn;
+    uint32_t next_qpn, next_id;
     int log[IBNET_LOG];
     int logged;
     unsigned rejected; /* the last reason, or a look-up's status */
@@ -55,7 +55,8 @@ struct ibnet {
     bool deaf;              /* nothing arrives */
     struct soft_path third; /* to another host, for both ends; of what is sent there the last is kept */
     struct ib_message to_third;
-    unsigned of_type[32]; /* sent, by the attribute's last bits */
+    unsigned of_type[32];     /* sent, by the attribute's last bits, */
+    unsigned third_heard[32]; /* and the same, to the third */
 };
 
 /* Both ends listen, accept, and hang up as soon as they have connected. */

@@ -138,6 +138,7 @@ struct ib_message peer_reply(void)
 {
     struct ib_message rep = peer_answer(IB_REP);
 
+    rep.transaction = peer.transaction;
     rep.rep = (struct ib_rep){
         .ca_guid = IBWORDS_GUID, .qpn = IBWORDS_QPN, .psn = IBWORDS_PSN, .ack_delay = 15, .rnr_retry_count = 7};
     peer_fill(rep.private_data, 196);
@@ -280,6 +281,7 @@ struct ib_message peer_is_asked(struct rdma_cm_id *id)
     ck_assert_int_eq(soft_connect(id, &param), 0);
     req = peer_hears_meanwhile(IB_REQ); /* TCP is refused */
     peer.number = req.local_id;
+    peer.transaction = req.transaction;
     return req;
 }
 

@@ -29,6 +29,7 @@ extern struct ibpeer {
     int fd;
     struct soft_path path; /* as it sees it */
     uint32_t number;       /* of our connection */
+    uint64_t transaction;  /* of our request */
 } peer;
 
 void peer_open(void);

@@ -8,8 +8,11 @@
 #include "check/support/roce.h"
 #include "core/soft/cm/cm_id.h"
 #include "core/soft/cm/ib_address.h"
+#include "core/soft/cm/ib_end.h"
 #include "core/soft/link/icrc.h"
 #include "core/soft/verbs/verbs.h"
+
+#define AT_ONCE 64 /* things that are looked at for one event, at most */
 
 static void await_bell(struct rdma_event_channel *rings)
 {
@@ -333,6 +336,72 @@ START_TEST(a_flood)
 }
 END_TEST
 
+/* Requests that our end has looked at, and its user hasn't. */
+static int waiting_at(struct rdma_cm_id *listener)
+{
+    struct cm_id *own = (struct cm_id *)(void *)listener, *id;
+    struct cm_channel *locked = cm_lock(own);
+    int count = 0;
+
+    TAILQ_FOREACH (id, &own->children, child)
+        count++;
+    cm_unlock(locked);
+    return count;
+}
+
+/* Whoever takes one event is not kept by all that has come, nor is there an identifier for all of it. */
+START_TEST(a_flood_is_taken_in_parts)
+{
+    struct ib_message req = peer_request(PORT), other = peer_request(PORT + 1);
+    union soft_addr near = ib_at(TWONETS_NEAR, PORT);
+    struct rdma_cm_id *listener;
+
+    ck_assert_int_eq(soft_create_id(channel, &listener, NULL, RDMA_PS_TCP), 0);
+    ck_assert_int_eq(soft_bind_addr(listener, &near.sa), 0);
+    ck_assert_int_eq(soft_listen(listener, 0), 0); /* with as much room as can be */
+    for (int i = 1; i <= 300; i++) {
+        req.local_id++;
+        req.req.qpn++;
+        peer_says(&req);
+        if (i % 30 != 0)
+            continue;
+        peer_says(&other); /* when this is answered all so far have been seen */
+        ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_INVALID_SERVICE);
+    }
+    for (int i = 0; i < 2 * AT_ONCE; i++) {
+        struct rdma_cm_id *id = take_request();
+
+        ck_assert_int_lt(waiting_at(listener), AT_ONCE);
+        ck_assert(i > 0 || waiting_at(listener) > 0);
+        end_id(id);
+    }
+    end_id(listener);
+}
+END_TEST
+
+/* Whoever has some connections' numbers can't tell the next one's from them; each tells only whose it is. */
+START_TEST(numbers_tell_nothing)
+{
+    struct rdma_cm_id *listener = listen_at(TWONETS_NEAR);
+    struct ib_message req = peer_request(PORT), rej;
+    uint32_t numbers[3];
+
+    for (int i = 0; i < 3; i++) {
+        req.local_id++;
+        req.req.qpn++;
+        peer_says(&req);
+        end_id(take_request());
+        rej = peer_hears(IB_REJ); /* which comes once, as REP may not */
+        ck_assert_uint_eq(rej.remote_id, req.local_id);
+        ck_assert_uint_eq(rej.local_id % QP1_SHARES, ib_port.qp1.share);
+        numbers[i] = rej.local_id;
+    }
+    ck_assert_uint_ne(numbers[1] - numbers[0], QP1_SHARES);
+    ck_assert_uint_ne(numbers[1] - numbers[0], numbers[2] - numbers[1]); /* by chance once in 2^28 times */
+    end_id(listener);
+}
+END_TEST
+
 /* Each of many has what is for it, and what is for one that has gone is nobody's. */
 START_TEST(many_listeners)
 {
@@ -380,6 +449,8 @@ static Suite *suite(void)
     tcase_add_test(tcase, rejected_with_data);
     tcase_add_test(tcase, wrong_requests);
     tcase_add_test(tcase, a_flood);
+    tcase_add_test(tcase, a_flood_is_taken_in_parts);
+    tcase_add_test(tcase, numbers_tell_nothing);
     tcase_add_test(tcase, many_listeners);
     return suite;
 }

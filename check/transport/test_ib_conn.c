@@ -89,9 +89,9 @@ START_TEST(only_one_way)
     ibnet_run(network, SECOND);
     network->deaf = true;
     ibnet_accept(self, &self->conns[0]);
-    ibnet_run(network, 16 * ib_time_ns(20) - 1);
+    ibnet_run(network, (IB_REPLY_RETRIES + 1) * ib_time_ns(20) - 1);
     expect_events(network, 1, REQUESTED);
-    ck_assert_uint_eq(network->of_type[IB_REP & 31], 16);
+    ck_assert_uint_eq(network->of_type[IB_REP & 31], IB_REPLY_RETRIES + 1);
     ibnet_run(network, 1);
     expect_events(network, 1, REQUESTED, IB_EV_UNREACHABLE);
     ibnet_free(network);
@@ -139,8 +139,8 @@ START_TEST(no_answer_to_the_end)
 
     ck_assert_int_eq(ib_disconnect(&self->world, &self->conns[0]), 0);
     ck_assert_int_eq(ib_disconnect(&self->world, &self->conns[0]), EINVAL);
-    ibnet_run(network, 16 * self->conns[0].interval - 1);
-    ck_assert_uint_eq(network->of_type[IB_DREQ & 31], 5 + 16);
+    ibnet_run(network, (IB_END_RETRIES + 1) * self->conns[0].interval - 1);
+    ck_assert_uint_eq(network->of_type[IB_DREQ & 31], 5 + IB_END_RETRIES + 1);
     ck_assert_uint_eq(self->conns[0].state, IB_DREQ_SENT);
     ibnet_run(network, NEVER_NS);
     if (_i == 0) {
@@ -150,7 +150,7 @@ START_TEST(no_answer_to_the_end)
         expect_events(network, 0, IB_EV_REPLIED);
         expect_events(network, 1, REQUESTED, IB_EV_ESTABLISHED, IB_EV_UNANSWERED, IB_EV_OVER);
     }
-    ck_assert_uint_eq(network->of_type[IB_DREQ & 31], 5 + 16);
+    ck_assert_uint_eq(network->of_type[IB_DREQ & 31], 5 + IB_END_RETRIES + 1);
     ibnet_free(network);
 }
 END_TEST

@@ -221,14 +221,14 @@ START_TEST(tcp_is_dropped)
     struct rdma_cm_id *id = resolve_bound();
     struct wall wall = wall_open();
     uint64_t before = now_ns(), after;
-    struct ib_message rep = peer_reply();
+    struct ib_message rep;
 
     (void)peer_is_asked(id);
     after = now_ns();
     ck_assert_uint_ge(after - before, UINT64_C(250000000));
     ck_assert_uint_le(after - before, UINT64_C(15000000000));
     ck_assert_int_ne(socket_of(id), -1);
-    rep.remote_id = peer.number;
+    rep = peer_reply();
     peer_says(&rep);
     ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
     peer_hears(IB_RTU);
@@ -290,7 +290,7 @@ START_TEST(tcp_fails_late)
 {
     struct rdma_cm_id *id = resolve_bound();
     struct wall wall = wall_open();
-    struct ib_message rep = peer_reply();
+    struct ib_message rep;
 
     (void)peer_is_asked(id);
     wall_close(&wall); /* its host refuses what is said again */
@@ -303,7 +303,7 @@ START_TEST(tcp_fails_late)
         ck_assert_int_eq(soft_get_cm_event(channel, &event), -1);
     }
     ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
-    rep.remote_id = peer.number;
+    rep = peer_reply();
     peer_says(&rep);
     ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
     peer_hears(IB_RTU);
@@ -385,7 +385,7 @@ static void await_heard(struct rdma_cm_id *id)
 START_TEST(a_user_thinks)
 {
     struct rdma_cm_id *id = resolve_bound();
-    struct ib_message mra = peer_answer(IB_MRA), rep = peer_reply();
+    struct ib_message mra, rep;
     struct rdma_cm_event *event;
 
     (void)peer_is_asked(id);
@@ -402,7 +402,7 @@ START_TEST(a_user_thinks)
     }
     ck_assert_int_eq(fcntl(channel->fd, F_SETFL, 0), 0);
     if (_i == 0) {
-        rep.remote_id = peer.number;
+        rep = peer_reply();
         peer_says(&rep);
         ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
         peer_hears(IB_RTU);
@@ -419,12 +419,12 @@ END_TEST
 START_TEST(the_host_is_another)
 {
     struct rdma_cm_id *id = resolve_bound();
-    struct ib_message rep = peer_reply();
+    struct ib_message rep;
     struct wall wall;
     int guest;
 
     (void)peer_is_asked(id);
-    rep.remote_id = peer.number;
+    rep = peer_reply();
     peer_says(&rep);
     ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
     peer_hears(IB_RTU);
@@ -461,7 +461,7 @@ START_TEST(the_host_is_another)
         ck_assert_int_eq(status_of(RDMA_CM_EVENT_UNREACHABLE), -ETIMEDOUT);
         ck_assert_uint_eq(peer_hears(IB_REJ).rej.reason, IB_TIMEOUT);
     } else if (_i == 2) {
-        rep.remote_id = peer.number;
+        rep = peer_reply();
         rep.local_id++; /* another connection */
         rep.rep.qpn++;
         peer_says(&rep);

@@ -28,13 +28,19 @@ static struct {
     unsigned first;    /* ends that are said to be there */
     enum ib_type type; /* what was sent last; 0: nothing */
     struct ib_message sent;
-    uint32_t next_id;
+    uint32_t next_id, given;
 } port;
 
 static uint64_t clock_now(struct soft_clock *clock)
 {
     (void)clock;
     return port.now;
+}
+
+static uint32_t number(struct ib_world *world)
+{
+    (void)world;
+    return port.given += 16;
 }
 
 static void sent(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES])
@@ -76,8 +82,7 @@ static void open_port(void)
     ib_port.world = (struct ib_world){
         .clock = &port.clock,
         .guid = 1,
-        .next_id = 16,
-        .id_step = 16,
+        .number = number,
         .send = sent,
         .request = ib_told_request,
         .requested = ib_told_requested,
@@ -262,6 +267,41 @@ START_TEST(a_kept_answer_gives_way)
 }
 END_TEST
 
+/* Whoever connects and hangs up, or asks and is answered, is kept in mind with so many others, also where there
+ * is room for more; and what is somebody's is none of these. */
+START_TEST(what_is_kept_does_not_grow)
+{
+    enum { MANY = IB_KEPT_MAX + 88 };
+    struct ib_end *used = NULL, *end;
+    struct ib_conn *conn;
+    uint32_t first;
+
+    open_port();
+    port.listener = listen_in(_i == 0 ? IB_SPACE_UDP : IB_SPACE_TCP);
+    if (_i == 1)
+        used = connects(24);
+    first = port.next_id;
+    for (int i = 0; i < MANY; i++) {
+        if (_i == 0) {
+            (void)looks_up();
+        } else {
+            end = connects(24);
+            hangs_up(end);
+            ib_port_leave(end);
+        }
+        ck_assert_uint_le(ib_port.ends, IB_KEPT_MAX + 2); /* the listener, and the one that is used */
+        port.now += SECOND / 1000;
+    }
+    ck_assert(used == NULL || is_there(used));
+    LIST_FOREACH (conn, &ib_port.world.conns, all) /* the last of them */
+        ck_assert(conn->remote_id >= first + MANY - IB_KEPT_MAX || (used != NULL && conn == &used->conn));
+    while ((conn = LIST_FIRST(&ib_port.world.conns)) != NULL)
+        ib_end_free((struct ib_end *)conn);
+    ib_port_leave(port.listener);
+    ck_assert_uint_eq(ib_port.ends, 0);
+}
+END_TEST
+
 /* Whose request may come again keeps a door when its listener goes: one, also where another listener lies where
  * that lay, and goes as well. */
 START_TEST(a_door_stays_the_only_one)
@@ -379,9 +419,11 @@ int main(void)
     Suite *suite = suite_create("InfiniBand's ends of a process");
     TCase *tcase = tcase_create("ends");
 
+    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, what_is_waited_out_gives_way);
     tcase_add_test(tcase, an_end_that_is_not_answered_gives_way);
     tcase_add_test(tcase, a_kept_answer_gives_way);
+    tcase_add_loop_test(tcase, what_is_kept_does_not_grow, 0, 2);
     tcase_add_test(tcase, a_door_stays_the_only_one);
     tcase_add_loop_test(tcase, doors_give_way, 0, 3);
     tcase_add_test(tcase, doors_of_answers_give_way);

@@ -341,6 +341,7 @@ START_TEST(a_client_dies_in_a_handshake)
 
     process_kill(dying);
     peer.number = rep.remote_id = req.local_id;
+    rep.transaction = req.transaction;
     peer_says(&rep);
     peer_visits(PORT + 1, 1); /* and is heard meanwhile */
     message = peer_answer(IB_DREQ);

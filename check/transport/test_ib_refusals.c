@@ -8,6 +8,7 @@
 #include <string.h>
 #include "check/support/ibnet.h"
 #include "check/support/runner.h"
+#include "core/bytes.h"
 
 /* ---- Refusals ---- */
 
@@ -168,6 +169,86 @@ START_TEST(an_end_by_another)
 }
 END_TEST
 
+/* Said from the address of the end's peer. */
+static void comes(struct ibnet *network, int end, const struct ib_message *message)
+{
+    struct ibnet_end *self = &network->ends[end];
+    uint8_t mad[IB_MAD_BYTES];
+
+    ib_encode(message, mad);
+    ib_arrive(&self->world, &self->path, mad);
+}
+
+/* The peer has given up, and knows no number of ours: it says which node it is. */
+static struct ib_message gives_up(const struct ib_conn *conn)
+{
+    struct ib_message rej = {
+        .type = IB_REJ,
+        .local_id = conn->remote_id,
+        .rej = {.answered = IB_TO_REQ, .reason = IB_TIMEOUT, .info_length = sizeof conn->remote_guid},
+    };
+
+    put64(rej.rej.info, conn->remote_guid);
+    return rej;
+}
+
+/* What is established is refused by both numbers, and by nothing that is known without ours, or without the
+ * peer's. */
+START_TEST(a_refusal_of_what_is_established)
+{
+    static const uint16_t reasons[] = {IB_CONSUMER, IB_STALE, IB_TIMEOUT};
+    struct ibnet *network = ibnet_new();
+    struct ibnet_end *self = &network->ends[_i];
+    struct ib_conn *conn = &self->conns[0];
+    struct ib_message rej;
+    int told;
+
+    network->ends[0].hangs_up = false;
+    (void)ibnet_connect(network, 0x77);
+    ibnet_run(network, SECOND);
+    ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
+    told = self->logged;
+    rej = gives_up(conn);
+    comes(network, _i, &rej);
+    ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
+    rej.local_id = 0;
+    rej.remote_id = conn->local_id;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        rej.rej.reason = reasons[i];
+        comes(network, _i, &rej);
+        ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
+    }
+    ck_assert_int_eq(self->logged, told);
+    rej.local_id = conn->remote_id;
+    comes(network, _i, &rej);
+    ck_assert_uint_eq(conn->state, IB_TIMEWAIT);
+    ck_assert_int_eq(self->logged, told + 1);
+    ck_assert_int_eq(self->log[told], IB_EV_REJECTED);
+    ibnet_free(network);
+}
+END_TEST
+
+/* RTU was lost, or never sent: so far the peer may not have had our answer. */
+START_TEST(given_up_before_it_is_established)
+{
+    struct ibnet *network = ibnet_new();
+    struct ibnet_end *self = &network->ends[1];
+    struct ib_message rej;
+
+    network->ends[0].hangs_up = false;
+    network->lost = 1u << 2;
+    (void)ibnet_connect(network, 0x77);
+    ibnet_run(network, SECOND);
+    ck_assert_uint_eq(self->conns[0].state, IB_REP_SENT);
+    rej = gives_up(&self->conns[0]);
+    comes(network, 1, &rej);
+    ck_assert_uint_eq(self->conns[0].state, IB_IDLE);
+    expect_events(network, 1, REQUESTED, IB_EV_REJECTED);
+    ck_assert_uint_eq(self->rejected, IB_TIMEOUT);
+    ibnet_free(network);
+}
+END_TEST
+
 /* ---- In another's name ---- */
 
 /* A third host says that it is this node, with the numbers that it is going to use: it is one peer more, and in
@@ -205,6 +286,7 @@ START_TEST(an_answer_in_anothers_name)
     req.req.qpn = 0x70;
     conn->path = network->third;
     ck_assert_int_eq(ib_connect(&self->world, conn, &req), 0);
+    rep.transaction = network->to_third.transaction;
     rep.local_id = 0x55;
     rep.remote_id = network->to_third.local_id;
     rep.rep =
@@ -216,6 +298,64 @@ START_TEST(an_answer_in_anothers_name)
     expect_events(network, 0, IB_EV_REPLIED, IB_EV_REPLIED);
     ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
     ck_assert_uint_eq(other->state, IB_ESTABLISHED);
+    ibnet_free(network);
+}
+END_TEST
+
+/* An answer is of the transaction that its request is of: numbers alone may be guessed. */
+START_TEST(an_answer_to_another_request)
+{
+    struct ibnet *network = ibnet_new();
+    struct ibnet_end *self = &network->ends[0];
+    struct ib_message rep = {.type = IB_REP, .local_id = 0x55};
+    struct ib_conn *conn;
+
+    self->hangs_up = false;
+    network->deaf = true;
+    conn = ibnet_connect(network, 0x77);
+    rep.rep = (struct ib_rep){.ca_guid = network->ends[1].world.guid, .qpn = 0x100, .psn = 7};
+    rep.remote_id = conn->local_id;
+    rep.transaction = conn->transaction + 1;
+    comes(network, 0, &rep);
+    ck_assert_uint_eq(conn->state, IB_REQ_SENT);
+    ck_assert_int_eq(self->logged, 0);
+    rep.transaction--;
+    comes(network, 0, &rep);
+    ck_assert_uint_eq(conn->state, IB_ESTABLISHED);
+    ck_assert_uint_eq(network->of_type[IB_RTU & 31], 1);
+    rep.transaction++;
+    comes(network, 0, &rep);
+    ck_assert_uint_eq(network->of_type[IB_RTU & 31], 1);
+    rep.transaction--; /* RTU was lost */
+    comes(network, 0, &rep);
+    ck_assert_uint_eq(network->of_type[IB_RTU & 31], 2);
+    expect_events(network, 0, IB_EV_REPLIED);
+    ibnet_free(network);
+}
+END_TEST
+
+static const struct {
+    uint8_t asked;     /* for so many retries */
+    unsigned answered; /* times */
+} patience[] = {{15, 1 + IB_REPLY_RETRIES}, {1, 2}};
+
+/* The third may not have asked for anything, and is answered now and then, in whatever haste its request is. */
+START_TEST(answers_that_nobody_asked_for)
+{
+    struct ibnet *network = ibnet_new();
+    struct ib_message req = {.type = IB_REQ, .local_id = 3, .req = some_req};
+
+    req.req.qpn = 0x77;
+    req.req.local_response = 0;
+    req.req.cm_retries = patience[_i].asked;
+    ibnet_third_says(network, 1, &req);
+    ibnet_run(network, SECOND);
+    ck_assert_uint_eq(network->third_heard[IB_REP & 31], 1);
+    ck_assert_uint_eq(network->third_heard[IB_REJ & 31], 0);
+    ibnet_run(network, NEVER_NS);
+    ck_assert_uint_eq(network->third_heard[IB_REP & 31], patience[_i].answered);
+    ck_assert_uint_eq(network->third_heard[IB_REJ & 31], 1);
+    expect_events(network, 1, REQUESTED, IB_EV_UNREACHABLE);
     ibnet_free(network);
 }
 END_TEST
@@ -233,8 +373,12 @@ int main(void)
     tcase_add_test(tcase, a_peer_that_forgot);
     tcase_add_test(tcase, an_end_of_nothing);
     tcase_add_test(tcase, an_end_by_another);
+    tcase_add_loop_test(tcase, a_refusal_of_what_is_established, 0, 2);
+    tcase_add_test(tcase, given_up_before_it_is_established);
     tcase_add_test(tcase, a_request_in_anothers_name);
     tcase_add_test(tcase, an_answer_in_anothers_name);
+    tcase_add_test(tcase, an_answer_to_another_request);
+    tcase_add_loop_test(tcase, answers_that_nobody_asked_for, 0, 2);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -144,9 +144,13 @@ START_TEST(answers_to_nothing)
     network->deaf = true;
     conn = ask_from(network);
     reply.private_data[0] = 'r';
+    reply.transaction = conn->transaction;
     reply.local_id = conn->local_id + 1;
     comes(network, 0, &self->path, reply);
     reply.local_id--;
+    reply.transaction++;
+    comes(network, 0, &self->path, reply);
+    reply.transaction--;
     other.remote.in.sin_addr.s_addr ^= htonl(64);
     comes(network, 0, &other, reply);
     for (unsigned type = IB_MRA; type <= IB_DREP; type++)

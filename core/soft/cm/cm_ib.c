@@ -385,9 +385,10 @@ void cm_ib_ready(struct cm_channel *channel)
 {
     struct ib_news news;
 
-    while (ib_port_next(&channel->ib, &news))
-        if (news.requested)
-            requested(news.user, &news);
-        else
-            happened(news.user, &news);
+    if (!ib_port_next(&channel->ib, &news))
+        return;
+    if (news.requested)
+        requested(news.user, &news);
+    else
+        happened(news.user, &news);
 }

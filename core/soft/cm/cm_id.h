@@ -256,7 +256,7 @@ bool cm_ib_is_heard(const struct cm_id *id);
 /* The peer of a connection is told that it ends; what it answers ends it, or that nothing is answered for long
  * enough. Until then it is CM_DISCONNECTED with an `ib`. False: there is none to be ended so. */
 bool cm_ib_disconnect(struct cm_id *id);
-/* The box has news. */
+/* The box has news: the first of them, as of each socket one thing is done at a time. */
 void cm_ib_ready(struct cm_channel *channel);
 /* Its news go to this channel. 0 or an errno. */
 int cm_ib_move(struct cm_id *id, struct cm_channel *to);

@@ -18,7 +18,13 @@ static bool is_look_up(const struct ib_conn *conn)
     return conn->state >= IB_ASKED;
 }
 
-/* By its number here, and the peer's number where that is known; who refuses may have none. */
+/* It was asked for, and does not know yet that its peer has our answer. */
+static bool is_before_established(const struct ib_conn *conn)
+{
+    return conn->state == IB_REQUESTED || conn->state == IB_REP_SENT || conn->state == IB_REP_HEARD;
+}
+
+/* By its number here, and the peer's number where that is known. */
 static struct ib_conn *find(struct ib_world *world, const struct soft_path *from,
                             const struct ib_message *message)
 {
@@ -26,8 +32,7 @@ static struct ib_conn *find(struct ib_world *world, const struct soft_path *from
 
     LIST_FOREACH (conn, &world->conns, all)
         if (conn->local_id == message->remote_id && !is_look_up(conn) && same_host(&conn->path, from) &&
-            (conn->remote_id == 0 || conn->remote_id == message->local_id ||
-             (message->type == IB_REJ && message->local_id == 0)))
+            (conn->remote_id == 0 || conn->remote_id == message->local_id))
             return conn;
     return NULL;
 }
@@ -105,6 +110,16 @@ static unsigned at_most(unsigned time)
     return time < IB_TIME_MAX ? time : IB_TIME_MAX;
 }
 
+/* Who asks may be another than he says that he is, and whoever that is gets our answer: few of them, and with
+ * time between. If it is lost the request comes again, and it with that. */
+static void answer_at_leisure(struct ib_conn *conn, const struct ib_req *req)
+{
+    unsigned response = at_most(req->local_response);
+
+    conn->interval = ib_time_ns(response > IB_RESPONSE_MIN ? response : IB_RESPONSE_MIN);
+    conn->tries = req->cm_retries < IB_REPLY_RETRIES ? req->cm_retries : IB_REPLY_RETRIES;
+}
+
 static void take_request(struct ib_world *world, struct ib_conn *conn, const struct soft_path *from,
                          const struct ib_message *req)
 {
@@ -113,9 +128,8 @@ static void take_request(struct ib_world *world, struct ib_conn *conn, const str
     conn->remote_qpn = req->req.qpn;
     conn->remote_guid = req->req.ca_guid;
     conn->transaction = req->transaction;
-    conn->interval = ib_time_ns(at_most(req->req.local_response));
     conn->timewait = ib_time_ns(at_most(req->req.ack_timeout));
-    conn->tries = req->req.cm_retries;
+    answer_at_leisure(conn, &req->req);
     ib_number(world, conn);
     ib_rest(conn, IB_REQUESTED);
     world->requested(world, conn, req);
@@ -168,6 +182,8 @@ static void rep_arrives(struct ib_world *world, struct ib_conn *conn, const stru
 {
     struct ib_message rtu;
 
+    if (rep->transaction != conn->transaction)
+        return;
     if (conn->state == IB_REQ_SENT || conn->state == IB_REQ_HEARD) {
         take_reply(world, conn, rep);
     } else if (conn->state == IB_ESTABLISHED) { /* RTU was lost */
@@ -228,14 +244,20 @@ static void rej_arrives(struct ib_world *world, struct ib_conn *conn, const stru
 }
 
 /* One that never had our answer doesn't know our number: the information says who it is. */
+bool ib_is_unanswered(const struct ib_message *rej)
+{
+    return rej->rej.reason == IB_TIMEOUT && rej->rej.info_length >= sizeof(uint64_t);
+}
+
 static struct ib_conn *find_rejected(struct ib_world *world, const struct soft_path *from,
                                      const struct ib_message *rej)
 {
     struct ib_conn *conn = rej->remote_id != 0 ? find(world, from, rej) : NULL;
 
-    if (conn == NULL && rej->rej.reason == IB_TIMEOUT && rej->rej.info_length >= sizeof(uint64_t))
-        conn = find_remote(world, from, get64(rej->rej.info), rej->local_id);
-    return conn;
+    if (conn != NULL || !ib_is_unanswered(rej))
+        return conn;
+    conn = find_remote(world, from, get64(rej->rej.info), rej->local_id);
+    return conn != NULL && is_before_established(conn) ? conn : NULL;
 }
 
 /* Always answered: the peer may have missed the answer, and we may know nothing of it any more. */

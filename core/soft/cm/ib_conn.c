@@ -80,8 +80,7 @@ static bool is_known(const struct ib_world *world, uint32_t id)
 void ib_number(struct ib_world *world, struct ib_conn *conn)
 {
     do {
-        conn->local_id = world->next_id;
-        world->next_id += world->id_step;
+        conn->local_id = world->number(world);
     } while (conn->local_id == 0 || is_known(world, conn->local_id));
     LIST_INSERT_HEAD(&world->conns, conn, all);
 }
@@ -181,6 +180,7 @@ int ib_disconnect(struct ib_world *world, struct ib_conn *conn)
         return EINVAL;
     dreq.transaction = world->next_transaction++;
     dreq.dreq.qpn = conn->remote_qpn;
+    conn->tries = IB_END_RETRIES; /* the peer is known by now */
     ib_say(world, conn, &dreq, IB_DREQ_SENT);
     return 0;
 }

@@ -78,12 +78,13 @@ struct ib_conn {
 
 struct ib_world {
     struct soft_clock *clock;
-    uint64_t guid;    /* of this node */
-    uint32_t next_id; /* of connections, from one at random on; 0 is none */
-    uint32_t id_step; /* from one to the next */
+    uint64_t guid; /* of this node */
     uint64_t next_transaction;
     LIST_HEAD(, ib_conn) conns;
 
+    /* The next number for a connection, a different one for as long as there are any: whoever knows those of
+     * others can't tell it. 0, which is none, and one that is in use are left out. */
+    uint32_t (*number)(struct ib_world *world);
     void (*send)(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
     /* A connection is wanted, by REQ, or an answer, by SIDR_REQ. A struct ib_conn, all zero but for its user's
      * fields; or NULL, and why: 0, the peer is not answered, and may ask again. */
@@ -126,6 +127,8 @@ void ib_end(struct ib_world *world, struct ib_conn *conn);
 void ib_arrive(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
 /* This one of ours has found nobody at RoCE's port of its host. */
 void ib_absent(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
+/* A refusal that names a request by its node, since it was never answered. */
+bool ib_is_unanswered(const struct ib_message *rej);
 /* When ib_timers has something to do; NEVER_NS. */
 uint64_t ib_deadline(const struct ib_world *world);
 void ib_timers(struct ib_world *world);
@@ -133,6 +136,9 @@ void ib_timers(struct ib_world *world);
 /* ---- Between ib_conn.c, ib_arrive.c and ib_sidr.c ---- */
 
 #define IB_TIME_MAX 24     /* of what a peer may ask for, 69 s */
+#define IB_RESPONSE_MIN 20 /* the time after which a request is answered again, at least: 4.3 s; */
+#define IB_REPLY_RETRIES 4 /* and how often at most, about as often as a kernel answers by TCP */
+#define IB_END_RETRIES 15  /* of DREQ, as Linux has it */
 #define IB_SERVICE_TIME 24 /* that a request's user may take, 69 s: said when the request comes again */
 
 #define IB_SIDR_RESPONSE 20 /* time in which a question is answered, 4.3 s, as Linux has it */

@@ -8,11 +8,16 @@
 #define SOFT_IB_END_H
 
 #include <pthread.h>
+#include <sys/epoll.h>
+#include "core/soft/engine/shuffle.h"
 #include "core/soft/link/qp1.h"
 #include "ib_port.h"
 
 #define IB_ENDS_MAX 8192    /* of connections, those included that nobody uses any more */
+#define IB_KEPT_MAX 512     /* that nobody uses, in case that a peer has missed something */
 #define IB_KEPT_OPEN_MAX 64 /* doors of requests and look-ups whose listeners have gone */
+
+#define IB_DOOR_EVENTS (EPOLLIN | EPOLLET) /* told of each who comes once, for some can't be let in yet */
 
 struct ib_end {
     struct ib_conn conn; /* first; of a listener it never begins */
@@ -39,12 +44,14 @@ extern struct ib_port {
     pthread_mutex_t lock;
     struct ib_world world;
     struct soft_clock clock;
+    struct soft_shuffle numbers; /* of connections: each ends with the share, modulo QP1_SHARES */
+    uint32_t numbers_given;
     struct qp1 qp1;
     int epoll; /* of all sockets; -1: not open */
     int door;  /* what others pass on of connections comes by this */
     unsigned ends;
     unsigned kept_open; /* of these doors */
-    bool closed;        /* some door was, since the sockets were looked at */
+    bool closed;        /* some door was, since one of the sockets was looked at */
     LIST_HEAD(, ib_end) listeners;
 } ib_port;
 

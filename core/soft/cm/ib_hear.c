@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ib_hear.c - what comes by the port's sockets, and for which of the host's processes it is. */
+#include "core/fds.h"
 #include "ib_address.h"
 #include "ib_end.h"
 #include "ib_pass.h"
@@ -53,7 +54,7 @@ static bool is_passed_on(const struct soft_path *path, const uint8_t *mad)
                 ib_told_listener(space, &path->local, htons(number)) == NULL &&
                 pass_to_listener(path, space, number, mad));
     if (message.type == IB_REJ && message.remote_id == 0) { /* of a request that we have not answered */
-        for (unsigned share = 0; share < QP1_SHARES; share++)
+        for (unsigned share = 0; share < QP1_SHARES && ib_is_unanswered(&message); share++)
             if (share != ib_port.qp1.share)
                 (void)pass_to_share(share, path, mad);
         return false;
@@ -86,6 +87,8 @@ static void take_passed(int door)
         if (got > 0)
             ib_arrive(&ib_port.world, &path, mad);
     }
+    if (got >= 0 && !ib_port.closed) /* there may be more */
+        fds_rewatch(ib_port.epoll, door, &(struct epoll_event){.events = IB_DOOR_EVENTS, .data.fd = door});
 }
 
 static void take_refused(int family)

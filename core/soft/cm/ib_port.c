@@ -12,6 +12,7 @@
 #include "ib_end.h"
 #include "ib_pass.h"
 
+#define NUMBER_BITS 28  /* of a connection's number, before its share */
 #define READY_MAX 16    /* sockets looked at in a row */
 #define UNTAKEN_MAX 256 /* requests of one listener that its user hasn't seen, where he names no backlog */
 
@@ -19,18 +20,17 @@ struct ib_port ib_port = {.lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1};
 
 /* ---- The service thread's part ---- */
 
-/* Where what comes has a door closed, the numbers of those that were ready may be others' by now: they are
- * looked at anew. */
+/* One at a time: where what comes has a door closed, the numbers of those that were ready with it may be
+ * others' by now. */
 static void run(void)
 {
-    struct epoll_event events[READY_MAX];
-    int count;
+    struct epoll_event event;
 
     soft_mutex_lock(&ib_port.lock);
-    ib_port.closed = false;
-    count = epoll_wait(ib_port.epoll, events, READY_MAX, 0);
-    for (int i = 0; i < count && !ib_port.closed; i++)
-        ib_hear(events[i].data.fd);
+    for (int i = 0; i < READY_MAX && epoll_wait(ib_port.epoll, &event, 1, 0) == 1; i++) {
+        ib_port.closed = false;
+        ib_hear(event.data.fd);
+    }
     ib_timers(&ib_port.world);
     service_errand_due(ib_deadline(&ib_port.world));
     soft_mutex_unlock(&ib_port.lock);
@@ -52,7 +52,7 @@ static int watch(int fd, uint32_t events)
 /* (locked) Of those that send errors are heard anyway. */
 static int watch_all(void)
 {
-    int error = watch(ib_port.door, EPOLLIN);
+    int error = watch(ib_port.door, IB_DOOR_EVENTS);
 
     for (int family = 0; family < 2 && error == 0; family++)
         if (ib_port.qp1.fds[family] != -1) {
@@ -95,25 +95,35 @@ static int open_sockets(const struct roce_port *roce)
     return error;
 }
 
+/* By which those who are told of a connection know whose it is. */
+static uint32_t number(struct ib_world *world)
+{
+    (void)world;
+    return soft_shuffle(&ib_port.numbers, ib_port.numbers_given++) * QP1_SHARES + ib_port.qp1.share;
+}
+
 /* (locked) */
 static int open_port(struct soft_home *home)
 {
-    uint32_t first;
+    struct secret { /* what nobody else is to know */
+        uint64_t key[2];
+        uint32_t transaction;
+    } secret;
     int error;
 
-    while (getrandom(&first, sizeof first, 0) != sizeof first)
+    while (getrandom(&secret, sizeof secret, 0) != sizeof secret)
         if (errno != EINTR)
             return errno;
     error = open_sockets(home->udp.roce);
     if (error != 0)
         return error;
     ib_port.clock.now = monotonic;
+    ib_port.numbers = (struct soft_shuffle){.key = {secret.key[0], secret.key[1]}, .bits = NUMBER_BITS};
     ib_port.world = (struct ib_world){
         .clock = &ib_port.clock,
         .guid = be64toh(soft_host_guid()),
-        .next_id = first - first % QP1_SHARES + ib_port.qp1.share,
-        .id_step = QP1_SHARES,
-        .next_transaction = (uint64_t)first << 32,
+        .next_transaction = (uint64_t)secret.transaction << 32,
+        .number = number,
         .send = ib_told_send,
         .request = ib_told_request,
         .requested = ib_told_requested,
@@ -150,7 +160,7 @@ static int open_door(struct ib_end *end, const struct ib_pass_name *name)
 {
     end->door = ib_pass_open(name);
     end->has_door = end->door != -1;
-    return end->has_door ? watch(end->door, EPOLLIN) : errno;
+    return end->has_door ? watch(end->door, IB_DOOR_EVENTS) : errno;
 }
 
 /* (locked) One of this user's may have the door already, as another wildcard's; with another user there,

@@ -49,7 +49,7 @@ static struct ib_conn *find_asked(struct ib_world *world, const struct soft_path
 
     LIST_FOREACH (conn, &world->conns, all)
         if (conn->state == IB_ASKED && conn->local_id == message->local_id &&
-            ib_same_address(&conn->path.remote, &path->remote))
+            conn->transaction == message->transaction && ib_same_address(&conn->path.remote, &path->remote))
             return conn;
     return NULL;
 }

@@ -121,16 +121,21 @@ static bool is_kept_only(const struct ib_conn *conn)
 }
 
 /* For one more. Of what is only kept the one that is due first is forgotten for it: for how long is the peers'
- * to say, and they are not to keep others from connecting by that. */
+ * to say, and they are not to keep others from connecting by that. Nor is it kept without end where there is
+ * room: all are looked through for each message that comes. */
 static bool make_room(void)
 {
     struct ib_conn *conn, *first = NULL;
+    unsigned kept = 0;
 
-    if (ib_port.ends < IB_ENDS_MAX)
-        return true;
     LIST_FOREACH (conn, &ib_port.world.conns, all)
-        if (is_kept_only(conn) && (first == NULL || conn->due < first->due))
-            first = conn;
+        if (is_kept_only(conn)) {
+            kept++;
+            if (first == NULL || conn->due < first->due)
+                first = conn;
+        }
+    if (ib_port.ends < IB_ENDS_MAX && kept < IB_KEPT_MAX)
+        return true;
     if (first != NULL)
         ib_end_free((struct ib_end *)first);
     return first != NULL;

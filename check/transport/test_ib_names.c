@@ -15,8 +15,12 @@
 #include "check/support/processes.h"
 #include "core/soft/cm/ib_pass.h"
 #include "core/soft/cm/cm_id.h"
+#include "core/soft/link/shm_pass.h"
 
 #define ANOTHER 65534
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
 #define VISITS 40 /* so that each of two programs reads some */
 
 /* ---- Him ---- */
@@ -196,6 +200,56 @@ START_TEST(somebody_says)
 }
 END_TEST
 
+/* ---- What he brings ---- */
+
+/* Linux can since 6.16. */
+static bool can_guard(void)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), none = 0;
+    bool can = setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof none) == 0;
+
+    ck_assert(can || errno == ENOPROTOOPT);
+    close(fd);
+    return can;
+}
+
+/* A descriptor, which would have to be closed by whoever lives there. */
+static _Noreturn void bring(const char *name)
+{
+    const int brought = STDERR_FILENO;
+    int fd;
+
+    if (setuid(ANOTHER) == -1)
+        _exit(1);
+    fd = abstract_visit(name);
+    if (fd == -1)
+        _exit(2);
+    if (shm_pass_send(fd, "", 1, &brought, 1))
+        _exit(3);
+    _exit(errno == EPERM ? 0 : 4);
+}
+
+/* At the door of a listener, of a share's connections, and of a share: where the kernel sees to it he comes
+ * with empty hands, also while nobody has let him in. */
+START_TEST(somebody_brings)
+{
+    union soft_addr near = ib_at(TWONETS_NEAR, PORT);
+    const struct ib_pass_name names[] = {
+        ib_pass_to_listener(IB_SPACE_TCP, &near, htons(PORT)), ib_pass_to_share(0), {.text = "exs/roce/0/0"}};
+    pid_t server, pid;
+
+    if (!can_guard())
+        return;
+    server = start_server(TWONETS_NEAR, PORT);
+    process_stop(server);
+    pid = fork();
+    if (pid == 0)
+        bring(names[_i].text);
+    process_join(pid);
+    process_kill(server);
+}
+END_TEST
+
 /* ---- Nobody has a descriptor left ---- */
 
 static void use_up_descriptors(void)
@@ -274,6 +328,7 @@ static Suite *suite(void)
     if (is_root()) {
         tcase_add_loop_test(tcase, a_closer_name, 0, 2);
         tcase_add_loop_test(tcase, its_own_name, 0, 2);
+        tcase_add_loop_test(tcase, somebody_brings, 0, 3);
     }
     tcase_add_loop_test(tcase, somebody_says, 0, is_root() ? 2 : 1);
     tcase_add_test(tcase, a_name_that_is_ours);

@@ -25,7 +25,8 @@ enum {
     BATCH = 64,
     ROUNDS = 1024,
     HANDSHAKE_PATIENCE = 20, /* seconds that a client may say nothing */
-    TEST_PATIENCE = 60
+    TEST_PATIENCE = 60,
+    REST_PATIENCE = 3600 /* where a test that runs has nothing to say */
 };
 
 struct client { /* a connection */
@@ -259,11 +260,12 @@ static void second_cb(EV_P_ ev_timer *w, int revents)
     for (client = LIST_FIRST(&server.clients); client != NULL; client = next) {
         struct link *link = &client->link;
         bool asking = link->stage == GREETING || link->stage == ASKING;
+        int patience = asking ? HANDSHAKE_PATIENCE : link->may_rest ? REST_PATIENCE : TEST_PATIENCE;
 
         next = LIST_NEXT(client, entry);
         client->silent = link->moves == client->moves ? client->silent + 1 : 0;
         client->moves = link->moves;
-        if (client->silent >= (asking ? HANDSHAKE_PATIENCE : TEST_PATIENCE) && !link->may_rest)
+        if (client->silent >= patience)
             link_fail(link, "it has been silent for %d seconds", client->silent);
     }
     say_second();

@@ -195,6 +195,7 @@ int ib_pass_open(const struct ib_pass_name *name)
     if (fd == -1)
         return -1;
     take_spare();
+    turn_out_guard(fd);
     if (bind(fd, (struct sockaddr *)&un, length) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
     error = errno == EADDRINUSE ? why_taken(name) : errno;
@@ -248,14 +249,14 @@ static ssize_t hear(int guest, struct passed *passed)
 
 int ib_pass_receive(int door, struct soft_path *path, uint8_t mad[IB_MAD_BYTES])
 {
-    int guest = turn_out_has_room() ? take_guest(door) : -1;
+    int guest = turn_out_guard_has_room() ? take_guest(door) : -1;
     struct passed passed = {.version = 0};
     bool good;
 
     if (guest == -1)
         return -1;
     if (!shm_pass_is_ours(guest)) {
-        turn_out(guest);
+        turn_out_guarded(guest);
         return 0;
     }
     good = hear(guest, &passed) == (ssize_t)sizeof passed && passed.version == VERSION && is_address(&passed);

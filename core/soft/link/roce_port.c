@@ -63,6 +63,8 @@ static int take_name(int share)
     socklen_t length = name(&un, share);
     int fd = open_door();
 
+    if (fd != -1)
+        turn_out_guard(fd);
     return finish(fd,
                   fd != -1 && bind(fd, (struct sockaddr *)&un, length) == 0 && listen(fd, ROCE_SHARES) == 0);
 }
@@ -210,13 +212,13 @@ static int open_all(struct roce_port *roce)
 void roce_port_answer(struct roce_port *roce)
 {
     int guest =
-        turn_out_has_room() ? fds_own(accept4(roce->door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) : -1;
+        turn_out_guard_has_room() ? fds_own(accept4(roce->door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) : -1;
     uint8_t families;
 
     if (guest == -1)
         return;
     if (!shm_pass_is_ours(guest)) {
-        turn_out(guest);
+        turn_out_guarded(guest);
         return;
     }
     families = roce->fds[0][ROCE_IPV6] == -1 ? 1 : 2;

@@ -9,6 +9,9 @@
 #include "shm_pass.h"
 #include "turn_out.h"
 
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
 #define MOST 64 /* at a time; more where a door is closed with those who wait there */
 
 struct guest {
@@ -22,6 +25,7 @@ static struct {
     STAILQ_HEAD(, guest) line;
     unsigned count; /* in line, or being closed */
     bool runs;      /* the thread */
+    bool guards;    /* the kernel does */
 } out = {.lock = PTHREAD_MUTEX_INITIALIZER, .line = STAILQ_HEAD_INITIALIZER(out.line)};
 
 static void *run(void *arg)
@@ -69,6 +73,41 @@ void turn_out(int fd)
     if (!out.runs)
         out.runs = threads_start(run) == 0;
     pthread_mutex_unlock(&out.lock);
+}
+
+void turn_out_guard(int door)
+{
+    int none = 0, left = 1;
+    socklen_t length = sizeof left;
+    bool guards = setsockopt(door, SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof none) == 0 &&
+                  getsockopt(door, SOL_SOCKET, SO_PASSRIGHTS, &left, &length) == 0 && left == 0;
+
+    pthread_mutex_lock(&out.lock);
+    out.guards = guards;
+    pthread_mutex_unlock(&out.lock);
+}
+
+static bool guards(void)
+{
+    pthread_mutex_lock(&out.lock);
+
+    bool guards = out.guards;
+
+    pthread_mutex_unlock(&out.lock);
+    return guards;
+}
+
+bool turn_out_guard_has_room(void)
+{
+    return guards() || turn_out_has_room();
+}
+
+void turn_out_guarded(int guest)
+{
+    if (guards())
+        fds_close(guest);
+    else
+        turn_out(guest);
 }
 
 /* Nobody comes any more, so all who wait there are soon let in. */

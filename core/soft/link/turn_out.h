@@ -15,6 +15,13 @@
 bool turn_out_has_room(void);
 /* Close a connection; where there is no memory for that, here. */
 void turn_out(int guest);
+
+/* At a door like this nobody is to bring descriptors. Linux sees to that since 6.16; where it does, who comes
+ * there is closed at once, and those who linger at other doors keep nobody from it. */
+void turn_out_guard(int door);
+bool turn_out_guard_has_room(void);
+void turn_out_guarded(int guest);
+
 /* Close a socket that listens, with those who wait at it. Its name is free then. */
 void turn_out_door(int door);
 /* In a forked child, which has no such thread. */

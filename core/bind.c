@@ -44,6 +44,12 @@ static const char *advice(int device, int error)
                : ": give it an address of its own interface (loopback is the embedded device's alone)";
 }
 
+/* The device may have the address: who would go on without it would be deaf there, and not know. */
+static bool is_shortage(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
 /* Bind on every device that has the address, all on the port that the first one got. 0, or -1 and errno;
  * EADDRINUSE when any of them has given the port away. */
 static int try_bind(struct sock *sock, union sock_address address)
@@ -61,7 +67,7 @@ static int try_bind(struct sock *sock, union sock_address address)
         xs_log("device %s can't be bound to %s: %s%s", xs_device(device)->name,
                xs_address_text(&address.sa, text), strerror(error), advice(device, error));
         xs_sock_drop_id(sock, device);
-        if (error == EADDRINUSE) {
+        if (error == EADDRINUSE || is_shortage(error)) {
             xs_sock_unbind(sock);
             bound = 0;
             break;

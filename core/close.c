@@ -54,10 +54,14 @@ static void finish(struct sock *sock)
     xs_sock_leave(sock);
 }
 
-/* Something would be lost half-way. What stands before an end that was sent was given to the device. */
+/* Something would be lost half-way. What stands before an end that was sent was given to the device; one that
+ * is not sent yet is nothing to lose. */
 static bool is_sending(const struct conn *conn)
 {
-    return !STAILQ_EMPTY(&conn->onesided) || (!STAILQ_EMPTY(&conn->sends) && conn->writing < WRITE_FIN_SENT);
+    const struct op *first = STAILQ_FIRST(&conn->sends);
+
+    return !STAILQ_EMPTY(&conn->onesided) ||
+           (first != NULL && first->event.exs_evt_type != EXS_EVT_SHUTDOWN && conn->writing < WRITE_FIN_SENT);
 }
 
 static bool is_over(const struct conn *conn)
@@ -128,11 +132,24 @@ static void close_conn(struct sock *sock, bool lingers)
     xs_control_run(conn);
 }
 
+/* One of no queue is an operation of the queue that drives the socket, which is not to be deleted before it has
+ * ended. NULL and errno. */
+static struct op *make_op(struct sock *sock, struct queue *queue, const struct ask *ask)
+{
+    bool silent = queue == NULL && ask->waiter == NULL;
+    struct queue *driver = silent && xs_sock_has_peer(sock) ? xs_queue_driver(atomic_load(&sock->home)) : NULL;
+    struct op *op = xs_sock_op(sock, driver != NULL ? driver : queue, EXS_EVT_CLOSE, ask->ahandle, ask->waiter);
+
+    if (op != NULL && silent)
+        op->silent = true;
+    return op;
+}
+
 /* Called with the lock of a socket at home. -1 and errno. */
 static int begin_close(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
     struct waiter *waiter = ask->waiter;
-    struct op *op = xs_sock_op(sock, queue, EXS_EVT_CLOSE, ask->ahandle, waiter);
+    struct op *op = make_op(sock, queue, ask);
 
     if (op == NULL)
         return -1;

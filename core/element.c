@@ -2,6 +2,7 @@
 /* Elements of file vectors: checked, and opened. See element.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include "element.h"
 #include "fds.h"
@@ -152,6 +153,18 @@ static int use_path(struct element *element, const exs_xferfile_t *from, enum pu
     return check_range(element, from, &(struct range){file->exs_offset, file->exs_length}, purpose, flags);
 }
 
+/* Which of many it was; what is invalid has been told. */
+static void say_failed(const exs_xferfile_t *from)
+{
+    int error = errno;
+
+    if (error != EINVAL && from->exs_xfv_type == EXS_PATHVEC)
+        xs_log("%s: %s", from->exs_xfv.exs_pathv.exs_path, strerror(error));
+    else if (error != EINVAL && from->exs_xfv_type == EXS_FDVEC)
+        xs_log("exs_fildes %d: %s", from->exs_xfv.exs_fdv.exs_fildes, strerror(error));
+    errno = error;
+}
+
 int xs_element_open(struct element *element, const exs_xferfile_t *from, enum purpose purpose, int flags)
 {
     int result = -1, known = purpose == TO_SEND ? EXS_SHUT_WR : 0;
@@ -170,6 +183,8 @@ int xs_element_open(struct element *element, const exs_xferfile_t *from, enum pu
     default:
         xs_invalid("exs_xfv_type %d is none", from->exs_xfv_type);
     }
+    if (result < 0)
+        say_failed(from);
     return result == 0 && element->flags & ~known ? xs_bad_flags(element->flags, known) : result;
 }
 

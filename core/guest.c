@@ -235,6 +235,19 @@ int xs_queue_host(struct queue *host, struct queue *home)
     return 0;
 }
 
+struct queue *xs_queue_driver(const struct queue *home)
+{
+    struct guest *guest;
+
+    if (home->handle != NULL)
+        return NULL;
+    LIST_FOREACH (guest, &home->hosts, of_home) {
+        if (guest->host->handle != NULL)
+            return guest->host;
+    }
+    return NULL;
+}
+
 void xs_queue_unhost(struct guest *guest)
 {
     struct queue *host = guest->host, *home = guest->home;

@@ -19,23 +19,29 @@ static uint64_t part_of(uint64_t deadline, uint64_t now, unsigned left)
     return ns_after(now, ns_left(deadline, now) / left);
 }
 
-bool xs_host_next(struct sock *sock, int error)
+/* The first is tried even if there is no time for it, and fails as any connect would. */
+static bool try_next(struct sock *sock, bool first)
 {
     const struct addrinfo *address;
     unsigned left;
 
-    errno = error;
     while ((address = xs_lookup_next(sock->lookup, &left)) != NULL) {
         uint64_t now = now_ns();
 
-        if (now >= sock->lookup_deadline) {
+        if (now >= sock->lookup_deadline && !first)
             break;
-        }
+        first = false;
         memcpy(&sock->peer, address->ai_addr, address->ai_addrlen);
         if (xs_connect_address(sock, part_of(sock->lookup_deadline, now, left)) == 0)
             return true;
     }
     return false;
+}
+
+bool xs_host_next(struct sock *sock, int error)
+{
+    errno = error;
+    return try_next(sock, false);
 }
 
 int xs_host_begin(struct sock *sock, struct lookup *lookup, uint64_t deadline)
@@ -46,7 +52,7 @@ int xs_host_begin(struct sock *sock, struct lookup *lookup, uint64_t deadline)
     sock->lookup = lookup;
     sock->lookup_deadline = deadline;
     if (xs_lookup_answer(lookup, &error) == FOUND)
-        return xs_host_next(sock, ETIMEDOUT) ? 0 : -1;
+        return try_next(sock, true) ? 0 : -1;
     /* The timer is what wakes the loop when the answer comes, and there is none for what never happens. */
     xs_queue_time(home, sock, deadline == NEVER_NS ? NEVER_NS - 1 : deadline);
     if (home->timer.fd < 0 && (home->fd >= 0 || !LIST_EMPTY(&home->hosts))) {

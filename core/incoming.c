@@ -118,11 +118,9 @@ static void set_alarm(struct sock *listener)
 static void tell_accept(struct op *op, const struct sock *sock)
 {
     exs_evt_accept_t *event = &op->event.exs_evt_union.exs_evt_accept;
-    exs_acceptaddr_t *element = op->element;
+    exs_acceptaddr_t none = {0}, *element = op->element != NULL ? op->element : &none;
 
     event->exs_evt_newsocket = sock->number;
-    if (element == NULL)
-        return;
     xs_copy_address(sock->family, &sock->id[sock->device]->route.addr.dst_addr, element->exs_addr,
                     &element->exs_addrlen);
     element->exs_socket = sock->number;

@@ -175,7 +175,7 @@ static inline void xs_queue_unlock(struct queue *queue)
     mutex_unlock(&queue->lock);
 }
 
-/* Let `host` watch and drive `home` as well, until either ends. Called with home's lock, as are the next eight.
+/* Let `host` watch and drive `home` as well, until either ends. Called with home's lock, as are the next nine.
  * 0, or -1 and errno. */
 int xs_queue_host(struct queue *host, struct queue *home);
 /* Let it stand in line there instead, and look after a while. 0, or -1 and errno. */
@@ -186,6 +186,8 @@ int xs_queue_step_back(struct guest *guest);
 void xs_queue_look_again(struct guest *guest);
 /* That hosting, or NULL. */
 struct guest *xs_queue_guest(const struct queue *host, const struct queue *home);
+/* A queue of the program's that drives this one, which is private; NULL: none, but for calls that wait. */
+struct queue *xs_queue_driver(const struct queue *home);
 /* The end of it, and of a reference of the home, which is not the last. */
 void xs_queue_unhost(struct guest *guest);
 void xs_queue_leave_hosts(struct queue *home);

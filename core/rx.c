@@ -24,7 +24,7 @@ static void finish_receive(struct conn *conn, struct op *op)
         conn->advertised--;
     xs_place_end(conn, op);
     if (op->error == EACCES && !is_stream(conn))
-        xs_conn_fail(conn, op->error);
+        xs_conn_fail(conn, ECONNRESET);
     xs_op_moved(op, op->posted);
     xs_op_complete(op, op->error);
 }
@@ -46,8 +46,10 @@ static bool advertise(struct conn *conn, struct op *op)
         conn_sq_free(conn) == 0 || (is_stream(conn) && !xs_place_is_large(op)))
         return false;
     if (xs_place_open(conn, op, &place) < 0) {
-        if (!is_stream(conn)) /* a STREAM falls back to the hidden buffer */
-            xs_conn_fail(conn, errno);
+        if (!is_stream(conn)) { /* a STREAM falls back to the hidden buffer */
+            op->error = errno;
+            xs_conn_fail(conn, ECONNRESET);
+        }
         return false;
     }
     struct control control = {
@@ -203,8 +205,12 @@ static void fail(struct conn *conn)
 
     while ((op = STAILQ_FIRST(&conn->recvs)) != NULL) {
         xs_place_look(op);
-        if (op->error == 0)
+        if (op->error == 0 && is_stream(conn)) { /* who waits is told of bytes that have come first */
+            op->stop = xs_conn_errno(conn);
+            op->error = op_stopped(op, op->posted);
+        } else if (op->error == 0) {
             op->error = xs_conn_errno(conn);
+        }
         finish_receive(conn, op);
     }
 }

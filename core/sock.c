@@ -127,9 +127,8 @@ enum close_kind xs_close_kind(int sockno)
     if (sock == NULL)
         return CLOSE_AT_ONCE; /* fails at once */
     struct queue *home = atomic_load(&sock->home);
-    enum close_kind kind = !xs_sock_has_peer(sock)                ? CLOSE_AT_ONCE
-                           : home != NULL && home->handle == NULL ? CLOSE_ALONE
-                                                                  : CLOSE_DRIVEN;
+    bool alone = home != NULL && home->handle == NULL && xs_queue_driver(home) == NULL;
+    enum close_kind kind = !xs_sock_has_peer(sock) ? CLOSE_AT_ONCE : alone ? CLOSE_ALONE : CLOSE_DRIVEN;
 
     xs_sock_put_locked(sock);
     return kind;

@@ -48,7 +48,7 @@ typedef void *exs_ahandle_t;              /* [ES-API] any pointer of the user's,
 /* ---- Call flags ---------------------------------------------------------------------- */
 
 #define EXS_BLOCK 0x00200000      /* [UNH] return when done */
-#define EXS_UNSIGNALED 0x00400000 /* [UNH] exs_send, exs_sendfile: no event on success */
+#define EXS_UNSIGNALED 0x00400000 /* [UNH] of what sends, and exs_rwrite: no event on success */
 #define EXS_BIGFILE                                                                                            \
     0x00800000 /* [ours] exs_sendfile, exs_recvfile: an element may be longer than 2^30 bytes                  \
                 */
@@ -334,7 +334,8 @@ ssize_t exs_recvfile(int sockno, exs_xferfile_t *recvvec, int recvvec_cnt, int f
 
 /* ---- Registered memory --------------------------------------------------------------- */
 
-/* [ES-API] EINVAL: size 0, NULL, unknown flag. EACCES: memory protection. ENOMEM: memlock limit. */
+/* [ES-API] EINVAL: size 0, NULL, unknown flag. EACCES: memory protection. ENOMEM: no memory; a
+ * limit on pinned memory is met by who uses it first. */
 exs_mhandle_t exs_mregister(void *addr, size_t size, int flags);
 /* [ES-API] flags: 0. EINVAL: not a region. EBUSY: a transfer is using it. */
 int exs_mderegister(exs_mhandle_t mhandle, int flags);

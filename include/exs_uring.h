@@ -89,9 +89,9 @@ static inline int exs_uring_start(struct io_uring *ring, exs_uring *w)
     return 0;
 }
 
-/* In its callback nothing follows. Elsewhere a request that removes the poll is prepared: its own completion
- * has the data NULL, and one with w's follows, which is given to exs_uring_complete as any other. 0, or a
- * negative errno. */
+/* In its callback nothing follows, and w is not to be started again there. Elsewhere a request that removes the
+ * poll is prepared: its own completion has the data NULL, and one with w's follows, which is given to
+ * exs_uring_complete as any other. 0, or a negative errno. */
 static inline int exs_uring_stop(struct io_uring *ring, exs_uring *w)
 {
     if (!w->active)

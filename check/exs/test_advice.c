@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_advice.c - EXS_DEBUG: every EINVAL, and every EFAULT of a call, has a line on standard error that names
- * the argument; and so has a connection that does not come about.
+ * the argument; and so has a connection that does not come about, and a file that can't be used.
  */
-#include "check/support/support.h"
+#include "check/support/files.h"
+
+#include <fcntl.h>
 
 static FILE *said; /* standard error of the test's process */
 static struct pair pair;
@@ -169,6 +171,35 @@ START_TEST(connecting)
 }
 END_TEST
 
+/* Of many files, which one it was; of an argument that is wrong there is still one line. */
+START_TEST(one_of_the_files)
+{
+    exs_qhandle_t queue = pair.client_box->queue;
+    exs_xferfile_t vector[2];
+    struct folder folder;
+    char paths[2][200], which[40];
+    int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    must(root);
+    folder_make(&folder);
+    close(folder_file(&folder, "there", 100));
+    for (int i = 0; i < 2; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s", folder_path(&folder, i == 0 ? "there" : "missing"));
+        vector[i] = by_path(paths[i], 0, 0);
+    }
+    must_fail(exs_sendfile(pair.client, vector, 2, 0, queue, NULL), ENOENT);
+    expect_line(paths[1]);
+    vector[1] = by_fd(root, 0, 0);
+    must_fail(exs_sendfile(pair.client, vector, 2, 0, queue, NULL), ENODEV);
+    snprintf(which, sizeof which, "exs_fildes %d: ", root);
+    expect_line(which);
+    vector[1] = by_fd(-1, 0, 0);
+    SAYS(exs_sendfile(pair.client, vector, 2, 0, queue, NULL), "exs_fildes -1 is not open");
+    close(root);
+    folder_clear(&folder);
+}
+END_TEST
+
 /* A second exs_init, of another library in the process, changes nothing. */
 START_TEST(heard_once)
 {
@@ -190,5 +221,6 @@ int main(void)
     tcase_add_test(invalid, results);
     tcase_add_test(invalid, heard_once);
     tcase_add_test(invalid, connecting);
+    tcase_add_test(invalid, one_of_the_files);
     return run_suite(suite);
 }

@@ -184,6 +184,61 @@ START_TEST(it_dies_in_the_middle)
 }
 END_TEST
 
+enum { WANTED = 1 << 20, CAME = 600 << 10 }; /* bytes */
+
+/* Another process, an EXS, that sends less than is waited for, and says when all of it has arrived. */
+static void less_than_wanted(int fd, void *arg)
+{
+    char *out = new_buffer(CAME), told;
+    struct address to;
+
+    (void)arg;
+    hear(fd, &to, sizeof to);
+    init_library();
+    int client = exs_socket(PF_INET, SOCK_STREAM, 0);
+    must(client);
+    must(exs_blocking_connect(client, SA(&to), to.length));
+    pattern_fill(out, CAME, 4, 0);
+    ck_assert_int_eq(exs_blocking_send(client, out, CAME, 0, NULL), CAME);
+    tell(fd, "x", 1);
+    hear(fd, &told, 1);
+}
+
+static void *kill_when_told(void *arg)
+{
+    struct child *child = arg;
+    char told;
+
+    hear(child->fd, &told, 1);
+    child_kill(child);
+    return NULL;
+}
+
+/* A call that waits for more returns the bytes that had come; the next one tells of the rest. */
+START_TEST(it_dies_and_a_call_waits)
+{
+    char *in = new_buffer(WANTED);
+    struct address address;
+    struct child child;
+
+    child_start(&child, less_than_wanted, NULL);
+    init_library();
+    int listener = open_listener(AF_INET, SOCK_STREAM, 1, &address);
+    tell(child.fd, &address, sizeof address);
+    int server = exs_blocking_accept(listener, NULL, NULL);
+    must(server);
+    pthread_t killer = thread_start(kill_when_told, &child);
+    ck_assert_int_eq(exs_blocking_recv(server, in, WANTED, MSG_WAITALL, NULL), CAME);
+    thread_join(killer);
+    pattern_check(in, CAME, 4, 0);
+    same_bytes(in + CAME, WANTED - CAME, CANARY);
+    must_fail(exs_read(server, in, 1), ECONNRESET);
+    must(exs_blocking_close(server));
+    must(exs_blocking_close(listener));
+    free(in);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("badend");
@@ -196,5 +251,6 @@ int main(void)
     tcase_add_test(gone, it_takes_leave);
     tcase_add_loop_test(gone, it_just_goes, 0, 2);
     tcase_add_loop_test(gone, it_dies_in_the_middle, 0, 4);
+    tcase_add_test(gone, it_dies_and_a_call_waits);
     return run_suite(suite);
 }

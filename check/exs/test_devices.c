@@ -189,6 +189,25 @@ START_TEST(bound_again_after_a_failure)
 }
 END_TEST
 
+static const int shortages[] = {EMFILE, ENFILE, ENOMEM, ENOBUFS};
+
+/* A device may have the address and be short of something: then the socket is not bound on the others alone. It
+ * can be bound again, on all. */
+START_TEST(bound_again_after_a_shortage)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int sock = new_socket(AF_INET);
+
+    bind_error = shortages[_i];
+    must_fail(exs_bind(sock, (struct sockaddr *)&here, sizeof here), shortages[_i]);
+    bind_error = 0;
+    must(exs_bind(sock, (struct sockaddr *)&here, sizeof here));
+    must(exs_listen(sock, 1));
+    listens_on(sock, "rdma,soft");
+    must(exs_blocking_close(sock));
+}
+END_TEST
+
 /* A device that took an IPv6 socket's address for what it is, IPv4, tells it so; its user asked for IPv6. */
 START_TEST(addresses_are_of_the_sockets_family)
 {
@@ -324,6 +343,7 @@ int main(void)
     tcase_add_test(both, listener_where_the_address_is);
     tcase_add_test(both, bound_socket_connects_where_it_is_bound);
     tcase_add_test(both, bound_again_after_a_failure);
+    tcase_add_loop_test(both, bound_again_after_a_shortage, 0, COUNT(shortages));
     tcase_add_test(both, addresses_are_of_the_sockets_family);
     tcase_add_test(names, unknown_names_are_refused);
     tcase_add_loop_test(names, known_names_are_taken, 0, 7);

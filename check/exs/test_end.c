@@ -2,6 +2,9 @@
 /* test_end.c - how the orderly end of a connection is told: by EXS_EOF, which nothing else has. */
 #include "check/support/support.h"
 
+#include "core/conn.h"
+#include "core/sock.h"
+
 static void receive(const struct pair *pair, void *buffer, size_t length, int flags)
 {
     must(exs_recv(pair->server, buffer, length, flags, pair->server_box->queue, NULL, NULL));
@@ -214,6 +217,51 @@ START_TEST(behind_the_peers)
 }
 END_TEST
 
+static uint32_t credits_of(int socket)
+{
+    struct sock *sock = xs_sock_get_locked(socket);
+
+    ck_assert_ptr_nonnull(sock);
+    uint32_t credits = sock->conn->credits;
+
+    xs_sock_put_locked(sock);
+    return credits;
+}
+
+/* It has no credit when the socket is closed, since the peer's program does something else: it comes when that
+ * looks again. */
+START_TEST(without_credit)
+{
+    static uint8_t out[RQ_DEPTH], in[RQ_DEPTH], room[16 * KIB];
+    struct pair pair;
+    size_t sent = 0;
+
+    pair_opens(&pair, SOCK_STREAM);
+    pair.client_box->beside = NULL;
+    while (credits_of(pair.client) > CREDITS_KEPT_BY_DATA) {
+        ck_assert_uint_lt(sent, sizeof out);
+        out[sent] = (uint8_t)(sent + 1);
+        must(exs_send(pair.client, &out[sent], 1, 0, pair.client_box->queue, NULL, NULL));
+        take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+        sent++;
+    }
+    must(exs_recv(pair.client, room, sizeof room, 0, pair.client_box->queue, NULL, NULL)); /* is advertised */
+    ck_assert_uint_eq(credits_of(pair.client), CREDITS_KEPT_BY_CONTROL);
+    must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, NULL));
+    must(exs_close(pair.client, 0, pair.client_box->queue, &pair));
+    pair.client_box->beside = pair.server_box;
+    receive(&pair, in, sent, MSG_WAITALL);
+    takes(&pair, sent, 0);
+    ck_assert_mem_eq(in, out, sent);
+    receive(&pair, in, 1, 0);
+    takes(&pair, 0, EXS_EOF);
+    take_failed(pair.client_box, EXS_EVT_RECV, pair.client, ECANCELED);
+    take_good(pair.client_box, EXS_EVT_SHUTDOWN, pair.client);
+    ck_assert_ptr_eq(take_good(pair.client_box, EXS_EVT_CLOSE, pair.client).exs_evt_ahandle, &pair);
+    pair_ends(&pair, true);
+}
+END_TEST
+
 /* A connection that breaks has no end. */
 START_TEST(broken)
 {
@@ -272,6 +320,7 @@ int main(void)
     tcase_add_test(tcase, own_for_good);
     tcase_add_test(tcase, own_at_once);
     tcase_add_loop_test(tcase, behind_the_peers, 0, 2);
+    tcase_add_test(tcase, without_credit);
     tcase_add_test(tcase, broken);
     tcase_add_test(tcase, blocking);
     return run_suite(suite);

@@ -134,6 +134,41 @@ START_TEST(receive_message_nowhere)
 }
 END_TEST
 
+/* What else was under way there, and what is asked for later, has met a broken connection, and no memory that
+ * can't be written. Short, it would be copied there when it has come; long, it is registered before. */
+START_TEST(others_beside_a_message_nowhere)
+{
+    bool is_long = _i == 1;
+    size_t length = is_long ? 3 * PAGE : 100;
+    char *bad = map_pages(3 * PAGE, PROT_READ), *good = new_buffer(length), *out = new_buffer(length);
+    char *into[] = {is_long ? good : bad, is_long ? bad : good};
+    int error = 0;
+    socklen_t size = sizeof error;
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_SEQPACKET);
+    for (int i = 0; i < 2; i++)
+        must(exs_recv(pair.server, into[i], length, 0, pair.server_box->queue, into[i], NULL));
+    if (!is_long)
+        must(exs_send(pair.client, out, length, 0, pair.client_box->queue, NULL, NULL));
+    for (int i = 0; i < 2; i++) {
+        exs_event_t event =
+            take_failed(pair.server_box, EXS_EVT_RECV, pair.server, into[i] == bad ? EACCES : ECONNRESET);
+        ck_assert_ptr_eq(event.exs_evt_ahandle, into[i]);
+    }
+    if (!is_long)
+        inbox_take(pair.client_box, EXS_EVT_SEND, pair.client);
+    must_fail(exs_send(pair.server, out, 1, 0, pair.server_box->queue, NULL, NULL), ECONNRESET);
+    must_fail(exs_recv(pair.server, good, 1, 0, pair.server_box->queue, NULL, NULL), ECONNRESET);
+    must(exs_getsockopt(pair.server, SOL_SOCKET, SO_ERROR, &error, &size));
+    ck_assert_int_eq(error, ECONNRESET);
+    pair_close(&pair);
+    munmap(bad, 3 * PAGE);
+    free(good);
+    free(out);
+}
+END_TEST
+
 /* What was read of the peer's memory has nowhere to go; all else goes on. */
 START_TEST(read_nowhere)
 {
@@ -375,6 +410,7 @@ int main(void)
     tcase_add_loop_test(nowhere, send_from_nowhere, 0, 6);
     tcase_add_loop_test(nowhere, receive_nowhere, 0, 9);
     tcase_add_loop_test(nowhere, receive_message_nowhere, 0, 3);
+    tcase_add_loop_test(nowhere, others_beside_a_message_nowhere, 0, 2);
     tcase_add_loop_test(nowhere, read_nowhere, 0, 3);
     tcase_add_test(nowhere, register_a_hole);
     tcase_add_loop_test(cut, cut_while_received_into, 0, 2);

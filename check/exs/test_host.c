@@ -177,6 +177,34 @@ START_TEST(all_silent)
 }
 END_TEST
 
+/* No time at all is over at once, and its end is told of as that of any other: as of an address. */
+START_TEST(no_time)
+{
+    struct inbox box;
+    struct timeval none = {0};
+    char host[64], service[8];
+    int keep, client = exs_socket(PF_INET, SOCK_STREAM, 0), waiting = exs_socket(PF_INET, SOCK_STREAM, 0);
+    struct address deaf = deaf_address(&keep);
+
+    inbox_open(&box, 4);
+    must(-getnameinfo(SA(&deaf), deaf.length, host, sizeof host, service, sizeof service,
+                      NI_NUMERICHOST | NI_NUMERICSERV));
+    for (int i = 0; i < 2; i++) {
+        must(exs_connect(client, SA(&deaf), deaf.length, 0, &none, box.queue, NULL));
+        take_failed(&box, EXS_EVT_CONNECT, client, ETIMEDOUT);
+        must(exs_connect_host(client, host, service, 0, &none, box.queue, &answer));
+        exs_event_t event = take_failed(&box, EXS_EVT_CONNECT, client, ETIMEDOUT);
+        ck_assert_ptr_eq(event.exs_evt_ahandle, &answer);
+    }
+    inbox_quiet(&box, QUIET_MS);
+    must_fail(exs_connect_host(waiting, host, service, EXS_BLOCK, &none, NULL, NULL), ETIMEDOUT);
+    close_socket(&box, client);
+    must(exs_blocking_close(waiting));
+    inbox_close(&box);
+    close(keep);
+}
+END_TEST
+
 /* ---- Errors -------------------------------------------------------------------------------- */
 
 static const struct {
@@ -297,6 +325,7 @@ int main(void)
     tcase_add_test(c, silent_first);
     tcase_add_test(c, endless);
     tcase_add_test(c, all_silent);
+    tcase_add_test(c, no_time);
     tcase_add_loop_test(c, error_of_a_name, 0, COUNT(errors));
     tcase_add_test(c, argument);
     tcase_add_test(c, bound);

@@ -186,6 +186,58 @@ START_TEST(calls_that_wait)
 }
 END_TEST
 
+/* One that was bound before it connected lives by itself, and the queue that it was given drives it: so a close
+ * of no queue does not wait, and is that one's to bring to its end. */
+START_TEST(of_a_bound_one)
+{
+    uint8_t *out = new_buffer(LENGTH), *in = new_buffer(LENGTH);
+    struct address address, here = loopback(AF_INET, 0);
+    exs_acceptaddr_t wanted = {0};
+    struct inbox near, far;
+    int listener = open_listener(AF_INET, SOCK_STREAM, 1, &address);
+    int client = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    inbox_open(&near, 4);
+    inbox_open(&far, 4);
+    near.beside = &far;
+    far.beside = &near;
+    must(exs_bind(client, SA(&here), here.length));
+    set_linger(client, 1, 60);
+    must(exs_accept(listener, &wanted, 1, 0, far.queue));
+    must(exs_connect(client, SA(&address), address.length, 0, NULL, near.queue, NULL));
+    take_good(&near, EXS_EVT_CONNECT, client);
+    take_good(&far, EXS_EVT_ACCEPT, listener);
+    pattern_fill(out, LENGTH, 1, 0);
+    must(exs_send(client, out, LENGTH, EXS_UNSIGNALED, NULL, NULL, NULL)); /* nothing of the queue's */
+    double start = seconds_now();
+    must(exs_close(client, 0, NULL, NULL));
+    double took = seconds_now() - start;
+    ck_assert_msg(took < LATE_S, "it waited for %g s", took);
+    must_fail(exs_qdelete(near.queue), EBUSY);
+    inbox_quiet(&near, QUIET_MS);
+    must_fail(exs_qdelete(near.queue), EBUSY);
+    must(exs_recv(wanted.exs_socket, in, LENGTH, MSG_WAITALL, far.queue, NULL, NULL));
+    take_good(&far, EXS_EVT_RECV, wanted.exs_socket);
+    pattern_check(in, LENGTH, 1, 0);
+    must(exs_recv(wanted.exs_socket, in, 1, 0, far.queue, NULL, NULL));
+    exs_event_t event = take_good(&far, EXS_EVT_RECV, wanted.exs_socket);
+    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, 0);
+    double end = seconds_now() + WAIT_MS / 1e3;
+    while (exs_qdelete(near.queue) < 0) {
+        ck_assert_msg(errno == EBUSY && seconds_now() < end, "exs_qdelete: %s", strerror(errno));
+        inbox_pump(&near, 10);
+    }
+    ck_assert_int_eq(near.count, 0);
+    free(near.kept);
+    far.beside = NULL;
+    close_socket(&far, wanted.exs_socket);
+    close_socket(&far, listener);
+    inbox_close(&far);
+    free(out);
+    free(in);
+}
+END_TEST
+
 /* What the listener has the connections have that it accepts from then on. */
 START_TEST(listeners)
 {
@@ -225,6 +277,7 @@ int main(void)
     tcase_add_loop_test(tcase, without_event, 0, 4);
     tcase_add_loop_test(tcase, one_sided, 0, 2);
     tcase_add_test(tcase, calls_that_wait);
+    tcase_add_test(tcase, of_a_bound_one);
     tcase_add_loop_test(tcase, listeners, 0, 2);
     return run_suite(suite);
 }

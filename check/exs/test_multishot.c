@@ -31,7 +31,8 @@ static int begin_connect(struct server *server, const struct kind *kind)
     int client = exs_socket(kind->family, kind->type, 0);
 
     must(client);
-    must(exs_connect(client, SA(&server->address), server->address.length, 0, NULL, server->client_box.queue, NULL));
+    must(exs_connect(client, SA(&server->address), server->address.length, 0, NULL, server->client_box.queue,
+                     NULL));
     return client;
 }
 
@@ -42,6 +43,10 @@ static int take_accepted(struct server *server, struct inbox *box, void *ahandle
 
     ck_assert_ptr_eq(event.exs_evt_ahandle, ahandle);
     ck_assert_int_ge(accepted->exs_evt_newsocket, 0);
+    ck_assert_ptr_null(accepted->exs_evt_addr);
+    ck_assert_uint_eq(accepted->exs_evt_addrlen, server->address.storage.ss_family == AF_INET6
+                                                     ? sizeof(struct sockaddr_in6)
+                                                     : sizeof(struct sockaddr_in));
     return accepted->exs_evt_newsocket;
 }
 
@@ -65,7 +70,8 @@ static void take_last(struct server *server)
 START_TEST(every_one)
 {
     const struct kind *kind = &kinds[_i % 4];
-    int client[CLIENTS], accepted[CLIENTS], clients = on_rdma() ? 5 : CLIENTS; /* a close takes rxe half a second */
+    int client[CLIENTS], accepted[CLIENTS],
+        clients = on_rdma() ? 5 : CLIENTS; /* a close takes rxe half a second */
     bool at_once = _i / 4 % 2, closes = _i / 8;
     struct server server;
     exs_qstatus_t status;
@@ -157,7 +163,8 @@ START_TEST(beside_others)
     for (int i = 0; i < COUNT(client); i++) {
         client[i] = exs_socket(kinds[0].family, kinds[0].type, 0);
         must(client[i]);
-        must(exs_connect(client[i], SA(&server.address), server.address.length, 0, NULL, server.box.queue, NULL));
+        must(exs_connect(client[i], SA(&server.address), server.address.length, 0, NULL, server.box.queue,
+                         NULL));
         accepted[i] = turn[i] == 'm' ? take_accepted(&server, &server.box, &server)
                                      : take_accepted(&server, &other, elements);
         take_good(&server.box, EXS_EVT_CONNECT, client[i]);

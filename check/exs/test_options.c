@@ -3,10 +3,12 @@
  * test_options.c - SO_KEEPALIVE and its times, by which a peer that is gone is noticed while nothing is sent;
  * SO_REUSEADDR and IPV6_V6ONLY.
  */
+#include "check/support/asleep.h"
 #include "check/support/processes.h"
 #include "check/support/support.h"
 
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 
 static int get(int socket, int level, int option)
@@ -99,6 +101,15 @@ static void accept_only(int fd, void *arg)
         must(exs_write(socket, &byte, 1));
 }
 
+/* Every second, and so many times in vain. */
+static void keep_alive(int socket, int times)
+{
+    must(set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1));
+    must(set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1));
+    must(set(socket, IPPROTO_TCP, TCP_KEEPCNT, times));
+    must(set(socket, SOL_SOCKET, SO_KEEPALIVE, 1));
+}
+
 struct link { /* to a peer that can be stopped */
     struct child child;
     struct inbox box;
@@ -117,12 +128,8 @@ static void open_link(struct link *link, bool is_late)
     hear(link->child.fd, &address, sizeof address);
     link->socket = exs_socket(PF_INET, SOCK_STREAM, 0);
     for (int round = 0; round < 2; round++) {
-        if (round == is_late) {
-            must(set(link->socket, IPPROTO_TCP, TCP_KEEPIDLE, 1));
-            must(set(link->socket, IPPROTO_TCP, TCP_KEEPINTVL, 1));
-            must(set(link->socket, IPPROTO_TCP, TCP_KEEPCNT, 2));
-            must(set(link->socket, SOL_SOCKET, SO_KEEPALIVE, 1));
-        }
+        if (round == is_late)
+            keep_alive(link->socket, 2);
         if (round == 0) {
             must(exs_connect(link->socket, SA(&address), address.length, 0, NULL, link->box.queue, NULL));
             take_good(&link->box, EXS_EVT_CONNECT, link->socket);
@@ -172,6 +179,62 @@ START_TEST(peer_is_gone)
     ck_assert_msg(took > 1.5 && took < 4.2 + LATE_S, "it took %g s", took);
     ck_assert_int_eq(get(link.socket, SOL_SOCKET, SO_ERROR), ETIMEDOUT);
     close_link(&link);
+}
+END_TEST
+
+struct reader { /* another thread, in a call */
+    int socket;
+    _Atomic pid_t tid;
+    _Atomic bool done;
+    ssize_t result;
+    int error;
+};
+
+static void *read_one(void *arg)
+{
+    struct reader *reader = arg;
+    char byte;
+
+    reader->tid = gettid();
+    reader->result = exs_read(reader->socket, &byte, 1);
+    reader->error = errno;
+    reader->done = true;
+    return NULL;
+}
+
+/* It was asked for when another thread slept in a call already, which it wakes all the same. */
+START_TEST(peer_of_a_sleeper_is_gone)
+{
+    struct reader reader = {0};
+    struct address address;
+    struct child child;
+    char ready;
+
+    if (on_rdma())
+        return; /* its kernel answers */
+    child_start(&child, accept_only, NULL);
+    init_library();
+    hear(child.fd, &address, sizeof address);
+    must(reader.socket = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must(exs_blocking_connect(reader.socket, SA(&address), address.length));
+    hear(child.fd, &ready, 1);
+    pthread_t thread = thread_start(read_one, &reader);
+    await_sleep(&reader.tid);
+    process_stop(child.pid);
+    poll(NULL, 0, QUIET_MS); /* it sleeps for good, most likely */
+    double start = seconds_now(), took = 0;
+    keep_alive(reader.socket, 1);
+    while (!reader.done && took < 3.2 + LATE_S) {
+        poll(NULL, 0, 10);
+        took = seconds_now() - start;
+    }
+    ck_assert_msg(reader.done, "it has slept on for %g s", took);
+    thread_join(thread);
+    ck_assert_int_eq(reader.result, -1);
+    ck_assert_int_eq(reader.error, ETIMEDOUT);
+    ck_assert_msg(took > 1.5, "it took %g s", took);
+    must(exs_blocking_close(reader.socket));
+    child_kill(&child);
 }
 END_TEST
 
@@ -302,6 +365,7 @@ int main(void)
     tcase_add_loop_test(values, held, 0, COUNT(numbers));
     tcase_add_test(values, listeners);
     tcase_add_loop_test(bare, peer_is_gone, 0, 2);
+    tcase_add_test(bare, peer_of_a_sleeper_is_gone);
     tcase_add_loop_test(bare, peer_is_there, 0, 2);
     tcase_add_test(bare, off);
     tcase_add_loop_test(addresses, reused, 0, 2);

@@ -166,6 +166,24 @@ START_TEST(what_needs_one_fails)
 }
 END_TEST
 
+/* A bind that failed for want of one has left nothing, and can be made again. */
+START_TEST(bound_afterwards)
+{
+    struct address any = loopback(AF_INET, 0);
+    int fresh;
+
+    must(fresh = exs_socket(PF_INET, SOCK_STREAM, 0));
+    for (int i = 0; i < 2; i++) {
+        exhaust();
+        must_fail(exs_bind(fresh, SA(&any), any.length), EMFILE);
+        release();
+    }
+    must(exs_bind(fresh, SA(&any), any.length));
+    must(exs_listen(fresh, 1));
+    must(exs_blocking_close(fresh));
+}
+END_TEST
+
 static void *accept_and_close(void *listener)
 {
     int socket = exs_blocking_accept(*(int *)listener, NULL, NULL);
@@ -244,6 +262,7 @@ int main(void)
     tcase_add_test(descriptors, connections_of_blocking_calls);
     tcase_add_test(descriptors, connections_of_blocking_calls_closed_by_a_loop);
     tcase_add_test(descriptors, what_needs_one_fails);
+    tcase_add_test(descriptors, bound_afterwards);
     tcase_add_test(add_case(suite, "keeping", 30), failed_connects_keep_nothing);
     tcase_add_test(add_case(suite, "memory", 30), blocking_calls_need_no_libev);
     return run_suite(suite);

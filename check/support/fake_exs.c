@@ -13,6 +13,7 @@ int fake_regions, fake_failing, fake_fails_from, fake_stream_errno;
 const unsigned char *fake_stream;
 size_t fake_stream_left;
 void (*fake_deliver)(void *ahandle, const exs_event_t *event);
+void (*fake_sending)(void);
 
 /* ---- Calls --------------------------------------------------------------------------------------------- */
 
@@ -199,6 +200,8 @@ ssize_t exs_blocking_send(int sockno, const void *buffer, size_t length, int fla
 int exs_blocking_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags)
 {
     (void)sockno, (void)sendvec, (void)sendvec_cnt, (void)flags;
+    if (fake_sending != NULL)
+        fake_sending();
     return fails() ? -1 : 0;
 }
 

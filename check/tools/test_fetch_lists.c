@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_fetch_lists.c - what exs-get makes of a server's lists of folders, true ones and lies. */
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,6 +44,37 @@ START_TEST(tree)
     }
     ck_assert_str_eq(picks.list[3].path, "a/single");
     ck_assert_str_eq(picks.list[3].name, "single");
+    picks_free(&picks);
+}
+END_TEST
+
+/* One that the server does not list is named, and the others are got nevertheless: in another conversation. */
+START_TEST(closed_folder)
+{
+    static struct sockaddr_in somewhere = {.sin_family = AF_INET};
+    struct addrinfo address = {.ai_addr = (struct sockaddr *)&somewhere, .ai_addrlen = sizeof(somewhere)};
+    static const char *const want[] = {"top/closed", "top/open/x", "top/z"};
+    struct picks picks = {0};
+
+    say_reply(TRANSFER_LISTS, "", 0);
+    say_entry(TRANSFER_FOLDER, 0, "closed");
+    say_entry(TRANSFER_FOLDER, 0, "open");
+    say_entry(TRANSFER_FILE, 1, "z");
+    say_entry(TRANSFER_NO_MORE, 0, "");
+    say_reply(TRANSFER_REFUSED, "no", 2);
+    say_reply(TRANSFER_LISTS, "", 0);
+    say_entry(TRANSFER_FILE, 1, "x");
+    say_entry(TRANSFER_NO_MORE, 0, "");
+    serve();
+    fetch.client.addresses = &address;
+    ck_assert_msg(wishes_add_tree(&picks, &fetch, "top") == 0, "%s", fetch.client.error);
+    ck_assert_uint_eq(picks.count, 3);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_str_eq(picks.list[i].path, want[i]);
+        ck_assert((picks.list[i].problem != NULL) == (i == 0));
+    }
+    ck_assert_str_eq(picks.list[0].problem, "the server does not list this folder");
+    ck_assert_str_eq(fetch.client.device, "fake");
     picks_free(&picks);
 }
 END_TEST
@@ -120,6 +152,7 @@ int main(void)
     TCase *tcase = fetch_case(suite, "lists");
 
     tcase_add_test(tcase, tree);
+    tcase_add_test(tcase, closed_folder);
     tcase_add_loop_test(tcase, lying_lists, 0, 13);
     tcase_add_test(tcase, bottomless);
     tcase_add_loop_test(tcase, plain_names, 0, 5);

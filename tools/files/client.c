@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/common/clock.h"
 #include "tools/common/options.h"
+
+#define QUIET 0.5 /* s: the least that a server may be told to bear (exs-serve -t) is one */
 
 int client_failed(struct client *client, const char *what)
 {
@@ -64,6 +67,7 @@ static int begin(struct client *client, const struct sockaddr *address, socklen_
         return failed_to_connect(client, address, length);
     if (exs_getdevice(client->sock, client->device, sizeof(client->device)) == -1)
         return client_failed(client, "exs_getdevice");
+    client->heard = clock_seconds();
     return 0;
 }
 
@@ -80,10 +84,20 @@ int client_open(struct client *client, const struct sockaddr *address, socklen_t
 
 int client_reach(struct client *client, const struct addrinfo *addresses)
 {
+    client->addresses = addresses;
     for (const struct addrinfo *each = addresses; each != NULL; each = each->ai_next)
         if (client_open(client, each->ai_addr, each->ai_addrlen) == 0)
             return 0;
     return -1;
+}
+
+int client_renew(struct client *client)
+{
+    if (client->addresses == NULL || (client->sock != -1 && clock_seconds() - client->heard < QUIET))
+        return 0;
+    if (client->sock != -1)
+        client_hang_up(client);
+    return client_reach(client, client->addresses);
 }
 
 int client_close(struct client *client)
@@ -102,6 +116,7 @@ int client_receive(struct client *client, void *buffer, size_t length, exs_mhand
         return client_failed(client, "no answer from the server");
     if ((size_t)got < length)
         return client_failed_text(client, "no answer from the server", "it closed the connection");
+    client->heard = clock_seconds();
     return 0;
 }
 

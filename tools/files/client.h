@@ -13,14 +13,19 @@
 /* Owned by main. */
 struct client {
     int sock;                            /* -1: no conversation is under way */
+    const struct addrinfo *addresses;    /* of client_reach, which was called before; or NULL */
+    double heard;                        /* when the server last said something, or was reached; s */
     char device[32];                     /* what carries the connection */
     char error[TRANSFER_TEXT_MAX + 128]; /* after a failure: why, one line */
 };
 
 /* Those that return int return 0, or -1 with error filled in. */
 int client_open(struct client *client, const struct sockaddr *address, socklen_t length);
-/* To the first address that answers. An error is the last one's. */
+/* To the first address that answers. An error is the last one's. They stay until the last conversation. */
 int client_reach(struct client *client, const struct addrinfo *addresses);
+/* Before something is asked for or sent: a server does not keep who has said nothing for long, so where the last
+ * was a while ago, or the conversation is over, it is another one. */
+int client_renew(struct client *client);
 int client_close(struct client *client);
 /* What went wrong was said, or is over. */
 void client_hang_up(struct client *client);

@@ -98,7 +98,29 @@ static int no_memory(struct fetch *fetch)
     return client_failed(&fetch->client, "cannot keep a list");
 }
 
-static int add_folder(struct picks *picks, struct fetch *fetch, const char *name, size_t name_at);
+static int add_folder(struct picks *picks, struct fetch *fetch, const char *name, size_t name_at,
+                      const struct listing *listing);
+
+/* Takes path over. One that the server does not list is no reason to go without the others. */
+static int add_inner(struct picks *picks, struct fetch *fetch, char *path, size_t name_at)
+{
+    struct listing listing = {0};
+    int result;
+
+    if (client_renew(&fetch->client) == -1)
+        result = -1;
+    else if (ask(fetch, path, &listing) == 0)
+        result = add_folder(picks, fetch, path, name_at, &listing);
+    else {
+        free_listing(&listing);
+        return picks_add_end(picks, path, name_at, "the server does not list this folder") == 0
+                   ? 0
+                   : no_memory(fetch);
+    }
+    free_listing(&listing);
+    free(path);
+    return result;
+}
 
 /* Where its name is too long, or it is too deep, there is no need to ask for it. */
 static int add_listed(struct picks *picks, struct fetch *fetch, const char *folder, const struct listed *listed,
@@ -112,26 +134,28 @@ static int add_listed(struct picks *picks, struct fetch *fetch, const char *fold
     problem = transfer_bad_path(path, strlen(path));
     if (problem != NULL || listed->entry.kind == TRANSFER_FILE)
         return picks_add_end(picks, path, name_at, problem) == 0 ? 0 : no_memory(fetch);
-    int result = add_folder(picks, fetch, path, name_at);
-
-    free(path);
-    return result;
+    return add_inner(picks, fetch, path, name_at);
 }
 
-static int add_folder(struct picks *picks, struct fetch *fetch, const char *name, size_t name_at)
+static int add_folder(struct picks *picks, struct fetch *fetch, const char *name, size_t name_at,
+                      const struct listing *listing)
 {
-    struct listing listing = {0};
-    int result = ask(fetch, name, &listing);
+    int result = 0;
 
-    for (size_t i = 0; i < listing.count && result == 0; i++)
-        result = add_listed(picks, fetch, name, &listing.list[i], name_at);
-    free_listing(&listing);
+    for (size_t i = 0; i < listing->count && result == 0; i++)
+        result = add_listed(picks, fetch, name, &listing->list[i], name_at);
     return result;
 }
 
 int wishes_add_tree(struct picks *picks, struct fetch *fetch, const char *name)
 {
-    return add_folder(picks, fetch, name, base_of(name));
+    struct listing listing = {0};
+    int result = ask(fetch, name, &listing);
+
+    if (result == 0)
+        result = add_folder(picks, fetch, name, base_of(name), &listing);
+    free_listing(&listing);
+    return result;
 }
 
 /* ---- Lists ---------------------------------------------------------------------------------------------- */

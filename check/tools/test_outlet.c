@@ -2,13 +2,17 @@
 /* What exs-put makes of a server that lies, and what both programs show of another one's text. */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "check/support/fake_exs.h"
 #include "check/support/runner.h"
+#include "tools/common/clock.h"
 #include "tools/common/options.h"
 #include "tools/common/terminal.h"
 #include "tools/files/outlet.h"
@@ -162,6 +166,51 @@ START_TEST(not_asked)
 }
 END_TEST
 
+/* A server does not keep who was silent while standard input came, say: then it is another conversation. */
+START_TEST(quiet_for_long)
+{
+    static struct sockaddr_in somewhere = {.sin_family = AF_INET};
+    struct addrinfo address = {.ai_addr = (struct sockaddr *)&somewhere, .ai_addrlen = sizeof(somewhere)};
+
+    outlet.client.sock = 1;
+    outlet.client.addresses = &address;
+    outlet.client.heard = _i == 0 ? 0 : clock_seconds() + 60;
+    compose(TRANSFER_REFUSED, "no");
+    expect_failure("the server did not take it: no");
+    ck_assert_str_eq(outlet.client.device, _i == 0 ? "fake" : "");
+}
+END_TEST
+
+static int how; /* it changes */
+
+static void change_file(void)
+{
+    const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+
+    ck_assert_int_eq(how == 0 ? truncate(path, 5) : utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* What is stored then is neither the one nor the other. */
+START_TEST(changed_meanwhile)
+{
+    struct transfer_reply reply = {.status = TRANSFER_STORED};
+    XXH3_state_t *state = XXH3_createState();
+
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, "data", 4);
+    transfer_digest(state, reply.digest);
+    XXH3_freeState(state);
+    transfer_put_reply(answer, &reply);
+    fake_stream_left = TRANSFER_REPLY;
+    how = _i;
+    fake_sending = _i < 2 ? change_file : NULL;
+    if (_i < 2)
+        expect_failure("it changed while it was sent");
+    else
+        ck_assert_msg(outlet_file(&outlet, path, path) == 0, "%s", outlet.client.error);
+}
+END_TEST
+
 START_TEST(bytes)
 {
     static const struct {
@@ -208,6 +257,8 @@ int main(void)
     tcase_add_test(tcase, told_before_the_end);
     tcase_add_loop_test(tcase, asked, 0, 6);
     tcase_add_test(tcase, not_asked);
+    tcase_add_loop_test(tcase, quiet_for_long, 0, 2);
+    tcase_add_loop_test(tcase, changed_meanwhile, 0, 3);
     tcase_add_test(tcase, bytes);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

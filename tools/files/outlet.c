@@ -27,6 +27,7 @@ struct sending {
     struct outlet *outlet;
     const char *name;
     int fd;
+    struct stat status; /* before it was sent */
     uint64_t size, sent;
     XXH3_state_t *hash;
     unsigned char front[TRANSFER_HEADER + TRANSFER_PATH_MAX]; /* what goes before the next data: ... */
@@ -201,29 +202,41 @@ static void put_header(struct sending *s, const struct stat *status)
 static int prepare(struct sending *s, const char *path)
 {
     const char *wrong = transfer_bad_path(s->name, strlen(s->name));
-    struct stat status;
+    const struct stat *status = &s->status;
 
     if (wrong != NULL)
         return client_failed_text(&s->outlet->client, "cannot be sent", wrong);
     if (open_file(s, path) == -1)
         return -1;
-    if (fstat(s->fd, &status) == -1)
+    if (fstat(s->fd, &s->status) == -1)
         return client_failed(&s->outlet->client, "cannot open");
-    if (S_ISDIR(status.st_mode))
+    if (S_ISDIR(status->st_mode))
         return client_failed_text(&s->outlet->client, "cannot be sent",
                                   "it is a folder: exs-put -r sends what is in it");
-    if (!S_ISREG(status.st_mode))
+    if (!S_ISREG(status->st_mode))
         return client_failed_text(&s->outlet->client, "cannot be sent", "it is not a regular file");
-    if (status.st_size == 0 && spool_hides_bytes(s->fd))
+    if (status->st_size == 0 && spool_hides_bytes(s->fd))
         return client_failed_text(&s->outlet->client, "cannot be sent",
                                   "its size is 0, and yet it has bytes: exs-put -n NAME - <FILE sends them");
-    s->size = (uint64_t)status.st_size;
-    put_header(s, &status);
+    s->size = (uint64_t)status->st_size;
+    put_header(s, status);
     s->hash = XXH3_createState();
     if (s->hash == NULL)
         return client_failed(&s->outlet->client, "cannot be sent");
     XXH3_128bits_reset(s->hash);
-    return 0;
+    return client_renew(&s->outlet->client);
+}
+
+/* What was sent is then neither what it was nor what it is now. */
+static int check_unchanged(struct sending *s)
+{
+    struct stat now;
+
+    if (fstat(s->fd, &now) == 0 && now.st_size == s->status.st_size &&
+        now.st_mtim.tv_sec == s->status.st_mtim.tv_sec && now.st_mtim.tv_nsec == s->status.st_mtim.tv_nsec)
+        return 0;
+    return client_failed_text(&s->outlet->client, "stored, but mixed",
+                              "it changed while it was sent: send it again");
 }
 
 int outlet_file(struct outlet *outlet, const char *path, const char *name)
@@ -233,7 +246,7 @@ int outlet_file(struct outlet *outlet, const char *path, const char *name)
 
     if (result == 0) {
         progress_start(&s.progress, s.name, s.size, outlet->quiet);
-        result = send_pieces(&s);
+        result = send_pieces(&s) == 0 ? check_unchanged(&s) : -1;
         progress_end(&s.progress);
         if (result == -1)
             client_hang_up(&outlet->client);

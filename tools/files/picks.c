@@ -111,8 +111,8 @@ static int add_found(struct picks *picks, char *path, size_t name_at)
         return add(picks, path, name, problem);
     if (S_ISLNK(status.st_mode))
         return add(picks, path, name, "it is a symbolic link in a folder: name it by itself to send its file");
-    if (!S_ISDIR(status.st_mode))
-        return add(picks, path, name, NULL);
+    if (!S_ISDIR(status.st_mode)) /* only to open a device or a FIFO can do something to it */
+        return add(picks, path, name, S_ISREG(status.st_mode) ? NULL : "it is not a regular file");
     int result = add_folder(picks, path, name_at);
 
     free(path);

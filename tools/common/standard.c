@@ -11,14 +11,10 @@
 
 void standard_open(void)
 {
-    int fd;
-
-    do
-        fd = open("/dev/null", O_RDWR); /* the lowest number that is free */
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd < 0)
-        exit(1); /* and nowhere to say why */
-    close(fd);
+    /* The lowest number that is free; and what is read or written there fails, as it would have. */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) == -1)
+            exit(1); /* and nowhere to say why */
 }
 
 int standard_flush(const char *program, const char *what)

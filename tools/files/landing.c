@@ -148,8 +148,13 @@ int landing_commit(struct landing *landing, const struct transfer_header *header
     int copy = fcntl(landing->fd, F_DUPFD_CLOEXEC, 0);
 
     if (copy == -1 || close(copy) == -1 ||
-        renameat(landing->folder, landing->part, landing->folder, landing->last) == -1)
+        renameat(landing->folder, landing->part, landing->folder, landing->last) == -1) {
+        int saved = errno;
+
+        fchmod(landing->fd, 0600); /* so that it can go on from here */
+        errno = saved;
         return -1;
+    }
     forget(landing);
     return 0;
 }

@@ -29,6 +29,40 @@ START_TEST(inline_queries)
 }
 END_TEST
 
+static bool is_zero(const unsigned char *bytes, size_t length)
+{
+    while (length > 0 && *bytes == 0)
+        bytes++, length--;
+    return length == 0;
+}
+
+/* Who was built with newer headers knows more of a struct, and finds nothing there. */
+START_TEST(newer_callers_find_zeros)
+{
+    struct setup setup = setup_default();
+    struct pair *pair = pair_new(&setup);
+    struct ibv_context *context = pair->end[0].context;
+    struct {
+        union {
+            struct ibv_port_attr port;
+            struct ibv_device_attr_ex device;
+        };
+        unsigned char more[64];
+    } answer;
+    const size_t known = offsetof(__typeof__(answer), more);
+
+    memset(&answer, 0x5a, sizeof answer);
+    ck_assert_int_eq(verbs_get_ctx(context)->query_port(context, 1, &answer.port, sizeof answer), 0);
+    ck_assert_int_eq(answer.port.state, IBV_PORT_ACTIVE);
+    ck_assert(is_zero((unsigned char *)&answer + sizeof answer.port, sizeof answer - sizeof answer.port));
+    memset(&answer, 0x5a, sizeof answer);
+    ck_assert_int_eq(verbs_get_ctx(context)->query_device_ex(context, NULL, &answer.device, sizeof answer), 0);
+    ck_assert_uint_eq(answer.device.device_cap_flags_ex, answer.device.orig_attr.device_cap_flags);
+    ck_assert(is_zero(answer.more, sizeof answer - known));
+    pair_free(pair);
+}
+END_TEST
+
 /* What the device does not have says so. */
 START_TEST(extensions_are_refused)
 {
@@ -104,6 +138,7 @@ static Suite *suite(void)
     Suite *suite = suite_create("transport: context");
     TCase *tcase = tcase_create("context");
     tcase_add_test(tcase, inline_queries);
+    tcase_add_test(tcase, newer_callers_find_zeros);
     tcase_add_test(tcase, extensions_are_refused);
     tcase_add_test(tcase, device_has_a_name);
     tcase_add_test_raise_signal(tcase, foreign_entry_point_aborts, SIGABRT);

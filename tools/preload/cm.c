@@ -230,11 +230,13 @@ static int not_supported(void)
     return -1;
 }
 
-/* Vendors' extensions of connections: this one has none. */
+/* Vendors' extensions of connections: this one has none, and tells its peer of none. */
 EXPORT int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
-    (void)id, (void)ece;
-    return not_supported();
+    if (id != NULL && ece != NULL)
+        return 0;
+    errno = EINVAL;
+    return -1;
 }
 
 EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
@@ -246,4 +248,30 @@ EXPORT int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 EXPORT int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t length)
 {
     return soft_reject(id, private_data, length);
+}
+
+/* Later releases', which not all headers have. */
+int preload_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
+                             const struct rdma_addrinfo *hints) __asm__("rdma_resolve_addrinfo");
+int preload_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info) __asm__("rdma_query_addrinfo");
+int preload_write_cm_event(struct rdma_cm_id *id, int event, int status,
+                           uint64_t arg) __asm__("rdma_write_cm_event");
+
+EXPORT int preload_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
+                                    const struct rdma_addrinfo *hints)
+{
+    (void)id, (void)node, (void)service, (void)hints;
+    return not_supported();
+}
+
+EXPORT int preload_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info)
+{
+    (void)id, (void)info;
+    return not_supported();
+}
+
+EXPORT int preload_write_cm_event(struct rdma_cm_id *id, int event, int status, uint64_t arg)
+{
+    (void)id, (void)event, (void)status, (void)arg;
+    return not_supported();
 }

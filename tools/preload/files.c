@@ -128,6 +128,64 @@ EXPORT int fstat64(int fd, struct stat64 *buffer)
     return fstat(fd, (struct stat *)(void *)buffer);
 }
 
+/* And as programs call them that were built before glibc 2.33. */
+int __xstat(int version, const char *path, struct stat *buffer);
+int __lxstat(int version, const char *path, struct stat *buffer);
+int __fxstat(int version, int fd, struct stat *buffer);
+int __fxstatat(int version, int folder, const char *path, struct stat *buffer, int flags);
+int __xstat64(int version, const char *path, struct stat64 *buffer);
+int __lxstat64(int version, const char *path, struct stat64 *buffer);
+int __fxstat64(int version, int fd, struct stat64 *buffer);
+int __fxstatat64(int version, int folder, const char *path, struct stat64 *buffer, int flags);
+
+EXPORT int __xstat(int version, const char *path, struct stat *buffer)
+{
+    (void)version; /* x86-64 and its like know one */
+    return stat(path, buffer);
+}
+
+EXPORT int __lxstat(int version, const char *path, struct stat *buffer)
+{
+    (void)version;
+    return lstat(path, buffer);
+}
+
+EXPORT int __fxstat(int version, int fd, struct stat *buffer)
+{
+    (void)version;
+    return fstat(fd, buffer);
+}
+
+EXPORT int __fxstatat(int version, int folder, const char *path, struct stat *buffer, int flags)
+{
+    (void)version;
+    return fstatat(folder, path, buffer, flags);
+}
+
+EXPORT int __xstat64(int version, const char *path, struct stat64 *buffer)
+{
+    (void)version;
+    return stat64(path, buffer);
+}
+
+EXPORT int __lxstat64(int version, const char *path, struct stat64 *buffer)
+{
+    (void)version;
+    return lstat64(path, buffer);
+}
+
+EXPORT int __fxstat64(int version, int fd, struct stat64 *buffer)
+{
+    (void)version;
+    return fstat64(fd, buffer);
+}
+
+EXPORT int __fxstatat64(int version, int folder, const char *path, struct stat64 *buffer, int flags)
+{
+    (void)version;
+    return fstatat64(folder, path, buffer, flags);
+}
+
 EXPORT int statx(int folder, const char *path, int flags, unsigned mask, struct statx *buffer)
 {
     int result = real(statx)(folder, path, flags, mask, buffer);

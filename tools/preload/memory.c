@@ -109,6 +109,28 @@ EXPORT struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t handle
     return dispatch(context, import_dm, ibv_import_dm, context, handle);
 }
 
+/* ---- What later releases have ---- */
+
+/* Their structs are not in all headers, and need not be: of these the device has none. */
+struct ibv_mr *preload_reg_mr_ex(struct ibv_pd *pd, void *attr) __asm__("ibv_reg_mr_ex");
+void *preload_alloc_dmah(struct ibv_context *context, void *attr) __asm__("ibv_alloc_dmah");
+
+EXPORT struct ibv_mr *preload_reg_mr_ex(struct ibv_pd *pd, void *attr)
+{
+    if (!soft_is_ours(pd->context))
+        return ((__typeof__(preload_reg_mr_ex) *)preload_real("ibv_reg_mr_ex"))(pd, attr);
+    errno = EOPNOTSUPP;
+    return NULL;
+}
+
+EXPORT void *preload_alloc_dmah(struct ibv_context *context, void *attr)
+{
+    if (!soft_is_ours(context))
+        return ((__typeof__(preload_alloc_dmah) *)preload_real("ibv_alloc_dmah"))(context, attr);
+    errno = EOPNOTSUPP;
+    return NULL;
+}
+
 /* ---- Address handles ---- */
 
 EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)

@@ -9,7 +9,6 @@
 #include "core/soft/verbs/verbs.h"
 
 #define PORT 1
-#define HOP_LIMIT 64
 #define EXACTLY 2 /* how a path's record means its numbers */
 #define DISCARD 9 /* a port to look for a route with: nothing is sent */
 
@@ -150,7 +149,7 @@ static void describe_route(struct cm_id *id)
         .dgid = addr->dgid,
         .sgid = addr->sgid,
         .traffic_class = id->traffic_class,
-        .hop_limit = HOP_LIMIT,
+        .hop_limit = CM_HOP_LIMIT,
         .numb_path = 1,
         .pkey = addr->pkey,
         .mtu_selector = EXACTLY,

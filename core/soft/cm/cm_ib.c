@@ -17,7 +17,6 @@
 #define CM_RETRIES 15 /* the most */
 #define ACK_DELAY 15
 #define PKEY 0xffff
-#define HOP_LIMIT 64
 
 _Static_assert(IB_ADDRESS_BYTES + CM_REQ_PRIVATE == 92, "all of a REQ's private data");
 
@@ -237,7 +236,7 @@ static struct ib_message make_request(const struct cm_id *id)
                 .cm_retries = CM_RETRIES,
                 .pkey = PKEY,
                 .mtu = own->mtu,
-                .hop_limit = HOP_LIMIT,
+                .hop_limit = CM_HOP_LIMIT,
                 .traffic_class = id->traffic_class,
                 .ack_timeout = id->ack_timeout > CM_IB_ACK_TIMEOUT ? id->ack_timeout : CM_IB_ACK_TIMEOUT},
     };

@@ -9,7 +9,6 @@
 
 #define ACK_TIMEOUT 17 /* code of 0.54 s: 4.096 us * 2^17 */
 #define ACK_TIMEOUT_MAX 31
-#define HOP_LIMIT 64
 #define PORT 1      /* the device's only one */
 #define PKEY 0xffff /* the default partition */
 
@@ -151,7 +150,7 @@ struct ibv_ah_attr cm_id_way(const struct cm_id *id, const union ibv_gid *to)
         .port_num = PORT,
         .grh = {.dgid = *to,
                 .sgid_index = index >= 0 ? (uint8_t)index : 0,
-                .hop_limit = HOP_LIMIT,
+                .hop_limit = CM_HOP_LIMIT,
                 .traffic_class = id->traffic_class},
     };
 }

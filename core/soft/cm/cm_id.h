@@ -23,6 +23,8 @@
 #include "core/soft/service/home.h"
 #include "ib_port.h"
 
+#define CM_HOP_LIMIT 64 /* of packets to one peer */
+
 enum cm_state {
     CM_IDLE, /* perhaps bound */
     CM_ADDR_RESOLVED,

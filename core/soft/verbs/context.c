@@ -130,7 +130,7 @@ static int query_port_sized(struct ibv_context *ibv, uint8_t port, struct ibv_po
     int error = soft_query_port(ibv, port, &whole);
 
     if (error == 0)
-        memcpy(attr, &whole, length < sizeof whole ? length : sizeof whole);
+        soft_give(attr, length, &whole, sizeof whole);
     return error;
 }
 
@@ -156,7 +156,8 @@ static int query_device_ex(struct ibv_context *ibv, const struct ibv_query_devic
     if (input != NULL && input->comp_mask != 0)
         return EINVAL;
     soft_query_device(ibv, &whole.orig_attr);
-    memcpy(attr, &whole, length < sizeof whole ? length : sizeof whole);
+    whole.device_cap_flags_ex = whole.orig_attr.device_cap_flags;
+    soft_give(attr, length, &whole, sizeof whole);
     return 0;
 }
 

@@ -177,7 +177,7 @@ int soft_query_gid_ex(struct ibv_context *ibv, uint32_t port, uint32_t index, st
     soft_unlock(ibv);
     if (!there)
         return ENODATA;
-    memcpy(entry, &whole, size < sizeof whole ? size : sizeof whole);
+    soft_give(entry, size, &whole, sizeof whole);
     return 0;
 }
 
@@ -197,7 +197,7 @@ ssize_t soft_query_gid_table(struct ibv_context *ibv, struct ibv_gid_entry *entr
     }
     for (; count < room && count < (size_t)names->gid_count; count++) {
         describe(&whole, names, (int)count);
-        memcpy((char *)entries + count * size, &whole, size < sizeof whole ? size : sizeof whole);
+        soft_give((char *)entries + count * size, size, &whole, sizeof whole);
     }
     soft_unlock(ibv);
     return (ssize_t)count;

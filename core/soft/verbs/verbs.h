@@ -10,6 +10,7 @@
 #define SOFT_VERBS_H
 
 #include <stdbool.h>
+#include <string.h>
 #include <infiniband/verbs.h>
 
 struct waitset;
@@ -97,5 +98,12 @@ int soft_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 int soft_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init);
 
 const char *soft_wc_status_str(enum ibv_wc_status status);
+
+/* A struct to a caller who knows so many bytes of it. What he knows more of, being newer, is zero. */
+static inline void soft_give(void *to, size_t room, const void *from, size_t size)
+{
+    memset(to, 0, room);
+    memcpy(to, from, room < size ? room : size);
+}
 
 #endif

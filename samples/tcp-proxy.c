@@ -64,6 +64,18 @@ static void end(struct pair *pair)
     exs_close(pair->sock, 0, queue, pair);
 }
 
+/* What broke on one side is to break on the other: an orderly end would make a part look like the whole. */
+static void break_off(struct pair *pair)
+{
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+
+    if (pair->closing)
+        return;
+    setsockopt(pair->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    exs_setsockopt(pair->sock, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    end(pair);
+}
+
 static void end_if_both(struct pair *pair)
 {
     if (pair->fd_ended && !pair->sending && pair->sock_ended)
@@ -88,7 +100,7 @@ static void read_fd(struct pair *pair)
     else
         rc = length == 0 ? exs_shutdown(pair->sock, SHUT_WR, 0, queue, pair) : -1;
     if (rc == -1)
-        end(pair);
+        break_off(pair);
     else
         watch(pair);
 }
@@ -109,13 +121,13 @@ static void write_fd(struct pair *pair)
     if (length > 0)
         pair->gone += (size_t)length;
     else if (errno != EAGAIN) {
-        end(pair);
+        break_off(pair);
         return;
     }
     if (pair->gone == pair->have) {
         pair->gone = pair->have = 0;
         if (exs_recv(pair->sock, pair->from_sock, SIZE, 0, queue, pair, NULL) == -1) {
-            end(pair);
+            break_off(pair);
             return;
         }
     }
@@ -152,20 +164,25 @@ static void begin(struct pair *pair)
 {
     pair->connected = 1;
     if (exs_recv(pair->sock, pair->from_sock, SIZE, 0, queue, pair, NULL) == -1)
-        end(pair);
+        break_off(pair);
     else
         watch(pair);
 }
 
 static void from_tcp(int listener)
 {
-    int fd = accept(listener, NULL, NULL);
+    int fd = accept(listener, NULL, NULL), sock;
 
     if (fd == -1)
         return;
-    struct pair *pair = make_pair(fd, exs_socket(PF_INET, SOCK_STREAM, 0));
+    sock = exs_socket(PF_INET, SOCK_STREAM, 0);
+    if (sock == -1) {
+        close(fd);
+        return;
+    }
+    struct pair *pair = make_pair(fd, sock);
     if (exs_connect_host(pair->sock, target_host, target_port, 0, NULL, queue, pair) == -1)
-        end(pair);
+        break_off(pair);
 }
 
 /* The server that it stands before is near, so that this may block. */
@@ -212,7 +229,7 @@ static void handle(const exs_event_t *e)
     } else if (pair->closing)
         return;
     else if (e->exs_evt_errno != 0)
-        end(pair);
+        break_off(pair);
     else if (e->exs_evt_type == EXS_EVT_CONNECT)
         begin(pair);
     else if (e->exs_evt_type == EXS_EVT_RECV)
@@ -238,7 +255,7 @@ static void fd_ready(struct pair *pair, unsigned events)
     else if (events & EPOLLIN)
         read_fd(pair);
     else /* it broke, while nothing was asked for that would tell */
-        end(pair);
+        break_off(pair);
 }
 
 /* `by_exs`: of which side the listener is. */

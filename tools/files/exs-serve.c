@@ -147,6 +147,7 @@ static void watch_signals(struct server *s)
 
     sigaction(SIGPIPE, &ignore, NULL); /* whoever reads the output may leave */
     sigaction(SIGHUP, &ignore, NULL);  /* so may the terminal; there is nothing to be read anew */
+    sigaction(SIGXFSZ, &ignore, NULL); /* a limit on files ends a write, and not all conversations */
     ev_signal_init(&s->interrupt, signal_cb, SIGINT);
     ev_signal_init(&s->terminate, signal_cb, SIGTERM);
     s->interrupt.data = s->terminate.data = s;

@@ -54,14 +54,10 @@ static void finish(struct sock *sock)
     xs_sock_leave(sock);
 }
 
-/* Something would be lost half-way. What stands before an end that was sent was given to the device; one that
- * is not sent yet is nothing to lose. */
+/* Something would be lost half-way. What stands before an end that was sent was given to the device. */
 static bool is_sending(const struct conn *conn)
 {
-    const struct op *first = STAILQ_FIRST(&conn->sends);
-
-    return !STAILQ_EMPTY(&conn->onesided) ||
-           (first != NULL && first->event.exs_evt_type != EXS_EVT_SHUTDOWN && conn->writing < WRITE_FIN_SENT);
+    return xs_conn_is_sending(conn, conn->writing >= WRITE_FIN_SENT);
 }
 
 static bool is_over(const struct conn *conn)
@@ -140,6 +136,7 @@ static struct op *make_op(struct sock *sock, struct queue *queue, const struct a
     struct queue *driver = silent && xs_sock_has_peer(sock) ? xs_queue_driver(atomic_load(&sock->home)) : NULL;
     struct op *op = xs_sock_op(sock, driver != NULL ? driver : queue, EXS_EVT_CLOSE, ask->ahandle, ask->waiter);
 
+    xs_queue_put(driver); /* which it has counted */
     if (op != NULL && silent)
         op->silent = true;
     return op;

@@ -235,17 +235,29 @@ int xs_queue_host(struct queue *host, struct queue *home)
     return 0;
 }
 
+/* Its user, as if the program had named it. NULL: it is private, or deleted, as another thread may be about to
+ * do. */
+static struct queue *named(struct queue *host)
+{
+    mutex_lock(&host->events_lock);
+    struct queue *queue = xs_queue_get(host->handle);
+
+    mutex_unlock(&host->events_lock);
+    return queue;
+}
+
 struct queue *xs_queue_driver(const struct queue *home)
 {
+    struct queue *driver = NULL;
     struct guest *guest;
 
     if (home->handle != NULL)
         return NULL;
     LIST_FOREACH (guest, &home->hosts, of_home) {
-        if (guest->host->handle != NULL)
-            return guest->host;
+        if ((driver = named(guest->host)) != NULL)
+            break;
     }
-    return NULL;
+    return driver;
 }
 
 void xs_queue_unhost(struct guest *guest)

@@ -61,13 +61,12 @@ int xs_conn_errno(const struct conn *conn)
     return conn->sock->state == SOCK_CLOSING ? ECANCELED : conn->error;
 }
 
-/* Not all that was sent has arrived. The end of the stream is nothing that was sent. */
-static bool is_cut(const struct conn *conn)
+bool xs_conn_is_sending(const struct conn *conn, bool end_is_out)
 {
     const struct op *first = STAILQ_FIRST(&conn->sends);
 
     return !STAILQ_EMPTY(&conn->onesided) ||
-           (first != NULL && first->event.exs_evt_type != EXS_EVT_SHUTDOWN && !conn->end_arrived);
+           (first != NULL && first->event.exs_evt_type != EXS_EVT_SHUTDOWN && !end_is_out);
 }
 
 static __attribute__((cold)) void drained(struct conn *conn)
@@ -80,7 +79,7 @@ static __attribute__((cold)) void drained(struct conn *conn)
 
     xs_tx_finish_done(conn); /* what the peer has, it has */
     xs_onesided_finish(conn, 0);
-    conn->cut = conn->cut || is_cut(conn);
+    conn->cut = conn->cut || xs_conn_is_sending(conn, conn->end_arrived);
     while ((op = STAILQ_FIRST(&conn->sends)) != NULL) {
         in_order = in_order && op->event.exs_evt_type == EXS_EVT_SHUTDOWN; /* nothing is lost before that */
         xs_tx_finish(conn, op, op->error != 0 || conn->end_arrived || in_order ? op->error : error);

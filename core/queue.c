@@ -393,9 +393,9 @@ int exs_qdelete(exs_qhandle_t qhandle)
     bool busy = queue->pending + queue->own_pending > 0 || xs_queue_own_socks(queue) > 0 ||
                 !xs_handle_take(&handles, qhandle);
 
-    mutex_unlock(&queue->events_lock);
     if (!busy)
         queue->handle = NULL;
+    mutex_unlock(&queue->events_lock);
     if (!busy && LIST_EMPTY(&queue->socks))
         xs_queue_leave_hosts(queue);
     xs_queue_unlock(queue);

@@ -69,7 +69,8 @@ struct queue {
     _Atomic bool waits;   /* what a device of its was given is not acknowledged: xs_queue_rest has something to
                            * do. As of   the last turn or request, which were this thread's own or will rest
                            * themselves: it pairs with nothing */
-    exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket */
+    exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket, and of one that was deleted:
+                           * that is written with both locks, and read with either, or by a user of the handle */
     struct spin spin;     /* whether whoever waits here looks before sleeping */
     int fd;               /* epoll: sources, those of guests, and `raise`; -1 of a private one */
 
@@ -186,7 +187,8 @@ int xs_queue_step_back(struct guest *guest);
 void xs_queue_look_again(struct guest *guest);
 /* That hosting, or NULL. */
 struct guest *xs_queue_guest(const struct queue *host, const struct queue *home);
-/* A queue of the program's that drives this one, which is private; NULL: none, but for calls that wait. */
+/* A queue of the program's that drives this one, which is private; the caller is a user of it until xs_queue_put.
+ * NULL: none, but for calls that wait. */
 struct queue *xs_queue_driver(const struct queue *home);
 /* The end of it, and of a reference of the home, which is not the last. */
 void xs_queue_unhost(struct guest *guest);

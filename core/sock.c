@@ -127,9 +127,11 @@ enum close_kind xs_close_kind(int sockno)
     if (sock == NULL)
         return CLOSE_AT_ONCE; /* fails at once */
     struct queue *home = atomic_load(&sock->home);
-    bool alone = home != NULL && home->handle == NULL && xs_queue_driver(home) == NULL;
+    struct queue *driver = home != NULL ? xs_queue_driver(home) : NULL;
+    bool alone = home != NULL && home->handle == NULL && driver == NULL;
     enum close_kind kind = !xs_sock_has_peer(sock) ? CLOSE_AT_ONCE : alone ? CLOSE_ALONE : CLOSE_DRIVEN;
 
+    xs_queue_put(driver);
     xs_sock_put_locked(sock);
     return kind;
 }

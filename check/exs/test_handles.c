@@ -218,6 +218,66 @@ START_TEST(queue_waited_for)
 }
 END_TEST
 
+#define DELETIONS 30
+
+static pthread_barrier_t both;
+
+static void *close_it(void *sockno)
+{
+    pthread_barrier_wait(&both);
+    must(exs_close(*(int *)sockno, 0, NULL, NULL));
+    return NULL;
+}
+
+static void *delete_it(void *box)
+{
+    struct inbox *inbox = box;
+    double end = seconds_now() + WAIT_MS / 1e3;
+
+    pthread_barrier_wait(&both);
+    while (exs_qdelete(inbox->queue) < 0) {
+        ck_assert_msg(errno == EBUSY && seconds_now() < end, "exs_qdelete: %s", strerror(errno));
+        inbox_pump(inbox, 1);
+    }
+    return NULL;
+}
+
+/* One thread closes a socket of its own, and the queue that drives it is deleted by another: the close is that
+ * queue's, which is not deleted before it has ended, or nobody's. */
+START_TEST(deleted_beside_a_close)
+{
+    struct address address, here = loopback(AF_INET, 0);
+    int listener = open_listener(AF_INET, SOCK_STREAM, 1, &address);
+    struct inbox far;
+
+    ck_assert_int_eq(pthread_barrier_init(&both, NULL, 2), 0);
+    inbox_open(&far, 8);
+    for (int i = 0; i < DELETIONS; i++) {
+        exs_acceptaddr_t wanted = {0};
+        int client = exs_socket(PF_INET, SOCK_STREAM, 0);
+        struct inbox near;
+
+        inbox_open(&near, 4);
+        near.beside = &far;
+        far.beside = &near;
+        must(exs_bind(client, SA(&here), here.length));
+        must(exs_accept(listener, &wanted, 1, 0, far.queue));
+        must(exs_connect(client, SA(&address), address.length, 0, NULL, near.queue, NULL));
+        take_good(&near, EXS_EVT_CONNECT, client);
+        take_good(&far, EXS_EVT_ACCEPT, listener);
+        near.beside = far.beside = NULL;
+        pthread_t closing = thread_start(close_it, &client), deleting = thread_start(delete_it, &near);
+        close_socket(&far, wanted.exs_socket);
+        thread_join(closing);
+        thread_join(deleting);
+        ck_assert_int_eq(near.count, 0);
+        free(near.kept);
+    }
+    close_socket(&far, listener);
+    inbox_close(&far);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("handles");
@@ -227,5 +287,6 @@ int main(void)
     tcase_add_loop_test(threads, queue_in_use, 0, 2);
     tcase_add_test(threads, region_in_use);
     tcase_add_test(threads, queue_waited_for);
+    tcase_add_test(threads, deleted_beside_a_close);
     return run_suite(suite);
 }

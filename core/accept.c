@@ -33,8 +33,7 @@ static struct op *next_accept(const struct sock *listener)
     return listener->next_accept != NULL ? listener->next_accept : STAILQ_FIRST(&listener->accepts);
 }
 
-/* ---- Who watches
- * --------------------------------------------------------------------------------------------- */
+/* ---- Who watches --------------------------------------------------------------------------------- */
 
 /* The queues of the first accepts watch the listener and drive it, and no more of them: a connection would wake
  * them all, and the kernel lets only so many epolls watch one descriptor. The others are in line. They look at
@@ -79,8 +78,8 @@ static void call_next(struct sock *listener)
         (void)begin_watching(listener, first->host);
 }
 
-/* Of those that watch the one whose last look is the longest ago; but no poll's. NULL: there is none. */
-static struct guest *latest(const struct sock *listener)
+/* Of those that watch the one whose last visit is the longest ago; but no poll's. NULL: there is none. */
+static struct guest *longest_away(const struct sock *listener)
 {
     const struct queue *home = atomic_load(&listener->home);
     struct guest *guest, *found = NULL;
@@ -111,7 +110,7 @@ void xs_line_looked(struct queue *home, struct guest *guest, bool found)
     struct sock *listener = listener_at(home);
 
     if (listener != NULL && begin_watching(listener, guest->host) == 0 && found) {
-        struct guest *other = latest(listener);
+        struct guest *other = longest_away(listener);
 
         if (other != NULL && xs_queue_step_back(other) == 0)
             (void)xs_queue_host(guest->host, home);
@@ -187,8 +186,7 @@ static int line_up(struct sock *listener, struct queue *queue, struct op_list *o
     return 0;
 }
 
-/* ---- Requests
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Requests ------------------------------------------------------------------------------------ */
 
 /* Called with the listener's lock. What can't be accepted is refused, and costs no accept its turn. */
 static void respond(struct sock *listener, struct request *request)

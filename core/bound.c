@@ -11,14 +11,14 @@
 #include "misuse.h"
 #include "sock.h"
 
-void xs_sends_bounded(struct sock *sock)
+void xs_sends_bound_changed(struct sock *sock)
 {
     sock->sends_bounded = sock->send_limit != 0 || sock->options.send_buffer != 0 || xs_misuse_on;
     if (sock->sends_bounded && sock->conn != NULL)
         xs_sends_count(sock->conn);
 }
 
-void xs_receives_bounded(struct sock *sock)
+void xs_receives_bound_changed(struct sock *sock)
 {
     sock->receives_bounded = sock->receive_limit != 0 || xs_misuse_on;
 }

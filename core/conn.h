@@ -100,16 +100,15 @@ struct conn {
     LIST_ENTRY(conn) touched; /* had a completion in this round (nic.c) */
     bool is_touched;
 
-    struct domain domain; /* where all that its device uses is registered */
-    uint8_t
-        *memory; /* of its own (conn.c): RQ_DEPTH receive slots are at its beginning; SQ_DEPTH send slots, */
-    uint8_t *send_slots;
-    uint8_t *hidden;                     /* and the hidden buffer, are in it, */
-    uint64_t hidden_size;                /* which has so many bytes, a power of 2, */
-    uint64_t hidden_mask;                /* and 1 less, */
-    uint64_t ack_due;                    /* bytes copied out there, of which the peer is told */
-    struct ibv_mr *local_mr, *hidden_mr; /* all but the hidden buffer, and that */
-    struct bounce bounces[BOUNCES_OWN];  /* in it, too */
+    struct domain domain;                /* where all that its device uses is registered */
+    uint8_t *memory;                     /* of its own (conn.c); it begins with RQ_DEPTH receive slots */
+    uint8_t *send_slots;                 /* SQ_DEPTH of them, in `memory` */
+    uint8_t *hidden;                     /* the hidden buffer, at the end of `memory` */
+    uint64_t hidden_size;                /* its bytes, a power of 2 */
+    uint64_t hidden_mask;                /* hidden_size - 1 */
+    uint64_t ack_due;                    /* bytes copied out of it, but not told, that make an ACK due */
+    struct ibv_mr *local_mr, *hidden_mr; /* `memory` up to the hidden buffer, and that */
+    struct bounce bounces[BOUNCES_OWN];  /* in `memory`, too */
     uint32_t max_inline;
     uint32_t depth; /* of either queue: RQ_DEPTH and SQ_DEPTH, or what the device has; a power of 2 */
     bool immediate; /* data goes by WRITE WITH IMMEDIATE: both ends have it */
@@ -136,7 +135,7 @@ struct conn {
     struct posted posted[SQ_DEPTH];
     uint32_t sq_head, sq_tail; /* counts */
     uint32_t silence; /* times in a row that it was thought of, and nothing came of what is under way */
-    uint32_t life;    /* signs of life, when the peer was last thought of (probe.c) */
+    uint32_t life;    /* signs of life that there were when the peer was last thought of (probe.c) */
 
     /* sending */
     struct op_list sends; /* not completed, in order */
@@ -150,7 +149,7 @@ struct conn {
     uint64_t hidden_sent,
         hidden_acked;  /* bytes ever written to the peer's hidden buffer, and ever copied out there */
     bool advert_begun; /* the first advertisement holds the beginning of a transfer */
-    uint8_t due;       /* what is to be said once, when there is a credit for it: DUE_ below */
+    uint8_t due;       /* what is to be said once, when there is a credit for it: DUE_ above */
 
     /* one-sided */
     struct op_list onesided;                /* not completed, in order */
@@ -185,7 +184,7 @@ LIST_HEAD(conn_list, conn);
 struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct device *device);
 /* Of the hidden buffer of a connection that this socket gets, bytes. */
 uint32_t xs_hidden_size(const struct sock *sock);
-/* Or else its peer's host may be gone and nobody notices. */
+/* Does TCP notice that the peer's host is gone? Where not, probe.c has to. */
 static inline bool conn_is_by_tcp(const struct conn *conn)
 {
     return conn->device->is_by_tcp != NULL && conn->device->is_by_tcp(conn->id);

@@ -292,7 +292,7 @@ int xs_start_connect(const struct ask *ask)
                xs_sock_home(sock, ask->waiter != NULL ? NULL : queue) == 0) {
         result = start(sock, ask, limit, queue, lookup);
         if (result < 0)
-            xs_queue_strip(atomic_load(&sock->home), 1); /* the socket\'s */
+            xs_queue_strip(atomic_load(&sock->home), 1); /* the socket's */
     }
     if (result < 0 && lookup != NULL)
         xs_lookup_drop(lookup);

@@ -142,7 +142,7 @@ int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt);
 int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *looks_on);
 /* The application has done that, and may sleep. The queue may be gone, here and below. */
 void xs_loop_rest(exs_qhandle_t qhandle);
-/* Look on, unless others are due in the loop. How many events; 0: back to the loop, which sleeps if it may: -1:
+/* Look on, unless others are due in the loop. How many events; 0: back to the loop, which sleeps if it may; -1:
  * the queue is gone. */
 int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool may_spin);
 /* The loop watches the queue no longer, and does not come to look on. */

@@ -72,8 +72,7 @@ static exs_device_t *find(const struct found *found, const struct device *device
     return NULL;
 }
 
-/* ---- What a device says of itself --------------------------------------------------------------------------
- */
+/* ---- What a device says of itself ---------------------------------------------------------------- */
 
 static const char *links_of(const struct device *device, const struct ibv_context *context,
                             const struct ibv_port_attr *port)

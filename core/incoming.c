@@ -10,7 +10,7 @@
  * newest request gets it, since nobody should wait behind strangers. What is established and finds no accept
  * has ARRIVED, and waits for one of its own queue's; any other's is good enough when it has waited a while.
  *
- * Nothing that the user has lives on its queue then: that may be deleted, and stays for it alone, unseen.
+ * Until then it is no socket of the user's: he may delete the queue that it lives on, which stays for it alone.
  *
  * Both kinds are in lists of the listener, and their CM ids on its event channel: who drives the listener
  * drives them. Their places in the lists are guarded by the listener's lock, they themselves by their home's,
@@ -29,7 +29,7 @@
 #define PATIENCE_NS (NS_PER_S * 2 / 5)     /* half-open, where others wait: on the embedded device */
 #define NIC_PATIENCE_NS (5 * NS_PER_S)     /* on a NIC: a last word that is lost comes again in 4.3 s */
 #define OWN_LIMIT_NS (NS_PER_S / 10)       /* arrived, before another queue's accept is taken */
-#define LOOK_NS (NS_PER_S / 4)             /* half-open and alone: how often it is looked at what has come */
+#define ALONE_LOOK_NS (NS_PER_S / 4)       /* half-open and alone: how often it is looked at what has come */
 #define HALF_OPEN_MAX 256
 #define HALF_OPEN_ALONE_MAX 32 /* of these, on private queues, which are dear */
 
@@ -96,8 +96,7 @@ static void end_incoming(struct sock *listener, struct sock *sock)
     unlock_home(home);
 }
 
-/* ---- Time ---------------------------------------------------------------------------------------------------
- */
+/* ---- Time ---------------------------------------------------------------------------------------- */
 
 static void set_alarm(struct sock *listener)
 {
@@ -107,13 +106,12 @@ static void set_alarm(struct sock *listener)
     if (half_open != NULL)
         xs_sock_wake_by(listener, half_open->since + ESTABLISH_LIMIT_NS);
     if (listener->half_open_alone > 0)
-        xs_sock_wake_by(listener, ns_after(now_ns(), LOOK_NS));
+        xs_sock_wake_by(listener, ns_after(now_ns(), ALONE_LOOK_NS));
     if (arrived != NULL && !STAILQ_EMPTY(&listener->accepts))
         xs_sock_wake_by(listener, arrived->since + OWN_LIMIT_NS);
 }
 
-/* ---- Arrival ------------------------------------------------------------------------------------------------
- */
+/* ---- Arrival ------------------------------------------------------------------------------------- */
 
 static void tell_accept(struct op *op, const struct sock *sock)
 {
@@ -140,7 +138,7 @@ static int bring_home(struct sock *sock, const struct op *op)
     return op->waiter != NULL ? 0 : xs_queue_host(op->pool, home);
 }
 
-/* Did this accept name the queue that it lives on, or none, as the one that it was answered for? */
+/* Is the accept of the socket's own queue; or does it block, as the one did that the peer was answered for? */
 static bool is_own(const struct sock *sock, const struct op *op)
 {
     return op->waiter != NULL ? sock->alone : op->pool == atomic_load(&sock->home);
@@ -268,8 +266,7 @@ void xs_incoming_timeout(struct sock *listener)
     set_alarm(listener);
 }
 
-/* ---- Requests -----------------------------------------------------------------------------------------------
- */
+/* ---- Requests ------------------------------------------------------------------------------------ */
 
 /* Nobody is silent before what has come was looked at: the delay may have been this process's own. A turn looks
  * at events before it looks at the clock, so it is the alarm that may say so. */
@@ -385,7 +382,7 @@ static bool make_incoming(const struct sock *listener, const struct op *op, stru
         return false;
     }
     (*sock)->options = listener->options;
-    xs_sends_bounded(*sock);
+    xs_sends_bound_changed(*sock);
     return true;
 }
 
@@ -414,8 +411,7 @@ bool xs_incoming_request(struct sock *listener, struct request *request, const s
     return true;
 }
 
-/* ---- The end ------------------------------------------------------------------------------------------------
- */
+/* ---- The end ------------------------------------------------------------------------------------- */
 
 void xs_incoming_end_all(struct sock *listener)
 {

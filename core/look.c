@@ -23,8 +23,8 @@ int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *
     return count;
 }
 
-/* What has come, if the loop has not to turn to others; it may sleep unless something is `kept`. Called by one
- * of the queue's dequeuers. */
+/* What has come, if the look goes on; else none, and the loop may sleep. Called by one of the queue's
+ * dequeuers. */
 static int end_look(struct queue *queue, exs_event_t *events, int most, bool goes_on)
 {
     mutex_lock(&queue->events_lock);

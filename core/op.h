@@ -45,7 +45,7 @@ struct op {
     bool last : 1;       /* send: shut down writing behind it */
     bool waitall : 1;    /* receive */
     bool peeks : 1;      /* receive: what is here is copied, and stays */
-    bool apart : 1;      /* receive: it is not that alone that memory is filled: it peeks, or has a sink */
+    bool apart : 1;      /* receive: it does more than fill memory: it peeks, or has a sink */
     bool advertised : 1; /* receive: the peer may write into it */
     bool recalled : 1;   /* of these: only until the end of the transfer that has begun */
     bool stopped : 1; /* receive, one-sided: complete with `stop` as soon as peer and device are done with it */

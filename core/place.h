@@ -44,7 +44,7 @@ bool xs_place_is_large(const struct op *op);
 /* Open it to the peer: in the application's region, in the hidden buffer, or registered for this operation
  * alone. 0, or -1 and errno. */
 int xs_place_open(struct conn *conn, struct op *op, struct place *place);
-/* What goes wrong in these is in op->error then. */
+/* What goes wrong in the following is in op->error then. */
 
 /* The peer has written so many bytes into the place that was opened to it. EIO: into a file that has become
  * shorter meanwhile. */

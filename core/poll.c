@@ -107,8 +107,7 @@ int xs_poll_stop(struct sock *sock, const struct stop *stop)
     return count;
 }
 
-/* ---- Starting ----------------------------------------------------------------------------------------------
- */
+/* ---- Starting ------------------------------------------------------------------------------------ */
 
 static struct polling *new_polling(exs_pollfd_t *fds, int count)
 {

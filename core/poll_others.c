@@ -76,8 +76,8 @@ void xs_polls_leave(struct queue *queue)
         leave_queue(LIST_FIRST(&queue->polls));
 }
 
-/* What an epoll doesn't take, a file, is always ready, or nothing of it is wanted. A descriptor may be named
- * twice: then the first of these asks for all that they do. */
+/* A file, which an epoll doesn't take (EPERM), is always ready: where a poll waits, nothing of it is wanted. A
+ * descriptor may be named twice: then the first of these asks for all that they do. */
 static int watch_other(int epoll, struct pollfd *others, int index)
 {
     struct epoll_event event = {.events = (uint32_t)others[index].events};

@@ -33,8 +33,8 @@
  *   - data for which there is no room, or with bits that it can't have; of no bytes on a STREAM, but for the
  *     end of a direct transfer that was cut off; behind the end of the stream; indirect data, or the end of a
  *     SEQPACKET, where a direct transfer is to go on;
- *   - an answer that nobody asked for, or to an end that was not said, credits that there are not, messages
- * without credit.
+ *   - an answer that nobody asked for, or to an end that was not said; more credits than there are; a message
+ *     without a credit.
  */
 #ifndef XS_PROTOCOL_H
 #define XS_PROTOCOL_H

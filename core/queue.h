@@ -48,8 +48,8 @@ struct guest {
     LIST_ENTRY(guest) of_host, of_home;
     struct queue *host;
     struct queue *home; /* a reference */
-    unsigned round; /* of the host, in which it was last ready; this and the next are guarded by the host's */
-    bool stuck;     /* events_lock. It has something to do, and no descriptor tells of it */
+    unsigned round; /* of the host, in which it was last ready; under the host's events_lock, as is the next */
+    bool stuck;     /* it has something to do, and no descriptor tells of it */
     bool in_line;   /* it isn't watched: the host looks at it when its time comes. Set with both locks */
     bool unwatched; /* for want of descriptors, so it is stuck until there are some; guarded by the home's lock
                      */
@@ -65,9 +65,9 @@ struct queue {
                        * less, which frees what the others wrote */
     _Atomic int guest_count; /* pairs with nothing: who has just become a guest makes the descriptor readable */
     _Atomic bool failed;  /* a socket of its own did not get connected: xs_queue_strip has something to do. Set
-                           * by  xs_open_failed, which pairs with xs_release_home's look */
+                           * by xs_open_failed, which pairs with xs_release_home's look */
     _Atomic bool waits;   /* what a device of its was given is not acknowledged: xs_queue_rest has something to
-                           * do. As of   the last turn or request, which were this thread's own or will rest
+                           * do. As of the last turn or request, which were this thread's own or will rest
                            * themselves: it pairs with nothing */
     exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket, and of one that was deleted:
                            * that is written with both locks, and read with either, or by a user of the handle */
@@ -159,10 +159,10 @@ struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ah
  * cancelled. All operations of a socket that end there are such, so that their events keep their order. */
 struct op *xs_op_new_at_home(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle,
                              struct waiter *waiter);
-/* Deliver its event, with this errno; the operation is no longer the caller's. */
 /* For its event: so many bytes were moved; of a receive: MSG_TRUNC, EXS_EOF. */
 void xs_op_moved(struct op *op, uint64_t bytes);
 void xs_op_flag(struct op *op, int flag);
+/* Deliver its event, with this errno; the operation is no longer the caller's. */
 void xs_op_complete(struct op *op, int error);
 /* It was not started after all: no event. */
 void xs_op_cancel(struct op *op);
@@ -176,7 +176,7 @@ static inline void xs_queue_unlock(struct queue *queue)
     mutex_unlock(&queue->lock);
 }
 
-/* Let `host` watch and drive `home` as well, until either ends. Called with home's lock, as are the next nine.
+/* Let `host` watch and drive `home` as well, until either ends. Called with home's lock, as are the next ten.
  * 0, or -1 and errno. */
 int xs_queue_host(struct queue *host, struct queue *home);
 /* Let it stand in line there instead, and look after a while. 0, or -1 and errno. */

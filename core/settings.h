@@ -24,8 +24,8 @@ struct settings {
     char spin[24];   /* EXS_SPIN, empty where it is not set; a longer one is no number, and cut */
     bool spin_known; /* it is a number of microseconds, SPIN_US_MAX at most, or not set */
     unsigned spin_us;
-    const char *odd; /* of the next ones, except EXS_DEBUG, the first that is none of its words, and NULL if */
-    char odd_value[8]; /* each is; and what it is, cut */
+    const char *odd;   /* the first variable below, but for EXS_DEBUG, with a value that is none of its words */
+    char odd_value[8]; /* that value, cut. Where there is none such, `odd` is NULL */
     bool map_always,   /* EXS_MAP: map files that are filled even where copying costs less; or never */
         map_never;
     bool immediate;   /* EXS_IMMEDIATE: use RDMA WRITE WITH IMMEDIATE where the device has it */

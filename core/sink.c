@@ -18,9 +18,8 @@
 #include "sink.h"
 
 #define WINDOW_SIZE (UINT64_C(4) << 20) /* bytes */
-#define FIRST_WINDOW_SIZE                                                                                      \
-    (UINT64_C(64) << 10) /* of an open end: later ones are as long as what came before                         \
-                          */
+/* Of an open end: later ones are as long as what came before. */
+#define FIRST_WINDOW_SIZE (UINT64_C(64) << 10)
 
 struct window {
     const struct element *element; /* NULL: there is none */
@@ -151,7 +150,7 @@ bool xs_sink_is_file(const struct sink *sink, uint32_t piece)
 
 /* ---- Windows --------------------------------------------------------------------------------------- */
 
-/* No window lies beyond this, in a file that is long enough already neither: a copy couldn't go there. */
+/* No window lies beyond this, not even in a file that is long enough already: a copy couldn't go there. */
 static uint64_t size_limit(void)
 {
     struct rlimit limit;

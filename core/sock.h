@@ -209,9 +209,9 @@ int xs_stop(struct sock *sock, const struct stop *stop);
 
 /* ---- Bounds (bound.c); called with the lock -------------------------------------------------- */
 
-/* What bounds sends, or receives, has changed. */
-void xs_sends_bounded(struct sock *sock);
-void xs_receives_bounded(struct sock *sock);
+/* What bounds sends, or receives, has changed: set sends_bounded, receives_bounded. */
+void xs_sends_bound_changed(struct sock *sock);
+void xs_receives_bound_changed(struct sock *sock);
 /* One is about to start, where they are bounded: count it, and give it its time. -1 and EAGAIN. */
 int xs_send_bound(struct sock *sock, struct op *op, const struct ask *ask);
 /* The same of a receive, which always may start. */

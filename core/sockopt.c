@@ -105,7 +105,7 @@ static int set_send_buffer(struct sock *sock, const union value *value)
     if (positive(value) < 0)
         return -1;
     sock->options.send_buffer = value->number < INT_MAX ? value->number : 0;
-    xs_sends_bounded(sock);
+    xs_sends_bound_changed(sock);
     return 0;
 }
 
@@ -146,7 +146,7 @@ static int set_receive_limit(struct sock *sock, const union value *value)
 {
     int result = from_time(value, &sock->receive_limit);
 
-    xs_receives_bounded(sock);
+    xs_receives_bound_changed(sock);
     return result;
 }
 
@@ -159,7 +159,7 @@ static int set_send_limit(struct sock *sock, const union value *value)
 {
     if (from_time(value, &sock->send_limit) < 0)
         return -1;
-    xs_sends_bounded(sock);
+    xs_sends_bound_changed(sock);
     return 0;
 }
 

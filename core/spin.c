@@ -102,8 +102,8 @@ static int look(struct queue *queue, bool (*is_over)(void *), void *argument, bo
     return taken;
 }
 
-/* To a peer that waits for this very processor. When it went, and returns when it is back, ns; it may have been
- * somebody else who kept that. */
+/* For a peer that waits for this very processor; others may take it. `before`: now, ns. Returns the time when
+ * we have it back, ns. */
 static uint64_t make_way(struct spin *spin, uint64_t before)
 {
     sched_yield();

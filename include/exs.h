@@ -14,7 +14,7 @@
  *     and no event follows, ever.
  *   - With EXS_BLOCK it returns when the operation is done: the bytes moved for
  *     exs_send, exs_recv, exs_read, exs_write, exs_sendmsg, exs_recvmsg, exs_recvfile, exs_rread and
- *     exs_rwrite, 0 for the others; -1 and errno on failure.
+ *     exs_rwrite, how many are ready for exs_poll, 0 for the others; -1 and errno on failure.
  *   - The buffer of a transfer belongs to the library until then.
  * Any call may be made from any thread.
  */
@@ -241,7 +241,8 @@ const char *exs_version_string(void);
  * process that only exs_ calls understand. */
 int exs_socket(int family, int socktype, int protocol);
 int exs_bind(int sockno, const struct sockaddr *address, socklen_t address_len); /* [UNH] */
-int exs_listen(int sockno, int backlog);                                         /* [UNH] */
+/* [UNH] Hold requests until accepts ask for them, at most backlog (0 counts as 1); refuse the others. */
+int exs_listen(int sockno, int backlog);
 
 /* [ES-API] One event (EXS_EVT_ACCEPT) for each of addrvec_cnt elements, which must stay until then.
  * With EXS_BLOCK addrvec_cnt must be 1, and the new socket is in addrvec->exs_socket. With EXS_MULTISHOT [ours]
@@ -249,7 +250,7 @@ int exs_listen(int sockno, int backlog);                                        
  * exs_close: the one with an error is the last. */
 int exs_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags, exs_qhandle_t qhandle);
 
-/* [ES-API] timeout: how long at most, NULL = the library's own limit. EXS_EVT_CONNECT. */
+/* [ES-API] timeout: how long at most, NULL = 30 seconds. EXS_EVT_CONNECT. */
 int exs_connect(int sockno, const struct sockaddr *address, socklen_t address_len, int flags,
                 const struct timeval *timeout, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
 
@@ -284,7 +285,7 @@ int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len
  * exs_setsockopt. ENOPROTOOPT, EINVAL, EFAULT. */
 int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *value_len);
 /* [ours] As setsockopt(2), at SOL_SOCKET unless said.
- * SO_RCVBUF, int: bytes that come while no receive is started, before the socket connects; rounded up.
+ * SO_RCVBUF, int: bytes that come while no receive is started; rounded up. Set it before the socket connects.
  * SO_SNDBUF, int: bytes that may be pending in sends; INT_MAX: any number. A send beyond fails with EAGAIN if it
  * has MSG_DONTWAIT, or EXS_SO_SENDLIMIT, int, is 1 and it does not block.
  * SO_RCVTIMEO and SO_SNDTIMEO, struct timeval, {0,0} for none: what is started from then on, receives and
@@ -364,9 +365,9 @@ ssize_t exs_rwrite(int sockno, const void *buffer, size_t length, const exs_toke
 
 /* ---- Event queues -------------------------------------------------------------------- */
 
-/* [ES-API] depth: the least number of events that the queue can hold, 0 to EXS_QDEPTH_MAX. */
+/* [ES-API] depth: operations that need no more memory, 0 to EXS_QDEPTH_MAX; beyond it none is lost either. */
 exs_qhandle_t exs_qcreate(int depth);
-/* [ES-API] EBUSY: operations are in progress, or a connection lives on this queue. */
+/* [ES-API] EBUSY: operations are in progress, or a socket lives on this queue (exs_qstatus). */
 int exs_qdelete(exs_qhandle_t qhandle);
 /* [ES-API] Returns the number of events put into evtvec, 0 on time-out.
  * timeout: NULL waits, {0,0} never does. */

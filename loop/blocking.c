@@ -140,8 +140,7 @@ int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandl
     return -1;
 }
 
-/* ---- Transfers --------------------------------------------------------------------------------------------
- */
+/* ---- Transfers ----------------------------------------------------------------------------------- */
 
 ssize_t exs_send(int sockno, const void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
                  exs_ahandle_t ahandle, exs_mhandle_t mhandle)
@@ -214,8 +213,7 @@ ssize_t exs_recvfile(int sockno, exs_xferfile_t *recvvec, int recvvec_cnt, int f
                                 .count = recvvec_cnt});
 }
 
-/* ---- One-sided --------------------------------------------------------------------------------------------
- */
+/* ---- One-sided ----------------------------------------------------------------------------------- */
 
 ssize_t exs_rread(int sockno, void *buffer, size_t length, const exs_token_t *token, uint64_t offset, int flags,
                   exs_qhandle_t qhandle, exs_ahandle_t ahandle, exs_mhandle_t mhandle)
@@ -247,8 +245,7 @@ ssize_t exs_rwrite(int sockno, const void *buffer, size_t length, const exs_toke
                                 .offset = offset});
 }
 
-/* ---- The same, by other names
- * -------------------------------------------------------------------------------- */
+/* ---- The same, by other names -------------------------------------------------------------------- */
 
 int exs_blocking_accept(int sockno, struct sockaddr *address, socklen_t *address_len)
 {
@@ -318,8 +315,7 @@ ssize_t exs_write(int sockno, const void *buffer, size_t max_bytes)
     return exs_send(sockno, buffer, max_bytes, EXS_BLOCK, NULL, NULL, NULL);
 }
 
-/* ---- Events -----------------------------------------------------------------------------------------------
- */
+/* ---- Events -------------------------------------------------------------------------------------- */
 
 int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, const struct timeval *timeout)
 {

@@ -16,13 +16,13 @@
 #define LOOK_NS UINT64_C(5000000) /* how long a thread without a bell sleeps */
 
 /* What a thread that waits keeps until it ends. Its own, but for ringing, which others do. */
-struct bell {
+struct thread_bell {
     bool made;
     unsigned generation; /* what a forked child inherited is its parent's */
     struct doorbell bell;
 };
 
-static _Thread_local struct bell own_bell;
+static _Thread_local struct thread_bell own_bell;
 
 /* The thread that delivers may not touch the wait any more once the one that waits could be gone with it; so
  * there is a state between. */
@@ -33,7 +33,7 @@ enum { WAITING, DELIVERING, DONE };
 /* At a thread's end. The thread that returns from main ends with the process. */
 static void close_bell(void *argument)
 {
-    struct bell *bell = argument;
+    struct thread_bell *bell = argument;
 
     if (bell->made && bell->generation == xs_generation())
         doorbell_close(&bell->bell);
@@ -41,7 +41,7 @@ static void close_bell(void *argument)
 }
 
 /* Have close_bell called at the end of this thread. An errno, 0 for none. */
-static int close_at_end(struct bell *bell)
+static int close_at_end(struct thread_bell *bell)
 {
     static _Atomic unsigned known; /* the key and 1; of two threads that make one, the first one's stays, and
                                     * its exchange pairs with who finds it */
@@ -62,7 +62,7 @@ static int close_at_end(struct bell *bell)
 /* Where there is no descriptor for it, one that nobody can ring: then the thread looks now and then. */
 static const struct doorbell *get_bell(void)
 {
-    struct bell *bell = &own_bell;
+    struct thread_bell *bell = &own_bell;
 
     if (bell->made && bell->generation == xs_generation())
         return &bell->bell;

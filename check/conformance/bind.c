@@ -2,8 +2,7 @@
 /* exs_bind (5.3.1) and exs_listen (5.3.8). */
 #include "bodies.h"
 
-/* ---- exs_bind ----------------------------------------------------------------------------------------------
- */
+/* ---- exs_bind -------------------------------------------------------------------------------- */
 
 /* The address of the command line, given to exs_bind with this many bytes. */
 static int bound(struct trial *trial, int fd, const char *port, int family, socklen_t less)
@@ -119,8 +118,7 @@ static const struct row bind_rows[] = {
 static const char *const bind_needs[] = {"exs_init", "exs_socket", NULL};
 const struct group group_bind = {"exs_bind", "5.3.1", bind_needs, ROWS(bind_rows)};
 
-/* ---- exs_listen --------------------------------------------------------------------------------------------
- */
+/* ---- exs_listen ------------------------------------------------------------------------------ */
 
 static void listen_uninitialized(struct trial *trial)
 {

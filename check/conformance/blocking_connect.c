@@ -2,8 +2,7 @@
 /* exs_blocking_accept (5.3.2) and exs_blocking_connect (5.3.4). */
 #include "bodies.h"
 
-/* ---- exs_blocking_accept -----------------------------------------------------------------------------------
- */
+/* ---- exs_blocking_accept --------------------------------------------------------------------- */
 
 static void accept_uninitialized(struct trial *trial)
 {
@@ -97,8 +96,7 @@ static const struct row accept_rows[] = {
 static const char *const accept_needs[] = {"exs_init", "exs_socket", "exs_bind", "exs_listen", NULL};
 const struct group group_blocking_accept = {"exs_blocking_accept", "5.3.2", accept_needs, ROWS(accept_rows)};
 
-/* ---- exs_blocking_connect ----------------------------------------------------------------------------------
- */
+/* ---- exs_blocking_connect -------------------------------------------------------------------- */
 
 static int given(struct trial *trial, int fd)
 {

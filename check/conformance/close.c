@@ -2,8 +2,7 @@
 /* exs_close (5.3.7) and exs_blocking_close (5.3.3). */
 #include "bodies.h"
 
-/* ---- exs_close ---------------------------------------------------------------------------------------------
- */
+/* ---- exs_close ------------------------------------------------------------------------------- */
 
 static void close_uninitialized(struct trial *trial)
 {
@@ -193,8 +192,7 @@ static const struct row close_rows[] = {
 static const char *const close_needs[] = {"exs_init", "exs_socket", NULL};
 const struct group group_close = {"exs_close", "5.3.7", close_needs, ROWS(close_rows)};
 
-/* ---- exs_blocking_close ------------------------------------------------------------------------------------
- */
+/* ---- exs_blocking_close ---------------------------------------------------------------------- */
 
 static void blocking_close_uninitialized(struct trial *trial)
 {

@@ -252,8 +252,7 @@ static const struct row rows[] = {
 static const char *const needs[] = {"exs_init", "exs_socket", "exs_connect", NULL};
 const struct group group_connect_host = {"exs_connect_host", NULL, needs, ROWS(rows)};
 
-/* ---- exs_blocking_connect_host ----------------------------------------------------------------------------
- */
+/* ---- exs_blocking_connect_host --------------------------------------------------------------- */
 
 static void blocking_uninitialized(struct trial *trial)
 {

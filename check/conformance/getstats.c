@@ -102,8 +102,7 @@ static const struct row rows[] = {
 };
 const struct group group_getstats = {"exs_getstats", NULL, needs, ROWS(rows)};
 
-/* ---- exs_getdevices -----------------------------------------------------------------------------------------
- */
+/* ---- exs_getdevices -------------------------------------------------------------------------- */
 
 static void devices_uninitialized(struct trial *trial)
 {

@@ -6,8 +6,7 @@
 
 static const char *const init_needs[] = {"exs_init", NULL};
 
-/* ---- exs_mregister -----------------------------------------------------------------------------------------
- */
+/* ---- exs_mregister --------------------------------------------------------------------------- */
 
 static void registered(struct trial *trial, void *address, size_t size, int flags)
 {
@@ -142,8 +141,7 @@ static const struct row mregister_rows[] = {
 };
 const struct group group_mregister = {"exs_mregister", "5.2.5", init_needs, ROWS(mregister_rows)};
 
-/* ---- exs_mderegister ---------------------------------------------------------------------------------------
- */
+/* ---- exs_mderegister ------------------------------------------------------------------------- */
 
 static void mderegister_uninitialized(struct trial *trial)
 {

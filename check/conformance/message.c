@@ -97,8 +97,7 @@ static void listener(struct trial *trial)
     outcome(trial, do_call(trial, &call));
 }
 
-/* ---- One thing is wrong ------------------------------------------------------------------------------------
- */
+/* ---- One thing is wrong ---------------------------------------------------------------------- */
 
 static void with_queue(struct trial *trial, exs_qhandle_t queue)
 {
@@ -353,8 +352,7 @@ static void after_reset(struct trial *trial)
     outcome(trial, do_call(trial, &call));
 }
 
-/* ---- Nothing is wrong --------------------------------------------------------------------------------------
- */
+/* ---- Nothing is wrong ------------------------------------------------------------------------ */
 
 static void sent(struct trial *trial, const struct call *call)
 {

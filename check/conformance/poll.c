@@ -210,8 +210,7 @@ static void time_over(struct trial *trial)
     has(trial, trial->fd, EXS_POLLIN, &soon, 0);
 }
 
-/* ---- What ends it -----------------------------------------------------------------------------------------
- */
+/* ---- What ends it ---------------------------------------------------------------------------- */
 
 static void cancelled(struct trial *trial)
 {

@@ -45,8 +45,7 @@ struct trial { /* on the stack of the test's process */
     unsigned char buffer[BUFSIZE];
 };
 
-/* ---- Correct calls, to set up (setup.c, transfer.c): end the test as failed when they fail
- * ------------------------- */
+/* ---- Correct calls, to set up (setup.c, transfer.c): end the test as failed when they fail ---- */
 
 void ok_init(struct trial *trial);
 void ok_queue(struct trial *trial); /* trial.queue, in non-blocking mode */
@@ -86,8 +85,7 @@ int file_of(struct trial *trial, off_t size);
 /* Bytes as the peer sends them, and as it expects them. */
 void pattern(unsigned char *buffer, size_t length);
 
-/* ---- Events (events.c) -------------------------------------------------------------------------------------
- */
+/* ---- Events (events.c) ----------------------------------------------------------------------- */
 
 /* Take the next event of the queue, which must be of this type and ahandle. */
 exs_event_t ok_event(struct trial *trial, exs_qhandle_t queue, int type, void *ahandle);
@@ -98,8 +96,7 @@ ssize_t moved(struct trial *trial, ssize_t result, int type);
 /* Likewise for a call that returns 0: 0, or -1 and errno. */
 int done(struct trial *trial, ssize_t result, int type);
 
-/* ---- What came of it (outcome.c)
- * ----------------------------------------------------------------------------- */
+/* ---- What came of it (outcome.c) ------------------------------------------------------------- */
 
 /*
  * Compare what the call gave with what its row says; call it at once, errno is read here. An error must have
@@ -112,8 +109,7 @@ void require(struct trial *trial, bool holds, const char *what);
 /* End the test: a correct call failed (errno says why). */
 void broken(struct trial *trial, const char *what) __attribute__((noreturn));
 
-/* ---- The peer (peer.c)
- * ------------------------------------------------------------------------------------------ */
+/* ---- The peer (peer.c) ----------------------------------------------------------------------- */
 
 enum peer_task {
     PEER_LISTEN, /* answers with its address */

@@ -264,8 +264,7 @@ START_TEST(no_room)
 }
 END_TEST
 
-/* ---- Connections ------------------------------------------------------------------------------------------
- */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 START_TEST(accepts)
 {
@@ -310,8 +309,7 @@ START_TEST(connects)
 }
 END_TEST
 
-/* ---- What ends nothing ------------------------------------------------------------------------------------
- */
+/* ---- What ends nothing ----------------------------------------------------------------------- */
 
 /* Without the flag; and the signal that the caller has blocked, with it. */
 START_TEST(goes_on)

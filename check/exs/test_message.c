@@ -69,8 +69,7 @@ static void vector_check(const struct vector *vector, size_t bytes, uint64_t at)
     ck_assert_uint_eq(bytes, 0);
 }
 
-/* ---- One message ------------------------------------------------------------------------------------------
- */
+/* ---- One message ----------------------------------------------------------------------------- */
 
 static void send_message(const struct pair *pair, struct vector *vector)
 {
@@ -159,8 +158,7 @@ START_TEST(one_message)
 }
 END_TEST
 
-/* ---- Messages of a SEQPACKET ------------------------------------------------------------------------------
- */
+/* ---- Messages of a SEQPACKET ----------------------------------------------------------------- */
 
 /* Longer or shorter than the pieces: cut off, or not all of them are filled; the next one is whole. */
 START_TEST(truncated)
@@ -205,8 +203,7 @@ START_TEST(truncated)
 }
 END_TEST
 
-/* ---- Blocking ---------------------------------------------------------------------------------------------
- */
+/* ---- Blocking -------------------------------------------------------------------------------- */
 
 static void *send_blocking(void *argument)
 {
@@ -251,8 +248,7 @@ START_TEST(blocking)
 }
 END_TEST
 
-/* ---- At random --------------------------------------------------------------------------------------------
- */
+/* ---- At random ------------------------------------------------------------------------------- */
 
 static void vector_random(struct vector *vector, struct chance *chance)
 {
@@ -318,8 +314,7 @@ START_TEST(random_stream)
 }
 END_TEST
 
-/* ---- Ends -------------------------------------------------------------------------------------------------
- */
+/* ---- Ends ------------------------------------------------------------------------------------ */
 
 /* What was started is cancelled by a close, and its memory is ours again; so does an orderly end. */
 START_TEST(ends)

@@ -13,8 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
-/* ---- An epoll that fails ----------------------------------------------------------------------------------
- */
+/* ---- An epoll that fails --------------------------------------------------------------------- */
 
 static atomic_int failing_epoll = -1; /* the library's; as if signals came all the time */
 
@@ -30,8 +29,7 @@ __attribute__((visibility("default"))) int epoll_wait(int epoll, struct epoll_ev
     return -1;
 }
 
-/* ---- What the tests share ---------------------------------------------------------------------------------
- */
+/* ---- What the tests share -------------------------------------------------------------------- */
 
 static void begin_poll(struct inbox *box, exs_pollfd_t *fds, int count, const struct timeval *timeout)
 {
@@ -55,8 +53,7 @@ static void open_pair(struct pair *pair)
     pair->client_box->beside = pair->server_box;
 }
 
-/* ---- With an event
- * --------------------------------------------------------------------------------------------- */
+/* ---- With an event --------------------------------------------------------------------------- */
 
 /* Two sockets and a pipe on one queue: whichever becomes ready first, and once. */
 START_TEST(event)
@@ -519,8 +516,7 @@ START_TEST(threads)
 }
 END_TEST
 
-/* ---- What is refused
- * --------------------------------------------------------------------------------------------- */
+/* ---- What is refused ------------------------------------------------------------------------- */
 
 START_TEST(refused)
 {

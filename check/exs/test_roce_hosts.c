@@ -53,8 +53,7 @@ static struct address at(const char *text)
     return address;
 }
 
-/* ---- The cable --------------------------------------------------------------------------------------------
- */
+/* ---- The cable ------------------------------------------------------------------------------- */
 
 /* Heard at the far end. */
 static int cable;
@@ -100,8 +99,7 @@ static bool next_packet(struct packet *packet)
     return false;
 }
 
-/* ---- The hosts --------------------------------------------------------------------------------------------
- */
+/* ---- The hosts ------------------------------------------------------------------------------- */
 
 struct host {
     const char *roce; /* EXS_ROCE */
@@ -182,8 +180,7 @@ static void start_server(struct child *server, struct host *host)
     hear(server->fd, &ready, 1);
 }
 
-/* ---- What it costs ----------------------------------------------------------------------------------------
- */
+/* ---- What it costs --------------------------------------------------------------------------- */
 
 struct cost {
     int begun;     /* connections by TCP, each of two packets */
@@ -258,8 +255,7 @@ START_TEST(costs_two_of_ours_nothing)
 }
 END_TEST
 
-/* ---- A last word that is lost -------------------------------------------------------------------------------
- */
+/* ---- A last word that is lost ---------------------------------------------------------------- */
 
 #define RTU_AT (ROCE_BTH + ROCE_DETH + 16) /* a management datagram's attribute */
 
@@ -376,8 +372,7 @@ START_TEST(by_ipv6_alone)
 }
 END_TEST
 
-/* ---- A host that is gone ------------------------------------------------------------------------------------
- */
+/* ---- A host that is gone --------------------------------------------------------------------- */
 
 /* Connects and does nothing more. */
 static void connect_and_wait(int fd, void *arg)
@@ -433,8 +428,7 @@ START_TEST(an_idle_peer_is_asked_for)
 }
 END_TEST
 
-/* ---- Floods
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Floods ---------------------------------------------------------------------------------- */
 
 /* From the far host to queue pair 1 of the near one. Nobody hears what is answered. */
 static void flood(int count, const unsigned char *hello, size_t length)

@@ -125,8 +125,7 @@ void mock_ack_cq_events(struct ibv_cq *cq, unsigned int count);
 int mock_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int mock_req_notify(struct ibv_cq *cq, int solicited_only);
 
-/* ---- Queue pairs ------------------------------------------------------------------------------------------
- */
+/* ---- Queue pairs ----------------------------------------------------------------------------- */
 
 int mock_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 void mock_destroy_qp(struct rdma_cm_id *id);
@@ -152,8 +151,7 @@ struct mock_qp *mock_qp_numbered(uint32_t number); /* NULL: it is gone */
 void mock_polled(const struct ibv_wc *wc);         /* EXS has this completion */
 void mock_forget(const struct mock_qp *qp);        /* take its completions out of their queue */
 
-/* ---- Connections --------------------------------------------------------------------------------------------
- */
+/* ---- Connections ----------------------------------------------------------------------------- */
 
 enum mock_state {
     MOCK_IDLE,

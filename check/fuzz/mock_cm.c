@@ -25,8 +25,7 @@ struct mock_id_list mock_ids = LIST_HEAD_INITIALIZER(mock_ids);
 static LIST_HEAD(, mock_channel) channels = LIST_HEAD_INITIALIZER(channels);
 static uint16_t last_port;
 
-/* ---- Channels and events ------------------------------------------------------------------------------------
- */
+/* ---- Channels and events --------------------------------------------------------------------- */
 
 struct rdma_event_channel *mock_create_event_channel(void)
 {
@@ -145,8 +144,7 @@ bool mock_cm_waits(void)
     return false;
 }
 
-/* ---- Ids ----------------------------------------------------------------------------------------------------
- */
+/* ---- Ids ------------------------------------------------------------------------------------- */
 
 static struct mock_id *new_id(const struct device *device, struct rdma_event_channel *channel, void *context)
 {

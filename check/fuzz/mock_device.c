@@ -39,8 +39,7 @@ void mock_broken(const char *file, int line, const char *format, ...)
     abort();
 }
 
-/* ---- Time -------------------------------------------------------------------------------------------------
- */
+/* ---- Time ------------------------------------------------------------------------------------ */
 
 int __real_clock_gettime(clockid_t clock, struct timespec *time);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *time);

@@ -11,8 +11,7 @@
 static LIST_HEAD(, mock_qp) pairs = LIST_HEAD_INITIALIZER(pairs);
 static uint32_t last_number;
 
-/* ---- Making and breaking -----------------------------------------------------------------------------------
- */
+/* ---- Making and breaking --------------------------------------------------------------------- */
 
 int mock_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
@@ -130,8 +129,7 @@ bool mock_key_in_use(const struct ibv_pd *pd, uint32_t lkey)
     return false;
 }
 
-/* ---- Posting ------------------------------------------------------------------------------------------------
- */
+/* ---- Posting --------------------------------------------------------------------------------- */
 
 /* The one piece of memory of a work request. */
 static void copy_sge(const struct mock_qp *qp, struct mock_wr *to, const struct ibv_sge *sge, int access)

@@ -152,8 +152,7 @@ void mock_ack_cq_events(struct ibv_cq *cq, unsigned int count)
     (void)count;
 }
 
-/* ---- Completion queues --------------------------------------------------------------------------------------
- */
+/* ---- Completion queues ----------------------------------------------------------------------- */
 
 struct ibv_cq *mock_create_cq(struct ibv_context *context, int cqe, void *cq_context,
                               struct ibv_comp_channel *channel, int comp_vector)

@@ -201,8 +201,7 @@ void peer_lied(struct peer *peer)
     peer->honest = peer->in.compared = peer->out.compared = false;
 }
 
-/* ---- What the mock tells ----------------------------------------------------------------------------------
- */
+/* ---- What the mock tells --------------------------------------------------------------------- */
 
 void mock_connects(struct mock_id *id)
 {

@@ -10,8 +10,7 @@ static bool is_stream(const struct peer *peer)
     return peer->socktype == SOCK_STREAM;
 }
 
-/* ---- Data -------------------------------------------------------------------------------------------------
- */
+/* ---- Data ------------------------------------------------------------------------------------ */
 
 /* Is this where a token leads, and no message goes? A token that was changed on its way may have the key of
  * either. */
@@ -146,8 +145,7 @@ static void hear_immediate(struct peer *peer, uint32_t imm)
     hear_news(peer, imm);
 }
 
-/* ---- Control ------------------------------------------------------------------------------------------------
- */
+/* ---- Control --------------------------------------------------------------------------------- */
 
 static void hear_advert(struct peer *peer, const struct control *control)
 {

@@ -21,8 +21,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* ---- Control messages --------------------------------------------------------------------------------------
- */
+/* ---- Control messages ------------------------------------------------------------------------ */
 
 static void say_bytes(struct peer *peer, const void *bytes, uint32_t length, bool with_imm, uint32_t imm)
 {

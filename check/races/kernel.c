@@ -42,8 +42,7 @@ void bell_sleep(struct kernel_bell *bell)
     race_sleep(bell, is_rung, bell);
 }
 
-/* ---- An epoll ----------------------------------------------------------------------------------------------
- */
+/* ---- An epoll -------------------------------------------------------------------------------- */
 
 void watched_clear(struct kernel_epoll *watched)
 {

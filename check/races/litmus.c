@@ -17,8 +17,7 @@ static void prepare(void)
     plain = 0;
 }
 
-/* ---- Both may miss what the other has stored, but for seq_cst ---------------------------------------------
- */
+/* ---- Both may miss what the other has stored, but for seq_cst -------------------------------- */
 
 #define STORE_AND_LOOK(name, order)                                                                            \
     static void name##_one(void)                                                                               \
@@ -92,8 +91,7 @@ static void set_and_never_ring(void)
     atomic_store(&flag, 1);
 }
 
-/* ---- A count by hand, in three threads --------------------------------------------------------------------
- */
+/* ---- A count by hand, in three threads ------------------------------------------------------- */
 
 static void count(void)
 {

@@ -40,8 +40,7 @@ static struct kernel_bell descriptor; /* of the queue's doorbell */
 static struct op *ops[2];
 static _Atomic int taken; /* events */
 
-/* ---- What these ask of others
- * ---------------------------------------------------------------------------------- */
+/* ---- What these ask of others ---------------------------------------------------------------- */
 
 bool fds_flag(int fd, bool up)
 {
@@ -93,8 +92,7 @@ bool xs_spin_in_turn(struct queue *same)
     return true;
 }
 
-/* ---- The threads
- * ----------------------------------------------------------------------------------------------- */
+/* ---- The threads ----------------------------------------------------------------------------- */
 
 static void prepare(void)
 {

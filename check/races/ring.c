@@ -40,8 +40,7 @@ static struct shm_area areas[SEATED];
 static struct shm_seats seats;
 static struct shm_board board;
 
-/* ---- What shm.c asks of others ------------------------------------------------------------------------------
- */
+/* ---- What shm.c asks of others --------------------------------------------------------------- */
 
 static struct kernel_bell *bell_of(int fd)
 {
@@ -93,8 +92,7 @@ const struct settings *settings(void)
     return &none;
 }
 
-/* ---- The ends -----------------------------------------------------------------------------------------------
- */
+/* ---- The ends -------------------------------------------------------------------------------- */
 
 static void make_end(struct end *end, int bell)
 {
@@ -179,8 +177,7 @@ static void receive_polling(unsigned most)
     }
 }
 
-/* ---- Trains one way
- * ------------------------------------------------------------------------------------------ */
+/* ---- Trains one way -------------------------------------------------------------------------- */
 
 static void prepare_one(void)
 {
@@ -217,8 +214,7 @@ static void took_two(void)
     EXPECT(there.took[0] == 2);
 }
 
-/* ---- More than there is room for
- * ------------------------------------------------------------------------------ */
+/* ---- More than there is room for ------------------------------------------------------------- */
 
 static void send_three(void)
 {
@@ -232,8 +228,7 @@ static void take_three(void)
     receive(3);
 }
 
-/* ---- Seats
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Seats ----------------------------------------------------------------------------------- */
 
 static void prepare_seat(void)
 {

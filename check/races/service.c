@@ -55,8 +55,7 @@ static _Atomic bool awaited; /* the application sleeps elsewhere */
 static _Atomic unsigned lying;
 static _Atomic bool flag;
 
-/* ---- What the service asks of the kernel and of the engine
- * ------------------------------------------------------- */
+/* ---- What the service asks of the kernel and of the engine ----------------------------------- */
 
 static void race_clock(struct timespec *time)
 {
@@ -173,8 +172,7 @@ int soft_progress(struct ibv_context *context)
     return 0;
 }
 
-/* ---- The threads
- * ------------------------------------------------------------------------------------------------- */
+/* ---- The threads ----------------------------------------------------------------------------- */
 
 static void prepare(void)
 {

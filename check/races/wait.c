@@ -40,8 +40,7 @@ static int race_ppoll(struct pollfd *fds, unsigned long count, const struct time
     return 1;
 }
 
-/* ---- What wait.c asks of others
- * ------------------------------------------------------------------------------ */
+/* ---- What wait.c asks of others -------------------------------------------------------------- */
 
 void doorbell_ring(const struct doorbell *bell)
 {
@@ -111,13 +110,12 @@ unsigned xs_generation(void)
     return 0;
 }
 
-/* ---- The threads
- * ---------------------------------------------------------------------------------------------- */
+/* ---- The threads ----------------------------------------------------------------------------- */
 
 static void prepare(void)
 {
     bell_clear(&bells);
-    own_bell = (struct bell){.made = false};
+    own_bell = (struct thread_bell){.made = false};
     wait_begin(&wait);
     wait.owner = 1;
     given = &wait.waiter;

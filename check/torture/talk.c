@@ -212,8 +212,7 @@ static bool use(struct actor *actor, const struct talk *talk, int socket)
     return used && await(actor, act_send(actor, socket, "!", 1, NULL));
 }
 
-/* ---- The ends ----------------------------------------------------------------------------------------------
- */
+/* ---- The ends -------------------------------------------------------------------------------- */
 
 static bool hear_end(struct actor *actor, int socket)
 {
@@ -224,8 +223,8 @@ static bool hear_end(struct actor *actor, int socket)
     if (quiet == -1)
         abort();
     /* The first has to wait, and does so in a queue, each time; the second may find the end there already. */
-    bool told = await(actor, act_poll(actor, -1, quiet, &soon)) &&
-                await(actor, act_poll(actor, socket, quiet, &late));
+    bool told =
+        await(actor, act_poll(actor, -1, quiet, &soon)) && await(actor, act_poll(actor, socket, quiet, &late));
 
     close(quiet);
     return told && came(actor, act_recv(actor, socket, &byte, 1, 0, NULL), 0);

@@ -76,7 +76,7 @@ int soft_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
 int soft_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 int soft_disconnect(struct rdma_cm_id *id);
 int soft_notify(struct rdma_cm_id *id, enum ibv_event_type event);
-/* Of one that connects or is connected: or else it is by InfiniBand's connection manager. */
+/* Of one that connects or is connected: by TCP, or by InfiniBand's connection manager? */
 bool soft_is_by_tcp(struct rdma_cm_id *id);
 
 /* `receives`: what is sent there comes to the identifier's queue pair; otherwise it only sends. */

@@ -7,19 +7,23 @@
  *
  *   0 magic 4 | 4 version 1 | 5 type 1 | 6 size of the whole message 2
  *
- *   REQ, REP: 8 queue pair number 4 | 12 first packet sequence number that the sender expects 4 | 16 UDP port 2
- * | 18 path MTU 1 (enum ibv_mtu) | 19 responder resources 1 | 20 initiator depth 1 | 21 retry count 1 | 22 RNR
- * retry count 1 | 23 flags 1 (1: flow control, 2: SRQ, 4: shared memory) | 24 length of private data 1
- * | 25 of a REQ: transport service 1 (as in InfiniBand's: 0 RC, 1 UC, 3 XRC)
- * | 26 of a REQ: port space 1 (0: RDMA_PS_TCP, 1: RDMA_PS_IB) | 27 zero 1 | 28 private data (56 in a REQ, 196 in a REP) REJ:      8 reason 2 | 10 length of private data 1 | 11
- * zero 1 | 12 private data 148 RTU, DREQ: nothing more
+ * A field here is where it begins, what it is, and how many bytes it has:
+ *
+ *   REQ, REP   8 queue pair number 4 | 12 first packet sequence number that the sender expects 4
+ *              16 UDP port 2 | 18 path MTU 1 (enum ibv_mtu) | 19 responder resources 1 | 20 initiator depth 1
+ *              21 retry count 1 | 22 RNR retry count 1 | 23 flags 1 (1: flow control, 2: SRQ, 4: shared memory)
+ *              24 length of private data 1 | 25 of a REQ: transport service 1 (InfiniBand's: 0 RC, 1 UC, 3 XRC)
+ *              26 of a REQ: port space 1 (0: RDMA_PS_TCP, 1: RDMA_PS_IB) | 27 zero 1
+ *              28 private data 56 in a REQ, 196 in a REP
+ *   REJ        8 reason 2 | 10 length of private data 1 | 11 zero 1 | 12 private data 148
+ *   RTU, DREQ  nothing more
  *
  * Of datagrams, one question and its answer, after which the TCP connection ends:
  *
- *   SIDR_REQ: 8 length of private data 1 | 9 zero 3 | 12 number asked about 2 | 14 number of who asks 2
- * | 16 private data 180
- *   SIDR_REP: 8 status 2 | 10 length of private data 1 | 11 zero 1 | 12 queue pair number 4 | 16 Q_Key 4
- * | 20 private data 136
+ *   SIDR_REQ   8 length of private data 1 | 9 zero 3 | 12 number asked about 2 | 14 number of who asks 2
+ *              16 private data 180
+ *   SIDR_REP   8 status 2 | 10 length of private data 1 | 11 zero 1 | 12 queue pair number 4 | 16 Q_Key 4
+ *              20 private data 136
  *
  * No addresses: they are those of the TCP connection itself, so nobody can give another's for his own. Nor
  * ports, but for datagrams', which have a port space of their own (cm_number.h).

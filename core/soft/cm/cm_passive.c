@@ -77,8 +77,7 @@ int soft_listen(struct rdma_cm_id *public, int backlog)
     return cm_result(error);
 }
 
-/* ---- Half open --------------------------------------------------------------------------------------------
- */
+/* ---- Half open ----------------------------------------------------------------------------------- */
 
 static void drop_oldest(struct cm_id *listener)
 {
@@ -153,8 +152,7 @@ void cm_listener_ready(struct cm_id *listener)
     }
 }
 
-/* ---- Requests ----------------------------------------------------------------------------------------------
- */
+/* ---- Requests ------------------------------------------------------------------------------------ */
 
 /* Say why, and wait for the peer to have read it: closing at once, with bytes of his unread, would reset the
  * connection and could take the answer with it. */
@@ -305,8 +303,7 @@ void cm_passive_expired(struct cm_id *id)
     cm_id_free(id);
 }
 
-/* ---- The user's answer
- * ---------------------------------------------------------------------------------------- */
+/* ---- The user's answer --------------------------------------------------------------------------- */
 
 /* What the user leaves open is what the peer asked for, and no less can be had than it offers. */
 static void limit_reads(struct cm_message *own, const struct cm_message *peer, bool given)

@@ -4,9 +4,10 @@
  * message means in each state (IBA volume 1, 12.9; where it leaves a choice, as Linux's does).
  *
  *   who connects    IDLE -REQ-> REQ_SENT -(MRA)-> REQ_HEARD -REP-> REPLIED -RTU-> ESTABLISHED
- *   who listens     IDLE -REQ-> REQUESTED -(MRA)-> REQUESTED -REP-> REP_SENT -(MRA)-> REP_HEARD -RTU->
- * ESTABLISHED either          ESTABLISHED -DREQ-> DREQ_SENT -DREP-> TIMEWAIT -> IDLE; at the other, -DREQ,
- * DREP-> TIMEWAIT -> IDLE
+ *   who listens     IDLE -REQ-> REQUESTED -(MRA)-> REQUESTED -REP-> REP_SENT -(MRA)-> REP_HEARD
+ *                   -RTU-> ESTABLISHED
+ *   who ends it     ESTABLISHED -DREQ-> DREQ_SENT -DREP-> TIMEWAIT -> IDLE
+ *   the other       ESTABLISHED -DREQ, DREP-> TIMEWAIT -> IDLE
  *
  * Besides, look-ups (ib_sidr.c), which connect nothing:
  *   who asks        IDLE -SIDR_REQ-> ASKED -SIDR_REP-> IDLE

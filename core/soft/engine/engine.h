@@ -7,8 +7,10 @@
  *   request.h  work requests in their rings, shared receive queues
  *   cq.h       completion queues and channels
  *   event.h    asynchronous events
- *   mr.h       protection domains, memory regions, address handles
- *   objects.h  which of these there are
+ *   mr.h       protection domains, memory regions, address handles; mw.h: memory windows
+ *   xrc.h      domains of extended connections
+ *   group.h    multicast groups
+ *   objects.h  which of these there are; keys.h: whose a key is
  *   train.h    packets on their way out
  *
  * Every object belongs to one context and is guarded by that context's lock, except the event counts of a

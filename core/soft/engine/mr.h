@@ -22,11 +22,11 @@ struct soft_pd {
 
 struct soft_mr {
     struct ibv_mr ibv;
-    int type;       /* 0: IBV_MR_TYPE_MR. Where rdma-core keeps it, for code that looks behind an ibv_mr, */
-    int access;     /* and so is this */
-    uint32_t key;   /* what both are: those in ibv are the application's to read */
-    bool fragile;   /* its pages may go without our knowing: a file's, shared memory, or those that are */
-    bool on_demand; /* only looked for when they are used */
+    int type;       /* 0: IBV_MR_TYPE_MR. This and `access` are where rdma-core has them, for code that looks */
+    int access;     /* behind an ibv_mr */
+    uint32_t key;   /* lkey and rkey: those in ibv are the application's to read, not what is checked */
+    bool fragile;   /* its pages may go without our knowing: a file's, shared memory, or on demand */
+    bool on_demand; /* its pages are only looked for when they are used */
     bool is_file;   /* it is no memory, but a file's bytes from `start` on: fragile, and only sent from */
     int file;
     uint64_t start;

@@ -12,8 +12,9 @@
  *                retry is counted, and when the queue pair fails. A peer that has not answered twice yet, or
  *                let a time-out pass, is not probed.
  *   window       Doubles in a round trip until the first loss, then grows slowly; half for each flight that
- * lost something; as it was when it turns out that nothing was lost. retries      A NAK says that the peer is
- * there. It costs time: a retry for each ACK time-out without progress.
+ *                lost something; as it was when it turns out that nothing was lost.
+ *   retries      A NAK says that the peer is there. It costs time: a retry for each ACK time-out without
+ *                progress.
  */
 #ifndef SOFT_RECOVERY_H
 #define SOFT_RECOVERY_H

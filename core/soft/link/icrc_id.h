@@ -4,8 +4,8 @@
  *
  * The ICRC covers it, and a UDP socket doesn't show it. Other makers' devices send any: the kernel's rxe a
  * counter of its host, adapters one of their own. But a CRC is linear: by how much it is off says which of the
- * 16 bits were others than those that it was computed with, or that no such bits explain it. What is lost by
- * that, of a check of 32 bits, is 16; most of them come back by that a counter counts.
+ * 16 bits were others than those that it was computed with, or that no such bits explain it. That costs the
+ * check 16 of its 32 bits; most of them come back, since an identification that counts on is to be expected.
  */
 #ifndef SOFT_ICRC_ID_H
 #define SOFT_ICRC_ID_H

@@ -7,6 +7,7 @@
  * application drives the device itself, so that no packet wakes two threads:
  *
  *   IDLE   nothing is on its way. The thread sleeps on the sockets, and a packet wakes it once.
+ *   CALLED traffic has begun, and the thread is told: it makes that WATCH.
  *   WATCH  there is traffic. Once a millisecond, or a few times more rarely where the next timer is not due
  *          before that or the application is found there each time, the thread looks: have timers come due? Do
  *          packets lie there that the application has left alone since the last look? Then

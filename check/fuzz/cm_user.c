@@ -253,7 +253,7 @@ static void take_request(struct cm_world *world, const struct rdma_cm_event *eve
     expect(!find(world, event->id), "a request that was told before");
     expect(event->status == 0, "a request's status");
     if (event->id->ps == RDMA_PS_TCP)
-        expect(event->param.conn.qp_num > 1 && event->param.conn.qp_num <= 0xffffff, "queue pair %u",
+        expect(event->param.conn.qp_num > 1 && event->param.conn.qp_num < 0xffffff, "queue pair %u",
                event->param.conn.qp_num);
     expect_private(event, event->id->ps == RDMA_PS_TCP ? CM_REQ_PRIVATE : CM_SIDR_REQ_PRIVATE);
     world->requests++;
@@ -268,7 +268,7 @@ static void take_outcome(struct user *user, const struct rdma_cm_event *event)
     expect(user->asked && !user->told, "%s, which is not due", rdma_event_str(event->event));
     expect(good == (event->status == 0), "%s with status %d", rdma_event_str(event->event), event->status);
     if (user->id->ps == RDMA_PS_UDP)
-        expect(user->active && (good ? event->param.ud.qp_num > 1 && event->param.ud.qp_num <= 0xffffff
+        expect(user->active && (good ? event->param.ud.qp_num > 1 && event->param.ud.qp_num < 0xffffff
                                      : event->event == RDMA_CM_EVENT_UNREACHABLE),
                "%s of datagrams, and queue pair %u", rdma_event_str(event->event), event->param.ud.qp_num);
     expect_private(event, user->active                             ? CM_REP_PRIVATE

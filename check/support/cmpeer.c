@@ -46,6 +46,7 @@ struct said said(enum said_type type)
 const struct damage said_damage[] = {
     {"queue pair 0", 8, 4, 0},
     {"queue pair 1, the management's", 8, 4, 1},
+    {"multicast's queue pair", 8, 4, 0xffffff},
     {"a queue pair of 25 bits", 8, 4, 0x1000000},
     {"a queue pair of 32 bits", 8, 4, 0xffffffff},
     {"a PSN of 25 bits", 12, 4, 0x1000000},

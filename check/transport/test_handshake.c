@@ -227,7 +227,7 @@ START_TEST(extreme_request)
 {
     static const struct damage extremes[][4] = {
         {{"least", 8, 4, 2}, {"", 12, 4, 0}, {"", 16, 2, 1}, {"", 18, 4, 0x01000000}},
-        {{"most", 8, 4, 0xffffff}, {"", 12, 4, 0xffffff}, {"", 16, 2, 65535}, {"", 18, 4, 0x05ffff07}},
+        {{"most", 8, 4, 0xfffffe}, {"", 12, 4, 0xffffff}, {"", 16, 2, 65535}, {"", 18, 4, 0x05ffff07}},
     };
     struct said message = said(SAID_REQ), rep;
     struct cmside side;

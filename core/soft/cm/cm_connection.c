@@ -4,7 +4,6 @@
 #include <string.h>
 #include "cm_id.h"
 
-#define QPN_MAX 0xffffff
 #define RETRIES 7 /* the most; for RNR: without end */
 
 /* Without a queue pair of its own the identifier speaks for one that the user names. */
@@ -15,7 +14,7 @@ static int take_qp(struct cm_id *id, const struct rdma_conn_param *param)
         id->own.srq = id->public.qp->srq != NULL || id->public.qp_type == IBV_QPT_XRC_RECV;
         return 0;
     }
-    if (param == NULL || param->qp_num == 0 || param->qp_num > QPN_MAX)
+    if (param == NULL || !soft_is_qpn(param->qp_num))
         return EINVAL;
     id->own.qp_num = param->qp_num;
     id->own.srq = param->srq != 0;

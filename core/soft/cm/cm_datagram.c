@@ -10,8 +10,6 @@
 #include "cm_id.h"
 #include "cm_number.h"
 
-#define QPN_MAX 0xffffff
-
 /* ---- Numbers ---- */
 
 /* With SO_REUSEADDR's meaning several may be bound to a number, and one of them listen. */
@@ -143,7 +141,7 @@ static int take_qp(struct cm_id *id, const struct rdma_conn_param *param)
 {
     if (id->public.qp != NULL)
         id->own.qp_num = id->public.qp->qp_num;
-    else if (param != NULL && param->qp_num > 1 && param->qp_num <= QPN_MAX)
+    else if (param != NULL && soft_is_qpn(param->qp_num))
         id->own.qp_num = param->qp_num;
     else
         return EINVAL;

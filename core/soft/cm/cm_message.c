@@ -5,15 +5,15 @@
 #include <infiniband/verbs.h>
 #include "core/bytes.h"
 #include "cm_message.h"
+#include "core/soft/engine/wire.h"
 
 static const uint8_t magic[4] = {0xe8, 'E', 'X', 'S'}; /* no text protocol starts with such a byte */
 
 #define FLAG_FLOW_CONTROL 1
 #define FLAG_SRQ 2
 #define FLAG_SHM 4
-#define QPN_MAX 0xffffff /* 24 bits, as are packet sequence numbers */
-#define QPN_MIN 2        /* 0 and 1 are InfiniBand's management queue pairs */
-#define RETRY_MAX 7      /* 3 bits */
+#define PSN_MAX 0xffffff
+#define RETRY_MAX 7 /* 3 bits */
 
 #define REQ_DATA 28 /* where private data starts */
 #define REQ_TOKEN (REQ_DATA + CM_REQ_PRIVATE - CM_TOKEN)
@@ -159,7 +159,7 @@ static bool decode_ends(struct cm_message *message, const uint8_t *bytes, size_t
     message->flow_control = (bytes[23] & FLAG_FLOW_CONTROL) != 0;
     message->srq = (bytes[23] & FLAG_SRQ) != 0;
     message->shm = (bytes[23] & FLAG_SHM) != 0;
-    if (message->qp_num < QPN_MIN || message->qp_num > QPN_MAX || message->psn > QPN_MAX)
+    if (!soft_is_qpn(message->qp_num) || message->psn > PSN_MAX)
         return false;
     if (message->udp_port == 0 || message->mtu < IBV_MTU_256 || message->mtu > IBV_MTU_4096)
         return false;
@@ -186,7 +186,7 @@ static bool decode_sidr_rep(struct cm_message *message, const uint8_t *bytes)
     message->reason = get16(bytes + 8);
     message->qp_num = get32(bytes + 12);
     message->qkey = get32(bytes + 16);
-    if (message->reason == CM_SIDR_VALID && (message->qp_num < QPN_MIN || message->qp_num > QPN_MAX))
+    if (message->reason == CM_SIDR_VALID && !soft_is_qpn(message->qp_num))
         return false;
     return decode_private(message, bytes[10], bytes + SIDR_REP_DATA, CM_SIDR_REP_PRIVATE);
 }

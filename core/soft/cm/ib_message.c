@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 #include "core/bytes.h"
 #include "ib_message.h"
+#include "core/soft/engine/wire.h"
 
 /* The header's fixed fields. */
 #define BASE_VERSION 1
@@ -12,9 +13,6 @@
 #define CLASS_VERSION 2
 #define METHOD_SEND 3
 #define HEADER 24 /* bytes; the message's own are counted from its end */
-
-#define QPN_MIN 2        /* 0 and 1 are for management, */
-#define QPN_MAX 0xfffffe /* and the last is multicast's */
 
 static uint8_t *put24(uint8_t *at, uint32_t value)
 {
@@ -161,11 +159,6 @@ void ib_encode(const struct ib_message *message, uint8_t mad[IB_MAD_BYTES])
 
 /* ---- Decoding: false for what can't be ---- */
 
-static bool is_qpn(uint32_t qpn)
-{
-    return qpn >= QPN_MIN && qpn <= QPN_MAX;
-}
-
 static bool decode_req(struct ib_req *req, const uint8_t *at)
 {
     unsigned transport = bits_of(at[43], 2, 1);
@@ -195,7 +188,7 @@ static bool decode_req(struct ib_req *req, const uint8_t *at)
     };
     memcpy(req->local_gid, at + 56, IB_GID_BYTES);
     memcpy(req->remote_gid, at + 72, IB_GID_BYTES);
-    return is_qpn(req->qpn) && transport <= IB_UC && req->mtu >= IBV_MTU_256 && req->mtu <= IBV_MTU_4096;
+    return soft_is_qpn(req->qpn) && transport <= IB_UC && req->mtu >= IBV_MTU_256 && req->mtu <= IBV_MTU_4096;
 }
 
 static bool decode_rep(struct ib_rep *rep, const uint8_t *at)
@@ -212,7 +205,7 @@ static bool decode_rep(struct ib_rep *rep, const uint8_t *at)
         .srq = bits_of(at[27], 1, 4),
         .ca_guid = get64(at + 28),
     };
-    return is_qpn(rep->qpn);
+    return soft_is_qpn(rep->qpn);
 }
 
 static bool decode_answered(enum ib_answered *answered, uint8_t byte)
@@ -237,7 +230,7 @@ static bool decode_sidr_rep(struct ib_message *message, const uint8_t *at)
     message->sidr_rep.qpn = get24(at + 8);
     message->sidr_rep.service = get64(at + 12);
     message->sidr_rep.qkey = get32(at + 20);
-    return at[4] != 0 || is_qpn(message->sidr_rep.qpn);
+    return at[4] != 0 || soft_is_qpn(message->sidr_rep.qpn);
 }
 
 static bool decode_body(struct ib_message *message, const uint8_t *at)

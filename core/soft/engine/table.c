@@ -10,6 +10,11 @@
 
 #define FIRST_BUCKETS 64
 
+bool soft_is_qpn(uint32_t number)
+{
+    return number >= SOFT_QPN_MIN && number <= SOFT_QPN_MAX;
+}
+
 static struct soft_qp_list *bucket(struct soft_context *context, uint32_t qpn)
 {
     return &context->buckets[qpn & (context->bucket_count - 1)];

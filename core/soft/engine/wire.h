@@ -80,9 +80,8 @@ struct soft_link {
     uint32_t ack;
     struct soft_qp *user; /* whose path it is: the last one's, if there are several */
 
-    /* (locked) So many bytes more are being sent to where nobody acknowledges them: how long to wait before
-     * others are, ns, and then to ask again with none; 0: not at all. NULL where none are lost for want of
-     * room. */
+    /* (locked) So many bytes more are being sent that nobody acknowledges. How long to wait before the next,
+     * ns, and then to ask again, of 0 bytes; 0: don't wait. NULL where nothing is lost for want of room. */
     uint64_t (*pace)(struct soft_link *link, const struct soft_path *path, size_t bytes);
 
     /* (locked) Its queue pair is gone, or has another path; nobody uses the link any more. May be NULL. */
@@ -151,6 +150,11 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
 int soft_async_fd(struct ibv_context *context);
 /* EBUSY while it has objects. */
 int soft_close(struct ibv_context *context);
+
+/* The numbers that a queue pair may have are 24 bits: 0 and 1 are for management, and the last is multicast's. */
+#define SOFT_QPN_MIN 2
+#define SOFT_QPN_MAX 0xfffffe
+bool soft_is_qpn(uint32_t number);
 
 /*
  * What programs tell each other by means of their own, to connect queue pairs.

@@ -16,8 +16,6 @@
 #include "verbs.h"
 #include "core/soft/lock.h"
 
-#define QPN_MIN 2        /* 0 and 1 are for management */
-#define QPN_MAX 0xfffffe /* 0xffffff is multicast's */
 #define QPN_BITS 24
 #define VENDOR 0xffffff /* as the kernel's software devices: an OUI that nobody has */
 /* What memory that is paged on demand does for. */
@@ -243,8 +241,8 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
         seed = (uint64_t)getpid() ^ clock->now(clock);
     context->guid = mix(seed);
     context->node_guid = context->guid;
-    context->first_qpn = QPN_MIN;
-    context->last_qpn = QPN_MAX;
+    context->first_qpn = SOFT_QPN_MIN;
+    context->last_qpn = SOFT_QPN_MAX;
     context->qpns =
         (struct soft_shuffle){.key = {secret(random, seed + 1), secret(random, seed + 2)}, .bits = QPN_BITS};
     context->keys.shuffle =

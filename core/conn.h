@@ -120,6 +120,7 @@ struct conn {
     bool end_told;      /* that the peer's FIN has come */
     bool end_arrived;   /* the peer has said that of ours */
     bool cut;           /* not all that was sent had arrived when it broke */
+    bool spoilt;        /* a receive has broken it, which is no leaving of the peer's */
     int error;          /* why it is broken, from CONN_BROKEN on; 0 before */
     uint32_t received;  /* posted receives not yet completed */
     uint32_t next_slot; /* the receive slot that completes next */
@@ -233,7 +234,7 @@ int xs_conn_errno(const struct conn *conn);
 /* The peer has ended its half in order, and what broke after that was its leaving. */
 static inline bool xs_conn_ended_in_order(const struct conn *conn)
 {
-    return conn->reading == READ_ENDED && (conn->error == 0 || conn->error == ECONNRESET);
+    return conn->reading == READ_ENDED && (conn->error == 0 || conn->error == ECONNRESET) && !conn->spoilt;
 }
 /* Not all has ended that was to reach the peer. The end of the stream is nothing that was sent, and where it is out,
  * all that stands before it is. */

@@ -16,6 +16,14 @@ static bool is_stream(const struct conn *conn)
     return conn->sock->type == SOCK_STREAM;
 }
 
+/* A message can't go where it was to go. The others only see that the connection is over. */
+static void spoil(struct conn *conn)
+{
+    if (!conn_broken(conn))
+        conn->spoilt = true;
+    xs_conn_fail(conn, ECONNRESET);
+}
+
 /* Complete a receive with the bytes that it holds, and what is in op->error; the device is done with it. */
 static void finish_receive(struct conn *conn, struct op *op)
 {
@@ -24,7 +32,7 @@ static void finish_receive(struct conn *conn, struct op *op)
         conn->advertised--;
     xs_place_end(conn, op);
     if (op->error == EACCES && !is_stream(conn))
-        xs_conn_fail(conn, ECONNRESET);
+        spoil(conn);
     xs_op_moved(op, op->posted);
     xs_op_complete(op, op->error);
 }
@@ -48,7 +56,7 @@ static bool advertise(struct conn *conn, struct op *op)
     if (xs_place_open(conn, op, &place) < 0) {
         if (!is_stream(conn)) { /* a STREAM falls back to the hidden buffer */
             op->error = errno;
-            xs_conn_fail(conn, ECONNRESET);
+            spoil(conn);
         }
         return false;
     }

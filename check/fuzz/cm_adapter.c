@@ -253,7 +253,6 @@ static void stand_at(int door, const uint8_t *bytes, size_t length, bool says, b
            "at a door: %s", strerror(errno));
     if (leaves)
         close(fd);
-    ib_port.closed = false; /* as before each look */
     ib_hear(door);
     if (!leaves)
         close(fd);

@@ -51,7 +51,7 @@ extern struct ib_port {
     int door;  /* what others pass on of connections comes by this */
     unsigned ends;
     unsigned kept_open; /* of these doors */
-    bool closed;        /* some door was, since one of the sockets was looked at */
+    int heard;          /* the door that is, or was last; -1: it was closed meanwhile */
     LIST_HEAD(, ib_end) listeners;
 } ib_port;
 

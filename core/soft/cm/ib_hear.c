@@ -82,12 +82,13 @@ static void take_passed(int door)
     struct soft_path path;
     int got = 0;
 
-    for (int i = 0; i < BATCH && got >= 0 && !ib_port.closed; i++) { /* it may be this that was */
+    ib_port.heard = door;
+    for (int i = 0; i < BATCH && got >= 0 && ib_port.heard == door; i++) {
         got = ib_pass_receive(door, &path, mad);
         if (got > 0)
             ib_arrive(&ib_port.world, &path, mad);
     }
-    if (got >= 0 && !ib_port.closed) /* there may be more */
+    if (got >= 0 && ib_port.heard == door) /* there may be more */
         fds_rewatch(ib_port.epoll, door, &(struct epoll_event){.events = IB_DOOR_EVENTS, .data.fd = door});
 }
 

@@ -257,6 +257,7 @@ int ib_pass_receive(int door, struct soft_path *path, uint8_t mad[IB_MAD_BYTES])
         return -1;
     if (!shm_pass_is_ours(guest)) {
         turn_out_guarded(guest);
+        take_spare(); /* which letting him in may have taken */
         return 0;
     }
     good = hear(guest, &passed) == (ssize_t)sizeof passed && passed.version == VERSION && is_address(&passed);

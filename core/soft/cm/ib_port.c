@@ -27,10 +27,8 @@ static void run(void)
     struct epoll_event event;
 
     soft_mutex_lock(&ib_port.lock);
-    for (int i = 0; i < READY_MAX && epoll_wait(ib_port.epoll, &event, 1, 0) == 1; i++) {
-        ib_port.closed = false;
+    for (int i = 0; i < READY_MAX && epoll_wait(ib_port.epoll, &event, 1, 0) == 1; i++)
         ib_hear(event.data.fd);
-    }
     ib_timers(&ib_port.world);
     service_errand_due(ib_deadline(&ib_port.world));
     soft_mutex_unlock(&ib_port.lock);

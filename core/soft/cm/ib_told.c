@@ -37,7 +37,8 @@ void ib_end_close_door(struct ib_end *end)
         return;
     turn_out_door(end->door);
     end->has_door = false;
-    ib_port.closed = true;
+    if (end->door == ib_port.heard)
+        ib_port.heard = -1;
     if (end->backlog == 0)
         ib_port.kept_open--;
 }

@@ -32,6 +32,9 @@ static void ring(int bell)
     (void)fds_flag(bell, true); /* or it is as loud as can be */
 }
 
+/* More than anybody is owed. A peer can write any number there. */
+#define RINGS_MAX INT32_MAX
+
 /* Before looking: whoever rings after that has not been seen. It may still be on its way, to be heard at
  * another look. Has it been rung? And by somebody who did not owe that, as far as is known before his ring is
  * looked into? */
@@ -41,7 +44,7 @@ static bool hear(struct shm *shm, bool *unexpected)
 
     if (read(shm->bell, &times, sizeof times) == -1)
         times = 0;
-    shm->owed -= (int64_t)times;
+    shm->owed -= times < RINGS_MAX ? (int64_t)times : RINGS_MAX;
     *unexpected = shm->owed < 0;
     return times > 0;
 }

@@ -17,15 +17,20 @@
 
 /* ---- Members ---- */
 
+/* Armed anew the door tells of who stands there, whether it has told of him before or not. */
+static void arm(struct service_member *member, int socket, uint32_t events)
+{
+    struct epoll_event event = {.events = events, .data.ptr = member};
+
+    if (socket == member->door)
+        event.events |= EPOLLET;
+    fds_rewatch(service_shared.epoll, socket, &event);
+}
+
 void service_arm(struct service_member *member, uint32_t events)
 {
-    for (int i = 0; i < member->count; i++) {
-        struct epoll_event event = {.events = events, .data.ptr = member};
-
-        if (member->sockets[i] == member->door)
-            event.events |= EPOLLET;
-        fds_rewatch(service_shared.epoll, member->sockets[i], &event);
-    }
+    for (int i = 0; i < member->count; i++)
+        arm(member, member->sockets[i], events);
 }
 
 static bool packets_wait(const struct service_member *member)
@@ -195,6 +200,8 @@ static void tick(struct service_member *member, uint64_t now)
         if (late && member->late)
             serve(member);
         member->late = late;
+    } else if (member->door != -1) { /* packets that came with him may have kept him from being seen */
+        arm(member, member->door, EPOLLIN);
     }
     tick_timers(member, now, traffic != member->traffic_seen, attended);
     member->traffic_seen = traffic;

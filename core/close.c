@@ -129,11 +129,18 @@ static void close_conn(struct sock *sock, bool lingers)
 }
 
 /* One of no queue is an operation of the queue that drives the socket, which is not to be deleted before it has
- * ended. NULL and errno. */
+ * ended. NULL and errno: EAGAIN, there is none, so the caller has to wait. */
 static struct op *make_op(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
+    const struct queue *home = atomic_load(&sock->home);
     bool silent = queue == NULL && ask->waiter == NULL;
-    struct queue *driver = silent && xs_sock_has_peer(sock) ? xs_queue_driver(atomic_load(&sock->home)) : NULL;
+    bool is_alone = silent && xs_sock_has_peer(sock) && home->handle == NULL;
+    struct queue *driver = is_alone ? xs_queue_driver(home) : NULL;
+
+    if (is_alone && driver == NULL) {
+        errno = EAGAIN;
+        return NULL;
+    }
     struct op *op = xs_sock_op(sock, driver != NULL ? driver : queue, EXS_EVT_CLOSE, ask->ahandle, ask->waiter);
 
     xs_queue_put(driver); /* which it has counted */

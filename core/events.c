@@ -327,7 +327,8 @@ int xs_events_take(struct queue *queue, exs_event_t *events, int most)
 
 void xs_events_show(struct queue *queue)
 {
-    doorbell_set(&queue->raise, queue->is_kept_readable || !STAILQ_EMPTY(&queue->events) || queue->has_stuck);
+    doorbell_set(&queue->raise, queue->is_kept_readable || !STAILQ_EMPTY(&queue->events) || queue->has_stuck ||
+                                    queue->is_stuck);
 }
 
 int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum watched watched)
@@ -343,6 +344,7 @@ int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum wa
     atomic_fetch_sub(&queue->dequeuers, 1);
     if (watched == BY_EDGE)
         queue->is_kept_readable = false; /* which says something to a loop alone */
+    queue->is_stuck = turn.stuck;
     if (turn.stuck || (turn.left && watched == BY_EDGE))
         doorbell_again(&queue->raise);
     else

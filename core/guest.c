@@ -235,12 +235,12 @@ int xs_queue_host(struct queue *host, struct queue *home)
     return 0;
 }
 
-/* Its user, as if the program had named it. NULL: it is private, or deleted, as another thread may be about to
- * do. */
+/* Its user, as if the program had named it. NULL: it is private, or a call's, or deleted, as another thread may
+ * be about to do. */
 static struct queue *named(struct queue *host)
 {
     mutex_lock(&host->events_lock);
-    struct queue *queue = xs_queue_get(host->handle);
+    struct queue *queue = host->is_a_calls ? NULL : xs_queue_get(host->handle);
 
     mutex_unlock(&host->events_lock);
     return queue;

@@ -301,7 +301,11 @@ static int start(struct polling *polling, struct queue *queue, uint64_t limit, e
 int xs_poll_wait(struct polling *polling, uint64_t limit, exs_qhandle_t qhandle)
 {
     struct queue *queue = xs_queue_get(qhandle);
-    int result = queue != NULL ? start(polling, queue, limit, NULL) : xs_no_queue(qhandle);
+
+    if (queue == NULL)
+        return xs_no_queue(qhandle);
+    queue->is_a_calls = true;
+    int result = start(polling, queue, limit, NULL);
 
     xs_queue_put(queue);
     return result;

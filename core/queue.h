@@ -71,6 +71,8 @@ struct queue {
                            * themselves: it pairs with nothing */
     exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket, and of one that was deleted:
                            * that is written with both locks, and read with either, or by a user of the handle */
+    bool is_a_calls;      /* of a call that waits, and gone when that returns: it drives nothing that outlasts it.
+                           * Set before it hosts anybody, and only read then */
     struct spin spin;     /* whether whoever waits here looks before sleeping */
     int fd;               /* epoll: sources, those of guests, and `raise`; -1 of a private one */
 
@@ -94,6 +96,7 @@ struct queue {
     unsigned rounds;       /* looks for guests that are ready */
     bool has_stuck;        /* some of them */
     bool is_kept_readable; /* by `raise`, while a loop looks between its turns */
+    bool is_stuck;         /* likewise: its last turn left what no descriptor tells of */
 
     struct mutex lock;
     /* guarded by lock */

@@ -118,7 +118,8 @@ int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahan
                                      .how = how});
 }
 
-/* One that names no queue waits as well, where nobody else would bring it to its end. */
+/* One that names no queue waits as well, where nobody else would bring it to its end; also where the queue that
+ * would has been deleted since (EAGAIN). */
 static int close_socket(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
     struct ask ask = {
@@ -126,7 +127,13 @@ static int close_socket(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandl
     enum close_kind kind = xs_close_kind(sockno);
     bool at_once = kind == CLOSE_AT_ONCE || (kind == CLOSE_DRIVEN && !(flags & EXS_BLOCK));
 
-    return (int)((qhandle == NULL ? at_once : !(flags & EXS_BLOCK)) ? xs_start(&ask) : wait_for(&ask));
+    if (qhandle == NULL ? at_once : !(flags & EXS_BLOCK)) {
+        int result = xs_start(&ask);
+
+        if (result == 0 || qhandle != NULL || errno != EAGAIN)
+            return result;
+    }
+    return (int)wait_for(&ask);
 }
 
 int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)

@@ -278,8 +278,7 @@ void xs_listener_request(struct sock *listener, struct rdma_cm_event *event, int
     xs_listener_match(listener);
 }
 
-/* Is there a device left that it listens on? */
-static bool listens(const struct sock *listener)
+bool xs_listener_hears(const struct sock *listener)
 {
     for (int device = 0; device < xs_devices(); device++) {
         if (listener->id[device] != NULL)
@@ -291,8 +290,9 @@ static bool listens(const struct sock *listener)
 void xs_listener_lost(struct sock *listener, int device)
 {
     xs_sock_drop_id(listener, device);
-    if (!listens(listener))
+    if (!xs_listener_hears(listener))
         xs_accepts_end(listener, ENODEV);
+    xs_poll_look(listener);
 }
 
 /* All or none: the operations for every element, in order. Called with the listener's lock. */
@@ -372,7 +372,7 @@ int xs_start_accept(const struct ask *ask)
         ;
     else if (listener->state != SOCK_LISTENING)
         xs_invalid("socket %d does not listen", ask->sockno);
-    else if (!listens(listener))
+    else if (!xs_listener_hears(listener))
         errno = ENODEV;
     else
         result = start(listener, ask, queue);

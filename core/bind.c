@@ -120,7 +120,7 @@ static int listen_devices(struct sock *sock, int backlog)
         if (xs_device(device)->listen(sock->id[device], backlog) == 0)
             listening++;
         else
-            error = errno;
+            error = xs_device_is_gone(errno) ? ENODEV : errno;
     }
     if (listening > 0)
         return 0;

@@ -218,7 +218,7 @@ void xs_conn_free(struct conn *conn)
         xs_domain_close(&conn->domain);
     if (conn->memory != NULL)
         munmap(conn->memory, region_size(conn));
-    conn->nic->conns--;
+    xs_nic_leave(conn->nic);
     free(conn);
     errno = saved;
 }

@@ -74,7 +74,7 @@ static int try_devices(struct sock *sock, int device)
     for (; device < xs_devices(); device++) {
         if (resolve(sock, device) == 0)
             return 0;
-        int error = errno;
+        int error = xs_device_is_gone(errno) ? ENODEV : errno; /* one that it is bound to */
 
         say_no_device(sock, device, error);
         drop_device(sock);
@@ -125,11 +125,13 @@ static void opened(struct sock *sock)
     xs_op_complete(op, 0);
 }
 
-/* This device has no way there: another may have. */
+/* This device has no way there, or is gone: another may have. */
 static void next_device(struct sock *sock, int error)
 {
     int device = sock->device;
 
+    if (xs_device_is_gone(error))
+        error = ECONNRESET; /* as its event says it */
     sock->open_error = error;
     say_no_device(sock, device, error);
     drop_device(sock);
@@ -203,6 +205,9 @@ void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
         next_device(sock, status_errno(event, EHOSTUNREACH));
+        break;
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        next_device(sock, ECONNRESET);
         break;
     case RDMA_CM_EVENT_REJECTED:
         if (event->param.conn.private_data_len > 0)

@@ -26,6 +26,7 @@ struct harvest {
     bool fetched;              /* an event of it was, which ack_cq_events is to be told of */
     bool left;                 /* it has more: harvest again */
     bool stuck;                /* the device refused to arm it: no event would come, so harvest again later */
+    bool gone; /* the device is, with all that was made of it: what did not complete by now never will */
     struct ibv_wc wc[HARVEST_MAX];
 };
 
@@ -81,7 +82,8 @@ struct device {
     const char *(*wc_status_str)(enum ibv_wc_status status);
 
     /* Ours: the next event's completion queue polled and armed again, in an order in which no completion is
-     * missed. How many completions, or -1: there is no event. The channel doesn't block. */
+     * missed. How many completions, or -1: there is no event, and where it is gone none will come. The channel
+     * doesn't block. */
     int (*harvest)(struct ibv_comp_channel *channel, struct harvest *harvest);
 
     /* Ours: was the connection set up over TCP, which sends again at once what is lost, and notices by itself
@@ -98,6 +100,10 @@ struct device {
     /* Ours: it holds no pages of registered memory: what is given back to the kernel comes again, empty, when
      * it is used. */
     bool holds_no_pages;
+
+    /* Ours: where a device is gone its context is closed with the last id on it, and freed. So a queue keeps
+     * nothing of a context that it has no connection on. */
+    bool contexts_end;
 
     /* Ours: a region that is a part of a file, which the device reads by itself when it sends from there;
      * nobody may write to it. Its addresses begin at 0. The descriptor, from which any byte must be readable,

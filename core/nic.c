@@ -9,6 +9,7 @@
 #include "nic.h"
 #include "queue.h"
 #include "settings.h"
+#include "sock.h"
 
 #define CQ_SIZE 16384    /* completions: room for 128 connections; a private queue has but one */
 #define READS_MAX 16     /* RDMA READs under way: more gain nothing, and cost every connection memory */
@@ -113,6 +114,12 @@ void xs_nic_free(struct nic *nic)
     errno = saved;
 }
 
+void xs_nic_leave(struct nic *nic)
+{
+    if (--nic->conns == 0 && nic->device->contexts_end)
+        xs_nic_free(nic);
+}
+
 /* ---- Completion queues --------------------------------------------------------------------------- */
 
 struct cq *xs_nic_cq(struct nic *nic, int completions)
@@ -190,31 +197,9 @@ static void count_event(struct nic *nic, struct cq *cq)
         ack_events(nic, cq);
 }
 
-inline void xs_nic_run(struct nic *nic, struct turn *turn)
+/* What its completion queues hold, HARVEST_MAX of each at most: how many. */
+static int take_held(struct nic *nic, struct conn_list *touched)
 {
-    struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
-    struct harvest harvest;
-    int count;
-
-    harvest.unfinished = nic->unfinished;
-    do {
-        count = nic->device->harvest(nic->channel, &harvest);
-        if (count < 0)
-            break;
-        if (harvest.fetched)
-            count_event(nic, harvest.cq_context);
-        take_in(harvest.wc, count, &touched);
-        turn->harvested += count;
-    } while (!harvest.stuck && (harvest.left || turn->watched == BY_EDGE));
-    nic->unfinished = harvest.unfinished;
-    if (count >= 0 && harvest.stuck)
-        turn->left = turn->stuck = true;
-    run_touched(&touched);
-}
-
-static int look(struct nic *nic, bool goes_on)
-{
-    struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
     struct ibv_wc wc[HARVEST_MAX];
     const struct cq *cq;
     int taken = 0;
@@ -224,9 +209,63 @@ static int look(struct nic *nic, bool goes_on)
 
         if (count <= 0)
             continue;
-        take_in(wc, count, &touched);
+        take_in(wc, count, touched);
         taken += count;
     }
+    return taken;
+}
+
+/* Its device is gone, and says nothing of what is posted: that comes back flushed, as it does from one that is
+ * there, behind what had completed. The channel's descriptor would be ready for ever. */
+static __attribute__((cold)) void lose(struct nic *nic, struct conn_list *touched)
+{
+    struct sock *sock;
+
+    xs_log("device %s was taken away", nic->context->device->name);
+    nic->gone = true;
+    nic->unfinished = NULL;
+    xs_queue_unwatch(nic->queue, nic->channel->fd, nic->waits);
+    while (take_held(nic, touched) > 0)
+        ;
+    LIST_FOREACH (sock, &nic->queue->socks, at_home) {
+        if (sock->conn == NULL || sock->conn->nic != nic)
+            continue;
+        touch(sock->conn, touched);
+        xs_conn_flush(sock->conn);
+    }
+}
+
+inline void xs_nic_run(struct nic *nic, struct turn *turn)
+{
+    struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
+    struct harvest harvest;
+    int count;
+
+    if (nic->gone)
+        return;
+    harvest.unfinished = nic->unfinished;
+    do {
+        count = nic->device->harvest(nic->channel, &harvest);
+        if (count < 0)
+            break;
+        if (harvest.fetched)
+            count_event(nic, harvest.cq_context);
+        take_in(harvest.wc, count, &touched);
+        turn->harvested += count;
+    } while (!harvest.stuck && !harvest.gone && (harvest.left || turn->watched == BY_EDGE));
+    nic->unfinished = harvest.unfinished;
+    if (count >= 0 && harvest.stuck)
+        turn->left = turn->stuck = true;
+    if (harvest.gone)
+        lose(nic, &touched);
+    run_touched(&touched); /* the nic may go with them */
+}
+
+static int look(struct nic *nic, bool goes_on)
+{
+    struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
+    int taken = take_held(nic, &touched);
+
     if (!goes_on && nic->device->poll_ended != NULL)
         nic->device->poll_ended(nic->context);
     run_touched(&touched);

@@ -41,6 +41,7 @@ struct nic {
     uint8_t max_reads;        /* RDMA READs under way at once, each direction of a connection */
     pthread_mutex_t map_lock; /* guards the maps of regions of its connections' domains (domain.h) */
     uint32_t conns;
+    bool gone;         /* its device is, and who has connections on it has been told */
     bool copies_files; /* it can't register a shared mapping that is only read (Linux before 6.2) */
 };
 
@@ -49,6 +50,8 @@ struct nic {
 struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct ibv_context *context,
                        uint8_t port);
 void xs_nic_free(struct nic *nic);
+/* One connection less on it, whose id is there still. The nic may go with it. */
+void xs_nic_leave(struct nic *nic);
 
 /* Room for the completions of one more connection. NULL and errno. */
 struct cq *xs_nic_cq(struct nic *nic, int completions);

@@ -31,6 +31,8 @@ static short of_listener(const struct sock *listener)
 {
     bool comes = !TAILQ_EMPTY(&listener->requests) || !TAILQ_EMPTY(&listener->arrived);
 
+    if (!xs_listener_hears(listener))
+        return EXS_POLLIN | EXS_POLLERR;
     return comes && STAILQ_EMPTY(&listener->accepts) ? EXS_POLLIN : 0;
 }
 

@@ -147,9 +147,10 @@ static void run_channels(struct queue *queue, struct turn *turn)
 inline void xs_turn_home(struct queue *queue, struct turn *turn)
 {
     int before = turn->harvested; /* of others, in the same turn */
-    struct nic *nic;
+    struct nic *nic = LIST_FIRST(&queue->nics), *next;
 
-    LIST_FOREACH (nic, &queue->nics, link) {
+    for (; nic != NULL; nic = next) {
+        next = LIST_NEXT(nic, link);
         xs_nic_run(nic, turn);
     }
     queue->completions += (unsigned)(turn->harvested - before);
@@ -167,11 +168,12 @@ inline void xs_turn_home(struct queue *queue, struct turn *turn)
 
 int xs_queue_look(struct queue *queue)
 {
-    struct nic *nic;
+    struct nic *nic, *next;
     int taken = 0;
 
     mutex_lock(&queue->lock);
-    LIST_FOREACH (nic, &queue->nics, link) {
+    for (nic = LIST_FIRST(&queue->nics); nic != NULL; nic = next) {
+        next = LIST_NEXT(nic, link);
         taken += xs_nic_look(nic);
     }
     queue->completions += (unsigned)taken;

@@ -235,6 +235,11 @@ void xs_sock_unbind(struct sock *sock)
     sock->bound = false;
 }
 
+bool xs_device_is_gone(int error)
+{
+    return error == ENXIO || error == EIO;
+}
+
 void xs_sock_cm_event(struct sock *sock, struct rdma_cm_event *event, int device)
 {
     if (sock == NULL)

@@ -194,6 +194,8 @@ const char *xs_address_text(const struct sockaddr *address, char text[ADDRESS_TE
 int xs_sock_id(struct sock *sock, int device);
 void xs_sock_drop_id(struct sock *sock, int device);
 void xs_sock_unbind(struct sock *sock); /* no id is left */
+/* Is this what calls on an id, and on a context, say whose device is gone? */
+bool xs_device_is_gone(int error);
 
 /* Which of a socket's operations are to wait no longer, and what they complete with. */
 struct stop {
@@ -236,6 +238,8 @@ void xs_listener_request(struct sock *listener, struct rdma_cm_event *event, int
 void xs_listener_match(struct sock *listener);
 /* The device is gone: the listener goes on on the others, if there are any. */
 void xs_listener_lost(struct sock *listener, int device);
+/* Is there a device left that it listens on? */
+bool xs_listener_hears(const struct sock *listener);
 void xs_connect_event(struct sock *sock, struct rdma_cm_event *event, int device);
 
 /* The deadline passed. */

@@ -176,6 +176,17 @@ inline void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc)
         send_completion(conn, wc);
 }
 
+void xs_conn_flush(struct conn *conn)
+{
+    const struct ibv_wc flushed = {.status = IBV_WC_WR_FLUSH_ERR};
+
+    xs_conn_fail(conn, ECONNRESET);
+    while (conn->sq_head != conn->sq_tail)
+        send_completion(conn, &flushed);
+    while (conn->received > 0)
+        receive_completion(conn, &flushed);
+}
+
 void xs_conn_run_sends(struct conn *conn)
 {
     xs_tx_run(conn);

@@ -50,6 +50,35 @@ extern struct mock_config mock_config;
 extern const struct device *const mock_devices[2];
 struct ibv_context *mock_context(const struct device *device);
 
+/* ---- A device that goes ------------------------------------------------------------------------------ */
+
+/* As the kernel and rdma-core take one away, in either order: its ids, and what was made of its context, whose
+ * calls fail a while before. When the last id on it is destroyed the context is closed, and nothing of it may
+ * be left. */
+struct mock_context {
+    struct ibv_context context;
+    struct ibv_device device;
+    bool replaced, removed, refuses;
+    int ids, objects;
+};
+
+/* Connections get another device of this kind from now on. The one that they have had, which does not notice;
+ * NULL: one before it is not closed yet. */
+struct ibv_context *mock_replace(const struct device *device);
+void mock_remove(struct ibv_context *context);    /* its ids are told, and can do no more */
+void mock_refuse(struct ibv_context *context);    /* calls fail; what is posted goes on */
+void mock_take_back(struct ibv_context *context); /* nothing completes any more, and its channels have ended */
+
+/* Calls on it fail, with this errno: EIO, or of an id's connection manager ENXIO. */
+bool mock_refuses(const struct ibv_context *context);
+bool mock_is_removed(const struct ibv_context *context);
+/* So many objects of it more. */
+void mock_count_object(struct ibv_context *context, int change);
+void mock_count_id(struct ibv_context *context, int change);
+/* What mock_take_back does to its queue pairs and channels. */
+void mock_take_qps(const struct ibv_context *context);
+void mock_end_channels(const struct ibv_context *context);
+
 /* ---- Objects of verbs ------------------------------------------------------------------------------- */
 
 struct mock_pd {
@@ -65,7 +94,9 @@ struct mock_mr {
 
 struct mock_comp_channel {
     struct ibv_comp_channel channel;
+    int bell;         /* the other end of its descriptor; -1: it has ended */
     int cqs, waiting; /* events not fetched */
+    LIST_ENTRY(mock_comp_channel) link;
 };
 
 struct mock_cq {

@@ -196,6 +196,8 @@ int mock_destroy_id(struct rdma_cm_id *id)
     require(id->qp == NULL, "an id goes before its queue pair");
     mock_gone(mock);
     drop_events(mock);
+    if (id->verbs != NULL)
+        mock_count_id(id->verbs, -1);
     channel_of(id)->ids--;
     LIST_REMOVE(mock, link);
     mock_count.ids--;
@@ -208,7 +210,7 @@ int mock_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *to)
     struct mock_channel *from = channel_of(id);
     struct mock_event *event = TAILQ_FIRST(&from->events), *next;
 
-    if (mock_fails())
+    if (mock_is_removed(id->verbs) || mock_fails())
         return -1;
     for (; event != NULL; event = next) {
         next = TAILQ_NEXT(event, link);
@@ -225,10 +227,9 @@ int mock_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *to)
 
 int mock_set_option(struct rdma_cm_id *id, int level, int name, void *value, size_t length)
 {
-    (void)id;
     require(level == RDMA_OPTION_ID && name == RDMA_OPTION_ID_ACK_TIMEOUT && value != NULL && length == 1,
             "option %d of level %d", name, level);
-    return mock_fails() ? -1 : 0;
+    return mock_is_removed(id->verbs) || mock_fails() ? -1 : 0;
 }
 
 /* ---- Setting up ------------------------------------------------------------------------------------- */
@@ -241,6 +242,8 @@ static void give_address(struct sockaddr *to, const struct sockaddr *from)
 /* Nothing more can be done with an id whose device was taken away, or whose connection is over. */
 static bool call_fails(const struct mock_id *id)
 {
+    if (mock_is_removed(id->id.verbs))
+        return true;
     if (id->state == MOCK_ENDED)
         errno = ENODEV;
     return id->state == MOCK_ENDED || mock_fails();
@@ -265,6 +268,24 @@ static void find_device(struct mock_id *id)
 {
     id->id.verbs = mock_context(id->device);
     id->id.port_num = 1;
+    mock_count_id(id->id.verbs, 1);
+}
+
+/* What waits to be accepted is nobody's yet, and nobody is told. */
+void mock_remove(struct ibv_context *context)
+{
+    struct mock_id *id;
+
+    ((struct mock_context *)context)->removed = true;
+    LIST_FOREACH (id, &mock_ids, link) {
+        bool is_known = id->state != MOCK_ASKED;
+
+        if (id->id.verbs != context)
+            continue;
+        id->state = MOCK_ENDED;
+        if (is_known)
+            mock_cm_event(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL, 0, 0, 0);
+    }
 }
 
 int mock_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct sockaddr *to, int timeout_ms)
@@ -372,10 +393,10 @@ int mock_disconnect(struct rdma_cm_id *id)
 {
     struct mock_id *mock = (struct mock_id *)id;
 
-    if (mock_fails())
+    if (mock_refuses(id->verbs) || mock_fails())
         return -1;
     mock->state = MOCK_ENDED;
     mock_break(mock_qp_of(id));
     mock_disconnects(mock);
-    return 0;
+    return mock_is_removed(id->verbs) ? -1 : 0;
 }

@@ -208,24 +208,96 @@ static bool is_by_tcp(struct rdma_cm_id *id)
     return true;
 }
 
-const struct device rdma_device = {.name = "rdma", .create_id = create_id_rdma, CALLS};
+const struct device rdma_device = {.name = "rdma", .contexts_end = true, .create_id = create_id_rdma, CALLS};
 const struct device soft_device = {
     .name = "soft", .long_request = 32768, .is_by_tcp = is_by_tcp, .create_id = create_id_soft, CALLS};
 const struct device *const mock_devices[2] = {&rdma_device, &soft_device};
 
+/* ---- Contexts ---------------------------------------------------------------------------------------- */
+
+/* Two of each kind, since one may still be on its way out when there is another. */
+static struct mock_context contexts[2][2];
+static int current[2];
+
 struct ibv_context *mock_context(const struct device *device)
 {
-    static struct ibv_device devices[2];
-    static struct ibv_context contexts[2];
     int index = device == &soft_device;
-    struct ibv_context *context = &contexts[index];
+    struct mock_context *mock = &contexts[index][current[index]];
+    struct ibv_context *context = &mock->context;
 
-    memcpy(devices[index].name, index ? "soft0" : "mock0", sizeof("soft0"));
-    devices[index].transport_type = mock_config.iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
-    context->device = &devices[index];
+    memcpy(mock->device.name, index ? "soft0" : "mock0", sizeof("soft0"));
+    mock->device.transport_type = mock_config.iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
+    context->device = &mock->device;
     context->ops.post_send = mock_post_send;
     context->ops.post_recv = mock_post_recv;
     context->ops.poll_cq = mock_poll_cq;
     context->ops.req_notify_cq = mock_req_notify;
     return context;
+}
+
+static struct mock_context *mock_of(struct ibv_context *context)
+{
+    return (struct mock_context *)context;
+}
+
+static const struct mock_context *look_at(const struct ibv_context *context)
+{
+    return (const struct mock_context *)context;
+}
+
+struct ibv_context *mock_replace(const struct device *device)
+{
+    struct ibv_context *context = mock_context(device);
+    int index = device == &soft_device;
+
+    if (contexts[index][!current[index]].replaced)
+        return NULL;
+    current[index] = !current[index];
+    mock_of(context)->replaced = true;
+    return context;
+}
+
+void mock_refuse(struct ibv_context *context)
+{
+    mock_of(context)->refuses = true;
+}
+
+void mock_take_back(struct ibv_context *context)
+{
+    mock_refuse(context);
+    mock_take_qps(context);
+    mock_end_channels(context);
+}
+
+bool mock_refuses(const struct ibv_context *context)
+{
+    if (!look_at(context)->refuses)
+        return false;
+    errno = EIO;
+    return true;
+}
+
+bool mock_is_removed(const struct ibv_context *context)
+{
+    if (context == NULL || !look_at(context)->removed)
+        return false;
+    errno = ENXIO;
+    return true;
+}
+
+void mock_count_object(struct ibv_context *context, int change)
+{
+    mock_of(context)->objects += change;
+}
+
+/* The memory of the closed one is free for the next. */
+void mock_count_id(struct ibv_context *context, int change)
+{
+    struct mock_context *mock = mock_of(context);
+
+    mock->ids += change;
+    if (!mock->replaced || mock->ids > 0)
+        return;
+    require(mock->objects == 0, "a context is closed before %d objects of it", mock->objects);
+    mock->replaced = mock->removed = mock->refuses = false;
 }

@@ -22,9 +22,10 @@ int mock_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
         errno = EINVAL;
         return -1;
     }
-    qp = mock_fails() ? NULL : calloc(1, sizeof(*qp));
+    qp = mock_refuses(pd->context) || mock_fails() ? NULL : calloc(1, sizeof(*qp));
     if (qp == NULL)
         return -1;
+    mock_count_object(pd->context, 1);
     require(attr->cap.max_send_wr <= MOCK_SENDS && attr->cap.max_recv_wr <= MOCK_SENDS, "queues of %u and %u",
             attr->cap.max_send_wr, attr->cap.max_recv_wr);
     require((int)attr->cap.max_send_wr <= mock_config.max_wr, "a send queue of %u", attr->cap.max_send_wr);
@@ -55,6 +56,7 @@ void mock_destroy_qp(struct rdma_cm_id *id)
 
     require(qp != NULL, "an id has no queue pair to destroy");
     mock_gone(qp->id);
+    mock_count_object(qp->qp.context, -1);
     if (!mock_config.keeps_cqes)
         mock_forget(qp);
     id->qp = NULL;
@@ -85,8 +87,23 @@ int mock_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
     require(mask == IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR, "a queue pair is modified to %d",
             attr->qp_state);
+    if (mock_refuses(qp->context))
+        return EIO;
     mock_break((struct mock_qp *)qp);
     return 0;
+}
+
+void mock_take_qps(const struct ibv_context *context)
+{
+    struct mock_qp *qp;
+
+    LIST_FOREACH (qp, &pairs, link) {
+        if (qp->qp.context != context)
+            continue;
+        qp->qp.state = IBV_QPS_ERR;
+        qp->send_head = qp->send_tail;
+        qp->recv_head = qp->recv_tail;
+    }
 }
 
 static bool at(const struct mock_wr *wr, const void *addr, size_t length)
@@ -177,7 +194,7 @@ int mock_post_send(struct ibv_qp *ibv, struct ibv_send_wr *from, struct ibv_send
     require(qp->qp.state == IBV_QPS_RTS || qp->qp.state == IBV_QPS_ERR,
             "a send before the connection is there");
     *bad = from;
-    if (mock_fails())
+    if (mock_refuses(ibv->context) || mock_fails())
         return errno;
     *wr = (struct mock_wr){.wr_id = from->wr_id,
                            .opcode = from->opcode,
@@ -217,7 +234,7 @@ int mock_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *from, struct ibv_recv
         require(from->num_sge == 1, "a receive in %d pieces", from->num_sge);
         require(qp->recv_tail - qp->recv_head < qp->max_recv, "a receive queue of %u is full", qp->max_recv);
         *bad = from;
-        if (mock_fails())
+        if (mock_refuses(ibv->context) || mock_fails())
             return errno;
         *wr = (struct mock_wr){.wr_id = from->wr_id};
         copy_sge(qp, wr, from->sg_list, IBV_ACCESS_LOCAL_WRITE);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The mock's protection domains, memory regions, completion queues and channels. See mock.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 #include "check/fuzz/mock.h"
 
@@ -10,17 +10,27 @@
 
 static LIST_HEAD(, mock_mr) regions = LIST_HEAD_INITIALIZER(regions);
 static LIST_HEAD(, mock_cq) queues = LIST_HEAD_INITIALIZER(queues);
+static LIST_HEAD(, mock_comp_channel) channels = LIST_HEAD_INITIALIZER(channels);
 static uint32_t last_key;
 
 /* ---- Protection domains and regions ----------------------------------------------------------------- */
 
+/* An object of it, which is free; what the call says. */
+static int given_back(struct ibv_context *context, void *object)
+{
+    mock_count_object(context, -1);
+    free(object);
+    return mock_refuses(context) ? EIO : 0;
+}
+
 struct ibv_pd *mock_alloc_pd(struct ibv_context *context)
 {
-    struct mock_pd *pd = mock_fails() ? NULL : calloc(1, sizeof(*pd));
+    struct mock_pd *pd = mock_refuses(context) || mock_fails() ? NULL : calloc(1, sizeof(*pd));
 
     if (pd == NULL)
         return NULL;
     pd->pd.context = context;
+    mock_count_object(context, 1);
     mock_count.pds++;
     return &pd->pd;
 }
@@ -31,16 +41,16 @@ int mock_dealloc_pd(struct ibv_pd *pd)
 
     require(mock->users == 0, "a protection domain goes before %d objects of it", mock->users);
     mock_count.pds--;
-    free(mock);
-    return 0;
+    return given_back(pd->context, mock);
 }
 
 struct ibv_mr *mock_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-    struct mock_mr *mr = mock_fails() ? NULL : calloc(1, sizeof(*mr));
+    struct mock_mr *mr = mock_refuses(pd->context) || mock_fails() ? NULL : calloc(1, sizeof(*mr));
 
     if (mr == NULL)
         return NULL;
+    mock_count_object(pd->context, 1);
     require(length > 0, "a region of no bytes");
     require(!(access & IBV_ACCESS_REMOTE_WRITE) || access & IBV_ACCESS_LOCAL_WRITE,
             "remote write without local");
@@ -62,8 +72,7 @@ int mock_dereg_mr(struct ibv_mr *mr)
     ((struct mock_pd *)mr->pd)->users--;
     LIST_REMOVE(mock, link);
     mock_count.mrs--;
-    free(mock);
-    return 0;
+    return given_back(mr->context, mock);
 }
 
 static bool covers(const struct mock_mr *mr, uint64_t addr, uint64_t length)
@@ -103,16 +112,48 @@ bool mock_writable(const void *addr, size_t length)
 
 /* ---- Completion channels ---------------------------------------------------------------------------- */
 
+/* A pipe, since one can see from its end that there will be no more. */
 struct ibv_comp_channel *mock_create_comp_channel(struct ibv_context *context)
 {
-    struct mock_comp_channel *channel = mock_fails() ? NULL : calloc(1, sizeof(*channel));
+    struct mock_comp_channel *channel =
+        mock_refuses(context) || mock_fails() ? NULL : calloc(1, sizeof(*channel));
+    int ends[2];
 
     if (channel == NULL)
         return NULL;
+    require(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0, "no pipe: errno %d", errno);
     channel->channel.context = context;
-    channel->channel.fd = eventfd(0, EFD_CLOEXEC);
+    channel->channel.fd = ends[0];
+    channel->bell = ends[1];
+    LIST_INSERT_HEAD(&channels, channel, link);
+    mock_count_object(context, 1);
     mock_count.channels++;
     return &channel->channel;
+}
+
+/* An event more, or less; what there are the descriptor tells of. */
+static void add_events(struct mock_comp_channel *channel, int change)
+{
+    bool waited = channel->waiting > 0;
+    char byte = 0;
+
+    channel->waiting += change;
+    if (channel->bell == -1 || waited == (channel->waiting > 0))
+        return;
+    require((waited ? read(channel->channel.fd, &byte, 1) : write(channel->bell, &byte, 1)) == 1,
+            "a channel's pipe fails: errno %d", errno);
+}
+
+void mock_end_channels(const struct ibv_context *context)
+{
+    struct mock_comp_channel *channel;
+
+    LIST_FOREACH (channel, &channels, link) {
+        if (channel->channel.context != context || channel->bell == -1)
+            continue;
+        close(channel->bell);
+        channel->bell = -1;
+    }
 }
 
 int mock_destroy_comp_channel(struct ibv_comp_channel *channel)
@@ -121,23 +162,27 @@ int mock_destroy_comp_channel(struct ibv_comp_channel *channel)
 
     require(mock->cqs == 0, "a completion channel goes before %d completion queues of it", mock->cqs);
     close(channel->fd);
+    if (mock->bell != -1)
+        close(mock->bell);
+    LIST_REMOVE(mock, link);
     mock_count.channels--;
-    free(mock);
-    return 0;
+    return given_back(channel->context, mock);
 }
 
 int mock_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
     struct mock_comp_channel *mock = (struct mock_comp_channel *)channel;
     struct mock_cq *queue;
-    eventfd_t value;
 
+    if (mock->bell == -1) {
+        errno = EIO;
+        return -1;
+    }
     LIST_FOREACH (queue, &queues, link) {
         if (queue->cq.channel != channel || queue->events == 0)
             continue;
         queue->events--;
-        if (--mock->waiting == 0)
-            eventfd_read(channel->fd, &value);
+        add_events(mock, -1);
         *cq = &queue->cq;
         *cq_context = queue->cq.cq_context;
         return 0;
@@ -157,11 +202,12 @@ void mock_ack_cq_events(struct ibv_cq *cq, unsigned int count)
 struct ibv_cq *mock_create_cq(struct ibv_context *context, int cqe, void *cq_context,
                               struct ibv_comp_channel *channel, int comp_vector)
 {
-    struct mock_cq *cq = mock_fails() ? NULL : calloc(1, sizeof(*cq));
+    struct mock_cq *cq = mock_refuses(context) || mock_fails() ? NULL : calloc(1, sizeof(*cq));
 
     (void)comp_vector;
     if (cq == NULL)
         return NULL;
+    mock_count_object(context, 1);
     cq->cq = (struct ibv_cq){.context = context, .channel = channel, .cq_context = cq_context, .cqe = cqe};
     cq->wcs = calloc((size_t)cqe + MOCK_STRAYS, sizeof(*cq->wcs));
     ((struct mock_comp_channel *)channel)->cqs++;
@@ -174,17 +220,14 @@ int mock_destroy_cq(struct ibv_cq *cq)
 {
     struct mock_cq *mock = (struct mock_cq *)cq;
     struct mock_comp_channel *channel = (struct mock_comp_channel *)cq->channel;
-    eventfd_t value;
 
     require(mock->users == 0, "a completion queue goes before %d queue pairs of it", mock->users);
-    if (mock->events > 0 && (channel->waiting -= mock->events) == 0)
-        eventfd_read(cq->channel->fd, &value);
+    add_events(channel, -mock->events);
     channel->cqs--;
     LIST_REMOVE(mock, link);
     mock_count.cqs--;
     free(mock->wcs);
-    free(mock);
-    return 0;
+    return given_back(cq->context, mock);
 }
 
 static int ring_size(const struct mock_cq *cq)
@@ -202,8 +245,7 @@ static void append(struct mock_cq *cq, const struct ibv_wc *wc)
         return;
     cq->armed = false;
     cq->events++;
-    if (channel->waiting++ == 0)
-        eventfd_write(cq->cq.channel->fd, 1);
+    add_events(channel, 1);
 }
 
 void mock_complete(struct ibv_cq *cq, const struct ibv_wc *wc)
@@ -255,7 +297,7 @@ void mock_forget(const struct mock_qp *qp)
 int mock_req_notify(struct ibv_cq *cq, int solicited_only)
 {
     require(solicited_only == 0, "events of solicited completions alone");
-    if (mock_fails())
+    if (mock_refuses(cq->context) || mock_fails())
         return errno;
     ((struct mock_cq *)cq)->armed = true;
     return 0;

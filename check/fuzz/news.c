@@ -89,6 +89,22 @@ static bool may_say(enum mock_state state, enum rdma_cm_event_type type)
     }
 }
 
+/* All of the device goes, and what was made of it before the ids, or after them. There is another at once. */
+static void lose_device(struct mock_id *id, bool ids_first)
+{
+    struct ibv_context *context = id->id.verbs;
+
+    if (id->device != &rdma_device || context != mock_context(id->device) ||
+        mock_replace(id->device) == NULL)
+        return;
+    peers_lose();
+    if (ids_first)
+        mock_remove(context);
+    mock_take_back(context);
+    if (!ids_first)
+        mock_remove(context);
+}
+
 /* Something else, with private data of any kind. It ends the connection, if there is one. */
 static void go_wrong(struct mock_id *id, struct input *input)
 {
@@ -124,6 +140,10 @@ static void go_wrong(struct mock_id *id, struct input *input)
     }
     if (!may_say(id->state, type) || (type == RDMA_CM_EVENT_ESTABLISHED && id->peer == NULL))
         return;
+    if (type == RDMA_CM_EVENT_DEVICE_REMOVAL && choice & 0x80) {
+        lose_device(id, choice & 0x40);
+        return;
+    }
     struct hello said;
 
     if (type == RDMA_CM_EVENT_ESTABLISHED)

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Harvesting by the plain verbs calls. See harvest.h. */
 #include "harvest.h"
+#include <errno.h>
+#include <poll.h>
+
+/* The kernel takes back what was made of a device that goes, the last first. So when it has come to the
+ * channel, whose descriptor says so from then on, the queue pairs and the regions are no more; a call may fail
+ * while they still work. */
+static bool has_ended(const struct ibv_comp_channel *channel)
+{
+    struct pollfd poller = {.fd = channel->fd};
+
+    return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLERR | POLLHUP)) != 0;
+}
 
 static int poll_more(struct harvest *harvest, int count)
 {
@@ -17,9 +29,11 @@ static int finish(struct harvest *harvest)
     harvest->left = count == HARVEST_MAX;
     if (harvest->left)
         return count;
-    harvest->stuck = ibv_req_notify_cq(harvest->unfinished, 0) != 0;
-    if (harvest->stuck)
+    if (ibv_req_notify_cq(harvest->unfinished, 0) != 0) {
+        harvest->gone = has_ended(harvest->unfinished->channel);
+        harvest->stuck = !harvest->gone;
         return count;
+    }
     count = poll_more(harvest, count);
     harvest->left = count == HARVEST_MAX;
     if (!harvest->left)
@@ -29,10 +43,11 @@ static int finish(struct harvest *harvest)
 
 int rdma_harvest(rdma_get_event *get_event, struct ibv_comp_channel *channel, struct harvest *harvest)
 {
-    harvest->fetched = harvest->left = harvest->stuck = false;
+    harvest->fetched = harvest->left = harvest->stuck = harvest->gone = false;
     if (harvest->unfinished == NULL) {
         if (get_event(channel, &harvest->unfinished, &harvest->cq_context) < 0) {
             harvest->unfinished = NULL;
+            harvest->gone = errno == EIO; /* as has_ended, which older kernels don't tell of */
             return -1;
         }
         harvest->fetched = true;

@@ -29,7 +29,8 @@
 static _Atomic bool used;  /* a context is open */
 static _Atomic bool stale; /* and was the parent's; pairs with nothing */
 
-/* Contexts are rdma-core's, open until the process ends: remembered, never closed. */
+/* Contexts are rdma-core's, open until the process ends, or their device and the last id on it are gone:
+ * remembered, never closed. */
 static void own_context(const struct ibv_context *context)
 {
     if (context == NULL)
@@ -158,6 +159,19 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, int a
     return ibv_reg_mr(pd, addr, length, access);
 }
 
+/* Of a device that is gone the kernel has taken all back, and says EIO where it is given back. Libibverbs keeps
+ * its own part then, unless RDMAV_ALLOW_DISASSOC_DESTROY is set, and the channel for its completion queues. Who
+ * destroys a channel has destroyed these, or tried: its descriptor at least is closed. */
+static int destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+    int error = ibv_destroy_comp_channel(channel);
+
+    if (error != EBUSY)
+        return error;
+    channel->refcnt = 0;
+    return ibv_destroy_comp_channel(channel);
+}
+
 static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
 {
     return rdma_harvest(ibv_get_cq_event, channel, into);
@@ -166,6 +180,7 @@ static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
 const struct device rdma_device = {
     .name = "rdma",
     .long_request = LONG_REQUEST,
+    .contexts_end = true,
 
     .create_event_channel = create_event_channel,
     .destroy_event_channel = destroy_event_channel,
@@ -196,7 +211,7 @@ const struct device rdma_device = {
     .reg_mr = reg_mr,
     .dereg_mr = ibv_dereg_mr,
     .create_comp_channel = ibv_create_comp_channel,
-    .destroy_comp_channel = ibv_destroy_comp_channel,
+    .destroy_comp_channel = destroy_comp_channel,
     .create_cq = ibv_create_cq,
     .destroy_cq = ibv_destroy_cq,
     .get_cq_event = ibv_get_cq_event,

@@ -59,7 +59,7 @@ static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
     struct ibv_cq *cq = NULL;
     int count = soft_harvest(channel, &cq, HARVEST_MAX, into->wc, &into->left);
 
-    into->fetched = into->stuck = false;
+    into->fetched = into->stuck = into->gone = false;
     into->cq_context = cq != NULL ? cq->cq_context : NULL;
     return count;
 }

@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_removed.c - a device is taken away under what goes on there, as rdma-core and the kernel do it: the
+ * connection manager tells so, calls fail, and nothing says what became of what was posted. On the device in
+ * memory (check/fuzz/mock.h), which sees to it that nothing of a context outlives it.
+ */
+#include "check/support/support.h"
+
+#include <poll.h>
+#include "check/fuzz/core.h"
+
+#define TURNS 8 /* of a queue, for what takes a few */
+
+static const struct timeval at_once;
+static exs_qhandle_t queue;
+static uint8_t in[5000], out[5000];
+
+static void begin(void)
+{
+    const struct mock_config config = {.max_request = 1u << 30, .max_wr = 64, .max_cqe = 65536, .reads = 16};
+
+    must(unsetenv("EXS_DEVICE"));
+    mock_reset(&config);
+    init_library();
+    queue = exs_qcreate(0);
+    ck_assert_ptr_ne(queue, EXS_QHANDLE_INVALID);
+}
+
+static void end(void)
+{
+    must(exs_qdelete(queue));
+    must(exs_fini());
+    peer_reset();
+    mock_end();
+}
+
+/* ---- What happens ------------------------------------------------------------------------------------- */
+
+/* The connection managers have their next news. */
+static void go_on(void)
+{
+    struct input none = {0};
+    struct mock_id *id;
+
+    LIST_FOREACH (id, &mock_ids, link) {
+        news_next(id, &none);
+    }
+}
+
+/* All that is posted to be sent has been. */
+static void send_all(void)
+{
+    struct mock_id *id;
+
+    LIST_FOREACH (id, &mock_ids, link) {
+        struct mock_qp *qp = mock_qp_of(&id->id);
+
+        while (qp != NULL && mock_sending(qp) != NULL)
+            mock_sent(qp, IBV_WC_SUCCESS);
+    }
+}
+
+static struct ibv_context *replace(void)
+{
+    struct ibv_context *context = mock_replace(&rdma_device);
+
+    ck_assert_ptr_nonnull(context);
+    return context;
+}
+
+static exs_event_t expect(int type, int socket, int error)
+{
+    exs_event_t event = {0};
+    int count = 0;
+
+    for (int turn = 0; turn < TURNS && count == 0; turn++)
+        must(count = exs_qdequeue(queue, &event, 1, &at_once));
+    ck_assert_msg(count == 1, "there is no %s", exs_strevent(type));
+    ck_assert_str_eq(exs_strevent(event.exs_evt_type), exs_strevent(type));
+    ck_assert_int_eq(event.exs_evt_socket, socket);
+    ck_assert_str_eq(strerrorname_np(event.exs_evt_errno), strerrorname_np(error));
+    return event;
+}
+
+static void expect_nothing(void)
+{
+    exs_event_t event;
+
+    for (int turn = 0; turn < TURNS; turn++)
+        ck_assert_int_eq(exs_qdequeue(queue, &event, 1, &at_once), 0);
+}
+
+/* And nobody is woken. */
+static void expect_rest(void)
+{
+    struct pollfd fd = {.fd = exs_qfd(queue), .events = POLLIN};
+
+    expect_nothing();
+    ck_assert_int_eq(poll(&fd, 1, 0), 0);
+}
+
+static void expect_nothing_left(void)
+{
+    ck_assert_int_eq(mock_count.qps + mock_count.mrs + mock_count.pds, 0);
+    ck_assert_int_eq(mock_count.cqs + mock_count.channels, 0);
+}
+
+/* ---- Sockets ------------------------------------------------------------------------------------------- */
+
+static int begin_to_connect(void)
+{
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = 7};
+    int socket = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    must(socket);
+    must(exs_connect(socket, (const struct sockaddr *)&to, sizeof(to), 0, NULL, queue, NULL));
+    return socket;
+}
+
+/* So many of the three steps: the address, the route, the peer. */
+static void go_on_connecting(int steps)
+{
+    for (int step = 0; step < steps; step++) {
+        expect_nothing();
+        go_on();
+    }
+}
+
+static int connect_one(void)
+{
+    int socket = begin_to_connect();
+
+    go_on_connecting(3);
+    expect(EXS_EVT_CONNECT, socket, 0);
+    return socket;
+}
+
+static void close_one(int socket)
+{
+    must(exs_close(socket, 0, queue, NULL));
+    send_all();
+    expect(EXS_EVT_CLOSE, socket, 0);
+}
+
+static void expect_device(int socket, const char *name)
+{
+    char device[64];
+
+    must(exs_getdevice(socket, device, sizeof(device)));
+    ck_assert_str_eq(device, name);
+}
+
+static int listen_somewhere(exs_acceptaddr_t *element)
+{
+    int listener = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    must(listener);
+    must(exs_listen(listener, 4));
+    if (element != NULL)
+        must(exs_accept(listener, element, 1, 0, queue));
+    return listener;
+}
+
+/* Of any device, or of this one. NULL: none. */
+static struct mock_id *find_listening(const struct device *device)
+{
+    struct mock_id *id;
+
+    LIST_FOREACH (id, &mock_ids, link) {
+        if (id->listening && (device == NULL || id->device == device))
+            break;
+    }
+    return id;
+}
+
+static void ask_listener(void)
+{
+    struct input none = {0};
+    struct peer *peer = peer_new(NULL);
+    struct hello mine = peer_hello(peer, &none, SOCK_STREAM);
+    uint8_t bytes[HELLO_SIZE];
+
+    xs_hello_pack(&mine, bytes);
+    news_request(find_listening(&rdma_device), peer, bytes, sizeof(bytes));
+}
+
+static void tell_of_removal(struct mock_id *id)
+{
+    ck_assert_ptr_nonnull(id);
+    mock_cm_event(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL, 0, 0, 0);
+}
+
+/* ---- Connections ----------------------------------------------------------------------------------------- */
+
+enum { AT_ONCE, TOLD_FIRST, SLOWLY, ORDERS };
+
+/* From the first word of it to the last that is needed. Until nothing of an operation's memory is in the
+ * device's hands, it is not done. */
+static void take_away(struct ibv_context *context, int order)
+{
+    if (order == SLOWLY) {
+        mock_refuse(context);
+        mock_remove(context);
+        expect_nothing();
+        ck_assert(mock_in_use(out, sizeof(out)));
+    } else if (order == TOLD_FIRST) {
+        mock_remove(context);
+        return;
+    }
+    mock_take_back(context);
+}
+
+START_TEST(each_operation_ends_once)
+{
+    int socket = connect_one();
+    exs_mhandle_t region = exs_mregister(out, sizeof(out), 0);
+
+    must(exs_recv(socket, in, sizeof(in), 0, queue, NULL, NULL));
+    must(exs_send(socket, out, sizeof(out), 0, queue, NULL, region));
+    expect_nothing();
+    struct ibv_context *gone = replace();
+
+    take_away(gone, _i);
+    expect(EXS_EVT_SEND, socket, ECONNRESET);
+    expect(EXS_EVT_RECV, socket, ECONNRESET);
+    if (_i == TOLD_FIRST)
+        mock_take_back(gone);
+    if (_i == AT_ONCE)
+        mock_remove(gone);
+    expect_rest();
+    must_fail(exs_send(socket, out, sizeof(out), 0, queue, NULL, region), ECONNRESET);
+    must_fail(exs_recv(socket, in, sizeof(in), 0, queue, NULL, NULL), ECONNRESET);
+    must(exs_mderegister(region, 0));
+    close_one(socket);
+    expect_nothing_left();
+    expect_rest();
+}
+END_TEST
+
+/* Beside the one that is gone and in its place, which is where the one after that comes. */
+START_TEST(another_device_serves)
+{
+    int socket = connect_one(), other;
+
+    for (int i = 0; i < 3; i++) {
+        struct ibv_context *gone = replace();
+
+        mock_take_back(gone);
+        mock_remove(gone);
+        expect_rest();
+        other = connect_one();
+        close_one(socket);
+        socket = other;
+    }
+    close_one(socket);
+    expect_nothing_left();
+    expect_rest();
+}
+END_TEST
+
+START_TEST(arming_fails_first)
+{
+    int socket = connect_one();
+
+    must(exs_recv(socket, in, sizeof(in), 0, queue, NULL, NULL));
+    must(exs_send(socket, out, sizeof(out), 0, queue, NULL, NULL));
+    struct ibv_context *gone = replace();
+
+    mock_refuse(gone);
+    send_all();
+    expect(EXS_EVT_SEND, socket, 0);
+    expect_nothing();
+    mock_take_back(gone);
+    expect(EXS_EVT_RECV, socket, ECONNRESET);
+    mock_remove(gone);
+    expect_rest();
+    close_one(socket);
+    expect_nothing_left();
+}
+END_TEST
+
+START_TEST(a_close_ends)
+{
+    int socket = connect_one();
+
+    must(exs_close(socket, 0, queue, NULL));
+    expect_nothing();
+    mock_take_back(replace());
+    expect(EXS_EVT_CLOSE, socket, 0);
+    expect_nothing_left();
+    expect_rest();
+}
+END_TEST
+
+/* ---- On their way ---------------------------------------------------------------------------------------- */
+
+/* In each step: the news of it, or of the removal, comes first. */
+START_TEST(another_device_is_tried)
+{
+    int socket = begin_to_connect(), steps = _i / 2;
+
+    go_on_connecting(steps);
+    if (_i % 2 == 0)
+        expect_nothing();
+    struct ibv_context *gone = replace();
+
+    mock_remove(gone);
+    mock_take_back(gone);
+    go_on_connecting(3);
+    expect(EXS_EVT_CONNECT, socket, 0);
+    expect_device(socket, "soft0");
+    close_one(socket);
+    expect_rest();
+}
+END_TEST
+
+START_TEST(no_other_device_is_left)
+{
+    struct mock_id *id;
+
+    mock_config.cm_unreachable = true; /* by the first */
+    int socket = begin_to_connect();
+
+    go_on_connecting(2);
+    expect_nothing();
+    id = LIST_FIRST(&mock_ids);
+    ck_assert_ptr_eq(id->device, &soft_device);
+    tell_of_removal(id);
+    expect(EXS_EVT_CONNECT, socket, ECONNRESET);
+    close_one(socket);
+}
+END_TEST
+
+/* Of what was half-open nobody has heard. */
+START_TEST(an_accept_waits_on)
+{
+    exs_acceptaddr_t element = {0};
+    int listener = listen_somewhere(&element);
+
+    ask_listener();
+    expect_nothing();
+    ck_assert_int_eq(mock_count.qps, 1);
+    struct ibv_context *gone = replace();
+
+    if (_i < 2)
+        mock_take_back(gone);
+    if (_i == 0)
+        expect_nothing();
+    mock_remove(gone);
+    if (_i == 3)
+        mock_take_back(gone);
+    expect_nothing();
+    expect_nothing_left();
+    ask_listener();
+    expect_nothing();
+    go_on();
+    exs_event_t event = expect(EXS_EVT_ACCEPT, listener, 0);
+
+    close_one(event.exs_evt_union.exs_evt_accept.exs_evt_newsocket);
+    close_one(listener);
+    expect_rest();
+}
+END_TEST
+
+/* ---- Listeners ------------------------------------------------------------------------------------------- */
+
+START_TEST(accepts_end_with_the_last_device)
+{
+    exs_acceptaddr_t element = {0};
+    int listener = listen_somewhere(&element);
+
+    tell_of_removal(find_listening(&rdma_device));
+    expect_nothing();
+    expect_device(listener, "soft");
+    tell_of_removal(find_listening(&soft_device));
+    expect(EXS_EVT_ACCEPT, listener, ENODEV);
+    must_fail(exs_accept(listener, &element, 1, 0, queue), ENODEV);
+    expect_rest();
+    close_one(listener);
+}
+END_TEST
+
+START_TEST(polls_are_told)
+{
+    int listener = listen_somewhere(NULL);
+    exs_pollfd_t fd = {.exs_fd = listener, .exs_events = EXS_POLLIN};
+
+    must(exs_poll(&fd, 1, 0, NULL, queue, NULL));
+    for (int left = 2; left > 0; left--) {
+        expect_nothing();
+        tell_of_removal(find_listening(NULL));
+    }
+    expect(EXS_EVT_POLL, -1, 0);
+    ck_assert_int_eq(fd.exs_revents, EXS_POLLIN | EXS_POLLERR);
+    close_one(listener);
+}
+END_TEST
+
+static TCase *add(Suite *suite, const char *name)
+{
+    TCase *tests = add_bare_case(suite, name, 10);
+
+    tcase_add_checked_fixture(tests, begin, end);
+    return tests;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("removed");
+    TCase *connections = add(suite, "connections"), *on_their_way = add(suite, "on their way"),
+          *listeners = add(suite, "listeners");
+
+    tcase_add_loop_test(connections, each_operation_ends_once, 0, ORDERS);
+    tcase_add_test(connections, another_device_serves);
+    tcase_add_test(connections, arming_fails_first);
+    tcase_add_test(connections, a_close_ends);
+    tcase_add_loop_test(on_their_way, another_device_is_tried, 0, 6);
+    tcase_add_test(on_their_way, no_other_device_is_left);
+    tcase_add_loop_test(on_their_way, an_accept_waits_on, 0, 4);
+    tcase_add_test(listeners, accepts_end_with_the_last_device);
+    tcase_add_test(listeners, polls_are_told);
+    return run_suite(suite);
+}

@@ -187,6 +187,20 @@ static void lock_both(struct cm_channel *one, struct cm_channel *other)
         soft_mutex_lock(first == one ? &other->lock : &one->lock);
 }
 
+/* What is still to be told of it, in the order in which it came about. */
+static void move_pending(const struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
+{
+    struct cm_pending *pending = TAILQ_FIRST(&from->pending), *next;
+
+    for (; pending != NULL; pending = next) {
+        next = TAILQ_NEXT(pending, entry);
+        if (pending->id != id)
+            continue;
+        TAILQ_REMOVE(&from->pending, pending, entry);
+        TAILQ_INSERT_TAIL(&to->pending, pending, entry);
+    }
+}
+
 static int move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
 {
     int error = id->ib == NULL ? 0 : cm_ib_move(id, to);
@@ -201,13 +215,7 @@ static int move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to
             return error;
         waitset_remove(&from->waits, id->fd);
     }
-    for (int kind = 0; kind < CM_KINDS; kind++) {
-        if (!id->pending[kind].queued)
-            continue;
-        TAILQ_REMOVE(&from->pending, &id->pending[kind], entry);
-        TAILQ_INSERT_TAIL(&to->pending, &id->pending[kind], entry);
-    }
-    cm_multicast_move(id, from, to);
+    move_pending(id, from, to);
     cm_timer_move(id, from, to);
     __atomic_store_n(&id->public.channel, &to->public, __ATOMIC_RELEASE);
     return 0;

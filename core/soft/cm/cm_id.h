@@ -179,9 +179,9 @@ struct cm_channel *cm_channel_of(const struct cm_id *id);
 
 /* An event is about to be delivered: what it says, if it is one of these. */
 void cm_multicast_describe(struct cm_id *id, const struct cm_pending *pending, struct rdma_cm_event *event);
+/* Its queue pair is about to go: it can't as long as it is attached. */
+void cm_multicast_detach(struct cm_id *id);
 void cm_multicast_leave_all(struct cm_id *id);
-/* Onto another channel, where their identifier goes. */
-void cm_multicast_move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to);
 
 /* ---- cm_timer.c: time-outs ------------------------------------------------------------------- */
 

@@ -17,7 +17,6 @@
 /* A group that the user has joined; its identifier's. */
 struct cm_join {
     struct cm_pending pending; /* its event, the only one */
-    struct sockaddr_storage address;
     union ibv_gid gid;
     void *context; /* the user's */
     bool receives; /* the queue pair is to be attached, */
@@ -44,6 +43,21 @@ static struct cm_join *find(struct cm_id *id, const union ibv_gid *gid)
     return NULL;
 }
 
+static void leave(struct cm_id *id, struct cm_join *join)
+{
+    cm_unpost_pending(id, &join->pending);
+    if (join->attached && id->public.qp != NULL)
+        soft_detach_mcast(id->public.qp, &join->gid, 0);
+    LIST_REMOVE(join, link);
+    free(join);
+}
+
+/* It has been told of, and nothing came of it: there was no queue pair, or it could not be attached. */
+static bool is_vain(const struct cm_join *join)
+{
+    return join->receives && !join->attached && !join->pending.queued;
+}
+
 /* 0 or an errno. */
 static int join_group(struct cm_id *id, const struct sockaddr *addr, bool receives, void *context)
 {
@@ -54,12 +68,14 @@ static int join_group(struct cm_id *id, const struct sockaddr *addr, bool receiv
         addr->sa_family != id->public.route.addr.src_addr.sa_family)
         return EINVAL;
     soft_gid_of(&gid, addr);
-    if (find(id, &gid) != NULL)
+    join = find(id, &gid);
+    if (join != NULL && !is_vain(join))
         return EADDRINUSE;
+    if (join != NULL)
+        leave(id, join);
     join = calloc(1, sizeof *join);
     if (join == NULL)
         return ENOMEM;
-    memcpy(&join->address, addr, cm_addr_size(addr));
     join->gid = gid;
     join->context = context;
     join->receives = receives;
@@ -111,15 +127,6 @@ void cm_multicast_describe(struct cm_id *id, const struct cm_pending *pending, s
 
 /* ---- Leaving ---- */
 
-static void leave(struct cm_id *id, struct cm_join *join)
-{
-    cm_unpost_pending(id, &join->pending);
-    if (join->attached && id->public.qp != NULL)
-        soft_detach_mcast(id->public.qp, &join->gid, 0);
-    LIST_REMOVE(join, link);
-    free(join);
-}
-
 int soft_leave_multicast(struct rdma_cm_id *public, const struct sockaddr *addr)
 {
     struct cm_id *id = cm_id_of(public);
@@ -137,20 +144,19 @@ int soft_leave_multicast(struct rdma_cm_id *public, const struct sockaddr *addr)
     return cm_result(join != NULL ? 0 : EADDRNOTAVAIL);
 }
 
-void cm_multicast_leave_all(struct cm_id *id)
-{
-    while (!LIST_EMPTY(&id->joins))
-        leave(id, LIST_FIRST(&id->joins));
-}
-
-void cm_multicast_move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
+void cm_multicast_detach(struct cm_id *id)
 {
     struct cm_join *join;
 
     LIST_FOREACH (join, &id->joins, link) {
-        if (!join->pending.queued)
-            continue;
-        TAILQ_REMOVE(&from->pending, &join->pending, entry);
-        TAILQ_INSERT_TAIL(&to->pending, &join->pending, entry);
+        if (join->attached)
+            soft_detach_mcast(id->public.qp, &join->gid, 0);
+        join->attached = false;
     }
+}
+
+void cm_multicast_leave_all(struct cm_id *id)
+{
+    while (!LIST_EMPTY(&id->joins))
+        leave(id, LIST_FIRST(&id->joins));
 }

@@ -111,6 +111,8 @@ void soft_destroy_id_qp(struct rdma_cm_id *public)
     struct cm_channel *channel = cm_lock(id); /* nobody connects it just now */
     struct ibv_qp *qp = public->qp;
 
+    if (qp != NULL)
+        cm_multicast_detach(id);
     public->qp = NULL;
     cm_unlock(channel);
     if (qp != NULL)

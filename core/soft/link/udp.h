@@ -170,7 +170,7 @@ struct udp_lost {
     size_t buffer; /* bytes */
 };
 struct udp_lost udp_lost_of(struct udp *udp);   /* (locked) */
-void udp_lost_add(const struct udp_lost *lost); /* once for each link, at its end or the process's */
+void udp_lost_add(const struct udp_lost *lost); /* of what ends: a link, a group's socket, the process */
 void udp_lost_tell(void);
 
 #endif

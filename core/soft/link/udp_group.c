@@ -65,6 +65,14 @@ static bool is_at(const struct udp_socket *socket, const union soft_addr *group)
     return IN6_ARE_ADDR_EQUAL(&own->in6.sin6_addr, &group->in6.sin6_addr);
 }
 
+/* It is closed before the link's others. */
+static void keep_losses(const struct udp_socket *socket)
+{
+    const struct udp_lost lost = {.trains = udp_socket_drops(socket), .buffer = socket->buffer};
+
+    udp_lost_add(&lost);
+}
+
 void udp_group_leave(struct udp *udp, const union soft_addr *group)
 {
     for (int i = 0; i < udp->group_count; i++) {
@@ -72,6 +80,7 @@ void udp_group_leave(struct udp *udp, const union soft_addr *group)
             continue;
         soft_unwatch(udp->context, udp->groups[i].fd);
         service_remove(udp->service, udp->groups[i].fd);
+        keep_losses(&udp->groups[i]);
         udp_socket_close(&udp->groups[i]);
         udp->groups[i] = udp->groups[--udp->group_count];
         return;

@@ -24,6 +24,8 @@ struct udp_lost udp_lost_of(struct udp *udp)
     }
     for (int i = 0; i < udp->more.count; i++)
         lost.trains += udp_socket_drops(&udp->more.sockets[i]);
+    for (int i = 0; i < udp->group_count; i++)
+        lost.trains += udp_socket_drops(&udp->groups[i]);
     return lost;
 }
 

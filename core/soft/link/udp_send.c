@@ -27,6 +27,14 @@ static void add(struct udp_way_out *way, int level, int type, const void *data, 
     way->ancillary_length += CMSG_SPACE(size);
 }
 
+/* By which network. A group's scope says so, which the kernel heeds only of groups of a link or an interface:
+ * what is sent to any other would leave by whichever network comes first. */
+static unsigned interface_of(const struct soft_path *path)
+{
+    return IN6_IS_ADDR_MULTICAST(&path->remote.in6.sin6_addr) ? path->remote.in6.sin6_scope_id
+                                                              : path->local.in6.sin6_scope_id;
+}
+
 /* The socket may be bound to every address; the packet has to come from the one that the peer knows. */
 static void add_source(struct udp_way_out *way, const struct soft_path *path)
 {
@@ -37,7 +45,7 @@ static void add_source(struct udp_way_out *way, const struct soft_path *path)
     } else {
         struct in6_pktinfo info = {
             .ipi6_addr = path->local.in6.sin6_addr,
-            .ipi6_ifindex = path->local.in6.sin6_scope_id,
+            .ipi6_ifindex = interface_of(path),
         };
 
         add(way, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof info);

@@ -143,7 +143,7 @@ static void send_one(struct outlet *outlet, struct input *input)
     memset(outlet->client.error, 0, sizeof(outlet->client.error));
     if (which & 16)
         disk_will_fail(input);
-    int result = outlet_file(outlet, file, strrchr(file, '/') + 1);
+    int result = outlet_file(outlet, file, 0, strrchr(file, '/') + 1);
 
     disk_mend();
     if (result == 0) {

@@ -47,7 +47,7 @@ static void compose(enum transfer_status status, const char *text)
 
 static void expect_failure(const char *want)
 {
-    ck_assert_int_eq(outlet_file(&outlet, path, path), -1);
+    ck_assert_int_eq(outlet_file(&outlet, path, 0, path), -1);
     ck_assert_msg(strstr(outlet.client.error, want) != NULL, "said: %s", outlet.client.error);
 }
 
@@ -166,6 +166,35 @@ START_TEST(not_asked)
 }
 END_TEST
 
+/* What was found in a folder is another thing when its turn comes: a link, there or on the way, or a pipe. */
+START_TEST(replaced_meanwhile)
+{
+    static char top[] = "outlet-tree-XXXXXX";
+    char in[64], file[96], target[64];
+
+    ck_assert_ptr_nonnull(mkdtemp(top));
+    snprintf(in, sizeof(in), "%s/in", top);
+    snprintf(file, sizeof(file), "%s/%s", in, path);
+    snprintf(target, sizeof(target), "../../%s", path);
+    ck_assert_int_eq(_i == 1 ? symlink("..", in) : mkdir(in, 0700), 0);
+    if (_i == 0)
+        ck_assert_int_eq(symlink(target, file), 0);
+    else if (_i == 2)
+        ck_assert_int_eq(mkfifo(file, 0600), 0);
+    else if (_i == 3)
+        ck_assert_int_eq(rename(path, file), 0);
+    compose(TRANSFER_REFUSED, "no");
+    ck_assert_int_eq(outlet_file(&outlet, file, strlen(top) + 1, file + strlen(top) + 1), -1);
+    ck_assert_msg(strstr(outlet.client.error, _i < 3 ? "cannot be sent: it was removed or replaced"
+                                                     : "the server did not take it: no") != NULL,
+                  "said: %s", outlet.client.error);
+    unlink(file);
+    if (unlink(in) == -1)
+        rmdir(in);
+    rmdir(top);
+}
+END_TEST
+
 /* A server does not keep who was silent while standard input came, say: then it is another conversation. */
 START_TEST(quiet_for_long)
 {
@@ -207,7 +236,7 @@ START_TEST(changed_meanwhile)
     if (_i < 2)
         expect_failure("it changed while it was sent");
     else
-        ck_assert_msg(outlet_file(&outlet, path, path) == 0, "%s", outlet.client.error);
+        ck_assert_msg(outlet_file(&outlet, path, 0, path) == 0, "%s", outlet.client.error);
 }
 END_TEST
 
@@ -257,6 +286,7 @@ int main(void)
     tcase_add_test(tcase, told_before_the_end);
     tcase_add_loop_test(tcase, asked, 0, 6);
     tcase_add_test(tcase, not_asked);
+    tcase_add_loop_test(tcase, replaced_meanwhile, 0, 4);
     tcase_add_loop_test(tcase, quiet_for_long, 0, 2);
     tcase_add_loop_test(tcase, changed_meanwhile, 0, 3);
     tcase_add_test(tcase, bytes);

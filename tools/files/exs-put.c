@@ -96,7 +96,7 @@ static void pick_files(struct picks *picks, const struct settings *settings, cha
 
 static void send_file(struct outlet *outlet, const struct pick *pick, struct account *account)
 {
-    if (outlet_file(outlet, pick->path, pick->name) == -1) {
+    if (outlet_file(outlet, pick->path, pick->named, pick->name) == -1) {
         account_failed(account, pick->path, outlet->client.error);
         return;
     }

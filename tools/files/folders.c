@@ -58,3 +58,22 @@ int folders_open(int directory, const char *name, const char **last, uint64_t *m
     *last = name;
     return in;
 }
+
+int folders_open_file(int folder, const char *name, struct stat *status)
+{
+    if (fstatat(folder, name, status, AT_SYMLINK_NOFOLLOW) == -1)
+        return -1;
+    if (S_ISDIR(status->st_mode) || !S_ISREG(status->st_mode)) {
+        errno = S_ISDIR(status->st_mode) ? EISDIR : ENOENT;
+        return -1;
+    }
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd == -1)
+        return -1;
+    if (fstat(fd, status) == 0 && S_ISREG(status->st_mode))
+        return fd;
+    close(fd); /* it is another one meanwhile */
+    errno = ENOENT;
+    return -1;
+}

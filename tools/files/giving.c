@@ -19,26 +19,6 @@ enum { CHUNK = 64 << 10 }; /* bytes read at a time for the digest: stays in the 
 
 /* ---- Opening ------------------------------------------------------------------------------------------- */
 
-/* A device is not even opened, which may do something by itself. */
-static int open_regular(int in, const char *last, struct stat *status)
-{
-    if (fstatat(in, last, status, AT_SYMLINK_NOFOLLOW) == -1)
-        return -1;
-    if (S_ISDIR(status->st_mode) || !S_ISREG(status->st_mode)) {
-        errno = S_ISDIR(status->st_mode) ? EISDIR : ENOENT;
-        return -1;
-    }
-    int fd = openat(in, last, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-
-    if (fd == -1)
-        return -1;
-    if (fstat(fd, status) == 0 && S_ISREG(status->st_mode))
-        return fd;
-    close(fd); /* it is another one meanwhile */
-    errno = ENOENT;
-    return -1;
-}
-
 static void put_front(struct giving *giving, enum transfer_status status, size_t text_length)
 {
     const struct transfer_reply reply = {.status = status, .text_length = text_length};
@@ -60,7 +40,7 @@ static int begin_file(struct giving *giving, int in, const char *last)
 {
     struct stat status;
 
-    giving->fd = open_regular(in, last, &status);
+    giving->fd = folders_open_file(in, last, &status);
     giving->hash = giving->fd == -1 ? NULL : XXH3_createState();
     if (giving->hash == NULL)
         return -1;

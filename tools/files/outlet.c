@@ -6,10 +6,12 @@
 #include <exs.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "folders.h"
 #include "picks.h"
 #include "progress.h"
 #include "spool.h"
@@ -173,16 +175,57 @@ static int send_pieces(struct sending *s)
     return receive_reply(s->outlet, NULL);
 }
 
+static int open_below(int top, const char *found)
+{
+    const char *last;
+    struct stat status;
+    int folder = folders_open(top, found, &last, NULL);
+
+    if (folder == -1)
+        return -1;
+    int fd = folders_open_file(folder, last, &status), saved = errno;
+
+    close(folder);
+    errno = saved;
+    return fd;
+}
+
+/* What was found in a folder may be another thing when its turn comes, by whoever may write there: behind what
+ * was named no symbolic link is followed, and nothing but a file is opened. */
+static int open_found(const char *path, size_t named)
+{
+    char *name = strndup(path, named);
+    int top = name == NULL ? -1 : open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int fd = top == -1 ? -1 : open_below(top, path + named), saved = errno;
+
+    if (top != -1)
+        close(top);
+    free(name);
+    errno = saved;
+    return fd;
+}
+
+static bool is_another_one(int error)
+{
+    return error == ENOENT || error == ENOTDIR || error == ELOOP || error == EISDIR;
+}
+
 /* O_NONBLOCK: a FIFO is refused, not waited for. */
-static int open_file(struct sending *s, const char *path)
+static int open_file(struct sending *s, const char *path, size_t named)
 {
     bool is_stdin = strcmp(path, PICKS_STDIN) == 0;
 
-    s->fd = is_stdin ? spool_open() : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (s->fd == -1)
-        return client_failed(&s->outlet->client,
-                             is_stdin ? "cannot keep standard input where TMPDIR says" : "cannot open");
-    return 0;
+    if (named > 0)
+        s->fd = open_found(path, named);
+    else
+        s->fd = is_stdin ? spool_open() : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (s->fd != -1)
+        return 0;
+    if (named > 0 && is_another_one(errno))
+        return client_failed_text(&s->outlet->client, "cannot be sent",
+                                  "it was removed or replaced since its folder was read");
+    return client_failed(&s->outlet->client,
+                         is_stdin ? "cannot keep standard input where TMPDIR says" : "cannot open");
 }
 
 static void put_header(struct sending *s, const struct stat *status)
@@ -199,14 +242,14 @@ static void put_header(struct sending *s, const struct stat *status)
     s->front_length = TRANSFER_HEADER + header.name_length;
 }
 
-static int prepare(struct sending *s, const char *path)
+static int prepare(struct sending *s, const char *path, size_t named)
 {
     const char *wrong = transfer_bad_path(s->name, strlen(s->name));
     const struct stat *status = &s->status;
 
     if (wrong != NULL)
         return client_failed_text(&s->outlet->client, "cannot be sent", wrong);
-    if (open_file(s, path) == -1)
+    if (open_file(s, path, named) == -1)
         return -1;
     if (fstat(s->fd, &s->status) == -1)
         return client_failed(&s->outlet->client, "cannot open");
@@ -239,10 +282,10 @@ static int check_unchanged(struct sending *s)
                               "it changed while it was sent: send it again");
 }
 
-int outlet_file(struct outlet *outlet, const char *path, const char *name)
+int outlet_file(struct outlet *outlet, const char *path, size_t named, const char *name)
 {
     struct sending s = {.outlet = outlet, .name = name, .fd = -1};
-    int result = prepare(&s, path);
+    int result = prepare(&s, path, named);
 
     if (result == 0) {
         progress_start(&s.progress, s.name, s.size, outlet->quiet);

@@ -16,7 +16,7 @@ struct outlet {
 };
 
 /* 0, or -1 with the client's error filled in. After a failure in the midst of a file the conversation is over,
- * and closed. path: "-" is standard input. name: what it is to be stored under. */
-int outlet_file(struct outlet *outlet, const char *path, const char *name);
+ * and closed. path: "-" is standard input. named: see struct pick. name: what it is to be stored under. */
+int outlet_file(struct outlet *outlet, const char *path, size_t named, const char *name);
 
 #endif

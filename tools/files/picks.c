@@ -130,7 +130,7 @@ static size_t name_of_tree(const char *path)
 
 int picks_add_tree(struct picks *picks, const char *path)
 {
-    size_t length = strlen(path);
+    size_t length = strlen(path), first = picks->count;
     struct stat status;
 
     if (stat(path, &status) == -1 || !S_ISDIR(status.st_mode))
@@ -140,6 +140,8 @@ int picks_add_tree(struct picks *picks, const char *path)
     char *plain = strndup(path, length);
     int result = plain == NULL ? -1 : add_folder(picks, plain, name_of_tree(plain));
 
+    for (; first < picks->count; first++)
+        picks->list[first].named = length + 1;
     free(plain);
     return result;
 }

@@ -13,6 +13,7 @@ struct pick {
     char *path;
     const char *name;    /* the end of path; of standard input, somebody else's */
     const char *problem; /* why it can't be sent, a literal; NULL: it may be tried */
+    size_t named;        /* bytes of path that were named, a folder with its slash; 0: all of them were */
 };
 
 /* Owned by main; begins as zeros. */

@@ -156,6 +156,37 @@ START_TEST(asking)
 }
 END_TEST
 
+/* Of much it has as long as a slow disk may take; nobody could go on with it otherwise. */
+START_TEST(asking_of_much)
+{
+    enum { SLOT = 1 << 20, SLOTS = 48, MOST = 600 + SLOTS / 16 };
+    const struct transfer_header header = {.name_length = 4, .size = 2 * SLOTS * SLOT, .asks = true};
+    unsigned char bytes[TRANSFER_HEADER + 4], from_0[TRANSFER_OFFSET] = {0}, reply[256];
+    static unsigned char data[SLOT];
+
+    transfer_put_header(bytes, &header);
+    memcpy(bytes + TRANSFER_HEADER, "file", 4);
+    inlets.store.limits.keep = 1000;
+    for (int sock = 1; sock <= 2; sock++) {
+        open_from(sock, 1);
+        fake_arrive(sock, bytes, sizeof(bytes));
+        ck_assert_int_eq(fake_sent(sock, reply, sizeof(reply)), TRANSFER_REPLY + TRANSFER_OFFSET);
+        if (sock == 2)
+            break;
+        fake_arrive(1, from_0, sizeof(from_0));
+        for (int slot = 0; slot < SLOTS; slot++)
+            ck_assert_uint_eq(fake_arrive(1, data, SLOT), SLOT);
+        fake_arrive(1, "", 0); /* it breaks off */
+        ck_assert(fake_closed(1));
+    }
+    pass(MOST + PATIENCE);
+    expect_open(2);
+    ck_assert_ptr_null(fake_first(2, EXS_EVT_SEND));
+    pass(1);
+    expect_told(2, "silent for too long");
+}
+END_TEST
+
 /* Its reply is not taken: nothing can be said any more. */
 START_TEST(deaf)
 {
@@ -332,6 +363,7 @@ int main(void)
     tcase_add_test(tcase, fast_enough);
     tcase_add_test(tcase, small_files);
     tcase_add_test(tcase, asking);
+    tcase_add_test(tcase, asking_of_much);
     tcase_add_test(tcase, deaf);
     tcase_add_test(tcase, of_one_address);
     tcase_add_test(tcase, of_one_host);

@@ -2,6 +2,7 @@
 /* One connection of exs-serve: a few large receives always posted, consumed in order, replies in between. */
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,9 @@
 #include "tools/common/terminal.h"
 
 enum {
-    GRANT_MAX = 600,      /* seconds */
-    PIECE_MIN = 16 << 10, /* bytes of a file that is given */
+    GRANT_MAX = 600,       /* seconds, and one more for each GRANT_READ */
+    GRANT_READ = 16 << 20, /* bytes that a client's disk reads in a second at the least */
+    PIECE_MIN = 16 << 10,  /* bytes of a file that is given */
     FILE_WORTH =
         64 << 10, /* bytes that a stored or given file counts as, if it has fewer: each costs a round trip */
 };
@@ -78,13 +80,17 @@ static void report(const struct inlet *inlet)
         inlets_say(inlet->inlets, "%s: refused a file: %s", address, intake_text(intake));
 }
 
-/* The client reads what it has sent before, which takes it as long as sending that might have. */
+/* The client reads what it has sent before, which takes it as long as sending that might have, but no longer
+ * than from a slow disk: with too little time it would be turned out here each time that it tries. */
 static void grant_time(struct inlet *inlet)
 {
-    uint64_t seconds = inlet->intake.file.written / inlet->inlets->rate;
+    uint64_t written = inlet->intake.file.written, seconds = written / inlet->inlets->rate;
+    uint64_t most = GRANT_MAX + written / GRANT_READ;
 
+    if (seconds > most)
+        seconds = most;
     if (seconds > 0)
-        inlet->silent = inlet->seconds = -(int)(seconds < GRANT_MAX ? seconds : GRANT_MAX);
+        inlet->silent = inlet->seconds = -(int)(seconds < INT_MAX ? seconds : INT_MAX);
 }
 
 static int reply(struct inlet *inlet)

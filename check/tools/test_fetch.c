@@ -5,12 +5,24 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "check/support/runner.h"
 #include "fetch_fixture.h"
 
 #define PART ".file.exs-part"
+
+static bool is_locked_first; /* by another exs-get, between openat and flock */
+
+/* In place of libc's. */
+int flock(int fd, int operation)
+{
+    if (!is_locked_first)
+        return (int)syscall(SYS_flock, fd, operation);
+    errno = EWOULDBLOCK;
+    return -1;
+}
 
 /* ---- Files ---------------------------------------------------------------------------------------------- */
 
@@ -209,6 +221,24 @@ START_TEST(foreign_part)
 }
 END_TEST
 
+/* Another exs-get finds the part when it is made, and locks it first: then it is that one's, and stays. */
+START_TEST(part_is_lost)
+{
+    struct landing landing;
+
+    say_file(10, 0);
+    serve();
+    ck_assert_int_eq(landing_open(&landing, directory, "file"), 0);
+    is_locked_first = true;
+    ck_assert_int_eq(fetch_file(&fetch, "file", &landing), -1);
+    landing_end(&landing);
+    is_locked_first = false;
+    ck_assert_msg(strstr(fetch.client.error, "another exs-get") != NULL, "said: %s", fetch.client.error);
+    ck_assert_int_eq(size_of(PART), 0);
+    ck_assert_int_eq(size_of("file"), -1);
+}
+END_TEST
+
 /* ---- Names ---------------------------------------------------------------------------------------------- */
 
 /* A name may be as long as it may. */
@@ -221,6 +251,20 @@ START_TEST(longest_name)
     say_file(LARGE, 0);
     ck_assert_int_eq(get(name), 0);
     expect_file(name, LARGE);
+}
+END_TEST
+
+/* Told before it comes, not when it is to get its name; -o may be given any. */
+START_TEST(too_long_name)
+{
+    char name[TRANSFER_NAME_MAX + 2];
+    struct landing landing;
+
+    memset(name, 'n', TRANSFER_NAME_MAX + 1);
+    name[TRANSFER_NAME_MAX + 1] = '\0';
+    ck_assert_int_eq(landing_open(&landing, directory, name), -1);
+    ck_assert_int_eq(errno, ENAMETOOLONG);
+    landing_end(&landing);
 }
 END_TEST
 
@@ -273,7 +317,9 @@ int main(void)
     tcase_add_loop_test(tcase, goes_not_on, 0, 2);
     tcase_add_test(tcase, wrong_part);
     tcase_add_loop_test(tcase, foreign_part, 0, 5);
+    tcase_add_test(tcase, part_is_lost);
     tcase_add_test(tcase, longest_name);
+    tcase_add_test(tcase, too_long_name);
     tcase_add_test(tcase, name_is_taken);
     tcase_add_test(tcase, name_is_taken_meanwhile);
     return run_suite(suite);

@@ -105,7 +105,11 @@ static int ask(struct fetching *f, const char *path)
     if (from == 0)
         XXH3_128bits_reset(f->hash);
     f->at = f->fetch->resumed = from;
-    return landing_begin(f->landing, from) == 0 ? 0 : client_failed(client, "cannot write");
+    if (landing_begin(f->landing, from) == 0)
+        return 0;
+    if (errno == EBUSY)
+        return client_failed_text(client, "cannot write", "another exs-get gets it right now");
+    return client_failed(client, "cannot write");
 }
 
 static int take_piece(struct fetching *f, const unsigned char *piece, size_t length)

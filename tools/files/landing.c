@@ -39,6 +39,15 @@ static int check_part(const struct landing *landing, struct stat *status)
     return 0;
 }
 
+static void forget(struct landing *landing)
+{
+    int saved = errno;
+
+    close(landing->fd);
+    landing->fd = -1;
+    errno = saved;
+}
+
 /* There may be none. */
 static int open_part(struct landing *landing)
 {
@@ -52,11 +61,7 @@ static int open_part(struct landing *landing)
         return errno == ENOENT ? 0 : -1;
     }
     if (check_part(landing, &status) == -1) {
-        int saved = errno;
-
-        close(landing->fd);
-        landing->fd = -1;
-        errno = saved;
+        forget(landing);
         return -1;
     }
     landing->there = status.st_size >= LANDING_KEEP ? (uint64_t)status.st_size : 0;
@@ -68,8 +73,9 @@ static int check_name(const struct landing *landing)
 {
     struct stat status;
 
-    if (fstatat(landing->folder, landing->last, &status, AT_SYMLINK_NOFOLLOW) == -1 ||
-        S_ISREG(status.st_mode) || S_ISLNK(status.st_mode))
+    if (fstatat(landing->folder, landing->last, &status, AT_SYMLINK_NOFOLLOW) == -1)
+        return errno == ENOENT ? 0 : -1;
+    if (S_ISREG(status.st_mode) || S_ISLNK(status.st_mode))
         return 0;
     errno = S_ISDIR(status.st_mode) ? EISDIR : ENODEV;
     return -1;
@@ -102,7 +108,12 @@ int landing_begin(struct landing *landing, uint64_t from)
         return ftruncate(landing->fd, (off_t)from);
     landing->fd =
         openat(landing->folder, landing->part, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    return landing->fd == -1 ? -1 : check_part(landing, &status);
+    if (landing->fd == -1)
+        return -1;
+    if (check_part(landing, &status) == 0)
+        return 0;
+    forget(landing); /* another exs-get has found and locked it meanwhile: it is no longer ours to remove */
+    return -1;
 }
 
 int landing_write(struct landing *landing, const void *data, size_t length, uint64_t offset)
@@ -124,31 +135,36 @@ int landing_write(struct landing *landing, const void *data, size_t length, uint
     return 0;
 }
 
-static void forget(struct landing *landing)
+/* Some file systems report a failed write only when the file is closed; then, that it has its name is worse. */
+static int close_copy(const struct landing *landing)
 {
-    close(landing->fd);
-    landing->fd = -1;
+    int copy = fcntl(landing->fd, F_DUPFD_CLOEXEC, 0);
+
+    return copy == -1 ? -1 : close(copy);
 }
 
-int landing_commit(struct landing *landing, const struct transfer_header *header)
+/* Where a file system keeps no such thing, the file is stored without. */
+static void keep_details(const struct landing *landing, const struct transfer_header *header)
 {
     const struct timespec times[] = {{.tv_nsec = UTIME_OMIT},
                                      {.tv_sec = (time_t)header->seconds, .tv_nsec = header->nanoseconds}};
-    mode_t mask;
+    mode_t mask = umask(0);
 
-    if (landing->is_output)
-        return 0;
-    mask = umask(0);
     umask(mask);
-    /* Where a file system keeps no such thing, the file is stored without. */
     fchmod(landing->fd, header->mode & ~mask);
     futimens(landing->fd, times);
-    /* Some file systems report a failed write only when the file is closed; then, that it has its name is
-     * worse. */
-    int copy = fcntl(landing->fd, F_DUPFD_CLOEXEC, 0);
+}
 
-    if (copy == -1 || close(copy) == -1 ||
-        renameat(landing->folder, landing->part, landing->folder, landing->last) == -1) {
+/* The copy is closed first, which may take long: a part that has its last permissions and no name yet, since
+ * this process was ended in between, may be one that nobody can go on with. */
+int landing_commit(struct landing *landing, const struct transfer_header *header)
+{
+    if (landing->is_output)
+        return 0;
+    if (close_copy(landing) == -1)
+        return -1;
+    keep_details(landing, header);
+    if (renameat(landing->folder, landing->part, landing->folder, landing->last) == -1) {
         int saved = errno;
 
         fchmod(landing->fd, 0600); /* so that it can go on from here */

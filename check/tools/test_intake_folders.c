@@ -209,12 +209,35 @@ static void expect_untouched(const char *name)
     expect_stored(name, "", 0);
 }
 
-/* Somebody else's file has the temporary name. */
+/* Somebody else's file has the temporary name: the file that comes gets another one. */
 START_TEST(temporary_exists)
 {
     close(openat(store.directory, ".exs-0.part", O_CREAT | O_WRONLY, 0600));
     ck_assert_int_eq(linkat(store.directory, ".exs-0.part", store.directory, "mine", 0), 0);
     expect_untouched("mine");
+    expect_stored("file", "data", 4);
+    expect_stored(".exs-0.part", "", 0);
+    unlinkat(store.directory, ".exs-0.part", 0);
+}
+END_TEST
+
+/* A server on another host, whose lock is another one, has removed it, and perhaps begun a file under that
+ * name: that one is not stored in its place. */
+START_TEST(temporary_is_anothers)
+{
+    struct message m = compose("file", 4, "data", 4);
+
+    intake_feed(&intake, m.bytes, m.length - 1);
+    ck_assert_int_eq(unlinkat(store.directory, ".exs-0.part", 0), 0);
+    if (_i == 1)
+        close(openat(store.directory, ".exs-0.part", O_CREAT | O_WRONLY, 0600));
+    intake_feed(&intake, m.bytes + m.length - 1, 1);
+    ck_assert_msg(strstr(intake_text(&intake), "another exs-serve") != NULL, "said: %s", intake_text(&intake));
+    expect_reply(TRANSFER_FAILED);
+    expect_absent("file");
+    ck_assert_uint_eq(store.files, 0);
+    if (_i == 1)
+        expect_stored(".exs-0.part", "", 0);
     unlinkat(store.directory, ".exs-0.part", 0);
 }
 END_TEST
@@ -278,6 +301,7 @@ int main(void)
     tcase_add_test(tcase, directory);
     tcase_add_test(tcase, changed_after_hashing);
     tcase_add_test(tcase, temporary_exists);
+    tcase_add_loop_test(tcase, temporary_is_anothers, 0, 2);
     tcase_add_test(tcase, temporary_is_link);
     tcase_add_test(tcase, long_file);
     return conversations_run();

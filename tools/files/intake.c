@@ -86,6 +86,8 @@ static void refuse(struct intake *intake, enum transfer_status status, const cha
 
 static const char *why_not(void)
 {
+    if (errno == ESTALE)
+        return "its temporary file is gone: has another exs-serve this directory, on another host?";
     return errno == ENODEV ? "what has its name here is no file" : strerror(errno);
 }
 

@@ -153,6 +153,28 @@ static int check_name(const struct store *store, const char *name)
     return result;
 }
 
+/* Somebody else may have put files of such names there: the number goes on. */
+static int create_temporary(struct incoming *file)
+{
+    struct store *store = file->store;
+    struct stat status = {0};
+
+    do {
+        snprintf(file->temporary, sizeof(file->temporary), PREFIX "%u" SUFFIX, store->next++);
+        file->fd = openat(store->directory, file->temporary,
+                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    } while (file->fd == -1 && errno == EEXIST);
+    if (file->fd != -1 && fstat(file->fd, &status) == -1) {
+        unlinkat(store->directory, file->temporary, 0);
+        close(file->fd);
+        file->fd = -1;
+        errno = EIO;
+    }
+    file->device = status.st_dev;
+    file->inode = status.st_ino;
+    return file->fd == -1 ? -1 : 0;
+}
+
 int store_begin(struct store *store, struct incoming *file, const char *name,
                 const struct transfer_header *header)
 {
@@ -169,10 +191,7 @@ int store_begin(struct store *store, struct incoming *file, const char *name,
     file->header = *header;
     if (check_name(store, file->name) == -1)
         return -1;
-    snprintf(file->temporary, sizeof(file->temporary), PREFIX "%u" SUFFIX, store->next++);
-    file->fd =
-        openat(store->directory, file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (file->fd == -1)
+    if (create_temporary(file) == -1)
         return -1;
     store->files++;
     return 0;
@@ -211,12 +230,34 @@ int store_rewind(struct incoming *file)
     return ftruncate(file->fd, 0);
 }
 
+/* Has another file the temporary name? A server that took the directory for its own, on another host say, has
+ * removed ours then, and given the name away. 0 or 1, or -1 and errno. */
+static int is_anothers(const struct incoming *file)
+{
+    struct stat status;
+
+    if (fstatat(file->store->directory, file->temporary, &status, AT_SYMLINK_NOFOLLOW) == -1)
+        return -1;
+    return status.st_dev != file->device || status.st_ino != file->inode;
+}
+
+/* 0, or -1 and errno: ESTALE where the temporary name is another file's, or nobody's. */
+static int check_temporary(const struct incoming *file)
+{
+    int other = is_anothers(file);
+
+    if (other == 1 || (other == -1 && errno == ENOENT))
+        errno = ESTALE;
+    return other == 0 ? 0 : -1;
+}
+
 /* What it has taken is there for others. */
 static void give_back(struct incoming *file)
 {
     int saved = errno;
 
-    unlinkat(file->store->directory, file->temporary, 0);
+    if (is_anothers(file) != 1)
+        unlinkat(file->store->directory, file->temporary, 0);
     file->store->bytes -= file->written;
     file->store->files--;
     errno = saved;
@@ -264,7 +305,7 @@ int store_commit(struct incoming *file)
     keep_details(file);
     file->fd = -1;
     /* Some file systems report a failed write only here. */
-    if (close(fd) == 0 && give_name(file) == 0)
+    if (close(fd) == 0 && check_temporary(file) == 0 && give_name(file) == 0)
         return 0;
     give_back(file);
     return -1;

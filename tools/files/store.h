@@ -45,6 +45,8 @@ struct incoming {
     int fd;
     uint64_t written; /* bytes */
     char temporary[32];
+    dev_t device; /* of what had that name when it began ... */
+    ino_t inode;  /* ... */
     char name[TRANSFER_PATH_MAX + 1];
     struct transfer_header header; /* what it is to be */
 };

@@ -215,6 +215,48 @@ START_TEST(kept_gives_way)
 }
 END_TEST
 
+/* A header alone, of however much, takes nothing from others. */
+START_TEST(kept_until_data_comes)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10),
+                   other = compose("other", 5, "12345678", 8);
+
+    store.limits.total = 10;
+    break_off(&m, 7);
+    ck_assert_uint_eq(intake_feed(&intake, other.bytes, other.data_at), other.data_at);
+    hang_up();
+    ck_assert_int_eq(store.kept_count, 1);
+    ck_assert_uint_eq(ask(&m), 7);
+    hang_up();
+    feed(&other, other.length);
+    expect_reply(TRANSFER_STORED);
+    ck_assert_int_eq(store.kept_count, 0);
+    ck_assert_uint_eq(store.bytes, 8);
+}
+END_TEST
+
+/* Nor do many that are broken off at once drive out what is longer. */
+START_TEST(longest_are_kept)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10), shorter;
+    char name[16];
+
+    break_off(&m, 7);
+    for (int i = 0; i < KEPT_MAX + 2; i++) {
+        int length = snprintf(name, sizeof(name), "file-%d", i);
+
+        shorter = compose_with(&asking, name, (size_t)length, "0123456789", 10);
+        break_off(&shorter, 6);
+    }
+    shorter = compose_with(&asking, "short", 5, "0123456789", 10);
+    break_off(&shorter, 5);
+    ck_assert_int_eq(store.kept_count, KEPT_MAX);
+    ck_assert_uint_eq(ask(&shorter), 0);
+    hang_up();
+    ck_assert_uint_eq(ask(&m), 7);
+}
+END_TEST
+
 /* What is there of it counts once. */
 START_TEST(go_on_within_limits)
 {
@@ -342,6 +384,8 @@ int main(void)
     tcase_add_test(tcase, not_kept);
     tcase_add_test(tcase, turned_out);
     tcase_add_test(tcase, kept_gives_way);
+    tcase_add_test(tcase, kept_until_data_comes);
+    tcase_add_test(tcase, longest_are_kept);
     tcase_add_test(tcase, go_on_within_limits);
     tcase_add_test(tcase, file_limit);
     tcase_add_test(tcase, total_limit);

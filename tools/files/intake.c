@@ -35,7 +35,7 @@ bool intake_keeps(const struct intake *intake)
     bool has_data =
         intake->state == INTAKE_OFFSET || intake->state == INTAKE_DATA || intake->state == INTAKE_DIGEST;
 
-    return has_data && intake->header.asks && intake->file.written > 0 && intake->store->limits.keep > 0;
+    return has_data && intake->header.asks && kept_takes(intake->store, intake->file.written);
 }
 
 /* For the client's next attempt, if it may come. */

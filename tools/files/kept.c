@@ -13,26 +13,61 @@ struct kept {
     int seconds; /* that it has been kept */
 };
 
+static void remove_kept(struct store *store, struct kept *kept)
+{
+    STAILQ_REMOVE(&store->kept, kept, kept, link);
+    store->kept_count--;
+    free(kept);
+}
+
+static void drop(struct store *store, struct kept *kept)
+{
+    store_discard(&kept->file);
+    XXH3_freeState(kept->hash);
+    remove_kept(store, kept);
+}
+
+/* The oldest of these. There is one. */
+static struct kept *find_shortest(const struct store *store)
+{
+    struct kept *shortest = STAILQ_FIRST(&store->kept), *kept;
+
+    STAILQ_FOREACH (kept, &store->kept, link)
+        if (kept->file.written < shortest->file.written)
+            shortest = kept;
+    return shortest;
+}
+
+bool kept_takes(const struct store *store, uint64_t written)
+{
+    if (store->limits.keep == 0 || written == 0)
+        return false;
+    return store->kept_count < KEPT_MAX || written >= find_shortest(store)->file.written;
+}
+
 bool kept_add(const struct incoming *file, XXH3_state_t *hash)
 {
     struct store *store = file->store;
-    struct kept *kept = store->limits.keep > 0 && file->written > 0 ? malloc(sizeof(*kept)) : NULL;
+    struct kept *kept = kept_takes(store, file->written) ? malloc(sizeof(*kept)) : NULL;
 
     if (kept == NULL)
         return false;
     if (store->kept_count == KEPT_MAX)
-        kept_drop(store);
+        drop(store, find_shortest(store));
     *kept = (struct kept){.file = *file, .hash = hash};
     STAILQ_INSERT_TAIL(&store->kept, kept, link);
     store->kept_count++;
     return true;
 }
 
-static void remove_kept(struct store *store, struct kept *kept)
+uint64_t kept_bytes(const struct store *store)
 {
-    STAILQ_REMOVE(&store->kept, kept, kept, link);
-    store->kept_count--;
-    free(kept);
+    const struct kept *kept;
+    uint64_t bytes = 0;
+
+    STAILQ_FOREACH (kept, &store->kept, link)
+        bytes += kept->file.written;
+    return bytes;
 }
 
 static bool is_of(const struct kept *kept, const char *name, const struct transfer_header *header)
@@ -67,9 +102,7 @@ bool kept_drop(struct store *store)
 
     if (kept == NULL)
         return false;
-    store_discard(&kept->file);
-    XXH3_freeState(kept->hash);
-    remove_kept(store, kept);
+    drop(store, kept);
     return true;
 }
 

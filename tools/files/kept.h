@@ -11,6 +11,8 @@
 
 enum { KEPT_MAX = 16 }; /* files, each with a descriptor */
 
+/* Is so much of a file kept? Of too many the longest are, so that a few bytes drive nobody's out. */
+bool kept_takes(const struct store *store, uint64_t written);
 /* Takes over what has arrived of a file, and its digest so far; false: it is not kept, and both are still the
  * caller's. */
 bool kept_add(const struct incoming *file, XXH3_state_t *hash);
@@ -18,6 +20,8 @@ bool kept_add(const struct incoming *file, XXH3_state_t *hash);
  * far. */
 bool kept_find(struct store *store, const char *name, const struct transfer_header *header,
                struct incoming *file, XXH3_state_t **hash);
+/* What dropping all of them gives. */
+uint64_t kept_bytes(const struct store *store);
 /* Drops the oldest; false: there is none. */
 bool kept_drop(struct store *store);
 /* Once a second. */

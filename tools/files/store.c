@@ -103,7 +103,8 @@ static void make_room(struct store *store, uint64_t bytes, uint64_t files)
             return;
 }
 
-const char *store_refuses(struct store *store, uint64_t size, uint64_t there, char room[TRANSFER_TEXT_MAX])
+const char *store_refuses(const struct store *store, uint64_t size, uint64_t there,
+                          char room[TRANSFER_TEXT_MAX])
 {
     const struct store_limits *limits = &store->limits;
 
@@ -111,15 +112,15 @@ const char *store_refuses(struct store *store, uint64_t size, uint64_t there, ch
         snprintf(room, TRANSFER_TEXT_MAX, "a file may have %" PRIu64 " bytes (exs-serve -s)", limits->file);
         return room;
     }
-    make_room(store, size - there, there == 0);
-    uint64_t left = limits->total - store->bytes;
+    uint64_t left = limits->total - store->bytes + kept_bytes(store);
+    uint64_t files = store->files - (uint64_t)store->kept_count;
 
     if (size - there > left)
         snprintf(room, TRANSFER_TEXT_MAX,
                  "%" PRIu64 " bytes are left of what the server may take (exs-serve -S)", left);
-    else if (there == 0 && store->files >= limits->files)
+    else if (there == 0 && files >= limits->files)
         snprintf(room, TRANSFER_TEXT_MAX,
-                 "the server has taken %" PRIu64 " files, and may no more (exs-serve -n)", store->files);
+                 "the server has taken %" PRIu64 " files, and may no more (exs-serve -n)", files);
     else
         return NULL;
     return room;

@@ -57,8 +57,9 @@ int store_open(struct store *store, const char *path, const struct store_limits 
 void store_close(struct store *store);
 
 /* May a file of this size come, of which so much is there? NULL, or why not: a string in room. What is kept
- * gives way. */
-const char *store_refuses(struct store *store, uint64_t size, uint64_t there, char room[TRANSFER_TEXT_MAX]);
+ * is room as well: it gives way when data comes, and not to who only says so. */
+const char *store_refuses(const struct store *store, uint64_t size, uint64_t there,
+                          char room[TRANSFER_TEXT_MAX]);
 /* name: of header->name_length bytes, checked by transfer_bad_path. These return 0, or -1 and errno: EDQUOT at
  * a limit. */
 int store_begin(struct store *store, struct incoming *file, const char *name,

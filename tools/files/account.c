@@ -58,13 +58,10 @@ void account_done(struct account *account, const struct account_file *file)
             (unsigned long long)file->size, file->seconds, digest);
 }
 
-void account_failed(struct account *account, const char *path, const char *why)
+/* The failure as JSON, if that is wanted. */
+static void count_failure(struct account *account, const char *path, const char *why)
 {
-    char *shown = filtered(path);
-
     account->failed++;
-    fprintf(stderr, "%s: %s: %s\n", account->program, text_of(shown), why);
-    free(shown);
     if (account->form != ACCOUNT_JSON)
         return;
     fprintf(account->out, "{\"file\":");
@@ -72,6 +69,20 @@ void account_failed(struct account *account, const char *path, const char *why)
     fprintf(account->out, ",\"error\":");
     terminal_json(account->out, why);
     fprintf(account->out, "}\n");
+}
+
+void account_failed(struct account *account, const char *path, const char *why)
+{
+    char *shown = filtered(path);
+
+    fprintf(stderr, "%s: %s: %s\n", account->program, text_of(shown), why);
+    free(shown);
+    count_failure(account, path, why);
+}
+
+void account_left_out(struct account *account, const char *path)
+{
+    count_failure(account, path, "not tried: the server cannot be reached");
 }
 
 void account_end(const struct account *account, const char *device)

@@ -32,6 +32,8 @@ struct account {
 void account_begin(struct account *account, const char *program, enum account_form form);
 void account_done(struct account *account, const struct account_file *file);
 void account_failed(struct account *account, const char *path, const char *why);
+/* It was not tried, since the server can't be reached, which is said for all at once: in JSON a line. */
+void account_left_out(struct account *account, const char *path);
 /* Of all files. device: what carried the last connection. */
 void account_end(const struct account *account, const char *device);
 /* The last: all that was printed has to have got to where standard output goes. -1: it has not, which is said.

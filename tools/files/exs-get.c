@@ -214,11 +214,23 @@ static void get_files(struct fetch *fetch, const struct addrinfo *addresses, con
 
         if (fetch->client.sock == -1 && client_reach(&fetch->client, addresses) == -1) {
             account_for(account, fetch, path, -1);
-            account->failed += picks->count - i - 1;
+            while (++i < picks->count)
+                account_left_out(account, picks->list[i].path);
             return;
         }
         account_for(account, fetch, path, get_file(fetch, target, &picks->list[i]));
     }
+}
+
+/* People are told once, programs of each name. */
+static _Noreturn void fail_to_reach(struct account *account, char **names, bool list, const char *why)
+{
+    for (; *names != NULL; names++)
+        account_left_out(account, *names);
+    if (account->form == ACCOUNT_JSON && !list)
+        account_end(account, "");
+    account_flush(account);
+    fail("", why);
 }
 
 /* ---- Which files --------------------------------------------------------------------------------------- */
@@ -278,11 +290,11 @@ int main(int argc, char **argv)
         fail("no buffer", strerror(errno));
     fetch.quiet = options.quiet || target.output == STDOUT_FILENO;
     fetch.limit = settings.limit;
-    if (client_reach(&fetch.client, addresses) == -1)
-        fail("", fetch.client.error);
     account_begin(&account, "exs-get", options.form);
     if (target.output == STDOUT_FILENO)
         account.out = stderr;
+    if (client_reach(&fetch.client, addresses) == -1)
+        fail_to_reach(&account, argv + optind, settings.list, fetch.client.error);
     pick_files(&fetch, addresses, &settings, &picks, argv + optind, &account);
     if (!settings.list) {
         get_files(&fetch, addresses, &picks, &target, &account);

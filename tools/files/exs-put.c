@@ -109,6 +109,23 @@ static void send_file(struct outlet *outlet, const struct pick *pick, struct acc
     account_done(account, &file);
 }
 
+/* From this one on. */
+static void leave_out(struct account *account, const struct picks *picks, size_t first)
+{
+    for (; first < picks->count; first++)
+        account_left_out(account, picks->list[first].path);
+}
+
+/* People are told once, programs of each file. */
+static _Noreturn void fail_to_reach(struct account *account, const struct picks *picks, const char *why)
+{
+    leave_out(account, picks, 0);
+    if (account->form == ACCOUNT_JSON)
+        account_end(account, "");
+    account_flush(account);
+    fail(why);
+}
+
 /* A conversation that went wrong has ended; the next file is sent in another. */
 static void send_files(struct outlet *outlet, const struct addrinfo *addresses, const struct picks *picks,
                        struct account *account)
@@ -125,7 +142,7 @@ static void send_files(struct outlet *outlet, const struct addrinfo *addresses, 
         }
         if (client->sock == -1 && client_reach(client, addresses) == -1) {
             account_failed(account, pick->path, client->error);
-            account->failed += picks->count - i - 1;
+            leave_out(account, picks, i + 1);
             return;
         }
         send_file(outlet, pick, account);
@@ -152,9 +169,9 @@ int main(int argc, char **argv)
     if (addresses == NULL)
         options_wrong("exs-put", "%s", why);
     outlet.quiet = options.quiet;
-    if (client_reach(&outlet.client, addresses) == -1)
-        fail(outlet.client.error);
     account_begin(&account, "exs-put", options.form);
+    if (client_reach(&outlet.client, addresses) == -1)
+        fail_to_reach(&account, &picks, outlet.client.error);
     send_files(&outlet, addresses, &picks, &account);
     account_end(&account, outlet.client.device);
     if (outlet.client.sock != -1 && client_close(&outlet.client) == -1 && account.failed == 0)

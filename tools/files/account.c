@@ -31,13 +31,14 @@ static const char *text_of(const char *copy)
 static void print_lines(const struct account *account, const struct account_file *file, const char *digest)
 {
     unsigned long long size = file->size;
+    double moved = (double)(file->size - file->resumed);
     char *path = filtered(file->path);
 
     if (file->resumed > 0)
         fprintf(account->out, "%s: %s: %llu bytes were there from an earlier attempt\n", account->program,
                 text_of(path), (unsigned long long)file->resumed);
     fprintf(account->out, "%s: %s: %llu bytes in %.3f s, %.2f GB/s, digest %s agreed\n", account->program,
-            text_of(path), size, file->seconds, (double)size / 1e9 / file->seconds, digest);
+            text_of(path), size, file->seconds, moved / 1e9 / file->seconds, digest);
     free(path);
 }
 
@@ -47,6 +48,7 @@ void account_done(struct account *account, const struct account_file *file)
 
     account->done++;
     account->bytes += file->size;
+    account->moved += file->size - file->resumed;
     transfer_digest_text(file->digest, digest);
     if (account->form == ACCOUNT_LINES)
         print_lines(account, file, digest);
@@ -91,9 +93,9 @@ void account_end(const struct account *account, const char *device)
     unsigned long long bytes = account->bytes;
 
     if (account->form == ACCOUNT_LINES) {
-        fprintf(account->out,
-                "%s: total: %lu files, %llu bytes in %.3f s, %.2f GB/s, digests agreed, device %s",
-                account->program, account->done, bytes, seconds, (double)bytes / 1e9 / seconds, device);
+        fprintf(
+            account->out, "%s: total: %lu files, %llu bytes in %.3f s, %.2f GB/s, digests agreed, device %s",
+            account->program, account->done, bytes, seconds, (double)account->moved / 1e9 / seconds, device);
         fprintf(account->out, account->failed > 0 ? "; %lu more failed\n" : "\n", account->failed);
     }
     if (account->form == ACCOUNT_JSON)

@@ -25,7 +25,7 @@ struct account {
     enum account_form form;
     FILE *out;                  /* standard output, unless a file goes there */
     unsigned long done, failed; /* files */
-    uint64_t bytes;             /* of those that are done */
+    uint64_t bytes, moved;      /* of those that are done; without what was there from earlier attempts */
     double started;             /* seconds, of the monotonic clock */
 };
 

@@ -76,6 +76,7 @@ static int hash_there(struct fetching *f)
                                       got == 0 ? "it became shorter meanwhile" : strerror(errno));
         XXH3_128bits_update(f->hash, f->copy, (size_t)got);
         f->at += (uint64_t)got;
+        progress_update(&f->progress, f->at);
     }
     return 0;
 }
@@ -89,7 +90,11 @@ static int ask(struct fetching *f, const char *path)
     const char *wrong;
     uint64_t from;
 
-    if (hash_there(f) == -1)
+    progress_start(&f->progress, path, f->landing->there, f->fetch->quiet);
+    int result = hash_there(f);
+
+    progress_end(&f->progress);
+    if (result == -1)
         return -1;
     transfer_digest(f->hash, digest);
     if (client_renew(client) == -1 || wish(f->fetch, path, f->at, digest) == -1 ||
@@ -165,6 +170,7 @@ static int receive_file(struct fetching *f, const char *path)
     if (ask(f, path) == -1)
         return -1;
     progress_start(&f->progress, path, f->header.size, f->fetch->quiet);
+    progress_skip(&f->progress, f->at);
     result = receive_data(f) == 0 && receive_digest(f) == 0 ? 0 : -1;
     progress_end(&f->progress);
     f->fetch->size = f->header.size;

@@ -67,7 +67,7 @@ static void report(const struct inlet *inlet)
 {
     const struct intake *intake = &inlet->intake;
     double seconds = clock_seconds() - intake->started;
-    double size = (double)intake->header.size;
+    double size = (double)intake->header.size, moved = size - (double)intake->from;
     char address[OPTIONS_ADDRESS_MAX], digest[2 * TRANSFER_DIGEST + 1], name[TRANSFER_PATH_MAX + 1];
 
     options_address_text(&inlet->peer, address);
@@ -75,7 +75,7 @@ static void report(const struct inlet *inlet)
     snprintf(name, sizeof(name), "%s", intake->file.name);
     if (intake->result.status == TRANSFER_STORED)
         log_line(stdout, "%s: %.0f bytes in %.3f s, %.2f GB/s, digest %s, from %s by %s", terminal_filter(name),
-                 size, seconds, size / 1e9 / seconds, digest, address, inlet->device);
+                 size, seconds, moved / 1e9 / seconds, digest, address, inlet->device);
     else
         inlets_say(inlet->inlets, "%s: refused a file: %s", address, intake_text(intake));
 }

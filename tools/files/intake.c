@@ -142,7 +142,7 @@ static void data_done(struct intake *intake)
 
 static void go_on(struct intake *intake, uint64_t offset)
 {
-    intake->received = offset;
+    intake->received = intake->from = offset;
     intake->state = INTAKE_DATA;
     if (intake->header.size == offset)
         data_done(intake);

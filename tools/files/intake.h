@@ -30,7 +30,8 @@ struct intake {
         fixed[TRANSFER_PATH_MAX]; /* a head, details, a name, an offset or a digest, as far as it is there */
     size_t have, want;            /* bytes of fixed, where all of them fit */
     struct transfer_header header;
-    uint64_t received; /* bytes of data, those of an earlier attempt included */
+    uint64_t received; /* bytes of data, those of an earlier attempt included ... */
+    uint64_t from;     /* ... which are these */
     double started;    /* seconds, of the monotonic clock, at the header */
     XXH3_state_t *hash;
     struct incoming file;

@@ -104,6 +104,7 @@ static int skip(struct sending *s, uint64_t there)
         if (hash_piece(s, length) == -1)
             return -1;
         s->sent += length;
+        progress_update(&s->progress, s->sent);
     }
     transfer_digest(s->hash, digest);
     if (memcmp(digest, s->outlet->digest, TRANSFER_DIGEST) != 0) {
@@ -129,6 +130,7 @@ static int resume(struct sending *s)
     if (skip(s, there) == -1)
         return -1;
     s->outlet->resumed = s->sent;
+    progress_skip(&s->progress, s->sent);
     transfer_put_offset(s->front, s->sent);
     s->front_length = TRANSFER_OFFSET;
     return 0;

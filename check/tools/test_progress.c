@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_progress.c - the bar of exs-put and exs-get: it fits a line, and what was there is not fast. */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "check/support/runner.h"
+#include "tools/common/clock.h"
+#include "tools/common/terminal.h"
+#include "tools/files/progress.h"
+
+enum { COLUMNS = 80 };
+
+static const char wipe[] = "\r\x1b[K";
+static struct progress progress;
+static FILE *said; /* on standard error */
+
+/* In place of libc's. */
+int isatty(int fd)
+{
+    return fd == STDERR_FILENO;
+}
+
+static void setup(void)
+{
+    said = tmpfile();
+    ck_assert_int_ne(dup2(fileno(said), STDERR_FILENO), -1);
+}
+
+/* The bar as it is drawn now, without what wipes the last one. */
+static const char *draw(uint64_t done)
+{
+    static char line[512];
+
+    rewind(said);
+    progress.drawn -= 1;
+    progress_update(&progress, done);
+    fflush(stderr);
+    rewind(said);
+    ck_assert_ptr_nonnull(fgets(line, sizeof(line), said));
+    ck_assert_int_eq(strncmp(line, wipe, strlen(wipe)), 0);
+    return line + strlen(wipe);
+}
+
+static size_t count_characters(const char *text)
+{
+    size_t count = 0;
+
+    for (; *text != '\0'; text++)
+        count += ((unsigned char)*text & 0xc0) != 0x80;
+    return count;
+}
+
+/* However long the name is, and whatever its characters are; none is cut in two. */
+START_TEST(fits_a_line)
+{
+    static const char *const characters[] = {"a", "\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+    char name[512] = "x", filtered[512];
+
+    for (int i = 0; i < 100; i++)
+        memcpy(name + 1 + (size_t)i * strlen(characters[_i]), characters[_i], strlen(characters[_i]));
+    progress_start(&progress, name, UINT64_C(200000000000), false);
+    progress.since -= 1; /* 200 GB/s */
+    const char *bar = draw(UINT64_C(200000000000));
+    ck_assert_uint_lt(count_characters(bar), COLUMNS);
+    ck_assert_ptr_nonnull(strstr(bar, "] 100% "));
+    snprintf(filtered, sizeof(filtered), "%s", bar);
+    ck_assert_str_eq(terminal_filter(filtered), bar);
+}
+END_TEST
+
+START_TEST(was_there)
+{
+    progress_start(&progress, "file", UINT64_C(4000000000000), false);
+    progress_skip(&progress, UINT64_C(2000000000000));
+    progress.since -= 1000;
+    const char *bar = draw(UINT64_C(3000000000000));
+    ck_assert_msg(strstr(bar, "]  75% 1.00 GB/s") != NULL, "drawn: %s", bar);
+}
+END_TEST
+
+START_TEST(quiet)
+{
+    progress_start(&progress, "file", 100, true);
+    progress.drawn -= 1;
+    progress_update(&progress, 50);
+    progress_end(&progress);
+    fflush(stderr);
+    ck_assert_int_eq(fseek(said, 0, SEEK_END), 0);
+    ck_assert_int_eq(ftell(said), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("progress");
+    TCase *tcase = tcase_create("bars");
+
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_loop_test(tcase, fits_a_line, 0, 4);
+    tcase_add_test(tcase, was_there);
+    tcase_add_test(tcase, quiet);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}

@@ -28,7 +28,7 @@
 #define OUTPUT "-" /* as the -o of standard output */
 
 struct settings {
-    const char *folder, *output;
+    const char *folder, *output; /* NULL: not given */
     bool recursive, list;
     uint64_t limit;
 };
@@ -93,6 +93,11 @@ static void read_options(int argc, char **argv, struct client_options *options, 
         options_wrong("exs-get", "which files are to be got? -l / says what there is");
     if (settings->output != NULL && settings->list)
         options_wrong("exs-get", "-o is for a file, and -l gets none");
+    if (settings->list && (settings->recursive || settings->folder != NULL))
+        options_wrong("exs-get", "-l says what is in the folders that are named: leave %s out",
+                      settings->recursive ? "-r" : "-d");
+    if (settings->output != NULL && settings->folder != NULL)
+        options_wrong("exs-get", "-d and -o both say where to: leave -d out, as in -o DIR/FILE");
     if (settings->output != NULL && (argc - optind > 1 || settings->recursive))
         options_wrong("exs-get", "-o is for one file: -d says where many are put");
     if (settings->output != NULL &&
@@ -133,7 +138,7 @@ static int open_output(const char *path)
 static void open_target(struct target *target, const struct settings *settings)
 {
     char *folder = settings->output == NULL ? NULL : strdup(settings->output), *slash;
-    const char *path = settings->folder;
+    const char *path = settings->folder != NULL ? settings->folder : ".";
 
     *target = (struct target){.folder = -1, .name = settings->output, .output = -1};
     if (settings->output != NULL)
@@ -269,7 +274,7 @@ static void pick_files(struct fetch *fetch, const struct addrinfo *addresses, co
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {.folder = ".", .limit = INT64_MAX};
+    struct settings settings = {.limit = INT64_MAX};
     struct client_options options;
     struct fetch fetch = {.client.sock = -1};
     char why[RESOLVE_TEXT_MAX];

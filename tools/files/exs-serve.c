@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <exs_ev.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
@@ -245,10 +246,23 @@ static void prepare_loop(struct server *s)
     watch_signals(s);
 }
 
+/* Told at the start, and not to each client. */
+static void check_writable(int directory, const char *path)
+{
+    if (faccessat(directory, ".", W_OK | X_OK, AT_EACCESS) == 0)
+        return;
+    fprintf(stderr, "exs-serve: %s: cannot write there: %s: let this user write, or give what is there (-g)\n",
+            path, strerror(errno));
+    exit(1);
+}
+
 static void open_directory(struct server *s, const char *path, const struct store_limits *limits)
 {
-    if (store_open(&s->inlets.store, path, limits) == 0)
+    if (store_open(&s->inlets.store, path, limits) == 0) {
+        if (!limits->gives)
+            check_writable(s->inlets.store.directory, path);
         return;
+    }
     if (errno != EBUSY)
         fail(path);
     fprintf(stderr, "exs-serve: %s: another exs-serve has this directory: end it first\n", path);

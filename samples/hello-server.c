@@ -56,6 +56,8 @@ int main(void)
         perror("hello-server");
         return 1;
     }
+    printf("waiting on port 7471\n");
+    fflush(stdout);
     exs_ev_init(&watcher, events_cb, queue);
     exs_ev_start(EV_DEFAULT_ & watcher);
     return ev_run(EV_DEFAULT_ 0);

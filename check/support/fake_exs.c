@@ -12,6 +12,7 @@ struct fake_calls fake_calls = STAILQ_HEAD_INITIALIZER(fake_calls);
 int fake_regions, fake_failing, fake_fails_from, fake_stream_errno;
 const unsigned char *fake_stream;
 size_t fake_stream_left;
+struct timeval fake_limit;
 void (*fake_deliver)(void *ahandle, const exs_event_t *event);
 void (*fake_sending)(void);
 
@@ -134,6 +135,16 @@ int exs_getdevice(int sockno, char *name, size_t size)
     (void)sockno;
     snprintf(name, size, "fake");
     return fails() ? -1 : 0;
+}
+
+int exs_setsockopt(int sockno, int level, int option, const void *value, socklen_t value_len)
+{
+    (void)sockno, (void)level;
+    if (fails())
+        return -1;
+    if (option == SO_RCVTIMEO && value_len == sizeof(fake_limit))
+        memcpy(&fake_limit, value, sizeof(fake_limit));
+    return 0;
 }
 
 exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
@@ -338,4 +349,5 @@ void fake_reset(void)
     }
     fake_regions = fake_failing = fake_fails_from = fake_stream_errno = 0;
     fake_stream_left = 0;
+    fake_limit = (struct timeval){0};
 }

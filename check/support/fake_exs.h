@@ -12,6 +12,7 @@
 #include <exs.h>
 #include <stdbool.h>
 #include <sys/queue.h>
+#include <sys/time.h>
 
 /* A call whose event has not been made. */
 struct fake_call {
@@ -57,6 +58,7 @@ bool fake_closed(int sock);
 extern const unsigned char *fake_stream;
 extern size_t fake_stream_left;
 extern int fake_stream_errno;
+extern struct timeval fake_limit; /* of receives, as it was last set by exs_setsockopt */
 
 /* No calls, regions or failures are left over. */
 void fake_reset(void);

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "check/support/fake_exs.h"
 #include "check/support/runner.h"
 #include "fetch_fixture.h"
 
@@ -140,6 +141,18 @@ START_TEST(cut)
     length = (size_t)_i;
     expect_failure("no answer from the server: it closed the connection");
     ck_assert_int_eq(size_of(PART), -1);
+}
+END_TEST
+
+/* Of what is there the server reads all before it answers; then it is to be as fast as ever. */
+START_TEST(patience)
+{
+    make(PART, LANDING_KEEP);
+    fetch.client.patience = 7;
+    say_file(LARGE, LANDING_KEEP);
+    ck_assert_msg(get("file") == 0, "%s", fetch.client.error);
+    expect_file("file", LARGE);
+    ck_assert_int_eq(fake_limit.tv_sec, 7);
 }
 END_TEST
 
@@ -313,6 +326,7 @@ int main(void)
     tcase_add_loop_test(tcase, lies, 0, 13);
     tcase_add_test(tcase, sent_back);
     tcase_add_loop_test(tcase, cut, 0, TRANSFER_REPLY + TRANSFER_COMING + 10 + TRANSFER_DIGEST);
+    tcase_add_test(tcase, patience);
     tcase_add_loop_test(tcase, goes_on, 0, 2);
     tcase_add_loop_test(tcase, goes_not_on, 0, 2);
     tcase_add_test(tcase, wrong_part);

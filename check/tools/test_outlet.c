@@ -210,6 +210,22 @@ START_TEST(quiet_for_long)
 }
 END_TEST
 
+/* Each conversation has the limit of -t, or none. */
+START_TEST(patience)
+{
+    static struct sockaddr_in somewhere = {.sin_family = AF_INET};
+    struct addrinfo address = {.ai_addr = (struct sockaddr *)&somewhere, .ai_addrlen = sizeof(somewhere)};
+
+    outlet.client.patience = 7 * _i;
+    ck_assert_int_eq(client_reach(&outlet.client, &address), 0);
+    ck_assert_int_eq(fake_limit.tv_sec, 7 * _i);
+    ck_assert_int_eq(client_bear(&outlet.client, 5 << 24), 0);
+    ck_assert_int_eq(fake_limit.tv_sec, 12 * _i);
+    fake_stream_errno = ETIMEDOUT;
+    expect_failure("no answer from the server: Connection timed out");
+}
+END_TEST
+
 static int how; /* it changes */
 
 static void change_file(void)
@@ -288,6 +304,7 @@ int main(void)
     tcase_add_test(tcase, not_asked);
     tcase_add_loop_test(tcase, replaced_meanwhile, 0, 4);
     tcase_add_loop_test(tcase, quiet_for_long, 0, 2);
+    tcase_add_loop_test(tcase, patience, 0, 2);
     tcase_add_loop_test(tcase, changed_meanwhile, 0, 3);
     tcase_add_test(tcase, bytes);
     suite_add_tcase(suite, tcase);

@@ -5,11 +5,14 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 
 #include "tools/common/clock.h"
 #include "tools/common/options.h"
 
 #define QUIET 0.5 /* s: the least that a server may be told to bear (exs-serve -t) is one */
+
+enum { READ = 16 << 20 }; /* bytes that a server reads in a second, at the least */
 
 int client_failed(struct client *client, const char *what)
 {
@@ -61,6 +64,18 @@ void client_hang_up(struct client *client)
     client->sock = -1;
 }
 
+int client_bear(struct client *client, uint64_t bytes)
+{
+    const struct timeval limit = {.tv_sec = client->patience + (time_t)(bytes / READ)};
+
+    if (client->patience == 0)
+        return 0;
+    if (exs_setsockopt(client->sock, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == -1 ||
+        exs_setsockopt(client->sock, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) == -1)
+        return client_failed(client, "exs_setsockopt");
+    return 0;
+}
+
 static int begin(struct client *client, const struct sockaddr *address, socklen_t length)
 {
     if (exs_blocking_connect(client->sock, address, length) == -1)
@@ -68,7 +83,7 @@ static int begin(struct client *client, const struct sockaddr *address, socklen_
     if (exs_getdevice(client->sock, client->device, sizeof(client->device)) == -1)
         return client_failed(client, "exs_getdevice");
     client->heard = clock_seconds();
-    return 0;
+    return client_bear(client, 0);
 }
 
 int client_open(struct client *client, const struct sockaddr *address, socklen_t length)
@@ -108,14 +123,23 @@ int client_close(struct client *client)
     return exs_blocking_close(sock) == 0 ? 0 : client_failed(client, "exs_blocking_close");
 }
 
+/* What had come when the time was over is no silence. A buffer that is registered would be the server's until
+ * that says something: with a limit it is received into as one that is not. */
 int client_receive(struct client *client, void *buffer, size_t length, exs_mhandle_t region)
 {
-    ssize_t got = length == 0 ? 0 : exs_blocking_recv(client->sock, buffer, length, MSG_WAITALL, region);
+    char *next = buffer;
 
-    if (got == -1)
-        return client_failed(client, "no answer from the server");
-    if ((size_t)got < length)
-        return client_failed_text(client, "no answer from the server", "it closed the connection");
+    while (length > 0) {
+        ssize_t got =
+            exs_blocking_recv(client->sock, next, length, MSG_WAITALL, client->patience == 0 ? region : NULL);
+
+        if (got == -1)
+            return client_failed(client, "no answer from the server");
+        if (got == 0)
+            return client_failed_text(client, "no answer from the server", "it closed the connection");
+        next += got;
+        length -= (size_t)got;
+    }
     client->heard = clock_seconds();
     return 0;
 }

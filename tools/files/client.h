@@ -13,6 +13,7 @@
 /* Owned by main. */
 struct client {
     int sock;                            /* -1: no conversation is under way */
+    int patience;                        /* seconds that the server may be silent; 0: for ever */
     const struct addrinfo *addresses;    /* of client_reach, which was called before; or NULL */
     double heard;                        /* when the server last said something, or was reached; s */
     char device[32];                     /* what carries the connection */
@@ -30,6 +31,9 @@ int client_close(struct client *client);
 /* What went wrong was said, or is over. */
 void client_hang_up(struct client *client);
 
+/* The server may be silent for longer from now on, since it reads so many bytes before it answers; or, with 0,
+ * not any more. */
+int client_bear(struct client *client, uint64_t bytes);
 /* region: as for exs_recv, or NULL. */
 int client_receive(struct client *client, void *buffer, size_t length, exs_mhandle_t region);
 /* A reply with its text, which is no string; checked by transfer_get_reply. */

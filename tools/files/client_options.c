@@ -12,10 +12,13 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+enum { PATIENCE_MAX = 86400 }; /* seconds */
+
 /* Before a program's own options, and behind them. */
 static const struct client_option server[] = {
     {'a', "address", "ADDR", "the server's name or number (127.0.0.1)"},
     {'p', "port", "PORT", "its port (" TRANSFER_PORT ")"},
+    {'t', "timeout", "SECONDS", "give up when it says or takes nothing for so long (never)"},
 };
 static const struct client_option said[] = {
     {'v', "verbose", NULL, "say which files went, how fast, and by which device"},
@@ -67,7 +70,16 @@ static _Noreturn void help(const struct client_program *program)
     exit(standard_flush(program->name, "cannot print the help"));
 }
 
-static bool take_shared(int letter, struct client_options *options)
+static int read_patience(const struct client_program *program, const char *word)
+{
+    long value = options_number(word, 1, PATIENCE_MAX);
+
+    if (value == -1)
+        options_wrong(program->name, "bad number '%s' for -t: want one from 1 to %d", word, PATIENCE_MAX);
+    return (int)value;
+}
+
+static bool take_shared(const struct client_program *program, int letter, struct client_options *options)
 {
     switch (letter) {
     case 'a':
@@ -75,6 +87,9 @@ static bool take_shared(int letter, struct client_options *options)
         return true;
     case 'p':
         options->port = optarg;
+        return true;
+    case 't':
+        options->patience = read_patience(program, optarg);
         return true;
     case 'v':
         if (options->form != ACCOUNT_JSON) /* which says the same, to a program */
@@ -108,7 +123,7 @@ void client_options_read(const struct client_program *program, int argc, char **
             help(program);
         if (letter == '?' || letter == ':')
             options_unknown(program->name, argv, table.letters + 1, letter);
-        if (!take_shared(letter, options))
+        if (!take_shared(program, letter, options))
             program->take(letter, optarg, settings);
     }
 }

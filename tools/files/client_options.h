@@ -30,6 +30,7 @@ enum { CLIENT_OPTIONS_OWN = 8 };
 
 struct client_options { /* what both are asked */
     const char *host, *port;
+    int patience; /* seconds that the server may be silent; 0: for ever */
     enum account_form form;
     bool quiet;
 };

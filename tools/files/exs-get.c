@@ -295,6 +295,7 @@ int main(int argc, char **argv)
         fail("no buffer", strerror(errno));
     fetch.quiet = options.quiet || target.output == STDOUT_FILENO;
     fetch.limit = settings.limit;
+    fetch.client.patience = options.patience;
     account_begin(&account, "exs-get", options.form);
     if (target.output == STDOUT_FILENO)
         account.out = stderr;

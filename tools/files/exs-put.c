@@ -169,6 +169,7 @@ int main(int argc, char **argv)
     if (addresses == NULL)
         options_wrong("exs-put", "%s", why);
     outlet.quiet = options.quiet;
+    outlet.client.patience = options.patience;
     account_begin(&account, "exs-put", options.form);
     if (client_reach(&outlet.client, addresses) == -1)
         fail_to_reach(&account, &picks, outlet.client.error);

@@ -97,8 +97,9 @@ static int ask(struct fetching *f, const char *path)
     if (result == -1)
         return -1;
     transfer_digest(f->hash, digest);
-    if (client_renew(client) == -1 || wish(f->fetch, path, f->at, digest) == -1 ||
-        receive_answer(f->fetch, TRANSFER_COMES, text) == -1)
+    if (client_renew(client) == -1 || client_bear(client, f->at) == -1 ||
+        wish(f->fetch, path, f->at, digest) == -1 || receive_answer(f->fetch, TRANSFER_COMES, text) == -1 ||
+        client_bear(client, 0) == -1)
         return -1;
     wrong = transfer_get_coming((const unsigned char *)text, &f->header, &from);
     if (wrong != NULL)

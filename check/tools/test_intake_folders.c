@@ -36,6 +36,15 @@ int openat(int directory, const char *path, int flags, ...)
     return (int)syscall(SYS_openat, directory, path, excl_is_ignored ? flags & ~O_EXCL : flags, mode);
 }
 
+static int synced, sync_fails; /* calls; which of them */
+
+int fsync(int fd)
+{
+    (void)fd;
+    errno = EIO;
+    return ++synced == sync_fails ? -1 : 0;
+}
+
 /* ---- Folders ------------------------------------------------------------------------------------------- */
 
 START_TEST(folders)
@@ -253,6 +262,31 @@ START_TEST(temporary_is_link)
 }
 END_TEST
 
+/* With -y it is on the disk before that is said, and so are the folders that lead to it. */
+START_TEST(syncs)
+{
+    struct message m = compose("a/b/file", 8, "data", 4);
+    enum { FILE_FIRST = 1, FOLDERS = 3 };
+
+    sync_fails = _i;
+    store.limits.syncs = true;
+    feed(&m, m.length);
+    expect_reply(_i == 0 ? TRANSFER_STORED : TRANSFER_FAILED);
+    ck_assert_int_eq(synced, _i == 0 ? FILE_FIRST + FOLDERS : _i);
+    if (_i == FILE_FIRST)
+        expect_absent("a");
+    else
+        expect_stored("a/b/file", "data", 4);
+    m = compose("other", 5, "data", 4);
+    store.limits.syncs = false;
+    intake_close(&intake);
+    ck_assert_int_eq(intake_open(&intake, &store), 0);
+    feed(&m, m.length);
+    expect_reply(TRANSFER_STORED);
+    ck_assert_int_eq(synced, _i == 0 ? FILE_FIRST + FOLDERS : _i);
+}
+END_TEST
+
 /* Longer than what is copied at once. */
 START_TEST(long_file)
 {
@@ -303,6 +337,7 @@ int main(void)
     tcase_add_test(tcase, temporary_exists);
     tcase_add_loop_test(tcase, temporary_is_anothers, 0, 2);
     tcase_add_test(tcase, temporary_is_link);
+    tcase_add_loop_test(tcase, syncs, 0, 5);
     tcase_add_test(tcase, long_file);
     return conversations_run();
 }

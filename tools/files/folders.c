@@ -32,9 +32,14 @@ static int open_or_make(int in, const char *folder, uint64_t *may_make)
     return open_folder(in, folder);
 }
 
-/* Takes `in` over. */
-static int descend(int in, const char *folder, uint64_t *may_make)
+/* Takes `in` over, and goes where the name leads up to its slash. */
+static int descend(int in, const char *name, const char *slash, uint64_t *may_make)
 {
+    char folder[TRANSFER_NAME_MAX + 1];
+    size_t length = (size_t)(slash - name);
+
+    memcpy(folder, name, length);
+    folder[length] = '\0';
     int next = open_or_make(in, folder, may_make), saved = errno;
 
     close(in);
@@ -47,14 +52,8 @@ int folders_open(int directory, const char *name, const char **last, uint64_t *m
     int in = open_folder(directory, ".");
     const char *slash;
 
-    for (; in != -1 && (slash = strchr(name, '/')) != NULL; name = slash + 1) {
-        char folder[TRANSFER_NAME_MAX + 1];
-        size_t length = (size_t)(slash - name);
-
-        memcpy(folder, name, length);
-        folder[length] = '\0';
-        in = descend(in, folder, may_make);
-    }
+    for (; in != -1 && (slash = strchr(name, '/')) != NULL; name = slash + 1)
+        in = descend(in, name, slash, may_make);
     *last = name;
     return in;
 }
@@ -76,4 +75,34 @@ int folders_open_file(int folder, const char *name, struct stat *status)
     close(fd); /* it is another one meanwhile */
     errno = ENOENT;
     return -1;
+}
+
+/* Not by the descriptor that there is, which is only a place. */
+static int sync_folder(int folder)
+{
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int result = fd == -1 ? -1 : fsync(fd), saved = errno;
+
+    if (fd != -1)
+        close(fd);
+    errno = saved;
+    return result;
+}
+
+int folders_sync(int directory, const char *name)
+{
+    int in = open_folder(directory, "."), result = -1;
+    const char *slash;
+
+    while (in != -1 && (result = sync_folder(in)) == 0 && (slash = strchr(name, '/')) != NULL) {
+        in = descend(in, name, slash, NULL);
+        name = slash + 1;
+        result = -1;
+    }
+    int saved = errno;
+
+    if (in != -1)
+        close(in);
+    errno = saved;
+    return result;
 }

@@ -14,5 +14,7 @@ int folders_open(int directory, const char *name, const char **last, uint64_t *m
 /* A descriptor to read the regular file of this name in a folder, and what it is. -1 and errno: EISDIR where it
  * is a folder, ENOENT where it is neither; a device is not even opened, which may do something by itself. */
 int folders_open_file(int folder, const char *name, struct stat *status);
+/* What the directory, and each folder on the way to the name, has in it is on the disk. 0, or -1 and errno. */
+int folders_sync(int directory, const char *name);
 
 #endif

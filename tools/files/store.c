@@ -198,6 +198,13 @@ int store_begin(struct store *store, struct incoming *file, const char *name,
     return 0;
 }
 
+/* The disk begins with what was written, so that less is left when all of it is to be there. */
+static void begin_to_sync(const struct incoming *file, uint64_t offset, size_t length)
+{
+    if (file->store->limits.syncs)
+        sync_file_range(file->fd, (off_t)offset, (off_t)length, SYNC_FILE_RANGE_WRITE);
+}
+
 int store_write(struct incoming *file, const void *data, size_t length, uint64_t offset)
 {
     struct store *store = file->store;
@@ -217,6 +224,7 @@ int store_write(struct incoming *file, const void *data, size_t length, uint64_t
             continue;
         if (written == -1)
             return -1;
+        begin_to_sync(file, offset, (size_t)written);
         next += written;
         offset += (uint64_t)written;
         length -= (size_t)written;
@@ -292,6 +300,8 @@ static int give_name(struct incoming *file)
 
     if (result == 0)
         result = renameat(store->directory, file->temporary, folder, last);
+    if (result == 0 && store->limits.syncs)
+        result = folders_sync(store->directory, file->name);
     int saved = errno;
 
     close(folder);
@@ -305,8 +315,10 @@ int store_commit(struct incoming *file)
 
     keep_details(file);
     file->fd = -1;
+    bool synced = !file->store->limits.syncs || fsync(fd) == 0;
+
     /* Some file systems report a failed write only here. */
-    if (close(fd) == 0 && check_temporary(file) == 0 && give_name(file) == 0)
+    if (close(fd) == 0 && synced && check_temporary(file) == 0 && give_name(file) == 0)
         return 0;
     give_back(file);
     return -1;

@@ -26,6 +26,7 @@ struct store_limits {
     uint64_t files; /* how many, and how many folders were made for them */
     int keep;       /* seconds that a file that was broken off is kept; 0: it is not */
     bool gives;     /* clients may have what is there; see giving.h */
+    bool syncs;     /* a file is on the disk before it is stored */
 };
 
 struct store {

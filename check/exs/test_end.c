@@ -2,6 +2,7 @@
 /* test_end.c - how the orderly end of a connection is told: by EXS_EOF, which nothing else has. */
 #include "check/support/support.h"
 
+#include <sys/mman.h>
 #include "core/conn.h"
 #include "core/sock.h"
 
@@ -280,6 +281,31 @@ START_TEST(broken)
 }
 END_TEST
 
+/* Nor has one that a message has broken which could not go where it was to go, though the peer had said by then
+ * that it was done: what it sent did not arrive, and neither does what we send. */
+START_TEST(spoilt)
+{
+    void *nowhere = mmap(NULL, 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char byte;
+    struct pair pair;
+
+    ck_assert_ptr_ne(nowhere, MAP_FAILED);
+    pair_opens(&pair, SOCK_SEQPACKET);
+    receive(&pair, nowhere, 4, 0);
+    pair.client_box->beside = NULL; /* the server sees both together */
+    must(exs_send(pair.client, "word", 4, 0, pair.client_box->queue, NULL, NULL));
+    must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, NULL));
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    take_good(pair.client_box, EXS_EVT_SHUTDOWN, pair.client);
+    take_failed(pair.server_box, EXS_EVT_RECV, pair.server, EACCES);
+    must(exs_shutdown(pair.server, SHUT_WR, 0, pair.server_box->queue, NULL));
+    take_failed(pair.server_box, EXS_EVT_SHUTDOWN, pair.server, ECONNRESET);
+    must_fail(exs_read(pair.client, &byte, 1), ECONNRESET);
+    pair_close(&pair);
+    munmap(nowhere, 1);
+}
+END_TEST
+
 static void *send_and_end(void *argument)
 {
     const struct pair *pair = argument;
@@ -322,6 +348,7 @@ int main(void)
     tcase_add_loop_test(tcase, behind_the_peers, 0, 2);
     tcase_add_test(tcase, without_credit);
     tcase_add_test(tcase, broken);
+    tcase_add_test(tcase, spoilt);
     tcase_add_test(tcase, blocking);
     return run_suite(suite);
 }

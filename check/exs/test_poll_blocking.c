@@ -7,6 +7,8 @@
 #include "check/support/asleep.h"
 
 #include <fcntl.h>
+#include <sched.h>
+#include "core/sock.h"
 
 START_TEST(reads_and_writes)
 {
@@ -182,6 +184,57 @@ START_TEST(others)
 }
 END_TEST
 
+static void *poll_client(void *argument)
+{
+    const struct pair *pair = argument;
+
+    becomes_ready(pair->client, EXS_POLLIN, EXS_POLLNVAL);
+    return NULL;
+}
+
+static void await_poll(int socket)
+{
+    for (bool is_polled = false; !is_polled; sched_yield()) {
+        struct sock *sock = xs_sock_get_locked(socket);
+
+        ck_assert_ptr_nonnull(sock);
+        is_polled = !LIST_EMPTY(&sock->polls);
+        xs_sock_put_locked(sock);
+    }
+}
+
+static void *close_client(void *argument)
+{
+    const struct pair *pair = argument;
+
+    must(exs_close(pair->client, EXS_LINGER, NULL, NULL));
+    return NULL;
+}
+
+/* A poll that waits drives the socket, but is no queue of the program's: a close that names none is not left to
+ * it, which it would outlast. That has to wait for what the peer is yet to take. */
+START_TEST(a_close_is_not_left_to_it)
+{
+    uint8_t *out = new_buffer(LENGTH), *in = new_buffer(LENGTH);
+    struct pair pair;
+
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    must(exs_send(pair.client, out, LENGTH, EXS_UNSIGNALED, NULL, NULL, NULL));
+    pthread_t poller = thread_start(poll_client, &pair);
+    await_poll(pair.client);
+    pthread_t closer = thread_start(close_client, &pair);
+    thread_join(poller);
+    ck_assert_msg(xs_queue_count() == 0, "the poll's queue is there for ever");
+    ck_assert_int_eq(exs_blocking_recv(pair.server, in, LENGTH, MSG_WAITALL, NULL), LENGTH);
+    thread_join(closer);
+    ck_assert(!xs_sock_has_left(pair.client));
+    must(exs_blocking_close(pair.server));
+    must(exs_blocking_close(pair.listener));
+    free(in);
+    free(out);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("poll blocking");
@@ -193,5 +246,6 @@ int main(void)
     tcase_add_test(tcase, accepts);
     tcase_add_test(tcase, others);
     tcase_add_loop_test(tcase, twice, 0, 2);
+    tcase_add_test(tcase, a_close_is_not_left_to_it);
     return run_suite(suite);
 }

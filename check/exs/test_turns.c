@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_turns.c - EXS's connections from inside, when nothing is asked of them: a silent peer is probed, and in
- * the end given up; whoever has something to do gets its turn; and what was done is seen at the end.
+ * the end given up; whoever has something to do gets its turn, also where a device says nothing of it; and what
+ * was done is seen at the end.
  */
 #include <poll.h>
 #include "core/core.h"
 #include "core/library.h"
+#include "core/nic.h"
 #include "core/queue.h"
 #include "core/sock.h"
 #include "inside.h"
@@ -109,6 +111,49 @@ START_TEST(connections_get_their_turn)
 }
 END_TEST
 
+static const struct device *willing;
+static int refusals; /* to arm its completion queue, that are yet to come */
+
+static int harvest_unwillingly(struct ibv_comp_channel *channel, struct harvest *harvest)
+{
+    if (refusals == 0)
+        return willing->harvest(channel, harvest);
+    refusals--;
+    *harvest = (struct harvest){.unfinished = harvest->unfinished, .stuck = true};
+    return 0;
+}
+
+/* Of what comes from then on it says nothing, so a loop has to come back, also one that wants to look no more.
+ */
+START_TEST(a_device_that_refuses_to_say)
+{
+    struct pair pair;
+    exs_event_t event;
+    bool looks_on;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    inbox_quiet(pair.client_box, QUIET_MS);
+    exs_qhandle_t queue = pair.client_box->queue;
+    struct nic *nic = conn_of(pair.client)->nic;
+    struct device unwilling = *nic->device;
+
+    unwilling.harvest = harvest_unwillingly;
+    willing = nic->device;
+    nic->device = &unwilling;
+    refusals = 1;
+    ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &looks_on), 0);
+    ck_assert_int_eq(refusals, 0);
+    ck_assert_int_eq(xs_loop_look(queue, &event, 1, false), 0);
+    ck_assert_msg(is_readable(queue, 0), "nothing would wake the loop");
+    do { /* and not for ever */
+        ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &looks_on), 0);
+        ck_assert_int_eq(xs_loop_look(queue, &event, 1, false), 0);
+    } while (is_readable(queue, 0));
+    nic->device = willing;
+    pair_close(&pair);
+}
+END_TEST
+
 /* The connection breaks when a send's completion is there, but not yet seen: it was sent. */
 START_TEST(what_has_arrived_was_sent)
 {
@@ -141,6 +186,7 @@ int main(void)
     tcase_add_test(talk, silence_has_an_end);
     tcase_add_test(talk, an_idle_peer_is_probed);
     tcase_add_test(talk, connections_get_their_turn);
+    tcase_add_test(talk, a_device_that_refuses_to_say);
     tcase_add_test(talk, what_has_arrived_was_sent);
     return run_suite(suite);
 }

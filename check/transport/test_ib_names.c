@@ -22,6 +22,7 @@
 #define SO_PASSRIGHTS 83
 #endif
 #define VISITS 40 /* so that each of two programs reads some */
+#define FEW 256   /* descriptors */
 
 /* ---- Him ---- */
 
@@ -254,7 +255,7 @@ END_TEST
 
 static void use_up_descriptors(void)
 {
-    const struct rlimit few = {256, 256};
+    const struct rlimit few = {FEW, FEW};
 
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
     while (dup(STDERR_FILENO) != -1)
@@ -320,19 +321,50 @@ START_TEST(no_descriptors)
 }
 END_TEST
 
+/* Whoever is sent away gives back what he was let in by before another thread of the program can have it, so
+ * that the next one is heard. */
+START_TEST(a_stranger_at_the_last_descriptor)
+{
+    const struct soft_path path = {.local = ib_at(TWONETS_NEAR, PORT), .remote = ib_at(TWONETS_FAR, PORT)};
+    const struct ib_pass_name name = ib_pass_to_listener(IB_SPACE_TCP, &path.local, htons(PORT));
+    int door = ib_pass_open(&name), stranger, first;
+    uint8_t mad[IB_MAD_BYTES] = {0};
+    struct soft_path from;
+
+    ck_assert_int_ne(door, -1);
+    if (!can_guard()) /* then he is sent away later */
+        return;
+    ck_assert_int_eq(seteuid(ANOTHER), 0);
+    stranger = abstract_visit(name.text);
+    ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_int_ne(stranger, -1);
+    ck_assert_int_eq(ib_pass_on(&name, &path, mad), IB_PASSED);
+    first = dup(STDERR_FILENO);
+    use_up_descriptors();
+    ck_assert_int_eq(ib_pass_receive(door, &from, mad), 0);
+    ck_assert_int_eq(dup(STDERR_FILENO), -1);
+    ck_assert_int_eq(ib_pass_receive(door, &from, mad), 1);
+    while (first < FEW) /* whoever ends the process may need some */
+        close(first++);
+    close(stranger);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("names that another user has taken");
-    TCase *tcase = ib_case(suite, "names that another user has taken");
+    TCase *tcase = ib_case(suite, "names that another user has taken"), *bare = tcase_create("bare");
 
     if (is_root()) {
         tcase_add_loop_test(tcase, a_closer_name, 0, 2);
         tcase_add_loop_test(tcase, its_own_name, 0, 2);
         tcase_add_loop_test(tcase, somebody_brings, 0, 3);
+        tcase_add_test(bare, a_stranger_at_the_last_descriptor);
     }
     tcase_add_loop_test(tcase, somebody_says, 0, is_root() ? 2 : 1);
     tcase_add_test(tcase, a_name_that_is_ours);
     tcase_add_test(tcase, no_descriptors);
+    suite_add_tcase(suite, bare);
     return suite;
 }
 

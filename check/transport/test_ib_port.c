@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check/support/runner.h"
+#include "core/fds.h"
 #include "core/soft/cm/ib_address.h"
 #include "core/soft/cm/ib_end.h"
+#include "core/soft/cm/ib_pass.h"
 
 #define SECOND UINT64_C(1000000000)
 #define PORT 7471
@@ -118,8 +120,8 @@ static void says(const struct ib_message *message)
     ib_arrive(&ib_port.world, &port.path, mad);
 }
 
-/* A host connects that wants to be remembered for so long; the news of it, or none. */
-static bool asks(enum ib_type type, unsigned timewait, struct ib_news *news)
+/* Of a host that wants to be remembered for so long. */
+static struct ib_message request(enum ib_type type, unsigned timewait)
 {
     struct ib_message req = {.type = type, .local_id = port.next_id};
     union ibv_gid gid;
@@ -139,6 +141,14 @@ static bool asks(enum ib_type type, unsigned timewait, struct ib_news *news)
     }
     ib_address_encode(&port.path.remote, &port.path.local, req.private_data);
     port.next_id++;
+    return req;
+}
+
+/* It connects; the news of it, or none. */
+static bool asks(enum ib_type type, unsigned timewait, struct ib_news *news)
+{
+    struct ib_message req = request(type, timewait);
+
     says(&req);
     return ib_port_next(&port.box, news);
 }
@@ -408,6 +418,58 @@ START_TEST(doors_of_answers_give_way)
 }
 END_TEST
 
+/* Another process passes on what it has read. */
+static void is_passed_on(const struct ib_message *message)
+{
+    const struct ib_pass_name name = ib_pass_to_listener(IB_SPACE_TCP, &port.path.local, htons(PORT));
+    uint8_t mad[IB_MAD_BYTES];
+
+    ib_encode(message, mad);
+    ck_assert_int_eq(ib_pass_on(&name, &port.path, mad), IB_PASSED);
+}
+
+/* Two stand at a listener's door, and to make room for the first another door is closed, of what is only kept:
+ * the second is heard all the same. */
+START_TEST(a_door_is_closed_while_another_is_heard)
+{
+    struct ib_news news = {.end = NULL};
+    struct epoll_event event;
+    struct ib_message req;
+    struct ib_end *kept;
+
+    open_port();
+    ib_port.epoll = fds_epoll();
+    ck_assert_int_ne(ib_port.epoll, -1);
+    for (int i = 0; i < 2; i++) {
+        port.listener = listen_in(IB_SPACE_TCP);
+        ck_assert(port.listener->has_door);
+        kept = connects(0);
+        if (i == 0)
+            ib_port_leave(port.listener);
+        ck_assert(i == 0 ? kept->has_door : !kept->has_door);
+        ib_port_leave(kept);
+        port.now += SECOND;
+    }
+    port.first = ib_port.ends;
+    ib_port.ends = IB_ENDS_MAX;
+    for (int i = 0; i < 2; i++) {
+        req = request(IB_REQ, 0);
+        is_passed_on(&req);
+    }
+    while (epoll_wait(ib_port.epoll, &event, 1, 0) == 1) /* as the service thread does it */
+        ib_hear(event.data.fd);
+    ck_assert_uint_eq(ib_port.kept_open, 0);
+    for (int i = 0; i < 2; i++)
+        ck_assert(ib_port_next(&port.box, &news) && news.requested);
+    for (struct ib_conn *conn; (conn = LIST_FIRST(&ib_port.world.conns)) != NULL;)
+        ib_end_free((struct ib_end *)conn);
+    ib_port_leave(port.listener);
+    ck_assert_uint_eq(ib_port.ends, IB_ENDS_MAX - port.first);
+    fds_close(ib_port.epoll);
+    ib_port.epoll = -1;
+}
+END_TEST
+
 START_TEST(one_is_small)
 {
     ck_assert_uint_le(sizeof(struct ib_end), KEPT_BYTES);
@@ -427,6 +489,7 @@ int main(void)
     tcase_add_test(tcase, a_door_stays_the_only_one);
     tcase_add_loop_test(tcase, doors_give_way, 0, 3);
     tcase_add_test(tcase, doors_of_answers_give_way);
+    tcase_add_test(tcase, a_door_is_closed_while_another_is_heard);
     tcase_add_test(tcase, one_is_small);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,13 +23,16 @@
 #include "core/settings.h"
 #include "core/soft/engine/engine.h"
 #include "core/soft/link/icrc.h"
+#include "core/soft/link/roce_port.h"
 #include "core/soft/service/home.h"
+#include "core/soft/service/service_thread.h"
 #include "core/soft/soft.h"
 
 #define QKEY 0x11
 #define BYTES 64
 #define GRH 40
 #define PATIENCE 200000000 /* polls, far more than a packet on this host takes */
+#define ANSWER_MS 15000
 #ifndef UDP_NO_CHECK6_TX
 #define UDP_NO_CHECK6_TX 101
 #endif
@@ -392,6 +396,42 @@ START_TEST(a_process_is_stopped)
 }
 END_TEST
 
+/* The door tells once of who comes, and the thread can't let him in just then. What the program waits for is
+ * due much later, and nothing comes meanwhile. */
+START_TEST(one_comes_at_a_bad_moment)
+{
+    struct pollfd told = {.events = POLLIN}, guest = {.events = POLLIN};
+    struct ibv_comp_channel *events;
+    struct ibv_cq *cq;
+    struct side side;
+    char name[40];
+
+    side_open(&side);
+    events = soft_create_comp_channel(side.home->context);
+    ck_assert_ptr_nonnull(events);
+    cq = soft_create_cq(side.home->context, 1, NULL, events, 0);
+    ck_assert_ptr_nonnull(cq);
+    soft_lock(side.home->context);
+    soft_timer_set(soft_qp_of(side.qp), NEVER_NS / 2);
+    soft_unlock(side.home->context);
+    service_resume(&side.home->service);
+    ck_assert_int_eq(ibv_req_notify_cq(cq, 0), 0);
+    ck_assert_int_eq(atomic_load(&side.home->service.state), SERVICE_SERVE);
+    snprintf(name, sizeof name, "exs/roce/%u/%u", (unsigned)geteuid(), side.home->udp.roce->share);
+    told.fd = service_shared.epoll;
+    soft_lock(side.home->context);
+    guest.fd = abstract_visit(name);
+    while (poll(&told, 1, 0) != 0)
+        sched_yield();
+    soft_unlock(side.home->context);
+    expect(poll(&guest, 1, ANSWER_MS) == 1, "who stands at the door is not seen");
+    close(guest.fd);
+    ck_assert_int_eq(soft_destroy_cq(cq), 0);
+    ck_assert_int_eq(soft_destroy_comp_channel(events), 0);
+    side_close(&side);
+}
+END_TEST
+
 /* ---- Two of ours that know of each other a GID and a number ---- */
 
 /* On RoCE's port, unless a LID says that it is one of ours. */
@@ -446,6 +486,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, processes_are_killed);
     tcase_add_test(tcase, one_ends_that_is_asked);
     tcase_add_test(tcase, a_process_is_stopped);
+    tcase_add_test(tcase, one_comes_at_a_bad_moment);
     tcase_add_test(tcase, ways_to_peers);
     return suite;
 }

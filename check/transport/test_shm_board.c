@@ -360,6 +360,26 @@ START_TEST(a_bell_without_a_bit_has_all_looked_at)
 }
 END_TEST
 
+/* All are looked at then, too, and the bell is heard afterwards as it was before. */
+START_TEST(a_bell_may_say_any_number)
+{
+    static const uint64_t numbers[] = {(UINT64_C(1) << 63) + 1000, UINT64_C(1) << 63, UINT64_MAX - 1};
+
+    service_suspend(&there->service);
+    look(there);
+    put(near[PEERS - 1]);
+    ck_assert_int_eq(write(near[PEERS / 2]->bell->fd, &numbers[_i], sizeof numbers[_i]), sizeof numbers[_i]);
+    look(there);
+    ck_assert(is_taken(near[PEERS - 1]));
+    ck_assert_int_eq(there->shm.owed, 0);
+    put(near[PEERS - 1]);
+    ck_assert(fds_flag(near[PEERS / 2]->bell->fd, true));
+    look(there);
+    ck_assert(is_taken(near[PEERS - 1]));
+    service_resume(&there->service);
+}
+END_TEST
+
 /* Bits of nobody, or of those who have nothing to say, cost a look. */
 START_TEST(any_bit_may_be_set)
 {
@@ -432,6 +452,7 @@ static Suite *suite(void)
     tcase_add_test(looks, who_polls_is_not_rung_for);
     tcase_add_test(looks, others_are_not_looked_at);
     tcase_add_test(looks, a_bell_without_a_bit_has_all_looked_at);
+    tcase_add_loop_test(looks, a_bell_may_say_any_number, 0, 3);
     tcase_add_test(looks, any_bit_may_be_set);
     tcase_add_test(looks, a_peer_that_never_ends_keeps_nobody_waiting);
     tcase_add_test(looks, there_is_a_limit);

@@ -31,12 +31,6 @@ struct name {
     char text[80];
 };
 
-static bool is_any(const union soft_addr *addr)
-{
-    return addr->sa.sa_family == AF_INET ? addr->in.sin_addr.s_addr == htonl(INADDR_ANY)
-                                         : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
-}
-
 static struct name name_of(in_port_t number, const char *place, unsigned interface)
 {
     struct name name;
@@ -50,7 +44,7 @@ static struct name name_at(const union soft_addr *addr, bool both)
     char host[INET6_ADDRSTRLEN] = "";
     bool ipv4 = addr->sa.sa_family == AF_INET;
 
-    if (is_any(addr))
+    if (soft_is_any(addr))
         return name_of(addr->in.sin_port, ipv4 ? "any4" : both ? "any" : "any6", 0);
     inet_ntop(addr->sa.sa_family, ipv4 ? (const void *)&addr->in.sin_addr : (const void *)&addr->in6.sin6_addr,
               host, sizeof host);
@@ -108,7 +102,7 @@ static bool is_held_at_own(int from, const union soft_addr *addr, bool both)
 /* By another name than its own. */
 static bool is_held_besides(int from, const union soft_addr *addr, bool both)
 {
-    bool ipv4 = addr->sa.sa_family == AF_INET, any = is_any(addr);
+    bool ipv4 = addr->sa.sa_family == AF_INET, any = soft_is_any(addr);
     in_port_t number = addr->in.sin_port;
 
     both = both && any && !ipv4;

@@ -38,12 +38,6 @@ struct ib_pass_name ib_pass_to_share(unsigned share)
     return name;
 }
 
-static bool is_any(const union soft_addr *addr)
-{
-    return addr->sa.sa_family == AF_INET ? addr->in.sin_addr.s_addr == htonl(INADDR_ANY)
-                                         : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
-}
-
 static void name_host(char host[INET6_ADDRSTRLEN], const union soft_addr *addr)
 {
     inet_ntop(addr->sa.sa_family,
@@ -56,7 +50,7 @@ struct ib_pass_name ib_pass_to_listener(enum ib_space space, const union soft_ad
     char host[INET6_ADDRSTRLEN] = "any";
     struct ib_pass_name name;
 
-    if (!is_any(addr))
+    if (!soft_is_any(addr))
         name_host(host, addr);
     snprintf(name.text, sizeof name.text, "exs/roce/%u/%s/%u/%s", (unsigned)geteuid(),
              space == IB_SPACE_UDP ? "udp" : "at", ntohs(port), host);

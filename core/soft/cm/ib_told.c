@@ -61,17 +61,11 @@ void ib_told_send(struct ib_world *world, const struct soft_path *path, const ui
     qp1_send(&ib_port.qp1, path, mad);
 }
 
-static bool is_any(const union soft_addr *addr)
-{
-    return addr->sa.sa_family == AF_INET ? addr->in.sin_addr.s_addr == htonl(INADDR_ANY)
-                                         : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
-}
-
 static bool listens_at(const struct ib_end *listener, const union soft_addr *addr, in_port_t number)
 {
     if (listener->addr.in.sin_port != number) /* at the same place in sockaddr_in6 */
         return false;
-    if (!is_any(&listener->addr))
+    if (!soft_is_any(&listener->addr))
         return ib_same_address(&listener->addr, addr);
     return listener->addr.sa.sa_family == addr->sa.sa_family ||
            (listener->addr.sa.sa_family == AF_INET6 && !listener->one_family);

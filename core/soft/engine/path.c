@@ -50,11 +50,9 @@ bool soft_is_group(const union soft_addr *addr)
                                          : IN6_IS_ADDR_MULTICAST(&addr->in6.sin6_addr);
 }
 
-static bool is_any(const union soft_addr *addr)
+static bool is_open(const union soft_addr *addr)
 {
-    return addr->sa.sa_family == AF_UNSPEC ||
-           (addr->sa.sa_family == AF_INET ? addr->in.sin_addr.s_addr == htonl(INADDR_ANY)
-                                          : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr));
+    return addr->sa.sa_family == AF_UNSPEC || soft_is_any(addr);
 }
 
 static bool same_host(const union soft_addr *own, const union soft_addr *came)
@@ -99,7 +97,7 @@ inline bool soft_path_matches(const struct soft_path *own, const struct soft_pat
     if (own->link != came->link || own->link != NULL)
         return own->link == came->link;
     return same_host(&own->remote, &came->remote) && same_port(&own->remote, &came->remote) &&
-           (is_any(&own->local) || is_any(&came->local) || same_host(&own->local, &came->local));
+           (is_open(&own->local) || is_open(&came->local) || same_host(&own->local, &came->local));
 }
 
 /* Whoever has only a LID means a process of this host. */
@@ -152,7 +150,7 @@ bool soft_path_from_ah(const struct soft_context *context, struct soft_path *pat
         set_gid(&path->local, &names->gids[ah->grh.sgid_index].gid, interface);
     }
     set_gid(&path->remote, &ah->grh.dgid, interface);
-    if (is_any(&path->remote))
+    if (is_open(&path->remote))
         return false;
     if (names->gid_count == 0)
         path->local.sa.sa_family = path->remote.sa.sa_family;

@@ -39,6 +39,13 @@ union soft_addr {
     struct sockaddr sa;
 };
 
+/* None in particular: 0.0.0.0, or ::. */
+static inline bool soft_is_any(const union soft_addr *addr)
+{
+    return addr->sa.sa_family == AF_INET ? addr->in.sin_addr.s_addr == htonl(INADDR_ANY)
+                                         : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
+}
+
 /* Both ends of a queue pair's way: addresses and UDP ports. What comes from elsewhere, another port included,
  * is not the peer's - unless the peer is at SOFT_UDP_PORT, which says nothing of where RoCE's packets come
  * from. */

@@ -41,12 +41,6 @@ static struct shm_peer *refuse(struct shm_refusal *why, const char *what)
 
 /* ---- The socket ---- */
 
-static bool is_any(const union soft_addr *addr)
-{
-    return addr->sa.sa_family == AF_INET ? addr->in.sin_addr.s_addr == htonl(INADDR_ANY)
-                                         : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
-}
-
 /* The name of an address and port; `any`: of all addresses. Returns the length. */
 static socklen_t name(struct sockaddr_un *un, const union soft_addr *addr, bool any)
 {
@@ -134,7 +128,7 @@ struct shm_meeting *shm_meeting_open(const union soft_addr *local)
 {
     struct shm_meeting *meeting;
     struct sockaddr_un un;
-    socklen_t length = name(&un, local, is_any(local));
+    socklen_t length = name(&un, local, soft_is_any(local));
 
     if (!settings()->shm || (meeting = calloc(1, sizeof *meeting)) == NULL)
         return NULL;

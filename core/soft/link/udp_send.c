@@ -98,13 +98,6 @@ static bool find_source(struct udp *udp, struct soft_path *path)
     return udp->route.remote.sa.sa_family != AF_UNSPEC;
 }
 
-static bool has_source(const struct soft_path *path)
-{
-    if (path->local.sa.sa_family == AF_INET)
-        return path->local.in.sin_addr.s_addr != htonl(INADDR_ANY);
-    return !IN6_IS_ADDR_UNSPECIFIED(&path->local.in6.sin6_addr);
-}
-
 static struct msghdr message(struct udp_way_out *way, bool cut, struct iovec *vector)
 {
     return (struct msghdr){
@@ -191,7 +184,7 @@ static bool way_open(struct udp *udp, struct udp_way_out *way, const struct soft
     struct udp_socket *socket;
 
     way->path.remote.sa.sa_family = AF_UNSPEC;
-    if (!has_source(&from) && !find_source(udp, &from))
+    if (soft_is_any(&from.local) && !find_source(udp, &from))
         return false;
     socket = udp_more_find(udp, &from.local);
     if (socket == NULL)
@@ -216,7 +209,8 @@ static struct udp_way_out *find_way(struct udp *udp, const struct soft_path *pat
 {
     struct udp_way_out *way = udp->ways_out == NULL ? &udp->out : &udp->ways_out[udp_way_place(path)];
 
-    if (udp_same_way(&way->path, path) && way->path.traffic_class == path->traffic_class && has_source(path))
+    if (udp_same_way(&way->path, path) && way->path.traffic_class == path->traffic_class &&
+        !soft_is_any(&path->local))
         return way;
     if (udp->ways_out == NULL && way->path.remote.sa.sa_family != AF_UNSPEC && !udp_same_way(&way->path, path))
         udp->ways_out = calloc(UDP_WAYS, sizeof *udp->ways_out);

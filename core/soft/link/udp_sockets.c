@@ -8,19 +8,13 @@
 #include "core/soft/verbs/verbs.h"
 #include "udp.h"
 
-static bool is_any(const union soft_addr *addr)
-{
-    return addr->sa.sa_family == AF_INET ? addr->in.sin_addr.s_addr == htonl(INADDR_ANY)
-                                         : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
-}
-
 static bool serves(const struct udp_socket *socket, const union soft_addr *local)
 {
     const union soft_addr *own = &socket->local;
 
     if (own->sa.sa_family != local->sa.sa_family)
         return false;
-    if (is_any(own))
+    if (soft_is_any(own))
         return true;
     if (own->sa.sa_family == AF_INET)
         return own->in.sin_addr.s_addr == local->in.sin_addr.s_addr;

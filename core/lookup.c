@@ -196,7 +196,7 @@ int xs_lookup_start(struct lookup *lookup, struct sock *sock)
 
     pthread_mutex_lock(&lock);
     if (threads < THREADS_MAX) {
-        error = threads_start(run);
+        error = threads_start(NULL, run);
         threads += error == 0;
     }
     if (threads > 0) { /* one that there is sees to it */

@@ -7,7 +7,6 @@
  */
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include "clock.h"
 #include "doorbell.h"
@@ -17,6 +16,7 @@
 #include "queue.h"
 #include "settings.h"
 #include "sock.h"
+#include "threads.h"
 
 #define LOOK_MS 1000
 
@@ -142,19 +142,6 @@ static void *watch(void *unused)
 
 /* ---- On and off --------------------------------------------------------------------------------- */
 
-/* The application's signal handlers are not meant to run there. An errno, 0 for none. */
-static int start_thread(void)
-{
-    sigset_t all, before;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&watcher, NULL, watch, NULL);
-
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 void xs_misuse_begin(void)
 {
     int error = 0;
@@ -165,7 +152,7 @@ void xs_misuse_begin(void)
     bell = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN); /* a forked child has closed its parent's */
     if (!xs_misuse_on)
         return;
-    if (doorbell_make(&bell) < 0 || (error = start_thread()) != 0)
+    if (doorbell_make(&bell) < 0 || (error = threads_start(&watcher, watch)) != 0)
         xs_log("EXS_CHECK: no thread: %s; events that nobody dequeues are not told of", strerror(error));
     else
         is_watching = true;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* threads.h - starting a thread of the library's that nobody joins. */
+/* threads.h - starting a thread of the library's. */
 #ifndef XS_THREADS_H
 #define XS_THREADS_H
 
-/* The application's signal handlers do not run there. 0 or an errno. */
-int threads_start(void *(*run)(void *));
+#include <pthread.h>
+
+/* The application's signal handlers do not run there. NULL instead of a thread: nobody joins it. 0 or an errno. */
+int threads_start(pthread_t *thread, void *(*run)(void *));
 
 #endif

@@ -7,22 +7,21 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
+#include "core/threads.h"
 #include "kernel.h"
 #include "scenarios.h"
 
 #define pthread_mutex_lock race_lock
 #define pthread_mutex_trylock(lock) (race_trylock(lock) ? 0 : 1)
 #define pthread_mutex_unlock race_unlock
-#define pthread_create(...) 0 /* its thread is one of the scenario's */
+#define threads_start(...) 0 /* its thread is one of the scenario's */
 #define pthread_join(...) (void)0
 #define pthread_atfork(prepare, parent, child) ((void)(prepare), (void)(parent), (void)(child), 0)
-#define pthread_sigmask(how, set, before) ((void)(how), (void)(set), (void)(before))
 #define pthread_setname_np(...) (void)0
 #define sem_init(...) (void)0
 #define sem_wait(...) 0

@@ -71,7 +71,7 @@ void turn_out(int fd)
     STAILQ_INSERT_TAIL(&out.line, guest, link);
     out.count++;
     if (!out.runs)
-        out.runs = threads_start(run) == 0;
+        out.runs = threads_start(NULL, run) == 0;
     pthread_mutex_unlock(&out.lock);
 }
 

@@ -4,12 +4,12 @@
  * members come and go, it begins with the first, ends with the last, and a fork waits for it.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "core/clock.h"
 #include "core/fds.h"
+#include "core/threads.h"
 #include "service_thread.h"
 
 struct service service_shared = {
@@ -46,19 +46,15 @@ static void after_fork(void)
     soft_mutex_unlock(&service_shared.gate);
 }
 
-/* The application's signal handlers are not meant to run here. Returns when the thread runs. */
+/* Returns when the thread runs. */
 static int start_thread(void)
 {
-    sigset_t all, before;
     int error;
 
     sem_init(&service_shared.begun, 0, 0);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&service_shared.thread, NULL, service_run, NULL);
+    error = threads_start(&service_shared.thread, service_run);
     while (error == 0 && sem_wait(&service_shared.begun) == -1)
         ; /* interrupted */
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }
 

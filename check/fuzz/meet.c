@@ -66,7 +66,7 @@ MAY_FAIL(ssize_t, recvmsg, -1, (int fd, struct msghdr *message, int flags), (fd,
 MAY_FAIL(int, fstat, -1, (int fd, struct stat *info), (fd, info))
 
 MAY_FAIL(int, eventfd, -1, (unsigned start, int flags), (start, flags))
-int __wrap_service_add(struct service_member *member, int fd);
+int __wrap_service_attach(struct service_member *member, int fd);
 int __real_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
 int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
 
@@ -80,7 +80,7 @@ int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *len
 }
 
 /* There is no thread. */
-int __wrap_service_add(struct service_member *member, int fd)
+int __wrap_service_attach(struct service_member *member, int fd)
 {
     (void)member;
     (void)fd;

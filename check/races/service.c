@@ -142,6 +142,18 @@ bool soft_is_awaited(struct ibv_context *context)
     return atomic_load(&awaited);
 }
 
+int soft_watch(struct ibv_context *context, int fd)
+{
+    (void)context, (void)fd;
+    race_fail("a socket is watched by channels");
+}
+
+void soft_unwatch(struct ibv_context *context, int fd)
+{
+    (void)context, (void)fd;
+    race_fail("a socket is watched by channels");
+}
+
 uint64_t soft_deadline(struct ibv_context *context)
 {
     (void)context;

@@ -49,19 +49,6 @@ static bool hear(struct shm *shm, bool *unexpected)
     return times > 0;
 }
 
-/* As udp_sockets.c does it with a socket. 0 or an errno. */
-static int attach(struct shm *shm)
-{
-    int error = soft_watch(shm->context, shm->bell) == 0 ? 0 : errno;
-
-    if (error != 0)
-        return error;
-    error = service_add(shm->service, shm->bell);
-    if (error != 0)
-        soft_unwatch(shm->context, shm->bell);
-    return error;
-}
-
 /* 0 or an errno. */
 static int make_bell(struct shm *shm)
 {
@@ -73,7 +60,7 @@ static int make_bell(struct shm *shm)
     shm->bell = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (shm->bell == -1)
         return errno;
-    error = attach(shm);
+    error = service_attach(shm->service, shm->bell);
     if (error != 0) {
         fds_close(shm->bell);
         shm->bell = -1;

@@ -22,19 +22,6 @@ static int prepare(struct udp *udp)
     return udp_prepare(udp);
 }
 
-/* Its packets wake the application and the service thread. 0 or an errno. */
-static int attach(struct udp *udp, int fd)
-{
-    int error = soft_watch(udp->context, fd) == 0 ? 0 : errno;
-
-    if (error != 0)
-        return error;
-    error = service_add(udp->service, fd);
-    if (error != 0)
-        soft_unwatch(udp->context, fd);
-    return error;
-}
-
 int udp_group_join(struct udp *udp, const union soft_addr *group)
 {
     struct udp_socket *socket;
@@ -46,7 +33,7 @@ int udp_group_join(struct udp *udp, const union soft_addr *group)
     error = udp_socket_open_group(socket, group);
     if (error != 0)
         return error;
-    error = attach(udp, socket->fd);
+    error = service_attach(udp->service, socket->fd);
     if (error == 0)
         udp->group_count++;
     else

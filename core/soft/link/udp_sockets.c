@@ -22,19 +22,6 @@ static bool serves(const struct udp_socket *socket, const union soft_addr *local
            own->in6.sin6_scope_id == local->in6.sin6_scope_id;
 }
 
-/* An open socket's packets wake the application and the service thread. 0 or an errno. */
-static int attach(struct udp *udp, int fd)
-{
-    int error = soft_watch(udp->context, fd) == 0 ? 0 : errno;
-
-    if (error != 0)
-        return error;
-    error = service_add(udp->service, fd);
-    if (error != 0)
-        soft_unwatch(udp->context, fd);
-    return error;
-}
-
 int udp_sockets_add(struct udp *udp, struct udp_socket *socket)
 {
     struct soft_wire *wire = soft_wire_of(udp->context);
@@ -44,7 +31,7 @@ int udp_sockets_add(struct udp *udp, struct udp_socket *socket)
     if (error == 0)
         error = udp_more_watch(udp, &udp->sockets[udp->socket_count]);
     if (error == 0)
-        error = attach(udp, socket->fd);
+        error = service_attach(udp->service, socket->fd);
     if (error == 0)
         udp->socket_count++;
     else

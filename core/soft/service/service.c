@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/fds.h"
 #include "core/threads.h"
+#include "core/soft/engine/wire.h"
 #include "service_thread.h"
 
 struct service service_shared = {
@@ -151,6 +152,18 @@ int service_add(struct service_member *member, int socket)
     else
         member->sockets[member->count++] = socket;
     soft_mutex_unlock(&service_shared.lock);
+    return error;
+}
+
+int service_attach(struct service_member *member, int socket)
+{
+    int error = soft_watch(member->context, socket) == 0 ? 0 : errno;
+
+    if (error != 0)
+        return error;
+    error = service_add(member, socket);
+    if (error != 0)
+        soft_unwatch(member->context, socket);
     return error;
 }
 

@@ -57,7 +57,9 @@ int service_join(struct service_member *member);
 void service_leave(struct service_member *member);
 /* Its packets come on this socket too. 0 or an errno. */
 int service_add(struct service_member *member, int socket);
-/* The same of a unix socket that listens; one at most. */
+/* The same, and they wake the application, too: soft_watch. (locked) */
+int service_attach(struct service_member *member, int socket);
+/* As service_add, of a unix socket that listens; one at most. */
 int service_add_door(struct service_member *member, int socket);
 /* Not on this one any more. (locked) */
 void service_remove(struct service_member *member, int socket);

@@ -10,6 +10,7 @@
 #include "place.h"
 #include "sink.h"
 #include "sock.h"
+#include "vector.h"
 
 /* ---- Places in the hidden buffer ---------------------------------------------------------------- */
 
@@ -275,14 +276,6 @@ static void copy_message(struct conn *conn, struct op *op)
         op->error = EACCES; /* as if it could not be registered */
 }
 
-static void unuse_pieces(const struct op *op)
-{
-    for (uint32_t i = 0; i < op->piece_count; i++) {
-        if (op->pieces[i].memory != NULL)
-            xs_memory_unuse(op->pieces[i].memory);
-    }
-}
-
 static __attribute__((noinline)) void end_sink(struct conn *conn, struct op *op)
 {
     int error = xs_sink_end(op->sink, op->in_piece, &conn->domain);
@@ -301,7 +294,7 @@ void xs_place_end(struct conn *conn, struct op *op)
     if (op->sink != NULL) {
         end_sink(conn, op);
     } else {
-        unuse_pieces(op);
+        xs_vector_leave(op->pieces, (int)op->piece_count);
         if (op->many != NULL)
             free(op->many);
     }

@@ -289,6 +289,14 @@ void xs_probe(struct conn *conn);
 /* Make the operation's buffer usable for the device: the user's region, a bounce buffer, or a registration for
  * this one. access: 0 to read what is there now, IBV_ACCESS_LOCAL_WRITE to fill it. -1 and errno. */
 int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int access);
+/* Where the bytes of a send or a one-sided operation are then, and the key to them; 0 to none. */
+static inline uint8_t *op_memory(const struct op *op, uint32_t *lkey)
+{
+    const struct ibv_mr *mr = op->bounce != NULL ? op->bounce->mr : op->one_off != NULL ? op->one_off : op->mr;
+
+    *lkey = mr != NULL ? mr->lkey : 0;
+    return op->bounce != NULL ? op->bounce->data : op->buffer;
+}
 /* An operation that could not be started: as if it had never been. errno stays. */
 void xs_undo(struct op *op, struct waiter *waiter);
 

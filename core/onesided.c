@@ -25,15 +25,14 @@ bool xs_onesided_is_read(const struct op *op)
 
 static struct ibv_sge next_piece(const struct conn *conn, const struct op *op)
 {
-    const uint8_t *base = op->bounce != NULL ? op->bounce->data : op->buffer;
-    const struct ibv_mr *mr = op->bounce != NULL ? op->bounce->mr : op->one_off != NULL ? op->one_off : op->mr;
     uint64_t left = op->length - op->posted, most = conn->nic->max_request;
+    uint32_t lkey;
+    const uint8_t *base = op_memory(op, &lkey);
 
     if (most > DATA_MAX)
         most = DATA_MAX;
-    return (struct ibv_sge){.addr = (uintptr_t)base + op->posted,
-                            .length = (uint32_t)(left < most ? left : most),
-                            .lkey = mr->lkey};
+    return (struct ibv_sge){
+        .addr = (uintptr_t)base + op->posted, .length = (uint32_t)(left < most ? left : most), .lkey = lkey};
 }
 
 /* The device would hold back a READ that is one too many, and all behind it, control messages too: so it stays

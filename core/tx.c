@@ -106,11 +106,11 @@ static int next_span(struct conn *conn, struct op *op, struct span *span)
 
     if (copied != 1)
         return copied;
-    uint8_t *base = op->bounce != NULL ? op->bounce->data : op->buffer;
-    struct ibv_mr *mr = op->bounce != NULL ? op->bounce->mr : op->one_off != NULL ? op->one_off : op->mr;
+    uint32_t lkey;
+    const uint8_t *base = op_memory(op, &lkey);
 
-    *span = (struct span){
-        .addr = (uintptr_t)base + op->posted, .length = op->length - op->posted, .lkey = mr ? mr->lkey : 0};
+    *span =
+        (struct span){.addr = (uintptr_t)base + op->posted, .length = op->length - op->posted, .lkey = lkey};
     return 1;
 }
 

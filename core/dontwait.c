@@ -8,16 +8,10 @@
  */
 #include <errno.h>
 #include "conn.h"
-#include "core.h"
+#include "library.h"
 #include "message.h"
 #include "nic.h"
 #include "sock.h"
-
-static int fails(int error)
-{
-    errno = error;
-    return -1;
-}
 
 void xs_dontwait_look(const struct sock *sock)
 {
@@ -41,7 +35,7 @@ int xs_dontwait_recv(const struct conn *conn)
 {
     bool served = conn->hidden_in != conn->hidden_out || conn->reading != READ_OPEN;
 
-    return served && !others_wait(conn) ? 0 : fails(EAGAIN);
+    return served && !others_wait(conn) ? 0 : xs_fails(EAGAIN);
 }
 
 /* Will at least the beginning of it be posted? */
@@ -52,8 +46,8 @@ int xs_dontwait_send(const struct conn *conn)
     uint64_t most;
 
     if (conn->sending != NULL || conn->onesided_next != NULL || !xs_message_room(conn, &most))
-        return fails(EAGAIN);
-    return conn->advert_count > 0 || hidden_room ? 0 : fails(EAGAIN);
+        return xs_fails(EAGAIN);
+    return conn->advert_count > 0 || hidden_room ? 0 : xs_fails(EAGAIN);
 }
 
 /* Nothing was before it, so what is not all posted is it. */

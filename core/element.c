@@ -14,12 +14,6 @@ struct range { /* of a file, as the application says it */
     size_t length;
 };
 
-static int fails(int error)
-{
-    errno = error;
-    return -1;
-}
-
 /* ---- Opening --------------------------------------------------------------------------------------- */
 
 static int open_again(const char *path, int how)
@@ -41,7 +35,7 @@ static int open_path(const char *path, enum purpose purpose)
     if (fd < 0 && errno == EACCES && purpose == TO_FILL)
         fd = open_again(path, O_WRONLY);
     if (fd < 0)
-        return fails(errno == ENXIO ? ENODEV : errno); /* a local socket's name */
+        return xs_fails(errno == ENXIO ? ENODEV : errno); /* a local socket's name */
     return fds_own(fd);
 }
 
@@ -59,7 +53,7 @@ static int check_kind(const exs_xferfile_t *from, mode_t mode)
 {
     if (S_ISREG(mode))
         return 0;
-    return fails(S_ISDIR(mode) && from->exs_xfv_type == EXS_PATHVEC ? EISDIR : ENODEV);
+    return xs_fails(S_ISDIR(mode) && from->exs_xfv_type == EXS_PATHVEC ? EISDIR : ENODEV);
 }
 
 static int to_send(struct element *element, const struct range *range, uint64_t size)
@@ -67,7 +61,7 @@ static int to_send(struct element *element, const struct range *range, uint64_t 
     int how = fcntl(element->fd, F_GETFL), access = how & O_ACCMODE;
 
     if (how & O_PATH || (access != O_RDONLY && access != O_RDWR))
-        return fails(EACCES);
+        return xs_fails(EACCES);
     if (range->offset < 0 || (uint64_t)range->offset > size || range->length > size - (uint64_t)range->offset)
         return xs_invalid("exs_offset %lld with exs_length %zu is not within the file's %llu bytes",
                           (long long)range->offset, range->length, (unsigned long long)size);
@@ -83,7 +77,7 @@ static int to_fill(struct element *element, const struct range *range, int flags
     int how = fcntl(element->fd, F_GETFL), access = how & O_ACCMODE;
 
     if (how & O_PATH || (access != O_WRONLY && access != O_RDWR))
-        return fails(EACCES);
+        return xs_fails(EACCES);
     if (how & (O_APPEND | O_DIRECT))
         return xs_invalid("exs_fildes is open with %s", how & O_APPEND ? "O_APPEND" : "O_DIRECT");
     if (range->offset < 0 || range->length > (uint64_t)INT64_MAX - (uint64_t)range->offset)
@@ -112,7 +106,7 @@ static int check_range(struct element *element, const exs_xferfile_t *from, cons
                             : to_fill(element, range, flags)) < 0)
         return -1;
     element->offset = (uint64_t)range->offset;
-    return element->length > EXS_FILE_MAX && !(flags & EXS_BIGFILE) ? fails(EFBIG) : 0;
+    return element->length > EXS_FILE_MAX && !(flags & EXS_BIGFILE) ? xs_fails(EFBIG) : 0;
 }
 
 /* ---- Elements -------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 #ifndef XS_LIBRARY_H
 #define XS_LIBRARY_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +16,13 @@ void xs_log(const char *format, ...) __attribute__((cold, format(printf, 1, 2)))
 /* The same, whether that is set or not: under EXS_CHECK, what the program must not do. With EXS_CHECK=abort
  * that is its end. */
 void xs_misused(const char *format, ...) __attribute__((cold, format(printf, 1, 2)));
+
+/* -1, with this errno. */
+static inline int xs_fails(int error)
+{
+    errno = error;
+    return -1;
+}
 
 /* As xs_invalid, for flags of which only these are allowed, and for more bytes than EXS_MSG_MAX. */
 int xs_bad_flags(int flags, int allowed) __attribute__((cold));

@@ -108,31 +108,25 @@ void xs_onesided_finish(struct conn *conn, int error)
 
 /* ---- Starting --------------------------------------------------------------------------------------- */
 
-static int fails(int error)
-{
-    errno = error;
-    return -1;
-}
-
 static int check_token(const struct conn *conn, const struct token *token, const struct ask *ask)
 {
     if (token->hidden_rkey != conn->peer.hidden_rkey || token->hidden_addr != conn->peer.hidden_addr)
         return xs_invalid("token is of another connection");
     if (!(token->access & (ask->type == EXS_EVT_RREAD ? EXS_REMOTE_READ : EXS_REMOTE_WRITE)))
-        return fails(EACCES);
+        return xs_fails(EACCES);
     if (ask->offset > token->length || ask->length > token->length - ask->offset)
-        return fails(ERANGE);
+        return xs_fails(ERANGE);
     return 0;
 }
 
 static int check(const struct sock *sock, const struct token *token, const struct ask *ask)
 {
     if (sock->state != SOCK_CONNECTED)
-        return fails(ENOTCONN);
+        return xs_fails(ENOTCONN);
     if (conn_broken(sock->conn))
-        return fails(sock->conn->error);
+        return xs_fails(sock->conn->error);
     if (ask->type == EXS_EVT_RREAD && sock->conn->max_reads_out == 0)
-        return fails(EOPNOTSUPP); /* a device without RDMA READ */
+        return xs_fails(EOPNOTSUPP); /* a device without RDMA READ */
     return check_token(sock->conn, token, ask);
 }
 
@@ -163,7 +157,7 @@ int xs_start_onesided(const struct ask *ask)
     struct op *op;
 
     if (ask->flags & ~(EXS_BLOCK | EXS_INTR | unsignaled))
-        return fails(EOPNOTSUPP);
+        return xs_fails(EOPNOTSUPP);
     if (xs_check_transfer(ask) < 0)
         return -1;
     if (ask->length == 0 || ask->token == NULL || !xs_token_unpack(&there, ask->token))

@@ -25,12 +25,6 @@ struct option {
     int (*set)(struct sock *sock, const union value *value); /* -1 and errno; NULL: it can't be changed */
 };
 
-static int fails(int error)
-{
-    errno = error;
-    return -1;
-}
-
 /* ---- What a socket is ---------------------------------------------------------------------------- */
 
 static void get_domain(const struct sock *sock, union value *value)
@@ -84,11 +78,11 @@ static int set_receive_buffer(struct sock *sock, const union value *value)
     uint32_t size = HIDDEN_MIN;
 
     if (sock->type != SOCK_STREAM)
-        return fails(ENOPROTOOPT);
+        return xs_fails(ENOPROTOOPT);
     if (positive(value) < 0)
         return -1;
     if (sock->state == SOCK_CONNECTING || sock->state == SOCK_CONNECTED)
-        return fails(EISCONN);
+        return xs_fails(EISCONN);
     while (size < (uint32_t)value->number && size < HIDDEN_MAX)
         size *= 2;
     sock->options.receive_buffer = size;
@@ -134,7 +128,7 @@ static int from_time(const union value *value, uint64_t *ns)
         return 0;
     xs_log("a limit of %lld s and %lld us is none", (long long)value->time.tv_sec,
            (long long)value->time.tv_usec);
-    return fails(EDOM);
+    return xs_fails(EDOM);
 }
 
 static void get_receive_limit(const struct sock *sock, union value *value)
@@ -173,7 +167,7 @@ static int set_linger(struct sock *sock, const union value *value)
 {
     if (value->linger.l_linger < 0) {
         xs_log("to linger for %d s is impossible", value->linger.l_linger);
-        return fails(EDOM);
+        return xs_fails(EDOM);
     }
     sock->options.lingers = value->linger.l_onoff != 0;
     sock->options.linger = (uint64_t)value->linger.l_linger * NS_PER_S;
@@ -356,13 +350,13 @@ static int change(struct sock *sock, const struct option *option, const void *va
 
     if (option->set == NULL) {
         xs_log("option %d of level %d can't be changed", option->name, option->level);
-        return fails(ENOPROTOOPT);
+        return xs_fails(ENOPROTOOPT);
     }
     if (value_len < option->size || value_len > INT_MAX)
         return xs_invalid("value_len is %d: the option has %d bytes", (int)value_len, (int)option->size);
     if (value == NULL) {
         xs_invalid("value is NULL");
-        return fails(EFAULT);
+        return xs_fails(EFAULT);
     }
     memcpy(&wanted, value, option->size);
     return option->set(sock, &wanted);

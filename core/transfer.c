@@ -18,18 +18,12 @@
 
 /* ---- Checks that need the socket; called with its lock --------------------------------------------- */
 
-static int fails(int error)
-{
-    errno = error;
-    return -1;
-}
-
 /* 0; -1 and errno. */
 static int check_connected(const struct sock *sock, int (*may)(const struct conn *))
 {
     int error = sock->state != SOCK_CONNECTED ? ENOTCONN : may(sock->conn);
 
-    return error == 0 ? 0 : fails(error);
+    return error == 0 ? 0 : xs_fails(error);
 }
 
 /* ---- Sending ----------------------------------------------------------------------------------- */
@@ -260,7 +254,7 @@ static __attribute__((noinline)) int check_with_flags(struct sock *sock, const s
 
     /* Of a message nothing is here before a receive has asked the peer for all of it. */
     if (ask->flags & MSG_PEEK && sock->type != SOCK_STREAM)
-        return fails(EOPNOTSUPP);
+        return xs_fails(EOPNOTSUPP);
     if (at_once)
         xs_dontwait_look(sock);
     if (check_connected(sock, receives ? xs_conn_may_receive : xs_conn_may_send) < 0)
@@ -334,13 +328,13 @@ int xs_check_transfer(const struct ask *ask)
 static int check_send_flags(int flags)
 {
     return flags & ~(EXS_BLOCK | EXS_INTR | EXS_UNSIGNALED | MSG_NOSIGNAL | MSG_DONTWAIT)
-               ? fails(EOPNOTSUPP)
+               ? xs_fails(EOPNOTSUPP)
                : check_signaling(flags);
 }
 
 static int check_recv_flags(int flags)
 {
-    return flags & ~(EXS_BLOCK | EXS_INTR | MSG_WAITALL | MSG_DONTWAIT | MSG_PEEK) ? fails(EOPNOTSUPP) : 0;
+    return flags & ~(EXS_BLOCK | EXS_INTR | MSG_WAITALL | MSG_DONTWAIT | MSG_PEEK) ? xs_fails(EOPNOTSUPP) : 0;
 }
 
 inline int xs_start_send(const struct ask *ask)

@@ -92,7 +92,7 @@ static void stop_send(struct conn *conn, struct op *op, int error)
 {
     if (!is_begun(conn, op))
         remove_send(conn, op, error);
-    else if (!op->all_posted && conn->sock->type == SOCK_STREAM)
+    else if (!op->all_posted && sock_is_stream(conn->sock))
         cut_send(conn, op, error);
 }
 

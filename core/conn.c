@@ -144,7 +144,7 @@ static void give_back_pages(struct conn *conn)
 
 uint32_t xs_hidden_size(const struct sock *sock)
 {
-    bool is_chosen = sock->type == SOCK_STREAM && sock->options.receive_buffer != 0;
+    bool is_chosen = sock_is_stream(sock) && sock->options.receive_buffer != 0;
 
     return is_chosen ? sock->options.receive_buffer : HIDDEN_SIZE;
 }

@@ -239,6 +239,8 @@ static inline bool xs_conn_ended_in_order(const struct conn *conn)
 /* Not all has ended that was to reach the peer. The end of the stream is nothing that was sent, and where it is out,
  * all that stands before it is. */
 bool xs_conn_is_sending(const struct conn *conn, bool end_is_out);
+/* Something can be received without the peer: bytes of the hidden buffer, or the end. */
+bool xs_conn_is_served(const struct conn *conn);
 /* May an operation of this kind be started? 0, or the errno of why not. */
 int xs_conn_may_send(const struct conn *conn);
 int xs_conn_may_receive(const struct conn *conn);

@@ -33,16 +33,14 @@ static bool others_wait(const struct conn *conn)
 
 int xs_dontwait_recv(const struct conn *conn)
 {
-    bool served = conn->hidden_in != conn->hidden_out || conn->reading != READ_OPEN;
-
-    return served && !others_wait(conn) ? 0 : xs_fails(EAGAIN);
+    return xs_conn_is_served(conn) && !others_wait(conn) ? 0 : xs_fails(EAGAIN);
 }
 
 /* Will at least the beginning of it be posted? */
 int xs_dontwait_send(const struct conn *conn)
 {
-    bool is_stream = conn->sock->type == SOCK_STREAM;
-    bool hidden_room = is_stream && conn->hidden_sent - conn->hidden_acked < conn->peer.hidden_size;
+    bool hidden_room =
+        sock_is_stream(conn->sock) && conn->hidden_sent - conn->hidden_acked < conn->peer.hidden_size;
     uint64_t most;
 
     if (conn->sending != NULL || conn->onesided_next != NULL || !xs_message_room(conn, &most))
@@ -53,7 +51,7 @@ int xs_dontwait_send(const struct conn *conn)
 /* Nothing was before it, so what is not all posted is it. */
 void xs_dontwait_sent(struct conn *conn)
 {
-    if (conn->sending == NULL || conn->sock->type != SOCK_STREAM)
+    if (conn->sending == NULL || !sock_is_stream(conn->sock))
         return;
     xs_send_cut(conn);
     xs_conn_run_sends(conn);

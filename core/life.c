@@ -36,11 +36,14 @@ inline __attribute__((always_inline)) int xs_conn_may_send(const struct conn *co
     return 0;
 }
 
+inline __attribute__((always_inline)) bool xs_conn_is_served(const struct conn *conn)
+{
+    return conn->hidden_in != conn->hidden_out || conn->reading != READ_OPEN;
+}
+
 inline __attribute__((always_inline)) int xs_conn_may_receive(const struct conn *conn)
 {
-    bool served = conn->reading != READ_OPEN || conn->hidden_in != conn->hidden_out;
-
-    return conn->state == CONN_DRAINED && !served ? conn->error : 0;
+    return conn->state == CONN_DRAINED && !xs_conn_is_served(conn) ? conn->error : 0;
 }
 
 void xs_conn_fail(struct conn *conn, int error)

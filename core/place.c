@@ -129,7 +129,7 @@ bool xs_place_is_large(const struct op *op)
 /* The message is short, and its pieces are not one region of the application's. */
 static bool goes_by_hidden(const struct conn *conn, const struct op *op)
 {
-    return conn->sock->type != SOCK_STREAM && op->length <= BOUNCE_SIZE &&
+    return !sock_is_stream(conn->sock) && op->length <= BOUNCE_SIZE &&
            (op->piece_count > 1 || op->pieces->memory == NULL);
 }
 
@@ -149,7 +149,7 @@ int xs_place_whole(struct conn *conn, struct op *op)
 {
     bool is_one = op->piece_count == 1 && (op->sink == NULL || !xs_sink_is_file(op->sink, 0));
 
-    if (conn->sock->type == SOCK_STREAM || is_one || op->length <= BOUNCE_SIZE)
+    if (sock_is_stream(conn->sock) || is_one || op->length <= BOUNCE_SIZE)
         return 0;
     op->whole = calloc(1, op->length);
     if (op->whole != NULL)

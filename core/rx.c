@@ -11,11 +11,6 @@
 #include "place.h"
 #include "sock.h"
 
-static bool is_stream(const struct conn *conn)
-{
-    return conn->sock->type == SOCK_STREAM;
-}
-
 /* A message can't go where it was to go. The others only see that the connection is over. */
 static void spoil(struct conn *conn)
 {
@@ -31,7 +26,7 @@ static void finish_receive(struct conn *conn, struct op *op)
     if (op->advertised)
         conn->advertised--;
     xs_place_end(conn, op);
-    if (op->error == EACCES && !is_stream(conn))
+    if (op->error == EACCES && !sock_is_stream(conn->sock))
         spoil(conn);
     xs_op_moved(op, op->posted);
     xs_op_complete(op, op->error);
@@ -51,10 +46,10 @@ static bool advertise(struct conn *conn, struct op *op)
     struct place place;
 
     if (conn->advertised >= conn->adverts_max || conn->credits <= CREDITS_KEPT_BY_CONTROL ||
-        conn_sq_free(conn) == 0 || (is_stream(conn) && !xs_place_is_large(op)))
+        conn_sq_free(conn) == 0 || (sock_is_stream(conn->sock) && !xs_place_is_large(op)))
         return false;
     if (xs_place_open(conn, op, &place) < 0) {
-        if (!is_stream(conn)) { /* a STREAM falls back to the hidden buffer */
+        if (!sock_is_stream(conn->sock)) { /* a STREAM falls back to the hidden buffer */
             op->error = errno;
             spoil(conn);
         }
@@ -213,7 +208,7 @@ static void fail(struct conn *conn)
 
     while ((op = STAILQ_FIRST(&conn->recvs)) != NULL) {
         xs_place_look(op);
-        if (op->error == 0 && is_stream(conn)) { /* who waits is told of bytes that have come first */
+        if (op->error == 0 && sock_is_stream(conn->sock)) { /* who waits is told of bytes that came first */
             op->stop = xs_conn_errno(conn);
             op->error = op_stopped(op, op->posted);
         } else if (op->error == 0) {
@@ -256,7 +251,7 @@ static void direct(struct conn *conn, uint32_t imm)
         return;
     if (imm & IMM_TRUNC && !conn->receives_ended)
         xs_op_flag(op, MSG_TRUNC);
-    if (!is_stream(conn) || !op->waitall || op->posted == op->length || op->error != 0) {
+    if (!sock_is_stream(conn->sock) || !op->waitall || op->posted == op->length || op->error != 0) {
         finish_direct(conn, op);
     } else if (op->room == 0 || op->recalled) { /* on to its next place, or this one is advertised anew */
         op->advertised = op->recalled = false;
@@ -345,7 +340,7 @@ static bool may_come(const struct conn *conn, uint32_t imm)
 
     if (conn->reading == READ_ENDED || (imm & IMM_CREDITS) != 0 || (!direct && (more || conn->filling)))
         return false;
-    if (is_stream(conn)) /* of no bytes: the end of a transfer that was cut off */
+    if (sock_is_stream(conn->sock)) /* of no bytes: the end of a transfer that was cut off */
         return !truncated && ((imm & IMM_LENGTH) != 0 || (direct && !more && conn->filling));
     return direct && !(more && truncated);
 }

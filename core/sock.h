@@ -122,6 +122,11 @@ struct sock {
     bool sends_bounded, receives_bounded;
 };
 
+static inline bool sock_is_stream(const struct sock *sock)
+{
+    return sock->type == SOCK_STREAM;
+}
+
 /* ---- The table of numbers (table.c) ----------------------------------------------------- */
 
 /* The socket of this number with one more reference, or NULL and EBADF. */

@@ -64,7 +64,7 @@ static void get_error(const struct sock *sock, union value *value)
 /* A message of a SEQPACKET waits at the peer. */
 static void get_receive_buffer(const struct sock *sock, union value *value)
 {
-    value->number = sock->type == SOCK_STREAM ? (int)xs_hidden_size(sock) : 0;
+    value->number = sock_is_stream(sock) ? (int)xs_hidden_size(sock) : 0;
 }
 
 static int positive(const union value *value)
@@ -77,7 +77,7 @@ static int set_receive_buffer(struct sock *sock, const union value *value)
 {
     uint32_t size = HIDDEN_MIN;
 
-    if (sock->type != SOCK_STREAM)
+    if (!sock_is_stream(sock))
         return xs_fails(ENOPROTOOPT);
     if (positive(value) < 0)
         return -1;

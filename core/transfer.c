@@ -192,7 +192,7 @@ static int into_message(struct conn *conn, struct op *op, const struct ask *ask)
 
 static int into_files(struct conn *conn, struct op *op, const struct ask *ask)
 {
-    bool is_stream = conn->sock->type == SOCK_STREAM;
+    bool is_stream = sock_is_stream(conn->sock);
 
     op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec = ask->files;
     op->event.exs_evt_union.exs_evt_xferfile.exs_evt_vec_cnt = ask->count;
@@ -227,7 +227,7 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
 
     if (op == NULL)
         return -1;
-    if ((ask->flags & (MSG_WAITALL | MSG_DONTWAIT)) == MSG_WAITALL && sock->type == SOCK_STREAM)
+    if ((ask->flags & (MSG_WAITALL | MSG_DONTWAIT)) == MSG_WAITALL && sock_is_stream(sock))
         op->waitall = true;
     if (ask->flags & (MSG_PEEK | EXS_INTR)) {
         op->deadline = ask->flags & EXS_INTR ? NEVER_NS : 0;
@@ -253,7 +253,7 @@ static __attribute__((noinline)) int check_with_flags(struct sock *sock, const s
     bool at_once = (ask->flags & MSG_DONTWAIT) != 0;
 
     /* Of a message nothing is here before a receive has asked the peer for all of it. */
-    if (ask->flags & MSG_PEEK && sock->type != SOCK_STREAM)
+    if (ask->flags & MSG_PEEK && !sock_is_stream(sock))
         return xs_fails(EOPNOTSUPP);
     if (at_once)
         xs_dontwait_look(sock);

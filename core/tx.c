@@ -14,16 +14,12 @@
 #include "nic.h"
 #include "sock.h"
 
-static bool is_stream(const struct conn *conn)
-{
-    return conn->sock->type == SOCK_STREAM;
-}
-
 /* ---- Advertisements --------------------------------------------------------------------------- */
 
 void xs_tx_advert(struct conn *conn, const struct control *control)
 {
-    bool usable = !is_stream(conn) || (control->phase == conn->tx_phase && conn->tx_phase % 2 == 0) ||
+    bool usable = !sock_is_stream(conn->sock) ||
+                  (control->phase == conn->tx_phase && conn->tx_phase % 2 == 0) ||
                   ((int32_t)(control->phase - conn->tx_phase) > 0 && control->position == conn->tx_position);
 
     if (!usable) {
@@ -66,7 +62,7 @@ static bool find_target(struct conn *conn, struct target *target)
                                   .advert = advert};
         return true;
     }
-    if (!is_stream(conn) || used == conn->peer.hidden_size)
+    if (!sock_is_stream(conn->sock) || used == conn->peer.hidden_size)
         return false;
     *target = (struct target){
         .addr = conn->peer.hidden_addr + offset,
@@ -90,7 +86,7 @@ static void advance_target(struct conn *conn, struct target *target, uint32_t by
     conn->advert_begun = (target->imm & IMM_MORE) != 0;
     if (conn->advert_begun)
         return;
-    if (!is_stream(conn) || !target->advert->waitall || target->advert->left == 0)
+    if (!sock_is_stream(conn->sock) || !target->advert->waitall || target->advert->left == 0)
         drop_advert(conn);
 }
 
@@ -152,7 +148,7 @@ static bool post_data(struct conn *conn, struct op *op)
         if (there == 0)
             return false;
         if (there < 0) {
-            if (!is_stream(conn) && op->posted > 0)
+            if (!sock_is_stream(conn->sock) && op->posted > 0)
                 xs_conn_fail(conn, ECONNRESET); /* half a message can't be taken back */
             xs_send_end_not_said(conn, op);
             all_posted(conn, op);
@@ -166,7 +162,7 @@ static bool post_data(struct conn *conn, struct op *op)
 
     if (target.advert != NULL && !fills && !ends)
         target.imm |= IMM_MORE;
-    if (!is_stream(conn) && fills && !ends)
+    if (!sock_is_stream(conn->sock) && fills && !ends)
         target.imm |= IMM_TRUNC;
     struct message message = {.op = op, .span = &span, .target = &target, .bytes = bytes};
 
@@ -187,7 +183,7 @@ void xs_tx_end(struct conn *conn)
     uint64_t most;
 
     conn->due &= (uint8_t)~DUE_END;
-    if (!conn->advert_begun || !is_stream(conn) || conn->writing >= WRITE_FIN_SENT ||
+    if (!conn->advert_begun || !sock_is_stream(conn->sock) || conn->writing >= WRITE_FIN_SENT ||
         (conn->peer.flags & HELLO_EMPTY_END) == 0)
         return;
     if (conn->sending != NULL || conn->state != CONN_OPEN || !xs_message_room(conn, &most) ||
@@ -269,7 +265,7 @@ static bool post_next(struct conn *conn)
 
     if (op == NULL || (conn->onesided_next != NULL && conn->onesided_next->number < op->number))
         return false;
-    if (op->event.exs_evt_type != EXS_EVT_SHUTDOWN && (op->length > 0 || !is_stream(conn)))
+    if (op->event.exs_evt_type != EXS_EVT_SHUTDOWN && (op->length > 0 || !sock_is_stream(conn->sock)))
         return post_data(conn, op);
     all_posted(conn, op);
     return true;

@@ -17,11 +17,11 @@
 #include "place.h"
 #include "sink.h"
 
-#define WINDOW_SIZE (UINT64_C(4) << 20) /* bytes */
+#define SINK_WINDOW_SIZE (UINT64_C(4) << 20) /* bytes */
 /* Of an open end: later ones are as long as what came before. */
 #define FIRST_WINDOW_SIZE (UINT64_C(64) << 10)
 
-struct window {
+struct sink_window {
     const struct element *element; /* NULL: there is none */
     uint64_t start, end;           /* bytes, in the element */
     uint8_t *data;                 /* byte `start` */
@@ -33,7 +33,7 @@ struct window {
 struct sink {
     int count;
     bool copies; /* there will be no window */
-    struct window window;
+    struct sink_window window;
     struct piece *pieces;
     struct element elements[];
 };
@@ -173,7 +173,7 @@ static int allocate_blocks(int fd, uint64_t start, uint64_t end)
 }
 
 /* Have blocks for the window, and the file long enough. -1 and errno. */
-static int allocate(const struct window *window)
+static int allocate(const struct sink_window *window)
 {
     int fd = window->element->fd;
     uint64_t start = window->element->offset + window->start, end = window->element->offset + window->end;
@@ -201,7 +201,7 @@ static int allocate(const struct window *window)
 }
 
 /* mmap wants an offset at a page. -1 and errno. */
-static int map(struct window *window)
+static int map(struct sink_window *window)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), offset = window->element->offset + window->start;
     uint64_t lead = offset % page;
@@ -217,7 +217,7 @@ static int map(struct window *window)
     return 0;
 }
 
-static uint64_t size_at(const struct window *window)
+static uint64_t size_at(const struct sink_window *window)
 {
     struct stat status;
 
@@ -225,7 +225,7 @@ static uint64_t size_at(const struct window *window)
 }
 
 /* Nothing is written any more behind byte `at` of the element. 0, or EIO. */
-static int close_window(struct window *window, uint64_t at, struct domain *domain)
+static int close_sink_window(struct sink_window *window, uint64_t at, struct domain *domain)
 {
     uint64_t filled = window->element->offset + at;
 
@@ -246,16 +246,17 @@ static int close_window(struct window *window, uint64_t at, struct domain *domai
 
 static uint64_t window_size(const struct element *element, uint64_t at)
 {
-    uint64_t size = WINDOW_SIZE, rest = element->length - at;
+    uint64_t size = SINK_WINDOW_SIZE, rest = element->length - at;
 
-    if (element->is_open_ended && at < WINDOW_SIZE)
+    if (element->is_open_ended && at < SINK_WINDOW_SIZE)
         size = at > FIRST_WINDOW_SIZE ? at : FIRST_WINDOW_SIZE;
     return size < rest ? size : rest;
 }
 
-static int open_window(struct window *window, const struct element *element, uint64_t at, struct domain *domain)
+static int open_sink_window(struct sink_window *window, const struct element *element, uint64_t at,
+                            struct domain *domain)
 {
-    *window = (struct window){.element = element, .start = at, .end = at + window_size(element, at)};
+    *window = (struct sink_window){.element = element, .start = at, .end = at + window_size(element, at)};
     if (!element->is_mappable) {
         errno = EACCES;
     } else if (allocate(window) == 0 && map(window) == 0) {
@@ -267,7 +268,7 @@ static int open_window(struct window *window, const struct element *element, uin
     int saved = errno;
 
     xs_log("a file can't be mapped, so what comes is copied: %s", strerror(saved));
-    close_window(window, at, domain);
+    close_sink_window(window, at, domain);
     errno = saved;
     return -1;
 }
@@ -284,9 +285,9 @@ bool xs_sink_may_map(const struct sink *sink, uint32_t piece, uint64_t bytes)
 
 int xs_sink_window(struct sink *sink, uint32_t piece, uint64_t at, struct domain *domain, struct place *place)
 {
-    struct window *window = &sink->window;
+    struct sink_window *window = &sink->window;
 
-    if (window->element == NULL && open_window(window, &sink->elements[piece], at, domain) < 0) {
+    if (window->element == NULL && open_sink_window(window, &sink->elements[piece], at, domain) < 0) {
         sink->copies = true;
         return -1;
     }
@@ -297,14 +298,14 @@ int xs_sink_window(struct sink *sink, uint32_t piece, uint64_t at, struct domain
 
 int xs_sink_filled(struct sink *sink, uint64_t at, struct domain *domain)
 {
-    struct window *window = &sink->window;
+    struct sink_window *window = &sink->window;
 
-    return window->element != NULL && at >= window->end ? close_window(window, at, domain) : 0;
+    return window->element != NULL && at >= window->end ? close_sink_window(window, at, domain) : 0;
 }
 
 bool xs_sink_is_cut(const struct sink *sink)
 {
-    const struct window *window = &sink->window;
+    const struct sink_window *window = &sink->window;
 
     return window->element != NULL && size_at(window) < window->element->offset + window->end;
 }
@@ -339,7 +340,7 @@ int xs_sink_write(const struct sink *sink, uint32_t piece, uint64_t at, const ui
 
 int xs_sink_end(struct sink *sink, uint64_t at, struct domain *domain)
 {
-    int error = sink->window.element != NULL ? close_window(&sink->window, at, domain) : 0;
+    int error = sink->window.element != NULL ? close_sink_window(&sink->window, at, domain) : 0;
 
     free_sink(sink);
     return error;

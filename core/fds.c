@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "fds.h"
@@ -242,6 +243,11 @@ void fds_read_text(const char *name, char *text, size_t size)
     if (fd != -1)
         fds_close(fd);
     text[length > 0 ? length : 0] = '\0';
+}
+
+int fds_set_option(int fd, int level, int option, int value)
+{
+    return setsockopt(fd, level, option, &value, sizeof(value));
 }
 
 bool fds_flag(int fd, bool up)

@@ -55,6 +55,9 @@ void fds_close_all(void);
  */
 void fds_read_text(const char *name, char *text, size_t size);
 
+/* setsockopt of an int. */
+int fds_set_option(int fd, int level, int option, int value);
+
 /* An eventfd as a flag, readable while it is up: put it up, or down. A signal does not keep it from that; false
  * when it was there already and can't go further. */
 bool fds_flag(int fd, bool up);

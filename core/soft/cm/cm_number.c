@@ -177,11 +177,11 @@ int cm_number_take(union soft_addr *addr, bool both)
 /* What the kernel says to a socket of its own; `reuse`, so that it is in nobody's way meanwhile. */
 static int try_bind(union soft_addr *addr, int type)
 {
-    int fd = fds_own(socket(addr->sa.sa_family, type | SOCK_CLOEXEC, 0)), error = 0, on = 1;
+    int fd = fds_own(socket(addr->sa.sa_family, type | SOCK_CLOEXEC, 0)), error = 0;
 
     if (fd == -1)
         return errno;
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    (void)fds_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (bind(fd, &addr->sa, cm_addr_size(&addr->sa)) == -1)
         error = errno;
     else

@@ -41,7 +41,6 @@ void soft_query_cm_counters(struct soft_cm_counters *out)
 static int listen_on(struct cm_id *id, int backlog)
 {
     const struct sockaddr_in any = {.sin_family = AF_INET};
-    const int on = 1;
     int error;
 
     if (id->state != CM_IDLE)
@@ -55,7 +54,7 @@ static int listen_on(struct cm_id *id, int backlog)
             return errno;
     }
     /* Its connections inherit this, and once dead don't stand in the way of the next server on the port. */
-    setsockopt(id->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    fds_set_option(id->fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (listen(id->fd, backlog > 0 ? backlog : BACKLOG) == -1)
         return errno;
     error = cm_register(id, EPOLLIN);

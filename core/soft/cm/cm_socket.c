@@ -17,17 +17,12 @@
 
 #define ROCE_HEADERS 80 /* the most that IP, UDP and RoCEv2's own headers take of a packet */
 
-static int set(int fd, int level, int option, int value)
-{
-    return setsockopt(fd, level, option, &value, sizeof value);
-}
-
 int cm_socket_open(sa_family_t family, bool af_only)
 {
     int fd = fds_own(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
 
     if (fd != -1 && family == AF_INET6 && af_only)
-        set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+        fds_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
     return fd;
 }
 
@@ -51,25 +46,25 @@ int cm_socket_bind(int fd, const struct sockaddr *addr, bool reuse)
     int result;
 
     if (reuse)
-        set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+        fds_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     result = bind(fd, addr, cm_addr_size(addr));
     if (result == 0 || errno != EADDRINUSE || reuse)
         return result;
-    set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    fds_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     result = bind(fd, addr, cm_addr_size(addr));
     if (result == 0)
-        set(fd, SOL_SOCKET, SO_REUSEADDR, 0);
+        fds_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 0);
     return result;
 }
 
 void cm_socket_tune(int fd)
 {
-    set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-    set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
-    set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_INTERVAL_S);
-    set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_COUNT);
-    set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
-    set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    fds_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    fds_set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
+    fds_set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_INTERVAL_S);
+    fds_set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_COUNT);
+    fds_set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
+    fds_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
 uint64_t cm_socket_round_trip(int fd)

@@ -23,23 +23,18 @@
 _Static_assert(QP1_SHARES == ROCE_SHARES, "its shares");
 #define ROOM 4096 /* more than any packet that is looked at */
 
-static int set(int fd, int level, int option, int value)
-{
-    return setsockopt(fd, level, option, &value, sizeof value);
-}
-
 /* Without fragments it sends identification 0, which the check covers. Nothing is to come but errors. */
 static int configure(int fd, sa_family_t family)
 {
-    (void)set(fd, SOL_SOCKET, SO_RCVBUF, 0);
+    (void)fds_set_option(fd, SOL_SOCKET, SO_RCVBUF, 0);
     if (family == AF_INET)
-        return set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) == -1 ||
-                       set(fd, IPPROTO_IP, IP_RECVERR, 1) == -1
+        return fds_set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) == -1 ||
+                       fds_set_option(fd, IPPROTO_IP, IP_RECVERR, 1) == -1
                    ? -1
                    : 0;
-    return set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) == -1 ||
-                   set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) == -1 ||
-                   set(fd, IPPROTO_IPV6, IPV6_RECVERR, 1) == -1
+    return fds_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) == -1 ||
+                   fds_set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) == -1 ||
+                   fds_set_option(fd, IPPROTO_IPV6, IPV6_RECVERR, 1) == -1
                ? -1
                : 0;
 }

@@ -77,9 +77,9 @@ void turn_out(int fd)
 
 void turn_out_guard(int door)
 {
-    int none = 0, left = 1;
+    int left = 1;
     socklen_t length = sizeof left;
-    bool guards = setsockopt(door, SOL_SOCKET, SO_PASSRIGHTS, &none, sizeof none) == 0 &&
+    bool guards = fds_set_option(door, SOL_SOCKET, SO_PASSRIGHTS, 0) == 0 &&
                   getsockopt(door, SOL_SOCKET, SO_PASSRIGHTS, &left, &length) == 0 && left == 0;
 
     pthread_mutex_lock(&out.lock);

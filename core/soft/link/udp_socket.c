@@ -17,11 +17,6 @@
 #endif
 #define BUFFER_WANTED (16 << 20) /* bytes; the kernel doubles it for its own bookkeeping */
 
-static int set(int fd, int level, int option, int value)
-{
-    return setsockopt(fd, level, option, &value, sizeof value);
-}
-
 static int get(int fd, int level, int option)
 {
     int value = 0;
@@ -33,8 +28,8 @@ static int get(int fd, int level, int option)
 /* As much as this user may have: without privilege that is net.core.rmem_max or wmem_max. */
 static void enlarge(int fd, int forced, int plain)
 {
-    if (set(fd, SOL_SOCKET, forced, BUFFER_WANTED) == -1)
-        (void)set(fd, SOL_SOCKET, plain, BUFFER_WANTED);
+    if (fds_set_option(fd, SOL_SOCKET, forced, BUFFER_WANTED) == -1)
+        (void)fds_set_option(fd, SOL_SOCKET, plain, BUFFER_WANTED);
 }
 
 /* Without fragments, an unconnected socket sends identification 0, or a segment's index, which the ICRC must
@@ -42,22 +37,22 @@ static void enlarge(int fd, int forced, int plain)
  * traffic class, which the receiver of a datagram is told. */
 static int configure_v4(int fd)
 {
-    if (set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) == -1)
+    if (fds_set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) == -1)
         return -1;
-    if (set(fd, IPPROTO_IP, IP_RECVTOS, 1) == -1)
+    if (fds_set_option(fd, IPPROTO_IP, IP_RECVTOS, 1) == -1)
         return -1;
-    return set(fd, IPPROTO_IP, IP_PKTINFO, 1);
+    return fds_set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
 }
 
 static int configure_v6(int fd)
 {
-    if (set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) == -1)
+    if (fds_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) == -1)
         return -1;
-    if (set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) == -1)
+    if (fds_set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) == -1)
         return -1;
-    if (set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) == -1)
+    if (fds_set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) == -1)
         return -1;
-    return set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+    return fds_set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 }
 
 /* Where to, is known from then on. */
@@ -73,8 +68,8 @@ static int bind_to(int fd, const union soft_addr *wanted, union soft_addr *got)
 static int only_own_groups(int fd, sa_family_t family)
 {
     if (family == AF_INET)
-        return set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
-    return set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+        return fds_set_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+    return fds_set_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
 }
 
 /* One by itself, or one of several at this address and port, among which the packets are distributed: then each
@@ -87,19 +82,19 @@ static int configure(int fd, sa_family_t family, bool shared)
     enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
     enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
     if (!shared) {
-        (void)set(fd, IPPROTO_UDP, UDP_GRO, 1); /* a kernel without it gives each packet by itself */
+        (void)fds_set_option(fd, IPPROTO_UDP, UDP_GRO, 1); /* a kernel without it gives each packet by itself */
         return 0;
     }
-    if (family == AF_INET6 && set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) == -1)
+    if (family == AF_INET6 && fds_set_option(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) == -1)
         return -1;
-    return set(fd, SOL_SOCKET, SO_REUSEPORT, 1) == -1 || only_own_groups(fd, family) == -1 ? -1 : 0;
+    return fds_set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1) == -1 || only_own_groups(fd, family) == -1 ? -1 : 0;
 }
 
 static void know(struct udp_socket *udp, int fd, bool shared)
 {
     udp->fd = fd;
     udp->foreign = shared;
-    udp->segments = !shared && set(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
+    udp->segments = !shared && fds_set_option(fd, IPPROTO_UDP, UDP_SEGMENT, 0) == 0;
     udp->buffer = (size_t)get(fd, SOL_SOCKET, SO_RCVBUF);
     udp->burst = 0;
     udp->drops = udp_socket_drops(udp);
@@ -170,7 +165,7 @@ int udp_socket_open_group(struct udp_socket *udp, const union soft_addr *group)
     if (fd == -1)
         return error;
     at.in.sin_port = htons(SOFT_UDP_PORT); /* at the same place in sockaddr_in6 */
-    if (configure(fd, at.sa.sa_family, true) == -1 || set(fd, SOL_SOCKET, SO_REUSEADDR, 1) == -1 ||
+    if (configure(fd, at.sa.sa_family, true) == -1 || fds_set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) == -1 ||
         bind_to(fd, &at, &udp->local) == -1)
         error = errno;
     if (error == 0)

@@ -43,7 +43,6 @@ struct ib_end {
 extern struct ib_port {
     pthread_mutex_t lock;
     struct ib_world world;
-    struct soft_clock clock;
     struct soft_shuffle numbers; /* of connections: each ends with the share, modulo QP1_SHARES */
     uint32_t numbers_given;
     struct qp1 qp1;

@@ -34,12 +34,6 @@ static void run(void)
     soft_mutex_unlock(&ib_port.lock);
 }
 
-static uint64_t monotonic(struct soft_clock *clock)
-{
-    (void)clock;
-    return now_ns();
-}
-
 static int watch(int fd, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.fd = fd};
@@ -115,10 +109,9 @@ static int open_port(struct soft_home *home)
     error = open_sockets(home->udp.roce);
     if (error != 0)
         return error;
-    ib_port.clock.now = monotonic;
     ib_port.numbers = (struct soft_shuffle){.key = {secret.key[0], secret.key[1]}, .bits = NUMBER_BITS};
     ib_port.world = (struct ib_world){
-        .clock = &ib_port.clock,
+        .clock = &home_clock,
         .guid = be64toh(soft_host_guid()),
         .next_transaction = (uint64_t)secret.transaction << 32,
         .number = number,

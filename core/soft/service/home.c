@@ -33,7 +33,7 @@ static uint64_t monotonic(struct soft_clock *clock)
     return now_ns();
 }
 
-static struct soft_clock monotonic_clock = {monotonic};
+struct soft_clock home_clock = {monotonic};
 
 static void attended(struct soft_wire *wire, struct ibv_context *context)
 {
@@ -132,7 +132,7 @@ struct soft_home *home_open(void)
         .join = join_group,
         .leave = leave_group,
     };
-    home->context = soft_open(&home->wire, &monotonic_clock, 0);
+    home->context = soft_open(&home->wire, &home_clock, 0);
     if (home->context == NULL) {
         free(home);
         return NULL;

@@ -32,6 +32,9 @@ struct soft_home {
     LIST_ENTRY(soft_home) all;     /* as this is */
 };
 
+/* Every home's: now_ns. */
+extern struct soft_clock home_clock;
+
 /* A new context. NULL and errno. */
 struct soft_home *home_open(void);
 /* With names, too, by which programs can tell each other where its queue pairs are. */

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include "core/fds.h"
+#include "core/soft/link/shm_pass.h"
 #include "cm_id.h"
 #include "cm_number.h"
 
@@ -51,15 +52,6 @@ static struct name name_at(const union soft_addr *addr, bool both)
     return name_of(addr->in.sin_port, host, ipv4 ? 0 : addr->in6.sin6_scope_id);
 }
 
-static socklen_t address_of(struct sockaddr_un *un, const struct name *name)
-{
-    size_t length = strlen(name->text);
-
-    *un = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(un->sun_path + 1, name->text, length);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
-}
-
 /* -1 and errno */
 static int open_unix(void)
 {
@@ -70,7 +62,7 @@ static int open_unix(void)
 static bool is_held(int from, struct name name)
 {
     struct sockaddr_un un;
-    socklen_t length = address_of(&un, &name);
+    socklen_t length = shm_pass_address(&un, name.text);
 
     return connect(from, (struct sockaddr *)&un, length) == 0 || errno != ECONNREFUSED;
 }
@@ -131,7 +123,7 @@ static int hold(int fd, const union soft_addr *addr, bool both)
 {
     struct name name = name_at(addr, both);
     struct sockaddr_un un;
-    socklen_t length = address_of(&un, &name);
+    socklen_t length = shm_pass_address(&un, name.text);
     int from = open_unix(), error = 0;
 
     if (from == -1)

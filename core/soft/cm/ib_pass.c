@@ -79,15 +79,6 @@ struct ib_pass_name ib_pass_to_question(const union soft_addr *addr, uint64_t tr
     return name_asked("question", transaction, id, addr);
 }
 
-static socklen_t address_of(struct sockaddr_un *un, const struct ib_pass_name *name)
-{
-    size_t length = strlen(name->text);
-
-    *un = (struct sockaddr_un){.sun_family = AF_UNIX};
-    memcpy(un->sun_path + 1, name->text, length);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
-}
-
 /* ---- Descriptors, of which there may be no more ---- */
 
 /* Is another try worth it? Keeps errno. */
@@ -156,7 +147,7 @@ static int visit(const struct ib_pass_name *name)
 {
     int fd = open_socket();
     struct sockaddr_un un;
-    socklen_t length = address_of(&un, name);
+    socklen_t length = shm_pass_address(&un, name->text);
 
     if (fd == -1 || connect(fd, (struct sockaddr *)&un, length) == 0)
         return fd;
@@ -184,7 +175,7 @@ int ib_pass_open(const struct ib_pass_name *name)
 {
     int fd = open_socket(), error;
     struct sockaddr_un un;
-    socklen_t length = address_of(&un, name);
+    socklen_t length = shm_pass_address(&un, name->text);
 
     if (fd == -1)
         return -1;

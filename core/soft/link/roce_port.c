@@ -23,11 +23,10 @@
 
 static socklen_t name(struct sockaddr_un *un, int share)
 {
-    int length;
+    char text[64];
 
-    *un = (struct sockaddr_un){.sun_family = AF_UNIX};
-    length = snprintf(un->sun_path + 1, sizeof un->sun_path - 1, "exs/roce/%u/%d", (unsigned)geteuid(), share);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    snprintf(text, sizeof text, "exs/roce/%u/%d", (unsigned)geteuid(), share);
+    return shm_pass_address(un, text);
 }
 
 static int finish(int fd, bool well)

@@ -44,16 +44,14 @@ static struct shm_peer *refuse(struct shm_refusal *why, const char *what)
 /* The name of an address and port; `any`: of all addresses. Returns the length. */
 static socklen_t name(struct sockaddr_un *un, const union soft_addr *addr, bool any)
 {
-    char text[INET6_ADDRSTRLEN] = "*";
+    char host[INET6_ADDRSTRLEN] = "*", text[64];
     const void *bytes = addr->sa.sa_family == AF_INET ? (const void *)&addr->in.sin_addr : &addr->in6.sin6_addr;
-    int length;
 
     if (!any)
-        inet_ntop(addr->sa.sa_family, bytes, text, sizeof text);
-    *un = (struct sockaddr_un){.sun_family = AF_UNIX};
-    length = snprintf(un->sun_path + 1, sizeof un->sun_path - 1, "exs/%s/%d", text,
-                      ntohs(addr->in.sin_port)); /* at the same place in sockaddr_in6 */
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+        inet_ntop(addr->sa.sa_family, bytes, host, sizeof host);
+    snprintf(text, sizeof text, "exs/%s/%d", host,
+             ntohs(addr->in.sin_port)); /* at the same place in sockaddr_in6 */
+    return shm_pass_address(un, text);
 }
 
 static int open_socket(void)

@@ -32,6 +32,15 @@ static bool is_anybody(uid_t uid)
            strtoul(next, &next, 10) != UINT32_MAX;
 }
 
+socklen_t shm_pass_address(struct sockaddr_un *un, const char *name)
+{
+    size_t length = strlen(name);
+
+    *un = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(un->sun_path + 1, name, length);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
+
 bool shm_pass_is_ours(int fd)
 {
     struct ucred peer;

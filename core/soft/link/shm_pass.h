@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_pass.h - one message on a unix socket, with up to three descriptors. Nothing here waits. */
+/* shm_pass.h - one message on a unix socket, with up to three descriptors, and such a socket's address. Nothing here
+ * waits. */
 #ifndef SOFT_SHM_PASS_H
 #define SOFT_SHM_PASS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #define SHM_PASS_FDS 3
 
+/* That of an abstract name of at most 107 bytes. Returns its length. */
+socklen_t shm_pass_address(struct sockaddr_un *un, const char *name);
 /* Whoever is at the other end, now or when it began to listen, is of our user. False and errno. */
 bool shm_pass_is_ours(int fd);
 /* The descriptors stay the caller's. False and errno. */

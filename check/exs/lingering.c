@@ -14,13 +14,6 @@ void set_linger(int socket, int on, int seconds)
     ck_assert_int_eq(held.l_linger, seconds);
 }
 
-void open_pair(struct pair *pair, int kind)
-{
-    pair_open(pair, kinds[kind].family, kinds[kind].type);
-    pair->server_box->beside = pair->client_box;
-    pair->client_box->beside = pair->server_box;
-}
-
 /* Long, short, long. The short one is copied when its turn comes. */
 size_t length_of(int send)
 {

@@ -14,7 +14,6 @@
 #define READ (64 * KIB)
 
 void set_linger(int socket, int on, int seconds);
-void open_pair(struct pair *pair, int kind);
 
 /* SENDS of these lengths, LENGTH apart from each other in what is returned, which is each one's handle. */
 size_t length_of(int send);

@@ -10,8 +10,6 @@ void open_all(void)
     init_library();
     folder_make(&folder);
     pair_open(&pair, AF_INET, SOCK_STREAM);
-    pair.server_box->beside = pair.client_box;
-    pair.client_box->beside = pair.server_box;
 }
 
 void close_all(void)

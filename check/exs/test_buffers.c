@@ -42,8 +42,6 @@ static void open_sized(struct sized *sized, int wanted)
     exs_acceptaddr_t accepted = {0};
 
     pair_open(pair, AF_INET, SOCK_STREAM);
-    pair->server_box->beside = pair->client_box;
-    pair->client_box->beside = pair->server_box;
     must(set(pair->listener, SO_RCVBUF, wanted));
     sized->client = exs_socket(PF_INET, SOCK_STREAM, 0);
     must(set(sized->client, SO_RCVBUF, wanted));
@@ -137,13 +135,6 @@ END_TEST
 
 #define FIRST (300 * KIB) /* more than the peer's hidden buffer: pending until it is received */
 
-static void open_pair(struct pair *pair, int kind)
-{
-    pair_open(pair, kinds[kind].family, kinds[kind].type);
-    pair->server_box->beside = pair->client_box;
-    pair->client_box->beside = pair->server_box;
-}
-
 static long send_bytes(struct pair *pair, const void *bytes, size_t length, int flags, exs_mhandle_t region)
 {
     return exs_send(pair->client, bytes, length, flags, pair->client_box->queue, (void *)(uintptr_t)bytes,
@@ -163,7 +154,7 @@ static void receive_all(struct pair *pair, uint8_t *in, size_t length, size_t se
 
 static void open_bounded(struct pair *pair, int kind, int bytes)
 {
-    open_pair(pair, kind);
+    pair_open_kind(pair, kind);
     ck_assert_int_eq(get(pair->client, SO_SNDBUF), INT_MAX);
     ck_assert_int_eq(get(pair->client, EXS_SO_SENDLIMIT), 0);
     must(set(pair->client, SO_SNDBUF, bytes));
@@ -327,19 +318,6 @@ START_TEST(with_a_time)
 }
 END_TEST
 
-static void accept_only(int fd, void *arg)
-{
-    struct address address;
-
-    (void)arg;
-    init_library();
-    int listener = open_listener(AF_INET, SOCK_STREAM, 1, &address);
-    tell(fd, &address, sizeof address);
-    must(exs_blocking_accept(listener, NULL, NULL));
-    tell(fd, "", 1);
-    hear(fd, &address, 1);
-}
-
 static bool is_writable(int socket)
 {
     const struct timeval at_once = {0};
@@ -360,7 +338,7 @@ START_TEST(not_acknowledged)
 
     if (on_rdma())
         return; /* its kernel answers */
-    child_start(&child, accept_only, NULL);
+    child_start(&child, child_accepts, NULL);
     init_library();
     inbox_open(&box, 4);
     hear(child.fd, &address, sizeof address);
@@ -396,7 +374,7 @@ START_TEST(listeners)
     struct pair pair;
     int client, server;
 
-    open_pair(&pair, 0);
+    pair_open_kind(&pair, 0);
     must(set(pair.listener, SO_SNDBUF, 1234));
     must(set(pair.listener, EXS_SO_SENDLIMIT, 1));
     connect_ends(pair.listener, SOCK_STREAM, &pair.address, pair.client_box, pair.server_box, &client, &server);

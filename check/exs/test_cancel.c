@@ -32,13 +32,6 @@ static void move_both(const struct pair *pair)
     }
 }
 
-static void open_pair(struct pair *pair, int kind)
-{
-    pair_open(pair, kinds[kind].family, kinds[kind].type);
-    pair->server_box->beside = pair->client_box;
-    pair->client_box->beside = pair->server_box;
-}
-
 static void receive(const struct pair *pair, void *buffer, size_t length, int flags)
 {
     must(exs_recv(pair->server, buffer, length, flags, pair->server_box->queue, buffer, NULL));
@@ -58,7 +51,7 @@ START_TEST(nothing)
     int fresh = exs_socket(PF_INET, SOCK_STREAM, 0);
     int listener = open_listener(AF_INET, SOCK_STREAM, 1, &address);
 
-    open_pair(&pair, 0);
+    pair_open_kind(&pair, 0);
     ck_assert_int_eq(exs_cancel(fresh, NULL, EXS_CANCEL_ALL), 0);
     ck_assert_int_eq(exs_cancel(listener, NULL, EXS_CANCEL_ALL), 0);
     ck_assert_int_eq(exs_cancel(pair.client, NULL, EXS_CANCEL_ALL), 0);
@@ -87,7 +80,7 @@ START_TEST(one_receive)
     struct pair pair;
     uint64_t at = 0;
 
-    open_pair(&pair, _i % 4);
+    pair_open_kind(&pair, _i % 4);
     for (int i = 0; i < RECEIVES; i++)
         receive(&pair, in + i * length, length, MSG_WAITALL);
     if (told)
@@ -124,7 +117,7 @@ START_TEST(all_receives)
     struct pair pair;
     uint8_t *in = new_buffer(MANY * 20000);
 
-    open_pair(&pair, _i % 4);
+    pair_open_kind(&pair, _i % 4);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < MANY; i++)
             receive(&pair, in + i * 20000, _i & 4 ? 20000 : 100, 0);
@@ -153,7 +146,7 @@ START_TEST(half_a_receive)
     uint8_t *in = new_buffer(2 * length), *out = new_buffer(length);
     struct pair pair;
 
-    open_pair(&pair, _i & 2);
+    pair_open_kind(&pair, _i & 2);
     ck_assert_int_eq(kinds[_i & 2].type, SOCK_STREAM);
     pattern_fill(out, length, 1, 0);
     receive(&pair, in, length, MSG_WAITALL);
@@ -188,7 +181,7 @@ START_TEST(into_a_file)
         .exs_xfv.exs_fdv = {.exs_fildes = file, .exs_length = _i & 2 ? (size_t)1 << 24 : 0}};
     struct pair pair;
 
-    open_pair(&pair, 0);
+    pair_open_kind(&pair, 0);
     must(exs_recvfile(pair.server, &vector, 1, 0, pair.server_box->queue, &vector));
     move_both(&pair);
     pattern_fill(bytes, length, 1, 0);
@@ -216,7 +209,7 @@ START_TEST(crossing)
     uint8_t *in = new_buffer(40000), *out = new_buffer(20000);
     struct pair pair;
 
-    open_pair(&pair, _i);
+    pair_open_kind(&pair, _i);
     receive(&pair, in, 20000, 0);
     receive(&pair, in + 20000, 20000, 0);
     move_both(&pair);
@@ -242,7 +235,7 @@ START_TEST(cancelled_and_shut)
     uint8_t *in = new_buffer(40000);
     struct pair pair;
 
-    open_pair(&pair, _i % 4);
+    pair_open_kind(&pair, _i % 4);
     receive(&pair, in, 20000, 0);
     receive(&pair, in + 20000, 20000, 0);
     move_both(&pair);

@@ -12,12 +12,6 @@ static exs_evt_xfer_t xfer_of(const exs_event_t *event)
     return event->exs_evt_union.exs_evt_xfer;
 }
 
-static void open_pair(struct pair *pair, int family, int type)
-{
-    pair_open(pair, family, type);
-    pair->server_box->beside = pair->client_box;
-}
-
 /* ---- Sends -------------------------------------------------------------------------------------------- */
 
 /* One of several: on a stream the first has been begun, since the peer's hidden buffer took some of it, and
@@ -29,7 +23,7 @@ START_TEST(one_send)
     uint8_t *out = new_buffer(4 * length), *in = new_buffer(length);
     struct pair pair;
 
-    open_pair(&pair, kinds[_i % 4].family, type);
+    pair_open(&pair, kinds[_i % 4].family, type);
     for (int i = 0; i < 4; i++) {
         pattern_fill(out + i * length, length, (uint64_t)i, 0);
         must(
@@ -67,7 +61,7 @@ START_TEST(without_events)
 {
     struct pair pair;
 
-    open_pair(&pair, AF_INET, SOCK_SEQPACKET);
+    pair_open(&pair, AF_INET, SOCK_SEQPACKET);
     must(exs_send(pair.client, "1", 1, EXS_UNSIGNALED, pair.client_box->queue, &pair, NULL));
     must(exs_send(pair.client, "2", 1, EXS_UNSIGNALED, NULL, &pair, NULL));
     ck_assert_int_eq(exs_cancel(pair.client, &pair, 0), 2);
@@ -85,7 +79,7 @@ START_TEST(registered)
     uint8_t *memory = new_buffer(2 * LENGTH);
     exs_mhandle_t region = exs_mregister(memory, 2 * LENGTH, 0);
 
-    open_pair(&pair, AF_INET, SOCK_STREAM);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     must(exs_send(pair.client, memory, LENGTH, 0, pair.client_box->queue, memory, region));
     must(exs_send(pair.client, memory, LENGTH, 0, pair.client_box->queue, memory, region));
     must(exs_recv(pair.client, memory + LENGTH, LENGTH, 0, pair.client_box->queue, memory, region));
@@ -121,7 +115,7 @@ START_TEST(between_elements)
     exs_xferfile_t files[EXS_XFV_MAX];
     struct pair pair;
 
-    open_pair(&pair, AF_INET, SOCK_STREAM);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     pattern_fill(out, all, 1, 0);
     many_elements(files, out);
     must(exs_recv(pair.server, in, all, 0, pair.server_box->queue, NULL, NULL));
@@ -159,7 +153,7 @@ START_TEST(no_end)
         .exs_xfv.exs_iov = {.exs_base = out, .exs_length = LENGTH, .exs_flags = by_element ? EXS_SHUT_WR : 0}};
     struct pair pair;
 
-    open_pair(&pair, AF_INET, type);
+    pair_open(&pair, AF_INET, type);
     must(exs_sendfile(pair.client, &file, 1, 0, pair.client_box->queue, NULL));
     if (!by_element)
         must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, NULL));
@@ -193,7 +187,7 @@ START_TEST(the_end_stays)
     uint8_t *out = new_buffer(LENGTH), byte;
     struct pair pair;
 
-    open_pair(&pair, AF_INET, SOCK_SEQPACKET);
+    pair_open(&pair, AF_INET, SOCK_SEQPACKET);
     must(exs_send(pair.client, out, LENGTH, 0, pair.client_box->queue, out, NULL));
     must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, NULL));
     ck_assert_int_eq(exs_cancel(pair.client, out, 0), 1);
@@ -222,7 +216,7 @@ START_TEST(one_sided)
     exs_token_t token;
     int done = 0;
 
-    open_pair(&pair, AF_INET, SOCK_STREAM);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     pattern_fill(reads ? there : here, MIB, 1, 0);
     must(exs_mexport(pair.server, region, there, MIB, EXS_REMOTE_READ | EXS_REMOTE_WRITE, &token));
     for (int i = 0; i < READS; i++)

@@ -29,7 +29,7 @@ START_TEST(half_close)
     char *out = new_buffer(length), *in = new_buffer(length);
     int mark;
 
-    pair_open(&pair, kinds[_i].family, kinds[_i].type);
+    pair_open_kind(&pair, _i);
     pattern_fill(out, length, 7, 0);
     must(exs_send(pair.client, out, length, 0, pair.client_box->queue, NULL, NULL));
     must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, &mark));
@@ -84,7 +84,7 @@ START_TEST(shut_for_reading)
     struct pair pair;
     char byte;
 
-    pair_open(&pair, kinds[_i].family, kinds[_i].type);
+    pair_open_kind(&pair, _i);
     must(exs_recv(pair.server, &byte, 1, 0, pair.server_box->queue, &byte, NULL));
     shut_down(pair.server_box, pair.server, SHUT_RD);
     exs_event_t event = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
@@ -99,7 +99,7 @@ START_TEST(shut_both_ways)
 {
     struct pair pair;
 
-    pair_open(&pair, kinds[_i].family, kinds[_i].type);
+    pair_open_kind(&pair, _i);
     shut_down(pair.client_box, pair.client, SHUT_RDWR);
     must_fail(exs_send(pair.client, "x", 1, 0, pair.client_box->queue, NULL, NULL), EPIPE);
     must_fail(exs_blocking_send(pair.client, "x", 1, 0, NULL), EPIPE);
@@ -127,7 +127,7 @@ START_TEST(close_cancels)
     size_t length = 64 * MIB;
     char *out = new_buffer(length), in[4][100];
 
-    pair_open(&pair, kinds[_i].family, kinds[_i].type);
+    pair_open_kind(&pair, _i);
     struct inbox *box = pair.client_box;
     for (int i = 0; i < 4; i++)
         must(exs_recv(pair.client, in[i], sizeof in[i], 0, box->queue, in[i], NULL));
@@ -277,7 +277,7 @@ START_TEST(close_without_an_event)
 {
     struct pair pair;
 
-    pair_open(&pair, kinds[_i].family, kinds[_i].type);
+    pair_open_kind(&pair, _i);
     ck_assert_int_eq(exs_close(pair.client, 0, NULL, NULL), 0);
     at_the_end(pair.server_box, pair.server);
     inbox_quiet(pair.client_box, QUIET_MS);
@@ -293,7 +293,7 @@ START_TEST(nothing_is_left)
     int before = 0;
 
     for (int round = 0; round < 20; round++) {
-        pair_open(&pair, kinds[round % 4].family, kinds[round % 4].type);
+        pair_open_kind(&pair, round % 4);
         pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 100, 1);
         pair_close(&pair);
         if (round == 3)

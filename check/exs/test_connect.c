@@ -51,7 +51,7 @@ START_TEST(connection)
 {
     struct pair pair;
 
-    pair_open(&pair, kinds[_i].family, kinds[_i].type);
+    pair_open_kind(&pair, _i);
     both_ends_agree(pair.client, pair.server);
     struct address there = peer_of(pair.client);
     same_address(&there, &pair.address);

@@ -31,8 +31,6 @@ static void sends(const struct pair *pair, size_t length)
 static void pair_opens(struct pair *pair, int type)
 {
     pair_open(pair, AF_INET, type);
-    pair->client_box->beside = pair->server_box;
-    pair->server_box->beside = pair->client_box;
 }
 
 /* The peer says that it is done, in one of the ways there are. */

@@ -33,13 +33,6 @@ static size_t bytes_of(const exs_event_t *event)
     return event->exs_evt_union.exs_evt_xfer.exs_evt_length;
 }
 
-static void open_pair(struct pair *pair, int kind)
-{
-    pair_open(pair, kinds[kind].family, kinds[kind].type);
-    pair->server_box->beside = pair->client_box;
-    pair->client_box->beside = pair->server_box;
-}
-
 /* Short and long, each kind; a second one without a limit goes on. */
 START_TEST(receives)
 {
@@ -48,7 +41,7 @@ START_TEST(receives)
     struct pair pair;
     double start;
 
-    open_pair(&pair, _i % 4);
+    pair_open_kind(&pair, _i % 4);
     set_limit(pair.server, SO_RCVTIMEO, LIMIT_US);
     start = seconds_now();
     must(exs_recv(pair.server, in, length, MSG_WAITALL, pair.server_box->queue, in, NULL));
@@ -74,7 +67,7 @@ START_TEST(some_bytes)
     struct pair pair;
     char in[300];
 
-    open_pair(&pair, 0);
+    pair_open_kind(&pair, 0);
     for (int i = 0; i < 3; i++) {
         set_limit(pair.server, SO_RCVTIMEO, (3 - i) * LIMIT_US);
         must(exs_recv(pair.server, in + 100 * i, 100, MSG_WAITALL, pair.server_box->queue, in + 100 * i, NULL));
@@ -99,7 +92,7 @@ START_TEST(in_time)
     struct pair pair;
     char in[2];
 
-    open_pair(&pair, _i);
+    pair_open_kind(&pair, _i);
     set_limit(pair.server, SO_RCVTIMEO, 60000000);
     set_limit(pair.client, SO_SNDTIMEO, 60000000);
     pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 20000, 1);
@@ -124,7 +117,7 @@ START_TEST(sends)
     struct pair pair;
     double start;
 
-    open_pair(&pair, _i);
+    pair_open_kind(&pair, _i);
     pattern_fill(out, LENGTH, 1, 0);
     set_limit(pair.client, SO_SNDTIMEO, LIMIT_US);
     start = seconds_now();
@@ -154,7 +147,7 @@ START_TEST(sends_in_turn)
     uint8_t bytes[2][100] = {0};
     struct pair pair;
 
-    open_pair(&pair, 1); /* whose messages wait for receives */
+    pair_open_kind(&pair, 1); /* whose messages wait for receives */
     for (int i = 0; i < 2; i++) {
         set_limit(pair.client, SO_SNDTIMEO, (1 + 2 * i) * LIMIT_US);
         must(exs_send(pair.client, bytes[i], 100, 0, pair.client_box->queue, bytes[i], NULL));

@@ -29,7 +29,7 @@ START_TEST(arrives)
     struct pair pair;
     int way = _i / 4;
 
-    open_pair(&pair, _i % 4);
+    pair_open_kind(&pair, _i % 4);
     if (way > 0)
         set_linger(pair.client, 1, 60);
     uint8_t *out = send_all(&pair);
@@ -46,7 +46,7 @@ START_TEST(off)
 {
     struct pair pair;
 
-    open_pair(&pair, _i);
+    pair_open_kind(&pair, _i);
     set_linger(pair.client, 0, 60);
     uint8_t *out = send_all(&pair);
     close_client(&pair, 0);
@@ -61,7 +61,7 @@ START_TEST(no_time)
 {
     struct pair pair;
 
-    open_pair(&pair, _i);
+    pair_open_kind(&pair, _i);
     uint8_t *out = send_all(&pair);
     close_client(&pair, EXS_LINGER);
     inbox_quiet(pair.client_box, 6000);
@@ -77,7 +77,7 @@ START_TEST(behind_a_shutdown)
 {
     struct pair pair;
 
-    open_pair(&pair, _i);
+    pair_open_kind(&pair, _i);
     uint8_t *out = send_all(&pair);
     must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, out));
     close_client(&pair, EXS_LINGER);
@@ -97,7 +97,7 @@ START_TEST(limits)
     const struct timeval limit = {.tv_usec = 50000};
     struct pair pair;
 
-    open_pair(&pair, _i % 4);
+    pair_open_kind(&pair, _i % 4);
     must(exs_setsockopt(pair.client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
     if (_i >= 4)
         set_linger(pair.client, 1, 60);
@@ -116,7 +116,7 @@ START_TEST(without_event)
 {
     struct pair pair;
 
-    open_pair(&pair, _i);
+    pair_open_kind(&pair, _i);
     uint8_t *out = send_all(&pair);
     must(exs_close(pair.client, EXS_LINGER, NULL, NULL));
     all_arrives(&pair);
@@ -136,7 +136,7 @@ START_TEST(one_sided)
     struct pair pair;
     char byte;
 
-    open_pair(&pair, _i);
+    pair_open_kind(&pair, _i);
     here = read_all(&pair, there);
     close_client(&pair, EXS_LINGER);
     must(exs_recv(pair.server, &byte, 1, 0, pair.server_box->queue, NULL, NULL));
@@ -246,7 +246,7 @@ START_TEST(listeners)
     struct pair pair;
     int client, server;
 
-    open_pair(&pair, _i);
+    pair_open_kind(&pair, _i);
     set_linger(pair.listener, 1, 7);
     connect_ends(pair.listener, kinds[_i].type, &pair.address, pair.client_box, pair.server_box, &client,
                  &server);

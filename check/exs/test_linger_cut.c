@@ -35,7 +35,7 @@ START_TEST(time_is_over)
     struct pair pair;
     size_t moved = 0;
 
-    open_pair(&pair, _i);
+    pair_open_kind(&pair, _i);
     must(exs_setsockopt(pair.client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
     uint8_t *out = send_all(&pair);
     set_linger(pair.client, 1, 1);
@@ -60,7 +60,7 @@ START_TEST(peer_leaves)
 {
     struct pair pair;
 
-    open_pair(&pair, _i);
+    pair_open_kind(&pair, _i);
     uint8_t *out = send_all(&pair);
     close_client(&pair, EXS_LINGER);
     close_socket(pair.server_box, pair.server);
@@ -75,7 +75,7 @@ START_TEST(peer_has_left)
 {
     struct pair pair;
 
-    open_pair(&pair, 0);
+    pair_open_kind(&pair, 0);
     set_linger(pair.client, 1, 60);
     set_linger(pair.server, 1, 0);
     if (_i == 1)
@@ -96,7 +96,7 @@ START_TEST(cuts)
     bool sends = _i & 1;
     uint8_t *out = NULL;
 
-    open_pair(&pair, 0);
+    pair_open_kind(&pair, 0);
     set_linger(pair.client, 1, 0);
     if (sends)
         out = send_all(&pair);
@@ -118,7 +118,7 @@ START_TEST(one_sided_cut)
     bool lingers = _i & 2;
     struct pair pair;
 
-    open_pair(&pair, _i & 1);
+    pair_open_kind(&pair, _i & 1);
     here = read_all(&pair, there);
     close_client(&pair, lingers ? EXS_LINGER : 0);
     if (lingers) {
@@ -138,19 +138,6 @@ START_TEST(one_sided_cut)
 }
 END_TEST
 
-static void accept_only(int fd, void *arg)
-{
-    struct address address;
-
-    (void)arg;
-    init_library();
-    int listener = open_listener(AF_INET, SOCK_STREAM, 1, &address);
-    tell(fd, &address, sizeof address);
-    must(exs_blocking_accept(listener, NULL, NULL));
-    tell(fd, "", 1);
-    hear(fd, &address, 1);
-}
-
 /* Nothing is pending but the end, which nobody takes. */
 START_TEST(end_is_late)
 {
@@ -159,7 +146,7 @@ START_TEST(end_is_late)
     struct inbox box;
     char ready;
 
-    child_start(&child, accept_only, NULL);
+    child_start(&child, child_accepts, NULL);
     init_library();
     inbox_open(&box, 4);
     hear(child.fd, &address, sizeof address);
@@ -183,7 +170,7 @@ START_TEST(file_is_cut)
     struct pair pair;
 
     folder_make(&folder);
-    open_pair(&pair, 0);
+    pair_open_kind(&pair, 0);
     int fd = folder_file(&folder, "long", (off_t)(64 * MIB));
     exs_xferfile_t file = by_fd(fd, 0, 64 * MIB);
     must(exs_sendfile(pair.client, &file, 1, 0, pair.client_box->queue, &file));

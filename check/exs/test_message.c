@@ -130,7 +130,7 @@ START_TEST(one_message)
     struct vector from, to;
     struct pair pair;
 
-    pair_open(&pair, kinds[kind].family, kinds[kind].type);
+    pair_open_kind(&pair, kind);
     vector_open(&from, registered & 1);
     vector_open(&to, registered & 2);
     vector_cut(&from, cut->from);
@@ -305,8 +305,6 @@ START_TEST(random_stream)
     struct pair pair;
 
     pair_open(&pair, AF_INET, SOCK_STREAM);
-    pair.server_box->beside = pair.client_box;
-    pair.client_box->beside = pair.server_box;
     do
         stream_at_random(&pair, &chance);
     while (seconds_now() < end);

@@ -69,8 +69,6 @@ START_TEST(listeners)
     int client, server;
 
     pair_open(&pair, AF_INET, SOCK_STREAM);
-    pair.server_box->beside = pair.client_box;
-    pair.client_box->beside = pair.server_box;
     must(set(pair.listener, SOL_SOCKET, SO_KEEPALIVE, 1));
     must(set(pair.listener, IPPROTO_TCP, TCP_KEEPIDLE, 100));
     connect_ends(pair.listener, SOCK_STREAM, &pair.address, pair.client_box, pair.server_box, &client, &server);

@@ -11,13 +11,6 @@ static exs_evt_xfer_t xfer_of(const exs_event_t *event)
     return event->exs_evt_union.exs_evt_xfer;
 }
 
-static void open_pair(struct pair *pair)
-{
-    pair_open(pair, AF_INET, SOCK_STREAM);
-    pair->server_box->beside = pair->client_box;
-    pair->client_box->beside = pair->server_box;
-}
-
 static void receive(const struct pair *pair, void *buffer, size_t length, int flags)
 {
     must(exs_recv(pair->server, buffer, length, flags, pair->server_box->queue, buffer, NULL));
@@ -72,7 +65,7 @@ START_TEST(waits_in_line)
     struct pair pair;
     char first[5];
 
-    open_pair(&pair);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     pattern_fill(out, LARGE, 1, 0);
     receive(&pair, first, sizeof first, MSG_WAITALL);
     receive(&pair, seen, LARGE, MSG_PEEK);
@@ -101,7 +94,7 @@ START_TEST(takes_nothing)
     struct pair pair;
     size_t got;
 
-    open_pair(&pair);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     pattern_fill(out, LARGE, 2, 0);
     must(exs_recv(pair.server, seen, LARGE, MSG_PEEK, pair.server_box->queue, seen, region));
     send_bytes(&pair, out, LARGE);
@@ -127,7 +120,7 @@ START_TEST(all)
     exs_event_t event;
     uint64_t at = 0;
 
-    open_pair(&pair);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     receive(&pair, in, 8, MSG_PEEK | MSG_WAITALL);
     send_bytes(&pair, "0123", 4);
     inbox_quiet(pair.server_box, QUIET_MS);
@@ -162,7 +155,7 @@ START_TEST(end)
     exs_event_t event;
     char in[10];
 
-    open_pair(&pair);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     send_bytes(&pair, "abc", 3);
     receive(&pair, in, sizeof in, MSG_PEEK | MSG_WAITALL);
     inbox_quiet(pair.server_box, QUIET_MS);
@@ -228,7 +221,7 @@ START_TEST(ends_otherwise)
     struct pair pair;
     char in[10];
 
-    open_pair(&pair);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     receive(&pair, in, sizeof in, MSG_PEEK);
     ck_assert_int_eq(exs_cancel(pair.server, in, 0), 1);
     take_failed(pair.server_box, EXS_EVT_RECV, pair.server, ECANCELED);

@@ -22,8 +22,6 @@ static void stuck_open(struct stuck *stuck, int type)
     struct pair *pair = &stuck->pair;
 
     pair_open(pair, AF_INET, type);
-    pair->client_box->beside = pair->server_box;
-    pair->server_box->beside = pair->client_box;
     stuck->before = new_buffer(BEFORE);
     pattern_fill(stuck->before, BEFORE, 1, 0);
     must(exs_send(pair->client, stuck->before, BEFORE, 0, pair->client_box->queue, NULL, NULL));

@@ -46,13 +46,6 @@ static void take_poll(struct inbox *box, exs_pollfd_t *fds, int count, int ready
     ck_assert_int_eq(event.exs_evt_union.exs_evt_poll.exs_evt_ready, ready);
 }
 
-static void open_pair(struct pair *pair)
-{
-    pair_open(pair, AF_INET, SOCK_STREAM);
-    pair->server_box->beside = pair->client_box;
-    pair->client_box->beside = pair->server_box;
-}
-
 /* ---- With an event --------------------------------------------------------------------------- */
 
 /* Two sockets and a pipe on one queue: whichever becomes ready first, and once. */
@@ -135,7 +128,7 @@ START_TEST(failing)
     struct pair pair;
 
     inbox_open(&box, 1);
-    open_pair(&pair);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     exs_pollfd_t fd = {.exs_fd = pair.server, .exs_events = EXS_POLLIN};
 
     begin_poll(&box, &fd, 1, NULL);
@@ -156,7 +149,7 @@ START_TEST(of_a_queue)
     struct pair pair;
 
     inbox_open(&other, 1);
-    open_pair(&pair);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     exs_pollfd_t fd = {.exs_fd = exs_qfd(pair.server_box->queue), .exs_events = EXS_POLLIN};
 
     must_fail(exs_poll(&fd, 1, 0, NULL, pair.server_box->queue, NULL), ELOOP);
@@ -175,7 +168,7 @@ START_TEST(time_is_over)
 {
     struct pair pair;
 
-    open_pair(&pair);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     exs_pollfd_t fds[] = {{.exs_fd = pair.server, .exs_events = EXS_POLLIN}};
 
     double start = seconds_now();
@@ -197,7 +190,7 @@ START_TEST(elsewhere)
     struct pair pair;
 
     inbox_open(&box, 1);
-    open_pair(&pair);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     exs_pollfd_t in = {.exs_fd = pair.server, .exs_events = EXS_POLLIN}, out = in, both[2] = {in, in};
 
     out.exs_events = EXS_POLLIN | EXS_POLLOUT;
@@ -310,7 +303,7 @@ START_TEST(broken)
     uint8_t *out = new_buffer(LENGTH);
     struct pair pair;
 
-    open_pair(&pair);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     exs_pollfd_t fd = {.exs_fd = pair.server};
 
     begin_poll(pair.server_box, &fd, 1, NULL);
@@ -339,7 +332,7 @@ START_TEST(shut_down)
 {
     struct pair pair;
 
-    open_pair(&pair);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     must(exs_shutdown(pair.server, SHUT_RD, 0, pair.server_box->queue, NULL));
     take_good(pair.server_box, EXS_EVT_SHUTDOWN, pair.server);
     ck_assert_int_eq(ready_now(pair.server, EXS_POLLIN), EXS_POLLIN);
@@ -357,7 +350,7 @@ START_TEST(ended)
 {
     struct pair pair;
 
-    open_pair(&pair);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     exs_pollfd_t fds[] = {{.exs_fd = pair.server, .exs_events = EXS_POLLIN},
                           {.exs_fd = pair.client, .exs_events = EXS_POLLIN},
                           {.exs_fd = pair.server, .exs_events = EXS_POLLIN}};
@@ -396,7 +389,7 @@ START_TEST(cancelled_call)
     struct sleeping sleeping = {0};
     struct pair pair;
 
-    open_pair(&pair);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     sleeping.end = pair.server;
     pthread_t thread = thread_start(poll_to_be_cancelled, &sleeping);
     await_sleep(&sleeping.tid);
@@ -436,7 +429,7 @@ START_TEST(many_polls)
     struct pair pair;
     size_t before = 0;
 
-    open_pair(&pair);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
     exs_pollfd_t fds[] = {{.exs_fd = pair.server, .exs_events = EXS_POLLIN},
                           {.exs_fd = pair.client, .exs_events = EXS_POLLIN}};
 
@@ -462,7 +455,6 @@ START_TEST(messages)
     char in[10];
 
     pair_open(&pair, AF_INET, SOCK_SEQPACKET);
-    pair.server_box->beside = pair.client_box;
     ck_assert_int_eq(ready_now(pair.client, EXS_POLLIN | EXS_POLLOUT), 0);
     must(exs_recv(pair.server, in, sizeof in, 0, pair.server_box->queue, NULL, NULL));
     becomes_ready(pair.client, EXS_POLLOUT, EXS_POLLOUT);

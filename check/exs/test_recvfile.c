@@ -418,7 +418,6 @@ START_TEST(message)
     struct sending sending;
 
     pair_open(&on, AF_INET, SOCK_SEQPACKET);
-    on.server_box->beside = on.client_box;
     if (_i % 2 == 0)
         receive_files(&on, first, memory > 0 ? 2 : 1, 0);
     sending = send_pattern(&on, sent, 0);
@@ -447,7 +446,6 @@ START_TEST(beside_another)
     struct pair other;
 
     pair_open(&other, AF_INET, SOCK_STREAM);
-    other.server_box->beside = other.client_box;
     pair.server_box->beside = pair.client_box;
     if (apart) {
         receive_files(&other, &high, 1, 0);

@@ -74,8 +74,6 @@ START_TEST(full_disk)
         return;
     init_library();
     pair_open(&pair, AF_INET, SOCK_STREAM);
-    pair.server_box->beside = pair.client_box;
-    pair.client_box->beside = pair.server_box;
     exs_xferfile_t one = on_full_disk(where, _i % 2, length);
 
     receive_files(&one, 1, EXS_BIGFILE);
@@ -119,7 +117,6 @@ START_TEST(message_to_full_disk)
         return;
     init_library();
     pair_open(&pair, AF_INET, SOCK_SEQPACKET);
-    pair.server_box->beside = pair.client_box;
     exs_xferfile_t one = on_full_disk(folder.path, 0, 200000);
 
     receive_files(&one, 1, 0);
@@ -153,7 +150,6 @@ START_TEST(read_only)
     must(mount(NULL, folder.path, NULL, MS_REMOUNT | MS_RDONLY, NULL));
     init_library();
     pair_open(&pair, AF_INET, SOCK_STREAM);
-    pair.server_box->beside = pair.client_box;
     snprintf(name, sizeof name, "%s/file", folder.path);
     exs_xferfile_t one = {.exs_xfv_type = EXS_PATHVEC,
                           .exs_xfv.exs_pathv = {.exs_path = name, .exs_length = 1000}};

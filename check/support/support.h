@@ -129,9 +129,11 @@ void connect_ends(int listener, int type, const struct address *to, struct inbox
                   struct inbox *server_box, int *client, int *server);
 void close_socket(struct inbox *box, int socket); /* EXS_EVT_CLOSE comes, without error */
 
-void pair_open(struct pair *pair, int family, int type); /* each end has a queue of its own */
-void pair_close(struct pair *pair);                      /* both ends and the rest */
-void pair_close_rest(struct pair *pair);                 /* the listener and the queues that are its own */
+/* Each end has a queue of its own, which is beside the other's. */
+void pair_open(struct pair *pair, int family, int type);
+void pair_open_kind(struct pair *pair, int kind);
+void pair_close(struct pair *pair);      /* both ends and the rest */
+void pair_close_rest(struct pair *pair); /* the listener and the queues that are its own */
 void pair_open_on(struct pair *pair, int family, int type, struct inbox *client, struct inbox *server);
 void pair_open_blocking(struct pair *pair, int family, int type); /* by blocking calls; no boxes */
 void pair_close_blocking(struct pair *pair);
@@ -152,6 +154,9 @@ struct child { /* forked before exs_init; dies with its parent */
 void child_start(struct child *child, void (*run)(int fd, void *arg), void *arg);
 void child_join(struct child *child); /* it has come to its end without a failure */
 void child_kill(struct child *child); /* with SIGKILL */
+/* One to start: it listens, tells at which address, accepts a connection, says so by a byte, and lives until it hears
+ * one. */
+void child_accepts(int fd, void *arg);
 void tell(int fd, const void *what, size_t length);
 void hear(int fd, void *what, size_t length);
 

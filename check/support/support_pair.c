@@ -273,6 +273,11 @@ void pair_open(struct pair *pair, int family, int type)
     pair->server_box->beside = pair->client_box;
 }
 
+void pair_open_kind(struct pair *pair, int kind)
+{
+    pair_open(pair, kinds[kind].family, kinds[kind].type);
+}
+
 void pair_close(struct pair *pair)
 {
     close_socket(pair->client_box, pair->client);
@@ -289,6 +294,19 @@ void pair_close_rest(struct pair *pair)
     pair->own[0].beside = pair->own[1].beside = NULL;
     inbox_close(&pair->own[0]);
     inbox_close(&pair->own[1]);
+}
+
+void child_accepts(int fd, void *arg)
+{
+    struct address address;
+
+    (void)arg;
+    init_library();
+    int listener = open_listener(AF_INET, SOCK_STREAM, 1, &address);
+    tell(fd, &address, sizeof address);
+    must(exs_blocking_accept(listener, NULL, NULL));
+    tell(fd, "", 1);
+    hear(fd, &address, 1);
 }
 
 static void *connect_blocking(void *arg)

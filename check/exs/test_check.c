@@ -3,7 +3,6 @@
  * test_check.c - EXS_CHECK: what a program must not do is told in one line on standard error, which names the
  * call; what it may do is not.
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -508,18 +507,6 @@ END_TEST
 
 /* ---- On and off -------------------------------------------------------------------------- */
 
-static int threads(void)
-{
-    DIR *tasks = opendir("/proc/self/task");
-    int count = 0;
-
-    ck_assert_ptr_nonnull(tasks);
-    while (readdir(tasks) != NULL)
-        count++;
-    closedir(tasks);
-    return count;
-}
-
 START_TEST(off)
 {
     exs_qhandle_t gone = exs_qcreate(1);
@@ -541,7 +528,7 @@ static void threads_are(int count)
 {
     double end = seconds_now() + 10 * LATE_S;
 
-    while (threads() != count) {
+    while (count_threads() != count) {
         ck_assert_double_lt(seconds_now(), end);
         must(poll(NULL, 0, 1));
     }
@@ -550,7 +537,7 @@ static void threads_are(int count)
 /* Its thread and its descriptor are there from exs_init to exs_fini, each time. */
 START_TEST(begins_and_ends)
 {
-    int before = threads(), descriptors;
+    int before = count_threads(), descriptors;
 
     must(setenv("EXS_CHECK", "1", 1));
     init_library();
@@ -558,13 +545,13 @@ START_TEST(begins_and_ends)
     threads_are(before);
     descriptors = count_fds();
     init_library();
-    ck_assert_int_gt(threads(), before);
+    ck_assert_int_gt(count_threads(), before);
     must(exs_fini());
     threads_are(before);
     ck_assert_int_eq(count_fds(), descriptors);
     must(setenv("EXS_CHECK", "", 1));
     init_library();
-    ck_assert_int_eq(threads(), before);
+    ck_assert_int_eq(count_threads(), before);
 }
 END_TEST
 

@@ -2,8 +2,6 @@
 /* The process that lives through all points of a cell, and is held to how it comes out of each. */
 #include "faults.h"
 
-#include <dirent.h>
-
 /* ---- What it has --------------------------------------------------------------------- */
 
 /* Of mappings those of files and of shared memory: the others are malloc's and the threads'. */
@@ -17,18 +15,6 @@ static int count_mappings(void)
     while (fgets(line, sizeof line, maps))
         count += strstr(line, "memfd:") != NULL || strstr(line, " rw-s ") != NULL;
     fclose(maps);
-    return count;
-}
-
-static int count_threads(void)
-{
-    DIR *folder = opendir("/proc/self/task");
-    int count = 0;
-
-    ck_assert_ptr_nonnull(folder);
-    for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder))
-        count += entry->d_name[0] != '.';
-    closedir(folder);
     return count;
 }
 

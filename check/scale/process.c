@@ -2,7 +2,6 @@
 /* Processes that do as they are told, and measure themselves. See scale.h. */
 #include "scale.h"
 
-#include <dirent.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -12,25 +11,12 @@ void give_up(const char *what)
     exit(2);
 }
 
-static int entries(const char *path)
-{
-    DIR *folder = opendir(path);
-    int count = 0;
-
-    if (!folder)
-        return -1;
-    for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder))
-        count += entry->d_name[0] != '.';
-    closedir(folder);
-    return count;
-}
-
 struct measure measure_now(void)
 {
     return (struct measure){.cpu_s = seconds_of_cpu(),
                             .resident_kib = resident_kib(),
-                            .descriptors = entries("/proc/self/fd"),
-                            .threads = entries("/proc/self/task")};
+                            .descriptors = count_fds(),
+                            .threads = count_threads()};
 }
 
 static void all(ssize_t result, size_t size)

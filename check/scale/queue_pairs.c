@@ -6,11 +6,11 @@
  * work.
  */
 #include "check/support/endpoints.h"
+#include "check/support/self.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define MOST 1000000   /* queue pairs */
@@ -26,15 +26,6 @@ struct line {
 
 static unsigned long wanted;
 static unsigned rounds = ROUNDS, lost_rounds = LOST_ROUNDS;
-
-static double processor_seconds(void)
-{
-    struct rusage used;
-
-    getrusage(RUSAGE_SELF, &used);
-    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
-}
 
 /* KiB of memory in use. */
 static double resident(void)
@@ -104,9 +95,9 @@ static double cost_of(struct pair *pair, struct line *hot, unsigned count, bool 
     for (unsigned round = 0; round < count; round++) {
         unsigned long seen = 0;
         network_set_script(pair->network, lossy ? lose_first : NULL, &seen);
-        double begin = processor_seconds();
+        double begin = seconds_of_cpu();
         one_round(pair, hot);
-        double cost = processor_seconds() - begin;
+        double cost = seconds_of_cpu() - begin;
         best = cost < best ? cost : best;
     }
     network_set_script(pair->network, NULL, NULL);
@@ -121,9 +112,9 @@ START_TEST(queue_pairs)
 
     for (int i = 0; i < 2; i++) {
         double before = resident();
-        double begin = processor_seconds();
+        double begin = seconds_of_cpu();
         struct pair *pair = all_new(hot, counts[i]);
-        double made = processor_seconds() - begin;
+        double made = seconds_of_cpu() - begin;
 
         printf("%lu queue pairs of two devices: made and connected in %.1f us each, %.2f KiB each\n",
                2 * counts[i], made * 1e6 / (double)(2 * counts[i]),

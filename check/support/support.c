@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * support.c - what every Check program needs: suites, time, seeded chance, patterns of bytes,
+ * support.c - what every Check program needs: suites, limits of time, seeded chance, patterns of bytes,
  * other threads and other processes.
  */
 #include "support.h"
 #include "check/support/processes.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #define BUSY 4 /* a machine with other work to do takes longer, by so much */
@@ -48,23 +46,6 @@ int wait_ms(void)
     return (int)(15000 * BUSY * (times > 1 && times < 1000 ? times : 1));
 }
 
-double seconds_now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-double seconds_of_cpu(void)
-{
-    struct rusage used;
-
-    getrusage(RUSAGE_SELF, &used);
-    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
-}
-
 static bool is_set(const char *name)
 {
     const char *value = getenv(name);
@@ -88,31 +69,6 @@ bool sees_bytes(void)
 #endif
 #endif
     return true;
-}
-
-long resident_kib(void)
-{
-    FILE *status = fopen("/proc/self/status", "re");
-    char line[256];
-    long kib = 0;
-
-    while (fgets(line, sizeof(line), status) != NULL)
-        if (strncmp(line, "VmRSS:", 6) == 0)
-            kib = strtol(line + 6, NULL, 10);
-    fclose(status);
-    return kib;
-}
-
-int count_fds(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    int count = -1; /* the folder's own */
-
-    ck_assert_ptr_nonnull(folder);
-    for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder))
-        count += entry->d_name[0] != '.';
-    closedir(folder);
-    return count;
 }
 
 /* ---- Chance -------------------------------------------------------------------------- */

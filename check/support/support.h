@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "runner.h"
+#include "self.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define KIB ((size_t)1 << 10)
@@ -52,12 +53,8 @@ TCase *add_bare_case(Suite *suite, const char *name, double seconds);
 /* ---- Time, chance, patterns ---------------------------------------------------------- */
 
 int wait_ms(void);             /* 60 s, times CK_TIMEOUT_MULTIPLIER, for sanitizers and valgrind */
-double seconds_now(void);      /* of the monotonic clock */
-double seconds_of_cpu(void);   /* that this process has used, user and system */
 double seconds_to_spend(void); /* of one randomised test: 2.5; 60 with EXS_LONG=1; 0.4 with EXS_SHORT=1 */
-int count_fds(void);           /* open descriptors of this process */
-long resident_kib(void);       /* memory in use by it, */
-bool sees_bytes(void);         /* where nothing else adds to that, as sanitizers do */
+bool sees_bytes(void);         /* nothing else adds to resident_kib, as sanitizers do */
 #define MORE_SOCKETS 65        /* that a queue may have for its connections together, with what looks at them */
 
 struct chance { /* a seeded generator; owned by one thread */

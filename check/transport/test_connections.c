@@ -2,7 +2,6 @@
 /* test_connections.c - the connection manager's calls among threads: who waits, who is cancelled, what is
  * destroyed meanwhile. */
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,6 +11,7 @@
 #include "core/fds.h"
 #include "core/soft/cm/cm.h"
 #include "check/support/endpoints.h"
+#include "check/support/self.h"
 #include "core/soft/lock.h"
 
 #define ROUNDS 200
@@ -344,14 +344,6 @@ START_TEST(sent_before_the_goodbye)
 }
 END_TEST
 
-static int descriptors(void) /* open in this process */
-{
-    int count = 0;
-    for (int fd = 0; fd < 1024; fd++)
-        count += fcntl(fd, F_GETFD) != -1;
-    return count;
-}
-
 static void accept_at_the_second_try(void)
 {
     struct ends ends = ends_open();
@@ -369,9 +361,9 @@ START_TEST(accepted_again)
 {
     int before;
     accept_at_the_second_try(); /* what stays with the process is there now */
-    before = descriptors();
+    before = count_fds();
     accept_at_the_second_try();
-    ck_assert_int_eq(descriptors(), before);
+    ck_assert_int_eq(count_fds(), before);
 }
 END_TEST
 
@@ -399,12 +391,12 @@ START_TEST(connect_data_nowhere)
         .ai_connect_len = 3,
     };
     struct rdma_cm_id *id = NULL;
-    int before = descriptors();
+    int before = count_fds();
 
     ck_assert_int_eq(soft_create_ep(&id, &to, NULL, NULL), -1);
     ck_assert_int_eq(errno, EINVAL);
     ck_assert_ptr_null(id);
-    ck_assert_int_eq(descriptors(), before);
+    ck_assert_int_eq(count_fds(), before);
 }
 END_TEST
 

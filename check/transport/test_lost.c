@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_lost.c - what a process loses because it is too slow shows at its end, and where many send at once each
  * finds room: over the UDP link, on loopback. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
+#include "check/support/self.h"
 #include "core/settings.h"
 #include "core/soft/service/home.h"
 
@@ -157,14 +157,6 @@ END_TEST
 #define PLAIN_USER 212992 /* what a user may have where nobody has raised it; the kernel doubles it */
 #define TRAINS 3          /* of a connection at once, each of 15 packets of 4 KiB */
 
-static int open_fds(void)
-{
-    int count = 0;
-    for (int fd = 0; fd < 1000; fd++)
-        count += fcntl(fd, F_GETFD) != -1;
-    return count;
-}
-
 static const union soft_addr loopback = {.in = {.sin_family = AF_INET}};
 
 /* All sockets that it has get a plain user's buffer. */
@@ -199,14 +191,14 @@ static void let_connect(struct self *self, struct ibv_qp **qp, union soft_addr *
 /* With the last queue pair the sockets go, too. */
 static void disconnect(struct self *self, struct ibv_qp **qp)
 {
-    int more = self->home->udp.more.count, fds = open_fds();
+    int more = self->home->udp.more.count, fds = count_fds();
     ck_assert_int_gt(more, 0);
     for (int i = 0; i < CONNECTIONS; i++)
         ck_assert_int_eq(soft_destroy_qp(qp[i]), 0);
-    ck_assert_int_eq(open_fds(), fds);
+    ck_assert_int_eq(count_fds(), fds);
     ck_assert_int_eq(soft_destroy_qp(self->qp), 0);
     self->qp = NULL;
-    ck_assert_int_eq(open_fds(), fds - more - 1); /* the one that looks at them all */
+    ck_assert_int_eq(count_fds(), fds - more - 1); /* the one that looks at them all */
 }
 
 static void burst(struct self *self, const union soft_addr *to)

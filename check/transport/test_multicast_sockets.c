@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include "check/support/ibwords.h"
+#include "check/support/self.h"
 #include "check/support/twonets.h"
 #include "core/settings.h"
 #include "core/soft/engine/context.h"
@@ -28,16 +29,6 @@
 #define HERE "127.0.0.1"
 #define GROUP "239.1.2.3"
 #define OTHER "239.129.2.3" /* the same to an Ethernet card */
-#define FDS_MAX 1000
-
-static int open_fds(void)
-{
-    int count = 0;
-
-    for (int fd = 0; fd < FDS_MAX; fd++)
-        count += fcntl(fd, F_GETFD) != -1;
-    return count;
-}
 
 /* ---- Sockets come and go ---- */
 
@@ -48,7 +39,7 @@ START_TEST(one_for_all_members)
 
     member_open(&a);
     member_open_beside(&beside, &a);
-    fds = open_fds();
+    fds = count_fds();
     ck_assert_int_eq(member_detach(&a, GROUP), EINVAL);
     ck_assert_int_eq(member_attach(&a, GROUP), 0);
     ck_assert_int_eq(member_attach(&a, GROUP), 0);
@@ -56,14 +47,14 @@ START_TEST(one_for_all_members)
     ck_assert_int_eq(member_detach(&a, OTHER), EINVAL);
     ck_assert_int_eq(member_attach(&beside, GROUP), 0);
     member_has_sockets(&a, 1);
-    ck_assert_int_eq(open_fds(), fds + 1);
+    ck_assert_int_eq(count_fds(), fds + 1);
     ck_assert_int_eq(soft_destroy_qp(a.qp), EBUSY);
     ck_assert_int_eq(member_detach(&a, GROUP), 0);
     ck_assert_int_eq(member_detach(&a, GROUP), EINVAL);
     member_has_sockets(&a, 1);
     ck_assert_int_eq(member_detach(&beside, GROUP), 0);
     member_has_sockets(&a, 0);
-    ck_assert_int_eq(open_fds(), fds);
+    ck_assert_int_eq(count_fds(), fds);
     member_close(&beside);
     member_close(&a);
 }
@@ -80,13 +71,13 @@ START_TEST(one_of_several_goes)
     int fds;
 
     member_open(&a);
-    fds = open_fds();
+    fds = count_fds();
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(member_attach(&a, all[i]), 0);
     member_has_sockets(&a, 4);
     ck_assert_int_eq(member_detach(&a, gone), 0);
     member_has_sockets(&a, 3);
-    ck_assert_int_eq(open_fds(), fds + 3);
+    ck_assert_int_eq(count_fds(), fds + 3);
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(member_is_at(&a, all[i]), all[i] != gone);
     for (int i = 0; i < 4; i++) { /* by IPv6 nothing is sent to a group on loopback */
@@ -146,13 +137,13 @@ START_TEST(most_groups)
     int fds;
 
     member_open(&a);
-    fds = open_fds();
+    fds = count_fds();
     ck_assert_int_eq(soft_query_device(a.qp->context, &device), 0);
     ck_assert_int_eq(device.max_total_mcast_qp_attach, device.max_mcast_grp * device.max_mcast_qp_attach);
     for (int i = 0; i < device.max_mcast_grp; i++)
         ck_assert_int_eq(member_attach(&a, numbered(i)), 0);
     member_has_sockets(&a, device.max_mcast_grp);
-    ck_assert_int_eq(open_fds(), fds + device.max_mcast_grp);
+    ck_assert_int_eq(count_fds(), fds + device.max_mcast_grp);
     ck_assert_int_eq(member_attach(&a, GROUP), ENOMEM);
     soft_lock(a.qp->context); /* the link by itself says so, too */
     ck_assert_int_eq(udp_group_join(&a.home->udp, &one_more), ENOMEM);
@@ -214,7 +205,7 @@ END_TEST
 static void expect_nothing(struct member *self, int fds)
 {
     member_has_sockets(self, 0);
-    ck_assert_int_eq(open_fds(), fds);
+    ck_assert_int_eq(count_fds(), fds);
     ck_assert_int_eq(member_detach(self, GROUP), EINVAL);
     ck_assert_int_eq(member_attach(self, GROUP), 0);
     member_has_sockets(self, 1);
@@ -231,7 +222,7 @@ START_TEST(no_descriptor_is_left)
     int fds;
 
     member_open(&a);
-    fds = open_fds();
+    fds = count_fds();
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){3, limit.rlim_max}), 0);
     ck_assert_int_eq(member_attach(&a, GROUP), EMFILE);
@@ -249,9 +240,9 @@ START_TEST(another_has_the_port)
 
     ck_assert_int_eq(bind(fd, &any.sa, sizeof any.in), 0);
     member_open(&a);
-    fds = open_fds();
+    fds = count_fds();
     ck_assert_int_eq(member_attach(&a, GROUP), EADDRINUSE);
-    ck_assert_int_eq(open_fds(), fds);
+    ck_assert_int_eq(count_fds(), fds);
     close(fd);
     expect_nothing(&a, fds - 1);
     member_close(&a);
@@ -268,7 +259,7 @@ START_TEST(the_application_would_not_be_woken)
     member_open(&a);
     channel = (struct soft_channel *)soft_create_comp_channel(a.qp->context);
     ck_assert_ptr_nonnull(channel);
-    fds = open_fds();
+    fds = count_fds();
     epoll = channel->waits.epoll;
     channel->waits.epoll = open("/dev/null", O_RDONLY | O_CLOEXEC); /* which is none */
     ck_assert_int_eq(member_attach(&a, GROUP), EINVAL);
@@ -303,7 +294,7 @@ START_TEST(the_service_would_not_be_woken)
     member_open(&a);
     channel = soft_create_quiet_comp_channel(a.qp->context, &waits);
     ck_assert_ptr_nonnull(channel);
-    fds = open_fds();
+    fds = count_fds();
     listed = waits->count;
     ck_assert(waits->epoll == -1 && listed > 0 && listed < WAITSET_LISTED);
     waitset_sleepers(waits, be_first, waits);

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* self.c - see self.h. */
+#include "self.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+double seconds_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+double seconds_of_cpu(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_SELF, &used);
+    return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+           (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
+long resident_kib(void)
+{
+    FILE *status = fopen("/proc/self/status", "re");
+    char line[256];
+    long kib = 0;
+
+    while (fgets(line, sizeof(line), status) != NULL)
+        if (strncmp(line, "VmRSS:", 6) == 0)
+            kib = strtol(line + 6, NULL, 10);
+    fclose(status);
+    return kib;
+}
+
+static int entries_of(const char *path)
+{
+    DIR *folder = opendir(path);
+    int count = 0;
+
+    ck_assert_ptr_nonnull(folder);
+    for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder))
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count;
+}
+
+int count_threads(void)
+{
+    return entries_of("/proc/self/task");
+}
+
+int count_fds(void)
+{
+    return entries_of("/proc/self/fd") - 1; /* the folder's own */
+}

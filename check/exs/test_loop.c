@@ -234,18 +234,6 @@ static void tally_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
         exs_ev_stop(EV_A_ w);
 }
 
-/* So many receives of one byte, all of them complete, none of their events taken. */
-static void owe_events(struct pair *pair, exs_qhandle_t queue, int count)
-{
-    static char bytes[1000];
-
-    ck_assert_int_le(count, COUNT(bytes));
-    for (int i = 0; i < count; i++)
-        must(exs_recv(pair->server, bytes + i, 1, 0, queue, NULL, NULL));
-    must(exs_send(pair->client, bytes, (size_t)count, 0, pair->client_box->queue, NULL, NULL));
-    take_good(pair->client_box, EXS_EVT_SEND, pair->client);
-}
-
 /* Every event comes although the callback stops the watcher after a batch, and starts it again. */
 START_TEST(stop_and_start)
 {

@@ -203,18 +203,6 @@ END_TEST
 
 /* ---- What a callback may do -------------------------------------------------------------- */
 
-/* So many receives of one byte, all of them complete, none of their events taken. */
-static void owe_events(struct pair *pair, exs_qhandle_t queue, int count)
-{
-    static char bytes[1000];
-
-    ck_assert_int_le(count, COUNT(bytes));
-    for (int i = 0; i < count; i++)
-        must(exs_recv(pair->server, bytes + i, 1, 0, queue, NULL, NULL));
-    must(exs_send(pair->client, bytes, (size_t)count, 0, pair->client_box->queue, NULL, NULL));
-    take_good(pair->client_box, EXS_EVT_SEND, pair->client);
-}
-
 struct tally { /* of one watcher */
     int callbacks, events;
     bool stopped;

@@ -137,6 +137,8 @@ void pair_close_blocking(struct pair *pair);
 
 /* Move length bytes from one socket to the other, one send and one receive that waits for all. */
 void pass_bytes(struct inbox *from_box, int from, struct inbox *to_box, int to, size_t length, uint64_t seed);
+/* So many receives of one byte, all of them complete, none of their events taken. */
+void owe_events(struct pair *pair, exs_qhandle_t queue, int count);
 
 /* ---- Other threads and processes ----------------------------------------------------- */
 

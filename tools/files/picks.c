@@ -39,7 +39,7 @@ static int add(struct picks *picks, char *path, const char *name, const char *pr
     return 0;
 }
 
-static size_t base_of(const char *path)
+size_t picks_base(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
@@ -50,7 +50,7 @@ int picks_add(struct picks *picks, const char *path)
 {
     char *copy = strdup(path);
 
-    return copy == NULL ? -1 : add(picks, copy, copy + base_of(copy), NULL);
+    return copy == NULL ? -1 : add(picks, copy, copy + picks_base(copy), NULL);
 }
 
 int picks_add_end(struct picks *picks, char *path, size_t name_at, const char *problem)
@@ -122,7 +122,7 @@ static int add_found(struct picks *picks, char *path, size_t name_at)
 /* Of . and .. and / the own names say nothing. */
 static size_t name_of_tree(const char *path)
 {
-    size_t base = base_of(path);
+    size_t base = picks_base(path);
     const char *name = path + base;
 
     return name[0] != '\0' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 ? base : strlen(path) + 1;

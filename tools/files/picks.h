@@ -22,6 +22,8 @@ struct picks {
     size_t count, room;
 };
 
+/* Where the last name of a path begins. */
+size_t picks_base(const char *path);
 /* These fail only without memory, with -1 and errno. */
 int picks_add(struct picks *picks, const char *path);
 int picks_add_stdin(struct picks *picks, const char *name);

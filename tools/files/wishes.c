@@ -77,18 +77,12 @@ void wishes_plain(char *name)
         name[--length] = '\0';
 }
 
-static size_t base_of(const char *name)
-{
-    const char *slash = strrchr(name, '/');
-
-    return slash == NULL ? 0 : (size_t)(slash + 1 - name);
-}
-
 int wishes_add(struct picks *picks, const char *name)
 {
     char *copy = strdup(name);
 
-    return copy == NULL ? -1 : picks_add_end(picks, copy, base_of(name), transfer_bad_path(name, strlen(name)));
+    return copy == NULL ? -1
+                        : picks_add_end(picks, copy, picks_base(name), transfer_bad_path(name, strlen(name)));
 }
 
 /* ---- Trees --------------------------------------------------------------------------------------------- */
@@ -153,7 +147,7 @@ int wishes_add_tree(struct picks *picks, struct fetch *fetch, const char *name)
     int result = ask(fetch, name, &listing);
 
     if (result == 0)
-        result = add_folder(picks, fetch, name, base_of(name), &listing);
+        result = add_folder(picks, fetch, name, picks_base(name), &listing);
     free_listing(&listing);
     return result;
 }
@@ -162,7 +156,7 @@ int wishes_add_tree(struct picks *picks, struct fetch *fetch, const char *name)
 
 static void print_line(FILE *out, const char *name, const struct listed *listed)
 {
-    const char *shown = listed->name[0] == '\0' ? name + base_of(name) : terminal_filter(listed->name);
+    const char *shown = listed->name[0] == '\0' ? name + picks_base(name) : terminal_filter(listed->name);
 
     if (listed->entry.kind == TRANSFER_FOLDER)
         fprintf(out, "%15s %s/\n", "-", shown);

@@ -8,7 +8,6 @@
 #include "cm_id.h"
 #include "core/soft/verbs/verbs.h"
 
-#define PORT 1
 #define EXACTLY 2 /* how a path's record means its numbers */
 #define DISCARD 9 /* a port to look for a route with: nothing is sent */
 
@@ -143,7 +142,7 @@ static void describe_route(struct cm_id *id)
     const struct rdma_ib_addr *addr = &route->addr.addr.ibaddr;
     struct ibv_port_attr port;
 
-    if (!cm_is_shared() || soft_query_port(id->public.verbs, PORT, &port) != 0)
+    if (!cm_is_shared() || soft_query_port(id->public.verbs, SOFT_DEVICE_PORT, &port) != 0)
         return;
     id->path = (struct ibv_sa_path_rec){
         .dgid = addr->dgid,

@@ -16,7 +16,6 @@
 #define RESPONSE 20   /* time in which a message is answered, 4.3 s, as Linux has it */
 #define CM_RETRIES 15 /* the most */
 #define ACK_DELAY 15
-#define PKEY 0xffff
 
 _Static_assert(IB_ADDRESS_BYTES + CM_REQ_PRIVATE == 92, "all of a REQ's private data");
 
@@ -234,7 +233,7 @@ static struct ib_message make_request(const struct cm_id *id)
                 .retry_count = own->retry_count,
                 .rnr_retry_count = own->rnr_retry_count,
                 .cm_retries = CM_RETRIES,
-                .pkey = PKEY,
+                .pkey = SOFT_PKEY,
                 .mtu = own->mtu,
                 .hop_limit = CM_HOP_LIMIT,
                 .traffic_class = id->traffic_class,

@@ -6,15 +6,13 @@
 #include <string.h>
 #include "cm_id.h"
 
-#define PKEY 0xffff
-
 /* ---- Who asks ---- */
 
 struct ib_end *cm_ib_ask(struct cm_id *id, const struct soft_path *path)
 {
     const struct cm_message *own = &id->own;
     struct ib_message question = {
-        .sidr_req = {.service = ib_service(IB_SPACE_UDP, ntohs(path->remote.in.sin_port)), .pkey = PKEY},
+        .sidr_req = {.service = ib_service(IB_SPACE_UDP, ntohs(path->remote.in.sin_port)), .pkey = SOFT_PKEY},
     };
 
     ib_address_encode(&path->local, &path->remote, question.private_data);

@@ -9,8 +9,6 @@
 
 #define ACK_TIMEOUT 17 /* code of 0.54 s: 4.096 us * 2^17 */
 #define ACK_TIMEOUT_MAX 31
-#define PORT 1      /* the device's only one */
-#define PKEY 0xffff /* the default partition */
 
 struct cm_id *cm_id_new(struct cm_channel *channel, enum rdma_port_space ps)
 {
@@ -32,7 +30,7 @@ struct cm_id *cm_id_new(struct cm_channel *channel, enum rdma_port_space ps)
 void cm_id_use(struct cm_id *id, struct ibv_context *context)
 {
     id->public.verbs = context;
-    id->public.port_num = PORT;
+    id->public.port_num = SOFT_DEVICE_PORT;
     if (cm_is_shared() && id->public.pd == NULL)
         id->public.pd = home_shared_pd();
 }
@@ -137,8 +135,8 @@ void cm_id_gids(struct cm_id *id)
     soft_gid_of(&addr->addr.ibaddr.sgid, &addr->src_addr);
     if (addr->dst_addr.sa_family != AF_UNSPEC)
         soft_gid_of(&addr->addr.ibaddr.dgid, &addr->dst_addr);
-    addr->addr.ibaddr.pkey = htons(PKEY);
-    id->public.port_num = PORT;
+    addr->addr.ibaddr.pkey = htons(SOFT_PKEY);
+    id->public.port_num = SOFT_DEVICE_PORT;
 }
 
 struct ibv_ah_attr cm_id_way(const struct cm_id *id, const union ibv_gid *to)
@@ -147,7 +145,7 @@ struct ibv_ah_attr cm_id_way(const struct cm_id *id, const union ibv_gid *to)
 
     return (struct ibv_ah_attr){
         .is_global = 1,
-        .port_num = PORT,
+        .port_num = SOFT_DEVICE_PORT,
         .grh = {.dgid = *to,
                 .sgid_index = index >= 0 ? (uint8_t)index : 0,
                 .hop_limit = CM_HOP_LIMIT,

@@ -11,7 +11,6 @@
 #include "cm_id.h"
 #include "core/soft/verbs/verbs.h"
 
-#define GROUP_QPN 0xffffff
 #define HOP_LIMIT 1 /* the network that both are on */
 
 /* A group that the user has joined; its identifier's. */
@@ -117,7 +116,7 @@ void cm_multicast_describe(struct cm_id *id, const struct cm_pending *pending, s
     event->param.ud = (struct rdma_ud_param){
         .private_data = join->context,
         .ah_attr = cm_id_way(id, &join->gid),
-        .qp_num = GROUP_QPN,
+        .qp_num = SOFT_GROUP_QPN,
         .qkey = RDMA_UDP_QKEY,
     };
     event->param.ud.ah_attr.grh.hop_limit = HOP_LIMIT;

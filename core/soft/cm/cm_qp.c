@@ -6,14 +6,13 @@
 #include "cm_id.h"
 #include "core/soft/verbs/verbs.h"
 
-#define PORT 1
 #define MIN_RNR_TIMER 12 /* code of 0.64 ms: a receiver that isn't ready will be soon */
 #define PSN_MASK 0xffffff
 #define DRAIN_ROUNDS 256 /* more than a full socket holds */
 
 static void fill_datagram(enum ibv_qp_state state, struct ibv_qp_attr *attr, int *mask)
 {
-    *attr = (struct ibv_qp_attr){.qp_state = state, .port_num = PORT, .qkey = RDMA_UDP_QKEY};
+    *attr = (struct ibv_qp_attr){.qp_state = state, .port_num = SOFT_DEVICE_PORT, .qkey = RDMA_UDP_QKEY};
     *mask = IBV_QP_STATE;
     if (state == IBV_QPS_INIT)
         *mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
@@ -29,7 +28,7 @@ static void fill_init(enum ibv_qp_type type, struct ibv_qp_attr *attr, int *mask
     }
     *attr = (struct ibv_qp_attr){
         .qp_state = IBV_QPS_INIT,
-        .port_num = PORT,
+        .port_num = SOFT_DEVICE_PORT,
         .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
     };
     *mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;

@@ -15,8 +15,6 @@
 #define KEEP_COUNT 3
 #define USER_TIMEOUT_MS 20000
 
-#define ROCE_HEADERS 80 /* the most that IP, UDP and RoCEv2's own headers take of a packet */
-
 int cm_socket_open(sa_family_t family, bool af_only)
 {
     int fd = fds_own(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
@@ -132,7 +130,7 @@ enum ibv_mtu cm_socket_mtu(int fd)
 
     if (getsockopt(fd, IPPROTO_IP, IP_MTU, &route, &length) == -1)
         (void)getsockopt(fd, IPPROTO_IPV6, IPV6_MTU, &route, &length);
-    while (mtu > IBV_MTU_256 && (128 << mtu) + ROCE_HEADERS > route)
+    while (mtu > IBV_MTU_256 && (128 << mtu) + SOFT_ROCE_HEADERS > route)
         mtu--;
     return mtu;
 }

@@ -14,7 +14,6 @@
 
 struct soft_packet;
 
-#define SOFT_GROUP_QPN 0xffffff /* the destination of every packet to a group */
 #define SOFT_MAX_GROUPS 16      /* of a context */
 #define SOFT_MAX_GROUP_QPS 1024 /* of a group */
 

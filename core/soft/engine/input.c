@@ -3,8 +3,6 @@
 #include "engine.h"
 #include "group.h"
 
-#define PKEY_MASK 0x7fff /* the upper bit is membership */
-
 /* Datagrams may come from anywhere; but what came to a group's address is for its members alone. */
 static bool is_from_peer(const struct soft_qp *qp, const struct soft_path *path)
 {
@@ -37,7 +35,7 @@ static void deliver(struct soft_qp *qp, const struct soft_packet *packet, const 
 
 static bool is_ours(const struct soft_packet *packet)
 {
-    return (packet->pkey & PKEY_MASK) == (SOFT_PKEY & PKEY_MASK);
+    return (packet->pkey & SOFT_PKEY_MASK) == (SOFT_PKEY & SOFT_PKEY_MASK);
 }
 
 /* No queue pair's of its kind; perhaps a group's. Apart from what every packet goes through. */

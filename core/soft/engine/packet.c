@@ -2,6 +2,7 @@
 /* packet.c - reading and writing the headers, and the two tables of times. */
 #include "core/bytes.h"
 #include "packet.h"
+#include "wire.h"
 
 #define ONLY (SOFT_OP_FIRST | SOFT_OP_LAST)
 #define ANSWER(what) (SOFT_OP_ANSWER | (what))

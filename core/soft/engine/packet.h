@@ -23,7 +23,6 @@
 #define SOFT_XRCETH_BYTES 4
 #define SOFT_HEADER_MAX (SOFT_BTH_BYTES + SOFT_XRCETH_BYTES + SOFT_ATOMIC_BYTES)
 
-#define SOFT_PKEY 0xffff
 #define SOFT_PSN_MASK 0xffffffu
 
 /* Transports: the upper bits of an opcode. */

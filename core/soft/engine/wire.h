@@ -21,6 +21,10 @@
 #include "core/clock.h"
 
 #define SOFT_UDP_PORT 4791     /* RoCEv2's port */
+#define SOFT_ROCE_HEADERS 80   /* bytes of a packet: the most that IP, UDP and RoCEv2's own headers take */
+#define SOFT_PKEY 0xffff       /* the default partition */
+#define SOFT_PKEY_MASK 0x7fff  /* the upper bit is membership */
+#define SOFT_DEVICE_PORT 1     /* the device's only one */
 #define SOFT_TRAIN_MAX 61680   /* bytes of a train: what one UDP datagram batch may hold */
 #define SOFT_TRAIN_PACKETS 60  /* packets of a train */
 #define SOFT_FAR_MIN 2048      /* bytes of a packet: shorter ones are not worth to be copied past the cache */
@@ -161,6 +165,7 @@ int soft_close(struct ibv_context *context);
 /* The numbers that a queue pair may have are 24 bits: 0 and 1 are for management, and the last is multicast's. */
 #define SOFT_QPN_MIN 2
 #define SOFT_QPN_MAX 0xfffffe
+#define SOFT_GROUP_QPN 0xffffff /* the destination of every packet to a group */
 bool soft_is_qpn(uint32_t number);
 
 /*

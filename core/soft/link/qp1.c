@@ -15,8 +15,6 @@
 #define SEND_ONLY 0x64    /* of unreliable datagrams */
 #define MIGRATED 0x40     /* as every maker's packets have it */
 #define VERSION_MASK 0x3f /* a pad of nothing, and version 0 */
-#define PKEY 0xffff
-#define PKEY_MASK 0x7fff /* the upper bit is membership */
 #define QPN 1
 #define QKEY 0x80010000u
 #define PSN_MASK 0xffffff
@@ -85,7 +83,7 @@ void qp1_write(uint8_t packet[QP1_PACKET], uint32_t psn, const uint8_t mad[QP1_M
     memset(packet, 0, QP1_HEADERS);
     packet[0] = SEND_ONLY;
     packet[1] = MIGRATED;
-    put16(packet + 2, PKEY);
+    put16(packet + 2, SOFT_PKEY);
     put32(packet + 4, QPN);
     put32(packet + 8, psn & PSN_MASK);
     put32(packet + 12, QKEY);
@@ -97,8 +95,9 @@ const uint8_t *qp1_read(const uint8_t *packet, size_t length)
 {
     if (length != QP1_PACKET || packet[0] != SEND_ONLY || (packet[1] & VERSION_MASK) != 0)
         return NULL;
-    if ((get16(packet + 2) & PKEY_MASK) != (PKEY & PKEY_MASK) || (get32(packet + 4) & 0xffffff) != QPN ||
-        get32(packet + 12) != QKEY || (get32(packet + 16) & 0xffffff) != QPN)
+    if ((get16(packet + 2) & SOFT_PKEY_MASK) != (SOFT_PKEY & SOFT_PKEY_MASK) ||
+        (get32(packet + 4) & 0xffffff) != QPN || get32(packet + 12) != QKEY ||
+        (get32(packet + 16) & 0xffffff) != QPN)
         return NULL;
     return packet + QP1_HEADERS;
 }

@@ -26,7 +26,7 @@ struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     ah->attr = *attr;
     soft_lock(pd->context);
     error = soft_pd_check(pd);
-    if (error == 0 && (attr->port_num != 1 || !soft_path_from_ah(context, &path, attr, 0)))
+    if (error == 0 && (attr->port_num != SOFT_DEVICE_PORT || !soft_path_from_ah(context, &path, attr, 0)))
         error = EINVAL; /* it leads nowhere */
     if (error == 0 && !soft_object_enter(context, SOFT_AH, ah, &ah->ibv.handle))
         error = ENOMEM;

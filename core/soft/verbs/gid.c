@@ -14,10 +14,6 @@
 #include "core/soft/engine/engine.h"
 #include "verbs.h"
 
-#define PORT 1
-#define PKEY 0xffff
-#define ROCE_HEADERS 80 /* the most that IP, UDP and RoCEv2's own headers take of a packet */
-
 void soft_gid_of(union ibv_gid *gid, const struct sockaddr *addr)
 {
     memset(gid, 0, sizeof *gid);
@@ -77,7 +73,7 @@ static enum ibv_mtu interface_mtu(int socket, unsigned interface)
 
     if (if_indextoname(interface, request.ifr_name) == NULL || ioctl(socket, SIOCGIFMTU, &request) == -1)
         return mtu;
-    while (mtu > IBV_MTU_256 && (128 << mtu) + ROCE_HEADERS > request.ifr_mtu)
+    while (mtu > IBV_MTU_256 && (128 << mtu) + SOFT_ROCE_HEADERS > request.ifr_mtu)
         mtu--;
     return mtu;
 }
@@ -128,7 +124,7 @@ void soft_set_names(struct ibv_context *ibv, const struct soft_names *names)
 static bool is_place(const struct ibv_context *ibv, unsigned port, int64_t index, int64_t places)
 {
     (void)ibv;
-    if (port == PORT && index >= 0 && index < places)
+    if (port == SOFT_DEVICE_PORT && index >= 0 && index < places)
         return true;
     errno = EINVAL;
     return false;
@@ -153,7 +149,7 @@ static void describe(struct ibv_gid_entry *entry, const struct soft_names *names
     *entry = (struct ibv_gid_entry){
         .gid = names->gids[index].gid,
         .gid_index = (uint32_t)index,
-        .port_num = PORT,
+        .port_num = SOFT_DEVICE_PORT,
         .gid_type = IBV_GID_TYPE_ROCE_V2,
         .ndev_ifindex = names->gids[index].interface,
     };
@@ -207,13 +203,13 @@ int soft_query_pkey(struct ibv_context *ibv, uint8_t port, int index, __be16 *pk
 {
     if (!is_place(ibv, port, index, 1))
         return -1;
-    *pkey = htobe16(PKEY);
+    *pkey = htobe16(SOFT_PKEY);
     return 0;
 }
 
 int soft_get_pkey_index(struct ibv_context *ibv, uint8_t port, __be16 pkey)
 {
-    if (is_place(ibv, port, 0, 1) && pkey == htobe16(PKEY))
+    if (is_place(ibv, port, 0, 1) && pkey == htobe16(SOFT_PKEY))
         return 0;
     errno = EINVAL;
     return -1;

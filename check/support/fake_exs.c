@@ -13,6 +13,7 @@ int fake_regions, fake_failing, fake_fails_from, fake_stream_errno;
 const unsigned char *fake_stream;
 size_t fake_stream_left;
 struct timeval fake_limit;
+time_t fake_limit_most;
 void (*fake_deliver)(void *ahandle, const exs_event_t *event);
 void (*fake_sending)(void);
 
@@ -144,6 +145,8 @@ int exs_setsockopt(int sockno, int level, int option, const void *value, socklen
         return -1;
     if (option == SO_RCVTIMEO && value_len == sizeof(fake_limit))
         memcpy(&fake_limit, value, sizeof(fake_limit));
+    if (fake_limit.tv_sec > fake_limit_most)
+        fake_limit_most = fake_limit.tv_sec;
     return 0;
 }
 
@@ -350,4 +353,5 @@ void fake_reset(void)
     fake_regions = fake_failing = fake_fails_from = fake_stream_errno = 0;
     fake_stream_left = 0;
     fake_limit = (struct timeval){0};
+    fake_limit_most = 0;
 }

@@ -59,6 +59,7 @@ extern const unsigned char *fake_stream;
 extern size_t fake_stream_left;
 extern int fake_stream_errno;
 extern struct timeval fake_limit; /* of receives, as it was last set by exs_setsockopt */
+extern time_t fake_limit_most;    /* seconds, the longest of these */
 
 /* No calls, regions or failures are left over. */
 void fake_reset(void);

@@ -148,10 +148,15 @@ END_TEST
 START_TEST(patience)
 {
     make(PART, LANDING_KEEP);
+    int fd = openat(directory, PART, O_WRONLY);
+
+    ck_assert_int_eq(ftruncate(fd, 16 << 20), 0); /* what takes it a second */
+    close(fd);
     fetch.client.patience = 7;
-    say_file(LARGE, LANDING_KEEP);
+    say_file(LARGE, 0);
     ck_assert_msg(get("file") == 0, "%s", fetch.client.error);
     expect_file("file", LARGE);
+    ck_assert_int_eq(fake_limit_most, 8);
     ck_assert_int_eq(fake_limit.tv_sec, 7);
 }
 END_TEST

@@ -277,6 +277,8 @@ START_TEST(syncs)
         expect_absent("a");
     else
         expect_stored("a/b/file", "data", 4);
+    ck_assert_uint_eq(store.bytes, _i == FILE_FIRST ? 0 : 4); /* what is there counts */
+    ck_assert_uint_eq(store.files, _i == FILE_FIRST ? 0 : 3);
     m = compose("other", 5, "data", 4);
     store.limits.syncs = false;
     intake_close(&intake);

@@ -230,8 +230,10 @@ static void get_files(struct fetch *fetch, const struct addrinfo *addresses, con
 /* People are told once, programs of each name. */
 static _Noreturn void fail_to_reach(struct account *account, char **names, bool list, const char *why)
 {
-    for (; *names != NULL; names++)
-        account_left_out(account, *names);
+    for (; *names != NULL; names++) {
+        wishes_plain(*names);
+        account_left_out(account, (*names)[0] == '\0' ? "/" : *names);
+    }
     if (account->form == ACCOUNT_JSON && !list)
         account_end(account, "");
     account_flush(account);
@@ -296,10 +298,12 @@ int main(int argc, char **argv)
     fetch.quiet = options.quiet || target.output == STDOUT_FILENO;
     fetch.limit = settings.limit;
     fetch.client.patience = options.patience;
-    account_begin(&account, "exs-get", options.form);
+    int reached = client_reach(&fetch.client, addresses);
+
+    account_begin(&account, "exs-get", options.form); /* to connect may take long, and is no getting */
     if (target.output == STDOUT_FILENO)
         account.out = stderr;
-    if (client_reach(&fetch.client, addresses) == -1)
+    if (reached == -1)
         fail_to_reach(&account, argv + optind, settings.list, fetch.client.error);
     pick_files(&fetch, addresses, &settings, &picks, argv + optind, &account);
     if (!settings.list) {

@@ -170,8 +170,10 @@ int main(int argc, char **argv)
         options_wrong("exs-put", "%s", why);
     outlet.quiet = options.quiet;
     outlet.client.patience = options.patience;
-    account_begin(&account, "exs-put", options.form);
-    if (client_reach(&outlet.client, addresses) == -1)
+    int reached = client_reach(&outlet.client, addresses);
+
+    account_begin(&account, "exs-put", options.form); /* to connect may take long, and is no sending */
+    if (reached == -1)
         fail_to_reach(&account, &picks, outlet.client.error);
     send_files(&outlet, addresses, &picks, &account);
     account_end(&account, outlet.client.device);

@@ -75,7 +75,9 @@ int store_open(struct store *store, const char *path, const struct store_limits 
         errno = EBUSY;
         goto failed;
     }
-    if (remove_leftovers(store->directory) == 0 && set_limits(store, limits) == 0)
+    /* Where the file system can't do that to a folder each client would hear of a failure. */
+    if ((!limits->syncs || fsync(store->directory) == 0) && remove_leftovers(store->directory) == 0 &&
+        set_limits(store, limits) == 0)
         return 0;
 failed:
     store_close(store);
@@ -286,7 +288,8 @@ static void keep_details(const struct incoming *file)
     futimens(file->fd, times);
 }
 
-static int give_name(struct incoming *file)
+/* *named: it has it, also where that may not be on the disk. */
+static int give_name(struct incoming *file, bool *named)
 {
     struct store *store = file->store;
     uint64_t left = store->limits.files - store->files, may_make = left;
@@ -300,6 +303,7 @@ static int give_name(struct incoming *file)
 
     if (result == 0)
         result = renameat(store->directory, file->temporary, folder, last);
+    *named = result == 0;
     if (result == 0 && store->limits.syncs)
         result = folders_sync(store->directory, file->name);
     int saved = errno;
@@ -315,12 +319,13 @@ int store_commit(struct incoming *file)
 
     keep_details(file);
     file->fd = -1;
-    bool synced = !file->store->limits.syncs || fsync(fd) == 0;
+    bool synced = !file->store->limits.syncs || fsync(fd) == 0, named = false;
 
     /* Some file systems report a failed write only here. */
-    if (close(fd) == 0 && synced && check_temporary(file) == 0 && give_name(file) == 0)
+    if (close(fd) == 0 && synced && check_temporary(file) == 0 && give_name(file, &named) == 0)
         return 0;
-    give_back(file);
+    if (!named)
+        give_back(file);
     return -1;
 }
 

@@ -2,6 +2,7 @@
 /* One connection of exs-serve: a few large receives always posted, consumed in order, replies in between. */
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,8 @@ static void inlet_closed(struct inlet *inlet)
     struct inlets *inlets = inlet->inlets;
 
     LIST_REMOVE(inlet, link);
+    if (inlet->giving != NULL && giving_reads(inlet->giving))
+        hosts_repay(&inlets->hosts, &inlet->peer, inlet->giving->there - inlet->giving->read);
     block_return(&inlets->blocks, inlet->block);
     giving_close(inlet->giving);
     inlets->count--;
@@ -149,6 +152,24 @@ static size_t piece_for(const struct inlets *inlets)
     return piece < PIECE_MIN ? PIECE_MIN : piece < GIVING_PIECE ? (size_t)piece : GIVING_PIECE;
 }
 
+/* To say that much is there costs a client nothing. True: its host has had enough read. */
+static bool refuses_to_read(struct inlet *inlet)
+{
+    struct giving *giving = inlet->intake.giving;
+    char why[TRANSFER_TEXT_MAX];
+    uint64_t seconds =
+        giving_reads(giving) ? hosts_borrow(&inlet->inlets->hosts, &inlet->peer, giving->there) : 0;
+
+    if (seconds == 0)
+        return false;
+    snprintf(why, sizeof(why),
+             "too much was read for your address that it did not take: go on in %" PRIu64 " seconds", seconds);
+    giving_close(giving);
+    inlet->intake.giving = NULL;
+    intake_refuse(&inlet->intake, why);
+    return true;
+}
+
 static int begin_to_give(struct inlet *inlet)
 {
     struct inlets *inlets = inlet->inlets;
@@ -231,7 +252,7 @@ static int consume(struct inlet *inlet)
         const unsigned char *memory = inlet->block->memory + (size_t)(slot % BLOCK_SLOTS) * BLOCK_SLOT;
 
         inlet->used += intake_feed(&inlet->intake, memory + inlet->used, length - inlet->used);
-        if (inlet->intake.giving != NULL && begin_to_give(inlet) == -1)
+        if (inlet->intake.giving != NULL && !refuses_to_read(inlet) && begin_to_give(inlet) == -1)
             return -1;
         if (inlet->intake.reply_length > 0 && reply(inlet) == -1)
             return -1;
@@ -273,6 +294,7 @@ static int given(struct inlet *inlet, uint64_t length)
     inlet->flying--;
     inlet->silent = 0;
     inlet->brought += length;
+    hosts_repay(&inlet->inlets->hosts, &inlet->peer, length);
     if (!inlet->giving->over || inlet->flying > 0)
         return inlet_give(inlet);
     report_given(inlet);

@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 
 #include "block.h"
+#include "hosts.h"
 #include "store.h"
 #include "tools/common/lines.h"
 
@@ -31,6 +32,7 @@ struct inlets {
     int count;          /* of connections, those that are closing included */
     LIST_HEAD(, inlet) list;
     struct blocks blocks;
+    struct hosts hosts;                   /* what they have had read */
     STAILQ_HEAD(, inlet) readers;         /* who waits until what it has from an earlier attempt was read */
     void (*again)(struct inlets *inlets); /* inlets_read is to be called soon */
     void (*gone)(struct inlets *inlets);  /* a connection is no more */

@@ -4,7 +4,6 @@
  * Whoever is one too many of its address is told so, as cheaply as that can be done: all such connections
  * receive into the same memory, which nobody reads. */
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,11 +53,13 @@ void inlets_second(struct inlets *inlets)
         if (!inlet->closing)
             inlet_second(inlet);
     kept_second(&inlets->store);
+    hosts_second(&inlets->hosts);
     say_suppressed(lines_second(&inlets->lines));
     say_given(lines_second(&inlets->given));
 }
 
-/* It has not been silent, nor slow: it waits for this process. */
+/* It has not been silent, nor slow: it waits for this process. How much it may have read has its own limit
+ * (hosts.h). */
 static void read_for(struct inlet *inlet)
 {
     inlet->silent = inlet->seconds = 0;
@@ -89,33 +90,8 @@ void inlets_begin(struct inlets *inlets)
 {
     inlets->lines = lines_begin();
     inlets->given = lines_begin();
+    memset(&inlets->hosts, 0, sizeof(inlets->hosts));
     STAILQ_INIT(&inlets->readers);
-}
-
-/* What one host alone has: all of 127/8 is this one's, and of IPv6 a host may have a whole /64. */
-static const uint8_t *host_of(const struct sockaddr_storage *address, size_t *length)
-{
-    const uint8_t *bytes = (const uint8_t *)&((const struct sockaddr_in *)address)->sin_addr;
-
-    if (address->ss_family == AF_INET6) {
-        const struct in6_addr *in6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
-
-        if (!IN6_IS_ADDR_V4MAPPED(in6)) {
-            *length = IN6_IS_ADDR_LINKLOCAL(in6) ? sizeof *in6 : sizeof *in6 / 2;
-            return in6->s6_addr;
-        }
-        bytes = in6->s6_addr + 12;
-    }
-    *length = bytes[0] == IN_LOOPBACKNET ? 1 : sizeof(struct in_addr);
-    return bytes;
-}
-
-static bool is_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-    size_t length, other;
-    const uint8_t *of_a = host_of(a, &length), *of_b = host_of(b, &other);
-
-    return length == other && memcmp(of_a, of_b, length) == 0;
 }
 
 /* Connections of this address, those that were refused or not. */
@@ -125,7 +101,7 @@ static int count_of(const struct inlets *inlets, const struct sockaddr_storage *
     int count = 0;
 
     LIST_FOREACH (inlet, &inlets->list, link)
-        count += inlet->refused == refused && is_same_host(&inlet->peer, peer);
+        count += inlet->refused == refused && hosts_same(&inlet->peer, peer);
     return count;
 }
 

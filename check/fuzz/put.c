@@ -127,7 +127,8 @@ static void expect_honest(const struct outlet *outlet, const unsigned char *stre
     ck_assert_uint_le(TRANSFER_REPLY + reply.text_length, length);
 }
 
-static void send_one(struct outlet *outlet, struct input *input)
+/* named: bytes of the file's path, as of one that was found in a folder. */
+static void send_one(struct outlet *outlet, struct input *input, size_t named)
 {
     static const int failures[] = {ECONNRESET, EPIPE, ETIMEDOUT, ENOMEM};
     unsigned char stream[STREAM_MAX];
@@ -138,12 +139,13 @@ static void send_one(struct outlet *outlet, struct input *input)
     fake_stream = stream;
     fake_stream_left = length;
     fake_stream_errno = which & 128 ? ECONNRESET : 0;
+    fake_stream_hurries = which & 32;
     fake_failing = which & 64 ? failures[input_below(input, 4)] : 0;
     fake_fails_from = (int)input_below(input, 4);
     memset(outlet->client.error, 0, sizeof(outlet->client.error));
     if (which & 16)
         disk_will_fail(input);
-    int result = outlet_file(outlet, file, 0, strrchr(file, '/') + 1);
+    int result = outlet_file(outlet, file, named, strrchr(file, '/') + 1);
 
     disk_mend();
     if (result == 0) {
@@ -172,13 +174,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fake_failing = how % 4 == 1 ? failures[(how >> 2) % 7] : 0;
     fake_fails_from = (int)input_below(&input, 4);
     one.ai_next = how & 128 ? &other : NULL;
+    outlet.client.patience = how & 64 ? 60 : 0;
     if (client_reach(&outlet.client, &one) == -1) {
         ck_assert_int_eq(outlet.client.sock, -1);
         ck_assert_msg(outlet.client.error[0] != '\0' && is_plain(outlet.client.error), "'%s'",
                       outlet.client.error);
     } else {
         for (int i = 0; i < ROUNDS && input_left(&input) > 0; i++)
-            send_one(&outlet, &input);
+            send_one(&outlet, &input, how & 32 ? strlen(top) + 1 : 0);
         client_close(&outlet.client);
     }
     fake_reset();

@@ -185,6 +185,7 @@ static void step(struct input *input)
     default:
         if (input_u8(input) & 1) {
             disk_will_fail(input);
+            world.failed |= world.inlets.store.limits.syncs; /* which may be when it has its name already */
             break;
         }
         disk_pause(true);
@@ -208,10 +209,11 @@ static void check_limits(void)
 static void begin(struct input *input)
 {
     struct inlets *inlets = &world.inlets;
+    uint8_t how = input_u8(input);
 
     stderr = world.quiet;
     inlets_begin(inlets);
-    inlets->lines.left = input_u8(input) % 8;
+    inlets->lines.left = how % 8;
     inlets->patience = PATIENCE;
     inlets->rate = 100;
     inlets->of_one = OF_ONE;
@@ -220,6 +222,7 @@ static void begin(struct input *input)
     inlets->store.bytes = inlets->store.files = 0;
     inlets->store.limits.keep = 2 * PATIENCE;
     inlets->store.limits.gives = true;
+    inlets->store.limits.syncs = how & 8;
     world.digests = 0;
     world.again = false;
     world.failed = false;

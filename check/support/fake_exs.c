@@ -12,6 +12,7 @@ struct fake_calls fake_calls = STAILQ_HEAD_INITIALIZER(fake_calls);
 int fake_regions, fake_failing, fake_fails_from, fake_stream_errno;
 const unsigned char *fake_stream;
 size_t fake_stream_left;
+bool fake_stream_hurries;
 struct timeval fake_limit;
 time_t fake_limit_most;
 void (*fake_deliver)(void *ahandle, const exs_event_t *event);
@@ -191,7 +192,11 @@ ssize_t exs_blocking_recv(int sockno, void *buffer, size_t max_bytes, int flags,
 {
     size_t length = max_bytes < fake_stream_left ? max_bytes : fake_stream_left;
 
-    (void)sockno, (void)flags, (void)mhandle;
+    (void)sockno, (void)mhandle;
+    if (flags & MSG_DONTWAIT && !fake_stream_hurries) {
+        errno = EAGAIN;
+        return -1;
+    }
     if (fails())
         return -1;
     if (length < max_bytes && fake_stream_errno != 0) {
@@ -200,6 +205,8 @@ ssize_t exs_blocking_recv(int sockno, void *buffer, size_t max_bytes, int flags,
     }
     if (length > 0)
         memcpy(buffer, fake_stream, length);
+    if (flags & MSG_PEEK)
+        return (ssize_t)length;
     fake_stream += length;
     fake_stream_left -= length;
     return (ssize_t)length;
@@ -352,6 +359,7 @@ void fake_reset(void)
     }
     fake_regions = fake_failing = fake_fails_from = fake_stream_errno = 0;
     fake_stream_left = 0;
+    fake_stream_hurries = false;
     fake_limit = (struct timeval){0};
     fake_limit_most = 0;
 }

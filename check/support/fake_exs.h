@@ -58,6 +58,7 @@ bool fake_closed(int sock);
 extern const unsigned char *fake_stream;
 extern size_t fake_stream_left;
 extern int fake_stream_errno;
+extern bool fake_stream_hurries;  /* it is there before anybody waits for it: MSG_DONTWAIT gets it */
 extern struct timeval fake_limit; /* of receives, as it was last set by exs_setsockopt */
 extern time_t fake_limit_most;    /* seconds, the longest of these */
 

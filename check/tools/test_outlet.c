@@ -155,6 +155,43 @@ START_TEST(asked)
 }
 END_TEST
 
+static int sent_vectors;
+
+static void count_vector(void)
+{
+    sent_vectors++;
+}
+
+/* Whoever is refused in the midst of a large file does not send the rest of it; who is not, does. */
+START_TEST(refused_meanwhile)
+{
+    static const struct {
+        int status;
+        bool hurries;
+        int vectors;
+        const char *want;
+    } rows[] = {
+        {TRANSFER_FAILED, true, 2, "the server did not take it: the disk is full"},
+        {TRANSFER_STORED, true, 2, "the server answered too early"}, /* with what was there as its digest */
+        {TRANSFER_GO, true, 2, "is this an exs-serve?"},             /* with such a text */
+        {TRANSFER_FAILED, false, 4, "the server did not take it: the disk is full"}};
+    const struct transfer_reply go = {.status = TRANSFER_GO, .text_length = TRANSFER_OFFSET};
+    static unsigned char both[2 * sizeof(answer)];
+
+    ck_assert_int_eq(truncate(path, (16 << 20) + 1), 0);
+    transfer_put_reply(both, &go);
+    compose((enum transfer_status)rows[_i].status, "the disk is full");
+    memcpy(both + TRANSFER_REPLY + TRANSFER_OFFSET, answer, fake_stream_left);
+    fake_stream = both;
+    fake_stream_left += TRANSFER_REPLY + TRANSFER_OFFSET;
+    fake_stream_hurries = rows[_i].hurries;
+    fake_sending = count_vector;
+    sent_vectors = 0;
+    expect_failure(rows[_i].want);
+    ck_assert_int_eq(sent_vectors, rows[_i].vectors);
+}
+END_TEST
+
 /* A small file is not asked about. */
 START_TEST(not_asked)
 {
@@ -301,6 +338,7 @@ int main(void)
     tcase_add_loop_test(tcase, cut_reply, 0, TRANSFER_REPLY + 6);
     tcase_add_test(tcase, told_before_the_end);
     tcase_add_loop_test(tcase, asked, 0, 6);
+    tcase_add_loop_test(tcase, refused_meanwhile, 0, 4);
     tcase_add_test(tcase, not_asked);
     tcase_add_loop_test(tcase, replaced_meanwhile, 0, 4);
     tcase_add_loop_test(tcase, quiet_for_long, 0, 2);

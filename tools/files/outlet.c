@@ -161,6 +161,19 @@ static int send_piece(struct sending *s, uint64_t length)
     return send_vector(s->outlet, vector, count);
 }
 
+/* Has the server said something, before all was sent? It does so only to refuse the file, and then to take the
+ * rest of it is a waste of its time and ours. */
+static bool is_refused(struct outlet *outlet)
+{
+    unsigned char byte;
+
+    if (exs_blocking_recv(outlet->client.sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT, NULL) == -1)
+        return false; /* not yet; or the next piece fails, and says why */
+    if (receive_reply(outlet, NULL) == 0)
+        client_failed_text(&outlet->client, "not understood", "the server answered too early");
+    return true;
+}
+
 static int send_pieces(struct sending *s)
 {
     s->outlet->resumed = 0;
@@ -173,6 +186,8 @@ static int send_pieces(struct sending *s)
             return -1;
         s->sent += length;
         progress_update(&s->progress, s->sent);
+        if (s->sent < s->size && is_refused(s->outlet))
+            return -1;
     } while (s->sent < s->size);
     return receive_reply(s->outlet, NULL);
 }

@@ -341,6 +341,18 @@ START_TEST(finish)
 }
 END_TEST
 
+/* Its accept was done, and the event of that on its way: it says nothing, and is not waited for. */
+START_TEST(comes_at_the_end)
+{
+    ck_assert_int_eq(inlets_finish(&inlets), 0);
+    open_from(1, 1);
+    ck_assert_int_eq(inlets.count, 1);
+    ck_assert_ptr_null(fake_first(1, EXS_EVT_RECV));
+    ck_assert(fake_closed(1));
+    ck_assert_int_eq(inlets.count, 0);
+}
+END_TEST
+
 START_TEST(finish_is_cut_short)
 {
     open_from(1, 1);
@@ -371,6 +383,7 @@ int main(void)
     tcase_add_test(tcase, blocks_given_back);
     tcase_add_loop_test(tcase, shortage, 0, 8);
     tcase_add_test(tcase, finish);
+    tcase_add_test(tcase, comes_at_the_end);
     tcase_add_test(tcase, finish_is_cut_short);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);

@@ -154,7 +154,9 @@ void inlet_open(struct inlets *inlets, int sock, const struct sockaddr_storage *
         snprintf(inlet->device, sizeof(inlet->device), "?");
     LIST_INSERT_HEAD(&inlets->list, inlet, link);
     inlets->count++;
-    if (!inlet_begin(inlet))
+    if (inlets->ending)
+        inlet_close(inlet); /* accepted before that; the end waits for its close event */
+    else if (!inlet_begin(inlet))
         inlet_broken(inlet, strerror(errno));
 }
 

@@ -6,9 +6,32 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "conversation.h"
+
+static int failing; /* an errno, with which the next of these ends that is to fail */
+static bool write_fails, rename_fails;
+
+/* In place of libc's. */
+ssize_t pwrite(int fd, const void *data, size_t length, off_t offset)
+{
+    if (!write_fails)
+        return (ssize_t)syscall(SYS_pwrite64, fd, data, length, offset);
+    write_fails = false;
+    errno = failing;
+    return -1;
+}
+
+int renameat(int from, const char *name, int to, const char *other)
+{
+    if (!rename_fails)
+        return (int)syscall(SYS_renameat2, from, name, to, other, 0);
+    rename_fails = false;
+    errno = failing;
+    return -1;
+}
 
 /* ---- Files that were broken off ------------------------------------------------------------------------ */
 
@@ -356,6 +379,32 @@ START_TEST(count_limit)
 }
 END_TEST
 
+/* The disk is full before the server's limits are reached, or its user has no more of it: what is kept gives
+ * way to that, too, and then it is told as what it is. */
+START_TEST(disk_limit)
+{
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10),
+                   other = compose("other", 5, "12345", 5), more = compose("more", 4, "0123456789", 10);
+
+    failing = _i == 0 ? ENOSPC : EDQUOT;
+    store.limits.total = 20;
+    break_off(&m, 7);
+    write_fails = true;
+    feed(&other, other.length);
+    expect_reply(TRANSFER_STORED);
+    ck_assert_int_eq(store.kept_count, 0);
+    if (_i == 2)
+        rename_fails = true;
+    else
+        write_fails = true;
+    feed(&more, more.length);
+    ck_assert_str_eq(intake_text(&intake), strerror(failing));
+    expect_refused(&more, TRANSFER_FAILED);
+    expect_absent("more");
+    ck_assert_uint_eq(store.bytes, 5);
+}
+END_TEST
+
 /* Half of what is free, unless told. */
 START_TEST(limits_by_default)
 {
@@ -391,6 +440,7 @@ int main(void)
     tcase_add_test(tcase, total_limit);
     tcase_add_test(tcase, total_limit_meanwhile);
     tcase_add_test(tcase, count_limit);
+    tcase_add_loop_test(tcase, disk_limit, 0, 3);
     tcase_add_test(tcase, limits_by_default);
     return conversations_run();
 }

@@ -22,7 +22,7 @@ static int open_or_make(int in, const char *folder, uint64_t *may_make)
     if (fd != -1 || errno != ENOENT || may_make == NULL)
         return fd;
     if (*may_make == 0) {
-        errno = EDQUOT;
+        errno = FOLDERS_ENOUGH;
         return -1;
     }
     if (mkdirat(in, folder, 0777) == 0)

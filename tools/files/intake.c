@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "folders.h"
 #include "kept.h"
 #include "tools/common/clock.h"
 
@@ -86,15 +87,26 @@ static void refuse(struct intake *intake, enum transfer_status status, const cha
 
 static const char *why_not(void)
 {
-    if (errno == ESTALE)
+    switch (errno) {
+    case ESTALE:
         return "its temporary file is gone: has another exs-serve this directory, on another host?";
-    return errno == ENODEV ? "what has its name here is no file" : strerror(errno);
+    case ENODEV:
+        return "what has its name here is no file";
+    case FOLDERS_ENOUGH:
+        return "no more folders may be made (exs-serve -n)";
+    default:
+        return strerror(errno);
+    }
 }
 
+/* A quota of the file system's is another thing than a limit of the server's, though both are EDQUOT. */
 static void refuse_store(struct intake *intake)
 {
     char room[TRANSFER_TEXT_MAX];
-    const char *full = errno == EDQUOT ? store_refuses(intake->store, intake->header.size, 0, room) : NULL;
+    const char *full = NULL;
+
+    if (errno == EDQUOT)
+        full = store_refuses(intake->store, intake->header.size, intake->file.written, room);
 
     refuse(intake, full != NULL ? TRANSFER_REFUSED : TRANSFER_FAILED, full != NULL ? full : why_not());
 }
@@ -245,8 +257,7 @@ static void digest_done(struct intake *intake)
     if (memcmp(intake->result.digest, intake->fixed, TRANSFER_DIGEST) != 0) {
         refuse(intake, TRANSFER_DIFFERS, "the digests differ: send the file again");
     } else if (store_commit(&intake->file) == -1) {
-        refuse(intake, TRANSFER_FAILED,
-               errno == EDQUOT ? "no more folders may be made (exs-serve -n)" : why_not());
+        refuse(intake, TRANSFER_FAILED, why_not());
     } else {
         expect(intake, INTAKE_HEADER, TRANSFER_HEAD);
         answer(intake, TRANSFER_STORED, "stored");

@@ -207,6 +207,12 @@ static void begin_to_sync(const struct incoming *file, uint64_t offset, size_t l
         sync_file_range(file->fd, (off_t)offset, (off_t)length, SYNC_FILE_RANGE_WRITE);
 }
 
+/* The disk, or what this user may have of it. */
+static bool is_full(int error)
+{
+    return error == ENOSPC || error == EDQUOT;
+}
+
 int store_write(struct incoming *file, const void *data, size_t length, uint64_t offset)
 {
     struct store *store = file->store;
@@ -222,7 +228,7 @@ int store_write(struct incoming *file, const void *data, size_t length, uint64_t
     while (length > 0) {
         ssize_t written = pwrite(file->fd, next, length, (off_t)offset);
 
-        if (written == -1 && (errno == EINTR || (errno == ENOSPC && kept_drop(store))))
+        if (written == -1 && (errno == EINTR || (is_full(errno) && kept_drop(store))))
             continue;
         if (written == -1)
             return -1;

@@ -405,6 +405,22 @@ START_TEST(disk_limit)
 }
 END_TEST
 
+/* Without a limit of its own a file has that of all, and whoever is refused is told of that one. */
+START_TEST(no_file_limit)
+{
+    struct message m = compose("most", 4, "12345", 5), more = compose("more", 4, "123456", 6);
+
+    store.limits.file = 0;
+    store.limits.total = 5;
+    feed(&more, more.length);
+    expect_text("5 bytes are left of what the server may take (exs-serve -S)");
+    expect_refused(&more, TRANSFER_REFUSED);
+    hang_up();
+    feed(&m, m.length);
+    expect_reply(TRANSFER_STORED);
+}
+END_TEST
+
 /* Half of what is free, unless told. */
 START_TEST(limits_by_default)
 {
@@ -418,7 +434,6 @@ START_TEST(limits_by_default)
     ck_assert_int_eq(store_open(&store, folder, &none), 0);
     ck_assert_uint_ge(store.limits.total, half / 2);
     ck_assert_uint_le(store.limits.total, half * 2);
-    ck_assert_uint_eq(store.limits.file, store.limits.total);
 }
 END_TEST
 
@@ -441,6 +456,7 @@ int main(void)
     tcase_add_test(tcase, total_limit_meanwhile);
     tcase_add_test(tcase, count_limit);
     tcase_add_loop_test(tcase, disk_limit, 0, 3);
+    tcase_add_test(tcase, no_file_limit);
     tcase_add_test(tcase, limits_by_default);
     return conversations_run();
 }

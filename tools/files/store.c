@@ -56,8 +56,6 @@ static int set_limits(struct store *store, const struct store_limits *limits)
             return -1;
         store->limits.total = (uint64_t)status.f_bavail * status.f_frsize / 2;
     }
-    if (limits->file == 0)
-        store->limits.file = store->limits.total;
     return 0;
 }
 
@@ -110,7 +108,7 @@ const char *store_refuses(const struct store *store, uint64_t size, uint64_t the
 {
     const struct store_limits *limits = &store->limits;
 
-    if (size > limits->file) {
+    if (limits->file != 0 && size > limits->file) {
         snprintf(room, TRANSFER_TEXT_MAX, "a file may have %" PRIu64 " bytes (exs-serve -s)", limits->file);
         return room;
     }

@@ -21,7 +21,7 @@ enum { STORE_COPY = 128 << 10 }; /* bytes: stays in a processor's own cache */
 
 /* What may be stored while the server runs, and whether it may be read. */
 struct store_limits {
-    uint64_t file;  /* bytes of one file; 0: as many as of all */
+    uint64_t file;  /* bytes of one file; 0: what is left of all */
     uint64_t total; /* bytes of all files; 0: half of what the file system has free at the start */
     uint64_t files; /* how many, and how many folders were made for them */
     int keep;       /* seconds that a file that was broken off is kept; 0: it is not */

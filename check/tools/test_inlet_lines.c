@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What exs-serve says of its connections: how many lines, and with which time in front. */
+/* What exs-serve says of its connections: how many lines, with which time in front, and of which file. */
 #include <check.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "check/support/fake_exs.h"
 #include "check/support/runner.h"
 #include "inlet_fixture.h"
 
@@ -46,6 +48,37 @@ START_TEST(times)
 }
 END_TEST
 
+static void say(int sock, enum transfer_version version, uint64_t size, const char *name)
+{
+    const struct transfer_header header = {.version = version, .name_length = strlen(name), .size = size};
+    unsigned char bytes[TRANSFER_HEADER + TRANSFER_NAME_MAX];
+
+    transfer_put_header(bytes, &header);
+    memcpy(bytes + TRANSFER_HEADER, name, header.name_length);
+    open_from(sock, (unsigned)sock);
+    fake_arrive(sock, bytes, TRANSFER_HEADER + header.name_length);
+}
+
+/* What was refused, or not given, by its name, if that is known. */
+START_TEST(refusals)
+{
+    say(1, TRANSFER_DETAILED, UINT64_C(2) << 30, "large");
+    ck_assert_int_eq(count_said("10.0.0.1 port 1001: refused large: 1073741824 bytes are left of what"), 1);
+    say(2, TRANSFER_DETAILED, 1, "two\nlines");
+    ck_assert_int_eq(count_said("refused two?lines: a name must not contain control characters"), 1);
+    say(3, TRANSFER_WANTS, 0, "wanted");
+    ck_assert_int_eq(count_said("was not given wanted: this server gives no files"), 1);
+    open_from(4, 4);
+    fake_arrive(4, "This is no file transfer at all.", 32);
+    ck_assert_int_eq(count_said("10.0.0.4 port 1004: refused: this is no file transfer"), 1);
+    open_from(5, 5);
+    say(6, TRANSFER_DETAILED, 1, "slow");
+    pass(PATIENCE + 1);
+    ck_assert_int_eq(count_said("10.0.0.5 port 1005: refused: silent for too long"), 1);
+    ck_assert_int_eq(count_said("refused slow: silent for too long"), 1);
+}
+END_TEST
+
 int main(void)
 {
     setenv("TZ", "UTC0", 1);
@@ -56,6 +89,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, inlets_setup, inlets_teardown);
     tcase_add_test(tcase, lines);
     tcase_add_test(tcase, times);
+    tcase_add_test(tcase, refusals);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

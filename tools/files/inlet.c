@@ -66,6 +66,20 @@ void inlet_broken(struct inlet *inlet, const char *what)
 
 /* ---- Replies ------------------------------------------------------------------------------------------- */
 
+/* By its name, if that is known yet. */
+static void report_refused(const struct inlet *inlet, const char *address)
+{
+    const struct intake *intake = &inlet->intake;
+    char name[TRANSFER_PATH_MAX + 1];
+
+    snprintf(name, sizeof(name), "%s", intake->name);
+    inlets_say(inlet->inlets, "%s: %s%s: %s", address,
+               name[0] == '\0'                            ? "refused"
+               : intake->header.version == TRANSFER_WANTS ? "was not given "
+                                                          : "refused ",
+               terminal_filter(name), intake_text(intake));
+}
+
 static void report(const struct inlet *inlet)
 {
     const struct intake *intake = &inlet->intake;
@@ -80,7 +94,7 @@ static void report(const struct inlet *inlet)
         log_line(stdout, "%s: %.0f bytes in %.3f s, %.2f GB/s, digest %s, from %s by %s", terminal_filter(name),
                  size, seconds, moved / 1e9 / seconds, digest, address, inlet->device);
     else
-        inlets_say(inlet->inlets, "%s: refused a file: %s", address, intake_text(intake));
+        report_refused(inlet, address);
 }
 
 /* The client reads what it has sent before, which takes it as long as sending that might have, but no longer
@@ -174,8 +188,7 @@ static int begin_to_give(struct inlet *inlet)
 {
     struct inlets *inlets = inlet->inlets;
 
-    inlet->giving = inlet->intake.giving;
-    inlet->intake.giving = NULL;
+    inlet->giving = intake_take_giving(&inlet->intake);
     inlet->giving->piece = piece_for(inlets);
     inlet->replying = true;
     if (!giving_reads(inlet->giving))

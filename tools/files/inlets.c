@@ -14,7 +14,10 @@
 #include "log.h"
 #include "tools/common/options.h"
 
-enum { REFUSED_MAX = 16 }; /* connections of one address that are being told that they are too many */
+enum {
+    REFUSED_MAX = 16, /* connections of one address that are being told that they are too many */
+    LINE = 1536,      /* bytes: a name, and why */
+};
 
 /* ---- What is said -------------------------------------------------------------------------------------- */
 
@@ -27,7 +30,7 @@ static void say_suppressed(unsigned long lines)
 void inlets_say(struct inlets *inlets, const char *format, ...)
 {
     va_list arguments;
-    char line[512];
+    char line[LINE];
 
     if (!lines_take(&inlets->lines))
         return;

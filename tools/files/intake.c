@@ -23,6 +23,7 @@ int intake_open(struct intake *intake, struct store *store)
     intake->file.fd = -1;
     intake->reply_length = 0;
     intake->giving = NULL;
+    intake->name[0] = '\0';
     intake->hash = XXH3_createState();
     expect(intake, INTAKE_HEADER, TRANSFER_HEAD);
     if (intake->hash != NULL)
@@ -122,13 +123,9 @@ static void details_done(struct intake *intake)
 {
     struct transfer_header *header = &intake->header;
     const char *wrong = header->version == TRANSFER_PLAIN ? NULL : transfer_get_details(intake->fixed, header);
-    bool is_known = header->version != TRANSFER_WANTS && !header->asks; /* what is to come */
-    char room[TRANSFER_TEXT_MAX];
 
     if (wrong != NULL)
         refuse(intake, TRANSFER_MALFORMED, wrong);
-    else if (is_known && (wrong = store_refuses(intake->store, header->size, 0, room)) != NULL)
-        refuse(intake, TRANSFER_REFUSED, wrong);
     else
         expect(intake, INTAKE_NAME, header->name_length);
 }
@@ -228,17 +225,31 @@ static void want_done(struct intake *intake)
         refuse(intake, failed ? TRANSFER_FAILED : TRANSFER_REFUSED, why);
 }
 
+struct giving *intake_take_giving(struct intake *intake)
+{
+    struct giving *giving = intake->giving;
+
+    intake->giving = NULL;
+    intake->name[0] = '\0';
+    return giving;
+}
+
 static void name_done(struct intake *intake)
 {
     const char *name = (const char *)intake->fixed, *wrong;
     size_t length = intake->header.name_length;
+    char room[TRANSFER_TEXT_MAX];
 
+    memcpy(intake->name, name, length);
+    intake->name[length] = '\0';
     if (intake->header.version == TRANSFER_WANTS) {
         want_done(intake);
         return;
     }
     wrong = intake->header.version == TRANSFER_PLAIN ? transfer_bad_name(name, length)
                                                      : transfer_bad_path(name, length);
+    if (wrong == NULL && !intake->header.asks)
+        wrong = store_refuses(intake->store, intake->header.size, 0, room);
     if (wrong != NULL) {
         refuse(intake, TRANSFER_REFUSED, wrong);
     } else if (intake->header.asks) {
@@ -260,6 +271,7 @@ static void digest_done(struct intake *intake)
         refuse(intake, TRANSFER_FAILED, why_not());
     } else {
         expect(intake, INTAKE_HEADER, TRANSFER_HEAD);
+        intake->name[0] = '\0';
         answer(intake, TRANSFER_STORED, "stored");
     }
 }

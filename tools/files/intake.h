@@ -30,16 +30,16 @@ struct intake {
         fixed[TRANSFER_PATH_MAX]; /* a head, details, a name, an offset or a digest, as far as it is there */
     size_t have, want;            /* bytes of fixed, where all of them fit */
     struct transfer_header header;
-    uint64_t received; /* bytes of data, those of an earlier attempt included ... */
-    uint64_t from;     /* ... which are these */
-    double started;    /* seconds, of the monotonic clock, at the header */
+    char name[TRANSFER_PATH_MAX + 1]; /* of what comes or is wanted, unchecked; or empty */
+    uint64_t received;                /* bytes of data, those of an earlier attempt included ... */
+    uint64_t from;                    /* ... which are these */
+    double started;                   /* seconds, of the monotonic clock, at the header */
     XXH3_state_t *hash;
     struct incoming file;
     struct transfer_reply result; /* what the last reply says */
     unsigned char reply[TRANSFER_REPLY + TRANSFER_TEXT_MAX];
-    size_t reply_length; /* bytes; set when a reply is due, cleared by whoever sent it */
-    struct giving
-        *giving; /* what the client is to get now, in place of a reply; taken over by whoever gives it */
+    size_t reply_length;   /* bytes; set when a reply is due, cleared by whoever sent it */
+    struct giving *giving; /* what the client is to get now, in place of a reply; see intake_take_giving */
 };
 
 /* 0, or -1 and ENOMEM. */
@@ -48,6 +48,8 @@ int intake_open(struct intake *intake, struct store *store);
 void intake_close(struct intake *intake);
 /* Returns the bytes taken, fewer than length only when a reply is due, or something to be given. */
 size_t intake_feed(struct intake *intake, const unsigned char *data, size_t length);
+/* What is to be given is the caller's now, and the next header may come. */
+struct giving *intake_take_giving(struct intake *intake);
 /* Answers at once, and takes nothing. */
 void intake_refuse(struct intake *intake, const char *why);
 /* The text of the last reply, a string. */

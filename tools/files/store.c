@@ -183,7 +183,7 @@ int store_begin(struct store *store, struct incoming *file, const char *name,
     file->written = 0;
     file->fd = -1;
     make_room(store, 0, 1);
-    if (store->files >= store->limits.files) { /* others have come meanwhile */
+    if (store->files >= store->limits.files) { /* which store_refuses has told whoever asked it */
         errno = EDQUOT;
         return -1;
     }

@@ -2,6 +2,7 @@
 /* Hosts and ports of a command line, by name and by number, and what is said of those that are none. */
 #include <arpa/inet.h>
 #include <check.h>
+#include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -46,7 +47,10 @@ START_TEST(numbers)
         ck_assert_ptr_null(found->ai_next); /* one for each kind of socket would be one too many */
         freeaddrinfo(found);
     } else {
+        int error = errno;
+
         ck_assert_msg(strstr(why, rows[_i].want) == why, "said: %s", why);
+        ck_assert_int_eq(error, strncmp(why, "bad port", 8) == 0 ? EINVAL : EADDRNOTAVAIL);
     }
 }
 END_TEST

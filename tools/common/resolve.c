@@ -23,6 +23,14 @@ static void say_bad_port(const char *port, bool listening, char why[RESOLVE_TEXT
 {
     snprintf(why, RESOLVE_TEXT_MAX, "bad port '%s': want a number from %d to 65535, or a service's name", port,
              listening ? 0 : 1);
+    errno = EINVAL;
+}
+
+static void say_bad_address(const char *host, int error, char why[RESOLVE_TEXT_MAX])
+{
+    snprintf(why, RESOLVE_TEXT_MAX, "bad address '%s': %s: want a host's name, or its number", host,
+             error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
+    errno = EADDRNOTAVAIL;
 }
 
 struct addrinfo *resolve(const char *host, const char *port, bool listening, char why[RESOLVE_TEXT_MAX])
@@ -41,7 +49,6 @@ struct addrinfo *resolve(const char *host, const char *port, bool listening, cha
     if (error == EAI_SERVICE)
         say_bad_port(port, listening, why);
     else
-        snprintf(why, RESOLVE_TEXT_MAX, "bad address '%s': %s: want a host's name, or its number", host,
-                 error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
+        say_bad_address(host, error, why);
     return NULL;
 }

@@ -9,7 +9,8 @@
 enum { RESOLVE_TEXT_MAX = 256 }; /* bytes */
 
 /* What a stream socket may use, the best first; freeaddrinfo is for it. NULL: why is one line that says what is
- * wanted. listening: the port may be 0, any that is free. */
+ * wanted, and errno EINVAL where it is the port that is wrong, or EADDRNOTAVAIL where the host is not known,
+ * which it may be later. listening: the port may be 0, any that is free. */
 struct addrinfo *resolve(const char *host, const char *port, bool listening, char why[RESOLVE_TEXT_MAX]);
 
 #endif

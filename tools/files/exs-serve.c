@@ -24,6 +24,7 @@
 #include "tools/common/options.h"
 #include "tools/common/resolve.h"
 #include "tools/common/standard.h"
+#include "tools/common/terminal.h"
 
 enum { QUEUE_DEPTH = 4096 };
 
@@ -156,14 +157,19 @@ static void watch_signals(struct server *s)
     ev_signal_start(s->inlets.loop, &s->terminate);
 }
 
+/* A name may be known later than this begins, as a network comes up: it is no wrong command line, with which
+ * systemd's unit does not try again. */
 static struct addrinfo *resolve_or_end(const char *host, const char *port)
 {
     char why[RESOLVE_TEXT_MAX];
     struct addrinfo *addresses = resolve(host, port, true, why);
 
-    if (addresses == NULL)
+    if (addresses != NULL)
+        return addresses;
+    if (errno == EINVAL)
         options_wrong("exs-serve", "%s", why);
-    return addresses;
+    fprintf(stderr, "exs-serve: %s\n", terminal_filter(why));
+    exit(1);
 }
 
 static bool listens_at(struct server *s, const struct addrinfo *address)

@@ -105,10 +105,16 @@ START_TEST(lying_lists)
     } else if (_i == 11) {
         say_entry(TRANSFER_FILE, 0, "a");
         expect_no_list("it closed the connection");
-    } else {
+    } else if (_i == 12) {
         fetch.listed = FETCH_LISTED_MAX;
         say_entry(TRANSFER_FILE, 0, "a");
         expect_no_list("more than a million files");
+    } else {
+        fetch.listed_bytes = FETCH_LISTED_BYTES - strlen("top/a"); /* for one, and not for another */
+        say_entry(TRANSFER_FILE, 0, "a");
+        say_entry(TRANSFER_FILE, 0, "b");
+        expect_no_list("more than 128 MiB of names");
+        ck_assert_uint_eq(fetch.listed, 2);
     }
     ck_assert_int_eq(fetch.client.sock, -1);
 }
@@ -153,7 +159,7 @@ int main(void)
 
     tcase_add_test(tcase, tree);
     tcase_add_test(tcase, closed_folder);
-    tcase_add_loop_test(tcase, lying_lists, 0, 13);
+    tcase_add_loop_test(tcase, lying_lists, 0, 14);
     tcase_add_test(tcase, bottomless);
     tcase_add_loop_test(tcase, plain_names, 0, 5);
     return run_suite(suite);

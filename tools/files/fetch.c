@@ -199,6 +199,19 @@ int fetch_file(struct fetch *fetch, const char *path, struct landing *landing)
 
 /* ---- Lists --------------------------------------------------------------------------------------------- */
 
+/* path: of the folder. A million of the longest would take a gigabyte. */
+static int count_entry(struct fetch *fetch, const char *path, const struct transfer_entry *entry)
+{
+    fetch->listed_bytes += strlen(path) + entry->name_length;
+    if (++fetch->listed > FETCH_LISTED_MAX)
+        return client_failed_text(&fetch->client, "not understood",
+                                  "the server lists more than a million files");
+    if (fetch->listed_bytes > FETCH_LISTED_BYTES)
+        return client_failed_text(&fetch->client, "not understood",
+                                  "the server lists more than 128 MiB of names");
+    return 0;
+}
+
 /* 1: there are no more. */
 static int receive_entry(struct fetch *fetch, struct transfer_entry *entry, char name[TRANSFER_NAME_MAX + 1])
 {
@@ -216,8 +229,6 @@ static int receive_entry(struct fetch *fetch, struct transfer_entry *entry, char
     name[entry->name_length] = '\0';
     if (entry->name_length > 0 && transfer_bad_name(name, entry->name_length) != NULL)
         return client_failed_text(client, "not understood", "the server lists a name that no file may have");
-    if (++fetch->listed > FETCH_LISTED_MAX)
-        return client_failed_text(client, "not understood", "the server lists more than a million files");
     return 0;
 }
 
@@ -238,6 +249,8 @@ static int receive_list(struct fetch *fetch, const char *path,
         is_itself = is_itself || entry.name_length == 0;
         if (is_itself && (entry.kind != TRANSFER_FILE || count > 0))
             return client_failed_text(&fetch->client, "not understood", "this is no list");
+        if (count_entry(fetch, path, &entry) == -1)
+            return -1;
         if (found(context, &entry, name) == -1)
             return client_failed(&fetch->client, "cannot keep a list");
         count++;

@@ -8,7 +8,11 @@
 #include "client.h"
 #include "landing.h"
 
-enum { FETCH_LISTED_MAX = 1000000 }; /* entries that a server may list in all */
+/* What a server may list in all. */
+enum {
+    FETCH_LISTED_MAX = 1000000,     /* entries */
+    FETCH_LISTED_BYTES = 128 << 20, /* of their paths, which are kept */
+};
 
 /* Owned by main; begins as zeros, but for sock, limit and block. */
 struct fetch {
@@ -16,7 +20,7 @@ struct fetch {
     bool quiet;                            /* no progress bar is to be drawn */
     uint64_t limit;                        /* bytes that a file may have */
     struct block *block;                   /* what data comes into */
-    uint64_t listed;                       /* entries so far */
+    uint64_t listed, listed_bytes;         /* entries so far, and bytes of their paths */
     uint64_t resumed;                      /* bytes of the last file that were there from an earlier attempt */
     uint64_t size;                         /* bytes of the last file */
     double seconds;                        /* that the last file took */

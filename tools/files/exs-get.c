@@ -286,6 +286,7 @@ int main(int argc, char **argv)
     struct target target;
 
     standard_open();
+    standard_outlive_limit();
     read_options(argc, argv, &options, &settings);
     struct addrinfo *addresses = resolve(options.host, options.port, false, why);
     if (addresses == NULL)

@@ -159,6 +159,7 @@ int main(int argc, char **argv)
     struct account account;
 
     standard_open();
+    standard_outlive_limit();
     read_options(argc, argv, &options, &settings);
     if (exs_init(EXS_VERSION) == -1) {
         fprintf(stderr, "exs-put: cannot start (EXS_DEBUG=1 says why): %s\n", strerror(errno));

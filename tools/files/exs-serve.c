@@ -149,7 +149,6 @@ static void watch_signals(struct server *s)
 
     sigaction(SIGPIPE, &ignore, NULL); /* whoever reads the output may leave */
     sigaction(SIGHUP, &ignore, NULL);  /* so may the terminal; there is nothing to be read anew */
-    sigaction(SIGXFSZ, &ignore, NULL); /* a limit on files ends a write, and not all conversations */
     ev_signal_init(&s->interrupt, signal_cb, SIGINT);
     ev_signal_init(&s->terminate, signal_cb, SIGTERM);
     s->interrupt.data = s->terminate.data = s;
@@ -280,6 +279,7 @@ int main(int argc, char **argv)
     struct server *s = &server;
 
     standard_open();
+    standard_outlive_limit();
     struct settings settings = settings_read(argc, argv);
 
     inlets_begin(&s->inlets);

@@ -15,6 +15,7 @@
 
 static char folder[] = "fetch-XXXXXX";
 int directory;
+uint64_t kept;
 static struct blocks blocks;
 struct fetch fetch;
 unsigned char stream[LARGE + 4096];
@@ -164,7 +165,7 @@ int get(const char *name)
     }
     int saved = errno;
 
-    landing_end(&landing);
+    kept = landing_end(&landing);
     errno = saved;
     return result;
 }

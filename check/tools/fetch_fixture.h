@@ -41,6 +41,7 @@ void expect_file(const char *name, size_t size);
 
 /* It fetches a file: 0, or -1 and errno. */
 int get(const char *name);
+extern uint64_t kept; /* bytes of what it did not get whole */
 /* "file" doesn't come, for this reason, and the conversation is over. */
 void expect_failure(const char *want);
 

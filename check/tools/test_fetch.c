@@ -141,6 +141,7 @@ START_TEST(cut)
     length = (size_t)_i;
     expect_failure("no answer from the server: it closed the connection");
     ck_assert_int_eq(size_of(PART), -1);
+    ck_assert_uint_eq(kept, 0);
 }
 END_TEST
 
@@ -170,6 +171,7 @@ START_TEST(goes_on)
     expect_failure("no answer from the server");
     off_t there = size_of(PART);
     ck_assert_int_eq(there, LANDING_KEEP); /* what came whole */
+    ck_assert_uint_eq(kept, LANDING_KEEP);
     length = 0;
     if (_i == 0)
         say_file(LARGE, (size_t)there);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <exs.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,6 +177,15 @@ static int open_landing(struct landing *landing, const struct target *target, co
 
 /* ---- Files --------------------------------------------------------------------------------------------- */
 
+/* The part has a name that no listing shows. */
+static void say_kept(struct client *client, uint64_t kept)
+{
+    size_t length = strlen(client->error);
+
+    snprintf(client->error + length, sizeof(client->error) - length,
+             "; %" PRIu64 " bytes are kept, and the next attempt goes on from there", kept);
+}
+
 static int get_file(struct fetch *fetch, const struct target *target, const struct pick *pick)
 {
     struct landing landing;
@@ -186,7 +196,10 @@ static int get_file(struct fetch *fetch, const struct target *target, const stru
     result = open_landing(&landing, target, pick, &fetch->client);
     if (result == 0)
         result = fetch_file(fetch, pick->path, &landing);
-    landing_end(&landing);
+    uint64_t kept = landing_end(&landing);
+
+    if (result == -1 && kept > 0)
+        say_kept(&fetch->client, kept);
     return result;
 }
 

@@ -183,17 +183,26 @@ void landing_discard(struct landing *landing)
     forget(landing);
 }
 
-void landing_end(struct landing *landing)
+/* Of a part that is open; its bytes if it stays. */
+static uint64_t keep_part(struct landing *landing)
 {
-    struct stat status;
+    struct stat status = {0};
+    bool is_known = fstat(landing->fd, &status) == 0;
 
-    if (landing->fd != -1 && !landing->is_output) {
-        if (fstat(landing->fd, &status) == 0 && status.st_size < LANDING_KEEP)
-            landing_discard(landing);
-        else
-            forget(landing);
+    if (is_known && status.st_size < LANDING_KEEP) {
+        landing_discard(landing);
+        return 0;
     }
+    forget(landing);
+    return (uint64_t)status.st_size;
+}
+
+uint64_t landing_end(struct landing *landing)
+{
+    uint64_t kept = landing->fd != -1 && !landing->is_output ? keep_part(landing) : 0;
+
     if (landing->folder != -1)
         close(landing->folder);
     landing->folder = -1;
+    return kept;
 }

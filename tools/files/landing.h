@@ -40,7 +40,7 @@ int landing_write(struct landing *landing, const void *data, size_t length, uint
 int landing_commit(struct landing *landing, const struct transfer_header *header);
 /* What has arrived is wrong. */
 void landing_discard(struct landing *landing);
-/* Always the last. What is not whole stays if it is worth that. */
-void landing_end(struct landing *landing);
+/* Always the last. What is not whole stays if it is worth that: so many bytes do. */
+uint64_t landing_end(struct landing *landing);
 
 #endif

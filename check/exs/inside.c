@@ -4,6 +4,7 @@
 
 #include "core/nic.h"
 #include "core/sock.h"
+#include "core/soft/service/home.h"
 
 struct conn *conn_of(int socket)
 {
@@ -15,6 +16,11 @@ struct conn *conn_of(int socket)
     xs_sock_put(sock);
     ck_assert_ptr_nonnull(conn);
     return conn;
+}
+
+struct service_member *service_of(int socket)
+{
+    return &home_of(conn_of(socket)->nic->context)->service;
 }
 
 void cut_requests(const struct pair *pair, uint32_t bytes)

@@ -5,8 +5,11 @@
 
 #include "check/support/support.h"
 #include "core/conn.h"
+#include "core/soft/service/service.h"
 
 struct conn *conn_of(int socket);
+/* Its device's, on the embedded one; not when it is closed. */
+struct service_member *service_of(int socket);
 /* From now on as on a device that takes no longer requests than this. */
 void cut_requests(const struct pair *pair, uint32_t bytes);
 

@@ -4,15 +4,16 @@
  * has arrived all the same, and its sender is told so. What has not arrived then has failed.
  *
  * Both ends are in this process, on the embedded device and its UDP link; from some moment on its sendmsg loses
- * the acknowledgements of one end.
+ * the acknowledgements of one end. That one, which sends, has no service thread then until the other has left:
+ * however long this process is kept from running between two calls, nothing is sent again before all has been
+ * sent once, and nobody gives up.
  */
 #include "check/support/support.h"
 
 #include <dlfcn.h>
 #include <netinet/udp.h>
 #include <stdatomic.h>
-#include "core/conn.h"
-#include "core/sock.h"
+#include "inside.h"
 
 enum { READ_RESPONSE = 0xd, ACKNOWLEDGE = 0x11, BTH = 12 };
 
@@ -91,12 +92,14 @@ __attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msgh
     return (ssize_t)length;
 }
 
-static void make(_Atomic uint32_t *what, int socket)
-{
-    struct sock *sock = xs_sock_get_locked(socket);
+static struct service_member *still; /* the sender's */
 
-    atomic_store(what, sock->conn->qp->qp_num);
-    xs_sock_put_locked(sock);
+/* One end is deaf or blind from now on; no time passes for the sender. */
+static void make(_Atomic uint32_t *what, int socket, const struct pair *pair)
+{
+    still = service_of(pair->client);
+    service_suspend(still);
+    atomic_store(what, conn_of(socket)->qp->qp_num);
 }
 
 static void at_the_end(struct inbox *box, int socket)
@@ -113,10 +116,12 @@ static void both_quiet(const struct pair *pair)
     inbox_quiet(pair->server_box, QUIET_MS);
 }
 
+/* Who does not send, and time goes on. */
 static void leaves(struct inbox *box, int socket)
 {
     must(exs_close(socket, 0, box->queue, NULL));
     take_good(box, EXS_EVT_CLOSE, socket);
+    service_resume(still);
 }
 
 /* A pair whose server lets its client have memory so. */
@@ -155,7 +160,7 @@ START_TEST(what_has_arrived)
         take_good(far, EXS_EVT_SHUTDOWN, pair.server);
         at_the_end(near, pair.client);
     }
-    make(&deaf, pair.client);
+    make(&deaf, pair.client, &pair);
     if (cases[_i].sends)
         must(exs_send(pair.client, out, sizeof(out), 0, near->queue, NULL, NULL));
     must(exs_shutdown(pair.client, SHUT_WR, 0, near->queue, NULL));
@@ -199,7 +204,7 @@ START_TEST(who_got_all_leaves)
     for (size_t i = 0; i < sends; i++)
         must(exs_recv(pair.server, in, bytes > 0 ? bytes : 1, flags, far->queue, NULL, NULL));
     both_quiet(&pair);
-    make(&deaf, pair.client);
+    make(&deaf, pair.client, &pair);
     for (size_t i = 0; i < sends; i++)
         must(exs_send(pair.client, out, bytes, 0, near->queue, NULL, NULL));
     for (size_t i = 0; i < sends; i++)
@@ -227,7 +232,7 @@ START_TEST(who_got_less_leaves)
     must(exs_send(pair.client, out, 1, 0, near->queue, NULL, NULL));
     take_good(far, EXS_EVT_RECV, pair.server);
     take_good(near, EXS_EVT_SEND, pair.client);
-    make(&blind, pair.server);
+    make(&blind, pair.server, &pair);
     must(exs_send(pair.client, out, 1, 0, near->queue, NULL, NULL));
     leaves(far, pair.server);
     take_failed(near, EXS_EVT_SEND, pair.client, ECONNRESET);
@@ -265,9 +270,9 @@ START_TEST(what_was_written)
         must(exs_recv(pair.server, &byte, 1, 0, far->queue, NULL, NULL));
     both_quiet(&pair);
     if (arrives)
-        make(&deaf, pair.client);
+        make(&deaf, pair.client, &pair);
     else
-        make(&blind, pair.server);
+        make(&blind, pair.server, &pair);
     must(exs_rwrite(pair.client, out, bytes, &token, 0, 0, near->queue, NULL, NULL));
     if (sends)
         must(exs_send(pair.client, "x", 1, 0, near->queue, NULL, NULL));
@@ -310,7 +315,7 @@ START_TEST(what_was_read)
 
     must(exs_recv(pair.server, &byte, 1, 0, far->queue, NULL, NULL));
     both_quiet(&pair);
-    make(&deaf, pair.client);
+    make(&deaf, pair.client, &pair);
     must(exs_rread(pair.client, in, 11, &token, 0, 0, near->queue, NULL, NULL));
     must(exs_send(pair.client, "x", 1, 0, near->queue, NULL, NULL));
     take_good(far, EXS_EVT_RECV, pair.server);
@@ -339,7 +344,7 @@ START_TEST(what_was_written_and_closed)
 
     must(exs_recv(pair.server, &byte, 1, 0, far->queue, NULL, NULL));
     both_quiet(&pair);
-    make(&deaf, pair.client);
+    make(&deaf, pair.client, &pair);
     must(exs_rwrite(pair.client, out, 11, &token, 0, 0, near->queue, NULL, NULL));
     must(exs_send(pair.client, "x", 1, 0, near->queue, NULL, NULL));
     must(exs_close(pair.client, EXS_LINGER, near->queue, NULL));

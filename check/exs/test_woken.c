@@ -23,7 +23,6 @@
 #include "core/core.h"
 #include "core/nic.h"
 #include "core/queue.h"
-#include "core/soft/service/home.h"
 #include "inside.h"
 
 #define LONG "1000000" /* us; as long as EXS_WAIT_US_MAX */
@@ -152,11 +151,6 @@ static bool is_readable(exs_qhandle_t queue, int within_ms)
 static void send_one(const struct pair *pair)
 {
     must(exs_send(pair->server, "x", 1, EXS_UNSIGNALED, NULL, NULL, NULL));
-}
-
-static struct service_member *service_of(int socket)
-{
-    return &home_of(conn_of(socket)->nic->context)->service;
 }
 
 /* What has come is taken in, and what comes next rings. */

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_lost.c - what a process loses because it is too slow shows at its end, and where many send at once each
  * finds room: over the UDP link, on loopback. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 #include "check/support/endpoints.h"
 #include "check/support/self.h"
-#include "core/settings.h"
 #include "core/soft/service/home.h"
+#include "settled.h"
 
 #define QKEY 5
 #define BYTES 2048
@@ -89,21 +87,6 @@ static void await_unready(struct self *self, uint64_t count)
     }
 }
 
-/* What the process says at its end. */
-static void told(char *text, size_t size)
-{
-    FILE *file = tmpfile();
-    int before = dup(STDERR_FILENO);
-    ck_assert(file && before != -1);
-    ck_assert_int_ne(dup2(fileno(file), STDERR_FILENO), -1);
-    home_settle();
-    ck_assert_int_ne(dup2(before, STDERR_FILENO), -1);
-    close(before);
-    rewind(file);
-    text[fread(text, 1, size - 1, file)] = 0;
-    fclose(file);
-}
-
 /* Links that are still open count, and those that are closed. */
 START_TEST(messages_without_a_receive)
 {
@@ -116,8 +99,7 @@ START_TEST(messages_without_a_receive)
     if (_i)
         self_close(&self);
     setenv("EXS_DEBUG", "1", 1);
-    settings_read();
-    told(text, sizeof text);
+    settled_text(_i ? NULL : self.home, text, sizeof text);
     ck_assert_str_eq(text, "exs: 7 messages of unreliable peers found no receive posted: post more of them\n");
     if (!_i)
         self_close(&self);
@@ -141,8 +123,7 @@ START_TEST(trains_without_room)
     }
     soft_unlock(self.home->context);
     setenv("EXS_DEBUG", "1", 1);
-    settings_read();
-    told(text, sizeof text);
+    settled_text(self.home, text, sizeof text);
     ck_assert_msg(strstr(text, " trains of packets found no room in a socket's buffer of ") != NULL, "%s",
                   text);
     ck_assert_ptr_nonnull(strstr(text, "raise net.core.rmem_max"));
@@ -294,7 +275,7 @@ START_TEST(nothing_is_told_unasked)
         setenv("EXS_DEBUG", "0", 1);
     else
         unsetenv("EXS_DEBUG");
-    told(text, sizeof text);
+    settled_text(self.home, text, sizeof text);
     ck_assert_str_eq(text, "");
     self_close(&self);
 }

@@ -19,12 +19,12 @@
 #include "check/support/ibwords.h"
 #include "check/support/self.h"
 #include "check/support/twonets.h"
-#include "core/settings.h"
 #include "core/soft/engine/context.h"
 #include "core/soft/engine/group.h"
 #include "core/soft/service/service_thread.h"
 #include "core/soft/verbs/verbs.h"
 #include "members.h"
+#include "settled.h"
 
 #define HERE "127.0.0.1"
 #define GROUP "239.1.2.3"
@@ -309,22 +309,6 @@ END_TEST
 
 /* ---- What finds no room ---- */
 
-/* What the process says at its end. */
-static void told(char *text, size_t size)
-{
-    FILE *file = tmpfile();
-    int before = dup(STDERR_FILENO);
-
-    ck_assert(file != NULL && before != -1);
-    ck_assert_int_ne(dup2(fileno(file), STDERR_FILENO), -1);
-    home_settle();
-    ck_assert_int_ne(dup2(before, STDERR_FILENO), -1);
-    close(before);
-    rewind(file);
-    text[fread(text, 1, size - 1, file)] = 0;
-    fclose(file);
-}
-
 /* Of a group that is there, or that has been left. */
 START_TEST(losses_are_told)
 {
@@ -346,10 +330,7 @@ START_TEST(losses_are_told)
     if (_i == 1)
         ck_assert_int_eq(member_detach(&a, GROUP), 0);
     setenv("EXS_DEBUG", "1", 1);
-    settings_read();
-    service_suspend(&a.home->service); /* whose lock home_settle does not wait for */
-    told(text, sizeof text);
-    service_resume(&a.home->service);
+    settled_text(a.home, text, sizeof text);
     ck_assert_msg(strstr(text, " trains of packets found no room in a socket's buffer of ") != NULL, "%s",
                   text);
     if (_i == 0)

@@ -141,6 +141,18 @@ enum ibv_qp_state qp_state(struct ibv_qp *qp)
     return attr.qp_state;
 }
 
+void qp_ready_datagrams(struct ibv_qp *qp, uint32_t qkey)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = qkey};
+
+    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+                     0);
+    attr.qp_state = IBV_QPS_RTR;
+    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+    attr.qp_state = IBV_QPS_RTS;
+    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+}
+
 void qp_fail(struct ibv_qp *qp)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};

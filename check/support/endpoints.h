@@ -114,7 +114,8 @@ int qp_ready_to_send(struct ibv_qp *qp, uint32_t psn, const struct setup *setup)
 void qp_connect(struct end *end, struct ibv_qp *qp, unsigned to_node, uint32_t to_qpn, uint32_t psn,
                 uint32_t remote_psn, const struct setup *setup);
 enum ibv_qp_state qp_state(struct ibv_qp *qp);
-void qp_fail(struct ibv_qp *qp); /* to IBV_QPS_ERR */
+void qp_ready_datagrams(struct ibv_qp *qp, uint32_t qkey); /* from RESET to RTS */
+void qp_fail(struct ibv_qp *qp);                           /* to IBV_QPS_ERR */
 
 int post_try(struct end *from, const struct end *to, const struct work *work);
 void post(struct end *from, const struct end *to, const struct work *work);

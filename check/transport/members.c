@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include "check/support/endpoints.h"
 #include "check/support/ibwords.h"
 #include "check/support/roce.h"
 #include "core/clock.h"
@@ -29,7 +30,7 @@ static union ibv_gid gid_of(const char *text)
 
 /* ---- Life ---- */
 
-static void post(struct member *self, uint64_t slot)
+static void post_slot(struct member *self, uint64_t slot)
 {
     struct ibv_sge sge = {(uintptr_t)(self->memory + slot * MEMBER_SLOT), MEMBER_SLOT, self->mr->lkey};
     struct ibv_recv_wr wr = {.wr_id = slot, .sg_list = &sge, .num_sge = 1}, *bad;
@@ -47,24 +48,12 @@ void member_take(struct member *self, struct ibv_qp *qp)
     self->mr = soft_reg_mr(qp->pd, self->memory, sizeof self->memory, IBV_ACCESS_LOCAL_WRITE);
     ck_assert_ptr_nonnull(self->mr);
     for (uint64_t slot = 0; slot < MEMBER_RECEIVES; slot++)
-        post(self, slot);
+        post_slot(self, slot);
 }
 
 void member_give_back(struct member *self)
 {
     ck_assert_int_eq(soft_dereg_mr(self->mr), 0);
-}
-
-static void make_ready(struct ibv_qp *qp)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = MEMBER_QKEY};
-
-    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
-                     0);
-    attr.qp_state = IBV_QPS_RTR;
-    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-    attr.qp_state = IBV_QPS_RTS;
-    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
 }
 
 static void make(struct member *self, struct ibv_context *context)
@@ -78,7 +67,7 @@ static void make(struct member *self, struct ibv_context *context)
     ck_assert(pd != NULL && attr.send_cq != NULL && attr.recv_cq != NULL);
     qp = soft_create_qp(pd, &attr);
     ck_assert_msg(qp != NULL, "soft_create_qp: %s", strerror(errno));
-    make_ready(qp);
+    qp_ready_datagrams(qp, MEMBER_QKEY);
     member_take(self, qp);
     self->pd = pd;
 }
@@ -213,7 +202,7 @@ const uint8_t *member_hears(struct member *self, uint8_t value)
     ck_assert_uint_eq(wc.qp_num, self->qp->qp_num);
     for (int i = MEMBER_GRH; i < MEMBER_SLOT; i++)
         ck_assert_uint_eq(slot[i], value);
-    post(self, wc.wr_id);
+    post_slot(self, wc.wr_id);
     return slot;
 }
 

@@ -23,17 +23,6 @@ struct self {
     uint8_t memory[BYTES];
 };
 
-static void ready(struct ibv_qp *qp)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
-    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
-                     0);
-    attr.qp_state = IBV_QPS_RTR;
-    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-    attr.qp_state = IBV_QPS_RTS;
-    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-}
-
 static void self_open(struct self *self)
 {
     struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD, .cap = {64, 64, 1, 1, 0}};
@@ -47,7 +36,7 @@ static void self_open(struct self *self)
     self->qp = soft_create_qp(self->pd, &attr);
     self->mr = soft_reg_mr(self->pd, self->memory, BYTES, IBV_ACCESS_LOCAL_WRITE);
     ck_assert(self->qp && self->mr);
-    ready(self->qp);
+    qp_ready_datagrams(self->qp, QKEY);
     ck_assert_int_eq(ibv_query_port(self->home->context, 1, &port), 0);
     to.dlid = port.lid;
     self->ah = soft_create_ah(self->pd, &to);

@@ -76,17 +76,6 @@ static void side_close(struct side *side)
     home_close(side->home);
 }
 
-static void ready_datagrams(struct side *side)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
-    ck_assert_int_eq(
-        soft_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY), 0);
-    attr.qp_state = IBV_QPS_RTR;
-    ck_assert_int_eq(soft_modify_qp(side->qp, &attr, IBV_QP_STATE), 0);
-    attr.qp_state = IBV_QPS_RTS;
-    ck_assert_int_eq(soft_modify_qp(side->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-}
-
 static void ready_connection(struct side *side, const struct side *peer)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
@@ -162,8 +151,8 @@ START_TEST(waits_for_room)
     side_open(&b, type);
     if (type == IBV_QPT_UD) {
         struct ibv_ah_attr to = {.port_num = 1, .dlid = b.port.lid};
-        ready_datagrams(&a);
-        ready_datagrams(&b);
+        qp_ready_datagrams(a.qp, QKEY);
+        qp_ready_datagrams(b.qp, QKEY);
         ah = soft_create_ah(a.pd, &to);
         ck_assert_ptr_nonnull(ah);
     } else {

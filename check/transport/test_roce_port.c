@@ -47,18 +47,6 @@ struct side {
     uint8_t memory[4 * (GRH + BYTES)];
 };
 
-static void make_ready(struct ibv_qp *qp)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
-
-    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
-                     0);
-    attr.qp_state = IBV_QPS_RTR;
-    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE), 0);
-    attr.qp_state = IBV_QPS_RTS;
-    ck_assert_int_eq(soft_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-}
-
 static void side_open(struct side *side)
 {
     struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD, .cap = {4, 4, 1, 1, 0}};
@@ -71,7 +59,7 @@ static void side_open(struct side *side)
     side->qp = soft_create_qp(side->pd, &attr);
     side->mr = soft_reg_mr(side->pd, side->memory, sizeof side->memory, IBV_ACCESS_LOCAL_WRITE);
     ck_assert(side->qp && side->mr);
-    make_ready(side->qp);
+    qp_ready_datagrams(side->qp, QKEY);
 }
 
 static void side_close(struct side *side)

@@ -301,7 +301,9 @@ static void wait_in_silence(struct crowd *crowd)
         double took = seconds_now() - start;
         expect(crowd, took > 1.9, "a silent peer was given up after %.1f s", took);
     } else {
-        while (way_turn(crowd, start + cell->silence))
+        double until = start + cell->silence;
+
+        while (seconds_now() < until && way_turn(crowd, until)) /* however much the others say */
             ;
     }
     signal_those(crowd, cell->ending == STOPS ? SIGCONT : SIGKILL);

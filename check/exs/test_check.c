@@ -467,9 +467,9 @@ START_TEST(descriptor_left_readable)
     must(exs_qdelete(exs_qcreate(1)));       /* which nobody looks at any more */
     receive(pair.client, memory + SMALL, 1); /* older, and on another queue */
     receive(pair.server, memory, 1);
-    ck_assert_int_eq(exs_write(pair.client, memory + 1, 1), 1);
     double start = seconds_now();
 
+    ck_assert_int_eq(exs_write(pair.client, memory + 1, 1), 1);
     wait_for_word();
     ck_assert_double_ge(seconds_now() - start, 5);
     told("exs_recv on socket %d: its event waits on queue %p for 5 s, and nobody calls exs_qdequeue",
@@ -489,11 +489,11 @@ START_TEST(event_left_on_its_queue)
     must(fresh);
     receive(pair.server, memory, 1);
     receive(pair.server, memory + 1, 1);
+    double start = seconds_now();
+
     ck_assert_int_eq(exs_write(pair.client, memory + 2, 2), 2);
     ck_assert_int_eq(exs_qdequeue(pair.server_box->queue, &event, 1, NULL), 1);
     must(exs_close(fresh, 0, pair.server_box->queue, NULL));
-    double start = seconds_now();
-
     wait_for_word();
     ck_assert_double_ge(seconds_now() - start, 4); /* looked at once a second */
     told("exs_recv on socket %d: its event waits on queue %p for 5 s, and nobody calls exs_qdequeue",

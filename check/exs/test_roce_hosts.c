@@ -404,7 +404,6 @@ static bool is_probe(const struct packet *packet)
 START_TEST(an_idle_peer_is_asked_for)
 {
     struct host near = {.roce = "only"}, far = {.roce = "only", .far = true};
-    double end = seconds_now() + PROBE_S + LATE_S;
     struct child server, client;
     struct packet packet;
     bool probed = false;
@@ -414,6 +413,7 @@ START_TEST(an_idle_peer_is_asked_for)
     start_server(&server, &far);
     child_start(&client, connect_and_wait, &near);
     hear(client.fd, &ready, 1);
+    double end = seconds_now() + PROBE_S + LATE_S;
     while (!probed && seconds_now() < end) {
         struct pollfd one = {.fd = cable, .events = POLLIN};
 

@@ -215,6 +215,22 @@ static int socket_of(struct rdma_cm_id *id)
     return ((struct cm_id *)(void *)id)->fd;
 }
 
+/* Until the peer is. */
+static void await_heard(struct rdma_cm_id *id)
+{
+    while (!cm_ib_is_heard((struct cm_id *)(void *)id))
+        sched_yield(); /* the service thread's turn */
+}
+
+/* Nothing has come to the peer but its request, again, since it was not answered so soon. */
+static void peer_has_requests_only(void)
+{
+    struct pollfd one = {.fd = peer.fd, .events = POLLIN};
+
+    while (poll(&one, 1, 0) == 1)
+        ck_assert_uint_eq(peer_hears_any().type, IB_REQ);
+}
+
 /* It connects by this way first. The channel isn't looked at: TCP isn't begun beside, however long it takes. */
 static void peer_is_asked_first(struct rdma_cm_id *id)
 {
@@ -273,6 +289,8 @@ START_TEST(tcp_is_late)
         rej.local_id = 0;
         rej.rej.reason = IB_INVALID_SERVICE;
         peer_says(&rej);
+        await_heard(id);
+        peer_has_requests_only();
     }
     wall_opens(&wall);
     await_fd(wall.listener);
@@ -384,13 +402,6 @@ START_TEST(tcp_alone_says_no)
     end_id(id);
 }
 END_TEST
-
-/* Until it is. */
-static void await_heard(struct rdma_cm_id *id)
-{
-    while (!cm_ib_is_heard((struct cm_id *)(void *)id))
-        sched_yield(); /* the service thread's turn */
-}
 
 /* Who was heard of may take his time, and not for ever. */
 START_TEST(a_user_thinks)

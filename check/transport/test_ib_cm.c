@@ -30,6 +30,7 @@ START_TEST(accepted)
     struct rdma_cm_event *event;
     uint8_t data[56];
 
+    req.req.ack_timeout = 24; /* when it is over its numbers are kept for so long: a minute */
     peer_says(&req);
     event = next_event(RDMA_CM_EVENT_CONNECT_REQUEST);
     id = event->id;

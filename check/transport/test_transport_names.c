@@ -8,6 +8,7 @@
 #include "check/support/endpoints.h"
 
 #define PATIENCE 200000000 /* polls, far more than a packet on this host takes */
+#define TIMEOUT 18         /* 1.1 s for an acknowledgement: none is lost, and whoever gives it may be late */
 
 struct side {
     struct ibv_context *context;
@@ -71,7 +72,7 @@ static int connect_to(struct side *side, uint32_t qpn, const struct ibv_ah_attr 
                                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
     if (error != 0)
         return error;
-    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7};
+    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .timeout = TIMEOUT, .retry_cnt = 7, .rnr_retry = 7};
     return soft_modify_qp(side->qp, &attr,
                           IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                               IBV_QP_MAX_QP_RD_ATOMIC);

@@ -67,7 +67,7 @@ bool run_aim_parse(struct attempt *attempt, const char *text)
 static _Noreturn void run_here(const struct attempt *attempt, int output)
 {
     const struct scene *scene = attempt->scene;
-    char aim[96], seconds[16];
+    char aim[96], seconds[16], threads[16];
 
     setpgid(0, 0);
     dup2(output, 1);
@@ -76,6 +76,8 @@ static _Noreturn void run_here(const struct attempt *attempt, int output)
     setenv("EXS_TORTURE_SECONDS", seconds, 1);
     setenv("EXS_SPIN", scene->spins ? "50" : "0", 1);
     if (attempt->call >= 0) {
+        snprintf(threads, sizeof(threads), "%d", scene->threads);
+        setenv("EXS_TORTURE_THREADS", threads, 1);
         run_aim(attempt, aim, sizeof(aim));
         setenv("EXS_TORTURE", aim, 1);
     }

@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #define LONGEST_LINE 400
-#define SPIN_S 0.8 /* of processor time: a run takes a twentieth of it */
+#define SPIN_S 0.8 /* of processor time: a run takes a twentieth of it, */
+#define SPIN 8     /* or so many times what it takes without failures, where that is more */
 
 static void blame(struct verdict *verdict, const char *format, ...)
 {
@@ -206,6 +207,7 @@ static void judge_line(const struct run *run, struct verdict *verdict, char *lin
 struct verdict run_judge(struct run *run, int status, const struct rusage *used)
 {
     struct verdict verdict = {.good = true};
+    struct scene *scene = run->attempt.scene;
     double seconds = (double)(used->ru_utime.tv_sec + used->ru_stime.tv_sec) +
                      1e-6 * (double)(used->ru_utime.tv_usec + used->ru_stime.tv_usec);
     char line[LONGEST_LINE];
@@ -224,7 +226,9 @@ struct verdict run_judge(struct run *run, int status, const struct rusage *used)
         blame(&verdict, "exit status %d", WEXITSTATUS(status));
     if (!reported)
         blame(&verdict, "it did not come to its end");
-    if (seconds > SPIN_S)
+    if (run->attempt.call < 0)
+        scene->seconds = seconds > scene->seconds ? seconds : scene->seconds;
+    else if (seconds > SPIN_S && seconds > SPIN * scene->seconds)
         blame(&verdict, "it spins: %.1f s of processor time", seconds);
     return verdict;
 }

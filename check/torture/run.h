@@ -22,6 +22,7 @@ struct scene { /* a program with its arguments, and what it is like when nothing
     char name[64];
     unsigned long counts[CALLS_MAX]; /* of each call */
     int descriptors, threads;
+    double seconds; /* of processor time */
     struct {
         unsigned long place;
         unsigned count;

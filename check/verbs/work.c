@@ -8,8 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-#define STATE_PATIENCE 300  /* milliseconds for a change of state that comes after its completion */
-#define EVENT_PATIENCE 1500 /* and for an event */
+/* In looks, not by the clock: while this process has no processor nothing comes. */
+#define LOOK 10         /* milliseconds */
+#define STATE_LOOKS 30  /* for a change of state that comes after its completion */
+#define EVENT_LOOKS 150 /* and for an event */
 
 static int now(void)
 {
@@ -141,12 +143,12 @@ void say_state(const char *what, struct ibv_qp *qp)
     static const char *names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
     struct ibv_qp_attr attr;
     struct ibv_qp_init_attr init;
-    int until = now() + STATE_PATIENCE;
+    int looks = 0;
 
     do {
         must(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), "ibv_query_qp");
-    } while (attr.qp_state != IBV_QPS_ERR && attr.qp_state != IBV_QPS_RESET && now() < until &&
-             poll(NULL, 0, 10) == 0);
+    } while (attr.qp_state != IBV_QPS_ERR && attr.qp_state != IBV_QPS_RESET && looks++ < STATE_LOOKS &&
+             poll(NULL, 0, LOOK) == 0);
     say(what, attr.qp_state <= IBV_QPS_ERR ? names[attr.qp_state] : "?");
 }
 
@@ -154,8 +156,11 @@ void say_async(const char *what, struct rig *r)
 {
     struct pollfd async = {.fd = r->context->async_fd, .events = POLLIN};
     struct ibv_async_event event;
+    int looks = 0, ready;
 
-    if (poll(&async, 1, EVENT_PATIENCE) != 1) {
+    while ((ready = poll(&async, 1, LOOK)) == 0 && ++looks < EVENT_LOOKS)
+        ;
+    if (ready != 1) {
         say(what, "none");
         return;
     }

@@ -3,8 +3,8 @@
  * bad_wire.c - to be preloaded: makes loopback's UDP as bad as a real network, for any program.
  *
  *   BAD_WIRE_LOSS=N    of N calls that send datagrams one is lost, with all that it sends; by a die that falls
- * the same way each time BAD_WIRE_BUFFER=N  no socket has a larger buffer, bytes, whatever the user may do:
- * 212992 is a plain user's
+ *                      the same way each time
+ *   BAD_WIRE_BUFFER=N  no socket has a larger buffer, bytes, whatever the user may do: 212992 is a plain user's
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -15,9 +15,10 @@ static char *buffers; /* of bench.size bytes, registered: bench.window of them, 
 static exs_mhandle_t region;
 static exs_qhandle_t queue;
 static int listener = -1;
-static int *socks; /* of each connection, */
-static size_t open_count; /* as far as there is one */
+static int *socks;             /* of each connection, */
+static size_t open_count;      /* as far as there is one */
 static uint64_t posted, moved; /* bytes, or round trips */
+static unsigned balls;         /* thrown, and not there yet as far as is known */
 static exs_xferfile_t element;
 static char answer;
 
@@ -37,6 +38,14 @@ static void throw_ball(int sock)
 {
     if (exs_send(sock, buffer(bench.connections), bench.size, 0, queue, NULL, region) == -1)
         bench_fail("exs_send");
+    balls++;
+}
+
+/* A side that left with its last ball on the way would not throw it again where it is lost. */
+static void leave_when_through(EV_P)
+{
+    if (moved == bench.total && balls == 0)
+        ev_break(EV_A_ EVBREAK_ALL);
 }
 
 static void post_send(char *what)
@@ -94,8 +103,7 @@ static void returned(EV_P_ int sock, char *where)
         throw_ball(sock);
     else if (moved < bench.total)
         throw_ball(socks[moved % bench.connections]);
-    else
-        ev_break(EV_A_ EVBREAK_ALL);
+    leave_when_through(EV_A);
 }
 
 static void received(EV_P_ int sock, const exs_evt_xfer_t *xfer)
@@ -122,10 +130,12 @@ static void received(EV_P_ int sock, const exs_evt_xfer_t *xfer)
 
 static void sent(EV_P_ const exs_evt_xfer_t *xfer)
 {
-    if (bench.mode == BENCH_STREAM && !bench.serve && posted < bench.total)
+    if (bench.mode == BENCH_PING)
+        balls--;
+    else if (bench.mode == BENCH_STREAM && !bench.serve && posted < bench.total)
         post_send(xfer->exs_evt_buffer);
-    if (bench.serve && moved == bench.total)
-        ev_break(EV_A_ EVBREAK_ALL);
+    if (bench.mode == BENCH_PING || bench.serve)
+        leave_when_through(EV_A);
 }
 
 static void connect_next(void)

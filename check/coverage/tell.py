@@ -13,6 +13,8 @@ import os
 import re
 import sys
 
+SHOWN = 100  # places without a reason
+
 
 def read_reasons(path):
     """The reasons in their order: name, what it says, patterns of lines, and {file: functions}."""
@@ -105,7 +107,7 @@ def main():
                 print(f"{reasons_path}: there is no {function} in {file}", file=sys.stderr)
                 bad = True
     print(f"{by_reason[None]:6}  without a reason; all places: {unreached_path}")
-    for place, missed in unnamed:
+    for place, missed in unnamed[:SHOWN]:
         print(f"        {missed} at {place}")
     if by_reason[None] > int(unnamed_most):
         print(f"more than {unnamed_most} branches are not reached and have no reason: test them, or name it in {reasons_path}",

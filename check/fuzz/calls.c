@@ -42,8 +42,9 @@ unsigned calls_descriptors_left(unsigned before)
 {
     unsigned count = calls_descriptors();
 
+    /* Not by poll, in which one of the harnesses has no time pass. */
     for (int tries = 0; count > before && tries < PATIENCE_MS; tries++) {
-        poll(NULL, 0, 1);
+        ppoll(NULL, 0, &(struct timespec){.tv_nsec = 1000000}, NULL);
         count = calls_descriptors();
     }
     return count;

@@ -4,41 +4,18 @@
  * holds little, and makes room when there are many of it.
  *
  * Strangers talk to the TCP port of the embedded device. The kernel's connection manager answers for its own.
- *
- * A thread's time can be its own here, which only goes on where it looks at it.
  */
-#include <dlfcn.h>
 #include <sys/resource.h>
-#include <time.h>
 #include "check/support/silent.h"
 #include "incoming.h"
+#include "own_clock.h"
 
 enum {
     STRANGERS = 1000,
     HALF_OPEN = 256,      /* of one listener, at most; */
     HALF_OPEN_ALONE = 32, /* those that a blocking accept would get */
     CLIENTS = 100,
-    LOOK_NS = 1000,
 };
-
-static _Thread_local struct {
-    bool is_own;
-    long long ns; /* 0: nobody has looked at it */
-} thread_time;
-
-__attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *now)
-{
-    int (*own)(clockid_t, struct timespec *);
-
-    *(void **)&own = dlsym(RTLD_NEXT, "clock_gettime");
-    if (!thread_time.is_own || id != CLOCK_MONOTONIC)
-        return own(id, now);
-    if (thread_time.ns == 0 && own(id, now) == 0)
-        thread_time.ns = now->tv_sec * 1000000000LL + now->tv_nsec;
-    thread_time.ns += LOOK_NS;
-    *now = (struct timespec){.tv_sec = thread_time.ns / 1000000000, .tv_nsec = thread_time.ns % 1000000000};
-    return 0;
-}
 
 /* ---- Strangers ----------------------------------------------------------------------------------------- */
 
@@ -181,7 +158,7 @@ static void *accept_all(void *arg)
 {
     int *server = arg;
 
-    thread_time.is_own = true;
+    own_clock = true;
     for (int i = 0; i < CLIENTS; i++)
         accept_one(&server[i]);
     return NULL;

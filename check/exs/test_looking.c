@@ -3,35 +3,16 @@
  * test_looking.c - whoever looks again and again, by calls or in a loop, on the embedded device's shared
  * memory: a loop is not gone through for each event, and what comes when nobody looks any more is not lost.
  *
- * Time comes by here, where `has_clocks`: that of a thread only goes on where it looks at it, so that a busy
+ * Time comes by here, where `own_clocks`: that of a thread only goes on where it looks at it, so that a busy
  * machine does not seem crowded to it.
  */
 #include "check/support/support.h"
 
-#include <dlfcn.h>
 #include <exs_ev.h>
-#include <stdatomic.h>
-#include <time.h>
+#include "own_clock.h"
 
-enum { ROUNDS = 400, FEW = ROUNDS / 8, LOOK_NS = 1000 };
+enum { ROUNDS = 400, FEW = ROUNDS / 8 };
 #define LONG "1000000" /* us */
-
-static atomic_bool has_clocks;
-static _Thread_local long long clock_ns;
-
-__attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *now)
-{
-    int (*own)(clockid_t, struct timespec *);
-
-    *(void **)&own = dlsym(RTLD_NEXT, "clock_gettime");
-    if (!has_clocks || id != CLOCK_MONOTONIC)
-        return own(id, now);
-    if (clock_ns == 0 && own(id, now) == 0)
-        clock_ns = now->tv_sec * 1000000000LL + now->tv_nsec;
-    clock_ns += LOOK_NS;
-    *now = (struct timespec){.tv_sec = clock_ns / 1000000000, .tv_nsec = clock_ns % 1000000000};
-    return 0;
-}
 
 static void init_looking(void)
 {
@@ -69,13 +50,13 @@ START_TEST(who_calls_looks)
 
     init_looking();
     pair_open_blocking(&pair, PF_INET, SOCK_STREAM);
-    has_clocks = true;
+    own_clocks = true;
     pthread_t thread = thread_start(echo, &pair);
 
     for (int i = 0; i < ROUNDS; i++)
         round_trip(pair.client, (char)i);
     thread_join(thread);
-    has_clocks = false;
+    own_clocks = false;
     pair_close_blocking(&pair);
 }
 END_TEST
@@ -174,14 +155,14 @@ START_TEST(a_loop_is_not_gone_through)
     pair_open(&game.pair, PF_INET, SOCK_STREAM);
     int listener = listen_on(game.pair.client_box->queue);
 
-    has_clocks = true;
+    own_clocks = true;
     pthread_t thread = thread_start(echo, &game.pair);
 
     play(&game, loop);
     ck_assert_int_eq(game.rounds, ROUNDS);
     ck_assert_uint_le(ev_iteration(loop), FEW);
     thread_join(thread);
-    has_clocks = false;
+    own_clocks = false;
     exs_event_t event;
 
     must(exs_blocking_close(listener));

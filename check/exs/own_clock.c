@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* own_clock.c - see own_clock.h. */
+#include "own_clock.h"
+
+#include <dlfcn.h>
+#include <time.h>
+
+#define LOOK_NS 1000 /* that a look takes */
+
+_Thread_local bool own_clock;
+atomic_bool own_clocks;
+
+__attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *now)
+{
+    static _Thread_local long long ns; /* 0: nobody has looked yet */
+    int (*next)(clockid_t, struct timespec *);
+
+    *(void **)&next = dlsym(RTLD_NEXT, "clock_gettime");
+    if (id != CLOCK_MONOTONIC || !(own_clock || own_clocks))
+        return next(id, now);
+    if (ns == 0 && next(id, now) == 0)
+        ns = now->tv_sec * 1000000000LL + now->tv_nsec;
+    ns += LOOK_NS;
+    *now = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    return 0;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_idle.c - what a connection costs that has nothing to do: turns of a queue that its socket's own queue is used
+ * on, descriptors, and pages.
+ */
+#include "check/support/support.h"
+
+#include <malloc.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include "core/conn.h"
+#include "core/core.h"
+#include "core/queue.h"
+#include "core/sock.h"
+
+enum {
+    GUESTS = 100,
+    FDS = 2000,     /* are enough for all of them */
+    SAMPLE = 40,    /* connections */
+    ALONE_FDS = 3,  /* of a connection by blocking calls; */
+    NIC_FDS = 10,   /* where its device is the kernel's; */
+    QUEUED_FDS = 2, /* of one on a queue; */
+    SHM_FDS = 1,    /* more by shared memory, where each has a context of its own: its peer's bell */
+    ALONE_KIB = 34, /* the same in pages that are there, */
+    QUEUED_KIB = 12,
+    SHM_KIB = 3,
+};
+
+static struct address address;
+static int listener;
+
+static void begin(void)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < FDS) {
+        limit.rlim_cur = limit.rlim_max < FDS ? limit.rlim_max : FDS;
+        must(setrlimit(RLIMIT_NOFILE, &limit));
+    }
+    init_library();
+    listener = open_listener(AF_INET, SOCK_STREAM, 64, &address);
+}
+
+struct ends {
+    int client[GUESTS], server[GUESTS];
+};
+
+static void *accept_one(void *arg)
+{
+    must(*(int *)arg = exs_blocking_accept(listener, NULL, NULL));
+    return NULL;
+}
+
+static void connect_alone(struct ends *ends, int from, int count)
+{
+    for (int i = from; i < from + count; i++) {
+        pthread_t thread = thread_start(accept_one, &ends->server[i]);
+
+        must(ends->client[i] = exs_socket(PF_INET, SOCK_STREAM, 0));
+        must(exs_blocking_connect(ends->client[i], SA(&address), address.length));
+        thread_join(thread);
+    }
+}
+
+static void close_alone(struct ends *ends, int count)
+{
+    for (int i = 0; i < count; i++) {
+        must(exs_blocking_close(ends->client[i]));
+        must(exs_blocking_close(ends->server[i]));
+    }
+}
+
+/* Of the sockets' homes, those that had a turn in the host's last. On a NIC idle connections look after their
+ * peers, each when its time comes. */
+static int driven(struct queue *host, const struct ends *ends)
+{
+    int count = 0;
+
+    if (on_rdma())
+        return 0;
+    for (int i = 0; i < GUESTS; i++) {
+        struct sock *sock = xs_sock_get(ends->client[i]);
+        struct queue *home = atomic_load(&sock->home);
+
+        xs_sock_put(sock);
+        mutex_lock(&home->lock);
+        const struct guest *guest = xs_queue_guest(host, home);
+
+        ck_assert_ptr_nonnull(guest);
+        count += guest->round == host->rounds;
+        mutex_unlock(&home->lock);
+    }
+    return count;
+}
+
+/* Those that have nothing to do cost nothing. */
+START_TEST(turns)
+{
+    static struct ends ends;
+    char in[GUESTS];
+    exs_event_t event;
+    struct inbox box;
+
+    begin();
+    inbox_open(&box, GUESTS);
+    connect_alone(&ends, 0, GUESTS);
+    for (int i = 0; i < GUESTS; i++)
+        must(exs_recv(ends.client[i], &in[i], 1, 0, box.queue, NULL, NULL));
+    inbox_quiet(&box, QUIET_MS);
+    struct queue *host = xs_queue_get(box.queue);
+    unsigned before = host->rounds;
+
+    ck_assert_int_eq(exs_qdequeue(box.queue, &event, 1, &(struct timeval){0, 0}), 0);
+    ck_assert_uint_eq(host->rounds, before + 1);
+    ck_assert_int_eq(driven(host, &ends), 0);
+    for (int i = 0; i < GUESTS; i += GUESTS / 4) {
+        must(exs_write(ends.server[i], "x", 1));
+        ck_assert_int_eq(exs_qdequeue(box.queue, &event, 1, NULL), 1);
+        ck_assert_int_eq(event.exs_evt_socket, ends.client[i]);
+        ck_assert_int_le(driven(host, &ends), 1);
+    }
+    xs_queue_put(host);
+    must(exs_shutdown(ends.server[1], SHUT_WR, EXS_BLOCK, NULL, NULL));
+    take_good(&box, EXS_EVT_RECV, ends.client[1]);
+    for (int i = 0; i < GUESTS; i++)
+        must(exs_blocking_close(ends.server[i]));
+    for (int i = 0; i < GUESTS; i++)
+        must(exs_close(ends.client[i], 0, box.queue, NULL));
+    for (int i = 0; i < GUESTS; i++)
+        while (inbox_take(&box, EXS_EVT_CLOSE, ends.client[i]).exs_evt_type != EXS_EVT_CLOSE)
+            ;
+    ck_assert_int_eq(atomic_load(&host->guest_count), 0); /* the queue is the inbox's still */
+    free(box.kept);
+    must(exs_blocking_close(listener));
+}
+END_TEST
+
+/* What is behind this process's addresses, KiB: a page that two mappings share counts half for each. */
+static long pages_kib(void)
+{
+    char line[128];
+    long kib = -1;
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+
+    while (file != NULL && kib < 0 && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "Pss:", 4) == 0)
+            kib = strtol(line + 4, NULL, 10);
+    if (file != NULL)
+        fclose(file);
+    return kib;
+}
+
+static void connect_queued(struct inbox *box, struct ends *ends, int from, int count)
+{
+    exs_acceptaddr_t wanted = {0};
+
+    for (int i = from; i < from + count; i++) {
+        must(exs_accept(listener, &wanted, 1, 0, box->queue));
+        must(ends->client[i] = exs_socket(PF_INET, SOCK_STREAM, 0));
+        must(exs_connect(ends->client[i], SA(&address), address.length, 0, NULL, box->queue, NULL));
+        take_good(box, EXS_EVT_CONNECT, ends->client[i]);
+        ends->server[i] =
+            take_good(box, EXS_EVT_ACCEPT, listener).exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+    }
+}
+
+/* What a connection costs, in descriptors of this process, each end. */
+START_TEST(descriptors)
+{
+    static struct ends ends, queued;
+    struct inbox box;
+    int before;
+
+    begin();
+    connect_alone(&ends, 0, 2);
+    before = count_fds();
+    close_alone(&ends, 2);
+    int each = (before - count_fds()) / 4;
+
+    fprintf(stderr, "a connection by blocking calls has %d descriptors\n", each);
+    ck_assert_int_le(each, on_rdma() ? NIC_FDS : ALONE_FDS + (on_shm() ? SHM_FDS : 0));
+    inbox_open(&box, 8);
+    connect_queued(&box, &queued, 0, 2); /* the first brings what two queues need once */
+    before = count_fds();
+    close_socket(&box, queued.client[1]);
+    close_socket(&box, queued.server[1]);
+    each = (before - count_fds()) / 2;
+    fprintf(stderr, "one on a queue %d\n", each);
+    ck_assert_int_le(each, QUEUED_FDS);
+    close_socket(&box, queued.client[0]);
+    close_socket(&box, queued.server[0]);
+    must(exs_blocking_close(listener));
+    inbox_close(&box);
+}
+END_TEST
+
+/* Do pages tell what the library asked for? Sanitizers and valgrind have a malloc of their own, which keeps
+ * more. */
+static bool pages_count(void)
+{
+    size_t before = mallinfo2().uordblks;
+    void *volatile some = malloc(1000);
+    bool counts = mallinfo2().uordblks >= before + 1000;
+
+    free(some);
+    return counts && sysconf(_SC_PAGESIZE) == 4096 && !on_rdma();
+}
+
+/* What an idle connection costs, each end. The first ones bring what the process needs once. */
+START_TEST(memory)
+{
+    static struct ends alone, queued;
+    struct inbox box;
+    long before, each[2];
+
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+    begin();
+    connect_alone(&alone, 0, SAMPLE);
+    before = pages_kib();
+    connect_alone(&alone, SAMPLE, SAMPLE);
+    each[0] = (pages_kib() - before) / (2 * SAMPLE);
+    inbox_open(&box, GUESTS);
+    connect_queued(&box, &queued, 0, SAMPLE);
+    before = pages_kib();
+    connect_queued(&box, &queued, SAMPLE, SAMPLE);
+    each[1] = (pages_kib() - before) / (2 * SAMPLE);
+    fprintf(stderr, "a connection by blocking calls has %ld KiB, one on a queue %ld\n", each[0], each[1]);
+    if (pages_count()) {
+        ck_assert_int_le(each[0], ALONE_KIB + (on_shm() ? SHM_KIB : 0));
+        ck_assert_int_le(each[1], QUEUED_KIB + (on_shm() ? SHM_KIB : 0));
+    }
+    for (int i = 0; i < 2 * SAMPLE; i++) {
+        close_socket(&box, queued.client[i]);
+        close_socket(&box, queued.server[i]);
+    }
+    close_alone(&alone, 2 * SAMPLE);
+    must(exs_blocking_close(listener));
+    inbox_close(&box);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("idle");
+    TCase *tcase = add_bare_case(suite, "connections", 40);
+
+    tcase_add_test(tcase, turns);
+    tcase_add_test(tcase, descriptors);
+    tcase_add_test(tcase, memory);
+    return run_suite(suite);
+}

@@ -17,6 +17,7 @@
 #include "queue.h"
 #include "settings.h"
 #include "sock.h"
+#include "text.h"
 #include "trace.h"
 
 #define VERSION "2.1.0" /* configure.ac's */
@@ -303,13 +304,15 @@ const struct device *xs_device(int index)
     return devices[index];
 }
 
+/* Names of hosts and files, and the environment's values, may be whatever somebody wrote: only their text is shown.
+ */
 static void say(const char *before, const char *format, va_list arguments)
 {
     char line[512], time[TRACE_TIME_MAX] = "";
     int saved = errno;
 
     vsnprintf(line, sizeof(line), format, arguments);
-    fprintf(stderr, "exs: %s%s%s\n", xs_tracing ? xs_trace_time(time) : "", before, line);
+    fprintf(stderr, "exs: %s%s%s\n", xs_tracing ? xs_trace_time(time) : "", before, text_filter(line));
     errno = saved;
 }
 

@@ -11,6 +11,21 @@
 static struct settings current;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* A value that is too long ends in "...", so that whoever is told of it sees that; it is then none of the words
+ * that are known. */
+static void keep(char kept[SETTING_MAX], const char *value)
+{
+    static const char cut[] = "...";
+    size_t length = value != NULL ? strlen(value) : 0, most = SETTING_MAX - 1;
+
+    if (length > most) {
+        most -= strlen(cut);
+        while (most > 0 && ((unsigned char)value[most] & 0xc0) == 0x80) /* inside of a character */
+            most--;
+    }
+    snprintf(kept, SETTING_MAX, "%.*s%s", (int)most, length > 0 ? value : "", length > most ? cut : "");
+}
+
 /* A variable that is on unless it is 0; `otherwise` where it is not set or empty. */
 static bool is_set(const char *name, bool otherwise)
 {
@@ -34,7 +49,7 @@ static bool is_switched(const char *name, bool otherwise, const char *word)
     if (value != NULL && *value != 0 && !is(name, "0") && !is(name, "1") && (word == NULL || !is(name, word)) &&
         current.odd == NULL) {
         current.odd = name;
-        snprintf(current.odd_value, sizeof(current.odd_value), "%s", value);
+        keep(current.odd_value, value);
     }
     return is_set(name, otherwise);
 }
@@ -42,7 +57,7 @@ static bool is_switched(const char *name, bool otherwise, const char *word)
 /* The embedded device's packets within a host. */
 static void read_link(const char *link)
 {
-    snprintf(current.link, sizeof(current.link), "%s", link != NULL ? link : "");
+    keep(current.link, link);
     current.link_known = *current.link == 0 || strcmp(current.link, "auto") == 0 ||
                          strcmp(current.link, "shm") == 0 || strcmp(current.link, "udp") == 0;
     current.shm = strcmp(current.link, "udp") != 0;
@@ -51,7 +66,7 @@ static void read_link(const char *link)
 /* Is the embedded device to be found where RDMA adapters look for each other? */
 static void read_roce(const char *roce)
 {
-    snprintf(current.roce, sizeof(current.roce), "%s", roce != NULL ? roce : "");
+    keep(current.roce, roce);
     current.roce_only = strcmp(current.roce, "only") == 0;
     current.roce_needed = current.roce_only || strcmp(current.roce, "on") == 0;
     current.roce_wanted = current.roce_needed || strcmp(current.roce, "auto") == 0;
@@ -64,7 +79,7 @@ static void read_spin(const char *spin)
     size_t length = spin != NULL ? strlen(spin) : 0;
     unsigned long us = length > 0 ? strtoul(spin, NULL, 10) : SPIN_US;
 
-    snprintf(current.spin, sizeof(current.spin), "%s", length > 0 ? spin : "");
+    keep(current.spin, spin);
     current.spin_known =
         length < sizeof(current.spin) && strspn(current.spin, "0123456789") == length && us <= SPIN_US_MAX;
     current.spin_us = current.spin_known ? (unsigned)us : 0;
@@ -74,8 +89,7 @@ static void read_all(void)
 {
     const char *device = secure_getenv("EXS_DEVICE");
 
-    snprintf(current.device, sizeof(current.device), "%s",
-             device != NULL && strcmp(device, "auto") != 0 ? device : "");
+    keep(current.device, device != NULL && strcmp(device, "auto") != 0 ? device : NULL);
     read_link(secure_getenv("EXS_LINK"));
     read_roce(secure_getenv("EXS_ROCE"));
     read_spin(secure_getenv("EXS_SPIN"));

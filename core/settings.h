@@ -10,23 +10,24 @@
 #include <stdbool.h>
 
 #define SPIN_US_MAX 1000000
+#define SETTING_MAX 64 /* bytes of a value that is kept; one that is longer is cut, and ends in "..." */
 
 struct settings {
-    char device[64]; /* EXS_DEVICE, empty for auto; a longer name is no device's, and cut */
-    char link[8];    /* EXS_LINK, empty where it is not set; a longer one is no link's name, and cut */
-    bool link_known; /* it is auto, shm or udp, or not set */
-    bool shm;        /* it asks for shared memory within this host */
-    char roce[8];    /* EXS_ROCE, empty where it is not set; a longer one is no such word, and cut */
-    bool roce_known; /* it is off, on, auto or only, or not set */
+    char device[SETTING_MAX]; /* EXS_DEVICE, empty for auto */
+    char link[SETTING_MAX];   /* EXS_LINK, empty where it is not set */
+    bool link_known;          /* it is auto, shm or udp, or not set */
+    bool shm;                 /* it asks for shared memory within this host */
+    char roce[SETTING_MAX];   /* EXS_ROCE, empty where it is not set */
+    bool roce_known;          /* it is off, on, auto or only, or not set */
     bool roce_wanted,
-        roce_needed; /* a named context is to live on RoCE's own port, too: if it can; or else fail */
-    bool roce_only;  /* and its connections are asked for there, not by TCP */
-    char spin[24];   /* EXS_SPIN, empty where it is not set; a longer one is no number, and cut */
-    bool spin_known; /* it is a number of microseconds, SPIN_US_MAX at most, or not set */
+        roce_needed;        /* a named context is to live on RoCE's own port, too: if it can; or else fail */
+    bool roce_only;         /* and its connections are asked for there, not by TCP */
+    char spin[SETTING_MAX]; /* EXS_SPIN, empty where it is not set */
+    bool spin_known;        /* it is a number of microseconds, SPIN_US_MAX at most, or not set */
     unsigned spin_us;
-    const char *odd;   /* the first variable below, but for EXS_DEBUG, with a value that is none of its words */
-    char odd_value[8]; /* that value, cut. Where there is none such, `odd` is NULL */
-    bool map_always,   /* EXS_MAP: map files that are filled even where copying costs less; or never */
+    const char *odd; /* the first variable below, but for EXS_DEBUG, with a value that is none of its words */
+    char odd_value[SETTING_MAX]; /* that value. Where there is none such, `odd` is NULL */
+    bool map_always, /* EXS_MAP: map files that are filled even where copying costs less; or never */
         map_never;
     bool immediate;   /* EXS_IMMEDIATE: use RDMA WRITE WITH IMMEDIATE where the device has it */
     bool debug;       /* EXS_DEBUG: say on standard error what is missing, and what to do; */

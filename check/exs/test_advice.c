@@ -7,6 +7,10 @@
 
 #include <fcntl.h>
 
+#define NOUGHTS "00000000000000000000000000000000000000000000000000000000000"
+#define FIFTY_NINE "is.sixty.bytes.of.something.that.is.no.setting.of.ours.now."
+#define SIXTY FIFTY_NINE "."
+
 static FILE *said; /* standard error of the test's process */
 static struct pair pair;
 
@@ -200,6 +204,57 @@ START_TEST(one_of_the_files)
 }
 END_TEST
 
+/* ---- The environment ------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name, *value, *line;
+} odd_values[] = {
+    {"EXS_LINK", "nonsense", "EXS_LINK=nonsense is no link: set it to auto, shm or udp"},
+    {"EXS_LINK", "udp-only", "EXS_LINK=udp-only is no link"},
+    {"EXS_ROCE", "sometimes", "EXS_ROCE=sometimes is not known: set it to off, on, auto or only"},
+    {"EXS_SPIN", "fifty", "EXS_SPIN=fifty is no number of microseconds: set it to one from 0 to 1000000"},
+    {"EXS_MAP", "yes, always", "EXS_MAP=yes, always is not known: set it to 0 or 1"},
+    {"EXS_IMMEDIATE", "whenever", "EXS_IMMEDIATE=whenever is not known: set it to 0 or 1"},
+    {"EXS_CHECK", "everything", "EXS_CHECK=everything is not known: set it to 0, 1 or abort"},
+    {"EXS_DEVICE", "no-such-device-0", "EXS_DEVICE=no-such-device-0 is no device here"},
+    /* What no line has room for is cut, and ends so; not within a character. */
+    {"EXS_LINK", SIXTY "udp", "EXS_LINK=" SIXTY "udp is no link"},
+    {"EXS_LINK", SIXTY "udp.", "EXS_LINK=" SIXTY "... is no link"},
+    {"EXS_ROCE", FIFTY_NINE "\u00e9\u00e9\u00e9", "EXS_ROCE=" FIFTY_NINE "... is not known"},
+    {"EXS_SPIN", "1" NOUGHTS "12345", "EXS_SPIN=1" NOUGHTS "... is no number"},
+    {"EXS_CHECK", SIXTY SIXTY, "EXS_CHECK=" SIXTY "... is not known"},
+    {"EXS_DEVICE", SIXTY SIXTY, "EXS_DEVICE=" SIXTY "... is no device here"},
+    /* And a terminal is not told anything. */
+    {"EXS_LINK", "u\033[2Jdp\r\n", "EXS_LINK=u?[2Jdp?? is no link"},
+    {"EXS_ROCE", "\x9b\xc2\x9b\u202e\u00fc", "EXS_ROCE=???\u00fc is not known"},
+    {"EXS_MAP", "\a", "EXS_MAP=? is not known"},
+    {"EXS_DEVICE", "soft\n0", "EXS_DEVICE=soft?0 is no device here"},
+};
+
+START_TEST(odd_value)
+{
+    const bool is_device = strcmp(odd_values[_i].name, "EXS_DEVICE") == 0;
+
+    must(setenv("EXS_DEBUG", "1", 1));
+    must(setenv(odd_values[_i].name, odd_values[_i].value, 1));
+    said = tmpfile();
+    ck_assert_ptr_nonnull(said);
+    must(dup2(fileno(said), STDERR_FILENO));
+    must_fail(exs_init(EXS_VERSION), is_device ? ENODEV : EINVAL);
+    expect_line(odd_values[_i].line);
+}
+END_TEST
+
+/* Names of hosts and of files are somebody's, too. */
+START_TEST(odd_names)
+{
+    exs_xferfile_t file = by_path("/missing\033]0;file\a", 0, 0);
+
+    must_fail(exs_sendfile(pair.client, &file, 1, 0, pair.client_box->queue, NULL), ENOENT);
+    expect_line("/missing?]0;file?: No such file");
+}
+END_TEST
+
 /* A second exs_init, of another library in the process, changes nothing. */
 START_TEST(heard_once)
 {
@@ -222,5 +277,9 @@ int main(void)
     tcase_add_test(invalid, heard_once);
     tcase_add_test(invalid, connecting);
     tcase_add_test(invalid, one_of_the_files);
+    tcase_add_test(invalid, odd_names);
+    TCase *environment = add_bare_case(suite, "environment", 20);
+
+    tcase_add_loop_test(environment, odd_value, 0, sizeof odd_values / sizeof odd_values[0]);
     return run_suite(suite);
 }

@@ -94,7 +94,7 @@ static void tell(const struct cm_id *id, const char *link)
 {
     char host[INET6_ADDRSTRLEN] = "?";
     union soft_addr local, remote = {0};
-    const char *because = "the peer takes no memory";
+    struct shm_refusal why = {.what = "the peer takes no memory"};
 
     if (!settings()->debug)
         return;
@@ -103,16 +103,16 @@ static void tell(const struct cm_id *id, const char *link)
                   remote.sa.sa_family == AF_INET ? (void *)&remote.in.sin_addr : (void *)&remote.in6.sin6_addr,
                   host, sizeof host);
     if (!id->transport->meets)
-        because = "it was set up by InfiniBand's connection manager";
+        why.what = "it was set up by InfiniBand's connection manager";
     else if (strcmp(link, "shm") == 0)
-        because = "both ends are this host's";
+        why.what = "both ends are this host's";
     else if (!settings()->shm)
-        because = "EXS_LINK says so";
+        why.what = "EXS_LINK says so";
     else if (!id->own.shm && id->refusal.what != NULL)
-        because = id->refusal.what;
+        why = id->refusal;
     fprintf(stderr, "exs: connection to %s port %d goes by %s because %s%s%s\n", host,
-            ntohs(remote.in.sin_port), link, because, id->refusal.error != 0 ? ": " : "",
-            id->refusal.error != 0 ? strerror(id->refusal.error) : "");
+            ntohs(remote.in.sin_port), link, why.what, why.error != 0 ? ": " : "",
+            why.error != 0 ? strerror(why.error) : "");
 }
 
 int cm_link_choose(struct cm_id *id, struct soft_path *path)

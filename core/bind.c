@@ -128,6 +128,16 @@ static int listen_devices(struct sock *sock, int backlog)
     return -1;
 }
 
+/* The same on all devices. */
+static in_port_t port_of(const struct sock *sock)
+{
+    for (int device = 0; device < xs_devices(); device++) {
+        if (sock->id[device] != NULL)
+            return ((struct sockaddr_in *)&sock->id[device]->route.addr.src_addr)->sin_port;
+    }
+    return 0;
+}
+
 int exs_listen(int sockno, int backlog)
 {
     union sock_address any = {0};
@@ -155,8 +165,10 @@ int exs_listen(int sockno, int backlog)
     sock->backlog = backlog > 0 ? backlog : 1;
     atomic_load(&sock->home)->keeps_time = true; /* many may wait here, and none of them for its time-outs */
     result = listen_devices(sock, sock->backlog);
-    if (result == 0)
+    if (result == 0) {
         sock->state = SOCK_LISTENING;
+        atomic_store_explicit(&sock->listens_at, port_of(sock), memory_order_relaxed);
+    }
 out:
     xs_sock_put_locked(sock);
     return result;

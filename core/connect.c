@@ -8,6 +8,7 @@
 #include "library.h"
 #include "lookup.h"
 #include "poll.h"
+#include "settings.h"
 #include "sock.h"
 
 #define CONNECT_LIMIT_NS (30 * NS_PER_S) /* without a time-out of the user's */
@@ -53,18 +54,46 @@ static void say_no_device(const struct sock *sock, int device, int error)
                : "");
 }
 
+/* What does not answer is this process's own: its number; or -1. A way within the host has one address. */
+static int own_listener(const struct sock *sock)
+{
+    const struct rdma_cm_id *id = sock->device >= 0 ? sock->id[sock->device] : NULL;
+
+    return settings()->debug && id != NULL && xs_same_host(&id->route.addr.src_addr, &id->route.addr.dst_addr)
+               ? xs_sock_listening(sock->peer.in.sin_port) /* at the same place in both */
+               : -1;
+}
+
+static void say_timed_out(const struct sock *sock)
+{
+    char text[ADDRESS_TEXT];
+    const char *peer = xs_address_text(&sock->peer.sa, text);
+    int own = own_listener(sock);
+
+    if (own >= 0)
+        xs_log("%s did not answer in time: socket %d of this process listens there, and nothing accepts "
+               "meanwhile: accept in another thread, or let neither call block",
+               peer, own);
+    else
+        xs_log("%s did not answer in time: is the host up, does its program call exs_accept, and does a "
+               "firewall let this through?",
+               peer);
+}
+
 static void say_failed(const struct sock *sock, int error)
 {
     char text[ADDRESS_TEXT];
 
+    if (error == ETIMEDOUT) {
+        say_timed_out(sock);
+        return;
+    }
     xs_log("%s %s", xs_address_text(&sock->peer.sa, text),
            error == EPROTO            ? "is no EXS socket: does something else listen there?"
            : error == EPROTONOSUPPORT ? "is no EXS of this version: use the same library at both ends"
            : error == EPROTOTYPE      ? "has a socket of another type: SOCK_STREAM meets SOCK_SEQPACKET"
            : error == ECONNREFUSED    ? "refused the connection: is a listener there, and room in its backlog?"
-           : error == ETIMEDOUT
-               ? "did not answer in time: is the host up, and does a firewall let this through?"
-               : "ended the connection before it had begun");
+                                      : "ended the connection before it had begun");
 }
 
 /* Try devices from this one on. 0 when one of them is at work; else -1 and errno of the last. */

@@ -97,7 +97,8 @@ struct sock {
     struct lookup *lookup;    /* connects by name: the addresses of that (host.c), until established; or NULL */
     uint64_t lookup_deadline; /* ns: of all of them */
 
-    int backlog; /* listener: most requests to hold */
+    _Atomic in_port_t listens_at; /* listener: its port; 0: it is none. Alone by itself: pairs with nothing */
+    int backlog;                  /* listener: most requests to hold */
     TAILQ_HEAD(requests, request) requests;
     int requests_held;
     struct op_list accepts; /* listener: waiting for connections */
@@ -145,6 +146,8 @@ bool xs_sock_remove(struct sock *sock);
  * makes it finishes it first. NULL and errno. */
 struct sock *xs_sock_new(int family, int type);
 void xs_sock_publish(struct sock *sock);
+/* A listener of this process at this port: its number, or -1. Takes no lock. */
+int xs_sock_listening(in_port_t port);
 uint32_t xs_sock_count(void); /* those that were published, and not removed */
 void xs_sock_reset(void);     /* forget all, in a forked child */
 

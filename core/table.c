@@ -88,6 +88,29 @@ inline struct sock *xs_sock_get(int number)
     return sock;
 }
 
+static in_port_t port_in(struct slot *slot)
+{
+    atomic_fetch_add(&slot->takers, 1);
+    struct sock *sock = atomic_load(&slot->sock);
+    in_port_t port = sock != NULL ? atomic_load_explicit(&sock->listens_at, memory_order_relaxed) : 0;
+
+    atomic_fetch_sub(&slot->takers, 1);
+    return port;
+}
+
+int xs_sock_listening(in_port_t port)
+{
+    for (int i = 0; i < CHUNKS; i++) {
+        struct slot *chunk = atomic_load_explicit(&chunks[i], memory_order_acquire);
+
+        for (int j = 0; chunk != NULL && j < CHUNK; j++) {
+            if (port != 0 && port_in(&chunk[j]) == port)
+                return i * CHUNK + j;
+        }
+    }
+    return -1;
+}
+
 bool xs_sock_was(int number)
 {
     struct slot *slot = slot_of(number);

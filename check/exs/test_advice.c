@@ -168,10 +168,38 @@ START_TEST(connecting)
     must_fail(exs_connect(sock, SA(&deaf), deaf.length, EXS_BLOCK, &soon, NULL, NULL), ETIMEDOUT);
     expect_line("did not answer in time");
     must_fail(exs_connect_host(sock, "127.0.0.1", port, EXS_BLOCK, &soon, NULL, NULL), ETIMEDOUT);
-    expect_line("did not answer in time");
+    expect_line("did not answer in time: is the host up, does its program call exs_accept, ");
     must(exs_blocking_close(sock));
     close(keep);
     close(keep_too);
+}
+END_TEST
+
+/* Both ends are this thread's: while it waits for the one it does nothing for the other, and no firewall is to
+ * blame. */
+START_TEST(connecting_to_oneself)
+{
+    static const struct timeval soon = {.tv_usec = 100000};
+    static exs_acceptaddr_t wanted;
+    struct inbox box;
+    struct address address;
+    int sock, listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
+    char advice[200];
+
+    snprintf(advice, sizeof advice,
+             "did not answer in time: socket %d of this process listens there, and nothing accepts", listener);
+    must(sock = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must_fail(exs_connect(sock, SA(&address), address.length, EXS_BLOCK, &soon, NULL, NULL), ETIMEDOUT);
+    expect_line(advice);
+    inbox_open(&box, 4); /* nor if it is to be accepted as soon as somebody looks */
+    must(exs_accept(listener, &wanted, 1, 0, box.queue));
+    must_fail(exs_connect(sock, SA(&address), address.length, EXS_BLOCK, &soon, NULL, NULL), ETIMEDOUT);
+    expect_line(advice);
+    must(exs_blocking_close(sock));
+    must(exs_close(listener, 0, box.queue, NULL));
+    take_failed(&box, EXS_EVT_ACCEPT, listener, ECANCELED);
+    take_good(&box, EXS_EVT_CLOSE, listener);
+    inbox_close(&box);
 }
 END_TEST
 
@@ -276,6 +304,7 @@ int main(void)
     tcase_add_test(invalid, results);
     tcase_add_test(invalid, heard_once);
     tcase_add_test(invalid, connecting);
+    tcase_add_test(invalid, connecting_to_oneself);
     tcase_add_test(invalid, one_of_the_files);
     tcase_add_test(invalid, odd_names);
     TCase *environment = add_bare_case(suite, "environment", 20);

@@ -3,6 +3,7 @@
  * test_shortage.c - a process without descriptors: calls that need one fail with EMFILE and take nothing, and
  * every socket and queue can be given back all the same. One without memory for libev, which would end it.
  */
+#include "check/support/processes.h"
 #include "check/support/support.h"
 
 #include <ev.h>
@@ -224,6 +225,61 @@ START_TEST(failed_connects_keep_nothing)
 }
 END_TEST
 
+/* ---- A connection that there is no descriptor for -------------------------------------------------- */
+
+static void connect_twice(int fd, void *arg)
+{
+    struct address address;
+    int socket;
+
+    (void)arg;
+    init_library();
+    hear(fd, &address, sizeof address);
+    must(socket = exs_socket(PF_INET, SOCK_STREAM, 0));
+    must_fail(exs_blocking_connect(socket, SA(&address), address.length), ECONNREFUSED);
+    tell(fd, "", 1);
+    must(exs_blocking_connect(socket, SA(&address), address.length));
+    must(exs_blocking_close(socket));
+}
+
+/* It is refused, as a line says, and costs the accept nothing: that has the next one. */
+START_TEST(a_connection_is_refused)
+{
+    static exs_acceptaddr_t wanted;
+    struct inbox box;
+    struct child child;
+    struct address address;
+    FILE *said = tmpfile();
+    char line[512] = "", done;
+
+    ck_assert_ptr_nonnull(said);
+    child_start(&child, connect_twice, NULL);
+    must(setenv("EXS_DEBUG", "1", 1));
+    limited();
+    inbox_open(&box, 4);
+    int listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
+    exs_pollfd_t here = {.exs_fd = listener, .exs_events = EXS_POLLIN};
+
+    tell(child.fd, &address, sizeof address);
+    ck_assert_int_eq(exs_poll(&here, 1, EXS_BLOCK, NULL, NULL, NULL), 1); /* it has come, and waits */
+    exhaust();
+    must(dup2(fileno(said), STDERR_FILENO));
+    must(exs_accept(listener, &wanted, 1, 0, box.queue));
+    inbox_quiet(&box, 0);
+    hear(child.fd, &done, 1);
+    rewind(said);
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, said));
+    ck_assert_str_eq(line, "exs: refused a connection: Too many open files\n");
+    ck_assert_ptr_null(fgets(line, sizeof line, said));
+    release();
+    exs_event_t event = take_good(&box, EXS_EVT_ACCEPT, listener);
+    must(exs_blocking_close(event.exs_evt_union.exs_evt_accept.exs_evt_newsocket));
+    close_socket(&box, listener);
+    inbox_close(&box);
+    child_join(&child);
+}
+END_TEST
+
 /* ---- Memory ---------------------------------------------------------------------------------------- */
 
 static void *no_memory(void *pointer, long size)
@@ -264,6 +320,7 @@ int main(void)
     tcase_add_test(descriptors, what_needs_one_fails);
     tcase_add_test(descriptors, bound_afterwards);
     tcase_add_test(add_case(suite, "keeping", 30), failed_connects_keep_nothing);
+    tcase_add_test(add_bare_case(suite, "refusing", 30), a_connection_is_refused);
     tcase_add_test(add_case(suite, "memory", 30), blocking_calls_need_no_libev);
     return run_suite(suite);
 }

@@ -180,6 +180,36 @@ START_TEST(peer_is_gone)
 }
 END_TEST
 
+/* Which of the two has noticed: EXS, which has looked as often as it was told, before the device would say so. */
+START_TEST(peer_is_given_up)
+{
+    struct link link;
+    FILE *said = tmpfile();
+    char byte, line[512] = "", wanted[200];
+    int times = _i + 1;
+
+    if (on_rdma())
+        return; /* its kernel answers */
+    ck_assert_ptr_nonnull(said);
+    must(setenv("EXS_DEBUG", "1", 1));
+    open_link(&link, false, times);
+    must(exs_recv(link.socket, &byte, 1, 0, link.box.queue, NULL, NULL));
+    must(dup2(fileno(said), STDERR_FILENO));
+    stop(&link);
+    take_failed(&link.box, EXS_EVT_RECV, link.socket, ETIMEDOUT);
+    rewind(said);
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, said));
+    snprintf(
+        wanted, sizeof wanted,
+        "exs: connection %d: no acknowledgement, looked for %d times, and the device does not say so: giving "
+        "up\n",
+        link.socket, times);
+    ck_assert_str_eq(line, wanted);
+    ck_assert_ptr_null(fgets(line, sizeof line, said));
+    close_link(&link);
+}
+END_TEST
+
 struct reader { /* another thread, in a call */
     int socket;
     _Atomic pid_t tid;
@@ -363,6 +393,7 @@ int main(void)
     tcase_add_loop_test(values, held, 0, COUNT(numbers));
     tcase_add_test(values, listeners);
     tcase_add_loop_test(bare, peer_is_gone, 0, 2);
+    tcase_add_loop_test(bare, peer_is_given_up, 0, 2);
     tcase_add_test(bare, peer_of_a_sleeper_is_gone);
     tcase_add_loop_test(bare, peer_is_there, 0, 2);
     tcase_add_test(bare, off);

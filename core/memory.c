@@ -80,10 +80,11 @@ struct ibv_mr *xs_register(struct domain *domain, const void *addr, size_t lengt
 
     if (mr != NULL)
         return mr;
-    if (errno == ENOMEM || errno == EAGAIN) {
+    /* EPERM: the memlock limit is 0. */
+    if (errno == ENOMEM || errno == EAGAIN || errno == EPERM) {
         explain_limit(length);
         errno = ENOMEM;
-    } else if (errno == EFAULT || errno == EPERM) {
+    } else if (errno == EFAULT) {
         errno = EACCES;
     }
     return NULL;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_shortage.c - a process without descriptors: calls that need one fail with EMFILE and take nothing, and
- * every socket and queue can be given back all the same. One without memory for libev, which would end it.
+ * every socket and queue can be given back all the same. One without memory for libev, which would end it; and one
+ * that may not pin any.
  */
 #include "check/support/processes.h"
 #include "check/support/support.h"
@@ -306,6 +307,32 @@ START_TEST(blocking_calls_need_no_libev)
 }
 END_TEST
 
+#define LARGE (64 * KIB) /* is registered, not copied */
+
+/* The memlock limit is told by its name, whatever it is: with none at all the kernel says EPERM. */
+START_TEST(memory_that_may_not_be_pinned)
+{
+    const rlim_t limits[] = {0, 4096};
+    struct rlimit before;
+    struct pair pair;
+    char *bytes = new_buffer(LARGE);
+
+    memlock_count();
+    must(getrlimit(RLIMIT_MEMLOCK, &before));
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    for (int i = 0; i < COUNT(limits) && on_rdma(); i++) { /* the embedded device pins nothing */
+        struct rlimit less = {.rlim_cur = limits[i], .rlim_max = before.rlim_max};
+
+        must(setrlimit(RLIMIT_MEMLOCK, &less));
+        must_fail(exs_send(pair.client, bytes, LARGE, 0, pair.client_box->queue, NULL, NULL), ENOMEM);
+        must(setrlimit(RLIMIT_MEMLOCK, &before));
+    }
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, LARGE, 1);
+    pair_close(&pair);
+    free(bytes);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("shortage");
@@ -322,5 +349,6 @@ int main(void)
     tcase_add_test(add_case(suite, "keeping", 30), failed_connects_keep_nothing);
     tcase_add_test(add_bare_case(suite, "refusing", 30), a_connection_is_refused);
     tcase_add_test(add_case(suite, "memory", 30), blocking_calls_need_no_libev);
+    tcase_add_test(add_case(suite, "memlock", 30), memory_that_may_not_be_pinned);
     return run_suite(suite);
 }

@@ -179,9 +179,7 @@ void clock_step(long seconds); /* from now on the wall clock is wrong by so much
 void lack_memory(bool lacks);  /* from now on no allocation of these programs succeeds; lack.c */
 void lack_disk(bool lacks);    /* nor does a file become longer, */
 void lack_threads(bool lacks); /* nor does a thread begin, */
-void lack_memlock(
-    bool lacks);          /* nor is memory registered, by the embedded device; others have a limit for that */
-void memlock_count(void); /* from now on the memlock limit holds for this thread, be it root's */
+void lack_memlock(bool lacks); /* nor is memory registered, by the embedded device; others have a limit */
 
 /* ---- The processes ---- */
 

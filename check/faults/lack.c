@@ -7,9 +7,7 @@
 #include "faults.h"
 
 #include <infiniband/verbs.h>
-#include <linux/capability.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
 #define BLOCK 4096 /* bytes, of a disk */
 
@@ -155,14 +153,4 @@ struct ibv_mr *__wrap_soft_reg_file(struct ibv_pd *pd, int file, uint64_t offset
 {
     errno = ENOMEM;
     return atomic_load(&no_memlock) ? NULL : __real_soft_reg_file(pd, file, offset, length);
-}
-
-void memlock_count(void)
-{
-    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
-
-    must((int)syscall(SYS_capget, &header, data));
-    data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &= ~CAP_TO_MASK(CAP_IPC_LOCK);
-    must((int)syscall(SYS_capset, &header, data));
 }

@@ -3,11 +3,15 @@
 #include "self.h"
 
 #include <dirent.h>
+#include <linux/capability.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 double seconds_now(void)
 {
@@ -39,16 +43,21 @@ long resident_kib(void)
     return kib;
 }
 
+/* Whoever asks may be no test, whom Check could not tell. */
+static void have(bool condition, const char *what)
+{
+    if (condition)
+        return;
+    perror(what);
+    abort();
+}
+
 static int entries_of(const char *path)
 {
     DIR *folder = opendir(path);
     int count = 0;
 
-    /* Whoever asks may be no test, whom Check could not tell. */
-    if (folder == NULL) {
-        perror(path);
-        abort();
-    }
+    have(folder != NULL, path);
     for (struct dirent *entry = readdir(folder); entry; entry = readdir(folder))
         count += entry->d_name[0] != '.';
     closedir(folder);
@@ -63,4 +72,14 @@ int count_threads(void)
 int count_fds(void)
 {
     return entries_of("/proc/self/fd") - 1; /* the folder's own */
+}
+
+void memlock_count(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+    have(syscall(SYS_capget, &header, data) == 0, "capget");
+    data[CAP_TO_INDEX(CAP_IPC_LOCK)].effective &= ~CAP_TO_MASK(CAP_IPC_LOCK);
+    have(syscall(SYS_capset, &header, data) == 0, "capset");
 }

@@ -7,6 +7,7 @@ double seconds_now(void);    /* of the monotonic clock */
 double seconds_of_cpu(void); /* user and system */
 long resident_kib(void);     /* memory in use */
 int count_threads(void);
-int count_fds(void); /* open descriptors */
+int count_fds(void);      /* open descriptors */
+void memlock_count(void); /* from now on the memlock limit holds for this thread, be it root's */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * faults [-n POINTS] [-t SECONDS] [-r SEED] [-c PATTERN] [-p POINT] [-j JOBS] - prints the matrix: a cell is
- * PASS, or what went wrong first, with the command that shows it again.
+ * faults [-v] [-n POINTS] [-t SECONDS] [-r SEED] [-c PATTERN] [-p POINT] [-j JOBS] - prints the matrix: a cell
+ * is PASS, or what went wrong first, with the command that shows it again.
  *
  *   -n POINTS   over the matrix, each fault's share of them; 1000. Each cell has one at least
  *   -t SECONDS  cells at random, with few points, as many as there is time for
@@ -9,6 +9,7 @@
  *   -c PATTERN  those cells whose names FAULT/MOMENT/LINK it matches
  *   -p POINT    this one only
  *   -j JOBS     cells at once; 16, since most of the time they wait
+ *   -v          each cell when it ends, and how long it took
  */
 #include "faults.h"
 
@@ -27,6 +28,7 @@ struct result {
     enum { NOT_YET, RUNNING, PASS, FAIL, NOT_HERE } state;
     pid_t pid;
     int output;
+    double began;
     char text[TEXT];
 };
 
@@ -35,6 +37,7 @@ static struct {
     uint64_t seed;
     const char *pattern;
     int point; /* -1: all */
+    bool verbose;
 } options = {.points = 1000, .jobs = 16, .pattern = "*", .point = -1};
 static struct result *results;
 static int result_count;
@@ -98,6 +101,7 @@ static void start(struct result *result)
     }
     close(ends[1]);
     result->output = ends[0];
+    result->began = seconds_now();
     result->state = RUNNING;
 }
 
@@ -119,6 +123,8 @@ static void finish(struct result *result)
     if (result->state == FAIL)
         printf("BAD %s: %s\n    check/faults/faults -c '%s' -r %lu -p %s\n", result->cell.name, result->text,
                result->cell.name, (unsigned long)options.seed, point);
+    else if (options.verbose)
+        printf("%s: %u points, %.1f s\n", result->cell.name, result->cell.count, seconds_now() - result->began);
     fflush(stdout);
 }
 
@@ -275,7 +281,7 @@ static bool read_options(int argc, char **argv)
 {
     int option;
 
-    while ((option = getopt(argc, argv, "n:t:r:c:p:j:")) != -1) {
+    while ((option = getopt(argc, argv, "n:t:r:c:p:j:v")) != -1) {
         uint64_t number = strtoull(optarg ? optarg : "0", NULL, 10);
 
         if (option == 'n')
@@ -290,6 +296,8 @@ static bool read_options(int argc, char **argv)
             options.point = (int)number;
         else if (option == 'j' && number > 0 && number <= JOBS_MAX)
             options.jobs = (unsigned)number;
+        else if (option == 'v')
+            options.verbose = true;
         else
             return false;
     }
@@ -302,8 +310,9 @@ int main(int argc, char **argv)
 
     options.seed = (uint64_t)(begin * 1e6) % 1000000007;
     if (!read_options(argc, argv)) {
-        fprintf(stderr,
-                "usage: faults [-n POINTS|long] [-t SECONDS] [-r SEED] [-c PATTERN] [-p POINT] [-j JOBS]\n");
+        fprintf(
+            stderr,
+            "usage: faults [-v] [-n POINTS|long] [-t SECONDS] [-r SEED] [-c PATTERN] [-p POINT] [-j JOBS]\n");
         return 2;
     }
     printf("seed %lu\n", (unsigned long)options.seed);

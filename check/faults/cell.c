@@ -111,8 +111,7 @@ void cell_run(const struct cell *cell)
     struct address bystanders;
     struct point last = {.last = true};
 
-    setenv("EXS_DEVICE", cell->link->device, 1);
-    setenv("EXS_LINK", cell->link->link, 1);
+    link_use(cell->link);
     child_start(&bystander, bystand, NULL);
     child_start(&survivor, survive, (void *)(uintptr_t)cell);
     hear(survivor.fd, &survivors, sizeof survivors);

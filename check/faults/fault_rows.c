@@ -233,8 +233,9 @@ const struct fault fault_rows[] = {
     {.name = "killed", .fate = DIES, .who = VICTIM, .strike = be_killed, .bound = 5, .share = 12},
     {.name = "port-reused", .fate = DIES, .who = VICTIM, .strike = be_killed, .bound = 5, .again = true, .share = 6},
     {.name = "frozen", .fate = LIVES, .who = VICTIM, .strike = be_frozen, .stopped = 0.3, .share = 4},
-    /* exs(7): 3.8 seconds, where something is on its way; else it is asked first, each second here. */
-    {.name = "frozen-for-good", .fate = SILENT, .who = VICTIM, .strike = be_frozen, .bound = 8, .share = 1},
+    /* exs(7): 3.8 seconds, where something is on its way; else it is asked first, each second here. A real device goes on
+     * by itself when its process is stopped. */
+    {.name = "frozen-for-good", .fate = SILENT, .who = VICTIM, .strike = be_frozen, .bound = 8, .embedded = true, .share = 1},
     {.name = "half-open", .fate = SILENT, .who = VICTIM, .strike = be_unreachable, .bound = 8, .packets = true, .share = 1},
     {.name = "loop-stalled", .fate = LIVES, .who = VICTIM, .strike = stall, .share = 4},
     {.name = "signals", .fate = LIVES, .who = BOTH, .whole = true, .strike = begin_signals, .heal = end_signals, .share = 4},

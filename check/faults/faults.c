@@ -4,7 +4,7 @@
  * is PASS, or what went wrong first, with the command that shows it again.
  *
  *   -n POINTS   over the matrix, each fault's share of them; 1000. Each cell has one at least
- *   -t SECONDS  cells at random, with few points, as many as there is time for
+ *   -t SECONDS  cells at random, as many as there is time for; with few points, unless -n says how many
  *   -r SEED     repeats the points, and the order of -t
  *   -c PATTERN  those cells whose names FAULT/MOMENT/LINK it matches
  *   -p POINT    this one only
@@ -18,9 +18,11 @@
 #include <sys/wait.h>
 
 #define JOBS_MAX 32
+#define LINKS_MAX 8
 #define START_S 10 /* of a cell's bound, and beside it for each point: */
 #define POINT_S 3
-#define FEW 3 /* points of a cell, of -t */
+#define POINTS 1000 /* over the matrix; or */
+#define FEW 3       /* of a cell, of -t */
 #define TEXT 600
 
 struct result {
@@ -33,14 +35,15 @@ struct result {
 };
 
 static struct {
-    unsigned points, jobs, seconds;
+    unsigned points /* 0: not said */, jobs, seconds;
     uint64_t seed;
     const char *pattern;
     int point; /* -1: all */
     bool verbose;
-} options = {.points = 1000, .jobs = 16, .pattern = "*", .point = -1};
+} options = {.jobs = 16, .pattern = "*", .point = -1};
 static struct result *results;
 static int result_count;
+static enum here here[LINKS_MAX]; /* each link */
 
 /* Outside of a test Check can't be told. */
 static void have(long result, const char *what)
@@ -144,34 +147,28 @@ static const struct fault *fault_of(int index)
     return &fault_rows[index / moment_count / link_count];
 }
 
-/* The kernel's or an adapter's RDMA; asked in a process of its own, since exs_init is once. */
-static bool is_here(const struct link_row *link)
-{
-    int status;
-    pid_t pid;
-
-    have(pid = fork(), "fork");
-    if (pid == 0) {
-        setenv("EXS_DEVICE", link->device, 1);
-        _exit(exs_init(EXS_VERSION) == 0 && exs_getdevices(NULL, 0) > 0 ? 0 : 1);
-    }
-    have(waitpid(pid, &status, 0), "waitpid");
-    return status == 0;
-}
-
 static bool can_be(const struct cell *cell)
 {
     return (!cell->fault->packets || cell->link->packets) && (!cell->fault->files || cell->moment->files) &&
            (!cell->fault->embedded || strcmp(cell->link->device, "soft") == 0);
 }
 
+static unsigned count_for(const struct cell *cell, unsigned shares)
+{
+    unsigned points = options.points > 0 ? options.points : POINTS, most = cell->fault->most;
+    unsigned count = (points * (unsigned)cell->fault->share + shares - 1) / shares;
+
+    if (options.seconds > 0 && options.points == 0)
+        count = cell->fault->fate == SILENT ? 1 : FEW;
+    return most > 0 && count > most ? most : count;
+}
+
 static void fill_results(void)
 {
     unsigned shares = 0;
-    bool here[8];
 
     for (int i = 0; i < link_count; i++)
-        here[i] = is_here(&link_rows[i]);
+        here[i] = link_ask(&link_rows[i]);
     result_count = fault_count * moment_count * link_count;
     results = calloc((size_t)result_count, sizeof *results);
     have(results ? 0 : -1, "calloc");
@@ -185,21 +182,16 @@ static void fill_results(void)
         snprintf(cell->name, sizeof cell->name, "%s/%s/%s", cell->fault->name, cell->moment->name,
                  cell->link->name);
         cell->seed = seed_of(cell->name);
-        if (!here[link] || !can_be(cell) || fnmatch(options.pattern, cell->name, 0) != 0)
+        if (here[link] != HERE || !can_be(cell) || fnmatch(options.pattern, cell->name, 0) != 0)
             results[i].state = NOT_HERE;
         else
             shares += (unsigned)cell->fault->share;
     }
     for (int i = 0; i < result_count && shares > 0; i++) {
         struct cell *cell = &results[i].cell;
-        unsigned count = (options.points * (unsigned)cell->fault->share + shares - 1) / shares;
 
         cell->first = options.point >= 0 ? (unsigned)options.point : 1;
-        cell->count = options.point >= 0 ? 1 : options.seconds ? FEW : count;
-        if (cell->fault->fate == SILENT && options.seconds)
-            cell->count = 1;
-        if (cell->fault->most > 0 && cell->count > cell->fault->most)
-            cell->count = cell->fault->most;
+        cell->count = options.point >= 0 ? 1 : count_for(cell, shares);
     }
 }
 
@@ -244,32 +236,80 @@ static void run_all(double until)
 
 /* ---- The matrix ---------------------------------------------------------------------- */
 
-static int print_matrix(void)
+static const struct result *result_at(int fault, int moment, int link)
+{
+    return &results[(fault * moment_count + moment) * link_count + link];
+}
+
+/* Of what is not run there is nothing to show. */
+static bool is_shown(int fault, int link)
+{
+    for (int m = 0; m < moment_count; m++)
+        if (result_at(fault, m, link)->state != NOT_HERE)
+            return true;
+    return false;
+}
+
+static void print_row(int fault, int link)
 {
     static const char *const words[] = {".", "?", "PASS", "FAIL", "-"};
-    unsigned count[5] = {0}, points = 0;
 
-    for (int link = 0; link < link_count; link++) {
-        printf("\n%-16s", link_rows[link].name);
-        for (int m = 0; m < moment_count; m++)
-            printf(" %9s", moment_rows[m].name);
-        for (int f = 0; f < fault_count; f++) {
-            printf("\n%-16s", fault_rows[f].name);
-            for (int m = 0; m < moment_count; m++) {
-                const struct result *result = &results[(f * moment_count + m) * link_count + link];
-                printf(" %9s", words[result->state]);
-                count[result->state]++;
-                points += result->state == PASS ? result->cell.count : 0;
-            }
+    printf("%-17s", fault_rows[fault].name);
+    for (int m = 0; m < moment_count; m++)
+        printf(" %9s", words[result_at(fault, m, link)->state]);
+    printf("\n");
+}
+
+static void print_link(int link)
+{
+    bool begun = false;
+
+    for (int f = 0; f < fault_count; f++) {
+        if (!is_shown(f, link))
+            continue;
+        if (!begun) {
+            printf("\n%-17s", link_rows[link].name);
+            for (int m = 0; m < moment_count; m++)
+                printf(" %9s", moment_rows[m].name);
+            printf("\n");
         }
-        printf("\n");
+        begun = true;
+        print_row(f, link);
     }
-    printf("\n-: not run. Packets get lost on udp only; in the guest netem would do it to rxe, which nobody "
-           "has tried. A disk is short of room only where something is written to it. Only the embedded device "
-           "is taken "
-           "away\n");
-    if (!is_here(&link_rows[link_count - 1]))
-        printf("-: rxe is not run: this machine has no RDMA device\n");
+}
+
+/* Why there is no third table, and what would make it. */
+static void explain_rxe(void)
+{
+    const struct link_row *rxe = &link_rows[link_count - 1];
+
+    if (here[link_count - 1] == NO_DEVICE)
+        printf("%s is not run: this machine has no RDMA device. A guest has one: make check-faults "
+               "FAULTS_GUEST=1\n",
+               rxe->name);
+    if (here[link_count - 1] == NO_NAME)
+        printf("%s is not run: EXS_TEST_ADDR must be an IPv4 address of the RDMA device here, and /etc/hosts "
+               "have it "
+               "as %s\n",
+               rxe->name, rxe->host);
+}
+
+static int print_matrix(void)
+{
+    unsigned count[NOT_HERE + 1] = {0}, points = 0;
+
+    for (int i = 0; i < result_count; i++) {
+        count[results[i].state]++;
+        points += results[i].state == PASS ? results[i].cell.count : 0;
+    }
+    for (int link = 0; link < link_count; link++)
+        print_link(link);
+    printf(
+        "\n-: not run. Packets get lost on udp only, where these programs send them. A disk is short of room "
+        "only "
+        "where something is written to it. Only the embedded device is taken away, and falls silent with its "
+        "process\n");
+    explain_rxe();
     if (count[NOT_YET] > 0)
         printf(".: not run: the time was over\n");
     printf("%u cells passed with %u points, %u failed, %u not run; seed %lu\n", count[PASS], points,

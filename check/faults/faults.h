@@ -69,6 +69,7 @@ struct link_row {
     const char *name;
     const char *device, *link; /* EXS_DEVICE, EXS_LINK */
     const char *host;          /* the name of loopback(AF_INET) there */
+    bool own_address;          /* that is EXS_TEST_ADDR, not the host's own loopback */
     bool packets;              /* that get lost */
 };
 
@@ -76,6 +77,10 @@ extern const struct fault fault_rows[];
 extern const struct moment moment_rows[];
 extern const struct link_row link_rows[];
 extern const int fault_count, moment_count, link_count;
+
+enum here { HERE, NO_DEVICE, NO_NAME };
+enum here link_ask(const struct link_row *link); /* before there are threads */
+void link_use(const struct link_row *link);      /* by this process, from now on */
 
 struct cell {
     const struct fault *fault;

@@ -1,10 +1,61 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The links, a row each. See faults.h. */
+/* The links, a row each, and which of them this machine has. See faults.h. */
 #include "faults.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/wait.h>
 
 const struct link_row link_rows[] = {
     {.name = "shm", .device = "soft", .link = "shm", .host = "localhost"},
     {.name = "udp", .device = "soft", .link = "udp", .host = "localhost", .packets = true},
-    {.name = "rxe", .device = "rdma", .link = "auto", .host = "exs-guest"},
+    {.name = "rxe", .device = "rdma", .link = "auto", .host = "exs-guest", .own_address = true},
 };
 const int link_count = COUNT(link_rows);
+
+void link_use(const struct link_row *link)
+{
+    setenv("EXS_DEVICE", link->device, 1);
+    setenv("EXS_LINK", link->link, 1);
+    if (!link->own_address)
+        unsetenv("EXS_TEST_ADDR");
+}
+
+/* Its name leads to where loopback() does: of an adapter's address somebody must see to that. */
+static bool has_name(const struct link_row *link)
+{
+    const char *given = getenv("EXS_TEST_ADDR");
+    const struct addrinfo hints = {.ai_family = AF_INET};
+    struct addrinfo *found = NULL;
+    struct in_addr wanted;
+
+    if (inet_pton(AF_INET, given ? given : "127.0.0.1", &wanted) != 1 ||
+        getaddrinfo(link->host, NULL, &hints, &found) != 0)
+        return false;
+    const struct sockaddr_in *is = (const struct sockaddr_in *)(const void *)found->ai_addr;
+    bool same = is->sin_addr.s_addr == wanted.s_addr;
+
+    freeaddrinfo(found);
+    return same;
+}
+
+static enum here look(const struct link_row *link)
+{
+    link_use(link);
+    if (exs_init(EXS_VERSION) != 0 || exs_getdevices(NULL, 0) <= 0)
+        return NO_DEVICE;
+    return has_name(link) ? HERE : NO_NAME;
+}
+
+/* In a process of its own, since exs_init is once. */
+enum here link_ask(const struct link_row *link)
+{
+    int status = 0;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit((int)look(link));
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+        return NO_DEVICE;
+    return (enum here)WEXITSTATUS(status);
+}

@@ -63,6 +63,7 @@ struct moment {
     bool meeting;                 /* while the connection is made */
     bool closing;                 /* the end may have come in good order */
     bool files;                   /* the receiver writes files */
+    bool exports;                 /* the peer's memory is used */
 };
 
 struct link_row {
@@ -70,6 +71,7 @@ struct link_row {
     const char *device, *link; /* EXS_DEVICE, EXS_LINK */
     const char *host;          /* the name of loopback(AF_INET) there */
     bool own_address;          /* that is EXS_TEST_ADDR, not the host's own loopback */
+    bool memory_first;         /* is taken back of a process that dies, and then its connections */
     bool packets;              /* that get lost */
 };
 

@@ -9,7 +9,12 @@
 const struct link_row link_rows[] = {
     {.name = "shm", .device = "soft", .link = "shm", .host = "localhost"},
     {.name = "udp", .device = "soft", .link = "udp", .host = "localhost", .packets = true},
-    {.name = "rxe", .device = "rdma", .link = "auto", .host = "exs-guest", .own_address = true},
+    {.name = "rxe",
+     .device = "rdma",
+     .link = "auto",
+     .host = "exs-guest",
+     .own_address = true,
+     .memory_first = true},
 };
 const int link_count = COUNT(link_rows);
 

@@ -266,11 +266,12 @@ static void part_in_order(struct end *end)
 static bool is_promised(const struct end *end)
 {
     int error = end->error;
-    bool meeting = end->cell->moment->meeting;
+    const struct moment *moment = end->cell->moment;
 
     if (end->cell->fault->fate == SILENT)
         return error == ETIMEDOUT || (error == ECONNRESET && end->cell->fault->unasked);
-    return error == ECONNRESET || (meeting && error == ECONNREFUSED);
+    return error == ECONNRESET || (moment->meeting && error == ECONNREFUSED) ||
+           (moment->exports && end->cell->link->memory_first && error == EACCES);
 }
 
 /* In good order: its moment has to do with that, or the victim, which lives, came to its own end before. */

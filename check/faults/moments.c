@@ -298,7 +298,7 @@ const struct moment moment_rows[] = {
     {.name = "hidden", .run = run_hidden, .total = 256 * KIB, .after = 100},
     {.name = "sendfile", .run = run_sendfile, .total = MIB, .after = 100},
     {.name = "recvfile", .run = run_recvfile, .total = MIB, .after = 100, .files = true},
-    {.name = "one-sided", .run = run_onesided, .total = 512 * KIB, .after = 1000},
+    {.name = "one-sided", .run = run_onesided, .total = 512 * KIB, .after = 1000, .exports = true},
     {.name = "close", .run = run_close, .total = 100 * KIB, .after = 500, .closing = true},
 };
 const int moment_count = COUNT(moment_rows);

@@ -195,17 +195,20 @@ static void fill_results(void)
     }
 }
 
-/* In order; of -t at random. */
+/* In order; of -t at random, each of those left as likely. */
 static struct result *next_result(struct chance *chance)
 {
-    int from = options.seconds ? (int)chance_below(chance, (size_t)result_count) : 0;
+    size_t left = 0;
 
-    for (int i = 0; i < result_count; i++) {
-        struct result *result = &results[(from + i) % result_count];
-        if (result->state == NOT_YET)
+    for (int i = 0; i < result_count; i++)
+        left += results[i].state == NOT_YET;
+    if (left == 0)
+        return NULL;
+    struct result *result = results;
+
+    for (size_t skip = options.seconds ? chance_below(chance, left) : 0;; result++)
+        if (result->state == NOT_YET && skip-- == 0)
             return result;
-    }
-    return NULL;
 }
 
 static void run_all(double until)

@@ -229,14 +229,16 @@ static void mend_clock(struct end *end)
 const struct fault fault_rows[] = {
     {.name = "nothing", .who = BOTH, .share = 1},
     /* exs(7): 25 seconds where nothing is on its way, and nobody asked for more. Here since it takes the longest. */
-    {.name = "half-open-unasked", .fate = SILENT, .who = VICTIM, .strike = be_unreachable, .bound = 25, .unasked = true, .packets = true, .share = 1, .most = 2},
+    {.name = "half-open-unasked", .fate = SILENT, .who = VICTIM, .strike = be_unreachable, .bound = 25, .packets = true, .share = 1, .most = 2},
     {.name = "killed", .fate = DIES, .who = VICTIM, .strike = be_killed, .bound = 5, .share = 12},
     {.name = "port-reused", .fate = DIES, .who = VICTIM, .strike = be_killed, .bound = 5, .again = true, .share = 6},
     {.name = "frozen", .fate = LIVES, .who = VICTIM, .strike = be_frozen, .stopped = 0.3, .share = 4},
-    /* exs(7): 3.8 seconds, where something is on its way; else it is asked first, each second here. A real device goes on
-     * by itself when its process is stopped. */
-    {.name = "frozen-for-good", .fate = SILENT, .who = VICTIM, .strike = be_frozen, .bound = 8, .embedded = true, .share = 1},
-    {.name = "half-open", .fate = SILENT, .who = VICTIM, .strike = be_unreachable, .bound = 8, .packets = true, .share = 1},
+    /* exs(7): 3.8 seconds, where something is on its way; else it is asked first, each second here. An adapter goes on by
+     * itself when its process is stopped: see frozen-long. */
+    {.name = "frozen-for-good", .fate = SILENT, .who = VICTIM, .strike = be_frozen, .bound = 8, .asked = true, .embedded = true, .share = 1},
+    /* exs(7): a stopped process does not look silent there, where a silent host is noticed after 17 seconds at most. */
+    {.name = "frozen-long", .fate = LIVES, .who = VICTIM, .strike = be_frozen, .stopped = 20, .asked = true, .adapter = true, .share = 1, .most = 1},
+    {.name = "half-open", .fate = SILENT, .who = VICTIM, .strike = be_unreachable, .bound = 8, .asked = true, .packets = true, .share = 1},
     {.name = "loop-stalled", .fate = LIVES, .who = VICTIM, .strike = stall, .share = 4},
     {.name = "signals", .fate = LIVES, .who = BOTH, .whole = true, .strike = begin_signals, .heal = end_signals, .share = 4},
     {.name = "spawning", .fate = LIVES, .who = BOTH, .whole = true, .strike = spawn_programs, .share = 4},

@@ -150,7 +150,7 @@ static const struct fault *fault_of(int index)
 static bool can_be(const struct cell *cell)
 {
     return (!cell->fault->packets || cell->link->packets) && (!cell->fault->files || cell->moment->files) &&
-           (!cell->fault->embedded || strcmp(cell->link->device, "soft") == 0);
+           !(cell->link->adapter ? cell->fault->embedded : cell->fault->adapter);
 }
 
 static unsigned count_for(const struct cell *cell, unsigned shares)

@@ -47,7 +47,8 @@ struct fault {
     double bound;                     /* seconds until the survivor knows, at most */
     double stopped;                   /* seconds until a victim that was stopped goes on; 0: never */
     bool again;                       /* the next victim has the same port at once */
-    bool unasked;                     /* the survivor leaves it to the library to ask who fell silent */
+    bool asked;                       /* each second, if it is there, by the survivor; else by the library */
+    bool adapter;                     /* only an adapter can be struck so */
     unsigned lost, twice, late, bent; /* packets of ten thousand */
     bool packets;                     /* only where packets may get lost */
     bool files;                       /* only where files are written, and the survivor writes them */
@@ -70,8 +71,8 @@ struct link_row {
     const char *name;
     const char *device, *link; /* EXS_DEVICE, EXS_LINK */
     const char *host;          /* the name of loopback(AF_INET) there */
-    bool own_address;          /* that is EXS_TEST_ADDR, not the host's own loopback */
-    bool memory_first;         /* is taken back of a process that dies, and then its connections */
+    bool adapter;              /* has EXS_TEST_ADDR, goes on while its process is stopped, and of one that dies
+                                * takes back memory before connections */
     bool packets;              /* that get lost */
 };
 

@@ -9,12 +9,7 @@
 const struct link_row link_rows[] = {
     {.name = "shm", .device = "soft", .link = "shm", .host = "localhost"},
     {.name = "udp", .device = "soft", .link = "udp", .host = "localhost", .packets = true},
-    {.name = "rxe",
-     .device = "rdma",
-     .link = "auto",
-     .host = "exs-guest",
-     .own_address = true,
-     .memory_first = true},
+    {.name = "rxe", .device = "rdma", .link = "auto", .host = "exs-guest", .adapter = true},
 };
 const int link_count = COUNT(link_rows);
 
@@ -22,7 +17,7 @@ void link_use(const struct link_row *link)
 {
     setenv("EXS_DEVICE", link->device, 1);
     setenv("EXS_LINK", link->link, 1);
-    if (!link->own_address)
+    if (!link->adapter)
         unsetenv("EXS_TEST_ADDR");
 }
 

@@ -44,7 +44,7 @@ static void ask_often(struct end *end)
                  {IPPROTO_TCP, TCP_KEEPINTVL, 1},
                  {IPPROTO_TCP, TCP_KEEPCNT, 2}};
 
-    if (end->victim || end->cell->fault->fate != SILENT || end->cell->fault->unasked)
+    if (end->victim || !end->cell->fault->asked)
         return;
     for (int i = 0; i < COUNT(asked); i++)
         must(exs_setsockopt(end->socket, asked[i].level, asked[i].option, &asked[i].value, sizeof(int)));
@@ -269,9 +269,9 @@ static bool is_promised(const struct end *end)
     const struct moment *moment = end->cell->moment;
 
     if (end->cell->fault->fate == SILENT)
-        return error == ETIMEDOUT || (error == ECONNRESET && end->cell->fault->unasked);
+        return error == ETIMEDOUT || (error == ECONNRESET && !end->cell->fault->asked);
     return error == ECONNRESET || (moment->meeting && error == ECONNREFUSED) ||
-           (moment->exports && end->cell->link->memory_first && error == EACCES);
+           (moment->exports && end->cell->link->adapter && error == EACCES);
 }
 
 /* In good order: its moment has to do with that, or the victim, which lives, came to its own end before. */

@@ -11,7 +11,7 @@
 #include "sock.h"
 
 #define BUSY_TURNS_MAX                                                                                         \
-    64 /* before connections get theirs all the same: two system calls, of one round trip in so many */
+    64 /* before connections get theirs all the same: a system call, of one round trip in so many */
 #define CM_EVENTS_MAX 64 /* of one turn, so that a flood of connects can't keep the loop */
 
 /* One whose calls don't wait. NULL and errno. */

@@ -3,13 +3,15 @@
  * held.c - the buffers of pending operations, for EXS_CHECK: who sends from one must not change it before the
  * event, and what is filled is one operation's alone.
  *
- * Of what is sent a CRC is kept from the start to the event; of what is filled, that it was there. Memory is
- * read as fragile.h has it, since a program that is to be told of its faults may well have unmapped it.
+ * Of what is sent a CRC is kept from the start to the event; of what is filled, that it was there, and its first
+ * bytes are poison until then: who looks too early shall not find what looks right. Memory is read and written as
+ * fragile.h has it, since a program that is to be told of its faults may well have unmapped it.
  */
 #include <inttypes.h>
 #include <libdeflate.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include "core.h"
 #include "domain.h"
 #include "fragile.h"
@@ -17,11 +19,15 @@
 #include "misuse.h"
 #include "op.h"
 
+#define POISON 0xa5
+#define POISON_MAX 4096 /* bytes of each range */
+
 struct range {
-    const uint8_t *at;
+    uint8_t *at;
     size_t length; /* bytes */
     uint32_t crc;  /* of what is sent, when it started, */
     bool is_there; /* it could be read then */
+    uint8_t *kept; /* what was there before the poison, its own; NULL: there is none */
 };
 
 struct held { /* of one operation */
@@ -63,7 +69,7 @@ static int ranges_of(const struct ask *ask)
 static void add_range(struct held *held, const void *at, size_t length)
 {
     if (length > 0)
-        held->ranges[held->count++] = (struct range){.at = at, .length = length};
+        held->ranges[held->count++] = (struct range){.at = (uint8_t *)(uintptr_t)at, .length = length};
 }
 
 /* Pieces of files are no memory. */
@@ -154,13 +160,72 @@ static bool overlaps_any(const struct held *held, struct held *others)
     return false;
 }
 
+/* ---- Poison ------------------------------------------------------------------------------------- */
+
+/* Of others it is not known where in their memory bytes have come, or what they hold is asked for. */
+static bool is_poisoned(int type)
+{
+    return type == EXS_EVT_RECV || type == EXS_EVT_RECVMSG || type == EXS_EVT_RREAD;
+}
+
+static size_t poison_of(const struct range *range)
+{
+    return range->length < POISON_MAX ? range->length : POISON_MAX;
+}
+
+/* What can't be kept stays as it is. */
+static void poison(struct range *range)
+{
+    uint8_t bytes[POISON_MAX];
+
+    if (!range->is_there || (range->kept = malloc(poison_of(range))) == NULL)
+        return;
+    memset(bytes, POISON, sizeof(bytes));
+    if (fragile_take(range->kept, range->at, poison_of(range)) &&
+        fragile_give(range->at, bytes, poison_of(range)))
+        return;
+    free(range->kept);
+    range->kept = NULL;
+}
+
+/* Behind the bytes that have come is again what was there. */
+static void give_back(const struct held *held, uint64_t came)
+{
+    for (uint32_t i = 0; i < held->count; i++) {
+        const struct range *range = &held->ranges[i];
+        size_t from = came < range->length ? (size_t)came : range->length;
+
+        if (range->kept != NULL && from < poison_of(range))
+            (void)fragile_give(range->at + from, range->kept + from, poison_of(range) - from);
+        came -= from;
+    }
+}
+
+static uint64_t came_by(const struct op *op)
+{
+    const exs_event_t *event = &op->event;
+
+    return event->exs_evt_type == EXS_EVT_RECVMSG ? event->exs_evt_union.exs_evt_xfermsg.exs_evt_length
+                                                  : event->exs_evt_union.exs_evt_xfer.exs_evt_length;
+}
+
 /* ---- From the start to the event ---------------------------------------------------------------- */
 
-static void keep(struct held *held, struct held **all)
+static bool keep(struct held *held, struct held **all)
 {
     HASH_ADD_PTR(*all, op, held);
-    if (held->hh.tbl == NULL) /* no memory: not looked at */
+    bool is_kept = held->hh.tbl != NULL;
+
+    if (!is_kept) /* no memory: not looked at */
         free(held);
+    return is_kept;
+}
+
+static void free_held(struct held *held)
+{
+    for (uint32_t i = 0; held != NULL && i < held->count; i++)
+        free(held->ranges[i].kept);
+    free(held);
 }
 
 /* NULL: no memory, it is not looked at. */
@@ -183,9 +248,12 @@ static void begin(struct held *held)
     for (uint32_t i = 0; i < held->count; i++)
         held->ranges[i].is_there = read_range(&held->ranges[i], is_filled, &held->ranges[i].crc);
     pthread_mutex_lock(&lock);
-    if (!overlaps_any(held, filled) && is_filled)
-        overlaps_any(held, sent);
-    keep(held, is_filled ? &filled : &sent);
+    bool overlaps = overlaps_any(held, filled) || (is_filled && overlaps_any(held, sent));
+
+    bool is_kept = keep(held, is_filled ? &filled : &sent);
+
+    for (uint32_t i = 0; is_kept && !overlaps && is_poisoned(held->type) && i < held->count; i++)
+        poison(&held->ranges[i]);
     pthread_mutex_unlock(&lock);
 }
 
@@ -230,9 +298,11 @@ void xs_held_end(const struct op *op)
     struct held *held = take(is_filled ? &filled : &sent, op);
 
     pthread_mutex_unlock(&lock);
-    if (held != NULL)
+    if (held != NULL) {
         compare(held);
-    free(held);
+        give_back(held, came_by(op));
+    }
+    free_held(held);
 }
 
 void xs_held_reset(void)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_poll.c - exs_poll with an event: sockets and ordinary descriptors together, on queues of every kind;
- * what ends a poll, and what is refused. By blocking calls alone: test_poll_blocking.c.
+ * what ends a poll, and what is refused. By blocking calls alone: test_poll_blocking.c; of sockets that are
+ * closed meanwhile: test_poll_meanwhile.c.
  */
 #include "check/exs/polled.h"
 #include "check/support/asleep.h"
@@ -399,30 +400,6 @@ START_TEST(cancelled_call)
 }
 END_TEST
 
-/* Whenever another thread closes the socket: before the call, in it, or while it sleeps. */
-static void *close_soon(void *argument)
-{
-    must(exs_blocking_close(*(int *)argument));
-    return NULL;
-}
-
-START_TEST(closed_meanwhile)
-{
-    struct chance chance = chance_new();
-
-    for (int i = 0; i < 1000; i++) {
-        struct address address = loopback(AF_INET, 0);
-        int listener = open_listener(AF_INET, SOCK_STREAM, 1, &address);
-        pthread_t thread = thread_start(close_soon, &listener);
-
-        for (size_t spins = chance_below(&chance, 20000); spins > 0; spins--)
-            atomic_signal_fence(memory_order_seq_cst);
-        becomes_ready(listener, EXS_POLLIN, EXS_POLLNVAL);
-        thread_join(thread);
-    }
-}
-END_TEST
-
 /* What is over leaves the sockets that it was not told of. */
 START_TEST(many_polls)
 {
@@ -548,7 +525,6 @@ int main(void)
     tcase_add_test(tcase, shut_down);
     tcase_add_test(tcase, ended);
     tcase_add_test(tcase, cancelled_call);
-    tcase_add_test(tcase, closed_meanwhile);
     tcase_add_test(tcase, many_polls);
     tcase_add_test(tcase, messages);
     tcase_add_test(tcase, threads);

@@ -3,6 +3,7 @@
  * test_buffers.c - SO_RCVBUF, what comes while nobody receives; SO_SNDBUF and EXS_SO_SENDLIMIT, what may be
  * pending in sends, and what becomes of more.
  */
+#include "check/support/asleep.h"
 #include "check/support/files.h"
 #include "check/support/processes.h"
 
@@ -268,13 +269,21 @@ START_TEST(refused)
 }
 END_TEST
 
-static void *send_one(void *socket)
+struct sending { /* a thread */
+    int socket;
+    _Atomic pid_t tid;
+};
+
+static void *send_one(void *argument)
 {
-    ck_assert_int_eq(exs_blocking_send(*(int *)socket, "x", 1, 0, NULL), 1);
+    struct sending *sending = argument;
+
+    sending->tid = gettid();
+    ck_assert_int_eq(exs_blocking_send(sending->socket, "x", 1, 0, NULL), 1);
     return NULL;
 }
 
-/* A call that waits anyway is not refused. */
+/* A call that waits anyway is not refused while others are pending. */
 START_TEST(calls_that_wait)
 {
     uint8_t *out = new_buffer(FIRST), *in = new_buffer(FIRST + 1);
@@ -283,7 +292,10 @@ START_TEST(calls_that_wait)
     open_bounded(&pair, 0, 10);
     must(send_bytes(&pair, out, FIRST, 0, NULL));
     must_fail(exs_blocking_send(pair.client, "x", 1, MSG_DONTWAIT, NULL), EAGAIN);
-    pthread_t thread = thread_start(send_one, &pair.client);
+    struct sending sending = {.socket = pair.client};
+    pthread_t thread = thread_start(send_one, &sending);
+
+    await_sleep(&sending.tid);
     receive_all(&pair, in, FIRST + 1, 1);
     thread_join(thread);
     ck_assert_int_eq(in[FIRST], 'x');

@@ -286,6 +286,18 @@ START_TEST(close_without_an_event)
 }
 END_TEST
 
+/* What has no peer is closed at once, whoever calls: nobody waits, and nothing is made to wait by. */
+START_TEST(close_without_a_peer)
+{
+    int before = count_fds(), fresh = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    must(fresh);
+    must(exs_close(fresh, 0, NULL, NULL));
+    ck_assert_int_eq(count_fds(), before);
+    must_fail(exs_close(fresh, 0, NULL, NULL), EBADF);
+}
+END_TEST
+
 /* Connecting and closing leaves no descriptor behind. */
 START_TEST(nothing_is_left)
 {
@@ -397,6 +409,7 @@ int main(void)
     tcase_add_test(end, close_ends_a_blocking_call);
     tcase_add_loop_test(end, shutdown_ends_a_blocking_call, 0, 2);
     tcase_add_loop_test(end, close_without_an_event, 0, COUNT(kinds));
+    tcase_add_test(end, close_without_a_peer);
     tcase_add_test(end, nothing_is_left);
     tcase_add_test(rest, number_is_a_descriptor);
     tcase_add_test(rest, descriptor_flags);

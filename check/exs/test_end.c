@@ -197,7 +197,8 @@ START_TEST(own_at_once)
 }
 END_TEST
 
-/* Whoever says that he is done, too, after the peer has closed in good order, is told so. */
+/* Whoever says that he is done, too, after the peer has closed in good order, is told so: when he has been told
+ * of that, or has heard of it, or neither. */
 START_TEST(behind_the_peers)
 {
     uint8_t buffer[10];
@@ -205,6 +206,8 @@ START_TEST(behind_the_peers)
     struct pair pair;
 
     pair_opens(&pair, SOCK_STREAM);
+    if (_i == 2)
+        pair.client_box->beside = NULL;
     peer_ends(&pair, true);
     if (seen) {
         receive(&pair, buffer, sizeof buffer, 0);
@@ -343,7 +346,7 @@ int main(void)
     tcase_add_test(tcase, nothing_behind_the_end);
     tcase_add_test(tcase, own_for_good);
     tcase_add_test(tcase, own_at_once);
-    tcase_add_loop_test(tcase, behind_the_peers, 0, 2);
+    tcase_add_loop_test(tcase, behind_the_peers, 0, 3);
     tcase_add_test(tcase, without_credit);
     tcase_add_test(tcase, broken);
     tcase_add_test(tcase, spoilt);

@@ -200,6 +200,37 @@ START_TEST(some_came)
 }
 END_TEST
 
+/* Only the call that the signal came to: neither another thread's on the same socket, nor an operation with an
+ * event. */
+START_TEST(others_go_on)
+{
+    uint8_t in[3];
+    struct pair pair;
+    struct job other, job;
+    struct inbox box;
+
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    inbox_open(&box, 1);
+    must(exs_recv(pair.server, in, sizeof in, 0, box.queue, in, NULL));
+    other = job_of(receive, pair.server, 3, EXS_INTR);
+    start_job(&other);
+    job = job_of(receive, pair.server, 3, EXS_INTR);
+    start_job(&job);
+    interrupt(&job);
+    ends(&job, -1, EINTR);
+    ck_assert_int_eq(exs_blocking_send(pair.client, "abcdef", 6, 0, NULL), 6);
+    ck_assert_ptr_eq(take_good(&box, EXS_EVT_RECV, pair.server).exs_evt_ahandle, in);
+    ck_assert_mem_eq(in, "abc", 3);
+    thread_join(other.thread);
+    ck_assert_int_eq(other.result, 3);
+    ck_assert_mem_eq(other.buffer, "def", 3);
+    free(other.buffer);
+    still_works(&pair);
+    pair_close_blocking(&pair);
+    inbox_close(&box);
+}
+END_TEST
+
 /* The peer was told of the buffer, and runs: it forgets that. */
 START_TEST(advertised)
 {
@@ -374,6 +405,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, catch_signals, NULL);
     tcase_add_test(tcase, nothing_came);
     tcase_add_test(tcase, some_came);
+    tcase_add_test(tcase, others_go_on);
     tcase_add_loop_test(tcase, advertised, 0, 2);
     tcase_add_loop_test(tcase, no_room, 0, COUNT(sends));
     tcase_add_test(tcase, accepts);

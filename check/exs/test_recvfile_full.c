@@ -297,8 +297,16 @@ static bool is_pending(void)
     return sigismember(&pending, SIGXFSZ);
 }
 
+static bool is_blocked(void)
+{
+    sigset_t mask;
+
+    must(sigprocmask(SIG_SETMASK, NULL, &mask));
+    return sigismember(&mask, SIGXFSZ);
+}
+
 /* Another thread, or another program, lowers it when the library has begun: no signal either; and one that the
- * program has blocked, and has waiting for itself, still does. By the file's window, and by copies. */
+ * program has blocked, and has waiting for itself, still does. Of others it is told as before. By the file's window, and by copies. */
 START_TEST(limited_at_last)
 {
     const size_t limit = 100000;
@@ -332,6 +340,7 @@ START_TEST(limited_at_last)
     size_t written = copied ? 0 : limit - 10;
     ck_assert_int_eq(length_of(&event), written);
     ck_assert(!signalled && is_pending() == blocked);
+    ck_assert_int_eq(is_blocked(), blocked);
     file_has_pattern(file, 10, written, SEED, 0);
     rest_comes(written, 300000 - written);
     take_good(pair.client_box, EXS_EVT_SEND, pair.client);

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_sendfile_cut.c - exs_sendfile: a file that is cut short while it waits to be sent. */
+/* test_sendfile_cut.c - exs_sendfile: a file that is cut short, or can't be mapped, while it waits to be sent. */
 #include "sending.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+/* ---- Cut short ------------------------------------------------------------------------- */
 
 /* Cut the file short while it waits to be sent, and receive until that has its event. */
 static exs_event_t send_and_cut(exs_xferfile_t *one, int large, char *in, size_t length)
@@ -86,11 +91,50 @@ START_TEST(cut_is_no_end)
 }
 END_TEST
 
+/* ---- Not mapped ------------------------------------------------------------------------ */
+
+static int map_errno; /* that mapping a file fails with; 0: it does not */
+
+__attribute__((visibility("default"))) void *mmap(void *addr, size_t length, int protection, int flags, int fd,
+                                                  off_t offset)
+{
+    void *(*own)(void *, size_t, int, int, int, off_t);
+
+    *(void **)&own = dlsym(RTLD_NEXT, "mmap");
+    if (fd == -1 || map_errno == 0)
+        return own(addr, length, protection, flags, fd, offset);
+    errno = map_errno;
+    return MAP_FAILED;
+}
+
+/* No memory, or more of it than may be locked, where all is to be; a file system that can't. */
+static const struct {
+    int map, event; /* errno */
+} why_not[] = {{ENOMEM, ENOMEM}, {EAGAIN, ENOMEM}, {ENODEV, EIO}, {EPERM, EIO}};
+
+/* Nothing of it is sent, and what is said of that is what exs_sendfile(3) has. */
+START_TEST(not_mapped)
+{
+    exs_xferfile_t one = by_fd(file, 0, 0);
+
+    map_errno = why_not[_i].map;
+    post_file(&one, 1, 0);
+    exs_event_t event = take_failed(pair.client_box, EXS_EVT_SENDFILE, pair.client, why_not[_i].event);
+
+    map_errno = 0;
+    ck_assert_int_eq(event.exs_evt_union.exs_evt_xferfile.exs_evt_length, 0);
+    post_file(&one, 1, 0);
+    receive_part(0, FILE_LENGTH);
+    file_was_sent(&one, 1, FILE_LENGTH);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("sendfile, cut short");
     TCase *cut = add_bare_case(suite, "cut short", 20),
-          *cut_mapped = add_bare_case(suite, "cut short, mapped", 20);
+          *cut_mapped = add_bare_case(suite, "cut short, mapped", 20),
+          *unmapped = add_bare_case(suite, "not mapped", 20);
 
     tcase_add_checked_fixture(cut, folder_open, NULL);
     tcase_add_loop_test(cut, truncated, 0, 2);
@@ -98,5 +142,7 @@ int main(void)
     tcase_add_test(cut, cut_is_no_end);
     tcase_add_checked_fixture(cut_mapped, folder_open_mapped, NULL);
     tcase_add_loop_test(cut_mapped, truncated, 0, 2);
+    tcase_add_checked_fixture(unmapped, folder_open_mapped, folder_close);
+    tcase_add_loop_test(unmapped, not_mapped, 0, COUNT(why_not));
     return run_suite(suite);
 }

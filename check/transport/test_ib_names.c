@@ -14,6 +14,7 @@
 #include "check/support/ibpeer.h"
 #include "check/support/processes.h"
 #include "core/clock.h"
+#include "core/fds.h"
 #include "core/soft/cm/ib_pass.h"
 #include "core/soft/cm/cm_id.h"
 #include "core/soft/link/shm_pass.h"
@@ -113,6 +114,48 @@ START_TEST(a_closer_name)
 }
 END_TEST
 
+/* What comes to our port, and is for another. */
+static struct ib_message ask_for_another(void)
+{
+    struct ib_message req = peer_request(PORT);
+
+    peer_says(&req);
+    return req;
+}
+
+static void is_passed_to(int door, const struct ib_message *req)
+{
+    struct ib_message message;
+    uint8_t mad[IB_MAD_BYTES];
+    struct soft_path path;
+
+    await_fd(door);
+    ck_assert_int_eq(ib_pass_receive(door, &path, mad), 1);
+    ck_assert(ib_decode(&message, mad));
+    ck_assert_uint_eq(message.type, IB_REQ);
+    ck_assert_uint_eq(message.local_id, req->local_id);
+}
+
+/* The same with nobody but us to read what comes: the listener is told the first time. */
+START_TEST(a_closer_door_that_is_full)
+{
+    union soft_addr near = ib_at(TWONETS_NEAR, PORT), any = ib_at("0.0.0.0", PORT);
+    struct ib_pass_name name = ib_pass_to_listener(IB_SPACE_TCP, &near, htons(PORT)),
+                        own = ib_pass_to_listener(IB_SPACE_TCP, &any, htons(PORT));
+    struct squatter squatter = squat(&name, true);
+    struct rdma_cm_id *id = listen_on("0.0.0.0", PORT + 1);
+    int door = ib_pass_open(&own);
+    struct ib_message req;
+
+    ck_assert_int_ne(door, -1);
+    req = ask_for_another();
+    is_passed_to(door, &req);
+    fds_close(door);
+    end_id(id);
+    leaves_in_vain(&squatter);
+}
+END_TEST
+
 /* The listener's own: it would never be passed what others read, so it is told, as of a port that somebody has.
  */
 START_TEST(its_own_name)
@@ -145,6 +188,40 @@ START_TEST(a_name_that_is_ours)
     ck_assert_int_eq(soft_listen(second, 8), 0);
     end_id(first);
     end_id(second);
+}
+END_TEST
+
+/* A program of this user that has no place at its door: what is for it is lost, and may come again. Nobody is
+ * told that there is no such listener. */
+START_TEST(a_door_that_is_full)
+{
+    union soft_addr near = ib_at(TWONETS_NEAR, PORT), far = ib_at(TWONETS_FAR, PORT);
+    const struct soft_path path = {.local = near, .remote = far};
+    struct ib_pass_name name = ib_pass_to_listener(IB_SPACE_TCP, &near, htons(PORT));
+    struct rdma_cm_id *id = listen_on("0.0.0.0", PORT + 1);
+    struct ib_message own = peer_request(PORT + 1), req;
+    uint8_t mad[IB_MAD_BYTES] = {0};
+    enum ib_passed passed;
+    struct soft_path from;
+    int door, count = 0;
+
+    ck_assert_int_eq(ib_pass_on(&name, &path, mad), IB_NOBODY);
+    door = ib_pass_open(&name);
+    ck_assert_int_ne(door, -1);
+    while ((passed = ib_pass_on(&name, &path, mad)) == IB_PASSED)
+        ck_assert_int_lt(count++, 1000);
+    ck_assert_int_eq(passed, IB_LOST);
+    (void)ask_for_another();
+    own.local_id = NUMBER + 1;
+    peer_says(&own);
+    end_id(take_request());
+    ck_assert_uint_eq(peer_hears_any().remote_id, own.local_id); /* and before that, nothing */
+    for (int i = 0; i < count; i++)
+        ck_assert_int_eq(ib_pass_receive(door, &from, mad), 1);
+    req = ask_for_another();
+    is_passed_to(door, &req);
+    fds_close(door);
+    end_id(id);
 }
 END_TEST
 
@@ -360,12 +437,14 @@ static Suite *suite(void)
 
     if (is_root()) {
         tcase_add_loop_test(tcase, a_closer_name, 0, 2);
+        tcase_add_test(tcase, a_closer_door_that_is_full);
         tcase_add_loop_test(tcase, its_own_name, 0, 2);
         tcase_add_loop_test(tcase, somebody_brings, 0, 3);
         tcase_add_test(bare, a_stranger_at_the_last_descriptor);
     }
     tcase_add_loop_test(tcase, somebody_says, 0, is_root() ? 2 : 1);
     tcase_add_test(tcase, a_name_that_is_ours);
+    tcase_add_test(tcase, a_door_that_is_full);
     tcase_add_test(tcase, no_descriptors);
     suite_add_tcase(suite, bare);
     return suite;

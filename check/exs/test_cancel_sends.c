@@ -3,7 +3,7 @@
  * test_cancel_sends.c - exs_cancel on what is no receive: sends that were begun or were not, files, shutting
  * down, one-sided operations, connections, and calls that another thread waits in.
  */
-#include "check/support/support.h"
+#include "inside.h"
 
 #define LENGTH (300 * KIB) /* more than the peer's hidden buffer */
 
@@ -246,6 +246,39 @@ START_TEST(one_sided)
 }
 END_TEST
 
+/* One of more work requests than a queue holds: those that are on their way end as they would have, and its
+ * event tells how much that is. */
+START_TEST(one_sided_in_part)
+{
+    enum { REQUEST = 1000 }; /* bytes: LENGTH has hundreds of them */
+    bool reads = _i == 0;
+    uint8_t *there = new_buffer(LENGTH), *here = new_buffer(LENGTH), *to = reads ? here : there;
+    exs_mhandle_t region = exs_mregister(there, LENGTH, 0), own = exs_mregister(here, LENGTH, 0);
+    struct pair pair;
+    exs_token_t token;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    cut_requests(&pair, REQUEST);
+    pattern_fill(reads ? there : here, LENGTH, 1, 0);
+    must(exs_mexport(pair.server, region, there, LENGTH, EXS_REMOTE_READ | EXS_REMOTE_WRITE, &token));
+    must(reads ? exs_rread(pair.client, here, LENGTH, &token, 0, 0, pair.client_box->queue, NULL, own)
+               : exs_rwrite(pair.client, here, LENGTH, &token, 0, 0, pair.client_box->queue, NULL, own));
+    ck_assert_int_eq(exs_cancel(pair.client, NULL, EXS_CANCEL_ALL), 1);
+    exs_event_t event =
+        take_failed(pair.client_box, reads ? EXS_EVT_RREAD : EXS_EVT_RWRITE, pair.client, ECANCELED);
+    size_t moved = xfer_of(&event).exs_evt_length;
+
+    ck_assert(moved > 0 && moved < LENGTH && moved % REQUEST == 0);
+    pattern_check(to, moved, 1, 0);
+    same_bytes(to + moved, LENGTH - moved, CANARY);
+    must(exs_mderegister(own, 0));
+    pair_close(&pair);
+    must(exs_mderegister(region, 0));
+    free(there);
+    free(here);
+}
+END_TEST
+
 /* ---- Connections -------------------------------------------------------------------------------------- */
 
 START_TEST(accepts)
@@ -424,6 +457,7 @@ int main(void)
     tcase_add_loop_test(tcase, no_end, 0, 4);
     tcase_add_test(tcase, the_end_stays);
     tcase_add_loop_test(tcase, one_sided, 0, 2);
+    tcase_add_loop_test(tcase, one_sided_in_part, 0, 2);
     tcase_add_loop_test(tcase, accepts, 0, 3);
     tcase_add_test(tcase, connecting);
     tcase_add_loop_test(tcase, calls_that_wait, EXS_EVT_CONNECT, EXS_EVT_RECV + 1);

@@ -55,6 +55,29 @@ START_TEST(receives_with_events)
 }
 END_TEST
 
+/* Bytes that are here wait with a receive that is to see more of them: they are nobody else's before it has. */
+START_TEST(behind_one_that_looks)
+{
+    struct pair pair;
+    char seen[10], in[10];
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    must(exs_recv(pair.server, seen, 10, MSG_PEEK | MSG_WAITALL, pair.server_box->queue, seen, NULL));
+    must(exs_send(pair.client, "01234", 5, 0, pair.client_box->queue, NULL, NULL));
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    inbox_quiet(pair.server_box, 0);
+    must_fail(exs_recv(pair.server, in, 5, MSG_DONTWAIT, pair.server_box->queue, in, NULL), EAGAIN);
+    must(exs_send(pair.client, "56789", 5, 0, pair.client_box->queue, NULL, NULL));
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    ck_assert_ptr_eq(take_good(pair.server_box, EXS_EVT_RECV, pair.server).exs_evt_ahandle, seen);
+    ck_assert_mem_eq(seen, "0123456789", 10);
+    must(exs_recv(pair.server, in, 10, MSG_DONTWAIT, pair.server_box->queue, in, NULL));
+    ck_assert_ptr_eq(take_good(pair.server_box, EXS_EVT_RECV, pair.server).exs_evt_ahandle, in);
+    ck_assert_mem_eq(in, "0123456789", 10);
+    pair_close(&pair);
+}
+END_TEST
+
 /* A message waits at its sender until it is asked for: so it takes the end, and nothing else. */
 START_TEST(messages)
 {
@@ -146,6 +169,7 @@ int main(void)
 
     tcase_add_test(tcase, receives);
     tcase_add_test(tcase, receives_with_events);
+    tcase_add_test(tcase, behind_one_that_looks);
     tcase_add_test(tcase, messages);
     tcase_add_test(tcase, pieces);
     tcase_add_test(tcase, unsignaled);

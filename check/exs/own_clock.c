@@ -9,6 +9,7 @@
 
 _Thread_local bool own_clock;
 atomic_bool own_clocks;
+_Thread_local long long own_leap;
 
 __attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *now)
 {
@@ -20,7 +21,8 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct ti
         return next(id, now);
     if (ns == 0 && next(id, now) == 0)
         ns = now->tv_sec * 1000000000LL + now->tv_nsec;
-    ns += LOOK_NS;
+    ns += LOOK_NS + own_leap;
+    own_leap = 0;
     *now = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
     return 0;
 }

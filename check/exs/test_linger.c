@@ -4,6 +4,9 @@
  * test_linger_cut.c.)
  */
 #include "lingering.h"
+#include "own_clock.h"
+
+#include <poll.h>
 
 /* The server gets what the client sent, and then the end. */
 static void all_arrives(struct pair *pair)
@@ -68,6 +71,28 @@ START_TEST(no_time)
     all_arrives(&pair);
     client_ends(&pair, out, 0, 0);
     free(out);
+    close_server(&pair);
+}
+END_TEST
+
+/* Its time is over when it is seen that all has arrived, and so is the connection: in time. */
+START_TEST(seen_late)
+{
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct pollfd readable = {.fd = exs_qfd(pair.client_box->queue), .events = POLLIN};
+
+    own_clock = true;
+    set_linger(pair.client, 1, 60);
+    pair.client_box->beside = NULL; /* the peer's device answers */
+    do
+        inbox_quiet(pair.client_box, 0);
+    while (poll(&readable, 1, 0) != 0);
+    close_client(&pair, 0);
+    ck_assert_int_eq(poll(&readable, 1, WAIT_MS), 1);
+    own_leap = 61000000000;
+    take_good(pair.client_box, EXS_EVT_CLOSE, pair.client);
     close_server(&pair);
 }
 END_TEST
@@ -272,6 +297,7 @@ int main(void)
     tcase_add_loop_test(tcase, arrives, 0, 12);
     tcase_add_loop_test(tcase, off, 0, 4);
     tcase_add_loop_test(tcase, no_time, 0, 2);
+    tcase_add_test(tcase, seen_late);
     tcase_add_loop_test(tcase, behind_a_shutdown, 0, 4);
     tcase_add_loop_test(tcase, limits, 0, 8);
     tcase_add_loop_test(tcase, without_event, 0, 4);

@@ -197,7 +197,8 @@ START_TEST(limited_length)
 }
 END_TEST
 
-/* Nor may what is there be written beyond it, by whichever way. */
+/* Nor may what is there be written beyond it, by whichever way: where the peer is told of the file it is not told
+ * of that. */
 START_TEST(limited_in_a_long_file)
 {
     const size_t limit = 100000;
@@ -209,6 +210,8 @@ START_TEST(limited_in_a_long_file)
     few = (struct rlimit){.rlim_cur = limit, .rlim_max = old.rlim_max};
     must(setrlimit(RLIMIT_FSIZE, &few));
     receive_files(&one, 1, 0);
+    if (_i == 1)
+        inbox_pump(pair.client_box, 5);
     uint8_t *bytes = send_pattern(300000, 0);
     exs_event_t event = inbox_take(pair.server_box, EXS_EVT_RECVFILE, pair.server);
 
@@ -306,11 +309,12 @@ static bool is_blocked(void)
 }
 
 /* Another thread, or another program, lowers it when the library has begun: no signal either; and one that the
- * program has blocked, and has waiting for itself, still does. Of others it is told as before. By the file's window, and by copies. */
+ * program has blocked, and has waiting for itself, still does. Of others it is told as before. By copies, where the
+ * file had a window, or none; and when the window's blocks are allocated. */
 START_TEST(limited_at_last)
 {
     const size_t limit = 100000;
-    const bool copied = _i % 2 == 1, blocked = _i >= 2;
+    const bool copied = _i % 3 == 1, allocated = _i % 3 == 2, blocked = _i >= 3;
     int file = folder_file(&folder, "file", 0);
     exs_xferfile_t one = by_fd(file, copied ? (off_t)limit : 10, 300000);
     struct sigaction action = {.sa_handler = note_signal};
@@ -325,6 +329,8 @@ START_TEST(limited_at_last)
         must(raise(SIGXFSZ));
     }
     must(getrlimit(RLIMIT_FSIZE, &old));
+    if (allocated)
+        late_limit = limit;
     if (!copied)
         receive_files(&one, 1, 0);
     late_limit = limit;
@@ -357,8 +363,8 @@ int main(void)
 
     tcase_add_checked_fixture(room, open_all, close_all);
     tcase_add_loop_test(room, limited_length, 0, 6);
-    tcase_add_test(room, limited_in_a_long_file);
-    tcase_add_loop_test(room, limited_at_last, 0, 4);
+    tcase_add_loop_test(room, limited_in_a_long_file, 0, 2);
+    tcase_add_loop_test(room, limited_at_last, 0, 6);
     tcase_add_test(room, sealed);
     tcase_add_loop_test(full_up, full_disk, 0, 2 * COUNT(full));
     tcase_add_test(full_up, message_to_full_disk);

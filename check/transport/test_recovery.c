@@ -188,6 +188,36 @@ START_TEST(refusals_cost_time)
 }
 END_TEST
 
+/* A fourth NAK without progress, and each after it, is of a flight that was sent again and lost again; until it turns
+ * out that it was not. */
+START_TEST(refusals_in_vain_make_slower)
+{
+    uint32_t window = recovery.window;
+    for (int i = 0; i < 10; i++)
+        soft_recovery_refused(&recovery, now, 1000 * US, false);
+    ck_assert_uint_eq(recovery.window, window); /* who knows when they were sent? */
+    soft_recovery_progress(&recovery, 1);
+    soft_recovery_expect(&recovery, 10 * US);
+    window = recovery.window;
+    soft_recovery_lost(&recovery, 100, 200);
+    for (int i = 0; i < 3; i++)
+        soft_recovery_refused(&recovery, now, 1000 * US, false);
+    ck_assert_uint_eq(recovery.window, window / 2);
+    soft_recovery_refused(&recovery, now, 1000 * US, false);
+    ck_assert_uint_eq(recovery.window, window / 4);
+    for (int i = 0; i < 1000; i++)
+        soft_recovery_refused(&recovery, now, 1000 * US, false);
+    ck_assert_uint_eq(recovery.window, SOFT_WINDOW_MIN);
+    soft_recovery_undo(&recovery);
+    ck_assert_uint_eq(recovery.window, window);
+    soft_recovery_progress(&recovery, 1);
+    window = recovery.window;
+    for (int i = 0; i < 3; i++)
+        soft_recovery_refused(&recovery, now, 1000 * US, false);
+    ck_assert_uint_eq(recovery.window, window);
+}
+END_TEST
+
 /* Who asks again and again for the only packet there is, and has never answered anything, is not there. */
 START_TEST(refusals_of_one_cost_retries)
 {
@@ -227,6 +257,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, window_comes_back);
     tcase_add_test(tcase, probes_in_vain_make_slower);
     tcase_add_test(tcase, refusals_cost_time);
+    tcase_add_test(tcase, refusals_in_vain_make_slower);
     tcase_add_test(tcase, refusals_of_one_cost_retries);
     tcase_add_test(tcase, a_refusal_may_be_stale);
     suite_add_tcase(suite, tcase);

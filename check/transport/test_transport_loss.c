@@ -250,6 +250,34 @@ START_TEST(silence_ends_as_ever)
 }
 END_TEST
 
+/* A way that carries short packets and swallows long ones, as a tunnel does whose MTU nobody tells: requests, or what
+ * a READ brings. The short one behind them has the rest asked for again and again, and each time in vain. */
+static enum fate lose_long(void *arg, const struct packet *packet)
+{
+    const unsigned *from = arg;
+    return packet->from == *from && packet->length > 500 ? FATE_DROP : FATE_DELIVER;
+}
+
+START_TEST(a_way_for_short_packets_alone_is_not_flooded)
+{
+    struct pair *pair = acquainted(2);
+    struct end *a = &pair->end[0];
+    unsigned from = (unsigned)_i, packets;
+    uint64_t timeout = 4096ull << TIMEOUT, start = network_now(pair->network);
+    network_set_script(pair->network, lose_long, &from);
+    network_keep_bytes(pair->network, false);
+    post_work(pair, _i ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 4 * 1024 + 64);
+    network_run_until(pair->network, start + timeout / 100);
+    packets = network_packets(pair->network);
+    ck_assert_msg(packets <= 300, "%u packets", packets);
+    network_run_until(pair->network, start + 5 * timeout);
+    expect_wc(a->send_cq, 0, IBV_WC_RETRY_EXC_ERR);
+    ck_assert_msg(network_packets(pair->network) - packets <= 200, "%u packets later",
+                  network_packets(pair->network) - packets);
+    pair_free(pair);
+}
+END_TEST
+
 /* ---- A stranger ---- */
 
 /* Packets that come too early make the receiver ask for what it has not missed. That costs the sender no more
@@ -396,6 +424,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tcase, a_repetition_is_lost, 0, sizeof repeats / sizeof *repeats);
     tcase_add_loop_test(tcase, a_lossy_way, 0, 10);
     tcase_add_test(tcase, silence_ends_as_ever);
+    tcase_add_loop_test(tcase, a_way_for_short_packets_alone_is_not_flooded, 0, 2);
     tcase_add_test(tcase, a_forged_packet_does_not_slow_down);
     tcase_add_test(tcase, incast);
     suite_add_tcase(suite, tcase);

@@ -5,6 +5,7 @@
 #define GROWTH 4        /* packets for each window that was acknowledged */
 #define TRUSTED 2       /* answers that make an estimate */
 #define DOUBLINGS 10    /* of the patience, at most */
+#define IN_VAIN 3       /* NAKs without progress that make nothing slower */
 #define GUESSED 1000000 /* ns by which a round trip may differ from what others took */
 
 void soft_recovery_begin(struct soft_recovery *recovery)
@@ -79,6 +80,7 @@ void soft_recovery_progress(struct soft_recovery *recovery, uint64_t packets)
 {
     grow(recovery, packets);
     recovery->refused_at = 0;
+    recovery->refusals = 0;
     recovery->probed = SOFT_NO_PSN;
     recovery->probes = 0;
     recovery->silent = false;
@@ -125,8 +127,18 @@ bool soft_recovery_refused(struct soft_recovery *recovery, uint64_t now, uint64_
 
     if (recovery->refused_at == 0 || charges)
         recovery->refused_at = now;
-    recovery->probes = 0;
     recovery->silent = false;
+    if (recovery->refusals < IN_VAIN) {
+        recovery->refusals++;
+        recovery->probes = 0;
+        return charges;
+    }
+    /* The first ones may be about packets that overtook each other. Another says that the flight was lost again, as
+     * where a way swallows long packets and carries short ones; at one packet at a time nobody asks any more, and
+     * what a probe brings back is no reason to probe sooner. Without an estimate all may be about one flight:
+     * soft_recovery_is_stale can't tell. */
+    if (has_estimate(recovery))
+        halve(recovery);
     return charges;
 }
 

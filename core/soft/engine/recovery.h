@@ -12,7 +12,8 @@
  *                retry is counted, and when the queue pair fails. A peer that has not answered twice yet, or
  *                let a time-out pass, is not probed.
  *   window       Doubles in a round trip until the first loss, then grows slowly; half for each flight that
- *                lost something; as it was when it turns out that nothing was lost.
+ *                lost something, also where it was sent again and lost again; as it was when it turns out that
+ *                nothing was lost.
  *   retries      A NAK says that the peer is there. It costs time: a retry for each ACK time-out without
  *                progress.
  */
@@ -40,6 +41,7 @@ struct soft_recovery {
     uint32_t threshold;       /* it doubles below, */
     uint32_t before[2];       /* and both as they were before the last loss; 0: nothing to go back to */
     uint8_t answers, probes;  /* timed, up to 2; probes since the last answer */
+    uint8_t refusals;         /* NAKs without progress, as far as they are counted */
     bool silent;              /* an ACK time-out has passed since */
 };
 

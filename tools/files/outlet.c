@@ -263,6 +263,7 @@ static int prepare(struct sending *s, const char *path, size_t named)
 {
     const char *wrong = transfer_bad_path(s->name, strlen(s->name));
     const struct stat *status = &s->status;
+    int hides_bytes;
 
     if (wrong != NULL)
         return client_failed_text(&s->outlet->client, "cannot be sent", wrong);
@@ -275,7 +276,10 @@ static int prepare(struct sending *s, const char *path, size_t named)
                                   "it is a folder: exs-put -r sends what is in it");
     if (!S_ISREG(status->st_mode))
         return client_failed_text(&s->outlet->client, "cannot be sent", "it is not a regular file");
-    if (status->st_size == 0 && spool_hides_bytes(s->fd))
+    hides_bytes = status->st_size == 0 ? spool_hides_bytes(s->fd) : 0;
+    if (hides_bytes == -1)
+        return client_failed(&s->outlet->client, "cannot read");
+    if (hides_bytes == 1)
         return client_failed_text(&s->outlet->client, "cannot be sent",
                                   "its size is 0, and yet it has bytes: exs-put -n NAME - <FILE sends them");
     s->size = (uint64_t)status->st_size;

@@ -11,11 +11,11 @@
 
 enum { CHUNK = 64 << 10 }; /* bytes */
 
-bool spool_hides_bytes(int fd)
+int spool_hides_bytes(int fd)
 {
     char byte;
 
-    return pread(fd, &byte, 1, 0) == 1;
+    return (int)pread(fd, &byte, 1, 0);
 }
 
 static bool is_file_at_its_beginning(int fd)
@@ -23,7 +23,7 @@ static bool is_file_at_its_beginning(int fd)
     struct stat status;
 
     return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && lseek(fd, 0, SEEK_CUR) == 0 &&
-           (status.st_size > 0 || !spool_hides_bytes(fd));
+           (status.st_size > 0 || spool_hides_bytes(fd) == 0);
 }
 
 static int write_all(int fd, const char *bytes, ssize_t length)

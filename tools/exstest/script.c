@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS_MAX = 1024 };
+enum { WORDS_MAX = 1024, BYTES_MAX = 64 << 10 };
 
-static const char blank[] = " \t\r\n";
+static const char blank[] = " \t\r";
 
 static int add(struct script *script, char *word)
 {
@@ -37,30 +37,55 @@ static int add_line(struct script *script, char *line)
     }
 }
 
+/* All of the file, with a zero behind it. NULL and errno; more than a command line has is none. */
+static char *read_all(FILE *file)
+{
+    char *text = malloc(BYTES_MAX + 1);
+    size_t length;
+
+    if (text == NULL)
+        return NULL;
+    length = fread(text, 1, BYTES_MAX + 1, file);
+    if (!ferror(file) && length <= BYTES_MAX && memchr(text, '\0', length) == NULL) {
+        text[length] = '\0';
+        return text;
+    }
+    if (!ferror(file))
+        errno = length > BYTES_MAX ? E2BIG : EINVAL;
+    free(text);
+    return NULL;
+}
+
+/* The words stay where they are. */
+static int add_lines(struct script *script, char *line)
+{
+    char *next;
+
+    for (; line != NULL; line = next) {
+        next = strchr(line, '\n');
+        if (next != NULL)
+            *next++ = '\0';
+        if (add_line(script, line) == -1)
+            return -1;
+    }
+    return 0;
+}
+
 int script_read(struct script *script, const char *name, const char *program)
 {
     FILE *file = fopen(name, "re");
-    int result = 0;
+    char *text = NULL;
+    int result = -1;
 
     if (file == NULL)
         return -1;
     *script = (struct script){.argv = calloc(WORDS_MAX + 1, sizeof(char *))};
-    if (script->argv == NULL)
-        result = -1;
-    else
+    if (script->argv != NULL)
+        text = read_all(file);
+    if (text != NULL) {
         add(script, (char *)program);
-    while (result == 0) {
-        char *line = NULL;
-        size_t room = 0;
-
-        if (getline(&line, &room, file) == -1) {
-            free(line);
-            break;
-        }
-        result = add_line(script, line); /* the words stay in the line */
+        result = add_lines(script, text);
     }
-    if (ferror(file))
-        result = -1;
     fclose(file);
     return result;
 }

@@ -31,20 +31,21 @@ enum { NAMES = ROCE_SHARES + 1, FILES = 4, STEPS = 4, TIMES = 24 };
 static struct port_world {
     struct input input;
     uint64_t now;
-    int doors[NAMES]; /* who has a name; the turn's is the last; -1: nobody */
-    int guest;        /* at a door, and given something, or -1 */
-    bool foreign;     /* the other end is somebody else's */
-    int taken;        /* the port: an errno or 0, */
-    unsigned times;   /* so often */
+    int doors[NAMES];  /* who has a name; the turn's is the last; -1: nobody */
+    int guest;         /* at a door, and given something, or -1 */
+    unsigned standing; /* at our door, whom nobody has let in */
+    bool foreign;      /* the other end is somebody else's */
+    int taken;         /* the port: an errno or 0, */
+    unsigned times;    /* so often */
 } * world;
 
 MAY_FAIL(void *, calloc, NULL, (size_t count, size_t size), (count, size))
 MAY_FAIL(int, listen, -1, (int fd, int backlog), (fd, backlog))
 MAY_FAIL(int, setsockopt, -1, (int fd, int level, int option, const void *value, socklen_t length),
          (fd, level, option, value, length))
-MAY_FAIL(int, accept4, -1, (int fd, struct sockaddr *address, socklen_t *length, int flags),
-         (fd, address, length, flags))
 
+int __real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 int __real_socket(int family, int type, int protocol);
@@ -65,6 +66,16 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
     world->now += READING;
     *now = ns_timespec(world->now);
     return 0;
+}
+
+/* Who is not let in stands there still. */
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
+{
+    int guest = calls_fails() ? -1 : __real_accept4(fd, address, length, flags);
+
+    if (guest != -1 && world->standing > 0) /* others have doors, too */
+        world->standing--;
+    return guest;
 }
 
 /* A host without IPv6. */
@@ -242,8 +253,12 @@ static void come(struct roce_port *roce, uint8_t how)
     int fd = __real_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     length = own_name(&un, (struct sockaddr *)&plain, length);
-    if (how & 2)
-        expect(__real_connect(fd, (struct sockaddr *)&un, length) == 0, "connect: %s", strerror(errno));
+    if (how & 2) {
+        bool came = __real_connect(fd, (struct sockaddr *)&un, length) == 0;
+
+        expect(came || (errno == EAGAIN && world->standing > ROCE_SHARES), "connect: %s", strerror(errno));
+        world->standing += came;
+    }
     if (how & 4)
         shutdown(fd, SHUT_RDWR);
     world->foreign = how & 8;

@@ -109,6 +109,25 @@ START_TEST(an_empty_ring_has_room)
 }
 END_TEST
 
+/* Who has emptied it is faster than the sender, and for as long as he takes one train the next ones have room:
+ * beginning anew must not leave less than that. */
+START_TEST(an_emptied_ring_has_room_for_more)
+{
+    enum { MORE = 8 };
+    for (size_t length = 1; length <= SHM_MTU + 40; length = 2 * length + 24) {
+        for (int many = 1; many <= 100; many++) {
+            for (int i = 0; i < many; i++)
+                ck_assert(put(length, 4) && take(length, 4));
+            for (int i = 0; i < MORE; i++)
+                expect(put(length, 5), "%d of %zu bytes have no room after %d", i, length, many);
+            for (int i = 0; i < MORE; i++)
+                ck_assert(take(length, 5));
+        }
+    }
+    ck_assert(!in.broken && !out.broken);
+}
+END_TEST
+
 /* Whoever waits for room is called when half of it is free; whoever sleeps at the first train, once. */
 START_TEST(flags_are_answered_once)
 {
@@ -357,6 +376,7 @@ static Suite *suite(void)
     tcase_add_checked_fixture(lies, begin, end_of_it);
     tcase_add_test(plain, trains_come_as_they_were_put);
     tcase_add_test(plain, an_empty_ring_has_room);
+    tcase_add_test(plain, an_emptied_ring_has_room_for_more);
     tcase_add_test(plain, flags_are_answered_once);
     tcase_add_test(plain, acknowledgements_come_with_trains);
     tcase_add_test(plain, a_turn_rings_once);

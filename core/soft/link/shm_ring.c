@@ -6,8 +6,8 @@
 #include "shm_ring.h"
 
 #define MASK (SHM_RING_BYTES - 1)
-#define NEAR                                                                                                   \
-    65536 /* bytes: so far an empty ring goes before it begins anew; room for a train must be before that */
+#define NEAR 65536 /* bytes: so far an empty ring goes before it begins anew, and at least so far that */
+#define MORE 8 /* such pieces have room there: what is behind is only free when the first of them was taken */
 
 static size_t whole(size_t length)
 {
@@ -93,7 +93,7 @@ static size_t piece(struct shm_ring *ring, size_t wanted)
 {
     size_t room = SHM_RING_BYTES - used(ring), end = SHM_RING_BYTES - (ring->at & MASK);
 
-    if (used(ring) == 0 && (ring->at & MASK) > NEAR) {
+    if (used(ring) == 0 && (ring->at & MASK) > NEAR && (ring->at & MASK) >= MORE * wanted) {
         skip(ring);
         return SHM_RING_BYTES - used(ring);
     }

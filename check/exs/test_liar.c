@@ -96,7 +96,7 @@ static void longer_than_told(void)
 }
 static void longer_than_any(void)
 {
-    header(SOFT_TRAIN_MAX + 1, 1000, SHM_RING_BYTES);
+    header(SOFT_TRAIN_LONG + 1, 1000, SHM_RING_BYTES);
 }
 static void no_stride(void)
 {

@@ -16,8 +16,8 @@ struct node {
     struct ibv_context *context; /* NULL: a ghost */
     union soft_addr address;
     unsigned number;
-    struct flights inbox;             /* of one that pulls: what has arrived and was not fetched */
-    uint8_t room[SOFT_TRAIN_MAX + 1]; /* of one that is far: a train is put together one byte further on */
+    struct flights inbox;              /* of one that pulls: what has arrived and was not fetched */
+    uint8_t room[SOFT_TRAIN_LONG + 1]; /* of one that is far: a train is put together one byte further on */
 };
 
 /* `lock` guards everything but the nodes, which are made before any traffic. It is never held in an engine. */
@@ -31,6 +31,7 @@ struct network {
     uint64_t seed;
     size_t trailer;
     bool pull, far;
+    size_t longest; /* bytes of a train */
     struct flights flights;
     network_script *script;
     void *arg;
@@ -119,12 +120,12 @@ static int node_of(struct network *network, const union soft_addr *address)
     return -1;
 }
 
-static const char *train_fault(size_t length, size_t stride, size_t trailer)
+static const char *train_fault(size_t length, size_t stride, size_t trailer, size_t most)
 {
     if (!length || !stride)
         return "an empty train was sent";
-    if (length > SOFT_TRAIN_MAX)
-        return "a train is longer than SOFT_TRAIN_MAX";
+    if (length > most)
+        return "a train is longer than its link takes";
     if ((length + stride - 1) / stride > SOFT_TRAIN_PACKETS)
         return "a train has more than SOFT_TRAIN_PACKETS packets";
     size_t last = length % stride ? length % stride : stride;
@@ -139,8 +140,10 @@ static void wire_send(struct soft_link *link, const struct soft_path *path, uint
     struct node *node = (struct node *)(void *)((char *)link - offsetof(struct node, link));
     struct network *network = node->network;
     pthread_mutex_lock(&network->lock);
-    const char *fault = train_fault(length, stride, link->trailer);
+    const char *fault =
+        train_fault(length, stride, link->trailer, link->room != NULL ? SOFT_TRAIN_LONG : SOFT_TRAIN_MAX);
     int to = node_of(network, &path->remote);
+    network->longest = length > network->longest ? length : network->longest;
     if (!fault && to < 0)
         fault = "a train goes to an address that no node has";
     if (!fault && !same_address(&path->local, &node->address))
@@ -161,7 +164,7 @@ static uint8_t *wire_room(struct soft_link *link, size_t size, size_t *limit)
 {
     struct node *node = (struct node *)(void *)((char *)link - offsetof(struct node, link));
     (void)size;
-    *limit = SOFT_TRAIN_MAX;
+    *limit = SOFT_TRAIN_LONG;
     return node->room + 1;
 }
 
@@ -514,6 +517,13 @@ void network_forget(struct network *network)
         free((void *)(uintptr_t)network->log[i].bytes);
     network->logged = 0;
     memset(network->ways, 0, sizeof network->ways);
+}
+
+size_t network_longest(struct network *network)
+{
+    size_t longest = network->longest;
+    network->longest = 0;
+    return longest;
 }
 
 void network_print(struct network *network)

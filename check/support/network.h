@@ -91,8 +91,9 @@ void network_inject_on(struct network *network, unsigned to, const struct soft_p
 /* The log. */
 unsigned network_packets(struct network *network);
 const struct packet *network_packet(struct network *network, unsigned number);
-void network_forget(struct network *network); /* numbers start from 0 again */
-void network_print(struct network *network);  /* to stderr, the newest 100 */
+void network_forget(struct network *network);    /* numbers start from 0 again */
+size_t network_longest(struct network *network); /* train, bytes, since that was asked last */
+void network_print(struct network *network);     /* to stderr, the newest 100 */
 /* What the engine did to the wire that wire.h forbids, or NULL. */
 const char *network_fault(struct network *network);
 

@@ -74,7 +74,7 @@ START_TEST(trains_come_as_they_were_put)
     unsigned first = 0, behind = 0, full = 0;
     state = 7;
     for (unsigned i = 0; i < 20000; i++) {
-        size_t length = 1 + number() % (number() % 8 == 0 ? SOFT_TRAIN_MAX : 3000);
+        size_t length = 1 + number() % (number() % 8 == 0 ? SOFT_TRAIN_LONG : 3000);
         if (put(length, (uint8_t)behind))
             lengths[behind++ % TRAINS] = length;
         else
@@ -94,7 +94,7 @@ END_TEST
 START_TEST(an_empty_ring_has_room)
 {
     for (size_t length = 1; length < 70000; length += 61) {
-        size_t piece = length > SOFT_TRAIN_MAX ? SOFT_TRAIN_MAX : length;
+        size_t piece = length > SOFT_TRAIN_LONG ? SOFT_TRAIN_LONG : length;
         expect(put(piece, 1) && take(piece, 1), "%zu bytes into an empty ring at %zu", piece, (size_t)out.at);
         expect(put(SHM_MTU + 40, 2) && take(SHM_MTU + 40, 2), "a packet at %zu", (size_t)out.at);
     }

@@ -172,6 +172,31 @@ START_TEST(in_one_train)
 }
 END_TEST
 
+/* Into a link's own room: what one call fetches leaves together, as much as has room. What is copied is told
+ * before that, so that the peer copies it while there is more to copy. */
+START_TEST(long_trains)
+{
+    enum { BYTES = 200000 };
+    source_open(IBV_QPT_RC, _i == 1);
+    struct network *network = source.pair->network;
+    network_longest(network);
+    post_part(1, IBV_WR_RDMA_WRITE, 0, BYTES);
+    run(source.pair);
+    expect_done(source.a->send_cq, 1, IBV_WC_RDMA_WRITE);
+    expect_part(0, BYTES);
+    size_t fetched = network_longest(network);
+    post(source.a, source.b,
+         &(struct work){.id = 2, .opcode = IBV_WR_RDMA_WRITE, .length = BYTES, .flags = IBV_SEND_SIGNALED});
+    run(source.pair);
+    expect_done(source.a->send_cq, 2, IBV_WC_RDMA_WRITE);
+    ck_assert_mem_eq(source.b->memory, source.a->memory, BYTES);
+    size_t copied = network_longest(network);
+    expect_between(fetched, _i == 1 ? 2 * SOFT_TRAIN_MAX : 4096, _i == 1 ? SOFT_TRAIN_LONG : SOFT_TRAIN_MAX);
+    expect_between(copied, 4096, SOFT_TRAIN_MAX);
+    source_close();
+}
+END_TEST
+
 /* The file was cut short: in the middle of a packet, of a message, of a train; what comes before is sent. On
  * a connection that acknowledges nothing, too. */
 START_TEST(what_is_gone)
@@ -320,6 +345,7 @@ static Suite *suite(void)
     TCase *tcase = tcase_create("file");
     tcase_add_loop_test(tcase, what_is_there, 0, 2);
     tcase_add_loop_test(tcase, in_one_train, 0, 2);
+    tcase_add_loop_test(tcase, long_trains, 0, 2);
     tcase_add_loop_test(tcase, what_is_gone, 0, 15);
     tcase_add_loop_test(tcase, wrong_pieces, 0, 9);
     tcase_add_loop_test(tcase, nothing_goes_there, 0, 2);

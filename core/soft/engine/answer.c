@@ -313,8 +313,7 @@ bool soft_answer_can_wait(const struct soft_qp *qp)
 bool soft_answer_go(struct soft_qp *qp)
 {
     struct soft_responder *resp = &qp->resp;
-    unsigned limit =
-        SOFT_TRAIN_MAX / qp->mtu < SOFT_TRAIN_PACKETS ? SOFT_TRAIN_MAX / qp->mtu : SOFT_TRAIN_PACKETS;
+    unsigned limit = qp->turn < SOFT_TRAIN_PACKETS ? qp->turn : SOFT_TRAIN_PACKETS;
     struct soft_resource *resource;
 
     while (limit-- > 0 && (resource = first_active(qp)) != NULL) {

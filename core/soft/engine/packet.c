@@ -120,7 +120,7 @@ inline bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, 
 {
     size_t before, pad;
 
-    if (length < SOFT_BTH_BYTES || length > UINT16_MAX || (bytes[1] & 0x0f) != 0)
+    if (length < SOFT_BTH_BYTES || length > SOFT_PACKET_MAX || (bytes[1] & 0x0f) != 0)
         return false;
     packet->opcode = bytes[0];
     if (!look_up(packet, bytes[0], &before))

@@ -22,6 +22,7 @@
 #define SOFT_DETH_BYTES 8
 #define SOFT_XRCETH_BYTES 4
 #define SOFT_HEADER_MAX (SOFT_BTH_BYTES + SOFT_XRCETH_BYTES + SOFT_ATOMIC_BYTES)
+#define SOFT_PACKET_MAX (65536 + SOFT_HEADER_MAX + 3) /* bytes, with its pad; by UDP they are fewer */
 
 #define SOFT_PSN_MASK 0xffffffu
 

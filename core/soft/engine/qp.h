@@ -92,7 +92,8 @@ struct soft_qp {
     struct ibv_qp_attr attr;
     bool path_given, path_known; /* by soft_set_path; by anyone */
     struct soft_path path;
-    uint32_t mtu; /* bytes */
+    uint32_t mtu;  /* bytes */
+    uint32_t turn; /* packets of that size in one turn: a train */
 
     struct soft_requester req;
     struct soft_responder resp;
@@ -114,6 +115,13 @@ struct soft_qp {
 static inline struct soft_qp *soft_qp_of(struct ibv_qp *qp)
 {
     return (struct soft_qp *)qp;
+}
+
+/* Of more than 4096 bytes, which no UDP datagram takes: its link has room of its own. */
+static inline void soft_set_mtu(struct soft_qp *qp, uint32_t mtu)
+{
+    qp->mtu = mtu;
+    qp->turn = (mtu > 4096 ? SOFT_TRAIN_LONG : SOFT_TRAIN_MAX) / mtu;
 }
 
 static inline struct ibv_qp *soft_ibv(struct soft_qp *qp)

@@ -14,8 +14,6 @@
 #include "engine.h"
 #include "mw.h"
 
-#define GO_BYTES SOFT_TRAIN_MAX /* payload of one turn */
-
 _Static_assert(SOFT_WINDOW_MAX * 4096 <= SOFT_FLIGHT_MAX, "links make room for so much");
 
 static struct soft_send *current(const struct soft_qp *qp)
@@ -388,7 +386,7 @@ static void wait_for_answer(struct soft_qp *qp)
 bool soft_requester_go(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
-    uint64_t limit = req->next + GO_BYTES / qp->mtu;
+    uint64_t limit = req->next + qp->turn;
     bool sent = false, ready = soft_requester_ready(qp);
 
     for (unsigned packets = 0; packets < SOFT_TRAIN_PACKETS && ready && req->next < limit; packets++) {

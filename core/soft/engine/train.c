@@ -17,7 +17,7 @@
  * processors have it, byte by byte in one instruction, it takes three times as long. A file's bytes lie so, and
  * a packet's, behind its header, would. */
 #define LEAD 128 /* bytes before a train of our own */
-#define OWN_BYTES (LEAD + SOFT_TRAIN_MAX)
+#define OWN_BYTES (LEAD + SOFT_TRAIN_LONG)
 
 /* None of it is written before it is needed: an idle context holds no page of it. */
 bool soft_train_begin(struct soft_train *train)
@@ -173,10 +173,17 @@ inline bool soft_train_leave(struct soft_context *context)
     return whole;
 }
 
+/* What is copied at once is told soon, so that the other side copies it meanwhile; what is fetched, much in one
+ * call. */
+static size_t longest(const struct soft_train *train)
+{
+    return train->pieces == 0 && train->limit > SOFT_TRAIN_MAX ? SOFT_TRAIN_MAX : train->limit;
+}
+
 static bool joins(const struct soft_train *train, const struct soft_path *way, size_t size)
 {
     return !train->closed && train->packets < SOFT_TRAIN_PACKETS && size <= train->stride &&
-           train->length + size <= train->limit && train->pieces + SOFT_MAX_SGE <= SOFT_PIECES &&
+           train->length + size <= longest(train) && train->pieces + SOFT_MAX_SGE <= SOFT_PIECES &&
            (train->way == way || memcmp(train->way, way, sizeof *way) == 0);
 }
 

@@ -23,7 +23,7 @@ struct soft_piece {
 
 /* The packets put together so far; one for each context. */
 struct soft_train {
-    uint8_t *own;   /* for SOFT_TRAIN_MAX bytes, for links that have no room of their own */
+    uint8_t *own;   /* SOFT_TRAIN_LONG bytes, for links without room of their own, and what is fetched */
     uint8_t *bytes; /* where it is put together, */
     size_t limit;   /* and how long it may get */
     size_t length, stride;

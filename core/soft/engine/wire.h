@@ -25,7 +25,8 @@
 #define SOFT_PKEY 0xffff       /* the default partition */
 #define SOFT_PKEY_MASK 0x7fff  /* the upper bit is membership */
 #define SOFT_DEVICE_PORT 1     /* the device's only one */
-#define SOFT_TRAIN_MAX 61680   /* bytes of a train: what one UDP datagram batch may hold */
+#define SOFT_TRAIN_MAX 61680   /* bytes of a train: what one UDP datagram batch may hold, */
+#define SOFT_TRAIN_LONG 263168 /* and of one put together in a link's own room: four packets of 64 KiB */
 #define SOFT_TRAIN_PACKETS 60  /* packets of a train */
 #define SOFT_FAR_MIN 2048      /* bytes of a packet: shorter ones are not worth to be copied past the cache */
 #define SOFT_FLIGHT_MAX 524288 /* bytes of payload that a queue pair has under way */
@@ -59,7 +60,7 @@ struct soft_path {
     uintptr_t traffic_class; /* of IP, 8 bits; so wide since paths are compared byte by byte, with no padding */
 };
 
-#define SOFT_ACKED 0x80u       /* in the upper eight bits, and a PSN: it has come, and all before it */
+#define SOFT_ACKED 0x80u /* in the upper eight bits, and a PSN: it has come, and all before it */
 #define SOFT_ACKED_SHIFT 24
 
 /* What carries packets. A context may have many at once: a link belongs to a path. Its owner's; it outlives the
@@ -78,8 +79,9 @@ struct soft_link {
                  size_t stride);
 
     /* (locked) Where to put the next train together, which begins with a packet of `size` bytes, and how long
-     * it may get. NULL: there is no room now, and `full` is set, until soft_link_drained. The call itself is
-     * NULL where the engine's own memory will do. A link that has it carries one queue pair's packets. */
+     * it may get, SOFT_TRAIN_LONG at most. NULL: there is no room now, and `full` is set, until
+     * soft_link_drained. The call itself is NULL where the engine's own memory will do. A link that has it
+     * carries one queue pair's packets. */
     uint8_t *(*room)(struct soft_link *link, size_t size, size_t *limit);
     bool full;
     bool far;               /* another processor reads what is put there next: it is copied past the cache */

@@ -31,7 +31,7 @@
 #include "shm_board.h"
 #include "shm_ring.h"
 
-#define SHM_MTU 16384       /* bytes: so that copying in and copying out overlap, and stay in cache */
+#define SHM_MTU 65536       /* bytes: few packets; copying in and copying out overlap, and stay in cache */
 #define SHM_PEERS SHM_SEATS /* of a context, at most */
 #define SHM_SEATLESS 8      /* that are looked at, at each look: only with more there is a board */
 

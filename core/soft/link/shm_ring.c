@@ -114,7 +114,7 @@ uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit)
     if (room < wanted)
         return NULL;
     room -= SHM_HEADER;
-    *limit = room < SOFT_TRAIN_MAX ? room : SOFT_TRAIN_MAX;
+    *limit = room < SOFT_TRAIN_LONG ? room : SOFT_TRAIN_LONG;
     return ring->bytes + (ring->at & MASK) + SHM_HEADER;
 }
 
@@ -185,7 +185,7 @@ bool shm_ring_next(struct shm_ring *ring, struct shm_train *train)
             skipped(ring);
             continue;
         }
-        ring->broken = length == 0 || length > SOFT_TRAIN_MAX || stride == 0 ||
+        ring->broken = length == 0 || length > SOFT_TRAIN_LONG || stride == 0 ||
                        whole(length) > ring->seen - ring->at || whole(length) > SHM_RING_BYTES - offset ||
                        (ack != 0 && ack >> SOFT_ACKED_SHIFT != SOFT_ACKED);
         *train = (struct shm_train){ring->bytes + offset + SHM_HEADER, length, stride, whole(length), ack};

@@ -179,10 +179,10 @@ static void start_receiving(struct soft_qp *qp, const struct ibv_qp_attr *attr, 
 
     if (mask & IBV_QP_PATH_MTU) {
         qp->attr.path_mtu = attr->path_mtu;
-        qp->mtu = 128u << attr->path_mtu;
+        soft_set_mtu(qp, 128u << attr->path_mtu);
     }
     if (qp->path.link != NULL && qp->path.link->mtu != 0)
-        qp->mtu = qp->path.link->mtu;
+        soft_set_mtu(qp, qp->path.link->mtu);
     if (mask & IBV_QP_RQ_PSN) {
         qp->attr.rq_psn = attr->rq_psn & SOFT_PSN_MASK;
         resp->expected = resp->missed = resp->acked = resp->data = soft_psn_start(attr->rq_psn);

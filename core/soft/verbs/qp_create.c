@@ -235,7 +235,7 @@ static void fill(struct soft_qp *qp, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
     qp->signal_all = init->sq_sig_all;
     qp->deadline = NEVER_NS;
     qp->events.element = ibv;
-    qp->mtu = qp->transport == SOFT_UD ? 128u << qp->context->names.mtu : 256;
+    soft_set_mtu(qp, qp->transport == SOFT_UD ? 128u << qp->context->names.mtu : 256);
 }
 
 /* With the ibv_wr_ calls, or without. In a protection domain, or one of extended connections. */

@@ -256,6 +256,20 @@ START_TEST(who_reads_elsewhere_is_told)
     ck_assert(link->far);
     send_trains(1, SOFT_FAR_MIN - 1);
     ck_assert(!link->far);
+    while (shm_ring_next(&in, &train))
+        shm_ring_taken(&in, &train);
+    for (int i = 0; i < 4; i++) { /* the receiver is told which way each went, and asks for the other */
+        bool far = i % 2 == 0;
+        atomic_store(&in.control->processor, far ? UINT32_MAX : 0);
+        in.pace.near = far;
+        send_trains(1, SHM_PACE_MIN);
+        ck_assert(link->far == far);
+        ck_assert(shm_ring_next(&in, &train));
+        ck_assert(shm_ring_went_far(&train) == far);
+        in.told = UINT32_MAX;
+        shm_ring_taken(&in, &train);
+        ck_assert_uint_eq(atomic_load(&in.control->processor), far ? 0 : (uint32_t)sched_getcpu() + 1);
+    }
     bells.peer->link.leave(&bells.peer->link);
 }
 END_TEST

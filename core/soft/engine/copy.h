@@ -5,7 +5,8 @@
  * A line that was written is in the writer's cache, and whoever reads it then has it fetched from there, which
  * between processors without a common cache takes longer than from memory; and before it is written once more
  * its reader's copy has to go. Lines that are written whole, past the cache, cost neither: six times as much
- * gets through between two such processors. Who reads on the same processor would wait for memory in vain.
+ * gets through between two such processors. Who reads on the same processor, or on one that has a cache in common
+ * with it, would wait for memory in vain: link/shm_pace.h finds that out.
  */
 #ifndef SOFT_COPY_H
 #define SOFT_COPY_H

@@ -141,7 +141,9 @@ static uint8_t *link_room(struct soft_link *link, size_t size, size_t *limit)
     if (out->broken)
         look_at(peer); /* to be given up then */
     link->full = at == NULL;
-    link->far = size >= SOFT_FAR_MIN && shm_ring_is_far(out);
+    if (size >= SOFT_FAR_MIN)
+        out->far = shm_ring_is_far(out);
+    link->far = size >= SOFT_FAR_MIN && out->far;
     return at;
 }
 
@@ -217,6 +219,12 @@ static int give(struct shm_peer *peer, const struct shm_train *train)
     return packets;
 }
 
+/* When it began to be copied, if that is to be known; else 0. */
+static uint64_t begin_time(struct shm_peer *peer, const struct shm_train *train)
+{
+    return train->length >= SHM_PACE_MIN && shm_pace_begin(&peer->in.pace, train->length) ? now_ns() : 0;
+}
+
 /* What lies there, up to so many bytes. */
 static int empty_ring(struct shm_peer *peer, size_t *budget)
 {
@@ -224,7 +232,11 @@ static int empty_ring(struct shm_peer *peer, size_t *budget)
     int packets = 0;
 
     while (*budget > 0 && shm_ring_next(&peer->in, &train)) {
+        uint64_t begun = begin_time(peer, &train);
+
         packets += give(peer, &train);
+        if (begun != 0)
+            shm_pace_took(&peer->in.pace, !shm_ring_went_far(&train), train.length, now_ns() - begun);
         *budget -= train.whole < *budget ? train.whole : *budget;
         if (shm_ring_taken(&peer->in, &train))
             call(peer);

@@ -23,6 +23,8 @@ static void put_header(struct shm_ring *ring, uint32_t length, uint32_t stride, 
     atomic_store_explicit(&header[0], length, memory_order_relaxed);
     atomic_store_explicit(&header[1], stride, memory_order_relaxed);
     atomic_store_explicit(&header[2], ack, memory_order_relaxed);
+    if (length >= SHM_PACE_MIN)
+        atomic_store_explicit(&header[3], ring->far, memory_order_relaxed);
 }
 
 /* Takes a flag of the other's down: true if it was up. Either we see the flag, or whoever has put it up sees
@@ -194,10 +196,17 @@ bool shm_ring_next(struct shm_ring *ring, struct shm_train *train)
     return false;
 }
 
+bool shm_ring_went_far(const struct shm_train *train)
+{
+    const _Atomic uint32_t *header = (const _Atomic uint32_t *)(const void *)(train->bytes - SHM_HEADER);
+
+    return atomic_load_explicit(&header[3], memory_order_relaxed) != 0;
+}
+
 /* Only for a train that is long enough to be copied in another way. */
 static void tell_processor(struct shm_ring *ring)
 {
-    uint32_t here = processor();
+    uint32_t here = ring->pace.near ? 0 : processor();
 
     if (here != ring->told)
         atomic_store_explicit(&ring->control->processor, here, memory_order_relaxed);

@@ -22,11 +22,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "shm_pace.h"
 
 /* A power of two; half of it is what one side copies while the other is being woken up, which takes 50 us and
  * more in a virtual machine. Only what is used of it is there: shm_ring.c. */
 #define SHM_RING_BYTES 2097152u
-#define SHM_HEADER 16       /* bytes before a train: its length, its stride, an acknowledgement, and none */
+#define SHM_HEADER 16       /* bytes before a train: its length, its stride, an acknowledgement, its way */
 #define SHM_ALIGN 64        /* of a header */
 #define SHM_SKIP UINT32_MAX /* for a length: on at the ring's beginning */
 
@@ -36,8 +37,8 @@ struct shm_control {
                                          * flags are seq_cst, stored and loaded: see calls() */
     _Alignas(
         64) _Atomic uint64_t head; /* the receiver's, in the same way: what lies before it may be overwritten */
-    _Atomic uint32_t processor;    /* that the receiver copies on, and 1; 0: not known. A hint, and so relaxed:
-                                    * it pairs with nothing */
+    _Atomic uint32_t processor;    /* that the receiver copies on, and 1; 0: not known, or not to be minded. A
+                                    * hint, and so relaxed: it pairs with nothing */
     _Alignas(64) _Atomic uint32_t wants_room; /* the sender's flag; the receiver takes it down */
     _Alignas(64) _Atomic uint32_t sleeps;     /* the receiver's flag; the sender takes it down. Each flag pairs
                                                * with its position */
@@ -47,11 +48,13 @@ struct shm_control {
 struct shm_ring {
     struct shm_control *control;
     uint8_t *bytes;
-    uint64_t at;   /* its own position: the sender's tail, the receiver's head */
-    uint64_t seen; /* the other's, as last read and believed */
-    uint32_t told; /* the receiver's processor */
-    bool flagged;  /* its flag is up, as far as it knows */
-    bool broken;   /* the other has told what can't be */
+    uint64_t at;          /* its own position: the sender's tail, the receiver's head */
+    uint64_t seen;        /* the other's, as last read and believed */
+    uint32_t told;        /* the receiver's processor */
+    bool far;             /* what the sender puts there next goes past its cache */
+    struct shm_pace pace; /* the receiver's */
+    bool flagged;         /* its flag is up, as far as it knows */
+    bool broken;          /* the other has told what can't be */
 };
 
 /* A train as it was found: the numbers are checked, the bytes may still change. */
@@ -69,7 +72,7 @@ uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit);
 void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride, uint32_t ack);
 /* After one put or more. True: ring at the receiver's. */
 bool shm_ring_calls(struct shm_ring *ring);
-/* Does the receiver copy on another processor than the caller's, as far as is known? */
+/* Does the receiver copy on another processor than the caller's, as far as is known, and mind that? */
 bool shm_ring_is_far(const struct shm_ring *ring);
 /* The flag goes up. Look for room once more! */
 void shm_ring_want_room(struct shm_ring *ring);
@@ -80,6 +83,8 @@ void shm_ring_want_room(struct shm_ring *ring);
 bool shm_ring_is_empty(struct shm_ring *ring);
 /* The next train; false: there is none, or the ring is broken. */
 bool shm_ring_next(struct shm_ring *ring, struct shm_train *train);
+/* Did it go past the sender's cache, as he says? Of one of SHM_PACE_MIN bytes and more. */
+bool shm_ring_went_far(const struct shm_train *train);
 /* It has been copied. True: ring at the sender's. */
 bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train);
 /* The flag goes up. Look for trains once more! */

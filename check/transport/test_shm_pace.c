@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_shm_pace.c - which way trains are asked for, when those of one way are copied faster: of a sender that is
+ * told a few trains later, as by a ring, on a machine that changes. */
+#include <string.h>
+#include "check/support/endpoints.h"
+#include "core/soft/link/shm_pace.h"
+
+#define LATE 32     /* trains that were on their way before what is asked for is done */
+#define BYTES 65568 /* of a train */
+#define MANY 18000  /* trains, with two comparisons or more among them */
+
+static struct shm_pace pace;
+static bool asked[LATE];
+static unsigned count, timed;
+
+static void begin(void)
+{
+    memset(&pace, 0, sizeof pace);
+    memset(asked, 0, sizeof asked);
+    count = timed = 0;
+}
+
+/* So many trains; how many of them stayed near. */
+static unsigned trains(unsigned many, uint64_t far_ns, uint64_t near_ns)
+{
+    unsigned nears = 0;
+    for (unsigned i = 0; i < many; i++, count++) {
+        bool near = asked[count % LATE];
+        asked[count % LATE] = pace.near;
+        nears += near;
+        if (!shm_pace_begin(&pace, BYTES))
+            continue;
+        timed++;
+        shm_pace_took(&pace, near, BYTES,
+                      (near ? near_ns : far_ns) * (i % 4 ? 10 : 1)); /* most are disturbed */
+    }
+    return nears;
+}
+
+/* It is found out at once, and few trains go the other way after that; when the machine changes, again. */
+START_TEST(the_faster_way_is_asked_for)
+{
+    begin();
+    trains(200, 5000, 2000);
+    ck_assert(pace.near);
+    ck_assert_uint_eq(trains(1000, 5000, 2000), 1000);
+    expect_between(trains(MANY, 5000, 2000), MANY - 600, MANY - 1);
+    trains(MANY, 5000, 20000);
+    ck_assert(!pace.near);
+    expect_between(trains(MANY, 5000, 20000), 1, 600);
+    expect_between(timed, 16, 2000); /* a clock is asked for few of them */
+}
+END_TEST
+
+/* Near, where both are the same. */
+START_TEST(near_where_it_does_not_matter)
+{
+    begin();
+    trains(MANY, 3000, 3100);
+    ck_assert(pace.near);
+    trains(MANY, 3000, 3900);
+    ck_assert(!pace.near);
+}
+END_TEST
+
+/* A sender that does not do as it is asked, since it is on our processor, or lies: nothing changes, and nobody
+ * asks the clock for ever. */
+START_TEST(who_goes_one_way_only_is_let)
+{
+    begin();
+    unsigned asked_for_time = 0;
+    for (unsigned i = 0; i < MANY; i++) {
+        if (!shm_pace_begin(&pace, BYTES))
+            continue;
+        asked_for_time++;
+        shm_pace_took(&pace, _i == 1, BYTES, 1000);
+    }
+    ck_assert(!pace.near);
+    expect_between(asked_for_time, 16, 2000);
+    ck_assert(!pace.compares);
+}
+END_TEST
+
+/* However long a train is, and whatever the clock says. */
+START_TEST(all_numbers)
+{
+    static const size_t lengths[] = {SHM_PACE_MIN, BYTES, SOFT_TRAIN_LONG};
+    static const uint64_t times[] = {0, 1, UINT64_MAX / 2, UINT64_MAX};
+    begin();
+    for (unsigned i = 0; i < MANY; i++)
+        if (shm_pace_begin(&pace, lengths[i % 3]))
+            shm_pace_took(&pace, i % 2, lengths[i % 3], times[i % 4]);
+    expect_between(pace.left, 1, UINT64_C(1) << 30);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("shm pace");
+    TCase *tcase = tcase_create("pace");
+    tcase_add_test(tcase, the_faster_way_is_asked_for);
+    tcase_add_test(tcase, near_where_it_does_not_matter);
+    tcase_add_loop_test(tcase, who_goes_one_way_only_is_let, 0, 2);
+    tcase_add_test(tcase, all_numbers);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}

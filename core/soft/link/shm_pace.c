@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* shm_pace.c - the comparison of shm_pace.h. */
+#include "shm_pace.h"
+
+#define ENOUGH 8 /* trains of a kind: whatever else a processor did meanwhile, some were undisturbed */
+#define PATIENCE (UINT64_C(16) << 20) /* bytes: eight rings, of which all before was put before it was asked */
+#define REST (UINT64_C(512) << 20)    /* bytes between two comparisons */
+#define UNIT 65536                    /* bytes whose time is compared */
+
+static void begin(struct shm_pace *pace)
+{
+    *pace = (struct shm_pace){.near = pace->near,
+                              .near_before = pace->near,
+                              .compares = true,
+                              .least = {UINT64_MAX, UINT64_MAX},
+                              .left = PATIENCE};
+}
+
+static void end(struct shm_pace *pace, bool near)
+{
+    pace->near = near;
+    pace->compares = false;
+    pace->left = REST;
+}
+
+bool shm_pace_begin(struct shm_pace *pace, size_t length)
+{
+    if (pace->left > length)
+        pace->left -= length;
+    else if (pace->compares)
+        end(pace, pace->near_before); /* the other kind does not come */
+    else
+        begin(pace);
+    return pace->compares;
+}
+
+/* Where both take as long, near: a file's bytes are then copied once less. */
+static bool is_near_better(const struct shm_pace *pace)
+{
+    return pace->least[true] / 9 <= pace->least[false] / 8;
+}
+
+void shm_pace_took(struct shm_pace *pace, bool near, size_t length, uint64_t ns)
+{
+    uint64_t took = ns / (length / 1024 + 1) * (UNIT / 1024);
+
+    if (took < pace->least[near])
+        pace->least[near] = took;
+    pace->timed[near]++;
+    if (pace->timed[false] >= ENOUGH && pace->timed[true] >= ENOUGH)
+        end(pace, is_near_better(pace));
+    else if (pace->timed[pace->near_before] >= ENOUGH)
+        pace->near = !pace->near_before;
+}

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <ev.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,17 @@ static uint64_t moved; /* bytes, or round trips */
 static size_t partial; /* bytes of the current round trip */
 static ev_io *readers; /* of each connection */
 
+/* recv gave nothing, or less than was to come. */
+static _Noreturn void fail_to_receive(ssize_t got)
+{
+    if (got == -1)
+        bench_fail("recv");
+    fprintf(stderr,
+            "tcp_bench: the other side ended early, after %" PRIu64 " of %" PRIu64 " bytes or round trips\n",
+            moved, bench.total);
+    exit(1);
+}
+
 static void receive_cb(EV_P_ ev_io *w, int revents)
 {
     ssize_t got = recv(w->fd, buffer, bench.size, 0);
@@ -27,7 +39,7 @@ static void receive_cb(EV_P_ ev_io *w, int revents)
     if (got == -1 && errno == EAGAIN)
         return;
     if (got <= 0)
-        bench_fail("recv");
+        fail_to_receive(got);
     moved += (uint64_t)got;
     bench_done(&bench, moved);
     if (moved == bench.total) {
@@ -39,7 +51,8 @@ static void receive_cb(EV_P_ ev_io *w, int revents)
 
 static void send_cb(EV_P_ ev_io *w, int revents)
 {
-    size_t left = (size_t)(bench.total - moved), want = left < bench.size ? left : bench.size;
+    size_t left = (size_t)(bench.total - moved), at = moved % bench.size;
+    size_t want = bench.size - at < left ? bench.size - at : left;
     off_t offset = (off_t)moved;
     ssize_t sent;
 
@@ -47,7 +60,7 @@ static void send_cb(EV_P_ ev_io *w, int revents)
     if (bench.mode == BENCH_FILE)
         sent = sendfile(w->fd, file, &offset, left);
     else
-        sent = send(w->fd, buffer + moved % bench.size, want - moved % bench.size, MSG_NOSIGNAL);
+        sent = send(w->fd, buffer + at, want, MSG_NOSIGNAL);
     if (sent == -1 && errno != EAGAIN)
         bench_fail("send");
     if (sent > 0)
@@ -60,10 +73,11 @@ static void send_cb(EV_P_ ev_io *w, int revents)
 static void answer_cb(EV_P_ ev_io *w, int revents)
 {
     char answer;
+    ssize_t got = recv(w->fd, &answer, 1, 0);
 
     (void)revents;
-    if (recv(w->fd, &answer, 1, 0) != 1)
-        bench_fail("recv");
+    if (got != 1)
+        fail_to_receive(got);
     ev_break(EV_A_ EVBREAK_ALL);
 }
 
@@ -83,7 +97,7 @@ static void ping_cb(EV_P_ ev_io *w, int revents)
         return;
     }
     if (got <= 0)
-        bench_fail("recv");
+        fail_to_receive(got);
     partial += (size_t)got;
     if (partial < bench.size)
         return;
@@ -138,8 +152,11 @@ static void run_calls(int sock)
     for (uint64_t i = 0; i < bench.total; i++) {
         if (!bench.serve)
             throw_ball(sock);
-        if (recv(sock, buffer, bench.size, MSG_WAITALL) != (ssize_t)bench.size)
-            bench_fail("recv");
+
+        ssize_t got = recv(sock, buffer, bench.size, MSG_WAITALL);
+
+        if (got != (ssize_t)bench.size)
+            fail_to_receive(got);
         if (bench.serve)
             throw_ball(sock);
         bench_done(&bench, i + 1);

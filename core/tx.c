@@ -14,6 +14,8 @@
 #include "nic.h"
 #include "sock.h"
 
+#define FILLED_MIN 65536 /* bytes under way that keep the peer busy until it has advertised more */
+
 /* ---- Advertisements --------------------------------------------------------------------------- */
 
 void xs_tx_advert(struct conn *conn, const struct control *control)
@@ -47,7 +49,27 @@ void xs_tx_recall(struct conn *conn)
     conn->adverts[conn->advert_head].waitall = false;
 }
 
-static bool find_target(struct conn *conn, struct target *target)
+/* So much is on its way straight into the peer's buffers. */
+static bool is_filled(const struct conn *conn)
+{
+    uint64_t bytes = 0;
+
+    if (conn->tx_phase % 2 != 0)
+        return false;
+    for (uint32_t entry = conn->sq_head; entry != conn->sq_tail && bytes < FILLED_MIN; entry++)
+        bytes += conn->posted[entry % SQ_DEPTH].told;
+    return bytes >= FILLED_MIN;
+}
+
+/* The peer will have receives that are done, and advertise others, as a rule before all that is under way has come.
+ * By the hidden buffer it would copy what is sent now, and forget what it has just advertised. But it may also be
+ * waiting for more before it receives: so no longer than until the device has acknowledged nearly all. */
+static bool waits_for_advert(const struct conn *conn, const struct op *op)
+{
+    return op->length - op->posted >= DIRECT_MIN && is_filled(conn);
+}
+
+static bool find_target(struct conn *conn, const struct op *op, struct target *target)
 {
     uint64_t used = conn->hidden_sent - conn->hidden_acked;
     uint64_t offset = conn->hidden_sent % conn->peer.hidden_size;
@@ -62,7 +84,7 @@ static bool find_target(struct conn *conn, struct target *target)
                                   .advert = advert};
         return true;
     }
-    if (!sock_is_stream(conn->sock) || used == conn->peer.hidden_size)
+    if (!sock_is_stream(conn->sock) || used == conn->peer.hidden_size || waits_for_advert(conn, op))
         return false;
     *target = (struct target){
         .addr = conn->peer.hidden_addr + offset,
@@ -140,7 +162,7 @@ static bool post_data(struct conn *conn, struct op *op)
     struct span span = {0};
     uint64_t most;
 
-    if (!xs_message_room(conn, &most) || !find_target(conn, &target))
+    if (!xs_message_room(conn, &most) || !find_target(conn, op, &target))
         return false;
     if (op->length > 0) {
         int there = next_span(conn, op, &span);

@@ -260,6 +260,8 @@ void xs_conn_run_recvs(struct conn *conn);
 void xs_conn_post_anew(struct conn *conn);
 /* Give one work request to the device; false: the connection was broken by it. */
 bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted);
+/* The same of two, in one call. */
+bool xs_conn_post_both(struct conn *conn, struct ibv_send_wr wr[2], const struct posted posted[2]);
 static inline uint32_t conn_sq_free(const struct conn *conn)
 {
     return conn->depth - (conn->sq_tail - conn->sq_head);

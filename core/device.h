@@ -97,6 +97,10 @@ struct device {
     /* Ours: the longest request, in bytes, that is worth giving to it; 0: as long as its ports say. */
     uint32_t long_request;
 
+    /* Ours: of messages of so many bytes, or more, the news is sent faster as a request of its own, behind all of
+     * the bytes and in one call with them; 0: never. */
+    uint32_t news_apart;
+
     /* Ours: it holds no pages of registered memory: what is given back to the kernel comes again, empty, when
      * it is used. */
     bool holds_no_pages;

@@ -58,6 +58,38 @@ static bool post_with_news(struct conn *conn, struct message *message)
     return post_write(conn, message, &wr, message->bytes - message->posted);
 }
 
+/* The same in two requests: the bytes, and, of none, the news. */
+static bool post_with_news_apart(struct conn *conn, struct message *message)
+{
+    uint32_t bytes = message->bytes - message->posted;
+    struct ibv_sge sge = {
+        .addr = message->span->addr + message->posted, .length = bytes, .lkey = message->span->lkey};
+    struct ibv_send_wr wr[2];
+    const struct posted posted[2] = {
+        {.kind = POSTED_PART, .op = message->op, .window = message->span->window, .bytes = bytes},
+        {.kind = POSTED_DATA, .op = message->op, .told = message->bytes},
+    };
+
+    wr[0].opcode = IBV_WR_RDMA_WRITE;
+    wr[0].send_flags = 0;
+    wr[0].sg_list = &sge;
+    wr[0].num_sge = 1;
+    wr[0].wr.rdma.remote_addr = message->target->addr + message->posted;
+    wr[1].opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    wr[1].send_flags = IBV_SEND_SOLICITED;
+    wr[1].imm_data = htobe32(message->target->imm | length_and_credits(conn, message->bytes));
+    wr[1].sg_list = NULL;
+    wr[1].num_sge = 0;
+    wr[1].wr.rdma.remote_addr = message->target->addr + message->bytes;
+    wr[0].wr.rdma.rkey = wr[1].wr.rdma.rkey = message->target->rkey;
+    if (!xs_conn_post_both(conn, wr, posted))
+        return false;
+    conn->credits--;
+    message->op->requests += 2;
+    message->posted += bytes;
+    return true;
+}
+
 /* All was written: now tell. */
 static bool post_news(struct conn *conn, struct message *message)
 {
@@ -70,9 +102,17 @@ static bool post_news(struct conn *conn, struct message *message)
     return true;
 }
 
+static bool tells_apart(const struct conn *conn, const struct message *message)
+{
+    uint32_t least = conn->device->news_apart;
+
+    return least != 0 && message->bytes - message->posted >= least;
+}
+
 inline bool xs_message_room(const struct conn *conn, uint64_t *bytes)
 {
-    uint32_t free = conn_sq_free(conn), kept = SQ_KEPT_BY_DATA + !conn->immediate;
+    uint32_t free = conn_sq_free(conn),
+             kept = SQ_KEPT_BY_DATA + (!conn->immediate || conn->device->news_apart != 0);
 
     if (conn->credits <= CREDITS_KEPT_BY_DATA || free <= kept)
         return false;
@@ -91,7 +131,9 @@ inline bool xs_message_post(struct conn *conn, struct message *message)
         if (!post_write(conn, message, &wr, left < most ? left : most))
             return false;
     }
-    return conn->immediate ? post_with_news(conn, message) : post_news(conn, message);
+    if (!conn->immediate)
+        return post_news(conn, message);
+    return tells_apart(conn, message) ? post_with_news_apart(conn, message) : post_with_news(conn, message);
 }
 
 bool xs_message_end(struct conn *conn, const struct advert *advert)

@@ -23,6 +23,12 @@ static bool may_inline(const struct posted *posted)
            (op->memory != NULL && !op->memory->fragile);
 }
 
+static inline void posted_more(struct conn *conn)
+{
+    if (atomic_load_explicit(&conn->nic->queue->waits, memory_order_relaxed))
+        xs_queue_note_waits(conn->nic->queue);
+}
+
 inline __attribute__((always_inline)) bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr,
                                                         const struct posted *posted)
 {
@@ -37,8 +43,27 @@ inline __attribute__((always_inline)) bool xs_conn_post(struct conn *conn, struc
         return false;
     }
     conn->posted[conn->sq_tail++ % SQ_DEPTH] = *posted;
-    if (atomic_load_explicit(&conn->nic->queue->waits, memory_order_relaxed))
-        xs_queue_note_waits(conn->nic->queue);
+    posted_more(conn);
+    return true;
+}
+
+bool xs_conn_post_both(struct conn *conn, struct ibv_send_wr wr[2], const struct posted posted[2])
+{
+    const struct posted nobodys = {.kind = POSTED_PROBE};
+    struct ibv_send_wr *bad;
+
+    wr[0].wr_id = wr[1].wr_id = (uintptr_t)conn->handle;
+    wr[0].next = &wr[1];
+    wr[1].next = NULL;
+    if (ibv_post_send(conn->qp, wr, &bad) != 0) {
+        if (bad == &wr[1]) /* the device has the first, of which no operation will be told */
+            conn->posted[conn->sq_tail++ % SQ_DEPTH] = nobodys;
+        xs_conn_fail(conn, ECONNRESET);
+        return false;
+    }
+    conn->posted[conn->sq_tail++ % SQ_DEPTH] = posted[0];
+    conn->posted[conn->sq_tail++ % SQ_DEPTH] = posted[1];
+    posted_more(conn);
     return true;
 }
 

@@ -37,7 +37,7 @@ struct network {
     void *arg;
     bool keep_bytes;
     struct packet *log;
-    unsigned logged, log_room;
+    unsigned logged, log_room, trains;
     unsigned ways[NETWORK_NODES][NETWORK_NODES];
     const char *fault;
 };
@@ -85,6 +85,7 @@ static struct packet *log_packet(struct network *network, unsigned from, unsigne
                               .to = to,
                               .number = network->logged++,
                               .way = network->ways[from][to]++,
+                              .train = network->trains,
                               .length = length};
     if (network->keep_bytes)
         packet->bytes = memcpy(flights_must(malloc(length ? length : 1)), bytes, length);
@@ -156,6 +157,7 @@ static void wire_send(struct soft_link *link, const struct soft_path *path, uint
     }
     if (fault)
         network->fault = fault;
+    network->trains++;
     pthread_mutex_unlock(&network->lock);
     memset(train, 0xee, length); /* the link may change it: the engine must not count on what is left */
 }
@@ -515,7 +517,7 @@ void network_forget(struct network *network)
 {
     for (unsigned i = 0; i < network->logged; i++)
         free((void *)(uintptr_t)network->log[i].bytes);
-    network->logged = 0;
+    network->logged = network->trains = 0;
     memset(network->ways, 0, sizeof network->ways);
 }
 

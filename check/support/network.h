@@ -37,6 +37,7 @@ struct packet {
     unsigned from, to;
     unsigned number; /* in the log, from 0 */
     unsigned way;    /* among the packets from `from` to `to`, from 0 */
+    unsigned train;  /* that it was part of, from 0 */
     enum fate fate;
     bool readable; /* roce is filled in */
     struct roce roce;

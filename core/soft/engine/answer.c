@@ -301,6 +301,15 @@ static bool is_carried(struct soft_qp *qp)
     return true;
 }
 
+void soft_answer_along(struct soft_qp *qp)
+{
+    const struct soft_responder *resp = &qp->resp;
+    const struct soft_link *link = qp->path.link;
+
+    if (resp->active == 0 && resp->answer == SOFT_ANSWER_ACK && (link == NULL || !link->carries_ack))
+        put_aeth(qp);
+}
+
 /* Nothing is owed but an ACK of a few packets: the peer's window is not yet running dry. */
 bool soft_answer_can_wait(const struct soft_qp *qp)
 {

@@ -80,6 +80,8 @@ void soft_refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status
 void soft_not_ready(struct soft_qp *qp) __attribute__((cold)); /* no receive is posted for it */
 bool soft_answer_go(struct soft_qp *qp);
 bool soft_answer_can_wait(const struct soft_qp *qp);
+/* The train has come to a place where only one more packet fits, if it is short: an ACK that is owed takes it. */
+void soft_answer_along(struct soft_qp *qp);
 void soft_answer_nak(struct soft_qp *qp, uint64_t psn, uint8_t syndrome);
 void soft_answer_ack(struct soft_qp *qp);
 void soft_answer_overflow(struct soft_qp *qp);

@@ -322,6 +322,12 @@ static bool sent_for_good(struct soft_qp *qp, struct soft_send *send)
     return true;
 }
 
+/* The first packet of a WRITE is longer than those behind it: with another, shorter one the train is full. */
+static bool begins_train(const struct soft_qp *qp, const struct soft_send *send)
+{
+    return send->base == SOFT_WRITE && qp->req.next == send->psn + 1 && qp->context->train.packets == 1;
+}
+
 /* The next packet. */
 static bool put_next(struct soft_qp *qp)
 {
@@ -347,6 +353,8 @@ static bool put_next(struct soft_qp *qp)
         req->high = req->next;
     if (req->next == send->psn + send->packets)
         req->index++;
+    if (send->packets > 1 && qp->resp.answer != SOFT_ANSWER_NONE && begins_train(qp, send))
+        soft_answer_along(qp);
     return qp->reliable || sent_for_good(qp, send);
 }
 

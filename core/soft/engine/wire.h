@@ -25,7 +25,7 @@
 #define SOFT_PKEY 0xffff       /* the default partition */
 #define SOFT_PKEY_MASK 0x7fff  /* the upper bit is membership */
 #define SOFT_DEVICE_PORT 1     /* the device's only one */
-#define SOFT_TRAIN_MAX 61680   /* bytes of a train: what one UDP datagram batch may hold, */
+#define SOFT_TRAIN_MAX 65504   /* bytes of a train: what one UDP datagram batch may hold, */
 #define SOFT_TRAIN_LONG 263168 /* and of one put together in a link's own room: four packets of 64 KiB */
 #define SOFT_TRAIN_PACKETS 60  /* packets of a train */
 #define SOFT_FAR_MIN 2048      /* bytes of a packet: shorter ones are not worth to be copied past the cache */

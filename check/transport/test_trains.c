@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_trains.c - how many trains long messages take, since that is what they cost by UDP: their packets are not all
+ * equally long, and acknowledgements have to find a place among them. */
+#include "check/support/endpoints.h"
+#include "core/soft/engine/engine.h"
+
+#define MTU 4096
+#define PACKETS 16
+#define LENGTH ((size_t)PACKETS * MTU)
+
+static struct pair *begin(void)
+{
+    struct setup setup = setup_default();
+    setup.mtu = IBV_MTU_4096;
+    setup.memory = 1 << 20;
+    setup.pull = true;
+    struct pair *pair = pair_new(&setup);
+    for (uint64_t i = 0; i < 8; i++) {
+        post_receive(&pair->end[0], i, 0, 0);
+        post_receive(&pair->end[1], i, 0, 0);
+    }
+    return pair;
+}
+
+static void write_with_news(struct pair *pair, int from)
+{
+    post(&pair->end[from], &pair->end[!from],
+         &(struct work){.id = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .length = LENGTH});
+}
+
+/* The bytes, and behind them the news, in one call. */
+static void write_and_tell(struct pair *pair, int from)
+{
+    struct end *end = &pair->end[from], *to = &pair->end[!from];
+    struct ibv_sge sge = {(uintptr_t)end->memory, LENGTH, end->mr->lkey};
+    struct ibv_send_wr *bad, news = {.wr_id = 2, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM},
+                             bytes = {.wr_id = 1,
+                                      .opcode = IBV_WR_RDMA_WRITE,
+                                      .sg_list = &sge,
+                                      .num_sge = 1,
+                                      .next = &news,
+                                      .wr.rdma = {.remote_addr = (uintptr_t)to->memory, .rkey = to->rkey}};
+    ck_assert_int_eq(soft_post_send(end->qp, &bytes, &bad), 0);
+}
+
+/* What has arrived is taken in by somebody who will answer, or look again. */
+static void take_in(struct pair *pair, int side)
+{
+    struct ibv_context *context = pair->end[side].context;
+    network_arrive(pair->network);
+    soft_lock(context);
+    soft_progress_patiently(soft_context_of(context));
+    soft_unlock(context);
+}
+
+/* Of the packets in the log, from this one on. */
+static unsigned trains_from(struct pair *pair, unsigned first)
+{
+    unsigned last = network_packets(pair->network);
+    return last == first ? 0
+                         : network_packet(pair->network, last - 1)->train -
+                               network_packet(pair->network, first)->train + 1;
+}
+
+static unsigned packets_of(struct pair *pair, unsigned train)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < network_packets(pair->network); i++)
+        count += network_packet(pair->network, i)->train == train;
+    return count;
+}
+
+/* The first packet names the place, so it is longer, and so is the last one with its immediate: each begins a train. */
+START_TEST(news_at_the_end)
+{
+    struct pair *pair = begin();
+    write_with_news(pair, 0);
+    ck_assert_uint_eq(network_packets(pair->network), PACKETS);
+    ck_assert_uint_eq(trains_from(pair, 0), 3);
+    run(pair);
+    pair_free(pair);
+}
+END_TEST
+
+/* By itself it is short, and goes behind the others. */
+START_TEST(news_apart)
+{
+    struct pair *pair = begin();
+    write_and_tell(pair, 0);
+    ck_assert_uint_eq(network_packets(pair->network), PACKETS + 1);
+    ck_assert_uint_eq(trains_from(pair, 0), 2);
+    ck_assert_uint_eq(packets_of(pair, 0), 2);
+    ck_assert_uint_eq(network_packet(pair->network, PACKETS)->roce.opcode, WRITE_ONLY_IMM);
+    run(pair);
+    ck_assert_uint_eq(expect_wc(pair->end[1].recv_cq, 0, IBV_WC_SUCCESS).byte_len, 0);
+    pair_free(pair);
+}
+END_TEST
+
+/* An acknowledgement that is owed is short, too: behind the first packet there is room for one more, and only for
+ * one. */
+START_TEST(acknowledgement_behind_the_first)
+{
+    struct pair *pair = begin();
+    post(&pair->end[0], &pair->end[1], &(struct work){.opcode = IBV_WR_SEND});
+    take_in(pair, 1);
+    ck_assert_uint_eq(network_packets(pair->network), 1);
+    write_and_tell(pair, 1);
+    ck_assert_uint_eq(network_packets(pair->network), 1 + PACKETS + 1 + 1);
+    ck_assert_uint_eq(trains_from(pair, 1), 2);
+    ck_assert_uint_eq(network_packet(pair->network, 2)->roce.opcode, ACKNOWLEDGE);
+    ck_assert_uint_eq(packets_of(pair, 1), 2);
+    run(pair);
+    pair_free(pair);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("transport: trains");
+    TCase *tcase = tcase_create("trains");
+    tcase_add_test(tcase, news_at_the_end);
+    tcase_add_test(tcase, news_apart);
+    tcase_add_test(tcase, acknowledgement_behind_the_first);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}

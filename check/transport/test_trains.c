@@ -7,6 +7,7 @@
 #define MTU 4096
 #define PACKETS 16
 #define LENGTH ((size_t)PACKETS * MTU)
+#define WINDOW 32 /* packets, before anything is acknowledged */
 
 static struct pair *begin(void)
 {
@@ -115,6 +116,49 @@ START_TEST(acknowledgement_behind_the_first)
 }
 END_TEST
 
+static unsigned taken_until_told(struct pair *pair)
+{
+    struct ibv_wc wc;
+    unsigned times = 0;
+    do {
+        ck_assert_uint_lt(times++, WINDOW);
+        take_in(pair, 1);
+    } while (soft_cq_take((struct soft_cq *)pair->end[1].recv_cq, 1, &wc) == 0);
+    return times;
+}
+
+/* Who is given a long message will very likely answer, and the sender has most of its window left. */
+START_TEST(acknowledgement_of_a_long_message)
+{
+    struct pair *pair = begin();
+    write_and_tell(pair, 0);
+    ck_assert_uint_gt(taken_until_told(pair), 1);
+    ck_assert_uint_eq(trains_from(pair, PACKETS + 1), 0);
+    post(&pair->end[1], &pair->end[0], &(struct work){.opcode = IBV_WR_SEND, .length = 64});
+    ck_assert_uint_eq(network_packets(pair->network), PACKETS + 1 + 2);
+    ck_assert_uint_eq(trains_from(pair, PACKETS + 1), 1);
+    ck_assert_uint_eq(network_packet(pair->network, PACKETS + 2)->roce.opcode, ACKNOWLEDGE);
+    run(pair);
+    pair_free(pair);
+}
+END_TEST
+
+/* But not one that the sender waits for: of all of its window. */
+START_TEST(acknowledgement_of_a_window)
+{
+    struct pair *pair = begin();
+    for (int i = 0; i < 2; i++)
+        write_and_tell(pair, 0);
+    ck_assert_uint_eq(network_packets(pair->network), WINDOW);
+    while (network_packets(pair->network) == WINDOW && counters_of(&pair->end[1]).packets_received < WINDOW)
+        take_in(pair, 1);
+    ck_assert_uint_gt(network_packets(pair->network), WINDOW);
+    ck_assert_uint_eq(network_packet(pair->network, WINDOW)->roce.opcode, ACKNOWLEDGE);
+    run(pair);
+    pair_free(pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("transport: trains");
@@ -122,6 +166,8 @@ int main(void)
     tcase_add_test(tcase, news_at_the_end);
     tcase_add_test(tcase, news_apart);
     tcase_add_test(tcase, acknowledgement_behind_the_first);
+    tcase_add_test(tcase, acknowledgement_of_a_long_message);
+    tcase_add_test(tcase, acknowledgement_of_a_window);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

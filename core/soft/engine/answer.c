@@ -15,7 +15,8 @@
 #include "engine.h"
 #include "mw.h"
 
-#define ACK_PATIENCE 4 /* packets */
+#define ACK_PATIENCE 4  /* packets */
+#define ASKS_PATIENCE 2 /* of long messages: a requester asks four times in its window (requester.c: ask()) */
 
 static unsigned places(const struct soft_qp *qp)
 {
@@ -279,6 +280,7 @@ static void put_aeth(struct soft_qp *qp)
         return;
     resp->answer = SOFT_ANSWER_NONE;
     resp->acked = resp->expected;
+    resp->asks = 0;
     /* After an overflow we ask without knowing of a gap; should there be one, it deserves its own NAK. */
     if (syndrome == SOFT_SYNDROME_SEQUENCE)
         resp->nak_sent = resp->missed > resp->expected;
@@ -298,6 +300,7 @@ static bool is_carried(struct soft_qp *qp)
     link->ack = SOFT_ACKED << SOFT_ACKED_SHIFT | ((uint32_t)(resp->data - 1) & SOFT_PSN_MASK);
     resp->answer = SOFT_ANSWER_NONE;
     resp->acked = resp->expected;
+    resp->asks = 0;
     return true;
 }
 
@@ -310,12 +313,13 @@ void soft_answer_along(struct soft_qp *qp)
         put_aeth(qp);
 }
 
-/* Nothing is owed but an ACK of a few packets: the peer's window is not yet running dry. */
+/* Nothing is owed but an ACK of a few packets, or of less than the peer's window: that is not yet running dry. */
 bool soft_answer_can_wait(const struct soft_qp *qp)
 {
     const struct soft_responder *resp = &qp->resp;
 
-    return resp->active == 0 && resp->answer == SOFT_ANSWER_ACK && resp->expected - resp->acked <= ACK_PATIENCE;
+    return resp->active == 0 && resp->answer == SOFT_ANSWER_ACK &&
+           (resp->expected - resp->acked <= ACK_PATIENCE || resp->asks <= ASKS_PATIENCE);
 }
 
 /* Up to a train of data, then the ACK or NAK if nothing is before it. Is there more? */

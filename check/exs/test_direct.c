@@ -113,6 +113,31 @@ START_TEST(behind_little)
 }
 END_TEST
 
+static uint64_t completions_of(size_t length)
+{
+    exs_stats_t before, after;
+
+    advertise_one();
+    must(exs_getstats(-1, pair.client_box->queue, &before));
+    send_bytes(length);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    must(exs_getstats(-1, pair.client_box->queue, &after));
+    take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    return after.exs_completions - before.exs_completions;
+}
+
+/* The embedded device is told of long messages by a request of its own (soft.c). */
+START_TEST(requests)
+{
+    if (on_rdma())
+        return;
+    ck_assert_uint_eq(completions_of(SHORT), 1);
+    ck_assert_uint_eq(completions_of(16384 - 1), 1);
+    ck_assert_uint_eq(completions_of(16384), 2);
+    ck_assert_mem_eq(to, from, 16384);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("direct");
@@ -123,5 +148,6 @@ int main(void)
     tcase_add_test(c, not_for_ever);
     tcase_add_test(c, short_ones_go);
     tcase_add_test(c, behind_little);
+    tcase_add_test(c, requests);
     return run_suite(suite);
 }

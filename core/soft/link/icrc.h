@@ -17,7 +17,7 @@
 
 #define ICRC_SIZE 4
 
-#define ICRC_KNOWN 4
+#define ICRC_KNOWN 16 /* as many as a train has packets, where those are of 4 KiB */
 
 /* The headers in front of every packet of one flow, masked: 8 bytes of ones in the place of the link's header,
  * IP and UDP; and the CRC of them for the packets that it had last, by the identification. Plain data, its

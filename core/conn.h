@@ -150,6 +150,7 @@ struct conn {
     uint64_t hidden_sent,
         hidden_acked;  /* bytes ever written to the peer's hidden buffer, and ever copied out there */
     bool advert_begun; /* the first advertisement holds the beginning of a transfer */
+    bool at_once;      /* what is sent now waits for no advertisement: it may not wait (dontwait.c) */
     uint8_t due;       /* what is to be said once, when there is a credit for it: DUE_ above */
 
     /* one-sided */

@@ -53,6 +53,11 @@ void xs_dontwait_sent(struct conn *conn)
 {
     if (conn->sending == NULL || !sock_is_stream(conn->sock))
         return;
+    conn->at_once = true;
+    xs_tx_run(conn);
+    conn->at_once = false;
+    if (conn->sending == NULL)
+        return;
     xs_send_cut(conn);
     xs_conn_run_sends(conn);
 }

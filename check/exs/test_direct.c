@@ -87,6 +87,21 @@ START_TEST(not_for_ever)
 }
 END_TEST
 
+/* Nor may one wait that is sent now or not at all. */
+START_TEST(not_at_all)
+{
+    advertise_one();
+    send_bytes(LARGE);
+    must(exs_send(pair.client, from, LARGE, MSG_DONTWAIT, pair.client_box->queue, NULL, NULL));
+    ck_assert_uint_eq(stats().exs_sent, 2 * LARGE);
+    for (int i = 0; i < 2; i++)
+        ck_assert_uint_eq(
+            take_good(pair.client_box, EXS_EVT_SEND, pair.client).exs_evt_union.exs_evt_xfer.exs_evt_length,
+            LARGE);
+    take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+}
+END_TEST
+
 /* Nor do a few bytes wait, which would be copied anyway. */
 START_TEST(short_ones_go)
 {
@@ -146,6 +161,7 @@ int main(void)
     tcase_add_checked_fixture(c, begin, end_of_it);
     tcase_add_test(c, waits_for_the_next);
     tcase_add_test(c, not_for_ever);
+    tcase_add_test(c, not_at_all);
     tcase_add_test(c, short_ones_go);
     tcase_add_test(c, behind_little);
     tcase_add_test(c, requests);

@@ -59,7 +59,7 @@ static bool post_with_news(struct conn *conn, struct message *message)
 }
 
 /* The same in two requests: the bytes, and, of none, the news. */
-static bool post_with_news_apart(struct conn *conn, struct message *message)
+static __attribute__((noinline)) bool post_with_news_apart(struct conn *conn, struct message *message)
 {
     uint32_t bytes = message->bytes - message->posted;
     struct ibv_sge sge = {
@@ -102,17 +102,14 @@ static bool post_news(struct conn *conn, struct message *message)
     return true;
 }
 
-static bool tells_apart(const struct conn *conn, const struct message *message)
+static inline bool tells_apart(const struct conn *conn, const struct message *message)
 {
-    uint32_t least = conn->device->news_apart;
-
-    return least != 0 && message->bytes - message->posted >= least;
+    return message->bytes >= conn->nic->news_apart;
 }
 
 inline bool xs_message_room(const struct conn *conn, uint64_t *bytes)
 {
-    uint32_t free = conn_sq_free(conn),
-             kept = SQ_KEPT_BY_DATA + (!conn->immediate || conn->device->news_apart != 0);
+    const uint32_t free = conn_sq_free(conn), kept = SQ_KEPT_BY_DATA + 1; /* for news that are apart */
 
     if (conn->credits <= CREDITS_KEPT_BY_DATA || free <= kept)
         return false;

@@ -50,7 +50,7 @@ void xs_tx_recall(struct conn *conn)
 }
 
 /* So much is on its way straight into the peer's buffers. */
-static bool is_filled(const struct conn *conn)
+static __attribute__((noinline)) bool is_filled(const struct conn *conn)
 {
     uint64_t bytes = 0;
 
@@ -66,7 +66,7 @@ static bool is_filled(const struct conn *conn)
  * waiting for more before it receives: so no longer than until the device has acknowledged nearly all. */
 static bool waits_for_advert(const struct conn *conn, const struct op *op)
 {
-    return op->length - op->posted >= DIRECT_MIN && !conn->at_once && is_filled(conn);
+    return op->length >= DIRECT_MIN && !conn->at_once && is_filled(conn);
 }
 
 static bool find_target(struct conn *conn, const struct op *op, struct target *target)

@@ -16,7 +16,7 @@
 #include "mw.h"
 
 #define ACK_PATIENCE 4  /* packets */
-#define ASKS_PATIENCE 2 /* of long messages: a requester asks four times in its window (requester.c: ask()) */
+#define ASKS_PATIENCE 3 /* times that one was asked for: a requester does so four times in its window */
 
 static unsigned places(const struct soft_qp *qp)
 {
@@ -188,8 +188,12 @@ void soft_answer_ack(struct soft_qp *qp)
     struct soft_responder *resp = &qp->resp;
 
     /* A NAK that has not left yet says more, unless what it was about has come. */
-    if (resp->answer != SOFT_ANSWER_NAK)
+    if (resp->answer == SOFT_ANSWER_NONE) {
         resp->answer = SOFT_ANSWER_ACK;
+        resp->asks = 1;
+    } else {
+        resp->asks++;
+    }
     soft_work(qp);
 }
 
@@ -263,7 +267,7 @@ static bool is_owed_progress(const struct soft_qp *qp, uint8_t syndrome)
            qp->path.remote.in.sin_port == htons(SOFT_UDP_PORT); /* at the same place in sockaddr_in6 */
 }
 
-static void put_aeth(struct soft_qp *qp)
+static inline __attribute__((always_inline)) void put_aeth(struct soft_qp *qp)
 {
     struct soft_responder *resp = &qp->resp;
     uint64_t psn = resp->data - 1;
@@ -280,7 +284,6 @@ static void put_aeth(struct soft_qp *qp)
         return;
     resp->answer = SOFT_ANSWER_NONE;
     resp->acked = resp->expected;
-    resp->asks = 0;
     /* After an overflow we ask without knowing of a gap; should there be one, it deserves its own NAK. */
     if (syndrome == SOFT_SYNDROME_SEQUENCE)
         resp->nak_sent = resp->missed > resp->expected;
@@ -300,11 +303,10 @@ static bool is_carried(struct soft_qp *qp)
     link->ack = SOFT_ACKED << SOFT_ACKED_SHIFT | ((uint32_t)(resp->data - 1) & SOFT_PSN_MASK);
     resp->answer = SOFT_ANSWER_NONE;
     resp->acked = resp->expected;
-    resp->asks = 0;
     return true;
 }
 
-void soft_answer_along(struct soft_qp *qp)
+__attribute__((noinline)) void soft_answer_along(struct soft_qp *qp)
 {
     const struct soft_responder *resp = &qp->resp;
     const struct soft_link *link = qp->path.link;

@@ -61,7 +61,7 @@ struct soft_responder {
     enum soft_answer answer;
     uint8_t syndrome; /* of the NAK */
     uint64_t nak_psn; /* of a NAK that is not about a gap */
-    unsigned asks;    /* for an ACK, by long messages, since the last */
+    unsigned asks;    /* for the ACK that is owed */
     unsigned message; /* SOFT_OP_SEND or _WRITE while in the middle of one, else 0 */
     bool receiving;   /* the oldest receive is taken by this message */
     bool established; /* something has come */

@@ -171,6 +171,19 @@ static bool ask(struct soft_qp *qp, uint64_t psn, bool last)
     return true;
 }
 
+/* The first packet of a WRITE is longer than those behind it: with another, shorter one its train is full, and that may
+ * be an answer that is owed. False: look again at what there is to do. */
+static __attribute__((noinline)) bool answer_behind_first(struct soft_qp *qp, const struct soft_send *send,
+                                                          uint64_t psn)
+{
+    const struct soft_requester *req = &qp->req;
+
+    if (send->base != SOFT_WRITE || psn != req->next || qp->context->train.packets != 1)
+        return true;
+    soft_answer_along(qp);
+    return req->next == psn && soft_requester_ready(qp);
+}
+
 /* One packet of a SEND or WRITE. False: look again at what there is to do. */
 static inline bool put_data_as(struct soft_qp *qp, struct soft_send *send, uint64_t psn, bool extended)
 {
@@ -190,6 +203,8 @@ static inline bool put_data_as(struct soft_qp *qp, struct soft_send *send, uint6
         soft_requester_fault(qp, psn, IBV_WC_LOC_PROT_ERR);
         return false;
     }
+    if (psn == send->psn + 1 && !answer_behind_first(qp, send, psn))
+        return false;
     if ((at = soft_train_add(qp, &qp->path, headers + length + bth.pad, psn, false)) == NULL)
         return false;
     bth.opcode = (uint8_t)(qp->transport | (last ? send->last : send->base + !first));
@@ -322,12 +337,6 @@ static bool sent_for_good(struct soft_qp *qp, struct soft_send *send)
     return true;
 }
 
-/* The first packet of a WRITE is longer than those behind it: with another, shorter one the train is full. */
-static bool begins_train(const struct soft_qp *qp, const struct soft_send *send)
-{
-    return send->base == SOFT_WRITE && qp->req.next == send->psn + 1 && qp->context->train.packets == 1;
-}
-
 /* The next packet. */
 static bool put_next(struct soft_qp *qp)
 {
@@ -353,8 +362,6 @@ static bool put_next(struct soft_qp *qp)
         req->high = req->next;
     if (req->next == send->psn + send->packets)
         req->index++;
-    if (send->packets > 1 && qp->resp.answer != SOFT_ANSWER_NONE && begins_train(qp, send))
-        soft_answer_along(qp);
     return qp->reliable || sent_for_good(qp, send);
 }
 

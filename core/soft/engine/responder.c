@@ -206,10 +206,8 @@ static void execute_data(struct soft_qp *qp, const struct soft_packet *packet)
     resp->data_msn = resp->msn + !!(packet->op & SOFT_OP_LAST);
     resp->message = packet->op & (SOFT_OP_SEND | SOFT_OP_WRITE);
     resp->offset += packet->length;
-    if (packet->ack_request && qp->reliable) {
-        resp->asks += !(packet->op & SOFT_OP_FIRST);
+    if (packet->ack_request && qp->reliable)
         soft_answer_ack(qp);
-    }
     if (packet->op & SOFT_OP_LAST)
         finish(qp, packet);
 }

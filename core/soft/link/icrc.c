@@ -52,7 +52,7 @@ void icrc_flow_init(struct icrc_flow *flow, const struct soft_path *path, bool s
     memcpy(udp + 2, &to->in.sin_port, 2);
     flow->size = (uint8_t)(LINK_SIZE + flow->ip + UDP_SIZE);
     for (unsigned i = 0; i < ICRC_KNOWN; i++)
-        flow->known[i].length = 0;
+        flow->known[i].packet = 0;
 }
 
 static uint32_t headers_crc(struct icrc_flow *flow, unsigned id, size_t length)
@@ -70,24 +70,33 @@ static uint32_t headers_crc(struct icrc_flow *flow, unsigned id, size_t length)
     return libdeflate_crc32(0, flow->head, flow->size);
 }
 
-uint32_t icrc_compute(struct icrc_flow *flow, unsigned id, const uint8_t *packet, size_t length)
+static uint64_t length_and_id(unsigned id, size_t length)
 {
-    unsigned place = id % ICRC_KNOWN;
-    uint8_t bth[BTH_SIZE];
-    uint32_t crc;
+    return (uint64_t)length << 32 | id;
+}
 
-    if (flow->known[place].length != length || flow->known[place].id != id) {
-        flow->known[place].crc = headers_crc(flow, id, length);
-        flow->known[place].length = length;
-        flow->known[place].id = id;
-    }
-    crc = flow->known[place].crc;
-    if (packet[BTH_MARKS] == 0) /* which nobody has set: all of the packet at once */
-        return libdeflate_crc32(crc ^ MARKS_MASKED, packet, length);
+static __attribute__((noinline)) uint32_t compute_apart(struct icrc_flow *flow, unsigned id,
+                                                        const uint8_t *packet, size_t length)
+{
+    uint32_t crc = headers_crc(flow, id, length);
+    uint8_t bth[BTH_SIZE];
+
+    flow->known[id % ICRC_KNOWN].crc = crc;
+    flow->known[id % ICRC_KNOWN].packet = length_and_id(id, length);
     memcpy(bth, packet, BTH_SIZE);
     bth[BTH_MARKS] = MASKED;
     crc = libdeflate_crc32(crc, bth, BTH_SIZE);
     return libdeflate_crc32(crc, packet + BTH_SIZE, length - BTH_SIZE);
+}
+
+/* As a rule what is before the packet is known, and nobody has set its marks: all of it at once. */
+uint32_t icrc_compute(struct icrc_flow *flow, unsigned id, const uint8_t *packet, size_t length)
+{
+    const unsigned place = id % ICRC_KNOWN;
+
+    if (flow->known[place].packet != length_and_id(id, length) || packet[BTH_MARKS] != 0)
+        return compute_apart(flow, id, packet, length);
+    return libdeflate_crc32(flow->known[place].crc ^ MARKS_MASKED, packet, length);
 }
 
 /* The CRC of an all-zero packet from the identification on; of one with identification `id`, that is. */

@@ -27,9 +27,8 @@ struct icrc_flow {
     uint8_t ip;   /* bytes of the IP header: 20 or 40 */
     uint8_t size; /* bytes of head in use */
     struct {
+        uint64_t packet; /* its length, and in the lower half the identification; 0: none */
         uint32_t crc;
-        uint32_t id;
-        size_t length; /* 0: none */
     } known[ICRC_KNOWN];
 };
 

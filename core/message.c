@@ -104,7 +104,7 @@ static bool post_news(struct conn *conn, struct message *message)
 
 static inline bool tells_apart(const struct conn *conn, const struct message *message)
 {
-    return message->bytes >= conn->nic->news_apart;
+    return message->bytes >= conn->nic->news_apart && conn->device->has_short_packets(conn->qp);
 }
 
 inline bool xs_message_room(const struct conn *conn, uint64_t *bytes)

@@ -49,15 +49,16 @@ inline __attribute__((always_inline)) bool xs_conn_post(struct conn *conn, struc
 
 bool xs_conn_post_both(struct conn *conn, struct ibv_send_wr wr[2], const struct posted posted[2])
 {
-    const struct posted nobodys = {.kind = POSTED_PROBE};
     struct ibv_send_wr *bad;
 
     wr[0].wr_id = wr[1].wr_id = (uintptr_t)conn->handle;
     wr[0].next = &wr[1];
     wr[1].next = NULL;
     if (ibv_post_send(conn->qp, wr, &bad) != 0) {
-        if (bad == &wr[1]) /* the device has the first, of which no operation will be told */
-            conn->posted[conn->sq_tail++ % SQ_DEPTH] = nobodys;
+        if (bad == &wr[1]) { /* the device has the first, and its memory */
+            posted[0].op->requests++;
+            conn->posted[conn->sq_tail++ % SQ_DEPTH] = posted[0];
+        }
         xs_conn_fail(conn, ECONNRESET);
         return false;
     }

@@ -183,18 +183,17 @@ static void expect_fence(const struct mock_wr *wr, unsigned flags)
         require(control.type != CONTROL_FIN || flags & IBV_SEND_FENCE, "an end that overtakes what is read");
 }
 
-int mock_post_send(struct ibv_qp *ibv, struct ibv_send_wr *from, struct ibv_send_wr **bad)
+/* 0 or an errno. */
+static int post_send(struct mock_qp *qp, const struct ibv_send_wr *from)
 {
-    struct mock_qp *qp = (struct mock_qp *)ibv;
     struct mock_wr *wr = &qp->sends[qp->send_tail % MOCK_SENDS];
 
-    require(from->next == NULL && from->num_sge <= 1, "a list of work requests");
+    require(from->num_sge <= 1, "a work request of %d pieces", from->num_sge);
     require(qp->send_tail - qp->send_head + qp->unpolled < qp->max_send, "a send queue of %u is full",
             qp->max_send);
     require(qp->qp.state == IBV_QPS_RTS || qp->qp.state == IBV_QPS_ERR,
             "a send before the connection is there");
-    *bad = from;
-    if (mock_refuses(ibv->context) || mock_fails())
+    if (mock_refuses(qp->qp.context) || mock_fails())
         return errno;
     *wr = (struct mock_wr){.wr_id = from->wr_id,
                            .opcode = from->opcode,
@@ -215,6 +214,17 @@ int mock_post_send(struct ibv_qp *ibv, struct ibv_send_wr *from, struct ibv_send
     else
         qp->send_tail++;
     return 0;
+}
+
+int mock_post_send(struct ibv_qp *ibv, struct ibv_send_wr *from, struct ibv_send_wr **bad)
+{
+    int error = 0;
+
+    for (; from != NULL && error == 0; from = from->next) {
+        *bad = from;
+        error = post_send((struct mock_qp *)ibv, from);
+    }
+    return error;
 }
 
 static void complete_receive(struct mock_qp *qp, struct ibv_wc *wc)

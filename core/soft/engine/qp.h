@@ -118,11 +118,16 @@ static inline struct soft_qp *soft_qp_of(struct ibv_qp *qp)
     return (struct soft_qp *)qp;
 }
 
-/* Of more than 4096 bytes, which no UDP datagram takes: its link has room of its own. */
+/* As InfiniBand has them, and not those of a link that has room of its own. */
+static inline bool soft_is_short(uint32_t mtu)
+{
+    return mtu <= 4096;
+}
+
 static inline void soft_set_mtu(struct soft_qp *qp, uint32_t mtu)
 {
     qp->mtu = mtu;
-    qp->turn = (mtu > 4096 ? SOFT_TRAIN_LONG : SOFT_TRAIN_MAX) / mtu;
+    qp->turn = (soft_is_short(mtu) ? SOFT_TRAIN_MAX : SOFT_TRAIN_LONG) / mtu;
 }
 
 static inline struct ibv_qp *soft_ibv(struct soft_qp *qp)

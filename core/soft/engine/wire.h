@@ -289,6 +289,7 @@ struct soft_counters {
     uint64_t paced; /* pauses of queue pairs that nobody acknowledges */
 };
 void soft_query_counters(struct ibv_context *context, struct soft_counters *counters);
+bool soft_has_short_packets(const struct ibv_qp *qp);                      /* so that a message has many */
 uint64_t soft_query_retransmitted(struct ibv_qp *qp);                      /* of these, of one queue pair */
 const struct soft_counters *soft_counters_of(struct ibv_context *context); /* (locked) */
 /* The wire dropped a packet before soft_input could see it (bad ICRC, too short). (locked) */

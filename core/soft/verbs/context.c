@@ -329,6 +329,12 @@ const struct soft_counters *soft_counters_of(struct ibv_context *ibv)
     return &soft_context_of(ibv)->counters;
 }
 
+/* From when it is connected on. */
+bool soft_has_short_packets(const struct ibv_qp *qp)
+{
+    return soft_is_short(((const struct soft_qp *)qp)->mtu);
+}
+
 uint64_t soft_query_retransmitted(struct ibv_qp *qp)
 {
     soft_lock(qp->context);

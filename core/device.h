@@ -98,7 +98,7 @@ struct device {
     uint32_t long_request;
 
     /* Ours: of messages of so many bytes, or more, the news is sent faster as a request of its own, behind all of
-     * the bytes and in one call with them, where the queue pair's packets are short; 0: never. */
+     * the bytes and in one call with them, where the queue pair's packets are short; NULL: they never are. */
     uint32_t news_apart;
     bool (*has_short_packets)(const struct ibv_qp *qp);
 

@@ -104,7 +104,10 @@ static bool post_news(struct conn *conn, struct message *message)
 
 static inline bool tells_apart(const struct conn *conn, const struct message *message)
 {
-    return message->bytes >= conn->nic->news_apart && conn->device->has_short_packets(conn->qp);
+    const struct device *device = conn->device;
+
+    return message->bytes >= device->news_apart && device->has_short_packets != NULL &&
+           device->has_short_packets(conn->qp);
 }
 
 inline bool xs_message_room(const struct conn *conn, uint64_t *bytes)

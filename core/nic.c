@@ -35,7 +35,6 @@ static int query(struct nic *nic, uint8_t port_num)
     nic->max_reads = (uint8_t)least(least(attr.max_qp_rd_atom, attr.max_qp_init_rd_atom), READS_MAX);
     nic->max_request = port.max_msg_sz;
     nic->immediate = nic->context->device->transport_type != IBV_TRANSPORT_IWARP && settings()->immediate;
-    nic->news_apart = nic->device->news_apart != 0 ? nic->device->news_apart : UINT32_MAX;
     if (nic->device->long_request != 0 && nic->device->long_request < nic->max_request)
         nic->max_request = nic->device->long_request;
     return 0;

@@ -35,7 +35,6 @@ struct nic {
     struct ibv_cq *unfinished;        /* the device's, between two harvests */
     LIST_HEAD(, cq) cqs;
     uint32_t max_request; /* bytes, of one work request */
-    uint32_t news_apart;  /* bytes of a message from which on its news is a request of its own */
     bool immediate;       /* it has RDMA WRITE WITH IMMEDIATE */
     int max_cqe;
     uint32_t max_wr;          /* of either queue of a queue pair */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "settings.h"
+#include "text.h"
 
 #define SPIN_US 50 /* where nobody says: a wake-up of a virtual machine costs as much */
 
@@ -20,7 +21,7 @@ static void keep(char kept[SETTING_MAX], const char *value)
 
     if (length > most) {
         most -= strlen(cut);
-        while (most > 0 && ((unsigned char)value[most] & 0xc0) == 0x80) /* inside of a character */
+        while (most > 0 && text_continues(value[most])) /* inside of a character */
             most--;
     }
     snprintf(kept, SETTING_MAX, "%.*s%s", (int)most, length > 0 ? value : "", length > most ? cut : "");

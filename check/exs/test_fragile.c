@@ -196,7 +196,8 @@ START_TEST(register_a_hole)
 
     munmap(map + PAGE, PAGE);
     must_fail(exs_mregister(map + 5, 3 * PAGE - 5, 0), EACCES);
-    munmap(map, 3 * PAGE);
+    munmap(map, PAGE);
+    munmap(map + 2 * PAGE, PAGE);
 }
 END_TEST
 

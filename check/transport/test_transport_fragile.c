@@ -159,7 +159,8 @@ START_TEST(registering_a_hole)
     errno = 0;
     ck_assert_ptr_null(soft_reg_mr(pair->end[0].pd, memory + 5, 3 * 65536 - 5, 0));
     ck_assert_int_eq(errno, EFAULT);
-    munmap(memory, 3 * 65536);
+    munmap(memory, 65536);
+    munmap(memory + 2 * 65536, 65536);
     pair_free(pair);
 }
 END_TEST

@@ -162,7 +162,8 @@ START_TEST(unmapped_source)
     ck_assert_int_eq(wc.status, IBV_WC_LOC_PROT_ERR);
     ck_assert_int_eq(soft_dereg_mr(mr), 0);
     pair_free(pair);
-    munmap(memory, 1 << 20);
+    if (left)
+        munmap(memory, left); /* and no more: somebody else may be where the rest was */
 }
 END_TEST
 

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <string.h>
+#include <unistd.h>
 
 #define QUESTION "which?"
 #define ANSWER "this one"
@@ -224,6 +225,29 @@ static void say_bind(const char *what, struct rig *r, struct rdma_cm_id *other, 
     say_error(what, rdma_bind_addr(id, &own.any));
 }
 
+/* Does the kernel's TCP have the number, be it for what ended a moment ago? */
+static bool is_in_use(struct rig *r, in_port_t number)
+{
+    union address own = own_address(r);
+    int fd = socket(own.any.sa_family, SOCK_STREAM, 0), result;
+
+    own.ipv4.sin_port = number; /* at the same place in sockaddr_in6 */
+    result = bind(fd, &own.any, own.any.sa_family == AF_INET ? sizeof own.ipv4 : sizeof own.ipv6);
+    close(fd);
+    return result == -1;
+}
+
+static struct rdma_cm_id *listen_at_free_number(struct rig *r)
+{
+    struct rdma_cm_id *listener;
+    int tries = 100;
+
+    do
+        listener = cm_listen(r, RDMA_PS_UDP);
+    while (is_in_use(r, rdma_get_src_port(listener)) && --tries > 0);
+    return listener;
+}
+
 /* Two port spaces: a number that is one's is the other's, too. */
 static void sidr_number_of_tcp(struct rig *r)
 {
@@ -231,7 +255,7 @@ static void sidr_number_of_tcp(struct rig *r)
 
     say_bind("first", r, listener, RDMA_PS_UDP, false);
     say_bind("again", r, listener, RDMA_PS_TCP, false);
-    listener = cm_listen(r, RDMA_PS_UDP);
+    listener = listen_at_free_number(r);
     say_bind("second", r, listener, RDMA_PS_TCP, false);
     say_bind("again", r, listener, RDMA_PS_UDP, false);
 }

@@ -71,10 +71,11 @@ struct queue {
                            * themselves: it pairs with nothing */
     exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket, and of one that was deleted:
                            * that is written with both locks, and read with either, or by a user of the handle */
-    bool is_a_calls;      /* of a call that waits, and gone when that returns: it drives nothing that outlasts it.
-                           * Set before it hosts anybody, and only read then */
-    struct spin spin;     /* whether whoever waits here looks before sleeping */
-    int fd;               /* epoll: sources, those of guests, and `raise`; -1 of a private one */
+    /* Of a call that waits, and gone when that returns: it drives nothing that outlasts it. Set before it hosts
+     * anybody, and only read then. */
+    bool is_a_calls;
+    struct spin spin; /* whether whoever waits here looks before sleeping */
+    int fd;           /* epoll: sources, those of guests, and `raise`; -1 of a private one */
 
     struct mutex events_lock;
     /* guarded by events_lock */
@@ -117,7 +118,8 @@ struct queue {
     LIST_HEAD(, polling) polls;          /* whose events go here, and which have an epoll */
     bool keeps_time;                     /* with a timer, even if whoever waits could do without */
     struct doorbell timer;               /* without a descriptor until needed */
-    unsigned busy_turns;                 /* since the CM channels were looked at */
+    unsigned busy_turns;                 /* since the CM channels were looked at, */
+    uint64_t busy_since;                 /* and when that was, nearly */
     uint64_t completions;                /* harvested, ever */
     exs_stats_t gone;                    /* what its connections had counted that are freed */
 
@@ -223,7 +225,7 @@ struct turn {
  * all events are among the queue's. */
 void xs_turn(struct queue *queue, struct turn *turn);
 /* Of the queue alone: completions, connections, timers. Watched by level, connections and timers, which cost
- * system calls, wait for a turn without completions, or for every BUSY_TURNS_MAXth. Called with the lock. */
+ * system calls, wait for a turn without completions, unless there is none for long. Called with the lock. */
 void xs_turn_home(struct queue *queue, struct turn *turn);
 /* And of those of its guests that have something to do, without the lock. */
 void xs_turn_guests(struct queue *queue, struct turn *turn);

@@ -10,8 +10,11 @@
 #include "queue.h"
 #include "sock.h"
 
-#define BUSY_TURNS_MAX                                                                                         \
-    64 /* before connections get theirs all the same: a system call, of one round trip in so many */
+/* Before connections get their turn in a busy loop, too, which is a system call: so many turns, or so long, by a clock that
+ * is read in every so manyth turn. */
+#define BUSY_TURNS_MAX 256
+#define BUSY_NS_MAX (NS_PER_S / 50)
+#define BUSY_CLOCK_TURNS 16
 #define CM_EVENTS_MAX 64 /* of one turn, so that a flood of connects can't keep the loop */
 
 /* One whose calls don't wait. NULL and errno. */
@@ -144,6 +147,19 @@ static void run_channels(struct queue *queue, struct turn *turn)
     }
 }
 
+/* Is it time that connections get theirs, though there are completions? Counts the turn. */
+static bool busy_enough(struct queue *queue)
+{
+    if (++queue->busy_turns % BUSY_CLOCK_TURNS != 0)
+        return false;
+
+    uint64_t now = now_ns();
+
+    if (queue->busy_turns == BUSY_CLOCK_TURNS)
+        queue->busy_since = now;
+    return queue->busy_turns >= BUSY_TURNS_MAX || now - queue->busy_since >= BUSY_NS_MAX;
+}
+
 inline void xs_turn_home(struct queue *queue, struct turn *turn)
 {
     int before = turn->harvested; /* of others, in the same turn */
@@ -155,7 +171,7 @@ inline void xs_turn_home(struct queue *queue, struct turn *turn)
     }
     queue->completions += (unsigned)(turn->harvested - before);
     xs_queue_note_waits(queue);
-    if (turn->watched == BY_LEVEL && turn->harvested > 0 && ++queue->busy_turns < BUSY_TURNS_MAX) {
+    if (turn->watched == BY_LEVEL && turn->harvested > 0 && !busy_enough(queue)) {
         turn->left = turn->busy = true;
         return;
     }

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,15 +26,25 @@ static fds_bits owned, epolls; /* all; those of them that are epolls */
  * forked child begins with a new one. */
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 
-/* In how many epolls a descriptor is, and the one that it was last put into, + 1; 0: not known which. Atomic
- * only because a forked child may look in the middle: they pair with nothing. */
+/* What is known of a descriptor. */
 static struct {
+    /* What had the number when fds_own was told of it. Pairs with nothing: who asks had the number from who
+     * told. */
+    _Atomic uint64_t identity;
+    /* In how many epolls it is, and the one that it was last put into, + 1; 0: not known which. Atomic only
+     * because a forked child may look in the middle: they pair with nothing. */
     _Atomic int count, epoll;
-} watched[FDS_MAX];
+} known[FDS_MAX];
 
-/* What had the number when fds_own was told of it. Pairs with nothing: who asks had the number from who told.
- */
-static _Atomic uint64_t identities[FDS_MAX];
+/* Of that table little is used. Where all memory is in large pages, the first variable beside it that is written
+ * would have one cleared, 2 MiB for each process: so this is done before anything is. Where it can't be, that is
+ * what it costs. */
+__attribute__((constructor)) static void use_small_pages(void)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = ((uintptr_t)known + page - 1) / page * page;
+
+    (void)madvise((void *)start, ((uintptr_t)known + sizeof known) / page * page - start, MADV_NOHUGEPAGE);
+}
 
 #define UNTOLD 1 /* an identity: the kernel could not tell, as for want of memory */
 
@@ -99,13 +110,13 @@ int fds_own(int fd)
 void fds_note(int fd)
 {
     if (is_remembered(fd))
-        atomic_store(&identities[fd], fds_identity(fd));
+        atomic_store(&known[fd].identity, fds_identity(fd));
     put(owned, fd, true);
 }
 
 bool fds_is_own(int fd)
 {
-    return !is_remembered(fd) || fds_is(fd, atomic_load(&identities[fd]));
+    return !is_remembered(fd) || fds_is(fd, atomic_load(&known[fd].identity));
 }
 
 /* ---- Epolls ---- */
@@ -123,8 +134,8 @@ int fds_watch(int epoll, int fd, struct epoll_event *event)
     if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, event) == -1)
         return -1;
     if (is_remembered(fd)) {
-        watched[fd].count++;
-        watched[fd].epoll = epoll + 1;
+        known[fd].count++;
+        known[fd].epoll = epoll + 1;
     }
     return 0;
 }
@@ -144,9 +155,9 @@ int fds_unwatch(int epoll, int fd)
     if (epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL) == -1)
         return -1;
     if (is_remembered(fd)) {
-        watched[fd].count--;
-        if (watched[fd].epoll == epoll + 1)
-            watched[fd].epoll = 0;
+        known[fd].count--;
+        if (known[fd].epoll == epoll + 1)
+            known[fd].epoll = 0;
     }
     return 0;
 }
@@ -170,16 +181,16 @@ static void unwatch_everywhere(int fd)
 {
     int saved = errno;
 
-    if (is_remembered(fd) && watched[fd].count == 0)
+    if (is_remembered(fd) && known[fd].count == 0)
         return;
     pthread_mutex_lock(&asking);
-    if (is_remembered(fd) && is_epoll(watched[fd].epoll - 1))
-        (void)fds_unwatch(watched[fd].epoll - 1, fd);
-    if (!is_remembered(fd) || watched[fd].count > 0)
+    if (is_remembered(fd) && is_epoll(known[fd].epoll - 1))
+        (void)fds_unwatch(known[fd].epoll - 1, fd);
+    if (!is_remembered(fd) || known[fd].count > 0)
         unwatch_in_all(fd);
     pthread_mutex_unlock(&asking);
     if (is_remembered(fd))
-        watched[fd].count = watched[fd].epoll = 0;
+        known[fd].count = known[fd].epoll = 0;
     errno = saved;
 }
 
@@ -227,7 +238,7 @@ void fds_close_all(void)
         for (; bits != 0; bits &= bits - 1) {
             int fd = word * FDS_BITS + __builtin_ctzll(bits);
 
-            watched[fd].count = watched[fd].epoll = 0;
+            known[fd].count = known[fd].epoll = 0;
             if (fds_is_own(fd))
                 close(fd);
         }

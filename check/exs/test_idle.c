@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_idle.c - what a connection costs that has nothing to do: turns of a queue that its socket's own queue is used
- * on, descriptors, and pages.
+ * on, descriptors, and pages; and what the library costs that has no connection.
  */
 #include "check/support/support.h"
 
@@ -136,19 +136,25 @@ START_TEST(turns)
 }
 END_TEST
 
-/* What is behind this process's addresses, KiB: a page that two mappings share counts half for each. */
-static long pages_kib(void)
+/* A line of what is behind this process's addresses, KiB. */
+static long smaps_kib(const char *line_begins)
 {
     char line[128];
     long kib = -1;
     FILE *file = fopen("/proc/self/smaps_rollup", "r");
 
     while (file != NULL && kib < 0 && fgets(line, sizeof line, file) != NULL)
-        if (strncmp(line, "Pss:", 4) == 0)
-            kib = strtol(line + 4, NULL, 10);
+        if (strncmp(line, line_begins, strlen(line_begins)) == 0)
+            kib = strtol(line + strlen(line_begins), NULL, 10);
     if (file != NULL)
         fclose(file);
     return kib;
+}
+
+/* A page that two mappings share counts half for each. */
+static long pages_kib(void)
+{
+    return smaps_kib("Pss:");
 }
 
 static void connect_queued(struct inbox *box, struct ends *ends, int from, int count)
@@ -240,11 +246,23 @@ START_TEST(memory)
 }
 END_TEST
 
+/* A process that does no more than begin has no large page of the library's, even where all memory is in such. */
+START_TEST(no_large_page)
+{
+    long before = smaps_kib("AnonHugePages:");
+
+    init_library();
+    if (pages_count())
+        ck_assert_int_eq(smaps_kib("AnonHugePages:"), before);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("idle");
     TCase *tcase = add_bare_case(suite, "connections", 40);
 
+    tcase_add_test(tcase, no_large_page);
     tcase_add_test(tcase, turns);
     tcase_add_test(tcase, descriptors);
     tcase_add_test(tcase, memory);

@@ -52,18 +52,29 @@ static char *new_buffer(void)
 
 /* ---- EXS ---- */
 
+static exs_mhandle_t registered(char *buffer)
+{
+    exs_mhandle_t region = exs_mregister(buffer, PIECE, 0);
+
+    if (region == EXS_MHANDLE_INVALID)
+        fail("exs_mregister");
+    return region;
+}
+
 static void exs_client(void)
 {
     char *buffer = new_buffer();
+    exs_mhandle_t region;
     int s;
 
     if (exs_init(EXS_VERSION) == -1 || (s = exs_socket(PF_INET, SOCK_STREAM, 0)) == -1)
         fail("exs_socket");
     if (exs_blocking_connect(s, (struct sockaddr *)&address, sizeof address) == -1)
         fail("exs_blocking_connect");
+    region = registered(buffer);
     for (uint64_t i = 0; i < pieces; i++)
-        if (exs_write(s, buffer, PIECE) != (ssize_t)PIECE)
-            fail("exs_write");
+        if (exs_blocking_send(s, buffer, PIECE, 0, region) != (ssize_t)PIECE)
+            fail("exs_blocking_send");
     if (exs_blocking_close(s) == -1)
         fail("exs_blocking_close");
 }
@@ -86,9 +97,9 @@ static void exs_start(void)
         fail("exs_accept");
 }
 
-static void exs_next(int s, char *buffer)
+static void exs_next(int s, char *buffer, exs_mhandle_t region)
 {
-    if (exs_recv(s, buffer, PIECE, 0, queue, NULL, NULL) == -1)
+    if (exs_recv(s, buffer, PIECE, 0, queue, region, region) == -1)
         fail("exs_recv");
 }
 
@@ -101,13 +112,15 @@ static size_t exs_take(const exs_event_t *event, unsigned *open)
     if (errno != 0)
         fail(exs_strevent(event->exs_evt_type));
     if (event->exs_evt_type == EXS_EVT_ACCEPT) {
-        exs_next(event->exs_evt_union.exs_evt_accept.exs_evt_newsocket, new_buffer());
+        char *buffer = new_buffer();
+
+        exs_next(event->exs_evt_union.exs_evt_accept.exs_evt_newsocket, buffer, registered(buffer));
         return 0;
     }
     if (event->exs_evt_type != EXS_EVT_RECV)
         return 0;
     if (xfer->exs_evt_length > 0) {
-        exs_next(event->exs_evt_socket, xfer->exs_evt_buffer);
+        exs_next(event->exs_evt_socket, xfer->exs_evt_buffer, event->exs_evt_ahandle);
         return xfer->exs_evt_length;
     }
     --*open;

@@ -126,12 +126,30 @@ struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ah
     return fill(op, type, sockno, ahandle, waiter);
 }
 
-/* What is free is taken over as a whole, since the lock is dearer than the operations. */
+static bool has_more_than(const struct op_list *list, int count)
+{
+    const struct op *op = STAILQ_FIRST(list);
+
+    while (op != NULL && count-- > 0)
+        op = STAILQ_NEXT(op, link);
+    return op != NULL;
+}
+
+/* Several that are free are taken over at once, since the lock is dearer than they are; and no more, or whoever is
+ * not at home would find none and make others, which would be taken over in turn, without end. */
 static void take_over_free(struct queue *queue)
 {
     mutex_lock(&queue->events_lock);
-    if (have_free(queue))
+    if (have_free(queue) && !has_more_than(&queue->free_ops, OPS_AT_ONCE)) {
         STAILQ_CONCAT(&queue->own_free, &queue->free_ops);
+    } else {
+        for (int i = 0; i < OPS_AT_ONCE && !STAILQ_EMPTY(&queue->free_ops); i++) {
+            struct op *op = STAILQ_FIRST(&queue->free_ops);
+
+            STAILQ_REMOVE_HEAD(&queue->free_ops, link);
+            STAILQ_INSERT_TAIL(&queue->own_free, op, link);
+        }
+    }
     mutex_unlock(&queue->events_lock);
 }
 

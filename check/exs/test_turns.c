@@ -14,6 +14,8 @@
 #include "own_clock.h"
 
 #define FEW_BYTES 100
+#define ROUNDS 2000
+#define FEW_OPS 64
 #define SLOW_NS 10000000 /* of a turn */
 
 static void think_of_peer(int socket)
@@ -186,6 +188,34 @@ START_TEST(what_has_arrived_was_sent)
 }
 END_TEST
 
+/* A queue has as many operations as were under way at once, and a few; however long others come and go, those of
+ * its own connections and those of a listener that it drives. */
+START_TEST(operations_come_back)
+{
+    struct pair pair;
+    exs_acceptaddr_t wanted = {.exs_ahandle = NULL};
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    struct queue *queue = xs_queue_get(pair.server_box->queue);
+    int before = queue->ops;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        char byte;
+
+        must(exs_recv(pair.server, &byte, 1, 0, pair.server_box->queue, NULL, NULL));
+        must(exs_accept(pair.listener, &wanted, 1, 0, pair.server_box->queue));
+        must(exs_send(pair.client, "x", 1, 0, pair.client_box->queue, NULL, NULL));
+        take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+        take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+        must(exs_cancel(pair.listener, NULL, EXS_CANCEL_ALL));
+        take_failed(pair.server_box, EXS_EVT_ACCEPT, pair.listener, ECANCELED);
+    }
+    ck_assert_msg(queue->ops <= before + FEW_OPS, "%d operations, where there were %d", queue->ops, before);
+    xs_queue_put(queue);
+    pair_close(&pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("turns");
@@ -196,5 +226,6 @@ int main(void)
     tcase_add_loop_test(talk, connections_get_their_turn, 0, 2);
     tcase_add_test(talk, a_device_that_refuses_to_say);
     tcase_add_test(talk, what_has_arrived_was_sent);
+    tcase_add_test(talk, operations_come_back);
     return run_suite(suite);
 }

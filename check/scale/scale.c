@@ -10,6 +10,7 @@
  */
 #include "scale.h"
 
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #define PAIRS_MAX 16
@@ -255,7 +256,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: scale [-n CONNECTIONS] [-p PAIRS] [-s SECONDS] [-t TRIPS]\n");
         return 2;
     }
-    setenv("EXS_SPIN", "0", 0); /* looking for what comes would be counted, too */
+    setenv("EXS_SPIN", "0", 0);            /* looking for what comes would be counted, too */
+    prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0); /* when the kernel puts pages together is its own affair */
     raise_limit();
     connections();
     if (options.pairs > 1)

@@ -4,6 +4,8 @@
  * and who gives up, closes or forks meanwhile is not told any more.
  */
 #include <poll.h>
+#include <unistd.h>
+#include "check/support/asleep.h"
 #include "check/support/processes.h"
 #include "named.h"
 
@@ -135,6 +137,34 @@ START_TEST(limit_of_a_blocking_call)
 }
 END_TEST
 
+static _Atomic pid_t waiter;
+
+static void *connect_by_name(void *socket)
+{
+    waiter = gettid();
+    must_fail(exs_blocking_connect_host(*(int *)socket, "host", "service"), ENXIO);
+    return NULL;
+}
+
+/* The answer ends the sleep of a call, not the time that it has. */
+START_TEST(wakes_a_blocking_call)
+{
+    int client = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    answer.waits = true;
+    answer.error = EAI_NONAME;
+    pthread_t thread = thread_start(connect_by_name, &client);
+    await(&asked);
+    await_sleep(&waiter);
+    double start = seconds_now();
+    sem_post(&go);
+    thread_join(thread);
+    double took = seconds_now() - start;
+    ck_assert_msg(took < LATE_S, "what was answered at once took %.3f s", took);
+    must(exs_blocking_close(client));
+}
+END_TEST
+
 /* ---- Many names ---------------------------------------------------------------------------- */
 
 #define AT_ONCE 8 /* names that are looked up at the same time */
@@ -236,6 +266,7 @@ int main(void)
     tcase_add_loop_test(c, another_queue, 0, 2);
     tcase_add_loop_test(c, given_up, 0, 3);
     tcase_add_test(c, limit_of_a_blocking_call);
+    tcase_add_test(c, wakes_a_blocking_call);
     tcase_add_test(c, many);
     tcase_add_test(c, forked);
     return run_suite(suite);

@@ -171,6 +171,27 @@ static void connect_queued(struct inbox *box, struct ends *ends, int from, int c
     }
 }
 
+/* By the kernel's RDMA, which doesn't notice that a host is gone, there is a next probe; our device's TCP notices. */
+START_TEST(times)
+{
+    static struct ends ends;
+    struct inbox box;
+
+    begin();
+    inbox_open(&box, 8);
+    connect_queued(&box, &ends, 0, 1);
+    inbox_quiet(&box, QUIET_MS);
+    struct queue *queue = xs_queue_get(box.queue);
+
+    ck_assert_int_eq(TAILQ_EMPTY(&queue->timed), !on_rdma());
+    xs_queue_put(queue);
+    close_socket(&box, ends.client[0]);
+    close_socket(&box, ends.server[0]);
+    must(exs_blocking_close(listener));
+    inbox_close(&box);
+}
+END_TEST
+
 /* What a connection costs, in descriptors of this process, each end. */
 START_TEST(descriptors)
 {
@@ -264,6 +285,7 @@ int main(void)
 
     tcase_add_test(tcase, no_large_page);
     tcase_add_test(tcase, turns);
+    tcase_add_test(tcase, times);
     tcase_add_test(tcase, descriptors);
     tcase_add_test(tcase, memory);
     return run_suite(suite);

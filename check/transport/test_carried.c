@@ -191,6 +191,26 @@ START_TEST(goes_with_what_leaves)
 }
 END_TEST
 
+/* What was carried is acknowledged: as many packets as there is patience for may come again. */
+START_TEST(patience_begins_anew)
+{
+    struct side *left = &sides[0], *right = &sides[1];
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < PATIENCE; i++)
+            ask_for(left, i, IBV_WR_RDMA_WRITE);
+        take_in(right, true);
+        ck_assert_uint_eq(right->count, 0);
+        ask_for(right, PATIENCE, IBV_WR_RDMA_WRITE);
+        ck_assert_uint_ne(right->trains[0].ack, 0);
+        take_in(left, false);
+        for (unsigned i = 0; i < PATIENCE; i++)
+            expect_done(left->end.send_cq, i, IBV_WC_RDMA_WRITE);
+        take_in(right, false);
+        expect_done(right->end.send_cq, PATIENCE, IBV_WC_RDMA_WRITE);
+    }
+}
+END_TEST
+
 /* What answers with data comes before it: a READ's, and a NAK is a packet whatever leaves with it. */
 START_TEST(comes_behind_answers)
 {
@@ -289,6 +309,7 @@ int main(void)
     TCase *tcase = tcase_create("carried");
     tcase_add_checked_fixture(tcase, begin, end_of_it);
     tcase_add_test(tcase, goes_with_what_leaves);
+    tcase_add_test(tcase, patience_begins_anew);
     tcase_add_test(tcase, comes_behind_answers);
     tcase_add_test(tcase, not_behind_what_is_gone);
     tcase_add_test(tcase, lies_do_nothing);

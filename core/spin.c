@@ -19,6 +19,10 @@
 
 _Static_assert(SPIN_US_MAX == EXS_WAIT_US_MAX, "a queue's mode says all that the environment can say");
 
+/* All are left out until then, ns, monotonic. It is the machine that is crowded: a queue that is new knows it, too. A
+ * hint, relaxed; it pairs with nothing. */
+static _Atomic uint64_t crowded;
+
 void xs_spin_init(struct spin *spin)
 {
     atomic_init(&spin->ns, (uint64_t)settings()->spin_us * 1000);
@@ -32,7 +36,7 @@ void xs_spin_set(struct spin *spin, const exs_qattr_t *values)
 
     atomic_store_explicit(&spin->vain, 0, memory_order_relaxed);
     atomic_store_explicit(&spin->leaves, 0, memory_order_relaxed);
-    atomic_store_explicit(&spin->crowded, 0, memory_order_relaxed);
+    atomic_store_explicit(&crowded, 0, memory_order_relaxed);
     atomic_store_explicit(&spin->ns, ns, memory_order_relaxed);
 }
 
@@ -54,7 +58,7 @@ static bool leaves_out(struct spin *spin, uint64_t now)
 {
     unsigned leaves = atomic_load_explicit(&spin->leaves, memory_order_relaxed);
 
-    if (now < atomic_load_explicit(&spin->crowded, memory_order_relaxed))
+    if (now < atomic_load_explicit(&crowded, memory_order_relaxed))
         return true;
     if (leaves > 0)
         atomic_store_explicit(&spin->leaves, leaves - 1, memory_order_relaxed);
@@ -104,13 +108,13 @@ static int look(struct queue *queue, bool (*is_over)(void *), void *argument, bo
 
 /* For a peer that waits for this very processor; others may take it. `before`: now, ns. Returns the time when
  * we have it back, ns. */
-static uint64_t make_way(struct spin *spin, uint64_t before)
+static uint64_t make_way(uint64_t before)
 {
     sched_yield();
     uint64_t now = now_ns(), took = now - before;
 
     if (took >= CROWDED_NS)
-        atomic_store_explicit(&spin->crowded, now + CROWDED_TIMES * took, memory_order_relaxed);
+        atomic_store_explicit(&crowded, now + CROWDED_TIMES * took, memory_order_relaxed);
     return now;
 }
 
@@ -138,7 +142,7 @@ static enum spun spin(struct queue *queue, struct search *search)
             break;
         now = now_ns();
         if (now >= first)
-            now = make_way(&queue->spin, now);
+            now = make_way(now);
         if (came)
             search->active = now;
         if (now < turn)
@@ -196,7 +200,7 @@ bool xs_spin_for_events(struct queue *queue, uint64_t limit)
     if (search.ns == NEVER_NS) {
         search.is_over = has_events_or_guests;
         if (has_guests(queue)) {
-            make_way(&queue->spin, now_ns());
+            make_way(now_ns());
             return true;
         }
     }

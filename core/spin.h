@@ -7,7 +7,7 @@
  * processor time. It pays only where another processor can bring what is looked for, and only if that comes
  * soon: each spin in vain has twice as many left out after it, up to a limit, so that whoever waits for
  * something rare hardly spins at all. Who loses the processor to others while it looks leaves them out for many
- * times as long as that took.
+ * times as long as that took, on every queue.
  */
 #ifndef XS_SPIN_H
 #define XS_SPIN_H
@@ -21,10 +21,9 @@
  */
 struct spin {
     /* hints, relaxed; each pairs with nothing */
-    _Atomic uint64_t ns;      /* after the last activity; 0: never; NEVER_NS: without end */
-    _Atomic unsigned vain;    /* spins in a row, as far as they count */
-    _Atomic unsigned leaves;  /* so many are left out now */
-    _Atomic uint64_t crowded; /* all are left out until then, ns, monotonic */
+    _Atomic uint64_t ns;     /* after the last activity; 0: never; NEVER_NS: without end */
+    _Atomic unsigned vain;   /* spins in a row, as far as they count */
+    _Atomic unsigned leaves; /* so many are left out now */
     /* for a loop, ns, monotonic; hints as well */
     _Atomic uint64_t active;    /* when the program last had events; pairs with nothing */
     _Atomic uint64_t turn_ends; /* then others have theirs; pairs with nothing */

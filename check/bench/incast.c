@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * incast.c - many clients, each a process, that stream to one server at once; prints its GB/s.
+ * incast.c - many clients, each a process, that stream to one server at once, from when all are connected; prints its
+ * GB/s.
  *
  *   incast exs|tcp CLIENTS MIB
  *
@@ -23,9 +24,11 @@
 #define SILENCE 20000 /* ms */
 #define EVENTS 32
 
-static unsigned clients;
+static unsigned clients, connected;
 static uint64_t pieces; /* of each client */
 static struct sockaddr_in address;
+static int tell[2], go[2]; /* pipes: the address for each client, and a byte when it may stream */
+static double started;
 
 _Noreturn static void fail(const char *what)
 {
@@ -50,6 +53,31 @@ static char *new_buffer(void)
     return memset(buffer, 7, PIECE);
 }
 
+/* ---- Streaming begins when all are there ---- */
+
+static void tell_clients(int by, const void *what, size_t length)
+{
+    for (unsigned i = 0; i < clients; i++)
+        if (write(by, what, length) != (ssize_t)length)
+            fail("write");
+}
+
+static void count_client(void)
+{
+    if (++connected < clients)
+        return;
+    started = now();
+    tell_clients(go[1], "", 1);
+}
+
+static void await_others(void)
+{
+    char byte;
+
+    if (read(go[0], &byte, 1) != 1)
+        fail("read");
+}
+
 /* ---- EXS ---- */
 
 static exs_mhandle_t registered(char *buffer)
@@ -72,6 +100,7 @@ static void exs_client(void)
     if (exs_blocking_connect(s, (struct sockaddr *)&address, sizeof address) == -1)
         fail("exs_blocking_connect");
     region = registered(buffer);
+    await_others();
     for (uint64_t i = 0; i < pieces; i++)
         if (exs_blocking_send(s, buffer, PIECE, 0, region) != (ssize_t)PIECE)
             fail("exs_blocking_send");
@@ -115,6 +144,7 @@ static size_t exs_take(const exs_event_t *event, unsigned *open)
         char *buffer = new_buffer();
 
         exs_next(event->exs_evt_union.exs_evt_accept.exs_evt_newsocket, buffer, registered(buffer));
+        count_client();
         return 0;
     }
     if (event->exs_evt_type != EXS_EVT_RECV)
@@ -157,6 +187,7 @@ static void tcp_client(void)
 
     if (s == -1 || connect(s, (struct sockaddr *)&address, sizeof address) == -1)
         fail("connect");
+    await_others();
     for (uint64_t left = pieces * PIECE; left > 0;) {
         ssize_t sent = send(s, buffer, left < PIECE ? left : PIECE, 0);
 
@@ -205,6 +236,7 @@ static uint64_t tcp_serve(void)
 
             if (events[i].data.fd == tcp_listener) {
                 tcp_watch(epoll, accept(tcp_listener, NULL, NULL));
+                count_client();
                 continue;
             }
             if ((bytes = recv(events[i].data.fd, buffer, PIECE, 0)) == -1)
@@ -229,7 +261,7 @@ static const struct kind {
 } kinds[] = {{"exs", exs_start, exs_serve, exs_client}, {"tcp", tcp_start, tcp_serve, tcp_client}};
 
 /* They wait for the address: a child must not know of the server's device. */
-static void fork_clients(const struct kind *kind, int from)
+static void fork_clients(const struct kind *kind)
 {
     for (unsigned i = 0; i < clients; i++) {
         pid_t pid = fork();
@@ -237,7 +269,9 @@ static void fork_clients(const struct kind *kind, int from)
         if (pid == -1)
             fail("fork");
         if (pid == 0) {
-            if (read(from, &address, sizeof address) != (ssize_t)sizeof address)
+            close(tell[1]);
+            close(go[1]);
+            if (read(tell[0], &address, sizeof address) != (ssize_t)sizeof address)
                 _exit(1);
             kind->client();
             _exit(0);
@@ -258,8 +292,6 @@ static bool all_well(void)
 int main(int argc, char **argv)
 {
     const struct kind *kind = argc == 4 && strcmp(argv[1], "tcp") == 0 ? &kinds[1] : &kinds[0];
-    int tell[2];
-    double started;
     uint64_t got;
 
     if (argc != 4 || strcmp(argv[1], kind->name) != 0 ||
@@ -268,15 +300,12 @@ int main(int argc, char **argv)
         return 2;
     }
     address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    if (pipe(tell) == -1)
+    if (pipe(tell) == -1 || pipe(go) == -1)
         fail("pipe");
-    fork_clients(kind, tell[0]);
+    fork_clients(kind);
     close(tell[0]);
     kind->start();
-    started = now();
-    for (unsigned i = 0; i < clients; i++)
-        if (write(tell[1], &address, sizeof address) != (ssize_t)sizeof address)
-            fail("write");
+    tell_clients(tell[1], &address, sizeof address);
     got = kind->serve();
     if (!all_well() || got != clients * pieces * PIECE) {
         fprintf(stderr, "incast %s: %llu of %llu bytes came\n", kind->name, (unsigned long long)got,

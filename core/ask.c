@@ -4,9 +4,9 @@
 #include "sock.h"
 #include "trace.h"
 
-static inline int start_asked(const struct ask *ask)
+static inline __attribute__((always_inline)) int start_asked(const struct ask *ask, int type)
 {
-    switch (ask->type) {
+    switch (type) {
     case EXS_EVT_CONNECT:
         return xs_start_connect(ask);
     case EXS_EVT_ACCEPT:
@@ -34,15 +34,15 @@ static inline int start_asked(const struct ask *ask)
 
 static __attribute__((noinline)) int start_traced(const struct ask *ask)
 {
-    int rc = start_asked(ask);
+    int rc = start_asked(ask, ask->type);
 
     if (rc < 0)
         xs_trace_refused(ask);
     return rc;
 }
 
-inline __attribute__((always_inline)) int xs_start(const struct ask *ask)
+inline __attribute__((always_inline)) int xs_start(const struct ask *ask, int type)
 {
     XS_PROBE_BEGIN(ask);
-    return xs_tracing ? start_traced(ask) : start_asked(ask);
+    return xs_tracing ? start_traced(ask) : start_asked(ask, type);
 }

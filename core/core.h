@@ -70,7 +70,8 @@ struct ask {
     };
     uint64_t offset; /* one-sided */
 };
-int xs_start(const struct ask *ask);
+/* Its type once more: who calls knows it beforehand, so that nothing is left to be chosen. */
+int xs_start(const struct ask *ask, int type);
 static inline bool ask_by_name(const struct ask *ask)
 {
     return ask->type == EXS_EVT_CONNECT && ask->to->by_name;

@@ -31,19 +31,20 @@ static inline ssize_t result_of(const struct ask *ask, const exs_event_t *event)
     }
 }
 
-static ssize_t wait_for(struct ask *ask)
+/* The next two are apart from what calls that don't wait go through. */
+static __attribute__((noinline)) ssize_t wait_for(struct ask *ask)
 {
     struct wait wait;
 
     wait_begin(&wait);
     ask->waiter = &wait.waiter;
-    if (xs_start(ask) < 0)
+    if (xs_start(ask, ask->type) < 0)
         return -1;
     return result_of(ask, wait_end(&wait));
 }
 
 /* With EXS_INTR. */
-static ssize_t wait_or_signal(struct ask *ask)
+static __attribute__((noinline)) ssize_t wait_or_signal(struct ask *ask)
 {
     ssize_t result = -1;
     struct wait wait;
@@ -54,19 +55,20 @@ static ssize_t wait_or_signal(struct ask *ask)
     wait_begin(&wait);
     ask->waiter = &wait.waiter;
     hold_signals(&held);
-    if (xs_start(ask) == 0)
+    if (xs_start(ask, ask->type) == 0)
         result = result_of(ask, wait_end_or_signal(&wait, ask->sockno, &held));
     release_signals(&held);
     return result;
 }
 
 /* Start it, and where it was asked to block, wait: 0 or the bytes moved; -1 and errno. */
-static inline ssize_t do_ask(struct ask *ask)
+static inline __attribute__((always_inline)) ssize_t do_ask(int type, struct ask *ask)
 {
+    ask->type = type;
     if (xs_enter_ask(ask) < 0)
         return -1;
     if ((ask->flags & (EXS_BLOCK | EXS_INTR)) == 0)
-        return xs_start(ask);
+        return xs_start(ask, type);
     return ask->flags & EXS_INTR ? wait_or_signal(ask) : wait_for(ask);
 }
 
@@ -77,12 +79,9 @@ int exs_connect(int sockno, const struct sockaddr *address, socklen_t address_le
 {
     const struct destination to = {.address = address, .address_length = address_len, .timeout = timeout};
 
-    return (int)do_ask(&(struct ask){.type = EXS_EVT_CONNECT,
-                                     .sockno = sockno,
-                                     .flags = flags,
-                                     .qhandle = qhandle,
-                                     .ahandle = ahandle,
-                                     .to = &to});
+    return (int)do_ask(
+        EXS_EVT_CONNECT,
+        &(struct ask){.sockno = sockno, .flags = flags, .qhandle = qhandle, .ahandle = ahandle, .to = &to});
 }
 
 int exs_connect_host(int sockno, const char *host, const char *service, int flags,
@@ -90,32 +89,24 @@ int exs_connect_host(int sockno, const char *host, const char *service, int flag
 {
     const struct destination to = {.by_name = true, .host = host, .service = service, .timeout = timeout};
 
-    return (int)do_ask(&(struct ask){.type = EXS_EVT_CONNECT,
-                                     .sockno = sockno,
-                                     .flags = flags,
-                                     .qhandle = qhandle,
-                                     .ahandle = ahandle,
-                                     .to = &to});
+    return (int)do_ask(
+        EXS_EVT_CONNECT,
+        &(struct ask){.sockno = sockno, .flags = flags, .qhandle = qhandle, .ahandle = ahandle, .to = &to});
 }
 
 int exs_accept(int sockno, exs_acceptaddr_t *addrvec, int addrvec_cnt, int flags, exs_qhandle_t qhandle)
 {
-    return (int)do_ask(&(struct ask){.type = EXS_EVT_ACCEPT,
-                                     .sockno = sockno,
-                                     .flags = flags,
-                                     .qhandle = qhandle,
-                                     .accepts = addrvec,
-                                     .count = addrvec_cnt});
+    return (int)do_ask(
+        EXS_EVT_ACCEPT,
+        &(struct ask){
+            .sockno = sockno, .flags = flags, .qhandle = qhandle, .accepts = addrvec, .count = addrvec_cnt});
 }
 
 int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
-    return (int)do_ask(&(struct ask){.type = EXS_EVT_SHUTDOWN,
-                                     .sockno = sockno,
-                                     .flags = flags,
-                                     .qhandle = qhandle,
-                                     .ahandle = ahandle,
-                                     .how = how});
+    return (int)do_ask(
+        EXS_EVT_SHUTDOWN,
+        &(struct ask){.sockno = sockno, .flags = flags, .qhandle = qhandle, .ahandle = ahandle, .how = how});
 }
 
 /* One that names no queue waits as well, where nobody else would bring it to its end; also where the queue that
@@ -128,7 +119,7 @@ static int close_socket(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandl
     bool at_once = kind == CLOSE_AT_ONCE || (kind == CLOSE_DRIVEN && !(flags & EXS_BLOCK));
 
     if (qhandle == NULL ? at_once : !(flags & EXS_BLOCK)) {
-        int result = xs_start(&ask);
+        int result = xs_start(&ask, ask.type);
 
         if (result == 0 || qhandle != NULL || errno != EAGAIN)
             return result;
@@ -152,72 +143,65 @@ int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandl
 ssize_t exs_send(int sockno, const void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
                  exs_ahandle_t ahandle, exs_mhandle_t mhandle)
 {
-    return do_ask(&(struct ask){.type = EXS_EVT_SEND,
-                                .sockno = sockno,
-                                .flags = flags,
-                                .qhandle = qhandle,
-                                .ahandle = ahandle,
-                                .buffer = (void *)(uintptr_t)buffer,
-                                .length = length,
-                                .mhandle = mhandle});
+    return do_ask(EXS_EVT_SEND, &(struct ask){.sockno = sockno,
+                                              .flags = flags,
+                                              .qhandle = qhandle,
+                                              .ahandle = ahandle,
+                                              .buffer = (void *)(uintptr_t)buffer,
+                                              .length = length,
+                                              .mhandle = mhandle});
 }
 
 ssize_t exs_recv(int sockno, void *buffer, size_t length, int flags, exs_qhandle_t qhandle,
                  exs_ahandle_t ahandle, exs_mhandle_t mhandle)
 {
-    return do_ask(&(struct ask){.type = EXS_EVT_RECV,
-                                .sockno = sockno,
-                                .flags = flags,
-                                .qhandle = qhandle,
-                                .ahandle = ahandle,
-                                .buffer = buffer,
-                                .length = length,
-                                .mhandle = mhandle});
+    return do_ask(EXS_EVT_RECV, &(struct ask){.sockno = sockno,
+                                              .flags = flags,
+                                              .qhandle = qhandle,
+                                              .ahandle = ahandle,
+                                              .buffer = buffer,
+                                              .length = length,
+                                              .mhandle = mhandle});
 }
 
 ssize_t exs_sendmsg(int sockno, const exs_msghdr_t *message, int flags, exs_qhandle_t qhandle,
                     exs_ahandle_t ahandle)
 {
-    return do_ask(&(struct ask){.type = EXS_EVT_SENDMSG,
-                                .sockno = sockno,
-                                .flags = flags,
-                                .qhandle = qhandle,
-                                .ahandle = ahandle,
-                                .message = (exs_msghdr_t *)(uintptr_t)message});
+    return do_ask(EXS_EVT_SENDMSG, &(struct ask){.sockno = sockno,
+                                                 .flags = flags,
+                                                 .qhandle = qhandle,
+                                                 .ahandle = ahandle,
+                                                 .message = (exs_msghdr_t *)(uintptr_t)message});
 }
 
 ssize_t exs_recvmsg(int sockno, exs_msghdr_t *message, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
-    return do_ask(&(struct ask){.type = EXS_EVT_RECVMSG,
-                                .sockno = sockno,
-                                .flags = flags,
-                                .qhandle = qhandle,
-                                .ahandle = ahandle,
-                                .message = message});
+    return do_ask(
+        EXS_EVT_RECVMSG,
+        &(struct ask){
+            .sockno = sockno, .flags = flags, .qhandle = qhandle, .ahandle = ahandle, .message = message});
 }
 
 ssize_t exs_sendfile(int sockno, exs_xferfile_t *sendvec, int sendvec_cnt, int flags, exs_qhandle_t qhandle,
                      exs_ahandle_t ahandle)
 {
-    return do_ask(&(struct ask){.type = EXS_EVT_SENDFILE,
-                                .sockno = sockno,
-                                .flags = flags,
-                                .qhandle = qhandle,
-                                .ahandle = ahandle,
-                                .files = sendvec,
-                                .count = sendvec_cnt});
+    return do_ask(EXS_EVT_SENDFILE, &(struct ask){.sockno = sockno,
+                                                  .flags = flags,
+                                                  .qhandle = qhandle,
+                                                  .ahandle = ahandle,
+                                                  .files = sendvec,
+                                                  .count = sendvec_cnt});
 }
 
 ssize_t exs_recvfile(int sockno, exs_xferfile_t *recvvec, int recvvec_cnt, int flags, exs_qhandle_t qhandle,
                      exs_ahandle_t ahandle)
 {
-    return do_ask(&(struct ask){.type = EXS_EVT_RECVFILE,
-                                .sockno = sockno,
-                                .flags = flags,
-                                .qhandle = qhandle,
-                                .ahandle = ahandle,
-                                .files = recvvec,
-                                .count = recvvec_cnt});
+    return do_ask(EXS_EVT_RECVFILE, &(struct ask){.sockno = sockno,
+                                                  .flags = flags,
+                                                  .qhandle = qhandle,
+                                                  .ahandle = ahandle,
+                                                  .files = recvvec,
+                                                  .count = recvvec_cnt});
 }
 
 /* ---- One-sided ----------------------------------------------------------------------------------- */
@@ -225,31 +209,29 @@ ssize_t exs_recvfile(int sockno, exs_xferfile_t *recvvec, int recvvec_cnt, int f
 ssize_t exs_rread(int sockno, void *buffer, size_t length, const exs_token_t *token, uint64_t offset, int flags,
                   exs_qhandle_t qhandle, exs_ahandle_t ahandle, exs_mhandle_t mhandle)
 {
-    return do_ask(&(struct ask){.type = EXS_EVT_RREAD,
-                                .sockno = sockno,
-                                .flags = flags,
-                                .qhandle = qhandle,
-                                .ahandle = ahandle,
-                                .buffer = buffer,
-                                .length = length,
-                                .mhandle = mhandle,
-                                .token = token,
-                                .offset = offset});
+    return do_ask(EXS_EVT_RREAD, &(struct ask){.sockno = sockno,
+                                               .flags = flags,
+                                               .qhandle = qhandle,
+                                               .ahandle = ahandle,
+                                               .buffer = buffer,
+                                               .length = length,
+                                               .mhandle = mhandle,
+                                               .token = token,
+                                               .offset = offset});
 }
 
 ssize_t exs_rwrite(int sockno, const void *buffer, size_t length, const exs_token_t *token, uint64_t offset,
                    int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle, exs_mhandle_t mhandle)
 {
-    return do_ask(&(struct ask){.type = EXS_EVT_RWRITE,
-                                .sockno = sockno,
-                                .flags = flags,
-                                .qhandle = qhandle,
-                                .ahandle = ahandle,
-                                .buffer = (void *)(uintptr_t)buffer,
-                                .length = length,
-                                .mhandle = mhandle,
-                                .token = token,
-                                .offset = offset});
+    return do_ask(EXS_EVT_RWRITE, &(struct ask){.sockno = sockno,
+                                                .flags = flags,
+                                                .qhandle = qhandle,
+                                                .ahandle = ahandle,
+                                                .buffer = (void *)(uintptr_t)buffer,
+                                                .length = length,
+                                                .mhandle = mhandle,
+                                                .token = token,
+                                                .offset = offset});
 }
 
 /* ---- The same, by other names -------------------------------------------------------------------- */

@@ -31,18 +31,29 @@ static void *encode(uint32_t slot, uint32_t generation)
     return (void *)(TAG | (uintptr_t)(generation & GENERATION_MASK) << SLOT_BITS | slot);
 }
 
-static struct handle_slot *decode(struct handle_table *table, const void *handle, uint32_t *generation)
+/* What a handle says of its generation. More than any has: it is no handle. */
+static uint64_t generation_in(const void *handle)
 {
-    uintptr_t value = (uintptr_t)handle;
-    uint32_t slot = value & SLOT_MASK;
+    return ((uintptr_t)handle ^ TAG) >> SLOT_BITS;
+}
 
-    if (value >> TAG_BIT != TAG >> TAG_BIT)
-        return NULL;
-    *generation = (value >> SLOT_BITS) & GENERATION_MASK;
-
+/* NULL: none was ever there. */
+static inline struct handle_slot *find_slot(struct handle_table *table, const void *handle)
+{
+    uint32_t slot = (uintptr_t)handle & SLOT_MASK;
     struct handle_slot *chunk = atomic_load_explicit(&table->chunk[slot / HANDLE_CHUNK], memory_order_acquire);
 
     return chunk != NULL ? &chunk[slot % HANDLE_CHUNK] : NULL;
+}
+
+static struct handle_slot *decode(struct handle_table *table, const void *handle, uint32_t *generation)
+{
+    uint64_t said = generation_in(handle);
+
+    if (said > GENERATION_MASK)
+        return NULL;
+    *generation = (uint32_t)said;
+    return find_slot(table, handle);
 }
 
 static struct handle_slot *slot_at(struct handle_table *table, uint32_t slot)
@@ -94,37 +105,43 @@ void *xs_handle_make(struct handle_table *table, void *object)
     return handle;
 }
 
-static inline bool names(uint64_t state, uint32_t generation)
+/* Is it in use, and the handle's? */
+static inline bool names(uint64_t state, uint64_t generation)
 {
-    return (uint32_t)(state >> IN_USE_BIT) == (generation << 1 | 1);
+    return state >> IN_USE_BIT == (generation << 1 | 1);
 }
 
 inline void *xs_handle_get(struct handle_table *table, const void *handle)
 {
-    uint32_t generation;
-    struct handle_slot *slot = decode(table, handle, &generation);
-    uint64_t state = slot != NULL ? atomic_load_explicit(&slot->state, memory_order_relaxed) : 0;
+    struct handle_slot *slot = find_slot(table, handle);
+
+    if (slot == NULL)
+        return NULL;
+    uint64_t state = atomic_load_explicit(&slot->state, memory_order_relaxed);
 
     do {
-        if (slot == NULL || !names(state, generation))
+        if (!names(state, generation_in(handle)))
             return NULL;
     } while (!atomic_compare_exchange_weak_explicit(&slot->state, &state, state + 1, memory_order_acquire,
                                                     memory_order_relaxed));
     return atomic_load_explicit(&slot->object, memory_order_relaxed);
 }
 
-inline void xs_handle_put(struct handle_table *table, const void *handle)
+void xs_handle_put(struct handle_table *table, const void *handle)
 {
-    /* Pairs with the exchange in xs_handle_take. */
-    atomic_fetch_sub_explicit(&slot_at(table, (uintptr_t)handle & SLOT_MASK)->state, 1, memory_order_release);
+    handle_leave(xs_handle_slot(table, handle));
+}
+
+struct handle_slot *xs_handle_slot(struct handle_table *table, const void *handle)
+{
+    return slot_at(table, (uintptr_t)handle & SLOT_MASK);
 }
 
 inline void *xs_handle_find(struct handle_table *table, const void *handle)
 {
-    uint32_t generation;
-    struct handle_slot *slot = decode(table, handle, &generation);
+    struct handle_slot *slot = find_slot(table, handle);
 
-    if (slot == NULL || !names(atomic_load_explicit(&slot->state, memory_order_acquire), generation))
+    if (slot == NULL || !names(atomic_load_explicit(&slot->state, memory_order_acquire), generation_in(handle)))
         return NULL;
     return atomic_load_explicit(&slot->object, memory_order_relaxed);
 }

@@ -48,6 +48,13 @@ void *xs_handle_make(struct handle_table *table, void *object);
  */
 void *xs_handle_get(struct handle_table *table, const void *handle);
 void xs_handle_put(struct handle_table *table, const void *handle);
+/* The slot of one that is in use, for an object that is used with each message, and its user's leaving. */
+struct handle_slot *xs_handle_slot(struct handle_table *table, const void *handle);
+static inline void handle_leave(struct handle_slot *slot)
+{
+    /* Pairs with the exchange in xs_handle_take. */
+    atomic_fetch_sub_explicit(&slot->state, 1, memory_order_release);
+}
 /* The object without becoming a user: for who keeps it from being taken by a lock of its own. */
 void *xs_handle_find(struct handle_table *table, const void *handle);
 

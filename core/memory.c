@@ -211,7 +211,7 @@ inline __attribute__((always_inline)) int xs_memory_use(exs_mhandle_t handle, co
 
 void xs_memory_unuse(struct memory *memory)
 {
-    xs_handle_put(&handles, memory->handle);
+    handle_leave(memory->slot);
 }
 
 /* Populate one page as the device would: 0, or an errno. EINVAL also where the kernel can't do it. */
@@ -273,6 +273,7 @@ exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
         free(memory);
         return EXS_MHANDLE_INVALID;
     }
+    memory->slot = xs_handle_slot(&handles, memory->handle);
     return memory->handle;
 }
 

@@ -12,8 +12,11 @@
 #include <exs.h>
 #include "domain.h"
 
+struct handle_slot;
+
 struct memory {           /* owned by its handle; freed by exs_mderegister, never while the handle has users */
     exs_mhandle_t handle; /* operations that use it are its users */
+    struct handle_slot *slot; /* of the handle */
     uint8_t *addr;
     size_t size;
     int flags;                   /* EXS_MRF_ */

@@ -241,6 +241,7 @@ struct queue *xs_queue_new(bool private, int depth)
     queue->handle = xs_handle_make(&handles, queue);
     if (queue->handle == NULL)
         goto fail;
+    queue->slot = xs_handle_slot(&handles, queue->handle);
     return queue;
 no_memory:
     errno = ENOMEM;
@@ -257,7 +258,7 @@ inline struct queue *xs_queue_get(exs_qhandle_t handle)
 inline void xs_queue_put(struct queue *queue)
 {
     if (queue != NULL)
-        xs_handle_put(&handles, queue->handle);
+        handle_leave(queue->slot);
 }
 
 struct handle_table *xs_queue_handles(void)

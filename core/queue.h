@@ -33,6 +33,7 @@
 
 #define DEVICES_MAX 2
 
+struct handle_slot;
 struct handle_table;
 struct nic;
 struct sock;
@@ -71,6 +72,7 @@ struct queue {
                            * themselves: it pairs with nothing */
     exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket, and of one that was deleted:
                            * that is written with both locks, and read with either, or by a user of the handle */
+    struct handle_slot *slot; /* of the handle, as long as it has users */
     /* Of a call that waits, and gone when that returns: it drives nothing that outlasts it. Set before it hosts
      * anybody, and only read then. */
     bool is_a_calls;

@@ -13,6 +13,7 @@
 #ifndef XS_DEVICE_H
 #define XS_DEVICE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -124,8 +125,9 @@ struct device {
     /* Ours: the program has done all that the last completions made it do, and may sleep. What it sent by then
      * was worth waiting for: acknowledgements went along. NULL where the device sees to them by itself. */
     void (*rest)(struct ibv_context *context);
-    /* And is there anything that waits for that? Of a device that has `rest`. */
-    bool (*waits_for_rest)(struct ibv_context *context);
+    /* And where it is to be read whether anything waits for that, as long as the context is open: a hint, which pairs
+     * with nothing. Of a device that has `rest`. */
+    const atomic_bool *(*rest_wanted)(struct ibv_context *context);
     /* Ours: who polled a completion queue does not go on with it, so what arrives is to wake somebody; as `rest`
      * has it, too. NULL where it always does. */
     void (*poll_ended)(struct ibv_context *context);

@@ -76,6 +76,7 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
     nic->device = device;
     nic->queue = queue;
     nic->context = context;
+    nic->rest_wanted = device->rest != NULL ? device->rest_wanted(context) : NULL;
     pthread_mutex_init(&nic->map_lock, NULL);
     LIST_INSERT_HEAD(&queue->nics, nic, link);
     if (open_nic(nic, port) < 0) {
@@ -284,7 +285,7 @@ void xs_nic_look_once(struct nic *nic)
 
 bool xs_nic_waits(const struct nic *nic)
 {
-    return nic->device->rest != NULL && nic->device->waits_for_rest(nic->context);
+    return nic->rest_wanted != NULL && atomic_load_explicit(nic->rest_wanted, memory_order_relaxed);
 }
 
 void xs_nic_rest(const struct nic *nic)

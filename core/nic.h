@@ -34,8 +34,9 @@ struct nic {
     struct waitset *waits;            /* the channel's, if its device has such */
     struct ibv_cq *unfinished;        /* the device's, between two harvests */
     LIST_HEAD(, cq) cqs;
-    uint32_t max_request; /* bytes, of one work request */
-    bool immediate;       /* it has RDMA WRITE WITH IMMEDIATE */
+    const atomic_bool *rest_wanted; /* the device's: see device.h; NULL where it has no such thing */
+    uint32_t max_request;           /* bytes, of one work request */
+    bool immediate;                 /* it has RDMA WRITE WITH IMMEDIATE */
     int max_cqe;
     uint32_t max_wr;          /* of either queue of a queue pair */
     uint8_t max_reads;        /* RDMA READs under way at once, each direction of a connection */

@@ -27,7 +27,7 @@ bool soft_ud_put(struct soft_qp *qp, struct soft_send *send)
     const struct soft_destination *to = soft_destination_of(&qp->req.ring, send);
     size_t headers = SOFT_BTH_BYTES + SOFT_DETH_BYTES + (send->with_imm ? SOFT_IMM_BYTES : 0);
     struct soft_bth bth = {.opcode = (uint8_t)(SOFT_UD | (SOFT_SEND + 4 + send->with_imm)),
-                           .solicited = send->solicited,
+                           .solicited = send->flags & IBV_SEND_SOLICITED,
                            .pad = soft_pad(send->length),
                            .qpn = to->qpn,
                            .psn = (uint32_t)send->psn};

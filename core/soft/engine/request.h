@@ -38,7 +38,8 @@ struct soft_send {
     uint32_t srqn; /* of an extended connection: the peer's shared receive queue */
     uint8_t base;  /* opcode on the wire, of a first packet; SOFT_LOCAL: none */
     uint8_t last;  /* and of a SEND's or WRITE's last one */
-    bool signaled, fence, solicited, with_imm, is_inline;
+    uint8_t flags; /* IBV_SEND_ */
+    bool with_imm;
     uint8_t sges;
     union {
         struct ibv_sge sge[1]; /* max_send_sge, */

@@ -61,7 +61,7 @@ bool soft_requester_may_go(const struct soft_qp *qp)
         return false; /* drained: what has begun goes on, nothing new begins */
     if (send->status != IBV_WC_SUCCESS)
         return req->index == req->ring.tail; /* its turn to fail, or to be carried out here */
-    if (send->fence && req->next == send->psn && req->reads > 0)
+    if (send->flags & IBV_SEND_FENCE && req->next == send->psn && req->reads > 0)
         return false;
     return !soft_send_answered(send) || answered_may_go(qp, send);
 }
@@ -139,7 +139,7 @@ static inline int payload_of(const struct soft_qp *qp, struct soft_send *send, u
 
     if (length == 0)
         return 0;
-    if (send->is_inline) {
+    if (send->flags & IBV_SEND_INLINE) {
         slice[0] = (struct iovec){send->data.bytes + offset, length};
         return 1;
     }
@@ -184,31 +184,33 @@ static __attribute__((noinline)) bool answer_behind_first(struct soft_qp *qp, co
     return req->next == psn && soft_requester_ready(qp);
 }
 
-/* One packet of a SEND or WRITE. False: look again at what there is to do. */
-static inline bool put_data_as(struct soft_qp *qp, struct soft_send *send, uint64_t psn, bool extended)
+/* One packet of a SEND or WRITE, perhaps its only one. False: look again at what there is to do. */
+static inline __attribute__((always_inline)) bool put_data_as(struct soft_qp *qp, struct soft_send *send,
+                                                              uint64_t psn, bool extended, bool only)
 {
-    uint64_t offset = (psn - send->psn) * qp->mtu;
-    uint32_t left = send->length - (uint32_t)offset, length = left < qp->mtu ? left : qp->mtu;
-    bool first = psn == send->psn, last = psn + 1 == send->psn + send->packets;
+    uint64_t offset = only ? 0 : (psn - send->psn) * qp->mtu;
+    uint32_t left = send->length - (uint32_t)offset, length = only || left < qp->mtu ? left : qp->mtu;
+    bool first = only || psn == send->psn, last = only || psn + 1 == send->psn + send->packets;
     bool imm = last && send->with_imm, reth = first && send->base == SOFT_WRITE;
     size_t headers = SOFT_BTH_BYTES + (extended ? SOFT_XRCETH_BYTES : 0) + (reth ? SOFT_RETH_BYTES : 0) +
                      (imm ? SOFT_IMM_BYTES : 0);
     struct soft_bth bth = {.pad = soft_pad(length), .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)psn};
     struct iovec slice[SOFT_MAX_SGE];
     const struct soft_mr *fragile = NULL;
-    int pieces = payload_of(qp, send, offset, length, slice, &fragile);
+    bool is_inline = send->flags & IBV_SEND_INLINE;
+    int pieces = is_inline ? 0 : payload_of(qp, send, offset, length, slice, &fragile);
     uint8_t *at;
 
     if (pieces < 0) {
         soft_requester_fault(qp, psn, IBV_WC_LOC_PROT_ERR);
         return false;
     }
-    if (psn == send->psn + 1 && !answer_behind_first(qp, send, psn))
+    if (!only && psn == send->psn + 1 && !answer_behind_first(qp, send, psn))
         return false;
     if ((at = soft_train_add(qp, &qp->path, headers + length + bth.pad, psn, false)) == NULL)
         return false;
     bth.opcode = (uint8_t)(qp->transport | (last ? send->last : send->base + !first));
-    bth.solicited = last && send->solicited && (imm || send->base == SOFT_SEND);
+    bth.solicited = last && send->flags & IBV_SEND_SOLICITED && (imm || send->base == SOFT_SEND);
     bth.ack_request = qp->reliable && ask(qp, psn, last);
     at = soft_put_bth(at, &bth);
     if (extended)
@@ -219,19 +221,27 @@ static inline bool put_data_as(struct soft_qp *qp, struct soft_send *send, uint6
         memcpy(at, &send->imm, SOFT_IMM_BYTES);
         at += SOFT_IMM_BYTES;
     }
-    soft_train_payload(qp->context, at, slice, pieces, fragile);
+    if (is_inline)
+        memcpy(at, send->data.bytes + offset, length);
+    else
+        soft_train_payload(qp->context, at, slice, pieces, fragile);
     memset(at + length, 0, bth.pad);
     return true;
 }
 
+static __attribute__((noinline)) bool put_part(struct soft_qp *qp, struct soft_send *send, uint64_t psn)
+{
+    return put_data_as(qp, send, psn, false, false);
+}
+
 static bool put_data(struct soft_qp *qp, struct soft_send *send, uint64_t psn)
 {
-    return put_data_as(qp, send, psn, false);
+    return send->packets == 1 ? put_data_as(qp, send, psn, false, true) : put_part(qp, send, psn);
 }
 
 static bool put_data_extended(struct soft_qp *qp, struct soft_send *send, uint64_t psn)
 {
-    return put_data_as(qp, send, psn, true);
+    return put_data_as(qp, send, psn, true, false);
 }
 
 /* An atomic, or a READ request for `count` packets. */

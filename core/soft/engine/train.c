@@ -240,13 +240,13 @@ inline void soft_train_payload(struct soft_context *context, uint8_t *to, const 
 {
     struct soft_train *train = &context->train;
 
-    for (int i = 0; i < count; i++) {
+    for (; count > 0; count--, from++) {
         if (fragile != NULL)
-            put_off(train, to, &from[i], fragile);
+            put_off(train, to, from, fragile);
         else if (train->link->far)
-            soft_copy_far(to, from[i].iov_base, from[i].iov_len);
+            soft_copy_far(to, from->iov_base, from->iov_len);
         else
-            memcpy(to, from[i].iov_base, from[i].iov_len);
-        to += from[i].iov_len;
+            memcpy(to, from->iov_base, from->iov_len);
+        to += from->iov_len;
     }
 }

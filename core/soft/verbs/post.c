@@ -104,18 +104,20 @@ static inline void copy_list(struct ibv_sge *to, const struct ibv_sge *from, int
 
 static void copy_payload(struct soft_send *send, const struct ibv_send_wr *wr)
 {
+    const struct ibv_sge *list = wr->sg_list;
+    int count = wr->num_sge;
     uint8_t *to = send->data.bytes;
 
-    if (!send->is_inline) {
-        send->sges = (uint8_t)wr->num_sge;
-        copy_list(send->data.sge, wr->sg_list, wr->num_sge);
+    if (!(send->flags & IBV_SEND_INLINE)) {
+        send->sges = (uint8_t)count;
+        copy_list(send->data.sge, list, count);
         return;
     }
     send->sges = 0;
-    for (int i = 0; i < wr->num_sge; i++) {
-        if (wr->sg_list[i].length > 0)
-            memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
-        to += wr->sg_list[i].length;
+    for (int i = 0; i < count; i++) {
+        if (list[i].length > 0)
+            memcpy(to, (const void *)(uintptr_t)list[i].addr, list[i].length);
+        to += list[i].length;
     }
 }
 
@@ -144,10 +146,7 @@ static inline void enqueue_send(struct soft_qp *qp, const struct ibv_send_wr *wr
     send->wr_id = wr->wr_id;
     send->opcode = wr->opcode;
     send->base = operation->base;
-    send->signaled = qp->signal_all || wr->send_flags & IBV_SEND_SIGNALED;
-    send->fence = wr->send_flags & IBV_SEND_FENCE;
-    send->solicited = wr->send_flags & IBV_SEND_SOLICITED;
-    send->is_inline = wr->send_flags & IBV_SEND_INLINE;
+    send->flags = (uint8_t)(wr->send_flags | (qp->signal_all ? IBV_SEND_SIGNALED : 0));
     send->with_imm = operation->with_imm;
     send->imm = wr->opcode == IBV_WR_SEND_WITH_INV ? htonl(wr->invalidate_rkey) : wr->imm_data;
     send->status = IBV_WC_SUCCESS;
@@ -160,12 +159,12 @@ static inline void enqueue_send(struct soft_qp *qp, const struct ibv_send_wr *wr
         if (send->base == SOFT_LOCAL)
             soft_local_keep(send, wr);
     }
-    copy_payload(send, wr);
     send->psn = qp->req.end;
     send->packets = is_one_packet(qp, send) ? send->base != SOFT_LOCAL : soft_packets(send->length, qp->mtu);
     send->last = send->packets == 1 ? operation->only : operation->last;
     qp->req.end += send->packets;
     qp->req.ring.head++;
+    copy_payload(send, wr);
 }
 
 /* (locked) */

@@ -324,8 +324,8 @@ bool soft_answer_can_wait(const struct soft_qp *qp)
            (resp->expected - resp->acked <= ACK_PATIENCE || resp->asks <= ASKS_PATIENCE);
 }
 
-/* Up to a train of data, then the ACK or NAK if nothing is before it. Is there more? */
-bool soft_answer_go(struct soft_qp *qp)
+/* Up to a train of what READs and atomics ask for. False: no ACK or NAK may go behind it now. */
+static __attribute__((noinline)) bool put_data(struct soft_qp *qp)
 {
     struct soft_responder *resp = &qp->resp;
     unsigned limit = qp->turn < SOFT_TRAIN_PACKETS ? qp->turn : SOFT_TRAIN_PACKETS;
@@ -333,11 +333,19 @@ bool soft_answer_go(struct soft_qp *qp)
 
     while (limit-- > 0 && (resource = first_active(qp)) != NULL) {
         if (!(resource->atomic ? put_atomic(qp, resource) : put_read(qp, resource)))
-            return resp->active > 0 || resp->answer != SOFT_ANSWER_NONE;
+            return false;
         if (++resource->cursor == resource->end)
             resp->active--;
     }
-    if (resp->active == 0 && resp->answer != SOFT_ANSWER_NONE && !is_carried(qp))
+    return resp->active == 0;
+}
+
+/* Data, then the ACK or NAK if nothing is before it. Is there more? */
+bool soft_answer_go(struct soft_qp *qp)
+{
+    struct soft_responder *resp = &qp->resp;
+
+    if ((resp->active == 0 || put_data(qp)) && resp->answer != SOFT_ANSWER_NONE && !is_carried(qp))
         put_aeth(qp);
     return resp->active > 0 || resp->answer != SOFT_ANSWER_NONE;
 }

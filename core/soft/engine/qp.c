@@ -27,16 +27,22 @@ static enum ibv_wc_opcode completion_opcode(enum ibv_wr_opcode opcode)
     }
 }
 
-static void complete(struct soft_qp *qp, struct ibv_cq *cq, struct ibv_wc *wc, bool solicited)
+static __attribute__((cold)) void lost_completion(struct soft_qp *qp)
+{
+    if (soft_state(qp) != IBV_QPS_ERR)
+        soft_event_raise(qp->context, &qp->events, IBV_EVENT_QP_FATAL);
+    soft_qp_fail(qp);
+}
+
+/* Inline down to the ring, so that a completion is written there and nowhere else before. */
+static inline __attribute__((always_inline)) void complete(struct soft_qp *qp, struct ibv_cq *cq,
+                                                           struct ibv_wc *wc, bool solicited)
 {
     wc->qp_num = soft_ibv(qp)->qp_num;
     if (qp->transport != SOFT_UD)
         wc->src_qp = qp->attr.dest_qp_num;
-    if (soft_cq_add((struct soft_cq *)cq, wc, solicited))
-        return;
-    if (soft_state(qp) != IBV_QPS_ERR)
-        soft_event_raise(qp->context, &qp->events, IBV_EVENT_QP_FATAL);
-    soft_qp_fail(qp);
+    if (!soft_cq_add((struct soft_cq *)cq, wc, solicited))
+        lost_completion(qp);
 }
 
 void soft_complete_send(struct soft_qp *qp, const struct soft_send *send, enum ibv_wc_status status)
@@ -51,7 +57,8 @@ void soft_complete_send(struct soft_qp *qp, const struct soft_send *send, enum i
     complete(qp, soft_ibv(qp)->send_cq, &wc, false);
 }
 
-void soft_complete_recv(struct soft_qp *qp, const struct soft_recv *recv, struct ibv_wc *wc, bool solicited)
+inline __attribute__((always_inline)) void soft_complete_recv(struct soft_qp *qp, const struct soft_recv *recv,
+                                                              struct ibv_wc *wc, bool solicited)
 {
     wc->wr_id = recv->wr_id;
     complete(qp, soft_ibv(qp)->recv_cq, wc, solicited);

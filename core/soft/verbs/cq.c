@@ -186,19 +186,44 @@ void soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
     soft_mutex_unlock(&cq->mutex);
 }
 
-inline bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited)
+/* There is no room for a completion, or there once was none. */
+static __attribute__((cold)) void overrun(struct soft_cq *cq)
+{
+    if (cq->overrun)
+        return;
+    cq->overrun = true;
+    soft_event_raise(soft_context_of(cq->ibv.context), &cq->async, IBV_EVENT_CQ_ERR);
+}
+
+/* Field by field: what its caller has just put together is written nowhere else before. */
+static inline void copy(struct ibv_wc *to, const struct ibv_wc *wc)
+{
+    to->wr_id = wc->wr_id;
+    to->status = wc->status;
+    to->opcode = wc->opcode;
+    to->vendor_err = wc->vendor_err;
+    to->byte_len = wc->byte_len;
+    to->imm_data = wc->imm_data; /* or the key that was invalidated, at the same place */
+    to->qp_num = wc->qp_num;
+    to->src_qp = wc->src_qp;
+    to->wc_flags = wc->wc_flags;
+    to->pkey_index = wc->pkey_index;
+    to->slid = wc->slid;
+    to->sl = wc->sl;
+    to->dlid_path_bits = wc->dlid_path_bits;
+}
+
+inline __attribute__((always_inline)) bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc,
+                                                       bool solicited)
 {
     unsigned size = (unsigned)cq->ibv.cqe, at = cq->head + cq->count;
     bool error = wc->status != IBV_WC_SUCCESS;
 
-    if (cq->overrun)
-        return false;
-    if (cq->count == size) {
-        cq->overrun = true;
-        soft_event_raise(soft_context_of(cq->ibv.context), &cq->async, IBV_EVENT_CQ_ERR);
+    if (cq->overrun || cq->count == size) {
+        overrun(cq);
         return false;
     }
-    cq->ring[at < size ? at : at - size] = *wc;
+    copy(&cq->ring[at < size ? at : at - size], wc);
     cq->count++;
     if (cq->armed == SOFT_ARM_ANY || (cq->armed == SOFT_ARM_SOLICITED && (solicited || error))) {
         disarm(cq);
@@ -286,9 +311,14 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     return 0;
 }
 
+const atomic_bool *soft_rest_wanted(struct ibv_context *context)
+{
+    return &soft_context_of(context)->waits;
+}
+
 bool soft_waits_for_rest(struct ibv_context *context)
 {
-    return atomic_load_explicit(&soft_context_of(context)->waits, memory_order_relaxed);
+    return atomic_load_explicit(soft_rest_wanted(context), memory_order_relaxed);
 }
 
 void soft_poll_ended(struct ibv_context *context)

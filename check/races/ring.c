@@ -110,6 +110,7 @@ static void make_peer(struct shm_peer *peer, struct end *end, struct shm_area *a
     memset(peer, 0, sizeof *peer);
     peer->link.room = link_room;
     peer->link.send = link_send;
+    peer->path.link = &peer->link;
     peer->area = area;
     peer->out = (struct shm_ring){.control = &area->control[from], .bytes = area->bytes[from]};
     peer->in = (struct shm_ring){.control = &area->control[1 - from], .bytes = area->bytes[1 - from]};

@@ -20,7 +20,7 @@ void soft_request_done(struct soft_qp *qp)
     struct soft_send *send = oldest(qp);
 
     qp->req.ring.tail++;
-    if (send->signaled)
+    if (send->flags & IBV_SEND_SIGNALED)
         soft_complete_send(qp, send, IBV_WC_SUCCESS);
 }
 

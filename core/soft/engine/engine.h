@@ -58,7 +58,7 @@ static inline bool soft_send_answered(const struct soft_send *send) /* by data, 
 }
 
 /* completer.c */
-void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet);
+void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet) __attribute__((noinline));
 void soft_completer_acked(struct soft_qp *qp, uint32_t psn); /* an ACK that was no packet */
 void soft_completer_overflow(struct soft_qp *qp);
 void soft_completer_retry(struct soft_qp *qp)

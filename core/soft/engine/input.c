@@ -4,7 +4,8 @@
 #include "group.h"
 
 /* Datagrams may come from anywhere; but what came to a group's address is for its members alone. */
-static bool is_from_peer(const struct soft_qp *qp, const struct soft_path *path)
+static inline __attribute__((always_inline)) bool is_from_peer(const struct soft_qp *qp,
+                                                               const struct soft_path *path)
 {
     return qp->transport == SOFT_UD ? !soft_is_group(&path->local) : soft_path_matches(&qp->path, path);
 }
@@ -17,10 +18,8 @@ static void establish(struct soft_qp *qp)
         soft_event_raise(qp->context, &qp->events, IBV_EVENT_COMM_EST);
 }
 
-static void deliver(struct soft_qp *qp, const struct soft_packet *packet, const struct soft_path *path)
+static inline void pass_on(struct soft_qp *qp, const struct soft_packet *packet, const struct soft_path *path)
 {
-    if (soft_state(qp) == IBV_QPS_RTR && !qp->resp.established)
-        establish(qp);
     if (packet->op & SOFT_OP_ANSWER)
         soft_completer_input(qp, packet);
     else if (qp->transport == SOFT_RC)
@@ -31,6 +30,21 @@ static void deliver(struct soft_qp *qp, const struct soft_packet *packet, const 
         soft_ud_input(qp, packet, path);
     else
         soft_xrc_input(qp, packet);
+}
+
+static __attribute__((noinline)) void deliver_first(struct soft_qp *qp, const struct soft_packet *packet,
+                                                    const struct soft_path *path)
+{
+    establish(qp);
+    pass_on(qp, packet, path);
+}
+
+static void deliver(struct soft_qp *qp, const struct soft_packet *packet, const struct soft_path *path)
+{
+    if (soft_state(qp) == IBV_QPS_RTR && !qp->resp.established)
+        deliver_first(qp, packet, path);
+    else
+        pass_on(qp, packet, path);
 }
 
 static bool is_ours(const struct soft_packet *packet)

@@ -80,24 +80,29 @@ static bool same_port(const union soft_addr *own, const union soft_addr *came)
            own->in.sin_port == htons(SOFT_UDP_PORT);
 }
 
-/* Most packets' way: IPv4, all of it said, and the same. */
+/* Most packets' way that have no link of their own: IPv4, all of it said, and the same. */
 static bool is_same_v4(const struct soft_path *own, const struct soft_path *came)
 {
-    return own->link == NULL && came->link == NULL && own->remote.sa.sa_family == AF_INET &&
-           came->remote.sa.sa_family == AF_INET && own->remote.in.sin_port == came->remote.in.sin_port &&
+    return own->remote.sa.sa_family == AF_INET && came->remote.sa.sa_family == AF_INET &&
+           own->remote.in.sin_port == came->remote.in.sin_port &&
            own->remote.in.sin_addr.s_addr == came->remote.in.sin_addr.s_addr &&
            own->local.sa.sa_family == AF_INET && came->local.sa.sa_family == AF_INET &&
            own->local.in.sin_addr.s_addr == came->local.in.sin_addr.s_addr;
 }
 
-inline bool soft_path_matches(const struct soft_path *own, const struct soft_path *came)
+static __attribute__((noinline)) bool matches_otherwise(const struct soft_path *own,
+                                                        const struct soft_path *came)
 {
-    if (is_same_v4(own, came))
-        return true;
-    if (own->link != came->link || own->link != NULL)
-        return own->link == came->link;
     return same_host(&own->remote, &came->remote) && same_port(&own->remote, &came->remote) &&
            (is_open(&own->local) || is_open(&came->local) || same_host(&own->local, &came->local));
+}
+
+inline __attribute__((always_inline)) bool soft_path_matches(const struct soft_path *own,
+                                                             const struct soft_path *came)
+{
+    if (own->link != came->link || own->link != NULL)
+        return own->link == came->link;
+    return is_same_v4(own, came) || matches_otherwise(own, came);
 }
 
 /* Whoever has only a LID means a process of this host. */

@@ -45,14 +45,14 @@ static bool may(const struct soft_qp *qp, unsigned access)
 }
 
 /* A receive for a SEND's first packet, which takes it, or for a WRITE's immediate data, which take it when the
- * WRITE is done. False: there is none, and the sender has been told to wait. */
-static bool take_receive(struct soft_qp *qp, const struct soft_packet *packet)
+ * WRITE is done; of other packets *recv stays. False: there is none, and the sender has been told to wait. */
+static bool take_receive(struct soft_qp *qp, const struct soft_packet *packet, struct soft_recv **recv)
 {
     bool send = packet->op & SOFT_OP_SEND;
 
     if (!(packet->op & (send ? SOFT_OP_FIRST : SOFT_OP_IMM)))
         return true;
-    if (soft_receive_next(qp) == NULL) {
+    if ((*recv = soft_receive_next(qp)) == NULL) {
         soft_not_ready(qp);
         return false;
     }
@@ -161,17 +161,16 @@ static inline void tell(struct ibv_wc *wc, const struct soft_packet *packet)
         wc->invalidated_rkey = ntohl(packet->imm);
 }
 
-/* The message is complete; with a receive if it took one. */
-static void finish(struct soft_qp *qp, const struct soft_packet *packet)
+/* The message is complete, of so many bytes; with a receive if it took one, perhaps with an earlier packet: NULL. */
+static void finish(struct soft_qp *qp, const struct soft_packet *packet, uint64_t bytes, struct soft_recv *recv)
 {
     struct soft_responder *resp = &qp->resp;
     bool send = packet->op & SOFT_OP_SEND;
     struct ibv_wc wc = {
         .status = IBV_WC_SUCCESS,
         .opcode = send ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM,
-        .byte_len = (uint32_t)resp->offset,
+        .byte_len = (uint32_t)bytes,
     };
-    struct soft_recv *recv;
 
     resp->message = 0;
     resp->offset = 0;
@@ -180,7 +179,8 @@ static void finish(struct soft_qp *qp, const struct soft_packet *packet)
         return;
     if (packet->op & (SOFT_OP_IMM | SOFT_OP_IETH))
         tell(&wc, packet);
-    recv = soft_receive_next(qp);
+    if (recv == NULL)
+        recv = soft_receive_next(qp);
     soft_receive_done(qp);
     soft_complete_recv(qp, recv, &wc, packet->solicited);
 }
@@ -196,23 +196,26 @@ static void accepted(struct soft_qp *qp, uint64_t psns)
 static void execute_data(struct soft_qp *qp, const struct soft_packet *packet)
 {
     struct soft_responder *resp = &qp->resp;
+    struct soft_recv *recv = NULL;
 
-    if (!take_receive(qp, packet))
+    if (!take_receive(qp, packet, &recv))
         return;
     if (!(packet->op & SOFT_OP_SEND ? send_payload(qp, packet) : write_payload(qp, packet)))
         return;
     accepted(qp, 1);
     resp->data = resp->expected;
     resp->data_msn = resp->msn + !!(packet->op & SOFT_OP_LAST);
-    resp->message = packet->op & (SOFT_OP_SEND | SOFT_OP_WRITE);
-    resp->offset += packet->length;
     if (packet->ack_request && qp->reliable)
         soft_answer_ack(qp);
-    if (packet->op & SOFT_OP_LAST)
-        finish(qp, packet);
+    if (packet->op & SOFT_OP_LAST) {
+        finish(qp, packet, resp->offset + packet->length, recv);
+        return;
+    }
+    resp->message = packet->op & (SOFT_OP_SEND | SOFT_OP_WRITE);
+    resp->offset += packet->length;
 }
 
-static void execute_read(struct soft_qp *qp, const struct soft_packet *packet)
+static __attribute__((noinline)) void execute_read(struct soft_qp *qp, const struct soft_packet *packet)
 {
     if (!may(qp, IBV_ACCESS_REMOTE_READ) || packet->dma_length > SOFT_MAX_MESSAGE) {
         refuse_invalid(qp);
@@ -254,7 +257,7 @@ static uint64_t operate(uint64_t *word, const struct soft_packet *packet)
     return original;
 }
 
-static void execute_atomic(struct soft_qp *qp, const struct soft_packet *packet)
+static __attribute__((noinline)) void execute_atomic(struct soft_qp *qp, const struct soft_packet *packet)
 {
     struct soft_responder *resp = &qp->resp;
     struct soft_mr *mr;
@@ -300,7 +303,7 @@ void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet
 
 /* ---- Seen before ---- */
 
-static void repeat(struct soft_qp *qp, const struct soft_packet *packet, uint64_t psn)
+static __attribute__((noinline)) void repeat(struct soft_qp *qp, const struct soft_packet *packet, uint64_t psn)
 {
     struct soft_resource *resource;
 
@@ -315,6 +318,22 @@ static void repeat(struct soft_qp *qp, const struct soft_packet *packet, uint64_
                              packet->op & SOFT_OP_READ ? soft_packets(packet->dma_length, qp->mtu) : 1);
 }
 
+/* ---- Too early ---- */
+
+static __attribute__((noinline)) void ahead_of_others(struct soft_qp *qp, uint64_t psn)
+{
+    struct soft_responder *resp = &qp->resp;
+
+    if (resp->missed <= psn)
+        resp->missed = psn + 1;
+    /* One for each pass of the sender's: when PSNs begin anew, what was asked for is lost once more. */
+    if (!resp->nak_sent || psn <= resp->ahead)
+        soft_answer_nak(qp, psn, SOFT_SYNDROME_SEQUENCE);
+    resp->ahead = psn;
+}
+
+/* ---- The way in ---- */
+
 inline void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet)
 {
     struct soft_responder *resp = &qp->resp;
@@ -327,12 +346,7 @@ inline void soft_responder_input(struct soft_qp *qp, const struct soft_packet *p
         return;
     }
     if (psn > resp->expected) {
-        if (resp->missed <= psn)
-            resp->missed = psn + 1;
-        /* One for each pass of the sender's: when PSNs begin anew, what was asked for is lost once more. */
-        if (!resp->nak_sent || psn <= resp->ahead)
-            soft_answer_nak(qp, psn, SOFT_SYNDROME_SEQUENCE);
-        resp->ahead = psn;
+        ahead_of_others(qp, psn);
         return;
     }
     execute(qp, packet);

@@ -181,12 +181,12 @@ static void link_send(struct soft_link *link, const struct soft_path *path, uint
     struct shm_peer *peer = (struct shm_peer *)link;
 
     (void)path, (void)train; /* it lies where link_room said */
-    service_traffic(peer->shm->service);
     shm_ring_put(&peer->out, length, stride, link->ack);
     link->ack = 0;
     if (peer->uncalled_bytes == 0)
         LIST_INSERT_HEAD(&peer->shm->uncalled, peer, uncalled);
     peer->uncalled_bytes += length;
+    service_traffic(peer->shm->service);
     if (peer->uncalled_bytes >= UNCALLED_MAX)
         call_peer(peer);
 }
@@ -205,13 +205,12 @@ static void look_for_room(struct shm_peer *peer)
 /* The acknowledgement is behind the packets: some of them may be answers that come before it. */
 static int give(struct shm_peer *peer, const struct shm_train *train)
 {
-    const struct soft_path path = {.link = &peer->link};
     int packets = 0;
 
     for (size_t at = 0; at < train->length; at += train->stride, packets++) {
         size_t left = train->length - at;
 
-        soft_input_shared(peer->shm->context, &path, train->bytes + at,
+        soft_input_shared(peer->shm->context, &peer->path, train->bytes + at,
                           left < train->stride ? left : train->stride);
     }
     if (train->ack != 0)
@@ -219,10 +218,15 @@ static int give(struct shm_peer *peer, const struct shm_train *train)
     return packets;
 }
 
-/* When it began to be copied, if that is to be known; else 0. */
-static uint64_t begin_time(struct shm_peer *peer, const struct shm_train *train)
+/* One so long that it may be wanted to know how long it took to be copied. */
+static __attribute__((noinline)) int give_timed(struct shm_peer *peer, const struct shm_train *train)
 {
-    return train->length >= SHM_PACE_MIN && shm_pace_begin(&peer->in.pace, train->length) ? now_ns() : 0;
+    uint64_t begun = shm_pace_begin(&peer->in.pace, train->length) ? now_ns() : 0;
+    int packets = give(peer, train);
+
+    if (begun != 0)
+        shm_pace_took(&peer->in.pace, !shm_ring_went_far(train), train->length, now_ns() - begun);
+    return packets;
 }
 
 /* What lies there, up to so many bytes. */
@@ -232,11 +236,7 @@ static int empty_ring(struct shm_peer *peer, size_t *budget)
     int packets = 0;
 
     while (*budget > 0 && shm_ring_next(&peer->in, &train)) {
-        uint64_t begun = begin_time(peer, &train);
-
-        packets += give(peer, &train);
-        if (begun != 0)
-            shm_pace_took(&peer->in.pace, !shm_ring_went_far(&train), train.length, now_ns() - begun);
+        packets += train.length >= SHM_PACE_MIN ? give_timed(peer, &train) : give(peer, &train);
         *budget -= train.whole < *budget ? train.whole : *budget;
         if (shm_ring_taken(&peer->in, &train))
             call(peer);
@@ -429,6 +429,7 @@ struct shm_peer *shm_peer_new(struct shm_seats *seats, struct shm_area *area, bo
                                     .room = link_room,
                                     .send = link_send,
                                     .leave = link_leave};
+    peer->path.link = &peer->link;
     peer->area = area;
     peer->out = (struct shm_ring){.control = &area->control[out], .bytes = area->bytes[out]};
     peer->in = (struct shm_ring){.control = &area->control[in], .bytes = area->bytes[in]};

@@ -61,6 +61,7 @@ struct shm {
  * link. */
 struct shm_peer {
     struct soft_link link; /* first */
+    struct soft_path path; /* by it: what its packets come on */
     struct shm *shm;       /* from shm_assign on */
     struct shm_area *area;
     struct shm_ring out, in;

@@ -135,15 +135,19 @@ void waitset_remove(struct waitset *set, int fd)
     pthread_mutex_unlock(&set->lock);
 }
 
-void waitset_flag(struct waitset *set, bool up)
+static __attribute__((noinline)) void change_flag(struct waitset *set, bool up)
 {
-    if (set->bell.up == up)
-        return;
     pthread_mutex_lock(&set->lock);
     doorbell_set(&set->bell, up);
     if (up && set->epoll < 0)
         wake(set);
     pthread_mutex_unlock(&set->lock);
+}
+
+inline void waitset_flag(struct waitset *set, bool up)
+{
+    if (set->bell.up != up)
+        change_flag(set, up);
 }
 
 void waitset_time(struct waitset *set, uint64_t at)

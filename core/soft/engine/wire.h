@@ -259,7 +259,7 @@ size_t soft_qps(struct ibv_context *context);
 void soft_flush(struct ibv_context *context);
 /* When soft_timers has something to do: a time of the clock, or NEVER_NS. */
 uint64_t soft_deadline(struct ibv_context *context);
-void soft_timers(struct ibv_context *context);
+void soft_timers(struct ibv_context *context) __attribute__((noinline));
 /* The link knows that it dropped packets that had arrived (a full socket buffer) at this port of its own, in
  * network byte order, 0: at any, and has taken in all the others: ask for what is missing now, not after a
  * time-out. */

@@ -152,7 +152,7 @@ void soft_unwatch(struct ibv_context *ibv, int fd)
     }
 }
 
-void soft_channel_flag(struct soft_channel *channel)
+inline void soft_channel_flag(struct soft_channel *channel)
 {
     waitset_flag(&channel->waits, !TAILQ_EMPTY(&channel->pending));
 }

@@ -6,18 +6,19 @@
 
 /* The next work request that writes: so many bytes. Of `wr` the caller has filled opcode, flags and immediate;
  * no device looks at more of it than is filled here, and it is too long to be cleared for each message. */
-static bool post_write(struct conn *conn, struct message *message, struct ibv_send_wr *wr, uint32_t bytes)
+static inline __attribute__((always_inline)) bool post_write(struct conn *conn, struct message *message,
+                                                             struct ibv_send_wr *wr, uint32_t bytes)
 {
     struct ibv_sge sge = {
-        .addr = message->span->addr + message->posted,
+        .addr = message->span.addr + message->posted,
         .length = bytes,
-        .lkey = message->span->lkey,
+        .lkey = message->span.lkey,
     };
     bool news = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
     struct posted posted = {
         .kind = news ? POSTED_DATA : POSTED_PART,
         .op = message->op,
-        .window = message->span->window,
+        .window = message->span.window,
         .bytes = bytes,
         .told = news ? message->bytes : 0,
     };
@@ -25,8 +26,8 @@ static bool post_write(struct conn *conn, struct message *message, struct ibv_se
     wr->next = NULL;
     wr->sg_list = &sge;
     wr->num_sge = bytes > 0;
-    wr->wr.rdma.remote_addr = message->target->addr + message->posted;
-    wr->wr.rdma.rkey = message->target->rkey;
+    wr->wr.rdma.remote_addr = message->target.addr + message->posted;
+    wr->wr.rdma.rkey = message->target.rkey;
     if (!xs_conn_post(conn, wr, &posted))
         return false;
     message->op->requests++;
@@ -47,13 +48,13 @@ static uint32_t length_and_credits(struct conn *conn, uint32_t bytes)
 }
 
 /* What is left of the message and fits into one request, with the news of it. */
-static bool post_with_news(struct conn *conn, struct message *message)
+static inline __attribute__((always_inline)) bool post_with_news(struct conn *conn, struct message *message)
 {
     struct ibv_send_wr wr;
 
     wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     wr.send_flags = IBV_SEND_SOLICITED;
-    wr.imm_data = htobe32(message->target->imm | length_and_credits(conn, message->bytes));
+    wr.imm_data = htobe32(message->target.imm | length_and_credits(conn, message->bytes));
     conn->credits--;
     return post_write(conn, message, &wr, message->bytes - message->posted);
 }
@@ -63,10 +64,10 @@ static __attribute__((noinline)) bool post_with_news_apart(struct conn *conn, st
 {
     uint32_t bytes = message->bytes - message->posted;
     struct ibv_sge sge = {
-        .addr = message->span->addr + message->posted, .length = bytes, .lkey = message->span->lkey};
+        .addr = message->span.addr + message->posted, .length = bytes, .lkey = message->span.lkey};
     struct ibv_send_wr wr[2];
     const struct posted posted[2] = {
-        {.kind = POSTED_PART, .op = message->op, .window = message->span->window, .bytes = bytes},
+        {.kind = POSTED_PART, .op = message->op, .window = message->span.window, .bytes = bytes},
         {.kind = POSTED_DATA, .op = message->op, .told = message->bytes},
     };
 
@@ -74,14 +75,14 @@ static __attribute__((noinline)) bool post_with_news_apart(struct conn *conn, st
     wr[0].send_flags = 0;
     wr[0].sg_list = &sge;
     wr[0].num_sge = 1;
-    wr[0].wr.rdma.remote_addr = message->target->addr + message->posted;
+    wr[0].wr.rdma.remote_addr = message->target.addr + message->posted;
     wr[1].opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     wr[1].send_flags = IBV_SEND_SOLICITED;
-    wr[1].imm_data = htobe32(message->target->imm | length_and_credits(conn, message->bytes));
+    wr[1].imm_data = htobe32(message->target.imm | length_and_credits(conn, message->bytes));
     wr[1].sg_list = NULL;
     wr[1].num_sge = 0;
-    wr[1].wr.rdma.remote_addr = message->target->addr + message->bytes;
-    wr[0].wr.rdma.rkey = wr[1].wr.rdma.rkey = message->target->rkey;
+    wr[1].wr.rdma.remote_addr = message->target.addr + message->bytes;
+    wr[0].wr.rdma.rkey = wr[1].wr.rdma.rkey = message->target.rkey;
     if (!xs_conn_post_both(conn, wr, posted))
         return false;
     conn->credits--;
@@ -93,7 +94,7 @@ static __attribute__((noinline)) bool post_with_news_apart(struct conn *conn, st
 /* All was written: now tell. */
 static bool post_news(struct conn *conn, struct message *message)
 {
-    struct control control = {.type = CONTROL_DATA, .phase = message->target->imm | message->bytes};
+    struct control control = {.type = CONTROL_DATA, .phase = message->target.imm | message->bytes};
     struct posted posted = {.kind = POSTED_DATA, .op = message->op, .told = message->bytes};
 
     if (!xs_control_post(conn, &control, &posted))
@@ -120,20 +121,28 @@ inline bool xs_message_room(const struct conn *conn, uint64_t *bytes)
     return true;
 }
 
-inline bool xs_message_post(struct conn *conn, struct message *message)
+/* One that takes several requests. */
+static __attribute__((noinline)) bool post_in_parts(struct conn *conn, struct message message)
 {
     uint32_t most = conn->nic->max_request;
 
-    while (message->bytes - message->posted > (conn->immediate ? most : 0)) {
+    while (message.bytes - message.posted > (conn->immediate ? most : 0)) {
         struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
-        uint32_t left = message->bytes - message->posted;
+        uint32_t left = message.bytes - message.posted;
 
-        if (!post_write(conn, message, &wr, left < most ? left : most))
+        if (!post_write(conn, &message, &wr, left < most ? left : most))
             return false;
     }
     if (!conn->immediate)
-        return post_news(conn, message);
-    return tells_apart(conn, message) ? post_with_news_apart(conn, message) : post_with_news(conn, message);
+        return post_news(conn, &message);
+    return tells_apart(conn, &message) ? post_with_news_apart(conn, &message) : post_with_news(conn, &message);
+}
+
+inline __attribute__((always_inline)) bool xs_message_post(struct conn *conn, struct message *message)
+{
+    if (conn->immediate && message->bytes <= conn->nic->max_request && !tells_apart(conn, message))
+        return post_with_news(conn, message);
+    return post_in_parts(conn, *message);
 }
 
 bool xs_message_end(struct conn *conn, const struct advert *advert)

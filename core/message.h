@@ -29,8 +29,8 @@ struct target {
 
 struct message {
     struct op *op;
-    const struct span *span;
-    const struct target *target;
+    struct span span;
+    struct target target;
     uint32_t bytes, posted; /* in all, and given to the device */
 };
 

@@ -114,12 +114,22 @@ static void advance_target(struct conn *conn, struct target *target, uint32_t by
 
 /* ---- Operations --------------------------------------------------------------------------------- */
 
+/* As the next. Apart, so that the span of what is no file need not lie in memory. */
+static inline int next_span_of_files(struct conn *conn, struct op *op, struct span *span)
+{
+    struct span found = {0};
+    int there = xs_files_span(op->files, &conn->domain, &found.addr, &found.length, &found.lkey, &found.window,
+                              &op->error);
+
+    *span = found;
+    return there;
+}
+
 /* 1: a span; 0: not now; -1: the operation failed, op->error says why. */
 static int next_span(struct conn *conn, struct op *op, struct span *span)
 {
     if (op->files != NULL)
-        return xs_files_span(op->files, &conn->domain, &span->addr, &span->length, &span->lkey, &span->window,
-                             &op->error);
+        return next_span_of_files(conn, op, span);
     int copied = op->late ? xs_late_copy(conn, op) : 1;
 
     if (copied != 1)
@@ -158,14 +168,15 @@ static void ended_early(struct conn *conn)
 /* One message. False: the operation can't go on now. */
 static bool post_data(struct conn *conn, struct op *op)
 {
-    struct target target;
-    struct span span = {0};
+    struct message message;
+    struct target *target = &message.target;
+    struct span *span = &message.span;
     uint64_t most;
 
-    if (!xs_message_room(conn, &most) || !find_target(conn, op, &target))
+    if (!xs_message_room(conn, &most) || !find_target(conn, op, target))
         return false;
     if (op->length > 0) {
-        int there = next_span(conn, op, &span);
+        int there = next_span(conn, op, span);
 
         if (there == 0)
             return false;
@@ -178,23 +189,26 @@ static bool post_data(struct conn *conn, struct op *op)
             ended_early(conn);
             return true;
         }
+    } else {
+        *span = (struct span){0};
     }
-    uint32_t bytes = least(span.length, target.room, DATA_MAX, most);
-    bool fills = bytes == target.room, ends = op->posted + bytes == op->length;
+    uint32_t bytes = least(span->length, target->room, DATA_MAX, most);
+    bool fills = bytes == target->room, ends = op->posted + bytes == op->length;
 
-    if (target.advert != NULL && !fills && !ends)
-        target.imm |= IMM_MORE;
+    if (target->advert != NULL && !fills && !ends)
+        target->imm |= IMM_MORE;
     if (!sock_is_stream(conn->sock) && fills && !ends)
-        target.imm |= IMM_TRUNC;
-    struct message message = {.op = op, .span = &span, .target = &target, .bytes = bytes};
-
+        target->imm |= IMM_TRUNC;
+    message.op = op;
+    message.bytes = bytes;
+    message.posted = 0;
     if (!xs_message_post(conn, &message))
         return false;
     op->posted += bytes;
-    if (span.window != NULL) /* an empty file has none */
-        xs_window_posted(span.window, bytes);
-    advance_target(conn, &target, bytes);
-    if (ends || (target.imm & IMM_TRUNC))
+    if (span->window != NULL) /* an empty file has none */
+        xs_window_posted(span->window, bytes);
+    advance_target(conn, target, bytes);
+    if (ends || (target->imm & IMM_TRUNC))
         all_posted(conn, op);
     return true;
 }
@@ -266,17 +280,24 @@ void xs_tx_finish_done(struct conn *conn)
         finish_done(conn);
 }
 
-void xs_tx_completed(struct conn *conn, const struct posted *posted)
+static __attribute__((noinline)) void window_completed(struct conn *conn, const struct posted *posted)
+{
+    struct op *op = posted->op;
+
+    if (xs_window_acked(op->files, posted->window, posted->bytes, &conn->domain) < 0 && op->error == 0) {
+        op->error = EIO;
+        ended_early(conn);
+    }
+}
+
+inline void xs_tx_completed(struct conn *conn, const struct posted *posted)
 {
     struct op *op = posted->op;
 
     op->requests--;
     op->acked += posted->told;
-    if (posted->window != NULL &&
-        xs_window_acked(op->files, posted->window, posted->bytes, &conn->domain) < 0 && op->error == 0) {
-        op->error = EIO;
-        ended_early(conn);
-    }
+    if (posted->window != NULL)
+        window_completed(conn, posted);
 }
 
 /* False: the first operation can't go on now, or it must not overtake a one-sided one that was started before.

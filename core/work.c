@@ -124,7 +124,7 @@ static void failed(struct conn *conn, const struct posted *posted, const struct 
 }
 
 /* It did not succeed: true when it has arrived all the same. */
-static __attribute__((noinline)) bool made_good(struct conn *conn, uint32_t entry, const struct ibv_wc *wc)
+static bool made_good(struct conn *conn, uint32_t entry, const struct ibv_wc *wc)
 {
     bool arrived = has_arrived(conn, entry);
 
@@ -134,19 +134,31 @@ static __attribute__((noinline)) bool made_good(struct conn *conn, uint32_t entr
     return arrived;
 }
 
-static void send_completion(struct conn *conn, const struct ibv_wc *wc)
+static inline void succeeded(struct conn *conn, const struct posted *posted)
 {
-    uint32_t entry = conn->sq_head++;
-    const struct posted *posted = &conn->posted[entry % SQ_DEPTH]; /* where nothing is posted meanwhile */
-
-    if (wc->status != IBV_WC_SUCCESS && !made_good(conn, entry, wc))
-        return;
     if (posted->kind == POSTED_DATA || posted->kind == POSTED_PART)
         xs_tx_completed(conn, posted);
     else if (posted->kind == POSTED_ONESIDED)
         xs_onesided_completed(conn, posted, IBV_WC_SUCCESS);
     else if (posted->kind == POSTED_FIN)
         conn->writing = WRITE_FIN_ACKED;
+}
+
+/* It did not succeed, but may have arrived all the same. */
+static __attribute__((cold)) void send_failed(struct conn *conn, uint32_t entry, const struct ibv_wc *wc)
+{
+    if (made_good(conn, entry, wc))
+        succeeded(conn, &conn->posted[entry % SQ_DEPTH]);
+}
+
+static void send_completion(struct conn *conn, const struct ibv_wc *wc)
+{
+    uint32_t entry = conn->sq_head++;
+
+    if (wc->status == IBV_WC_SUCCESS)
+        succeeded(conn, &conn->posted[entry % SQ_DEPTH]); /* where nothing is posted meanwhile */
+    else
+        send_failed(conn, entry, wc);
 }
 
 /* The immediate of data that arrived. */
@@ -213,7 +225,7 @@ void xs_conn_flush(struct conn *conn)
         receive_completion(conn, &flushed);
 }
 
-void xs_conn_run_sends(struct conn *conn)
+inline __attribute__((always_inline)) void xs_conn_run_sends(struct conn *conn)
 {
     xs_tx_run(conn);
     if (conn->writing == WRITE_SHUT)

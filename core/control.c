@@ -82,21 +82,37 @@ static void say_end(struct conn *conn)
         conn->writing = WRITE_FIN_SENT;
 }
 
-inline void xs_control_run(struct conn *conn)
+static bool ack_is_due(const struct conn *conn)
 {
-    if (conn->state != CONN_OPEN)
-        return;
-    if (conn->hidden_out - conn->hidden_told >= conn->ack_due)
+    return conn->hidden_out - conn->hidden_told >= conn->ack_due;
+}
+
+/* Owed so many: tell the peer now. And where our own end can't say any more that the peer's has come this
+ * does: the last acknowledgement may be lost, and we gone when it is asked for again. */
+static bool credits_are_due(const struct conn *conn)
+{
+    return conn->owed >= conn->depth / 2 ||
+           (conn->reading == READ_ENDED && conn->writing >= WRITE_FIN_SENT && !conn->end_told);
+}
+
+static __attribute__((noinline)) void say_all(struct conn *conn)
+{
+    if (ack_is_due(conn))
         acknowledge(conn);
     if (conn->due != 0)
         say_due(conn);
     if (conn->writing == WRITE_SHUT && may_end(conn))
         say_end(conn);
-    /* Owed so many: tell the peer now. And where our own end can't say any more that the peer's has come this
-     * does: the last acknowledgement may be lost, and we gone when it is asked for again. */
-    if (conn->owed >= conn->depth / 2 ||
-        (conn->reading == READ_ENDED && conn->writing >= WRITE_FIN_SENT && !conn->end_told))
+    if (credits_are_due(conn))
         send_bare(conn, CONTROL_CREDIT, 0, POSTED_CONTROL);
+}
+
+/* As a rule nothing is to be said. */
+inline __attribute__((always_inline)) void xs_control_run(struct conn *conn)
+{
+    if (conn->state == CONN_OPEN &&
+        (ack_is_due(conn) || conn->due != 0 || conn->writing == WRITE_SHUT || credits_are_due(conn)))
+        say_all(conn);
 }
 
 void xs_violation(struct conn *conn, const char *what)

@@ -45,8 +45,8 @@ static bool advertise(struct conn *conn, struct op *op)
 {
     struct place place;
 
-    if (conn->advertised >= conn->adverts_max || conn->credits <= CREDITS_KEPT_BY_CONTROL ||
-        conn_sq_free(conn) == 0 || (sock_is_stream(conn->sock) && !xs_place_is_large(op)))
+    if ((sock_is_stream(conn->sock) && !xs_place_is_large(op)) || conn->advertised >= conn->adverts_max ||
+        conn->credits <= CREDITS_KEPT_BY_CONTROL || conn_sq_free(conn) == 0)
         return false;
     if (xs_place_open(conn, op, &place) < 0) {
         if (!sock_is_stream(conn->sock)) { /* a STREAM falls back to the hidden buffer */

@@ -163,8 +163,8 @@ static __attribute__((noinline)) struct op *op_elsewhere(struct sock *sock, stru
     return xs_op_new(to, type, sock->number, ahandle, waiter);
 }
 
-inline __attribute__((always_inline)) struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type,
-                                                            exs_ahandle_t ahandle, struct waiter *waiter)
+static __attribute__((noinline)) struct op *op_otherwise(struct sock *sock, struct queue *queue, int type,
+                                                         exs_ahandle_t ahandle, struct waiter *waiter)
 {
     struct queue *home = atomic_load(&sock->home);
     struct queue *to = queue != NULL && waiter == NULL ? queue : home;
@@ -181,6 +181,15 @@ inline __attribute__((always_inline)) struct op *xs_sock_op(struct sock *sock, s
         waiter->home = home;
     }
     return op;
+}
+
+/* Most end where their socket lives, and nobody waits for them. */
+inline __attribute__((always_inline)) struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type,
+                                                            exs_ahandle_t ahandle, struct waiter *waiter)
+{
+    if (queue != NULL && queue == atomic_load(&sock->home) && waiter == NULL && type != EXS_EVT_ACCEPT)
+        return xs_op_new_at_home(queue, type, sock->number, ahandle, NULL);
+    return op_otherwise(sock, queue, type, ahandle, waiter);
 }
 
 /* ---- CM ids and events --------------------------------------------------------------------------------- */

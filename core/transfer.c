@@ -18,10 +18,15 @@
 
 /* ---- Checks that need the socket; called with its lock --------------------------------------------- */
 
-/* 0; -1 and errno. */
-static int check_connected(const struct sock *sock, int (*may)(const struct conn *))
+static inline int may(const struct conn *conn, bool receives)
 {
-    int error = sock->state != SOCK_CONNECTED ? ENOTCONN : may(sock->conn);
+    return receives ? xs_conn_may_receive(conn) : xs_conn_may_send(conn);
+}
+
+/* 0; -1 and errno. */
+static inline int check_connected(const struct sock *sock, bool receives)
+{
+    int error = sock->state != SOCK_CONNECTED ? ENOTCONN : may(sock->conn, receives);
 
     return error == 0 ? 0 : xs_fails(error);
 }
@@ -257,7 +262,7 @@ static __attribute__((noinline)) int check_with_flags(struct sock *sock, const s
         return xs_fails(EOPNOTSUPP);
     if (at_once)
         xs_dontwait_look(sock);
-    if (check_connected(sock, receives ? xs_conn_may_receive : xs_conn_may_send) < 0)
+    if (check_connected(sock, receives) < 0)
         return -1;
     if (receives)
         return at_once ? xs_dontwait_recv(sock->conn) : 0;
@@ -269,7 +274,7 @@ static inline int check_now(struct sock *sock, const struct ask *ask, bool recei
 {
     if (ask->flags & (MSG_DONTWAIT | MSG_PEEK))
         return check_with_flags(sock, ask, receives);
-    return check_connected(sock, receives ? xs_conn_may_receive : xs_conn_may_send);
+    return check_connected(sock, receives);
 }
 
 /* What the next two do; `receives` is a constant. */

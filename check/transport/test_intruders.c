@@ -2,7 +2,7 @@
 /*
  * test_intruders.c - packets on a connection's UDP port that are not the peer's, or not as the peer sent them:
  * the check, the address and the port are looked at before anything else, so nothing is answered, written or
- * lost.
+ * lost. And that the check may be left out where both ends have said so, and only there.
  *
  * The peer is a TCP and a UDP socket of the test; the device takes its packets from a socket of its own.
  */
@@ -10,18 +10,22 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 #include <sys/socket.h>
 #include "check/support/cmpeer.h"
 #include "check/support/endpoints.h"
+#include "core/settings.h"
 #include "core/soft/link/icrc.h"
 
 #define BYTES 64      /* of a message */
 #define PATIENCE_S 20 /* longer than anything takes that does happen */
 #define OURS 0x1234   /* the peer's queue pair, */
 #define FIRST 0x777   /* and the first PSN that it expects */
+#define UNCHECKED 8   /* of a REQ's and a REP's flags, at */
+#define FLAGS 23
 
 /* A connection, and the peer's end of it. */
 static struct {
@@ -31,6 +35,7 @@ static struct {
     uint32_t qpn, psn;     /* where its packets go to, and the next PSN */
     struct ibv_mr *mr;
     uint8_t memory[BYTES];
+    bool unchecked; /* the device's packets have no check */
 } world;
 
 /* ---- The connection ---- */
@@ -64,18 +69,15 @@ static uint32_t number_at(const struct said *said, size_t at, unsigned bytes)
     return number;
 }
 
-static void enter(void)
+static void meet(unsigned flags)
 {
     struct said req = said(SAID_REQ), rtu = said(SAID_RTU), rep;
-    socklen_t length = sizeof world.path.local;
 
-    world.udp = udp_at(INADDR_LOOPBACK, 0);
-    ck_assert_int_eq(getsockname(world.udp, &world.path.local.sa, &length), 0);
-    cmside_listen(&world.side);
     world.tcp = stranger_dial(&world.side);
     said_put(&req, 8, 4, OURS);
     said_put(&req, 12, 4, FIRST);
     said_put(&req, 16, 2, ntohs(world.path.local.in.sin_port));
+    said_put(&req, FLAGS, 1, flags);
     stranger_says(world.tcp, &req);
     cmside_expect(&world.side, RDMA_CM_EVENT_CONNECT_REQUEST);
     ck_assert_int_eq(cmside_accept(&world.side), 0);
@@ -84,6 +86,7 @@ static void enter(void)
     cmside_expect(&world.side, RDMA_CM_EVENT_ESTABLISHED);
     world.qpn = number_at(&rep, 8, 4);
     world.psn = number_at(&rep, 12, 4);
+    world.unchecked = (flags & rep.bytes[FLAGS] & UNCHECKED) != 0;
     world.path.remote.in = (struct sockaddr_in){.sin_family = AF_INET,
                                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                                                 .sin_port = htons((uint16_t)number_at(&rep, 16, 2))};
@@ -92,13 +95,50 @@ static void enter(void)
     post_one();
 }
 
-static void leave(void)
+/* The connection is over, and the listener still there. */
+static void part(void)
 {
     ck_assert_int_eq(qp_state(world.side.id->qp), IBV_QPS_RTS);
     soft_destroy_id_qp(world.side.id);
     ck_assert_int_eq(soft_dereg_mr(world.mr), 0);
     close(world.tcp);
     cmside_expect(&world.side, RDMA_CM_EVENT_DISCONNECTED);
+}
+
+static void begin(unsigned flags)
+{
+    socklen_t length = sizeof world.path.local;
+
+    world.udp = udp_at(INADDR_LOOPBACK, 0);
+    ck_assert_int_eq(getsockname(world.udp, &world.path.local.sa, &length), 0);
+    cmside_listen(&world.side);
+    meet(flags);
+}
+
+static void enter(void)
+{
+    begin(0);
+    ck_assert(!world.unchecked);
+}
+
+static void enter_unchecked(void)
+{
+    begin(UNCHECKED);
+    ck_assert(world.unchecked);
+}
+
+/* We would do without, but the device may not. */
+static void enter_unheard(void)
+{
+    ck_assert_int_eq(setenv("EXS_ICRC", "1", 1), 0);
+    settings_read();
+    begin(UNCHECKED);
+    ck_assert(!world.unchecked);
+}
+
+static void leave(void)
+{
+    part();
     cmside_close(&world.side);
     close(world.udp);
 }
@@ -164,12 +204,17 @@ static bool send_from(int fd, const uint8_t *bytes, size_t length)
 static unsigned answers(uint8_t *syndrome)
 {
     uint8_t bytes[ROCE_MAX];
+    struct icrc_flow flow;
     struct roce roce;
     unsigned count = 0;
     ssize_t got;
 
     while ((got = recv(world.udp, bytes, sizeof bytes, 0)) > 0) {
-        ck_assert(roce_read(&roce, bytes, (size_t)got - ICRC_SIZE));
+        got -= ICRC_SIZE;
+        ck_assert(roce_read(&roce, bytes, (size_t)got));
+        icrc_flow_init(&flow, &world.path, false);
+        ck_assert_uint_eq(icrc_load(bytes + got),
+                          world.unchecked ? ICRC_NONE : icrc_compute(&flow, 0, bytes, (size_t)got));
         ck_assert_uint_eq(roce.qpn, OURS);
         *syndrome = roce.syndrome;
         count++;
@@ -274,15 +319,84 @@ START_TEST(ahead)
 }
 END_TEST
 
-int main(void)
+static size_t put_unchecked(uint8_t *bytes, uint8_t value)
 {
-    Suite *suite = suite_create("intruders");
-    TCase *tcase = tcase_create("packets");
+    size_t length = put_packet(bytes, value, 0);
+
+    icrc_store(bytes + length - ICRC_SIZE, ICRC_NONE);
+    return length;
+}
+
+/* One without a check, where both have said so; those with one are taken, too, if it is right. */
+START_TEST(left_out)
+{
+    uint8_t bytes[ROCE_MAX];
+    size_t length = put_unchecked(bytes, 0x3c);
+
+    ck_assert(send_from(world.udp, bytes, length));
+    expect_byte(world.memory, BYTES, 0x3c);
+    memset(world.memory, 0, BYTES);
+    post_one();
+    world.psn = roce_psn(world.psn + 1);
+    length = put_packet(bytes, 0xee, 0);
+    bytes[length - 1] ^= 1;
+    ck_assert(!send_from(world.udp, bytes, length));
+    while (answers((uint8_t[1]){0}) > 0)
+        ;
+    expect_untouched();
+}
+END_TEST
+
+/* Another at the same port, who wants a check: the way there is not the one that was known. */
+START_TEST(left_out_before)
+{
+    struct ibv_context *context = world.side.id->verbs;
+
+    expect_untouched();
+    part();
+    ck_assert_int_eq(soft_dealloc_pd(world.side.pd), 0);
+    soft_destroy_id(world.side.id);
+    memset(world.memory, 0, BYTES);
+    meet(0);
+    ck_assert_ptr_eq(world.side.id->verbs, context);
+    ck_assert(!world.unchecked);
+    expect_untouched();
+}
+END_TEST
+
+START_TEST(left_out_unasked)
+{
+    uint8_t bytes[ROCE_MAX];
+    size_t length = put_unchecked(bytes, 0xee);
+
+    ck_assert(!send_from(world.udp, bytes, length));
+    expect_untouched();
+}
+END_TEST
+
+static TCase *add(Suite *suite, const char *name, void (*come)(void))
+{
+    TCase *tcase = tcase_create(name);
 
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 60);
-    tcase_add_checked_fixture(tcase, enter, leave);
+    tcase_add_checked_fixture(tcase, come, leave);
     tcase_add_test(tcase, right);
+    return tcase;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("intruders");
+    TCase *tcase = add(suite, "unchecked", enter_unchecked);
+
+    tcase_add_test(tcase, left_out);
+    tcase_add_test(tcase, left_out_before);
+    tcase_add_loop_test(tcase, from_elsewhere, 0, 2);
+    tcase = add(suite, "unheard", enter_unheard);
+    tcase_add_test(tcase, left_out_unasked);
+    tcase = add(suite, "packets", enter);
+    tcase_add_test(tcase, left_out_unasked);
     tcase_add_test(tcase, damaged);
     tcase_add_test(tcase, cut);
     tcase_add_loop_test(tcase, from_elsewhere, 0, 2);

@@ -293,9 +293,9 @@ void cm_choice_tell(const struct cm_id *id, const char *because);
 /* A listener's part, and that of a request that came to it. */
 void cm_link_listen(struct cm_id *id);
 void cm_link_requested(struct cm_id *id);
-/* What `own` says of it. */
-void cm_link_describe(struct cm_id *id);
-/* Both have spoken: the path's link. 0 or an errno. */
+/* What `own` says of it, between these addresses. */
+void cm_link_describe(struct cm_id *id, const union soft_addr *local, const union soft_addr *remote);
+/* Both have spoken: the path's link, and whether its packets need a check. 0 or an errno. */
 int cm_link_choose(struct cm_id *id, struct soft_path *path);
 /* The queue pair of the path is ready to receive. */
 void cm_link_begin(struct soft_path *path);

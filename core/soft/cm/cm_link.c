@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * cm_link.c - which link a connection goes by. Shared memory is offered in the request and accepted in the
- * answer (shm_meet.h says how); whoever knows nothing of it, or can't, leaves the connection to UDP.
+ * answer (shm_meet.h says how); whoever knows nothing of it, or can't, leaves the connection to UDP. There the
+ * ICRC is left out in the same way, where packets never leave this host's memory.
  */
 #include <arpa/inet.h>
 #include <stdatomic.h>
@@ -10,6 +11,7 @@
 #include "core/fds.h"
 #include "core/settings.h"
 #include "cm_id.h"
+#include "ib_address.h"
 
 static struct {
     atomic_uint_fast64_t shm, udp; /* sums: they pair with nothing */
@@ -42,17 +44,13 @@ void cm_link_requested(struct cm_id *id)
 }
 
 /* NULL, and why: packets go by UDP. */
-static struct shm_peer *offer(struct cm_id *id, struct shm *shm)
+static struct shm_peer *offer(struct cm_id *id, struct shm *shm, const union soft_addr *remote)
 {
-    union soft_addr local, remote;
-
     if (id->own.private_length > CM_REQ_PRIVATE - CM_TOKEN) {
         id->refusal = (struct shm_refusal){"the request's private data leaves no room to offer memory", 0};
         return NULL;
     }
-    if (cm_socket_names(id->fd, &local, &remote) != 0)
-        return NULL;
-    return shm_offer(shm, &remote, id->own.token, &id->refusal);
+    return shm_offer(shm, remote, id->own.token, &id->refusal);
 }
 
 static struct shm_peer *take_up(struct cm_id *id, struct shm *shm)
@@ -66,13 +64,21 @@ static struct shm_peer *take_up(struct cm_id *id, struct shm *shm)
     return NULL;
 }
 
+/* Does the kernel's loopback carry what goes to the peer? From another address to one of this host's it does,
+ * too, which only the routes tell: then the ICRC stays. */
+static bool is_by_loopback(const union soft_addr *local, const union soft_addr *remote)
+{
+    return ib_same_address(local, remote) ||
+           (remote->sa.sa_family == AF_INET && ntohl(remote->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET);
+}
+
 /* A queue pair that the user connects by himself goes by UDP, and so does whoever may be no peer of ours. */
-void cm_link_describe(struct cm_id *id)
+void cm_link_describe(struct cm_id *id, const union soft_addr *local, const union soft_addr *remote)
 {
     struct cm_message *own = &id->own;
     struct shm *shm = &home_of(id->public.verbs)->shm;
 
-    own->shm = false;
+    own->shm = own->unchecked = false;
     if (id->public.qp == NULL || !id->transport->meets)
         return;
     if (id->offered != NULL && own->type == CM_REQ) { /* a try that failed offered it, with its own token */
@@ -80,10 +86,11 @@ void cm_link_describe(struct cm_id *id)
         id->offered = NULL;
     }
     if (own->type == CM_REQ)
-        id->offered = offer(id, shm);
+        id->offered = offer(id, shm, remote);
     else if (own->type == CM_REP && id->offered == NULL) /* else it was taken up by a try that failed */
         id->offered = take_up(id, shm);
     own->shm = id->offered != NULL;
+    own->unchecked = !settings()->icrc && is_by_loopback(local, remote);
     if (id->guest != -1) /* what was sent to him he finds all the same */
         fds_close(id->guest);
     id->guest = -1;
@@ -125,6 +132,9 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path)
         if (peer != NULL)
             shm_peer_free(peer);
         id->offered = NULL;
+        path->unchecked = id->own.unchecked && id->peer.unchecked;
+        if (path->unchecked)
+            udp_take_unchecked(&home_of(id->public.verbs)->udp);
         atomic_fetch_add(&chosen.udp, 1);
         tell(id, "udp");
         return 0;

@@ -172,8 +172,8 @@ static int choose_psn(struct cm_id *id)
 int cm_qp_describe(struct cm_id *id, enum cm_type type)
 {
     struct udp *udp = &home_of(id->public.verbs)->udp;
-    union soft_addr local;
-    int error = id->transport->names(id, &local, NULL);
+    union soft_addr local, remote;
+    int error = id->transport->names(id, &local, &remote);
     in_port_t port;
 
     if (error == 0)
@@ -191,7 +191,7 @@ int cm_qp_describe(struct cm_id *id, enum cm_type type)
     id->own.mtu = (uint8_t)id->transport->mtu(id);
     id->own.service = service_of(id->public.qp_type);
     id->own.space_ib = id->public.ps == RDMA_PS_IB;
-    cm_link_describe(id);
+    cm_link_describe(id, &local, &remote);
     return 0;
 }
 

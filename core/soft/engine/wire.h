@@ -58,6 +58,7 @@ struct soft_path {
     union soft_addr local, remote;
     struct soft_link *link;  /* NULL: the one that the wire has for all */
     uintptr_t traffic_class; /* of IP, 8 bits; so wide since paths are compared byte by byte, with no padding */
+    uintptr_t unchecked;     /* 1: what is sent needs no ICRC, as both ends have agreed; as wide */
 };
 
 #define SOFT_ACKED 0x80u /* in the upper eight bits, and a PSN: it has come, and all before it */

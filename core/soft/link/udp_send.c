@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Trains out: each packet gets its ICRC, and all of them go to the kernel in one call. */
+/* Trains out: each packet gets its ICRC, unless the path needs none, and all of them go to the kernel in one
+ * call. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -72,7 +73,9 @@ static void seal(struct udp_way_out *way, uint8_t *train, size_t length, size_t 
     for (size_t at = 0; at < length; at += stride, id++) {
         size_t size = (at + stride < length ? stride : length - at) - ICRC_SIZE;
 
-        icrc_store(train + at + size, icrc_compute(&way->flow, numbered ? id : 0, train + at, size));
+        icrc_store(train + at + size, way->path.unchecked
+                                          ? ICRC_NONE
+                                          : icrc_compute(&way->flow, numbered ? id : 0, train + at, size));
     }
 }
 
@@ -210,7 +213,7 @@ static struct udp_way_out *find_way(struct udp *udp, const struct soft_path *pat
     struct udp_way_out *way = udp->ways_out == NULL ? &udp->out : &udp->ways_out[udp_way_place(path)];
 
     if (udp_same_way(&way->path, path) && way->path.traffic_class == path->traffic_class &&
-        !soft_is_any(&path->local))
+        way->path.unchecked == path->unchecked && !soft_is_any(&path->local))
         return way;
     if (udp->ways_out == NULL && way->path.remote.sa.sa_family != AF_UNSPEC && !udp_same_way(&way->path, path))
         udp->ways_out = calloc(UDP_WAYS, sizeof *udp->ways_out);

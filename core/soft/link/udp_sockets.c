@@ -77,6 +77,13 @@ in_port_t udp_port(struct udp *udp, const union soft_addr *local)
     return port;
 }
 
+void udp_take_unchecked(struct udp *udp)
+{
+    soft_lock(udp->context);
+    udp->unchecked = true;
+    soft_unlock(udp->context);
+}
+
 /* Nobody sends to them, and nothing was ever sent by them. */
 static void detach_all(struct udp *udp)
 {

@@ -156,6 +156,7 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
     if (conn == NULL)
         return NULL;
     conn->sock = sock;
+    conn->doubt = 1; /* until it has advertised once */
     conn->device = device;
     conn->id = id;
     STAILQ_INIT(&conn->sends);

@@ -148,10 +148,12 @@ struct conn {
     uint64_t tx_position; /* bytes of the stream sent */
     struct hello peer;
     uint64_t hidden_sent,
-        hidden_acked;  /* bytes ever written to the peer's hidden buffer, and ever copied out there */
-    bool advert_begun; /* the first advertisement holds the beginning of a transfer */
-    bool at_once;      /* what is sent now waits for no advertisement: it may not wait (dontwait.c) */
-    uint8_t due;       /* what is to be said once, when there is a credit for it: DUE_ above */
+        hidden_acked;       /* bytes ever written to the peer's hidden buffer, and ever copied out there */
+    uint64_t advert_due;    /* ns, when a long send waits no longer for an advertisement; 0: none does */
+    uint32_t doubt, doubts; /* advertisements until one may wait; that many, when it was last in vain */
+    bool advert_begun;      /* the first advertisement holds the beginning of a transfer */
+    bool at_once;           /* what is sent now waits for no advertisement: it may not wait (dontwait.c) */
+    uint8_t due;            /* what is to be said once, when there is a credit for it: DUE_ above */
 
     /* one-sided */
     struct op_list onesided;                /* not completed, in order */
@@ -309,6 +311,7 @@ void xs_undo(struct op *op, struct waiter *waiter);
 
 void xs_tx_run(struct conn *conn);
 void xs_tx_advert(struct conn *conn, const struct control *control);
+void xs_tx_look(struct conn *conn); /* the socket's deadline passed: who waits for an advertisement may go on */
 /* Forget the advertisements, but the one that holds the beginning of a transfer. */
 void xs_tx_recall(struct conn *conn);
 void xs_tx_completed(struct conn *conn, const struct posted *posted);

@@ -292,6 +292,8 @@ void xs_sock_timeout(struct sock *sock)
     else if (sock->state == SOCK_CLOSING)
         xs_close_timeout(sock);
     xs_limits_look(sock);
+    if (sock->conn != NULL)
+        xs_tx_look(sock->conn);
 }
 
 /* ---- Calls --------------------------------------------------------------------------------------------- */

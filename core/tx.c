@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include "clock.h"
 #include "conn.h"
 #include "file.h"
 #include "memory.h"
@@ -15,11 +16,24 @@
 #include "sock.h"
 
 #define FILLED_MIN 65536 /* bytes under way that keep the peer busy until it has advertised more */
+#define ADVERT_NS (20 * UINT64_C(1000000)) /* the longest that a long send waits for an advertisement */
+#define DOUBT_MAX 1023                     /* advertisements until it does so again */
 
 /* ---- Advertisements --------------------------------------------------------------------------- */
 
+/* The peer advertises. */
+static void trust_more(struct conn *conn)
+{
+    if (conn->doubt > 0)
+        conn->doubt--;
+    if (conn->advert_due != 0)
+        conn->doubts /= 2;
+    conn->advert_due = 0;
+}
+
 void xs_tx_advert(struct conn *conn, const struct control *control)
 {
+    trust_more(conn);
     bool usable = !sock_is_stream(conn->sock) ||
                   (control->phase == conn->tx_phase && conn->tx_phase % 2 == 0) ||
                   ((int32_t)(control->phase - conn->tx_phase) > 0 && control->position == conn->tx_position);
@@ -61,12 +75,43 @@ static __attribute__((noinline)) bool is_filled(const struct conn *conn)
     return bytes >= FILLED_MIN;
 }
 
+/* What is longer than the hidden buffer is not done before the peer receives, so it may as well wait for that, if
+ * the peer is one that advertises, and has not just been about to. By the hidden buffer each of its receives would end
+ * with what has been copied there, and before the next one is advertised the buffer would be full again. But the peer
+ * may be waiting for data before it receives: then it is doubted, the longer the more often it was so. */
+static __attribute__((noinline)) bool awaits_advert(struct conn *conn, const struct op *op)
+{
+    uint64_t now;
+
+    if (op->length <= conn->peer.hidden_size || op->deadline != 0 || conn->doubt > 0)
+        return false;
+    now = now_ns();
+    if (conn->advert_due == 0) {
+        conn->advert_due = ns_after(now, ADVERT_NS);
+        xs_sock_wake_by(conn->sock, conn->advert_due);
+    }
+    if (now < conn->advert_due)
+        return true;
+    conn->advert_due = 0;
+    conn->doubts = conn->doubts < DOUBT_MAX ? 2 * conn->doubts + 1 : DOUBT_MAX;
+    conn->doubt = conn->doubts;
+    return false;
+}
+
+void xs_tx_look(struct conn *conn)
+{
+    if (conn->advert_due > now_ns())
+        xs_sock_wake_by(conn->sock, conn->advert_due);
+    else if (conn->advert_due != 0)
+        xs_conn_run_sends(conn);
+}
+
 /* The peer will have receives that are done, and advertise others, as a rule before all that is under way has come.
  * By the hidden buffer it would copy what is sent now, and forget what it has just advertised. But it may also be
  * waiting for more before it receives: so no longer than until the device has acknowledged nearly all. */
-static bool waits_for_advert(const struct conn *conn, const struct op *op)
+static bool waits_for_advert(struct conn *conn, const struct op *op)
 {
-    return op->length >= DIRECT_MIN && !conn->at_once && is_filled(conn);
+    return op->length >= DIRECT_MIN && !conn->at_once && (is_filled(conn) || awaits_advert(conn, op));
 }
 
 static bool find_target(struct conn *conn, const struct op *op, struct target *target)

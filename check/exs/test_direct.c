@@ -3,8 +3,13 @@
  * next advertisement is still on its way; and nobody waits for one that may not come. */
 #include "check/support/support.h"
 
+#include "own_clock.h"
+
 #define LARGE ((size_t)131072)
+#define LONG (4 * LARGE) /* more than a hidden buffer holds, */
+#define HIDDEN (2 * LARGE)
 #define SHORT 100
+#define LEAP_NS 25000000 /* longer than a send waits for an advertisement of which nothing says that it comes */
 
 static struct pair pair;
 static char *from, *to;
@@ -13,9 +18,9 @@ static exs_mhandle_t region; /* of `to` */
 static void begin(void)
 {
     pair_open(&pair, AF_INET, SOCK_STREAM);
-    from = new_buffer(2 * LARGE);
-    to = new_buffer(2 * LARGE);
-    region = exs_mregister(to, 2 * LARGE, 0);
+    from = new_buffer(LONG);
+    to = new_buffer(LONG);
+    region = exs_mregister(to, LONG, 0);
     ck_assert_ptr_ne(region, NULL);
 }
 
@@ -117,6 +122,162 @@ START_TEST(with_a_short_one)
 }
 END_TEST
 
+/* ---- What is longer than the hidden buffer ---- */
+
+static void advertise_long(void)
+{
+    must(exs_recv(pair.server, to, LONG, 0, pair.server_box->queue, NULL, region));
+    inbox_pump(pair.client_box, QUIET_MS);
+}
+
+static size_t received(void)
+{
+    return take_good(pair.server_box, EXS_EVT_RECV, pair.server).exs_evt_union.exs_evt_xfer.exs_evt_length;
+}
+
+static void whole_is_direct(void)
+{
+    uint64_t before = stats().exs_sent_direct;
+
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    ck_assert_uint_eq(received(), LONG);
+    ck_assert_uint_eq(stats().exs_sent_direct, before);
+}
+
+/* The peer has advertised, and is not doubted: no time passes for us but by a leap. */
+static void begin_trusted(void)
+{
+    begin();
+    own_clock = true;
+    advertise_long();
+    send_bytes(LONG);
+    whole_is_direct();
+}
+
+/* Sent, and some of it by the hidden buffer; the server takes it all. */
+static void goes_by_hidden(void)
+{
+    exs_stats_t before = stats();
+    size_t all = 0;
+
+    ck_assert_uint_eq(before.exs_sent % LONG, HIDDEN);
+    while (all < LONG) {
+        if (exs_recv(pair.server, to, LONG, MSG_DONTWAIT, pair.server_box->queue, NULL, region) == 0)
+            all += received();
+        else
+            ck_assert_int_eq(errno, EAGAIN);
+        inbox_pump(pair.client_box, QUIET_MS);
+    }
+    ck_assert_uint_eq(all, LONG);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    ck_assert_uint_eq(stats().exs_sent_direct, before.exs_sent_direct);
+}
+
+static void wait_in_vain(void)
+{
+    uint64_t before = stats().exs_sent;
+
+    send_bytes(LONG);
+    ck_assert_uint_eq(stats().exs_sent, before);
+    own_leap = LEAP_NS;
+    while (stats().exs_sent == before)
+        inbox_pump(pair.client_box, QUIET_MS);
+    goes_by_hidden();
+}
+
+/* It waits for the peer's next receive, and goes there; also where nothing else is under way. */
+START_TEST(long_ones_wait)
+{
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = stats().exs_sent;
+
+        own_leap = LEAP_NS; /* each has its own time */
+        send_bytes(LONG);
+        inbox_quiet(pair.server_box, 0);
+        ck_assert_uint_eq(stats().exs_sent, before);
+        advertise_long();
+        whole_is_direct();
+    }
+    ck_assert_uint_eq(stats().exs_sent_direct, 4 * LONG);
+    ck_assert_mem_eq(to, from, LONG);
+}
+END_TEST
+
+/* What the hidden buffer has room for is not kept back, nor what may not wait. */
+START_TEST(others_do_not)
+{
+    int flags = _i ? MSG_DONTWAIT : 0;
+
+    must(exs_send(pair.client, from, _i ? LONG : HIDDEN, flags, pair.client_box->queue, NULL, NULL));
+    ck_assert_uint_eq(stats().exs_sent, LONG + HIDDEN);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+}
+END_TEST
+
+/* Who does not receive before something has come is not waited for again, until he has advertised: once, three
+ * times, seven times. */
+START_TEST(in_vain)
+{
+    for (unsigned doubt = 1; doubt <= 7; doubt = 2 * doubt + 1) {
+        wait_in_vain();
+        for (unsigned i = 0; i < doubt; i++) {
+            send_bytes(LONG);
+            goes_by_hidden();
+            advertise_long();
+            send_bytes(LONG);
+            whole_is_direct();
+        }
+    }
+    wait_in_vain();
+}
+END_TEST
+
+/* And where it was not in vain, half as often. */
+START_TEST(no_longer_in_vain)
+{
+    for (int i = 0; i < 2; i++) {
+        wait_in_vain();
+        for (int adverts = 0; adverts < 1 + 2 * i; adverts++) {
+            advertise_long();
+            send_bytes(LONG);
+            whole_is_direct();
+        }
+    }
+    send_bytes(LONG);
+    advertise_long();
+    whole_is_direct();
+    wait_in_vain();
+    for (int adverts = 0; adverts < 3; adverts++) {
+        advertise_long();
+        send_bytes(LONG);
+        whole_is_direct();
+    }
+    wait_in_vain();
+}
+END_TEST
+
+/* A send that has only so much time uses it. */
+START_TEST(bounded)
+{
+    const struct timeval limit = {.tv_sec = 3600};
+
+    must(exs_setsockopt(pair.client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit));
+    send_bytes(LONG);
+    goes_by_hidden();
+}
+END_TEST
+
+/* Before the peer has advertised at all nobody knows what it does. */
+START_TEST(not_of_strangers)
+{
+    init_library();
+    begin();
+    send_bytes(LONG);
+    goes_by_hidden();
+    end_of_it();
+}
+END_TEST
+
 static uint64_t completions_of(size_t length)
 {
     exs_stats_t before, after;
@@ -149,7 +310,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("direct");
-    TCase *c = add_case(suite, "direct", 20), *links = add_bare_case(suite, "links", 20);
+    TCase *c = add_case(suite, "direct", 20), *links = add_bare_case(suite, "links", 20),
+          *long_ones = add_case(suite, "long", 20);
 
     tcase_add_checked_fixture(c, begin, end_of_it);
     tcase_add_test(c, waits_for_the_next);
@@ -157,5 +319,12 @@ int main(void)
     tcase_add_test(c, not_at_all);
     tcase_add_loop_test(c, with_a_short_one, 0, 2);
     tcase_add_loop_test(links, requests, 0, 2);
+    tcase_add_test(links, not_of_strangers);
+    tcase_add_checked_fixture(long_ones, begin_trusted, end_of_it);
+    tcase_add_test(long_ones, long_ones_wait);
+    tcase_add_loop_test(long_ones, others_do_not, 0, 2);
+    tcase_add_test(long_ones, in_vain);
+    tcase_add_test(long_ones, no_longer_in_vain);
+    tcase_add_test(long_ones, bounded);
     return run_suite(suite);
 }

@@ -408,11 +408,26 @@ static void wait_for_answer(struct soft_qp *qp)
     }
 }
 
+/* May only a part of a train go, of more that is to? Trains cost about the same whatever is in them, so it waits for
+ * an acknowledgement that lets a whole one go: there is one on its way, since one is asked for at least four times in
+ * the window, of which no more than half is left. */
+static bool fills_no_train(const struct soft_qp *qp)
+{
+    const struct soft_requester *req = &qp->req;
+    uint32_t packets = room(req);
+    const struct soft_send *send;
+
+    if (packets >= qp->turn || req->recovery.window < 2 * qp->turn || soft_is_lossless(qp))
+        return false;
+    send = current(qp);
+    return !soft_send_answered(send) && send->psn + send->packets - req->next > packets;
+}
+
 bool soft_requester_go(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
     uint64_t limit = req->next + qp->turn;
-    bool sent = false, ready = soft_requester_ready(qp);
+    bool sent = false, ready = soft_requester_ready(qp) && !fills_no_train(qp);
 
     for (unsigned packets = 0; packets < SOFT_TRAIN_PACKETS && ready && req->next < limit; packets++) {
         bool put = put_next(qp);

@@ -7,6 +7,7 @@
 #define MTU 4096
 #define PACKETS 16
 #define LENGTH ((size_t)PACKETS * MTU)
+#define TRAIN 15  /* packets that one has room for */
 #define WINDOW 32 /* packets, before anything is acknowledged */
 
 static struct pair *begin(void)
@@ -159,6 +160,23 @@ START_TEST(acknowledgement_of_a_window)
 }
 END_TEST
 
+/* Of a message that is longer than the window is a part goes that fills trains: what is left of the window waits for
+ * an acknowledgement, which is under way. The end of a message does not. */
+START_TEST(whole_trains)
+{
+    struct pair *pair = begin();
+    post(&pair->end[0], &pair->end[1],
+         &(struct work){.id = 7,
+                        .opcode = IBV_WR_RDMA_WRITE,
+                        .flags = IBV_SEND_SIGNALED,
+                        .length = _i ? (size_t)WINDOW * MTU : (size_t)3 * WINDOW * MTU});
+    ck_assert_uint_eq(network_packets(pair->network), _i ? WINDOW : 2 * TRAIN);
+    run(pair);
+    expect_wc(pair->end[0].send_cq, 7, IBV_WC_SUCCESS);
+    pair_free(pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("transport: trains");
@@ -168,6 +186,7 @@ int main(void)
     tcase_add_test(tcase, acknowledgement_behind_the_first);
     tcase_add_test(tcase, acknowledgement_of_a_long_message);
     tcase_add_test(tcase, acknowledgement_of_a_window);
+    tcase_add_loop_test(tcase, whole_trains, 0, 2);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -84,7 +84,7 @@ START_TEST(nothing_sent_twice_is_timed)
     ck_assert(!soft_recovery_is_timed(&recovery, psn + 1));
     soft_recovery_time(&recovery, psn + 5);
     soft_recovery_left(&recovery, now);
-    soft_recovery_probe(&recovery, psn + 5, psn + 6);
+    soft_recovery_probe(&recovery, psn + 5, psn + 6, now);
     ck_assert(!soft_recovery_is_timed(&recovery, psn + 6));
     soft_recovery_time(&recovery, psn + 7);
     ck_assert(soft_recovery_waits(&recovery));
@@ -95,6 +95,32 @@ START_TEST(nothing_sent_twice_is_timed)
 }
 END_TEST
 
+/* Nor what was behind a packet that was sent once more, if the answer comes so soon after that as if it were to it. Of
+ * a peer that takes its time it is. */
+START_TEST(nothing_that_a_probe_brings_is_timed)
+{
+    talk(100, 100 * US);
+    uint64_t before = recovery.round;
+    soft_recovery_time(&recovery, psn + 1);
+    soft_recovery_left(&recovery, now);
+    now += 5000 * US;
+    soft_recovery_probe(&recovery, psn, psn + 2, now);
+    now += _i ? 400 * US : 90 * US;
+    ck_assert(soft_recovery_is_timed(&recovery, psn + 2));
+    soft_recovery_answered(&recovery, now);
+    ck_assert(!soft_recovery_is_timed(&recovery, psn + 2));
+    if (_i)
+        ck_assert_uint_gt(recovery.round, before + 500 * US);
+    else
+        ck_assert_uint_eq(recovery.round, before);
+    psn += 2;
+    soft_recovery_progress(&recovery, 2);
+    uint64_t after = recovery.round;
+    talk(1, 5 * US); /* as what leaves later is */
+    ck_assert_uint_lt(recovery.round, after);
+}
+END_TEST
+
 /* Probes become rarer, and end with the ACK time-out, until the peer is heard again. */
 START_TEST(probes_become_rarer)
 {
@@ -102,10 +128,10 @@ START_TEST(probes_become_rarer)
     uint64_t first = soft_recovery_patience(&recovery, 0);
     for (int i = 0; i < 5; i++) {
         ck_assert_uint_eq(soft_recovery_patience(&recovery, 0), first << i);
-        soft_recovery_probe(&recovery, psn, psn + 1);
+        soft_recovery_probe(&recovery, psn, psn + 1, now);
     }
     for (int i = 0; i < 200; i++)
-        soft_recovery_probe(&recovery, psn, psn + 1);
+        soft_recovery_probe(&recovery, psn, psn + 1, now);
     ck_assert_uint_eq(soft_recovery_patience(&recovery, 0), UINT64_MAX);
     soft_recovery_progress(&recovery, 1);
     ck_assert_uint_eq(soft_recovery_patience(&recovery, 0), first);
@@ -163,12 +189,12 @@ END_TEST
 START_TEST(probes_in_vain_make_slower)
 {
     uint32_t window = recovery.window;
-    soft_recovery_probe(&recovery, 100, 200);
+    soft_recovery_probe(&recovery, 100, 200, now);
     ck_assert_uint_eq(recovery.window, window);
-    soft_recovery_probe(&recovery, 100, 200);
+    soft_recovery_probe(&recovery, 100, 200, now);
     ck_assert_uint_eq(recovery.window, window / 2);
     for (int i = 0; i < 10; i++)
-        soft_recovery_probe(&recovery, 100, 200);
+        soft_recovery_probe(&recovery, 100, 200, now);
     ck_assert_uint_eq(recovery.window, SOFT_WINDOW_MIN);
 }
 END_TEST
@@ -252,6 +278,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, estimates_follow);
     tcase_add_test(tcase, spread_counts);
     tcase_add_test(tcase, nothing_sent_twice_is_timed);
+    tcase_add_loop_test(tcase, nothing_that_a_probe_brings_is_timed, 0, 2);
     tcase_add_test(tcase, probes_become_rarer);
     tcase_add_test(tcase, window_grows_and_halves);
     tcase_add_test(tcase, window_comes_back);

@@ -34,6 +34,9 @@ void soft_recovery_answered(struct soft_recovery *recovery, uint64_t now)
     recovery->timed = SOFT_NO_PSN;
     if (recovery->timed_at == 0 || now < recovery->timed_at)
         return; /* it has not even left: an answer to something else */
+    if (recovery->probed_at > recovery->timed_at &&
+        now - recovery->probed_at <= recovery->round + recovery->spread)
+        return; /* perhaps it only came since a probe asked for it */
     if (recovery->answers == 0) {
         recovery->round = took;
         recovery->spread = took / 2;
@@ -150,11 +153,12 @@ uint64_t soft_recovery_patience(const struct soft_recovery *recovery, uint64_t g
         return NEVER_NS;
     if (spread < recovery->round)
         spread = recovery->round;
-    patience = recovery->round + spread + grain;
+    patience = recovery->round + spread;
+    patience += grain;
     return patience << recovery->probes;
 }
 
-void soft_recovery_probe(struct soft_recovery *recovery, uint64_t una, uint64_t high)
+void soft_recovery_probe(struct soft_recovery *recovery, uint64_t una, uint64_t high, uint64_t now)
 {
     /* The first may have been in vain; one that is not answered either says that the way is full. */
     if (recovery->probes > 0 && recovery->window > SOFT_WINDOW_MIN) {
@@ -165,6 +169,7 @@ void soft_recovery_probe(struct soft_recovery *recovery, uint64_t una, uint64_t 
     if (recovery->timed == una)
         recovery->timed = SOFT_NO_PSN;
     recovery->probed = una;
+    recovery->probed_at = now;
     recovery->probes++;
 }
 

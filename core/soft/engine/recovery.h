@@ -34,6 +34,7 @@ struct soft_recovery {
     uint64_t round, spread;   /* an answer's usual time and by how much it differs, ns */
     uint64_t timed, timed_at; /* the packet whose answer is timed, and when it left */
     uint64_t probed;          /* sent once more, and not acknowledged since */
+    uint64_t probed_at;       /* when there was a probe last */
     uint64_t paid;            /* losses before this PSN are of a flight that the window has paid for */
     uint64_t refused_at;      /* when a NAK came, or was counted, without progress since */
     uint64_t repeated_at;     /* when the flight was last sent again */
@@ -97,7 +98,7 @@ bool soft_recovery_refused(struct soft_recovery *recovery, uint64_t now, uint64_
  * link is late with timers and answers. */
 uint64_t soft_recovery_patience(const struct soft_recovery *recovery, uint64_t grain);
 /* Packet una is sent once more, of those up to high. */
-void soft_recovery_probe(struct soft_recovery *recovery, uint64_t una, uint64_t high);
+void soft_recovery_probe(struct soft_recovery *recovery, uint64_t una, uint64_t high, uint64_t now);
 /* An ACK time-out has passed. */
 void soft_recovery_timeout(struct soft_recovery *recovery);
 

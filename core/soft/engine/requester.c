@@ -384,7 +384,7 @@ void soft_requester_probe(struct soft_qp *qp)
     uint64_t expiry = req->expiry;
 
     qp->context->counters.probes++;
-    soft_recovery_probe(&req->recovery, req->una, req->high);
+    soft_recovery_probe(&req->recovery, req->una, req->high, soft_now(qp->context));
     if (soft_send_answered(send)) {
         req->gap = NEVER_NS;
         soft_requester_back(qp);

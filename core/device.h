@@ -123,8 +123,9 @@ struct device {
     struct ibv_comp_channel *(*create_quiet_comp_channel)(struct ibv_context *context, struct waitset **waits);
 
     /* Ours: the program has done all that the last completions made it do, and may sleep. What it sent by then
-     * was worth waiting for: acknowledgements went along. NULL where the device sees to them by itself. */
-    void (*rest)(struct ibv_context *context);
+     * was worth waiting for: acknowledgements went along. Returns when it is to look again at the latest, ns, since a
+     * timer of the device's is due; NEVER_NS: none is. NULL where the device sees to all that by itself. */
+    uint64_t (*rest)(struct ibv_context *context);
     /* And where it is to be read whether anything waits for that, as long as the context is open: a hint, which pairs
      * with nothing. Of a device that has `rest`. */
     const atomic_bool *(*rest_wanted)(struct ibv_context *context);

@@ -288,8 +288,7 @@ bool xs_nic_waits(const struct nic *nic)
     return nic->rest_wanted != NULL && atomic_load_explicit(nic->rest_wanted, memory_order_relaxed);
 }
 
-void xs_nic_rest(const struct nic *nic)
+uint64_t xs_nic_rest(const struct nic *nic)
 {
-    if (nic->device->rest != NULL)
-        nic->device->rest(nic->context);
+    return nic->device->rest != NULL ? nic->device->rest(nic->context) : NEVER_NS;
 }

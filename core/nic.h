@@ -67,7 +67,7 @@ int xs_nic_look(struct nic *nic);
 /* The same of a caller that does not. */
 void xs_nic_look_once(struct nic *nic);
 /* The application has had its turn: it may sleep now. */
-void xs_nic_rest(const struct nic *nic);
+uint64_t xs_nic_rest(const struct nic *nic);
 bool xs_nic_waits(const struct nic *nic); /* for that */
 
 #endif

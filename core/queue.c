@@ -162,7 +162,8 @@ void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
 
     sleeper->fds[0] = (struct pollfd){.fd = sleeper->bell->fd, .events = POLLIN};
     sleeper->count = 1;
-    sleeper->deadline = first != NULL ? first->deadline : NEVER_NS;
+    sleeper->deadline =
+        first != NULL && first->deadline < home->device_due ? first->deadline : home->device_due;
     LIST_FOREACH (source, &home->sources, link)
         list_source(source, sleeper);
     xs_queue_unlock(home);
@@ -229,6 +230,7 @@ struct queue *xs_queue_new(bool private, int depth)
     xs_spin_init(&queue->spin);
     queue->raise = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
     queue->timer = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
+    queue->device_due = NEVER_NS;
     queue->look = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
     if (!xs_ops_reach(queue, depth))
         goto no_memory;

@@ -120,10 +120,11 @@ struct queue {
     LIST_HEAD(, polling) polls;          /* whose events go here, and which have an epoll */
     bool keeps_time;                     /* with a timer, even if whoever waits could do without */
     struct doorbell timer;               /* without a descriptor until needed */
-    unsigned busy_turns;                 /* since the CM channels were looked at, */
-    uint64_t busy_since;                 /* and when that was, nearly */
-    uint64_t completions;                /* harvested, ever */
-    exs_stats_t gone;                    /* what its connections had counted that are freed */
+    uint64_t device_due;  /* ns, when a device is to be looked at at the latest, or before; NEVER_NS */
+    unsigned busy_turns;  /* since the CM channels were looked at, */
+    uint64_t busy_since;  /* and when that was, nearly */
+    uint64_t completions; /* harvested, ever */
+    exs_stats_t gone;     /* what its connections had counted that are freed */
 
     struct untaken { /* how misuse.c's thread saw it last; that one's alone */
         uint64_t turns, completions;

@@ -82,7 +82,7 @@ static bool run_channel(struct queue *queue, int device)
 void xs_queue_set_timer(struct queue *queue)
 {
     struct sock *first = TAILQ_FIRST(&queue->timed);
-    uint64_t when = first != NULL ? first->deadline : NEVER_NS;
+    uint64_t when = first != NULL && first->deadline < queue->device_due ? first->deadline : queue->device_due;
 
     if (when == queue->timer.at || (queue->fd < 0 && LIST_EMPTY(&queue->hosts) && !queue->keeps_time))
         return;
@@ -121,11 +121,15 @@ static void run_timers(struct queue *queue, struct turn *turn)
     struct sock *sock = TAILQ_FIRST(&queue->timed);
     uint64_t now;
 
-    if (sock == NULL && queue->timer.at == NEVER_NS)
+    if (sock == NULL && queue->timer.at == NEVER_NS && queue->device_due == NEVER_NS)
         return;
     now = now_ns();
     if (now >= queue->timer.at)
         doorbell_time(&queue->timer, NEVER_NS);
+    if (now >= queue->device_due)
+        queue->device_due = NEVER_NS; /* who looks now sees to it */
+    if (queue->timer.at == NEVER_NS)
+        xs_queue_set_timer(queue);
     while ((sock = TAILQ_FIRST(&queue->timed)) != NULL && sock->deadline <= now) {
         xs_queue_time(queue, sock, 0);
         xs_sock_timeout(sock);
@@ -227,9 +231,16 @@ void xs_queue_note_waits(struct queue *queue)
 void xs_queue_rest(struct queue *queue)
 {
     struct nic *nic;
+    uint64_t due = queue->device_due;
 
     LIST_FOREACH (nic, &queue->nics, link) {
-        xs_nic_rest(nic);
+        uint64_t its = xs_nic_rest(nic);
+
+        due = its < due ? its : due;
+    }
+    if (due < queue->device_due) { /* one before is left as it is: it rings too early, and rarely */
+        queue->device_due = due;
+        xs_queue_set_timer(queue);
     }
     atomic_store_explicit(&queue->waits, false, memory_order_relaxed);
 }

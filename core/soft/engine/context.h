@@ -32,8 +32,9 @@ struct soft_context {
     struct soft_work_list work;
     unsigned vain_polls; /* in a row: nothing had completed */
     bool patient;        /* an ACK may wait for what the application is about to send */
-    atomic_bool
-        waits; /* one does, since the last step; a hint to those who don't have the lock: pairs with nothing */
+    uint64_t looks_at;   /* ns: its user looks again then, who has been told of a timer; NEVER_NS: of none */
+    atomic_bool waits; /* there is something to do before its user sleeps, since the last step; a hint to those
+                          * who don't have the lock: pairs with nothing */
 
     struct soft_qp_list qps;
     struct soft_qp_list *buckets; /* by queue pair number */

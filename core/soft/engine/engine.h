@@ -121,6 +121,8 @@ void soft_step(struct soft_context *context);
  * something, will very likely answer, and then both go together. With soft_hurry they wait no longer. */
 void soft_progress_patiently(struct soft_context *context);
 void soft_hurry(struct soft_context *context);
+/* The user sleeps, and looks again when the next timer is due, ns, which is returned; NEVER_NS: there is none. */
+uint64_t soft_looks_next(struct soft_context *context);
 uint64_t soft_now(struct soft_context *context);
 
 /* table.c */

@@ -126,10 +126,19 @@ static __attribute__((noinline)) void step(struct soft_context *context)
         soft_timer_started(context);
 }
 
+/* Is a timer due before its user looks again, who has said so, or has been here since? Of the last time that is known:
+ * who has set a timer has asked for it. */
+static bool is_due_before(const struct soft_context *context, uint64_t due)
+{
+    return due != NEVER_NS && (due < context->looks_at || context->looks_at <= context->now);
+}
+
 /* Is there something to be done before its user sleeps? */
 static void note_waits(struct soft_context *context)
 {
-    atomic_store_explicit(&context->waits, !TAILQ_EMPTY(&context->work) || context->wire->unwatched,
+    atomic_store_explicit(&context->waits,
+                          !TAILQ_EMPTY(&context->work) || context->wire->unwatched ||
+                              is_due_before(context, soft_timer_next(context)),
                           memory_order_relaxed);
 }
 
@@ -139,6 +148,11 @@ void soft_step(struct soft_context *context)
         step(context);
     note_waits(context);
     context->now_known = false;
+}
+
+uint64_t soft_looks_next(struct soft_context *context)
+{
+    return context->looks_at = soft_timer_next(context);
 }
 
 void soft_watch_again(struct ibv_context *ibv)

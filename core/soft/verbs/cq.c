@@ -328,10 +328,14 @@ void soft_poll_ended(struct ibv_context *context)
     soft_unlock(context);
 }
 
-void soft_rest(struct ibv_context *context)
+uint64_t soft_rest(struct ibv_context *context)
 {
+    uint64_t due;
+
     soft_lock(context);
     soft_hurry(soft_context_of(context));
+    due = soft_looks_next(soft_context_of(context));
     soft_watch_again(context);
     soft_unlock(context);
+    return due;
 }

@@ -28,7 +28,7 @@ int soft_close_device(struct ibv_context *context);
  * event. */
 int soft_harvest(struct ibv_comp_channel *channel, struct ibv_cq **cq, int room, struct ibv_wc *wc, bool *left);
 /* The application has done what it had to do for now: acknowledge what it was given. */
-void soft_rest(struct ibv_context *context);
+uint64_t soft_rest(struct ibv_context *context);
 bool soft_waits_for_rest(struct ibv_context *context); /* there is something to acknowledge, or to watch, */
 const atomic_bool *soft_rest_wanted(struct ibv_context *context); /* and here it says so */
 /* Who polled does not go on with it: what arrives is to wake somebody. */

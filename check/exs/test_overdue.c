@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_overdue.c - a packet is lost while its sender sleeps, in a call or in a loop of the program's: it wakes when the
+ * device's timer is due that sends the packet again. Nobody else does it meanwhile: the sender's service thread is
+ * suspended.
+ *
+ * Both ends are in this process, on the embedded device and its UDP link, whose sendmsg loses a packet when told to.
+ */
+#include "check/support/support.h"
+
+#include <exs_ev.h>
+#include <sys/syscall.h>
+#include "core/settings.h"
+#include "inside.h"
+
+enum { ACKNOWLEDGE = 0x11, WARM = 50, BYTES = 100, TIMES = 5 };
+
+static _Atomic uint32_t
+    loses; /* a queue pair number: the next packet to it that is no acknowledgement is lost; 0 */
+
+static uint32_t qpn_of(const uint8_t *bth)
+{
+    return (uint32_t)(bth[5] << 16 | bth[6] << 8 | bth[7]);
+}
+
+/* In place of the system's, for the library. */
+__attribute__((visibility("default"))) ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    const uint8_t *bth = message->msg_iov->iov_base;
+    uint32_t lost = atomic_load(&loses);
+
+    if (lost != 0 && message->msg_iov->iov_len >= BYTES && bth[0] != ACKNOWLEDGE && qpn_of(bth) == lost) {
+        atomic_store(&loses, 0);
+        return (ssize_t)message->msg_iov->iov_len;
+    }
+    return syscall(SYS_sendmsg, fd, message, flags);
+}
+
+static void use_udp(void)
+{
+    must(setenv("EXS_DEVICE", "soft", 1));
+    must(setenv("EXS_LINK", "udp", 1));
+    init_library();
+}
+
+/* The next packet of the client's to this socket of the same process is lost. */
+static void lose_one_to(int server)
+{
+    atomic_store(&loses, conn_of(server)->qp->qp_num);
+}
+
+static struct pair pair;
+static char bytes[BYTES];
+static int sent;
+
+/* Sends the next, until there were so many, and sleeps. */
+static void one_is_sent(struct ev_loop *loop, exs_ev *w, exs_event_t *events, int count)
+{
+    (void)w;
+    ck_assert_int_eq(count, 1);
+    ck_assert_int_eq(events->exs_evt_type, EXS_EVT_SEND);
+    ck_assert_int_eq(events->exs_evt_errno, 0);
+    ck_assert_uint_eq(atomic_load(&loses), 0);
+    if (++sent > TIMES) {
+        ev_break(loop, EVBREAK_ALL);
+        return;
+    }
+    lose_one_to(pair.server);
+    must(exs_send(pair.client, bytes, BYTES, 0, pair.client_box->queue, NULL, NULL));
+}
+
+static void took_too_long(struct ev_loop *loop, ev_timer *w, int revents)
+{
+    (void)loop;
+    (void)w;
+    (void)revents;
+    ck_abort_msg("nobody woke after %d of %d", sent, TIMES);
+}
+
+START_TEST(in_a_loop)
+{
+    struct ev_loop *loop;
+    ev_timer limit;
+    exs_ev watcher;
+
+    use_udp();
+    loop = ev_loop_new(EVFLAG_AUTO);
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    for (int i = 0; i < WARM; i++) /* the device learns how long an answer takes */
+        pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, BYTES, 1);
+    service_suspend(service_of(pair.client)); /* the server's answers */
+    exs_ev_init(&watcher, one_is_sent, pair.client_box->queue);
+    exs_ev_start(loop, &watcher);
+    ev_timer_init(&limit, took_too_long, WAIT_MS / 1e3, 0);
+    ev_timer_start(loop, &limit);
+    must(exs_send(pair.client, bytes, BYTES, 0, pair.client_box->queue, NULL, NULL));
+    ev_run(loop, 0);
+    ck_assert_uint_lt(ev_iteration(loop), 50 * TIMES); /* and sleeps in between */
+    exs_ev_stop(loop, &watcher);
+    ev_timer_stop(loop, &limit);
+    ev_loop_destroy(loop);
+    service_resume(service_of(pair.client));
+    pair_close(&pair);
+}
+END_TEST
+
+START_TEST(in_a_call)
+{
+    use_udp();
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    for (int i = 0; i < WARM; i++) {
+        must(exs_blocking_send(pair.client, bytes, BYTES, 0, NULL));
+        must(exs_blocking_recv(pair.server, bytes, BYTES, MSG_WAITALL, NULL));
+    }
+    service_suspend(service_of(pair.client));
+    for (int i = 0; i < TIMES; i++) {
+        lose_one_to(pair.server);
+        ck_assert_int_eq(exs_blocking_send(pair.client, bytes, BYTES, 0, NULL), BYTES);
+        ck_assert_uint_eq(atomic_load(&loses), 0);
+    }
+    service_resume(service_of(pair.client));
+    pair_close_blocking(&pair);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("overdue");
+    TCase *tcase = add_bare_case(suite, "asleep", 20);
+
+    tcase_add_test(tcase, in_a_loop);
+    tcase_add_test(tcase, in_a_call);
+    return run_suite(suite);
+}

@@ -53,10 +53,10 @@ def by_scapy(path):
 
 
 def by_tshark(path, packets):
-    """Each packet's FIELDS, as text."""
+    """Each packet's FIELDS, as text: of several the first, since what it guesses of the payload comes behind."""
     port = collections.Counter(p for packet in packets for p in {packet[UDP].sport, packet[UDP].dport})
     command = ["tshark", "-n", "-r", path, "-Y", f"udp.dstport != {MARK_PORT}", "-o", f"infiniband.rroce.port:{port.most_common(1)[0][0]}", "-T", "fields",
-               "--disable-protocol", "rpcordma"]  # which takes every SEND for its own
+               "-E", "occurrence=f", "--disable-protocol", "rpcordma"]  # which takes every SEND for its own
     for field in FIELDS:
         command += ["-e", field]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
@@ -93,7 +93,7 @@ def check_packet(packet, fields, mtu):
     payload = int(fields["ip.len"]) - 20 - 8 - 12 - headers - pad - 4
     require(payload >= 0 and (payload + pad) % 4 == 0 and pad < 4, f"{payload} bytes with a pad count of {pad}")
     check_length(kind, place, payload, mtu, fields["infiniband.reth.dmalen"])
-    has_key = fields["infiniband.ieth"].split(",")[0] == raw(bth)[12:12 + IETH].hex()
+    has_key = fields["infiniband.ieth"] == raw(bth)[12:12 + IETH].hex()
     require(has_key if kind == "INVALIDATE" else fields["infiniband.ieth"] == "", "the key to be invalidated")
     return "NAK" if kind == "ACK" and fields["infiniband.aeth.syndrome.opcode"] == "3" else kind
 

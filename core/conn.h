@@ -149,6 +149,7 @@ struct conn {
     struct hello peer;
     uint64_t hidden_sent,
         hidden_acked;       /* bytes ever written to the peer's hidden buffer, and ever copied out there */
+    uint64_t advert_for;    /* the number of the last long send that waited for an advertisement, */
     uint64_t advert_due;    /* ns, when a long send waits no longer for an advertisement; 0: none does */
     uint32_t doubt, doubts; /* advertisements until one may wait; that many, when it was last in vain */
     bool advert_begun;      /* the first advertisement holds the beginning of a transfer */

@@ -66,7 +66,7 @@ void xs_nic_run(struct nic *nic, struct turn *turn);
 int xs_nic_look(struct nic *nic);
 /* The same of a caller that does not. */
 void xs_nic_look_once(struct nic *nic);
-/* The application has had its turn: it may sleep now. */
+/* The application has had its turn: it may sleep now. Until when, as struct device has it. */
 uint64_t xs_nic_rest(const struct nic *nic);
 bool xs_nic_waits(const struct nic *nic); /* for that */
 

@@ -67,8 +67,8 @@ struct queue {
     _Atomic int guest_count; /* pairs with nothing: who has just become a guest makes the descriptor readable */
     _Atomic bool failed;  /* a socket of its own did not get connected: xs_queue_strip has something to do. Set
                            * by xs_open_failed, which pairs with xs_release_home's look */
-    _Atomic bool waits;   /* what a device of its was given is not acknowledged: xs_queue_rest has something to
-                           * do. As of the last turn or request, which were this thread's own or will rest
+    _Atomic bool waits;   /* what a device of its was given is not acknowledged, or a timer of one is not known
+                           * here: xs_queue_rest has something to do. As of the last turn or request, which were this thread's own or will rest
                            * themselves: it pairs with nothing */
     exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket, and of one that was deleted:
                            * that is written with both locks, and read with either, or by a user of the handle */
@@ -261,6 +261,8 @@ void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline);
 /* Have the timer wake whoever watches the queue. Nobody may: then its waiter, whose sleep has a limit, does
  * without. Called with the lock. */
 void xs_queue_set_timer(struct queue *queue);
+/* Does its timer, where it needs one, ring for what is due? */
+bool xs_queue_keeps_time(const struct queue *queue);
 /* Have the threads that sleep on the queue's descriptors look again: one's limit is not what it was. */
 void xs_queue_wake(struct queue *queue);
 

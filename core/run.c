@@ -79,12 +79,22 @@ static bool run_channel(struct queue *queue, int device)
     return true;
 }
 
+static bool needs_timer(const struct queue *queue)
+{
+    return queue->fd >= 0 || !LIST_EMPTY(&queue->hosts) || queue->keeps_time;
+}
+
+bool xs_queue_keeps_time(const struct queue *queue)
+{
+    return queue->timer.fd >= 0 || !needs_timer(queue);
+}
+
 void xs_queue_set_timer(struct queue *queue)
 {
     struct sock *first = TAILQ_FIRST(&queue->timed);
     uint64_t when = first != NULL && first->deadline < queue->device_due ? first->deadline : queue->device_due;
 
-    if (when == queue->timer.at || (queue->fd < 0 && LIST_EMPTY(&queue->hosts) && !queue->keeps_time))
+    if (when == queue->timer.at || !needs_timer(queue))
         return;
     if (queue->timer.fd < 0 &&
         (doorbell_make(&queue->timer) < 0 || xs_queue_watch(queue, queue->timer.fd, NULL) < 0)) {
@@ -126,15 +136,17 @@ static void run_timers(struct queue *queue, struct turn *turn)
     now = now_ns();
     if (now >= queue->timer.at)
         doorbell_time(&queue->timer, NEVER_NS);
-    if (now >= queue->device_due)
-        queue->device_due = NEVER_NS; /* who looks now sees to it */
-    if (queue->timer.at == NEVER_NS)
-        xs_queue_set_timer(queue);
+    if (now >= queue->device_due) { /* whoever looked sees to it, and asks the device again before he sleeps */
+        queue->device_due = NEVER_NS;
+        atomic_store_explicit(&queue->waits, true, memory_order_relaxed);
+    }
     while ((sock = TAILQ_FIRST(&queue->timed)) != NULL && sock->deadline <= now) {
         xs_queue_time(queue, sock, 0);
         xs_sock_timeout(sock);
         turn->others++;
     }
+    if (queue->timer.at == NEVER_NS)
+        xs_queue_set_timer(queue);
 }
 
 static void run_channels(struct queue *queue, struct turn *turn)
@@ -231,16 +243,14 @@ void xs_queue_note_waits(struct queue *queue)
 void xs_queue_rest(struct queue *queue)
 {
     struct nic *nic;
-    uint64_t due = queue->device_due;
 
+    queue->device_due = NEVER_NS;
     LIST_FOREACH (nic, &queue->nics, link) {
-        uint64_t its = xs_nic_rest(nic);
+        uint64_t due = xs_nic_rest(nic);
 
-        due = its < due ? its : due;
+        queue->device_due = due < queue->device_due ? due : queue->device_due;
     }
-    if (due < queue->device_due) { /* one before is left as it is: it rings too early, and rarely */
-        queue->device_due = due;
+    if (queue->device_due < queue->timer.at) /* else it rings before, too early, and rarely */
         xs_queue_set_timer(queue);
-    }
     atomic_store_explicit(&queue->waits, false, memory_order_relaxed);
 }

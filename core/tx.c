@@ -21,23 +21,26 @@
 
 /* ---- Advertisements --------------------------------------------------------------------------- */
 
-/* The peer advertises. */
-static void trust_more(struct conn *conn)
+/* The peer advertises. Of shorter receives than its hidden buffer is one a round trip would be slower than to fill the
+ * buffer ahead of them. */
+static void trust_more(struct conn *conn, uint32_t length)
 {
-    if (conn->doubt > 0)
-        conn->doubt--;
     if (conn->advert_due != 0)
         conn->doubts /= 2;
     conn->advert_due = 0;
+    if (length < conn->peer.hidden_size)
+        conn->doubt += conn->doubt == 0;
+    else if (conn->doubt > 0)
+        conn->doubt--;
 }
 
 void xs_tx_advert(struct conn *conn, const struct control *control)
 {
-    trust_more(conn);
     bool usable = !sock_is_stream(conn->sock) ||
                   (control->phase == conn->tx_phase && conn->tx_phase % 2 == 0) ||
                   ((int32_t)(control->phase - conn->tx_phase) > 0 && control->position == conn->tx_position);
 
+    trust_more(conn, control->length);
     if (!usable) {
         conn->stale_adverts++;
         return;
@@ -75,22 +78,26 @@ static __attribute__((noinline)) bool is_filled(const struct conn *conn)
     return bytes >= FILLED_MIN;
 }
 
-/* What is longer than the hidden buffer is not done before the peer receives, so it may as well wait for that, if
+/* What the hidden buffer has no room for is not done before the peer receives, so it may as well wait for that, if
  * the peer is one that advertises, and has not just been about to. By the hidden buffer each of its receives would end
  * with what has been copied there, and before the next one is advertised the buffer would be full again. But the peer
- * may be waiting for data before it receives: then it is doubted, the longer the more often it was so. */
+ * may be waiting for data before it receives: then it is doubted, the longer the more often it was so. Nobody waits whom
+ * nothing would wake. */
 static __attribute__((noinline)) bool awaits_advert(struct conn *conn, const struct op *op)
 {
+    struct queue *home = atomic_load(&conn->sock->home);
     uint64_t now;
 
-    if (op->length <= conn->peer.hidden_size || op->deadline != 0 || conn->doubt > 0)
+    if (op->length - op->posted <= conn->peer.hidden_size || op->deadline != 0 || conn->doubt > 0)
         return false;
     now = now_ns();
-    if (conn->advert_due == 0) {
+    if (conn->advert_due == 0 || conn->advert_for != op->number) {
+        conn->advert_for = op->number;
         conn->advert_due = ns_after(now, ADVERT_NS);
         xs_sock_wake_by(conn->sock, conn->advert_due);
+        xs_queue_wake(home); /* a thread that waits there sleeps for longer, perhaps */
     }
-    if (now < conn->advert_due)
+    if (now < conn->advert_due && xs_queue_keeps_time(home))
         return true;
     conn->advert_due = 0;
     conn->doubts = conn->doubts < DOUBT_MAX ? 2 * conn->doubts + 1 : DOUBT_MAX;

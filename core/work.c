@@ -25,7 +25,7 @@ static bool may_inline(const struct posted *posted)
 
 static inline void posted_more(struct conn *conn)
 {
-    if (atomic_load_explicit(&conn->nic->queue->waits, memory_order_relaxed))
+    if (xs_nic_waits(conn->nic) != atomic_load_explicit(&conn->nic->queue->waits, memory_order_relaxed))
         xs_queue_note_waits(conn->nic->queue);
 }
 

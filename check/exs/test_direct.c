@@ -3,6 +3,7 @@
  * next advertisement is still on its way; and nobody waits for one that may not come. */
 #include "check/support/support.h"
 
+#include "check/support/asleep.h"
 #include "own_clock.h"
 
 #define LARGE ((size_t)131072)
@@ -18,7 +19,7 @@ static exs_mhandle_t region; /* of `to` */
 static void begin(void)
 {
     pair_open(&pair, AF_INET, SOCK_STREAM);
-    from = new_buffer(LONG);
+    from = new_buffer(2 * LONG);
     to = new_buffer(LONG);
     region = exs_mregister(to, LONG, 0);
     ck_assert_ptr_ne(region, NULL);
@@ -155,12 +156,11 @@ static void begin_trusted(void)
 }
 
 /* Sent, and some of it by the hidden buffer; the server takes it all. */
-static void goes_by_hidden(void)
+static void taken_by_hidden(void)
 {
     exs_stats_t before = stats();
     size_t all = 0;
 
-    ck_assert_uint_eq(before.exs_sent % LONG, HIDDEN);
     while (all < LONG) {
         if (exs_recv(pair.server, to, LONG, MSG_DONTWAIT, pair.server_box->queue, NULL, region) == 0)
             all += received();
@@ -171,6 +171,12 @@ static void goes_by_hidden(void)
     ck_assert_uint_eq(all, LONG);
     take_good(pair.client_box, EXS_EVT_SEND, pair.client);
     ck_assert_uint_eq(stats().exs_sent_direct, before.exs_sent_direct);
+}
+
+static void goes_by_hidden(void)
+{
+    ck_assert_uint_eq(stats().exs_sent % LONG, HIDDEN);
+    taken_by_hidden();
 }
 
 static void wait_in_vain(void)
@@ -200,6 +206,23 @@ START_TEST(long_ones_wait)
     }
     ck_assert_uint_eq(stats().exs_sent_direct, 4 * LONG);
     ck_assert_mem_eq(to, from, LONG);
+}
+END_TEST
+
+/* One that takes several receives waits for each anew. */
+START_TEST(for_each_of_several)
+{
+    send_bytes(2 * LONG);
+    own_leap = LEAP_NS / 2;
+    advertise_long();
+    ck_assert_uint_eq(received(), LONG);
+    own_leap = LEAP_NS * 3 / 5;
+    inbox_pump(pair.client_box, 0);
+    ck_assert_uint_eq(stats().exs_sent, 2 * LONG);
+    advertise_long();
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    ck_assert_uint_eq(received(), LONG);
+    ck_assert_uint_eq(stats().exs_sent_direct, 3 * LONG);
 }
 END_TEST
 
@@ -267,6 +290,89 @@ START_TEST(bounded)
 }
 END_TEST
 
+/* Of one that receives less at a time than its hidden buffer holds nobody waits. */
+START_TEST(not_of_short_receives)
+{
+    uint64_t before;
+
+    advertise_one();
+    send_bytes(LARGE);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    ck_assert_uint_eq(received(), LARGE);
+    before = stats().exs_sent;
+    send_bytes(LONG);
+    ck_assert_uint_eq(stats().exs_sent, before + HIDDEN);
+    taken_by_hidden();
+}
+END_TEST
+
+/* One that was sent now or not at all leaves no time behind that is over for the next. */
+START_TEST(after_one_at_once)
+{
+    uint64_t before;
+
+    must(exs_send(pair.client, from, LONG, MSG_DONTWAIT, pair.client_box->queue, NULL, NULL));
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    while (exs_recv(pair.server, to, LONG, MSG_DONTWAIT, pair.server_box->queue, NULL, region) != 0)
+        inbox_pump(pair.server_box, QUIET_MS);
+    ck_assert_uint_eq(received(), HIDDEN);
+    inbox_pump(pair.client_box, QUIET_MS);
+    own_leap = LEAP_NS;
+    before = stats().exs_sent;
+    send_bytes(LONG);
+    ck_assert_uint_eq(stats().exs_sent, before);
+    advertise_long();
+    whole_is_direct();
+}
+END_TEST
+
+static _Atomic pid_t sleeper;
+
+static void *receive_byte(void *unused)
+{
+    char byte;
+
+    (void)unused;
+    atomic_store(&sleeper, gettid());
+    ck_assert_int_eq(exs_blocking_recv(pair.client, &byte, 1, 0, NULL), 1);
+    return NULL;
+}
+
+static void *receive_long(void *unused)
+{
+    (void)unused;
+    ck_assert_int_eq(exs_blocking_recv(pair.server, to, LONG, MSG_WAITALL, region), LONG);
+    return NULL;
+}
+
+/* A thread that sleeps in a call on the same socket is told that there is something to wait for. */
+START_TEST(while_another_sleeps)
+{
+    const struct timeval limit = {.tv_sec = (time_t)LATE_S};
+
+    init_library();
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    from = new_buffer(LONG);
+    to = new_buffer(LONG);
+    region = exs_mregister(to, LONG, 0);
+    pthread_t thread = thread_start(receive_long, NULL);
+    must(exs_blocking_send(pair.client, from, LONG, 0, NULL));
+    thread_join(thread);
+    thread = thread_start(receive_byte, NULL);
+    await_sleep(&sleeper);
+    must(exs_send(pair.client, from, LONG, EXS_UNSIGNALED, NULL, NULL, NULL));
+    exs_pollfd_t readable = {.exs_fd = pair.server, .exs_events = EXS_POLLIN};
+    ck_assert_int_eq(exs_poll(&readable, 1, EXS_BLOCK, &limit, NULL, NULL), 1);
+    receive_long(NULL);
+    ck_assert_int_eq(exs_blocking_send(pair.server, from, 1, 0, NULL), 1);
+    thread_join(thread);
+    pair_close_blocking(&pair);
+    must(exs_mderegister(region, 0));
+    free(from);
+    free(to);
+}
+END_TEST
+
 /* Before the peer has advertised at all nobody knows what it does. */
 START_TEST(not_of_strangers)
 {
@@ -320,11 +426,15 @@ int main(void)
     tcase_add_loop_test(c, with_a_short_one, 0, 2);
     tcase_add_loop_test(links, requests, 0, 2);
     tcase_add_test(links, not_of_strangers);
+    tcase_add_test(links, while_another_sleeps);
     tcase_add_checked_fixture(long_ones, begin_trusted, end_of_it);
     tcase_add_test(long_ones, long_ones_wait);
+    tcase_add_test(long_ones, for_each_of_several);
     tcase_add_loop_test(long_ones, others_do_not, 0, 2);
     tcase_add_test(long_ones, in_vain);
     tcase_add_test(long_ones, no_longer_in_vain);
     tcase_add_test(long_ones, bounded);
+    tcase_add_test(long_ones, not_of_short_receives);
+    tcase_add_test(long_ones, after_one_at_once);
     return run_suite(suite);
 }

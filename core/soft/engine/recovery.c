@@ -153,8 +153,7 @@ uint64_t soft_recovery_patience(const struct soft_recovery *recovery, uint64_t g
         return NEVER_NS;
     if (spread < recovery->round)
         spread = recovery->round;
-    patience = recovery->round + spread;
-    patience += grain;
+    patience = recovery->round + spread + grain;
     return patience << recovery->probes;
 }
 

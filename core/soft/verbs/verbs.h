@@ -27,7 +27,8 @@ int soft_close_device(struct ibv_context *context);
  * it has more than that the event stays, and with the last it is armed again. How many, or -1: no queue has an
  * event. */
 int soft_harvest(struct ibv_comp_channel *channel, struct ibv_cq **cq, int room, struct ibv_wc *wc, bool *left);
-/* The application has done what it had to do for now: acknowledge what it was given. */
+/* The application has done what it had to do for now: acknowledge what it was given. When a timer is due, ns, and it is
+ * to be here again; NEVER_NS. */
 uint64_t soft_rest(struct ibv_context *context);
 bool soft_waits_for_rest(struct ibv_context *context); /* there is something to acknowledge, or to watch, */
 const atomic_bool *soft_rest_wanted(struct ibv_context *context); /* and here it says so */

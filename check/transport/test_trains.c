@@ -177,6 +177,23 @@ START_TEST(whole_trains)
 }
 END_TEST
 
+/* Nor does one that lasts keep a peer's acknowledgement back who is about to answer, and looks again and again. */
+START_TEST(whole_trains_to_the_patient)
+{
+    struct pair *pair = begin();
+    post(&pair->end[0], &pair->end[1],
+         &(struct work){.opcode = IBV_WR_RDMA_WRITE, .length = (size_t)3 * WINDOW * MTU});
+    for (int looks = 0; looks < 40; looks++) {
+        for (int i = 0; i < 20; i++)
+            take_in(pair, 1);
+        take_in(pair, 0);
+    }
+    ck_assert_uint_eq(counters_of(&pair->end[1]).packets_received, 3 * WINDOW);
+    run(pair);
+    pair_free(pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("transport: trains");
@@ -187,6 +204,7 @@ int main(void)
     tcase_add_test(tcase, acknowledgement_of_a_long_message);
     tcase_add_test(tcase, acknowledgement_of_a_window);
     tcase_add_loop_test(tcase, whole_trains, 0, 2);
+    tcase_add_test(tcase, whole_trains_to_the_patient);
     suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -11,7 +11,6 @@
 #include "core/fds.h"
 #include "core/settings.h"
 #include "cm_id.h"
-#include "ib_address.h"
 
 static struct {
     atomic_uint_fast64_t shm, udp; /* sums: they pair with nothing */
@@ -64,14 +63,6 @@ static struct shm_peer *take_up(struct cm_id *id, struct shm *shm)
     return NULL;
 }
 
-/* Does the kernel's loopback carry what goes to the peer? From another address to one of this host's it does,
- * too, which only the routes tell: then the ICRC stays. */
-static bool is_by_loopback(const union soft_addr *local, const union soft_addr *remote)
-{
-    return ib_same_address(local, remote) ||
-           (remote->sa.sa_family == AF_INET && ntohl(remote->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET);
-}
-
 /* A queue pair that the user connects by himself goes by UDP, and so does whoever may be no peer of ours. */
 void cm_link_describe(struct cm_id *id, const union soft_addr *local, const union soft_addr *remote)
 {
@@ -90,7 +81,7 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *local, const unio
     else if (own->type == CM_REP && id->offered == NULL) /* else it was taken up by a try that failed */
         id->offered = take_up(id, shm);
     own->shm = id->offered != NULL;
-    own->unchecked = !settings()->icrc && is_by_loopback(local, remote);
+    own->unchecked = !settings()->icrc && soft_is_by_loopback(local, remote);
     if (id->guest != -1) /* what was sent to him he finds all the same */
         fds_close(id->guest);
     id->guest = -1;

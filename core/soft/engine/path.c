@@ -70,6 +70,14 @@ static bool same_host(const union soft_addr *own, const union soft_addr *came)
     return IN6_ARE_ADDR_EQUAL(&own->in6.sin6_addr, &plain.in6.sin6_addr);
 }
 
+/* From another address to one of this host's it does, too, which
+ * only the routes tell. */
+bool soft_is_by_loopback(const union soft_addr *local, const union soft_addr *remote)
+{
+    return same_host(local, remote) ||
+           (remote->sa.sa_family == AF_INET && ntohl(remote->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET);
+}
+
 /* A peer of ours sends from the port that it is reached at. This keeps out mistakes, and nobody who wants in:
  * on its host another user's socket, bound to that port at 127.0.0.2, names 127.0.0.1 as its source by
  * IP_PKTINFO. What keeps that out are the numbers of the queue pair and of the packet, which have to be

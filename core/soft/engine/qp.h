@@ -25,6 +25,7 @@ struct soft_requester {
     uint64_t high;                     /* behind the highest ever sent */
     uint64_t end;                      /* behind all that is posted */
     uint64_t asked;                    /* behind the last packet that asked for an acknowledgement */
+    uint64_t pauses;                   /* the packet behind which the rest of the window may wait, which asks */
     uint64_t gap;                      /* una, when what is missing there has been asked for once */
     uint64_t read_end[SOFT_MAX_READS]; /* READ requests out: PSN behind each, oldest first */
     unsigned reads;

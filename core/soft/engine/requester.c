@@ -154,8 +154,8 @@ int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t o
     return payload_of(qp, send, offset, length, slice, fragile);
 }
 
-/* At least four times in a window, at its end, and at the end of a message. A packet that goes out of turn is
- * a probe. */
+/* At least four times in a window, at its end, where the rest of it waits, and at the end of a message. A packet that
+ * goes out of turn is a probe. */
 static bool ask(struct soft_qp *qp, uint64_t psn, bool last)
 {
     struct soft_requester *req = &qp->req;
@@ -163,7 +163,7 @@ static bool ask(struct soft_qp *qp, uint64_t psn, bool last)
 
     if (psn < req->next)
         return true;
-    if (!last && psn + 1 - req->asked < window / 4 && psn + 1 - req->una < window)
+    if (!last && psn + 1 - req->asked < window / 4 && psn + 1 - req->una < window && psn != req->pauses)
         return false;
     req->asked = psn + 1;
     if (psn == req->high && !soft_is_lossless(qp))
@@ -408,27 +408,36 @@ static void wait_for_answer(struct soft_qp *qp)
     }
 }
 
-/* May only a part of a train go, of more that is to? Trains cost about the same whatever is in them, so it waits for
- * an acknowledgement that lets a whole one go: there is one on its way, since one is asked for at least four times in
- * the window, of which no more than half is left. */
+/* May only a part of a train go, of more that is to? */
 static bool fills_no_train(const struct soft_qp *qp)
 {
     const struct soft_requester *req = &qp->req;
+    const struct soft_send *send = current(qp);
     uint32_t packets = room(req);
-    const struct soft_send *send;
 
-    if (packets >= qp->turn || req->recovery.window < 2 * qp->turn || soft_is_lossless(qp))
-        return false;
-    send = current(qp);
-    return !soft_send_answered(send) && send->psn + send->packets - req->next > packets;
+    return packets < qp->turn && !soft_send_answered(send) && send->psn + send->packets - req->next > packets;
+}
+
+/* The window is nearly full. Trains cost about the same whatever is in them, so less than one waits for an
+ * acknowledgement that lets a whole one go, which is asked for with the last packet of this turn. False: it does. */
+static __attribute__((noinline)) bool goes_on(struct soft_qp *qp)
+{
+    struct soft_requester *req = &qp->req;
+
+    if (soft_is_lossless(qp) || req->recovery.window < 2 * qp->turn)
+        return true;
+    req->pauses = req->next + qp->turn - 1;
+    return !fills_no_train(qp);
 }
 
 bool soft_requester_go(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
     uint64_t limit = req->next + qp->turn;
-    bool sent = false, ready = soft_requester_ready(qp) && !fills_no_train(qp);
+    bool sent = false, ready = soft_requester_ready(qp);
 
+    if (ready && room(req) < 2 * qp->turn)
+        ready = goes_on(qp);
     for (unsigned packets = 0; packets < SOFT_TRAIN_PACKETS && ready && req->next < limit; packets++) {
         bool put = put_next(qp);
 

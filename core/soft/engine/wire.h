@@ -293,6 +293,8 @@ void soft_query_counters(struct ibv_context *context, struct soft_counters *coun
 bool soft_has_short_packets(const struct ibv_qp *qp);                      /* so that a message has many */
 uint64_t soft_query_retransmitted(struct ibv_qp *qp);                      /* of these, of one queue pair */
 const struct soft_counters *soft_counters_of(struct ibv_context *context); /* (locked) */
+/* Does the kernel's loopback carry what goes between these, for all that they say? */
+bool soft_is_by_loopback(const union soft_addr *local, const union soft_addr *remote);
 /* The wire dropped a packet before soft_input could see it (bad ICRC, too short). (locked) */
 void soft_count_malformed(struct ibv_context *context);
 

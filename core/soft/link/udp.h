@@ -47,6 +47,7 @@ struct udp_way_in {
     struct soft_path path; /* of no family: none */
     struct icrc_flow flow;
     struct icrc_count count; /* of a foreign sender's packets */
+    bool by_loopback;        /* where packets may come without ICRC */
 };
 
 struct udp_way_out {

@@ -151,6 +151,7 @@ static struct udp_way_in *find_way(struct udp *udp, const struct soft_path *path
         way->path = *path;
         icrc_flow_init(&way->flow, path, false);
         way->count = (struct icrc_count){.known = false};
+        way->by_loopback = soft_is_by_loopback(&path->local, &path->remote);
     }
     return way;
 }
@@ -158,7 +159,7 @@ static struct udp_way_in *find_way(struct udp *udp, const struct soft_path *path
 static bool is_whole(struct udp *udp, bool foreign, struct udp_way_in *way, unsigned id, const uint8_t *packet,
                      size_t length)
 {
-    if (udp->unchecked && !foreign && icrc_load(packet + length) == ICRC_NONE)
+    if (udp->unchecked && way->by_loopback && !foreign && icrc_load(packet + length) == ICRC_NONE)
         return true;
     return foreign ? check_foreign(udp, way, packet, length) : check(udp, &way->flow, id, packet, length);
 }

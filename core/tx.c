@@ -23,7 +23,7 @@
 
 /* The peer advertises. Of shorter receives than its hidden buffer is one a round trip would be slower than to fill the
  * buffer ahead of them. */
-static void trust_more(struct conn *conn, uint32_t length)
+static void trust_more(struct conn *conn, uint64_t length)
 {
     if (conn->advert_due != 0)
         conn->doubts /= 2;

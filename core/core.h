@@ -102,6 +102,7 @@ struct xs_sleeper {
     struct pollfd fds[1 + XS_SOURCES_MAX * WAITSET_LISTED]; /* out: the bell, and what becomes ready with it */
     int count;
     uint64_t deadline; /* out: when there is something to do by the clock */
+    uint64_t wakes_by; /* it has been rung for what is due earlier: by who locks the home's events */
 };
 /* Before and after it sleeps. */
 void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper);

@@ -75,10 +75,8 @@ void xs_host_found(struct sock *sock)
     int error;
 
     xs_sock_lock(sock);
-    if (sock->lookup != NULL && sock->device < 0 && xs_lookup_answer(sock->lookup, &error) != NOT_YET) {
+    if (sock->lookup != NULL && sock->device < 0 && xs_lookup_answer(sock->lookup, &error) != NOT_YET)
         xs_queue_time(atomic_load(&sock->home), sock, 1);
-        xs_queue_wake(atomic_load(&sock->home));
-    }
     xs_sock_unlock(sock);
 }
 

@@ -87,9 +87,18 @@ static void wake_sleepers(void *home)
     mutex_unlock(&queue->events_lock);
 }
 
-void xs_queue_wake(struct queue *queue)
+void xs_queue_wake_by(struct queue *queue, uint64_t deadline)
 {
-    wake_sleepers(queue);
+    struct xs_sleeper *sleeper;
+
+    mutex_lock(&queue->events_lock);
+    LIST_FOREACH (sleeper, &queue->sleepers, link) {
+        if (sleeper->wakes_by <= deadline)
+            continue;
+        sleeper->wakes_by = deadline;
+        doorbell_ring(sleeper->bell);
+    }
+    mutex_unlock(&queue->events_lock);
 }
 
 int xs_queue_watch(struct queue *queue, int fd, struct waitset *waits)
@@ -154,16 +163,13 @@ void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
     const struct source *source;
 
     sleeper->home = home;
+    sleeper->fds[0] = (struct pollfd){.fd = sleeper->bell->fd, .events = POLLIN};
+    sleeper->count = 1;
     mutex_lock(&home->lock);
+    sleeper->deadline = sleeper->wakes_by = xs_queue_due(home);
     mutex_lock(&home->events_lock);
     LIST_INSERT_HEAD(&home->sleepers, sleeper, link);
     mutex_unlock(&home->events_lock);
-    const struct sock *first = TAILQ_FIRST(&home->timed);
-
-    sleeper->fds[0] = (struct pollfd){.fd = sleeper->bell->fd, .events = POLLIN};
-    sleeper->count = 1;
-    sleeper->deadline =
-        first != NULL && first->deadline < home->device_due ? first->deadline : home->device_due;
     LIST_FOREACH (source, &home->sources, link)
         list_source(source, sleeper);
     xs_queue_unlock(home);

@@ -256,14 +256,16 @@ void xs_queue_note_waits(struct queue *queue);
 /* Let go of all guests, without the lock: a queue that was deleted drives nothing any more. */
 void xs_queue_release_guests(struct queue *queue);
 
-/* Wake up at the sock's deadline (ns, 0 = none). Called with the lock. */
+/* Wake up at the sock's deadline (ns, 0 = none), whoever sleeps and however. Called with the lock. */
 void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline);
+/* When there is something to do by the clock; NEVER_NS: never. Called with the lock. */
+uint64_t xs_queue_due(const struct queue *queue);
 /* Have the timer wake whoever watches the queue. Nobody may: then its waiter, whose sleep has a limit, does
  * without. Called with the lock. */
 void xs_queue_set_timer(struct queue *queue);
 /* Does its timer, where it needs one, ring for what is due? */
 bool xs_queue_keeps_time(const struct queue *queue);
-/* Have the threads that sleep on the queue's descriptors look again: one's limit is not what it was. */
-void xs_queue_wake(struct queue *queue);
+/* Have the threads look again that sleep on the queue's descriptors for longer than that. */
+void xs_queue_wake_by(struct queue *queue, uint64_t deadline);
 
 #endif

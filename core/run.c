@@ -89,10 +89,16 @@ bool xs_queue_keeps_time(const struct queue *queue)
     return queue->timer.fd >= 0 || !needs_timer(queue);
 }
 
+uint64_t xs_queue_due(const struct queue *queue)
+{
+    const struct sock *first = TAILQ_FIRST(&queue->timed);
+
+    return first != NULL && first->deadline < queue->device_due ? first->deadline : queue->device_due;
+}
+
 void xs_queue_set_timer(struct queue *queue)
 {
-    struct sock *first = TAILQ_FIRST(&queue->timed);
-    uint64_t when = first != NULL && first->deadline < queue->device_due ? first->deadline : queue->device_due;
+    uint64_t when = xs_queue_due(queue);
 
     if (when == queue->timer.at || !needs_timer(queue))
         return;
@@ -118,10 +124,12 @@ void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline)
             if (other->deadline <= deadline)
                 break;
         }
-        if (other != NULL)
+        if (other != NULL) {
             TAILQ_INSERT_AFTER(&queue->timed, other, sock, by_time);
-        else
+        } else {
             TAILQ_INSERT_HEAD(&queue->timed, sock, by_time);
+            xs_queue_wake_by(queue, deadline);
+        }
     }
     xs_queue_set_timer(queue);
 }

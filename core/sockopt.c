@@ -181,10 +181,8 @@ static int set_linger(struct sock *sock, const union value *value)
 
 static int changed(struct sock *sock)
 {
-    if (sock->state != SOCK_CONNECTED)
-        return 0;
-    xs_probe_start(sock->conn);
-    xs_queue_wake(atomic_load(&sock->home)); /* a thread that waits there sleeps for longer, perhaps */
+    if (sock->state == SOCK_CONNECTED)
+        xs_probe_start(sock->conn);
     return 0;
 }
 

@@ -95,7 +95,6 @@ static __attribute__((noinline)) bool awaits_advert(struct conn *conn, const str
         conn->advert_for = op->number;
         conn->advert_due = ns_after(now, ADVERT_NS);
         xs_sock_wake_by(conn->sock, conn->advert_due);
-        xs_queue_wake(home); /* a thread that waits there sleeps for longer, perhaps */
     }
     if (now < conn->advert_due && xs_queue_keeps_time(home))
         return true;

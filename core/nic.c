@@ -292,3 +292,9 @@ uint64_t xs_nic_rest(const struct nic *nic)
 {
     return nic->device->rest != NULL ? nic->device->rest(nic->context) : NEVER_NS;
 }
+
+void xs_nic_sleeps(const struct nic *nic, bool sleeps)
+{
+    if (nic->device->sleeps != NULL)
+        nic->device->sleeps(nic->context, sleeps);
+}

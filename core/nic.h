@@ -69,5 +69,7 @@ void xs_nic_look_once(struct nic *nic);
 /* The application has had its turn: it may sleep now. Until when, as struct device has it. */
 uint64_t xs_nic_rest(const struct nic *nic);
 bool xs_nic_waits(const struct nic *nic); /* for that */
+/* Threads sleep on what its queue waits for, or none does. */
+void xs_nic_sleeps(const struct nic *nic, bool sleeps);
 
 #endif

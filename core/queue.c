@@ -157,6 +157,15 @@ static void list_source(const struct source *source, struct xs_sleeper *sleeper)
         sleeper->deadline = deadline;
 }
 
+/* Called with the lock. */
+static void tell_of_sleepers(const struct queue *home, bool sleeps)
+{
+    const struct nic *nic;
+
+    LIST_FOREACH (nic, &home->nics, link)
+        xs_nic_sleeps(nic, sleeps);
+}
+
 /* Known first: what changes from then on rings. */
 void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
 {
@@ -172,14 +181,20 @@ void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
     mutex_unlock(&home->events_lock);
     LIST_FOREACH (source, &home->sources, link)
         list_source(source, sleeper);
+    tell_of_sleepers(home, true);
     xs_queue_unlock(home);
 }
 
 void xs_sleep_end(struct xs_sleeper *sleeper)
 {
-    mutex_lock(&sleeper->home->events_lock);
+    struct queue *home = sleeper->home;
+
+    mutex_lock(&home->lock);
+    mutex_lock(&home->events_lock);
     LIST_REMOVE(sleeper, link);
-    mutex_unlock(&sleeper->home->events_lock);
+    mutex_unlock(&home->events_lock);
+    tell_of_sleepers(home, !LIST_EMPTY(&home->sleepers));
+    xs_queue_unlock(home);
 }
 
 void xs_run(struct queue *home)

@@ -4,13 +4,19 @@
  * device's timer is due that sends the packet again. Nobody else does it meanwhile: the sender's service thread is
  * suspended.
  *
+ * And who sleeps so is looked after by that thread more rarely than who does not.
+ *
  * Both ends are in this process, on the embedded device and its UDP link, whose sendmsg loses a packet when told to.
  */
+#include "check/support/asleep.h"
 #include "check/support/support.h"
 
 #include <exs_ev.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include "core/clock.h"
+#include "core/soft/engine/wire.h"
 #include "inside.h"
 
 enum { ACKNOWLEDGE = 0x11, WARM = 50, BYTES = 100, TIMES = 5 };
@@ -126,6 +132,45 @@ START_TEST(in_a_call)
 }
 END_TEST
 
+static _Atomic pid_t sleeper;
+
+static void *receive_bytes(void *unused)
+{
+    (void)unused;
+    atomic_store(&sleeper, gettid());
+    ck_assert_int_eq(exs_blocking_recv(pair.client, bytes, BYTES, MSG_WAITALL, NULL), BYTES);
+    return NULL;
+}
+
+/* For how long the thread leaves it alone, ns. */
+static uint64_t left_alone(const struct service_member *member)
+{
+    return ns_left(__atomic_load_n(&member->due, __ATOMIC_RELAXED), now_ns());
+}
+
+/* So much longer than it leaves anybody alone who may be busy elsewhere, with a timer or without. */
+START_TEST(left_alone_while_it_sleeps)
+{
+    const uint64_t long_enough = 10 * SERVICE_TICK_NS, limit = ns_after(now_ns(), (uint64_t)(LATE_S * 1e9));
+
+    use_udp(NULL);
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    const struct service_member *member = service_of(pair.client);
+    pthread_t thread = thread_start(receive_bytes, NULL);
+    await_sleep(&sleeper);
+    must(exs_blocking_send(pair.server, bytes, 1, 0, NULL)); /* the thread has a reason to look */
+    while (left_alone(member) < long_enough) {
+        ck_assert_uint_lt(now_ns(), limit);
+        sched_yield();
+    }
+    ck_assert(soft_is_slept_on(member->context));
+    must(exs_blocking_send(pair.server, bytes, BYTES - 1, 0, NULL));
+    thread_join(thread);
+    ck_assert(!soft_is_slept_on(member->context));
+    pair_close_blocking(&pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("overdue");
@@ -133,5 +178,6 @@ int main(void)
 
     tcase_add_loop_test(tcase, in_a_loop, 0, 2);
     tcase_add_loop_test(tcase, in_a_call, 0, 2);
+    tcase_add_test(tcase, left_alone_while_it_sleeps);
     return run_suite(suite);
 }

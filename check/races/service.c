@@ -142,6 +142,12 @@ bool soft_is_awaited(struct ibv_context *context)
     return atomic_load(&awaited);
 }
 
+bool soft_is_slept_on(struct ibv_context *context)
+{
+    (void)context;
+    return false;
+}
+
 int soft_watch(struct ibv_context *context, int fd)
 {
     (void)context, (void)fd;

@@ -59,7 +59,8 @@ struct soft_context {
     struct soft_keys keys;    /* of the memory regions */
     struct soft_keys windows; /* of the memory windows, by blocks of keys: mw.h */
 
-    atomic_uint awaited; /* completion queues that are: counted before the wire's `awaits` takes the service's
+    atomic_bool slept_on; /* somebody sleeps who sees to packets and timers himself; pairs with nothing */
+    atomic_uint awaited;  /* completion queues that are: counted before the wire's `awaits` takes the service's
                           * lock, which pairs with the service thread's look */
     LIST_HEAD(, soft_channel) channels;
     struct soft_channel *inside; /* whose events the thread that holds the lock is about to fetch */

@@ -238,6 +238,8 @@ int soft_watch(struct ibv_context *context, int fd);
 void soft_unwatch(struct ibv_context *context, int fd); /* (locked) */
 /* Has `awaits` been called, and no event come yet? (any thread) */
 bool soft_is_awaited(struct ibv_context *context);
+/* Does somebody sleep where packets wake him, and timers of which he knows? (any thread) */
+bool soft_is_slept_on(struct ibv_context *context);
 
 /* ---- What a link calls (locked) --------------------------------------------------------------- */
 

@@ -12,8 +12,11 @@
 #define TICK_MAX_NS (8 * SERVICE_TICK_NS) /* where nothing is due before, */
 #define PATIENCE_MAX_NS                                                                                        \
     (4 * SERVICE_TICK_NS) /* or nothing is, but what it left alone waits for the thread if it goes */
-#define QUIET_TICKS 10    /* without traffic or deadline until a member is IDLE */
-#define BATCH 16          /* events taken from epoll at a time */
+#define SLEEP_MAX_NS                                                                                           \
+    (16 *                                                                                                      \
+     SERVICE_TICK_NS)  /* or somebody sees to it himself, who may go, and do something else, when he wakes */
+#define QUIET_TICKS 10 /* without traffic or deadline until a member is IDLE */
+#define BATCH 16       /* events taken from epoll at a time */
 
 /* ---- Members ---- */
 
@@ -68,7 +71,8 @@ static void step_aside(struct service_member *member)
 /* Is the application there? One that waits for an event elsewhere was here only to say so. */
 static bool is_attended(struct service_member *member)
 {
-    return atomic_exchange(&member->attended, false) && !soft_is_awaited(member->context);
+    return (atomic_exchange(&member->attended, false) && !soft_is_awaited(member->context)) ||
+           soft_is_slept_on(member->context);
 }
 
 /* Take in what has come, unless the application is there to do it. */
@@ -146,6 +150,8 @@ static uint64_t next_look(const struct service_member *member, uint64_t now, uin
 {
     uint64_t most = deadline == NEVER_NS ? member->patience : TICK_MAX_NS;
 
+    if (soft_is_slept_on(member->context))
+        return now + SLEEP_MAX_NS;
     if (member->late || deadline < now + SERVICE_TICK_NS)
         return now + SERVICE_TICK_NS;
     return deadline < now + most ? deadline : now + most;
@@ -228,8 +234,8 @@ static int until_next_look(void)
     const struct service_member *member;
     uint64_t now = now_ns(), next = atomic_load(&service_shared.errand_due);
 
-    if (!LIST_EMPTY(&service_shared.watched) && next > now + TICK_MAX_NS)
-        next = now + TICK_MAX_NS;
+    if (!LIST_EMPTY(&service_shared.watched) && next > now + SLEEP_MAX_NS)
+        next = now + SLEEP_MAX_NS;
     LIST_FOREACH (member, &service_shared.watched, watched) {
         if (!member->suspended && member->due < next)
             next = member->due;

@@ -321,6 +321,16 @@ bool soft_waits_for_rest(struct ibv_context *context)
     return atomic_load_explicit(soft_rest_wanted(context), memory_order_relaxed);
 }
 
+void soft_sleeps(struct ibv_context *context, bool sleeps)
+{
+    atomic_store_explicit(&soft_context_of(context)->slept_on, sleeps, memory_order_relaxed);
+}
+
+bool soft_is_slept_on(struct ibv_context *context)
+{
+    return atomic_load_explicit(&soft_context_of(context)->slept_on, memory_order_relaxed);
+}
+
 void soft_poll_ended(struct ibv_context *context)
 {
     soft_lock(context);

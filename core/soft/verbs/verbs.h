@@ -30,6 +30,7 @@ int soft_harvest(struct ibv_comp_channel *channel, struct ibv_cq **cq, int room,
 /* The application has done what it had to do for now: acknowledge what it was given. When a timer is due, ns, and it is
  * to be here again; NEVER_NS. */
 uint64_t soft_rest(struct ibv_context *context);
+void soft_sleeps(struct ibv_context *context, bool sleeps);
 bool soft_waits_for_rest(struct ibv_context *context); /* there is something to acknowledge, or to watch, */
 const atomic_bool *soft_rest_wanted(struct ibv_context *context); /* and here it says so */
 /* Who polled does not go on with it: what arrives is to wake somebody. */

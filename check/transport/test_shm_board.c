@@ -336,6 +336,49 @@ START_TEST(who_polls_is_not_rung_for)
 }
 END_TEST
 
+static size_t fill_ring(struct shm_peer *from)
+{
+    size_t limit, bytes = 0;
+    uint8_t *at;
+
+    while ((at = shm_ring_room(&from->out, SHM_MTU, &limit)) != NULL) {
+        memset(at, 0, SHM_MTU);
+        shm_ring_put(&from->out, SHM_MTU, SHM_MTU, 0);
+        bytes += SHM_MTU;
+    }
+    ck_assert(shm_ring_calls(&from->out));
+    if (from->board != NULL)
+        shm_board_call(from->board, from->seat_there);
+    return bytes;
+}
+
+/* The program has what has come before the ring is empty, so that it and the peer work side by side. It rings for
+ * itself only when it says that it sleeps. */
+START_TEST(who_polls_takes_a_part)
+{
+    struct ibv_cq *cq = soft_create_cq(there->context, 4, NULL, NULL, 0);
+    struct shm_peer *from = near[_i ? PEERS - 1 : 0];
+    struct ibv_wc wc;
+
+    service_suspend(&there->service);
+    look(there);
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    ck_assert_uint_gt(fill_ring(from), SHM_RING_BYTES / 2);
+    uint64_t before = atomic_load(&from->out.control->head);
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    uint64_t taken = atomic_load(&from->out.control->head) - before;
+    ck_assert(taken >= SHM_RING_BYTES / 8 && taken < SHM_RING_BYTES / 8 + 2 * SHM_MTU);
+    ck_assert(!is_rung(there) && soft_waits_for_rest(there->context));
+    soft_rest(there->context);
+    ck_assert(is_rung(there));
+    while (is_rung(there))
+        look(there);
+    ck_assert(is_taken(from) && is_flag_up(from));
+    service_resume(&there->service);
+    ck_assert_int_eq(soft_destroy_cq(cq), 0);
+}
+END_TEST
+
 /* What a look costs is what has come: no ring is looked into whose peer has not called. */
 START_TEST(others_are_not_looked_at)
 {
@@ -401,17 +444,8 @@ START_TEST(a_peer_that_never_ends_keeps_nobody_waiting)
     const size_t length = SHM_MTU;
     int looks = 0;
 
-    for (int i = PEERS - 2; i < PEERS; i++) {
-        size_t limit;
-        uint8_t *at;
-
-        while ((at = shm_ring_room(&near[i]->out, length, &limit)) != NULL) {
-            memset(at, 0, length);
-            shm_ring_put(&near[i]->out, length, length, 0);
-        }
-        ck_assert(shm_ring_calls(&near[i]->out));
-        shm_board_call(near[i]->board, near[i]->seat_there);
-    }
+    for (int i = PEERS - 2; i < PEERS; i++)
+        fill_ring(near[i]);
     while (atomic_load(&near[PEERS - 1]->out.control->head) == 0 && looks++ < 10) {
         size_t limit;
         uint8_t *at;
@@ -450,6 +484,7 @@ static Suite *suite(void)
     tcase_add_test(looks, with_many_peers_there_are_seats);
     tcase_add_test(looks, whoever_calls_is_looked_at);
     tcase_add_test(looks, who_polls_is_not_rung_for);
+    tcase_add_loop_test(looks, who_polls_takes_a_part, 0, 2);
     tcase_add_test(looks, others_are_not_looked_at);
     tcase_add_test(looks, a_bell_without_a_bit_has_all_looked_at);
     tcase_add_loop_test(looks, a_bell_may_say_any_number, 0, 3);

@@ -17,6 +17,7 @@ static atomic_uint unassigned;
 
 #define UNCALLED_MAX 262144            /* bytes that a sleeping peer is not told of during a turn */
 #define BYTES_MAX (SHM_RING_BYTES / 2) /* taken in while the context stays locked */
+#define LOOK_MAX (SHM_RING_BYTES / 8)  /* the same of who looks again, after giving back what has come */
 
 void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service)
 {
@@ -316,7 +317,7 @@ static unsigned listen_for_calls(struct shm *shm, bool hears)
     return calls;
 }
 
-/* Who used up the time of the others goes behind them. */
+/* Who used up the time of the others goes behind them. One whose flag is up calls for what comes, not for what there is. */
 static int look_at_all(struct shm *shm, size_t *budget, bool watches)
 {
     struct shm_peer *peer, *next;
@@ -332,7 +333,7 @@ static int look_at_all(struct shm *shm, size_t *budget, bool watches)
         look_for_room(peer);
         give_up(peer);
         next = TAILQ_NEXT(peer, looks);
-        if (peer->seats != NULL && (peer->in.flagged || peer->failed)) {
+        if (peer->seats != NULL && ((peer->in.flagged && *budget > 0) || peer->failed)) {
             look_no_more(peer);
         } else if (had_time && *budget == 0 && next != NULL) {
             look_no_more(peer);
@@ -346,7 +347,7 @@ static int look_at_all(struct shm *shm, size_t *budget, bool watches)
  * unexpected one, and nobody's bit: all are looked into. */
 int shm_receive(struct shm *shm, bool hears, bool watches)
 {
-    size_t budget = BYTES_MAX;
+    size_t budget = watches ? BYTES_MAX : LOOK_MAX;
     unsigned calls = listen_for_calls(shm, hears);
     int packets = look_at_all(shm, &budget, watches);
     bool unexpected;
@@ -359,9 +360,11 @@ int shm_receive(struct shm *shm, bool hears, bool watches)
     }
     if (shm->owed < 0) /* rings of nobody whose flag was up */
         shm->owed = 0;
-    if (budget == 0) {
+    if (budget == 0 && watches) {
         ring(shm->bell);
         shm->owed++;
+    } else if (budget == 0) {
+        shm->unwatched = true;
     }
     if (packets > 0)
         service_traffic(shm->service);

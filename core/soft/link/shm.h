@@ -47,7 +47,7 @@ struct shm {
     struct service_member *service;
     bool ready; /* the bell is there, and watched */
     int bell;
-    bool unwatched; /* a flag is down behind which nothing was found */
+    bool unwatched; /* a flag is down, and whoever looks no more has to put it up */
     int64_t owed;   /* times that it has been rung, or is about to be, and was not heard; less than 0 within a
                      * look: heard before it was seen who rang */
     TAILQ_HEAD(shm_peers, shm_peer)

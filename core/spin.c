@@ -8,7 +8,7 @@
 #include "settings.h"
 #include "spin.h"
 
-#define LOOKS 2          /* between two looks at the clock */
+#define LOOKS 4          /* between two at the clock, and at what other threads did */
 #define FIRST_NS 2000    /* before it makes way: a peer that is awake answers meanwhile */
 #define LEFT_OUT_SHIFT 6 /* 63 spins are left out at most */
 #define CROWDED_NS                                                                                             \
@@ -100,8 +100,11 @@ static int look(struct queue *queue, bool (*is_over)(void *), void *argument, bo
     int taken = 0;
 
     for (int i = 0; i < LOOKS && !*over; i++) {
-        taken += xs_queue_look(queue);
-        *over = is_over(argument);
+        int came = xs_queue_look(queue);
+
+        taken += came;
+        if (came > 0 || i == LOOKS - 1)
+            *over = is_over(argument);
     }
     return taken;
 }
@@ -153,6 +156,8 @@ static enum spun spin(struct queue *queue, struct search *search)
     }
     bool in_vain = !over && (now < search->limit || time == 0);
 
+    if (over)
+        search->active = now; /* as of the last look at the clock */
     if (time > 0 && time != NEVER_NS)
         learn(&queue->spin, in_vain);
     return over ? SPUN_FOUND : in_vain ? SPUN_IN_VAIN : SPUN_LONG_ENOUGH;
@@ -249,7 +254,6 @@ bool xs_spin_in_turn(struct queue *queue)
         return false;
     enum spun spun = spin(queue, &search);
 
-    atomic_store_explicit(&queue->spin.active, spun == SPUN_FOUND ? now_ns() : search.active,
-                          memory_order_relaxed);
+    atomic_store_explicit(&queue->spin.active, search.active, memory_order_relaxed);
     return spun != SPUN_IN_VAIN;
 }

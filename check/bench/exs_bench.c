@@ -11,7 +11,8 @@
 #include "bench.h"
 
 static struct bench bench;
-static char *buffers; /* of bench.size bytes, registered: bench.window of them, or one a connection and one to send */
+static char
+    *buffers; /* of bench.size bytes, registered: bench.window of them, or one a connection and one to send */
 static exs_mhandle_t region;
 static exs_qhandle_t queue;
 static int listener = -1;
@@ -92,17 +93,18 @@ static void start(void)
     }
 }
 
-/* A round trip is over: the next one is another connection's, where there are more. */
+/* A round trip is over: the next one is another connection's, where there are more. It begins before all else, as an
+ * answer would. */
 static void returned(EV_P_ int sock, char *where)
 {
     moved++;
-    bench_done(&bench, moved);
-    if (moved + bench.connections <= bench.total)
-        post_receive(sock, where);
     if (bench.serve)
         throw_ball(sock);
     else if (moved < bench.total)
         throw_ball(socks[moved % bench.connections]);
+    bench_done(&bench, moved);
+    if (moved + bench.connections <= bench.total)
+        post_receive(sock, where);
     leave_when_through(EV_A);
 }
 
@@ -262,7 +264,8 @@ static void run_loop(struct ev_loop *loop)
 
 static void allocate(void)
 {
-    size_t count = bench.connections + 1 > bench.window ? bench.connections + 1 : bench.window, length = count * bench.size;
+    size_t count = bench.connections + 1 > bench.window ? bench.connections + 1 : bench.window,
+           length = count * bench.size;
 
     socks = calloc(bench.connections, sizeof(*socks));
     queue = exs_qcreate((int)(4 * count));

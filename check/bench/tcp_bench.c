@@ -103,13 +103,13 @@ static void ping_cb(EV_P_ ev_io *w, int revents)
         return;
     partial = 0;
     moved++;
-    bench_done(&bench, moved);
     if (bench.serve)
         throw_ball(w->fd);
     else if (moved < bench.total)
         throw_ball(readers[moved % bench.connections].fd);
     else
         ev_break(EV_A_ EVBREAK_ALL);
+    bench_done(&bench, moved);
 }
 
 static void make_ready(int sock)

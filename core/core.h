@@ -102,9 +102,9 @@ struct xs_sleeper {
     struct pollfd fds[1 + XS_SOURCES_MAX * WAITSET_LISTED]; /* out: the bell, and what becomes ready with it */
     int count;
     uint64_t deadline; /* out: when there is something to do by the clock */
-    uint64_t wakes_by; /* it has been rung for what is due earlier: by who locks the home's events */
+    uint64_t wakes_by; /* it has been rung for what is due earlier: by who locks the home */
 };
-/* Before and after it sleeps. */
+/* Before and after it sleeps, which it may: it has rested. */
 void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper);
 void xs_sleep_end(struct xs_sleeper *sleeper);
 void xs_release_home(struct queue *home);

@@ -175,10 +175,12 @@ void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
     sleeper->fds[0] = (struct pollfd){.fd = sleeper->bell->fd, .events = POLLIN};
     sleeper->count = 1;
     mutex_lock(&home->lock);
-    sleeper->deadline = sleeper->wakes_by = xs_queue_due(home);
     mutex_lock(&home->events_lock);
     LIST_INSERT_HEAD(&home->sleepers, sleeper, link);
     mutex_unlock(&home->events_lock);
+    if (atomic_load_explicit(&home->waits, memory_order_relaxed))
+        xs_queue_rest(home);
+    sleeper->deadline = sleeper->wakes_by = xs_queue_due(home);
     LIST_FOREACH (source, &home->sources, link)
         list_source(source, sleeper);
     tell_of_sleepers(home, true);

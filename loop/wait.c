@@ -126,9 +126,7 @@ static bool sleep_on(struct wait *wait, struct queue *home, const sigset_t *mask
     struct xs_sleeper sleeper = {.bell = wait->bell};
     struct timespec left;
 
-    xs_rest_home(home);
     xs_sleep_begin(home, &sleeper);
-    xs_rest_home(home); /* who looked meanwhile has not seen that we sleep */
     if (wait->bell->fd < 0 && sleeper.deadline > now_ns() + LOOK_NS)
         sleeper.deadline = now_ns() + LOOK_NS;
     int ready = ppoll(sleeper.fds, (nfds_t)sleeper.count, time_left(sleeper.deadline, &left), mask);

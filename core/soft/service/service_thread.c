@@ -71,8 +71,7 @@ static void step_aside(struct service_member *member)
 /* Is the application there? One that waits for an event elsewhere was here only to say so. */
 static bool is_attended(struct service_member *member)
 {
-    return (atomic_exchange(&member->attended, false) && !soft_is_awaited(member->context)) ||
-           soft_is_slept_on(member->context);
+    return atomic_exchange(&member->attended, false) && !soft_is_awaited(member->context);
 }
 
 /* Take in what has come, unless the application is there to do it. */
@@ -150,7 +149,7 @@ static uint64_t next_look(const struct service_member *member, uint64_t now, uin
 {
     uint64_t most = deadline == NEVER_NS ? member->patience : TICK_MAX_NS;
 
-    if (soft_is_slept_on(member->context))
+    if (soft_is_slept_on(member->context) && !member->late && atomic_load(&member->state) == SERVICE_WATCH)
         return now + SLEEP_MAX_NS;
     if (member->late || deadline < now + SERVICE_TICK_NS)
         return now + SERVICE_TICK_NS;

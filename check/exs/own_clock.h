@@ -6,11 +6,9 @@
 #ifndef CHECK_OWN_CLOCK_H
 #define CHECK_OWN_CLOCK_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 
-extern _Thread_local bool own_clock;     /* this thread's, */
-extern atomic_bool own_clocks;           /* or everybody's */
+extern _Thread_local bool own_clock;     /* this thread has it */
 extern _Thread_local long long own_leap; /* ns, by which this thread's next look is later, once */
 
 #endif

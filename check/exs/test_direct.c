@@ -3,6 +3,8 @@
  * next advertisement is still on its way; and nobody waits for one that may not come. */
 #include "check/support/support.h"
 
+#include <stdatomic.h>
+
 #include "check/support/asleep.h"
 #include "own_clock.h"
 

@@ -99,9 +99,9 @@ struct device {
     uint32_t long_request;
 
     /* Ours: of messages of so many bytes, or more, the news is sent faster as a request of its own, behind all of
-     * the bytes and in one call with them, where the queue pair's packets are short; NULL: they never are. */
+     * the bytes and in one call with them, by queue pairs of this kind; NULL: there are none. */
     uint32_t news_apart;
-    bool (*has_short_packets)(const struct ibv_qp *qp);
+    bool (*wants_news_apart)(const struct ibv_qp *qp);
 
     /* Ours: it holds no pages of registered memory: what is given back to the kernel comes again, empty, when
      * it is used. */

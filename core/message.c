@@ -107,8 +107,8 @@ static inline bool tells_apart(const struct conn *conn, const struct message *me
 {
     const struct device *device = conn->device;
 
-    return message->bytes >= device->news_apart && device->has_short_packets != NULL &&
-           device->has_short_packets(conn->qp);
+    return message->bytes >= device->news_apart && device->wants_news_apart != NULL &&
+           device->wants_news_apart(conn->qp);
 }
 
 inline bool xs_message_room(const struct conn *conn, uint64_t *bytes)

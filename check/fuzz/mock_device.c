@@ -209,7 +209,7 @@ static bool is_by_tcp(struct rdma_cm_id *id)
 }
 
 /* The first, third, ... of the queue pairs. */
-static bool has_short_packets(const struct ibv_qp *qp)
+static bool wants_news_apart(const struct ibv_qp *qp)
 {
     return qp->qp_num % 2 != 0;
 }
@@ -218,7 +218,7 @@ const struct device rdma_device = {.name = "rdma", .contexts_end = true, .create
 const struct device soft_device = {.name = "soft",
                                    .long_request = 32768,
                                    .news_apart = 1024,
-                                   .has_short_packets = has_short_packets,
+                                   .wants_news_apart = wants_news_apart,
                                    .is_by_tcp = is_by_tcp,
                                    .create_id = create_id_soft,
                                    CALLS};

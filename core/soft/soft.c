@@ -89,7 +89,7 @@ const struct device soft_device = {
     .is_by_tcp = soft_is_by_tcp,
     .retransmitted = soft_query_retransmitted,
     .news_apart = NEWS_APART,
-    .has_short_packets = soft_has_short_packets,
+    .wants_news_apart = soft_wants_news_apart,
     .holds_no_pages = true,
 
     .create_event_channel = soft_create_event_channel,

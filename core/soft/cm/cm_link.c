@@ -2,7 +2,7 @@
 /*
  * cm_link.c - which link a connection goes by. Shared memory is offered in the request and accepted in the
  * answer (shm_meet.h says how); whoever knows nothing of it, or can't, leaves the connection to UDP. There the
- * ICRC is left out in the same way, where packets never leave this host's memory.
+ * ICRC is left out in the same way, and packets are coalesced, where they never leave this host's memory.
  */
 #include <arpa/inet.h>
 #include <stdatomic.h>
@@ -69,7 +69,7 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *local, const unio
     struct cm_message *own = &id->own;
     struct shm *shm = &home_of(id->public.verbs)->shm;
 
-    own->shm = own->unchecked = false;
+    own->shm = own->unchecked = own->coalesced = false;
     if (id->public.qp == NULL || !id->transport->meets)
         return;
     if (id->offered != NULL && own->type == CM_REQ) { /* a try that failed offered it, with its own token */
@@ -81,7 +81,7 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *local, const unio
     else if (own->type == CM_REP && id->offered == NULL) /* else it was taken up by a try that failed */
         id->offered = take_up(id, shm);
     own->shm = id->offered != NULL;
-    own->unchecked = !settings()->icrc && soft_is_by_loopback(local, remote);
+    own->unchecked = own->coalesced = !settings()->icrc && soft_is_by_loopback(local, remote);
     if (id->guest != -1) /* what was sent to him he finds all the same */
         fds_close(id->guest);
     id->guest = -1;
@@ -124,6 +124,7 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path)
             shm_peer_free(peer);
         id->offered = NULL;
         path->unchecked = id->own.unchecked && id->peer.unchecked;
+        path->coalesced = path->unchecked && id->peer.coalesced;
         if (path->unchecked)
             udp_take_unchecked(&home_of(id->public.verbs)->udp);
         atomic_fetch_add(&chosen.udp, 1);

@@ -178,7 +178,7 @@ static __attribute__((noinline)) bool answer_behind_first(struct soft_qp *qp, co
 {
     const struct soft_requester *req = &qp->req;
 
-    if (send->base != SOFT_WRITE || psn != req->next || qp->context->train.packets != 1)
+    if (qp->path.coalesced || send->base != SOFT_WRITE || psn != req->next || qp->context->train.packets != 1)
         return true;
     soft_answer_along(qp);
     return req->next == psn && soft_requester_ready(qp);

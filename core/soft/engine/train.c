@@ -2,10 +2,10 @@
 /*
  * train.c - packets on their way out, put together so that one call of the wire takes many.
  *
- * All packets of a train but the last are equally long (the first one's length is the stride) and go the
- * same way. Payload is copied as a packet is added, but for that of files and shared memory, which others can
- * cut short (fragile.h): it is fetched when the train leaves, from memory or from the file itself, what lies
- * together in one call.
+ * All packets of a train go the same way. They are equally long but for the last (the first one's length is the
+ * stride), unless they are coalesced (wire.h). Payload is copied as a packet is added, but for that of files and
+ * shared memory, which others can cut short (fragile.h): it is fetched when the train leaves, from memory or from
+ * the file itself, what lies together in one call.
  */
 #include <stdlib.h>
 #include "core/fragile.h"
@@ -124,17 +124,37 @@ static void tell(struct soft_train *train, unsigned packet)
     soft_responder_fail(qp, psn, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
 }
 
+/* One packet more, of this size, stands behind those that there are. */
+static inline __attribute__((always_inline)) void append(struct soft_train *train, size_t size)
+{
+    if (train->packets++ == 0)
+        train->stride = size;
+    else if (train->way->coalesced)
+        soft_chain(train->bytes + train->length, size);
+    train->length += size;
+}
+
+/* The packet that begins there, of a train of so many bytes. */
+static size_t size_at(const struct soft_train *train, size_t at, size_t length)
+{
+    if (train->way->coalesced && at > 0)
+        return soft_chained(train->bytes + at);
+    return length - at < train->stride ? length - at : train->stride;
+}
+
 /* Something could not be fetched: packet by packet, keep what can be, and tell the others' queue pairs.
  * A queue pair's packets behind a lost one go too: its peer would only ask for them again. */
 static void drop_failed(struct soft_train *train)
 {
-    unsigned kept = 0, piece = 0;
-    size_t length = 0;
+    unsigned packets = train->packets, piece = 0;
+    size_t length = train->length, at = 0;
     struct soft_qp *failed[SOFT_TRAIN_PACKETS];
     unsigned failures = 0;
 
-    for (unsigned i = 0; i < train->packets; i++) {
-        size_t size = i + 1 < train->packets ? train->stride : train->length - i * train->stride;
+    train->packets = 0;
+    train->length = 0;
+    for (unsigned i = 0; i < packets; i++) {
+        size_t size = size_at(train, at, length);
         unsigned first = piece;
         bool lost = false;
 
@@ -147,13 +167,21 @@ static void drop_failed(struct soft_train *train)
             failed[failures++] = train->owner[i].qp;
             tell(train, i);
         }
-        if (lost)
-            continue;
-        memmove(train->bytes + kept++ * train->stride, train->bytes + i * train->stride, size);
-        length += size;
+        if (!lost) {
+            memmove(train->bytes + train->length, train->bytes + at, size);
+            append(train, size);
+        }
+        at += size;
     }
-    train->packets = kept;
-    train->length = length;
+}
+
+/* The last packet says of the first how long that is. Returns how far they are apart. */
+static inline size_t tie_up(struct soft_train *train)
+{
+    if (!train->way->coalesced || train->packets == 1)
+        return train->stride;
+    soft_chain(train->bytes + train->length, train->stride);
+    return 0;
 }
 
 inline bool soft_train_leave(struct soft_context *context)
@@ -167,7 +195,7 @@ inline bool soft_train_leave(struct soft_context *context)
         train->left = true;
         context->counters.packets_sent += train->packets;
         context->counters.bytes_sent += train->length - train->packets * train->link->trailer;
-        train->link->send(train->link, train->way, train->bytes, train->length, train->stride);
+        train->link->send(train->link, train->way, train->bytes, train->length, tie_up(train));
     }
     forget(train);
     return whole;
@@ -182,7 +210,7 @@ static size_t longest(const struct soft_train *train)
 
 static bool joins(const struct soft_train *train, const struct soft_path *way, size_t size)
 {
-    return !train->closed && train->packets < SOFT_TRAIN_PACKETS && size <= train->stride &&
+    return !train->closed && train->packets < SOFT_TRAIN_PACKETS && (size <= train->stride || way->coalesced) &&
            train->length + size <= longest(train) && train->pieces + SOFT_MAX_SGE <= SOFT_PIECES &&
            (train->way == way || memcmp(train->way, way, sizeof *way) == 0);
 }
@@ -194,7 +222,6 @@ static bool begin(struct soft_train *train, const struct soft_path *way, struct 
     train->limit = SOFT_TRAIN_MAX;
     if (link->room != NULL)
         train->bytes = link->room(link, size, &train->limit);
-    train->stride = size;
     train->way = way;
     train->link = link;
     return train->bytes != NULL;
@@ -214,12 +241,11 @@ inline __attribute__((always_inline)) uint8_t *soft_train_add(struct soft_qp *qp
     if (train->packets == 0 && !begin(train, way, link, size))
         return NULL;
     at = train->bytes + train->length;
-    train->closed = size < train->stride;
-    train->length += size;
     train->owner[train->packets].qp = qp;
     train->owner[train->packets].psn = psn;
     train->owner[train->packets].answer = answer;
-    train->packets++;
+    append(train, size);
+    train->closed = size < train->stride && !way->coalesced;
     return at;
 }
 

@@ -23,10 +23,10 @@ struct soft_piece {
 
 /* The packets put together so far; one for each context. */
 struct soft_train {
-    uint8_t *own;   /* SOFT_TRAIN_LONG bytes, for links without room of their own, and what is fetched */
-    uint8_t *bytes; /* where it is put together, */
-    size_t limit;   /* and how long it may get */
-    size_t length, stride;
+    uint8_t *own;          /* SOFT_TRAIN_LONG bytes, for links without room of their own, and what is fetched */
+    uint8_t *bytes;        /* where it is put together, */
+    size_t limit;          /* and how long it may get */
+    size_t length, stride; /* of all of it, of the first packet */
     unsigned packets;
     bool closed;                 /* by a packet shorter than the stride */
     bool left;                   /* it, or one before it, in this turn of sending */

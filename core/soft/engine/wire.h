@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <infiniband/verbs.h>
 #include "core/clock.h"
 
@@ -25,7 +26,7 @@
 #define SOFT_PKEY 0xffff       /* the default partition */
 #define SOFT_PKEY_MASK 0x7fff  /* the upper bit is membership */
 #define SOFT_DEVICE_PORT 1     /* the device's only one */
-#define SOFT_TRAIN_MAX 65504   /* bytes of a train: what one UDP datagram batch may hold, */
+#define SOFT_TRAIN_MAX 65488   /* bytes of a train: what one UDP datagram holds, of IPv6 on the loopback, */
 #define SOFT_TRAIN_LONG 263168 /* and of one put together in a link's own room: four packets of 64 KiB */
 #define SOFT_TRAIN_PACKETS 60  /* packets of a train */
 #define SOFT_FAR_MIN 2048      /* bytes of a packet: shorter ones are not worth to be copied past the cache */
@@ -58,8 +59,32 @@ struct soft_path {
     union soft_addr local, remote;
     struct soft_link *link;  /* NULL: the one that the wire has for all */
     uintptr_t traffic_class; /* of IP, 8 bits; so wide since paths are compared byte by byte, with no padding */
-    uintptr_t unchecked;     /* 1: what is sent needs no ICRC, as both ends have agreed; as wide */
+    uint32_t unchecked; /* 1: what is sent needs no ICRC, as both ends have agreed; as wide with the next: */
+    uint32_t coalesced; /* 1: and a train may be one datagram (below) */
 };
+
+/*
+ * Coalesced packets: several in one datagram, of any length, as both ends have agreed; SOFT_TRAIN_PACKETS at most. In place
+ * of its ICRC each says how long the next one is, that word included, and the last says it of the first.
+ */
+#define SOFT_CHAIN UINT32_C(0xc0a10000) /* in the upper half */
+
+/* The packet that ends here is followed by one of `size` bytes. */
+static inline void soft_chain(uint8_t *end, size_t size)
+{
+    uint32_t link = SOFT_CHAIN | (uint32_t)size;
+
+    memcpy(end - sizeof link, &link, sizeof link);
+}
+
+/* What it says of that, 0: nothing. The datagram may be anybody's. */
+static inline size_t soft_chained(const uint8_t *end)
+{
+    uint32_t link;
+
+    memcpy(&link, end - sizeof link, sizeof link);
+    return (link & 0xffff0000) == SOFT_CHAIN ? link & 0xffff : 0;
+}
 
 #define SOFT_ACKED 0x80u /* in the upper eight bits, and a PSN: it has come, and all before it */
 #define SOFT_ACKED_SHIFT 24
@@ -74,8 +99,8 @@ struct soft_link {
     size_t trailer; /* bytes that the engine leaves free behind each packet for the link's check (ICRC: 4) */
 
     /* (locked) Send a train: packets from the BTH on, stride bytes apart, the last one perhaps shorter, each
-     * ending in `trailer` free bytes (counted in stride and in length). The train may be changed, and is
-     * the engine's again on return. What cannot be sent is lost, as on any wire. */
+     * ending in `trailer` free bytes (counted in stride and in length). A stride of 0: they are coalesced. The train
+     * may be changed, and is the engine's again on return. What cannot be sent is lost, as on any wire. */
     void (*send)(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
                  size_t stride);
 
@@ -292,7 +317,8 @@ struct soft_counters {
     uint64_t paced; /* pauses of queue pairs that nobody acknowledges */
 };
 void soft_query_counters(struct ibv_context *context, struct soft_counters *counters);
-bool soft_has_short_packets(const struct ibv_qp *qp);                      /* so that a message has many */
+/* A longer packet at the end of a message has a train of its own. */
+bool soft_wants_news_apart(const struct ibv_qp *qp);
 uint64_t soft_query_retransmitted(struct ibv_qp *qp);                      /* of these, of one queue pair */
 const struct soft_counters *soft_counters_of(struct ibv_context *context); /* (locked) */
 /* Does the kernel's loopback carry what goes between these, for all that they say? */

@@ -156,12 +156,45 @@ static struct udp_way_in *find_way(struct udp *udp, const struct soft_path *path
     return way;
 }
 
-static bool is_whole(struct udp *udp, bool foreign, struct udp_way_in *way, unsigned id, const uint8_t *packet,
-                     size_t length)
+/* A packet of this length, without its check. */
+static bool is_whole(struct udp *udp, bool foreign, bool unchecked, struct udp_way_in *way, unsigned id,
+                     const uint8_t *packet, size_t length)
 {
-    if (udp->unchecked && way->by_loopback && !foreign && icrc_load(packet + length) == ICRC_NONE)
+    if (unchecked && icrc_load(packet + length) == ICRC_NONE)
         return true;
     return foreign ? check_foreign(udp, way, packet, length) : check(udp, &way->flow, id, packet, length);
+}
+
+/* Several packets, which end where the datagram does? */
+static bool is_coalesced(const uint8_t *datagram, size_t length)
+{
+    size_t at = 0, size = length >= PACKET_MIN ? soft_chained(datagram + length) : 0;
+
+    for (unsigned packets = 0; packets < SOFT_TRAIN_PACKETS; packets++) {
+        if (size < PACKET_MIN || size > length - at)
+            return false;
+        at += size;
+        if (at == length)
+            return true;
+        size = soft_chained(datagram + at);
+    }
+    return false;
+}
+
+/* Returns their number. */
+static int give_coalesced(struct ibv_context *context, const struct soft_path *path, const uint8_t *datagram,
+                          size_t length)
+{
+    const uint8_t *end = datagram + length;
+    size_t size = soft_chained(end);
+    int packets = 0;
+
+    for (const uint8_t *at = datagram; at < end; packets++) {
+        soft_input(context, path, at, size - ICRC_SIZE);
+        at += size;
+        size = soft_chained(at);
+    }
+    return packets;
 }
 
 /* Returns the number of packets. */
@@ -169,22 +202,29 @@ static int give(struct udp *udp, bool foreign, const struct arrival *arrival, co
 {
     struct udp_way_in *way = find_way(udp, &arrival->path);
     struct ibv_context *context = udp->context;
+    bool unchecked = udp->unchecked && way->by_loopback && !foreign;
     size_t at = 0;
     unsigned id = 0;
+    int packets = 0;
 
     do {
         const uint8_t *packet = train + at;
         size_t left = arrival->length - at;
         size_t length = left < arrival->stride ? left : arrival->stride;
 
-        if (length >= PACKET_MIN && is_whole(udp, foreign, way, id, packet, length - ICRC_SIZE))
-            soft_input(context, &arrival->path, packet, length - ICRC_SIZE);
-        else
-            soft_count_malformed(context);
+        if (unchecked && is_coalesced(packet, length)) {
+            packets += give_coalesced(context, &arrival->path, packet, length);
+        } else {
+            if (length >= PACKET_MIN && is_whole(udp, foreign, unchecked, way, id, packet, length - ICRC_SIZE))
+                soft_input(context, &arrival->path, packet, length - ICRC_SIZE);
+            else
+                soft_count_malformed(context);
+            packets++;
+        }
         at += arrival->stride;
         id++;
     } while (at < arrival->length);
-    return (int)id;
+    return packets;
 }
 
 /* The socket is empty. Only if enough has come for it to have been full meanwhile is it worth asking. */

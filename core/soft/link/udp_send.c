@@ -138,19 +138,15 @@ static int send_whole(const struct udp_socket *udp, struct udp_way_out *way, boo
     return errno;
 }
 
-/* Where the kernel can't cut: every packet a datagram, as many as possible in a call. */
-static void send_apart(const struct udp_socket *udp, struct udp_way_out *way, uint8_t *train, size_t length,
-                       size_t stride)
+/* The packets of a train, each a datagram, as many as possible in a call. */
+static void send_each(const struct udp_socket *udp, struct udp_way_out *way, struct iovec *packets,
+                      unsigned count)
 {
     struct mmsghdr headers[SOFT_TRAIN_PACKETS];
-    struct iovec vectors[SOFT_TRAIN_PACKETS];
-    unsigned count = 0, sent = 0;
+    unsigned sent = 0;
 
-    for (size_t at = 0; at < length && count < SOFT_TRAIN_PACKETS; at += stride, count++) {
-        vectors[count].iov_base = train + at;
-        vectors[count].iov_len = at + stride < length ? stride : length - at;
-        headers[count].msg_hdr = message(way, false, &vectors[count]);
-    }
+    for (unsigned i = 0; i < count; i++)
+        headers[i].msg_hdr = message(way, false, &packets[i]);
     for (int tries = 0; sent < count && tries < 2; tries++) {
         int done = sendmmsg(udp->fd, headers + sent, count - sent, MSG_DONTWAIT);
 
@@ -159,6 +155,37 @@ static void send_apart(const struct udp_socket *udp, struct udp_way_out *way, ui
         if (sent < count && !again(udp->fd, done == -1 ? errno : EAGAIN))
             return;
     }
+}
+
+/* Where the kernel can't cut. */
+static void send_apart(const struct udp_socket *udp, struct udp_way_out *way, uint8_t *train, size_t length,
+                       size_t stride)
+{
+    struct iovec packets[SOFT_TRAIN_PACKETS];
+    unsigned count = 0;
+
+    for (size_t at = 0; at < length && count < SOFT_TRAIN_PACKETS; at += stride, count++)
+        packets[count] = (struct iovec){train + at, at + stride < length ? stride : length - at};
+    send_each(udp, way, packets, count);
+}
+
+/* One datagram of several packets; where that is too long for the loopback, which somebody has made narrower than it
+ * comes, each is one. */
+static void send_coalesced(const struct udp_socket *udp, struct udp_way_out *way, uint8_t *train, size_t length)
+{
+    struct iovec packets[SOFT_TRAIN_PACKETS];
+    size_t size = soft_chained(train + length);
+    unsigned count = 0;
+
+    if (send_whole(udp, way, false, train, length) != EMSGSIZE)
+        return;
+    for (uint8_t *at = train; at < train + length && count < SOFT_TRAIN_PACKETS; count++) {
+        packets[count] = (struct iovec){at, size};
+        at += size;
+        size = soft_chained(at);
+        icrc_store(at - ICRC_SIZE, ICRC_NONE);
+    }
+    send_each(udp, way, packets, count);
 }
 
 /* False when the kernel can't cut on this route (EIO: no checksum offload), or never could. That it found a
@@ -233,6 +260,10 @@ void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *tra
         return;
     socket = way->socket;
     service_traffic(udp->service);
+    if (stride == 0) {
+        send_coalesced(socket, way, train, length);
+        return;
+    }
     if (length > stride && send_cut(socket, way, train, length, stride))
         return;
     seal(way, train, length, stride, false);

@@ -330,9 +330,11 @@ const struct soft_counters *soft_counters_of(struct ibv_context *ibv)
 }
 
 /* From when it is connected on. */
-bool soft_has_short_packets(const struct ibv_qp *qp)
+bool soft_wants_news_apart(const struct ibv_qp *qp)
 {
-    return soft_is_short(((const struct soft_qp *)qp)->mtu);
+    const struct soft_qp *own = (const struct soft_qp *)qp;
+
+    return soft_is_short(own->mtu) && !own->path.coalesced;
 }
 
 uint64_t soft_query_retransmitted(struct ibv_qp *qp)

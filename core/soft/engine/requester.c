@@ -430,6 +430,16 @@ static __attribute__((noinline)) bool goes_on(struct soft_qp *qp)
     return !fills_no_train(qp);
 }
 
+/* Coalesced packets fill a train across messages. So what fills none waits while the peer has two more to take in: for
+ * what is posted next, or for an acknowledgement that has been asked for. */
+static bool waits_for_more(const struct soft_qp *qp)
+{
+    const struct soft_requester *req = &qp->req;
+
+    return req->end - req->next < qp->turn && req->next - req->una >= 2 * qp->turn &&
+           req->index != req->ring.tail && req->asked > req->una && !soft_send_answered(current(qp));
+}
+
 bool soft_requester_go(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
@@ -438,6 +448,8 @@ bool soft_requester_go(struct soft_qp *qp)
 
     if (ready && room(req) < 2 * qp->turn)
         ready = goes_on(qp);
+    if (ready && qp->path.coalesced && waits_for_more(qp))
+        return false;
     for (unsigned packets = 0; packets < SOFT_TRAIN_PACKETS && ready && req->next < limit; packets++) {
         bool put = put_next(qp);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bench.h - what exs_bench and tcp_bench share: the work, and how its result is printed.
+ * bench.h - what exs_bench, tcp_bench and verbs_bench share: the work, and how its result is printed.
  *
  *   PROGRAM serve WORK SIZE TOTAL             prints its port, serves, and prints its processor seconds
  *   PROGRAM send WORK SIZE TOTAL PORT [PATH]  prints its figure, processor seconds, and what trips tell

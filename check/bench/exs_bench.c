@@ -11,8 +11,7 @@
 #include "bench.h"
 
 static struct bench bench;
-static char
-    *buffers; /* of bench.size bytes, registered: bench.window of them, or one a connection and one to send */
+static char *buffers; /* of bench.size bytes, registered: bench.window, or one a connection and one to send */
 static exs_mhandle_t region;
 static exs_qhandle_t queue;
 static int listener = -1;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_direct.c - a stream whose receiver always has a receive for it stays out of the hidden buffer, also while the
  * next advertisement is still on its way; and nobody waits for one that may not come. */
-#include "check/support/support.h"
-
 #include <stdatomic.h>
-
 #include "check/support/asleep.h"
+#include "check/support/support.h"
 #include "own_clock.h"
 
 #define LARGE ((size_t)131072)

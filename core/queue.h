@@ -265,7 +265,7 @@ uint64_t xs_queue_due(const struct queue *queue);
 void xs_queue_set_timer(struct queue *queue);
 /* Does its timer, where it needs one, ring for what is due? */
 bool xs_queue_keeps_time(const struct queue *queue);
-/* Have the threads look again that sleep on the queue's descriptors for longer than that. */
+/* Have the threads look again that sleep on the queue's descriptors for longer than that. Called with the lock. */
 void xs_queue_wake_by(struct queue *queue, uint64_t deadline);
 
 #endif

@@ -311,6 +311,12 @@ END_TEST
 
 /* ---- Where they have not ---- */
 
+static void enter_old(void)
+{
+    begin(UNCHECKED);
+    ck_assert(world.unchecked && !world.coalesced);
+}
+
 static void enter_checked(void)
 {
     begin(0);
@@ -361,6 +367,7 @@ int main(void)
     tcase_add_test(tcase, longer);
     tcase_add_test(tcase, changed);
     tcase_add_loop_test(tcase, from_elsewhere, 0, 2);
+    tcase_add_test(add_world(suite, "old", enter_old), unagreed);
     tcase_add_test(add_world(suite, "half", enter_half), unagreed);
     tcase_add_test(add_world(suite, "checked", enter_checked), unagreed);
     tcase_add_test(add_world(suite, "unheard", enter_unheard), unagreed);

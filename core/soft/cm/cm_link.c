@@ -126,7 +126,7 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path)
         path->unchecked = id->own.unchecked && id->peer.unchecked;
         path->coalesced = path->unchecked && id->peer.coalesced;
         if (path->unchecked)
-            udp_take_unchecked(&home_of(id->public.verbs)->udp);
+            udp_take_unchecked(&home_of(id->public.verbs)->udp, path->coalesced);
         atomic_fetch_add(&chosen.udp, 1);
         tell(id, "udp");
         return 0;

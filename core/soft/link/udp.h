@@ -90,7 +90,8 @@ struct udp {
     int socket_count;
     bool known;     /* others may know where these are: they stay */
     bool spared;    /* there were some that nobody needed: those that are opened after all stay, too */
-    bool unchecked; /* a peer of this host sends without ICRC */
+    bool unchecked; /* a peer of this host sends without ICRC, */
+    bool coalesced; /* and several packets in one datagram */
     struct udp_more more;
     struct udp_socket *groups; /* UDP_GROUPS of them once there is one; the first group_count are open */
     int group_count;
@@ -134,8 +135,9 @@ in_port_t udp_port(struct udp *udp, const union soft_addr *local);
 /* That connection goes another way. If its queue pair is the only one, nobody else has been told a port either:
  * the sockets are closed, until another connection asks for one. Not with the context locked. */
 void udp_port_unused(struct udp *udp);
-/* Packets without ICRC are taken from now on, as one peer at least has been told. Not with the context locked. */
-void udp_take_unchecked(struct udp *udp);
+/* Packets without ICRC are taken from now on, and coalesced ones, as one peer at least has been told. Not with the context
+ * locked. */
+void udp_take_unchecked(struct udp *udp, bool coalesced);
 
 /* ---- Between the link's own files ------------------------------------------------------------ */
 

@@ -212,7 +212,7 @@ static int give(struct udp *udp, bool foreign, const struct arrival *arrival, co
         size_t left = arrival->length - at;
         size_t length = left < arrival->stride ? left : arrival->stride;
 
-        if (unchecked && is_coalesced(packet, length)) {
+        if (unchecked && udp->coalesced && is_coalesced(packet, length)) {
             packets += give_coalesced(context, &arrival->path, packet, length);
         } else {
             if (length >= PACKET_MIN && is_whole(udp, foreign, unchecked, way, id, packet, length - ICRC_SIZE))

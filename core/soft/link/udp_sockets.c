@@ -77,10 +77,11 @@ in_port_t udp_port(struct udp *udp, const union soft_addr *local)
     return port;
 }
 
-void udp_take_unchecked(struct udp *udp)
+void udp_take_unchecked(struct udp *udp, bool coalesced)
 {
     soft_lock(udp->context);
     udp->unchecked = true;
+    udp->coalesced = udp->coalesced || coalesced;
     soft_unlock(udp->context);
 }
 

@@ -57,10 +57,11 @@ struct setup {
     int cqe;
     bool all_signaled;
     unsigned qp_access, mr_access;
-    bool ghost;    /* the second end has no engine */
-    bool pull;     /* the engines fetch their packets themselves */
-    bool far;      /* and put them together in memory of their links, past the cache */
-    bool loopback; /* both ends are queue pairs of one context */
+    bool ghost;     /* the second end has no engine */
+    bool pull;      /* the engines fetch their packets themselves */
+    bool far;       /* and put them together in memory of their links, past the cache */
+    bool coalesced; /* packets of any length go in one train */
+    bool loopback;  /* both ends are queue pairs of one context */
 };
 
 /* One side. Owned by its pair. */

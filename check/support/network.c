@@ -2,6 +2,7 @@
 /* network.c - the virtual network: nodes, what becomes of their packets, and the loop that lets time pass. */
 #include "network.h"
 #include "flights.h"
+#include "trains.h"
 #include <arpa/inet.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,7 +31,7 @@ struct network {
     int family;
     uint64_t seed;
     size_t trailer;
-    bool pull, far;
+    bool pull, far, coalesced;
     size_t longest; /* bytes of a train */
     struct flights flights;
     network_script *script;
@@ -121,40 +122,24 @@ static int node_of(struct network *network, const union soft_addr *address)
     return -1;
 }
 
-static const char *train_fault(size_t length, size_t stride, size_t trailer, size_t most)
-{
-    if (!length || !stride)
-        return "an empty train was sent";
-    if (length > most)
-        return "a train is longer than its link takes";
-    if ((length + stride - 1) / stride > SOFT_TRAIN_PACKETS)
-        return "a train has more than SOFT_TRAIN_PACKETS packets";
-    size_t last = length % stride ? length % stride : stride;
-    if (stride < trailer + ROCE_BTH || last < trailer + ROCE_BTH)
-        return "a packet of a train has no room for a BTH and the trailer";
-    return NULL;
-}
-
 static void wire_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
                       size_t stride)
 {
     struct node *node = (struct node *)(void *)((char *)link - offsetof(struct node, link));
     struct network *network = node->network;
     pthread_mutex_lock(&network->lock);
-    const char *fault =
-        train_fault(length, stride, link->trailer, link->room != NULL ? SOFT_TRAIN_LONG : SOFT_TRAIN_MAX);
+    size_t sizes[SOFT_TRAIN_PACKETS];
+    const char *fault;
+    unsigned packets = train_sizes(link, path, train, length, stride, sizes, &fault);
     int to = node_of(network, &path->remote);
     network->longest = length > network->longest ? length : network->longest;
     if (!fault && to < 0)
         fault = "a train goes to an address that no node has";
     if (!fault && !same_address(&path->local, &node->address))
         fault = "a train comes from an address that is not the node's";
-    if (!fault && link->trailer == 0 && stride > ROCE_MAX)
-        fault = "a packet is longer than any packet";
-    for (size_t at = 0; !fault && at < length; at += stride) {
-        size_t piece = length - at < stride ? length - at : stride;
-        send_packet(node, (unsigned)to, train + at, piece - link->trailer);
-    }
+    const uint8_t *at = train;
+    for (unsigned i = 0; !fault && i < packets; at += sizes[i++])
+        send_packet(node, (unsigned)to, at, sizes[i] - link->trailer);
     if (fault)
         network->fault = fault;
     network->trains++;
@@ -415,8 +400,10 @@ struct ibv_context *network_context(struct network *network, unsigned node)
 
 void network_path(struct network *network, unsigned local, unsigned remote, struct soft_path *path)
 {
-    *path =
-        (struct soft_path){.local = network->nodes[local].address, .remote = network->nodes[remote].address};
+    *path = (struct soft_path){.local = network->nodes[local].address,
+                               .remote = network->nodes[remote].address,
+                               .unchecked = network->coalesced,
+                               .coalesced = network->coalesced};
 }
 
 void network_gid(struct network *network, unsigned node, union ibv_gid *gid)
@@ -496,6 +483,11 @@ void network_set_pull(struct network *network, bool pull)
 void network_set_far(struct network *network, bool far)
 {
     network->far = far;
+}
+
+void network_set_coalesced(struct network *network, bool coalesced)
+{
+    network->coalesced = coalesced;
 }
 
 void network_keep_bytes(struct network *network, bool keep)

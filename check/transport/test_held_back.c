@@ -9,19 +9,25 @@
 
 enum { MTU = 4096, TRAIN = 15, WINDOW = 32, AREA = 1 << 20, LOOKS = 200 };
 
-static struct pair *begin_as(bool pull)
+static struct pair *begin_with(enum ibv_qp_type type, bool pull)
 {
     struct setup setup = setup_default();
     setup.mtu = IBV_MTU_4096;
     setup.memory = AREA;
     setup.coalesced = true;
     setup.pull = pull;
+    setup.type = type;
     setup.send_depth = setup.recv_depth = 128;
     setup.qp_access = setup.mr_access = ACCESS_ALL | IBV_ACCESS_REMOTE_ATOMIC;
     setup.timeout = 16; /* 268 ms */
     struct pair *pair = pair_new(&setup);
     fill(pair->end[0].memory, AREA, 7);
     return pair;
+}
+
+static struct pair *begin_as(bool pull)
+{
+    return begin_with(IBV_QPT_RC, pull);
 }
 
 static void write_packets(struct pair *pair, uint64_t id, size_t packets)
@@ -186,6 +192,26 @@ START_TEST(last_of_a_burst)
 }
 END_TEST
 
+/* Of transports that acknowledge nothing, and of one that does. */
+START_TEST(burst_of_others)
+{
+    static const enum ibv_qp_type types[] = {IBV_QPT_UC, IBV_QPT_XRC_SEND};
+    struct pair *pair = begin_with(types[_i % 2], _i / 2 % 2);
+    size_t length = (size_t)(_i / 4) * MTU + 5;
+    unsigned messages = 20;
+    for (uint64_t id = 0; id < messages; id++)
+        post(&pair->end[0], &pair->end[1],
+             &(struct work){
+                 .id = id, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .length = length});
+    if (types[_i % 2] == IBV_QPT_UC)
+        ck_assert_uint_eq(network_packets(pair->network), messages * roce_packets(length, MTU));
+    run(pair);
+    expect_written(pair, messages);
+    expect_no_timer(pair);
+    pair_free(pair);
+}
+END_TEST
+
 /* ---- Other work behind ---- */
 
 static void ask(struct pair *pair, uint64_t id, enum ibv_wr_opcode opcode)
@@ -307,6 +333,7 @@ int main(void)
     tcase_add_test(tcase, little_under_way);
     tcase_add_loop_test(tcase, burst_then_silence, 0, 2 * (2 * WINDOW + 3));
     tcase_add_loop_test(tcase, burst_to_who_polls, 0, 2 * (2 * TRAIN + 3));
+    tcase_add_loop_test(tcase, burst_of_others, 0, 4 * (TRAIN + 2));
     tcase_add_loop_test(tcase, last_of_a_burst, 0, TRAIN + 2);
     tcase_add_loop_test(tcase, read_behind, 0, 8);
     tcase_add_loop_test(tcase, acknowledgements_are_lost, 0, 4);

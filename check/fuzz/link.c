@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * link.c - fuzzes what the kernel gives to the UDP link: datagrams of one packet or a whole train, with right
- * checks and wrong ones, cut anywhere, with ancillary data that lies; behind it the engine, with a queue pair
- * of each transport, and multicast groups that the unreliable one goes into and leaves, with another beside it.
+ * checks and wrong ones, or of coalesced packets, cut anywhere, with ancillary data that lies; behind it the engine, with
+ * a queue pair of each transport, and multicast groups that the unreliable one goes into and leaves, with another beside
+ * it.
  *
- * recvmmsg is the harness's own (--wrap). Whatever the input: a packet whose check is wrong changes nothing,
- * and nothing is written outside the region. At RoCE's own port, where any identification may have gone into
- * the check, half of it is given up for that: there only the second holds.
+ * recvmmsg is the harness's own (--wrap). Whatever the input: a packet whose check is wrong changes nothing, nor do
+ * coalesced ones that are not right, or that nobody may send, and nothing is written outside the region. At RoCE's own
+ * port, where any identification may have gone into the check, half of it is given up for that: there only the last
+ * holds.
  */
 #include <netinet/udp.h>
 #include <stdlib.h>
@@ -151,7 +153,7 @@ static size_t put_packet(uint8_t *at, const struct soft_path *path, unsigned id)
     uint8_t how = input_u8(input);
     struct ibv_qp *qp = world->qps[how % TRANSPORTS];
     struct icrc_flow flow;
-    bool bare = how & 64, spoiled = how & 128 || (bare && !world->link.unchecked);
+    bool bare = how & 64, spoiled = bare ? !world->link.unchecked : how & 128;
     struct roce roce = {.opcode = (uint8_t)(soft_qp_of(qp)->transport | (how & 4 ? WRITE_ONLY : SEND_ONLY)),
                         .migreq = true,
                         .pkey = 0xffff,
@@ -170,6 +172,8 @@ static size_t put_packet(uint8_t *at, const struct soft_path *path, unsigned id)
         roce.qpn = SOFT_GROUP_QPN;
     if (world->grouped && how & 32)
         roce.pkey = input_u16(input);
+    if (spoiled && world->link.unchecked) /* a pad, cut, would end as what has no check does */
+        roce.payload_length &= ~(size_t)3;
     roce.dma_length = (uint32_t)roce.payload_length;
     memset(payload, spoiled ? SPOILED : RIGHT, roce.payload_length);
     size_t length = roce_write(at, &roce);
@@ -180,6 +184,70 @@ static size_t put_packet(uint8_t *at, const struct soft_path *path, unsigned id)
         at[byte == 4 ? 5 : byte] ^= (uint8_t)(1 + input_below(input, 255));
     }
     return length + ICRC_SIZE;
+}
+
+/* What wire.h says of coalesced packets. */
+static bool is_chain(const uint8_t *datagram, size_t length)
+{
+    size_t size = length >= ROCE_BTH + ICRC_SIZE ? soft_chained(datagram + length) : 0, at = 0;
+    unsigned packets = 0;
+
+    while (at < length && packets < SOFT_TRAIN_PACKETS && size >= ROCE_BTH + ICRC_SIZE && size <= length - at) {
+        at += size;
+        packets++;
+        size = soft_chained(datagram + at);
+    }
+    return length > 0 && at == length;
+}
+
+/* Of another value than what was spoiled. */
+static void mend_payload(uint8_t *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (bytes[i] == SPOILED)
+            bytes[i] = RIGHT;
+}
+
+/* As coalesced as they can be, or nearly: what may be taken is right. Words are not of that value. */
+static void judge(uint8_t *datagram, size_t length, const struct soft_path *path)
+{
+    bool may = world->link.coalesced && !world->foreign && soft_is_by_loopback(&path->local, &path->remote);
+
+    if ((may && is_chain(datagram, length)) ||
+        (world->link.unchecked && length >= ICRC_SIZE && icrc_load(datagram + length - ICRC_SIZE) == ICRC_NONE))
+        mend_payload(datagram, length);
+}
+
+/* Packets of which each says how long the next one is; one word may lie. Returns the length. */
+static size_t put_coalesced(uint8_t *at, size_t most, const struct soft_path *path, uint8_t how)
+{
+    struct input *input = &world->input;
+    size_t ends[SOFT_TRAIN_PACKETS + 1] = {0}, begin = 0, length = 0;
+    unsigned packets = 0, many = how & 64 ? input_u8(input) % (SOFT_TRAIN_PACKETS + 2) : 0;
+
+    do {
+        begin = length;
+        ends[packets++] = length += put_packet(at + length, path, 0);
+    } while (packets <= (how >> 3 & 3) && length + 4400 < most);
+    for (; packets < many; packets++) { /* the last one's header again and again */
+        memmove(at + length, at + begin, ROCE_BTH);
+        ends[packets] = length += ROCE_BTH + ICRC_SIZE;
+    }
+    for (size_t i = 0; i < length; i++)
+        if (at[i] == RIGHT)
+            at[i] = SPOILED;
+    for (unsigned i = 0; i < packets; i++)
+        soft_chain(at + ends[i], i + 1 < packets ? ends[i + 1] - ends[i] : ends[0]);
+    if (how & 128) {
+        uint32_t lie = input_u16(input), which = input_below(input, packets);
+
+        lie |= input_u8(input) % 8 == 0 ? 0 : SOFT_CHAIN;
+        memcpy(at + ends[which] - ICRC_SIZE, &lie, ICRC_SIZE);
+    }
+    if (how & 32) /* cut off */
+        length -= input_below(input, (uint32_t)length);
+    judge(at, length, path);
+    return length;
 }
 
 /* As long as `most` allows: some packets of one stride, or any bytes. Returns the length. */
@@ -193,7 +261,14 @@ static size_t put_train(uint8_t *at, size_t most, const struct soft_path *path, 
     if (how % 8 == 7) { /* anything */
         length = input_bytes(input, &bytes, input_u8(input));
         memcpy(at, bytes, length);
+        if (world->link.unchecked)
+            mend_payload(at, length);
         *stride = input_u8(input);
+        return length;
+    }
+    if (how % 8 == 6) {
+        length = put_coalesced(at, most, path, how);
+        *stride = (int)length;
         return length;
     }
     for (unsigned packets = 1 + (how >> 3 & 3), i = 0; i < packets && length + 4400 < most; i++) {
@@ -207,6 +282,9 @@ static size_t put_train(uint8_t *at, size_t most, const struct soft_path *path, 
         *stride = (int)input_u16(input) - 16;
     if (how & 32) /* cut off */
         length -= input_below(input, (uint32_t)(length < 256 ? length : 256));
+    if (world->link.unchecked &&
+        (length != size || how & (128 | 32))) /* any piece may end as what has no check does */
+        mend_payload(at, length);
     return length;
 }
 
@@ -342,13 +420,13 @@ static void post_receives(struct ibv_qp *qp)
         (void)ibv_post_recv(qp, &wr, &bad);
 }
 
-static void set_path(bool v6)
+static void set_path(bool v6, bool same)
 {
     for (int i = 0; i < 2; i++) {
         union soft_addr *address = i ? &world->path.remote : &world->path.local;
         if (v6) {
             address->in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-            address->in6.sin6_addr.s6_addr[14] = (uint8_t)i;
+            address->in6.sin6_addr.s6_addr[14] = (uint8_t)(i && !same);
         } else {
             address->in = (struct sockaddr_in){.sin_family = AF_INET,
                                                .sin_addr.s_addr = htonl(0x7f000001u + (unsigned)i)};
@@ -361,7 +439,7 @@ static void world_open(uint8_t how)
 {
     static const enum ibv_qp_type types[QPS] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_UD};
 
-    set_path(how & 1);
+    set_path(how & 1, how & 128);
     world->clock.now = clock_now;
     world->wire = (struct soft_wire){.link = &world->link.link, .receive = receive};
     world->grouped = how & 4;
@@ -386,6 +464,7 @@ static void world_open(uint8_t how)
     }
     world->foreign = world->link.sockets[0].foreign = how & 2;
     world->link.unchecked = how & 64;
+    world->link.coalesced = world->link.unchecked && how & 128;
     world->link.ids = world->foreign ? calloc(1, sizeof *world->link.ids) : NULL;
     world->memory = mmap(NULL, MEMORY + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     atomic_store(&world->service.state, SERVICE_WATCH); /* the thread need not be called */
@@ -404,8 +483,8 @@ static void world_open(uint8_t how)
 
 static void world_close(void)
 {
-    for (size_t i = 0; i < MEMORY && !world->foreign && !world->link.unchecked; i++)
-        expect(world->memory[i] != SPOILED, "byte %zu is of a packet whose check is wrong", i);
+    for (size_t i = 0; i < MEMORY && !world->foreign; i++)
+        expect(world->memory[i] != SPOILED, "byte %zu is of a packet that is wrong", i);
     expect_byte(world->memory - GUARD, GUARD, GUARD_BYTE);
     expect_byte(world->memory + MEMORY, GUARD, GUARD_BYTE);
     leave_groups();

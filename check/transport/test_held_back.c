@@ -119,6 +119,44 @@ START_TEST(little_under_way)
 }
 END_TEST
 
+/* What fills a train does not wait, however much is under way, and of what fills one and a bit only the bit. */
+START_TEST(whole_trains)
+{
+    enum { TRAINS = 6, MORE = 3 };
+    struct pair *pair = begin_as(true);
+    soft_qp_of(pair->end[0].qp)->req.recovery.window = SOFT_WINDOW_MAX;
+    for (unsigned i = 0; i < TRAINS; i++) {
+        write_packets(pair, i, TRAIN);
+        ck_assert_uint_eq(network_packets(pair->network), (i + 1) * TRAIN);
+    }
+    write_packets(pair, TRAINS, TRAIN + MORE);
+    ck_assert_uint_eq(network_packets(pair->network), (TRAINS + 1) * TRAIN);
+    run(pair);
+    expect_written(pair, TRAINS + 1);
+    expect_no_timer(pair);
+    pair_free(pair);
+}
+END_TEST
+
+/* The peer has nothing to take in when a READ alone is under way, whose answer may take long. */
+START_TEST(behind_a_read)
+{
+    struct pair *pair = begin_as(true);
+    post(&pair->end[0], &pair->end[1],
+         &(struct work){.id = 0,
+                        .opcode = IBV_WR_RDMA_READ,
+                        .flags = IBV_SEND_SIGNALED,
+                        .length = (size_t)2 * TRAIN * MTU});
+    write_packets(pair, 1, 1);
+    ck_assert_uint_eq(network_packets(pair->network), 2);
+    run(pair);
+    expect_done(pair->end[0].send_cq, 0, IBV_WC_RDMA_READ);
+    expect_done(pair->end[0].send_cq, 1, IBV_WC_RDMA_WRITE);
+    expect_no_timer(pair);
+    pair_free(pair);
+}
+END_TEST
+
 /* ---- A burst, and silence ---- */
 
 /* Messages of so many packets, and a bit. */
@@ -331,6 +369,8 @@ int main(void)
     tcase_add_test(tcase, until_more_is_posted);
     tcase_add_loop_test(tcase, nothing_alone, 0, 8);
     tcase_add_test(tcase, little_under_way);
+    tcase_add_test(tcase, whole_trains);
+    tcase_add_test(tcase, behind_a_read);
     tcase_add_loop_test(tcase, burst_then_silence, 0, 2 * (2 * WINDOW + 3));
     tcase_add_loop_test(tcase, burst_to_who_polls, 0, 2 * (2 * TRAIN + 3));
     tcase_add_loop_test(tcase, burst_of_others, 0, 4 * (TRAIN + 2));

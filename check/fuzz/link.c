@@ -439,7 +439,7 @@ static void world_open(uint8_t how)
 {
     static const enum ibv_qp_type types[QPS] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_UD};
 
-    set_path(how & 1, how & 128);
+    set_path(how & 1, (how & (128 | 16)) == 128);
     world->clock.now = clock_now;
     world->wire = (struct soft_wire){.link = &world->link.link, .receive = receive};
     world->grouped = how & 4;

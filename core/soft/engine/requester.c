@@ -431,13 +431,14 @@ static __attribute__((noinline)) bool goes_on(struct soft_qp *qp)
 }
 
 /* Coalesced packets fill a train across messages. So what fills none waits while the peer has two more to take in: for
- * what is posted next, or for an acknowledgement that has been asked for. The PSNs of a READ are its answer's. */
+ * what is posted next, or for an acknowledgement, which the last packet of an older request has asked for. The PSNs of a
+ * READ are its answer's. */
 static bool waits_for_more(const struct soft_qp *qp)
 {
     const struct soft_requester *req = &qp->req;
 
     return req->end - req->next < qp->turn && req->next - req->una >= 2 * qp->turn &&
-           req->index != req->ring.tail && req->asked > req->una && !soft_send_answered(current(qp)) &&
+           req->index != req->ring.tail && !soft_send_answered(current(qp)) &&
            !soft_send_answered(soft_ring_at(&req->ring, req->ring.tail));
 }
 

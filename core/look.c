@@ -19,6 +19,8 @@ int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *
 
     *looks_on =
         atomic_load_explicit(&queue->spin.ns, memory_order_relaxed) != 0 && xs_spin_turn(queue, count > 0);
+    if (*looks_on)
+        atomic_store_explicit(&queue->looks_on, count > 0, memory_order_relaxed);
     xs_queue_put(queue);
     return count;
 }
@@ -34,6 +36,7 @@ static int end_look(struct queue *queue, exs_event_t *events, int most, bool goe
     queue->is_kept_readable = goes_on; /* and stays so as long as looking pays */
     xs_events_show(queue);
     mutex_unlock(&queue->events_lock);
+    atomic_store_explicit(&queue->looks_on, count > 0, memory_order_relaxed);
     if (count > 0)
         xs_rest_for_others(queue); /* the loop does not sleep yet, but they may */
     return count;
@@ -59,6 +62,7 @@ void xs_loop_rest(exs_qhandle_t qhandle)
 
     if (queue == NULL)
         return;
+    atomic_store_explicit(&queue->looks_on, false, memory_order_relaxed);
     xs_rest_home(queue);
     xs_queue_put(queue);
 }

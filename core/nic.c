@@ -77,6 +77,8 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
     nic->queue = queue;
     nic->context = context;
     nic->rest_wanted = device->rest != NULL ? device->rest_wanted(context) : NULL;
+    if (device->follow != NULL)
+        device->follow(context, &queue->looks_on);
     pthread_mutex_init(&nic->map_lock, NULL);
     LIST_INSERT_HEAD(&queue->nics, nic, link);
     if (open_nic(nic, port) < 0) {
@@ -100,6 +102,8 @@ void xs_nic_free(struct nic *nic)
     int saved = errno;
 
     LIST_REMOVE(nic, link);
+    if (nic->device->follow != NULL)
+        nic->device->follow(nic->context, NULL);
     while ((cq = LIST_FIRST(&nic->cqs)) != NULL) {
         LIST_REMOVE(cq, link);
         ack_events(nic, cq);

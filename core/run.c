@@ -253,6 +253,7 @@ void xs_queue_rest(struct queue *queue)
     struct nic *nic;
 
     queue->device_due = NEVER_NS;
+    atomic_store_explicit(&queue->looks_on, false, memory_order_relaxed);
     LIST_FOREACH (nic, &queue->nics, link) {
         uint64_t due = xs_nic_rest(nic);
 

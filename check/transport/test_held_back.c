@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_held_back.c - what fills no train, where packets are coalesced, waits for more: for what is posted next, or for an
- * acknowledgement. So it has to come whoever posts nothing more, whatever is lost, and without a timer where nothing is.
+ * test_held_back.c - what fills no train, where packets are coalesced, waits for more, for what is posted next or for an
+ * acknowledgement, as long as its user looks on. So it has to come whoever posts nothing more, whatever is lost, without
+ * a timer where nothing is, and at once where he does not look on.
  */
 #include <string.h>
 #include "check/support/endpoints.h"
 #include "core/soft/engine/engine.h"
 
 enum { MTU = 4096, TRAIN = 15, WINDOW = 32, AREA = 1 << 20, LOOKS = 200 };
+
+static atomic_bool looks_on; /* who posts */
 
 static struct pair *begin_with(enum ibv_qp_type type, bool pull)
 {
@@ -22,7 +25,20 @@ static struct pair *begin_with(enum ibv_qp_type type, bool pull)
     setup.timeout = 16; /* 268 ms */
     struct pair *pair = pair_new(&setup);
     fill(pair->end[0].memory, AREA, 7);
+    for (int i = 0; i < 2; i++)
+        soft_follow(pair->end[i].context, &looks_on);
+    atomic_store(&looks_on, true);
     return pair;
+}
+
+/* He has other things to do. */
+static void leave_off(struct pair *pair)
+{
+    atomic_store(&looks_on, false);
+    for (int i = 0; i < 2; i++)
+        soft_rest(pair->end[i].context);
+    run(pair);
+    atomic_store(&looks_on, true);
 }
 
 static struct pair *begin_as(bool pull)
@@ -79,7 +95,7 @@ START_TEST(until_more_is_posted)
     ck_assert_uint_eq(network_packets(pair->network), 2 * TRAIN);
     write_packets(pair, 3, 1);
     ck_assert_uint_eq(network_packets(pair->network), 2 * TRAIN);
-    run(pair);
+    leave_off(pair);
     expect_written(pair, 4);
     expect_no_timer(pair);
     const struct packet *third =
@@ -97,7 +113,7 @@ START_TEST(nothing_alone)
     struct pair *pair = begin_as(true);
     write_packets(pair, 0, packets[_i]);
     ck_assert_uint_eq(network_packets(pair->network), packets[_i]);
-    run(pair);
+    leave_off(pair);
     expect_written(pair, 1);
     expect_no_timer(pair);
     pair_free(pair);
@@ -112,7 +128,7 @@ START_TEST(little_under_way)
         write_packets(pair, sent - 1, 1);
         ck_assert_uint_eq(network_packets(pair->network), sent);
     }
-    run(pair);
+    leave_off(pair);
     expect_written(pair, 2 * TRAIN - 1);
     expect_no_timer(pair);
     pair_free(pair);
@@ -131,7 +147,7 @@ START_TEST(whole_trains)
     }
     write_packets(pair, TRAINS, TRAIN + MORE);
     ck_assert_uint_eq(network_packets(pair->network), (TRAINS + 1) * TRAIN);
-    run(pair);
+    leave_off(pair);
     expect_written(pair, TRAINS + 1);
     expect_no_timer(pair);
     pair_free(pair);
@@ -149,10 +165,67 @@ START_TEST(behind_a_read)
                         .length = (size_t)2 * TRAIN * MTU});
     write_packets(pair, 1, 1);
     ck_assert_uint_eq(network_packets(pair->network), 2);
-    run(pair);
+    leave_off(pair);
     expect_done(pair->end[0].send_cq, 0, IBV_WC_RDMA_READ);
     expect_done(pair->end[0].send_cq, 1, IBV_WC_RDMA_WRITE);
     expect_no_timer(pair);
+    pair_free(pair);
+}
+END_TEST
+
+/* ---- Nobody looks on ---- */
+
+enum { IS_AWAY, LEAVES, RESTS, IS_SERVED, ONE_OF_TWO, WAYS };
+
+/* It goes at once where nobody does, and else when he does not any more, or somebody else sees to the device. */
+START_TEST(nobody_looks_on)
+{
+    struct pair *pair = begin_as(true);
+    struct ibv_context *context = pair->end[0].context;
+    atomic_bool other = true;
+    if (_i == ONE_OF_TWO)
+        soft_follow(context, &other);
+    atomic_store(&looks_on, _i != IS_AWAY);
+    write_packets(pair, 0, TRAIN);
+    write_packets(pair, 1, TRAIN);
+    write_packets(pair, 2, 1);
+    if (_i == LEAVES) {
+        soft_follow(context, NULL);
+    } else if (_i == RESTS) {
+        ck_assert_uint_eq(network_packets(pair->network), 2 * TRAIN);
+        ck_assert(atomic_load(soft_rest_wanted(context)));
+        atomic_store(&looks_on, false);
+        soft_rest(context);
+        ck_assert(!atomic_load(soft_rest_wanted(context)));
+    } else if (_i == IS_SERVED) {
+        soft_lock(context);
+        ck_assert_uint_eq(soft_deadline(context), 0);
+        soft_progress(context);
+        soft_unlock(context);
+    }
+    ck_assert_uint_eq(network_packets(pair->network), 2 * TRAIN + 1);
+    leave_off(pair);
+    expect_written(pair, 3);
+    expect_no_timer(pair);
+    pair_free(pair);
+}
+END_TEST
+
+/* Whose queue pair is gone, or begins anew, has nothing left. */
+START_TEST(gone_meanwhile)
+{
+    struct pair *pair = begin_as(true);
+    struct end *end = &pair->end[0];
+    write_packets(pair, 0, TRAIN);
+    write_packets(pair, 1, TRAIN);
+    write_packets(pair, 2, 1);
+    ck_assert_int_eq(soft_modify_qp(end->qp, &(struct ibv_qp_attr){.qp_state = IBV_QPS_RESET}, IBV_QP_STATE),
+                     0);
+    soft_lock(end->context);
+    ck_assert_uint_eq(soft_deadline(end->context), NEVER_NS);
+    soft_unlock(end->context);
+    leave_off(pair);
+    expect_none(end->send_cq);
     pair_free(pair);
 }
 END_TEST
@@ -170,7 +243,7 @@ START_TEST(burst_then_silence)
              &(struct work){
                  .id = id, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .length = length});
     uint64_t start = network_now(pair->network);
-    run(pair);
+    leave_off(pair);
     expect_written(pair, messages);
     expect_no_timer(pair);
     ck_assert_uint_lt(network_packet(pair->network, network_packets(pair->network) - 1)->time - start, 1000000);
@@ -243,7 +316,7 @@ START_TEST(burst_of_others)
                  .id = id, .opcode = IBV_WR_RDMA_WRITE, .flags = IBV_SEND_SIGNALED, .length = length});
     if (types[_i % 2] == IBV_QPT_UC)
         ck_assert_uint_eq(network_packets(pair->network), messages * roce_packets(length, MTU));
-    run(pair);
+    leave_off(pair);
     expect_written(pair, messages);
     expect_no_timer(pair);
     pair_free(pair);
@@ -284,7 +357,7 @@ START_TEST(read_behind)
     if (!rest) /* it is not one that waits */
         ck_assert_uint_eq(network_packets(pair->network), before + 1);
     write_packets(pair, 4, 1);
-    run(pair);
+    leave_off(pair);
     expect_done(pair->end[0].send_cq, 0, IBV_WC_RDMA_WRITE);
     expect_done(pair->end[0].send_cq, 1, IBV_WC_RDMA_WRITE);
     if (rest)
@@ -316,7 +389,7 @@ static void write_bursts(struct pair *pair)
     for (; id < 3; id++)
         write_packets(pair, id, TRAIN);
     write_packets(pair, id++, 1);
-    run(pair);
+    leave_off(pair);
     expect_written(pair, id);
     ck_assert_int_eq(memcmp(pair->end[0].memory, pair->end[1].memory, (size_t)TRAIN * MTU), 0);
 }
@@ -370,6 +443,8 @@ int main(void)
     tcase_add_loop_test(tcase, nothing_alone, 0, 8);
     tcase_add_test(tcase, little_under_way);
     tcase_add_test(tcase, whole_trains);
+    tcase_add_loop_test(tcase, nobody_looks_on, 0, WAYS);
+    tcase_add_test(tcase, gone_meanwhile);
     tcase_add_test(tcase, behind_a_read);
     tcase_add_loop_test(tcase, burst_then_silence, 0, 2 * (2 * WINDOW + 3));
     tcase_add_loop_test(tcase, burst_to_who_polls, 0, 2 * (2 * TRAIN + 3));

@@ -138,6 +138,7 @@ const struct device soft_device = {
     .rest_wanted = soft_rest_wanted,
     .sleeps = soft_sleeps,
     .poll_ended = soft_poll_ended,
+    .follow = soft_follow,
     .forget = soft_forked,
     .wc_status_str = soft_wc_status_str,
 };

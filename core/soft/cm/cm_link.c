@@ -63,6 +63,20 @@ static struct shm_peer *take_up(struct cm_id *id, struct shm *shm)
     return NULL;
 }
 
+/* Does the way there carry the longest train in one datagram? Somebody may have made the loopback narrower than it comes. */
+static bool is_wide(const struct cm_id *id, sa_family_t family)
+{
+    const size_t headers = family == AF_INET ? 20 + 8 : 40 + 8;
+    int mtu = 0;
+    socklen_t length = sizeof mtu;
+
+    if (family == AF_INET)
+        (void)getsockopt(id->fd, IPPROTO_IP, IP_MTU, &mtu, &length);
+    else
+        (void)getsockopt(id->fd, IPPROTO_IPV6, IPV6_MTU, &mtu, &length);
+    return (size_t)mtu >= SOFT_TRAIN_MAX + headers;
+}
+
 /* A queue pair that the user connects by himself goes by UDP, and so does whoever may be no peer of ours. */
 void cm_link_describe(struct cm_id *id, const union soft_addr *local, const union soft_addr *remote)
 {
@@ -81,7 +95,8 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *local, const unio
     else if (own->type == CM_REP && id->offered == NULL) /* else it was taken up by a try that failed */
         id->offered = take_up(id, shm);
     own->shm = id->offered != NULL;
-    own->unchecked = own->coalesced = !settings()->icrc && soft_is_by_loopback(local, remote);
+    own->unchecked = !settings()->icrc && soft_is_by_loopback(local, remote);
+    own->coalesced = own->unchecked && is_wide(id, local->sa.sa_family);
     if (id->guest != -1) /* what was sent to him he finds all the same */
         fds_close(id->guest);
     id->guest = -1;

@@ -27,11 +27,36 @@ void soft_work(struct soft_qp *qp)
     TAILQ_INSERT_TAIL(&qp->context->work, qp, work);
 }
 
+static void fill(struct soft_qp *qp)
+{
+    if (qp->unfilled)
+        TAILQ_REMOVE(&qp->context->unfilled, qp, more);
+    qp->unfilled = false;
+}
+
 void soft_idle(struct soft_qp *qp)
 {
     if (qp->working)
         TAILQ_REMOVE(&qp->context->work, qp, work);
     qp->working = false;
+    fill(qp);
+}
+
+void soft_leave_unfilled(struct soft_qp *qp)
+{
+    if (!qp->unfilled)
+        TAILQ_INSERT_TAIL(&qp->context->unfilled, qp, more);
+    qp->unfilled = true;
+}
+
+static __attribute__((noinline)) void work_unfilled(struct soft_context *context)
+{
+    struct soft_qp *qp;
+
+    while ((qp = TAILQ_FIRST(&context->unfilled)) != NULL) {
+        fill(qp);
+        soft_work(qp);
+    }
 }
 
 static void turn(struct soft_qp *qp)
@@ -101,17 +126,16 @@ static bool nothing_to_do(const struct soft_context *context)
 static __attribute__((noinline)) void step(struct soft_context *context)
 {
     uint64_t limit = context->counters.bytes_sent + STEP_BYTES;
-    struct soft_work_list waiting = TAILQ_HEAD_INITIALIZER(waiting);
     struct soft_qp *qp;
 
     do {
         while (context->counters.bytes_sent < limit && (qp = TAILQ_FIRST(&context->work)) != NULL) {
+            TAILQ_REMOVE(&context->work, qp, work);
             if (waits(qp)) {
-                TAILQ_REMOVE(&context->work, qp, work);
-                TAILQ_INSERT_TAIL(&waiting, qp, work);
+                TAILQ_INSERT_TAIL(&context->waiting, qp, work);
                 continue;
             }
-            soft_idle(qp);
+            qp->working = false;
             if (!is_held(qp))
                 turn(qp);
         }
@@ -121,7 +145,7 @@ static __attribute__((noinline)) void step(struct soft_context *context)
         if (context->wire->sent != NULL)
             context->wire->sent(context->wire, &context->verbs.context);
     }
-    TAILQ_CONCAT(&context->work, &waiting, work);
+    TAILQ_CONCAT(&context->work, &context->waiting, work);
     if (context->starting != NULL)
         soft_timer_started(context);
 }
@@ -138,6 +162,7 @@ static void note_waits(struct soft_context *context)
 {
     atomic_store_explicit(&context->waits,
                           !TAILQ_EMPTY(&context->work) || context->wire->unwatched ||
+                              !TAILQ_EMPTY(&context->unfilled) ||
                               is_due_before(context, soft_timer_next(context)),
                           memory_order_relaxed);
 }
@@ -175,25 +200,12 @@ uint64_t soft_deadline(struct ibv_context *ibv)
     struct soft_context *context = soft_context_of(ibv);
 
     soft_timer_start_unhurried(context);
-    return TAILQ_EMPTY(&context->work) ? soft_timer_next(context) : 0;
+    return TAILQ_EMPTY(&context->work) && TAILQ_EMPTY(&context->unfilled) ? soft_timer_next(context) : 0;
 }
 
-void soft_progress_patiently(struct soft_context *context)
+static inline int progress(struct soft_context *context)
 {
-    context->patient = true;
-    soft_progress(&context->verbs.context);
-    context->patient = false;
-}
-
-void soft_hurry(struct soft_context *context)
-{
-    if (!TAILQ_EMPTY(&context->work))
-        soft_step(context);
-}
-
-int soft_progress(struct ibv_context *ibv)
-{
-    struct soft_context *context = soft_context_of(ibv);
+    struct ibv_context *ibv = &context->verbs.context;
     struct soft_wire *wire = context->wire;
     int packets = wire->receive == NULL ? 0 : wire->receive(wire, ibv);
 
@@ -201,6 +213,35 @@ int soft_progress(struct ibv_context *ibv)
         soft_timers(ibv);
     else
         soft_step(context);
+    return packets;
+}
+
+void soft_progress_patiently(struct soft_context *context)
+{
+    context->patient = true;
+    progress(context);
+    context->patient = false;
+}
+
+void soft_hurry(struct soft_context *context)
+{
+    if (!TAILQ_EMPTY(&context->unfilled) && !soft_is_looked_on(context))
+        work_unfilled(context);
+    if (!TAILQ_EMPTY(&context->work))
+        soft_step(context);
+}
+
+/* Whoever does this is not the one who looks on, if anybody does. */
+int soft_progress(struct ibv_context *ibv)
+{
+    struct soft_context *context = soft_context_of(ibv);
+    const atomic_bool *looks_on = context->looks_on;
+    int packets;
+
+    context->looks_on = NULL;
+    work_unfilled(context);
+    packets = progress(context);
+    context->looks_on = looks_on;
     return packets;
 }
 

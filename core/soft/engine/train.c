@@ -124,14 +124,11 @@ static void tell(struct soft_train *train, unsigned packet)
     soft_responder_fail(qp, psn, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
 }
 
-/* One packet more, of this size, stands behind those that there are. */
-static inline __attribute__((always_inline)) void append(struct soft_train *train, size_t size)
+/* Behind the packets that there are comes one of this size. */
+static inline void tie(struct soft_train *train, size_t size)
 {
-    if (train->packets++ == 0)
-        train->stride = size;
-    else if (train->way->coalesced)
+    if (train->way->coalesced)
         soft_chain(train->bytes + train->length, size);
-    train->length += size;
 }
 
 /* The packet that begins there, of a train of so many bytes. */
@@ -168,17 +165,21 @@ static void drop_failed(struct soft_train *train)
             tell(train, i);
         }
         if (!lost) {
+            if (train->packets++ > 0)
+                tie(train, size);
+            else
+                train->stride = size;
             memmove(train->bytes + train->length, train->bytes + at, size);
-            append(train, size);
+            train->length += size;
         }
         at += size;
     }
 }
 
-/* The last packet says of the first how long that is. Returns how far they are apart. */
+/* The last packet says of the first how long that is. Returns how far they are apart, 0: they are coalesced. */
 static inline size_t tie_up(struct soft_train *train)
 {
-    if (!train->way->coalesced || train->packets == 1)
+    if (train->packets == 1 || !train->way->coalesced)
         return train->stride;
     soft_chain(train->bytes + train->length, train->stride);
     return 0;
@@ -222,6 +223,7 @@ static bool begin(struct soft_train *train, const struct soft_path *way, struct 
     train->limit = SOFT_TRAIN_MAX;
     if (link->room != NULL)
         train->bytes = link->room(link, size, &train->limit);
+    train->stride = size;
     train->way = way;
     train->link = link;
     return train->bytes != NULL;
@@ -238,13 +240,16 @@ inline __attribute__((always_inline)) uint8_t *soft_train_add(struct soft_qp *qp
     size += link->trailer;
     if (train->packets > 0 && !joins(train, way, size) && !soft_train_leave(context))
         return NULL;
-    if (train->packets == 0 && !begin(train, way, link, size))
+    if (train->packets > 0)
+        tie(train, size);
+    else if (!begin(train, way, link, size))
         return NULL;
     at = train->bytes + train->length;
     train->owner[train->packets].qp = qp;
     train->owner[train->packets].psn = psn;
     train->owner[train->packets].answer = answer;
-    append(train, size);
+    train->length += size;
+    train->packets++;
     train->closed = size < train->stride && !way->coalesced;
     return at;
 }

@@ -188,7 +188,7 @@ static struct soft_cq *pop(struct soft_channel *channel)
 }
 
 /* (locked) Have an event, if there is any; the descriptor is to be seen to. */
-static void look_for_event(struct soft_channel *channel)
+static inline __attribute__((always_inline)) void look_for_event(struct soft_channel *channel)
 {
     struct ibv_context *ibv = channel->ibv.context;
     struct soft_context *context = soft_context_of(ibv);

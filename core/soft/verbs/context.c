@@ -236,6 +236,8 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
     context->wire = wire;
     context->clock = clock;
     TAILQ_INIT(&context->work);
+    TAILQ_INIT(&context->waiting);
+    TAILQ_INIT(&context->unfilled);
     TAILQ_INIT(&context->events);
     if (random && getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
         seed = (uint64_t)getpid() ^ clock->now(clock);

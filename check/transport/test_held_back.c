@@ -188,6 +188,7 @@ START_TEST(nobody_looks_on)
     atomic_store(&looks_on, _i != IS_AWAY);
     write_packets(pair, 0, TRAIN);
     write_packets(pair, 1, TRAIN);
+    soft_rest(context); /* he knows when timers are due */
     write_packets(pair, 2, 1);
     if (_i == LEAVES) {
         soft_follow(context, NULL);

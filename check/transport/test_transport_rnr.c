@@ -100,6 +100,44 @@ START_TEST(rnr_retry_seven_is_for_ever)
 }
 END_TEST
 
+struct losing {
+    uint32_t psn;
+    unsigned tries;
+};
+
+/* Of each second try the first packet. */
+static enum fate lose_a_first(void *arg, const struct packet *packet)
+{
+    struct losing *losing = arg;
+    if (packet->from == 1 || packet->roce.psn != losing->psn)
+        return FATE_DELIVER;
+    return losing->tries++ % 2 ? FATE_DROP : FATE_DELIVER;
+}
+
+/* Who says that it is not ready has had the packet. That it is lost later on, and asked for at once, is not for want of
+ * an answer, however long that goes on. */
+START_TEST(losses_meanwhile)
+{
+    struct setup setup = setup_default();
+    setup.min_rnr_timer = 20;
+    setup.retry_cnt = 1;
+    setup.timeout = 8; /* 1 ms: less than the 10 that it waits */
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0], *b = &pair->end[1];
+    struct losing losing = {.psn = a->psn};
+    network_set_script(pair->network, lose_a_first, &losing);
+    post(a, b, &(struct work){.id = 1, .opcode = IBV_WR_SEND, .length = 3000, .flags = IBV_SEND_SIGNALED});
+    while (losing.tries < 20)
+        ck_assert(network_step(pair->network));
+    post_receive(b, 2, 0, 3000);
+    run(pair);
+    expect_done(a->send_cq, 1, IBV_WC_SEND);
+    expect_wc(b->recv_cq, 2, IBV_WC_SUCCESS);
+    ck_assert_uint_ge(counters_of(a).naks_received, 9);
+    pair_free(pair);
+}
+END_TEST
+
 /* Each SEND is refused once and then taken: that is progress, and refills the count. */
 START_TEST(progress_refills_the_rnr_count)
 {
@@ -158,6 +196,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tcase, rnr_timer, 0, 32);
     tcase_add_loop_test(tcase, rnr_retry_count, 0, 7);
     tcase_add_test(tcase, rnr_retry_seven_is_for_ever);
+    tcase_add_test(tcase, losses_meanwhile);
     tcase_add_test(tcase, progress_refills_the_rnr_count);
     tcase_add_test(tcase, rnr_at_the_last_of_a_write);
     suite_add_tcase(suite, tcase);

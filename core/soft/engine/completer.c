@@ -157,6 +157,7 @@ static void input_rnr(struct soft_qp *qp, uint8_t code)
         fail_oldest(qp, IBV_WC_RNR_RETRY_EXC_ERR);
         return;
     }
+    soft_recovery_came(&req->recovery);
     soft_requester_back(qp);
     req->rnr_wait = true;
     /* Of a batch this may not be the first packet, and the wait may be shorter than the batch took to come. */

@@ -94,6 +94,12 @@ bool soft_recovery_is_stale(const struct soft_recovery *recovery, uint64_t now);
  * otherwise that is no sign of life. */
 bool soft_recovery_refused(struct soft_recovery *recovery, uint64_t now, uint64_t timeout, bool alone);
 
+/* Packet una has come, and the peer has no room for it yet: what is refused of it from now on is counted anew. */
+static inline void soft_recovery_came(struct soft_recovery *recovery)
+{
+    recovery->refused_at = 0;
+}
+
 /* How long to wait for an answer before the next probe; NEVER_NS: there is none. `grain` is by how much the
  * link is late with timers and answers. */
 uint64_t soft_recovery_patience(const struct soft_recovery *recovery, uint64_t grain);

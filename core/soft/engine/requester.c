@@ -438,7 +438,7 @@ static bool waits_for_more(const struct soft_qp *qp)
     const struct soft_requester *req = &qp->req;
 
     return soft_is_looked_on(qp->context) && req->end - req->next < qp->turn &&
-           req->next - req->una >= 2 * qp->turn && req->index != req->ring.tail &&
+           req->next - req->una >= UINT64_C(2) * qp->turn && req->index != req->ring.tail &&
            !soft_send_answered(current(qp)) && !soft_send_answered(soft_ring_at(&req->ring, req->ring.tail));
 }
 

@@ -100,7 +100,7 @@ struct queue {
     bool has_stuck;        /* some of them */
     bool is_kept_readable; /* by `raise`, while a loop looks between its turns */
     bool is_stuck;         /* likewise: its last turn left what no descriptor tells of */
-    atomic_bool looks_on;  /* a loop does: for its devices (device.h) */
+    atomic_bool looks_on;  /* a loop does: for its devices (device.h); pairs with nothing */
 
     struct mutex lock;
     /* guarded by lock */

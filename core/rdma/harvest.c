@@ -14,31 +14,36 @@ static bool has_ended(const struct ibv_comp_channel *channel)
     return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLERR | POLLHUP)) != 0;
 }
 
+/* So many, with those that were taken before. */
 static int poll_more(struct harvest *harvest, int count)
 {
     int more = ibv_poll_cq(harvest->unfinished, HARVEST_MAX - count, harvest->wc + count);
 
-    return more > 0 ? count + more : count;
+    count += more > 0 ? more : 0;
+    harvest->left = count == HARVEST_MAX;
+    return count;
 }
 
-/* The order - arm, then look once more, and only then rest - is what makes a wake-up impossible to lose. */
-static int finish(struct harvest *harvest)
+/* Armed, then looked at once more, and only then done with: this order makes a wake-up impossible to lose. */
+static int arm_and_poll(struct harvest *harvest, int count)
 {
-    int count = poll_more(harvest, 0);
-
-    harvest->left = count == HARVEST_MAX;
-    if (harvest->left)
-        return count;
     if (ibv_req_notify_cq(harvest->unfinished, 0) != 0) {
         harvest->gone = has_ended(harvest->unfinished->channel);
         harvest->stuck = !harvest->gone;
         return count;
     }
     count = poll_more(harvest, count);
-    harvest->left = count == HARVEST_MAX;
     if (!harvest->left)
         harvest->unfinished = NULL;
     return count;
+}
+
+/* Of one that had more than a harvest has room for others may be on their way, and would make an event each time. */
+static int poll_and_arm(struct harvest *harvest)
+{
+    int count = poll_more(harvest, 0);
+
+    return harvest->left ? count : arm_and_poll(harvest, count);
 }
 
 int rdma_harvest(rdma_get_event *get_event, struct ibv_comp_channel *channel, struct harvest *harvest)
@@ -51,7 +56,8 @@ int rdma_harvest(rdma_get_event *get_event, struct ibv_comp_channel *channel, st
             return -1;
         }
         harvest->fetched = true;
+        return arm_and_poll(harvest, 0);
     }
     harvest->cq_context = harvest->unfinished->cq_context;
-    return finish(harvest);
+    return poll_and_arm(harvest);
 }

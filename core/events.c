@@ -81,13 +81,12 @@ static void clear(struct op *op)
     memset(at + 3 * quarter, 0, all - 3 * quarter);
 }
 
-/* The first of the list, with its pool's reference. */
+/* The first of the list. */
 static struct op *take_free(struct op_list *list, struct queue *queue)
 {
     struct op *op = STAILQ_FIRST(list);
 
     STAILQ_REMOVE_HEAD(list, link);
-    xs_queue_ref(queue);
     clear(op);
     op->pool = queue;
     return op;
@@ -120,6 +119,7 @@ struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ah
     mutex_lock(&queue->events_lock);
     if (have_free(queue)) {
         op = take_free(&queue->free_ops, queue);
+        xs_queue_ref(queue);
         queue->pending++;
     }
     mutex_unlock(&queue->events_lock);
@@ -153,6 +153,7 @@ static void take_over_free(struct queue *queue)
     mutex_unlock(&queue->events_lock);
 }
 
+/* The socket that lives there keeps it. */
 static inline struct op *take_own(struct queue *queue)
 {
     struct op *op = take_free(&queue->own_free, queue);
@@ -199,7 +200,8 @@ void xs_queue_tell(struct queue *queue)
 }
 
 /* It has an event, or is free again. */
-static void give_at_home(struct queue *queue, struct op *op, bool has_event)
+static inline __attribute__((always_inline)) void give_at_home(struct queue *queue, struct op *op,
+                                                               bool has_event)
 {
     queue->own_pending--;
     if (has_event)
@@ -208,7 +210,8 @@ static void give_at_home(struct queue *queue, struct op *op, bool has_event)
         STAILQ_INSERT_HEAD(&queue->own_free, op, link);
 }
 
-static void give(struct queue *queue, struct op *op, bool has_event)
+/* With it ends what keeps the queue. */
+static void give_elsewhere(struct queue *queue, struct op *op, bool has_event)
 {
     mutex_lock(&queue->events_lock);
     queue->pending--;
@@ -220,18 +223,26 @@ static void give(struct queue *queue, struct op *op, bool has_event)
             raise_events(queue);
     }
     mutex_unlock(&queue->events_lock);
+    xs_queue_unref(queue);
 }
 
-/* The operation is another's as soon as it is free. */
+/* Its queue may be gone then. */
+static void give(struct op *op, bool has_event)
+{
+    if (op->at_home)
+        give_at_home(op->pool, op, has_event);
+    else
+        give_elsewhere(op->pool, op, has_event);
+}
+
+/* The operation is another's as soon as it is free; the queue is the waiter's, too. */
 static void deliver(struct op *op)
 {
-    struct queue *queue = op->pool;
     struct waiter *waiter = op->waiter;
     exs_event_t event = op->event;
 
-    (op->at_home ? give_at_home : give)(queue, op, false);
+    give(op, false);
     waiter->deliver(waiter, &event);
-    xs_queue_unref(queue);
 }
 
 void xs_op_moved(struct op *op, uint64_t bytes)
@@ -278,21 +289,16 @@ static void tell_of(struct op *op)
 /* Apart from what most operations go through. */
 static __attribute__((noinline)) void complete_otherwise(struct op *op, bool has_event)
 {
-    struct queue *queue = op->pool;
-
     if (xs_watched)
         tell_of(op);
-    if (op->waiter != NULL) {
+    if (op->waiter != NULL)
         deliver(op);
-        return;
-    }
-    (op->at_home ? give_at_home : give)(queue, op, has_event);
-    xs_queue_unref(queue);
+    else
+        give(op, has_event);
 }
 
 inline __attribute__((always_inline)) void xs_op_complete(struct op *op, int error)
 {
-    struct queue *queue = op->pool;
     bool silent = op->silent || (op->unsignaled && error == 0);
 
     op->event.exs_evt_errno = error;
@@ -301,19 +307,12 @@ inline __attribute__((always_inline)) void xs_op_complete(struct op *op, int err
         complete_otherwise(op, !silent);
         return;
     }
-    give_at_home(queue, op, !silent);
-    xs_queue_unref(queue);
+    give_at_home(op->pool, op, !silent);
 }
 
 void xs_op_cancel(struct op *op)
 {
-    struct queue *queue = op->pool;
-
-    if (op->at_home)
-        give_at_home(queue, op, false);
-    else
-        give(queue, op, false);
-    xs_queue_unref(queue);
+    give(op, false);
 }
 
 void xs_ops_free(struct queue *queue)

@@ -177,6 +177,9 @@ void xs_sock_lock(struct sock *sock);
 void xs_sock_unlock(struct sock *sock);
 /* Found and locked, or NULL and EBADF; unlocked and given back. */
 struct sock *xs_sock_get_locked(int number);
+/* The same of one that has a home, whose lock nobody else has; else NULL. It is not counted: as long as it is locked and
+ * not closing it does not go, so what neither closes it nor gives the lock up meanwhile just unlocks it. */
+struct sock *xs_sock_lock_at_once(int number);
 /* How a call on a socket begins, by its name: the same, or NULL and errno as xs_enter has it. */
 struct sock *xs_sock_enter(const char *call, int number);
 void xs_sock_put_locked(struct sock *sock);

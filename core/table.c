@@ -88,6 +88,24 @@ inline struct sock *xs_sock_get(int number)
     return sock;
 }
 
+inline __attribute__((always_inline)) struct sock *xs_sock_lock_at_once(int number)
+{
+    struct slot *slot = slot_of(number);
+    struct queue *home = NULL;
+
+    if (slot == NULL)
+        return NULL;
+    atomic_fetch_add(&slot->takers, 1);
+    struct sock *sock = atomic_load(&slot->sock);
+
+    if (sock != NULL)
+        home = atomic_load_explicit(&sock->home, memory_order_acquire);
+    bool has_it = home != NULL && mutex_trylock(&home->lock);
+
+    atomic_fetch_sub(&slot->takers, 1);
+    return has_it ? sock : NULL;
+}
+
 static in_port_t port_in(struct slot *slot)
 {
     atomic_fetch_add(&slot->takers, 1);

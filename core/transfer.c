@@ -277,12 +277,25 @@ static inline int check_now(struct sock *sock, const struct ask *ask, bool recei
     return check_connected(sock, receives);
 }
 
+/* Another one has its lock; or it is closing, and we have it. */
+static __attribute__((noinline)) struct sock *get_locked(struct sock *closing, int number)
+{
+    if (closing == NULL)
+        return xs_sock_get_locked(number);
+    xs_sock_unlock(closing);
+    errno = EBADF;
+    return NULL;
+}
+
 /* What the next two do; `receives` is a constant. */
 static inline __attribute__((always_inline)) int start(const struct ask *ask, bool receives, bool may_be_silent)
 {
     int result = -1;
-    struct sock *sock = xs_sock_get_locked(ask->sockno);
+    struct sock *sock = xs_sock_lock_at_once(ask->sockno);
+    bool is_counted = sock == NULL || sock->state == SOCK_CLOSING;
 
+    if (is_counted)
+        sock = get_locked(sock, ask->sockno);
     if (sock == NULL)
         return -1;
     struct queue *home = atomic_load_explicit(&sock->home, memory_order_relaxed), *queue = home;
@@ -296,7 +309,9 @@ static inline __attribute__((always_inline)) int start(const struct ask *ask, bo
         if (result == 0 && !receives && ask->flags & MSG_DONTWAIT)
             xs_dontwait_sent(sock->conn);
     }
-    xs_sock_put_locked(sock);
+    xs_sock_unlock(sock);
+    if (is_counted)
+        xs_sock_put(sock);
     if (!names_home)
         xs_queue_put(queue);
     return result;

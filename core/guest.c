@@ -92,6 +92,7 @@ static int begin_to_watch(struct guest *guest)
     }
     guest->visit = ++guest->home->visits;
     LIST_INSERT_HEAD(&guest->home->hosts, guest, of_home);
+    atomic_fetch_add_explicit(&guest->home->others, 1, memory_order_relaxed);
     return 0;
 }
 
@@ -100,6 +101,7 @@ static void end_to_watch(struct guest *guest)
 {
     unwatch_until(guest, NULL);
     LIST_REMOVE(guest, of_home);
+    atomic_fetch_sub_explicit(&guest->home->others, 1, memory_order_relaxed);
     guest->unwatched = false;
 }
 

@@ -177,6 +177,7 @@ void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
     mutex_lock(&home->lock);
     mutex_lock(&home->events_lock);
     LIST_INSERT_HEAD(&home->sleepers, sleeper, link);
+    atomic_fetch_add_explicit(&home->others, 1, memory_order_relaxed);
     mutex_unlock(&home->events_lock);
     if (atomic_load_explicit(&home->waits, memory_order_relaxed))
         xs_queue_rest(home);
@@ -194,6 +195,7 @@ void xs_sleep_end(struct xs_sleeper *sleeper)
     mutex_lock(&home->lock);
     mutex_lock(&home->events_lock);
     LIST_REMOVE(sleeper, link);
+    atomic_fetch_sub_explicit(&home->others, 1, memory_order_relaxed);
     mutex_unlock(&home->events_lock);
     tell_of_sleepers(home, !LIST_EMPTY(&home->sleepers));
     xs_queue_unlock(home);
@@ -219,16 +221,8 @@ void xs_rest_home(struct queue *home)
 
 void xs_rest_for_others(struct queue *home)
 {
-    if (!atomic_load_explicit(&home->waits, memory_order_relaxed))
-        return;
-    mutex_lock(&home->lock);
-    mutex_lock(&home->events_lock);
-    bool others_wait = !LIST_EMPTY(&home->sleepers) || !LIST_EMPTY(&home->hosts);
-
-    mutex_unlock(&home->events_lock);
-    if (others_wait)
-        xs_queue_rest(home);
-    xs_queue_unlock(home);
+    if (atomic_load_explicit(&home->others, memory_order_relaxed) > 0)
+        xs_rest_home(home);
 }
 
 /* ---- Making and deleting ------------------------------------------------------------------------------- */

@@ -65,11 +65,14 @@ struct queue {
     _Atomic int refs; /* the handle, sockets at home, guests' hosts, waiters. One less pairs with the last one
                        * less, which frees what the others wrote */
     _Atomic int guest_count; /* pairs with nothing: who has just become a guest makes the descriptor readable */
-    _Atomic bool failed;  /* a socket of its own did not get connected: xs_queue_strip has something to do. Set
+    _Atomic bool failed; /* a socket of its own did not get connected: xs_queue_strip has something to do. Set
                            * by xs_open_failed, which pairs with xs_release_home's look */
-    _Atomic bool waits;   /* what a device of its was given is not acknowledged, or a timer of one is not known
+    _Atomic bool waits;  /* what a device of its was given is not acknowledged, or a timer of one is not known
                            * here: xs_queue_rest has something to do. As of the last turn or request, which were this thread's own or will rest
                            * themselves: it pairs with nothing */
+    /* Hosts and sleepers, of which the one that begins while something waits rests by himself: so who has had the lock
+     * since then sees those that were there before, and it pairs with nothing. */
+    _Atomic int others;
     exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket, and of one that was deleted:
                            * that is written with both locks, and read with either, or by a user of the handle */
     struct handle_slot *slot; /* of the handle, as long as it has users */
@@ -234,8 +237,8 @@ void xs_turn_home(struct queue *queue, struct turn *turn);
 /* And of those of its guests that have something to do, without the lock. */
 void xs_turn_guests(struct queue *queue, struct turn *turn);
 /* Take what has completed, without taking events or arming, for who is about to run or to sleep: how many.
- * Called without the lock. */
-int xs_queue_look(struct queue *queue);
+ * *gives: there are events of them, unless others have taken those. Called without the lock. */
+int xs_queue_look(struct queue *queue, bool *gives);
 /* exs_qdequeue without waiting, and without looking at what it is given. */
 int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum watched watched);
 /* Those that are there; called with events_lock, as is the next. */

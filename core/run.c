@@ -206,7 +206,7 @@ inline void xs_turn_home(struct queue *queue, struct turn *turn)
         xs_polls_run(queue);
 }
 
-int xs_queue_look(struct queue *queue)
+int xs_queue_look(struct queue *queue, bool *gives)
 {
     struct nic *nic, *next;
     int taken = 0;
@@ -218,6 +218,7 @@ int xs_queue_look(struct queue *queue)
     }
     queue->completions += (unsigned)taken;
     xs_queue_note_waits(queue);
+    *gives = !STAILQ_EMPTY(&queue->done);
     xs_queue_unlock(queue);
     return taken;
 }

@@ -94,21 +94,6 @@ static uint64_t spin_time(struct queue *queue, uint64_t ns, uint64_t now)
     return ns;
 }
 
-/* A few looks; how many completions. */
-static int look(struct queue *queue, bool (*is_over)(void *), void *argument, bool *over)
-{
-    int taken = 0;
-
-    for (int i = 0; i < LOOKS && !*over; i++) {
-        int came = xs_queue_look(queue);
-
-        taken += came;
-        if (came > 0 || i == LOOKS - 1)
-            *over = is_over(argument);
-    }
-    return taken;
-}
-
 /* For a peer that waits for this very processor; others may take it. `before`: now, ns. Returns the time when
  * we have it back, ns. */
 static uint64_t make_way(uint64_t before)
@@ -128,7 +113,26 @@ struct search {
     uint64_t limit;  /* not beyond */
     bool (*is_over)(void *);
     void *argument;
+    bool for_events; /* any that the looks give end it */
 };
+
+/* A few looks; how many completions. */
+static int look(struct queue *queue, const struct search *search, bool *over)
+{
+    int taken = 0;
+
+    for (int i = 0; i < LOOKS && !*over; i++) {
+        bool gives;
+        int came = xs_queue_look(queue, &gives);
+
+        taken += came;
+        if (gives && search->for_events)
+            *over = true;
+        else if (came > 0 || i == LOOKS - 1)
+            *over = search->is_over(search->argument);
+    }
+    return taken;
+}
 
 enum spun { SPUN_FOUND, SPUN_IN_VAIN, SPUN_LONG_ENOUGH };
 
@@ -139,7 +143,7 @@ static enum spun spin(struct queue *queue, struct search *search)
     uint64_t time = late ? 0 : spin_time(queue, search->ns, now);
 
     while (!over && now < ns_after(search->active, time) && now < search->limit && ns_of(queue) == ns) {
-        bool came = look(queue, search->is_over, search->argument, &over) > 0;
+        bool came = look(queue, search, &over) > 0;
 
         if (over)
             break;
@@ -198,7 +202,8 @@ static bool has_events_or_guests(void *queue)
 
 bool xs_spin_for_events(struct queue *queue, uint64_t limit)
 {
-    struct search search = {.ns = ns_of(queue), .limit = limit, .is_over = has_events, .argument = queue};
+    struct search search = {
+        .ns = ns_of(queue), .limit = limit, .is_over = has_events, .argument = queue, .for_events = true};
 
     if (search.ns == 0)
         return false;
@@ -248,7 +253,8 @@ bool xs_spin_in_turn(struct queue *queue)
                             .active = atomic_load_explicit(&queue->spin.active, memory_order_relaxed),
                             .limit = atomic_load_explicit(&queue->spin.turn_ends, memory_order_relaxed),
                             .is_over = has_events,
-                            .argument = queue};
+                            .argument = queue,
+                            .for_events = true};
 
     if (search.ns == 0)
         return false;

@@ -23,7 +23,7 @@ static struct handle_table handles = HANDLE_TABLE_INIT;
 inline struct conn *xs_conn_of(uint64_t wr_id)
 {
     /* Who polls holds the home queue's lock, and nobody frees a connection without. */
-    return xs_handle_find(&handles, (void *)(uintptr_t)(wr_id & ~RECEIVE_BIT));
+    return xs_handle_find(&handles, (void *)(uintptr_t)conn_name(wr_id));
 }
 
 void xs_conn_reset(void)
@@ -76,7 +76,6 @@ static int make_qp(struct conn *conn)
                 .max_recv_sge = 1,
                 .max_inline_data = SLOT_SIZE},
         .qp_type = IBV_QPT_RC,
-        .sq_sig_all = 1,
     };
 
     if (conn->device->create_qp(conn->id, conn->domain.pd, &attr) < 0) {
@@ -203,6 +202,7 @@ void xs_conn_free(struct conn *conn)
 
     if (conn->handle != NULL)
         xs_handle_take(&handles, conn->handle);
+    xs_nic_forget(conn->nic, conn);
     xs_stats_add(&conn->nic->queue->gone, conn);
     if (conn->is_touched)
         LIST_REMOVE(conn, touched);

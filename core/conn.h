@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include "device.h"
 #include "domain.h"
+#include "handle.h"
 #include "op.h"
 #include "protocol.h"
 
@@ -65,10 +66,11 @@ struct advert {          /* of the peer: where we may write */
     bool waitall;
 };
 
-/* The first three are messages, of which each takes a credit. */
+/* The first four are messages, of which each takes a credit. */
 enum posted_kind {
     POSTED_CONTROL,
     POSTED_DATA,
+    POSTED_SILENT, /* data whose operation is over: its bytes were copied, and nobody is told of it */
     POSTED_FIN,
     POSTED_PART, /* of data, whose message comes behind it */
     POSTED_ONESIDED,
@@ -120,6 +122,7 @@ struct conn {
     bool end_told;      /* that the peer's FIN has come */
     bool end_arrived;   /* the peer has said that of ours */
     bool cut;           /* not all that was sent had arrived when it broke */
+    bool lost;          /* nor had data of an operation that was over before */
     bool spoilt;        /* a receive has broken it, which is no leaving of the peer's */
     int error;          /* why it is broken, from CONN_BROKEN on; 0 before */
     uint32_t received;  /* posted receives not yet completed */
@@ -135,6 +138,7 @@ struct conn {
     /* work requests outstanding */
     struct posted posted[SQ_DEPTH];
     uint32_t sq_head, sq_tail; /* counts */
+    uint32_t sq_signaled;      /* as the tail was behind the last that has a completion of its own */
     uint32_t silence; /* times in a row that it was thought of, and nothing came of what is under way */
     uint32_t life;    /* signs of life that there were when the peer was last thought of (probe.c) */
 
@@ -209,11 +213,12 @@ static inline uint32_t conn_adverts_max(const struct conn *conn)
 void xs_conn_peer(struct conn *conn, const struct hello *peer);
 /* The connection of a work request; NULL when it is gone. */
 struct conn *xs_conn_of(uint64_t wr_id);
-#define RECEIVE_BIT                                                                                            \
-    (UINT64_C(1) << 63) /* of a work request's id: a receive; the rest is the connection's name */
-static inline bool xs_conn_is_same(uint64_t wr_id, uint64_t other)
+/* Of a work request's id, besides the connection's name: a receive; or which of `posted` it is. */
+#define RECEIVE_BIT (UINT64_C(1) << 63)
+#define ENTRY_SHIFT HANDLE_BITS
+static inline uint64_t conn_name(uint64_t wr_id)
 {
-    return ((wr_id ^ other) & ~RECEIVE_BIT) == 0;
+    return wr_id & ~(RECEIVE_BIT | (uint64_t)(SQ_DEPTH - 1) << ENTRY_SHIFT);
 }
 void xs_conn_reset(void); /* forget all, in a forked child */
 /* The receives of so many slots from this one on, RECEIVES_AT_ONCE at most. False: the device refused them. */
@@ -262,10 +267,17 @@ void xs_conn_run_sends(struct conn *conn);
 void xs_conn_run_recvs(struct conn *conn);
 /* Post the receives anew that were emptied: they are owed. */
 void xs_conn_post_anew(struct conn *conn);
+/* Will so many bytes of this operation, or of none, be copied when they are posted? */
+bool xs_conn_may_inline(const struct conn *conn, const struct op *op, uint32_t bytes);
 /* Give one work request to the device; false: the connection was broken by it. */
 bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted);
-/* The same of two, in one call. */
-bool xs_conn_post_both(struct conn *conn, struct ibv_send_wr wr[2], const struct posted posted[2]);
+/* The same of several, in one call. */
+bool xs_conn_post_list(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted, int count);
+/* Does the device owe a completion? Only then anybody may wait for one. */
+static inline bool conn_awaits(const struct conn *conn)
+{
+    return (int32_t)(conn->sq_signaled - conn->sq_head) > 0;
+}
 static inline uint32_t conn_sq_free(const struct conn *conn)
 {
     return conn->depth - (conn->sq_tail - conn->sq_head);

@@ -6,10 +6,12 @@
 
 #define SLOT_BITS 20 /* HANDLE_CHUNK * HANDLE_CHUNKS slots */
 #define GENERATION_BITS 24
-#define TAG_BIT (SLOT_BITS + GENERATION_BITS) /* from there on the tag */
 #define GENERATION_MASK ((1u << GENERATION_BITS) - 1)
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
-#define TAG ((uintptr_t)1 << 62) /* no address of a process looks like this, nor do NULL, -1 and -2 */
+_Static_assert(SLOT_BITS + GENERATION_BITS == HANDLE_BITS, "what follows is the tag");
+#define TAG                                                                                                    \
+    ((uintptr_t)1                                                                                              \
+     << 62) /* above HANDLE_BITS: no address of a process looks like this, nor do NULL, -1 and -2 */
 
 /* A slot's state: its generation, this bit, and the number of users below it. */
 #define IN_USE_BIT 31

@@ -18,6 +18,7 @@
 
 #define HANDLE_CHUNK 256 /* slots allocated together */
 #define HANDLE_CHUNKS 4096
+#define HANDLE_BITS 44 /* in which one differs from another: those above say the same of all */
 
 struct handle_slot {
     /* Generation, whether the handle is in use, and its users. A user's last access to the object is before its

@@ -67,7 +67,7 @@ static bool copy(const struct op *op)
  * way ends first, and may be all that is in the way of memory for the copy. */
 static int give_up(struct conn *conn, struct op *op, int error)
 {
-    if (conn->sq_head != conn->sq_tail)
+    if (conn_awaits(conn))
         return 0;
     op->error = error;
     xs_conn_fail(conn, ECONNRESET);

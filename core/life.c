@@ -78,11 +78,11 @@ static __attribute__((cold)) void drained(struct conn *conn)
 
     conn->state = CONN_DRAINED;
     int error = xs_conn_errno(conn);
-    bool in_order = xs_conn_ended_in_order(conn);
+    bool in_order = xs_conn_ended_in_order(conn) && !conn->lost;
 
     xs_tx_finish_done(conn); /* what the peer has, it has */
     xs_onesided_finish(conn, 0);
-    conn->cut = conn->cut || xs_conn_is_sending(conn, conn->end_arrived);
+    conn->cut = conn->cut || conn->lost || xs_conn_is_sending(conn, conn->end_arrived);
     while ((op = STAILQ_FIRST(&conn->sends)) != NULL) {
         in_order = in_order && op->event.exs_evt_type == EXS_EVT_SHUTDOWN; /* nothing is lost before that */
         xs_tx_finish(conn, op, op->error != 0 || conn->end_arrived || in_order ? op->error : error);

@@ -4,35 +4,38 @@
 #include "message.h"
 #include "nic.h"
 
-/* The next work request that writes: so many bytes. Of `wr` the caller has filled opcode, flags and immediate;
- * no device looks at more of it than is filled here, and it is too long to be cleared for each message. */
-static inline __attribute__((always_inline)) bool post_write(struct conn *conn, struct message *message,
-                                                             struct ibv_send_wr *wr, uint32_t bytes)
-{
-    struct ibv_sge sge = {
-        .addr = message->span.addr + message->posted,
-        .length = bytes,
-        .lkey = message->span.lkey,
-    };
-    bool news = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-    struct posted posted = {
-        .kind = news ? POSTED_DATA : POSTED_PART,
-        .op = message->op,
-        .window = message->span.window,
-        .bytes = bytes,
-        .told = news ? message->bytes : 0,
-    };
+#define PARTS_AT_ONCE 8 /* given to the device by one call */
 
-    wr->next = NULL;
-    wr->sg_list = &sge;
+/* What writes the next bytes. Of `wr` the caller has filled opcode, flags and immediate; no device looks at more of it than
+ * is filled here, and it is too long to be cleared for each message. */
+static inline __attribute__((always_inline)) void
+write_next(const struct message *message, struct ibv_send_wr *wr, struct ibv_sge *sge, uint32_t bytes)
+{
+    *sge = (struct ibv_sge){
+        .addr = message->span.addr + message->posted, .length = bytes, .lkey = message->span.lkey};
+    wr->sg_list = sge;
     wr->num_sge = bytes > 0;
     wr->wr.rdma.remote_addr = message->target.addr + message->posted;
     wr->wr.rdma.rkey = message->target.rkey;
-    if (!xs_conn_post(conn, wr, &posted))
-        return false;
-    message->op->requests++;
-    message->posted += bytes;
-    return true;
+}
+
+/* The last of a message. */
+static inline __attribute__((always_inline)) bool post_last(struct conn *conn, struct message *message,
+                                                            struct ibv_send_wr *wr, enum posted_kind kind)
+{
+    uint32_t bytes = message->bytes - message->posted;
+    struct posted posted = {
+        .kind = kind,
+        .op = kind == POSTED_SILENT ? NULL : message->op,
+        .window = message->span.window,
+        .bytes = bytes,
+        .told = message->bytes,
+    };
+    struct ibv_sge sge;
+
+    wr->next = NULL;
+    write_next(message, wr, &sge, bytes);
+    return xs_conn_post(conn, wr, &posted);
 }
 
 /* What the immediate says of the length, and, where there is room beside it, of the credits owed. */
@@ -47,6 +50,15 @@ static uint32_t length_and_credits(struct conn *conn, uint32_t bytes)
     return IMM_CREDITS | owed << IMM_CREDITS_SHIFT | bytes;
 }
 
+/* Nobody is told what becomes of it, and nothing of its is needed any more. */
+static inline bool is_over_when_posted(const struct conn *conn, const struct message *message)
+{
+    const struct op *op = message->op;
+
+    return op->silent && op->requests == 0 && op->files == NULL &&
+           xs_conn_may_inline(conn, op, message->bytes - message->posted);
+}
+
 /* What is left of the message and fits into one request, with the news of it. */
 static inline __attribute__((always_inline)) bool post_with_news(struct conn *conn, struct message *message)
 {
@@ -56,15 +68,16 @@ static inline __attribute__((always_inline)) bool post_with_news(struct conn *co
     wr.send_flags = IBV_SEND_SOLICITED;
     wr.imm_data = htobe32(message->target.imm | length_and_credits(conn, message->bytes));
     conn->credits--;
-    return post_write(conn, message, &wr, message->bytes - message->posted);
+    if (is_over_when_posted(conn, message))
+        return post_last(conn, message, &wr, POSTED_SILENT);
+    return post_last(conn, message, &wr, POSTED_DATA);
 }
 
 /* The same in two requests: the bytes, and, of none, the news. */
 static __attribute__((noinline)) bool post_with_news_apart(struct conn *conn, struct message *message)
 {
     uint32_t bytes = message->bytes - message->posted;
-    struct ibv_sge sge = {
-        .addr = message->span.addr + message->posted, .length = bytes, .lkey = message->span.lkey};
+    struct ibv_sge sge[2];
     struct ibv_send_wr wr[2];
     const struct posted posted[2] = {
         {.kind = POSTED_PART, .op = message->op, .window = message->span.window, .bytes = bytes},
@@ -73,22 +86,14 @@ static __attribute__((noinline)) bool post_with_news_apart(struct conn *conn, st
 
     wr[0].opcode = IBV_WR_RDMA_WRITE;
     wr[0].send_flags = 0;
-    wr[0].sg_list = &sge;
-    wr[0].num_sge = 1;
-    wr[0].wr.rdma.remote_addr = message->target.addr + message->posted;
+    write_next(message, &wr[0], &sge[0], bytes);
+    message->posted += bytes;
     wr[1].opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     wr[1].send_flags = IBV_SEND_SOLICITED;
     wr[1].imm_data = htobe32(message->target.imm | length_and_credits(conn, message->bytes));
-    wr[1].sg_list = NULL;
-    wr[1].num_sge = 0;
-    wr[1].wr.rdma.remote_addr = message->target.addr + message->bytes;
-    wr[0].wr.rdma.rkey = wr[1].wr.rdma.rkey = message->target.rkey;
-    if (!xs_conn_post_both(conn, wr, posted))
-        return false;
+    write_next(message, &wr[1], &sge[1], 0);
     conn->credits--;
-    message->op->requests += 2;
-    message->posted += bytes;
-    return true;
+    return xs_conn_post_list(conn, wr, posted, 2);
 }
 
 /* All was written: now tell. */
@@ -97,10 +102,7 @@ static bool post_news(struct conn *conn, struct message *message)
     struct control control = {.type = CONTROL_DATA, .phase = message->target.imm | message->bytes};
     struct posted posted = {.kind = POSTED_DATA, .op = message->op, .told = message->bytes};
 
-    if (!xs_control_post(conn, &control, &posted))
-        return false;
-    message->op->requests++;
-    return true;
+    return xs_control_post(conn, &control, &posted);
 }
 
 static inline bool tells_apart(const struct conn *conn, const struct message *message)
@@ -121,18 +123,38 @@ inline bool xs_message_room(const struct conn *conn, uint64_t *bytes)
     return true;
 }
 
+/* All but the last so many bytes at most. */
+static bool post_parts(struct conn *conn, struct message *message, uint32_t last)
+{
+    uint32_t most = conn->nic->max_request;
+    struct ibv_send_wr wr[PARTS_AT_ONCE];
+    struct ibv_sge sge[PARTS_AT_ONCE];
+    struct posted posted[PARTS_AT_ONCE];
+
+    while (message->bytes - message->posted > last) {
+        int count = 0;
+
+        for (; count < PARTS_AT_ONCE && message->bytes - message->posted > last; count++) {
+            uint32_t left = message->bytes - message->posted, bytes = left < most ? left : most;
+
+            posted[count] = (struct posted){
+                .kind = POSTED_PART, .op = message->op, .window = message->span.window, .bytes = bytes};
+            wr[count].opcode = IBV_WR_RDMA_WRITE;
+            wr[count].send_flags = 0;
+            write_next(message, &wr[count], &sge[count], bytes);
+            message->posted += bytes;
+        }
+        if (!xs_conn_post_list(conn, wr, posted, count))
+            return false;
+    }
+    return true;
+}
+
 /* One that takes several requests. */
 static __attribute__((noinline)) bool post_in_parts(struct conn *conn, struct message message)
 {
-    uint32_t most = conn->nic->max_request;
-
-    while (message.bytes - message.posted > (conn->immediate ? most : 0)) {
-        struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
-        uint32_t left = message.bytes - message.posted;
-
-        if (!post_write(conn, &message, &wr, left < most ? left : most))
-            return false;
-    }
+    if (!post_parts(conn, &message, conn->immediate ? conn->nic->max_request : 0))
+        return false;
     if (!conn->immediate)
         return post_news(conn, &message);
     return tells_apart(conn, &message) ? post_with_news_apart(conn, &message) : post_with_news(conn, &message);

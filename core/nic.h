@@ -42,8 +42,10 @@ struct nic {
     uint8_t max_reads;        /* RDMA READs under way at once, each direction of a connection */
     pthread_mutex_t map_lock; /* guards the maps of regions of its connections' domains (domain.h) */
     uint32_t conns;
-    bool gone;         /* its device is, and who has connections on it has been told */
-    bool copies_files; /* it can't register a shared mapping that is only read (Linux before 6.2) */
+    uint64_t last_name;     /* of the connection that had the last completion, or 0, */
+    struct conn *last_conn; /* which this is, if it is there */
+    bool gone;              /* its device is, and who has connections on it has been told */
+    bool copies_files;      /* it can't register a shared mapping that is only read (Linux before 6.2) */
 };
 
 /* The queue's nic for this context, made at first use; the port is that of the connection. NULL and errno.
@@ -51,6 +53,8 @@ struct nic {
 struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct ibv_context *context,
                        uint8_t port);
 void xs_nic_free(struct nic *nic);
+/* The connection goes, and has no more completions. */
+void xs_nic_forget(struct nic *nic, const struct conn *conn);
 /* One connection less on it, whose id is there still. The nic may go with it. */
 void xs_nic_leave(struct nic *nic);
 

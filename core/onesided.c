@@ -55,7 +55,6 @@ bool xs_onesided_post(struct conn *conn)
 
     if (!xs_conn_post(conn, &wr, &posted))
         return false;
-    op->requests++;
     op->posted += sge.length;
     conn->reads += xs_onesided_is_read(op);
     if (op->posted == op->length) {

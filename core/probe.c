@@ -63,7 +63,7 @@ void xs_probe(struct conn *conn)
     conn->sock->probe_due = 0;
     if (conn->state != CONN_OPEN)
         return;
-    bool waits = conn->sq_head != conn->sq_tail; /* for an acknowledgement already */
+    bool waits = conn_awaits(conn); /* for an acknowledgement already */
 
     conn->silence = silent && waits ? conn->silence + 1 : 0;
     if (conn->silence == most_silence(conn)) {

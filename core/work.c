@@ -15,12 +15,11 @@
 
 /* Inline data are copied by the device's library, in the application's thread: only from memory of our own, and
  * from what is registered and can't vanish (fragile.h). */
-static bool may_inline(const struct posted *posted)
+inline __attribute__((always_inline)) bool xs_conn_may_inline(const struct conn *conn, const struct op *op,
+                                                              uint32_t bytes)
 {
-    const struct op *op = posted->op;
-
-    return op == NULL || posted->bytes == 0 || op->bounce != NULL ||
-           (op->memory != NULL && !op->memory->fragile);
+    return bytes <= conn->max_inline &&
+           (op == NULL || bytes == 0 || op->bounce != NULL || (op->memory != NULL && !op->memory->fragile));
 }
 
 static inline void posted_more(struct conn *conn)
@@ -29,41 +28,71 @@ static inline void posted_more(struct conn *conn)
         xs_queue_note_waits(conn->nic->queue);
 }
 
+/* What nobody waits for, but at most for what stands behind it, whose completion says that it is done, too, has none of its
+ * own: but for one in so many, so that there is room again. Behind the end of the stream each has, since who closes waits
+ * for all of them. */
+static inline bool is_unsignaled(const struct conn *conn, const struct posted *posted)
+{
+    bool may_be = posted->kind == POSTED_PART ? posted->window == NULL
+                                              : posted->kind == POSTED_CONTROL || posted->kind == POSTED_SILENT;
+
+    return may_be && conn->writing < WRITE_FIN_SENT && conn->sq_tail - conn->sq_signaled < conn->depth / 4;
+}
+
+/* It is the device's from now on, the next of `posted`. */
+static inline __attribute__((always_inline)) void enqueue(struct conn *conn, struct ibv_send_wr *wr,
+                                                          const struct posted *posted)
+{
+    uint32_t entry = conn->sq_tail++ % SQ_DEPTH;
+
+    conn->posted[entry] = *posted;
+    if (posted->op != NULL)
+        posted->op->requests++;
+    wr->wr_id = (uintptr_t)conn->handle | (uint64_t)entry << ENTRY_SHIFT;
+    if (!is_unsignaled(conn, posted)) {
+        wr->send_flags |= IBV_SEND_SIGNALED;
+        conn->sq_signaled = conn->sq_tail;
+    }
+    if (wr->num_sge > 0 && wr->opcode != IBV_WR_RDMA_READ &&
+        xs_conn_may_inline(conn, posted->op, wr->sg_list->length))
+        wr->send_flags |= IBV_SEND_INLINE;
+}
+
+/* Unless it refuses the last so many. */
+static __attribute__((cold)) bool take_back(struct conn *conn, long count)
+{
+    for (; count > 0; count--) {
+        const struct posted *posted = &conn->posted[--conn->sq_tail % SQ_DEPTH];
+
+        if (posted->op != NULL)
+            posted->op->requests--;
+    }
+    xs_conn_fail(conn, ECONNRESET);
+    return false;
+}
+
 inline __attribute__((always_inline)) bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr,
                                                         const struct posted *posted)
 {
     struct ibv_send_wr *bad;
 
-    wr->wr_id = (uintptr_t)conn->handle;
-    if (wr->num_sge > 0 && wr->sg_list->length <= conn->max_inline && wr->opcode != IBV_WR_RDMA_READ &&
-        may_inline(posted))
-        wr->send_flags |= IBV_SEND_INLINE;
-    if (ibv_post_send(conn->qp, wr, &bad) != 0) {
-        xs_conn_fail(conn, ECONNRESET);
-        return false;
-    }
-    conn->posted[conn->sq_tail++ % SQ_DEPTH] = *posted;
+    enqueue(conn, wr, posted);
+    if (ibv_post_send(conn->qp, wr, &bad) != 0)
+        return take_back(conn, 1);
     posted_more(conn);
     return true;
 }
 
-bool xs_conn_post_both(struct conn *conn, struct ibv_send_wr wr[2], const struct posted posted[2])
+bool xs_conn_post_list(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted, int count)
 {
     struct ibv_send_wr *bad;
 
-    wr[0].wr_id = wr[1].wr_id = (uintptr_t)conn->handle;
-    wr[0].next = &wr[1];
-    wr[1].next = NULL;
-    if (ibv_post_send(conn->qp, wr, &bad) != 0) {
-        if (bad == &wr[1]) { /* the device has the first, and its memory */
-            posted[0].op->requests++;
-            conn->posted[conn->sq_tail++ % SQ_DEPTH] = posted[0];
-        }
-        xs_conn_fail(conn, ECONNRESET);
-        return false;
+    for (int i = 0; i < count; i++) {
+        wr[i].next = i + 1 < count ? &wr[i + 1] : NULL;
+        enqueue(conn, &wr[i], &posted[i]);
     }
-    conn->posted[conn->sq_tail++ % SQ_DEPTH] = posted[0];
-    conn->posted[conn->sq_tail++ % SQ_DEPTH] = posted[1];
+    if (ibv_post_send(conn->qp, wr, &bad) != 0)
+        return take_back(conn, count - (bad - wr)); /* it has those before, and their memory */
     posted_more(conn);
     return true;
 }
@@ -115,7 +144,9 @@ static void failed(struct conn *conn, const struct posted *posted, const struct 
         posted->op->error = posted->op->files != NULL ? EIO : EFAULT;
     if (wc->status != IBV_WC_WR_FLUSH_ERR)
         report(conn, wc);
-    if (posted->kind == POSTED_DATA || posted->kind == POSTED_PART) {
+    if (posted->kind == POSTED_SILENT) {
+        conn->lost = true;
+    } else if (posted->kind == POSTED_DATA || posted->kind == POSTED_PART) {
         posted->op->requests--;
         posted->op->failed = true;
     } else if (posted->kind == POSTED_ONESIDED) {
@@ -151,14 +182,35 @@ static __attribute__((cold)) void send_failed(struct conn *conn, uint32_t entry,
         succeeded(conn, &conn->posted[entry % SQ_DEPTH]);
 }
 
+static __attribute__((cold)) void posted_by_nobody(struct conn *conn)
+{
+    xs_log("connection %d: device %s completed what it was not given; closing it", conn->sock->number,
+           conn->nic->context->device->name);
+    xs_conn_fail(conn, ECONNRESET);
+}
+
+/* They had no completion of their own. */
+static __attribute__((noinline)) void take_unsignaled(struct conn *conn, uint32_t count)
+{
+    while (count-- > 0)
+        succeeded(conn, &conn->posted[conn->sq_head++ % SQ_DEPTH]);
+}
+
+/* Where nothing is posted meanwhile: `posted` is as it was. */
 static void send_completion(struct conn *conn, const struct ibv_wc *wc)
 {
-    uint32_t entry = conn->sq_head++;
+    uint32_t skipped = ((uint32_t)(wc->wr_id >> ENTRY_SHIFT) - conn->sq_head) % SQ_DEPTH;
 
+    if (skipped >= conn->sq_tail - conn->sq_head) {
+        posted_by_nobody(conn);
+        return;
+    }
+    if (skipped > 0)
+        take_unsignaled(conn, skipped);
     if (wc->status == IBV_WC_SUCCESS)
-        succeeded(conn, &conn->posted[entry % SQ_DEPTH]); /* where nothing is posted meanwhile */
+        succeeded(conn, &conn->posted[conn->sq_head++ % SQ_DEPTH]);
     else
-        send_failed(conn, entry, wc);
+        send_failed(conn, conn->sq_head++, wc);
 }
 
 /* The immediate of data that arrived. */
@@ -220,7 +272,7 @@ void xs_conn_flush(struct conn *conn)
 
     xs_conn_fail(conn, ECONNRESET);
     while (conn->sq_head != conn->sq_tail)
-        send_completion(conn, &flushed);
+        send_failed(conn, conn->sq_head++, &flushed);
     while (conn->received > 0)
         receive_completion(conn, &flushed);
 }

@@ -259,6 +259,8 @@ int xs_conn_may_receive(const struct conn *conn);
 void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc);
 /* The device is gone: break it, and have all that is posted come back. Then it is drained when it is run. */
 void xs_conn_flush(struct conn *conn) __attribute__((cold));
+/* The device says no more of what was sent last. Who was to have it has it, if his credits say so. */
+void xs_conn_end_sends(struct conn *conn) __attribute__((cold));
 /* Do all that can be done now: control messages, data. After completions and connection events. */
 void xs_conn_run(struct conn *conn);
 /* No more of it than an operation can have made possible that was started: one that sends, reads or writes; one

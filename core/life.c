@@ -76,6 +76,7 @@ static __attribute__((cold)) void drained(struct conn *conn)
 {
     struct op *op;
 
+    xs_conn_end_sends(conn);
     conn->state = CONN_DRAINED;
     int error = xs_conn_errno(conn);
     bool in_order = xs_conn_ended_in_order(conn) && !conn->lost;
@@ -92,8 +93,10 @@ static __attribute__((cold)) void drained(struct conn *conn)
     xs_rx_run(conn); /* what arrived before is still delivered, and an orderly end is one */
 }
 
+/* Of the last that were sent nothing may come: of one that has arrived and was not asked for, only what stands behind it
+ * would tell. */
 inline void xs_conn_drain(struct conn *conn)
 {
-    if (conn->state == CONN_BROKEN && conn->received == 0 && conn->sq_head == conn->sq_tail)
+    if (conn->state == CONN_BROKEN && conn->received == 0 && !conn_awaits(conn))
         drained(conn);
 }

@@ -58,15 +58,21 @@ static inline __attribute__((always_inline)) void enqueue(struct conn *conn, str
         wr->send_flags |= IBV_SEND_INLINE;
 }
 
-/* Unless it refuses the last so many. */
-static __attribute__((cold)) bool take_back(struct conn *conn, long count)
+/* Unless it takes only so many of them. sq_signaled was as `signaled` before. */
+static __attribute__((cold)) bool take_back(struct conn *conn, const struct ibv_send_wr *wr, long count,
+                                            long taken, uint32_t signaled)
 {
-    for (; count > 0; count--) {
+    for (; count > taken; count--) {
         const struct posted *posted = &conn->posted[--conn->sq_tail % SQ_DEPTH];
 
         if (posted->op != NULL)
             posted->op->requests--;
     }
+    for (long i = 0; i < taken; i++) {
+        if (wr[i].send_flags & IBV_SEND_SIGNALED)
+            signaled = conn->sq_tail - (uint32_t)(taken - i - 1);
+    }
+    conn->sq_signaled = signaled;
     xs_conn_fail(conn, ECONNRESET);
     return false;
 }
@@ -75,10 +81,11 @@ inline __attribute__((always_inline)) bool xs_conn_post(struct conn *conn, struc
                                                         const struct posted *posted)
 {
     struct ibv_send_wr *bad;
+    uint32_t signaled = conn->sq_signaled;
 
     enqueue(conn, wr, posted);
     if (ibv_post_send(conn->qp, wr, &bad) != 0)
-        return take_back(conn, 1);
+        return take_back(conn, wr, 1, 0, signaled);
     posted_more(conn);
     return true;
 }
@@ -86,13 +93,14 @@ inline __attribute__((always_inline)) bool xs_conn_post(struct conn *conn, struc
 bool xs_conn_post_list(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted, int count)
 {
     struct ibv_send_wr *bad;
+    uint32_t signaled = conn->sq_signaled;
 
     for (int i = 0; i < count; i++) {
         wr[i].next = i + 1 < count ? &wr[i + 1] : NULL;
         enqueue(conn, &wr[i], &posted[i]);
     }
     if (ibv_post_send(conn->qp, wr, &bad) != 0)
-        return take_back(conn, count - (bad - wr)); /* it has those before, and their memory */
+        return take_back(conn, wr, count, bad - wr, signaled); /* it has those before, and their memory */
     posted_more(conn);
     return true;
 }
@@ -182,8 +190,11 @@ static __attribute__((cold)) void send_failed(struct conn *conn, uint32_t entry,
         succeeded(conn, &conn->posted[entry % SQ_DEPTH]);
 }
 
+/* Or flushed so late that nobody waited for it any more. */
 static __attribute__((cold)) void posted_by_nobody(struct conn *conn)
 {
+    if (conn->state == CONN_DRAINED)
+        return;
     xs_log("connection %d: device %s completed what it was not given; closing it", conn->sock->number,
            conn->nic->context->device->name);
     xs_conn_fail(conn, ECONNRESET);
@@ -266,13 +277,18 @@ inline void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc)
         send_completion(conn, wc);
 }
 
-void xs_conn_flush(struct conn *conn)
-{
-    const struct ibv_wc flushed = {.status = IBV_WC_WR_FLUSH_ERR};
+static const struct ibv_wc flushed = {.status = IBV_WC_WR_FLUSH_ERR};
 
-    xs_conn_fail(conn, ECONNRESET);
+void xs_conn_end_sends(struct conn *conn)
+{
     while (conn->sq_head != conn->sq_tail)
         send_failed(conn, conn->sq_head++, &flushed);
+}
+
+void xs_conn_flush(struct conn *conn)
+{
+    xs_conn_fail(conn, ECONNRESET);
+    xs_conn_end_sends(conn);
     while (conn->received > 0)
         receive_completion(conn, &flushed);
 }

@@ -170,8 +170,11 @@ static void touch(struct conn *conn, struct conn_list *touched)
 
 static __attribute__((noinline)) void find_conn(struct nic *nic, uint64_t name)
 {
-    nic->last_name = name;
-    nic->last_conn = xs_conn_of(name);
+    struct conn *conn = xs_conn_of(name);
+    bool found = conn != NULL && conn->nic == nic; /* of another one its own lock is not held */
+
+    nic->last_name = found ? name : 0;
+    nic->last_conn = found ? conn : NULL;
 }
 
 void xs_nic_forget(struct nic *nic, const struct conn *conn)

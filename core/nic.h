@@ -42,8 +42,8 @@ struct nic {
     uint8_t max_reads;        /* RDMA READs under way at once, each direction of a connection */
     pthread_mutex_t map_lock; /* guards the maps of regions of its connections' domains (domain.h) */
     uint32_t conns;
-    uint64_t last_name;     /* of the connection that had the last completion, or 0, */
-    struct conn *last_conn; /* which this is, if it is there */
+    uint64_t last_name;     /* of the connection that had the last completion, */
+    struct conn *last_conn; /* which is this; or 0 and NULL */
     bool gone;              /* its device is, and who has connections on it has been told */
     bool copies_files;      /* it can't register a shared mapping that is only read (Linux before 6.2) */
 };

@@ -24,11 +24,22 @@ static const enum ibv_wc_status failures[] = {
     IBV_WC_LOC_PROT_ERR,  IBV_WC_REM_INV_REQ_ERR,   IBV_WC_GENERAL_ERR,    IBV_WC_WR_FLUSH_ERR,
 };
 
-/* Work that was posted goes wrong, or there is a completion of none that EXS still knows. */
+/* Of work that EXS has not posted: of no connection that there is; or of this one, with a status that may be a success. */
+static void complete_nothing(struct mock_qp *qp, struct input *input, uint8_t choice)
+{
+    uint64_t unknown = UINT64_C(1) << 62 | (uint64_t)(NEVER + choice) << 20 | (choice & 3);
+    enum ibv_wc_status status = failures[choice & 7];
+
+    if ((choice & 0x30) == 0x30)
+        mock_mislead(qp, input_u8(input), choice & 8 ? IBV_WC_SUCCESS : status);
+    else
+        mock_stray(qp->qp.send_cq, choice & 8 ? input_u64(input) : unknown, status);
+}
+
+/* Work that was posted goes wrong, or there is a completion of none. */
 static void fail_work(struct peer *peer, struct input *input)
 {
     uint8_t choice = input_u8(input);
-    uint64_t unknown = UINT64_C(1) << 62 | (uint64_t)(NEVER + choice) << 20 | (choice & 3);
     enum ibv_wc_status status = failures[choice & 7];
 
     if (!peer_reachable(peer))
@@ -36,7 +47,7 @@ static void fail_work(struct peer *peer, struct input *input)
     struct mock_qp *qp = mock_qp_of(&peer->id->id);
 
     if (choice & 0x80)
-        mock_stray(qp->qp.send_cq, choice & 8 ? input_u64(input) : unknown, status);
+        complete_nothing(qp, input, choice);
     else if (choice & 0x40)
         mock_receive_error(qp, status);
     else if (mock_sending(qp) != NULL)

@@ -19,7 +19,8 @@
 
 #define MOCK_SENDS 128 /* work requests of a queue pair, more than EXS ever asks for */
 #define MOCK_INLINE 64 /* bytes */
-#define MOCK_STRAYS 64 /* completions of no connection that a completion queue holds, beside EXS's own */
+#define MOCK_STRAYS                                                                                            \
+    64 /* completions of nothing that was posted that a completion queue holds, beside EXS's own */
 
 /* A rule was broken, by EXS or by the mock itself. */
 _Noreturn void mock_broken(const char *file, int line, const char *format, ...)
@@ -114,6 +115,7 @@ struct mock_wr {
     uint32_t rkey, imm, length, lkey;
     const uint8_t *data; /* where the SGE points to, or copy */
     bool is_copy;
+    bool signaled; /* it has a completion, also if it succeeds */
     uint8_t copy[MOCK_INLINE];
 };
 
@@ -124,7 +126,9 @@ struct mock_qp {
     struct mock_id *id;
     struct mock_wr sends[MOCK_SENDS], recvs[MOCK_SENDS];
     uint32_t send_head, send_tail, recv_head, recv_tail; /* counts */
-    uint32_t unpolled;                                   /* completions of sends that wait in the queue */
+    uint32_t
+        send_freed; /* as send_head was behind the last send whose completion EXS has: those from here on have places */
+    bool misled; /* EXS has a completion of an entry that it had not posted (mock_mislead) */
     uint32_t max_send, max_recv, max_inline;
     LIST_ENTRY(mock_qp) link;
 };
@@ -139,6 +143,10 @@ struct mock_mr *mock_local(struct ibv_pd *pd, uint32_t lkey, const void *addr, u
 void mock_complete(struct ibv_cq *cq, const struct ibv_wc *wc);
 /* One of a connection that is gone, or of none; EXS made no room for it, so it takes none of what EXS has. */
 void mock_stray(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status);
+void mock_stray_as(struct ibv_cq *cq, const struct ibv_wc *wc); /* all of it */
+/* One of this connection, which names one of the entries that are not under way when EXS polls it. It may send nothing more
+ * then. */
+void mock_mislead(struct mock_qp *qp, uint32_t which, enum ibv_wc_status status);
 bool mock_all_awake(void); /* every completion that waits has an event, so nobody sleeps over it */
 
 /* The table's calls, by the names that the seam has for them. */
@@ -166,7 +174,7 @@ int mock_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 
 /* The oldest work request of the send queue, or NULL. */
 struct mock_wr *mock_sending(struct mock_qp *qp);
-/* That is done, like this. What goes wrong breaks the queue pair. */
+/* That is done, like this: EXS is told if it asked for that, or if it went wrong, which breaks the queue pair. */
 void mock_sent(struct mock_qp *qp, enum ibv_wc_status status);
 /* A message for the oldest posted receive; false: there is none. opcode: IBV_WC_RECV or RECV_RDMA_WITH_IMM. */
 bool mock_receive(struct mock_qp *qp, enum ibv_wc_opcode opcode, const void *bytes, uint32_t length,
@@ -179,7 +187,7 @@ bool mock_write(struct mock_qp *qp, uint64_t addr, uint32_t rkey, const void *by
 void mock_break(struct mock_qp *qp);
 struct mock_qp *mock_qp_of(struct rdma_cm_id *id); /* NULL: it has none */
 struct mock_qp *mock_qp_numbered(uint32_t number); /* NULL: it is gone */
-void mock_polled(const struct ibv_wc *wc);         /* EXS has this completion */
+void mock_polled(struct ibv_wc *wc);               /* EXS gets this completion */
 void mock_forget(const struct mock_qp *qp);        /* take its completions out of their queue */
 
 /* ---- Connections ----------------------------------------------------------------------------- */

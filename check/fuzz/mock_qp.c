@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check/fuzz/mock.h"
+#include "core/conn.h"
 #include "core/protocol.h"
 
-#define OF_A_SEND 1 /* wc.vendor_err */
+#define OF_A_SEND 1  /* wc.vendor_err; src_qp is then as send_head was behind it */
+#define OF_NOTHING 2 /* likewise: src_qp is the queue pair, and slid says which entry */
 
 static LIST_HEAD(, mock_qp) pairs = LIST_HEAD_INITIALIZER(pairs);
 static uint32_t last_number;
@@ -101,7 +103,7 @@ void mock_take_qps(const struct ibv_context *context)
         if (qp->qp.context != context)
             continue;
         qp->qp.state = IBV_QPS_ERR;
-        qp->send_head = qp->send_tail;
+        qp->send_freed = qp->send_head = qp->send_tail;
         qp->recv_head = qp->recv_tail;
     }
 }
@@ -166,12 +168,19 @@ static void copy_inline(const struct mock_qp *qp, struct mock_wr *to, const stru
     to->is_copy = true;
 }
 
-static void complete_send(struct mock_qp *qp, const struct mock_wr *wr, enum ibv_wc_status status)
+/* The oldest. What was not asked for does not come, unless it failed. */
+static void complete_send(struct mock_qp *qp, enum ibv_wc_status status)
 {
-    mock_complete(qp->qp.send_cq,
-                  &(struct ibv_wc){
-                      .wr_id = wr->wr_id, .status = status, .qp_num = qp->qp.qp_num, .vendor_err = OF_A_SEND});
-    qp->unpolled++;
+    const struct mock_wr *wr = &qp->sends[qp->send_head++ % MOCK_SENDS];
+
+    mock_progress++;
+    if (status == IBV_WC_SUCCESS && !wr->signaled)
+        return;
+    mock_complete(qp->qp.send_cq, &(struct ibv_wc){.wr_id = wr->wr_id,
+                                                   .status = status,
+                                                   .qp_num = qp->qp.qp_num,
+                                                   .src_qp = qp->send_head,
+                                                   .vendor_err = OF_A_SEND});
 }
 
 /* Whoever hears of the end may leave, and what is still read from him then is lost. */
@@ -189,8 +198,9 @@ static int post_send(struct mock_qp *qp, const struct ibv_send_wr *from)
     struct mock_wr *wr = &qp->sends[qp->send_tail % MOCK_SENDS];
 
     require(from->num_sge <= 1, "a work request of %d pieces", from->num_sge);
-    require(qp->send_tail - qp->send_head + qp->unpolled < qp->max_send, "a send queue of %u is full",
-            qp->max_send);
+    require(qp->send_tail - qp->send_freed < qp->max_send, "a send queue of %u is full", qp->max_send);
+    require(!qp->misled || qp->qp.state == IBV_QPS_ERR,
+            "a send by a device that has completed what it was not given");
     require(qp->qp.state == IBV_QPS_RTS || qp->qp.state == IBV_QPS_ERR,
             "a send before the connection is there");
     if (mock_refuses(qp->qp.context) || mock_fails())
@@ -199,7 +209,8 @@ static int post_send(struct mock_qp *qp, const struct ibv_send_wr *from)
                            .opcode = from->opcode,
                            .remote = from->wr.rdma.remote_addr,
                            .rkey = from->wr.rdma.rkey,
-                           .imm = be32toh(from->imm_data)};
+                           .imm = be32toh(from->imm_data),
+                           .signaled = from->send_flags & IBV_SEND_SIGNALED};
     if (from->num_sge == 1 && from->send_flags & IBV_SEND_INLINE)
         copy_inline(qp, wr, from->sg_list);
     else if (from->num_sge == 1)
@@ -209,10 +220,9 @@ static int post_send(struct mock_qp *qp, const struct ibv_send_wr *from)
         wr->data = wr->copy;
     expect_fence(wr, from->send_flags);
     mock_posted(qp, wr);
+    qp->send_tail++;
     if (qp->qp.state == IBV_QPS_ERR)
-        complete_send(qp, wr, IBV_WC_WR_FLUSH_ERR);
-    else
-        qp->send_tail++;
+        complete_send(qp, IBV_WC_WR_FLUSH_ERR);
     return 0;
 }
 
@@ -261,7 +271,7 @@ void mock_break(struct mock_qp *qp)
 {
     qp->qp.state = IBV_QPS_ERR;
     while (qp->send_head != qp->send_tail)
-        complete_send(qp, &qp->sends[qp->send_head++ % MOCK_SENDS], IBV_WC_WR_FLUSH_ERR);
+        complete_send(qp, IBV_WC_WR_FLUSH_ERR);
     while (qp->recv_head != qp->recv_tail)
         complete_receive(qp, &(struct ibv_wc){.status = IBV_WC_WR_FLUSH_ERR});
 }
@@ -273,7 +283,7 @@ struct mock_wr *mock_sending(struct mock_qp *qp)
 
 void mock_sent(struct mock_qp *qp, enum ibv_wc_status status)
 {
-    complete_send(qp, &qp->sends[qp->send_head++ % MOCK_SENDS], status);
+    complete_send(qp, status);
     if (status != IBV_WC_SUCCESS)
         mock_break(qp);
 }
@@ -317,10 +327,34 @@ bool mock_write(struct mock_qp *qp, uint64_t addr, uint32_t rkey, const void *by
     return true;
 }
 
-void mock_polled(const struct ibv_wc *wc)
+void mock_mislead(struct mock_qp *qp, uint32_t which, enum ibv_wc_status status)
+{
+    const struct ibv_wc wc = {
+        .status = status, .src_qp = qp->qp.qp_num, .slid = (uint16_t)which, .vendor_err = OF_NOTHING};
+
+    mock_stray_as(qp->qp.send_cq, &wc);
+}
+
+/* What EXS has posted is, by its own count, from send_freed on under way. Of a connection that is gone, or that has none
+ * free, the name is nobody's. */
+static void name_another(struct ibv_wc *wc)
+{
+    struct mock_qp *qp = mock_qp_numbered(wc->src_qp);
+    uint32_t free = qp != NULL ? SQ_DEPTH - (qp->send_tail - qp->send_freed) : 0;
+
+    if (free == 0 || qp->recv_tail == 0)
+        return;
+    wc->wr_id = conn_name(qp->recvs[0].wr_id) | (uint64_t)((qp->send_tail + wc->slid % free) % SQ_DEPTH)
+                                                    << ENTRY_SHIFT;
+    qp->misled = true;
+}
+
+void mock_polled(struct ibv_wc *wc)
 {
     struct mock_qp *qp = wc->vendor_err == OF_A_SEND ? mock_qp_numbered(wc->qp_num) : NULL;
 
     if (qp != NULL)
-        qp->unpolled--;
+        qp->send_freed = wc->src_qp;
+    if (wc->vendor_err == OF_NOTHING)
+        name_another(wc);
 }

@@ -256,14 +256,20 @@ void mock_complete(struct ibv_cq *cq, const struct ibv_wc *wc)
     append(mock, wc);
 }
 
-void mock_stray(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
+void mock_stray_as(struct ibv_cq *cq, const struct ibv_wc *wc)
 {
     struct mock_cq *mock = (struct mock_cq *)cq;
 
+    require(wc->qp_num == STRAY, "a stray completion of queue pair %u", wc->qp_num);
     if (mock->strays == MOCK_STRAYS)
         return;
     mock->strays++;
-    append(mock, &(struct ibv_wc){.wr_id = wr_id, .status = status, .qp_num = STRAY});
+    append(mock, wc);
+}
+
+void mock_stray(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
+{
+    mock_stray_as(cq, &(struct ibv_wc){.wr_id = wr_id, .status = status});
 }
 
 int mock_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc)

@@ -4,61 +4,18 @@
  * connection manager tells so, calls fail, and nothing says what became of what was posted. On the device in
  * memory (check/fuzz/mock.h), which sees to it that nothing of a context outlives it.
  */
-#include "check/support/support.h"
+#include "in_memory.h"
 
-#include <poll.h>
-#include "check/fuzz/core.h"
-
-#define TURNS 8 /* of a queue, for what takes a few */
-
-static const struct timeval at_once;
-static exs_qhandle_t queue;
 static uint8_t in[5000], out[5000];
 
 static void begin(void)
 {
     const struct mock_config config = {.max_request = 1u << 30, .max_wr = 64, .max_cqe = 65536, .reads = 16};
 
-    must(unsetenv("EXS_DEVICE"));
-    mock_reset(&config);
-    init_library();
-    queue = exs_qcreate(0);
-    ck_assert_ptr_ne(queue, EXS_QHANDLE_INVALID);
-}
-
-static void end(void)
-{
-    must(exs_qdelete(queue));
-    must(exs_fini());
-    peer_reset();
-    mock_end();
+    memory_begin(&config);
 }
 
 /* ---- What happens ------------------------------------------------------------------------------------- */
-
-/* The connection managers have their next news. */
-static void go_on(void)
-{
-    struct input none = {0};
-    struct mock_id *id;
-
-    LIST_FOREACH (id, &mock_ids, link) {
-        news_next(id, &none);
-    }
-}
-
-/* All that is posted to be sent has been. */
-static void send_all(void)
-{
-    struct mock_id *id;
-
-    LIST_FOREACH (id, &mock_ids, link) {
-        struct mock_qp *qp = mock_qp_of(&id->id);
-
-        while (qp != NULL && mock_sending(qp) != NULL)
-            mock_sent(qp, IBV_WC_SUCCESS);
-    }
-}
 
 static struct ibv_context *replace(void)
 {
@@ -68,37 +25,6 @@ static struct ibv_context *replace(void)
     return context;
 }
 
-static exs_event_t expect(int type, int socket, int error)
-{
-    exs_event_t event = {0};
-    int count = 0;
-
-    for (int turn = 0; turn < TURNS && count == 0; turn++)
-        must(count = exs_qdequeue(queue, &event, 1, &at_once));
-    ck_assert_msg(count == 1, "there is no %s", exs_strevent(type));
-    ck_assert_str_eq(exs_strevent(event.exs_evt_type), exs_strevent(type));
-    ck_assert_int_eq(event.exs_evt_socket, socket);
-    ck_assert_str_eq(strerrorname_np(event.exs_evt_errno), strerrorname_np(error));
-    return event;
-}
-
-static void expect_nothing(void)
-{
-    exs_event_t event;
-
-    for (int turn = 0; turn < TURNS; turn++)
-        ck_assert_int_eq(exs_qdequeue(queue, &event, 1, &at_once), 0);
-}
-
-/* And nobody is woken. */
-static void expect_rest(void)
-{
-    struct pollfd fd = {.fd = exs_qfd(queue), .events = POLLIN};
-
-    expect_nothing();
-    ck_assert_int_eq(poll(&fd, 1, 0), 0);
-}
-
 static void expect_nothing_left(void)
 {
     ck_assert_int_eq(mock_count.qps + mock_count.mrs + mock_count.pds, 0);
@@ -106,42 +32,6 @@ static void expect_nothing_left(void)
 }
 
 /* ---- Sockets ------------------------------------------------------------------------------------------- */
-
-static int begin_to_connect(void)
-{
-    const struct sockaddr_in to = {
-        .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK), .sin_port = 7};
-    int socket = exs_socket(PF_INET, SOCK_STREAM, 0);
-
-    must(socket);
-    must(exs_connect(socket, (const struct sockaddr *)&to, sizeof(to), 0, NULL, queue, NULL));
-    return socket;
-}
-
-/* So many of the three steps: the address, the route, the peer. */
-static void go_on_connecting(int steps)
-{
-    for (int step = 0; step < steps; step++) {
-        expect_nothing();
-        go_on();
-    }
-}
-
-static int connect_one(void)
-{
-    int socket = begin_to_connect();
-
-    go_on_connecting(3);
-    expect(EXS_EVT_CONNECT, socket, 0);
-    return socket;
-}
-
-static void close_one(int socket)
-{
-    must(exs_close(socket, 0, queue, NULL));
-    send_all();
-    expect(EXS_EVT_CLOSE, socket, 0);
-}
 
 static void expect_device(int socket, const char *name)
 {
@@ -401,7 +291,7 @@ static TCase *add(Suite *suite, const char *name)
 {
     TCase *tests = add_bare_case(suite, name, 10);
 
-    tcase_add_checked_fixture(tests, begin, end);
+    tcase_add_checked_fixture(tests, begin, memory_end);
     return tests;
 }
 

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_unsignaled.c - work requests that ask for no completion: one behind them tells of them, or their failure does, or
+ * the end of the connection; and the device, in memory here, is believed no completion of what it was not given.
+ */
+#include "in_memory.h"
+
+#include <unistd.h>
+#include "inside.h"
+
+#define PART 4096            /* bytes of one work request, at most */
+#define PARTS 12             /* more than the device is given by one call */
+#define FEW_PARTS (5 * PART) /* bytes */
+#define SHORT 8
+#define QUARTER 16 /* of the depth: of so many in a row the last has a completion */
+#define TOLD_LATE (SQ_DEPTH + SQ_DEPTH / 2)
+
+static uint8_t in[FEW_PARTS], out[PARTS * PART];
+static FILE *said; /* standard error of the test's process */
+static int sock;
+static struct conn *conn;
+static struct mock_qp *pair;
+
+static void connected(void)
+{
+    const struct mock_config config = {
+        .max_request = PART, .max_wr = 64, .max_cqe = 65536, .reads = 16, .has_inline = true};
+
+    must(setenv("EXS_DEBUG", "1", 1));
+    memory_begin(&config);
+    sock = connect_one();
+    conn = conn_of(sock);
+    pair = mock_qp_of(&LIST_FIRST(&mock_ids)->id);
+    pair->id->peer->out.compared = false; /* it is not told what is sent */
+    said = tmpfile();
+    ck_assert_ptr_nonnull(said);
+    must(dup2(fileno(said), STDERR_FILENO));
+}
+
+/* ---- What happens ------------------------------------------------------------------------------------- */
+
+/* Short, and nobody is told of them. */
+static void hush(int count)
+{
+    for (int i = 0; i < count; i++)
+        must(exs_send(sock, out, SHORT, EXS_UNSIGNALED, NULL, NULL, NULL));
+}
+
+static void told(size_t length)
+{
+    must(exs_send(sock, out, length, 0, queue, NULL, NULL));
+}
+
+static void wanted(void)
+{
+    must(exs_recv(sock, in, sizeof(in), 0, queue, NULL, NULL));
+}
+
+static void linger(int error)
+{
+    must(exs_close(sock, EXS_LINGER, queue, NULL));
+    expect(EXS_EVT_CLOSE, sock, error);
+}
+
+static void nothing_under_way(void)
+{
+    ck_assert_uint_eq(conn->sq_head, conn->sq_tail);
+    ck_assert(!conn_awaits(conn));
+}
+
+static bool is_signaled(uint32_t entry)
+{
+    return pair->sends[entry % MOCK_SENDS].signaled;
+}
+
+/* The peer has all, and says so. */
+static void heard(void)
+{
+    peer_hears(pair->id->peer, SQ_DEPTH);
+    ck_assert(peer_control(pair->id->peer, (struct control){.type = CONTROL_CREDIT}));
+    expect_nothing();
+}
+
+/* This line was said, and no other. */
+static void only_said(const char *part)
+{
+    char line[512] = "", other[512];
+
+    rewind(said);
+    ck_assert_ptr_nonnull(fgets(line, sizeof(line), said));
+    ck_assert_msg(strstr(line, part) != NULL, "this was said: %s", line);
+    ck_assert_msg(fgets(other, sizeof(other), said) == NULL, "and this was said: %s", other);
+}
+
+/* ---- Those behind tell of them -------------------------------------------------------------------------- */
+
+START_TEST(one_tells_of_those_before)
+{
+    uint64_t before = mock_progress;
+
+    hush(3);
+    told(SHORT);
+    for (uint32_t entry = 0; entry < 4; entry++)
+        ck_assert_int_eq(is_signaled(entry), entry == 3);
+    ck_assert(conn_awaits(conn));
+    send_all();
+    ck_assert_uint_eq(mock_progress - before, 4 + 1);
+    expect(EXS_EVT_SEND, sock, 0);
+    nothing_under_way();
+    close_one(sock);
+}
+END_TEST
+
+/* Of a message in parts the operation is told once, of all its bytes, when the last is there. */
+START_TEST(the_last_part_tells_of_all)
+{
+    hush(1);
+    told(sizeof(out));
+    ck_assert_uint_eq(conn->sq_tail, 1 + PARTS);
+    for (uint32_t entry = 0; entry <= PARTS; entry++)
+        ck_assert_int_eq(is_signaled(entry), entry == PARTS);
+    for (int i = 0; i < PARTS; i++)
+        mock_sent(pair, IBV_WC_SUCCESS);
+    expect_nothing();
+    ck_assert_uint_eq(conn->sq_head, 0);
+    ck_assert(mock_key_in_use(pair->qp.pd, pair->sends[PARTS].lkey));
+    mock_sent(pair, IBV_WC_SUCCESS);
+    exs_event_t event = expect(EXS_EVT_SEND, sock, 0);
+
+    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, sizeof(out));
+    nothing_under_way();
+    close_one(sock);
+}
+END_TEST
+
+/* What the device does not copy is not over when it is posted, though nobody is told of it. */
+START_TEST(a_longer_one_is_waited_for)
+{
+    must(exs_send(sock, out, MOCK_INLINE + 1, EXS_UNSIGNALED, NULL, NULL, NULL));
+    ck_assert(is_signaled(0));
+    ck_assert_int_eq(conn->posted[0].kind, POSTED_DATA);
+    send_all();
+    expect_nothing();
+    nothing_under_way();
+    close_one(sock);
+}
+END_TEST
+
+/* Nobody waits for any of them, and yet there is room for more. */
+START_TEST(one_in_so_many_has_its_own)
+{
+    uint32_t row = 0;
+
+    for (int i = 0; i < TOLD_LATE; i++) {
+        uint32_t entry = conn->sq_tail;
+
+        hush(1);
+        ck_assert_uint_eq(conn->sq_tail, entry + 1);
+        row = is_signaled(entry) ? 0 : row + 1;
+        ck_assert_uint_lt(row, QUARTER);
+        heard();
+    }
+    ck_assert_uint_ge(conn->sq_head, TOLD_LATE - QUARTER);
+    close_one(sock);
+}
+END_TEST
+
+/* Who closes waits for the end, and for all that stands behind it. */
+START_TEST(from_the_end_on_each_has_its_own)
+{
+    hush(2);
+    must(exs_shutdown(sock, SHUT_WR, 0, queue, NULL));
+    uint32_t end = conn->sq_tail - 1;
+
+    ck_assert_uint_eq(end, 2);
+    ck_assert(is_signaled(end));
+    wanted();
+    ck_assert_uint_gt(conn->sq_tail, end + 1); /* the advertisement */
+    for (uint32_t entry = end; entry != conn->sq_tail; entry++)
+        ck_assert(is_signaled(entry));
+    send_all();
+    expect(EXS_EVT_SHUTDOWN, sock, 0);
+    nothing_under_way();
+    must(exs_close(sock, 0, queue, NULL));
+    send_all();
+    expect(EXS_EVT_RECV, sock, ECANCELED);
+    expect(EXS_EVT_CLOSE, sock, 0);
+}
+END_TEST
+
+/* ---- They fail ------------------------------------------------------------------------------------------- */
+
+/* Whichever of those in front it is, those behind it have not come. */
+START_TEST(one_in_front_fails)
+{
+    hush(3);
+    told(SHORT);
+    for (int i = 0; i < _i; i++)
+        mock_sent(pair, IBV_WC_SUCCESS);
+    mock_sent(pair, IBV_WC_REM_ACCESS_ERR);
+    expect(EXS_EVT_SEND, sock, ECONNRESET);
+    nothing_under_way();
+    only_said("failure");
+    ck_assert(conn->lost);
+    linger(ECONNRESET);
+}
+END_TEST
+
+/* Part of a message: its operation has failed, and its memory is no more the device's. */
+START_TEST(a_part_fails)
+{
+    told(sizeof(out));
+    mock_sent(pair, IBV_WC_SUCCESS);
+    mock_sent(pair, IBV_WC_REM_ACCESS_ERR);
+    expect(EXS_EVT_SEND, sock, ECONNRESET);
+    nothing_under_way();
+    close_one(sock);
+}
+END_TEST
+
+/* Of none a completion comes where they had arrived, and of each where they had not; and of what is asked for after
+ * them. */
+START_TEST(the_last_are_flushed)
+{
+    wanted();
+    hush(3);
+    ck_assert(!conn_awaits(conn));
+    for (int i = 0; i < _i; i++)
+        mock_sent(pair, IBV_WC_SUCCESS);
+    mock_break(pair);
+    expect(EXS_EVT_RECV, sock, ECONNRESET);
+    nothing_under_way();
+    ck_assert_int_eq(conn->state, CONN_DRAINED);
+    close_one(sock);
+}
+END_TEST
+
+/* A flushed one that comes late, as of devices that flush what receives first. */
+START_TEST(a_late_one_is_no_ones)
+{
+    hush(2);
+    wanted();
+    uint64_t names[2] = {pair->sends[0].wr_id, pair->sends[1].wr_id};
+
+    pair->send_head = pair->send_tail;
+    mock_break(pair);
+    expect(EXS_EVT_RECV, sock, ECONNRESET);
+    for (int i = 0; i < 2; i++)
+        mock_stray(pair->qp.send_cq, names[i], IBV_WC_WR_FLUSH_ERR);
+    expect_nothing();
+    nothing_under_way();
+    rewind(said);
+    ck_assert_int_eq(fgetc(said), EOF);
+    linger(ECONNRESET);
+}
+END_TEST
+
+/* One that is owed is waited for: what it sends is in the device's hands. */
+START_TEST(a_late_one_is_waited_for)
+{
+    told(PART);
+    uint64_t name = pair->sends[0].wr_id;
+
+    pair->send_head = pair->send_tail;
+    mock_break(pair);
+    expect_nothing();
+    ck_assert_int_eq(conn->state, CONN_BROKEN);
+    mock_stray(pair->qp.send_cq, name, IBV_WC_WR_FLUSH_ERR);
+    expect(EXS_EVT_SEND, sock, ECONNRESET);
+    nothing_under_way();
+    close_one(sock);
+}
+END_TEST
+
+/* The peer has ended his half, and leaves when he has heard of ours: so it is not said to have come when what stands
+ * before it has not. */
+START_TEST(an_end_behind_what_is_lost)
+{
+    ck_assert(peer_control(pair->id->peer, (struct control){.type = CONTROL_FIN}));
+    expect_nothing();
+    hush(_i);
+    must(exs_shutdown(sock, SHUT_WR, 0, queue, NULL));
+    mock_break(pair);
+    expect(EXS_EVT_SHUTDOWN, sock, _i ? ECONNRESET : 0);
+    close_one(sock);
+}
+END_TEST
+
+/* What the peer's credits say has arrived. */
+START_TEST(a_close_tells_of_the_lost)
+{
+    bool has_come = _i == 1;
+
+    hush(1);
+    if (has_come)
+        heard();
+    hush(_i == 2);
+    mock_break(pair);
+    expect_nothing();
+    ck_assert_int_eq(conn->lost, !has_come);
+    linger(has_come ? 0 : ECONNRESET);
+}
+END_TEST
+
+/* The device refuses the second half of a list: what it has taken it gives back. */
+START_TEST(a_part_is_refused)
+{
+    must(exs_send(sock, out, _i % 2 ? FEW_PARTS : SHORT, 0, queue, NULL, NULL));
+    send_all();
+    expect(EXS_EVT_SEND, sock, 0);
+    mock_fail((unsigned)_i, ENOMEM);
+    bool is_begun = exs_send(sock, out, FEW_PARTS, 0, queue, NULL, NULL) == 0; /* else its memory was refused */
+
+    mock_fail(0, 0);
+    send_all();
+    if (is_begun) {
+        expect(EXS_EVT_SEND, sock, conn_broken(conn) ? ECONNRESET : 0);
+        rewind(said);
+        ck_assert_int_eq(fgetc(said), EOF); /* each completion was of what it knows of */
+    }
+    nothing_under_way();
+    close_one(sock);
+}
+END_TEST
+
+/* Of those that it has taken one has a completion, which is waited for. */
+START_TEST(what_is_taken_is_owed)
+{
+    exs_mhandle_t region = exs_mregister(out, sizeof(out), 0);
+
+    hush(QUARTER - 3);
+    mock_fail(1 + 3, ENOMEM); /* behind the registration */
+    must(exs_send(sock, out, FEW_PARTS, 0, queue, NULL, region));
+    mock_fail(0, 0);
+    ck_assert(conn_broken(conn));
+    ck_assert_uint_eq(conn->sq_tail, QUARTER);
+    ck_assert_uint_eq(conn->sq_signaled, QUARTER);
+    expect(EXS_EVT_SEND, sock, ECONNRESET);
+    nothing_under_way();
+    must(exs_mderegister(region, 0));
+    close_one(sock);
+}
+END_TEST
+
+/* ---- A device that lies ----------------------------------------------------------------------------------- */
+
+/* It names what was done long ago, or was never given to it. */
+START_TEST(what_was_not_posted)
+{
+    const enum ibv_wc_status status = _i & 1 ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR;
+
+    wanted();
+    told(SHORT);
+    send_all();
+    expect(EXS_EVT_SEND, sock, 0);
+    hush(_i & 2);
+    uint32_t head = conn->sq_head;
+
+    mock_mislead(pair, (uint32_t)_i * 5, status);
+    expect(EXS_EVT_RECV, sock, ECONNRESET);
+    ck_assert_int_eq(pair->qp.state, IBV_QPS_ERR);
+    ck_assert_uint_eq(conn->sq_head - head, _i & 2);
+    nothing_under_way();
+    only_said("completed what it was not given");
+    close_one(sock);
+}
+END_TEST
+
+/* Completions of two, by turns; and of one that is gone, in between. */
+START_TEST(each_has_its_own)
+{
+    int other = connect_one();
+    struct conn *its = conn_of(other);
+    struct mock_qp *its_pair = mock_qp_of(its->id);
+
+    for (int i = 0; i < 4; i++) {
+        must(exs_send(other, out, SHORT, 0, queue, NULL, NULL));
+        told(SHORT);
+        mock_sent(its_pair, IBV_WC_SUCCESS);
+        mock_sent(pair, IBV_WC_SUCCESS);
+        expect(EXS_EVT_SEND, sock, 0); /* in any order */
+        expect(EXS_EVT_SEND, other, 0);
+        ck_assert_uint_eq(its->sq_head, its->sq_tail);
+        nothing_under_way();
+    }
+    uint64_t name = pair->sends[0].wr_id;
+
+    close_one(sock);
+    for (int i = 0; i < 2; i++)
+        mock_stray(its_pair->qp.send_cq, name, IBV_WC_REM_ACCESS_ERR);
+    expect_rest();
+    rewind(said);
+    ck_assert_int_eq(fgetc(said), EOF);
+    close_one(other);
+}
+END_TEST
+
+/* By another device than its own, which has no part in it, also not when it is gone. */
+START_TEST(what_another_was_given)
+{
+    mock_replace(&rdma_device);
+    int other = connect_one();
+    struct mock_qp *its = mock_qp_of(conn_of(other)->id);
+
+    hush(2);
+    for (int i = 0; i < 2; i++) {
+        mock_stray(its->qp.send_cq, pair->sends[1].wr_id, IBV_WC_REM_ACCESS_ERR);
+        expect_nothing();
+        ck_assert_uint_eq(conn->sq_head, 0);
+        ck_assert(!conn_broken(conn));
+    }
+    uint64_t name = pair->sends[1].wr_id;
+
+    close_one(sock);
+    mock_stray(its->qp.send_cq, name, IBV_WC_REM_ACCESS_ERR);
+    expect_nothing();
+    close_one(other);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("unsignaled");
+    TCase *tests = add_bare_case(suite, "unsignaled", 10);
+
+    tcase_add_checked_fixture(tests, connected, memory_end);
+    tcase_add_test(tests, one_tells_of_those_before);
+    tcase_add_test(tests, the_last_part_tells_of_all);
+    tcase_add_test(tests, a_longer_one_is_waited_for);
+    tcase_add_test(tests, one_in_so_many_has_its_own);
+    tcase_add_test(tests, from_the_end_on_each_has_its_own);
+    tcase_add_loop_test(tests, one_in_front_fails, 0, 3);
+    tcase_add_test(tests, a_part_fails);
+    tcase_add_loop_test(tests, the_last_are_flushed, 0, 5);
+    tcase_add_test(tests, a_late_one_is_no_ones);
+    tcase_add_test(tests, a_late_one_is_waited_for);
+    tcase_add_loop_test(tests, an_end_behind_what_is_lost, 0, 2);
+    tcase_add_loop_test(tests, a_close_tells_of_the_lost, 0, 3);
+    tcase_add_loop_test(tests, a_part_is_refused, 0, 10);
+    tcase_add_test(tests, what_is_taken_is_owed);
+    tcase_add_loop_test(tests, what_was_not_posted, 0, 8);
+    tcase_add_test(tests, each_has_its_own);
+    tcase_add_test(tests, what_another_was_given);
+    return run_suite(suite);
+}

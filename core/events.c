@@ -35,6 +35,7 @@ static void add_chunk(struct queue *queue, struct op_chunk *chunk, int count)
 {
     STAILQ_INSERT_TAIL(&queue->chunks, chunk, link);
     queue->ops += count;
+    queue->free_count += count;
 }
 
 /* Put `count` more operations into the pool; false: no memory. Called with events_lock. */
@@ -119,6 +120,7 @@ struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ah
     mutex_lock(&queue->events_lock);
     if (have_free(queue)) {
         op = take_free(&queue->free_ops, queue);
+        queue->free_count--;
         xs_queue_ref(queue);
         queue->pending++;
     }
@@ -126,24 +128,16 @@ struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ah
     return fill(op, type, sockno, ahandle, waiter);
 }
 
-static bool has_more_than(const struct op_list *list, int count)
-{
-    const struct op *op = STAILQ_FIRST(list);
-
-    while (op != NULL && count-- > 0)
-        op = STAILQ_NEXT(op, link);
-    return op != NULL;
-}
-
 /* Several that are free are taken over at once, since the lock is dearer than they are; and no more, or whoever is
  * not at home would find none and make others, which would be taken over in turn, without end. */
 static void take_over_free(struct queue *queue)
 {
     mutex_lock(&queue->events_lock);
-    if (have_free(queue) && !has_more_than(&queue->free_ops, OPS_AT_ONCE)) {
+    if (have_free(queue) && queue->free_count <= OPS_AT_ONCE) {
         STAILQ_CONCAT(&queue->own_free, &queue->free_ops);
+        queue->free_count = 0;
     } else {
-        for (int i = 0; i < OPS_AT_ONCE && !STAILQ_EMPTY(&queue->free_ops); i++) {
+        for (int i = 0; i < OPS_AT_ONCE && !STAILQ_EMPTY(&queue->free_ops); i++, queue->free_count--) {
             struct op *op = STAILQ_FIRST(&queue->free_ops);
 
             STAILQ_REMOVE_HEAD(&queue->free_ops, link);
@@ -182,6 +176,7 @@ inline __attribute__((always_inline)) struct op *xs_op_new_at_home(struct queue 
 static void op_free(struct queue *queue, struct op *op)
 {
     STAILQ_INSERT_HEAD(&queue->free_ops, op, link);
+    queue->free_count++;
 }
 
 /* Called with events_lock. */

@@ -87,7 +87,8 @@ struct queue {
     struct op_list events; /* completed, not yet dequeued */
     struct op_list free_ops;
     STAILQ_HEAD(, op_chunk) chunks;
-    int ops;                     /* in these */
+    int ops;                     /* in these, */
+    int free_count;              /* and in free_ops */
     int depth;                   /* that the program asked for */
     int pending;                 /* started, not completed; but for those of own_pending */
     uint64_t taken;              /* events, by who dequeued them, ever; */

@@ -73,6 +73,7 @@ struct queue {
     /* Hosts and sleepers, of which the one that begins while something waits rests by himself: so who has had the lock
      * since then sees those that were there before, and it pairs with nothing. */
     _Atomic int others;
+    atomic_bool looks_on; /* a loop does: for its devices (device.h); pairs with nothing */
     exs_qhandle_t handle; /* NULL for a private queue, which belongs to one socket, and of one that was deleted:
                            * that is written with both locks, and read with either, or by a user of the handle */
     struct handle_slot *slot; /* of the handle, as long as it has users */
@@ -104,7 +105,6 @@ struct queue {
     bool has_stuck;        /* some of them */
     bool is_kept_readable; /* by `raise`, while a loop looks between its turns */
     bool is_stuck;         /* likewise: its last turn left what no descriptor tells of */
-    atomic_bool looks_on;  /* a loop does: for its devices (device.h); pairs with nothing */
 
     struct mutex lock;
     /* guarded by lock */

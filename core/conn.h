@@ -79,6 +79,7 @@ enum posted_kind {
 
 struct posted { /* a work request that has not completed */
     enum posted_kind kind;
+    bool signaled; /* it has a completion of its own */
     struct op *op;
     struct window *window; /* the piece of a file that it sends */
     uint32_t bytes;

@@ -51,6 +51,7 @@ static inline __attribute__((always_inline)) void enqueue(struct conn *conn, str
     wr->wr_id = (uintptr_t)conn->handle | (uint64_t)entry << ENTRY_SHIFT;
     if (!is_unsignaled(conn, posted)) {
         wr->send_flags |= IBV_SEND_SIGNALED;
+        conn->posted[entry].signaled = true;
         conn->sq_signaled = conn->sq_tail;
     }
     if (wr->num_sge > 0 && wr->opcode != IBV_WR_RDMA_READ &&
@@ -58,21 +59,18 @@ static inline __attribute__((always_inline)) void enqueue(struct conn *conn, str
         wr->send_flags |= IBV_SEND_INLINE;
 }
 
-/* Unless it takes only so many of them. sq_signaled was as `signaled` before. */
-static __attribute__((cold)) bool take_back(struct conn *conn, const struct ibv_send_wr *wr, long count,
-                                            long taken, uint32_t signaled)
+/* Unless it refuses the last so many. */
+static __attribute__((cold)) bool take_back(struct conn *conn, long count)
 {
-    for (; count > taken; count--) {
+    for (; count > 0; count--) {
         const struct posted *posted = &conn->posted[--conn->sq_tail % SQ_DEPTH];
 
         if (posted->op != NULL)
             posted->op->requests--;
     }
-    for (long i = 0; i < taken; i++) {
-        if (wr[i].send_flags & IBV_SEND_SIGNALED)
-            signaled = conn->sq_tail - (uint32_t)(taken - i - 1);
-    }
-    conn->sq_signaled = signaled;
+    conn->sq_signaled = conn->sq_tail;
+    while (conn->sq_signaled != conn->sq_head && !conn->posted[(conn->sq_signaled - 1) % SQ_DEPTH].signaled)
+        conn->sq_signaled--;
     xs_conn_fail(conn, ECONNRESET);
     return false;
 }
@@ -81,11 +79,10 @@ inline __attribute__((always_inline)) bool xs_conn_post(struct conn *conn, struc
                                                         const struct posted *posted)
 {
     struct ibv_send_wr *bad;
-    uint32_t signaled = conn->sq_signaled;
 
     enqueue(conn, wr, posted);
     if (ibv_post_send(conn->qp, wr, &bad) != 0)
-        return take_back(conn, wr, 1, 0, signaled);
+        return take_back(conn, 1);
     posted_more(conn);
     return true;
 }
@@ -93,14 +90,13 @@ inline __attribute__((always_inline)) bool xs_conn_post(struct conn *conn, struc
 bool xs_conn_post_list(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted, int count)
 {
     struct ibv_send_wr *bad;
-    uint32_t signaled = conn->sq_signaled;
 
     for (int i = 0; i < count; i++) {
         wr[i].next = i + 1 < count ? &wr[i + 1] : NULL;
         enqueue(conn, &wr[i], &posted[i]);
     }
     if (ibv_post_send(conn->qp, wr, &bad) != 0)
-        return take_back(conn, wr, count, bad - wr, signaled); /* it has those before, and their memory */
+        return take_back(conn, count - (bad - wr)); /* it has those before, and their memory */
     posted_more(conn);
     return true;
 }
@@ -246,7 +242,7 @@ void xs_conn_post_anew(struct conn *conn)
     conn->emptied = 0;
 }
 
-static void receive_completion(struct conn *conn, const struct ibv_wc *wc)
+static inline __attribute__((always_inline)) void receive_completion(struct conn *conn, const struct ibv_wc *wc)
 {
     uint32_t slot = conn->next_slot++ % conn->depth;
 

@@ -18,7 +18,9 @@ static int listener = -1;
 static int *socks;             /* of each connection, */
 static size_t open_count;      /* as far as there is one */
 static uint64_t posted, moved; /* bytes, or round trips */
-static unsigned balls;         /* thrown, and not there yet as far as is known */
+static uint64_t thrown;        /* balls, */
+static unsigned balls;         /* and those of them that are asked for, and not there yet as far as is known */
+static bool asks_each;
 static exs_xferfile_t element;
 static char answer;
 
@@ -34,11 +36,15 @@ static void post_receive(int sock, char *where)
         bench_fail("exs_recv");
 }
 
+/* That one has arrived its answer says, but for the last. BENCH_UNSIGNALED: so nobody asks. */
 static void throw_ball(int sock)
 {
-    if (exs_send(sock, buffer(bench.connections), bench.size, 0, queue, NULL, region) == -1)
+    bool last = ++thrown == bench.total, asks = last || asks_each;
+
+    balls += asks;
+    if (exs_send(sock, buffer(bench.connections), bench.size, asks ? 0 : EXS_UNSIGNALED, asks ? queue : NULL,
+                 NULL, region) == -1)
         bench_fail("exs_send");
-    balls++;
 }
 
 /* A side that left with its last ball on the way would not throw it again where it is lost. */
@@ -282,6 +288,7 @@ int main(int argc, char **argv)
     int result = 0;
 
     bench_parse(&bench, argc, argv);
+    asks_each = getenv("BENCH_UNSIGNALED") == NULL;
     if (exs_init(EXS_VERSION) == -1)
         bench_fail("exs_init");
     allocate();

@@ -339,8 +339,10 @@ int xs_events_take(struct queue *queue, exs_event_t *events, int most)
 
 void xs_events_show(struct queue *queue)
 {
-    doorbell_set(&queue->raise, queue->is_kept_readable || !STAILQ_EMPTY(&queue->events) || queue->has_stuck ||
-                                    queue->is_stuck);
+    bool is_kept = atomic_load_explicit(&queue->is_kept_readable, memory_order_relaxed);
+
+    doorbell_set(&queue->raise,
+                 is_kept || !STAILQ_EMPTY(&queue->events) || queue->has_stuck || queue->is_stuck);
 }
 
 int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum watched watched)
@@ -355,7 +357,8 @@ int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum wa
     queue->empty_turns += count == 0;
     atomic_fetch_sub(&queue->dequeuers, 1);
     if (watched == BY_EDGE)
-        queue->is_kept_readable = false; /* which says something to a loop alone */
+        atomic_store_explicit(&queue->is_kept_readable, false,
+                              memory_order_relaxed); /* which says something to a loop alone */
     queue->is_stuck = turn.stuck;
     if (turn.stuck || (turn.left && watched == BY_EDGE))
         doorbell_again(&queue->raise);

@@ -25,15 +25,13 @@ int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *
     return count;
 }
 
-/* What has come, if the look goes on; else none, and the loop may sleep. Called by one of the queue's
- * dequeuers. */
+/* What has come, if the look goes on; else none, and the loop may sleep. Called with events_lock, and gives it back. */
 static int end_look(struct queue *queue, exs_event_t *events, int most, bool goes_on)
 {
-    mutex_lock(&queue->events_lock);
     int count = goes_on ? xs_events_take(queue, events, most) : 0;
 
-    atomic_fetch_sub(&queue->dequeuers, 1);
-    queue->is_kept_readable = goes_on; /* and stays so as long as looking pays */
+    /* And stays so as long as looking pays. */
+    atomic_store_explicit(&queue->is_kept_readable, goes_on, memory_order_relaxed);
     xs_events_show(queue);
     mutex_unlock(&queue->events_lock);
     atomic_store_explicit(&queue->looks_on, count > 0, memory_order_relaxed);
@@ -48,8 +46,17 @@ int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool may_
 
     if (queue == NULL)
         return -1;
-    atomic_fetch_add(&queue->dequeuers, 1);
-    bool goes_on = may_spin && xs_spin_in_turn(queue);
+    /* Who completes something need not make it so. */
+    bool is_readable = atomic_load_explicit(&queue->is_kept_readable, memory_order_relaxed), has_lock = false;
+
+    if (!is_readable)
+        atomic_fetch_add(&queue->dequeuers, 1);
+    bool goes_on = may_spin && xs_spin_in_turn(queue, &has_lock);
+
+    if (!has_lock)
+        mutex_lock(&queue->events_lock);
+    if (!is_readable)
+        atomic_fetch_sub(&queue->dequeuers, 1);
     int count = end_look(queue, events, most, goes_on);
 
     xs_queue_put(queue);
@@ -73,7 +80,7 @@ void xs_loop_leave(exs_qhandle_t qhandle)
 
     if (queue == NULL)
         return;
-    atomic_fetch_add(&queue->dequeuers, 1);
+    mutex_lock(&queue->events_lock);
     end_look(queue, NULL, 0, false);
     xs_rest_home(queue);
     xs_queue_put(queue);

@@ -99,12 +99,14 @@ struct queue {
                             * needs no lock, one less does: it pairs with the locked look of who completes */
     LIST_HEAD(, xs_sleeper) sleepers;
     LIST_HEAD(, guest) guests;
-    int lines;             /* of these, those in whose line it stands, */
-    struct doorbell look;  /* and when it looks at them; without a descriptor until needed */
-    unsigned rounds;       /* looks for guests that are ready */
-    bool has_stuck;        /* some of them */
-    bool is_kept_readable; /* by `raise`, while a loop looks between its turns */
-    bool is_stuck;         /* likewise: its last turn left what no descriptor tells of */
+    int lines;            /* of these, those in whose line it stands, */
+    struct doorbell look; /* and when it looks at them; without a descriptor until needed */
+    unsigned rounds;      /* looks for guests that are ready */
+    bool has_stuck;       /* some of them */
+    /* By `raise`, while a loop looks between its turns. A glance without the lock pairs with nothing: who is wrong
+     * about it rings in vain. */
+    atomic_bool is_kept_readable;
+    bool is_stuck; /* likewise: its last turn left what no descriptor tells of */
 
     struct mutex lock;
     /* guarded by lock */
@@ -237,9 +239,11 @@ void xs_turn(struct queue *queue, struct turn *turn);
 void xs_turn_home(struct queue *queue, struct turn *turn);
 /* And of those of its guests that have something to do, without the lock. */
 void xs_turn_guests(struct queue *queue, struct turn *turn);
-/* Take what has completed, without taking events or arming, for who is about to run or to sleep: how many.
- * *gives: there are events of them, unless others have taken those. Called without the lock. */
-int xs_queue_look(struct queue *queue, bool *gives);
+/* Take what has completed, without taking events or arming, for who is about to run or to sleep: how many. Called
+ * without the lock. */
+int xs_queue_look(struct queue *queue);
+/* The same for who takes events then. True: there are some of them, and it returns with events_lock. */
+bool xs_queue_look_for_events(struct queue *queue, int *taken);
 /* exs_qdequeue without waiting, and without looking at what it is given. */
 int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum watched watched);
 /* Those that are there; called with events_lock, as is the next. */
@@ -249,8 +253,9 @@ void xs_events_show(struct queue *queue);
 /* A loop that watches the descriptor by level has its turn, and gives the application events, or does not.
  * True: look for more before the loop sleeps. */
 bool xs_spin_turn(struct queue *queue, bool active);
-/* Look for events until the loop's turn ends. False: it may sleep. Called without the lock. */
-bool xs_spin_in_turn(struct queue *queue);
+/* Look for events until the loop's turn ends. False: it may sleep. Called without the locks; *has_lock: it returns with
+ * events_lock, and there are some. */
+bool xs_spin_in_turn(struct queue *queue, bool *has_lock);
 /* The application has had its turn, and may sleep now. Called with the lock. */
 void xs_queue_rest(struct queue *queue);
 /* This thread, which was not woken while it looked, goes: from now on whoever else waits for the same is to be,

@@ -206,21 +206,42 @@ inline void xs_turn_home(struct queue *queue, struct turn *turn)
         xs_polls_run(queue);
 }
 
-int xs_queue_look(struct queue *queue, bool *gives)
+/* What its devices hold: how many. Called with the lock. */
+static inline int take_completions(struct queue *queue)
 {
     struct nic *nic, *next;
     int taken = 0;
 
-    mutex_lock(&queue->lock);
     for (nic = LIST_FIRST(&queue->nics); nic != NULL; nic = next) {
         next = LIST_NEXT(nic, link);
         taken += xs_nic_look(nic);
     }
     queue->completions += (unsigned)taken;
     xs_queue_note_waits(queue);
-    *gives = !STAILQ_EMPTY(&queue->done);
+    return taken;
+}
+
+int xs_queue_look(struct queue *queue)
+{
+    mutex_lock(&queue->lock);
+    int taken = take_completions(queue);
+
     xs_queue_unlock(queue);
     return taken;
+}
+
+bool xs_queue_look_for_events(struct queue *queue, int *taken)
+{
+    mutex_lock(&queue->lock);
+    *taken = take_completions(queue);
+    bool gives = !STAILQ_EMPTY(&queue->done);
+
+    if (gives) {
+        mutex_lock(&queue->events_lock);
+        STAILQ_CONCAT(&queue->events, &queue->done);
+    }
+    xs_queue_unlock(queue);
+    return gives;
 }
 
 void xs_turn(struct queue *queue, struct turn *turn)

@@ -113,23 +113,24 @@ struct search {
     uint64_t limit;  /* not beyond */
     bool (*is_over)(void *);
     void *argument;
-    bool for_events; /* any that the looks give end it */
+    bool for_events; /* any that the looks give end it, */
+    bool has_lock;   /* and events_lock is held then; out */
 };
 
 /* A few looks; how many completions. */
-static int look(struct queue *queue, const struct search *search, bool *over)
+static int look(struct queue *queue, struct search *search, bool *over)
 {
     int taken = 0;
 
     for (int i = 0; i < LOOKS && !*over; i++) {
-        bool gives;
-        int came = xs_queue_look(queue, &gives);
+        int came;
 
+        if (search->for_events)
+            search->has_lock = xs_queue_look_for_events(queue, &came);
+        else
+            came = xs_queue_look(queue);
         taken += came;
-        if (gives && search->for_events)
-            *over = true;
-        else if (came > 0 || i == LOOKS - 1)
-            *over = search->is_over(search->argument);
+        *over = search->has_lock || ((came > 0 || i == LOOKS - 1) && search->is_over(search->argument));
     }
     return taken;
 }
@@ -219,8 +220,13 @@ bool xs_spin_for_events(struct queue *queue, uint64_t limit)
         search.limit = search.active + search.ns;
     atomic_fetch_add(&queue->dequeuers, 1);
     spin(queue, &search);
+    if (!search.has_lock)
+        mutex_lock(&queue->events_lock);
     atomic_fetch_sub(&queue->dequeuers, 1);
-    return has_events(queue); /* what came until now has not raised the descriptor */
+    bool has = !STAILQ_EMPTY(&queue->events); /* what came until now has not raised the descriptor */
+
+    mutex_unlock(&queue->events_lock);
+    return has;
 }
 
 /* ---- Between the turns of a loop ----------------------------------------------------------------------- */
@@ -247,7 +253,7 @@ bool xs_spin_turn(struct queue *queue, bool active)
     return true;
 }
 
-bool xs_spin_in_turn(struct queue *queue)
+bool xs_spin_in_turn(struct queue *queue, bool *has_lock)
 {
     struct search search = {.ns = loop_ns_of(queue),
                             .active = atomic_load_explicit(&queue->spin.active, memory_order_relaxed),
@@ -261,5 +267,6 @@ bool xs_spin_in_turn(struct queue *queue)
     enum spun spun = spin(queue, &search);
 
     atomic_store_explicit(&queue->spin.active, search.active, memory_order_relaxed);
+    *has_lock = search.has_lock;
     return spun != SPUN_IN_VAIN;
 }

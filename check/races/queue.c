@@ -79,17 +79,49 @@ int xs_devices(void)
     return 0;
 }
 
-/* A look that pays, and finds nothing by itself. */
+/* A look that pays if there is a device, which has the completion of the first operation. */
 bool xs_spin_turn(struct queue *same, bool active)
 {
     (void)same;
     return active;
 }
 
-bool xs_spin_in_turn(struct queue *same)
+bool xs_spin_in_turn(struct queue *same, bool *has_lock)
 {
-    (void)same;
-    return true;
+    int completions;
+
+    return *has_lock = xs_queue_look_for_events(same, &completions);
+}
+
+static struct nic nic;
+static bool has_completion;
+
+int xs_nic_look(struct nic *same)
+{
+    bool had = has_completion;
+
+    EXPECT(same == &nic);
+    has_completion = false;
+    if (had)
+        xs_op_complete(ops[0], 0);
+    return had;
+}
+
+void xs_nic_run(struct nic *same, struct turn *turn)
+{
+    turn->harvested += xs_nic_look(same);
+}
+
+bool xs_nic_waits(const struct nic *same)
+{
+    EXPECT(same == &nic);
+    return false;
+}
+
+uint64_t xs_nic_rest(const struct nic *same)
+{
+    EXPECT(same == &nic);
+    return NEVER_NS;
 }
 
 /* ---- The threads ----------------------------------------------------------------------------- */
@@ -132,6 +164,18 @@ static void prepare_guest(void)
     prepare();
     ops[0] = xs_op_new(&queue, EXS_EVT_SEND, 1, NULL, NULL);
     ops[1] = xs_op_new(&queue, EXS_EVT_SEND, 2, NULL, NULL);
+}
+
+/* One of each; the device has the completion of the first. */
+static void prepare_device(void)
+{
+    prepare();
+    mutex_lock(&queue.lock);
+    ops[0] = xs_op_new_at_home(&queue, EXS_EVT_SEND, 1, NULL, NULL);
+    mutex_unlock(&queue.lock);
+    ops[1] = xs_op_new(&queue, EXS_EVT_SEND, 2, NULL, NULL);
+    LIST_INSERT_HEAD(&queue.nics, &nic, link);
+    has_completion = true;
 }
 
 static void complete_home(void)
@@ -199,6 +243,28 @@ static void turn_of_loop(void)
     }
 }
 
+static void complete_second(void)
+{
+    xs_op_complete(ops[1], 0);
+}
+
+/* Looks, and sleeps only when that does not pay: its descriptor is readable as long as it does. */
+static void look_on_in_loop(void)
+{
+    exs_event_t event;
+
+    for (;;) {
+        atomic_fetch_add(&taken, xs_loop_look(queue.handle, &event, 1, true));
+        if (atomic_load(&taken) == 2)
+            return;
+        bell_sleep(&descriptor);
+        if (xs_queue_dequeue(&queue, &event, 1, BY_LEVEL) == 1)
+            atomic_fetch_add(&taken, 1);
+        if (atomic_load(&taken) == 2)
+            return;
+    }
+}
+
 static bool one_was_taken(void)
 {
     return atomic_load(&taken) == 1;
@@ -232,4 +298,10 @@ SCENARIOS({"queue-home",
            {complete_guest, sleep_and_look, look_once},
            took_one,
            one_was_taken},
-          {"queue-more", "two events", prepare_guest, {complete_both, turn_of_loop}, took_two, NULL});
+          {"queue-more", "two events", prepare_guest, {complete_both, turn_of_loop}, took_two, NULL},
+          {"queue-loop",
+           "two events, one at a look",
+           prepare_device,
+           {complete_second, look_on_in_loop},
+           took_two,
+           NULL});

@@ -15,6 +15,10 @@
 #define SHM_RING_BYTES 128u
 #undef SHM_MTU
 #define SHM_MTU 48
+#undef SHM_LOOKS_AGAIN
+#define SHM_LOOKS_AGAIN 1
+#undef SOFT_TRAIN_LONG
+#define SOFT_TRAIN_LONG 48
 #define read race_read
 
 static ssize_t race_read(int fd, void *to, size_t length);
@@ -224,9 +228,27 @@ static void send_three(void)
     shm_sent(&here[0].shm);
 }
 
+/* Two lie there. */
+static void prepare_full(void)
+{
+    prepare_one();
+    send_two_at_once();
+}
+
+static void send_third(void)
+{
+    send_one(0, 2);
+    shm_sent(&here[0].shm);
+}
+
 static void take_three(void)
 {
     receive(3);
+}
+
+static void take_three_polling(void)
+{
+    receive_polling(3);
 }
 
 /* ---- Seats ----------------------------------------------------------------------------------- */
@@ -273,6 +295,12 @@ SCENARIOS({"ring", "two trains, one bell", prepare_one, {send_two_at_once, take_
            took_two,
            NULL},
           {"ring-room", "three trains, where two have room", prepare_one, {send_three, take_three}, NULL, NULL},
+          {"ring-room-polled",
+           "three trains, where two have room, to one who polls",
+           prepare_full,
+           {send_third, take_three_polling},
+           NULL,
+           NULL},
           {"ring-seat", "two trains from a seat", prepare_seat, {send_two, take_two}, took_two, NULL},
           {"ring-seats",
            "a train from each of two seats",

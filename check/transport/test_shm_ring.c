@@ -156,6 +156,37 @@ START_TEST(flags_are_answered_once)
 }
 END_TEST
 
+/* As is known to both: little that is free is told with more, or when it is asked for; and the sender looks when that may
+ * matter, so that a train can be as long as ever. */
+START_TEST(little_is_told_together)
+{
+    size_t limit = 0;
+    unsigned untold = 0;
+    uint64_t head = 0;
+
+    for (int i = 0; i < 1000; i++) {
+        ck_assert(put(100, 6) && take(100, 6));
+        untold = atomic_load(&in.control->head) == head ? untold + 1 : 0;
+        head = atomic_load(&in.control->head);
+        ck_assert_uint_lt(untold, 64);
+    }
+    ck_assert(put(100, 6) && take(100, 6) && atomic_load(&in.control->head) != in.at);
+    ck_assert(!shm_ring_tell(&in) && atomic_load(&in.control->head) == in.at);
+    atomic_store(&in.control->head, 0);
+    ck_assert(!shm_ring_tell(&in) && atomic_load(&in.control->head) == 0); /* once */
+    end_of_it();
+    begin();
+    for (int i = 0; i < 1000; i++) {
+        ck_assert(put(1 + number() % 3000, 7));
+        in.at = out.at;
+        shm_ring_tell(&in);
+        ck_assert_ptr_nonnull(shm_ring_room(&out, 1, &limit));
+        size_t end = SHM_RING_BYTES - out.at % SHM_RING_BYTES - SHM_HEADER;
+        expect(limit >= 65536 || limit == end, "of an empty ring %zu bytes, at %zu", limit, (size_t)out.at);
+    }
+}
+END_TEST
+
 /* An acknowledgement comes with its train; a word in its place that is none breaks the ring. */
 START_TEST(acknowledgements_come_with_trains)
 {
@@ -392,6 +423,7 @@ static Suite *suite(void)
     tcase_add_test(plain, an_empty_ring_has_room);
     tcase_add_test(plain, an_emptied_ring_has_room_for_more);
     tcase_add_test(plain, flags_are_answered_once);
+    tcase_add_test(plain, little_is_told_together);
     tcase_add_test(plain, acknowledgements_come_with_trains);
     tcase_add_test(plain, a_turn_rings_once);
     tcase_add_test(plain, who_reads_elsewhere_is_told);

@@ -124,12 +124,12 @@ static void expect_ring(struct shm *shm, bool rings)
     shm->owed += rings;
 }
 
-/* The flag first, and then once more, for the peer may have taken everything in between. */
-static uint8_t *link_room(struct soft_link *link, size_t size, size_t *limit)
+/* Where there is no room, or was none the last time: the flag first, and then once more, for the peer may have taken
+ * everything in between. */
+static __attribute__((noinline)) uint8_t *room_by_flag(struct shm_peer *peer, uint8_t *at, size_t size,
+                                                       size_t *limit)
 {
-    struct shm_peer *peer = (struct shm_peer *)link;
     struct shm_ring *out = &peer->out;
-    uint8_t *at = shm_ring_room(out, size, limit);
 
     if (at == NULL && !out->broken) {
         expect_ring(peer->shm, shm_ring_was_called(out, &out->control->wants_room));
@@ -141,10 +141,21 @@ static uint8_t *link_room(struct soft_link *link, size_t size, size_t *limit)
         expect_ring(peer->shm, shm_ring_stay(out, &out->control->wants_room));
     if (out->broken)
         look_at(peer); /* to be given up then */
+    return at;
+}
+
+static uint8_t *link_room(struct soft_link *link, size_t size, size_t *limit)
+{
+    struct shm_peer *peer = (struct shm_peer *)link;
+    struct shm_ring *out = &peer->out;
+    uint8_t *at = shm_ring_room(out, size, limit);
+
+    if (at == NULL || out->flagged)
+        at = room_by_flag(peer, at, size, limit);
     link->full = at == NULL;
+    link->far = false;
     if (size >= SOFT_FAR_MIN)
-        out->far = shm_ring_is_far(out);
-    link->far = size >= SOFT_FAR_MIN && out->far;
+        link->far = out->far = shm_ring_is_far(out);
     return at;
 }
 
@@ -245,7 +256,16 @@ static int empty_ring(struct shm_peer *peer, size_t *budget)
     return packets;
 }
 
-/* Who looks at the next look, too, need not be called: the flag stays down, or is taken down. */
+/* Each learns how far the other has come, and what is free therefore. */
+static void share_room(struct shm_peer *peer)
+{
+    if (shm_ring_tell(&peer->in))
+        call(peer);
+    shm_ring_see_room(&peer->out);
+}
+
+/* Who looks at the next look, too, need not be called: the flag stays down, or is taken down. Of room
+ * both learn when there is nothing else to do: a line of the cache that goes from one to the other is waited for. */
 static int look_on(struct shm_peer *peer, size_t *budget)
 {
     struct shm_ring *in = &peer->in;
@@ -253,6 +273,8 @@ static int look_on(struct shm_peer *peer, size_t *budget)
 
     if (packets > 0)
         expect_ring(peer->shm, shm_ring_stay(in, &in->control->sleeps));
+    else
+        share_room(peer);
     peer->shm->unwatched = peer->shm->unwatched || !in->flagged;
     return packets;
 }
@@ -274,12 +296,13 @@ static int look(struct shm_peer *peer, size_t *budget)
             expect_ring(shm, shm_ring_stay(in, &in->control->sleeps));
         packets += more;
     }
+    share_room(peer);
     return packets;
 }
 
 static void give_up(struct shm_peer *peer)
 {
-    if (peer->failed || (!peer->in.broken && !peer->out.broken))
+    if ((!peer->in.broken && !peer->out.broken) || peer->failed)
         return;
     peer->failed = peer->in.broken = peer->out.broken = true;
     if (settings()->debug)
@@ -343,6 +366,26 @@ static int look_at_all(struct shm *shm, size_t *budget, bool watches)
     return packets;
 }
 
+static bool has_come(struct shm *shm)
+{
+    struct shm_peer *peer;
+
+    TAILQ_FOREACH (peer, &shm->looked_at, looks) {
+        if (!shm_ring_is_empty(&peer->in) || peer->in.broken)
+            return true;
+    }
+    return false;
+}
+
+/* Who polls is here again at once, but for locks: what comes before that is found where they are held. */
+static int look_again(struct shm *shm, size_t *budget)
+{
+    for (int i = 0; i < SHM_LOOKS_AGAIN; i++)
+        if (has_come(shm))
+            return look_at_all(shm, budget, false);
+    return 0;
+}
+
 /* Where nothing came the bell may have been rung all the same: for room, or by somebody who is gone. An
  * unexpected one, and nobody's bit: all are looked into. */
 int shm_receive(struct shm *shm, bool hears, bool watches)
@@ -352,6 +395,8 @@ int shm_receive(struct shm *shm, bool hears, bool watches)
     int packets = look_at_all(shm, &budget, watches);
     bool unexpected;
 
+    if (packets == 0 && !watches)
+        packets = look_again(shm, &budget);
     if (packets == 0 && hears && hear(shm, &unexpected)) {
         calls += take_calls(shm);
         if (calls == 0 && unexpected && shm->seats != NULL)
@@ -379,6 +424,7 @@ void shm_watch(struct shm *shm)
     TAILQ_FOREACH (peer, &shm->looked_at, looks) {
         if (peer->in.flagged || peer->in.broken)
             continue;
+        share_room(peer);
         shm_ring_sleep(&peer->in);
         is_late = is_late || !shm_ring_is_empty(&peer->in) || peer->in.broken;
     }

@@ -34,6 +34,7 @@
 #define SHM_MTU 65536       /* bytes: few packets; copying in and copying out overlap, and stay in cache */
 #define SHM_PEERS SHM_SEATS /* of a context, at most */
 #define SHM_SEATLESS 8      /* that are looked at, at each look: only with more there is a board */
+#define SHM_LOOKS_AGAIN 32  /* of who polls, in one; together not much longer than what they spare */
 
 /* What two have mapped; direction 0 is from the one who made it. */
 struct shm_area {

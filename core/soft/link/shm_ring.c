@@ -8,6 +8,7 @@
 #define MASK (SHM_RING_BYTES - 1)
 #define NEAR 65536 /* bytes: so far an empty ring goes before it begins anew, and at least so far that */
 #define MORE 8 /* such pieces have room there: what is behind is only free when the first of them was taken */
+#define UNTOLD_MAX 4096 /* bytes that are free and not told of yet, at most */
 
 static size_t whole(size_t length)
 {
@@ -91,7 +92,7 @@ static void skip(struct shm_ring *ring)
 }
 
 /* In one piece for this many, perhaps after a skip. */
-static size_t piece(struct shm_ring *ring, size_t wanted)
+static inline __attribute__((always_inline)) size_t piece(struct shm_ring *ring, size_t wanted)
 {
     size_t room = SHM_RING_BYTES - used(ring), end = SHM_RING_BYTES - (ring->at & MASK);
 
@@ -107,11 +108,24 @@ static size_t piece(struct shm_ring *ring, size_t wanted)
     return room - end;
 }
 
-uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit)
+void shm_ring_see_room(struct shm_ring *ring)
+{
+    see_head(ring);
+}
+
+/* May there be less room than the longest train takes, as far as is known, or may it begin anew? */
+static bool wants_head(const struct shm_ring *ring)
+{
+    return used(ring) != 0 &&
+           ((ring->at & MASK) > NEAR || SHM_RING_BYTES - used(ring) < whole(SOFT_TRAIN_LONG));
+}
+
+inline uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit)
 {
     size_t wanted = whole(size), room;
 
-    see_head(ring);
+    if (wants_head(ring))
+        see_head(ring);
     room = ring->broken ? 0 : piece(ring, wanted);
     if (room < wanted)
         return NULL;
@@ -218,6 +232,14 @@ bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train)
     if (train->length >= SOFT_FAR_MIN)
         tell_processor(ring);
     ring->at += train->whole;
+    return ring->at - ring->told_at >= UNTOLD_MAX && shm_ring_tell(ring);
+}
+
+bool shm_ring_tell(struct shm_ring *ring)
+{
+    if (ring->told_at == ring->at)
+        return false;
+    ring->told_at = ring->at;
     atomic_store_explicit(&ring->control->head, ring->at, memory_order_seq_cst); /* see_head()'s load */
     return ring->seen - ring->at <= SHM_RING_BYTES / 2 && calls(&ring->control->wants_room);
 }

@@ -50,7 +50,8 @@ struct shm_ring {
     uint8_t *bytes;
     uint64_t at;          /* its own position: the sender's tail, the receiver's head */
     uint64_t seen;        /* the other's, as last read and believed */
-    uint32_t told;        /* the receiver's processor */
+    uint64_t told_at;     /* the receiver's position, as it was last told; */
+    uint32_t told;        /* and his processor */
     bool far;             /* what the sender puts there next goes past its cache */
     struct shm_pace pace; /* the receiver's */
     bool flagged;         /* its flag is up, as far as it knows */
@@ -68,6 +69,8 @@ struct shm_train {
 
 /* Where a train of `size` bytes can be put together, and up to how many more; NULL: there is no room for it. */
 uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit);
+/* How far has the receiver come? shm_ring_room() looks only where that decides something. */
+void shm_ring_see_room(struct shm_ring *ring);
 /* It is put together there, and told, with an acknowledgement: SOFT_ACKED and a PSN, or 0. */
 void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride, uint32_t ack);
 /* After one put or more. True: ring at the receiver's. */
@@ -85,8 +88,11 @@ bool shm_ring_is_empty(struct shm_ring *ring);
 bool shm_ring_next(struct shm_ring *ring, struct shm_train *train);
 /* Did it go past the sender's cache, as he says? Of one of SHM_PACE_MIN bytes and more. */
 bool shm_ring_went_far(const struct shm_train *train);
-/* It has been copied. True: ring at the sender's. */
+/* It has been copied, and its place is free: so the sender learns, but for a little, at once. True: ring at the
+ * sender's. */
 bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train);
+/* All that has been taken he learns. True: ring at the sender's. */
+bool shm_ring_tell(struct shm_ring *ring);
 /* The flag goes up. Look for trains once more! */
 void shm_ring_sleep(struct shm_ring *ring);
 

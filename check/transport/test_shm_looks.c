@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* test_shm_looks.c - the looks of a context at its peers' rings (shm.h), and at those of the ones that have called. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "check/support/endpoints.h"
+#include "core/fds.h"
+#include "core/settings.h"
+#include "core/soft/link/shm_meet.h"
+#include "core/soft/service/home.h"
+#include "core/soft/verbs/verbs.h"
+
+enum { PEERS = 40 };
+
+static struct soft_home *here, *there;
+static struct shm_meeting *meeting;
+static struct shm_peer *near[PEERS], *far[PEERS]; /* ends of the same */
+
+static struct sockaddr_in free_address(void)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof any;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&any, &length), 0);
+    return any; /* the port stays taken */
+}
+
+static union soft_addr address;
+
+static void meet(struct shm_peer **one, struct shm_peer **other)
+{
+    uint8_t token[SHM_TOKEN];
+    struct shm_refusal why;
+    int guest;
+
+    ck_assert_ptr_nonnull(*one = shm_offer(&here->shm, &address, token, &why));
+    guest = shm_meeting_find(meeting, token);
+    ck_assert_int_ne(guest, -1);
+    ck_assert_ptr_nonnull(*other = shm_accept(&there->shm, guest, &why));
+    close(guest);
+    ck_assert_int_eq(shm_accepted(*one), 0);
+    shm_assign(&here->shm, *one);
+    shm_assign(&there->shm, *other);
+    shm_join(*one);
+    shm_join(*other);
+}
+
+static void look(struct soft_home *home)
+{
+    soft_lock(home->context);
+    shm_receive(&home->shm, true, true);
+    soft_unlock(home->context);
+}
+
+/* By a look, or by the service thread's before it. */
+static bool is_taken(const struct shm_peer *from)
+{
+    return atomic_load(&from->out.control->head) == from->out.at;
+}
+
+static void begin_looks(void)
+{
+    ck_assert_int_eq(setenv("EXS_LINK", "shm", 1), 0);
+    settings_read();
+    address = (union soft_addr){.in = free_address()};
+    ck_assert_ptr_nonnull(here = home_open());
+    ck_assert_ptr_nonnull(there = home_open());
+    ck_assert_ptr_nonnull(meeting = shm_meeting_open(&address));
+    for (int i = 0; i < PEERS; i++)
+        meet(&near[i], &far[i]);
+    look(here);
+    look(there);
+}
+
+static void leave(struct soft_home *home, struct shm_peer *peer)
+{
+    soft_lock(home->context);
+    peer->link.leave(&peer->link);
+    soft_unlock(home->context);
+}
+
+static void end_looks(void)
+{
+    for (int i = 0; i < PEERS; i++) {
+        leave(here, near[i]);
+        leave(there, far[i]);
+    }
+    shm_meeting_close(meeting);
+    ck_assert_uint_eq(here->shm.count, 0);
+    home_close(here);
+    home_close(there);
+}
+
+/* A packet that is nobody's. Told, but not called: */
+static void put(struct shm_peer *from)
+{
+    size_t limit;
+    uint8_t *at = shm_ring_room(&from->out, 64, &limit);
+
+    ck_assert_ptr_nonnull(at);
+    memset(at, 0, 64);
+    shm_ring_put(&from->out, 64, 64, 0);
+}
+
+/* The first few have none; both ends that are under way count. */
+START_TEST(with_many_peers_there_are_seats)
+{
+    for (int i = 0; i < PEERS; i++) {
+        expect(i >= SHM_SEATLESS / 2 || (near[i]->seats == NULL && far[i]->seats == NULL), "peer %d has a seat",
+               i);
+        expect(i < SHM_SEATLESS || (near[i]->seats != NULL && far[i]->seats != NULL), "peer %d has no seat", i);
+        ck_assert_int_eq(far[i]->board != NULL, near[i]->seats != NULL);
+        ck_assert_int_eq(near[i]->board != NULL, far[i]->seats != NULL);
+        if (near[i]->seats != NULL)
+            ck_assert_uint_eq(far[i]->seat_there, (unsigned)near[i]->seat);
+        if (far[i]->seats != NULL)
+            ck_assert_uint_eq(near[i]->seat_there, (unsigned)far[i]->seat);
+    }
+}
+END_TEST
+
+/* By the link's own way: called at the end of a turn. */
+static void put_and_call(struct shm_peer *from)
+{
+    size_t limit;
+    uint8_t *at;
+
+    soft_lock(here->context);
+    ck_assert_ptr_nonnull(at = from->link.room(&from->link, 64, &limit));
+    memset(at, 0, 64);
+    from->link.send(&from->link, NULL, at, 64, 64);
+    shm_sent(&here->shm);
+    soft_unlock(here->context);
+}
+
+START_TEST(whoever_calls_is_looked_at)
+{
+    for (int round = 0; round < 3 * PEERS; round++) {
+        struct shm_peer *from = near[round * 7 % PEERS];
+
+        put_and_call(from);
+        look(there);
+        ck_assert(is_taken(from));
+    }
+}
+END_TEST
+
+static bool is_rung(struct soft_home *home)
+{
+    struct pollfd bell = {.fd = home->shm.bell, .events = POLLIN};
+
+    return poll(&bell, 1, 0) == 1;
+}
+
+static bool is_flag_up(const struct shm_peer *from)
+{
+    return atomic_load(&from->out.control->sleeps) != 0;
+}
+
+/* As long as it polls; when it says that it sleeps it is rung for, also for what has come meanwhile. The
+ * service thread is not there to see to it. */
+START_TEST(who_polls_is_not_rung_for)
+{
+    struct ibv_cq *cq = soft_create_cq(there->context, 4, NULL, NULL, 0);
+    struct ibv_wc wc;
+
+    ck_assert_ptr_nonnull(cq);
+    service_suspend(&there->service);
+    look(there);
+    ck_assert(is_flag_up(near[0]) && !is_rung(there));
+    put_and_call(near[0]);
+    ck_assert(is_rung(there));
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0); /* and tells of it */
+    ck_assert(is_taken(near[0]) && !is_flag_up(near[0]));
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    ck_assert(is_rung(there));
+    ck_assert(soft_waits_for_rest(there->context));
+    soft_rest(there->context);
+    ck_assert(is_flag_up(near[0]) && !soft_waits_for_rest(there->context));
+    look(there); /* which hears the bell */
+    ck_assert(!is_rung(there));
+    put_and_call(near[PEERS - 1]); /* at a seat it calls each time */
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    ck_assert(is_taken(near[PEERS - 1]) && is_flag_up(near[PEERS - 1]));
+    look(there);
+
+    put(near[0]); /* and is found before it is called */
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0); /* and tells of it */
+    ck_assert(is_taken(near[0]) && !is_flag_up(near[0]));
+    put_and_call(near[0]);
+    ck_assert(!is_rung(there));
+    soft_rest(there->context);
+    ck_assert(is_flag_up(near[0]) && is_rung(there) && !soft_waits_for_rest(there->context));
+    look(there);
+    ck_assert(is_taken(near[0]) && !is_rung(there));
+    put_and_call(near[0]);
+    ck_assert(is_rung(there));
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    ck_assert(!is_flag_up(near[0]));
+    soft_poll_ended(there->context);
+    ck_assert(is_flag_up(near[0]));
+    service_resume(&there->service);
+    ck_assert_int_eq(soft_destroy_cq(cq), 0);
+}
+END_TEST
+
+static size_t fill_ring(struct shm_peer *from)
+{
+    size_t limit, bytes = 0;
+    uint8_t *at;
+
+    while ((at = shm_ring_room(&from->out, SHM_MTU, &limit)) != NULL) {
+        memset(at, 0, SHM_MTU);
+        shm_ring_put(&from->out, SHM_MTU, SHM_MTU, 0);
+        bytes += SHM_MTU;
+    }
+    ck_assert(shm_ring_calls(&from->out));
+    if (from->board != NULL)
+        shm_board_call(from->board, from->seat_there);
+    return bytes;
+}
+
+/* The program has what has come before the ring is empty, so that it and the peer work side by side. It rings for
+ * itself only when it says that it sleeps. */
+START_TEST(who_polls_takes_a_part)
+{
+    struct ibv_cq *cq = soft_create_cq(there->context, 4, NULL, NULL, 0);
+    struct shm_peer *from = near[_i ? PEERS - 1 : 0];
+    struct ibv_wc wc;
+
+    service_suspend(&there->service);
+    look(there);
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    ck_assert_uint_gt(fill_ring(from), SHM_RING_BYTES / 2);
+    uint64_t before = atomic_load(&from->out.control->head);
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    uint64_t taken = atomic_load(&from->out.control->head) - before;
+    ck_assert(taken >= SHM_RING_BYTES / 8 && taken < SHM_RING_BYTES / 8 + 2 * SHM_MTU);
+    ck_assert(!is_rung(there) && soft_waits_for_rest(there->context));
+    soft_rest(there->context);
+    ck_assert(is_rung(there));
+    while (is_rung(there))
+        look(there);
+    ck_assert(is_taken(from) && is_flag_up(from));
+    service_resume(&there->service);
+    ck_assert_int_eq(soft_destroy_cq(cq), 0);
+}
+END_TEST
+
+/* What a look costs is what has come: no ring is looked into whose peer has not called. */
+START_TEST(others_are_not_looked_at)
+{
+    put(near[PEERS - 1]);
+    put(near[0]); /* without a seat */
+    look(there);
+    ck_assert(is_taken(near[0]) && !is_taken(near[PEERS - 1]));
+    shm_board_call(near[PEERS - 1]->board, near[PEERS - 1]->seat_there);
+    look(there);
+    ck_assert(is_taken(near[PEERS - 1]));
+}
+END_TEST
+
+/* Somebody has taken the bit away, or never set it. */
+START_TEST(a_bell_without_a_bit_has_all_looked_at)
+{
+    put(near[PEERS - 1]);
+    put(near[PEERS / 2]);
+    ck_assert(fds_flag(near[PEERS / 2]->bell->fd, true));
+    look(there);
+    ck_assert(is_taken(near[PEERS / 2]) && is_taken(near[PEERS - 1]));
+}
+END_TEST
+
+/* All are looked at then, too, and the bell is heard afterwards as it was before. */
+START_TEST(a_bell_may_say_any_number)
+{
+    static const uint64_t numbers[] = {(UINT64_C(1) << 63) + 1000, UINT64_C(1) << 63, UINT64_MAX - 1};
+
+    service_suspend(&there->service);
+    look(there);
+    put(near[PEERS - 1]);
+    ck_assert_int_eq(write(near[PEERS / 2]->bell->fd, &numbers[_i], sizeof numbers[_i]), sizeof numbers[_i]);
+    look(there);
+    ck_assert(is_taken(near[PEERS - 1]));
+    ck_assert_int_eq(there->shm.owed, 0);
+    put(near[PEERS - 1]);
+    ck_assert(fds_flag(near[PEERS / 2]->bell->fd, true));
+    look(there);
+    ck_assert(is_taken(near[PEERS - 1]));
+    service_resume(&there->service);
+}
+END_TEST
+
+/* Bits of nobody, or of those who have nothing to say, cost a look. */
+START_TEST(any_bit_may_be_set)
+{
+    for (int i = 0; i < SHM_SEATS / 64; i++)
+        atomic_store(&far[SHM_SEATLESS]->seats->board->calls[i], UINT64_MAX);
+    for (int i = 0; i < SHM_SEATS / 64 / 64; i++)
+        atomic_store(&far[SHM_SEATLESS]->seats->board->sums[i], UINT64_MAX);
+    look(there);
+    put(near[PEERS - 1]);
+    shm_board_call(near[PEERS - 1]->board, near[PEERS - 1]->seat_there);
+    look(there);
+    ck_assert(is_taken(near[PEERS - 1]));
+}
+END_TEST
+
+/* Where there is nothing else to do, or when it says that it sleeps; and not for each train. */
+START_TEST(who_polls_tells_later_what_it_has_taken)
+{
+    struct ibv_cq *cq = soft_create_cq(there->context, 4, NULL, NULL, 0);
+    struct ibv_wc wc;
+
+    service_suspend(&there->service);
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    for (int i = 0; i < 3; i++) {
+        uint64_t before = near[0]->out.at;
+
+        put(near[0]);
+        ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+        ck_assert_uint_eq(atomic_load(&near[0]->out.control->head), before);
+        if (i == 0)
+            ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+        else if (i == 1)
+            soft_rest(there->context);
+        else
+            look(there); /* as the service thread does */
+        ck_assert(is_taken(near[0]));
+    }
+    service_resume(&there->service);
+    ck_assert_int_eq(soft_destroy_cq(cq), 0);
+}
+END_TEST
+
+/* Whose ring little has filled learns of its room all the same, and is rung for. */
+START_TEST(who_waits_for_room_gets_all_of_it)
+{
+    struct ibv_cq *cq = soft_create_cq(there->context, 4, NULL, NULL, 0);
+    struct ibv_wc wc;
+    size_t limit;
+
+    service_suspend(&there->service);
+    service_suspend(&here->service);
+    ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    soft_lock(here->context);
+    while (near[0]->link.room(&near[0]->link, 64, &limit) != NULL)
+        near[0]->link.send(&near[0]->link, NULL, NULL, 64, 64);
+    soft_unlock(here->context);
+    ck_assert(near[0]->link.full);
+    for (unsigned i = 0; i < SHM_RING_BYTES / 64 && !is_taken(near[0]); i++)
+        ck_assert_int_eq(ibv_poll_cq(cq, 1, &wc), 0);
+    ck_assert(is_taken(near[0]) && is_rung(here));
+    look(here);
+    ck_assert(!near[0]->link.full);
+    service_resume(&here->service);
+    service_resume(&there->service);
+    ck_assert_int_eq(soft_destroy_cq(cq), 0);
+}
+END_TEST
+
+/* Who tells that he has taken what nobody has put there is found out at a look, also where room is no matter. */
+START_TEST(a_lie_about_room_is_found)
+{
+    put(near[0]);
+    look(there);
+    look(here);
+    ck_assert(!near[0]->failed);
+    atomic_store(&near[0]->out.control->head, near[0]->out.at + 64);
+    look(here);
+    ck_assert(near[0]->failed);
+}
+END_TEST
+
+/* The time of one look is not all its first peer's. */
+START_TEST(a_peer_that_never_ends_keeps_nobody_waiting)
+{
+    const size_t length = SHM_MTU;
+    int looks = 0;
+
+    for (int i = PEERS - 2; i < PEERS; i++)
+        fill_ring(near[i]);
+    while (atomic_load(&near[PEERS - 1]->out.control->head) == 0 && looks++ < 10) {
+        size_t limit;
+        uint8_t *at;
+
+        look(there);
+        while ((at = shm_ring_room(&near[PEERS - 2]->out, length, &limit)) != NULL) /* full at each look */
+            shm_ring_put(&near[PEERS - 2]->out, length, length, 0);
+    }
+    ck_assert_int_le(looks, 2);
+}
+END_TEST
+
+START_TEST(there_is_a_limit)
+{
+    uint8_t token[SHM_TOKEN];
+    struct shm_refusal why;
+
+    here->shm.most = PEERS;
+    ck_assert_ptr_null(shm_offer(&here->shm, &address, token, &why));
+    ck_assert_int_eq(why.error, EUSERS);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("shm looks");
+    TCase *looks = tcase_create("looks");
+
+    tcase_add_checked_fixture(looks, begin_looks, end_looks);
+    tcase_add_test(looks, with_many_peers_there_are_seats);
+    tcase_add_test(looks, whoever_calls_is_looked_at);
+    tcase_add_test(looks, who_polls_is_not_rung_for);
+    tcase_add_loop_test(looks, who_polls_takes_a_part, 0, 2);
+    tcase_add_test(looks, who_polls_tells_later_what_it_has_taken);
+    tcase_add_test(looks, who_waits_for_room_gets_all_of_it);
+    tcase_add_test(looks, a_lie_about_room_is_found);
+    tcase_add_test(looks, others_are_not_looked_at);
+    tcase_add_test(looks, a_bell_without_a_bit_has_all_looked_at);
+    tcase_add_loop_test(looks, a_bell_may_say_any_number, 0, 3);
+    tcase_add_test(looks, any_bit_may_be_set);
+    tcase_add_test(looks, a_peer_that_never_ends_keeps_nobody_waiting);
+    tcase_add_test(looks, there_is_a_limit);
+    suite_add_tcase(suite, looks);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}

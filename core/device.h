@@ -129,6 +129,9 @@ struct device {
     /* And where it is to be read whether anything waits for that, as long as the context is open: a hint, which pairs
      * with nothing. Of a device that has `rest`. */
     const atomic_bool *(*rest_wanted)(struct ibv_context *context);
+    /* Ours: where it is to be read, as long as the context is open, how many looks for completions have found none, but
+     * packets: so more is on its way. A hint, which pairs with nothing. NULL where nobody counts. */
+    const atomic_uint *(*stirs)(struct ibv_context *context);
     /* Ours: somebody sleeps, from now on, where packets wake him, and a timer does when `rest` has said; or nobody does any
      * more. A hint. NULL where nobody needs to know. */
     void (*sleeps)(struct ibv_context *context, bool sleeps);

@@ -17,8 +17,8 @@ int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *
         return -1;
     int count = xs_queue_dequeue(queue, events, most, BY_LEVEL);
 
-    *looks_on =
-        atomic_load_explicit(&queue->spin.ns, memory_order_relaxed) != 0 && xs_spin_turn(queue, count > 0);
+    *looks_on = atomic_load_explicit(&queue->spin.ns, memory_order_relaxed) != 0 &&
+                xs_spin_turn(queue, count > 0 || xs_queue_stirs(queue));
     if (*looks_on)
         atomic_store_explicit(&queue->looks_on, count > 0, memory_order_relaxed);
     xs_queue_put(queue);

@@ -22,6 +22,10 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
+/* What a device says that has nothing to say there. */
+static const atomic_bool never;
+static const atomic_uint none;
+
 static int query(struct nic *nic, uint8_t port_num)
 {
     struct ibv_device_attr attr;
@@ -76,7 +80,8 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
     nic->device = device;
     nic->queue = queue;
     nic->context = context;
-    nic->rest_wanted = device->rest != NULL ? device->rest_wanted(context) : NULL;
+    nic->rest_wanted = device->rest != NULL ? device->rest_wanted(context) : &never;
+    nic->stirs = device->stirs != NULL ? device->stirs(context) : &none;
     if (device->follow != NULL)
         device->follow(context, &queue->looks_on);
     pthread_mutex_init(&nic->map_lock, NULL);
@@ -302,9 +307,17 @@ void xs_nic_look_once(struct nic *nic)
     look(nic, false);
 }
 
+bool xs_nic_stirs(struct nic *nic)
+{
+    unsigned before = nic->stirs_seen;
+
+    nic->stirs_seen = atomic_load_explicit(nic->stirs, memory_order_relaxed);
+    return nic->stirs_seen != before;
+}
+
 bool xs_nic_waits(const struct nic *nic)
 {
-    return nic->rest_wanted != NULL && atomic_load_explicit(nic->rest_wanted, memory_order_relaxed);
+    return atomic_load_explicit(nic->rest_wanted, memory_order_relaxed);
 }
 
 uint64_t xs_nic_rest(const struct nic *nic)

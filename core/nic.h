@@ -34,7 +34,9 @@ struct nic {
     struct waitset *waits;            /* the channel's, if its device has such */
     struct ibv_cq *unfinished;        /* the device's, between two harvests */
     LIST_HEAD(, cq) cqs;
-    const atomic_bool *rest_wanted; /* the device's: see device.h; NULL where it has no such thing */
+    const atomic_bool *rest_wanted; /* the device's: see device.h; and so are */
+    const atomic_uint *stirs;       /* these, */
+    unsigned stirs_seen;            /* and as it was last */
     uint32_t max_request;           /* bytes, of one work request */
     bool immediate;                 /* it has RDMA WRITE WITH IMMEDIATE */
     int max_cqe;
@@ -72,6 +74,8 @@ int xs_nic_look(struct nic *nic);
 void xs_nic_look_once(struct nic *nic);
 /* The application has had its turn: it may sleep now. Until when, as struct device has it. */
 uint64_t xs_nic_rest(const struct nic *nic);
+/* Did packets come, and nothing complete, since it was last asked? */
+bool xs_nic_stirs(struct nic *nic);
 bool xs_nic_waits(const struct nic *nic); /* for that */
 /* Threads sleep on what its queue waits for, or none does. */
 void xs_nic_sleeps(const struct nic *nic, bool sleeps);

@@ -239,11 +239,13 @@ void xs_turn(struct queue *queue, struct turn *turn);
 void xs_turn_home(struct queue *queue, struct turn *turn);
 /* And of those of its guests that have something to do, without the lock. */
 void xs_turn_guests(struct queue *queue, struct turn *turn);
-/* Take what has completed, without taking events or arming, for who is about to run or to sleep: how many. Called
- * without the lock. */
-int xs_queue_look(struct queue *queue);
+/* Take what has completed, without taking events or arming, for who is about to run or to sleep. True: something has,
+ * or was on its way at the last look. Called without the lock. */
+bool xs_queue_look(struct queue *queue);
 /* The same for who takes events then. True: there are some of them, and it returns with events_lock. */
-bool xs_queue_look_for_events(struct queue *queue, int *taken);
+bool xs_queue_look_for_events(struct queue *queue, bool *came);
+/* Was something on its way at the last look, or turn? Called without the lock. */
+bool xs_queue_stirs(struct queue *queue);
 /* exs_qdequeue without waiting, and without looking at what it is given. */
 int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum watched watched);
 /* Those that are there; called with events_lock, as is the next. */

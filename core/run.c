@@ -206,34 +206,49 @@ inline void xs_turn_home(struct queue *queue, struct turn *turn)
         xs_polls_run(queue);
 }
 
-/* What its devices hold: how many. Called with the lock. */
-static inline int take_completions(struct queue *queue)
+/* What its devices hold. Did anything come? Called with the lock. */
+static inline bool take_completions(struct queue *queue)
 {
     struct nic *nic, *next;
+    bool stirs = false;
     int taken = 0;
 
     for (nic = LIST_FIRST(&queue->nics); nic != NULL; nic = next) {
         next = LIST_NEXT(nic, link);
-        taken += xs_nic_look(nic);
+        stirs = xs_nic_stirs(nic) || stirs;
+        taken += xs_nic_look(nic); /* which it may go with */
     }
     queue->completions += (unsigned)taken;
     xs_queue_note_waits(queue);
-    return taken;
+    return stirs || taken > 0;
 }
 
-int xs_queue_look(struct queue *queue)
+bool xs_queue_stirs(struct queue *queue)
+{
+    struct nic *nic;
+    bool stirs = false;
+
+    mutex_lock(&queue->lock);
+    LIST_FOREACH (nic, &queue->nics, link) {
+        stirs = xs_nic_stirs(nic) || stirs;
+    }
+    xs_queue_unlock(queue);
+    return stirs;
+}
+
+bool xs_queue_look(struct queue *queue)
 {
     mutex_lock(&queue->lock);
-    int taken = take_completions(queue);
+    bool came = take_completions(queue);
 
     xs_queue_unlock(queue);
-    return taken;
+    return came;
 }
 
-bool xs_queue_look_for_events(struct queue *queue, int *taken)
+bool xs_queue_look_for_events(struct queue *queue, bool *came)
 {
     mutex_lock(&queue->lock);
-    *taken = take_completions(queue);
+    *came = take_completions(queue);
     bool gives = !STAILQ_EMPTY(&queue->done);
 
     if (gives) {

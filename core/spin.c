@@ -117,22 +117,22 @@ struct search {
     bool has_lock;   /* and events_lock is held then; out */
 };
 
-/* A few looks; how many completions. */
-static int look(struct queue *queue, struct search *search, bool *over)
+/* A few looks. Did anything come? */
+static bool look(struct queue *queue, struct search *search, bool *over)
 {
-    int taken = 0;
+    bool any = false;
 
     for (int i = 0; i < LOOKS && !*over; i++) {
-        int came;
+        bool came;
 
         if (search->for_events)
             search->has_lock = xs_queue_look_for_events(queue, &came);
         else
             came = xs_queue_look(queue);
-        taken += came;
-        *over = search->has_lock || ((came > 0 || i == LOOKS - 1) && search->is_over(search->argument));
+        any = any || came;
+        *over = search->has_lock || ((came || i == LOOKS - 1) && search->is_over(search->argument));
     }
-    return taken;
+    return any;
 }
 
 enum spun { SPUN_FOUND, SPUN_IN_VAIN, SPUN_LONG_ENOUGH };
@@ -144,7 +144,7 @@ static enum spun spin(struct queue *queue, struct search *search)
     uint64_t time = late ? 0 : spin_time(queue, search->ns, now);
 
     while (!over && now < ns_after(search->active, time) && now < search->limit && ns_of(queue) == ns) {
-        bool came = look(queue, search, &over) > 0;
+        bool came = look(queue, search, &over);
 
         if (over)
             break;

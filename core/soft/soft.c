@@ -136,6 +136,7 @@ const struct device soft_device = {
     .query_qp = soft_query_qp,
     .rest = soft_rest,
     .rest_wanted = soft_rest_wanted,
+    .stirs = soft_stirs,
     .sleeps = soft_sleeps,
     .poll_ended = soft_poll_ended,
     .follow = soft_follow,

@@ -40,6 +40,9 @@ struct soft_context {
     atomic_bool waits; /* there is something to do before its user sleeps, since the last step; a hint to those
                           * who don't have the lock: pairs with nothing */
 
+    int came;          /* packets, at the last look for completions, */
+    atomic_uint stirs; /* and how many such looks have found those alone; likewise */
+
     struct soft_qp_list qps;
     struct soft_qp_list *buckets; /* by queue pair number */
     size_t qp_count, bucket_count;

@@ -55,6 +55,8 @@ bool soft_channel_sleeps_outside(const struct soft_channel *channel);
 void soft_channel_flag(struct soft_channel *channel);
 int soft_cq_take(struct soft_cq *cq, int room, struct ibv_wc *wc); /* (locked) how many */
 void soft_cq_arm(struct soft_cq *cq, enum soft_arm armed);         /* (locked) */
+/* A look found no completion; where it found packets something is on its way. (locked) */
+void soft_nothing_completed(struct soft_context *context);
 int soft_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 int soft_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 

@@ -219,7 +219,7 @@ static inline int progress(struct soft_context *context)
 void soft_progress_patiently(struct soft_context *context)
 {
     context->patient = true;
-    progress(context);
+    context->came = progress(context);
     context->patient = false;
 }
 

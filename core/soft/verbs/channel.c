@@ -203,7 +203,7 @@ static inline __attribute__((always_inline)) void look_for_event(struct soft_cha
     soft_progress_patiently(context);
     context->inside = NULL;
     if (TAILQ_EMPTY(&channel->pending))
-        soft_hurry(context);
+        soft_nothing_completed(context);
 }
 
 /* (locked) */

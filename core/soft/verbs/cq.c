@@ -266,6 +266,15 @@ static bool makes_way(struct soft_context *context, int taken)
     return context->vain_polls % VAIN_POLLS == VAIN_POLLS - 1;
 }
 
+void soft_nothing_completed(struct soft_context *context)
+{
+    unsigned stirs = atomic_load_explicit(&context->stirs, memory_order_relaxed);
+
+    if (context->came > 0)
+        atomic_store_explicit(&context->stirs, stirs + 1, memory_order_relaxed);
+    soft_hurry(context);
+}
+
 int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 {
     struct soft_cq *cq = (struct soft_cq *)ibv;
@@ -284,7 +293,7 @@ int soft_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
         wire->looker = SOFT_LOOKS_ONCE;
         taken = soft_cq_take(cq, count, wc);
         if (taken == 0)
-            soft_hurry(soft_context_of(context));
+            soft_nothing_completed(soft_context_of(context));
     }
     cq->rearmed = false;
     if (taken == 0 && count > 0 && cq->overrun)
@@ -309,6 +318,11 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
         soft_hurry(soft_context_of(ibv->context)); /* the caller is about to sleep */
     soft_unlock(ibv->context);
     return 0;
+}
+
+const atomic_uint *soft_stirs(struct ibv_context *context)
+{
+    return &soft_context_of(context)->stirs;
 }
 
 const atomic_bool *soft_rest_wanted(struct ibv_context *context)

@@ -33,6 +33,7 @@ uint64_t soft_rest(struct ibv_context *context);
 void soft_sleeps(struct ibv_context *context, bool sleeps);
 bool soft_waits_for_rest(struct ibv_context *context); /* there is something to acknowledge, or to watch, */
 const atomic_bool *soft_rest_wanted(struct ibv_context *context); /* and here it says so */
+const atomic_uint *soft_stirs(struct ibv_context *context);
 /* Who polled does not go on with it: what arrives is to wake somebody. */
 void soft_poll_ended(struct ibv_context *context);
 void soft_follow(struct ibv_context *context, const atomic_bool *looks_on);

@@ -22,7 +22,7 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* What a device says that has nothing to say there. */
+/* What a device says that has nothing to say there. Never written: they pair with nothing. */
 static const atomic_bool never;
 static const atomic_uint none;
 

@@ -41,7 +41,7 @@ struct soft_context {
                           * who don't have the lock: pairs with nothing */
 
     int came;          /* packets, at the last look for completions, */
-    atomic_uint stirs; /* and how many such looks have found those alone; likewise */
+    atomic_uint stirs; /* and how many such looks have found those alone: a hint that pairs with nothing */
 
     struct soft_qp_list qps;
     struct soft_qp_list *buckets; /* by queue pair number */

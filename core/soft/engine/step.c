@@ -27,7 +27,7 @@ void soft_work(struct soft_qp *qp)
     TAILQ_INSERT_TAIL(&qp->context->work, qp, work);
 }
 
-static void fill(struct soft_qp *qp)
+static void take_from_unfilled(struct soft_qp *qp)
 {
     if (qp->unfilled)
         TAILQ_REMOVE(&qp->context->unfilled, qp, more);
@@ -39,7 +39,7 @@ void soft_idle(struct soft_qp *qp)
     if (qp->working)
         TAILQ_REMOVE(&qp->context->work, qp, work);
     qp->working = false;
-    fill(qp);
+    take_from_unfilled(qp);
 }
 
 void soft_leave_unfilled(struct soft_qp *qp)
@@ -54,7 +54,7 @@ static __attribute__((noinline)) void work_unfilled(struct soft_context *context
     struct soft_qp *qp;
 
     while ((qp = TAILQ_FIRST(&context->unfilled)) != NULL) {
-        fill(qp);
+        take_from_unfilled(qp);
         soft_work(qp);
     }
 }

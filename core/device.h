@@ -130,7 +130,7 @@ struct device {
      * with nothing. Of a device that has `rest`. */
     const atomic_bool *(*rest_wanted)(struct ibv_context *context);
     /* Ours: where it is to be read, as long as the context is open, how many looks for completions have found none, but
-     * packets: so more is on its way. A hint, which pairs with nothing. NULL where nobody counts. */
+     * packets of a connection's peer: so more is on its way. A hint, which pairs with nothing. NULL where nobody counts. */
     const atomic_uint *(*stirs)(struct ibv_context *context);
     /* Ours: somebody sleeps, from now on, where packets wake him, and a timer does when `rest` has said; or nobody does any
      * more. A hint. NULL where nobody needs to know. */

@@ -158,6 +158,8 @@ static enum spun spin(struct queue *queue, struct search *search)
         xs_run(queue);
         turn = now + TURN_NS;
         over = search->is_over(search->argument);
+        if (search->for_events && has_guests(queue) && ns_after(now, search->ns) < search->limit)
+            search->limit = now + search->ns; /* of what has become one since */
     }
     bool in_vain = !over && (now < search->limit || time == 0);
 

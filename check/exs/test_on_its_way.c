@@ -12,13 +12,36 @@
 #include <exs_ev.h>
 #include <poll.h>
 #include <sched.h>
+#include "core/nic.h"
+#include "core/queue.h"
+#include "core/settings.h"
+#include "core/soft/service/home.h"
+#include "inside.h"
 #include "own_clock.h"
 
 #define SPIN_US 50 /* much less than all the packets take */
 
 enum { PACKETS = 1000 };
 
-static _Thread_local int left; /* packets, that this thread's looks are to find */
+static _Thread_local int left; /* packets, that this thread's looks are to find, */
+static bool are_junk;          /* and no queue pair's; */
+static int meanwhile;          /* so many before the last, somebody else does something: */
+static void (*does)(void);
+
+static void put_junk(void)
+{
+    struct ibv_context *context = scene.raw.id->verbs;
+    struct shm_peer *peer = TAILQ_FIRST(&home_of(context)->shm.looked_at);
+    size_t limit;
+    uint8_t *at;
+
+    ck_assert_ptr_nonnull(peer);
+    soft_lock(context);
+    ck_assert_ptr_nonnull(at = peer->link.room(&peer->link, 64, &limit));
+    memset(at, 0, 64);
+    peer->link.send(&peer->link, NULL, at, 64, 64);
+    soft_unlock(context);
+}
 
 static void write_bytes(uint32_t bytes)
 {
@@ -33,7 +56,11 @@ __attribute__((visibility("default"))) int sched_yield(void)
 
     *(void **)&own = dlsym(RTLD_NEXT, "sched_yield");
     left = 0; /* for what is called here */
-    if (now > 1)
+    if (now > 1 && now == meanwhile)
+        does();
+    if (now > 1 && are_junk)
+        put_junk();
+    else if (now > 1)
         write_bytes(1);
     else if (now == 1)
         raw_indirect(&scene.raw, 1);
@@ -47,14 +74,19 @@ __attribute__((visibility("default"))) int ppoll(struct pollfd *fds, nfds_t coun
     int (*own)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
 
     *(void **)&own = dlsym(RTLD_NEXT, "ppoll");
-    ck_assert_msg(left == 0, "asleep, and %d packets were to come", left);
-    return own(fds, count, limit, mask);
+    ck_assert_msg(left == 0 || left < meanwhile || are_junk, "asleep, and %d packets were to come", left);
+    if (!are_junk || limit == NULL)
+        return own(fds, count, limit, mask);
+    own_leap = limit->tv_sec * 1000000000LL + limit->tv_nsec;
+    return own(fds, count, &(struct timespec){0}, mask);
 }
 
 static void begin(void)
 {
     const exs_qattr_t looks = {.exs_wait = EXS_WAIT_ADAPTIVE, .exs_wait_us = SPIN_US};
 
+    must(setenv("EXS_LINK", "shm", 1));
+    settings_read();
     scene_open(raw_hello(SOCK_STREAM));
     own_clock = true;
     must(exs_qmodify(scene.box.queue, EXS_QATTR_WAIT, &looks));
@@ -108,6 +140,66 @@ START_TEST(a_loop_looks_on)
 }
 END_TEST
 
+/* ---- Who else is waited for -------------------------------------------------------------------------------- */
+
+static struct queue *host;
+static int guests;
+
+static void have_guests(void)
+{
+    atomic_store(&host->guest_count, guests);
+}
+
+/* One that becomes a guest while somebody looks does not wait until no more packets come. Here it has been one before, and
+ * is not counted until then. */
+START_TEST(a_guest_is_heard)
+{
+    struct pair guest;
+    exs_event_t event;
+    char answer = 0;
+
+    begin();
+    own_clock = false;
+    pair_open_blocking(&guest, PF_INET, SOCK_STREAM);
+    must(exs_recv(guest.client, &answer, 1, 0, scene.box.queue, NULL, NULL));
+    ck_assert_int_eq(exs_blocking_send(guest.server, "g", 1, 0, NULL), 1);
+    own_clock = true;
+    host = conn_of(scene.server)->nic->queue;
+    guests = atomic_exchange(&host->guest_count, 0);
+    ck_assert_int_gt(guests, 0);
+    left = 100 * PACKETS;
+    meanwhile = 99 * PACKETS;
+    does = have_guests;
+    ck_assert_int_eq(exs_qdequeue(scene.box.queue, &event, 1, NULL), 1);
+    ck_assert_int_eq(event.exs_evt_socket, guest.client);
+    ck_assert_int_eq(answer, 'g');
+    ck_assert_int_lt(left, meanwhile);
+    ck_assert_int_gt(left, 1);
+    left = meanwhile = 0;
+    own_clock = false;
+    pair_close_blocking(&guest);
+    end();
+}
+END_TEST
+
+/* A stranger's packets keep nobody awake. */
+START_TEST(strangers_are_not_heard)
+{
+    const struct timeval limit = {.tv_sec = 1};
+    char byte;
+
+    begin();
+    must(exs_setsockopt(scene.server, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit));
+    are_junk = true;
+    left = PACKETS;
+    must_fail(exs_blocking_recv(scene.server, &byte, 1, 0, NULL), ETIMEDOUT);
+    ck_assert_int_gt(left, PACKETS / 2);
+    left = 0;
+    are_junk = false;
+    end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("on its way");
@@ -117,5 +209,7 @@ int main(void)
         return 0; /* which does not tell of packets */
     tcase_add_test(looks, a_call_looks_on);
     tcase_add_test(looks, a_loop_looks_on);
+    tcase_add_test(looks, a_guest_is_heard);
+    tcase_add_test(looks, strangers_are_not_heard);
     return run_suite(suite);
 }

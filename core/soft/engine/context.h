@@ -40,7 +40,7 @@ struct soft_context {
     atomic_bool waits; /* there is something to do before its user sleeps, since the last step; a hint to those
                           * who don't have the lock: pairs with nothing */
 
-    int came;          /* packets, at the last look for completions, */
+    int came;          /* packets from peers of ours, at the last look for completions, */
     atomic_uint stirs; /* and how many such looks have found those alone: a hint that pairs with nothing */
 
     struct soft_qp_list qps;

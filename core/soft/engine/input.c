@@ -95,6 +95,7 @@ static inline void input_packet(struct ibv_context *ibv, const struct soft_path 
         return;
     }
     packet.payload = whole + (packet.payload - bytes);
+    context->came++;
     deliver(qp, &packet, path);
 }
 

@@ -219,7 +219,8 @@ static inline int progress(struct soft_context *context)
 void soft_progress_patiently(struct soft_context *context)
 {
     context->patient = true;
-    context->came = progress(context);
+    context->came = 0;
+    progress(context);
     context->patient = false;
 }
 

@@ -371,7 +371,7 @@ static bool has_come(struct shm *shm)
     struct shm_peer *peer;
 
     TAILQ_FOREACH (peer, &shm->looked_at, looks) {
-        if (!shm_ring_is_empty(&peer->in) || peer->in.broken)
+        if (!peer->failed && (!shm_ring_is_empty(&peer->in) || peer->in.broken))
             return true;
     }
     return false;

@@ -23,6 +23,9 @@
 
 static ssize_t race_read(int fd, void *to, size_t length);
 
+#ifdef __clang__ /* what is inline there has the file to itself only in the library */
+#pragma clang diagnostic ignored "-Wstatic-in-inline"
+#endif
 #include "core/soft/link/shm_ring.c"
 #undef MASK
 #include "core/soft/link/shm_board.c"

@@ -95,12 +95,16 @@ static void begin(void)
     must(setenv("EXS_LINK", "shm", 1));
     settings_read();
     scene_open(raw_hello(SOCK_STREAM));
+    service_suspend(service_of(scene.server)); /* whose time would be the system's */
+    service_suspend(&home_of(scene.raw.id->verbs)->service);
     look_anew();
 }
 
 static void end(void)
 {
     own_clock = false;
+    service_resume(&home_of(scene.raw.id->verbs)->service);
+    service_resume(service_of(scene.server));
     ck_assert_int_eq(left, 0);
     ck_assert_int_eq(raw_status(&scene.raw), IBV_WC_SUCCESS);
     scene_close();

@@ -135,6 +135,15 @@ static bool look(struct queue *queue, struct search *search, bool *over)
     return any;
 }
 
+/* They are told of by a descriptor, at which nobody looks meanwhile: not longer than the time to spin, then. */
+static void limit_for_guests(struct queue *queue, struct search *search, uint64_t now)
+{
+    uint64_t limit = ns_after(now, search->ns);
+
+    if (search->for_events && has_guests(queue) && limit < search->limit)
+        search->limit = limit;
+}
+
 enum spun { SPUN_FOUND, SPUN_IN_VAIN, SPUN_LONG_ENOUGH };
 
 static enum spun spin(struct queue *queue, struct search *search)
@@ -143,6 +152,7 @@ static enum spun spin(struct queue *queue, struct search *search)
     bool late = now >= ns_after(search->active, search->ns), over = false;
     uint64_t time = late ? 0 : spin_time(queue, search->ns, now);
 
+    limit_for_guests(queue, search, now);
     while (!over && now < ns_after(search->active, time) && now < search->limit && ns_of(queue) == ns) {
         bool came = look(queue, search, &over);
 
@@ -158,8 +168,7 @@ static enum spun spin(struct queue *queue, struct search *search)
         xs_run(queue);
         turn = now + TURN_NS;
         over = search->is_over(search->argument);
-        if (search->for_events && has_guests(queue) && ns_after(now, search->ns) < search->limit)
-            search->limit = now + search->ns; /* of what has become one since */
+        limit_for_guests(queue, search, now);
     }
     bool in_vain = !over && (now < search->limit || time == 0);
 
@@ -218,8 +227,6 @@ bool xs_spin_for_events(struct queue *queue, uint64_t limit)
         }
     }
     search.active = now_ns();
-    if (has_guests(queue) && search.active + search.ns < limit)
-        search.limit = search.active + search.ns;
     atomic_fetch_add(&queue->dequeuers, 1);
     spin(queue, &search);
     if (!search.has_lock)

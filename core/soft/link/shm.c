@@ -366,6 +366,7 @@ static int look_at_all(struct shm *shm, size_t *budget, bool watches)
     return packets;
 }
 
+/* At anybody's ring, as far as can be seen without taking it. */
 static bool has_come(struct shm *shm)
 {
     struct shm_peer *peer;

@@ -74,7 +74,7 @@ static size_t used(const struct shm_ring *ring)
 }
 
 /* A position that was not there yet, or goes back, is a lie. */
-static void see_head(struct shm_ring *ring)
+void shm_ring_see_room(struct shm_ring *ring)
 {
     uint64_t head = atomic_load_explicit(&ring->control->head, memory_order_seq_cst); /* taken()'s store */
 
@@ -108,13 +108,8 @@ static inline __attribute__((always_inline)) size_t piece(struct shm_ring *ring,
     return room - end;
 }
 
-void shm_ring_see_room(struct shm_ring *ring)
-{
-    see_head(ring);
-}
-
 /* May there be less room than the longest train takes, as far as is known, or may it begin anew? */
-static bool wants_head(const struct shm_ring *ring)
+static bool wants_to_see(const struct shm_ring *ring)
 {
     return used(ring) != 0 &&
            ((ring->at & MASK) > NEAR || SHM_RING_BYTES - used(ring) < whole(SOFT_TRAIN_LONG));
@@ -124,8 +119,8 @@ inline uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit)
 {
     size_t wanted = whole(size), room;
 
-    if (wants_head(ring))
-        see_head(ring);
+    if (wants_to_see(ring))
+        shm_ring_see_room(ring);
     room = ring->broken ? 0 : piece(ring, wanted);
     if (room < wanted)
         return NULL;
@@ -240,7 +235,8 @@ bool shm_ring_tell(struct shm_ring *ring)
     if (ring->told_at == ring->at)
         return false;
     ring->told_at = ring->at;
-    atomic_store_explicit(&ring->control->head, ring->at, memory_order_seq_cst); /* see_head()'s load */
+    /* shm_ring_see_room()'s load */
+    atomic_store_explicit(&ring->control->head, ring->at, memory_order_seq_cst);
     return ring->seen - ring->at <= SHM_RING_BYTES / 2 && calls(&ring->control->wants_room);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "fds.h"
 
@@ -261,13 +262,28 @@ int fds_set_option(int fd, int level, int option, int value)
     return setsockopt(fd, level, option, &value, sizeof(value));
 }
 
+/* By the calls themselves: read(2) and write(2) are cancellation points, which costs, and whoever comes here may hold
+ * locks. */
+static bool pass_count(long call, int fd, uint64_t *count)
+{
+    long done;
+
+    do {
+        done = syscall(call, fd, count, sizeof(*count));
+    } while (done == -1 && errno == EINTR);
+    return done == sizeof(*count);
+}
+
 bool fds_flag(int fd, bool up)
 {
     uint64_t count = 1;
-    ssize_t done;
 
-    do {
-        done = up ? write(fd, &count, sizeof(count)) : read(fd, &count, sizeof(count));
-    } while (done == -1 && errno == EINTR);
-    return done == sizeof(count);
+    return pass_count(up ? SYS_write : SYS_read, fd, &count);
+}
+
+uint64_t fds_flag_take(int fd)
+{
+    uint64_t count;
+
+    return pass_count(SYS_read, fd, &count) ? count : 0;
 }

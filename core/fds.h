@@ -61,5 +61,7 @@ int fds_set_option(int fd, int level, int option, int value);
 /* An eventfd as a flag, readable while it is up: put it up, or down. A signal does not keep it from that; false
  * when it was there already and can't go further. */
 bool fds_flag(int fd, bool up);
+/* Put it down: how often it was put up before. 0: it was down. */
+uint64_t fds_flag_take(int fd);
 
 #endif

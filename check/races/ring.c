@@ -4,7 +4,6 @@
  * as there are two processes. The rings have room for two trains, so that room is waited for, too.
  */
 #include <string.h>
-#include <unistd.h>
 #include "core/fds.h"
 #include "core/settings.h"
 #include "core/soft/link/shm.h"
@@ -19,9 +18,6 @@
 #define SHM_LOOKS_AGAIN 1
 #undef SOFT_TRAIN_LONG
 #define SOFT_TRAIN_LONG 48
-#define read race_read
-
-static ssize_t race_read(int fd, void *to, size_t length);
 
 #ifdef __clang__ /* what is inline there has the file to itself only in the library */
 #pragma clang diagnostic ignored "-Wstatic-in-inline"
@@ -61,12 +57,9 @@ bool fds_flag(int fd, bool up)
     return true;
 }
 
-static ssize_t race_read(int fd, void *to, size_t length)
+uint64_t fds_flag_take(int fd)
 {
-    uint64_t rung = bell_hear(bell_of(fd));
-
-    memcpy(to, &rung, length);
-    return rung > 0 ? (ssize_t)length : -1;
+    return bell_hear(bell_of(fd));
 }
 
 /* The context's number is its end's: one byte of every packet, and its number among those. */

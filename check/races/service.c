@@ -11,7 +11,6 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 #include "core/threads.h"
 #include "kernel.h"
 #include "scenarios.h"
@@ -29,7 +28,6 @@
 #define clock_gettime(clock, time) race_clock(time)
 #define poll race_poll
 #define epoll_wait race_epoll_wait
-#define read race_read
 #define eventfd(...) WAKE
 
 enum { EPOLL, WAKE, SOCKET };
@@ -37,7 +35,6 @@ enum { EPOLL, WAKE, SOCKET };
 static void race_clock(struct timespec *time);
 static int race_poll(struct pollfd *fds, unsigned long count, int most);
 static int race_epoll_wait(int epoll, struct epoll_event *events, int most, int wait);
-static ssize_t race_read(int fd, void *to, size_t length);
 
 #include "core/soft/service/service.c"
 #include "core/soft/service/service_thread.c"
@@ -86,14 +83,6 @@ static int race_epoll_wait(int epoll, struct epoll_event *events, int most, int 
     return count;
 }
 
-static ssize_t race_read(int fd, void *to, size_t length)
-{
-    EXPECT(fd == WAKE);
-    (void)to;
-    watched_hear(&watched);
-    return (ssize_t)length;
-}
-
 int fds_epoll(void)
 {
     return EPOLL;
@@ -119,8 +108,11 @@ int fds_rewatch(int epoll, int fd, struct epoll_event *event)
 
 bool fds_flag(int fd, bool up)
 {
-    EXPECT(fd == WAKE && up);
-    watched_wake(&watched);
+    EXPECT(fd == WAKE);
+    if (up)
+        watched_wake(&watched);
+    else
+        watched_hear(&watched);
     return true;
 }
 

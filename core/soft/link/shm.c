@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include "core/fds.h"
 #include "core/settings.h"
 #include "shm.h"
@@ -41,10 +40,8 @@ static void ring(int bell)
  * looked into? */
 static bool hear(struct shm *shm, bool *unexpected)
 {
-    uint64_t times = 0;
+    uint64_t times = fds_flag_take(shm->bell);
 
-    if (read(shm->bell, &times, sizeof times) == -1)
-        times = 0;
     shm->owed -= times < RINGS_MAX ? (int64_t)times : RINGS_MAX;
     *unexpected = shm->owed < 0;
     return times > 0;

@@ -3,7 +3,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <unistd.h>
 #include "service_thread.h"
 #include "core/clock.h"
 #include "core/fds.h"
@@ -132,12 +131,10 @@ static void collect(void)
     int count = epoll_wait(service_shared.epoll, events, BATCH, 0);
 
     for (int i = 0; i < count; i++) {
-        uint64_t ignored;
-
         if (events[i].data.ptr != NULL)
             arrival(events[i].data.ptr);
-        else if (read(service_shared.wake, &ignored, sizeof ignored) == -1)
-            continue; /* another pass has taken it */
+        else
+            fds_flag(service_shared.wake, false); /* unless another pass has taken it */
     }
     service_answer_summons();
 }

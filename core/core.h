@@ -139,14 +139,15 @@ exs_qhandle_t xs_queue_make(int depth);
 /* exs_qdequeue without waiting. */
 int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt);
 
-/* The same for a loop that watches the descriptor by level, whose turn begins. -1: the queue is gone. Does it
- * pay to look on, once the application has done what these events make it do? */
+/* The same for a loop that watches the descriptor by level, whose turn begins. -1: the queue is gone. *looks_on: in,
+ * nobody else is due in the loop; out, it pays to look on, once the application has done what these events make it
+ * do. */
 int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *looks_on);
 /* The application has done that, and may sleep. The queue may be gone, here and below. */
 void xs_loop_rest(exs_qhandle_t qhandle);
-/* Look on, unless others are due in the loop. How many events; 0: back to the loop, which sleeps if it may; -1:
- * the queue is gone. */
-int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool may_spin);
+/* Look on, unless others are due in the loop: *looks_on, in. How many events; 0: back to the loop, which sleeps if it
+ * may; -1: the queue is gone. Out: it pays to look on after these. */
+int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *looks_on);
 /* The loop watches the queue no longer, and does not come to look on. */
 void xs_loop_leave(exs_qhandle_t qhandle);
 

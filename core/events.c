@@ -353,8 +353,10 @@ int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum wa
     xs_turn(queue, &turn);
     int count = xs_events_take(queue, events, most);
 
-    queue->turns++;
-    queue->empty_turns += count == 0;
+    if (watched != AT_A_GLANCE) { /* that nothing woke anybody for */
+        queue->turns++;
+        queue->empty_turns += count == 0;
+    }
     atomic_fetch_sub(&queue->dequeuers, 1);
     if (watched == BY_EDGE)
         atomic_store_explicit(&queue->is_kept_readable, false,

@@ -6,6 +6,9 @@
  * are then looked for without going back to the loop, for no longer than the time to spin: xs_loop_look. After
  * that either nothing came for so long, and the loop may sleep; or others have their turn, and the descriptor
  * is kept readable, so that the loop comes back as soon as they have had it.
+ *
+ * Without time to spin there is a glance, one in a turn: what came while the application was busy is given without
+ * asking the kernel who is ready. Where little comes so, few turns have one.
  */
 #include "queue.h"
 
@@ -17,10 +20,13 @@ int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *
         return -1;
     int count = xs_queue_dequeue(queue, events, most, BY_LEVEL);
 
-    *looks_on = atomic_load_explicit(&queue->spin.ns, memory_order_relaxed) != 0 &&
-                xs_spin_turn(queue, count > 0 || xs_queue_stirs(queue));
-    if (*looks_on)
-        atomic_store_explicit(&queue->looks_on, count > 0, memory_order_relaxed);
+    if (xs_spin_is_off(queue)) {
+        *looks_on = *looks_on && count > 0 && xs_glance_pays(queue);
+    } else {
+        *looks_on = xs_spin_turn(queue, count > 0 || xs_queue_stirs(queue));
+        if (*looks_on)
+            atomic_store_explicit(&queue->looks_on, count > 0, memory_order_relaxed);
+    }
     xs_queue_put(queue);
     return count;
 }
@@ -40,12 +46,17 @@ static int end_look(struct queue *queue, exs_event_t *events, int most, bool goe
     return count;
 }
 
-int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool may_spin)
+/* Once, through what would wake the loop: so nothing of what has been taken is left there to wake it. */
+static int glance(struct queue *queue, exs_event_t *events, int most)
 {
-    struct queue *queue = xs_queue_get(qhandle);
+    int count = xs_queue_dequeue(queue, events, most, AT_A_GLANCE);
 
-    if (queue == NULL)
-        return -1;
+    xs_glance_learn(queue, count == 0);
+    return count;
+}
+
+static int spin(struct queue *queue, exs_event_t *events, int most, bool may_spin)
+{
     /* Who completes something need not make it so. */
     bool is_readable = atomic_load_explicit(&queue->is_kept_readable, memory_order_relaxed), has_lock = false;
 
@@ -57,8 +68,23 @@ int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool may_
         mutex_lock(&queue->events_lock);
     if (!is_readable)
         atomic_fetch_sub(&queue->dequeuers, 1);
-    int count = end_look(queue, events, most, goes_on);
+    return end_look(queue, events, most, goes_on);
+}
 
+int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *looks_on)
+{
+    struct queue *queue = xs_queue_get(qhandle);
+    int count;
+
+    if (queue == NULL)
+        return -1;
+    if (*looks_on && xs_spin_is_off(queue)) {
+        count = glance(queue, events, most);
+        *looks_on = false;
+    } else {
+        count = spin(queue, events, most, *looks_on);
+        *looks_on = *looks_on && count > 0;
+    }
     xs_queue_put(queue);
     return count;
 }

@@ -103,7 +103,7 @@ struct queue {
     struct doorbell look; /* and when it looks at them; without a descriptor until needed */
     unsigned rounds;      /* looks for guests that are ready */
     bool has_stuck;       /* some of them */
-    /* By `raise`, while a loop looks between its turns. A glance without the lock pairs with nothing: who is wrong
+    /* By `raise`, while a loop looks between its turns. Read without the lock it pairs with nothing: who is wrong
      * about it rings in vain. */
     atomic_bool is_kept_readable;
     bool is_stuck; /* likewise: its last turn left what no descriptor tells of */
@@ -219,8 +219,8 @@ struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device);
 
 /* How whoever runs a queue learns that it is to be run again. Where its descriptor is watched by level a turn
  * may leave something undone: the descriptor is still readable. Watched by edge, what is left undone must raise
- * it. */
-enum watched { BY_LEVEL, BY_EDGE };
+ * it. A glance is a turn before anything has told of one, at completions alone, where it is watched by level. */
+enum watched { BY_LEVEL, AT_A_GLANCE, BY_EDGE };
 
 struct turn {
     enum watched watched;
@@ -258,6 +258,11 @@ bool xs_spin_turn(struct queue *queue, bool active);
 /* Look for events until the loop's turn ends. False: it may sleep. Called without the locks; *has_lock: it returns with
  * events_lock, and there are some. */
 bool xs_spin_in_turn(struct queue *queue, bool *has_lock);
+/* Whoever waits here sleeps at once. Then a loop's turn may end with a glance, and whether that pays the others before
+ * it have taught. */
+bool xs_spin_is_off(struct queue *queue);
+bool xs_glance_pays(struct queue *queue);
+void xs_glance_learn(struct queue *queue, bool in_vain);
 /* The application has had its turn, and may sleep now. Called with the lock. */
 void xs_queue_rest(struct queue *queue);
 /* This thread, which was not woken while it looked, goes: from now on whoever else waits for the same is to be,

@@ -184,6 +184,13 @@ static bool busy_enough(struct queue *queue)
     return queue->busy_turns >= BUSY_TURNS_MAX || now - queue->busy_since >= BUSY_NS_MAX;
 }
 
+static bool leaves_others(struct queue *queue, const struct turn *turn)
+{
+    if (turn->watched == BY_EDGE)
+        return false;
+    return turn->harvested > 0 ? !busy_enough(queue) : turn->watched == AT_A_GLANCE;
+}
+
 inline void xs_turn_home(struct queue *queue, struct turn *turn)
 {
     int before = turn->harvested; /* of others, in the same turn */
@@ -195,7 +202,7 @@ inline void xs_turn_home(struct queue *queue, struct turn *turn)
     }
     queue->completions += (unsigned)(turn->harvested - before);
     xs_queue_note_waits(queue);
-    if (turn->watched == BY_LEVEL && turn->harvested > 0 && !busy_enough(queue)) {
+    if (leaves_others(queue, turn)) {
         turn->left = turn->busy = true;
         return;
     }

@@ -53,13 +53,11 @@ void xs_spin_tell(struct spin *spin, exs_qattr_t *values)
     values->exs_wait_us = ns == NEVER_NS ? 0 : (int)(ns / 1000);
 }
 
-/* Is this one to be left out, after spins in vain, or that let others in? */
-static bool leaves_out(struct spin *spin, uint64_t now)
+/* Is this one to be left out, after others in vain? */
+static bool leaves_out(struct spin *spin)
 {
     unsigned leaves = atomic_load_explicit(&spin->leaves, memory_order_relaxed);
 
-    if (now < atomic_load_explicit(&crowded, memory_order_relaxed))
-        return true;
     if (leaves > 0)
         atomic_store_explicit(&spin->leaves, leaves - 1, memory_order_relaxed);
     return leaves > 0;
@@ -89,7 +87,7 @@ static uint64_t spin_time(struct queue *queue, uint64_t ns, uint64_t now)
 {
     if (ns_of(queue) == NEVER_NS)
         return ns;
-    if (leaves_out(&queue->spin, now))
+    if (now < atomic_load_explicit(&crowded, memory_order_relaxed) || leaves_out(&queue->spin))
         return 0;
     return ns;
 }
@@ -278,4 +276,21 @@ bool xs_spin_in_turn(struct queue *queue, bool *has_lock)
     atomic_store_explicit(&queue->spin.active, search.active, memory_order_relaxed);
     *has_lock = search.has_lock;
     return spun != SPUN_IN_VAIN;
+}
+
+/* ---- Where nobody is to spin --------------------------------------------------------------------------- */
+
+bool xs_spin_is_off(struct queue *queue)
+{
+    return ns_of(queue) == 0;
+}
+
+bool xs_glance_pays(struct queue *queue)
+{
+    return !leaves_out(&queue->spin);
+}
+
+void xs_glance_learn(struct queue *queue, bool in_vain)
+{
+    learn(&queue->spin, in_vain);
 }

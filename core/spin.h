@@ -22,7 +22,7 @@
 struct spin {
     /* hints, relaxed; each pairs with nothing */
     _Atomic uint64_t ns;     /* after the last activity; 0: never; NEVER_NS: without end */
-    _Atomic unsigned vain;   /* spins in a row, as far as they count */
+    _Atomic unsigned vain;   /* spins in a row, or glances, as far as they count */
     _Atomic unsigned leaves; /* so many are left out now */
     /* for a loop, ns, monotonic; hints as well */
     _Atomic uint64_t active;    /* when the program last had events; pairs with nothing */

@@ -10,11 +10,13 @@ static void ready(EV_P_ ev_io *io, int revents)
     exs_ev *w = (exs_ev *)io; /* its first member */
     exs_qhandle_t queue = w->queue;
     exs_event_t events[EXS_EV_BATCH];
-    bool looks_on = true;
+    bool is_alone = ev_pending_count(EV_A) == 0, looks_on = is_alone;
     int count = revents == EV_CUSTOM ? 0 : xs_loop_dequeue(queue, events, EXS_EV_BATCH, &looks_on);
 
-    if (count == 0) /* also where it does not look on any more: what it has kept readable is let go then */
-        count = xs_loop_look(queue, events, EXS_EV_BATCH, looks_on && ev_pending_count(EV_A) == 0);
+    if (count == 0) { /* also where it does not look on any more: what it has kept readable is let go then */
+        looks_on = looks_on && is_alone;
+        count = xs_loop_look(queue, events, EXS_EV_BATCH, &looks_on);
+    }
     if (count < 0) {
         exs_ev_stop(EV_A_ w); /* the queue was deleted under a started watcher */
         return;

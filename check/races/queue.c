@@ -93,6 +93,25 @@ bool xs_spin_in_turn(struct queue *same, bool *has_lock)
     return *has_lock = xs_queue_look_for_events(same, &came);
 }
 
+static bool is_off; /* there is no such look, but a glance pays */
+
+bool xs_spin_is_off(struct queue *same)
+{
+    EXPECT(same == &queue);
+    return is_off;
+}
+
+bool xs_glance_pays(struct queue *same)
+{
+    EXPECT(same == &queue);
+    return true;
+}
+
+void xs_glance_learn(struct queue *same, bool in_vain)
+{
+    EXPECT(same == &queue && (in_vain || atomic_load(&taken) < 2));
+}
+
 static struct nic nic;
 static bool has_completion;
 
@@ -152,6 +171,7 @@ static void prepare(void)
     queue.timer = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
     queue.raise.fd = 0;
     atomic_store(&taken, 0);
+    is_off = false;
     EXPECT(xs_ops_reach(&queue, 2));
 }
 
@@ -170,6 +190,12 @@ static void prepare_guest(void)
     prepare();
     ops[0] = xs_op_new(&queue, EXS_EVT_SEND, 1, NULL, NULL);
     ops[1] = xs_op_new(&queue, EXS_EVT_SEND, 2, NULL, NULL);
+}
+
+static void prepare_glances(void)
+{
+    prepare_guest();
+    is_off = true;
 }
 
 /* One of each; the device has the completion of the first. */
@@ -234,13 +260,16 @@ static void look_once(void)
 static void turn_of_loop(void)
 {
     exs_event_t event;
-    bool looks_on;
 
     for (int count = 0; count == 0;) {
+        bool looks_on = true;
+
         bell_sleep(&descriptor);
         count = xs_loop_dequeue(queue.handle, &event, 1, &looks_on);
-        if (looks_on || count == 0)
-            atomic_fetch_add(&taken, xs_loop_look(queue.handle, &event, 1, true));
+        if (looks_on || count == 0) {
+            looks_on = true;
+            atomic_fetch_add(&taken, xs_loop_look(queue.handle, &event, 1, &looks_on));
+        }
         xs_loop_leave(queue.handle);
         atomic_fetch_add(&taken, count);
         if (atomic_load(&taken) == 2)
@@ -260,7 +289,9 @@ static void look_on_in_loop(void)
     exs_event_t event;
 
     for (;;) {
-        atomic_fetch_add(&taken, xs_loop_look(queue.handle, &event, 1, true));
+        bool looks_on = true;
+
+        atomic_fetch_add(&taken, xs_loop_look(queue.handle, &event, 1, &looks_on));
         if (atomic_load(&taken) == 2)
             return;
         bell_sleep(&descriptor);
@@ -305,6 +336,12 @@ SCENARIOS({"queue-home",
            took_one,
            one_was_taken},
           {"queue-more", "two events", prepare_guest, {complete_both, turn_of_loop}, took_two, NULL},
+          {"queue-glance",
+           "two events, one at a glance",
+           prepare_glances,
+           {complete_both, turn_of_loop},
+           took_two,
+           NULL},
           {"queue-loop",
            "two events, one at a look",
            prepare_device,

@@ -111,6 +111,7 @@ struct search {
     uint64_t limit;  /* not beyond */
     bool (*is_over)(void *);
     void *argument;
+    bool begins;     /* the program was active until now, which is the last activity; */
     bool for_events; /* any that the looks give end it, */
     bool has_lock;   /* and events_lock is held then; out */
 };
@@ -147,6 +148,9 @@ enum spun { SPUN_FOUND, SPUN_IN_VAIN, SPUN_LONG_ENOUGH };
 static enum spun spin(struct queue *queue, struct search *search)
 {
     uint64_t now = now_ns(), ns = ns_of(queue), first = now + FIRST_NS, turn = now + TURN_NS;
+
+    if (search->begins)
+        search->active = now;
     bool late = now >= ns_after(search->active, search->ns), over = false;
     uint64_t time = late ? 0 : spin_time(queue, search->ns, now);
 
@@ -267,6 +271,7 @@ bool xs_spin_in_turn(struct queue *queue, bool *has_lock)
                             .limit = atomic_load_explicit(&queue->spin.turn_ends, memory_order_relaxed),
                             .is_over = has_events,
                             .argument = queue,
+                            .begins = atomic_load_explicit(&queue->looks_on, memory_order_relaxed),
                             .for_events = true};
 
     if (search.ns == 0)

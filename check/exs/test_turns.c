@@ -170,6 +170,41 @@ START_TEST(a_device_that_refuses_to_say)
 }
 END_TEST
 
+/* However long the application takes with an event, the time to look begins when it is done: its loop comes back, and
+ * sleeps only when nothing came for so long. */
+START_TEST(a_long_callback)
+{
+    struct pair pair;
+    exs_event_t event;
+    char byte;
+    bool looks_on;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    exs_qhandle_t queue = pair.client_box->queue;
+
+    must(exs_qmodify(queue, EXS_QATTR_WAIT, &(exs_qattr_t){.exs_wait = EXS_WAIT_ADAPTIVE, .exs_wait_us = 100}));
+    inbox_quiet(pair.client_box, QUIET_MS);
+    must(exs_recv(pair.client, &byte, 1, 0, queue, NULL, NULL));
+    must(exs_send(pair.server, "!", 1, EXS_UNSIGNALED, pair.server_box->queue, NULL, NULL));
+    ck_assert_int_eq(exs_qdequeue(pair.server_box->queue, &event, 1, &(struct timeval){0}), 0);
+    own_clock = true;
+    while (xs_loop_dequeue(queue, &event, 1, &looks_on) == 0)
+        ck_assert(is_readable(queue, WAIT_MS));
+    ck_assert(looks_on);
+    own_leap += SLOW_NS;
+    ck_assert_int_eq(xs_loop_look(queue, &event, 1, &looks_on), 0);
+    ck_assert_msg(is_readable(queue, 0), "the loop would sleep at once");
+    for (int turns = 0; is_readable(queue, 0); turns++) {
+        ck_assert_int_lt(turns, 10);
+        ck_assert_int_eq(xs_loop_dequeue(queue, &event, 1, &looks_on), 0);
+        looks_on = true;
+        ck_assert_int_eq(xs_loop_look(queue, &event, 1, &looks_on), 0);
+    }
+    own_clock = false;
+    pair_close(&pair);
+}
+END_TEST
+
 /* The connection breaks when a send's completion is there, but not yet seen: it was sent. */
 START_TEST(what_has_arrived_was_sent)
 {
@@ -231,6 +266,7 @@ int main(void)
     tcase_add_test(talk, an_idle_peer_is_probed);
     tcase_add_loop_test(talk, connections_get_their_turn, 0, 2);
     tcase_add_test(talk, a_device_that_refuses_to_say);
+    tcase_add_test(talk, a_long_callback);
     tcase_add_test(talk, what_has_arrived_was_sent);
     tcase_add_test(talk, operations_come_back);
     return run_suite(suite);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "copy.h"
 #include "fds.h"
 #include "fragile.h"
 #include "settings.h"
@@ -65,7 +66,7 @@ static void copy_plainly(const struct iovec *to, const struct iovec *from, size_
         size_t here = to->iov_len - to_at, there = from->iov_len - from_at;
         size_t bytes = here < there ? here : there;
 
-        memcpy((uint8_t *)to->iov_base + to_at, (const uint8_t *)from->iov_base + from_at, bytes);
+        copy_near((uint8_t *)to->iov_base + to_at, (const uint8_t *)from->iov_base + from_at, bytes);
         total -= bytes;
         to_at += bytes;
         from_at += bytes;
@@ -141,7 +142,7 @@ bool fragile_take(void *to, const void *from, size_t length)
 {
     if (!fragile_never(from, length, false))
         return fragile_copy(to, from, length);
-    memcpy(to, from, length);
+    copy_near(to, from, length);
     return true;
 }
 
@@ -149,7 +150,7 @@ bool fragile_give(void *to, const void *from, size_t length)
 {
     if (!fragile_never(to, length, true))
         return fragile_copy(to, from, length);
-    memcpy(to, from, length);
+    copy_near(to, from, length);
     return true;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "conn.h"
+#include "copy.h"
 #include "fragile.h"
 #include "memory.h"
 #include "nic.h"
@@ -210,7 +211,7 @@ static inline bool copy_to_memory(struct op *op, const uint8_t *from, uint64_t b
     uint8_t *to = xs_place_next(op).addr;
 
     if (memory != NULL && !memory->fragile) {
-        memcpy(to, from, bytes);
+        copy_near(to, from, bytes);
     } else if (!fragile_give(to, from, bytes)) {
         op->error = EFAULT;
         return false;

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
+#include "core/copy.h"
 #include "core/fds.h"
 #include "core/soft/link/shm.h"
 
@@ -275,17 +276,17 @@ START_TEST(who_reads_elsewhere_is_told)
     struct shm_train train;
 
     keep_to_one_processor();
-    send_trains(1, SOFT_FAR_MIN);
+    send_trains(1, COPY_LONG);
     ck_assert(!link->far); /* nobody has taken any yet */
     ck_assert(shm_ring_next(&in, &train));
     shm_ring_taken(&in, &train);
     ck_assert_uint_eq(atomic_load(&in.control->processor), (uint32_t)sched_getcpu() + 1);
-    send_trains(1, SOFT_FAR_MIN);
+    send_trains(1, COPY_LONG);
     ck_assert(!link->far);
     atomic_store(&in.control->processor, UINT32_MAX);
-    send_trains(1, SOFT_FAR_MIN);
+    send_trains(1, COPY_LONG);
     ck_assert(link->far);
-    send_trains(1, SOFT_FAR_MIN - 1);
+    send_trains(1, COPY_LONG - 1);
     ck_assert(!link->far);
     while (shm_ring_next(&in, &train))
         shm_ring_taken(&in, &train);
@@ -300,6 +301,15 @@ START_TEST(who_reads_elsewhere_is_told)
         in.told = UINT32_MAX;
         shm_ring_taken(&in, &train);
         ck_assert_uint_eq(atomic_load(&in.control->processor), far ? 0 : (uint32_t)sched_getcpu() + 1);
+    }
+    for (int i = 0; i < 4; i++) { /* and asks how long they take, as long as it compares */
+        send_trains(1, SHM_PACE_MIN);
+        ck_assert(!link->far);
+        ck_assert(shm_ring_next(&in, &train));
+        ck_assert_int_eq(shm_ring_took(&train) > 0, i % 2 == 1);
+        in.pace.compares = i % 2 == 0;
+        shm_ring_taken(&in, &train);
+        ck_assert_int_eq((atomic_load(&in.control->processor) & SHM_TIMES) != 0, i % 2 == 0);
     }
     bells.peer->link.leave(&bells.peer->link);
 }

@@ -7,6 +7,7 @@
  * to a request that can't be carried out is in refuse.c.
  */
 #include <arpa/inet.h>
+#include "core/copy.h"
 #include "core/fragile.h"
 #include "engine.h"
 #include "mw.h"
@@ -102,7 +103,7 @@ static inline bool write_region(const struct soft_mr *mr, uint64_t va, const str
 {
     if (mr->fragile)
         return fragile_copy(soft_mr_at(mr, va), packet->payload, packet->length);
-    memcpy(soft_mr_at(mr, va), packet->payload, packet->length);
+    copy_near(soft_mr_at(mr, va), packet->payload, packet->length);
     return true;
 }
 

@@ -6,6 +6,7 @@
  * may be deregistered while a message is under way, and is then not touched any more. What is registered still
  * may have gone all the same, where it is a file's: fragile.h.
  */
+#include "core/copy.h"
 #include "core/fragile.h"
 #include "engine.h"
 
@@ -78,7 +79,7 @@ bool soft_scatter(const struct iovec *to, int count, const void *from, bool frag
     if (fragile)
         return scatter_fragile(to, count, from);
     for (int i = 0; i < count; i++) {
-        memcpy(to[i].iov_base, at, to[i].iov_len);
+        copy_near(to[i].iov_base, at, to[i].iov_len);
         at += to[i].iov_len;
     }
     return true;

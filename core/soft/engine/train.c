@@ -8,9 +8,9 @@
  * the file itself, what lies together in one call.
  */
 #include <stdlib.h>
+#include "core/copy.h"
 #include "core/fragile.h"
 #include "core/pages.h"
-#include "copy.h"
 #include "engine.h"
 
 /* Where the kernel copies from the beginning of a page to the first 63 bytes of another, and does it as some
@@ -106,7 +106,7 @@ static bool fetch(const struct soft_train *train, unsigned first, unsigned last)
     if (!fetch_there(train, first, last))
         return false;
     for (unsigned i = first; i < last && train->link->far; i++)
-        soft_copy_far(train->piece[i].to, fetched_to(train, &train->piece[i]), train->piece[i].length);
+        copy_far(train->piece[i].to, fetched_to(train, &train->piece[i]), train->piece[i].length);
     return true;
 }
 
@@ -275,9 +275,9 @@ inline void soft_train_payload(struct soft_context *context, uint8_t *to, const 
         if (fragile != NULL)
             put_off(train, to, from, fragile);
         else if (train->link->far)
-            soft_copy_far(to, from->iov_base, from->iov_len);
+            copy_far(to, from->iov_base, from->iov_len);
         else
-            memcpy(to, from->iov_base, from->iov_len);
+            copy_near(to, from->iov_base, from->iov_len);
         to += from->iov_len;
     }
 }

@@ -29,7 +29,6 @@
 #define SOFT_TRAIN_MAX 65488   /* bytes of a train: what one UDP datagram holds, of IPv6 on the loopback, */
 #define SOFT_TRAIN_LONG 263168 /* and of one put together in a link's own room: four packets of 64 KiB */
 #define SOFT_TRAIN_PACKETS 60  /* packets of a train */
-#define SOFT_FAR_MIN 2048      /* bytes of a packet: shorter ones are not worth to be copied past the cache */
 #define SOFT_FLIGHT_MAX 524288 /* bytes of payload that a queue pair has under way */
 
 /* As core/clock.h has it, or a test: nanoseconds of a clock that only goes forward. */

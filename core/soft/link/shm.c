@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include "core/copy.h"
 #include "core/fds.h"
 #include "core/settings.h"
 #include "shm.h"
@@ -151,8 +152,8 @@ static uint8_t *link_room(struct soft_link *link, size_t size, size_t *limit)
         at = room_by_flag(peer, at, size, limit);
     link->full = at == NULL;
     link->far = false;
-    if (size >= SOFT_FAR_MIN)
-        link->far = out->far = shm_ring_is_far(out);
+    if (size >= COPY_LONG)
+        link->far = shm_ring_begin(out);
     return at;
 }
 
@@ -232,9 +233,10 @@ static __attribute__((noinline)) int give_timed(struct shm_peer *peer, const str
 {
     uint64_t begun = shm_pace_begin(&peer->in.pace, train->length) ? now_ns() : 0;
     int packets = give(peer, train);
+    uint64_t took = begun != 0 ? shm_ring_took(train) : 0;
 
-    if (begun != 0)
-        shm_pace_took(&peer->in.pace, !shm_ring_went_far(train), train->length, now_ns() - begun);
+    if (took != 0)
+        shm_pace_took(&peer->in.pace, !shm_ring_went_far(train), train->length, took + now_ns() - begun);
     return packets;
 }
 

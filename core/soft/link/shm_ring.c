@@ -2,17 +2,28 @@
 /* shm_ring.c - the positions and flags of shm_ring.h. */
 #include <sched.h>
 #include <string.h>
+#include "core/clock.h"
+#include "core/copy.h"
 #include "core/soft/engine/wire.h"
 #include "shm_ring.h"
 
 #define MASK (SHM_RING_BYTES - 1)
 #define NEAR 65536 /* bytes: so far an empty ring goes before it begins anew, and at least so far that */
 #define MORE 8 /* such pieces have room there: what is behind is only free when the first of them was taken */
-#define UNTOLD_MAX 4096 /* bytes that are free and not told of yet, at most */
+#define TOOK_MAX ((UINT32_C(1) << 31) - 1) /* ns: what a header has room for */
+#define UNTOLD_MAX 4096                    /* bytes that are free and not told of yet, at most */
 
 static size_t whole(size_t length)
 {
     return (SHM_HEADER + length + SHM_ALIGN - 1) / SHM_ALIGN * SHM_ALIGN;
+}
+
+/* How it went: past the cache, and in how many ns, as long as that is asked for. */
+static uint32_t way_of(struct shm_ring *ring)
+{
+    uint64_t took = ring->begun != 0 ? now_ns() - ring->begun : 0;
+
+    return (uint32_t)(took < TOOK_MAX ? took : TOOK_MAX) << 1 | ring->far;
 }
 
 /* Headers are written and read as atomics: the other side may do anything meanwhile. Relaxed, since the
@@ -25,7 +36,8 @@ static void put_header(struct shm_ring *ring, uint32_t length, uint32_t stride, 
     atomic_store_explicit(&header[1], stride, memory_order_relaxed);
     atomic_store_explicit(&header[2], ack, memory_order_relaxed);
     if (length >= SHM_PACE_MIN)
-        atomic_store_explicit(&header[3], ring->far, memory_order_relaxed);
+        atomic_store_explicit(&header[3], way_of(ring), memory_order_relaxed);
+    ring->begun = 0;
 }
 
 /* Takes a flag of the other's down: true if it was up. Either we see the flag, or whoever has put it up sees
@@ -141,11 +153,14 @@ bool shm_ring_calls(struct shm_ring *ring)
     return calls(&ring->control->sleeps);
 }
 
-bool shm_ring_is_far(const struct shm_ring *ring)
+bool shm_ring_begin(struct shm_ring *ring)
 {
     uint32_t there = atomic_load_explicit(&ring->control->processor, memory_order_relaxed);
 
-    return there != 0 && there != processor();
+    ring->begun = there & SHM_TIMES ? now_ns() : 0;
+    there &= ~SHM_TIMES;
+    ring->far = there != 0 && there != processor();
+    return ring->far;
 }
 
 void shm_ring_want_room(struct shm_ring *ring)
@@ -205,17 +220,27 @@ bool shm_ring_next(struct shm_ring *ring, struct shm_train *train)
     return false;
 }
 
-bool shm_ring_went_far(const struct shm_train *train)
+static uint32_t way_told(const struct shm_train *train)
 {
     const _Atomic uint32_t *header = (const _Atomic uint32_t *)(const void *)(train->bytes - SHM_HEADER);
 
-    return atomic_load_explicit(&header[3], memory_order_relaxed) != 0;
+    return atomic_load_explicit(&header[3], memory_order_relaxed);
+}
+
+bool shm_ring_went_far(const struct shm_train *train)
+{
+    return way_told(train) & 1;
+}
+
+uint64_t shm_ring_took(const struct shm_train *train)
+{
+    return way_told(train) >> 1;
 }
 
 /* Only for a train that is long enough to be copied in another way. */
 static void tell_processor(struct shm_ring *ring)
 {
-    uint32_t here = ring->pace.near ? 0 : processor();
+    uint32_t here = (ring->pace.near ? 0 : processor()) | (ring->pace.compares ? SHM_TIMES : 0);
 
     if (here != ring->told)
         atomic_store_explicit(&ring->control->processor, here, memory_order_relaxed);
@@ -224,7 +249,7 @@ static void tell_processor(struct shm_ring *ring)
 
 bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train)
 {
-    if (train->length >= SOFT_FAR_MIN)
+    if (train->length >= COPY_LONG)
         tell_processor(ring);
     ring->at += train->whole;
     return ring->at - ring->told_at >= UNTOLD_MAX && shm_ring_tell(ring);

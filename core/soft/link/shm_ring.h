@@ -27,9 +27,10 @@
 /* A power of two; half of it is what one side copies while the other is being woken up, which takes 50 us and
  * more in a virtual machine. Only what is used of it is there: shm_ring.c. */
 #define SHM_RING_BYTES 2097152u
-#define SHM_HEADER 16       /* bytes before a train: its length, its stride, an acknowledgement, its way */
-#define SHM_ALIGN 64        /* of a header */
-#define SHM_SKIP UINT32_MAX /* for a length: on at the ring's beginning */
+#define SHM_HEADER 16 /* bytes before a train: its length, its stride, an acknowledgement, its way and time */
+#define SHM_ALIGN 64  /* of a header */
+#define SHM_SKIP UINT32_MAX           /* for a length: on at the ring's beginning */
+#define SHM_TIMES (UINT32_C(1) << 31) /* the receiver asks how long trains take to be put there */
 
 /* What is shared of one direction. */
 struct shm_control {
@@ -37,8 +38,8 @@ struct shm_control {
                                          * flags are seq_cst, stored and loaded: see calls() */
     _Alignas(
         64) _Atomic uint64_t head; /* the receiver's, in the same way: what lies before it may be overwritten */
-    _Atomic uint32_t processor;    /* that the receiver copies on, and 1; 0: not known, or not to be minded. A
-                                    * hint, and so relaxed: it pairs with nothing */
+    _Atomic uint32_t processor;    /* that the receiver copies on, and 1; 0: not known, or not to be minded; and
+                                    * SHM_TIMES. A hint, and so relaxed: it pairs with nothing */
     _Alignas(64) _Atomic uint32_t wants_room; /* the sender's flag; the receiver takes it down */
     _Alignas(64) _Atomic uint32_t sleeps;     /* the receiver's flag; the sender takes it down. Each flag pairs
                                                * with its position */
@@ -52,7 +53,8 @@ struct shm_ring {
     uint64_t seen;        /* the other's, as last read and believed */
     uint64_t told_at;     /* the receiver's position, as it was last told; */
     uint32_t told;        /* and his processor */
-    bool far;             /* what the sender puts there next goes past its cache */
+    bool far;             /* what the sender puts there next goes past its cache; */
+    uint64_t begun;       /* and when it began with it, ns, if that is asked for; else 0 */
     struct shm_pace pace; /* the receiver's */
     bool flagged;         /* its flag is up, as far as it knows */
     bool broken;          /* the other has told what can't be */
@@ -75,8 +77,9 @@ void shm_ring_see_room(struct shm_ring *ring);
 void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride, uint32_t ack);
 /* After one put or more. True: ring at the receiver's. */
 bool shm_ring_calls(struct shm_ring *ring);
-/* Does the receiver copy on another processor than the caller's, as far as is known, and mind that? */
-bool shm_ring_is_far(const struct shm_ring *ring);
+/* What is long is about to be put together there. True: past the cache, since the receiver copies on another processor
+ * than the caller's, as far as is known, and minds that. */
+bool shm_ring_begin(struct shm_ring *ring);
 /* The flag goes up. Look for room once more! */
 void shm_ring_want_room(struct shm_ring *ring);
 
@@ -88,6 +91,8 @@ bool shm_ring_is_empty(struct shm_ring *ring);
 bool shm_ring_next(struct shm_ring *ring, struct shm_train *train);
 /* Did it go past the sender's cache, as he says? Of one of SHM_PACE_MIN bytes and more. */
 bool shm_ring_went_far(const struct shm_train *train);
+/* And how long did that take him, ns, as he says? Of one likewise. 0: he was not asked. */
+uint64_t shm_ring_took(const struct shm_train *train);
 /* It has been copied, and its place is free: so the sender learns, but for a little, at once. True: ring at the
  * sender's. */
 bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train);

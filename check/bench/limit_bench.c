@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What two copies take, and nothing else: bytes through a ring in shared memory between two processes that look on,
+ * without connections, events, checks or sleep. No link of two copies can be faster, EXS's or another's.
+ *
+ *   limit_bench send stream|ping SIZE TOTAL 0   as bench.h has it; the other side is a child of its own
+ *
+ * Lines that another processor reads next may better be stored past the cache, or not (core/copy.h): the
+ * ring tries both while nobody takes the time, and goes on with the faster.
+ */
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "core/copy.h"
+
+#define CHUNK 65536 /* bytes of a slot */
+#define SLOTS 32    /* more than the writer's own cache holds: the reader finds them in one that both have */
+#define LOOKS 1024  /* before it makes way, where both sides have one processor */
+
+/* Which side writes what: a line of its own each. */
+static struct shared {
+    _Alignas(128) _Atomic uint64_t put;   /* slots, by the parent; pairs with the child's look */
+    _Alignas(128) _Atomic uint64_t taken; /* by the child; pairs with the parent's */
+    _Alignas(4096) uint8_t slot[SLOTS][CHUNK];
+} * shared;
+
+static struct bench bench;
+static uint8_t *buffers;
+static uint64_t messages;
+
+static void *map(size_t size, int how)
+{
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, how | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+    if (at == MAP_FAILED)
+        bench_fail("memory");
+    return at;
+}
+
+static void wait_for(const _Atomic uint64_t *count, uint64_t least)
+{
+    for (unsigned looks = 1; atomic_load_explicit(count, memory_order_acquire) < least; looks++)
+        if (looks % LOOKS == 0)
+            sched_yield();
+}
+
+/* Messages follow each other through as many buffers as EXS's have. */
+static uint8_t *buffer_of(uint64_t message)
+{
+    return buffers + message % bench.window * bench.size;
+}
+
+static size_t part(size_t at)
+{
+    return bench.size - at < CHUNK ? bench.size - at : CHUNK;
+}
+
+/* ---- A stream ---- */
+
+static void put(uint64_t message, uint64_t *slots, bool far)
+{
+    for (size_t at = 0; at < bench.size; at += CHUNK) {
+        size_t length = part(at);
+
+        if (*slots >= SLOTS)
+            wait_for(&shared->taken, *slots - SLOTS + 1);
+        if (far)
+            copy_far(shared->slot[*slots % SLOTS], buffer_of(message) + at, length);
+        else
+            copy_near(shared->slot[*slots % SLOTS], buffer_of(message) + at, length);
+        atomic_store_explicit(&shared->put, ++*slots, memory_order_release);
+    }
+}
+
+static void take_all(void)
+{
+    uint64_t slots = 0;
+
+    for (uint64_t message = 0; message < messages; message++) {
+        for (size_t at = 0; at < bench.size; at += CHUNK, slots++) {
+            wait_for(&shared->put, slots + 1);
+            copy_near(buffer_of(message) + at, shared->slot[slots % SLOTS], part(at));
+            atomic_store_explicit(&shared->taken, slots + 1, memory_order_release);
+        }
+    }
+}
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* A third of what comes first in either way, and which was faster. */
+static bool try_both(uint64_t *message, uint64_t *slots)
+{
+    uint64_t third = bench.warm / bench.size / 3;
+    double took[2];
+
+    for (int far = 0; far < 2; far++) {
+        double began = now();
+
+        for (uint64_t end = *message + third; *message < end; ++*message)
+            put(*message, slots, far);
+        wait_for(&shared->taken, *slots);
+        took[far] = now() - began;
+    }
+    return took[1] < took[0];
+}
+
+static void put_all(void)
+{
+    uint64_t message = 0, slots = 0;
+
+    bench_start(&bench);
+    bool far = try_both(&message, &slots);
+
+    for (; message < messages; bench_done(&bench, ++message * bench.size))
+        put(message, &slots, far);
+    wait_for(&shared->taken, slots);
+}
+
+/* ---- A ball ---- */
+
+static void throw_ball(_Atomic uint64_t *count, uint64_t times)
+{
+    memcpy(shared->slot[count == &shared->put], buffers, bench.size);
+    atomic_store_explicit(count, times, memory_order_release);
+}
+
+static void catch_ball(const _Atomic uint64_t *count, uint64_t times)
+{
+    wait_for(count, times);
+    memcpy(buffers, shared->slot[count == &shared->put], bench.size);
+}
+
+static void throw_back(void)
+{
+    for (uint64_t trip = 1; trip <= bench.total; trip++) {
+        catch_ball(&shared->put, trip);
+        throw_ball(&shared->taken, trip);
+    }
+}
+
+static void throw_first(void)
+{
+    bench_start(&bench);
+    for (uint64_t trip = 1; trip <= bench.total; trip++) {
+        throw_ball(&shared->put, trip);
+        catch_ball(&shared->taken, trip);
+        bench_done(&bench, trip);
+    }
+}
+
+/* ---- The two ---- */
+
+/* Who was put on one processor leaves it to the parent. */
+static void move_away(void)
+{
+    cpu_set_t own, others;
+
+    if (sched_getaffinity(0, sizeof(own), &own) == -1 || CPU_COUNT(&own) != 1)
+        return;
+    CPU_ZERO(&others);
+    for (int cpu = 0; cpu < CPU_SETSIZE && cpu < sysconf(_SC_NPROCESSORS_CONF); cpu++)
+        if (!CPU_ISSET(cpu, &own))
+            CPU_SET(cpu, &others);
+    (void)sched_setaffinity(0, sizeof(others), &others); /* where there is no other it stays */
+}
+
+int main(int argc, char **argv)
+{
+    int status;
+
+    bench_parse(&bench, argc, argv);
+    if (bench.serve || bench.connections != 1 || bench.size == 0 ||
+        (bench.mode != BENCH_STREAM && bench.mode != BENCH_PING) ||
+        (bench.mode == BENCH_PING && bench.size > CHUNK)) {
+        fprintf(stderr, "usage: limit_bench send stream|ping SIZE TOTAL 0; a ping of %d bytes at most\n",
+                CHUNK);
+        return 2;
+    }
+    messages = (bench.total + bench.size - 1) / bench.size;
+    bench.total = bench.mode == BENCH_STREAM ? messages * bench.size : bench.total;
+    shared = map(sizeof(*shared), MAP_SHARED);
+    pid_t child = fork();
+
+    if (child == -1)
+        bench_fail("fork");
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        move_away();
+    }
+    buffers = map(bench.window * bench.size, MAP_PRIVATE);
+    memset(buffers, 1, bench.window * bench.size);
+    if (child == 0) {
+        bench.mode == BENCH_STREAM ? take_all() : throw_back();
+        return 0;
+    }
+    bench.mode == BENCH_STREAM ? put_all() : throw_first();
+    bench_print(&bench);
+    return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+}

@@ -170,6 +170,40 @@ START_TEST(a_device_that_refuses_to_say)
 }
 END_TEST
 
+/* A byte for the client, which its queue has not taken yet, in this mode. */
+static void bring(const struct pair *pair, char *byte, const exs_qattr_t *mode)
+{
+    exs_event_t none;
+    exs_qhandle_t queue = pair->client_box->queue;
+
+    must(exs_qmodify(queue, EXS_QATTR_WAIT, mode));
+    inbox_quiet(pair->client_box, QUIET_MS);
+    must(exs_recv(pair->client, byte, 1, 0, queue, NULL, NULL));
+    must(exs_send(pair->server, "!", 1, EXS_UNSIGNALED, pair->server_box->queue, NULL, NULL));
+    ck_assert_int_eq(exs_qdequeue(pair->server_box->queue, &none, 1, &(struct timeval){0}), 0);
+}
+
+/* Whoever is to sleep at once, and has others in his loop that are due, is told that nothing is to be looked for. */
+START_TEST(no_glance_before_others)
+{
+    struct pair pair;
+    exs_event_t event;
+    char byte;
+    bool looks_on = _i == 1;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    exs_qhandle_t queue = pair.client_box->queue;
+
+    bring(&pair, &byte, &(exs_qattr_t){.exs_wait = EXS_WAIT_NOTIFY});
+    while (xs_loop_dequeue(queue, &event, 1, &looks_on) == 0) {
+        ck_assert(is_readable(queue, WAIT_MS));
+        looks_on = _i == 1;
+    }
+    ck_assert_int_eq(looks_on, _i == 1);
+    pair_close(&pair);
+}
+END_TEST
+
 /* However long the application takes with an event, the time to look begins when it is done: its loop comes back, and
  * sleeps only when nothing came for so long. */
 START_TEST(a_long_callback)
@@ -182,11 +216,7 @@ START_TEST(a_long_callback)
     pair_open(&pair, AF_INET, SOCK_STREAM);
     exs_qhandle_t queue = pair.client_box->queue;
 
-    must(exs_qmodify(queue, EXS_QATTR_WAIT, &(exs_qattr_t){.exs_wait = EXS_WAIT_ADAPTIVE, .exs_wait_us = 100}));
-    inbox_quiet(pair.client_box, QUIET_MS);
-    must(exs_recv(pair.client, &byte, 1, 0, queue, NULL, NULL));
-    must(exs_send(pair.server, "!", 1, EXS_UNSIGNALED, pair.server_box->queue, NULL, NULL));
-    ck_assert_int_eq(exs_qdequeue(pair.server_box->queue, &event, 1, &(struct timeval){0}), 0);
+    bring(&pair, &byte, &(exs_qattr_t){.exs_wait = EXS_WAIT_ADAPTIVE, .exs_wait_us = 100});
     own_clock = true;
     while (xs_loop_dequeue(queue, &event, 1, &looks_on) == 0)
         ck_assert(is_readable(queue, WAIT_MS));
@@ -267,6 +297,7 @@ int main(void)
     tcase_add_loop_test(talk, connections_get_their_turn, 0, 2);
     tcase_add_test(talk, a_device_that_refuses_to_say);
     tcase_add_test(talk, a_long_callback);
+    tcase_add_loop_test(talk, no_glance_before_others, 0, 2);
     tcase_add_test(talk, what_has_arrived_was_sent);
     tcase_add_test(talk, operations_come_back);
     return run_suite(suite);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What two copies take, and nothing else: bytes through a ring in shared memory between two processes that look on,
+ * limit_bench.c - what two copies take, and nothing else: bytes through a ring in shared memory between two processes that look on,
  * without connections, events, checks or sleep. No link of two copies can be faster, EXS's or another's.
  *
  *   limit_bench send stream|ping SIZE TOTAL 0   as bench.h has it; the other side is a child of its own
@@ -9,6 +9,7 @@
  * ring tries both while nobody takes the time, and goes on with the faster.
  */
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +17,10 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bench.h"
+#include "core/clock.h"
 #include "core/copy.h"
 
 #define CHUNK 65536 /* bytes of a slot */
@@ -96,27 +96,19 @@ static void take_all(void)
     }
 }
 
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* A third of what comes first in either way, and which was faster. */
 static bool try_both(uint64_t *message, uint64_t *slots)
 {
     uint64_t third = bench.warm / bench.size / 3;
-    double took[2];
+    uint64_t took[2];
 
     for (int far = 0; far < 2; far++) {
-        double began = now();
+        uint64_t began = now_ns();
 
         for (uint64_t end = *message + third; *message < end; ++*message)
             put(*message, slots, far);
         wait_for(&shared->taken, *slots);
-        took[far] = now() - began;
+        took[far] = now_ns() - began;
     }
     return third > 0 && took[1] < took[0];
 }

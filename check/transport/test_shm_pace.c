@@ -63,6 +63,18 @@ START_TEST(near_where_it_does_not_matter)
 }
 END_TEST
 
+/* A ring's first trains bring its pages, and those of what they are copied to: their time says nothing. */
+START_TEST(the_first_do_not_count)
+{
+    begin();
+    trains(32, 59000, 47000);
+    trains(64, 50000, 46000);
+    trains(200, 3000, 20000);
+    ck_assert(!pace.near);
+    expect_between(trains(1000, 3000, 20000), 0, 0);
+}
+END_TEST
+
 /* A sender that does not do as it is asked, since it is on our processor, or lies: nothing changes, and nobody
  * asks the clock for ever. */
 START_TEST(who_goes_one_way_only_is_let)
@@ -100,6 +112,7 @@ static Suite *suite(void)
     TCase *tcase = tcase_create("pace");
     tcase_add_test(tcase, the_faster_way_is_asked_for);
     tcase_add_test(tcase, near_where_it_does_not_matter);
+    tcase_add_test(tcase, the_first_do_not_count);
     tcase_add_loop_test(tcase, who_goes_one_way_only_is_let, 0, 2);
     tcase_add_test(tcase, all_numbers);
     suite_add_tcase(suite, tcase);

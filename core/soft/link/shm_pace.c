@@ -4,12 +4,14 @@
 
 #define ENOUGH 8 /* trains of a kind: whatever else a processor did meanwhile, some were undisturbed */
 #define PATIENCE (UINT64_C(16) << 20) /* bytes: eight rings, of which all before was put before it was asked */
-#define REST (UINT64_C(512) << 20)    /* bytes between two comparisons */
+#define FIRST (UINT64_C(8) << 20)     /* bytes before the first: they bring the pages */
+#define REST (UINT64_C(256) << 20)    /* bytes between two comparisons */
 #define UNIT 65536                    /* bytes whose time is compared */
 
 static void begin(struct shm_pace *pace)
 {
-    *pace = (struct shm_pace){.near = pace->near,
+    *pace = (struct shm_pace){.warm = true,
+                              .near = pace->near,
                               .near_before = pace->near,
                               .compares = true,
                               .least = {UINT64_MAX, UINT64_MAX},
@@ -23,14 +25,22 @@ static void end(struct shm_pace *pace, bool near)
     pace->left = REST;
 }
 
+static void warm_up(struct shm_pace *pace)
+{
+    pace->warm = true;
+    pace->left = FIRST;
+}
+
 bool shm_pace_begin(struct shm_pace *pace, size_t length)
 {
     if (pace->left > length)
         pace->left -= length;
     else if (pace->compares)
         end(pace, pace->near_before); /* the other kind does not come */
-    else
+    else if (pace->warm)
         begin(pace);
+    else
+        warm_up(pace);
     return pace->compares;
 }
 

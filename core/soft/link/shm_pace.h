@@ -22,6 +22,7 @@
 
 /* Of the receiver's end of a ring: all 0 at first, which asks for what has gone past the cache. */
 struct shm_pace {
+    bool warm;         /* trains have come before */
     bool near;         /* what is asked for: trains that stay in the sender's cache */
     bool near_before;  /* and what was before this comparison */
     bool compares;     /* trains are timed, */

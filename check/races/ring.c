@@ -26,6 +26,7 @@
 #undef MASK
 #include "core/soft/link/shm_board.c"
 #include "core/soft/link/shm.c"
+#include "core/soft/link/shm_peer.c"
 
 #define TRAIN 40 /* bytes; two of them fill a ring */
 #define SEATED 2 /* peers of the context that has a board */
@@ -50,11 +51,9 @@ static struct kernel_bell *bell_of(int fd)
     return fd == 0 ? &there.bell : &here[fd - 1].bell;
 }
 
-bool fds_flag(int fd, bool up)
+void shm_bell_ring(int fd)
 {
-    EXPECT(up);
     bell_ring(bell_of(fd));
-    return true;
 }
 
 uint64_t fds_flag_take(int fd)
@@ -108,8 +107,8 @@ static void make_peer(struct shm_peer *peer, struct end *end, struct shm_area *a
     int from = maker ? 0 : 1;
 
     memset(peer, 0, sizeof *peer);
-    peer->link.room = link_room;
-    peer->link.send = link_send;
+    peer->link.room = shm_link_room;
+    peer->link.send = shm_link_send;
     peer->path.link = &peer->link;
     peer->area = area;
     peer->out = (struct shm_ring){.control = &area->control[from], .bytes = area->bytes[from]};
@@ -117,7 +116,7 @@ static void make_peer(struct shm_peer *peer, struct end *end, struct shm_area *a
     peer->shm = &end->shm;
     bells[bell].fd = bell;
     peer->bell = &bells[bell];
-    look_at(peer); /* shm_join */
+    shm_look_at(peer); /* shm_join */
 }
 
 static void prepare_pairs(int pairs, bool seated)

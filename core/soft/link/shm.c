@@ -1,37 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm.c - the bell, and the packets that go through the rings of a context's peers. */
-#include <errno.h>
-#include <stdatomic.h>
+/* shm.c - the packets that go through the rings of a context's peers, and when the bell is rung and heard. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
 #include "core/copy.h"
 #include "core/fds.h"
 #include "core/settings.h"
 #include "shm.h"
-#include "turn_out.h"
-
-/* Peers of the process that are no context's yet. A count: it pairs with nothing. */
-static atomic_uint unassigned;
 
 #define UNCALLED_MAX 262144            /* bytes that a sleeping peer is not told of during a turn */
 #define BYTES_MAX (SHM_RING_BYTES / 2) /* taken in while the context stays locked */
 #define LOOK_MAX (SHM_RING_BYTES / 8)  /* the same of who looks again, after giving back what has come */
 
-void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service)
-{
-    *shm = (struct shm){.context = context, .service = service, .bell = -1, .most = SHM_PEERS};
-    TAILQ_INIT(&shm->looked_at);
-    LIST_INIT(&shm->uncalled);
-}
-
 /* ---- The bell ---- */
-
-static void ring(int bell)
-{
-    (void)fds_flag(bell, true); /* or it is as loud as can be */
-}
 
 /* More than anybody is owed. A peer can write any number there. */
 #define RINGS_MAX INT32_MAX
@@ -48,66 +27,14 @@ static bool hear(struct shm *shm, bool *unexpected)
     return times > 0;
 }
 
-/* 0 or an errno. */
-static int make_bell(struct shm *shm)
-{
-    struct soft_wire *wire = soft_wire_of(shm->context);
-    int error = 0;
-
-    if (wire->open != NULL && (error = wire->open(wire, shm->context)) != 0)
-        return error;
-    shm->bell = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (shm->bell == -1)
-        return errno;
-    error = service_attach(shm->service, shm->bell);
-    if (error != 0) {
-        fds_close(shm->bell);
-        shm->bell = -1;
-    }
-    shm->ready = error == 0;
-    return error;
-}
-
-int shm_prepare(struct shm *shm)
-{
-    unsigned peers = shm->count + atomic_load_explicit(&unassigned, memory_order_relaxed);
-    int error;
-
-    if (peers >= shm->most)
-        return EUSERS;
-    if (!shm->ready && (error = make_bell(shm)) != 0)
-        return error;
-    if (peers >= SHM_SEATLESS && shm->seats == NULL && (shm->seats = shm_seats_new()) == NULL)
-        return errno;
-    return 0;
-}
-
-void shm_forget(void)
-{
-    atomic_store_explicit(&unassigned, 0, memory_order_relaxed);
-    shm_bell_forget();
-    turn_out_forget();
-}
-
-void shm_end(struct shm *shm)
-{
-    if (shm->bell != -1)
-        fds_close(shm->bell);
-    shm->bell = -1;
-    if (shm->seats != NULL)
-        shm_seats_leave(shm->seats);
-    shm->seats = NULL;
-}
-
-/* At the next look. */
-static void look_at(struct shm_peer *peer)
+void shm_look_at(struct shm_peer *peer)
 {
     if (!peer->looked_at)
         TAILQ_INSERT_TAIL(&peer->shm->looked_at, peer, looks);
     peer->looked_at = true;
 }
 
-static void look_no_more(struct shm_peer *peer)
+void shm_look_no_more(struct shm_peer *peer)
 {
     if (peer->looked_at)
         TAILQ_REMOVE(&peer->shm->looked_at, peer, looks);
@@ -138,11 +65,11 @@ static __attribute__((noinline)) uint8_t *room_by_flag(struct shm_peer *peer, ui
     if (at != NULL)
         expect_ring(peer->shm, shm_ring_stay(out, &out->control->wants_room));
     if (out->broken)
-        look_at(peer); /* to be given up then */
+        shm_look_at(peer); /* to be given up then */
     return at;
 }
 
-static uint8_t *link_room(struct soft_link *link, size_t size, size_t *limit)
+uint8_t *shm_link_room(struct soft_link *link, size_t size, size_t *limit)
 {
     struct shm_peer *peer = (struct shm_peer *)link;
     struct shm_ring *out = &peer->out;
@@ -162,10 +89,10 @@ static void call(struct shm_peer *peer)
 {
     if (peer->board != NULL)
         shm_board_call(peer->board, peer->seat_there);
-    ring(peer->bell->fd);
+    shm_bell_ring(peer->bell->fd);
 }
 
-static void call_peer(struct shm_peer *peer)
+void shm_call_peer(struct shm_peer *peer)
 {
     if (peer->uncalled_bytes == 0)
         return;
@@ -180,13 +107,13 @@ void shm_sent(struct shm *shm)
     struct shm_peer *peer;
 
     while ((peer = LIST_FIRST(&shm->uncalled)) != NULL)
-        call_peer(peer);
+        shm_call_peer(peer);
 }
 
 /* To wake a peer costs us more than a train does, and it falls asleep again when it has taken what there is: so
  * it is called for many trains, or at the end of a turn. */
-static void link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
-                      size_t stride)
+void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+                   size_t stride)
 {
     struct shm_peer *peer = (struct shm_peer *)link;
 
@@ -198,7 +125,7 @@ static void link_send(struct soft_link *link, const struct soft_path *path, uint
     peer->uncalled_bytes += length;
     service_traffic(peer->shm->service);
     if (peer->uncalled_bytes >= UNCALLED_MAX)
-        call_peer(peer);
+        shm_call_peer(peer);
 }
 
 /* Is there room again for what found none? */
@@ -206,7 +133,7 @@ static void look_for_room(struct shm_peer *peer)
 {
     size_t limit;
 
-    if (peer->link.full && link_room(&peer->link, SHM_MTU + SHM_ALIGN, &limit) != NULL)
+    if (peer->link.full && shm_link_room(&peer->link, SHM_MTU + SHM_ALIGN, &limit) != NULL)
         soft_link_drained(&peer->link);
 }
 
@@ -315,7 +242,7 @@ static void called(void *arg, unsigned seat)
     struct shm_peer *peer = shm->seats->sitting[seat];
 
     if (peer != NULL)
-        look_at(peer);
+        shm_look_at(peer);
 }
 
 /* How many of those with a seat have called? */
@@ -356,10 +283,10 @@ static int look_at_all(struct shm *shm, size_t *budget, bool watches)
         give_up(peer);
         next = TAILQ_NEXT(peer, looks);
         if (peer->seats != NULL && ((peer->in.flagged && *budget > 0) || peer->failed)) {
-            look_no_more(peer);
+            shm_look_no_more(peer);
         } else if (had_time && *budget == 0 && next != NULL) {
-            look_no_more(peer);
-            look_at(peer);
+            shm_look_no_more(peer);
+            shm_look_at(peer);
         }
     }
     return packets;
@@ -406,7 +333,7 @@ int shm_receive(struct shm *shm, bool hears, bool watches)
     if (shm->owed < 0) /* rings of nobody whose flag was up */
         shm->owed = 0;
     if (budget == 0 && watches) {
-        ring(shm->bell);
+        shm_bell_ring(shm->bell);
         shm->owed++;
     } else if (budget == 0) {
         shm->unwatched = true;
@@ -430,101 +357,7 @@ void shm_watch(struct shm *shm)
     }
     shm->unwatched = false;
     if (is_late) {
-        ring(shm->bell);
+        shm_bell_ring(shm->bell);
         shm->owed++;
     }
-}
-
-/* ---- Peers ---- */
-
-static void link_leave(struct soft_link *link)
-{
-    struct shm_peer *peer = (struct shm_peer *)link;
-
-    look_no_more(peer);
-    if (peer->seats != NULL)
-        peer->seats->sitting[peer->seat] = NULL;
-    call_peer(peer);
-    peer->shm->count--;
-    shm_peer_free(peer);
-}
-
-/* False and errno. */
-static bool sit_down(struct shm_peer *peer, struct shm_seats *seats)
-{
-    if (seats == NULL)
-        return true;
-    peer->seat = shm_seat_reserve(seats);
-    if (peer->seat != -1)
-        peer->seats = seats;
-    return peer->seat != -1;
-}
-
-struct shm_peer *shm_peer_new(struct shm_seats *seats, struct shm_area *area, bool maker)
-{
-    struct shm_peer *peer = calloc(1, sizeof *peer);
-    unsigned out = maker ? 0 : 1, in = 1 - out;
-
-    if (peer == NULL)
-        return NULL;
-    if (!sit_down(peer, seats)) {
-        free(peer);
-        return NULL;
-    }
-    peer->link = (struct soft_link){.name = "shm",
-                                    .mtu = SHM_MTU,
-                                    .lossless = true,
-                                    .carries_ack = true,
-                                    .room = link_room,
-                                    .send = link_send,
-                                    .leave = link_leave};
-    peer->path.link = &peer->link;
-    peer->area = area;
-    peer->out = (struct shm_ring){.control = &area->control[out], .bytes = area->bytes[out]};
-    peer->in = (struct shm_ring){.control = &area->control[in], .bytes = area->bytes[in]};
-    peer->meeting = peer->memory = peer->spare = -1;
-    atomic_fetch_add_explicit(&unassigned, 1, memory_order_relaxed);
-    return peer;
-}
-
-void shm_peer_free(struct shm_peer *peer)
-{
-    int fds[] = {peer->meeting, peer->memory, peer->spare};
-
-    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
-        if (fds[i] != -1)
-            fds_close(fds[i]);
-    if (peer->shm == NULL)
-        atomic_fetch_sub_explicit(&unassigned, 1, memory_order_relaxed);
-    if (peer->seats != NULL)
-        shm_seat_give_back(peer->seats, peer->seat);
-    if (peer->bell != NULL)
-        shm_bell_give_back(peer->bell);
-    if (peer->board != NULL)
-        shm_board_unmap(peer->board);
-    munmap(peer->area, sizeof *peer->area);
-    free(peer);
-}
-
-void shm_assign(struct shm *shm, struct shm_peer *peer)
-{
-    soft_lock(shm->context);
-    peer->shm = shm;
-    shm->count++;
-    atomic_fetch_sub_explicit(&unassigned, 1, memory_order_relaxed);
-    soft_unlock(shm->context);
-}
-
-/* What has come before now has rung in vain: look at once. */
-void shm_join(struct shm_peer *peer)
-{
-    struct shm *shm = peer->shm;
-
-    soft_lock(shm->context);
-    if (peer->seats != NULL)
-        peer->seats->sitting[peer->seat] = peer;
-    look_at(peer);
-    shm->owed++;
-    soft_unlock(shm->context);
-    ring(shm->bell);
 }

@@ -105,4 +105,16 @@ int shm_receive(struct shm *shm, bool hears, bool watches);
 void shm_watch(struct shm *shm);
 void shm_sent(struct shm *shm);
 
+/* ---- Between the link's own files (locked) ----------------------------------------------------- */
+
+/* As struct soft_link has them. */
+uint8_t *shm_link_room(struct soft_link *link, size_t size, size_t *limit);
+void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+                   size_t stride);
+/* At the next look; or at none. */
+void shm_look_at(struct shm_peer *peer);
+void shm_look_no_more(struct shm_peer *peer);
+/* Of what was put there for it, before anything else is. */
+void shm_call_peer(struct shm_peer *peer);
+
 #endif

@@ -22,6 +22,8 @@ struct shm_bell {
  * EPROTO: it is none. */
 struct shm_bell *shm_bell_take(int fd);
 void shm_bell_give_back(struct shm_bell *bell);
+/* Put it up, whosever it is. */
+void shm_bell_ring(int fd);
 /* In the child of a fork, whose descriptors are closed: nobody finds those of before. */
 void shm_bell_forget(void);
 

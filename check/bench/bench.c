@@ -72,12 +72,15 @@ static bool parse_work(struct bench *bench, const char *work)
     return false;
 }
 
-/* Eight keep a small message's way filled. Two do that where they are large, and more of them don't stay in a
- * processor's cache, from which the other side has to read them (doc/gigabyte.md, "Where the buffers lie"). */
+/* Sends, or receives, outstanding: BENCH_WINDOW, or else 8 small ones, or 2 large ones, because more of them don't stay
+ * in a processor's cache, from which the other side has to read them (doc/gigabyte.md, "Where the buffers lie"). */
 static size_t window(size_t size)
 {
     const size_t most = 8, least = 2, bytes = 2 << 20;
+    const char *text = getenv("BENCH_WINDOW");
 
+    if (text != NULL && strtoul(text, NULL, 10) > 0)
+        return strtoul(text, NULL, 10);
     if (size * most <= bytes)
         return most;
     return size * least < bytes ? bytes / size : least;

@@ -121,6 +121,15 @@ static void make_ready(int sock)
         bench_fail("socket");
 }
 
+/* Sockets that a listener accepts have its congestion control. */
+static void set_congestion_control(int sock)
+{
+    const char *name = getenv("BENCH_TCP_CONGESTION");
+
+    if (name != NULL && setsockopt(sock, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == -1)
+        bench_fail("BENCH_TCP_CONGESTION");
+}
+
 /* All the connections, into their readers. */
 static void open_sockets(void)
 {
@@ -128,6 +137,7 @@ static void open_sockets(void)
     socklen_t length = sizeof(bench.address);
 
     if (bench.serve) {
+        set_congestion_control(listener);
         if (bind(listener, (struct sockaddr *)&bench.address, length) == -1 || listen(listener, 128) == -1 ||
             getsockname(listener, (struct sockaddr *)&bench.address, &length) == -1)
             bench_fail("listen");
@@ -137,6 +147,8 @@ static void open_sockets(void)
     for (size_t i = 0; i < bench.connections; i++) {
         int sock = bench.serve ? accept(listener, NULL, NULL) : socket(AF_INET, SOCK_STREAM, 0);
 
+        if (!bench.serve)
+            set_congestion_control(sock);
         if (!bench.serve && connect(sock, (struct sockaddr *)&bench.address, length) == -1)
             bench_fail("connect");
         make_ready(sock);

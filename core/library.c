@@ -81,12 +81,17 @@ unsigned xs_generation(void)
 }
 
 /* In the child: nothing of ours works here, since the threads and the connections are the parent's. Its
- * descriptors are closed, so that no peer takes a dead parent for a living one. */
+ * descriptors are closed, so that no peer takes a dead parent for a living one. The devices forget their contexts
+ * at once, and not at the next exs_init: code that runs when the child ends must find none of them, since the
+ * numbers of their descriptors may stand for the child's own files by then. */
 static void forked(void)
 {
     if (atomic_load(&state) == FORKED)
         return;
     fds_close_all();
+    for (int i = 0; i < device_count; i++)
+        if (devices[i]->forget != NULL)
+            devices[i]->forget();
     atomic_fetch_add(&generation, 1);
     pthread_mutex_init(&init_lock, NULL);
     atomic_store(&state, FORKED);
@@ -216,9 +221,6 @@ static int begin_anew(void)
         xs_conn_reset();
         xs_queue_reset();
         xs_memory_reset();
-        for (int i = 0; i < device_count; i++)
-            if (devices[i]->forget != NULL)
-                devices[i]->forget();
     }
     return 0;
 }

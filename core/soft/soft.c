@@ -70,9 +70,11 @@ static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
 }
 
 /* A program may end with what it was given last still to be acknowledged: it was waiting for an answer to go
- * along with. */
+ * along with. A forked child has nothing to acknowledge: its contexts are copies of its parent's. */
 __attribute__((destructor)) static void acknowledge_all(void)
 {
+    if (!home_is_own())
+        return;
     ib_port_settle();
     home_settle();
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include "core/clock.h"
 #include "core/soft/lock.h"
 #include "core/soft/verbs/verbs.h"
@@ -25,6 +26,9 @@ static struct {
 static struct {
     pthread_mutex_t lock;
     LIST_HEAD(, soft_home) list;
+    /* The process that opened them; 0: there are none. Relaxed: a process sees its own store, so it pairs with
+     * nothing. */
+    _Atomic pid_t owner;
 } everyone = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static uint64_t monotonic(struct soft_clock *clock)
@@ -142,6 +146,7 @@ struct soft_home *home_open(void)
     shm_init(&home->shm, home->context, &home->service);
     soft_mutex_lock(&everyone.lock);
     LIST_INSERT_HEAD(&everyone.list, home, all);
+    atomic_store_explicit(&everyone.owner, getpid(), memory_order_relaxed);
     soft_mutex_unlock(&everyone.lock);
     return home;
 }
@@ -234,6 +239,13 @@ struct ibv_xrcd *home_shared_xrcd(void)
 
 /* ---- The end ---- */
 
+/* The process's number tells also where a child was made without the handlers that fork(2) calls (by clone(2), for
+ * example), which therefore still has the lists. */
+bool home_is_own(void)
+{
+    return atomic_load_explicit(&everyone.owner, memory_order_relaxed) == getpid();
+}
+
 /* An application may end, or leave its queue pairs behind, without a glance back at the last message that it
  * took. Whoever holds a lock now is driving the device. */
 void home_settle(void)
@@ -323,6 +335,7 @@ void home_forget(void)
     atomic_store(&orphans.count, 0);
     pthread_mutex_init(&everyone.lock, NULL);
     LIST_INIT(&everyone.list);
+    atomic_store_explicit(&everyone.owner, 0, memory_order_relaxed);
     pthread_mutex_init(&shared.lock, NULL);
     shared.home = NULL;
     shared.pd = NULL;

@@ -61,6 +61,8 @@ static inline int home_reaped(int result)
 }
 /* In the child of a fork: forget all of them. */
 void home_forget(void);
+/* Has this process opened contexts, or does it have only copies of those of the process that forked it? */
+bool home_is_own(void);
 /* The process is about to end: acknowledge what it has been given, and tell what it has lost. */
 void home_settle(void);
 

@@ -242,11 +242,13 @@ void service_errand_due(uint64_t at)
 
 void service_forget(void)
 {
-    pthread_mutex_init(&service_shared.errand_lock, NULL);
+    if (!service_shared.forks_wait) { /* another thread may have had them; else after_fork gives them back */
+        pthread_mutex_init(&service_shared.errand_lock, NULL);
+        pthread_mutex_init(&service_shared.gate, NULL);
+        pthread_mutex_init(&service_shared.lock, NULL);
+    }
     service_shared.errand = -1;
     atomic_store(&service_shared.errand_due, NEVER_NS);
-    pthread_mutex_init(&service_shared.gate, NULL);
-    pthread_mutex_init(&service_shared.lock, NULL);
     LIST_INIT(&service_shared.watched);
     atomic_store(&service_shared.summoned, NULL);
     service_shared.members = 0;

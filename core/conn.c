@@ -85,6 +85,8 @@ static int make_qp(struct conn *conn)
     }
     conn->qp = conn->id->qp;
     conn->max_inline = attr.cap.max_inline_data;
+    if (conn->device->check_every_key != NULL)
+        conn->device->check_every_key(conn->qp);
     return 0;
 }
 

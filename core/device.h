@@ -103,6 +103,10 @@ struct device {
     uint32_t news_apart;
     bool (*wants_news_apart)(const struct ibv_qp *qp);
 
+    /* Extension: the queue pair's peer must name a valid key also in a WRITE of no bytes, which InfiniBand's specification
+     * does not check. Called before the queue pair is connected. NULL where the device can't check it. */
+    void (*check_every_key)(struct ibv_qp *qp);
+
     /* Ours: it holds no pages of registered memory: what is given back to the kernel comes again, empty, when
      * it is used. */
     bool holds_no_pages;

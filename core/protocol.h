@@ -6,7 +6,8 @@
  *
  *   hello    private data of connect and accept (and of reject, with a reason)
  *   data     RDMA WRITE WITH IMMEDIATE; the immediate says what was written (IMM_ below). Where either
- *            device has none (iWARP), RDMA WRITE and then a control message that says the same
+ *            device has none (iWARP), RDMA WRITE and then a control message that says the same. Also a WRITE of no
+ *            bytes names the key of the buffer that it is about: a device may check it
  *   control  a SEND of CONTROL_SIZE bytes: advertisement and its recall, acknowledgement, credit, end of
  *            stream
  *

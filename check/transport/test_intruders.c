@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "intruding.h"
+#include "core/soft/engine/recovery.h"
 
 static void enter(void)
 {
@@ -107,6 +108,40 @@ START_TEST(ahead)
 }
 END_TEST
 
+/* Any packet far from the expected PSN, as an attacker sends who tries one queue pair number after another: no
+ * datagram leaves, so that /proc/net/snmp tells nothing. */
+START_TEST(far_away)
+{
+    static const uint32_t far[] = {SOFT_WINDOW_MAX + 1, 0x7fffff, 0x800000, 0xffffff - SOFT_WINDOW_MAX};
+    uint8_t bytes[ROCE_MAX], syndrome = 0;
+
+    for (size_t i = 0; i < sizeof far / sizeof *far; i++) {
+        size_t length = put_packet(bytes, 0xee, far[i]);
+
+        ck_assert(!send_from(world.udp, bytes, length));
+        ck_assert(!send_from(world.udp, bytes, length));
+    }
+    ck_assert_uint_eq(answers(&syndrome), 0);
+    expect_untouched();
+    ck_assert_uint_eq(answers(&syndrome), 0);
+}
+END_TEST
+
+/* The farthest that a peer of the same kind can be ahead. */
+START_TEST(just_near_enough)
+{
+    uint8_t bytes[ROCE_MAX], syndrome = 0;
+    struct pollfd wait = {.fd = world.udp, .events = POLLIN};
+    size_t length = put_packet(bytes, 0xee, SOFT_WINDOW_MAX);
+
+    ck_assert(!send_from(world.udp, bytes, length));
+    while (answers(&syndrome) == 0)
+        ck_assert_int_eq(poll(&wait, 1, PATIENCE_S * 1000), 1);
+    ck_assert_uint_eq(syndrome, SYNDROME_SEQUENCE);
+    expect_untouched();
+}
+END_TEST
+
 static size_t put_unchecked(uint8_t *bytes, uint8_t value)
 {
     size_t length = put_packet(bytes, value, 0);
@@ -189,5 +224,7 @@ int main(void)
     tcase_add_test(tcase, cut);
     tcase_add_loop_test(tcase, from_elsewhere, 0, 2);
     tcase_add_test(tcase, ahead);
+    tcase_add_test(tcase, far_away);
+    tcase_add_test(tcase, just_near_enough);
     return run_suite(suite);
 }

@@ -188,6 +188,34 @@ START_TEST(zero_length_needs_no_key)
 }
 END_TEST
 
+/* Where the queue pair's owner asks for it, immediate data needs a key though the WRITE has no bytes. */
+START_TEST(zero_length_needs_a_key)
+{
+    struct setup setup = setup_default();
+    struct pair *pair = pair_new(&setup);
+    struct end *a = &pair->end[0], *b = &pair->end[1], target = *b;
+    struct work work = {.id = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .target = setup.memory};
+    soft_check_every_key(b->qp);
+    post_receive(b, 8, 0, 0);
+    post_receive(b, 9, 0, 0);
+    work.flags = IBV_SEND_SIGNALED;
+    post(a, b, &work);
+    run(pair);
+    expect_wc(a->send_cq, 1, IBV_WC_SUCCESS);
+    expect_wc(b->recv_cq, 8, IBV_WC_SUCCESS);
+    if (_i == 0)
+        target.rkey ^= 1;
+    else
+        work.target = setup.memory + 1;
+    work.id = 2;
+    post(a, &target, &work);
+    run(pair);
+    expect_wc(a->send_cq, 2, IBV_WC_REM_ACCESS_ERR);
+    expect_wc(b->recv_cq, 9, IBV_WC_WR_FLUSH_ERR);
+    pair_free(pair);
+}
+END_TEST
+
 /* The whole region and no byte more: the guards are checked by pair_free. */
 START_TEST(exactly_the_region)
 {
@@ -301,6 +329,7 @@ static Suite *suite(void)
     tcase_add_loop_test(remote, deregistered_region, 0, RDMA);
     tcase_add_test(remote, deregistered_while_written);
     tcase_add_test(remote, zero_length_needs_no_key);
+    tcase_add_loop_test(remote, zero_length_needs_a_key, 0, 2);
     tcase_add_test(remote, exactly_the_region);
     tcase_add_test(remote, keys_tell_nothing);
     tcase_add_test(remote, many_keys);

@@ -296,7 +296,7 @@ START_TEST(a_forged_packet_does_not_slow_down)
                             .migreq = true,
                             .pkey = 0xffff,
                             .qpn = b->qpn,
-                            .psn = roce_psn(a->psn + 100000 - forged++)};
+                            .psn = roce_psn(a->psn + 10000 - forged++)};
         network_inject(pair->network, 0, 1, packet, roce_write(packet, &roce));
         for (int i = 0; i < 4 && network_step(pair->network); i++)
             ;

@@ -92,6 +92,7 @@ const struct device soft_device = {
     .retransmitted = soft_query_retransmitted,
     .news_apart = NEWS_APART,
     .wants_news_apart = soft_wants_news_apart,
+    .check_every_key = soft_check_every_key,
     .holds_no_pages = true,
 
     .create_event_channel = soft_create_event_channel,

@@ -82,7 +82,8 @@ bool soft_is_by_loopback(const union soft_addr *local, const union soft_addr *re
 /* A peer of ours sends from the port that it is reached at. This keeps out mistakes, and nobody who wants in:
  * on its host another user's socket, bound to that port at 127.0.0.2, names 127.0.0.1 as its source by
  * IP_PKTINFO. What keeps that out are the numbers of the queue pair and of the packet, which have to be
- * guessed: 24 bits each, but 12 of a queue pair whose number begins with its LID. RoCE's own port is where
+ * guessed together, since nothing tells that one of them is right (responder.c): 24 bits of each, but 12 of a queue
+ * pair whose number begins with its LID. RoCE's own port is where
  * packets go to: whoever is reached there sends from any. */
 static bool same_port(const union soft_addr *own, const union soft_addr *came)
 {

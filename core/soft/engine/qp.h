@@ -91,6 +91,7 @@ struct soft_qp {
     struct soft_xrcd *xrcd; /* of the receiving end of an extended connection; its pd, srq and recv_cq are those
                              * that the packet at hand names: xrc.c */
     bool signal_all;
+    bool checks_every_key; /* of a WRITE of no bytes, too */
     struct ibv_qp_attr attr;
     bool path_given, path_known; /* by soft_set_path; by anyone */
     struct soft_path path;

@@ -5,6 +5,12 @@
  * Every packet is checked against the queue pair's and the region's rights as it comes, since a region may
  * go while a message is under way. Payload is copied once, from the packet to where it belongs. What happens
  * to a request that can't be carried out is in refuse.c.
+ *
+ * Only a packet whose PSN is near the expected one is answered. InfiniBand's specification answers a duplicate from up
+ * to half of all PSNs back with an ACK, and any later PSN with a NAK. On a shared host that tells an attacker, who can
+ * see how many datagrams leave, when it has guessed a queue pair number. The peer's window bounds how far a duplicate
+ * or an early packet can be away, so that all others get no answer. A repeated READ or atomic is answered at any
+ * distance, because it must match a remembered one in key and address.
  */
 #include <arpa/inet.h>
 #include "core/copy.h"
@@ -134,7 +140,9 @@ static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
         refuse_invalid(qp);
         return false;
     }
-    if (resp->length == 0)
+    /* The specification checks no key of a WRITE of no bytes. EXS always sends a valid one and asks for the check, or
+     * else an attacker needs no key to slip in immediate data. */
+    if (resp->length == 0 && !qp->checks_every_key)
         return true;
     /* The whole of it at each packet: nothing is written of a message that would not fit. */
     mr = soft_mr_check(qp->context, qp->ibv.qp_base.pd, resp->rkey, resp->va, resp->length,
@@ -302,29 +310,50 @@ void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet
     execute(qp, packet);
 }
 
-/* ---- Seen before ---- */
+/* ---- Duplicates and early packets ---- */
+
+#define NEAR SOFT_WINDOW_MAX /* packets that this device's requester has under way at most */
+#define NEAR_ADAPTER 16384   /* the same of other devices: more bytes than a socket buffers, at an MTU of 2048 */
+
+/* The specification does not bound the window of an adapter on another host. Such a peer has RoCE's own port. */
+static bool is_near(const struct soft_qp *qp, uint64_t psn)
+{
+    const struct soft_path *path = &qp->path;
+    uint64_t expected = qp->resp.expected, distance = psn < expected ? expected - psn : psn - expected;
+    bool adapter = path->remote.in.sin_port == htons(SOFT_UDP_PORT) && /* at the same place in sockaddr_in6 */
+                   !soft_is_by_loopback(&path->local, &path->remote);
+
+    return distance <= (adapter ? NEAR_ADAPTER : NEAR);
+}
 
 static __attribute__((noinline)) void repeat(struct soft_qp *qp, const struct soft_packet *packet, uint64_t psn)
 {
     struct soft_resource *resource;
 
-    qp->context->counters.duplicates++;
     if (!(packet->op & (SOFT_OP_READ | SOFT_OP_ATOMIC))) {
+        if (!is_near(qp, psn)) {
+            qp->context->counters.refused++;
+            return;
+        }
+        qp->context->counters.duplicates++;
         soft_answer_ack(qp);
         return;
     }
+    qp->context->counters.duplicates++;
     resource = soft_resource_find(qp, psn, packet);
     if (resource != NULL)
         soft_resource_answer(qp, resource, psn,
                              packet->op & SOFT_OP_READ ? soft_packets(packet->dma_length, qp->mtu) : 1);
 }
 
-/* ---- Too early ---- */
-
 static __attribute__((noinline)) void ahead_of_others(struct soft_qp *qp, uint64_t psn)
 {
     struct soft_responder *resp = &qp->resp;
 
+    if (!is_near(qp, psn)) {
+        qp->context->counters.refused++;
+        return;
+    }
     if (resp->missed <= psn)
         resp->missed = psn + 1;
     /* One for each pass of the sender's: when PSNs begin anew, what was asked for is lost once more. */

@@ -310,7 +310,7 @@ struct soft_counters {
     uint64_t naks_sent, naks_received, rnr_naks_sent, rnr_naks_received;
     uint64_t duplicates; /* requests seen again by the responder */
     uint64_t malformed;  /* truncated, wrong version, unknown opcode, bad check, no such queue pair */
-    uint64_t refused;    /* key, bounds, access or address wrong */
+    uint64_t refused;    /* key, bounds, access or address wrong, or a PSN far from the expected one */
     uint64_t unready;    /* messages for which no receive was posted, where the sender isn't told */
     uint64_t overflows;
     uint64_t paced; /* pauses of queue pairs that nobody acknowledges */
@@ -318,6 +318,8 @@ struct soft_counters {
 void soft_query_counters(struct ibv_context *context, struct soft_counters *counters);
 /* A longer packet at the end of a message has a train of its own. */
 bool soft_wants_news_apart(const struct ibv_qp *qp);
+/* From now on a WRITE of no bytes needs a valid key, too. Before its peer is known. */
+void soft_check_every_key(struct ibv_qp *qp);
 uint64_t soft_query_retransmitted(struct ibv_qp *qp);                      /* of these, of one queue pair */
 const struct soft_counters *soft_counters_of(struct ibv_context *context); /* (locked) */
 /* Does the kernel's loopback carry what goes between these, for all that they say? */

@@ -339,6 +339,13 @@ bool soft_wants_news_apart(const struct ibv_qp *qp)
     return soft_is_short(own->mtu) && !own->path.coalesced;
 }
 
+void soft_check_every_key(struct ibv_qp *qp)
+{
+    soft_lock(qp->context);
+    soft_qp_of(qp)->checks_every_key = true;
+    soft_unlock(qp->context);
+}
+
 uint64_t soft_query_retransmitted(struct ibv_qp *qp)
 {
     soft_lock(qp->context);

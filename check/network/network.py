@@ -7,8 +7,17 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 
 BUILD = os.environ.get("EXS_BUILDDIR", ".")
+
+
+def wait_for_text(path, text, process):
+    """Until the file has the text. Ends the program when the process that writes it has ended."""
+    while text not in open(path, encoding="utf-8").read():
+        if process.poll() is not None:
+            raise SystemExit(f"{process.args[-1]}: ended: {open(path, encoding='utf-8').read()}")
+        time.sleep(0.01)
 
 
 class Network:
@@ -64,6 +73,19 @@ class Network:
             process.communicate()
             return None
         return output if process.returncode == 0 else None
+
+    def check(self, host, command, text=""):
+        """Runs a program that must succeed in a host, and returns its standard output."""
+        command = ["nsenter", "--net=" + self.namespaces[host - 1], *command]
+        return subprocess.run(command, input=text, stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+
+    def listen(self, host, command, port):
+        """Starts a program in a host, and waits until it listens at a TCP port."""
+        process = self.start(host, command)
+        while not self.check(host, ["ss", "-Hltn", f"sport = :{port}"]):
+            if process.poll() is not None:
+                raise SystemExit(f"{command[0]} ended before it listened")
+            time.sleep(0.02)
 
     def use_cable(self, mtu):
         """A veth pair, which has no rate, between hosts 1 and 2, whose addresses are on it from now on."""

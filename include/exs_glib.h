@@ -40,10 +40,13 @@ static inline gboolean exs_glib__ready(GSource *source, GSourceFunc callback, gp
     static const struct timeval now = {0, 0};
     exs_qhandle_t queue = ((struct exs_glib__source *)source)->queue;
     exs_event_t events[EXS_GLIB_BATCH];
+
+    if (callback == NULL)
+        return G_SOURCE_REMOVE; /* the queue keeps its events */
     int count = exs_qdequeue(queue, events, EXS_GLIB_BATCH, &now);
 
-    if (count < 0 || callback == NULL)
-        return G_SOURCE_REMOVE; /* the queue was deleted under its source, or nobody asked for its events */
+    if (count < 0)
+        return G_SOURCE_REMOVE; /* the queue was deleted under its source */
     if (count == 0)
         return G_SOURCE_CONTINUE;
     return ((exs_glib_cb)(void (*)(void))callback)(queue, events, count, data);

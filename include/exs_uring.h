@@ -69,14 +69,15 @@ static inline struct io_uring_sqe *exs_uring__sqe(struct io_uring *ring)
 
 /* Prepares the request; the caller's next submit makes it so. 0, also if it is started already, or a negative
  * errno. Where it was stopped, and its last completion has not come, that one is what starts it again: there is
- * never more than one. */
+ * never more than one. In the callback of a started w this prepares nothing: exs_uring_complete does that after
+ * the callback, unless the callback stops w, and then no request with w's data is left in the ring. */
 static inline int exs_uring_start(struct io_uring *ring, exs_uring *w)
 {
     int fd = exs_qfd(w->queue);
 
     if (fd == -1)
         return -errno;
-    if (!w->polled) {
+    if (!w->polled && !w->stopped) {
         struct io_uring_sqe *sqe = exs_uring__sqe(ring);
 
         if (sqe == NULL)

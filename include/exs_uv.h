@@ -11,7 +11,8 @@
  * The handle is a plain struct of the user's, with a data member, as libuv's own are, and as with these it must
  * stay until the callback of exs_uv_close. Its callback gets the events that are there, never none of them;
  * more than EXS_UV_BATCH come in the loop's next turn. Inside it is safe to stop or close the handle, to close
- * sockets and to delete the queue (once the handle is stopped).
+ * sockets and to delete the queue (once the handle is stopped). The handle may be closed after the queue was
+ * deleted.
  *
  * What exs_ev tells the library and this can't, by public calls alone: that the program has done all that it
  * was woken for. What the embedded device holds back until then (an acknowledgement that may travel with an
@@ -22,6 +23,8 @@
 
 #include <errno.h>
 #include <exs.h>
+#include <fcntl.h>
+#include <unistd.h>
 #include <uv.h>
 
 #ifdef __cplusplus
@@ -36,20 +39,30 @@ typedef struct exs_uv_s {
     void (*closed)(struct exs_uv_s *handle);
     void *data; /* the user's */
     exs_qhandle_t queue;
+    int fd; /* private: a duplicate of the queue's descriptor, closed with the handle */
 } exs_uv_t;
 
 typedef void (*exs_uv_cb)(exs_uv_t *handle, exs_event_t *events, int count);
 typedef void (*exs_uv_close_cb)(exs_uv_t *handle);
 
-/* Initialise a handle; data is left as it is. 0, or a negative error of libuv's, as from the others. */
+/* Initialise a handle; data is left as it is. 0, or a negative error of libuv's, as from the others.
+ * libuv removes a descriptor from its epoll set by number, also when the handle is closed. The application may
+ * have deleted the queue by then, and another file may have the number. Therefore the handle watches a duplicate
+ * that it closes itself. */
 static inline int exs_uv_init(uv_loop_t *loop, exs_uv_t *handle, exs_qhandle_t queue)
 {
-    int fd = exs_qfd(queue);
+    int fd = exs_qfd(queue), result;
 
     if (fd == -1)
         return -errno;
+    handle->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (handle->fd == -1)
+        return -errno;
     handle->queue = queue;
-    return uv_poll_init(loop, &handle->poll, fd);
+    result = uv_poll_init(loop, &handle->poll, handle->fd);
+    if (result < 0)
+        close(handle->fd);
+    return result;
 }
 
 static inline int exs_uv_stop(exs_uv_t *handle)
@@ -83,6 +96,7 @@ static inline void exs_uv__closed(uv_handle_t *poll)
 {
     exs_uv_t *handle = (exs_uv_t *)poll;
 
+    close(handle->fd);
     if (handle->closed)
         handle->closed(handle);
 }

@@ -10,6 +10,11 @@ static void ready(EV_P_ ev_io *io, int revents)
     exs_ev *w = (exs_ev *)io; /* its first member */
     exs_qhandle_t queue = w->queue;
     exs_event_t events[EXS_EV_BATCH];
+
+    if (xs_enter(__func__) < 0) { /* in a forked child the queue and its locks are the parent's */
+        ev_io_stop(EV_A_ io);
+        return;
+    }
     bool is_alone = ev_pending_count(EV_A) == 0, looks_on = is_alone;
     int count = revents == EV_CUSTOM ? 0 : xs_loop_dequeue(queue, events, EXS_EV_BATCH, &looks_on);
 

@@ -137,6 +137,51 @@ START_TEST(childs_watcher)
 }
 END_TEST
 
+static void count_events(EV_P_ exs_ev *watcher, exs_event_t *events, int count)
+{
+    (void)loop;
+    (void)events;
+    *(int *)watcher->data += count;
+}
+
+/* A child that runs its copy of the loop, which still shares the epoll set with the parent, gets no event of the
+ * parent's queue: its watcher ends there. */
+START_TEST(childs_loop)
+{
+    struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
+    exs_ev watcher;
+    struct inbox box;
+    struct pair pair;
+    int events = 0;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    inbox_open(&box, 4);
+    watcher.data = &events;
+    exs_ev_init(&watcher, count_events, box.queue);
+    exs_ev_start(loop, &watcher);
+    ev_run(loop, EVRUN_NOWAIT); /* registers the descriptor with the kernel */
+    owe_events(&pair, box.queue, 1);
+    pid_t child = fork();
+
+    must(child);
+    if (child == 0) {
+        alarm(5);
+        is_child = 1;
+        for (int turns = 0; turns < 10; turns++)
+            ev_run(loop, EVRUN_NOWAIT);
+        _exit(events != 0 ? 1 : exs_ev_is_active(&watcher) ? 2 : 0);
+    }
+    process_join(child);
+    for (int turns = 0; turns < 100 && events == 0; turns++)
+        ev_run(loop, EVRUN_ONCE);
+    ck_assert_int_eq(events, 1);
+    exs_ev_stop(loop, &watcher);
+    ev_loop_destroy(loop);
+    inbox_close(&box);
+    pair_close(&pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fork");
@@ -144,5 +189,6 @@ int main(void)
 
     tcase_add_loop_test(tcase, childs_own_files, 0, 2 * WAYS);
     tcase_add_test(tcase, childs_watcher);
+    tcase_add_test(tcase, childs_loop);
     return run_suite(suite);
 }

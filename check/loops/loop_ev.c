@@ -96,5 +96,17 @@ static void ev_beside(void *loop, struct beside *b)
     ev_io_start(world->loop, io);
 }
 
-const struct loop_kind loop_of_ev = {"libev",  ev_open, ev_close, ev_turn,   ev_make,
-                                     ev_start, ev_stop, ev_drop,  ev_beside, NULL};
+const struct loop_kind loop_of_ev = {
+    .name = "libev",
+    .open = ev_open,
+    .close = ev_close,
+    .turn = ev_turn,
+    .make = ev_make,
+    .start = ev_start,
+    .stop = ev_stop,
+    .drop = ev_drop,
+    .beside = ev_beside,
+    .allowed = NULL,
+    .restarts_in_callback = true,
+    .stops_behind_delete = true,
+};

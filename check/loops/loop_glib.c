@@ -91,5 +91,17 @@ static void glib_beside(void *loop, struct beside *b)
     g_source_unref(source);
 }
 
-const struct loop_kind loop_of_glib = {"GLib",     glib_open, glib_close, glib_turn,   glib_make,
-                                       glib_start, glib_stop, glib_drop,  glib_beside, NULL};
+const struct loop_kind loop_of_glib = {
+    .name = "GLib",
+    .open = glib_open,
+    .close = glib_close,
+    .turn = glib_turn,
+    .make = glib_make,
+    .start = glib_start,
+    .stop = glib_stop,
+    .drop = glib_drop,
+    .beside = glib_beside,
+    .allowed = NULL,
+    .restarts_in_callback = true,
+    .stops_behind_delete = true,
+};

@@ -87,5 +87,16 @@ static void libevent_beside(void *loop, struct beside *b)
 }
 
 const struct loop_kind loop_of_libevent = {
-    "libevent",     libevent_open, libevent_close, libevent_turn,   libevent_make,
-    libevent_start, libevent_stop, libevent_drop,  libevent_beside, NULL};
+    .name = "libevent",
+    .open = libevent_open,
+    .close = libevent_close,
+    .turn = libevent_turn,
+    .make = libevent_make,
+    .start = libevent_start,
+    .stop = libevent_stop,
+    .drop = libevent_drop,
+    .beside = libevent_beside,
+    .allowed = NULL,
+    .restarts_in_callback = true,
+    .stops_behind_delete = false,
+};

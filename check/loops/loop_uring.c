@@ -184,5 +184,17 @@ static void uring_close(void *loop)
     free(world);
 }
 
-const struct loop_kind loop_of_uring = {"io_uring",  uring_open, uring_close, uring_turn,   uring_make,
-                                        uring_start, uring_stop, uring_drop,  uring_beside, uring_allowed};
+const struct loop_kind loop_of_uring = {
+    .name = "io_uring",
+    .open = uring_open,
+    .close = uring_close,
+    .turn = uring_turn,
+    .make = uring_make,
+    .start = uring_start,
+    .stop = uring_stop,
+    .drop = uring_drop,
+    .beside = uring_beside,
+    .allowed = uring_allowed,
+    .restarts_in_callback = false,
+    .stops_behind_delete = true,
+};

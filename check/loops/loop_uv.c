@@ -94,5 +94,17 @@ static void uv_beside(void *loop, struct beside *b)
     fine(uv_poll_start(poll, UV_READABLE, beside_cb));
 }
 
-const struct loop_kind loop_of_uv = {"libuv",  uv_open,    uv_world_close, uv_turn,   uv_make,
-                                     uv_start, uv_stop_it, uv_drop,        uv_beside, NULL};
+const struct loop_kind loop_of_uv = {
+    .name = "libuv",
+    .open = uv_open,
+    .close = uv_world_close,
+    .turn = uv_turn,
+    .make = uv_make,
+    .start = uv_start,
+    .stop = uv_stop_it,
+    .drop = uv_drop,
+    .beside = uv_beside,
+    .allowed = NULL,
+    .restarts_in_callback = true,
+    .stops_behind_delete = true,
+};

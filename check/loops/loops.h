@@ -35,6 +35,9 @@ struct loop_kind {
     void (*drop)(struct watch *w); /* stop it, and free what is the adapter's as soon as its manual allows */
     void (*beside)(void *loop, struct beside *b);
     bool (*allowed)(void); /* by this kernel; NULL: by every one */
+    /* What this adapter's manual allows: */
+    bool restarts_in_callback; /* to start a watcher that the same callback has stopped */
+    bool stops_behind_delete;  /* to stop a watcher whose queue was deleted before */
 };
 
 extern const struct loop_kind loop_of_ev, loop_of_uv, loop_of_glib, loop_of_libevent, loop_of_uring;

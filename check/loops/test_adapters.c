@@ -7,9 +7,13 @@
 #include "check/support/player.h"
 #include "loops.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
+#ifdef WITH_GLIB
+#include <exs_glib.h>
+#endif
 
 static const struct loop_kind *kinds_here[5];
 static int kinds_count;
@@ -299,6 +303,161 @@ START_TEST(stopped_and_started_again)
 }
 END_TEST
 
+/* In a callback: what it does with its watcher, which is started. */
+enum { START, START_STOP, START_DROP, STOP_START, CALLBACK_ORDERS };
+
+struct restart {
+    int order, callbacks;
+};
+
+static void restarting_cb(struct watch *w, exs_event_t *events, int count)
+{
+    struct restart *r = w->data;
+    int order = r->callbacks++ == 0 ? r->order : START;
+
+    (void)events;
+    ck_assert_int_eq(count, 1);
+    if (order == STOP_START)
+        w->kind->stop(w);
+    w->kind->start(w);
+    if (order == START_STOP)
+        w->kind->stop(w);
+    if (order == START_DROP)
+        w->kind->drop(w);
+}
+
+/* A start changes nothing where the watcher is started, and a stop behind it is obeyed: no callback follows, nor
+ * anything else that touches memory which the callback has freed. */
+START_TEST(starts_in_its_callback)
+{
+    const struct loop_kind *kind = kinds_here[_i / CALLBACK_ORDERS];
+    struct restart restart = {.order = _i % CALLBACK_ORDERS};
+    bool goes_on = restart.order == START || restart.order == STOP_START;
+    struct timer timer;
+    struct watch w;
+    struct inbox box;
+    struct pair pair;
+
+    if (restart.order == STOP_START && !kind->restarts_in_callback)
+        return;
+    void *loop = kind->open();
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    inbox_open(&box, 8);
+    timer_open(&timer, _i / CALLBACK_ORDERS, loop);
+    watch_open(&w, _i / CALLBACK_ORDERS, loop, box.queue, restarting_cb, &restart);
+    for (int sent = 0; sent < 3; sent++) {
+        owe_events(&pair, box.queue, 1);
+        int turns = turns_for(&timer, _i / CALLBACK_ORDERS, loop, QUIET_MS);
+        ck_assert_msg(turns <= 8, "%d turns in %d ms for one event", turns, QUIET_MS);
+        ck_assert_int_eq(restart.callbacks, goes_on ? sent + 1 : 1);
+    }
+    for (int kept = goes_on ? 0 : 2; kept > 0; kept--)
+        take_good(&box, EXS_EVT_RECV, pair.server);
+    if (restart.order != START_DROP)
+        kind->drop(&w);
+    kind->close(loop);
+    inbox_close(&box);
+    pair_close(&pair);
+}
+END_TEST
+
+static void count_bytes(struct beside *b)
+{
+    char byte;
+
+    ck_assert_int_eq(read(b->fd, &byte, 1), 1);
+    ++*(int *)b->data;
+}
+
+/* A pipe whose reading end has this number, which was free: what comes through it is counted. */
+static void pipe_beside(int kind, void *loop, struct beside *b, int number, int *to, int *heard)
+{
+    int ends[2];
+
+    must(pipe(ends));
+    *to = fcntl(ends[1], F_DUPFD_CLOEXEC, number + 1);
+    must(*to);
+    must(close(ends[1]));
+    if (ends[0] != number) {
+        must(dup2(ends[0], number));
+        must(close(ends[0]));
+    }
+    *b = (struct beside){number, count_bytes, heard};
+    kinds_here[kind]->beside(loop, b);
+}
+
+/* When the queue is deleted, and its descriptor's number becomes another's in the same loop. */
+enum { STOPPED_BEFORE, DROPPED_BEFORE, STOPPED_BEHIND, DROPPED_BEHIND, DELETE_ORDERS };
+
+/* The loop hears the other descriptor then, before the watcher is dropped and after it. */
+START_TEST(number_is_used_again)
+{
+    int kind = _i / DELETE_ORDERS, order = _i % DELETE_ORDERS, heard = 0, to;
+    struct tally tally = {.callbacks = 0};
+    struct beside other;
+    struct timer timer;
+    struct watch w;
+
+    if (order >= STOPPED_BEHIND && !kinds_here[kind]->stops_behind_delete)
+        return;
+    void *loop = kinds_here[kind]->open();
+    exs_qhandle_t queue = exs_qcreate(4);
+    int number = exs_qfd(queue);
+
+    timer_open(&timer, kind, loop);
+    watch_open(&w, kind, loop, queue, tally_cb, &tally);
+    turns_for(&timer, kind, loop, 1);
+    if (order == STOPPED_BEFORE)
+        w.kind->stop(&w);
+    if (order == DROPPED_BEFORE)
+        w.kind->drop(&w);
+    must(exs_qdelete(queue));
+    pipe_beside(kind, loop, &other, number, &to, &heard);
+    for (int sent = 1; sent <= 3; sent++) {
+        if (sent == 2 && order == STOPPED_BEHIND)
+            w.kind->stop(&w);
+        if (sent == 2 && order == DROPPED_BEHIND)
+            w.kind->drop(&w);
+        if (sent == 3 && (order == STOPPED_BEFORE || order == STOPPED_BEHIND))
+            w.kind->drop(&w);
+        turns_for(&timer, kind, loop, 1);
+        ck_assert_int_eq(write(to, "x", 1), 1);
+        turns_for(&timer, kind, loop, QUIET_MS);
+        ck_assert_msg(heard == sent, "the other descriptor was heard %d of %d times", heard, sent);
+    }
+    ck_assert_int_eq(tally.callbacks, 0);
+    kinds_here[kind]->close(loop);
+    must(close(number));
+    must(close(to));
+}
+END_TEST
+
+#ifdef WITH_GLIB
+/* A source whose callback was not set, or not yet, leaves the events in the queue. */
+START_TEST(glib_without_callback)
+{
+    GMainContext *context = g_main_context_new();
+    struct inbox box;
+    struct pair pair;
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    inbox_open(&box, 4);
+    GSource *source = exs_glib_source_new(box.queue);
+
+    owe_events(&pair, box.queue, 1);
+    g_source_attach(source, context);
+    for (int turns = 0; turns < 100 && !g_source_is_destroyed(source); turns++)
+        g_main_context_iteration(context, TRUE);
+    ck_assert(g_source_is_destroyed(source));
+    g_source_unref(source);
+    g_main_context_unref(context);
+    take_good(&box, EXS_EVT_RECV, pair.server);
+    inbox_close(&box);
+    pair_close(&pair);
+}
+END_TEST
+#endif
+
 struct ending {
     struct pair *pair;
     int events;
@@ -451,6 +610,11 @@ int main(void)
     tcase_add_loop_test(sleep, idle_loop_sleeps, 0, kinds_count);
     tcase_add_loop_test(callback, stops_in_the_middle, 0, kinds_count);
     tcase_add_loop_test(callback, stopped_and_started_again, 0, kinds_count);
+    tcase_add_loop_test(callback, starts_in_its_callback, 0, kinds_count * CALLBACK_ORDERS);
+    tcase_add_loop_test(callback, number_is_used_again, 0, kinds_count * DELETE_ORDERS);
+#ifdef WITH_GLIB
+    tcase_add_test(callback, glib_without_callback);
+#endif
     tcase_add_loop_test(callback, closes_and_deletes, 0, kinds_count);
     tcase_add_loop_test(callback, drops_another_that_is_due, 0, kinds_count);
     int failed = run_suite(suite);

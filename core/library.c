@@ -145,7 +145,7 @@ static bool is_wanted(const char *wanted, const struct device *device, char *nam
 static int check_settings(void)
 {
     if (!settings()->link_known)
-        xs_log("EXS_LINK=%s is no link: set it to auto, shm or udp", settings()->link);
+        xs_log("EXS_LINK=%s is no link: set it to auto, shm, tcp or udp", settings()->link);
     else if (!settings()->roce_known)
         xs_log("EXS_ROCE=%s is not known: set it to off, on, auto or only", settings()->roce);
     else if (!settings()->spin_known)

@@ -60,8 +60,10 @@ static void read_link(const char *link)
 {
     keep(current.link, link);
     current.link_known = *current.link == 0 || strcmp(current.link, "auto") == 0 ||
-                         strcmp(current.link, "shm") == 0 || strcmp(current.link, "udp") == 0;
-    current.shm = strcmp(current.link, "udp") != 0;
+                         strcmp(current.link, "shm") == 0 || strcmp(current.link, "tcp") == 0 ||
+                         strcmp(current.link, "udp") == 0;
+    current.tcp = strcmp(current.link, "tcp") == 0;
+    current.shm = !current.tcp && strcmp(current.link, "udp") != 0;
 }
 
 /* Is the embedded device to be found where RDMA adapters look for each other? */

@@ -237,7 +237,7 @@ END_TEST
 static const struct {
     const char *name, *value, *line;
 } odd_values[] = {
-    {"EXS_LINK", "nonsense", "EXS_LINK=nonsense is no link: set it to auto, shm or udp"},
+    {"EXS_LINK", "nonsense", "EXS_LINK=nonsense is no link: set it to auto, shm, tcp or udp"},
     {"EXS_LINK", "udp-only", "EXS_LINK=udp-only is no link"},
     {"EXS_ICRC", "on", "EXS_ICRC=on is not known: set it to 0 or 1"},
     {"EXS_ROCE", "sometimes", "EXS_ROCE=sometimes is not known: set it to off, on, auto or only"},

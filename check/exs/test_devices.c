@@ -231,8 +231,8 @@ END_TEST
 /* A slip of the pen is not taken for the default; put right, it is no hindrance. */
 START_TEST(links_of_no_name_are_refused)
 {
-    static const char *const wrong[] = {"tcp", "SHM", "shm ", "shm-or-whatever-there-is"};
-    static const char *const right[] = {"auto", "shm", "udp", ""};
+    static const char *const wrong[] = {"TCP", "SHM", "shm ", "shm-or-whatever-there-is"};
+    static const char *const right[] = {"auto", "shm", "tcp", "udp", ""};
 
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         ck_assert_int_eq(setenv("EXS_LINK", wrong[i], 1), 0);

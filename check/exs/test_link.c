@@ -94,6 +94,35 @@ static const struct asked {
     bool shm;
 } asked[] = {{"udp", false}, {"shm", true}, {"auto", true}, {NULL, true}};
 
+/* The TCP connection carries the packets where both ends ask for that; the end that asks alone is served by UDP. */
+START_TEST(tcp_is_used_where_both_ask_for_it)
+{
+    struct inbox client, server;
+    struct pair pairs[2];
+    struct soft_cm_counters now;
+
+    begin("tcp");
+    inbox_open(&client, 16);
+    inbox_open(&server, 16);
+    pair_open_on(&pairs[0], AF_INET, SOCK_STREAM, &client, &server);
+    soft_query_cm_counters(&now);
+    ck_assert_uint_eq(now.by_tcp - before.by_tcp, 2);
+    ck_assert_int_eq(count_lines(log_lines, "goes by tcp because EXS_LINK says so\n"), 2);
+    expect_ends(0, 0);
+    ck_assert_int_eq(count_maps(), 0);
+    use("udp");
+    pair_open_on(&pairs[1], AF_INET, SOCK_STREAM, &client, &server);
+    expect_ends(0, 2);
+    for (int i = 0; i < 2; i++)
+        pass_both_ways(&pairs[i]);
+    for (int i = 0; i < 2; i++)
+        pair_close(&pairs[i]);
+    client.beside = server.beside = NULL;
+    inbox_close(&client);
+    inbox_close(&server);
+}
+END_TEST
+
 START_TEST(what_is_asked_for_is_used)
 {
     struct pair pair;
@@ -392,6 +421,7 @@ int main(void)
     if (on_rdma())
         return 0; /* a NIC is its own link */
     tcase_add_loop_test(here, what_is_asked_for_is_used, 0, COUNT(asked));
+    tcase_add_test(here, tcp_is_used_where_both_ask_for_it);
     tcase_add_loop_test(here, one_link_after_the_other, 0, 2);
     tcase_add_test(here, the_listener_wants_none);
     tcase_add_test(here, no_memory_can_be_made);

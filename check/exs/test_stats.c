@@ -196,6 +196,17 @@ static bool has_address(const exs_device_t *device, const struct address *addres
     return false;
 }
 
+static const char *links_of_device(void)
+{
+    const char *link = getenv("EXS_LINK");
+
+    if (on_rdma())
+        return "RoCE";
+    if (on_shm())
+        return "shm,udp";
+    return strcmp(link, "tcp") == 0 ? "tcp,udp" : "udp";
+}
+
 /* The one that carries a connection is there, with the address and what it can do. */
 START_TEST(device_of_a_connection)
 {
@@ -217,7 +228,7 @@ START_TEST(device_of_a_connection)
     const exs_device_t *device = &devices[found];
 
     ck_assert_str_eq(device->exs_kind, on_rdma() ? "rdma" : "soft");
-    ck_assert_str_eq(device->exs_links, on_rdma() ? "RoCE" : on_shm() ? "shm,udp" : "udp");
+    ck_assert_str_eq(device->exs_links, links_of_device());
     ck_assert(has_address(device, &pair.address));
     ck_assert_int_ge(device->exs_mtu, 256);
     ck_assert_int_ge(device->exs_max_connections, 2);

@@ -86,7 +86,7 @@ int port_of(const struct address *address);
 struct address refusing_address(int *keep); /* nobody listens there until *keep is closed */
 struct address deaf_address(int *keep);     /* connecting to it takes for ever until *keep is closed */
 bool on_rdma(void);                         /* EXS_DEVICE=rdma: EXS goes through rdma-core */
-bool on_shm(void); /* packets within the host go through shared memory: EXS_LINK doesn't say udp */
+bool on_shm(void); /* packets within the host go through shared memory: EXS_LINK says neither udp nor tcp */
 int tcp_listener(struct address *address); /* a kernel socket that does not speak EXS */
 
 /* ---- Events -------------------------------------------------------------------------- */

@@ -81,7 +81,7 @@ bool on_shm(void)
 {
     const char *link = getenv("EXS_LINK");
 
-    return !on_rdma() && !(link && strcmp(link, "udp") == 0);
+    return !on_rdma() && !(link && (strcmp(link, "udp") == 0 || strcmp(link, "tcp") == 0));
 }
 
 /* TCP is deaf when nobody reads what a connection says; RDMA, when nobody has the address. Under exs-soft-run

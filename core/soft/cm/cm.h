@@ -99,17 +99,17 @@ void soft_share_context(void);
 
 /* What came to this process's listeners, and what carries the connections of both kinds. */
 struct soft_cm_counters {
-    uint64_t accepted;           /* TCP connections taken from a listener */
-    uint64_t requests;           /* of these, those that became a CONNECT_REQUEST */
-    uint64_t refused_magic;      /* something else talks to us */
-    uint64_t refused_version;    /* a peer of another version: told so */
-    uint64_t refused_malformed;  /* a request with impossible contents */
-    uint64_t refused_memory;     /* no memory to take the request: told so */
-    uint64_t hung_up;            /* closed by the other side before the request was complete */
-    uint64_t half_open_timeouts; /* no complete request in time */
-    uint64_t half_open_dropped;  /* too many half open ones: the oldest had to go */
-    uint64_t descriptor_limits;  /* accepting had to pause: no descriptors or memory left */
-    uint64_t by_shm, by_udp;     /* ends of connections */
+    uint64_t accepted;               /* TCP connections taken from a listener */
+    uint64_t requests;               /* of these, those that became a CONNECT_REQUEST */
+    uint64_t refused_magic;          /* something else talks to us */
+    uint64_t refused_version;        /* a peer of another version: told so */
+    uint64_t refused_malformed;      /* a request with impossible contents */
+    uint64_t refused_memory;         /* no memory to take the request: told so */
+    uint64_t hung_up;                /* closed by the other side before the request was complete */
+    uint64_t half_open_timeouts;     /* no complete request in time */
+    uint64_t half_open_dropped;      /* too many half open ones: the oldest had to go */
+    uint64_t descriptor_limits;      /* accepting had to pause: no descriptors or memory left */
+    uint64_t by_shm, by_tcp, by_udp; /* ends of connections */
 };
 void soft_query_cm_counters(struct soft_cm_counters *counters);
 

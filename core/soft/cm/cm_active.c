@@ -300,6 +300,7 @@ static void accepted(struct cm_id *id)
     id->state = CM_ESTABLISHED;
     id->in_length = 0;
     cm_send(id, &rtu);
+    cm_link_established(id);
     cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 

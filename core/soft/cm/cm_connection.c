@@ -120,7 +120,7 @@ void cm_ended(struct cm_id *id, int status)
 /* Whatever comes now is the end: the peer's goodbye, or that of its kernel. */
 void cm_established_ready(struct cm_id *id)
 {
-    if (cm_receive(id) != 0)
+    if (id->tcp != NULL || cm_receive(id) != 0)
         cm_ended(id, 0);
 }
 

@@ -64,9 +64,13 @@ void cm_id_close_socket(struct cm_id *id)
 {
     if (id->fd != -1) {
         waitset_remove(&cm_channel_of(id)->waits, id->fd);
-        fds_close(id->fd);
+        if (id->tcp != NULL)
+            tcp_peer_release(id->tcp);
+        else
+            fds_close(id->fd);
     }
     id->fd = -1;
+    id->tcp = NULL;
 }
 
 void cm_id_close(struct cm_id *id)
@@ -207,7 +211,8 @@ static int move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to
     if (error != 0)
         return error;
     if (id->fd != -1 && id->state >= CM_LISTENING) {
-        int error = waitset_add(&to->waits, id->fd, sends ? EPOLLIN | EPOLLOUT : EPOLLIN, id);
+        uint32_t events = cm_link_events(id);
+        int error = waitset_add(&to->waits, id->fd, sends ? events | EPOLLOUT : events, id);
 
         if (error != 0)
             return error;

@@ -20,6 +20,7 @@
 #include "cm_message.h"
 #include "core/waitset.h"
 #include "core/soft/link/shm_meet.h"
+#include "core/soft/link/tcp.h"
 #include "core/soft/service/home.h"
 #include "ib_port.h"
 
@@ -128,6 +129,7 @@ struct cm_id {
     int guest;                   /* who brought what the request names; -1: nobody */
     struct shm_peer *offered;    /* until its queue pair has it; or NULL */
     struct shm_refusal refusal;  /* why it is NULL */
+    struct tcp_peer *tcp;        /* `fd` is its socket, which also carries packets; or NULL */
 
     struct cm_message own, peer; /* what each end said in REQ, REP or REJ */
     uint8_t in[CM_SIZE_MAX];
@@ -298,7 +300,11 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *local, const unio
 /* Both have spoken: the path's link, and whether its packets need a check. 0 or an errno. */
 int cm_link_choose(struct cm_id *id, struct soft_path *path);
 /* The queue pair of the path is ready to receive. */
-void cm_link_begin(struct soft_path *path);
+void cm_link_begin(struct cm_id *id, struct soft_path *path);
+/* The handshake is over: the connection is established. */
+void cm_link_established(struct cm_id *id);
+/* What the socket of an established connection is watched for. */
+uint32_t cm_link_events(const struct cm_id *id);
 void cm_link_drop(struct cm_id *id);
 void cm_link_count(struct soft_cm_counters *out);
 

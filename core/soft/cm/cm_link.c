@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * cm_link.c - which link a connection goes by. Shared memory is offered in the request and accepted in the
- * answer (shm_meet.h says how); whoever knows nothing of it, or can't, leaves the connection to UDP. There the
- * ICRC is left out in the same way, and packets are coalesced, where they never leave this host's memory.
+ * answer (shm_meet.h says how), and so is the TCP connection itself (tcp.h) where EXS_LINK asks for it; a peer
+ * that knows nothing of either, or can't, leaves the connection to UDP. There the ICRC is left out in the same
+ * way, and packets are coalesced, where they never leave this host's memory.
  */
 #include <arpa/inet.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include "core/fds.h"
 #include "core/settings.h"
 #include "cm_id.h"
 
 static struct {
-    atomic_uint_fast64_t shm, udp; /* sums: they pair with nothing */
+    atomic_uint_fast64_t shm, tcp, udp; /* sums: they pair with nothing */
 } chosen;
 
 void cm_link_count(struct soft_cm_counters *out)
 {
     out->by_shm = atomic_load(&chosen.shm);
+    out->by_tcp = atomic_load(&chosen.tcp);
     out->by_udp = atomic_load(&chosen.udp);
 }
 
@@ -83,7 +86,7 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *local, const unio
     struct cm_message *own = &id->own;
     struct shm *shm = &home_of(id->public.verbs)->shm;
 
-    own->shm = own->unchecked = own->coalesced = false;
+    own->shm = own->tcp = own->unchecked = own->coalesced = false;
     if (id->public.qp == NULL || !id->transport->meets)
         return;
     if (id->offered != NULL && own->type == CM_REQ) { /* a try that failed offered it, with its own token */
@@ -95,6 +98,7 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *local, const unio
     else if (own->type == CM_REP && id->offered == NULL) /* else it was taken up by a try that failed */
         id->offered = take_up(id, shm);
     own->shm = id->offered != NULL;
+    own->tcp = settings()->tcp && own->service != CM_UC && (own->type == CM_REQ || id->peer.tcp);
     own->unchecked = !settings()->icrc && soft_is_by_loopback(local, remote);
     own->coalesced = own->unchecked && is_wide(id, local->sa.sa_family);
     if (id->guest != -1) /* what was sent to him he finds all the same */
@@ -119,6 +123,9 @@ static void tell(const struct cm_id *id, const char *link)
         why.what = "it was set up by InfiniBand's connection manager";
     else if (strcmp(link, "shm") == 0)
         why.what = "both ends are this host's";
+    else if (settings()->tcp && strcmp(link, "udp") == 0)
+        why.what =
+            id->own.type == CM_REQ ? "the peer takes no packets by TCP" : "the peer offers no packets by TCP";
     else if (!settings()->shm)
         why.what = "EXS_LINK says so";
     else if (!id->own.shm && id->refusal.what != NULL)
@@ -128,12 +135,34 @@ static void tell(const struct cm_id *id, const char *link)
             why.error != 0 ? strerror(why.error) : "");
 }
 
+/* The connection's own socket carries its packets. An earlier try to accept may have got so far. */
+static int choose_tcp(struct cm_id *id, struct soft_path *path)
+{
+    struct soft_home *home = home_of(id->public.verbs);
+    int error;
+
+    if (id->tcp == NULL)
+        id->tcp = tcp_peer_new(id->fd);
+    if (id->tcp == NULL)
+        return errno;
+    error = tcp_peer_attach(&home->tcp, id->tcp);
+    if (error != 0)
+        return error;
+    udp_port_unused(&home->udp);
+    path->link = &id->tcp->link;
+    atomic_fetch_add(&chosen.tcp, 1);
+    tell(id, "tcp");
+    return 0;
+}
+
 int cm_link_choose(struct cm_id *id, struct soft_path *path)
 {
     struct shm_peer *peer = id->offered;
     int error;
 
     path->link = NULL;
+    if (id->own.tcp && id->peer.tcp && id->transport->meets)
+        return choose_tcp(id, path);
     if (peer == NULL || !id->own.shm || !id->peer.shm) {
         if (peer != NULL)
             shm_peer_free(peer);
@@ -157,10 +186,25 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path)
     return 0;
 }
 
-void cm_link_begin(struct soft_path *path)
+void cm_link_begin(struct cm_id *id, struct soft_path *path)
 {
-    if (path->link != NULL)
+    if (path->link != NULL && id->tcp == NULL)
         shm_join((struct shm_peer *)path->link);
+}
+
+void cm_link_established(struct cm_id *id)
+{
+    if (id->tcp == NULL || id->public.qp == NULL)
+        return;
+    cm_want(id, cm_link_events(id));
+    tcp_peer_begin(id->tcp, id->out, id->out_length);
+    id->out_length = 0;
+}
+
+/* The link reads what comes. Its end is the connection manager's, too. */
+uint32_t cm_link_events(const struct cm_id *id)
+{
+    return id->tcp != NULL && id->state == CM_ESTABLISHED ? EPOLLRDHUP : EPOLLIN;
 }
 
 void cm_link_drop(struct cm_id *id)

@@ -14,6 +14,7 @@ static const uint8_t magic[4] = {0xe8, 'E', 'X', 'S'}; /* no text protocol start
 #define FLAG_SHM 4
 #define FLAG_UNCHECKED 8
 #define FLAG_COALESCED 16
+#define FLAG_TCP 32
 #define PSN_MAX 0xffffff
 #define RETRY_MAX 7 /* 3 bits */
 
@@ -56,7 +57,7 @@ static void encode_ends(const struct cm_message *message, uint8_t *bytes)
     bytes[22] = message->rnr_retry_count;
     bytes[23] = (message->flow_control ? FLAG_FLOW_CONTROL : 0) | (message->srq ? FLAG_SRQ : 0) |
                 (message->shm ? FLAG_SHM : 0) | (message->unchecked ? FLAG_UNCHECKED : 0) |
-                (message->coalesced ? FLAG_COALESCED : 0);
+                (message->coalesced ? FLAG_COALESCED : 0) | (message->tcp ? FLAG_TCP : 0);
     bytes[24] = message->private_length;
     if (message->type == CM_REQ) {
         bytes[25] = message->service;
@@ -164,6 +165,7 @@ static bool decode_ends(struct cm_message *message, const uint8_t *bytes, size_t
     message->shm = (bytes[23] & FLAG_SHM) != 0;
     message->unchecked = (bytes[23] & FLAG_UNCHECKED) != 0;
     message->coalesced = (bytes[23] & FLAG_COALESCED) != 0;
+    message->tcp = (bytes[23] & FLAG_TCP) != 0;
     if (!soft_is_qpn(message->qp_num) || message->psn > PSN_MAX)
         return false;
     if (message->udp_port == 0 || message->mtu < IBV_MTU_256 || message->mtu > IBV_MTU_4096)

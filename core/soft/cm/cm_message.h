@@ -12,7 +12,8 @@
  *   REQ, REP   8 queue pair number 4 | 12 first packet sequence number that the sender expects 4
  *              16 UDP port 2 | 18 path MTU 1 (enum ibv_mtu) | 19 responder resources 1 | 20 initiator depth 1
  *              21 retry count 1 | 22 RNR retry count 1 | 23 flags 1 (1: flow control, 2: SRQ, 4: shared memory,
- *              8: packets need no ICRC, 16: several may come in one datagram)
+ *              8: packets need no ICRC, 16: several may come in one datagram, 32: packets go over this connection,
+ *              tcp_frame.h)
  *              24 length of private data 1 | 25 of a REQ: transport service 1 (InfiniBand's: 0 RC, 1 UC, 3 XRC)
  *              26 of a REQ: port space 1 (0: RDMA_PS_TCP, 1: RDMA_PS_IB) | 27 zero 1
  *              28 private data 56 in a REQ, 196 in a REP
@@ -85,6 +86,7 @@ struct cm_message {
     bool shm;                /* offered, or accepted; who doesn't know of it doesn't look */
     bool unchecked;          /* the sender takes packets without ICRC; who doesn't know of it doesn't look */
     bool coalesced;          /* and several in one datagram; the same */
+    bool tcp;                /* offered, or accepted: packets by this connection; the same */
     uint8_t token[CM_TOKEN]; /* of an offer: the last bytes of a REQ, where private data leaves room for it */
     uint8_t private_length;
     uint8_t private_data[CM_REP_PRIVATE];

@@ -253,6 +253,7 @@ void cm_passive_established(struct cm_id *id)
     cm_timer_stop(id);
     id->state = CM_ESTABLISHED;
     id->in_length = 0;
+    cm_link_established(id);
     cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 

@@ -331,7 +331,7 @@ int cm_qp_connect(struct cm_id *id)
     fill_rts(id, &attr, &mask);
     error = soft_modify_qp(id->public.qp, &attr, mask);
     if (error == 0)
-        cm_link_begin(&path);
+        cm_link_begin(id, &path);
     if (error == 0 && (round = id->transport->round_trip(id)) > 0)
         soft_set_round_trip(id->public.qp, round);
     return error;

@@ -19,12 +19,23 @@ void cm_send_rest(struct cm_id *id)
     cm_want(id, id->out_length > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
+/* A DREQ to a peer that takes frames of the tcp link by now. */
+static void send_last_frame(struct cm_id *id)
+{
+    if (id->public.qp != NULL)
+        tcp_peer_disconnect(id->tcp);
+}
+
 static void stream_send(struct cm_id *id, const struct cm_message *message)
 {
     uint8_t bytes[CM_SIZE_MAX];
     size_t size = cm_message_encode(message, bytes);
     ssize_t sent = 0;
 
+    if (id->tcp != NULL && message->type == CM_DREQ) {
+        send_last_frame(id);
+        return;
+    }
     if (id->out_length == 0)
         sent = send(id->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent == (ssize_t)size)

@@ -81,11 +81,13 @@ static void leave_group(struct soft_wire *wire, const union soft_addr *group)
     udp_group_leave(&((struct soft_home *)wire)->udp, group);
 }
 
-/* Where all queue pairs go by shared memory nobody is heard by UDP but strangers: one look of many will do, so
- * that they don't keep a descriptor readable. */
+/* Where no queue pair goes by UDP only strangers send datagrams: one look of many will do, so that they don't
+ * keep a descriptor readable. */
 static bool looks_at_udp(struct soft_home *home)
 {
-    if (home->shm.count == 0 || home->shm.count < soft_qps(home->context))
+    size_t others = (size_t)home->shm.count + home->tcp.count;
+
+    if (others == 0 || others < soft_qps(home->context))
         return true;
     return ++home->unseen % UNSEEN == 0;
 }
@@ -96,6 +98,7 @@ static void sent(struct soft_wire *wire, struct ibv_context *context)
 
     (void)context;
     shm_sent(&home->shm);
+    tcp_sent(&home->tcp);
 }
 
 static void watch(struct soft_wire *wire)
@@ -112,6 +115,7 @@ static int receive(struct soft_wire *wire, struct ibv_context *context)
     int packets = home->shm.ready ? shm_receive(&home->shm, hears, watches) : 0;
 
     wire->unwatched = home->shm.unwatched;
+    packets += tcp_receive(&home->tcp);
 
     (void)context;
     return looks_at_udp(home) ? packets + udp_receive(&home->udp) : packets;
@@ -144,6 +148,7 @@ struct soft_home *home_open(void)
     home->service.context = home->context;
     udp_init(&home->udp, home->context, &home->service);
     shm_init(&home->shm, home->context, &home->service);
+    tcp_init(&home->tcp, home->context, &home->service);
     soft_mutex_lock(&everyone.lock);
     LIST_INSERT_HEAD(&everyone.list, home, all);
     atomic_store_explicit(&everyone.owner, getpid(), memory_order_relaxed);
@@ -293,6 +298,7 @@ static bool try_close(struct soft_home *home)
         service_leave(&home->service);
     udp_end(&home->udp);
     shm_end(&home->shm);
+    tcp_end(&home->tcp);
     free(home);
     return true;
 }

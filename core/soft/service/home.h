@@ -14,6 +14,7 @@
 #include <infiniband/verbs.h>
 #include "core/soft/engine/wire.h"
 #include "core/soft/link/shm.h"
+#include "core/soft/link/tcp.h"
 #include "core/soft/link/udp.h"
 #include "service.h"
 
@@ -24,6 +25,7 @@ struct soft_home {
     struct ibv_context *context;
     struct udp udp;
     struct shm shm;
+    struct tcp tcp;
     unsigned unseen;  /* looks without one at the UDP sockets, */
     unsigned unheard; /* and of those who poll, at the bell */
     struct service_member service;

@@ -24,7 +24,7 @@
 #include <sys/queue.h>
 #include <infiniband/verbs.h>
 
-#define SERVICE_SOCKETS 29 /* of one context and its groups, a bell, an epoll of more sockets, and a door */
+#define SERVICE_SOCKETS 30 /* of one context and its groups, a bell, two epolls of more sockets, and a door */
 #define SERVICE_TICK_NS UINT64_C(1000000) /* how often the thread looks, at most */
 
 enum service_state { SERVICE_IDLE, SERVICE_CALLED, SERVICE_WATCH, SERVICE_SERVE };

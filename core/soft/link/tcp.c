@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* tcp.c - a context's part of the tcp link: which sockets are ready, and whose frames leave. See tcp.h. */
+#include <sys/epoll.h>
+#include "core/fds.h"
+#include "tcp.h"
+
+void tcp_init(struct tcp *tcp, struct ibv_context *context, struct service_member *service)
+{
+    *tcp = (struct tcp){.context = context, .service = service, .epoll = -1};
+    TAILQ_INIT(&tcp->unsent);
+}
+
+void tcp_end(struct tcp *tcp)
+{
+    if (tcp->epoll != -1)
+        fds_close(tcp->epoll);
+    tcp->epoll = -1;
+}
+
+void tcp_sent(struct tcp *tcp)
+{
+    struct tcp_peer *peer;
+
+    while ((peer = TAILQ_FIRST(&tcp->unsent)) != NULL)
+        tcp_flush(peer);
+}
+
+static int handle_events(struct tcp_peer *peer, uint32_t events)
+{
+    if (events & EPOLLOUT)
+        tcp_flush(peer);
+    return events & ~(uint32_t)EPOLLOUT ? tcp_take(peer) : 0;
+}
+
+int tcp_receive(struct tcp *tcp)
+{
+    struct epoll_event events[TCP_READY];
+    int packets = 0, count;
+
+    if (tcp->count == 0)
+        return 0;
+    count = epoll_wait(tcp->epoll, events, TCP_READY, 0);
+    for (int i = 0; i < count; i++)
+        packets += handle_events(events[i].data.ptr, events[i].events);
+    if (packets > 0)
+        service_traffic(tcp->service);
+    return packets;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * tcp.h - the link of the embedded device that carries a queue pair's packets over a TCP connection: the one by
+ * which the connection manager has set the connection up (REQ, REP, RTU). tcp_frame.h has the format.
+ *
+ * Objects. A context has one struct tcp: an epoll with the sockets of all its connections. The context's
+ * completion channels and the service thread watch that epoll, so a frame wakes them as a datagram does. Each
+ * connection has a struct tcp_peer: the socket, the soft_link that the queue pair's path names, and a buffer for
+ * each direction. The queue pair's path and the connection manager's identifier share it; the last one of the
+ * two that lets go of it closes the socket.
+ *
+ * Sending. The engine builds packets in the peer's send buffer, and leaves between them the bytes in which this
+ * link then writes the frame headers. The buffer goes to the socket when it holds TCP_FLUSH_BYTES, and at the
+ * end of each step of the engine. When the socket is full the rest waits in the buffer, the link says that it is
+ * full, and EPOLLOUT is watched until all of the rest has left. A RC acknowledgement travels in the header of
+ * the next packet.
+ *
+ * Receiving. A call of the link's receive function takes up to TCP_RECEIVE_BYTES from each ready socket, so that
+ * one connection doesn't keep the others waiting. Whole frames go to the engine.
+ *
+ * Ends. TCP delivers in order or not at all, so the link is lossless and nothing is sent again. The peer's DREQ
+ * ends what is received, and the queue pair stays as it is until the application disconnects, too. The end of
+ * the stream without a DREQ, a reset, a TCP time-out and an invalid frame put the queue pair into the error state
+ * at once. The connection manager watches the same socket for the end of the stream alone (EPOLLRDHUP): it
+ * then takes in what has come before, and reports DISCONNECTED.
+ *
+ * Locks. The context's lock guards everything here but the count of shares.
+ */
+#ifndef SOFT_TCP_H
+#define SOFT_TCP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include "core/soft/engine/wire.h"
+#include "core/soft/service/service.h"
+
+#define TCP_MTU 65536            /* bytes of payload in a packet */
+#define TCP_FLUSH_BYTES 65536    /* in a send buffer, which then goes to the socket within a step */
+#define TCP_RECEIVE_BYTES 262144 /* taken from a socket in one call */
+#define TCP_READY 16             /* sockets that are looked at in one call */
+
+/* Part of a context's home. */
+struct tcp {
+    struct ibv_context *context;
+    struct service_member *service;
+    int epoll;      /* -1: none yet */
+    unsigned count; /* connections whose link a queue pair has */
+    TAILQ_HEAD(, tcp_peer) unsent;
+};
+
+/* One connection. */
+struct tcp_peer {
+    struct soft_link link; /* first */
+    struct soft_path path; /* by the link: what the packets come on */
+    struct tcp *tcp;       /* NULL: no queue pair has the link (any more) */
+    int fd;
+    atomic_uint shares; /* of the connection manager and of the queue pair; pairs with nothing but itself */
+    bool begun;         /* frames may come and go */
+    bool joined;        /* the socket is in the epoll */
+    bool ended;         /* nothing more is received */
+    bool failed;        /* and nothing more is sent */
+    bool blocked;       /* the socket was full; EPOLLOUT is watched */
+    bool is_unsent;     /* it is on that list */
+    TAILQ_ENTRY(tcp_peer) entry;
+
+    struct tcp_out {
+        uint8_t *bytes;   /* TCP_OUT_BYTES, from the first packet on */
+        size_t sent, end; /* what is between them waits for the socket */
+    } out;
+    struct tcp_in {
+        uint8_t *bytes; /* TCP_IN_BYTES, from the first packet on */
+        size_t begin, end;
+    } in;
+};
+
+void tcp_init(struct tcp *tcp, struct ibv_context *context, struct service_member *service);
+/* The context is gone. */
+void tcp_end(struct tcp *tcp);
+
+/* As struct soft_wire has them. (locked) */
+int tcp_receive(struct tcp *tcp);
+void tcp_sent(struct tcp *tcp);
+
+/* ---- What the connection manager calls (not locked) -------------------------------------------- */
+
+/* A connection over this socket, whose first share is the caller's, as the socket is from now on. NULL and errno:
+ * the socket stays with the caller. */
+struct tcp_peer *tcp_peer_new(int fd);
+/* Its link is about to be that of a queue pair of this context, which has a share then. 0 or an errno. */
+int tcp_peer_attach(struct tcp *tcp, struct tcp_peer *peer);
+/* All of the handshake has been read from the socket: frames may come and go, behind so many bytes of it that the
+ * socket has not taken yet. */
+void tcp_peer_begin(struct tcp_peer *peer, const uint8_t *rest, size_t length);
+/* What the queue pair owes, then the DREQ, as far as the socket takes it. Only while the queue pair exists. */
+void tcp_peer_disconnect(struct tcp_peer *peer);
+/* The connection manager's share ends: the peer is told so by the end of the stream. */
+void tcp_peer_release(struct tcp_peer *peer);
+
+/* ---- Between the link's own files (locked) ------------------------------------------------------ */
+
+#define TCP_OUT_BYTES (SOFT_TRAIN_LONG + TCP_FLUSH_BYTES)
+#define TCP_IN_BYTES (2 * TCP_MTU)
+
+/* As struct soft_link has them. */
+uint8_t *tcp_link_room(struct soft_link *link, size_t size, size_t *limit);
+void tcp_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+                   size_t stride);
+
+/* Give the socket what it takes of the send buffer. */
+void tcp_flush(struct tcp_peer *peer);
+/* Off the list of those whose send buffer waits for the end of the step. */
+void tcp_leave_unsent(struct tcp_peer *peer);
+/* Take in what has come, TCP_RECEIVE_BYTES at most. Returns how many packets. */
+int tcp_take(struct tcp_peer *peer);
+/* Watch the socket for what the state of the peer asks for. */
+void tcp_watch_events(struct tcp_peer *peer);
+/* The connection is broken: so is the queue pair. */
+void tcp_fail(struct tcp_peer *peer, const char *why, int error);
+
+#endif

@@ -26,12 +26,12 @@ static int configure(int fd, sa_family_t family)
 {
     (void)fds_set_option(fd, SOL_SOCKET, SO_RCVBUF, 0);
     if (family == AF_INET)
-        return fds_set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) == -1 ||
+        return fds_set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE) == -1 ||
                        fds_set_option(fd, IPPROTO_IP, IP_RECVERR, 1) == -1
                    ? -1
                    : 0;
     return fds_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) == -1 ||
-                   fds_set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) == -1 ||
+                   fds_set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE) == -1 ||
                    fds_set_option(fd, IPPROTO_IPV6, IPV6_RECVERR, 1) == -1
                ? -1
                : 0;

@@ -37,7 +37,7 @@ static void enlarge(int fd, int forced, int plain)
  * traffic class, which the receiver of a datagram is told. */
 static int configure_v4(int fd)
 {
-    if (fds_set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) == -1)
+    if (fds_set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE) == -1)
         return -1;
     if (fds_set_option(fd, IPPROTO_IP, IP_RECVTOS, 1) == -1)
         return -1;
@@ -48,7 +48,7 @@ static int configure_v6(int fd)
 {
     if (fds_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1) == -1)
         return -1;
-    if (fds_set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO) == -1)
+    if (fds_set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE) == -1)
         return -1;
     if (fds_set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) == -1)
         return -1;

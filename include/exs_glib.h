@@ -13,7 +13,7 @@
  * close sockets and to delete the queue (once the source is destroyed).
  *
  * What exs_ev tells the library and this can't, by public calls alone: that the program has done all that it
- * was woken for. What the embedded device holds back until then (an acknowledgement that may travel with an
+ * was woken for. What the software device holds back until then (an acknowledgement that may travel with an
  * answer) goes with the next call, or a moment later by the device's own thread.
  */
 #ifndef EXS_GLIB_H

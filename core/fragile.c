@@ -19,6 +19,7 @@
 #define PAGE_SHARED (UINT64_C(1) << 61)  /* bits of a page map's entry: a file's or shared, */
 #define PAGE_PRESENT (UINT64_C(1) << 63) /* in memory */
 #define SEGMENTS_MAX 8
+#define INTERRUPTIONS_MAX 1000 /* of one reading, before it counts as failed */
 
 /* ---- Copying -------------------------------------------------------------------------------------------- */
 
@@ -111,15 +112,16 @@ static void skip(struct iovec **to, unsigned *tos, size_t bytes)
     }
 }
 
-/* A signal may end a call early, or, where a file system works in a process, before it begins. */
+/* A signal may end a call early, or, where a file system works in a process, before it begins. The caller may hold
+ * locks, so a file system that always says that it was interrupted is believed only so often. */
 bool fragile_read(int file, struct iovec *to, unsigned tos, uint64_t place, size_t total)
 {
-    int saved = errno;
+    int saved = errno, interruptions = 0;
     ssize_t got = 0;
 
     while (total > 0) {
         got = preadv(file, to, (int)tos, (off_t)place);
-        if (got < 0 && errno == EINTR)
+        if (got < 0 && errno == EINTR && interruptions++ < INTERRUPTIONS_MAX)
             continue;
         if (got <= 0)
             break;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+#include "core/clock.h"
 #include "core/settings.h"
 #include "cm_id.h"
 #include "core/soft/lock.h"
@@ -233,11 +234,13 @@ static void ready(struct cm_id *id, uint32_t events)
     }
 }
 
+/* Of one time for all: a timer that is started again here runs out later than that, however long this takes. */
 static void expire(struct cm_channel *channel)
 {
+    uint64_t now = now_ns();
     struct cm_id *id;
 
-    while ((id = cm_timer_expired(channel)) != NULL) {
+    while ((id = cm_timer_expired(channel, now)) != NULL) {
         if (id->state == CM_LISTENING)
             cm_listener_resume(id);
         else if (id->state == CM_TCP_CONNECTING || id->state == CM_REQUEST_SENT)

@@ -194,8 +194,9 @@ void cm_timer_stop(struct cm_id *id);
 void cm_timer_settle(struct cm_channel *channel);
 /* Put a timer that runs onto another channel, where its identifier goes. */
 void cm_timer_move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to);
-/* An identifier whose time is over, taken off the queue; NULL when there is none, with the timer set anew. */
-struct cm_id *cm_timer_expired(struct cm_channel *channel);
+/* An identifier whose time is over at `now` (ns of CLOCK_MONOTONIC), taken off the queue; NULL when there is none, with
+ * the timer set again. */
+struct cm_id *cm_timer_expired(struct cm_channel *channel, uint64_t now);
 
 /* ---- cm_id.c: identifiers -------------------------------------------------------------------- */
 

@@ -76,9 +76,9 @@ void cm_timer_move(struct cm_id *id, struct cm_channel *from, struct cm_channel 
     arm(to, id->deadline);
 }
 
-struct cm_id *cm_timer_expired(struct cm_channel *channel)
+struct cm_id *cm_timer_expired(struct cm_channel *channel, uint64_t now)
 {
-    uint64_t now = now_ns(), next = NEVER_NS;
+    uint64_t next = NEVER_NS;
 
     for (int timeout = 0; timeout < CM_TIMEOUTS; timeout++) {
         struct cm_id *id = TAILQ_FIRST(&channel->timeouts[timeout]);

@@ -18,14 +18,28 @@ static enum ibv_event_type event_of(enum ibv_wc_status status)
     }
 }
 
+/* The queue pair had failed already, and still owed a NAK and the answers before it (soft_qp_fail); now one of those
+ * answers fails. It and what is behind it are not answered any more, or the queue pair would try for ever. The peer
+ * must learn of the first of its requests that failed, so this NAK replaces the one behind it. */
+static void fail_owed_answer(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
+{
+    const struct soft_responder *resp = &qp->resp;
+
+    soft_resource_drop(qp, psn);
+    if (resp->answer == SOFT_ANSWER_NAK && psn < resp->nak_psn)
+        soft_answer_nak(qp, psn, syndrome);
+}
+
 void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status)
 {
     struct soft_responder *resp = &qp->resp;
     struct ibv_wc wc = {.status = status, .opcode = IBV_WC_RECV};
     struct soft_recv *recv;
 
-    if (!soft_receives(qp))
+    if (!soft_receives(qp)) {
+        fail_owed_answer(qp, psn, syndrome);
         return;
+    }
     qp->context->counters.refused++;
     if (resp->receiving && (recv = soft_receive_next(qp)) != NULL) {
         soft_receive_done(qp);

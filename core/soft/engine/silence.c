@@ -93,7 +93,8 @@ void soft_timers(struct ibv_context *ibv)
 
     context->now_known = false;
     now = soft_now(context);
-    while (soft_timer_next(context) <= now) {
+    /* Each timer once at most, also one that would be due again at once. */
+    for (size_t left = context->heap_count; left > 0 && soft_timer_next(context) <= now; left--) {
         struct soft_qp *qp = context->heap[0].qp;
 
         soft_timer_forget(qp);

@@ -3,12 +3,14 @@
  * step.c - turns: who sends next, and what the link calls when packets or time have come.
  *
  * Queue pairs with something to send wait on a list. Each gets a turn of at most a train of answers and a
- * train of requests, then the next; a whole step is bounded too, so that the lock is not held for long.
- * What a step leaves over is due at once (soft_deadline).
+ * train of requests, then the next; a whole step is bounded too, so that the lock is not held for long: by the
+ * bytes that it sends, and by its turns, whatever they send. What a step leaves over is due at once (soft_deadline).
  */
 #include "engine.h"
 
 #define STEP_BYTES UINT64_C(1048576)
+#define TURN_BYTES                                                                                             \
+    64 /* what a turn costs of those, besides what it sends: 16,384 turns that send nothing are a step */
 
 uint64_t soft_now(struct soft_context *context)
 {
@@ -136,6 +138,7 @@ static __attribute__((noinline)) void step(struct soft_context *context)
                 continue;
             }
             qp->working = false;
+            limit -= TURN_BYTES;
             if (!is_held(qp))
                 turn(qp);
         }

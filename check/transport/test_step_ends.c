@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_step_ends.c - a step of the engine, which runs under the context's lock, ends whatever a requester or a responder
+ * refuses in it: keys that are wrong or that are withdrawn while answers are under way, memory that vanishes, queue
+ * pairs that fail. On the virtual clock; a step that does not end is the time limit's to find.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "check/support/windows.h"
+
+enum { MEMORY = 8 << 20, LONGEST = 4 << 20 /* more than a step sends */ };
+
+static struct setup large(void)
+{
+    struct setup setup = setup_default();
+
+    setup.memory = MEMORY;
+    setup.mtu = IBV_MTU_4096;
+    setup.all_signaled = true;
+    return setup;
+}
+
+/* ---- One refusal behind the other ---- */
+
+static void withdraw(struct end *end)
+{
+    ck_assert_int_eq(soft_dereg_mr(end->mr), 0);
+    end->mr = NULL;
+}
+
+/* All of it arrives in one batch, before any is answered: a READ by way of a window, a SEND that closes the window, and a
+ * WRITE that is refused. So the READ fails when the queue pair has failed already. */
+START_TEST(withdrawn_behind_refusal)
+{
+    struct pair *pair = windows_pair(large());
+    struct end *a = &pair->end[0], *b = &pair->end[1], window = *b, wrong = *b;
+    struct ibv_mw *mw = window_new(b, IBV_MW_TYPE_2);
+
+    bind_ok(pair, mw, 1, 0, LONGEST, READS);
+    window.rkey = mw->rkey;
+    wrong.rkey ^= 1;
+    post_receive(b, 9, 0, 8);
+    post(a, &window, &(struct work){.id = 1, .opcode = IBV_WR_RDMA_READ, .length = 20000});
+    post(a, b, &(struct work){.id = 2, .opcode = IBV_WR_SEND_WITH_INV, .imm = mw->rkey});
+    post(a, &wrong, &(struct work){.id = 3, .opcode = IBV_WR_RDMA_WRITE, .length = 8});
+    run(pair);
+    expect_wc(a->send_cq, 1, IBV_WC_REM_ACCESS_ERR); /* the first that failed, and not the third */
+    expect_wc(a->send_cq, 2, IBV_WC_WR_FLUSH_ERR);
+    expect_wc(a->send_cq, 3, IBV_WC_WR_FLUSH_ERR);
+    expect_wc(b->recv_cq, 9, IBV_WC_SUCCESS);
+    expect_quiet(pair);
+    windows_end(pair, mw);
+}
+END_TEST
+
+/* ---- Anything, in any order ---- */
+
+struct chaos {
+    struct pair *pair;
+    uint64_t chance;
+    int file[2];              /* that the ends' memory is mapped from */
+    struct ibv_mr *region[2]; /* another of the same memory, which the window is bound to */
+    struct ibv_mw *window[2];
+    long owed[2];  /* completions of requests */
+    uint64_t last; /* work request */
+};
+
+static size_t below(struct chaos *chaos, size_t limit)
+{
+    return random_next(&chaos->chance) % limit;
+}
+
+static enum fate any_fate(void *arg, const struct packet *packet)
+{
+    static const enum fate fates[] = {FATE_DROP, FATE_DUPLICATE, FATE_DELAY};
+    struct chaos *chaos = arg;
+    size_t chance = below(chaos, 200);
+
+    (void)packet;
+    return chance < sizeof fates / sizeof *fates ? fates[chance] : FATE_DELIVER;
+}
+
+static void enroll(struct end *end)
+{
+    end->mr = soft_reg_mr(end->pd, end->memory, end->size, ACCESS_ALL);
+    expect(end->mr, "soft_reg_mr: %s", strerror(errno));
+    end->rkey = end->mr->rkey;
+}
+
+/* Its memory is a file's, which may be cut short while the device uses it. */
+static void map_file(struct chaos *chaos, int i)
+{
+    struct end *end = &chaos->pair->end[i];
+
+    withdraw(end);
+    chaos->file[i] = memfd_create("memory", MFD_CLOEXEC);
+    ck_assert(chaos->file[i] != -1 && ftruncate(chaos->file[i], MEMORY) == 0);
+    ck_assert_ptr_eq(
+        mmap(end->memory, MEMORY, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, chaos->file[i], 0),
+        end->memory);
+    enroll(end);
+    chaos->region[i] = soft_reg_mr(end->pd, end->memory, MEMORY, ACCESS_ALL | IBV_ACCESS_MW_BIND);
+    chaos->window[i] = window_new(end, IBV_MW_TYPE_2);
+}
+
+/* The window of a new queue pair. */
+static void open_window(struct chaos *chaos, int i)
+{
+    struct end *end = &chaos->pair->end[i];
+
+    ck_assert_int_eq(bind_try(end->qp, chaos->window[i], (uint8_t)below(chaos, 256), chaos->region[i],
+                              end->memory, MEMORY, READS | WRITES),
+                     0);
+    chaos->owed[i]++;
+}
+
+static void take_completions(struct chaos *chaos)
+{
+    struct ibv_wc wc;
+
+    for (int i = 0; i < 2; i++) {
+        while (ibv_poll_cq(chaos->pair->end[i].recv_cq, 1, &wc) == 1)
+            continue;
+        while (ibv_poll_cq(chaos->pair->end[i].send_cq, 1, &wc) == 1)
+            chaos->owed[i]--;
+    }
+}
+
+static void post_any(struct chaos *chaos, int i)
+{
+    static const enum ibv_wr_opcode opcodes[] = {
+        IBV_WR_RDMA_READ,           IBV_WR_RDMA_READ, IBV_WR_RDMA_READ,    IBV_WR_RDMA_WRITE,
+        IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_SEND,      IBV_WR_SEND_WITH_INV};
+    struct end *from = &chaos->pair->end[i], to = chaos->pair->end[!i];
+    struct work work = {.id = chaos->last++,
+                        .opcode = opcodes[below(chaos, sizeof opcodes / sizeof *opcodes)],
+                        .at = below(chaos, MEMORY / 2),
+                        .target = below(chaos, MEMORY / 2),
+                        .length = below(chaos, (size_t)1 << (1 + below(chaos, 22))),
+                        .imm = chaos->window[!i]->rkey};
+
+    if (below(chaos, 2) == 0)
+        to.rkey = chaos->window[!i]->rkey;
+    to.rkey ^= below(chaos, 10) == 0;
+    if (work.opcode == IBV_WR_SEND || work.opcode == IBV_WR_SEND_WITH_INV)
+        work.length %= 10000;
+    chaos->owed[i] += post_try(from, &to, &work) == 0;
+}
+
+static void receive(struct chaos *chaos, struct end *end)
+{
+    struct ibv_sge sge = {(uintptr_t)end->memory + below(chaos, MEMORY / 2), (uint32_t)below(chaos, 20000),
+                          end->mr->lkey};
+    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
+
+    (void)ibv_post_recv(end->qp, &wr, &bad); /* unless there are enough */
+}
+
+static void change(struct chaos *chaos, int i)
+{
+    struct end *end = &chaos->pair->end[i];
+
+    switch (below(chaos, 24)) {
+    case 0:
+        withdraw(end);
+        ck_assert_int_eq(ftruncate(chaos->file[i], MEMORY), 0); /* what isn't there can't be registered */
+        enroll(end);
+        break;
+    case 1:
+        ck_assert_int_eq(ftruncate(chaos->file[i], below(chaos, 2) * MEMORY), 0);
+        break;
+    case 2:
+        if (below(chaos, 4) == 0)
+            qp_fail(end->qp);
+        break;
+    case 3:
+    case 4:
+    case 5:
+    case 6:
+        receive(chaos, end);
+        break;
+    default:
+        post_any(chaos, i);
+    }
+}
+
+/* All that was posted completes, and then there are new queue pairs. */
+static void settle(struct chaos *chaos)
+{
+    struct pair *pair = chaos->pair;
+
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(ftruncate(chaos->file[i], MEMORY), 0);
+    run(pair);
+    take_completions(chaos);
+    ck_assert_int_eq(chaos->owed[0], 0);
+    ck_assert_int_eq(chaos->owed[1], 0);
+    pair_renew(pair);
+    for (int i = 0; i < 2; i++)
+        open_window(chaos, i);
+}
+
+static bool has_failed(struct chaos *chaos)
+{
+    return qp_state(chaos->pair->end[0].qp) == IBV_QPS_ERR || qp_state(chaos->pair->end[1].qp) == IBV_QPS_ERR;
+}
+
+static void finish(struct chaos *chaos)
+{
+    run(chaos->pair);
+    take_completions(chaos);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(ibv_dealloc_mw(chaos->window[i]), 0);
+        ck_assert_int_eq(soft_dereg_mr(chaos->region[i]), 0);
+    }
+    pair_free(chaos->pair);
+    for (int i = 0; i < 2; i++)
+        close(chaos->file[i]);
+}
+
+START_TEST(anything)
+{
+    enum { ROUNDS = 2000 };
+    struct setup setup = large();
+    struct chaos chaos = {.chance = (uint64_t)_i + 1};
+
+    setup.qp_access = ACCESS_ALL | IBV_ACCESS_MW_BIND;
+    setup.rnr_retry = 2;
+    setup.coalesced = _i % 4 == 1;
+    setup.far = _i % 4 == 2;
+    setup.loopback = _i % 4 == 3;
+    chaos.pair = pair_new(&setup);
+    network_keep_bytes(chaos.pair->network, false);
+    network_set_script(chaos.pair->network, any_fate, &chaos);
+    for (int i = 0; i < 2; i++)
+        map_file(&chaos, i);
+    settle(&chaos);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (size_t changes = below(&chaos, 6); changes > 0; changes--) /* that arrive together */
+            change(&chaos, (int)below(&chaos, 2));
+        for (size_t steps = below(&chaos, 8); steps > 0; steps--)
+            (void)network_step(chaos.pair->network);
+        take_completions(&chaos);
+        if (has_failed(&chaos) && below(&chaos, 4) == 0)
+            settle(&chaos);
+    }
+    settle(&chaos);
+    finish(&chaos);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("transport: steps end");
+    TCase *tcase = tcase_create("steps");
+
+    tcase_set_timeout(tcase, 20);
+    tcase_add_test(tcase, withdrawn_behind_refusal);
+    tcase_add_loop_test(tcase, anything, 0, 16);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}

@@ -57,7 +57,7 @@ static bool set_address4(int sock, int number)
     return ioctl(sock, SIOCSIFNETMASK, &request) == 0;
 }
 
-/* Duplicate address detection would delay the address by a second. */
+/* Duplicate address detection would delay the addresses by a second. Before the interface is up. */
 static bool disable_address_detection(void)
 {
     int fd = open("/proc/sys/net/ipv6/conf/" INTERFACE "/accept_dad", O_WRONLY | O_CLOEXEC);
@@ -78,7 +78,7 @@ static bool set_address6(int number)
         return false;
     inet_pton(AF_INET6, "fd77::", &request.ifr6_addr);
     request.ifr6_addr.s6_addr[15] = (unsigned char)number;
-    is_done = disable_address_detection() && ioctl(sock, SIOCSIFADDR, &request) == 0;
+    is_done = ioctl(sock, SIOCSIFADDR, &request) == 0;
     close(sock);
     return is_done;
 }
@@ -103,7 +103,7 @@ static bool configure(int number, int mtu)
         return false;
     is_done = set_up(sock, "lo") && ioctl(sock, SIOCSIFMTU, &size) == 0 &&
               ioctl(sock, SIOCSIFTXQLEN, &queue) == 0 && set_address4(sock, number) &&
-              set_up(sock, INTERFACE) && set_address6(number);
+              disable_address_detection() && set_up(sock, INTERFACE) && set_address6(number);
     close(sock);
     return is_done;
 }

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include "conn.h"
 #include "core.h"
+#include "ending.h"
 #include "library.h"
 #include "poll.h"
 #include "sock.h"
@@ -35,65 +36,30 @@ static bool is_meant(struct op *op, const struct stop *stop)
 
 /* ---- Sends -------------------------------------------------------------------------------------- */
 
-void xs_send_end_not_said(struct conn *conn, struct op *of)
+/* A message that was begun, and a send that is all posted, go on when their time is over. */
+static bool may_fail(const struct conn *conn, const struct op *op)
 {
-    const struct op *op;
-    bool ended = of->last;
+    return !conn_broken(conn) && !op->all_posted && (op->posted == 0 || sock_is_stream(conn->sock));
+}
 
-    of->last = false;
-    if (!ended || conn->writing != WRITE_SHUT)
-        return;
-    STAILQ_FOREACH (op, &conn->sends, link) {
-        if (op->last)
-            return;
+/* Those whose time is over fail by themselves; of a stream the first, and with it all behind it. */
+static int fail_overdue_sends(struct conn *conn, const struct stop *stop)
+{
+    struct op *op = STAILQ_FIRST(&conn->sends), *next;
+    int count = 0;
+
+    for (; op != NULL; op = next) {
+        next = STAILQ_NEXT(op, link);
+        if (!is_overdue(op, stop->now) || !may_fail(conn, op))
+            continue;
+        xs_send_fail(conn, op, stop->error);
+        count++;
+        if (sock_is_stream(conn->sock))
+            break;
     }
-    conn->writing = WRITE_OPEN;
-}
-
-static void remove_send(struct conn *conn, struct op *op, int error)
-{
-    if (conn->sending == op)
-        conn->sending = STAILQ_NEXT(op, link);
-    STAILQ_REMOVE(&conn->sends, op, op, link);
-    xs_send_end_not_said(conn, op);
-    xs_op_moved(op, 0);
-    xs_tx_release(conn, op);
-    xs_op_complete(op, error);
-}
-
-/* It is the first that is not all posted. */
-static void cut_send(struct conn *conn, struct op *op, int error)
-{
-    op->stop = error;
-    op->error = op_stopped(op, op->posted);
-    op->length = op->posted;
-    op->all_posted = true;
-    op->unsignaled = false; /* not all is sent, and that is told */
-    conn->sending = STAILQ_NEXT(op, link);
-    xs_send_end_not_said(conn, op);
-}
-
-void xs_send_cut(struct conn *conn)
-{
-    cut_send(conn, conn->sending, 0);
-    if (conn->sock->sends_bounded)
-        xs_sends_count(conn);
-    xs_tx_end(conn);
-}
-
-static bool is_begun(const struct conn *conn, const struct op *op)
-{
-    if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN)
-        return conn->writing != WRITE_SHUT;
-    return op->posted > 0 || op->all_posted;
-}
-
-static void stop_send(struct conn *conn, struct op *op, int error)
-{
-    if (!is_begun(conn, op))
-        remove_send(conn, op, error);
-    else if (!op->all_posted && sock_is_stream(conn->sock))
-        cut_send(conn, op, error);
+    if (count > 0)
+        xs_tx_end(conn);
+    return count;
 }
 
 static int stop_sends(struct conn *conn, const struct stop *stop)
@@ -101,11 +67,13 @@ static int stop_sends(struct conn *conn, const struct stop *stop)
     struct op *op = STAILQ_FIRST(&conn->sends), *next;
     int count = 0;
 
+    if (stop->now != 0)
+        return fail_overdue_sends(conn, stop);
     for (; op != NULL; op = next) {
         next = STAILQ_NEXT(op, link);
         if (!is_meant(op, stop))
             continue;
-        stop_send(conn, op, stop->error);
+        xs_send_stop(conn, op, stop->error);
         count++;
     }
     if (count > 0 && conn->sock->sends_bounded)

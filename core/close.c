@@ -34,7 +34,7 @@ static void close_listener(struct sock *sock)
 /* What the event of a close says: 0, or why not all that was sent has arrived. */
 static int error_of(const struct sock *sock)
 {
-    return sock->lingers && sock->conn != NULL && sock->conn->cut ? sock->conn->error : 0;
+    return sock->lingers && sock->conn != NULL && sock_sent(sock) == SENT_LOST ? sock->conn->error : 0;
 }
 
 /* Called with the home's lock, by a caller who holds a reference of the home. */
@@ -79,8 +79,10 @@ void xs_close_step(struct sock *sock)
         return;
     if (conn != NULL && is_over(conn))
         xs_conn_fail(conn, ECANCELED);
-    else if (conn != NULL && sock->close_due == 0 && !is_sending(conn))
+    else if (conn != NULL && conn->writing >= WRITE_FIN_SENT && sock->close_due == 0 && !is_sending(conn))
         give_up_by(sock, ns_after(now_ns(), END_NS)); /* only the end is left */
+    else if (conn != NULL && conn->writing == WRITE_SHUT)
+        xs_rx_discard(conn);
     if (conn == NULL || conn->state == CONN_DRAINED)
         finish(sock);
 }
@@ -94,7 +96,7 @@ void xs_close_timeout(struct sock *sock)
     if (conn == NULL || conn_broken(conn))
         return;
     if (sock->close_due != 0 && sock->close_due <= now) {
-        conn->cut = true;
+        xs_sent_is_lost(conn);
         xs_conn_fail(conn, ETIMEDOUT);
         return;
     }

@@ -122,9 +122,7 @@ struct conn {
     bool noted;         /* opening: the device was told that the peer has begun to send */
     bool end_told;      /* that the peer's FIN has come */
     bool end_arrived;   /* the peer has said that of ours */
-    bool cut;           /* not all that was sent had arrived when it broke */
-    bool lost;          /* nor had data of an operation that was over before */
-    bool spoilt;        /* a receive has broken it, which is no leaving of the peer's */
+    bool spoilt;        /* this end has broken it, so it is no leaving of the peer's */
     int error;          /* why it is broken, from CONN_BROKEN on; 0 before */
     uint32_t received;  /* posted receives not yet completed */
     uint32_t next_slot; /* the receive slot that completes next */
@@ -148,7 +146,8 @@ struct conn {
     struct op *sending;   /* the first of them that is not all posted, or NULL */
     struct advert adverts[ADVERTS_MAX];
     uint32_t advert_head, advert_count;
-    uint64_t queued; /* bytes of sends, up to the end of the last; where they are bounded (bound.c) */
+    uint64_t torn_at; /* while the stream is torn (ending.h): the number of the first send that was started since */
+    uint64_t queued;  /* bytes of sends, up to the end of the last; where they are bounded (bound.c) */
     uint32_t tx_phase;
     uint64_t tx_position; /* bytes of the stream sent */
     struct hello peer;
@@ -233,6 +232,8 @@ void xs_conn_opened(struct conn *conn);
 void xs_conn_hear(struct conn *conn);
 /* Break it: the queue pair goes to error, and operations complete with this errno when it is drained. */
 void xs_conn_fail(struct conn *conn, int error) __attribute__((cold));
+/* Break it with ECONNRESET, for a reason of this end's own. */
+void xs_conn_spoil(struct conn *conn) __attribute__((cold));
 /* After completions: drained, once the device holds nothing of a broken one any more. */
 void xs_conn_drain(struct conn *conn);
 static inline bool conn_broken(const struct conn *conn)
@@ -352,14 +353,6 @@ int xs_dontwait_send(const struct conn *conn);
 /* One has been started: end it with what could be done. */
 void xs_dontwait_sent(struct conn *conn);
 
-/* ---- cancel.c ------------------------------------------------------------------------------- */
-
-/* End the send that is being posted, of a STREAM, with what has been. It is no error. */
-void xs_send_cut(struct conn *conn);
-/* What of the stream comes before the end is not all sent, so the end that stood behind this send, or was one
- * itself, is not said: it would look complete to the peer. */
-void xs_send_end_not_said(struct conn *conn, struct op *op);
-
 /* ---- bound.c ------------------------------------------------------------------------------- */
 
 /* Count the bytes that are pending anew. */
@@ -371,8 +364,7 @@ void xs_sends_count(struct conn *conn);
  * copied when its turn comes. -1 and errno: EACCES, some of it can't be read; or as xs_vector_pieces has them.
  */
 int xs_late_begin(struct op *op, const exs_msghdr_t *message);
-/* Its turn has come. 1: copied; 0: not before something has completed; -1: op->error says why not, and the
- * connection was broken by it. */
+/* Its turn has come. 1: copied; 0: not before something has completed; -1: op->error says why not. */
 int xs_late_copy(struct conn *conn, struct op *op);
 /* The operation's pieces are not used any more; of one without, nothing. errno stays. */
 void xs_late_end(struct op *op);
@@ -398,6 +390,8 @@ void xs_stats_add(exs_stats_t *stats, const struct conn *conn);
 /* ---- rx.c -------------------------------------------------------------------------------- */
 
 void xs_rx_run(struct conn *conn);
+/* A close waits for sends: take what comes when all receives are done, and throw it away. */
+void xs_rx_discard(struct conn *conn);
 /* Have the peer forget our advertisements. */
 void xs_rx_recall(struct conn *conn);
 /* It has. */

@@ -2,6 +2,7 @@
 /* Control messages and credits, both ways. */
 #include <errno.h>
 #include "conn.h"
+#include "ending.h"
 #include "library.h"
 #include "sock.h"
 
@@ -48,7 +49,7 @@ static void acknowledge(struct conn *conn)
 {
     struct control ack = {.type = CONTROL_ACK, .position = conn->hidden_out};
 
-    if (xs_control_send(conn, &ack, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL))
+    if (xs_control_send(conn, &ack, CREDITS_KEPT, POSTED_CONTROL))
         conn->hidden_told = conn->hidden_out;
 }
 
@@ -57,11 +58,11 @@ static void say_due(struct conn *conn)
 {
     if (conn->due & DUE_END)
         xs_tx_end(conn);
-    if (conn->due & DUE_RECALL && send_bare(conn, CONTROL_RECALL, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL)) {
+    if (conn->due & DUE_RECALL && send_bare(conn, CONTROL_RECALL, CREDITS_KEPT, POSTED_CONTROL)) {
         conn->due &= (uint8_t)~DUE_RECALL;
         conn->recalling = true;
     }
-    if (conn->due & DUE_RECALLED && send_bare(conn, CONTROL_RECALLED, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL))
+    if (conn->due & DUE_RECALLED && send_bare(conn, CONTROL_RECALLED, CREDITS_KEPT, POSTED_CONTROL))
         conn->due &= (uint8_t)~DUE_RECALLED;
 }
 
@@ -76,9 +77,13 @@ static bool may_end(const struct conn *conn)
  * asks for it again. */
 static void say_end(struct conn *conn)
 {
+    if (sock_sent(conn->sock) != SENT_WHOLE) {
+        xs_end_refused(conn);
+        return;
+    }
     if (conn->emptied > 0)
         xs_conn_post_anew(conn);
-    if (send_bare(conn, CONTROL_FIN, CREDITS_KEPT_BY_CONTROL, POSTED_FIN))
+    if (send_bare(conn, CONTROL_FIN, 0, POSTED_FIN))
         conn->writing = WRITE_FIN_SENT;
 }
 
@@ -104,7 +109,7 @@ static __attribute__((noinline)) void say_all(struct conn *conn)
     if (conn->writing == WRITE_SHUT && may_end(conn))
         say_end(conn);
     if (credits_are_due(conn))
-        send_bare(conn, CONTROL_CREDIT, 0, POSTED_CONTROL);
+        send_bare(conn, CONTROL_CREDIT, conn->writing < WRITE_FIN_SENT ? CREDITS_KEPT_FOR_FIN : 0, POSTED_CONTROL);
 }
 
 /* As a rule nothing is to be said. */

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include "conn.h"
+#include "ending.h"
 #include "library.h"
 #include "message.h"
 #include "nic.h"
@@ -58,6 +59,6 @@ void xs_dontwait_sent(struct conn *conn)
     conn->at_once = false;
     if (conn->sending == NULL)
         return;
-    xs_send_cut(conn);
+    xs_send_end_here(conn);
     xs_conn_run_sends(conn);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core.h"
+#include "ending.h"
 #include "fds.h"
 #include "library.h"
 #include "misuse.h"
@@ -310,10 +311,16 @@ void xs_op_cancel(struct op *op)
     give(op, false);
 }
 
+/* Events that were never dequeued are given up by whoever deletes their queue. */
 void xs_ops_free(struct queue *queue)
 {
     struct op_chunk *chunk;
+    const struct op *op;
 
+    STAILQ_FOREACH (op, &queue->events, link) {
+        if (op->untold)
+            xs_sock_told(op->event.exs_evt_socket, op->identity);
+    }
     while ((chunk = STAILQ_FIRST(&queue->chunks)) != NULL) {
         STAILQ_REMOVE_HEAD(&queue->chunks, link);
         free(chunk);
@@ -331,6 +338,8 @@ int xs_events_take(struct queue *queue, exs_event_t *events, int most)
 
         STAILQ_REMOVE_HEAD(&queue->events, link);
         events[count++] = op->event;
+        if (op->untold)
+            xs_sock_told(op->event.exs_evt_socket, op->identity);
         op_free(queue, op);
     }
     queue->taken += (unsigned)count;

@@ -63,14 +63,12 @@ static bool copy(const struct op *op)
     return true;
 }
 
-/* Bytes that the peer counts on will not come: it must not take those behind them for these. What is under
- * way ends first, and may be all that is in the way of memory for the copy. */
+/* What is under way ends first, and may be all that is in the way of memory for the copy. */
 static int give_up(struct conn *conn, struct op *op, int error)
 {
     if (conn_awaits(conn))
         return 0;
     op->error = error;
-    xs_conn_fail(conn, ECONNRESET);
     return -1;
 }
 

@@ -32,8 +32,8 @@ inline __attribute__((always_inline)) int xs_conn_may_send(const struct conn *co
     if (conn->writing != WRITE_OPEN)
         return EPIPE;
     if (conn_broken(conn))
-        return conn->reading == READ_ENDED && conn->error == ECONNRESET ? EPIPE : conn->error;
-    return 0;
+        return xs_conn_ended_in_order(conn) ? EPIPE : conn->error;
+    return sock_sent(conn->sock) & SENT_UNTOLD ? ECANCELED : 0;
 }
 
 inline __attribute__((always_inline)) bool xs_conn_is_served(const struct conn *conn)
@@ -59,6 +59,13 @@ void xs_conn_fail(struct conn *conn, int error)
         conn->device->modify_qp(conn->qp, &attr, IBV_QP_STATE);
 }
 
+void xs_conn_spoil(struct conn *conn)
+{
+    if (!conn_broken(conn))
+        conn->spoilt = true;
+    xs_conn_fail(conn, ECONNRESET);
+}
+
 int xs_conn_errno(const struct conn *conn)
 {
     return conn->sock->state == SOCK_CLOSING ? ECANCELED : conn->error;
@@ -79,11 +86,12 @@ static __attribute__((cold)) void drained(struct conn *conn)
     xs_conn_end_sends(conn);
     conn->state = CONN_DRAINED;
     int error = xs_conn_errno(conn);
-    bool in_order = xs_conn_ended_in_order(conn) && !conn->lost;
+    bool in_order = xs_conn_ended_in_order(conn) && sock_sent(conn->sock) != SENT_LOST;
 
     xs_tx_finish_done(conn); /* what the peer has, it has */
     xs_onesided_finish(conn, 0);
-    conn->cut = conn->cut || conn->lost || xs_conn_is_sending(conn, conn->end_arrived);
+    if (xs_conn_is_sending(conn, conn->end_arrived))
+        xs_sent_is_lost(conn);
     while ((op = STAILQ_FIRST(&conn->sends)) != NULL) {
         in_order = in_order && op->event.exs_evt_type == EXS_EVT_SHUTDOWN; /* nothing is lost before that */
         xs_tx_finish(conn, op, op->error != 0 || conn->end_arrived || in_order ? op->error : error);

@@ -117,7 +117,7 @@ inline bool xs_message_room(const struct conn *conn, uint64_t *bytes)
 {
     const uint32_t free = conn_sq_free(conn), kept = SQ_KEPT_BY_DATA + 1; /* for news that are apart */
 
-    if (conn->credits <= CREDITS_KEPT_BY_DATA || free <= kept)
+    if (conn->credits <= CREDITS_KEPT || free <= kept)
         return false;
     *bytes = (uint64_t)conn->nic->max_request * (free - kept);
     return true;

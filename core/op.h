@@ -42,6 +42,7 @@ struct op {
     bool late : 1;       /* send: short, and copied when its turn comes (late.c) */
     bool all_posted : 1; /* send: nothing more to give to the device */
     bool failed : 1;     /* send: the device could not do one of the work requests */
+    bool untold : 1;     /* send: it failed by itself, and no other is started before its event is dequeued */
     bool last : 1;       /* send: shut down writing behind it */
     bool waitall : 1;    /* receive */
     bool peeks : 1;      /* receive: what is here is copied, and stays */
@@ -78,7 +79,10 @@ struct op {
         struct files *files; /* sendfile: where the bytes come from */
         struct sink *sink;   /* recvfile: the files that its pieces lie in; its own, and theirs */
     };
-    uint64_t number; /* send, one-sided: which of the connection's, from the first */
+    union {
+        uint64_t number;   /* send, one-sided: which of the connection's, from the first */
+        uint64_t identity; /* of one that is untold: its socket's */
+    };
     union {
         uint64_t remote;   /* one-sided: the address at the peer */
         uint64_t deadline; /* accept, send, receive: ns, when it is to end at the latest (limit.c); 0: never.

@@ -150,10 +150,10 @@ bool xs_token_unpack(struct token *token, const exs_token_t *in);
 
 /* ---- credits ------------------------------------------------------------------------------ */
 
-/* What may be used: data leaves 2 credits, ADVERT, ACK and FIN leave 1, CREDIT takes the last. A side returns
- * credits at the latest when it owes half of them; so one that has run dry is owed less than half, or a CREDIT
- * is on its way to it. */
-#define CREDITS_KEPT_BY_DATA 2
-#define CREDITS_KEPT_BY_CONTROL 1
+/* What may be used: all but CREDIT and FIN leave 2 credits, one for each of these. So FIN never waits for a credit, and
+ * after it CREDIT takes the last. A side returns credits at the latest when it owes half of them; so one that has run
+ * dry is owed less than half, or a CREDIT is on its way to it. */
+#define CREDITS_KEPT 2
+#define CREDITS_KEPT_FOR_FIN 1
 
 #endif

@@ -11,14 +11,6 @@
 #include "place.h"
 #include "sock.h"
 
-/* A message can't go where it was to go. The others only see that the connection is over. */
-static void spoil(struct conn *conn)
-{
-    if (!conn_broken(conn))
-        conn->spoilt = true;
-    xs_conn_fail(conn, ECONNRESET);
-}
-
 /* Complete a receive with the bytes that it holds, and what is in op->error; the device is done with it. */
 static void finish_receive(struct conn *conn, struct op *op)
 {
@@ -26,8 +18,8 @@ static void finish_receive(struct conn *conn, struct op *op)
     if (op->advertised)
         conn->advertised--;
     xs_place_end(conn, op);
-    if (op->error == EACCES && !sock_is_stream(conn->sock))
-        spoil(conn);
+    if (op->error == EACCES && !sock_is_stream(conn->sock)) /* a message can't go where it was to go */
+        xs_conn_spoil(conn);
     xs_op_moved(op, op->posted);
     xs_op_complete(op, op->error);
 }
@@ -46,12 +38,12 @@ static bool advertise(struct conn *conn, struct op *op)
     struct place place;
 
     if ((sock_is_stream(conn->sock) && !xs_place_is_large(op)) || conn->advertised >= conn->adverts_max ||
-        conn->credits <= CREDITS_KEPT_BY_CONTROL || conn_sq_free(conn) == 0)
+        conn->credits <= CREDITS_KEPT || conn_sq_free(conn) == 0)
         return false;
     if (xs_place_open(conn, op, &place) < 0) {
         if (!sock_is_stream(conn->sock)) { /* a STREAM falls back to the hidden buffer */
             op->error = errno;
-            spoil(conn);
+            xs_conn_spoil(conn);
         }
         return false;
     }
@@ -65,7 +57,7 @@ static bool advertise(struct conn *conn, struct op *op)
         .rkey = place.rkey,
     };
 
-    if (!xs_control_send(conn, &control, CREDITS_KEPT_BY_CONTROL, POSTED_CONTROL))
+    if (!xs_control_send(conn, &control, CREDITS_KEPT, POSTED_CONTROL))
         return false;
     conn->rx_phase = control.phase;
     op->advertised = true;
@@ -165,17 +157,30 @@ static void finish_direct(struct conn *conn, struct op *op)
     }
 }
 
-/* The peer may still write for this receive, but into the hidden buffer, so the user need not wait for that: a
- * silent operation without a buffer takes its place in the line. False: no memory for one. */
-static bool replace(struct conn *conn, struct op *op)
+/* A receive of the library's own: silent, without a buffer, and with a place in the hidden buffer for what nobody wants.
+ * NULL: no memory. */
+static struct op *new_stand_in(struct conn *conn, uint64_t length)
 {
     struct op *stand_in =
         xs_op_new_at_home(atomic_load(&conn->sock->home), EXS_EVT_RECV, conn->sock->number, NULL, NULL);
 
     if (stand_in == NULL)
-        return false;
+        return NULL;
     stand_in->silent = true;
-    stand_in->length = op->length;
+    stand_in->length = length;
+    stand_in->pieces = &stand_in->only;
+    stand_in->only.memory = NULL;
+    return stand_in;
+}
+
+/* The peer may still write for this receive, but into the hidden buffer, so the user need not wait for that: a
+ * stand-in takes its place in the line. False: no memory for one. */
+static bool replace(struct conn *conn, struct op *op)
+{
+    struct op *stand_in = new_stand_in(conn, op->length);
+
+    if (stand_in == NULL)
+        return false;
     stand_in->room = op->room;
     stand_in->advertised = true;
     xs_place_pass(op, stand_in);
@@ -283,6 +288,38 @@ static void indirect(struct conn *conn, uint32_t bytes)
         conn->rx_phase++;
         unadvertise(conn);
         xs_rx_end_stopped(conn);
+    }
+}
+
+/* ---- Discarding ----------------------------------------------------------------------------- */
+
+/* Of a message the first byte is enough: the rest is cut off. */
+static bool discard_message(struct conn *conn)
+{
+    struct op *op = STAILQ_FIRST(&conn->recvs);
+
+    if (op == NULL) {
+        op = new_stand_in(conn, 1);
+        if (op == NULL)
+            return false;
+        STAILQ_INSERT_TAIL(&conn->recvs, op, link);
+    }
+    if (!op->advertised)
+        advertise(conn, op);
+    return true;
+}
+
+/* No receive will be started any more, and the peer may have to be done with its sends before it takes ours. */
+void xs_rx_discard(struct conn *conn)
+{
+    if (conn->state != CONN_OPEN || conn->reading == READ_ENDED)
+        return;
+    if (sock_is_stream(conn->sock)) {
+        if (STAILQ_EMPTY(&conn->recvs) || conn->receives_ended)
+            conn->hidden_out = conn->hidden_in;
+        xs_control_run(conn); /* which acknowledges that */
+    } else if (!discard_message(conn)) {
+        xs_conn_spoil(conn);
     }
 }
 

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <netinet/in.h>
 #include <sys/queue.h>
+#include "ending.h"
 #include "op.h"
 #include "queue.h"
 
@@ -77,6 +78,10 @@ struct sock {
         home; /* a reference; set once: the store pairs with whoever finds it set, and then takes its lock */
     LIST_ENTRY(sock) at_home;
     struct conn *conn; /* once there is a queue pair */
+    /* enum sent (ending.h): whether what was sent is whole. Changed with the lock, but for SENT_UNTOLD, which whoever
+     * dequeues the event takes away without. Pairs with nothing: a thread that knows of the event from another one
+     * has it from there. */
+    _Atomic uint8_t sent;
 
     /* CM ids: a listener's or bound socket's on each device; a connection's is the one of `device` */
     struct rdma_cm_id *id[DEVICES_MAX];
@@ -122,6 +127,11 @@ struct sock {
      */
     bool sends_bounded, receives_bounded;
 };
+
+static inline enum sent sock_sent(const struct sock *sock)
+{
+    return (enum sent)atomic_load_explicit(&sock->sent, memory_order_relaxed);
+}
 
 static inline bool sock_is_stream(const struct sock *sock)
 {

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include "fds.h"
+#include "ending.h"
 #include "misuse.h"
 #include "sock.h"
 
@@ -249,6 +250,21 @@ void xs_sock_publish(struct sock *sock)
 uint32_t xs_sock_count(void)
 {
     return atomic_load_explicit(&count, memory_order_relaxed);
+}
+
+/* The event may be of one that was closed, whose number another has got since. */
+void xs_sock_told(int number, uint64_t identity)
+{
+    struct slot *slot = slot_of(number);
+
+    if (slot == NULL)
+        return;
+    atomic_fetch_add(&slot->takers, 1);
+    struct sock *sock = atomic_load(&slot->sock);
+
+    if (sock != NULL && sock->identity == identity)
+        atomic_fetch_and_explicit(&sock->sent, (uint8_t)~SENT_UNTOLD, memory_order_relaxed);
+    atomic_fetch_sub(&slot->takers, 1);
 }
 
 void xs_sock_reset(void)

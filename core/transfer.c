@@ -28,7 +28,9 @@ static inline int check_connected(const struct sock *sock, bool receives)
 {
     int error = sock->state != SOCK_CONNECTED ? ENOTCONN : may(sock->conn, receives);
 
-    return error == 0 ? 0 : xs_fails(error);
+    if (error == 0)
+        return 0;
+    return error == ECANCELED ? xs_untold(sock) : xs_fails(error);
 }
 
 /* ---- Sending ----------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include "clock.h"
 #include "conn.h"
+#include "ending.h"
 #include "file.h"
 #include "memory.h"
 #include "message.h"
@@ -207,15 +208,6 @@ static uint32_t least(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
     return (uint32_t)(d < least ? d : least);
 }
 
-/* A send has failed by itself, and its bytes end too early. Who has closed the socket can't tell the peer. */
-static void ended_early(struct conn *conn)
-{
-    if (conn->sock->state != SOCK_CLOSING || conn_broken(conn))
-        return;
-    conn->cut = true;
-    xs_conn_fail(conn, ECONNRESET);
-}
-
 /* One message. False: the operation can't go on now. */
 static bool post_data(struct conn *conn, struct op *op)
 {
@@ -232,12 +224,8 @@ static bool post_data(struct conn *conn, struct op *op)
         if (there == 0)
             return false;
         if (there < 0) {
-            if (!sock_is_stream(conn->sock) && op->posted > 0)
-                xs_conn_fail(conn, ECONNRESET); /* half a message can't be taken back */
-            xs_send_end_not_said(conn, op);
-            all_posted(conn, op);
+            xs_send_fail(conn, op, op->error);
             xs_tx_end(conn);
-            ended_early(conn);
             return true;
         }
     } else {
@@ -256,6 +244,8 @@ static bool post_data(struct conn *conn, struct op *op)
     if (!xs_message_post(conn, &message))
         return false;
     op->posted += bytes;
+    if (sock_sent(conn->sock) != SENT_WHOLE)
+        xs_send_follows(conn, op);
     if (span->window != NULL) /* an empty file has none */
         xs_window_posted(span->window, bytes);
     advance_target(conn, target, bytes);
@@ -319,7 +309,7 @@ static void finish_done(struct conn *conn)
     do {
         struct op *op = STAILQ_FIRST(&conn->sends);
 
-        if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN && conn->writing != WRITE_FIN_ACKED)
+        if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN && conn->writing != WRITE_FIN_ACKED && op->error == 0)
             break;
         xs_tx_finish(conn, op, op->error);
     } while (first_is_done(conn));
@@ -335,10 +325,8 @@ static __attribute__((noinline)) void window_completed(struct conn *conn, const 
 {
     struct op *op = posted->op;
 
-    if (xs_window_acked(op->files, posted->window, posted->bytes, &conn->domain) < 0 && op->error == 0) {
-        op->error = EIO;
-        ended_early(conn);
-    }
+    if (xs_window_acked(op->files, posted->window, posted->bytes, &conn->domain) < 0 && op->error == 0)
+        xs_send_fail(conn, op, EIO);
 }
 
 inline void xs_tx_completed(struct conn *conn, const struct posted *posted)

@@ -149,7 +149,7 @@ static void failed(struct conn *conn, const struct posted *posted, const struct 
     if (wc->status != IBV_WC_WR_FLUSH_ERR)
         report(conn, wc);
     if (posted->kind == POSTED_SILENT) {
-        conn->lost = true;
+        xs_sent_is_lost(conn);
     } else if (posted->kind == POSTED_DATA || posted->kind == POSTED_PART) {
         posted->op->requests--;
         posted->op->failed = true;

@@ -164,7 +164,7 @@ END_TEST
 /* Nor is one for whose advertisement there was no credit; not even a message without bytes may come for it. */
 START_TEST(an_empty_message_that_was_not_advertised)
 {
-    enum { RECEIVES = 8, CREDITS = 4, ADVERTISED = CREDITS - 1 };
+    enum { RECEIVES = 8, CREDITS = 4, ADVERTISED = CREDITS - CREDITS_KEPT };
     struct hello hello = raw_hello(SOCK_SEQPACKET);
     struct control advert[ADVERTISED];
 

@@ -2,9 +2,6 @@
 /* test_sendfile_cut.c - exs_sendfile: a file that is cut short, or can't be mapped, while it waits to be sent. */
 #include "sending.h"
 
-#include <dlfcn.h>
-#include <sys/mman.h>
-
 /* ---- Cut short ------------------------------------------------------------------------- */
 
 /* Cut the file short while it waits to be sent, and receive until that has its event. */
@@ -92,20 +89,6 @@ START_TEST(cut_is_no_end)
 END_TEST
 
 /* ---- Not mapped ------------------------------------------------------------------------ */
-
-static int map_errno; /* that mapping a file fails with; 0: it does not */
-
-__attribute__((visibility("default"))) void *mmap(void *addr, size_t length, int protection, int flags, int fd,
-                                                  off_t offset)
-{
-    void *(*own)(void *, size_t, int, int, int, off_t);
-
-    *(void **)&own = dlsym(RTLD_NEXT, "mmap");
-    if (fd == -1 || map_errno == 0)
-        return own(addr, length, protection, flags, fd, offset);
-    errno = map_errno;
-    return MAP_FAILED;
-}
 
 /* No memory, or more of it than may be locked, where all is to be; a file system that can't. */
 static const struct {

@@ -201,7 +201,7 @@ static void say_indirect(struct peer *peer, uint64_t length, bool with_credits)
 
 static void say_data(struct peer *peer, uint64_t length, unsigned how)
 {
-    if (peer->fin_said || peer->credits <= CREDITS_KEPT_BY_DATA)
+    if (peer->fin_said || peer->credits <= CREDITS_KEPT)
         return;
     if (peer->given_count > 0)
         say_direct(peer, length, how & 1, how & 2);
@@ -227,7 +227,7 @@ void peer_speaks(struct peer *peer, struct input *input)
 
     if (!peer_reachable(peer) || peer->credits == 0)
         return;
-    if (peer->credits <= CREDITS_KEPT_BY_CONTROL)
+    if (peer->credits <= CREDITS_KEPT)
         what = 7;
     switch (what & 7) {
     case 0:
@@ -258,7 +258,7 @@ void peer_speaks(struct peer *peer, struct input *input)
 void peer_serves(struct peer *peer)
 {
     peer_hears(peer, MOCK_SENDS);
-    if (!peer_reachable(peer) || peer->credits <= CREDITS_KEPT_BY_CONTROL)
+    if (!peer_reachable(peer) || peer->credits <= CREDITS_KEPT)
         return;
     if (peer->recalled_due)
         say_recalled(peer);

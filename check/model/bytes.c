@@ -16,16 +16,18 @@ void pattern_of(const struct op *op, size_t at, void *bytes, size_t length)
 static size_t sent_of(const struct op *op, bool over)
 {
     if (op->owed)
-        return over || !(op->may_be_cut || (op->flags & DONTWAIT)) ? op->length : UNKNOWN;
-    if (op->error == 0 || op->may_be_cut)
+        return over || !(may_end_short(op) || (op->flags & DONTWAIT)) ? op->length : UNKNOWN;
+    if (op->error == 0 || may_end_short(op))
         return op->moved;
     return op->length;
 }
 
-/* Whether it was cut off, or ended by the end of its socket, is not told. */
+/* Whether it was cut off, or ended by the end of its socket, is not told; or how much it has sent. */
 static bool is_ambiguous(const struct op *op)
 {
-    return !op->owed && op->error != 0 && op->may_be_cut && op->side->closed;
+    if (is_silent(op))
+        return may_end_short(op);
+    return !op->owed && op->error != 0 && may_end_short(op) && op->side->closed;
 }
 
 /* The send that the next bytes are from; NULL: none, or *wait: that is not known yet. */
@@ -139,6 +141,8 @@ void bytes_end(struct side *side)
     bool wait;
 
     absorb(side, true);
+    if (side->saw_end && !side->reads_no_more && other_side(side)->may_not_end)
+        wrong("the end came to %u%c behind a part of a send", side->meeting->pair, "ab"[side->end]);
     if (side->reads_no_more || side->compare_no_more || !(side->saw_end || side->saw_break))
         return;
     while ((out = next_sender(side, true, &wait)) != NULL) {

@@ -57,7 +57,7 @@ enum {
     CUTS = 64,       /* Z: exs_close cuts off, SO_LINGER of 0 seconds */
     ENDS = 128,      /* E: EXS_SHUT_WR in the last element */
     ALL = 256,       /* A: exs_cancel of all */
-    NO_QUEUE = 512   /* N: exs_close without an event */
+    NO_QUEUE = 512   /* N: exs_close without an event; with U an exs_send that tells nobody */
 };
 
 struct step {
@@ -112,7 +112,10 @@ struct op {   /* one operation; its own ahandle */
     int how;               /* of a shutdown */
     bool owed;             /* its event has not come */
     bool cancelled, timed; /* asked to end early; has a limit of time */
-    bool may_be_cut;       /* by either */
+    bool may_be_cut;       /* by either, */
+    bool may_be_dropped;   /* or since one before it fails by itself, on a stream */
+    bool behind_a_part;    /* an end that was asked for when the stream was torn for sure */
+    unsigned began, ended; /* the call and the event, in the order of all */
     int error;             /* of its event, */
     size_t moved;          /* and its bytes, */
     int event_flags;
@@ -148,6 +151,7 @@ struct side { /* one end of a connection */
     size_t out_at;         /* bytes of that one which were */
     size_t consumed;       /* bytes, or messages, that receives took */
     bool saw_end, saw_break;
+    bool may_not_end; /* it was closed when its stream was torn for sure */
     bool compare_no_more;
     /* Memory that the other end reads and writes */
     bool exported;
@@ -176,7 +180,17 @@ void bytes_end(struct side *side);
 bool is_sender(const struct op *op);
 bool is_receiver(const struct op *op);
 bool is_one_sided(const struct op *op);
+bool is_ender(const struct op *op);
 void pattern_of(const struct op *op, size_t at, void *bytes, size_t length);
+
+/* early.c: sends that end before all of their bytes are sent */
+bool is_silent(const struct op *op); /* it has no queue, and so never an event */
+bool may_end_short(const struct op *op);
+bool may_have_failed(const struct side *side); /* a send of a stream, by itself, and its event has not come */
+void early_start(struct op *op);
+void early_event(struct op *op);
+void early_cancel(struct side *side);
+void early_close(struct side *side);
 
 /* Must this event come, with both ends driven and nothing else done? */
 bool must_come(const struct op *op);

@@ -28,7 +28,7 @@ static size_t sent_at_least(const struct side *side)
         if (!is_sender(op))
             continue;
         if (op->owed)
-            sum += op->may_be_cut || (op->flags & DONTWAIT) ? 0 : stream ? op->length : 1;
+            sum += may_end_short(op) || (op->flags & DONTWAIT) ? 0 : stream ? op->length : 1;
         else
             sum += stream ? op->moved : op->error == 0;
     }

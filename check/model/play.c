@@ -213,14 +213,14 @@ static void do_status(const struct step *step)
             least += !(ops[i].flags & UNSIGNALED);
             most++;
         }
-    /* What tells nobody may be in progress, too: a close, and what the peer may still write into behind
-     * SHUT_RD. */
+    /* What tells nobody may be in progress, too: a close, what the peer may still write into behind SHUT_RD, and what
+     * a close that lingers throws away. */
     for (int pair = 0; pair < PAIRS; pair++)
         for (int end = 0; end < 2 && meetings[pair]; end++) {
             const struct side *side = &meetings[pair]->sides[end];
             most += side->home != queue
                         ? 0
-                        : (side->closed && !side->close) + (side->reads_no_more ? side->count : 0);
+                        : (side->closed ? 1 + !side->close : 0) + (side->reads_no_more ? side->count : 0);
         }
     if (status.exs_events + status.exs_pending < least || status.exs_events + status.exs_pending > most)
         wrong("exs_qstatus: %d events wait, %d operations are in progress; %d to %d events are owed",

@@ -17,7 +17,7 @@ static const struct {
 } often[] = {{WAITALL, 4}, {DONTWAIT, 6}, {PEEK, 8},  {UNSIGNALED, 8}, {REGISTERED, 3},
              {LINGERS, 20}, {CUTS, 4},     {ENDS, 12}, {ALL, 3},        {NO_QUEUE, 4}};
 static const unsigned can_have[VERBS] = {
-    [SEND] = DONTWAIT | UNSIGNALED | REGISTERED,
+    [SEND] = DONTWAIT | UNSIGNALED | REGISTERED | NO_QUEUE,
     [RECV] = WAITALL | DONTWAIT | PEEK | REGISTERED,
     [SENDMSG] = DONTWAIT | UNSIGNALED | REGISTERED,
     [RECVMSG] = WAITALL | DONTWAIT | PEEK | REGISTERED,
@@ -57,6 +57,8 @@ static struct step step_make(struct chance *chance, enum verb verb)
             step.flags |= often[i].flag;
     if (step.flags & DONTWAIT) /* who has no event is not told how much was sent */
         step.flags &= ~(unsigned)UNSIGNALED;
+    if (verb == SEND && !(step.flags & UNSIGNALED))
+        step.flags &= ~(unsigned)NO_QUEUE;
     return step;
 }
 

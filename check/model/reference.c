@@ -25,7 +25,7 @@ bool is_one_sided(const struct op *op)
     return op->type == EXS_EVT_RREAD || op->type == EXS_EVT_RWRITE;
 }
 
-static bool is_ender(const struct op *op)
+bool is_ender(const struct op *op)
 {
     return (op->type == EXS_EVT_SHUTDOWN && op->how != SHUT_RD) ||
            (op->type == EXS_EVT_SENDFILE && (op->flags & ENDS));
@@ -77,7 +77,7 @@ static size_t bytes_arrived(const struct side *side)
     for (int i = 0; i <= last; i++) {
         const struct op *op = side->ops[i];
         if (is_sender(op))
-            sum += op->owed ? op->may_be_cut ? 0 : op->length : op->moved;
+            sum += op->owed ? may_end_short(op) ? 0 : op->length : op->moved;
     }
     return sum;
 }
@@ -116,6 +116,8 @@ static bool may_be_refused(const struct op *op, int error)
         return is_sender(op) && (side->enders + side->unsure_enders > 0 || peer->closed);
     case EOPNOTSUPP:
         return is_receiver(op) && (op->flags & PEEK) && side->meeting->type == SOCK_SEQPACKET;
+    case ECANCELED:
+        return (is_sender(op) || is_ender(op)) && may_have_failed(side);
     case ECONNRESET:
         return side->meeting->may_break || (is_one_sided(op) && peer->closed);
     default:
@@ -148,13 +150,14 @@ bool reference_started(struct op *op, long result, int error)
         wrong("%s: it was not refused", op_text(op));
     if (side->count == OPS_MAX)
         wrong("too long a program");
+    op->timed = (is_receiver(op) && side->recv_limit) || (is_sender(op) && side->send_limit);
+    op->may_be_cut = op->timed;
+    early_start(op);
     op->owed = true;
     side->ops[side->count++] = op;
     if (other_side(side)->closed && is_on_its_way(op) && op->type != EXS_EVT_SHUTDOWN)
         side->meeting->may_break = true;
-    op->timed = (is_receiver(op) && side->recv_limit) || (is_sender(op) && side->send_limit);
-    op->may_be_cut = op->timed;
-    if (is_ender(op) && op->may_be_cut)
+    if (is_ender(op) && may_end_short(op))
         side->unsure_enders++;
     else if (is_ender(op))
         side->enders++;
@@ -177,12 +180,13 @@ void reference_cancelled(struct side *side, const struct op *of, int count)
         if (!op->owed || (of && op != of))
             continue;
         owed++;
-        if (is_ender(op) && !op->may_be_cut) {
+        if (is_ender(op) && !may_end_short(op)) {
             side->enders--;
             side->unsure_enders++;
         }
         op->may_be_cut = op->cancelled = true;
     }
+    early_cancel(side);
     if (count < 0 || count > owed)
         wrong("exs_cancel returned %d (%s); %d were owed", count, strerrorname_np(errno), owed);
 }
@@ -198,6 +202,7 @@ void reference_closed(struct side *side, unsigned flags)
         busy = busy || is_on_its_way(peer->ops[i]);
     if (busy || (flags & CUTS))
         side->meeting->may_break = true;
+    early_close(side);
     side->closed = true;
     side->lingers = flags & LINGERS;
 }
@@ -272,7 +277,7 @@ static bool may_end_with(const struct op *op, int error)
     case 0:
         return !(op->flags & UNSIGNALED);
     case ECANCELED:
-        return op->type != EXS_EVT_CLOSE && (side->closed || op->cancelled);
+        return op->type != EXS_EVT_CLOSE && (side->closed || op->cancelled || op->may_be_dropped);
     case ETIMEDOUT:
         return op->timed || lingered;
     case ECONNRESET:
@@ -287,8 +292,8 @@ static void check_order(const struct op *op)
 {
     for (int i = 0; i < op->side->count && op->side->ops[i] != op; i++) {
         const struct op *before = op->side->ops[i];
-        if (before->owed && before->type == op->type && before->queue == op->queue && !before->may_be_cut &&
-            !op->may_be_cut && !(before->flags & UNSIGNALED) && is_ender(before) == is_ender(op))
+        if (before->owed && before->type == op->type && before->queue == op->queue && !may_end_short(before) &&
+            !may_end_short(op) && !(before->flags & UNSIGNALED) && is_ender(before) == is_ender(op))
             wrong("%s: its event came before that of %u", op_text(op), before->number);
     }
 }
@@ -352,7 +357,7 @@ static void ender_event(const struct op *op)
 {
     struct side *side = op->side;
 
-    if (op->may_be_cut) {
+    if (may_end_short(op)) {
         side->unsure_enders--;
         side->enders += op->error != ECANCELED && op->error != ETIMEDOUT;
     }
@@ -367,7 +372,7 @@ void reference_event(struct op *op, const exs_event_t *event)
     if (side->gone && side->close && side->close->queue == op->queue)
         wrong("%s: an event behind that of the close", op_text(op));
     op->error = event->exs_evt_errno;
-    if (!may_end_with(op, op->error))
+    if (is_silent(op) || !may_end_with(op, op->error))
         wrong("%s: ended with %s", op_text(op), op->error ? strerrorname_np(op->error) : "0, unasked");
     check_order(op);
     op->owed = false;
@@ -377,6 +382,7 @@ void reference_event(struct op *op, const exs_event_t *event)
         receiver_event(op);
     if (is_sender(op))
         sender_event(op);
+    early_event(op);
     if (is_one_sided(op))
         one_sided_event(op);
     if (is_ender(op))

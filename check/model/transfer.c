@@ -109,7 +109,7 @@ static long call(struct op *op, const struct step *step)
 {
     const struct piece *first = &op->pieces[0];
     const exs_token_t *token = &other_side(op->side)->token;
-    exs_qhandle_t queue = queue_of(op->queue);
+    exs_qhandle_t queue = is_silent(op) ? NULL : queue_of(op->queue);
     int socket = op->side->socket, flags = flags_of(step->flags);
 
     switch (step->verb) {
@@ -142,6 +142,8 @@ void do_transfer(struct side *side, const struct step *step)
     if (!op)
         return;
     op->how = hows[step->detail % 3];
+    if (is_silent(op))
+        op->queue = side->home;
     op->offset = step->detail * 64 % SHARED;
     if (is_one_sided(op) && (op->length > SHARED - op->offset || !have_exported(other_side(side))))
         return;

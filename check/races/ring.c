@@ -84,6 +84,12 @@ void soft_link_failed(struct ibv_context *context, const struct soft_link *link)
     race_fail("a ring is broken");
 }
 
+bool shm_sealed_populate(void *start, size_t length)
+{
+    (void)start, (void)length;
+    return true;
+}
+
 const struct settings *settings(void)
 {
     static const struct settings none;

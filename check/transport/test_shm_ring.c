@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_shm_ring.c - the ring of the shared-memory link by itself: both ends in one thread, and a peer that
  * lies. */
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
 #include "core/copy.h"
@@ -177,6 +179,7 @@ START_TEST(little_is_told_together)
     ck_assert(!shm_ring_tell(&in) && atomic_load(&in.control->head) == 0); /* once */
     end_of_it();
     begin();
+    out.populated = SHM_RING_BYTES; /* as after the first time round */
     for (int i = 0; i < 1000; i++) {
         ck_assert(put(1 + number() % 3000, 7));
         in.at = out.at;
@@ -423,10 +426,118 @@ START_TEST(a_lying_receiver_is_found_out)
 }
 END_TEST
 
+/* ---- Memory ---- */
+
+static int madvise_errno; /* that MADV_POPULATE_WRITE fails with; 0: it does not */
+
+/* Stands before the C library's. */
+int madvise(void *start, size_t length, int advice)
+{
+    if (advice == MADV_POPULATE_WRITE && madvise_errno != 0) {
+        errno = madvise_errno;
+        return -1;
+    }
+    return (int)syscall(SYS_madvise, start, length, advice);
+}
+
+/* A ring in a memory file that ends after so many bytes: to touch what is behind them is SIGBUS, as where the kernel has
+ * no memory for a page. */
+static void begin_in_file(size_t bytes)
+{
+    int file = memfd_create("ring", MFD_CLOEXEC);
+
+    begin();
+    ck_assert_int_ne(file, -1);
+    ck_assert_int_eq(ftruncate(file, (off_t)bytes), 0);
+    out.bytes = mmap(NULL, SHM_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ck_assert_ptr_ne(out.bytes, MAP_FAILED);
+    in.bytes = out.bytes;
+    close(file);
+}
+
+static bool put_in_file(size_t length)
+{
+    size_t limit = 0;
+    uint8_t *at = shm_ring_room(&out, length, &limit);
+
+    if (at == NULL)
+        return false;
+    memset(at, 1, limit); /* all that it may become */
+    shm_ring_put(&out, length, STRIDE, 0);
+    return true;
+}
+
+static size_t resident(void)
+{
+    unsigned char pages[SHM_RING_BYTES / 4096];
+    size_t count = 0;
+
+    ck_assert_int_eq(mincore(out.bytes, SHM_RING_BYTES, pages), 0);
+    for (size_t i = 0; i < sizeof pages; i++)
+        count += pages[i] & 1;
+    return count * 4096;
+}
+
+/* Kernels before 5.14 don't know MADV_POPULATE_WRITE. */
+static const int unknown[] = {0, EINVAL};
+
+START_TEST(no_memory_breaks_the_ring)
+{
+    enum { THERE = 1 << 20 };
+    size_t bytes = 0;
+
+    madvise_errno = unknown[_i % 2];
+    begin_in_file(THERE);
+    while (put_in_file(_i / 2 == 0 ? 1000 : 65000))
+        bytes += 1000;
+    ck_assert(out.broken && out.has_no_memory);
+    ck_assert_uint_gt(bytes, 0);
+    ck_assert_uint_le(out.at, THERE);
+    ck_assert_uint_le(out.populated, THERE);
+    ck_assert_ptr_null(shm_ring_room(&out, 1, &bytes));
+    munmap(out.bytes, SHM_RING_BYTES);
+    end_of_it();
+}
+END_TEST
+
+/* Also the word that says that the ring continues at its beginning. */
+START_TEST(no_memory_for_a_skip)
+{
+    enum { THERE = 1 << 20 };
+    size_t limit;
+
+    madvise_errno = unknown[_i];
+    begin_in_file(THERE);
+    out.at = out.seen = THERE; /* all of it was used, and is free again */
+    out.populated = THERE;
+    ck_assert_ptr_null(shm_ring_room(&out, 1000, &limit));
+    ck_assert(out.broken && out.has_no_memory);
+    munmap(out.bytes, SHM_RING_BYTES);
+    end_of_it();
+}
+END_TEST
+
+/* A connection with little traffic takes up little. */
+START_TEST(memory_follows_use)
+{
+    madvise_errno = unknown[_i];
+    begin_in_file(SHM_RING_BYTES);
+    ck_assert(put_in_file(100));
+    ck_assert_uint_eq(resident(), 4096);
+    while (out.at < 300000) {
+        ck_assert(put_in_file(1000));
+        ck_assert_uint_le(resident(), 2 * (out.at + 4096));
+        ck_assert_uint_le(resident(), out.at + 4096 + 65536);
+    }
+    munmap(out.bytes, SHM_RING_BYTES);
+    end_of_it();
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *suite = suite_create("shm ring");
-    TCase *plain = tcase_create("plain"), *lies = tcase_create("lies");
+    TCase *plain = tcase_create("plain"), *lies = tcase_create("lies"), *memory = tcase_create("memory");
     tcase_add_checked_fixture(plain, begin, end_of_it);
     tcase_add_checked_fixture(lies, begin, end_of_it);
     tcase_add_test(plain, trains_come_as_they_were_put);
@@ -444,6 +555,11 @@ static Suite *suite(void)
     tcase_set_timeout(lies, 60);
     suite_add_tcase(suite, plain);
     suite_add_tcase(suite, lies);
+    tcase_add_loop_test(memory, no_memory_breaks_the_ring, 0, 4);
+    tcase_add_loop_test(memory, no_memory_for_a_skip, 0, 2);
+    tcase_add_loop_test(memory, memory_follows_use, 0, 2);
+    tcase_set_timeout(memory, 60);
+    suite_add_tcase(suite, memory);
     return suite;
 }
 

@@ -64,8 +64,11 @@ static __attribute__((noinline)) uint8_t *room_by_flag(struct shm_peer *peer, ui
     }
     if (at != NULL)
         expect_ring(peer->shm, shm_ring_stay(out, &out->control->wants_room));
-    if (out->broken)
-        shm_look_at(peer); /* to be given up then */
+    if (out->broken && !peer->failed) { /* to be given up at the next look, which must come */
+        shm_look_at(peer);
+        shm_bell_ring(peer->shm->bell);
+        peer->shm->owed++;
+    }
     return at;
 }
 
@@ -232,7 +235,9 @@ static void give_up(struct shm_peer *peer)
         return;
     peer->failed = peer->in.broken = peer->out.broken = true;
     if (settings()->debug)
-        fprintf(stderr, "exs: a connection is ended because its peer lies in shared memory\n");
+        fprintf(stderr, "exs: a connection is ended because %s\n",
+                peer->out.has_no_memory ? "the kernel has no memory for what goes through shared memory"
+                                        : "its peer lies in shared memory");
     soft_link_failed(peer->shm->context, &peer->link);
 }
 

@@ -6,12 +6,14 @@
 #include "core/copy.h"
 #include "core/soft/engine/wire.h"
 #include "shm_ring.h"
+#include "shm_sealed.h"
 
 #define MASK (SHM_RING_BYTES - 1)
 #define NEAR 65536 /* bytes: so far an empty ring goes before it begins anew, and at least so far that */
 #define MORE 8 /* such pieces have room there: what is behind is only free when the first of them was taken */
 #define TOOK_MAX ((UINT32_C(1) << 31) - 1) /* ns: what a header has room for */
 #define UNTOLD_MAX 4096                    /* bytes that are free and not told of yet, at most */
+#define POPULATE_MAX 65536                 /* bytes of memory that are made available ahead of need */
 
 static size_t whole(size_t length)
 {
@@ -79,6 +81,30 @@ static uint32_t processor(void)
 
 /* ---- The sender ---- */
 
+/* The ring's first `end` bytes must have memory before the sender writes there: where the kernel has none left for a page
+ * of shared memory, it sends SIGBUS to the thread that touches it. Each call doubles what is available, up to a limit, so
+ * that a ring with little traffic stays small. False: the ring is broken. */
+static __attribute__((noinline)) bool populate(struct shm_ring *ring, size_t end)
+{
+    size_t ahead = ring->populated < POPULATE_MAX ? ring->populated : POPULATE_MAX;
+    size_t upto = ring->populated + ahead > end ? ring->populated + ahead : end;
+
+    upto = (upto + SHM_PAGE - 1) / SHM_PAGE * SHM_PAGE;
+    if (upto > SHM_RING_BYTES)
+        upto = SHM_RING_BYTES;
+    if (!shm_sealed_populate(ring->bytes + ring->populated, upto - ring->populated)) {
+        ring->broken = ring->has_no_memory = true;
+        return false;
+    }
+    ring->populated = upto;
+    return true;
+}
+
+static inline bool is_populated(struct shm_ring *ring, size_t end)
+{
+    return end <= ring->populated || populate(ring, end);
+}
+
 /* What the receiver has not taken yet, as last seen. */
 static size_t used(const struct shm_ring *ring)
 {
@@ -99,6 +125,8 @@ void shm_ring_see_room(struct shm_ring *ring)
 /* Goes on at the ring's beginning. */
 static void skip(struct shm_ring *ring)
 {
+    if (!is_populated(ring, (ring->at & MASK) + SHM_HEADER))
+        return;
     put_header(ring, SHM_SKIP, 0, 0);
     ring->at += SHM_RING_BYTES - (ring->at & MASK);
 }
@@ -129,16 +157,18 @@ static bool wants_to_see(const struct shm_ring *ring)
 
 inline uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit)
 {
-    size_t wanted = whole(size), room;
+    size_t wanted = whole(size), room, from, available;
 
     if (wants_to_see(ring))
         shm_ring_see_room(ring);
     room = ring->broken ? 0 : piece(ring, wanted);
-    if (room < wanted)
+    from = ring->at & MASK;
+    if (room < wanted || ring->broken || !is_populated(ring, from + wanted))
         return NULL;
-    room -= SHM_HEADER;
+    available = ring->populated - from;
+    room = (room < available ? room : available) - SHM_HEADER;
     *limit = room < SOFT_TRAIN_LONG ? room : SOFT_TRAIN_LONG;
-    return ring->bytes + (ring->at & MASK) + SHM_HEADER;
+    return ring->bytes + from + SHM_HEADER;
 }
 
 void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride, uint32_t ack)

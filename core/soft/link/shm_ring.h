@@ -55,9 +55,11 @@ struct shm_ring {
     uint32_t told;        /* and his processor */
     bool far;             /* what the sender puts there next goes past its cache; */
     uint64_t begun;       /* and when it began with it, ns, if that is asked for; else 0 */
+    size_t populated;     /* the sender's: so many bytes of the ring, from its beginning, have memory behind them */
     struct shm_pace pace; /* the receiver's */
     bool flagged;         /* its flag is up, as far as it knows */
-    bool broken;          /* the other has told what can't be */
+    bool broken;          /* the other has told what can't be, */
+    bool has_no_memory;   /* or the kernel has no memory for what the sender has to put there */
 };
 
 /* A train as it was found: the numbers are checked, the bytes may still change. */
@@ -69,7 +71,8 @@ struct shm_train {
 
 /* ---- The sender ---- */
 
-/* Where a train of `size` bytes can be put together, and up to how many more; NULL: there is no room for it. */
+/* Where a train of `size` bytes can be put together, and how long it may become; NULL: there is no room for it, or the ring
+ * is broken. */
 uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit);
 /* How far has the receiver come? shm_ring_room() looks only where that decides something. */
 void shm_ring_see_room(struct shm_ring *ring);

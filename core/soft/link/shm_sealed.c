@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <linux/magic.h>
 #include "core/fds.h"
+#include "core/fragile.h"
 #include "core/overlong.h"
 #include "shm_sealed.h"
 
@@ -58,6 +59,28 @@ void *shm_sealed_map(int memory, size_t length)
 
     if (bytes == MAP_FAILED)
         return NULL;
+    if (!shm_sealed_populate(bytes, SHM_PAGE)) {
+        munmap(bytes, length);
+        errno = ENOMEM;
+        return NULL;
+    }
     (void)madvise(bytes, length, MADV_DONTFORK);
     return bytes;
+}
+
+/* Before Linux 5.14, and in sandboxes, madvise can't do it. There the kernel writes to the last byte of each page. */
+bool shm_sealed_populate(void *start, size_t length)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)start / page * page;
+    uintptr_t end = (uintptr_t)start + length;
+    const uint8_t zero = 0;
+    bool populated = true;
+
+    if (madvise((void *)from, end - from, MADV_POPULATE_WRITE) == 0)
+        return true;
+    if (errno != EINVAL && errno != EPERM && errno != ENOSYS)
+        return false;
+    for (uint8_t *last = (uint8_t *)start + SHM_PAGE - 1; populated && (uintptr_t)last < end; last += SHM_PAGE)
+        populated = fragile_copy(last, &zero, 1);
+    return populated;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include "conn.h"
 #include "handle.h"
 #include "library.h"
@@ -114,6 +115,19 @@ static void size_hidden(struct conn *conn)
     conn->ack_due = conn->hidden_size / 4;
 }
 
+/* By what address the peer knows the hidden buffer. Any client that can connect is told, so it says nothing of where this
+ * process has its memory. It is random, because tokens of exported memory name their connection by it; and it has the
+ * same place in a page as the buffer, as adapters demand. */
+static int choose_iova(struct conn *conn)
+{
+    uint64_t number;
+
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        return -1;
+    conn->hidden_iova = (number & UINT64_C(0x7fffffff0000)) + (uint64_t)(conn->hidden - conn->memory);
+    return 0;
+}
+
 static int make_buffers(struct conn *conn)
 {
     size_hidden(conn);
@@ -131,8 +145,10 @@ static int make_buffers(struct conn *conn)
     for (int i = 0; i < BOUNCES_OWN; i++)
         xs_bounce_add(&conn->domain, &conn->bounces[i], conn->memory + BOUNCES_AT + (size_t)i * BOUNCE_SIZE,
                       conn->local_mr);
-    conn->hidden_mr = xs_register(&conn->domain, conn->hidden, conn->hidden_size,
-                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (choose_iova(conn) < 0)
+        return -1;
+    conn->hidden_mr = xs_register_at(&conn->domain, conn->hidden, conn->hidden_size, conn->hidden_iova,
+                                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     return conn->hidden_mr != NULL ? 0 : -1;
 }
 
@@ -237,7 +253,7 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
         .adverts = ADVERTS_MAX,
         .hidden_size = (uint32_t)conn->hidden_size,
         .hidden_rkey = conn->hidden_mr->rkey,
-        .hidden_addr = (uintptr_t)conn->hidden,
+        .hidden_addr = conn->hidden_iova,
     };
 
     xs_hello_pack(&mine, hello);

@@ -107,6 +107,7 @@ struct conn {
     uint8_t *memory;                     /* of its own (conn.c); it begins with RQ_DEPTH receive slots */
     uint8_t *send_slots;                 /* SQ_DEPTH of them, in `memory` */
     uint8_t *hidden;                     /* the hidden buffer, at the end of `memory` */
+    uint64_t hidden_iova;                /* by what address the peer knows its first byte */
     uint64_t hidden_size;                /* its bytes, a power of 2 */
     uint64_t hidden_mask;                /* hidden_size - 1 */
     uint64_t ack_due;                    /* bytes copied out of it, but not told, that make an ACK due */

@@ -65,7 +65,7 @@ static int add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t leng
     const struct token there = {
         .access = (uint32_t)access,
         .hidden_rkey = conn->hidden_mr->rkey,
-        .hidden_addr = (uintptr_t)conn->hidden,
+        .hidden_addr = conn->hidden_iova,
         .rkey = export->mr->rkey,
         .addr = (uintptr_t)addr,
         .length = length,

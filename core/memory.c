@@ -74,12 +74,9 @@ static void explain_limit(size_t length)
         xs_log("can't register %zu KiB: no memory", length / 1024);
 }
 
-struct ibv_mr *xs_register(struct domain *domain, const void *addr, size_t length, int access)
+/* NULL and errno: as the device said, to what EXS says. */
+static struct ibv_mr *not_registered(size_t length)
 {
-    struct ibv_mr *mr = domain->nic->device->reg_mr(domain->pd, (void *)(uintptr_t)addr, length, access);
-
-    if (mr != NULL)
-        return mr;
     /* EPERM: the memlock limit is 0. */
     if (errno == ENOMEM || errno == EAGAIN || errno == EPERM) {
         explain_limit(length);
@@ -88,6 +85,21 @@ struct ibv_mr *xs_register(struct domain *domain, const void *addr, size_t lengt
         errno = EACCES;
     }
     return NULL;
+}
+
+struct ibv_mr *xs_register(struct domain *domain, const void *addr, size_t length, int access)
+{
+    struct ibv_mr *mr = domain->nic->device->reg_mr(domain->pd, (void *)(uintptr_t)addr, length, access);
+
+    return mr != NULL ? mr : not_registered(length);
+}
+
+struct ibv_mr *xs_register_at(struct domain *domain, const void *addr, size_t length, uint64_t iova, int access)
+{
+    struct ibv_mr *mr = domain->nic->device->reg_mr_iova2(domain->pd, (void *)(uintptr_t)addr, length, iova,
+                                                          (unsigned int)access);
+
+    return mr != NULL ? mr : not_registered(length);
 }
 
 /* ---- Registrations of a region ------------------------------------------------------------------- */

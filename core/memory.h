@@ -45,6 +45,8 @@ void xs_memory_forget(struct domain *domain);
 /* The access to ask for when nothing else is known. */
 int xs_memory_access(int flags);
 /* Register, with errors that teach. NULL and errno: ENOMEM, EACCES, ... */
+/* The peer knows it by addresses from `iova` on, which has the same place in a page as `addr`. */
+struct ibv_mr *xs_register_at(struct domain *domain, const void *addr, size_t length, uint64_t iova, int access);
 struct ibv_mr *xs_register(struct domain *domain, const void *addr, size_t length, int access);
 
 uint32_t xs_memory_count(void); /* regions that are registered */

@@ -175,7 +175,9 @@ int xs_place_open(struct conn *conn, struct op *op, struct place *place)
         if (op->hidden == NULL)
             op->hidden = take_hidden(conn);
         *place = (struct place){
-            .addr = op->hidden + op->posted, .length = op->length - op->posted, .rkey = conn->hidden_mr->rkey};
+            .addr = (uint8_t *)(uintptr_t)conn->hidden_iova + (op->hidden - conn->hidden) + op->posted,
+            .length = op->length - op->posted,
+            .rkey = conn->hidden_mr->rkey};
     } else if (op->whole != NULL) {
         *place = (struct place){
             .addr = op->whole + op->posted, .length = op->length - op->posted, .rkey = op->one_off->rkey};

@@ -26,7 +26,7 @@ struct op;
 struct piece;
 
 struct place {
-    uint8_t *addr;
+    uint8_t *addr;   /* in the hidden buffer as the peer names it */
     uint64_t length; /* bytes; 0: there is none, all pieces are full */
     uint32_t rkey;   /* of one that is open */
 };

@@ -6,6 +6,8 @@
  */
 #include "check/support/scene.h"
 
+#include <stdlib.h>
+
 /* ---- EXS's memory ----------------------------------------------------------------------- */
 
 /* Bytes from where: a place in EXS's memory that the peer knows of. */
@@ -86,6 +88,27 @@ START_TEST(nothing_with_a_wrong_key)
     refused();
     scene_undone(RECEIVING);
     scene_broken();
+    scene_close();
+}
+END_TEST
+
+/* A client that has only been answered once knows no address of the server's memory. */
+START_TEST(no_address_is_told)
+{
+    uint64_t first, last;
+    char line[256], *end;
+    FILE *maps = fopen("/proc/self/maps", "re");
+
+    ck_assert_ptr_nonnull(maps);
+    scene_open_type(SOCK_STREAM);
+    while (fgets(line, sizeof line, maps) != NULL) {
+        first = strtoull(line, &end, 16);
+        ck_assert_int_eq(*end, '-');
+        last = strtoull(end + 1, NULL, 16);
+        ck_assert_msg(scene.raw.there.hidden_addr < first || scene.raw.there.hidden_addr >= last,
+                      "the hello tells an address in %s", line);
+    }
+    fclose(maps);
     scene_close();
 }
 END_TEST
@@ -223,6 +246,7 @@ int main(void)
     tcase_add_loop_test(ours, a_reach_is_refused, 0, COUNT(reaches));
     if (!on_rdma())
         tcase_add_test(ours, nothing_with_a_wrong_key);
+    tcase_add_test(ours, no_address_is_told);
     tcase_add_loop_test(ours, a_receive_that_is_done, 0, 2);
     tcase_add_test(ours, a_short_message_of_anothers);
     tcase_add_loop_test(theirs, a_place_that_is_not_there, 0, LIES);

@@ -89,6 +89,7 @@ struct mock_pd {
 
 struct mock_mr {
     struct ibv_mr mr;
+    uint64_t iova; /* of its first byte, as the peer names it */
     int access;
     LIST_ENTRY(mock_mr) link;
 };
@@ -153,6 +154,7 @@ bool mock_all_awake(void); /* every completion that waits has an event, so nobod
 struct ibv_pd *mock_alloc_pd(struct ibv_context *context);
 int mock_dealloc_pd(struct ibv_pd *pd);
 struct ibv_mr *mock_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
+struct ibv_mr *mock_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access);
 int mock_dereg_mr(struct ibv_mr *mr);
 struct ibv_comp_channel *mock_create_comp_channel(struct ibv_context *context);
 int mock_destroy_comp_channel(struct ibv_comp_channel *channel);

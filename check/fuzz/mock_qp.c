@@ -318,12 +318,14 @@ void mock_receive_error(struct mock_qp *qp, enum ibv_wc_status status)
 
 bool mock_write(struct mock_qp *qp, uint64_t addr, uint32_t rkey, const void *bytes, uint32_t length)
 {
-    if (mock_remote(qp->qp.pd, rkey, addr, length, IBV_ACCESS_REMOTE_WRITE) == NULL) {
+    struct mock_mr *mr = mock_remote(qp->qp.pd, rkey, addr, length, IBV_ACCESS_REMOTE_WRITE);
+
+    if (mr == NULL) {
         mock_break(qp);
         return false;
     }
     if (bytes != NULL)
-        memcpy((void *)(uintptr_t)addr, bytes, length);
+        memcpy((uint8_t *)mr->mr.addr + (addr - mr->iova), bytes, length);
     return true;
 }
 

@@ -46,6 +46,11 @@ int mock_dealloc_pd(struct ibv_pd *pd)
 
 struct ibv_mr *mock_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
+    return mock_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
+}
+
+struct ibv_mr *mock_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
+{
     struct mock_mr *mr = mock_refuses(pd->context) || mock_fails() ? NULL : calloc(1, sizeof(*mr));
 
     if (mr == NULL)
@@ -57,7 +62,8 @@ struct ibv_mr *mock_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acc
     last_key += 0x101; /* as no other number is counted */
     mr->mr = (struct ibv_mr){
         .context = pd->context, .pd = pd, .addr = addr, .length = length, .lkey = last_key, .rkey = last_key};
-    mr->access = access;
+    mr->iova = iova;
+    mr->access = (int)access;
     ((struct mock_pd *)pd)->users++;
     LIST_INSERT_HEAD(&regions, mr, link);
     mock_count.mrs++;
@@ -77,9 +83,9 @@ int mock_dereg_mr(struct ibv_mr *mr)
 
 static bool covers(const struct mock_mr *mr, uint64_t addr, uint64_t length)
 {
-    uint64_t offset = addr - (uintptr_t)mr->mr.addr;
+    uint64_t offset = addr - mr->iova;
 
-    return addr >= (uintptr_t)mr->mr.addr && offset <= mr->mr.length && length <= mr->mr.length - offset;
+    return addr >= mr->iova && offset <= mr->mr.length && length <= mr->mr.length - offset;
 }
 
 struct mock_mr *mock_remote(struct ibv_pd *pd, uint32_t rkey, uint64_t addr, uint64_t length, int access)

@@ -209,6 +209,7 @@ const struct device rdma_device = {
     .alloc_pd = alloc_pd,
     .dealloc_pd = ibv_dealloc_pd,
     .reg_mr = reg_mr,
+    .reg_mr_iova2 = ibv_reg_mr_iova2,
     .dereg_mr = ibv_dereg_mr,
     .create_comp_channel = ibv_create_comp_channel,
     .destroy_comp_channel = destroy_comp_channel,

@@ -123,6 +123,7 @@ const struct device soft_device = {
     .alloc_pd = soft_alloc_pd,
     .dealloc_pd = dealloc_pd,
     .reg_mr = soft_reg_mr,
+    .reg_mr_iova2 = soft_reg_mr_iova2,
     .reg_file = soft_reg_file,
     .dereg_mr = dereg_mr,
     .create_comp_channel = soft_create_comp_channel,

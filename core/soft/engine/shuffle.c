@@ -27,7 +27,7 @@ static void sip_round(uint64_t v[4])
 }
 
 /* SipHash-1-3 of one word, its length left out as it never differs. */
-static uint64_t hash(const uint64_t key[2], uint64_t word)
+uint64_t soft_keyed_hash(const uint64_t key[2], uint64_t word)
 {
     uint64_t v[4] = {key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),
                      key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573)};
@@ -48,8 +48,8 @@ uint32_t soft_shuffle(const struct soft_shuffle *shuffle, uint32_t number)
     uint32_t low = number & low_mask, high = number >> low_bits & high_mask;
 
     for (uint64_t round = 0; round < ROUNDS; round += 2) {
-        high ^= (uint32_t)hash(shuffle->key, round << 32 | low) & high_mask;
-        low ^= (uint32_t)hash(shuffle->key, (round + 1) << 32 | high) & low_mask;
+        high ^= (uint32_t)soft_keyed_hash(shuffle->key, round << 32 | low) & high_mask;
+        low ^= (uint32_t)soft_keyed_hash(shuffle->key, (round + 1) << 32 | high) & low_mask;
     }
     return high << low_bits | low;
 }

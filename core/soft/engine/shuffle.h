@@ -16,6 +16,8 @@ struct soft_shuffle {
     unsigned bits; /* 2 to 32 */
 };
 
+/* One word, as no one without the key can tell it from a random one. */
+uint64_t soft_keyed_hash(const uint64_t key[2], uint64_t word);
 /* The number (of so many bits) that takes the place of this one. */
 uint32_t soft_shuffle(const struct soft_shuffle *shuffle, uint32_t number);
 

@@ -203,12 +203,18 @@ static uint64_t mix(uint64_t seed)
     return seed ^ seed >> 31;
 }
 
-/* A word that nobody else knows, unless the context was opened with a seed, for a test. */
-static uint64_t secret(bool random, uint64_t seed)
-{
-    uint64_t word;
+#define SECRETS 9
 
-    return random && getrandom(&word, sizeof word, GRND_NONBLOCK) == sizeof word ? word : mix(seed);
+/* Numbers that only this process knows, unless the context was opened with a seed, for a test. Early in a boot it waits
+ * until the kernel has random numbers, because keys must not be guessable. 0 or an errno. */
+static int make_secrets(uint64_t secrets[SECRETS], uint64_t seed)
+{
+    for (uint64_t i = 0; seed != 0 && i < SECRETS; i++)
+        secrets[i] = mix(seed + i);
+    while (seed == 0 && getrandom(secrets, SECRETS * sizeof *secrets, 0) != SECRETS * sizeof *secrets)
+        if (errno != EINTR)
+            return errno;
+    return 0;
 }
 
 static void release(struct soft_context *context)
@@ -229,30 +235,28 @@ static void release(struct soft_context *context)
 struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, uint64_t seed)
 {
     struct soft_context *context = calloc(1, sizeof *context);
-    bool random = seed == 0;
+    uint64_t secrets[SECRETS];
+    int error = context == NULL ? ENOMEM : make_secrets(secrets, seed);
 
-    if (context == NULL)
+    if (error != 0) {
+        free(context);
+        errno = error;
         return NULL;
+    }
     context->wire = wire;
     context->clock = clock;
     TAILQ_INIT(&context->work);
     TAILQ_INIT(&context->waiting);
     TAILQ_INIT(&context->unfilled);
     TAILQ_INIT(&context->events);
-    if (random && getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
-        seed = (uint64_t)getpid() ^ clock->now(clock);
-    context->guid = mix(seed);
+    context->guid = secrets[0];
     context->node_guid = context->guid;
     context->first_qpn = SOFT_QPN_MIN;
     context->last_qpn = SOFT_QPN_MAX;
-    context->qpns =
-        (struct soft_shuffle){.key = {secret(random, seed + 1), secret(random, seed + 2)}, .bits = QPN_BITS};
-    context->keys.shuffle =
-        (struct soft_shuffle){.key = {secret(random, seed + 3), secret(random, seed + 4)}, .bits = 32};
-    context->windows.shuffle =
-        (struct soft_shuffle){.key = {secret(random, seed + 5), secret(random, seed + 6)}, .bits = 24};
-    context->srqns =
-        (struct soft_shuffle){.key = {secret(random, seed + 7), secret(random, seed + 8)}, .bits = 24};
+    context->qpns = (struct soft_shuffle){.key = {secrets[1], secrets[2]}, .bits = QPN_BITS};
+    context->keys.shuffle = (struct soft_shuffle){.key = {secrets[3], secrets[4]}, .bits = 32};
+    context->windows.shuffle = (struct soft_shuffle){.key = {secrets[5], secrets[6]}, .bits = 24};
+    context->srqns = (struct soft_shuffle){.key = {secrets[7], secrets[8]}, .bits = 24};
     context->names.mtu = IBV_MTU_4096;
     pthread_once(&refusal_once, make_refusal);
     context->async = (struct doorbell)DOORBELL_INIT(DOORBELL_SHOWN);

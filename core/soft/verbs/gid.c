@@ -9,9 +9,12 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include "core/soft/engine/engine.h"
+#include "core/soft/engine/shuffle.h"
 #include "verbs.h"
 
 void soft_gid_of(union ibv_gid *gid, const struct sockaddr *addr)
@@ -91,20 +94,46 @@ enum ibv_mtu soft_host_mtu(int socket, const struct soft_gid *gids, int count)
     return least;
 }
 
-/* One number for the host, the same in every process: of its name in /etc/machine-id, or else in the network.
- */
-uint64_t soft_host_guid(void)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    char name[256] = "";
-    FILE *file = fopen("/etc/machine-id", "re");
+#define HALF 16 /* digits of half an ID */
 
-    if (file == NULL || fgets(name, sizeof name, file) == NULL)
-        (void)gethostname(name, sizeof name - 1);
+/* 32 hexadecimal digits, which are to stay on this host: machine-id(5). */
+static bool read_machine_id(uint64_t id[2])
+{
+    char digits[2 * HALF + 1] = "", half[HALF + 1] = "";
+    FILE *file = fopen("/etc/machine-id", "re");
+    bool good = file != NULL && fread(digits, 1, 2 * HALF, file) == 2 * HALF &&
+                strspn(digits, "0123456789abcdefABCDEF") == 2 * HALF;
+
     if (file != NULL)
         fclose(file);
-    for (const char *at = name; *at != '\0' && *at != '\n'; at++)
-        hash = (hash ^ (uint8_t)*at) * UINT64_C(0x100000001b3);
+    for (int i = 0; i < 2; i++) {
+        memcpy(half, digits + i * HALF, HALF);
+        id[i] = strtoull(half, NULL, 16);
+    }
+    return good;
+}
+
+/* The host's name in the network is no secret. */
+static void hash_host_name(uint64_t hash[2])
+{
+    char name[256] = "";
+
+    hash[0] = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    hash[1] = 0;
+    (void)gethostname(name, sizeof name - 1);
+    for (const char *at = name; *at != '\0'; at++)
+        hash[0] = (hash[0] ^ (uint8_t)*at) * UINT64_C(0x100000001b3);
+}
+
+/* One number for the host, the same in every process. Peers see it, so that it must not tell the machine's ID, which is
+ * the key. */
+uint64_t soft_host_guid(void)
+{
+    uint64_t key[2], hash;
+
+    if (!read_machine_id(key))
+        hash_host_name(key);
+    hash = soft_keyed_hash(key, UINT64_C(0x4558532067756964)); /* "EXS guid" */
     return htobe64((hash & UINT64_C(0xfcffffffffffffff)) | UINT64_C(0x0200000000000000)); /* locally given */
 }
 

@@ -54,6 +54,14 @@ static inline void mutex_unlock(struct mutex *mutex)
 
 #else
 
+/*
+ * The thread sanitizer sees what a program's own code does, and the calls of the C library that others make. It doesn't
+ * see how this mutex orders threads, and would report races in programs that have none. So the mutex tells the
+ * sanitizer, if the program has been linked with one; in other programs these symbols are NULL.
+ */
+void __tsan_acquire(void *at) __attribute__((weak));
+void __tsan_release(void *at) __attribute__((weak));
+
 enum { MUTEX_FREE, MUTEX_TAKEN, MUTEX_WANTED }; /* wanted: taken, and somebody may be asleep */
 
 struct mutex {
@@ -75,8 +83,12 @@ static inline bool mutex_trylock(struct mutex *mutex)
 {
     uint32_t free = MUTEX_FREE;
 
-    return atomic_compare_exchange_strong_explicit(&mutex->state, &free, MUTEX_TAKEN, memory_order_acquire,
-                                                   memory_order_relaxed);
+    if (!atomic_compare_exchange_strong_explicit(&mutex->state, &free, MUTEX_TAKEN, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return false;
+    if (__tsan_acquire != NULL)
+        __tsan_acquire(mutex);
+    return true;
 }
 
 static inline void mutex_lock(struct mutex *mutex)
@@ -87,6 +99,8 @@ static inline void mutex_lock(struct mutex *mutex)
 
 static inline void mutex_unlock(struct mutex *mutex)
 {
+    if (__tsan_release != NULL)
+        __tsan_release(mutex);
     if (atomic_exchange_explicit(&mutex->state, MUTEX_FREE, memory_order_release) == MUTEX_WANTED)
         mutex_wake(mutex);
 }

@@ -222,8 +222,10 @@ static void input_aeth(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
 /* ---- Answers with data ---- */
 
 /* Put the answer to packet una where it belongs. IBV_WC_SUCCESS, or why not. */
-static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, const void *data, uint32_t length)
+static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, const struct soft_packet *packet)
 {
+    bool atomic = packet->op & SOFT_OP_ATOMIC;
+    uint32_t length = atomic ? sizeof packet->original : packet->length;
     uint64_t offset = (qp->req.una - send->psn) * qp->mtu;
     uint32_t left = send->length - (uint32_t)offset;
     struct iovec slice[SOFT_MAX_SGE];
@@ -236,7 +238,10 @@ static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, cons
         return IBV_WC_SUCCESS;
     pieces = soft_sge_slice(qp->context, qp->ibv.qp_base.pd, send->data.sge, send->sges, offset, length,
                             IBV_ACCESS_LOCAL_WRITE, slice, &fragile);
-    if (pieces < 0 || !soft_scatter(slice, pieces, data, fragile != NULL))
+    if (pieces < 0)
+        return IBV_WC_LOC_PROT_ERR;
+    if (!(atomic ? soft_scatter(slice, pieces, &packet->original, fragile != NULL)
+                 : soft_place_payload(packet, slice, pieces, fragile != NULL)))
         return IBV_WC_LOC_PROT_ERR;
     return IBV_WC_SUCCESS;
 }
@@ -278,12 +283,13 @@ static void input_data(struct soft_qp *qp, const struct soft_packet *packet, uin
     }
     if (!belongs(req, send, packet))
         return;
-    status = atomic ? place(qp, send, &packet->original, sizeof packet->original)
-                    : place(qp, send, packet->payload, packet->length);
+    status = place(qp, send, packet);
     if (status != IBV_WC_SUCCESS) {
         fail_oldest(qp, status);
         return;
     }
+    if (packet->target != NULL && packet->target->count > 0)
+        return;
     before = req->una++;
     if (req->una == send->psn + send->packets)
         soft_request_done(qp);

@@ -3,11 +3,16 @@
 #include "engine.h"
 #include "group.h"
 
-/* Datagrams may come from anywhere; but what came to a group's address is for its members alone. */
+_Static_assert(SOFT_TARGETS >= SOFT_MAX_SGE && SOFT_TARGET_HEADERS >= SOFT_HEADER_MAX,
+               "a target has room for all that a packet may say");
+
+/* Datagrams may come from anywhere, but not by a link that is a connection's; and what came to a group's address is for
+ * its members alone. */
 static inline __attribute__((always_inline)) bool is_from_peer(const struct soft_qp *qp,
                                                                const struct soft_path *path)
 {
-    return qp->transport == SOFT_UD ? !soft_is_group(&path->local) : soft_path_matches(&qp->path, path);
+    return qp->transport == SOFT_UD ? path->link == NULL && !soft_is_group(&path->local)
+                                    : soft_path_matches(&qp->path, path);
 }
 
 /* The first packet tells a side that waits for it that the other is there. */
@@ -57,7 +62,7 @@ static __attribute__((noinline)) void stray(struct soft_context *context, struct
                                             const struct soft_path *path, const uint8_t *bytes,
                                             const uint8_t *whole)
 {
-    if (packet->qpn != SOFT_GROUP_QPN) {
+    if (packet->qpn != SOFT_GROUP_QPN || path->link != NULL) {
         context->counters.malformed++;
     } else if (!is_ours(packet)) {
         context->counters.refused++;
@@ -67,9 +72,14 @@ static __attribute__((noinline)) void stray(struct soft_context *context, struct
     }
 }
 
+static void input_packet(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes,
+                         const uint8_t *whole, size_t length, enum soft_payload where,
+                         struct soft_target *target) __attribute__((always_inline));
+
 /* Headers are at `bytes`, the payload is where it would be behind them at `whole`. */
 static inline void input_packet(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes,
-                                const uint8_t *whole, size_t length)
+                                const uint8_t *whole, size_t length, enum soft_payload where,
+                                struct soft_target *target)
 {
     struct soft_context *context = soft_context_of(ibv);
     struct soft_counters *counters = &context->counters;
@@ -83,6 +93,12 @@ static inline void input_packet(struct ibv_context *ibv, const struct soft_path 
     if (!soft_packet_parse(&packet, bytes, length)) {
         counters->malformed++;
         return;
+    }
+    packet.where = where;
+    packet.target = target;
+    if (target != NULL) {
+        target->headers = (uint32_t)(packet.payload - bytes);
+        target->length = packet.length;
     }
     if ((qp = soft_qp_find(context, packet.qpn)) == NULL || (packet.opcode & SOFT_TRANSPORT) != qp->transport) {
         stray(context, &packet, path, bytes, whole);
@@ -101,7 +117,28 @@ static inline void input_packet(struct ibv_context *ibv, const struct soft_path 
 
 void soft_input(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes, size_t length)
 {
-    input_packet(ibv, path, bytes, bytes, length);
+    input_packet(ibv, path, bytes, bytes, length, SOFT_PAYLOAD_HERE, NULL);
+}
+
+bool soft_input_target(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes,
+                       size_t length, struct soft_target *target)
+{
+    struct soft_counters *counters = &soft_context_of(ibv)->counters;
+
+    target->count = 0;
+    target->headers = target->length = 0;
+    input_packet(ibv, path, bytes, bytes, length, SOFT_PAYLOAD_HERE, target);
+    if (target->count == 0)
+        return false;
+    counters->packets_received--; /* soft_input_placed() counts it */
+    counters->bytes_received -= length;
+    return true;
+}
+
+void soft_input_placed(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes,
+                       size_t length, bool vanished)
+{
+    input_packet(ibv, path, bytes, bytes, length, vanished ? SOFT_PAYLOAD_VANISHED : SOFT_PAYLOAD_PLACED, NULL);
 }
 
 void soft_input_shared(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes,
@@ -113,7 +150,7 @@ void soft_input_shared(struct ibv_context *ibv, const struct soft_path *path, co
         memcpy(headers, bytes, sizeof headers); /* so many that it is no call */
     else
         memcpy(headers, bytes, length);
-    input_packet(ibv, path, headers, bytes, length);
+    input_packet(ibv, path, headers, bytes, length, SOFT_PAYLOAD_HERE, NULL);
 }
 
 void soft_input_ack(struct soft_link *link, uint32_t ack)

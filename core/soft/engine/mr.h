@@ -60,6 +60,10 @@ bool soft_page_is_writable(const void *at);
 uint64_t soft_sge_length(const struct ibv_sge *sge, int count);
 /* False: some of it is fragile, and gone; some bytes may have been written. */
 bool soft_scatter(const struct iovec *to, int count, const void *from, bool fragile);
+/* A packet's payload belongs here: put it there, or, where the link asks, tell it; a packet that only asks is not to be
+ * carried out. False: the memory has vanished. */
+struct soft_packet;
+bool soft_place_payload(const struct soft_packet *packet, const struct iovec *to, int count, bool fragile);
 
 struct soft_ah {
     struct ibv_ah ibv;

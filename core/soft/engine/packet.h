@@ -87,6 +87,14 @@ enum {
     SOFT_SYNDROME_CODE = 0x1f,
 };
 
+struct soft_target;
+
+enum soft_payload {
+    SOFT_PAYLOAD_HERE,    /* in the packet */
+    SOFT_PAYLOAD_PLACED,  /* where it belongs, already */
+    SOFT_PAYLOAD_VANISHED /* nowhere: the memory where it belongs has vanished */
+};
+
 /* One received packet, taken apart; the pointers point into it. */
 struct soft_packet {
     unsigned op; /* SOFT_OP_ bits */
@@ -105,6 +113,9 @@ struct soft_packet {
     uint32_t srqn;         /* XRCETH */
     const uint8_t *payload;
     uint32_t length; /* of the payload, without its pad */
+    enum soft_payload where;
+    struct soft_target
+        *target; /* the link asks where the payload belongs: nothing of it is carried out; or NULL */
 };
 
 /* What goes into a BTH. */

@@ -86,11 +86,11 @@ static bool scatter_payload(struct soft_qp *qp, const struct soft_packet *packet
     }
     pieces = soft_sge_slice(qp->context, pd, recv->sge, recv->sges, qp->resp.offset, packet->length,
                             IBV_ACCESS_LOCAL_WRITE, slice, &fragile);
-    if (pieces < 0 || !soft_scatter(slice, pieces, packet->payload, fragile != NULL)) {
+    if (pieces < 0 || !soft_place_payload(packet, slice, pieces, fragile != NULL)) {
         refuse_vanished(qp);
         return false;
     }
-    return true;
+    return packet->target == NULL;
 }
 
 /* Its last packet may name a key, which is then not valid any more before the receive completes. */
@@ -107,8 +107,10 @@ static bool send_payload(struct soft_qp *qp, const struct soft_packet *packet)
 /* False: the memory is gone. */
 static inline bool write_region(const struct soft_mr *mr, uint64_t va, const struct soft_packet *packet)
 {
-    if (mr->fragile)
-        return fragile_copy(soft_mr_at(mr, va), packet->payload, packet->length);
+    struct iovec to = {soft_mr_at(mr, va), packet->length};
+
+    if (mr->fragile || packet->target != NULL || packet->where != SOFT_PAYLOAD_HERE)
+        return soft_place_payload(packet, &to, 1, mr->fragile);
     copy_near(soft_mr_at(mr, va), packet->payload, packet->length);
     return true;
 }
@@ -157,7 +159,7 @@ static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
         refuse_vanished(qp);
         return false;
     }
-    return true;
+    return packet->target == NULL;
 }
 
 /* What came beside the payload. */
@@ -313,7 +315,7 @@ void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet
 /* ---- Duplicates and early packets ---- */
 
 #define NEAR SOFT_WINDOW_MAX /* packets that this device's requester has under way at most */
-#define NEAR_ADAPTER 16384   /* the same of other devices: more bytes than a socket buffers, at an MTU of 2048 */
+#define NEAR_ADAPTER 16384 /* the same of other devices: more bytes than a socket buffers, at an MTU of 2048 */
 
 /* The specification does not bound the window of an adapter on another host. Such a peer has RoCE's own port. */
 static bool is_near(const struct soft_qp *qp, uint64_t psn)

@@ -72,6 +72,48 @@ static bool scatter_fragile(const struct iovec *to, int count, const void *from)
     return fragile_copyv(to, (unsigned)count, &source, 1, source.iov_len);
 }
 
+/* Apart from what most packets go through. */
+static __attribute__((noinline)) bool place_otherwise(const struct soft_packet *packet, const struct iovec *to,
+                                                      int count, bool fragile)
+{
+    struct soft_target *target = packet->target;
+
+    if (target == NULL)
+        return packet->where == SOFT_PAYLOAD_PLACED;
+    memcpy(target->memory, to, (size_t)count * sizeof *to);
+    target->count = count;
+    target->fragile = fragile;
+    return true;
+}
+
+bool soft_place_payload(const struct soft_packet *packet, const struct iovec *to, int count, bool fragile)
+{
+    if (packet->target != NULL || packet->where != SOFT_PAYLOAD_HERE)
+        return place_otherwise(packet, to, count, fragile);
+    return soft_scatter(to, count, packet->payload, fragile);
+}
+
+bool soft_target_write(const struct soft_target *target, uint32_t offset, const uint8_t *from, uint32_t length)
+{
+    for (int i = 0; i < target->count && length > 0; i++) {
+        size_t size = target->memory[i].iov_len, take;
+        struct iovec to;
+
+        if (offset >= size) {
+            offset -= (uint32_t)size;
+            continue;
+        }
+        take = size - offset < length ? size - offset : length;
+        to = (struct iovec){(uint8_t *)target->memory[i].iov_base + offset, take};
+        if (!soft_scatter(&to, 1, from, target->fragile))
+            return false;
+        from += take;
+        length -= (uint32_t)take;
+        offset = 0;
+    }
+    return true;
+}
+
 bool soft_scatter(const struct iovec *to, int count, const void *from, bool fragile)
 {
     const uint8_t *at = from;

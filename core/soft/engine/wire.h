@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <infiniband/verbs.h>
 #include "core/clock.h"
 
@@ -274,6 +275,31 @@ void soft_input(struct ibv_context *context, const struct soft_path *path, const
 /* The same of one that its sender may still be changing: no byte of it is read twice. */
 void soft_input_shared(struct ibv_context *context, const struct soft_path *path, const uint8_t *packet,
                        size_t length);
+/*
+ * Of a long packet a link may give the headers first, to receive the payload where it belongs. Each part of the
+ * payload needs a call of soft_input_target() before it, under the same hold of the lock: memory that is not
+ * registered any more is not written to. soft_input_placed() then carries the packet out.
+ */
+#define SOFT_TARGETS 32        /* stretches of memory that one payload goes to */
+#define SOFT_TARGET_HEADERS 44 /* bytes of a packet: all its headers, whatever it is */
+
+struct soft_target {
+    uint32_t headers,
+        length;   /* bytes of the packet's headers, and of the payload behind them, without its pad */
+    bool fragile; /* the memory may vanish: the kernel has to write there */
+    int count;
+    struct iovec memory[SOFT_TARGETS]; /* `length` bytes altogether */
+};
+
+/* `bytes`: the first SOFT_TARGET_HEADERS of a packet of `length`. True: its payload goes to `target`. False: the
+ * packet has been dealt with, and its payload is to be dropped. */
+bool soft_input_target(struct ibv_context *context, const struct soft_path *path, const uint8_t *bytes,
+                       size_t length, struct soft_target *target);
+/* Write a part of the payload, which begins at this offset of it. False: the memory has vanished. */
+bool soft_target_write(const struct soft_target *target, uint32_t offset, const uint8_t *from, uint32_t length);
+/* The payload has all been received there, or, where `vanished`, could not be written. */
+void soft_input_placed(struct ibv_context *context, const struct soft_path *path, const uint8_t *bytes,
+                       size_t length, bool vanished);
 /* An acknowledgement that came with a train, after its packets: SOFT_ACKED and a PSN. */
 void soft_input_ack(struct soft_link *link, uint32_t ack);
 /* There is room again; soft_flush goes on. */

@@ -16,7 +16,8 @@
  * the next packet.
  *
  * Receiving. A call of the link's receive function takes up to TCP_RECEIVE_BYTES from each ready socket, so that
- * one connection doesn't keep the others waiting. Whole frames go to the engine.
+ * one connection doesn't keep the others waiting. Short frames are read into a buffer; the payload of a long one
+ * is received straight into the memory where it belongs, once the engine has checked its headers.
  *
  * Ends. TCP delivers in order or not at all, so the link is lossless and nothing is sent again. The peer's DREQ
  * ends what is received, and the queue pair stays as it is until the application disconnects, too. The end of
@@ -36,10 +37,12 @@
 #include <sys/queue.h>
 #include "core/soft/engine/wire.h"
 #include "core/soft/service/service.h"
+#include "tcp_frame.h"
 
 #define TCP_MTU 65536            /* bytes of payload in a packet */
 #define TCP_FLUSH_BYTES 65536    /* in a send buffer, which then goes to the socket within a step */
 #define TCP_RECEIVE_BYTES 262144 /* taken from a socket in one call */
+#define TCP_SHORT_FRAME 4096     /* bytes of a body that is received in the buffer and copied */
 #define TCP_READY 16             /* sockets that are looked at in one call */
 
 /* Part of a context's home. */
@@ -49,6 +52,15 @@ struct tcp {
     int epoll;      /* -1: none yet */
     unsigned count; /* connections whose link a queue pair has */
     TAILQ_HEAD(, tcp_peer) unsent;
+};
+
+/* A long packet whose payload is arriving. */
+struct tcp_packet {
+    struct tcp_frame frame;
+    uint8_t headers[SOFT_TARGET_HEADERS];
+    uint32_t left;   /* bytes of it that have not come; 0: there is none */
+    uint32_t placed; /* bytes of payload that are where they belong */
+    bool dropped;    /* what is left of it is of no use */
 };
 
 /* One connection. */
@@ -73,6 +85,8 @@ struct tcp_peer {
     struct tcp_in {
         uint8_t *bytes; /* TCP_IN_BYTES, from the first packet on */
         size_t begin, end;
+        bool is_bulk; /* the last frame was longer than TCP_SHORT_FRAME */
+        struct tcp_packet packet;
     } in;
 };
 
@@ -102,7 +116,7 @@ void tcp_peer_release(struct tcp_peer *peer);
 /* ---- Between the link's own files (locked) ------------------------------------------------------ */
 
 #define TCP_OUT_BYTES (SOFT_TRAIN_LONG + TCP_FLUSH_BYTES)
-#define TCP_IN_BYTES (2 * TCP_MTU)
+#define TCP_IN_BYTES (4 * TCP_SHORT_FRAME)
 
 /* As struct soft_link has them. */
 uint8_t *tcp_link_room(struct soft_link *link, size_t size, size_t *limit);

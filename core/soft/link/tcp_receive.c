@@ -1,10 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* tcp_receive.c - frames come from a connection's socket and go to the engine. See tcp.h. */
+/*
+ * tcp_receive.c - frames come from a connection's socket and go to the engine. See tcp.h.
+ *
+ * Short frames are read many at a time into the receive buffer, and the engine copies their payload. Of a packet
+ * that is longer than TCP_SHORT_FRAME only the headers are read there. The engine checks them, and says where the
+ * payload belongs (soft_input_target), and the rest of the payload is read from the socket straight into that
+ * memory. The engine is asked again before each read, since a region may be deregistered, or a queue pair go into
+ * error, while a payload is arriving; what then remains of it is read and dropped.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include "tcp.h"
 #include "tcp_frame.h"
+
+/* Behind a long packet mostly another one comes, of which only the headers are wanted in the buffer. */
+#define AHEAD (TCP_FRAME_HEADER + SOFT_TARGET_HEADERS)
+
+static struct ibv_context *context_of(const struct tcp_peer *peer)
+{
+    return peer->tcp->context;
+}
+
+static size_t buffered(const struct tcp_in *in)
+{
+    return in->end - in->begin;
+}
 
 /* The peer has disconnected: what comes behind its DREQ is not read. */
 static void end_input(struct tcp_peer *peer)
@@ -13,13 +34,200 @@ static void end_input(struct tcp_peer *peer)
     tcp_watch_events(peer);
 }
 
+/* ---- Long packets ---- */
+
+/* The packet has been dealt with: its acknowledgement is next, and, of what is left of it, nothing is wanted. */
+static void finish_packet(struct tcp_peer *peer)
+{
+    struct tcp_packet *packet = &peer->in.packet;
+
+    packet->dropped = true;
+    if (packet->frame.ack != 0)
+        soft_input_ack(&peer->link, packet->frame.ack);
+}
+
+/* The payload is complete. */
+static void carry_out(struct tcp_peer *peer, bool vanished)
+{
+    struct tcp_packet *packet = &peer->in.packet;
+
+    soft_input_placed(context_of(peer), &peer->path, packet->headers, packet->frame.length, vanished);
+    finish_packet(peer);
+}
+
+/* Where does the payload belong? False: it is dropped. */
+static bool find_target(struct tcp_peer *peer, struct soft_target *target)
+{
+    struct tcp_packet *packet = &peer->in.packet;
+
+    if (packet->dropped)
+        return false;
+    if (soft_input_target(context_of(peer), &peer->path, packet->headers, packet->frame.length, target))
+        return true;
+    finish_packet(peer);
+    return false;
+}
+
+/* Bytes of the packet have arrived, `length` of them at most its own. */
+static void advance(struct tcp_peer *peer, uint32_t payload, size_t length)
+{
+    struct tcp_packet *packet = &peer->in.packet;
+
+    packet->left -= (uint32_t)length;
+    if (packet->dropped)
+        return;
+    packet->placed += (uint32_t)length < payload - packet->placed ? (uint32_t)length : payload - packet->placed;
+    if (packet->placed == payload)
+        carry_out(peer, false);
+}
+
+/* What the buffer has of the packet. */
+static void place_buffered(struct tcp_peer *peer)
+{
+    struct tcp_in *in = &peer->in;
+    struct tcp_packet *packet = &in->packet;
+    struct soft_target target;
+    size_t length = buffered(in) < packet->left ? buffered(in) : packet->left;
+    const uint8_t *bytes = in->bytes + in->begin;
+
+    in->begin += length;
+    if (!find_target(peer, &target)) {
+        packet->left -= (uint32_t)length;
+    } else if (soft_target_write(&target, packet->placed, bytes,
+                                 length < target.length ? (uint32_t)length : target.length)) {
+        advance(peer, target.length, length);
+    } else {
+        packet->left -= (uint32_t)length;
+        carry_out(peer, true);
+    }
+}
+
+/* The headers of a long packet are in the buffer. */
+static void begin_packet(struct tcp_peer *peer, const struct tcp_frame *frame)
+{
+    struct tcp_in *in = &peer->in;
+    struct soft_target target;
+
+    in->packet = (struct tcp_packet){.frame = *frame, .left = frame->length};
+    memcpy(in->packet.headers, in->bytes + in->begin, sizeof in->packet.headers);
+    if (find_target(peer, &target)) {
+        in->packet.left -= target.headers;
+        in->begin += target.headers;
+    }
+    place_buffered(peer);
+}
+
+/* The rest of the target's memory, and room for what comes behind the packet. Returns how many stretches. */
+static int list_memory(const struct tcp_peer *peer, const struct soft_target *target,
+                       struct iovec memory[SOFT_TARGETS + 1])
+{
+    uint32_t skipped = peer->in.packet.placed;
+    int count = 0;
+
+    for (int i = 0; i < target->count; i++) {
+        size_t size = target->memory[i].iov_len;
+
+        if (skipped >= size) {
+            skipped -= (uint32_t)size;
+            continue;
+        }
+        memory[count++] = (struct iovec){(uint8_t *)target->memory[i].iov_base + skipped, size - skipped};
+        skipped = 0;
+    }
+    memory[count] =
+        (struct iovec){peer->in.bytes, peer->in.packet.left - (target->length - peer->in.packet.placed)};
+    memory[count].iov_len += AHEAD;
+    return count + 1;
+}
+
+/* ---- Reading ---- */
+
+/* What recvmsg said. How many bytes; 0: none now, or none ever. */
+static size_t judge(struct tcp_peer *peer, ssize_t got)
+{
+    if (got > 0)
+        return (size_t)got;
+    if (got == 0)
+        tcp_fail(peer, "its peer is gone", 0);
+    else if (errno != EAGAIN && errno != EINTR)
+        tcp_fail(peer, "its socket can't be read from", errno);
+    return 0;
+}
+
+static size_t read_into(struct tcp_peer *peer, struct iovec *memory, int count)
+{
+    struct msghdr message = {.msg_iov = memory, .msg_iovlen = (size_t)count};
+
+    return judge(peer, recvmsg(peer->fd, &message, MSG_DONTWAIT));
+}
+
+/* Bytes that nothing takes. */
+static size_t drop_payload(struct tcp_peer *peer, size_t *wanted)
+{
+    struct tcp_in *in = &peer->in;
+    struct iovec memory = {in->bytes, in->packet.left < TCP_IN_BYTES ? in->packet.left : TCP_IN_BYTES};
+    size_t got = read_into(peer, &memory, 1);
+
+    *wanted = memory.iov_len;
+    in->packet.left -= (uint32_t)got;
+    return got;
+}
+
+/* The rest of a payload, to where it belongs; the buffer is empty. Memory that has vanished is EFAULT, and nothing
+ * has been taken from the socket then. */
+static size_t read_payload(struct tcp_peer *peer, size_t *wanted)
+{
+    struct tcp_in *in = &peer->in;
+    struct iovec memory[SOFT_TARGETS + 1];
+    struct soft_target target;
+    struct msghdr message = {.msg_iov = memory};
+    ssize_t got;
+    size_t own;
+
+    if (!find_target(peer, &target))
+        return drop_payload(peer, wanted);
+    message.msg_iovlen = (size_t)list_memory(peer, &target, memory);
+    own = target.length - in->packet.placed;
+    *wanted = in->packet.left + AHEAD;
+    got = recvmsg(peer->fd, &message, MSG_DONTWAIT);
+    if (got == -1 && errno == EFAULT) {
+        carry_out(peer, true);
+        return *wanted; /* there is more in the socket */
+    }
+    got = (ssize_t)judge(peer, got);
+    if ((size_t)got > own) /* pad, and frames behind it */
+        in->end = (size_t)got - own;
+    if (got > 0)
+        advance(peer, target.length, (size_t)got < own ? (size_t)got : own);
+    if (in->packet.left > 0 && in->end > 0) {
+        size_t pad = in->end < in->packet.left ? in->end : in->packet.left;
+
+        in->packet.left -= (uint32_t)pad;
+        in->begin += pad;
+    }
+    return (size_t)got;
+}
+
+/* More bytes into the buffer. */
+static size_t fill_buffer(struct tcp_peer *peer, size_t *wanted)
+{
+    struct tcp_in *in = &peer->in;
+    struct iovec memory = {in->bytes + in->end,
+                           in->is_bulk && in->end < AHEAD ? AHEAD - in->end : TCP_IN_BYTES - in->end};
+    size_t got = read_into(peer, &memory, 1);
+
+    *wanted = memory.iov_len;
+    in->end += got;
+    return got;
+}
+
+/* ---- Frames ---- */
+
 /* The whole frame is there. Returns how many packets that is. */
 static int give_frame(struct tcp_peer *peer, const struct tcp_frame *frame, const uint8_t *body)
 {
-    struct ibv_context *context = peer->tcp->context;
-
     if (frame->type == TCP_FRAME_PACKET)
-        soft_input(context, &peer->path, body, frame->length);
+        soft_input(context_of(peer), &peer->path, body, frame->length);
     if (frame->ack != 0)
         soft_input_ack(&peer->link, frame->ack);
     if (frame->type == TCP_FRAME_DREQ)
@@ -27,47 +235,46 @@ static int give_frame(struct tcp_peer *peer, const struct tcp_frame *frame, cons
     return frame->type == TCP_FRAME_PACKET;
 }
 
-/* All whole frames of the buffer; the rest of it moves to the front. */
-static int give_frames(struct tcp_peer *peer)
+/* The frame at the beginning of the buffer. False: not enough of it is there. */
+static bool take_frame(struct tcp_peer *peer, int *packets)
 {
     struct tcp_in *in = &peer->in;
+    const uint8_t *header = in->bytes + in->begin;
     struct tcp_frame frame;
+    size_t body = buffered(in) - TCP_FRAME_HEADER;
+
+    if (!tcp_frame_read(&frame, header)) {
+        soft_count_malformed(context_of(peer));
+        tcp_fail(peer, "what it receives is no frame", 0);
+        return false;
+    }
+    in->is_bulk = frame.length > TCP_SHORT_FRAME;
+    if (body < (in->is_bulk ? SOFT_TARGET_HEADERS : frame.length))
+        return false;
+    in->begin += TCP_FRAME_HEADER;
+    if (in->is_bulk) {
+        (*packets)++;
+        begin_packet(peer, &frame);
+    } else {
+        in->begin += frame.length;
+        *packets += give_frame(peer, &frame, header + TCP_FRAME_HEADER);
+    }
+    return true;
+}
+
+/* All frames of the buffer, as far as they are there; the rest of it moves to the front. */
+static int take_frames(struct tcp_peer *peer)
+{
+    struct tcp_in *in = &peer->in;
     int packets = 0;
 
-    while (!peer->ended && in->end - in->begin >= TCP_FRAME_HEADER) {
-        const uint8_t *header = in->bytes + in->begin;
-
-        if (!tcp_frame_read(&frame, header)) {
-            soft_count_malformed(peer->tcp->context);
-            tcp_fail(peer, "what it receives is no frame", 0);
-            break;
-        }
-        if (in->end - in->begin - TCP_FRAME_HEADER < frame.length)
-            break;
-        in->begin += TCP_FRAME_HEADER + frame.length;
-        packets += give_frame(peer, &frame, header + TCP_FRAME_HEADER);
-    }
+    while (!peer->ended && in->packet.left == 0 && buffered(in) >= TCP_FRAME_HEADER &&
+           take_frame(peer, &packets))
+        ;
     in->end -= in->begin;
     memmove(in->bytes, in->bytes + in->begin, in->end);
     in->begin = 0;
     return packets;
-}
-
-/* More bytes into the buffer. How many; 0: none now, or none ever. */
-static size_t fill_buffer(struct tcp_peer *peer)
-{
-    struct tcp_in *in = &peer->in;
-    ssize_t got = recv(peer->fd, in->bytes + in->end, TCP_IN_BYTES - in->end, MSG_DONTWAIT);
-
-    if (got > 0) {
-        in->end += (size_t)got;
-        return (size_t)got;
-    }
-    if (got == 0)
-        tcp_fail(peer, "its peer is gone", 0);
-    else if (errno != EAGAIN && errno != EINTR)
-        tcp_fail(peer, "its socket can't be read from", errno);
-    return 0;
 }
 
 int tcp_take(struct tcp_peer *peer)
@@ -76,9 +283,10 @@ int tcp_take(struct tcp_peer *peer)
     int packets = 0;
 
     while (!peer->ended && taken < TCP_RECEIVE_BYTES) {
-        size_t wanted = TCP_IN_BYTES - peer->in.end, got = fill_buffer(peer);
+        size_t wanted,
+            got = peer->in.packet.left > 0 ? read_payload(peer, &wanted) : fill_buffer(peer, &wanted);
 
-        packets += give_frames(peer);
+        packets += take_frames(peer);
         taken += got;
         if (got < wanted)
             break;

@@ -69,7 +69,7 @@ static int start_tcp(struct cm_id *id)
     id->state = CM_TCP_CONNECTING;
     error = cm_register(id, EPOLLOUT);
     if (error == 0)
-        cm_timer_start(id, !id->asked_ib && cm_ib_has_port(id) ? CM_TIMEOUT_HEAD_START : CM_TIMEOUT_TCP);
+        cm_timer_start(id, id->claim == NULL && !id->asked_ib && cm_ib_has_port(id) ? CM_TIMEOUT_HEAD_START : CM_TIMEOUT_TCP);
     return error;
 }
 
@@ -150,6 +150,7 @@ static int start(struct cm_id *id)
 {
     id->asked_tcp = id->asked_ib = id->tcp_refused = false;
     id->seat = 0;
+    cm_datagram_forget_claim(id);
     if (cm_choice_is_ib(id))
         return start_ib(id, settings()->roce_only ? "EXS_ROCE says so" : "it was answered so before");
     return start_tcp(id);
@@ -177,17 +178,30 @@ static void nobody_listens(struct cm_id *id)
         cm_failed(id, RDMA_CM_EVENT_REJECTED, cm_is_shared() ? CM_INVALID_SERVICE : -ECONNREFUSED);
 }
 
-/* Datagrams' are to be asked for at each seat before nobody is there. */
+/* Datagrams' are to be asked for at each seat. 0: at another one; or an errno, ECONNREFUSED: all have been asked. */
+static int ask_next_seat(struct cm_id *id)
+{
+    int error = ECONNREFUSED;
+
+    while (error == ECONNREFUSED && id->seat + 1 < NUMBER_SEATS) {
+        cm_id_close_socket(id);
+        id->seat++;
+        id->in_length = 0;
+        error = start_tcp(id);
+    }
+    return error;
+}
+
+/* This seat is not of the number that is asked for, or it has been asked. */
 static void tcp_failed(struct cm_id *id, int error)
 {
     int other = 0;
 
-    while (error == ECONNREFUSED && cm_is_datagram(id) && id->seat + 1 < NUMBER_SEATS) {
-        cm_id_close_socket(id);
-        id->seat++;
-        id->in_length = 0;
-        if ((error = start_tcp(id)) == 0)
-            return;
+    if (error == ECONNREFUSED && cm_is_datagram(id) && (error = ask_next_seat(id)) == 0)
+        return;
+    if (id->claim != NULL) {
+        cm_datagram_all_asked(id, error == ECONNREFUSED ? 0 : error);
+        return;
     }
     id->tcp_refused = error == ECONNREFUSED;
     if (id->ib != NULL) {
@@ -241,7 +255,7 @@ static void request(struct cm_id *id)
     id->state = CM_REQUEST_SENT;
     cm_want(id, EPOLLIN);
     cm_send(id, &id->own);
-    cm_timer_start(id, CM_TIMEOUT_HANDSHAKE);
+    cm_timer_start(id, id->claim == NULL ? CM_TIMEOUT_HANDSHAKE : CM_TIMEOUT_TCP);
 }
 
 /* A socket that looks for a listener on a port of the ephemeral range may find itself. */
@@ -340,9 +354,9 @@ static void answer(struct cm_id *id)
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
     else if (cm_is_datagram(id) && id->peer.type == CM_REJ && id->peer.reason == CM_INVALID_SERVICE)
         tcp_failed(id, ECONNREFUSED); /* it sits there for another number */
-    else if (cm_is_datagram(id))
-        cm_datagram_answered(id);
-    else
+    else if (cm_is_datagram(id) && cm_datagram_take_claim(id))
+        tcp_failed(id, ECONNREFUSED); /* the other seats are asked, too */
+    else if (!cm_is_datagram(id))
         cm_active_answered(id);
 }
 
@@ -364,6 +378,10 @@ static void be_patient(struct cm_id *id)
 
 void cm_active_expired(struct cm_id *id)
 {
+    if (id->claim != NULL) {
+        cm_datagram_all_asked(id, ETIMEDOUT);
+        return;
+    }
     if (id->state == CM_TCP_CONNECTING && id->fd == -1) {
         int error = start(id);
 

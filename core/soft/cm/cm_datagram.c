@@ -5,8 +5,13 @@
  * InfiniBand's service identifier resolution: one question and one answer. Nothing is connected by that, so the
  * TCP connection that carries them ends with the answer, and its end is no event.
  */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "core/settings.h"
 #include "cm_id.h"
 #include "cm_number.h"
 
@@ -37,6 +42,17 @@ int cm_datagram_bind(struct cm_id *id, const struct sockaddr *addr)
     return 0;
 }
 
+/* A client that asks there finds two that claim the number, if the other one does, and sends to neither. */
+static void report_stranger(in_port_t number, in_port_t seat)
+{
+    uid_t owner;
+
+    if (settings()->debug && cm_number_find_owner(seat, &owner) && owner != 0 && owner != geteuid())
+        fprintf(stderr,
+                "exs: user %u listens at TCP port %d, where clients ask for number %d, too: see ss -tlp\n",
+                (unsigned)owner, ntohs(seat), ntohs(number));
+}
+
 static int sit_down(struct cm_id *id, const union soft_addr *addr)
 {
     union soft_addr at = *addr;
@@ -48,6 +64,8 @@ static int sit_down(struct cm_id *id, const union soft_addr *addr)
     for (unsigned seat = 0; seat < NUMBER_SEATS && error == EADDRINUSE; seat++) {
         at.in.sin_port = cm_number_seat(addr->in.sin_port, seat); /* at the same place in sockaddr_in6 */
         error = cm_socket_bind(id->fd, &at.sa, false) == 0 ? 0 : errno;
+        if (error == EADDRINUSE)
+            report_stranger(addr->in.sin_port, at.in.sin_port);
     }
     if (error != 0)
         cm_id_close(id);
@@ -98,6 +116,42 @@ int cm_datagram_question(struct cm_id *id, const struct rdma_conn_param *param)
     id->own.asked = addr->dst_sin.sin_port;
     id->own.asker = addr->src_sin.sin_port;
     return cm_private_data(id, param, CM_SIDR_REQ_PRIVATE);
+}
+
+/* Any user of the peer's host can listen at a seat. So all seats are asked, and a number that two of them claim is not
+ * used, because one of them may be a stranger that wants the datagrams. */
+bool cm_datagram_take_claim(struct cm_id *id)
+{
+    if (id->claim != NULL) {
+        if (settings()->debug)
+            fprintf(stderr, "exs: datagrams to number %d are not sent because two programs of that host claim it\n",
+                    ntohs(id->own.asked));
+        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -EADDRINUSE);
+        return false;
+    }
+    if ((id->claim = malloc(sizeof *id->claim)) == NULL) {
+        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ENOMEM);
+        return false;
+    }
+    *id->claim = id->peer;
+    return true;
+}
+
+void cm_datagram_forget_claim(struct cm_id *id)
+{
+    free(id->claim);
+    id->claim = NULL;
+}
+
+/* A seat that can't be asked may be the one of the number's owner. */
+void cm_datagram_all_asked(struct cm_id *id, int error)
+{
+    id->peer = *id->claim;
+    cm_datagram_forget_claim(id);
+    if (error == 0)
+        cm_datagram_answered(id);
+    else
+        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -error);
 }
 
 void cm_datagram_answered(struct cm_id *id)

@@ -105,6 +105,7 @@ void cm_id_detach(struct cm_id *id)
 void cm_id_free(struct cm_id *id)
 {
     cm_id_detach(id);
+    cm_datagram_forget_claim(id);
     free(id->endpoint);
     free(id->connect);
     free(id);

@@ -92,7 +92,8 @@ struct cm_id {
     int fd;        /* the TCP socket; -1: none yet, or no longer */
     int number;    /* cm_number.h: what holds a datagram identifier's, as long as there is that; or -1 */
     bool numbered; /* it has one, be it one that others may have, too, */
-    unsigned seat; /* and asks at this one of the peer's */
+    unsigned seat; /* and asks at this one of the peer's; */
+    struct cm_message *claim; /* what the only seat said that claims to have it; NULL: none so far */
     const struct cm_transport *transport;
     struct ib_end *ib;      /* at RoCE's port: a listener's besides its socket, or a connection's; or NULL */
     enum ibv_mtu route_mtu; /* of the latter */
@@ -353,6 +354,11 @@ bool cm_datagram_is_asked(struct cm_id *id);
 int cm_datagram_question(struct cm_id *id, const struct rdma_conn_param *param);
 /* The peer has spoken. */
 void cm_datagram_answered(struct cm_id *id);
+/* It has, at one seat of several: keep that until all have been asked. False: it has failed. */
+bool cm_datagram_take_claim(struct cm_id *id);
+void cm_datagram_forget_claim(struct cm_id *id);
+/* They have been: use the claim; or an errno, why one could not be asked. */
+void cm_datagram_all_asked(struct cm_id *id, int error);
 /* The user's answers. Accepting: 0 or an errno. */
 int cm_datagram_accept(struct cm_id *id, const struct rdma_conn_param *param);
 void cm_datagram_reject(struct cm_id *id, const void *private_data, uint8_t length);

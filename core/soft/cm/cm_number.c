@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -24,6 +25,43 @@
 in_port_t cm_number_seat(in_port_t number, unsigned seat)
 {
     return htons((uint16_t)(SEAT_FIRST + (ntohs(number) + seat * SEAT_STEP) % SEAT_COUNT));
+}
+
+/* ---- Seats ---- */
+
+/* A line of /proc/net/tcp or tcp6: "sl: local:port remote:port state tx:rx timer:when retransmits uid ...". False: not a
+ * listener at this port. */
+static bool read_owner(char *line, in_port_t seat, uid_t *owner)
+{
+    enum { LOCAL = 1, STATE = 3, UID = 7 };
+    char *fields[UID + 1] = {NULL}, *port;
+    int count = 0;
+
+    for (char *word; count <= UID && (word = strsep(&line, " \n")) != NULL;)
+        if (*word != '\0')
+            fields[count++] = word;
+    if (count <= UID || strcmp(fields[STATE], "0A") != 0 || (port = strchr(fields[LOCAL], ':')) == NULL ||
+        strtoul(port + 1, NULL, 16) != ntohs(seat))
+        return false;
+    *owner = (uid_t)strtoul(fields[UID], NULL, 10);
+    return true;
+}
+
+bool cm_number_find_owner(in_port_t seat, uid_t *owner)
+{
+    const char *const lists[] = {"/proc/net/tcp", "/proc/net/tcp6"};
+    char line[256];
+    bool found = false;
+
+    for (unsigned i = 0; i < sizeof lists / sizeof *lists && !found; i++) {
+        FILE *list = fopen(lists[i], "re");
+
+        while (list != NULL && !found && fgets(line, sizeof line, list) != NULL)
+            found = read_owner(line, seat, owner);
+        if (list != NULL)
+            fclose(list);
+    }
+    return found;
 }
 
 /* ---- Names ---- */

@@ -5,13 +5,14 @@
  * Who has a number has an abstract unix socket whose name says it; so it is one's own within the network
  * namespace, whoever the others are, and ends with its process. Questions about a number come by TCP all the
  * same, from other hosts, too. They come to one of a few TCP ports that follow from the number alone, its
- * seats: whoever listens takes the first that is free, and whoever asks goes from one to the next, and says
- * which number he means, until somebody who has it answers.
+ * seats: a listener takes the first that is free. A client asks all of them, and says which number it means; it
+ * uses the answer if exactly one seat claims the number. Any user may listen at a seat.
  */
 #ifndef SOFT_CM_NUMBER_H
 #define SOFT_CM_NUMBER_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 #include <netinet/in.h>
 #include "core/soft/engine/wire.h"
 
@@ -25,6 +26,8 @@ int cm_number_try(union soft_addr *addr);
 int cm_number_take(union soft_addr *addr, bool both);
 /* Has somebody taken it, so that nobody else could at this address? */
 bool cm_number_is_taken(const union soft_addr *addr, bool both);
+/* Whose listener is at this TCP port? False: it can't be found out. */
+bool cm_number_find_owner(in_port_t seat, uid_t *owner);
 /* The TCP port; network byte order, as the number is. */
 in_port_t cm_number_seat(in_port_t number, unsigned seat);
 

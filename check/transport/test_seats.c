@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_seats.c - numbers of datagrams, RDMA_PS_UDP, and strangers at the TCP ports where clients ask for them: any user
+ * of a host can listen there, before the number's owner or after, and must not get the datagrams.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+#include <sys/socket.h>
+#include <rdma/rdma_cma.h>
+#include "check/support/cmpeer.h"
+#include "check/support/runner.h"
+#include "core/soft/cm/cm_number.h"
+#include "core/soft/verbs/verbs.h"
+
+enum { NUMBER = 7321, ASKED_AT = 12, RESOLVE_MS = 5000, WAIT_MS = 30000, STRANGERS_QPN = 0x1234 };
+
+/* What a stranger at a seat says to a question. */
+enum stranger { CLAIMS, OTHER_NUMBER, NOT_OURS };
+
+static struct sockaddr_in own(void)
+{
+    return (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(NUMBER), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+/* ---- The stranger, a thread ---- */
+
+static int seat_fd = -1;
+static enum stranger stranger;
+static pthread_t thread;
+static atomic_uint asked;
+
+static void *serve(void *arg)
+{
+    const struct said claim = said(SAID_SIDR_REP);
+    struct said question, other = said(SAID_REJ);
+    int fd;
+
+    said_put(&other, 8, 2, 8); /* no such service */
+    while ((fd = accept(seat_fd, NULL, NULL)) != -1) {
+        ssize_t got = recv(fd, question.bytes, 196, MSG_WAITALL);
+        const struct said *reply = stranger == CLAIMS ? &claim : &other;
+
+        if (got == 196 && question.bytes[ASKED_AT] << 8 == (NUMBER & 0xff00))
+            asked++;
+        if (stranger == NOT_OURS)
+            (void)!send(fd, "220 hello\r\n", 11, MSG_NOSIGNAL);
+        else
+            (void)!send(fd, reply->bytes, reply->size, MSG_NOSIGNAL);
+        close(fd);
+    }
+    return arg;
+}
+
+static void take_seat(unsigned seat, enum stranger kind)
+{
+    struct sockaddr_in at = own();
+
+    at.sin_port = cm_number_seat(htons(NUMBER), seat);
+    seat_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(setsockopt(seat_fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)), 0);
+    ck_assert_int_eq(bind(seat_fd, (struct sockaddr *)&at, sizeof at), 0);
+    ck_assert_int_eq(listen(seat_fd, 8), 0);
+    stranger = kind;
+    ck_assert_int_eq(pthread_create(&thread, NULL, serve, NULL), 0);
+}
+
+static void leave_seat(void)
+{
+    shutdown(seat_fd, SHUT_RDWR);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    close(seat_fd);
+}
+
+/* ---- The number's owner, and its client ---- */
+
+static struct rdma_event_channel *channel;
+
+static struct rdma_cm_event *next(enum rdma_cm_event_type type)
+{
+    struct pollfd wait = {.fd = channel->fd, .events = POLLIN};
+    struct rdma_cm_event *event;
+
+    ck_assert_int_eq(poll(&wait, 1, WAIT_MS), 1);
+    ck_assert_int_eq(soft_get_cm_event(channel, &event), 0);
+    ck_assert_msg(event->event == type, "%s, not %s", rdma_event_str(event->event), rdma_event_str(type));
+    return event;
+}
+
+static void pass(enum rdma_cm_event_type type)
+{
+    ck_assert_int_eq(soft_ack_cm_event(next(type)), 0);
+}
+
+static struct rdma_cm_id *new_id(void)
+{
+    struct rdma_cm_id *id;
+
+    ck_assert_int_eq(soft_create_id(channel, &id, NULL, RDMA_PS_UDP), 0);
+    return id;
+}
+
+static struct rdma_cm_id *listen_for_number(void)
+{
+    struct rdma_cm_id *id = new_id();
+    struct sockaddr_in at = own();
+
+    ck_assert_int_eq(soft_bind_addr(id, (struct sockaddr *)&at), 0);
+    ck_assert_int_eq(soft_listen(id, 8), 0);
+    return id;
+}
+
+static struct rdma_cm_id *ask(void)
+{
+    struct rdma_cm_id *id = new_id();
+    struct sockaddr_in to = own();
+    struct rdma_conn_param param = {.qp_num = 0};
+
+    ck_assert_int_eq(soft_resolve_addr(id, NULL, (struct sockaddr *)&to, RESOLVE_MS), 0);
+    pass(RDMA_CM_EVENT_ADDR_RESOLVED);
+    ck_assert_int_eq(soft_resolve_route(id, RESOLVE_MS), 0);
+    pass(RDMA_CM_EVENT_ROUTE_RESOLVED);
+    ck_assert_int_eq(soft_connect(id, &param), 0);
+    return id;
+}
+
+/* The owner answers with a number that no stranger knows. */
+static void answer(void)
+{
+    struct rdma_cm_event *event = next(RDMA_CM_EVENT_CONNECT_REQUEST);
+    struct rdma_cm_id *id = event->id;
+    struct rdma_conn_param param = {.qp_num = 0x4321};
+
+    ck_assert_int_eq(soft_ack_cm_event(event), 0);
+    ck_assert_int_eq(soft_accept(id, &param), 0);
+    ck_assert_int_eq(soft_destroy_id(id), 0);
+}
+
+static void expect_owner(void)
+{
+    struct rdma_cm_event *event = next(RDMA_CM_EVENT_ESTABLISHED);
+
+    ck_assert_uint_eq(event->param.ud.qp_num, 0x4321);
+    ck_assert_int_eq(soft_ack_cm_event(event), 0);
+}
+
+static void expect_refusal(int status)
+{
+    struct rdma_cm_event *event = next(RDMA_CM_EVENT_UNREACHABLE);
+
+    ck_assert_int_eq(event->status, status);
+    ck_assert_int_eq(soft_ack_cm_event(event), 0);
+}
+
+static void begin(void)
+{
+    soft_share_context(); /* as exs-soft-run does */
+    channel = soft_create_event_channel();
+    ck_assert_ptr_nonnull(channel);
+    asked = 0;
+}
+
+static void end(void)
+{
+    soft_destroy_event_channel(channel);
+}
+
+/* ---- Tests ---- */
+
+START_TEST(the_owner_alone)
+{
+    struct rdma_cm_id *listener = listen_for_number(), *client = ask();
+
+    answer();
+    expect_owner();
+    soft_destroy_id(client);
+    soft_destroy_id(listener);
+}
+END_TEST
+
+/* `_i`: the stranger is there before the owner, and has the first seat; or after it, and has the last one. */
+START_TEST(two_that_claim_it)
+{
+    struct rdma_cm_id *listener, *client;
+
+    if (_i == 0)
+        take_seat(0, CLAIMS);
+    listener = listen_for_number();
+    if (_i == 1)
+        take_seat(NUMBER_SEATS - 1, CLAIMS);
+    client = ask();
+    answer();
+    expect_refusal(-EADDRINUSE);
+    ck_assert_uint_eq(asked, 1);
+    soft_destroy_id(client);
+    soft_destroy_id(listener);
+    leave_seat();
+}
+END_TEST
+
+/* One that is there for another number, or is no program of ours, is in nobody's way. */
+START_TEST(one_that_claims_another)
+{
+    struct rdma_cm_id *listener, *client;
+
+    take_seat(_i / 2 == 0 ? 0 : 3, _i % 2 == 0 ? OTHER_NUMBER : NOT_OURS);
+    listener = listen_for_number();
+    client = ask();
+    answer();
+    expect_owner();
+    ck_assert_uint_eq(asked, 1);
+    soft_destroy_id(client);
+    soft_destroy_id(listener);
+    leave_seat();
+}
+END_TEST
+
+START_TEST(nobody_there)
+{
+    struct rdma_cm_id *client = ask();
+
+    expect_refusal(1); /* InfiniBand's "not supported" */
+    soft_destroy_id(client);
+}
+END_TEST
+
+START_TEST(whose_a_seat_is)
+{
+    uid_t owner = (uid_t)-1;
+
+    ck_assert(!cm_number_find_owner(cm_number_seat(htons(NUMBER), 5), &owner));
+    take_seat(5, CLAIMS);
+    ck_assert(cm_number_find_owner(cm_number_seat(htons(NUMBER), 5), &owner));
+    ck_assert_uint_eq(owner, geteuid());
+    leave_seat();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("seats");
+    TCase *tcase = tcase_create("seats");
+
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_checked_fixture(tcase, begin, end);
+    tcase_add_test(tcase, the_owner_alone);
+    tcase_add_loop_test(tcase, two_that_claim_it, 0, 2);
+    tcase_add_loop_test(tcase, one_that_claims_another, 0, 4);
+    tcase_add_test(tcase, nobody_there);
+    tcase_add_test(tcase, whose_a_seat_is);
+    return run_suite(suite);
+}

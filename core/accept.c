@@ -238,16 +238,21 @@ void xs_listener_match(struct sock *listener)
     xs_poll_look(listener);
 }
 
-/* No more than the backlog are held. Where accepts wait, and requests only for room, strangers may have made
- * them all, and the oldest one goes; else the application is busy, and this one. */
+#define WAIT_FOR_ROOM_MAX 4096
+
+/* While no accept waits, the application is busy: the listener holds as many requests and arrived connections as the
+ * backlog says, and refuses others. While one waits, requests wait only for room among the half-open connections,
+ * and the backlog does not limit a burst of them; strangers may have made them all, so the oldest one goes where
+ * there are too many. */
 static bool make_place(struct sock *listener)
 {
     struct request *oldest = TAILQ_FIRST(&listener->requests);
 
-    if (listener->requests_held < listener->backlog)
+    if (STAILQ_EMPTY(&listener->accepts))
+        return listener->requests_held + listener->arrived_count < listener->backlog;
+    if (oldest == NULL || listener->requests_held < WAIT_FOR_ROOM_MAX ||
+        listener->requests_held < listener->backlog)
         return true;
-    if (oldest == NULL || STAILQ_EMPTY(&listener->accepts))
-        return false;
     TAILQ_REMOVE(&listener->requests, oldest, link);
     listener->requests_held--;
     refuse(oldest->id, oldest->device, HELLO_NO_RESOURCES);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -16,6 +17,7 @@
 
 #define FDS_MAX (1 << 20) /* the kernel's own default ceiling (fs.nr_open); higher ones are not remembered */
 #define FDS_BITS 64
+#define SHARES 8 /* fds_share */
 
 /* A bit is set and cleared by who has the descriptor: it pairs with nothing but a forked child's look. */
 typedef _Atomic uint64_t fds_bits[FDS_MAX / FDS_BITS];
@@ -255,6 +257,15 @@ void fds_read_text(const char *name, char *text, size_t size)
     if (fd != -1)
         fds_close(fd);
     text[length > 0 ? length : 0] = '\0';
+}
+
+unsigned fds_share(unsigned least, unsigned most)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == -1 || limit.rlim_cur / SHARES < least)
+        return least;
+    return limit.rlim_cur / SHARES < most ? (unsigned)(limit.rlim_cur / SHARES) : most;
 }
 
 int fds_set_option(int fd, int level, int option, int value)

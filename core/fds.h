@@ -55,6 +55,10 @@ void fds_close_all(void);
  */
 void fds_read_text(const char *name, char *text, size_t size);
 
+/* An eighth of the descriptors that the process may open now, but at least and at most these numbers: how many
+ * one kind of peer may make it hold. */
+unsigned fds_share(unsigned least, unsigned most);
+
 /* setsockopt of an int. */
 int fds_set_option(int fd, int level, int option, int value);
 

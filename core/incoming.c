@@ -21,21 +21,53 @@
 #include "clock.h"
 #include "conn.h"
 #include "core.h"
+#include "fds.h"
 #include "library.h"
 #include "nic.h"
 #include "sock.h"
 
 #define ESTABLISH_LIMIT_NS (10 * NS_PER_S) /* half-open */
-#define PATIENCE_NS (NS_PER_S * 2 / 5)     /* half-open, where others wait: on the embedded device */
+#define PATIENCE_NS NS_PER_S               /* half-open, where others wait: on the embedded device */
 #define NIC_PATIENCE_NS (5 * NS_PER_S)     /* on a NIC: a last word that is lost comes again in 4.3 s */
-#define OWN_LIMIT_NS (NS_PER_S / 10)       /* arrived, before another queue's accept is taken */
-#define ALONE_LOOK_NS (NS_PER_S / 4)       /* half-open and alone: how often it is looked at what has come */
-#define HALF_OPEN_MAX 256
+#define PATIENCE_LEAST_NS (NS_PER_S / 1000)
+#define OWN_LIMIT_NS (NS_PER_S / 10) /* arrived, before another queue's accept is taken */
+#define ALONE_LOOK_NS (NS_PER_S / 4) /* half-open and alone: how often it is looked at what has come */
+#define HALF_OPEN_LEAST 256
+#define HALF_OPEN_MOST 1024    /* where the process may have 8,192 descriptors */
 #define HALF_OPEN_ALONE_MAX 32 /* of these, on private queues, which are dear */
 
-static uint64_t patience_with(const struct sock *sock)
+/* While connections that stay silent have to be closed for others, somebody floods the listener: each of them halves
+ * the listener's patience, and each one that is established doubles it, up to the full time. */
+static uint64_t patience_most(const struct sock *sock)
 {
     return xs_device(sock->device) == &soft_device ? PATIENCE_NS : NIC_PATIENCE_NS;
+}
+
+static uint64_t patience_with(const struct sock *listener, const struct sock *sock)
+{
+    uint64_t most = patience_most(sock);
+
+    return listener->patience == 0 || listener->patience > most ? most : listener->patience;
+}
+
+static void lose_patience(struct sock *listener, const struct sock *sock)
+{
+    listener->patience = patience_with(listener, sock) / 2;
+    if (listener->patience < PATIENCE_LEAST_NS)
+        listener->patience = PATIENCE_LEAST_NS;
+}
+
+static void gain_patience(struct sock *listener)
+{
+    listener->patience *= 2;
+    if (listener->patience > NIC_PATIENCE_NS)
+        listener->patience = NIC_PATIENCE_NS;
+}
+
+static bool is_full(const struct sock *listener)
+{
+    return listener->half_open_count >= HALF_OPEN_LEAST &&
+           listener->half_open_count >= (int)fds_share(HALF_OPEN_LEAST, HALF_OPEN_MOST);
 }
 
 static void count_half_open(struct sock *listener, const struct sock *sock, int change)
@@ -53,6 +85,7 @@ static void take_out(struct sock *listener, struct sock *sock)
         count_half_open(listener, sock, -1);
     } else {
         TAILQ_REMOVE(&listener->arrived, sock, incoming);
+        listener->arrived_count--;
     }
     sock->listener = NULL;
 }
@@ -209,6 +242,8 @@ static void arrive(struct sock *listener, struct sock *sock)
     sock->state = SOCK_ARRIVED;
     sock->since = now_ns();
     TAILQ_INSERT_TAIL(&listener->arrived, sock, incoming);
+    listener->arrived_count++;
+    gain_patience(listener);
     xs_conn_opened(sock->conn);
     unlock_home(home);
     xs_listener_match(listener);
@@ -275,16 +310,15 @@ enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op)
     bool alone = op->waiter != NULL;
     const struct sock *oldest;
 
-    if (listener->half_open_count < HALF_OPEN_MAX &&
-        (!alone || listener->half_open_alone < HALF_OPEN_ALONE_MAX))
+    if (!is_full(listener) && (!alone || listener->half_open_alone < HALF_OPEN_ALONE_MAX))
         return ROOM;
     TAILQ_FOREACH (oldest, &listener->half_open, incoming) {
         if (!alone || oldest->alone)
             break;
     }
-    if (oldest == NULL || (listener->listened && now_ns() - oldest->since >= patience_with(oldest)))
+    if (oldest == NULL || (listener->listened && now_ns() - oldest->since >= patience_with(listener, oldest)))
         return ROOM_OF_THE_OLDEST;
-    xs_sock_wake_by(listener, oldest->since + patience_with(oldest));
+    xs_sock_wake_by(listener, oldest->since + patience_with(listener, oldest));
     return NO_ROOM;
 }
 
@@ -296,7 +330,7 @@ static bool make_room(struct sock *listener, bool alone, const struct sockaddr *
     uint64_t now = now_ns();
 
     TAILQ_FOREACH (sock, &listener->half_open, incoming) {
-        if (!at_once && now - sock->since < patience_with(sock))
+        if (!at_once && now - sock->since < patience_with(listener, sock))
             continue;
         if (alone && !sock->alone)
             continue;
@@ -310,6 +344,8 @@ static bool make_room(struct sock *listener, bool alone, const struct sockaddr *
     if (oldest == NULL)
         return false;
     xs_log("too many half-open connections: the oldest one makes room");
+    if (!at_once)
+        lose_patience(listener, oldest);
     end_incoming(listener, oldest);
     return true;
 }
@@ -395,7 +431,7 @@ bool xs_incoming_request(struct sock *listener, struct request *request, const s
 
     if (op->waiter != NULL && listener->half_open_alone >= HALF_OPEN_ALONE_MAX)
         make_room(listener, true, from, false);
-    else if (listener->half_open_count >= HALF_OPEN_MAX)
+    else if (is_full(listener))
         make_room(listener, false, from, false);
     while (!make_incoming(listener, op, &sock, &home)) {
         int error = errno;

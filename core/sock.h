@@ -103,13 +103,16 @@ struct sock {
     uint64_t lookup_deadline; /* ns: of all of them */
 
     _Atomic in_port_t listens_at; /* listener: its port; 0: it is none. Alone by itself: pairs with nothing */
-    int backlog;                  /* listener: most requests to hold */
+    int backlog;                  /* listener: most requests and arrived connections while no accept waits */
     TAILQ_HEAD(requests, request) requests;
     int requests_held;
     struct op_list accepts; /* listener: waiting for connections */
     struct op *next_accept; /* that a request will be answered for; NULL: the first */
     TAILQ_HEAD(incoming_socks, sock) half_open, arrived; /* oldest first */
     int half_open_count, half_open_alone;                /* of these, and those on private queues */
+    int arrived_count;
+    uint64_t
+        patience;  /* listener: ns, how long a half-open one may say nothing while requests wait; 0: not set */
     bool listened; /* in this turn: whoever is silent now has said nothing */
 
     bool lodges;           /* at a home that the accept it came from did not name */

@@ -157,7 +157,7 @@ int main(int argc, char **argv)
     }
     int sock = exs_socket(PF_INET, SOCK_SEQPACKET, 0); /* one send, one message */
     exs_qhandle_t queue = exs_qcreate(1024);
-    if (exs_bind(sock, (struct sockaddr *)&here, length) == -1 || exs_listen(sock, 16) == -1 ||
+    if (exs_bind(sock, (struct sockaddr *)&here, length) == -1 || exs_listen(sock, SOMAXCONN) == -1 ||
         exs_getsockname(sock, (struct sockaddr *)&here, &length) == -1 ||
         exs_accept(sock, &every_one, 1, EXS_MULTISHOT, queue) == -1) {
         perror("chat-server");

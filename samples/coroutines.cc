@@ -143,7 +143,7 @@ int main(int argc, char **argv)
     }
     int sock = exs_socket(PF_INET, SOCK_STREAM, 0);
     exs_qhandle_t queue = exs_qcreate(64);
-    if (exs_bind(sock, address, length) == -1 || exs_listen(sock, 16) == -1 ||
+    if (exs_bind(sock, address, length) == -1 || exs_listen(sock, SOMAXCONN) == -1 ||
         exs_getsockname(sock, address, &length) == -1) {
         std::perror("coroutines");
         return 1;

@@ -49,7 +49,7 @@ static exs_qhandle_t serve(const char *port)
     }
     int sock = exs_socket(PF_INET, SOCK_STREAM, 0);
     exs_qhandle_t queue = exs_qcreate(64);
-    if (exs_bind(sock, (struct sockaddr *)&here, length) == -1 || exs_listen(sock, 16) == -1 ||
+    if (exs_bind(sock, (struct sockaddr *)&here, length) == -1 || exs_listen(sock, SOMAXCONN) == -1 ||
         exs_getsockname(sock, (struct sockaddr *)&here, &length) == -1 ||
         exs_accept(sock, &next_one, 1, 0, queue) == -1) {
         perror("echo-uring");

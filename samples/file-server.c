@@ -138,7 +138,7 @@ int main(int argc, char **argv)
     }
     int sock = exs_socket(PF_INET, SOCK_STREAM, 0);
     exs_qhandle_t queue = exs_qcreate(256);
-    if (exs_bind(sock, (struct sockaddr *)&here, length) == -1 || exs_listen(sock, 16) == -1 ||
+    if (exs_bind(sock, (struct sockaddr *)&here, length) == -1 || exs_listen(sock, SOMAXCONN) == -1 ||
         exs_getsockname(sock, (struct sockaddr *)&here, &length) == -1 ||
         exs_accept(sock, &every_one, 1, EXS_MULTISHOT, queue) == -1) {
         perror("file-server");

@@ -64,7 +64,7 @@ static int start(const char *server, struct addrinfo *address, exs_qhandle_t que
 
     if (server)
         return exs_connect(sock, address->ai_addr, address->ai_addrlen, 0, NULL, queue, NULL);
-    if (exs_bind(sock, address->ai_addr, address->ai_addrlen) == -1 || exs_listen(sock, 1) == -1 ||
+    if (exs_bind(sock, address->ai_addr, address->ai_addrlen) == -1 || exs_listen(sock, SOMAXCONN) == -1 ||
         exs_getsockname(sock, (struct sockaddr *)&bound, &length) == -1)
         return -1;
     printf("waiting on port %u\n", ntohs(bound.sin_port));

@@ -17,7 +17,7 @@ static int send_to_client(int listener, struct addrinfo *here)
     struct sockaddr_in bound;
     socklen_t length = sizeof(bound);
 
-    if (exs_bind(listener, here->ai_addr, here->ai_addrlen) == -1 || exs_listen(listener, 1) == -1 ||
+    if (exs_bind(listener, here->ai_addr, here->ai_addrlen) == -1 || exs_listen(listener, SOMAXCONN) == -1 ||
         exs_getsockname(listener, (struct sockaddr *)&bound, &length) == -1)
         return -1;
     printf("waiting on port %u\n", ntohs(bound.sin_port));

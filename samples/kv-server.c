@@ -182,7 +182,7 @@ int main(int argc, char **argv)
     }
     int sock = exs_socket(PF_INET, SOCK_STREAM, 0), listener = socket(PF_INET, SOCK_STREAM, 0);
     exs_qhandle_t queue = exs_qcreate(256);
-    if (exs_bind(sock, (struct sockaddr *)&exs, length) == -1 || exs_listen(sock, 16) == -1 ||
+    if (exs_bind(sock, (struct sockaddr *)&exs, length) == -1 || exs_listen(sock, SOMAXCONN) == -1 ||
         exs_getsockname(sock, (struct sockaddr *)&exs, &length) == -1 ||
         bind(listener, (struct sockaddr *)&tcp, length) == -1 || listen(listener, 16) == -1 ||
         getsockname(listener, (struct sockaddr *)&tcp, &length) == -1 ||

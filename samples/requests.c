@@ -112,7 +112,7 @@ static int serve(const char *port)
     exs_event_t e;
 
     here.sin_port = htons((uint16_t)strtoul(port, NULL, 10));
-    if (exs_bind(sock, (struct sockaddr *)&here, length) == -1 || exs_listen(sock, 4) == -1 ||
+    if (exs_bind(sock, (struct sockaddr *)&here, length) == -1 || exs_listen(sock, SOMAXCONN) == -1 ||
         exs_getsockname(sock, (struct sockaddr *)&here, &length) == -1)
         return fail("listening");
     printf("waiting on port %u\n", ntohs(here.sin_port));

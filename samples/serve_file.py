@@ -48,7 +48,7 @@ def listen(port):
     # struct sockaddr_in: the family in the host's order, port and address in the network's
     address = ffi.new("char[16]", struct.pack("=H", socket.AF_INET) + struct.pack("!H4s", port, b"\x7f\0\0\1") + bytes(8))
     need(exs.exs_bind(sock, address, 16))
-    need(exs.exs_listen(sock, 16))
+    need(exs.exs_listen(sock, socket.SOMAXCONN))
     need(exs.exs_getsockname(sock, address, ffi.new("unsigned *", 16)))
     return sock, struct.unpack("!H", ffi.buffer(address)[2:4])[0]
 

@@ -314,7 +314,7 @@ int main(int argc, char **argv)
     queue = exs_qcreate(256);
     int sock = by_exs ? exs_socket(PF_INET, SOCK_STREAM, 0) : socket(PF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct sockaddr *address = (struct sockaddr *)&here;
-    if (by_exs ? exs_bind(sock, address, length) == -1 || exs_listen(sock, 64) == -1 ||
+    if (by_exs ? exs_bind(sock, address, length) == -1 || exs_listen(sock, SOMAXCONN) == -1 ||
                      exs_getsockname(sock, address, &length) == -1 ||
                      exs_accept(sock, &every_one, 1, EXS_MULTISHOT, queue) == -1
                : setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == -1 ||

@@ -95,7 +95,7 @@ int main(int argc, char **argv)
         return 1;
     }
     int sock = exs_socket(PF_INET, SOCK_STREAM, 0);
-    if (exs_bind(sock, (struct sockaddr *)&here, length) == -1 || exs_listen(sock, 64) == -1 ||
+    if (exs_bind(sock, (struct sockaddr *)&here, length) == -1 || exs_listen(sock, SOMAXCONN) == -1 ||
         exs_getsockname(sock, (struct sockaddr *)&here, &length) == -1) {
         perror("threads");
         return 1;

@@ -14,7 +14,7 @@ void incoming_begin(void)
     struct rlimit limit;
 
     getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = limit.rlim_max;
+    limit.rlim_cur = limit.rlim_max < 2048 ? limit.rlim_max : 2048;
     setrlimit(RLIMIT_NOFILE, &limit);
     init_library();
     inbox_open(&box, 16);

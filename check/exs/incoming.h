@@ -10,7 +10,7 @@ extern struct address address; /* of the listener */
 extern int listener;
 extern exs_acceptaddr_t wanted[4];
 
-void incoming_begin(void); /* with as many descriptors as may be */
+void incoming_begin(void); /* with 2,048 descriptors: enough, and a listener keeps 256 half-open connections */
 void incoming_end(void);
 int accepted(struct inbox *inbox); /* the socket of the next EXS_EVT_ACCEPT */
 

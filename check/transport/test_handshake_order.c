@@ -6,14 +6,17 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <poll.h>
 #include <unistd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include "check/support/cmpeer.h"
 #include "check/support/endpoints.h"
 
 #define REP_PRIVATE 196
 #define REJ_PRIVATE 148
-#define HALF_OPEN_MAX 256
+#define HALF_OPEN_MAX 256 /* where a process may have 1,024 descriptors */
+#define WAIT_S 10
 
 static struct soft_cm_counters counters(void)
 {
@@ -197,7 +200,17 @@ END_TEST
 
 /* ---- Too many of them ---- */
 
-/* So many may be silent at once; the next one takes the place of the oldest, and only his. */
+/* Our side runs until it has closed this many half-open connections for others. */
+static void drive_until_dropped(struct cmside *side, unsigned count)
+{
+    for (int tenths = 0; tenths < 10 * WAIT_S && counters().half_open_dropped < count; tenths++) {
+        cmside_quiet(side);
+        poll(&(struct pollfd){.fd = side->channel->fd, .events = POLLIN}, 1, 100);
+    }
+    ck_assert_uint_eq(counters().half_open_dropped, count);
+}
+
+/* This many may be silent at once; the next one waits, and then takes the place of the oldest, and only that. */
 START_TEST(half_open_connections)
 {
     struct said message = said(SAID_REQ);
@@ -212,8 +225,7 @@ START_TEST(half_open_connections)
     ck_assert_uint_eq(counters().accepted, HALF_OPEN_MAX);
     ck_assert_uint_eq(counters().half_open_dropped, 0);
     fds[HALF_OPEN_MAX] = stranger_dial(&side);
-    cmside_quiet(&side);
-    ck_assert_uint_eq(counters().half_open_dropped, 1);
+    drive_until_dropped(&side, 1);
     stranger_is_dropped(&side, fds[0]);
     for (int i = 1; i <= HALF_OPEN_MAX; i++)
         ck_assert(stranger_is_there(fds[i]));
@@ -238,13 +250,75 @@ START_TEST(requests_stay)
     for (int i = 0; i <= HALF_OPEN_MAX; i++)
         fds[i] = stranger_dial(&side);
     cmside_expect(&side, RDMA_CM_EVENT_CONNECT_REQUEST);
-    ck_assert_uint_eq(counters().accepted, HALF_OPEN_MAX + 2); /* all of them before the event was taken */
-    ck_assert_uint_eq(counters().half_open_dropped, 1);
+    drive_until_dropped(&side, 1);
+    ck_assert_uint_eq(counters().accepted, HALF_OPEN_MAX + 2);
     ck_assert(stranger_is_there(request));
     stranger_is_dropped(&side, fds[0]);
     for (int i = 1; i <= HALF_OPEN_MAX; i++)
         close(fds[i]);
     close(request);
+    cmside_close(&side);
+}
+END_TEST
+
+/* Clients that connect all at once and send their requests a little later: those beyond the limit wait, and no one is
+ * closed. */
+START_TEST(all_at_once)
+{
+    struct said message = said(SAID_REQ);
+    struct cmside side;
+    int fds[HALF_OPEN_MAX + 100];
+    const int count = sizeof fds / sizeof *fds;
+
+    cmside_listen(&side);
+    for (int i = 0; i < count; i++)
+        fds[i] = stranger_dial(&side);
+    cmside_quiet(&side);
+    ck_assert_uint_eq(counters().accepted, HALF_OPEN_MAX);
+    for (int i = 0; i < count; i++)
+        stranger_says(fds[i], &message);
+    for (int i = 0; i < count; i++) {
+        cmside_expect(&side, RDMA_CM_EVENT_CONNECT_REQUEST);
+        soft_destroy_id(side.id);
+        side.id = NULL;
+    }
+    ck_assert_uint_eq(counters().half_open_dropped, 0);
+    for (int i = 0; i < count; i++)
+        close(fds[i]);
+    cmside_close(&side);
+}
+END_TEST
+
+static int dial_from(const struct cmside *side, in_addr_t host)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(host)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+    ck_assert_int_eq(connect(fd, (const struct sockaddr *)&side->address, sizeof side->address), 0);
+    return fd;
+}
+
+/* A host that opens connections without end has its own closed, not that of another host, which is the oldest. */
+START_TEST(a_flood_displaces_its_own)
+{
+    struct cmside side;
+    int other, fds[3 * HALF_OPEN_MAX];
+    const int count = sizeof fds / sizeof *fds, rlimit = 2 * (1 + count) + 100;
+
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){(rlim_t)rlimit, (rlim_t)rlimit}), 0);
+    cmside_listen(&side);
+    other = dial_from(&side, INADDR_LOOPBACK + 1);
+    cmside_quiet(&side);
+    for (int i = 0; i < count; i++)
+        fds[i] = stranger_dial(&side);
+    drive_until_dropped(&side, 1 + (unsigned)count - HALF_OPEN_MAX);
+    ck_assert(stranger_is_there(other));
+    ck_assert(stranger_is_there(fds[count - 1]));
+    stranger_is_dropped(&side, fds[0]);
+    for (int i = 1; i < count; i++)
+        close(fds[i]);
+    close(other);
     cmside_close(&side);
 }
 END_TEST
@@ -303,8 +377,12 @@ static TCase *add_order_case(Suite *suite, const char *name)
 int main(void)
 {
     Suite *suite = suite_create("handshake order");
+    struct rlimit limit;
     TCase *times = add_order_case(suite, "times"), *streams = add_order_case(suite, "streams");
 
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 1024;
+    setrlimit(RLIMIT_NOFILE, &limit);
     tcase_add_loop_test(times, before_the_reply, SAID_REQ, SAID_DREQ + 1);
     tcase_add_loop_test(times, after_the_reply, 0, 4);
     tcase_add_loop_test(times, impossible_after_the_reply, 0, said_damages);
@@ -316,6 +394,8 @@ int main(void)
     tcase_add_test(streams, in_single_bytes);
     tcase_add_test(streams, half_open_connections);
     tcase_add_test(streams, requests_stay);
+    tcase_add_test(streams, all_at_once);
+    tcase_add_test(streams, a_flood_displaces_its_own);
     tcase_add_test(streams, complete_requests_make_room);
     tcase_add_test(streams, gone_before_the_event);
     return run_suite(suite);

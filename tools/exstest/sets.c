@@ -108,7 +108,7 @@ static int listen_at(struct set *set, const struct sockaddr_storage *address, so
     set->length = length;
     set->listener = exs_socket(address->ss_family, SOCK_SEQPACKET, 0);
     if (set->listener == -1 || exs_bind(set->listener, (const struct sockaddr *)address, length) == -1 ||
-        exs_listen(set->listener, 64) == -1)
+        exs_listen(set->listener, SOMAXCONN) == -1)
         return -1;
     return exs_getsockname(set->listener, (struct sockaddr *)&set->address, &set->length);
 }

@@ -7,6 +7,7 @@
  * asked by the other beside it; who answers first is taken, and the other withdrawn.
  */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -403,13 +404,17 @@ void cm_active_expired(struct cm_id *id)
         cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 }
 
-/* On one host TCP is up at once. A program that now waits for what comes to a listener of its own, on another
- * channel, would wait for its own question, which nobody else sends. */
-static void hurry(struct cm_id *id)
+/* Within a host TCP is established at once, and the request is sent here: a program that starts many connections
+ * before it polls its channel has no half-open ones at the listener, and one that waits for an event of a listener
+ * of its own, on another channel, gets it. A request can hold three more descriptors, so it can wait for the
+ * channel where a quarter of all are open: the lowest free number is the next one. */
+static void request_at_once(struct cm_id *id)
 {
     struct pollfd poller = {.fd = id->fd, .events = POLLOUT};
 
-    if (cm_is_shared() && id->fd != -1 && poll(&poller, 1, 0) == 1)
+    if (id->fd == -1 || (!cm_is_shared() && (unsigned)id->fd >= 2 * fds_share(0, UINT_MAX / 2)))
+        return;
+    if (poll(&poller, 1, 0) == 1)
         connected(id);
 }
 
@@ -431,7 +436,7 @@ int soft_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
             cm_id_close(id);
             id->state = CM_ROUTE_RESOLVED;
         } else {
-            hurry(id);
+            request_at_once(id);
         }
     }
     cm_unlock(channel);

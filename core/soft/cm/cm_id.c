@@ -91,7 +91,7 @@ void cm_id_detach(struct cm_id *id)
     if (id->listener != NULL) {
         TAILQ_REMOVE(&id->listener->children, id, child);
         if (id->state == CM_HALF_OPEN || id->state == CM_REFUSING)
-            id->listener->half_open--;
+            cm_half_open_ended(id->listener);
         id->listener = NULL;
     }
     cm_id_close(id);

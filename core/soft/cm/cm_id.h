@@ -48,7 +48,7 @@ enum cm_timeout {
     CM_TIMEOUT_TCP,        /* to reach the host */
     CM_TIMEOUT_HANDSHAKE,  /* for the user at the other end to answer */
     CM_TIMEOUT_HALF_OPEN,  /* for a request to be complete */
-    CM_TIMEOUT_PAUSE,      /* until a listener without descriptors tries again */
+    CM_TIMEOUT_PAUSE,      /* until a listener without room or descriptors tries again */
     CM_TIMEOUT_TIMEWAIT,   /* until packets of a connection that has ended are gone */
     CM_TIMEOUTS,
     CM_NO_TIMEOUT = CM_TIMEOUTS
@@ -125,6 +125,7 @@ struct cm_id {
     struct cm_ids children; /* a listener's, oldest first */
     TAILQ_ENTRY(cm_id) child;
     unsigned half_open; /* how many of the children are */
+    uint64_t patience;  /* ns: how long one of them may send nothing while others wait (cm_half_open.c) */
 
     struct shm_meeting *meeting; /* a listener's; cm_link.c, as these: */
     int guest;                   /* who brought what the request names; -1: nobody */
@@ -198,6 +199,21 @@ void cm_timer_move(struct cm_id *id, struct cm_channel *from, struct cm_channel 
 /* An identifier whose time is over at `now` (ns of CLOCK_MONOTONIC), taken off the queue; NULL when there is none, with
  * the timer set again. */
 struct cm_id *cm_timer_expired(struct cm_channel *channel, uint64_t now);
+
+/* How long its timer has been running, ns. */
+uint64_t cm_timer_elapsed(const struct cm_id *id);
+
+/* ---- cm_half_open.c: connections of a listener without a complete request ----------------------- */
+
+void cm_half_open_init(struct cm_id *listener);
+/* Can the listener accept another connection? */
+bool cm_half_open_has_room(struct cm_id *listener);
+/* A connection has been accepted. Returns whether another had to be closed for it. */
+bool cm_half_open_add(struct cm_id *listener, struct cm_id *id);
+/* A request is complete. */
+void cm_half_open_completed(struct cm_id *listener);
+/* One of them is no longer half open: a listener that paused can go on. */
+void cm_half_open_ended(struct cm_id *listener);
 
 /* ---- cm_id.c: identifiers -------------------------------------------------------------------- */
 

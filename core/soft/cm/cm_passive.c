@@ -11,9 +11,10 @@
 #include "core/fds.h"
 #include "cm_id.h"
 
-#define BACKLOG 1024      /* where the user names none */
-#define ACCEPT_BATCH 16   /* connections taken at a time, so that others get their turn */
-#define HALF_OPEN_MAX 256 /* of one listener */
+#define ACCEPT_BATCH 16 /* connections taken at a time, so that others get their turn */
+/* Of the kernel's queue, whatever the user's is: a connection that finds it full is tried again after a second. The
+ * kernel reduces it to net.core.somaxconn. */
+#define KERNEL_BACKLOG 4096
 
 static struct {
     /* Sums: they pair with nothing. */
@@ -55,11 +56,12 @@ static int listen_on(struct cm_id *id, int backlog)
     }
     /* Its connections inherit this, and once dead don't stand in the way of the next server on the port. */
     fds_set_option(id->fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    if (listen(id->fd, backlog > 0 ? backlog : BACKLOG) == -1)
+    if (listen(id->fd, KERNEL_BACKLOG) == -1)
         return errno;
     error = cm_register(id, EPOLLIN);
     if (error != 0)
         return error;
+    cm_half_open_init(id);
     id->state = CM_LISTENING;
     cm_link_listen(id);
     error = cm_id_addresses(id);
@@ -78,20 +80,7 @@ int soft_listen(struct rdma_cm_id *public, int backlog)
 
 /* ---- Half open ----------------------------------------------------------------------------------- */
 
-static void drop_oldest(struct cm_id *listener)
-{
-    struct cm_id *id;
-
-    TAILQ_FOREACH (id, &listener->children, child) {
-        if (id->state != CM_HALF_OPEN && id->state != CM_REFUSING)
-            continue;
-        atomic_fetch_add(&counters.dropped, 1);
-        cm_id_free(id);
-        return;
-    }
-}
-
-static void take_in(struct cm_id *listener, int fd)
+static void take_in(struct cm_id *listener, int fd, const union soft_addr *from)
 {
     struct cm_id *id = cm_id_new(cm_channel_of(listener), listener->public.ps);
 
@@ -105,27 +94,22 @@ static void take_in(struct cm_id *listener, int fd)
     id->public.qp_type = listener->public.qp_type;
     id->ack_timeout = listener->ack_timeout;
     id->traffic_class = listener->traffic_class;
+    memcpy(&id->public.route.addr.dst_storage, from, sizeof *from);
     if (cm_register(id, EPOLLIN) != 0) {
         atomic_fetch_add(&counters.memory, 1);
         cm_id_free(id);
         return;
     }
     cm_socket_tune(fd);
-    if (listener->half_open >= HALF_OPEN_MAX)
-        drop_oldest(listener);
-    id->state = CM_HALF_OPEN;
-    id->listener = listener;
-    TAILQ_INSERT_TAIL(&listener->children, id, child);
-    listener->half_open++;
-    cm_timer_start(id, CM_TIMEOUT_HALF_OPEN);
+    if (cm_half_open_add(listener, id))
+        atomic_fetch_add(&counters.dropped, 1);
     cm_passive_ready(id); /* the request is mostly there already */
 }
 
-/* Out of descriptors, the connection stays in the kernel's queue and the socket readable: looking at it again
- * and again would change nothing, so the listener rests a while. */
-static void rest(struct cm_id *listener)
+/* Without room or descriptors, connections stay in the kernel's queue and the socket readable: polling it again
+ * and again would change nothing, so the listener pauses. */
+static void pause_listener(struct cm_id *listener)
 {
-    atomic_fetch_add(&counters.limits, 1);
     cm_want(listener, 0);
     cm_timer_start(listener, CM_TIMEOUT_PAUSE);
 }
@@ -138,14 +122,23 @@ void cm_listener_resume(struct cm_id *listener)
 void cm_listener_ready(struct cm_id *listener)
 {
     for (int i = 0; i < ACCEPT_BATCH; i++) {
-        int fd = fds_own(accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        union soft_addr from = {.in6 = {.sin6_family = AF_UNSPEC}};
+        socklen_t length = sizeof from;
+        int fd;
 
+        if (!cm_half_open_has_room(listener)) {
+            pause_listener(listener);
+            return;
+        }
+        fd = fds_own(accept4(listener->fd, &from.sa, &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (fd != -1) {
-            take_in(listener, fd);
+            take_in(listener, fd, &from);
             continue;
         }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            rest(listener);
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            atomic_fetch_add(&counters.limits, 1);
+            pause_listener(listener);
+        }
         if (errno != ECONNABORTED && errno != EINTR)
             return;
     }
@@ -185,8 +178,9 @@ static void requested(struct cm_id *id)
 {
     id->in_length = 0;
     cm_timer_stop(id);
-    id->listener->half_open--;
     id->state = CM_REQUESTED;
+    cm_half_open_completed(id->listener);
+    cm_half_open_ended(id->listener);
     if (cm_id_addresses(id) != 0) { /* hung up already */
         atomic_fetch_add(&counters.hung_up, 1);
         cm_id_free(id);

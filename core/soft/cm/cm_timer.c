@@ -49,6 +49,11 @@ void cm_timer_start(struct cm_id *id, enum cm_timeout timeout)
     arm(channel, id->deadline);
 }
 
+uint64_t cm_timer_elapsed(const struct cm_id *id)
+{
+    return id->timeout == CM_NO_TIMEOUT ? 0 : now_ns() + limits[id->timeout] - id->deadline;
+}
+
 void cm_timer_stop(struct cm_id *id)
 {
     if (id->timeout == CM_NO_TIMEOUT)

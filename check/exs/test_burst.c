@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_burst.c - many connects at once to one listener, which has a small backlog: from one process, and from many.
+ * All are established. And what the backlog limits: connections
+ * that wait while there is no accept.
+ */
+#include <sys/resource.h>
+#include "check/support/processes.h"
+#include "check/support/support.h"
+
+enum {
+    CONNECTS = 1000,
+    PROCESSES = 100,
+    DESCRIPTORS = 9000, /* nine for each pair of ends while it is set up */
+    BACKLOG = 4,
+};
+
+static struct inbox box;
+static struct address address;
+static int listener;
+static exs_acceptaddr_t every;
+
+static void begin(void)
+{
+    struct rlimit limit;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    init_library();
+    inbox_open(&box, CONNECTS);
+    listener = open_listener(AF_INET, SOCK_STREAM, BACKLOG, &address);
+}
+
+static void accept_all(void)
+{
+    must(exs_accept(listener, &every, 1, EXS_MULTISHOT, box.queue));
+}
+
+/* This process has accepted the number of connections, and closes their sockets. */
+static void take_accepted(int count)
+{
+    for (int i = 0; i < count; i++) {
+        exs_event_t event = take_good(&box, EXS_EVT_ACCEPT, listener);
+
+        must(exs_close(event.exs_evt_union.exs_evt_accept.exs_evt_newsocket, 0, box.queue, NULL));
+    }
+}
+
+static int start_connect(struct inbox *inbox)
+{
+    int sock = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    must(sock);
+    must(exs_connect(sock, SA(&address), address.length, 0, NULL, inbox->queue, NULL));
+    return sock;
+}
+
+START_TEST(from_one_process)
+{
+    static int client[CONNECTS];
+
+    begin();
+    accept_all();
+    for (int i = 0; i < CONNECTS; i++)
+        client[i] = start_connect(&box);
+    for (int i = 0; i < CONNECTS; i++)
+        take_good(&box, EXS_EVT_CONNECT, client[i]);
+    take_accepted(CONNECTS);
+}
+END_TEST
+
+/* Connects as often as its share, and leaves when it is told to. */
+static void run_client(int start, int stop)
+{
+    struct inbox own;
+
+    await_byte(start);
+    must(exs_init(EXS_VERSION));
+    inbox_open(&own, CONNECTS / PROCESSES);
+    for (int i = 0; i < CONNECTS / PROCESSES; i++)
+        start_connect(&own);
+    for (int i = 0; i < CONNECTS / PROCESSES; i++)
+        take_good(&own, EXS_EVT_CONNECT, -1);
+    await_byte(stop);
+    _exit(0);
+}
+
+static void tell_all(int fd)
+{
+    for (int i = 0; i < PROCESSES; i++)
+        must(write(fd, "x", 1));
+}
+
+START_TEST(from_many_processes)
+{
+    pid_t child[PROCESSES];
+    int start[2], stop[2];
+
+    begin();
+    must(pipe(start));
+    must(pipe(stop));
+    for (int i = 0; i < PROCESSES; i++) {
+        must(child[i] = fork());
+        if (child[i] == 0)
+            run_client(start[0], stop[0]);
+    }
+    accept_all();
+    tell_all(start[1]);
+    take_accepted(CONNECTS);
+    tell_all(stop[1]);
+    for (int i = 0; i < PROCESSES; i++)
+        process_join(child[i]);
+}
+END_TEST
+
+/* Without an accept, the backlog is what the listener holds: one that was answered while an accept waited, and was
+ * established after another one, is among them. */
+START_TEST(backlog_without_an_accept)
+{
+    static int client[3 * BACKLOG];
+    exs_acceptaddr_t one = {0};
+
+    if (on_rdma())
+        return; /* when a NIC's requests come is the kernel's matter */
+    begin();
+    must(exs_accept(listener, &one, 1, 0, box.queue));
+    start_connect(&box);
+    start_connect(&box);
+    take_good(&box, EXS_EVT_CONNECT, -1);
+    take_good(&box, EXS_EVT_CONNECT, -1);
+    take_accepted(1);
+    for (int i = 0; i < COUNT(client); i++)
+        client[i] = start_connect(&box);
+    for (int refused = 0; refused < COUNT(client) - (BACKLOG - 1); refused++)
+        take_failed(&box, EXS_EVT_CONNECT, -1, ECONNREFUSED);
+    accept_all();
+    for (int established = 0; established < BACKLOG - 1; established++)
+        take_good(&box, EXS_EVT_CONNECT, -1);
+    take_accepted(BACKLOG);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("burst");
+    TCase *tcase = add_bare_case(suite, "burst", 60);
+
+    tcase_add_test(tcase, from_one_process);
+    tcase_add_test(tcase, from_many_processes);
+    tcase_add_test(tcase, backlog_without_an_accept);
+    return run_suite(suite);
+}

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_burst.c - many connects at once to one listener, which has a small backlog: from one process, and from many.
- * All are established. And what the backlog limits: connections
+ * All are established, and within a host all of them use shared memory. And what the backlog limits: connections
  * that wait while there is no accept.
  */
 #include <sys/resource.h>
 #include "check/support/processes.h"
 #include "check/support/support.h"
+#include "core/soft/cm/cm.h"
 
 enum {
     CONNECTS = 1000,
@@ -56,6 +57,17 @@ static int start_connect(struct inbox *inbox)
     return sock;
 }
 
+static void expect_links(unsigned ends)
+{
+    struct soft_cm_counters counters;
+
+    if (on_rdma())
+        return; /* a NIC is its own link */
+    soft_query_cm_counters(&counters);
+    ck_assert_uint_eq(on_shm() ? counters.by_shm : counters.by_udp, ends);
+    ck_assert_uint_eq(on_shm() ? counters.by_udp : counters.by_shm, 0);
+}
+
 START_TEST(from_one_process)
 {
     static int client[CONNECTS];
@@ -66,6 +78,7 @@ START_TEST(from_one_process)
         client[i] = start_connect(&box);
     for (int i = 0; i < CONNECTS; i++)
         take_good(&box, EXS_EVT_CONNECT, client[i]);
+    expect_links(2 * CONNECTS);
     take_accepted(CONNECTS);
 }
 END_TEST
@@ -82,6 +95,7 @@ static void run_client(int start, int stop)
         start_connect(&own);
     for (int i = 0; i < CONNECTS / PROCESSES; i++)
         take_good(&own, EXS_EVT_CONNECT, -1);
+    expect_links(CONNECTS / PROCESSES);
     await_byte(stop);
     _exit(0);
 }
@@ -108,6 +122,7 @@ START_TEST(from_many_processes)
     accept_all();
     tell_all(start[1]);
     take_accepted(CONNECTS);
+    expect_links(CONNECTS);
     tell_all(stop[1]);
     for (int i = 0; i < PROCESSES; i++)
         process_join(child[i]);

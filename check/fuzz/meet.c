@@ -35,7 +35,7 @@
 #define TOKEN_AT 20
 #define NO_SEAT UINT32_MAX
 
-enum { ROUNDS = 60, STRANGERS = 4, PEERS = 4, FILES = 4, PORT = 4791 };
+enum { ROUNDS = 60, STRANGERS = 4, CROWD = 64, PEERS = 4, FILES = 4, PORT = 4791 };
 
 static struct meet_world {
     struct input input;
@@ -114,7 +114,8 @@ static socklen_t name(struct sockaddr_un *un, bool stranger)
 
     *un = (struct sockaddr_un){.sun_family = AF_UNIX};
     inet_ntop(AF_INET, &own.in.sin_addr, text, sizeof text);
-    length = snprintf(un->sun_path + 1, sizeof un->sun_path - 1, "exs/%s/%d", text, ntohs(own.in.sin_port));
+    length = snprintf(un->sun_path + 1, sizeof un->sun_path - 1, "exs/%u/%s-%d", (unsigned)geteuid(), text,
+                      ntohs(own.in.sin_port));
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
@@ -238,12 +239,12 @@ static void come_once(uint8_t how)
     *guest = fd;
 }
 
-/* More of them than are let in, perhaps. */
+/* Perhaps with many others. */
 static void come(uint8_t how)
 {
     bool crowd = how & 64 && how & 128;
 
-    for (int i = 0; i < (crowd ? SHM_GUESTS : 0); i++) {
+    for (int i = 0; i < (crowd ? CROWD : 0); i++) {
         struct sockaddr_un un;
         socklen_t length = name(&un, false);
         int fd = __real_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

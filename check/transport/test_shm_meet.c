@@ -120,6 +120,45 @@ START_TEST(a_guest_who_left_is_not_kept)
 }
 END_TEST
 
+/* Clients that come all at once, in whatever order their requests are read. */
+START_TEST(many_guests)
+{
+    enum { MANY = 500 };
+    static uint8_t tokens[MANY][SHM_TOKEN];
+    struct shm_peer *peers[MANY];
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (int i = 0; i < MANY; i++)
+        ck_assert_ptr_nonnull(peers[i] = shm_offer(&here->shm, &address, tokens[i], &why));
+    for (int i = MANY - 1; i >= 0; i--) {
+        int guest = shm_meeting_find(meeting, tokens[i]);
+        ck_assert_int_ne(guest, -1);
+        close(guest);
+        shm_peer_free(peers[i]);
+    }
+    ck_assert_uint_eq(meeting->count, 0);
+}
+END_TEST
+
+/* One whose greeting is still on its way is kept, and found when it has come. */
+START_TEST(a_guest_who_says_nothing_yet)
+{
+    struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why);
+    int early = shm_door_visit(&address), guest = shm_meeting_find(meeting, token);
+    uint8_t wrong[SHM_TOKEN] = {0}, greeting[64];
+    ck_assert_int_ne(early, -1);
+    ck_assert_int_eq(shm_meeting_find(meeting, wrong), -1);
+    ck_assert_uint_eq(meeting->count, 1);
+    ssize_t length = recv(guest, greeting, sizeof greeting, 0);
+    ck_assert_int_gt(length, 0);
+    ck_assert_int_eq(send(early, greeting, (size_t)length, 0), length);
+    ck_assert_int_ne(shm_meeting_find(meeting, token), -1);
+    shm_peer_free(peer);
+}
+END_TEST
+
 /* Without descriptors, or with a limit on files, there is no offer, and nothing is left of the try. */
 START_TEST(whoever_lacks_something_goes_without)
 {
@@ -386,7 +425,7 @@ END_TEST
 static int stand_at_the_door(void)
 {
     char name[40];
-    snprintf(name, sizeof name, "exs/127.0.0.1/%d", ntohs(address.in.sin_port));
+    snprintf(name, sizeof name, "exs/0/127.0.0.1-%d", ntohs(address.in.sin_port));
     return abstract_visit(name);
 }
 
@@ -447,7 +486,7 @@ START_TEST(a_stranger_who_lingers)
 }
 END_TEST
 
-/* Whoever takes all places at the door is turned out when somebody comes who could not get there. */
+/* A stranger who fills the queue of the abstract socket keeps no client from the other, and is sent away. */
 START_TEST(a_door_full_of_strangers)
 {
     if (geteuid() != 0)
@@ -462,15 +501,12 @@ START_TEST(a_door_full_of_strangers)
         _exit(write(full[1], "", 1) == 1 && pause() ? 0 : 1);
     }
     ck_assert_int_eq(read(full[0], &(char){0}, 1), 1);
-    ck_assert_ptr_null(shm_offer(&here->shm, &address, token, &why));
-    struct shm_peer *peer = NULL;
-    for (int tries = 0; tries < 1000 && peer == NULL; tries++) {
-        shm_meeting_look(meeting);
-        peer = shm_offer(&here->shm, &address, token, &why);
-        poll(NULL, 0, 1);
-    }
+    struct shm_peer *peer = shm_offer(&here->shm, &address, token, &why), *other;
     ck_assert_ptr_nonnull(peer);
+    ck_assert_ptr_nonnull(other = accept_it());
     shm_peer_free(peer);
+    shm_peer_free(other);
+    ck_assert_uint_eq(meeting->count, 0);
     process_kill(child);
     close(full[0]);
     close(full[1]);
@@ -499,6 +535,8 @@ static Suite *suite(void)
     tcase_add_test(tcase, two_come_to_share_memory);
     tcase_add_test(tcase, nobody_is_there);
     tcase_add_test(tcase, a_guest_who_left_is_not_kept);
+    tcase_add_test(tcase, many_guests);
+    tcase_add_test(tcase, a_guest_who_says_nothing_yet);
     tcase_add_test(tcase, whoever_lacks_something_goes_without);
     tcase_add_test(tcase, memory_is_looked_at);
     tcase_add_test(tcase, huge_pages_are_no_memory);

@@ -76,9 +76,9 @@ void cm_id_close_socket(struct cm_id *id)
 void cm_id_close(struct cm_id *id)
 {
     cm_timer_stop(id);
+    cm_link_drop(id); /* a listener's names belong to its port */
     cm_id_close_socket(id);
     cm_ib_close(id);
-    cm_link_drop(id);
     id->out_length = 0;
 }
 

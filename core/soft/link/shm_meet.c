@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* shm_meet.c - sockets, descriptors and credentials of shm_meet.h. */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -10,7 +9,6 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 #include "core/fds.h"
 #include "core/settings.h"
@@ -20,7 +18,9 @@
 #include "turn_out.h"
 
 #define MAGIC 0x4558536au /* and of this layout, and what is in it */
-#define BACKLOG 128
+#define FIRST_ROOM 16
+#define VISITS 128 /* of clients without a request, at a time */
+#define CHECKS 64  /* of clients that wait, at a time */
 
 /* From whoever connects; the memory and the bell come with it, and the board where he has one. From whoever
  * listens only the number of a seat, with the bell and the board. */
@@ -37,26 +37,6 @@ static struct shm_peer *refuse(struct shm_refusal *why, const char *what)
 {
     *why = (struct shm_refusal){what, errno};
     return NULL;
-}
-
-/* ---- The socket ---- */
-
-/* The name of an address and port; `any`: of all addresses. Returns the length. */
-static socklen_t name(struct sockaddr_un *un, const union soft_addr *addr, bool any)
-{
-    char host[INET6_ADDRSTRLEN] = "*", text[64];
-    const void *bytes = addr->sa.sa_family == AF_INET ? (const void *)&addr->in.sin_addr : &addr->in6.sin6_addr;
-
-    if (!any)
-        inet_ntop(addr->sa.sa_family, bytes, host, sizeof host);
-    snprintf(text, sizeof text, "exs/%s/%d", host,
-             ntohs(addr->in.sin_port)); /* at the same place in sockaddr_in6 */
-    return shm_pass_address(un, text);
-}
-
-static int open_socket(void)
-{
-    return fds_own(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 /* ---- Memory ---- */
@@ -125,97 +105,149 @@ static bool take_call(struct shm_peer *peer, const int fds[2], uint32_t seat)
 struct shm_meeting *shm_meeting_open(const union soft_addr *local)
 {
     struct shm_meeting *meeting;
-    struct sockaddr_un un;
-    socklen_t length = name(&un, local, soft_is_any(local));
 
     if (!settings()->shm || (meeting = calloc(1, sizeof *meeting)) == NULL)
         return NULL;
-    meeting->fd = open_socket();
-    if (meeting->fd != -1 && bind(meeting->fd, (struct sockaddr *)&un, length) == 0 &&
-        listen(meeting->fd, BACKLOG) == 0)
+    if (shm_doors_open(meeting->doors, local) > 0)
         return meeting;
-    if (settings()->debug)
+    if (settings()->debug || errno == EADDRINUSE)
         fprintf(stderr, "exs: connections to this listener go by udp because nobody can bring memory: %s\n",
                 strerror(errno));
-    shm_pass_close(&meeting->fd, 1);
     free(meeting);
     return NULL;
 }
 
 void shm_meeting_close(struct shm_meeting *meeting)
 {
-    turn_out_door(meeting->fd);
-    shm_pass_close(meeting->guests, meeting->count);
+    shm_doors_close(meeting->doors);
+    for (unsigned i = 0; i < meeting->count; i++)
+        fds_close(meeting->guests[i].fd);
+    free(meeting->guests);
     free(meeting);
 }
 
-static void remove_guest(struct shm_meeting *meeting, unsigned at)
+/* Returns its socket, which is the caller's. */
+static int remove_guest(struct shm_meeting *meeting, unsigned at)
 {
+    int fd = meeting->guests[at].fd;
+
     meeting->count--;
-    memmove(meeting->guests + at, meeting->guests + at + 1, (meeting->count - at) * sizeof(int));
+    memmove(meeting->guests + at, meeting->guests + at + 1, (meeting->count - at) * sizeof *meeting->guests);
+    return fd;
 }
 
-/* All that wait at the door, but not for ever. */
-static void let_in(struct shm_meeting *meeting)
+/* False: there is no memory. */
+static bool has_room(struct shm_meeting *meeting)
 {
-    for (int i = 0; i < BACKLOG && turn_out_has_room(); i++) {
-        int guest = fds_own(accept4(meeting->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    unsigned more = meeting->room == 0 ? FIRST_ROOM : 2 * meeting->room;
+    struct shm_guest *guests;
 
-        if (guest == -1)
-            return;
-        if (!shm_pass_is_ours(guest)) {
-            turn_out(guest);
-            continue;
-        }
-        if (meeting->count == SHM_GUESTS) {
-            shm_pass_close(meeting->guests, 1);
-            remove_guest(meeting, 0);
-        }
-        meeting->guests[meeting->count++] = guest;
+    if (meeting->count < meeting->room)
+        return true;
+    if (meeting->room == SHM_GUESTS) {
+        fds_close(remove_guest(meeting, 0));
+        return true;
     }
+    guests = realloc(meeting->guests, more * sizeof *guests);
+    if (guests == NULL)
+        return false;
+    meeting->guests = guests;
+    meeting->room = more;
+    return true;
 }
 
-/* Whoever has left again brings no request any more, and what he brought would stay with us. */
+/* -1: none is at a door. */
+static int take_visitor(const struct shm_meeting *meeting)
+{
+    int fd = -1;
+
+    for (int i = 0; i < SHM_DOORS && fd == -1; i++)
+        if (meeting->doors[i].fd != -1)
+            fd = fds_own(accept4(meeting->doors[i].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    return fd;
+}
+
+/* The next one at the doors. False: there is none, or no memory for it. */
+static bool let_in(struct shm_meeting *meeting)
+{
+    int fd;
+
+    if (!turn_out_has_room() || !has_room(meeting) || (fd = take_visitor(meeting)) == -1)
+        return false;
+    if (shm_pass_is_ours(fd))
+        meeting->guests[meeting->count++] = (struct shm_guest){.fd = fd};
+    else
+        turn_out(fd);
+    return true;
+}
+
+/* Whoever has left again brings no request any more, and what he brought would stay with us. Some are asked each
+ * time, so that many who wait cost each request no more than a few. */
 static void see_out(struct shm_meeting *meeting)
 {
-    struct pollfd look[SHM_GUESTS];
-    unsigned count = meeting->count;
+    struct pollfd look[CHECKS];
+    unsigned first = meeting->checked < meeting->count ? meeting->checked : 0, count = meeting->count - first;
 
+    if (count > CHECKS)
+        count = CHECKS;
     for (unsigned i = 0; i < count; i++)
-        look[i] = (struct pollfd){.fd = meeting->guests[i]};
+        look[i] = (struct pollfd){.fd = meeting->guests[first + i].fd};
+    meeting->checked = first + count;
     if (count == 0 || poll(look, count, 0) <= 0)
         return;
     while (count-- > 0)
         if (look[count].revents & POLLHUP) {
-            shm_pass_close(&look[count].fd, 1);
-            remove_guest(meeting, count);
+            fds_close(remove_guest(meeting, first + count));
+            meeting->checked--;
         }
 }
 
 void shm_meeting_look(struct shm_meeting *meeting)
 {
-    let_in(meeting);
+    for (int i = 0; i < VISITS && let_in(meeting); i++)
+        ;
     see_out(meeting);
 }
 
+/* What it brings may not have arrived yet. False: it has left again, or is no guest of ours. */
+static bool learn_token(struct shm_guest *guest)
+{
+    struct greeting greeting;
+    ssize_t got;
+
+    if (guest->has_token)
+        return true;
+    got = recv(guest->fd, &greeting, sizeof greeting, MSG_PEEK | MSG_DONTWAIT);
+    if (got == -1 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    guest->has_token = got == sizeof greeting;
+    if (guest->has_token)
+        memcpy(guest->token, greeting.token, SHM_TOKEN);
+    return guest->has_token;
+}
+
+/* The guest with this token, of those from this one on. -1: there is none. */
+static int find_from(struct shm_meeting *meeting, unsigned first, const uint8_t token[SHM_TOKEN])
+{
+    for (unsigned i = first; i < meeting->count; i++) {
+        struct shm_guest *guest = &meeting->guests[i];
+
+        if (!learn_token(guest))
+            fds_close(remove_guest(meeting, i--));
+        else if (guest->has_token && memcmp(guest->token, token, SHM_TOKEN) == 0)
+            return remove_guest(meeting, i);
+    }
+    return -1;
+}
+
+/* A client brings its memory before it sends its request: it is here, or at a door. */
 int shm_meeting_find(struct shm_meeting *meeting, const uint8_t token[SHM_TOKEN])
 {
-    int found = -1;
+    int found = find_from(meeting, 0, token);
 
-    let_in(meeting);
-    for (unsigned i = 0; i < meeting->count && found == -1; i++) {
-        struct greeting greeting;
-        int guest = meeting->guests[i];
-        ssize_t got = recv(guest, &greeting, sizeof greeting, MSG_PEEK | MSG_DONTWAIT);
-
-        if (got != sizeof greeting) { /* gone again, or no guest of ours */
-            shm_pass_close(&guest, 1);
-            remove_guest(meeting, i--);
-        } else if (memcmp(greeting.token, token, SHM_TOKEN) == 0) {
-            remove_guest(meeting, i);
-            found = guest;
-        }
-    }
+    for (int i = 0; i < SHM_DOORS * SHM_GUESTS && found == -1 && let_in(meeting); i++)
+        if (meeting->count > 0)
+            found = find_from(meeting, meeting->count - 1, token);
     see_out(meeting);
     return found;
 }
@@ -275,33 +307,6 @@ struct shm_peer *shm_accept(struct shm *shm, int guest, struct shm_refusal *why)
 
 /* ---- The side that connects ---- */
 
-/* To whoever listens there, or where nobody does, at all addresses. -1 and errno. */
-static int visit(const union soft_addr *remote)
-{
-    int fd, error;
-
-    if (!turn_out_has_room()) {
-        errno = EBUSY;
-        return -1;
-    }
-    fd = open_socket();
-    if (fd == -1)
-        return -1;
-    for (int any = 0; any < 2; any++) {
-        struct sockaddr_un un;
-        socklen_t length = name(&un, remote, any);
-
-        if (connect(fd, (struct sockaddr *)&un, length) == 0)
-            return fd;
-        if (errno != ECONNREFUSED)
-            break;
-    }
-    error = errno;
-    fds_close(fd);
-    errno = error;
-    return -1;
-}
-
 static bool greet(const struct shm *shm, const struct shm_peer *peer, const uint8_t token[SHM_TOKEN])
 {
     int fds[3] = {peer->memory};
@@ -321,15 +326,14 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
 {
     struct shm_peer *peer = NULL;
     struct shm_seats *seats;
-    int meeting = settings()->shm ? visit(remote) : -1, memory = -1;
+    int meeting = -1, memory = -1;
 
+    errno = turn_out_has_room() ? ECONNREFUSED : EBUSY;
+    if (settings()->shm && errno != EBUSY)
+        meeting = shm_door_visit(remote);
     if (meeting == -1)
-        return refuse(why, "nobody takes memory there, as on another host");
-    if (!shm_pass_is_ours(meeting)) {
-        (void)refuse(why, "whoever takes memory there is another user");
-        turn_out(meeting);
-        return NULL;
-    }
+        return refuse(why, errno == EPERM ? "another user has the listener's name for memory"
+                                          : "nobody takes memory there, as on another host");
     if (may_have_another(shm, &seats) && getrandom(token, SHM_TOKEN, GRND_NONBLOCK) == SHM_TOKEN &&
         (memory = shm_sealed_make(sizeof(struct shm_area))) != -1)
         peer = make_peer(seats, memory, true);

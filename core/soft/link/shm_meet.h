@@ -2,12 +2,11 @@
 /*
  * shm_meet.h - how the two ends of a connection find that they may share memory, and come by it.
  *
- * A listener also listens on an abstract unix socket that is named after its address and port, which only
- * processes of its network namespace can reach. Whoever connects looks for it before it sends its request,
- * makes the memory, and sends that and its bell there, with a random token that its request names, too. The
- * listener's end, when it accepts, maps the memory of the token that the request has named, sends its own bell
- * back, and says so in its answer. So each end has all it needs before it agrees, and whoever lacks something
- * just doesn't: packets then go by UDP, and a struct shm_refusal says why.
+ * A listener also listens on unix sockets that are named after its address and port (shm_door.h). Before a client sends
+ * its request, it connects to one of them, makes the memory, and sends that and its eventfd there, with a random token
+ * that its request contains, too. The listener, when it accepts the request, maps the memory that came with this token,
+ * sends its own eventfd back, and says so in its answer. So each end has all that it needs before it agrees. An end that
+ * lacks something does not agree: packets then go by UDP, and a struct shm_refusal says why.
  *
  * Both ask the kernel who is at the other end, and share with processes of their own user alone.
  */
@@ -15,9 +14,10 @@
 #define SOFT_SHM_MEET_H
 
 #include "shm.h"
+#include "shm_door.h"
 
-#define SHM_TOKEN 16  /* bytes */
-#define SHM_GUESTS 64 /* that have come, and whose requests have not */
+#define SHM_TOKEN 16    /* bytes */
+#define SHM_GUESTS 4096 /* of a listener: clients that have come, and whose requests have not */
 
 /* Why there is no link. */
 struct shm_refusal {
@@ -25,11 +25,19 @@ struct shm_refusal {
     int error; /* an errno; 0: there is none */
 };
 
+/* A client that has come to a listener's door. */
+struct shm_guest {
+    int fd;
+    bool has_token; /* known: what it brought has arrived */
+    uint8_t token[SHM_TOKEN];
+};
+
 /* A listener's. */
 struct shm_meeting {
-    int fd;
-    unsigned count;
-    int guests[SHM_GUESTS]; /* oldest first */
+    struct shm_door doors[SHM_DOORS];
+    struct shm_guest *guests; /* oldest first */
+    unsigned count, room;
+    unsigned checked; /* the first of those that are asked next whether they are still there */
 };
 
 /* ---- The side that listens ---- */

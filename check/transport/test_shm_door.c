@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_shm_door.c - the sockets at which two ends within a host meet (shm_door.h): which of them a client finds,
+ * what other users, dead processes, and other file systems and networks can do to that.
+ *
+ * Each test has directories and a network of its own, which only root can make.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "check/support/abstract.h"
+#include "check/support/endpoints.h"
+#include "check/support/processes.h"
+#include "core/soft/link/shm_door.h"
+
+#define PORT 7495
+#define STRANGER 65534
+
+static struct shm_door doors[SHM_DOORS];
+static FILE *errors; /* what goes to standard error */
+
+static void mount_tmpfs(const char *at)
+{
+    ck_assert_int_eq(mount("none", at, "tmpfs", 0, "mode=1777"), 0);
+}
+
+static void begin(void)
+{
+    if (geteuid() != 0)
+        return;
+    ck_assert_int_eq(unshare(CLONE_NEWNS | CLONE_NEWNET), 0);
+    ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+    errors = tmpfile();
+    ck_assert_ptr_nonnull(errors);
+    ck_assert_int_ne(dup2(fileno(errors), STDERR_FILENO), -1);
+    mount_tmpfs("/run");
+    mount_tmpfs("/tmp");
+    mount_tmpfs("/dev/shm");
+}
+
+/* So many lines about other users, and no others. */
+static void expect_lines(int count)
+{
+    char line[300];
+    int lines = 0;
+
+    rewind(errors);
+    while (fgets(line, sizeof line, errors) != NULL) {
+        ck_assert_msg(strstr(line, "exs: user 65534 has taken ") == line, "%s", line);
+        lines++;
+    }
+    ck_assert_int_eq(lines, count);
+}
+
+static union soft_addr at(const char *host)
+{
+    union soft_addr addr = {.in6 = {.sin6_family = AF_INET6, .sin6_port = htons(PORT)}};
+
+    if (inet_pton(AF_INET6, host, &addr.in6.sin6_addr) == 1)
+        return addr;
+    addr = (union soft_addr){.in6 = {.sin6_family = AF_UNSPEC}};
+    addr.in.sin_family = AF_INET;
+    addr.in.sin_port = htons(PORT);
+    ck_assert_int_eq(inet_pton(AF_INET, host, &addr.in.sin_addr), 1);
+    return addr;
+}
+
+static void listen_at(struct shm_door here[SHM_DOORS], const char *host, int count)
+{
+    union soft_addr local = at(host);
+
+    ck_assert_int_eq(shm_doors_open(here, &local), count);
+}
+
+static bool is_at(const struct shm_door *door)
+{
+    int fd = door->fd == -1 ? -1 : accept4(door->fd, NULL, NULL, SOCK_NONBLOCK);
+
+    return fd != -1 && close(fd) == 0;
+}
+
+/* A client finds this door. */
+static void expect_at(const char *host, const struct shm_door *door)
+{
+    union soft_addr remote = at(host);
+    int fd = shm_door_visit(&remote);
+
+    ck_assert_msg(fd != -1, "%s", strerror(errno));
+    ck_assert(is_at(door));
+    ck_assert_int_eq(close(fd), 0);
+}
+
+static void expect_no_door(const char *host, int error)
+{
+    union soft_addr remote = at(host);
+
+    ck_assert_int_eq(shm_door_visit(&remote), -1);
+    ck_assert_int_eq(errno, error);
+}
+
+static void expect_path(const char *directory)
+{
+    const char *path = doors[SHM_DOOR_FILE].at.sun_path;
+
+    ck_assert_msg(strncmp(path, directory, strlen(directory)) == 0 &&
+                      strchr(path + strlen(directory), '/') == path + strlen(directory),
+                  "%s is not in %s", path, directory);
+}
+
+/* ---- Names ---- */
+
+START_TEST(the_file_comes_first)
+{
+    struct stat status;
+
+    if (geteuid() != 0)
+        return;
+    expect_no_door("127.0.0.1", ECONNREFUSED);
+    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    expect_path("/run/exs-0");
+    ck_assert_int_eq(stat("/run/exs-0", &status), 0);
+    ck_assert_uint_eq(status.st_mode & 07777, 0700);
+    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
+    expect_no_door("127.0.0.2", ECONNREFUSED);
+    ck_assert_int_eq(unlink(doors[SHM_DOOR_FILE].at.sun_path), 0);
+    expect_at("127.0.0.1", &doors[SHM_DOOR_ABSTRACT]);
+    shm_doors_close(doors);
+    expect_no_door("127.0.0.1", ECONNREFUSED);
+    expect_lines(0);
+}
+END_TEST
+
+START_TEST(a_directory_of_the_session)
+{
+    if (geteuid() != 0)
+        return;
+    ck_assert_int_eq(mkdir("/run/user", 0755), 0);
+    ck_assert_int_eq(mkdir("/run/user/0", 0700), 0);
+    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    expect_path("/run/user/0/exs");
+    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
+    shm_doors_close(doors);
+    ck_assert_int_eq(rmdir("/run/user/0/exs"), 0); /* nothing is left there */
+}
+END_TEST
+
+/* One for each address: an address, all of IPv4, all of IPv6, which may take those of IPv4, too. */
+START_TEST(two_families)
+{
+    struct shm_door all6[SHM_DOORS], all4[SHM_DOORS], one[SHM_DOORS];
+
+    if (geteuid() != 0)
+        return;
+    listen_at(all6, "::", SHM_DOORS);
+    expect_at("127.0.0.1", &all6[SHM_DOOR_FILE]);
+    listen_at(all4, "0.0.0.0", SHM_DOORS);
+    expect_at("127.0.0.1", &all4[SHM_DOOR_FILE]);
+    expect_at("::1", &all6[SHM_DOOR_FILE]);
+    listen_at(one, "127.0.0.1", SHM_DOORS);
+    expect_at("127.0.0.1", &one[SHM_DOOR_FILE]);
+    expect_at("127.0.0.2", &all4[SHM_DOOR_FILE]);
+    shm_doors_close(one);
+    expect_at("127.0.0.1", &all4[SHM_DOOR_FILE]);
+    shm_doors_close(all4);
+    shm_doors_close(all6);
+}
+END_TEST
+
+/* ---- Dead processes ---- */
+
+static void leave_socket(const char *path)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+    snprintf(un.sun_path, sizeof un.sun_path, "%s", path);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&un, sizeof un), 0);
+    close(fd);
+}
+
+/* The file of a listener that was killed is replaced by the next one on the port, */
+START_TEST(a_dead_listener_is_replaced)
+{
+    char path[sizeof doors[0].at.sun_path];
+
+    if (geteuid() != 0)
+        return;
+    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    memcpy(path, doors[SHM_DOOR_FILE].at.sun_path, sizeof path);
+    shm_doors_close(doors);
+    leave_socket(path);
+    expect_no_door("127.0.0.1", ECONNREFUSED);
+    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
+    shm_doors_close(doors);
+}
+END_TEST
+
+/* and those on other ports are removed by the next process that listens; nothing that lives is. */
+START_TEST(dead_listeners_are_removed)
+{
+    if (geteuid() != 0)
+        return;
+    ck_assert_int_eq(mkdir("/run/exs-0", 0700), 0);
+    leave_socket("/run/exs-0/1-127.0.0.1-1");
+    leave_socket("/run/exs-0/.0000000000000000");
+    ck_assert_int_eq(creat("/run/exs-0/file", 0600) == -1, 0);
+    int lives = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    struct sockaddr_un un = {.sun_family = AF_UNIX, .sun_path = "/run/exs-0/lives"};
+    ck_assert_int_eq(bind(lives, (struct sockaddr *)&un, sizeof un), 0);
+    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    ck_assert_int_eq(access("/run/exs-0/1-127.0.0.1-1", F_OK), -1);
+    ck_assert_int_eq(access("/run/exs-0/.0000000000000000", F_OK), -1);
+    ck_assert_int_eq(access("/run/exs-0/file", F_OK), 0);
+    ck_assert_int_eq(access("/run/exs-0/lives", F_OK), 0);
+    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
+    shm_doors_close(doors);
+    close(lives);
+}
+END_TEST
+
+/* ---- Other users ---- */
+
+static const char *const abstract = "exs/0/127.0.0.1-7495";
+
+/* A process of another user, which has the abstract name. */
+static pid_t take_name(void)
+{
+    int taken[2];
+    pid_t child;
+
+    ck_assert_int_eq(pipe(taken), 0);
+    child = fork();
+    if (child == 0)
+        _exit(setuid(STRANGER) == 0 && listen(abstract_take(abstract, SOCK_SEQPACKET), 8) == 0 &&
+                      write(taken[1], "", 1) == 1 && pause()
+                  ? 0
+                  : 1);
+    await_byte(taken[0]);
+    close(taken[0]);
+    close(taken[1]);
+    return child;
+}
+
+START_TEST(another_user_has_the_abstract_name)
+{
+    if (geteuid() != 0)
+        return;
+    pid_t child = take_name();
+    listen_at(doors, "127.0.0.1", 1);
+    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
+    expect_lines(0);
+    ck_assert_int_eq(unlink(doors[SHM_DOOR_FILE].at.sun_path), 0);
+    expect_no_door("127.0.0.1", EPERM);
+    expect_lines(1);
+    expect_no_door("127.0.0.1", EPERM);
+    expect_lines(1);
+    shm_doors_close(doors);
+    process_kill(child);
+}
+END_TEST
+
+/* Beside a listener at all addresses, whose name another user can't take any more. */
+START_TEST(another_user_has_a_name_beside)
+{
+    if (geteuid() != 0)
+        return;
+    pid_t child = take_name();
+    listen_at(doors, "0.0.0.0", SHM_DOORS);
+    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
+    ck_assert_int_eq(unlink(doors[SHM_DOOR_FILE].at.sun_path), 0);
+    expect_at("127.0.0.1", &doors[SHM_DOOR_ABSTRACT]);
+    shm_doors_close(doors);
+    process_kill(child);
+}
+END_TEST
+
+static void read_only(const char *path)
+{
+    ck_assert_int_eq(mount("none", path, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL), 0);
+}
+
+/* What has the name of a directory, and isn't this user's alone: the next one is used. */
+START_TEST(no_directory_of_ours)
+{
+    if (geteuid() != 0)
+        return;
+    read_only("/run");
+    ck_assert_int_eq(mkdir("/tmp/other", 0700), 0);
+    ck_assert_int_eq(_i == 0   ? mkdir("/tmp/exs-0", 0777) == 0 && chmod("/tmp/exs-0", 0777) == 0
+                     : _i == 1 ? symlink("/tmp/other", "/tmp/exs-0") == 0
+                     : _i == 2 ? creat("/tmp/exs-0", 0600) != -1
+                               : mkdir("/tmp/exs-0", 0700) == 0 && chown("/tmp/exs-0", STRANGER, STRANGER) == 0,
+                     1);
+    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    expect_path("/dev/shm/exs-0");
+    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
+    expect_lines(_i == 3);
+    shm_doors_close(doors);
+}
+END_TEST
+
+/* ---- Other file systems and networks ---- */
+
+/* In a container that shares the network alone, the abstract name is found. */
+START_TEST(another_file_system)
+{
+    if (geteuid() != 0)
+        return;
+    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    pid_t child = fork();
+    if (child == 0) {
+        union soft_addr remote = at("127.0.0.1");
+
+        if (unshare(CLONE_NEWNS) == -1)
+            _exit(1);
+        mount_tmpfs("/run");
+        _exit(shm_door_visit(&remote) == -1);
+    }
+    process_join(child);
+    ck_assert(!is_at(&doors[SHM_DOOR_FILE]));
+    ck_assert(is_at(&doors[SHM_DOOR_ABSTRACT]));
+    shm_doors_close(doors);
+}
+END_TEST
+
+START_TEST(nothing_can_be_written)
+{
+    if (geteuid() != 0)
+        return;
+    read_only("/run");
+    read_only("/tmp");
+    read_only("/dev/shm");
+    listen_at(doors, "127.0.0.1", 1);
+    expect_at("127.0.0.1", &doors[SHM_DOOR_ABSTRACT]);
+    shm_doors_close(doors);
+}
+END_TEST
+
+/* The same address and port in another network namespace is another listener, though its files are beside. */
+START_TEST(another_network)
+{
+    if (geteuid() != 0)
+        return;
+    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    pid_t child = fork();
+    if (child == 0) {
+        struct shm_door others[SHM_DOORS];
+
+        if (unshare(CLONE_NEWNET) == -1)
+            _exit(1);
+        expect_no_door("127.0.0.1", ECONNREFUSED);
+        listen_at(others, "127.0.0.1", SHM_DOORS);
+        expect_at("127.0.0.1", &others[SHM_DOOR_FILE]);
+        shm_doors_close(others);
+        _exit(0);
+    }
+    process_join(child);
+    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
+    shm_doors_close(doors);
+}
+END_TEST
+
+/* The environment may differ between the two ends. */
+START_TEST(the_environment_does_not_count)
+{
+    if (geteuid() != 0)
+        return;
+    ck_assert_int_eq(mkdir("/tmp/own", 0700), 0);
+    ck_assert_int_eq(setenv("XDG_RUNTIME_DIR", "/tmp/own", 1), 0);
+    ck_assert_int_eq(setenv("TMPDIR", "/tmp/own", 1), 0);
+    listen_at(doors, "127.0.0.1", SHM_DOORS);
+    ck_assert_int_eq(unsetenv("XDG_RUNTIME_DIR"), 0);
+    ck_assert_int_eq(unsetenv("TMPDIR"), 0);
+    expect_at("127.0.0.1", &doors[SHM_DOOR_FILE]);
+    shm_doors_close(doors);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *suite = suite_create("shm door");
+    TCase *tcase = tcase_create("door");
+
+    tcase_add_checked_fixture(tcase, begin, NULL);
+    tcase_add_test(tcase, the_file_comes_first);
+    tcase_add_test(tcase, a_directory_of_the_session);
+    tcase_add_test(tcase, two_families);
+    tcase_add_test(tcase, a_dead_listener_is_replaced);
+    tcase_add_test(tcase, dead_listeners_are_removed);
+    tcase_add_test(tcase, another_user_has_the_abstract_name);
+    tcase_add_test(tcase, another_user_has_a_name_beside);
+    tcase_add_loop_test(tcase, no_directory_of_ours, 0, 4);
+    tcase_add_test(tcase, another_file_system);
+    tcase_add_test(tcase, nothing_can_be_written);
+    tcase_add_test(tcase, another_network);
+    tcase_add_test(tcase, the_environment_does_not_count);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}

@@ -11,7 +11,6 @@
 
 enum {
     CONNECTS = 1000,
-    PROCESSES = 100,
     DESCRIPTORS = 9000, /* nine for each pair of ends while it is set up */
     BACKLOG = 4,
 };
@@ -21,13 +20,18 @@ static struct address address;
 static int listener;
 static exs_acceptaddr_t every;
 
-static void begin(void)
+static void limit_descriptors(rlim_t count)
 {
     struct rlimit limit;
 
     getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
+    limit.rlim_cur = limit.rlim_max < count ? limit.rlim_max : count;
     setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void begin(void)
+{
+    limit_descriptors(DESCRIPTORS);
     init_library();
     inbox_open(&box, CONNECTS);
     listener = open_listener(AF_INET, SOCK_STREAM, BACKLOG, &address);
@@ -83,48 +87,61 @@ START_TEST(from_one_process)
 }
 END_TEST
 
+/* An ordinary user may have no more descriptors in the queues of unix sockets than a process may open. */
+static const struct crowd {
+    int processes;
+    rlim_t descriptors; /* of each */
+    uid_t user;
+} crowds[] = {{100, DESCRIPTORS, 0}, {10, 1024, 65533}};
+
 /* Connects as often as its share, and leaves when it is told to. */
-static void run_client(int start, int stop)
+static void run_client(const struct crowd *crowd, int start, int stop)
 {
+    const int count = CONNECTS / crowd->processes;
     struct inbox own;
 
+    limit_descriptors(crowd->descriptors);
     await_byte(start);
     must(exs_init(EXS_VERSION));
-    inbox_open(&own, CONNECTS / PROCESSES);
-    for (int i = 0; i < CONNECTS / PROCESSES; i++)
+    inbox_open(&own, count);
+    for (int i = 0; i < count; i++)
         start_connect(&own);
-    for (int i = 0; i < CONNECTS / PROCESSES; i++)
+    for (int i = 0; i < count; i++)
         take_good(&own, EXS_EVT_CONNECT, -1);
-    expect_links(CONNECTS / PROCESSES);
+    expect_links((unsigned)count);
     await_byte(stop);
     _exit(0);
 }
 
-static void tell_all(int fd)
+static void tell_all(const struct crowd *crowd, int fd)
 {
-    for (int i = 0; i < PROCESSES; i++)
+    for (int i = 0; i < crowd->processes; i++)
         must(write(fd, "x", 1));
 }
 
 START_TEST(from_many_processes)
 {
-    pid_t child[PROCESSES];
+    const struct crowd *crowd = &crowds[_i];
+    pid_t child[CONNECTS];
     int start[2], stop[2];
 
+    limit_descriptors(DESCRIPTORS);
+    if (geteuid() == 0)
+        must(setuid(crowd->user));
     begin();
     must(pipe(start));
     must(pipe(stop));
-    for (int i = 0; i < PROCESSES; i++) {
+    for (int i = 0; i < crowd->processes; i++) {
         must(child[i] = fork());
         if (child[i] == 0)
-            run_client(start[0], stop[0]);
+            run_client(crowd, start[0], stop[0]);
     }
     accept_all();
-    tell_all(start[1]);
+    tell_all(crowd, start[1]);
     take_accepted(CONNECTS);
     expect_links(CONNECTS);
-    tell_all(stop[1]);
-    for (int i = 0; i < PROCESSES; i++)
+    tell_all(crowd, stop[1]);
+    for (int i = 0; i < crowd->processes; i++)
         process_join(child[i]);
 }
 END_TEST
@@ -162,7 +179,7 @@ int main(void)
     TCase *tcase = add_bare_case(suite, "burst", 60);
 
     tcase_add_test(tcase, from_one_process);
-    tcase_add_test(tcase, from_many_processes);
+    tcase_add_loop_test(tcase, from_many_processes, 0, COUNT(crowds));
     tcase_add_test(tcase, backlog_without_an_accept);
     return run_suite(suite);
 }

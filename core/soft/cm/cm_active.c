@@ -17,7 +17,8 @@
 #include "cm_id.h"
 #include "cm_number.h"
 
-#define REFUSALS 3 /* taken for passing, under exs-soft-run */
+#define REFUSALS 3       /* taken for passing, under exs-soft-run */
+#define POSTPONED_MAX 20 /* times, CM_TIMEOUT_PAUSE each */
 
 /* The network's errors are events; the program's own are the call's. */
 static bool network_error(int error)
@@ -57,6 +58,7 @@ static int start_tcp(struct cm_id *id)
 
     id->transport = &cm_tcp;
     id->asked_tcp = true;
+    id->postponed = 0;
     if (id->fd == -1) {
         id->fd = cm_socket_open(to.sa.sa_family, false);
         if (id->fd != -1 && !id->unbound && cm_socket_bind(id->fd, &from.sa, true) == -1)
@@ -242,6 +244,18 @@ void cm_active_unheard(struct cm_id *id)
         nobody_listens(id);
 }
 
+/* Many connect at once, and memory can be offered when some of them are through: until then the request waits, but
+ * not for long. */
+static bool postpone(struct cm_id *id)
+{
+    if (!cm_link_is_busy(id) || id->postponed == POSTPONED_MAX)
+        return false;
+    id->postponed++;
+    cm_want(id, 0);
+    cm_timer_start(id, CM_TIMEOUT_PAUSE);
+    return true;
+}
+
 /* TCP is up: say what we are. The queue pair's part is known only now, as the route's MTU is. */
 static void request(struct cm_id *id)
 {
@@ -253,6 +267,8 @@ static void request(struct cm_id *id)
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -error);
         return;
     }
+    if (postpone(id))
+        return;
     id->state = CM_REQUEST_SENT;
     cm_want(id, EPOLLIN);
     cm_send(id, &id->own);
@@ -381,6 +397,10 @@ void cm_active_expired(struct cm_id *id)
 {
     if (id->claim != NULL) {
         cm_datagram_all_asked(id, ETIMEDOUT);
+        return;
+    }
+    if (id->state == CM_TCP_CONNECTING && id->fd != -1 && id->postponed > 0) {
+        request(id);
         return;
     }
     if (id->state == CM_TCP_CONNECTING && id->fd == -1) {

@@ -48,7 +48,7 @@ enum cm_timeout {
     CM_TIMEOUT_TCP,        /* to reach the host */
     CM_TIMEOUT_HANDSHAKE,  /* for the user at the other end to answer */
     CM_TIMEOUT_HALF_OPEN,  /* for a request to be complete */
-    CM_TIMEOUT_PAUSE,      /* until a listener without room or descriptors tries again */
+    CM_TIMEOUT_PAUSE,      /* until a listener without room or descriptors, or a request, tries again */
     CM_TIMEOUT_TIMEWAIT,   /* until packets of a connection that has ended are gone */
     CM_TIMEOUTS,
     CM_NO_TIMEOUT = CM_TIMEOUTS
@@ -104,6 +104,7 @@ struct cm_id {
     bool tcp_refused;         /* nobody listens by TCP, */
     bool doubted;             /* and whether the host speaks as adapters do is not known */
     unsigned refusals;        /* how often nobody listened */
+    unsigned postponed;       /* how often the request had to wait, with TCP established */
     bool ended;               /* there was a connection, */
     bool left;                /* and the user has ended it; perhaps the peer had before */
     uint8_t traffic_class;    /* of IP, for what is sent */
@@ -315,6 +316,8 @@ void cm_link_listen(struct cm_id *id);
 void cm_link_requested(struct cm_id *id);
 /* What `own` says of it, between these addresses. */
 void cm_link_describe(struct cm_id *id, const union soft_addr *local, const union soft_addr *remote);
+/* `own` offers no memory, but may do so soon: this process or the listener has too much of it under way. */
+bool cm_link_is_busy(const struct cm_id *id);
 /* Both have spoken: the path's link, and whether its packets need a check. 0 or an errno. */
 int cm_link_choose(struct cm_id *id, struct soft_path *path);
 /* The queue pair of the path is ready to receive. */

@@ -106,6 +106,22 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *local, const unio
     id->guest = -1;
 }
 
+bool cm_link_is_busy(const struct cm_id *id)
+{
+    if (id->offered != NULL)
+        return false;
+    switch (id->refusal.error) {
+    case EAGAIN:       /* the listener's queue is full */
+    case EBUSY:        /* connections of other users are being closed */
+    case ETOOMANYREFS: /* too many descriptors of this user are in queues */
+    case EMFILE:
+    case ENFILE:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* Under EXS_DEBUG a line for each connection. */
 static void tell(const struct cm_id *id, const char *link)
 {

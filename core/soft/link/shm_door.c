@@ -293,8 +293,8 @@ static bool visit_address(struct visit *visit, const struct sockaddr_un *un, soc
         visit->error = 0;
         return true;
     }
-    (void)getsockopt(visit->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-    report_foreign(what, peer.uid);
+    if (getsockopt(visit->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid != geteuid())
+        report_foreign(what, peer.uid);
     turn_out(visit->fd);
     visit->fd = open_socket(SOCK_SEQPACKET);
     visit->error = visit->fd == -1 ? errno : EPERM;

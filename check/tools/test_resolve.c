@@ -73,10 +73,16 @@ END_TEST
 START_TEST(names)
 {
     char why[RESOLVE_TEXT_MAX] = "";
-    struct addrinfo *found = resolve("localhost", "7470", false, why);
+    struct addrinfo *found = resolve("localhost", "7470", false, why), *known;
 
-    ck_assert_msg(found != NULL, "%s", why);
-    freeaddrinfo(found);
+    if (getaddrinfo("localhost", NULL, NULL, &known) != 0) { /* a system without a hosts file */
+        ck_assert_ptr_null(found);
+        ck_assert_msg(strstr(why, "bad address 'localhost': ") == why, "said: %s", why);
+    } else {
+        ck_assert_msg(found != NULL, "%s", why);
+        freeaddrinfo(found);
+        freeaddrinfo(known);
+    }
     found = resolve("127.0.0.1", "http", false, why);
     if (getservbyname("http", "tcp") == NULL) { /* this system has no list of them */
         ck_assert_msg(strstr(why, "bad port 'http': want") == why, "said: %s", why);

@@ -93,10 +93,12 @@ static int run_client(struct options *o)
 int main(int argc, char **argv)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
+    static char name[] = "exstest";
 
     standard_open();
     setvbuf(stdout, NULL, _IOLBF, 0);
     sigaction(SIGPIPE, &ignore, NULL); /* whoever reads the output may leave */
+    argv[0] = name; /* getopt's messages begin with it, and the build runs the program by another path */
     options_version("exstest", argc, argv);
     struct options options = options_read(argc, argv);
 

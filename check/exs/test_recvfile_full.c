@@ -15,32 +15,52 @@
 
 /* ---- A full disk --------------------------------------------------------------------- */
 
-/* A file system of our own, of so many bytes. False: we may not. */
+static void write_line(const char *path, const char *line)
+{
+    int fd = open(path, O_WRONLY);
+
+    must(fd);
+    must(write(fd, line, strlen(line)));
+    close(fd);
+}
+
+/* Makes the user root of a new user namespace. Both of its ids are mapped: it can make no file with one that isn't. */
+static bool enter_user_namespace(void)
+{
+    uid_t user = geteuid();
+    gid_t group = getegid();
+    char map[50];
+
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
+        return false;
+    snprintf(map, sizeof map, "0 %u 1", (unsigned)user);
+    write_line("/proc/self/uid_map", map);
+    write_line("/proc/self/setgroups", "deny");
+    snprintf(map, sizeof map, "0 %u 1", (unsigned)group);
+    write_line("/proc/self/gid_map", map);
+    return true;
+}
+
+/* A file system of the test, of that many bytes. False: the user may not mount one. */
 static bool mount_small(const char *where, size_t bytes)
 {
     char options[50];
-    int map;
 
-    if (unshare(CLONE_NEWNS) != 0) { /* who is not root is so in a user namespace */
-        uid_t user = geteuid();
-
-        if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
-            return false;
-        snprintf(options, sizeof options, "0 %u 1", (unsigned)user);
-        map = open("/proc/self/uid_map", O_WRONLY);
-        must(map);
-        must(write(map, options, strlen(options)));
-        close(map);
-    }
+    if (unshare(CLONE_NEWNS) != 0 && !enter_user_namespace())
+        return false;
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
         return false;
     snprintf(options, sizeof options, "size=%zu", bytes);
     return mount("tmpfs", where, "tmpfs", 0, options) == 0;
 }
 
-/* Whoever may not mount can't see this; .ci/run does. */
-static bool cannot_mount(void)
+/* A user who may not mount can't try this; .ci/run does. */
+static bool cannot_mount(const char *where)
 {
+    int why = errno;
+
+    must(rmdir(where));
+    errno = why;
     ck_assert_msg(getenv("EXS_NO_SKIP") == NULL, "can't mount a tmpfs: %s", strerror(errno));
     printf("full_disk: can't mount a tmpfs (%s): not tried\n", strerror(errno));
     return true;
@@ -70,7 +90,7 @@ START_TEST(full_disk)
 
     folder_make(&folder);
     snprintf(where, sizeof where, "%s", folder.path);
-    if (!mount_small(where, room) && cannot_mount())
+    if (!mount_small(where, room) && cannot_mount(where))
         return;
     init_library();
     pair_open(&pair, AF_INET, SOCK_STREAM);
@@ -113,7 +133,7 @@ END_TEST
 START_TEST(message_to_full_disk)
 {
     folder_make(&folder);
-    if (!mount_small(folder.path, 64 * KIB) && cannot_mount())
+    if (!mount_small(folder.path, 64 * KIB) && cannot_mount(folder.path))
         return;
     init_library();
     pair_open(&pair, AF_INET, SOCK_SEQPACKET);
@@ -145,7 +165,7 @@ START_TEST(read_only)
     char name[200];
 
     folder_make(&folder);
-    if (!mount_small(folder.path, 64 * KIB) && cannot_mount())
+    if (!mount_small(folder.path, 64 * KIB) && cannot_mount(folder.path))
         return;
     must(mount(NULL, folder.path, NULL, MS_REMOUNT | MS_RDONLY, NULL));
     init_library();

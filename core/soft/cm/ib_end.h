@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include "core/soft/engine/shuffle.h"
 #include "core/soft/link/qp1.h"
+#include "ib_budget.h"
 #include "ib_port.h"
 
 #define IB_ENDS_MAX 8192    /* of connections, those included that nobody uses any more */
@@ -30,7 +31,8 @@ struct ib_end {
     struct ib_end *listener; /* of a request that its user hasn't seen */
     const void *came_to;     /* the listener, until it goes: only compared */
     bool has_door;           /* `door` is open: a listener's, or that of a request whose listener has gone, */
-    int door;                /* where others pass on what is for it */
+    int door;                /* where others pass on what is for it, */
+    uint32_t door_place;     /* as ib_pass_close wants it */
     TAILQ_ENTRY(ib_end) news;
     /* A listener's: */
     union soft_addr addr;
@@ -52,6 +54,7 @@ extern struct ib_port {
     unsigned kept_open; /* of these doors */
     int heard;          /* the door that is, or was last; -1: it was closed meanwhile */
     LIST_HEAD(, ib_end) listeners;
+    struct ib_budget budget;
 } ib_port;
 
 /* The world's callbacks. */

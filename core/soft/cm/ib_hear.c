@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ib_hear.c - what comes by the port's sockets, and for which of the host's processes it is. */
+#include "core/bytes.h"
+#include "core/clock.h"
 #include "core/fds.h"
 #include "ib_address.h"
 #include "ib_end.h"
@@ -37,6 +39,16 @@ static bool pass_to_asked(const struct soft_path *path, const struct ib_message 
     return ib_pass_on(&name, path, mad) != IB_NOBODY;
 }
 
+/* A peer gives up a request that nobody has answered. */
+static void pass_to_requested(const struct soft_path *path, const struct ib_message *rej, const uint8_t *mad)
+{
+    const int asked = ib_pass_recall(get64(rej->rej.info), rej->local_id), own = (int)ib_port.qp1.share;
+
+    for (int share = 0; share < QP1_SHARES; share++)
+        if (share != own && (asked == share || asked == IB_ANY_SHARE))
+            (void)pass_to_share((unsigned)share, path, mad);
+}
+
 /* Is it for another process, and has that one got it? What nobody has is answered here, as it may have to be.
  */
 static bool is_passed_on(const struct soft_path *path, const uint8_t *mad)
@@ -54,9 +66,8 @@ static bool is_passed_on(const struct soft_path *path, const uint8_t *mad)
                 ib_told_listener(space, &path->local, htons(number)) == NULL &&
                 pass_to_listener(path, space, number, mad));
     if (message.type == IB_REJ && message.remote_id == 0) { /* of a request that we have not answered */
-        for (unsigned share = 0; share < QP1_SHARES && ib_is_unanswered(&message); share++)
-            if (share != ib_port.qp1.share)
-                (void)pass_to_share(share, path, mad);
+        if (ib_is_unanswered(&message))
+            pass_to_requested(path, &message, mad);
         return false;
     }
     ours = message.type == IB_SIDR_REP ? message.local_id : message.remote_id;
@@ -71,7 +82,7 @@ static void take_in(int family)
 
     for (int i = 0; i < BATCH && got >= 0; i++) {
         got = qp1_receive(&ib_port.qp1, family, &path, mad);
-        if (got > 0 && !is_passed_on(&path, mad))
+        if (got > 0 && ib_budget_take(&ib_port.budget, &path.remote, now_ns()) && !is_passed_on(&path, mad))
             ib_arrive(&ib_port.world, &path, mad);
     }
 }

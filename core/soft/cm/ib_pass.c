@@ -24,6 +24,9 @@
  * what is others'. Guarded by the port's lock. */
 static int spare = -1;
 
+/* Of the port that this process has; NULL: processes at the port share none. Guarded by the port's lock. */
+static struct roce_table *table;
+
 struct passed {
     uint32_t version;
     union soft_addr local, remote; /* the path that it came on */
@@ -138,6 +141,7 @@ static void leave(int fd)
 void ib_pass_forget(void)
 {
     spare = -1;
+    table = NULL;
 }
 
 /* ---- Doors ---- */
@@ -171,6 +175,34 @@ static int why_taken(const struct ib_pass_name *name)
     return foreign ? EPERM : EADDRINUSE;
 }
 
+void ib_pass_use(struct roce_table *shared)
+{
+    table = shared;
+}
+
+uint32_t ib_pass_place(const struct ib_pass_name *name)
+{
+    return roce_table_place(name->text);
+}
+
+void ib_pass_close(int door, uint32_t place)
+{
+    if (table != NULL)
+        roce_table_close(table, place);
+    turn_out_door(door);
+}
+
+void ib_pass_remember(uint64_t guid, uint32_t id, unsigned share)
+{
+    if (table != NULL)
+        roce_table_remember(table, guid, id, share);
+}
+
+int ib_pass_recall(uint64_t guid, uint32_t id)
+{
+    return table == NULL ? IB_ANY_SHARE : roce_table_recall(table, guid, id);
+}
+
 int ib_pass_open(const struct ib_pass_name *name)
 {
     int fd = open_socket(), error;
@@ -181,8 +213,11 @@ int ib_pass_open(const struct ib_pass_name *name)
         return -1;
     take_spare();
     turn_out_guard(fd);
-    if (bind(fd, (struct sockaddr *)&un, length) == 0 && listen(fd, BACKLOG) == 0)
+    if (bind(fd, (struct sockaddr *)&un, length) == 0 && listen(fd, BACKLOG) == 0) {
+        if (table != NULL)
+            roce_table_open(table, ib_pass_place(name));
         return fd;
+    }
     error = errno == EADDRINUSE ? why_taken(name) : errno;
     leave(fd);
     errno = error;
@@ -197,6 +232,8 @@ enum ib_passed ib_pass_on(const struct ib_pass_name *name, const struct soft_pat
     struct passed passed = {.version = VERSION, .local = path->local, .remote = path->remote};
     bool there = true, done = false;
 
+    if (table != NULL && !roce_table_is_open(table, ib_pass_place(name)))
+        return IB_NOBODY;
     memcpy(passed.mad, mad, IB_MAD_BYTES);
     for (int tries = 0; tries < TRIES && there && !done; tries++) {
         int fd = visit(name);

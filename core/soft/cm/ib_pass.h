@@ -18,6 +18,7 @@
 #include "core/soft/engine/wire.h"
 #include "ib_address.h"
 #include "ib_message.h"
+#include "core/soft/link/roce_table.h"
 
 struct ib_pass_name {
     char text[104];
@@ -34,6 +35,18 @@ struct ib_pass_name ib_pass_to_question(const union soft_addr *addr, uint64_t tr
 /* A socket with this name, at which others stand. -1 and errno: EADDRINUSE, one of this user's has it; EPERM,
  * another user's. */
 int ib_pass_open(const struct ib_pass_name *name);
+/* Where a door with this name is counted, for ib_pass_close. */
+uint32_t ib_pass_place(const struct ib_pass_name *name);
+void ib_pass_close(int door, uint32_t place);
+
+/* From now on doors are counted here, and names of which no door is open are not tried. NULL: they are. */
+void ib_pass_use(struct roce_table *shared);
+
+#define IB_ANY_SHARE (-2)
+/* A peer's request has come to this process. */
+void ib_pass_remember(uint64_t guid, uint32_t id, unsigned share);
+/* To which share did it come? -1: to none; IB_ANY_SHARE: nothing tells. */
+int ib_pass_recall(uint64_t guid, uint32_t id);
 
 enum ib_passed {
     IB_NOBODY, /* of this user has the name */

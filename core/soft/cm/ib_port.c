@@ -7,7 +7,6 @@
 #include <sys/random.h>
 #include "core/bytes.h"
 #include "core/fds.h"
-#include "core/soft/link/turn_out.h"
 #include "core/soft/lock.h"
 #include "ib_end.h"
 #include "ib_pass.h"
@@ -69,6 +68,7 @@ static int open_sockets(const struct roce_port *roce)
 
     if (error != 0)
         return error;
+    ib_pass_use(ib_port.qp1.table);
     name = ib_pass_to_share(ib_port.qp1.share);
     ib_port.door = ib_pass_open(&name);
     error = ib_port.door == -1 ? in_use(errno) : 0;
@@ -80,7 +80,8 @@ static int open_sockets(const struct roce_port *roce)
         return 0;
     qp1_close(&ib_port.qp1);
     if (ib_port.door != -1)
-        turn_out_door(ib_port.door);
+        ib_pass_close(ib_port.door, ib_pass_place(&name));
+    ib_pass_use(NULL);
     if (ib_port.epoll != -1)
         fds_close(ib_port.epoll);
     ib_port.epoll = -1;
@@ -98,7 +99,7 @@ static uint32_t number(struct ib_world *world)
 static int open_port(struct soft_home *home)
 {
     struct secret { /* what nobody else is to know */
-        uint64_t key[2];
+        uint64_t key[2], budget[2];
         uint32_t transaction;
     } secret;
     int error;
@@ -109,6 +110,7 @@ static int open_port(struct soft_home *home)
     error = open_sockets(home->udp.roce);
     if (error != 0)
         return error;
+    ib_port.budget = (struct ib_budget){.key = {secret.budget[0], secret.budget[1]}};
     ib_port.numbers = (struct soft_shuffle){.key = {secret.key[0], secret.key[1]}, .bits = NUMBER_BITS};
     ib_port.world = (struct ib_world){
         .clock = &home_clock,
@@ -150,6 +152,7 @@ static void unlock(void)
 static int open_door(struct ib_end *end, const struct ib_pass_name *name)
 {
     end->door = ib_pass_open(name);
+    end->door_place = ib_pass_place(name);
     end->has_door = end->door != -1;
     return end->has_door ? watch(end->door, IB_DOOR_EVENTS) : errno;
 }

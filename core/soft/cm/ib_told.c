@@ -2,9 +2,9 @@
 /* ib_told.c - what the world of connections tells the port, and for whom it is. */
 #include <stdlib.h>
 #include <string.h>
-#include "core/soft/link/turn_out.h"
 #include "ib_address.h"
 #include "ib_end.h"
+#include "ib_pass.h"
 
 /* ---- News (locked) ---- */
 
@@ -35,7 +35,7 @@ void ib_end_close_door(struct ib_end *end)
 {
     if (!end->has_door)
         return;
-    turn_out_door(end->door);
+    ib_pass_close(end->door, end->door_place);
     end->has_door = false;
     if (end->door == ib_port.heard)
         ib_port.heard = -1;
@@ -179,6 +179,8 @@ struct ib_conn *ib_told_request(struct ib_world *world, const struct soft_path *
     make_room_at(listener, path);
     if (!make_room() || (end = calloc(1, sizeof *end)) == NULL)
         return NULL;
+    if (req->type == IB_REQ)
+        ib_pass_remember(req->req.ca_guid, req->local_id, ib_port.qp1.share);
     end->listener = listener;
     end->came_to = listener;
     end->box = listener->box;

@@ -58,6 +58,7 @@ int qp1_open(struct qp1 *qp1, const struct roce_port *roce)
 
     memset(qp1, 0, sizeof *qp1);
     qp1->share = roce->share;
+    qp1->table = roce->table;
     (void)!getrandom(&qp1->psn, sizeof qp1->psn, GRND_NONBLOCK);
     for (int family = 0; family < ROCE_FAMILIES; family++) {
         qp1->fds[family] = roce->fds[ROCE_QP1][family];

@@ -23,10 +23,12 @@
 #define QP1_PACKET (QP1_HEADERS + QP1_MAD) /* without the check */
 
 struct roce_port;
+struct roce_table;
 
 /* Its holder's, and guarded by his lock. */
 struct qp1 {
-    unsigned share; /* the port's */
+    unsigned share;           /* the port's, */
+    struct roce_table *table; /* and its table; or NULL */
     int fds[2];     /* by IPv4 and IPv6; the port's own, -1: a host without IPv6 */
     int out[2];     /* by which we send; -1: likewise */
     in_port_t out_port[2];

@@ -223,6 +223,8 @@ void roce_port_answer(struct roce_port *roce)
     families = roce->fds[0][ROCE_IPV6] == -1 ? 1 : 2;
     for (int share = 0; share < ROCE_SOCKETS; share++)
         (void)shm_pass_send(guest, &families, sizeof families, roce->fds[share], families);
+    if (roce->table != NULL)
+        (void)shm_pass_send(guest, &families, sizeof families, &roce->memory, 1);
     fds_close(guest);
 }
 
@@ -243,6 +245,40 @@ static int receive_share(int from, int fds[ROCE_FAMILIES], uint64_t deadline)
     return shm_pass_receive(from, &families, sizeof families, fds, families, families) ? 0 : errno;
 }
 
+static void leave_table(struct roce_port *roce)
+{
+    if (roce->table != NULL)
+        roce_table_unmap(roce->table);
+    roce->table = NULL;
+    if (roce->memory != -1)
+        fds_close(roce->memory);
+    roce->memory = -1;
+}
+
+/* A process of an older release has none to give, and closes. */
+static void receive_table(struct roce_port *roce, int from, uint64_t deadline)
+{
+    uint8_t families;
+    int memory;
+
+    if (!await(from, deadline) || !shm_pass_receive(from, &families, sizeof families, &memory, 1, 1))
+        return;
+    roce->memory = memory;
+    roce->table = roce_table_map(memory);
+    if (roce->table == NULL)
+        leave_table(roce);
+}
+
+/* The first one makes it. Without one each name is tried. */
+static void make_table(struct roce_port *roce)
+{
+    roce->memory = roce_table_make();
+    if (roce->memory != -1)
+        roce->table = roce_table_map(roce->memory);
+    if (roce->table == NULL)
+        leave_table(roce);
+}
+
 /* From one who is there. 0 or an errno; all sockets, or none. */
 static int receive_all(struct roce_port *roce, int from)
 {
@@ -251,29 +287,56 @@ static int receive_all(struct roce_port *roce, int from)
 
     for (int share = 0; share < ROCE_SOCKETS && error == 0; share++)
         error = receive_share(from, roce->fds[share], deadline);
-    if (error != 0)
+    if (error == 0)
+        receive_table(roce, from, deadline);
+    else
         close_all(roce);
     return error;
 }
 
-/* Ask one after another. 0, or an errno: ESRCH when nobody of this user's is there. At a door where there is no
- * place to stand that can't be told: should it be one of ours, he has the port, and so it shows. */
+static void clear(struct roce_port *roce)
+{
+    *roce = (struct roce_port){.door = -1, .memory = -1};
+    for (int share = 0; share < ROCE_SOCKETS; share++)
+        roce->fds[share][ROCE_IPV4] = roce->fds[share][ROCE_IPV6] = -1;
+}
+
+/* What a process gave replaces what one gave that has no table. */
+static int take_from(struct roce_port *roce, int from)
+{
+    struct roce_port other;
+    int error;
+
+    clear(&other);
+    error = receive_all(&other, from);
+    if (error == 0) {
+        close_all(roce);
+        *roce = other;
+    }
+    return error;
+}
+
+/* Ask one after another, until one gives a table, too: where some use it all must. 0, or an errno: ESRCH when nobody of
+ * this user's is there. At a door where there is no place to stand that can't be told: should it be one of ours, he has
+ * the port, and so it shows. */
 static int ask(struct roce_port *roce)
 {
     int error = ESRCH;
 
-    for (int share = 0; share < ROCE_SHARES && error != 0; share++) {
-        int from = visit(share);
+    for (int share = 0; share < ROCE_SHARES && (error != 0 || roce->table == NULL); share++) {
+        int from = visit(share), failed = from == -1 ? errno : 0;
 
-        if (from == -1 && errno != ECONNREFUSED && errno != EAGAIN)
-            error = errno;
+        if (from == -1 && failed != ECONNREFUSED && failed != EAGAIN && error != 0)
+            error = failed;
         if (from == -1)
             continue;
         if (!shm_pass_is_ours(from)) {
             turn_out(from);
             continue;
         }
-        error = receive_all(roce, from);
+        failed = take_from(roce, from);
+        if (error != 0)
+            error = failed;
         fds_close(from);
     }
     return error;
@@ -314,8 +377,11 @@ static int join(struct roce_port *roce)
 {
     int error = ask(roce);
 
-    if (error == ESRCH)
+    if (error == ESRCH) {
         error = open_or_retry(roce);
+        if (error == 0)
+            make_table(roce);
+    }
     return error == 0 ? take_share(roce) : error;
 }
 
@@ -326,9 +392,7 @@ struct roce_port *roce_port_join(void)
 
     if (roce == NULL)
         return NULL;
-    roce->door = -1;
-    for (int share = 0; share < ROCE_SOCKETS; share++)
-        roce->fds[share][ROCE_IPV4] = roce->fds[share][ROCE_IPV6] = -1;
+    clear(roce);
     turn = await_turn();
     error = turn == -1 ? errno : join(roce);
     if (turn != -1)
@@ -343,6 +407,7 @@ struct roce_port *roce_port_join(void)
 void roce_port_leave(struct roce_port *roce)
 {
     close_all(roce);
+    leave_table(roce);
     if (roce->door != -1)
         turn_out_door(roce->door);
     free(roce);

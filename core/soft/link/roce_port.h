@@ -21,6 +21,7 @@
 #define SOFT_ROCE_PORT_H
 
 #include <stddef.h>
+#include "roce_table.h"
 
 #define ROCE_SHARES 16       /* a power of two: as many contexts of a user and a network namespace */
 #define ROCE_QP1 ROCE_SHARES /* behind the shares' sockets, the one of queue pair 1 */
@@ -34,6 +35,8 @@ struct roce_port {
     unsigned share; /* packets to queue pairs of LIDs that are this modulo ROCE_SHARES are ours */
     int door;       /* readable when somebody has come */
     int fds[ROCE_SOCKETS][ROCE_FAMILIES]; /* of all; -1: a host without IPv6 */
+    int memory;                           /* of the table, */
+    struct roce_table *table;             /* which all have in common; NULL: the first of them had none to give */
 };
 
 /* NULL and errno: EADDRINUSE, somebody else has the port; EUSERS, all shares are taken; EPERM, their names are

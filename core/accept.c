@@ -41,31 +41,19 @@ static struct op *next_accept(const struct sock *listener)
  * it has found first, and it changes places with the one that was there the longest time ago. */
 #define WATCHERS_MAX 8
 
-/* Its host has neither an accept here nor a poll of the listener, so that nothing is lost with it. */
-static bool is_resting(const struct sock *listener, const struct guest *guest)
-{
-    return guest->accepts == 0 && !xs_poll_waits(listener, guest->host);
-}
-
-/* Have the queue watch, if there is room, or one that rests. 1: it does; 0: there is none; -1 and errno. */
+/* Have the queue watch, if there is room, or one that has neither an accept here nor a poll of the listener. 1: it
+ * does; 0: there is none; -1 and errno. */
 static int begin_watching(struct sock *listener, struct queue *queue)
 {
     struct queue *home = atomic_load(&listener->home);
-    struct guest *guest, *resting = NULL;
+    const struct guest *guest;
     int count = 0;
 
-    LIST_FOREACH (guest, &home->hosts, of_home) {
+    LIST_FOREACH (guest, &home->hosts, of_home)
         count++;
-        if (is_resting(listener, guest))
-            resting = guest;
-    }
-    if (count >= WATCHERS_MAX && resting == NULL)
+    if (count >= WATCHERS_MAX && !xs_detach_idle_hosts(home, true))
         return 0;
-    if (xs_queue_host(queue, home) < 0)
-        return -1;
-    if (count >= WATCHERS_MAX)
-        xs_queue_unhost(resting);
-    return 1;
+    return xs_queue_host(queue, home) < 0 ? -1 : 1;
 }
 
 /* A queue has no accept here any more, so that another can watch. Without a descriptor or memory it goes on
@@ -112,8 +100,10 @@ void xs_line_looked(struct queue *home, struct guest *guest, bool found)
     if (listener != NULL && begin_watching(listener, guest->host) == 0 && found) {
         struct guest *other = longest_away(listener);
 
-        if (other != NULL && xs_queue_step_back(other) == 0)
+        if (other != NULL) {
+            xs_queue_step_back(other);
             (void)xs_queue_host(guest->host, home);
+        }
     }
     if (guest->in_line)
         xs_queue_look_again(guest);
@@ -133,6 +123,7 @@ void xs_accept_spent(struct sock *listener, struct op *op)
         return;
     struct guest *guest = xs_queue_guest(op->pool, atomic_load(&listener->home));
 
+    xs_guest_use_unlocked(guest, -1);
     if (--guest->accepts > 0)
         return;
     if (guest->in_line)
@@ -147,8 +138,10 @@ void xs_accepts_end(struct sock *listener, int error)
     struct guest *guest;
     struct op *op;
 
-    LIST_FOREACH (guest, &home->hosts, of_home)
+    LIST_FOREACH (guest, &home->hosts, of_home) {
+        xs_guest_use_unlocked(guest, -guest->accepts);
         guest->accepts = 0;
+    }
     while ((guest = TAILQ_FIRST(&home->line)) != NULL)
         xs_queue_unhost(guest);
     listener->next_accept = NULL;
@@ -171,7 +164,10 @@ static int come(struct sock *listener, struct queue *queue, int count)
         if (result < 0 || (result == 0 && xs_queue_line_up(queue, home) < 0))
             return -1;
     }
-    xs_queue_guest(queue, home)->accepts += count;
+    struct guest *guest = xs_queue_guest(queue, home);
+
+    guest->accepts += count;
+    xs_guest_use_unlocked(guest, count);
     return 0;
 }
 

@@ -160,6 +160,8 @@ static int stop_accepts(struct sock *listener, const struct stop *stop)
         xs_op_complete(op, stop->error);
         count++;
     }
+    if (count > 0)
+        xs_poll_look(listener); /* a request that no accept waits for is one to tell of */
     return count;
 }
 

@@ -49,6 +49,7 @@ static void finish(struct sock *sock)
     for (int device = 0; device < DEVICES_MAX; device++)
         xs_sock_drop_id(sock, device);
     xs_queue_time(atomic_load(&sock->home), sock, 0);
+    xs_sock_disown(sock); /* which the event says */
     sock->closing = NULL;
     xs_op_complete(op, error);
     xs_sock_leave(sock);
@@ -130,14 +131,14 @@ static void close_conn(struct sock *sock, bool lingers)
     xs_control_run(conn);
 }
 
-/* One of no queue is an operation of the queue that drives the socket, which is not to be deleted before it has
- * ended. NULL and errno: EAGAIN, there is none, so the caller has to wait. */
+/* One of no queue, of a socket that no queue owns, is an operation of the last queue that drove the socket, which
+ * drives it once more, and is not to be deleted before it has ended. NULL and errno: EAGAIN, there is none, so the
+ * caller has to wait. */
 static struct op *make_op(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
-    const struct queue *home = atomic_load(&sock->home);
     bool silent = queue == NULL && ask->waiter == NULL;
-    bool is_alone = silent && xs_sock_has_peer(sock) && home->handle == NULL;
-    struct queue *driver = is_alone ? xs_queue_driver(home) : NULL;
+    bool is_alone = silent && xs_sock_has_peer(sock) && sock->owner == NULL;
+    struct queue *driver = is_alone ? xs_sock_driver(sock) : NULL;
 
     if (is_alone && driver == NULL) {
         errno = EAGAIN;

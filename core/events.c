@@ -114,13 +114,17 @@ static bool have_free(struct queue *queue)
            ops_more(queue, queue->handle != NULL ? OPS_AT_ONCE : OPS_PRIVATE);
 }
 
-struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle, struct waiter *waiter)
+struct op *xs_op_new(struct queue *queue, struct guest *guest, int type, int sockno, exs_ahandle_t ahandle,
+                     struct waiter *waiter)
 {
     struct op *op = NULL;
 
     mutex_lock(&queue->events_lock);
     if (have_free(queue)) {
         op = take_free(&queue->free_ops, queue);
+        op->guest = guest;
+        if (guest != NULL)
+            xs_guest_use(guest, 1);
         queue->free_count--;
         xs_queue_ref(queue);
         queue->pending++;
@@ -211,6 +215,8 @@ static void give_elsewhere(struct queue *queue, struct op *op, bool has_event)
 {
     mutex_lock(&queue->events_lock);
     queue->pending--;
+    if (op->guest != NULL)
+        xs_guest_use(op->guest, -1);
     if (!has_event) {
         op_free(queue, op);
     } else {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * guest.c - hosts and guests: queues that drive sockets of other queues, since an operation there named them.
- * How a host drives them is in guest_turn.c.
+ * How a host drives them is in guest_turn.c, and when it lets go of them in detach.c.
  *
  * A host's epoll watches all sources of its guests, and tells of each whose it is. A hosting is in a list of
  * the host, guarded by its events_lock, and in one of the home, guarded by the home's lock; it is made and
@@ -16,6 +16,7 @@
 #include "clock.h"
 #include "core.h"
 #include "fds.h"
+#include "library.h"
 #include "queue.h"
 #include "sock.h"
 
@@ -63,7 +64,8 @@ static void unwatch_until(const struct guest *guest, const struct source *end)
     }
 }
 
-int xs_guest_watch_all(struct guest *guest)
+/* All that the home has. 0, or -1 and errno: none of them. */
+static int watch_all(struct guest *guest)
 {
     struct source *source;
 
@@ -79,16 +81,65 @@ int xs_guest_watch_all(struct guest *guest)
     return 0;
 }
 
-/* Called with both locks. 0, or -1 and errno. */
+/* ---- By the clock --------------------------------------------------------------------------------------- */
+
+/* The next five: called with both locks. */
+
+static void set_look(struct guest *guest)
+{
+    uint64_t wait = LOOK_NS + (uint64_t)guest->home->line_length * APART_NS, at = ns_after(now_ns(), wait);
+
+    if (at < guest->host->look.at)
+        doorbell_time(&guest->host->look, at);
+}
+
+static void begin_by_clock(struct guest *guest)
+{
+    guest->host->lines++;
+    set_look(guest);
+}
+
+static void end_by_clock(const struct guest *guest)
+{
+    if (--guest->host->lines == 0)
+        doorbell_time(&guest->host->look, NEVER_NS);
+}
+
+static void enter_line(struct guest *guest)
+{
+    guest->in_line = true;
+    TAILQ_INSERT_TAIL(&guest->home->line, guest, behind);
+    guest->home->line_length++;
+    begin_by_clock(guest);
+}
+
+static void leave_line(struct guest *guest)
+{
+    guest->in_line = false;
+    TAILQ_REMOVE(&guest->home->line, guest, behind);
+    guest->home->line_length--;
+    end_by_clock(guest);
+}
+
+void xs_queue_look_again(struct guest *guest)
+{
+    mutex_lock(&guest->host->events_lock);
+    set_look(guest);
+    mutex_unlock(&guest->host->events_lock);
+}
+
+/* ---- Beginning and ending to watch ---------------------------------------------------------------------- */
+
+/* Called with both locks, after the home's sources were shown, or could not be (unwatched). 0, or -1 and
+ * errno. */
 static int begin_to_watch(struct guest *guest)
 {
-    struct queue *host = guest->host;
-
-    if (!guest->unwatched && xs_guest_watch_all(guest) < 0)
-        return -1;
     if (guest->unwatched) {
-        guest->stuck = host->has_stuck = true;
-        doorbell_again(&host->raise);
+        xs_log("no descriptor is left for a queue to watch a connection: it looks at it %d times a second",
+               (int)(NS_PER_S / LOOK_NS));
+        begin_by_clock(guest);
+    } else if (watch_all(guest) < 0) {
+        return -1;
     }
     guest->visit = ++guest->home->visits;
     LIST_INSERT_HEAD(&guest->home->hosts, guest, of_home);
@@ -99,125 +150,110 @@ static int begin_to_watch(struct guest *guest)
 /* Called with both locks. */
 static void end_to_watch(struct guest *guest)
 {
-    unwatch_until(guest, NULL);
+    if (guest->unwatched)
+        end_by_clock(guest);
+    else
+        unwatch_until(guest, NULL);
     LIST_REMOVE(guest, of_home);
     atomic_fetch_sub_explicit(&guest->home->others, 1, memory_order_relaxed);
     guest->unwatched = false;
 }
 
-/* ---- In line -------------------------------------------------------------------------------------------- */
-
-/* 0, or -1 and errno. Called with the host's events_lock. */
-static int have_look(struct queue *host)
+void xs_guest_watch_again(struct guest *guest)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
-
-    if (host->look.fd >= 0)
-        return 0;
-    if (doorbell_make(&host->look) < 0)
-        return -1;
-    if (fds_watch(host->fd, host->look.fd, &event) == 0)
-        return 0;
-    doorbell_close(&host->look);
-    return -1;
-}
-
-/* Called with both locks. */
-static void set_look(struct guest *guest)
-{
-    uint64_t wait = LOOK_NS + (uint64_t)guest->home->line_length * APART_NS, at = ns_after(now_ns(), wait);
-
-    if (at < guest->host->look.at)
-        doorbell_time(&guest->host->look, at);
-}
-
-/* Called with both locks. 0, or -1 and errno. */
-static int enter_line(struct guest *guest)
-{
-    if (have_look(guest->host) < 0)
-        return -1;
-    guest->in_line = true;
-    guest->host->lines++;
-    TAILQ_INSERT_TAIL(&guest->home->line, guest, behind);
-    guest->home->line_length++;
-    set_look(guest);
-    return 0;
-}
-
-/* Called with both locks. */
-static void leave_line(struct guest *guest)
-{
-    guest->in_line = false;
-    TAILQ_REMOVE(&guest->home->line, guest, behind);
-    guest->home->line_length--;
-    if (--guest->host->lines == 0)
-        doorbell_time(&guest->host->look, NEVER_NS);
-}
-
-void xs_queue_look_again(struct guest *guest)
-{
+    if (xs_queue_show(guest->home) < 0 || watch_all(guest) < 0) {
+        xs_queue_look_again(guest);
+        return;
+    }
     mutex_lock(&guest->host->events_lock);
-    set_look(guest);
+    guest->unwatched = false;
+    end_by_clock(guest);
     mutex_unlock(&guest->host->events_lock);
 }
 
-int xs_queue_step_back(struct guest *guest)
+void xs_queue_step_back(struct guest *guest)
 {
     mutex_lock(&guest->host->events_lock);
-    int result = enter_line(guest);
-
-    if (result == 0)
-        end_to_watch(guest);
+    end_to_watch(guest);
+    enter_line(guest);
     mutex_unlock(&guest->host->events_lock);
-    return result;
 }
 
 /* ---- Hosting -------------------------------------------------------------------------------------------- */
 
-/* Called with both locks. */
-static void join(struct guest *guest)
-{
-    LIST_INSERT_HEAD(&guest->host->guests, guest, of_host);
-    atomic_fetch_add(&guest->host->guest_count, 1);
-    xs_queue_ref(guest->home);
-}
-
-/* A new hosting, which watches or stands in line. 0, or -1 and errno. */
-static int begin_hosting(struct queue *host, struct queue *home, int (*begin)(struct guest *))
+static struct guest *new_guest(struct queue *host, struct queue *home)
 {
     struct guest *guest = calloc(1, sizeof(*guest));
 
     if (guest == NULL)
-        return -1;
+        return NULL;
     guest->host = host;
     guest->home = home;
-    guest->unwatched = begin == begin_to_watch && xs_queue_show(home) < 0; /* to be closed all the same */
-    mutex_lock(&host->events_lock);
-    int result = begin(guest);
+    return guest;
+}
 
-    if (result == 0)
-        join(guest);
-    mutex_unlock(&host->events_lock);
-    if (result < 0)
-        free(guest);
-    return result;
+/* It has no use so far. Called with both locks. */
+static void join(struct guest *guest)
+{
+    struct queue *host = guest->host;
+
+    LIST_INSERT_HEAD(&host->guests, guest, of_host);
+    atomic_fetch_add(&host->guest_count, 1);
+    guest->idle_since = now_ns();
+    TAILQ_INSERT_TAIL(&host->idle, guest, of_idle);
+    xs_queue_ref(guest->home);
 }
 
 int xs_queue_line_up(struct queue *host, struct queue *home)
 {
-    return begin_hosting(host, home, enter_line);
+    struct guest *guest = new_guest(host, home);
+
+    if (guest == NULL)
+        return -1;
+    mutex_lock(&host->events_lock);
+    enter_line(guest);
+    join(guest);
+    mutex_unlock(&host->events_lock);
+    return 0;
 }
 
-/* One in line need not wait any longer. 0, or -1 and errno: it does. */
-static int step_out(struct guest *guest)
+/* The host watches, either a new guest or one that was in line. 0, or -1 and errno. */
+static int watch_home(struct guest *guest)
 {
-    guest->unwatched = xs_queue_show(guest->home) < 0;
-    mutex_lock(&guest->host->events_lock);
+    struct queue *host = guest->host;
+
+    guest->unwatched = xs_queue_show(guest->home) < 0; /* to be closed all the same */
+    mutex_lock(&host->events_lock);
     int result = begin_to_watch(guest);
 
-    if (result == 0)
+    if (result == 0 && guest->in_line)
         leave_line(guest);
-    mutex_unlock(&guest->host->events_lock);
+    else if (result == 0)
+        join(guest);
+    mutex_unlock(&host->events_lock);
+    if (result < 0)
+        guest->unwatched = false;
+    return result;
+}
+
+/* The kernel says so where it allows no more epolls that watch the same descriptor, or watch each other. */
+static bool is_limit(int error)
+{
+    return error == EINVAL || error == ELOOP;
+}
+
+/* Those that have no use for the home make room, at the latest where there is none. 0, or -1 and errno. */
+static int find_room(struct guest *guest)
+{
+    xs_detach_idle_hosts(guest->home, false);
+    int result = watch_home(guest);
+
+    if (result < 0 && is_limit(errno) && xs_detach_idle_hosts(guest->home, true))
+        result = watch_home(guest);
+    if (result < 0 && is_limit(errno)) {
+        xs_log("more loops than the kernel allows would watch one connection: see \"many loops\" in exs(7)");
+        errno = ENOSPC;
+    }
     return result;
 }
 
@@ -230,36 +266,18 @@ int xs_queue_host(struct queue *host, struct queue *home)
     guest = xs_queue_guest(host, home);
     if (guest != NULL && !guest->in_line)
         return 0;
-    if ((guest != NULL ? step_out(guest) : begin_hosting(host, home, begin_to_watch)) < 0)
+    bool is_new = guest == NULL;
+
+    if (is_new && (guest = new_guest(host, home)) == NULL)
         return -1;
+    if (find_room(guest) < 0) {
+        if (is_new)
+            free(guest); /* which keeps errno */
+        return -1;
+    }
     xs_queue_set_timer(home); /* which nobody needed so far */
     xs_queue_rest(home);      /* as a wait has left it, nobody would be woken */
     return 0;
-}
-
-/* Its user, as if the program had named it. NULL: it is private, or a call's, or deleted, as another thread may
- * be about to do. */
-static struct queue *named(struct queue *host)
-{
-    mutex_lock(&host->events_lock);
-    struct queue *queue = host->is_a_calls ? NULL : xs_queue_get(host->handle);
-
-    mutex_unlock(&host->events_lock);
-    return queue;
-}
-
-struct queue *xs_queue_driver(const struct queue *home)
-{
-    struct queue *driver = NULL;
-    struct guest *guest;
-
-    if (home->handle != NULL)
-        return NULL;
-    LIST_FOREACH (guest, &home->hosts, of_home) {
-        if ((driver = named(guest->host)) != NULL)
-            break;
-    }
-    return driver;
 }
 
 void xs_queue_unhost(struct guest *guest)
@@ -271,10 +289,14 @@ void xs_queue_unhost(struct guest *guest)
         leave_line(guest);
     else
         end_to_watch(guest);
+    if (guest->uses == 0)
+        TAILQ_REMOVE(&host->idle, guest, of_idle);
     LIST_REMOVE(guest, of_host);
     atomic_fetch_sub(&host->guest_count, 1);
     mutex_unlock(&host->events_lock);
     free(guest);
+    if (home->fd < 0 && LIST_EMPTY(&home->hosts))
+        xs_queue_hide(home);
     xs_queue_unref(home);
 }
 

@@ -27,7 +27,7 @@ static void take_ready(struct guest *guest, struct ready *ready)
     ready->homes[ready->count++] = guest->home;
 }
 
-/* When their time has come, those in whose line it stands have something to do. */
+/* When their time has come, those that the host looks at by the clock have something to do. */
 static void note_looks(struct queue *host)
 {
     struct guest *guest;
@@ -36,7 +36,7 @@ static void note_looks(struct queue *host)
         return;
     doorbell_time(&host->look, NEVER_NS);
     LIST_FOREACH (guest, &host->guests, of_host) {
-        if (guest->in_line)
+        if (guest->in_line || guest->unwatched)
             guest->stuck = host->has_stuck = true;
     }
 }
@@ -63,8 +63,8 @@ static void take_all(struct queue *host, struct ready *ready)
     }
 }
 
-/* The homes that have something to do. */
-static void find_ready(struct queue *host, struct ready *ready, struct turn *turn)
+/* The homes that have something to do. Returns whether the host has idle guests. */
+static bool find_ready(struct queue *host, struct ready *ready, struct turn *turn)
 {
     struct epoll_event events[READY_MAX];
 
@@ -83,7 +83,10 @@ static void find_ready(struct queue *host, struct ready *ready, struct turn *tur
             take_ready(events[i].data.ptr, ready);
     }
     turn->left = turn->left || count == READY_MAX || ready->count == READY_MAX;
+    bool has_idle = xs_has_idle_guests(host);
+
     mutex_unlock(&host->events_lock);
+    return has_idle;
 }
 
 /* ---- Their turns ---------------------------------------------------------------------------------------- */
@@ -99,16 +102,6 @@ static void note_stuck(struct queue *host, const struct queue *home)
     mutex_unlock(&host->events_lock);
 }
 
-/* Called with the home's lock. False: no descriptor tells of it. */
-static bool is_watched(struct queue *host, struct queue *home)
-{
-    struct guest *guest = xs_queue_guest(host, home);
-
-    if (guest != NULL && guest->unwatched)
-        guest->unwatched = xs_queue_show(home) < 0 || xs_guest_watch_all(guest) < 0;
-    return guest == NULL || !guest->unwatched;
-}
-
 /* The host has driven the home, and may have `found` something that had come there. */
 static void note_visit(struct queue *host, struct queue *home, bool found)
 {
@@ -118,6 +111,8 @@ static void note_visit(struct queue *host, struct queue *home, bool found)
         xs_line_looked(home, guest, found);
     else if (guest != NULL)
         guest->visit = ++home->visits;
+    if (guest != NULL && guest->unwatched)
+        xs_guest_watch_again(guest);
 }
 
 static void turn_guest(struct queue *host, struct queue *home, struct turn *turn)
@@ -127,7 +122,6 @@ static void turn_guest(struct queue *host, struct queue *home, struct turn *turn
     mutex_lock(&home->lock);
     xs_turn_home(home, &own);
     note_visit(host, home, own.others > 0);
-    own.stuck = own.stuck || !is_watched(host, home);
     xs_queue_rest(home); /* nobody else says when */
     if (own.stuck)
         note_stuck(host, home);
@@ -143,7 +137,10 @@ void xs_turn_guests(struct queue *host, struct turn *turn)
 
     if (atomic_load(&host->guest_count) == 0)
         return;
-    find_ready(host, &ready, turn);
+    bool has_idle = find_ready(host, &ready, turn);
+
     for (int i = 0; i < ready.count; i++)
         turn_guest(host, ready.homes[i], turn);
+    if (has_idle)
+        xs_detach_idle_guests(host);
 }

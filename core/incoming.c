@@ -168,7 +168,12 @@ static int bring_home(struct sock *sock, const struct op *op)
 
     if (channel == NULL || xs_device(sock->device)->migrate_id(sock->id[sock->device], channel) < 0)
         return -1;
-    return op->waiter != NULL ? 0 : xs_queue_host(op->pool, home);
+    if (op->waiter != NULL)
+        return 0;
+    if (xs_queue_host(op->pool, home) < 0)
+        return -1;
+    xs_sock_own(sock, op->pool);
+    return 0;
 }
 
 /* Is the accept of the socket's own queue; or does it block, as the one did that the peer was answered for? */
@@ -184,7 +189,6 @@ static void spend(struct sock *listener, struct op *op, struct sock *sock)
     struct op *told = xs_accept_told(listener, op);
 
     take_out(listener, sock);
-    sock->lodges = !is_own(sock, op);
     if (told != NULL && bring_home(sock, op) == 0) {
         if (told == op)
             xs_accept_spent(listener, op);

@@ -15,6 +15,7 @@
 
 struct bounce;
 struct files;
+struct guest;
 struct ibv_mr;
 struct memory;
 struct queue;
@@ -102,6 +103,10 @@ struct op {
     /* Where there are pieces; whatever it was, where there are none. */
     struct piece *pieces;
     struct piece only; /* of most of them */
+
+    /* Not at home: the attachment that counts the operation, so that its queue drives the socket until the event
+     * (detach.c); or NULL. */
+    struct guest *guest;
 };
 
 STAILQ_HEAD(op_list, op);

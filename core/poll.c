@@ -30,6 +30,20 @@ void xs_poll_put(struct polling *polling)
     free(polling);
 }
 
+void xs_poll_release(struct polling *polling)
+{
+    struct queue *queue = polling->op->pool;
+
+    mutex_lock(&queue->events_lock);
+    polling->is_released = true;
+    for (int i = 0; i < polling->count; i++) {
+        if (polling->polled[i].guest != NULL)
+            xs_guest_use(polling->polled[i].guest, -1);
+        polling->polled[i].guest = NULL;
+    }
+    mutex_unlock(&queue->events_lock);
+}
+
 bool xs_poll_claim(struct polling *polling)
 {
     return !atomic_exchange(&polling->over, true);
@@ -52,6 +66,7 @@ void xs_poll_finish(struct polling *polling, const struct queue *locked)
             *ready += xs_poll_tell(&polling->fds[polled->index], xs_ready(polled->sock));
     }
     *ready += xs_poll_tell_others(polling);
+    xs_poll_release(polling);
     xs_op_complete(polling->op, 0);
 }
 
@@ -99,6 +114,7 @@ int xs_poll_stop(struct sock *sock, const struct stop *stop)
 
         if (!(stop->all || polling->ahandle == stop->ahandle) || !xs_poll_claim(polling))
             continue;
+        xs_poll_release(polling);
         xs_op_complete(polling->op, stop->error);
         count++;
     }
@@ -233,6 +249,17 @@ static int end_at_once(struct polled *polled, short ready)
     return 0;
 }
 
+/* The poll's queue drives the socket until the poll is over, as it may be already. */
+static void use_guest(struct polled *polled, struct guest *guest)
+{
+    mutex_lock(&guest->host->events_lock);
+    if (!polled->polling->is_released) {
+        polled->guest = guest;
+        xs_guest_use(guest, 1);
+    }
+    mutex_unlock(&guest->host->events_lock);
+}
+
 /* Into the socket's list, if it has a home: else it is ready. 0, or -1 and errno. Called with its lock. */
 static int begin_sock(struct polled *polled, struct sock *sock, struct queue *queue)
 {
@@ -243,6 +270,10 @@ static int begin_sock(struct polled *polled, struct sock *sock, struct queue *qu
         return end_at_once(polled, xs_ready(sock));
     if (xs_queue_host(queue, home) < 0)
         return -1;
+    if (home != queue)
+        use_guest(polled, xs_queue_guest(queue, home));
+    if (!queue->is_a_calls)
+        sock->driver = queue->handle;
     polled->sock = sock;
     atomic_store(&polled->home, home);
     atomic_fetch_add(&polling->refs, 1);
@@ -274,7 +305,7 @@ static int begin(struct polling *polling, struct queue *queue)
 
 static int start(struct polling *polling, struct queue *queue, uint64_t limit, exs_ahandle_t ahandle)
 {
-    polling->op = xs_op_new(queue, EXS_EVT_POLL, -1, ahandle, NULL);
+    polling->op = xs_op_new(queue, NULL, EXS_EVT_POLL, -1, ahandle, NULL);
     if (polling->op == NULL)
         return -1;
     exs_evt_poll_t *event = &polling->op->event.exs_evt_union.exs_evt_poll;
@@ -293,6 +324,7 @@ static int start(struct polling *polling, struct queue *queue, uint64_t limit, e
         return 0;
     int saved = errno;
 
+    xs_poll_release(polling);
     xs_op_cancel(polling->op);
     errno = saved;
     return -1;

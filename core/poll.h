@@ -20,6 +20,7 @@
 #include "doorbell.h"
 #include "op.h"
 
+struct guest;
 struct queue;
 struct sock;
 struct stop;
@@ -28,6 +29,8 @@ struct polled { /* a socket of a poll; guarded by the socket's lock */
     LIST_ENTRY(polled) link;
     struct polling *polling;
     struct sock *sock;
+    struct guest *guest; /* by which its queue drives the socket, until the poll is over; or NULL. Guarded by the
+                          * events_lock of that queue */
     _Atomic(struct queue *) home; /* the socket's, while it stands in its list. Another thread that reads its
                                    * own home here holds the lock under which that was written, and pairs
                                    * with it by that */
@@ -40,6 +43,7 @@ struct polled { /* a socket of a poll; guarded by the socket's lock */
 struct polling {
     _Atomic int refs;  /* the lists' and its starter's. One less pairs with the last one less, which frees it */
     _Atomic bool over; /* set once: who sets it completes the operation, and nobody else uses it or `fds` */
+    bool is_released;  /* it uses no guest any more; guarded by its queue's events_lock */
     struct op *op;
     const struct queue *queue; /* where its event goes; to be compared alone, since that may be gone with it */
     exs_ahandle_t ahandle;
@@ -61,6 +65,8 @@ void xs_poll_put(struct polling *polling);
 bool xs_poll_claim(struct polling *polling);
 /* It was claimed: complete it. `locked` is the queue whose lock is held, or NULL. */
 void xs_poll_finish(struct polling *polling, const struct queue *locked);
+/* The same, before it is completed: its queue need not drive the sockets for it any more. */
+void xs_poll_release(struct polling *polling);
 /* What is ready of one that was claimed, or has not begun: how many elements that are, 0 or 1. */
 int xs_poll_tell(exs_pollfd_t *fd, short ready);
 /* The same of all its ordinary descriptors (poll_others.c). */

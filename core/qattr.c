@@ -25,9 +25,9 @@ static exs_qstatus_t status_of(struct queue *queue)
     mutex_lock(&queue->events_lock);
     status.exs_attr.exs_depth = queue->depth;
     status.exs_events = count_ops(&queue->events) + count_ops(&queue->done);
-    status.exs_pending = queue->pending + queue->own_pending;
-    mutex_unlock(&queue->events_lock);
+    status.exs_pending = xs_queue_own_pending(queue);
     status.exs_sockets = xs_queue_own_socks(queue);
+    mutex_unlock(&queue->events_lock);
     xs_queue_unlock(queue);
     xs_spin_tell(&queue->spin, &status.exs_attr);
     return status;

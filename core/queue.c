@@ -1,205 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Event queues: making and deleting them, and the descriptors that they watch. See queue.h. */
+/* Event queues: making and deleting them, and running one. See queue.h. */
 #include <errno.h>
 #include <stdlib.h>
+#include "conn.h"
 #include "core.h"
-#include "fds.h"
 #include "handle.h"
 #include "library.h"
 #include "nic.h"
 #include "poll.h"
 #include "queue.h"
 #include "sock.h"
-#include "waitset.h"
 
 static struct handle_table handles = HANDLE_TABLE_INIT;
-
-/* ---- Descriptors --------------------------------------------------------------------------------------- */
-
-static int watch_own(const struct queue *queue, int fd)
-{
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL}; /* no guest's */
-
-    return queue->fd >= 0 ? fds_watch(queue->fd, fd, &event) : 0;
-}
-
-static int show(struct source *source)
-{
-    if (source->fd < 0)
-        source->fd = waitset_fd(source->waits);
-    return source->fd < 0 ? -1 : 0;
-}
-
-int xs_queue_show(struct queue *queue)
-{
-    struct source *source;
-
-    LIST_FOREACH (source, &queue->sources, link) {
-        if (show(source) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-/* In its own epoll and in those of the hosts before `end`. */
-static void unwatch_until(const struct queue *queue, const struct guest *end, const struct source *source)
-{
-    const struct guest *guest;
-
-    if (queue->fd >= 0)
-        fds_unwatch(queue->fd, source->fd);
-    LIST_FOREACH (guest, &queue->hosts, of_home) {
-        if (guest == end)
-            return;
-        xs_guest_unwatch(guest, source);
-    }
-}
-
-static int watch_everywhere(struct queue *queue, struct source *source)
-{
-    struct guest *guest;
-
-    if ((queue->fd >= 0 || !LIST_EMPTY(&queue->hosts)) && show(source) < 0)
-        return -1;
-    if (watch_own(queue, source->fd) < 0)
-        return -1;
-    LIST_FOREACH (guest, &queue->hosts, of_home) {
-        if (!guest->unwatched && xs_guest_watch(guest, source) < 0) {
-            int saved = errno;
-
-            unwatch_until(queue, guest, source);
-            errno = saved;
-            return -1;
-        }
-    }
-    return 0;
-}
-
-/* What they sleep on is not what it was. Called with locks of the device's. */
-static void wake_sleepers(void *home)
-{
-    struct queue *queue = home;
-    const struct xs_sleeper *sleeper;
-
-    mutex_lock(&queue->events_lock);
-    LIST_FOREACH (sleeper, &queue->sleepers, link)
-        doorbell_ring(sleeper->bell);
-    mutex_unlock(&queue->events_lock);
-}
-
-void xs_queue_wake_by(struct queue *queue, uint64_t deadline)
-{
-    struct xs_sleeper *sleeper;
-
-    mutex_lock(&queue->events_lock);
-    LIST_FOREACH (sleeper, &queue->sleepers, link) {
-        if (sleeper->wakes_by <= deadline)
-            continue;
-        sleeper->wakes_by = deadline;
-        doorbell_ring(sleeper->bell);
-    }
-    mutex_unlock(&queue->events_lock);
-}
-
-int xs_queue_watch(struct queue *queue, int fd, struct waitset *waits)
-{
-    struct source *source;
-    int count = 0;
-
-    LIST_FOREACH (source, &queue->sources, link)
-        count++;
-    if (count == XS_SOURCES_MAX) {
-        xs_log("a queue has %d devices and event channels, and can't have more", count);
-        errno = ENOSPC;
-        return -1;
-    }
-    source = malloc(sizeof(*source));
-    if (source == NULL)
-        return -1;
-    *source = (struct source){.fd = fd, .waits = waits};
-    if (watch_everywhere(queue, source) < 0) {
-        free(source);
-        return -1;
-    }
-    if (waits != NULL)
-        waitset_sleepers(waits, wake_sleepers, queue);
-    LIST_INSERT_HEAD(&queue->sources, source, link);
-    return 0;
-}
-
-void xs_queue_unwatch(struct queue *queue, int fd, const struct waitset *waits)
-{
-    struct source *source;
-
-    LIST_FOREACH (source, &queue->sources, link) {
-        if (waits != NULL ? source->waits != waits : source->fd != fd)
-            continue;
-        unwatch_until(queue, NULL, source);
-        LIST_REMOVE(source, link);
-        free(source);
-        return;
-    }
-}
-
-/* Called with the lock. */
-static void list_source(const struct source *source, struct xs_sleeper *sleeper)
-{
-    struct pollfd *fds = &sleeper->fds[sleeper->count];
-    uint64_t deadline = NEVER_NS;
-
-    if (source->waits != NULL) {
-        sleeper->count += waitset_list(source->waits, fds, &deadline);
-    } else {
-        *fds = (struct pollfd){.fd = source->fd, .events = POLLIN};
-        sleeper->count++;
-    }
-    if (deadline < sleeper->deadline)
-        sleeper->deadline = deadline;
-}
-
-/* Called with the lock. */
-static void tell_of_sleepers(const struct queue *home, bool sleeps)
-{
-    const struct nic *nic;
-
-    LIST_FOREACH (nic, &home->nics, link)
-        xs_nic_sleeps(nic, sleeps);
-}
-
-/* Known first: what changes from then on rings. */
-void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
-{
-    const struct source *source;
-
-    sleeper->home = home;
-    sleeper->fds[0] = (struct pollfd){.fd = sleeper->bell->fd, .events = POLLIN};
-    sleeper->count = 1;
-    mutex_lock(&home->lock);
-    mutex_lock(&home->events_lock);
-    LIST_INSERT_HEAD(&home->sleepers, sleeper, link);
-    atomic_fetch_add_explicit(&home->others, 1, memory_order_relaxed);
-    mutex_unlock(&home->events_lock);
-    if (atomic_load_explicit(&home->waits, memory_order_relaxed))
-        xs_queue_rest(home);
-    sleeper->deadline = sleeper->wakes_by = xs_queue_due(home);
-    LIST_FOREACH (source, &home->sources, link)
-        list_source(source, sleeper);
-    tell_of_sleepers(home, true);
-    xs_queue_unlock(home);
-}
-
-void xs_sleep_end(struct xs_sleeper *sleeper)
-{
-    struct queue *home = sleeper->home;
-
-    mutex_lock(&home->lock);
-    mutex_lock(&home->events_lock);
-    LIST_REMOVE(sleeper, link);
-    atomic_fetch_sub_explicit(&home->others, 1, memory_order_relaxed);
-    mutex_unlock(&home->events_lock);
-    tell_of_sleepers(home, !LIST_EMPTY(&home->sleepers));
-    xs_queue_unlock(home);
-}
 
 void xs_run(struct queue *home)
 {
@@ -242,8 +54,11 @@ struct queue *xs_queue_new(bool private, int depth)
     STAILQ_INIT(&queue->chunks);
     TAILQ_INIT(&queue->timed);
     TAILQ_INIT(&queue->line);
+    TAILQ_INIT(&queue->idle);
     atomic_init(&queue->refs, 1);
     queue->fd = -1;
+    for (int i = 0; i < DEPTH_PROBES; i++)
+        queue->depth_probe[i] = -1;
     xs_spin_init(&queue->spin);
     queue->raise = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
     queue->timer = (struct doorbell)DOORBELL_INIT(DOORBELL_TIMED);
@@ -254,8 +69,7 @@ struct queue *xs_queue_new(bool private, int depth)
     if (private)
         return queue;
 
-    queue->fd = fds_epoll();
-    if (queue->fd < 0 || doorbell_make(&queue->raise) < 0 || watch_own(queue, queue->raise.fd) < 0)
+    if (xs_queue_make_descriptor(queue) < 0)
         goto fail;
     queue->handle = xs_handle_make(&handles, queue);
     if (queue->handle == NULL)
@@ -305,21 +119,16 @@ static void close_sources(struct queue *queue)
         xs_device(i)->destroy_event_channel(queue->channel[i]);
         queue->channel[i] = NULL;
     }
-    if (queue->timer.fd >= 0)
-        xs_queue_unwatch(queue, queue->timer.fd, NULL);
-    doorbell_close(&queue->timer);
-    queue->timer.at = NEVER_NS;
+    xs_queue_drop_timer(queue);
 }
+
 
 static __attribute__((cold)) void free_queue(struct queue *queue)
 {
     int saved = errno;
 
     close_sources(queue);
-    doorbell_close(&queue->raise);
-    doorbell_close(&queue->look);
-    if (queue->fd >= 0)
-        fds_close(queue->fd);
+    xs_queue_close_descriptor(queue);
     xs_ops_free(queue);
     free(queue);
     errno = saved;
@@ -386,16 +195,59 @@ exs_qhandle_t exs_qcreate(int depth)
     return queue;
 }
 
-/* Those that lodge here have been given to other queues, which drive them: so it is theirs, until they are
- * gone. Those on their way in have been given to nobody, and are driven with their listener. */
 int xs_queue_own_socks(const struct queue *queue)
 {
     const struct sock *sock;
-    int count = 0;
+    int count = queue->migrated;
 
     LIST_FOREACH (sock, &queue->socks, at_home)
-        count += !sock->lodges && sock->listener == NULL;
+        count += sock->owner == queue;
     return count;
+}
+
+/* Operations of this queue's pool that it is not to be kept for: of a blocking call, or of none. */
+static int count_unnamed(const struct op_list *ops, const struct queue *queue)
+{
+    const struct op *op;
+    int count = 0;
+
+    STAILQ_FOREACH (op, ops, link)
+        count += op->pool == queue && op->at_home && (op->waiter != NULL || op->silent);
+    return count;
+}
+
+/* Of a socket that lives here, and that this queue doesn't own. */
+static int count_foreign(const struct sock *sock, const struct queue *queue)
+{
+    const struct op *closing = sock->closing;
+    int count = closing != NULL && closing->pool == queue && closing->at_home;
+
+    if (sock->conn != NULL)
+        count += count_unnamed(&sock->conn->sends, queue) + count_unnamed(&sock->conn->recvs, queue) +
+                 count_unnamed(&sock->conn->onesided, queue);
+    return count;
+}
+
+int xs_queue_own_pending(const struct queue *queue)
+{
+    const struct sock *sock;
+    int count = queue->pending + queue->own_pending;
+
+    LIST_FOREACH (sock, &queue->socks, at_home) {
+        if (sock->owner != queue)
+            count -= count_foreign(sock, queue);
+    }
+    return count;
+}
+
+/* It was deleted, and is still the home of sockets that others own, if there are any. */
+static void become_private(struct queue *queue)
+{
+    mutex_lock(&queue->lock);
+    xs_queue_close_descriptor(queue);
+    if (LIST_EMPTY(&queue->hosts))
+        xs_queue_hide(queue);
+    xs_queue_unlock(queue);
 }
 
 int exs_qdelete(exs_qhandle_t qhandle)
@@ -410,7 +262,7 @@ int exs_qdelete(exs_qhandle_t qhandle)
      * pending, or as a user. */
     mutex_lock(&queue->lock);
     mutex_lock(&queue->events_lock);
-    bool busy = queue->pending + queue->own_pending > 0 || xs_queue_own_socks(queue) > 0 ||
+    bool busy = xs_queue_own_pending(queue) > 0 || xs_queue_own_socks(queue) > 0 ||
                 !xs_handle_take(&handles, qhandle);
 
     if (!busy)
@@ -425,6 +277,7 @@ int exs_qdelete(exs_qhandle_t qhandle)
         return -1;
     }
     xs_queue_release_guests(queue); /* two that are each other's would keep each other for ever */
+    become_private(queue);
     xs_queue_unref(queue);
     return 0;
 }

@@ -11,9 +11,13 @@
  * run it sleep on what those wait for, and are told when that changes (sleepers).
  *
  * A socket whose operation names another queue than its home makes its home a guest of that queue: the other
- * queue watches and drives it too, so a loop needs to watch no other descriptor than the one it asked for.
+ * queue watches and drives it too, so a loop needs to watch no other descriptor than the one it asked for. That
+ * lasts as long as something needs it (detach.c).
  * Where too many would watch a listener's home, the others are in line: they look at it now and then
  * (accept.c).
+ *
+ * The queue that a socket lives on need not be the one that the application gave it to (sock.h, `owner`): a
+ * connection that was answered for an accept of one queue may be given to an accept of another.
  *
  * Locks are taken in this order: socket slot, listener's queue, home queue, regions (memory.h), nic's map,
  * events.
@@ -32,6 +36,7 @@
 #include "spin.h"
 
 #define DEVICES_MAX 2
+#define DEPTH_PROBES 2 /* epolls in each other, at most, between a device's descriptor and a queue's epoll */
 
 struct handle_slot;
 struct handle_table;
@@ -51,9 +56,14 @@ struct guest {
     struct queue *home; /* a reference */
     unsigned round; /* of the host, in which it was last ready; under the host's events_lock, as is the next */
     bool stuck;     /* it has something to do, and no descriptor tells of it */
+    /* Also under the host's events_lock: what the host has there, which are operations, polls, accepts and sockets
+     * that it owns. Without any the guest is in the host's list `idle`, since then (ns). */
+    int uses;
+    uint64_t idle_since;
+    TAILQ_ENTRY(guest) of_idle;
     bool in_line;   /* it isn't watched: the host looks at it when its time comes. Set with both locks */
-    bool unwatched; /* for want of descriptors, so it is stuck until there are some; guarded by the home's lock
-                     */
+    bool unwatched; /* for want of descriptors: the host looks at it by the clock until there are some. Set with
+                     * both locks */
     int accepts;    /* of a listener: the host's, that wait there; guarded by the home's lock, as are these: */
     unsigned visit; /* of those that watch: which of the home's, when the host was there last */
     TAILQ_ENTRY(guest) behind; /* of those in line */
@@ -99,8 +109,11 @@ struct queue {
                             * needs no lock, one less does: it pairs with the locked look of who completes */
     LIST_HEAD(, xs_sleeper) sleepers;
     LIST_HEAD(, guest) guests;
-    int lines;            /* of these, those in whose line it stands, */
-    struct doorbell look; /* and when it looks at them; without a descriptor until needed */
+    TAILQ_HEAD(idle_guests, guest) idle; /* of these, those that it has no use for; the first for longest */
+    int migrated;                        /* sockets that it owns, and that live on other queues */
+    int lines;                           /* of the guests, those that are in_line or unwatched, */
+    struct doorbell look;                /* and when it looks at them */
+    int depth_probe[DEPTH_PROBES]; /* epolls that are never readable (sources.c); -1: none */
     unsigned rounds;      /* looks for guests that are ready */
     bool has_stuck;       /* some of them */
     /* By `raise`, while a loop looks between its turns. Read without the lock it pairs with nothing: who is wrong
@@ -143,8 +156,9 @@ struct queue {
 struct queue *xs_queue_new(bool private, int depth);
 /* Of a depth that a program asks for: 0, or -1 and EINVAL. */
 int xs_check_depth(int depth);
-/* How many sockets live on it for their own sake. Called with the lock. */
+/* How many sockets it owns, and how many operations of its own have not ended. Called with both locks. */
 int xs_queue_own_socks(const struct queue *queue);
+int xs_queue_own_pending(const struct queue *queue);
 void xs_queue_ref(struct queue *queue);
 void xs_queue_unref(struct queue *queue);
 /* A private queue whose socket is fresh again, and which nobody else has a reference to than these, does
@@ -161,6 +175,15 @@ void xs_queue_unwatch(struct queue *queue, int fd, const struct waitset *waits);
 
 /* Have a descriptor of each wait set, which others will watch. Called with the lock. 0, or -1 and errno. */
 int xs_queue_show(struct queue *queue);
+/* Make the queue's own descriptor and what it needs; or close it. 0, or -1 and errno: then there may be a part of it.
+ * Called with the lock, or by the only user. */
+int xs_queue_make_descriptor(struct queue *queue);
+void xs_queue_close_descriptor(struct queue *queue);
+/* The timer's descriptor is not needed for now. Called with the lock. */
+void xs_queue_drop_timer(struct queue *queue);
+/* No queue watches this one any more, which has no epoll itself: give these descriptors back. Called with the
+ * lock. */
+void xs_queue_hide(struct queue *queue);
 
 /* Have operations for this depth in the pool; false: no memory, and nothing has changed. Called without the
  * locks. */
@@ -168,8 +191,10 @@ bool xs_ops_reach(struct queue *queue, int depth);
 /* The queue is nobody's any more. */
 void xs_ops_free(struct queue *queue);
 
-/* An operation whose event goes to `queue` (or to waiter); ENOMEM. */
-struct op *xs_op_new(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle, struct waiter *waiter);
+/* An operation whose event goes to `queue` (or to waiter), and which uses this guest of it until it ends, if it
+ * isn't NULL; ENOMEM. */
+struct op *xs_op_new(struct queue *queue, struct guest *guest, int type, int sockno, exs_ahandle_t ahandle,
+                     struct waiter *waiter);
 /* The same for a socket that lives on the queue, whose lock is held now, and will be when it is completed or
  * cancelled. All operations of a socket that end there are such, so that their events keep their order. */
 struct op *xs_op_new_at_home(struct queue *queue, int type, int sockno, exs_ahandle_t ahandle,
@@ -191,28 +216,26 @@ static inline void xs_queue_unlock(struct queue *queue)
     mutex_unlock(&queue->lock);
 }
 
-/* Let `host` watch and drive `home` as well, until either ends. Called with home's lock, as are the next ten.
- * 0, or -1 and errno. */
+/* Let `host` watch and drive `home` as well, for as long as it has a use for it, which the caller is to note
+ * before it gives the lock back. Called with home's lock, as are the next nine. 0, or -1 and errno: ENOSPC,
+ * more loops than the kernel allows would watch it. */
 int xs_queue_host(struct queue *host, struct queue *home);
 /* Let it stand in line there instead, and look after a while. 0, or -1 and errno. */
 int xs_queue_line_up(struct queue *host, struct queue *home);
-/* One that watches goes to the end of the line. 0, or -1 and errno. */
-int xs_queue_step_back(struct guest *guest);
+/* One that watches goes to the end of the line. */
+void xs_queue_step_back(struct guest *guest);
 /* One in line has looked, and does so again after a while. */
 void xs_queue_look_again(struct guest *guest);
 /* That hosting, or NULL. */
 struct guest *xs_queue_guest(const struct queue *host, const struct queue *home);
-/* A queue of the program's that drives this one, which is private; the caller is a user of it until xs_queue_put.
- * NULL: none, but for calls that wait. */
-struct queue *xs_queue_driver(const struct queue *home);
 /* The end of it, and of a reference of the home, which is not the last. */
 void xs_queue_unhost(struct guest *guest);
 void xs_queue_leave_hosts(struct queue *home);
 /* A source more of the home's, or less. -1 and errno. */
 int xs_guest_watch(struct guest *guest, const struct source *source);
 void xs_guest_unwatch(const struct guest *guest, const struct source *source);
-/* All that it has. -1 and errno: none of them. */
-int xs_guest_watch_all(struct guest *guest);
+/* One that is unwatched: try to watch it, or look again after a while. */
+void xs_guest_watch_again(struct guest *guest);
 
 /* The CM event channel of a device. NULL and errno. Called with the lock. */
 struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device);
@@ -273,6 +296,17 @@ void xs_queue_note_waits(struct queue *queue);
 /* Let go of all guests, without the lock: a queue that was deleted drives nothing any more. */
 void xs_queue_release_guests(struct queue *queue);
 
+/* The host has so many uses more for the guest, or fewer. Called with the host's events_lock, or without. */
+void xs_guest_use(struct guest *guest, int change);
+void xs_guest_use_unlocked(struct guest *guest, int change);
+/* End the watching of hosts that have had no use for the home for a while, or that have none now. Called with the
+ * home's lock. True: there were some. */
+bool xs_detach_idle_hosts(struct queue *home, bool at_once);
+/* Does the host have guests that it has had no use for for a while? Called with the host's events_lock. */
+bool xs_has_idle_guests(const struct queue *host);
+/* Let go of these. Called without locks. */
+void xs_detach_idle_guests(struct queue *host);
+
 /* Wake up at the sock's deadline (ns, 0 = none), whoever sleeps and however. Called with the lock. */
 void xs_queue_time(struct queue *queue, struct sock *sock, uint64_t deadline);
 /* When there is something to do by the clock; NEVER_NS: never. Called with the lock. */
@@ -280,6 +314,8 @@ uint64_t xs_queue_due(const struct queue *queue);
 /* Have the timer wake whoever watches the queue. Nobody may: then its waiter, whose sleep has a limit, does
  * without. Called with the lock. */
 void xs_queue_set_timer(struct queue *queue);
+/* Does anything watch the queue, or may it? Called with the lock. */
+bool xs_queue_needs_timer(const struct queue *queue);
 /* Does its timer, where it needs one, ring for what is due? */
 bool xs_queue_keeps_time(const struct queue *queue);
 /* Have the threads look again that sleep on the queue's descriptors for longer than that. Called with the lock. */

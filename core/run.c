@@ -79,14 +79,14 @@ static bool run_channel(struct queue *queue, int device)
     return true;
 }
 
-static bool needs_timer(const struct queue *queue)
+bool xs_queue_needs_timer(const struct queue *queue)
 {
     return queue->fd >= 0 || !LIST_EMPTY(&queue->hosts) || queue->keeps_time;
 }
 
 bool xs_queue_keeps_time(const struct queue *queue)
 {
-    return queue->timer.fd >= 0 || !needs_timer(queue);
+    return queue->timer.fd >= 0 || !xs_queue_needs_timer(queue);
 }
 
 uint64_t xs_queue_due(const struct queue *queue)
@@ -100,7 +100,7 @@ void xs_queue_set_timer(struct queue *queue)
 {
     uint64_t when = xs_queue_due(queue);
 
-    if (when == queue->timer.at || !needs_timer(queue))
+    if (when == queue->timer.at || !xs_queue_needs_timer(queue))
         return;
     if (queue->timer.fd < 0 &&
         (doorbell_make(&queue->timer) < 0 || xs_queue_watch(queue, queue->timer.fd, NULL) < 0)) {

@@ -82,6 +82,38 @@ void xs_sock_leave(struct sock *sock)
     xs_sock_put(sock);
 }
 
+/* A queue that is no home has its watching of the home counted (detach.c). */
+static void count_migrated(const struct sock *sock, int change)
+{
+    struct queue *owner = sock->owner, *home = atomic_load(&sock->home);
+
+    if (owner == NULL || owner == home)
+        return;
+    struct guest *guest = xs_queue_guest(owner, home);
+
+    mutex_lock(&owner->events_lock);
+    owner->migrated += change;
+    xs_guest_use(guest, change);
+    mutex_unlock(&owner->events_lock);
+}
+
+void xs_sock_own(struct sock *sock, struct queue *owner)
+{
+    sock->owner = owner;
+    count_migrated(sock, 1);
+}
+
+void xs_sock_disown(struct sock *sock)
+{
+    count_migrated(sock, -1);
+    sock->owner = NULL;
+}
+
+struct queue *xs_sock_driver(const struct sock *sock)
+{
+    return sock->owner == NULL && sock->driver != NULL ? xs_queue_get(sock->driver) : NULL;
+}
+
 /* Give a homeless, guarded socket this queue as its home, or a private one when it is NULL. With 0 the guard is
  * given up and the home's lock is held instead; -1 and errno. */
 static int find_home(struct sock *sock, struct queue *queue)
@@ -92,6 +124,7 @@ static int find_home(struct sock *sock, struct queue *queue)
         return -1;
     mutex_lock(&home->lock);
     xs_sock_settle(sock, home);
+    xs_sock_own(sock, queue);
     pthread_mutex_unlock(&sock->guard);
     if (queue == NULL)
         xs_queue_unref(home);
@@ -127,8 +160,8 @@ enum close_kind xs_close_kind(int sockno)
     if (sock == NULL)
         return CLOSE_AT_ONCE; /* fails at once */
     struct queue *home = atomic_load(&sock->home);
-    struct queue *driver = home != NULL ? xs_queue_driver(home) : NULL;
-    bool alone = home != NULL && home->handle == NULL && driver == NULL;
+    struct queue *driver = xs_sock_driver(sock);
+    bool alone = home != NULL && sock->owner == NULL && driver == NULL;
     enum close_kind kind = !xs_sock_has_peer(sock) ? CLOSE_AT_ONCE : alone ? CLOSE_ALONE : CLOSE_DRIVEN;
 
     xs_queue_put(driver);
@@ -158,9 +191,12 @@ static __attribute__((noinline)) struct op *op_elsewhere(struct sock *sock, stru
     struct queue *home = atomic_load(&sock->home);
     bool at_once = type == EXS_EVT_CLOSE && !xs_sock_has_peer(sock); /* what closes needs no host for it */
 
-    if (!at_once && type != EXS_EVT_ACCEPT && to != home && xs_queue_host(to, home) < 0)
+    if (at_once || type == EXS_EVT_ACCEPT || to == home)
+        return xs_op_new(to, NULL, type, sock->number, ahandle, waiter);
+    if (xs_queue_host(to, home) < 0)
         return NULL;
-    return xs_op_new(to, type, sock->number, ahandle, waiter);
+    sock->driver = to->handle;
+    return xs_op_new(to, xs_queue_guest(to, home), type, sock->number, ahandle, waiter);
 }
 
 static __attribute__((noinline)) struct op *op_otherwise(struct sock *sock, struct queue *queue, int type,

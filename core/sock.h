@@ -77,6 +77,11 @@ struct sock {
     _Atomic(struct queue *)
         home; /* a reference; set once: the store pairs with whoever finds it set, and then takes its lock */
     LIST_ENTRY(sock) at_home;
+    /* The queue that the application gave it to, which can't be deleted before it is closed: as a rule its home; or
+     * one that drives its home for it, which had answered for another queue's accept. NULL: none, it is a blocking
+     * call's, or was bound first. Guarded by the home's lock, as is the next. */
+    struct queue *owner;
+    exs_qhandle_t driver; /* of one without an owner: the last queue that an operation of it named */
     struct conn *conn; /* once there is a queue pair */
     /* enum sent (ending.h): whether what was sent is whole. Changed with the lock, but for SENT_UNTOLD, which whoever
      * dequeues the event takes away without. Pairs with nothing: a thread that knows of the event from another one
@@ -115,7 +120,6 @@ struct sock {
         patience;  /* listener: ns, how long a half-open one may say nothing while requests wait; 0: not set */
     bool listened; /* in this turn: whoever is silent now has said nothing */
 
-    bool lodges;           /* at a home that the accept it came from did not name */
     bool alone;            /* answered for a blocking accept, at a private home */
     struct sock *listener; /* on their way in: in whose list, */
     TAILQ_ENTRY(sock) incoming;
@@ -201,6 +205,12 @@ void xs_sock_put_locked(struct sock *sock);
  * queue and one of the socket, which leaving gives back. */
 void xs_sock_settle(struct sock *sock, struct queue *queue);
 void xs_sock_leave(struct sock *sock);
+/* The queue owns it from now on, and has it driven; or no more, before its last event. */
+void xs_sock_own(struct sock *sock, struct queue *owner);
+void xs_sock_disown(struct sock *sock);
+/* The queue that the operations of one without an owner named; the caller is a user of it until xs_queue_put. NULL:
+ * there is none. Called with the lock. */
+struct queue *xs_sock_driver(const struct sock *sock);
 
 /* Make sure that a locked socket has a home: this queue, or a private one when it is NULL. It stays locked, by
  * its home from then on. -1 and errno. */

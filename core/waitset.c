@@ -67,7 +67,6 @@ static int make_epoll(struct waitset *set)
         return -1;
     }
     set->epoll = epoll;
-    set->count = 0;
     wake(set);
     return 0;
 }
@@ -83,14 +82,21 @@ static int find(const struct waitset *set, int fd)
 
 static int add(struct waitset *set, int fd, uint32_t events, void *tag)
 {
-    if (set->epoll < 0 && set->count == WAITSET_LISTED && make_epoll(set) < 0)
+    bool is_full = set->count == WAITSET_LISTED;
+
+    if (set->epoll < 0 && is_full && make_epoll(set) < 0)
         return errno;
-    if (set->epoll >= 0)
-        return watch(set->epoll, fd, events, tag) < 0 ? errno : 0;
+    if (set->epoll >= 0 && watch(set->epoll, fd, events, tag) < 0)
+        return errno;
+    if (is_full) {
+        set->unlisted++;
+        return 0;
+    }
     set->members[set->count].fd = fd;
     set->members[set->count].events = events;
     set->members[set->count++].tag = tag;
-    wake(set);
+    if (set->epoll < 0)
+        wake(set);
     return 0;
 }
 
@@ -112,12 +118,12 @@ void waitset_change(struct waitset *set, int fd, uint32_t events, void *tag)
     pthread_mutex_lock(&set->lock);
     int i = find(set, fd);
 
-    if (set->epoll >= 0) {
+    if (set->epoll >= 0)
         fds_rewatch(set->epoll, fd, &event);
-    } else if (i >= 0) {
+    if (i >= 0)
         set->members[i].events = events;
+    if (i >= 0 && set->epoll < 0)
         wake(set);
-    }
     pthread_mutex_unlock(&set->lock);
 }
 
@@ -126,12 +132,14 @@ void waitset_remove(struct waitset *set, int fd)
     pthread_mutex_lock(&set->lock);
     int i = find(set, fd);
 
-    if (set->epoll >= 0) {
-        fds_unwatch(set->epoll, fd);
-    } else if (i >= 0) {
+    bool was_watched = set->epoll >= 0 && fds_unwatch(set->epoll, fd) == 0;
+
+    if (i >= 0)
         set->members[i] = set->members[--set->count];
+    else
+        set->unlisted -= was_watched;
+    if (i >= 0 && set->epoll < 0)
         wake(set); /* its number may soon stand for something else */
-    }
     pthread_mutex_unlock(&set->lock);
 }
 
@@ -207,6 +215,21 @@ int waitset_fd(struct waitset *set)
 
     pthread_mutex_unlock(&set->lock);
     return fd;
+}
+
+bool waitset_hide(struct waitset *set)
+{
+    pthread_mutex_lock(&set->lock);
+    bool hides = set->epoll >= 0 && set->unlisted == 0;
+
+    if (hides) {
+        doorbell_close(&set->bell);
+        fds_close(set->epoll);
+        set->epoll = -1;
+        wake(set);
+    }
+    pthread_mutex_unlock(&set->lock);
+    return hides;
 }
 
 int waitset_list(struct waitset *set, struct pollfd *fds, uint64_t *deadline)

@@ -24,14 +24,15 @@
 
 struct waitset {
     pthread_mutex_t lock;
-    int epoll; /* -1: none yet. Then the members are in it, and not here */
+    int epoll; /* -1: none. Else the members are in it, too, */
     struct {
         int fd;
         uint32_t events; /* EPOLLIN and EPOLLOUT, which are POLLIN and POLLOUT */
         void *tag;
     } members[WAITSET_LISTED];
-    int count;
-    int next;             /* to be looked at */
+    int count;    /* listed here; */
+    int unlisted; /* and these in it alone */
+    int next;     /* to be looked at */
     struct doorbell bell; /* its descriptor comes with the epoll */
     void (*wake)(void *sleepers);
     void *sleepers;
@@ -57,6 +58,9 @@ bool waitset_next(struct waitset *set, struct epoll_event *event);
 
 /* The descriptor that is readable while anything is ready, made if need be. -1 and errno. */
 int waitset_fd(struct waitset *set);
+/* Nobody watches that descriptor any more: close it, unless there are too many members for a list. True: it is
+ * closed. */
+bool waitset_hide(struct waitset *set);
 /* Sleep on these, until `deadline` at most; how many, WAITSET_LISTED at most. */
 int waitset_list(struct waitset *set, struct pollfd *fds, uint64_t *deadline);
 /* Whom to call, with locks held, when that list is not what it was. */

@@ -8,6 +8,7 @@
 #include "check/support/support.h"
 
 #include <ev.h>
+#include <poll.h>
 #include <sys/resource.h>
 
 #define LIMIT 256
@@ -150,6 +151,43 @@ START_TEST(connections_of_blocking_calls_closed_by_a_loop)
 }
 END_TEST
 
+/* An operation of such a loop waits, and the loop is woken now and then; at once as soon as there are
+ * descriptors. */
+START_TEST(connections_of_blocking_calls_used_by_a_loop)
+{
+    struct pair pair;
+    struct inbox box;
+    int wakes = 0;
+    char byte;
+
+    inbox_open(&box, 8);
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    exhaust();
+    must(exs_recv(pair.server, &byte, 1, 0, box.queue, &byte, NULL));
+    struct pollfd wait = {.fd = exs_qfd(box.queue), .events = POLLIN};
+    double start = seconds_now();
+
+    while (seconds_now() < start + 0.35) {
+        exs_event_t event;
+
+        if (poll(&wait, 1, 50) > 0)
+            wakes++;
+        ck_assert_int_eq(exs_qdequeue(box.queue, &event, 1, &(struct timeval){0, 0}), 0);
+    }
+    ck_assert_int_le(wakes, (int)((seconds_now() - start) * 10) + 1);
+    ck_assert_int_eq(exs_write(pair.client, "x", 1), 1);
+    take_good(&box, EXS_EVT_RECV, pair.server);
+    must(exs_recv(pair.server, &byte, 1, 0, box.queue, &byte, NULL));
+    release();
+    inbox_quiet(&box, 200);
+    ck_assert_int_eq(exs_write(pair.client, "y", 1), 1);
+    take_good(&box, EXS_EVT_RECV, pair.server);
+    ck_assert_int_eq(byte, 'y');
+    pair_close_blocking(&pair);
+    inbox_close(&box);
+}
+END_TEST
+
 START_TEST(what_needs_one_fails)
 {
     struct address any = loopback(AF_INET, 0);
@@ -270,6 +308,9 @@ START_TEST(a_connection_is_refused)
     hear(child.fd, &done, 1);
     rewind(said);
     ck_assert_ptr_nonnull(fgets(line, sizeof line, said));
+    ck_assert_str_eq(line, "exs: no descriptor is left for a queue to watch a connection: it looks at it 10 times a "
+                           "second\n");
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, said));
     ck_assert_str_eq(line, "exs: refused a connection: Too many open files\n");
     ck_assert_ptr_null(fgets(line, sizeof line, said));
     release();
@@ -344,6 +385,7 @@ int main(void)
     tcase_add_test(descriptors, connections_closed_by_blocking_calls);
     tcase_add_test(descriptors, connections_of_blocking_calls);
     tcase_add_test(descriptors, connections_of_blocking_calls_closed_by_a_loop);
+    tcase_add_test(descriptors, connections_of_blocking_calls_used_by_a_loop);
     tcase_add_test(descriptors, what_needs_one_fails);
     tcase_add_test(descriptors, bound_afterwards);
     tcase_add_test(add_case(suite, "keeping", 30), failed_connects_keep_nothing);

@@ -188,8 +188,8 @@ static void prepare_home(void)
 static void prepare_guest(void)
 {
     prepare();
-    ops[0] = xs_op_new(&queue, EXS_EVT_SEND, 1, NULL, NULL);
-    ops[1] = xs_op_new(&queue, EXS_EVT_SEND, 2, NULL, NULL);
+    ops[0] = xs_op_new(&queue, NULL, EXS_EVT_SEND, 1, NULL, NULL);
+    ops[1] = xs_op_new(&queue, NULL, EXS_EVT_SEND, 2, NULL, NULL);
 }
 
 static void prepare_glances(void)
@@ -205,7 +205,7 @@ static void prepare_device(void)
     mutex_lock(&queue.lock);
     ops[0] = xs_op_new_at_home(&queue, EXS_EVT_SEND, 1, NULL, NULL);
     mutex_unlock(&queue.lock);
-    ops[1] = xs_op_new(&queue, EXS_EVT_SEND, 2, NULL, NULL);
+    ops[1] = xs_op_new(&queue, NULL, EXS_EVT_SEND, 2, NULL, NULL);
     LIST_INSERT_HEAD(&queue.nics, &nic, link);
     has_completion = true;
 }

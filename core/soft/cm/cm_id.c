@@ -204,21 +204,29 @@ static void move_pending(const struct cm_id *id, struct cm_channel *from, struct
     }
 }
 
+/* In both channels at once it would count twice where the kernel limits how many epolls watch a descriptor, by
+ * whatever is between. Where it can't be added it can be given back, to where it has been. 0 or an errno. */
+static int move_watch(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
+{
+    bool sends = id->state == CM_TCP_CONNECTING || id->out_length > 0;
+    uint32_t events = cm_link_events(id) | (sends ? (uint32_t)EPOLLOUT : 0);
+
+    waitset_remove(&from->waits, id->fd);
+    int error = waitset_add(&to->waits, id->fd, events, id);
+
+    if (error != 0)
+        (void)waitset_add(&from->waits, id->fd, events, id);
+    return error;
+}
+
 static int move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
 {
     int error = id->ib == NULL ? 0 : cm_ib_move(id, to);
-    bool sends = id->state == CM_TCP_CONNECTING || id->out_length > 0;
 
+    if (error == 0 && id->fd != -1 && id->state >= CM_LISTENING)
+        error = move_watch(id, from, to);
     if (error != 0)
         return error;
-    if (id->fd != -1 && id->state >= CM_LISTENING) {
-        uint32_t events = cm_link_events(id);
-        int error = waitset_add(&to->waits, id->fd, sends ? events | EPOLLOUT : events, id);
-
-        if (error != 0)
-            return error;
-        waitset_remove(&from->waits, id->fd);
-    }
     move_pending(id, from, to);
     cm_timer_move(id, from, to);
     __atomic_store_n(&id->public.channel, &to->public, __ATOMIC_RELEASE);

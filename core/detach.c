@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * detach.c - when a host lets go of a guest (guest.c): when it has no use for it any more.
+ *
+ * A use is an operation or a poll whose event goes to the host, an accept that waits at a listener, or a socket
+ * that the host owns, where that lives at the guest. Each is counted while it lasts. Without any the host would be
+ * woken by connections that it has nothing to do with, and the guest's descriptors and the kernel's limits would be
+ * taken up by queues that were used once.
+ *
+ * A guest without a use is kept for a while, since a loop that starts one operation after the other would have to
+ * watch it again each time. Then the next turn of the host, or another queue that begins to watch the same home,
+ * ends it; and a queue that would be one too many for the kernel does so at once.
+ */
+#include "clock.h"
+#include "queue.h"
+
+#define KEPT_NS (NS_PER_S / 100) /* so long after its last use */
+#define DETACHED_AT_ONCE 16      /* guests, of one turn */
+
+void xs_guest_use(struct guest *guest, int change)
+{
+    struct queue *host = guest->host;
+    bool was_idle = guest->uses == 0;
+
+    guest->uses += change;
+    if (was_idle && guest->uses > 0) {
+        TAILQ_REMOVE(&host->idle, guest, of_idle);
+    } else if (!was_idle && guest->uses == 0) {
+        guest->idle_since = now_ns();
+        TAILQ_INSERT_TAIL(&host->idle, guest, of_idle);
+    }
+}
+
+void xs_guest_use_unlocked(struct guest *guest, int change)
+{
+    mutex_lock(&guest->host->events_lock);
+    xs_guest_use(guest, change);
+    mutex_unlock(&guest->host->events_lock);
+}
+
+/* Called with the host's events_lock. */
+static bool was_kept_long(const struct guest *guest, uint64_t now)
+{
+    return guest->uses == 0 && now - guest->idle_since >= KEPT_NS;
+}
+
+bool xs_has_idle_guests(const struct queue *host)
+{
+    const struct guest *first = TAILQ_FIRST(&host->idle);
+
+    return first != NULL && was_kept_long(first, now_ns());
+}
+
+/* Of the home. Called with its lock, under which it gets no use. */
+static bool is_unused(struct guest *guest, bool at_once)
+{
+    mutex_lock(&guest->host->events_lock);
+    bool is_unused = at_once ? guest->uses == 0 : was_kept_long(guest, now_ns());
+
+    mutex_unlock(&guest->host->events_lock);
+    return is_unused;
+}
+
+bool xs_detach_idle_hosts(struct queue *home, bool at_once)
+{
+    struct guest *guest, *next;
+    bool any = false;
+
+    for (guest = LIST_FIRST(&home->hosts); guest != NULL; guest = next) {
+        next = LIST_NEXT(guest, of_home);
+        if (!is_unused(guest, at_once))
+            continue;
+        xs_queue_unhost(guest);
+        any = true;
+    }
+    return any;
+}
+
+/* The homes of those that were kept for long, with a reference each. How many. */
+static int find_idle(struct queue *host, struct queue *homes[DETACHED_AT_ONCE])
+{
+    const struct guest *guest;
+    uint64_t now = now_ns();
+    int count = 0;
+
+    mutex_lock(&host->events_lock);
+    TAILQ_FOREACH (guest, &host->idle, of_idle) {
+        if (count == DETACHED_AT_ONCE || !was_kept_long(guest, now))
+            break;
+        xs_queue_ref(guest->home);
+        homes[count++] = guest->home;
+    }
+    mutex_unlock(&host->events_lock);
+    return count;
+}
+
+void xs_detach_idle_guests(struct queue *host)
+{
+    struct queue *homes[DETACHED_AT_ONCE];
+    int count = find_idle(host, homes);
+
+    for (int i = 0; i < count; i++) {
+        struct queue *home = homes[i];
+
+        mutex_lock(&home->lock);
+        struct guest *guest = xs_queue_guest(host, home);
+
+        if (guest != NULL && is_unused(guest, false))
+            xs_queue_unhost(guest);
+        xs_queue_unlock(home);
+        xs_queue_unref(home);
+    }
+}

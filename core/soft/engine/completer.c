@@ -60,9 +60,13 @@ static void progressed(struct soft_qp *qp, uint64_t before)
 static void acknowledge(struct soft_qp *qp, uint64_t upto)
 {
     struct soft_requester *req = &qp->req;
+    const struct soft_link *link = qp->path.link;
     uint64_t before = req->una;
     struct soft_send *send;
 
+    /* A peer may say that it has what it can't have yet. */
+    if (link != NULL && link->settle != NULL && upto > link->gathered)
+        soft_settle(qp);
     while (req->una < upto && (send = oldest(qp)) != NULL && !soft_send_answered(send)) {
         uint64_t end = send->psn + send->packets;
 

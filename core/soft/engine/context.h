@@ -83,6 +83,13 @@ struct soft_context {
     struct verbs_context verbs; /* last: grows at its front */
 };
 
+/* Registered memory is about to be the application's again. */
+static inline void soft_settle_all(const struct soft_context *context)
+{
+    if (context->wire->settle != NULL)
+        context->wire->settle(context->wire);
+}
+
 static inline struct soft_context *soft_context_of(struct ibv_context *context)
 {
     return (struct soft_context *)((char *)context - offsetof(struct soft_context, verbs.context));

@@ -68,6 +68,7 @@ void soft_flush_sends(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
 
+    soft_settle(qp);
     while (req->ring.tail != req->ring.head)
         soft_complete_send(qp, soft_ring_at(&req->ring, req->ring.tail++), IBV_WC_WR_FLUSH_ERR);
     req->index = req->ring.head;

@@ -151,6 +151,13 @@ static inline bool soft_receives(const struct soft_qp *qp)
            (1u << IBV_QPS_RTR | 1u << IBV_QPS_RTS | 1u << IBV_QPS_SQD | 1u << IBV_QPS_SQE);
 }
 
+/* The memory of what it has sent is the application's again: its link keeps copies of what has not left yet. */
+static inline void soft_settle(const struct soft_qp *qp)
+{
+    if (qp->path.link != NULL && qp->path.link->settle != NULL)
+        qp->path.link->settle(qp->path.link);
+}
+
 /* Does all that is sent arrive? */
 static inline bool soft_is_lossless(const struct soft_qp *qp)
 {

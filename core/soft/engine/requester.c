@@ -85,6 +85,7 @@ void soft_requester_back(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
 
+    soft_settle(qp);
     req->next = req->una;
     req->index = req->ring.tail;
     req->asked = req->una;

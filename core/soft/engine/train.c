@@ -18,6 +18,7 @@
  * a packet's, behind its header, would. */
 #define LEAD 128 /* bytes before a train of our own */
 #define OWN_BYTES (LEAD + SOFT_TRAIN_LONG)
+#define GATHERED_MIN 4096 /* bytes; what is no longer is copied faster than it is listed */
 
 /* None of it is written before it is needed: an idle context holds no page of it. */
 bool soft_train_begin(struct soft_train *train)
@@ -148,6 +149,8 @@ static void drop_failed(struct soft_train *train)
     struct soft_qp *failed[SOFT_TRAIN_PACKETS];
     unsigned failures = 0;
 
+    if (train->link->settle != NULL)
+        train->link->settle(train->link);
     train->packets = 0;
     train->length = 0;
     for (unsigned i = 0; i < packets; i++) {
@@ -266,6 +269,15 @@ static void put_off(struct soft_train *train, uint8_t *to, const struct iovec *f
     }
 }
 
+/* The link sends it from where it is. */
+static __attribute__((noinline)) bool gather(struct soft_train *train, uint8_t *to, const struct iovec *from)
+{
+    const struct soft_owner *owner = &train->owner[train->packets - 1];
+
+    return train->link->gather(train->link, to, from->iov_base, from->iov_len,
+                               owner->answer ? UINT64_MAX : owner->psn);
+}
+
 inline void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
                                const struct soft_mr *fragile)
 {
@@ -274,6 +286,8 @@ inline void soft_train_payload(struct soft_context *context, uint8_t *to, const 
     for (; count > 0; count--, from++) {
         if (fragile != NULL)
             put_off(train, to, from, fragile);
+        else if (from->iov_len > GATHERED_MIN && train->link->gather != NULL && gather(train, to, from))
+            ;
         else if (train->link->far)
             copy_far(to, from->iov_base, from->iov_len);
         else

@@ -119,6 +119,16 @@ struct soft_link {
     uint32_t ack;
     struct soft_qp *user; /* whose path it is: the last one's, if there are several */
 
+    /*
+     * (locked) A link that sends from where a payload is: bytes that belong at `to`, in the room that it gave, are
+     * here, and stay so until the peer acknowledges PSN `psn` or `settle` is called. False: they are to be copied
+     * there instead. settle: they don't stay so any longer, whichever they are; the link copies what has not left.
+     * NULL, both, where all is copied.
+     */
+    bool (*gather)(struct soft_link *link, uint8_t *to, const void *from, size_t length, uint64_t psn);
+    void (*settle)(struct soft_link *link);
+    uint64_t gathered; /* the PSN of the first packet whose bytes it has not sent; UINT64_MAX: none */
+
     /* (locked) So many bytes more are being sent that nobody acknowledges. How long to wait before the next,
      * ns, and then to ask again, of 0 bytes; 0: don't wait. NULL where nothing is lost for want of room. */
     uint64_t (*pace)(struct soft_link *link, const struct soft_path *path, size_t bytes);
@@ -174,6 +184,9 @@ struct soft_wire {
      * both, where there is no such thing. */
     int (*join)(struct soft_wire *wire, const union soft_addr *group);
     void (*leave)(struct soft_wire *wire, const union soft_addr *group);
+
+    /* (locked) Memory is about to be deregistered: no link sends from where it is. May be NULL. */
+    void (*settle)(struct soft_wire *wire);
 
     /* (locked) The last queue pair of the context is gone. May be NULL. */
     void (*deserted)(struct soft_wire *wire, struct ibv_context *context);

@@ -8,6 +8,7 @@ void tcp_init(struct tcp *tcp, struct ibv_context *context, struct service_membe
 {
     *tcp = (struct tcp){.context = context, .service = service, .epoll = -1};
     TAILQ_INIT(&tcp->unsent);
+    LIST_INIT(&tcp->gathering);
 }
 
 void tcp_end(struct tcp *tcp)
@@ -23,6 +24,14 @@ void tcp_sent(struct tcp *tcp)
 
     while ((peer = TAILQ_FIRST(&tcp->unsent)) != NULL)
         tcp_flush(peer);
+}
+
+void tcp_settle(struct tcp *tcp)
+{
+    struct tcp_peer *peer;
+
+    while ((peer = LIST_FIRST(&tcp->gathering)) != NULL)
+        tcp_link_settle(&peer->link);
 }
 
 static int handle_events(struct tcp_peer *peer, uint32_t events)

@@ -10,7 +10,10 @@
  * two that lets go of it closes the socket.
  *
  * Sending. The engine builds packets in the peer's send buffer, and leaves between them the bytes in which this
- * link then writes the frame headers. The buffer goes to the socket when it holds TCP_FLUSH_BYTES, and at the
+ * link then writes the frame headers. Payload of more than a page is not copied there: the link keeps a list of
+ * where it is (struct tcp_piece), and sendmsg() takes it from the application's memory. When that memory may
+ * change before the payload has left - its queue pair fails or goes back, its region is deregistered, the peer
+ * acknowledges what it can't have - the rest of it is copied into the buffer (settle). The buffer goes to the socket when it holds TCP_FLUSH_BYTES, and at the
  * end of each step of the engine. When the socket is full the rest waits in the buffer, the link says that it is
  * full, and EPOLLOUT is watched until all of the rest has left. A RC acknowledgement travels in the header of
  * the next packet.
@@ -52,6 +55,16 @@ struct tcp {
     int epoll;      /* -1: none yet */
     unsigned count; /* connections whose link a queue pair has */
     TAILQ_HEAD(, tcp_peer) unsent;
+    LIST_HEAD(, tcp_peer) gathering; /* those with pieces that have not left */
+};
+
+/* Payload of a packet in a send buffer: it is sent from the application's memory, and its place in the buffer is
+ * filled only if that memory may change before it has left. */
+struct tcp_piece {
+    size_t at; /* its place in the buffer */
+    const uint8_t *from;
+    size_t length;
+    uint64_t psn; /* of the request that it belongs to; UINT64_MAX: it is an answer's */
 };
 
 /* A long packet whose payload is arriving. */
@@ -79,9 +92,12 @@ struct tcp_peer {
     TAILQ_ENTRY(tcp_peer) entry;
 
     struct tcp_out {
-        uint8_t *bytes;   /* TCP_OUT_BYTES, from the first packet on */
-        size_t sent, end; /* what is between them waits for the socket */
+        uint8_t *bytes;           /* TCP_OUT_BYTES, from the first packet on */
+        size_t sent, end;         /* what is between them waits for the socket */
+        struct tcp_piece *pieces; /* TCP_PIECES of them, in the order of their places */
+        unsigned first, count;    /* what is between them has not left */
     } out;
+    LIST_ENTRY(tcp_peer) gathers;
     struct tcp_in {
         uint8_t *bytes; /* TCP_IN_BYTES, from the first packet on */
         size_t begin, end;
@@ -97,6 +113,7 @@ void tcp_end(struct tcp *tcp);
 /* As struct soft_wire has them. (locked) */
 int tcp_receive(struct tcp *tcp);
 void tcp_sent(struct tcp *tcp);
+void tcp_settle(struct tcp *tcp);
 
 /* ---- What the connection manager calls (not locked) -------------------------------------------- */
 
@@ -115,6 +132,7 @@ void tcp_peer_release(struct tcp_peer *peer);
 
 /* ---- Between the link's own files (locked) ------------------------------------------------------ */
 
+#define TCP_PIECES 64
 #define TCP_OUT_BYTES (SOFT_TRAIN_LONG + TCP_FLUSH_BYTES)
 #define TCP_IN_BYTES (4 * TCP_SHORT_FRAME)
 
@@ -122,6 +140,11 @@ void tcp_peer_release(struct tcp_peer *peer);
 uint8_t *tcp_link_room(struct soft_link *link, size_t size, size_t *limit);
 void tcp_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
                    size_t stride);
+
+bool tcp_link_gather(struct soft_link *link, uint8_t *to, const void *from, size_t length, uint64_t psn);
+void tcp_link_settle(struct soft_link *link);
+/* Forget the first so many pieces of those that have not left. */
+void tcp_drop_pieces(struct tcp_peer *peer, unsigned count);
 
 /* Give the socket what it takes of the send buffer. */
 void tcp_flush(struct tcp_peer *peer);

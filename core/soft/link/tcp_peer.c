@@ -63,6 +63,7 @@ static void drop_share(struct tcp_peer *peer)
     fds_close(peer->fd);
     pages_free(peer->out.bytes, TCP_OUT_BYTES);
     pages_free(peer->in.bytes, TCP_IN_BYTES);
+    free(peer->out.pieces);
     free(peer);
 }
 
@@ -80,6 +81,7 @@ static void leave_link(struct soft_link *link)
 
     tcp_flush(peer);
     tcp_leave_unsent(peer);
+    tcp_drop_pieces(peer, peer->out.count - peer->out.first);
     leave_epoll(peer);
     peer->tcp->count--;
     peer->tcp = NULL;
@@ -100,6 +102,9 @@ struct tcp_peer *tcp_peer_new(int fd)
                                     .full = true,
                                     .room = tcp_link_room,
                                     .send = tcp_link_send,
+                                    .gather = tcp_link_gather,
+                                    .settle = tcp_link_settle,
+                                    .gathered = UINT64_MAX,
                                     .leave = leave_link};
     peer->path.link = &peer->link;
     peer->fd = fd;
@@ -113,7 +118,9 @@ static int make_buffers(struct tcp_peer *peer)
         peer->out.bytes = pages_new(TCP_OUT_BYTES);
     if (peer->in.bytes == NULL)
         peer->in.bytes = pages_new(TCP_IN_BYTES);
-    return peer->out.bytes == NULL || peer->in.bytes == NULL ? ENOMEM : 0;
+    if (peer->out.pieces == NULL)
+        peer->out.pieces = calloc(TCP_PIECES, sizeof *peer->out.pieces);
+    return peer->out.bytes == NULL || peer->in.bytes == NULL || peer->out.pieces == NULL ? ENOMEM : 0;
 }
 
 int tcp_peer_attach(struct tcp *tcp, struct tcp_peer *peer)
@@ -185,6 +192,7 @@ void tcp_fail(struct tcp_peer *peer, const char *why, int error)
         fprintf(stderr, "exs: a connection by tcp is broken because %s%s%s\n", why, error != 0 ? ": " : "",
                 error != 0 ? strerror(error) : "");
     peer->failed = peer->ended = true;
+    tcp_drop_pieces(peer, peer->out.count - peer->out.first);
     peer->blocked = false;
     shutdown(peer->fd, SHUT_RDWR);
     tcp_leave_unsent(peer);

@@ -1,14 +1,93 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* tcp_send.c - packets become frames in a connection's send buffer, and leave by its socket. See tcp.h. */
 #include <errno.h>
+#include <string.h>
 #include <sys/socket.h>
 #include "tcp.h"
 #include "tcp_frame.h"
 
-/* A buffer that the socket has taken all of begins again. */
-static void consume(struct tcp_out *out, size_t bytes)
+#define SEND_STRETCHES (2 * TCP_PIECES + 1) /* of memory in one call */
+
+/* ---- Payload that is not in the buffer ---- */
+
+bool tcp_link_gather(struct soft_link *link, uint8_t *to, const void *from, size_t length, uint64_t psn)
 {
+    struct tcp_peer *peer = (struct tcp_peer *)link;
+    struct tcp_out *out = &peer->out;
+
+    if (out->count == TCP_PIECES)
+        return false;
+    if (out->count == 0)
+        LIST_INSERT_HEAD(&peer->tcp->gathering, peer, gathers);
+    out->pieces[out->count++] = (struct tcp_piece){(size_t)(to - out->bytes), from, length, psn};
+    if (psn < link->gathered)
+        link->gathered = psn;
+    return true;
+}
+
+void tcp_drop_pieces(struct tcp_peer *peer, unsigned count)
+{
+    struct tcp_out *out = &peer->out;
+
+    if (count == 0)
+        return;
+    out->first += count;
+    peer->link.gathered = UINT64_MAX;
+    for (unsigned i = out->first; i < out->count; i++)
+        if (out->pieces[i].psn < peer->link.gathered)
+            peer->link.gathered = out->pieces[i].psn;
+    if (out->first < out->count)
+        return;
+    out->first = out->count = 0;
+    LIST_REMOVE(peer, gathers);
+}
+
+void tcp_link_settle(struct soft_link *link)
+{
+    struct tcp_peer *peer = (struct tcp_peer *)link;
+    const struct tcp_out *out = &peer->out;
+
+    for (unsigned i = out->first; i < out->count; i++) {
+        const struct tcp_piece *piece = &out->pieces[i];
+        size_t gone = out->sent > piece->at ? out->sent - piece->at : 0;
+
+        memcpy(out->bytes + piece->at + gone, piece->from + gone, piece->length - gone);
+    }
+    tcp_drop_pieces(peer, out->count - out->first);
+}
+
+/* ---- The socket ---- */
+
+/* What waits. Returns how many stretches of memory that is. */
+static size_t list_memory(const struct tcp_out *out, struct iovec memory[SEND_STRETCHES])
+{
+    size_t at = out->sent, count = 0;
+
+    for (unsigned i = out->first; i < out->count; i++) {
+        const struct tcp_piece *piece = &out->pieces[i];
+        size_t gone = at > piece->at ? at - piece->at : 0;
+
+        if (at < piece->at)
+            memory[count++] = (struct iovec){out->bytes + at, piece->at - at};
+        memory[count++] = (struct iovec){(uint8_t *)(uintptr_t)piece->from + gone, piece->length - gone};
+        at = piece->at + piece->length;
+    }
+    if (at < out->end)
+        memory[count++] = (struct iovec){out->bytes + at, out->end - at};
+    return count;
+}
+
+/* A buffer that the socket has taken all of begins again. */
+static void consume(struct tcp_peer *peer, size_t bytes)
+{
+    struct tcp_out *out = &peer->out;
+    unsigned gone = 0;
+
     out->sent += bytes;
+    while (out->first + gone < out->count &&
+           out->pieces[out->first + gone].at + out->pieces[out->first + gone].length <= out->sent)
+        gone++;
+    tcp_drop_pieces(peer, gone);
     if (out->sent == out->end)
         out->sent = out->end = 0;
 }
@@ -40,19 +119,23 @@ void tcp_leave_unsent(struct tcp_peer *peer)
 static void stop_sending(struct tcp_peer *peer)
 {
     peer->failed = true;
+    tcp_drop_pieces(peer, peer->out.count - peer->out.first);
     shutdown(peer->fd, SHUT_RDWR);
 }
 
 void tcp_flush(struct tcp_peer *peer)
 {
     struct tcp_out *out = &peer->out;
+    struct iovec memory[SEND_STRETCHES];
+    struct msghdr message = {.msg_iov = memory};
     ssize_t sent;
 
     tcp_leave_unsent(peer);
     while (!peer->failed && !is_empty(out)) {
-        sent = send(peer->fd, out->bytes + out->sent, out->end - out->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        message.msg_iovlen = list_memory(out, memory);
+        sent = sendmsg(peer->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent > 0)
-            consume(out, (size_t)sent);
+            consume(peer, (size_t)sent);
         else if (errno == EAGAIN)
             break;
         else if (errno != EINTR)

@@ -101,6 +101,11 @@ static void sent(struct soft_wire *wire, struct ibv_context *context)
     tcp_sent(&home->tcp);
 }
 
+static void settle(struct soft_wire *wire)
+{
+    tcp_settle(&((struct soft_home *)wire)->tcp);
+}
+
 static void watch(struct soft_wire *wire)
 {
     shm_watch(&((struct soft_home *)wire)->shm);
@@ -133,6 +138,7 @@ struct soft_home *home_open(void)
         .receive = receive,
         .sent = sent,
         .watch = watch,
+        .settle = settle,
         .attended = attended,
         .awaits = awaits,
         .open = prepare,

@@ -255,6 +255,7 @@ static int rereg(struct soft_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
         (changed.access ^ mr->access) & (IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND))
         set_range(&changed, addr, length, iova_of((uintptr_t)addr, changed.access));
     soft_lock(mr->ibv.context);
+    soft_settle_all(soft_context_of(mr->ibv.context));
     error = change(mr, &changed);
     soft_unlock(mr->ibv.context);
     return error;
@@ -284,6 +285,7 @@ int soft_dereg_mr(struct ibv_mr *ibv)
     if (error == 0 && ((struct soft_mr *)ibv)->windows > 0)
         error = EBUSY; /* they are bound to it */
     if (error == 0) {
+        soft_settle_all(soft_context_of(context));
         soft_key_leave(&soft_context_of(context)->keys, (struct soft_mr *)ibv);
         ((struct soft_pd *)ibv->pd)->users--;
         soft_object_retire(soft_context_of(context), ibv->handle);

@@ -69,11 +69,11 @@ const char *xs_address_text(const struct sockaddr *address, char text[ADDRESS_TE
     return text;
 }
 
-static int get_name(int sockno, struct sockaddr *address, socklen_t *address_len, bool peer)
+static int get_name(const char *call, int sockno, struct sockaddr *address, socklen_t *address_len, bool peer)
 {
     union sock_address none = {0};
     int result = -1;
-    struct sock *sock = xs_sock_enter(__func__, sockno);
+    struct sock *sock = xs_sock_enter(call, sockno);
 
     if (sock == NULL)
         return -1;
@@ -97,12 +97,12 @@ static int get_name(int sockno, struct sockaddr *address, socklen_t *address_len
 
 int exs_getsockname(int sockno, struct sockaddr *address, socklen_t *address_len)
 {
-    return get_name(sockno, address, address_len, false);
+    return get_name(__func__, sockno, address, address_len, false);
 }
 
 int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len)
 {
-    return get_name(sockno, address, address_len, true);
+    return get_name(__func__, sockno, address, address_len, true);
 }
 
 /* What carries a connection; for a listener, all the kinds of device that it listens on. NULL: neither. */

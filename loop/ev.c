@@ -11,7 +11,7 @@ static void ready(EV_P_ ev_io *io, int revents)
     exs_qhandle_t queue = w->queue;
     exs_event_t events[EXS_EV_BATCH];
 
-    if (xs_enter(__func__) < 0) { /* in a forked child the queue and its locks are the parent's */
+    if (xs_enter("exs_ev") < 0) { /* in a forked child the queue and its locks are the parent's */
         ev_io_stop(EV_A_ io);
         return;
     }

@@ -429,6 +429,10 @@ START_TEST(socket_that_is_gone)
     told("exs_connect_host: socket %d is gone: exs_close was called for it before", gone);
     must_fail(exs_close(gone, 0, NULL, NULL), EBADF);
     told("exs_close: socket %d is gone: exs_close was called for it before", gone);
+    must_fail(exs_getpeername(gone, (struct sockaddr *)memory, &(socklen_t){LARGE}), EBADF);
+    told("exs_getpeername: socket %d is gone: exs_close was called for it before", gone);
+    must_fail(exs_getsockname(gone, (struct sockaddr *)memory, &(socklen_t){LARGE}), EBADF);
+    told("exs_getsockname: socket %d is gone: exs_close was called for it before", gone);
     must_fail(exs_cancel(gone, NULL, EXS_CANCEL_ALL), EBADF);
     told("exs_cancel: socket %d is gone: exs_close was called for it before", gone);
     must_fail(exs_listen(fileno(said), 1), EBADF); /* never one */

@@ -2,6 +2,7 @@
 /* Elements of file vectors: checked, and opened. See element.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "element.h"
@@ -16,7 +17,7 @@ struct range { /* of a file, as the application says it */
 
 /* ---- Opening --------------------------------------------------------------------------------------- */
 
-static int open_again(const char *path, int how)
+static int try_open(const char *path, int how)
 {
     int fd;
 
@@ -26,16 +27,54 @@ static int open_again(const char *path, int how)
     return fd;
 }
 
-static int open_path(const char *path, enum purpose purpose)
+/* What may be written need not be readable. */
+static int open_for(const char *path, enum purpose purpose, int create)
 {
+    int fd = try_open(path, purpose == TO_SEND ? O_RDONLY : O_RDWR | create);
+
+    return fd < 0 && errno == EACCES && purpose == TO_FILL ? try_open(path, O_WRONLY) : fd;
+}
+
+/* Only what can be mapped. */
+static int check_kind(const exs_xferfile_t *from, mode_t mode)
+{
+    if (S_ISREG(mode))
+        return 0;
+    return xs_fails(S_ISDIR(mode) && from->exs_xfv_type == EXS_PATHVEC ? EISDIR : ENODEV);
+}
+
+/* The file that `named` stands for, which O_PATH has found but not opened. Without /proc the path is followed once
+ * more; xs_element_open looks at the kind of what that leads to. */
+static int open_found(int named, const char *path, enum purpose purpose)
+{
+    char link[64];
+    int fd;
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", named);
+    fd = open_for(link, purpose, 0);
+    return fd < 0 && errno == ENOENT ? open_for(path, purpose, 0) : fd;
+}
+
+/* Opening a FIFO or a device has effects: a process that waits for the other end of a FIFO goes on, a tape rewinds,
+ * a watchdog starts. So the kind is looked at first, by a descriptor that opens nothing. */
+static int open_path(const exs_xferfile_t *from, enum purpose purpose)
+{
+    const char *path = from->exs_xfv.exs_pathv.exs_path;
+    struct stat status;
+    int fd = -1;
+
     if (path == NULL || *path == 0)
         return xs_invalid("exs_path is %s", path == NULL ? "NULL" : "empty");
-    int fd = open_again(path, purpose == TO_SEND ? O_RDONLY : O_RDWR | O_CREAT);
+    int named = fds_own(try_open(path, O_PATH));
 
-    if (fd < 0 && errno == EACCES && purpose == TO_FILL)
-        fd = open_again(path, O_WRONLY);
-    if (fd < 0)
-        return xs_fails(errno == ENXIO ? ENODEV : errno); /* a local socket's name */
+    if (named < 0)
+        return errno == ENOENT && purpose == TO_FILL ? fds_own(open_for(path, purpose, O_CREAT)) : -1;
+    if (fstat(named, &status) == 0 && check_kind(from, status.st_mode) == 0)
+        fd = open_found(named, path, purpose);
+    int saved = errno;
+
+    fds_close(named);
+    errno = saved;
     return fds_own(fd);
 }
 
@@ -47,14 +86,6 @@ static int copy_fd(int fd)
 }
 
 /* ---- Ranges ---------------------------------------------------------------------------------------- */
-
-/* Only what can be mapped. */
-static int check_kind(const exs_xferfile_t *from, mode_t mode)
-{
-    if (S_ISREG(mode))
-        return 0;
-    return xs_fails(S_ISDIR(mode) && from->exs_xfv_type == EXS_PATHVEC ? EISDIR : ENODEV);
-}
 
 static int to_send(struct element *element, const struct range *range, uint64_t size)
 {
@@ -141,7 +172,7 @@ static int use_path(struct element *element, const exs_xferfile_t *from, enum pu
     const exs_pathvec_t *file = &from->exs_xfv.exs_pathv;
 
     element->flags = file->exs_flags;
-    element->fd = open_path(file->exs_path, purpose);
+    element->fd = open_path(from, purpose);
     if (element->fd < 0)
         return -1;
     return check_range(element, from, &(struct range){file->exs_offset, file->exs_length}, purpose, flags);

@@ -112,6 +112,7 @@ START_TEST(not_a_file)
     must(socketpair(AF_UNIX, SOCK_STREAM, 0, ends));
     snprintf(fifo, sizeof fifo, "%s", folder_path(&folder, "fifo"));
     must(mkfifo(fifo, 0600));
+    int watch = file_watch_opens(fifo);
     refused(by_fd(ends[0], 0, 10), ENODEV);
     refused(by_fd(pipes[1], 0, 10), ENODEV);
     refused(by_fd(null, 0, 10), ENODEV);
@@ -119,6 +120,10 @@ START_TEST(not_a_file)
     refused(by_fd(pair.server, 0, 10), ENODEV);
     refused(by_path(folder.path, 0, 10), EISDIR);
     refused(by_path(fifo, 0, 10), ENODEV); /* and does not wait for a reader */
+    ck_assert(!file_was_opened(watch)); /* who waits at the other end must not go on */
+    must(close(open(fifo, O_RDWR | O_CLOEXEC)));
+    ck_assert(file_was_opened(watch));
+    close(watch);
     refused(by_path("/dev/null", 0, 10), ENODEV);
     nothing_was_taken();
     close(null);

@@ -108,6 +108,7 @@ START_TEST(not_a_file)
     must(pipe(pipes));
     snprintf(fifo, sizeof fifo, "%s/fifo", folder);
     must(mkfifo(fifo, 0600));
+    int watch = file_watch_opens(fifo);
     refused(by_fd(ends[0], 0, 0), ENODEV);
     refused(by_fd(pipes[0], 0, 0), ENODEV);
     refused(by_fd(null, 0, 0), ENODEV);
@@ -115,6 +116,10 @@ START_TEST(not_a_file)
     refused(by_fd(pair.server, 0, 0), ENODEV);
     refused(by_path(folder, 0, 0), EISDIR);
     refused(by_path(fifo, 0, 0), ENODEV); /* and does not wait for a writer */
+    ck_assert(!file_was_opened(watch)); /* who waits at the other end must not go on */
+    must(close(open(fifo, O_RDWR | O_CLOEXEC)));
+    ck_assert(file_was_opened(watch));
+    close(watch);
     refused(by_path("/dev/null", 0, 0), ENODEV);
     nothing_came();
     must(unlink(fifo));

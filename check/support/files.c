@@ -4,6 +4,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 
 exs_xferfile_t by_fd(int fd, off_t offset, size_t length)
@@ -76,6 +78,24 @@ int folder_file(const struct folder *folder, const char *name, off_t length)
 /* ---- What a file holds --------------------------------------------------------------- */
 
 #define PART (256 * KIB)
+
+int file_watch_opens(const char *path)
+{
+    int watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+
+    must(watch);
+    must(inotify_add_watch(watch, path, IN_OPEN));
+    return watch;
+}
+
+bool file_was_opened(int watch)
+{
+    char events[sizeof(struct inotify_event) + NAME_MAX + 1];
+    ssize_t length = read(watch, events, sizeof(events));
+
+    ck_assert(length > 0 || errno == EAGAIN);
+    return length > 0;
+}
 
 void file_fill(int fd, off_t offset, size_t length, unsigned char value)
 {

@@ -22,6 +22,10 @@ const char *folder_path(const struct folder *folder, const char *name);
 /* A new file of so many zeroes, open for reading and writing. */
 int folder_file(const struct folder *folder, const char *name, off_t length);
 
+/* Notes each open of this file from now on, until the descriptor is closed. Was there one? */
+int file_watch_opens(const char *path);
+bool file_was_opened(int watch);
+
 void file_fill(int fd, off_t offset, size_t length, unsigned char value);
 /* It has this length; its bytes from `offset` on are these of the pattern; or are of this value. */
 void file_has_length(int fd, off_t length);

@@ -8,6 +8,19 @@
 #include "poll.h"
 #include "sock.h"
 
+/* Would a send of any length be started now? A limit of pending bytes accepts any that is alone. With
+ * EXS_SO_SENDLIMIT this limit is all that refuses a send; without, a send with MSG_DONTWAIT needs room at the peer
+ * as well. */
+static bool takes_send(const struct conn *conn)
+{
+    const struct options *options = &conn->sock->options;
+    bool is_alone = STAILQ_EMPTY(&conn->sends);
+
+    if (is_alone && options->refuses)
+        return true;
+    return (is_alone || options->send_buffer == 0) && xs_dontwait_send(conn) == 0;
+}
+
 /* What broke may yet turn out to have ended in order, until it is drained. */
 static short of_connection(const struct conn *conn)
 {
@@ -16,11 +29,7 @@ static short of_connection(const struct conn *conn)
 
     if (xs_conn_may_receive(conn) != 0 || xs_dontwait_recv(conn) == 0)
         ready |= EXS_POLLIN;
-    /* Where sends are bounded any is taken that is alone: a shorter one may be before, but who knows how short.
-     */
-    bool is_bounded = conn->sock->options.send_buffer != 0 && !STAILQ_EMPTY(&conn->sends);
-
-    if (xs_conn_may_send(conn) != 0 || (!is_bounded && xs_dontwait_send(conn) == 0))
+    if (xs_conn_may_send(conn) != 0 || takes_send(conn))
         ready |= EXS_POLLOUT;
     if (over && !xs_conn_ended_in_order(conn))
         ready |= EXS_POLLERR;

@@ -381,6 +381,30 @@ START_TEST(not_acknowledged)
 }
 END_TEST
 
+/* With the limit on, any send is started when none is pending, whatever room the peer has: and a poll says so. */
+START_TEST(writable_without_room)
+{
+    uint8_t *out = new_buffer(FIRST), *in = new_buffer(FIRST + 100);
+    struct pair pair;
+
+    open_bounded(&pair, _i, 1000);
+    ck_assert(is_writable(pair.client)); /* a message of a SEQPACKET waits for a receive */
+    must(send_bytes(&pair, out, FIRST, 0, NULL));
+    ck_assert(!is_writable(pair.client));
+    must_fail(send_bytes(&pair, out, 1, 0, NULL), EAGAIN);
+    must(set(pair.client, EXS_SO_SENDLIMIT, 0));
+    ck_assert(!is_writable(pair.client));
+    must(set(pair.client, EXS_SO_SENDLIMIT, 1));
+    receive_all(&pair, in, kinds[_i].type == SOCK_STREAM ? FIRST : 1, 1);
+    ck_assert(is_writable(pair.client));
+    must(set(pair.client, EXS_SO_SENDLIMIT, 0)); /* a send with MSG_DONTWAIT needs room */
+    ck_assert_int_eq(is_writable(pair.client), kinds[_i].type == SOCK_STREAM);
+    free(out);
+    free(in);
+    pair_close(&pair);
+}
+END_TEST
+
 /* Connections begin with what their listener has. */
 START_TEST(listeners)
 {
@@ -416,6 +440,7 @@ int main(void)
     tcase_add_loop_test(receives, around, 0, 4);
     tcase_add_loop_test(sends, send_limit, 0, 8);
     tcase_add_test(sends, cancelled);
+    tcase_add_loop_test(sends, writable_without_room, 0, 4);
     tcase_add_loop_test(sends, refused, 0, 4);
     tcase_add_test(sends, calls_that_wait);
     tcase_add_test(sends, with_a_time);

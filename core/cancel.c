@@ -205,8 +205,11 @@ int exs_cancel(int sockno, exs_ahandle_t ahandle, int flags)
         return xs_bad_flags(flags, EXS_CANCEL_ALL);
     struct sock *sock = xs_sock_get_locked(sockno);
 
-    if (sock == NULL)
-        return -1;
+    if (sock == NULL) {
+        int polls = xs_polls_stop(sockno, &stop);
+
+        return polls > 0 ? polls : xs_fails(EBADF);
+    }
     int count = xs_stop(sock, &stop) + xs_poll_stop(sock, &stop);
 
     xs_sock_put_locked(sock);

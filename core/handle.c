@@ -209,7 +209,7 @@ bool xs_handle_is_parents(struct handle_table *table, const void *handle)
     return slot != NULL && slot->left_behind == generation + 1;
 }
 
-void xs_handles_each(struct handle_table *table, void (*look)(void *object))
+void xs_handles_each(struct handle_table *table, void (*look)(void *object, void *argument), void *argument)
 {
     pthread_mutex_lock(&table->taking);
     pthread_mutex_lock(&table->lock);
@@ -220,7 +220,7 @@ void xs_handles_each(struct handle_table *table, void (*look)(void *object))
         struct handle_slot *slot = slot_at(table, i);
 
         if (atomic_load_explicit(&slot->state, memory_order_acquire) & IN_USE)
-            look(atomic_load_explicit(&slot->object, memory_order_relaxed));
+            look(atomic_load_explicit(&slot->object, memory_order_relaxed), argument);
     }
     pthread_mutex_unlock(&table->taking);
 }

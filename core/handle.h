@@ -69,7 +69,7 @@ bool xs_handle_was(struct handle_table *table, const void *handle);
 /* It is one of the process that forked. */
 bool xs_handle_is_parents(struct handle_table *table, const void *handle);
 /* Show each object, which nobody takes meanwhile. */
-void xs_handles_each(struct handle_table *table, void (*look)(void *object));
+void xs_handles_each(struct handle_table *table, void (*look)(void *object, void *argument), void *argument);
 /* How many handles there are. */
 uint32_t xs_handle_count(struct handle_table *table);
 /* Forget everything (a forked child); what the slots held is leaked. */

@@ -108,10 +108,11 @@ static bool is_readable(int fd)
 
 /* Called by the thread alone, while nobody can delete the queue. What makes the descriptor readable may be an
  * event that nobody has looked for, or the library's own business: a turn tells. */
-static void look_at(void *object)
+static void look_at(void *object, void *unused)
 {
     struct queue *queue = object;
 
+    (void)unused;
     mutex_lock(&queue->lock);
     mutex_lock(&queue->events_lock);
     bool has_events = !STAILQ_EMPTY(&queue->events);
@@ -135,7 +136,7 @@ static void *watch(void *unused)
     (void)unused;
     pthread_setname_np(pthread_self(), "exs-check");
     do
-        xs_handles_each(xs_queue_handles(), look_at);
+        xs_handles_each(xs_queue_handles(), look_at, NULL);
     while (poll(&ring, 1, LOOK_MS) == 0);
     return NULL;
 }

@@ -50,7 +50,8 @@ struct polling {
     exs_pollfd_t *fds; /* the user's */
     int count;
 
-    struct pollfd *others; /* the ordinary descriptors, in the array's order; room for as many */
+    struct pollfd *others; /* the ordinary descriptors, in the array's order; room for as many. What is ready is
+                            * written by its starter until it waits, then by the thread that has claimed it */
     int other_count;
     LIST_ENTRY(polling) of_queue;
     int epoll; /* what its queue watches; -1: it has neither ordinary descriptors nor a time */
@@ -82,6 +83,8 @@ void xs_poll_look(struct sock *sock);
 bool xs_poll_waits(const struct sock *sock, const struct queue *queue);
 /* End those that are meant: how many. With its lock. */
 int xs_poll_stop(struct sock *sock, const struct stop *stop);
+/* The same of those that name this descriptor, which is no socket, on any queue. Called without locks. */
+int xs_polls_stop(int fd, const struct stop *stop);
 /* A turn of a queue that has polls with descriptors; with its lock. */
 void xs_polls_run(struct queue *queue);
 /* The queue is gone, and all of them are over. */

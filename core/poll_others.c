@@ -4,8 +4,10 @@
 #include <sys/epoll.h>
 #include "clock.h"
 #include "fds.h"
+#include "handle.h"
 #include "poll.h"
 #include "queue.h"
+#include "sock.h"
 
 /* How many are ready; revents says for what. Doesn't wait; where a signal came, none is. The kernel takes no
  * more at once than the process may have descriptors, and the same one may be named more often. */
@@ -22,17 +24,12 @@ static int look(struct pollfd *others, int count)
     return look(others, half) + look(others + half, count - half);
 }
 
-static int look_at_others(struct polling *polling)
-{
-    return look(polling->others, polling->other_count);
-}
-
 int xs_poll_tell_others(struct polling *polling)
 {
     const struct pollfd *other = polling->others;
     int ready = 0;
 
-    if (look_at_others(polling) <= 0)
+    if (look(polling->others, polling->other_count) <= 0)
         return 0;
     for (int i = 0; i < polling->count; i++) {
         if (polling->polled[i].is_other)
@@ -56,14 +53,22 @@ static void leave_queue(struct polling *polling)
     xs_poll_put(polling);
 }
 
+/* Is one of its descriptors ready, or its time over? Asks the kernel's set, and not `others`: these belong to the
+ * thread that claims the poll, which may be another one that holds a socket's lock. */
+static bool is_due(const struct polling *polling)
+{
+    struct epoll_event event;
+
+    return now_ns() >= polling->deadline || epoll_wait(polling->epoll, &event, 1, 0) > 0;
+}
+
 void xs_polls_run(struct queue *queue)
 {
     struct polling *polling, *next;
 
     for (polling = LIST_FIRST(&queue->polls); polling != NULL; polling = next) {
         next = LIST_NEXT(polling, of_queue);
-        if (!atomic_load(&polling->over) && (look_at_others(polling) > 0 || now_ns() >= polling->deadline) &&
-            xs_poll_claim(polling))
+        if (!atomic_load(&polling->over) && is_due(polling) && xs_poll_claim(polling))
             xs_poll_finish(polling, queue);
         if (atomic_load(&polling->over))
             leave_queue(polling);
@@ -76,11 +81,60 @@ void xs_polls_leave(struct queue *queue)
         leave_queue(LIST_FIRST(&queue->polls));
 }
 
+static bool names_other(const struct polling *polling, int fd)
+{
+    for (int i = 0; i < polling->other_count; i++) {
+        if (polling->others[i].fd == fd)
+            return true;
+    }
+    return false;
+}
+
+struct stop_of_fd { /* which polls end, and how many that were */
+    int fd;
+    const struct stop *stop;
+    int count;
+};
+
+static void stop_queues_polls(void *object, void *argument)
+{
+    struct queue *queue = object;
+    struct stop_of_fd *of = argument;
+    struct polling *polling, *next;
+
+    mutex_lock(&queue->lock);
+    for (polling = LIST_FIRST(&queue->polls); polling != NULL; polling = next) {
+        next = LIST_NEXT(polling, of_queue);
+        if (!names_other(polling, of->fd) || !(of->stop->all || polling->ahandle == of->stop->ahandle) ||
+            !xs_poll_claim(polling))
+            continue;
+        xs_op_complete(polling->op, of->stop->error);
+        leave_queue(polling);
+        of->count++;
+    }
+    xs_queue_unlock(queue);
+}
+
+int xs_polls_stop(int fd, const struct stop *stop)
+{
+    struct stop_of_fd of = {.fd = fd, .stop = stop};
+
+    xs_handles_each(xs_queue_handles(), stop_queues_polls, &of);
+    return of.count;
+}
+
+/* The bits of poll(2) are those of epoll. As a short, the highest one is the sign, which must not spread to the
+ * flags that epoll has above them. */
+static uint32_t epoll_bits(short events)
+{
+    return (uint16_t)events;
+}
+
 /* A file, which an epoll doesn't take (EPERM), is always ready: where a poll waits, nothing of it is wanted. A
  * descriptor may be named twice: then the first of these asks for all that they do. */
 static int watch_other(int epoll, struct pollfd *others, int index)
 {
-    struct epoll_event event = {.events = (uint32_t)others[index].events};
+    struct epoll_event event = {.events = epoll_bits(others[index].events)};
     struct pollfd *first = others;
 
     if (fds_watch_foreign(epoll, others[index].fd, &event) == 0 || errno == EPERM)
@@ -90,7 +144,7 @@ static int watch_other(int epoll, struct pollfd *others, int index)
     while (first->fd != others[index].fd)
         first++;
     first->events |= others[index].events;
-    event.events = (uint32_t)first->events;
+    event.events = epoll_bits(first->events);
     return fds_rewatch(epoll, first->fd, &event);
 }
 

@@ -508,6 +508,39 @@ START_TEST(refused)
 }
 END_TEST
 
+/* Polls of ordinary descriptors alone, without a time, end by one of these, by ahandle or all; others stay. */
+START_TEST(cancelled_by_a_pipe)
+{
+    struct inbox boxes[2];
+    int ends[2], null = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    exs_pollfd_t fds[3][2] = {{{.exs_fd = -1}, {.exs_fd = ends[0], .exs_events = EXS_POLLIN}},
+                              {{.exs_fd = null}, {.exs_fd = ends[0], .exs_events = EXS_POLLIN}},
+                              {{.exs_fd = null}, {.exs_fd = -1}}};
+
+    for (int i = 0; i < 2; i++)
+        inbox_open(&boxes[i], 4);
+    for (int i = 0; i < 3; i++)
+        must(exs_poll(fds[i], 2, 0, NULL, boxes[i % 2].queue, fds[i]));
+    must_fail(exs_cancel(ends[0], boxes, 0), EBADF);
+    must_fail(exs_cancel(-1, NULL, EXS_CANCEL_ALL), EBADF);
+    ck_assert_int_eq(exs_cancel(ends[0], fds[1], 0), 1);
+    take_failed(&boxes[1], EXS_EVT_POLL, -1, ECANCELED);
+    ck_assert_int_eq(exs_cancel(ends[0], NULL, EXS_CANCEL_ALL), 1);
+    take_failed(&boxes[0], EXS_EVT_POLL, -1, ECANCELED);
+    inbox_quiet(&boxes[0], QUIET_MS);
+    ck_assert_int_eq(exs_cancel(null, fds[2], 0), 1);
+    take_failed(&boxes[0], EXS_EVT_POLL, -1, ECANCELED);
+    must_fail(exs_cancel(null, NULL, EXS_CANCEL_ALL), EBADF);
+    for (int i = 0; i < 2; i++) {
+        inbox_close(&boxes[i]);
+        close(ends[i]);
+    }
+    close(null);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("poll");
@@ -525,6 +558,7 @@ int main(void)
     tcase_add_test(tcase, shut_down);
     tcase_add_test(tcase, ended);
     tcase_add_test(tcase, cancelled_call);
+    tcase_add_test(tcase, cancelled_by_a_pipe);
     tcase_add_test(tcase, many_polls);
     tcase_add_test(tcase, messages);
     tcase_add_test(tcase, threads);

@@ -184,6 +184,62 @@ START_TEST(others)
 }
 END_TEST
 
+/* Every set of bits that poll(2) takes of a pipe, also the highest one, which is a short's sign. */
+START_TEST(every_bit)
+{
+    static const short wanted[] = {EXS_POLLIN, 0x7fff, (short)0x8000, (short)0x8001, -1};
+    int ends[2];
+
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    for (int i = 0; i < COUNT(wanted); i++) {
+        exs_pollfd_t twice[] = {{.exs_fd = ends[0], .exs_events = wanted[i]},
+                                {.exs_fd = ends[0], .exs_events = EXS_POLLIN}};
+
+        ck_assert_int_eq(exs_poll(twice, 1, EXS_BLOCK, &shortly, NULL, NULL), 0);
+        ck_assert_int_eq(exs_poll(twice, 2, EXS_BLOCK, &shortly, NULL, NULL), 0);
+        ck_assert_int_eq(write(ends[1], "x", 1), 1);
+        ck_assert_int_eq(exs_poll(twice, 2, EXS_BLOCK, NULL, NULL, NULL), wanted[i] & EXS_POLLIN ? 2 : 1);
+        ck_assert_int_eq(twice[1].exs_revents, EXS_POLLIN);
+        char byte;
+
+        ck_assert_int_eq(read(ends[0], &byte, 1), 1);
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+END_TEST
+
+static void *poll_pipe(void *argument)
+{
+    struct sleeping *sleeping = argument;
+    exs_pollfd_t fd = {.exs_fd = sleeping->end, .exs_events = EXS_POLLIN};
+
+    sleeping->tid = gettid();
+    must_fail(exs_poll(&fd, 1, EXS_BLOCK, NULL, NULL, NULL), ECANCELED);
+    return NULL;
+}
+
+/* A call that waits for a pipe alone, without end, is cancelled by the pipe's number. */
+START_TEST(cancelled_by_a_pipe)
+{
+    struct sleeping sleeping = {.asking = 0};
+    int ends[2];
+
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    sleeping.end = ends[0];
+    must_fail(exs_cancel(ends[0], NULL, EXS_CANCEL_ALL), EBADF); /* no poll names it */
+    pthread_t thread = thread_start(poll_pipe, &sleeping);
+
+    await_sleep(&sleeping.tid);
+    must_fail(exs_cancel(ends[1], NULL, EXS_CANCEL_ALL), EBADF);
+    ck_assert_int_eq(exs_cancel(ends[0], NULL, 0), 1);
+    thread_join(thread);
+    must_fail(exs_cancel(ends[0], NULL, EXS_CANCEL_ALL), EBADF);
+    close(ends[0]);
+    close(ends[1]);
+}
+END_TEST
+
 static void *poll_client(void *argument)
 {
     const struct pair *pair = argument;
@@ -246,6 +302,8 @@ int main(void)
     tcase_add_test(tcase, accepts);
     tcase_add_test(tcase, others);
     tcase_add_loop_test(tcase, twice, 0, 2);
+    tcase_add_test(tcase, every_bit);
+    tcase_add_test(tcase, cancelled_by_a_pipe);
     tcase_add_test(tcase, a_close_is_not_left_to_it);
     return run_suite(suite);
 }

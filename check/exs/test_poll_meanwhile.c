@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * test_poll_meanwhile.c - exs_poll of a socket that is closed while it begins: whenever that is, it is told
- * that there is no such socket.
+ * that there is no such socket. And threads that finish one poll at the same time.
  */
 #include "check/exs/polled.h"
 
 #include <stdatomic.h>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 
 /* ---- A moment in the middle of the call ------------------------------------------------------ */
@@ -25,6 +27,18 @@ __attribute__((visibility("default"))) int epoll_create1(int flags)
     must(exs_blocking_close(socket));
     came_next = own(flags);
     return came_next;
+}
+
+static int counted = -1, looks; /* a descriptor, and how often the library asked the kernel for its state */
+
+__attribute__((visibility("default"))) int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit,
+                                                 const sigset_t *mask)
+{
+    int (*own)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
+
+    *(void **)&own = dlsym(RTLD_NEXT, "ppoll");
+    looks += count > 0 && fds[0].fd == counted && counted != -1;
+    return own(fds, count, limit, mask);
 }
 
 static int listen_for_it(void)
@@ -93,6 +107,96 @@ START_TEST(at_random)
 }
 END_TEST
 
+/* ---- Two threads -------------------------------------------------------------------------- */
+
+/* The array that says which ordinary descriptors are ready belongs to the thread that has claimed the poll. Turns of
+ * its queue that claim nothing must not write it: a thread that holds a socket's lock may have claimed it. */
+START_TEST(only_who_claims_writes)
+{
+    struct pair pair;
+    int ends[2];
+
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    ck_assert_int_eq(pipe(ends), 0);
+    exs_pollfd_t fds[] = {{.exs_fd = ends[0], .exs_events = EXS_POLLIN},
+                          {.exs_fd = pair.client, .exs_events = EXS_POLLIN}};
+    must(exs_poll(fds, 2, 0, NULL, pair.client_box->queue, NULL));
+    counted = ends[0];
+    looks = 0;
+    pass_bytes(pair.client_box, pair.client, pair.server_box, pair.server, 1000, 1); /* many turns */
+    ck_assert_int_eq(looks, 0);
+    ck_assert_int_eq(write(ends[1], "x", 1), 1);
+    exs_event_t event = take_good(pair.client_box, EXS_EVT_POLL, -1);
+
+    ck_assert_int_eq(event.exs_evt_union.exs_evt_poll.exs_evt_ready, 1);
+    ck_assert_int_eq(fds[0].exs_revents, EXS_POLLIN);
+    ck_assert_int_eq(looks, 1);
+    counted = -1;
+    close(ends[0]);
+    close(ends[1]);
+    pair_close(&pair);
+}
+END_TEST
+
+struct echo { /* what two threads use, while a third polls */
+    int sockets[2], pipe;
+    atomic_bool over;
+};
+
+static void *send_on(void *argument)
+{
+    struct echo *echo = argument;
+
+    while (!echo->over)
+        ck_assert_int_eq(exs_blocking_send(echo->sockets[0], "x", 1, 0, NULL), 1);
+    must(exs_shutdown(echo->sockets[0], SHUT_WR, EXS_BLOCK, NULL, NULL));
+    return NULL;
+}
+
+static void *answer(void *argument)
+{
+    struct echo *echo = argument;
+    char bytes[64];
+
+    while (exs_read(echo->sockets[1], bytes, sizeof(bytes)) > 0) {
+        exs_blocking_send(echo->sockets[1], "y", 1, MSG_DONTWAIT, NULL);
+        ck_assert(write(echo->pipe, "z", 1) == 1 || errno == EAGAIN);
+    }
+    return NULL;
+}
+
+/* Polls of a socket that other threads drive, and of a pipe that becomes ready at the same time. What is told is
+ * there, and the thread sanitizer sees no race. */
+START_TEST(others_finish_it)
+{
+    struct pair pair;
+    int ends[2];
+    char bytes[4096];
+
+    pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
+    ck_assert_int_eq(pipe2(ends, O_NONBLOCK), 0);
+    struct echo echo = {.sockets = {pair.client, pair.server}, .pipe = ends[1]};
+    pthread_t sends = thread_start(send_on, &echo), answers = thread_start(answer, &echo);
+
+    for (int i = 0; i < 500; i++) {
+        exs_pollfd_t fds[] = {{.exs_fd = pair.client, .exs_events = EXS_POLLIN},
+                              {.exs_fd = ends[0], .exs_events = EXS_POLLIN}};
+
+        must(exs_poll(fds, 2, EXS_BLOCK, &(struct timeval){.tv_usec = 2000}, NULL, NULL));
+        if (fds[0].exs_revents)
+            ck_assert_int_gt(exs_blocking_recv(pair.client, bytes, sizeof(bytes), MSG_DONTWAIT, NULL), 0);
+        if (fds[1].exs_revents)
+            ck_assert_int_gt(read(ends[0], bytes, sizeof(bytes)), 0);
+    }
+    echo.over = true;
+    thread_join(sends);
+    thread_join(answers);
+    close(ends[0]);
+    close(ends[1]);
+    pair_close_blocking(&pair);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("poll meanwhile");
@@ -101,5 +205,7 @@ int main(void)
     tcase_add_test(tcase, its_number_is_the_calls);
     tcase_add_test(tcase, it_has_begun);
     tcase_add_test(tcase, at_random);
+    tcase_add_test(tcase, only_who_claims_writes);
+    tcase_add_test(tcase, others_finish_it);
     return run_suite(suite);
 }

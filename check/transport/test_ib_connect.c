@@ -273,6 +273,34 @@ START_TEST(tcp_is_dropped)
 }
 END_TEST
 
+/* A host that refuses TCP just then is asked by TCP first the next time, too: its server may be there again. */
+START_TEST(tcp_refused_once)
+{
+    struct rdma_cm_id *id = resolve_bound();
+    struct ib_message rep;
+    struct wall wall;
+    uint64_t before;
+
+    (void)peer_is_asked(id);
+    rep = peer_reply();
+    peer_says(&rep);
+    ck_assert_int_eq(status_of(RDMA_CM_EVENT_ESTABLISHED), 0);
+    peer_hears(IB_RTU);
+    end_id(id);
+    peer_hears(IB_DREQ);
+    rep = peer_answer(IB_DREP);
+    peer_says(&rep);
+    wall = wall_open();
+    id = resolve_bound();
+    before = now_ns();
+    (void)peer_is_asked(id);
+    ck_assert_uint_ge(now_ns() - before, UINT64_C(250000000));
+    ck_assert_int_ne(socket_of(id), -1);
+    end_id(id);
+    wall_close(&wall);
+}
+END_TEST
+
 /* TCP is answered after all: the request at queue pair 1 is taken back, or has been refused for want of a
  * listener. */
 START_TEST(tcp_is_late)
@@ -441,8 +469,8 @@ END_TEST
 START_TEST(the_host_is_another)
 {
     struct rdma_cm_id *id = resolve_bound();
+    struct wall wall = wall_open();
     struct ib_message rep;
-    struct wall wall;
     int guest;
 
     (void)peer_is_asked(id);
@@ -452,7 +480,6 @@ START_TEST(the_host_is_another)
     peer_hears(IB_RTU);
     end_id(id);
     peer_hears(IB_DREQ);
-    wall = wall_open();
     if (_i == 0)
         wall_opens(&wall);
     id = resolve_bound();
@@ -508,6 +535,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, nobody_is_there);
     tcase_add_loop_test(tcase, is_refused, 0, 4);
     tcase_add_test(tcase, tcp_is_dropped);
+    tcase_add_test(tcase, tcp_refused_once);
     tcase_add_loop_test(tcase, tcp_is_late, 0, 2);
     tcase_add_test(tcase, tcp_fails_late);
     tcase_add_test(tcase, tcp_is_answered);

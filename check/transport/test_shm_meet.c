@@ -513,6 +513,34 @@ START_TEST(a_door_full_of_strangers)
 }
 END_TEST
 
+/* A server that acts for another user, and can take its own user back, is not of that user; `_i`: which of its user IDs is
+ * another one. */
+START_TEST(one_of_two_users)
+{
+    if (geteuid() != 0)
+        return;
+    pid_t child = fork();
+    if (child == 0) {
+        int both[2];
+        uid_t ids[3] = {65533, 65533, 65533};
+        ids[_i] = 0;
+        if (setresuid(ids[0], ids[1], ids[2]) != 0 || socketpair(AF_UNIX, SOCK_SEQPACKET, 0, both) != 0)
+            _exit(1);
+        _exit(shm_pass_is_ours(both[0]) ? 2 : errno != EPERM);
+    }
+    process_join(child);
+    child = fork();
+    if (child == 0) {
+        int both[2];
+        _exit(setresuid(65533, 65533, 65533) == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET, 0, both) == 0 &&
+                      shm_pass_is_ours(both[0])
+                  ? 0
+                  : 1);
+    }
+    process_join(child);
+}
+END_TEST
+
 /* Where users have no numbers, all have one and the same. */
 START_TEST(a_user_without_a_number)
 {
@@ -549,6 +577,7 @@ static Suite *suite(void)
     tcase_add_test(tcase, another_user_is_no_guest);
     tcase_add_test(tcase, a_stranger_who_lingers);
     tcase_add_test(tcase, a_door_full_of_strangers);
+    tcase_add_loop_test(tcase, one_of_two_users, 0, 3);
     tcase_add_test(tcase, a_user_without_a_number);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -62,11 +62,14 @@ bool cm_choice_is_ib(const struct cm_id *id)
 void cm_choice_learn(const struct cm_id *id)
 {
     union soft_addr host = host_of(id), *place = place_of(&host);
+    /* A host whose TCP refuses answers at once, and may have a server later that is just not running. Another user
+     * must not keep that server's clients by answering in its place once. */
+    bool is_ib = id->transport == &cm_ib && !id->tcp_refused;
 
     soft_mutex_lock(&known.lock);
-    if (id->transport == &cm_ib)
+    if (is_ib)
         *place = host;
-    else if (ib_same_address(place, &host))
+    else if (id->transport != &cm_ib && ib_same_address(place, &host))
         place->sa.sa_family = AF_UNSPEC;
     soft_mutex_unlock(&known.lock);
 }

@@ -41,6 +41,15 @@ socklen_t shm_pass_address(struct sockaddr_un *un, const char *name)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 
+/* A process that can become another user again, as a server that has only lent its effective user ID, must not share
+ * memory with the user that it acts for: that one could then act with the rights of the other. */
+static bool has_one_user(uid_t uid)
+{
+    uid_t real, effective, saved;
+
+    return getresuid(&real, &effective, &saved) == 0 && real == uid && effective == uid && saved == uid;
+}
+
 bool shm_pass_is_ours(int fd)
 {
     struct ucred peer;
@@ -49,7 +58,7 @@ bool shm_pass_is_ours(int fd)
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == -1)
         return false;
-    ours = peer.uid == geteuid() && !is_anybody(peer.uid);
+    ours = has_one_user(peer.uid) && !is_anybody(peer.uid);
     errno = EPERM;
     return ours;
 }

@@ -13,7 +13,8 @@
 
 /* That of an abstract name of at most 107 bytes. Returns its length. */
 socklen_t shm_pass_address(struct sockaddr_un *un, const char *name);
-/* Whoever is at the other end, now or when it began to listen, is of our user. False and errno. */
+/* The process at the other end, now or when it began to listen, is of our user, and we are of no other one. False and
+ * errno. */
 bool shm_pass_is_ours(int fd);
 /* The descriptors stay the caller's. False and errno. */
 bool shm_pass_send(int fd, const void *bytes, size_t length, const int *fds, size_t count);

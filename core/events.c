@@ -114,12 +114,38 @@ static bool have_free(struct queue *queue)
            ops_more(queue, queue->handle != NULL ? OPS_AT_ONCE : OPS_PRIVATE);
 }
 
+void xs_ops_return(struct queue *queue)
+{
+    mutex_lock(&queue->events_lock);
+    if (STAILQ_EMPTY(&queue->free_ops)) {
+        const struct op *op;
+
+        STAILQ_FOREACH (op, &queue->own_free, link)
+            queue->free_count++;
+        STAILQ_CONCAT(&queue->free_ops, &queue->own_free);
+    }
+    mutex_unlock(&queue->events_lock);
+}
+
+/* The pool is empty. The caller may hold the lock of another queue, and must not wait for this one's. */
+static __attribute__((noinline)) void try_return(struct queue *queue)
+{
+    mutex_unlock(&queue->events_lock);
+    if (mutex_trylock(&queue->lock)) {
+        xs_ops_return(queue);
+        mutex_unlock(&queue->lock);
+    }
+    mutex_lock(&queue->events_lock);
+}
+
 struct op *xs_op_new(struct queue *queue, struct guest *guest, int type, int sockno, exs_ahandle_t ahandle,
                      struct waiter *waiter)
 {
     struct op *op = NULL;
 
     mutex_lock(&queue->events_lock);
+    if (STAILQ_EMPTY(&queue->free_ops))
+        try_return(queue);
     if (have_free(queue)) {
         op = take_free(&queue->free_ops, queue);
         op->guest = guest;

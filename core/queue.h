@@ -191,6 +191,10 @@ bool xs_ops_reach(struct queue *queue, int depth);
 /* The queue is nobody's any more. */
 void xs_ops_free(struct queue *queue);
 
+/* Where the pool is empty: what sockets that live there have taken over and do not use goes back into it. Called
+ * with the lock. */
+void xs_ops_return(struct queue *queue);
+
 /* An operation whose event goes to `queue` (or to waiter), and which uses this guest of it until it ends, if it
  * isn't NULL; ENOMEM. */
 struct op *xs_op_new(struct queue *queue, struct guest *guest, int type, int sockno, exs_ahandle_t ahandle,

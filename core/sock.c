@@ -191,6 +191,8 @@ static __attribute__((noinline)) struct op *op_elsewhere(struct sock *sock, stru
     struct queue *home = atomic_load(&sock->home);
     bool at_once = type == EXS_EVT_CLOSE && !xs_sock_has_peer(sock); /* what closes needs no host for it */
 
+    if (to == home)
+        xs_ops_return(home);
     if (at_once || type == EXS_EVT_ACCEPT || to == home)
         return xs_op_new(to, NULL, type, sock->number, ahandle, waiter);
     if (xs_queue_host(to, home) < 0)

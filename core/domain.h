@@ -33,14 +33,22 @@ struct bounce_chunk;
 
 struct region; /* a user's region, registered here (memory.c) */
 
+enum memory_use { /* of a user's region on a connection */
+    MEMORY_LOCAL,      /* sends and one-sided operations: the peer has no right to it */
+    MEMORY_TO_RECEIVE, /* the peer may write to it */
+    MEMORY_USES
+};
+
 struct domain { /* owned by its connection */
     struct nic *nic;
     struct ibv_pd *pd;
     SLIST_HEAD(, bounce) bounces;
     SLIST_HEAD(, bounce_chunk) chunks;
     struct region *regions; /* hash by memory; guarded by the nic's map_lock */
-    uint64_t last_number;   /* the memory that was used last, which need not be there any more; 0: none */
-    struct ibv_mr *last_mr; /* and its registration, if it is */
+    struct {
+        uint64_t number;   /* the memory that was used last, which need not be there any more; 0: none */
+        struct ibv_mr *mr; /* and its registration, if it is */
+    } last[MEMORY_USES];
 };
 
 /* -1 and errno; then there is nothing to close. */

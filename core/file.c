@@ -244,7 +244,7 @@ static int fill_window(struct window *window, const struct files *files, struct 
     if (element->fd < 0) {
         window->data = element->base + position;
         if (element->memory != NULL) {
-            window->mr = xs_memory_mr(element->memory, domain);
+            window->mr = xs_memory_mr(element->memory, domain, MEMORY_LOCAL);
             return window->mr != NULL ? 0 : -1;
         }
         if (window->length <= BOUNCE_SIZE)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory that may vanish: copying it by the kernel, and telling it from what can't vanish. See fragile.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,10 +13,7 @@
 #include "copy.h"
 #include "fds.h"
 #include "fragile.h"
-#include "settings.h"
 
-#define PAGE_SHARED (UINT64_C(1) << 61)  /* bits of a page map's entry: a file's or shared, */
-#define PAGE_PRESENT (UINT64_C(1) << 63) /* in memory */
 #define SEGMENTS_MAX 8
 #define INTERRUPTIONS_MAX 1000 /* of one reading, before it counts as failed */
 
@@ -182,31 +178,6 @@ bool fragile_readable(const void *start, size_t length)
 }
 
 /* ---- What the kernel knows of memory -------------------------------------------------------------------- */
-
-/* Is this byte in anonymous memory of our own, which nobody else can take away? The kernel's page map says of a
- * page that is there whether it is a file's or shared. */
-static bool is_lasting(int pagemap, uintptr_t address)
-{
-    uint64_t entry;
-    off_t at = (off_t)(address / (uintptr_t)sysconf(_SC_PAGESIZE) * sizeof entry);
-
-    return pread(pagemap, &entry, sizeof entry, at) == sizeof entry && entry & PAGE_PRESENT &&
-           !(entry & PAGE_SHARED);
-}
-
-bool fragile_is(const void *start, size_t length)
-{
-    if (settings()->check)
-        return true;
-    int saved = errno, pagemap = fds_own(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
-    bool lasting = pagemap != -1 && is_lasting(pagemap, (uintptr_t)start) &&
-                   is_lasting(pagemap, (uintptr_t)start + (length - 1));
-
-    if (pagemap != -1)
-        fds_close(pagemap);
-    errno = saved;
-    return !lasting;
-}
 
 /* msync with MS_ASYNC does nothing but look for holes. */
 bool fragile_mapped(const void *start, size_t length)

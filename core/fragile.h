@@ -15,8 +15,8 @@
  * is not read.
  *
  * Such a copy costs a system call, about a microsecond, so memory that can't vanish is copied as ever. What was
- * registered is looked at once, in the kernel's page map (fragile_is). What was not registered must not cost
- * even that: the caller's stack, the heap below the break and the program's own image are known without asking
+ * registered is checked once, against the kernel's map of the process (maps.h). What was not registered must not
+ * cost even that: the caller's stack, the heap below the break and the program's own image are known without asking
  * (fragile_never), and all else counts as fragile.
  *
  * A real device, the kernel's rxe included, pins the pages of what is registered, and they stay, whatever
@@ -31,9 +31,6 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* May the pages of this memory, which are there now, go without our knowing? The first and the last one speak
- * for all. With EXS_CHECK all may: a program that unmaps what it sends from is to be told, and not to die. */
-bool fragile_is(const void *start, size_t length);
 /* Is it mapped, without a hole? */
 bool fragile_mapped(const void *start, size_t length);
 

@@ -4,13 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include "core.h"
-#include "fragile.h"
 #include "handle.h"
 #include "library.h"
+#include "maps.h"
 #include "memory.h"
 #include "misuse.h"
 
@@ -19,12 +18,12 @@ static struct handle_table handles = HANDLE_TABLE_INIT;
 /* Guards registering and each memory's list of regions. Not taken where a registration is merely looked up. */
 static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
 
-struct region { /* a memory's registration in a domain, owned by both: it goes with whichever goes first */
+struct region { /* a memory's registrations in a domain, owned by both: it goes with whichever goes first */
     UT_hash_handle hh;
     LIST_ENTRY(region) same; /* of one memory; guarded by regions_lock */
     struct domain *domain;
     struct memory *memory;
-    struct ibv_mr *mr;
+    struct ibv_mr *mr[MEMORY_USES]; /* NULL: not yet needed */
 };
 
 static _Atomic uint64_t numbers; /* given to memory; pairs with nothing, so without order */
@@ -40,9 +39,11 @@ void xs_memory_reset(void)
     pthread_mutex_init(&regions_lock, NULL);
 }
 
-int xs_memory_access(int flags)
+static int access_for(const struct memory *memory, enum memory_use use)
 {
-    return flags & EXS_MRF_RECV_DISABLE ? 0 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    if (use == MEMORY_TO_RECEIVE)
+        return IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+    return memory->flags & EXS_MRF_RECV_DISABLE ? 0 : IBV_ACCESS_LOCAL_WRITE;
 }
 
 /* KiB that devices have pinned for this process. */
@@ -104,32 +105,35 @@ struct ibv_mr *xs_register_at(struct domain *domain, const void *addr, size_t le
 
 /* ---- Registrations of a region ------------------------------------------------------------------- */
 
-static struct ibv_mr *look_up(struct memory *memory, struct domain *domain)
+/* One that lets the peer write is good for sends as well. Called with the map's lock, or regions_lock. */
+static struct ibv_mr *usable(const struct region *region, enum memory_use use)
+{
+    if (region == NULL)
+        return NULL;
+    return region->mr[use] != NULL ? region->mr[use] : region->mr[MEMORY_TO_RECEIVE];
+}
+
+static struct ibv_mr *look_up(struct memory *memory, struct domain *domain, enum memory_use use)
 {
     struct region *region;
 
     pthread_mutex_lock(&domain->nic->map_lock);
     HASH_FIND_PTR(domain->regions, &memory, region);
-    struct ibv_mr *mr = region != NULL ? region->mr : NULL;
+    struct ibv_mr *mr = usable(region, use);
 
     pthread_mutex_unlock(&domain->nic->map_lock);
     return mr;
 }
 
-/* Called with regions_lock, as are the next two. */
-static struct ibv_mr *add(struct memory *memory, struct domain *domain)
+/* Called with regions_lock, as are the next three. */
+static struct region *new_region(struct memory *memory, struct domain *domain)
 {
-    struct region *region = malloc(sizeof(*region));
+    struct region *region = calloc(1, sizeof(*region));
 
     if (region == NULL)
         return NULL;
     region->domain = domain;
     region->memory = memory;
-    region->mr = xs_register(domain, memory->addr, memory->size, xs_memory_access(memory->flags));
-    if (region->mr == NULL) {
-        free(region);
-        return NULL;
-    }
     pthread_mutex_lock(&domain->nic->map_lock);
     HASH_ADD_PTR(domain->regions, memory, region);
     bool added = region->hh.tbl != NULL;
@@ -137,12 +141,30 @@ static struct ibv_mr *add(struct memory *memory, struct domain *domain)
     pthread_mutex_unlock(&domain->nic->map_lock);
     if (added) {
         LIST_INSERT_HEAD(&memory->regions, region, same);
-        return region->mr;
+        return region;
     }
-    domain->nic->device->dereg_mr(region->mr);
     free(region);
     errno = ENOMEM;
     return NULL;
+}
+
+static struct ibv_mr *add(struct memory *memory, struct domain *domain, enum memory_use use)
+{
+    struct region *region;
+
+    pthread_mutex_lock(&domain->nic->map_lock);
+    HASH_FIND_PTR(domain->regions, &memory, region);
+    pthread_mutex_unlock(&domain->nic->map_lock);
+    if (region == NULL)
+        region = new_region(memory, domain);
+    if (region == NULL)
+        return NULL;
+    struct ibv_mr *mr = xs_register(domain, memory->addr, memory->size, access_for(memory, use));
+
+    pthread_mutex_lock(&domain->nic->map_lock);
+    region->mr[use] = mr;
+    pthread_mutex_unlock(&domain->nic->map_lock);
+    return mr;
 }
 
 static void drop(struct region *region)
@@ -153,25 +175,28 @@ static void drop(struct region *region)
     HASH_DEL(domain->regions, region);
     pthread_mutex_unlock(&domain->nic->map_lock);
     LIST_REMOVE(region, same);
-    domain->nic->device->dereg_mr(region->mr);
+    for (int use = 0; use < MEMORY_USES; use++) {
+        if (region->mr[use] != NULL)
+            domain->nic->device->dereg_mr(region->mr[use]);
+    }
     free(region);
 }
 
 /* Most operations on a connection use the memory of the one before. */
-inline struct ibv_mr *xs_memory_mr(struct memory *memory, struct domain *domain)
+inline struct ibv_mr *xs_memory_mr(struct memory *memory, struct domain *domain, enum memory_use use)
 {
-    if (domain->last_number == memory->number)
-        return domain->last_mr;
-    struct ibv_mr *mr = look_up(memory, domain);
+    if (domain->last[use].number == memory->number)
+        return domain->last[use].mr;
+    struct ibv_mr *mr = look_up(memory, domain, use);
 
     if (mr == NULL) {
         pthread_mutex_lock(&regions_lock);
-        mr = add(memory, domain);
+        mr = add(memory, domain, use);
         pthread_mutex_unlock(&regions_lock);
     }
     if (mr != NULL) {
-        domain->last_number = memory->number;
-        domain->last_mr = mr;
+        domain->last[use].number = memory->number;
+        domain->last[use].mr = mr;
     }
     return mr;
 }
@@ -226,31 +251,6 @@ void xs_memory_unuse(struct memory *memory)
     handle_leave(memory->slot);
 }
 
-/* Populate one page as the device would: 0, or an errno. EINVAL also where the kernel can't do it. */
-static int touch(uintptr_t page, bool writable)
-{
-    size_t size = (size_t)sysconf(_SC_PAGESIZE);
-
-    return madvise((void *)(page / size * size), size, writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0
-               ? 0
-               : errno;
-}
-
-/* Is all of it there, and may the first and the last page be used like this? -1 and EACCES, or ENOMEM, which
- * the kernel also says of what is not mapped. */
-static int check_pages(const void *addr, size_t size, bool writable)
-{
-    char mine = 0;
-    bool mapped = fragile_mapped(addr, size);
-    int first = touch((uintptr_t)addr, writable), last = touch((uintptr_t)addr + size - 1, writable);
-
-    if (mapped &&
-        ((first == 0 && last == 0) || touch((uintptr_t)&mine, true) != 0)) /* kernels before 5.14 can't tell */
-        return 0;
-    errno = mapped && (first == ENOMEM || last == ENOMEM) ? ENOMEM : EACCES;
-    return -1;
-}
-
 static int check_region(const void *addr, size_t size, int flags)
 {
     const int known = EXS_MRF_SHARED | EXS_MRF_RECV_DISABLE | EXS_MRF_SEND_DISABLE;
@@ -268,8 +268,13 @@ exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
         return EXS_MHANDLE_INVALID;
     if (check_region(addr, size, flags) < 0)
         return EXS_MHANDLE_INVALID;
-    if (check_pages(addr, size, (flags & EXS_MRF_RECV_DISABLE) == 0) < 0)
+    bool fragile;
+    int error = maps_check(addr, size, (flags & EXS_MRF_RECV_DISABLE) == 0, &fragile);
+
+    if (error != 0) {
+        errno = error == EFAULT ? EACCES : error;
         return EXS_MHANDLE_INVALID;
+    }
     struct memory *memory = calloc(1, sizeof(*memory));
 
     if (memory == NULL)
@@ -277,7 +282,7 @@ exs_mhandle_t exs_mregister(void *addr, size_t size, int flags)
     memory->addr = addr;
     memory->size = size;
     memory->flags = flags;
-    memory->fragile = fragile_is(addr, size);
+    memory->fragile = fragile;
     memory->number = atomic_fetch_add_explicit(&numbers, 1, memory_order_relaxed) + 1;
     LIST_INIT(&memory->regions);
     memory->handle = xs_handle_make(&handles, memory);

@@ -3,7 +3,8 @@
  * memory.h - memory that the user registered.
  *
  * A region knows no device until an operation on some connection uses it; then it is registered for that
- * connection, in its protection domain (domain.h), once, and found in the domain's map from then on.
+ * connection, in its protection domain (domain.h), once, and found in the domain's map from then on. The peer may
+ * write to it only when the connection has begun to receive into it: the first receive registers it once more.
  */
 #ifndef XS_MEMORY_H
 #define XS_MEMORY_H
@@ -38,12 +39,10 @@ void xs_memory_unuse(struct memory *memory);
 
 /* Its registration for a connection, made at first use. It must be in use. NULL and errno. Called with the lock
  * of the connection's home. */
-struct ibv_mr *xs_memory_mr(struct memory *memory, struct domain *domain);
+struct ibv_mr *xs_memory_mr(struct memory *memory, struct domain *domain, enum memory_use use);
 /* The domain is about to go: no memory is registered in it any more. */
 void xs_memory_forget(struct domain *domain);
 
-/* The access to ask for when nothing else is known. */
-int xs_memory_access(int flags);
 /* Register, with errors that teach. NULL and errno: ENOMEM, EACCES, ... */
 /* The peer knows it by addresses from `iova` on, which has the same place in a page as `addr`. */
 struct ibv_mr *xs_register_at(struct domain *domain, const void *addr, size_t length, uint64_t iova, int access);

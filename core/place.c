@@ -139,7 +139,7 @@ static struct ibv_mr *registration(struct conn *conn, struct op *op)
     const struct piece *piece = current(op);
 
     if (piece->memory != NULL)
-        return xs_memory_mr(piece->memory, &conn->domain);
+        return xs_memory_mr(piece->memory, &conn->domain, MEMORY_TO_RECEIVE);
     if (op->one_off == NULL)
         op->one_off = xs_register(&conn->domain, piece->base, piece->length,
                                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
@@ -245,13 +245,13 @@ uint64_t xs_place_copy(struct conn *conn, struct op *op, const uint8_t *from, ui
 
 void xs_place_look(struct op *op)
 {
-    uint8_t byte, *first = xs_place_next(op).addr;
+    const uint8_t *first = xs_place_next(op).addr;
 
     if (!op->advertised || lies_at(op) != NULL || op->room == 0)
         return;
     if (op->sink != NULL && xs_sink_is_file(op->sink, op->piece))
         op->error = xs_sink_is_cut(op->sink) ? EIO : 0;
-    else if (!fragile_copy(&byte, first, 1) || !fragile_copy(&byte, first + op->room - 1, 1))
+    else if (!fragile_readable(first, op->room))
         op->error = EFAULT;
 }
 

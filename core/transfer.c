@@ -44,7 +44,7 @@ inline int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandl
     if (op->length == 0)
         return 0;
     if (op->memory != NULL) {
-        op->mr = xs_memory_mr(op->memory, &conn->domain);
+        op->mr = xs_memory_mr(op->memory, &conn->domain, MEMORY_LOCAL);
         return op->mr != NULL ? 0 : -1;
     }
     if (op->length > BOUNCE_SIZE) {

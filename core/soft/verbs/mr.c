@@ -7,9 +7,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
-#include "core/fragile.h"
+#include "core/maps.h"
 #include "core/soft/engine/engine.h"
 #include "verbs.h"
 
@@ -61,37 +59,17 @@ int soft_dealloc_pd(struct ibv_pd *ibv)
     return 0;
 }
 
-/* Is the page that holds this byte there, and may it be written? 0 or an errno. A kernel that has not heard
- * of MADV_POPULATE (before 5.14) says EINVAL even about nothing at all, and then we can't tell. */
-static int probe_page(uintptr_t address, bool write)
-{
-    int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
-    size_t size = (size_t)sysconf(_SC_PAGESIZE);
-
-    if (madvise((void *)(address & ~(uintptr_t)(size - 1)), size, advice) == 0)
-        return 0;
-    switch (errno) {
-    case ENOMEM:
-        return ENOMEM; /* no page for it: something is mapped there, as check_region has seen */
-    case EFAULT:
-        return EFAULT; /* behind the end of a file */
-    case EINVAL:
-        return madvise(NULL, 0, advice) == 0 ? EFAULT : 0; /* may not be used like this */
-    default:
-        return 0; /* a signal came: no verdict */
-    }
-}
-
 bool soft_page_is_writable(const void *at)
 {
-    return probe_page((uintptr_t)at, true) == 0;
+    return maps_probe_page(at, true) == 0;
 }
 
-static int check_region(uintptr_t start, size_t length, int access)
+/* 0 or an errno. *fragile: its pages may vanish. */
+static int check_region(uintptr_t start, size_t length, int access, bool *fragile)
 {
     bool write = access & IBV_ACCESS_LOCAL_WRITE;
-    int error;
 
+    *fragile = true;
     if (length == 0 || length - 1 > UINTPTR_MAX - start)
         return EINVAL;
     if (access & ~ACCESS_KNOWN)
@@ -100,10 +78,7 @@ static int check_region(uintptr_t start, size_t length, int access)
         return EINVAL;
     if (access & IBV_ACCESS_ON_DEMAND)
         return 0; /* what is there is seen when it is used; an implicit region is SIZE_MAX bytes from 0 on */
-    if (!fragile_mapped((void *)start, length))
-        return EFAULT;
-    error = probe_page(start, write);
-    return error != 0 ? error : probe_page(start + (length - 1), write);
+    return maps_check((void *)start, length, write, fragile);
 }
 
 struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -112,14 +87,14 @@ struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acc
 }
 
 /* What the network may do where. */
-static void set_range(struct soft_mr *mr, void *addr, size_t length, uint64_t iova)
+static void set_range(struct soft_mr *mr, void *addr, size_t length, uint64_t iova, bool fragile)
 {
     mr->on_demand = mr->access & IBV_ACCESS_ON_DEMAND;
     mr->ibv.addr = addr;
     mr->ibv.length = length;
     mr->iova = iova;
     mr->shift = (uintptr_t)addr - iova;
-    mr->fragile = mr->on_demand || fragile_is(addr, length);
+    mr->fragile = fragile;
 }
 
 /* Its first byte's address to the network, when this one is asked for. */
@@ -175,12 +150,13 @@ static struct ibv_mr *admit(struct soft_mr *mr)
 struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {
     struct soft_mr *mr;
+    bool fragile;
 
-    if ((errno = check_region((uintptr_t)addr, length, (int)access)) != 0)
+    if ((errno = check_region((uintptr_t)addr, length, (int)access, &fragile)) != 0)
         return NULL;
     if ((mr = new_region(pd, (int)access)) == NULL)
         return NULL;
-    set_range(mr, addr, length, iova_of(iova, (int)access));
+    set_range(mr, addr, length, iova_of(iova, (int)access), fragile);
     return admit(mr);
 }
 
@@ -237,6 +213,7 @@ static int change(struct soft_mr *mr, const struct soft_mr *to)
 static int rereg(struct soft_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
     struct soft_mr changed = *mr;
+    bool fragile;
     int error;
 
     if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION)) {
@@ -249,11 +226,11 @@ static int rereg(struct soft_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
         changed.ibv.pd = pd;
     if (flags == 0 || mr->is_file || changed.ibv.pd == NULL || changed.ibv.pd->context != mr->ibv.context)
         return EINVAL;
-    if ((error = check_region((uintptr_t)addr, length, changed.access)) != 0)
+    if ((error = check_region((uintptr_t)addr, length, changed.access, &fragile)) != 0)
         return error;
     if (flags & IBV_REREG_MR_CHANGE_TRANSLATION ||
         (changed.access ^ mr->access) & (IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND))
-        set_range(&changed, addr, length, iova_of((uintptr_t)addr, changed.access));
+        set_range(&changed, addr, length, iova_of((uintptr_t)addr, changed.access), fragile);
     soft_lock(mr->ibv.context);
     soft_settle_all(soft_context_of(mr->ibv.context));
     error = change(mr, &changed);

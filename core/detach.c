@@ -3,7 +3,8 @@
  * detach.c - when a host lets go of a guest (guest.c): when it has no use for it any more.
  *
  * A use is an operation or a poll whose event goes to the host, an accept that waits at a listener, or a socket
- * that the host owns, where that lives at the guest. Each is counted while it lasts. Without any the host would be
+ * that the host owns, where that lives at the guest; of the library's own queue, sends that wait (progress.c). Each is
+ * counted while it lasts. Without any the host would be
  * woken by connections that it has nothing to do with, and the guest's descriptors and the kernel's limits would be
  * taken up by queues that were used once.
  *
@@ -35,6 +36,13 @@ void xs_guest_use_unlocked(struct guest *guest, int change)
 {
     mutex_lock(&guest->host->events_lock);
     xs_guest_use(guest, change);
+    mutex_unlock(&guest->host->events_lock);
+}
+
+void xs_guest_unuse(struct guest *guest)
+{
+    mutex_lock(&guest->host->events_lock);
+    xs_guest_use(guest, -guest->uses);
     mutex_unlock(&guest->host->events_lock);
 }
 

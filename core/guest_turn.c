@@ -4,6 +4,7 @@
  * the others are not asked.
  */
 #include "clock.h"
+#include "progress.h"
 #include "queue.h"
 #include "sock.h"
 
@@ -113,6 +114,8 @@ static void note_visit(struct queue *host, struct queue *home, bool found)
         guest->visit = ++home->visits;
     if (guest != NULL && guest->unwatched)
         xs_guest_watch_again(guest);
+    if (guest != NULL && host->drives_sends && !xs_progress_is_needed(home))
+        xs_guest_unuse(guest);
 }
 
 static void turn_guest(struct queue *host, struct queue *home, struct turn *turn)

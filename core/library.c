@@ -14,6 +14,7 @@
 #include "library.h"
 #include "memory.h"
 #include "misuse.h"
+#include "progress.h"
 #include "queue.h"
 #include "settings.h"
 #include "sock.h"
@@ -220,6 +221,7 @@ static int begin_anew(void)
         xs_sock_reset();
         xs_conn_reset();
         xs_queue_reset();
+        xs_progress_reset();
         xs_memory_reset();
     }
     return 0;
@@ -282,6 +284,7 @@ int exs_fini(void)
         atomic_store(&state, RAW);
     if (users == 0) {
         xs_lookups_settle();
+        xs_progress_end();
         xs_misuse_end();
     }
     pthread_mutex_unlock(&init_lock);

@@ -14,6 +14,7 @@
 #include "memory.h"
 #include "misuse.h"
 #include "nic.h"
+#include "progress.h"
 #include "sock.h"
 
 bool xs_onesided_is_read(const struct op *op)
@@ -175,6 +176,8 @@ int xs_start_onesided(const struct ask *ask)
         op->rkey = there.rkey;
         op->event.exs_evt_union.exs_evt_xfer.exs_evt_buffer = ask->buffer;
         result = begin(sock, op, ask);
+        if (result == 0 && sock->owner == NULL && queue == NULL && ask->waiter == NULL)
+            xs_progress_ensure(sock);
     }
     xs_sock_put_locked(sock);
     xs_queue_put(queue);

@@ -90,6 +90,7 @@ struct queue {
     /* Of a call that waits, and gone when that returns: it drives nothing that outlasts it. Set before it hosts
      * anybody, and only read then. */
     bool is_a_calls;
+    bool drives_sends; /* the library's own (progress.c) */
     struct spin spin; /* whether whoever waits here looks before sleeping */
     int fd;           /* epoll: sources, those of guests, and `raise`; -1 of a private one */
 
@@ -303,6 +304,8 @@ void xs_queue_release_guests(struct queue *queue);
 /* The host has so many uses more for the guest, or fewer. Called with the host's events_lock, or without. */
 void xs_guest_use(struct guest *guest, int change);
 void xs_guest_use_unlocked(struct guest *guest, int change);
+/* It has none any more. Called without the host's events_lock. */
+void xs_guest_unuse(struct guest *guest);
 /* End the watching of hosts that have had no use for the home for a while, or that have none now. Called with the
  * home's lock. True: there were some. */
 bool xs_detach_idle_hosts(struct queue *home, bool at_once);

@@ -11,6 +11,7 @@
 #include "memory.h"
 #include "nic.h"
 #include "place.h"
+#include "progress.h"
 #include "settings.h"
 #include "sink.h"
 #include "sock.h"
@@ -165,6 +166,8 @@ static int begin_send(struct sock *sock, struct queue *queue, const struct ask *
     if (conn->sending == NULL)
         conn->sending = op;
     xs_conn_run_sends(conn);
+    if (sock->owner == NULL && queue == NULL && ask->waiter == NULL)
+        xs_progress_ensure(sock);
     return 0;
 }
 

@@ -205,11 +205,12 @@ inline bool soft_train_leave(struct soft_context *context)
     return whole;
 }
 
-/* What is copied at once is told soon, so that the other side copies it meanwhile; what is fetched, much in one
- * call. */
+/* What is copied at once is told soon, so that the other side copies it meanwhile; what is fetched, or sent by a link that
+ * gathers, much in one call. */
 static size_t longest(const struct soft_train *train)
 {
-    return train->pieces == 0 && train->limit > SOFT_TRAIN_MAX ? SOFT_TRAIN_MAX : train->limit;
+    return train->pieces == 0 && train->link->gather == NULL && train->limit > SOFT_TRAIN_MAX ? SOFT_TRAIN_MAX
+                                                                                              : train->limit;
 }
 
 static bool joins(const struct soft_train *train, const struct soft_path *way, size_t size)

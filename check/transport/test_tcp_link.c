@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_tcp_link.c - the tcp link beside a peer that tears frames, lies, stops, never reads or disappears: its own
+ * connection ends, and nothing is written where it must not be.
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <netinet/in.h>
+#include <unistd.h>
+#include "check/support/endpoints.h"
+#include "check/support/streamed.h"
+#include "core/bytes.h"
+
+enum { SHORT = 100, LONG = 50001, ODD = 7, BIG = 1 << 20, MOMENT_MS = 10, MOMENTS = 1000 };
+
+static struct streamed device;
+static uint8_t payload[LONG], frame[STREAMED_FRAME], got[9 << 20];
+static int far; /* the test's end of the connection */
+
+static void setup(void)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof any;
+    int listener = socket(AF_INET, SOCK_STREAM, 0), near;
+
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&any, sizeof any), 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&any, &length), 0);
+    far = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(connect(far, (struct sockaddr *)&any, sizeof any), 0);
+    near = accept(listener, NULL, NULL);
+    ck_assert_int_ge(near, 0);
+    close(listener);
+    for (size_t i = 0; i < LONG; i++)
+        payload[i] = (uint8_t)(i * 31 + 7);
+    device = (struct streamed){.memory = NULL};
+    streamed_open(&device, near);
+}
+
+static void teardown(void)
+{
+    streamed_close(&device);
+    if (far != -1)
+        close(far);
+}
+
+static void say(const void *bytes, size_t length)
+{
+    ck_assert_int_eq(send(far, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
+}
+
+static size_t put(uint8_t opcode, uint32_t psn, size_t length, uint64_t at)
+{
+    struct roce roce = {.opcode = opcode,
+                        .psn = psn,
+                        .ackreq = true,
+                        .va = (uintptr_t)device.memory + at,
+                        .payload = payload,
+                        .payload_length = length};
+
+    return streamed_frame(&device, frame, &roce, 0);
+}
+
+/* Wait a moment for the kernel, which may deliver what was said, or take what is to leave, a little later. */
+static void wait_for(int fd)
+{
+    struct pollfd poller = {.fd = fd, .events = POLLIN};
+
+    ck_assert_int_ge(poll(&poller, 1, MOMENT_MS), 0);
+}
+
+/* Read so many bytes that the device sends, and no more are there then. */
+static void hear(size_t wanted)
+{
+    size_t length = 0;
+
+    for (int moment = 0; moment < MOMENTS && length < wanted; moment++) {
+        ssize_t more = recv(far, got + length, sizeof got - length, MSG_DONTWAIT);
+
+        if (more > 0) {
+            length += (size_t)more;
+            moment = 0;
+        } else {
+            wait_for(far);
+        }
+        streamed_run(&device);
+    }
+    ck_assert_uint_eq(length, wanted);
+    ck_assert_int_eq(recv(far, got + length, 1, MSG_DONTWAIT), -1);
+}
+
+static uint32_t expected(void)
+{
+    return roce_psn((uint32_t)soft_qp_of(device.qp)->resp.expected);
+}
+
+/* Let the device take in what was said, up to this PSN. */
+static void run_until(uint32_t psn)
+{
+    for (int moment = 0; moment < MOMENTS && expected() != psn; moment++) {
+        streamed_run(&device);
+        if (expected() != psn)
+            wait_for(device.peer->fd);
+    }
+    ck_assert_uint_eq(expected(), psn);
+}
+
+static size_t frames(size_t packets, size_t payloads)
+{
+    return packets * (TCP_FRAME_HEADER + ROCE_BTH) + payloads;
+}
+
+/* The payloads of the packets in these frames, one behind the other, are so many bytes of this value. */
+static void expect_payloads(size_t length, size_t wanted, uint8_t value)
+{
+    size_t found = 0;
+
+    for (size_t at = 0; at < length;) {
+        uint32_t body = get32(got + at) & 0xffffff;
+        struct roce roce;
+
+        ck_assert_uint_eq(got[at], TCP_FRAME_PACKET);
+        ck_assert(roce_read(&roce, got + at + TCP_FRAME_HEADER, body));
+        expect_byte(roce.payload, roce.payload_length, value);
+        found += roce.payload_length;
+        at += TCP_FRAME_HEADER + body;
+    }
+    ck_assert_uint_eq(found, wanted);
+}
+
+static void expect_broken(void)
+{
+    streamed_run(&device);
+    ck_assert_int_eq(streamed_state(&device), IBV_QPS_ERR);
+}
+
+/* ---- Torn ---- */
+
+static const size_t lengths[] = {ODD, SHORT, LONG};
+
+START_TEST(frames_come_byte_by_byte)
+{
+    size_t size = lengths[_i], length;
+
+    streamed_receive(&device, 4096, LONG);
+    length = put(SEND_ONLY, 0, size, 0);
+    for (size_t i = 0; i < length; i++) {
+        say(frame + i, 1);
+        streamed_run(&device);
+        ck_assert_int_eq(i + 1 < length - 3 ? streamed_poll(&device) : -1, -1);
+    }
+    run_until(1);
+    ck_assert_int_eq(streamed_poll(&device), IBV_WC_SUCCESS);
+    ck_assert_mem_eq(device.memory + 4096, payload, size);
+    expect_byte(device.memory + 4096 + size, 4096, 0);
+    ck_assert_int_eq(streamed_state(&device), IBV_QPS_RTS);
+}
+END_TEST
+
+/* A long frame, torn at each byte of its headers and of its end, and here and there between. */
+START_TEST(frames_come_in_two_parts)
+{
+    size_t length = put(WRITE_ONLY, 0, LONG, 8192);
+
+    for (size_t cut = 1; cut < length; cut += cut < 80 || cut > length - 80 ? 1 : 997) {
+        uint32_t psn = expected();
+
+        memset(device.memory + 8192, 0, LONG);
+        length = put(WRITE_ONLY, psn, LONG, 8192);
+        say(frame, cut);
+        streamed_run(&device);
+        say(frame + cut, length - cut);
+        run_until(roce_psn(psn + 1));
+        ck_assert_mem_eq(device.memory + 8192, payload, LONG);
+    }
+}
+END_TEST
+
+/* ---- Lies ---- */
+
+static const struct {
+    uint32_t first, ack;
+} headers[] = {
+    {0, 0},                   /* of no type */
+    {0x03000010, 0},          /* nor of this one */
+    {0xff000010, 0},          /**/
+    {0x0100000b, 0},          /* no BTH fits in */
+    {0x01010030, 0},          /* longer than any packet */
+    {0x01ffffff, 0},          /**/
+    {0x02000001, 0},          /* a DREQ says no more */
+    {0x01000010, 0x00000001}, /* a PSN without the flag */
+    {0x01000010, 0x40000001},
+    {0x01000010, 0xff000001},
+    {0x20474554, 0x48545450},
+};
+
+START_TEST(headers_that_lie)
+{
+    uint8_t header[TCP_FRAME_HEADER];
+
+    put32(header, headers[_i].first);
+    put32(header + 4, headers[_i].ack);
+    streamed_receive(&device, 0, LONG);
+    say(header, sizeof header);
+    expect_broken();
+    ck_assert_int_eq(streamed_poll(&device), IBV_WC_WR_FLUSH_ERR);
+    ck_assert_int_eq(recv(far, got, 1, 0), 0); /* and the peer is told so */
+}
+END_TEST
+
+/* A long packet that may not be written leaves the stream in step: the answer says why. */
+START_TEST(long_writes_that_are_refused)
+{
+    struct roce roce = {.opcode = WRITE_ONLY,
+                        .va = (uintptr_t)device.memory + (_i == 0 ? 0 : STREAMED_MEMORY - LONG + 1),
+                        .rkey = _i == 0 ? GHOST_RKEY : 0,
+                        .payload = payload,
+                        .payload_length = LONG};
+    size_t length = streamed_frame(&device, frame, &roce, 0);
+    struct roce answer;
+
+    for (size_t at = 0; at < length; at += 10000) {
+        say(frame + at, length - at < 10000 ? length - at : 10000);
+        streamed_run(&device);
+    }
+    hear(frames(1, ROCE_AETH));
+    ck_assert(roce_read(&answer, got + TCP_FRAME_HEADER, ROCE_BTH + ROCE_AETH));
+    ck_assert_int_eq(answer.syndrome, SYNDROME_ACCESS);
+    expect_byte(device.memory, STREAMED_MEMORY, 0);
+    ck_assert(!device.peer->failed);
+}
+END_TEST
+
+/* The region goes while a payload is arriving: nothing more is written there. */
+START_TEST(region_goes_within_a_payload)
+{
+    size_t length = put(WRITE_ONLY, 0, LONG, 0);
+    uint8_t *before;
+
+    say(frame, 20000);
+    streamed_run(&device);
+    ck_assert_mem_eq(device.memory, payload, 10000);
+    before = malloc(LONG);
+    memcpy(before, device.memory, LONG);
+    ck_assert_int_eq(soft_dereg_mr(device.mr), 0);
+    device.mr = NULL;
+    say(frame + 20000, length - 20000);
+    streamed_run(&device);
+    ck_assert_mem_eq(device.memory, before, LONG);
+    hear(frames(1, ROCE_AETH));
+    free(before);
+}
+END_TEST
+
+/* No receive is posted for a long message: the peer is told to wait, and sends it once more. */
+START_TEST(long_message_without_a_receive)
+{
+    struct roce answer;
+
+    say(frame, put(SEND_ONLY, 0, LONG, 0));
+    streamed_run(&device);
+    hear(frames(1, ROCE_AETH));
+    ck_assert(roce_read(&answer, got + TCP_FRAME_HEADER, ROCE_BTH + ROCE_AETH));
+    ck_assert_int_eq(answer.syndrome & 0xe0, SYNDROME_RNR);
+    streamed_receive(&device, 0, LONG);
+    say(frame, put(SEND_ONLY, 0, LONG, 0));
+    run_until(1);
+    ck_assert_int_eq(streamed_poll(&device), IBV_WC_SUCCESS);
+    ck_assert_mem_eq(device.memory, payload, LONG);
+}
+END_TEST
+
+/* A connection carries the packets of its own queue pair, and no datagrams for others of the context. */
+START_TEST(packets_for_others)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = device.cq,
+        .recv_cq = device.cq,
+        .qp_type = IBV_QPT_UD,
+        .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 1};
+    struct ibv_qp *ud = soft_create_qp(device.pd, &init);
+    struct roce roce = {.opcode = ROCE_UD | SEND_ONLY, .qkey = 1, .payload = payload, .payload_length = 4096};
+    struct soft_counters counters;
+
+    ck_assert_ptr_nonnull(ud);
+    ck_assert_int_eq(soft_modify_qp(ud, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+                     0);
+    attr.qp_state = IBV_QPS_RTR;
+    ck_assert_int_eq(soft_modify_qp(ud, &attr, IBV_QP_STATE), 0);
+    roce.qpn = ud->qp_num;
+    say(frame, streamed_frame(&device, frame, &roce, 0));
+    streamed_run(&device);
+    roce.qpn = SOFT_GROUP_QPN;
+    say(frame, streamed_frame(&device, frame, &roce, 0));
+    streamed_run(&device);
+    soft_query_counters(device.service.context, &counters);
+    ck_assert_uint_eq(counters.refused, 1);
+    ck_assert_uint_eq(counters.malformed, 1);
+    ck_assert_int_eq(soft_destroy_qp(ud), 0);
+}
+END_TEST
+
+/* ---- Ends ---- */
+
+START_TEST(stream_ends_within_a_frame)
+{
+    streamed_receive(&device, 0, LONG);
+    say(frame, put(SEND_ONLY, 0, LONG, 0) / 2);
+    streamed_run(&device);
+    ck_assert_int_eq(streamed_state(&device), IBV_QPS_RTS);
+    shutdown(far, SHUT_WR);
+    expect_broken();
+    ck_assert_int_eq(streamed_poll(&device), IBV_WC_WR_FLUSH_ERR);
+}
+END_TEST
+
+START_TEST(reset_breaks_the_queue_pair)
+{
+    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+
+    streamed_post(&device, IBV_WR_SEND, 0, SHORT);
+    streamed_run(&device);
+    ck_assert_int_eq(setsockopt(far, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+    close(far);
+    far = -1;
+    expect_broken();
+    ck_assert_int_eq(streamed_poll(&device), IBV_WC_WR_FLUSH_ERR);
+}
+END_TEST
+
+/* What comes behind a DREQ is not read, and the queue pair stays as it is. */
+START_TEST(frames_behind_a_dreq)
+{
+    static const uint8_t dreq[TCP_FRAME_HEADER] = {TCP_FRAME_DREQ};
+
+    say(frame, put(WRITE_ONLY, 0, SHORT, 0));
+    say(dreq, sizeof dreq);
+    say(frame, put(WRITE_ONLY, 1, SHORT, 8192));
+    shutdown(far, SHUT_WR);
+    streamed_run(&device);
+    ck_assert_mem_eq(device.memory, payload, SHORT);
+    expect_byte(device.memory + 8192, SHORT, 0);
+    ck_assert_int_eq(streamed_state(&device), IBV_QPS_RTS);
+}
+END_TEST
+
+/* ---- A peer that does not read ---- */
+
+/* More than the sockets hold, of `value`; it does not all leave. */
+static void post_until_full(uint8_t value)
+{
+    memset(device.memory, value, STREAMED_MEMORY);
+    for (int i = 0; i < 8; i++)
+        streamed_post(&device, IBV_WR_SEND, 0, BIG);
+    streamed_run(&device);
+    ck_assert(device.peer->blocked);
+    ck_assert(!LIST_EMPTY(&device.tcp.gathering));
+}
+
+static void narrow(void)
+{
+    int bytes = 16384;
+
+    ck_assert_int_eq(setsockopt(device.peer->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
+    ck_assert_int_eq(setsockopt(far, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0);
+}
+
+START_TEST(peer_reads_late)
+{
+    narrow();
+    post_until_full(0x5a);
+    hear(frames(BIG / TCP_MTU * 8, (size_t)BIG * 8));
+    expect_payloads(frames(BIG / TCP_MTU * 8, (size_t)BIG * 8), (size_t)BIG * 8, 0x5a);
+    ck_assert(!device.peer->blocked && LIST_EMPTY(&device.tcp.gathering));
+    ck_assert_int_eq(streamed_state(&device), IBV_QPS_RTS);
+}
+END_TEST
+
+/* Of a payload that waits for the socket the memory is given back: it is sent as it was. */
+enum { BY_ERROR, BY_DEREGISTERING, BY_EARLY_ACK, WAYS };
+
+static void give_back(int way)
+{
+    struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+    struct roce ack = {.opcode = ACKNOWLEDGE, .psn = 3, .syndrome = SYNDROME_ACK};
+
+    if (way == BY_ERROR) {
+        ck_assert_int_eq(soft_modify_qp(device.qp, &error, IBV_QP_STATE), 0);
+        ck_assert_int_eq(streamed_poll(&device), IBV_WC_WR_FLUSH_ERR);
+    } else if (way == BY_DEREGISTERING) {
+        ck_assert_int_eq(soft_dereg_mr(device.mr), 0);
+        device.mr = NULL;
+    } else {
+        say(frame, streamed_frame(&device, frame, &ack, 0));
+        streamed_run(&device);
+        ck_assert_int_eq(streamed_poll(&device), IBV_WC_SUCCESS);
+    }
+}
+
+START_TEST(memory_is_given_back_too_early)
+{
+    narrow();
+    memset(device.memory, 0x5a, STREAMED_MEMORY);
+    streamed_post(&device, IBV_WR_SEND, 0, 4 * TCP_MTU);
+    streamed_run(&device);
+    ck_assert(device.peer->blocked && !LIST_EMPTY(&device.tcp.gathering));
+    give_back(_i);
+    ck_assert(device.peer->blocked && LIST_EMPTY(&device.tcp.gathering));
+    memset(device.memory, 0xa5, STREAMED_MEMORY);
+    hear(frames(4, (size_t)4 * TCP_MTU));
+    expect_payloads(frames(4, (size_t)4 * TCP_MTU), (size_t)4 * TCP_MTU, 0x5a);
+}
+END_TEST
+
+static Suite *tcp_link_suite(void)
+{
+    Suite *suite = suite_create("tcp link");
+    TCase *torn = tcase_create("torn"), *lies = tcase_create("lies"), *ends = tcase_create("ends"),
+          *full = tcase_create("full");
+    TCase *all[] = {torn, lies, ends, full};
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        tcase_add_checked_fixture(all[i], setup, teardown);
+        tcase_set_timeout(all[i], 60);
+        suite_add_tcase(suite, all[i]);
+    }
+    tcase_add_loop_test(torn, frames_come_byte_by_byte, 0, sizeof lengths / sizeof *lengths);
+    tcase_add_test(torn, frames_come_in_two_parts);
+    tcase_add_loop_test(lies, headers_that_lie, 0, sizeof headers / sizeof *headers);
+    tcase_add_loop_test(lies, long_writes_that_are_refused, 0, 2);
+    tcase_add_test(lies, region_goes_within_a_payload);
+    tcase_add_test(lies, long_message_without_a_receive);
+    tcase_add_test(lies, packets_for_others);
+    tcase_add_test(ends, stream_ends_within_a_frame);
+    tcase_add_test(ends, reset_breaks_the_queue_pair);
+    tcase_add_test(ends, frames_behind_a_dreq);
+    tcase_add_test(full, peer_reads_late);
+    tcase_add_loop_test(full, memory_is_given_back_too_early, 0, WAYS);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(tcp_link_suite());
+}

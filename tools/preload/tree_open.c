@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "core/overlong.h"
 #include "preload.h"
 #include "tree.h"
 
@@ -31,6 +32,21 @@ static int refusal(const struct tree_place *place, int flags)
     return writes ? EACCES : 0;
 }
 
+/* What the program lets its files be long (RLIMIT_FSIZE) holds for this one, too: EFBIG, but no signal. */
+static bool fill(int fd, const char *text, size_t length)
+{
+    struct overlong overlong;
+
+    overlong_begin(&overlong);
+    ssize_t written = pwrite(fd, text, length, 0);
+    bool good = written == (ssize_t)length;
+
+    if (!good && written >= 0) /* the limit is in the middle of it */
+        errno = EFBIG;
+    overlong_end(&overlong, good ? 0 : errno);
+    return good;
+}
+
 int tree_open(const struct tree_place *place, int flags)
 {
     char name[sizeof MARK + TREE_PATH], text[TREE_TEXT];
@@ -48,7 +64,7 @@ int tree_open(const struct tree_place *place, int flags)
     fd = memfd_create(name, MFD_ALLOW_SEALING | (flags & O_CLOEXEC ? MFD_CLOEXEC : 0));
     if (fd == -1)
         return -1;
-    if (pwrite(fd, text, length, 0) == (ssize_t)length &&
+    if (fill(fd, text, length) &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) == 0)
         return fd;
     error = errno;

@@ -105,7 +105,7 @@ void soft_link_failed(struct ibv_context *ibv, const struct soft_link *link)
     struct soft_qp *qp;
 
     LIST_FOREACH (qp, &soft_context_of(ibv)->qps, link) {
-        if (qp->path.link == link)
+        if (qp->path_known && qp->path.link == link)
             soft_qp_fail(qp);
     }
 }

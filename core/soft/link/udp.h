@@ -37,6 +37,7 @@ struct udp_socket {
     size_t buffer;         /* bytes that may wait in it */
     size_t burst;          /* bytes taken since it was last seen empty */
     uint32_t drops;        /* datagrams that the kernel has dropped for want of room */
+    bool failed;           /* nothing can be received by it any more, and EXS_DEBUG has been told */
 };
 
 /* What all packets of one path have in common, kept from one train to the next. Most links have one peer, and

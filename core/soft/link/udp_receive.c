@@ -2,12 +2,15 @@
 /* Trains in: what the kernel has put together is taken apart, checked, and given to the engine packet by
  * packet. */
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <netinet/udp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include "core/clock.h"
+#include "core/settings.h"
 #include "roce_port.h"
 #include "udp.h"
 
@@ -91,14 +94,61 @@ struct udp_arrivals *udp_arrivals_new(uint8_t *buffer)
     return all;
 }
 
-/* Take in datagrams: how many; fewer than UDP_AT_ONCE, and the socket was empty. Errors of earlier packets of
- * ours (ICMP) are passed over. */
-static int fetch(const struct udp_socket *socket, struct udp_arrivals *all)
+/* A sandbox forbids recvmmsg, or the kernel has none. Every thread finds the same, so it pairs with nothing. */
+static _Atomic bool one_by_one;
+
+static int receive_one_by_one(int fd, struct udp_arrivals *all)
 {
-    int got = recvmmsg(socket->fd, all->header, UDP_AT_ONCE, MSG_DONTWAIT, NULL);
+    int got = 0;
+
+    while (got < UDP_AT_ONCE) {
+        ssize_t length = recvmsg(fd, &all->header[got].msg_hdr, MSG_DONTWAIT);
+
+        if (length == -1)
+            return got > 0 ? got : -1;
+        all->header[got++].msg_len = (unsigned)length;
+    }
+    return got;
+}
+
+static int receive_many(int fd, struct udp_arrivals *all)
+{
+    int got;
+
+    if (atomic_load_explicit(&one_by_one, memory_order_relaxed))
+        return receive_one_by_one(fd, all);
+    got = recvmmsg(fd, all->header, UDP_AT_ONCE, MSG_DONTWAIT, NULL);
+    if (got != -1 || (errno != ENOSYS && errno != EPERM))
+        return got;
+    atomic_store_explicit(&one_by_one, true, memory_order_relaxed);
+    return receive_one_by_one(fd, all);
+}
+
+/* Will it fail the next time, too? The others are of earlier packets of ours (ICMP), or pass. */
+static bool is_for_good(int error)
+{
+    return error == ENOSYS || error == EPERM || error == EBADF || error == ENOTSOCK;
+}
+
+/* Nothing will come by this socket any more: whoever waits for it must not wait for a time limit. */
+static __attribute__((cold)) void fail(struct udp *udp, struct udp_socket *socket, int error)
+{
+    if (settings()->debug && !socket->failed)
+        fprintf(stderr, "exs: packets can't be received any more, so connections end: recvmsg: %s\n",
+                strerror(error));
+    socket->failed = true;
+    soft_link_failed(udp->context, NULL);
+}
+
+/* Take in datagrams: how many; fewer than UDP_AT_ONCE, and the socket was empty. */
+static int fetch(struct udp *udp, struct udp_socket *socket, struct udp_arrivals *all)
+{
+    int got = receive_many(socket->fd, all);
 
     if (got == -1 && errno != EAGAIN)
-        got = recvmmsg(socket->fd, all->header, UDP_AT_ONCE, MSG_DONTWAIT, NULL);
+        got = receive_many(socket->fd, all);
+    if (got == -1 && is_for_good(errno))
+        fail(udp, socket, errno);
     return got == -1 ? 0 : got;
 }
 
@@ -250,7 +300,7 @@ static int receive(struct udp *udp, struct udp_socket *socket, struct ibv_contex
     size_t bytes = 0;
 
     for (int calls = 0; calls < CALLS_MAX && bytes < BYTES_MAX && got == UDP_AT_ONCE; calls++) {
-        got = fetch(socket, all);
+        got = fetch(udp, socket, all);
         for (int i = 0; i < got; i++) {
             describe(socket, &all->arrival[i], &all->header[i]);
             packets += give(udp, socket->foreign, &all->arrival[i], all->vector[i].iov_base);

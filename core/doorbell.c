@@ -23,11 +23,12 @@ static bool tell(const struct doorbell *bell, bool up)
 
 int doorbell_make(struct doorbell *bell)
 {
-    int flags = bell->kind == DOORBELL_SHOWN ? EFD_CLOEXEC : EFD_CLOEXEC | EFD_NONBLOCK;
-
-    bell->fd =
-        fds_own(bell->kind == DOORBELL_TIMED ? timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)
-                                             : eventfd(0, flags));
+    if (bell->kind == DOORBELL_TIMED)
+        bell->fd = fds_own_private(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    else if (bell->kind == DOORBELL_SHOWN)
+        bell->fd = fds_own(eventfd(0, EFD_CLOEXEC));
+    else
+        bell->fd = fds_own_private(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (bell->fd < 0)
         return -1;
     if ((bell->up || bell->at != NEVER_NS) && !tell(bell, bell->up)) {

@@ -55,6 +55,12 @@ static int open_found(int named, const char *path, enum purpose purpose)
     return fd < 0 && errno == ENOENT ? open_for(path, purpose, 0) : fd;
 }
 
+/* No fork waits for a file to be opened, which may take long. */
+static int own_file(int fd)
+{
+    return fds_own_private(fd);
+}
+
 /* Opening a FIFO or a device has effects: a process that waits for the other end of a FIFO goes on, a tape rewinds,
  * a watchdog starts. So the kind is looked at first, by a descriptor that opens nothing. */
 static int open_path(const exs_xferfile_t *from, enum purpose purpose)
@@ -65,22 +71,22 @@ static int open_path(const exs_xferfile_t *from, enum purpose purpose)
 
     if (path == NULL || *path == 0)
         return xs_invalid("exs_path is %s", path == NULL ? "NULL" : "empty");
-    int named = fds_own(try_open(path, O_PATH));
+    int named = own_file(try_open(path, O_PATH));
 
     if (named < 0)
-        return errno == ENOENT && purpose == TO_FILL ? fds_own(open_for(path, purpose, O_CREAT)) : -1;
+        return errno == ENOENT && purpose == TO_FILL ? own_file(open_for(path, purpose, O_CREAT)) : -1;
     if (fstat(named, &status) == 0 && check_kind(from, status.st_mode) == 0)
         fd = open_found(named, path, purpose);
     int saved = errno;
 
     fds_close(named);
     errno = saved;
-    return fds_own(fd);
+    return own_file(fd);
 }
 
 static int copy_fd(int fd)
 {
-    int copy = fds_own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    int copy = fds_own_private(fcntl(fd, F_DUPFD_CLOEXEC, 0));
 
     return copy < 0 && errno == EBADF ? xs_invalid("exs_fildes %d is not open", fd) : copy;
 }

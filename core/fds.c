@@ -12,12 +12,15 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include "fds.h"
 
 #define FDS_MAX (1 << 20) /* the kernel's own default ceiling (fs.nr_open); higher ones are not remembered */
 #define FDS_BITS 64
 #define SHARES 8 /* fds_share */
+#define PRIVATE_MAX 512
+#define FORK_WAIT_S 1
 
 /* A bit is set and cleared by who has the descriptor: it pairs with nothing but a forked child's look. */
 typedef _Atomic uint64_t fds_bits[FDS_MAX / FDS_BITS];
@@ -47,6 +50,51 @@ __attribute__((constructor)) static void use_small_pages(void)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = ((uintptr_t)known + page - 1) / page * page;
 
     (void)madvise((void *)start, ((uintptr_t)known + sizeof known) / page * page - start, MADV_NOHUGEPAGE);
+}
+
+/* ---- Forks ---- */
+
+/* Held while a descriptor is there and not noted yet, and while the process forks. Taken before `asking`, and otherwise
+ * the last. */
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool fork_holds; /* the thread that forks, in both processes */
+
+void fds_hold_fork(void)
+{
+    pthread_mutex_lock(&making);
+}
+
+void fds_let_fork(void)
+{
+    pthread_mutex_unlock(&making);
+}
+
+/* What is waited for are system calls that do not wait. Should one of them take longer all the same, or wait for the
+ * thread that forks, the fork goes on without it. */
+void fds_before_fork(void)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += FORK_WAIT_S;
+    fork_holds = pthread_mutex_timedlock(&making, &until) == 0;
+}
+
+void fds_after_fork(void)
+{
+    if (fork_holds)
+        pthread_mutex_unlock(&making);
+    fork_holds = false;
+}
+
+void fds_after_fork_in_child(void)
+{
+    if (fork_holds)
+        pthread_mutex_unlock(&making);
+    else
+        making = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* the thread that has it is the parent's */
+    fork_holds = false;
+    fds_close_all();
 }
 
 #define UNTOLD 1 /* an identity: the kernel could not tell, as for want of memory */
@@ -82,6 +130,37 @@ static int above_standard(int fd)
     return higher;
 }
 
+/* From which number on the library's private descriptors are: half of what the process may have, so that the lower half
+ * is the program's. Read once; a program that lowers its limit later gets low numbers for them, too. */
+static int first_private(void)
+{
+    static _Atomic int first; /* every thread finds the same: pairs with nothing */
+    int known = atomic_load_explicit(&first, memory_order_relaxed);
+    struct rlimit limit;
+
+    if (known != 0)
+        return known;
+    known = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur / 2 < PRIVATE_MAX
+                ? (int)(limit.rlim_cur / 2)
+                : PRIVATE_MAX;
+    if (known <= STDERR_FILENO)
+        known = STDERR_FILENO + 1;
+    atomic_store_explicit(&first, known, memory_order_relaxed);
+    return known;
+}
+
+/* Where no such number is free, the descriptor keeps the one that it has. */
+static int move_apart(int fd)
+{
+    int saved = errno;
+    int apart = fd < 0 || fd >= first_private() ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, first_private());
+
+    if (apart != -1)
+        close(fd);
+    errno = saved;
+    return apart != -1 ? apart : above_standard(fd);
+}
+
 uint64_t fds_identity(int fd)
 {
     int saved = errno;
@@ -103,9 +182,25 @@ bool fds_is(int fd, uint64_t identity)
     return now == identity || (now == UNTOLD && identity != 0) || (identity == UNTOLD && now != 0);
 }
 
-int fds_own(int fd)
+int fds_own_held(int fd)
 {
     fd = above_standard(fd);
+    fds_note(fd);
+    fds_let_fork();
+    return fd;
+}
+
+int fds_own_private_held(int fd)
+{
+    fd = move_apart(fd);
+    fds_note(fd);
+    fds_let_fork();
+    return fd;
+}
+
+int fds_own_passed(int fd)
+{
+    fd = move_apart(fd);
     fds_note(fd);
     return fd;
 }
@@ -266,6 +361,11 @@ unsigned fds_share(unsigned least, unsigned most)
     if (getrlimit(RLIMIT_NOFILE, &limit) == -1 || limit.rlim_cur / SHARES < least)
         return least;
     return limit.rlim_cur / SHARES < most ? (unsigned)(limit.rlim_cur / SHARES) : most;
+}
+
+unsigned fds_rank(int fd)
+{
+    return (unsigned)(fd >= first_private() ? fd - first_private() : fd);
 }
 
 int fds_set_option(int fd, int level, int option, int value)

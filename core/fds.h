@@ -4,7 +4,8 @@
  *
  * A forked child must not keep them: a peer learns that a process died by its connections being closed, and a
  * copy in a child would hide that. So every descriptor that EXS or the embedded device opens passes through
- * fds_own, and the child closes them all.
+ * fds_own, and the child closes them all. A fork in another thread waits until a descriptor that is being made has
+ * been noted.
  *
  * And what is closed must have left every epoll that it was in. The kernel takes it out by itself only with its
  * last copy, and a child that is just being started (posix_spawn, vfork) has copies until it has become another
@@ -23,9 +24,24 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-/* Remember fd as the library's. Returns it, or, where it is a standard one, another: a program may have those
- * closed, and what it prints all the same must not go to a peer. -1 passes through with errno kept. */
-int fds_own(int fd);
+/* Remember the descriptor that `call` makes as the library's. Returns it, or, where it is a standard one, another: a
+ * program may have those closed, and what it prints all the same must not go to a peer. -1 passes through with errno
+ * kept. No fork happens between the call and the note, so the call must not wait. */
+#define fds_own(call) (fds_hold_fork(), fds_own_held(call))
+/* The same of one that programs are never shown, and that the library reads and writes: it gets a high number. A
+ * program that closes all numbers, or one that is not its own, gets low numbers for what it opens next; what the library
+ * then writes must not go there, and to ask the kernel before each write would cost as much as the write. */
+#define fds_own_private(call) (fds_hold_fork(), fds_own_private_held(call))
+/* The same of one that has come in a message, between fds_hold_fork and fds_let_fork. */
+int fds_own_passed(int fd);
+void fds_hold_fork(void);
+void fds_let_fork(void);
+int fds_own_held(int fd);         /* only for the macros */
+int fds_own_private_held(int fd); /* likewise */
+/* The handlers of pthread_atfork; in the child all of the library's descriptors are closed. */
+void fds_before_fork(void);
+void fds_after_fork(void);
+void fds_after_fork_in_child(void);
 /* The same of one that somebody else has opened and closes, whose number must stay. */
 void fds_note(int fd);
 /* Does the number still stand for what fds_own was told of? */
@@ -58,6 +74,9 @@ void fds_read_text(const char *name, char *text, size_t size);
 /* An eighth of the descriptors that the process may open now, but at least and at most these numbers: how many
  * one kind of peer may make it hold. */
 unsigned fds_share(unsigned least, unsigned most);
+/* How many private descriptors may have lower numbers than this one, which is private: the lowest free number is the
+ * next one's. */
+unsigned fds_rank(int fd);
 
 /* setsockopt of an int. */
 int fds_set_option(int fd, int level, int option, int value);

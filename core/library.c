@@ -87,9 +87,9 @@ unsigned xs_generation(void)
  * numbers of their descriptors may stand for the child's own files by then. */
 static void forked(void)
 {
+    fds_after_fork_in_child();
     if (atomic_load(&state) == FORKED)
         return;
-    fds_close_all();
     for (int i = 0; i < device_count; i++)
         if (devices[i]->forget != NULL)
             devices[i]->forget();
@@ -212,7 +212,7 @@ static int begin_anew(void)
 {
     static bool handler_set;
 
-    if (!handler_set && (errno = pthread_atfork(NULL, NULL, forked)) != 0)
+    if (!handler_set && (errno = pthread_atfork(fds_before_fork, fds_after_fork, forked)) != 0)
         return -1;
     handler_set = true;
     if (atomic_load(&state) == FORKED) {

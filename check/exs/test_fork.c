@@ -7,8 +7,12 @@
 #include "check/support/support.h"
 
 #include <exs_ev.h>
+#include <semaphore.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 
 #define FILES 60 /* more than the descriptors that the child's fork closed */
 #define TEXT "precious"
@@ -182,6 +186,74 @@ START_TEST(childs_loop)
 }
 END_TEST
 
+/* ---- A fork while a connection is accepted ---------------------------------------------- */
+
+static sem_t accepted, forked;
+static atomic_bool watches;
+static ino_t connection; /* the accepted one's */
+
+/* Instead of the C library's: gives another thread time to fork before the caller has the descriptor. If forks wait
+ * until it has, that time runs out. */
+__attribute__((visibility("default"))) int accept4(int sock, struct sockaddr *restrict addr,
+                                                   socklen_t *restrict length, int flags)
+{
+    int fd = (int)syscall(SYS_accept4, sock, addr, length, flags), saved = errno;
+    struct stat status;
+    struct timespec until;
+
+    if (fd != -1 && atomic_exchange(&watches, false)) {
+        fstat(fd, &status);
+        connection = status.st_ino;
+        sem_post(&accepted);
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 300000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        while (sem_timedwait(&forked, &until) == -1 && errno == EINTR)
+            continue;
+    }
+    errno = saved;
+    return fd;
+}
+
+static bool has_connection(void)
+{
+    struct stat status;
+
+    for (int fd = 0; fd < 1024; fd++)
+        if (fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == connection)
+            return true;
+    return false;
+}
+
+static void *fork_when_accepted(void *unused)
+{
+    sem_wait(&accepted);
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(has_connection());
+    must(pid);
+    sem_post(&forked);
+    process_join(pid);
+    return unused;
+}
+
+START_TEST(while_accepted)
+{
+    struct pair p;
+
+    sem_init(&accepted, 0, 0);
+    sem_init(&forked, 0, 0);
+    pthread_t thread = thread_start(fork_when_accepted, NULL);
+
+    watches = true;
+    pair_open(&p, AF_INET, SOCK_STREAM);
+    thread_join(thread);
+    pair_close(&p);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fork");
@@ -189,6 +261,7 @@ int main(void)
 
     tcase_add_loop_test(tcase, childs_own_files, 0, 2 * WAYS);
     tcase_add_test(tcase, childs_watcher);
+    tcase_add_test(tcase, while_accepted);
     tcase_add_test(tcase, childs_loop);
     return run_suite(suite);
 }

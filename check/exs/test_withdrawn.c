@@ -3,6 +3,7 @@
  * test_withdrawn.c - exs_munexport while the peer reads and writes what it withdraws: the call returns, nothing is
  * written afterwards, and every operation of the peer's ends.
  */
+#include <poll.h>
 #include <time.h>
 #include "check/support/support.h"
 
@@ -57,7 +58,7 @@ static void *use_memory(void *argument)
 static void expect_unchanged(const char *memory, char *copy)
 {
     memcpy(copy, memory, SIZE);
-    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); /* what would still come has time to */
+    (void)poll(NULL, 0, 2); /* what would still come has time to */
     ck_assert_msg(memcmp(copy, memory, SIZE) == 0, "the peer wrote after exs_munexport");
 }
 
@@ -71,7 +72,7 @@ static void withdraw_once(struct chance *chance, char *memory, char *copy, exs_m
     must(exs_mexport(pair.server, region, memory, SIZE, EXS_REMOTE_READ | EXS_REMOTE_WRITE, &peer->token));
     pthread_t thread = thread_start(use_memory, peer);
 
-    nanosleep(&(struct timespec){.tv_nsec = (long)chance_below(chance, 5000000)}, NULL);
+    (void)ppoll(NULL, 0, &(struct timespec){.tv_nsec = (long)chance_below(chance, 5000000)}, NULL);
     must(exs_munexport(pair.server, &peer->token));
     expect_unchanged(memory, copy);
     thread_join(thread);

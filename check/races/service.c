@@ -88,7 +88,11 @@ int fds_epoll(void)
     return EPOLL;
 }
 
-int fds_own(int fd)
+void fds_hold_fork(void)
+{
+}
+
+int fds_own_private_held(int fd)
 {
     return fd;
 }

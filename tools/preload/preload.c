@@ -44,7 +44,7 @@ void *preload_real(const char *name)
  * and may open the device anew. */
 static void forked(void)
 {
-    fds_close_all();
+    fds_after_fork_in_child();
     soft_forked();
 }
 
@@ -52,5 +52,5 @@ __attribute__((constructor)) static void loaded(void)
 {
     soft_share_context();
     soft_defer_cancellation();
-    pthread_atfork(NULL, NULL, forked);
+    pthread_atfork(fds_before_fork, fds_after_fork, forked);
 }

@@ -432,7 +432,7 @@ static void request_at_once(struct cm_id *id)
 {
     struct pollfd poller = {.fd = id->fd, .events = POLLOUT};
 
-    if (id->fd == -1 || (!cm_is_shared() && (unsigned)id->fd >= 2 * fds_share(0, UINT_MAX / 2)))
+    if (id->fd == -1 || (!cm_is_shared() && fds_rank(id->fd) >= 2 * fds_share(0, UINT_MAX / 2)))
         return;
     if (poll(&poller, 1, 0) == 1)
         connected(id);

@@ -93,7 +93,7 @@ static struct name name_at(const union soft_addr *addr, bool both)
 /* -1 and errno */
 static int open_unix(void)
 {
-    return fds_own(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    return fds_own_private(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 /* What can be connected to is there. */
@@ -207,7 +207,7 @@ int cm_number_take(union soft_addr *addr, bool both)
 /* What the kernel says to a socket of its own; `reuse`, so that it is in nobody's way meanwhile. */
 static int try_bind(union soft_addr *addr, int type)
 {
-    int fd = fds_own(socket(addr->sa.sa_family, type | SOCK_CLOEXEC, 0)), error = 0;
+    int fd = fds_own_private(socket(addr->sa.sa_family, type | SOCK_CLOEXEC, 0)), error = 0;
 
     if (fd == -1)
         return errno;

@@ -130,7 +130,7 @@ void cm_listener_ready(struct cm_id *listener)
             pause_listener(listener);
             return;
         }
-        fd = fds_own(accept4(listener->fd, &from.sa, &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        fd = fds_own_private(accept4(listener->fd, &from.sa, &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (fd != -1) {
             take_in(listener, fd, &from);
             continue;

@@ -17,7 +17,7 @@
 
 int cm_socket_open(sa_family_t family, bool af_only)
 {
-    int fd = fds_own(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+    int fd = fds_own_private(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
 
     if (fd != -1 && family == AF_INET6 && af_only)
         fds_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);

@@ -96,7 +96,7 @@ static bool give_up_spare(void)
 
 static int open_once(void)
 {
-    return fds_own(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    return fds_own_private(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 static int open_socket(void)
@@ -108,7 +108,7 @@ static int open_socket(void)
 
 static int take_once(int door)
 {
-    return fds_own(accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    return fds_own_private(accept4(door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
 static int take_guest(int door)

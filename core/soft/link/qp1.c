@@ -42,7 +42,7 @@ static int open_out(struct qp1 *qp1, int family)
 {
     union soft_addr any = {.in6.sin6_family = family == ROCE_IPV4 ? AF_INET : AF_INET6};
     socklen_t length = family == ROCE_IPV4 ? sizeof any.in : sizeof any.in6;
-    int fd = fds_own(socket(any.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
+    int fd = fds_own_private(socket(any.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
 
     qp1->out[family] = fd;
     if (fd == -1 || configure(fd, any.sa.sa_family) == -1 || bind(fd, &any.sa, length) == -1 ||

@@ -42,7 +42,7 @@ static int finish(int fd, bool well)
 
 static int open_door(void)
 {
-    return fds_own(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    return fds_own_private(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 /* Go to whoever has the name. -1 and errno: ECONNREFUSED, nobody has it. */
@@ -210,8 +210,9 @@ static int open_all(struct roce_port *roce)
 
 void roce_port_answer(struct roce_port *roce)
 {
-    int guest =
-        turn_out_guard_has_room() ? fds_own(accept4(roce->door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) : -1;
+    int guest = turn_out_guard_has_room()
+                    ? fds_own_private(accept4(roce->door, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))
+                    : -1;
     uint8_t families;
 
     if (guest == -1)

@@ -37,7 +37,7 @@ struct name {
 
 static int open_socket(int type)
 {
-    return fds_own(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    return fds_own_private(socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 /* ---- Directories ---- */

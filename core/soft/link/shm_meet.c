@@ -163,7 +163,7 @@ static int take_visitor(const struct shm_meeting *meeting)
 
     for (int i = 0; i < SHM_DOORS && fd == -1; i++)
         if (meeting->doors[i].fd != -1)
-            fd = fds_own(accept4(meeting->doors[i].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+            fd = fds_own_private(accept4(meeting->doors[i].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
     return fd;
 }
 

@@ -92,7 +92,7 @@ static size_t take_fds(struct msghdr *message, int fds[SHM_PASS_FDS])
     count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     memcpy(fds, CMSG_DATA(header), count * sizeof(int));
     for (size_t i = 0; i < count; i++)
-        fds[i] = fds_own(fds[i]);
+        fds[i] = fds_own_passed(fds[i]);
     return count;
 }
 
@@ -130,10 +130,13 @@ bool shm_pass_receive(int fd, void *bytes, size_t length, int *fds, size_t least
                              .msg_iovlen = 1,
                              .msg_control = control,
                              .msg_controllen = CMSG_LEN(SHM_PASS_FDS * sizeof(int))}; /* less than its space */
-    ssize_t got = take(fd, &message);
     int came[SHM_PASS_FDS] = {-1, -1, -1};
+
+    fds_hold_fork();
+    ssize_t got = take(fd, &message);
     size_t number = got == -1 ? 0 : take_fds(&message, came);
 
+    fds_let_fork();
     if (got == (ssize_t)length && number >= least && number <= most &&
         (message.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0 && came_well(came, number)) {
         memcpy(fds, came, most * sizeof(int));

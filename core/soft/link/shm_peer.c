@@ -27,7 +27,7 @@ static int make_bell(struct shm *shm)
 
     if (wire->open != NULL && (error = wire->open(wire, shm->context)) != 0)
         return error;
-    shm->bell = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    shm->bell = fds_own_private(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (shm->bell == -1)
         return errno;
     error = service_attach(shm->service, shm->bell);

@@ -141,7 +141,7 @@ static int copy_share(const struct roce_port *roce, struct udp_socket pair[2])
 
         if (fd == -1)
             break;
-        fd = fds_own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+        fd = fds_own_private(fcntl(fd, F_DUPFD_CLOEXEC, 0));
         error = fd == -1 ? errno : udp_socket_take_shared(&pair[family], fd);
         if (error != 0 && fd != -1)
             fds_close(fd);

@@ -187,7 +187,7 @@ static struct pace *find(struct udp_pace *all, const struct soft_path *path)
 static struct udp_pace *begin(struct udp *udp)
 {
     if (udp->pace == NULL && (udp->pace = calloc(1, sizeof *udp->pace)) != NULL)
-        udp->pace->fd = fds_own(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+        udp->pace->fd = fds_own_private(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
     return udp->pace;
 }
 

@@ -88,7 +88,7 @@ static bool find_source(struct udp *udp, struct soft_path *path)
     int fd;
 
     if (memcmp(&udp->route.remote, &path->remote, sizeof path->remote) != 0) {
-        fd = fds_own(socket(path->remote.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP));
+        fd = fds_own_private(socket(path->remote.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP));
         if (fd == -1)
             return false;
         udp->route.remote = path->remote;

@@ -102,7 +102,8 @@ static void know(struct udp_socket *udp, int fd, bool shared)
 
 static int open_one(struct udp_socket *udp, const union soft_addr *local, bool shared)
 {
-    int fd = fds_own(socket(local->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
+    int fd =
+        fds_own_private(socket(local->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
     int error;
 
     if (fd == -1)
@@ -159,7 +160,7 @@ static int join_everywhere(int fd, const union soft_addr *group)
 int udp_socket_open_group(struct udp_socket *udp, const union soft_addr *group)
 {
     union soft_addr at = *group;
-    int fd = fds_own(socket(at.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
+    int fd = fds_own_private(socket(at.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
     int error = fd == -1 ? errno : 0;
 
     if (fd == -1)

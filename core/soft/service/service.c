@@ -71,7 +71,7 @@ static int start(void)
     service_shared.epoll = fds_epoll();
     if (service_shared.epoll == -1)
         return errno;
-    service_shared.wake = fds_own(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    service_shared.wake = fds_own_private(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (service_shared.wake == -1 || fds_watch(service_shared.epoll, service_shared.wake, &event) == -1) {
         error = errno;
         goto fail;

@@ -36,14 +36,14 @@ static void free_channel(struct soft_channel *channel)
     free(channel);
 }
 
-static struct soft_channel *new_channel(struct ibv_context *ibv)
+static struct soft_channel *new_channel(struct ibv_context *ibv, enum doorbell_kind kind)
 {
     struct soft_channel *channel = calloc(1, sizeof *channel);
 
     if (channel == NULL)
         return NULL;
     TAILQ_INIT(&channel->pending);
-    waitset_init(&channel->waits, DOORBELL_SHOWN);
+    waitset_init(&channel->waits, kind);
     channel->ibv.context = ibv;
     channel->ibv.fd = -1;
     channel->outside = OUTSIDE;
@@ -71,7 +71,7 @@ static struct ibv_comp_channel *join(struct soft_channel *channel)
 
 struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *ibv)
 {
-    struct soft_channel *channel = new_channel(ibv);
+    struct soft_channel *channel = new_channel(ibv, DOORBELL_SHOWN);
     int fd, error;
 
     if (channel == NULL)
@@ -89,7 +89,7 @@ struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *ibv)
 
 struct ibv_comp_channel *soft_create_quiet_comp_channel(struct ibv_context *ibv, struct waitset **waits)
 {
-    struct soft_channel *channel = new_channel(ibv);
+    struct soft_channel *channel = new_channel(ibv, DOORBELL_PLAIN);
 
     if (channel == NULL)
         return NULL;

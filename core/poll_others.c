@@ -108,6 +108,7 @@ static void stop_queues_polls(void *object, void *argument)
         if (!names_other(polling, of->fd) || !(of->stop->all || polling->ahandle == of->stop->ahandle) ||
             !xs_poll_claim(polling))
             continue;
+        xs_poll_release(polling);
         xs_op_complete(polling->op, of->stop->error);
         leave_queue(polling);
         of->count++;

@@ -209,8 +209,9 @@ inline bool soft_train_leave(struct soft_context *context)
  * gathers, much in one call. */
 static size_t longest(const struct soft_train *train)
 {
-    return train->pieces == 0 && train->link->gather == NULL && train->limit > SOFT_TRAIN_MAX ? SOFT_TRAIN_MAX
-                                                                                              : train->limit;
+    bool is_copied = train->pieces == 0 && train->link->gather == NULL;
+
+    return is_copied && train->limit > SOFT_TRAIN_MAX ? SOFT_TRAIN_MAX : train->limit;
 }
 
 static bool joins(const struct soft_train *train, const struct soft_path *way, size_t size)

@@ -22,7 +22,9 @@ static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_a
     if (how == SHUT_RD || conn->writing == WRITE_FIN_ACKED) {
         xs_op_complete(op, 0);
     } else if (conn_broken(conn) && STAILQ_EMPTY(&conn->sends)) { /* else it ends behind those before it */
-        xs_op_complete(op, xs_conn_ended_in_order(conn) ? 0 : conn->error);
+        bool in_order = xs_conn_ended_in_order(conn) && sock_sent(sock) != SENT_LOST;
+
+        xs_op_complete(op, in_order ? 0 : conn->error);
     } else {
         if (conn->writing == WRITE_OPEN)
             conn->writing = WRITE_SHUT;

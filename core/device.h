@@ -148,6 +148,10 @@ struct device {
      * has it, too. NULL where it always does. */
     void (*poll_ended)(struct ibv_context *context);
 
+    /* Ours: the last user of the library is done, and all objects are destroyed: close what was kept for the next.
+     * NULL where nothing is. */
+    void (*end)(void);
+
     /* Ours: forget every object and thread, in a forked child, whose descriptors are closed already. NULL where
      * there is nothing to forget. */
     void (*forget)(void);

@@ -286,6 +286,9 @@ int exs_fini(void)
         xs_lookups_settle();
         xs_progress_end();
         xs_misuse_end();
+        for (int i = 0; i < device_count && error == 0; i++)
+            if (devices[i]->end != NULL)
+                devices[i]->end();
     }
     pthread_mutex_unlock(&init_lock);
     if (error == 0)

@@ -5,6 +5,7 @@
  */
 #include "check/support/processes.h"
 #include "check/support/support.h"
+#include "check/support/twonets.h"
 
 START_TEST(version)
 {
@@ -55,6 +56,28 @@ START_TEST(leaves_nothing)
         must_fail(exs_fini(), EPERM);
         if (!on_rdma()) /* rdma-core keeps some for the process */
             ck_assert_int_eq(count_fds(), before);
+    }
+}
+END_TEST
+
+/* Where connections are set up at RoCE's own port, that is given back. */
+START_TEST(leaves_no_port)
+{
+    struct sockaddr_in port = {.sin_family = AF_INET, .sin_port = htons(4791)};
+    int before = count_fds();
+
+    must(setenv("EXS_ROCE", _i == 0 ? "on" : "only", 1));
+    if (on_rdma() || !twonets_alone())
+        return;
+    for (int i = 0; i < 3; i++) {
+        must(exs_init(EXS_VERSION));
+        use();
+        must(exs_fini());
+        ck_assert_int_eq(count_fds(), before);
+        int own = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+        must(bind(own, (struct sockaddr *)&port, sizeof port));
+        must(close(own));
     }
 }
 END_TEST
@@ -129,6 +152,7 @@ int main(void)
     tcase_add_test(tcase, version);
     tcase_add_test(tcase, counted);
     tcase_add_test(tcase, leaves_nothing);
+    tcase_add_loop_test(tcase, leaves_no_port, 0, 2);
     tcase_add_test(tcase, lost_sockets);
     tcase_add_test(tcase, environment);
     tcase_add_test(tcase, forked_after);

@@ -79,6 +79,12 @@ __attribute__((destructor)) static void acknowledge_all(void)
     home_settle();
 }
 
+static void end(void)
+{
+    ib_port_end();
+    home_unshare();
+}
+
 void soft_forked(void)
 {
     service_forget();
@@ -144,6 +150,7 @@ const struct device soft_device = {
     .sleeps = soft_sleeps,
     .poll_ended = soft_poll_ended,
     .follow = soft_follow,
+    .end = end,
     .forget = soft_forked,
     .wc_status_str = soft_wc_status_str,
 };

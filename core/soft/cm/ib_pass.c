@@ -138,6 +138,14 @@ static void leave(int fd)
     take_spare();
 }
 
+void ib_pass_end(void)
+{
+    if (spare != -1)
+        fds_close(spare);
+    spare = -1;
+    table = NULL;
+}
+
 void ib_pass_forget(void)
 {
     spare = -1;

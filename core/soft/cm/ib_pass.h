@@ -59,5 +59,7 @@ enum ib_passed ib_pass_on(const struct ib_pass_name *name, const struct soft_pat
 int ib_pass_receive(int door, struct soft_path *path, uint8_t mad[IB_MAD_BYTES]);
 /* In the child of a fork. */
 void ib_pass_forget(void);
+/* The port is closed: nothing is kept for it any more. */
+void ib_pass_end(void);
 
 #endif

@@ -60,6 +60,20 @@ static int in_use(int error)
     return error == EPERM ? EADDRINUSE : error;
 }
 
+/* (locked) */
+static void close_sockets(void)
+{
+    struct ib_pass_name name = ib_pass_to_share(ib_port.qp1.share);
+
+    qp1_close(&ib_port.qp1);
+    if (ib_port.door != -1)
+        ib_pass_close(ib_port.door, ib_pass_place(&name));
+    ib_pass_end();
+    if (ib_port.epoll != -1)
+        fds_close(ib_port.epoll);
+    ib_port.door = ib_port.epoll = -1;
+}
+
 /* (locked) 0 or an errno, and none. */
 static int open_sockets(const struct roce_port *roce)
 {
@@ -78,13 +92,7 @@ static int open_sockets(const struct roce_port *roce)
     }
     if (error == 0)
         return 0;
-    qp1_close(&ib_port.qp1);
-    if (ib_port.door != -1)
-        ib_pass_close(ib_port.door, ib_pass_place(&name));
-    ib_pass_use(NULL);
-    if (ib_port.epoll != -1)
-        fds_close(ib_port.epoll);
-    ib_port.epoll = -1;
+    close_sockets();
     return error;
 }
 
@@ -455,6 +463,22 @@ void ib_port_settle(void)
         return;
     LIST_FOREACH (conn, &ib_port.world.conns, all)
         (void)ib_disconnect(&ib_port.world, conn); /* only what is established */
+    soft_mutex_unlock(&ib_port.lock);
+}
+
+/* What is left has no user any more: it waits for a peer's last message, or keeps its number from being given again.
+ * The service thread may be about to run the errand, which finds nothing to do then. */
+void ib_port_end(void)
+{
+    struct ib_conn *conn;
+
+    soft_mutex_lock(&ib_port.lock);
+    if (ib_port.epoll != -1 && LIST_EMPTY(&ib_port.listeners)) {
+        service_errand(-1, run);
+        while ((conn = LIST_FIRST(&ib_port.world.conns)) != NULL)
+            ib_end_free((struct ib_end *)conn);
+        close_sockets();
+    }
     soft_mutex_unlock(&ib_port.lock);
 }
 

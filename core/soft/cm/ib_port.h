@@ -72,6 +72,8 @@ bool ib_port_next(struct ib_box *box, struct ib_news *news);
 
 /* The process is about to end: tell all peers. */
 void ib_port_settle(void);
+/* Nobody uses the device any more: the port is given back, unless somebody listens there. */
+void ib_port_end(void);
 /* In the child of a fork: forget it all. */
 void ib_port_forget(void);
 

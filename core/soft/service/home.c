@@ -248,6 +248,24 @@ struct ibv_xrcd *home_shared_xrcd(void)
     return xrcd;
 }
 
+void home_unshare(void)
+{
+    struct soft_home *home;
+
+    soft_mutex_lock(&shared.lock);
+    home = shared.home;
+    if (shared.pd != NULL)
+        (void)soft_dealloc_pd(shared.pd);
+    if (shared.xrcd != NULL)
+        (void)soft_close_xrcd(shared.xrcd);
+    shared.home = NULL;
+    shared.pd = NULL;
+    shared.xrcd = NULL;
+    soft_mutex_unlock(&shared.lock);
+    if (home != NULL)
+        home_close(home);
+}
+
 /* ---- The end ---- */
 
 /* The process's number tells also where a child was made without the handlers that fork(2) calls (by clone(2), for

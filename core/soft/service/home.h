@@ -61,6 +61,8 @@ static inline int home_reaped(int result)
         home_reap();
     return result;
 }
+/* Nobody uses the device any more: the shared one is closed, unless the user still has objects of it. */
+void home_unshare(void);
 /* In the child of a fork: forget all of them. */
 void home_forget(void);
 /* Has this process opened contexts, or does it have only copies of those of the process that forked it? */

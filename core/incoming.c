@@ -36,7 +36,7 @@
 #define HALF_OPEN_MOST 1024    /* where the process may have 8,192 descriptors */
 #define HALF_OPEN_ALONE_MAX 32 /* of these, on private queues, which are dear */
 
-/* While connections that stay silent have to be closed for others, somebody floods the listener: each of them halves
+/* While connections that stay silent have to be closed for others, the listener is being flooded: each of them halves
  * the listener's patience, and each one that is established doubles it, up to the full time. */
 static uint64_t patience_most(const struct sock *sock)
 {

@@ -17,8 +17,7 @@
 #include "cm_id.h"
 #include "cm_number.h"
 
-#define REFUSALS 3       /* taken for passing, under exs-soft-run */
-#define POSTPONED_MAX 20 /* times, CM_TIMEOUT_PAUSE each */
+#define REFUSALS 3 /* taken for passing, under exs-soft-run */
 
 /* The network's errors are events; the program's own are the call's. */
 static bool network_error(int error)
@@ -72,7 +71,8 @@ static int start_tcp(struct cm_id *id)
     id->state = CM_TCP_CONNECTING;
     error = cm_register(id, EPOLLOUT);
     if (error == 0)
-        cm_timer_start(id, id->claim == NULL && !id->asked_ib && cm_ib_has_port(id) ? CM_TIMEOUT_HEAD_START : CM_TIMEOUT_TCP);
+        cm_timer_start(id, id->claim == NULL && !id->asked_ib && cm_ib_has_port(id) ? CM_TIMEOUT_HEAD_START
+                                                                                    : CM_TIMEOUT_TCP);
     return error;
 }
 
@@ -248,7 +248,7 @@ void cm_active_unheard(struct cm_id *id)
  * not for long. */
 static bool postpone(struct cm_id *id)
 {
-    if (!cm_link_is_busy(id) || id->postponed == POSTPONED_MAX)
+    if (id->postponed >= cm_link_tries(id))
         return false;
     id->postponed++;
     cm_want(id, 0);

@@ -9,7 +9,7 @@
  * no such host, it is the oldest.
  *
  * The patience adapts. Clients that connect all at once complete their requests soon, and get the full time. While
- * connections have to be closed because they stay silent, somebody floods the listener: each one halves the
+ * connections have to be closed because they stay silent, the listener is being flooded: each one halves the
  * patience, so that the kernel's queue is emptied as fast as the flood fills it, and each complete request doubles
  * it again.
  */

@@ -316,8 +316,9 @@ void cm_link_listen(struct cm_id *id);
 void cm_link_requested(struct cm_id *id);
 /* What `own` says of it, between these addresses. */
 void cm_link_describe(struct cm_id *id, const union soft_addr *local, const union soft_addr *remote);
-/* `own` offers no memory, but may do so soon: this process or the listener has too much of it under way. */
-bool cm_link_is_busy(const struct cm_id *id);
+/* `own` offers no memory, but may do so soon, since this process or the listener has too much of it under way: how
+ * often it is to be tried again. 0: it offers some, or never will. */
+unsigned cm_link_tries(const struct cm_id *id);
 /* Both have spoken: the path's link, and whether its packets need a check. 0 or an errno. */
 int cm_link_choose(struct cm_id *id, struct soft_path *path);
 /* The queue pair of the path is ready to receive. */

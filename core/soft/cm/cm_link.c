@@ -10,9 +10,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include "core/clock.h"
 #include "core/fds.h"
 #include "core/settings.h"
 #include "cm_id.h"
+
+/* How often a request waits for memory to offer, 0.1 s each; a listener waits for it for 10 s. A process that has no
+ * descriptors left is likely to have none for long. */
+#define TRIES 80
+#define TRIES_WITHOUT_DESCRIPTORS 10
+#define SCARCE_NS (NS_PER_S / 20)
 
 static struct {
     atomic_uint_fast64_t shm, tcp, udp; /* sums: they pair with nothing */
@@ -45,6 +52,37 @@ void cm_link_requested(struct cm_id *id)
         shm_meeting_look(meeting); /* who only stands there would keep others from coming in */
 }
 
+/* Descriptors of this process, or those of this user in the queues of sockets. */
+static bool is_scarcity(int error)
+{
+    return error == ETOOMANYREFS || error == EMFILE || error == ENFILE;
+}
+
+/* When many requests wait for descriptors, one tries, and if it fails, the others do not try for a while: each try maps
+ * and unmaps memory. */
+static struct shm_peer *offer_in_turn(struct cm_id *id, struct shm *shm, const union soft_addr *remote)
+{
+    static struct {
+        atomic_uint_fast64_t until; /* ns. By themselves: they pair with nothing */
+        atomic_int error;
+    } scarce;
+
+    uint64_t now = now_ns();
+    struct shm_peer *peer;
+
+    if (now < atomic_load_explicit(&scarce.until, memory_order_relaxed)) {
+        id->refusal = (struct shm_refusal){"no memory can be offered",
+                                           atomic_load_explicit(&scarce.error, memory_order_relaxed)};
+        return NULL;
+    }
+    peer = shm_offer(shm, remote, id->own.token, &id->refusal);
+    if (peer == NULL && is_scarcity(id->refusal.error)) {
+        atomic_store_explicit(&scarce.error, id->refusal.error, memory_order_relaxed);
+        atomic_store_explicit(&scarce.until, now + SCARCE_NS, memory_order_relaxed);
+    }
+    return peer;
+}
+
 /* NULL, and why: packets go by UDP. */
 static struct shm_peer *offer(struct cm_id *id, struct shm *shm, const union soft_addr *remote)
 {
@@ -52,7 +90,7 @@ static struct shm_peer *offer(struct cm_id *id, struct shm *shm, const union sof
         id->refusal = (struct shm_refusal){"the request's private data leaves no room to offer memory", 0};
         return NULL;
     }
-    return shm_offer(shm, remote, id->own.token, &id->refusal);
+    return offer_in_turn(id, shm, remote);
 }
 
 static struct shm_peer *take_up(struct cm_id *id, struct shm *shm)
@@ -106,19 +144,20 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *local, const unio
     id->guest = -1;
 }
 
-bool cm_link_is_busy(const struct cm_id *id)
+unsigned cm_link_tries(const struct cm_id *id)
 {
     if (id->offered != NULL)
-        return false;
+        return 0;
     switch (id->refusal.error) {
-    case EAGAIN:       /* the listener's queue is full */
-    case EBUSY:        /* connections of other users are being closed */
-    case ETOOMANYREFS: /* too many descriptors of this user are in queues */
+    case EAGAIN: /* the listener's queue is full */
+    case EBUSY:  /* connections of other users are being closed */
+    case ETOOMANYREFS:
+        return TRIES;
     case EMFILE:
     case ENFILE:
-        return true;
+        return TRIES_WITHOUT_DESCRIPTORS;
     default:
-        return false;
+        return 0;
     }
 }
 

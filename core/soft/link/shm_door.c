@@ -42,7 +42,7 @@ static int open_socket(int type)
 
 /* ---- Directories ---- */
 
-/* Nobody but the user can create something at the first two. */
+/* Only root and the user can create something at the first two. */
 static const struct {
     const char *before, *behind;
 } directories[] = {{"/run/user/", "/exs"}, {"/run/exs-", ""}, {"/tmp/exs-", ""}, {"/dev/shm/exs-", ""}};
@@ -151,7 +151,7 @@ static bool is_dead(int probe, const struct sockaddr_un *un)
 }
 
 /* Another process may give this name to its socket at any time, so the file is looked at again under a name that
- * nobody else uses. */
+ * no other process uses. */
 static void remove_dead(int probe, const struct sockaddr_un *un, const struct sockaddr_un *aside)
 {
     if (!is_dead(probe, un) || rename(un->sun_path, aside->sun_path) == -1)

@@ -2,6 +2,7 @@
 /* streamed.c - a device whose packets travel over a socket of the test's. See streamed.h. */
 #include "check/support/streamed.h"
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include "check/support/endpoints.h"
@@ -10,8 +11,7 @@
 
 static uint64_t clock_now(struct soft_clock *clock)
 {
-    (void)clock;
-    return 1000000000;
+    return ((struct streamed *)((char *)clock - offsetof(struct streamed, clock)))->now;
 }
 
 static int receive(struct soft_wire *wire, struct ibv_context *context)
@@ -66,6 +66,7 @@ void streamed_open(struct streamed *device, int fd)
     struct ibv_context *context;
 
     device->clock.now = clock_now;
+    device->now = 1000000000;
     device->wire = (struct soft_wire){.receive = receive, .sent = sent, .settle = settle};
     device->service.context = context = soft_open(&device->wire, &device->clock, 1);
     expect(context, "no context");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * streamed.h - a device with one queue pair whose packets travel over a stream socket (core/soft/link/tcp.h). The
- * other end of the socket is the test's. No thread looks after the device, and its clock stands still.
+ * other end of the socket is the test's. No thread looks after the device, and its clock is the test's.
  */
 #ifndef CHECK_STREAMED_H
 #define CHECK_STREAMED_H
@@ -16,6 +16,7 @@
 struct streamed {
     struct soft_wire wire; /* first */
     struct soft_clock clock;
+    uint64_t now; /* of the clock, ns; the test may change it */
     struct service_member service;
     struct tcp tcp; /* with the context */
     struct tcp_peer *peer;

@@ -12,6 +12,7 @@
 #include "check/support/endpoints.h"
 #include "check/support/streamed.h"
 #include "core/bytes.h"
+#include "core/clock.h"
 
 enum { SHORT = 100, LONG = 50001, ODD = 7, BIG = 1 << 20, MOMENT_MS = 10, MOMENTS = 1000 };
 
@@ -331,6 +332,25 @@ START_TEST(reset_breaks_the_queue_pair)
 }
 END_TEST
 
+/* A peer that acknowledges nothing: an outage of 8 s is survived, for ever is not. */
+START_TEST(silent_peer)
+{
+    uint64_t begun = device.now;
+
+    streamed_post(&device, IBV_WR_SEND, 0, SHORT);
+    while (streamed_state(&device) == IBV_QPS_RTS && device.now < begun + 60 * NS_PER_S) {
+        streamed_run(&device);
+        soft_lock(device.service.context);
+        (void)soft_deadline(device.service.context); /* as the service thread asks */
+        soft_unlock(device.service.context);
+        device.now += NS_PER_S / 20;
+    }
+    ck_assert_uint_gt(device.now - begun, 8 * NS_PER_S);
+    ck_assert_uint_lt(device.now - begun, 40 * NS_PER_S);
+    ck_assert_int_eq(streamed_poll(&device), IBV_WC_RETRY_EXC_ERR);
+}
+END_TEST
+
 /* What comes behind a DREQ is not read, and the queue pair stays as it is. */
 START_TEST(frames_behind_a_dreq)
 {
@@ -436,6 +456,7 @@ static Suite *tcp_link_suite(void)
     tcase_add_test(lies, packets_for_others);
     tcase_add_test(ends, stream_ends_within_a_frame);
     tcase_add_test(ends, reset_breaks_the_queue_pair);
+    tcase_add_test(ends, silent_peer);
     tcase_add_test(ends, frames_behind_a_dreq);
     tcase_add_test(full, peer_reads_late);
     tcase_add_loop_test(full, memory_is_given_back_too_early, 0, WAYS);

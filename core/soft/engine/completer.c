@@ -99,9 +99,17 @@ void soft_completer_retry(struct soft_qp *qp)
         soft_requester_lost(qp);
 }
 
+/* How often the ACK timer may expire. */
+static uint64_t most_retries(const struct soft_qp *qp)
+{
+    uint64_t each = soft_ack_time(qp->attr.timeout), patient = each == 0 ? 0 : qp->path.link->patience / each;
+
+    return patient > qp->attr.retry_cnt ? patient : qp->attr.retry_cnt;
+}
+
 bool soft_completer_waits(struct soft_qp *qp)
 {
-    if (qp->req.retries++ < qp->attr.retry_cnt)
+    if (qp->req.retries++ < most_retries(qp))
         return true;
     fail_oldest(qp, IBV_WC_RETRY_EXC_ERR);
     return false;

@@ -96,6 +96,9 @@ struct soft_link {
     uint32_t mtu; /* the largest payload of a packet, bytes, whatever the path MTU says; 0: that */
     bool
         lossless; /* what is sent arrives, as long as the peer is there: nothing is sent again but on request */
+    uint64_t
+        patience;   /* ns that a lossless link's peer may be silent at least, whatever the retry count says: the
+                        * link finds out itself, and sooner, that a peer is gone; 0: what the retry count says */
     size_t trailer; /* bytes that the engine leaves free behind each packet for the link's check (ICRC: 4) */
 
     /* (locked) Send a train: packets from the BTH on, stride bytes apart, the last one perhaps shorter, each

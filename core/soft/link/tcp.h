@@ -25,7 +25,8 @@
  * Ends. TCP delivers in order or not at all, so the link is lossless and nothing is sent again. The peer's DREQ
  * ends what is received, and the queue pair stays as it is until the application disconnects, too. The end of
  * the stream without a DREQ, a reset, a TCP time-out and an invalid frame put the queue pair into the error state
- * at once. The connection manager watches the same socket for the end of the stream alone (EPOLLRDHUP): it
+ * at once. A peer whose host is reachable but which acknowledges nothing, or doesn't read, is given up after
+ * TCP_PATIENCE. The connection manager watches the same socket for the end of the stream alone (EPOLLRDHUP): it
  * then takes in what has come before, and reports DISCONNECTED.
  *
  * Locks. The context's lock guards everything here but the count of shares.
@@ -42,11 +43,12 @@
 #include "core/soft/service/service.h"
 #include "tcp_frame.h"
 
-#define TCP_MTU 65536            /* bytes of payload in a packet */
-#define TCP_FLUSH_BYTES 65536    /* in a send buffer, which then goes to the socket within a step */
-#define TCP_RECEIVE_BYTES 262144 /* taken from a socket in one call */
-#define TCP_SHORT_FRAME 4096     /* bytes of a body that is received in the buffer and copied */
-#define TCP_READY 16             /* sockets that are looked at in one call */
+#define TCP_PATIENCE UINT64_C(20000000000) /* ns: an outage that TCP survives (TCP_USER_TIMEOUT) */
+#define TCP_MTU 65536                      /* bytes of payload in a packet */
+#define TCP_FLUSH_BYTES 65536              /* in a send buffer, which then goes to the socket within a step */
+#define TCP_RECEIVE_BYTES 262144           /* taken from a socket in one call */
+#define TCP_SHORT_FRAME 4096               /* bytes of a body that is received in the buffer and copied */
+#define TCP_READY 16                       /* sockets that are looked at in one call */
 
 /* Part of a context's home. */
 struct tcp {

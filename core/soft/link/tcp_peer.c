@@ -97,6 +97,7 @@ struct tcp_peer *tcp_peer_new(int fd)
     peer->link = (struct soft_link){.name = "tcp",
                                     .mtu = TCP_MTU,
                                     .lossless = true,
+                                    .patience = TCP_PATIENCE,
                                     .trailer = TCP_FRAME_HEADER,
                                     .carries_ack = true,
                                     .full = true,

@@ -2,10 +2,12 @@
 /* Looking names up, in threads that end. See lookup.h. */
 #include "lookup.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include "fds.h"
 #include "library.h"
 #include "sock.h"
 #include "threads.h"
@@ -91,11 +93,34 @@ static void say_not_found(const struct lookup *lookup)
            lookup->error == EAI_SYSTEM ? strerror(errno_of(lookup)) : gai_strerror(lookup->error));
 }
 
+/* Without a descriptor getaddrinfo can neither read a file nor ask a server, and says that there is no such name. */
+static int shortage(void)
+{
+    int fd = fds_own(open("/", O_PATH | O_CLOEXEC)), error = fd == -1 ? errno : 0;
+
+    if (fd != -1)
+        fds_close(fd);
+    return error == EMFILE || error == ENFILE ? error : 0;
+}
+
+/* A number needs none. */
+static bool may_be_shortage(const struct lookup *lookup)
+{
+    return (lookup->error == EAI_NONAME || lookup->error == EAI_AGAIN) &&
+           (lookup->hints.ai_flags & AI_NUMERICHOST) == 0;
+}
+
 static void look_up(struct lookup *lookup)
 {
     errno = 0;
     lookup->error = getaddrinfo(lookup->host, lookup->service, &lookup->hints, &lookup->found);
     lookup->system_error = errno;
+    if (may_be_shortage(lookup)) {
+        int error = shortage();
+
+        lookup->error = error != 0 ? EAI_SYSTEM : lookup->error;
+        lookup->system_error = error != 0 ? error : lookup->system_error;
+    }
     if (lookup->error != 0)
         lookup->found = NULL;
     lookup->next = lookup->found;

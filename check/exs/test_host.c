@@ -2,6 +2,7 @@
 /* test_host.c - connecting by name: to its addresses in turn, and what is said where there is none. */
 #include <arpa/inet.h>
 #include <limits.h>
+#include <sys/resource.h>
 #include "named.h"
 
 /* ---- Connections ------------------------------------------------------------------------- */
@@ -233,6 +234,28 @@ START_TEST(error_of_a_name)
 }
 END_TEST
 
+/* The C library says that there is no such name where it has no descriptor to look with. */
+START_TEST(shortage)
+{
+    struct inbox box;
+    struct rlimit before, none;
+    int client = exs_socket(PF_INET, SOCK_STREAM, 0);
+
+    inbox_open(&box, 4);
+    answer.error = _i == 0 ? EAI_NONAME : EAI_AGAIN;
+    answer.waits = true;
+    connect_host(client, &box);
+    must(getrlimit(RLIMIT_NOFILE, &before));
+    none = (struct rlimit){.rlim_cur = 3, .rlim_max = before.rlim_max};
+    must(setrlimit(RLIMIT_NOFILE, &none));
+    must(sem_post(&go));
+    take_failed(&box, EXS_EVT_CONNECT, client, EMFILE);
+    must(setrlimit(RLIMIT_NOFILE, &before));
+    close_socket(&box, client);
+    inbox_close(&box);
+}
+END_TEST
+
 static const struct {
     const char *host, *service;
     int want;
@@ -327,6 +350,7 @@ int main(void)
     tcase_add_test(c, all_silent);
     tcase_add_test(c, no_time);
     tcase_add_loop_test(c, error_of_a_name, 0, COUNT(errors));
+    tcase_add_loop_test(c, shortage, 0, 2);
     tcase_add_test(c, argument);
     tcase_add_test(c, bound);
     tcase_add_test(c, ipv6_only);

@@ -10,17 +10,31 @@
  * two that lets go of it closes the socket.
  *
  * Sending. The engine builds packets in the peer's send buffer, and leaves between them the bytes in which this
- * link then writes the frame headers. Payload of more than a page is not copied there: the link keeps a list of
- * where it is (struct tcp_piece), and sendmsg() takes it from the application's memory. When that memory may
- * change before the payload has left - its queue pair fails or goes back, its region is deregistered, the peer
- * acknowledges what it can't have - the rest of it is copied into the buffer (settle). The buffer goes to the socket when it holds TCP_FLUSH_BYTES, and at the
- * end of each step of the engine. When the socket is full the rest waits in the buffer, the link says that it is
- * full, and EPOLLOUT is watched until all of the rest has left. A RC acknowledgement travels in the header of
- * the next packet.
+ * link then writes the frame headers. The buffer goes to the socket when it holds TCP_FLUSH_BYTES, and at the end
+ * of each step of the engine. When the socket is full the rest waits in the buffer, the link says that it is full,
+ * and EPOLLOUT is watched until all of the rest has left. An RC acknowledgement travels in the header of the next
+ * packet.
  *
  * Receiving. A call of the link's receive function takes up to TCP_RECEIVE_BYTES from each ready socket, so that
- * one connection doesn't keep the others waiting. Short frames are read into a buffer; the payload of a long one
- * is received straight into the memory where it belongs, once the engine has checked its headers.
+ * one connection doesn't keep the others waiting. A peer that stops within a frame leaves its headers, or less
+ * than TCP_SHORT_FRAME bytes of it, in its own receive buffer, and nothing else waits for it.
+ *
+ * Copies in user space:
+ *
+ *   | sent from                                 | copied                                                         |
+ *   |-------------------------------------------|----------------------------------------------------------------|
+ *   | registered memory, more than a page       | not: sendmsg() takes it from there (struct tcp_piece), unless   |
+ *   |                                           | it may change before it has left: the queue pair fails or goes |
+ *   |                                           | back, a region is deregistered, the peer acknowledges what it  |
+ *   |                                           | can't have. Then the rest is copied into the buffer (settle)   |
+ *   | less, or inline                           | into the send buffer                                           |
+ *   | memory that may vanish, a file's region   | by the kernel into the send buffer, before its header leaves   |
+ *
+ *   | received in a frame of                    | copied                                                         |
+ *   |-------------------------------------------|----------------------------------------------------------------|
+ *   | TCP_SHORT_FRAME bytes at most             | from the receive buffer to where it belongs                    |
+ *   | more                                      | not: recvmsg() writes where it belongs, once the engine has    |
+ *   |                                           | checked the headers (soft_input_target)                        |
  *
  * Ends. TCP delivers in order or not at all, so the link is lossless and nothing is sent again. The peer's DREQ
  * ends what is received, and the queue pair stays as it is until the application disconnects, too. The end of

@@ -14,6 +14,10 @@
 #include <sys/queue.h>
 #include "waitset.h"
 
+/* Handles carry a slot and a generation in a pointer; lengths of files and positions in streams are size_t in places.
+ */
+_Static_assert(sizeof(void *) == 8 && sizeof(size_t) == 8, "EXS needs a 64-bit processor");
+
 struct polling;
 struct queue;
 

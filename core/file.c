@@ -17,6 +17,7 @@
 
 #define WINDOW_SIZE (UINT64_C(4) << 20) /* bytes */
 #define WINDOWS_MAX 3                   /* of files, of one operation at a time */
+#define COPIED_OF_REGION UINT64_C(1024) /* bytes: longer pieces of a region are never copied */
 
 struct window {
     TAILQ_ENTRY(window) link;
@@ -209,29 +210,45 @@ static int copy_file(struct window *window, const struct element *element, uint6
     return 0;
 }
 
-/* So are short pieces of memory that nobody registered, with those behind them that fit in, each from its
- * start. -1 and errno. */
+/* Is it copied together with its neighbours? What nobody registered is, if it fits in; of a region, what costs less
+ * to copy than to send by itself. */
+static bool is_short(const struct element *element)
+{
+    return element->fd < 0 && element->length <= (element->memory != NULL ? COPIED_OF_REGION : BOUNCE_SIZE);
+}
+
+static bool has_short_neighbour(const struct files *files)
+{
+    return files->current + 1 < files->count && is_short(&files->elements[files->current]) &&
+           is_short(&files->elements[files->current + 1]);
+}
+
+/* Short pieces of memory are copied, with those behind them that are short and fit in, each from its start. -1 and
+ * errno. */
 static int copy_memory(struct window *window, const struct files *files, struct domain *domain)
 {
+    struct gather gather;
+    bool copied = true;
+
     window->bounce = xs_bounce_get(domain);
     if (window->bounce == NULL)
         return -1;
     window->data = window->bounce->data;
     window->mr = window->bounce->mr;
     window->length = 0;
-    for (int i = files->current; i < files->count && files->elements[i].fd < 0; i++) {
+    gather_begin(&gather, window->data);
+    for (int i = files->current; i < files->count && is_short(&files->elements[i]) && copied; i++) {
         const struct element *element = &files->elements[i];
-        uint64_t bytes = element->length;
 
-        if (bytes > BOUNCE_SIZE - window->length)
+        if (element->length > BOUNCE_SIZE - window->length)
             break;
-        if (bytes > 0 && !fragile_take(window->data + window->length, element->base, bytes)) {
-            errno = EACCES; /* as if it could not be registered */
-            return -1;
-        }
-        window->length += bytes;
+        copied = gather_add(&gather, element->base, element->length, xs_memory_lasts(element->memory));
+        window->length += element->length;
     }
-    return 0;
+    if (copied && gather_end(&gather))
+        return 0;
+    errno = EACCES; /* as if it could not be registered */
+    return -1;
 }
 
 static int fill_window(struct window *window, const struct files *files, struct domain *domain)
@@ -243,7 +260,7 @@ static int fill_window(struct window *window, const struct files *files, struct 
     window->length = element->length - position;
     if (element->fd < 0) {
         window->data = element->base + position;
-        if (element->memory != NULL) {
+        if (element->memory != NULL && !has_short_neighbour(files)) {
             window->mr = xs_memory_mr(element->memory, domain, MEMORY_LOCAL);
             return window->mr != NULL ? 0 : -1;
         }

@@ -152,29 +152,61 @@ bool fragile_give(void *to, const void *from, size_t length)
     return true;
 }
 
-#define PAGES_AT_ONCE 16
+/* ---- Many pieces ---------------------------------------------------------------------------------------- */
 
-/* A byte of each page. */
-bool fragile_readable(const void *start, size_t length)
+bool gather_end(struct gather *gather)
 {
-    uintptr_t at = (uintptr_t)start, end = at + length, page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    struct iovec to = {gather->to, gather->bytes};
+    bool copied =
+        gather->count == 0 || fragile_copyv(&to, 1, gather->from, gather->count, gather->bytes);
 
-    if (length == 0 || fragile_never(start, length, false))
+    if (!gather->only_looks)
+        gather->to += gather->bytes;
+    gather->count = 0;
+    gather->bytes = 0;
+    return copied;
+}
+
+/* Behind pieces that wait any other waits with them: each is copied to where the one before ends. */
+bool gather_add(struct gather *gather, const void *from, size_t length, bool lasting)
+{
+    if (length == 0)
+        return true;
+    if (gather->count == 0 && (lasting || fragile_never(from, length, false))) {
+        copy_near(gather->to, from, length);
+        gather->to += length;
+        return true;
+    }
+    gather->from[gather->count++] = (struct iovec){(void *)(uintptr_t)from, length};
+    gather->bytes += length;
+    return gather->count < GATHER_PIECES || gather_end(gather);
+}
+
+bool gather_look(struct gather *gather, const void *from, size_t length)
+{
+    uintptr_t at = (uintptr_t)from, end = at + length, page = (uintptr_t)sysconf(_SC_PAGESIZE);
+
+    if (length == 0 || fragile_never(from, length, false))
         return true;
     if (end < at)
         return false;
-    while (at < end) {
-        uint8_t bytes[PAGES_AT_ONCE];
-        struct iovec into = {bytes, 0}, from[PAGES_AT_ONCE];
-        unsigned pages = 0;
-
-        for (; pages < PAGES_AT_ONCE && at < end; at = (at / page + 1) * page)
-            from[pages++] = (struct iovec){(void *)at, 1};
-        into.iov_len = pages;
-        if (!fragile_copyv(&into, 1, from, pages, pages))
+    for (; at < end; at = (at / page + 1) * page) {
+        gather->from[gather->count++] = (struct iovec){(void *)at, 1};
+        gather->bytes++;
+        if (gather->count == GATHER_PIECES && !gather_end(gather))
             return false;
     }
     return true;
+}
+
+bool fragile_readable(const void *start, size_t length)
+{
+    uint8_t bytes[GATHER_PIECES];
+    struct gather gather;
+
+    gather_begin(&gather, bytes);
+    gather.only_looks = true;
+    return gather_look(&gather, start, length) && gather_end(&gather);
 }
 
 /* ---- What the kernel knows of memory -------------------------------------------------------------------- */

@@ -50,6 +50,33 @@ bool fragile_read(int file, struct iovec *to, unsigned tos, uint64_t place, size
 /* Copy from and to the application's memory of which nothing is known: as cheap as may be. False as above. */
 bool fragile_take(void *to, const void *from, size_t length);
 bool fragile_give(void *to, const void *from, size_t length);
+
+/* The same from many pieces, one behind the other, in few calls of the kernel. */
+#define GATHER_PIECES 128 /* of one call */
+
+struct gather {
+    uint8_t *to;
+    bool only_looks; /* nothing is kept, and `to` has GATHER_PIECES bytes */
+    unsigned count; /* of the pieces that wait to be copied, and their bytes */
+    size_t bytes;
+    struct iovec from[GATHER_PIECES];
+};
+
+static inline void gather_begin(struct gather *gather, void *to)
+{
+    gather->to = (uint8_t *)to;
+    gather->only_looks = false;
+    gather->count = 0;
+    gather->bytes = 0;
+}
+
+/* One more piece; `lasting`: it is known to stay. False as above. */
+bool gather_add(struct gather *gather, const void *from, size_t length, bool lasting);
+/* One byte of each page of a piece. False as above. */
+bool gather_look(struct gather *gather, const void *from, size_t length);
+/* All of them are copied then. False as above. */
+bool gather_end(struct gather *gather);
+
 /* Could they be taken? */
 bool fragile_readable(const void *start, size_t length);
 

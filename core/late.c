@@ -10,17 +10,23 @@
 #include <stdlib.h>
 #include "conn.h"
 #include "fragile.h"
+#include "memory.h"
 #include "vector.h"
 
 static int look_at(const struct op *op)
 {
-    for (uint32_t i = 0; i < op->piece_count; i++) {
-        if (!fragile_readable(op->pieces[i].base, op->pieces[i].length)) {
-            errno = EACCES;
-            return -1;
-        }
-    }
-    return 0;
+    uint8_t bytes[GATHER_PIECES];
+    struct gather gather;
+    bool readable = true;
+
+    gather_begin(&gather, bytes);
+    gather.only_looks = true;
+    for (uint32_t i = 0; i < op->piece_count && readable; i++)
+        readable = gather_look(&gather, op->pieces[i].base, op->pieces[i].length);
+    if (readable && gather_end(&gather))
+        return 0;
+    errno = EACCES;
+    return -1;
 }
 
 void xs_late_end(struct op *op)
@@ -53,14 +59,16 @@ int xs_late_begin(struct op *op, const exs_msghdr_t *message)
 
 static bool copy(const struct op *op)
 {
-    uint8_t *to = op->bounce->data;
+    struct gather gather;
 
+    gather_begin(&gather, op->bounce->data);
     for (uint32_t i = 0; i < op->piece_count; i++) {
-        if (op->pieces[i].length > 0 && !fragile_take(to, op->pieces[i].base, op->pieces[i].length))
+        const struct piece *piece = &op->pieces[i];
+
+        if (!gather_add(&gather, piece->base, piece->length, xs_memory_lasts(piece->memory)))
             return false;
-        to += op->pieces[i].length;
     }
-    return true;
+    return gather_end(&gather);
 }
 
 /* What is under way ends first, and may be all that is in the way of memory for the copy. */

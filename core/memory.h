@@ -32,6 +32,12 @@ static inline bool xs_memory_is_none(exs_mhandle_t handle)
     return handle == NULL || handle == EXS_MHANDLE_UNREGISTERED;
 }
 
+/* Can its pages not vanish? Of memory that nobody registered nothing is known. */
+static inline bool xs_memory_lasts(const struct memory *memory)
+{
+    return memory != NULL && !memory->fragile;
+}
+
 /* The region of a handle that holds these bytes, counted as used; *memory is NULL for "not registered".
  * -1 and errno: EINVAL no region, or the bytes are not in it; EACCES its flags forbid it. */
 int xs_memory_use(exs_mhandle_t handle, const void *addr, size_t length, int forbidden, struct memory **memory);

@@ -69,21 +69,22 @@ void xs_vector_leave(struct piece *pieces, int count)
 
 int xs_vector_gather(const exs_msghdr_t *message, uint8_t *to)
 {
-    for (int i = 0; i < message->exs_iovlen; i++) {
+    struct gather gather;
+    bool copied = true;
+
+    gather_begin(&gather, to);
+    for (int i = 0; i < message->exs_iovlen && copied; i++) {
         const exs_iovec_t *element = &message->exs_iov[i];
         struct memory *memory;
 
         if (use(element, EXS_MRF_SEND_DISABLE, &memory) < 0)
             return -1;
-        bool copied = element->exs_length == 0 || fragile_take(to, element->exs_base, element->exs_length);
-
+        copied = gather_add(&gather, element->exs_base, element->exs_length, xs_memory_lasts(memory));
         if (memory != NULL)
             xs_memory_unuse(memory);
-        if (!copied) {
-            errno = EACCES;
-            return -1;
-        }
-        to += element->exs_length;
     }
-    return 0;
+    if (copied && gather_end(&gather))
+        return 0;
+    errno = EACCES;
+    return -1;
 }

@@ -315,7 +315,7 @@ void xs_rx_discard(struct conn *conn)
     if (conn->state != CONN_OPEN || conn->reading == READ_ENDED)
         return;
     if (sock_is_stream(conn->sock)) {
-        if (STAILQ_EMPTY(&conn->recvs) || conn->receives_ended)
+        if (STAILQ_EMPTY(&conn->recvs))
             conn->hidden_out = conn->hidden_in;
         xs_control_run(conn); /* which acknowledges that */
     } else if (!discard_message(conn)) {

@@ -220,6 +220,20 @@ START_TEST(before_it_is_told)
 }
 END_TEST
 
+/* Nothing of it was sent, and that was told: the stream is whole, and may end. */
+START_TEST(told_before_the_end)
+{
+    exs_xferfile_t element[2];
+
+    send_failing(element, 0);
+    take_failed(pair.client_box, EXS_EVT_SENDFILE, pair.client, ENOMEM);
+    close_socket(pair.client_box, pair.client);
+    ends_orderly(0);
+    close_kind(false);
+    folder_remove();
+}
+END_TEST
+
 /* A socket that is closed before is not told any more. */
 START_TEST(closed_before_it_is_told)
 {
@@ -476,6 +490,31 @@ START_TEST(with_a_receive)
 }
 END_TEST
 
+/* So is one that only looks: what it waits for is not thrown away before. */
+START_TEST(with_a_peek)
+{
+    uint8_t seen[100];
+
+    open_kind(SOCK_STREAM);
+    must(exs_recv(pair.client, seen, sizeof seen, MSG_PEEK | MSG_WAITALL, pair.client_box->queue, NULL, NULL));
+    must(send_long(0, pair.client_box->queue));
+    must(exs_close(pair.client, EXS_LINGER, pair.client_box->queue, NULL));
+    for (int i = 0; i < 2; i++) {
+        must(exs_send(pair.server, out + i * 50, 50, 0, pair.server_box->queue, NULL, NULL));
+        take_good(pair.server_box, EXS_EVT_SEND, pair.server);
+        inbox_pump(pair.client_box, 0);
+    }
+    exs_event_t event = take_good(pair.client_box, EXS_EVT_RECV, pair.client);
+
+    ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, sizeof seen);
+    pattern_check(seen, sizeof seen, 1, 0);
+    ends_orderly(LENGTH);
+    take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    take_good(pair.client_box, EXS_EVT_CLOSE, pair.client);
+    close_kind(false);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("ended early");
@@ -489,6 +528,7 @@ int main(void)
     tcase_add_test(told, messages_behind_it);
     tcase_add_checked_fixture(files, folder_open_mapped, NULL);
     tcase_add_loop_test(files, before_it_is_told, 0, 2);
+    tcase_add_test(files, told_before_the_end);
     tcase_add_loop_test(files, closed_before_it_is_told, 0, 4);
     tcase_add_test(files, told_to_a_queue_that_is_deleted);
     tcase_add_loop_test(files, in_line, 0, 2);
@@ -500,5 +540,6 @@ int main(void)
     tcase_add_loop_test(closes, two_lingering_closes, 0, 4);
     tcase_add_loop_test(closes, against_one_that_only_sends, 0, 4);
     tcase_add_loop_test(closes, with_a_receive, 0, 4);
+    tcase_add_test(closes, with_a_peek);
     return run_suite(suite);
 }

@@ -226,6 +226,8 @@ static void get_into(struct fetch *fetch, struct landing *landing)
     if (done && landing->is_output) {
         expect_agreed(fetch, world.output);
     } else if (done) {
+        /* Its mode is of the input, and may let its owner read nothing. */
+        (void)!fchmodat(world.folder, "file", 0600, 0);
         int fd = openat(world.folder, "file", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 
         expect_agreed(fetch, fd);

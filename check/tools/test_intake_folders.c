@@ -312,6 +312,8 @@ START_TEST(long_file)
         for (size_t done = 0; done < length;)
             done += intake_feed(&intake, bytes + done, length - done < piece ? length - done : piece);
         expect_reply(TRANSFER_STORED);
+        /* The header says no mode, so its owner may not read it. */
+        ck_assert_int_eq(fchmodat(store.directory, "long", 0600, 0), 0);
         int fd = openat(store.directory, "long", O_RDONLY);
         unsigned char *stored = malloc(header.size);
 

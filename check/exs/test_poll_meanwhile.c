@@ -4,6 +4,7 @@
  * that there is no such socket. And threads that finish one poll at the same time.
  */
 #include "check/exs/polled.h"
+#include "core/fds.h"
 
 #include <stdatomic.h>
 #include <dlfcn.h>
@@ -24,7 +25,9 @@ __attribute__((visibility("default"))) int epoll_create1(int flags)
     if (socket == -1)
         return own(flags);
     closing = -1;
+    fds_let_fork(); /* the library holds forks while it makes a descriptor, and the close makes some, too */
     must(exs_blocking_close(socket));
+    fds_hold_fork();
     came_next = own(flags);
     return came_next;
 }

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include "conn.h"
 #include "handle.h"
 #include "library.h"
 #include "memory.h"
 #include "nic.h"
+#include "random.h"
 #include "sock.h"
 
 /* A connection's memory: receive slots, a few bounce buffers and send slots, which its device alone uses; then
@@ -121,9 +121,12 @@ static void size_hidden(struct conn *conn)
 static int choose_iova(struct conn *conn)
 {
     uint64_t number;
+    int error = random_bytes(&number, sizeof number);
 
-    if (getrandom(&number, sizeof number, 0) != sizeof number)
+    if (error != 0) {
+        errno = error;
         return -1;
+    }
     conn->hidden_iova = (number & UINT64_C(0x7fffffff0000)) + (uint64_t)(conn->hidden - conn->memory);
     return 0;
 }

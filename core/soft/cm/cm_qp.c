@@ -2,8 +2,8 @@
 /* The queue pair of a connection: what the handshake says of it, and what it makes of it. */
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 #include "cm_id.h"
+#include "core/random.h"
 #include "core/soft/verbs/verbs.h"
 
 #define MIN_RNR_TIMER 12 /* code of 0.64 ms: a receiver that isn't ready will be soon */
@@ -161,10 +161,11 @@ uint16_t cm_qp_refuses(const struct cm_id *id)
 static int choose_psn(struct cm_id *id)
 {
     while (id->psn == 0) {
-        if (getrandom(&id->psn, sizeof id->psn, 0) == sizeof id->psn)
-            id->psn &= PSN_MASK;
-        else if (errno != EINTR) /* soon after boot it waits, and a signal ends that */
-            return errno;
+        int error = random_bytes(&id->psn, sizeof id->psn);
+
+        if (error != 0)
+            return error;
+        id->psn &= PSN_MASK;
     }
     return 0;
 }

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include "core/bytes.h"
 #include "core/fds.h"
+#include "core/random.h"
 #include "core/soft/lock.h"
 #include "ib_end.h"
 #include "ib_pass.h"
@@ -112,10 +112,9 @@ static int open_port(struct soft_home *home)
     } secret;
     int error;
 
-    while (getrandom(&secret, sizeof secret, 0) != sizeof secret)
-        if (errno != EINTR)
-            return errno;
-    error = open_sockets(home->udp.roce);
+    error = random_bytes(&secret, sizeof secret);
+    if (error == 0)
+        error = open_sockets(home->udp.roce);
     if (error != 0)
         return error;
     ib_port.budget = (struct ib_budget){.key = {secret.budget[0], secret.budget[1]}};

@@ -9,11 +9,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <unistd.h>
 #include "core/soft/engine/engine.h"
 #include "core/soft/engine/group.h"
 #include "verbs.h"
+#include "core/random.h"
 #include "core/soft/lock.h"
 
 #define QPN_BITS 24
@@ -211,10 +211,7 @@ static int make_secrets(uint64_t secrets[SECRETS], uint64_t seed)
 {
     for (uint64_t i = 0; seed != 0 && i < SECRETS; i++)
         secrets[i] = mix(seed + i);
-    while (seed == 0 && getrandom(secrets, SECRETS * sizeof *secrets, 0) != SECRETS * sizeof *secrets)
-        if (errno != EINTR)
-            return errno;
-    return 0;
+    return seed == 0 ? random_bytes(secrets, SECRETS * sizeof *secrets) : 0;
 }
 
 static void release(struct soft_context *context)

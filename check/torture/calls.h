@@ -62,6 +62,12 @@
     CALL(open, L(EMFILE, ENFILE, ENOMEM, EACCES), P(EINTR))                                                    \
     CALL(fopen, L(EMFILE, ENFILE, ENOMEM), P(0))                                                               \
     CALL(fstat, L(EIO, ENOMEM), P(0))                                                                          \
+    CALL(stat, L(EACCES, ENOMEM), P(0))                                                                        \
+    CALL(lstat, L(EACCES, ENOMEM), P(0))                                                                       \
+    CALL(mkdir, L(EACCES, ENOSPC, EROFS), P(0))                                                                \
+    CALL(rename, L(EACCES, ENOSPC, EROFS), P(0))                                                               \
+    CALL(unlink, L(EACCES, EROFS), P(0))                                                                       \
+    CALL(fdopendir, L(EMFILE, ENOMEM), P(0))                                                                   \
     CALL(fstatfs, L(EIO, ENOMEM), P(0))                                                                        \
     CALL(fcntl, L(EMFILE), P(0)) /* F_DUPFD_CLOEXEC */                                                         \
     CALL(pread, L(EIO, ENOMEM), P(EINTR))                                                                      \

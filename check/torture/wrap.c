@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The calls themselves, but for memory (wrap_memory.c): each fails where it is its turn, or goes where it
  * always went. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -106,6 +107,12 @@ WRAP(ssize_t, write, (int fd, const void *bytes, size_t length), (fd, bytes, len
 WRAP(ssize_t, getrandom, (void *bytes, size_t length, unsigned flags), (bytes, length, flags), -1)
 WRAP(FILE *, fopen, (const char *path, const char *mode), (path, mode), NULL)
 WRAP(int, fstat, (int fd, struct stat *status), (fd, status), -1)
+WRAP(int, stat, (const char *path, struct stat *status), (path, status), -1)
+WRAP(int, lstat, (const char *path, struct stat *status), (path, status), -1)
+WRAP(int, mkdir, (const char *path, mode_t mode), (path, mode), -1)
+WRAP(int, rename, (const char *from, const char *to), (from, to), -1)
+WRAP(int, unlink, (const char *path), (path), -1)
+WRAP(DIR *, fdopendir, (int fd), (fd), NULL)
 WRAP(int, fstatfs, (int fd, struct statfs *status), (fd, status), -1)
 WRAP(ssize_t, pread, (int fd, void *bytes, size_t length, off_t offset), (fd, bytes, length, offset), -1)
 WRAP(ssize_t, preadv, (int fd, const struct iovec *list, int count, off_t offset), (fd, list, count, offset),

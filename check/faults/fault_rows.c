@@ -16,7 +16,7 @@
 #define DAY 86400L
 #define SHORTAGE_S 0.05
 #define ALWAYS 10000 /* packets of ten thousand */
-#define FDS 256      /* a victim has fewer */
+#define FDS 1024 /* a victim has lower ones only: its own, and the private ones of the library from 512 on */
 
 extern char **environ;
 

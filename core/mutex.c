@@ -13,8 +13,7 @@ void mutex_wait(struct mutex *mutex)
 {
     while (atomic_exchange_explicit(&mutex->state, MUTEX_WANTED, memory_order_acquire) != MUTEX_FREE)
         syscall(SYS_futex, &mutex->state, FUTEX_WAIT_PRIVATE, MUTEX_WANTED, NULL);
-    if (__tsan_acquire != NULL)
-        __tsan_acquire(mutex);
+    tsan_acquire(mutex);
 }
 
 /* Whoever it was of may have freed it by now: then nobody sleeps there, and the kernel finds nobody. */

@@ -6,7 +6,8 @@
  * instructions each way. This is the same without the kinds, owners and errors of those: who finds it taken
  * sleeps in the kernel until it is free. For whatever is not on the way of a message there is pthread_mutex_t.
  *
- * Under the thread sanitizer it is that one, since only of that does it watch in which order locks are taken.
+ * Under the thread sanitizer it is that one, since only of that does it watch in which order locks are taken. In a library
+ * that was built without it, the mutex tells the sanitizer of the program how it orders threads (tsan.h).
  * MUTEX_IS_OWN keeps it as it is, for check/races.
  */
 #ifndef XS_MUTEX_H
@@ -16,6 +17,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "tsan.h"
 
 #if defined(MUTEX_IS_OWN)
 #elif defined(__SANITIZE_THREAD__)
@@ -54,14 +56,6 @@ static inline void mutex_unlock(struct mutex *mutex)
 
 #else
 
-/*
- * The thread sanitizer sees what a program's own code does, and the calls of the C library that others make. It doesn't
- * see how this mutex orders threads, and would report races in programs that have none. So the mutex tells the
- * sanitizer, if the program has been linked with one; in other programs these symbols are NULL.
- */
-void __tsan_acquire(void *at) __attribute__((weak));
-void __tsan_release(void *at) __attribute__((weak));
-
 enum { MUTEX_FREE, MUTEX_TAKEN, MUTEX_WANTED }; /* wanted: taken, and somebody may be asleep */
 
 struct mutex {
@@ -86,8 +80,7 @@ static inline bool mutex_trylock(struct mutex *mutex)
     if (!atomic_compare_exchange_strong_explicit(&mutex->state, &free, MUTEX_TAKEN, memory_order_acquire,
                                                  memory_order_relaxed))
         return false;
-    if (__tsan_acquire != NULL)
-        __tsan_acquire(mutex);
+    tsan_acquire(mutex);
     return true;
 }
 
@@ -99,8 +92,7 @@ static inline void mutex_lock(struct mutex *mutex)
 
 static inline void mutex_unlock(struct mutex *mutex)
 {
-    if (__tsan_release != NULL)
-        __tsan_release(mutex);
+    tsan_release(mutex);
     if (atomic_exchange_explicit(&mutex->state, MUTEX_FREE, memory_order_release) == MUTEX_WANTED)
         mutex_wake(mutex);
 }

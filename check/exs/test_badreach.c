@@ -92,6 +92,8 @@ START_TEST(nothing_with_a_wrong_key)
 }
 END_TEST
 
+#define TIB (UINT64_C(1) << 40)
+
 /* A client that has only been answered once knows no address of the server's memory. */
 START_TEST(no_address_is_told)
 {
@@ -105,6 +107,8 @@ START_TEST(no_address_is_told)
         first = strtoull(line, &end, 16);
         ck_assert_int_eq(*end, '-');
         last = strtoull(end + 1, NULL, 16);
+        if (last - first > TIB) /* what a sanitizer has reserved, which may be nearly all */
+            continue;
         ck_assert_msg(scene.raw.there.hidden_addr < first || scene.raw.there.hidden_addr >= last,
                       "the hello tells an address in %s", line);
     }

@@ -114,7 +114,10 @@ START_TEST(first_is_deleted)
     must_fail(fcntl(fd, F_GETFD), EBADF);
     ck_assert_int_eq(exs_write(client, "x", 1), 1);
     thread_join(thread);
-    pass_bytes(&client_box, client, &(struct inbox){.queue = second}, server, 100 * KIB, 1);
+    struct inbox second_box = {.queue = second};
+
+    pass_bytes(&client_box, client, &second_box, server, 100 * KIB, 1);
+    free(second_box.kept);
     must(exs_close(server, 0, second, NULL));
     expect_event(second, EXS_EVT_CLOSE, 0);
     must(exs_qdelete(second));

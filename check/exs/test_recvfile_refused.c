@@ -150,7 +150,7 @@ START_TEST(no_descriptor_stays)
         take_good(pair.server_box, EXS_EVT_RECVFILE, pair.server);
         take_good(pair.client_box, EXS_EVT_SEND, pair.client);
         free(bytes);
-        ck_assert_int_eq(count_fds(), before);
+        ck_assert_int_le(count_fds(), before); /* queues may give some of theirs back */
     }
     close(file);
 }

@@ -17,7 +17,7 @@ static struct soft_send *oldest(const struct soft_qp *qp)
 
 void soft_request_done(struct soft_qp *qp)
 {
-    struct soft_send *send = oldest(qp);
+    struct soft_send *send = soft_ring_at(&qp->req.ring, qp->req.ring.tail);
 
     qp->req.ring.tail++;
     if (send->flags & IBV_SEND_SIGNALED)

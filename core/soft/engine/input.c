@@ -2,6 +2,7 @@
 /* input.c - where packets come in: which queue pair, and which half of it. */
 #include "engine.h"
 #include "group.h"
+#include "core/tsan.h"
 
 _Static_assert(SOFT_TARGETS >= SOFT_MAX_SGE && SOFT_TARGET_HEADERS >= SOFT_HEADER_MAX,
                "a target has room for all that a packet may say");
@@ -86,6 +87,7 @@ static inline void input_packet(struct ibv_context *ibv, const struct soft_path 
     struct soft_packet packet;
     struct soft_qp *qp;
 
+    tsan_acquire(&soft_packet_order);
     counters->packets_received++;
     counters->bytes_received += length;
     if (length >= SOFT_BTH_BYTES && bytes[0] == SOFT_CNP)

@@ -11,7 +11,10 @@
 #include "core/copy.h"
 #include "core/fragile.h"
 #include "core/pages.h"
+#include "core/tsan.h"
 #include "engine.h"
+
+char soft_packet_order;
 
 /* Where the kernel copies from the beginning of a page to the first 63 bytes of another, and does it as some
  * processors have it, byte by byte in one instruction, it takes three times as long. A file's bytes lie so, and
@@ -199,6 +202,7 @@ inline bool soft_train_leave(struct soft_context *context)
         train->left = true;
         context->counters.packets_sent += train->packets;
         context->counters.bytes_sent += train->length - train->packets * train->link->trailer;
+        tsan_release(&soft_packet_order);
         train->link->send(train->link, train->way, train->bytes, train->length, tie_up(train));
     }
     forget(train);

@@ -41,6 +41,9 @@ struct soft_train {
     struct soft_piece *piece; /* SOFT_PIECES of them */
 };
 
+/* For tsan.h: what a thread did before it sent a packet is ordered before what another does that has received it. */
+extern char soft_packet_order;
+
 /* Its memory. False: there is none; what there is soft_train_end frees. */
 bool soft_train_begin(struct soft_train *train);
 void soft_train_end(struct soft_train *train);

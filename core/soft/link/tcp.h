@@ -150,7 +150,7 @@ void tcp_peer_release(struct tcp_peer *peer);
 
 #define TCP_PIECES 64
 #define TCP_OUT_BYTES (SOFT_TRAIN_LONG + TCP_FLUSH_BYTES)
-#define TCP_IN_BYTES (4 * TCP_SHORT_FRAME)
+#define TCP_IN_BYTES ((size_t)4 * TCP_SHORT_FRAME)
 
 /* As struct soft_link has them. */
 uint8_t *tcp_link_room(struct soft_link *link, size_t size, size_t *limit);

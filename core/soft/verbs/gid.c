@@ -94,7 +94,7 @@ enum ibv_mtu soft_host_mtu(int socket, const struct soft_gid *gids, int count)
     return least;
 }
 
-#define HALF 16 /* digits of half an ID */
+#define HALF ((size_t)16) /* digits of half an ID */
 
 /* 32 hexadecimal digits, which are to stay on this host: machine-id(5). */
 static bool read_machine_id(uint64_t id[2])

@@ -180,7 +180,7 @@ int xs_queue_show(struct queue *queue);
  * Called with the lock, or by the only user. */
 int xs_queue_make_descriptor(struct queue *queue);
 void xs_queue_close_descriptor(struct queue *queue);
-/* The timer's descriptor is not needed for now. Called with the lock. */
+/* Close the timer's descriptor; the next timer that is set makes another. Called with the lock. */
 void xs_queue_drop_timer(struct queue *queue);
 /* No queue watches this one any more, which has no epoll itself: give these descriptors back. Called with the
  * lock. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_depth.c - the depth of a queue: so many operations are in progress, or done and not dequeued, without another
+ * test_depth.c - the depth of a queue: this number of operations can be in progress, or done and not dequeued, without another
  * allocation, whichever sockets they are of.
  */
 #include "inside.h"
@@ -58,7 +58,7 @@ static void start_one(struct crowded *c, int kind, int number)
         must(exs_poll(&c->fds[number], 1, 0, NULL, c->box.queue, NULL));
 }
 
-/* So many operations of one kind are in progress, and others. */
+/* The given number of operations of one kind are in progress, and others. */
 static void crowded_close(struct crowded *c, int first, int firsts, int others)
 {
     static const int events[] = {EXS_EVT_RECV, EXS_EVT_ACCEPT, EXS_EVT_POLL};

@@ -148,7 +148,8 @@ void tcp_peer_begin(struct tcp_peer *peer, const uint8_t *rest, size_t length)
 
     soft_lock(context);
     peer->begun = true;
-    memcpy(peer->out.bytes, rest, length);
+    if (length > 0)
+        memcpy(peer->out.bytes, rest, length);
     peer->out.end = length;
     peer->joined = fds_watch(peer->tcp->epoll, peer->fd, &event) == 0;
     if (peer->joined)

@@ -24,6 +24,7 @@ enum {
     DEPTH = 4096,
     BATCH = 64,
     ROUNDS = 1024,
+    POLL_IDLE_S = 1,         /* seconds without an event after which the server sleeps though a client wants polling */
     HANDSHAKE_PATIENCE = 20, /* seconds that a client may say nothing */
     TEST_PATIENCE = 60,
     REST_PATIENCE = 3600 /* where a test that runs has nothing to say */
@@ -53,6 +54,7 @@ static struct server {
     LIST_HEAD(, client) clients;
     struct sessions sessions;
     int count, polling; /* connections; of them such that poll */
+    ev_tstamp heard;    /* when the last event came */
     struct budget budget;
     bool ending;
 } server;
@@ -147,6 +149,7 @@ static void asked(struct client *client)
         snprintf(link->answer.why, sizeof(link->answer.why), "the server has no memory");
     client->polling = (link->request.flags & REQUEST_POLLING) != 0;
     server.polling += client->polling;
+    server.heard = ev_now(server.loop);
     if (client->polling)
         ev_idle_start(server.loop, &server.poll);
 }
@@ -231,11 +234,16 @@ static void give_out(struct server *s, const exs_event_t *events, int count)
 
 static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
 {
-    (void)loop;
-    give_out(w->data, events, count);
+    struct server *s = w->data;
+
+    s->heard = ev_now(EV_A);
+    if (s->polling > 0)
+        ev_idle_start(EV_A, &s->poll);
+    give_out(s, events, count);
 }
 
-/* While a client wants polling, the loop does nothing else between its turns. */
+/* While a client wants polling, the loop polls the queue whenever it has nothing else to do. A client that was stopped
+ * sends nothing, however long that lasts: then the server sleeps, and polls again after the next event. */
 static void poll_cb(EV_P_ ev_idle *w, int revents)
 {
     const struct timeval now = {0};
@@ -243,11 +251,15 @@ static void poll_cb(EV_P_ ev_idle *w, int revents)
     exs_event_t events[BATCH];
     int count = 0;
 
-    (void)loop, (void)revents;
+    (void)revents;
     for (int i = 0; i < ROUNDS && count == 0; i++)
         count = exs_qdequeue(s->queue, events, BATCH, &now);
-    if (count > 0)
+    if (count > 0) {
+        s->heard = ev_now(EV_A);
         give_out(s, events, count);
+    } else if (ev_now(EV_A) - s->heard > POLL_IDLE_S) {
+        ev_idle_stop(EV_A, w);
+    }
 }
 
 /* ---- Clients that say nothing ------------------------------------------------------------------------ */

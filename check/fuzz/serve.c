@@ -216,6 +216,7 @@ static void begin(struct input *input)
     inlets->lines.left = how % 8;
     inlets->patience = PATIENCE;
     inlets->rate = 100;
+    inlets->most = MOST;
     inlets->of_one = OF_ONE;
     inlets->ending = false;
     inlets->store.next = 0;

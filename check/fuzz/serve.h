@@ -20,6 +20,7 @@ enum {
     STEPS = 400,
     SAID_MAX = 8192,
     PATIENCE = 4,
+    MOST = 8, /* fewer than clients, so that all connections are taken in some inputs */
     OF_ONE = 2,
     FILE_MAX = 3000,
     TOTAL_MAX = 6000,

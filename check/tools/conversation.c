@@ -14,12 +14,13 @@ char folder[] = "intake-XXXXXX";
 const struct store_limits limits = {.file = 2 << 20, .total = 8 << 20, .files = 1000};
 struct store store;
 struct intake intake;
+struct sockaddr_storage client;
 
 static void setup(void)
 {
     ck_assert_ptr_nonnull(mkdtemp(folder));
     ck_assert_int_eq(store_open(&store, folder, &limits), 0);
-    ck_assert_int_eq(intake_open(&intake, &store), 0);
+    ck_assert_int_eq(intake_open(&intake, &store, &client), 0);
 }
 
 /* With what is in it. */

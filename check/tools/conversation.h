@@ -15,6 +15,7 @@ extern char folder[];
 extern const struct store_limits limits; /* of the store */
 extern struct store store;
 extern struct intake intake;
+extern struct sockaddr_storage client; /* the address that the intake knows */
 
 /* A whole conversation about one file; the caller may damage it. */
 struct message {

@@ -45,6 +45,7 @@ void inlets_setup(void)
     inlets_begin(&inlets);
     inlets.patience = PATIENCE;
     inlets.rate = RATE;
+    inlets.most = MOST;
     inlets.of_one = OF_ONE;
     inlets.gone = gone;
     inlets.again = again;

@@ -6,7 +6,7 @@
 
 #include "tools/files/inlet.h"
 
-enum { PATIENCE = 60, RATE = 1000, OF_ONE = 3, REFUSED = 16 };
+enum { PATIENCE = 60, RATE = 1000, MOST = 16, OF_ONE = 3, REFUSED = 16 };
 
 extern struct inlets inlets;
 extern int asked_again; /* for inlets_read */

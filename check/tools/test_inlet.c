@@ -118,6 +118,31 @@ START_TEST(small_files)
 }
 END_TEST
 
+/* While all connections are taken, small files don't let one address hold more than its share of them. */
+START_TEST(crowded)
+{
+    unsigned char bytes[TRANSFER_HEADER + 1 + TRANSFER_DIGEST], reply[256];
+    int full = _i == 1 ? MOST : MOST - 1; /* with the last one free, small files are as good as ever */
+
+    compose_empty(bytes);
+    for (int sock = 1; sock <= full; sock++)
+        open_from(sock, sock <= OF_ONE ? 1 : (unsigned)sock);
+    for (int second = 0; second < PATIENCE + 1; second++) {
+        for (int sock = 1; sock <= full; sock++) {
+            ck_assert_uint_eq(fake_arrive(sock, bytes, sizeof(bytes)), sizeof(bytes));
+            ck_assert_int_gt(fake_sent(sock, reply, sizeof(reply)), 0);
+        }
+        pass(1);
+    }
+    if (_i == 1)
+        expect_told(1, "too slow");
+    for (int sock = _i == 1 ? OF_ONE + 1 : 1; sock <= full; sock++) {
+        expect_open(sock);
+        ck_assert_ptr_null(fake_first(sock, EXS_EVT_SEND));
+    }
+}
+END_TEST
+
 /* Who goes on with a file that was broken off reads what is there first, and gets the time for that; nobody
  * gets any by asking alone. */
 START_TEST(asking)
@@ -374,6 +399,7 @@ int main(void)
     tcase_add_loop_test(tcase, byte_by_byte, 0, 2);
     tcase_add_test(tcase, fast_enough);
     tcase_add_test(tcase, small_files);
+    tcase_add_loop_test(tcase, crowded, 0, 2);
     tcase_add_test(tcase, asking);
     tcase_add_test(tcase, asking_of_much);
     tcase_add_test(tcase, deaf);

@@ -282,7 +282,7 @@ START_TEST(syncs)
     m = compose("other", 5, "data", 4);
     store.limits.syncs = false;
     intake_close(&intake);
-    ck_assert_int_eq(intake_open(&intake, &store), 0);
+    ck_assert_int_eq(intake_open(&intake, &store, &client), 0);
     feed(&m, m.length);
     expect_reply(TRANSFER_STORED);
     ck_assert_int_eq(synced, _i == 0 ? FILE_FIRST + FOLDERS : _i);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Files that were broken off, which the server keeps and goes on with, and its limits. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -76,7 +77,7 @@ static void say_rest(const struct message *m, uint64_t from, size_t cut)
 static void hang_up(void)
 {
     intake_close(&intake);
-    ck_assert_int_eq(intake_open(&intake, &store), 0);
+    ck_assert_int_eq(intake_open(&intake, &store, &client), 0);
 }
 
 /* So many bytes of the message's data come, and no more. */
@@ -133,6 +134,28 @@ START_TEST(go_on_elsewhere)
     say_offset(places[_i]);
     expect_reply(TRANSFER_MALFORMED);
     ck_assert_uint_eq(store.bytes, 0);
+}
+END_TEST
+
+/* A client of another host neither learns of what is kept nor takes it away, though it knows name, size and time. */
+START_TEST(another_host)
+{
+    struct sockaddr_in *address = (struct sockaddr_in *)&client;
+    struct message m = compose_with(&asking, "file", 4, "0123456789", 10);
+
+    *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001)};
+    break_off(&m, 7);
+    address->sin_addr.s_addr = htonl(0x0a000002);
+    ck_assert_uint_eq(ask(&m), 0);
+    hang_up();
+    ck_assert_int_eq(store.kept_count, 1);
+    address->sin_addr.s_addr = htonl(0x0a000001);
+    address->sin_port = htons(1); /* a host's connections differ in this */
+    ck_assert_uint_eq(ask(&m), 7);
+    say_offset(7);
+    say_rest(&m, 7, 0);
+    expect_reply(TRANSFER_STORED);
+    expect_stored("file", "0123456789", 10);
 }
 END_TEST
 
@@ -329,7 +352,7 @@ START_TEST(total_limit)
     expect_reply(TRANSFER_DIFFERS);
     ck_assert_uint_eq(store.bytes, 5);
     intake_close(&intake);
-    intake_open(&intake, &store);
+    intake_open(&intake, &store, &client);
     feed(&more, more.length);
     expect_text("3 bytes are left");
     expect_refused(&more, TRANSFER_REFUSED);
@@ -345,7 +368,7 @@ START_TEST(total_limit_meanwhile)
     struct intake second;
 
     store.limits.total = 8;
-    ck_assert_int_eq(intake_open(&second, &store), 0);
+    ck_assert_int_eq(intake_open(&second, &store, &client), 0);
     ck_assert_uint_eq(intake_feed(&second, other.bytes, other.data_at + 2), other.data_at + 2);
     ck_assert_uint_eq(intake_feed(&intake, m.bytes, m.length - 1), m.length - 1);
     ck_assert_uint_gt(intake_feed(&second, other.bytes + other.data_at + 2, 4), 0);
@@ -365,7 +388,7 @@ START_TEST(count_limit)
     struct intake second;
 
     store.limits.files = 1;
-    ck_assert_int_eq(intake_open(&second, &store), 0);
+    ck_assert_int_eq(intake_open(&second, &store, &client), 0);
     intake_feed(&second, more.bytes, TRANSFER_HEADER);
     feed(&m, m.length);
     expect_reply(TRANSFER_STORED);
@@ -444,6 +467,7 @@ int main(void)
     tcase_add_loop_test(tcase, go_on, 0, 11);
     tcase_add_test(tcase, go_on_from_0);
     tcase_add_loop_test(tcase, go_on_elsewhere, 0, 6);
+    tcase_add_test(tcase, another_host);
     tcase_add_test(tcase, another_file);
     tcase_add_test(tcase, not_kept);
     tcase_add_test(tcase, turned_out);

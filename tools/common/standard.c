@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include "standard.h"
 
@@ -23,6 +24,19 @@ void standard_outlive_limit(void)
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
 
     sigaction(SIGXFSZ, &ignore, NULL);
+}
+
+unsigned long standard_raise_files(unsigned long wanted)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == -1)
+        return wanted;
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    return limit.rlim_cur < wanted ? limit.rlim_cur : wanted;
 }
 
 int standard_flush(const char *program, const char *what)

@@ -8,6 +8,8 @@
 void standard_open(void);
 /* A limit on files (ulimit -f) ends a write, with EFBIG, and not the program without a line. */
 void standard_outlive_limit(void);
+/* Raises the limit on open files to this number, or as far as the system lets. The limit that holds then. */
+unsigned long standard_raise_files(unsigned long wanted);
 /* The last thing: all that was printed has to have got to where standard output goes. 0, or the exit status 1:
  * it has not, which is said on standard error, as "PROGRAM: WHAT: why". */
 int standard_flush(const char *program, const char *what);

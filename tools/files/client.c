@@ -30,7 +30,7 @@ static const char *connect_advice(int error)
 {
     switch (error) {
     case ECONNREFUSED:
-        return " (is exs-serve running there?)";
+        return " (is exs-serve running there, with room for one more?)";
     case EPROTO:
         return " (something else than exs-serve listens there)";
     case ENODEV:

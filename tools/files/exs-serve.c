@@ -26,7 +26,11 @@
 #include "tools/common/standard.h"
 #include "tools/common/terminal.h"
 
-enum { QUEUE_DEPTH = 4096 };
+enum {
+    QUEUE_DEPTH = 4096,
+    FILES_SERVER = 40, /* descriptors of the process, of the device, and of files that are kept (KEPT_MAX) */
+    FILES_EACH = 6     /* of a connection and its file, and of one more that waits */
+};
 
 /* Owned by main, used by the loop's thread only. */
 static struct server {
@@ -47,7 +51,7 @@ static _Noreturn void fail(const char *what)
 
 static int room(void)
 {
-    return CONNECTIONS_MAX - server.inlets.count;
+    return server.inlets.most - server.inlets.count;
 }
 
 static void came(int socket, const struct sockaddr_storage *peer)
@@ -177,7 +181,7 @@ static bool listens_at(struct server *s, const struct addrinfo *address)
     if (s->listener == -1)
         fail("exs_socket");
     if (exs_bind(s->listener, address->ai_addr, address->ai_addrlen) == 0 &&
-        exs_listen(s->listener, CONNECTIONS_MAX) == 0)
+        exs_listen(s->listener, s->inlets.most) == 0)
         return true;
     int error = errno;
 
@@ -251,6 +255,28 @@ static void prepare_loop(struct server *s)
     watch_signals(s);
 }
 
+/* Connections for which there are descriptors: later ones wait, and are not refused for want of them. */
+static int find_most_connections(void)
+{
+    const unsigned long wanted = FILES_SERVER + CONNECTIONS_MAX * FILES_EACH;
+    unsigned long files = standard_raise_files(wanted);
+
+    if (files == wanted)
+        return CONNECTIONS_MAX;
+    if (files < FILES_SERVER + FILES_EACH) {
+        fprintf(stderr, "exs-serve: the limit on open files is %lu, and %d are needed: raise it (ulimit -n)\n",
+                files, FILES_SERVER + FILES_EACH);
+        exit(1);
+    }
+    int most = (int)((files - FILES_SERVER) / FILES_EACH);
+
+    log_line(stderr,
+             "the limit on open files is %lu, enough for %d connections at once, later ones wait: "
+             "for %d raise it to %lu (ulimit -n)",
+             files, most, CONNECTIONS_MAX, wanted);
+    return most;
+}
+
 /* Told at the start, and not to each client. */
 static void check_writable(int directory, const char *path)
 {
@@ -285,6 +311,7 @@ int main(int argc, char **argv)
     inlets_begin(&s->inlets);
     s->inlets.patience = settings.patience;
     s->inlets.rate = settings.rate;
+    s->inlets.most = find_most_connections();
     s->inlets.of_one = settings.of_one;
     setvbuf(stdout, NULL, _IOLBF, 0);
     struct addrinfo *addresses = resolve_or_end(settings.host, settings.port);

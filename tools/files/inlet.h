@@ -27,7 +27,8 @@ struct inlets {
     struct lines given; /* of standard output, of files that were given */
     int patience;       /* seconds without a byte before a connection is closed */
     uint64_t rate;      /* bytes a second that each must bring or take, on an average over so many seconds */
-    int of_one;         /* connections that one address may have */
+    int most;           /* connections that there may be */
+    int of_one;         /* of these, that one address may have */
     bool ending;        /* no other file is begun */
     int count;          /* of connections, those that are closing included */
     LIST_HEAD(, inlet) list;

@@ -33,6 +33,8 @@ bool inlet_begin(struct inlet *inlet);
 void inlet_second(struct inlet *inlet);
 /* Its next vectors are started. -1 and errno. */
 int inlet_give(struct inlet *inlet);
+/* All connections are taken, and the address of this one has more than its share of them. */
+bool inlets_are_crowded_by(const struct inlet *inlet);
 /* At once. Its close event is its end. */
 void inlet_close(struct inlet *inlet);
 /* The same, and says so. what: a few words. */

@@ -16,6 +16,7 @@
 
 enum {
     REFUSED_MAX = 16, /* connections of one address that are being told that they are too many */
+    SHARES = 8,       /* while all connections are taken, an address may have one in so many and be slow */
     LINE = 1536,      /* bytes: a name, and why */
 };
 
@@ -115,15 +116,23 @@ static bool is_told_enough(const struct inlets *inlets, const struct sockaddr_st
     return count_of(inlets, peer, false) >= inlets->of_one && count_of(inlets, peer, true) >= REFUSED_MAX;
 }
 
+bool inlets_are_crowded_by(const struct inlet *inlet)
+{
+    const struct inlets *inlets = inlet->inlets;
+
+    return inlets->count >= inlets->most && count_of(inlets, &inlet->peer, false) > inlets->most / SHARES;
+}
+
 static struct inlet *new_inlet(struct inlets *inlets, const struct sockaddr_storage *peer)
 {
     struct inlet *inlet = calloc(1, sizeof(*inlet));
 
     if (inlet == NULL)
         return NULL;
+    inlet->peer = *peer;
     inlet->refused = count_of(inlets, peer, false) >= inlets->of_one;
     inlet->block = inlet->refused ? block_sink(&inlets->blocks) : block_take(&inlets->blocks);
-    if (inlet->block != NULL && intake_open(&inlet->intake, &inlets->store) == 0)
+    if (inlet->block != NULL && intake_open(&inlet->intake, &inlets->store, &inlet->peer) == 0)
         return inlet;
     block_return(&inlets->blocks, inlet->block);
     free(inlet);
@@ -152,7 +161,6 @@ void inlet_open(struct inlets *inlets, int sock, const struct sockaddr_storage *
     }
     inlet->inlets = inlets;
     inlet->sock = sock;
-    inlet->peer = *peer;
     if (exs_getdevice(sock, inlet->device, sizeof(inlet->device)) == -1)
         snprintf(inlet->device, sizeof(inlet->device), "?");
     LIST_INSERT_HEAD(&inlets->list, inlet, link);

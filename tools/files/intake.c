@@ -17,9 +17,10 @@ static void expect(struct intake *intake, enum intake_state state, size_t bytes)
     intake->want = bytes;
 }
 
-int intake_open(struct intake *intake, struct store *store)
+int intake_open(struct intake *intake, struct store *store, const struct sockaddr_storage *peer)
 {
     intake->store = store;
+    intake->peer = peer;
     intake->file.fd = -1;
     intake->reply_length = 0;
     intake->giving = NULL;
@@ -43,7 +44,7 @@ bool intake_keeps(const struct intake *intake)
 /* For the client's next attempt, if it may come. */
 static void keep_or_discard(struct intake *intake)
 {
-    if (intake_keeps(intake) && kept_add(&intake->file, intake->hash)) {
+    if (intake_keeps(intake) && kept_add(&intake->file, intake->hash, intake->peer)) {
         intake->file.fd = -1;
         intake->hash = NULL;
     }
@@ -178,7 +179,7 @@ static void ask_done(struct intake *intake)
     char room[TRANSFER_TEXT_MAX];
     XXH3_state_t *hash;
 
-    bool found = kept_find(intake->store, name, header, &intake->file, &hash);
+    bool found = kept_find(intake->store, name, header, intake->peer, &intake->file, &hash);
     if (found) {
         XXH3_freeState(intake->hash);
         intake->hash = hash;

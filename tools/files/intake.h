@@ -8,6 +8,8 @@
 #ifndef FILES_INTAKE_H
 #define FILES_INTAKE_H
 
+#include <sys/socket.h>
+
 #include "giving.h"
 #include "store.h"
 #include "transfer.h"
@@ -25,6 +27,7 @@ enum intake_state {
 /* Owned by one connection. */
 struct intake {
     struct store *store;
+    const struct sockaddr_storage *peer; /* whose file is kept for that host only */
     enum intake_state state;
     unsigned char
         fixed[TRANSFER_PATH_MAX]; /* a head, details, a name, an offset or a digest, as far as it is there */
@@ -42,8 +45,8 @@ struct intake {
     struct giving *giving; /* what the client is to get now, in place of a reply; see intake_take_giving */
 };
 
-/* 0, or -1 and ENOMEM. */
-int intake_open(struct intake *intake, struct store *store);
+/* The store and the peer's address stay the caller's. 0, or -1 and ENOMEM. */
+int intake_open(struct intake *intake, struct store *store, const struct sockaddr_storage *peer);
 /* An unfinished file is kept if its client asked, else removed. */
 void intake_close(struct intake *intake);
 /* Returns the bytes taken, fewer than length only when a reply is due, or something to be given. */

@@ -5,11 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hosts.h"
+
 /* Owned by its store's list. */
 struct kept {
     STAILQ_ENTRY(kept) link;
     struct incoming file;
     XXH3_state_t *hash;
+    struct sockaddr_storage peer; /* that sent it */
     int seconds; /* that it has been kept */
 };
 
@@ -45,7 +48,7 @@ bool kept_takes(const struct store *store, uint64_t written)
     return store->kept_count < KEPT_MAX || written >= find_shortest(store)->file.written;
 }
 
-bool kept_add(const struct incoming *file, XXH3_state_t *hash)
+bool kept_add(const struct incoming *file, XXH3_state_t *hash, const struct sockaddr_storage *peer)
 {
     struct store *store = file->store;
     struct kept *kept = kept_takes(store, file->written) ? malloc(sizeof(*kept)) : NULL;
@@ -54,7 +57,7 @@ bool kept_add(const struct incoming *file, XXH3_state_t *hash)
         return false;
     if (store->kept_count == KEPT_MAX)
         drop(store, find_shortest(store));
-    *kept = (struct kept){.file = *file, .hash = hash};
+    *kept = (struct kept){.file = *file, .hash = hash, .peer = *peer};
     STAILQ_INSERT_TAIL(&store->kept, kept, link);
     store->kept_count++;
     return true;
@@ -80,12 +83,12 @@ static bool is_of(const struct kept *kept, const char *name, const struct transf
 }
 
 bool kept_find(struct store *store, const char *name, const struct transfer_header *header,
-               struct incoming *file, XXH3_state_t **hash)
+               const struct sockaddr_storage *peer, struct incoming *file, XXH3_state_t **hash)
 {
     struct kept *kept;
 
     STAILQ_FOREACH (kept, &store->kept, link) {
-        if (!is_of(kept, name, header))
+        if (!is_of(kept, name, header) || !hosts_same(&kept->peer, peer))
             continue;
         *file = kept->file;
         file->header = *header; /* its permissions may have changed */

@@ -85,7 +85,7 @@ void streamed_open(struct streamed *device, int fd)
     expect(device->cq && device->mr && device->peer, "no region: %s", strerror(errno));
     expect(tcp_peer_attach(&device->tcp, device->peer) == 0, "not attached");
     connect_qp(device);
-    tcp_peer_begin(device->peer, NULL, 0);
+    tcp_peer_begin(device->peer, TCP_RTU_NOT_EXPECTED, NULL, 0);
 }
 
 void streamed_close(struct streamed *device)

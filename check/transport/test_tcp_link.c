@@ -435,6 +435,52 @@ START_TEST(memory_is_given_back_too_early)
 }
 END_TEST
 
+/* Everything that the device sends until it has ended the stream. Returns how many bytes. */
+static size_t hear_all(void)
+{
+    size_t length = 0;
+
+    for (int moment = 0; moment < MOMENTS; moment++) {
+        ssize_t more = recv(far, got + length, sizeof got - length, MSG_DONTWAIT);
+
+        if (more == 0)
+            return length;
+        if (more > 0) {
+            length += (size_t)more;
+            moment = 0;
+        } else {
+            wait_for(far);
+        }
+        streamed_run(&device);
+    }
+    ck_abort_msg("the stream does not end");
+}
+
+/* Whole packets, and behind them a DREQ. */
+static void expect_frames_and_dreq(size_t length)
+{
+    size_t at = 0, packets = 0;
+
+    while (at + TCP_FRAME_HEADER < length && got[at] == TCP_FRAME_PACKET) {
+        at += TCP_FRAME_HEADER + (get32(got + at) & 0xffffff);
+        packets++;
+    }
+    ck_assert_uint_gt(packets, 0);
+    ck_assert_uint_eq(at + TCP_FRAME_HEADER, length);
+    ck_assert_int_eq(got[at], TCP_FRAME_DREQ);
+}
+
+/* The application disconnects while the peer does not read: the DREQ follows what has begun to leave. */
+START_TEST(dreq_behind_a_full_socket)
+{
+    narrow();
+    post_until_full(0x5a);
+    qp_fail(device.qp);
+    tcp_peer_disconnect(device.peer);
+    expect_frames_and_dreq(hear_all());
+}
+END_TEST
+
 static Suite *tcp_link_suite(void)
 {
     Suite *suite = suite_create("tcp link");
@@ -459,6 +505,7 @@ static Suite *tcp_link_suite(void)
     tcase_add_test(ends, silent_peer);
     tcase_add_test(ends, frames_behind_a_dreq);
     tcase_add_test(full, peer_reads_late);
+    tcase_add_test(full, dreq_behind_a_full_socket);
     tcase_add_loop_test(full, memory_is_given_back_too_early, 0, WAYS);
     return suite;
 }

@@ -209,13 +209,18 @@ static void move_pending(const struct cm_id *id, struct cm_channel *from, struct
 static int move_watch(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
 {
     bool sends = id->state == CM_TCP_CONNECTING || id->out_length > 0;
+    bool expects_rtu = id->tcp != NULL && id->state == CM_REPLIED;
     uint32_t events = cm_link_events(id) | (sends ? (uint32_t)EPOLLOUT : 0);
 
+    if (expects_rtu)
+        tcp_peer_watch(id->tcp, NULL, NULL);
     waitset_remove(&from->waits, id->fd);
     int error = waitset_add(&to->waits, id->fd, events, id);
 
     if (error != 0)
         (void)waitset_add(&from->waits, id->fd, events, id);
+    if (expects_rtu)
+        tcp_peer_watch(id->tcp, error == 0 ? &to->waits : &from->waits, id);
     return error;
 }
 

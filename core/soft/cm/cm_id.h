@@ -323,9 +323,14 @@ unsigned cm_link_tries(const struct cm_id *id);
 int cm_link_choose(struct cm_id *id, struct soft_path *path);
 /* The queue pair of the path is ready to receive. */
 void cm_link_begin(struct cm_id *id, struct soft_path *path);
+/* The answer to the request has been sent. */
+void cm_link_replied(struct cm_id *id);
+/* The link has received the peer's RTU, or the stream has ended, in state CM_REPLIED. 1: the RTU has come; -EPROTO:
+ * something else has come in its place; -ECONNRESET: nothing has, and the stream has ended. */
+int cm_link_hear(struct cm_id *id);
 /* The handshake is over: the connection is established. */
 void cm_link_established(struct cm_id *id);
-/* What the socket of an established connection is watched for. */
+/* What the socket is watched for in the identifier's state. */
 uint32_t cm_link_events(const struct cm_id *id);
 void cm_link_drop(struct cm_id *id);
 void cm_link_count(struct soft_cm_counters *out);

@@ -247,19 +247,54 @@ void cm_link_begin(struct cm_id *id, struct soft_path *path)
         shm_join((struct shm_peer *)path->link);
 }
 
-void cm_link_established(struct cm_id *id)
+/* From here on the link reads and writes the socket, also what is left of this end's last message. */
+static void begin_tcp(struct cm_id *id, enum tcp_rtu rtu)
+{
+    cm_want(id, cm_link_events(id));
+    tcp_peer_begin(id->tcp, rtu, id->out, id->out_length);
+    id->out_length = 0;
+}
+
+void cm_link_replied(struct cm_id *id)
 {
     if (id->tcp == NULL || id->public.qp == NULL)
         return;
-    cm_want(id, cm_link_events(id));
-    tcp_peer_begin(id->tcp, id->out, id->out_length);
-    id->out_length = 0;
+    tcp_peer_watch(id->tcp, &cm_channel_of(id)->waits, id);
+    begin_tcp(id, TCP_RTU_EXPECTED);
+}
+
+void cm_link_established(struct cm_id *id)
+{
+    if (id->tcp == NULL)
+        return;
+    if (id->own.type == CM_REP) { /* the link has begun with the answer */
+        tcp_peer_watch(id->tcp, NULL, NULL);
+        cm_want(id, cm_link_events(id));
+    } else if (id->public.qp != NULL) {
+        begin_tcp(id, TCP_RTU_NOT_EXPECTED);
+    }
+}
+
+int cm_link_hear(struct cm_id *id)
+{
+    if (tcp_peer_rtu(id->tcp) == TCP_RTU_EXPECTED)
+        cm_qp_drain(id); /* the stream ends, perhaps behind an RTU that the link has not read */
+    switch (tcp_peer_rtu(id->tcp)) {
+    case TCP_RTU_RECEIVED:
+        return 1;
+    case TCP_RTU_WRONG:
+        return -EPROTO;
+    default:
+        return -ECONNRESET;
+    }
 }
 
 /* The link reads what comes. Its end is the connection manager's, too. */
 uint32_t cm_link_events(const struct cm_id *id)
 {
-    return id->tcp != NULL && id->state == CM_ESTABLISHED ? EPOLLRDHUP : EPOLLIN;
+    bool is_read = id->state == CM_ESTABLISHED || id->state == CM_REPLIED;
+
+    return id->tcp != NULL && is_read ? EPOLLRDHUP : EPOLLIN;
 }
 
 void cm_link_drop(struct cm_id *id)

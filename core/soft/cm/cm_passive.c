@@ -251,13 +251,26 @@ void cm_passive_established(struct cm_id *id)
     cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 
+/* Has the peer said that it is ready? 1; 0: not yet; or a negative errno: it never will. */
+static int hear_rtu(struct cm_id *id)
+{
+    int result;
+
+    if (id->tcp != NULL)
+        return cm_link_hear(id);
+    result = cm_receive(id);
+    if (result > 0 && (!cm_message_decode(&id->peer, id->in) || id->peer.type != CM_RTU))
+        return -EPROTO;
+    return result;
+}
+
 static void replied_ready(struct cm_id *id)
 {
-    int result = cm_receive(id);
+    int result = hear_rtu(id);
 
     if (result == 0)
         return;
-    if (result > 0 && cm_message_decode(&id->peer, id->in) && id->peer.type == CM_RTU) {
+    if (result > 0) {
         cm_passive_established(id);
         return;
     }
@@ -266,6 +279,12 @@ static void replied_ready(struct cm_id *id)
         cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ECONNRESET);
     else
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
+}
+
+/* Has the tcp link received the RTU, while the application did not look at its event channel? */
+static bool link_is_ready(const struct cm_id *id)
+{
+    return id->tcp != NULL && tcp_peer_rtu(id->tcp) == TCP_RTU_RECEIVED;
 }
 
 void cm_passive_ready(struct cm_id *id)
@@ -289,7 +308,10 @@ void cm_passive_ready(struct cm_id *id)
 void cm_passive_expired(struct cm_id *id)
 {
     if (id->state == CM_REPLIED) {
-        cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+        if (link_is_ready(id))
+            cm_passive_established(id);
+        else
+            cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
         return;
     }
     if (id->state == CM_HALF_OPEN)
@@ -332,6 +354,7 @@ static int accept_request(struct cm_id *id, const struct rdma_conn_param *param)
     id->state = CM_REPLIED;
     cm_send(id, &id->own);
     cm_timer_start(id, CM_TIMEOUT_HANDSHAKE);
+    cm_link_replied(id);
     return 0;
 }
 
@@ -378,14 +401,18 @@ int soft_reject(struct rdma_cm_id *public, const void *private_data, uint8_t pri
     return cm_result(error);
 }
 
-/* That the peer has begun to send says that it is ready, as its last word does. Of the two ways that has, only
- * datagrams can lose it. */
+/* That the peer has begun to send says that it is ready, as its last word does. Datagrams can lose that word, and the
+ * tcp link reads it before the connection manager is called. */
 int soft_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 {
     struct cm_id *id = cm_id_of(public);
     struct cm_channel *channel = cm_lock(id);
 
-    if (event == IBV_EVENT_COMM_EST && id->state == CM_REPLIED && id->transport == &cm_ib) {
+    if (event != IBV_EVENT_COMM_EST || id->state != CM_REPLIED) {
+        /* It has been told already, or this is nothing to be told of. */
+    } else if (link_is_ready(id)) {
+        cm_passive_established(id);
+    } else if (id->transport == &cm_ib) {
         /* Else what it has come to be is in the box already. */
         if (ib_port_establish(id->ib) == 0)
             cm_passive_established(id);

@@ -36,10 +36,18 @@
  *   | more                                      | not: recvmsg() writes where it belongs, once the engine has    |
  *   |                                           | checked the headers (soft_input_target)                        |
  *
+ * Beginning. Each side's link starts when its connection manager has sent or received REP. The peer of the side that
+ * sent REP writes its RTU before its first frame, so on that side this link reads the RTU, and then wakes the
+ * connection manager (enum tcp_rtu). So a peer's packets are taken in although the application does not look at its
+ * event channel, as over the other links.
+ *
  * Ends. TCP delivers in order or not at all, so the link is lossless and nothing is sent again. The peer's DREQ
  * ends what is received, and the queue pair stays as it is until the application disconnects, too. The end of
  * the stream without a DREQ, a reset, a TCP time-out and an invalid frame put the queue pair into the error state
- * at once. A peer whose host is reachable but which acknowledges nothing, or doesn't read, is given up after
+ * at once. A DREQ is the last frame behind all that waits in the send buffer, and the end of the stream (FIN) follows
+ * it when the socket has taken all of that. While the socket is full both wait, as long as the queue pair exists; if it
+ * is destroyed before, the stream is cut off. There is no DREP: TCP delivers the DREQ or breaks the connection, so
+ * the sender of a DREQ expects no answer, and its connection is over at once. A peer whose host is reachable but which acknowledges nothing, or doesn't read, is given up after
  * TCP_PATIENCE. The connection manager watches the same socket for the end of the stream alone (EPOLLRDHUP): it
  * then takes in what has come before, and reports DISCONNECTED.
  *
@@ -55,6 +63,7 @@
 #include <sys/queue.h>
 #include "core/soft/engine/wire.h"
 #include "core/soft/service/service.h"
+#include "core/waitset.h"
 #include "tcp_frame.h"
 
 #define TCP_PATIENCE UINT64_C(20000000000) /* ns: an outage that TCP survives (TCP_USER_TIMEOUT) */
@@ -92,14 +101,23 @@ struct tcp_packet {
     bool dropped;    /* what is left of it is of no use */
 };
 
+/* The peer's last message of the handshake: the side that sent REP finds it before the first frame. */
+enum tcp_rtu { TCP_RTU_NOT_EXPECTED, TCP_RTU_EXPECTED, TCP_RTU_RECEIVED, TCP_RTU_WRONG };
+
 /* One connection. */
 struct tcp_peer {
     struct soft_link link; /* first */
     struct soft_path path; /* by the link: what the packets come on */
     struct tcp *tcp;       /* NULL: no queue pair has the link (any more) */
+    struct ibv_context *context; /* that of the queue pair, also when that is gone; NULL: there was none */
     int fd;
     atomic_uint shares; /* of the connection manager and of the queue pair; pairs with nothing but itself */
+    atomic_int rtu;     /* enum tcp_rtu. The link's store of a state follows the wake-up that tells of it: the
+                         * connection manager's load without the lock pairs with that store */
+    struct waitset *waits; /* where the connection manager is woken when the RTU has come; NULL: nowhere */
+    void *tag;
     bool begun;         /* frames may come and go */
+    bool closing;       /* the DREQ is in the buffer: nothing more is sent behind it */
     bool joined;        /* the socket is in the epoll */
     bool ended;         /* nothing more is received */
     bool failed;        /* and nothing more is sent */
@@ -138,12 +156,16 @@ void tcp_settle(struct tcp *tcp);
 struct tcp_peer *tcp_peer_new(int fd);
 /* Its link is about to be that of a queue pair of this context, which has a share then. 0 or an errno. */
 int tcp_peer_attach(struct tcp *tcp, struct tcp_peer *peer);
-/* All of the handshake has been read from the socket: frames may come and go, behind so many bytes of it that the
- * socket has not taken yet. */
-void tcp_peer_begin(struct tcp_peer *peer, const uint8_t *rest, size_t length);
-/* What the queue pair owes, then the DREQ, as far as the socket takes it. Only while the queue pair exists. */
+/* The connection manager watches the socket here, with this tag, for EPOLLRDHUP. It is woken by EPOLLOUT when the
+ * peer's RTU has come. NULL: it is not to be woken. */
+void tcp_peer_watch(struct tcp_peer *peer, struct waitset *waits, void *tag);
+/* All of the handshake has been read from the socket, but for an RTU if that is expected: frames may come and go,
+ * behind so many bytes of the handshake that the socket has not taken yet. */
+void tcp_peer_begin(struct tcp_peer *peer, enum tcp_rtu rtu, const uint8_t *rest, size_t length);
+enum tcp_rtu tcp_peer_rtu(const struct tcp_peer *peer);
+/* What the queue pair owes, then the DREQ, then the end of the stream. Only while the queue pair exists. */
 void tcp_peer_disconnect(struct tcp_peer *peer);
-/* The connection manager's share ends: the peer is told so by the end of the stream. */
+/* The connection manager's share ends: the peer is told so by the end of the stream, behind a DREQ if there is one. */
 void tcp_peer_release(struct tcp_peer *peer);
 
 /* ---- Between the link's own files (locked) ------------------------------------------------------ */
@@ -164,6 +186,8 @@ void tcp_drop_pieces(struct tcp_peer *peer, unsigned count);
 
 /* Give the socket what it takes of the send buffer. */
 void tcp_flush(struct tcp_peer *peer);
+/* The RTU has come, or something else in its place. */
+void tcp_set_rtu(struct tcp_peer *peer, enum tcp_rtu rtu);
 /* Off the list of those whose send buffer waits for the end of the step. */
 void tcp_leave_unsent(struct tcp_peer *peer);
 /* Take in what has come, TCP_RECEIVE_BYTES at most. Returns how many packets. */

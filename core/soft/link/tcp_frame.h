@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tcp_frame.h - the frames of the tcp link: what two devices write to the TCP connection after its RTU.
+ * tcp_frame.h - the frames of the tcp link: what two devices write to the TCP connection after the handshake, which
+ * is REQ and then RTU in one direction and REP in the other.
  *
  * A frame is a header of 8 bytes and a body. Numbers are big-endian.
  *
@@ -37,6 +38,8 @@ struct tcp_frame {
 /* Read and check a header, which has TCP_FRAME_HEADER bytes. False: no peer of ours sends such a header; *frame
  * is unspecified then. */
 bool tcp_frame_read(struct tcp_frame *frame, const uint8_t *header);
+/* Is this, in place of a header, the connection manager's RTU (core/soft/cm/cm_message.h)? */
+bool tcp_frame_is_rtu(const uint8_t *header);
 void tcp_frame_write(const struct tcp_frame *frame, uint8_t *header);
 
 #endif

@@ -134,6 +134,7 @@ int tcp_peer_attach(struct tcp *tcp, struct tcp_peer *peer)
         error = make_buffers(peer);
     if (error == 0 && peer->tcp == NULL) {
         peer->tcp = tcp;
+        peer->context = tcp->context;
         tcp->count++;
         atomic_fetch_add(&peer->shares, 1);
     }
@@ -141,13 +142,37 @@ int tcp_peer_attach(struct tcp *tcp, struct tcp_peer *peer)
     return error;
 }
 
-void tcp_peer_begin(struct tcp_peer *peer, const uint8_t *rest, size_t length)
+/* The wake-up comes first: the connection manager that then finds the state finds no wake-up still to come. */
+void tcp_set_rtu(struct tcp_peer *peer, enum tcp_rtu rtu)
 {
-    struct ibv_context *context = peer->tcp->context;
+    if (peer->waits != NULL)
+        waitset_change(peer->waits, peer->fd, EPOLLOUT | EPOLLRDHUP, peer->tag);
+    atomic_store(&peer->rtu, rtu);
+}
+
+enum tcp_rtu tcp_peer_rtu(const struct tcp_peer *peer)
+{
+    return (enum tcp_rtu)atomic_load(&peer->rtu);
+}
+
+void tcp_peer_watch(struct tcp_peer *peer, struct waitset *waits, void *tag)
+{
+    soft_lock(peer->context);
+    peer->waits = waits;
+    peer->tag = tag;
+    if (waits != NULL && tcp_peer_rtu(peer) >= TCP_RTU_RECEIVED)
+        waitset_change(waits, peer->fd, EPOLLOUT | EPOLLRDHUP, tag);
+    soft_unlock(peer->context);
+}
+
+void tcp_peer_begin(struct tcp_peer *peer, enum tcp_rtu rtu, const uint8_t *rest, size_t length)
+{
+    struct ibv_context *context = peer->context;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = peer};
 
     soft_lock(context);
     peer->begun = true;
+    atomic_store(&peer->rtu, rtu);
     if (length > 0)
         memcpy(peer->out.bytes, rest, length);
     peer->out.end = length;
@@ -168,18 +193,32 @@ void tcp_peer_disconnect(struct tcp_peer *peer)
 
     soft_lock(context);
     soft_flush(context);
-    if (peer->begun && !peer->failed && TCP_OUT_BYTES - out->end >= TCP_FRAME_HEADER) {
+    if (peer->begun && !peer->failed && !peer->closing) { /* tcp_link_room() leaves room for one header */
         tcp_frame_write(&dreq, out->bytes + out->end);
         out->end += TCP_FRAME_HEADER;
+        peer->closing = true;
         tcp_flush(peer);
     }
-    peer->failed = true;
     soft_unlock(context);
+}
+
+/* Where a DREQ waits for the socket the end of the stream has to wait, too. */
+static void end_output(struct tcp_peer *peer)
+{
+    peer->waits = NULL;
+    if (peer->tcp == NULL || !peer->closing || peer->failed || !peer->blocked)
+        shutdown(peer->fd, SHUT_WR);
 }
 
 void tcp_peer_release(struct tcp_peer *peer)
 {
-    shutdown(peer->fd, SHUT_WR);
+    struct ibv_context *context = peer->context;
+
+    if (context != NULL)
+        soft_lock(context);
+    end_output(peer);
+    if (context != NULL)
+        soft_unlock(context);
     drop_share(peer);
 }
 

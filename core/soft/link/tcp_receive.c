@@ -235,6 +235,19 @@ static int give_frame(struct tcp_peer *peer, const struct tcp_frame *frame, cons
     return frame->type == TCP_FRAME_PACKET;
 }
 
+/* The connection manager's RTU stands before the first frame. */
+static bool take_rtu(struct tcp_peer *peer, const uint8_t *header)
+{
+    if (!tcp_frame_is_rtu(header)) {
+        tcp_set_rtu(peer, TCP_RTU_WRONG);
+        tcp_fail(peer, "what it receives is no RTU", 0);
+        return false;
+    }
+    peer->in.begin += TCP_FRAME_HEADER;
+    tcp_set_rtu(peer, TCP_RTU_RECEIVED);
+    return true;
+}
+
 /* The frame at the beginning of the buffer. False: not enough of it is there. */
 static bool take_frame(struct tcp_peer *peer, int *packets)
 {
@@ -243,6 +256,8 @@ static bool take_frame(struct tcp_peer *peer, int *packets)
     struct tcp_frame frame;
     size_t body = buffered(in) - TCP_FRAME_HEADER;
 
+    if (tcp_peer_rtu(peer) == TCP_RTU_EXPECTED)
+        return take_rtu(peer, header);
     if (!tcp_frame_read(&frame, header)) {
         soft_count_malformed(context_of(peer));
         tcp_fail(peer, "what it receives is no frame", 0);

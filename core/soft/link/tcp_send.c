@@ -77,7 +77,7 @@ static size_t list_memory(const struct tcp_out *out, struct iovec memory[SEND_ST
     return count;
 }
 
-/* A buffer that the socket has taken all of begins again. */
+/* A buffer that the socket has taken all of begins again; behind a DREQ the stream ends. */
 static void consume(struct tcp_peer *peer, size_t bytes)
 {
     struct tcp_out *out = &peer->out;
@@ -88,8 +88,11 @@ static void consume(struct tcp_peer *peer, size_t bytes)
            out->pieces[out->first + gone].at + out->pieces[out->first + gone].length <= out->sent)
         gone++;
     tcp_drop_pieces(peer, gone);
-    if (out->sent == out->end)
-        out->sent = out->end = 0;
+    if (out->sent < out->end)
+        return;
+    out->sent = out->end = 0;
+    if (peer->closing)
+        shutdown(peer->fd, SHUT_WR);
 }
 
 static bool is_empty(const struct tcp_out *out)
@@ -103,7 +106,7 @@ static void block(struct tcp_peer *peer, bool blocked)
         return;
     peer->blocked = blocked;
     tcp_watch_events(peer);
-    if (!blocked && peer->link.full)
+    if (!blocked && peer->link.full && !peer->closing)
         soft_link_drained(&peer->link);
 }
 
@@ -150,7 +153,7 @@ uint8_t *tcp_link_room(struct soft_link *link, size_t size, size_t *limit)
     struct tcp_out *out = &peer->out;
     size_t used = out->end + TCP_FRAME_HEADER;
 
-    link->full = !peer->begun || peer->failed || peer->blocked || size > TCP_OUT_BYTES - used;
+    link->full = !peer->begun || peer->failed || peer->closing || peer->blocked || size > TCP_OUT_BYTES - used;
     if (link->full)
         return NULL;
     *limit = TCP_OUT_BYTES - used < SOFT_TRAIN_LONG ? TCP_OUT_BYTES - used : SOFT_TRAIN_LONG;

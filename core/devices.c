@@ -78,7 +78,7 @@ static const char *links_of(const struct device *device, const struct ibv_contex
                             const struct ibv_port_attr *port)
 {
     if (device == &soft_device)
-        return settings()->shm ? "shm,udp" : settings()->tcp ? "tcp,udp" : "udp";
+        return settings()->shm ? "shm,tcp,udp" : settings()->tcp ? "tcp,udp" : "udp";
     if (context->device->transport_type == IBV_TRANSPORT_IWARP)
         return "iWARP";
     return port->link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE" : "InfiniBand";

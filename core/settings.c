@@ -55,15 +55,15 @@ static bool is_switched(const char *name, bool otherwise, const char *word)
     return is_set(name, otherwise);
 }
 
-/* The embedded device's packets within a host. */
+/* What carries the software device's packets. */
 static void read_link(const char *link)
 {
     keep(current.link, link);
     current.link_known = *current.link == 0 || strcmp(current.link, "auto") == 0 ||
                          strcmp(current.link, "shm") == 0 || strcmp(current.link, "tcp") == 0 ||
                          strcmp(current.link, "udp") == 0;
-    current.tcp = strcmp(current.link, "tcp") == 0;
-    current.shm = !current.tcp && strcmp(current.link, "udp") != 0;
+    current.tcp = strcmp(current.link, "udp") != 0;
+    current.shm = current.tcp && strcmp(current.link, "tcp") != 0;
 }
 
 /* Is the embedded device to be found where RDMA adapters look for each other? */

@@ -17,7 +17,7 @@ struct settings {
     char link[SETTING_MAX];   /* EXS_LINK, empty where it is not set */
     bool link_known;          /* it is auto, shm, tcp or udp, or not set */
     bool shm;                 /* it allows shared memory within this host */
-    bool tcp;                 /* it asks for packets over the TCP connection that sets up the queue pair */
+    bool tcp;                 /* it allows the TCP connection that sets up the queue pair to carry its packets */
     char roce[SETTING_MAX];   /* EXS_ROCE, empty where it is not set */
     bool roce_known;          /* it is off, on, auto or only, or not set */
     bool roce_wanted,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_link.c - what carries the packets of a connection within this host (EXS_LINK): it is shared memory where
- * both ends want it and can, else UDP, as EXS_DEBUG says of each; and bytes go either way.
+ * test_link.c - which link carries the packets of a connection (EXS_LINK): shared memory where both ends allow it
+ * and can share, else the TCP connection where both ends allow that, else UDP. EXS_DEBUG says which, and why; and
+ * bytes go both ways on each.
  */
 #include "check/support/abstract.h"
 #include "check/support/processes.h"
@@ -70,14 +71,16 @@ static int count_maps(void)
 }
 
 /* So many ends of connections since begin(). */
-static void expect_ends(unsigned by_shm, unsigned by_udp)
+static void expect_ends(unsigned by_shm, unsigned by_tcp, unsigned by_udp)
 {
     struct soft_cm_counters now;
 
     soft_query_cm_counters(&now);
     ck_assert_uint_eq(now.by_shm - before.by_shm, by_shm);
+    ck_assert_uint_eq(now.by_tcp - before.by_tcp, by_tcp);
     ck_assert_uint_eq(now.by_udp - before.by_udp, by_udp);
     ck_assert_int_eq(count_lines(log_lines, "goes by shm because both ends are this host's"), (int)by_shm);
+    ck_assert_int_eq(count_lines(log_lines, "goes by tcp because "), (int)by_tcp);
     ck_assert_int_eq(count_lines(log_lines, "goes by udp because "), (int)by_udp);
 }
 
@@ -90,54 +93,24 @@ static void pass_both_ways(struct pair *pair)
 /* ---- What is asked for --------------------------------------------------------------------------------- */
 
 static const struct asked {
-    const char *link;
-    bool shm;
-} asked[] = {{"udp", false}, {"shm", true}, {"auto", true}, {NULL, true}};
-
-/* The TCP connection carries the packets where both ends ask for that; the end that asks alone is served by UDP. */
-START_TEST(tcp_is_used_where_both_ask_for_it)
-{
-    struct inbox client, server;
-    struct pair pairs[2];
-    struct soft_cm_counters now;
-
-    begin("tcp");
-    inbox_open(&client, 16);
-    inbox_open(&server, 16);
-    pair_open_on(&pairs[0], AF_INET, SOCK_STREAM, &client, &server);
-    soft_query_cm_counters(&now);
-    ck_assert_uint_eq(now.by_tcp - before.by_tcp, 2);
-    ck_assert_int_eq(count_lines(log_lines, "goes by tcp because EXS_LINK says so\n"), 2);
-    expect_ends(0, 0);
-    ck_assert_int_eq(count_maps(), 0);
-    use("udp");
-    pair_open_on(&pairs[1], AF_INET, SOCK_STREAM, &client, &server);
-    expect_ends(0, 2);
-    for (int i = 0; i < 2; i++)
-        pass_both_ways(&pairs[i]);
-    for (int i = 0; i < 2; i++)
-        pair_close(&pairs[i]);
-    client.beside = server.beside = NULL;
-    inbox_close(&client);
-    inbox_close(&server);
-}
-END_TEST
+    const char *link, *carried_by;
+} asked[] = {{"udp", "udp"}, {"tcp", "tcp"}, {"shm", "shm"}, {"auto", "shm"}, {NULL, "shm"}};
 
 START_TEST(what_is_asked_for_is_used)
 {
+    const char *link = asked[_i].carried_by;
+    bool shm = strcmp(link, "shm") == 0, tcp = strcmp(link, "tcp") == 0, udp = strcmp(link, "udp") == 0;
     struct pair pair;
-    char who[64];
-    bool shm = asked[_i].shm;
+    char line[80];
 
     begin(asked[_i].link);
     pair_open(&pair, AF_INET, SOCK_STREAM);
     pass_both_ways(&pair);
-    expect_ends(shm ? 2 : 0, shm ? 0 : 2);
-    ck_assert_int_eq(count_maps(), shm ? 2 : 0);
-    ck_assert_int_eq(count_lines(log_lines, "goes by udp because EXS_LINK says so\n"), shm ? 0 : 2);
-    snprintf(who, sizeof who, "connection to 127.0.0.1 port %d goes by %s", port_of(&pair.address),
-             shm ? "shm" : "udp");
-    ck_assert_int_eq(count_lines(log_lines, who), 1);
+    expect_ends(2 * shm, 2 * tcp, 2 * udp);
+    ck_assert_int_eq(count_maps(), 2 * shm);
+    ck_assert_int_eq(count_lines(log_lines, "because EXS_LINK says so\n"), 2 * !shm);
+    snprintf(line, sizeof line, "connection to 127.0.0.1 port %d goes by %s", port_of(&pair.address), link);
+    ck_assert_int_eq(count_lines(log_lines, line), 1);
     pair_close(&pair);
     ck_assert_int_eq(count_maps(), 0);
 }
@@ -157,7 +130,7 @@ START_TEST(one_link_after_the_other)
     pair_open_on(&pairs[0], AF_INET, SOCK_STREAM, &client, &server);
     use(second);
     pair_open_on(&pairs[1], AF_INET, SOCK_STREAM, &client, &server);
-    expect_ends(2, 2);
+    expect_ends(2, 0, 2);
     for (int i = 0; i < 2; i++)
         pass_both_ways(&pairs[i]);
     for (int i = 0; i < 2; i++)
@@ -170,17 +143,23 @@ END_TEST
 
 /* ---- Where it can't be --------------------------------------------------------------------------------- */
 
-/* Connects with a listener that was there before. */
-static void connect_by_udp(int listener, const struct address *address, const char *because)
+/* With a listener that began with the one setting, and a client that begins with the other, memory is not shared, since
+ * `because`: TCP carries the packets. */
+static void connect_by_tcp(const char *listener_has, const char *client_has, const char *because)
 {
+    struct address address;
     struct inbox box;
-    int client, server;
+    int listener, client, server;
 
+    begin(listener_has);
+    listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
+    use(client_has);
     inbox_open(&box, 16);
-    connect_ends(listener, SOCK_STREAM, address, &box, &box, &client, &server);
-    expect_ends(0, 2);
+    connect_ends(listener, SOCK_STREAM, &address, &box, &box, &client, &server);
+    expect_ends(0, 2, 0);
     ck_assert_int_ge(count_lines(log_lines, because), 1);
     pass_bytes(&box, client, &box, server, BYTES, 1);
+    pass_bytes(&box, server, &box, client, BYTES, 2);
     close_socket(&box, client);
     close_socket(&box, server);
     close_socket(&box, listener);
@@ -189,28 +168,18 @@ static void connect_by_udp(int listener, const struct address *address, const ch
 
 START_TEST(the_listener_wants_none)
 {
-    struct address address;
-    int listener;
-
-    begin("udp");
-    listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
-    use("shm");
-    connect_by_udp(listener, &address, "nobody takes memory there");
+    connect_by_tcp("tcp", "auto", "no process of this user listens there on this host");
 }
 END_TEST
 
 START_TEST(no_memory_can_be_made)
 {
     struct rlimit limit;
-    struct address address;
-    int listener;
 
-    begin("shm");
-    listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
     must(getrlimit(RLIMIT_FSIZE, &limit));
     limit.rlim_cur = sizeof(struct shm_area) - 1;
     must(setrlimit(RLIMIT_FSIZE, &limit));
-    connect_by_udp(listener, &address, "no memory can be offered: File too large");
+    connect_by_tcp("shm", "shm", "no memory can be offered: File too large");
 }
 END_TEST
 
@@ -261,16 +230,22 @@ END_TEST
 
 /* ---- Other processes ----------------------------------------------------------------------------------- */
 
-/* Connects, as this user, and takes so many bytes. */
+static const struct client {
+    uid_t user; /* or 0: that of the test */
+    const char *link;
+} same_user = {0, "shm"}, other_user = {65534, "shm"};
+
+/* Connects, and takes so many bytes. */
 static void client(int fd, void *arg)
 {
+    const struct client *self = arg;
     struct address address;
     char *buffer = new_buffer(STUCK), ready;
     int sock;
 
-    use("shm");
-    if (arg != NULL)
-        must(setuid(*(const uid_t *)arg));
+    use(self->link);
+    if (self->user != 0)
+        must(setuid(self->user));
     init_library();
     hear(fd, &address, sizeof address);
     must(sock = exs_socket(PF_INET, SOCK_STREAM, 0));
@@ -293,24 +268,23 @@ static int accept_child(struct child *child, int listener, const struct address 
     return wanted.exs_socket;
 }
 
-START_TEST(another_user_shares_nothing)
+/* Sends to a client of another process; `by_tcp`, `by_udp`: which link this end shall have chosen, and why. */
+static void send_to(const char *link, const struct client *other, unsigned by_tcp, unsigned by_udp,
+                    const char *because)
 {
-    static const uid_t nobody = 65534;
     struct child child;
     struct address address;
     struct inbox box;
     char *buffer = new_buffer(STUCK), done;
     int listener, server;
 
-    if (geteuid() != 0)
-        return; /* who could become another? */
-    child_start(&child, client, (void *)(uintptr_t)&nobody);
-    begin("shm");
+    child_start(&child, client, (void *)(uintptr_t)other);
+    begin(link);
     inbox_open(&box, 16);
     listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
     server = accept_child(&child, listener, &address, &box);
-    expect_ends(0, 1);
-    ck_assert_int_eq(count_lines(log_lines, "the peer offers no memory"), 1);
+    expect_ends(0, by_tcp, by_udp);
+    ck_assert_int_eq(count_lines(log_lines, because), 1);
     pattern_fill(buffer, STUCK, 5, 0);
     must(exs_send(server, buffer, STUCK, 0, box.queue, NULL, NULL));
     tell(child.fd, "g", 1);
@@ -321,6 +295,35 @@ START_TEST(another_user_shares_nothing)
     inbox_close(&box);
     child_join(&child);
     free(buffer);
+}
+
+START_TEST(another_user_shares_nothing)
+{
+    if (geteuid() != 0)
+        return; /* who could become another? */
+    send_to("shm", &other_user, 1, 0, "the peer offers no memory");
+}
+END_TEST
+
+static const struct differing {
+    const char *own;
+    struct client other;
+    unsigned by_tcp, by_udp;
+    const char *because;
+} differing[] = {
+    {"auto", {0, "tcp"}, 1, 0, "goes by tcp because the peer offers no memory"},
+    {"auto", {0, "udp"}, 0, 1, "goes by udp because the peer offers no packets by TCP"},
+    {"tcp", {0, "udp"}, 0, 1, "goes by udp because the peer offers no packets by TCP"},
+    {"tcp", {0, "auto"}, 1, 0, "goes by tcp because EXS_LINK says so"},
+    {"udp", {0, "auto"}, 0, 1, "goes by udp because EXS_LINK says so"},
+};
+
+/* The best link that both allow. */
+START_TEST(ends_ask_for_different_links)
+{
+    const struct differing *row = &differing[_i];
+
+    send_to(row->own, &row->other, row->by_tcp, row->by_udp, row->because);
 }
 END_TEST
 
@@ -361,7 +364,7 @@ START_TEST(strangers_take_all_places)
     pass_bytes(&box, client, &box, server, BYTES, 1);
     close_socket(&box, client);
     close_socket(&box, server);
-    expect_ends(2, 0);
+    expect_ends(2, 0, 0);
     tell(child.fd, "g", 1);
     child_join(&child);
     close_socket(&box, listener);
@@ -380,12 +383,12 @@ START_TEST(a_stopped_peer_is_waited_for)
     char *buffer = new_buffer(STUCK), done;
     int listener, server;
 
-    child_start(&child, client, NULL);
+    child_start(&child, client, (void *)(uintptr_t)&same_user);
     begin("shm");
     inbox_open(&box, 64);
     listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
     server = accept_child(&child, listener, &address, &box);
-    expect_ends(1, 0);
+    expect_ends(1, 0, 0);
     process_stop(child.pid);
     pattern_fill(buffer, STUCK, 5, 0);
     must(exs_send(server, buffer, STUCK, 0, box.queue, NULL, NULL));
@@ -416,12 +419,12 @@ int main(void)
     if (on_rdma())
         return 0; /* a NIC is its own link */
     tcase_add_loop_test(here, what_is_asked_for_is_used, 0, COUNT(asked));
-    tcase_add_test(here, tcp_is_used_where_both_ask_for_it);
     tcase_add_loop_test(here, one_link_after_the_other, 0, 2);
     tcase_add_test(here, the_listener_wants_none);
     tcase_add_test(here, no_memory_can_be_made);
     tcase_add_test(here, many_on_one_queue);
     tcase_add_test(others, another_user_shares_nothing);
+    tcase_add_loop_test(others, ends_ask_for_different_links, 0, COUNT(differing));
     tcase_add_test(others, strangers_take_all_places);
     tcase_add_test(others, a_stopped_peer_is_waited_for);
     return run_suite(suite);

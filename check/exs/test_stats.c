@@ -203,7 +203,7 @@ static const char *links_of_device(void)
     if (on_rdma())
         return "RoCE";
     if (on_shm())
-        return "shm,udp";
+        return "shm,tcp,udp";
     return strcmp(link, "tcp") == 0 ? "tcp,udp" : "udp";
 }
 

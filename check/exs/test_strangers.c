@@ -7,6 +7,7 @@
 #include "check/support/support.h"
 
 #include <poll.h>
+#include "core/settings.h"
 
 #define SOON_S (1.25 * LATE_S) /* 5 s, on a machine that runs the suite at its own speed */
 
@@ -86,6 +87,20 @@ static void use_timer(void)
     close(keep);
 }
 
+/* The device keeps one descriptor for all that are carried by TCP, from the first one on. */
+static void use_tcp(void)
+{
+    const char *link = getenv("EXS_LINK");
+    char *was = link != NULL ? strdup(link) : NULL;
+
+    must(setenv("EXS_LINK", "tcp", 1));
+    settings_read();
+    server_serves();
+    must(was != NULL ? setenv("EXS_LINK", was, 1) : unsetenv("EXS_LINK"));
+    settings_read();
+    free(was);
+}
+
 static void server_open(void)
 {
     init_library();
@@ -96,6 +111,7 @@ static void server_open(void)
     server_serves(); /* by shared memory the device has no UDP socket after the first one, and has after another
                       */
     use_timer();
+    use_tcp();
     server.fds = count_fds();
 }
 

@@ -227,9 +227,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #endif
 #ifdef CM_SHARED
         soft_share_context();
-        (void)home_shared_pd(); /* both stay, and so does the bell for shared memory */
+        (void)home_shared_pd(); /* both stay, and so do the descriptors of the links */
         soft_lock(home_shared()->context);
         error = shm_prepare(&home_shared()->shm);
+        if (error == 0)
+            error = tcp_prepare(&home_shared()->tcp);
         soft_unlock(home_shared()->context);
 #endif
         kept = home_open();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_link.c - which link a connection goes by. Shared memory is offered in the request and accepted in the
- * answer (shm_meet.h says how), and so is the TCP connection itself (tcp.h) where EXS_LINK asks for it; a peer
- * that knows nothing of either, or can't, leaves the connection to UDP. There the ICRC is left out in the same
- * way, and packets are coalesced, where they never leave this host's memory.
+ * cm_link.c - which link carries the packets of a connection. The request offers shared memory (shm_meet.h)
+ * and the TCP connection itself (tcp.h), as EXS_LINK allows; the answer accepts one of them, shared memory if
+ * it can. If it accepts neither, packets go by UDP. There the ICRC is left out in the same way, and packets
+ * are coalesced, where they never leave this host's memory.
  */
 #include <arpa/inet.h>
 #include <stdatomic.h>
@@ -136,7 +136,8 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *local, const unio
     else if (own->type == CM_REP && id->offered == NULL) /* else it was taken up by a try that failed */
         id->offered = take_up(id, shm);
     own->shm = id->offered != NULL;
-    own->tcp = settings()->tcp && own->service != CM_UC && (own->type == CM_REQ || id->peer.tcp);
+    own->tcp = settings()->tcp && own->service != CM_UC &&
+               (own->type == CM_REQ || (id->peer.tcp && !own->shm));
     own->unchecked = !settings()->icrc && soft_is_by_loopback(local, remote);
     own->coalesced = own->unchecked && is_wide(id, local->sa.sa_family);
     if (id->guest != -1) /* what was sent to him he finds all the same */
@@ -161,15 +162,26 @@ unsigned cm_link_tries(const struct cm_id *id)
     }
 }
 
+/* Why shared memory does not carry them. */
+static struct shm_refusal why_not_shm(const struct cm_id *id)
+{
+    if (!settings()->shm)
+        return (struct shm_refusal){"EXS_LINK says so", 0};
+    if (!id->own.shm && id->refusal.what != NULL)
+        return id->refusal;
+    return (struct shm_refusal){"the peer takes no memory", 0};
+}
+
 /* Under EXS_DEBUG a line for each connection. */
 static void tell(const struct cm_id *id, const char *link)
 {
     char host[INET6_ADDRSTRLEN] = "?";
     union soft_addr local, remote = {0};
-    struct shm_refusal why = {.what = "the peer takes no memory"};
+    struct shm_refusal why;
 
     if (!settings()->debug)
         return;
+    why = why_not_shm(id);
     if (id->transport->names(id, &local, &remote) == 0)
         inet_ntop(remote.sa.sa_family,
                   remote.sa.sa_family == AF_INET ? (void *)&remote.in.sin_addr : (void *)&remote.in6.sin6_addr,
@@ -178,13 +190,10 @@ static void tell(const struct cm_id *id, const char *link)
         why.what = "it was set up by InfiniBand's connection manager";
     else if (strcmp(link, "shm") == 0)
         why.what = "both ends are this host's";
-    else if (settings()->tcp && strcmp(link, "udp") == 0)
-        why.what =
-            id->own.type == CM_REQ ? "the peer takes no packets by TCP" : "the peer offers no packets by TCP";
-    else if (!settings()->shm)
-        why.what = "EXS_LINK says so";
-    else if (!id->own.shm && id->refusal.what != NULL)
-        why = id->refusal;
+    else if (settings()->tcp && id->own.service != CM_UC && strcmp(link, "udp") == 0)
+        why = (struct shm_refusal){id->own.type == CM_REQ ? "the peer takes no packets by TCP"
+                                                          : "the peer offers no packets by TCP",
+                                   0};
     fprintf(stderr, "exs: connection to %s port %d goes by %s because %s%s%s\n", host,
             ntohs(remote.in.sin_port), link, why.what, why.error != 0 ? ": " : "",
             why.error != 0 ? strerror(why.error) : "");
@@ -216,12 +225,12 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path)
     int error;
 
     path->link = NULL;
-    if (id->own.tcp && id->peer.tcp && id->transport->meets)
-        return choose_tcp(id, path);
     if (peer == NULL || !id->own.shm || !id->peer.shm) {
         if (peer != NULL)
             shm_peer_free(peer);
         id->offered = NULL;
+        if (id->own.tcp && id->peer.tcp && id->transport->meets)
+            return choose_tcp(id, path);
         path->unchecked = id->own.unchecked && id->peer.unchecked;
         path->coalesced = path->unchecked && id->peer.coalesced;
         if (path->unchecked)

@@ -333,7 +333,7 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
         meeting = shm_door_visit(remote);
     if (meeting == -1)
         return refuse(why, errno == EPERM ? "another user has the listener's name for memory"
-                                          : "nobody takes memory there, as on another host");
+                                          : "no process of this user listens there on this host");
     if (may_have_another(shm, &seats) && getrandom(token, SHM_TOKEN, GRND_NONBLOCK) == SHM_TOKEN &&
         (memory = shm_sealed_make(sizeof(struct shm_area))) != -1)
         peer = make_peer(seats, memory, true);

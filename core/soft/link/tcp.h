@@ -141,6 +141,9 @@ struct tcp_peer {
 };
 
 void tcp_init(struct tcp *tcp, struct ibv_context *context, struct service_member *service);
+/* The descriptor that tells which sockets are ready: it is there from the first connection to the context's end.
+ * 0 or an errno. (locked) */
+int tcp_prepare(struct tcp *tcp);
 /* The context is gone. */
 void tcp_end(struct tcp *tcp);
 

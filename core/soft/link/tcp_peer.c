@@ -13,8 +13,7 @@
 
 /* ---- A context's epoll ---- */
 
-/* 0 or an errno. (locked) */
-static int open_epoll(struct tcp *tcp)
+int tcp_prepare(struct tcp *tcp)
 {
     struct soft_wire *wire = soft_wire_of(tcp->context);
     int error = 0;
@@ -129,7 +128,7 @@ int tcp_peer_attach(struct tcp *tcp, struct tcp_peer *peer)
     int error;
 
     soft_lock(tcp->context);
-    error = open_epoll(tcp);
+    error = tcp_prepare(tcp);
     if (error == 0)
         error = make_buffers(peer);
     if (error == 0 && peer->tcp == NULL) {

@@ -140,10 +140,6 @@ struct device {
     /* Ours: somebody sleeps, from now on, where packets wake him, and a timer does when `rest` has said; or nobody does any
      * more. A hint. NULL where nobody needs to know. */
     void (*sleeps)(struct ibv_context *context, bool sleeps);
-    /* Ours: from now on it is to be read there whether its user looks on: that he does what the last completions made him
-     * do, and then looks again, or rests, at once. Meanwhile what he sends may wait for more. A hint, which pairs with
-     * nothing; NULL: nobody says so any more. NULL itself where nothing waits. */
-    void (*follow)(struct ibv_context *context, const atomic_bool *looks_on);
     /* Ours: who polled a completion queue does not go on with it, so what arrives is to wake somebody; as `rest`
      * has it, too. NULL where it always does. */
     void (*poll_ended)(struct ibv_context *context);

@@ -82,8 +82,6 @@ struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct 
     nic->context = context;
     nic->rest_wanted = device->rest != NULL ? device->rest_wanted(context) : &never;
     nic->stirs = device->stirs != NULL ? device->stirs(context) : &none;
-    if (device->follow != NULL)
-        device->follow(context, &queue->looks_on);
     pthread_mutex_init(&nic->map_lock, NULL);
     LIST_INSERT_HEAD(&queue->nics, nic, link);
     if (open_nic(nic, port) < 0) {
@@ -107,8 +105,6 @@ void xs_nic_free(struct nic *nic)
     int saved = errno;
 
     LIST_REMOVE(nic, link);
-    if (nic->device->follow != NULL)
-        nic->device->follow(nic->context, NULL);
     while ((cq = LIST_FIRST(&nic->cqs)) != NULL) {
         LIST_REMOVE(cq, link);
         ack_events(nic, cq);

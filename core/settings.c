@@ -99,7 +99,6 @@ static void read_all(void)
     current.odd = NULL;
     current.map_always = is_switched("EXS_MAP", false, NULL);
     current.map_never = !is_set("EXS_MAP", true);
-    current.icrc = is_switched("EXS_ICRC", false, NULL);
     current.immediate = is_switched("EXS_IMMEDIATE", true, NULL);
     current.debug = is_set("EXS_DEBUG", false);
     current.trace = is("EXS_DEBUG", "2");

@@ -30,7 +30,6 @@ struct settings {
     char odd_value[SETTING_MAX]; /* that value. Where there is none such, `odd` is NULL */
     bool map_always, /* EXS_MAP: map files that are filled even where copying costs less; or never */
         map_never;
-    bool icrc;        /* EXS_ICRC: check packets that stay within this host, too */
     bool immediate;   /* EXS_IMMEDIATE: use RDMA WRITE WITH IMMEDIATE where the device has it */
     bool debug;       /* EXS_DEBUG: say on standard error what is missing, and what to do; */
     bool trace;       /* and, if it is 2, each operation */

@@ -264,8 +264,7 @@ START_TEST(switches_are_known)
     static const struct {
         const char *name, *wrong, *right;
     } rows[] = {{"EXS_CHECK", "abrt", "abort"}, {"EXS_CHECK", "aborted", "1"}, {"EXS_CHECK", "yes", ""},
-                {"EXS_MAP", "2", "1"},          {"EXS_MAP", "abort", "0"},     {"EXS_IMMEDIATE", "no", "0"},
-                {"EXS_ICRC", "off", "0"}};
+                {"EXS_MAP", "2", "1"},          {"EXS_MAP", "abort", "0"},     {"EXS_IMMEDIATE", "no", "0"}};
 
     must(setenv(rows[_i].name, rows[_i].wrong, 1));
     must_fail(exs_init(EXS_VERSION), EINVAL);

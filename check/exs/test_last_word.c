@@ -365,7 +365,6 @@ int main(void)
     TCase *tcase = add_case(suite, "last word", 40);
 
     setenv("EXS_LINK", "udp", 1);
-    setenv("EXS_ICRC", "1", 1); /* so that a train is packets so far apart */
     tcase_add_loop_test(tcase, what_has_arrived, 0, COUNT(cases));
     tcase_add_loop_test(tcase, who_got_all_leaves, 0, COUNT(leavings));
     tcase_add_test(tcase, who_got_less_leaves);

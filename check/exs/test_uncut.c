@@ -3,8 +3,6 @@
  * test_uncut.c - trains of packets that the kernel will not cut, as on a route without checksum offload or on an
  * older kernel, and sockets that are full: the packets go each by itself, and every byte comes.
  *
- * So do those that one datagram has all of, where it can't be sent.
- *
  * Both ends are in this process, on the embedded device and its UDP link. Its sendmsg and sendmmsg are these.
  */
 #include "check/support/support.h"
@@ -30,14 +28,7 @@ static const struct way {
     {EAGAIN, 3, 0, 0, false},       {EINTR, 3, 0, 0, false},       {ECONNREFUSED, 3, 0, 0, false},
     {EHOSTUNREACH, 3, 0, 0, false}, {ENETUNREACH, 3, 0, 0, false}, {ENOBUFS, 20, 0, 0, false},
 };
-/* The same for what is one datagram. */
-static const struct way coalesced_ways[] = {
-    {EMSGSIZE, 1, 0, 2, true},  {EMSGSIZE, 2, EAGAIN, 3, false}, {EMSGSIZE, 1, ENOBUFS, 20, true},
-    {EAGAIN, 3, 0, 0, false},   {EINTR, 3, 0, 0, false},         {ECONNREFUSED, 3, 0, 0, false},
-    {ENOBUFS, 20, 0, 0, false},
-};
 static const struct way *way;
-static bool coalesced; /* they are such datagrams */
 static _Atomic unsigned trains, failed_trains, apart, failed_apart;
 
 /* ---- In place of the system's, for the library ---------------------------------------------------------- */
@@ -45,11 +36,7 @@ static _Atomic unsigned trains, failed_trains, apart, failed_apart;
 static bool is_train(const struct msghdr *message)
 {
     struct msghdr copy = *message;
-    const uint8_t *bytes = message->msg_iovlen == 1 ? message->msg_iov->iov_base : NULL;
 
-    if (coalesced)
-        return bytes != NULL && message->msg_iov->iov_len >= 32 &&
-               soft_chained(bytes + message->msg_iov->iov_len) > 0;
     for (struct cmsghdr *part = CMSG_FIRSTHDR(&copy); part != NULL; part = CMSG_NXTHDR(&copy, part))
         if (part->cmsg_level == IPPROTO_UDP && part->cmsg_type == UDP_SEGMENT)
             return true;
@@ -97,25 +84,8 @@ static void pass_both_ways(int family)
     pair_close(&pair);
 }
 
-/* Unlike those that are cut, such datagrams are tried again and again. */
-START_TEST(every_byte_comes_coalesced)
-{
-    way = &coalesced_ways[_i % COUNT(coalesced_ways)];
-    coalesced = true;
-    init_library();
-    pass_both_ways(_i < COUNT(coalesced_ways) ? AF_INET : AF_INET6);
-    ck_assert_uint_gt(atomic_load(&failed_trains), 3);
-    if (way->cut == EMSGSIZE)
-        ck_assert_uint_gt(atomic_load(&apart), 10);
-    else
-        ck_assert_uint_eq(atomic_load(&apart), 0);
-    ck_assert_int_eq(atomic_load(&failed_apart) > 0, way->apart_every > 0);
-}
-END_TEST
-
 START_TEST(every_byte_comes)
 {
-    must(setenv("EXS_ICRC", "1", 1)); /* else nothing is cut on the loopback */
     way = &ways[_i % COUNT(ways)];
     init_library();
     pass_both_ways(_i < COUNT(ways) ? AF_INET : AF_INET6);
@@ -140,6 +110,5 @@ int main(void)
 
     setenv("EXS_LINK", "udp", 1);
     tcase_add_loop_test(tcase, every_byte_comes, 0, 2 * COUNT(ways));
-    tcase_add_loop_test(tcase, every_byte_comes_coalesced, 0, 2 * COUNT(coalesced_ways));
     return run_suite(suite);
 }

@@ -112,8 +112,6 @@ void cell_run(const struct cell *cell)
     struct point last = {.last = true};
 
     link_use(cell->link);
-    if (cell->fault->bent > 0)
-        setenv("EXS_ICRC", "1", 1); /* which the kernel's loopback does not need */
     child_start(&bystander, bystand, NULL);
     child_start(&survivor, survive, (void *)(uintptr_t)cell);
     hear(survivor.fd, &survivors, sizeof survivors);

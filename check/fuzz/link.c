@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * link.c - fuzzes what the kernel gives to the UDP link: datagrams of one packet or a whole train, with right
- * checks and wrong ones, or of coalesced packets, cut anywhere, with ancillary data that lies; behind it the engine, with
+ * checks and wrong ones, cut anywhere, with ancillary data that lies; behind it the engine, with
  * a queue pair of each transport, and multicast groups that the unreliable one goes into and leaves, with another beside
  * it.
  *
- * recvmmsg is the harness's own (--wrap). Whatever the input: a packet whose check is wrong changes nothing, nor do
- * coalesced ones that are not right, or that nobody may send, and nothing is written outside the region. At RoCE's own
+ * recvmmsg is the harness's own (--wrap). Whatever the input: a packet whose check is wrong changes nothing, and
+ * nothing is written outside the region. At RoCE's own
  * port, where any identification may have gone into the check, half of it is given up for that: there only the last
  * holds.
  */
 #include <netinet/udp.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include "check/fuzz/input.h"
@@ -51,8 +50,6 @@ struct link_world {
 static struct link_world *world; /* whose datagrams recvmsg gives */
 
 int __wrap_recvmmsg(int fd, struct mmsghdr *headers, unsigned count, int flags, struct timespec *timeout);
-int __real_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
-int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout);
 int __wrap_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
 
 /* ---- Groups ---- */
@@ -153,7 +150,7 @@ static size_t put_packet(uint8_t *at, const struct soft_path *path, unsigned id)
     uint8_t how = input_u8(input);
     struct ibv_qp *qp = world->qps[how % TRANSPORTS];
     struct icrc_flow flow;
-    bool bare = how & 64, spoiled = bare ? !world->link.unchecked : how & 128;
+    bool bare = how & 64, spoiled = bare || how & 128;
     struct roce roce = {.opcode = (uint8_t)(soft_qp_of(qp)->transport | (how & 4 ? WRITE_ONLY : SEND_ONLY)),
                         .migreq = true,
                         .pkey = 0xffff,
@@ -172,82 +169,16 @@ static size_t put_packet(uint8_t *at, const struct soft_path *path, unsigned id)
         roce.qpn = SOFT_GROUP_QPN;
     if (world->grouped && how & 32)
         roce.pkey = input_u16(input);
-    if (spoiled && world->link.unchecked) /* a pad, cut, would end as what has no check does */
-        roce.payload_length &= ~(size_t)3;
     roce.dma_length = (uint32_t)roce.payload_length;
     memset(payload, spoiled ? SPOILED : RIGHT, roce.payload_length);
     size_t length = roce_write(at, &roce);
     icrc_flow_init(&flow, path, false);
-    icrc_store(at + length, bare ? ICRC_NONE : icrc_compute(&flow, id, at, length));
+    icrc_store(at + length, bare ? 0 : icrc_compute(&flow, id, at, length));
     if (spoiled && !bare) { /* one byte that the check is about: the BTH's fifth is not */
         uint32_t byte = input_below(input, (uint32_t)length);
         at[byte == 4 ? 5 : byte] ^= (uint8_t)(1 + input_below(input, 255));
     }
     return length + ICRC_SIZE;
-}
-
-/* What wire.h says of coalesced packets. */
-static bool is_chain(const uint8_t *datagram, size_t length)
-{
-    size_t size = length >= ROCE_BTH + ICRC_SIZE ? soft_chained(datagram + length) : 0, at = 0;
-    unsigned packets = 0;
-
-    while (at < length && packets < SOFT_TRAIN_PACKETS && size >= ROCE_BTH + ICRC_SIZE && size <= length - at) {
-        at += size;
-        packets++;
-        size = soft_chained(datagram + at);
-    }
-    return length > 0 && at == length;
-}
-
-/* Of another value than what was spoiled. */
-static void mend_payload(uint8_t *bytes, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        if (bytes[i] == SPOILED)
-            bytes[i] = RIGHT;
-}
-
-/* As coalesced as they can be, or nearly: what may be taken is right. Words are not of that value. */
-static void judge(uint8_t *datagram, size_t length, const struct soft_path *path)
-{
-    bool may = world->link.coalesced && !world->foreign && soft_is_by_loopback(&path->local, &path->remote);
-
-    if ((may && is_chain(datagram, length)) ||
-        (world->link.unchecked && length >= ICRC_SIZE && icrc_load(datagram + length - ICRC_SIZE) == ICRC_NONE))
-        mend_payload(datagram, length);
-}
-
-/* Packets of which each says how long the next one is; one word may lie. Returns the length. */
-static size_t put_coalesced(uint8_t *at, size_t most, const struct soft_path *path, uint8_t how)
-{
-    struct input *input = &world->input;
-    size_t ends[SOFT_TRAIN_PACKETS + 1] = {0}, begin = 0, length = 0;
-    unsigned packets = 0, many = how & 64 ? input_u8(input) % (SOFT_TRAIN_PACKETS + 2) : 0;
-
-    do {
-        begin = length;
-        ends[packets++] = length += put_packet(at + length, path, 0);
-    } while (packets <= (how >> 3 & 3) && length + 4400 < most);
-    for (; packets < many; packets++) { /* the last one's header again and again */
-        memmove(at + length, at + begin, ROCE_BTH);
-        ends[packets] = length += ROCE_BTH + ICRC_SIZE;
-    }
-    for (size_t i = 0; i < length; i++)
-        if (at[i] == RIGHT)
-            at[i] = SPOILED;
-    for (unsigned i = 0; i < packets; i++)
-        soft_chain(at + ends[i], i + 1 < packets ? ends[i + 1] - ends[i] : ends[0]);
-    if (how & 128) {
-        uint32_t lie = input_u16(input), which = input_below(input, packets);
-
-        lie |= input_u8(input) % 8 == 0 ? 0 : SOFT_CHAIN;
-        memcpy(at + ends[which] - ICRC_SIZE, &lie, ICRC_SIZE);
-    }
-    if (how & 32) /* cut off */
-        length -= input_below(input, (uint32_t)length);
-    judge(at, length, path);
-    return length;
 }
 
 /* As long as `most` allows: some packets of one stride, or any bytes. Returns the length. */
@@ -261,14 +192,7 @@ static size_t put_train(uint8_t *at, size_t most, const struct soft_path *path, 
     if (how % 8 == 7) { /* anything */
         length = input_bytes(input, &bytes, input_u8(input));
         memcpy(at, bytes, length);
-        if (world->link.unchecked)
-            mend_payload(at, length);
         *stride = input_u8(input);
-        return length;
-    }
-    if (how % 8 == 6) {
-        length = put_coalesced(at, most, path, how);
-        *stride = (int)length;
         return length;
     }
     for (unsigned packets = 1 + (how >> 3 & 3), i = 0; i < packets && length + 4400 < most; i++) {
@@ -282,9 +206,6 @@ static size_t put_train(uint8_t *at, size_t most, const struct soft_path *path, 
         *stride = (int)input_u16(input) - 16;
     if (how & 32) /* cut off */
         length -= input_below(input, (uint32_t)(length < 256 ? length : 256));
-    if (world->link.unchecked &&
-        (length != size || how & (128 | 32))) /* any piece may end as what has no check does */
-        mend_payload(at, length);
     return length;
 }
 
@@ -359,19 +280,6 @@ int __wrap_recvmmsg(int fd, struct mmsghdr *headers, unsigned count, int flags, 
     while (got < count && put_datagram(&headers[got]))
         got++;
     return got > 0 ? (int)got : -1;
-}
-
-/* Of a link that has many sockets, those that are ready: the one that there is, and once more. */
-int __wrap_epoll_wait(int epoll, struct epoll_event *events, int most, int timeout)
-{
-    int count = epoll == FD ? (int)input_below(&world->input, 3) : 0;
-
-    if (epoll != FD)
-        return __real_epoll_wait(epoll, events, most, timeout);
-    expect(count <= most, "room for %d", most);
-    for (int i = 0; i < count; i++)
-        events[i] = (struct epoll_event){.events = EPOLLIN, .data.ptr = &world->link.sockets[0]};
-    return count;
 }
 
 /* How many datagrams the kernel has dropped is among these words. */
@@ -458,13 +366,7 @@ static void world_open(uint8_t how)
         world->link.groups[0] = world->link.sockets[0];
         world->link.group_count = 1;
     }
-    if (how & 32) {
-        world->link.more.count = 1;
-        world->link.more.ready = FD;
-    }
     world->foreign = world->link.sockets[0].foreign = how & 2;
-    world->link.unchecked = how & 64;
-    world->link.coalesced = world->link.unchecked && how & 128;
     world->link.ids = world->foreign ? calloc(1, sizeof *world->link.ids) : NULL;
     world->memory = mmap(NULL, MEMORY + 2 * GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     atomic_store(&world->service.state, SERVICE_WATCH); /* the thread need not be called */
@@ -494,8 +396,7 @@ static void world_close(void)
                !soft_close(world->link.context),
            "something is still in use");
     munmap(world->memory - GUARD, MEMORY + 2 * GUARD);
-    world->link.socket_count = world->link.group_count = world->link.more.count =
-        0; /* its descriptor is none */
+    world->link.socket_count = world->link.group_count = 0; /* its descriptor is none */
     udp_end(&world->link);
 }
 

@@ -275,7 +275,6 @@ struct pair *pair_new(const struct setup *setup)
     pair->network = network_new(setup->family, setup->seed, setup->trailer);
     network_set_pull(pair->network, setup->pull);
     network_set_far(pair->network, setup->far);
-    network_set_coalesced(pair->network, setup->coalesced);
     pair->end[0].node = network_add(pair->network);
     if (!setup->loopback)
         pair->end[1].node = setup->ghost ? network_add_ghost(pair->network) : network_add(pair->network);

@@ -60,7 +60,6 @@ struct setup {
     bool ghost;     /* the second end has no engine */
     bool pull;      /* the engines fetch their packets themselves */
     bool far;       /* and put them together in memory of their links, past the cache */
-    bool coalesced; /* packets of any length go in one train */
     bool loopback;  /* both ends are queue pairs of one context */
 };
 

@@ -31,7 +31,7 @@ struct network {
     int family;
     uint64_t seed;
     size_t trailer;
-    bool pull, far, coalesced;
+    bool pull, far;
     size_t longest; /* bytes of a train */
     struct flights flights;
     network_script *script;
@@ -130,7 +130,7 @@ static void wire_send(struct soft_link *link, const struct soft_path *path, uint
     pthread_mutex_lock(&network->lock);
     size_t sizes[SOFT_TRAIN_PACKETS];
     const char *fault;
-    unsigned packets = train_sizes(link, path, train, length, stride, sizes, &fault);
+    unsigned packets = train_sizes(link, length, stride, sizes, &fault);
     int to = node_of(network, &path->remote);
     network->longest = length > network->longest ? length : network->longest;
     if (!fault && to < 0)
@@ -401,9 +401,7 @@ struct ibv_context *network_context(struct network *network, unsigned node)
 void network_path(struct network *network, unsigned local, unsigned remote, struct soft_path *path)
 {
     *path = (struct soft_path){.local = network->nodes[local].address,
-                               .remote = network->nodes[remote].address,
-                               .unchecked = network->coalesced,
-                               .coalesced = network->coalesced};
+                               .remote = network->nodes[remote].address};
 }
 
 void network_gid(struct network *network, unsigned node, union ibv_gid *gid)
@@ -483,11 +481,6 @@ void network_set_pull(struct network *network, bool pull)
 void network_set_far(struct network *network, bool far)
 {
     network->far = far;
-}
-
-void network_set_coalesced(struct network *network, bool coalesced)
-{
-    network->coalesced = coalesced;
 }
 
 void network_keep_bytes(struct network *network, bool keep)

@@ -59,8 +59,6 @@ bool network_free(struct network *network);
 void network_set_pull(struct network *network, bool pull);
 /* Their trains are put together in memory of their link's, past the cache: of nodes with one queue pair. */
 void network_set_far(struct network *network, bool far);
-/* Paths that are asked for from now on say that packets may be coalesced. */
-void network_set_coalesced(struct network *network, bool coalesced);
 
 /* A node with an engine, or (ghost) one without, whose packets only go to the log. Returns its number. */
 unsigned network_add(struct network *network);

@@ -7,7 +7,6 @@
 
 /* How long each packet is, with the link's trailer; returns how many there are. 0: the train is none, and *fault says
  * why. */
-unsigned train_sizes(const struct soft_link *link, const struct soft_path *path, const uint8_t *train,
-                     size_t length, size_t stride, size_t sizes[SOFT_TRAIN_PACKETS], const char **fault);
+unsigned train_sizes(const struct soft_link *link, size_t length, size_t stride, size_t sizes[SOFT_TRAIN_PACKETS], const char **fault);
 
 #endif

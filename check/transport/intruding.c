@@ -66,8 +66,7 @@ void meet(unsigned flags)
     cmside_expect(&world.side, RDMA_CM_EVENT_ESTABLISHED);
     world.qpn = number_at(&rep, 8, 4);
     world.psn = number_at(&rep, 12, 4);
-    world.unchecked = (flags & rep.bytes[FLAGS] & UNCHECKED) != 0;
-    world.coalesced = world.unchecked && (flags & rep.bytes[FLAGS] & COALESCED) != 0;
+    ck_assert_uint_eq(rep.bytes[FLAGS] & OLD_FLAGS, 0);
     world.path.remote.in = (struct sockaddr_in){.sin_family = AF_INET,
                                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                                                 .sin_port = htons((uint16_t)number_at(&rep, 16, 2))};
@@ -93,14 +92,6 @@ void begin(unsigned flags)
     ck_assert_int_eq(getsockname(world.udp, &world.path.local.sa, &length), 0);
     cmside_listen(&world.side);
     meet(flags);
-}
-
-void begin_unheard(unsigned flags)
-{
-    ck_assert_int_eq(setenv("EXS_ICRC", "1", 1), 0);
-    settings_read();
-    begin(flags);
-    ck_assert(!world.unchecked && !world.coalesced);
 }
 
 void leave(void)
@@ -189,8 +180,7 @@ unsigned answers(uint8_t *syndrome)
         got -= ICRC_SIZE;
         ck_assert(roce_read(&roce, bytes, (size_t)got));
         icrc_flow_init(&flow, &world.path, false);
-        ck_assert_uint_eq(icrc_load(bytes + got),
-                          world.unchecked ? ICRC_NONE : icrc_compute(&flow, 0, bytes, (size_t)got));
+        ck_assert_uint_eq(icrc_load(bytes + got), icrc_compute(&flow, 0, bytes, (size_t)got));
         ck_assert_uint_eq(roce.qpn, OURS);
         *syndrome = roce.syndrome;
         count++;

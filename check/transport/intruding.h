@@ -17,9 +17,8 @@
 #define PATIENCE_S 20 /* longer than anything takes that does happen */
 #define OURS 0x1234   /* the peer's queue pair, */
 #define FIRST 0x777   /* and the first PSN that it expects */
-#define UNCHECKED 8   /* of a REQ's and a REP's flags, */
-#define COALESCED 16  /* the same, at */
-#define FLAGS 23
+#define FLAGS 23      /* of a REQ and a REP: where their flags are, */
+#define OLD_FLAGS 24  /* and two that EXS up to 2.1 had */
 
 /* A connection, and the peer's end of it. */
 struct intruded {
@@ -29,8 +28,6 @@ struct intruded {
     uint32_t qpn, psn;     /* where its packets go to, and the next PSN */
     struct ibv_mr *mr;
     uint8_t memory[PLACES * BYTES];
-    bool unchecked; /* the device's packets have no check, */
-    bool coalesced; /* and may be several in a datagram */
 };
 extern struct intruded world;
 
@@ -44,8 +41,6 @@ void meet(unsigned flags);
 void part(void); /* the connection is over, and the listener still there */
 void begin(unsigned flags);
 void leave(void);
-/* We would do without the check, but the device may not: what the peer says is of no account. */
-void begin_unheard(unsigned flags);
 
 /* A SEND of so many bytes of this value, with its check: the next one that is due, but so many PSNs further on. */
 size_t put_packet_of(uint8_t *bytes, size_t payload, uint8_t value, uint32_t ahead);

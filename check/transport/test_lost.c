@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_lost.c - what a process loses because it is too slow shows at its end, and where many send at once each
- * finds room: over the UDP link, on loopback. */
+/* test_lost.c - a process that loses packets because it is too slow says so at its end: over the UDP link, on loopback. */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include "check/support/endpoints.h"
 #include "check/support/self.h"
 #include "core/soft/service/home.h"
@@ -120,139 +118,6 @@ START_TEST(trains_without_room)
 }
 END_TEST
 
-/* ---- Many connections, and small buffers ---- */
-
-#define CONNECTIONS 30
-#define ALIKE 8           /* that share the first socket, at least */
-#define PLAIN_USER 212992 /* what a user may have where nobody has raised it; the kernel doubles it */
-#define TRAINS 3          /* of a connection at once, each of 15 packets of 4 KiB */
-
-static const union soft_addr loopback = {.in = {.sin_family = AF_INET}};
-
-/* All sockets that it has get a plain user's buffer. */
-static void shrink(struct udp *udp)
-{
-    int size = PLAIN_USER;
-    for (int i = 0; i < udp->socket_count; i++) {
-        ck_assert_int_eq(setsockopt(udp->sockets[i].fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size), 0);
-        udp->sockets[i].buffer = 2 * PLAIN_USER;
-    }
-    for (int i = 0; i < udp->more.count; i++)
-        ck_assert_int_eq(setsockopt(udp->more.sockets[i].fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size), 0);
-}
-
-/* The port of each new connection, as its peer is told. */
-static void let_connect(struct self *self, struct ibv_qp **qp, union soft_addr *to, bool small)
-{
-    struct ibv_qp_init_attr attr = {
-        .qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}, .send_cq = self->cq, .recv_cq = self->cq};
-    for (int i = 0; i < CONNECTIONS; i++) {
-        qp[i] = soft_create_qp(self->pd, &attr);
-        ck_assert_ptr_nonnull(qp[i]);
-        to[i] = loopback;
-        to[i].in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        to[i].in.sin_port = udp_port(&self->home->udp, &to[i]);
-        ck_assert_uint_ne(to[i].in.sin_port, 0);
-        if (small)
-            shrink(&self->home->udp);
-    }
-}
-
-/* With the last queue pair the sockets go, too. */
-static void disconnect(struct self *self, struct ibv_qp **qp)
-{
-    int more = self->home->udp.more.count, fds = count_fds();
-    ck_assert_int_gt(more, 0);
-    for (int i = 0; i < CONNECTIONS; i++)
-        ck_assert_int_eq(soft_destroy_qp(qp[i]), 0);
-    ck_assert_int_eq(count_fds(), fds);
-    ck_assert_int_eq(soft_destroy_qp(self->qp), 0);
-    self->qp = NULL;
-    ck_assert_int_eq(count_fds(), fds - more - 1); /* the one that looks at them all */
-}
-
-static void burst(struct self *self, const union soft_addr *to)
-{
-    static uint8_t train[15 * 4096];
-    struct soft_path path = {.local = self->home->udp.sockets[0].local, .remote = *to};
-    for (int i = 0; i < TRAINS; i++)
-        udp_send(&self->home->udp.link, &path, train, sizeof train, 4096);
-}
-
-/* While nobody takes in what comes each connection's packets find room, since most have a socket of their own.
- */
-START_TEST(room_for_each)
-{
-    static struct ibv_qp *qp[CONNECTIONS];
-    union soft_addr to[CONNECTIONS];
-    struct self self;
-    self_open(&self);
-    struct udp *udp = &self.home->udp;
-    shrink(udp);
-    let_connect(&self, qp, to, true);
-    soft_lock(self.home->context); /* the service thread can't come in */
-    for (int i = CONNECTIONS - 1; i > ALIKE; i--)
-        burst(&self, &to[i]);
-    ck_assert_uint_eq(udp_lost_of(udp).trains, 0);
-    for (int i = 0; i < ALIKE; i++) /* it was not for want of trying */
-        burst(&self, &to[i]);
-    ck_assert_uint_gt(udp_lost_of(udp).trains, 0);
-    soft_unlock(self.home->context);
-    ck_assert_int_le(udp->more.count, UDP_MORE);
-    disconnect(&self, qp);
-    self_close(&self);
-}
-END_TEST
-
-/* All that was sent to them is taken in, though nobody looks at each socket. */
-START_TEST(all_are_looked_at)
-{
-    static struct ibv_qp *qp[CONNECTIONS];
-    union soft_addr to[CONNECTIONS];
-    struct soft_counters counters = {0};
-    struct ibv_wc wc;
-    struct self self;
-    self_open(&self);
-    shrink(&self.home->udp);
-    let_connect(&self, qp, to, true);
-    for (int i = 0; i < CONNECTIONS; i++) {
-        uint64_t before = counters.malformed; /* as bytes without sense are */
-        burst(&self, &to[i]);
-        while (counters.malformed < before + TRAINS * 15) {
-            ck_assert_int_eq(ibv_poll_cq(self.cq, 1, &wc), 0);
-            soft_query_counters(self.home->context, &counters);
-        }
-    }
-    disconnect(&self, qp);
-    self_close(&self);
-}
-END_TEST
-
-/* Large buffers, few connections, or no descriptor for another socket: one socket does for all. */
-START_TEST(one_for_all)
-{
-    static struct ibv_qp *qp[CONNECTIONS];
-    union soft_addr to[CONNECTIONS];
-    struct rlimit limit;
-    struct self self;
-    self_open(&self);
-    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    if (_i == 0) {
-        self.home->udp.sockets[0].buffer = 1 << 30;
-    } else {
-        shrink(&self.home->udp);
-        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){3, limit.rlim_max}), 0);
-    }
-    let_connect(&self, qp, to, false);
-    for (int i = 1; i < CONNECTIONS; i++)
-        ck_assert_uint_eq(to[i].in.sin_port, to[0].in.sin_port);
-    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    for (int i = 0; i < CONNECTIONS; i++)
-        ck_assert_int_eq(soft_destroy_qp(qp[i]), 0);
-    self_close(&self);
-}
-END_TEST
-
 START_TEST(nothing_is_told_unasked)
 {
     struct self self;
@@ -277,9 +142,6 @@ static Suite *suite(void)
     tcase_set_timeout(tcase, 20);
     tcase_add_loop_test(tcase, messages_without_a_receive, 0, 2);
     tcase_add_test(tcase, trains_without_room);
-    tcase_add_test(tcase, room_for_each);
-    tcase_add_test(tcase, all_are_looked_at);
-    tcase_add_loop_test(tcase, one_for_all, 0, 2);
     tcase_add_loop_test(tcase, nothing_is_told_unasked, 0, 2);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -229,7 +229,6 @@ START_TEST(anything)
 
     setup.qp_access = ACCESS_ALL | IBV_ACCESS_MW_BIND;
     setup.rnr_retry = 2;
-    setup.coalesced = _i % 4 == 1;
     setup.far = _i % 4 == 2;
     setup.loopback = _i % 4 == 3;
     chaos.pair = pair_new(&setup);

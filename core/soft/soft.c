@@ -149,7 +149,6 @@ const struct device soft_device = {
     .stirs = soft_stirs,
     .sleeps = soft_sleeps,
     .poll_ended = soft_poll_ended,
-    .follow = soft_follow,
     .end = end,
     .forget = soft_forked,
     .wc_status_str = soft_wc_status_str,

@@ -315,7 +315,7 @@ void cm_choice_tell(const struct cm_id *id, const char *because);
 void cm_link_listen(struct cm_id *id);
 void cm_link_requested(struct cm_id *id);
 /* What `own` says of it, between these addresses. */
-void cm_link_describe(struct cm_id *id, const union soft_addr *local, const union soft_addr *remote);
+void cm_link_describe(struct cm_id *id, const union soft_addr *remote);
 /* `own` offers no memory, but may do so soon, since this process or the listener has too much of it under way: how
  * often it is to be tried again. 0: it offers some, or never will. */
 unsigned cm_link_tries(const struct cm_id *id);

@@ -2,8 +2,7 @@
 /*
  * cm_link.c - which link carries the packets of a connection. The request offers shared memory (shm_meet.h)
  * and the TCP connection itself (tcp.h), as EXS_LINK allows; the answer accepts one of them, shared memory if
- * it can. If it accepts neither, packets go by UDP. There the ICRC is left out in the same way, and packets
- * are coalesced, where they never leave this host's memory.
+ * it can. If it accepts neither, packets go by UDP.
  */
 #include <arpa/inet.h>
 #include <stdatomic.h>
@@ -104,27 +103,13 @@ static struct shm_peer *take_up(struct cm_id *id, struct shm *shm)
     return NULL;
 }
 
-/* Does the way there carry the longest train in one datagram? Somebody may have made the loopback narrower than it comes. */
-static bool is_wide(const struct cm_id *id, sa_family_t family)
-{
-    const size_t headers = family == AF_INET ? 20 + 8 : 40 + 8;
-    int mtu = 0;
-    socklen_t length = sizeof mtu;
-
-    if (family == AF_INET)
-        (void)getsockopt(id->fd, IPPROTO_IP, IP_MTU, &mtu, &length);
-    else
-        (void)getsockopt(id->fd, IPPROTO_IPV6, IPV6_MTU, &mtu, &length);
-    return (size_t)mtu >= SOFT_TRAIN_MAX + headers;
-}
-
 /* A queue pair that the user connects by himself goes by UDP, and so does whoever may be no peer of ours. */
-void cm_link_describe(struct cm_id *id, const union soft_addr *local, const union soft_addr *remote)
+void cm_link_describe(struct cm_id *id, const union soft_addr *remote)
 {
     struct cm_message *own = &id->own;
     struct shm *shm = &home_of(id->public.verbs)->shm;
 
-    own->shm = own->tcp = own->unchecked = own->coalesced = false;
+    own->shm = own->tcp = false;
     if (id->public.qp == NULL || !id->transport->meets)
         return;
     if (id->offered != NULL && own->type == CM_REQ) { /* a try that failed offered it, with its own token */
@@ -138,8 +123,6 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *local, const unio
     own->shm = id->offered != NULL;
     own->tcp = settings()->tcp && own->service != CM_UC &&
                (own->type == CM_REQ || (id->peer.tcp && !own->shm));
-    own->unchecked = !settings()->icrc && soft_is_by_loopback(local, remote);
-    own->coalesced = own->unchecked && is_wide(id, local->sa.sa_family);
     if (id->guest != -1) /* what was sent to him he finds all the same */
         fds_close(id->guest);
     id->guest = -1;
@@ -231,10 +214,6 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path)
         id->offered = NULL;
         if (id->own.tcp && id->peer.tcp && id->transport->meets)
             return choose_tcp(id, path);
-        path->unchecked = id->own.unchecked && id->peer.unchecked;
-        path->coalesced = path->unchecked && id->peer.coalesced;
-        if (path->unchecked)
-            udp_take_unchecked(&home_of(id->public.verbs)->udp, path->coalesced);
         atomic_fetch_add(&chosen.udp, 1);
         tell(id, "udp");
         return 0;

@@ -12,8 +12,7 @@ static const uint8_t magic[4] = {0xe8, 'E', 'X', 'S'}; /* no text protocol start
 #define FLAG_FLOW_CONTROL 1
 #define FLAG_SRQ 2
 #define FLAG_SHM 4
-#define FLAG_UNCHECKED 8
-#define FLAG_COALESCED 16
+/* 8 and 16 were others up to EXS 2.1: not set, and not looked at. */
 #define FLAG_TCP 32
 #define PSN_MAX 0xffffff
 #define RETRY_MAX 7 /* 3 bits */
@@ -56,8 +55,7 @@ static void encode_ends(const struct cm_message *message, uint8_t *bytes)
     bytes[21] = message->retry_count;
     bytes[22] = message->rnr_retry_count;
     bytes[23] = (message->flow_control ? FLAG_FLOW_CONTROL : 0) | (message->srq ? FLAG_SRQ : 0) |
-                (message->shm ? FLAG_SHM : 0) | (message->unchecked ? FLAG_UNCHECKED : 0) |
-                (message->coalesced ? FLAG_COALESCED : 0) | (message->tcp ? FLAG_TCP : 0);
+                (message->shm ? FLAG_SHM : 0) | (message->tcp ? FLAG_TCP : 0);
     bytes[24] = message->private_length;
     if (message->type == CM_REQ) {
         bytes[25] = message->service;
@@ -163,8 +161,6 @@ static bool decode_ends(struct cm_message *message, const uint8_t *bytes, size_t
     message->flow_control = (bytes[23] & FLAG_FLOW_CONTROL) != 0;
     message->srq = (bytes[23] & FLAG_SRQ) != 0;
     message->shm = (bytes[23] & FLAG_SHM) != 0;
-    message->unchecked = (bytes[23] & FLAG_UNCHECKED) != 0;
-    message->coalesced = (bytes[23] & FLAG_COALESCED) != 0;
     message->tcp = (bytes[23] & FLAG_TCP) != 0;
     if (!soft_is_qpn(message->qp_num) || message->psn > PSN_MAX)
         return false;

@@ -84,8 +84,6 @@ struct cm_message {
     uint8_t service;         /* of a REQ: any; an enum cm_service, for example */
     bool space_ib;           /* of a REQ: of the port space RDMA_PS_IB, else of RDMA_PS_TCP */
     bool shm;                /* offered, or accepted; who doesn't know of it doesn't look */
-    bool unchecked;          /* the sender takes packets without ICRC; who doesn't know of it doesn't look */
-    bool coalesced;          /* and several in one datagram; the same */
     bool tcp;                /* offered, or accepted: packets by this connection; the same */
     uint8_t token[CM_TOKEN]; /* of an offer: the last bytes of a REQ, where private data leaves room for it */
     uint8_t private_length;

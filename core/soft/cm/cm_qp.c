@@ -192,7 +192,7 @@ int cm_qp_describe(struct cm_id *id, enum cm_type type)
     id->own.mtu = (uint8_t)id->transport->mtu(id);
     id->own.service = service_of(id->public.qp_type);
     id->own.space_ib = id->public.ps == RDMA_PS_IB;
-    cm_link_describe(id, &local, &remote);
+    cm_link_describe(id, &remote);
     return 0;
 }
 

@@ -31,11 +31,8 @@ struct soft_context {
     struct soft_train train;
     struct soft_work_list work;
     struct soft_work_list waiting;  /* within a step: those that wait for what their user is about to send */
-    TAILQ_HEAD(, soft_qp) unfilled; /* what they had to send filled no train, and may wait for more */
     unsigned vain_polls;            /* in a row: nothing had completed */
     bool patient;                   /* an ACK may wait for what the application is about to send */
-    const atomic_bool *looks_on;    /* does its user? NULL: nobody says so (device.h) */
-    int followers;                  /* who do */
     uint64_t looks_at; /* ns: its user looks again then, who has been told of a timer; NEVER_NS: of none */
     atomic_bool waits; /* there is something to do before its user sleeps, since the last step; a hint to those
                           * who don't have the lock: pairs with nothing */

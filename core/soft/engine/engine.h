@@ -116,12 +116,6 @@ uint64_t soft_timer_next(struct soft_context *context);
 /* step.c */
 void soft_work(struct soft_qp *qp); /* it may have something to send */
 void soft_idle(struct soft_qp *qp); /* it is going away */
-/* What it has to send fills no train, and waits: not beyond the next rest of its user, who looks on. */
-void soft_leave_unfilled(struct soft_qp *qp);
-static inline bool soft_is_looked_on(const struct soft_context *context)
-{
-    return context->looks_on != NULL && atomic_load_explicit(context->looks_on, memory_order_relaxed);
-}
 void soft_step(struct soft_context *context);
 /* As soft_progress; but ACKs of a few packets may wait if the application comes back soon: it has been given
  * something, will very likely answer, and then both go together. With soft_hurry they wait no longer. */

@@ -33,8 +33,6 @@ void soft_path_copy(struct soft_path *to, const struct soft_path *from)
     copy_addr(&to->remote, &from->remote);
     to->link = from->link;
     to->traffic_class = from->traffic_class;
-    to->unchecked = from->unchecked;
-    to->coalesced = from->coalesced;
 }
 
 void soft_path_leave(struct soft_path *path)

@@ -110,8 +110,6 @@ struct soft_qp {
     LIST_ENTRY(soft_qp) later;
     bool working; /* on the work list */
     TAILQ_ENTRY(soft_qp) work;
-    bool unfilled; /* on the context's list of that */
-    TAILQ_ENTRY(soft_qp) more;
     LIST_ENTRY(soft_qp) link, bucket;
     LIST_HEAD(, soft_mw) windows; /* of type 2, that it has bound */
     unsigned groups;              /* of multicast, that it is attached to */

@@ -179,7 +179,7 @@ static __attribute__((noinline)) bool answer_behind_first(struct soft_qp *qp, co
 {
     const struct soft_requester *req = &qp->req;
 
-    if (qp->path.coalesced || send->base != SOFT_WRITE || psn != req->next || qp->context->train.packets != 1)
+    if (send->base != SOFT_WRITE || psn != req->next || qp->context->train.packets != 1)
         return true;
     soft_answer_along(qp);
     return req->next == psn && soft_requester_ready(qp);
@@ -431,18 +431,6 @@ static __attribute__((noinline)) bool goes_on(struct soft_qp *qp)
     return !fills_no_train(qp);
 }
 
-/* Coalesced packets fill a train across messages. So what fills none waits while the peer has two more to take in, for
- * what is posted next or for an acknowledgement; but only as long as its user looks on. The PSNs of a READ are its
- * answer's. */
-static bool waits_for_more(const struct soft_qp *qp)
-{
-    const struct soft_requester *req = &qp->req;
-
-    return soft_is_looked_on(qp->context) && req->end - req->next < qp->turn &&
-           req->next - req->una >= UINT64_C(2) * qp->turn && req->index != req->ring.tail &&
-           !soft_send_answered(current(qp)) && !soft_send_answered(soft_ring_at(&req->ring, req->ring.tail));
-}
-
 bool soft_requester_go(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
@@ -451,10 +439,6 @@ bool soft_requester_go(struct soft_qp *qp)
 
     if (ready && room(req) < 2 * qp->turn)
         ready = goes_on(qp);
-    if (ready && qp->path.coalesced && waits_for_more(qp)) {
-        soft_leave_unfilled(qp);
-        return false;
-    }
     for (unsigned packets = 0; packets < SOFT_TRAIN_PACKETS && ready && req->next < limit; packets++) {
         bool put = put_next(qp);
 

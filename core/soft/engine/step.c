@@ -29,36 +29,11 @@ void soft_work(struct soft_qp *qp)
     TAILQ_INSERT_TAIL(&qp->context->work, qp, work);
 }
 
-static void take_from_unfilled(struct soft_qp *qp)
-{
-    if (qp->unfilled)
-        TAILQ_REMOVE(&qp->context->unfilled, qp, more);
-    qp->unfilled = false;
-}
-
 void soft_idle(struct soft_qp *qp)
 {
     if (qp->working)
         TAILQ_REMOVE(&qp->context->work, qp, work);
     qp->working = false;
-    take_from_unfilled(qp);
-}
-
-void soft_leave_unfilled(struct soft_qp *qp)
-{
-    if (!qp->unfilled)
-        TAILQ_INSERT_TAIL(&qp->context->unfilled, qp, more);
-    qp->unfilled = true;
-}
-
-static __attribute__((noinline)) void work_unfilled(struct soft_context *context)
-{
-    struct soft_qp *qp;
-
-    while ((qp = TAILQ_FIRST(&context->unfilled)) != NULL) {
-        take_from_unfilled(qp);
-        soft_work(qp);
-    }
 }
 
 static void turn(struct soft_qp *qp)
@@ -165,7 +140,6 @@ static void note_waits(struct soft_context *context)
 {
     atomic_store_explicit(&context->waits,
                           !TAILQ_EMPTY(&context->work) || context->wire->unwatched ||
-                              !TAILQ_EMPTY(&context->unfilled) ||
                               is_due_before(context, soft_timer_next(context)),
                           memory_order_relaxed);
 }
@@ -203,7 +177,7 @@ uint64_t soft_deadline(struct ibv_context *ibv)
     struct soft_context *context = soft_context_of(ibv);
 
     soft_timer_start_unhurried(context);
-    return TAILQ_EMPTY(&context->work) && TAILQ_EMPTY(&context->unfilled) ? soft_timer_next(context) : 0;
+    return TAILQ_EMPTY(&context->work) ? soft_timer_next(context) : 0;
 }
 
 static inline int progress(struct soft_context *context)
@@ -229,24 +203,13 @@ void soft_progress_patiently(struct soft_context *context)
 
 void soft_hurry(struct soft_context *context)
 {
-    if (!TAILQ_EMPTY(&context->unfilled) && !soft_is_looked_on(context))
-        work_unfilled(context);
     if (!TAILQ_EMPTY(&context->work))
         soft_step(context);
 }
 
-/* Whoever does this is not the one who looks on, if anybody does. */
 int soft_progress(struct ibv_context *ibv)
 {
-    struct soft_context *context = soft_context_of(ibv);
-    const atomic_bool *looks_on = context->looks_on;
-    int packets;
-
-    context->looks_on = NULL;
-    work_unfilled(context);
-    packets = progress(context);
-    context->looks_on = looks_on;
-    return packets;
+    return progress(soft_context_of(ibv));
 }
 
 /* Could a packet of its peer's have come to this port of ours? */

@@ -79,6 +79,5 @@ void soft_qp_leave(struct soft_context *context, struct soft_qp *qp)
 {
     LIST_REMOVE(qp, bucket);
     LIST_REMOVE(qp, link);
-    if (--context->qp_count == 0 && context->wire->deserted != NULL)
-        context->wire->deserted(context->wire, &context->verbs.context);
+    context->qp_count--;
 }

@@ -2,8 +2,8 @@
 /*
  * train.c - packets on their way out, put together so that one call of the wire takes many.
  *
- * All packets of a train go the same way. They are equally long but for the last (the first one's length is the
- * stride), unless they are coalesced (wire.h). Payload is copied as a packet is added, but for that of files and
+ * All packets of a train go the same way. They are equally long but for the last: the first one's length is the
+ * stride. Payload is copied as a packet is added, but for that of files and
  * shared memory, which others can cut short (fragile.h): it is fetched when the train leaves, from memory or from
  * the file itself, what lies together in one call.
  */
@@ -128,21 +128,6 @@ static void tell(struct soft_train *train, unsigned packet)
     soft_responder_fail(qp, psn, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
 }
 
-/* Behind the packets that there are comes one of this size. */
-static inline void tie(struct soft_train *train, size_t size)
-{
-    if (train->way->coalesced)
-        soft_chain(train->bytes + train->length, size);
-}
-
-/* The packet that begins there, of a train of so many bytes. */
-static size_t size_at(const struct soft_train *train, size_t at, size_t length)
-{
-    if (train->way->coalesced && at > 0)
-        return soft_chained(train->bytes + at);
-    return length - at < train->stride ? length - at : train->stride;
-}
-
 /* Something could not be fetched: packet by packet, keep what can be, and tell the others' queue pairs.
  * A queue pair's packets behind a lost one go too: its peer would only ask for them again. */
 static void drop_failed(struct soft_train *train)
@@ -157,7 +142,7 @@ static void drop_failed(struct soft_train *train)
     train->packets = 0;
     train->length = 0;
     for (unsigned i = 0; i < packets; i++) {
-        size_t size = size_at(train, at, length);
+        size_t size = length - at < train->stride ? length - at : train->stride;
         unsigned first = piece;
         bool lost = false;
 
@@ -171,24 +156,13 @@ static void drop_failed(struct soft_train *train)
             tell(train, i);
         }
         if (!lost) {
-            if (train->packets++ > 0)
-                tie(train, size);
-            else
+            if (train->packets++ == 0)
                 train->stride = size;
             memmove(train->bytes + train->length, train->bytes + at, size);
             train->length += size;
         }
         at += size;
     }
-}
-
-/* The last packet says of the first how long that is. Returns how far they are apart, 0: they are coalesced. */
-static inline size_t tie_up(struct soft_train *train)
-{
-    if (train->packets == 1 || !train->way->coalesced)
-        return train->stride;
-    soft_chain(train->bytes + train->length, train->stride);
-    return 0;
 }
 
 inline bool soft_train_leave(struct soft_context *context)
@@ -203,7 +177,7 @@ inline bool soft_train_leave(struct soft_context *context)
         context->counters.packets_sent += train->packets;
         context->counters.bytes_sent += train->length - train->packets * train->link->trailer;
         tsan_release(&soft_packet_order);
-        train->link->send(train->link, train->way, train->bytes, train->length, tie_up(train));
+        train->link->send(train->link, train->way, train->bytes, train->length, train->stride);
     }
     forget(train);
     return whole;
@@ -220,7 +194,7 @@ static size_t longest(const struct soft_train *train)
 
 static bool joins(const struct soft_train *train, const struct soft_path *way, size_t size)
 {
-    return !train->closed && train->packets < SOFT_TRAIN_PACKETS && (size <= train->stride || way->coalesced) &&
+    return !train->closed && train->packets < SOFT_TRAIN_PACKETS && size <= train->stride &&
            train->length + size <= longest(train) && train->pieces + SOFT_MAX_SGE <= SOFT_PIECES &&
            (train->way == way || memcmp(train->way, way, sizeof *way) == 0);
 }
@@ -249,9 +223,7 @@ inline __attribute__((always_inline)) uint8_t *soft_train_add(struct soft_qp *qp
     size += link->trailer;
     if (train->packets > 0 && !joins(train, way, size) && !soft_train_leave(context))
         return NULL;
-    if (train->packets > 0)
-        tie(train, size);
-    else if (!begin(train, way, link, size))
+    if (train->packets == 0 && !begin(train, way, link, size))
         return NULL;
     at = train->bytes + train->length;
     train->owner[train->packets].qp = qp;
@@ -259,7 +231,7 @@ inline __attribute__((always_inline)) uint8_t *soft_train_add(struct soft_qp *qp
     train->owner[train->packets].answer = answer;
     train->length += size;
     train->packets++;
-    train->closed = size < train->stride && !way->coalesced;
+    train->closed = size < train->stride;
     return at;
 }
 

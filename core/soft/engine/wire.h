@@ -59,32 +59,7 @@ struct soft_path {
     union soft_addr local, remote;
     struct soft_link *link;  /* NULL: the one that the wire has for all */
     uintptr_t traffic_class; /* of IP, 8 bits; so wide since paths are compared byte by byte, with no padding */
-    uint32_t unchecked; /* 1: what is sent needs no ICRC, as both ends have agreed; as wide with the next: */
-    uint32_t coalesced; /* 1: and a train may be one datagram (below) */
 };
-
-/*
- * Coalesced packets: several in one datagram, of any length, as both ends have agreed; SOFT_TRAIN_PACKETS at most. In place
- * of its ICRC each says how long the next one is, that word included, and the last says it of the first.
- */
-#define SOFT_CHAIN UINT32_C(0xc0a10000) /* in the upper half */
-
-/* The packet that ends here is followed by one of `size` bytes. */
-static inline void soft_chain(uint8_t *end, size_t size)
-{
-    uint32_t link = SOFT_CHAIN | (uint32_t)size;
-
-    memcpy(end - sizeof link, &link, sizeof link);
-}
-
-/* What it says of that, 0: nothing. The datagram may be anybody's. */
-static inline size_t soft_chained(const uint8_t *end)
-{
-    uint32_t link;
-
-    memcpy(&link, end - sizeof link, sizeof link);
-    return (link & 0xffff0000) == SOFT_CHAIN ? link & 0xffff : 0;
-}
 
 #define SOFT_ACKED 0x80u /* in the upper eight bits, and a PSN: it has come, and all before it */
 #define SOFT_ACKED_SHIFT 24
@@ -102,8 +77,8 @@ struct soft_link {
     size_t trailer; /* bytes that the engine leaves free behind each packet for the link's check (ICRC: 4) */
 
     /* (locked) Send a train: packets from the BTH on, stride bytes apart, the last one perhaps shorter, each
-     * ending in `trailer` free bytes (counted in stride and in length). A stride of 0: they are coalesced. The train
-     * may be changed, and is the engine's again on return. What cannot be sent is lost, as on any wire. */
+     * ending in `trailer` free bytes (counted in stride and in length). The train may be changed, and is the
+     * engine's again on return. What cannot be sent is lost, as on any wire. */
     void (*send)(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
                  size_t stride);
 
@@ -190,9 +165,6 @@ struct soft_wire {
 
     /* (locked) Memory is about to be deregistered: no link sends from where it is. May be NULL. */
     void (*settle)(struct soft_wire *wire);
-
-    /* (locked) The last queue pair of the context is gone. May be NULL. */
-    void (*deserted)(struct soft_wire *wire, struct ibv_context *context);
 };
 
 /* ---- A context ----------------------------------------------------------------------------- */

@@ -16,7 +16,6 @@
 #include "core/soft/engine/wire.h"
 
 #define ICRC_SIZE 4
-#define ICRC_NONE 0 /* in its place: the sender has computed none */
 
 #define ICRC_KNOWN 16 /* as many as a train has packets, where those are of 4 KiB */
 

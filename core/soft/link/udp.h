@@ -5,7 +5,6 @@
  * Each context has a link of its own with a UDP socket for each address of this host that it has connections
  * on, bound to that and to a port that the kernel picks. The peers' connection managers tell each other which.
  * A context with names is reached at all of the host's addresses, so its sockets are bound to every address.
- * Where many connections would have to share a small buffer most of them get a socket with fewer others.
  */
 #ifndef SOFT_UDP_H
 #define SOFT_UDP_H
@@ -24,7 +23,6 @@
 #define UDP_BUFFER 65536 /* holds the largest train there is */
 #define UDP_SOCKETS 10
 #define UDP_ADDRESSES (UDP_SOCKETS - 2) /* that have a socket of their own; all others one for each family */
-#define UDP_MORE 64                     /* sockets besides, for connections that would need too much of these */
 #define UDP_GROUPS 16                   /* multicast groups, a socket for each */
 #define UDP_AT_ONCE 2 /* datagrams: of two that were asked for, one that came says that there are no more */
 
@@ -48,7 +46,6 @@ struct udp_way_in {
     struct soft_path path; /* of no family: none */
     struct icrc_flow flow;
     struct icrc_count count; /* of a foreign sender's packets */
-    bool by_loopback;        /* where packets may come without ICRC */
 };
 
 struct udp_way_out {
@@ -74,14 +71,6 @@ static inline bool udp_same_way(const struct soft_path *known, const struct soft
            memcmp(&known->remote, &path->remote, sizeof known->remote) == 0;
 }
 
-/* udp_more.c: more sockets, the first `count` of UDP_MORE. */
-struct udp_more {
-    struct udp_socket *sockets; /* NULL: there has never been one */
-    int count;
-    int ready;     /* an epoll of all of the link's sockets, once there is one of these */
-    unsigned turn; /* which of them is for the next connection */
-};
-
 /* Part of its context's home; guarded by the context's lock. */
 struct udp {
     struct soft_link link; /* first */
@@ -91,9 +80,6 @@ struct udp {
     int socket_count;
     bool known;     /* others may know where these are: they stay */
     bool spared;    /* there were some that nobody needed: those that are opened after all stay, too */
-    bool unchecked; /* a peer of this host sends without ICRC, */
-    bool coalesced; /* and several packets in one datagram */
-    struct udp_more more;
     struct udp_socket *groups; /* UDP_GROUPS of them once there is one; the first group_count are open */
     int group_count;
     struct icrc_shift shift;
@@ -127,19 +113,12 @@ uint64_t udp_pace(struct soft_link *link, const struct soft_path *path, size_t b
 int udp_group_join(struct udp *udp, const union soft_addr *group);
 void udp_group_leave(struct udp *udp, const union soft_addr *group);
 
-/* No connection is left. (locked) */
-void udp_more_close(struct udp *udp);
-
 /* The port at which packets for a new connection of this context come to this address of ours, opening the
  * socket if that isn't done yet; network byte order, 0 and errno on failure. Not with the context locked. */
 in_port_t udp_port(struct udp *udp, const union soft_addr *local);
 /* That connection goes another way. If its queue pair is the only one, nobody else has been told a port either:
  * the sockets are closed, until another connection asks for one. Not with the context locked. */
 void udp_port_unused(struct udp *udp);
-/* Packets without ICRC are taken from now on, and coalesced ones, as one peer at least has been told. Not with the context
- * locked. */
-void udp_take_unchecked(struct udp *udp, bool coalesced);
-
 /* ---- Between the link's own files ------------------------------------------------------------ */
 
 /* Room for datagrams of UDP_BUFFER bytes in this buffer; free() it. NULL: no memory. */
@@ -149,12 +128,6 @@ struct udp_socket *udp_socket_of(struct udp *udp, const union soft_addr *local);
 /* One more, open and the link's from now on. 0, or an errno and it is closed. (locked) */
 int udp_sockets_add(struct udp *udp, struct udp_socket *socket);
 void udp_sockets_close(struct udp *udp);
-/* Which socket a new connection is to use that could use this one. (locked) */
-struct udp_socket *udp_more_room(struct udp *udp, struct udp_socket *base);
-/* The one that has this port, or NULL. (locked) */
-struct udp_socket *udp_more_find(struct udp *udp, const union soft_addr *local);
-/* This one's packets are to be seen with those of the others. 0 or an errno. (locked) */
-int udp_more_watch(struct udp *udp, struct udp_socket *socket);
 /* A nonblocking socket as the device needs it, bound to this address and port (0: one of the kernel's choice).
  * 0 or an errno. */
 int udp_socket_open(struct udp_socket *socket, const union soft_addr *local);

@@ -22,8 +22,6 @@ struct udp_lost udp_lost_of(struct udp *udp)
         lost.trains += udp_socket_drops(&udp->sockets[i]);
         lost.buffer = udp->sockets[i].buffer;
     }
-    for (int i = 0; i < udp->more.count; i++)
-        lost.trains += udp_socket_drops(&udp->more.sockets[i]);
     for (int i = 0; i < udp->group_count; i++)
         lost.trains += udp_socket_drops(&udp->groups[i]);
     return lost;

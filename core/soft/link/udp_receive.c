@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <netinet/udp.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include "core/clock.h"
 #include "core/settings.h"
@@ -17,7 +16,6 @@
 #define CALLS_MAX 8                        /* that take in datagrams while the context stays locked ... */
 #define BYTES_MAX ((size_t)4 * UDP_BUFFER) /* ... and bytes */
 #define OVERHEAD 768                /* what the kernel charges a socket for a datagram, besides its bytes */
-#define READY_MAX 4                 /* sockets of many that are looked at while the context stays locked */
 #define PACKET_MIN (12 + ICRC_SIZE) /* nothing but a BTH */
 
 /* One datagram as received: perhaps a whole train. */
@@ -201,50 +199,15 @@ static struct udp_way_in *find_way(struct udp *udp, const struct soft_path *path
         way->path = *path;
         icrc_flow_init(&way->flow, path, false);
         way->count = (struct icrc_count){.known = false};
-        way->by_loopback = soft_is_by_loopback(&path->local, &path->remote);
     }
     return way;
 }
 
 /* A packet of this length, without its check. */
-static bool is_whole(struct udp *udp, bool foreign, bool unchecked, struct udp_way_in *way, unsigned id,
-                     const uint8_t *packet, size_t length)
+static bool is_whole(struct udp *udp, bool foreign, struct udp_way_in *way, unsigned id, const uint8_t *packet,
+                     size_t length)
 {
-    if (unchecked && icrc_load(packet + length) == ICRC_NONE)
-        return true;
     return foreign ? check_foreign(udp, way, packet, length) : check(udp, &way->flow, id, packet, length);
-}
-
-/* Several packets, which end where the datagram does? */
-static bool is_coalesced(const uint8_t *datagram, size_t length)
-{
-    size_t at = 0, size = length >= PACKET_MIN ? soft_chained(datagram + length) : 0;
-
-    for (unsigned packets = 0; packets < SOFT_TRAIN_PACKETS; packets++) {
-        if (size < PACKET_MIN || size > length - at)
-            return false;
-        at += size;
-        if (at == length)
-            return true;
-        size = soft_chained(datagram + at);
-    }
-    return false;
-}
-
-/* Returns their number. */
-static int give_coalesced(struct ibv_context *context, const struct soft_path *path, const uint8_t *datagram,
-                          size_t length)
-{
-    const uint8_t *end = datagram + length;
-    size_t size = soft_chained(end);
-    int packets = 0;
-
-    for (const uint8_t *at = datagram; at < end; packets++) {
-        soft_input(context, path, at, size - ICRC_SIZE);
-        at += size;
-        size = soft_chained(at);
-    }
-    return packets;
 }
 
 /* Returns the number of packets. */
@@ -252,7 +215,6 @@ static int give(struct udp *udp, bool foreign, const struct arrival *arrival, co
 {
     struct udp_way_in *way = find_way(udp, &arrival->path);
     struct ibv_context *context = udp->context;
-    bool unchecked = udp->unchecked && way->by_loopback && !foreign;
     size_t at = 0;
     unsigned id = 0;
     int packets = 0;
@@ -262,15 +224,11 @@ static int give(struct udp *udp, bool foreign, const struct arrival *arrival, co
         size_t left = arrival->length - at;
         size_t length = left < arrival->stride ? left : arrival->stride;
 
-        if (unchecked && udp->coalesced && is_coalesced(packet, length)) {
-            packets += give_coalesced(context, &arrival->path, packet, length);
-        } else {
-            if (length >= PACKET_MIN && is_whole(udp, foreign, unchecked, way, id, packet, length - ICRC_SIZE))
-                soft_input(context, &arrival->path, packet, length - ICRC_SIZE);
-            else
-                soft_count_malformed(context);
-            packets++;
-        }
+        if (length >= PACKET_MIN && is_whole(udp, foreign, way, id, packet, length - ICRC_SIZE))
+            soft_input(context, &arrival->path, packet, length - ICRC_SIZE);
+        else
+            soft_count_malformed(context);
+        packets++;
         at += arrival->stride;
         id++;
     } while (at < arrival->length);
@@ -313,26 +271,12 @@ static int receive(struct udp *udp, struct udp_socket *socket, struct ibv_contex
     return packets;
 }
 
-/* Those of many that have something. The kernel takes them in turns. */
-static int receive_ready(struct udp *udp)
-{
-    struct epoll_event events[READY_MAX];
-    int count = epoll_wait(udp->more.ready, events, READY_MAX, 0), packets = 0;
-
-    for (int i = 0; i < count; i++)
-        packets += receive(udp, events[i].data.ptr, udp->context);
-    return packets;
-}
-
 int udp_receive(struct udp *udp)
 {
     int packets = 0;
 
-    if (udp->more.count > 0)
-        packets = receive_ready(udp);
-    else
-        for (int i = 0; i < udp->socket_count; i++)
-            packets += receive(udp, &udp->sockets[i], udp->context);
+    for (int i = 0; i < udp->socket_count; i++)
+        packets += receive(udp, &udp->sockets[i], udp->context);
     for (int i = 0; i < udp->group_count; i++)
         packets += receive(udp, &udp->groups[i], udp->context);
     if (packets > 0)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Trains out: each packet gets its ICRC, unless the path needs none, and all of them go to the kernel in one
- * call. */
+/* Trains out: each packet gets its ICRC, and all of them go to the kernel in one call. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -73,9 +72,7 @@ static void seal(struct udp_way_out *way, uint8_t *train, size_t length, size_t 
     for (size_t at = 0; at < length; at += stride, id++) {
         size_t size = (at + stride < length ? stride : length - at) - ICRC_SIZE;
 
-        icrc_store(train + at + size, way->path.unchecked
-                                          ? ICRC_NONE
-                                          : icrc_compute(&way->flow, numbered ? id : 0, train + at, size));
+        icrc_store(train + at + size, icrc_compute(&way->flow, numbered ? id : 0, train + at, size));
     }
 }
 
@@ -169,25 +166,6 @@ static void send_apart(const struct udp_socket *udp, struct udp_way_out *way, ui
     send_each(udp, way, packets, count);
 }
 
-/* One datagram of several packets; where that is too long for the loopback, which somebody has made narrower than it
- * comes, each is one. */
-static void send_coalesced(const struct udp_socket *udp, struct udp_way_out *way, uint8_t *train, size_t length)
-{
-    struct iovec packets[SOFT_TRAIN_PACKETS];
-    size_t size = soft_chained(train + length);
-    unsigned count = 0;
-
-    if (send_whole(udp, way, false, train, length) != EMSGSIZE)
-        return;
-    for (uint8_t *at = train; at < train + length && count < SOFT_TRAIN_PACKETS; count++) {
-        packets[count] = (struct iovec){at, size};
-        at += size;
-        size = soft_chained(at);
-        icrc_store(at - ICRC_SIZE, ICRC_NONE);
-    }
-    send_each(udp, way, packets, count);
-}
-
 /* False when the kernel can't cut on this route (EIO: no checksum offload), or never could. That it found a
  * packet too long says nothing of the next one. */
 static bool send_cut(struct udp_socket *socket, struct udp_way_out *way, uint8_t *train, size_t length,
@@ -216,9 +194,7 @@ static bool way_open(struct udp *udp, struct udp_way_out *way, const struct soft
     way->path.remote.sa.sa_family = AF_UNSPEC;
     if (soft_is_any(&from.local) && !find_source(udp, &from))
         return false;
-    socket = udp_more_find(udp, &from.local);
-    if (socket == NULL)
-        socket = udp_socket_of(udp, &from.local);
+    socket = udp_socket_of(udp, &from.local);
     if (socket == NULL)
         return false;
     from.local.in.sin_port = socket->local.in.sin_port; /* at the same place in sockaddr_in6 */
@@ -240,7 +216,7 @@ static struct udp_way_out *find_way(struct udp *udp, const struct soft_path *pat
     struct udp_way_out *way = udp->ways_out == NULL ? &udp->out : &udp->ways_out[udp_way_place(path)];
 
     if (udp_same_way(&way->path, path) && way->path.traffic_class == path->traffic_class &&
-        way->path.unchecked == path->unchecked && !soft_is_any(&path->local))
+        !soft_is_any(&path->local))
         return way;
     if (udp->ways_out == NULL && way->path.remote.sa.sa_family != AF_UNSPEC && !udp_same_way(&way->path, path))
         udp->ways_out = calloc(UDP_WAYS, sizeof *udp->ways_out);
@@ -260,10 +236,6 @@ void udp_send(struct soft_link *link, const struct soft_path *path, uint8_t *tra
         return;
     socket = way->socket;
     service_traffic(udp->service);
-    if (stride == 0) {
-        send_coalesced(socket, way, train, length);
-        return;
-    }
     if (length > stride && send_cut(socket, way, train, length, stride))
         return;
     seal(way, train, length, stride, false);

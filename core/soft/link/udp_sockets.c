@@ -29,8 +29,6 @@ int udp_sockets_add(struct udp *udp, struct udp_socket *socket)
 
     udp->sockets[udp->socket_count] = *socket;
     if (error == 0)
-        error = udp_more_watch(udp, &udp->sockets[udp->socket_count]);
-    if (error == 0)
         error = service_attach(udp->service, socket->fd);
     if (error == 0)
         udp->socket_count++;
@@ -69,20 +67,10 @@ in_port_t udp_port(struct udp *udp, const union soft_addr *local)
 
     soft_lock(udp->context);
     socket = udp_socket_of(udp, local);
-    if (socket != NULL) {
-        socket = udp_more_room(udp, socket);
+    if (socket != NULL)
         port = socket->local.in.sin_port; /* at the same place in sockaddr_in6 */
-    }
     soft_unlock(udp->context);
     return port;
-}
-
-void udp_take_unchecked(struct udp *udp, bool coalesced)
-{
-    soft_lock(udp->context);
-    udp->unchecked = true;
-    udp->coalesced = udp->coalesced || coalesced;
-    soft_unlock(udp->context);
 }
 
 /* Nobody sends to them, and nothing was ever sent by them. */

@@ -65,12 +65,6 @@ static int prepare(struct soft_wire *wire, struct ibv_context *context)
     return error;
 }
 
-static void deserted(struct soft_wire *wire, struct ibv_context *context)
-{
-    (void)context;
-    udp_more_close(&((struct soft_home *)wire)->udp);
-}
-
 static int join_group(struct soft_wire *wire, const union soft_addr *group)
 {
     return udp_group_join(&((struct soft_home *)wire)->udp, group);
@@ -142,7 +136,6 @@ struct soft_home *home_open(void)
         .attended = attended,
         .awaits = awaits,
         .open = prepare,
-        .deserted = deserted,
         .join = join_group,
         .leave = leave_group,
     };

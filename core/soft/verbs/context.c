@@ -244,7 +244,6 @@ struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, 
     context->clock = clock;
     TAILQ_INIT(&context->work);
     TAILQ_INIT(&context->waiting);
-    TAILQ_INIT(&context->unfilled);
     TAILQ_INIT(&context->events);
     context->guid = secrets[0];
     context->node_guid = context->guid;
@@ -337,7 +336,7 @@ bool soft_wants_news_apart(const struct ibv_qp *qp)
 {
     const struct soft_qp *own = (const struct soft_qp *)qp;
 
-    return soft_is_short(own->mtu) && !own->path.coalesced;
+    return soft_is_short(own->mtu);
 }
 
 void soft_check_every_key(struct ibv_qp *qp)

@@ -352,18 +352,6 @@ void soft_poll_ended(struct ibv_context *context)
     soft_unlock(context);
 }
 
-/* Of one that several use nobody is known to look on. */
-void soft_follow(struct ibv_context *ibv, const atomic_bool *looks_on)
-{
-    struct soft_context *context = soft_context_of(ibv);
-
-    soft_lock(ibv);
-    context->followers += looks_on != NULL ? 1 : -1;
-    context->looks_on = context->followers == 1 ? looks_on : NULL;
-    soft_hurry(context);
-    soft_unlock(ibv);
-}
-
 uint64_t soft_rest(struct ibv_context *context)
 {
     uint64_t due;

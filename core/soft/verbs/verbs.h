@@ -36,7 +36,6 @@ const atomic_bool *soft_rest_wanted(struct ibv_context *context); /* and here it
 const atomic_uint *soft_stirs(struct ibv_context *context);
 /* Who polled does not go on with it: what arrives is to wake somebody. */
 void soft_poll_ended(struct ibv_context *context);
-void soft_follow(struct ibv_context *context, const atomic_bool *looks_on);
 
 int soft_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
 int soft_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);

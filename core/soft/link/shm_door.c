@@ -57,7 +57,7 @@ static void report_foreign(const char *what, uid_t owner)
         fprintf(stderr,
                 "exs: user %u has taken %s, where programs of user %u meet to share memory: they use other "
                 "names, or "
-                "UDP where there is none\n",
+                "TCP where there is none\n",
                 (unsigned)owner, what, (unsigned)geteuid());
 }
 

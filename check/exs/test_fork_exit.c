@@ -13,9 +13,10 @@
 
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
-enum { CHILDREN = 150, NUMBERS = 200 /* more than the device's descriptors have */ };
+enum { CHILDREN = 150, NUMBERS = 256 /* nearly all that the process may have: the device takes high ones */ };
 
 /* By fork(2), by fork(2) and the end of the thread that called it, and by a fork that calls no handlers. */
 enum way { FORK, FORK_AND_THREAD_EXIT, BARE_FORK, WAYS };
@@ -119,6 +120,7 @@ static void expect_children(enum way way, const struct foreign *foreign)
 
 START_TEST(ends_quietly)
 {
+    const struct rlimit limit = {NUMBERS + 8, NUMBERS + 8};
     struct chance chance = chance_new();
     struct foreign foreign;
     pthread_t writer, reader;
@@ -129,6 +131,7 @@ START_TEST(ends_quietly)
         return; /* with the address sanitizer's runtime such a child now and then kills the test by SIGKILL */
     if (strcmp(links[_i / WAYS].roce, "off") != 0 && !twonets_alone())
         return; /* another program may have RoCE's port */
+    must(setrlimit(RLIMIT_NOFILE, &limit));
     init_library();
     foreign = foreign_open();
     pair_open_blocking(&pair, AF_INET, SOCK_STREAM);

@@ -307,9 +307,12 @@ START_TEST(a_connection_is_refused)
     inbox_quiet(&box, 0);
     hear(child.fd, &done, 1);
     rewind(said);
-    ck_assert_ptr_nonnull(fgets(line, sizeof line, said));
-    ck_assert_str_eq(line, "exs: no descriptor is left for a queue to watch a connection: it looks at it 10 times a "
-                           "second\n");
+    if (!on_rdma()) { /* there the queue needs no further descriptor */
+        ck_assert_ptr_nonnull(fgets(line, sizeof line, said));
+        ck_assert_str_eq(line,
+                         "exs: no descriptor is left for a queue to watch a connection: it looks at it 10 "
+                         "times a second\n");
+    }
     ck_assert_ptr_nonnull(fgets(line, sizeof line, said));
     ck_assert_str_eq(line, "exs: refused a connection: Too many open files\n");
     ck_assert_ptr_null(fgets(line, sizeof line, said));

@@ -5,6 +5,7 @@
  * bytes go both ways on each.
  */
 #include "check/support/abstract.h"
+#include "check/support/self.h"
 #include "check/support/processes.h"
 #include "check/support/support.h"
 
@@ -95,6 +96,84 @@ static void pass_both_ways(struct pair *pair)
 static const struct asked {
     const char *link, *carried_by;
 } asked[] = {{"udp", "udp"}, {"tcp", "tcp"}, {"shm", "shm"}, {"auto", "shm"}, {NULL, "shm"}};
+
+static bool has_option(int fd, int option, int wanted)
+{
+    int value;
+    socklen_t length = sizeof value;
+
+    return getsockopt(fd, SOL_SOCKET, option, &value, &length) == 0 && value == wanted;
+}
+
+/* Open descriptors that are IPv4 sockets of this kind, but for those that listen. */
+static int count_sockets(int wanted)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 4096; fd++)
+        count += has_option(fd, SO_DOMAIN, AF_INET) && has_option(fd, SO_TYPE, wanted) &&
+                 has_option(fd, SO_ACCEPTCONN, 0);
+    return count;
+}
+
+/* Each end of a connection by TCP has its number and one socket. */
+START_TEST(one_descriptor_by_tcp)
+{
+    struct inbox client, server;
+    struct pair pair;
+    int ends[3][2], before;
+
+    begin("tcp");
+    inbox_open(&client, 16);
+    inbox_open(&server, 16);
+    pair_open_on(&pair, AF_INET, SOCK_STREAM, &client, &server);
+    ck_assert_int_eq(count_sockets(SOCK_STREAM), 2);
+    before = count_fds();
+    for (int i = 0; i < 3; i++) {
+        connect_ends(pair.listener, SOCK_STREAM, &pair.address, &client, &server, &ends[i][0], &ends[i][1]);
+        ck_assert_int_eq(count_sockets(SOCK_STREAM), 2 * (i + 2));
+        ck_assert_int_eq(count_sockets(SOCK_DGRAM), 0);
+    }
+    ck_assert_int_eq(count_fds() - before, 3 * 4);
+    for (int i = 0; i < 3; i++) {
+        close_socket(&client, ends[i][0]);
+        close_socket(&server, ends[i][1]);
+    }
+    pair_close(&pair);
+    client.beside = server.beside = NULL;
+    inbox_close(&client);
+    inbox_close(&server);
+}
+END_TEST
+
+/* A connection by UDP keeps its sockets beside others by TCP, which close them when it has ended. */
+START_TEST(sockets_of_udp_beside_tcp)
+{
+    struct inbox client, server;
+    struct pair pairs[3];
+
+    begin("udp");
+    inbox_open(&client, 16);
+    inbox_open(&server, 16);
+    pair_open_on(&pairs[0], AF_INET, SOCK_STREAM, &client, &server);
+    use("tcp");
+    pair_open_on(&pairs[1], AF_INET, SOCK_STREAM, &client, &server);
+    ck_assert_int_eq(count_sockets(SOCK_DGRAM), 2);
+    pass_both_ways(&pairs[0]);
+    pair_close(&pairs[0]);
+    pair_open_on(&pairs[2], AF_INET, SOCK_STREAM, &client, &server);
+    ck_assert_int_eq(count_sockets(SOCK_DGRAM), 0);
+    use("udp");
+    pair_open_on(&pairs[0], AF_INET, SOCK_STREAM, &client, &server);
+    for (int i = 0; i < 3; i++)
+        pass_both_ways(&pairs[i]);
+    for (int i = 0; i < 3; i++)
+        pair_close(&pairs[i]);
+    client.beside = server.beside = NULL;
+    inbox_close(&client);
+    inbox_close(&server);
+}
+END_TEST
 
 START_TEST(what_is_asked_for_is_used)
 {
@@ -419,6 +498,8 @@ int main(void)
     if (on_rdma())
         return 0; /* a NIC is its own link */
     tcase_add_loop_test(here, what_is_asked_for_is_used, 0, COUNT(asked));
+    tcase_add_test(here, one_descriptor_by_tcp);
+    tcase_add_test(here, sockets_of_udp_beside_tcp);
     tcase_add_loop_test(here, one_link_after_the_other, 0, 2);
     tcase_add_test(here, the_listener_wants_none);
     tcase_add_test(here, no_memory_can_be_made);

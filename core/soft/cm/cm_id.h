@@ -132,6 +132,7 @@ struct cm_id {
     int guest;                   /* who brought what the request names; -1: nobody */
     struct shm_peer *offered;    /* until its queue pair has it; or NULL */
     struct shm_refusal refusal;  /* why it is NULL */
+    bool names_udp;              /* `own` names a UDP port, and no link has been chosen */
     struct tcp_peer *tcp;        /* `fd` is its socket, which also carries packets; or NULL */
 
     struct cm_message own, peer; /* what each end said in REQ, REP or REJ */
@@ -323,6 +324,8 @@ unsigned cm_link_tries(const struct cm_id *id);
 int cm_link_choose(struct cm_id *id, struct soft_path *path);
 /* The queue pair of the path is ready to receive. */
 void cm_link_begin(struct cm_id *id, struct soft_path *path);
+/* Of what cm_link_describe has said: may the packets go by UDP? */
+bool cm_link_may_be_udp(const struct cm_id *id);
 /* The answer to the request has been sent. */
 void cm_link_replied(struct cm_id *id);
 /* The link has received the peer's RTU, or the stream has ended, in state CM_REPLIED. 1: the RTU has come; -EPROTO:

@@ -128,6 +128,24 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *remote)
     id->guest = -1;
 }
 
+bool cm_link_may_be_udp(const struct cm_id *id)
+{
+    return id->own.type != CM_REP || (!id->own.shm && !id->own.tcp);
+}
+
+/* The connection needs no UDP socket. Close the context's, unless there are other queue pairs that use them, or may come
+ * to. `idle`: the identifier's own queue pair has no link. */
+static void spare_udp(struct cm_id *id, bool idle)
+{
+    struct soft_home *home = home_of(id->public.verbs);
+
+    id->names_udp = false;
+    soft_lock(home->context);
+    if ((size_t)home->shm.count + home->tcp.count + idle == soft_qps(home->context))
+        udp_sockets_spare(&home->udp);
+    soft_unlock(home->context);
+}
+
 unsigned cm_link_tries(const struct cm_id *id)
 {
     if (id->offered != NULL)
@@ -195,7 +213,7 @@ static int choose_tcp(struct cm_id *id, struct soft_path *path)
     error = tcp_peer_attach(&home->tcp, id->tcp);
     if (error != 0)
         return error;
-    udp_port_unused(&home->udp);
+    spare_udp(id, false);
     path->link = &id->tcp->link;
     atomic_fetch_add(&chosen.tcp, 1);
     tell(id, "tcp");
@@ -214,6 +232,7 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path)
         id->offered = NULL;
         if (id->own.tcp && id->peer.tcp && id->transport->meets)
             return choose_tcp(id, path);
+        id->names_udp = false;
         atomic_fetch_add(&chosen.udp, 1);
         tell(id, "udp");
         return 0;
@@ -222,7 +241,7 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path)
         return error; /* the other end has done its part: there is no way back */
     id->offered = NULL;
     shm_assign(&home_of(id->public.verbs)->shm, peer);
-    udp_port_unused(&home_of(id->public.verbs)->udp);
+    spare_udp(id, false);
     path->link = &peer->link;
     atomic_fetch_add(&chosen.shm, 1);
     tell(id, "shm");
@@ -293,6 +312,8 @@ void cm_link_drop(struct cm_id *id)
         fds_close(id->guest);
     if (id->offered != NULL)
         shm_peer_free(id->offered);
+    if (id->names_udp)
+        spare_udp(id, id->public.qp != NULL);
     id->meeting = NULL;
     id->guest = -1;
     id->offered = NULL;

@@ -170,12 +170,23 @@ static int choose_psn(struct cm_id *id)
     return 0;
 }
 
+/* Where the packets come if they go by UDP. An answer that has another link names a port of no use, for a message with
+ * port 0 is an impossible one. 0 or an errno. */
+static int choose_port(struct cm_id *id, const union soft_addr *local)
+{
+    in_port_t port = local->in.sin_port; /* at the same place in sockaddr_in6 */
+
+    id->names_udp = cm_link_may_be_udp(id);
+    if (id->names_udp)
+        port = udp_port(&home_of(id->public.verbs)->udp, local);
+    id->own.udp_port = ntohs(port);
+    return port == 0 ? errno : 0;
+}
+
 int cm_qp_describe(struct cm_id *id, enum cm_type type)
 {
-    struct udp *udp = &home_of(id->public.verbs)->udp;
     union soft_addr local, remote;
     int error = id->transport->names(id, &local, &remote);
-    in_port_t port;
 
     if (error == 0)
         error = clamp_depths(id);
@@ -183,17 +194,13 @@ int cm_qp_describe(struct cm_id *id, enum cm_type type)
         error = choose_psn(id);
     if (error != 0)
         return error;
-    port = udp_port(udp, &local);
-    if (port == 0)
-        return errno;
     id->own.type = type;
     id->own.psn = id->psn;
-    id->own.udp_port = ntohs(port);
     id->own.mtu = (uint8_t)id->transport->mtu(id);
     id->own.service = service_of(id->public.qp_type);
     id->own.space_ib = id->public.ps == RDMA_PS_IB;
     cm_link_describe(id, &remote);
-    return 0;
+    return choose_port(id, &local);
 }
 
 /* ---- What the handshake says of a queue pair's attributes ---- */

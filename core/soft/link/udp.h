@@ -79,7 +79,6 @@ struct udp {
     struct udp_socket sockets[UDP_SOCKETS]; /* the first socket_count are open */
     int socket_count;
     bool known;     /* others may know where these are: they stay */
-    bool spared;    /* there were some that nobody needed: those that are opened after all stay, too */
     struct udp_socket *groups; /* UDP_GROUPS of them once there is one; the first group_count are open */
     int group_count;
     struct icrc_shift shift;
@@ -116,9 +115,9 @@ void udp_group_leave(struct udp *udp, const union soft_addr *group);
 /* The port at which packets for a new connection of this context come to this address of ours, opening the
  * socket if that isn't done yet; network byte order, 0 and errno on failure. Not with the context locked. */
 in_port_t udp_port(struct udp *udp, const union soft_addr *local);
-/* That connection goes another way. If its queue pair is the only one, nobody else has been told a port either:
- * the sockets are closed, until another connection asks for one. Not with the context locked. */
-void udp_port_unused(struct udp *udp);
+/* No queue pair uses the sockets: close them, until a connection asks for one again. (locked) */
+void udp_sockets_spare(struct udp *udp);
+
 /* ---- Between the link's own files ------------------------------------------------------------ */
 
 /* Room for datagrams of UDP_BUFFER bytes in this buffer; free() it. NULL: no memory. */

@@ -73,23 +73,24 @@ in_port_t udp_port(struct udp *udp, const union soft_addr *local)
     return port;
 }
 
-/* Nobody sends to them, and nothing was ever sent by them. */
-static void detach_all(struct udp *udp)
+/* Which sockets the packets of paths leave by is found out again for the next ones. */
+static void forget_ways(struct udp *udp)
 {
+    udp->out.path.remote.sa.sa_family = AF_UNSPEC;
+    for (int i = 0; udp->ways_out != NULL && i < UDP_WAYS; i++)
+        udp->ways_out[i].path.remote.sa.sa_family = AF_UNSPEC;
+}
+
+void udp_sockets_spare(struct udp *udp)
+{
+    if (udp->known)
+        return;
+    forget_ways(udp);
     for (int i = 0; i < udp->socket_count; i++) {
         soft_unwatch(udp->context, udp->sockets[i].fd);
         service_remove(udp->service, udp->sockets[i].fd);
     }
     udp_sockets_close(udp);
-    udp->spared = true;
-}
-
-void udp_port_unused(struct udp *udp)
-{
-    soft_lock(udp->context);
-    if (soft_qps(udp->context) == 1 && !udp->known && !udp->spared)
-        detach_all(udp);
-    soft_unlock(udp->context);
 }
 
 void udp_sockets_close(struct udp *udp)

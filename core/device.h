@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * device.h - the seam: what EXS asks of an RDMA device.
+ * device.h - the device abstraction layer: what EXS requires of an RDMA device.
  *
- * A table of the calls that are real symbols of libibverbs and librdmacm, with their own names (less the
- * prefix), signatures, types, return values and errno. The hot calls - ibv_post_send, ibv_post_recv -
- * are not here: they are inline in <infiniband/verbs.h> and reach the device through context->ops, so the
- * code above is the same for hardware and for the embedded device, and pays nothing for the choice. What a
- * device does better than those calls can say is "ours".
+ * struct device is a table of functions. Most are functions of libibverbs and librdmacm, with their own names
+ * (without the prefix), signatures, return values and errno. ibv_post_send(), ibv_post_recv(), ibv_poll_cq() and
+ * ibv_req_notify_cq() are not in the table: they are inline in <infiniband/verbs.h> and call the device through
+ * context->ops, so the data path is the same for hardware and for the software device. Entries that are marked
+ * "Extension" are not functions of these libraries.
  *
- * Nothing of EXS is known below this line. An object goes back only to the device that made it.
+ * A device knows nothing of EXS. An object must only be passed to functions of the device that made it.
  */
 #ifndef XS_DEVICE_H
 #define XS_DEVICE_H
@@ -18,23 +18,27 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-/* What a completion channel gives in one go: completions of one of its completion queues. */
+/* The maximum number of completions that one call of `harvest` returns; all are of one completion queue. */
 #define HARVEST_MAX 32
 
+/* State and result of `harvest`. Owned by the caller. */
 struct harvest {
-    struct ibv_cq *unfinished; /* the device's, between two calls; NULL before the first */
-    void *cq_context;          /* of the queue that they are of */
-    bool fetched;              /* an event of it was, which ack_cq_events is to be told of */
-    bool left;                 /* it has more: harvest again */
-    bool stuck;                /* the device refused to arm it: no event would come, so harvest again later */
-    bool gone; /* the device is, with all that was made of it: what did not complete by now never will */
+    /* In and out: the completion queue that the device has not finished. Must be NULL before the first call on a
+     * channel; the caller keeps it between calls and does not use it otherwise. */
+    struct ibv_cq *unfinished;
+    void *cq_context; /* of the completion queue that `wc` is from */
+    bool fetched;     /* an event was read from the channel; the caller must acknowledge it with ack_cq_events() */
+    bool left;        /* there are more completions: the caller must call again */
+    /* the device failed to arm the completion queue, so no event will come: the caller must call again later */
+    bool stuck;
+    bool gone;        /* the device was removed with all of its objects: no further completion will come */
     struct ibv_wc wc[HARVEST_MAX];
 };
 
 struct waitset;
 
 struct device {
-    const char *name; /* "soft" or "rdma": what EXS_DEVICE calls it */
+    const char *name; /* "soft" or "rdma", as in EXS_DEVICE */
 
     /* librdmacm: connections */
     struct rdma_event_channel *(*create_event_channel)(void);
@@ -58,7 +62,7 @@ struct device {
     int (*get_cm_event)(struct rdma_event_channel *channel, struct rdma_cm_event **event);
     int (*ack_cm_event)(struct rdma_cm_event *event);
 
-    /* libibverbs: which devices there are */
+    /* libibverbs: the list of devices */
     struct ibv_device **(*get_device_list)(int *num_devices);
     void (*free_device_list)(struct ibv_device **list);
 
@@ -83,77 +87,81 @@ struct device {
     int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init);
     const char *(*wc_status_str)(enum ibv_wc_status status);
 
-    /* Ours: the next event's completion queue polled and armed again, in an order in which no completion is
-     * missed. How many completions, or -1: there is no event, and where it is gone none will come. The channel
-     * doesn't block. */
+    /* Extension: reads one event of the channel, polls its completion queue and arms it again, in an order that
+     * misses no completion. Never blocks. Returns the number of completions, or -1 if there is no event; if `gone` is
+     * set as well, none will come. */
     int (*harvest)(struct ibv_comp_channel *channel, struct harvest *harvest);
 
-    /* Ours: was the connection set up over TCP, which sends again at once what is lost, and notices by itself
-     * that the host of an idle peer is gone? NULL: none is. */
+    /* Extension: was the connection set up over TCP? TCP retransmits a lost message soon, and it detects that the
+     * host of an idle peer is gone. NULL: no connection of this device is. */
     bool (*is_by_tcp)(struct rdma_cm_id *id);
 
-    /* Ours: how many packets of the queue pair's requests were sent again, ever. NULL where it does not tell.
-     */
+    /* Extension: the number of packets of the queue pair's requests that were retransmitted since it was created.
+     * NULL: the device does not count them. */
     uint64_t (*retransmitted)(struct ibv_qp *qp);
 
-    /* Ours: the longest request, in bytes, that is worth giving to it; 0: as long as its ports say. */
+    /* Extension: the longest work request, in bytes, that EXS should post. 0: the maximum message size of the port. */
     uint32_t long_request;
 
-    /* Ours: of messages of so many bytes, or more, the news is sent faster as a request of its own, behind all of
-     * the bytes and in one call with them, by queue pairs of this kind; NULL: there are none. */
+    /* Extension: a message of at least `news_apart` bytes is delivered faster if its immediate data is a separate
+     * WRITE WITH IMMEDIATE of no bytes, posted by the same call behind the bytes. This holds for queue pairs for
+     * which wants_news_apart() returns true. NULL: for none. */
     uint32_t news_apart;
     bool (*wants_news_apart)(const struct ibv_qp *qp);
 
-    /* Extension: the queue pair's peer must name a valid key also in a WRITE of no bytes, which InfiniBand's specification
-     * does not check. Called before the queue pair is connected. NULL where the device can't check it. */
+    /* Extension: from now on the queue pair's peer must name a valid key also in a WRITE of no bytes, which
+     * InfiniBand's specification does not check. Called before the queue pair is connected. NULL: the device can't
+     * check it. */
     void (*check_every_key)(struct ibv_qp *qp);
 
-    /* Ours: it holds no pages of registered memory: what is given back to the kernel comes again, empty, when
-     * it is used. */
+    /* Extension: the device does not pin registered memory. A page that was released with MADV_DONTNEED is there
+     * again, filled with zeros, when the device or the application uses it. */
     bool holds_no_pages;
 
-    /* Ours: where a device is gone its context is closed with the last id on it, and freed. So a queue keeps
-     * nothing of a context that it has no connection on. */
+    /* Extension: when a device was removed, its context is closed and freed with the last id on it. A queue therefore
+     * frees what it made of a context together with its last connection on it (xs_nic_leave()). */
     bool contexts_end;
 
-    /* Ours: a region that is a part of a file, which the device reads by itself when it sends from there;
-     * nobody may write to it. Its addresses begin at 0. The descriptor, from which any byte must be readable,
-     * stays open as long as the region is there. Bytes that the file has lost by then are those of no memory
-     * (IBV_WC_LOC_PROT_ERR). NULL and errno. NULL itself where files must be mapped. */
+    /* Extension: registers a part of a file, which the device itself reads when it sends from there. The region is
+     * read-only, and its addresses begin at 0. The descriptor must allow reads of any byte and must stay open until
+     * the region is deregistered. Bytes that the file has lost when they are sent complete with IBV_WC_LOC_PROT_ERR.
+     * Returns NULL and errno on failure. NULL: files must be mapped. */
     struct ibv_mr *(*reg_file)(struct ibv_pd *pd, int file, uint64_t offset, size_t length);
 
-    /* Ours: the same channels without a descriptor (fd is -1), whose calls never wait, for who sleeps on their
-     * wait sets (waitset.h): which live as long as they do. NULL where there is none such. */
+    /* Extension: channels without a descriptor (fd is -1), whose functions never block. A thread waits for them by
+     * *waits (waitset.h), which is valid as long as the channel. NULL: the device has no such channels. */
     struct rdma_event_channel *(*create_quiet_event_channel)(struct waitset **waits);
     struct ibv_comp_channel *(*create_quiet_comp_channel)(struct ibv_context *context, struct waitset **waits);
 
-    /* Ours: the program has done all that the last completions made it do, and may sleep. What it sent by then
-     * was worth waiting for: acknowledgements went along. Returns when it is to look again at the latest, ns, since a
-     * timer of the device's is due; NEVER_NS: none is. NULL where the device sees to all that by itself. */
+    /* Extension: the caller has handled the last completions and may sleep now. The device sends what it held back so
+     * that packets posted by the application could carry it, such as acknowledgements. Returns the time (ns, clock.h)
+     * when the caller must poll again, because a timer of the device expires then; NEVER_NS: there is none. NULL: the
+     * device needs no such call. */
     uint64_t (*rest)(struct ibv_context *context);
-    /* And where it is to be read whether anything waits for that, as long as the context is open: a hint, which pairs
-     * with nothing. Of a device that has `rest`. */
+    /* Extension: returns the flag that is set while the device waits for `rest`; it is valid as long as the context
+     * is open. Advisory: the flag pairs with nothing. Must be set if `rest` is. */
     const atomic_bool *(*rest_wanted)(struct ibv_context *context);
-    /* Ours: where it is to be read, as long as the context is open, how many looks for completions have found none, but
-     * packets of a connection's peer: so more is on its way. A hint, which pairs with nothing. NULL where nobody counts. */
+    /* Extension: returns the counter of polls that found no completion, but packets of a connection's peer, so that
+     * completions may follow soon; it is valid as long as the context is open. Advisory: the counter pairs with
+     * nothing. NULL: the device does not count them. */
     const atomic_uint *(*stirs)(struct ibv_context *context);
-    /* Ours: somebody sleeps, from now on, where packets wake him, and a timer does when `rest` has said; or nobody does any
-     * more. A hint. NULL where nobody needs to know. */
+    /* Extension: says whether, from now on, a thread sleeps on the context's wait sets, so that packets wake it, and
+     * wakes up at the time that `rest` has returned. Advisory. NULL: the device does not need to know. */
     void (*sleeps)(struct ibv_context *context, bool sleeps);
-    /* Ours: who polled a completion queue does not go on with it, so what arrives is to wake somebody; as `rest`
-     * has it, too. NULL where it always does. */
+    /* Extension: the thread that polled a completion queue stops polling, so later packets must wake a waiter. `rest`
+     * has the same effect. NULL: packets always wake a waiter. */
     void (*poll_ended)(struct ibv_context *context);
 
-    /* Ours: the last user of the library is done, and all objects are destroyed: close what was kept for the next.
-     * NULL where nothing is. */
+    /* Extension: called by the last exs_fini(), when all objects are destroyed: closes what the device kept for later
+     * use. NULL: it keeps nothing. */
     void (*end)(void);
 
-    /* Ours: forget every object and thread, in a forked child, whose descriptors are closed already. NULL where
-     * there is nothing to forget. */
+    /* Extension: called in a forked child, whose copies of the device's descriptors are closed already: forgets every
+     * object and thread. NULL: there is nothing to forget. */
     void (*forget)(void);
 };
 
 extern const struct device rdma_device; /* core/rdma: rdma-core's devices */
-extern const struct device soft_device; /* core/soft: in user space, always there */
+extern const struct device soft_device; /* core/soft: the software device, always available */
 
 #endif

@@ -12,18 +12,19 @@
 #include "random.h"
 #include "sock.h"
 
-/* A connection's memory: receive slots, a few bounce buffers and send slots, which its device alone uses; then
- * the hidden buffer, where the peer writes. */
+/* A connection's memory: receive slots, a few bounce buffers and send slots, which only the local device
+ * accesses; then the ring buffer, which the peer writes to. */
 #define BOUNCES_AT ((size_t)RQ_DEPTH * SLOT_SIZE)
 #define SENDS_AT (BOUNCES_AT + (size_t)BOUNCES_OWN * BOUNCE_SIZE)
 #define LOCAL_SIZE (SENDS_AT + (size_t)SQ_DEPTH * SLOT_SIZE)
-#define RNR_RETRY_COUNT 7 /* for ever; never needed, since credits match posted receives */
+#define RNR_RETRY_COUNT 7 /* retry without limit; never needed, because credits match the posted receives */
 
 static struct handle_table handles = HANDLE_TABLE_INIT;
 
 inline struct conn *xs_conn_of(uint64_t wr_id)
 {
-    /* Who polls holds the home queue's lock, and nobody frees a connection without. */
+    /* The thread that polls holds the lock of the socket's queue, and a connection is freed only under that
+     * lock. */
     return xs_handle_find(&handles, (void *)(uintptr_t)conn_name(wr_id));
 }
 
@@ -56,7 +57,8 @@ bool xs_conn_post_receives(struct conn *conn, uint32_t slot, uint32_t count)
     return posted;
 }
 
-/* Entries of a queue. A power of 2, so that counts that wrap around still name the same slots. */
+/* Entries of the send and of the receive queue. A power of 2, so that slot numbers stay right when a counter
+ * wraps around. */
 static uint32_t depth_of(const struct nic *nic)
 {
     uint32_t depth = RQ_DEPTH;
@@ -91,7 +93,7 @@ static int make_qp(struct conn *conn)
     return 0;
 }
 
-/* A device that takes no time-out of ours (iWARP's TCP has its own) keeps the one it has. */
+/* A device that rejects this option (iWARP: TCP has its own timeout) keeps its own timeout. */
 static void set_ack_timeout(struct conn *conn)
 {
     uint8_t timeout = ACK_TIMEOUT;
@@ -115,9 +117,9 @@ static void size_hidden(struct conn *conn)
     conn->ack_due = conn->hidden_size / 4;
 }
 
-/* By what address the peer knows the hidden buffer. Any client that can connect is told, so it says nothing of where this
- * process has its memory. It is random, because tokens of exported memory name their connection by it; and it has the
- * same place in a page as the buffer, as adapters demand. */
+/* Choose the address by which the peer accesses the ring buffer. Every client that can connect is told this
+ * address, so it must not reveal where this process maps its memory. It is random, because a token of exported
+ * memory names its connection by it. Its offset within a page equals the buffer's, as RDMA adapters require. */
 static int choose_iova(struct conn *conn)
 {
     uint64_t number;
@@ -137,7 +139,7 @@ static int make_buffers(struct conn *conn)
     conn->memory = mmap(NULL, region_size(conn), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (conn->memory == MAP_FAILED) {
         conn->memory = NULL;
-        errno = ENOMEM; /* EAGAIN, too: it would have to be locked, and the limit forbids that */
+        errno = ENOMEM; /* also for EAGAIN: mlockall() is in effect, and RLIMIT_MEMLOCK is exceeded */
         return -1;
     }
     conn->send_slots = conn->memory + SENDS_AT;
@@ -155,11 +157,12 @@ static int make_buffers(struct conn *conn)
     return conn->hidden_mr != NULL ? 0 : -1;
 }
 
-/* Registering has looked whether there are pages; most connections use few of them, and some none. */
+/* Registration touched every page. Most connections use few of these pages, so return them to the kernel. */
 static void give_back_pages(struct conn *conn)
 {
     if (conn->device->holds_no_pages)
-        madvise(conn->memory, region_size(conn), MADV_DONTNEED); /* where it fails they just stay */
+        madvise(conn->memory, region_size(conn), MADV_DONTNEED); /* on failure the pages stay allocated, which
+                                                                  * does no harm */
 }
 
 uint32_t xs_hidden_size(const struct sock *sock)
@@ -176,7 +179,7 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
     if (conn == NULL)
         return NULL;
     conn->sock = sock;
-    conn->doubt = 1; /* until it has advertised once */
+    conn->doubt = 1; /* no wait for an advertisement before the peer's first one (awaits_advert()) */
     conn->device = device;
     conn->id = id;
     STAILQ_INIT(&conn->sends);

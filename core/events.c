@@ -14,14 +14,14 @@
 #include "trace.h"
 
 #define OPS_AT_ONCE 32
-#define OPS_PRIVATE 4 /* of one socket, whose caller waits for each */
+#define OPS_PRIVATE 4 /* of a private queue: its one socket's blocking calls use few at a time */
 
 struct op_chunk {
     STAILQ_ENTRY(op_chunk) link;
     struct op op[];
 };
 
-/* A chunk of operations, which join those of the list; NULL: no memory. */
+/* Allocate `count` operations and append them to the list. NULL: no memory. */
 static struct op_chunk *new_chunk(struct op_list *list, int count)
 {
     struct op_chunk *chunk = calloc(1, sizeof(*chunk) + (size_t)count * sizeof(struct op));
@@ -49,7 +49,7 @@ static bool ops_more(struct queue *queue, int count)
     return chunk != NULL;
 }
 
-/* Many may be missing: who needs the lock meanwhile does not wait for that. */
+/* The allocation may be large, so it is done without the lock: other threads need not wait for it. */
 bool xs_ops_reach(struct queue *queue, int depth)
 {
     struct op_list list = STAILQ_HEAD_INITIALIZER(list);
@@ -70,8 +70,8 @@ bool xs_ops_reach(struct queue *queue, int depth)
     return true;
 }
 
-/* What is looked at before it is set. A few wide stores: of more at once compilers make a string instruction,
- * which is slow to start. */
+/* Clear the members before `pieces`; the members behind it are set before they are read. Four wide memset()
+ * calls, because compilers turn one larger memset() into a string instruction, which is slow to start. */
 static void clear(struct op *op)
 {
     const size_t all = offsetof(struct op, pieces), quarter = all / 4;
@@ -83,7 +83,7 @@ static void clear(struct op *op)
     memset(at + 3 * quarter, 0, all - 3 * quarter);
 }
 
-/* The first of the list. */
+/* Take the first operation of the list. */
 static struct op *take_free(struct op_list *list, struct queue *queue)
 {
     struct op *op = STAILQ_FIRST(list);
@@ -107,7 +107,7 @@ static struct op *fill(struct op *op, int type, int sockno, exs_ahandle_t ahandl
     return op;
 }
 
-/* Called with events_lock. False: no memory. */
+/* Make sure that the pool has a free operation. Called with events_lock. False: no memory. */
 static bool have_free(struct queue *queue)
 {
     return !STAILQ_EMPTY(&queue->free_ops) ||
@@ -127,7 +127,8 @@ void xs_ops_return(struct queue *queue)
     mutex_unlock(&queue->events_lock);
 }
 
-/* The pool is empty. The caller may hold the lock of another queue, and must not wait for this one's. */
+/* The pool is empty: take back free operations from own_free. The caller may hold the lock of another queue, so
+ * it only tries to lock this queue. */
 static __attribute__((noinline)) void try_return(struct queue *queue)
 {
     mutex_unlock(&queue->events_lock);
@@ -159,8 +160,9 @@ struct op *xs_op_new(struct queue *queue, struct guest *guest, int type, int soc
     return fill(op, type, sockno, ahandle, waiter);
 }
 
-/* Several that are free are taken over at once, since the lock is dearer than they are; and no more, or whoever is
- * not at home would find none and make others, which would be taken over in turn, without end. */
+/* Move several free operations to own_free at once, because the lock costs more than the move. No more than
+ * OPS_AT_ONCE are moved: otherwise xs_op_new() would find none and allocate more, which would be moved in turn,
+ * without end. */
 static void take_over_free(struct queue *queue)
 {
     mutex_lock(&queue->events_lock);
@@ -178,7 +180,7 @@ static void take_over_free(struct queue *queue)
     mutex_unlock(&queue->events_lock);
 }
 
-/* The socket that lives there keeps it. */
+/* No reference to the queue is needed: the socket that the queue drives holds one. */
 static inline struct op *take_own(struct queue *queue)
 {
     struct op *op = take_free(&queue->own_free, queue);
@@ -225,7 +227,7 @@ void xs_queue_tell(struct queue *queue)
     mutex_unlock(&queue->events_lock);
 }
 
-/* It has an event, or is free again. */
+/* The operation has an event, or is free again. */
 static inline __attribute__((always_inline)) void give_at_home(struct queue *queue, struct op *op,
                                                                bool has_event)
 {
@@ -236,7 +238,7 @@ static inline __attribute__((always_inline)) void give_at_home(struct queue *que
         STAILQ_INSERT_HEAD(&queue->own_free, op, link);
 }
 
-/* With it ends what keeps the queue. */
+/* Drops the operation's reference to its queue. */
 static void give_elsewhere(struct queue *queue, struct op *op, bool has_event)
 {
     mutex_lock(&queue->events_lock);
@@ -254,7 +256,7 @@ static void give_elsewhere(struct queue *queue, struct op *op, bool has_event)
     xs_queue_unref(queue);
 }
 
-/* Its queue may be gone then. */
+/* The operation's queue may be freed by this. */
 static void give(struct op *op, bool has_event)
 {
     if (op->at_home)
@@ -263,7 +265,8 @@ static void give(struct op *op, bool has_event)
         give_elsewhere(op->pool, op, has_event);
 }
 
-/* The operation is another's as soon as it is free; the queue is the waiter's, too. */
+/* The event is copied first, because the operation may be reused as soon as it is free. The queue stays valid:
+ * the waiter has a reference to it. */
 static void deliver(struct op *op)
 {
     struct waiter *waiter = op->waiter;
@@ -305,7 +308,7 @@ void xs_op_flag(struct op *op, int flag)
         op->event.exs_evt_union.exs_evt_xfer.exs_evt_flags |= flag;
 }
 
-/* EXS_CHECK, and EXS_DEBUG=2. */
+/* For EXS_CHECK and EXS_DEBUG=2. */
 static void tell_of(struct op *op)
 {
     if (xs_tracing)
@@ -314,7 +317,7 @@ static void tell_of(struct op *op)
         xs_misuse_completed(op);
 }
 
-/* Apart from what most operations go through. */
+/* Out of line, because most operations don't need it. */
 static __attribute__((noinline)) void complete_otherwise(struct op *op, bool has_event)
 {
     if (xs_watched)
@@ -343,7 +346,7 @@ void xs_op_cancel(struct op *op)
     give(op, false);
 }
 
-/* Events that were never dequeued are given up by whoever deletes their queue. */
+/* The thread that deletes the queue discards the events that were never dequeued. */
 void xs_ops_free(struct queue *queue)
 {
     struct op_chunk *chunk;
@@ -394,14 +397,14 @@ int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum wa
     xs_turn(queue, &turn);
     int count = xs_events_take(queue, events, most);
 
-    if (watched != AT_A_GLANCE) { /* that nothing woke anybody for */
+    if (watched != AT_A_GLANCE) { /* a poll without a wake-up is not counted */
         queue->turns++;
         queue->empty_turns += count == 0;
     }
     atomic_fetch_sub(&queue->dequeuers, 1);
     if (watched == BY_EDGE)
         atomic_store_explicit(&queue->is_kept_readable, false,
-                              memory_order_relaxed); /* which says something to a loop alone */
+                              memory_order_relaxed); /* this flag concerns only event loops */
     queue->is_stuck = turn.stuck;
     if (turn.stuck || (turn.left && watched == BY_EDGE))
         doorbell_again(&queue->raise);

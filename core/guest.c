@@ -20,8 +20,8 @@
 #include "queue.h"
 #include "sock.h"
 
-#define LOOK_NS (NS_PER_S / 10)   /* one in line waits so long before it looks, */
-#define APART_NS (NS_PER_S / 100) /* and so much longer for each in that line */
+#define LOOK_NS (NS_PER_S / 10)   /* interval between two polls by a queue on the standby list, ns, */
+#define APART_NS (NS_PER_S / 100) /* and what each queue on that list adds to the interval, ns */
 
 struct guest *xs_queue_guest(const struct queue *host, const struct queue *home)
 {
@@ -52,7 +52,7 @@ void xs_guest_unwatch(const struct guest *guest, const struct source *source)
     fds_unwatch(guest->host->fd, source->fd);
 }
 
-/* The sources before `end`, or all when it is NULL. */
+/* Unregister the sources before `end`, or all if it is NULL. */
 static void unwatch_until(const struct guest *guest, const struct source *end)
 {
     struct source *source;
@@ -64,7 +64,7 @@ static void unwatch_until(const struct guest *guest, const struct source *end)
     }
 }
 
-/* All that the home has. 0, or -1 and errno: none of them. */
+/* Register all sources of the attached queue (`home`). Returns 0, or -1 and errno with none registered. */
 static int watch_all(struct guest *guest)
 {
     struct source *source;
@@ -83,7 +83,7 @@ static int watch_all(struct guest *guest)
 
 /* ---- By the clock --------------------------------------------------------------------------------------- */
 
-/* The next five: called with both locks. */
+/* The next five functions are called with both locks. */
 
 static void set_look(struct guest *guest)
 {
@@ -130,8 +130,8 @@ void xs_queue_look_again(struct guest *guest)
 
 /* ---- Beginning and ending to watch ---------------------------------------------------------------------- */
 
-/* Called with both locks, after the home's sources were shown, or could not be (unwatched). 0, or -1 and
- * errno. */
+/* Called with both locks, after xs_queue_show() made descriptors for the sources of `home`, or failed to
+ * (`unwatched`). 0, or -1 and errno. */
 static int begin_to_watch(struct guest *guest)
 {
     if (guest->unwatched) {
@@ -192,7 +192,7 @@ static struct guest *new_guest(struct queue *host, struct queue *home)
     return guest;
 }
 
-/* It has no use so far. Called with both locks. */
+/* Add the attachment to the host's lists; its use count is still 0. Called with both locks. */
 static void join(struct guest *guest)
 {
     struct queue *host = guest->host;
@@ -217,12 +217,14 @@ int xs_queue_line_up(struct queue *host, struct queue *home)
     return 0;
 }
 
-/* The host watches, either a new guest or one that was in line. 0, or -1 and errno. */
+/* Register a new attachment's sources, or those of one that is promoted from the standby list. 0, or -1 and
+ * errno. */
 static int watch_home(struct guest *guest)
 {
     struct queue *host = guest->host;
 
-    guest->unwatched = xs_queue_show(guest->home) < 0; /* to be closed all the same */
+    guest->unwatched = xs_queue_show(guest->home) < 0; /* descriptors that were made are closed later all the
+                                                        * same */
     mutex_lock(&host->events_lock);
     int result = begin_to_watch(guest);
 
@@ -236,13 +238,15 @@ static int watch_home(struct guest *guest)
     return result;
 }
 
-/* The kernel says so where it allows no more epolls that watch the same descriptor, or watch each other. */
+/* The kernel returns these errors if it allows no more epoll sets to watch the same descriptor or each
+ * other. */
 static bool is_limit(int error)
 {
     return error == EINVAL || error == ELOOP;
 }
 
-/* Those that have no use for the home make room, at the latest where there is none. 0, or -1 and errno. */
+/* Attach; detach hosts that have been idle for a while first, and all idle hosts if the kernel's limit is
+ * reached. 0, or -1 and errno. */
 static int find_room(struct guest *guest)
 {
     xs_detach_idle_hosts(guest->home, false);
@@ -272,11 +276,12 @@ int xs_queue_host(struct queue *host, struct queue *home)
         return -1;
     if (find_room(guest) < 0) {
         if (is_new)
-            free(guest); /* which keeps errno */
+            free(guest); /* free() preserves errno */
         return -1;
     }
-    xs_queue_set_timer(home); /* which nobody needed so far */
-    xs_queue_rest(home);      /* as a wait has left it, nobody would be woken */
+    xs_queue_set_timer(home); /* no thread needed the timer so far */
+    xs_queue_rest(home);      /* otherwise the devices would not wake the host, because a busy-polling thread
+                               * left them in polling mode */
     return 0;
 }
 
@@ -308,7 +313,7 @@ void xs_queue_leave_hosts(struct queue *home)
         xs_queue_unhost(guest);
 }
 
-/* The home of any guest, with a reference. NULL: there are none. */
+/* The queue of any attachment, with a reference. NULL: there are none. */
 static struct queue *some_home(struct queue *host)
 {
     mutex_lock(&host->events_lock);
@@ -329,7 +334,7 @@ void xs_queue_release_guests(struct queue *host)
         mutex_lock(&home->lock);
         struct guest *guest = xs_queue_guest(host, home);
 
-        if (guest != NULL) /* nobody else has ended it meanwhile */
+        if (guest != NULL) /* another thread may have detached it before the lock was taken */
             xs_queue_unhost(guest);
         xs_queue_unlock(home);
         xs_queue_unref(home);

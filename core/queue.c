@@ -104,7 +104,7 @@ void xs_queue_ref(struct queue *queue)
     atomic_fetch_add_explicit(&queue->refs, 1, memory_order_relaxed);
 }
 
-/* All that drives sockets. What is needed again is made again. */
+/* Close everything that drives sockets. It is made again when it is needed. */
 static void close_sources(struct queue *queue)
 {
     struct nic *nic;
@@ -152,9 +152,10 @@ void xs_queue_strip(struct queue *queue, int refs)
 
 void xs_release_home(struct queue *home)
 {
-    if (atomic_load_explicit(&home->failed, memory_order_acquire)) { /* pairs with xs_open_failed */
+    if (atomic_load_explicit(&home->failed, memory_order_acquire)) { /* pairs with the release store in
+                                                                      * xs_open_failed() */
         mutex_lock(&home->lock);
-        xs_queue_strip(home, 2); /* the socket's, and this */
+        xs_queue_strip(home, 2); /* references: the socket's, and the caller's */
         xs_queue_unlock(home);
     }
     xs_queue_unref(home);
@@ -191,7 +192,7 @@ exs_qhandle_t exs_qcreate(int depth)
     exs_qhandle_t queue = xs_queue_make(depth);
 
     if (queue == EXS_QHANDLE_INVALID && errno != ENOMEM)
-        errno = EAGAIN; /* no descriptor left: a later call may succeed */
+        errno = EAGAIN; /* no descriptor available: a later call may succeed */
     return queue;
 }
 
@@ -205,7 +206,8 @@ int xs_queue_own_socks(const struct queue *queue)
     return count;
 }
 
-/* Operations of this queue's pool that it is not to be kept for: of a blocking call, or of none. */
+/* Count the operations of this queue's pool that don't prevent its deletion: those of blocking calls, and those
+ * whose events go to no queue. */
 static int count_unnamed(const struct op_list *ops, const struct queue *queue)
 {
     const struct op *op;
@@ -216,7 +218,7 @@ static int count_unnamed(const struct op_list *ops, const struct queue *queue)
     return count;
 }
 
-/* Of a socket that lives here, and that this queue doesn't own. */
+/* The same for a socket that this queue drives but doesn't own. */
 static int count_foreign(const struct sock *sock, const struct queue *queue)
 {
     const struct op *closing = sock->closing;
@@ -240,7 +242,7 @@ int xs_queue_own_pending(const struct queue *queue)
     return count;
 }
 
-/* It was deleted, and is still the home of sockets that others own, if there are any. */
+/* The queue was deleted. It may still drive sockets that are owned by other queues. */
 static void become_private(struct queue *queue)
 {
     mutex_lock(&queue->lock);
@@ -258,8 +260,8 @@ int exs_qdelete(exs_qhandle_t qhandle)
 
     if (queue == NULL)
         return xs_no_queue(qhandle);
-    /* An operation that others are about to start here needs these locks, or has been counted: either as
-     * pending, or as a user. */
+    /* Another thread that is about to start an operation here needs these locks, or is counted already: as a
+     * pending operation, or as a user of the handle. */
     mutex_lock(&queue->lock);
     mutex_lock(&queue->events_lock);
     bool busy = xs_queue_own_pending(queue) > 0 || xs_queue_own_socks(queue) > 0 ||
@@ -276,7 +278,8 @@ int exs_qdelete(exs_qhandle_t qhandle)
         errno = EBUSY;
         return -1;
     }
-    xs_queue_release_guests(queue); /* two that are each other's would keep each other for ever */
+    xs_queue_release_guests(queue); /* two queues that are attached to each other would keep each other's
+                                     * reference for ever */
     become_private(queue);
     xs_queue_unref(queue);
     return 0;

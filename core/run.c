@@ -10,14 +10,14 @@
 #include "queue.h"
 #include "sock.h"
 
-/* Before connections get their turn in a busy loop, too, which is a system call: so many turns, or so long, by a clock that
- * is read in every so manyth turn. */
+/* While a loop finds completions in each pass, CM events and timers, which cost system calls, are deferred: for
+ * this number of passes, or for this time. The clock is read only every BUSY_CLOCK_TURNS passes. */
 #define BUSY_TURNS_MAX 256
 #define BUSY_NS_MAX (NS_PER_S / 50)
 #define BUSY_CLOCK_TURNS 16
-#define CM_EVENTS_MAX 64 /* of one turn, so that a flood of connects can't keep the loop */
+#define CM_EVENTS_MAX 64 /* per pass, so that a flood of connection requests can't keep the loop busy */
 
-/* One whose calls don't wait. NULL and errno. */
+/* Make an event channel whose calls don't block. NULL and errno. */
 static struct rdma_event_channel *make_channel(const struct device *device, struct waitset **waits)
 {
     if (device->create_quiet_event_channel != NULL)
@@ -52,8 +52,8 @@ struct rdma_event_channel *xs_queue_channel(struct queue *queue, int device)
     return queue->channel[device] = channel;
 }
 
-/* The event is copied and acknowledged before it is handled, since handling may destroy its id, and that
- * waits until all events of the id are acknowledged. */
+/* Handle one CM event. It is copied and acknowledged before it is handled, because handling it may destroy its
+ * id, and rdma_destroy_id() waits until all events of the id are acknowledged. */
 static bool run_channel(struct queue *queue, int device)
 {
     struct rdma_cm_event *event, copy;
@@ -144,7 +144,8 @@ static void run_timers(struct queue *queue, struct turn *turn)
     now = now_ns();
     if (now >= queue->timer.at)
         doorbell_time(&queue->timer, NEVER_NS);
-    if (now >= queue->device_due) { /* whoever looked sees to it, and asks the device again before he sleeps */
+    if (now >= queue->device_due) { /* The thread that polls handles the device's timer, and asks the device for
+                                     * the next one before it sleeps. */
         queue->device_due = NEVER_NS;
         atomic_store_explicit(&queue->waits, true, memory_order_relaxed);
     }
@@ -171,7 +172,7 @@ static void run_channels(struct queue *queue, struct turn *turn)
     }
 }
 
-/* Is it time that connections get theirs, though there are completions? Counts the turn. */
+/* Must CM events be handled now, although there are completions? Counts the pass. */
 static bool busy_enough(struct queue *queue)
 {
     if (++queue->busy_turns % BUSY_CLOCK_TURNS != 0)
@@ -193,7 +194,7 @@ static bool leaves_others(struct queue *queue, const struct turn *turn)
 
 inline void xs_turn_home(struct queue *queue, struct turn *turn)
 {
-    int before = turn->harvested; /* of others, in the same turn */
+    int before = turn->harvested; /* completions of other queues in the same pass */
     struct nic *nic = LIST_FIRST(&queue->nics), *next;
 
     for (; nic != NULL; nic = next) {
@@ -213,7 +214,7 @@ inline void xs_turn_home(struct queue *queue, struct turn *turn)
         xs_polls_run(queue);
 }
 
-/* What its devices hold. Did anything come? Called with the lock. */
+/* Process the devices' completions. True: completions or packets arrived. Called with the lock. */
 static inline bool take_completions(struct queue *queue)
 {
     struct nic *nic, *next;
@@ -223,7 +224,7 @@ static inline bool take_completions(struct queue *queue)
     for (nic = LIST_FIRST(&queue->nics); nic != NULL; nic = next) {
         next = LIST_NEXT(nic, link);
         stirs = xs_nic_stirs(nic) || stirs;
-        taken += xs_nic_look(nic); /* which it may go with */
+        taken += xs_nic_look(nic); /* this may free the nic */
     }
     queue->completions += (unsigned)taken;
     xs_queue_note_waits(queue);
@@ -303,7 +304,8 @@ void xs_queue_rest(struct queue *queue)
 
         queue->device_due = due < queue->device_due ? due : queue->device_due;
     }
-    if (queue->device_due < queue->timer.at) /* else it rings before, too early, and rarely */
+    if (queue->device_due < queue->timer.at) /* otherwise the timer expires too early, which is harmless and
+                                              * rare */
         xs_queue_set_timer(queue);
     atomic_store_explicit(&queue->waits, false, memory_order_relaxed);
 }

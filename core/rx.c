@@ -11,14 +11,16 @@
 #include "place.h"
 #include "sock.h"
 
-/* Complete a receive with the bytes that it holds, and what is in op->error; the device is done with it. */
+/* Complete a receive with the bytes that it holds and the errno in op->error. The device no longer uses its
+ * memory. */
 static void finish_receive(struct conn *conn, struct op *op)
 {
     STAILQ_REMOVE(&conn->recvs, op, op, link);
     if (op->advertised)
         conn->advertised--;
     xs_place_end(conn, op);
-    if (op->error == EACCES && !sock_is_stream(conn->sock)) /* a message can't go where it was to go */
+    if (op->error == EACCES && !sock_is_stream(conn->sock)) /* the message can't be copied to its receive
+                                                             * buffer */
         xs_conn_spoil(conn);
     xs_op_moved(op, op->posted);
     xs_op_complete(op, op->error);
@@ -32,7 +34,7 @@ static void finish_stopped(struct conn *conn, struct op *op)
 
 /* ---- Advertising ---------------------------------------------------------------------------- */
 
-/* False: not now, and so none behind it either. */
+/* Advertise one receive. False: not possible now, so the receives behind it can't be advertised either. */
 static bool advertise(struct conn *conn, struct op *op)
 {
     struct place place;
@@ -41,7 +43,7 @@ static bool advertise(struct conn *conn, struct op *op)
         conn->credits <= CREDITS_KEPT || conn_sq_free(conn) == 0)
         return false;
     if (xs_place_open(conn, op, &place) < 0) {
-        if (!sock_is_stream(conn->sock)) { /* a STREAM falls back to the hidden buffer */
+        if (!sock_is_stream(conn->sock)) { /* a STREAM uses the ring buffer instead */
             op->error = errno;
             xs_conn_spoil(conn);
         }
@@ -50,7 +52,7 @@ static bool advertise(struct conn *conn, struct op *op)
     struct control control = {
         .type = CONTROL_ADVERT,
         .flags = op->waitall ? CONTROL_WAITALL : 0,
-        .phase = conn->rx_phase + conn->rx_phase % 2, /* the next even one */
+        .phase = conn->rx_phase + conn->rx_phase % 2, /* rounded up to the next even phase */
         .position = conn->rx_position,
         .addr = (uintptr_t)place.addr,
         .length = place.length,
@@ -75,7 +77,7 @@ static void advertise_all(struct conn *conn)
         if (!op->advertised && !advertise(conn, op))
             return;
         if (op->recalled || op->room < op->length - op->posted)
-            return; /* its next place comes before those of others */
+            return; /* the rest of this receive must be advertised before the receives behind it */
     }
 }
 
@@ -83,8 +85,9 @@ static void advertise_all(struct conn *conn)
 
 typedef uint64_t copy_fn(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes);
 
-/* Copy what lies together in the hidden buffer, from there on, into the next place of the first receive: how
- * much. What can't be written stays, for the next one. */
+/* Copy bytes that are contiguous in the ring buffer, starting at position `from`, into the next free part of
+ * the receive. Returns the number of bytes copied. Bytes that can't be written stay in the ring for the next
+ * receive. */
 static inline uint64_t copy_out(struct conn *conn, struct op *op, uint64_t from, copy_fn *copy)
 {
     uint64_t offset = from & conn->hidden_mask, bytes = conn->hidden_in - from;
@@ -99,10 +102,11 @@ static inline uint64_t copy_out(struct conn *conn, struct op *op, uint64_t from,
     return bytes;
 }
 
-/* Copy, and leave it where it is. False: more is waited for. */
+/* Copy bytes and leave them in the ring buffer (MSG_PEEK). False: the receive must wait for more bytes. */
 static bool peek(struct conn *conn, struct op *op)
 {
-    uint64_t most = conn->hidden_size - conn->ack_due; /* can come before any are taken out */
+    uint64_t most = conn->hidden_size - conn->ack_due; /* the peer can send this many bytes before any are taken
+                                                        * out of the ring */
     uint64_t from = conn->hidden_out, wanted = op->length < most ? op->length : most;
     bool more_may_come = conn->reading == READ_OPEN && conn->state != CONN_DRAINED;
 
@@ -145,8 +149,8 @@ static void finish_at_end(struct conn *conn, struct op *op)
     finish_receive(conn, op);
 }
 
-/* All of a transfer is here. What came behind the end that SHUT_RD made is nobody's, also where it was written
- * into memory of a receive that waited for the peer to forget it. */
+/* A direct transfer is complete. Bytes that arrive after SHUT_RD has ended the stream are discarded, also if
+ * the peer wrote them into a receive that was waiting for the peer to answer a recall. */
 static void finish_direct(struct conn *conn, struct op *op)
 {
     if (conn->receives_ended && !op->silent) {
@@ -157,8 +161,8 @@ static void finish_direct(struct conn *conn, struct op *op)
     }
 }
 
-/* A receive of the library's own: silent, without a buffer, and with a place in the hidden buffer for what nobody wants.
- * NULL: no memory. */
+/* Make a silent receive for the library itself, without a user buffer: its bytes go to a slot in the ring
+ * buffer and are discarded. NULL: no memory. */
 static struct op *new_stand_in(struct conn *conn, uint64_t length)
 {
     struct op *stand_in =
@@ -173,8 +177,8 @@ static struct op *new_stand_in(struct conn *conn, uint64_t length)
     return stand_in;
 }
 
-/* The peer may still write for this receive, but into the hidden buffer, so the user need not wait for that: a
- * stand-in takes its place in the line. False: no memory for one. */
+/* The peer may still write for this receive, but it writes into the ring buffer, so the application's receive
+ * can complete now: a stand-in takes its position in the list. False: no memory for the stand-in. */
 static bool replace(struct conn *conn, struct op *op)
 {
     struct op *stand_in = new_stand_in(conn, op->length);
@@ -190,7 +194,8 @@ static bool replace(struct conn *conn, struct op *op)
     return true;
 }
 
-/* Nothing more will come: an orderly end for every receive that the peer cannot be writing into. */
+/* No more bytes will arrive, and the stream ended in order: complete every receive that the peer cannot be
+ * writing into. */
 static void end(struct conn *conn)
 {
     struct op *op = STAILQ_FIRST(&conn->recvs), *next;
@@ -206,14 +211,16 @@ static void end(struct conn *conn)
     }
 }
 
-/* Nothing more will come, and not in order: the device is done with what the receives hold. */
+/* No more bytes will arrive, and the connection broke: fail the receives. The device no longer uses their
+ * buffers. */
 static void fail(struct conn *conn)
 {
     struct op *op;
 
     while ((op = STAILQ_FIRST(&conn->recvs)) != NULL) {
         xs_place_look(op);
-        if (op->error == 0 && sock_is_stream(conn->sock)) { /* who waits is told of bytes that came first */
+        if (op->error == 0 && sock_is_stream(conn->sock)) { /* a blocking call returns the bytes that arrived
+                                                             * before */
             op->stop = xs_conn_errno(conn);
             op->error = op_stopped(op, op->posted);
         } else if (op->error == 0) {
@@ -258,7 +265,7 @@ static void direct(struct conn *conn, uint32_t imm)
         xs_op_flag(op, MSG_TRUNC);
     if (!sock_is_stream(conn->sock) || !op->waitall || op->posted == op->length || op->error != 0) {
         finish_direct(conn, op);
-    } else if (op->room == 0 || op->recalled) { /* on to its next place, or this one is advertised anew */
+    } else if (op->room == 0 || op->recalled) { /* advertise the next part of the receive, or this part again */
         op->advertised = op->recalled = false;
         conn->advertised--;
         if (op->stopped)
@@ -284,7 +291,8 @@ static void indirect(struct conn *conn, uint32_t bytes)
     }
     conn->hidden_in += bytes;
     conn->rx_position += bytes;
-    if (conn->rx_phase % 2 == 0) { /* what is advertised crossed with this: the peer will drop it */
+    if (conn->rx_phase % 2 == 0) { /* The outstanding advertisements crossed with this data, so the peer will
+                                    * drop them. */
         conn->rx_phase++;
         unadvertise(conn);
         xs_rx_end_stopped(conn);
@@ -293,7 +301,7 @@ static void indirect(struct conn *conn, uint32_t bytes)
 
 /* ---- Discarding ----------------------------------------------------------------------------- */
 
-/* Of a message the first byte is enough: the rest is cut off. */
+/* Discard a message: advertise one byte; the rest of the message is truncated. */
 static bool discard_message(struct conn *conn)
 {
     struct op *op = STAILQ_FIRST(&conn->recvs);
@@ -309,7 +317,8 @@ static bool discard_message(struct conn *conn)
     return true;
 }
 
-/* No receive will be started any more, and the peer may have to be done with its sends before it takes ours. */
+/* The application starts no more receives, but the peer may have to complete its sends before it accepts ours,
+ * so read and discard them. */
 void xs_rx_discard(struct conn *conn)
 {
     if (conn->state != CONN_OPEN || conn->reading == READ_ENDED)
@@ -317,7 +326,7 @@ void xs_rx_discard(struct conn *conn)
     if (sock_is_stream(conn->sock)) {
         if (STAILQ_EMPTY(&conn->recvs))
             conn->hidden_out = conn->hidden_in;
-        xs_control_run(conn); /* which acknowledges that */
+        xs_control_run(conn); /* returns the ring's free space to the peer */
     } else if (!discard_message(conn)) {
         xs_conn_spoil(conn);
     }
@@ -325,8 +334,8 @@ void xs_rx_discard(struct conn *conn)
 
 /* ---- Taking back ---------------------------------------------------------------------------- */
 
-/* What the peer forgets is advertised anew when it has said so: before that, it would forget the new as well.
- */
+/* Ask the peer to forget the outstanding advertisements. They are advertised again only after the peer has
+ * answered: the peer would otherwise forget the new advertisements, too. */
 void xs_rx_recall(struct conn *conn)
 {
     if (conn->advertised == 0 || conn->recalling || conn->state != CONN_OPEN)
@@ -340,7 +349,7 @@ void xs_rx_recalled(struct conn *conn)
     conn->recalling = false;
     conn->adverts_max = conn_adverts_max(conn);
     unadvertise(conn);
-    if (conn->filling) { /* the peer goes on with this one, to the end of the transfer */
+    if (conn->filling) { /* the peer still writes into this receive until the transfer ends */
         struct op *op = STAILQ_FIRST(&conn->recvs);
 
         op->advertised = op->recalled = true;
@@ -370,14 +379,14 @@ void xs_rx_end_stopped(struct conn *conn)
 
 /* ---- What arrives --------------------------------------------------------------------------- */
 
-/* Whether there can be such data, now. */
+/* Does the protocol allow data with this immediate value in the current state? */
 static bool may_come(const struct conn *conn, uint32_t imm)
 {
     bool direct = imm & IMM_DIRECT, more = imm & IMM_MORE, truncated = imm & IMM_TRUNC;
 
     if (conn->reading == READ_ENDED || (imm & IMM_CREDITS) != 0 || (!direct && (more || conn->filling)))
         return false;
-    if (sock_is_stream(conn->sock)) /* of no bytes: the end of a transfer that was cut off */
+    if (sock_is_stream(conn->sock)) /* 0 bytes end a direct transfer that was cut off */
         return !truncated && ((imm & IMM_LENGTH) != 0 || (direct && !more && conn->filling));
     return direct && !(more && truncated);
 }

@@ -24,7 +24,8 @@ inline void xs_sock_lock(struct sock *sock)
         home = atomic_load_explicit(&sock->home, memory_order_acquire);
         if (home == NULL)
             return;
-        pthread_mutex_unlock(&sock->guard); /* it found a home while we waited */
+        pthread_mutex_unlock(&sock->guard); /* the socket was bound to a queue while this thread waited for the
+                                             * guard */
     }
     mutex_lock(&home->lock);
 }
@@ -48,7 +49,7 @@ inline __attribute__((always_inline)) struct sock *xs_sock_get_locked(int number
     xs_sock_lock(sock);
     if (sock->state != SOCK_CLOSING)
         return sock;
-    xs_sock_put_locked(sock); /* closed while this one waited for the lock */
+    xs_sock_put_locked(sock); /* the socket was closed while this thread waited for the lock */
     errno = EBADF;
     return NULL;
 }
@@ -82,7 +83,7 @@ void xs_sock_leave(struct sock *sock)
     xs_sock_put(sock);
 }
 
-/* A queue that is no home has its watching of the home counted (detach.c). */
+/* An owner that does not drive the socket counts the socket as a use of the attachment (detach.c). */
 static void count_migrated(const struct sock *sock, int change)
 {
     struct queue *owner = sock->owner, *home = atomic_load(&sock->home);
@@ -114,8 +115,8 @@ struct queue *xs_sock_driver(const struct sock *sock)
     return sock->owner == NULL && sock->driver != NULL ? xs_queue_get(sock->driver) : NULL;
 }
 
-/* Give a homeless, guarded socket this queue as its home, or a private one when it is NULL. With 0 the guard is
- * given up and the home's lock is held instead; -1 and errno. */
+/* Bind a guarded socket that has no queue to this queue, or to a private one if it is NULL. Returns 0: the
+ * guard is released, and the queue's lock is held instead. Or -1 and errno. */
 static int find_home(struct sock *sock, struct queue *queue)
 {
     struct queue *home = queue != NULL ? queue : xs_queue_new(true, 0);
@@ -158,7 +159,7 @@ enum close_kind xs_close_kind(int sockno)
     struct sock *sock = xs_sock_get_locked(sockno);
 
     if (sock == NULL)
-        return CLOSE_AT_ONCE; /* fails at once */
+        return CLOSE_AT_ONCE; /* the close fails immediately */
     struct queue *home = atomic_load(&sock->home);
     struct queue *driver = xs_sock_driver(sock);
     bool alone = home != NULL && sock->owner == NULL && driver == NULL;
@@ -184,12 +185,13 @@ bool xs_check_queue(exs_qhandle_t qhandle, struct waiter *waiter, bool optional,
     return false;
 }
 
-/* Apart from what most operations go through. */
+/* Out of line, because most operations don't need it. */
 static __attribute__((noinline)) struct op *op_elsewhere(struct sock *sock, struct queue *to, int type,
                                                          exs_ahandle_t ahandle, struct waiter *waiter)
 {
     struct queue *home = atomic_load(&sock->home);
-    bool at_once = type == EXS_EVT_CLOSE && !xs_sock_has_peer(sock); /* what closes needs no host for it */
+    bool at_once = type == EXS_EVT_CLOSE && !xs_sock_has_peer(sock); /* this close needs no queue to drive the
+                                                                      * socket */
 
     if (to == home)
         xs_ops_return(home);
@@ -206,7 +208,7 @@ static __attribute__((noinline)) struct op *op_otherwise(struct sock *sock, stru
 {
     struct queue *home = atomic_load(&sock->home);
     struct queue *to = queue != NULL && waiter == NULL ? queue : home;
-    bool at_home = to == home && type != EXS_EVT_ACCEPT; /* that one may end at another queue */
+    bool at_home = to == home && type != EXS_EVT_ACCEPT; /* an accept may complete at another queue */
     struct op *op = at_home ? xs_op_new_at_home(to, type, sock->number, ahandle, waiter)
                             : op_elsewhere(sock, to, type, ahandle, waiter);
 
@@ -221,7 +223,7 @@ static __attribute__((noinline)) struct op *op_otherwise(struct sock *sock, stru
     return op;
 }
 
-/* Most end where their socket lives, and nobody waits for them. */
+/* Most operations complete at the queue that drives their socket, and no thread blocks in a call for them. */
 inline __attribute__((always_inline)) struct op *xs_sock_op(struct sock *sock, struct queue *queue, int type,
                                                             exs_ahandle_t ahandle, struct waiter *waiter)
 {
@@ -232,7 +234,7 @@ inline __attribute__((always_inline)) struct op *xs_sock_op(struct sock *sock, s
 
 /* ---- CM ids and events --------------------------------------------------------------------------------- */
 
-/* What it is to know before it has an address. -1 and errno. */
+/* Set the options that must be set before the id has an address. -1 and errno. */
 static int set_id(struct sock *sock, int device)
 {
     int on = 1;
@@ -246,7 +248,7 @@ static int set_id(struct sock *sock, int device)
     return 0;
 }
 
-/* An id for the socket on a device, on its home's channel. -1 and errno. */
+/* Make the socket's id on a device, on the channel of the socket's queue. -1 and errno. */
 int xs_sock_id(struct sock *sock, int device)
 {
     struct rdma_event_channel *channel;
@@ -345,7 +347,7 @@ int exs_socket(int family, int socktype, int protocol)
     socktype &= ~flags;
     if ((family != PF_INET && family != PF_INET6) || (socktype != SOCK_STREAM && socktype != SOCK_SEQPACKET) ||
         (protocol != 0 && (protocol != IPPROTO_TCP || socktype != SOCK_STREAM))) {
-        errno = EAFNOSUPPORT; /* the thesis has this errno for all three (5.3.11) */
+        errno = EAFNOSUPPORT; /* the thesis specifies this errno for all three (5.3.11) */
         return -1;
     }
     struct sock *sock = xs_sock_new(family, socktype);

@@ -16,14 +16,18 @@
 #include "nic.h"
 #include "sock.h"
 
-#define FILLED_MIN 65536 /* bytes under way that keep the peer busy until it has advertised more */
-#define ADVERT_NS (20 * UINT64_C(1000000)) /* the longest that a long send waits for an advertisement */
-#define DOUBT_MAX 1023                     /* advertisements until it does so again */
+/* bytes in flight that keep the peer busy until it has advertised more */
+#define FILLED_MIN 65536
+/* maximum time that a long send waits for an advertisement */
+#define ADVERT_NS (20 * UINT64_C(1000000))
+/* maximum of conn->doubt: advertisements that must arrive before a send waits again */
+#define DOUBT_MAX 1023
 
 /* ---- Advertisements --------------------------------------------------------------------------- */
 
-/* The peer advertises. Of shorter receives than its hidden buffer is one a round trip would be slower than to fill the
- * buffer ahead of them. */
+/* The peer advertised a receive: adjust conn->doubt, the number of advertisements that must arrive before a
+ * send waits for one. A receive that is shorter than the ring buffer is not worth a wait: filling the ring
+ * ahead of the receives is faster than a round trip per receive. */
 static void trust_more(struct conn *conn, uint64_t length)
 {
     if (conn->advert_due != 0)
@@ -67,7 +71,7 @@ void xs_tx_recall(struct conn *conn)
     conn->adverts[conn->advert_head].waitall = false;
 }
 
-/* So much is on its way straight into the peer's buffers. */
+/* At least FILLED_MIN bytes are in flight to advertised buffers. */
 static __attribute__((noinline)) bool is_filled(const struct conn *conn)
 {
     uint64_t bytes = 0;
@@ -79,11 +83,13 @@ static __attribute__((noinline)) bool is_filled(const struct conn *conn)
     return bytes >= FILLED_MIN;
 }
 
-/* What the hidden buffer has no room for is not done before the peer receives, so it may as well wait for that, if
- * the peer is one that advertises, and has not just been about to. By the hidden buffer each of its receives would end
- * with what has been copied there, and before the next one is advertised the buffer would be full again. But the peer
- * may be waiting for data before it receives: then it is doubted, the longer the more often it was so. Nobody waits whom
- * nothing would wake. */
+/* A send that is longer than the free space of the peer's ring buffer cannot complete before the peer posts a
+ * receive, so it waits up to ADVERT_NS for an advertisement. Its bytes then go straight into the receive
+ * buffer; through the ring, each receive would complete with the few bytes that had been copied by then, and
+ * the ring would be full again before the next receive is advertised. But the peer may itself wait for data
+ * before it receives. Therefore each wait that times out doubles conn->doubts, the number of advertisements
+ * that must arrive before a send waits again. A send does not wait if the queue has no timer that would end the
+ * wait. */
 static __attribute__((noinline)) bool awaits_advert(struct conn *conn, const struct op *op)
 {
     struct queue *home = atomic_load(&conn->sock->home);
@@ -113,9 +119,9 @@ void xs_tx_look(struct conn *conn)
         xs_conn_run_sends(conn);
 }
 
-/* The peer will have receives that are done, and advertise others, as a rule before all that is under way has come.
- * By the hidden buffer it would copy what is sent now, and forget what it has just advertised. But it may also be
- * waiting for more before it receives: so no longer than until the device has acknowledged nearly all. */
+/* As a rule the peer completes receives and advertises others before all bytes in flight have arrived. A send
+ * into the ring now would cost a copy and make the new advertisements stale. But the peer may also wait for
+ * more data before it receives, so a send waits only until the device has acknowledged nearly all bytes. */
 static bool waits_for_advert(struct conn *conn, const struct op *op)
 {
     return op->length >= DIRECT_MIN && !conn->at_once && (is_filled(conn) || awaits_advert(conn, op));
@@ -140,13 +146,14 @@ static bool find_target(struct conn *conn, const struct op *op, struct target *t
         return false;
     *target = (struct target){
         .addr = conn->peer.hidden_addr + offset,
-        .room = conn->peer.hidden_size - (used > offset ? used : offset), /* to its end, and what is free */
+        .room = conn->peer.hidden_size - (used > offset ? used : offset), /* up to the end of the ring, and not
+                                                                           * more than is free */
         .rkey = conn->peer.hidden_rkey,
     };
     return true;
 }
 
-/* `bytes` were written into the target; what is next? */
+/* `bytes` were written into the target: advance the positions, and drop an advertisement that is used up. */
 static void advance_target(struct conn *conn, struct target *target, uint32_t bytes)
 {
     conn->tx_position += bytes;
@@ -166,7 +173,8 @@ static void advance_target(struct conn *conn, struct target *target, uint32_t by
 
 /* ---- Operations --------------------------------------------------------------------------------- */
 
-/* As the next. Apart, so that the span of what is no file need not lie in memory. */
+/* Like next_span(), for a send from files. A separate function, so that the compiler can keep the span of a
+ * send from memory in registers. */
 static inline int next_span_of_files(struct conn *conn, struct op *op, struct span *span)
 {
     struct span found = {0};
@@ -177,7 +185,8 @@ static inline int next_span_of_files(struct conn *conn, struct op *op, struct sp
     return there;
 }
 
-/* 1: a span; 0: not now; -1: the operation failed, op->error says why. */
+/* Returns 1 and the span; 0 if the operation can't continue now; -1 if it failed, with the errno in
+ * op->error. */
 static int next_span(struct conn *conn, struct op *op, struct span *span)
 {
     if (op->files != NULL)
@@ -208,7 +217,7 @@ static uint32_t least(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
     return (uint32_t)(d < least ? d : least);
 }
 
-/* One message. False: the operation can't go on now. */
+/* Post one message. False: the operation can't continue now. */
 static bool post_data(struct conn *conn, struct op *op)
 {
     struct message message;
@@ -246,7 +255,7 @@ static bool post_data(struct conn *conn, struct op *op)
     op->posted += bytes;
     if (sock_sent(conn->sock) != SENT_WHOLE)
         xs_send_follows(conn, op);
-    if (span->window != NULL) /* an empty file has none */
+    if (span->window != NULL) /* NULL for an empty file */
         xs_window_posted(span->window, bytes);
     advance_target(conn, target, bytes);
     if (ends || (target->imm & IMM_TRUNC))
@@ -303,7 +312,7 @@ static inline bool first_is_done(const struct conn *conn)
     return op != NULL && op->requests == 0 && op->all_posted && !op->failed;
 }
 
-/* The first is done: it, and those behind it that are. */
+/* The first send is done: complete it and the sends behind it that are done, too. */
 static void finish_done(struct conn *conn)
 {
     do {
@@ -339,8 +348,8 @@ inline void xs_tx_completed(struct conn *conn, const struct posted *posted)
         window_completed(conn, posted);
 }
 
-/* False: the first operation can't go on now, or it must not overtake a one-sided one that was started before.
- */
+/* False: the first send can't continue now, or it must not overtake a one-sided operation that was started
+ * earlier. */
 static bool post_next(struct conn *conn)
 {
     struct op *op = conn->sending;

@@ -13,8 +13,9 @@
 
 /* ---- Work requests and completions ---------------------------------------------------------- */
 
-/* Inline data are copied by the device's library, in the application's thread: only from memory of our own, and
- * from what is registered and can't vanish (fragile.h). */
+/* Inline data is copied by the device's library in the calling thread. A fault there would kill the process, so
+ * inline data comes only from the library's own memory, or from registered memory that can't become
+ * inaccessible (fragile.h). */
 inline __attribute__((always_inline)) bool xs_conn_may_inline(const struct conn *conn, const struct op *op,
                                                               uint32_t bytes)
 {
@@ -28,8 +29,9 @@ static inline void posted_more(struct conn *conn)
         xs_queue_note_waits(conn->nic->queue);
 }
 
-/* What nobody waits for, but at most for what stands behind it, whose completion says that it is done, too, has none of its
- * own: but for one in so many, so that there is room again. Behind the end of the stream each has, since who closes waits
+/* Selective signaling: control messages, silent sends and all but the last request of a message are posted
+ * unsignaled; the completion of a later request implies theirs. At least every (depth / 4)th request is
+ * signaled, so that send-queue entries are reclaimed. After FIN every request is signaled, because close waits
  * for all of them. */
 static inline bool is_unsignaled(const struct conn *conn, const struct posted *posted)
 {
@@ -39,7 +41,7 @@ static inline bool is_unsignaled(const struct conn *conn, const struct posted *p
     return may_be && conn->writing < WRITE_FIN_SENT && conn->sq_tail - conn->sq_signaled < conn->depth / 4;
 }
 
-/* It is the device's from now on, the next of `posted`. */
+/* Put the request into the next entry of `posted`; from then on it belongs to the device. */
 static inline __attribute__((always_inline)) void enqueue(struct conn *conn, struct ibv_send_wr *wr,
                                                           const struct posted *posted)
 {
@@ -59,7 +61,7 @@ static inline __attribute__((always_inline)) void enqueue(struct conn *conn, str
         wr->send_flags |= IBV_SEND_INLINE;
 }
 
-/* Unless it refuses the last so many. */
+/* The device refused the last `count` requests: remove them from `posted` and break the connection. */
 static __attribute__((cold)) bool take_back(struct conn *conn, long count)
 {
     for (; count > 0; count--) {
@@ -96,7 +98,8 @@ bool xs_conn_post_list(struct conn *conn, struct ibv_send_wr *wr, const struct p
         enqueue(conn, &wr[i], &posted[i]);
     }
     if (ibv_post_send(conn->qp, wr, &bad) != 0)
-        return take_back(conn, count - (bad - wr)); /* it has those before, and their memory */
+        return take_back(conn, count - (bad - wr)); /* the device has accepted the requests before `bad`, and
+                                                     * uses their memory */
     posted_more(conn);
     return true;
 }
@@ -127,13 +130,15 @@ static void report(const struct conn *conn, const struct ibv_wc *wc)
                conn->nic->context->device->name, conn->device->wc_status_str(wc->status));
 }
 
-/* The peer has taken the message of this work request, or one behind it, as its credits say: it returns all
- * with the end of its stream. So whoever leaves in order need not be there when its last acknowledgement was
- * lost. What was written has arrived before any message behind it; what was to be read comes by itself. */
+/* Has the peer received the message of this work request, or a later message? The peer's credits tell, because
+ * the peer returns all credits with the end of its stream. A peer that closes in order need therefore not stay
+ * until its last acknowledgement is delivered. A WRITE arrives before any message behind it; a READ completes
+ * only by its response. */
 static bool has_arrived(const struct conn *conn, uint32_t entry)
 {
     const struct posted *posted = &conn->posted[entry % SQ_DEPTH];
-    uint32_t messages = 0; /* this one, or the one that it is a part of or before, and those behind it */
+    uint32_t messages = 0; /* the message of this request, or the message that the request precedes, and all
+                            * later messages */
 
     if (posted->kind == POSTED_PROBE || (posted->kind == POSTED_ONESIDED && xs_onesided_is_read(posted->op)))
         return false;
@@ -158,7 +163,7 @@ static void failed(struct conn *conn, const struct posted *posted, const struct 
     }
 }
 
-/* It did not succeed: true when it has arrived all the same. */
+/* A work request did not succeed. True: the peer has received it nevertheless. */
 static bool made_good(struct conn *conn, uint32_t entry, const struct ibv_wc *wc)
 {
     bool arrived = has_arrived(conn, entry);
@@ -179,14 +184,14 @@ static inline void succeeded(struct conn *conn, const struct posted *posted)
         conn->writing = WRITE_FIN_ACKED;
 }
 
-/* It did not succeed, but may have arrived all the same. */
+/* A work request did not succeed, but the peer may have received it nevertheless. */
 static __attribute__((cold)) void send_failed(struct conn *conn, uint32_t entry, const struct ibv_wc *wc)
 {
     if (made_good(conn, entry, wc))
         succeeded(conn, &conn->posted[entry % SQ_DEPTH]);
 }
 
-/* Or flushed so late that nobody waited for it any more. */
+/* The device completed a work request that was not posted, or flushed one after the connection was drained. */
 static __attribute__((cold)) void posted_by_nobody(struct conn *conn)
 {
     if (conn->state == CONN_DRAINED)
@@ -196,14 +201,14 @@ static __attribute__((cold)) void posted_by_nobody(struct conn *conn)
     xs_conn_fail(conn, ECONNRESET);
 }
 
-/* They had no completion of their own. */
+/* The unsignaled requests before a completion: they have succeeded, too. */
 static __attribute__((noinline)) void take_unsignaled(struct conn *conn, uint32_t count)
 {
     while (count-- > 0)
         succeeded(conn, &conn->posted[conn->sq_head++ % SQ_DEPTH]);
 }
 
-/* Where nothing is posted meanwhile: `posted` is as it was. */
+/* Nothing is posted in this function, so the entries of `posted` stay valid. */
 static void send_completion(struct conn *conn, const struct ibv_wc *wc)
 {
     uint32_t skipped = ((uint32_t)(wc->wr_id >> ENTRY_SHIFT) - conn->sq_head) % SQ_DEPTH;
@@ -220,7 +225,7 @@ static void send_completion(struct conn *conn, const struct ibv_wc *wc)
         send_failed(conn, conn->sq_head++, wc);
 }
 
-/* The immediate of data that arrived. */
+/* Process the immediate value of data that arrived: credits, if it has any, then the data. */
 static void told(struct conn *conn, uint32_t imm)
 {
     if (imm & IMM_CREDITS) {
@@ -231,7 +236,8 @@ static void told(struct conn *conn, uint32_t imm)
     xs_rx_data(conn, imm);
 }
 
-/* The receives that were emptied. They are as many as the peer may run short of without noticing. */
+/* Post the consumed receives again (`emptied`). There are never more of them than the peer can lack without
+ * running out of credits. */
 void xs_conn_post_anew(struct conn *conn)
 {
     if (!xs_conn_post_receives(conn, conn->next_slot - conn->emptied, conn->emptied)) {
@@ -293,14 +299,14 @@ inline __attribute__((always_inline)) void xs_conn_run_sends(struct conn *conn)
 {
     xs_tx_run(conn);
     if (conn->writing == WRITE_SHUT)
-        xs_control_run(conn); /* FIN behind the data just sent */
+        xs_control_run(conn); /* post FIN behind the data just sent */
     xs_conn_drain(conn);
 }
 
 void xs_conn_run_recvs(struct conn *conn)
 {
     xs_rx_run(conn);
-    xs_control_run(conn); /* what was copied out is acknowledged */
+    xs_control_run(conn); /* acknowledge the bytes copied out of the ring buffer */
     xs_conn_drain(conn);
 }
 
@@ -319,7 +325,7 @@ inline void xs_conn_run(struct conn *conn)
         xs_control_run(conn);
         xs_tx_run(conn);
         if (conn->writing == WRITE_SHUT)
-            xs_control_run(conn); /* FIN behind the data just sent */
+            xs_control_run(conn); /* post FIN behind the data just sent */
     } else {
         xs_conn_hear(conn);
     }

@@ -227,6 +227,14 @@ int fds_epoll(void)
     return fd;
 }
 
+int fds_epoll_private(void)
+{
+    int fd = fds_own_private(epoll_create1(EPOLL_CLOEXEC));
+
+    put(epolls, fd, true);
+    return fd;
+}
+
 int fds_watch(int epoll, int fd, struct epoll_event *event)
 {
     if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, event) == -1)

@@ -58,6 +58,8 @@ int fds_close(int fd);
 void fds_disown(int fd);
 /* A new epoll, the library's own. -1 and errno. */
 int fds_epoll(void);
+/* The same of one that programs are never shown. See fds_own_private. */
+int fds_epoll_private(void);
 /* EPOLL_CTL_ADD, _MOD and _DEL. 0, or -1 and errno. */
 int fds_watch(int epoll, int fd, struct epoll_event *event);
 int fds_rewatch(int epoll, int fd, struct epoll_event *event);

@@ -95,10 +95,11 @@ static void close_numbers(int report)
 
 START_TEST(stay_whole)
 {
+    static const char *const links[] = {"shm", "tcp", "udp"};
     int ends[2];
     char byte;
 
-    must(setenv("EXS_LINK", _i == 0 ? "shm" : "udp", 1));
+    must(setenv("EXS_LINK", links[_i], 1));
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
     pid_t pid = fork();
 
@@ -118,6 +119,6 @@ int main(void)
     Suite *suite = suite_create("closed_numbers");
     TCase *tcase = add_bare_case(suite, "numbers", 25);
 
-    tcase_add_loop_test(tcase, stay_whole, 0, 2);
+    tcase_add_loop_test(tcase, stay_whole, 0, 3);
     return run_suite(suite);
 }

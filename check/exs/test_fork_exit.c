@@ -23,7 +23,8 @@ enum way { FORK, FORK_AND_THREAD_EXIT, BARE_FORK, WAYS };
 
 static const struct {
     const char *link, *roce;
-} links[] = {{"shm", "off"}, {"udp", "off"}, {"auto", "on"}, {"auto", "auto"}, {"auto", "only"}};
+} links[] = {{"shm", "off"}, {"tcp", "off"},   {"udp", "off"},
+             {"auto", "on"}, {"auto", "auto"}, {"auto", "only"}};
 
 /* A connection of TCP, which takes what is sent to it by sendmsg(2), too: the children's own end, and the other one,
  * where nothing may arrive. */

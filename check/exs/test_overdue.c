@@ -163,7 +163,7 @@ START_TEST(left_alone_while_it_sleeps)
 {
     const uint64_t long_enough = 10 * SERVICE_TICK_NS, limit = ns_after(now_ns(), (uint64_t)(LATE_S * 1e9));
 
-    use("udp", NULL);
+    use(_i ? "tcp" : "udp", NULL);
     pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
     const struct service_member *member = service_of(pair.client);
     pthread_t thread = thread_start(receive_bytes, NULL);
@@ -197,9 +197,10 @@ static void hold(int number)
  * all threads: the service thread does it, or the peer would take it for dead. */
 START_TEST(held_by_a_handler)
 {
+    static const char *const links[] = {"shm", "tcp", "udp"};
     const struct sigaction action = {.sa_handler = hold, .sa_flags = SA_RESTART};
 
-    use(_i ? "udp" : "shm", NULL);
+    use(links[_i], NULL);
     must(pipe(release));
     must(sigaction(SIGUSR1, &action, NULL));
     pair_open_blocking(&pair, AF_INET, SOCK_STREAM);
@@ -222,7 +223,7 @@ int main(void)
 
     tcase_add_loop_test(tcase, in_a_loop, 0, 2);
     tcase_add_loop_test(tcase, in_a_call, 0, 2);
-    tcase_add_test(tcase, left_alone_while_it_sleeps);
-    tcase_add_loop_test(tcase, held_by_a_handler, 0, 2);
+    tcase_add_loop_test(tcase, left_alone_while_it_sleeps, 0, 2);
+    tcase_add_loop_test(tcase, held_by_a_handler, 0, 3);
     return run_suite(suite);
 }

@@ -9,7 +9,7 @@
 
 enum { SIZE = 4 << 20, ROUNDS = 60, AT_ONCE = 8 };
 
-static const char *const links[] = {"shm", "udp"};
+static const char *const links[] = {"shm", "tcp", "udp"};
 
 /* The peer's operations, several at once, until one of them fails. */
 struct peer {

@@ -6,8 +6,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-static struct child survivor, bystander;
-static struct address survivors;
+static struct child survivor, bystander, forwarder;
+static struct address survivors, forwarders;
 
 static struct point new_point(const struct cell *cell, unsigned number)
 {
@@ -92,18 +92,27 @@ static struct address run_point(const struct cell *cell, struct point point)
 {
     struct victim_task task = {cell, &point};
     struct child victim;
+    struct address where = survivors;
 
+    if (!point.listens && cell->fault->forwarded)
+        forwarder_aim(&survivors);
     if (!point.listens)
-        point.address = survivors;
+        point.address = cell->fault->forwarded ? forwarders : survivors;
     child_start(&victim, fall_victim, &task);
-    if (point.listens)
-        hear(victim.fd, &point.address, sizeof point.address);
+    if (point.listens) {
+        hear(victim.fd, &where, sizeof where);
+        point.address = where;
+        if (cell->fault->forwarded) {
+            forwarder_aim(&where);
+            point.address = forwarders;
+        }
+    }
     tell(survivor.fd, &point, sizeof point);
     nurse(cell, &point, &victim);
     await_survivor();
     if (!point.calm && cell->fault->fate == SILENT)
         child_kill(&victim);
-    return point.address;
+    return where;
 }
 
 void cell_run(const struct cell *cell)
@@ -112,6 +121,8 @@ void cell_run(const struct cell *cell)
     struct point last = {.last = true};
 
     link_use(cell->link);
+    if (cell->fault->forwarded)
+        forwarder_start(&forwarder, &forwarders, cell->seed);
     child_start(&bystander, bystand, NULL);
     child_start(&survivor, survive, (void *)(uintptr_t)cell);
     hear(survivor.fd, &survivors, sizeof survivors);
@@ -136,4 +147,8 @@ void cell_run(const struct cell *cell)
     child_join(&survivor);
     close(bystander.fd);
     must(waitpid(bystander.pid, NULL, 0));
+    if (!cell->fault->forwarded)
+        return;
+    close(forwarder.fd);
+    must(waitpid(forwarder.pid, NULL, 0));
 }

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <linux/filter.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -13,6 +14,7 @@
 
 #define STALL_S 0.3
 #define SIGNALS_US 500
+#define OUTAGE_MS 1500
 #define DAY 86400L
 #define SHORTAGE_S 0.05
 #define ALWAYS 10000 /* packets of ten thousand */
@@ -57,22 +59,27 @@ static void be_frozen(struct end *end)
     kill(getpid(), SIGSTOP);
 }
 
-/* Its host is gone: what it sends gets lost, and what comes for it nobody takes, the kernel neither, so that
- * not even TCP has an answer. */
-static void be_unreachable(struct end *end)
+/* What comes for this process's sockets is dropped, by the kernel's TCP, too, so that it doesn't answer. */
+static void set_reachable(bool reachable)
 {
     struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
     const struct sock_fprog filter = {.len = 1, .filter = &none};
 
-    wire_set(ALWAYS, 0, 0, 0, end->point->seed);
     for (int fd = 0; fd < FDS; fd++) {
         int domain = 0;
         socklen_t length = sizeof domain;
 
         if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 &&
             (domain == AF_INET || domain == AF_INET6))
-            setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
+            setsockopt(fd, SOL_SOCKET, reachable ? SO_DETACH_FILTER : SO_ATTACH_FILTER, &filter, sizeof filter);
     }
+}
+
+/* Its host is gone: what it sends gets lost, and what comes for it nothing takes. */
+static void be_unreachable(struct end *end)
+{
+    wire_set(ALWAYS, 0, 0, 0, end->point->seed);
+    set_reachable(false);
     be_frozen(end);
 }
 
@@ -193,6 +200,60 @@ static void remove_device(struct end *end)
     atomic_store(&end->lost, lost);
 }
 
+/* ---- The path ------------------------------------------------------------------------ */
+
+/* As soon as there is a connection; it is the survivor's only one that is forwarded. */
+static void break_path(struct end *end, enum order order)
+{
+    bool lost;
+
+    do {
+        sched_yield();
+        end->when = seconds_now();
+        lost = forwarder_strike(order);
+    } while (!lost && !atomic_load(&end->over));
+    atomic_store(&end->lost, lost);
+}
+
+static void reset_path(struct end *end)
+{
+    break_path(end, ORDER_RESET);
+}
+
+static void close_path(struct end *end)
+{
+    break_path(end, ORDER_CLOSE);
+}
+
+static void pause_path(struct end *end)
+{
+    (void)end;
+    forwarder_strike(ORDER_PAUSE);
+}
+
+static void stop_path(struct end *end)
+{
+    break_path(end, ORDER_STOP);
+    be_frozen(end);
+}
+
+static void swallow_path(struct end *end)
+{
+    break_path(end, ORDER_DISCARD);
+    be_frozen(end);
+}
+
+/* ---- An outage ----------------------------------------------------------------------- */
+
+/* TCP sends again after an outage: by then the interval of its retransmissions has grown about as long. */
+static void lose_network(struct end *end)
+{
+    (void)end;
+    set_reachable(false);
+    poll(NULL, 0, OUTAGE_MS); /* which is the fault */
+    set_reachable(true);
+}
+
 /* ---- Room in files ------------------------------------------------------------------- */
 
 static void fill_disk(struct end *end)
@@ -229,7 +290,7 @@ static void mend_clock(struct end *end)
 const struct fault fault_rows[] = {
     {.name = "nothing", .who = BOTH, .share = 1},
     /* exs(7): 25 seconds where nothing is on its way, and nobody asked for more. Here since it takes the longest. */
-    {.name = "half-open-unasked", .fate = SILENT, .who = VICTIM, .strike = be_unreachable, .bound = 25, .packets = true, .share = 1, .most = 2},
+    {.name = "half-open-unasked", .fate = SILENT, .who = VICTIM, .strike = be_unreachable, .bound = 25, .network = true, .share = 1, .most = 2},
     {.name = "killed", .fate = DIES, .who = VICTIM, .strike = be_killed, .bound = 5, .share = 12},
     {.name = "port-reused", .fate = DIES, .who = VICTIM, .strike = be_killed, .bound = 5, .again = true, .share = 6},
     {.name = "frozen", .fate = LIVES, .who = VICTIM, .strike = be_frozen, .stopped = 0.3, .share = 4},
@@ -238,7 +299,7 @@ const struct fault fault_rows[] = {
     {.name = "frozen-for-good", .fate = SILENT, .who = VICTIM, .strike = be_frozen, .bound = 8, .asked = true, .embedded = true, .share = 1},
     /* exs(7): a stopped process does not look silent there, where a silent host is noticed after 17 seconds at most. */
     {.name = "frozen-long", .fate = LIVES, .who = VICTIM, .strike = be_frozen, .stopped = 20, .asked = true, .adapter = true, .share = 1, .most = 1},
-    {.name = "half-open", .fate = SILENT, .who = VICTIM, .strike = be_unreachable, .bound = 8, .asked = true, .packets = true, .share = 1},
+    {.name = "half-open", .fate = SILENT, .who = VICTIM, .strike = be_unreachable, .bound = 8, .asked = true, .network = true, .share = 1},
     {.name = "loop-stalled", .fate = LIVES, .who = VICTIM, .strike = stall, .share = 4},
     {.name = "signals", .fate = LIVES, .who = BOTH, .whole = true, .strike = begin_signals, .heal = end_signals, .share = 4},
     {.name = "spawning", .fate = LIVES, .who = BOTH, .whole = true, .strike = spawn_programs, .share = 4},
@@ -247,6 +308,14 @@ const struct fault fault_rows[] = {
     {.name = "memlock", .fate = SHORT, .who = SURVIVOR, .strike = use_memlock_up, .error = ENOMEM, .share = 4},
     {.name = "threads", .fate = SHORT, .who = SURVIVOR, .strike = use_threads_up, .error = EAGAIN, .connecting = true, .share = 4},
     {.name = "device-removed", .fate = GONE, .who = SURVIVOR, .strike = remove_device, .error = ECONNRESET, .bound = 5, .embedded = true, .share = 6},
+    /* Where a forwarder stands between the ends, which passes bytes on in pieces of any size. */
+    {.name = "forwarded", .who = BOTH, .forwarded = true, .share = 1},
+    {.name = "path-reset", .fate = GONE, .who = SURVIVOR, .strike = reset_path, .error = ECONNRESET, .bound = 5, .forwarded = true, .share = 6},
+    {.name = "path-closed", .fate = GONE, .who = SURVIVOR, .strike = close_path, .error = ECONNRESET, .bound = 5, .forwarded = true, .share = 6},
+    {.name = "path-stalled", .fate = LIVES, .who = VICTIM, .strike = pause_path, .forwarded = true, .share = 2},
+    {.name = "path-stopped", .fate = SILENT, .who = VICTIM, .strike = stop_path, .bound = 8, .asked = true, .forwarded = true, .share = 1},
+    {.name = "path-swallows", .fate = SILENT, .who = VICTIM, .strike = swallow_path, .bound = 8, .asked = true, .forwarded = true, .share = 1},
+    {.name = "outage", .fate = LIVES, .who = VICTIM, .strike = lose_network, .network = true, .share = 1},
     {.name = "disk-full", .fate = SHORT, .who = SURVIVOR, .strike = fill_disk, .error = ENOSPC, .files = true, .share = 8},
     {.name = "clock-stepped", .fate = LIVES, .who = BOTH, .whole = true, .strike = step_clock, .heal = mend_clock, .share = 2},
     BAD_WIRE("loss-0.1%", .lost = 10),

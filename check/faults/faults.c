@@ -149,7 +149,8 @@ static const struct fault *fault_of(int index)
 
 static bool can_be(const struct cell *cell)
 {
-    return (!cell->fault->packets || cell->link->packets) && (!cell->fault->files || cell->moment->files) &&
+    return (!cell->fault->packets || cell->link->packets) && (!cell->fault->network || cell->link->network) &&
+           (!cell->fault->forwarded || cell->link->stream) && (!cell->fault->files || cell->moment->files) &&
            !(cell->link->adapter ? cell->fault->embedded : cell->fault->adapter);
 }
 
@@ -307,11 +308,11 @@ static int print_matrix(void)
     }
     for (int link = 0; link < link_count; link++)
         print_link(link);
-    printf(
-        "\n-: not run. Packets get lost on udp only, where these programs send them. A disk is short of room "
-        "only "
-        "where something is written to it. Only the embedded device is taken away, and falls silent with its "
-        "process\n");
+    printf("\n-: not run. Packets get lost on udp only, where these programs send them. A path is that of a "
+           "forwarder, "
+           "which only tcp has. A disk is short of room only where something is written to it. Only the "
+           "embedded device is taken away, and falls silent with its "
+           "process\n");
     explain_rxe();
     if (count[NOT_YET] > 0)
         printf(".: not run: the time was over\n");

@@ -51,6 +51,8 @@ struct fault {
     bool adapter;                     /* only an adapter can be struck so */
     unsigned lost, twice, late, bent; /* packets of ten thousand */
     bool packets;                     /* only where packets may get lost */
+    bool network;                     /* only where the kernel's network is between the ends */
+    bool forwarded;                   /* by a forwarder: only where one connection carries all */
     bool files;                       /* only where files are written, and the survivor writes them */
     int share;                        /* of the points, */
     unsigned most;                    /* and how many a cell has of them at most; 0: all */
@@ -74,6 +76,8 @@ struct link_row {
     bool adapter;              /* has EXS_TEST_ADDR, goes on while its process is stopped, and of one that dies
                                 * takes back memory before connections */
     bool packets;              /* that get lost */
+    bool network;              /* the kernel's carries them */
+    bool stream;               /* one TCP connection does, which may be forwarded */
 };
 
 extern const struct fault fault_rows[];
@@ -188,6 +192,21 @@ void lack_memory(bool lacks);  /* from now on no allocation of these programs su
 void lack_disk(bool lacks);    /* nor does a file become longer, */
 void lack_threads(bool lacks); /* nor does a thread begin, */
 void lack_memlock(bool lacks); /* nor is memory registered, by the embedded device; others have a limit */
+
+/* ---- The forwarder: forwarder.c ---- */
+
+enum order {
+    ORDER_NONE,
+    ORDER_RESET,  /* both sides of each connection get a RST, */
+    ORDER_CLOSE,  /* or the end of the stream */
+    ORDER_PAUSE,  /* nothing is read or written for a while, */
+    ORDER_STOP,   /* or never again */
+    ORDER_DISCARD /* what comes from now on is taken and lost */
+};
+void forwarder_start(struct child *child, struct address *where, uint64_t seed); /* by the cell's process */
+void forwarder_aim(const struct address *target); /* of connections from now on */
+/* By any process of the cell. True: there were connections, which are struck when it returns. */
+bool forwarder_strike(enum order order);
 
 /* ---- The processes ---- */
 

@@ -8,7 +8,8 @@
 
 const struct link_row link_rows[] = {
     {.name = "shm", .device = "soft", .link = "shm", .host = "localhost"},
-    {.name = "udp", .device = "soft", .link = "udp", .host = "localhost", .packets = true},
+    {.name = "tcp", .device = "soft", .link = "tcp", .host = "localhost", .network = true, .stream = true},
+    {.name = "udp", .device = "soft", .link = "udp", .host = "localhost", .packets = true, .network = true},
     {.name = "rxe", .device = "rdma", .link = "auto", .host = "exs-guest", .adapter = true},
 };
 const int link_count = COUNT(link_rows);

@@ -87,7 +87,7 @@ static int open_sockets(const struct roce_port *roce)
     ib_port.door = ib_pass_open(&name);
     error = ib_port.door == -1 ? in_use(errno) : 0;
     if (error == 0) {
-        ib_port.epoll = fds_epoll();
+        ib_port.epoll = fds_epoll_private();
         error = ib_port.epoll == -1 ? errno : watch_all();
     }
     if (error == 0)

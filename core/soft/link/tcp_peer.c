@@ -22,7 +22,7 @@ int tcp_prepare(struct tcp *tcp)
         return 0;
     if (wire->open != NULL && (error = wire->open(wire, tcp->context)) != 0)
         return error;
-    tcp->epoll = fds_epoll();
+    tcp->epoll = fds_epoll_private();
     if (tcp->epoll == -1)
         return errno;
     error = service_attach(tcp->service, tcp->epoll);

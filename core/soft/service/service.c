@@ -68,7 +68,7 @@ static int start(void)
         return error;
     service_shared.forks_wait = true;
     service_shared.quit = false;
-    service_shared.epoll = fds_epoll();
+    service_shared.epoll = fds_epoll_private();
     if (service_shared.epoll == -1)
         return errno;
     service_shared.wake = fds_own_private(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

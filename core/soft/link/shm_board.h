@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shm_board.h - who has called a context whose peers are many, so that it needn't look into every ring.
+ * shm_board.h - the notification bitmap ("board") by which a context with many peers knows which rings to poll.
  *
- * Each peer has a seat, and the board a bit for each: whoever takes a flag of the context's down (shm_ring.h)
- * sets the bit of his seat before he rings. The board is a page that all peers have mapped. No word of it can
- * be wrong, for each bit only says which ring to look into; who takes others' bits away could as well hear
- * their bell (shm.h), and a bell without a bit has all rings looked into.
+ * Each peer has a slot ("seat"), and the bitmap one bit for each slot. A process that clears a need-wakeup flag of the
+ * context (shm_ring.h) sets the bit of its slot before it writes the context's eventfd. All peers have mapped the
+ * bitmap, so a peer can set and clear any bit. That does no harm: a bit only says which ring to poll, and after a
+ * write to the eventfd for which no bit is set all rings are polled. A peer that clears the bits of others could as
+ * well read the eventfd, which it has, too (shm.h).
  */
 #ifndef SOFT_SHM_BOARD_H
 #define SOFT_SHM_BOARD_H
@@ -16,43 +17,44 @@
 
 #define SHM_SEATS 16384
 
-/* What all have mapped. */
+/* The bitmap, mapped by the context and by its peers. */
 struct shm_board {
-    /* A bit for each word of calls that has one: set behind it, and cleared before it. Sets release, and pair
-     * with shm_board_take()'s exchanges. */
+    /* One bit for each word of `calls` that has a bit set. Set after that bit, and cleared before it. Both are set with
+     * release, which pairs with the acquire exchanges of shm_board_take(). */
     _Alignas(64) _Atomic uint64_t sums[SHM_SEATS / 64 / 64];
     _Alignas(64) _Atomic uint64_t calls[SHM_SEATS / 64];
 };
 
 struct shm_peer;
 
-/* The context's, until it and all who have a seat are gone. */
+/* A context's slots. Freed when the context and all peers that have a slot are gone. */
 struct shm_seats {
     struct shm_board *board;
-    int memory; /* of the board, for peers that are to come */
-    atomic_uint
-        users; /* the context, and each seat; acq_rel on the way down, so that the last one finds all done */
-    _Atomic uint64_t
-        reserved[SHM_SEATS / 64]; /* bits, of who has a seat or will have: a count, it pairs with nothing */
-    struct shm_peer *sitting[SHM_SEATS]; /* guarded by the context's lock */
+    int memory; /* descriptor of the bitmap, sent to each new peer */
+    /* References: the context's, and one for each slot in use. acq_rel when one is dropped, so that the thread that
+     * drops the last one sees what all others have done. */
+    atomic_uint users;
+    /* Bits of the slots in use. Relaxed, pairs with nothing: the exchange only makes the slot unique. */
+    _Atomic uint64_t reserved[SHM_SEATS / 64];
+    struct shm_peer *sitting[SHM_SEATS]; /* the peer in each slot, or NULL; guarded by the context's lock */
 };
 
-/* With a board of its own. NULL and errno. */
+/* New slots with a new bitmap. NULL and errno. */
 struct shm_seats *shm_seats_new(void);
-/* The context is gone. */
+/* Drops the context's reference. */
 void shm_seats_leave(struct shm_seats *seats);
-/* A seat for a peer to come; -1 and EUSERS: all are taken. */
+/* Reserves a slot; -1 and EUSERS: all are in use. */
 int shm_seat_reserve(struct shm_seats *seats);
 void shm_seat_give_back(struct shm_seats *seats, int seat);
-/* Each seat that somebody has or will have. */
+/* Calls `each` for each slot in use. */
 void shm_seats_each(struct shm_seats *seats, void (*each)(void *arg, unsigned seat), void *arg);
 
-/* A peer's board, that came as a descriptor, which stays the caller's. NULL and errno: it is none. */
+/* Maps a bitmap whose descriptor a peer sent; the descriptor stays the caller's. NULL and errno: it is no bitmap. */
 struct shm_board *shm_board_map(int memory);
 void shm_board_unmap(struct shm_board *board);
-/* Say that this seat's peer has called. Ring then. */
+/* Sets the bit of our slot in the peer's bitmap. The caller then writes the peer's eventfd. */
 void shm_board_call(struct shm_board *board, unsigned seat);
-/* Each seat whose peer has called since the last time. How many? */
+/* Clears all bits that are set and calls `called` for each. Returns how many they were. */
 unsigned shm_board_take(struct shm_board *board, void (*called)(void *arg, unsigned seat), void *arg);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shm_meet.h - how the two ends of a connection find that they may share memory, and come by it.
+ * shm_meet.h - how the two ends of a connection find out that they can share memory, and set it up ("meeting").
  *
- * A listener also listens on unix sockets that are named after its address and port (shm_door.h). Before a client sends
- * its request, it connects to one of them, makes the memory, and sends that and its eventfd there, with a random token
- * that its request contains, too. The listener, when it accepts the request, maps the memory that came with this token,
- * sends its own eventfd back, and says so in its answer. So each end has all that it needs before it agrees. An end that
- * lacks something does not agree: packets then go by UDP, and a struct shm_refusal says why.
+ * A listener also listens on unix sockets that are named after its address and port (shm_door.h). Before a client
+ * sends its connection request, it connects to one of these sockets, creates the memory, and sends the descriptors of
+ * the memory and of its eventfd there, with a random token. The request contains the same token. When the listener
+ * accepts the request it maps the memory that came with this token, sends its own eventfd back, and says in its reply
+ * that the connection uses shared memory. So each end has all that it needs before it agrees. An end that lacks
+ * something does not agree: the packets then go over TCP or UDP, and a struct shm_refusal says why.
  *
- * Both ask the kernel who is at the other end, and share with processes of their own user alone.
+ * Both ends ask the kernel for the credentials of the other, and share memory only with processes of their own user.
  */
 #ifndef SOFT_SHM_MEET_H
 #define SOFT_SHM_MEET_H
@@ -17,47 +18,49 @@
 #include "shm_door.h"
 
 #define SHM_TOKEN 16    /* bytes */
-#define SHM_GUESTS 4096 /* of a listener: clients that have come, and whose requests have not */
+#define SHM_GUESTS 4096 /* clients of a listener that have connected, and whose requests have not arrived */
 
-/* Why there is no link. */
+/* Why a connection does not use shared memory. */
 struct shm_refusal {
     const char *what;
-    int error; /* an errno; 0: there is none */
+    int error; /* an errno; 0: no refusal */
 };
 
-/* A client that has come to a listener's door. */
+/* A client that has connected to a listener's unix socket. */
 struct shm_guest {
     int fd;
-    bool has_token; /* known: what it brought has arrived */
+    bool has_token; /* its first message has arrived, and `token` is valid */
     uint8_t token[SHM_TOKEN];
 };
 
-/* A listener's. */
+/* A listener's unix sockets and clients. Owned by its struct cm_id, and guarded by the channel's lock. */
 struct shm_meeting {
     struct shm_door doors[SHM_DOORS];
     struct shm_guest *guests; /* oldest first */
     unsigned count, room;
-    unsigned checked; /* the first of those that are asked next whether they are still there */
+    unsigned checked; /* the next client whose socket is checked for a hang-up */
 };
 
 /* ---- The side that listens ---- */
 
-/* At this address; NULL: there, or here at all, nobody meets. */
+/* Opens the sockets of a listener at this address. NULL: shared memory is disabled, or no socket could be opened. */
 struct shm_meeting *shm_meeting_open(const union soft_addr *local);
 void shm_meeting_close(struct shm_meeting *meeting);
-/* Let in who has come, and see out who has left. */
+/* Accepts clients that have connected, and drops those that have hung up. */
 void shm_meeting_look(struct shm_meeting *meeting);
-/* The same. Who brought this token; -1: nobody. The descriptor is the caller's. */
+/* Like shm_meeting_look(). Returns the socket of the client that sent this token, now owned by the caller; -1: none. */
 int shm_meeting_find(struct shm_meeting *meeting, const uint8_t token[SHM_TOKEN]);
-/* What that guest brought, and our bell to him. NULL: no link. (not locked) */
+/* Maps the memory that the client on this socket sent, and sends it our eventfd. The socket stays the caller's. Returns
+ * the peer; NULL: no shared memory, and *why. (not locked) */
 struct shm_peer *shm_accept(struct shm *shm, int guest, struct shm_refusal *why);
 
 /* ---- The side that connects ---- */
 
-/* To a listener at this address. NULL: no link. (not locked) */
+/* Offers shared memory to the listener at this address, and returns the peer and the token for the request. NULL: no
+ * shared memory, and *why. (not locked) */
 struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8_t token[SHM_TOKEN],
                            struct shm_refusal *why);
-/* The offer was accepted. 0 or an errno. */
+/* The listener has accepted the offer: receives its eventfd. 0 or an errno. */
 int shm_accepted(struct shm_peer *peer);
 
 #endif

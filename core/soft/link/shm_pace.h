@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shm_pace.h - past the sender's cache or not: which of both takes the two ends of a ring less time.
+ * shm_pace.h - measures whether long batches of packets are faster when the sender writes them past its cache.
  *
- * Where two processors have a cache in common, what the sender leaves there is read from there; where they have
- * none, what has gone past the cache comes sooner (core/copy.h). Which of both it is nobody says for
- * sure: a virtual machine's host moves its processors, and always calls the cache common. So once in a while the
- * time of a few long trains of either kind is taken, and the receiver asks for the kind that took less. It is the time
- * of both, since either may pay: who reads waits for lines that the other has, and who writes for those that the other
- * has read.
+ * If the CPUs of sender and receiver share a cache, the receiver reads from it what the sender wrote there; if they do
+ * not, stores that bypass the cache (core/copy.h) are faster. No interface says reliably which is the case: a
+ * hypervisor moves virtual CPUs, and always reports a shared cache. So from time to time the receiver measures a few
+ * long batches of either kind, and then asks the sender for the kind that took less. It adds the times of both ends,
+ * since either may pay: the reader waits for cache lines that the writer has, and the writer for those that the reader
+ * has.
  *
- * The sender says of each train which it is, and how long it took. A lie makes the liar's own bytes slow, and no more.
+ * The sender reports with each batch which kind it is and how long its copy took. A sender that reports wrong values
+ * slows down only its own bytes.
  */
 #ifndef SOFT_SHM_PACE_H
 #define SOFT_SHM_PACE_H
@@ -18,22 +19,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHM_PACE_MIN 32768 /* bytes of a train whose time says something */
+#define SHM_PACE_MIN 32768 /* bytes of a batch ("train") that is long enough to be measured */
 
-/* Of the receiver's end of a ring: all 0 at first, which asks for what has gone past the cache. */
+/* State of a ring's receiver. All zero at first, which asks for stores that bypass the cache. */
 struct shm_pace {
-    bool warm;         /* trains have come before */
-    bool near;         /* what is asked for: trains that stay in the sender's cache */
-    bool near_before;  /* and what was before this comparison */
-    bool compares;     /* trains are timed, */
-    unsigned timed[2]; /* so many yet: past the cache, and near; */
-    uint64_t least[2]; /* the shortest of each, ns for 64 KiB */
-    uint64_t left;     /* bytes until the comparison is given up, or until the next */
+    bool warm;         /* the batches before the first measurement have come */
+    bool near;         /* what the sender is asked for: batches that stay in its cache */
+    bool near_before;  /* its value before this measurement */
+    bool compares;     /* a measurement is running */
+    unsigned timed[2]; /* batches measured so far: [0] past the cache, [1] near */
+    uint64_t least[2]; /* the shortest time of each kind, ns for 64 KiB */
+    uint64_t left;     /* bytes until the measurement is given up, or until the next one starts */
 };
 
-/* A train of so many bytes has come. Is it to be timed? */
+/* A batch of `length` bytes has arrived. Returns whether its copy is to be timed. */
 bool shm_pace_begin(struct shm_pace *pace, size_t length);
-/* It took so long to be copied, twice. */
+/* `ns` is the time that its two copies took, into the ring and out of it. */
 void shm_pace_took(struct shm_pace *pace, bool near, size_t length, uint64_t ns);
 
 #endif

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shm_ring.h - one direction of a shared-memory link: trains of packets in a ring that two processes have
- * mapped.
+ * shm_ring.h - one direction of a shared-memory link: batches of packets in a ring that two processes have mapped.
  *
- * Neither believes the other. Each keeps its own position to itself and only ever tells it; what the other
- * tells is read once, into a local, and checked; a train is checked to lie within the ring and within what has
- * been told. Who lies spoils his own ring: the other takes it for broken, and looks no more.
+ * A batch ("train") is a run of packets of the same length, but for a shorter last one; `stride` is that length.
  *
- * Positions count bytes and never wrap; their place in the ring is the rest modulo its size. A train lies in
- * one piece, behind a header; where none fits before the end, a header of SHM_SKIP says so. An empty ring
- * begins anew at its first byte, so that whoever has little to say touches few pages.
+ * Neither process trusts the other. Each keeps its own position in private memory and only publishes it. It reads the
+ * other's position and headers once, into a local variable, and checks them: a batch must lie within the ring and
+ * within what was published. If a value is invalid the ring is marked broken and is not read again.
  *
- * Two flags keep both from ringing at a door behind which nobody sleeps. Whoever is about to wait puts his flag
- * up, and then looks once more; whoever has told a new position looks at the other's flag, takes it down, and
- * rings if it was up. A fence on both sides between the one and the other, so that at least one of them sees.
+ * Positions count bytes and never wrap; the offset in the ring is the position modulo its size. A batch is contiguous,
+ * behind a header; if it does not fit before the end of the ring, a header of SHM_SKIP says so. An empty ring restarts
+ * at its first byte, so that a sender with little traffic touches few pages.
+ *
+ * Two flags per direction avoid needless eventfd writes. A side that is about to block sets its flag and then checks
+ * the ring once more. The other side publishes its new position, then tests and clears the flag, and writes the
+ * eventfd if it was set. These stores and loads are seq_cst, so at least one of the two sees the other's store.
  */
 #ifndef SOFT_SHM_RING_H
 #define SOFT_SHM_RING_H
@@ -24,91 +25,95 @@
 #include <stdint.h>
 #include "shm_pace.h"
 
-/* A power of two; half of it is what one side copies while the other is being woken up, which takes 50 us and
- * more in a virtual machine. Only what is used of it is there: shm_ring.c. */
+/* A power of two. One side copies half of it while the other is being woken up, which takes 50 us and more in a virtual
+ * machine. Pages are allocated when they are used: populate() in shm_ring.c. */
 #define SHM_RING_BYTES 2097152u
-#define SHM_HEADER 16 /* bytes before a train: its length, its stride, an acknowledgement, its way and time */
+#define SHM_HEADER 16 /* bytes before a batch: length, stride, acknowledgement, kind and time of the copy */
 #define SHM_ALIGN 64  /* of a header */
-#define SHM_SKIP UINT32_MAX           /* for a length: on at the ring's beginning */
-#define SHM_TIMES (UINT32_C(1) << 31) /* the receiver asks how long trains take to be put there */
+#define SHM_SKIP UINT32_MAX           /* as length: the next batch is at the start of the ring */
+#define SHM_TIMES (UINT32_C(1) << 31) /* the receiver asks for the time of the sender's copy */
 
-/* What is shared of one direction. */
+/* The shared variables of one direction. Positions and flags are stored and loaded as seq_cst: see calls(). */
 struct shm_control {
-    _Alignas(64) _Atomic uint64_t tail; /* the sender's position: what lies before it is there. Positions and
-                                         * flags are seq_cst, stored and loaded: see calls() */
+    /* The sender's position: the bytes before it have been written. */
+    _Alignas(64) _Atomic uint64_t tail;
     _Alignas(
-        64) _Atomic uint64_t head; /* the receiver's, in the same way: what lies before it may be overwritten */
-    _Atomic uint32_t processor;    /* that the receiver copies on, and 1; 0: not known, or not to be minded; and
-                                    * SHM_TIMES. A hint, and so relaxed: it pairs with nothing */
-    _Alignas(64) _Atomic uint32_t wants_room; /* the sender's flag; the receiver takes it down */
-    _Alignas(64) _Atomic uint32_t sleeps;     /* the receiver's flag; the sender takes it down. Each flag pairs
-                                               * with its position */
+        64) _Atomic uint64_t head; /* the receiver's position: the bytes before it may be overwritten again */
+    /* 1 + the CPU on which the receiver copies; 0: unknown, or the sender should write near; and SHM_TIMES. Relaxed,
+     * pairs with nothing: advisory only. */
+    _Atomic uint32_t processor;
+    /* The sender needs space: the sender sets it, the receiver clears it. Pairs with `head`. */
+    _Alignas(64) _Atomic uint32_t wants_room;
+    /* The receiver needs a wake-up: the receiver sets it, the sender clears it. Pairs with `tail`. */
+    _Alignas(64) _Atomic uint32_t sleeps;
 };
 
-/* One end of it: all of this is its process's own. */
+/* One end of a direction, in private memory. Guarded by the context's lock. */
 struct shm_ring {
     struct shm_control *control;
     uint8_t *bytes;
-    uint64_t at;          /* its own position: the sender's tail, the receiver's head */
-    uint64_t seen;        /* the other's, as last read and believed */
-    uint64_t told_at;     /* the receiver's position, as it was last told; */
-    uint32_t told;        /* and his processor */
-    bool far;             /* what the sender puts there next goes past its cache; */
-    uint64_t begun;       /* and when it began with it, ns, if that is asked for; else 0 */
-    size_t populated;     /* the sender's: so many bytes of the ring, from its beginning, have memory behind them */
-    struct shm_pace pace; /* the receiver's */
-    bool flagged;         /* its flag is up, as far as it knows */
-    bool broken;          /* the other has told what can't be, */
-    bool has_no_memory;   /* or the kernel has no memory for what the sender has to put there */
+    uint64_t at;          /* own position: the sender's tail, the receiver's head */
+    uint64_t seen;        /* the other's position, as last read and checked */
+    uint64_t told_at;     /* the receiver: the position that it last published, */
+    uint32_t told;        /* and the CPU */
+    bool far;             /* the sender: the next batch is written past the cache */
+    uint64_t begun;       /* the sender: when it started the batch, ns, if the receiver asks; else 0 */
+    size_t populated;     /* the sender: bytes from the start of the ring that have memory */
+    struct shm_pace pace; /* the receiver: which kind of store it asks for */
+    bool flagged;         /* this end has set its flag, and has not seen it cleared */
+    bool broken;          /* the other end has published an invalid value, */
+    bool has_no_memory;   /* or the kernel has no memory for the sender's next batch */
 };
 
-/* A train as it was found: the numbers are checked, the bytes may still change. */
+/* A received batch. The numbers are checked; the bytes are shared memory that the sender can still change. */
 struct shm_train {
     const uint8_t *bytes;
-    size_t length, stride, whole; /* whole: with header and gap */
+    size_t length, stride, whole; /* whole: with header and padding */
     uint32_t ack;                 /* SOFT_ACKED and a PSN, or 0 */
 };
 
 /* ---- The sender ---- */
 
-/* Where a train of `size` bytes can be put together, and how long it may become; NULL: there is no room for it, or the ring
- * is broken. */
+/* Where the next batch, of at least `size` bytes, is to be written, and the *limit of its length. NULL: there is no
+ * space, or the ring is broken. */
 uint8_t *shm_ring_room(struct shm_ring *ring, size_t size, size_t *limit);
-/* How far has the receiver come? shm_ring_room() looks only where that decides something. */
+/* Reads the receiver's position. shm_ring_room() does so only when the space that it knows of may be too small. */
 void shm_ring_see_room(struct shm_ring *ring);
-/* It is put together there, and told, with an acknowledgement: SOFT_ACKED and a PSN, or 0. */
+/* Publishes the batch that was written there, with an acknowledgement (SOFT_ACKED and a PSN) or 0. */
 void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride, uint32_t ack);
-/* After one put or more. True: ring at the receiver's. */
+/* After one or more shm_ring_put(): clears the receiver's flag. True: it was set, the caller must wake the receiver. */
 bool shm_ring_calls(struct shm_ring *ring);
-/* What is long is about to be put together there. True: past the cache, since the receiver copies on another processor
- * than the caller's, as far as is known, and minds that. */
+/* A long batch is about to be written. True: the caller should write it past the cache, because the receiver asks for
+ * that and copies on another CPU than the caller. */
 bool shm_ring_begin(struct shm_ring *ring);
-/* The flag goes up. Look for room once more! */
+/* Sets the sender's flag. The caller must then check for space once more. */
 void shm_ring_want_room(struct shm_ring *ring);
 
 /* ---- The receiver ---- */
 
-/* As far as it has been told, and believed. */
+/* Whether all batches that were published have been taken. Reads the sender's position. */
 bool shm_ring_is_empty(struct shm_ring *ring);
-/* The next train; false: there is none, or the ring is broken. */
+/* The next batch; false: there is none, or the ring is broken. */
 bool shm_ring_next(struct shm_ring *ring, struct shm_train *train);
-/* Did it go past the sender's cache, as he says? Of one of SHM_PACE_MIN bytes and more. */
+/* Whether the sender reports that it wrote the batch past the cache. Only for batches of at least SHM_PACE_MIN
+ * bytes. */
 bool shm_ring_went_far(const struct shm_train *train);
-/* And how long did that take him, ns, as he says? Of one likewise. 0: he was not asked. */
+/* How long the sender reports its copy took, ns; 0: it was not asked. Only for batches of at least SHM_PACE_MIN
+ * bytes. */
 uint64_t shm_ring_took(const struct shm_train *train);
-/* It has been copied, and its place is free: so the sender learns, but for a little, at once. True: ring at the
- * sender's. */
+/* Frees the bytes of a batch that was copied; publishes the position once 4096 bytes (UNTOLD_MAX) are free. True: the
+ * caller must wake the sender. */
 bool shm_ring_taken(struct shm_ring *ring, const struct shm_train *train);
-/* All that has been taken he learns. True: ring at the sender's. */
+/* Publishes the receiver's position. True: the caller must wake the sender. */
 bool shm_ring_tell(struct shm_ring *ring);
-/* The flag goes up. Look for trains once more! */
+/* Sets the receiver's flag. The caller must then check for batches once more. */
 void shm_ring_sleep(struct shm_ring *ring);
 
 /* ---- Both ---- */
 
-/* The flag has been taken down by the other, who rings, or has already. Says so once. */
+/* Whether the other end has cleared our flag, and so writes our eventfd, or has already. True once for each time. */
 bool shm_ring_was_called(struct shm_ring *ring, _Atomic uint32_t *flag);
-/* Take the flag down again. True: the other has already, and rings. */
+/* Clears our own flag. True: the other end had cleared it already, and writes our eventfd. */
 bool shm_ring_stay(struct shm_ring *ring, _Atomic uint32_t *flag);
 
 #endif

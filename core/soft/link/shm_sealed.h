@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_sealed.h - memory of a fixed size that two processes share: sealed, so that nobody can cut it short. */
+/* shm_sealed.h - memory of a fixed size that two processes share: sealed, so that neither can truncate it. */
 #ifndef SOFT_SHM_SEALED_H
 #define SOFT_SHM_SEALED_H
 
@@ -8,13 +8,13 @@
 
 #define SHM_PAGE 4096 /* bytes, at least: the kernel's pages may be larger */
 
-/* New memory. -1 and errno. */
+/* Returns the descriptor of new memory; -1 and errno. */
 int shm_sealed_make(size_t length);
-/* Mapped, if it has just this length and nobody can change that; a fork has no use for it. Its first page has memory
- * behind it. NULL and errno. */
+/* Maps memory that has exactly this length and is sealed. The mapping is not inherited by a forked child, and its first
+ * page is allocated. NULL and errno, EPROTO for other memory. */
 void *shm_sealed_map(int memory, size_t length);
-/* Give memory to whole pages of a mapping that are about to be written, or else the kernel would send SIGBUS where it has
- * none left. What lies there in the last byte of a page may be lost. False: it has none left. */
+/* Allocates the pages of a mapping that are about to be written; otherwise the kernel would send SIGBUS to the writer
+ * when it has no memory left. The last byte of each page may be overwritten. False: the kernel has no memory left. */
 bool shm_sealed_populate(void *start, size_t length);
 
 #endif

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * turn_out.h - closing connections to sockets that have a name: anybody may come there.
+ * turn_out.h - deferred closing of connections to unix sockets that any user can connect to.
  *
- * A stranger can put descriptors of his into the queue of a connection that nobody has read. To close it closes
- * them, too, and of a TCP socket that lingers, or of a file in a file system of his, that takes as long as he
- * likes. So it is done in a thread that has nothing else to do.
+ * An untrusted peer can put descriptors into the receive queue of a connection that was never read. close() of the
+ * connection then closes these, too, and for a TCP socket with SO_LINGER, or a file in a file system of the peer's,
+ * that takes as long as the peer likes. A separate thread therefore closes these connections.
  */
 #ifndef SOFT_TURN_OUT_H
 #define SOFT_TURN_OUT_H
 
 #include <stdbool.h>
 
-/* Few are being closed at present. Else let nobody in. */
+/* Whether few connections are waiting to be closed. If not, the caller must not accept another. */
 bool turn_out_has_room(void);
-/* Close a connection; where there is no memory for that, here. */
+/* Closes a connection in the thread; if there is no memory for that, in the caller. */
 void turn_out(int guest);
 
-/* At a door like this nobody is to bring descriptors. Linux sees to that since 6.16; where it does, who comes
- * there is closed at once, and those who linger at other doors keep nobody from it. */
+/* For a listening socket whose clients need not send descriptors. Linux can forbid that since 6.16 (SO_PASSRIGHTS).
+ * Where it does, the two functions below close connections to it directly, and connections to other sockets that are
+ * slow to close do not keep new ones from being accepted here. */
 void turn_out_guard(int door);
 bool turn_out_guard_has_room(void);
 void turn_out_guarded(int guest);
 
-/* Close a socket that listens, with those who wait at it. Its name is free then. */
+/* Closes a listening socket, and the connections in its backlog. Its name is free then. */
 void turn_out_door(int door);
-/* In a forked child, which has no such thread. */
+/* In the child of a fork, which does not have the thread. */
 void turn_out_forget(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* context.h - a context of the device: its lock, and all that the engine keeps between two steps. */
+/* context.h - a device context: its lock, which guards all fields that say nothing else, and the engine's state. */
 #ifndef SOFT_CONTEXT_H
 #define SOFT_CONTEXT_H
 
@@ -24,63 +24,71 @@ struct soft_context {
     struct mutex lock;
     struct soft_wire *wire;
     struct soft_clock *clock;
-    bool opened;  /* the wire's open succeeded */
-    uint64_t now; /* of the clock, while now_known */
+    bool opened;  /* the wire's open() succeeded */
+    uint64_t now; /* time of the clock, valid while now_known */
     bool now_known;
 
     struct soft_train train;
     struct soft_work_list work;
-    struct soft_work_list waiting;  /* within a step: those that wait for what their user is about to send */
-    unsigned vain_polls;            /* in a row: nothing had completed */
-    bool patient;                   /* an ACK may wait for what the application is about to send */
-    uint64_t looks_at; /* ns: its user looks again then, who has been told of a timer; NEVER_NS: of none */
-    atomic_bool waits; /* there is something to do before its user sleeps, since the last step; a hint to those
-                          * who don't have the lock: pairs with nothing */
+    /* Within a step: queue pairs whose ACKs are delayed until the application has sent something. */
+    struct soft_work_list waiting;
+    unsigned vain_polls; /* consecutive polls without a completion */
+    bool patient;        /* ACKs may be delayed (soft_progress_patiently) */
+    /* When the application, which knows of a timer, polls again at the latest, ns; NEVER_NS: it knows of none. */
+    uint64_t looks_at;
+    /* Something must be done before the application sleeps: soft_rest(). Updated at the end of each step. Relaxed:
+     * advisory for threads without the lock, pairs with nothing. */
+    atomic_bool waits;
 
-    int came;          /* packets from peers of ours, at the last look for completions, */
-    atomic_uint stirs; /* and how many such looks have found those alone: a hint that pairs with nothing */
+    int came; /* packets from connected peers during the last poll */
+    /* How many polls found such packets but no completion. Relaxed: advisory, pairs with nothing. */
+    atomic_uint stirs;
 
     struct soft_qp_list qps;
-    struct soft_qp_list *buckets; /* by queue pair number */
+    struct soft_qp_list *buckets; /* hash table by queue pair number */
     size_t qp_count, bucket_count;
-    uint32_t first_qpn, last_qpn; /* that it gives */
-    uint32_t qpns_given;          /* in all, also those that are gone */
-    struct soft_shuffle qpns;     /* of the numbers from first_qpn on */
-    struct soft_shuffle srqns;    /* of shared receive queues, in XRC's domains: */
+    uint32_t first_qpn, last_qpn; /* the range of numbers for new queue pairs */
+    uint32_t qpns_given;          /* numbers given out in total */
+    struct soft_shuffle qpns;     /* order of the numbers from first_qpn on */
+    struct soft_shuffle srqns;    /* the same for numbers of shared receive queues (XRC) */
     uint32_t srqns_given;
     LIST_HEAD(, soft_xrcd) xrcds;
-    LIST_HEAD(, soft_group) groups; /* of multicast: group.h */
+    LIST_HEAD(, soft_group) groups; /* multicast groups: group.h */
     unsigned group_count;
 
     struct soft_timer {
         uint64_t at; /* not later than the queue pair's deadline */
         struct soft_qp *qp;
-    } * heap; /* a binary heap by `at` */
+    } * heap; /* a binary heap ordered by `at` */
     size_t heap_count, heap_room;
-    struct soft_qp *starting;       /* whose timers start when this step's packets have left */
-    LIST_HEAD(, soft_qp) unhurried; /* whose timers start when somebody asks for the next deadline */
+    struct soft_qp *starting; /* Queue pairs whose ACK timers start when this step's packets have been sent. */
+    /* Queue pairs whose ACK timers start when soft_deadline() is next called. */
+    LIST_HEAD(, soft_qp) unhurried;
 
-    struct soft_keys keys;    /* of the memory regions */
-    struct soft_keys windows; /* of the memory windows, by blocks of keys: mw.h */
+    struct soft_keys keys;    /* memory regions by key */
+    struct soft_keys windows; /* Memory windows by block of keys: mw.h. */
 
-    atomic_bool slept_on; /* somebody sleeps who sees to packets and timers himself; pairs with nothing */
-    atomic_uint awaited;  /* completion queues that are: counted before the wire's `awaits` takes the service's
-                          * lock, which pairs with the service thread's look */
+    /* A thread sleeps that handles packets and timers when it wakes. Relaxed: advisory, pairs with nothing. */
+    atomic_bool slept_on;
+    /* Number of completion queues for which the wire's awaits() was called. Incremented before awaits() takes the
+     * service thread's lock, which pairs with the service thread's load under that lock. */
+    atomic_uint awaited;
     LIST_HEAD(, soft_channel) channels;
-    struct soft_channel *inside; /* whose events the thread that holds the lock is about to fetch */
+    /* The channel whose events the thread with the lock is about to fetch: it needs no wake-up. */
+    struct soft_channel *inside;
     int *watched;
     int watched_count;
-    TAILQ_HEAD(, soft_events) events; /* of all objects that have some */
-    struct doorbell async;            /* its descriptor is async_fd: up while there are some */
-    struct soft_objects objects;      /* of all kinds */
+    TAILQ_HEAD(, soft_events) events; /* objects with asynchronous events */
+    struct doorbell async;            /* The eventfd behind async_fd: readable while `events` is not empty. */
+    struct soft_objects objects;      /* all objects by handle */
 
-    uint64_t guid, node_guid; /* of the context itself; what it says is the device's */
+    uint64_t guid, node_guid; /* The context's own random GUID; the GUID that the device reports. */
     struct soft_names names;
     struct soft_counters counters;
-    struct verbs_context verbs; /* last: grows at its front */
+    struct verbs_context verbs; /* Last member: rdma-core extends it at its front. */
 };
 
-/* Registered memory is about to be the application's again. */
+/* Registered memory is about to become invalid: the links copy what they have not sent from it. */
 static inline void soft_settle_all(const struct soft_context *context)
 {
     if (context->wire->settle != NULL)

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * engine.h - how the parts of the embedded device's transport engine call each other, on the objects of
+ * engine.h - functions that the files of the transport engine call in each other. Their structs are in
  *
- *   context.h  a context: its lock, its work list, its timers, all its objects
+ *   context.h  a context: its lock, its list of queue pairs with work, its timers, all its objects
  *   qp.h       a queue pair: its requester and its responder
  *   request.h  work requests in their rings, shared receive queues
  *   cq.h       completion queues and channels
  *   event.h    asynchronous events
  *   mr.h       protection domains, memory regions, address handles; mw.h: memory windows
- *   xrc.h      domains of extended connections
+ *   xrc.h      XRC domains
  *   group.h    multicast groups
- *   objects.h  which of these there are; keys.h: whose a key is
- *   train.h    packets on their way out
+ *   objects.h  the table of all objects by handle; keys.h: memory regions by key
+ *   train.h    packets that are built and not yet sent (a burst)
  *
- * Every object belongs to one context and is guarded by that context's lock, except the event counts of a
- * completion queue, which its own mutex guards as in rdma-core. All functions here are called with the lock
- * held. Nothing here allocates after an object has been created.
+ * Each object belongs to one context and is guarded by that context's lock, except the event counts of a completion
+ * queue, which a mutex of the queue guards, as in rdma-core. All functions here must be called with the context's lock
+ * held. They allocate no memory after an object has been created.
  *
- * A queue pair that has something to send is on the context's work list; soft_step gives each in turn a
- * bounded go. Packets are built in the context's train, which leaves when it is full or the step ends.
+ * A queue pair that has something to send is on the context's work list. soft_step() gives each of them a bounded turn.
+ * Packets are added to the context's burst, which is sent when it is full and at the end of the step.
  */
 #ifndef SOFT_ENGINE_H
 #define SOFT_ENGINE_H
@@ -33,54 +33,65 @@
 #include "train.h"
 #include "wire.h"
 
-/* requester.c: send up to a train of requests; is there more that could go? */
+/* requester.c. Sends requests, at most one turn's packets; returns true if more could be sent now. */
 bool soft_requester_go(struct soft_qp *qp);
-bool soft_requester_may_go(const struct soft_qp *qp); /* the next one, which there is */
+/* True if the next request may be sent; the caller has checked that there is one. */
+bool soft_requester_may_go(const struct soft_qp *qp);
 static inline bool soft_requester_ready(const struct soft_qp *qp)
 {
     return qp->req.index != qp->req.ring.head && soft_requester_may_go(qp);
 }
-bool soft_requester_drained(const struct soft_qp *qp); /* nothing of what has begun is under way */
-void soft_requester_drain(struct soft_qp *qp);         /* tell, if it is and somebody asked */
-void soft_requester_back(struct soft_qp *qp);          /* to the oldest unacknowledged packet */
-void soft_requester_lost(struct soft_qp *qp);          /* and slower: a packet was lost */
-void soft_requester_probe(struct soft_qp *qp);         /* the oldest unacknowledged packet once more */
+/* True if no request that has been started is incomplete. */
+bool soft_requester_drained(const struct soft_qp *qp);
+/* Raises IBV_EVENT_SQ_DRAINED if the application asked for it and the send queue is drained. */
+void soft_requester_drain(struct soft_qp *qp);
+/* Go back: sends again from the oldest unacknowledged packet on. */
+void soft_requester_back(struct soft_qp *qp);
+/* Like soft_requester_back(), and reduces the window: a packet was lost. */
+void soft_requester_lost(struct soft_qp *qp);
+void soft_requester_probe(struct soft_qp *qp); /* Sends the oldest unacknowledged packet once more. */
 void soft_requester_waited(
-    struct soft_qp *qp); /* a pause is over: of a peer that was not ready, or the link's */
+    struct soft_qp *qp); /* the pause has ended that an RNR NAK or the link's pace() asked for */
 void soft_requester_fault(struct soft_qp *qp, uint64_t psn, enum ibv_wc_status status) __attribute__((cold));
-void soft_request_done(struct soft_qp *qp); /* the oldest one */
-/* Which memory these bytes of a request's payload are. -1: its key or bounds are wrong. */
+void soft_request_done(struct soft_qp *qp); /* Completes the oldest request with success. */
+/* Stores which memory holds these bytes of a request's payload; returns the number of segments, or -1: wrong key or
+ * bounds. */
 int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t offset, uint32_t length,
                     struct iovec slice[SOFT_MAX_SGE], const struct soft_mr **fragile);
-static inline bool soft_send_answered(const struct soft_send *send) /* by data, not by an ACK */
+/* Data acknowledges the request, not an ACK packet. */
+static inline bool soft_send_answered(const struct soft_send *send)
 {
     return send->base == SOFT_READ_REQUEST || send->base == SOFT_CMP_SWAP || send->base == SOFT_FETCH_ADD;
 }
 
-/* completer.c */
+/* completer.c: processes responses and acknowledgements. */
 void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet) __attribute__((noinline));
-void soft_completer_acked(struct soft_qp *qp, uint32_t psn); /* an ACK that was no packet */
+/* Processes an acknowledgement that a link carried without a packet. */
+void soft_completer_acked(struct soft_qp *qp, uint32_t psn);
 void soft_completer_overflow(struct soft_qp *qp);
-void soft_completer_retry(struct soft_qp *qp)
-    __attribute__((cold));                     /* send again what is not acknowledged, or fail */
-bool soft_completer_waits(struct soft_qp *qp); /* for what can't be lost, once more; false: it has failed */
+/* Sends again all that is not acknowledged, or fails the queue pair if its retries are used up. */
+void soft_completer_retry(struct soft_qp *qp) __attribute__((cold));
+/* Lossless links: counts a retry without sending anything. False: the retries are used up and the queue pair has
+ * failed. */
+bool soft_completer_waits(struct soft_qp *qp);
 
-/* silence.c: what a requester does that hears nothing. Its queue pair's timer runs while packets are out. */
-void soft_silence_begin(struct soft_qp *qp);  /* packets have just left */
-void soft_silence_broken(struct soft_qp *qp); /* some of them are acknowledged */
-void soft_silence_held(struct soft_qp *qp);   /* they can't leave, since the link is full */
+/* silence.c: what a requester does when the peer does not answer. The queue pair's timer runs while packets are
+ * unacknowledged. */
+void soft_silence_begin(struct soft_qp *qp);  /* packets have just been sent */
+void soft_silence_broken(struct soft_qp *qp); /* some packets were acknowledged */
+void soft_silence_held(struct soft_qp *qp);   /* packets can't be sent because the link is full */
 
-/* responder.c: requests; refuse.c: those that go wrong; answer.c: what goes back */
+/* responder.c executes requests; refuse.c handles those that fail; answer.c sends responses, ACKs and NAKs. */
 void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status)
     __attribute__((cold));
 void soft_refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
-    __attribute__((cold));                                     /* the packet at expected */
+    __attribute__((cold));                                     /* Refuses the packet whose PSN is `expected`. */
 void soft_not_ready(struct soft_qp *qp) __attribute__((cold)); /* no receive is posted for it */
 bool soft_answer_go(struct soft_qp *qp);
 bool soft_answer_can_wait(const struct soft_qp *qp);
-/* The train has come to a place where only one more packet fits, if it is short: an ACK that is owed takes it. */
+/* The burst has room for one more short packet only: if an ACK is due, it is added now. */
 void soft_answer_along(struct soft_qp *qp);
 void soft_answer_nak(struct soft_qp *qp, uint64_t psn, uint8_t syndrome);
 void soft_answer_ack(struct soft_qp *qp);
@@ -90,38 +101,39 @@ void soft_resource_drop(struct soft_qp *qp, uint64_t psn);
 struct soft_resource *soft_resource_find(struct soft_qp *qp, uint64_t psn, const struct soft_packet *packet);
 void soft_resource_answer(struct soft_qp *qp, struct soft_resource *resource, uint64_t psn, uint32_t packets);
 
-/* xrc.c: what comes by an extended connection */
+/* xrc.c: requests of XRC connections. */
 void soft_xrc_input(struct soft_qp *qp, const struct soft_packet *packet);
 
-/* unreliable.c and datagram.c: receiving without acknowledging */
+/* unreliable.c and datagram.c: transports without acknowledgements. */
 void soft_uc_input(struct soft_qp *qp, const struct soft_packet *packet);
-void soft_uc_abandon(struct soft_qp *qp); /* the message that is coming in */
+void soft_uc_abandon(struct soft_qp *qp); /* Drops the message that is being received. */
 void soft_ud_input(struct soft_qp *qp, const struct soft_packet *packet, const struct soft_path *path);
 bool soft_ud_put(struct soft_qp *qp, struct soft_send *send);
 
 /* timer.c */
 void soft_timer_set(struct soft_qp *qp, uint64_t deadline);
-/* Wait for an ACK from when the packets of this step have left, which soft_timer_started is told. */
+/* Starts the ACK timer when the packets of this step have been sent: soft_timer_started() is called then. */
 void soft_timer_start(struct soft_qp *qp);
 void soft_timer_started(struct soft_context *context);
-/* The same where nothing is lost, so that the answer is nearly always there before anybody could have asked:
- * from when somebody wants to know the next deadline, and so would wait for it. */
+/* The same for lossless links, where the answer nearly always arrives before a thread would wait for the timer: the
+ * timer starts when soft_deadline() is next called, because the caller is about to wait. */
 void soft_timer_start_later(struct soft_qp *qp);
 void soft_timer_start_unhurried(struct soft_context *context);
-void soft_timer_end(struct soft_qp *qp); /* it waits for nothing any more */
+void soft_timer_end(struct soft_qp *qp); /* Stops the timer. */
 bool soft_timer_reserve(struct soft_context *context, size_t qps);
 void soft_timer_forget(struct soft_qp *qp);
 uint64_t soft_timer_next(struct soft_context *context);
 
 /* step.c */
-void soft_work(struct soft_qp *qp); /* it may have something to send */
-void soft_idle(struct soft_qp *qp); /* it is going away */
+void soft_work(struct soft_qp *qp); /* Puts the queue pair on the work list: it may have something to send. */
+void soft_idle(struct soft_qp *qp); /* Takes it from the work list: it is about to be destroyed. */
 void soft_step(struct soft_context *context);
-/* As soft_progress; but ACKs of a few packets may wait if the application comes back soon: it has been given
- * something, will very likely answer, and then both go together. With soft_hurry they wait no longer. */
+/* Like soft_progress(), but ACKs for a few packets are delayed: the application has been given completions and will
+ * probably answer, and an ACK can then go with the answer. soft_hurry() sends the delayed ACKs. */
 void soft_progress_patiently(struct soft_context *context);
 void soft_hurry(struct soft_context *context);
-/* The user sleeps, and looks again when the next timer is due, ns, which is returned; NEVER_NS: there is none. */
+/* The application is about to sleep. Returns when it must call again because a timer is due, ns; NEVER_NS: no timer
+ * runs. */
 uint64_t soft_looks_next(struct soft_context *context);
 uint64_t soft_now(struct soft_context *context);
 
@@ -131,11 +143,12 @@ bool soft_qp_enter(struct soft_context *context, struct soft_qp *qp);
 void soft_qp_leave(struct soft_context *context, struct soft_qp *qp);
 
 /* path.c */
-bool soft_is_group(const union soft_addr *addr); /* a multicast address? */
+bool soft_is_group(const union soft_addr *addr); /* Is it a multicast address? */
 void soft_path_copy(struct soft_path *to, const struct soft_path *from);
-void soft_path_leave(struct soft_path *path); /* goes by no link of its own any more */
+void soft_path_leave(struct soft_path *path); /* The path no longer uses its link. */
 bool soft_path_matches(const struct soft_path *own, const struct soft_path *came);
-/* The way to queue pair qpn (of a connection, or of a datagram). False: the address handle leads nowhere. */
+/* Derives the path to queue pair qpn from an address handle (of a connection or a datagram). False: the address handle
+ * is not valid. */
 bool soft_path_from_ah(const struct soft_context *context, struct soft_path *path, const struct ibv_ah_attr *ah,
                        uint32_t qpn);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* request.h - work requests as they wait in the rings of send and receive queues, shared ones (srq.c) too. */
+/* request.h - work requests in the rings of send queues, receive queues and shared receive queues (srq.c). */
 #ifndef SOFT_REQUEST_H
 #define SOFT_REQUEST_H
 
@@ -19,35 +19,35 @@ struct soft_cq;
 struct soft_qp;
 struct soft_xrcd;
 
-/* The base of what the device carries out by itself: no opcode. Such a request's status is an error up to its
- * turn; rkey is the window's key; of a bind imm is the region's key, va and compare are the range, swap_add is
- * the access. */
+/* `base` of a request that the device executes without sending a packet (bind, local invalidate); it is no opcode. Its
+ * status is an error until it is the oldest request. rkey is the window's key. For a bind, imm is the region's key, va
+ * and compare are start and length of the range, swap_add is the access. */
 #define SOFT_LOCAL 0x40
 
 struct soft_send {
     uint64_t wr_id;
-    uint64_t psn;     /* the first */
-    uint32_t packets; /* PSNs */
+    uint64_t psn;     /* the first PSN */
+    uint32_t packets; /* number of PSNs */
     uint32_t length;
     enum ibv_wr_opcode opcode;
-    enum ibv_wc_status status; /* why it can't be carried out */
+    enum ibv_wc_status status; /* an error found when it was posted, or IBV_WC_SUCCESS */
     uint32_t rkey;
-    uint32_t imm; /* as on the wire; of a SEND that invalidates, the key */
+    uint32_t imm; /* As on the wire; of a SEND with invalidate, the key. */
     uint64_t va;
     uint64_t swap_add, compare;
-    uint32_t srqn; /* of an extended connection: the peer's shared receive queue */
-    uint8_t base;  /* opcode on the wire, of a first packet; SOFT_LOCAL: none */
-    uint8_t last;  /* and of a SEND's or WRITE's last one */
+    uint32_t srqn; /* XRC: number of the peer's shared receive queue */
+    uint8_t base;  /* opcode of the first packet, or SOFT_LOCAL */
+    uint8_t last;  /* opcode of the last packet of a SEND or WRITE */
     uint8_t flags; /* IBV_SEND_ */
     bool with_imm;
     uint8_t sges;
     union {
-        struct ibv_sge sge[1]; /* max_send_sge, */
-        uint8_t bytes[1];      /* or max_inline_data */
+        struct ibv_sge sge[1]; /* max_send_sge elements */
+        uint8_t bytes[1];      /* or max_inline_data bytes */
     } data;
 };
 
-/* Where a datagram goes: behind the rest of its work request, in the last bytes of its place in the ring. */
+/* Where a datagram goes. Stored in the last bytes of the request's slot in the ring. */
 struct soft_destination {
     struct soft_path path;
     uint32_t qpn, qkey;
@@ -56,14 +56,14 @@ struct soft_destination {
 struct soft_recv {
     uint64_t wr_id;
     int sges;
-    struct ibv_sge sge[1]; /* max_recv_sge */
+    struct ibv_sge sge[1]; /* max_recv_sge elements */
 };
 
 /* A ring of work requests; the indices only grow. */
 struct soft_ring {
     uint8_t *slots;
     size_t stride;
-    uint32_t size, mask; /* what was asked for; places - 1 */
+    uint32_t size, mask; /* requests that fit; slots - 1 */
     uint32_t head, tail; /* next to post; oldest */
 };
 
@@ -77,37 +77,38 @@ static inline struct soft_destination *soft_destination_of(const struct soft_rin
     return (struct soft_destination *)((uint8_t *)send + ring->stride) - 1;
 }
 
-/* Room for so many requests of so many bytes. */
+/* Allocates a ring for this number of requests of this size in bytes. */
 bool soft_ring_make(struct soft_ring *ring, uint32_t requests, size_t bytes);
-void soft_ring_free(struct soft_ring *ring); /* also of one that was never made, but cleared */
-/* Bytes of a receive of so many elements. */
+void soft_ring_free(struct soft_ring *ring); /* Also for a ring that is zeroed and was never allocated. */
+/* Bytes of a receive with this number of elements. */
 size_t soft_recv_bytes(uint32_t sges);
 void soft_recv_fill(struct soft_recv *recv, const struct ibv_recv_wr *wr);
 
-/* A receive queue for many queue pairs. What it gives to one is that one's. */
+/* A shared receive queue. A receive that a queue pair has taken belongs to that queue pair. */
 struct soft_srq {
     struct ibv_srq ibv;
-    void *reserved[4]; /* rdma-core's has more behind it */
+    void *reserved[4]; /* rdma-core's struct is longer */
     struct soft_ring ring;
     uint32_t max_sge;
-    uint32_t limit; /* the event when fewer are left; 0: none */
-    unsigned users; /* queue pairs */
+    uint32_t limit; /* Raises IBV_EVENT_SRQ_LIMIT_REACHED when fewer receives are left; 0: never. */
+    unsigned users; /* number of queue pairs */
     struct soft_events events;
-    struct soft_xrcd *xrcd; /* of one for extended connections, and these: its completions', */
+    /* For XRC: its domain, the completion queue, and the number by which the peer names it. */
+    struct soft_xrcd *xrcd;
     struct soft_cq *cq;
-    uint32_t number; /* by which the peer names it, */
+    uint32_t number;
     LIST_ENTRY(soft_srq) link;
 };
 
-/* 0, or the errno with which a call is refused that names it. (locked) */
+/* 0, or the errno for a call that names an invalid shared receive queue. (locked) */
 int soft_srq_check(const struct ibv_srq *srq);
-/* The oldest receive, copied into *taken. False: there is none. */
+/* Moves the oldest receive to *taken. False: the queue is empty. */
 bool soft_srq_take(struct soft_srq *srq, struct soft_recv *taken);
 int soft_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-/* verbs/mw.c: a request that sends nothing: an errno when it is refused; and into its place. */
+/* verbs/mw.c, for requests that send no packet: returns an errno if the request is invalid; copies it to its slot. */
 int soft_local_refuse(const struct soft_qp *qp, const struct ibv_send_wr *wr);
 void soft_local_keep(struct soft_send *send, const struct ibv_send_wr *wr);
-/* All of the list or none of it; the errno of the first that is refused. */
+/* Posts all requests of the list or none; returns the errno of the first that is invalid. */
 int soft_post_list(struct ibv_qp *qp, struct ibv_send_wr *list);
 int soft_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int soft_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);

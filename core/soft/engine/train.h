@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* train.h - the packets of a context on their way out, until they leave together. */
+/* train.h - the burst of a context (in the code: train): packets that are built and then sent in one call of a link. */
 #ifndef SOFT_TRAIN_H
 #define SOFT_TRAIN_H
 
@@ -11,52 +11,54 @@ struct soft_context;
 
 #define SOFT_PIECES 128
 
-/* Payload of the train that has yet to be fetched from the application's memory, or its file. */
+/* A segment of payload that is copied from the application's memory or file only when the burst is sent. */
 struct soft_piece {
     uint8_t *to;
     const void *from;
     size_t length;
     unsigned packet;
-    int file;       /* -1: memory, */
-    uint64_t place; /* or where in it */
+    int file;       /* -1: `from` is memory */
+    uint64_t place; /* else the offset in the file */
 };
 
-/* The packets put together so far; one for each context. */
+/* The burst that is being built; one for each context, guarded by its lock. */
 struct soft_train {
-    uint8_t *own;          /* SOFT_TRAIN_LONG bytes, for links without room of their own, and what is fetched */
-    uint8_t *bytes;        /* where it is put together, */
-    size_t limit;          /* and how long it may get */
-    size_t length, stride; /* of all of it, of the first packet */
+    /* SOFT_TRAIN_LONG bytes: for links without their own buffers, and for payload on its way to such a buffer. */
+    uint8_t *own;
+    uint8_t *bytes;        /* where the burst is built */
+    size_t limit;          /* its maximum length */
+    size_t length, stride; /* bytes of the whole burst, of its first packet */
     unsigned packets;
-    bool closed;                 /* by a packet shorter than the stride */
-    bool left;                   /* it, or one before it, in this turn of sending */
-    const struct soft_path *way; /* where to: the first packet's */
-    struct soft_link *link;      /* what carries it */
+    bool closed;                 /* the last packet is shorter than the stride */
+    bool left;                   /* a burst was sent in this step */
+    const struct soft_path *way; /* path of the first packet */
+    struct soft_link *link;      /* the link that sends the burst */
     struct soft_owner {
         struct soft_qp *qp;
         uint64_t psn;
         bool answer;
-    } * owner; /* SOFT_TRAIN_PACKETS of them */
+    } * owner; /* SOFT_TRAIN_PACKETS entries: whose packet each is */
     unsigned pieces;
-    struct soft_piece *piece; /* SOFT_PIECES of them */
+    struct soft_piece *piece; /* SOFT_PIECES entries */
 };
 
-/* For tsan.h: what a thread did before it sent a packet is ordered before what another does that has received it. */
+/* For tsan.h: what a thread did before it sent a packet happens before what a thread does that has received it. */
 extern char soft_packet_order;
 
-/* Its memory. False: there is none; what there is soft_train_end frees. */
+/* Allocates the memory of a burst. False: no memory; the caller then calls soft_train_end(), which frees the rest. */
 bool soft_train_begin(struct soft_train *train);
 void soft_train_end(struct soft_train *train);
 
-/* Room for a packet of `size` bytes, or NULL when an earlier packet's memory turned out to be gone, or the
- * link is full: look again at what there is to do. psn and answer say whose payload it is, should that happen.
- * `way` stays as it is until the train has left. */
+/* Returns space for a packet of `size` bytes. NULL: the memory of an earlier packet's payload had vanished, or the link
+ * is full; the caller must check again what it has to send. psn and answer tell whose payload it is in case it
+ * vanishes. `way` must stay valid until the burst has been sent. */
 uint8_t *soft_train_add(struct soft_qp *qp, const struct soft_path *way, size_t size, uint64_t psn,
                         bool answer);
-/* Payload for the packet added last: taken now, or, since a region of it is fragile, when the train leaves. */
+/* Adds payload to the packet that was added last. It is copied now, or, if `fragile` is not NULL, when the burst is
+ * sent. */
 void soft_train_payload(struct soft_context *context, uint8_t *to, const struct iovec *from, int count,
                         const struct soft_mr *fragile);
-/* Send what there is. False: some payload's memory was gone, and its queue pair has been told. */
+/* Sends the burst. False: some payload's memory had vanished, and its queue pair has been notified. */
 bool soft_train_leave(struct soft_context *context);
 
 #endif

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * wire.h - what the transport engine of the embedded device asks of the world, and what the world asks of it.
+ * wire.h - the interface between the software device's transport engine, the links that carry its packets, and the
+ * clock.
  *
- * The engine (requester, responder, completer of every queue pair of one context) has no clock, socket or
- * thread of its own. A context's home, or a test's virtual network, gives it a struct soft_wire and a struct
- * soft_clock, and its links call the soft_ functions below. So a test runs the same engine on a clock of its
- * own, over a network that loses, doubles and reorders what it likes, with the same answer every time.
+ * The engine is the requester, responder and completer of every queue pair of one context. It calls no socket function,
+ * reads no clock and starts no thread. The opener of a context passes it three things: a struct soft_wire (callbacks to
+ * the environment: the service directory's struct soft_home, or a test's virtual network), a struct soft_clock, and a
+ * struct soft_link for each way of carrying packets (udp, tcp, shm). The links call the soft_ functions below when
+ * packets arrive. A test therefore runs the same engine on a virtual clock, over a network that loses, duplicates and
+ * reorders packets in a reproducible way.
  *
- * One lock for each context guards all its objects. Functions marked (locked) are called with the context's
- * lock held: the engine calls the wire (locked), and the link takes it by soft_lock before it calls in.
+ * One mutex for each context guards all objects of the context. A function or callback marked (locked) is called with
+ * this mutex held: the engine holds it when it calls a callback, and a link takes it with soft_lock() before it calls
+ * the engine. A burst (in the code: train) is a run of packets that one call of a link sends.
  */
 #ifndef SOFT_WIRE_H
 #define SOFT_WIRE_H
@@ -22,207 +26,220 @@
 #include <infiniband/verbs.h>
 #include "core/clock.h"
 
-#define SOFT_UDP_PORT 4791     /* RoCEv2's port */
-#define SOFT_ROCE_HEADERS 80   /* bytes of a packet: the most that IP, UDP and RoCEv2's own headers take */
-#define SOFT_PKEY 0xffff       /* the default partition */
-#define SOFT_PKEY_MASK 0x7fff  /* the upper bit is membership */
-#define SOFT_DEVICE_PORT 1     /* the device's only one */
-#define SOFT_TRAIN_MAX 65488   /* bytes of a train: what one UDP datagram holds, of IPv6 on the loopback, */
-#define SOFT_TRAIN_LONG 263168 /* and of one put together in a link's own room: four packets of 64 KiB */
-#define SOFT_TRAIN_PACKETS 60  /* packets of a train */
-#define SOFT_FLIGHT_MAX 524288 /* bytes of payload that a queue pair has under way */
+#define SOFT_UDP_PORT 4791    /* RoCEv2 */
+#define SOFT_ROCE_HEADERS 80  /* maximum bytes of IP, UDP and RoCEv2 headers in a packet */
+#define SOFT_PKEY 0xffff      /* the default partition */
+#define SOFT_PKEY_MASK 0x7fff /* the most significant bit is the membership bit */
+#define SOFT_DEVICE_PORT 1    /* the device has one port */
+/* Bytes of a burst that is sent as one UDP datagram (IPv6 over the loopback interface). */
+#define SOFT_TRAIN_MAX 65488
+/* Bytes of a burst that is built in the link's buffer: four packets of 64 KiB. */
+#define SOFT_TRAIN_LONG 263168
+#define SOFT_TRAIN_PACKETS 60  /* maximum packets of a burst */
+#define SOFT_FLIGHT_MAX 524288 /* Maximum payload bytes of a queue pair that are sent and not acknowledged. */
 
-/* As core/clock.h has it, or a test: nanoseconds of a clock that only goes forward. */
+/* Nanoseconds of a monotonic clock: core/clock.h, or a test's virtual clock. */
 struct soft_clock {
     uint64_t (*now)(struct soft_clock *clock);
 };
 
-/* The longest first: what begins one begins it all. From GCC 15 on an initializer leaves what is behind the
- * member that it names as it was; IPv6's addresses are longer, and paths are compared byte by byte. */
+/* The longest member is first, so that an initializer clears all bytes: from GCC 15 on, an initializer of a shorter
+ * first member leaves the bytes behind it undefined, and paths are compared with memcmp(). */
 union soft_addr {
     struct sockaddr_in6 in6;
     struct sockaddr_in in;
     struct sockaddr sa;
 };
 
-/* None in particular: 0.0.0.0, or ::. */
+/* True for the wildcard address, 0.0.0.0 or ::. */
 static inline bool soft_is_any(const union soft_addr *addr)
 {
     return addr->sa.sa_family == AF_INET ? addr->in.sin_addr.s_addr == htonl(INADDR_ANY)
                                          : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
 }
 
-/* Both ends of a queue pair's way: addresses and UDP ports. What comes from elsewhere, another port included,
- * is not the peer's - unless the peer is at SOFT_UDP_PORT, which says nothing of where RoCE's packets come
- * from. */
+/* Both ends of a queue pair's path: addresses and UDP ports. A packet from another address or port is not the peer's,
+ * with one exception: a peer at SOFT_UDP_PORT may send from any port, as RoCEv2 allows. */
 struct soft_path {
     union soft_addr local, remote;
-    struct soft_link *link;  /* NULL: the one that the wire has for all */
-    uintptr_t traffic_class; /* of IP, 8 bits; so wide since paths are compared byte by byte, with no padding */
+    struct soft_link *link; /* NULL: the wire's default link */
+    /* The IP header's traffic class, 8 bits. A uintptr_t, so that the struct has no padding: paths are compared with
+     * memcmp(). */
+    uintptr_t traffic_class;
 };
 
-#define SOFT_ACKED 0x80u /* in the upper eight bits, and a PSN: it has come, and all before it */
+/* In the upper eight bits of an acknowledgement that a link carries; a PSN is in the others. All packets up to this PSN
+ * have arrived. */
+#define SOFT_ACKED 0x80u
 #define SOFT_ACKED_SHIFT 24
 
-/* What carries packets. A context may have many at once: a link belongs to a path. Its owner's; it outlives the
- * queue pairs whose path it is. */
+/* What carries packets: udp, tcp or shm. A context may use several at the same time, because the link is part of a
+ * path. A struct soft_link belongs to the module that created it and outlives the queue pairs whose path names it. */
 struct soft_link {
     const char *name;
-    uint32_t mtu; /* the largest payload of a packet, bytes, whatever the path MTU says; 0: that */
-    bool
-        lossless; /* what is sent arrives, as long as the peer is there: nothing is sent again but on request */
-    uint64_t
-        patience;   /* ns that a lossless link's peer may be silent at least, whatever the retry count says: the
-                        * link finds out itself, and sooner, that a peer is gone; 0: what the retry count says */
-    size_t trailer; /* bytes that the engine leaves free behind each packet for the link's check (ICRC: 4) */
+    uint32_t mtu; /* Maximum payload of a packet in bytes, in place of the path MTU; 0: the path MTU. */
+    /* Packets arrive as long as the peer exists, so the engine retransmits nothing unless the peer asks for it. */
+    bool lossless;
+    /* Lossless links: minimum time in ns before an unresponsive peer counts as dead, even if the retry count allows
+     * less. The link itself detects a dead peer earlier. 0: the retry count alone decides. */
+    uint64_t patience;
+    /* Bytes that the engine leaves free behind each packet for the link's checksum (ICRC: 4). */
+    size_t trailer;
 
-    /* (locked) Send a train: packets from the BTH on, stride bytes apart, the last one perhaps shorter, each
-     * ending in `trailer` free bytes (counted in stride and in length). The train may be changed, and is the
-     * engine's again on return. What cannot be sent is lost, as on any wire. */
+    /* (locked) Sends a burst: packets from the BTH on, which start `stride` bytes apart. The last one may be shorter.
+     * Each packet ends in `trailer` free bytes, which are counted in stride and length. The link may change the bytes
+     * until it returns. Packets that it cannot send are lost, as on any network. */
     void (*send)(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
                  size_t stride);
 
-    /* (locked) Where to put the next train together, which begins with a packet of `size` bytes, and how long
-     * it may get, SOFT_TRAIN_LONG at most. NULL: there is no room now, and `full` is set, until
-     * soft_link_drained. The call itself is NULL where the engine's own memory will do. A link that has it
-     * carries one queue pair's packets. */
+    /* (locked) Returns where the engine builds the next burst, whose first packet has `size` bytes, and stores in
+     * *limit how long the burst may become, at most SOFT_TRAIN_LONG. NULL: the link has no space, and has set `full`;
+     * it calls soft_link_drained() when there is space again. The callback itself is NULL if the engine builds bursts
+     * in its own memory. A link that has it carries the packets of one queue pair. */
     uint8_t *(*room)(struct soft_link *link, size_t size, size_t *limit);
     bool full;
-    bool far;               /* another processor reads what is put there next: it is copied past the cache */
-    struct soft_qp *waiter; /* the queue pair that found it full */
+    /* A thread on another CPU reads the burst next, so the engine copies with non-temporal stores (copy_far). */
+    bool far;
+    struct soft_qp *waiter; /* the queue pair that found the link full */
 
-    /* Where an acknowledgement needs no packet of its own: it goes with the next train, and is the link's to tell
-     * and to clear (SOFT_ACKED and a PSN; 0: none). Such a link carries one queue pair's packets. */
+    /* If `carries_ack` is set, an acknowledgement needs no packet: the engine stores it here (SOFT_ACKED and a PSN; 0:
+     * none), and the link sends it with the next burst and clears it. A link with this flag carries the packets of one
+     * queue pair. */
     bool carries_ack;
     uint32_t ack;
-    struct soft_qp *user; /* whose path it is: the last one's, if there are several */
+    struct soft_qp *user; /* the queue pair whose path names this link; of several, the last one */
 
     /*
-     * (locked) A link that sends from where a payload is: bytes that belong at `to`, in the room that it gave, are
-     * here, and stay so until the peer acknowledges PSN `psn` or `settle` is called. False: they are to be copied
-     * there instead. settle: they don't stay so any longer, whichever they are; the link copies what has not left.
-     * NULL, both, where all is copied.
+     * (locked) For a link that sends payload directly from registered memory. gather() asks the link to send `length`
+     * bytes from `from` in place of those at `to`, which is in the buffer that room() returned. The memory stays valid
+     * until the peer acknowledges PSN `psn` or the engine calls settle(). False: the engine copies the bytes to `to`.
+     * settle() announces that such memory becomes invalid; the link copies the bytes that it has not sent yet. Both are
+     * NULL if all payload is copied.
      */
     bool (*gather)(struct soft_link *link, uint8_t *to, const void *from, size_t length, uint64_t psn);
     void (*settle)(struct soft_link *link);
-    uint64_t gathered; /* the PSN of the first packet whose bytes it has not sent; UINT64_MAX: none */
+    /* PSN of the first packet with gathered payload that the link has not sent; UINT64_MAX: none. */
+    uint64_t gathered;
 
-    /* (locked) So many bytes more are being sent that nobody acknowledges. How long to wait before the next,
-     * ns, and then to ask again, of 0 bytes; 0: don't wait. NULL where nothing is lost for want of room. */
+    /* (locked) The engine is about to send `bytes` more bytes on a transport without acknowledgements. Returns how long
+     * the queue pair must pause, in ns, before it asks again with 0 bytes; 0: no pause. NULL if the link loses nothing
+     * when the receiver's buffer is full. */
     uint64_t (*pace)(struct soft_link *link, const struct soft_path *path, size_t bytes);
 
-    /* (locked) Its queue pair is gone, or has another path; nobody uses the link any more. May be NULL. */
+    /* (locked) The queue pair was destroyed or has another path now; nothing uses the link any more. May be NULL. */
     void (*leave)(struct soft_link *link);
 };
 
-/* Who calls a wire's `receive`. */
+/* How the caller of a wire's receive() polls. */
 enum soft_looker {
-    SOFT_LOOKS_ONCE,  /* someone who may sleep then, or who has been woken */
-    SOFT_POLLS,       /* a program that polls, and asks for an event before it sleeps */
-    SOFT_POLLS_RESTS, /* one that, besides, says when it sleeps: soft_rest */
+    SOFT_LOOKS_ONCE,  /* it may sleep next, or a packet has woken it */
+    SOFT_POLLS,       /* it polls in a loop, and arms a completion queue before it sleeps */
+    SOFT_POLLS_RESTS, /* it polls in a loop, and calls soft_rest() before it sleeps */
 };
 
-/* A context's way to the world. Owned by whoever opens the context, and outlives it. */
+/* The engine's callbacks to its environment. It belongs to the opener of the context and outlives the context. */
 struct soft_wire {
-    struct soft_link *link; /* of paths that name none */
+    struct soft_link *link; /* for paths that name no link */
 
     enum soft_looker looker;
 
-    /* What arrives wakes nobody, since the last who looked are to look again: `watch` comes before they sleep, or
-     * when they have not come for a while. */
+    /* Set while packets that arrive wake no thread, because the last caller of receive() said that it would poll again.
+     * watch() ends this state; it is called before that caller sleeps, or by the service thread if the caller has not
+     * polled for a while. */
     bool unwatched;
 
-    uint64_t grain; /* ns by which it may be late with soft_timers, and answers with it */
+    uint64_t grain; /* by how many ns calls of soft_timers(), and answers, may be late */
 
-    /* (locked) Take in what has arrived, by soft_input for each packet; returns how many packets.
-     * Bounded: at most a few trains, so that the lock is not held for long. NULL where packets are pushed. */
+    /* (locked) Passes packets that have arrived to soft_input() and returns their number. It processes a few bursts at
+     * most, so that the lock is not held for long. NULL if the links call soft_input() on their own. */
     int (*receive)(struct soft_wire *wire, struct ibv_context *context);
 
-    /* (locked) A turn of sending is over, after one train or many: who is to be woken up for them can be now.
-     * May be NULL. */
+    /* (locked) The engine has finished a step in which it sent bursts; the link may now wake their receivers. May be
+     * NULL. */
     void (*sent)(struct soft_wire *wire, struct ibv_context *context);
 
-    /* (locked) What arrives from now on wakes whoever waits for it, and so does what has arrived already. NULL
-     * where it always does. */
+    /* (locked) From now on packets wake a waiting thread again, also those that have arrived already. NULL if they
+     * always do. */
     void (*watch)(struct soft_wire *wire);
 
-    /* (locked) The application itself is driving the device (it polled a completion queue, waited for an
-     * event, or posted work): a service thread may step aside. NULL where there is none. */
+    /* (locked) The application is driving the device: it polled a completion queue, waited for an event, or posted
+     * work. The service thread may therefore step aside. NULL if there is no service thread. */
     void (*attended)(struct soft_wire *wire, struct ibv_context *context);
 
-    /* (locked) The application is about to sleep on a completion channel's descriptor where packets don't wake
-     * it: somebody else has to take them in, at once. NULL where nobody can. */
+    /* (locked) The application is about to sleep on a completion channel's descriptor that packets do not make
+     * readable, so another thread must process packets from now on. NULL if there is no such thread. */
     void (*awaits)(struct soft_wire *wire, struct ibv_context *context);
 
-    /* (locked) Called when the first queue pair of the context is created: a link opens its sockets now.
-     * 0, or an errno with which creating the queue pair fails. May be NULL. */
+    /* (locked) Called when the first queue pair of the context is created; the links open their sockets. Returns 0, or
+     * an errno with which creating the queue pair fails. May be NULL. */
     int (*open)(struct soft_wire *wire, struct ibv_context *context);
 
-    /* (locked) Listen at a multicast group's address, which has no port, and no more. 0 or an errno. NULL,
-     * both, where there is no such thing. */
+    /* (locked) Start and stop receiving datagrams for a multicast group's address, which has no port. Returns 0 or an
+     * errno. Both are NULL if multicast is not available. */
     int (*join)(struct soft_wire *wire, const union soft_addr *group);
     void (*leave)(struct soft_wire *wire, const union soft_addr *group);
 
-    /* (locked) Memory is about to be deregistered: no link sends from where it is. May be NULL. */
+    /* (locked) A memory region is about to be deregistered: each link copies what it has not sent from there. May be
+     * NULL. */
     void (*settle)(struct soft_wire *wire);
 };
 
 /* ---- A context ----------------------------------------------------------------------------- */
 
-/* A device context of its own: NULL and errno when there is no memory. GUID and queue pair numbers are
- * random, or follow from `seed` when it is not 0. */
+/* Opens a context with its own objects and lock. NULL and errno if there is no memory or no random numbers. GUID, keys
+ * and queue pair numbers are random, or derived from `seed` if it is not 0 (tests). */
 struct ibv_context *soft_open(struct soft_wire *wire, struct soft_clock *clock, uint64_t seed);
-/* Give it the descriptor of its asynchronous events, async_fd, which programs of verbs watch, if it has none.
+/* Creates the descriptor of the context's asynchronous events (async_fd, which verbs programs watch) unless it exists.
  * 0, or -1 and errno. */
 int soft_async_fd(struct ibv_context *context);
-/* EBUSY while it has objects. */
+/* Returns EBUSY while the context has objects. */
 int soft_close(struct ibv_context *context);
 
-/* The numbers that a queue pair may have are 24 bits: 0 and 1 are for management, and the last is multicast's. */
+/* Queue pair numbers have 24 bits. 0 and 1 are for management, and the last is the multicast one. */
 #define SOFT_QPN_MIN 2
 #define SOFT_QPN_MAX 0xfffffe
-#define SOFT_GROUP_QPN 0xffffff /* the destination of every packet to a group */
+#define SOFT_GROUP_QPN 0xffffff /* the destination of each multicast packet */
 bool soft_is_qpn(uint32_t number);
 
 /*
- * What programs tell each other by means of their own, to connect queue pairs.
+ * The names by which programs that exchange addresses on their own (not with a connection manager) connect queue pairs.
  *
- * A context with names has a local identifier, LID, from 1 to SOFT_LID_MAX, one to a process of this host, and
- * its UDP port is SOFT_LID_PORT + LID. The number of each of its queue pairs begins with the LID, too: so a GID
- * and a queue pair number lead to the queue pair from any host, and a LID and a queue pair number from this
- * one.
+ * A context with names has a local identifier (LID), from 1 to SOFT_LID_MAX, which no other process of the host has.
+ * Its UDP port is SOFT_LID_PORT + LID, and the numbers of its queue pairs begin with the LID. A GID and a queue pair
+ * number therefore identify the queue pair from any host, and a LID and a queue pair number from this host.
  */
 #define SOFT_LID_PORT 49152
 #define SOFT_LID_MAX 4094
-#define SOFT_LID_QPNS_BITS 12 /* the rest of a queue pair number */
-#define SOFT_GIDS 64          /* places in the table */
+#define SOFT_LID_QPNS_BITS 12 /* the other bits of a queue pair number */
+#define SOFT_GIDS 64          /* entries of the GID table */
 
 struct soft_gid {
     union ibv_gid gid;
-    unsigned interface; /* of the network, its index */
+    unsigned interface; /* index of the network interface */
 };
 
 struct soft_names {
     uint16_t lid;
-    uint64_t guid;    /* of the node, network byte order */
-    enum ibv_mtu mtu; /* the largest that all the addresses can carry */
-    bool roce; /* reached at SOFT_UDP_PORT, too, and to find there whoever shows no LID of the kind below */
+    uint64_t guid;    /* node GUID, network byte order */
+    enum ibv_mtu mtu; /* the largest MTU that the interfaces of all addresses can carry */
+    /* The context also receives at SOFT_UDP_PORT, and sends there to each peer that no LID identifies. */
+    bool roce;
     int gid_count;
     struct soft_gid gids[SOFT_GIDS];
 };
 
-/* Before the context has any object. */
+/* Must be called before the context has any object. */
 void soft_set_names(struct ibv_context *context, const struct soft_names *names);
-/* This host's addresses, the one to give to others first; returns how many. */
+/* Fills in this host's addresses, the one that peers should use first; returns their number. */
 int soft_host_gids(struct soft_gid gids[SOFT_GIDS]);
-/* Any socket will do. */
+/* Returns the largest path MTU that the interfaces of all addresses can carry. `socket` may be any socket. */
 enum ibv_mtu soft_host_mtu(int socket, const struct soft_gid *gids, int count);
 uint64_t soft_host_guid(void);
 void soft_gid_of(union ibv_gid *gid, const struct sockaddr *addr);
-/* The place of a GID in the table, -1 if it has none. (locked) */
+/* Returns the index of a GID in the table, or -1. (locked) */
 int soft_gid_index(struct ibv_context *context, const union ibv_gid *gid);
-/* The same for an address that is this host's but that nobody has listed, as all of 127.0.0.0/8 are: it gets a
- * place now. -1: none is left, or the context has no names. (not locked) */
+/* Like soft_gid_index(), but adds a GID that is not in the table, for addresses of this host that no interface lists,
+ * as those in 127.0.0.0/8. -1: the table is full, or the context has no names. (not locked) */
 int soft_gid_enter(struct ibv_context *context, const union ibv_gid *gid);
 
 static inline in_port_t soft_port_of_lid(unsigned lid) /* network byte order */
@@ -230,7 +247,7 @@ static inline in_port_t soft_port_of_lid(unsigned lid) /* network byte order */
     return htons((uint16_t)(SOFT_LID_PORT + lid));
 }
 
-static inline uint16_t soft_lid_of_port(in_port_t port) /* 0: none */
+static inline uint16_t soft_lid_of_port(in_port_t port) /* 0: the port of no LID */
 {
     unsigned lid = ntohs(port) - SOFT_LID_PORT;
 
@@ -242,103 +259,106 @@ void soft_lock(struct ibv_context *context);
 bool soft_trylock(struct ibv_context *context);
 void soft_unlock(struct ibv_context *context);
 
-/* Whoever has looked, and was to look again, sleeps now, or has not come: what arrives is to wake somebody. (locked) */
+/* The thread that said that it would poll again sleeps now, or has not polled for a while: from now on packets wake a
+ * waiting thread. (locked) */
 void soft_watch_again(struct ibv_context *context);
 
-/* Watch this descriptor too (level-triggered, reading) in every completion channel of the context, present
- * and future: so a packet wakes the application without a thread between. (locked) */
+/* Adds a descriptor (level-triggered, reading) to the epoll set of every completion channel of the context, present and
+ * future, so that a packet wakes the application directly. 0 or an errno. (locked) */
 int soft_watch(struct ibv_context *context, int fd);
 void soft_unwatch(struct ibv_context *context, int fd); /* (locked) */
-/* Has `awaits` been called, and no event come yet? (any thread) */
+/* True while a completion queue is armed whose user sleeps where packets do not wake it (see `awaits`). (any thread) */
 bool soft_is_awaited(struct ibv_context *context);
-/* Does somebody sleep where packets wake him, and timers of which he knows? (any thread) */
+/* True while a thread sleeps that is woken by packets and handles the timers. Advisory. (any thread) */
 bool soft_is_slept_on(struct ibv_context *context);
 
 /* ---- What a link calls (locked) --------------------------------------------------------------- */
 
-/* One packet, from the BTH on, without the trailer, that came on `path` (local = where it arrived).
- * Malformed ones are counted and dropped. */
+/* Processes one packet, from the BTH on, without the trailer. path: where it came from (remote) and arrived (local).
+ * Malformed packets are counted and dropped. */
 void soft_input(struct ibv_context *context, const struct soft_path *path, const uint8_t *packet,
                 size_t length);
-/* The same of one that its sender may still be changing: no byte of it is read twice. */
+/* Like soft_input(), for a packet in memory that the sender can still change: the engine reads each byte once. */
 void soft_input_shared(struct ibv_context *context, const struct soft_path *path, const uint8_t *packet,
                        size_t length);
 /*
- * Of a long packet a link may give the headers first, to receive the payload where it belongs. Each part of the
- * payload needs a call of soft_input_target() before it, under the same hold of the lock: memory that is not
- * registered any more is not written to. soft_input_placed() then carries the packet out.
+ * A link may pass the headers of a long packet first, and then receive the payload directly into its destination. It
+ * calls soft_input_target() before each part of the payload and writes the part before it releases the lock, so that
+ * deregistered memory is never written to. soft_input_placed() then executes the packet.
  */
-#define SOFT_TARGETS 32        /* stretches of memory that one payload goes to */
-#define SOFT_TARGET_HEADERS 44 /* bytes of a packet: all its headers, whatever it is */
+#define SOFT_TARGETS 32        /* maximum number of memory segments for one payload */
+#define SOFT_TARGET_HEADERS 44 /* maximum bytes of a packet's headers */
 
 struct soft_target {
     uint32_t headers,
-        length;   /* bytes of the packet's headers, and of the payload behind them, without its pad */
-    bool fragile; /* the memory may vanish: the kernel has to write there */
+        length;   /* Bytes of the packet's headers, and of the payload behind them without its pad. */
+    bool fragile; /* the pages may vanish (a truncated file): only the kernel may write there */
     int count;
-    struct iovec memory[SOFT_TARGETS]; /* `length` bytes altogether */
+    struct iovec memory[SOFT_TARGETS]; /* `length` bytes in total */
 };
 
-/* `bytes`: the first SOFT_TARGET_HEADERS of a packet of `length`. True: its payload goes to `target`. False: the
- * packet has been dealt with, and its payload is to be dropped. */
+/* `bytes`: the first SOFT_TARGET_HEADERS bytes of a packet of `length` bytes. True: *target says where its payload
+ * goes. False: the engine has handled the packet, and the link drops its payload. */
 bool soft_input_target(struct ibv_context *context, const struct soft_path *path, const uint8_t *bytes,
                        size_t length, struct soft_target *target);
-/* Write a part of the payload, which begins at this offset of it. False: the memory has vanished. */
+/* Writes a part of the payload that begins at this offset. False: the memory has vanished. */
 bool soft_target_write(const struct soft_target *target, uint32_t offset, const uint8_t *from, uint32_t length);
-/* The payload has all been received there, or, where `vanished`, could not be written. */
+/* The payload has been received completely, or could not be written (`vanished`). */
 void soft_input_placed(struct ibv_context *context, const struct soft_path *path, const uint8_t *bytes,
                        size_t length, bool vanished);
-/* An acknowledgement that came with a train, after its packets: SOFT_ACKED and a PSN. */
+/* An acknowledgement that came with a burst, to be processed after the packets of the burst: SOFT_ACKED and a PSN. */
 void soft_input_ack(struct soft_link *link, uint32_t ack);
-/* There is room again; soft_flush goes on. */
+/* The link has space again; the next soft_flush() continues to send. */
 void soft_link_drained(struct soft_link *link);
-/* Nothing can come or go by it any more: its queue pair is in error. */
+/* The link can carry nothing any more: its queue pairs enter the error state. */
 void soft_link_failed(struct ibv_context *context, const struct soft_link *link);
-/* How many queue pairs there are. */
+/* Returns the number of queue pairs. */
 size_t soft_qps(struct ibv_context *context);
-/* After a batch of soft_input: send the acknowledgements that were put together, go on sending. */
+/* After a batch of soft_input(): sends the acknowledgements that are due, and continues to send requests. */
 void soft_flush(struct ibv_context *context);
-/* When soft_timers has something to do: a time of the clock, or NEVER_NS. */
+/* Returns when soft_timers() has something to do: a time of the clock, or NEVER_NS. */
 uint64_t soft_deadline(struct ibv_context *context);
 void soft_timers(struct ibv_context *context) __attribute__((noinline));
-/* The link knows that it dropped packets that had arrived (a full socket buffer) at this port of its own, in
- * network byte order, 0: at any, and has taken in all the others: ask for what is missing now, not after a
- * time-out. */
+/* The link has dropped packets that arrived at this local port (a full socket buffer), and has passed on all others.
+ * The engine asks for the missing ones now instead of after a timeout. port: network byte order; 0: any port. */
 void soft_overflow(struct ibv_context *context, in_port_t port);
-/* receive, timers when due, flush: what polling and waiting do. Returns packets taken in. */
+/* receive(), soft_timers() if due, and soft_flush(): what polling and waiting for events do. Returns the number of
+ * packets received. */
 int soft_progress(struct ibv_context *context);
 
 /* ---- What the connection manager calls -------------------------------------------------------- */
 
-/* Give a queue pair in RTR or before its way: overrides what modify_qp made of the address handle. */
+/* Sets the path of a queue pair in RTR or an earlier state, in place of the one that modify_qp derived from the address
+ * handle. */
 void soft_set_path(struct ibv_qp *qp, const struct soft_path *path);
-/* To one in RTS: a message of ours was there and back in so many ns. */
+/* For a queue pair in RTS: the connection manager has measured a round trip of this many ns to the peer. */
 void soft_set_round_trip(struct ibv_qp *qp, uint64_t round);
 
-/* Counters of a context, for tests and for the curious. */
+/* Counters of a context, for tests and diagnostics. */
 struct soft_counters {
     uint64_t packets_sent, packets_received, bytes_sent, bytes_received; /* payload and headers */
     uint64_t retransmitted;                                              /* request packets sent again */
-    uint64_t timeouts;                                                   /* ACK time-outs that fired */
-    uint64_t probes;                                                     /* sent again before that */
+    uint64_t timeouts;                                                   /* ACK timers that expired */
+    uint64_t probes; /* packets sent again before the ACK timer expired */
     uint64_t naks_sent, naks_received, rnr_naks_sent, rnr_naks_received;
-    uint64_t duplicates; /* requests seen again by the responder */
-    uint64_t malformed;  /* truncated, wrong version, unknown opcode, bad check, no such queue pair */
-    uint64_t refused;    /* key, bounds, access or address wrong, or a PSN far from the expected one */
-    uint64_t unready;    /* messages for which no receive was posted, where the sender isn't told */
+    uint64_t duplicates; /* duplicate requests that the responder received */
+    uint64_t malformed;  /* Truncated, wrong version, unknown opcode, bad checksum, no such queue pair. */
+    uint64_t refused;    /* Wrong key, bounds, access or address, or a PSN too far from the expected one. */
+    uint64_t unready;    /* Messages without a posted receive, on transports without acknowledgements. */
     uint64_t overflows;
-    uint64_t paced; /* pauses of queue pairs that nobody acknowledges */
+    uint64_t paced; /* pauses that a link's pace() asked for */
 };
 void soft_query_counters(struct ibv_context *context, struct soft_counters *counters);
-/* A longer packet at the end of a message has a train of its own. */
+/* True if packets of this queue pair are so short that the last packet of a message is better sent as a request of its
+ * own when it would be longer than those before it: a longer packet starts a new burst. */
 bool soft_wants_news_apart(const struct ibv_qp *qp);
-/* From now on a WRITE of no bytes needs a valid key, too. Before its peer is known. */
+/* From now on the peer must name a valid key also in a WRITE of no bytes. Called before the peer is known. */
 void soft_check_every_key(struct ibv_qp *qp);
-uint64_t soft_query_retransmitted(struct ibv_qp *qp);                      /* of these, of one queue pair */
+uint64_t soft_query_retransmitted(struct ibv_qp *qp); /* Request packets that this queue pair has sent again. */
 const struct soft_counters *soft_counters_of(struct ibv_context *context); /* (locked) */
-/* Does the kernel's loopback carry what goes between these, for all that they say? */
+/* True if the addresses themselves show that the packets between them travel over the loopback interface. */
 bool soft_is_by_loopback(const union soft_addr *local, const union soft_addr *remote);
-/* The wire dropped a packet before soft_input could see it (bad ICRC, too short). (locked) */
+/* The link dropped a packet before soft_input() saw it (bad ICRC, too short). (locked) */
 void soft_count_malformed(struct ibv_context *context);
 
 #endif

@@ -27,7 +27,8 @@ static const char *why_refused(int reason)
                                          : "the peer is no EXS socket";
 }
 
-/* Requests are answered for the accepts in turn, each for one before any for a second. NULL: none waits. */
+/* Requests are answered for the accepts in turn: one for each accept before any accept gets a second. NULL: no
+ * accept is pending. */
 static struct op *next_accept(const struct sock *listener)
 {
     return listener->next_accept != NULL ? listener->next_accept : STAILQ_FIRST(&listener->accepts);
@@ -35,14 +36,15 @@ static struct op *next_accept(const struct sock *listener)
 
 /* ---- Who watches --------------------------------------------------------------------------------- */
 
-/* The queues of the first accepts watch the listener and drive it, and no more of them: a connection would wake
- * them all, and the kernel lets only so many epolls watch one descriptor. The others are in line. They look at
- * it now and then, since whoever watches may be busy with other things for long: what one of them finds then,
- * it has found first, and it changes places with the one that was there the longest time ago. */
+/* Only the queues of the first WATCHERS_MAX accepts register the listener's descriptors and poll it: a
+ * connection request would wake all of them, and the kernel limits how many epoll sets may watch one
+ * descriptor. The other queues are on the standby list. They poll the listener on a timer, because the
+ * registered queues may all be busy for long. A standby queue that finds something first changes places with
+ * the registered queue that has not polled the listener for the longest time. */
 #define WATCHERS_MAX 8
 
-/* Have the queue watch, if there is room, or one that has neither an accept here nor a poll of the listener. 1: it
- * does; 0: there is none; -1 and errno. */
+/* Attach the queue to the listener's queue if there is room, or if a queue that uses the listener no more makes
+ * room. Returns 1 if attached, 0 if there is no room, -1 and errno. */
 static int begin_watching(struct sock *listener, struct queue *queue)
 {
     struct queue *home = atomic_load(&listener->home);
@@ -56,8 +58,8 @@ static int begin_watching(struct sock *listener, struct queue *queue)
     return xs_queue_host(queue, home) < 0 ? -1 : 1;
 }
 
-/* A queue has no accept here any more, so that another can watch. Without a descriptor or memory it goes on
- * watching. */
+/* A queue has no accept here any more: promote the first standby queue. If that fails for lack of a descriptor
+ * or memory, it stays on standby. */
 static void call_next(struct sock *listener)
 {
     const struct guest *first = TAILQ_FIRST(&atomic_load(&listener->home)->line);
@@ -66,7 +68,8 @@ static void call_next(struct sock *listener)
         (void)begin_watching(listener, first->host);
 }
 
-/* Of those that watch the one whose last visit is the longest ago; but no poll's. NULL: there is none. */
+/* The attached queue whose last poll of the listener is the longest ago, except those with a pending exs_poll
+ * of the listener. NULL: there is none. */
 static struct guest *longest_away(const struct sock *listener)
 {
     const struct queue *home = atomic_load(&listener->home);
@@ -92,7 +95,7 @@ static struct sock *listener_at(const struct queue *home)
     return sock;
 }
 
-/* What can't be had for changing places may be there the next time. */
+/* If a promotion fails for lack of resources, it is tried again at the queue's next timer. */
 void xs_line_looked(struct queue *home, struct guest *guest, bool found)
 {
     struct sock *listener = listener_at(home);
@@ -153,7 +156,7 @@ void xs_accepts_end(struct sock *listener, int error)
     }
 }
 
-/* The queue watches the listener, or stands in line, for so many accepts more. -1 and errno. */
+/* Attach the queue to the listener's queue, or put it on standby, for `count` more accepts. -1 and errno. */
 static int come(struct sock *listener, struct queue *queue, int count)
 {
     struct queue *home = atomic_load(&listener->home);
@@ -171,7 +174,7 @@ static int come(struct sock *listener, struct queue *queue, int count)
     return 0;
 }
 
-/* Accepts of a queue, or of none, join those that wait. -1 and errno. */
+/* Append the accepts of a queue, or of a blocking call (NULL), to the pending ones. -1 and errno. */
 static int line_up(struct sock *listener, struct queue *queue, struct op_list *ops, int count)
 {
     if (queue != NULL && come(listener, queue, count) < 0)
@@ -184,7 +187,8 @@ static int line_up(struct sock *listener, struct queue *queue, struct op_list *o
 
 /* ---- Requests ------------------------------------------------------------------------------------ */
 
-/* Called with the listener's lock. What can't be accepted is refused, and costs no accept its turn. */
+/* Answer a request for the next accept, or refuse a request that is not valid, which uses up no accept. Called
+ * with the listener's lock. */
 static void respond(struct sock *listener, struct request *request)
 {
     struct hello peer;
@@ -203,7 +207,7 @@ static void respond(struct sock *listener, struct request *request)
     }
 }
 
-/* The caller's from now on. NULL: none can be answered now. */
+/* Take the next request to answer, which the caller then owns. NULL: none can be answered now. */
 static struct request *take_request(struct sock *listener)
 {
     const struct op *op = next_accept(listener);
@@ -236,10 +240,10 @@ void xs_listener_match(struct sock *listener)
 
 #define WAIT_FOR_ROOM_MAX 4096
 
-/* While no accept waits, the application is busy: the listener holds as many requests and arrived connections as the
- * backlog says, and refuses others. While one waits, requests wait only for room among the half-open connections,
- * and the backlog does not limit a burst of them; strangers may have made them all, so the oldest one goes where
- * there are too many. */
+/* Make room for one more request. While no accept is pending, the application is busy: the listener holds as
+ * many requests and arrived connections as its backlog allows, and refuses others. While an accept is pending,
+ * requests wait only for room among the half-open connections, and the backlog does not limit a burst of them.
+ * Any host can send requests, so at WAIT_FOR_ROOM_MAX the oldest one is refused. */
 static bool make_place(struct sock *listener)
 {
     struct request *oldest = TAILQ_FIRST(&listener->requests);
@@ -296,7 +300,7 @@ void xs_listener_lost(struct sock *listener, int device)
     xs_poll_look(listener);
 }
 
-/* All or none: the operations for every element, in order. Called with the listener's lock. */
+/* Start one operation for each element, in order, or none. Called with the listener's lock. */
 static int start(struct sock *listener, const struct ask *ask, struct queue *queue)
 {
     exs_acceptaddr_t *addrvec = ask->accepts;
@@ -330,7 +334,7 @@ unwind:
     return -1;
 }
 
-/* One element stands for all connections, so there is no room for their addresses. */
+/* One element stands for all connections, so it has no room for their addresses. */
 static int check_multishot(const struct ask *ask)
 {
     if (ask->waiter != NULL)

@@ -15,7 +15,7 @@
 #include "poll.h"
 #include "sock.h"
 
-#define END_NS (5 * NS_PER_S) /* the peer has so long to acknowledge the end of the stream */
+#define END_NS (5 * NS_PER_S) /* the peer has this long to acknowledge the end of the stream */
 
 static void close_listener(struct sock *sock)
 {
@@ -31,13 +31,13 @@ static void close_listener(struct sock *sock)
     }
 }
 
-/* What the event of a close says: 0, or why not all that was sent has arrived. */
+/* The errno of a close's event: 0, or why not all that was sent has arrived. */
 static int error_of(const struct sock *sock)
 {
     return sock->lingers && sock->conn != NULL && sock_sent(sock) == SENT_LOST ? sock->conn->error : 0;
 }
 
-/* Called with the home's lock, by a caller who holds a reference of the home. */
+/* Called with the lock of the socket's queue, by a caller that holds a reference to that queue. */
 static void finish(struct sock *sock)
 {
     struct op *op = sock->closing;
@@ -49,13 +49,14 @@ static void finish(struct sock *sock)
     for (int device = 0; device < DEVICES_MAX; device++)
         xs_sock_drop_id(sock, device);
     xs_queue_time(atomic_load(&sock->home), sock, 0);
-    xs_sock_disown(sock); /* which the event says */
+    xs_sock_disown(sock); /* before the event, because the application may delete the queue after it */
     sock->closing = NULL;
     xs_op_complete(op, error);
     xs_sock_leave(sock);
 }
 
-/* Something would be lost half-way. What stands before an end that was sent was given to the device. */
+/* Would data be cut off in the middle of a send? Data in front of an end of stream that was posted has been
+ * posted, too. */
 static bool is_sending(const struct conn *conn)
 {
     return xs_conn_is_sending(conn, conn->writing >= WRITE_FIN_SENT);
@@ -81,14 +82,14 @@ void xs_close_step(struct sock *sock)
     if (conn != NULL && is_over(conn))
         xs_conn_fail(conn, ECANCELED);
     else if (conn != NULL && conn->writing >= WRITE_FIN_SENT && sock->close_due == 0 && !is_sending(conn))
-        give_up_by(sock, ns_after(now_ns(), END_NS)); /* only the end is left */
+        give_up_by(sock, ns_after(now_ns(), END_NS)); /* only the acknowledgement of the end is missing */
     else if (conn != NULL && conn->writing == WRITE_SHUT)
         xs_rx_discard(conn);
     if (conn == NULL || conn->state == CONN_DRAINED)
         finish(sock);
 }
 
-/* Whoever waits for the peer watches whether it is there. */
+/* A close that waits for the peer also checks whether the peer is alive (probe.c). */
 void xs_close_timeout(struct sock *sock)
 {
     struct conn *conn = sock->conn;
@@ -109,8 +110,8 @@ void xs_close_timeout(struct sock *sock)
         xs_sock_wake_by(sock, sock->close_due);
 }
 
-/* Data that is still on its way would be lost half-way through an operation that gets ECANCELED: then the peer
- * must see a broken connection, not an orderly end. */
+/* A send that is cut off in the middle completes with ECANCELED; then the peer must see a broken connection,
+ * not an orderly end. */
 static void close_conn(struct sock *sock, bool lingers)
 {
     const struct options *options = &sock->options;
@@ -131,9 +132,9 @@ static void close_conn(struct sock *sock, bool lingers)
     xs_control_run(conn);
 }
 
-/* One of no queue, of a socket that no queue owns, is an operation of the last queue that drove the socket, which
- * drives it once more, and is not to be deleted before it has ended. NULL and errno: EAGAIN, there is none, so the
- * caller has to wait. */
+/* Make the operation of a close. A close that names no queue, of a socket that no queue owns, becomes an
+ * operation of the last queue that drove the socket: this queue drives it to its end, and can't be deleted
+ * before. NULL and errno; EAGAIN: there is no queue of this kind, so the caller must block. */
 static struct op *make_op(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
     bool silent = queue == NULL && ask->waiter == NULL;
@@ -146,13 +147,13 @@ static struct op *make_op(struct sock *sock, struct queue *queue, const struct a
     }
     struct op *op = xs_sock_op(sock, driver != NULL ? driver : queue, EXS_EVT_CLOSE, ask->ahandle, ask->waiter);
 
-    xs_queue_put(driver); /* which it has counted */
+    xs_queue_put(driver); /* the operation now holds the queue */
     if (op != NULL && silent)
         op->silent = true;
     return op;
 }
 
-/* Called with the lock of a socket at home. -1 and errno. */
+/* Called with the lock of the socket, which is bound to a queue. -1 and errno. */
 static int begin_close(struct sock *sock, struct queue *queue, const struct ask *ask)
 {
     struct waiter *waiter = ask->waiter;
@@ -194,7 +195,7 @@ int xs_start_close(const struct ask *ask)
     if (!xs_check_queue(ask->qhandle, ask->waiter, true, &queue)) {
         ;
     } else if (sock->state == SOCK_HALF_OPEN || sock->state == SOCK_ARRIVED) {
-        errno = EBADF; /* its number was not given to anyone yet */
+        errno = EBADF; /* the application does not have this socket yet */
     } else if (xs_sock_home(sock, NULL) == 0) {
         result = begin_close(sock, queue, ask);
     }

@@ -11,7 +11,7 @@
 #include "settings.h"
 #include "sock.h"
 
-#define CONNECT_LIMIT_NS (30 * NS_PER_S) /* without a time-out of the user's */
+#define CONNECT_LIMIT_NS (30 * NS_PER_S) /* if the application sets no timeout */
 
 static void drop_device(struct sock *sock)
 {
@@ -28,12 +28,13 @@ static int remaining_ms(const struct sock *sock)
 {
     int left = ns_milliseconds(ns_left(sock->deadline, now_ns()));
 
-    return left > 0 ? left : 1; /* it comes as an event, whatever has passed meanwhile */
+    return left > 0 ? left : 1; /* an expired deadline is reported by the timer, so don't pass 0 */
 }
 
 static int resolve(struct sock *sock, int device)
 {
-    if (sock->bound && sock->id[device] == NULL) { /* the address that it is bound to is none of the device's */
+    if (sock->bound && sock->id[device] == NULL) { /* the device does not have the address that the socket is
+                                                    * bound to */
         errno = EADDRNOTAVAIL;
         return -1;
     }
@@ -54,13 +55,14 @@ static void say_no_device(const struct sock *sock, int device, int error)
                : "");
 }
 
-/* What does not answer is this process's own: its number; or -1. A way within the host has one address. */
+/* If the address that did not answer is a listener of this process, returns its socket number, else -1. A route
+ * within one host has the same address at both ends. */
 static int own_listener(const struct sock *sock)
 {
     const struct rdma_cm_id *id = sock->device >= 0 ? sock->id[sock->device] : NULL;
 
     return settings()->debug && id != NULL && xs_same_host(&id->route.addr.src_addr, &id->route.addr.dst_addr)
-               ? xs_sock_listening(sock->peer.in.sin_port) /* at the same place in both */
+               ? xs_sock_listening(sock->peer.in.sin_port) /* sin_port and sin6_port are at the same offset */
                : -1;
 }
 
@@ -96,14 +98,15 @@ static void say_failed(const struct sock *sock, int error)
                                       : "ended the connection before it had begun");
 }
 
-/* Try devices from this one on. 0 when one of them is at work; else -1 and errno of the last. */
+/* Try the devices from this one on. 0: an attempt has started; else -1 and the errno of the last device. */
 static int try_devices(struct sock *sock, int device)
 {
     errno = sock->open_error;
     for (; device < xs_devices(); device++) {
         if (resolve(sock, device) == 0)
             return 0;
-        int error = xs_device_is_gone(errno) ? ENODEV : errno; /* one that it is bound to */
+        int error = xs_device_is_gone(errno) ? ENODEV : errno; /* the device that the socket is bound to was
+                                                                * removed */
 
         say_no_device(sock, device, error);
         drop_device(sock);
@@ -122,7 +125,9 @@ void xs_open_failed(struct sock *sock, int error)
     drop_device(sock);
     xs_sock_unbind(sock);
     sock->state = SOCK_FRESH;
-    atomic_store_explicit(&atomic_load(&sock->home)->failed, true, memory_order_release); /* xs_release_home */
+    atomic_store_explicit(&atomic_load(&sock->home)->failed, true, memory_order_release); /* pairs with the load
+                                                                                           * in
+                                                                                           * xs_release_home() */
     xs_op_complete(op, error);
     xs_poll_look(sock);
 }
@@ -154,13 +159,13 @@ static void opened(struct sock *sock)
     xs_op_complete(op, 0);
 }
 
-/* This device has no way there, or is gone: another may have. */
+/* This device has no route to the address, or was removed: try the next device. */
 static void next_device(struct sock *sock, int error)
 {
     int device = sock->device;
 
     if (xs_device_is_gone(error))
-        error = ECONNRESET; /* as its event says it */
+        error = ECONNRESET; /* the same errno as the event of a removed device */
     sock->open_error = error;
     say_no_device(sock, device, error);
     drop_device(sock);
@@ -188,7 +193,7 @@ static void failed(struct sock *sock, int error)
 
 void xs_connect_timeout(struct sock *sock)
 {
-    if (sock->device >= 0) /* it is known whom it was for */
+    if (sock->device >= 0) /* a device is being tried, so the peer's address is known */
         say_failed(sock, ETIMEDOUT);
     xs_attempt_failed(sock, ETIMEDOUT);
 }
@@ -209,7 +214,7 @@ static void established(struct sock *sock, const struct rdma_cm_event *event)
     xs_conn_run(sock->conn);
 }
 
-/* -1 is librdmacm's own, which could not answer the peer, and had the reason in errno at the time. */
+/* A status of -1 comes from librdmacm, which could not answer the peer; its errno is lost by now. */
 static int status_errno(const struct rdma_cm_event *event, int otherwise)
 {
     return event->status < -1 ? -event->status : otherwise;
@@ -262,7 +267,7 @@ static int check_timeout(const struct timeval *timeout, uint64_t *ns)
     return 0;
 }
 
-/* Called with the socket locked, at home. */
+/* Called with the lock of the socket, which is bound to a queue. */
 static int start(struct sock *sock, const struct ask *ask, uint64_t limit, struct queue *queue,
                  struct lookup *lookup)
 {
@@ -290,7 +295,8 @@ static int start(struct sock *sock, const struct ask *ask, uint64_t limit, struc
     return -1;
 }
 
-/* Where to: an address, which is kept; or a lookup, which the caller drops unless the connect is started. */
+/* Check the destination: an address, which is copied to the socket; or a name, for which it makes a lookup. The
+ * caller drops the lookup unless the connect is started. */
 static int check_peer(struct sock *sock, const struct ask *ask, struct lookup **lookup)
 {
     if (ask->to->by_name) {
@@ -326,7 +332,7 @@ int xs_start_connect(const struct ask *ask)
                xs_sock_home(sock, ask->waiter != NULL ? NULL : queue) == 0) {
         result = start(sock, ask, limit, queue, lookup);
         if (result < 0)
-            xs_queue_strip(atomic_load(&sock->home), 1); /* the socket's */
+            xs_queue_strip(atomic_load(&sock->home), 1); /* references: the socket's only */
     }
     if (result < 0 && lookup != NULL)
         xs_lookup_drop(lookup);

@@ -15,8 +15,8 @@
 #include "clock.h"
 #include "queue.h"
 
-#define KEPT_NS (NS_PER_S / 100) /* so long after its last use */
-#define DETACHED_AT_ONCE 16      /* guests, of one turn */
+#define KEPT_NS (NS_PER_S / 100) /* time that an attachment is kept after its last use */
+#define DETACHED_AT_ONCE 16      /* attachments detached in one pass */
 
 void xs_guest_use(struct guest *guest, int change)
 {
@@ -59,7 +59,7 @@ bool xs_has_idle_guests(const struct queue *host)
     return first != NULL && was_kept_long(first, now_ns());
 }
 
-/* Of the home. Called with its lock, under which it gets no use. */
+/* Is the attachment unused? Called with the lock of its `home`, under which no use can be added. */
 static bool is_unused(struct guest *guest, bool at_once)
 {
     mutex_lock(&guest->host->events_lock);
@@ -84,7 +84,8 @@ bool xs_detach_idle_hosts(struct queue *home, bool at_once)
     return any;
 }
 
-/* The homes of those that were kept for long, with a reference each. How many. */
+/* Find the attachments that have been idle for KEPT_NS, and take a reference to the `home` of each. Returns how
+ * many. */
 static int find_idle(struct queue *host, struct queue *homes[DETACHED_AT_ONCE])
 {
     const struct guest *guest;

@@ -16,25 +16,25 @@
 #include "settings.h"
 
 #define WINDOW_SIZE (UINT64_C(4) << 20) /* bytes */
-#define WINDOWS_MAX 3                   /* of files, of one operation at a time */
-#define COPIED_OF_REGION UINT64_C(1024) /* bytes: longer pieces of a region are never copied */
+#define WINDOWS_MAX 3                   /* windows of one operation at a time */
+#define COPIED_OF_REGION UINT64_C(1024) /* bytes: a longer element of registered memory is never copied */
 
 struct window {
     TAILQ_ENTRY(window) link;
     const struct element *element;
-    uint8_t *data;                  /* NULL: a file's, which the device reads */
+    uint8_t *data;                  /* NULL: the device reads from the file itself */
     uint64_t length, posted, acked; /* bytes */
-    uint64_t end;                   /* bytes: where it ends in the file */
+    uint64_t end;                   /* offset in the file at which the window ends, bytes */
     void *map;
     size_t map_size;
     struct ibv_mr *mr;
     bool own_mr;
-    struct bounce *bounce; /* a copy, where that costs less than mapping */
+    struct bounce *bounce; /* the copy, if copying is cheaper than mapping */
 };
 
 struct files {
-    int count, current; /* elements; the one that the next window is over */
-    uint64_t position;  /* bytes, from the current element's start on, that have had a window */
+    int count, current; /* number of elements; the element of the next window */
+    uint64_t position;  /* bytes, from the start of the current element, that have had a window */
     TAILQ_HEAD(window_list, window) windows;
     int window_count;
     struct element elements[];
@@ -64,7 +64,7 @@ struct files *xs_files_new(const exs_xferfile_t *vector, int count, int flags, u
     *length = 0;
     *last = false;
     for (int i = 0; i < count; i++) {
-        if (*last) { /* nothing can be sent behind the end */
+        if (*last) { /* nothing can be sent after the end of the stream */
             xs_invalid("element %d of sendvec comes after EXS_SHUT_WR", i);
             goto fail;
         }
@@ -131,7 +131,7 @@ static bool truncated(const struct window *window)
            (fstat(window->element->fd, &status) < 0 || (uint64_t)status.st_size < window->end);
 }
 
-/* Map the window's piece of a file; mmap wants an offset at a page. -1 and errno: ENOMEM, EIO. */
+/* Map the window's part of a file, from the start of a page, as mmap() requires. -1 and errno: ENOMEM, EIO. */
 static int map_file(struct window *window, const struct element *element, uint64_t offset, int sharing)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -141,7 +141,8 @@ static int map_file(struct window *window, const struct element *element, uint64
     window->map = mmap(NULL, window->map_size, PROT_READ, sharing, element->fd, (off_t)start);
     if (window->map == MAP_FAILED) {
         window->map = NULL;
-        /* EAGAIN: it would have to be locked, and the limit forbids that. All else is the descriptor's. */
+        /* EAGAIN: mlockall() is in effect, and RLIMIT_MEMLOCK is exceeded. Other errors concern the
+         * descriptor. */
         errno = errno == EAGAIN || errno == ENOMEM ? ENOMEM : EIO;
         return -1;
     }
@@ -150,8 +151,8 @@ static int map_file(struct window *window, const struct element *element, uint64
     return 0;
 }
 
-/* Map and register. Kernels before 6.2 register every page as if it were written, which a shared mapping of a
- * file refuses and a private one answers with a copy of the page. -1 and errno. */
+/* Map and register. Kernels before 6.2 pin every page for writing: that fails for a shared read-only mapping of
+ * a file, and copies the pages of a private one. -1 and errno. */
 static int register_file(struct window *window, const struct element *element, uint64_t offset,
                          struct domain *domain)
 {
@@ -172,7 +173,7 @@ out:
     return window->own_mr ? 0 : -1;
 }
 
-/* Have the device read it. -1 and errno: it can't. */
+/* Let the device read the file itself. -1 and errno: it can't. */
 static int give_file(struct window *window, const struct element *element, uint64_t offset,
                      struct domain *domain)
 {
@@ -188,7 +189,7 @@ static int give_file(struct window *window, const struct element *element, uint6
     return window->own_mr ? 0 : -1;
 }
 
-/* A few bytes are copied: that is cheaper than a mapping and a registration. -1 and errno. */
+/* Copy a few bytes, which is cheaper than to map and register them. -1 and errno. */
 static int copy_file(struct window *window, const struct element *element, uint64_t offset,
                      struct domain *domain)
 {
@@ -210,8 +211,8 @@ static int copy_file(struct window *window, const struct element *element, uint6
     return 0;
 }
 
-/* Is it copied together with its neighbours? What nobody registered is, if it fits in; of a region, what costs less
- * to copy than to send by itself. */
+/* Is the element copied together with its neighbours? Unregistered memory is, if it fits into the bounce
+ * buffer; registered memory, if a copy costs less than a separate request. */
 static bool is_short(const struct element *element)
 {
     return element->fd < 0 && element->length <= (element->memory != NULL ? COPIED_OF_REGION : BOUNCE_SIZE);
@@ -223,7 +224,7 @@ static bool has_short_neighbour(const struct files *files)
            is_short(&files->elements[files->current + 1]);
 }
 
-/* Short pieces of memory are copied, with those behind them that are short and fit in, each from its start. -1 and
+/* Gather short elements of memory, from the current one on, into a bounce buffer, as many as fit. -1 and
  * errno. */
 static int copy_memory(struct window *window, const struct files *files, struct domain *domain)
 {
@@ -247,7 +248,7 @@ static int copy_memory(struct window *window, const struct files *files, struct 
     }
     if (copied && gather_end(&gather))
         return 0;
-    errno = EACCES; /* as if it could not be registered */
+    errno = EACCES; /* the same errno as for memory that can't be registered */
     return -1;
 }
 
@@ -280,7 +281,7 @@ static int fill_window(struct window *window, const struct files *files, struct 
     return window->own_mr ? 0 : -1;
 }
 
-/* Put a window over the next piece. NULL and errno. */
+/* Open a window over the next bytes. NULL and errno. */
 static struct window *open_window(struct files *files, struct domain *domain)
 {
     while (files->current < files->count - 1 && files->position >= files->elements[files->current].length) {
@@ -314,7 +315,7 @@ int xs_files_span(struct files *files, struct domain *domain, uint64_t *addr, ui
             return 0;
         w = open_window(files, domain);
         if (w == NULL) {
-            *error = errno == EACCES ? EIO : errno; /* pages that are not there any more can't be registered */
+            *error = errno == EACCES ? EIO : errno; /* a page that is gone can't be registered */
             return -1;
         }
     }

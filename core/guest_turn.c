@@ -8,16 +8,16 @@
 #include "queue.h"
 #include "sock.h"
 
-#define READY_MAX 64 /* sources looked at in a turn */
+#define READY_MAX 64 /* sources handled in one pass */
 
 struct ready {
     struct queue *homes[READY_MAX];
     int count;
 };
 
-/* ---- Who has something to do --------------------------------------------------------------------------- */
+/* ---- Finding the queues that have work ------------------------------------------------------------------- */
 
-/* Once in a round, with a reference. Called with events_lock. */
+/* Add a queue once per round, with a reference. Called with events_lock. */
 static void take_ready(struct guest *guest, struct ready *ready)
 {
     if (guest->round == guest->host->rounds || ready->count == READY_MAX)
@@ -28,7 +28,7 @@ static void take_ready(struct guest *guest, struct ready *ready)
     ready->homes[ready->count++] = guest->home;
 }
 
-/* When their time has come, those that the host looks at by the clock have something to do. */
+/* If the timer has expired, mark the attachments that are polled by timer. */
 static void note_looks(struct queue *host)
 {
     struct guest *guest;
@@ -54,7 +54,7 @@ static void take_stuck(struct queue *host, struct ready *ready)
     }
 }
 
-/* Where the epoll can't tell. */
+/* Used if epoll_wait() fails. */
 static void take_all(struct queue *host, struct ready *ready)
 {
     struct guest *guest;
@@ -64,7 +64,7 @@ static void take_all(struct queue *host, struct ready *ready)
     }
 }
 
-/* The homes that have something to do. Returns whether the host has idle guests. */
+/* Find the attached queues that have work. Returns whether the host has idle attachments. */
 static bool find_ready(struct queue *host, struct ready *ready, struct turn *turn)
 {
     struct epoll_event events[READY_MAX];
@@ -80,7 +80,7 @@ static bool find_ready(struct queue *host, struct ready *ready, struct turn *tur
     if (count < 0)
         take_all(host, ready);
     for (int i = 0; i < count; i++) {
-        if (events[i].data.ptr != NULL) /* else a source of the host's own */
+        if (events[i].data.ptr != NULL) /* NULL: a source of the host itself */
             take_ready(events[i].data.ptr, ready);
     }
     turn->left = turn->left || count == READY_MAX || ready->count == READY_MAX;
@@ -90,9 +90,9 @@ static bool find_ready(struct queue *host, struct ready *ready, struct turn *tur
     return has_idle;
 }
 
-/* ---- Their turns ---------------------------------------------------------------------------------------- */
+/* ---- Polling them ---------------------------------------------------------------------------------------- */
 
-/* Called with the home's lock. */
+/* Called with the lock of `home`. */
 static void note_stuck(struct queue *host, const struct queue *home)
 {
     mutex_lock(&host->events_lock);
@@ -103,7 +103,7 @@ static void note_stuck(struct queue *host, const struct queue *home)
     mutex_unlock(&host->events_lock);
 }
 
-/* The host has driven the home, and may have `found` something that had come there. */
+/* The host has polled `home`; `found`: there were CM events or timers. */
 static void note_visit(struct queue *host, struct queue *home, bool found)
 {
     struct guest *guest = xs_queue_guest(host, home);
@@ -125,7 +125,7 @@ static void turn_guest(struct queue *host, struct queue *home, struct turn *turn
     mutex_lock(&home->lock);
     xs_turn_home(home, &own);
     note_visit(host, home, own.others > 0);
-    xs_queue_rest(home); /* nobody else says when */
+    xs_queue_rest(home); /* no other thread would flush its devices */
     if (own.stuck)
         note_stuck(host, home);
     xs_queue_unlock(home);

@@ -31,22 +31,23 @@ int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *
     return count;
 }
 
-/* What has come, if the look goes on; else none, and the loop may sleep. Called with events_lock, and gives it back. */
+/* Returns the events if busy polling goes on; otherwise 0, and the loop may block. Called with events_lock,
+ * which it releases. */
 static int end_look(struct queue *queue, exs_event_t *events, int most, bool goes_on)
 {
     int count = goes_on ? xs_events_take(queue, events, most) : 0;
 
-    /* And stays so as long as looking pays. */
+    /* The descriptor stays readable as long as busy polling goes on. */
     atomic_store_explicit(&queue->is_kept_readable, goes_on, memory_order_relaxed);
     xs_events_show(queue);
     mutex_unlock(&queue->events_lock);
     atomic_store_explicit(&queue->looks_on, count > 0, memory_order_relaxed);
     if (count > 0)
-        xs_rest_for_others(queue); /* the loop does not sleep yet, but they may */
+        xs_rest_for_others(queue); /* this loop does not sleep yet, but the other waiters may */
     return count;
 }
 
-/* Once, through what would wake the loop: so nothing of what has been taken is left there to wake it. */
+/* Poll once, the same way as after a wake-up, so that no wake-up is left for what was processed here. */
 static int glance(struct queue *queue, exs_event_t *events, int most)
 {
     int count = xs_queue_dequeue(queue, events, most, AT_A_GLANCE);
@@ -57,7 +58,8 @@ static int glance(struct queue *queue, exs_event_t *events, int most)
 
 static int spin(struct queue *queue, exs_event_t *events, int most, bool may_spin)
 {
-    /* Who completes something need not make it so. */
+    /* If the descriptor is readable already, threads that complete operations need not signal it: no need to
+     * count as a dequeuer. */
     bool is_readable = atomic_load_explicit(&queue->is_kept_readable, memory_order_relaxed), has_lock = false;
 
     if (!is_readable)

@@ -15,18 +15,19 @@
 
 static struct handle_table handles = HANDLE_TABLE_INIT;
 
-/* Guards registering and each memory's list of regions. Not taken where a registration is merely looked up. */
+/* Guards registration and each memory's list of regions. A lookup of an existing registration does not take
+ * it. */
 static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER;
 
-struct region { /* a memory's registrations in a domain, owned by both: it goes with whichever goes first */
+struct region { /* registrations of one memory in one domain; owned by both, and freed with the first of them */
     UT_hash_handle hh;
-    LIST_ENTRY(region) same; /* of one memory; guarded by regions_lock */
+    LIST_ENTRY(region) same; /* next region of the same memory; guarded by regions_lock */
     struct domain *domain;
     struct memory *memory;
-    struct ibv_mr *mr[MEMORY_USES]; /* NULL: not yet needed */
+    struct ibv_mr *mr[MEMORY_USES]; /* NULL: not needed yet */
 };
 
-static _Atomic uint64_t numbers; /* given to memory; pairs with nothing, so without order */
+static _Atomic uint64_t numbers; /* counter for memory->number; relaxed: pairs with nothing */
 
 uint32_t xs_memory_count(void)
 {
@@ -46,7 +47,7 @@ static int access_for(const struct memory *memory, enum memory_use use)
     return memory->flags & EXS_MRF_RECV_DISABLE ? 0 : IBV_ACCESS_LOCAL_WRITE;
 }
 
-/* KiB that devices have pinned for this process. */
+/* KiB that devices have pinned for this process (VmPin). */
 static size_t pinned(void)
 {
     FILE *status = fopen("/proc/self/status", "re");
@@ -75,10 +76,10 @@ static void explain_limit(size_t length)
         xs_log("can't register %zu KiB: no memory", length / 1024);
 }
 
-/* NULL and errno: as the device said, to what EXS says. */
+/* Log why a registration failed, and convert the device's errno to the one that EXS documents. Returns NULL. */
 static struct ibv_mr *not_registered(size_t length)
 {
-    /* EPERM: the memlock limit is 0. */
+    /* EPERM: RLIMIT_MEMLOCK is 0. */
     if (errno == ENOMEM || errno == EAGAIN || errno == EPERM) {
         explain_limit(length);
         errno = ENOMEM;
@@ -105,7 +106,7 @@ struct ibv_mr *xs_register_at(struct domain *domain, const void *addr, size_t le
 
 /* ---- Registrations of a region ------------------------------------------------------------------- */
 
-/* One that lets the peer write is good for sends as well. Called with the map's lock, or regions_lock. */
+/* A registration that lets the peer write also serves for sends. Called with map_lock, or regions_lock. */
 static struct ibv_mr *usable(const struct region *region, enum memory_use use)
 {
     if (region == NULL)
@@ -125,7 +126,7 @@ static struct ibv_mr *look_up(struct memory *memory, struct domain *domain, enum
     return mr;
 }
 
-/* Called with regions_lock, as are the next three. */
+/* Called with regions_lock, as are the next two functions. */
 static struct region *new_region(struct memory *memory, struct domain *domain)
 {
     struct region *region = calloc(1, sizeof(*region));
@@ -182,7 +183,8 @@ static void drop(struct region *region)
     free(region);
 }
 
-/* Most operations on a connection use the memory of the one before. */
+/* domain->last caches the last lookup, because most operations on a connection use the same memory as the
+ * previous one. */
 inline struct ibv_mr *xs_memory_mr(struct memory *memory, struct domain *domain, enum memory_use use)
 {
     if (domain->last[use].number == memory->number)

@@ -11,9 +11,11 @@
 #include "settings.h"
 #include "sock.h"
 
-#define CQ_SIZE 16384    /* completions: room for 128 connections; a private queue has but one */
-#define READS_MAX 16     /* RDMA READs under way: more gain nothing, and cost every connection memory */
-#define ACK_AT_ONCE 4096 /* events: an acknowledgement takes a lock, and only who destroys waits for it */
+#define CQ_SIZE 16384 /* completions: enough for 128 connections; a private queue's is sized for one */
+/* RDMA READs in flight: more do not raise the throughput, and each costs memory per connection */
+#define READS_MAX 16
+/* events: an acknowledgement takes a lock, and only ibv_destroy_cq() waits for it */
+#define ACK_AT_ONCE 4096
 
 /* ---- Making and freeing ---------------------------------------------------------------------- */
 
@@ -22,7 +24,7 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* What a device says that has nothing to say there. Never written: they pair with nothing. */
+/* Used for a device that has no such hints. Never written, so no access to pair with. */
 static const atomic_bool never;
 static const atomic_uint none;
 
@@ -172,7 +174,7 @@ static void touch(struct conn *conn, struct conn_list *touched)
 static __attribute__((noinline)) void find_conn(struct nic *nic, uint64_t name)
 {
     struct conn *conn = xs_conn_of(name);
-    bool found = conn != NULL && conn->nic == nic; /* of another one its own lock is not held */
+    bool found = conn != NULL && conn->nic == nic; /* the lock of another queue's connection is not held */
 
     nic->last_name = found ? name : 0;
     nic->last_conn = found ? conn : NULL;
@@ -186,7 +188,8 @@ void xs_nic_forget(struct nic *nic, const struct conn *conn)
     nic->last_conn = NULL;
 }
 
-/* The connections that they belong to join `touched`; none of them frees one. Most come after others of the same. */
+/* Process completions, and add their connections to the list `touched`. No connection is freed here.
+ * Consecutive completions mostly belong to the same connection, so the last one is cached. */
 static void take_in(struct nic *nic, const struct ibv_wc *wc, int count, struct conn_list *touched)
 {
     for (int i = 0; i < count; i++) {
@@ -208,7 +211,7 @@ static void run_touched(struct conn_list *touched)
     while ((conn = LIST_FIRST(touched)) != NULL) {
         LIST_REMOVE(conn, touched);
         conn->is_touched = false;
-        xs_conn_run(conn); /* may free it */
+        xs_conn_run(conn); /* may free the connection */
     }
 }
 
@@ -218,7 +221,7 @@ static void count_event(struct nic *nic, struct cq *cq)
         ack_events(nic, cq);
 }
 
-/* What its completion queues hold, HARVEST_MAX of each at most: how many. */
+/* Poll each completion queue once, for HARVEST_MAX completions at most. Returns how many there were. */
 static int take_held(struct nic *nic, struct conn_list *touched)
 {
     struct ibv_wc wc[HARVEST_MAX];
@@ -236,8 +239,8 @@ static int take_held(struct nic *nic, struct conn_list *touched)
     return taken;
 }
 
-/* Its device is gone, and says nothing of what is posted: that comes back flushed, as it does from one that is
- * there, behind what had completed. The channel's descriptor would be ready for ever. */
+/* The device was removed, and will not complete the work requests that are posted. Flush them, behind what it
+ * did complete, as a working device would. Unregister the channel, whose descriptor would stay readable. */
 static __attribute__((cold)) void lose(struct nic *nic, struct conn_list *touched)
 {
     struct sock *sock;
@@ -279,7 +282,7 @@ inline void xs_nic_run(struct nic *nic, struct turn *turn)
         turn->left = turn->stuck = true;
     if (harvest.gone)
         lose(nic, &touched);
-    run_touched(&touched); /* the nic may go with them */
+    run_touched(&touched); /* this may free the nic */
 }
 
 static int look(struct nic *nic, bool goes_on)

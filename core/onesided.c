@@ -36,8 +36,8 @@ static struct ibv_sge next_piece(const struct conn *conn, const struct op *op)
         .addr = (uintptr_t)base + op->posted, .length = (uint32_t)(left < most ? left : most), .lkey = lkey};
 }
 
-/* The device would hold back a READ that is one too many, and all behind it, control messages too: so it stays
- * here. */
+/* A device would hold back a READ that exceeds the limit, and all requests behind it, also control messages.
+ * Therefore a READ beyond the limit is not posted yet. */
 bool xs_onesided_post(struct conn *conn)
 {
     struct op *op = conn->onesided_next;
@@ -126,11 +126,11 @@ static int check(const struct sock *sock, const struct token *token, const struc
     if (conn_broken(sock->conn))
         return xs_fails(sock->conn->error);
     if (ask->type == EXS_EVT_RREAD && sock->conn->max_reads_out == 0)
-        return xs_fails(EOPNOTSUPP); /* a device without RDMA READ */
+        return xs_fails(EOPNOTSUPP); /* the device has no RDMA READ */
     return check_token(sock->conn, token, ask);
 }
 
-/* The buffer, and how the device will use it, are in the operation. */
+/* Start the operation: make its buffer usable for the device and post it. -1 and errno. */
 static int begin(struct sock *sock, struct op *op, const struct ask *ask)
 {
     struct conn *conn = sock->conn;

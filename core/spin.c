@@ -8,19 +8,21 @@
 #include "settings.h"
 #include "spin.h"
 
-#define LOOKS 4          /* between two at the clock, and at what other threads did */
-#define FIRST_NS 2000    /* before it makes way: a peer that is awake answers meanwhile */
-#define LEFT_OUT_SHIFT 6 /* 63 spins are left out at most */
+/* polls between two reads of the clock and two checks of is_over(), which takes a lock */
+#define LOOKS 4
+/* before the first sched_yield(): a peer that is running answers within this time */
+#define FIRST_NS 2000
+#define LEFT_OUT_SHIFT 6 /* at most 63 busy polls are skipped */
 #define CROWDED_NS                                                                                             \
-    UINT64_C(200000)              /* others that have the processor so long keep it for a slice of time; a     \
-                                   * sleeper who is woken need not wait for that */
-#define CROWDED_TIMES 64          /* so nobody spins for so many times as long */
-#define TURN_NS UINT64_C(1000000) /* then connections and timers get their turn */
+    UINT64_C(200000)              /* a yield that takes this long: another thread uses the CPU for a whole     \
+                                   * time slice, and a thread that is woken from sleep gets it sooner */
+#define CROWDED_TIMES 64          /* then all queues skip busy polling for 64 times that long */
+#define TURN_NS UINT64_C(1000000) /* interval at which CM events and timers are handled */
 
 _Static_assert(SPIN_US_MAX == EXS_WAIT_US_MAX, "a queue's mode says all that the environment can say");
 
-/* All are left out until then, ns, monotonic. It is the machine that is crowded: a queue that is new knows it, too. A
- * hint, relaxed; it pairs with nothing. */
+/* Busy polling is skipped until this time, ns, CLOCK_MONOTONIC. The machine is contended, not one queue, so all
+ * queues share it. Relaxed: advisory only, so it pairs with nothing. */
 static _Atomic uint64_t crowded;
 
 void xs_spin_init(struct spin *spin)
@@ -53,7 +55,7 @@ void xs_spin_tell(struct spin *spin, exs_qattr_t *values)
     values->exs_wait_us = ns == NEVER_NS ? 0 : (int)(ns / 1000);
 }
 
-/* Is this one to be left out, after others in vain? */
+/* Skip this busy poll, because earlier ones found nothing? Decrements the number of polls to skip. */
 static bool leaves_out(struct spin *spin)
 {
     unsigned leaves = atomic_load_explicit(&spin->leaves, memory_order_relaxed);
@@ -82,7 +84,7 @@ static bool has_guests(struct queue *queue)
     return atomic_load_explicit(&queue->guest_count, memory_order_relaxed) > 0;
 }
 
-/* For so many of these ns after the last activity; 0: sleep. */
+/* The time to poll after the last activity: `ns`, or 0 if the thread should sleep at once. */
 static uint64_t spin_time(struct queue *queue, uint64_t ns, uint64_t now)
 {
     if (ns_of(queue) == NEVER_NS)
@@ -92,8 +94,8 @@ static uint64_t spin_time(struct queue *queue, uint64_t ns, uint64_t now)
     return ns;
 }
 
-/* For a peer that waits for this very processor; others may take it. `before`: now, ns. Returns the time when
- * we have it back, ns. */
+/* Yield the CPU: the peer may be waiting for this very CPU. `before`: now, ns. Returns the time after the
+ * yield, ns. */
 static uint64_t make_way(uint64_t before)
 {
     sched_yield();
@@ -104,19 +106,19 @@ static uint64_t make_way(uint64_t before)
     return now;
 }
 
-/* What is looked for, and how long. */
+/* A busy poll: what ends it, and when. */
 struct search {
-    uint64_t ns;     /* since the last activity, */
-    uint64_t active; /* which was then; in and out */
-    uint64_t limit;  /* not beyond */
+    uint64_t ns;     /* maximum time since the last activity */
+    uint64_t active; /* time of the last activity, ns; in and out */
+    uint64_t limit;  /* absolute maximum, ns */
     bool (*is_over)(void *);
     void *argument;
-    bool begins;     /* the program was active until now, which is the last activity; */
-    bool for_events; /* any that the looks give end it, */
-    bool has_lock;   /* and events_lock is held then; out */
+    bool begins;     /* the program was active until now, so the time starts now */
+    bool for_events; /* any event that a poll finds ends it, */
+    bool has_lock;   /* and events_lock is then held; out */
 };
 
-/* A few looks. Did anything come? */
+/* Poll a few times. True: completions or packets arrived. */
 static bool look(struct queue *queue, struct search *search, bool *over)
 {
     bool any = false;
@@ -134,7 +136,8 @@ static bool look(struct queue *queue, struct search *search, bool *over)
     return any;
 }
 
-/* They are told of by a descriptor, at which nobody looks meanwhile: not longer than the time to spin, then. */
+/* The sources of attached queues are signaled through the epoll descriptor only, which busy polling does not
+ * check. Therefore poll no longer than the busy-polling time. */
 static void limit_for_guests(struct queue *queue, struct search *search, uint64_t now)
 {
     uint64_t limit = ns_after(now, search->ns);
@@ -175,7 +178,7 @@ static enum spun spin(struct queue *queue, struct search *search)
     bool in_vain = !over && (now < search->limit || time == 0);
 
     if (over)
-        search->active = now; /* as of the last look at the clock */
+        search->active = now; /* as of the last read of the clock */
     if (time > 0 && time != NEVER_NS)
         learn(&queue->spin, in_vain);
     return over ? SPUN_FOUND : in_vain ? SPUN_IN_VAIN : SPUN_LONG_ENOUGH;
@@ -190,7 +193,8 @@ bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
     search.active = now_ns();
     if (spin(home, &search) != SPUN_FOUND)
         return false;
-    if (home->handle != NULL) /* whoever watches its descriptor is not to be woken for what has been taken */
+    if (home->handle != NULL) /* consume the wake-ups for completions that were processed here, so that a thread
+                               * that waits on the descriptor is not woken for them */
         xs_run(home);
     else
         xs_rest_for_others(home);
@@ -208,7 +212,8 @@ static bool has_events(void *argument)
     return has;
 }
 
-/* These are told of by a descriptor, and looked at in a turn: not later than after the time to spin. */
+/* Attached queues are checked in a pass, not by busy polling, so a queue that has them returns to the caller
+ * for each pass. */
 static bool has_events_or_guests(void *queue)
 {
     return has_guests(queue) || has_events(queue);
@@ -234,15 +239,16 @@ bool xs_spin_for_events(struct queue *queue, uint64_t limit)
     if (!search.has_lock)
         mutex_lock(&queue->events_lock);
     atomic_fetch_sub(&queue->dequeuers, 1);
-    bool has = !STAILQ_EMPTY(&queue->events); /* what came until now has not raised the descriptor */
+    bool has = !STAILQ_EMPTY(&queue->events); /* events that arrived until now did not signal the descriptor */
 
     mutex_unlock(&queue->events_lock);
     return has;
 }
 
-/* ---- Between the turns of a loop ----------------------------------------------------------------------- */
+/* ---- Between the iterations of a loop
+ * --------------------------------------------------------------------- */
 
-/* A loop has others to look for, also where nobody wants to sleep. */
+/* A loop has other watchers, too, so it polls for a limited time even in mode EXS_WAIT_BUSY_POLL. */
 static uint64_t loop_ns_of(struct queue *queue)
 {
     uint64_t ns = ns_of(queue);
@@ -283,7 +289,8 @@ bool xs_spin_in_turn(struct queue *queue, bool *has_lock)
     return spun != SPUN_IN_VAIN;
 }
 
-/* ---- Where nobody is to spin --------------------------------------------------------------------------- */
+/* ---- Without busy polling
+ * --------------------------------------------------------------------------------- */
 
 bool xs_spin_is_off(struct queue *queue)
 {

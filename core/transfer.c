@@ -24,7 +24,7 @@ static inline int may(const struct conn *conn, bool receives)
     return receives ? xs_conn_may_receive(conn) : xs_conn_may_send(conn);
 }
 
-/* 0; -1 and errno. */
+/* Returns 0, or -1 and errno. */
 static inline int check_connected(const struct sock *sock, bool receives)
 {
     int error = sock->state != SOCK_CONNECTED ? ENOTCONN : may(sock->conn, receives);
@@ -63,13 +63,14 @@ inline int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandl
     return 0;
 }
 
-/* What is started now will wait behind another. */
+/* A send that is started now must wait for another one. */
 static bool has_to_wait(const struct conn *conn)
 {
     return conn->sending != NULL;
 }
 
-/* A short message is copied together, as a short buffer is; of a longer one the pieces are sent. */
+/* A short message is gathered into one bounce buffer; the elements of a longer one are sent from their own
+ * memory. */
 static int prepare_message(struct conn *conn, struct op *op, const struct ask *ask)
 {
     op->event.exs_evt_union.exs_evt_xfermsg.exs_evt_msg = ask->message;
@@ -81,7 +82,7 @@ static int prepare_message(struct conn *conn, struct op *op, const struct ask *a
             op->files = xs_files_of_memory(pieces, ask->message->exs_iovlen);
         if (pieces != NULL && op->files == NULL)
             xs_vector_leave(pieces, ask->message->exs_iovlen);
-        free(pieces); /* which keeps errno */
+        free(pieces); /* free() preserves errno */
         return op->files != NULL ? 0 : -1;
     }
     if (has_to_wait(conn))
@@ -131,7 +132,7 @@ void xs_undo(struct op *op, struct waiter *waiter)
     errno = saved;
 }
 
-/* It was made ready, and is not to be. errno stays. */
+/* Undo a send whose buffer was prepared. Preserves errno. */
 static void refuse(struct conn *conn, struct op *op, struct waiter *waiter)
 {
     int saved = errno;
@@ -196,7 +197,7 @@ static int into_message(struct conn *conn, struct op *op, const struct ask *ask)
     if (xs_place_whole(conn, op) == 0)
         return 0;
     xs_vector_leave(op->many, count);
-    free(op->many); /* which keeps errno */
+    free(op->many); /* free() preserves errno */
     return -1;
 }
 
@@ -215,11 +216,12 @@ static int into_files(struct conn *conn, struct op *op, const struct ask *ask)
         xs_sink_copy_all(op->sink);
     xs_place_into(op, xs_sink_pieces(op->sink), (uint32_t)ask->count);
     if (xs_place_whole(conn, op) < 0) {
-        xs_sink_end(op->sink, 0, &conn->domain); /* which keeps errno */
+        xs_sink_end(op->sink, 0, &conn->domain); /* xs_sink_end() preserves errno */
         return -1;
     }
     if (xs_sink_is_open_ended(op->sink))
-        op->length = UINT64_MAX; /* so that it is never complete, when it is full, before the end */
+        op->length = UINT64_MAX; /* the receive must complete only at the end of the stream, not when it is
+                                  * full */
     return 0;
 }
 
@@ -255,14 +257,15 @@ static int begin_recv(struct sock *sock, struct queue *queue, const struct ask *
     return 0;
 }
 
-/* ---- The way in -------------------------------------------------------------------------------- */
+/* ---- Entry points ------------------------------------------------------------------------------ */
 
-/* With MSG_DONTWAIT, MSG_PEEK or both: 0; -1 and errno. */
+/* Checks for MSG_DONTWAIT and MSG_PEEK. Returns 0, or -1 and errno. */
 static __attribute__((noinline)) int check_with_flags(struct sock *sock, const struct ask *ask, bool receives)
 {
     bool at_once = (ask->flags & MSG_DONTWAIT) != 0;
 
-    /* Of a message nothing is here before a receive has asked the peer for all of it. */
+    /* A SEQPACKET message arrives only after a receive has advertised a buffer for all of it, so there is
+     * nothing to peek at. */
     if (ask->flags & MSG_PEEK && !sock_is_stream(sock))
         return xs_fails(EOPNOTSUPP);
     if (at_once)
@@ -274,7 +277,7 @@ static __attribute__((noinline)) int check_with_flags(struct sock *sock, const s
     return xs_dontwait_send(sock->conn);
 }
 
-/* May it begin, now? 0; -1 and errno. */
+/* May the transfer start now? Returns 0, or -1 and errno. */
 static inline int check_now(struct sock *sock, const struct ask *ask, bool receives)
 {
     if (ask->flags & (MSG_DONTWAIT | MSG_PEEK))
@@ -282,7 +285,8 @@ static inline int check_now(struct sock *sock, const struct ask *ask, bool recei
     return check_connected(sock, receives);
 }
 
-/* Another one has its lock; or it is closing, and we have it. */
+/* Get and lock the socket. Called if another thread holds its lock (`closing` is NULL), or if this thread has
+ * locked a socket that is closing. */
 static __attribute__((noinline)) struct sock *get_locked(struct sock *closing, int number)
 {
     if (closing == NULL)
@@ -292,7 +296,7 @@ static __attribute__((noinline)) struct sock *get_locked(struct sock *closing, i
     return NULL;
 }
 
-/* What the next two do; `receives` is a constant. */
+/* Implements the next two functions; `receives` is a compile-time constant. */
 static inline __attribute__((always_inline)) int start(const struct ask *ask, bool receives, bool may_be_silent)
 {
     int result = -1;
@@ -304,7 +308,7 @@ static inline __attribute__((always_inline)) int start(const struct ask *ask, bo
     if (sock == NULL)
         return -1;
     struct queue *home = atomic_load_explicit(&sock->home, memory_order_relaxed), *queue = home;
-    /* Which is there as long as its lock is held. */
+    /* The handle stays valid as long as the queue's lock is held. */
     bool names_home = home != NULL && home->handle != NULL && home->handle == ask->qhandle;
 
     if (names_home || xs_check_queue(ask->qhandle, ask->waiter, may_be_silent, &queue)) {
@@ -322,7 +326,7 @@ static inline __attribute__((always_inline)) int start(const struct ask *ask, bo
     return result;
 }
 
-/* Somebody has to be told of how many bytes were not sent. */
+/* With MSG_DONTWAIT the application must learn how many bytes were sent, so a queue is required. */
 static int start_sending(const struct ask *ask)
 {
     return start(ask, false, (ask->flags & (EXS_UNSIGNALED | MSG_DONTWAIT)) == EXS_UNSIGNALED);
@@ -349,7 +353,7 @@ int xs_check_transfer(const struct ask *ask)
     return ask->length > EXS_MSG_MAX ? xs_too_long(ask->length) : 0;
 }
 
-/* No send raises a signal, with MSG_NOSIGNAL or without. */
+/* MSG_NOSIGNAL is accepted and changes nothing: no send raises a signal. */
 static int check_send_flags(int flags)
 {
     return flags & ~(EXS_BLOCK | EXS_INTR | EXS_UNSIGNALED | MSG_NOSIGNAL | MSG_DONTWAIT)

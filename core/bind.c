@@ -8,7 +8,7 @@
 
 #define PORT_TRIES 16
 
-/* Checks an address argument against a socket's family. -1 and errno. */
+/* Check an address argument against the socket's family. -1 and errno. */
 int xs_check_address(const struct sock *sock, const struct sockaddr *address, socklen_t length)
 {
     socklen_t need = sock->family == PF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
@@ -26,8 +26,8 @@ int xs_check_address(const struct sock *sock, const struct sockaddr *address, so
     return 0;
 }
 
-/* A socket that once tried to connect lives on a queue of the user's, where a listener must not: the locks of
- * two queues are only ever taken in the order listener, connection. */
+/* A socket that has tried to connect is driven by a queue of the application; a listener must not be, because
+ * the locks of two queues are only taken in the order listener, connection. */
 static bool may_listen(struct sock *sock)
 {
     struct queue *home = atomic_load(&sock->home);
@@ -44,14 +44,15 @@ static const char *advice(int device, int error)
                : ": give it an address of its own interface (loopback is the embedded device's alone)";
 }
 
-/* The device may have the address: who would go on without it would be deaf there, and not know. */
+/* These errors do not mean that the device lacks the address. To continue without the device would create a
+ * listener that misses connections on it. */
 static bool is_shortage(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-/* Bind on every device that has the address, all on the port that the first one got. 0, or -1 and errno;
- * EADDRINUSE when any of them has given the port away. */
+/* Bind on every device that has the address, all on the port that the first device chose. Returns 0, or -1 and
+ * errno; EADDRINUSE if the port is taken on any device. */
 static int try_bind(struct sock *sock, union sock_address address)
 {
     int bound = 0, error = EADDRNOTAVAIL;
@@ -77,7 +78,7 @@ static int try_bind(struct sock *sock, union sock_address address)
     return bound > 0 ? 0 : -1;
 }
 
-/* A port that one device picked may be taken on another: then it picks again. */
+/* A port that one device chose may be taken on another device; then try another port. */
 static int bind_devices(struct sock *sock, const union sock_address *address)
 {
     int tries = address->in.sin_port == 0 ? PORT_TRIES : 1;
@@ -128,7 +129,7 @@ static int listen_devices(struct sock *sock, int backlog)
     return -1;
 }
 
-/* The same on all devices. */
+/* The port is the same on all devices. */
 static in_port_t port_of(const struct sock *sock)
 {
     for (int device = 0; device < xs_devices(); device++) {
@@ -156,14 +157,15 @@ int exs_listen(int sockno, int backlog)
     }
     if (xs_sock_home(sock, NULL) < 0)
         goto out;
-    if (sock->state == SOCK_FRESH) { /* as listen(2): any address, some port */
+    if (sock->state == SOCK_FRESH) { /* like listen(2): any address, a port that the system chooses */
         any.sa.sa_family = (sa_family_t)sock->family;
         if (bind_devices(sock, &any) < 0)
             goto out;
         sock->state = SOCK_BOUND;
     }
     sock->backlog = backlog > 0 ? backlog : 1;
-    atomic_load(&sock->home)->keeps_time = true; /* many may wait here, and none of them for its time-outs */
+    atomic_load(&sock->home)->keeps_time = true; /* several threads may wait on this queue, and none of them
+                                                  * limits its sleep by the listener's timeouts */
     result = listen_devices(sock, sock->backlog);
     if (result == 0) {
         sock->state = SOCK_LISTENING;

@@ -38,7 +38,7 @@ static uint64_t pending(const struct conn *conn)
     return first != NULL ? conn->queued - first->queued + first->length : 0;
 }
 
-/* A send that is longer than all that may be pending goes when nothing else is. */
+/* A send that is longer than the limit may start when no other send is pending. */
 int xs_send_bound(struct sock *sock, struct op *op, const struct ask *ask)
 {
     const struct options *options = &sock->options;

@@ -15,7 +15,8 @@
 #include "poll.h"
 #include "sock.h"
 
-/* That its time is over is noticed once: what ends later for that, or in its own way, needs no alarm. */
+/* Has the operation's deadline passed? Reported once per operation, so that an operation that ends later sets
+ * no further timer. */
 static bool is_overdue(struct op *op, uint64_t now)
 {
     bool is_over = op->deadline != 0 && op->deadline <= now;
@@ -36,13 +37,13 @@ static bool is_meant(struct op *op, const struct stop *stop)
 
 /* ---- Sends -------------------------------------------------------------------------------------- */
 
-/* A message that was begun, and a send that is all posted, go on when their time is over. */
+/* A message that has begun, and a send that is all posted, continue after their deadline. */
 static bool may_fail(const struct conn *conn, const struct op *op)
 {
     return !conn_broken(conn) && !op->all_posted && (op->posted == 0 || sock_is_stream(conn->sock));
 }
 
-/* Those whose time is over fail by themselves; of a stream the first, and with it all behind it. */
+/* Fail the sends whose deadline has passed; on a STREAM the first of them, which ends all sends behind it. */
 static int fail_overdue_sends(struct conn *conn, const struct stop *stop)
 {
     struct op *op = STAILQ_FIRST(&conn->sends), *next;
@@ -104,7 +105,8 @@ static void stop_onesided_one(struct conn *conn, struct op *op, int error)
 
 static int stop_onesided(struct conn *conn, const struct stop *stop)
 {
-    struct op *op = stop->now != 0 ? NULL : STAILQ_FIRST(&conn->onesided), *next; /* they have no limit */
+    struct op *op = stop->now != 0 ? NULL : STAILQ_FIRST(&conn->onesided), *next; /* one-sided operations have
+                                                                                   * no timeout */
     int count = 0;
 
     for (; op != NULL; op = next) {
@@ -125,7 +127,7 @@ static int stop_receives(struct conn *conn, const struct stop *stop)
     int count = 0;
 
     STAILQ_FOREACH (op, &conn->recvs, link) {
-        if (op->piece_count == 0 || !is_meant(op, stop)) /* one that stands in for another has no user */
+        if (op->piece_count == 0 || !is_meant(op, stop)) /* a stand-in does not belong to the application */
             continue;
         xs_rx_stop(conn, op, stop->error);
         count++;
@@ -161,7 +163,7 @@ static int stop_accepts(struct sock *listener, const struct stop *stop)
         count++;
     }
     if (count > 0)
-        xs_poll_look(listener); /* a request that no accept waits for is one to tell of */
+        xs_poll_look(listener); /* a request that no accept is pending for makes the listener readable */
     return count;
 }
 
@@ -189,7 +191,7 @@ void xs_interrupt(int sockno, const struct waiter *waiter)
     struct stop stop = {.waiter = waiter, .error = EINTR};
     struct sock *sock = xs_sock_get_locked(sockno);
 
-    if (sock == NULL) /* closed meanwhile, which ends it */
+    if (sock == NULL) /* another thread has closed the socket, which ends the operation */
         return;
     xs_stop(sock, &stop);
     xs_sock_put_locked(sock);

@@ -26,18 +26,21 @@
 #include "nic.h"
 #include "sock.h"
 
-#define ESTABLISH_LIMIT_NS (10 * NS_PER_S) /* half-open */
-#define PATIENCE_NS NS_PER_S               /* half-open, where others wait: on the embedded device */
-#define NIC_PATIENCE_NS (5 * NS_PER_S)     /* on a NIC: a last word that is lost comes again in 4.3 s */
+#define ESTABLISH_LIMIT_NS (10 * NS_PER_S) /* maximum time half-open */
+#define PATIENCE_NS NS_PER_S               /* half-open, while requests wait: on the software device */
+#define NIC_PATIENCE_NS (5 * NS_PER_S)     /* on an RDMA adapter: a lost RTU is sent again after 4.3 s */
 #define PATIENCE_LEAST_NS (NS_PER_S / 1000)
-#define OWN_LIMIT_NS (NS_PER_S / 10) /* arrived, before another queue's accept is taken */
-#define ALONE_LOOK_NS (NS_PER_S / 4) /* half-open and alone: how often it is looked at what has come */
+#define OWN_LIMIT_NS (NS_PER_S / 10) /* arrived, before an accept of another queue is used */
+/* interval at which half-open connections on private queues are polled */
+#define ALONE_LOOK_NS (NS_PER_S / 4)
 #define HALF_OPEN_LEAST 256
-#define HALF_OPEN_MOST 1024    /* where the process may have 8,192 descriptors */
-#define HALF_OPEN_ALONE_MAX 32 /* of these, on private queues, which are dear */
+#define HALF_OPEN_MOST 1024 /* if the process may have 8,192 descriptors */
+/* half-open connections on private queues, which are expensive */
+#define HALF_OPEN_ALONE_MAX 32
 
-/* While connections that stay silent have to be closed for others, the listener is being flooded: each of them halves
- * the listener's patience, and each one that is established doubles it, up to the full time. */
+/* Patience: how long a half-open connection may be silent while requests wait. If silent connections have to be
+ * closed to make room, the listener is being flooded: each of them halves its patience, and each connection
+ * that is established doubles it, up to the full time. */
 static uint64_t patience_most(const struct sock *sock)
 {
     return xs_device(sock->device) == &soft_device ? PATIENCE_NS : NIC_PATIENCE_NS;
@@ -77,7 +80,7 @@ static void count_half_open(struct sock *listener, const struct sock *sock, int 
         listener->half_open_alone += change;
 }
 
-/* It is the listener's no more. Called with both locks. */
+/* Remove the socket from the listener's lists. Called with both locks. */
 static void take_out(struct sock *listener, struct sock *sock)
 {
     if (sock->state == SOCK_HALF_OPEN) {
@@ -90,7 +93,7 @@ static void take_out(struct sock *listener, struct sock *sock)
     sock->listener = NULL;
 }
 
-/* Nobody has heard of it, and nobody will. Called with its home's lock. */
+/* Free a socket that the application never saw. Called with the lock of the socket's queue. */
 static void forget(struct sock *sock)
 {
     if (sock->conn != NULL)
@@ -101,7 +104,7 @@ static void forget(struct sock *sock)
     xs_sock_leave(sock);
 }
 
-/* The home's lock, and a reference: the socket may be the last to keep it. */
+/* Lock the socket's queue and take a reference to it, because the socket may hold the last one. */
 static struct queue *lock_home(struct sock *sock)
 {
     struct queue *home = atomic_load(&sock->home);
@@ -123,7 +126,7 @@ static void end_incoming(struct sock *listener, struct sock *sock)
     struct queue *home = lock_home(sock);
 
     if (sock->state == SOCK_ARRIVED && !conn_broken(sock->conn))
-        xs_conn_fail(sock->conn, ECONNRESET); /* tells the peer */
+        xs_conn_fail(sock->conn, ECONNRESET); /* this informs the peer */
     take_out(listener, sock);
     forget(sock);
     unlock_home(home);
@@ -159,8 +162,8 @@ static void tell_accept(struct op *op, const struct sock *sock)
     event->exs_evt_addrlen = element->exs_addrlen;
 }
 
-/* Its CM id comes to its home's channel, and its home to whoever will use it. Called with both locks; -1 and
- * errno. */
+/* Move the socket's CM id to the channel of its queue, and attach that queue to the queue of the accept. Called
+ * with both locks; -1 and errno. */
 static int bring_home(struct sock *sock, const struct op *op)
 {
     struct queue *home = atomic_load(&sock->home);
@@ -176,13 +179,14 @@ static int bring_home(struct sock *sock, const struct op *op)
     return 0;
 }
 
-/* Is the accept of the socket's own queue; or does it block, as the one did that the peer was answered for? */
+/* Does the accept name the socket's queue? Or, for a socket on a private queue: does the accept block, too? */
 static bool is_own(const struct sock *sock, const struct op *op)
 {
     return op->waiter != NULL ? sock->alone : op->pool == atomic_load(&sock->home);
 }
 
-/* Called with the listener's lock. What can't be given to the accept costs it nothing. */
+/* Give the connection to the accept. If that fails, the accept stays pending. Called with the listener's
+ * lock. */
 static void spend(struct sock *listener, struct op *op, struct sock *sock)
 {
     struct queue *home = lock_home(sock);
@@ -207,7 +211,7 @@ static void spend(struct sock *listener, struct op *op, struct sock *sock)
     unlock_home(home);
 }
 
-/* An accept of the queue that it lives on; in time any. NULL: none so far. */
+/* Find an accept of the queue that drives the socket; after OWN_LIMIT_NS any accept. NULL: none so far. */
 static struct op *accept_for(struct sock *listener, const struct sock *sock, uint64_t now)
 {
     struct op *op;
@@ -257,7 +261,7 @@ static void broke(struct sock *sock)
 {
     struct queue *home = lock_home(sock);
 
-    xs_conn_fail(sock->conn, ECONNRESET); /* what it sent before can still be received */
+    xs_conn_fail(sock->conn, ECONNRESET); /* what the peer sent before can still be received */
     unlock_home(home);
 }
 
@@ -275,7 +279,8 @@ void xs_incoming_event(struct sock *sock, const struct rdma_cm_event *event)
     }
 }
 
-/* What a peer sends says that it is ready (life.c), and nobody else looks at a private queue before that. */
+/* A message from the peer shows that it is ready, even if its RTU was lost (life.c). No other thread polls a
+ * private queue before the accept. */
 static void look_at_the_lonely(struct sock *listener)
 {
     struct sock *sock;
@@ -307,8 +312,8 @@ void xs_incoming_timeout(struct sock *listener)
 
 /* ---- Requests ------------------------------------------------------------------------------------ */
 
-/* Nobody is silent before what has come was looked at: the delay may have been this process's own. A turn looks
- * at events before it looks at the clock, so it is the alarm that may say so. */
+/* A connection counts as silent only after its events have been checked, because the delay may be this
+ * process's own. A pass handles events before timers, so only the timer (`listened`) can say so. */
 enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op)
 {
     bool alone = op->waiter != NULL;
@@ -326,8 +331,9 @@ enum incoming_room xs_incoming_room(struct sock *listener, const struct op *op)
     return NO_ROOM;
 }
 
-/* Have the oldest half-open one make room: of those on private queues if it is to be `alone`, of this host's if
- * there is one, and if it is not `at_once` of those that have been silent for long. False: there is none. */
+/* Drop the oldest half-open connection: only one on a private queue if `alone`; one from the same host as
+ * `from` if there is one; and, unless `at_once`, only one that has been silent for longer than the patience.
+ * False: there is none. */
 static bool make_room(struct sock *listener, bool alone, const struct sockaddr *from, bool at_once)
 {
     struct sock *sock, *oldest = NULL;
@@ -354,8 +360,9 @@ static bool make_room(struct sock *listener, bool alone, const struct sockaddr *
     return true;
 }
 
-/* The new socket's queue pair, and the answer to the peer. The id visits its home's channel, so that the queue
- * pair is made on the device context of that. Called with both locks; -1 and errno. */
+/* Make the new socket's queue pair, and answer the peer. The id is moved to the channel of the socket's queue
+ * for a moment, so that the queue pair is made on that queue's device context. Called with both locks; -1 and
+ * errno. */
 static int answer(struct sock *listener, struct sock *sock, const struct request *request,
                   const struct hello *peer)
 {
@@ -388,7 +395,7 @@ static void put_in(struct sock *listener, struct sock *sock)
     set_alarm(listener);
 }
 
-/* Called without the home's lock. */
+/* Called without the lock of `home`. */
 static void begin_incoming(struct sock *listener, struct sock *sock, struct queue *home, bool alone,
                            struct request *request, const struct hello *peer)
 {
@@ -406,8 +413,8 @@ static void begin_incoming(struct sock *listener, struct sock *sock, struct queu
     xs_queue_unlock(home);
 }
 
-/* A new socket, and where it will live: the queue of the accept, or a private one. A reference of each; false
- * and errno. */
+/* Make a socket, and choose the queue that will drive it: the accept's, or a private one for a blocking accept.
+ * Returns a reference to each; false and errno. */
 static bool make_incoming(const struct sock *listener, const struct op *op, struct sock **sock,
                           struct queue **home)
 {
@@ -440,7 +447,8 @@ bool xs_incoming_request(struct sock *listener, struct request *request, const s
     while (!make_incoming(listener, op, &sock, &home)) {
         int error = errno;
 
-        if (!make_room(listener, false, from, true)) { /* a descriptor, or memory, is wanted */
+        if (!make_room(listener, false, from, true)) { /* a half-open connection may release descriptors or
+                                                        * memory */
             errno = error;
             return false;
         }

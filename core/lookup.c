@@ -12,38 +12,43 @@
 #include "sock.h"
 #include "threads.h"
 
-#define THREADS_MAX 8 /* a name server that is silent keeps each for its own time-out */
+/* maximum; a name server that does not answer blocks each thread until its timeout */
+#define THREADS_MAX 8
 #define PORT_MAX 65535
 
 struct lookup {
-    STAILQ_ENTRY(lookup) link; /* in line; this and the next three are guarded by `lock`, below */
-    struct sock *sock;         /* that wants the answer; NULL: nobody does, and the thread frees it */
+    STAILQ_ENTRY(lookup) link; /* in `line`; this and the next three members are guarded by `lock`, below */
+    struct sock *sock;         /* the socket that waits for the answer; NULL: dropped, and the thread frees the
+                                * lookup */
     bool in_line, answered;
-    int error;              /* EAI_, of one that is answered; it and the next two are the socket's then */
-    struct addrinfo *found; /* the whole list, */
+    int error;              /* EAI_..., once answered; from then on this and the next two members belong to the
+                             * socket */
+    struct addrinfo *found; /* the whole list; owned */
     const struct addrinfo *next;
     struct addrinfo hints;
-    int system_error; /* where `error` is EAI_SYSTEM: errno */
+    int system_error; /* errno, if `error` is EAI_SYSTEM */
     char host[NI_MAXHOST], service[NI_MAXSERV];
 };
 
-/* A leaf but for a socket's reference: no other lock is taken behind it. */
+/* Leaf lock: while it is held, no other lock is taken; only a reference to a socket. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t told = PTHREAD_COND_INITIALIZER; /* one less of `telling` */
-/* guarded by lock */
+static pthread_cond_t told = PTHREAD_COND_INITIALIZER; /* signaled when `telling` has decreased */
+/* guarded by `lock` */
 static STAILQ_HEAD(, lookup) line = STAILQ_HEAD_INITIALIZER(line);
-static int threads; /* that look up */
-static int telling; /* of these, those that hold a socket */
+static int threads; /* running lookup threads */
+static int telling; /* those of them that hold a reference to a socket */
 
-/* ---- What is asked -------------------------------------------------------------------------------------- */
+/* ---- Arguments and answers
+ * ----------------------------------------------------------------------------------- */
 
-/* A number must be a port's: getaddrinfo takes its lower bits. What begins with a letter may be a name. */
+/* Is `service` a valid port number, or possibly a service name? Port numbers are checked here, because
+ * getaddrinfo() uses only their lower 16 bits. */
 static bool may_be_service(const char *service, bool *is_number)
 {
     static const char digits[] = "0123456789", signs[] = " \t\n\v\f\r+-";
 
     *is_number = service[strspn(service, digits)] == '\0';
-    if (strchr(signs, service[0]) != NULL) /* or it is empty */
+    if (strchr(signs, service[0]) != NULL) /* also true for an empty string */
         return false;
     unsigned long port = *is_number ? strtoul(service, NULL, 10) : 1;
 
@@ -63,8 +68,8 @@ static int check(const char *host, const char *service, bool *is_number)
     return xs_invalid("service is '%s': a number from 1 to %d, or a service's name", service, PORT_MAX);
 }
 
-/* What a user of sockets expects for it. Those of getaddrinfo that an argument of ours can't bring about are
- * EIO. */
+/* Convert the resolver's error to an errno that users of sockets expect. Errors that valid arguments can't
+ * cause become EIO. */
 static int errno_of(const struct lookup *lookup)
 {
     switch (lookup->error) {
@@ -93,7 +98,8 @@ static void say_not_found(const struct lookup *lookup)
            lookup->error == EAI_SYSTEM ? strerror(errno_of(lookup)) : gai_strerror(lookup->error));
 }
 
-/* Without a descriptor getaddrinfo can neither read a file nor ask a server, and says that there is no such name. */
+/* Returns EMFILE or ENFILE if no descriptor is available, else 0. Without a descriptor getaddrinfo() can
+ * neither read files nor ask a server, and reports that the name does not exist. */
 static int shortage(void)
 {
     int fd = fds_own(open("/", O_PATH | O_CLOEXEC)), error = fd == -1 ? errno : 0;
@@ -103,7 +109,7 @@ static int shortage(void)
     return error == EMFILE || error == ENFILE ? error : 0;
 }
 
-/* A number needs none. */
+/* Resolving a numeric address needs no descriptor. */
 static bool may_be_shortage(const struct lookup *lookup)
 {
     return (lookup->error == EAI_NONAME || lookup->error == EAI_AGAIN) &&
@@ -126,7 +132,7 @@ static void look_up(struct lookup *lookup)
     lookup->next = lookup->found;
 }
 
-/* Numbers: without asking anybody. False: it is none, but may be a name. */
+/* Resolve numeric arguments without a name server. False: a host or service name, which needs a thread. */
 static bool answer_at_once(struct lookup *lookup)
 {
     struct addrinfo hints = lookup->hints;
@@ -148,7 +154,7 @@ static void free_lookup(struct lookup *lookup)
     errno = saved;
 }
 
-/* IPv6 sockets connect to IPv4 addresses, too, which are mapped; but those with IPV6_V6ONLY. */
+/* Unless IPV6_V6ONLY is set, an IPv6 socket also gets IPv4 addresses, in their mapped form. */
 struct lookup *xs_lookup_new(const struct sock *sock, const char *host, const char *service)
 {
     struct lookup *lookup;
@@ -175,7 +181,8 @@ struct lookup *xs_lookup_new(const struct sock *sock, const char *host, const ch
 
 /* ---- Threads -------------------------------------------------------------------------------------------- */
 
-/* Called with the lock, and returns with it. Nobody drops it meanwhile without having waited for the lock. */
+/* Tell the socket that there is an answer. Called with the lock, which it releases for the call.
+ * xs_lookups_settle() waits until no thread is here. */
 static void tell(struct sock *sock)
 {
     xs_sock_ref(sock);
@@ -224,7 +231,7 @@ int xs_lookup_start(struct lookup *lookup, struct sock *sock)
         error = threads_start(NULL, run);
         threads += error == 0;
     }
-    if (threads > 0) { /* one that there is sees to it */
+    if (threads > 0) { /* a running thread will process it */
         lookup->sock = sock;
         lookup->in_line = true;
         STAILQ_INSERT_TAIL(&line, lookup, link);

@@ -9,7 +9,8 @@
 #include "poll.h"
 #include "sock.h"
 
-#define ALWAYS (EXS_POLLERR | EXS_POLLHUP | EXS_POLLNVAL) /* told without being asked for */
+/* reported also if the application did not ask for them */
+#define ALWAYS (EXS_POLLERR | EXS_POLLHUP | EXS_POLLNVAL)
 
 _Static_assert(EXS_POLLIN == POLLIN && EXS_POLLOUT == POLLOUT && EXS_POLLERR == POLLERR &&
                    EXS_POLLHUP == POLLHUP && EXS_POLLNVAL == POLLNVAL,
@@ -144,7 +145,7 @@ static struct polling *new_polling(exs_pollfd_t *fds, int count)
     return polling;
 }
 
-/* The socket of that number, with a reference; NULL: it is no socket, or closed by close(2). */
+/* Get the socket of this number, with a reference. NULL: no socket, or its number was closed by close(2). */
 static struct sock *find_sock(int number)
 {
     struct sock *sock = number >= 0 ? xs_sock_get(number) : NULL;
@@ -155,7 +156,7 @@ static struct sock *find_sock(int number)
     return NULL;
 }
 
-/* Whoever waits for its sockets runs them. */
+/* The thread that polls sockets also runs their queues. */
 static void run_home(struct sock *sock)
 {
     xs_sock_lock(sock);
@@ -181,7 +182,7 @@ static short look_at_sock(struct sock *sock, bool runs)
     return ready;
 }
 
-/* How many are ready at once; which are sockets is known then. */
+/* Check all elements once, and record which of them are sockets. Returns how many are ready. */
 static int scan(struct polling *polling, bool runs)
 {
     int ready = 0;
@@ -190,7 +191,7 @@ static int scan(struct polling *polling, bool runs)
     for (int i = 0; i < polling->count; i++) {
         exs_pollfd_t *fd = &polling->fds[i];
         struct sock *sock = find_sock(fd->exs_fd);
-        /* Its number the poll's own queue may have now. */
+        /* The poll's queue may have been given the number of a socket that was closed since. */
         bool was_socket = polling->polled[i].polling != NULL;
         bool has_left = sock == NULL && (was_socket || xs_sock_has_left(fd->exs_fd));
 
@@ -236,7 +237,7 @@ struct polling *xs_poll_now(exs_pollfd_t *fds, int count, int *ready)
     return polling;
 }
 
-/* What nobody need wait for ends the poll. */
+/* End the poll, because an element is ready already. */
 static int end_at_once(struct polled *polled, short ready)
 {
     struct polling *polling = polled->polling;
@@ -249,7 +250,7 @@ static int end_at_once(struct polled *polled, short ready)
     return 0;
 }
 
-/* The poll's queue drives the socket until the poll is over, as it may be already. */
+/* Have the poll's queue drive the socket until the poll is over, which it may be already. */
 static void use_guest(struct polled *polled, struct guest *guest)
 {
     mutex_lock(&guest->host->events_lock);
@@ -260,7 +261,8 @@ static void use_guest(struct polled *polled, struct guest *guest)
     mutex_unlock(&guest->host->events_lock);
 }
 
-/* Into the socket's list, if it has a home: else it is ready. 0, or -1 and errno. Called with its lock. */
+/* Put the element into the socket's list if the socket has a queue; a socket without one is ready at once.
+ * Returns 0, or -1 and errno. Called with the socket's lock. */
 static int begin_sock(struct polled *polled, struct sock *sock, struct queue *queue)
 {
     struct polling *polling = polled->polling;
@@ -282,7 +284,7 @@ static int begin_sock(struct polled *polled, struct sock *sock, struct queue *qu
     return 0;
 }
 
-/* 0, or -1 and errno: then it may be over all the same. */
+/* Returns 0, or -1 and errno; the poll may be over in both cases. */
 static int begin(struct polling *polling, struct queue *queue)
 {
     if (xs_poll_begin_others(polling, queue) < 0)
@@ -292,7 +294,7 @@ static int begin(struct polling *polling, struct queue *queue)
             continue;
         struct sock *sock = xs_sock_get_locked(polling->polled[i].number);
 
-        if (sock == NULL) /* closed meanwhile */
+        if (sock == NULL) /* another thread has closed the socket */
             return end_at_once(&polling->polled[i], EXS_POLLNVAL);
         int result = begin_sock(&polling->polled[i], sock, queue);
 

@@ -27,7 +27,8 @@ struct harvest {
      * channel; the caller keeps it between calls and does not use it otherwise. */
     struct ibv_cq *unfinished;
     void *cq_context; /* of the completion queue that `wc` is from */
-    bool fetched;     /* an event was read from the channel; the caller must acknowledge it with ack_cq_events() */
+    /* an event was read from the channel; the caller must acknowledge it with ack_cq_events() */
+    bool fetched;
     bool left;        /* there are more completions: the caller must call again */
     /* the device failed to arm the completion queue, so no event will come: the caller must call again later */
     bool stuck;

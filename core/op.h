@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * op.h - an operation from its start to its one event.
+ * op.h - an operation, from its start to its one event.
  *
- * An operation is also the storage of its event, so a queue can never be too full to take one: whoever could
- * start the operation will get its event. Operations come from the pool of a queue.
+ * An operation contains its event, so a queue always has room for the event of an operation that was started.
+ * Operations come from the pool of a queue (queue.h) and return to it when the event was dequeued or delivered.
  */
 #ifndef XS_OP_H
 #define XS_OP_H
@@ -22,40 +22,47 @@ struct queue;
 struct sink;
 struct waiter;
 
-struct piece {     /* of the application's memory, or of a file (sink.h), that a receive fills (place.h); or of
-                    * memory that a late send copies (late.c) */
-    uint8_t *base; /* of a file NULL */
+/* A segment of the application's memory, or of a file (sink.h), that a receive fills (place.h); or of memory that a
+ * deferred send copies from (late.c). */
+struct piece {
+    uint8_t *base;         /* NULL for a file */
     uint64_t length;       /* bytes */
     struct memory *memory; /* the user's region, counted as in use; NULL: not registered */
 };
 
-/* Owned by the socket it works on until it is completed, then by the queue that its event waits on. */
+/* Owned by the socket until it completes, then by the queue that holds its event. Guarded by the lock of the socket's
+ * home, then by the queue's events_lock. */
 struct op {
     STAILQ_ENTRY(op) link;
     exs_event_t event;
-    struct queue *pool;    /* whose pool it came from, and where its event goes unless there is a waiter */
+    struct queue *pool; /* the queue whose pool it came from; its event goes there unless there is a waiter */
     struct waiter *waiter; /* a blocking caller, or NULL */
     bool unsignaled : 1;   /* no event on success */
     bool silent : 1;       /* no event at all: no queue was named */
-    bool at_home : 1;      /* its socket lives on its pool's queue: begun and ended with that one's lock */
+    /* the pool is that of the socket's home: started and completed with that queue's lock held */
+    bool at_home : 1;
 
-    bool multishot : 1;  /* accept: never spent; each connection has an operation of its own, without element */
-    bool late : 1;       /* send: short, and copied when its turn comes (late.c) */
-    bool all_posted : 1; /* send: nothing more to give to the device */
-    bool failed : 1;     /* send: the device could not do one of the work requests */
-    bool untold : 1;     /* send: it failed by itself, and no other is started before its event is dequeued */
-    bool last : 1;       /* send: shut down writing behind it */
+    /* accept: stays pending; each connection gets another operation, without `element` */
+    bool multishot : 1;
+    bool late : 1;       /* send: short, and copied only when it becomes the first one to be posted (late.c) */
+    bool all_posted : 1; /* send: nothing is left to give to the device */
+    bool failed : 1;     /* send: a work request completed with an error */
+    /* send: it failed without being cancelled, and no other send may start before its event is dequeued (ending.h) */
+    bool untold : 1;
+    bool last : 1;       /* send: the end of the stream follows it */
     bool waitall : 1;    /* receive */
-    bool peeks : 1;      /* receive: what is here is copied, and stays */
-    bool apart : 1;      /* receive: it does more than fill memory: it peeks, or has a sink */
+    bool peeks : 1;      /* receive: the data is copied and stays in the ring buffer */
+    bool apart : 1;      /* receive: not on the fast path: it peeks, or has a sink */
     bool advertised : 1; /* receive: the peer may write into it */
-    bool recalled : 1;   /* of these: only until the end of the transfer that has begun */
-    bool stopped : 1; /* receive, one-sided: complete with `stop` as soon as peer and device are done with it */
+    /* receive: advertised, but recalled: the peer only finishes the transfer that it had begun */
+    bool recalled : 1;
+    /* receive, one-sided: completes with `stop` as soon as peer and device do not use its memory any more */
+    bool stopped : 1;
     uint32_t requests; /* send: work requests outstanding */
-    int error;         /* send, receive: what to complete with */
+    int error;         /* send, receive: the errno to complete with */
     union {
-        uint32_t rkey; /* one-sided: the key to `remote`, until it is stopped */
-        int stop;      /* of one that is stopped: an errno */
+        uint32_t rkey; /* one-sided: the key of `remote`, until it is stopped */
+        int stop;      /* if stopped: an errno */
     };
 
     union {
@@ -67,52 +74,55 @@ struct op {
     uint64_t posted; /* send: given to the device; receive: filled */
     union {
         uint64_t acked; /* send, one-sided: completed by the device */
-        uint64_t room;  /* receive: that it may yet write where it was told to */
+        uint64_t room;  /* receive: that the peer may still write to where it was advertised */
     };
     union {
-        struct ibv_mr *mr; /* send, one-sided: covers the buffer, unless it is to be copied */
-        uint8_t *hidden;   /* receive: the place of a short message in the hidden buffer */
+        struct ibv_mr *mr; /* send, one-sided: covers the buffer, unless the bytes are copied */
+        uint8_t *hidden;   /* receive: where a short message lies in the ring buffer */
     };
-    struct memory *memory;  /* the user's region, counted as in use; a receive's are its pieces' */
+    struct memory *memory;  /* the user's region, counted as in use; a receive has one for each piece instead */
     struct ibv_mr *one_off; /* registered for this operation alone */
     struct bounce *bounce;  /* the copy of a small unregistered buffer */
     union {
-        struct files *files; /* sendfile: where the bytes come from */
-        struct sink *sink;   /* recvfile: the files that its pieces lie in; its own, and theirs */
+        struct files *files; /* sendfile, sendmsg: where the bytes come from; owned by the operation */
+        /* recvfile: the files that the pieces lie in; owns the pieces; owned by the operation */
+        struct sink *sink;
     };
     union {
-        uint64_t number;   /* send, one-sided: which of the connection's, from the first */
-        uint64_t identity; /* of one that is untold: its socket's */
+        uint64_t number;   /* send, one-sided: counts the connection's sends and one-sided operations from 0 */
+        uint64_t identity; /* if untold: the socket's identity */
     };
     union {
-        uint64_t remote;   /* one-sided: the address at the peer */
-        uint64_t deadline; /* accept, send, receive: ns, when it is to end at the latest (limit.c); 0: never.
-                            * NEVER_NS: when a signal comes */
+        uint64_t remote; /* one-sided: the address in the peer's memory */
+        /* accept, send, receive: ns, when it must end at the latest (limit.c); 0: no limit; NEVER_NS: no limit, but a
+         * signal may interrupt it (EXS_INTR) */
+        uint64_t deadline;
     };
 
-    /* receives: where the bytes go (place.h); of a send that is late: where they come from, without places */
+    /* receive: where the bytes go (place.h); send that is late: where they come from */
     union {
-        uint64_t in_piece; /* receive: the bytes in the first piece that is not full, */
-        uint64_t queued;   /* send: the bytes of sends up to its end, where they are bounded (bound.c) */
+        uint64_t in_piece; /* receive: the bytes in the first piece that is not full */
+        /* send: `queued` of the connection at the end of this send, if sends are limited (bound.c) */
+        uint64_t queued;
     };
-    uint32_t piece;       /* receive: which is this one */
-    uint32_t piece_count; /* 0: its user was told already (rx.c) */
-    struct piece *many;   /* of exs_recvmsg, exs_sendmsg; the operation's, to free */
-    uint8_t *whole;       /* the place of a longer one for several pieces; the operation's, to free */
+    uint32_t piece;       /* receive: the index of the first piece that is not full */
+    uint32_t piece_count; /* 0: a stand-in for a receive that has completed already (rx.c) */
+    struct piece *many;   /* of exs_recvmsg, exs_sendmsg; owned by the operation */
+    uint8_t *whole;       /* memory for a longer message that goes to several pieces; owned by the operation */
 
-    /* Where there are pieces; whatever it was, where there are none. */
+    /* Undefined if there are no pieces: clearing an operation stops here. */
     struct piece *pieces;
-    struct piece only; /* of most of them */
+    struct piece only; /* `pieces` if there is one, which most operations have */
 
-    /* Not at home: the attachment that counts the operation, so that its queue drives the socket until the event
-     * (detach.c); or NULL. */
+    /* If not at_home: the attachment that counts this operation as a use, so that the queue drives the socket until
+     * the event (detach.c); or NULL. */
     struct guest *guest;
 };
 
 STAILQ_HEAD(op_list, op);
 
-/* What one completes with that was stopped when so many bytes had been moved. A call that blocks, and returns
- * bytes, has only those to tell of them. */
+/* Returns the errno of an operation that was stopped after so many bytes. A blocking call returns a number of bytes,
+ * and so can report only those. */
 static inline int op_stopped(const struct op *op, uint64_t bytes)
 {
     return op->waiter != NULL && bytes > 0 && op->event.exs_evt_type != EXS_EVT_SENDFILE ? 0 : op->stop;

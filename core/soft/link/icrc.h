@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * icrc.h - RoCEv2's invariant CRC: the check over everything of a packet that no router may change.
+ * icrc.h - RoCEv2's invariant CRC (ICRC), which covers the parts of a packet that no router changes.
  *
- * It covers the IP and UDP headers too, with the fields that do change on the way replaced by ones. Whoever
- * sends through a UDP socket never sees those headers, so they are rebuilt here from the packet's path. One of
- * them can't be known for sure by a receiver: IPv4's identification, which a sender's kernel chooses. For that
- * there is struct icrc_shift.
+ * It covers the IP and UDP headers, too, with ones in place of the fields that change on the way. A program that sends
+ * through a UDP socket does not see these headers, so they are rebuilt here from the packet's path. A receiver can't
+ * know one field of them: IPv4's identification, which the sender's kernel chooses. struct icrc_shift solves that.
  */
 #ifndef SOFT_ICRC_H
 #define SOFT_ICRC_H
@@ -17,29 +16,28 @@
 
 #define ICRC_SIZE 4
 
-#define ICRC_KNOWN 16 /* as many as a train has packets, where those are of 4 KiB */
+#define ICRC_KNOWN 16 /* packets of 4 KiB in one batch */
 
-/* The headers in front of every packet of one flow, masked: 8 bytes of ones in the place of the link's header,
- * IP and UDP; and the CRC of them for the packets that it had last, by the identification. Plain data, its
- * holder's. */
+/* The masked headers of the packets of one flow (8 bytes of ones, IP, UDP), and a cache of their CRC for the last
+ * packets, indexed by the identification. Plain data; the caller owns it. */
 struct icrc_flow {
     uint8_t head[8 + 40 + 8];
     uint8_t ip;   /* bytes of the IP header: 20 or 40 */
     uint8_t size; /* bytes of head in use */
     struct {
-        uint64_t packet; /* its length, and in the lower half the identification; 0: none */
+        uint64_t packet; /* its length << 32 and its identification; 0: none */
         uint32_t crc;
     } known[ICRC_KNOWN];
 };
 
-/* `path` is as seen by the one who holds it: sent goes from local to remote, received came from remote. */
+/* `sent`: the flow goes from path->local to path->remote; otherwise the other way. */
 void icrc_flow_init(struct icrc_flow *flow, const struct soft_path *path, bool sent);
 
-/* The check of a packet of `length` bytes, from the BTH on and without the check itself (12 at least), that
- * travels under IPv4 identification `id` (without meaning in IPv6). */
+/* The ICRC of a packet with IPv4 identification `id` (ignored for IPv6). `length` is its bytes from the BTH on,
+ * without the ICRC, at least 12. */
 uint32_t icrc_compute(struct icrc_flow *flow, unsigned id, const uint8_t *packet, size_t length);
 
-/* On the wire the check stands least significant byte first. */
+/* On the wire the ICRC is little-endian. */
 static inline void icrc_store(uint8_t *at, uint32_t crc)
 {
     at[0] = (uint8_t)crc;
@@ -53,16 +51,16 @@ static inline uint32_t icrc_load(const uint8_t *at)
     return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* By how much the check changes when bits of the identification change. A CRC is linear, so that depends on
- * the packet's length alone; remembered for the last length asked for. All zero is a good start. */
+/* How the ICRC changes when bits of the identification change. A CRC is linear, so that depends on the packet's length
+ * alone. A cache for the last length; initially all zero. */
 #define ICRC_IDS 64
 struct icrc_shift {
     size_t length;
-    uint32_t by[ICRC_IDS]; /* by[x]: identifications that differ by x */
+    uint32_t by[ICRC_IDS]; /* by[x]: for identifications whose exclusive or is x */
 };
 
-/* Was it a right check, but for another identification from 0 to ICRC_IDS - 1? `difference` is the exclusive
- * or of the check computed and the one that came; IPv4 only. */
+/* Whether the received ICRC is right for another identification, from 0 to ICRC_IDS - 1. `difference` is the exclusive
+ * or of the computed and the received ICRC. IPv4 only. */
 bool icrc_other_id(struct icrc_shift *shift, size_t length, uint32_t difference);
 
 #endif

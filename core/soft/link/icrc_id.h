@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * icrc_id.h - which identification a foreign sender's IPv4 header had.
+ * icrc_id.h - finds the IPv4 identification of packets from senders that are not EXS.
  *
- * The ICRC covers it, and a UDP socket doesn't show it. Other makers' devices send any: the kernel's rxe a
- * counter of its host, adapters one of their own. But a CRC is linear: by how much it is off says which of the
- * 16 bits were others than those that it was computed with, or that no such bits explain it. That costs the
- * check 16 of its 32 bits; most of them come back, since an identification that counts on is to be expected.
+ * The ICRC covers the identification, and a UDP socket does not show it. EXS sends known values; the kernel's rxe
+ * sends a counter of its host, and adapters one of theirs. But a CRC is linear: the difference between the received
+ * ICRC and the one computed for identification 0 determines the 16 bits, or shows that no identification explains it.
+ * That weakens the 32-bit check by 16 bits. Most of them are regained, because a counter is expected to continue
+ * (struct icrc_count).
  */
 #ifndef SOFT_ICRC_ID_H
 #define SOFT_ICRC_ID_H
@@ -15,11 +16,11 @@
 #include <stdint.h>
 
 #define ICRC_ID_BITS 16
-#define ICRC_ID_LENGTHS 16 /* remembered, each in a place that depends on it */
+#define ICRC_ID_LENGTHS 16 /* packet lengths that are cached, indexed by the length */
 
-/* By how much each bit changes the check of a packet of `length` bytes, brought into a form that is solved bit
- * by bit: each row has a bit of the check that no other has, and is what the identification `id` changes. Plain
- * data, its holder's; all zero is a good start. */
+/* How the bits of the identification change the ICRC of a packet of `length` bytes, as a system of linear equations in
+ * reduced form: identification `id` changes the ICRC by `by`, and no other row has `bit`. Plain data that the caller
+ * owns; initially all zero. */
 struct icrc_ids {
     struct icrc_id_rows {
         size_t length;
@@ -30,25 +31,25 @@ struct icrc_ids {
     } known[ICRC_ID_LENGTHS];
 };
 
-/* `difference` is the exclusive or of the check computed with identification 0 and the one that came with a
- * packet of `length` bytes from the BTH on, without the check. False: no identification explains it. */
+/* Finds the identification. `difference` is the exclusive or of the ICRC computed for identification 0 and the received
+ * one; `length` is the packet's bytes from the BTH on, without the ICRC. False: no identification explains it. */
 bool icrc_id_solve(struct icrc_ids *ids, size_t length, uint32_t difference, uint16_t *id);
 
-/* What one sender's identifications were so far. All zero: nothing is known. */
+/* The identifications of one sender. Initially all zero. */
 struct icrc_count {
-    bool known, doubted, any; /* `any`: it doesn't count */
-    uint16_t last, doubt;     /* the furthest; one that did not fit, and came last */
+    bool known, doubted, any; /* `doubted`: `doubt` is set; `any`: the sender does not count */
+    uint16_t last, doubt;     /* the highest so far; the last one that did not fit */
     unsigned misfits;         /* in a row */
-    uint64_t at;              /* when `last` came, ns */
+    uint64_t at;              /* when `last` was received, ns */
 };
 
 #define ICRC_COUNT_AHEAD                                                                                       \
-    1024 /* so far it may be at once, and a kernel's may go one on with each tick besides */
-#define ICRC_COUNT_BEHIND 256 /* overtaken on the way */
-#define ICRC_COUNT_MISFITS 4  /* in a row, and no counter is behind them */
+    1024 /* how far the counter may be ahead; plus one for each tick (1 ms), as a kernel may count */
+#define ICRC_COUNT_BEHIND 256 /* how far behind a packet may be that others have overtaken */
+#define ICRC_COUNT_MISFITS 4  /* in a row: the sender does not use a counter */
 
-/* Does it fit? One that does not is a damaged packet, or the counter has made a leap: then the next one shows.
- */
+/* Whether the identification fits the sender's counter. If not, the packet is damaged or the counter has jumped: a
+ * second packet that continues from it is then accepted. `now`: ns. */
 bool icrc_count_fits(struct icrc_count *count, uint16_t id, uint64_t now);
 
 #endif

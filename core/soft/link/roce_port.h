@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * roce_port.h - UDP port 4791, where RDMA adapters and the kernel's own software ones send to, and how the
- * processes of a host have it in common.
+ * roce_port.h - UDP port 4791, to which RDMA adapters and the kernel's software devices send, and how the processes of
+ * a host share it.
  *
- * Its sockets are a fixed number of shares for each family, all at every address, and the kernel gives each
- * packet to the one that its destination queue pair's number says: SO_REUSEPORT and a small program of classic
- * BPF, which takes no privilege but one user for all. The kernel counts a group's sockets, and moves the last
- * one to where another was closed; so nobody ever closes one while the group is in use: whoever joins gets all
- * of them from one who is there, keeps them open, and reads his own share alone. However processes end, in
- * whatever order, or stand still, the others get what is theirs.
+ * The port has a fixed number of sockets ("shares") for each address family, all bound to the wildcard address with
+ * SO_REUSEPORT. A classic BPF program gives each packet to the socket that its destination queue pair's number
+ * selects. That needs no privilege, but all processes must have the same user. The kernel numbers the sockets of such
+ * a group, and moves the last one to the number of one that is closed. Therefore no process may close a socket while
+ * the group is in use: a process that joins gets descriptors of all sockets from one that is there, keeps them open,
+ * and reads only its own share. A process that exits or is stopped, in any order, does not disturb the packets of the
+ * others.
  *
- * A share is whose abstract unix socket is bound to its name, which ends with the process. That socket is also
- * the door: who comes after finds it, and the sockets are handed out there. One at a time joins; a name that is
- * bound meanwhile sees to that.
+ * A share belongs to the process that has bound an abstract unix socket to its name; the name is free when the process
+ * ends. Processes that join later connect to that socket ("door") and get the sockets there. One process joins at a
+ * time: it has bound another name for as long as that takes.
  *
- * What is for queue pair 1, connection management, is nobody's share: it comes to one more socket, which
- * whoever has the port may read (qp1.h).
+ * Packets for queue pair 1 (connection management) belong to no share: they arrive at one more socket, which every
+ * process of the port may read (qp1.h).
  */
 #ifndef SOFT_ROCE_PORT_H
 #define SOFT_ROCE_PORT_H
@@ -23,31 +24,31 @@
 #include <stddef.h>
 #include "roce_table.h"
 
-#define ROCE_SHARES 16       /* a power of two: as many contexts of a user and a network namespace */
-#define ROCE_QP1 ROCE_SHARES /* behind the shares' sockets, the one of queue pair 1 */
+#define ROCE_SHARES 16       /* a power of two: contexts of a user and network namespace */
+#define ROCE_QP1 ROCE_SHARES /* index of the socket of queue pair 1 */
 #define ROCE_SOCKETS (ROCE_SHARES + 1)
-#define ROCE_PATIENCE_MS 2000 /* how long one who joins waits for others */
+#define ROCE_PATIENCE_MS 2000 /* how long a joining process waits for another */
 
 enum roce_family { ROCE_IPV4, ROCE_IPV6, ROCE_FAMILIES };
 
-/* One context's. Guarded by its lock. */
+/* One context's part in the port. Owned by its struct udp; guarded by the context's lock. */
 struct roce_port {
-    unsigned share; /* packets to queue pairs of LIDs that are this modulo ROCE_SHARES are ours */
-    int door;       /* readable when somebody has come */
-    int fds[ROCE_SOCKETS][ROCE_FAMILIES]; /* of all; -1: a host without IPv6 */
-    int memory;                           /* of the table, */
-    struct roce_table *table;             /* which all have in common; NULL: the first of them had none to give */
+    unsigned share;                       /* the context's LID modulo ROCE_SHARES: packets to its queue pairs */
+    int door;                             /* listening unix socket: readable when a process wants to join */
+    int fds[ROCE_SOCKETS][ROCE_FAMILIES]; /* of all shares; -1: a host without IPv6 */
+    int memory;                           /* descriptor of the table; -1: none */
+    struct roce_table *table;             /* shared by all; NULL: the first process had none */
 };
 
-/* NULL and errno: EADDRINUSE, somebody else has the port; EUSERS, all shares are taken; EPERM, their names are
- * another user's; ETIMEDOUT, who has it doesn't answer. May wait, ROCE_PATIENCE_MS at most for each thing that
- * it waits for. */
+/* Joins the processes that share the port, or opens it. NULL and errno: EADDRINUSE, another program has the port;
+ * EUSERS, all shares are taken; EPERM, another user has taken their names; ETIMEDOUT, the process that has the port
+ * does not answer. May block, up to ROCE_PATIENCE_MS for each step. */
 struct roce_port *roce_port_join(void);
 void roce_port_leave(struct roce_port *roce);
-/* Whoever stands at the door gets the sockets. */
+/* Accepts one process that wants to join and sends it the sockets. Does not block. */
 void roce_port_answer(struct roce_port *roce);
 
-/* What roce_port_join's failure means, and what to do about it: a sentence's end. */
+/* Writes what an errno of roce_port_join() means and what to do about it, as the end of a sentence. */
 void roce_port_explain(int error, char *text, size_t size);
 
 #endif

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * roce_table.h - which doors of connection management are open, in memory that all of a user's processes at RoCE's port
- * have mapped.
+ * roce_table.h - a table, in memory that all of a user's processes at RoCE's port share, of the open
+ * connection-management doors.
  *
- * Any of them may read a datagram that is for another one, or for none (qp1.h), and a stranger decides how many datagrams
- * come. Without the table a process tries to connect to the name of each door that might take it. With the table it knows
- * without a system call that no process has the door, and which process was asked for a connection.
+ * A door is an abstract unix socket of a listener or of a request, where other processes pass on datagrams for it
+ * (ib_pass.h). Any process may receive a datagram that is for another one, or for none (qp1.h), and an untrusted peer
+ * decides how many arrive. Without the table a process tries to connect to the name of each door that could be meant.
+ * The table shows without a system call that no process has opened the door, and which process got a connection's
+ * request.
  *
- * An entry counts the open doors whose names have one hash. It may be too high: a process that is killed does not count
- * its doors down, and names share entries. Then a process tries a name in vain, as it would without the table. It is
- * never too low, because a process counts a door before others can be told to come there.
+ * An entry counts the open doors whose names have one hash value. It may be too high: a process that is killed does
+ * not decrement it, and names share entries. Then a process tries a name that does not exist, as it would without the
+ * table. It is never too low, because a process counts a door before peers can learn of it.
  */
 #ifndef SOFT_ROCE_TABLE_H
 #define SOFT_ROCE_TABLE_H
@@ -18,21 +20,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ROCE_DOORS 8192     /* entries, powers of two */
-#define ROCE_REQUESTS 16384 /* likewise */
+#define ROCE_DOORS 8192     /* entries, a power of two */
+#define ROCE_REQUESTS 16384 /* entries, a power of two */
 
 struct roce_table {
-    /* seq_cst: roce_table_open()'s addition pairs with roce_table_is_open()'s load, so that a door's owner can tell its
-     * user that it is open. */
+    /* seq_cst: roce_table_open()'s addition pairs with roce_table_is_open()'s load, so that a door is found once
+     * roce_table_open() has returned. */
     _Atomic uint32_t doors[ROCE_DOORS];
-    /* The share, and 1, of the process that was last asked for a connection by a request of this hash; 0: none was.
-     * Relaxed, pairs with nothing: a wrong one loses a message that the peer sends again or does without. */
+    /* 1 + the share of the process that last got a connection request with this hash value; 0: none. Relaxed, pairs
+     * with nothing: a wrong value loses a message that the peer sends again or does not need. */
     _Atomic uint8_t requests[ROCE_REQUESTS];
 };
 
-/* New memory for it. -1 and errno. */
+/* The descriptor of new memory for a table. -1 and errno. */
 int roce_table_make(void);
-/* NULL and errno: this is no such memory. */
+/* Maps a table. NULL and errno: it is no memory for one. */
 struct roce_table *roce_table_map(int memory);
 void roce_table_unmap(struct roce_table *table);
 
@@ -42,9 +44,9 @@ void roce_table_open(struct roce_table *table, uint32_t place);
 void roce_table_close(struct roce_table *table, uint32_t place);
 bool roce_table_is_open(const struct roce_table *table, uint32_t place);
 
-/* A peer's request has come to the process with this share. */
+/* Records that the process with this share got a peer's request. */
 void roce_table_remember(struct roce_table *table, uint64_t guid, uint32_t id, unsigned share);
-/* Which share was that? -1: none. */
+/* The share that was recorded; -1: none. */
 int roce_table_recall(const struct roce_table *table, uint64_t guid, uint32_t id);
 
 #endif

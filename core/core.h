@@ -108,11 +108,10 @@ void xs_rest_home(struct queue *home);
 struct xs_sleeper {
     LIST_ENTRY(xs_sleeper) link;
     struct queue *home;
-    const struct doorbell
-        *bell; /* the thread's eventfd, which is signaled when `fds` or `deadline` is out of date */
-    struct pollfd
-        fds[1 + XS_SOURCES_MAX * WAITSET_LISTED]; /* out: the eventfd, and what else the thread must poll */
-    int count;                                    /* of fds */
+    const struct doorbell *bell; /* the thread's eventfd, signaled when `fds` or `deadline` is out of date */
+    /* out: what the thread must poll: first its eventfd, then what makes the queue ready */
+    struct pollfd fds[1 + XS_SOURCES_MAX * WAITSET_LISTED];
+    int count;         /* of fds */
     uint64_t deadline; /* out: when the thread must wake up at the latest, ns, clock.h */
     /* The deadline that the thread knows of, or has been woken for, ns; guarded by the home's events_lock. */
     uint64_t wakes_by;

@@ -29,10 +29,10 @@ struct harvest {
     void *cq_context; /* of the completion queue that `wc` is from */
     /* an event was read from the channel; the caller must acknowledge it with ack_cq_events() */
     bool fetched;
-    bool left;        /* there are more completions: the caller must call again */
+    bool left; /* there are more completions: the caller must call again */
     /* the device failed to arm the completion queue, so no event will come: the caller must call again later */
     bool stuck;
-    bool gone;        /* the device was removed with all of its objects: no further completion will come */
+    bool gone; /* the device was removed with all of its objects: no further completion will come */
     struct ibv_wc wc[HARVEST_MAX];
 };
 

@@ -121,7 +121,7 @@ struct op {
 
 STAILQ_HEAD(op_list, op);
 
-/* Returns the errno of an operation that was stopped after so many bytes. A blocking call returns a number of bytes,
+/* Returns the errno of an operation that was stopped after `bytes` bytes. A blocking call returns a number of bytes,
  * and so can report only those. */
 static inline int op_stopped(const struct op *op, uint64_t bytes)
 {

@@ -39,7 +39,7 @@
 #include "spin.h"
 
 #define DEVICES_MAX 2
-#define DEPTH_PROBES 2 /* the maximum number of nested epolls between a device's descriptor and a queue's epoll */
+#define DEPTH_PROBES 2 /* maximum number of epolls between a device's descriptor and a queue's epoll */
 
 struct handle_slot;
 struct handle_table;
@@ -116,9 +116,9 @@ struct queue {
     struct op_list events; /* completed, not yet dequeued */
     struct op_list free_ops;
     STAILQ_HEAD(, op_chunk) chunks;
-    int ops;                     /* operations in `chunks` */
-    int free_count;              /* operations in `free_ops` */
-    int depth;                   /* that the program asked for */
+    int ops;        /* operations in `chunks` */
+    int free_count; /* operations in `free_ops` */
+    int depth;      /* that the program asked for */
     /* operations started and not completed, without those counted by own_pending */
     int pending;
     uint64_t taken;              /* events dequeued since the queue was made */
@@ -132,12 +132,12 @@ struct queue {
     LIST_HEAD(, guest) guests;
     /* guests that the queue has no use for, the longest unused one first */
     TAILQ_HEAD(idle_guests, guest) idle;
-    int migrated;                        /* sockets that it owns and whose home is another queue */
-    int lines;                           /* guests that are in_line or unwatched */
-    struct doorbell look;                /* the timer for polling these */
-    int depth_probe[DEPTH_PROBES];       /* epolls that are never readable (sources.c); -1: none */
-    unsigned rounds;                     /* passes over the guests */
-    bool has_stuck;                      /* some guest is `stuck` */
+    int migrated;                  /* sockets that it owns and whose home is another queue */
+    int lines;                     /* guests that are in_line or unwatched */
+    struct doorbell look;          /* the timer for polling these */
+    int depth_probe[DEPTH_PROBES]; /* epolls that are never readable (sources.c); -1: none */
+    unsigned rounds;               /* passes over the guests */
+    bool has_stuck;                /* some guest is `stuck` */
     /* A loop busy-polls between its iterations, so `raise` is kept set. Read without the lock it pairs with nothing:
      * a stale value causes at most a needless wake-up. */
     atomic_bool is_kept_readable;
@@ -148,7 +148,7 @@ struct queue {
     struct op_list own_free; /* free operations for sockets whose home this is */
     /* operations completed since the lock was taken; xs_queue_unlock() appends them to `events` */
     struct op_list done;
-    int own_pending;         /* operations from own_free that were started and have not completed */
+    int own_pending; /* operations from own_free that were started and have not completed */
     LIST_HEAD(, source) sources;
     LIST_HEAD(, guest) hosts;     /* attachments to queues that watch this one */
     TAILQ_HEAD(line, guest) line; /* the standby list, the one that has waited longest first */
@@ -164,10 +164,10 @@ struct queue {
     struct doorbell timer;               /* has no descriptor until it is needed */
     /* ns: when a device's timer expires, or before; NEVER_NS: it has none */
     uint64_t device_due;
-    unsigned busy_turns;                 /* turns since the CM channels were last read, */
-    uint64_t busy_since;                 /* and, approximately, the time of that, ns */
-    uint64_t completions;                /* polled since the queue was made */
-    exs_stats_t gone;                    /* sum of the counters of connections that were freed */
+    unsigned busy_turns;  /* turns since the CM channels were last read, */
+    uint64_t busy_since;  /* and, approximately, the time of that, ns */
+    uint64_t completions; /* polled since the queue was made */
+    exs_stats_t gone;     /* sum of the counters of connections that were freed */
 
     struct untaken { /* what the thread of misuse.c saw last; used only by that thread */
         uint64_t turns, completions;
@@ -246,7 +246,8 @@ static inline void xs_queue_unlock(struct queue *queue)
 
 /* Attaches `home` to `host`, or returns 0 at once if it is attached. The caller must count its use (xs_guest_use())
  * before it releases the lock, or the attachment may end. Called with the home's lock, as are the functions from here
- * to xs_guest_watch_again(). Returns 0, or -1 and errno; ENOSPC: the kernel does not allow so many epolls. */
+ * to xs_guest_watch_again(). Returns 0, or -1 and errno; ENOSPC: the kernel allows no more epolls that watch these
+ * descriptors. */
 int xs_queue_host(struct queue *host, struct queue *home);
 /* Attaches `home` to `host` on the home's standby list. Returns 0, or -1 and errno. */
 int xs_queue_line_up(struct queue *host, struct queue *home);

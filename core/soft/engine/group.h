@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * group.h - multicast groups: which queue pairs get what is sent to an address of many.
+ * group.h - multicast groups: the queue pairs that receive datagrams sent to a multicast address.
  *
- * A context's link listens at a group's address from its first queue pair to its last.
+ * The context's link receives at a group's address as long as the group has members.
  */
 #ifndef SOFT_GROUP_H
 #define SOFT_GROUP_H
@@ -14,8 +14,8 @@
 
 struct soft_packet;
 
-#define SOFT_MAX_GROUPS 16      /* of a context */
-#define SOFT_MAX_GROUP_QPS 1024 /* of a group */
+#define SOFT_MAX_GROUPS 16      /* maximum groups of a context */
+#define SOFT_MAX_GROUP_QPS 1024 /* maximum members of a group */
 
 /* A queue pair's membership. */
 struct soft_member {
@@ -24,7 +24,7 @@ struct soft_member {
     LIST_ENTRY(soft_member) of_group;
 };
 
-/* The context's; guarded by its lock. */
+/* Belongs to the context; guarded by its lock. */
 struct soft_group {
     union soft_addr address; /* without a port */
     unsigned count;
@@ -32,11 +32,11 @@ struct soft_group {
     LIST_ENTRY(soft_group) link;
 };
 
-/* Once is enough. 0 or an errno. (locked, as all of these) */
+/* Does nothing if the queue pair is a member already. 0 or an errno. (All functions here: locked.) */
 int soft_group_attach(struct soft_qp *qp, const union soft_addr *address);
-/* EINVAL: it isn't a member. */
+/* EINVAL: the queue pair is not a member. */
 int soft_group_detach(struct soft_qp *qp, const union soft_addr *address);
-/* To all members that take it. */
+/* Delivers a datagram to all members that receive. */
 void soft_group_input(struct soft_context *context, const struct soft_packet *packet,
                       const struct soft_path *path);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * keys.h - from a key to its memory region.
+ * keys.h - a hash table from keys to memory regions.
  *
- * Keys are given out as if at random, as queue pair numbers are: whoever was given some knows no others. None
- * comes again before all 2^32 have been given, so that the key of a region that is gone opens no later one.
+ * Keys are given out in a secret order (shuffle.h), so that a peer that knows some keys cannot guess others. No key is
+ * given out twice before all 2^32 have been used, so the key of a deregistered region does not open a later one.
  * Guarded by the context's lock.
  */
 #ifndef SOFT_KEYS_H
@@ -16,16 +16,16 @@
 struct soft_mr;
 
 struct soft_keys {
-    struct soft_mr **places; /* by the low bits of the key, or as soon behind that as one was free */
-    uint32_t room, count;    /* a power of 2; at most half of them are in use */
-    uint32_t given;          /* in all, also those that are gone */
+    struct soft_mr **places; /* Open addressing: the key's low bits, or the next free entry. */
+    uint32_t room, count;    /* A power of 2; at most half of the entries are in use. */
+    uint32_t given;          /* keys given out in total */
     struct soft_shuffle shuffle;
 };
 
-/* Give the region its keys, lkey and rkey the same. False: no memory, or too many. */
+/* Gives the region a key, which is both lkey and rkey. False: no memory, or too many keys. */
 bool soft_key_enter(struct soft_keys *keys, struct soft_mr *mr);
 void soft_key_leave(struct soft_keys *keys, const struct soft_mr *mr);
-struct soft_mr *soft_key_find(const struct soft_keys *keys, uint32_t key); /* NULL: no region's */
+struct soft_mr *soft_key_find(const struct soft_keys *keys, uint32_t key); /* NULL: no region has it */
 void soft_keys_free(struct soft_keys *keys);
 
 #endif

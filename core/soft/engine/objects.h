@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * objects.h - which objects a context has: from the handle that an application names one by to the object.
+ * objects.h - the table of a context's objects: from the handle by which an application names an object to the object.
  *
- * A call that makes, changes or destroys looks here first, as the kernel does for a real device: whose handle
- * is not that of this very object is refused, hence so is what is another context's, or was destroyed and its
- * memory put to another use. For that the memory of what is destroyed is kept for a while: of a program that
- * destroys something twice the second is refused, too. Posting and polling don't look. Guarded by the context's
- * lock.
+ * A call that creates, modifies or destroys an object looks its arguments up here first, as the kernel does for a real
+ * device. It fails if the handle is not that of this very object, for example because the object was destroyed or
+ * belongs to another context. The memory of a destroyed object is kept for a while, so that destroying it twice fails,
+ * too. Posting and polling skip this check. Guarded by the context's lock.
  */
 #ifndef SOFT_OBJECTS_H
 #define SOFT_OBJECTS_H
@@ -28,33 +27,35 @@ enum soft_kind {
     SOFT_KINDS
 };
 
-#define SOFT_GRAVES 64 /* objects that are gone, and whose memory is not free yet */
+#define SOFT_GRAVES 64 /* Number of destroyed objects whose memory is not yet freed. */
 
 struct soft_context;
 
 struct soft_objects {
     struct soft_object {
         enum soft_kind kind;
-        uint32_t next; /* unused one, while this is one; `room`: there is none */
+        uint32_t next; /* Next unused slot, while this one is unused; `room`: there is none. */
         const void *object;
     } * slots; /* by handle */
     uint32_t room, unused;
-    void *graves[SOFT_GRAVES];   /* a ring */
-    unsigned grave;              /* the next to be used again */
-    uint32_t counts[SOFT_KINDS]; /* of the ones with a handle, by kind */
-    uint32_t count;              /* of all of them, and completion channels: with any it can't be closed */
+    void *graves[SOFT_GRAVES];   /* a ring: memory of destroyed objects */
+    unsigned grave;              /* the entry to be reused next */
+    uint32_t counts[SOFT_KINDS]; /* objects with a handle, by kind */
+    /* All of them and the completion channels; the context can't be closed while there are any. */
+    uint32_t count;
 };
 
-/* How many of the kind a context may have at most, as ibv_query_device tells. */
+/* Maximum number of this kind in a context, as ibv_query_device() reports it. */
 uint32_t soft_object_limit(enum soft_kind kind);
-/* Gives it a handle. False: no memory, or as many of its kind as may be. */
+/* Gives the object a handle. False: no memory, or the maximum is reached. */
 bool soft_object_enter(struct soft_context *context, enum soft_kind kind, const void *object, uint32_t *handle);
-void soft_object_leave(struct soft_context *context, uint32_t handle); /* a right one */
-/* As soft_object_leave, of what is destroyed: the context can't be closed before soft_object_free. */
+void soft_object_leave(struct soft_context *context, uint32_t handle); /* the handle must be valid */
+/* Like soft_object_leave(), for an object that is being destroyed: the context can't be closed before
+ * soft_object_free(). */
 void soft_object_retire(struct soft_context *context, uint32_t handle);
-/* (not locked) Nobody uses it any more: its memory is freed, after that of SOFT_GRAVES others. */
+/* (not locked) Nothing uses the object any more. Its memory is freed after that of SOFT_GRAVES others. */
 void soft_object_free(struct soft_context *context, void *object);
-/* Is the handle that object's? 0; ENOENT; or EINVAL: the object is of another kind. */
+/* Checks that the handle is that of this object. 0; ENOENT; or EINVAL: the object is of another kind. */
 int soft_object_check(const struct soft_context *context, enum soft_kind kind, const void *object,
                       uint32_t handle);
 

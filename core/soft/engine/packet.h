@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * packet.h - packets of InfiniBand's transport: headers, opcodes, packet sequence numbers.
+ * packet.h - packets of InfiniBand's transport: headers, opcodes, packet sequence numbers (PSN).
  *
- * A packet here begins with the BTH and ends with the payload's pad; addresses and checks are the link's.
- * Everything is big-endian on the wire.
+ * A packet begins here with the BTH and ends with the payload's pad; addresses and checksums belong to the link. All
+ * fields are big-endian on the wire.
  */
 #ifndef SOFT_PACKET_H
 #define SOFT_PACKET_H
@@ -22,7 +22,7 @@
 #define SOFT_DETH_BYTES 8
 #define SOFT_XRCETH_BYTES 4
 #define SOFT_HEADER_MAX (SOFT_BTH_BYTES + SOFT_XRCETH_BYTES + SOFT_ATOMIC_BYTES)
-#define SOFT_PACKET_MAX (65536 + SOFT_HEADER_MAX + 3) /* bytes, with its pad; by UDP they are fewer */
+#define SOFT_PACKET_MAX (65536 + SOFT_HEADER_MAX + 3) /* Bytes with the pad; over UDP packets are shorter. */
 
 #define SOFT_PSN_MASK 0xffffffu
 
@@ -31,12 +31,12 @@ enum {
     SOFT_RC = 0x00,  /* reliable connection */
     SOFT_UC = 0x20,  /* unreliable connection */
     SOFT_UD = 0x60,  /* unreliable datagram */
-    SOFT_XRC = 0xa0, /* reliable connection to many shared receive queues */
+    SOFT_XRC = 0xa0, /* extended reliable connection */
     SOFT_TRANSPORT = 0xe0,
 };
 
-/* Opcodes of reliable connections; SEND and WRITE count first, middle, last, last with imm, only, only with
- * imm. The other transports have some of the same, under their own upper bits. */
+/* Opcodes of reliable connections. SEND and WRITE are followed by: middle, last, last with immediate data, only, only
+ * with immediate data. The other transports have a subset under their own upper bits. */
 enum {
     SOFT_SEND = 0x00,
     SOFT_WRITE = 0x06,
@@ -51,33 +51,33 @@ enum {
     SOFT_FETCH_ADD = 0x14,
     SOFT_SEND_LAST_INV = 0x16, /* with a key to be invalidated */
     SOFT_SEND_ONLY_INV = 0x17,
-    SOFT_CNP = 0x81, /* a switch's congestion notice */
+    SOFT_CNP = 0x81, /* congestion notification packet */
 };
 
-/* What an opcode means. */
+/* The properties of an opcode. */
 enum {
     SOFT_OP_SEND = 1 << 0,
     SOFT_OP_WRITE = 1 << 1,
     SOFT_OP_READ = 1 << 2,
     SOFT_OP_ATOMIC = 1 << 3,
     SOFT_OP_ANSWER = 1 << 4, /* from a responder to a requester */
-    SOFT_OP_FIRST = 1 << 5,  /* begins a message */
-    SOFT_OP_LAST = 1 << 6,   /* ends one */
+    SOFT_OP_FIRST = 1 << 5,  /* first packet of a message */
+    SOFT_OP_LAST = 1 << 6,   /* last packet of a message */
     SOFT_OP_RETH = 1 << 7,
     SOFT_OP_AETH = 1 << 8,
     SOFT_OP_IMM = 1 << 9,
     SOFT_OP_ATOMICETH = 1 << 10,
     SOFT_OP_ATOMICACK = 1 << 11,
     SOFT_OP_DETH = 1 << 12,
-    SOFT_OP_UNKNOWN = 1 << 13, /* a request that is to be refused */
-    SOFT_OP_IETH = 1 << 14,    /* as long as immediate data, and at its place */
+    SOFT_OP_UNKNOWN = 1 << 13, /* A request with an unknown opcode, which must be refused. */
+    SOFT_OP_IETH = 1 << 14,    /* Same length and place as immediate data. */
     SOFT_OP_XRCETH = 1 << 15,
     SOFT_OP_REQUEST = SOFT_OP_SEND | SOFT_OP_WRITE | SOFT_OP_READ | SOFT_OP_ATOMIC,
 };
 
-/* AETH syndromes: the kind in the upper three bits. */
+/* AETH syndromes: the kind is in the upper three bits. */
 enum {
-    SOFT_SYNDROME_ACK = 0x1f, /* with "credits do not count" */
+    SOFT_SYNDROME_ACK = 0x1f, /* with the credit count "invalid" */
     SOFT_SYNDROME_RNR = 0x20, /* | timer code */
     SOFT_SYNDROME_SEQUENCE = 0x60,
     SOFT_SYNDROME_INVALID = 0x61,
@@ -91,11 +91,11 @@ struct soft_target;
 
 enum soft_payload {
     SOFT_PAYLOAD_HERE,    /* in the packet */
-    SOFT_PAYLOAD_PLACED,  /* where it belongs, already */
-    SOFT_PAYLOAD_VANISHED /* nowhere: the memory where it belongs has vanished */
+    SOFT_PAYLOAD_PLACED,  /* in its destination already */
+    SOFT_PAYLOAD_VANISHED /* lost: the destination's memory has vanished */
 };
 
-/* One received packet, taken apart; the pointers point into it. */
+/* A parsed packet; its pointers point into the packet. */
 struct soft_packet {
     unsigned op; /* SOFT_OP_ bits */
     uint8_t opcode;
@@ -107,18 +107,18 @@ struct soft_packet {
     uint64_t swap_add, compare;
     uint8_t syndrome; /* AETH */
     uint32_t msn;
-    uint32_t imm;          /* as it is on the wire; of an IETH, the key */
+    uint32_t imm;          /* as on the wire; of an IETH, the key */
     uint64_t original;     /* AtomicAckETH */
-    uint32_t qkey, source; /* DETH: the sender's queue pair */
+    uint32_t qkey, source; /* DETH: Q_Key, the sender's queue pair */
     uint32_t srqn;         /* XRCETH */
     const uint8_t *payload;
-    uint32_t length; /* of the payload, without its pad */
+    uint32_t length; /* of the payload without its pad */
     enum soft_payload where;
     struct soft_target
-        *target; /* the link asks where the payload belongs: nothing of it is carried out; or NULL */
+        *target; /* Not NULL: the link asks where the payload belongs, and the packet must not be executed. */
 };
 
-/* What goes into a BTH. */
+/* The fields of a BTH. */
 struct soft_bth {
     uint8_t opcode;
     bool solicited, ack_request;
@@ -126,10 +126,10 @@ struct soft_bth {
     uint32_t qpn, psn;
 };
 
-/* False: not a packet we can understand. */
+/* False: the packet is malformed, or of an unknown transport. */
 bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, size_t length);
 
-/* Each writes its header and returns where the next one goes. */
+/* Each function writes its header and returns where the next one starts. */
 uint8_t *soft_put_bth(uint8_t *at, const struct soft_bth *bth);
 uint8_t *soft_put_reth(uint8_t *at, uint64_t va, uint32_t rkey, uint32_t length);
 uint8_t *soft_put_atomic(uint8_t *at, uint64_t va, uint32_t rkey, uint64_t swap_add, uint64_t compare);
@@ -137,11 +137,11 @@ uint8_t *soft_put_deth(uint8_t *at, uint32_t qkey, uint32_t source);
 uint8_t *soft_put_xrceth(uint8_t *at, uint32_t srqn);
 uint8_t *soft_put_aeth(uint8_t *at, uint8_t syndrome, uint32_t msn);
 
-/* The nanoseconds of an RNR timer code, and of a local ACK timeout (0: never). */
+/* Convert an RNR timer code, and a local ACK timeout (0: never), to nanoseconds. */
 uint64_t soft_rnr_time(uint8_t code);
 uint64_t soft_ack_time(uint8_t timeout);
 
-/* Inside, PSNs are 64 bits wide and never wrap: the one next to `near` that has these 24 bits. */
+/* In the engine PSNs have 64 bits and never wrap. Returns the one nearest to `near` with these 24 bits. */
 static inline uint64_t soft_psn_near(uint64_t near, uint32_t psn)
 {
     int32_t distance = (int32_t)((psn - (uint32_t)near) << 8) >> 8;
@@ -149,13 +149,13 @@ static inline uint64_t soft_psn_near(uint64_t near, uint32_t psn)
     return near + (uint64_t)(int64_t)distance;
 }
 
-/* The same for a PSN that starts a sequence; far enough from 0 that nothing goes below. */
+/* Returns the 64-bit PSN with which a sequence starts; it is so large that no PSN becomes negative. */
 static inline uint64_t soft_psn_start(uint32_t psn)
 {
     return (UINT64_C(1) << 32) | (psn & SOFT_PSN_MASK);
 }
 
-/* Packets (and PSNs) of a message. */
+/* Number of packets (and PSNs) of a message. */
 static inline uint32_t soft_packets(uint32_t length, uint32_t mtu)
 {
     return length == 0 ? 1 : (length - 1) / mtu + 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shuffle.h - numbers that look drawn at random, without one coming twice: a secret permutation of all numbers
- * of so many bits.
+ * shuffle.h - a secret permutation of all numbers of a given width: each number occurs once, in an order that looks
+ * random.
  *
- * Whoever counts up, and gives out what this makes of the count, gives each number once in a round; but nobody
- * without the key learns from some of them what the others are.
+ * The caller counts up and gives out the permutation of the count. Each number is then given out once before any is
+ * repeated, and without the key the numbers given out so far do not reveal the others.
  */
 #ifndef SOFT_SHUFFLE_H
 #define SOFT_SHUFFLE_H
@@ -16,9 +16,9 @@ struct soft_shuffle {
     unsigned bits; /* 2 to 32 */
 };
 
-/* One word, as no one without the key can tell it from a random one. */
+/* A keyed hash of one 64-bit word; without the key it looks random. */
 uint64_t soft_keyed_hash(const uint64_t key[2], uint64_t word);
-/* The number (of so many bits) that takes the place of this one. */
+/* Returns the number that the permutation maps `number` to. */
 uint32_t soft_shuffle(const struct soft_shuffle *shuffle, uint32_t number);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * xrc.h - extended connections (XRC): each request names the shared receive queue that it is for, of those in
- * the receiving queue pair's domain.
+ * xrc.h - extended reliable connections (XRC): each request names the shared receive queue that it is for, one of those
+ * in the XRC domain of the receiving queue pair.
  */
 #ifndef SOFT_XRC_H
 #define SOFT_XRC_H
@@ -16,24 +16,24 @@
 struct soft_qp;
 struct soft_srq;
 
-/* Guarded by its context's lock. */
+/* An XRC domain. Guarded by its context's lock. */
 struct soft_xrcd {
     struct ibv_xrcd ibv;
-    uint32_t comp_mask; /* rdma-core has these two here */
+    uint32_t comp_mask; /* `comp_mask` and `handle` are where rdma-core has them. */
     uint32_t handle;
     unsigned users; /* queue pairs and shared receive queues */
-    unsigned opens; /* of the file that names it; once where none does */
+    unsigned opens; /* How often it was opened by its file; 1 without a file. */
     bool named;
-    dev_t device; /* which file */
+    dev_t device; /* `device` and `inode`: the file, if `named`. */
     ino_t inode;
     LIST_HEAD(, soft_srq) srqs[SOFT_XRC_BUCKETS]; /* by number */
     LIST_ENTRY(soft_xrcd) link;
 };
 
-/* 0, or the errno with which a call is refused that names it. (locked) */
+/* 0, or the errno for a call that names an invalid XRC domain. (locked) */
 int soft_xrcd_check(const struct ibv_xrcd *xrcd);
-/* The queue gets a number in the domain; and leaves it: no queue pair takes its receives from there. (locked)
- */
+/* enter: gives the queue a number in the domain. leave: removes it, so that no queue pair takes receives from it any
+ * more. (locked) */
 void soft_xrc_enter(struct soft_xrcd *xrcd, struct soft_srq *srq);
 void soft_xrc_leave(struct soft_srq *srq);
 

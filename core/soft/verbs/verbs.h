@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbs.h - the calls of libibverbs that are real symbols there, on the embedded device's objects.
+ * verbs.h - libibverbs' functions for the software device.
  *
- * Names, signatures, return values and errno are rdma-core's, with soft_ for ibv_. The inline calls
- * (ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq, ibv_bind_mw...) reach the
- * device through context->ops. Each call takes the context's lock itself: never call one with the lock held.
+ * Names, signatures, return values and errno are those of rdma-core, with soft_ in place of ibv_. Applications call the
+ * inline functions (ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq, ibv_bind_mw...)
+ * through context->ops. Each function takes the context's lock itself; the caller must not hold it.
  */
 #ifndef SOFT_VERBS_H
 #define SOFT_VERBS_H
@@ -16,25 +16,27 @@
 
 struct waitset;
 
-/* The one device there is. */
+/* The only device. */
 struct ibv_device *soft_the_device(void);
 bool soft_is_ours(const struct ibv_context *context);
-/* Each call makes a context of its own, with names (wire.h). NULL and errno. */
+/* Each call opens a new context with names (wire.h). NULL and errno. */
 struct ibv_context *soft_open_device(void);
 int soft_close_device(struct ibv_context *context);
 
-/* Up to `room` completions of a completion queue of the channel that has an event, and whose it is; as long as
- * it has more than that the event stays, and with the last it is armed again. How many, or -1: no queue has an
- * event. */
+/* Polls the completion queue of the channel that has an event: stores at most `room` completions in wc, and the queue
+ * in *cq. While completions remain (*left) the event stays pending; otherwise the queue is armed again. Returns the
+ * number of completions, or -1: no queue has an event. */
 int soft_harvest(struct ibv_comp_channel *channel, struct ibv_cq **cq, int room, struct ibv_wc *wc, bool *left);
-/* The application has done what it had to do for now: acknowledge what it was given. When a timer is due, ns, and it is
- * to be here again; NEVER_NS. */
+/* The application has handled its completions and may sleep: sends delayed acknowledgements. Returns when it must call
+ * again because a timer is due, ns; NEVER_NS: no timer runs. */
 uint64_t soft_rest(struct ibv_context *context);
 void soft_sleeps(struct ibv_context *context, bool sleeps);
-bool soft_waits_for_rest(struct ibv_context *context); /* there is something to acknowledge, or to watch, */
-const atomic_bool *soft_rest_wanted(struct ibv_context *context); /* and here it says so */
+/* True if soft_rest() has something to do. soft_rest_wanted() returns where this flag can be read. Advisory,
+ * relaxed. */
+bool soft_waits_for_rest(struct ibv_context *context);
+const atomic_bool *soft_rest_wanted(struct ibv_context *context);
 const atomic_uint *soft_stirs(struct ibv_context *context);
-/* Who polled does not go on with it: what arrives is to wake somebody. */
+/* The thread that polled will not poll again, so packets must wake a thread from now on. */
 void soft_poll_ended(struct ibv_context *context);
 
 int soft_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
@@ -52,7 +54,7 @@ struct ibv_pd *soft_alloc_pd(struct ibv_context *context);
 int soft_dealloc_pd(struct ibv_pd *pd);
 struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access);
-/* A region that is a part of a file, to be sent from: core/device.h. NULL and errno: EINVAL, ENOMEM. */
+/* Registers a part of a file, as a source of sends: see core/device.h. NULL and errno: EINVAL, ENOMEM. */
 struct ibv_mr *soft_reg_file(struct ibv_pd *pd, int file, uint64_t offset, size_t length);
 int soft_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
 int soft_dereg_mr(struct ibv_mr *mr);
@@ -69,7 +71,7 @@ int soft_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_w
 struct ibv_ah *soft_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port);
 
 struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *context);
-/* Without a descriptor: for a library that sleeps on its wait set. */
+/* Without a descriptor, for a library that sleeps on its wait set. */
 struct ibv_comp_channel *soft_create_quiet_comp_channel(struct ibv_context *context, struct waitset **waits);
 int soft_destroy_comp_channel(struct ibv_comp_channel *channel);
 struct ibv_cq *soft_create_cq(struct ibv_context *context, int cqe, void *cq_context,
@@ -82,7 +84,7 @@ void soft_ack_async_event(struct ibv_async_event *event);
 int soft_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 void soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 
-/* Domains of extended connections (XRC) are this context's own, also where a file names them. */
+/* XRC domains belong to this context alone, also if a file names them. */
 struct ibv_xrcd *soft_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
 int soft_close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_srq *soft_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
@@ -94,9 +96,9 @@ int soft_destroy_srq(struct ibv_srq *srq);
 
 struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *soft_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
-struct ibv_qp_ex *soft_qp_to_qp_ex(struct ibv_qp *qp); /* NULL unless it was made with send_ops_flags */
+struct ibv_qp_ex *soft_qp_to_qp_ex(struct ibv_qp *qp); /* NULL unless created with send_ops_flags */
 int soft_destroy_qp(struct ibv_qp *qp);
-/* Of datagrams: what is sent to the group, on any of the host's networks. */
+/* For UD queue pairs: receive what is sent to the group on any of the host's networks. */
 int soft_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int soft_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int soft_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
@@ -104,7 +106,7 @@ int soft_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, st
 
 const char *soft_wc_status_str(enum ibv_wc_status status);
 
-/* A struct to a caller who knows so many bytes of it. What he knows more of, being newer, is zero. */
+/* Copies a struct to a caller that knows `room` bytes of it; a newer caller's further bytes are zeroed. */
 static inline void soft_give(void *to, size_t room, const void *from, size_t size)
 {
     memset(to, 0, room);

@@ -13,7 +13,8 @@ bool xs_control_post(struct conn *conn, struct control *control, const struct po
     struct ibv_send_wr wr = {
         .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SOLICITED};
 
-    /* Whoever hears of the end may leave: then what is read from him has to be here. */
+    /* A peer that receives the end may close the connection. The fence lets RDMA READs from the peer complete
+     * first. */
     if (posted->kind == POSTED_FIN)
         wr.send_flags |= IBV_SEND_FENCE;
     control->credits = (uint16_t)conn->owed;
@@ -37,7 +38,7 @@ bool xs_control_send(struct conn *conn, struct control *control, uint32_t kept, 
     return xs_control_post(conn, control, &posted);
 }
 
-/* One that says no more than its type. */
+/* Send a message that consists of its type only. */
 static bool send_bare(struct conn *conn, enum control_type type, uint32_t kept, enum posted_kind kind)
 {
     struct control control = {.type = (uint8_t)type};
@@ -53,7 +54,7 @@ static void acknowledge(struct conn *conn)
         conn->hidden_told = conn->hidden_out;
 }
 
-/* What is said once, when there is a credit for it. */
+/* Send messages that are due once, if a credit allows. */
 static void say_due(struct conn *conn)
 {
     if (conn->due & DUE_END)
@@ -66,15 +67,16 @@ static void say_due(struct conn *conn)
         conn->due &= (uint8_t)~DUE_RECALLED;
 }
 
-/* All before the end was given to the device. One-sided operations that somebody started behind it don't count,
- * but a close is behind all. */
+/* May FIN be sent? Only when all data in front of it was posted. One-sided operations that the application
+ * started after shutdown don't delay FIN, but a close waits for them, too. */
 static bool may_end(const struct conn *conn)
 {
     return conn->sending == NULL && (conn->onesided_next == NULL || conn->sock->state != SOCK_CLOSING);
 }
 
-/* With the credits of all that has come: its sender may miss our acknowledgement, and we may be gone when he
- * asks for it again. */
+/* Send FIN, with all credits for what has arrived: the peer may miss the device's last acknowledgement, and
+ * this side may be closed when the peer sends its message again. The credits tell the peer that its messages
+ * arrived. */
 static void say_end(struct conn *conn)
 {
     if (sock_sent(conn->sock) != SENT_WHOLE) {
@@ -92,8 +94,9 @@ static bool ack_is_due(const struct conn *conn)
     return conn->hidden_out - conn->hidden_told >= conn->ack_due;
 }
 
-/* Owed so many: tell the peer now. And where our own end can't say any more that the peer's has come this
- * does: the last acknowledgement may be lost, and we gone when it is asked for again. */
+/* Send credits now: if half of the depth is due; or if the peer's FIN arrived after our FIN was sent, so that
+ * our FIN could not confirm it: the device's last acknowledgement may be lost, and this side may be closed when
+ * the peer sends its FIN again. */
 static bool credits_are_due(const struct conn *conn)
 {
     return conn->owed >= conn->depth / 2 ||
@@ -109,10 +112,11 @@ static __attribute__((noinline)) void say_all(struct conn *conn)
     if (conn->writing == WRITE_SHUT && may_end(conn))
         say_end(conn);
     if (credits_are_due(conn))
-        send_bare(conn, CONTROL_CREDIT, conn->writing < WRITE_FIN_SENT ? CREDITS_KEPT_FOR_FIN : 0, POSTED_CONTROL);
+        send_bare(conn, CONTROL_CREDIT, conn->writing < WRITE_FIN_SENT ? CREDITS_KEPT_FOR_FIN : 0,
+                  POSTED_CONTROL);
 }
 
-/* As a rule nothing is to be said. */
+/* As a rule there is nothing to send. */
 inline __attribute__((always_inline)) void xs_control_run(struct conn *conn)
 {
     if (conn->state == CONN_OPEN &&
@@ -178,7 +182,7 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
             break;
         }
         conn->reading = READ_ENDED;
-        conn->filling = false; /* of a file that became shorter no more will come */
+        conn->filling = false; /* the file that the peer was sending became shorter: the transfer has ended */
         break;
     case CONTROL_RECALL:
         xs_tx_recall(conn);

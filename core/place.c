@@ -13,12 +13,13 @@
 #include "sock.h"
 #include "vector.h"
 
-/* ---- Places in the hidden buffer ---------------------------------------------------------------- */
+/* ---- Slots in the ring buffer ---------------------------------------------------------------------- */
 
-/* The key to a place opens all of the buffer, which is this peer's to write anyway. */
+/* The ring buffer's key opens all of it; the peer may write to all of it anyway. */
 _Static_assert(ADVERTS_MAX *BOUNCE_SIZE <= HIDDEN_SIZE, "a place for each advertisement");
 
-/* There is one: the others are those of receives that are advertised, and it is for one that may be. */
+/* Take a free slot. There is one: only advertised receives have a slot, and the caller checked that one more
+ * may be advertised. */
 static uint8_t *take_hidden(struct conn *conn)
 {
     int number = ffs((int)~conn->places) - 1;
@@ -50,12 +51,12 @@ struct place xs_place_next(const struct op *op)
 {
     if (op->piece == op->piece_count)
         return (struct place){0};
-    /* The base of one in a file is NULL, and no place in it an array's. */
+    /* The base of an element in a file is NULL, and adding an offset to NULL is undefined, hence the cast. */
     return (struct place){.addr = (uint8_t *)((uintptr_t)current(op)->base + op->in_piece),
                           .length = current(op)->length - op->in_piece};
 }
 
-/* What was registered for this operation alone: the piece that it was filling. */
+/* Deregister the memory that was registered for this operation only: the element that it was filling. */
 static void forget_one_off(struct conn *conn, struct op *op)
 {
     if (op->one_off != NULL)
@@ -81,7 +82,7 @@ void xs_place_into(struct op *op, struct piece *pieces, uint32_t count)
     skip_full(op);
 }
 
-/* Of pieces that lie in files. What is done for these is kept apart from what each receive does. */
+/* Like advance(), for elements that lie in files. Out of line, because most receives have none. */
 static __attribute__((noinline)) void advance_sink(struct conn *conn, struct op *op, uint64_t bytes)
 {
     op->in_piece += bytes;
@@ -122,12 +123,14 @@ bool xs_place_is_large(const struct op *op)
         return is_large_apart(op);
     const struct piece *piece = current(op);
 
-    /* What the peer is told of, it has to forget before its time is over. */
+    /* An advertised receive must be recalled before it can time out, which takes a round trip. So unregistered
+     * memory is not advertised if the receive has a timeout. */
     return xs_place_next(op).length >= DIRECT_MIN &&
            (piece->memory != NULL || (piece->length > BOUNCE_SIZE && op->deadline == 0));
 }
 
-/* The message is short, and its pieces are not one region of the application's. */
+/* Is the message short, and does its receive buffer consist of several elements or of unregistered memory? Then
+ * the peer writes it into the ring buffer. */
 static bool goes_by_hidden(const struct conn *conn, const struct op *op)
 {
     return !sock_is_stream(conn->sock) && op->length <= BOUNCE_SIZE &&
@@ -158,12 +161,12 @@ int xs_place_whole(struct conn *conn, struct op *op)
             xs_register(&conn->domain, op->whole, op->length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (op->one_off != NULL)
         return 0;
-    free(op->whole); /* which keeps errno */
+    free(op->whole); /* free() preserves errno */
     op->whole = NULL;
     return -1;
 }
 
-/* Where a message lies that its pieces are copied from; NULL: it is written into the pieces themselves. */
+/* Where the peer writes the message before it is copied to the elements; NULL: into the elements themselves. */
 static uint8_t *lies_at(const struct op *op)
 {
     return op->hidden != NULL ? op->hidden : op->whole;
@@ -199,7 +202,7 @@ int xs_place_open(struct conn *conn, struct op *op, struct place *place)
 void xs_place_written(struct conn *conn, struct op *op, uint64_t bytes)
 {
     op->room -= bytes;
-    if (lies_at(op) != NULL || bytes == 0) /* none may come where all pieces are full */
+    if (lies_at(op) != NULL || bytes == 0) /* 0 bytes may arrive when all elements are full */
         return;
     if (op->sink != NULL)
         advance_sink(conn, op, bytes);
@@ -276,7 +279,7 @@ static void copy_message(struct conn *conn, struct op *op)
     }
     op->posted = op->sink != NULL ? copied : 0;
     if (op->error == EFAULT)
-        op->error = EACCES; /* as if it could not be registered */
+        op->error = EACCES; /* the same errno as for memory that can't be registered */
 }
 
 static __attribute__((noinline)) void end_sink(struct conn *conn, struct op *op)

@@ -15,7 +15,8 @@
  * and EPOLLOUT is watched until all of the rest has left. An RC acknowledgement travels in the header of the next
  * packet.
  *
- * Receiving. A call of the link's receive function takes up to TCP_RECEIVE_BYTES from each ready socket, so that
+ * Receiving. With TCP_FEW connections the link's receive function tries to receive from each, else the epoll says which
+ * are ready. It takes up to TCP_RECEIVE_BYTES from each ready socket, so that
  * one connection doesn't keep the others waiting. A peer that stops within a frame leaves its headers, or less
  * than TCP_SHORT_FRAME bytes of it, in its own receive buffer, and nothing else waits for it.
  *
@@ -72,13 +73,15 @@
 #define TCP_RECEIVE_BYTES 262144           /* taken from a socket in one call */
 #define TCP_SHORT_FRAME 4096               /* bytes of a body that is received in the buffer and copied */
 #define TCP_READY 16                       /* sockets that are looked at in one call */
+#define TCP_FEW 2                          /* connections that are tried in turn, without the epoll */
 
 /* Part of a context's home. */
 struct tcp {
     struct ibv_context *context;
     struct service_member *service;
     int epoll;      /* -1: none yet */
-    unsigned count; /* connections whose link a queue pair has */
+    unsigned count; /* connections whose link a queue pair has: */
+    LIST_HEAD(, tcp_peer) peers;
     TAILQ_HEAD(, tcp_peer) unsent;
     LIST_HEAD(, tcp_peer) gathering; /* those with pieces that have not left */
 };
@@ -131,7 +134,7 @@ struct tcp_peer {
         struct tcp_piece *pieces; /* TCP_PIECES of them, in the order of their places */
         unsigned first, count;    /* what is between them has not left */
     } out;
-    LIST_ENTRY(tcp_peer) gathers;
+    LIST_ENTRY(tcp_peer) peers, gathers;
     struct tcp_in {
         uint8_t *bytes; /* TCP_IN_BYTES, from the first packet on */
         size_t begin, end;

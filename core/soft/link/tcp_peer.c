@@ -83,6 +83,7 @@ static void leave_link(struct soft_link *link)
     tcp_drop_pieces(peer, peer->out.count - peer->out.first);
     leave_epoll(peer);
     peer->tcp->count--;
+    LIST_REMOVE(peer, peers);
     peer->tcp = NULL;
     drop_share(peer);
 }
@@ -135,6 +136,7 @@ int tcp_peer_attach(struct tcp *tcp, struct tcp_peer *peer)
         peer->tcp = tcp;
         peer->context = tcp->context;
         tcp->count++;
+        LIST_INSERT_HEAD(&tcp->peers, peer, peers);
         atomic_fetch_add(&peer->shares, 1);
     }
     soft_unlock(tcp->context);

@@ -154,21 +154,19 @@ static size_t judge(struct tcp_peer *peer, ssize_t got)
     return 0;
 }
 
-static size_t read_into(struct tcp_peer *peer, struct iovec *memory, int count)
+static size_t read_into(struct tcp_peer *peer, uint8_t *memory, size_t size)
 {
-    struct msghdr message = {.msg_iov = memory, .msg_iovlen = (size_t)count};
-
-    return judge(peer, recvmsg(peer->fd, &message, MSG_DONTWAIT));
+    return judge(peer, recv(peer->fd, memory, size, MSG_DONTWAIT));
 }
 
 /* Bytes that nothing takes. */
 static size_t drop_payload(struct tcp_peer *peer, size_t *wanted)
 {
     struct tcp_in *in = &peer->in;
-    struct iovec memory = {in->bytes, in->packet.left < TCP_IN_BYTES ? in->packet.left : TCP_IN_BYTES};
-    size_t got = read_into(peer, &memory, 1);
+    size_t size = in->packet.left < TCP_IN_BYTES ? in->packet.left : TCP_IN_BYTES;
+    size_t got = read_into(peer, in->bytes, size);
 
-    *wanted = memory.iov_len;
+    *wanted = size;
     in->packet.left -= (uint32_t)got;
     return got;
 }
@@ -212,11 +210,10 @@ static size_t read_payload(struct tcp_peer *peer, size_t *wanted)
 static size_t fill_buffer(struct tcp_peer *peer, size_t *wanted)
 {
     struct tcp_in *in = &peer->in;
-    struct iovec memory = {in->bytes + in->end,
-                           in->is_bulk && in->end < AHEAD ? AHEAD - in->end : TCP_IN_BYTES - in->end};
-    size_t got = read_into(peer, &memory, 1);
+    size_t size = in->is_bulk && in->end < AHEAD ? AHEAD - in->end : TCP_IN_BYTES - in->end;
+    size_t got = read_into(peer, in->bytes + in->end, size);
 
-    *wanted = memory.iov_len;
+    *wanted = size;
     in->end += got;
     return got;
 }

@@ -126,17 +126,27 @@ static void stop_sending(struct tcp_peer *peer)
     shutdown(peer->fd, SHUT_RDWR);
 }
 
+/* What waits, as far as the socket takes it. As send(2). */
+static ssize_t send_some(const struct tcp_peer *peer)
+{
+    const struct tcp_out *out = &peer->out;
+    struct iovec memory[SEND_STRETCHES];
+    struct msghdr message = {.msg_iov = memory};
+
+    if (out->first == out->count) /* send(2) costs the kernel less than sendmsg(2) */
+        return send(peer->fd, out->bytes + out->sent, out->end - out->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+    message.msg_iovlen = list_memory(out, memory);
+    return sendmsg(peer->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 void tcp_flush(struct tcp_peer *peer)
 {
     struct tcp_out *out = &peer->out;
-    struct iovec memory[SEND_STRETCHES];
-    struct msghdr message = {.msg_iov = memory};
     ssize_t sent;
 
     tcp_leave_unsent(peer);
     while (!peer->failed && !is_empty(out)) {
-        message.msg_iovlen = list_memory(out, memory);
-        sent = sendmsg(peer->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent = send_some(peer);
         if (sent > 0)
             consume(peer, (size_t)sent);
         else if (errno == EAGAIN)

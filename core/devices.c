@@ -17,9 +17,9 @@
 #include "settings.h"
 #include "sock.h"
 
-#define RESOLVE_MS 1000 /* at once: it is an address of this host */
+#define RESOLVE_MS 1000 /* resolving a local address takes no time */
 
-/* Where a call puts them. On its stack. */
+/* Where the call stores what it finds; on its stack. */
 struct found {
     exs_device_t *devices;
     int most, count;
@@ -72,7 +72,7 @@ static exs_device_t *find(const struct found *found, const struct device *device
     return NULL;
 }
 
-/* ---- What a device says of itself ---------------------------------------------------------------- */
+/* ---- What a device reports ------------------------------------------------------------------------- */
 
 static const char *links_of(const struct device *device, const struct ibv_context *context,
                             const struct ibv_port_attr *port)
@@ -84,7 +84,7 @@ static const char *links_of(const struct device *device, const struct ibv_contex
     return port->link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE" : "InfiniBand";
 }
 
-/* -1: it does not say. */
+/* -1: the device reports nothing. */
 static int describe(exs_device_t *entry, const struct device *device, const struct rdma_cm_id *id)
 {
     struct ibv_device_attr attr;
@@ -108,13 +108,14 @@ static void add_address(exs_device_t *entry, const struct sockaddr *address, siz
     entry->exs_address_count++;
 }
 
-/* The id is bound, and knows its device; or does not, if that is a matter of the way to a peer. */
+/* Has the id a device? A bound id may have one already; otherwise resolve the address. */
 static bool has_device(const struct device *device, struct rdma_cm_id *id, struct sockaddr *address)
 {
     return id->verbs != NULL || (device->resolve_addr(id, NULL, address, RESOLVE_MS) == 0 && id->verbs != NULL);
 }
 
-/* -1 and errno: there is nothing to ask with. That the address is none of the device's is no error. */
+/* Ask the device about one address. -1 and errno: no id. An address that does not belong to the device is no
+ * error. */
 static int ask(struct found *found, const struct device *device, struct rdma_event_channel *channel,
                struct sockaddr *address)
 {

@@ -47,7 +47,7 @@ static int more_bounces(struct domain *domain)
         return -1;
     chunk->data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (chunk->data == MAP_FAILED) {
-        errno = ENOMEM; /* EAGAIN, too: it would have to be locked, and the limit forbids that */
+        errno = ENOMEM; /* also for EAGAIN: mlockall() is in effect, and RLIMIT_MEMLOCK is exceeded */
         goto free_chunk;
     }
     chunk->mr = xs_register(domain, chunk->data, size, IBV_ACCESS_LOCAL_WRITE);

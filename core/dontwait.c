@@ -20,7 +20,7 @@ void xs_dontwait_look(const struct sock *sock)
         xs_nic_look_once(sock->conn->nic);
 }
 
-/* One that stands in for another has no user. */
+/* Are receives of the application pending? A stand-in does not belong to the application. */
 static bool others_wait(const struct conn *conn)
 {
     const struct op *op;
@@ -37,7 +37,7 @@ int xs_dontwait_recv(const struct conn *conn)
     return xs_conn_is_served(conn) && !others_wait(conn) ? 0 : xs_fails(EAGAIN);
 }
 
-/* Will at least the beginning of it be posted? */
+/* Would at least the first bytes be posted? */
 int xs_dontwait_send(const struct conn *conn)
 {
     bool hidden_room =
@@ -49,7 +49,7 @@ int xs_dontwait_send(const struct conn *conn)
     return conn->advert_count > 0 || hidden_room ? 0 : xs_fails(EAGAIN);
 }
 
-/* Nothing was before it, so what is not all posted is it. */
+/* No other send was pending before this one, so if one is not all posted, it is this one. */
 void xs_dontwait_sent(struct conn *conn)
 {
     if (conn->sending == NULL || !sock_is_stream(conn->sock))

@@ -6,7 +6,7 @@
 #include "doorbell.h"
 #include "fds.h"
 
-/* A time that is over rings at once, and goes on until it is set anew. */
+/* An expired timer is readable at once, and stays so until it is set again. */
 static bool set_time(int fd, uint64_t at)
 {
     struct itimerspec when = {.it_value = ns_timespec(at != NEVER_NS ? at : 0)};

@@ -10,7 +10,7 @@
 #include "library.h"
 #include "memory.h"
 
-struct range { /* of a file, as the application says it */
+struct range { /* part of a file, as the application specified it */
     off_t offset;
     size_t length;
 };
@@ -21,13 +21,13 @@ static int try_open(const char *path, int how)
 {
     int fd;
 
-    do { /* a file system that works in a process waits for it, and a signal ends that */
+    do { /* a user-space file system (FUSE) makes open() wait, and a signal interrupts that */
         fd = open(path, how | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
     } while (fd < 0 && errno == EINTR);
     return fd;
 }
 
-/* What may be written need not be readable. */
+/* A file that is to be written need not be readable, so try without read access, too. */
 static int open_for(const char *path, enum purpose purpose, int create)
 {
     int fd = try_open(path, purpose == TO_SEND ? O_RDONLY : O_RDWR | create);
@@ -35,7 +35,7 @@ static int open_for(const char *path, enum purpose purpose, int create)
     return fd < 0 && errno == EACCES && purpose == TO_FILL ? try_open(path, O_WRONLY) : fd;
 }
 
-/* Only what can be mapped. */
+/* Only regular files can be mapped. */
 static int check_kind(const exs_xferfile_t *from, mode_t mode)
 {
     if (S_ISREG(mode))
@@ -43,8 +43,8 @@ static int check_kind(const exs_xferfile_t *from, mode_t mode)
     return xs_fails(S_ISDIR(mode) && from->exs_xfv_type == EXS_PATHVEC ? EISDIR : ENODEV);
 }
 
-/* The file that `named` stands for, which O_PATH has found but not opened. Without /proc the path is followed once
- * more; xs_element_open looks at the kind of what that leads to. */
+/* Open the file that the O_PATH descriptor `named` refers to. Without /proc, open the path once more;
+ * xs_element_open() checks the kind of the file in any case. */
 static int open_found(int named, const char *path, enum purpose purpose)
 {
     char link[64];
@@ -55,14 +55,14 @@ static int open_found(int named, const char *path, enum purpose purpose)
     return fd < 0 && errno == ENOENT ? open_for(path, purpose, 0) : fd;
 }
 
-/* No fork waits for a file to be opened, which may take long. */
+/* Called after the file was opened, so that a fork need not wait for open(), which may take long. */
 static int own_file(int fd)
 {
     return fds_own_private(fd);
 }
 
-/* Opening a FIFO or a device has effects: a process that waits for the other end of a FIFO goes on, a tape rewinds,
- * a watchdog starts. So the kind is looked at first, by a descriptor that opens nothing. */
+/* To open a FIFO or a device has effects: a process that waits for the other end of a FIFO continues, a tape
+ * rewinds, a watchdog starts. Therefore the kind of the file is checked first, on an O_PATH descriptor. */
 static int open_path(const exs_xferfile_t *from, enum purpose purpose)
 {
     const char *path = from->exs_xfv.exs_pathv.exs_path;
@@ -107,8 +107,8 @@ static int to_send(struct element *element, const struct range *range, uint64_t 
     return 0;
 }
 
-/* What is filled need not be there yet. Bytes go where they are to go: a descriptor that only appends can't put
- * them there, and one that knows only whole blocks can't take them as they come. */
+/* A file that is to be filled may be shorter than the range. O_APPEND does not allow writing at an offset, and
+ * O_DIRECT accepts only whole blocks, so both are refused. */
 static int to_fill(struct element *element, const struct range *range, int flags)
 {
     int how = fcntl(element->fd, F_GETFL), access = how & O_ACCMODE;
@@ -130,13 +130,13 @@ static int to_fill(struct element *element, const struct range *range, int flags
     return 0;
 }
 
-/* The range of a file whose descriptor is open. */
+/* Check the range of a file whose descriptor is open. */
 static int check_range(struct element *element, const exs_xferfile_t *from, const struct range *range,
                        enum purpose purpose, int flags)
 {
     struct stat status;
 
-    /* It is open: where this fails, the file system can't say. */
+    /* The descriptor is open: if fstat() fails, the file system is at fault. */
     if (fstat(element->fd, &status) < 0 || check_kind(from, status.st_mode) < 0)
         return -1;
     if ((purpose == TO_SEND ? to_send(element, range, (uint64_t)status.st_size)
@@ -184,7 +184,7 @@ static int use_path(struct element *element, const exs_xferfile_t *from, enum pu
     return check_range(element, from, &(struct range){file->exs_offset, file->exs_length}, purpose, flags);
 }
 
-/* Which of many it was; what is invalid has been told. */
+/* Log which element failed; xs_invalid() has logged EINVAL already. */
 static void say_failed(const exs_xferfile_t *from)
 {
     int error = errno;

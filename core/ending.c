@@ -15,7 +15,8 @@ static void set_torn(struct conn *conn)
     atomic_fetch_or_explicit(&conn->sock->sent, SENT_TORN, memory_order_relaxed);
 }
 
-/* A blocking call tells by its return; an event has to be dequeued first (xs_sock_told). */
+/* The application must learn of the failed send before it sends more. A blocking call reports it by its return;
+ * an event must be dequeued first (xs_sock_told()). */
 static void set_untold(const struct conn *conn, struct op *op)
 {
     if (op->waiter != NULL)
@@ -51,7 +52,7 @@ int xs_untold(const struct sock *sock)
 void xs_end_refused(struct conn *conn)
 {
     if (xs_conn_is_sending(conn, false))
-        return; /* what stands before it goes on */
+        return; /* the sends in front of it continue */
     xs_log("connection %d: the end of the stream would follow a send that is not whole; breaking the connection",
            conn->sock->number);
     break_it(conn);
@@ -59,7 +60,7 @@ void xs_end_refused(struct conn *conn)
 
 /* ---- One send ------------------------------------------------------------------------------------ */
 
-/* Given to the device, all or in part. */
+/* Was the send given to the device, all of it or a part? */
 static bool is_begun(const struct conn *conn, const struct op *op)
 {
     if (op->event.exs_evt_type == EXS_EVT_SHUTDOWN)
@@ -67,7 +68,8 @@ static bool is_begun(const struct conn *conn, const struct op *op)
     return op->posted > 0 || op->all_posted;
 }
 
-/* The end of the stream that stood behind this send, or was this operation, is not sent: not all before it is. */
+/* Undo the end of the stream that was requested with this send (EXS_SHUT_WR), or by this operation
+ * (exs_shutdown): not all data in front of it was sent. */
 static void undo_end(struct conn *conn, struct op *of)
 {
     const struct op *op;
@@ -83,7 +85,7 @@ static void undo_end(struct conn *conn, struct op *of)
     conn->writing = WRITE_OPEN;
 }
 
-/* One that was not begun ends here and now. */
+/* End a send that was not begun; it completes now. */
 static void remove_send(struct conn *conn, struct op *op, int error)
 {
     if (conn->sending == op)
@@ -95,7 +97,8 @@ static void remove_send(struct conn *conn, struct op *op, int error)
     xs_op_complete(op, error);
 }
 
-/* It ends when the device is done with what was posted of it, and all before it has ended. */
+/* Cut a send off. It completes when the device has completed what was posted of it, and all sends in front of
+ * it have completed. */
 static void cut_send(struct conn *conn, struct op *op, int error)
 {
     if (conn->sending == op)
@@ -103,7 +106,7 @@ static void cut_send(struct conn *conn, struct op *op, int error)
     op->error = error;
     op->length = op->posted;
     op->all_posted = true;
-    op->unsignaled = false; /* not all is sent, and that is told */
+    op->unsignaled = false; /* not all was sent, so the application needs the event */
     undo_end(conn, op);
 }
 
@@ -131,9 +134,9 @@ void xs_send_stop(struct conn *conn, struct op *op, int error)
     }
 }
 
-/* ---- One that fails by itself, and those behind it ------------------------------------------------- */
+/* ---- A send that fails, and those behind it ---------------------------------------------------------- */
 
-/* Of a stream: what stands behind it can't be taken back, or its application would not learn of that. */
+/* On a STREAM: can a send behind this one not be undone, or would the application not learn of it? */
 static bool is_too_late(const struct conn *conn, const struct op *failed)
 {
     if (conn->writing >= WRITE_FIN_SENT)
@@ -152,7 +155,8 @@ static bool has_to_break(const struct conn *conn, const struct op *op, int error
     return sock_is_stream(conn->sock) ? is_too_late(conn, op) : op->posted > 0;
 }
 
-/* In its turn, it ends behind those before it. Else, here and now: they may take their time. */
+/* End one send. `in_turn`: it completes behind the sends in front of it. Otherwise it completes now, because
+ * they may take long. */
 static void end_one(struct conn *conn, struct op *op, int error, bool in_turn)
 {
     if (in_turn)
@@ -161,7 +165,7 @@ static void end_one(struct conn *conn, struct op *op, int error, bool in_turn)
         remove_send(conn, op, error);
 }
 
-/* Of a stream, with all that stands behind it. */
+/* On a STREAM: end this send and all sends behind it. */
 static void end_from(struct conn *conn, struct op *failed, int error, bool in_turn)
 {
     struct op *op = STAILQ_NEXT(failed, link), *next;

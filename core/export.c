@@ -18,7 +18,7 @@
 struct export
 { /* owned by its connection */
     LIST_ENTRY(export) link;
-    struct memory *memory; /* counted as in use */
+    struct memory *memory; /* in use as long as it is exported */
     struct ibv_mr *mr;
     exs_token_t token;
 };
@@ -49,7 +49,7 @@ void xs_export_end_all(struct conn *conn)
         end_export(conn, LIST_FIRST(&conn->exports));
 }
 
-/* Called with the lock, as is the next. -1 and errno. */
+/* Called with the lock of the socket's queue, as is drop(). -1 and errno. */
 static int add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t length, int access,
                exs_token_t *token)
 {
@@ -95,7 +95,7 @@ static int drop(struct conn *conn, const exs_token_t *token)
     return xs_invalid("token is of nothing that is exported on this connection");
 }
 
-/* The socket, locked, if it is connected; NULL and errno. */
+/* Get the socket, locked, if it is connected. NULL and errno. */
 static struct sock *get_connected(int sockno)
 {
     struct sock *sock = xs_sock_get_locked(sockno);

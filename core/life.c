@@ -17,8 +17,8 @@ void xs_conn_opened(struct conn *conn)
         conn->state = CONN_OPEN;
 }
 
-/* Whoever accepts waits for the peer's last word, and that may be lost: then it comes again seconds later, and
- * what stands behind it would have to wait for so long. That something does says the same. */
+/* The accepting side waits for the peer's RTU, which may be lost; the peer then sends it again only seconds
+ * later. A message from the peer also shows that the connection is established (IBV_EVENT_COMM_EST). */
 void xs_conn_hear(struct conn *conn)
 {
     if (conn->state != CONN_OPENING || conn->next_slot == 0 || conn->noted)
@@ -54,7 +54,7 @@ void xs_conn_fail(struct conn *conn, int error)
         return;
     conn->state = CONN_BROKEN;
     conn->error = error;
-    /* From here on every work request comes back flushed, and the peer learns that it is over. */
+    /* All posted work requests are flushed from here on, and the peer gets a disconnect. */
     if (conn->device->disconnect(conn->id) < 0)
         conn->device->modify_qp(conn->qp, &attr, IBV_QP_STATE);
 }
@@ -88,21 +88,22 @@ static __attribute__((cold)) void drained(struct conn *conn)
     int error = xs_conn_errno(conn);
     bool in_order = xs_conn_ended_in_order(conn) && sock_sent(conn->sock) != SENT_LOST;
 
-    xs_tx_finish_done(conn); /* what the peer has, it has */
+    xs_tx_finish_done(conn); /* sends that the peer has received succeed */
     xs_onesided_finish(conn, 0);
     if (xs_conn_is_sending(conn, conn->end_arrived))
         xs_sent_is_lost(conn);
     while ((op = STAILQ_FIRST(&conn->sends)) != NULL) {
-        in_order = in_order && op->event.exs_evt_type == EXS_EVT_SHUTDOWN; /* nothing is lost before that */
+        in_order = in_order && op->event.exs_evt_type == EXS_EVT_SHUTDOWN; /* until the first real send, nothing
+                                                                            * is lost */
         xs_tx_finish(conn, op, op->error != 0 || conn->end_arrived || in_order ? op->error : error);
     }
     conn->sending = NULL;
     xs_onesided_finish(conn, error);
-    xs_rx_run(conn); /* what arrived before is still delivered, and an orderly end is one */
+    xs_rx_run(conn); /* data that arrived before is still delivered, and so is an orderly end of the stream */
 }
 
-/* Of the last that were sent nothing may come: of one that has arrived and was not asked for, only what stands behind it
- * would tell. */
+/* The last requests may be unsignaled, and no completion will come for them: only the completion of a later
+ * request would imply theirs. So the connection is drained when no signaled request is outstanding. */
 inline void xs_conn_drain(struct conn *conn)
 {
     if (conn->state == CONN_BROKEN && conn->received == 0 && !conn_awaits(conn))

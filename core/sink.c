@@ -18,13 +18,13 @@
 #include "sink.h"
 
 #define SINK_WINDOW_SIZE (UINT64_C(4) << 20) /* bytes */
-/* Of an open end: later ones are as long as what came before. */
+/* The first window of a receive without a length; each later one is as long as all bytes before it. */
 #define FIRST_WINDOW_SIZE (UINT64_C(64) << 10)
 
 struct sink_window {
-    const struct element *element; /* NULL: there is none */
-    uint64_t start, end;           /* bytes, in the element */
-    uint8_t *data;                 /* byte `start` */
+    const struct element *element; /* NULL: there is no window */
+    uint64_t start, end;           /* bytes, relative to the element */
+    uint8_t *data;                 /* address of byte `start` */
     void *map;
     size_t map_size;
     struct ibv_mr *mr;
@@ -32,7 +32,7 @@ struct sink_window {
 
 struct sink {
     int count;
-    bool copies; /* there will be no window */
+    bool copies; /* copy all bytes, open no window */
     struct sink_window window;
     struct piece *pieces;
     struct element elements[];
@@ -49,7 +49,7 @@ static struct sink *new_sink(int count)
     sink->pieces = calloc((size_t)count, sizeof(*sink->pieces));
     if (sink->pieces != NULL)
         return sink;
-    free(sink); /* which keeps errno */
+    free(sink); /* free() preserves errno */
     return NULL;
 }
 
@@ -69,7 +69,7 @@ static void free_sink(struct sink *sink)
     errno = saved;
 }
 
-/* What can be said of an element among the others. */
+/* Check an element that depends on its position in the vector. */
 static int check_place(const struct element *element, int index, int count, bool is_stream)
 {
     if (!element->is_open_ended)
@@ -81,7 +81,7 @@ static int check_place(const struct element *element, int index, int count, bool
                : xs_invalid("exs_length of element %d is 0, and nothing comes behind that", index);
 }
 
-/* The event says how many bytes came, in a number of this kind. */
+/* The event reports the number of bytes as an off_t, so the sum must fit. */
 static int check_length(struct sink *sink)
 {
     uint64_t length = 0;
@@ -150,7 +150,8 @@ bool xs_sink_is_file(const struct sink *sink, uint32_t piece)
 
 /* ---- Windows --------------------------------------------------------------------------------------- */
 
-/* No window lies beyond this, not even in a file that is long enough already: a copy couldn't go there. */
+/* RLIMIT_FSIZE. No window may lie beyond this limit, not even in a file that is long enough: a copy could not
+ * be written there. */
 static uint64_t size_limit(void)
 {
     struct rlimit limit;
@@ -158,7 +159,7 @@ static uint64_t size_limit(void)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : INT64_MAX;
 }
 
-/* As fallocate, but that a signal handler does not end it, nor RLIMIT_FSIZE the program. */
+/* Like fallocate(), but restarts after a signal, and does not let SIGXFSZ (RLIMIT_FSIZE) kill the process. */
 static int allocate_blocks(int fd, uint64_t start, uint64_t end)
 {
     struct overlong overlong;
@@ -172,7 +173,7 @@ static int allocate_blocks(int fd, uint64_t start, uint64_t end)
     return result;
 }
 
-/* Have blocks for the window, and the file long enough. -1 and errno. */
+/* Allocate blocks for the window, and extend the file if necessary. -1 and errno. */
 static int allocate(const struct sink_window *window)
 {
     int fd = window->element->fd;
@@ -192,7 +193,7 @@ static int allocate(const struct sink_window *window)
             grown_by(window->element->grown, end);
         return 0;
     }
-    int saved = errno; /* the first blocks may have been there */
+    int saved = errno; /* it may have allocated the first blocks before it failed */
 
     if (fstat(fd, &status) == 0 && (uint64_t)status.st_size > before && (uint64_t)status.st_size <= end)
         grown_by(window->element->grown, (uint64_t)status.st_size);
@@ -200,7 +201,7 @@ static int allocate(const struct sink_window *window)
     return -1;
 }
 
-/* mmap wants an offset at a page. -1 and errno. */
+/* Map the window, from the start of a page, as mmap() requires. -1 and errno. */
 static int map(struct sink_window *window)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), offset = window->element->offset + window->start;
@@ -224,7 +225,8 @@ static uint64_t size_at(const struct sink_window *window)
     return fstat(window->element->fd, &status) == 0 ? (uint64_t)status.st_size : 0;
 }
 
-/* Nothing is written any more behind byte `at` of the element. 0, or EIO. */
+/* Close the window. Only the bytes before `at`, relative to the element, were written. Returns 0, or EIO if the
+ * file became shorter. */
 static int close_sink_window(struct sink_window *window, uint64_t at, struct domain *domain)
 {
     uint64_t filled = window->element->offset + at;
@@ -312,7 +314,7 @@ bool xs_sink_is_cut(const struct sink *sink)
 
 /* ---- Writing --------------------------------------------------------------------------------------- */
 
-/* As pwrite, of all. An errno, 0 for none; *written has what was, in any case. */
+/* Write all bytes with pwrite(). Returns 0 or an errno; *written is set in both cases. */
 static int write_all(int fd, const uint8_t *from, uint64_t length, uint64_t offset, uint64_t *written)
 {
     for (*written = 0; *written < length;) {

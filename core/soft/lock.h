@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lock.h - the device's mutexes, whose holder can't be cancelled where threads may be.
+ * lock.h - the device's mutexes. A thread that holds one cannot be cancelled, if the program may cancel threads.
  *
- * Under them the device makes system calls that are cancellation points. A program of rdma-core's may cancel a
- * thread that waits for events, as it always could; here that thread may be driving the device, and would take
- * the lock with it. EXS allows no thread of its users to be cancelled inside a call, and does not pay for this.
+ * With mutexes held the device makes system calls that are cancellation points. A program written for rdma-core may
+ * cancel a thread that waits for events. Here that thread may be driving the device, and would never release the mutex.
+ * EXS itself does not allow the application to cancel a thread inside a call, and avoids the cost.
  */
 #ifndef SOFT_LOCK_H
 #define SOFT_LOCK_H
@@ -12,11 +12,12 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* From now on a thread that holds mutexes has its cancellation put off until it gives the last of them back. To be
- * called before there are other threads. */
+/* From now on cancellation of a thread is deferred while it holds mutexes. Must be called before other threads
+ * exist. */
 void soft_defer_cancellation(void);
 
-/* Whether that was called, and what it then does. */
+/* soft_cancellation_deferred: soft_defer_cancellation() was called. The functions disable and restore cancellation;
+ * calls nest. */
 extern bool soft_cancellation_deferred;
 void soft_cancellation_off(void);
 void soft_cancellation_on(void);

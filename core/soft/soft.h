@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* soft.h - what the rest of the library calls of the embedded device, besides the table in device.h. */
+/* soft.h - what the rest of the library calls in the software device, in addition to the function table of device.h. */
 #ifndef SOFT_SOFT_H
 #define SOFT_SOFT_H
 
-/* In the child of a fork: the parent's contexts and their service thread are gone, and the device starts
- * afresh. The descriptors are the caller's affair (fds_close_all). */
+/* In a forked child: the parent's contexts and their service thread do not exist, and the device starts from scratch.
+ * The caller closes the inherited descriptors (fds_close_all). */
 void soft_forked(void);
 
 #endif

@@ -33,8 +33,8 @@ struct soft_cq {
     unsigned head, count; /* the oldest entry; number of entries */
     bool overrun;
     enum soft_arm armed;
-    /* Armed since the last poll, so the next poll does not drive the device. Only in contexts without names, whose users
-     * call soft_rest() before they sleep. */
+    /* Armed since the last poll, so the next poll does not drive the device. Only in contexts without names, whose
+     * users call soft_rest() before they sleep. */
     bool rearmed;
     bool awaited;          /* Armed by a thread that will sleep where packets do not wake it. */
     unsigned events;       /* in the channel's list, not yet fetched */

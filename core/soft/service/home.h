@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * home.h - the life of device contexts: each has a home, which is its wire to the world, its links, and its
- * place in the service thread's care.
+ * home.h - opening, sharing and closing device contexts. Each context has a struct soft_home ("home"): its struct
+ * soft_wire, its links, and its entry in the service thread's list.
  *
- * An event channel of the connection manager has a home of its own, or all have one in common. A context stays
- * while it has objects, whoever has closed it.
+ * An event channel of the connection manager has a context of its own, or all channels share one. A closed context
+ * continues to exist as long as it has objects.
  */
 #ifndef SOFT_HOME_H
 #define SOFT_HOME_H
@@ -18,42 +18,42 @@
 #include "core/soft/link/udp.h"
 #include "service.h"
 
-/* The opener's; after home_close its own, until the last object is gone. All but `wire` and `context` is
- * guarded by the context's lock. */
+/* Owned by its opener; after home_close() it frees itself with the last object. All fields except `wire` and `context`
+ * are guarded by the context's lock. */
 struct soft_home {
-    struct soft_wire wire; /* first: the engine knows the home by it */
+    struct soft_wire wire; /* First member: the engine passes the wire, and the callbacks cast it. */
     struct ibv_context *context;
     struct udp udp;
     struct shm shm;
     struct tcp tcp;
-    unsigned unseen;  /* looks without one at the UDP sockets, */
-    unsigned unheard; /* and of those who poll, at the bell */
+    unsigned unseen;  /* receive() calls since the UDP sockets were last read */
+    unsigned unheard; /* the same for the shm link's eventfd, of threads that poll in a loop */
     struct service_member service;
-    bool joined;                   /* the service thread knows of it */
-    LIST_ENTRY(soft_home) orphans; /* guarded by home.c's own locks, */
-    LIST_ENTRY(soft_home) all;     /* as this is */
+    bool joined;                   /* service_join() succeeded */
+    LIST_ENTRY(soft_home) orphans; /* `orphans` and `all` are guarded by home.c's locks. */
+    LIST_ENTRY(soft_home) all;
 };
 
-/* Every home's: now_ns. */
+/* The clock of all contexts: now_ns(). */
 extern struct soft_clock home_clock;
 
-/* A new context. NULL and errno. */
+/* Opens a context. NULL and errno. */
 struct soft_home *home_open(void);
-/* With names, too, by which programs can tell each other where its queue pairs are. */
+/* The same with names (wire.h), which programs can exchange to connect queue pairs. */
 struct soft_home *home_open_named(void);
-/* The one with names that all of the process have in common; it stays. NULL and errno. */
+/* The context with names that all users in the process share; it stays open. NULL and errno. */
 struct soft_home *home_shared(void);
-/* Its protection domain for all who bring none. NULL and errno. */
+/* The shared context's protection domain for users that bring none. NULL and errno. */
 struct ibv_pd *home_shared_pd(void);
-/* The same, of extended connections. */
+/* The same for XRC domains. */
 struct ibv_xrcd *home_shared_xrcd(void);
 static inline struct soft_home *home_of(struct ibv_context *context)
 {
     return (struct soft_home *)soft_wire_of(context);
 }
-/* Its event channel is gone. The context stays while it has objects: home_reap closes it after the last. */
+/* The owner is done with the context. It stays open while it has objects; home_reap() closes it after the last. */
 void home_close(struct soft_home *home);
-/* An object was destroyed: close what waited for it. */
+/* Called after an object was destroyed: closes contexts that waited for that. */
 void home_reap(void);
 static inline int home_reaped(int result)
 {
@@ -61,13 +61,13 @@ static inline int home_reaped(int result)
         home_reap();
     return result;
 }
-/* Nobody uses the device any more: the shared one is closed, unless the user still has objects of it. */
+/* The device is unused: closes the shared context, unless the application still has objects in it. */
 void home_unshare(void);
-/* In the child of a fork: forget all of them. */
+/* In a forked child: forgets all contexts. */
 void home_forget(void);
-/* Has this process opened contexts, or does it have only copies of those of the process that forked it? */
+/* True if this process has opened contexts; false if it has only copies of those of the process that forked it. */
 bool home_is_own(void);
-/* The process is about to end: acknowledge what it has been given, and tell what it has lost. */
+/* Called when the process exits: sends delayed acknowledgements, and reports lost packets. */
 void home_settle(void);
 
 #endif

@@ -2,19 +2,20 @@
 /*
  * service.h - the thread that drives the device while the application does not.
  *
- * A peer's one-sided operation must be carried out, and a lost packet sent again, also while the application is
- * busy or asleep in something else. One thread for the whole process sees to it. It steps aside while the
- * application drives the device itself, so that no packet wakes two threads:
+ * A peer's one-sided operation must be executed, and a lost packet must be sent again, also while the application is
+ * busy or sleeps elsewhere. One thread for the whole process does this. It steps aside while the application drives the
+ * device itself, so that a packet does not wake two threads. A context is in one of four states:
  *
- *   IDLE   nothing is on its way. The thread sleeps on the sockets, and a packet wakes it once.
- *   CALLED traffic has begun, and the thread is told: it makes that WATCH.
- *   WATCH  there is traffic. Once a millisecond, or a few times more rarely where the next timer is not due
- *          before that or the application is found there each time, the thread looks: have timers come due? Do
- *          packets lie there that the application has left alone since the last look? Then
- *   SERVE  the thread takes in the packets itself, as they come, until the application attends again.
+ *   IDLE   no traffic. The thread sleeps on the sockets, and a packet wakes it once.
+ *   CALLED traffic has begun, and the thread is being woken: it changes the state to WATCH.
+ *   WATCH  traffic. The thread wakes once a millisecond; up to 16 times less often if the next timer is due later,
+ *          the application is found active each time, or it sleeps where packets wake it. The thread runs timers
+ *          that are due. If packets have been in the sockets since the last wake-up and the application has not
+ *          driven the device, the state becomes
+ *   SERVE  the thread itself processes packets as they arrive, until the application drives the device again.
  *
- * After some ticks without traffic and with no deadline left a context is IDLE again, and when all are, the
- * thread sleeps without a time-out.
+ * After some ticks without traffic and without a pending timer a context becomes IDLE. When all contexts are IDLE, the
+ * thread sleeps without a timeout.
  */
 #ifndef SOFT_SERVICE_H
 #define SOFT_SERVICE_H
@@ -24,72 +25,80 @@
 #include <sys/queue.h>
 #include <infiniband/verbs.h>
 
-#define SERVICE_SOCKETS 30 /* of one context and its groups, a bell, two epolls of more sockets, and a door */
-#define SERVICE_TICK_NS UINT64_C(1000000) /* how often the thread looks, at most */
+/* Descriptors of one context: its sockets and those of its groups, the shm link's eventfd, two epolls of further
+ * sockets, and a listening unix socket. */
+#define SERVICE_SOCKETS 30
+#define SERVICE_TICK_NS UINT64_C(1000000) /* shortest interval at which the thread wakes */
 
 enum service_state { SERVICE_IDLE, SERVICE_CALLED, SERVICE_WATCH, SERVICE_SERVE };
 
-/* One context in the thread's care. Part of its link, which sets `context` and leaves the rest to the service:
- * the atomic ones are anybody's, `summoned` its finder's, all others the service lock's. */
+/* One context in the service thread's care ("member"). Part of the context's home, which sets `context`; all other
+ * fields belong to the service. Atomic fields may be accessed by any thread, `summoned` by the thread that changed the
+ * state to CALLED and then by the service thread, all others with the service lock held. */
 struct service_member {
     struct ibv_context *context;
     int sockets[SERVICE_SOCKETS];
     int count;
-    int door;         /* one of these, or -1: it tells of each who comes once, for some can't be let in yet */
-    atomic_int state; /* an enum service_state. From IDLE to CALLED it is who calls, and pairs with the thread's
-                       * taking the list of those; all else is under the lock */
-    atomic_bool attended;  /* the application was here since the thread last looked: pairs with nothing */
-    atomic_uint traffic;   /* counts batches of packets: pairs with nothing */
-    unsigned traffic_seen; /* its value at the last tick */
-    unsigned quiet;        /* ticks without traffic or deadline */
-    uint64_t due;          /* when the thread looks next, ns of CLOCK_MONOTONIC */
-    uint64_t patience;     /* after which it does at the latest when nothing is due, ns */
-    bool late;             /* packets were waiting, unattended, at the last tick */
-    bool absent;           /* the thread had to serve, and the application has not been here since */
-    bool suspended;        /* hands off: the context is about to be closed */
-    struct service_member *summoned; /* next in the list of those that call */
+    /* The listening unix socket among `sockets`, or -1. It is watched edge-triggered, because the link may leave a
+     * connection waiting in it for a while. */
+    int door;
+    /* An enum service_state. Any thread changes IDLE to CALLED, which pairs with the service thread's exchange of the
+     * list `summoned`; all other changes are made with the service lock held. */
+    atomic_int state;
+    /* The application has driven the device since the thread's last tick. Relaxed: pairs with nothing. */
+    atomic_bool attended;
+    atomic_uint traffic;   /* counts batches of packets. Relaxed: pairs with nothing */
+    unsigned traffic_seen; /* the value of `traffic` at the last tick */
+    unsigned quiet;        /* consecutive ticks without traffic or timer */
+    uint64_t due;          /* when the next tick is due, ns of CLOCK_MONOTONIC */
+    uint64_t patience;     /* maximum time until the next tick if no timer is due, ns */
+    bool late;      /* Packets were waiting at the last tick, and the application had not driven the device. */
+    bool absent;    /* The thread had to serve, and the application has not driven the device since. */
+    bool suspended; /* the context is about to be closed: not to be touched */
+    struct service_member *summoned; /* next in the list of members in CALLED */
     LIST_ENTRY(service_member) watched;
 };
 
-/* Take a context into care; the first one starts the thread. 0 or an errno. */
+/* Registers a context; the first one starts the thread. 0 or an errno. */
 int service_join(struct service_member *member);
-/* Never touched again when this returns; the last one ends the thread. Not with the context locked. */
+/* When this returns the thread no longer touches the member; the last one stops the thread. The caller must not hold
+ * the context's lock. */
 void service_leave(struct service_member *member);
-/* Its packets come on this socket too. 0 or an errno. */
+/* The context's packets also arrive on this socket. 0 or an errno. */
 int service_add(struct service_member *member, int socket);
-/* The same, and they wake the application, too: soft_watch. (locked) */
+/* The same, and packets there wake the application, too (soft_watch). (locked) */
 int service_attach(struct service_member *member, int socket);
-/* As service_add, of a unix socket that listens; one at most. */
+/* Like service_add(), for a listening unix socket; at most one. */
 int service_add_door(struct service_member *member, int socket);
-/* Not on this one any more. (locked) */
+/* Removes a socket. (locked) */
 void service_remove(struct service_member *member, int socket);
-/* While suspended the thread doesn't touch the context. Not with the context locked. */
+/* While suspended, the thread does not touch the context. The caller must not hold the context's lock. */
 void service_suspend(struct service_member *member);
 void service_resume(struct service_member *member);
-/* IDLE no longer: there is traffic. (locked) */
+/* There is traffic: changes IDLE to CALLED and wakes the thread. (locked) */
 void service_summon(struct service_member *member);
-/* In the child of a fork, where the thread doesn't exist: as if nobody had ever joined. */
+/* In a forked child, where the thread does not exist: forgets all members. */
 void service_forget(void);
 
-/* Something else that the thread sees to, one for the process: `run`, whenever `fd` is readable, or the time
- * has come that was said last. No lock of the service's is held, and only a fork waits for it. After a member
- * has joined that never leaves. */
+/* An additional task of the thread, one for the process (the connection manager's): the thread calls `run` when `fd` is
+ * readable or when the time of service_errand_due() has come. It then holds no lock of the service except the one that
+ * fork() waits for. To be called after a member has joined that never leaves. */
 void service_errand(int fd, void (*run)(void));
-/* When it is due next, ns of CLOCK_MONOTONIC; NEVER_NS. Under whatever lock the errand's owner has. */
+/* When the task is due next, ns of CLOCK_MONOTONIC, or NEVER_NS. The caller serializes calls with its own lock. */
 void service_errand_due(uint64_t at);
 
-/* The application is about to sleep where packets don't wake it: SERVE, until soft_is_awaited has become false
- * and the application has been here again. (locked) */
+/* The application is about to sleep where packets do not wake it: changes to SERVE, until soft_is_awaited() is false
+ * and the application has driven the device again. (locked) */
 void service_take_over(struct service_member *member);
 
-/* The application drives the device. (locked; the hottest path, so it writes only to change something) */
+/* The application drives the device. (locked) On the fast path, so it stores only if that changes the value. */
 static inline void service_attended(struct service_member *member)
 {
     if (!atomic_load_explicit(&member->attended, memory_order_relaxed))
         atomic_store_explicit(&member->attended, true, memory_order_relaxed);
 }
 
-/* Packets came or went, so timers may be running now. (locked) */
+/* Packets were sent or received, so timers may be running now. (locked) */
 static inline void service_traffic(struct service_member *member)
 {
     unsigned traffic = atomic_load_explicit(&member->traffic, memory_order_relaxed);

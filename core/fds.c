@@ -16,35 +16,37 @@
 #include <unistd.h>
 #include "fds.h"
 
-#define FDS_MAX (1 << 20) /* the kernel's own default ceiling (fs.nr_open); higher ones are not remembered */
+/* the kernel's default maximum (fs.nr_open); descriptors above it are not recorded */
+#define FDS_MAX (1 << 20)
 #define FDS_BITS 64
-#define SHARES 8 /* fds_share */
+#define SHARES 8 /* see fds_share() */
 #define PRIVATE_MAX 512
 #define FORK_WAIT_S 1
 
-/* A bit is set and cleared by who has the descriptor: it pairs with nothing but a forked child's look. */
+/* A bit is set and cleared only by the owner of the descriptor. Pairs with nothing, except that a forked child
+ * reads it. */
 typedef _Atomic uint64_t fds_bits[FDS_MAX / FDS_BITS];
 
-static fds_bits owned, epolls; /* all; those of them that are epolls */
+static fds_bits owned, epolls; /* all descriptors; those of them that are epoll sets */
 
-/* Held to take something out of an epoll that may be another thread's, and to cross one off before it is
- * closed: whoever has a number from the map must not meet what gets that next. The last lock to be taken; a
- * forked child begins with a new one. */
+/* Held to remove a descriptor from an epoll set that may belong to another thread, and to clear an epoll set's
+ * bit before it is closed: otherwise its number might stand for another file already. Last in the lock order; a
+ * forked child initializes it again. */
 static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER;
 
-/* What is known of a descriptor. */
+/* Data about each descriptor. */
 static struct {
-    /* What had the number when fds_own was told of it. Pairs with nothing: who asks had the number from who
-     * told. */
+    /* What had this number when fds_own() recorded it. Pairs with nothing: the reader got the number from the
+     * thread that stored this. */
     _Atomic uint64_t identity;
-    /* In how many epolls it is, and the one that it was last put into, + 1; 0: not known which. Atomic only
-     * because a forked child may look in the middle: they pair with nothing. */
+    /* The number of epoll sets that contain it, and the last one of them, + 1; 0: unknown. Atomic only because
+     * a forked child may read at any time: they pair with nothing. */
     _Atomic int count, epoll;
 } known[FDS_MAX];
 
-/* Of that table little is used. Where all memory is in large pages, the first variable beside it that is written
- * would have one cleared, 2 MiB for each process: so this is done before anything is. Where it can't be, that is
- * what it costs. */
+/* Use small pages for this table, most of which stays unused. With transparent huge pages the first write to it
+ * would clear 2 MiB per process; therefore this runs before any write. If madvise() fails, the process uses
+ * that memory. */
 __attribute__((constructor)) static void use_small_pages(void)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = ((uintptr_t)known + page - 1) / page * page;
@@ -54,10 +56,10 @@ __attribute__((constructor)) static void use_small_pages(void)
 
 /* ---- Forks ---- */
 
-/* Held while a descriptor is there and not noted yet, and while the process forks. Taken before `asking`, and otherwise
- * the last. */
+/* Held from the creation of a descriptor until it is recorded, and while the process forks. Taken before
+ * `asking`; otherwise the last lock. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local bool fork_holds; /* the thread that forks, in both processes */
+static _Thread_local bool fork_holds; /* true in the thread that forks, in both processes */
 
 void fds_hold_fork(void)
 {
@@ -69,8 +71,9 @@ void fds_let_fork(void)
     pthread_mutex_unlock(&making);
 }
 
-/* What is waited for are system calls that do not wait. Should one of them take longer all the same, or wait for the
- * thread that forks, the fork goes on without it. */
+/* A fork waits until the new descriptors of other threads are recorded. They make only system calls that don't
+ * block. If one takes longer nevertheless, or the thread that forks holds the lock, the fork continues after
+ * FORK_WAIT_S. */
 void fds_before_fork(void)
 {
     struct timespec until;
@@ -92,12 +95,13 @@ void fds_after_fork_in_child(void)
     if (fork_holds)
         pthread_mutex_unlock(&making);
     else
-        making = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* the thread that has it is the parent's */
+        making = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* the thread that holds it exists only in the
+                                                              * parent */
     fork_holds = false;
     fds_close_all();
 }
 
-#define UNTOLD 1 /* an identity: the kernel could not tell, as for want of memory */
+#define UNTOLD 1 /* an identity: fstat() failed, for example because no memory was available */
 
 static bool is_remembered(int fd)
 {
@@ -108,7 +112,7 @@ static void put(fds_bits bits, int fd, bool value)
 {
     uint64_t bit;
 
-    if (!is_remembered(fd)) /* nor is -1, which has no bit */
+    if (!is_remembered(fd)) /* also true for -1 */
         return;
     bit = UINT64_C(1) << (fd % FDS_BITS);
     if (value)
@@ -130,11 +134,12 @@ static int above_standard(int fd)
     return higher;
 }
 
-/* From which number on the library's private descriptors are: half of what the process may have, so that the lower half
- * is the program's. Read once; a program that lowers its limit later gets low numbers for them, too. */
+/* The first number for the library's private descriptors: half of the process's limit, so that the lower half
+ * is left to the application. Read once; if the application lowers its limit later, private descriptors get low
+ * numbers, too. */
 static int first_private(void)
 {
-    static _Atomic int first; /* every thread finds the same: pairs with nothing */
+    static _Atomic int first; /* every thread computes the same value: pairs with nothing */
     int known = atomic_load_explicit(&first, memory_order_relaxed);
     struct rlimit limit;
 
@@ -149,7 +154,7 @@ static int first_private(void)
     return known;
 }
 
-/* Where no such number is free, the descriptor keeps the one that it has. */
+/* If no high number is free, the descriptor keeps its number. */
 static int move_apart(int fd)
 {
     int saved = errno;
@@ -273,7 +278,7 @@ static bool is_epoll(int fd)
     return is_remembered(fd) && (atomic_load(&epolls[fd / FDS_BITS]) >> (fd % FDS_BITS) & 1) != 0;
 }
 
-/* With the lock held. */
+/* Called with `asking` held. */
 static void unwatch_in_all(int fd)
 {
     for (int word = 0; word < FDS_MAX / FDS_BITS; word++)
@@ -281,8 +286,9 @@ static void unwatch_in_all(int fd)
             (void)epoll_ctl(word * FDS_BITS + __builtin_ctzll(bits), EPOLL_CTL_DEL, fd, NULL);
 }
 
-/* In the one that is remembered, which may be closed by now; in whatever has its number it is not. The slow way
- * is to ask each. */
+/* Remove the descriptor from all epoll sets: first from the one that is recorded, which may be closed by now;
+ * then its number stands for a descriptor that is no epoll set, or for one that does not contain it. If it is
+ * still in others, try each epoll set. */
 static void unwatch_everywhere(int fd)
 {
     int saved = errno;
@@ -332,7 +338,7 @@ void fds_close_all(void)
 {
     int saved = errno;
 
-    asking = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* another thread may have had it */
+    asking = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* another thread of the parent may have held it */
     for (int word = 0; word < FDS_MAX / FDS_BITS; word++) {
         uint64_t bits = atomic_load(&owned[word]);
 
@@ -340,7 +346,7 @@ void fds_close_all(void)
             atomic_store(&owned[word], 0);
             atomic_store(&epolls[word], 0);
         }
-        /* Taken out of an epoll, they would leave the parent's, too: it is the same one. */
+        /* Don't remove them from their epoll sets: the parent shares these, and would lose them, too. */
         for (; bits != 0; bits &= bits - 1) {
             int fd = word * FDS_BITS + __builtin_ctzll(bits);
 
@@ -381,8 +387,8 @@ int fds_set_option(int fd, int level, int option, int value)
     return setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-/* By the calls themselves: read(2) and write(2) are cancellation points, which costs, and whoever comes here may hold
- * locks. */
+/* Uses syscall(), because read(2) and write(2) are cancellation points, which costs time, and the caller may
+ * hold locks. */
 static bool pass_count(long call, int fd, uint64_t *count)
 {
     long done;

@@ -15,15 +15,15 @@
 #include "fragile.h"
 
 #define SEGMENTS_MAX 8
-#define INTERRUPTIONS_MAX 1000 /* of one reading, before it counts as failed */
+#define INTERRUPTIONS_MAX 1000 /* per read, before it counts as failed */
 
 /* ---- Copying -------------------------------------------------------------------------------------------- */
 
-/* A sandbox refuses; tells nobody anything else, so no order is needed. */
-static _Atomic bool forbidden; /* what the kernel has once said it says again: pairs with nothing */
+/* Set once the kernel has refused process_vm_readv(), as in a sandbox. */
+static _Atomic bool forbidden; /* the kernel's answer does not change: pairs with nothing */
 
-/* Ourselves, 0 until somebody has asked; asked for again in a forked child. Where forks are not told of, asked
- * each time. Pairs with nothing: whoever asks is told the same. */
+/* Cached process ID; 0: unknown. A forked child resets it (pthread_atfork); if that handler can't be installed,
+ * the ID is not cached. Pairs with nothing: all threads compute the same value. */
 static _Atomic pid_t self;
 static bool forks_are_told;
 
@@ -94,7 +94,7 @@ bool fragile_copyv(const struct iovec *to, unsigned tos, const struct iovec *fro
     return true;
 }
 
-/* What a call has not filled of a list. */
+/* Remove from the list what a call has filled. */
 static void skip(struct iovec **to, unsigned *tos, size_t bytes)
 {
     while (*tos > 0 && bytes >= (*to)->iov_len) {
@@ -108,8 +108,8 @@ static void skip(struct iovec **to, unsigned *tos, size_t bytes)
     }
 }
 
-/* A signal may end a call early, or, where a file system works in a process, before it begins. The caller may hold
- * locks, so a file system that always says that it was interrupted is believed only so often. */
+/* A signal may end a call early, or interrupt it before it begins if the file system runs in user space (FUSE).
+ * The caller may hold locks, so the number of EINTR results is limited. */
 bool fragile_read(int file, struct iovec *to, unsigned tos, uint64_t place, size_t total)
 {
     int saved = errno, interruptions = 0;
@@ -152,13 +152,13 @@ bool fragile_give(void *to, const void *from, size_t length)
     return true;
 }
 
-/* ---- Many pieces ---------------------------------------------------------------------------------------- */
+/* ---- Gathering several elements
+ * ------------------------------------------------------------------------------ */
 
 bool gather_end(struct gather *gather)
 {
     struct iovec to = {gather->to, gather->bytes};
-    bool copied =
-        gather->count == 0 || fragile_copyv(&to, 1, gather->from, gather->count, gather->bytes);
+    bool copied = gather->count == 0 || fragile_copyv(&to, 1, gather->from, gather->count, gather->bytes);
 
     if (!gather->only_looks)
         gather->to += gather->bytes;
@@ -167,7 +167,8 @@ bool gather_end(struct gather *gather)
     return copied;
 }
 
-/* Behind pieces that wait any other waits with them: each is copied to where the one before ends. */
+/* If earlier elements are pending, this one is added to them, because each is copied to where the one before it
+ * ends. */
 bool gather_add(struct gather *gather, const void *from, size_t length, bool lasting)
 {
     if (length == 0)
@@ -209,16 +210,17 @@ bool fragile_readable(const void *start, size_t length)
     return gather_look(&gather, start, length) && gather_end(&gather);
 }
 
-/* ---- What the kernel knows of memory -------------------------------------------------------------------- */
+/* ---- What the kernel knows about memory
+ * ---------------------------------------------------------------------- */
 
-/* msync with MS_ASYNC does nothing but look for holes. */
+/* msync() with MS_ASYNC only checks for holes. */
 bool fragile_mapped(const void *start, size_t length)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)start % page;
     int saved = errno;
     bool there;
 
-    if (length > SIZE_MAX - before - page) /* rounded up to pages it would be nothing at all */
+    if (length > SIZE_MAX - before - page) /* the length rounded up to pages would wrap around */
         return false;
     there = msync((uint8_t *)(uintptr_t)start - before, before + length, MS_ASYNC) == 0 || errno != ENOMEM;
 
@@ -226,9 +228,10 @@ bool fragile_mapped(const void *start, size_t length)
     return there;
 }
 
-/* ---- What needs no asking ------------------------------------------------------------------------------- */
+/* ---- Memory that needs no check
+ * ------------------------------------------------------------------------------ */
 
-struct range { /* from low to high - 1; empty where low is not less */
+struct range { /* from low to high - 1; empty if low >= high */
     uintptr_t low, high;
 };
 
@@ -237,11 +240,11 @@ static bool holds(const struct range *range, uintptr_t start, size_t length)
     return start >= range->low && start < range->high && length <= range->high - start;
 }
 
-/* The program's own segments, and of these what becomes read-only after it was linked. */
+/* The executable's own segments, and the part of them that becomes read-only after relocation (RELRO). */
 static struct {
     unsigned count;
     struct range read_only[SEGMENTS_MAX], writable[SEGMENTS_MAX], relocated;
-    uintptr_t heap; /* where the break was at first */
+    uintptr_t heap; /* initial program break */
 } program;
 
 static int note_segments(struct dl_phdr_info *info, size_t size, void *unused)
@@ -260,16 +263,16 @@ static int note_segments(struct dl_phdr_info *info, size_t size, void *unused)
         program.read_only[program.count] = segment->p_flags & PF_W ? (struct range){0, 0} : range;
         program.writable[program.count++] = segment->p_flags & PF_W ? range : (struct range){0, 0};
     }
-    return 1; /* the first is the program itself */
+    return 1; /* stop after the first entry, which is the executable */
 }
 
-/* Where the heap begins, as the kernel says: field 47 of /proc/self/stat. Where it doesn't say: no heap. */
+/* The start of the heap: field 47 of /proc/self/stat. UINTPTR_MAX if unknown: no heap. */
 static uintptr_t find_heap(void)
 {
     char text[1024], *field;
 
     fds_read_text("/proc/self/stat", text, sizeof text);
-    field = strrchr(text, ')'); /* behind field 2, the name, which may hold anything */
+    field = strrchr(text, ')'); /* after field 2, the process name, which may contain any character */
     for (int number = 2; field != NULL && number < 47; number++)
         field = strchr(field + 1, ' ');
     uintptr_t start = field != NULL ? (uintptr_t)strtoull(field + 1, NULL, 10) : 0;
@@ -285,7 +288,8 @@ static void find_program(void)
     program.heap = find_heap();
     uintptr_t end = (uintptr_t)sbrk(0);
 
-    /* Under valgrind the break is not the kernel's, and what lies between belongs to others. */
+    /* Under valgrind the program break is not the kernel's, and the memory in between belongs to other
+     * mappings. */
     if (program.heap < end && !fragile_mapped((void *)program.heap, end - program.heap))
         program.heap = UINTPTR_MAX;
     errno = saved;
@@ -309,7 +313,7 @@ static bool in_heap(uintptr_t start, size_t length)
     return holds(&heap, start, length);
 }
 
-/* The calling thread's stack; empty where that can't be found out. */
+/* The calling thread's stack; empty if unknown. */
 static struct range find_stack(void)
 {
     struct range stack = {0, 0};
@@ -327,7 +331,7 @@ static struct range find_stack(void)
     return stack;
 }
 
-/* What lies above our own frame is in use by our callers. A coroutine's stack is not the thread's. */
+/* Memory above this frame is used by the callers, so it can't vanish. A coroutine may run on another stack. */
 static bool in_stack(uintptr_t start, size_t length)
 {
     static _Thread_local struct range stack;

@@ -15,11 +15,12 @@ struct grown {
     dev_t device;
     ino_t inode;
     unsigned receives;
-    uint64_t length; /* bytes, when the first of them began, or that came */
-    uint64_t made;   /* that a window made it; 0: none did */
+    uint64_t length; /* bytes: the file's length when the first receive began, or up to the last byte
+                      * received */
+    uint64_t made;   /* bytes: length to which a window extended the file; 0: none did */
 };
 
-/* Both, and what is in the list, under the lock. */
+/* Guards the list and its entries. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, grown) all = LIST_HEAD_INITIALIZER(all);
 
@@ -79,7 +80,7 @@ void grown_keep(struct grown *grown, uint64_t length)
     raise_to(&grown->length, length);
 }
 
-/* Who has made it shorter or longer meanwhile wants it so. */
+/* If another process changed the file's length, keep its length. */
 static void cut_back(const struct grown *grown, int fd)
 {
     struct stat status;

@@ -4,16 +4,16 @@
 #include <stdlib.h>
 #include "handle.h"
 
-#define SLOT_BITS 20 /* HANDLE_CHUNK * HANDLE_CHUNKS slots */
+#define SLOT_BITS 20 /* for HANDLE_CHUNK * HANDLE_CHUNKS slots */
 #define GENERATION_BITS 24
 #define GENERATION_MASK ((1u << GENERATION_BITS) - 1)
 #define SLOT_MASK ((1u << SLOT_BITS) - 1)
 _Static_assert(SLOT_BITS + GENERATION_BITS == HANDLE_BITS, "what follows is the tag");
 #define TAG                                                                                                    \
     ((uintptr_t)1                                                                                              \
-     << 62) /* above HANDLE_BITS: no address of a process looks like this, nor do NULL, -1 and -2 */
+     << 62) /* above HANDLE_BITS: a handle differs from every user-space address, and from NULL, -1 and -2 */
 
-/* A slot's state: its generation, this bit, and the number of users below it. */
+/* A slot's state: its generation, this bit, and below it the number of users. */
 #define IN_USE_BIT 31
 #define IN_USE (UINT64_C(1) << IN_USE_BIT)
 
@@ -22,7 +22,7 @@ static uint32_t generation_of(uint64_t state)
     return (uint32_t)(state >> 32) & GENERATION_MASK;
 }
 
-/* Nobody uses it. */
+/* The state of a slot without users. */
 static uint64_t state_of(uint32_t generation)
 {
     return (uint64_t)(generation & GENERATION_MASK) << 32;
@@ -33,13 +33,13 @@ static void *encode(uint32_t slot, uint32_t generation)
     return (void *)(TAG | (uintptr_t)(generation & GENERATION_MASK) << SLOT_BITS | slot);
 }
 
-/* What a handle says of its generation. More than any has: it is no handle. */
+/* The generation in a handle. Greater than GENERATION_MASK if the pointer is not a handle. */
 static uint64_t generation_in(const void *handle)
 {
     return ((uintptr_t)handle ^ TAG) >> SLOT_BITS;
 }
 
-/* NULL: none was ever there. */
+/* NULL: this slot was never used. */
 static inline struct handle_slot *find_slot(struct handle_table *table, const void *handle)
 {
     uint32_t slot = (uintptr_t)handle & SLOT_MASK;
@@ -63,7 +63,7 @@ static struct handle_slot *slot_at(struct handle_table *table, uint32_t slot)
     return &atomic_load_explicit(&table->chunk[slot / HANDLE_CHUNK], memory_order_acquire)[slot % HANDLE_CHUNK];
 }
 
-/* A slot nobody uses, or -1. Called with the lock. */
+/* Take a free slot; -1: none. Called with the lock. */
 static int64_t take_free(struct handle_table *table)
 {
     if (table->free != 0) {
@@ -97,7 +97,7 @@ void *xs_handle_make(struct handle_table *table, void *object)
 
         atomic_store_explicit(&s->object, object, memory_order_relaxed);
         atomic_store_explicit(&s->state, state | IN_USE,
-                              memory_order_release); /* xs_handle_get: the object too */
+                              memory_order_release); /* pairs with the acquire in xs_handle_get() */
         handle = encode((uint32_t)slot, generation_of(state));
         table->count++;
     }
@@ -107,7 +107,7 @@ void *xs_handle_make(struct handle_table *table, void *object)
     return handle;
 }
 
-/* Is it in use, and the handle's? */
+/* Is the slot in use, and with the handle's generation? */
 static inline bool names(uint64_t state, uint64_t generation)
 {
     return state >> IN_USE_BIT == (generation << 1 | 1);
@@ -177,7 +177,7 @@ bool xs_handle_take(struct handle_table *table, const void *handle)
     struct handle_slot *slot = decode(table, handle, &generation);
     uint64_t unused = state_of(generation) | IN_USE;
 
-    /* Its users have gone, and what they did is done. */
+    /* Succeeds only without users. The acquire pairs with their release: their accesses have ended. */
     if (slot == NULL ||
         !atomic_compare_exchange_strong_explicit(&slot->state, &unused, state_of(generation + 1),
                                                  memory_order_acquire, memory_order_relaxed))

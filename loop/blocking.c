@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The public calls that may wait. Each says what it asks of the socket; do_ask starts it, and where it was
- * asked to block, runs the queue that the socket lives on until that one operation is done.
+ * The public calls that may block. Each one fills a struct ask with its arguments; do_ask() starts the
+ * operation and, with EXS_BLOCK, polls the queue that drives the socket until that operation has completed.
  */
 #include <errno.h>
 #include "core/clock.h"
 #include "core/core.h"
 #include "wait.h"
 
-/* What the call returns. */
+/* The return value of the call. */
 static inline ssize_t result_of(const struct ask *ask, const exs_event_t *event)
 {
     if (event == NULL)
@@ -31,7 +31,7 @@ static inline ssize_t result_of(const struct ask *ask, const exs_event_t *event)
     }
 }
 
-/* The next two are apart from what calls that don't wait go through. */
+/* This function and the next one are out of line, because calls that don't block don't need them. */
 static __attribute__((noinline)) ssize_t wait_for(struct ask *ask)
 {
     struct wait wait;
@@ -43,7 +43,7 @@ static __attribute__((noinline)) ssize_t wait_for(struct ask *ask)
     return result_of(ask, wait_end(&wait));
 }
 
-/* With EXS_INTR. */
+/* For EXS_INTR. */
 static __attribute__((noinline)) ssize_t wait_or_signal(struct ask *ask)
 {
     ssize_t result = -1;
@@ -61,7 +61,7 @@ static __attribute__((noinline)) ssize_t wait_or_signal(struct ask *ask)
     return result;
 }
 
-/* Start it, and where it was asked to block, wait: 0 or the bytes moved; -1 and errno. */
+/* Start the operation, and with EXS_BLOCK wait for it. Returns 0 or the number of bytes; -1 and errno. */
 static inline __attribute__((always_inline)) ssize_t do_ask(int type, struct ask *ask)
 {
     ask->type = type;
@@ -109,8 +109,8 @@ int exs_shutdown(int sockno, int how, int flags, exs_qhandle_t qhandle, exs_ahan
         &(struct ask){.sockno = sockno, .flags = flags, .qhandle = qhandle, .ahandle = ahandle, .how = how});
 }
 
-/* One that names no queue waits as well, where nobody else would bring it to its end; also where the queue that
- * would has been deleted since (EAGAIN). */
+/* A close that names no queue blocks, too, if no other thread would bring it to its end; also if the queue that
+ * would has been deleted (EAGAIN). */
 static int close_socket(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandle)
 {
     struct ask ask = {
@@ -133,7 +133,7 @@ int exs_close(int sockno, int flags, exs_qhandle_t qhandle, exs_ahandle_t ahandl
         return -1;
     if (!xs_number_is_lost(sockno))
         return close_socket(sockno, flags, qhandle, ahandle);
-    if (close_socket(sockno, flags & EXS_BLOCK, NULL, NULL) == 0) /* and no event */
+    if (close_socket(sockno, flags & EXS_BLOCK, NULL, NULL) == 0) /* no event for this close */
         errno = EBADF;
     return -1;
 }
@@ -234,7 +234,7 @@ ssize_t exs_rwrite(int sockno, const void *buffer, size_t length, const exs_toke
                                                 .offset = offset});
 }
 
-/* ---- The same, by other names -------------------------------------------------------------------- */
+/* ---- Synonyms ----------------------------------------------------------------------------------------- */
 
 int exs_blocking_accept(int sockno, struct sockaddr *address, socklen_t *address_len)
 {
@@ -314,7 +314,7 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
 
     if (timeout != NULL && !ns_timeval(timeout, &limit)) {
         xs_invalid("timeout is %lld s and %lld us", (long long)timeout->tv_sec, (long long)timeout->tv_usec);
-        errno = EFAULT; /* the thesis's word for an invalid time-out (5.2.8) */
+        errno = EFAULT; /* the thesis specifies this errno for an invalid timeout (5.2.8) */
         return -1;
     }
     int count = xs_dequeue(qhandle, evtvec, evtvec_cnt);
@@ -322,10 +322,11 @@ int exs_qdequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt, con
     if (count != 0)
         return count;
     uint64_t now = now_ns(), end = ns_after(now, limit);
-    struct queue *queue = xs_queue_get(qhandle); /* nobody deletes it while we sleep on its descriptor */
+    /* the reference keeps the queue while this thread sleeps on its descriptor */
+    struct queue *queue = xs_queue_get(qhandle);
 
     if (queue == NULL) {
-        errno = EINVAL; /* deleted meanwhile by another thread */
+        errno = EINVAL; /* another thread has deleted the queue */
         return -1;
     }
     while (count == 0 && now < end) {

@@ -3,27 +3,28 @@
 #include <exs_ev.h>
 #include "core/core.h"
 
-/* After its callback a watcher looks on for the next events, as one that is pending: so others of the loop that
- * are, and a callback that stops the watcher, come before that. EV_CUSTOM says that this is why. */
+/* The descriptor is readable, or the watcher continues busy polling. After its callback the watcher feeds
+ * itself an event (EV_CUSTOM) to poll for the next events. Other pending watchers, and a callback that stops
+ * this watcher, are therefore handled before it polls again. */
 static void ready(EV_P_ ev_io *io, int revents)
 {
-    exs_ev *w = (exs_ev *)io; /* its first member */
+    exs_ev *w = (exs_ev *)io; /* io is its first member */
     exs_qhandle_t queue = w->queue;
     exs_event_t events[EXS_EV_BATCH];
 
-    if (xs_enter("exs_ev") < 0) { /* in a forked child the queue and its locks are the parent's */
+    if (xs_enter("exs_ev") < 0) { /* in a forked child the queue and its locks belong to the parent */
         ev_io_stop(EV_A_ io);
         return;
     }
     bool is_alone = ev_pending_count(EV_A) == 0, looks_on = is_alone;
     int count = revents == EV_CUSTOM ? 0 : xs_loop_dequeue(queue, events, EXS_EV_BATCH, &looks_on);
 
-    if (count == 0) { /* also where it does not look on any more: what it has kept readable is let go then */
+    if (count == 0) { /* also without busy polling: the call releases a descriptor that was kept readable */
         looks_on = looks_on && is_alone;
         count = xs_loop_look(queue, events, EXS_EV_BATCH, &looks_on);
     }
     if (count < 0) {
-        exs_ev_stop(EV_A_ w); /* the queue was deleted under a started watcher */
+        exs_ev_stop(EV_A_ w); /* the queue was deleted while the watcher was active */
         return;
     }
     looks_on = looks_on && count > 0 && ev_is_active(io);
@@ -31,7 +32,7 @@ static void ready(EV_P_ ev_io *io, int revents)
         ev_feed_event(EV_A_ io, EV_CUSTOM);
     if (count > 0)
         w->cb(EV_A_ w, events, count); /* may stop the watcher, delete the queue, free w */
-    /* Where it looks on at once there is no time to sleep between. */
+    /* If the watcher polls again right away, the loop does not sleep before, so nothing needs to be flushed. */
     if (!looks_on || ev_pending_count(EV_A) != 1)
         xs_loop_rest(queue);
 }
@@ -52,6 +53,6 @@ void exs_ev_start(EV_P_ exs_ev *w)
 void exs_ev_stop(EV_P_ exs_ev *w)
 {
     ev_io_stop(EV_A_ & w->io);
-    if (xs_enter(__func__) == 0) /* in a forked child the queue is the parent's */
+    if (xs_enter(__func__) == 0) /* in a forked child the queue belongs to the parent */
         xs_loop_leave(w->queue);
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * exs_poll. One that blocks and finds nothing ready has a queue for that time, whose event it waits for: so it
- * drives the sockets wherever they live, and hears of them from whoever else does.
+ * exs_poll(). A blocking call that finds nothing ready makes a temporary queue and waits for the poll's event
+ * on it. The queues that drive the sockets are attached to the temporary one, so the call drives them, too, and
+ * also gets results that other threads' polling finds.
  */
 #include <errno.h>
 #include "core/clock.h"
 #include "core/core.h"
 #include "wait.h"
 
-/* The one event of a queue that nobody else has: how many are ready, or -1 and errno. */
+/* Wait for the one event of the temporary queue. Returns how many elements are ready, or -1 and errno. */
 static int wait_for_poll(exs_qhandle_t queue)
 {
     exs_event_t event;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Waiting for one operation: run the queue that the socket lives on until it is done.
+ * Waiting for one operation: poll the queue that drives the socket until the operation has completed.
  *
- * The thread sleeps in poll on what the queue waits for and a doorbell of its own, by which another
- * thread that harvested the event wakes it. Nothing is registered anywhere, so once the operation is started
- * there is nothing left that could fail.
+ * The thread sleeps in ppoll() on the queue's descriptors and on an eventfd of the thread, which another thread
+ * writes when it has processed the operation's completion. Nothing is registered anywhere, so after the
+ * operation was started nothing can fail.
  */
 #include <errno.h>
 #include <poll.h>
@@ -13,24 +13,25 @@
 #include "core/clock.h"
 #include "wait.h"
 
-#define LOOK_NS UINT64_C(5000000) /* how long a thread without a bell sleeps */
+#define LOOK_NS UINT64_C(5000000) /* maximum sleep of a thread that has no eventfd */
 
-/* What a thread that waits keeps until it ends. Its own, but for ringing, which others do. */
+/* The eventfd of a thread that waits, kept until the thread ends. Only its thread uses it, except that other
+ * threads signal it. */
 struct thread_bell {
     bool made;
-    unsigned generation; /* what a forked child inherited is its parent's */
+    unsigned generation; /* to detect that a forked child inherited it from its parent */
     struct doorbell bell;
 };
 
 static _Thread_local struct thread_bell own_bell;
 
-/* The thread that delivers may not touch the wait any more once the one that waits could be gone with it; so
- * there is a state between. */
+/* The delivering thread must not touch the wait after the waiting thread may have returned. DELIVERING is the
+ * state in between. */
 enum { WAITING, DELIVERING, DONE };
 
-/* ---- The thread's bell ----------------------------------------------------------------------------- */
+/* ---- The thread's eventfd ------------------------------------------------------------------------------- */
 
-/* At a thread's end. The thread that returns from main ends with the process. */
+/* Called at the thread's end. The thread that returns from main() ends with the process. */
 static void close_bell(void *argument)
 {
     struct thread_bell *bell = argument;
@@ -40,11 +41,12 @@ static void close_bell(void *argument)
     bell->made = false;
 }
 
-/* Have close_bell called at the end of this thread. An errno, 0 for none. */
+/* Have close_bell() called at the end of this thread. Returns 0 or an errno. */
 static int close_at_end(struct thread_bell *bell)
 {
-    static _Atomic unsigned known; /* the key and 1; of two threads that make one, the first one's stays, and
-                                    * its exchange pairs with who finds it */
+    /* the key + 1. If two threads make a key, the first one's exchange wins, and pairs with the loads that find
+     * it */
+    static _Atomic unsigned known;
     unsigned none = 0;
 
     if (atomic_load(&known) == 0) {
@@ -59,7 +61,7 @@ static int close_at_end(struct thread_bell *bell)
     return pthread_setspecific(atomic_load(&known) - 1, bell);
 }
 
-/* Where there is no descriptor for it, one that nobody can ring: then the thread looks now and then. */
+/* Get the thread's eventfd. If no descriptor is available, its fd is -1, and the thread polls every LOOK_NS. */
 static const struct doorbell *get_bell(void)
 {
     struct thread_bell *bell = &own_bell;
@@ -101,7 +103,7 @@ static bool is_done(struct wait *wait)
 {
     int state = atomic_load_explicit(&wait->state, memory_order_acquire);
 
-    while (state == DELIVERING) { /* a few instructions of the other thread */
+    while (state == DELIVERING) { /* the other thread needs a few instructions */
         sched_yield();
         state = atomic_load_explicit(&wait->state, memory_order_acquire);
     }
@@ -113,14 +115,15 @@ static bool is_over(void *wait)
     return is_done(wait);
 }
 
-/* Until `deadline` as ppoll wants it; NULL: without end. */
+/* The time until `deadline`, for ppoll(); NULL: no limit. */
 static const struct timespec *time_left(uint64_t deadline, struct timespec *left)
 {
     return deadline == NEVER_NS ? NULL : ns_limit(ns_left(deadline, now_ns()), left);
 }
 
-/* What has come already makes a descriptor readable. A poll that fails is a short one: the caller looks again,
- * since the operation is under way and has to be brought to its end. */
+/* Sleep. Completions that have arrived already make a descriptor readable. If ppoll() fails, the sleep is
+ * short: the caller polls again, because it must bring the operation to its end. Returns whether a signal
+ * handler ran. */
 static bool sleep_on(struct wait *wait, struct queue *home, const sigset_t *mask)
 {
     struct xs_sleeper sleeper = {.bell = wait->bell};
@@ -164,7 +167,7 @@ const exs_event_t *wait_end(struct wait *wait)
 
 /* ---- Signals ----------------------------------------------------------------------------------------- */
 
-/* Not those that come of what the thread itself does. */
+/* Block all signals but those that the thread causes itself. */
 void hold_signals(sigset_t *held_before)
 {
     static const int own[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, SIGABRT};
@@ -184,8 +187,8 @@ void release_signals(const sigset_t *held_before)
     errno = saved;
 }
 
-/* It sleeps at once: while it looked, a signal would wait. What a handler ended may take a while, and another
- * signal changes nothing then. */
+/* Does not busy-poll, because signals stay blocked while it polls. An operation that a handler has interrupted
+ * may take a while to end; later signals change nothing. */
 const exs_event_t *wait_end_or_signal(struct wait *wait, int sockno, const sigset_t *held_before)
 {
     struct queue *home = wait->waiter.home;

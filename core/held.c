@@ -20,17 +20,17 @@
 #include "op.h"
 
 #define POISON 0xa5
-#define POISON_MAX 4096 /* bytes of each range */
+#define POISON_MAX 4096 /* maximum number of poisoned bytes per range */
 
 struct range {
     uint8_t *at;
     size_t length; /* bytes */
-    uint32_t crc;  /* of what is sent, when it started, */
-    bool is_there; /* it could be read then */
-    uint8_t *kept; /* what was there before the poison, its own; NULL: there is none */
+    uint32_t crc;  /* for a send: the CRC at its start */
+    bool is_there; /* true if the range was readable at the start */
+    uint8_t *kept; /* a copy of the bytes that the poison replaced, owned; NULL: not poisoned */
 };
 
-struct held { /* of one operation */
+struct held { /* the ranges of one operation */
     UT_hash_handle hh;
     const struct op *op;
     int type, sockno;
@@ -38,11 +38,11 @@ struct held { /* of one operation */
     struct range ranges[];
 };
 
-/* Guards the two; a leaf. What sends is only compared with what is filled. */
+/* Guards the two tables; a leaf lock. A send is compared with receives only. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct held *sent, *filled;
 
-/* ---- What is asked ---------------------------------------------------------------------------- */
+/* ---- Arguments ----------------------------------------------------------------------------------- */
 
 static bool fills(int type)
 {
@@ -60,7 +60,7 @@ static bool has_files(const struct ask *ask)
     return ask->type == EXS_EVT_SENDFILE || ask->type == EXS_EVT_RECVFILE;
 }
 
-/* At most so many. */
+/* Maximum number of ranges of a call. */
 static int ranges_of(const struct ask *ask)
 {
     return has_message(ask) ? ask->message->exs_iovlen : has_files(ask) ? ask->count : 1;
@@ -72,7 +72,7 @@ static void add_range(struct held *held, const void *at, size_t length)
         held->ranges[held->count++] = (struct range){.at = (uint8_t *)(uintptr_t)at, .length = length};
 }
 
-/* Pieces of files are no memory. */
+/* Elements that lie in files are not memory, and have no range. */
 static void add_ranges(struct held *held, const struct ask *ask)
 {
     if (!has_message(ask) && !has_files(ask))
@@ -89,7 +89,7 @@ static void add_ranges(struct held *held, const struct ask *ask)
 
 /* ---- Digests ------------------------------------------------------------------------------------ */
 
-/* False: some of it is not there. */
+/* False: a part of the range is not readable. */
 static bool crc_of(const struct range *range, uint32_t *crc)
 {
     uint8_t piece[4096];
@@ -105,7 +105,7 @@ static bool crc_of(const struct range *range, uint32_t *crc)
     return true;
 }
 
-/* Of what is filled it is only looked whether it is there. False: some of it is not. */
+/* For a receive only check that the range is readable. False: a part of it is not. */
 static bool read_range(const struct range *range, bool is_filled, uint32_t *crc)
 {
     return is_filled ? fragile_readable(range->at, range->length) : crc_of(range, crc);
@@ -132,7 +132,7 @@ static bool overlap(const struct range *a, const struct range *b)
     return (uintptr_t)a->at < (uintptr_t)b->at + b->length && (uintptr_t)b->at < (uintptr_t)a->at + a->length;
 }
 
-/* A line for the first that overlap. */
+/* Logs the first ranges that overlap. */
 static bool tell_overlap(const struct held *held, const struct held *other)
 {
     for (uint32_t i = 0; i < held->count * other->count; i++) {
@@ -162,7 +162,7 @@ static bool overlaps_any(const struct held *held, struct held *others)
 
 /* ---- Poison ------------------------------------------------------------------------------------- */
 
-/* Of others it is not known where in their memory bytes have come, or what they hold is asked for. */
+/* Not for other types: it is unknown which of their bytes were written, or the call reads what they contain. */
 static bool is_poisoned(int type)
 {
     return type == EXS_EVT_RECV || type == EXS_EVT_RECVMSG || type == EXS_EVT_RREAD;
@@ -173,7 +173,7 @@ static size_t poison_of(const struct range *range)
     return range->length < POISON_MAX ? range->length : POISON_MAX;
 }
 
-/* What can't be kept stays as it is. */
+/* If the bytes can't be saved, the range is not poisoned. */
 static void poison(struct range *range)
 {
     uint8_t bytes[POISON_MAX];
@@ -188,7 +188,7 @@ static void poison(struct range *range)
     range->kept = NULL;
 }
 
-/* Behind the bytes that have come is again what was there. */
+/* Restore the bytes behind those that arrived. */
 static void give_back(const struct held *held, uint64_t came)
 {
     for (uint32_t i = 0; i < held->count; i++) {
@@ -216,7 +216,7 @@ static bool keep(struct held *held, struct held **all)
     HASH_ADD_PTR(*all, op, held);
     bool is_kept = held->hh.tbl != NULL;
 
-    if (!is_kept) /* no memory: not looked at */
+    if (!is_kept) /* no memory: the buffers are not checked */
         free(held);
     return is_kept;
 }
@@ -228,7 +228,7 @@ static void free_held(struct held *held)
     free(held);
 }
 
-/* NULL: no memory, it is not looked at. */
+/* NULL: no memory; the buffers are not checked. */
 static struct held *new_held(const struct op *op, int most)
 {
     struct held *held = calloc(1, sizeof(*held) + (size_t)most * sizeof(held->ranges[0]));

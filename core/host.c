@@ -13,13 +13,13 @@
 #include "lookup.h"
 #include "sock.h"
 
-/* The time of the address that is tried now. */
+/* Deadline for the current address: an equal part of the time that is left. */
 static uint64_t part_of(uint64_t deadline, uint64_t now, unsigned left)
 {
     return ns_after(now, ns_left(deadline, now) / left);
 }
 
-/* The first is tried even if there is no time for it, and fails as any connect would. */
+/* Try the next address. The first one is tried even if no time is left, and times out like any connect. */
 static bool try_next(struct sock *sock, bool first)
 {
     const struct addrinfo *address;
@@ -53,10 +53,10 @@ int xs_host_begin(struct sock *sock, struct lookup *lookup, uint64_t deadline)
     sock->lookup_deadline = deadline;
     if (xs_lookup_answer(lookup, &error) == FOUND)
         return try_next(sock, true) ? 0 : -1;
-    /* The timer is what wakes the loop when the answer comes, and there is none for what never happens. */
+    /* The timer wakes the loop when the answer arrives, so set it even if the lookup has no deadline. */
     xs_queue_time(home, sock, deadline == NEVER_NS ? NEVER_NS - 1 : deadline);
     if (home->timer.fd < 0 && (home->fd >= 0 || !LIST_EMPTY(&home->hosts))) {
-        errno = EMFILE; /* nothing would wake whoever watches the queue when the answer comes */
+        errno = EMFILE; /* the timer has no descriptor, so the answer could not wake the queue's watchers */
         return -1;
     }
     return xs_lookup_start(lookup, sock);
@@ -69,7 +69,7 @@ void xs_host_end(struct sock *sock)
     sock->lookup = NULL;
 }
 
-/* What it waits for is here: its queue's next turn takes it up, as if it were a time that has come. */
+/* The answer has arrived: let the socket's timer expire now, so that the queue's next pass handles it. */
 void xs_host_found(struct sock *sock)
 {
     int error;
@@ -85,7 +85,7 @@ void xs_host_timeout(struct sock *sock)
     int error = ETIMEDOUT;
 
     if (xs_lookup_answer(sock->lookup, &error) == FOUND)
-        xs_connect_timeout(sock); /* before the first one, too */
+        xs_connect_timeout(sock); /* also before the first address is tried */
     else
         xs_open_failed(sock, error);
 }

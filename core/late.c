@@ -34,7 +34,7 @@ void xs_late_end(struct op *op)
     if (op->many == NULL)
         return;
     xs_vector_leave(op->many, (int)op->piece_count);
-    free(op->many); /* which keeps errno */
+    free(op->many); /* free() preserves errno */
     op->many = NULL;
 }
 
@@ -71,7 +71,8 @@ static bool copy(const struct op *op)
     return gather_end(&gather);
 }
 
-/* What is under way ends first, and may be all that is in the way of memory for the copy. */
+/* Fail the operation; but while requests are outstanding, wait for them first: their bounce buffers may be all
+ * that is missing. */
 static int give_up(struct conn *conn, struct op *op, int error)
 {
     if (conn_awaits(conn))

@@ -21,18 +21,18 @@
 #include "text.h"
 #include "trace.h"
 
-#define VERSION "2.1.0" /* configure.ac's */
+#define VERSION "2.1.0" /* the same as in configure.ac */
 
-enum { RAW, READY, CHECKED /* the same, with EXS_CHECK or EXS_DEBUG=2 */, FORKED };
+enum { RAW, READY, CHECKED /* READY, with EXS_CHECK or EXS_DEBUG=2 */, FORKED };
 
-static _Atomic int
-    state; /* READY, or CHECKED, is stored last (release), and pairs with every call's look (acquire) */
-static _Atomic unsigned generation; /* one more in a child's only thread: pairs with nothing */
+/* READY, or CHECKED, is stored last (release), which pairs with each call's load (acquire). */
+static _Atomic int state;
+static _Atomic unsigned generation; /* incremented in a child's only thread: pairs with nothing */
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct device *devices[DEVICES_MAX];
 static int device_count;
-static unsigned long users; /* exs_inits that no exs_fini has ended; guarded by init_lock */
-static bool logging;        /* settings()->debug, which is asked for often */
+static unsigned long users; /* exs_init calls without an exs_fini; guarded by init_lock */
+static bool logging;        /* a copy of settings()->debug, which is read often */
 
 static bool is_ready(int now)
 {
@@ -81,10 +81,10 @@ unsigned xs_generation(void)
     return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
-/* In the child: nothing of ours works here, since the threads and the connections are the parent's. Its
- * descriptors are closed, so that no peer takes a dead parent for a living one. The devices forget their contexts
- * at once, and not at the next exs_init: code that runs when the child ends must find none of them, since the
- * numbers of their descriptors may stand for the child's own files by then. */
+/* Runs in a forked child. The threads and connections belong to the parent, so nothing of the library works
+ * here. The descriptors are closed: otherwise a peer could not tell that the parent has died. The devices
+ * forget their contexts now, not at the next exs_init(), because code that runs at the child's exit must not
+ * find them: by then their descriptor numbers may stand for files of the child. */
 static void forked(void)
 {
     fds_after_fork_in_child();
@@ -98,7 +98,7 @@ static void forked(void)
     atomic_store(&state, FORKED);
 }
 
-/* Can the device do anything at all here? Without a driver it can't even give an event channel. */
+/* Can the device be used here? Without a driver it has not even an event channel. */
 static bool is_there(const struct device *device)
 {
     struct rdma_event_channel *channel = device->create_event_channel();
@@ -109,10 +109,10 @@ static bool is_there(const struct device *device)
     return true;
 }
 
-/* Real ones come first. */
+/* RDMA adapters first. */
 static const struct device *const known[] = {&rdma_device, &soft_device};
 
-/* The names of all devices of this kind join those in `names`. Is the wanted one among them? */
+/* Append the names of all devices of this kind to `names`. Returns whether the wanted one is among them. */
 static bool has_named(const struct device *device, const char *wanted, char *names, size_t size)
 {
     int count = 0;
@@ -130,8 +130,8 @@ static bool has_named(const struct device *device, const char *wanted, char *nam
     return found;
 }
 
-/* Does EXS_DEVICE ask for this kind: for all, for the kind, or for one device of it? Where it is none of the
- * kinds' names, the names of devices that there are join those in `names`. */
+/* Does EXS_DEVICE name this kind of device: all kinds, this kind, or one device of it? If it names no kind, the
+ * names of the existing devices are appended to `names`. */
 static bool is_wanted(const char *wanted, const struct device *device, char *names, size_t size)
 {
     if (*wanted == 0 || strcmp(wanted, device->name) == 0)
@@ -176,7 +176,9 @@ static int choose_devices(void)
         if (is_there(known[i]))
             devices[device_count++] = known[i];
         else if (known[i] == &soft_device)
-            return -1; /* it is everywhere: there is no memory, or no descriptor, and later there may be */
+            /* the software device always exists, so memory or descriptors are missing; a later call may
+             * succeed */
+            return -1;
         else
             xs_log("no %s device here: %s%s", known[i]->name, strerror(errno),
                    *wanted == 0 ? "; connections go by soft0, which the library brings" : "");
@@ -255,7 +257,7 @@ int exs_init(int version)
     return result;
 }
 
-/* Is anything left that the last exs_fini would pull away from under its owner? */
+/* Do sockets, queues or registered memory exist that the last exs_fini() would take away? */
 static bool is_in_use(void)
 {
     uint32_t socks = xs_sock_count(), queues = xs_queue_count(), regions = xs_memory_count();
@@ -277,7 +279,7 @@ int exs_fini(void)
         return -1;
     pthread_mutex_lock(&init_lock);
     if (users == 0)
-        error = EPERM; /* another thread's was the last one meanwhile */
+        error = EPERM; /* another thread's exs_fini() was the last one */
     else if (users == 1 && is_in_use())
         error = EBUSY;
     else if (--users == 0)
@@ -312,8 +314,8 @@ const struct device *xs_device(int index)
     return devices[index];
 }
 
-/* Names of hosts and files, and the environment's values, may be whatever somebody wrote: only their text is shown.
- */
+/* Names of hosts and files, and the environment's values, may contain control characters, which are filtered
+ * out. */
 static void say(const char *before, const char *format, va_list arguments)
 {
     char line[512], time[TRACE_TIME_MAX] = "";

@@ -38,7 +38,8 @@ static void wake_for(struct sock *sock, const struct op_list *ops)
     }
 }
 
-/* The alarm that rang is off: have another one for what is left. */
+/* The socket's timer has expired and is off: end the operations that are overdue, and set the timer for the
+ * others. */
 void xs_limits_look(struct sock *sock)
 {
     const struct stop overdue = {.now = now_ns(), .error = ETIMEDOUT};

@@ -14,9 +14,10 @@
 #include "maps.h"
 #include "settings.h"
 
-#define LINE_MAX_READ 256 /* bytes of a line that are read at once; what matters is in the first 80 */
+/* bytes of a line that are read at once; the fields that are parsed are in the first 80 */
+#define LINE_MAX_READ 256
 
-/* PROCMAP_QUERY of Linux 6.11, which older headers don't have. */
+/* PROCMAP_QUERY of Linux 6.11; older headers lack it. */
 struct map_query {
     uint64_t size, flags, address;
     uint64_t start, end, vma_flags, page_size, offset, inode;
@@ -34,24 +35,26 @@ struct mapping {
 
 /* ---- One page ------------------------------------------------------------------------------------------- */
 
-/* A kernel that doesn't know MADV_POPULATE (before 5.14) says EINVAL even about nothing at all, and can't tell. */
+/* Check that a page can be read or written. Kernels before 5.14 don't know MADV_POPULATE_..., and return EINVAL
+ * even for an empty range; then the result is 0. */
 int maps_probe_page(const void *at, bool write)
 {
     int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ, saved = errno;
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
     int error = madvise((void *)((uintptr_t)at & ~(uintptr_t)(size - 1)), size, advice) == 0 ? 0 : errno;
 
-    if (error == EINVAL) /* may not be used like this */
+    if (error == EINVAL) /* the mapping does not permit this access */
         error = madvise(NULL, 0, advice) == 0 ? EFAULT : 0;
-    else if (error != ENOMEM && error != EFAULT) /* behind the end of a file */
-        error = 0;                               /* a signal came: no verdict */
+    else if (error != ENOMEM && error != EFAULT) /* other errors mean: beyond the end of a file */
+        error = 0;                               /* interrupted by a signal: no result */
     errno = saved;
     return error;
 }
 
 /* ---- The kernel's map ----------------------------------------------------------------------------------- */
 
-/* The mapping that holds `address`. 0; ENOENT: there is none; another errno: the kernel can't tell. */
+/* Find the mapping that contains `address`. Returns 0; ENOENT: there is none; another errno: the kernel can't
+ * tell. */
 static int query(int maps, uintptr_t address, struct mapping *found)
 {
     struct map_query query = {.size = sizeof(query), .address = address};
@@ -68,7 +71,8 @@ static int query(int maps, uintptr_t address, struct mapping *found)
     return 0;
 }
 
-/* "START-END rwxp OFFSET MAJOR:MINOR INODE ...", in hexadecimal digits but for the inode. False: something else. */
+/* Parse "START-END rwxp OFFSET MAJOR:MINOR INODE ..."; all numbers but the inode are hexadecimal. False:
+ * another format. */
 static bool parse(const char *line, struct mapping *found)
 {
     char *at;
@@ -82,13 +86,13 @@ static bool parse(const char *line, struct mapping *found)
     found->readable = at[1] == 'r';
     found->writable = at[2] == 'w';
     found->lasting = at[4] == 'p';
-    for (int field = 0; field < 3 && at != NULL; field++) /* to the inode's */
+    for (int field = 0; field < 3 && at != NULL; field++) /* skip to the inode */
         at = strchr(at + 1, ' ');
     found->lasting = found->lasting && at != NULL && strtoull(at, NULL, 10) == 0;
     return true;
 }
 
-/* The same from the text, whose lines are in order. What is behind the beginning of a line is passed over. */
+/* Like query(), from the text, whose lines are sorted. The rest of a long line is skipped. */
 static int search(FILE *text, uintptr_t address, struct mapping *found)
 {
     char line[LINE_MAX_READ];
@@ -106,7 +110,7 @@ static int search(FILE *text, uintptr_t address, struct mapping *found)
 
 /* ---- A range --------------------------------------------------------------------------------------------- */
 
-/* The part of the range from `at` on that is in one mapping: 0, or EFAULT, or ENOMEM. */
+/* Check the part of the range that lies in one mapping. Returns 0, EFAULT or ENOMEM. */
 static int check_mapping(const struct mapping *mapping, uintptr_t end, bool write, bool *lasting)
 {
     uintptr_t last = (mapping->end < end ? mapping->end : end) - 1;
@@ -119,7 +123,7 @@ static int check_mapping(const struct mapping *mapping, uintptr_t end, bool writ
     return maps_probe_page((const void *)last, !mapping->readable);
 }
 
-/* 0, EFAULT or ENOMEM; -1: the kernel can't tell. */
+/* Returns 0, EFAULT or ENOMEM; -1: the kernel can't tell. */
 static int walk(int maps, FILE *text, uintptr_t at, uintptr_t end, bool write, bool *lasting)
 {
     while (at < end) {

@@ -4,10 +4,10 @@
 #include "message.h"
 #include "nic.h"
 
-#define PARTS_AT_ONCE 8 /* given to the device by one call */
+#define PARTS_AT_ONCE 8 /* requests per call of ibv_post_send() */
 
-/* What writes the next bytes. Of `wr` the caller has filled opcode, flags and immediate; no device looks at more of it than
- * is filled here, and it is too long to be cleared for each message. */
+/* Fill a WRITE of the next `bytes`. The caller has set opcode, flags and immediate value. Other members stay
+ * uninitialized: no device reads them, and clearing the struct for each message costs time. */
 static inline __attribute__((always_inline)) void
 write_next(const struct message *message, struct ibv_send_wr *wr, struct ibv_sge *sge, uint32_t bytes)
 {
@@ -19,7 +19,7 @@ write_next(const struct message *message, struct ibv_send_wr *wr, struct ibv_sge
     wr->wr.rdma.rkey = message->target.rkey;
 }
 
-/* The last of a message. */
+/* Post the last request of a message. */
 static inline __attribute__((always_inline)) bool post_last(struct conn *conn, struct message *message,
                                                             struct ibv_send_wr *wr, enum posted_kind kind)
 {
@@ -38,7 +38,7 @@ static inline __attribute__((always_inline)) bool post_last(struct conn *conn, s
     return xs_conn_post(conn, wr, &posted);
 }
 
-/* What the immediate says of the length, and, where there is room beside it, of the credits owed. */
+/* The length part of the immediate value, with the credits due if they fit in. */
 static uint32_t length_and_credits(struct conn *conn, uint32_t bytes)
 {
     uint32_t owed = conn->owed;
@@ -50,7 +50,7 @@ static uint32_t length_and_credits(struct conn *conn, uint32_t bytes)
     return IMM_CREDITS | owed << IMM_CREDITS_SHIFT | bytes;
 }
 
-/* Nobody is told what becomes of it, and nothing of its is needed any more. */
+/* Is the operation over once its request is posted? True for a silent send whose bytes are copied (inline). */
 static inline bool is_over_when_posted(const struct conn *conn, const struct message *message)
 {
     const struct op *op = message->op;
@@ -59,7 +59,7 @@ static inline bool is_over_when_posted(const struct conn *conn, const struct mes
            xs_conn_may_inline(conn, op, message->bytes - message->posted);
 }
 
-/* What is left of the message and fits into one request, with the news of it. */
+/* Post the rest of the message, which fits into one request, with the immediate value. */
 static inline __attribute__((always_inline)) bool post_with_news(struct conn *conn, struct message *message)
 {
     struct ibv_send_wr wr;
@@ -73,7 +73,7 @@ static inline __attribute__((always_inline)) bool post_with_news(struct conn *co
     return post_last(conn, message, &wr, POSTED_DATA);
 }
 
-/* The same in two requests: the bytes, and, of none, the news. */
+/* The same in two requests: the bytes, and an empty WRITE with the immediate value. */
 static __attribute__((noinline)) bool post_with_news_apart(struct conn *conn, struct message *message)
 {
     uint32_t bytes = message->bytes - message->posted;
@@ -96,7 +96,7 @@ static __attribute__((noinline)) bool post_with_news_apart(struct conn *conn, st
     return xs_conn_post_list(conn, wr, posted, 2);
 }
 
-/* All was written: now tell. */
+/* All bytes were written: notify the peer by a control message. */
 static bool post_news(struct conn *conn, struct message *message)
 {
     struct control control = {.type = CONTROL_DATA, .phase = message->target.imm | message->bytes};
@@ -115,7 +115,7 @@ static inline bool tells_apart(const struct conn *conn, const struct message *me
 
 inline bool xs_message_room(const struct conn *conn, uint64_t *bytes)
 {
-    const uint32_t free = conn_sq_free(conn), kept = SQ_KEPT_BY_DATA + 1; /* for news that are apart */
+    const uint32_t free = conn_sq_free(conn), kept = SQ_KEPT_BY_DATA + 1; /* room for a separate notification */
 
     if (conn->credits <= CREDITS_KEPT || free <= kept)
         return false;
@@ -123,7 +123,7 @@ inline bool xs_message_room(const struct conn *conn, uint64_t *bytes)
     return true;
 }
 
-/* All but the last so many bytes at most. */
+/* Post all but the last `last` bytes, in requests of maximum size. */
 static bool post_parts(struct conn *conn, struct message *message, uint32_t last)
 {
     uint32_t most = conn->nic->max_request;
@@ -150,7 +150,7 @@ static bool post_parts(struct conn *conn, struct message *message, uint32_t last
     return true;
 }
 
-/* One that takes several requests. */
+/* Post a message that takes several requests. */
 static __attribute__((noinline)) bool post_in_parts(struct conn *conn, struct message message)
 {
     if (!post_parts(conn, &message, conn->immediate ? conn->nic->max_request : 0))

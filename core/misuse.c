@@ -22,9 +22,10 @@
 
 bool xs_misuse_on;
 
-static _Thread_local const char *current; /* the call that this thread is in */
+static _Thread_local const char *current; /* name of the call that this thread is in */
 
-/* The thread's, and whether there is one: exs_init's and exs_fini's, one at a time. */
+/* Used to end the thread; `is_watching`: the thread exists. Only exs_init() and exs_fini() use them, one call
+ * at a time. */
 static struct doorbell bell = DOORBELL_INIT(DOORBELL_PLAIN);
 static pthread_t watcher;
 static bool is_watching;
@@ -74,10 +75,10 @@ void xs_misuse_completed(struct op *op)
 {
     xs_held_end(op);
     if (op->waiter == NULL)
-        op->deadline = now_ns(); /* which it has no other use for any more */
+        op->deadline = now_ns(); /* the operation does not use it any more; here: the time of completion */
 }
 
-/* The first event of the queue: is it there for long, and was not told of? Called with events_lock. */
+/* Report the queue's first event if it was not dequeued for UNTAKEN_S, once. Called with events_lock. */
 static void look_at_event(const struct queue *queue, uint64_t now)
 {
     struct op *op = STAILQ_FIRST(&queue->events);
@@ -89,7 +90,7 @@ static void look_at_event(const struct queue *queue, uint64_t now)
                xs_misuse_name(op->event.exs_evt_type), op->event.exs_evt_socket, queue->handle, UNTAKEN_S);
 }
 
-/* Nobody has done anything with the queue since its last look. Called with both locks. */
+/* Has no thread polled the queue since the last check? Called with both locks. */
 static bool is_left_alone(struct queue *queue)
 {
     bool is_left = queue->untaken.turns == queue->turns && queue->untaken.completions == queue->completions;
@@ -106,8 +107,8 @@ static bool is_readable(int fd)
     return poll(&look, 1, 0) == 1;
 }
 
-/* Called by the thread alone, while nobody can delete the queue. What makes the descriptor readable may be an
- * event that nobody has looked for, or the library's own business: a turn tells. */
+/* Check one queue. Called only by the checking thread, while no thread can delete the queue. A readable
+ * descriptor may mean an event or internal work of the library: one pass tells which. */
 static void look_at(void *object, void *unused)
 {
     struct queue *queue = object;
@@ -150,7 +151,8 @@ void xs_misuse_begin(void)
     xs_misuse_on = settings()->check;
     xs_held_reset();
     is_watching = false;
-    bell = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN); /* a forked child has closed its parent's */
+    /* a forked child has closed the parent's descriptor */
+    bell = (struct doorbell)DOORBELL_INIT(DOORBELL_PLAIN);
     if (!xs_misuse_on)
         return;
     if (doorbell_make(&bell) < 0 || (error = threads_start(&watcher, watch)) != 0)

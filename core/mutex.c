@@ -7,8 +7,8 @@
 
 #ifndef MUTEX_IS_PTHREAD
 
-/* The kernel looks once more at the state before it lets us sleep; a signal, or a state that has changed, is a
- * reason to look again. */
+/* The kernel checks the state once more before the thread sleeps. After a signal, or if the state has changed,
+ * the loop tries again. */
 void mutex_wait(struct mutex *mutex)
 {
     while (atomic_exchange_explicit(&mutex->state, MUTEX_WANTED, memory_order_acquire) != MUTEX_FREE)
@@ -16,7 +16,8 @@ void mutex_wait(struct mutex *mutex)
     tsan_acquire(mutex);
 }
 
-/* Whoever it was of may have freed it by now: then nobody sleeps there, and the kernel finds nobody. */
+/* The mutex may be freed already by the thread that got it; then no thread sleeps on it, and the call has no
+ * effect. */
 void mutex_wake(struct mutex *mutex)
 {
     syscall(SYS_futex, &mutex->state, FUTEX_WAKE_PRIVATE, 1);

@@ -10,7 +10,7 @@
 #include "nic.h"
 #include "sock.h"
 
-/* The id that knows the socket's addresses, or NULL. */
+/* The id that has the socket's addresses, or NULL. */
 static struct rdma_cm_id *known_id(const struct sock *sock)
 {
     if (sock->device >= 0)
@@ -22,7 +22,7 @@ static struct rdma_cm_id *known_id(const struct sock *sock)
     return NULL;
 }
 
-/* The IPv6 address in which an IPv4 address is mapped. */
+/* The IPv4-mapped IPv6 address. */
 static struct sockaddr_in6 map_address(const struct sockaddr_in *in)
 {
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = in->sin_port};
@@ -65,7 +65,8 @@ const char *xs_address_text(const struct sockaddr *address, char text[ADDRESS_TE
     char buffer[INET6_ADDRSTRLEN] = "?";
 
     inet_ntop(address->sa_family, host, buffer, sizeof(buffer));
-    snprintf(text, ADDRESS_TEXT, "%s port %d", buffer, ntohs(in->sin_port)); /* at the same place in both */
+    /* sin_port and sin6_port are at the same offset */
+    snprintf(text, ADDRESS_TEXT, "%s port %d", buffer, ntohs(in->sin_port));
     return text;
 }
 
@@ -105,7 +106,8 @@ int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len
     return get_name(__func__, sockno, address, address_len, true);
 }
 
-/* What carries a connection; for a listener, all the kinds of device that it listens on. NULL: neither. */
+/* The device that carries a connection; for a listener, all kinds of device that it listens on. NULL:
+ * neither. */
 static const char *device_name(const struct sock *sock, char *list, size_t size)
 {
     size_t used = 0;

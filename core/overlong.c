@@ -21,7 +21,7 @@ void overlong_begin(struct overlong *overlong)
                            sigismember(&pending, SIGXFSZ) == 1;
 }
 
-/* The kernel sends it to the thread that asked, before the call returns. */
+/* Consume the signal. The kernel sends it to the thread that made the call, before the call returns. */
 static void take_signal(void)
 {
     const struct timespec at_once = {0, 0};

@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm.h - the embedded device's connection manager: librdmacm's calls, with soft_ for rdma_.
+ * cm.h - the software device's connection manager: librdmacm's calls, with soft_ for rdma_.
  *
- * Connections are set up over TCP on the address and port that the user named, so that the port space, refusal
- * and the death of a peer come from the kernel. Where EXS_ROCE asks for it a listener answers at queue pair 1
- * of RoCE's port, too, as RDMA adapters do, and whoever doesn't answer by TCP is asked there. Progress is made
- * inside the calls, above all in soft_get_cm_event: a channel's descriptor is readable whenever that call has
- * something to do.
+ * Connections are set up over TCP on the address and port that the application named, so the kernel provides the port
+ * space, refuses connections without a listener, and reports a peer that has died. If EXS_ROCE asks for it, a listener
+ * also answers at queue pair 1 of RoCE's port, as RDMA adapters do, and a host that does not answer by TCP is asked
+ * there. Progress is made inside the calls, above all in soft_get_cm_event(): a channel's descriptor is readable
+ * whenever that call has something to do.
  *
  * How failures are reported (event, status):
  *   no such address or route                 ADDR_ERROR, -errno (-ENETUNREACH, ...)
- *   nobody listens there                     REJECTED, -ECONNREFUSED; 8 where programs share a context
- *   an adapter's or a kernel's side rejects  REJECTED, IB's reason
+ *   no listener at that port                 REJECTED, -ECONNREFUSED; 8 if channels share a context
+ *   an adapter's or a kernel's peer rejects  REJECTED, IB's reason
  *   the listener rejected the request        REJECTED, 28 (IB's "consumer defined"), with its private data
  *   the listener has no memory for it        REJECTED, 3 (IB's "no resources")
  *   the peer speaks another version          REJECTED, -EPROTONOSUPPORT
  *   no answer, no host, no network           UNREACHABLE, -ETIMEDOUT, -EHOSTUNREACH, -ENETUNREACH
  *   the peer died during the handshake       UNREACHABLE, -ECONNRESET
- *   what answers isn't a peer of ours        CONNECT_ERROR, -EPROTO
- *   the own queue pair can't be connected    CONNECT_ERROR, -errno
+ *   the peer speaks another protocol         CONNECT_ERROR, -EPROTO
+ *   the local queue pair can't be connected  CONNECT_ERROR, -errno
  *   an established connection ends           DISCONNECTED, 0, once: the peer disconnected, or its process died
- *                                            (known at once), or its host went silent (25 seconds at most);
- *                                            by RoCE's port: the peer, or its kernel, said so, or its host
- *                                            that nobody is at the port any more
- *   ...and nobody answers its end there      DISCONNECTED, -ETIMEDOUT
- * of datagrams (RDMA_PS_UDP, in a shared context) all of these are
- *   nobody serves them there                 UNREACHABLE, 1 (IB's "not supported")
+ *                                            (reported immediately), or its host stopped answering (after at
+ *                                            most 25 seconds); at RoCE's port: the peer or its kernel sent a
+ *                                            DREQ, or its host reported that no process has the port
+ *   ...and at RoCE's port no DREP arrives    DISCONNECTED, -ETIMEDOUT
+ * For datagrams (RDMA_PS_UDP, in a shared context) the failures are
+ *   no process serves that port              UNREACHABLE, 1 (IB's "not supported")
  *   the listener rejected the request        UNREACHABLE, 2 (IB's "rejected"), with its private data
  *   any other                                UNREACHABLE, -errno as above
  *
- * Where it differs from librdmacm: events are copies of their own, so soft_migrate_id doesn't wait for them to
- * be acknowledged (soft_destroy_id does: the identifier may still be about to be used); over TCP, which sees to
- * it that the peer hears, soft_disconnect doesn't wait for the peer's answer before it reports DISCONNECTED;
- * and soft_accept fails with ECONNRESET when the peer has meanwhile given up.
+ * Differences from librdmacm: an event is a copy, so soft_migrate_id() does not wait until events are acknowledged
+ * (soft_destroy_id() does, because a thread with an event may still use the identifier). Over TCP, which delivers the
+ * message, soft_disconnect() reports DISCONNECTED without waiting for the peer's answer. soft_accept() fails with
+ * ECONNRESET if the peer has given up since its request.
  */
 #ifndef SOFT_CM_H
 #define SOFT_CM_H
@@ -44,7 +44,7 @@
 struct waitset;
 
 struct rdma_event_channel *soft_create_event_channel(void);
-/* Without a descriptor: for a library that sleeps on its wait set. */
+/* A channel without a descriptor, for a caller that sleeps on its wait set, which *waits is set to. */
 struct rdma_event_channel *soft_create_quiet_event_channel(struct waitset **waits);
 void soft_destroy_event_channel(struct rdma_event_channel *channel);
 int soft_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event);
@@ -60,12 +60,12 @@ int soft_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr);
 int soft_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, struct sockaddr *dst, int timeout_ms);
 int soft_resolve_route(struct rdma_cm_id *id, int timeout_ms);
 
-/* Without a protection domain the shared context's is taken (soft_share_context); without completion queues
- * each gets one with a channel of its own. */
+/* Without a protection domain the shared context's is used (soft_share_context()); for each completion queue that is
+ * missing one is created, with a completion channel. */
 int soft_create_id_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 int soft_create_id_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr);
 void soft_destroy_id_qp(struct rdma_cm_id *id);
-/* The identifier's queue pair, or, of extended connections, its domain takes receives from there. */
+/* The identifier's queue pair takes its receives from this queue; an XRC one, the queue pairs of its domain. */
 int soft_create_id_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
 int soft_create_id_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr);
 void soft_destroy_id_srq(struct rdma_cm_id *id);
@@ -76,40 +76,40 @@ int soft_accept(struct rdma_cm_id *id, struct rdma_conn_param *param);
 int soft_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len);
 int soft_disconnect(struct rdma_cm_id *id);
 int soft_notify(struct rdma_cm_id *id, enum ibv_event_type event);
-/* Of one that connects or is connected: by TCP, or by InfiniBand's connection manager? */
+/* Whether a connecting or connected identifier uses TCP; false: InfiniBand's connection manager. */
 bool soft_is_by_tcp(struct rdma_cm_id *id);
 
-/* `receives`: what is sent there comes to the identifier's queue pair; otherwise it only sends. */
+/* `receives`: the identifier's queue pair receives what is sent to the group; otherwise it only sends. */
 int soft_join_multicast(struct rdma_cm_id *id, const struct sockaddr *addr, bool receives, void *context);
 int soft_leave_multicast(struct rdma_cm_id *id, const struct sockaddr *addr);
 
-/* For whoever makes queue pairs without soft_create_id_qp. */
+/* For applications that create queue pairs without soft_create_id_qp(). */
 int soft_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
 int soft_establish(struct rdma_cm_id *id);
 
-/* An identifier that is made, or migrated, without a channel is synchronous: its calls wait. */
+/* An identifier that is created, or migrated, without a channel is synchronous: its calls block. */
 int soft_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd,
                    struct ibv_qp_init_attr *attr);
 void soft_destroy_ep(struct rdma_cm_id *id);
 int soft_get_request(struct rdma_cm_id *listener, struct rdma_cm_id **id);
 
-/* From now on all channels have one context in common, as librdmacm's do, and it has names (wire.h). Before the
- * first channel is made. */
+/* From now on all channels share one context, as librdmacm's do, which has a LID and GIDs (struct soft_names). To be
+ * called before the first channel is created. */
 void soft_share_context(void);
 
-/* What came to this process's listeners, and what carries the connections of both kinds. */
+/* What arrived at this process's listeners, and the links of all connections. */
 struct soft_cm_counters {
     uint64_t accepted;               /* TCP connections taken from a listener */
     uint64_t requests;               /* of these, those that became a CONNECT_REQUEST */
-    uint64_t refused_magic;          /* something else talks to us */
-    uint64_t refused_version;        /* a peer of another version: told so */
+    uint64_t refused_magic;          /* the client speaks another protocol */
+    uint64_t refused_version;        /* a peer of another version; it got a REJ */
     uint64_t refused_malformed;      /* a request with impossible contents */
-    uint64_t refused_memory;         /* no memory to take the request: told so */
-    uint64_t hung_up;                /* closed by the other side before the request was complete */
+    uint64_t refused_memory;         /* no memory for the request; the peer got a REJ */
+    uint64_t hung_up;                /* closed by the client before the request was complete */
     uint64_t half_open_timeouts;     /* no complete request in time */
-    uint64_t half_open_dropped;      /* too many half open ones: the oldest had to go */
+    uint64_t half_open_dropped;      /* too many half-open connections: the oldest was closed */
     uint64_t descriptor_limits;      /* accepting had to pause: no descriptors or memory left */
-    uint64_t by_shm, by_tcp, by_udp; /* ends of connections */
+    uint64_t by_shm, by_tcp, by_udp; /* connected ends, by link */
 };
 void soft_query_cm_counters(struct soft_cm_counters *counters);
 

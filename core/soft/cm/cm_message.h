@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_message.h - what two connection managers say to each other.
+ * cm_message.h - the messages of two connection managers of software devices, over TCP.
  *
- * Each message has a fixed size for its type and fixed-width fields in network byte order. The first 8 bytes
- * are the same in every version, so that peers of different versions can tell each other so:
+ * Each message has a fixed size for its type and fixed-width fields in network byte order. The first 8 bytes are the
+ * same in every version, so that peers of different versions can detect it:
  *
  *   0 magic 4 | 4 version 1 | 5 type 1 | 6 size of the whole message 2
  *
- * A field here is where it begins, what it is, and how many bytes it has:
+ * The fields: offset, name, size in bytes:
  *
  *   REQ, REP   8 queue pair number 4 | 12 first packet sequence number that the sender expects 4
  *              16 UDP port 2 | 18 path MTU 1 (enum ibv_mtu) | 19 responder resources 1 | 20 initiator depth 1
@@ -18,17 +18,17 @@
  *              26 of a REQ: port space 1 (0: RDMA_PS_TCP, 1: RDMA_PS_IB) | 27 zero 1
  *              28 private data 56 in a REQ, 196 in a REP
  *   REJ        8 reason 2 | 10 length of private data 1 | 11 zero 1 | 12 private data 148
- *   RTU, DREQ  nothing more
+ *   RTU, DREQ  only the header
  *
- * Of datagrams, one question and its answer, after which the TCP connection ends:
+ * For datagrams, one request and its reply, after which the TCP connection is closed:
  *
- *   SIDR_REQ   8 length of private data 1 | 9 zero 3 | 12 number asked about 2 | 14 number of who asks 2
+ *   SIDR_REQ   8 length of private data 1 | 9 zero 3 | 12 number that is asked for 2 | 14 number of the client 2
  *              16 private data 180
  *   SIDR_REP   8 status 2 | 10 length of private data 1 | 11 zero 1 | 12 queue pair number 4 | 16 Q_Key 4
  *              20 private data 136
  *
- * No addresses: they are those of the TCP connection itself, so nobody can give another's for his own. Nor
- * ports, but for datagrams', which have a port space of their own (cm_number.h).
+ * Messages contain no addresses: both ends take those of the TCP connection, so a peer can't claim another's address.
+ * They contain ports only for datagrams, which have a separate port space (cm_number.h).
  */
 #ifndef SOFT_CM_MESSAGE_H
 #define SOFT_CM_MESSAGE_H
@@ -40,7 +40,7 @@
 
 #define CM_VERSION 1
 #define CM_HEADER 8
-#define CM_SIZE_MAX 224   /* of any message */
+#define CM_SIZE_MAX 224   /* bytes of any message */
 #define CM_REQ_PRIVATE 56 /* librdmacm's limits for private data, bytes */
 #define CM_REP_PRIVATE 196
 #define CM_REJ_PRIVATE 148
@@ -54,14 +54,14 @@ enum cm_reason {
     CM_NO_RESOURCES = 3, /* these three are InfiniBand's */
     CM_INVALID_SERVICE = 8,
     CM_CONSUMER_DEFINED = 28,
-    CM_OTHER_VERSION = 0x8001 /* ours: its bit is never set there */
+    CM_OTHER_VERSION = 0x8001 /* EXS-specific: InfiniBand's reasons never have this bit */
 };
 
 enum cm_service { CM_RC, CM_UC, CM_XRC = 3 }; /* InfiniBand's transport services */
 
 enum cm_sidr_status { /* InfiniBand's */
                       CM_SIDR_VALID,
-                      CM_SIDR_UNSUPPORTED, /* nobody listens there */
+                      CM_SIDR_UNSUPPORTED, /* no listener has the number */
                       CM_SIDR_REJECTED
 };
 
@@ -78,27 +78,27 @@ struct cm_message {
     uint8_t initiator_depth;
     uint8_t retry_count;
     uint8_t rnr_retry_count;
-    uint8_t ack_timeout; /* what the other end's queue pair is to wait at least; 0: not said, as here */
+    uint8_t ack_timeout; /* minimum for the receiver's queue pair; 0: not given, as over TCP */
     bool flow_control;
     bool srq;
-    uint8_t service;         /* of a REQ: any; an enum cm_service, for example */
-    bool space_ib;           /* of a REQ: of the port space RDMA_PS_IB, else of RDMA_PS_TCP */
-    bool shm;                /* offered, or accepted; who doesn't know of it doesn't look */
-    bool tcp;                /* offered, or accepted: packets by this connection; the same */
-    uint8_t token[CM_TOKEN]; /* of an offer: the last bytes of a REQ, where private data leaves room for it */
+    uint8_t service;         /* of a REQ: any value, as enum cm_service */
+    bool space_ib;           /* of a REQ: the port space is RDMA_PS_IB, else RDMA_PS_TCP */
+    bool shm;                /* offered, or accepted; older versions ignore it */
+    bool tcp;                /* offered, or accepted: packets over this connection; like shm */
+    uint8_t token[CM_TOKEN]; /* of a REQ that offers shm: its last bytes */
     uint8_t private_length;
     uint8_t private_data[CM_REP_PRIVATE];
 };
 
-/* Writes the message (CM_SIZE_MAX bytes at most); returns its size. */
+/* Writes the message, at most CM_SIZE_MAX bytes; returns its size. */
 size_t cm_message_encode(const struct cm_message *message, uint8_t *bytes);
 
-/* How long is the message that starts with these bytes? 0: too few of them to know. -EBADMSG: not ours at all;
- * -EPROTONOSUPPORT: another version's; -EPROTO: of ours, but not right. */
+/* The size of the message that starts with these bytes. 0: too few bytes to know. -EBADMSG: another protocol;
+ * -EPROTONOSUPPORT: another version; -EPROTO: an invalid header. */
 int cm_message_size(const uint8_t *bytes, size_t have);
 
-/* The whole message, as long as cm_message_size said. False when its contents are impossible: *message is then
- * all zero. */
+/* Decodes a message of which all bytes (cm_message_size()) are there. False if a field is invalid: *message is then all
+ * zero. */
 bool cm_message_decode(struct cm_message *message, const uint8_t *bytes);
 
 #endif

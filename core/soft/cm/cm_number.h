@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_number.h - the port space of datagrams, RDMA_PS_UDP, which is none of TCP's or UDP's.
+ * cm_number.h - the port space of datagrams, RDMA_PS_UDP, which is separate from TCP's and UDP's. Its ports are called
+ * numbers here.
  *
- * Who has a number has an abstract unix socket whose name says it; so it is one's own within the network
- * namespace, whoever the others are, and ends with its process. Questions about a number come by TCP all the
- * same, from other hosts, too. They come to one of a few TCP ports that follow from the number alone, its
- * seats: a listener takes the first that is free. A client asks all of them, and says which number it means; it
- * uses the answer if exactly one seat claims the number. Any user may listen at a seat.
+ * A process that has a number has bound an abstract unix socket to a name that contains it. So a number is unique
+ * within the network namespace, between processes of all users, and is free when its process ends. Requests about a
+ * number (SIDR_REQ) arrive by TCP, also from other hosts: at one of a few TCP ports, the number's "seats", that are
+ * computed from the number alone. A listener takes the first seat that is free. A client asks at all of them which
+ * queue pair has the number, and uses the reply only if exactly one seat claims the number, because any user may
+ * listen at a seat.
  */
 #ifndef SOFT_CM_NUMBER_H
 #define SOFT_CM_NUMBER_H
@@ -18,17 +20,17 @@
 
 #define NUMBER_SEATS 8
 
-/* May it be had at this address, by whoever this process is? The address comes back as it is kept: IPv4 in
- * disguise as what it is. 0 or an errno. */
+/* Whether this process may bind a number at this address. An IPv4-mapped address is replaced by the IPv4 address. 0 or
+ * an errno. */
 int cm_number_try(union soft_addr *addr);
-/* Take it at this address; port 0: one that nobody has, which comes back there. `both`: the wildcard address of
- * IPv6 is IPv4's, too. A descriptor that holds it until fds_close; -1 and errno: EADDRINUSE. */
+/* Takes the number in addr's port; 0: a free one, which is stored there. `both`: IPv6's wildcard address includes
+ * IPv4's. Returns a descriptor that holds the number until fds_close(); -1 and errno, EADDRINUSE if it is taken. */
 int cm_number_take(union soft_addr *addr, bool both);
-/* Has somebody taken it, so that nobody else could at this address? */
+/* Whether a process has taken the number, so that it is not free at this address. */
 bool cm_number_is_taken(const union soft_addr *addr, bool both);
-/* Whose listener is at this TCP port? False: it can't be found out. */
+/* Finds the user whose process listens at this TCP port. False: it can't be found out. */
 bool cm_number_find_owner(in_port_t seat, uid_t *owner);
-/* The TCP port; network byte order, as the number is. */
+/* The TCP port of a number's seat, 0 to NUMBER_SEATS - 1. Both in network byte order. */
 in_port_t cm_number_seat(in_port_t number, unsigned seat);
 
 #endif

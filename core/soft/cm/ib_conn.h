@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ib_conn.h - connections of InfiniBand's connection manager: states, what is sent again and when, and what a
- * message means in each state (IBA volume 1, 12.9; where it leaves a choice, as Linux's does).
+ * ib_conn.h - connections of InfiniBand's connection manager: states, retransmission, and what each message means in
+ * each state (IBA volume 1, 12.9; where it leaves a choice, as in Linux).
  *
- *   who connects    IDLE -REQ-> REQ_SENT -(MRA)-> REQ_HEARD -REP-> REPLIED -RTU-> ESTABLISHED
- *   who listens     IDLE -REQ-> REQUESTED -(MRA)-> REQUESTED -REP-> REP_SENT -(MRA)-> REP_HEARD
+ *   connecting end  IDLE -REQ-> REQ_SENT -(MRA)-> REQ_HEARD -REP-> REPLIED -RTU-> ESTABLISHED
+ *   listening end   IDLE -REQ-> REQUESTED -(MRA)-> REQUESTED -REP-> REP_SENT -(MRA)-> REP_HEARD
  *                   -RTU-> ESTABLISHED
- *   who ends it     ESTABLISHED -DREQ-> DREQ_SENT -DREP-> TIMEWAIT -> IDLE
- *   the other       ESTABLISHED -DREQ, DREP-> TIMEWAIT -> IDLE
+ *   disconnecting   ESTABLISHED -DREQ-> DREQ_SENT -DREP-> TIMEWAIT -> IDLE
+ *   its peer        ESTABLISHED -DREQ, DREP-> TIMEWAIT -> IDLE
  *
- * Besides, look-ups (ib_sidr.c), which connect nothing:
- *   who asks        IDLE -SIDR_REQ-> ASKED -SIDR_REP-> IDLE
- *   who is asked    IDLE -SIDR_REQ-> QUESTIONED -SIDR_REP-> ANSWERED -> IDLE
+ * Look-ups (ib_sidr.c) find the queue pair of a datagram service and connect nothing:
+ *   asking end      IDLE -SIDR_REQ-> ASKED -SIDR_REP-> IDLE
+ *   listening end   IDLE -SIDR_REQ-> QUESTIONED -SIDR_REP-> ANSWERED -> IDLE
  *
- * Any message may be lost, doubled or late. REQ, REP and DREQ are sent again until they are answered, with the
- * same bytes, so that a second one is known for what it is; each answer is given again when what it answers
- * comes again. An interval is seconds long, since somebody may have to think at the other end; REQ and DREQ are
- * sent again a few times sooner, so that one lost packet costs no seconds. In TIMEWAIT a connection's numbers
- * and queue pair are kept until no packet of it can be under way.
+ * Any message may be lost, duplicated or delayed. REQ, REP and DREQ are sent again until they are answered, with the
+ * same bytes, so that the peer recognizes a duplicate; a duplicate is answered like the first one. An interval is
+ * seconds long, because the peer's application may take its time to answer. REQ and DREQ are also sent again a few
+ * times within the first interval, so that one lost packet does not cost seconds. In TIMEWAIT a connection's numbers
+ * and queue pair stay reserved until none of its packets can still be on the way.
  *
- * There is no clock, socket or memory here: struct ib_world has the one, and its user the others. A struct
- * ib_conn is its user's, in the world's list from ib_begin, or the world's `request`, to ib_end; one lock of
- * the user's for all.
+ * This code has no clock, socket or memory. struct ib_world is its environment: a clock and callbacks. Its user is
+ * ib_port.c, or a test. A struct ib_conn is owned by the user, and is on the world's list from ib_connect(), ib_ask()
+ * or the callback `request` until ib_end(). One lock of the user's guards the world and all its connections.
  */
 #ifndef SOFT_IB_CONN_H
 #define SOFT_IB_CONN_H
@@ -33,7 +33,7 @@
 enum ib_state {
     IB_IDLE,
     IB_REQ_SENT,
-    IB_REQ_HEARD, /* the peer has asked for time */
+    IB_REQ_HEARD, /* the peer has asked for more time (MRA) */
     IB_REPLIED,
     IB_REQUESTED,
     IB_REP_SENT,
@@ -43,36 +43,36 @@ enum ib_state {
     IB_TIMEWAIT,
     IB_ASKED,
     IB_QUESTIONED,
-    IB_ANSWERED /* the answer is kept */
+    IB_ANSWERED /* the reply is kept, to answer duplicates */
 };
 
 enum ib_event {
-    IB_EV_REPLIED,      /* REP came: make the queue pair ready, then ib_establish */
-    IB_EV_ESTABLISHED,  /* RTU came */
-    IB_EV_REJECTED,     /* with REJ; the connection is IDLE, or in TIMEWAIT */
-    IB_EV_UNREACHABLE,  /* all was said in vain; it is IDLE */
-    IB_EV_ABSENT,       /* ib_absent; it is IDLE */
-    IB_EV_DISCONNECTED, /* either end has said so; the queue pair is to be in error when this returns */
-    IB_EV_UNANSWERED,   /* the same, and all was said in vain; in TIMEWAIT */
-    IB_EV_OVER,         /* TIMEWAIT is, or the time of an answer that is kept */
-    IB_EV_RESOLVED      /* SIDR_REP came, whatever it says; the look-up is IDLE */
+    IB_EV_REPLIED,      /* REP arrived: the user makes the queue pair ready, then calls ib_establish() */
+    IB_EV_ESTABLISHED,  /* RTU arrived */
+    IB_EV_REJECTED,     /* REJ arrived; the connection is IDLE or in TIMEWAIT */
+    IB_EV_UNREACHABLE,  /* no answer after all retries; it is IDLE */
+    IB_EV_ABSENT,       /* ib_absent(): no process has the port there; it is IDLE */
+    IB_EV_DISCONNECTED, /* either end sent DREQ; the callback must put the queue pair into error */
+    IB_EV_UNANSWERED,   /* DREQ was not answered after all retries; in TIMEWAIT */
+    IB_EV_OVER,         /* TIMEWAIT or ANSWERED is over; it is IDLE */
+    IB_EV_RESOLVED      /* SIDR_REP arrived, with any status; the look-up is IDLE */
 };
 
 struct ib_conn {
     enum ib_state state;
-    struct soft_path path; /* its messages' */
+    struct soft_path path; /* the path of its messages */
     uint32_t local_id, remote_id;
     uint32_t local_qpn, remote_qpn;
     uint64_t remote_guid;
-    uint64_t service;           /* that a look-up asks for */
-    uint64_t transaction;       /* of the messages that set it up */
-    uint64_t interval;          /* ns from one sending of a message to the next */
+    uint64_t service;           /* the service ID of a look-up */
+    uint64_t transaction;       /* transaction ID of the messages that set it up */
+    uint64_t interval;          /* ns between two transmissions of a message */
     uint64_t timewait;          /* ns */
-    unsigned tries, tries_left; /* how often a message is sent again */
-    uint64_t said;              /* when it was sent first, and */
-    unsigned early;             /* how often again before its interval was over */
-    uint64_t due;               /* when `mad` is sent again, or TIMEWAIT or ANSWERED ends; NEVER_NS: not */
-    uint8_t mad[IB_MAD_BYTES];  /* what is sent again: REQ, REP, DREQ, SIDR_REQ, or SIDR_REP */
+    unsigned tries, tries_left; /* retransmissions: maximum, and how many are left */
+    uint64_t said;              /* when `mad` was sent first, ns */
+    unsigned early;             /* retransmissions within the first interval */
+    uint64_t due;               /* when `mad` is sent again, or TIMEWAIT or ANSWERED ends; or NEVER_NS */
+    uint8_t mad[IB_MAD_BYTES];  /* the last REQ, REP, DREQ, SIDR_REQ or SIDR_REP */
     void *user;
     LIST_ENTRY(ib_conn) all;
 };
@@ -83,17 +83,17 @@ struct ib_world {
     uint64_t next_transaction;
     LIST_HEAD(, ib_conn) conns;
 
-    /* The next number for a connection, a different one for as long as there are any: whoever knows those of
-     * others can't tell it. 0, which is none, and one that is in use are left out. */
+    /* Callback: the next connection number. Must not repeat while there are others, and must not be predictable from
+     * the numbers of other connections. The caller skips 0 and numbers in use. */
     uint32_t (*number)(struct ib_world *world);
     void (*send)(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
-    /* A connection is wanted, by REQ, or an answer, by SIDR_REQ. A struct ib_conn, all zero but for its user's
-     * fields; or NULL, and why: 0, the peer is not answered, and may ask again. */
+    /* Callback: a REQ or SIDR_REQ arrived. Returns a struct ib_conn, all zero but for its user's fields; or NULL and
+     * the reason to refuse with, 0: the peer is not answered, and may ask again. */
     struct ib_conn *(*request)(struct ib_world *world, const struct soft_path *path,
                                const struct ib_message *req, enum ib_reason *why);
-    /* The request that it made is whole, and waits for ib_accept, or ib_reply, or ib_refuse. */
+    /* Callback: the request is complete. The user must call ib_accept(), ib_reply() or ib_refuse() for it. */
     void (*requested)(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req);
-    /* `message` is what brought it about, or NULL. The connection may be ended in here. */
+    /* Callback: an event. `message` caused it, or NULL. The callback may call ib_end() on any connection. */
     void (*tell)(struct ib_world *world, struct ib_conn *conn, enum ib_event event,
                  const struct ib_message *message);
 };
@@ -103,55 +103,55 @@ static inline uint64_t ib_time_ns(unsigned n)
     return UINT64_C(4096) << n;
 }
 
-/* ---- The user's part: 0 or an errno, EINVAL where the state is another ---- */
+/* ---- Called by the user. 0 or an errno, EINVAL in any other state ---- */
 
-/* Connect: *req has all but its type, transaction, IDs and GUID; conn->path is set, all else zero. */
+/* Connects. The caller has set conn->path (all else zero), and of *req all but type, transaction, IDs and GUID. */
 int ib_connect(struct ib_world *world, struct ib_conn *conn, struct ib_message *req);
-/* Answer a request: *rep has all but type, transaction, IDs and GUID. The queue pair is ready to receive and to
- * send. */
+/* Accepts a request. The caller has set all of *rep but type, transaction, IDs and GUID. The queue pair must be ready
+ * to receive and to send. */
 int ib_accept(struct ib_world *world, struct ib_conn *conn, struct ib_message *rep);
-/* Either. A look-up has no reasons: it is rejected. */
+/* Refuses a request or a REP; or a look-up, whose reply has no reason. */
 int ib_refuse(struct ib_world *world, struct ib_conn *conn, unsigned reason, const void *data, size_t length);
-/* The queue pair is ready, after IB_EV_REPLIED; or, at who listens, its first packet came before RTU. */
+/* The queue pair is ready, after IB_EV_REPLIED; or, on the listening end, its first packet arrived before the RTU. */
 int ib_establish(struct ib_world *world, struct ib_conn *conn);
 int ib_disconnect(struct ib_world *world, struct ib_conn *conn);
-/* Look up: *question has a service, a P_Key and private data. */
+/* Starts a look-up. *question has a service, a P_Key and private data. */
 int ib_ask(struct ib_world *world, struct ib_conn *conn, struct ib_message *question);
-/* Answer one: *reply has a status, private data, and, if there is one, the queue pair. */
+/* Answers a look-up. *reply has a status, private data, and the queue pair, if there is one. */
 int ib_reply(struct ib_world *world, struct ib_conn *conn, struct ib_message *reply);
-/* Out of the list, whatever the state; the peer is told where that can be done in one message. */
+/* Removes the connection from the list, in any state; the peer is notified if one message can do that. */
 void ib_end(struct ib_world *world, struct ib_conn *conn);
 
-/* ---- The world's ---- */
+/* ---- Called by the user when something has arrived or a timer is due ---- */
 
-/* A management datagram has come, on this path. */
+/* A management datagram has arrived, on this path. */
 void ib_arrive(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
-/* This one of ours has found nobody at RoCE's port of its host. */
+/* The destination host has reported (ICMP) that no process has RoCE's port, for this datagram of ours. */
 void ib_absent(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
-/* A refusal that names a request by its node, since it was never answered. */
+/* Whether a REJ withdraws a request that was never answered; it then contains the GUID of the sender's node. */
 bool ib_is_unanswered(const struct ib_message *rej);
-/* When ib_timers has something to do; NEVER_NS. */
+/* When ib_timers() has something to do, ns; or NEVER_NS. */
 uint64_t ib_deadline(const struct ib_world *world);
 void ib_timers(struct ib_world *world);
 
 /* ---- Between ib_conn.c, ib_arrive.c and ib_sidr.c ---- */
 
-#define IB_TIME_MAX 24     /* of what a peer may ask for, 69 s */
-#define IB_RESPONSE_MIN 20 /* the time after which a request is answered again, at least: 4.3 s; */
-#define IB_REPLY_RETRIES 4 /* and how often at most, about as often as a kernel answers by TCP */
-#define IB_END_RETRIES 15  /* of DREQ, as Linux has it */
-#define IB_SERVICE_TIME 24 /* that a request's user may take, 69 s: said when the request comes again */
+#define IB_TIME_MAX 24     /* the maximum that a peer may ask for: 69 s */
+#define IB_RESPONSE_MIN 20 /* minimum interval of REP, 4.3 s, */
+#define IB_REPLY_RETRIES 4 /* and maximum retransmissions, about those of a SYN-ACK in Linux */
+#define IB_END_RETRIES 15  /* retransmissions of DREQ, as in Linux */
+#define IB_SERVICE_TIME 24 /* sent in an MRA to a repeated REQ: the application may take 69 s */
 
-#define IB_SIDR_RESPONSE 20 /* time in which a question is answered, 4.3 s, as Linux has it */
+#define IB_SIDR_RESPONSE 20 /* interval of SIDR_REQ, 4.3 s, as in Linux */
 #define IB_SIDR_RETRIES 15
 
 void ib_send(struct ib_world *world, const struct soft_path *path, const struct ib_message *message);
-/* An answer of this type to the peer, with the connection's numbers. */
+/* A message of this type to the peer, with the connection's numbers. */
 struct ib_message ib_answer(const struct ib_conn *conn, enum ib_type type);
-/* Now, and again until it is answered. */
+/* Sends the message, enters `state`, and sends again until that is left. */
 void ib_say(struct ib_world *world, struct ib_conn *conn, const struct ib_message *message,
             enum ib_state state);
-/* Nothing is said again; to a state without a timer. */
+/* Enters a state without a timer: nothing is sent again. */
 void ib_rest(struct ib_conn *conn, enum ib_state state);
 void ib_wait_out(struct ib_world *world, struct ib_conn *conn);
 void ib_number(struct ib_world *world, struct ib_conn *conn);

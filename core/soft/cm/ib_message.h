@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ib_message.h - what InfiniBand's connection managers say to each other, on queue pair 1 of RoCE's port: how
- * the kernel's RDMA and adapters set connections up. Between our own they go over TCP (cm_message.h).
+ * ib_message.h - the messages of InfiniBand's connection managers, on queue pair 1 of RoCE's port: how the kernel's
+ * RDMA devices and adapters set connections up. Two software devices use TCP (cm_message.h).
  *
- * Each message is a management datagram of 256 bytes, numbers big-endian: 24 of header, 232 of the message (IBA
- * volume 1, chapter 12; message formats 12.6 and 12.11). What is of other networks than RoCE is left zero and
- * not looked at: LIDs, service levels, alternate paths, end-to-end contexts.
+ * Each message is a management datagram (MAD) of 256 bytes, numbers big-endian: 24 of header, 232 of the message (IBA
+ * volume 1, chapter 12; message formats 12.6 and 12.11). Fields that RoCE does not use (LIDs, service levels,
+ * alternate paths, end-to-end contexts) are sent as zero and ignored.
  *
- * Private data has no length: each type has a field for it, all of which arrives.
+ * Private data has no length: each type has a field for it, which arrives as a whole.
  */
 #ifndef SOFT_IB_MESSAGE_H
 #define SOFT_IB_MESSAGE_H
@@ -17,11 +17,11 @@
 #include <stdint.h>
 
 #define IB_MAD_BYTES 256
-#define IB_PRIVATE_MAX 224 /* bytes, of any type */
+#define IB_PRIVATE_MAX 224 /* bytes in a message of any type */
 #define IB_INFO_MAX 72     /* bytes of a refusal's additional information */
 #define IB_GID_BYTES 16
 
-enum ib_type { /* a datagram's attribute */
+enum ib_type { /* attribute ID of the datagram */
                IB_REQ = 0x10,
                IB_MRA = 0x11,
                IB_REJ = 0x12,
@@ -33,15 +33,15 @@ enum ib_type { /* a datagram's attribute */
                IB_SIDR_REP = 0x18
 };
 
-/* To which message of the peer's MRA and REJ are an answer. */
+/* The message of the peer that an MRA or REJ answers. */
 enum ib_answered { IB_TO_REQ, IB_TO_REP, IB_TO_OTHER };
 
 enum ib_transport { IB_RC, IB_UC };
 
-enum ib_reason { /* of REJ: those that are ours to send or to tell apart */
+enum ib_reason { /* of REJ: those that EXS sends or distinguishes */
                  IB_TIMEOUT = 4,
-                 IB_INVALID_SERVICE = 8, /* nobody listens */
-                 IB_STALE = 10,          /* the peer knows a connection of this queue pair already */
+                 IB_INVALID_SERVICE = 8, /* no listener */
+                 IB_STALE = 10,          /* the peer still has a connection of this queue pair */
                  IB_INVALID_GID = 12,
                  IB_INVALID_MTU = 26,
                  IB_CONSUMER = 28
@@ -49,21 +49,21 @@ enum ib_reason { /* of REJ: those that are ours to send or to tell apart */
 
 enum ib_sidr_status { /* of a look-up */
                       IB_SIDR_VALID,
-                      IB_SIDR_UNSUPPORTED, /* nobody listens */
+                      IB_SIDR_UNSUPPORTED, /* no listener */
                       IB_SIDR_REJECTED
 };
 
-/* Times are of 5 bits: n stands for 4.096 us * 2^n. */
+/* Times have 5 bits: n means 4.096 us * 2^n. */
 struct ib_req {
-    uint64_t service, ca_guid; /* ca_guid, as ever: the sender's node */
-    uint32_t qpn, psn;         /* of the sender; the first that it wants to receive */
+    uint64_t service, ca_guid; /* ca_guid, in all messages: the sender's node */
+    uint32_t qpn, psn;         /* the sender's; psn: the first that it expects */
     uint32_t qkey;
     uint8_t responder_resources, initiator_depth;
-    uint8_t remote_response, local_response; /* times in which the peer, and the sender, answer */
+    uint8_t remote_response, local_response; /* times in which the receiver, and the sender, answer */
     enum ib_transport transport;
     bool flow_control, srq;
     uint8_t retry_count, rnr_retry_count; /* 3 bits: of the receiver's queue pair */
-    uint8_t cm_retries;                   /* 4 bits: how often to send a message again */
+    uint8_t cm_retries;                   /* 4 bits: maximum retransmissions of a message */
     uint16_t pkey;
     uint8_t mtu; /* an enum ibv_mtu */
     uint8_t local_gid[IB_GID_BYTES], remote_gid[IB_GID_BYTES];
@@ -76,7 +76,7 @@ struct ib_rep {
     uint64_t ca_guid;
     uint32_t qpn, psn, qkey;
     uint8_t responder_resources, initiator_depth;
-    uint8_t ack_delay;       /* time that the sender may take to acknowledge */
+    uint8_t ack_delay;       /* time in which the sender acknowledges packets */
     uint8_t rnr_retry_count; /* 3 bits: of the receiver's queue pair */
     bool flow_control, srq;
 };
@@ -84,22 +84,23 @@ struct ib_rep {
 struct ib_message {
     enum ib_type type;
     uint64_t transaction;
-    uint32_t local_id, remote_id; /* the connection's number at the sender, and at the receiver; a REQ has only
-                                   * the first, and so have SIDR_REQ and SIDR_REP: the request's */
+    uint32_t local_id,
+        remote_id; /* the connection's number at the sender, and at the receiver; REQ, SIDR_REQ and
+                                   * SIDR_REP have only the first; a SIDR_REP repeats the request's */
     union {
         struct ib_req req;
         struct ib_rep rep;
         struct {
             enum ib_answered answered;
-            uint8_t service_time; /* how long the peer is to wait instead */
+            uint8_t service_time; /* how long the receiver must wait */
         } mra;
         struct {
             enum ib_answered answered;
-            uint16_t reason; /* any; an enum ib_reason, for example */
+            uint16_t reason; /* any value, as enum ib_reason */
             uint8_t info_length, info[IB_INFO_MAX];
         } rej;
         struct {
-            uint32_t qpn; /* the receiver's */
+            uint32_t qpn; /* the receiver's queue pair */
         } dreq;
         struct {
             uint64_t service;
@@ -108,18 +109,18 @@ struct ib_message {
         struct {
             uint64_t service;
             uint32_t qpn, qkey;
-            uint8_t status; /* any; an enum ib_sidr_status, for example */
+            uint8_t status; /* any value, as enum ib_sidr_status */
         } sidr_rep;
     };
-    uint8_t private_data[IB_PRIVATE_MAX]; /* as much as ib_private says */
+    uint8_t private_data[IB_PRIVATE_MAX]; /* the first ib_private() bytes are used */
 };
 
-/* Bytes of private data that a message of this type has; 0: there is no such type. */
+/* Bytes of private data in a message of this type; 0: unknown type. */
 size_t ib_private(unsigned type);
 
 void ib_encode(const struct ib_message *message, uint8_t mad[IB_MAD_BYTES]);
 
-/* False when it is none of these, or says what can't be: *message is then all zero. */
+/* False if the type is unknown or a field is invalid: *message is then all zero. */
 bool ib_decode(struct ib_message *message, const uint8_t mad[IB_MAD_BYTES]);
 
 #endif

@@ -326,7 +326,7 @@ unsigned cm_link_tries(const struct cm_id *id);
 int cm_link_choose(struct cm_id *id, struct soft_path *path);
 /* Starts the link: the queue pair of the path is ready to receive. */
 void cm_link_begin(struct cm_id *id, struct soft_path *path);
-/* Of what cm_link_describe has said: may the packets go by UDP? */
+/* Whether, after cm_link_describe(), the link may still be UDP. */
 bool cm_link_may_be_udp(const struct cm_id *id);
 /* To be called when the reply to the request has been sent. */
 void cm_link_replied(struct cm_id *id);

@@ -9,8 +9,9 @@
 #include "queue.h"
 #include "sock.h"
 
-/* How many are ready; revents says for what. Doesn't wait; where a signal came, none is. The kernel takes no
- * more at once than the process may have descriptors, and the same one may be named more often. */
+/* Poll the descriptors once, and set their revents. Returns how many are ready; 0 if interrupted by a signal.
+ * ppoll() accepts no more elements than the process may have descriptors, but an application may name one
+ * several times: then the array is split. */
 static int look(struct pollfd *others, int count)
 {
     const struct timespec at_once = {0};
@@ -53,8 +54,9 @@ static void leave_queue(struct polling *polling)
     xs_poll_put(polling);
 }
 
-/* Is one of its descriptors ready, or its time over? Asks the kernel's set, and not `others`: these belong to the
- * thread that claims the poll, which may be another one that holds a socket's lock. */
+/* Is one of the poll's descriptors ready, or its time over? Asks the epoll set and does not use `others`,
+ * because that belongs to the thread that claims the poll, which may be another one that holds a socket's
+ * lock. */
 static bool is_due(const struct polling *polling)
 {
     struct epoll_event event;
@@ -90,7 +92,7 @@ static bool names_other(const struct polling *polling, int fd)
     return false;
 }
 
-struct stop_of_fd { /* which polls end, and how many that were */
+struct stop_of_fd { /* which polls to end; out: how many ended */
     int fd;
     const struct stop *stop;
     int count;
@@ -124,15 +126,16 @@ int xs_polls_stop(int fd, const struct stop *stop)
     return of.count;
 }
 
-/* The bits of poll(2) are those of epoll. As a short, the highest one is the sign, which must not spread to the
- * flags that epoll has above them. */
+/* Epoll has the same bits as poll(2). The cast keeps the highest bit of the short, its sign, from spreading to
+ * the epoll flags above. */
 static uint32_t epoll_bits(short events)
 {
     return (uint16_t)events;
 }
 
-/* A file, which an epoll doesn't take (EPERM), is always ready: where a poll waits, nothing of it is wanted. A
- * descriptor may be named twice: then the first of these asks for all that they do. */
+/* Register one descriptor. Epoll refuses a regular file (EPERM), which is always ready; while a poll waits,
+ * none of its events were asked for. If a descriptor is named twice, the first element registers the events of
+ * both. */
 static int watch_other(int epoll, struct pollfd *others, int index)
 {
     struct epoll_event event = {.events = epoll_bits(others[index].events)};

@@ -24,7 +24,7 @@ static uint64_t or_else(uint32_t chosen, uint32_t otherwise)
     return chosen != 0 ? chosen : otherwise;
 }
 
-/* Where nobody says, all connections of a queue at the same moments. */
+/* Schedule the next probe. Without keepalive options all connections of a queue are probed at the same time. */
 static void look_after(struct conn *conn, uint32_t chosen)
 {
     const uint64_t every = PROBE_S * NS_PER_S;
@@ -63,7 +63,7 @@ void xs_probe(struct conn *conn)
     conn->sock->probe_due = 0;
     if (conn->state != CONN_OPEN)
         return;
-    bool waits = conn_awaits(conn); /* for an acknowledgement already */
+    bool waits = conn_awaits(conn); /* an acknowledgement is outstanding already */
 
     conn->silence = silent && waits ? conn->silence + 1 : 0;
     if (conn->silence == most_silence(conn)) {

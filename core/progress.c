@@ -21,13 +21,14 @@
 #include "sock.h"
 #include "threads.h"
 
-#define IDLE_MS 20 /* between turns while a home that needs no progress is still attached */
+#define IDLE_MS 20 /* between polls while an attached queue that needs no progress is still attached */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* behind a home's lock; before events_lock */
-/* Guarded by lock: */
+/* lock order: after the lock of a socket's queue, before events_lock */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* guarded by `lock`: */
 static struct queue *driver; /* NULL: there is no thread */
 static pthread_t thread;
-static atomic_bool ends; /* pairs with the load in run */
+static atomic_bool ends; /* pairs with the load in run() */
 
 /* ---- What has to wait --------------------------------------------------------------------------------- */
 
@@ -72,17 +73,18 @@ static void *run(void *unused)
     struct queue *queue = driver;
 
     pthread_mutex_unlock(&lock);
-    if (queue == NULL) /* it is to end before it has begun */
+    if (queue == NULL) /* the thread must end before it has started its work */
         return NULL;
     wait.fd = queue->fd;
-    while (!atomic_load(&ends)) { /* pairs with the store in xs_progress_end */
+    while (!atomic_load(&ends)) { /* pairs with the store in xs_progress_end() */
         (void)poll(&wait, 1, has_idle_guests(queue) ? IDLE_MS : -1);
-        (void)xs_queue_dequeue(queue, &event, 1, BY_LEVEL); /* there are no events: nothing names this queue */
+        /* returns no events, because no operation names this queue */
+        (void)xs_queue_dequeue(queue, &event, 1, BY_LEVEL);
     }
     return NULL;
 }
 
-/* 0 or an errno. */
+/* Returns 0 or an errno. */
 static int start_thread(void)
 {
     struct queue *queue = xs_queue_new(true, 0);
@@ -144,7 +146,7 @@ void xs_progress_end(void)
     pthread_mutex_unlock(&lock);
     if (queue == NULL)
         return;
-    atomic_store(&ends, true); /* pairs with the load in run */
+    atomic_store(&ends, true); /* pairs with the load in run() */
     mutex_lock(&queue->events_lock);
     doorbell_again(&queue->raise);
     mutex_unlock(&queue->events_lock);

@@ -16,7 +16,7 @@ static int count_ops(const struct op_list *list)
     return count;
 }
 
-/* Of one moment. */
+/* A consistent snapshot. */
 static exs_qstatus_t status_of(struct queue *queue)
 {
     exs_qstatus_t status = {0};
@@ -47,7 +47,7 @@ int exs_qstatus(exs_qhandle_t qhandle, exs_qstatus_t *status)
     return status != NULL ? 0 : xs_nowhere("status");
 }
 
-/* Nothing is changed unless all of it can be. */
+/* Check everything before anything is changed. */
 static int check_values(int attributes, const exs_qattr_t *values)
 {
     const int known = EXS_QATTR_DEPTH | EXS_QATTR_WAIT;

@@ -8,9 +8,9 @@
 #include "poll.h"
 #include "sock.h"
 
-/* Would a send of any length be started now? A limit of pending bytes accepts any that is alone. With
- * EXS_SO_SENDLIMIT this limit is all that refuses a send; without, a send with MSG_DONTWAIT needs room at the peer
- * as well. */
+/* Would a send of any length be started now? The limit of pending bytes accepts any send if no other is
+ * pending. With EXS_SO_SENDLIMIT only this limit refuses a send; without it, a send with MSG_DONTWAIT also
+ * needs credits and space at the peer. */
 static bool takes_send(const struct conn *conn)
 {
     const struct options *options = &conn->sock->options;
@@ -21,7 +21,7 @@ static bool takes_send(const struct conn *conn)
     return (is_alone || options->send_buffer == 0) && xs_dontwait_send(conn) == 0;
 }
 
-/* What broke may yet turn out to have ended in order, until it is drained. */
+/* Until a broken connection is drained, it may turn out that the peer closed in order. */
 static short of_connection(const struct conn *conn)
 {
     bool ended = conn->reading != READ_OPEN && conn->writing != WRITE_OPEN, over = conn->state == CONN_DRAINED;
@@ -54,11 +54,11 @@ short xs_ready(const struct sock *sock)
         return of_listener(sock);
     case SOCK_CONNECTING:
         return 0;
-    case SOCK_HALF_OPEN: /* nobody knows its number */
+    case SOCK_HALF_OPEN: /* the application does not have its number yet */
     case SOCK_ARRIVED:
     case SOCK_CLOSING:
         return EXS_POLLNVAL;
     default:
-        return EXS_POLLOUT | EXS_POLLHUP; /* as of a socket of the kernel's that is not connected */
+        return EXS_POLLOUT | EXS_POLLHUP; /* like an unconnected socket of the kernel */
     }
 }

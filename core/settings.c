@@ -7,13 +7,14 @@
 #include "settings.h"
 #include "text.h"
 
-#define SPIN_US 50 /* where nobody says: a wake-up of a virtual machine costs as much */
+/* the default of EXS_SPIN: about what a wake-up costs on a virtual machine */
+#define SPIN_US 50
 
 static struct settings current;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* A value that is too long ends in "...", so that whoever is told of it sees that; it is then none of the words
- * that are known. */
+/* Copy a value. One that is too long ends in "...", which shows that it is cut; it equals no known word
+ * then. */
 static void keep(char kept[SETTING_MAX], const char *value)
 {
     static const char cut[] = "...";
@@ -21,13 +22,13 @@ static void keep(char kept[SETTING_MAX], const char *value)
 
     if (length > most) {
         most -= strlen(cut);
-        while (most > 0 && text_continues(value[most])) /* inside of a character */
+        while (most > 0 && text_continues(value[most])) /* don't cut within a UTF-8 character */
             most--;
     }
     snprintf(kept, SETTING_MAX, "%.*s%s", (int)most, length > 0 ? value : "", length > most ? cut : "");
 }
 
-/* A variable that is on unless it is 0; `otherwise` where it is not set or empty. */
+/* A variable that is on unless it is 0; `otherwise` if it is not set or empty. */
 static bool is_set(const char *name, bool otherwise)
 {
     const char *value = secure_getenv(name);
@@ -42,7 +43,8 @@ static bool is(const char *name, const char *wanted)
     return value != NULL && strcmp(value, wanted) == 0;
 }
 
-/* The same of one that is 0, 1, not set, empty, or perhaps this word: others are kept, to be refused. */
+/* Like is_set(), for a variable that must be 0, 1, unset, empty or `word`: the first other value is recorded,
+ * and exs_init() refuses it. */
 static bool is_switched(const char *name, bool otherwise, const char *word)
 {
     const char *value = secure_getenv(name);
@@ -55,7 +57,7 @@ static bool is_switched(const char *name, bool otherwise, const char *word)
     return is_set(name, otherwise);
 }
 
-/* What carries the software device's packets. */
+/* EXS_LINK: how the software device carries packets. */
 static void read_link(const char *link)
 {
     keep(current.link, link);
@@ -66,7 +68,7 @@ static void read_link(const char *link)
     current.shm = current.tcp && strcmp(current.link, "tcp") != 0;
 }
 
-/* Is the embedded device to be found where RDMA adapters look for each other? */
+/* EXS_ROCE: does the software device use RoCE's UDP port, where RDMA adapters can reach it? */
 static void read_roce(const char *roce)
 {
     keep(current.roce, roce);
@@ -76,7 +78,7 @@ static void read_roce(const char *roce)
     current.roce_known = current.roce_wanted || *current.roce == 0 || strcmp(current.roce, "off") == 0;
 }
 
-/* Digits, and nothing else. */
+/* EXS_SPIN: digits only. */
 static void read_spin(const char *spin)
 {
     size_t length = spin != NULL ? strlen(spin) : 0;

@@ -17,11 +17,12 @@ static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_a
         return -1;
     if (how != SHUT_WR && conn->reading == READ_OPEN) {
         conn->reading = READ_SHUT;
-        xs_rx_recall(conn); /* those receives end when the peer can't fill them any more */
+        xs_rx_recall(conn); /* the receives end as soon as the peer can't write into them any more */
     }
     if (how == SHUT_RD || conn->writing == WRITE_FIN_ACKED) {
         xs_op_complete(op, 0);
-    } else if (conn_broken(conn) && STAILQ_EMPTY(&conn->sends)) { /* else it ends behind those before it */
+    } else if (conn_broken(conn) && STAILQ_EMPTY(&conn->sends)) { /* otherwise it completes behind the sends in
+                                                                   * front of it */
         bool in_order = xs_conn_ended_in_order(conn) && sock_sent(sock) != SENT_LOST;
 
         xs_op_complete(op, in_order ? 0 : conn->error);

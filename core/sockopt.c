@@ -17,15 +17,15 @@ union value {
     struct linger linger;
 };
 
-/* Called with the socket's lock. */
+/* The functions are called with the socket's lock. */
 struct option {
     int level, name;
     socklen_t size; /* bytes of its value */
     void (*get)(const struct sock *sock, union value *value);
-    int (*set)(struct sock *sock, const union value *value); /* -1 and errno; NULL: it can't be changed */
+    int (*set)(struct sock *sock, const union value *value); /* -1 and errno; NULL: read-only */
 };
 
-/* ---- What a socket is ---------------------------------------------------------------------------- */
+/* ---- Properties of a socket --------------------------------------------------------------------------- */
 
 static void get_domain(const struct sock *sock, union value *value)
 {
@@ -48,8 +48,7 @@ static void get_accepts(const struct sock *sock, union value *value)
     value->number = sock->state == SOCK_LISTENING;
 }
 
-/* What broke the connection, if it is. A peer that has left in good order is no error: receives tell of the
- * end. */
+/* The errno that broke the connection. An orderly close by the peer is no error: receives report the end. */
 static void get_error(const struct sock *sock, union value *value)
 {
     const struct conn *conn = sock->conn;
@@ -59,9 +58,9 @@ static void get_error(const struct sock *sock, union value *value)
         value->number = conn->error;
 }
 
-/* ---- Room ---------------------------------------------------------------------------------------- */
+/* ---- Buffers ----------------------------------------------------------------------------------------- */
 
-/* A message of a SEQPACKET waits at the peer. */
+/* A SEQPACKET has no ring buffer: its messages wait at the sender. */
 static void get_receive_buffer(const struct sock *sock, union value *value)
 {
     value->number = sock_is_stream(sock) ? (int)xs_hidden_size(sock) : 0;
@@ -72,7 +71,7 @@ static int positive(const union value *value)
     return value->number > 0 ? 0 : xs_invalid("a buffer of %d bytes is none", value->number);
 }
 
-/* A connection has its own from the first. */
+/* A connection's ring buffer has a fixed size, so the option must be set before. */
 static int set_receive_buffer(struct sock *sock, const union value *value)
 {
     uint32_t size = HIDDEN_MIN;
@@ -174,9 +173,9 @@ static int set_linger(struct sock *sock, const union value *value)
     return 0;
 }
 
-/* ---- Is the peer there? --------------------------------------------------------------------------- */
+/* ---- Keepalive ----------------------------------------------------------------------------------------- */
 
-#define KEEP_MAX 32767 /* s, as of TCP */
+#define KEEP_MAX 32767 /* s, the same limit as TCP */
 #define COUNT_MAX 127
 
 static int changed(struct sock *sock)
@@ -304,7 +303,7 @@ static const struct option *find(const struct sock *sock, int level, int name)
     return NULL;
 }
 
-/* As much of the answer as there is room for, as getsockopt(2) does. */
+/* Copy as much of the value as fits, like getsockopt(2). */
 static int answer(const struct sock *sock, const struct option *option, void *value, socklen_t *value_len)
 {
     union value held;

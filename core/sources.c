@@ -14,7 +14,8 @@
 
 static int watch_own(const struct queue *queue, int fd)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL}; /* no guest's */
+    /* NULL: not a source of an attached queue */
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 
     return queue->fd >= 0 ? fds_watch(queue->fd, fd, &event) : 0;
 }
@@ -57,7 +58,7 @@ void xs_queue_hide(struct queue *queue)
         xs_queue_drop_timer(queue);
 }
 
-/* In its own epoll and in those of the hosts before `end`. */
+/* Unregister from the queue's own epoll set, and from those of the hosts before `end`. */
 static void unwatch_until(const struct queue *queue, const struct guest *end, const struct source *source)
 {
     const struct guest *guest;
@@ -91,7 +92,8 @@ static int watch_everywhere(struct queue *queue, struct source *source)
     return 0;
 }
 
-/* What they sleep on is not what it was. Called with locks of the device's. */
+/* Wake the sleeping threads, because the descriptors to wait for have changed. Called with locks of the
+ * device. */
 static void wake_sleepers(void *home)
 {
     struct queue *queue = home;
@@ -182,7 +184,7 @@ static void tell_of_sleepers(const struct queue *home, bool sleeps)
         xs_nic_sleeps(nic, sleeps);
 }
 
-/* Known first: what changes from then on rings. */
+/* The sleeper is on the list before it reads what to wait for, so a change after that wakes it. */
 void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper)
 {
     const struct source *source;
@@ -217,13 +219,14 @@ void xs_sleep_end(struct xs_sleeper *sleeper)
     xs_queue_unlock(home);
 }
 
-/* ---- The queue's own -------------------------------------------------------------------------- */
+/* ---- The queue's own descriptor ------------------------------------------------------------------------- */
 
-/* The kernel allows only so many ways from a descriptor to the epolls that it wakes, the fewer the more epolls lie
- * between. It counts them when one is added, so a device's descriptor that is added to a queue that many loops watch
- * might be refused, and with it a connection that has nothing to do with them. Therefore each queue watches from the
- * first what lies as deep as anything that it will ever watch, and each of its hosts watches that, too: then it is the
- * loop that is one too many, or the operation that names one more queue, which is refused. */
+/* The kernel limits the number of paths from a descriptor to the epoll sets that it wakes; the longer the path,
+ * the fewer are allowed. It checks this when a descriptor is added. So a device's descriptor that is added to a
+ * queue with many watchers might be refused, and with it a connection that is not at fault. Therefore each
+ * queue registers from the start an epoll set that is nested as deep as anything it will ever register, and
+ * each of its hosts registers it, too. The kernel then refuses the loop, or the operation, that adds one queue
+ * too many. */
 static int make_depth_probe(struct queue *queue)
 {
     struct epoll_event nothing = {.data.ptr = NULL};

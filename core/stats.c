@@ -20,7 +20,7 @@ static uint64_t retransmissions_of(const struct conn *conn)
     return conn->qp != NULL ? conn->device->retransmitted(conn->qp) : 0;
 }
 
-/* One that does not tell makes the sum unknown. */
+/* If one connection does not report a value, the sum is unknown. */
 static uint64_t known_sum(uint64_t a, uint64_t b)
 {
     return a == EXS_STATS_UNKNOWN || b == EXS_STATS_UNKNOWN ? EXS_STATS_UNKNOWN : a + b;

@@ -19,19 +19,19 @@
 #define CHUNKS 4096
 
 struct slot {
-    /* Pairs with sock. One of the two sees the other, since all accesses are in one order: a taker that is
-     * counted before it looks, and whoever exchanges the socket before it counts. */
+    /* Pairs with sock; all accesses are sequentially consistent. A taker increments this before it reads sock;
+     * a remover exchanges sock before it reads this. So one of them sees the other. */
     atomic_uint takers;
     atomic_bool was_used; /* by a socket that was published. Pairs with nothing */
-    /* Identity of the last one that was taken out, whose number is kept for as long as it is closing. Stored
-     * before it is taken out: pairs with who has found none in sock, and looks here. */
+    /* Identity of the last socket that was removed, whose number stays taken until it is closed. Stored before
+     * the removal: pairs with a reader that finds sock NULL and then reads this. */
     _Atomic uint64_t left;
     _Atomic(struct sock *) sock; /* a reference. Pairs with takers and left */
 };
 
-/* Made once: what stores one (release) pairs with whoever finds it (acquire). */
+/* Each chunk is made once: its store (release) pairs with the load that finds it (acquire). */
 static _Atomic(struct slot *) chunks[CHUNKS];
-static _Atomic uint32_t count; /* sockets in slots. Pairs with nothing: who is under way is not waited for */
+static _Atomic uint32_t count; /* sockets in slots. Pairs with nothing: a snapshot */
 static pthread_mutex_t grow_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct slot *slot_of(int number)
@@ -43,7 +43,7 @@ static struct slot *slot_of(int number)
     return chunk != NULL ? &chunk[number % CHUNK] : NULL;
 }
 
-/* The slot of a number that was never used before. NULL and errno. */
+/* Get or make the slot of a number. NULL and errno. */
 static struct slot *make_slot(int number)
 {
     struct slot *slot = slot_of(number);
@@ -145,7 +145,7 @@ bool xs_sock_has_left(int number)
     return identity != 0 && fds_is(number, identity);
 }
 
-/* Whoever could still take the slot's former socket has done so: a few instructions of other threads. */
+/* Wait until no thread is between its reading of the slot and its taking of a reference: a few instructions. */
 static void wait_for_takers(struct slot *slot)
 {
     while (atomic_load(&slot->takers) > 0)
@@ -171,8 +171,8 @@ bool xs_sock_has_number(const struct sock *sock)
     return fds_is(sock->number, sock->identity);
 }
 
-/* Only now may the number be given to another; unless it was already, and if that is not the library's, a fork
- * must not close it. */
+/* Release the number. If it was closed by close(2), and stands for another file by now, don't close it; if that
+ * file does not belong to the library, also make sure that a forked child does not close it. */
 static void give_number_back(const struct sock *sock)
 {
     if (xs_sock_has_number(sock))
@@ -236,8 +236,9 @@ void xs_sock_publish(struct sock *sock)
     struct slot *slot = slot_of(sock->number);
 
     atomic_store(&slot->was_used, true);
-    xs_sock_ref(sock);                                      /* the slot's */
-    struct sock *lost = atomic_exchange(&slot->sock, sock); /* its number was closed by close(2) */
+    xs_sock_ref(sock); /* the slot's reference */
+    /* not NULL: the earlier socket's number was closed by close(2) */
+    struct sock *lost = atomic_exchange(&slot->sock, sock);
 
     if (lost != NULL) {
         wait_for_takers(slot);
@@ -252,7 +253,7 @@ uint32_t xs_sock_count(void)
     return atomic_load_explicit(&count, memory_order_relaxed);
 }
 
-/* The event may be of one that was closed, whose number another has got since. */
+/* The event may belong to a socket that was closed, whose number another socket has now. */
 void xs_sock_told(int number, uint64_t identity)
 {
     struct slot *slot = slot_of(number);

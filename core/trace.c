@@ -27,7 +27,7 @@ const char *xs_trace_time(char out[TRACE_TIME_MAX])
     return out;
 }
 
-/* Who it is about; one that blocks has no queue of its own. */
+/* Text for the socket; a blocking call has no queue. */
 static const char *who(char out[TEXT_MAX], int sockno, exs_qhandle_t queue, exs_ahandle_t ahandle)
 {
     if (queue != NULL)
@@ -61,7 +61,7 @@ void xs_trace_refused(const struct ask *ask)
     errno = error;
 }
 
-/* What there is to tell of it besides its end. */
+/* The result besides the errno. */
 static const char *result_of(char out[TEXT_MAX], const exs_event_t *event)
 {
     *out = '\0';

@@ -55,7 +55,7 @@ struct piece *xs_vector_pieces(const exs_msghdr_t *message, int forbidden)
     if (done == message->exs_iovlen)
         return pieces;
     xs_vector_leave(pieces, done);
-    free(pieces); /* which keeps errno */
+    free(pieces); /* free() preserves errno */
     return NULL;
 }
 

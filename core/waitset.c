@@ -24,7 +24,7 @@ void waitset_end(struct waitset *set)
 
 /* ---- The epoll ----------------------------------------------------------------------------------------- */
 
-/* All that follow: called with its lock. */
+/* The functions in this section are called with the lock. */
 
 static void wake(struct waitset *set)
 {
@@ -39,7 +39,7 @@ static int watch(int epoll, int fd, uint32_t events, void *tag)
     return fds_watch(epoll, fd, &event);
 }
 
-/* 0, or -1 and errno. */
+/* Returns 0, or -1 and errno. */
 static int fill(const struct waitset *set, int epoll)
 {
     if (watch(epoll, set->bell.fd, EPOLLIN, NULL) < 0)
@@ -51,7 +51,7 @@ static int fill(const struct waitset *set, int epoll)
     return 0;
 }
 
-/* Whoever sleeps on the list must know of the change before there are members that are not in it. */
+/* The threads that sleep on the list are woken before a member is added that is not on it. */
 static int make_epoll(struct waitset *set)
 {
     int epoll = fds_epoll();
@@ -139,7 +139,7 @@ void waitset_remove(struct waitset *set, int fd)
     else
         set->unlisted -= was_watched;
     if (i >= 0 && set->epoll < 0)
-        wake(set); /* its number may soon stand for something else */
+        wake(set); /* the number may soon stand for another file */
     pthread_mutex_unlock(&set->lock);
 }
 
@@ -169,9 +169,11 @@ void waitset_time(struct waitset *set, uint64_t at)
     pthread_mutex_unlock(&set->lock);
 }
 
-/* ---- Looking and sleeping ------------------------------------------------------------------------------ */
+/* ---- Polling and sleeping
+ * ---------------------------------------------------------------------------------- */
 
-/* Called with its lock. Each member in its turn. Where poll fails, an epoll has to tell from now on. */
+/* Find a ready member, each in turn. If poll() fails, make an epoll set, which is used from then on. Called
+ * with the lock. */
 static bool look(struct waitset *set, struct epoll_event *event)
 {
     struct pollfd fds[WAITSET_LISTED];

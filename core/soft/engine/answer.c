@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * answer.c - what a responder sends: one ACK or NAK for all that has come since the last, and the data of
- * READs and atomics.
+ * answer.c - what a responder sends: one ACK or NAK for all packets since the last one, and the data of READs and
+ * atomics.
  *
- * Answers go out in the order of their PSNs, so an ACK or NAK waits until the READs before it are served.
- * The last max_dest_rd_atomic READs and atomics are remembered, to be answered again when asked again: a READ
- * from memory, an atomic with what it found the first time.
+ * Responses are sent in the order of their PSNs, so an ACK or NAK waits until the READs before it are served. The last
+ * max_dest_rd_atomic READs and atomics are remembered, so that the response can be repeated: a READ reads memory again,
+ * an atomic returns its first result.
  *
- * Nothing but its data answers a READ or an atomic. No ACK has the PSN of one: a peer that takes it for the
- * answer, as Linux's rxe does, goes on without the data when those are lost, or overtaken by it. What the ACK
- * would have acknowledged before them, they acknowledge.
+ * A READ or an atomic is only answered by its data; no ACK has its PSN. A peer that takes such an ACK for the answer,
+ * as Linux's rxe does, would continue without the data if they are lost, or overtaken by the ACK. The data acknowledge
+ * what precedes them.
  */
 #include "core/bytes.h"
 #include "engine.h"
 #include "mw.h"
 
-#define ACK_PATIENCE 4  /* packets */
-#define ASKS_PATIENCE 3 /* times that one was asked for: a requester does so four times in its window */
+#define ACK_PATIENCE 4 /* packets for which an ACK may be delayed */
+/* ACK requests for which an ACK may be delayed: a requester makes four in its window. */
+#define ASKS_PATIENCE 3
 
 static unsigned places(const struct soft_qp *qp)
 {
     return qp->attr.max_dest_rd_atomic;
 }
 
-/* ---- READs and atomics that are remembered ---- */
+/* ---- Remembered READs and atomics ---- */
 
-/* Remember the next one and begin to answer it. False: more at once than was agreed. */
+/* Remembers a request and starts to answer it. False: more outstanding requests than agreed. */
 bool soft_resource_add(struct soft_qp *qp, const struct soft_packet *packet)
 {
     struct soft_responder *resp = &qp->resp;
@@ -37,8 +38,8 @@ bool soft_resource_add(struct soft_qp *qp, const struct soft_packet *packet)
         return false;
     next = (resp->newest + 1) % places(qp);
     resource = &resp->resources[next];
-    /* The requester must have had its answer, or it would not ask for more: an answer that is still being
-     * repeated is not wanted any more, one that is being given for the first time is one too many. */
+    /* The requester must have received the answer in this entry, or it would not send another request. A repeated
+     * answer is therefore no longer needed; a first answer that is not complete means one request too many. */
     if (resource->cursor < resource->end) {
         if (!resource->again)
             return false;
@@ -84,7 +85,7 @@ struct soft_resource *soft_resource_find(struct soft_qp *qp, uint64_t psn, const
     return NULL;
 }
 
-/* Answer (again) from psn on. */
+/* Answers (again) from psn on. */
 void soft_resource_answer(struct soft_qp *qp, struct soft_resource *resource, uint64_t psn, uint32_t packets)
 {
     if (resource->cursor == resource->end)
@@ -95,7 +96,7 @@ void soft_resource_answer(struct soft_qp *qp, struct soft_resource *resource, ui
     soft_work(qp);
 }
 
-/* Stop answering what is at psn or behind. */
+/* Stops answering at psn and behind it. */
 void soft_resource_drop(struct soft_qp *qp, uint64_t psn)
 {
     for (unsigned i = 0; i < places(qp) && qp->resp.active > 0; i++) {
@@ -108,7 +109,7 @@ void soft_resource_drop(struct soft_qp *qp, uint64_t psn)
     }
 }
 
-/* Of those being answered, the one that is first in the order of PSNs. */
+/* Returns the entry with the lowest PSN of those being answered. */
 static struct soft_resource *first_active(struct soft_qp *qp)
 {
     struct soft_resource *first = NULL;
@@ -145,7 +146,7 @@ static uint8_t read_opcode(bool first, bool last)
     return last ? SOFT_READ_LAST : SOFT_READ_MIDDLE;
 }
 
-/* One response of a READ. False: look again. */
+/* Builds one response of a READ. False: the caller must check again what it has to send. */
 static bool put_read(struct soft_qp *qp, const struct soft_resource *resource)
 {
     uint64_t psn = resource->cursor, offset = (psn - resource->psn) * qp->mtu;
@@ -187,7 +188,7 @@ void soft_answer_ack(struct soft_qp *qp)
 {
     struct soft_responder *resp = &qp->resp;
 
-    /* A NAK that has not left yet says more, unless what it was about has come. */
+    /* A NAK that was not sent yet says more than an ACK; nak_by_now() checks whether its reason still exists. */
     if (resp->answer == SOFT_ANSWER_NONE) {
         resp->answer = SOFT_ANSWER_ACK;
         resp->asks = 1;
@@ -209,7 +210,7 @@ void soft_answer_nak(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
     soft_work(qp);
 }
 
-/* Only where something is known to be on its way, or was: the others have lost nothing. */
+/* Only where a message or a gap shows that packets were on their way; other queue pairs have lost nothing. */
 void soft_answer_overflow(struct soft_qp *qp)
 {
     const struct soft_responder *resp = &qp->resp;
@@ -219,8 +220,8 @@ void soft_answer_overflow(struct soft_qp *qp)
         soft_answer_nak(qp, qp->resp.expected, SOFT_SYNDROME_SEQUENCE);
 }
 
-/* What a NAK of a gap, or of an empty receive queue, is by the time that it leaves: the gap may have been
- * filled, or moved on, by packets that came in another order. */
+/* What a pending sequence or RNR NAK becomes when it is sent: packets that arrived in another order may have filled or
+ * moved the gap. */
 static void nak_by_now(struct soft_responder *resp, uint8_t *syndrome, uint64_t *psn)
 {
     *syndrome = resp->syndrome;
@@ -244,7 +245,7 @@ static void count(struct soft_qp *qp, uint8_t syndrome)
         counters->naks_sent++;
 }
 
-/* False: look again. */
+/* False: the caller must check again what it has to send. */
 static bool put_one_aeth(struct soft_qp *qp, uint8_t syndrome, uint64_t psn)
 {
     struct soft_bth bth = {.opcode = qp->ack, .qpn = qp->attr.dest_qp_num, .psn = (uint32_t)psn};
@@ -258,9 +259,8 @@ static bool put_one_aeth(struct soft_qp *qp, uint8_t syndrome, uint64_t psn)
     return true;
 }
 
-/* A NAK of a gap acknowledges what came before it. But there are peers at RoCE's own port, Linux's rxe, that
- * take each NAK for one more try in vain until an ACK comes, and give up though all of it arrives bit by bit.
- */
+/* A sequence NAK acknowledges what precedes it. But Linux's rxe, a peer at RoCE's port, counts each NAK as a failed
+ * retry until an ACK arrives, and gives up although everything arrives in the end. It therefore gets an ACK first. */
 static bool is_owed_progress(const struct soft_qp *qp, uint8_t syndrome)
 {
     return syndrome == SOFT_SYNDROME_SEQUENCE && qp->resp.data > qp->resp.acked &&
@@ -284,13 +284,13 @@ static inline __attribute__((always_inline)) void put_aeth(struct soft_qp *qp)
         return;
     resp->answer = SOFT_ANSWER_NONE;
     resp->acked = resp->expected;
-    /* After an overflow we ask without knowing of a gap; should there be one, it deserves its own NAK. */
+    /* After an overflow the NAK was sent without a known gap; if there is a gap now, it needs its own NAK. */
     if (syndrome == SOFT_SYNDROME_SEQUENCE)
         resp->nak_sent = resp->missed > resp->expected;
 }
 
-/* Where packets of ours are about to leave by a link that takes an ACK along. They and their answers are in
- * order, so it is behind all of them. */
+/* True if the link carries the ACK with the burst that is about to be sent. The responses in the burst are in order, so
+ * the ACK is behind all of them. */
 static bool is_carried(struct soft_qp *qp)
 {
     struct soft_responder *resp = &qp->resp;
@@ -315,7 +315,8 @@ __attribute__((noinline)) void soft_answer_along(struct soft_qp *qp)
         put_aeth(qp);
 }
 
-/* Nothing is owed but an ACK of a few packets, or of less than the peer's window: that is not yet running dry. */
+/* True if there is nothing to send but an ACK of a few packets, or of less than the peer's window, so that the peer is
+ * not blocked yet. */
 bool soft_answer_can_wait(const struct soft_qp *qp)
 {
     const struct soft_responder *resp = &qp->resp;
@@ -324,7 +325,7 @@ bool soft_answer_can_wait(const struct soft_qp *qp)
            (resp->expected - resp->acked <= ACK_PATIENCE || resp->asks <= ASKS_PATIENCE);
 }
 
-/* Up to a train of what READs and atomics ask for. False: no ACK or NAK may go behind it now. */
+/* Sends data of READs and atomics, at most one burst. False: an ACK or NAK must not follow now. */
 static __attribute__((noinline)) bool put_data(struct soft_qp *qp)
 {
     struct soft_responder *resp = &qp->resp;
@@ -340,7 +341,7 @@ static __attribute__((noinline)) bool put_data(struct soft_qp *qp)
     return resp->active == 0;
 }
 
-/* Data, then the ACK or NAK if nothing is before it. Is there more? */
+/* Sends data, then the ACK or NAK if nothing precedes it. Returns true if more remains. */
 bool soft_answer_go(struct soft_qp *qp)
 {
     struct soft_responder *resp = &qp->resp;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * completer.c - what comes back to a requester: ACKs, NAKs, the data of READs, results of atomics; and what
- * happens when nothing comes back.
+ * completer.c - processes what the peer sends back to a requester: ACKs, NAKs, READ responses, results of atomics; and
+ * retries when the peer sends nothing.
  *
- * A READ advances una only by its responses, packet by packet. Anything that acknowledges a later PSN while a
- * response is outstanding says that the response was lost, and it is asked for again, from where it stopped.
+ * A READ advances una only by its responses, packet by packet. An acknowledgement of a later PSN while a response is
+ * outstanding means that the response was lost; the rest of the READ is then requested again.
  */
 #include "engine.h"
 
@@ -24,7 +24,7 @@ void soft_request_done(struct soft_qp *qp)
         soft_complete_send(qp, send, IBV_WC_SUCCESS);
 }
 
-/* una has come from `before` to where it is. */
+/* una has advanced from `before` to its current value. */
 static void progressed(struct soft_qp *qp, uint64_t before)
 {
     struct soft_requester *req = &qp->req;
@@ -33,7 +33,7 @@ static void progressed(struct soft_qp *qp, uint64_t before)
     if (req->una == before || !soft_sends(qp))
         return;
     req->retries = req->rnr_retries = 0;
-    if (req->next < req->una) { /* acknowledged after we had gone back: it was never lost */
+    if (req->next < req->una) { /* acknowledged after going back: not lost */
         req->next = req->una;
         req->index = req->ring.tail;
         soft_recovery_undo(&req->recovery);
@@ -56,7 +56,7 @@ static void progressed(struct soft_qp *qp, uint64_t before)
         soft_work(qp);
 }
 
-/* All PSNs below `upto` are acknowledged, but not those that only data can answer. */
+/* All PSNs below `upto` are acknowledged, except those that only data can answer. */
 static void acknowledge(struct soft_qp *qp, uint64_t upto)
 {
     struct soft_requester *req = &qp->req;
@@ -64,7 +64,7 @@ static void acknowledge(struct soft_qp *qp, uint64_t upto)
     uint64_t before = req->una;
     struct soft_send *send;
 
-    /* A peer may say that it has what it can't have yet. */
+    /* A peer may claim to have received bytes that were not sent yet. */
     if (link != NULL && link->settle != NULL && upto > link->gathered)
         soft_settle(qp);
     while (req->una < upto && (send = oldest(qp)) != NULL && !soft_send_answered(send)) {
@@ -89,8 +89,7 @@ static void fail_oldest(struct soft_qp *qp, enum ibv_wc_status status)
     soft_qp_fail(qp);
 }
 
-/* Packets were lost from una on: send them again, unless that was done as often as it may be without progress.
- */
+/* Packets from una on were lost: send them again, unless the retry count is used up without progress. */
 void soft_completer_retry(struct soft_qp *qp)
 {
     if (qp->req.retries++ >= qp->attr.retry_cnt)
@@ -115,8 +114,8 @@ bool soft_completer_waits(struct soft_qp *qp)
     return false;
 }
 
-/* The peer is there, and says that una is missing: again, which is one of the retries if it `must` be, or if
- * this has gone on for so long that silence would have been. */
+/* The peer is alive and reports that una is missing: send again. This costs a retry if `must` is set, or if it has
+ * lasted as long as the ACK timeout. */
 static void repeat(struct soft_qp *qp, bool must, bool alone)
 {
     struct soft_recovery *recovery = &qp->req.recovery;
@@ -133,7 +132,7 @@ static void repeat(struct soft_qp *qp, bool must, bool alone)
         soft_requester_lost(qp);
 }
 
-/* A response is missing at una: ask for it, once until there is progress. */
+/* A response is missing at una: request it, once until there is progress. */
 static void missing(struct soft_qp *qp)
 {
     if (qp->req.gap == qp->req.una || qp->req.rnr_wait)
@@ -144,7 +143,8 @@ static void missing(struct soft_qp *qp)
 
 /* ---- Acknowledgements ---- */
 
-/* A probe that is acknowledged by itself was what was missing, and those behind it were dropped. */
+/* If an ACK acknowledges exactly the probe, the probe's packet was the missing one, and the responder dropped those
+ * behind it. */
 static void input_ack(struct soft_qp *qp, uint64_t psn)
 {
     bool probed = qp->req.recovery.probed == psn;
@@ -172,7 +172,8 @@ static void input_rnr(struct soft_qp *qp, uint8_t code)
     soft_recovery_came(&req->recovery);
     soft_requester_back(qp);
     req->rnr_wait = true;
-    /* Of a batch this may not be the first packet, and the wait may be shorter than the batch took to come. */
+    /* The NAK may not be the first packet of a batch, and the wait may be shorter than the batch took to process: read
+     * the clock again. */
     qp->context->now_known = false;
     soft_timer_set(qp, soft_now(qp->context) + soft_rnr_time(code));
 }
@@ -196,7 +197,7 @@ static void input_nak(struct soft_qp *qp, uint8_t syndrome)
     }
 }
 
-/* A NAK at psn acknowledges what is before it. */
+/* A NAK at psn acknowledges all PSNs before it. */
 static void input_refusal(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
 {
     acknowledge(qp, psn);
@@ -224,16 +225,16 @@ static void input_aeth(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
             input_refusal(qp, psn, syndrome);
         break;
     case SOFT_SYNDROME_SEQUENCE &SOFT_SYNDROME_KIND:
-        /* Of a gap: at most one behind all that was sent, when only the acknowledgement was lost. */
+        /* A sequence NAK's PSN is at most one past all that was sent, if only the acknowledgement was lost. */
         if (psn >= req->una && psn < req->high + (syndrome == SOFT_SYNDROME_SEQUENCE))
             input_refusal(qp, psn, syndrome);
         break;
     }
 }
 
-/* ---- Answers with data ---- */
+/* ---- Responses with data ---- */
 
-/* Put the answer to packet una where it belongs. IBV_WC_SUCCESS, or why not. */
+/* Stores the response to PSN una. IBV_WC_SUCCESS, or the error. */
 static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, const struct soft_packet *packet)
 {
     bool atomic = packet->op & SOFT_OP_ATOMIC;
@@ -258,8 +259,8 @@ static enum ibv_wc_status place(struct soft_qp *qp, struct soft_send *send, cons
     return IBV_WC_SUCCESS;
 }
 
-/* Is this the kind of response that belongs at una? One that was on its way when its part was asked for again
- * may not be; it is dropped, the right one will come. */
+/* Is this the kind of response that is expected at una? A response that was on its way when its part was requested
+ * again may not be; it is dropped, because the right one will arrive. */
 static bool belongs(const struct soft_requester *req, const struct soft_send *send,
                     const struct soft_packet *packet)
 {
@@ -280,7 +281,7 @@ static void input_data(struct soft_qp *qp, const struct soft_packet *packet, uin
     uint64_t before;
 
     if (psn < req->una || psn >= req->high)
-        return; /* again, or never asked for */
+        return; /* a duplicate, or never requested */
     acknowledge(qp, psn);
     if (!soft_sends(qp))
         return;
@@ -328,7 +329,7 @@ inline void soft_completer_acked(struct soft_qp *qp, uint32_t psn)
 
 void soft_completer_overflow(struct soft_qp *qp)
 {
-    /* All of it: which answers were lost, and to what, can't be known. */
+    /* Go back to una: it is unknown which responses were lost. */
     if (soft_sends(qp) && qp->req.una < qp->req.next && !qp->req.rnr_wait)
         soft_requester_back(qp);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* packet.c - reading and writing the headers, and the two tables of times. */
+/* packet.c - parses and writes headers, and converts the two encodings of times. */
 #include "core/bytes.h"
 #include "packet.h"
 #include "wire.h"
@@ -7,7 +7,7 @@
 #define ONLY (SOFT_OP_FIRST | SOFT_OP_LAST)
 #define ANSWER(what) (SOFT_OP_ANSWER | (what))
 
-/* An opcode that means this, with the headers that this brings. */
+/* An opcode's properties, and the length of the headers that they imply. */
 #define HEADERS(what)                                                                                          \
     (SOFT_BTH_BYTES + ((what)&SOFT_OP_DETH ? SOFT_DETH_BYTES : 0) +                                            \
      ((what)&SOFT_OP_XRCETH ? SOFT_XRCETH_BYTES : 0) + ((what)&SOFT_OP_RETH ? SOFT_RETH_BYTES : 0) +           \
@@ -29,7 +29,7 @@
         OP((transport) + SOFT_WRITE + 3, SOFT_OP_WRITE | SOFT_OP_LAST | SOFT_OP_IMM | (more)),                 \
         OP((transport) + SOFT_WRITE + 4, SOFT_OP_WRITE | ONLY | SOFT_OP_RETH | (more)),                        \
         OP((transport) + SOFT_WRITE + 5, SOFT_OP_WRITE | ONLY | SOFT_OP_RETH | SOFT_OP_IMM | (more))
-/* What else reliable transports have: of theirs, an answer has no more headers. */
+/* Further opcodes of reliable transports. Their responses have no extra headers. */
 #define ANSWERED(transport, more)                                                                              \
     OP((transport) + SOFT_READ_REQUEST, SOFT_OP_READ | ONLY | SOFT_OP_RETH | (more)),                          \
         OP((transport) + SOFT_READ_FIRST, ANSWER(SOFT_OP_READ) | SOFT_OP_FIRST | SOFT_OP_AETH),                \
@@ -43,8 +43,7 @@
         OP((transport) + SOFT_SEND_LAST_INV, SOFT_OP_SEND | SOFT_OP_LAST | SOFT_OP_IETH | (more)),             \
         OP((transport) + SOFT_SEND_ONLY_INV, SOFT_OP_SEND | ONLY | SOFT_OP_IETH | (more))
 
-/* Opcodes that are not here (0) are not supported: flush, atomic write; or reserved.
- * Datagrams are SENDs of one packet. */
+/* Opcodes that are 0 here are not supported (flush, atomic write) or reserved. Datagrams are SENDs of one packet. */
 static const struct {
     uint16_t op;
     uint8_t headers; /* bytes */
@@ -58,7 +57,7 @@ static const struct {
     ANSWERED(SOFT_XRC, SOFT_OP_XRCETH),
 };
 
-/* What says more of where to, or from. */
+/* The headers with further addressing (XRCETH, DETH). */
 static const uint8_t *parse_addressed(struct soft_packet *packet, const uint8_t *at)
 {
     if (packet->op & SOFT_OP_XRCETH) {
@@ -70,7 +69,7 @@ static const uint8_t *parse_addressed(struct soft_packet *packet, const uint8_t 
     return at + SOFT_DETH_BYTES;
 }
 
-/* The headers behind the BTH; returns where the payload begins. */
+/* Parses the headers behind the BTH; returns where the payload starts. */
 static const uint8_t *parse_extended(struct soft_packet *packet, const uint8_t *at)
 {
     unsigned op = packet->op;
@@ -105,8 +104,7 @@ static const uint8_t *parse_extended(struct soft_packet *packet, const uint8_t *
     return at;
 }
 
-/* What the opcode means, and how many bytes of headers it has. False: it is of a transport that we don't know.
- */
+/* Looks up an opcode's properties and the length of its headers. False: unknown transport. */
 static inline bool look_up(struct soft_packet *packet, uint8_t opcode, size_t *headers)
 {
     if (ops[opcode].op == 0 && opcode >= SOFT_UC)
@@ -130,7 +128,7 @@ inline bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, 
         return false;
     packet->solicited = bytes[1] & 0x80;
     packet->pkey = (uint16_t)(bytes[2] << 8 | bytes[3]);
-    packet->qpn = get32(bytes + 4) & SOFT_PSN_MASK; /* as wide */
+    packet->qpn = get32(bytes + 4) & SOFT_PSN_MASK; /* as wide as a PSN */
     packet->ack_request = bytes[8] & 0x80;
     packet->psn = get32(bytes + 8) & SOFT_PSN_MASK;
     packet->payload = parse_extended(packet, bytes + SOFT_BTH_BYTES);
@@ -141,7 +139,7 @@ inline bool soft_packet_parse(struct soft_packet *packet, const uint8_t *bytes, 
 uint8_t *soft_put_bth(uint8_t *at, const struct soft_bth *bth)
 {
     at[0] = bth->opcode;
-    at[1] = (uint8_t)(bth->solicited << 7 | 0x40 | bth->pad << 4); /* MigReq as hardware sends it */
+    at[1] = (uint8_t)(bth->solicited << 7 | 0x40 | bth->pad << 4); /* MigReq is set, as by adapters */
     at[2] = SOFT_PKEY >> 8;
     at[3] = SOFT_PKEY & 0xff;
     put32(at + 4, bth->qpn & 0xffffff);
@@ -176,7 +174,7 @@ uint8_t *soft_put_aeth(uint8_t *at, uint8_t syndrome, uint32_t msn)
 
 uint64_t soft_rnr_time(uint8_t code)
 {
-    /* In units of 10 us, as the specification's table has them; code 0 is the longest. */
+    /* In units of 10 us, from the specification's table; code 0 is the longest. */
     static const uint16_t tens[32] = {0,    1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
                                       48,   64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
                                       2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * qp.c - completing the work of a queue pair, and its way to the error states.
+ * qp.c - completes the work of a queue pair, and moves it to the error states.
  */
 #include "engine.h"
 
@@ -34,7 +34,7 @@ static __attribute__((cold)) void lost_completion(struct soft_qp *qp)
     soft_qp_fail(qp);
 }
 
-/* Inline down to the ring, so that a completion is written there and nowhere else before. */
+/* Inlined with soft_cq_add(), so that the completion is written only once, directly to the ring. */
 static inline __attribute__((always_inline)) void complete(struct soft_qp *qp, struct ibv_cq *cq,
                                                            struct ibv_wc *wc, bool solicited)
 {
@@ -95,7 +95,8 @@ void soft_qp_fail(struct soft_qp *qp)
     soft_ibv(qp)->state = qp->attr.qp_state = IBV_QPS_ERR;
     soft_timer_forget(qp);
     qp->req.rnr_wait = false;
-    /* A NAK is still owed, with the answers before it. Without one the peer is left to find out. */
+    /* If a NAK is pending, it and the responses before it are still sent. Otherwise the peer must detect the failure
+     * itself. */
     if (qp->resp.answer != SOFT_ANSWER_NAK)
         soft_resource_drop(qp, 0);
     soft_flush_sends(qp);

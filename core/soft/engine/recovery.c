@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* recovery.c - the arithmetic of recovery.h. */
+/* recovery.c - the arithmetic of loss recovery: see recovery.h. */
 #include "recovery.h"
 
-#define GROWTH 4        /* packets for each window that was acknowledged */
-#define TRUSTED 2       /* answers that make an estimate */
-#define DOUBLINGS 10    /* of the patience, at most */
-#define IN_VAIN 3       /* NAKs without progress that make nothing slower */
-#define GUESSED 1000000 /* ns by which a round trip may differ from what others took */
+#define GROWTH 4        /* packets by which the window grows per acknowledged window */
+#define TRUSTED 2       /* timed answers that make an estimate */
+#define DOUBLINGS 10    /* maximum doublings of the time until a probe */
+#define IN_VAIN 3       /* NAKs without progress that do not reduce the window */
+#define GUESSED 1000000 /* ns by which a round trip may differ from another measurement of it. */
 
 void soft_recovery_begin(struct soft_recovery *recovery)
 {
@@ -33,10 +33,10 @@ void soft_recovery_answered(struct soft_recovery *recovery, uint64_t now)
 
     recovery->timed = SOFT_NO_PSN;
     if (recovery->timed_at == 0 || now < recovery->timed_at)
-        return; /* it has not even left: an answer to something else */
+        return; /* not sent yet: the answer is to another packet */
     if (recovery->probed_at > recovery->timed_at &&
         now - recovery->probed_at <= recovery->round + recovery->spread)
-        return; /* perhaps it only came since a probe asked for it */
+        return; /* it may answer the probe */
     if (recovery->answers == 0) {
         recovery->round = took;
         recovery->spread = took / 2;
@@ -136,10 +136,10 @@ bool soft_recovery_refused(struct soft_recovery *recovery, uint64_t now, uint64_
         recovery->probes = 0;
         return charges;
     }
-    /* The first ones may be about packets that overtook each other. Another says that the flight was lost again, as
-     * where a way swallows long packets and carries short ones; at one packet at a time nobody asks any more, and
-     * what a probe brings back is no reason to probe sooner. Without an estimate all may be about one flight:
-     * soft_recovery_is_stale can't tell. */
+    /* The first NAKs may be about reordered packets. A further one means that the flight was lost again, for example on
+     * a path that loses long packets and delivers short ones. With a window of one packet the peer sends no further
+     * NAK, and the answer to a probe is no reason to probe earlier. Without an estimate all NAKs may be about one
+     * flight, because soft_recovery_is_stale() can't tell. */
     if (has_estimate(recovery))
         halve(recovery);
     return charges;
@@ -159,7 +159,7 @@ uint64_t soft_recovery_patience(const struct soft_recovery *recovery, uint64_t g
 
 void soft_recovery_probe(struct soft_recovery *recovery, uint64_t una, uint64_t high, uint64_t now)
 {
-    /* The first may have been in vain; one that is not answered either says that the way is full. */
+    /* The first probe may have been unnecessary. If a second one is needed, the path is congested. */
     if (recovery->probes > 0 && recovery->window > SOFT_WINDOW_MIN) {
         recovery->paid = high;
         halve(recovery);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * refuse.c - requests that a responder can't carry out: what the peer is told, what the application, and what
- * becomes of the queue pair.
+ * refuse.c - requests that a responder cannot execute: the NAK for the peer, the event or completion for the
+ * application, and the queue pair's state.
  */
 #include "engine.h"
 
-/* How the application learns of an error that no receive of its own can tell it. */
+/* The asynchronous event for an error that no receive can report. */
 static enum ibv_event_type event_of(enum ibv_wc_status status)
 {
     switch (status) {
@@ -18,9 +18,9 @@ static enum ibv_event_type event_of(enum ibv_wc_status status)
     }
 }
 
-/* The queue pair had failed already, and still owed a NAK and the answers before it (soft_qp_fail); now one of those
- * answers fails. It and what is behind it are not answered any more, or the queue pair would try for ever. The peer
- * must learn of the first of its requests that failed, so this NAK replaces the one behind it. */
+/* The queue pair had already failed, and still had to send a NAK and the responses before it (soft_qp_fail); now one of
+ * those responses fails. It and those behind it are dropped, or the queue pair would try forever. The peer must learn
+ * of the first of its requests that failed, so this NAK replaces a later one. */
 static void fail_owed_answer(struct soft_qp *qp, uint64_t psn, uint8_t syndrome)
 {
     const struct soft_responder *resp = &qp->resp;
@@ -54,9 +54,9 @@ void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enu
     soft_qp_fail(qp);
 }
 
-/* The packet at expected can't be carried out. Without a NAK to tell the sender, a message that is wrong or
- * does not fit is dropped (IBA's class D); what is wrong with our own receive is an error all the same, and a
- * receive that has come from a shared queue can't stay for the next message (class E). */
+/* The packet with PSN `expected` cannot be executed. On an unreliable transport no NAK can be sent, so an invalid
+ * message or one that does not fit is dropped (class D of the specification). An error of the local receive is reported
+ * nevertheless, and a receive that was taken from a shared queue cannot be kept for the next message (class E). */
 void soft_refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
 {
     bool ours = status == IBV_WC_LOC_PROT_ERR || (status == IBV_WC_LOC_LEN_ERR && soft_srq_of(qp) != NULL);

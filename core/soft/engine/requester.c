@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * requester.c - the sending half of a queue pair: work requests become packets.
+ * requester.c - the sending half of a queue pair: turns work requests into packets.
  *
- * All of it hangs on two PSNs: una, the oldest that is not acknowledged, and next. Going back is next = una,
- * wherever in a message that is: everything is built anew from the work request and the user's memory.
+ * Two PSNs control it: una, the oldest that is not acknowledged, and next. To send again, the requester sets next =
+ * una, wherever in a message that is: each packet is built from the work request and the application's memory.
  *
- * A window bounds how many packets are under way, so that the peer's socket buffer can hold them. The
- * responses of a READ count too, but a READ is not kept from asking for more than fits.
+ * The window limits how many packets are unacknowledged, so that the peer's socket buffer can hold them. The responses
+ * of a READ count, too, but one READ may ask for more than the window.
  *
- * Without a reliable connection nothing is acknowledged: una follows next, and a request is done when its last
- * packet has left. Its link may ask for a pause then, so that it doesn't send faster than the peer takes in.
+ * On an unreliable transport nothing is acknowledged: una follows next, and a request completes when its last packet
+ * has been sent. The link may then ask for a pause, so that the queue pair does not send faster than the peer reads.
  */
 #include "engine.h"
 #include "mw.h"
@@ -21,7 +21,7 @@ static struct soft_send *current(const struct soft_qp *qp)
     return soft_ring_at(&qp->req.ring, qp->req.index);
 }
 
-/* Packets that may still go out. */
+/* Number of packets that the window still allows. */
 static uint32_t room(const struct soft_requester *req)
 {
     uint64_t out = req->next - req->una;
@@ -29,8 +29,8 @@ static uint32_t room(const struct soft_requester *req)
     return out >= req->recovery.window ? 0 : (uint32_t)(req->recovery.window - out);
 }
 
-/* How many PSNs go out with the next packet. A READ asks for all of its data at once; when a part of that was
- * lost, for the rest, a window's worth at a time. The responder then knows the READ as a whole. */
+/* Number of PSNs that the next packet uses. A READ request asks for all of its data at once, so that the responder
+ * knows the whole READ. If responses were lost, the next requests ask for the rest, a window's worth at a time. */
 static uint32_t span(const struct soft_requester *req, const struct soft_send *send)
 {
     uint64_t left = send->psn + send->packets - req->next;
@@ -41,7 +41,7 @@ static uint32_t span(const struct soft_requester *req, const struct soft_send *s
     return req->next > send->psn && left > window ? window : (uint32_t)left;
 }
 
-/* Only so many at once, and of the parts of one READ only one. */
+/* The number of outstanding READs and atomics is limited, and of the parts of one READ only one may be outstanding. */
 static bool answered_may_go(const struct soft_qp *qp, const struct soft_send *send)
 {
     const struct soft_requester *req = &qp->req;
@@ -58,9 +58,9 @@ bool soft_requester_may_go(const struct soft_qp *qp)
         return false;
     send = current(qp);
     if (soft_state(qp) == IBV_QPS_SQD && req->next == send->psn && req->next == req->high)
-        return false; /* drained: what has begun goes on, nothing new begins */
+        return false; /* drained: started requests continue, no new one starts */
     if (send->status != IBV_WC_SUCCESS)
-        return req->index == req->ring.tail; /* its turn to fail, or to be carried out here */
+        return req->index == req->ring.tail; /* it fails, or is executed locally, when it is the oldest */
     if (send->flags & IBV_SEND_FENCE && req->next == send->psn && req->reads > 0)
         return false;
     return !soft_send_answered(send) || answered_may_go(qp, send);
@@ -155,8 +155,8 @@ int soft_send_slice(const struct soft_qp *qp, struct soft_send *send, uint64_t o
     return payload_of(qp, send, offset, length, slice, fragile);
 }
 
-/* At least four times in a window, at its end, where the rest of it waits, and at the end of a message. A packet that
- * goes out of turn is a probe. */
+/* Whether a packet asks for an acknowledgement: at least four times per window, at the end of the window, where the
+ * requester pauses, and at the end of a message. A packet with a PSN below next is a probe. */
 static bool ask(struct soft_qp *qp, uint64_t psn, bool last)
 {
     struct soft_requester *req = &qp->req;
@@ -172,8 +172,8 @@ static bool ask(struct soft_qp *qp, uint64_t psn, bool last)
     return true;
 }
 
-/* The first packet of a WRITE is longer than those behind it: with another, shorter one its train is full, and that may
- * be an answer that is owed. False: look again at what there is to do. */
+/* The first packet of a WRITE is longer than the following ones, so its burst has space for only one more, shorter
+ * packet. A pending ACK may be that packet. False: the caller must check again what it has to send. */
 static __attribute__((noinline)) bool answer_behind_first(struct soft_qp *qp, const struct soft_send *send,
                                                           uint64_t psn)
 {
@@ -185,7 +185,8 @@ static __attribute__((noinline)) bool answer_behind_first(struct soft_qp *qp, co
     return req->next == psn && soft_requester_ready(qp);
 }
 
-/* One packet of a SEND or WRITE, perhaps its only one. False: look again at what there is to do. */
+/* Builds one packet of a SEND or WRITE; `only`: it is the whole message. False: the caller must check again what it has
+ * to send. */
 static inline __attribute__((always_inline)) bool put_data_as(struct soft_qp *qp, struct soft_send *send,
                                                               uint64_t psn, bool extended, bool only)
 {
@@ -245,7 +246,7 @@ static bool put_data_extended(struct soft_qp *qp, struct soft_send *send, uint64
     return put_data_as(qp, send, psn, true, false);
 }
 
-/* An atomic, or a READ request for `count` packets. */
+/* Builds an atomic, or a READ request for `count` packets. */
 static bool put_request(struct soft_qp *qp, struct soft_send *send, uint64_t psn, uint32_t count)
 {
     bool atomic = send->base != SOFT_READ_REQUEST;
@@ -286,7 +287,7 @@ static void count_again(struct soft_qp *qp)
     qp->req.retransmitted++;
 }
 
-/* What has more to say of where it goes. */
+/* Transports whose packets have an extra addressing header (UD, XRC). */
 static bool put_addressed(struct soft_qp *qp, struct soft_send *send, uint32_t count)
 {
     if (qp->transport == SOFT_UD)
@@ -305,8 +306,8 @@ static bool put(struct soft_qp *qp, struct soft_send *send, uint32_t count)
     return put_data(qp, send, qp->req.next);
 }
 
-/* So many bytes more have been sent with this request. The wait ends as one for a peer that was not ready does.
- */
+/* `bytes` more bytes were sent for this request. If the link asks for a pause, it ends in soft_requester_waited(), like
+ * an RNR wait. */
 static void pace(struct soft_qp *qp, struct soft_send *send, size_t bytes)
 {
     const struct soft_path *path =
@@ -332,12 +333,13 @@ void soft_requester_waited(struct soft_qp *qp)
         soft_work(qp);
 }
 
-/* Nobody will acknowledge it. False: some of its memory was gone. */
+/* Unreliable transports: the packet is done. False: some of its payload's memory had vanished. */
 static bool sent_for_good(struct soft_qp *qp, struct soft_send *send)
 {
     struct soft_requester *req = &qp->req;
 
-    /* Payload that is yet to be fetched may turn out to be gone: not after we said that all is well. */
+    /* Payload that is yet to be copied may turn out to have vanished. Copy it before the request completes
+     * successfully. */
     if (req->next == send->psn + send->packets && qp->context->train.pieces > 0 &&
         !soft_train_leave(qp->context) && !soft_sends(qp))
         return false;
@@ -348,7 +350,7 @@ static bool sent_for_good(struct soft_qp *qp, struct soft_send *send)
     return true;
 }
 
-/* The next packet. */
+/* Builds the next packet. False: the caller must check again what it has to send. */
 static bool put_next(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
@@ -376,8 +378,8 @@ static bool put_next(struct soft_qp *qp)
     return qp->reliable || sent_for_good(qp, send);
 }
 
-/* Those behind it may well have come, or be on their way. Data that answer a request come in one go, so what is
- * missing of them is asked for as after a loss. */
+/* The packets behind it have probably arrived or are on their way, so only the oldest is sent. The responses of a READ
+ * or atomic come in sequence, so missing ones are requested as after a loss. */
 void soft_requester_probe(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
@@ -396,7 +398,7 @@ void soft_requester_probe(struct soft_qp *qp)
         count_again(qp);
 }
 
-/* Packets are about to leave. */
+/* Packets are about to be sent: start the timer. */
 static void wait_for_answer(struct soft_qp *qp)
 {
     bool waits = qp->deadline != NEVER_NS;
@@ -409,7 +411,7 @@ static void wait_for_answer(struct soft_qp *qp)
     }
 }
 
-/* May only a part of a train go, of more that is to? */
+/* True if only a part of a burst may be sent now although more is posted. */
 static bool fills_no_train(const struct soft_qp *qp)
 {
     const struct soft_requester *req = &qp->req;
@@ -419,8 +421,9 @@ static bool fills_no_train(const struct soft_qp *qp)
     return packets < qp->turn && !soft_send_answered(send) && send->psn + send->packets - req->next > packets;
 }
 
-/* The window is nearly full. Trains cost about the same whatever is in them, so less than one waits for an
- * acknowledgement that lets a whole one go, which is asked for with the last packet of this turn. False: it does. */
+/* The window is nearly full. A burst costs about the same whatever its length, so the requester does not send less than
+ * a full one: it waits for an acknowledgement that makes space for a full burst. The last packet of this turn asks for
+ * that acknowledgement. False: it waits. */
 static __attribute__((noinline)) bool goes_on(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;

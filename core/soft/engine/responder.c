@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * responder.c - the receiving half of a queue pair: requests are checked and carried out, in order, once.
+ * responder.c - the receiving half of a queue pair: checks requests and executes them, in order and once.
  *
- * Every packet is checked against the queue pair's and the region's rights as it comes, since a region may
- * go while a message is under way. Payload is copied once, from the packet to where it belongs. What happens
- * to a request that can't be carried out is in refuse.c.
+ * Each packet is checked against the access rights of the queue pair and the region when it arrives, because a region
+ * may be deregistered within a message. Payload is copied once, from the packet to its destination. refuse.c handles
+ * requests that cannot be executed.
  *
  * Only a packet whose PSN is near the expected one is answered. InfiniBand's specification answers a duplicate from up
  * to half of all PSNs back with an ACK, and any later PSN with a NAK. On a shared host that tells an attacker, who can
  * see how many datagrams leave, when it has guessed a queue pair number. The peer's window bounds how far a duplicate
- * or an early packet can be away, so that all others get no answer. A repeated READ or atomic is answered at any
- * distance, because it must match a remembered one in key and address.
+ * or an early packet can be away, so all others get no answer. A repeated READ or atomic is answered at any distance,
+ * because it must match a remembered one in key and address.
  */
 #include <arpa/inet.h>
 #include "core/copy.h"
@@ -23,7 +23,7 @@ static void refuse_invalid(struct soft_qp *qp)
     soft_refuse(qp, SOFT_SYNDROME_INVALID, IBV_WC_REM_INV_REQ_ERR);
 }
 
-/* Memory of ours that isn't there any more, or was deregistered. */
+/* The local memory has vanished or was deregistered. */
 static void refuse_vanished(struct soft_qp *qp)
 {
     soft_refuse(qp, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
@@ -31,7 +31,7 @@ static void refuse_vanished(struct soft_qp *qp)
 
 /* ---- What a packet must be, to be the next ---- */
 
-/* A message goes on with packets of its own kind, and only such; all but the last are full. */
+/* The next packet of a message must be of the same kind; all but the last have full length. */
 static bool in_sequence(const struct soft_qp *qp, const struct soft_packet *packet)
 {
     unsigned message = qp->resp.message;
@@ -51,8 +51,8 @@ static bool may(const struct soft_qp *qp, unsigned access)
     return qp->attr.qp_access_flags & access;
 }
 
-/* A receive for a SEND's first packet, which takes it, or for a WRITE's immediate data, which take it when the
- * WRITE is done; of other packets *recv stays. False: there is none, and the sender has been told to wait. */
+/* Finds the receive for the first packet of a SEND, or for a WRITE's immediate data; a WRITE uses it when it is
+ * complete. For other packets *recv is unchanged. False: none is posted, and the sender gets an RNR NAK. */
 static bool take_receive(struct soft_qp *qp, const struct soft_packet *packet, struct soft_recv **recv)
 {
     bool send = packet->op & SOFT_OP_SEND;
@@ -93,7 +93,7 @@ static bool scatter_payload(struct soft_qp *qp, const struct soft_packet *packet
     return packet->target == NULL;
 }
 
-/* Its last packet may name a key, which is then not valid any more before the receive completes. */
+/* The last packet may name a key, which is invalidated before the receive completes. */
 static bool send_payload(struct soft_qp *qp, const struct soft_packet *packet)
 {
     if (!scatter_payload(qp, packet))
@@ -104,7 +104,7 @@ static bool send_payload(struct soft_qp *qp, const struct soft_packet *packet)
     return false;
 }
 
-/* False: the memory is gone. */
+/* False: the memory has vanished. */
 static inline bool write_region(const struct soft_mr *mr, uint64_t va, const struct soft_packet *packet)
 {
     struct iovec to = {soft_mr_at(mr, va), packet->length};
@@ -115,7 +115,7 @@ static inline bool write_region(const struct soft_mr *mr, uint64_t va, const str
     return true;
 }
 
-/* What the RETH promises, at a WRITE's first packet. */
+/* Stores the RETH of a WRITE's first packet. */
 static bool write_begin(struct soft_qp *qp, const struct soft_packet *packet)
 {
     struct soft_responder *resp = &qp->resp;
@@ -146,7 +146,7 @@ static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
      * else an attacker needs no key to slip in immediate data. */
     if (resp->length == 0 && !qp->checks_every_key)
         return true;
-    /* The whole of it at each packet: nothing is written of a message that would not fit. */
+    /* Each packet checks the range of the whole message: nothing is written of a message that does not fit. */
     mr = soft_mr_check(qp->context, qp->ibv.qp_base.pd, resp->rkey, resp->va, resp->length,
                        IBV_ACCESS_REMOTE_WRITE);
     if (mr == NULL)
@@ -162,7 +162,7 @@ static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
     return packet->target == NULL;
 }
 
-/* What came beside the payload. */
+/* Immediate data, or the key that was invalidated. */
 static inline void tell(struct ibv_wc *wc, const struct soft_packet *packet)
 {
     wc->wc_flags = packet->op & SOFT_OP_IMM ? IBV_WC_WITH_IMM : IBV_WC_WITH_INV;
@@ -172,7 +172,7 @@ static inline void tell(struct ibv_wc *wc, const struct soft_packet *packet)
         wc->invalidated_rkey = ntohl(packet->imm);
 }
 
-/* The message is complete, of so many bytes; with a receive if it took one, perhaps with an earlier packet: NULL. */
+/* The message of `bytes` bytes is complete. recv: the receive that it uses, or NULL if an earlier packet took it. */
 static void finish(struct soft_qp *qp, const struct soft_packet *packet, uint64_t bytes, struct soft_recv *recv)
 {
     struct soft_responder *resp = &qp->resp;
@@ -245,19 +245,19 @@ static __attribute__((noinline)) void execute_read(struct soft_qp *qp, const str
     accepted(qp, soft_packets(packet->dma_length, qp->mtu));
 }
 
-/* Is the word there? Of all accesses this one can't be the kernel's, since no system call is atomic on 64 bits:
- * between here and the access a file may still be cut short, though nobody but the one who shares it with us
- * could hit that. */
+/* True if the 64-bit word exists. The kernel cannot do this access for the device, because no system call is atomic on
+ * 64 bits. Between this check and the access a file may still be truncated, but only by a process that shares the file
+ * with the application. */
 static bool is_there(const struct soft_mr *mr, const uint64_t *word)
 {
     uint64_t value;
 
-    if (mr->on_demand && !soft_page_is_writable(word)) /* nobody has asked when it was registered */
+    if (mr->on_demand && !soft_page_is_writable(word)) /* not checked at registration */
         return false;
     return !mr->fragile || fragile_copy(&value, word, sizeof value);
 }
 
-/* The application may work on the same word with atomics of its own. */
+/* The application may use atomics on the same word. */
 static uint64_t operate(uint64_t *word, const struct soft_packet *packet)
 {
     uint64_t original = packet->compare;
@@ -314,10 +314,11 @@ void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet
 
 /* ---- Duplicates and early packets ---- */
 
-#define NEAR SOFT_WINDOW_MAX /* packets that this device's requester has under way at most */
-#define NEAR_ADAPTER 16384 /* the same of other devices: more bytes than a socket buffers, at an MTU of 2048 */
+#define NEAR SOFT_WINDOW_MAX /* maximum outstanding packets of this device's requester */
+/* The same for other devices: more bytes than a socket buffer holds, at an MTU of 2048. */
+#define NEAR_ADAPTER 16384
 
-/* The specification does not bound the window of an adapter on another host. Such a peer has RoCE's own port. */
+/* The specification does not limit the window of an adapter on another host. Such a peer has RoCE's port. */
 static bool is_near(const struct soft_qp *qp, uint64_t psn)
 {
     const struct soft_path *path = &qp->path;
@@ -358,13 +359,14 @@ static __attribute__((noinline)) void ahead_of_others(struct soft_qp *qp, uint64
     }
     if (resp->missed <= psn)
         resp->missed = psn + 1;
-    /* One for each pass of the sender's: when PSNs begin anew, what was asked for is lost once more. */
+    /* One NAK for each pass of the sender: when its PSNs start again from an earlier one, the retransmission was
+     * lost. */
     if (!resp->nak_sent || psn <= resp->ahead)
         soft_answer_nak(qp, psn, SOFT_SYNDROME_SEQUENCE);
     resp->ahead = psn;
 }
 
-/* ---- The way in ---- */
+/* ---- Entry point ---- */
 
 inline void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet)
 {

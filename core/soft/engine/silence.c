@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * silence.c - what a requester does that hears nothing.
+ * silence.c - what a requester does when the peer does not answer.
  *
- * The ACK timer runs from the first packet of a flight, and anew from each progress: T later, as verbs define
- * it, a retry is used up. Before that, where recovery.h has an estimate of when an answer was due, the oldest
- * packet is sent once more. A probe leaves the ACK timer alone, so a peer that is gone is given up at the same
+ * The ACK timer starts with the first packet of a flight, and again with each progress. When it expires, a retry is
+ * used up, as verbs define it. Before that, if recovery.h has an estimate of when an answer is due, the oldest packet
+ * is sent once more (a probe). A probe does not change the ACK timer, so an unreachable peer is given up at the same
  * time with probes and without.
  */
 #include "engine.h"
 
-/* The queue pair's deadline: a probe, or the ACK timer's end. */
+/* Sets the queue pair's timer to the next probe or to the end of the ACK timer. */
 static void await(struct soft_qp *qp, uint64_t now)
 {
     uint64_t patience =
@@ -49,7 +49,7 @@ void soft_silence_broken(struct soft_qp *qp)
     }
 }
 
-/* A peer that takes nothing in any more is one that doesn't answer. */
+/* The link is full because the peer reads nothing: treated like a peer that does not answer. */
 void soft_silence_held(struct soft_qp *qp)
 {
     if (qp->deadline != NEVER_NS || qp->attr.timeout == 0 || !soft_requester_ready(qp))
@@ -58,7 +58,7 @@ void soft_silence_held(struct soft_qp *qp)
     soft_timer_set(qp, qp->req.expiry);
 }
 
-/* Nothing was lost, so nothing is sent again: only the retries are counted. */
+/* Lossless link: nothing is sent again, only the retries are counted. */
 static void wait_on(struct soft_qp *qp)
 {
     if (!soft_completer_waits(qp))
@@ -93,7 +93,7 @@ void soft_timers(struct ibv_context *ibv)
 
     context->now_known = false;
     now = soft_now(context);
-    /* Each timer once at most, also one that would be due again at once. */
+    /* Each timer at most once, also if it is due again at once. */
     for (size_t left = context->heap_count; left > 0 && soft_timer_next(context) <= now; left--) {
         struct soft_qp *qp = context->heap[0].qp;
 

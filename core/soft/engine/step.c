@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * step.c - turns: who sends next, and what the link calls when packets or time have come.
+ * step.c - schedules the queue pairs, and the functions that links call when packets have arrived or time has passed.
  *
- * Queue pairs with something to send wait on a list. Each gets a turn of at most a train of answers and a
- * train of requests, then the next; a whole step is bounded too, so that the lock is not held for long: by the
- * bytes that it sends, and by its turns, whatever they send. What a step leaves over is due at once (soft_deadline).
+ * Queue pairs with something to send are on the work list. Each gets a turn of at most one burst of responses and one
+ * burst of requests, then the next one. A step is bounded by the bytes that it sends and by its number of turns, so
+ * that the lock is not held for long. If work remains after a step, soft_deadline() returns 0.
  */
 #include "engine.h"
 
 #define STEP_BYTES UINT64_C(1048576)
 #define TURN_BYTES                                                                                             \
-    64 /* what a turn costs of those, besides what it sends: 16,384 turns that send nothing are a step */
+    64 /* Bytes that a turn counts for besides what it sends: 16,384 turns that send nothing are a step. */
 
 uint64_t soft_now(struct soft_context *context)
 {
@@ -39,21 +39,21 @@ void soft_idle(struct soft_qp *qp)
 static void turn(struct soft_qp *qp)
 {
     bool requests = soft_requester_go(qp);
-    /* Answers second: an acknowledgement, being short, then closes the train of requests and costs no
-     * train of its own. */
+    /* Responses second: an acknowledgement is short, so it closes the burst of requests and needs no burst for
+     * itself. */
     bool answers = soft_answer_go(qp);
 
     if (requests || answers)
         soft_work(qp);
 }
 
-/* Nothing to do but to acknowledge, and that may wait. */
+/* True if there is nothing to send but an acknowledgement that may be delayed. */
 static bool waits(const struct soft_qp *qp)
 {
     return qp->context->patient && !soft_requester_ready(qp) && soft_answer_can_wait(qp);
 }
 
-/* Its link is full, so it waits to be called. */
+/* True if its link is full. The link calls soft_link_drained() later. */
 static bool is_held(struct soft_qp *qp)
 {
     struct soft_link *link = qp->path.link;
@@ -90,7 +90,7 @@ size_t soft_qps(struct ibv_context *ibv)
     return soft_context_of(ibv)->qp_count;
 }
 
-/* As a rule one queue pair has come to owe an acknowledgement, which waits. */
+/* In the usual case one queue pair has an acknowledgement to send, which is delayed. */
 static bool nothing_to_do(const struct soft_context *context)
 {
     const struct soft_qp *qp = TAILQ_FIRST(&context->work);
@@ -128,14 +128,14 @@ static __attribute__((noinline)) void step(struct soft_context *context)
         soft_timer_started(context);
 }
 
-/* Is a timer due before its user looks again, who has said so, or has been here since? Of the last time that is known:
- * who has set a timer has asked for it. */
+/* True if a timer is due before looks_at, when the application said it would poll again, or if looks_at is over.
+ * Compares with the last known time, which is recent: setting a timer reads the clock. */
 static bool is_due_before(const struct soft_context *context, uint64_t due)
 {
     return due != NEVER_NS && (due < context->looks_at || context->looks_at <= context->now);
 }
 
-/* Is there something to be done before its user sleeps? */
+/* Updates `waits`: must something be done before the application sleeps? */
 static void note_waits(struct soft_context *context)
 {
     atomic_store_explicit(&context->waits,
@@ -212,7 +212,7 @@ int soft_progress(struct ibv_context *ibv)
     return progress(soft_context_of(ibv));
 }
 
-/* Could a packet of its peer's have come to this port of ours? */
+/* True if packets from its peer arrive at this local port. */
 static bool is_reached_at(const struct soft_qp *qp, in_port_t port)
 {
     in_port_t own = qp->path.local.in.sin_port; /* at the same place in sockaddr_in6 */

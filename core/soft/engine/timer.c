@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * timer.c - one timer for each queue pair (waiting for an ACK, or for the end of an RNR pause), on a heap.
+ * timer.c - one timer for each queue pair (ACK timeout, probe, or end of a pause), in a heap.
  *
- * Progress restarts the timer of a busy queue pair over and over. So that this costs nothing, moving a
- * deadline to later leaves the heap alone: the heap's time may be too early, never too late, and is put
- * right when it gets to the top. The heap has room for every queue pair from its creation on.
+ * Progress restarts the timer of a busy queue pair again and again. To make this cheap, moving a deadline to a later
+ * time does not change the heap: the time in the heap may be too early but never too late, and is corrected when the
+ * entry reaches the top. The heap has space for each queue pair from its creation on.
  */
 #include <stdlib.h>
 #include "engine.h"
@@ -25,7 +25,7 @@ bool soft_timer_reserve(struct soft_context *context, size_t qps)
     return true;
 }
 
-/* Places are counted from 1: the children of i are 2i and 2i + 1. */
+/* Positions are counted from 1: the children of i are 2i and 2i + 1. */
 static void place(struct soft_context *context, size_t at, struct soft_timer timer)
 {
     context->heap[at - 1] = timer;
@@ -88,8 +88,8 @@ void soft_timer_set(struct soft_qp *qp, uint64_t deadline)
         sift_up(context, qp->heap_at, (struct soft_timer){deadline, qp});
 }
 
-/* The time is taken once the packets are gone: a thread that is put to sleep between taking it and sending
- * would make the wait shorter than it may be. Within one step no queue pair goes away. */
+/* The clock is read after the packets have been sent: if the thread were preempted between reading it and sending, the
+ * timeout would be too short. Within one step no queue pair is destroyed. */
 void soft_timer_start(struct soft_qp *qp)
 {
     if (qp->starting)
@@ -126,7 +126,7 @@ static void hurry(struct soft_qp *qp)
     qp->unhurried = false;
 }
 
-/* One that has been answered meanwhile waits for nothing. */
+/* soft_silence_begin() does nothing for a queue pair that has been answered in the meantime. */
 void soft_timer_start_unhurried(struct soft_context *context)
 {
     struct soft_qp *qp;
@@ -147,7 +147,7 @@ void soft_timer_end(struct soft_qp *qp)
     soft_timer_forget(qp);
 }
 
-/* Apart from what goes on where no timer runs. */
+/* Separate from the fast path, on which no timer runs. */
 static __attribute__((noinline)) uint64_t first_due(struct soft_context *context)
 {
     while (context->heap_count > 0) {

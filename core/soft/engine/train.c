@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * train.c - packets on their way out, put together so that one call of the wire takes many.
+ * train.c - builds bursts (in the code: trains), so that one call of a link sends many packets.
  *
- * All packets of a train go the same way. They are equally long but for the last: the first one's length is the
- * stride. Payload is copied as a packet is added, but for that of files and
- * shared memory, which others can cut short (fragile.h): it is fetched when the train leaves, from memory or from
- * the file itself, what lies together in one call.
+ * All packets of a burst have the same path. All have the length of the first one (the stride), except that the last
+ * may be shorter. Payload is copied when a packet is added. Payload in files and shared memory, which other processes
+ * can truncate (fragile.h), is copied when the burst is sent: by the kernel, from memory or from the file, with one
+ * call for adjacent segments.
  */
 #include <stdlib.h>
 #include "core/copy.h"
@@ -16,14 +16,14 @@
 
 char soft_packet_order;
 
-/* Where the kernel copies from the beginning of a page to the first 63 bytes of another, and does it as some
- * processors have it, byte by byte in one instruction, it takes three times as long. A file's bytes lie so, and
- * a packet's, behind its header, would. */
-#define LEAD 128 /* bytes before a train of our own */
+/* If the kernel copies from the start of a page to one of the first 63 bytes of another page, and the CPU does so with
+ * one instruction for byte-wise copying (rep movsb), it takes three times as long. A file's bytes start at a page, and
+ * a packet's payload would start behind its header: therefore the lead. */
+#define LEAD 128 /* bytes before a burst in the engine's buffer */
 #define OWN_BYTES (LEAD + SOFT_TRAIN_LONG)
-#define GATHERED_MIN 4096 /* bytes; what is no longer is copied faster than it is listed */
+#define GATHERED_MIN 4096 /* Bytes; shorter payload is copied faster than it is listed. */
 
-/* None of it is written before it is needed: an idle context holds no page of it. */
+/* No page is touched before it is needed, so an idle context uses no memory here. */
 bool soft_train_begin(struct soft_train *train)
 {
     train->own = pages_new(OWN_BYTES);
@@ -46,7 +46,7 @@ static void forget(struct soft_train *train)
     train->closed = false;
 }
 
-/* One more stretch of memory, part of the one before where it goes on there. */
+/* Adds a segment, or extends the last one if they are adjacent. Returns the number of segments. */
 static unsigned extend(struct iovec *list, unsigned count, uint8_t *base, size_t length)
 {
     if (count > 0 && (uint8_t *)list[count - 1].iov_base + list[count - 1].iov_len == base) {
@@ -57,20 +57,20 @@ static unsigned extend(struct iovec *list, unsigned count, uint8_t *base, size_t
     return count + 1;
 }
 
-/* Where the kernel puts a piece's bytes: it copies as to memory of ours, so what is to go past the cache takes
- * its way by a page that stays there. */
+/* Where the kernel stores a segment's bytes. For a link with `far` they go to the engine's buffer first, which stays in
+ * the cache, and from there to the link's buffer with non-temporal stores. */
 static uint8_t *fetched_to(const struct soft_train *train, const struct soft_piece *piece)
 {
     return train->link->far ? train->own + LEAD + (piece->to - train->bytes) : piece->to;
 }
 
-/* May one call fetch both? */
+/* True if one call can fetch both. */
 static bool goes_on(const struct soft_piece *piece, const struct soft_piece *next)
 {
     return piece->file == next->file && (piece->file == -1 || piece->place + piece->length == next->place);
 }
 
-/* In one call. */
+/* Fetches adjacent segments with one call. */
 static bool fetch_run(const struct soft_train *train, unsigned first, unsigned last)
 {
     struct iovec to[SOFT_PIECES], from[SOFT_PIECES];
@@ -104,7 +104,7 @@ static bool fetch_there(const struct soft_train *train, unsigned first, unsigned
     return true;
 }
 
-/* The bytes of pieces first..last. */
+/* Fetches the segments first..last. False: some memory has vanished. */
 static bool fetch(const struct soft_train *train, unsigned first, unsigned last)
 {
     if (!fetch_there(train, first, last))
@@ -114,7 +114,8 @@ static bool fetch(const struct soft_train *train, unsigned first, unsigned last)
     return true;
 }
 
-/* An acknowledgement that was to go with the train is behind the answer that is lost: the NAK says all. */
+/* Reports that the packet's payload has vanished. An acknowledgement that the link was to carry belongs behind the lost
+ * response, so it is withdrawn: the NAK replaces it. */
 static void tell(struct soft_train *train, unsigned packet)
 {
     struct soft_qp *qp = train->owner[packet].qp;
@@ -128,8 +129,8 @@ static void tell(struct soft_train *train, unsigned packet)
     soft_responder_fail(qp, psn, SOFT_SYNDROME_OPERATION, IBV_WC_LOC_PROT_ERR);
 }
 
-/* Something could not be fetched: packet by packet, keep what can be, and tell the others' queue pairs.
- * A queue pair's packets behind a lost one go too: its peer would only ask for them again. */
+/* Some payload could not be fetched. Keeps the packets that can be fetched and notifies the queue pairs of the others.
+ * Packets of a queue pair behind a lost one are dropped, too: the peer would only request them again. */
 static void drop_failed(struct soft_train *train)
 {
     unsigned packets = train->packets, piece = 0;
@@ -183,8 +184,8 @@ inline bool soft_train_leave(struct soft_context *context)
     return whole;
 }
 
-/* What is copied at once is told soon, so that the other side copies it meanwhile; what is fetched, or sent by a link that
- * gathers, much in one call. */
+/* Payload that is copied now is sent early in short bursts, so that the receiver copies in parallel. Payload that is
+ * fetched later, or gathered by the link, is sent in long bursts with one call. */
 static size_t longest(const struct soft_train *train)
 {
     bool is_copied = train->pieces == 0 && train->link->gather == NULL;
@@ -199,7 +200,7 @@ static bool joins(const struct soft_train *train, const struct soft_path *way, s
            (train->way == way || memcmp(train->way, way, sizeof *way) == 0);
 }
 
-/* An empty one that begins with a packet of this size. False: the link has no room. */
+/* Starts an empty burst whose first packet has this size. False: the link is full. */
 static bool begin(struct soft_train *train, const struct soft_path *way, struct soft_link *link, size_t size)
 {
     train->bytes = train->own + LEAD;
@@ -235,7 +236,7 @@ inline __attribute__((always_inline)) uint8_t *soft_train_add(struct soft_qp *qp
     return at;
 }
 
-/* To be fetched: a file's is the only one of its packet (sge.c). */
+/* Lists a segment to be fetched when the burst is sent. A file's segment is the only one of its packet (sge.c). */
 static void put_off(struct soft_train *train, uint8_t *to, const struct iovec *from, const struct soft_mr *mr)
 {
     struct soft_piece *piece = &train->piece[train->pieces++];
@@ -247,7 +248,7 @@ static void put_off(struct soft_train *train, uint8_t *to, const struct iovec *f
     }
 }
 
-/* The link sends it from where it is. */
+/* Asks the link to send the payload from where it is. */
 static __attribute__((noinline)) bool gather(struct soft_train *train, uint8_t *to, const struct iovec *from)
 {
     const struct soft_owner *owner = &train->owner[train->packets - 1];

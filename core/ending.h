@@ -1,40 +1,45 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ending.h - sends that end before all of their bytes are sent, and what follows from that.
+ * ending.h - sends that end before all of their bytes are sent, and the consequences.
  *
- * The peer must never take a part for the whole, and no send may follow bytes that are missing unless the application
- * knows that they are. exs(7) has the same table for users.
+ * The peer must never take a part of a send for the whole, and no send may follow missing bytes unless the
+ * application knows that they are missing. exs(7) has the same table for users. "Started": bytes were given to the
+ * device.
  *
- *   what ends the send                   how far it is      its event            what stands behind it
- *   exs_cancel, a signal (EXS_INTR)      not begun          ECANCELED, EINTR     goes on
- *                                        stream, begun      the same, and how    goes on; the stream is torn
- *                                                           many bytes went
- *                                        message, begun     it is sent whole     goes on
- *   itself: the time of SO_SNDTIMEO,     stream             ETIMEDOUT, EIO,      sends end with ECANCELED, and so does
- *   a file that is shorter or can't be                      ENOMEM, and how      the end of the stream: writing goes on.
- *   read, no memory, the memlock limit                      many bytes went      The stream is untold, and torn if any
- *                                                                                bytes went
- *                                        message,           ETIMEDOUT, EIO,      goes on
- *                                        not begun          ENOMEM
- *                                        message, begun     by time it is sent whole; else the connection breaks
- *     the same of a send without a queue, so that the application can't be told; of a stream where one behind it has
- *     no queue, or was given to the device already; while the socket closes and lingers: the connection breaks
- *   memory that vanished (EFAULT)        any                the connection breaks, as where the device finds it out
- *   MSG_DONTWAIT                         what can be sent at once is all of it, so nothing ends early
+ *   cause                              state of the send   its event             the sends behind it
+ *   exs_cancel, a signal (EXS_INTR)    not started         ECANCELED, EINTR      continue
+ *                                      stream, started     the same, and the     continue; the stream is torn
+ *                                                          number of bytes sent
+ *                                      message, started    it is sent whole      continue
+ *   the send fails: SO_SNDTIMEO, a     stream              ETIMEDOUT, EIO,       complete with ECANCELED, as does
+ *   file that is shorter or can't be                       ENOMEM, and the       the end of the stream, which is open
+ *   read, no memory, memlock limit                         number of bytes sent  for writing again. It is untold, and
+ *                                                                                torn if any bytes were sent
+ *                                      message,            ETIMEDOUT, EIO,       continue
+ *                                      not started         ENOMEM
+ *                                      message, started    SO_SNDTIMEO: it is sent whole; others: the connection
+ *                                      breaks
+ *     the same, if the application can't learn of it because the send names no queue; or, on a stream, a send behind
+ *     it names no queue or was started; or the socket is closing and lingers: the connection breaks
+ *   memory that is not mapped any      any                 the connection breaks, as if the device had found out
+ *   more (EFAULT)
+ *   MSG_DONTWAIT                       the bytes that can be sent at once are the whole send: it does not end early
  *
- * What is remembered of it until the connection ends (struct sock, `sent`):
+ * struct sock, `sent`, records this until the connection ends:
  *
- *   SENT_WHOLE         sends start; the end of the stream is sent behind them
- *   SENT_TORN          the stream stops in the middle of a send. A send that starts now and sends a byte makes it whole:
- *                      the application goes on by its own decision. In place of the end of the stream - exs_shutdown,
- *                      EXS_SHUT_WR, a close - the connection breaks
- *   SENT_UNTOLD        a send has ended by itself, and its event was not dequeued: sends and exs_shutdown are refused with
- *                      ECANCELED, and a close breaks the connection. Then it is whole again
+ *   SENT_WHOLE         sends may start, and the end of the stream is sent after them
+ *   SENT_TORN          the stream stops in the middle of a send. A send that starts now and sends a byte makes it
+ *   whole:
+ *                      the application decided to continue. If the end of the stream is due (exs_shutdown,
+ *                      EXS_SHUT_WR,
+ *                      a close), the connection breaks instead
+ *   SENT_UNTOLD        a send has failed, and its event was not dequeued: new sends and exs_shutdown fail with
+ *                      ECANCELED, and a close breaks the connection. Dequeuing the event ends this state
  *   SENT_TORN_UNTOLD   both
- *   SENT_LOST          the connection broke, and not all that was sent has arrived: a close that lingers says so
+ *   SENT_LOST          the connection broke before all that was sent had arrived: a close that lingers reports it
  *
- * A receive that ends early costs nobody a byte: what it had is received, what comes later is for the next one. One-sided
- * operations are no part of the stream, and their own ends are their events' alone.
+ * A receive that ends early loses no bytes: it reports those that it has, and later ones go to the next receive.
+ * One-sided operations are not part of the stream; only their own events report how they ended.
  */
 #ifndef XS_ENDING_H
 #define XS_ENDING_H
@@ -53,22 +58,24 @@ enum sent { SENT_WHOLE = 0, SENT_TORN = 1, SENT_UNTOLD = 2, SENT_TORN_UNTOLD = 3
 void xs_sent_is_lost(struct conn *conn) __attribute__((cold));
 /* The application ends the send with this errno. */
 void xs_send_stop(struct conn *conn, struct op *op, int error);
-/* The send fails by itself with this errno. */
+/* The send fails with this errno. */
 void xs_send_fail(struct conn *conn, struct op *op, int error) __attribute__((cold));
-/* The send that is being posted, of a STREAM, is done with what was posted (MSG_DONTWAIT). */
+/* Ends the send that is being posted, on a STREAM, after the bytes that were posted (MSG_DONTWAIT). */
 void xs_send_end_here(struct conn *conn);
-/* While the stream is torn: bytes of this send were posted. */
+/* Called while the stream is torn, when bytes of this send were posted: if it was started after that, the stream is
+ * whole. */
 void xs_send_follows(struct conn *conn, const struct op *op);
-/* The end of the stream is due, and what was sent is not whole: break the connection when all before it is done. */
+/* Called when the end of the stream is due and what was sent is not whole: breaks the connection when all earlier
+ * sends have completed. */
 void xs_end_refused(struct conn *conn) __attribute__((cold));
 
-/* -1 and ECANCELED: nothing is sent before the event of a send that failed was dequeued. */
+/* Returns -1 and ECANCELED, for a call that must wait until the event of a failed send was dequeued. */
 int xs_untold(const struct sock *sock) __attribute__((cold));
 
 /* ---- table.c ----------------------------------------------------------------------------------- */
 
-/* The event of a send that failed by itself was dequeued: the socket of this number may send again, if it still is the
- * one with this identity. Takes no lock. */
+/* The event of a failed send was dequeued: the socket of this number may send again, if it has this identity. Takes
+ * no lock. */
 void xs_sock_told(int number, uint64_t identity);
 
 #endif

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * datagram.c - unreliable datagrams: a SEND of one packet, to wherever its address handle says.
+ * datagram.c - unreliable datagrams: a SEND of one packet, to the destination of its address handle.
  *
- * The receiver finds the sender's addresses in the first 40 bytes of its buffer: an IPv6 header, or 20 bytes of
- * nothing and an IPv4 header. The link does not show us the header that came, so it is put together again from
- * the addresses.
+ * The receiver finds the sender's addresses in the first 40 bytes of its buffer: an IPv6 header, or 20 zero bytes and
+ * an IPv4 header. The link does not pass on the header that arrived, so it is rebuilt from the addresses.
  */
 #include <arpa/inet.h>
 #include <netinet/ip.h>
@@ -12,16 +11,16 @@
 #include "engine.h"
 
 #define UDP_HEADER 8
-/* What RoCE has in place of a service level, as rdma-core's providers tell it: whether it came by UDP, and the
- * kind of header before that. UCX finds the addresses in a GRH by it. */
+/* The service level that rdma-core's providers report for RoCE: whether the datagram came over UDP, and the type of the
+ * IP header. UCX finds the addresses in the GRH by it. */
 #define TYPE_UDP 8
 #define TYPE_IPV6 1
 #define TYPE_IPV4 2
-#define OWN_QKEY 0x80000000u /* in a request's Q_Key: the queue pair's own is meant */
+#define OWN_QKEY 0x80000000u /* In a request's Q_Key: use the queue pair's own. */
 
 /* ---- Sending ---- */
 
-/* What is longer than a packet is not sent, and is no error either: IBA, C10-93.1.1. */
+/* A datagram that is longer than a packet is not sent, and that is no error: IBA, C10-93.1.1. */
 bool soft_ud_put(struct soft_qp *qp, struct soft_send *send)
 {
     const struct soft_destination *to = soft_destination_of(&qp->req.ring, send);
@@ -103,7 +102,7 @@ static void fill_ipv6(uint8_t *grh, const struct soft_path *path, size_t length)
     memcpy(grh, &ip, sizeof ip);
 }
 
-/* The GRH of a packet of this many bytes from the BTH on. */
+/* Writes the GRH of a packet of this many bytes from the BTH on. */
 static void fill_grh(uint8_t grh[SOFT_GRH_BYTES], const struct soft_path *path, size_t length)
 {
     if (path->remote.sa.sa_family == AF_INET)
@@ -112,7 +111,7 @@ static void fill_grh(uint8_t grh[SOFT_GRH_BYTES], const struct soft_path *path, 
         fill_ipv6(grh, path, UDP_HEADER + length);
 }
 
-/* GRH and payload into the receive. IBV_WC_SUCCESS, or why not. */
+/* Stores GRH and payload in the receive. IBV_WC_SUCCESS, or the error. */
 static enum ibv_wc_status place(struct soft_qp *qp, const struct soft_recv *recv, const uint8_t *grh,
                                 const struct soft_packet *packet)
 {
@@ -133,7 +132,7 @@ static enum ibv_wc_status place(struct soft_qp *qp, const struct soft_recv *recv
     return IBV_WC_SUCCESS;
 }
 
-/* Who sends to RoCE's port may be anybody, and send from any. */
+/* 0 for datagrams at RoCE's port, because any process may send there from any port. */
 static uint16_t lid_of_sender(const struct soft_path *path)
 {
     if (path->local.in.sin_port == htons(SOFT_UDP_PORT)) /* at the same place in sockaddr_in6 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * group.c - multicast groups. A datagram to a group's address names no queue pair; each that is attached gets
- * it as if it had been sent to it alone, the sender's own among them.
+ * group.c - multicast groups. A datagram to a group's address names no queue pair; it is delivered to each member as if
+ * it had been sent to that member alone, also to the sender's queue pair if it is a member.
  */
 #include "group.h"
 #include <errno.h>
@@ -41,7 +41,7 @@ static struct soft_member *member_of(struct soft_group *group, const struct soft
     return NULL;
 }
 
-/* ---- Coming and going ---- */
+/* ---- Joining and leaving ---- */
 
 static void close_group(struct soft_context *context, struct soft_group *group)
 {
@@ -51,7 +51,7 @@ static void close_group(struct soft_context *context, struct soft_group *group)
     free(group);
 }
 
-/* NULL, and *error. */
+/* NULL, and an errno in *error. */
 static struct soft_group *open_group(struct soft_context *context, const union soft_addr *address, int *error)
 {
     struct soft_group *group;
@@ -118,7 +118,7 @@ int soft_group_detach(struct soft_qp *qp, const union soft_addr *address)
     return 0;
 }
 
-/* ---- What comes ---- */
+/* ---- Receiving ---- */
 
 void soft_group_input(struct soft_context *context, const struct soft_packet *packet,
                       const struct soft_path *path)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* input.c - where packets come in: which queue pair, and which half of it. */
+/* input.c - entry points for received packets: finds the queue pair, and passes the packet to its requester or
+ * responder. */
 #include "engine.h"
 #include "group.h"
 #include "core/tsan.h"
@@ -7,8 +8,8 @@
 _Static_assert(SOFT_TARGETS >= SOFT_MAX_SGE && SOFT_TARGET_HEADERS >= SOFT_HEADER_MAX,
                "a target has room for all that a packet may say");
 
-/* Datagrams may come from anywhere, but not by a link that is a connection's; and what came to a group's address is for
- * its members alone. */
+/* A datagram may come from any address, but not over the link of a connection. One that arrived at a multicast address
+ * is only for the group's members. */
 static inline __attribute__((always_inline)) bool is_from_peer(const struct soft_qp *qp,
                                                                const struct soft_path *path)
 {
@@ -16,7 +17,7 @@ static inline __attribute__((always_inline)) bool is_from_peer(const struct soft
                                     : soft_path_matches(&qp->path, path);
 }
 
-/* The first packet tells a side that waits for it that the other is there. */
+/* The first packet tells a queue pair in RTR that the peer exists. */
 static void establish(struct soft_qp *qp)
 {
     qp->resp.established = true;
@@ -58,7 +59,7 @@ static bool is_ours(const struct soft_packet *packet)
     return (packet->pkey & SOFT_PKEY_MASK) == (SOFT_PKEY & SOFT_PKEY_MASK);
 }
 
-/* No queue pair's of its kind; perhaps a group's. Apart from what every packet goes through. */
+/* No queue pair has this number and transport; the packet may be for a multicast group. Separate from the fast path. */
 static __attribute__((noinline)) void stray(struct soft_context *context, struct soft_packet *packet,
                                             const struct soft_path *path, const uint8_t *bytes,
                                             const uint8_t *whole)
@@ -77,7 +78,7 @@ static void input_packet(struct ibv_context *ibv, const struct soft_path *path, 
                          const uint8_t *whole, size_t length, enum soft_payload where,
                          struct soft_target *target) __attribute__((always_inline));
 
-/* Headers are at `bytes`, the payload is where it would be behind them at `whole`. */
+/* The headers are at `bytes`. The payload is behind the place of the headers at `whole`. */
 static inline void input_packet(struct ibv_context *ibv, const struct soft_path *path, const uint8_t *bytes,
                                 const uint8_t *whole, size_t length, enum soft_payload where,
                                 struct soft_target *target)
@@ -91,7 +92,7 @@ static inline void input_packet(struct ibv_context *ibv, const struct soft_path 
     counters->packets_received++;
     counters->bytes_received += length;
     if (length >= SOFT_BTH_BYTES && bytes[0] == SOFT_CNP)
-        return; /* losses already make us slower */
+        return; /* no reaction: losses already reduce the window */
     if (!soft_packet_parse(&packet, bytes, length)) {
         counters->malformed++;
         return;
@@ -149,7 +150,7 @@ void soft_input_shared(struct ibv_context *ibv, const struct soft_path *path, co
     uint8_t headers[SOFT_HEADER_MAX];
 
     if (length >= sizeof headers)
-        memcpy(headers, bytes, sizeof headers); /* so many that it is no call */
+        memcpy(headers, bytes, sizeof headers); /* constant size, so the compiler inlines it */
     else
         memcpy(headers, bytes, length);
     input_packet(ibv, path, headers, bytes, length, SOFT_PAYLOAD_HERE, NULL);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of keys, with open addressing: the keys are as good as random already. See keys.h. */
+/* keys.c - the hash table of keys, with open addressing. The keys themselves are as good as a hash. See keys.h. */
 #include "keys.h"
 #include <stdlib.h>
 #include "mr.h"
 
 #define FIRST_ROOM 64
 
-/* Where the key is, or the free place where it would be: there always is one. */
+/* Returns the position of the key, or the free one where it belongs; there always is one. */
 static uint32_t place_of(const struct soft_keys *keys, uint32_t key)
 {
     uint32_t place = key & (keys->room - 1);
@@ -37,7 +37,7 @@ static bool grow(struct soft_keys *keys)
     return true;
 }
 
-/* Not 0, which many programs take for none. */
+/* Not 0, which many programs use for "no key". */
 static uint32_t new_key(struct soft_keys *keys)
 {
     uint32_t key;
@@ -58,7 +58,7 @@ bool soft_key_enter(struct soft_keys *keys, struct soft_mr *mr)
     return true;
 }
 
-/* Those behind it, up to the next free place, may have to move up, for they are looked for from the front. */
+/* Entries behind it, up to the next free one, may have to move, because a lookup stops at a free entry. */
 void soft_key_leave(struct soft_keys *keys, const struct soft_mr *mr)
 {
     uint32_t place = place_of(keys, mr->key);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mw.c - what a memory window opens, and the requests that change it.
+ * mw.c - which range a memory window opens, and the requests that change it.
  *
- * A request names window and region by their keys, since both may be gone by its turn. It is carried out when
- * all before it are complete, and completes at once, so that nothing of it is ever done twice.
+ * A request names window and region by their keys, because both may have been destroyed when it is executed. It is
+ * executed when all earlier requests are complete, and completes at once, so it is never executed twice.
  */
 #include "mw.h"
 #include "engine.h"
@@ -48,7 +48,7 @@ void soft_mw_orphan(struct soft_qp *qp)
         soft_mw_unbind(LIST_FIRST(&qp->windows));
 }
 
-/* What is closed already stays so: no error. */
+/* A window that is closed already remains closed, without an error. */
 bool soft_mw_invalidate(const struct soft_qp *qp, uint32_t key)
 {
     struct soft_mw *mw = window_of(qp->context, key);
@@ -77,7 +77,7 @@ static void open_range(struct soft_mw *mw, struct soft_mr *region, const struct 
     mw->range.on_demand = region->on_demand;
 }
 
-/* The region that the range is in; NULL: it may not be bound. */
+/* Returns the region that contains the range; NULL: it may not be bound. */
 static struct soft_mr *region_of(struct soft_qp *qp, const struct soft_send *send)
 {
     int needed = IBV_ACCESS_MW_BIND;
@@ -89,7 +89,7 @@ static struct soft_mr *region_of(struct soft_qp *qp, const struct soft_send *sen
     return region == NULL || region->access & IBV_ACCESS_ZERO_BASED ? NULL : region;
 }
 
-/* Of nothing: one of type 1 is closed; for one of type 2 there are other requests. */
+/* A bind of 0 bytes closes a window of type 1; for type 2 it is an error (the application invalidates it instead). */
 static enum ibv_wc_status bind_window(struct soft_qp *qp, const struct soft_send *send)
 {
     struct soft_mw *mw = window_of(qp->context, send->rkey);

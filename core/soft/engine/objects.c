@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* objects.c - handles are places in an array, the one that was free last first. See objects.h. */
+/* objects.c - handles are indices of an array; the one that became free last is used first. See objects.h. */
 #include "objects.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #define FIRST_ROOM 16
 
-/* All together they are fewer than a handle has values. */
+/* The sum of the limits is smaller than the number of handles. */
 static const uint32_t limits[SOFT_KINDS] = {
     [SOFT_PD] = SOFT_MAX_QP, [SOFT_MR] = SOFT_MAX_MR - 1, [SOFT_MW] = SOFT_MAX_MW, [SOFT_AH] = SOFT_MAX_QP,
     [SOFT_CQ] = SOFT_MAX_QP, [SOFT_SRQ] = SOFT_MAX_QP,    [SOFT_QP] = SOFT_MAX_QP, [SOFT_XRCD] = SOFT_MAX_QP,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * path.c - both ends' addresses of a queue pair.
+ * path.c - the addresses of both ends of a queue pair.
  *
- * A RoCE GID is an IPv6 address; ::ffff:a.b.c.d stands for an IPv4 one and is kept as such, so that
- * addresses of one host always compare equal.
+ * A RoCE GID is an IPv6 address; ::ffff:a.b.c.d stands for an IPv4 address and is stored as that, so that equal
+ * addresses always compare equal.
  */
 #include <arpa/inet.h>
 #include "engine.h"
@@ -69,27 +69,25 @@ static bool same_host(const union soft_addr *own, const union soft_addr *came)
     return IN6_ARE_ADDR_EQUAL(&own->in6.sin6_addr, &plain.in6.sin6_addr);
 }
 
-/* From another address to one of this host's it does, too, which
- * only the routes tell. */
+/* Packets from another address of this host also use the loopback interface, but only the routing table shows that. */
 bool soft_is_by_loopback(const union soft_addr *local, const union soft_addr *remote)
 {
     return same_host(local, remote) ||
            (remote->sa.sa_family == AF_INET && ntohl(remote->in.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET);
 }
 
-/* A peer of ours sends from the port that it is reached at. This keeps out mistakes, and nobody who wants in:
- * on its host another user's socket, bound to that port at 127.0.0.2, names 127.0.0.1 as its source by
- * IP_PKTINFO. What keeps that out are the numbers of the queue pair and of the packet, which have to be
- * guessed together, since nothing tells that one of them is right (responder.c): 24 bits of each, but 12 of a queue
- * pair whose number begins with its LID. RoCE's own port is where
- * packets go to: whoever is reached there sends from any. */
+/* A peer on this device sends from the port at which it receives. This check detects mistakes, but stops no attacker:
+ * on the peer's host, another user's socket that is bound to that port at 127.0.0.2 can name 127.0.0.1 as its source
+ * (IP_PKTINFO). The attacker is stopped by the numbers of the queue pair and of the packet. It must guess both at the
+ * same time, because no answer reveals that one of them is right (responder.c): 24 bits each, or 12 for a queue pair
+ * whose number begins with its LID. A peer at RoCE's port may send from any port. */
 static bool same_port(const union soft_addr *own, const union soft_addr *came)
 {
     return own->in.sin_port == came->in.sin_port || /* at the same place in sockaddr_in6 */
            own->in.sin_port == htons(SOFT_UDP_PORT);
 }
 
-/* Most packets' way that have no link of their own: IPv4, all of it said, and the same. */
+/* The path of most packets without a link of their own: IPv4, with both addresses known and equal. */
 static bool is_same_v4(const struct soft_path *own, const struct soft_path *came)
 {
     return own->remote.sa.sa_family == AF_INET && came->remote.sa.sa_family == AF_INET &&
@@ -114,7 +112,7 @@ inline __attribute__((always_inline)) bool soft_path_matches(const struct soft_p
     return is_same_v4(own, came) || matches_otherwise(own, came);
 }
 
-/* Whoever has only a LID means a process of this host. */
+/* An address handle with only a LID means a process of this host. */
 static void path_of_lid(struct soft_path *path, uint16_t lid)
 {
     path->local.in = path->remote.in =
@@ -132,8 +130,9 @@ static void set_gid(union soft_addr *addr, const union ibv_gid *gid, unsigned in
     copy_addr(addr, &plain);
 }
 
-/* Where a queue pair is reached. Ours have numbers that begin with their LID; all others, and those of ours
- * that are known by a GID alone, at RoCE's own port where the context lives there itself. */
+/* The port at which a queue pair receives. Numbers of this device's queue pairs begin with their LID, which gives the
+ * port. All others, and those of this device for which only a GID is known, are sent to RoCE's port, if this context
+ * receives there itself. */
 static in_port_t port_of(const struct soft_names *names, const struct ibv_ah_attr *ah, uint32_t qpn)
 {
     unsigned lid = qpn >> SOFT_LID_QPNS_BITS;
@@ -143,7 +142,7 @@ static in_port_t port_of(const struct soft_names *names, const struct ibv_ah_att
     return soft_port_of_lid(lid);
 }
 
-/* Without a table of its own a context sends from whichever address leads there: the link finds out. */
+/* A context without a GID table leaves the local address open: the link finds it by routing. */
 bool soft_path_from_ah(const struct soft_context *context, struct soft_path *path, const struct ibv_ah_attr *ah,
                        uint32_t qpn)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sge.c - lists of scatter/gather elements: which memory a stretch of a message is.
+ * sge.c - scatter/gather lists: finds the memory of a range of a message, and copies to it.
  *
- * A list is checked against its regions each time that it is used, and not only when it is posted: a region
- * may be deregistered while a message is under way, and is then not touched any more. What is registered still
- * may have gone all the same, where it is a file's: fragile.h.
+ * A list is checked against its regions each time it is used, and not only when it is posted: a region may be
+ * deregistered within a message, and its memory must not be accessed after that. Memory of a registered region may
+ * still have vanished, if it belongs to a file: fragile.h.
  */
 #include "core/copy.h"
 #include "core/fragile.h"
@@ -72,7 +72,7 @@ static bool scatter_fragile(const struct iovec *to, int count, const void *from)
     return fragile_copyv(to, (unsigned)count, &source, 1, source.iov_len);
 }
 
-/* Apart from what most packets go through. */
+/* Separate from the fast path. */
 static __attribute__((noinline)) bool place_otherwise(const struct soft_packet *packet, const struct iovec *to,
                                                       int count, bool fragile)
 {

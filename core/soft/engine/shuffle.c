@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A Feistel network with two parts as equal as the number of bits lets them be: each round changes one part by
- * a keyed hash of the other, so every round, and hence all of them, can be undone.
+ * shuffle.c - a Feistel network with two parts that are as equal as the number of bits allows. Each round changes one
+ * part by a keyed hash of the other. A round can be undone, so the whole is a permutation.
  */
 #include "shuffle.h"
 
-#define ROUNDS 10 /* of both parts together */
+#define ROUNDS 10 /* for both parts together */
 
 static uint64_t rotate(uint64_t word, unsigned by)
 {
@@ -26,7 +26,7 @@ static void sip_round(uint64_t v[4])
     v[2] = rotate(v[2], 32);
 }
 
-/* SipHash-1-3 of one word, its length left out as it never differs. */
+/* SipHash-1-3 of one word, without the length, which is constant. */
 uint64_t soft_keyed_hash(const uint64_t key[2], uint64_t word)
 {
     uint64_t v[4] = {key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),

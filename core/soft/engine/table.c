@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * table.c - from a queue pair number to its queue pair.
+ * table.c - a hash table from queue pair numbers to queue pairs.
  *
- * Numbers are given out as if at random, so that nobody who has learnt one knows the next: the low bits alone
- * spread them over the buckets. One that is free again is used again after all the others.
+ * Numbers are given out in a secret order (shuffle.h), so that a peer that knows one cannot guess others. Their low
+ * bits therefore spread well over the buckets. A number that becomes free is used again after all others.
  */
 #include <stdlib.h>
 #include "engine.h"
@@ -50,7 +50,7 @@ static bool grow(struct soft_context *context)
     return true;
 }
 
-/* There is one, for fewer are in use than there are. */
+/* There is a free number, because the caller has checked that not all are in use. */
 static uint32_t new_number(struct soft_context *context)
 {
     uint32_t number;

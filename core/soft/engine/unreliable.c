@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * unreliable.c - the receiving half of an unreliable connection.
+ * unreliable.c - the receiving half of an unreliable connection (UC).
  *
- * Nothing is asked for again and nothing is answered: a gap in the PSNs loses the message that it is in, and
- * the next message begins afresh. The receive of a lost message stays where it is, for the next one.
+ * Nothing is acknowledged or requested again. A gap in the PSNs loses the message in which it occurs; the next first
+ * packet starts a new message. The receive of a lost message is used for the next one.
  */
 #include "engine.h"
 

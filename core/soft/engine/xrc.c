@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * xrc.c - the receiving end of an extended connection.
+ * xrc.c - the receiving end of an XRC connection.
  *
- * It has no protection domain, receives or completion queue of its own: each packet is carried out with those
- * of the shared receive queue that it names. All packets of a message name the same one.
+ * It has no protection domain, receives or completion queue. Each packet is executed with those of the shared receive
+ * queue that it names; all packets of a message name the same one.
  */
 #include "engine.h"
 #include "xrc.h"
@@ -33,11 +33,11 @@ void soft_xrc_input(struct soft_qp *qp, const struct soft_packet *packet)
     struct soft_responder *resp = &qp->resp;
     struct soft_srq *srq;
 
-    if (qp->xrcd == NULL) { /* the sending end has nothing to give */
+    if (qp->xrcd == NULL) { /* the sending end executes no requests */
         qp->context->counters.refused++;
         return;
     }
-    /* What came before, or too early, is answered without it. */
+    /* Duplicates and early packets are answered without the shared receive queue. */
     if (soft_psn_near(resp->expected, packet->psn) == resp->expected) {
         srq = find(qp->xrcd, packet->srqn);
         if (srq == NULL || ((resp->message != 0 || resp->held) && srq != soft_srq_of(qp))) {
@@ -68,7 +68,7 @@ void soft_xrc_enter(struct soft_xrcd *xrcd, struct soft_srq *srq)
     xrcd->users++;
 }
 
-/* Whose message is just coming in loses its connection; the receive goes with the queue. */
+/* A connection that is within a message when the queue is destroyed fails; the receive is destroyed with the queue. */
 static void abandon(struct soft_qp *qp)
 {
     struct ibv_qp *ibv = soft_ibv(qp);

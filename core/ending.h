@@ -2,9 +2,8 @@
 /*
  * ending.h - sends that end before all of their bytes are sent, and the consequences.
  *
- * The peer must never take a part of a send for the whole, and no send may follow missing bytes unless the
- * application knows that they are missing. exs(7) has the same table for users. "Started": bytes were given to the
- * device.
+ * The peer must never take a part of a send for the whole, and no send may follow missing bytes unless the application
+ * knows that they are missing. exs(7) has the same table for users. "Started": bytes were given to the device.
  *
  *   cause                              state of the send   its event             the sends behind it
  *   exs_cancel, a signal (EXS_INTR)    not started         ECANCELED, EINTR      continue
@@ -17,8 +16,7 @@
  *                                                                                torn if any bytes were sent
  *                                      message,            ETIMEDOUT, EIO,       continue
  *                                      not started         ENOMEM
- *                                      message, started    SO_SNDTIMEO: it is sent whole; others: the connection
- *                                      breaks
+ *                                      message, started    SO_SNDTIMEO: it is sent whole; else the connection breaks
  *     the same, if the application can't learn of it because the send names no queue; or, on a stream, a send behind
  *     it names no queue or was started; or the socket is closing and lingers: the connection breaks
  *   memory that is not mapped any      any                 the connection breaks, as if the device had found out
@@ -29,10 +27,8 @@
  *
  *   SENT_WHOLE         sends may start, and the end of the stream is sent after them
  *   SENT_TORN          the stream stops in the middle of a send. A send that starts now and sends a byte makes it
- *   whole:
- *                      the application decided to continue. If the end of the stream is due (exs_shutdown,
- *                      EXS_SHUT_WR,
- *                      a close), the connection breaks instead
+ *                      whole, as the application decided to continue. If the end of the stream is due (exs_shutdown,
+ *                      EXS_SHUT_WR, a close), the connection breaks instead
  *   SENT_UNTOLD        a send has failed, and its event was not dequeued: new sends and exs_shutdown fail with
  *                      ECANCELED, and a close breaks the connection. Dequeuing the event ends this state
  *   SENT_TORN_UNTOLD   both

@@ -34,7 +34,7 @@ static struct op *next_accept(const struct sock *listener)
     return listener->next_accept != NULL ? listener->next_accept : STAILQ_FIRST(&listener->accepts);
 }
 
-/* ---- Who watches --------------------------------------------------------------------------------- */
+/* ---- Queues that poll the listener ------------------------------------------------------------ */
 
 /* Only the queues of the first WATCHERS_MAX accepts register the listener's descriptors and poll it: a
  * connection request would wake all of them, and the kernel limits how many epoll sets may watch one

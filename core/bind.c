@@ -164,8 +164,8 @@ int exs_listen(int sockno, int backlog)
         sock->state = SOCK_BOUND;
     }
     sock->backlog = backlog > 0 ? backlog : 1;
-    atomic_load(&sock->home)->keeps_time = true; /* several threads may wait on this queue, and none of them
-                                                  * limits its sleep by the listener's timeouts */
+    /* Several threads may wait on this queue, and none of them limits its sleep by the listener's timeouts. */
+    atomic_load(&sock->home)->keeps_time = true;
     result = listen_devices(sock, sock->backlog);
     if (result == 0) {
         sock->state = SOCK_LISTENING;

@@ -105,8 +105,8 @@ static void stop_onesided_one(struct conn *conn, struct op *op, int error)
 
 static int stop_onesided(struct conn *conn, const struct stop *stop)
 {
-    struct op *op = stop->now != 0 ? NULL : STAILQ_FIRST(&conn->onesided), *next; /* one-sided operations have
-                                                                                   * no timeout */
+    /* One-sided operations have no timeout. */
+    struct op *op = stop->now != 0 ? NULL : STAILQ_FIRST(&conn->onesided), *next;
     int count = 0;
 
     for (; op != NULL; op = next) {

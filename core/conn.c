@@ -161,8 +161,7 @@ static int make_buffers(struct conn *conn)
 static void give_back_pages(struct conn *conn)
 {
     if (conn->device->holds_no_pages)
-        madvise(conn->memory, region_size(conn), MADV_DONTNEED); /* on failure the pages stay allocated, which
-                                                                  * does no harm */
+        madvise(conn->memory, region_size(conn), MADV_DONTNEED); /* on failure the pages stay allocated */
 }
 
 uint32_t xs_hidden_size(const struct sock *sock)

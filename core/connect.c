@@ -33,8 +33,8 @@ static int remaining_ms(const struct sock *sock)
 
 static int resolve(struct sock *sock, int device)
 {
-    if (sock->bound && sock->id[device] == NULL) { /* the device does not have the address that the socket is
-                                                    * bound to */
+    /* The socket is bound to an address that the device does not have. */
+    if (sock->bound && sock->id[device] == NULL) {
         errno = EADDRNOTAVAIL;
         return -1;
     }
@@ -105,8 +105,8 @@ static int try_devices(struct sock *sock, int device)
     for (; device < xs_devices(); device++) {
         if (resolve(sock, device) == 0)
             return 0;
-        int error = xs_device_is_gone(errno) ? ENODEV : errno; /* the device that the socket is bound to was
-                                                                * removed */
+        /* The device that the socket is bound to may have been removed. */
+        int error = xs_device_is_gone(errno) ? ENODEV : errno;
 
         say_no_device(sock, device, error);
         drop_device(sock);
@@ -125,9 +125,8 @@ void xs_open_failed(struct sock *sock, int error)
     drop_device(sock);
     xs_sock_unbind(sock);
     sock->state = SOCK_FRESH;
-    atomic_store_explicit(&atomic_load(&sock->home)->failed, true, memory_order_release); /* pairs with the load
-                                                                                           * in
-                                                                                           * xs_release_home() */
+    /* Pairs with the load in xs_release_home(). */
+    atomic_store_explicit(&atomic_load(&sock->home)->failed, true, memory_order_release);
     xs_op_complete(op, error);
     xs_poll_look(sock);
 }

@@ -95,8 +95,7 @@ void fds_after_fork_in_child(void)
     if (fork_holds)
         pthread_mutex_unlock(&making);
     else
-        making = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* the thread that holds it exists only in the
-                                                              * parent */
+        making = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* its holder exists only in the parent */
     fork_holds = false;
     fds_close_all();
 }

@@ -15,8 +15,8 @@ struct grown {
     dev_t device;
     ino_t inode;
     unsigned receives;
-    uint64_t length; /* bytes: the file's length when the first receive began, or up to the last byte
-                      * received */
+    /* bytes: the file's length when the first receive began, or up to the last byte received */
+    uint64_t length;
     uint64_t made;   /* bytes: length to which a window extended the file; 0: none did */
 };
 

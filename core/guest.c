@@ -223,8 +223,8 @@ static int watch_home(struct guest *guest)
 {
     struct queue *host = guest->host;
 
-    guest->unwatched = xs_queue_show(guest->home) < 0; /* descriptors that were made are closed later all the
-                                                        * same */
+    /* After a failure xs_queue_hide() closes the descriptors that were made. */
+    guest->unwatched = xs_queue_show(guest->home) < 0;
     mutex_lock(&host->events_lock);
     int result = begin_to_watch(guest);
 
@@ -280,8 +280,9 @@ int xs_queue_host(struct queue *host, struct queue *home)
         return -1;
     }
     xs_queue_set_timer(home); /* no thread needed the timer so far */
-    xs_queue_rest(home);      /* otherwise the devices would not wake the host, because a busy-polling thread
-                               * left them in polling mode */
+    /* A busy-polling thread may have left the devices in polling mode, in which they would not wake the
+     * host. */
+    xs_queue_rest(home);
     return 0;
 }
 

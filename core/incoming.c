@@ -447,8 +447,7 @@ bool xs_incoming_request(struct sock *listener, struct request *request, const s
     while (!make_incoming(listener, op, &sock, &home)) {
         int error = errno;
 
-        if (!make_room(listener, false, from, true)) { /* a half-open connection may release descriptors or
-                                                        * memory */
+        if (!make_room(listener, false, from, true)) { /* that frees a descriptor */
             errno = error;
             return false;
         }

@@ -93,8 +93,7 @@ static __attribute__((cold)) void drained(struct conn *conn)
     if (xs_conn_is_sending(conn, conn->end_arrived))
         xs_sent_is_lost(conn);
     while ((op = STAILQ_FIRST(&conn->sends)) != NULL) {
-        in_order = in_order && op->event.exs_evt_type == EXS_EVT_SHUTDOWN; /* until the first real send, nothing
-                                                                            * is lost */
+        in_order = in_order && op->event.exs_evt_type == EXS_EVT_SHUTDOWN; /* no send was lost so far */
         xs_tx_finish(conn, op, op->error != 0 || conn->end_arrived || in_order ? op->error : error);
     }
     conn->sending = NULL;

@@ -18,11 +18,11 @@
 
 struct lookup {
     STAILQ_ENTRY(lookup) link; /* in `line`; this and the next three members are guarded by `lock`, below */
-    struct sock *sock;         /* the socket that waits for the answer; NULL: dropped, and the thread frees the
-                                * lookup */
+    /* the socket that waits for the answer; NULL: dropped, and the thread frees the lookup */
+    struct sock *sock;
     bool in_line, answered;
-    int error;              /* EAI_..., once answered; from then on this and the next two members belong to the
-                             * socket */
+    /* EAI_..., once answered; from then on this and the next two members belong to the socket */
+    int error;
     struct addrinfo *found; /* the whole list; owned */
     const struct addrinfo *next;
     struct addrinfo hints;

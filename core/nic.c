@@ -24,7 +24,7 @@ static int least(int a, int b)
     return a < b ? a : b;
 }
 
-/* Used for a device that has no such hints. Never written, so no access to pair with. */
+/* Used for a device without rest_wanted or stirs. Never written: they pair with nothing. */
 static const atomic_bool never;
 static const atomic_uint none;
 

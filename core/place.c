@@ -40,7 +40,7 @@ void xs_place_pass(struct op *from, struct op *to)
     from->hidden = NULL;
 }
 
-/* ---- The application's pieces ------------------------------------------------------------------- */
+/* ---- The elements of a receive (pieces) ------------------------------------------------------- */
 
 static struct piece *current(const struct op *op)
 {
@@ -104,7 +104,7 @@ static void advance(struct conn *conn, struct op *op, uint64_t bytes)
     skip_full(op);
 }
 
-/* ---- Places ------------------------------------------------------------------------------------- */
+/* ---- Destinations (places) -------------------------------------------------------------------- */
 
 static __attribute__((noinline)) bool is_large_apart(const struct op *op)
 {

@@ -152,8 +152,8 @@ void xs_queue_strip(struct queue *queue, int refs)
 
 void xs_release_home(struct queue *home)
 {
-    if (atomic_load_explicit(&home->failed, memory_order_acquire)) { /* pairs with the release store in
-                                                                      * xs_open_failed() */
+    /* Pairs with the release store in xs_open_failed(). */
+    if (atomic_load_explicit(&home->failed, memory_order_acquire)) {
         mutex_lock(&home->lock);
         xs_queue_strip(home, 2); /* references: the socket's, and the caller's */
         xs_queue_unlock(home);
@@ -278,8 +278,8 @@ int exs_qdelete(exs_qhandle_t qhandle)
         errno = EBUSY;
         return -1;
     }
-    xs_queue_release_guests(queue); /* two queues that are attached to each other would keep each other's
-                                     * reference for ever */
+    /* Two queues that are attached to each other would hold references to each other for ever. */
+    xs_queue_release_guests(queue);
     become_private(queue);
     xs_queue_unref(queue);
     return 0;

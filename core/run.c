@@ -144,8 +144,9 @@ static void run_timers(struct queue *queue, struct turn *turn)
     now = now_ns();
     if (now >= queue->timer.at)
         doorbell_time(&queue->timer, NEVER_NS);
-    if (now >= queue->device_due) { /* The thread that polls handles the device's timer, and asks the device for
-                                     * the next one before it sleeps. */
+    /* The thread that polls handles the device's timer, and asks the device for the next one before it
+     * sleeps. */
+    if (now >= queue->device_due) {
         queue->device_due = NEVER_NS;
         atomic_store_explicit(&queue->waits, true, memory_order_relaxed);
     }
@@ -304,8 +305,8 @@ void xs_queue_rest(struct queue *queue)
 
         queue->device_due = due < queue->device_due ? due : queue->device_due;
     }
-    if (queue->device_due < queue->timer.at) /* otherwise the timer expires too early, which is harmless and
-                                              * rare */
+    /* A timer that is set to an earlier time expires too early, which is harmless and rare. */
+    if (queue->device_due < queue->timer.at)
         xs_queue_set_timer(queue);
     atomic_store_explicit(&queue->waits, false, memory_order_relaxed);
 }

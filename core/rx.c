@@ -19,8 +19,8 @@ static void finish_receive(struct conn *conn, struct op *op)
     if (op->advertised)
         conn->advertised--;
     xs_place_end(conn, op);
-    if (op->error == EACCES && !sock_is_stream(conn->sock)) /* the message can't be copied to its receive
-                                                             * buffer */
+    /* The message can't be copied to its receive buffer. */
+    if (op->error == EACCES && !sock_is_stream(conn->sock))
         xs_conn_spoil(conn);
     xs_op_moved(op, op->posted);
     xs_op_complete(op, op->error);
@@ -105,8 +105,8 @@ static inline uint64_t copy_out(struct conn *conn, struct op *op, uint64_t from,
 /* Copy bytes and leave them in the ring buffer (MSG_PEEK). False: the receive must wait for more bytes. */
 static bool peek(struct conn *conn, struct op *op)
 {
-    uint64_t most = conn->hidden_size - conn->ack_due; /* the peer can send this many bytes before any are taken
-                                                        * out of the ring */
+    /* The peer can send at least this many bytes before it needs an acknowledgement. */
+    uint64_t most = conn->hidden_size - conn->ack_due;
     uint64_t from = conn->hidden_out, wanted = op->length < most ? op->length : most;
     bool more_may_come = conn->reading == READ_OPEN && conn->state != CONN_DRAINED;
 
@@ -161,8 +161,8 @@ static void finish_direct(struct conn *conn, struct op *op)
     }
 }
 
-/* Make a silent receive for the library itself, without a user buffer: its bytes go to a slot in the ring
- * buffer and are discarded. NULL: no memory. */
+/* Make a silent (no event) receive for the library itself, without a user buffer: its bytes go to a slot in the
+ * ring buffer and are discarded. NULL: no memory. */
 static struct op *new_stand_in(struct conn *conn, uint64_t length)
 {
     struct op *stand_in =
@@ -219,8 +219,7 @@ static void fail(struct conn *conn)
 
     while ((op = STAILQ_FIRST(&conn->recvs)) != NULL) {
         xs_place_look(op);
-        if (op->error == 0 && sock_is_stream(conn->sock)) { /* a blocking call returns the bytes that arrived
-                                                             * before */
+        if (op->error == 0 && sock_is_stream(conn->sock)) { /* a blocking call returns what it got */
             op->stop = xs_conn_errno(conn);
             op->error = op_stopped(op, op->posted);
         } else if (op->error == 0) {
@@ -291,8 +290,8 @@ static void indirect(struct conn *conn, uint32_t bytes)
     }
     conn->hidden_in += bytes;
     conn->rx_position += bytes;
-    if (conn->rx_phase % 2 == 0) { /* The outstanding advertisements crossed with this data, so the peer will
-                                    * drop them. */
+    /* The outstanding advertisements crossed with this data, so the peer will drop them. */
+    if (conn->rx_phase % 2 == 0) {
         conn->rx_phase++;
         unadvertise(conn);
         xs_rx_end_stopped(conn);

@@ -13,7 +13,7 @@
 #include "nic.h"
 #include "sock.h"
 
-/* ---- Guard and home ------------------------------------------------------------------------------------ */
+/* ---- Locking, and the queue that drives a socket (home) --------------------------------------- */
 
 inline void xs_sock_lock(struct sock *sock)
 {
@@ -24,8 +24,8 @@ inline void xs_sock_lock(struct sock *sock)
         home = atomic_load_explicit(&sock->home, memory_order_acquire);
         if (home == NULL)
             return;
-        pthread_mutex_unlock(&sock->guard); /* the socket was bound to a queue while this thread waited for the
-                                             * guard */
+        /* The socket was bound to a queue while this thread waited for the guard. */
+        pthread_mutex_unlock(&sock->guard);
     }
     mutex_lock(&home->lock);
 }
@@ -190,8 +190,8 @@ static __attribute__((noinline)) struct op *op_elsewhere(struct sock *sock, stru
                                                          exs_ahandle_t ahandle, struct waiter *waiter)
 {
     struct queue *home = atomic_load(&sock->home);
-    bool at_once = type == EXS_EVT_CLOSE && !xs_sock_has_peer(sock); /* this close needs no queue to drive the
-                                                                      * socket */
+    /* A close without a peer needs no queue to drive the socket. */
+    bool at_once = type == EXS_EVT_CLOSE && !xs_sock_has_peer(sock);
 
     if (to == home)
         xs_ops_return(home);

@@ -193,8 +193,9 @@ bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
     search.active = now_ns();
     if (spin(home, &search) != SPUN_FOUND)
         return false;
-    if (home->handle != NULL) /* consume the wake-ups for completions that were processed here, so that a thread
-                               * that waits on the descriptor is not woken for them */
+    /* Consume the wake-ups for completions that were processed here, so that a thread that waits on the
+     * descriptor is not woken for them. */
+    if (home->handle != NULL)
         xs_run(home);
     else
         xs_rest_for_others(home);

@@ -61,7 +61,7 @@ void xs_trace_refused(const struct ask *ask)
     errno = error;
 }
 
-/* The result besides the errno. */
+/* The result in addition to the errno. */
 static const char *result_of(char out[TEXT_MAX], const exs_event_t *event)
 {
     *out = '\0';

@@ -220,8 +220,7 @@ static int into_files(struct conn *conn, struct op *op, const struct ask *ask)
         return -1;
     }
     if (xs_sink_is_open_ended(op->sink))
-        op->length = UINT64_MAX; /* the receive must complete only at the end of the stream, not when it is
-                                  * full */
+        op->length = UINT64_MAX; /* it must end only at the end of the stream */
     return 0;
 }
 

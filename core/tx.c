@@ -83,13 +83,12 @@ static __attribute__((noinline)) bool is_filled(const struct conn *conn)
     return bytes >= FILLED_MIN;
 }
 
-/* A send that is longer than the free space of the peer's ring buffer cannot complete before the peer posts a
- * receive, so it waits up to ADVERT_NS for an advertisement. Its bytes then go straight into the receive
- * buffer; through the ring, each receive would complete with the few bytes that had been copied by then, and
- * the ring would be full again before the next receive is advertised. But the peer may itself wait for data
- * before it receives. Therefore each wait that times out doubles conn->doubts, the number of advertisements
- * that must arrive before a send waits again. A send does not wait if the queue has no timer that would end the
- * wait. */
+/* A send whose rest is longer than the peer's ring buffer cannot complete before the peer posts a receive, so
+ * it waits up to ADVERT_NS for an advertisement. Its bytes then go straight into the receive buffer; through
+ * the ring, each receive would complete with the few bytes that had been copied by then, and the ring would be
+ * full again before the next receive is advertised. But the peer may itself wait for data before it receives.
+ * Therefore each wait that times out doubles conn->doubts, the number of advertisements that must arrive before
+ * a send waits again. A send does not wait if the queue has no timer that would end the wait. */
 static __attribute__((noinline)) bool awaits_advert(struct conn *conn, const struct op *op)
 {
     struct queue *home = atomic_load(&conn->sock->home);
@@ -146,8 +145,7 @@ static bool find_target(struct conn *conn, const struct op *op, struct target *t
         return false;
     *target = (struct target){
         .addr = conn->peer.hidden_addr + offset,
-        .room = conn->peer.hidden_size - (used > offset ? used : offset), /* up to the end of the ring, and not
-                                                                           * more than is free */
+        .room = conn->peer.hidden_size - (used > offset ? used : offset), /* without a wrap */
         .rkey = conn->peer.hidden_rkey,
     };
     return true;

@@ -98,8 +98,7 @@ bool xs_conn_post_list(struct conn *conn, struct ibv_send_wr *wr, const struct p
         enqueue(conn, &wr[i], &posted[i]);
     }
     if (ibv_post_send(conn->qp, wr, &bad) != 0)
-        return take_back(conn, count - (bad - wr)); /* the device has accepted the requests before `bad`, and
-                                                     * uses their memory */
+        return take_back(conn, count - (bad - wr)); /* the requests before `bad` were posted */
     posted_more(conn);
     return true;
 }
@@ -137,8 +136,8 @@ static void report(const struct conn *conn, const struct ibv_wc *wc)
 static bool has_arrived(const struct conn *conn, uint32_t entry)
 {
     const struct posted *posted = &conn->posted[entry % SQ_DEPTH];
-    uint32_t messages = 0; /* the message of this request, or the message that the request precedes, and all
-                            * later messages */
+    /* Number of messages: that of this request (or the one that follows a part), and all later ones. */
+    uint32_t messages = 0;
 
     if (posted->kind == POSTED_PROBE || (posted->kind == POSTED_ONESIDED && xs_onesided_is_read(posted->op)))
         return false;
@@ -236,8 +235,7 @@ static void told(struct conn *conn, uint32_t imm)
     xs_rx_data(conn, imm);
 }
 
-/* Post the consumed receives again (`emptied`). There are never more of them than the peer can lack without
- * running out of credits. */
+/* Post the consumed receives again (`emptied`): few at a time, so that the peer does not run out of credits. */
 void xs_conn_post_anew(struct conn *conn)
 {
     if (!xs_conn_post_receives(conn, conn->next_slot - conn->emptied, conn->emptied)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * wait.h - waiting, in the calling thread.
+ * wait.h - blocking the calling thread until an operation has ended.
  *
  *   struct wait wait;
  *
@@ -9,7 +9,7 @@
  *       return -1;
  *   const exs_event_t *event = wait_end(&wait);
  *
- * The user's loops and watchers are never run.
+ * Never runs the application's event loops and watchers.
  */
 #ifndef EXS_WAIT_H
 #define EXS_WAIT_H
@@ -19,26 +19,26 @@
 #include <stdatomic.h>
 #include "core/core.h"
 
-struct wait { /* on the stack of the thread that waits */
+struct wait { /* on the stack of the waiting thread */
     struct waiter waiter;
     pthread_t owner;
-    const struct doorbell *bell; /* the owner's, for other threads to wake it by */
+    const struct doorbell *bell; /* eventfd by which other threads wake the owner */
     _Atomic int state;           /* WAITING, DELIVERING, DONE: what was written before pairs with is_done() */
     exs_event_t event;
 };
 
-/* Nothing of it can fail. */
+/* Initializes it. Can't fail. */
 void wait_begin(struct wait *wait);
-/* Run until the operation is done. NULL and errno when it failed. */
+/* Runs the queue, and sleeps, until the operation has ended. Returns its event; NULL and errno if it failed. */
 const exs_event_t *wait_end(struct wait *wait);
-/* The same for EXS_INTR: a signal handler, which runs while the thread sleeps, has the operation of this socket
- * ended. Until then signals are held: from hold_signals, before the operation is started, which says which
- * were; afterwards they are to be released. */
+/* Like wait_end(), for EXS_INTR: if a signal handler runs while the thread sleeps, the operation of this socket is
+ * interrupted. The caller blocks signals by hold_signals() before it starts the operation, and unblocks them by
+ * release_signals() afterwards; they are delivered only while the thread sleeps. */
 void hold_signals(sigset_t *held_before);
 const exs_event_t *wait_end_or_signal(struct wait *wait, int sockno, const sigset_t *held_before);
 void release_signals(const sigset_t *held_before);
-/* Until fd is readable or the time is over (ns), or sooner: look, and wait again. 0;
- * -1 when there is no descriptor: errno is as exs_qfd left it. */
+/* Sleeps until fd is readable or `ns` nanoseconds have passed, or for a shorter time: the caller checks again. 0;
+ * -1 if fd is -1: errno is as exs_qfd() left it. */
 int wait_readable(int fd, uint64_t ns);
 
 #endif

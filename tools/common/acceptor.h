@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * acceptor.h - the accepts of a server's listener: several are always under way, so that as many connections
- * may arrive in one turn of the loop, but never more than the server has room for. The others wait in the
- * backlog. A process that is short of memory goes on with the accepts and connections that there are, says so,
- * and tries again in a second.
+ * acceptor.h - the accepts of a server's listener. Several are pending at any time, so that as many connections can
+ * arrive in one iteration of the loop, but never more than the server has room for; further connections wait in the
+ * backlog. If the process is short of memory it continues with the accepts and connections that it has, reports that,
+ * and tries again after a second.
  */
 #ifndef TOOLS_ACCEPTOR_H
 #define TOOLS_ACCEPTOR_H
@@ -15,33 +15,33 @@
 
 enum { ACCEPTOR_PLACES = 16 };
 
-/* The server's, used by its loop's thread only. What is above the line is filled in before acceptor_begin, the
- * rest begins as zeros. */
+/* Owned by the server; used only by its loop's thread. The server sets the fields above the line before
+ * acceptor_begin(), and the others to zero. */
 struct acceptor {
     struct ev_loop *loop;
     exs_qhandle_t queue;
     int listener;
-    int (*room)(void);                                                /* for so many connections more */
-    void (*came)(int socket, const struct sockaddr_storage *address); /* a connection, and from whom */
-    void (*say)(const char *why);                                     /* of one that did not come: a line */
+    int (*room)(void); /* how many more connections there may be */
+    void (*came)(int socket, const struct sockaddr_storage *address); /* a connection was accepted */
+    void (*say)(const char *why);                                     /* an accept failed; one line */
     /* ---- */
     bool ended;
     ev_timer again;
     struct acceptor_place {
-        exs_acceptaddr_t element; /* of an exs_accept; its ahandle is the place */
+        exs_acceptaddr_t element; /* of exs_accept(); its ahandle is this struct */
         struct sockaddr_storage peer;
         bool posted;
     } places[ACCEPTOR_PLACES];
 };
 
-/* The listener listens: start as many accepts as there is room for. -1 and errno of the first that does not
- * start: there is nothing yet that the server could go on with. */
+/* Starts as many accepts as there is room for, on a socket that listens. -1 and errno: the first one could not be
+ * started. */
 int acceptor_begin(struct acceptor *acceptor);
-/* There may be room for more. */
+/* To be called when there may be room for more connections. */
 void acceptor_more(struct acceptor *acceptor);
-/* An accept's event. */
+/* Handles the event of an accept. */
 void acceptor_event(struct acceptor *acceptor, const exs_event_t *event);
-/* No more are started, and nothing is said of those that end now. Before the listener is closed, or after. */
+/* Stops: no accept is started any more, and failures are not reported. Before or after the listener is closed. */
 void acceptor_end(struct acceptor *acceptor);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bytes.h - numbers as programs send them to each other: big-endian, of a width of 1 to 8 bytes, at any
- * address. */
+/* bytes.h - integers as programs send them to each other: big-endian, 1 to 8 bytes wide, at any address. */
 #ifndef TOOLS_BYTES_H
 #define TOOLS_BYTES_H
 
@@ -8,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Returns where the next one goes. */
+/* Returns the address behind it. */
 static inline unsigned char *bytes_put(unsigned char *at, unsigned width, uint64_t value)
 {
     value = htobe64(value << (64 - 8 * width));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* clock.h - a clock that only goes forward, whatever the time of day is set to. */
+/* clock.h - the monotonic clock: it never goes back, whatever the time of day is set to. */
 #ifndef TOOLS_CLOCK_H
 #define TOOLS_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-#define CLOCK_SECOND UINT64_C(1000000000) /* of clock_now */
+#define CLOCK_SECOND UINT64_C(1000000000) /* in units of clock_now() */
 
 /* Nanoseconds. */
 static inline uint64_t clock_now(void)

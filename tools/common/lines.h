@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lines.h - how many lines a server prints about its clients: a burst of them, then one a second. The others
- * are counted, and told of every few seconds, so that no client fills a disk by failing.
+ * lines.h - limits how many lines a server prints about its clients: a burst, then one a second. Further lines are
+ * counted, and the count is printed every few seconds, so that a client can't fill a disk by failing.
  */
 #ifndef COMMON_LINES_H
 #define COMMON_LINES_H
@@ -13,19 +13,19 @@ enum {
     LINES_PERIOD = 10, /* seconds from one "N more" to the next */
 };
 
-/* Of one output; its server's, used by its loop's thread only. Begins as lines_begin() has it. */
+/* The limit of one output. Owned by the server, used only by its loop's thread; initialized by lines_begin(). */
 struct lines {
-    int left;                 /* that may be printed now */
-    unsigned long suppressed; /* and not told of yet */
-    int seconds;              /* since something was told, or since there is something to tell */
+    int left;                 /* lines that may be printed now */
+    unsigned long suppressed; /* suppressed lines that were not reported yet */
+    int seconds;              /* since the last report, or since the first suppressed line */
 };
 
 struct lines lines_begin(void);
-/* May a line be printed? */
+/* Whether a line may be printed; counts it. */
 bool lines_take(struct lines *lines);
-/* Once a second. Returns how many have been suppressed if it is time to say so, else 0. */
+/* To be called once a second. Returns the number of suppressed lines if it is time to report it, else 0. */
 unsigned long lines_second(struct lines *lines);
-/* The same at the end. */
+/* At the end of the program: returns the number of suppressed lines that were not reported. */
 unsigned long lines_end(struct lines *lines);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* options.h - reading and printing addresses and numbers of the command line. */
+/* options.h - parsing and printing the addresses and numbers of a command line. */
 #ifndef TOOLS_OPTIONS_H
 #define TOOLS_OPTIONS_H
 
@@ -7,24 +7,24 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* A numeric IPv4 or IPv6 address, perhaps with %INTERFACE, and a port (0 to 65535) into address; returns its
- * length in bytes, or 0. resolve.h takes names, too. */
+/* Parses a numeric IPv4 or IPv6 address, optionally with %INTERFACE, and a port (0 to 65535). Returns the length of
+ * *address in bytes, or 0 if it is invalid. resolve.h takes names, too. */
 socklen_t options_address(const char *host, const char *port, struct sockaddr_storage *address);
-/* "ADDR port P", a string of a buffer of the caller's. */
+/* Writes "ADDR port P" to `out`, and returns it. */
 #define OPTIONS_ADDRESS_MAX 96
 const char *options_address_text(const struct sockaddr_storage *address, char out[OPTIONS_ADDRESS_MAX]);
-/* Bytes: a whole decimal number above 0, perhaps with K, M, G or T (powers of 1024) behind it. False: it is
- * none. */
+/* Parses a size in bytes: a decimal integer above 0, optionally followed by K, M, G or T (powers of 1024). False: it is
+ * invalid. */
 bool options_bytes(const char *text, uint64_t *bytes);
-/* A whole decimal number from low to high, else -1. */
+/* A decimal integer from low to high; -1: it is invalid. */
 long options_number(const char *text, long low, long high);
 
-/* A command line that can't be understood: one line that says why, and the end with status 2. */
+/* Reports an invalid command line: prints one line and exits with status 2. */
 _Noreturn void options_wrong(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same of what getopt_long with opterr 0 and a ':' before the letters did not take, each option having a
- * letter: it answered ? or :. */
+/* Like options_wrong(), for an `answer` ('?' or ':') of getopt_long() with opterr 0 and a ':' before the letters. Each
+ * option must have a letter. */
 _Noreturn void options_unknown(const char *name, char **argv, const char *letters, int answer);
-/* The command line is NAME --version: says so, and ends. */
+/* If the command line is NAME --version: prints the version and exits. */
 void options_version(const char *name, int argc, char **argv);
 
 #endif

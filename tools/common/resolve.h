@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* resolve.h - a host and a port, each by its name or its number, as addresses. */
+/* resolve.h - finds the addresses of a host and a port, each given by name or by number. */
 #ifndef TOOLS_RESOLVE_H
 #define TOOLS_RESOLVE_H
 
@@ -8,9 +8,9 @@
 
 enum { RESOLVE_TEXT_MAX = 256 }; /* bytes */
 
-/* What a stream socket may use, the best first; freeaddrinfo is for it. NULL: why is one line that says what is
- * wanted, and errno EINVAL where it is the port that is wrong, or EADDRNOTAVAIL where the host is not known,
- * which it may be later. listening: the port may be 0, any that is free. */
+/* Returns addresses for a stream socket, the best first; the caller frees them by freeaddrinfo(). NULL: `why` is one
+ * line that says what is wrong, and errno is EINVAL (the port), or EADDRNOTAVAIL (the host is unknown; a later try may
+ * succeed). listening: the port may be 0, for any free one. */
 struct addrinfo *resolve(const char *host, const char *port, bool listening, char why[RESOLVE_TEXT_MAX]);
 
 #endif

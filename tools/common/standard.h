@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* standard.h - what a program begins and ends with: standard descriptors where it was started without, say. */
+/* standard.h - the first and last steps of a program: standard descriptors, limits, and flushing standard output. */
 #ifndef TOOLS_STANDARD_H
 #define TOOLS_STANDARD_H
 
-/* The first thing in main: those of 0 to 2 that are closed lead nowhere from now on, so that no file or loop
- * that is opened later gets their number, and what is printed with it. */
+/* To be called first in main. Opens /dev/null in place of each of the descriptors 0 to 2 that is closed, in the mode in
+ * which input and output fail, so that no file or loop that is opened later gets its number and the program's output. */
 void standard_open(void);
-/* A limit on files (ulimit -f) ends a write, with EFBIG, and not the program without a line. */
+/* Ignores SIGXFSZ: beyond the limit on file sizes (ulimit -f) a write fails with EFBIG, and the program continues. */
 void standard_outlive_limit(void);
-/* Raises the limit on open files to this number, or as far as the system lets. The limit that holds then. */
+/* Raises the limit on open files to this number, or as far as the system allows. Returns the limit. */
 unsigned long standard_raise_files(unsigned long wanted);
-/* The last thing: all that was printed has to have got to where standard output goes. 0, or the exit status 1:
- * it has not, which is said on standard error, as "PROGRAM: WHAT: why". */
+/* To be called last: flushes standard output. 0; or the exit status 1 if some output could not be written, which is
+ * reported on standard error as "PROGRAM: WHAT: why". */
 int standard_flush(const char *program, const char *what);
 
 #endif

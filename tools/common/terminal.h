@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* terminal.h - text from another process, made fit to be shown on a terminal. */
+/* terminal.h - makes text from another process safe to show on a terminal. */
 #ifndef COMMON_TERMINAL_H
 #define COMMON_TERMINAL_H
 
 #include <stdio.h>
 
-/* As the library's messages are filtered: core/text.h has what becomes '?'. Returns text. */
+/* Filters text like the library's messages: core/text.h says which bytes become '?'. Returns text. */
 char *terminal_filter(char *text);
-/* The same as a string of JSON, quotes and all; "" where there is no memory. text stays as it is. */
+/* Prints the filtered text as a JSON string with its quotes; "" if there is no memory. Does not change text. */
 void terminal_json(FILE *out, const char *text);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * block.h - receive buffers of exs-serve's connections: registered once, and used again by the next connection.
+ * block.h - receive buffers of exs-serve's connections, registered once and reused by later connections.
  *
- * Few are kept for that. Connections that are only to be told that they are refused share one, the sink.
+ * Up to BLOCKS_KEPT unused ones are kept. Connections that are refused share one buffer, the sink, which is never read.
  */
 #ifndef FILES_BLOCK_H
 #define FILES_BLOCK_H
@@ -11,32 +11,32 @@
 #include <sys/queue.h>
 
 enum {
-    BLOCK_SLOTS = 4,      /* receives posted at once: while one is consumed the others fill */
-    BLOCK_SLOT = 1 << 20, /* bytes; also the longest that one event keeps the loop from others */
-    BLOCKS_KEPT = 16,     /* that nobody uses */
+    BLOCK_SLOTS = 4,      /* receives posted at once: others fill while one is processed */
+    BLOCK_SLOT = 1 << 20, /* bytes; also the most that the loop processes in one event */
+    BLOCKS_KEPT = 16,     /* unused buffers */
 };
 
-/* Owned by its connection, then by struct blocks. */
+/* Owned by its connection, or, while unused, by struct blocks. */
 struct block {
     SLIST_ENTRY(block) link;
     unsigned char *memory; /* BLOCK_SLOTS times BLOCK_SLOT bytes */
     exs_mhandle_t region;
 };
 
-/* Begins as zeros; used by the loop's thread only. */
+/* Initially zero; used only by the loop's thread. */
 struct blocks {
     SLIST_HEAD(, block) kept;
-    int count;          /* of those */
-    struct block *sink; /* NULL: was not needed yet */
+    int count;          /* of `kept` */
+    struct block *sink; /* NULL: not allocated yet */
 };
 
-/* NULL and errno. */
+/* A buffer for one connection. NULL and errno. */
 struct block *block_take(struct blocks *blocks);
-/* For what nobody reads; many may have it at once. NULL and errno. */
+/* The sink, for any number of connections. NULL and errno. */
 struct block *block_sink(struct blocks *blocks);
-/* Either kind, or NULL. Nothing is received into it any more, but for the sink. */
+/* Returns either kind, or NULL. No receive may be posted on it, except on the sink. */
 void block_return(struct blocks *blocks, struct block *block);
-/* When all are back. */
+/* To be called when all have been returned. */
 void blocks_free(struct blocks *blocks);
 
 #endif

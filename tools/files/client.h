@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* client.h - a connection to an exs-serve: blocking calls, and why one of them went wrong. exs-put and exs-get
- * have one at a time. */
+/* client.h - a client's connection to an exs-serve, with blocking calls and error messages. exs-put and exs-get have
+ * one connection at a time. A conversation is all that is said on one connection. */
 #ifndef FILES_CLIENT_H
 #define FILES_CLIENT_H
 
@@ -12,37 +12,38 @@
 
 /* Owned by main. */
 struct client {
-    int sock;                            /* -1: no conversation is under way */
-    int patience;                        /* seconds that the server may be silent; 0: for ever */
-    const struct addrinfo *addresses;    /* of client_reach, which was called before; or NULL */
-    double heard;                        /* when the server last said something, or was reached; s */
-    char device[32];                     /* what carries the connection */
-    char error[TRANSFER_TEXT_MAX + 128]; /* after a failure: why, one line */
+    int sock;                            /* -1: no connection */
+    int patience;                        /* seconds that the server may be silent; 0: no limit */
+    const struct addrinfo *addresses;    /* of client_reach(), if it was called; or NULL */
+    double heard;                        /* when data last came from the server, or it was connected; s */
+    char device[32];                     /* the connection's device */
+    char error[TRANSFER_TEXT_MAX + 128]; /* after a failure: the reason, one line */
 };
 
-/* Those that return int return 0, or -1 with error filled in. */
+/* Functions that return int return 0, or -1 and set `error`. */
 int client_open(struct client *client, const struct sockaddr *address, socklen_t length);
-/* To the first address that answers. An error is the last one's. They stay until the last conversation. */
+/* Connects to the first address that answers; an error is that of the last one. The list must live as long as
+ * `client`. */
 int client_reach(struct client *client, const struct addrinfo *addresses);
-/* Before something is asked for or sent: a server does not keep who has said nothing for long, so where the last
- * was a while ago, or the conversation is over, it is another one. */
+/* To be called before each request: connects again if there is no connection, or if it was idle for so long that the
+ * server may have closed it. */
 int client_renew(struct client *client);
 int client_close(struct client *client);
-/* What went wrong was said, or is over. */
+/* Closes the connection and ignores errors: a failure has been reported already. */
 void client_hang_up(struct client *client);
 
-/* The server may be silent for longer from now on, since it reads so many bytes before it answers; or, with 0,
- * not any more. */
+/* Extends the time that the server may be silent, because it reads this many bytes before it answers; 0: the usual
+ * time. */
 int client_bear(struct client *client, uint64_t bytes);
-/* region: as for exs_recv, or NULL. */
+/* Receives exactly `length` bytes. region: as for exs_recv(), or NULL. */
 int client_receive(struct client *client, void *buffer, size_t length, exs_mhandle_t region);
-/* A reply with its text, which is no string; checked by transfer_get_reply. */
+/* Receives a reply, checked by transfer_get_reply(), and its text, with a 0 behind it. */
 int client_reply(struct client *client, struct transfer_reply *reply, char text[TRANSFER_TEXT_MAX + 1]);
 
-/* These return -1. what: which step; with errno. */
+/* These set `error` and return -1. what: the step that failed. client_failed() adds errno's text. */
 int client_failed(struct client *client, const char *what);
 int client_failed_text(struct client *client, const char *what, const char *text);
-/* What answers is something else. */
+/* The server speaks another protocol. */
 int client_not_understood(struct client *client);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* client_options.h - the command line of exs-put and exs-get: what both are asked, and beside it what is each
- * one's own. */
+/* client_options.h - the command line of exs-put and exs-get: common options, and those of each program. */
 #ifndef FILES_CLIENT_OPTIONS_H
 #define FILES_CLIENT_OPTIONS_H
 
@@ -12,31 +11,31 @@
 struct client_option { /* a line of --help */
     int letter;
     const char *name; /* the long one */
-    const char *word; /* what comes behind it; NULL: nothing does */
+    const char *word; /* its argument in --help; NULL: it has none */
     const char *text;
 };
 
-struct client_program { /* static, and the program's */
+struct client_program { /* static data of the program */
     const char *name;
-    const char *operands;            /* as usage shows them, what comes behind the options */
+    const char *operands;            /* as in the usage line, behind the options */
     const struct client_option *own; /* up to CLIENT_OPTIONS_OWN of them, in the order of --help */
     size_t own_count;
-    const char *last; /* line of --help; NULL: none */
-    /* One of own was found. What it can't understand ends the process. */
+    const char *last; /* last line of --help; NULL: none */
+    /* Callback for each option of `own`. Exits the process if the argument is invalid. */
     void (*take)(int letter, const char *word, void *settings);
 };
 
 enum { CLIENT_OPTIONS_OWN = 8 };
 
-struct client_options { /* what both are asked */
+struct client_options { /* the common options */
     const char *host, *port;
-    int patience; /* seconds that the server may be silent; 0: for ever */
+    int patience; /* seconds that the server may be silent; 0: no limit */
     enum account_form form;
     bool quiet;
 };
 
-/* Everything up to the operands, which begin at optind. Ends the process where the command line is wrong (2),
- * or only asks for something (0). */
+/* Parses all options; the operands begin at optind. Exits with status 2 if the command line is invalid, with 0 after
+ * --help or --version. */
 void client_options_read(const struct client_program *program, int argc, char **argv,
                          struct client_options *options, void *settings);
 

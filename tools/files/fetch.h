@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fetch.h - exs-get's side of a conversation: wishes out, files and lists in; blocking calls. Nothing that the
- * server says is taken on trust. */
+/* fetch.h - exs-get's requests: gets files and lists from the server, by blocking calls. Everything that the server
+ * sends is checked. */
 #ifndef FILES_FETCH_H
 #define FILES_FETCH_H
 
@@ -8,31 +8,30 @@
 #include "client.h"
 #include "landing.h"
 
-/* What a server may list in all. */
+/* The maximum that a server may list in all. */
 enum {
     FETCH_LISTED_MAX = 1000000,     /* entries */
-    FETCH_LISTED_BYTES = 128 << 20, /* of their paths, which are kept */
+    FETCH_LISTED_BYTES = 128 << 20, /* of their paths, which are kept in memory */
 };
 
-/* Owned by main; begins as zeros, but for sock, limit and block. */
+/* Owned by main; initially zero, but for client.sock, limit and block. */
 struct fetch {
-    struct client client;                  /* that has a conversation under way, when something is asked for */
-    bool quiet;                            /* no progress bar is to be drawn */
-    uint64_t limit;                        /* bytes that a file may have */
-    struct block *block;                   /* what data comes into */
+    struct client client;                  /* connected when a request is made */
+    bool quiet;                            /* draw no progress bar */
+    uint64_t limit;                        /* maximum bytes of a file */
+    struct block *block;                   /* receive buffers */
     uint64_t listed, listed_bytes;         /* entries so far, and bytes of their paths */
-    uint64_t resumed;                      /* bytes of the last file that were there from an earlier attempt */
+    uint64_t resumed;                      /* bytes of the last file from an earlier attempt */
     uint64_t size;                         /* bytes of the last file */
-    double seconds;                        /* that the last file took */
+    double seconds;                        /* duration of the last file */
     unsigned char digest[TRANSFER_DIGEST]; /* of the last file */
 };
 
-/* These return 0, or -1 with the client's error filled in. After a failure of the conversation that is over,
- * and closed. */
-/* path: the server's name of it. */
+/* These return 0, or -1 and set the client's error. If the connection has failed it is closed. */
+/* Gets one file. path: its path on the server. */
 int fetch_file(struct fetch *fetch, const char *path, struct landing *landing);
-/* What the folder has whose path this is, with a slash at its end: found is called for each entry, its name
- * being checked by transfer_bad_name, or for the only one of a file empty. found returns 0, or -1 and errno. */
+/* Lists a folder, whose path ends in a slash. Calls found() for each entry, with a name that transfer_bad_name()
+ * accepts; if the path is a file's, once with an empty name. found() returns 0, or -1 and errno. */
 int fetch_list(struct fetch *fetch, const char *path,
                int (*found)(void *context, const struct transfer_entry *entry, const char *name),
                void *context);

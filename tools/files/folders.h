@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* folders.h - the folder that a name with slashes in it is in, below a directory: found one component after the
- * other, so that no symbolic link is followed, whoever puts one there meanwhile. */
+/* folders.h - opens the folder that a path leads to, below a directory: one component after the other, so that no
+ * symbolic link is followed, even if another process creates one at the same time. */
 #ifndef FILES_FOLDERS_H
 #define FILES_FOLDERS_H
 
@@ -8,16 +8,16 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#define FOLDERS_ENOUGH E2BIG /* an errno that no file system has: EDQUOT is that of a user's quota */
+#define FOLDERS_ENOUGH E2BIG /* an errno that file systems do not return, unlike EDQUOT */
 
-/* A descriptor of the folder; *last is what is behind the last slash. name: each of its components is checked
- * by transfer_bad_name. Folders that are missing are made, and taken from *may_make; without that they are not.
- * -1 and errno: ENOTDIR where anything else is in the way, FOLDERS_ENOUGH where no more may be made. */
+/* Returns a descriptor of the folder; *last is the part of name behind the last slash. transfer_bad_name() must have
+ * accepted each component. Creates missing folders and decrements *may_make for each; may_make NULL: creates none. -1
+ * and errno: ENOTDIR if a component is not a folder, FOLDERS_ENOUGH if *may_make is 0. */
 int folders_open(int directory, const char *name, const char **last, uint64_t *may_make);
-/* A descriptor to read the regular file of this name in a folder, and what it is. -1 and errno: EISDIR where it
- * is a folder, ENOENT where it is neither; a device is not even opened, which may do something by itself. */
+/* Opens the regular file of this name for reading, and returns its status. -1 and errno: EISDIR if it is a folder,
+ * ENOENT if it is neither. A device is never opened, because opening it can have side effects. */
 int folders_open_file(int folder, const char *name, struct stat *status);
-/* What the directory, and each folder on the way to the name, has in it is on the disk. 0, or -1 and errno. */
+/* Calls fsync() for the directory and each folder on the path to the name. 0, or -1 and errno. */
 int folders_sync(int directory, const char *name);
 
 #endif

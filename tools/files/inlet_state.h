@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* inlet_state.h - a connection of exs-serve from within: inlet.c is one of them, inlets.c all of them. */
+/* inlet_state.h - a connection of exs-serve, for its implementation: inlet.c handles one, inlets.c all of them. */
 #ifndef FILES_INLET_STATE_H
 #define FILES_INLET_STATE_H
 
@@ -8,38 +8,38 @@
 #include "inlet.h"
 #include "intake.h"
 
-/* Owned by itself, from inlet_open to its close event; used by the loop's thread only. */
+/* Allocated by inlet_open(), freed by its close event; used only by the loop's thread. */
 struct inlet {
     LIST_ENTRY(inlet) link;
     STAILQ_ENTRY(inlet) reader_link;
     struct inlets *inlets;
     struct block *block;
     struct intake intake;
-    struct giving *giving; /* what it gets; NULL: nothing */
-    int flying;            /* vectors of that which are under way */
+    struct giving *giving; /* what it is being sent; NULL: nothing */
+    int flying;            /* vectors of `giving` that are in flight */
     int sock;
-    bool closing, replying, ended, refused; /* replying: or giving; refused: one too many of its address */
+    bool closing, replying, ended, refused; /* replying: or sending; refused: too many of its host */
     bool is_reader;
-    int silent, seconds;               /* since the last byte came or went; since `brought` was 0 */
-    uint64_t brought;                  /* bytes, or taken */
-    unsigned filled, consumed;         /* slots, counted for ever; slot n is at n % BLOCK_SLOTS */
-    size_t lengths[BLOCK_SLOTS], used; /* bytes arrived in each, and consumed of the oldest */
+    int silent, seconds;               /* since the last byte was received or sent; since `brought` was 0 */
+    uint64_t brought;                  /* bytes sent or received by the client */
+    unsigned filled, consumed;         /* slots, counted without wrapping; slot n is at n % BLOCK_SLOTS */
+    size_t lengths[BLOCK_SLOTS], used; /* bytes received in each; consumed of the oldest */
     struct sockaddr_storage peer;
     char device[32];
 };
 
-/* Receives are posted; who is refused is told so. False and errno. */
+/* Posts the receives; sends the reason if the connection is refused. False and errno. */
 bool inlet_begin(struct inlet *inlet);
 void inlet_second(struct inlet *inlet);
-/* Its next vectors are started. -1 and errno. */
+/* Starts its next vectors. -1 and errno. */
 int inlet_give(struct inlet *inlet);
-/* All connections are taken, and the address of this one has more than its share of them. */
+/* Whether all connections are in use, and this one's host has more than its share. */
 bool inlets_are_crowded_by(const struct inlet *inlet);
-/* At once. Its close event is its end. */
+/* Closes it immediately. Its close event frees it. */
 void inlet_close(struct inlet *inlet);
-/* The same, and says so. what: a few words. */
+/* Like inlet_close(), and prints why. what: a few words. */
 void inlet_broken(struct inlet *inlet, const char *what);
-/* The server is ending, and this one is between files: it begins no other, though one may have arrived. */
+/* Whether the server is ending and this one is between files: it starts no other, even if one has arrived. */
 bool inlet_is_over(const struct inlet *inlet);
 
 #endif

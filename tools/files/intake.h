@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * intake.h - the server's side of a conversation: bytes in, files and replies out, and what clients want.
+ * intake.h - the server's side of the protocol: parses the bytes of a client, writes its files, and makes replies or
+ * what is to be sent.
  *
- * Knows nothing of sockets. Feed it what arrives, in pieces of any size; it stops at each reply, which is to be
- * sent before more is fed.
+ * This code does not know sockets. The caller feeds it the bytes that arrive, in pieces of any size. It stops at each
+ * reply, which the caller must send before it feeds more.
  */
 #ifndef FILES_INTAKE_H
 #define FILES_INTAKE_H
@@ -27,39 +28,39 @@ enum intake_state {
 /* Owned by one connection. */
 struct intake {
     struct store *store;
-    const struct sockaddr_storage *peer; /* whose file is kept for that host only */
+    const struct sockaddr_storage *peer; /* an unfinished file is kept for this host only */
     enum intake_state state;
     unsigned char
-        fixed[TRANSFER_PATH_MAX]; /* a head, details, a name, an offset or a digest, as far as it is there */
-    size_t have, want;            /* bytes of fixed, where all of them fit */
+        fixed[TRANSFER_PATH_MAX]; /* a head, details, a name, an offset or a digest, as far as it has arrived */
+    size_t have, want;            /* bytes of `fixed` that are there, and that are needed */
     struct transfer_header header;
-    char name[TRANSFER_PATH_MAX + 1]; /* of what comes or is wanted, unchecked; or empty */
-    uint64_t received;                /* bytes of data, those of an earlier attempt included ... */
+    char name[TRANSFER_PATH_MAX + 1]; /* of the file that arrives or is asked for, unchecked; or empty */
+    uint64_t received;                /* bytes of data, including those of an earlier attempt ... */
     uint64_t from;                    /* ... which are these */
-    double started;                   /* seconds, of the monotonic clock, at the header */
+    double started;                   /* when the header arrived, seconds of the monotonic clock */
     XXH3_state_t *hash;
     struct incoming file;
-    struct transfer_reply result; /* what the last reply says */
+    struct transfer_reply result; /* the last reply */
     unsigned char reply[TRANSFER_REPLY + TRANSFER_TEXT_MAX];
-    size_t reply_length;   /* bytes; set when a reply is due, cleared by whoever sent it */
-    struct giving *giving; /* what the client is to get now, in place of a reply; see intake_take_giving */
+    size_t reply_length;   /* bytes; set when a reply must be sent, cleared by the caller */
+    struct giving *giving; /* what must be sent instead of a reply; see intake_take_giving() */
 };
 
-/* The store and the peer's address stay the caller's. 0, or -1 and ENOMEM. */
+/* The store and the peer's address must outlive it. 0, or -1 and ENOMEM. */
 int intake_open(struct intake *intake, struct store *store, const struct sockaddr_storage *peer);
-/* An unfinished file is kept if its client asked, else removed. */
+/* Keeps an unfinished file if its client has asked for that, else removes it. */
 void intake_close(struct intake *intake);
-/* Returns the bytes taken, fewer than length only when a reply is due, or something to be given. */
+/* Returns the bytes consumed: fewer than length only if a reply must be sent, or `giving` is set. */
 size_t intake_feed(struct intake *intake, const unsigned char *data, size_t length);
-/* What is to be given is the caller's now, and the next header may come. */
+/* Returns `giving`, which the caller then owns. The next header may follow. */
 struct giving *intake_take_giving(struct intake *intake);
-/* Answers at once, and takes nothing. */
+/* Makes a reply that refuses the connection, and ignores all further bytes. */
 void intake_refuse(struct intake *intake, const char *why);
-/* The text of the last reply, a string. */
+/* The text of the last reply, as a string. */
 const char *intake_text(const struct intake *intake);
-/* What has arrived of the file is kept when this ends. */
+/* Whether an unfinished file would be kept by intake_close(). */
 bool intake_keeps(const struct intake *intake);
-/* Between files. */
+/* Whether it is between two files. */
 bool intake_idle(const struct intake *intake);
 
 #endif

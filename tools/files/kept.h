@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* kept.h - files that were broken off, kept for a while under their temporary names, so that a client may go on
- * where it was. They give way where others need their room. */
+/* kept.h - unfinished files, kept for a while under their temporary names, so that a client can resume. They are
+ * dropped if other files need the space. */
 #ifndef FILES_KEPT_H
 #define FILES_KEPT_H
 
@@ -12,21 +12,20 @@
 
 enum { KEPT_MAX = 16 }; /* files, each with a descriptor */
 
-/* Is so much of a file kept? Of too many the longest are, so that a few bytes drive nobody's out. */
+/* Whether a file with this many bytes is kept. If there are too many, the shortest is dropped. */
 bool kept_takes(const struct store *store, uint64_t written);
-/* Takes over what has arrived of a file from this peer, and its digest so far; false: it is not kept, and both are
- * still the caller's. */
+/* Takes over an unfinished file from this peer, and the state of its digest. False: it is not kept, and both stay the
+ * caller's. */
 bool kept_add(const struct incoming *file, XXH3_state_t *hash, const struct sockaddr_storage *peer);
-/* The file of this name, size and time that came from the peer's host, if it is there: it is the caller's then, with
- * what its digest is so far. A client of another host learns nothing of it and can't take it away: a name, a size and
- * a time are easily guessed. */
+/* Finds the file with this name, size and time that came from the peer's host. The caller then owns it and the state
+ * of its digest. Clients of other hosts do not get it, because a name, a size and a time are easy to guess. */
 bool kept_find(struct store *store, const char *name, const struct transfer_header *header,
                const struct sockaddr_storage *peer, struct incoming *file, XXH3_state_t **hash);
-/* What dropping all of them gives. */
+/* Bytes that dropping all of them would free. */
 uint64_t kept_bytes(const struct store *store);
 /* Drops the oldest; false: there is none. */
 bool kept_drop(struct store *store);
-/* Once a second. */
+/* To be called once a second. */
 void kept_second(struct store *store);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * landing.h - where a file that exs-get gets arrives: under a temporary name, .NAME.exs-part, beside its own,
- * which it gets when it is whole; whatever had that is replaced in one step.
+ * landing.h - where exs-get writes a file: under a temporary name, .NAME.exs-part, in the same folder. A complete file
+ * gets its own name, and atomically replaces a file that had it.
  *
- * What is broken off stays, so that the next exs-get goes on from there. No symbolic link below the folder is
- * followed, and nothing replaced that is no file. Or standard output, a device or a pipe, which keeps nothing.
+ * An unfinished file stays, so that the next exs-get resumes it. No symbolic link below the folder is followed, and
+ * nothing but a file or a link is replaced. Or standard output, where nothing is kept.
  */
 #ifndef FILES_LANDING_H
 #define FILES_LANDING_H
@@ -15,32 +15,32 @@
 
 #include "transfer.h"
 
-enum { LANDING_KEEP = 1 << 20 }; /* bytes that are worth to be gone on from */
+enum { LANDING_KEEP = 1 << 20 }; /* minimum bytes of an unfinished file that is kept */
 
-/* Lives in the function that gets a file. */
+/* A local variable of the function that gets a file. */
 struct landing {
     int folder, fd;   /* -1: none */
-    const char *last; /* of the name: without its folders */
+    const char *last; /* the name without its folders */
     char part[TRANSFER_NAME_MAX + 1];
-    uint64_t there; /* bytes that it has from an earlier attempt; 0 below LANDING_KEEP */
-    bool is_output; /* what is written to as it comes */
+    uint64_t there; /* bytes from an earlier attempt; 0 if fewer than LANDING_KEEP */
+    bool is_output; /* `fd` is standard output, written in order */
 };
 
-/* These return 0, or -1 and errno; landing_open EBUSY where another exs-get gets this file, EEXIST where
- * its temporary name is somebody else's, and EISDIR or ENODEV where its own is a folder's or some such thing's.
- * name: below that folder, each component as transfer_bad_name has it; used until landing_end. */
+/* These return 0, or -1 and errno. landing_open(): EBUSY, another exs-get gets this file; EEXIST, another user or a
+ * link has its temporary name; EISDIR or ENODEV, its own name is a folder, or another file that is not regular. name:
+ * below the directory, with components that transfer_bad_name() accepts; it is used until landing_end(). */
 int landing_open(struct landing *landing, int directory, const char *name);
-/* output: a descriptor of the caller's, which is written to in order. */
+/* output: a descriptor, owned by the caller, that is written in order. */
 void landing_open_output(struct landing *landing, int output);
-/* The file comes, and begins at `from`, 0 or what is there. */
+/* The data arrive from offset `from`, which is 0 or `there`. */
 int landing_begin(struct landing *landing, uint64_t from);
-/* offset: behind what was written so far. */
+/* offset: the end of the data written so far. */
 int landing_write(struct landing *landing, const void *data, size_t length, uint64_t offset);
-/* It is whole, and gets its name, permissions but for what umask takes, and time. */
+/* The file is complete: gives it its name, permissions (masked by umask) and time. */
 int landing_commit(struct landing *landing, const struct transfer_header *header);
-/* What has arrived is wrong. */
+/* The data are wrong: removes the file. */
 void landing_discard(struct landing *landing);
-/* Always the last. What is not whole stays if it is worth that: so many bytes do. */
+/* Always called last. Keeps an unfinished file of at least LANDING_KEEP bytes, and returns its bytes; else 0. */
 uint64_t landing_end(struct landing *landing);
 
 #endif

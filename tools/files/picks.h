@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* picks.h - the files that exs-put is to send or exs-get to get, each with the name that it is stored under: no
- * two with one. */
+/* picks.h - the list of files that exs-put sends or exs-get gets, each with the name under which it is stored. No two
+ * may have the same name. */
 #ifndef FILES_PICKS_H
 #define FILES_PICKS_H
 
@@ -11,28 +11,28 @@
 
 struct pick {
     char *path;
-    const char *name;    /* the end of path; of standard input, somebody else's */
-    const char *problem; /* why it can't be sent, a literal; NULL: it may be tried */
-    size_t named;        /* bytes of path that were named, a folder with its slash; 0: all of them were */
+    const char *name;    /* the end of path; of standard input, a string of the caller's */
+    const char *problem; /* why it can't be sent, a string literal; NULL: no problem */
+    size_t named;        /* bytes of path from the command line: a folder and a slash; 0: all */
 };
 
-/* Owned by main; begins as zeros. */
+/* Owned by main; initially zero. */
 struct picks {
     struct pick *list;
     size_t count, room;
 };
 
-/* Where the last name of a path begins. */
+/* Offset of the last component of a path. */
 size_t picks_base(const char *path);
-/* These fail only without memory, with -1 and errno. */
+/* These fail only if there is no memory, with -1 and errno. */
 int picks_add(struct picks *picks, const char *path);
 int picks_add_stdin(struct picks *picks, const char *name);
-/* Under the end of the path, which is taken over. problem: see struct pick. */
+/* Adds a path, which is taken over, named by its part from name_at on. problem: see struct pick. */
 int picks_add_end(struct picks *picks, char *path, size_t name_at, const char *problem);
-/* If it is a folder, all files in it and below, named from the folder's own name on; of . and .., from theirs.
- */
+/* Adds a file; or, of a folder, all files below it. Their names begin with the folder's name, but for the folders .
+ * and .. */
 int picks_add_tree(struct picks *picks, const char *path);
-/* Two that would be stored under one name, in a and b; false: there are none. */
+/* Finds two that would be stored under the same name. False: there are none. */
 bool picks_collide(const struct picks *picks, const struct pick **a, const struct pick **b);
 void picks_free(struct picks *picks);
 

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* progress.h - a progress bar on standard error, where that is a terminal and nobody asked for quiet; else
- * nothing. */
+/* progress.h - a progress bar on standard error, if that is a terminal and the user did not ask for quiet. */
 #ifndef FILES_PROGRESS_H
 #define FILES_PROGRESS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { PROGRESS_NAME = 28 }; /* bytes of a name that are shown: the bar has to fit a line of 80 */
+enum { PROGRESS_NAME = 28 }; /* bytes of a name that are shown: the bar must fit a line of 80 columns */
 
 struct progress {
     bool shown;
-    char name[128];      /* as much of it as may be shown */
-    uint64_t size, from; /* bytes; of those, what was there before, and does not count as fast */
-    double started, since, drawn; /* seconds, of the monotonic clock; since: bytes behind `from` are done */
+    char name[128];               /* filtered and truncated */
+    uint64_t size, from;          /* bytes; from: those of an earlier attempt, not part of the rate */
+    double started, since, drawn; /* seconds of the monotonic clock; since: of the rate */
 };
 
 void progress_start(struct progress *progress, const char *name, uint64_t size, bool quiet);
-/* So much was there already, and has been looked at. */
+/* The first `from` bytes were there already, and have been read. */
 void progress_skip(struct progress *progress, uint64_t from);
 /* Draws at most ten times a second. */
 void progress_update(struct progress *progress, uint64_t done);

@@ -5,17 +5,17 @@
 
 #include "store.h"
 
-enum { CONNECTIONS_MAX = 256 }; /* each holds 4 MiB of receive buffers; later ones wait in the backlog */
+enum { CONNECTIONS_MAX = 256 }; /* each has 4 MiB of receive buffers; further ones wait in the backlog */
 
 struct settings {
     const char *host, *port, *directory;
     struct store_limits limits;
     int patience;  /* seconds */
     uint64_t rate; /* bytes a second */
-    int of_one;    /* connections that one address may have */
+    int of_one;    /* maximum connections of one host */
 };
 
-/* Ends the process where there is nothing to be served, or something wrong. */
+/* Exits if the command line is invalid, or after --help or --version. */
 struct settings settings_read(int argc, char **argv);
 
 #endif

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* spool.h - standard input as a file that can be read at any place, and whose size is known. */
+/* spool.h - standard input as a file that can be read at any offset, and whose size is known. */
 #ifndef FILES_SPOOL_H
 #define FILES_SPOOL_H
 
-/* Has this file, whose size is 0, bytes all the same, as those of /proc have? -1 and errno: nobody can tell, since it
- * can't be read. */
+/* Whether this file, whose size is 0, contains bytes, as files in /proc do. -1 and errno: it can't be read. */
 int spool_hides_bytes(int fd);
 
-/* A descriptor: of standard input itself where that is a file at its beginning, else of a copy that has no
- * name, in the folder that TMPDIR names (or /tmp). -1 and errno. */
+/* Returns a descriptor: of standard input itself if that is a file at offset 0, else of a copy without a name, in the
+ * folder TMPDIR (or /tmp). -1 and errno. */
 int spool_open(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* wishes.h - the files that exs-get is to get: what its command line names, and what a server lists below that.
- */
+/* wishes.h - the list of files that exs-get gets: those that its command line names, and those that a server lists
+ * below. */
 #ifndef FILES_WISHES_H
 #define FILES_WISHES_H
 
@@ -10,15 +10,14 @@
 #include "fetch.h"
 #include "picks.h"
 
-/* The name as a server knows it: without slashes at its ends, in name, which has room for as many bytes. All
- * that is served is /, and the name empty. */
+/* Removes the slashes at both ends of name, in place. "/", all that is served, becomes the empty name. */
 void wishes_plain(char *name);
-/* A plain name, for the file of which it is one. -1 and errno. */
+/* Adds the file with this plain name. -1 and errno. */
 int wishes_add(struct picks *picks, const char *name);
-/* If it is a folder, all files in it and below, named from the folder's own name on; of all that is served,
- * from its own. -1 with the client's error filled in. */
+/* Adds a file; or, of a folder, all files below it. Their names begin with the folder's name, but for the empty name.
+ * -1 and sets the client's error. */
 int wishes_add_tree(struct picks *picks, struct fetch *fetch, const char *name);
-/* What is in the folder: bytes and name of each, a line in out, for people or of JSON; of a file, its own. */
+/* Prints a line for each entry of a folder, or for a file: its size and name, as text or JSON. */
 int wishes_list(FILE *out, struct fetch *fetch, const char *name, bool json);
 
 #endif

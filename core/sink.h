@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sink.h - the files, and the memory between them, that an exs_recvfile fills. They are the pieces of a receive
- * (place.h); what is different of a piece that lies in a file is here.
+ * sink.h - the files that an exs_recvfile fills, and the memory between them. They are the pieces of the receive
+ * (place.h); this module handles pieces that are ranges of files.
  *
- * On a STREAM the peer writes into the page cache itself, where that can be: a window of the file is given its
- * blocks, mapped, registered and opened as a place. The blocks come first, so that a disk that is full is found
- * before anything is taken from the peer, and nobody touches pages that can't be had. The windows of an
- * operation follow each other, so that a file of any length pins no more than one; they are small at first
- * where nobody knows how long the file will be.
+ * On a STREAM the peer writes directly into the page cache if possible: blocks are allocated for a window of the file,
+ * which is mapped, registered, and advertised as a place. The blocks are allocated first, so that a full disk is
+ * detected before data is accepted from the peer, and no page is written to that the file system can't store. An
+ * operation has one window at a time, so a file of any length pins no more than one. If the length of the file is not
+ * known, the first windows are small.
  *
- * Else bytes come by the hidden buffer and are written from there. On the embedded device, always, unless
- * EXS_MAP=1: there a processor copies anyway, and page faults, zeroed blocks and guarded copies
- * (fragile.h) cost twice what is saved. On others where only little is to come, where the descriptor may not be
- * read, which a mapping needs, where the file system can't give blocks beforehand or the device can't register
- * its pages (the kernel's own doesn't those of most disks, since 6.5). What can't be written stays in the
- * stream, for the next receive. A message of a SEQPACKET, which has to have one place, is written when it is
- * complete.
+ * Otherwise bytes arrive in the ring buffer and are written to the file from there. That is so
+ *   - on the software device, unless EXS_MAP=1: a CPU copies the bytes anyway, and page faults, zeroed blocks and
+ *     fault-safe copies (fragile.h) cost twice as much as a direct transfer saves;
+ *   - if only few bytes are to come, if the descriptor is not open for reading, which a mapping requires, if the file
+ *     system can't allocate blocks in advance, or if the device can't register the file's pages (since Linux 6.5 the
+ *     kernel's own device can't for most disks).
+ * Bytes that can't be written to the file stay in the stream for the next receive. A message of a SEQPACKET, which
+ * needs a single place, is written to the files when it is complete.
  *
- * While a window lies beyond the end of its file, the file is longer than what came; it is cut back then.
+ * While a window extends beyond the end of its file, the file is longer than the received data; it is truncated
+ * afterwards (grown.h).
  */
 #ifndef XS_SINK_H
 #define XS_SINK_H
@@ -31,30 +33,31 @@ struct piece;
 struct place;
 struct sink; /* owned by its operation */
 
-/* Everything checked, descriptors duplicated, paths opened. NULL and errno as exs_recvfile has them. */
+/* Checks a vector, duplicates descriptors and opens paths. Returns NULL and one of exs_recvfile's errno on failure. */
 struct sink *xs_sink_new(const exs_xferfile_t *vector, int count, bool is_stream, int flags);
-/* As many as elements; the base of one in a file is NULL. The sink's. */
+/* Returns the pieces, one for each element; the base of one in a file is NULL. Owned by the sink. */
 struct piece *xs_sink_pieces(struct sink *sink);
-/* The last one is a file that is filled as long as something comes. */
+/* Returns true if the last element is a file that is filled until the end of the stream. */
 bool xs_sink_is_open_ended(const struct sink *sink);
 
-/* Map nothing. */
+/* From now on no file is mapped. */
 void xs_sink_copy_all(struct sink *sink);
 
-/* Does this piece lie in a file? And may there be a window over it, with so many bytes to come? */
+/* Return true if this piece is in a file, and if it may have a window when `bytes` more bytes are expected. */
 bool xs_sink_is_file(const struct sink *sink, uint32_t piece);
 bool xs_sink_may_map(const struct sink *sink, uint32_t piece, uint64_t bytes);
-/* The window over byte `at` of the piece, and what follows. 0, or -1 and errno: there is none, and won't be. */
+/* Opens the window over byte `at` of the piece, unless it is open, and sets *place to its rest from there. Returns 0,
+ * or -1 and errno: no file of this sink will be mapped from now on. */
 int xs_sink_window(struct sink *sink, uint32_t piece, uint64_t at, struct domain *domain, struct place *place);
-/* All of the piece before `at` is there. 0, or EIO: it was, and the file has become shorter. */
+/* All bytes of the piece before `at` have arrived. Returns 0, or EIO if the file has become shorter since. */
 int xs_sink_filled(struct sink *sink, uint64_t at, struct domain *domain);
-/* Has the file become shorter than what the peer may write into? */
+/* Returns true if the file has become shorter than its window. */
 bool xs_sink_is_cut(const struct sink *sink);
 
-/* Write them at byte `at` of a piece: 0 or an errno, and *bytes were written. */
+/* Writes bytes at byte `at` of a piece. Returns 0 or an errno; *bytes is the number of bytes written. */
 int xs_sink_write(const struct sink *sink, uint32_t piece, uint64_t at, const uint8_t *from, uint64_t *bytes);
 
-/* Nothing comes any more behind byte `at` of the piece that was being filled. 0, or EIO as above. */
+/* Frees the sink; bytes of the current piece from `at` on were not received. Returns 0, or EIO as above. */
 int xs_sink_end(struct sink *sink, uint64_t at, struct domain *domain);
 
 #endif

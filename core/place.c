@@ -40,7 +40,7 @@ void xs_place_pass(struct op *from, struct op *to)
     from->hidden = NULL;
 }
 
-/* ---- The elements of a receive (pieces) ------------------------------------------------------- */
+/* ---- The pieces of a receive ------------------------------------------------------------------- */
 
 static struct piece *current(const struct op *op)
 {
@@ -51,12 +51,12 @@ struct place xs_place_next(const struct op *op)
 {
     if (op->piece == op->piece_count)
         return (struct place){0};
-    /* The base of an element in a file is NULL, and adding an offset to NULL is undefined, hence the cast. */
+    /* The base of a piece in a file is NULL, and adding an offset to NULL is undefined, hence the cast. */
     return (struct place){.addr = (uint8_t *)((uintptr_t)current(op)->base + op->in_piece),
                           .length = current(op)->length - op->in_piece};
 }
 
-/* Deregister the memory that was registered for this operation only: the element that it was filling. */
+/* Deregister the memory that was registered for this operation only: the piece that it was filling. */
 static void forget_one_off(struct conn *conn, struct op *op)
 {
     if (op->one_off != NULL)
@@ -82,7 +82,7 @@ void xs_place_into(struct op *op, struct piece *pieces, uint32_t count)
     skip_full(op);
 }
 
-/* Like advance(), for elements that lie in files. Out of line, because most receives have none. */
+/* Like advance(), for pieces that lie in files. Out of line, because most receives have none. */
 static __attribute__((noinline)) void advance_sink(struct conn *conn, struct op *op, uint64_t bytes)
 {
     op->in_piece += bytes;
@@ -129,7 +129,7 @@ bool xs_place_is_large(const struct op *op)
            (piece->memory != NULL || (piece->length > BOUNCE_SIZE && op->deadline == 0));
 }
 
-/* Is the message short, and does its receive buffer consist of several elements or of unregistered memory? Then
+/* Is the message short, and does its receive buffer consist of several pieces or of unregistered memory? Then
  * the peer writes it into the ring buffer. */
 static bool goes_by_hidden(const struct conn *conn, const struct op *op)
 {
@@ -166,7 +166,7 @@ int xs_place_whole(struct conn *conn, struct op *op)
     return -1;
 }
 
-/* Where the peer writes the message before it is copied to the elements; NULL: into the elements themselves. */
+/* Where the peer writes the message before it is copied to the pieces; NULL: into the pieces themselves. */
 static uint8_t *lies_at(const struct op *op)
 {
     return op->hidden != NULL ? op->hidden : op->whole;
@@ -202,7 +202,7 @@ int xs_place_open(struct conn *conn, struct op *op, struct place *place)
 void xs_place_written(struct conn *conn, struct op *op, uint64_t bytes)
 {
     op->room -= bytes;
-    if (lies_at(op) != NULL || bytes == 0) /* 0 bytes may arrive when all elements are full */
+    if (lies_at(op) != NULL || bytes == 0) /* 0 bytes may arrive when all pieces are full */
         return;
     if (op->sink != NULL)
         advance_sink(conn, op, bytes);

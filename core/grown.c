@@ -17,7 +17,7 @@ struct grown {
     unsigned receives;
     /* bytes: the file's length when the first receive began, or up to the last byte received */
     uint64_t length;
-    uint64_t made;   /* bytes: length to which a window extended the file; 0: none did */
+    uint64_t made; /* bytes: length to which a window extended the file; 0: none did */
 };
 
 /* Guards the list and its entries. */

@@ -3,10 +3,13 @@
  * one. */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -384,6 +387,11 @@ unsigned fds_rank(int fd)
 int fds_set_option(int fd, int level, int option, int value)
 {
     return setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+int fds_set_congestion(int fd, const char *name)
+{
+    return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name));
 }
 
 /* Uses syscall(), because read(2) and write(2) are cancellation points, which costs time, and the caller may

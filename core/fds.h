@@ -82,6 +82,8 @@ unsigned fds_rank(int fd);
 
 /* setsockopt of an int. */
 int fds_set_option(int fd, int level, int option, int value);
+/* Of a TCP socket: the congestion control of this name. 0, or -1 and errno. */
+int fds_set_congestion(int fd, const char *name);
 
 /* An eventfd as a flag, readable while it is up: put it up, or down. A signal does not keep it from that; false
  * when it was there already and can't go further. */

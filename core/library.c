@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include "conn.h"
 #include "fds.h"
 #include "grown.h"
@@ -143,6 +145,17 @@ static bool is_wanted(const char *wanted, const struct device *device, char *nam
     return has_named(device, wanted, names, size);
 }
 
+/* The kernel alone knows the names. Where it makes no socket it will say so later. */
+static bool has_congestion_control(const char *name)
+{
+    int fd = *name != 0 ? fds_own(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) : -1;
+    bool has = fd == -1 || fds_set_congestion(fd, name) == 0;
+
+    if (fd != -1)
+        fds_close(fd);
+    return has;
+}
+
 static int check_settings(void)
 {
     if (!settings()->link_known)
@@ -152,6 +165,10 @@ static int check_settings(void)
     else if (!settings()->spin_known)
         xs_log("EXS_SPIN=%s is no number of microseconds: set it to one from 0 to %d", settings()->spin,
                SPIN_US_MAX);
+    else if (!has_congestion_control(settings()->congestion))
+        xs_log("EXS_TCP_CONGESTION=%s can't be had: set it to one that "
+               "`sysctl net.ipv4.tcp_allowed_congestion_control` lists",
+               settings()->congestion);
     else if (settings()->odd != NULL)
         xs_log("%s=%s is not known: set it to 0%s", settings()->odd, settings()->odd_value,
                strcmp(settings()->odd, "EXS_CHECK") == 0 ? ", 1 or abort" : " or 1");

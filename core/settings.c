@@ -96,6 +96,7 @@ static void read_all(void)
 
     keep(current.device, device != NULL && strcmp(device, "auto") != 0 ? device : NULL);
     read_link(secure_getenv("EXS_LINK"));
+    keep(current.congestion, secure_getenv("EXS_TCP_CONGESTION"));
     read_roce(secure_getenv("EXS_ROCE"));
     read_spin(secure_getenv("EXS_SPIN"));
     current.odd = NULL;

@@ -18,6 +18,8 @@ struct settings {
     bool link_known;          /* it is auto, shm, tcp or udp, or not set */
     bool shm;                 /* it allows shared memory within this host */
     bool tcp;                 /* it allows the TCP connection that sets up the queue pair to carry its packets */
+    /* EXS_TCP_CONGESTION: the congestion control of TCP connections, empty where it is not set */
+    char congestion[SETTING_MAX];
     char roce[SETTING_MAX];   /* EXS_ROCE, empty where it is not set */
     bool roce_known;          /* it is off, on, auto or only, or not set */
     bool roce_wanted,

@@ -239,6 +239,7 @@ static const struct {
 } odd_values[] = {
     {"EXS_LINK", "nonsense", "EXS_LINK=nonsense is no link: set it to auto, shm, tcp or udp"},
     {"EXS_LINK", "udp-only", "EXS_LINK=udp-only is no link"},
+    {"EXS_TCP_CONGESTION", "warp", "EXS_TCP_CONGESTION=warp can't be had: set it to one that `sysctl"},
     {"EXS_IMMEDIATE", "on", "EXS_IMMEDIATE=on is not known: set it to 0 or 1"},
     {"EXS_ROCE", "sometimes", "EXS_ROCE=sometimes is not known: set it to off, on, auto or only"},
     {"EXS_SPIN", "fifty", "EXS_SPIN=fifty is no number of microseconds: set it to one from 0 to 1000000"},

@@ -9,6 +9,7 @@
 #include "check/support/processes.h"
 #include "check/support/support.h"
 
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -143,6 +144,31 @@ START_TEST(one_descriptor_by_tcp)
     client.beside = server.beside = NULL;
     inbox_close(&client);
     inbox_close(&server);
+}
+END_TEST
+
+/* Both ends, and a listener's before that, have the congestion control that the environment names. */
+START_TEST(congestion_control_by_name)
+{
+    struct pair pair;
+    int count = 0;
+
+    must(setenv("EXS_TCP_CONGESTION", "reno", 1)); /* every kernel has it, and lets every user have it */
+    begin("tcp");
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    for (int fd = 0; fd < 4096; fd++) {
+        char name[16] = "";
+        socklen_t length = sizeof name;
+
+        if (!has_option(fd, SO_DOMAIN, AF_INET) || !has_option(fd, SO_TYPE, SOCK_STREAM))
+            continue;
+        must(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length));
+        ck_assert_str_eq(name, "reno");
+        count++;
+    }
+    ck_assert_int_eq(count, 3);
+    pass_both_ways(&pair);
+    pair_close(&pair);
 }
 END_TEST
 
@@ -499,6 +525,7 @@ int main(void)
         return 0; /* a NIC is its own link */
     tcase_add_loop_test(here, what_is_asked_for_is_used, 0, COUNT(asked));
     tcase_add_test(here, one_descriptor_by_tcp);
+    tcase_add_test(here, congestion_control_by_name);
     tcase_add_test(here, sockets_of_udp_beside_tcp);
     tcase_add_loop_test(here, one_link_after_the_other, 0, 2);
     tcase_add_test(here, the_listener_wants_none);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The TCP sockets of connections: options, addresses, and what the route can carry. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include "core/fds.h"
+#include "core/settings.h"
 #include "cm_id.h"
 
 /* A host that goes silent is noticed this long after its last sign of life: the first probe after 10 s, then
@@ -15,13 +17,24 @@
 #define KEEP_COUNT 3
 #define USER_TIMEOUT_MS 20000
 
+/* Connections that a listening socket accepts have its congestion control. */
 int cm_socket_open(sa_family_t family, bool af_only)
 {
+    int error;
     int fd = fds_own_private(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
 
-    if (fd != -1 && family == AF_INET6 && af_only)
+    if (fd == -1)
+        return -1;
+    if (family == AF_INET6 && af_only)
         fds_set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-    return fd;
+    if (*settings()->congestion == 0 || fds_set_congestion(fd, settings()->congestion) == 0)
+        return fd;
+    error = errno;
+    if (settings()->debug)
+        fprintf(stderr, "exs: EXS_TCP_CONGESTION=%s can't be had: %s\n", settings()->congestion, strerror(error));
+    fds_close(fd);
+    errno = error;
+    return -1;
 }
 
 socklen_t cm_addr_size(const struct sockaddr *addr)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lock.c - a thread that holds mutexes has its cancellation put off until it gives the last of them back. */
+/* lock.c - defers cancellation of a thread while it holds mutexes: see lock.h. */
 #include "lock.h"
 
 bool soft_cancellation_deferred;
 
-/* The calling thread's: how many it holds, and how cancellable it was before the first. */
+/* How many mutexes the calling thread holds, and its cancellation state before the first. */
 static _Thread_local unsigned held;
 static _Thread_local int before;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The embedded device's table. An event channel's context outlives it as long as the user has objects of it, so
- * whatever destroys an object looks whether that was the last one.
+ * soft.c - the software device's function table. The context of an event channel outlives the channel as long as the
+ * application has objects in it, so each function that destroys an object checks whether it was the last (home_reap).
  */
 #include <stdlib.h>
 #include "core/device.h"
@@ -11,12 +11,13 @@
 #include "soft.h"
 #include "core/soft/verbs/verbs.h"
 
-/* Bytes: four packets, where they are of 4 KiB. What is not as long as the packet before it begins a train or ends
- * one (train.c). The last packet with the news is longer than those in the middle, so it would have a train of its
- * own; without, it goes with them, and the news behind it, which is short. Of fewer there is no train to save. */
+/* Bytes: four packets of 4 KiB. A packet whose length differs from the previous one starts or ends a burst (train.c).
+ * The last packet of a WRITE with immediate data is longer than those in the middle, so it would need a burst for
+ * itself. Without immediate data it goes with them, and so does a short, separate request with the immediate data. For
+ * shorter messages there is no burst to save. */
 #define NEWS_APART 16384
 
-/* There is one. */
+/* The device is always available. */
 static struct ibv_device **get_device_list(int *num_devices)
 {
     struct ibv_device **list = calloc(2, sizeof(*list));
@@ -69,8 +70,8 @@ static int harvest(struct ibv_comp_channel *channel, struct harvest *into)
     return count;
 }
 
-/* A program may end with what it was given last still to be acknowledged: it was waiting for an answer to go
- * along with. A forked child has nothing to acknowledge: its contexts are copies of its parent's. */
+/* A program may exit with delayed acknowledgements that were to go with an answer: send them now. A forked child has
+ * nothing to send, because its contexts are copies of its parent's. */
 __attribute__((destructor)) static void acknowledge_all(void)
 {
     if (!home_is_own())

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* home.c - contexts are opened, shared, closed, and go with the last of their objects. */
+/* home.c - opens, shares and closes device contexts; a closed context is freed with its last object. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -14,15 +14,16 @@
 #define UNSEEN 32
 #define UNHEARD 1024
 
-/* Those whose event channel is gone while the user still has objects of their contexts. */
+/* Closed contexts that still have objects. */
 static struct {
     pthread_mutex_t lock;
     LIST_HEAD(, soft_home) list;
-    atomic_uint count; /* so that home_reap costs nothing as long as there are none; pairs with nothing: what is
-                        * not seen now goes with the next object */
+    /* Lets home_reap() return early if there are none. Relaxed, pairs with nothing: an entry that is missed is freed
+     * when the next object is destroyed. */
+    atomic_uint count;
 } orphans = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Every one of the process. */
+/* All contexts of the process. */
 static struct {
     pthread_mutex_t lock;
     LIST_HEAD(, soft_home) list;
@@ -51,7 +52,7 @@ static void awaits(struct soft_wire *wire, struct ibv_context *context)
     service_take_over(&((struct soft_home *)wire)->service);
 }
 
-/* The first queue pair or socket. The sockets come with the first connection on each address. */
+/* Called for the first queue pair or socket. UDP sockets are opened with the first connection on each address. */
 static int prepare(struct soft_wire *wire, struct ibv_context *context)
 {
     struct soft_home *home = (struct soft_home *)wire;
@@ -75,8 +76,8 @@ static void leave_group(struct soft_wire *wire, const union soft_addr *group)
     udp_group_leave(&((struct soft_home *)wire)->udp, group);
 }
 
-/* Where no queue pair goes by UDP only strangers send datagrams: one look of many will do, so that they don't
- * keep a descriptor readable. */
+/* If no queue pair uses UDP, only untrusted senders send datagrams. Every 32nd call then reads them, so that they do
+ * not keep a descriptor readable. */
 static bool looks_at_udp(struct soft_home *home)
 {
     size_t others = (size_t)home->shm.count + home->tcp.count;
@@ -157,7 +158,7 @@ struct soft_home *home_open(void)
 
 /* ---- With names ---- */
 
-/* (locked) */
+/* Gives the context its names. (locked) */
 static int name(struct soft_home *home)
 {
     struct soft_names names = {.guid = soft_host_guid()};
@@ -259,17 +260,17 @@ void home_unshare(void)
         home_close(home);
 }
 
-/* ---- The end ---- */
+/* ---- Closing ---- */
 
-/* The process's number tells also where a child was made without the handlers that fork(2) calls (by clone(2), for
- * example), which therefore still has the lists. */
+/* The process ID also detects a child that was created without fork(2)'s handlers, for example by clone(2), and
+ * therefore still has the lists. */
 bool home_is_own(void)
 {
     return atomic_load_explicit(&everyone.owner, memory_order_relaxed) == getpid();
 }
 
-/* An application may end, or leave its queue pairs behind, without a glance back at the last message that it
- * took. Whoever holds a lock now is driving the device. */
+/* An application may exit, or leave its queue pairs behind, without polling after the last message that it received. A
+ * context whose lock is held is being driven, and is skipped. */
 void home_settle(void)
 {
     struct soft_home *home;
@@ -289,7 +290,7 @@ void home_settle(void)
     udp_lost_tell();
 }
 
-/* Close the context and then its link, unless the user still has objects. */
+/* Closes the context and then its links. False: the context still has objects. */
 static bool try_close(struct soft_home *home)
 {
     struct udp_lost lost;
@@ -300,7 +301,7 @@ static bool try_close(struct soft_home *home)
     soft_lock(home->context);
     lost = udp_lost_of(&home->udp);
     soft_unlock(home->context);
-    soft_mutex_lock(&everyone.lock); /* home_settle may be looking at it */
+    soft_mutex_lock(&everyone.lock); /* home_settle() may be using it */
     closed = soft_close(home->context) == 0;
     if (closed)
         LIST_REMOVE(home, all);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * service.c - the care of the service thread, one for the process, over the sockets of all contexts: its
- * members come and go, it begins with the first, ends with the last, and a fork waits for it.
+ * service.c - registers and removes the service thread's members, starts the thread with the first and stops it with
+ * the last, and makes fork() wait for it.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -28,11 +28,11 @@ static void wake(void)
     fds_flag(service_shared.wake, true);
 }
 
-/* ---- The thread's life ---- */
+/* ---- Starting and stopping the thread ---- */
 
-/* A fork waits until the thread has come to a stop between two pieces of work: what it holds in the middle of
- * one, locks of an allocator for example, the child would find locked for ever. Its beginning and its end are
- * pieces of work, too, done under the gate. */
+/* fork() waits until the thread is between two pieces of work. A lock that the thread holds within one, for example in
+ * an allocator, would remain locked forever in the child. Starting and stopping the thread are done with `gate` held,
+ * so fork() waits for them, too. */
 static void before_fork(void)
 {
     soft_mutex_lock(&service_shared.gate);
@@ -122,7 +122,7 @@ void service_leave(struct service_member *member)
 {
     soft_mutex_lock(&service_shared.gate);
     soft_mutex_lock(&service_shared.lock);
-    service_answer_summons(); /* so that nobody finds it there */
+    service_answer_summons(); /* so that the list does not contain it */
     if (atomic_load(&member->state) != SERVICE_IDLE)
         LIST_REMOVE(member, watched);
     for (int i = 0; i < member->count; i++)
@@ -191,7 +191,7 @@ void service_resume(struct service_member *member)
     soft_mutex_lock(&service_shared.lock);
     member->suspended = false;
     service_answer_summons();
-    service_watch(member); /* what came meanwhile was not looked at */
+    service_watch(member); /* packets that arrived in the meantime were not processed */
     soft_mutex_unlock(&service_shared.lock);
     wake();
 }
@@ -214,7 +214,7 @@ void service_take_over(struct service_member *member)
 
     soft_mutex_lock(&service_shared.lock);
     state = atomic_load(&member->state);
-    member->absent = true; /* while IDLE, that is all: the first packet wakes the thread */
+    member->absent = true; /* in IDLE that is all: the first packet wakes the thread */
     if ((state == SERVICE_CALLED || state == SERVICE_WATCH) && !member->suspended) {
         service_watch(member);
         atomic_store(&member->state, SERVICE_SERVE);
@@ -223,7 +223,7 @@ void service_take_over(struct service_member *member)
     soft_mutex_unlock(&service_shared.lock);
 }
 
-/* ---- The errand ---- */
+/* ---- The additional task (errand) ---- */
 
 void service_errand(int fd, void (*run)(void))
 {
@@ -242,7 +242,8 @@ void service_errand_due(uint64_t at)
 
 void service_forget(void)
 {
-    if (!service_shared.forks_wait) { /* another thread may have had them; else after_fork gives them back */
+    /* Without fork handlers another thread may have held the locks; with them after_fork() releases them. */
+    if (!service_shared.forks_wait) {
         pthread_mutex_init(&service_shared.errand_lock, NULL);
         pthread_mutex_init(&service_shared.gate, NULL);
         pthread_mutex_init(&service_shared.lock, NULL);

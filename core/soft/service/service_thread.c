@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* service_thread.c - what the service thread does: it looks after every member as its state wants (service.h).
- */
+/* service_thread.c - the service thread: does for each member what its state requires (service.h). */
 #include <errno.h>
 #include <poll.h>
 #include "service_thread.h"
@@ -8,18 +7,18 @@
 #include "core/fds.h"
 #include "core/soft/engine/wire.h"
 
-#define TICK_MAX_NS (8 * SERVICE_TICK_NS) /* where nothing is due before, */
+#define TICK_MAX_NS (8 * SERVICE_TICK_NS) /* Time until the next tick of a member if no timer is due earlier. */
 #define PATIENCE_MAX_NS                                                                                        \
-    (4 * SERVICE_TICK_NS) /* or nothing is, but what it left alone waits for the thread if it goes */
+    (4 * SERVICE_TICK_NS) /* the same if no timer runs: packets that the application leaves alone wait */
 #define SLEEP_MAX_NS                                                                                           \
     (16 *                                                                                                      \
-     SERVICE_TICK_NS)  /* or somebody sees to it himself, who may go, and do something else, when he wakes */
-#define QUIET_TICKS 10 /* without traffic or deadline until a member is IDLE */
-#define BATCH 16       /* events taken from epoll at a time */
+     SERVICE_TICK_NS)  /* the same if a thread sleeps that handles packets and timers as soon as it is woken */
+#define QUIET_TICKS 10 /* Ticks without traffic or timer until a member is IDLE. */
+#define BATCH 16       /* events taken from epoll in one call */
 
 /* ---- Members ---- */
 
-/* Armed anew the door tells of who stands there, whether it has told of him before or not. */
+/* Re-arming a listening unix socket reports a waiting connection again, even if it was reported before. */
 static void arm(struct service_member *member, int socket, uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = member};
@@ -58,7 +57,7 @@ void service_watch(struct service_member *member)
     service_arm(member, 0);
 }
 
-/* The application is back. */
+/* The application drives the device again. */
 static void step_aside(struct service_member *member)
 {
     member->absent = false;
@@ -67,19 +66,20 @@ static void step_aside(struct service_member *member)
         service_watch(member);
 }
 
-/* Is the application there? One that waits for an event elsewhere was here only to say so. */
+/* True if the application has driven the device since the last call. While a completion queue is
+ * awaited, that call only announced it (awaits) and does not count. */
 static bool is_attended(struct service_member *member)
 {
     return atomic_exchange(&member->attended, false) && !soft_is_awaited(member->context);
 }
 
-/* Take in what has come, unless the application is there to do it. */
+/* Processes packets, unless the application does. */
 static void serve(struct service_member *member)
 {
     bool attended = is_attended(member);
 
     if (attended || !soft_trylock(member->context)) {
-        if (attended || !soft_is_awaited(member->context)) /* else it lets go in a moment */
+        if (attended || !soft_is_awaited(member->context)) /* else the application will release the lock soon */
             step_aside(member);
         return;
     }
@@ -92,7 +92,7 @@ static void serve(struct service_member *member)
     soft_unlock(member->context);
 }
 
-/* A packet woke the thread. An application that was not there for the last one is not waited for again. */
+/* A packet woke the thread. If the application did not process the last one, the thread does not wait for it again. */
 static void arrival(struct service_member *member)
 {
     int state = atomic_load(&member->state);
@@ -123,8 +123,8 @@ void service_answer_summons(void)
 
 /* ---- The loop ---- */
 
-/* What the members' own sockets and callers ask for. Stale events can't be: a member that leaves takes its
- * sockets out of epoll under the lock that is held here. */
+/* Handles the events of the members' sockets, and members in CALLED. There are no stale events: a member that leaves
+ * removes its sockets from epoll with the lock held that is held here. */
 static void collect(void)
 {
     struct epoll_event events[BATCH];
@@ -134,14 +134,14 @@ static void collect(void)
         if (events[i].data.ptr != NULL)
             arrival(events[i].data.ptr);
         else
-            fds_flag(service_shared.wake, false); /* unless another pass has taken it */
+            fds_flag(service_shared.wake, false); /* unless another pass has reset it */
     }
     service_answer_summons();
 }
 
-/* Thousands of processes that each looked once a millisecond would do little else: whoever waits for an answer
- * that is not due yet is looked at when it is. What comes meanwhile wakes the application, or else has to wait
- * a little for the thread, once. Nor is one that is found there each time to be disturbed so often. */
+/* When to wake for this member again. If thousands of processes woke once a millisecond, they would do little else. A
+ * member with a timer is therefore visited when the timer is due. Packets that arrive earlier wake the application, or
+ * wait once for the thread. A member whose application is found active each time is visited less often, too. */
 static uint64_t next_look(const struct service_member *member, uint64_t now, uint64_t deadline)
 {
     uint64_t most = deadline == NEVER_NS ? member->patience : TICK_MAX_NS;
@@ -161,8 +161,8 @@ static void note_attendance(struct service_member *member, bool attended)
         member->patience *= 2;
 }
 
-/* Run the timers that are due, and let a member with none and without traffic go. Whoever looked, and was to
- * look again, is not waited for. */
+/* Runs the timers that are due, and makes a member without timers and traffic IDLE. An application that was to poll
+ * again (soft_watch_again) and has not is no longer waited for. */
 static void tick_timers(struct service_member *member, uint64_t now, bool traffic, bool attended)
 {
     uint64_t deadline;
@@ -171,7 +171,7 @@ static void tick_timers(struct service_member *member, uint64_t now, bool traffi
     if (!soft_trylock(member->context))
         return;
     deadline = soft_deadline(member->context);
-    if (deadline <= now) { /* progress, not timers alone: the answer may be lying in the socket */
+    if (deadline <= now) { /* not only timers: the answer may be in the socket */
         soft_progress(member->context);
         deadline = soft_deadline(member->context);
     }
@@ -202,14 +202,14 @@ static void tick(struct service_member *member, uint64_t now)
         if (late && member->late)
             serve(member);
         member->late = late;
-    } else if (member->door != -1) { /* packets that came with him may have kept him from being seen */
+    } else if (member->door != -1) { /* a connection may have been missed among packets */
         arm(member, member->door, EPOLLIN);
     }
     tick_timers(member, now, traffic != member->traffic_seen, attended);
     member->traffic_seen = traffic;
 }
 
-/* All that are due. */
+/* Ticks all members that are due. */
 static void tick_all(uint64_t now)
 {
     struct service_member *member = LIST_FIRST(&service_shared.watched);
@@ -223,8 +223,8 @@ static void tick_all(uint64_t now)
     }
 }
 
-/* Milliseconds until the next of them is due, or the errand; -1: none ever. One that is suspended is looked at
- * again later. */
+/* Returns milliseconds until the next member or the additional task is due; -1: never. A suspended member is visited
+ * later. */
 static int until_next_look(void)
 {
     const struct service_member *member;
@@ -239,7 +239,7 @@ static int until_next_look(void)
     return next == NEVER_NS ? -1 : ns_milliseconds(ns_left(next, now));
 }
 
-/* (not locked) */
+/* The service lock is not held. */
 static void run_errand(bool called)
 {
     if (!called && atomic_load(&service_shared.errand_due) > now_ns())
@@ -264,7 +264,7 @@ void *service_run(void *unused)
         timeout = until_next_look();
         calls[1].fd = service_shared.errand;
         soft_mutex_unlock(&service_shared.lock);
-        /* Not epoll_wait: that would use up events whose member may be gone once the lock is held. */
+        /* Not epoll_wait(): it would consume events whose member may have left before the lock is taken. */
         poll(calls, 2, timeout);
 
         soft_mutex_lock(&service_shared.lock);

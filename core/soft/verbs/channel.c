@@ -2,14 +2,14 @@
 /*
  * channel.c - completion channels: a list of completion queues with an event, and a descriptor to wait on.
  *
- * A channel waits for a flag, which is up while the list is not empty, and for every descriptor that the link
- * wants watched (its sockets): a packet then wakes the application directly, and it is the application's own
- * call that takes the packet in. A thread that is about to look at the list anyway does not raise the flag for
+ * A channel's wait set contains a doorbell (an eventfd), which is readable while the list is not empty, and each
+ * descriptor that the links want watched (their sockets). A packet thus wakes the application directly, and the
+ * application's own call processes the packet. A thread that is about to read the list does not set the doorbell for
  * itself.
  *
- * Programs that were written for rdma-core may take a readable descriptor for an event, so theirs is the
- * flag's alone. Asleep in soft_get_cq_event they wait for all of it all the same; asleep anywhere else they
- * need the link's thread to take the packets in, which it is told when they arm a completion queue.
+ * Programs written for rdma-core may take a readable descriptor to mean an event, so their descriptor is the doorbell
+ * alone. In soft_get_cq_event() they wait for the whole wait set nevertheless. If they sleep elsewhere, the service
+ * thread must process the packets; it is notified when they arm a completion queue.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,8 @@
 #include "core/soft/engine/engine.h"
 #include "verbs.h"
 
-#define OUTSIDE 3 /* so many events in a row tell where they are waited for */
+/* This number of consecutive events found at once shows that the application waits elsewhere. */
+#define OUTSIDE 3
 
 /* (locked) */
 static int watch_all(const struct soft_context *context, struct soft_channel *channel)
@@ -50,7 +51,7 @@ static struct soft_channel *new_channel(struct ibv_context *ibv, enum doorbell_k
     return channel;
 }
 
-/* The context's, from now on. NULL and errno: then it is gone. */
+/* Adds the channel to its context. NULL and errno: then it is freed. */
 static struct ibv_comp_channel *join(struct soft_channel *channel)
 {
     struct soft_context *context = soft_context_of(channel->ibv.context);
@@ -173,7 +174,7 @@ void soft_channel_forget(struct soft_channel *channel, struct soft_cq *cq)
     soft_channel_flag(channel);
 }
 
-/* (locked) The next event's queue, or NULL; its turn comes round when it has another. */
+/* (locked) Takes the next event's queue from the list, or returns NULL. A queue with further events goes to the end. */
 static struct soft_cq *pop(struct soft_channel *channel)
 {
     struct soft_cq *cq = TAILQ_FIRST(&channel->pending);
@@ -187,7 +188,7 @@ static struct soft_cq *pop(struct soft_channel *channel)
     return cq;
 }
 
-/* (locked) Have an event, if there is any; the descriptor is to be seen to. */
+/* (locked) Drives the device unless an event is pending. The caller then updates the descriptor. */
 static inline __attribute__((always_inline)) void look_for_event(struct soft_channel *channel)
 {
     struct ibv_context *ibv = channel->ibv.context;
@@ -243,7 +244,7 @@ inline int soft_harvest(struct ibv_comp_channel *ibv, struct ibv_cq **of, int ro
     return count;
 }
 
-/* Wait for the descriptor, but not beyond `nanoseconds`, when a timer of the device is due. */
+/* Waits for the descriptor, at most `nanoseconds`, when a timer of the device is due. */
 static int wait_for(int fd, uint64_t nanoseconds)
 {
     struct pollfd poller = {.fd = fd, .events = POLLIN};
@@ -252,7 +253,7 @@ static int wait_for(int fd, uint64_t nanoseconds)
     return ppoll(&poller, 1, ns_limit(nanoseconds, &limit), NULL) < 0 ? -1 : 0;
 }
 
-/* (locked) Nanoseconds until soft_timers has something to do. */
+/* (locked) Returns nanoseconds until soft_timers() has something to do. */
 static uint64_t time_left(struct ibv_context *ibv)
 {
     struct soft_context *context = soft_context_of(ibv);
@@ -285,7 +286,7 @@ int soft_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **c
             *cq_context = found->ibv.cq_context;
             return 0;
         }
-        if (ibv->fd < 0) { /* its user sleeps elsewhere */
+        if (ibv->fd < 0) { /* its user waits elsewhere */
             errno = EAGAIN;
             return -1;
         }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * context.c - a device context of our own making that other people's code can hold without harm.
+ * context.c - device contexts, in a form that code written for rdma-core can hold without harm.
  *
- * Programs built against other releases of rdma-core look at the size in front of the context before they
- * use newer calls; libraries of real devices look behind the ibv_device for their mark; and rdma-core's own
- * entry points, which have no business here, jump through a private part that we fill with a refusal.
+ * Programs built against other releases of rdma-core read the size in front of the context before they use newer calls.
+ * Libraries of real devices look behind the ibv_device for their mark. rdma-core's own entry points, which must not be
+ * called with this context, jump through a private part, which here contains a function that refuses the call.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,15 +17,15 @@
 #include "core/soft/lock.h"
 
 #define QPN_BITS 24
-#define VENDOR 0xffffff /* as the kernel's software devices: an OUI that nobody has */
-/* What memory that is paged on demand does for. */
+#define VENDOR 0xffffff /* As the kernel's software devices: an OUI that no vendor has. */
+/* Operations for which on-demand paging is supported. */
 #define ODP_DATAGRAM (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV)
 #define ODP_RELIABLE (ODP_DATAGRAM | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC)
-#define REFUSALS 1024 /* well over rdma-core's private part */
+#define REFUSALS 1024 /* more than rdma-core's private part has */
 
 static struct {
     struct ibv_device device;
-    uint8_t behind[1024]; /* where a real device's library keeps its mark: none */
+    uint8_t behind[1024]; /* Where a real device's library has its mark: zeroed here. */
 } soft0 = {
     .device = {.node_type = IBV_NODE_CA,
                .transport_type = IBV_TRANSPORT_IB,
@@ -46,7 +46,7 @@ static void refuse(void)
     abort();
 }
 
-/* What stands in for rdma-core's private part, of all contexts. */
+/* In place of rdma-core's private part, for all contexts. */
 static void (*refusal[REFUSALS])(void);
 static pthread_once_t refusal_once = PTHREAD_ONCE_INIT;
 
@@ -132,7 +132,7 @@ static int query_port_sized(struct ibv_context *ibv, uint8_t port, struct ibv_po
     return error;
 }
 
-/* Programs from before port_cap_flags2 know a shorter struct. */
+/* Programs older than port_cap_flags2 use a shorter struct. */
 static int query_port_compat(struct ibv_context *ibv, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
     return query_port_sized(ibv, port, (struct ibv_port_attr *)attr,
@@ -194,7 +194,7 @@ static void fill_verbs(struct soft_context *context)
     pthread_mutex_init(&ibv->mutex, NULL);
 }
 
-/* A good mixer of a number's bits (splitmix64). */
+/* Mixes the bits of a number (splitmix64). */
 static uint64_t mix(uint64_t seed)
 {
     seed += UINT64_C(0x9e3779b97f4a7c15);
@@ -205,7 +205,7 @@ static uint64_t mix(uint64_t seed)
 
 #define SECRETS 9
 
-/* Numbers that only this process knows, unless the context was opened with a seed, for a test. Early in a boot it waits
+/* Fills in numbers that only this process knows, unless a test opened the context with a seed. Early in a boot it waits
  * until the kernel has random numbers, because keys must not be guessable. 0 or an errno. */
 static int make_secrets(uint64_t secrets[SECRETS], uint64_t seed)
 {
@@ -275,8 +275,7 @@ int soft_async_fd(struct ibv_context *ibv)
     soft_lock(ibv);
     if (context->async.fd < 0)
         result = doorbell_make(&context->async);
-    ibv->async_fd = ibv->cmd_fd =
-        context->async.fd; /* there is no kernel's driver behind it: any that is open */
+    ibv->async_fd = ibv->cmd_fd = context->async.fd; /* no kernel driver: any open descriptor */
     soft_unlock(ibv);
     return result;
 }
@@ -331,7 +330,7 @@ const struct soft_counters *soft_counters_of(struct ibv_context *ibv)
     return &soft_context_of(ibv)->counters;
 }
 
-/* From when it is connected on. */
+/* Valid from when the queue pair is connected. */
 bool soft_wants_news_apart(const struct ibv_qp *qp)
 {
     const struct soft_qp *own = (const struct soft_qp *)qp;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cq.c - completion queues: a ring of completions that the engine fills and ibv_poll_cq empties.
+ * cq.c - completion queues: a ring of completions that the engine fills and ibv_poll_cq() empties.
  *
- * Polling an empty ring drives the device, so an application that polls needs nobody else to move its data. Not
- * so the look between arming and sleeping: it is for completions that came before, and where packets make the
- * descriptor readable those that came since are not lost.
+ * Polling an empty ring drives the device, so an application that polls needs no other thread to move its data. The
+ * exception is the first poll after arming: it is for completions that exist already, and if packets make the
+ * descriptor readable, later ones are not lost.
  */
 #include <errno.h>
 #include <sched.h>
@@ -14,7 +14,7 @@
 #include "verbs.h"
 #include "core/soft/lock.h"
 
-#define VAIN_POLLS 16 /* as many in a row before the poller makes way once */
+#define VAIN_POLLS 16 /* Consecutive polls without a completion until the polling thread yields the CPU once. */
 
 int soft_cq_check(const struct ibv_cq *cq)
 {
@@ -26,7 +26,7 @@ static size_t ring_bytes(unsigned entries)
     return entries * sizeof(struct ibv_wc);
 }
 
-/* All of it but itself. */
+/* Frees everything but the struct. */
 static void release(struct soft_cq *cq)
 {
     struct ibv_cq *ibv = ibv_cq_ex_to_cq(&cq->ibv);
@@ -103,7 +103,7 @@ bool soft_is_awaited(struct ibv_context *context)
     return atomic_load(&soft_context_of(context)->awaited) > 0;
 }
 
-/* (locked) Take it out of the world; EBUSY while queue pairs use it. */
+/* (locked) Removes the queue from its context; EBUSY while queue pairs use it. */
 static int detach(struct soft_cq *cq)
 {
     int error = soft_cq_check(ibv_cq_ex_to_cq(&cq->ibv));
@@ -132,7 +132,7 @@ int soft_destroy_cq(struct ibv_cq *ibv)
     soft_unlock(ibv->context);
     if (error != 0)
         return errno = error;
-    /* Whoever fetched an event may still be about to use the queue, until it acknowledges. */
+    /* A thread that fetched an event may still be about to use the queue, until it acknowledges the event. */
     soft_mutex_lock(&ibv->mutex);
     while (ibv->comp_events_completed != cq->delivered)
         pthread_cond_wait(&ibv->cond, &ibv->mutex);
@@ -143,7 +143,7 @@ int soft_destroy_cq(struct ibv_cq *ibv)
     return 0;
 }
 
-/* (locked) A ring of this many, with the completions that wait. 0 or an errno. */
+/* (locked) Replaces the ring by one of this size; keeps its completions. 0 or an errno. */
 static int resize(struct soft_cq *cq, unsigned size)
 {
     struct ibv_wc *ring;
@@ -186,7 +186,7 @@ void soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
     soft_mutex_unlock(&cq->mutex);
 }
 
-/* There is no room for a completion, or there once was none. */
+/* A completion did not fit, now or before. */
 static __attribute__((cold)) void overrun(struct soft_cq *cq)
 {
     if (cq->overrun)
@@ -195,7 +195,7 @@ static __attribute__((cold)) void overrun(struct soft_cq *cq)
     soft_event_raise(soft_context_of(cq->ibv.context), &cq->async, IBV_EVENT_CQ_ERR);
 }
 
-/* Field by field: what its caller has just put together is written nowhere else before. */
+/* Field by field, so that the compiler writes the caller's struct directly to the ring. */
 static inline void copy(struct ibv_wc *to, const struct ibv_wc *wc)
 {
     to->wr_id = wc->wr_id;
@@ -203,7 +203,7 @@ static inline void copy(struct ibv_wc *to, const struct ibv_wc *wc)
     to->opcode = wc->opcode;
     to->vendor_err = wc->vendor_err;
     to->byte_len = wc->byte_len;
-    to->imm_data = wc->imm_data; /* or the key that was invalidated, at the same place */
+    to->imm_data = wc->imm_data; /* or the invalidated key, at the same offset */
     to->qp_num = wc->qp_num;
     to->src_qp = wc->src_qp;
     to->wc_flags = wc->wc_flags;
@@ -258,8 +258,8 @@ inline int soft_cq_take(struct soft_cq *cq, int room, struct ibv_wc *wc)
     return (int)taken;
 }
 
-/* (locked) A program that polls without end may be on the processor that its peer needs in order to answer.
- * Hardware would answer by itself; here the poller makes way now and then. */
+/* (locked) A program that polls in a loop may occupy the CPU that its peer needs to answer. Hardware would answer
+ * without it; here the polling thread yields now and then. */
 static bool makes_way(struct soft_context *context, int taken)
 {
     context->vain_polls = taken == 0 ? context->vain_polls + 1 : 0;
@@ -313,7 +313,7 @@ int soft_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
     if (ibv->channel != NULL && (!solicited_only || cq->armed == SOFT_UNARMED))
         soft_cq_arm(cq, solicited_only ? SOFT_ARM_SOLICITED : SOFT_ARM_ANY);
     if (soft_context_of(ibv->context)->names.lid == 0)
-        cq->rearmed = true; /* it says when it sleeps: soft_rest */
+        cq->rearmed = true; /* its user calls soft_rest() before it sleeps */
     else
         soft_hurry(soft_context_of(ibv->context)); /* the caller is about to sleep */
     soft_unlock(ibv->context);

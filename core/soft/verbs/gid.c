@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * gid.c - the names that programs give each other to connect by: GIDs, LIDs and partition keys.
+ * gid.c - the names by which programs connect: GIDs, LIDs and partition keys.
  *
- * A GID is an address of this host: IPv6 as it is, IPv4 as ::ffff:a.b.c.d. The first in the table is the one
- * that most likely leads here from elsewhere, so that index 0, which many programs take, is a good one.
+ * A GID is an address of this host: an IPv6 address, or ::ffff:a.b.c.d for an IPv4 one. The first in the table is the
+ * one that is most likely reachable from other hosts, because many programs use index 0.
  */
 #include <errno.h>
 #include <ifaddrs.h>
@@ -30,7 +30,7 @@ void soft_gid_of(union ibv_gid *gid, const struct sockaddr *addr)
 
 /* ---- The host's addresses ---- */
 
-/* How well an address is suited to be given to others; the lower the better. */
+/* How suitable an address is for peers; lower is better. */
 enum suit { SUIT_IPV4, SUIT_IPV6, SUIT_LOOPBACK_IPV4, SUIT_LOOPBACK_IPV6, SUIT_LINK_LOCAL, SUITS };
 
 static enum suit suit_of(const struct ifaddrs *one)
@@ -68,7 +68,7 @@ int soft_host_gids(struct soft_gid gids[SOFT_GIDS])
     return count;
 }
 
-/* The largest path MTU whose packets fit what this interface can carry. */
+/* The largest path MTU whose packets this interface can carry. */
 static enum ibv_mtu interface_mtu(int socket, unsigned interface)
 {
     struct ifreq request = {0};
@@ -96,7 +96,7 @@ enum ibv_mtu soft_host_mtu(int socket, const struct soft_gid *gids, int count)
 
 #define HALF ((size_t)16) /* digits of half an ID */
 
-/* 32 hexadecimal digits, which are to stay on this host: machine-id(5). */
+/* Reads 32 hexadecimal digits, which must not leave this host: machine-id(5). */
 static bool read_machine_id(uint64_t id[2])
 {
     char digits[2 * HALF + 1] = "", half[HALF + 1] = "";
@@ -113,7 +113,7 @@ static bool read_machine_id(uint64_t id[2])
     return good;
 }
 
-/* The host's name in the network is no secret. */
+/* The host's name in the network is not a secret. */
 static void hash_host_name(uint64_t hash[2])
 {
     char name[256] = "";
@@ -125,8 +125,8 @@ static void hash_host_name(uint64_t hash[2])
         hash[0] = (hash[0] ^ (uint8_t)*at) * UINT64_C(0x100000001b3);
 }
 
-/* One number for the host, the same in every process. Peers see it, so that it must not tell the machine's ID, which is
- * the key. */
+/* One number for the host, the same in every process. Peers see it, so it must not reveal the machine's ID, which is
+ * the key of the hash. */
 uint64_t soft_host_guid(void)
 {
     uint64_t key[2], hash;
@@ -137,7 +137,7 @@ uint64_t soft_host_guid(void)
     return htobe64((hash & UINT64_C(0xfcffffffffffffff)) | UINT64_C(0x0200000000000000)); /* locally given */
 }
 
-/* ---- The context's ---- */
+/* ---- The context's names ---- */
 
 void soft_set_names(struct ibv_context *ibv, const struct soft_names *names)
 {

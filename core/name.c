@@ -106,8 +106,7 @@ int exs_getpeername(int sockno, struct sockaddr *address, socklen_t *address_len
     return get_name(__func__, sockno, address, address_len, true);
 }
 
-/* The device that carries a connection; for a listener, all kinds of device that it listens on. NULL:
- * neither. */
+/* The device of a connection; for a listener, all kinds of device that it listens on. NULL: neither. */
 static const char *device_name(const struct sock *sock, char *list, size_t size)
 {
     size_t used = 0;

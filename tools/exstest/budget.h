@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * budget.h - the memory that a server's clients may make it hold, all together.
+ * budget.h - limits the memory of all clients of a server.
  *
- * Half of it is for connections as such, half for the buffers of their tests; so whoever has taken all buffers
- * leaves the others a connection on which they are told so.
+ * One half is for the connections, the other for the buffers of their tests. So if the buffers are used up, another
+ * client can still connect and get an error message.
  */
 #ifndef EXSTEST_BUDGET_H
 #define EXSTEST_BUDGET_H
@@ -15,18 +15,18 @@ enum {
     BUDGET_MIN = 1, /* MiB */
     BUDGET_DEFAULT = 2048,
     BUDGET_MAX = 1 << 20,
-    CONNECTION_COST = 384 << 10, /* bytes: what EXS and its device have, and struct client */
+    CONNECTION_COST = 384 << 10, /* bytes: of EXS, its device, and struct client */
 };
 
-struct budget {  /* the server's, used by its loop's thread only */
+struct budget {  /* owned by the server, used only by its loop's thread */
     size_t half; /* bytes */
-    size_t used; /* of the half for buffers */
+    size_t used; /* bytes of the half for buffers */
 };
 
 struct budget budget_of(unsigned mebibytes);
-/* How many connections there may be. */
+/* The maximum number of connections. */
 int budget_connections(const struct budget *budget);
-/* False, and nothing is taken: there is not so much left. */
+/* Reserves memory for buffers. False: less than that is left, and nothing is reserved. */
 bool budget_take(struct budget *budget, size_t bytes);
 void budget_give(struct budget *budget, size_t bytes);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* client.h - the client's side of the tests Q, T and P. */
+/* client.h - the client's side of the tests Q (quit), T (transactions) and P (performance). */
 #ifndef EXSTEST_CLIENT_H
 #define EXSTEST_CLIENT_H
 
@@ -9,13 +9,13 @@
 
 struct outcome {
     bool passed;
-    uint64_t elapsed; /* ns, of the thread that took longest */
+    uint64_t elapsed; /* ns, of the slowest thread */
     uint64_t mismatches, mismatches_there;
     exs_stats_t counted;    /* by the library, on all queues */
-    struct figures figures; /* of a performance test; its latency is freed by the caller */
+    struct figures figures; /* of a performance test; the caller frees its latency */
 };
 
-/* Run the test to its end; what went wrong was complained about. */
+/* Runs the test to its end. Errors have been printed. */
 struct outcome client_run(const struct options *options);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* driver.h - the event queues of one thread of a client, and what turns them: a libev loop, or polling. */
+/* driver.h - the event queues of one thread of a client, and the loop that processes them: libev, or polling. */
 #ifndef EXSTEST_DRIVER_H
 #define EXSTEST_DRIVER_H
 
@@ -19,13 +19,13 @@ struct driver { /* owned and used by one thread */
     bool stop;
 };
 
-/* So many queues. -1 and errno. */
+/* Creates this many queues. -1 and errno. */
 int driver_open(struct driver *driver, int queues, bool polling);
-/* Their sockets are closed. -1 and errno. */
+/* Deletes them; their sockets must be closed. -1 and errno. */
 int driver_close(struct driver *driver);
-/* Adds what the library has counted on them. */
+/* Adds the library's counters of the queues to `sum`. */
 void driver_count(const struct driver *driver, exs_stats_t *sum);
-/* Give events to their links until driver_stop. */
+/* Passes events to their links until driver_stop(). */
 void driver_run(struct driver *driver);
 void driver_stop(struct driver *driver);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* figures.h - what a performance test has measured. Times in nanoseconds. */
+/* figures.h - the results of a performance test. Times are in nanoseconds. */
 #ifndef EXSTEST_FIGURES_H
 #define EXSTEST_FIGURES_H
 
@@ -9,10 +9,10 @@
 #include "tools/common/clock.h"
 
 struct figures {       /* owned by the client; filled by its one connection */
-    uint64_t elapsed;  /* of the throughput phase */
-    uint64_t cpu;      /* of this process in it, user and system */
-    uint64_t posting;  /* in the calls that start operations */
-    uint32_t *latency; /* of single operations, LATENCIES_MAX of them */
+    uint64_t elapsed;  /* duration of the throughput phase */
+    uint64_t cpu;      /* CPU time of this process in that phase, user and system */
+    uint64_t posting;  /* time in the calls that start operations */
+    uint32_t *latency; /* of single operations; LATENCIES_MAX entries */
     uint32_t latencies;
     char device[64];
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* limit.h - the limit test: how much of everything this process can have, and does it come back? */
+/* limit.h - the limit test: how many of each resource can this process get, and are all released again? */
 #ifndef EXSTEST_LIMIT_H
 #define EXSTEST_LIMIT_H
 
 #include "options.h"
 
-int limit_run(const struct options *options); /* the exit status */
+int limit_run(const struct options *options); /* returns the exit status */
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* limits.h - what there is to exhaust, for the limit test: how one of each is got and given back. */
+/* limits.h - the resources of the limit test: how one of each is acquired and released. */
 #ifndef EXSTEST_LIMITS_H
 #define EXSTEST_LIMITS_H
 
 #include <exs.h>
 #include "sets.h"
 
-/* What one attempt got. */
+/* The resource that one attempt has acquired. */
 struct thing {
     int socket;
     exs_qhandle_t queue;
@@ -16,10 +16,10 @@ struct thing {
 };
 
 struct limit {
-    const char *name, *alias[2];                            /* alias: dapltest's */
+    const char *name, *alias[2];                            /* alias: names in dapltest */
     const char *title;                                      /* "event queues created" */
     int (*get)(struct set *set, struct thing *thing);       /* -1 and errno */
-    int (*give_back)(struct set *set, struct thing *thing); /* NULL: comes back with the set */
+    int (*give_back)(struct set *set, struct thing *thing); /* NULL: released with the set */
 };
 
 enum { LIMITS = 8 };

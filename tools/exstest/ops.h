@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ops.h - the operations of a test, as the command line names them and both ends carry them out. */
+/* ops.h - the operations of a test, as given on the command line and carried out by both ends. */
 #ifndef EXSTEST_OPS_H
 #define EXSTEST_OPS_H
 
@@ -10,17 +10,17 @@
 enum transfer { SEND_RECV, REMOTE_READ, REMOTE_WRITE };
 
 struct op {
-    bool by_server; /* who begins it */
+    bool by_server; /* the server starts it, else the client */
     enum transfer transfer;
-    uint32_t size, segments; /* bytes of a segment */
+    uint32_t size, segments; /* size: bytes of a segment */
     bool deferred;           /* -f */
 };
 
 enum {
     OPS_MAX = 100,
-    OPS_ADDED = 3, /* for validation */
+    OPS_ADDED = 3, /* added for validation */
     SEGMENTS_MAX = 64,
-    SIZE_MAX_OF_OP = 1 << 30, /* bytes, all segments */
+    SIZE_MAX_OF_OP = 1 << 30, /* bytes of all segments */
     SIZE_DEFAULT = 4096
 };
 
@@ -29,13 +29,13 @@ struct ops {
     int count;
 };
 
-/* Read "client SR 4096 2 -f" and so on, until the words end. False: was complained about. */
+/* Parses "client SR 4096 2 -f" and so on, up to the last word. False: an error was printed. */
 bool ops_parse(struct ops *ops, char **words, int count);
-/* Read "RW 4096 2" of a performance test. */
+/* Parses "RW 4096 2" of a performance test. False: an error was printed. */
 bool ops_parse_one(struct op *op, char **words, int count);
-/* The restrictions of a transaction test; false: `why` says which one is violated. */
+/* Checks the restrictions of a transaction test. False: *why says which one is violated. */
 bool ops_check(const struct ops *ops, const char **why);
-/* Append the operations that validation needs. */
+/* Appends the operations that validation needs. */
 void ops_add_validation(struct ops *ops);
 bool op_is_possible(const struct op *op); /* sizes and counts within the limits */
 
@@ -44,19 +44,19 @@ static inline size_t op_bytes(const struct op *op)
     return (size_t)op->size * op->segments;
 }
 
-/* What the end that is, or is not, the server has to do with it. */
+/* Whether this end (the server or not) starts it. */
 static inline bool op_is_mine(const struct op *op, bool server)
 {
     return op->by_server == server;
 }
 
-/* Does this end's memory hold what is sent, or receive it? */
+/* Whether the data move from this end's memory, not into it. */
 static inline bool op_is_source(const struct op *op, bool server)
 {
     return op_is_mine(op, server) == (op->transfer != REMOTE_READ);
 }
 
-/* Does the other end work on this end's memory by itself? */
+/* Whether the other end accesses this end's exported memory. */
 static inline bool op_is_exported(const struct op *op, bool server)
 {
     return op->transfer != SEND_RECV && !op_is_mine(op, server);

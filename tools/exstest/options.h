@@ -11,24 +11,24 @@ enum { THREADS_MAX = 256, CONNECTIONS_MAX = 1024, WIDTH_MAX = 256, DEBUG_MAX = 3
 
 struct options {
     char test;           /* S, Q, T, P or L */
-    const char *device;  /* NULL: as EXS_DEVICE says */
+    const char *device;  /* NULL: EXS_DEVICE decides */
     const char *port;    /* of the server */
     const char *server;  /* its name or address */
-    const char *address; /* server: to listen on; NULL: every one */
+    const char *address; /* server: local address; NULL: all */
     int debug;
     const char *quality; /* HT, LL, EC, PM, BE */
     bool json, statistics, validate, polling, shared_queue;
     uint32_t threads, connections, iterations, pipeline;
     uint32_t memory;         /* server: MiB of its budget */
-    uint32_t maximum, width; /* limit test; maximum 0: until it fails */
+    uint32_t maximum, width; /* limit test; maximum 0: until an attempt fails */
     struct ops ops;
-    char **limits; /* words that name what to exhaust; none: everything */
+    char **limits; /* names of the resources to exhaust; none: all */
     int limits_count;
 };
 
-/* Ends the process where the command line is wrong (2), or only asks for help (0). */
+/* Exits with status 2 if the command line is invalid, with 0 after help. */
 struct options options_read(int argc, char **argv);
-/* -R: does this class poll? */
+/* -R: whether this class polls. */
 bool options_poll(const struct options *options);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* report.h - the figures of a test, for people and, with --json, for programs. */
+/* report.h - prints the results of a test, as text or, with --json, as JSON. */
 #ifndef EXSTEST_REPORT_H
 #define EXSTEST_REPORT_H
 

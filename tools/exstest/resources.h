@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* resources.h - what this process has of the system: has everything come back? */
+/* resources.h - the system resources of this process, to check that all were released. */
 #ifndef EXSTEST_RESOURCES_H
 #define EXSTEST_RESOURCES_H
 
@@ -9,7 +9,7 @@ struct resources {
 };
 
 struct resources resources_now(void);
-long resources_resident(void);  /* KiB of memory in use by this process */
-long resources_available(void); /* KiB that the system could still give */
+long resources_resident(void);  /* resident memory of this process, KiB */
+long resources_available(void); /* available memory of the system, KiB */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* say.h - what exstest prints: results on standard output, complaints and tracing on standard error. */
+/* say.h - the output of exstest: results on standard output, errors and traces on standard error. */
 #ifndef EXSTEST_SAY_H
 #define EXSTEST_SAY_H
 
@@ -8,10 +8,10 @@
 extern int say_debug;  /* how often -d was given */
 extern bool say_quiet; /* --json: standard output is for that alone */
 
-/* A server's clients are why it says what it says: from here on, not more than so much of it (lines.h). One
- * thread. */
+/* In a server, whose clients cause its output: limits the number of lines from now on (lines.h). Only one thread may
+ * print. */
 void say_limited(void);
-/* Once a second then, and at the end. */
+/* After say_limited(): to be called once a second, and at the end. */
 void say_second(void);
 void say_end(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* script.h - a command line out of a file: words between white space, # begins a comment. */
+/* script.h - reads a command line from a file: words between white space; # starts a comment. */
 #ifndef EXSTEST_SCRIPT_H
 #define EXSTEST_SCRIPT_H
 

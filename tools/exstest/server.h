@@ -5,7 +5,7 @@
 
 #include "options.h"
 
-/* Serve until a client asks to quit, or a signal comes; the exit status. */
+/* Serves until a client asks to quit, or a signal arrives. Returns the exit status. */
 int server_run(const struct options *options);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* session.h - a server's tests: the connections of one client that belong together. */
+/* session.h - the tests of a server: a session is all connections of one test of a client. */
 #ifndef EXSTEST_SESSION_H
 #define EXSTEST_SESSION_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-struct session { /* owned by the server; ends with its last connection */
+struct session { /* owned by the server; freed with its last connection */
     LIST_ENTRY(session) link;
     uint64_t id;
     char test;
@@ -18,10 +18,10 @@ struct session { /* owned by the server; ends with its last connection */
 
 LIST_HEAD(sessions, session);
 
-/* The session that a connection belongs to, made if it is the first of it. NULL: no memory. */
+/* Finds the session of a connection; creates it for the first one. NULL: no memory. */
 struct session *session_join(struct sessions *sessions, uint64_t id, char test, uint32_t total,
                              const char *client);
-/* A connection has come to its end; after the last one the result is said, and the session is gone. */
+/* A connection has ended. After the last one prints the result and frees the session. */
 void session_leave(struct session *session, bool failed, uint64_t mismatches);
 
 #endif

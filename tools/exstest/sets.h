@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sets.h - what a limit test begins with: a queue, a listener, a connection of this process to itself, memory.
- */
+/* sets.h - what a limit test starts with: a queue, a listener, a connection of this process to itself, and memory. */
 #ifndef EXSTEST_SETS_H
 #define EXSTEST_SETS_H
 
@@ -21,16 +20,16 @@ struct set { /* owned by the limit test */
     struct ends ends;
     char *memory;
     exs_mhandle_t region;
-    exs_acceptaddr_t element; /* of an accept; stays for one that waits when a connect has failed */
+    exs_acceptaddr_t element; /* of an accept; in use while one is pending after a failed connect */
     int accepting;
-    uint32_t receives; /* started on ends.client */
+    uint32_t receives; /* receives that were started on ends.client */
 };
 
-/* A whole set, listening at this address on any port. -1 and errno; what was made is given back. */
+/* Makes a set that listens at this address, on any port. -1 and errno; everything was released. */
 int set_make(struct set *set, const struct sockaddr_storage *address, socklen_t length);
-/* -1: something of it can't be given back, which was complained about. */
+/* -1: a part of it can't be released; an error was printed. */
 int set_free(struct set *set);
-/* One more connection, its client's end on this queue. -1 and errno. */
+/* Makes one more connection, with its client's end on this queue. -1 and errno. */
 int set_connect(struct set *set, exs_qhandle_t queue, struct ends *ends);
 int set_disconnect(struct ends *ends);
 

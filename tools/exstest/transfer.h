@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* transfer.h - one operation of a test on EXS: starting it, and what is left to be waited for. */
+/* transfer.h - one operation of a test in EXS calls: starts it, and checks what was received. */
 #ifndef EXSTEST_TRANSFER_H
 #define EXSTEST_TRANSFER_H
 
 #include "link.h"
 
-/* Start a send, or a read or write of the other end's exported memory. A send is one message, gathered from its
- * segments; a read or write is one operation of EXS for each segment. Returns the number of events to come,
- * each with the link as its ahandle; -1: link_fail was called. */
+/* Starts a send, or a read or write of the other end's exported memory. A send is one message, gathered from its
+ * segments; a read or write is one EXS operation for each segment. Returns the number of events to expect, each with
+ * the link as its ahandle; -1: link_fail() was called. */
 int transfer_start(struct link *link, const struct op *op, const struct place *place, const exs_token_t *token);
-/* Receive an operation's message. False: link_fail was called. */
+/* Starts to receive an operation's message. False: link_fail() was called. */
 bool transfer_receive(struct link *link, const struct op *op, const struct place *place);
-/* A whole message has come? False: link_fail was called. */
+/* Checks that a whole message was received. False: link_fail() was called. */
 bool transfer_is_whole(struct link *link, const struct op *op, const exs_event_t *event);
-/* Export a place of this end to the other. -1 and errno. */
+/* Exports a place of this end to the other. -1 and errno. */
 int transfer_export(struct link *link, const struct op *op, const struct place *place, exs_token_t *token);
 
 static inline bool is_send(const exs_event_t *event)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * wire.h - what client and server say to each other, each in one message of a SOCK_SEQPACKET connection.
+ * wire.h - the protocol of client and server. Each of these is one message of a SOCK_SEQPACKET connection:
  *
  *   client  HELLO      its version
- *   server  HELLO      its version; who finds another one than its own says so and closes
- *   client  REQUEST    the test, and the tokens of the memory that the server works on
- *   server  ANSWER     yes, and the tokens of the memory that the client works on; or no, and why
+ *   server  HELLO      its version; an end that finds another version than its own reports that and closes
+ *   client  REQUEST    the test, and the tokens of the memory that the server accesses
+ *   server  ANSWER     yes, and the tokens of the memory that the client accesses; or no, and why
  *           the operations of the test
- *   both    BYE        what they have found
+ *   both    BYE        the number of mismatches that they have found
  *
- * Every connection of a test says all of that. Everything is big-endian and of fixed width; a message begins
- * with magic, version and type, which stay as they are in every version.
+ * Every connection of a test exchanges all of these. Integers are big-endian and of fixed width; a message begins with
+ * magic, version and type, which are the same in every version.
  */
 #ifndef EXSTEST_WIRE_H
 #define EXSTEST_WIRE_H
@@ -27,7 +27,7 @@ enum {
     BYE_LENGTH = 16,
     WHY_MAX = 200,               /* bytes of a refusal's reason */
     ITERATIONS_MAX = 1000000000, /* of one connection */
-    PIPELINE_MAX = 256,          /* operations of a performance test under way at once */
+    PIPELINE_MAX = 256,          /* operations of a performance test in flight at once */
     LATENCIES_MAX = 1000000,     /* single operations that a performance test times */
     TOTAL_MAX = 4096,            /* connections of a test */
     MEMORY_MAX = 1 << 30,        /* bytes of one connection's buffers, at either end */
@@ -62,13 +62,13 @@ struct bye {
     uint64_t mismatches;
 };
 
-/* Each into MESSAGE_MAX bytes; the length. */
+/* These encode a message into MESSAGE_MAX bytes, and return its length. */
 size_t wire_hello(unsigned char *out, unsigned version);
 size_t wire_request(unsigned char *out, const struct request *request);
 size_t wire_answer(unsigned char *out, const struct answer *answer);
 size_t wire_bye(unsigned char *out, const struct bye *bye);
 
-/* False: it is no such message, or says what can't be. */
+/* These decode a message. False: it is of another type, or invalid. */
 bool wire_read_hello(const unsigned char *in, size_t length, unsigned *version);
 bool wire_read_request(const unsigned char *in, size_t length, struct request *request);
 bool wire_read_answer(const unsigned char *in, size_t length, struct answer *answer);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* choice.h - which device a connection to an address would go by, and why. */
+/* choice.h - which device a connection to an address would use, and why. */
 #ifndef INFO_CHOICE_H
 #define INFO_CHOICE_H
 
 #include <exs.h>
 
 struct choice {
-    const exs_device_t *device;   /* of those given; NULL: none */
-    struct sockaddr_storage from; /* this host's address for it; its family is 0 where there is no way */
+    const exs_device_t *device;   /* one of those given; NULL: none */
+    struct sockaddr_storage from; /* the local address; its family is 0 if there is no route */
     char why[160];
 };
 
-/* The kernel knows the way, the devices whose address that begins with: the first of them carries it. Nothing
- * is sent. */
+/* Asks the kernel for the local address of the route, and chooses the first device that has it. Sends nothing. */
 struct choice choice_make(const exs_device_t *devices, int count, const struct sockaddr *to, socklen_t length);
 
 #endif

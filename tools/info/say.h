@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* say.h - what exs-info has found out, for a reader or as JSON. */
+/* say.h - prints what exs-info has found out, as text or as JSON. */
 #ifndef INFO_SAY_H
 #define INFO_SAY_H
 
@@ -13,7 +13,7 @@ struct info {
     int count;
     struct limits limits;
     char *const *names;           /* of the command line, */
-    const struct choice *choices; /* and what each leads to; those without a way have no address */
+    const struct choice *choices; /* and the choice for each; without an address if there is no route */
     int asked;
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * preload.h - the library that exs-soft-run puts in front of rdma-core: programs written for that find the
- * embedded device beside what rdma-core has.
+ * preload.h - the library that exs-soft-run preloads, so that programs written for rdma-core find the software device
+ * in addition to rdma-core's devices.
  *
- * It defines the symbols of libibverbs and librdmacm. Objects tell whose they are by their context: calls on
- * the embedded device's go to core/soft, all others to rdma-core. Connections by librdmacm's calls are the
- * embedded device's throughout, since an identifier belongs to no device when it is made.
+ * It defines the symbols of libibverbs and librdmacm. The context of an object decides: calls on objects of the
+ * software device go to core/soft, all others to rdma-core. librdmacm's calls always use the software device, because
+ * an identifier belongs to no device when it is created.
  */
 #ifndef PRELOAD_H
 #define PRELOAD_H
@@ -17,7 +17,7 @@
 #include "core/soft/service/home.h"
 #include "core/soft/verbs/verbs.h"
 
-/* What the headers make macros of: here the functions behind them are meant. */
+/* The headers define these as macros; this library needs the functions. */
 #undef ibv_get_device_list
 #undef ibv_query_port
 #undef ibv_reg_mr
@@ -25,12 +25,12 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Rdma-core's own function of that name; NULL where it isn't installed or has none. */
+/* rdma-core's function of that name; NULL if rdma-core is not installed or has none. */
 void *preload_find(const char *name);
-/* The same, but ends the process with a message rather than to return NULL. */
+/* Like preload_find(), but prints a message and exits instead of returning NULL. */
 void *preload_real(const char *name);
 
-/* Rdma-core's function, with its type; looked up once. */
+/* rdma-core's function with its type; looked up once. */
 #define real(name)                                                                                             \
     ({                                                                                                         \
         static _Atomic(void *) found_;                                                                         \
@@ -39,7 +39,7 @@ void *preload_real(const char *name);
         (__typeof__(name) *)atomic_load_explicit(&found_, memory_order_relaxed);                               \
     })
 
-/* A call on the embedded device's object, or on another's. */
+/* Calls `ours` for objects of the software device, rdma-core's function for others. */
 #define dispatch(context, ours, name, ...)                                                                     \
     (soft_is_ours(context) ? (ours)(__VA_ARGS__) : real(name)(__VA_ARGS__))
 

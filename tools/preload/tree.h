@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tree.h - what a device of the kernel's has in /sys/class/infiniband and /dev/infiniband, of the embedded one.
- * It is nowhere in the file system: its files are written when somebody opens them, and its folders are lists
- * of names.
+ * tree.h - the software device's files in /sys/class/infiniband and /dev/infiniband, like those of a kernel device.
+ * They do not exist in the file system: a file's text is made when the program opens it, and a folder is a list of
+ * names.
  */
 #ifndef TREE_H
 #define TREE_H
@@ -11,61 +11,61 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TREE_PATH 256 /* bytes of the longest path, with its end */
-#define TREE_NAME 32  /* bytes of the longest name, with its end */
-#define TREE_NAMES 64 /* in a folder, at most */
+#define TREE_PATH 256 /* bytes of the longest path, with the 0 */
+#define TREE_NAME 32  /* bytes of the longest name, with the 0 */
+#define TREE_NAMES 64 /* maximum in a folder */
 #define TREE_TEXT 128 /* bytes of the longest file */
 
 enum tree_kind {
     TREE_FOLDER,
     TREE_FILE,
-    TREE_OTHER, /* the same as something that the system has */
+    TREE_OTHER, /* stands for an existing file or folder of the system */
 };
 
-/* A place in the tree; the caller's own, and needs no end. */
+/* A file or folder of the tree. Owned by the caller; need not be freed. */
 struct tree_place {
     char path[TREE_PATH];
     enum tree_kind kind;
-    char other[TREE_PATH]; /* where it is, of TREE_OTHER; a folder with a slash behind it */
-    const char *text;      /* of a file: what is in it, or */
-    void (*write)(char text[TREE_TEXT], unsigned place); /* who writes it, of this place in the table of GIDs */
+    char other[TREE_PATH]; /* path of a TREE_OTHER; of a folder with a slash at the end */
+    const char *text;      /* content of a file; or NULL, and */
+    void (*write)(char text[TREE_TEXT], unsigned place); /* writes it, for this index of the GID table */
     unsigned place;
 };
 
-/* Whether an absolute path leads to a place in the tree; `folder` is put before a relative one. Keeps errno. */
+/* Whether a path leads to a file or folder of the tree. A relative path is relative to `folder`. Keeps errno. */
 bool tree_find(struct tree_place *place, const char *folder, const char *path);
 
-/* Whether that place is a folder that the system may have, too, with the kernel's devices in it. */
+/* Whether it is a folder that the system may have, too, with the kernel's devices in it. */
 bool tree_is_shared(const struct tree_place *place);
 
-/* Whether a pattern may be about what is in the tree: one that names its folder. */
+/* Whether a glob pattern may match in the tree: it begins with one of its folders. */
 bool tree_may_match(const char *pattern);
 
-/* The names in a folder. Returns how many. */
+/* Lists the names in a folder. Returns their number. */
 int tree_names(const struct tree_place *place, char names[TREE_NAMES][TREE_NAME]);
 
-/* What the name in a folder is, as struct dirent's d_type says it: DT_UNKNOWN, the system is to be asked. */
+/* The d_type (struct dirent) of a name in a folder; DT_UNKNOWN: the program must ask the system. */
 unsigned char tree_type(const struct tree_place *place, const char *name);
 
-/* What is in a file. Returns its bytes. */
+/* Writes the content of a file. Returns its length in bytes. */
 size_t tree_read(const struct tree_place *place, char text[TREE_TEXT]);
 
-/* A number that no other place has: of its path. Not 0. */
+/* An inode number: a hash of the path, not 0. */
 uint64_t tree_number(const struct tree_place *place);
 
-/* A descriptor of the place, by open(2)'s flags. -1: errno. */
+/* Opens it, with open(2)'s flags. -1 and errno. */
 int tree_open(const struct tree_place *place, int flags);
 
-/* Whether the descriptor is one of tree_open's of a file or a folder, and of which place. Keeps errno. */
+/* Whether tree_open() has returned this descriptor for a file or folder, and for which. Keeps errno. */
 bool tree_opened(struct tree_place *place, int fd);
 
-/* The path that the system knows a descriptor by, or that tree_open gave it. False: none, or too long.
- * Keeps errno. */
+/* The path of a descriptor, according to the system or tree_open(). False: it has none, or it is too long. Keeps
+ * errno. */
 bool tree_path_of(char path[TREE_PATH], int fd);
 
-/* Whether a call that has just failed, on a path relative to that folder's descriptor (AT_FDCWD), was about a
- * place in the tree: the system itself is asked first, so nothing else changes, and a bad pointer is EFAULT as
- * ever. Keeps errno. */
+/* Whether a call that has just failed with ENOENT or ENOTDIR, on a path relative to that folder's descriptor (or
+ * AT_FDCWD), meant a file or folder of the tree. The system is asked first, so all other paths behave as without this
+ * library, and an invalid pointer fails with EFAULT. Keeps errno. */
 bool tree_stands_in(struct tree_place *place, int folder, const char *path);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * advise.c - ibv_advise_mr: having pages of a region there before they are asked for.
+ * advise.c - ibv_advise_mr(): make pages of a region present before they are used.
  *
- * The device itself has no table of pages to be filled; what is not there when it is needed the kernel brings.
- * So advice is passed on to the kernel, for the ranges that are the region's.
+ * The device has no page table to fill; the kernel brings a missing page when it is used. Advice is therefore passed on
+ * to the kernel, for the ranges that are in the region.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 
 #define FLAGS_KNOWN IBV_ADVISE_MR_FLAG_FLUSH /* the caller waits until it is done */
 
-/* 0, or the errno with which the advice is refused. */
+/* 0, or the errno for invalid advice. */
 static int check(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t count, int access)
 {
     struct soft_context *context = soft_context_of(pd->context);
@@ -29,8 +29,8 @@ static int check(const struct ibv_pd *pd, const struct ibv_sge *sge, uint32_t co
     return error;
 }
 
-/* Whole pages. A kernel that has not heard of it (before 5.14) brings them when they are used. 0 or an errno.
- */
+/* Populates whole pages. Kernels without MADV_POPULATE (before 5.14) do nothing now, and bring the pages when they are
+ * used. 0 or an errno. */
 static int populate(uint64_t address, uint64_t length, int how)
 {
     uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), start = address & ~(size - 1);
@@ -40,8 +40,8 @@ static int populate(uint64_t address, uint64_t length, int how)
     return errno == EINVAL && madvise(NULL, 0, how) == -1 ? 0 : EFAULT;
 }
 
-/* Only what is to be waited for can fail. A region's addresses may be others than the memory's: those that
- * begin at 0 are not brought. */
+/* Only advice that the caller waits for can fail. A region's addresses may differ from those of its memory; a region
+ * whose addresses begin at 0 is not populated. */
 int soft_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sge,
                    uint32_t count)
 {

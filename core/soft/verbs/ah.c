@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ah.c - address handles: where datagrams go, and where a datagram came from.
+ * ah.c - address handles: destinations of datagrams, and the sender of a received datagram.
  *
- * The queue pair number of the destination is part of its address here, so a path is made of a handle only when
- * something is sent there.
+ * Here the queue pair number of the destination is part of its address (path.c), so a path is derived from a handle
+ * only when something is sent.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     soft_lock(pd->context);
     error = soft_pd_check(pd);
     if (error == 0 && (attr->port_num != SOFT_DEVICE_PORT || !soft_path_from_ah(context, &path, attr, 0)))
-        error = EINVAL; /* it leads nowhere */
+        error = EINVAL; /* no valid destination */
     if (error == 0 && !soft_object_enter(context, SOFT_AH, ah, &ah->ibv.handle))
         error = ENOMEM;
     if (error == 0)
@@ -67,7 +67,8 @@ static void map_ipv4(union ibv_gid *gid, in_addr_t address)
     memcpy(gid->raw + 12, &address, sizeof address);
 }
 
-/* Receiver of a GRH as datagram.c puts it together, and how an answer goes to its sender. */
+/* Reads the receiver's address from a GRH as datagram.c builds it, and the route by which an answer reaches the
+ * sender. */
 static void read_grh(const struct ibv_grh *grh, struct ibv_global_route *answer, union ibv_gid *receiver)
 {
     uint32_t flow = ntohl(grh->version_tclass_flow);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * build.c - the ibv_wr_ calls: a list of send requests put together piece by piece, then posted whole.
+ * build.c - the ibv_wr_ functions: build a list of send requests in several calls, then post the whole list.
  *
- * The pieces make plain work requests, so that what is allowed, and what it does, is said in one place
- * (post.c).
+ * They build ordinary work requests, so that post.c alone decides which requests are valid and what they do.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,12 +10,14 @@
 #include "verbs.h"
 #include "core/soft/lock.h"
 
-/* A queue pair's, guarded by its own lock, which its user holds from ibv_wr_start on. */
+/* Belongs to a queue pair. Guarded by its mutex, which the application's thread holds from ibv_wr_start() to
+ * ibv_wr_complete() or ibv_wr_abort(). */
 struct soft_builder {
     pthread_mutex_t lock;
-    unsigned room, count; /* requests; one more has a place, that of what is too many */
-    int error;            /* the first thing wrong */
-    size_t sges, bytes;   /* of each request */
+    /* Number of requests; the array has one more entry, for a request that does not fit. */
+    unsigned room, count;
+    int error;          /* the first error */
+    size_t sges, bytes; /* maximum for each request */
     struct ibv_send_wr *request;
     struct ibv_sge *sge;
     uint8_t *inlined;
@@ -161,9 +162,9 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t ad
     add_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, address, summand, 0);
 }
 
-/* ---- Their address and payload ---- */
+/* ---- Destination and payload ---- */
 
-/* The request added last; NULL: there is none, which is an error. */
+/* The request that was added last; NULL, and an error is recorded, if there is none. */
 static struct ibv_send_wr *last(struct soft_builder *builder)
 {
     if (builder->count > 0)
@@ -280,7 +281,7 @@ int soft_builder_add(struct soft_qp *qp)
     builder->sge = calloc(places * builder->sges, sizeof *builder->sge);
     builder->inlined = calloc(places, builder->bytes > 0 ? builder->bytes : 1);
     if (builder->request == NULL || builder->sge == NULL || builder->inlined == NULL)
-        return ENOMEM; /* soft_builder_free takes the rest away */
+        return ENOMEM; /* the caller calls soft_builder_free() */
     fill(&qp->ibv);
     qp->comp_mask |= SOFT_QP_EX;
     return 0;

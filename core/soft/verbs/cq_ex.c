@@ -2,7 +2,7 @@
 /*
  * cq_ex.c - extended completion queues: ibv_start_poll, ibv_next_poll and the ibv_wc_read_ functions.
  *
- * Each completion is taken out whole, so nothing is locked from one call to the next.
+ * Each completion is copied out of the ring, so no lock is held between the calls.
  */
 #include <errno.h>
 #include "core/soft/engine/engine.h"

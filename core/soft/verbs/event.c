@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * event.c - asynchronous events: what happens to a queue pair or queue other than by a completion.
+ * event.c - asynchronous events: what happens to a queue pair or queue and is not reported by a completion.
  *
- * Each object keeps its own, so that raising one needs no memory: of one kind there is one at most until it is
- * fetched. async_fd is a doorbell, up while any object has some; EXS, which never looks, has none.
+ * Each object stores its own events, so that raising one needs no memory; an event of one kind is stored at most once
+ * until it is fetched. async_fd is a doorbell (an eventfd), which is readable while an object has events. EXS's own
+ * contexts have none, because EXS does not read these events.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +55,7 @@ static bool pop(struct soft_context *context, struct ibv_async_event *event)
         return false;
     type = __builtin_ctz(first->pending);
     event->event_type = (enum ibv_event_type)type;
-    event->element.qp = first->element; /* or what else it is: all are pointers */
+    event->element.qp = first->element; /* or another object: all are pointers */
     first->delivered++;
     first->pending &= first->pending - 1;
     if (first->pending == 0)
@@ -119,6 +120,6 @@ void soft_ack_async_event(struct ibv_async_event *event)
         acknowledge(&srq->mutex, &srq->cond, &srq->events_completed);
         break;
     default:
-        break; /* of the port or the device: nobody waits */
+        break; /* of the port or device: no thread waits for it */
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mcast.c - attaching queue pairs to multicast groups, and detaching them.
+ * mcast.c - attaches queue pairs to multicast groups, and detaches them.
  *
- * A group's GID is a multicast address of IPv6, or ::ffff:a.b.c.d for one of IPv4, as RoCE version 2 has it.
+ * A group's GID is an IPv6 multicast address, or ::ffff:a.b.c.d for an IPv4 one, as in RoCEv2.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,7 +10,8 @@
 #include "core/soft/engine/group.h"
 #include "verbs.h"
 
-/* False: it is no group's. What is of one link or interface only is of the one that others are most likely on. */
+/* False: the GID is not a multicast address. A group that is local to a link or interface means that of the interface
+ * on which peers are most likely. */
 static bool read_gid(const struct soft_context *context, const union ibv_gid *gid, union soft_addr *address)
 {
     struct in6_addr in6;
@@ -48,7 +49,7 @@ static int change(struct ibv_qp *ibv, const union ibv_gid *gid,
 
 int soft_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-    (void)lid; /* InfiniBand's switches' */
+    (void)lid; /* for InfiniBand switches only */
     return change(qp, gid, soft_group_attach);
 }
 

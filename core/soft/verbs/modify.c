@@ -2,8 +2,8 @@
 /*
  * modify.c - the states of a queue pair, and its attributes.
  *
- * Which attributes a transition needs and which it may have is verbs' table for each transport. An address
- * given by soft_set_path makes IBV_QP_AV unnecessary.
+ * Which attributes a transition requires and which it allows is verbs' table for each transport. An address given by
+ * soft_set_path() makes IBV_QP_AV unnecessary.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct attributes {
     int needs, may;
 };
 
-/* What each transport has to say at a transition. */
+/* The attributes of one transition for each transport. */
 struct transition {
     enum ibv_qp_state from, to;
     struct attributes rc, uc, ud;
@@ -49,11 +49,11 @@ static const struct transition transitions[] = {
     {IBV_QPS_SQD, IBV_QPS_RTS, {0, RC_LATER}, {0, UC_LATER}, {0, IBV_QP_QKEY}},
 };
 
-/* From an error of the send queue alone, which a reliable connection has not. */
+/* From SQE, an error of the send queue alone, which a reliable connection does not have. */
 static const struct transition recovery = {
     .from = IBV_QPS_SQE, .to = IBV_QPS_RTS, .uc = {0, ACCESS}, .ud = {0, IBV_QP_QKEY}};
 
-/* Of an extended connection the sending end is told of a connection's sender, the receiving end of its
+/* The sending end of an XRC connection uses the attributes of a connection's sender, the receiving end those of its
  * receiver. */
 static const struct attributes xrc_receiver_ready = {IBV_QP_TIMEOUT | IBV_QP_SQ_PSN, RC_LATER};
 
@@ -82,7 +82,7 @@ static const struct transition *find_transition(const struct soft_qp *qp, enum i
     return recovery.from == soft_state(qp) && recovery.to == to ? &recovery : NULL;
 }
 
-/* 0, or the errno with which the transition is refused. Every state may go to RESET or ERR. */
+/* 0, or the errno if the transition is not allowed. Each state may change to RESET or ERR. */
 static int check_transition(const struct soft_qp *qp, enum ibv_qp_state to, int mask)
 {
     int given = mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
@@ -112,9 +112,9 @@ static bool in_range(const struct ibv_qp_attr *attr, int mask)
            !(mask & IBV_QP_RNR_RETRY && attr->rnr_retry > 7);
 }
 
-/* ---- Taking over attributes ---- */
+/* ---- Copying attributes ---- */
 
-/* What is only a number to remember. */
+/* Copies the attributes that need no action. */
 static void keep(struct ibv_qp_attr *own, const struct ibv_qp_attr *attr, int mask)
 {
     if (mask & IBV_QP_PKEY_INDEX)
@@ -202,7 +202,8 @@ static void start_sending(struct soft_qp *qp, const struct ibv_qp_attr *attr)
         req->recovery.window = SOFT_WINDOW_MAX;
 }
 
-/* As if it had just been created: nothing completes, and what has completed is not found any more. */
+/* Resets the queue pair to the state after its creation: its work does not complete, and its completions are
+ * removed. */
 static void reset(struct soft_qp *qp)
 {
     struct soft_ring send = qp->req.ring, recv = qp->resp.ring;
@@ -226,7 +227,8 @@ static void reset(struct soft_qp *qp)
     qp->path_given = qp->path_known = false;
 }
 
-/* What is the other end's of an extended connection is not looked at, as in the kernel: programs say it to both. */
+/* Attributes of the other end of an XRC connection are ignored, as the kernel does, because programs set them at both
+ * ends. */
 static int own_part(const struct soft_qp *qp, int mask)
 {
     if (qp->transport != SOFT_XRC)
@@ -248,7 +250,7 @@ static int change(struct soft_qp *qp, const struct ibv_qp_attr *attr, int mask)
     if ((error = check_transition(qp, to, mask)) != 0)
         return error;
     if (to == IBV_QPS_ERR || to == IBV_QPS_RESET)
-        soft_hurry(qp->context); /* an acknowledgement may be owed, of what the application already has */
+        soft_hurry(qp->context); /* sends a delayed acknowledgement */
     if (to == IBV_QPS_ERR) {
         soft_qp_fail(qp);
         return 0;
@@ -289,7 +291,7 @@ int soft_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int attr_mask, s
     struct soft_qp *qp = soft_qp_of(ibv);
     int error;
 
-    (void)attr_mask; /* all of it is at hand */
+    (void)attr_mask; /* all attributes are returned */
     soft_lock(ibv->context);
     error = soft_qp_check(ibv);
     if (error != 0) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mr.c - protection domains and memory regions, and every check of a key.
+ * mr.c - protection domains and memory regions, and each check of a key.
  *
- * lkey and rkey are the same. Memory is touched only with the context's lock held, hence when soft_dereg_mr has
- * returned, nobody touches it any more.
+ * lkey and rkey are the same. The engine accesses memory only with the context's lock held, so no thread accesses a
+ * region after soft_dereg_mr() has returned.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -77,7 +77,7 @@ static int check_region(uintptr_t start, size_t length, int access, bool *fragil
     if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) && !write)
         return EINVAL;
     if (access & IBV_ACCESS_ON_DEMAND)
-        return 0; /* what is there is seen when it is used; an implicit region is SIZE_MAX bytes from 0 on */
+        return 0; /* checked when used; an implicit region is SIZE_MAX bytes from 0 */
     return maps_check((void *)start, length, write, fragile);
 }
 
@@ -86,7 +86,7 @@ struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acc
     return soft_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned)access);
 }
 
-/* What the network may do where. */
+/* Sets the range of addresses that the network may access. */
 static void set_range(struct soft_mr *mr, void *addr, size_t length, uint64_t iova, bool fragile)
 {
     mr->on_demand = mr->access & IBV_ACCESS_ON_DEMAND;
@@ -97,7 +97,7 @@ static void set_range(struct soft_mr *mr, void *addr, size_t length, uint64_t io
     mr->fragile = fragile;
 }
 
-/* Its first byte's address to the network, when this one is asked for. */
+/* The region's first address for the network, if the caller asks for this one. */
 static uint64_t iova_of(uint64_t iova, int access)
 {
     return access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
@@ -132,7 +132,7 @@ static struct soft_mr *new_region(struct ibv_pd *pd, int access)
     return mr;
 }
 
-/* It is complete. NULL and errno: it is no more. */
+/* Adds the complete region to its context. NULL and errno: then it is freed. */
 static struct ibv_mr *admit(struct soft_mr *mr)
 {
     int error;
@@ -160,7 +160,7 @@ struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, u
     return admit(mr);
 }
 
-/* With no access at all nobody writes there, and no peer reads. */
+/* Without any access right: nothing writes there, and no peer reads there. */
 struct ibv_mr *soft_reg_file(struct ibv_pd *pd, int file, uint64_t offset, size_t length)
 {
     struct soft_mr *mr;
@@ -184,14 +184,14 @@ static int mr_check(const struct ibv_mr *mr)
     return soft_object_check(soft_context_of(mr->context), SOFT_MR, mr, mr->handle);
 }
 
-/* What libibverbs would not ask a device. */
+/* True for arguments that libibverbs does not pass to a device. */
 static bool is_asked_wrongly(int flags, const void *addr, size_t length, int access)
 {
     return flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || (access != 0 && !(flags & IBV_REREG_MR_CHANGE_ACCESS)) ||
            (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (addr == NULL || length == 0));
 }
 
-/* (locked) As it was, or as asked: nothing between. 0 or an errno. */
+/* (locked) Changes all of the region, or nothing. 0 or an errno. */
 static int change(struct soft_mr *mr, const struct soft_mr *to)
 {
     int error = mr_check(&mr->ibv);
@@ -260,7 +260,7 @@ int soft_dereg_mr(struct ibv_mr *ibv)
     soft_lock(context);
     error = mr_check(ibv);
     if (error == 0 && ((struct soft_mr *)ibv)->windows > 0)
-        error = EBUSY; /* they are bound to it */
+        error = EBUSY; /* windows are bound to it */
     if (error == 0) {
         soft_settle_all(soft_context_of(context));
         soft_key_leave(&soft_context_of(context)->keys, (struct soft_mr *)ibv);

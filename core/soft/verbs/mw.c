@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mw.c - memory windows: ibv_alloc_mw, ibv_dealloc_mw, ibv_bind_mw, and what the requests that change one are
- * refused for.
+ * mw.c - memory windows: ibv_alloc_mw, ibv_dealloc_mw, ibv_bind_mw, and the checks of requests that change a window.
  *
- * ibv_bind_mw, which is for type 1, gives a window the next key of its block; a request that is posted says
- * which. What binding and invalidating do, in their turn, is in engine/mw.c.
+ * ibv_bind_mw(), which is for type 1, gives a window the next key of its block; a posted request names the key itself.
+ * engine/mw.c executes the binds and invalidations.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 #include "core/soft/engine/mw.h"
 #include "verbs.h"
 
-/* The local one is not a window's to give, and is passed over, as by adapters. */
+/* A window cannot grant local access; that flag is ignored, as by adapters. */
 #define ACCESS_KNOWN                                                                                           \
     (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -24,7 +23,7 @@ static bool has_a_region(const struct soft_keys *keys, uint32_t block)
     return false;
 }
 
-/* A block of keys. (locked) */
+/* Gives the window a block of keys. (locked) */
 static bool enter_window(struct soft_context *context, struct soft_mw *mw)
 {
     if (!soft_key_enter(&context->windows, &mw->range))
@@ -114,7 +113,7 @@ int soft_dealloc_mw(struct ibv_mw *ibv)
     return 0;
 }
 
-/* The next of the window's keys, also when the last has come to nothing. */
+/* The next key of the window, also if the last bind failed. */
 static uint32_t next_key(struct soft_mw *mw)
 {
     uint32_t key;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* open.c - the device as programs find and open it by themselves, without a connection manager. */
+/* open.c - opening and closing the device by programs that use no connection manager. */
 #include <errno.h>
 #include "core/soft/service/home.h"
 #include "verbs.h"
@@ -11,7 +11,7 @@ struct ibv_context *soft_open_device(void)
     return home == NULL ? NULL : home->context;
 }
 
-/* As with rdma-core nobody is told of objects that were left; the context goes with the last of them. */
+/* Succeeds also if objects are left, as in rdma-core; the context is freed with the last of them. */
 int soft_close_device(struct ibv_context *context)
 {
     home_close(home_of(context));

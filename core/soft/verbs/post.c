@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * post.c - ibv_post_send and ibv_post_recv: from the caller's work requests to the rings.
+ * post.c - ibv_post_send and ibv_post_recv: copies the caller's work requests to the rings.
  *
- * What is wrong with the request itself is refused here, at once. What is wrong with its memory comes as a
- * completion, in its turn, as from any RDMA device.
+ * An invalid request is refused here with an errno. Invalid memory causes an error completion when the request is
+ * executed, as on any RDMA device.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include "core/soft/engine/engine.h"
 #include "verbs.h"
 
-/* Each operation's opcodes on the wire: its first packet's, which the ones between follow; the last of
- * several's; the only one's. Whether that has four bytes more: immediate data, or a key. */
+/* The opcodes of each operation: of the first packet, followed by that of middle packets; of the last of several; of a
+ * single packet. with_imm: the last packet has four more bytes, immediate data or a key. */
 static const struct operation {
     uint8_t base, last, only;
     bool with_imm;
@@ -28,9 +28,9 @@ static const struct operation {
     [IBV_WR_BIND_MW] = {SOFT_LOCAL, 0, 0, false},
 };
 
-#define OPERATIONS (sizeof operations / sizeof *operations) /* all of them up to here are supported */
+#define OPERATIONS (sizeof operations / sizeof *operations) /* operations up to here are supported */
 
-/* The operations that each transport has. */
+/* True if the transport has the operation. */
 static bool has_operation(const struct soft_qp *qp, enum ibv_wr_opcode opcode)
 {
     uint8_t base;
@@ -42,7 +42,7 @@ static bool has_operation(const struct soft_qp *qp, enum ibv_wr_opcode opcode)
            (qp->transport == SOFT_UC && (base == SOFT_WRITE || base == SOFT_LOCAL));
 }
 
-/* Where the datagram goes. 0 or an errno. */
+/* Stores the datagram's destination. 0 or an errno. */
 static int find_destination(const struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_destination *to)
 {
     const struct soft_ah *ah = (const struct soft_ah *)wr->wr.ud.ah;
@@ -54,7 +54,7 @@ static int find_destination(const struct soft_qp *qp, const struct ibv_send_wr *
     return soft_path_from_ah(qp->context, &to->path, &ah->attr, to->qpn) ? 0 : EINVAL;
 }
 
-/* Where else than to the peer. 0 or an errno. */
+/* Stores the destination of a request that names one (UD, XRC). 0 or an errno. */
 static int find_place(const struct soft_qp *qp, const struct ibv_send_wr *wr, struct soft_send *send)
 {
     if (qp->transport == SOFT_UD)
@@ -63,7 +63,7 @@ static int find_place(const struct soft_qp *qp, const struct ibv_send_wr *wr, st
     return 0;
 }
 
-/* What takes more than sending. */
+/* Checks requests that are not just sent: READs, atomics and local ones. True: refused. */
 static bool refuse_answered(const struct soft_qp *qp, const struct ibv_send_wr *wr, uint8_t base)
 {
     if (base == SOFT_LOCAL)
@@ -71,7 +71,7 @@ static bool refuse_answered(const struct soft_qp *qp, const struct ibv_send_wr *
     return wr->send_flags & IBV_SEND_INLINE || qp->attr.max_rd_atomic == 0;
 }
 
-/* 0 or an errno; and how many bytes it has. */
+/* Checks a request. 0 or an errno; *length becomes the bytes of its payload. */
 static inline int refuse_send(const struct soft_qp *qp, const struct ibv_send_wr *wr, uint64_t *length)
 {
     const struct soft_ring *ring = &qp->req.ring;
@@ -89,11 +89,11 @@ static inline int refuse_send(const struct soft_qp *qp, const struct ibv_send_wr
         return EINVAL;
     if (ring->head - ring->tail >= ring->size)
         return qp->xrcd != NULL ? EINVAL : ENOMEM;
-    /* Straight into the place that the request will have. */
+    /* Directly to the slot that the request will have. */
     return qp->transport < SOFT_UD ? 0 : find_place(qp, wr, soft_ring_at(ring, ring->head));
 }
 
-/* One, as most are, is no call. */
+/* A single element is the usual case and is copied without a call. */
 static inline void copy_list(struct ibv_sge *to, const struct ibv_sge *from, int count)
 {
     if (count == 1)
@@ -186,7 +186,7 @@ static inline int post(struct soft_qp *qp, struct ibv_send_wr *wr, struct ibv_se
     if (!soft_sends(qp))
         soft_flush_sends(qp);
     else
-        soft_work(qp); /* its turn finds out whether anything may go */
+        soft_work(qp); /* its turn finds out whether it may send */
     soft_step(qp->context);
     return error;
 }
@@ -244,7 +244,8 @@ int soft_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_w
     int error = 0;
 
     soft_lock(ibv->context);
-    /* What came while there was no receive has found none, also when nobody has looked at it yet. */
+    /* Datagrams that arrived before a receive was posted must not use this one, even if no thread has processed them
+     * yet. */
     if (!qp->reliable && soft_receive_next(qp) == NULL && soft_receives(qp))
         soft_progress(ibv->context);
     for (; wr != NULL; wr = wr->next) {

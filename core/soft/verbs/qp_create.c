@@ -19,7 +19,7 @@ bool soft_ring_make(struct soft_ring *ring, uint32_t requests, size_t bytes)
     ring->size = requests;
     ring->mask = places - 1;
     ring->stride = (bytes + 7) & ~(size_t)7;
-    ring->slots = pages_new(places * ring->stride); /* pages of it that no request reaches stay untouched */
+    ring->slots = pages_new(places * ring->stride); /* pages of unused slots are not touched */
     return ring->slots != NULL;
 }
 
@@ -45,7 +45,7 @@ static size_t send_bytes(const struct soft_qp *qp)
     return qp->transport == SOFT_UD ? ((bytes + 7) & ~(size_t)7) + sizeof(struct soft_destination) : bytes;
 }
 
-/* The receives are its own, or one at a time those of a shared queue. */
+/* Receives are its own, or taken one at a time from a shared queue. */
 static bool make_rings(struct soft_qp *qp)
 {
     const struct soft_srq *srq = soft_srq_of(qp);
@@ -58,7 +58,7 @@ static bool make_rings(struct soft_qp *qp)
     return qp->resp.shared != NULL;
 }
 
-/* Those that it takes, of an extended connection the receiving end none. */
+/* True if it has the completion queues that its type needs; the receiving end of an XRC connection needs none. */
 static bool has_cqs(const struct ibv_context *context, const struct ibv_qp_init_attr *init)
 {
     if (init->qp_type == IBV_QPT_XRC_RECV)
@@ -105,7 +105,7 @@ int soft_qp_check(const struct ibv_qp *qp)
     return soft_object_check(soft_context_of(qp->context), SOFT_QP, qp, qp->handle);
 }
 
-/* (locked) What it is made of. 0 or an errno. */
+/* (locked) Checks the objects that it uses. 0 or an errno. */
 static int check_parts(const struct ibv_qp *qp)
 {
     const struct soft_xrcd *xrcd = soft_qp_of((struct ibv_qp *)(uintptr_t)qp)->xrcd;
@@ -124,12 +124,12 @@ static int check_parts(const struct ibv_qp *qp)
     return error;
 }
 
-/* (locked) One user more of what it is made of, or one less. */
+/* (locked) Adds `one` (1 or -1) to the use counts of the objects that it uses. */
 static void use_parts(struct soft_qp *qp, unsigned one)
 {
     struct ibv_qp *ibv = soft_ibv(qp);
 
-    if (qp->xrcd != NULL) { /* all else is the packets' own */
+    if (qp->xrcd != NULL) { /* each packet names the other objects */
         qp->xrcd->users += one;
         return;
     }
@@ -162,7 +162,7 @@ static int enter(struct soft_context *context, struct soft_qp *qp)
     return 0;
 }
 
-/* All of it but itself. */
+/* Frees everything but the struct. */
 static void release(struct soft_qp *qp)
 {
     soft_ring_free(&qp->req.ring);
@@ -186,8 +186,8 @@ static uint8_t transport_of(enum ibv_qp_type type)
     }
 }
 
-/* What costs nothing: inline data where the elements would be. A shared queue's receives are not ours, and a
- * receiving end sends nothing. */
+/* Grants capabilities that cost nothing: inline data in the space for the elements. Receives of a shared queue are not
+ * the queue pair's, and the receiving end of an XRC connection sends nothing. */
 static void grant(struct ibv_qp_cap *cap, bool shares, bool sends)
 {
     uint32_t elements = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
@@ -202,7 +202,7 @@ static void grant(struct ibv_qp_cap *cap, bool shares, bool sends)
         cap->max_recv_wr = cap->max_recv_sge = 0;
 }
 
-/* Of an extended connection each end has only its own half. */
+/* Each end of an XRC connection has only one half. */
 static void fill_queues(struct ibv_qp *ibv, const struct ibv_qp_init_attr *init)
 {
     bool extended = transport_of(init->qp_type) == SOFT_XRC;
@@ -238,7 +238,7 @@ static void fill(struct soft_qp *qp, struct ibv_pd *pd, struct ibv_xrcd *xrcd,
     soft_set_mtu(qp, qp->transport == SOFT_UD ? 128u << qp->context->names.mtu : 256);
 }
 
-/* With the ibv_wr_ calls, or without. In a protection domain, or one of extended connections. */
+/* Creates a queue pair in a protection domain or an XRC domain. builds: with the ibv_wr_ functions. */
 static struct ibv_qp *create(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_qp_init_attr *init,
                              bool builds)
 {
@@ -276,7 +276,7 @@ struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
     return create(pd, NULL, init, false);
 }
 
-/* The ibv_wr_ calls that each transport has. */
+/* The ibv_wr_ functions of each transport. */
 static uint64_t send_ops_of(enum ibv_qp_type type)
 {
     uint64_t sends = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
@@ -316,7 +316,7 @@ struct ibv_qp *soft_create_qp_ex(struct ibv_context *context, struct ibv_qp_init
         return NULL;
     }
     return create(receives ? NULL : init->pd, receives ? init->xrcd : NULL, (struct ibv_qp_init_attr *)init,
-                  builds); /* it begins like the plain one */
+                  builds); /* it starts with the plain one's fields */
 }
 
 struct ibv_qp_ex *soft_qp_to_qp_ex(struct ibv_qp *ibv)
@@ -332,7 +332,7 @@ static void leave(struct soft_qp *qp)
     struct soft_context *context = qp->context;
     struct ibv_qp *ibv = soft_ibv(qp);
 
-    soft_hurry(context); /* an acknowledgement may be owed, of what the application already has */
+    soft_hurry(context); /* sends a delayed acknowledgement */
     soft_timer_end(qp);
     soft_idle(qp);
     soft_mw_orphan(qp);
@@ -351,7 +351,7 @@ int soft_destroy_qp(struct ibv_qp *ibv)
     soft_lock(ibv->context);
     error = soft_qp_check(ibv);
     if (error == 0 && qp->groups > 0)
-        error = EBUSY; /* it is attached to them */
+        error = EBUSY; /* it is attached to groups */
     if (error == 0)
         leave(qp);
     soft_unlock(ibv->context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * srq.c - shared receive queues: receives that go to whichever queue pair needs one next.
+ * srq.c - shared receive queues: receives for any of several queue pairs, in the order in which they need one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ int soft_srq_check(const struct ibv_srq *srq)
     return soft_object_check(soft_context_of(srq->context), SOFT_SRQ, srq, srq->handle);
 }
 
-/* All of it but itself. */
+/* Frees everything but the struct. */
 static void release(struct soft_srq *srq)
 {
     pthread_cond_destroy(&srq->ibv.cond);
@@ -46,7 +46,7 @@ static void release(struct soft_srq *srq)
     soft_ring_free(&srq->ring);
 }
 
-/* (locked) What it is made of, and its place among the context's objects. 0 or an errno. */
+/* (locked) Checks the objects that it uses, and adds it to the context's objects. 0 or an errno. */
 static int attach(struct soft_srq *srq, struct ibv_xrcd *xrcd, struct ibv_cq *cq)
 {
     struct ibv_pd *pd = srq->ibv.pd;
@@ -68,7 +68,7 @@ static int attach(struct soft_srq *srq, struct ibv_xrcd *xrcd, struct ibv_cq *cq
     return 0;
 }
 
-/* With a domain and a completion queue, or without both. */
+/* With an XRC domain and a completion queue, or without both. */
 static struct ibv_srq *create(struct ibv_pd *pd, const struct ibv_srq_init_attr *init, struct ibv_xrcd *xrcd,
                               struct ibv_cq *cq)
 {
@@ -169,7 +169,7 @@ int soft_destroy_srq(struct ibv_srq *ibv)
     return 0;
 }
 
-/* (locked) Room for so many, with what is there. 0 or an errno. */
+/* (locked) Replaces the ring by one for this number of receives; keeps those that are posted. 0 or an errno. */
 static int resize(struct soft_srq *srq, uint32_t size)
 {
     struct soft_ring grown = {0};
@@ -225,7 +225,7 @@ bool soft_srq_take(struct soft_srq *srq, struct soft_recv *taken)
         return false;
     memcpy(taken, soft_ring_at(&srq->ring, srq->ring.tail++), srq->ring.stride);
     if (waiting(srq) < srq->limit) {
-        srq->limit = 0; /* once, until it is set again */
+        srq->limit = 0; /* once, until the limit is set again */
         soft_event_raise(soft_context_of(srq->ibv.context), &srq->events, IBV_EVENT_SRQ_LIMIT_REACHED);
     }
     return true;

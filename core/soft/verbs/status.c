@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* status.c - completion statuses in words. */
+/* status.c - texts for completion statuses. */
 #include "verbs.h"
 
 const char *soft_wc_status_str(enum ibv_wc_status status)

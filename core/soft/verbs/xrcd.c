@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * xrcd.c - domains of extended connections: opening and closing.
+ * xrcd.c - opens and closes XRC domains.
  *
- * A file may name one, so that whoever opens the same file has the same domain; here, within one context.
+ * A file may name a domain, so that all that open the same file get the same domain; here this holds within one
+ * context.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,7 +64,7 @@ static struct soft_xrcd *open_one(struct soft_context *context, const struct sta
     if (xrcd != NULL && oflags & O_EXCL)
         *error = EINVAL;
     else if (xrcd == NULL && !(oflags & O_CREAT))
-        *error = file == NULL ? EINVAL : EAGAIN; /* as the kernel has it */
+        *error = file == NULL ? EINVAL : EAGAIN; /* as in the kernel */
     else if (xrcd != NULL || (xrcd = make(context, file, error)) != NULL)
         xrcd->opens++;
     return *error == 0 ? xrcd : NULL;
@@ -90,7 +91,7 @@ struct ibv_xrcd *soft_open_xrcd(struct ibv_context *ibv, struct ibv_xrcd_init_at
     return xrcd == NULL ? NULL : &xrcd->ibv;
 }
 
-/* (locked) 0 or an errno; *gone: nobody else has it open. */
+/* (locked) 0 or an errno; *gone: it was the last open. */
 static int close_one(struct soft_xrcd *xrcd, bool *gone)
 {
     int error = soft_xrcd_check(&xrcd->ibv);

@@ -21,6 +21,7 @@ struct service service_shared = {
     .errand_due = NEVER_NS,
     .epoll = -1,
     .wake = -1,
+    .watched = TAILQ_HEAD_INITIALIZER(service_shared.watched),
 };
 
 static void wake(void)
@@ -124,7 +125,7 @@ void service_leave(struct service_member *member)
     soft_mutex_lock(&service_shared.lock);
     service_answer_summons(); /* so that the list does not contain it */
     if (atomic_load(&member->state) != SERVICE_IDLE)
-        LIST_REMOVE(member, watched);
+        TAILQ_REMOVE(&service_shared.watched, member, watched);
     for (int i = 0; i < member->count; i++)
         fds_unwatch(service_shared.epoll, member->sockets[i]);
     soft_mutex_unlock(&service_shared.lock);
@@ -250,7 +251,7 @@ void service_forget(void)
     }
     service_shared.errand = -1;
     atomic_store(&service_shared.errand_due, NEVER_NS);
-    LIST_INIT(&service_shared.watched);
+    TAILQ_INIT(&service_shared.watched);
     atomic_store(&service_shared.summoned, NULL);
     service_shared.members = 0;
     service_shared.epoll = service_shared.wake = -1;

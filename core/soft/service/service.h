@@ -56,7 +56,7 @@ struct service_member {
     bool absent;    /* The thread had to serve, and the application has not driven the device since. */
     bool suspended; /* the context is about to be closed: not to be touched */
     struct service_member *summoned; /* next in the list of members in CALLED */
-    LIST_ENTRY(service_member) watched;
+    TAILQ_ENTRY(service_member) watched;
 };
 
 /* Registers a context; the first one starts the thread. 0 or an errno. */

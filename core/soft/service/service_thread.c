@@ -48,7 +48,7 @@ void service_watch(struct service_member *member)
     int state = atomic_exchange(&member->state, SERVICE_WATCH);
 
     if (state == SERVICE_IDLE || state == SERVICE_CALLED) {
-        LIST_INSERT_HEAD(&service_shared.watched, member, watched);
+        TAILQ_INSERT_TAIL(&service_shared.watched, member, watched);
         member->quiet = 0;
         member->late = false;
         member->patience = SERVICE_TICK_NS;
@@ -108,10 +108,19 @@ static void arrival(struct service_member *member)
     }
 }
 
+/* The list begins with the newest member. The thread watches members in the order in which they called, so that
+ * connections are accepted in the order in which their peers became ready. */
 void service_answer_summons(void)
 {
-    struct service_member *member = atomic_exchange(&service_shared.summoned, NULL);
+    struct service_member *newest = atomic_exchange(&service_shared.summoned, NULL), *member = NULL;
 
+    while (newest != NULL) {
+        struct service_member *older = newest->summoned;
+
+        newest->summoned = member;
+        member = newest;
+        newest = older;
+    }
     while (member != NULL) {
         struct service_member *next = member->summoned;
 
@@ -179,7 +188,7 @@ static void tick_timers(struct service_member *member, uint64_t now, bool traffi
     if (traffic || deadline != NEVER_NS) {
         member->quiet = 0;
     } else if (++member->quiet >= QUIET_TICKS) {
-        LIST_REMOVE(member, watched);
+        TAILQ_REMOVE(&service_shared.watched, member, watched);
         atomic_store(&member->state, SERVICE_IDLE);
         service_arm(member, EPOLLIN | EPOLLONESHOT);
     }
@@ -212,10 +221,10 @@ static void tick(struct service_member *member, uint64_t now)
 /* Ticks all members that are due. */
 static void tick_all(uint64_t now)
 {
-    struct service_member *member = LIST_FIRST(&service_shared.watched);
+    struct service_member *member = TAILQ_FIRST(&service_shared.watched);
 
     while (member != NULL) {
-        struct service_member *next = LIST_NEXT(member, watched);
+        struct service_member *next = TAILQ_NEXT(member, watched);
 
         if (!member->suspended && member->due <= now)
             tick(member, now);
@@ -230,9 +239,9 @@ static int until_next_look(void)
     const struct service_member *member;
     uint64_t now = now_ns(), next = atomic_load(&service_shared.errand_due);
 
-    if (!LIST_EMPTY(&service_shared.watched) && next > now + SLEEP_MAX_NS)
+    if (!TAILQ_EMPTY(&service_shared.watched) && next > now + SLEEP_MAX_NS)
         next = now + SLEEP_MAX_NS;
-    LIST_FOREACH (member, &service_shared.watched, watched) {
+    TAILQ_FOREACH (member, &service_shared.watched, watched) {
         if (!member->suspended && member->due < next)
             next = member->due;
     }

@@ -30,7 +30,7 @@ extern struct service {
     void (*run_errand)(void);
     /* Stored by any thread before it wakes this one, which pairs with this thread's load after the wake-up. */
     atomic_uint_fast64_t errand_due;
-    LIST_HEAD(, service_member) watched; /* all members in WATCH or SERVE */
+    TAILQ_HEAD(, service_member) watched; /* all members in WATCH or SERVE, the oldest first */
     /* Members in CALLED, a linked list. The compare-exchange that adds a member pairs with the exchange that takes the
      * whole list. */
     _Atomic(struct service_member *) summoned;

@@ -43,8 +43,8 @@ static struct op *next_accept(const struct sock *listener)
  * the registered queue that has not polled the listener for the longest time. */
 #define WATCHERS_MAX 8
 
-/* Attach the queue to the listener's queue if there is room, or if a queue that uses the listener no more makes
- * room. Returns 1 if attached, 0 if there is no room, -1 and errno. */
+/* Attach the listener's queue (home) to this queue if there is room, or if a host that has no use for the
+ * listener any more makes room. Returns 1 if attached, 0 if there is no room, -1 and errno. */
 static int begin_watching(struct sock *listener, struct queue *queue)
 {
     struct queue *home = atomic_load(&listener->home);
@@ -68,8 +68,8 @@ static void call_next(struct sock *listener)
         (void)begin_watching(listener, first->host);
 }
 
-/* The attached queue whose last poll of the listener is the longest ago, except those with a pending exs_poll
- * of the listener. NULL: there is none. */
+/* The host whose last poll of the listener is the longest ago, except those with a pending exs_poll of the
+ * listener. NULL: there is none. */
 static struct guest *longest_away(const struct sock *listener)
 {
     const struct queue *home = atomic_load(&listener->home);
@@ -156,7 +156,8 @@ void xs_accepts_end(struct sock *listener, int error)
     }
 }
 
-/* Attach the queue to the listener's queue, or put it on standby, for `count` more accepts. -1 and errno. */
+/* Attach the listener's queue to this queue, or put this queue on standby, for `count` more accepts. -1 and
+ * errno. */
 static int come(struct sock *listener, struct queue *queue, int count)
 {
     struct queue *home = atomic_load(&listener->home);

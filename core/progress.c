@@ -21,7 +21,7 @@
 #include "sock.h"
 #include "threads.h"
 
-#define IDLE_MS 20 /* between polls while an attached queue that needs no progress is still attached */
+#define IDLE_MS 20 /* between polls while a queue that needs no progress any more is still attached */
 
 /* lock order: after the lock of a socket's queue, before events_lock */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

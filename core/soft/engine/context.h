@@ -41,7 +41,7 @@ struct soft_context {
     atomic_bool waits;
 
     int came; /* packets from connected peers during the last poll */
-    /* How many polls found such packets but no completion. Relaxed: advisory, pairs with nothing. */
+    /* How many polls found packets from connected peers, but no completion. Relaxed: advisory, pairs with nothing. */
     atomic_uint stirs;
 
     struct soft_qp_list qps;

@@ -87,7 +87,7 @@ static bool same_port(const union soft_addr *own, const union soft_addr *came)
            own->in.sin_port == htons(SOFT_UDP_PORT);
 }
 
-/* The path of most packets without a link of their own: IPv4, with both addresses known and equal. */
+/* The path of most packets that use the wire's default link: IPv4, with both addresses known and equal. */
 static bool is_same_v4(const struct soft_path *own, const struct soft_path *came)
 {
     return own->remote.sa.sa_family == AF_INET && came->remote.sa.sa_family == AF_INET &&

@@ -3,8 +3,8 @@
  * home.h - opening, sharing and closing device contexts. Each context has a struct soft_home ("home"): its struct
  * soft_wire, its links, and its entry in the service thread's list.
  *
- * An event channel of the connection manager has a context of its own, or all channels share one. A closed context
- * continues to exist as long as it has objects.
+ * Each event channel of the connection manager has its own context, or uses the shared one (home_shared). A closed
+ * context continues to exist as long as it has objects.
  */
 #ifndef SOFT_HOME_H
 #define SOFT_HOME_H

@@ -96,7 +96,7 @@ enum ibv_mtu soft_host_mtu(int socket, const struct soft_gid *gids, int count)
 
 #define HALF ((size_t)16) /* digits of half an ID */
 
-/* Reads 32 hexadecimal digits, which must not leave this host: machine-id(5). */
+/* Reads 32 hexadecimal digits, which no other host may learn: machine-id(5). */
 static bool read_machine_id(uint64_t id[2])
 {
     char digits[2 * HALF + 1] = "", half[HALF + 1] = "";

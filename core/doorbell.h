@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * doorbell.h - a descriptor that is made readable so that somebody looks: an eventfd, or a timerfd, which rings
- * by itself as well when its time has come.
+ * doorbell.h - a descriptor that is made readable to wake a thread or an event loop: an eventfd, or a timerfd, which
+ * also becomes readable when its time has come.
  *
- * It is used in two ways. As a flag, up while there is something to see: what it is stays written here, so
- * that only a change is a system call. Its owner's lock guards that; who sleeps on the descriptor needs none.
- * Or as a call, doorbell_ring, from any thread without a lock, until doorbell_hear.
+ * There are two ways to use it. As a level (doorbell_set): readable while there is something to do. The state is
+ * cached in `up`, so that only a change costs a system call; the owner's lock guards it, but a thread that sleeps on
+ * the descriptor needs no lock. Or as a signal (doorbell_ring), from any thread and without a lock, which stays until
+ * doorbell_hear().
  */
 #ifndef XS_DOORBELL_H
 #define XS_DOORBELL_H
@@ -16,16 +17,18 @@
 
 enum doorbell_kind {
     DOORBELL_PLAIN,
-    DOORBELL_TIMED, /* with a time; no call */
-    DOORBELL_SHOWN  /* to programs, whose O_NONBLOCK on it says whether they wait: it comes without */
+    DOORBELL_TIMED, /* a timerfd; can't be signaled by doorbell_ring() */
+    /* the application gets the descriptor, so that it is blocking unless the application sets O_NONBLOCK */
+    DOORBELL_SHOWN
 };
 
-/* Its owner's. Before doorbell_make and after doorbell_close it has no descriptor, and only takes note. */
+/* Owned by the struct that contains it. Before doorbell_make() and after doorbell_close() there is no descriptor, and
+ * functions only record the state. */
 struct doorbell {
     int fd; /* -1: none */
     enum doorbell_kind kind;
-    bool up;
-    uint64_t at; /* by clock.h */
+    bool up;     /* the descriptor is readable as doorbell_set() has made it */
+    uint64_t at; /* ns, clock.h; NEVER_NS: no time is set */
 };
 
 #define DOORBELL_INIT(kind_)                                                                                   \
@@ -33,19 +36,20 @@ struct doorbell {
         .fd = -1, .kind = (kind_), .at = NEVER_NS                                                              \
     }
 
-/* The descriptor, for what was noted so far. 0, or -1 and errno. */
+/* Makes the descriptor, with the recorded state. Returns 0, or -1 and errno. */
 int doorbell_make(struct doorbell *bell);
 void doorbell_close(struct doorbell *bell);
-/* What the kernel refuses is tried again by the next call. */
+/* Makes the descriptor readable, or not. If the system call fails, the next call tries again. */
 void doorbell_set(struct doorbell *bell, bool up);
-/* Ring at this time at the latest, NEVER_NS for none; what has rung by itself is quiet again. */
+/* Sets the time when a timerfd becomes readable, NEVER_NS for none. If the previous time made it readable, it is not
+ * any more. */
 void doorbell_time(struct doorbell *bell, uint64_t at);
-/* Up, and once more if it was: whoever watches it by edge sees one. */
+/* Makes the descriptor readable, and triggers an edge even if it was. */
 void doorbell_again(struct doorbell *bell);
 
-/* Any thread; does nothing where there is no descriptor. */
+/* Signals. May be called by any thread; does nothing if there is no descriptor. */
 void doorbell_ring(const struct doorbell *bell);
-/* Whatever was rung so far: quiet again. */
+/* Consumes all signals so far, so that the descriptor is not readable. */
 void doorbell_hear(const struct doorbell *bell);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * handle.h - opaque handles that are never followed blindly.
+ * handle.h - opaque handles that are validated before use.
  *
- * The pointers that users hold for queues and memory regions are numbers in disguise: a slot and a generation.
- * One that was never given out, or whose object is gone, is found out (EINVAL) instead of being dereferenced.
+ * The pointers that applications hold for queues and memory regions contain a slot number and a generation, not an
+ * address. A handle that was never given out, or whose object was freed, is detected (EINVAL) instead of being
+ * dereferenced.
  *
- * Whoever looks one up becomes a user of it, counted in its slot together with the generation, so that no
- * object goes between being found and being used: what has users is not taken out of use. That takes no lock.
+ * A thread that looks a handle up becomes a user of it. Users are counted in the slot together with the generation. A
+ * handle that has users can't be taken out of use, so an object is not freed while a thread uses it. Looking up takes
+ * no lock.
  */
 #ifndef XS_HANDLE_H
 #define XS_HANDLE_H
@@ -18,23 +20,26 @@
 
 #define HANDLE_CHUNK 256 /* slots allocated together */
 #define HANDLE_CHUNKS 4096
-#define HANDLE_BITS 44 /* in which one differs from another: those above say the same of all */
+#define HANDLE_BITS 44 /* bits that differ between handles; the bits above are the same in all */
 
 struct handle_slot {
-    /* Generation, whether the handle is in use, and its users. A user's last access to the object is before its
-     * leaving (release), which pairs with whoever takes the handle (acquire). */
+    /* Generation, a bit for a handle in use, and the number of users. A user's decrement (release) follows its last
+     * access to the object and pairs with the exchange that takes the handle out of use (acquire). */
     _Atomic uint64_t state;
-    _Atomic(void *) object; /* before `state` says that it is in use, and pairs with who has read that */
-    uint32_t next_free;     /* slot + 1, or 0 */
-    uint32_t left_behind;   /* generation, + 1, of the handle that a forked child's parent has here; or 0 */
+    /* Stored before the store of `state` that sets the handle in use; pairs with the loads after `state` was read. */
+    _Atomic(void *) object;
+    uint32_t next_free;   /* slot + 1, or 0 */
+    uint32_t left_behind; /* in a forked child: generation + 1 of the parent's handle in this slot; or 0 */
 };
 
 struct handle_table {
-    pthread_mutex_t lock;   /* guards making and freeing, not looking up */
-    pthread_mutex_t taking; /* one thread at a time takes handles out of use; before any other lock */
-    _Atomic(struct handle_slot *) chunk[HANDLE_CHUNKS]; /* made once: the store pairs with who finds it */
-    uint32_t used, free;                                /* slots ever used; first free slot + 1 */
-    uint32_t count;                                     /* handles in use; guarded by `lock`, as these are */
+    pthread_mutex_t lock;   /* guards making and freeing handles, not looking up */
+    pthread_mutex_t taking; /* held while a handle is taken out of use; taken before any other lock */
+    /* made once; the store pairs with the loads that find it */
+    _Atomic(struct handle_slot *) chunk[HANDLE_CHUNKS];
+    /* guarded by lock: slots used so far; first free slot + 1 */
+    uint32_t used, free;
+    uint32_t count; /* guarded by lock: handles in use */
 };
 
 #define HANDLE_TABLE_INIT                                                                                      \
@@ -42,37 +47,40 @@ struct handle_table {
         .lock = PTHREAD_MUTEX_INITIALIZER, .taking = PTHREAD_MUTEX_INITIALIZER                                 \
     }
 
-/* A handle for object, or NULL with ENOMEM. */
+/* Makes a handle for an object. Returns NULL and ENOMEM on failure. */
 void *xs_handle_make(struct handle_table *table, void *object);
-/* The object, whose user the caller becomes until xs_handle_put, or NULL when the handle is none of this
- * table's.
- */
+/* Returns the object and makes the caller a user of the handle until xs_handle_put(); or NULL if the handle is not
+ * valid. */
 void *xs_handle_get(struct handle_table *table, const void *handle);
 void xs_handle_put(struct handle_table *table, const void *handle);
-/* The slot of one that is in use, for an object that is used with each message, and its user's leaving. */
+/* Returns the slot of a handle in use, for objects whose users come and go with each message; handle_leave() is
+ * xs_handle_put() then. */
 struct handle_slot *xs_handle_slot(struct handle_table *table, const void *handle);
 static inline void handle_leave(struct handle_slot *slot)
 {
     /* Pairs with the exchange in xs_handle_take. */
     atomic_fetch_sub_explicit(&slot->state, 1, memory_order_release);
 }
-/* The object without becoming a user: for who keeps it from being taken by a lock of its own. */
+/* Returns the object, or NULL. The caller does not become a user: another lock must keep the handle from being taken
+ * out of use. */
 void *xs_handle_find(struct handle_table *table, const void *handle);
 
-/* The object, which no other thread takes before xs_handle_end_take; NULL, and nothing to undo, as above. */
+/* Returns the object; no other thread can take the handle out of use before xs_handle_end_take(). NULL: the handle is
+ * not valid, and xs_handle_end_take() must not be called. */
 void *xs_handle_begin_take(struct handle_table *table, const void *handle);
-/* Between these, or where nobody else could take it: takes the handle out of use; false: it has users. */
+/* Takes the handle out of use; returns false if it has users. Called between the two, or if no other thread could
+ * take it. */
 bool xs_handle_take(struct handle_table *table, const void *handle);
 void xs_handle_end_take(struct handle_table *table);
-/* It was one of this table's, and was taken out of use. */
+/* Returns true if the handle was one of this table and was taken out of use. */
 bool xs_handle_was(struct handle_table *table, const void *handle);
-/* It is one of the process that forked. */
+/* Returns true if the handle is from the process that forked. */
 bool xs_handle_is_parents(struct handle_table *table, const void *handle);
-/* Show each object, which nobody takes meanwhile. */
+/* Calls `look` for each object; no handle is taken out of use at the same time. */
 void xs_handles_each(struct handle_table *table, void (*look)(void *object, void *argument), void *argument);
-/* How many handles there are. */
+/* Returns the number of handles in use. */
 uint32_t xs_handle_count(struct handle_table *table);
-/* Forget everything (a forked child); what the slots held is leaked. */
+/* Forgets all handles, in a forked child; their objects are leaked. */
 void xs_handle_reset(struct handle_table *table);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * misuse.h - what a program does that it must not, and that nobody else would tell it of: EXS_CHECK in the
- * environment, from exs_init to exs_fini. Each is told in a line on standard error, and nothing is done
- * otherwise for it, unless EXS_CHECK=abort asks for the end of the process.
+ * misuse.h - EXS_CHECK: checks for mistakes of the program that nothing else would report. The checks are on from
+ * exs_init to exs_fini if the environment sets EXS_CHECK. Each mistake is reported by a line on standard error and
+ * has no other effect, unless EXS_CHECK=abort asks to abort the process.
  *
- * Where it is off, which it is unless somebody asks, it costs a look at xs_misuse_on when an operation
- * completes, and nothing else: what looks when one starts, and at which call it is, is what turns aside for
- * other reasons as well (xs_enter; bounded sends, receives with a limit).
+ * When the checks are off, they cost one load of xs_misuse_on for each operation that completes. The checks at the
+ * start of a call or an operation are on paths that are taken for other reasons as well (xs_enter(); limited sends,
+ * receives with a timeout).
  */
 #ifndef XS_MISUSE_H
 #define XS_MISUSE_H
@@ -18,38 +18,38 @@ struct handle_table;
 struct op;
 struct queue;
 
-extern bool xs_misuse_on; /* written by exs_init alone, when nobody else is in the library */
+extern bool xs_misuse_on; /* written by exs_init and exs_fini, while no other thread is in the library */
 
-/* By exs_init, also of a forked child, and by exs_fini. */
+/* Called by exs_init, also in a forked child, and by exs_fini. */
 void xs_misuse_begin(void);
 void xs_misuse_end(void);
 
-/* ---- Handles that are gone (misuse.c) ------------------------------------------------------- */
+/* ---- Handles that are invalid (misuse.c) ------------------------------------------------------- */
 
-/* This thread is in this public call, on this socket, or -1. */
+/* The thread has entered a public function, for this socket or -1. Reports a socket that was closed. */
 void xs_misuse_call(const char *call, int sockno);
-/* It was given this handle, a `kind`, which is none of the table: tell if that call has ended it before, or it
- * is another process's. */
+/* The thread was given a handle, of this `kind`, that is not in the table. Reports it if the function `ended_by` has
+ * freed it, or if it is from the process that forked. */
 void xs_misuse_handle(struct handle_table *table, const char *kind, const void *handle, const char *ended_by);
 
-/* ---- Buffers that are held (held.c) --------------------------------------------------------- */
+/* ---- Buffers in use (held.c) --------------------------------------------------------- */
 
-/* What was asked for is about to start: its buffer is the operation's until that completes. Called with the
- * socket's lock, as is the next. */
+/* The operation is about to start: its buffer must not be changed or, if it is filled, used by another operation
+ * until it completes. Called with the socket's lock, as is xs_held_begin_element(). */
 void xs_held_begin(const struct op *op, const struct ask *ask);
-/* The same of an accept, whose element has been set. */
+/* The same for an accept, whose element must have been set. */
 void xs_held_begin_element(const struct op *op);
 void xs_held_end(const struct op *op);
-void xs_held_reset(void); /* forget all, in a forked child */
+void xs_held_reset(void); /* forgets all buffers, in a forked child */
 
-/* ---- Events that nobody takes (misuse.c) ---------------------------------------------------- */
+/* ---- Events that are not dequeued (misuse.c) ---------------------------------------------------- */
 
-#define UNTAKEN_S 5 /* s: how long an event may wait before it is told */
+#define UNTAKEN_S 5 /* s: how long an event may wait before it is reported */
 
-/* The operation completes. */
+/* The operation completes: checks its buffer, and records the time. */
 void xs_misuse_completed(struct op *op);
 
-/* The call that asks for such an event. */
+/* Returns the name of the public function whose operations have events of this type. */
 const char *xs_misuse_name(int type);
 
 #endif

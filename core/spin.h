@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * spin.h - whether it pays to look at a queue for a while before sleeping, as the environment, the program and
- * its past say.
+ * spin.h - adaptive busy polling.
  *
- * Where a wake-up costs tens of microseconds, whoever does not sleep has the next message sooner, and with less
- * processor time. It pays only where another processor can bring what is looked for, and only if that comes
- * soon: each spin in vain has twice as many left out after it, up to a limit, so that whoever waits for
- * something rare hardly spins at all. Who loses the processor to others while it looks leaves them out for many
- * times as long as that took, on every queue.
+ * Before a thread blocks it may poll the queue for a while, as EXS_SPIN, exs_qmodify() and the results of earlier
+ * polls decide. If a wake-up costs tens of microseconds, this delivers the next message sooner and uses less CPU
+ * time; but only if another CPU produces the completion, and soon. After each spin (a period of busy polling) that
+ * finds nothing, the number of waits that skip the spin doubles, up to 63 (exponential backoff); a spin that finds
+ * something resets it. If sched_yield() takes so long that another thread must have used the CPU, all queues skip
+ * busy polling for many times as long.
  */
 #ifndef XS_SPIN_H
 #define XS_SPIN_H
@@ -17,23 +17,25 @@
 #include <stdint.h>
 #include <exs.h>
 
-/* Of one queue. Threads that wait on the same one may mix up what they write, which costs a spin more or less.
- */
+/* The state of one queue. Threads that wait for the same queue may overwrite each other's values, which costs a spin
+ * more or less. */
 struct spin {
-    /* hints, relaxed; each pairs with nothing */
-    _Atomic uint64_t ns;     /* after the last activity; 0: never; NEVER_NS: without end */
-    _Atomic unsigned vain;   /* spins in a row, or glances, as far as they count */
-    _Atomic unsigned leaves; /* so many are left out now */
-    /* for a loop, ns, monotonic; hints as well */
-    _Atomic uint64_t active;    /* when the program last had events; pairs with nothing */
-    _Atomic uint64_t turn_ends; /* then others have theirs; pairs with nothing */
+    /* Advisory, accessed relaxed; each pairs with nothing. */
+    /* how long to poll after the last activity; 0: not at all; NEVER_NS: without limit */
+    _Atomic uint64_t ns;
+    _Atomic unsigned vain;   /* spins in a row that found nothing, or single polls, up to a maximum */
+    _Atomic unsigned leaves; /* how many of the next spins are skipped */
+    /* For a loop; ns, clock.h; advisory, too. */
+    _Atomic uint64_t active; /* when the application last had events; pairs with nothing */
+    /* until when it may poll before other watchers are called; pairs with nothing */
+    _Atomic uint64_t turn_ends;
 };
 
-/* As the environment says. */
+/* Initializes from the environment. */
 void xs_spin_init(struct spin *spin);
-/* As the program says: the values have been checked. Any thread; what it learned so far is forgotten. */
+/* Applies values of exs_qmodify(), which were checked, and resets the backoff. May be called by any thread. */
 void xs_spin_set(struct spin *spin, const exs_qattr_t *values);
-/* Likewise: exs_wait and exs_wait_us. */
+/* Sets exs_wait and exs_wait_us in *values. May be called by any thread. */
 void xs_spin_tell(struct spin *spin, exs_qattr_t *values);
 
 #endif

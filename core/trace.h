@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace.h - each operation from its call to its end: as lines on standard error, by EXS_DEBUG=2, and as static
- * probes for bpftrace, perf and systemtap (samples/operations.bt), where sys/sdt.h is there to build with.
+ * trace.h - tracing of operations, from call to event: with EXS_DEBUG=2 as lines on standard error; and as static
+ * probes for bpftrace, perf and systemtap (samples/operations.bt), if sys/sdt.h is available when the library is
+ * built.
  *
- * A probe is an instruction that does nothing; a note in the file says where its arguments are, so that nothing
- * is computed for it. The lines cost the look at xs_watched that EXS_CHECK needs anyway.
+ * A probe is a nop instruction; a note in the ELF file describes where its arguments are, so nothing is computed for
+ * it. When they are off, the lines cost only the load of xs_watched that EXS_CHECK needs as well.
  */
 #ifndef XS_TRACE_H
 #define XS_TRACE_H
@@ -19,19 +20,19 @@
 struct ask;
 struct op;
 
-extern bool xs_watched; /* EXS_CHECK, or EXS_DEBUG=2, wants to know; written by exs_init and exs_fini alone */
-extern bool xs_tracing; /* EXS_DEBUG=2 does */
+extern bool xs_watched; /* EXS_CHECK or EXS_DEBUG=2 is set; written by exs_init and exs_fini */
+extern bool xs_tracing; /* EXS_DEBUG=2 is set */
 
 void xs_trace_ask(const struct ask *ask);
-void xs_trace_refused(const struct ask *ask); /* with errno: it was not started */
+void xs_trace_refused(const struct ask *ask); /* reads errno: the operation was not started */
 void xs_trace_done(const struct op *op);
 
-/* What time it is, for a line: "22:04:05.123456 ". */
+/* Writes the local time, for a line: "22:04:05.123456 ". Returns `out`. */
 #define TRACE_TIME_MAX 24
 const char *xs_trace_time(char out[TRACE_TIME_MAX]);
 
-/* The probes: exs:begin and exs:done, with the operation's type (EXS_EVT_), its socket, its ahandle, and the
- * bytes that are asked for, or the errno. */
+/* The probes are exs:begin and exs:done. Arguments: the operation's type (EXS_EVT_), its socket, its ahandle, and the
+ * requested number of bytes (begin) or the errno (done). */
 #ifdef STAP_PROBE4
 #define XS_PROBE_BEGIN(ask) STAP_PROBE4(exs, begin, (ask)->type, (ask)->sockno, (ask)->ahandle, (ask)->length)
 #define XS_PROBE_DONE(event)                                                                                   \

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * waitset.h - what somebody waits for: descriptors, a time, and a flag.
+ * waitset.h - what a thread waits for: descriptors, a time, and a flag.
  *
- * There are two ways to wait. A thread of the library's own sleeps on the descriptors themselves, until the
- * time, and is woken by whoever changes anything meanwhile (`wake`): that takes no descriptor. Whoever has a
- * loop needs one that stands for all of them, an epoll, with a doorbell for the flag and the time: it is made
- * when somebody asks for it, or when there are more than a few members.
+ * There are two ways to wait. A thread of the library sleeps on the member descriptors themselves, until the time; a
+ * thread that changes the set wakes it with `wake`. That needs no descriptor. An event loop needs a single
+ * descriptor, so it uses an epoll that contains the members, and a doorbell for the flag and the time. The epoll is
+ * made when it is first needed, or when there are more than WAITSET_LISTED members.
  *
- * The members and their events are its owner's business, under whatever lock that has; its own lock guards
- * what others see of it, and nothing is locked behind it but what `wake` locks.
+ * The owner's lock guards the membership and the handling of events. The set's own lock guards the fields that other
+ * threads see; no lock is taken while it is held, except those that `wake` takes.
  */
 #ifndef XS_WAITSET_H
 #define XS_WAITSET_H
@@ -20,50 +20,52 @@
 #include <sys/epoll.h>
 #include "doorbell.h"
 
-#define WAITSET_LISTED 4 /* members that need no epoll */
+#define WAITSET_LISTED 4 /* maximum number of members without an epoll */
 
 struct waitset {
     pthread_mutex_t lock;
-    int epoll; /* -1: none. Else the members are in it, too, */
+    int epoll; /* contains all members; -1: there is none */
     struct {
         int fd;
         uint32_t events; /* EPOLLIN and EPOLLOUT, which are POLLIN and POLLOUT */
         void *tag;
     } members[WAITSET_LISTED];
-    int count;    /* listed here; */
-    int unlisted; /* and these in it alone */
-    int next;     /* to be looked at */
-    struct doorbell bell; /* its descriptor comes with the epoll */
-    void (*wake)(void *sleepers);
-    void *sleepers;
+    int count;                    /* of `members` */
+    int unlisted;                 /* members that are only in the epoll */
+    int next;                     /* index of the member that is checked first, for fairness */
+    struct doorbell bell;         /* the flag and the time; has a descriptor while there is an epoll */
+    void (*wake)(void *sleepers); /* called when the list that waitset_list() returns has changed; or NULL */
+    void *sleepers;               /* its argument */
 };
 
-/* The kind of its doorbell. */
+/* `kind` is its doorbell's. */
 void waitset_init(struct waitset *set, enum doorbell_kind kind);
 void waitset_end(struct waitset *set);
 
-/* 0 or an errno. */
+/* Adds a member. Returns 0 or an errno. */
 int waitset_add(struct waitset *set, int fd, uint32_t events, void *tag);
-/* Of a member. */
+/* Changes a member's events and tag. */
 void waitset_change(struct waitset *set, int fd, uint32_t events, void *tag);
-/* Whether it is one or not. */
+/* Removes a member; does nothing if fd is none. */
 void waitset_remove(struct waitset *set, int fd);
-/* The flag is up while somebody is to look. */
+/* Sets or clears the flag: the set is ready while it is set. */
 void waitset_flag(struct waitset *set, bool up);
-/* Ready at this time (clock.h), NEVER_NS for none. */
+/* Sets the time (ns, clock.h) from which on the set is ready, NEVER_NS for none. */
 void waitset_time(struct waitset *set, uint64_t at);
-/* A member that is ready, in `event`, with its tag; NULL is for the time, and perhaps for the flag. Doesn't
- * wait; false: nothing is. */
+/* Returns a ready member's events and tag in `event`, whose tag is NULL for the time, and maybe for the flag. Never
+ * waits. Returns false if nothing is ready. */
 bool waitset_next(struct waitset *set, struct epoll_event *event);
 
-/* The descriptor that is readable while anything is ready, made if need be. -1 and errno. */
+/* Returns the descriptor that is readable while the set is ready, and makes it if necessary. -1 and errno on
+ * failure. */
 int waitset_fd(struct waitset *set);
-/* Nobody watches that descriptor any more: close it, unless there are too many members for a list. True: it is
- * closed. */
+/* The descriptor is not watched any more: closes it, unless there are too many members to do without. Returns true if
+ * it was closed. */
 bool waitset_hide(struct waitset *set);
-/* Sleep on these, until `deadline` at most; how many, WAITSET_LISTED at most. */
+/* Fills fds with the descriptors to sleep on, WAITSET_LISTED at most, and returns their number. *deadline: when to
+ * wake up, ns. */
 int waitset_list(struct waitset *set, struct pollfd *fds, uint64_t *deadline);
-/* Whom to call, with locks held, when that list is not what it was. */
+/* Sets the function that is called, with the set's lock held, when that list has changed. */
 void waitset_sleepers(struct waitset *set, void (*wake)(void *sleepers), void *sleepers);
 
 #endif

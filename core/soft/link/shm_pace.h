@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SHM_PACE_MIN 32768 /* bytes of a batch ("train") that is long enough to be measured */
+#define SHM_PACE_MIN 32768 /* bytes of a batch that is long enough to be measured */
 
 /* State of a ring's receiver. All zero at first, which asks for stores that bypass the cache. */
 struct shm_pace {

@@ -51,6 +51,7 @@ int soft_cq_check(const struct ibv_cq *cq);
 bool soft_cq_add(struct soft_cq *cq, const struct ibv_wc *wc, bool solicited);
 /* Removes all completions of this queue pair. (locked) */
 void soft_cq_take_back(struct soft_cq *cq, uint32_t qpn);
+/* notify: adds an event of the queue and wakes waiting threads. forget: drops its events. */
 void soft_channel_notify(struct soft_channel *channel, struct soft_cq *cq);
 void soft_channel_forget(struct soft_channel *channel, struct soft_cq *cq);
 /* True if the application waits on the channel's descriptor and not in soft_get_cq_event(), as far as known. */

@@ -68,6 +68,7 @@ static inline bool soft_send_answered(const struct soft_send *send)
 void soft_completer_input(struct soft_qp *qp, const struct soft_packet *packet) __attribute__((noinline));
 /* Processes an acknowledgement that a link carried without a packet. */
 void soft_completer_acked(struct soft_qp *qp, uint32_t psn);
+/* The link has dropped packets that had arrived: sends again all that is not acknowledged. */
 void soft_completer_overflow(struct soft_qp *qp);
 /* Sends again all that is not acknowledged, or fails the queue pair if its retries are used up. */
 void soft_completer_retry(struct soft_qp *qp) __attribute__((cold));
@@ -82,20 +83,30 @@ void soft_silence_broken(struct soft_qp *qp); /* some packets were acknowledged 
 void soft_silence_held(struct soft_qp *qp);   /* packets can't be sent because the link is full */
 
 /* responder.c executes requests; refuse.c handles those that fail; answer.c sends responses, ACKs and NAKs. */
+/* Processes a request packet of a reliable transport: in order, a duplicate, or early. */
 void soft_responder_input(struct soft_qp *qp, const struct soft_packet *packet);
+/* Executes the packet with the expected PSN. */
 void soft_responder_execute(struct soft_qp *qp, const struct soft_packet *packet);
+/* The request at `psn` failed: reports that to the application, sends a NAK, and fails the queue pair. */
 void soft_responder_fail(struct soft_qp *qp, uint64_t psn, uint8_t syndrome, enum ibv_wc_status status)
     __attribute__((cold));
 void soft_refuse(struct soft_qp *qp, uint8_t syndrome, enum ibv_wc_status status)
     __attribute__((cold));                                     /* Refuses the packet whose PSN is `expected`. */
 void soft_not_ready(struct soft_qp *qp) __attribute__((cold)); /* no receive is posted for it */
+/* Sends responses, at most one burst, then the ACK or NAK that is due; returns true if more remains. */
 bool soft_answer_go(struct soft_qp *qp);
+/* True if all that remains is an ACK that may be delayed. */
 bool soft_answer_can_wait(const struct soft_qp *qp);
 /* The burst has room for one more short packet only: if an ACK is due, it is added now. */
 void soft_answer_along(struct soft_qp *qp);
+/* A NAK or an ACK is due; it is sent in the queue pair's turn. */
 void soft_answer_nak(struct soft_qp *qp, uint64_t psn, uint8_t syndrome);
 void soft_answer_ack(struct soft_qp *qp);
+/* The link has dropped packets: requests what is missing, if a message or a gap shows that there was more. */
 void soft_answer_overflow(struct soft_qp *qp);
+/* READs and atomics that are remembered (struct soft_resource). add: false if more are outstanding than agreed; drop:
+ * stops answering at psn and behind it; find: the one that a repeated request is part of, or NULL; answer: starts to
+ * send `packets` responses from psn on. */
 bool soft_resource_add(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_resource_drop(struct soft_qp *qp, uint64_t psn);
 struct soft_resource *soft_resource_find(struct soft_qp *qp, uint64_t psn, const struct soft_packet *packet);
@@ -108,9 +119,10 @@ void soft_xrc_input(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_uc_input(struct soft_qp *qp, const struct soft_packet *packet);
 void soft_uc_abandon(struct soft_qp *qp); /* Drops the message that is being received. */
 void soft_ud_input(struct soft_qp *qp, const struct soft_packet *packet, const struct soft_path *path);
+/* Builds a datagram. False: the caller must check again what it has to send. */
 bool soft_ud_put(struct soft_qp *qp, struct soft_send *send);
 
-/* timer.c */
+/* timer.c. Sets the queue pair's timer; NEVER_NS: stops it. */
 void soft_timer_set(struct soft_qp *qp, uint64_t deadline);
 /* Starts the ACK timer when the packets of this step have been sent: soft_timer_started() is called then. */
 void soft_timer_start(struct soft_qp *qp);
@@ -120,13 +132,16 @@ void soft_timer_started(struct soft_context *context);
 void soft_timer_start_later(struct soft_qp *qp);
 void soft_timer_start_unhurried(struct soft_context *context);
 void soft_timer_end(struct soft_qp *qp); /* Stops the timer. */
+/* Allocates heap space for this number of queue pairs. False: no memory. */
 bool soft_timer_reserve(struct soft_context *context, size_t qps);
 void soft_timer_forget(struct soft_qp *qp);
+/* When the first timer of the context is due, ns, or NEVER_NS. */
 uint64_t soft_timer_next(struct soft_context *context);
 
 /* step.c */
 void soft_work(struct soft_qp *qp); /* Puts the queue pair on the work list: it may have something to send. */
 void soft_idle(struct soft_qp *qp); /* Takes it from the work list: it is about to be destroyed. */
+/* Gives turns to queue pairs on the work list, and sends what they built. */
 void soft_step(struct soft_context *context);
 /* Like soft_progress(), but ACKs for a few packets are delayed: the application has been given completions and will
  * probably answer, and an ACK can then go with the answer. soft_hurry() sends the delayed ACKs. */
@@ -135,9 +150,10 @@ void soft_hurry(struct soft_context *context);
 /* The application is about to sleep. Returns when it must call again because a timer is due, ns; NEVER_NS: no timer
  * runs. */
 uint64_t soft_looks_next(struct soft_context *context);
+/* The clock's time, cached until the end of the step (now_known). */
 uint64_t soft_now(struct soft_context *context);
 
-/* table.c */
+/* table.c. find: NULL if there is none. enter: gives the queue pair a number; false: no memory, or no number. */
 struct soft_qp *soft_qp_find(struct soft_context *context, uint32_t qpn);
 bool soft_qp_enter(struct soft_context *context, struct soft_qp *qp);
 void soft_qp_leave(struct soft_context *context, struct soft_qp *qp);
@@ -146,6 +162,7 @@ void soft_qp_leave(struct soft_context *context, struct soft_qp *qp);
 bool soft_is_group(const union soft_addr *addr); /* Is it a multicast address? */
 void soft_path_copy(struct soft_path *to, const struct soft_path *from);
 void soft_path_leave(struct soft_path *path); /* The path no longer uses its link. */
+/* True if a packet that came on this path is from the peer of the queue pair. */
 bool soft_path_matches(const struct soft_path *own, const struct soft_path *came);
 /* Derives the path to queue pair qpn from an address handle (of a connection or a datagram). False: the address handle
  * is not valid. */

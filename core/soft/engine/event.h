@@ -18,6 +18,7 @@ struct soft_events {
     TAILQ_ENTRY(soft_events) link;
 };
 
+/* raise: adds an event, unless one of its type is pending. forget: drops the pending ones. (locked) */
 void soft_event_raise(struct soft_context *context, struct soft_events *events, enum ibv_event_type type);
 void soft_events_forget(struct soft_context *context, struct soft_events *events);
 /* Waits until all fetched events have been acknowledged. The context's lock must not be held. */

@@ -142,8 +142,8 @@ static bool write_payload(struct soft_qp *qp, const struct soft_packet *packet)
         refuse_invalid(qp);
         return false;
     }
-    /* The specification checks no key of a WRITE of no bytes. EXS always sends a valid one and asks for the check, or
-     * else an attacker needs no key to slip in immediate data. */
+    /* The specification checks no key of a WRITE of no bytes. EXS always sends a valid one and asks for the
+     * check; otherwise an attacker could inject immediate data without a key. */
     if (resp->length == 0 && !qp->checks_every_key)
         return true;
     /* Each packet checks the range of the whole message: nothing is written of a message that does not fit. */

@@ -3,8 +3,8 @@
  * cq.c - completion queues: a ring of completions that the engine fills and ibv_poll_cq() empties.
  *
  * Polling an empty ring drives the device, so an application that polls needs no other thread to move its data. The
- * exception is the first poll after arming: it is for completions that exist already, and if packets make the
- * descriptor readable, later ones are not lost.
+ * exception, in contexts without names, is the first poll after arming: it is for completions that exist already, and
+ * later ones are not lost, because packets make the descriptor readable.
  */
 #include <errno.h>
 #include <sched.h>

@@ -30,11 +30,15 @@ int soft_harvest(struct ibv_comp_channel *channel, struct ibv_cq **cq, int room,
 /* The application has handled its completions and may sleep: sends delayed acknowledgements. Returns when it must call
  * again because a timer is due, ns; NEVER_NS: no timer runs. */
 uint64_t soft_rest(struct ibv_context *context);
+/* A thread sleeps from now on that is woken by packets and, when soft_rest() says, by a timer; or none does. Advisory,
+ * relaxed. */
 void soft_sleeps(struct ibv_context *context, bool sleeps);
 /* True if soft_rest() has something to do. soft_rest_wanted() returns where this flag can be read. Advisory,
  * relaxed. */
 bool soft_waits_for_rest(struct ibv_context *context);
 const atomic_bool *soft_rest_wanted(struct ibv_context *context);
+/* Where the number of polls can be read that found packets from connected peers, but no completion. Advisory,
+ * relaxed. */
 const atomic_uint *soft_stirs(struct ibv_context *context);
 /* The thread that polled will not poll again, so packets must wake a thread from now on. */
 void soft_poll_ended(struct ibv_context *context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* bytes.h - numbers of fixed width as they go over a wire: big-endian, at any address. Putting one returns
- * where the next goes. */
+/* bytes.h - integers of fixed width in messages: big-endian, at any alignment. The put functions return the address
+ * behind the integer. */
 #ifndef XS_BYTES_H
 #define XS_BYTES_H
 

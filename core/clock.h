@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* clock.h - the clock that the library goes by: nanoseconds that only go forward, whatever the time of day is
- * set to. A time of it is a uint64_t, and so is a length of time; neither wraps. */
+/* clock.h - the library's clock: monotonic, in nanoseconds, not affected by changes of the time of day. Times and
+ * durations are uint64_t, and these functions do not overflow. */
 #ifndef XS_CLOCK_H
 #define XS_CLOCK_H
 
@@ -12,7 +12,7 @@
 #include <time.h>
 
 #define NS_PER_S UINT64_C(1000000000)
-#define NEVER_NS UINT64_MAX /* a time that does not come, a length of time without end */
+#define NEVER_NS UINT64_MAX /* a time that never comes; an infinite duration */
 
 static inline uint64_t now_ns(void)
 {
@@ -22,13 +22,13 @@ static inline uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* So long after `now`. */
+/* Returns `now` + `ns`, at most NEVER_NS. */
 static inline uint64_t ns_after(uint64_t now, uint64_t ns)
 {
     return ns < NEVER_NS - now ? now + ns : NEVER_NS;
 }
 
-/* From `now` until `deadline`; 0: it is over. */
+/* Returns the time from `now` to `deadline`; 0 if that has passed. */
 static inline uint64_t ns_left(uint64_t deadline, uint64_t now)
 {
     return deadline == NEVER_NS ? NEVER_NS : deadline > now ? deadline - now : 0;
@@ -39,14 +39,15 @@ static inline struct timespec ns_timespec(uint64_t ns)
     return (struct timespec){.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
 }
 
-/* As ppoll wants it, in `room`; NULL: without end. */
+/* Returns a timeout for ppoll(), stored in `room`; NULL if it is infinite. */
 static inline const struct timespec *ns_limit(uint64_t ns, struct timespec *room)
 {
     *room = ns_timespec(ns);
     return ns == NEVER_NS ? NULL : room;
 }
 
-/* As poll wants it: not before it is over, and looked at again where it is longer than poll can wait. */
+/* Returns a timeout for poll(), rounded up. A longer one than poll() can wait is cut off, so the caller must check
+ * the clock. */
 static inline int ns_milliseconds(uint64_t ns)
 {
     uint64_t milliseconds = ns / 1000000 + (ns % 1000000 != 0);
@@ -54,8 +55,8 @@ static inline int ns_milliseconds(uint64_t ns)
     return milliseconds < INT_MAX ? (int)milliseconds : INT_MAX;
 }
 
-/* What a program gives; false: that is no length of time. More than this clock will ever show is without end.
- */
+/* Converts a program's timeval to ns. Returns false if it is not valid. A duration that exceeds the clock becomes
+ * NEVER_NS. */
 static inline bool ns_timeval(const struct timeval *time, uint64_t *ns)
 {
     if (time->tv_sec < 0 || time->tv_usec < 0 || time->tv_usec >= 1000000)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * copy.h - copying what is long, and what another processor reads next.
+ * copy.h - copying long buffers, and buffers that another CPU reads next.
  *
- * memcpy() may do it by one instruction (rep movsb). The C library does up to glibc 2.38 on AMD's processors, where that
- * may take four times as long if source and target do not lie alike within their lines (glibc bug 30994): and payload lies
- * behind a header. Lines that are loaded and stored one by one are not slower than they need to be.
+ * memcpy() may use the instruction rep movsb, as the C library does up to glibc 2.38 on AMD's CPUs. There it can take
+ * four times as long if source and target have different offsets in their cache lines (glibc bug 30994), and payload
+ * usually has, because it follows a header. Copying cache lines one by one by loads and stores is never slower than
+ * it has to be.
  *
- * A line that was written is in the writer's cache, and whoever reads it then has it fetched from there, which
- * between processors without a common cache takes longer than from memory; and before it is written once more
- * its reader's copy has to go. Lines that are written whole, past the cache, cost neither: six times as much
- * gets through between two such processors. Who reads on the same processor, or on one that has a cache in common
- * with it, would wait for memory in vain: soft/link/shm_pace.h finds that out.
+ * A cache line that was written is in the writer's cache, and a reader fetches it from there. Between CPUs without a
+ * shared cache that takes longer than a read from memory, and before the line is written again the reader's copy must
+ * be invalidated. Non-temporal stores of whole lines bypass the cache and avoid both: between two such CPUs the
+ * throughput is six times as high. But a reader on the same CPU, or on one with a shared cache, would wait for memory
+ * needlessly; soft/link/shm_pace.h finds out which it is.
  */
 #ifndef XS_COPY_H
 #define XS_COPY_H
@@ -23,7 +24,7 @@
 #include <emmintrin.h>
 #endif
 
-#define COPY_LONG 2048 /* bytes; what is shorter memcpy() does as well as can be */
+#define COPY_LONG 2048 /* bytes; memcpy() is as fast for less */
 
 #ifdef __SSE2__
 
@@ -60,7 +61,7 @@ static inline void copy_lines(uint8_t *to, const uint8_t *from, size_t length, b
     memcpy(to + at, from + at, length - at);
 }
 
-/* As memcpy(): it stays in the cache. */
+/* Like memcpy(): the copy stays in the cache. */
 static inline void copy_near(void *to, const void *from, size_t length)
 {
     if (length < COPY_LONG)
@@ -69,7 +70,7 @@ static inline void copy_near(void *to, const void *from, size_t length)
         copy_lines(to, from, length, false);
 }
 
-/* Past the cache, for another processor: what is stored after this is seen after it. */
+/* Bypasses the cache, for a reader on another CPU. Later stores become visible after the copy. */
 static inline void copy_far(void *to, const void *from, size_t length)
 {
     if (length < COPY_LONG) {
@@ -77,7 +78,7 @@ static inline void copy_far(void *to, const void *from, size_t length)
         return;
     }
     copy_lines(to, from, length, true);
-    _mm_sfence(); /* these stores wait for no order but this */
+    _mm_sfence(); /* non-temporal stores are ordered by this only */
 }
 
 #else

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fragile.h - copying to and from memory that may vanish.
+ * fragile.h - fault-safe copies: copying to and from memory that may be unmapped.
  *
- * Bytes of a file that is mapped, or of shared memory, can be taken away by anybody who may truncate the file;
- * a buffer that nobody registered may never have been there. Touching such memory is SIGBUS or SIGSEGV, in the
- * application's thread or, worse, in the device's own. So it is the kernel who touches it: process_vm_readv of
- * ourselves copies, and says EFAULT where a page is not there.
+ * Any process that may truncate a file can take away pages of a mapping of it, or of shared memory; and an
+ * unregistered buffer may never have been valid. Access to such memory raises SIGBUS or SIGSEGV, in the application's
+ * thread or in the device's. Therefore the kernel accesses it: process_vm_readv() on the own process copies, and
+ * fails with EFAULT if a page is missing.
  *
- * Why not a handler of SIGBUS and SIGSEGV: there is one for a whole process, and it belongs to the program, its
- * runtime, its sanitizer or its crash reporter; whoever installs his later takes ours away. Why not ask whether
- * the pages are there, and then copy: they may go between.
+ * A handler for SIGBUS and SIGSEGV is no alternative: a process has only one, which belongs to the program, its
+ * runtime, its sanitizer or its crash reporter, and whichever is installed last replaces ours. Nor is checking the
+ * pages before the copy, since they may be unmapped in between.
  *
- * Where a file is at hand itself (fragile_read), nothing need be mapped, and the same holds: what is not there
- * is not read.
+ * If the source is a file, fragile_read() reads it without a mapping, and fails if the file has become shorter.
  *
- * Such a copy costs a system call, about a microsecond, so memory that can't vanish is copied as ever. What was
- * registered is checked once, against the kernel's map of the process (maps.h). What was not registered must not
- * cost even that: the caller's stack, the heap below the break and the program's own image are known without asking
- * (fragile_never), and all else counts as fragile.
+ * Such a copy costs a system call, about a microsecond, so memory that can't be unmapped by others is copied
+ * directly. Registered memory is checked once, against the kernel's map of the process (maps.h). For unregistered
+ * memory even one query would be too expensive: the caller's stack, the heap below the break and the program's own
+ * image are known without (fragile_never()), and all other memory counts as fragile.
  *
- * A real device, the kernel's rxe included, pins the pages of what is registered, and they stay, whatever
- * becomes of the file: nothing is guarded there, nor could it be. What EXS itself copies is guarded on every
- * device. Where a sandbox forbids process_vm_readv, all is copied as if it could not vanish.
+ * A real device, including the kernel's rxe, pins the pages of registered memory, which stay whatever happens to the
+ * file; its accesses need no protection. Copies that EXS makes are fault-safe on every device. If a sandbox forbids
+ * process_vm_readv(), all memory is copied directly.
  */
 #ifndef XS_FRAGILE_H
 #define XS_FRAGILE_H
@@ -31,33 +30,36 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* Is it mapped, without a hole? */
+/* Returns true if all of the range is mapped. */
 bool fragile_mapped(const void *start, size_t length);
 
-/* Is it known, without asking the kernel, that these bytes are there and stay? */
+/* Returns true if these bytes are known, without a system call, to be mapped, writable if `write`, and to stay so. */
 bool fragile_never(const void *start, size_t length, bool write);
 
-/* Copy between memory either of which may have gone. False: some of it has; some bytes may have been copied. */
+/* Copies between memory ranges of which both may be unmapped. Returns false if a part is; then some bytes may have
+ * been copied. */
 bool fragile_copy(void *to, const void *from, size_t length);
-/* The same of `total` bytes on both sides. */
+/* The same for lists of ranges, with `total` bytes each. */
 bool fragile_copyv(const struct iovec *to, unsigned tos, const struct iovec *from, unsigned froms,
                    size_t total);
 
-/* `total` bytes of a file from `place` on, all that `to` has room for. False: the file has not got them any
- * more, or can't be read; some bytes may have been. */
+/* Reads `total` bytes of a file from offset `place` on, which must be the size of `to`. Returns false if the file is
+ * shorter or can't be read; then some bytes may have been read. */
 bool fragile_read(int file, struct iovec *to, unsigned tos, uint64_t place, size_t total);
 
-/* Copy from and to the application's memory of which nothing is known: as cheap as may be. False as above. */
+/* Copy from and to unregistered memory of the application: directly if fragile_never(), else fault-safe. Return false
+ * as above. */
 bool fragile_take(void *to, const void *from, size_t length);
 bool fragile_give(void *to, const void *from, size_t length);
 
-/* The same from many pieces, one behind the other, in few calls of the kernel. */
-#define GATHER_PIECES 128 /* of one call */
+/* The same from many pieces, whose bytes are concatenated, with few system calls. */
+#define GATHER_PIECES 128 /* maximum number of one system call */
 
 struct gather {
     uint8_t *to;
-    bool only_looks; /* nothing is kept, and `to` has GATHER_PIECES bytes */
-    unsigned count; /* of the pieces that wait to be copied, and their bytes */
+    /* only checks that the pieces are readable; `to` has GATHER_PIECES bytes and is overwritten */
+    bool only_looks;
+    unsigned count; /* number of pieces that have not been copied so far, and their bytes */
     size_t bytes;
     struct iovec from[GATHER_PIECES];
 };
@@ -70,14 +72,14 @@ static inline void gather_begin(struct gather *gather, void *to)
     gather->bytes = 0;
 }
 
-/* One more piece; `lasting`: it is known to stay. False as above. */
+/* Adds a piece; `lasting`: it is known to stay mapped. Returns false as above. */
 bool gather_add(struct gather *gather, const void *from, size_t length, bool lasting);
-/* One byte of each page of a piece. False as above. */
+/* Adds one byte of each page of a piece. Returns false as above. */
 bool gather_look(struct gather *gather, const void *from, size_t length);
-/* All of them are copied then. False as above. */
+/* Copies the pieces that are left. Returns false as above. */
 bool gather_end(struct gather *gather);
 
-/* Could they be taken? */
+/* Returns true if the bytes can be read. */
 bool fragile_readable(const void *start, size_t length);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * lookup.h - the addresses of a host and a service, for a socket that connects by name (host.c).
  *
- * Numbers are understood at once. Names are looked up by the system's getaddrinfo, which may take as long as it
- * likes: in threads of their own, a few at most, which end when nothing is left to look up. Nobody waits for
- * one: it tells the socket, if that still wants to know.
+ * Numeric hosts and services are converted immediately. Names are looked up by getaddrinfo(), which may block for any
+ * time, in threads of the library: THREADS_MAX at most, which exit when no lookup is waiting. No call waits for such
+ * a thread; it notifies the socket, if that still wants the answer.
  */
 #ifndef XS_LOOKUP_H
 #define XS_LOOKUP_H
@@ -14,26 +14,27 @@
 
 struct sock;
 
-/* The socket's, by whose lock it is guarded from the moment that it is answered; before, see lookup.c. */
+/* Owned by the socket, and guarded by the socket's lock from the answer on; before, see lookup.c. */
 struct lookup;
 
-/* What is asked: host and service, each a name or a number. Answered at once, if both are numbers. NULL and
- * errno: EINVAL, ENAMETOOLONG, EAFNOSUPPORT (a number of the other family), ENOMEM. */
+/* Makes a lookup of a host and a service, each a name or a number; if both are numbers, it has its answer. Returns
+ * NULL and errno on failure: EINVAL, ENAMETOOLONG, EAFNOSUPPORT (a number of the other family), ENOMEM, or one of a
+ * failed answer. */
 struct lookup *xs_lookup_new(const struct sock *sock, const char *host, const char *service);
-/* Have it answered: then xs_host_found(sock) is called by another thread. -1 and errno: no thread can be had.
- */
+/* Starts the lookup: a thread of the library calls xs_host_found(sock) when it has its answer. Returns 0, or -1 and
+ * errno if no thread can be started. */
 int xs_lookup_start(struct lookup *lookup, struct sock *sock);
-/* Whatever is or will be found: nobody wants it. */
+/* Drops the lookup, whether it has its answer or not. */
 void xs_lookup_drop(struct lookup *lookup);
 
 enum answer { NOT_YET, FOUND, FAILED };
-/* FAILED: *error is an errno. */
+/* Returns the state of the answer. FAILED: *error is an errno. */
 enum answer xs_lookup_answer(struct lookup *lookup, int *error);
-/* Of one that is found: the next address, or NULL; and how many there are from it on. */
+/* Returns the next address of an answer, or NULL. *left: the number of addresses from it on. */
 const struct addrinfo *xs_lookup_next(struct lookup *lookup, unsigned *left);
 
-/* No thread is about to tell a socket any more: for exs_fini, when no socket is left. */
+/* Waits until no thread is notifying a socket. Called by exs_fini, when no socket is left. */
 void xs_lookups_settle(void);
-void xs_lookups_reset(void); /* forget all, in a forked child */
+void xs_lookups_reset(void); /* forgets all lookups, in a forked child */
 
 #endif

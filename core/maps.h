@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * maps.h - whether memory may be used by a device: checked against the kernel's map of this process.
+ * maps.h - may a device use a range of memory? Checked against the kernel's map of this process.
  *
- * Memory with good pages at both ends may have a page between them that is not mapped, not readable, read-only, or
- * behind the end of a file. The kernel's map (/proc/self/maps) tells for each mapping which rights it has, and whether
- * it is private anonymous memory, which stays until this process itself takes it away; pages of a file and of shared
- * memory any process may take away by truncating the file. One query for each mapping in the range is enough, however
- * long it is, and no page is brought into memory but the last one of each mapping of a file: those behind the end of a
- * file are always the last.
+ * A range whose first and last page are good may contain pages that are not mapped, not readable, read-only, or
+ * behind the end of a file. The kernel's map (/proc/self/maps) says for each mapping which rights it has and whether
+ * it is private anonymous memory, which stays until this process itself unmaps it. Any process may take away pages of
+ * a file or of shared memory by truncating the file. One query for each mapping in the range is enough, whatever its
+ * length. No page is brought into memory except the last one of each mapping of a file, since pages behind the end of
+ * a file are always the last ones.
  *
- * Kernels before 6.11 have only the text, which is read up to the end of the range. Where /proc is not mounted, or no
- * descriptor is left, the first and the last page are probed, and the range counts as fragile (fragile.h).
+ * Kernels before 6.11 provide only the text of the map, which is read up to the end of the range. If /proc is not
+ * mounted or no descriptor is free, the first and the last page are probed, and the range counts as fragile
+ * (fragile.h).
  */
 #ifndef XS_MAPS_H
 #define XS_MAPS_H
@@ -18,12 +19,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* May `length` bytes, one at least, be read, or, if `write`, be written? 0; EFAULT: not all of them; ENOMEM: there is
- * no memory for a page. *fragile, which may be NULL: copies have to be fault-safe, since a page may vanish; with
- * EXS_CHECK always. */
+/* Checks that `length` bytes, at least one, can be read or, if `write`, written. Returns 0; EFAULT: not all of them;
+ * ENOMEM: there is no memory for a page. *fragile, which may be NULL: copies must be fault-safe, since a page may be
+ * unmapped; always with EXS_CHECK. */
 int maps_check(const void *start, size_t length, bool write, bool *fragile);
 
-/* Is the page that holds this byte there, and may it be written (or read)? 0 or an errno, as above. */
+/* Checks the page that contains this byte. Returns 0 or an errno as above. */
 int maps_probe_page(const void *at, bool write);
 
 #endif

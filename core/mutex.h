@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mutex.h - the mutex of queues and of device contexts: free, or taken, in one instruction that is inlined.
+ * mutex.h - the mutex of queues and of device contexts, whose uncontended lock and unlock are one inlined atomic
+ * instruction each.
  *
- * A message takes six locks that nobody else wants, and a call of the C library's costs some thirty
- * instructions each way. This is the same without the kinds, owners and errors of those: who finds it taken
- * sleeps in the kernel until it is free. For whatever is not on the way of a message there is pthread_mutex_t.
+ * A message takes six locks that are usually free, and the C library's functions cost about thirty instructions each.
+ * This mutex has no kinds, owners and error checks. A thread that finds it locked sleeps in the kernel until it is
+ * free. Locks that are not on the path of a message are pthread_mutex_t.
  *
- * Under the thread sanitizer it is that one, since only of that does it watch in which order locks are taken. In a library
- * that was built without it, the mutex tells the sanitizer of the program how it orders threads (tsan.h).
- * MUTEX_IS_OWN keeps it as it is, for check/races.
+ * With the thread sanitizer this is a pthread_mutex_t, because the sanitizer checks the order of locks only for
+ * those. If the library was built without the sanitizer and the program with it, the mutex tells the sanitizer how it
+ * orders threads (tsan.h). MUTEX_IS_OWN keeps this implementation even with the sanitizer, for check/races.
  */
 #ifndef XS_MUTEX_H
 #define XS_MUTEX_H
@@ -56,10 +57,10 @@ static inline void mutex_unlock(struct mutex *mutex)
 
 #else
 
-enum { MUTEX_FREE, MUTEX_TAKEN, MUTEX_WANTED }; /* wanted: taken, and somebody may be asleep */
+enum { MUTEX_FREE, MUTEX_TAKEN, MUTEX_WANTED }; /* wanted: taken, and a thread may be asleep */
 
 struct mutex {
-    _Atomic uint32_t state; /* what unlocks it (release) pairs with what locks it next (acquire) */
+    _Atomic uint32_t state; /* an unlock (release) pairs with the next lock (acquire) */
 };
 
 static inline void mutex_init(struct mutex *mutex)
@@ -67,12 +68,12 @@ static inline void mutex_init(struct mutex *mutex)
     atomic_init(&mutex->state, MUTEX_FREE);
 }
 
-/* Until it is ours; then it counts as wanted. */
+/* Sleeps until the caller has the lock; its state is MUTEX_WANTED then. */
 void mutex_wait(struct mutex *mutex);
-/* It is free: one of those who are asleep may try again. */
+/* Wakes one of the threads that sleep, after an unlock. */
 void mutex_wake(struct mutex *mutex);
 
-/* False: somebody has it. */
+/* Returns false if another thread has the lock. */
 static inline bool mutex_trylock(struct mutex *mutex)
 {
     uint32_t free = MUTEX_FREE;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * overlong.h - a file that would be longer than the program's may be (RLIMIT_FSIZE) is an error, EFBIG, and not
- * the signal that the kernel sends besides, and that ends a program. To look at the limit before is no help:
- * another thread may lower it in between, or another program.
+ * overlong.h - makes a write beyond RLIMIT_FSIZE fail with EFBIG without the signal SIGXFSZ, which would end the
+ * program. Checking the limit before is not enough: another thread or another program may lower it in between.
  */
 #ifndef XS_OVERLONG_H
 #define XS_OVERLONG_H
@@ -10,15 +9,16 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* Of one thread, between the two calls. */
+/* State of one thread between the two calls. */
 struct overlong {
-    sigset_t before; /* its mask */
-    bool is_awaited; /* the program has the signal waiting for itself */
+    sigset_t before; /* the thread's signal mask */
+    bool is_awaited; /* the signal was pending and blocked by the program, and must stay so */
 };
 
-/* From here on a call of this thread that makes a file longer has no signal, */
+/* Blocks the signal in this thread. */
 void overlong_begin(struct overlong *overlong);
-/* to here. Of all that was called between, `error` is the errno with which it ended, or 0. Keeps errno. */
+/* Discards the signal if a call since then failed with it (`error` is its errno, or 0), and restores the mask. Keeps
+ * errno. */
 void overlong_end(const struct overlong *overlong, int error);
 
 #endif

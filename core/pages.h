@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pages.h - memory of whole pages, of which only those are there that were used.
+ * pages.h - memory in whole pages, which the kernel allocates only when they are first used.
  *
- * For what is large and mostly left alone: a connection that waits has buffers for all that may come. What
- * malloc gives lies between other things and has a word of its own before it, so that some of its pages are
- * there anyway. What is no longer than a page is malloc's. Under the address sanitizer it is malloc's, since
- * that one watches where it ends.
+ * For large buffers that are mostly unused: an idle connection has buffers for all data that may arrive. A block from
+ * malloc() shares pages with other blocks and has a header, so some of its pages would always be allocated. Blocks of
+ * up to a page come from malloc(). With the address sanitizer all do, because it detects accesses beyond their end.
  */
 #ifndef XS_PAGES_H
 #define XS_PAGES_H
@@ -38,9 +37,9 @@ static inline void pages_free(void *pages, size_t bytes)
 
 #else
 
-#define PAGES_MIN 4096 /* bytes; fewer are malloc's. Not a page's size everywhere, nor need it be */
+#define PAGES_MIN 4096 /* bytes; up to this from malloc(). It need not be the page size */
 
-/* NULL and ENOMEM. */
+/* Returns NULL and ENOMEM on failure. */
 static inline void *pages_new(size_t bytes)
 {
     if (bytes <= PAGES_MIN)
@@ -49,11 +48,11 @@ static inline void *pages_new(size_t bytes)
 
     if (pages != MAP_FAILED)
         return pages;
-    errno = ENOMEM; /* EAGAIN, too: it would have to be locked, and the limit forbids that */
+    errno = ENOMEM; /* also for EAGAIN: the memory would be locked, and exceed the limit of that */
     return NULL;
 }
 
-/* What pages_new gave for so many bytes, or NULL. */
+/* Frees what pages_new() returned for this number of bytes; or NULL. */
 static inline void pages_free(void *pages, size_t bytes)
 {
     if (bytes <= PAGES_MIN)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* progress.h - progress of sends that neither a call nor a queue waits for (progress.c). */
+/* progress.h - a thread that continues sends for which neither a call nor a queue waits (progress.c). */
 #ifndef XS_PROGRESS_H
 #define XS_PROGRESS_H
 
@@ -8,14 +8,14 @@
 struct queue;
 struct sock;
 
-/* A send without a queue was started on a socket that no queue owns: what of it can't be sent now is sent as soon as the
- * peer allows. Called with the socket's lock. */
+/* A send that names no queue was started on a socket without an owner: makes the thread drive the socket's home until
+ * all bytes were given to the device. Called with the socket's lock. */
 void xs_progress_ensure(struct sock *sock);
-/* Is there still something of that kind at this home? Called with its lock. */
+/* Returns true if a socket of this home has such sends. Called with its lock. */
 bool xs_progress_is_needed(const struct queue *home);
-/* There are no sockets any more. */
+/* Ends the thread, when no sockets are left. */
 void xs_progress_end(void);
-/* Forget the parent's, in a forked child. */
+/* Forgets the parent's thread, in a forked child. */
 void xs_progress_reset(void);
 
 #endif

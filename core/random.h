@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <sys/random.h>
 
-/* Fills up to 256 bytes. Early in a boot it waits until the kernel has random numbers; a signal may end that wait, and it
- * begins again. Returns 0 or an errno. */
+/* Fills `length` bytes, 256 at most. Early after boot it waits until the kernel has random numbers, and continues if
+ * a signal ends that wait. Returns 0 or an errno. */
 static inline int random_bytes(void *to, size_t length)
 {
     while (getrandom(to, length, 0) != (ssize_t)length)

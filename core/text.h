@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* text.h - text from outside, made fit to be shown: reading UTF-8, and what of it is only text. */
+/* text.h - decoding UTF-8, and making text from untrusted sources safe to print. */
 #ifndef XS_TEXT_H
 #define XS_TEXT_H
 
@@ -11,8 +11,8 @@ static inline bool text_continues(char byte)
     return ((unsigned char)byte & 0xc0) == 0x80;
 }
 
-/* Bytes of the character that begins here, at most 4, and its number; 0: it is none. Stops at the string's end.
- */
+/* Returns the length in bytes, 1 to 4, of the character at `at`, and its code point in *number; 0 if it is not valid.
+ * Does not read beyond the string's end. */
 static inline int text_character(const char *at, uint32_t *number)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -43,8 +43,8 @@ static inline bool text_is_plain(uint32_t number)
            (number < 0x2028 || number > 0x202e) && (number < 0x2066 || number > 0x2069);
 }
 
-/* What a terminal could take for more than a character of text becomes '?': control characters, in one byte or
- * in UTF-8, characters that turn the direction of writing, and bytes that are no UTF-8. Returns text. */
+/* Replaces by '?' what a terminal could interpret as a command or what changes other text: control characters, in one
+ * byte or in UTF-8, characters that change the direction of writing, and bytes that are not UTF-8. Returns `text`. */
 static inline char *text_filter(char *text)
 {
     char *out = text;

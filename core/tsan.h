@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tsan.h - order between threads that the thread sanitizer can't see.
+ * tsan.h - tells the thread sanitizer about ordering between threads that it can't see.
  *
- * The sanitizer sees what a program's own code does, and the calls of the C library that others make. It sees neither how
- * the library's mutex orders threads (mutex.h), nor that a packet that one thread of a process sent was received by another,
- * and would report races in programs that have none. If the program has been linked with the sanitizer, the library tells
- * it: what a thread did before tsan_release(at) is ordered before what another does after tsan_acquire(at). In other
- * programs these symbols are NULL.
+ * The sanitizer instruments the program's own code and intercepts calls of the C library. It sees neither how the
+ * library's mutex orders threads (mutex.h), nor that a packet that one thread of a process sent was received by
+ * another, and would report races in programs that have none. If the program is linked with the sanitizer, these
+ * functions tell it that what a thread did before tsan_release(at) is ordered before what another does after
+ * tsan_acquire(at). In other programs the symbols are NULL.
  */
 #ifndef XS_TSAN_H
 #define XS_TSAN_H

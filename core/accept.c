@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The passive side: a listener, its requests and its accepts. How they meet is in incoming.c. */
+/*
+ * accept.c - the passive side: a listener, its requests and its accepts, and which queues watch the listener.
+ * incoming.c matches connections with accepts.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ask.c - what is asked of a socket goes to whoever does it. */
+/* ask.c - xs_start(): passes a request to the function for its type. */
 #include "core.h"
 #include "sock.h"
 #include "trace.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Binding and listening, on every device that has the address. */
+/* bind.c - exs_bind and exs_listen, on every device that has the address. */
 #include <errno.h>
 #include <string.h>
 #include "core.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * bound.c - how many bytes may be pending in the sends of a connection: SO_SNDBUF, EXS_SO_SENDLIMIT.
+ * bound.c - the limit of bytes that may be pending in the sends of a connection: SO_SNDBUF, EXS_SO_SENDLIMIT.
  *
- * Nobody counts where there is no bound. Where there is one each send knows how many bytes were sent up to its
- * own end, so what is pending is the difference of the last and the first. Where sends end in another order the
- * list is counted anew.
+ * Bytes are counted only if there is a limit. Then each send records the number of bytes of all sends up to its own
+ * end, so the number of pending bytes is the difference between the last and the first pending send. If sends end out
+ * of order, the list is counted again.
  */
 #include <errno.h>
 #include "conn.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cancel.c - operations that are not to be waited for any longer: exs_cancel, EXS_INTR, and limits (limit.c).
+ * cancel.c - ending operations early: exs_cancel, EXS_INTR, and timeouts (limit.c).
  *
- * What neither the device nor the peer knows of ends here and now. A stream's transfer that was begun is cut
- * off where it is, and ends when the device is done with what it has of it; a message of a SEQPACKET that was
- * begun is sent to its end, since half of one can't be taken back. A receive that the peer was told of is the
- * peer's to fill until it has said that it has forgotten it (rx.c).
+ * An operation that neither the device nor the peer knows of ends immediately. A send on a stream that was started is
+ * cut off after the bytes that were posted, and ends when the device has completed them. A message of a SEQPACKET
+ * that was started is sent to its end, since a part of it can't be taken back. The peer may write into a receive that
+ * was advertised, so that ends when the peer has confirmed that it dropped the advertisement (rx.c).
  */
 #include <errno.h>
 #include "conn.h"

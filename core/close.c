@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Closing, in order: what was sent reaches the peer, the end of the stream behind it; the queue pair goes to
- * error and is drained; every operation that is left gets its event (ECANCELED); then the close gets its own.
+ * close.c - closing a socket. In order: the peer receives what was sent, and the end of the stream; the queue pair
+ * goes to the error state and is drained; each remaining operation gets its event (ECANCELED); then the close gets
+ * its event.
  *
- * Sends that are pending are cut off at once, unless the close is to linger (EXS_LINGER, SO_LINGER): then it
- * waits for them, for as long as it has, and its event says whether they have arrived.
+ * Pending sends are cut off at once, unless the close lingers (EXS_LINGER, SO_LINGER): then it waits for them until
+ * its timeout, and its event reports whether they have arrived.
  */
 #include <errno.h>
 #include <stdlib.h>

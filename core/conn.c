@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections: making and freeing the queue pair and its buffers. What goes on between is in work.c. */
+/* conn.c - connections: making and freeing the queue pair and its buffers. work.c has what happens in between. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

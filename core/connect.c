@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The active side: resolve address and route, connect; the next device when one has no way to the address. */
+/*
+ * connect.c - the active side: resolves address and route, and connects; tries the next device if one has no route to
+ * the address.
+ */
 #include <errno.h>
 #include <string.h>
 #include "clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Control messages and credits, both ways. */
+/* control.c - control messages and credits, in both directions. */
 #include <errno.h>
 #include "conn.h"
 #include "ending.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * detach.c - when a host lets go of a guest (guest.c): when it has no use for it any more.
+ * detach.c - ends the attachment of a guest to a host (guest.c) when the host has no use for it any more.
  *
- * A use is an operation or a poll whose event goes to the host, an accept that waits at a listener, or a socket
- * that the host owns, where that lives at the guest; of the library's own queue, sends that wait (progress.c). Each is
- * counted while it lasts. Without any the host would be
- * woken by connections that it has nothing to do with, and the guest's descriptors and the kernel's limits would be
- * taken up by queues that were used once.
+ * A use is an operation or a poll whose event goes to the host; an accept of the host that is pending at a listener;
+ * or a socket that the host owns and whose home is the guest. For the queue of the progress thread, pending sends are
+ * a use (progress.c). The host counts them. Without a use, connections would wake the host needlessly, and queues
+ * that were used once would occupy the guest's descriptors and the kernel's limits.
  *
- * A guest without a use is kept for a while, since a loop that starts one operation after the other would have to
- * watch it again each time. Then the next turn of the host, or another queue that begins to watch the same home,
- * ends it; and a queue that would be one too many for the kernel does so at once.
+ * An attachment without a use is kept for a while, because a loop that starts one operation after the other would
+ * have to make it again each time. After that the next turn of the host ends it, or another queue that starts to
+ * watch the same home. If the kernel's limits permit no further queue to watch the home, unused attachments end at
+ * once.
  */
 #include "clock.h"
 #include "queue.h"

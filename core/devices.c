@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * devices.c - exs_getdevices: which devices there are, and what they can do.
+ * devices.c - exs_getdevices: the available devices and their capabilities.
  *
- * Which addresses lead to a device is asked of the device itself, as a listener would: an id is bound to each
- * address of this host. Its context then tells the device's limits; a device to which none leads has a name
- * only.
+ * Which addresses lead to a device is found out as a listener would: an id is bound to each address of this host. Its
+ * context then has the device's limits. For a device without an address only the name is known.
  */
 #include <errno.h>
 #include <ifaddrs.h>

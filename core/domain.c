@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The protection domain of a connection, and its bounce buffers. See domain.h. */
+/* domain.c - the protection domain of a connection, and its bounce buffers. See domain.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * dontwait.c - transfers that are done at once, as far as they can be, or not at all: MSG_DONTWAIT.
+ * dontwait.c - MSG_DONTWAIT: transfers of the bytes that can be transferred immediately, or of none.
  *
- * A receive takes what has come, and is nothing that the peer could be told of. So on a SEQPACKET, whose
- * messages wait at their sender until they are asked for, it meets only the end. A send gives to the device
- * what the peer has room for, and ends there; a message of a SEQPACKET that was begun is sent to its end.
+ * A receive takes data that has arrived, and is never advertised. On a SEQPACKET the sender keeps messages until a
+ * receive is advertised, so there such a receive only finds the end of the stream. A send gives the device the bytes
+ * that the peer has room for, and ends there; a message of a SEQPACKET that was started is sent to its end.
  */
 #include <errno.h>
 #include "conn.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* doorbell.c - flags and calls on eventfds and timerfds. See doorbell.h. */
+/* doorbell.c - levels and signals on eventfds and timerfds. See doorbell.h. */
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Elements of file vectors: checked, and opened. See element.h. */
+/* element.c - checks and opens elements of file vectors. See element.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sends that end before all of their bytes are sent: the rule that ending.h has as a table. */
+/* ending.c - sends that end before all of their bytes are sent: implements the table in ending.h. */
 #include <errno.h>
 #include <string.h>
 #include "conn.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Operations and the events that they become, from the pool of a queue to exs_qdequeue. See op.h and queue.h.
- */
+/* events.c - operations and their events, from the pool of a queue to exs_qdequeue. See op.h and queue.h. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>

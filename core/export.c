@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Exported memory: what a connection's peer may read or write by one-sided operations.
+ * export.c - exported memory: what a connection's peer may read or write by one-sided operations.
  *
- * Every export is a registration of its own, of exactly these bytes with exactly these rights, so that the
- * device holds every peer to them, whatever its token or its library says. It ends with exs_munexport or the
- * connection.
+ * Each export is a separate registration of exactly these bytes with exactly these rights, so that the device
+ * enforces them whatever the peer's token or library says. It ends with exs_munexport or with the connection.
  */
 #include <errno.h>
 #include <stdlib.h>

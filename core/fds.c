@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The library's own descriptors: bitmaps that a forked child reads without a lock, since it may not wait for
- * one. */
+/*
+ * fds.c - the library's descriptors, in bitmaps that a forked child reads without a lock, since it must not wait for
+ * one. See fds.h.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>

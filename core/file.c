@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files for exs_sendfile: windows over the elements of its vector. See file.h. */
+/* file.c - the source of the bytes of exs_sendfile: windows over the elements of its vector. See file.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that may vanish: copying it by the kernel, and telling it from what can't vanish. See fragile.h. */
+/*
+ * fragile.c - memory that may be unmapped: copying it by the kernel, and telling it from memory that can't be. See
+ * fragile.h.
+ */
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>

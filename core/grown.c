@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* grown.c - see grown.h. */
+/* grown.c - tracks the length of files that are received into. See grown.h. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * guest.c - hosts and guests: queues that drive sockets of other queues, since an operation there named them.
- * How a host drives them is in guest_turn.c, and when it lets go of them in detach.c.
+ * guest.c - attachments of one queue, the guest, to another, the host. The host drives the guest's sockets, because
+ * an operation on one of them named the host. guest_turn.c has how a host drives its guests, detach.c when an
+ * attachment ends.
  *
- * A host's epoll watches all sources of its guests, and tells of each whose it is. A hosting is in a list of
- * the host, guarded by its events_lock, and in one of the home, guarded by the home's lock; it is made and
- * ended with both. Whoever is in the second list is there: a host ends its hostings before it ends itself.
+ * A host's epoll contains all descriptors of its guests; the event's data pointer is the attachment. An attachment is
+ * in a list of the host, guarded by the host's events_lock, and in a list of the home (the attached queue), guarded
+ * by the home's lock. It is made and ended with both locks held. A host ends its attachments before it is freed, so
+ * an attachment in a home's list always has a live host.
  *
- * Those in line watch nothing: a time of their own has them look at the home, each at another one, so that what
- * nobody does who watches, since all of them are busy, is not left undone. The longer the line is, the longer
- * that takes; of them together about as many look in a second, however many they are.
+ * A host on the home's standby list watches no descriptor. Its timer makes it poll the home, so that connections are
+ * accepted even if all queues that watch the home are busy. The interval grows with the length of the list, so the
+ * total rate of polls is about the same however long it is.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * guest_turn.c - a host's turn at its guests (guest.c): the epoll tells which of them have something to do, so
- * the others are not asked.
+ * guest_turn.c - a host's pass over its guests (guest.c). Its epoll tells which of them have work; the others are not
+ * polled.
  */
 #include "clock.h"
 #include "progress.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opaque handles: slot and generation, packed into a pointer. See handle.h. */
+/* handle.c - opaque handles: slot and generation, packed into a pointer. See handle.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include "handle.h"

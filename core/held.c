@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * held.c - the buffers of pending operations, for EXS_CHECK: who sends from one must not change it before the
- * event, and what is filled is one operation's alone.
+ * held.c - EXS_CHECK: checks the buffers of pending operations. The application must not change a buffer that is
+ * being sent before the event, and must not use a buffer that is being filled for another operation.
  *
- * Of what is sent a CRC is kept from the start to the event; of what is filled, that it was there, and its first
- * bytes are poison until then: who looks too early shall not find what looks right. Memory is read and written as
- * fragile.h has it, since a program that is to be told of its faults may well have unmapped it.
+ * For a buffer that is sent, a CRC is computed at the start and compared at the event. For a buffer that is filled,
+ * this checks that it is mapped, and overwrites its first bytes with poison at the start, so that a program that
+ * reads it too early does not find valid data. All accesses are fault-safe (fragile.h), because a program with
+ * mistakes may have unmapped the memory.
  */
 #include <inttypes.h>
 #include <libdeflate.h>

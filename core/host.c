@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * host.c - connecting by name (exs_connect_host): the addresses of a host in turn, until one answers.
+ * host.c - connecting by name (exs_connect_host): tries the addresses of a host one after the other until one
+ * answers.
  *
- * The operation is a connect's from beginning to end; what is more is the socket's lookup, which is there until
- * the operation is done. Each address has an equal part of the time that is left, so that a silent one leaves
- * some for the others.
+ * The operation is that of an ordinary connect; in addition the socket owns the lookup until the operation completes.
+ * Each address gets an equal part of the remaining time, so that an unresponsive one leaves time for the others.
  */
 #include <errno.h>
 #include <string.h>

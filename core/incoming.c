@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * incoming.c - connections on their way in: from a peer's request to the accept that is spent on it.
+ * incoming.c - connections from a peer's request to the accept that returns them.
  *
- * Whoever asks for a connection is answered when some accept waits, but takes none: only the queue of one is
- * chosen for it to live on, since its queue pair must be somewhere. An accept is spent when the peer has said
- * that it is ready. Until then the socket is HALF_OPEN, and anybody could have made it: there is a bound. Where
- * it is reached requests wait until somebody got ready, or the oldest has been silent for longer than an honest
- * peer is; it makes room then, that of the same host first, so that a host can't push others out, and the
- * newest request gets it, since nobody should wait behind strangers. What is established and finds no accept
- * has ARRIVED, and waits for one of its own queue's; any other's is good enough when it has waited a while.
+ * A request is answered when an accept is pending, but does not consume it: the accept only determines the queue on
+ * which the queue pair is made, the new socket's home. The accept is consumed when the connection is established.
+ * Until then the socket is HALF_OPEN. Any host can create such sockets, so their number is limited. At the limit,
+ * requests wait until a half-open connection is established, or until the oldest one has been silent for longer than
+ * a correct peer is. That one is dropped, preferably one from the same host as the new request, so that one host
+ * can't displace others; and the newest request is answered, so that a flood does not delay other peers. A connection
+ * that is established while no accept is pending has ARRIVED. It is returned by an accept of its home or, after
+ * OWN_LIMIT_NS, by any accept.
  *
- * Until then it is no socket of the user's: he may delete the queue that it lives on, which stays for it alone.
+ * Until then the application does not know the socket. It may delete the queue that is the socket's home; the queue
+ * then exists for the socket alone.
  *
- * Both kinds are in lists of the listener, and their CM ids on its event channel: who drives the listener
- * drives them. Their places in the lists are guarded by the listener's lock, they themselves by their home's,
- * and changes from one to the next by both.
+ * Half-open and arrived sockets are in lists of the listener, and their CM ids use its event channel, so the thread
+ * that drives the listener drives them. The lists are guarded by the listener's lock, the sockets by the lock of
+ * their home, and a change of state by both.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Short sends that have to wait: a connection that can't take one now copies its bytes when the turn comes, so
- * that what waits costs an operation and no bounce buffer.
+ * late.c - deferred copies of short sends: while a send waits behind others its bytes are not copied, so it costs an
+ * operation and no bounce buffer. They are copied when it is the first send to be posted.
  *
- * That the bytes can be read is looked at when the send is started, as if they were copied there and then. What
- * has vanished by the time of the copy breaks the connection, as memory does that was registered and vanishes.
+ * Whether the bytes can be read is checked when the send is started, as if they were copied then. If the memory is
+ * unmapped by the time of the copy, the connection breaks, as it does for registered memory that is unmapped.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* exs_init and exs_fini, what a fork does to us, the choice of devices, the debug log. */
+/* library.c - exs_init and exs_fini, the handler for forks, the choice of devices, the debug log. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>

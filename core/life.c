@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * life.c - the life of a connection: what may be done in which state, how it breaks, how it drains.
+ * life.c - the states of a connection: what each permits, how a connection breaks, how it is drained.
  *
- * A connection that broke is not over. Every work request comes back flushed, and behind those that had
- * completed before: data, and the end of the stream, may still wait in the completion queue when the connection
- * manager already says that the peer has left. So a receive fails only when the connection is drained and what
- * had arrived is used up. Only then is nothing of the operations' memory in the device's hands any more.
+ * A connection that broke is not finished. Every posted work request completes as flushed, after those that had
+ * completed before. Data and the end of the stream may still be in the completion queue when the connection manager
+ * reports that the peer has left. Therefore a receive fails only when the connection is drained and all data that had
+ * arrived is used up. Only then does the device use none of the operations' memory.
  */
 #include <errno.h>
 #include "conn.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * limit.c - operations that have no more time than their socket gives them: SO_RCVTIMEO, SO_SNDTIMEO.
+ * limit.c - timeouts of operations: SO_RCVTIMEO, SO_SNDTIMEO.
  *
- * Each has a deadline of its own, from its start; the socket has the alarm of the earliest. An operation that
- * is done leaves the alarm as it is: it rings for nothing then, once in the time of a limit.
+ * Each operation has its deadline, counted from its start; the socket's deadline is the earliest. An operation that
+ * completes does not move the socket's deadline, so there is at most one spurious timeout in the time of a limit.
  */
 #include <errno.h>
 #include "clock.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * look.c - a queue in a loop that watches its descriptor by level, as exs_ev does for libev.
+ * look.c - for event loops that watch the queue's descriptor level-triggered, as exs_ev does for libev.
  *
- * The loop's turn begins when the descriptor is readable: xs_loop_dequeue. Where looking pays, the next events
- * are then looked for without going back to the loop, for no longer than the time to spin: xs_loop_look. After
- * that either nothing came for so long, and the loop may sleep; or others have their turn, and the descriptor
- * is kept readable, so that the loop comes back as soon as they have had it.
+ * When the descriptor is readable, the loop calls xs_loop_dequeue(). If busy polling is enabled, it then calls
+ * xs_loop_look(), which polls for further events before it returns to the loop, for no longer than the polling time.
+ * If that passes without an event, the loop may sleep. If other watchers are pending, the descriptor is kept
+ * readable, so that the loop calls back right after them.
  *
- * Without time to spin there is a glance, one in a turn: what came while the application was busy is given without
- * asking the kernel who is ready. Where little comes so, few turns have one.
+ * If busy polling is disabled, the queue is polled once per iteration: this finds events that arrived during the
+ * callback without an epoll_wait(). The backoff of spin.h limits the cost of polls that find nothing.
  */
 #include "queue.h"
 

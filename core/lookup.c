@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Looking names up, in threads that end. See lookup.h. */
+/* lookup.c - name lookups, in threads that exit when there is none left. See lookup.h. */
 #include "lookup.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ranges of memory against the kernel's map of this process. See maps.h. */
+/* maps.c - checks ranges of memory against the kernel's map of this process. See maps.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Registered memory: handles, and the registration for each connection at first use. See memory.h. */
+/* memory.c - registered memory: handles, and the registration for each connection at first use. See memory.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

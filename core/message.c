@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages of data as work requests. See message.h. */
+/* message.c - messages of data as work requests. See message.h. */
 #include <endian.h>
 #include "message.h"
 #include "nic.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * misuse.c - EXS_CHECK: handles that are used after their end, and events that nobody takes. See misuse.h.
+ * misuse.c - EXS_CHECK: reports handles that are used after they were freed, and events that are not dequeued. See
+ * misuse.h.
  *
- * A program that waits for the wrong queue calls nothing any more, so a thread of its own looks at the queues,
- * once a second, and runs one whose descriptor has been readable at two looks while nobody did anything.
+ * A program that waits for the wrong queue does not call the library any more. Therefore a thread checks all queues
+ * once a second, and runs a queue whose descriptor was readable at two checks in a row while no thread used it.
  */
 #include <poll.h>
 #include <pthread.h>

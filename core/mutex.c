@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mutex.c - the way of mutex.h that is rarely taken: asleep in the kernel. */
+/* mutex.c - the slow path of mutex.h: sleeping in the kernel. */
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>

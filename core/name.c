@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a socket is called: its addresses, and the device that carries it. */
+/* name.c - a socket's addresses, and the name of the device that carries it. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>

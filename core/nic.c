@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One device context in one queue: its resources, and harvesting its completions. See nic.h. */
+/* nic.c - a device context in a queue: its resources, and polling for its completions. See nic.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

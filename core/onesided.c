@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One-sided operations: RDMA READ and RDMA WRITE on memory that the peer exported.
+ * onesided.c - one-sided operations: RDMA READ and RDMA WRITE on memory that the peer exported.
  *
- * They have a line of their own, so that they go on while a send waits for a peer that does not receive. No
- * send overtakes one that was started before it (tx.c): when the peer has received the send, it sees what was
- * written. They cost the peer's program nothing, not even a credit.
+ * They are in a list apart from the sends, so that they continue while a send waits for a peer that does not receive.
+ * No send overtakes a one-sided operation that was started before it (tx.c): when the peer has received the send, it
+ * sees what was written. They use no CPU time of the peer's program, and no credit.
  */
 #include <errno.h>
 #include "conn.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* No signal for a file that is too long. See overlong.h. */
+/* overlong.c - blocks SIGXFSZ during writes beyond RLIMIT_FSIZE. See overlong.h. */
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>

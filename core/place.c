@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the bytes of a receive go. See place.h. */
+/* place.c - where the bytes of a receive go. See place.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

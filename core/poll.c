@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waiting for sockets and ordinary descriptors together. See poll.h. */
+/* poll.c - exs_poll: waiting for sockets and ordinary descriptors together. See poll.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include "clock.h"

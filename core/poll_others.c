@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a poll waits for besides sockets: ordinary descriptors, and the time. See poll.h. */
+/* poll_others.c - the ordinary descriptors and the timeout of an exs_poll. See poll.h. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include "clock.h"

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Probes: is the host of an idle peer still there?
+ * probe.c - keepalive: is the host of an idle peer still there?
  *
- * A device that has nothing to send waits for no acknowledgement, so it can't notice that there is nobody to
- * send one. An RDMA WRITE of 0 bytes is acknowledged by the peer's device and wakes nobody there. All
- * connections of a queue are thought of at the same moments, so that their program is woken once, not once for
- * each.
+ * A device that has sent nothing waits for no acknowledgement, so it can't detect that the peer is gone. An RDMA
+ * WRITE of 0 bytes is acknowledged by the peer's device, and wakes no thread there. All connections of a queue are
+ * probed at the same moments, so that the program is woken once, not once for each.
  */
 #include <errno.h>
 #include "clock.h"

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * progress.c - progress of sends that no call waits for, and whose end no queue is told of, on a socket that no queue
- * owns.
+ * progress.c - continues sends for which neither a call nor an event queue waits, on a socket without an owner.
  *
- * Such a send (EXS_UNSIGNALED without a queue) is over for the application at once. Where it has to wait for the peer's
- * credits, a call on the socket or an operation of a queue would send the rest, but there may never be another one. So
- * a queue of the library's own, with a thread that runs it, is attached to the socket's home then (detach.c), until
- * everything has been given to the device. The thread begins with the first such send and ends with exs_fini.
+ * Such a send (EXS_UNSIGNALED without a queue) is over for the application at once. If it has to wait for the peer's
+ * credits, a later call on the socket or an operation of a queue would send the rest, but there may never be one.
+ * Therefore a private queue of the library, which a thread runs, hosts the socket's home (detach.c) until all bytes
+ * were given to the device. The thread starts with the first such send and ends with exs_fini.
  */
 #include "progress.h"
 #include <errno.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packing and unpacking of hello, control messages and tokens; what comes in is believed only after it was
- * checked. */
+/*
+ * protocol.c - packs and unpacks hello, control messages and tokens. Received values are checked before they are
+ * used.
+ */
 #include <errno.h>
 #include <sys/socket.h>
 #include "bytes.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a queue says of itself, and what of it a program may change: its depth, and how it is waited for. */
+/* qattr.c - exs_qstatus and exs_qmodify: the state of a queue, and its attributes that a program may change. */
 #include <errno.h>
 #include "core.h"
 #include "library.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Event queues: making and deleting them, and running one. See queue.h. */
+/* queue.c - event queues: making, deleting and running them. See queue.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include "conn.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ready.c - what could be done with a socket now, without waiting: what exs_poll tells. The same that
- * MSG_DONTWAIT does (dontwait.c), and what would fail at once.
+ * ready.c - what exs_poll reports for a socket: operations that would not wait, as with MSG_DONTWAIT (dontwait.c), or
+ * that would fail at once.
  */
 #include <errno.h>
 #include "conn.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A queue's turn: completions first, then connection events and timers. */
+/* run.c - one turn of a queue: completions first, then connection events and timers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The receiving side: advertising receives, filling them, copying out of the hidden buffer.
+ * rx.c - the receiving side: advertises receives, fills them, and copies data out of the ring buffer.
  *
- * Receives are filled in the order in which they were posted. Those that are advertised are always the first
- * ones; on a STREAM nothing is advertised while the hidden buffer holds data, so the two ways in never overtake
- * each other (protocol.h).
+ * Receives are filled in the order in which they were started. The advertised ones are always the first. On a STREAM
+ * nothing is advertised while the ring buffer holds data, so direct and indirect data never overtake each other
+ * (protocol.h).
  */
 #include <errno.h>
 #include "conn.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The environment's variables, each read here and nowhere else. See settings.h. */
+/* settings.c - reads the environment variables. See settings.h. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

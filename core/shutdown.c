@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Starting a shutdown: the end of writing is an operation in line with the sends, the end of reading is at
- * once. */
+/*
+ * shutdown.c - exs_shutdown: the end of writing is an operation that is queued behind the sends; the end of reading
+ * takes effect at once.
+ */
 #include <errno.h>
 #include "conn.h"
 #include "core.h"

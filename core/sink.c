@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files that a receive fills. See sink.h. */
+/* sink.c - the files that a receive fills. See sink.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sockets: making them, whose lock guards them, and which queue gets their events. */
+/* sock.c - sockets: making them, the lock that guards them, and the queue that gets their events. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The options of a socket, each as it holds, and those that can be changed: exs_getsockopt, exs_setsockopt. */
+/* sockopt.c - exs_getsockopt and exs_setsockopt: the options of a socket. */
 #include <errno.h>
 #include <limits.h>
 #include <netinet/in.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sources.c - the descriptors that a queue watches, for its own epoll, for those of its hosts, and for threads that
- * sleep on them; and the queue's own descriptor. See queue.h.
+ * sources.c - the descriptors that a queue watches: in its epoll, in those of its hosts, and for threads that sleep
+ * on them. Also the queue's descriptor itself. See queue.h.
  */
 #include <errno.h>
 #include <stdlib.h>

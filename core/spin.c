@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* spin.c - looking at a queue's completions for a while, without a system call where the device needs none. See
- * spin.h. */
+/* spin.c - polling a queue's completions for a while, without system calls if the device needs none. See spin.h. */
 #include <sched.h>
 #include "clock.h"
 #include "library.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stats.c - exs_getstats: what connections and queues have counted.
+ * stats.c - exs_getstats: the counters of connections and queues.
  *
- * Most of it is counted for the protocol's own sake, and only added up here, when somebody asks. A queue keeps
- * the sum of its connections that are gone.
+ * Most are counted for the protocol, and only summed up here. A queue keeps the sum of its connections that were
+ * freed.
  */
 #include <errno.h>
 #include "conn.h"

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The table of sockets by number.
+ * table.c - the table of sockets by number.
  *
- * A number is a real descriptor, a local socket that nobody uses, so that it cannot collide with another of the
- * process, and can be told from another that has got its number (fds.h). Nobody waits to take a reference:
- * who does it is counted meanwhile, and who takes a socket out of its slot waits until nobody is left.
+ * A number is a real descriptor, of a local socket that is not used otherwise. So it can't collide with another
+ * number of the process, and can be told from another file that has got the same number (fds.h). Taking a reference
+ * never waits: the thread is counted while it does, and a thread that removes a socket from its slot waits until that
+ * count is 0.
  */
 #include <errno.h>
 #include <sched.h>

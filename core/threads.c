@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* threads.c - see threads.h. */
+/* threads.c - starts threads of the library. See threads.h. */
 #include <signal.h>
 #include "threads.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* trace.c - EXS_DEBUG=2: a line where an operation is asked for, and one where it is done. See trace.h. */
+/* trace.c - EXS_DEBUG=2: a line when an operation is requested, and one when it completes. See trace.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

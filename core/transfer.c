@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Starting sends, receives and file transfers: all checks, then an operation on the connection. */
+/*
+ * transfer.c - starts sends, receives and file transfers: checks everything, then adds an operation to the
+ * connection.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include "clock.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sending side: work requests from operations, into advertised buffers or the peer's hidden one.
+ * tx.c - the sending side: posts work requests for operations, into advertised buffers or the peer's ring buffer.
  *
- * Operations are sent in order. What holds one up - no credit, no room, no advertisement - ends the run;
- * whatever brings it (a completion, a control message) starts the next.
+ * Operations are sent in order. If one can't continue, because there is no credit, no room or no advertisement, the
+ * run ends. The next completion or control message starts another.
  */
 #include <errno.h>
 #include <string.h>

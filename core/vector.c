@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Pieces of memory that are one message. See vector.h. */
+/* vector.c - the segments of a message. See vector.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include "fragile.h"

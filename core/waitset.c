@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* waitset.c - what somebody waits for: a list that a thread sleeps on, or an epoll. See waitset.h. */
+/* waitset.c - what a thread waits for: a list of descriptors to sleep on, or an epoll. See waitset.h. */
 #include <errno.h>
 #include "clock.h"
 #include "fds.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A connection at work: what it posts, what completes, how it moves on.
- */
+/* work.c - a connection at work: posts work requests, processes completions, and decides what is done next. */
 #include <endian.h>
 #include <errno.h>
 #include "conn.h"

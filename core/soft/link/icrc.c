@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* RoCEv2's invariant CRC over rebuilt headers; the CRC itself is libdeflate's. */
+/* icrc.c - RoCEv2's invariant CRC over rebuilt headers; libdeflate computes the CRC. */
 #include <string.h>
 #include <libdeflate.h>
 #include "core/bytes.h"
 #include "icrc.h"
 
-#define LINK_SIZE 8 /* the ones that stand for the link's own header */
+#define LINK_SIZE 8 /* bytes of ones in place of the link-layer header */
 #define UDP_SIZE 8
 #define BTH_SIZE 12
 #define BTH_MARKS 4 /* FECN, BECN and reserved bits: a switch may set them */
 #define PROTOCOL_UDP 17
 #define MASKED 0xff
 #define MARKS_MASKED                                                                                           \
-    0x0f6a70d9 /* to the CRC of what is before a BTH, as if its marks were MASKED instead of 0 */
+    0x0f6a70d9 /* exclusive or with the CRC before a BTH, as if byte BTH_MARKS were MASKED, not 0 */
 
 static void put_ipv4(uint8_t *ip, const struct sockaddr_in *from, const struct sockaddr_in *to)
 {
@@ -26,7 +26,7 @@ static void put_ipv4(uint8_t *ip, const struct sockaddr_in *from, const struct s
 
 static void put_ipv6(uint8_t *ip, const struct sockaddr_in6 *from, const struct sockaddr_in6 *to)
 {
-    ip[0] = 0x6f; /* the version counts, the traffic class and the flow label do not */
+    ip[0] = 0x6f; /* the version is covered, the traffic class and the flow label are not */
     ip[6] = PROTOCOL_UDP;
     memcpy(ip + 8, &from->sin6_addr, 16);
     memcpy(ip + 24, &to->sin6_addr, 16);
@@ -47,7 +47,7 @@ void icrc_flow_init(struct icrc_flow *flow, const struct soft_path *path, bool s
         flow->ip = 40;
     }
     udp = flow->head + LINK_SIZE + flow->ip;
-    /* The port stands at the same place in both kinds of address. */
+    /* The port is at the same offset in both kinds of address. */
     memcpy(udp, &from->in.sin_port, 2);
     memcpy(udp + 2, &to->in.sin_port, 2);
     flow->size = (uint8_t)(LINK_SIZE + flow->ip + UDP_SIZE);
@@ -89,7 +89,7 @@ static __attribute__((noinline)) uint32_t compute_apart(struct icrc_flow *flow, 
     return libdeflate_crc32(crc, packet + BTH_SIZE, length - BTH_SIZE);
 }
 
-/* As a rule what is before the packet is known, and nobody has set its marks: all of it at once. */
+/* Usually the headers' CRC is cached and no switch has set a mark: then one pass over the packet suffices. */
 uint32_t icrc_compute(struct icrc_flow *flow, unsigned id, const uint8_t *packet, size_t length)
 {
     const unsigned place = id % ICRC_KNOWN;
@@ -99,7 +99,7 @@ uint32_t icrc_compute(struct icrc_flow *flow, unsigned id, const uint8_t *packet
     return libdeflate_crc32(flow->known[place].crc ^ MARKS_MASKED, packet, length);
 }
 
-/* The CRC of an all-zero packet from the identification on; of one with identification `id`, that is. */
+/* The CRC, from the identification on, of a packet that is all zero but for identification `id`. */
 static uint32_t bare_crc(unsigned id, size_t length)
 {
     static const uint8_t zeros[4096];
@@ -116,7 +116,7 @@ static uint32_t bare_crc(unsigned id, size_t length)
     return crc;
 }
 
-/* One bit's difference is that of any two packets that differ in it; several bits' is the sum of theirs. */
+/* The CRC is linear: the difference of several bits is the exclusive or of the differences of each. */
 static void shift_fill(struct icrc_shift *shift, size_t length)
 {
     uint32_t zero = bare_crc(0, length);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* icrc_id.c - linear equations over bits, and a counter's window. */
+/* icrc_id.c - solves linear equations over bits for the identification, and follows a sender's counter. */
 #include <libdeflate.h>
 #include "core/clock.h"
 #include "icrc_id.h"
 
 #define POLYNOMIAL 0xedb88320u /* of the CRC-32, least significant bit first */
 #define BEHIND_ID (20 - 6 + 8) /* bytes of IP and UDP headers between the identification and the BTH */
-#define TICK_NS 1000000        /* the shortest that a kernel has */
+#define TICK_NS 1000000        /* the shortest tick of a kernel */
 
-/* What becomes of a difference that `length` bytes are behind. */
+/* The change of the final CRC that a change in front of `length` bytes causes. */
 static uint32_t carry(uint32_t difference, size_t length)
 {
     static const uint8_t zeros[4096];
@@ -23,8 +23,8 @@ static uint32_t carry(uint32_t difference, size_t length)
     return ~crc;
 }
 
-/* Bits go into a CRC byte by byte, the lowest of each first: the identification's bits 8 to 15, and then 0
- * to 7. From the last one backwards each has one more behind it. */
+/* A CRC processes bytes in order, the lowest bit of each first: the identification's bits 8 to 15, and then 0 to 7.
+ * The rows are filled from the last bit backwards: each has one more bit behind it. */
 static void fill_rows(struct icrc_id_rows *rows, size_t length)
 {
     uint32_t by = carry(POLYNOMIAL, BEHIND_ID + length);
@@ -37,8 +37,8 @@ static void fill_rows(struct icrc_id_rows *rows, size_t length)
     }
 }
 
-/* So that every row has a bit for itself. There always is one: no 16 bits in a row can cancel each other out.
- */
+/* Gaussian elimination: gives every row a bit that no other row has. There always is one, because 16 consecutive bits
+ * are linearly independent in a 32-bit CRC. */
 static void reduce(struct icrc_id_rows *rows)
 {
     for (unsigned i = 0; i < ICRC_ID_BITS; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* qp1.c - queue pair 1's packets, to and from its sockets. */
+/* qp1.c - sends and receives the packets of queue pair 1. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -13,15 +13,16 @@
 #include "roce_port.h"
 
 #define SEND_ONLY 0x64    /* of unreliable datagrams */
-#define MIGRATED 0x40     /* as every maker's packets have it */
-#define VERSION_MASK 0x3f /* a pad of nothing, and version 0 */
+#define MIGRATED 0x40     /* set in the packets of every vendor */
+#define VERSION_MASK 0x3f /* pad count and version, which must be 0 */
 #define QPN 1
 #define QKEY 0x80010000u
 #define PSN_MASK 0xffffff
 _Static_assert(QP1_SHARES == ROCE_SHARES, "its shares");
-#define ROOM 4096 /* more than any packet that is looked at */
+#define ROOM 4096 /* bytes: more than any valid packet */
 
-/* Without fragments it sends identification 0, which the check covers. Nothing is to come but errors. */
+/* Sets a sending socket's options. With fragmentation disabled it sends identification 0, which the ICRC covers. It
+ * receives only errors. */
 static int configure(int fd, sa_family_t family)
 {
     (void)fds_set_option(fd, SOL_SOCKET, SO_RCVBUF, 0);
@@ -37,7 +38,7 @@ static int configure(int fd, sa_family_t family)
                : 0;
 }
 
-/* 0 or an errno. */
+/* Opens the sending socket of a family. 0 or an errno. */
 static int open_out(struct qp1 *qp1, int family)
 {
     union soft_addr any = {.in6.sin6_family = family == ROCE_IPV4 ? AF_INET : AF_INET6};
@@ -152,14 +153,14 @@ void qp1_send(struct qp1 *qp1, const struct soft_path *path, const uint8_t mad[Q
     qp1_write(packet, qp1->psn++, mad);
     icrc_flow_init(&flow, &way, true);
     icrc_store(packet + QP1_PACKET, icrc_compute(&flow, 0, packet, QP1_PACKET));
-    /* An error may be an earlier packet's, which its host had no use for. */
+    /* An error may be an ICMP error of an earlier packet: try again. */
     if (sendmsg(fd, &message, MSG_DONTWAIT) == -1)
         (void)sendmsg(fd, &message, MSG_DONTWAIT);
 }
 
 /* ---- Receiving ---- */
 
-/* Which of our addresses it came to. */
+/* Sets the local address to the destination of a received packet. */
 static void find_local(struct soft_path *path, struct msghdr *message)
 {
     for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(message); cmsg != NULL; cmsg = CMSG_NXTHDR(message, cmsg)) {
@@ -179,7 +180,7 @@ static void find_local(struct soft_path *path, struct msghdr *message)
     }
 }
 
-/* IPv4's identification may be any. */
+/* Whether the packet's ICRC is right, for any IPv4 identification. */
 static bool is_whole(struct qp1 *qp1, const struct soft_path *path, const uint8_t *packet)
 {
     struct icrc_flow flow;
@@ -222,7 +223,7 @@ int qp1_receive(struct qp1 *qp1, int family, struct soft_path *path, uint8_t mad
     return 1;
 }
 
-/* The kernel says so of a whole packet, as its host has quoted it. */
+/* Reads the error queue. The ICMP error must quote the whole packet. */
 int qp1_refused(struct qp1 *qp1, int family, struct soft_path *path, uint8_t mad[QP1_MAD])
 {
     _Alignas(struct cmsghdr) uint8_t control[512];

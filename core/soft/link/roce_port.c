@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* roce_port.c - joining, leaving and handing out of roce_port.h. */
+/* roce_port.c - opening, joining and leaving RoCE's port, and handing its sockets to other processes: roce_port.h. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -15,9 +15,9 @@
 #include "turn_out.h"
 #include "udp.h"
 
-#define ENDING_MS 100 /* how long a process may take to close what it had */
+#define ENDING_MS 100 /* how long an exiting process may take to close its sockets */
 #define QPN_MASK 0xffffff
-#define TURN (-1) /* in place of a share, in the name of whose turn it is to join */
+#define TURN (-1) /* in place of a share: the name that a joining process binds */
 
 /* ---- Names ---- */
 
@@ -45,7 +45,7 @@ static int open_door(void)
     return fds_own_private(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-/* Go to whoever has the name. -1 and errno: ECONNREFUSED, nobody has it. */
+/* Connects to the process that has bound the name. -1 and errno: ECONNREFUSED, no process has. */
 static int visit(int share)
 {
     struct sockaddr_un un;
@@ -55,7 +55,7 @@ static int visit(int share)
     return finish(fd, fd != -1 && connect(fd, (struct sockaddr *)&un, length) == 0);
 }
 
-/* Take a name. -1 and errno: EADDRINUSE, somebody has it. */
+/* Binds a name and listens. -1 and errno: EADDRINUSE, a process has it. */
 static int take_name(int share)
 {
     struct sockaddr_un un;
@@ -68,7 +68,7 @@ static int take_name(int share)
                   fd != -1 && bind(fd, (struct sockaddr *)&un, length) == 0 && listen(fd, ROCE_SHARES) == 0);
 }
 
-/* Until there is something to read, or the other end is closed. False: not before the deadline. */
+/* Waits until the socket is readable or the other end is closed. False: not before the deadline. */
 static bool await(int fd, uint64_t deadline)
 {
     struct pollfd one = {.fd = fd, .events = POLLIN};
@@ -80,7 +80,7 @@ static bool await(int fd, uint64_t deadline)
     return got == 1;
 }
 
-/* Anybody may take any name. Has another user got this one? */
+/* Whether another user has bound this name, as any user can. */
 static bool is_foreign(int share)
 {
     int fd = visit(share);
@@ -93,7 +93,7 @@ static bool is_foreign(int share)
     return foreign;
 }
 
-/* Until whoever has the turn has ended it. False: another user has its name, and may have it for ever. */
+/* Waits until the process that is joining has finished. False: another user has bound that name, and may keep it. */
 static bool await_end(uint64_t deadline)
 {
     int other = visit(TURN);
@@ -108,7 +108,8 @@ static bool await_end(uint64_t deadline)
     return ours;
 }
 
-/* A name that only one has at a time; its end is seen by those who are connected to it. -1 and errno. */
+/* Binds the name that only one process has at a time. Processes that wait connect to it and see when it is closed. -1
+ * and errno. */
 static int await_turn(void)
 {
     uint64_t deadline = ns_after(now_ns(), ROCE_PATIENCE_MS * UINT64_C(1000000));
@@ -151,7 +152,7 @@ static bool is_without_ipv6(enum roce_family family, int error)
     return family == ROCE_IPV6 && (error == EAFNOSUPPORT || error == EADDRNOTAVAIL);
 }
 
-/* Does anybody have the port, be it one who would share it? 0 or an errno. */
+/* Checks that no process has the port, not even one that shares it. 0 or an errno. */
 static int try_alone(enum roce_family family)
 {
     union soft_addr any = everywhere(family);
@@ -163,8 +164,8 @@ static int try_alone(enum roce_family family)
     return error;
 }
 
-/* The upper half of a queue pair's number is its LID; the BTH's fifth to eighth byte has it behind eight bits
- * of something else. Number 1 is no LID's. */
+/* Attaches the BPF program that selects a socket. Bytes 4 to 7 of the BTH are 8 other bits and the queue pair's
+ * number, whose upper bits are the LID. Number 1 belongs to no LID. */
 static int distribute(int fd)
 {
     struct sock_filter program[] = {
@@ -181,7 +182,7 @@ static int distribute(int fd)
     return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &all, sizeof all) == -1 ? errno : 0;
 }
 
-/* All of a family, in their order. 0 or an errno. */
+/* Opens all sockets of a family, in order. 0 or an errno. */
 static int open_family(struct roce_port *roce, enum roce_family family)
 {
     union soft_addr any = everywhere(family);
@@ -206,7 +207,7 @@ static int open_all(struct roce_port *roce)
     return error == 0 ? open_family(roce, ROCE_IPV6) : error;
 }
 
-/* ---- From hand to hand ---- */
+/* ---- Handing the sockets on ---- */
 
 void roce_port_answer(struct roce_port *roce)
 {
@@ -237,7 +238,7 @@ static int receive_share(int from, int fds[ROCE_FAMILIES], uint64_t deadline)
     if (!await(from, deadline))
         return ETIMEDOUT;
     got = recv(from, &families, sizeof families, MSG_PEEK | MSG_DONTWAIT);
-    if (got == 0 || (got == -1 && errno == ECONNRESET)) /* it ends just now, or before it saw us */
+    if (got == 0 || (got == -1 && errno == ECONNRESET)) /* it is exiting, perhaps before it accepted us */
         return ESRCH;
     if (got == -1)
         return errno;
@@ -256,7 +257,7 @@ static void leave_table(struct roce_port *roce)
     roce->memory = -1;
 }
 
-/* A process of an older release has none to give, and closes. */
+/* Receives the table. A process of an older release has none, and closes the connection. */
 static void receive_table(struct roce_port *roce, int from, uint64_t deadline)
 {
     uint8_t families;
@@ -270,7 +271,7 @@ static void receive_table(struct roce_port *roce, int from, uint64_t deadline)
         leave_table(roce);
 }
 
-/* The first one makes it. Without one each name is tried. */
+/* The first process creates the table. Without a table each name is tried. */
 static void make_table(struct roce_port *roce)
 {
     roce->memory = roce_table_make();
@@ -280,7 +281,7 @@ static void make_table(struct roce_port *roce)
         leave_table(roce);
 }
 
-/* From one who is there. 0 or an errno; all sockets, or none. */
+/* Receives the sockets and the table from a process that has them. 0 or an errno; all sockets, or none. */
 static int receive_all(struct roce_port *roce, int from)
 {
     uint64_t deadline = ns_after(now_ns(), ROCE_PATIENCE_MS * UINT64_C(1000000));
@@ -302,7 +303,7 @@ static void clear(struct roce_port *roce)
         roce->fds[share][ROCE_IPV4] = roce->fds[share][ROCE_IPV6] = -1;
 }
 
-/* What a process gave replaces what one gave that has no table. */
+/* Receives them, in place of those from a process without a table. */
 static int take_from(struct roce_port *roce, int from)
 {
     struct roce_port other;
@@ -317,9 +318,9 @@ static int take_from(struct roce_port *roce, int from)
     return error;
 }
 
-/* Ask one after another, until one gives a table, too: where some use it all must. 0, or an errno: ESRCH when nobody of
- * this user's is there. At a door where there is no place to stand that can't be told: should it be one of ours, he has
- * the port, and so it shows. */
+/* Asks one process after another, until one sends a table, too: if some use it, all must. 0, or an errno: ESRCH if no
+ * process of this user is there. A process whose backlog is full (EAGAIN) counts as none; if it is of this user,
+ * opening the port fails, because it has the port. */
 static int ask(struct roce_port *roce)
 {
     int error = ESRCH;
@@ -343,7 +344,7 @@ static int ask(struct roce_port *roce)
     return error;
 }
 
-/* The first share that nobody has. 0 or an errno. */
+/* Takes the first share that is free. 0 or an errno. */
 static int take_share(struct roce_port *roce)
 {
     bool foreign = false;
@@ -359,7 +360,8 @@ static int take_share(struct roce_port *roce)
     return foreign ? EPERM : EUSERS;
 }
 
-/* Who ends may have closed its door already, and its sockets not yet, which nothing tells. */
+/* Opens the sockets. An exiting process may have closed its door, and not yet its sockets: tries again for
+ * ENDING_MS. */
 static int open_or_retry(struct roce_port *roce)
 {
     uint64_t deadline = ns_after(now_ns(), ENDING_MS * UINT64_C(1000000));
@@ -373,7 +375,7 @@ static int open_or_retry(struct roce_port *roce)
     return error;
 }
 
-/* With the turn. */
+/* Called by the one process that is joining. 0 or an errno. */
 static int join(struct roce_port *roce)
 {
     int error = ask(roce);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* roce_port_explain.c - who has UDP port 4791, where we can't, and what to do. */
+/* roce_port_explain.c - explains why UDP port 4791 is not available: which program has it, and what to do. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,12 +9,11 @@
 #include "core/soft/engine/wire.h"
 #include "roce_port.h"
 
-/* The kernel's table of UDP sockets: a line has its number, the local address and port, the remote ones, state,
- * queues, timer, retransmissions, and then whose it is. */
+/* A line of /proc/net/udp: number, local address and port, remote ones, state, queues, timer, retransmissions, user. */
 #define PORT_FIELD 1
 #define USER_FIELD 7
 
-/* Is this line one of a socket at the port? Then its user. */
+/* Whether the line is of a socket at the port; *user is then its user. */
 static bool read_line(const char *line, unsigned long *user)
 {
     const char *at = line, *port;
@@ -45,7 +44,7 @@ static bool find(const char *table, unsigned long *user)
     return found;
 }
 
-/* The kernel's software RDMA device is loaded. */
+/* Whether the kernel's software RDMA device is loaded. */
 static bool has_rxe(void)
 {
     FILE *file = fopen("/sys/module/rdma_rxe/initstate", "re");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* roce_table.c - the shared counts of roce_table.h. */
+/* roce_table.c - the shared table of roce_table.h. */
 #include <errno.h>
 #include <sys/mman.h>
 #include "roce_table.h"
@@ -41,7 +41,7 @@ void roce_table_open(struct roce_table *table, uint32_t place)
     atomic_fetch_add(&table->doors[place], 1); /* pairs with roce_table_is_open()'s load */
 }
 
-/* Another process may have written anything there: a count stays at 0. */
+/* Another process may have written any value: the count does not go below 0. */
 void roce_table_close(struct roce_table *table, uint32_t place)
 {
     uint32_t count = atomic_load(&table->doors[place]); /* pairs with nothing: the exchange checks it */

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm.c - the packets that go through the rings of a context's peers, and when the bell is rung and heard. */
+/* shm.c - sending and receiving packets through the rings of a context's peers, and the wake-ups between them. */
 #include <stdio.h>
 #include "core/copy.h"
 #include "core/fds.h"
 #include "core/settings.h"
 #include "shm.h"
 
-#define UNCALLED_MAX 262144            /* bytes that a sleeping peer is not told of during a turn */
-#define BYTES_MAX (SHM_RING_BYTES / 2) /* taken in while the context stays locked */
-#define LOOK_MAX (SHM_RING_BYTES / 8)  /* the same of who looks again, after giving back what has come */
+#define UNCALLED_MAX 262144            /* bytes put into a ring before its sleeping peer is woken */
+#define BYTES_MAX (SHM_RING_BYTES / 2) /* received while the context stays locked */
+#define LOOK_MAX (SHM_RING_BYTES / 8)  /* like BYTES_MAX, for a caller that busy-polls */
 
-/* ---- The bell ---- */
+/* ---- The eventfd ---- */
 
-/* More than anybody is owed. A peer can write any number there. */
+/* More than `owed` can be. A peer can write any number to the eventfd. */
 #define RINGS_MAX INT32_MAX
 
-/* Before looking: whoever rings after that has not been seen. It may still be on its way, to be heard at
- * another look. Has it been rung? And by somebody who did not owe that, as far as is known before his ring is
- * looked into? */
+/* Reads the eventfd. Must be called before the rings are polled, because a write after the read announces packets that
+ * this poll may not see. Returns whether the eventfd was written. *unexpected: there were more writes than `owed`, so
+ * a peer has written whose ring was not polled yet. */
 static bool hear(struct shm *shm, bool *unexpected)
 {
     uint64_t times = fds_flag_take(shm->bell);
@@ -43,14 +43,14 @@ void shm_look_no_more(struct shm_peer *peer)
 
 /* ---- Sending ---- */
 
-/* What is said of a flag that was up and that we take down, or find taken down: rings that are to come. */
+/* `rings`: a peer has cleared one of our flags, and therefore writes the eventfd, or has already. */
 static void expect_ring(struct shm *shm, bool rings)
 {
     shm->owed += rings;
 }
 
-/* Where there is no room, or was none the last time: the flag first, and then once more, for the peer may have taken
- * everything in between. */
+/* When there is no space, or was none the last time. Sets the flag and then checks for space again, because the peer
+ * may have emptied the ring in between. */
 static __attribute__((noinline)) uint8_t *room_by_flag(struct shm_peer *peer, uint8_t *at, size_t size,
                                                        size_t *limit)
 {
@@ -64,7 +64,7 @@ static __attribute__((noinline)) uint8_t *room_by_flag(struct shm_peer *peer, ui
     }
     if (at != NULL)
         expect_ring(peer->shm, shm_ring_stay(out, &out->control->wants_room));
-    if (out->broken && !peer->failed) { /* to be given up at the next look, which must come */
+    if (out->broken && !peer->failed) { /* give_up() follows in the next poll, which must happen */
         shm_look_at(peer);
         shm_bell_ring(peer->shm->bell);
         peer->shm->owed++;
@@ -87,7 +87,7 @@ uint8_t *shm_link_room(struct soft_link *link, size_t size, size_t *limit)
     return at;
 }
 
-/* One of its flags was up, and we have taken it down. */
+/* Wakes a peer after this end has cleared one of its flags: sets its bit and writes its eventfd. */
 static void call(struct shm_peer *peer)
 {
     if (peer->board != NULL)
@@ -113,14 +113,14 @@ void shm_sent(struct shm *shm)
         shm_call_peer(peer);
 }
 
-/* To wake a peer costs us more than a train does, and it falls asleep again when it has taken what there is: so
- * it is called for many trains, or at the end of a turn. */
+/* Waking a peer costs more than sending a batch, and the peer sleeps again as soon as its ring is empty. So it is
+ * woken once for many batches: after UNCALLED_MAX bytes, or by shm_sent() at the end of a pass. */
 void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
                    size_t stride)
 {
     struct shm_peer *peer = (struct shm_peer *)link;
 
-    (void)path, (void)train; /* it lies where link_room said */
+    (void)path, (void)train; /* it is where shm_link_room() said */
     shm_ring_put(&peer->out, length, stride, link->ack);
     link->ack = 0;
     if (peer->uncalled_bytes == 0)
@@ -131,7 +131,7 @@ void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t
         shm_call_peer(peer);
 }
 
-/* Is there room again for what found none? */
+/* If the engine found no space: reports it when there is space again. */
 static void look_for_room(struct shm_peer *peer)
 {
     size_t limit;
@@ -142,7 +142,8 @@ static void look_for_room(struct shm_peer *peer)
 
 /* ---- Receiving ---- */
 
-/* The acknowledgement is behind the packets: some of them may be answers that come before it. */
+/* Passes a batch to the engine; returns the number of packets. The acknowledgement is processed after the packets,
+ * because some of them may be responses that precede it. */
 static int give(struct shm_peer *peer, const struct shm_train *train)
 {
     int packets = 0;
@@ -158,7 +159,7 @@ static int give(struct shm_peer *peer, const struct shm_train *train)
     return packets;
 }
 
-/* One so long that it may be wanted to know how long it took to be copied. */
+/* Like give(), for a batch that is long enough to measure its copy. */
 static __attribute__((noinline)) int give_timed(struct shm_peer *peer, const struct shm_train *train)
 {
     uint64_t begun = shm_pace_begin(&peer->in.pace, train->length) ? now_ns() : 0;
@@ -170,7 +171,7 @@ static __attribute__((noinline)) int give_timed(struct shm_peer *peer, const str
     return packets;
 }
 
-/* What lies there, up to so many bytes. */
+/* Receives all batches in a ring, up to *budget bytes. */
 static int empty_ring(struct shm_peer *peer, size_t *budget)
 {
     struct shm_train train;
@@ -185,7 +186,8 @@ static int empty_ring(struct shm_peer *peer, size_t *budget)
     return packets;
 }
 
-/* Each learns how far the other has come, and what is free therefore. */
+/* Publishes our position in the incoming ring, and reads the peer's in the outgoing one, so that both know the free
+ * space. */
 static void share_room(struct shm_peer *peer)
 {
     if (shm_ring_tell(&peer->in))
@@ -193,8 +195,8 @@ static void share_room(struct shm_peer *peer)
     shm_ring_see_room(&peer->out);
 }
 
-/* Who looks at the next look, too, need not be called: the flag stays down, or is taken down. Of room
- * both learn when there is nothing else to do: a line of the cache that goes from one to the other is waited for. */
+/* Polls one ring for a caller that polls again soon: the need-wakeup flag is cleared or stays clear. Positions are
+ * exchanged only if there were no packets, because each exchange waits for a cache line of the other CPU. */
 static int look_on(struct shm_peer *peer, size_t *budget)
 {
     struct shm_ring *in = &peer->in;
@@ -208,7 +210,7 @@ static int look_on(struct shm_peer *peer, size_t *budget)
     return packets;
 }
 
-/* All of it; then the flag is up, unless the time is. */
+/* Polls one ring and sets its need-wakeup flag when it is empty, unless the budget is used up first. */
 static int look(struct shm_peer *peer, size_t *budget)
 {
     struct shm *shm = peer->shm;
@@ -250,14 +252,15 @@ static void called(void *arg, unsigned seat)
         shm_look_at(peer);
 }
 
-/* How many of those with a seat have called? */
+/* Takes the bits of the bitmap, and puts their peers on the list of those to poll. Returns their number. */
 static unsigned take_calls(struct shm *shm)
 {
     return shm->seats == NULL ? 0 : shm_board_take(shm->seats->board, called, shm);
 }
 
-/* What is to be heard, so that nobody who has not been seen is heard: before the bell's other callers are
- * looked for. */
+/* Before the rings are polled: takes the bits, counts the flags that peers have cleared, and reads the eventfd if a
+ * write is outstanding; then takes the bits again, so that no peer's write is read without its bit. Returns the number
+ * of bits. */
 static unsigned listen_for_calls(struct shm *shm, bool hears)
 {
     unsigned calls = take_calls(shm);
@@ -271,7 +274,8 @@ static unsigned listen_for_calls(struct shm *shm, bool hears)
     return calls;
 }
 
-/* Who used up the time of the others goes behind them. One whose flag is up calls for what comes, not for what there is. */
+/* Polls the rings on the list. A peer that uses up the budget goes to the end of the list. A peer with a slot leaves
+ * the list when its flag is set and its ring is empty. */
 static int look_at_all(struct shm *shm, size_t *budget, bool watches)
 {
     struct shm_peer *peer, *next;
@@ -297,7 +301,7 @@ static int look_at_all(struct shm *shm, size_t *budget, bool watches)
     return packets;
 }
 
-/* At anybody's ring, as far as can be seen without taking it. */
+/* Whether any ring on the list has a batch. */
 static bool has_come(struct shm *shm)
 {
     struct shm_peer *peer;
@@ -309,7 +313,8 @@ static bool has_come(struct shm *shm)
     return false;
 }
 
-/* Who polls is here again at once, but for locks: what comes before that is found where they are held. */
+/* Checks the rings a few more times for a caller that busy-polls, while the locks are held, which saves it to take them
+ * again for each poll. */
 static int look_again(struct shm *shm, size_t *budget)
 {
     for (int i = 0; i < SHM_LOOKS_AGAIN; i++)
@@ -318,8 +323,8 @@ static int look_again(struct shm *shm, size_t *budget)
     return 0;
 }
 
-/* Where nothing came the bell may have been rung all the same: for room, or by somebody who is gone. An
- * unexpected one, and nobody's bit: all are looked into. */
+/* If no packets were found the eventfd may still be readable: a peer has freed space, or a peer that is gone has
+ * written it. After an unexpected write without any bit all peers with a slot are polled. */
 int shm_receive(struct shm *shm, bool hears, bool watches)
 {
     size_t budget = watches ? BYTES_MAX : LOOK_MAX;
@@ -335,7 +340,7 @@ int shm_receive(struct shm *shm, bool hears, bool watches)
             shm_seats_each(shm->seats, called, shm);
         packets = look_at_all(shm, &budget, watches);
     }
-    if (shm->owed < 0) /* rings of nobody whose flag was up */
+    if (shm->owed < 0) /* writes of a peer that cleared no flag */
         shm->owed = 0;
     if (budget == 0 && watches) {
         shm_bell_ring(shm->bell);

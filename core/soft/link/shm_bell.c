@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_bell.c - which eventfd is which, of shm_bell.h. */
+/* shm_bell.c - the list of the peers' eventfds, by the kernel's number: shm_bell.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -15,18 +15,18 @@
 
 static struct {
     pthread_mutex_t lock;
-    LIST_HEAD(, shm_bell) list; /* of those whose number is known */
+    LIST_HEAD(, shm_bell) list; /* those whose number is known */
 } known = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Ringing must neither wait nor be a signal, as with a pipe; what isn't of a file system is an eventfd, or
- * can't be written to. */
+/* Whether a peer's descriptor can be used as an eventfd. A write must not block, nor raise a signal as a pipe can. A
+ * descriptor without a file type is an eventfd, or can't be written. False and errno. */
 static bool is_bell(int fd)
 {
     struct stat info;
     int flags = fcntl(fd, F_GETFL);
 
     if (flags == -1 || fstat(fd, &info) == -1) {
-        if (errno != ENOMEM && errno != EMFILE) /* a shortage is told as what it is */
+        if (errno != ENOMEM && errno != EMFILE) /* but report a shortage as it is */
             errno = EPROTO;
         return false;
     }
@@ -34,8 +34,8 @@ static bool is_bell(int fd)
     return (flags & O_NONBLOCK) != 0 && (info.st_mode & S_IFMT) == 0;
 }
 
-/* Linux numbers eventfds, and says so since 5.2. -1: it doesn't, or there is no /proc, or no descriptor left to
- * look there. (locked, so that no thread is cancelled inside) */
+/* The kernel's number of an eventfd, in /proc since Linux 5.2. -1: there is none, or no /proc, or no descriptor left
+ * to read it. (locked, so that no thread is cancelled inside) */
 static int number_of(int fd)
 {
     static const char label[] = "eventfd-id:";
@@ -47,7 +47,7 @@ static int number_of(int fd)
     const char *at = strstr(text, label);
     long number = at != NULL ? strtol(at + sizeof label - 1, NULL, 10) : -1;
 
-    return number >= 0 ? (int)number : -1; /* the kernel may have found none for it */
+    return number >= 0 ? (int)number : -1; /* the kernel may have had no number for it */
 }
 
 /* (locked) */
@@ -61,7 +61,7 @@ static struct shm_bell *find(int number)
     return NULL;
 }
 
-/* A bell of its own for this descriptor. (locked) */
+/* Makes a struct for this descriptor. NULL: no memory. (locked) */
 static struct shm_bell *hang(int fd, int number)
 {
     struct shm_bell *bell = malloc(sizeof *bell);
@@ -110,7 +110,7 @@ void shm_bell_give_back(struct shm_bell *bell)
 
 void shm_bell_ring(int fd)
 {
-    (void)fds_flag(fd, true); /* or it is as loud as can be */
+    (void)fds_flag(fd, true); /* it fails only if the counter is at its maximum: readable anyway */
 }
 
 void shm_bell_forget(void)

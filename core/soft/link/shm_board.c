@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_board.c - the bits, the seats and the page of shm_board.h. */
+/* shm_board.c - slots and the notification bitmap: shm_board.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 #include "shm_board.h"
 #include "shm_sealed.h"
 
-/* The place of the lowest bit, which is taken out. */
+/* Clears the lowest bit that is set, and returns its index. */
 static unsigned next_bit(uint64_t *bits)
 {
     unsigned bit = (unsigned)__builtin_ctzll(*bits);
@@ -16,7 +16,7 @@ static unsigned next_bit(uint64_t *bits)
     return bit;
 }
 
-/* ---- Seats ---- */
+/* ---- Slots ---- */
 
 static void free_seats(struct shm_seats *seats)
 {
@@ -87,7 +87,7 @@ void shm_seats_each(struct shm_seats *seats, void (*each)(void *arg, unsigned se
     }
 }
 
-/* ---- The page ---- */
+/* ---- The bitmap ---- */
 
 struct shm_board *shm_board_map(int memory)
 {
@@ -107,7 +107,7 @@ void shm_board_call(struct shm_board *board, unsigned seat)
     atomic_fetch_or_explicit(&board->sums[word / 64], UINT64_C(1) << word % 64, memory_order_release);
 }
 
-/* Bits that are set; they are clear then. Acquire: shm_board_call()'s releases. */
+/* Clears a word and returns its bits. The acquire exchange pairs with the releases of shm_board_call(). */
 static uint64_t take(_Atomic uint64_t *bits)
 {
     return atomic_load_explicit(bits, memory_order_relaxed) == 0

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_door.c - directories, names and sockets of shm_door.h. */
+/* shm_door.c - the directories, names and unix sockets of shm_door.h. */
 #include "shm_door.h"
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -21,7 +21,7 @@
 #define SO_NETNS_COOKIE 71
 #endif
 #define BACKLOG 4096                         /* the kernel reduces it to net.core.somaxconn */
-#define SWEEP_MAX 1024                       /* files looked at */
+#define SWEEP_MAX 1024                       /* maximum files that one sweep checks */
 #define DIRECTORY_MAX 32                     /* bytes, with the 0 */
 #define ADDRESS_BYTES (INET6_ADDRSTRLEN + 6) /* with "-" and a port */
 #define NAME_BYTES (ADDRESS_BYTES + 18)
@@ -42,7 +42,7 @@ static int open_socket(int type)
 
 /* ---- Directories ---- */
 
-/* Only root and the user can create something at the first two. */
+/* Only root and the user itself can create files at the first two. */
 static const struct {
     const char *before, *behind;
 } directories[] = {{"/run/user/", "/exs"}, {"/run/exs-", ""}, {"/tmp/exs-", ""}, {"/dev/shm/exs-", ""}};
@@ -61,8 +61,9 @@ static void report_foreign(const char *what, uid_t owner)
                 (unsigned)owner, what, (unsigned)geteuid());
 }
 
-/* Is the directory this user's alone? Who else owns one of this name is reported. A name in a sticky directory that
- * is ours stays ours, so what is true now is true when a socket is created there. */
+/* Whether the directory belongs to this user and no other can write it. Reports it if another user owns it. No other
+ * user can rename or remove our directory in a sticky directory, so the result still holds when a socket is created
+ * there. */
 static bool is_private(const char *path)
 {
     struct stat status;
@@ -85,7 +86,7 @@ static struct directory directory_at(size_t index)
 
 /* ---- Names ---- */
 
-/* Of an address and port; `all`: of all addresses of a family, which is then all that counts of the address. */
+/* The name of an address and port; `all`: the name of all addresses of this family, with addr's port. */
 static struct name name_of(const union soft_addr *addr, bool all, sa_family_t family)
 {
     char host[INET6_ADDRSTRLEN] = "";
@@ -100,7 +101,8 @@ static struct name name_of(const union soft_addr *addr, bool all, sa_family_t fa
     return name;
 }
 
-/* Those that a listener for connections to this address can have, in the order in which the kernel chooses one. */
+/* The names that a listener for connections to this address can have, in the order in which TCP would choose a
+ * listener. */
 static size_t names_for(const union soft_addr *remote, struct name names[NAMES])
 {
     size_t count = 0;
@@ -112,7 +114,7 @@ static size_t names_for(const union soft_addr *remote, struct name names[NAMES])
     return count;
 }
 
-/* What identifies the socket's network namespace. */
+/* A number that identifies the socket's network namespace. */
 static uint64_t network_of(int fd)
 {
     uint64_t cookie = 0;
@@ -133,7 +135,7 @@ static bool file_address(struct sockaddr_un *un, const struct directory *directo
                     name->text) < (int)sizeof un->sun_path;
 }
 
-/* With the @ by which programs show such names. */
+/* The abstract name, with the @ with which programs show it. */
 static struct name abstract_name(const struct name *name)
 {
     struct name abstract;
@@ -150,8 +152,8 @@ static bool is_dead(int probe, const struct sockaddr_un *un)
     return connect(probe, (const struct sockaddr *)un, sizeof *un) == -1 && errno == ECONNREFUSED;
 }
 
-/* Another process may give this name to its socket at any time, so the file is looked at again under a name that
- * no other process uses. */
+/* Removes the file of a dead process. Another process may create a socket with this name at any time, so the file is
+ * checked again after it was renamed to a name that no other process uses. */
 static void remove_dead(int probe, const struct sockaddr_un *un, const struct sockaddr_un *aside)
 {
     if (!is_dead(probe, un) || rename(un->sun_path, aside->sun_path) == -1)
@@ -162,7 +164,8 @@ static void remove_dead(int probe, const struct sockaddr_un *un, const struct so
         (void)rename(aside->sun_path, un->sun_path);
 }
 
-/* A socket of another type can't be connected to one that lives, and does not disturb it. */
+/* Removes dead files from a directory. The probe is a socket of another type: its connect() fails on every file, with
+ * ECONNREFUSED only on dead ones, and does not disturb a listener. */
 static void sweep(const char *directory, const struct sockaddr_un *aside)
 {
     int fd = fds_own(open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
@@ -195,7 +198,7 @@ static bool bind_and_listen(int fd, const struct sockaddr_un *un, socklen_t leng
     return bind(fd, (const struct sockaddr *)un, length) == 0 && listen(fd, BACKLOG) == 0;
 }
 
-/* The socket gets its name only when it listens, in place of the one that may have it. */
+/* Binds the socket to a random name and renames that when the socket listens, which replaces a dead file. */
 static bool open_file_in(struct shm_door *door, const struct directory *directory, const struct name *name)
 {
     static atomic_flag swept = ATOMIC_FLAG_INIT; /* by itself: it pairs with nothing */
@@ -272,12 +275,12 @@ void shm_doors_close(struct shm_door doors[SHM_DOORS])
 /* ---- The side that connects ---- */
 
 struct visit {
-    int fd; /* not connected yet, or to a process of our user; -1: there is none */
+    int fd; /* unconnected, or connected to a process of this user; -1: none */
     int error;
 };
 
-/* Is the visit over, with a connection or an error? What belongs to another user is closed, and the next name is
- * tried by another socket. */
+/* Tries one name. Returns whether the search is over, with a connection or an error. A connection to another user's
+ * process is closed, and the next name is tried with a new socket. */
 static bool visit_address(struct visit *visit, const struct sockaddr_un *un, socklen_t length, const char *what)
 {
     struct ucred peer = {.uid = 0};

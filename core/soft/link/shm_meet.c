@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_meet.c - sockets, descriptors and credentials of shm_meet.h. */
+/* shm_meet.c - exchanges descriptors over the listener's unix sockets, and checks credentials: shm_meet.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,22 +17,22 @@
 #include "shm_sealed.h"
 #include "turn_out.h"
 
-#define MAGIC 0x4558536au /* and of this layout, and what is in it */
+#define MAGIC 0x4558536au /* changes with the layout of the message or the memory */
 #define FIRST_ROOM 16
-#define VISITS 128 /* of clients without a request, at a time */
-#define CHECKS 64  /* of clients that wait, at a time */
+#define VISITS 128 /* clients that shm_meeting_look() accepts at a time */
+#define CHECKS 64  /* waiting clients that see_out() checks at a time */
 
-/* From whoever connects; the memory and the bell come with it, and the board where he has one. From whoever
- * listens only the number of a seat, with the bell and the board. */
+/* The client's message, sent with the descriptors of its memory, its eventfd and, if it has one, its bitmap. The
+ * listener answers with only the number of a slot, and the descriptors of its eventfd and bitmap. */
 struct greeting {
     uint32_t magic, mtu, ring_bytes, area_bytes;
-    uint32_t seat; /* the other's; NO_SEAT: there is no board */
+    uint32_t seat; /* the receiver's slot in the sender's bitmap; NO_SEAT: there is no bitmap */
     uint8_t token[SHM_TOKEN];
 };
 
 #define NO_SEAT UINT32_MAX
 
-/* By errno. Returns NULL. */
+/* Sets *why, with errno. Returns NULL. */
 static struct shm_peer *refuse(struct shm_refusal *why, const char *what)
 {
     *why = (struct shm_refusal){what, errno};
@@ -51,7 +51,8 @@ static struct shm_peer *make_peer(struct shm_seats *seats, int memory, bool make
     return peer;
 }
 
-/* Is there room for one more, and a bell? And where that one would have its seat. */
+/* Whether the context can have one more peer, and has an eventfd; *seats: where the peer will have its slot. Sets
+ * errno. */
 static bool may_have_another(struct shm *shm, struct shm_seats **seats)
 {
     int error;
@@ -64,14 +65,14 @@ static bool may_have_another(struct shm *shm, struct shm_seats **seats)
     return error == 0;
 }
 
-/* ---- Bells and boards ---- */
+/* ---- Eventfds and bitmaps ---- */
 
 static uint32_t seat_of(const struct shm_peer *peer)
 {
     return peer->seats == NULL ? NO_SEAT : (uint32_t)peer->seat;
 }
 
-/* What the peer needs to call us, behind `fds`. How many? */
+/* Writes the descriptors that the peer needs to notify us to `fds`. Returns their number. */
 static size_t add_call(const struct shm *shm, const struct shm_peer *peer, int *fds)
 {
     fds[0] = shm->bell;
@@ -81,7 +82,8 @@ static size_t add_call(const struct shm *shm, const struct shm_peer *peer, int *
     return 2;
 }
 
-/* What the peer sent: a bell, and a board if it names a seat there. False and errno: both are the caller's. */
+/* Takes over the descriptors that the peer sent: an eventfd, and a bitmap if it names a slot. False and errno: both
+ * stay the caller's. */
 static bool take_call(struct shm_peer *peer, const int fds[2], uint32_t seat)
 {
     bool has_board = fds[1] != -1;
@@ -126,7 +128,7 @@ void shm_meeting_close(struct shm_meeting *meeting)
     free(meeting);
 }
 
-/* Returns its socket, which is the caller's. */
+/* Removes a client. Returns its socket, which the caller then owns. */
 static int remove_guest(struct shm_meeting *meeting, unsigned at)
 {
     int fd = meeting->guests[at].fd;
@@ -136,7 +138,7 @@ static int remove_guest(struct shm_meeting *meeting, unsigned at)
     return fd;
 }
 
-/* False: there is no memory. */
+/* Makes space for one more client; at the maximum, closes the oldest one. False: there is no memory. */
 static bool has_room(struct shm_meeting *meeting)
 {
     unsigned more = meeting->room == 0 ? FIRST_ROOM : 2 * meeting->room;
@@ -156,7 +158,7 @@ static bool has_room(struct shm_meeting *meeting)
     return true;
 }
 
-/* -1: none is at a door. */
+/* Accepts a connection from one of the listening sockets. -1: there is none. */
 static int take_visitor(const struct shm_meeting *meeting)
 {
     int fd = -1;
@@ -167,7 +169,7 @@ static int take_visitor(const struct shm_meeting *meeting)
     return fd;
 }
 
-/* The next one at the doors. False: there is none, or no memory for it. */
+/* Accepts the next client, and closes it if it is another user's. False: there is none, or no memory for it. */
 static bool let_in(struct shm_meeting *meeting)
 {
     int fd;
@@ -181,8 +183,8 @@ static bool let_in(struct shm_meeting *meeting)
     return true;
 }
 
-/* Whoever has left again brings no request any more, and what he brought would stay with us. Some are asked each
- * time, so that many who wait cost each request no more than a few. */
+/* Drops clients that have hung up: their requests never arrive, and their descriptors would stay in our queue. Checks
+ * CHECKS of them each time, so that many waiting clients do not slow down each request. */
 static void see_out(struct shm_meeting *meeting)
 {
     struct pollfd look[CHECKS];
@@ -209,7 +211,8 @@ void shm_meeting_look(struct shm_meeting *meeting)
     see_out(meeting);
 }
 
-/* What it brings may not have arrived yet. False: it has left again, or is no guest of ours. */
+/* Reads the token of a client's message, which may not have arrived yet. False: it has hung up, or sent another
+ * message. */
 static bool learn_token(struct shm_guest *guest)
 {
     struct greeting greeting;
@@ -226,7 +229,7 @@ static bool learn_token(struct shm_guest *guest)
     return guest->has_token;
 }
 
-/* The guest with this token, of those from this one on. -1: there is none. */
+/* Removes the client with this token, from index `first` on, and returns its socket. -1: there is none. */
 static int find_from(struct shm_meeting *meeting, unsigned first, const uint8_t token[SHM_TOKEN])
 {
     for (unsigned i = first; i < meeting->count; i++) {
@@ -240,7 +243,7 @@ static int find_from(struct shm_meeting *meeting, unsigned first, const uint8_t 
     return -1;
 }
 
-/* A client brings its memory before it sends its request: it is here, or at a door. */
+/* A client sends its memory before its request, so it is on the list, or in the backlog of a listening socket. */
 int shm_meeting_find(struct shm_meeting *meeting, const uint8_t token[SHM_TOKEN])
 {
     int found = find_from(meeting, 0, token);
@@ -259,7 +262,7 @@ static bool is_our_greeting(const struct greeting *greeting)
            greeting->area_bytes == sizeof(struct shm_area);
 }
 
-/* What the guest brought, mapped, and his to call. NULL and errno. */
+/* Makes a peer from the client's descriptors. NULL and errno: the descriptors stay the caller's. */
 static struct shm_peer *take_in(struct shm_seats *seats, const int fds[3], const struct greeting *greeting)
 {
     struct shm_peer *peer = is_our_greeting(greeting) ? make_peer(seats, fds[0], false) : NULL;
@@ -354,8 +357,8 @@ struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8
     return NULL;
 }
 
-/* The memory is mapped, so its descriptor and the spare one make way for the bell and the board: there is room.
- */
+/* Closes the descriptor of the memory, which is mapped, and the spare one first: so there are two descriptors for the
+ * eventfd and the bitmap. */
 int shm_accepted(struct shm_peer *peer)
 {
     uint32_t seat;

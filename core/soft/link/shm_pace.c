@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_pace.c - the comparison of shm_pace.h. */
+/* shm_pace.c - the measurement of shm_pace.h. */
 #include "shm_pace.h"
 
-#define ENOUGH 8 /* trains of a kind: whatever else a processor did meanwhile, some were undisturbed */
-#define PATIENCE (UINT64_C(16) << 20) /* bytes: eight rings, of which all before was put before it was asked */
-#define FIRST (UINT64_C(8) << 20)     /* bytes before the first: they bring the pages */
-#define REST (UINT64_C(256) << 20)    /* bytes between two comparisons */
+#define ENOUGH 8 /* batches of a kind, so that some of them were not disturbed by other work of the CPU */
+#define PATIENCE (UINT64_C(16) << 20) /* bytes (eight rings) until a measurement is given up */
+#define FIRST (UINT64_C(8) << 20)     /* bytes before the first measurement, which allocate the pages */
+#define REST (UINT64_C(256) << 20)    /* bytes between two measurements */
 #define UNIT 65536                    /* bytes whose time is compared */
 
 static void begin(struct shm_pace *pace)
@@ -36,7 +36,7 @@ bool shm_pace_begin(struct shm_pace *pace, size_t length)
     if (pace->left > length)
         pace->left -= length;
     else if (pace->compares)
-        end(pace, pace->near_before); /* the other kind does not come */
+        end(pace, pace->near_before); /* no batches of the other kind arrive */
     else if (pace->warm)
         begin(pace);
     else
@@ -44,7 +44,7 @@ bool shm_pace_begin(struct shm_pace *pace, size_t length)
     return pace->compares;
 }
 
-/* Where both take as long, near: a file's bytes are then copied once less. */
+/* Near is preferred unless it takes more than 9/8 of the time: with it a file's bytes are copied once less. */
 static bool is_near_better(const struct shm_pace *pace)
 {
     return pace->least[true] / 9 <= pace->least[false] / 8;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_pass.c - messages with descriptors, of shm_pass.h. */
+/* shm_pass.c - messages with descriptors: shm_pass.h. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -11,13 +11,13 @@
 #include "shm_pass.h"
 
 #define TRIES 8
-#define OVERFLOW_UID 65534 /* where the system doesn't say */
+#define OVERFLOW_UID 65534 /* the default, if /proc can't be read */
 
-/* In a user namespace all users that have no number there are this one, and so may we be: unless all have the
- * number that they have outside. */
+/* Whether this is the overflow user ID, which stands for all users without a number in a user namespace, so that two of
+ * these are not the same user. Not in a namespace that maps every user to its own number. */
 static bool is_anybody(uid_t uid)
 {
-    static atomic_uint anybody; /* its number, which stays; 0: not looked for. It pairs with nothing */
+    static atomic_uint anybody; /* the overflow ID; 0: not read yet. Pairs with nothing */
     char line[64], *next = line;
 
     if (atomic_load_explicit(&anybody, memory_order_relaxed) == 0) {
@@ -41,8 +41,8 @@ socklen_t shm_pass_address(struct sockaddr_un *un, const char *name)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 
-/* A process that can become another user again, as a server that has only lent its effective user ID, must not share
- * memory with the user that it acts for: that one could then act with the rights of the other. */
+/* Whether the real, effective and saved user IDs of this process are `uid`. A server that has only changed its
+ * effective user ID must not share memory with the user for which it acts, who could then get the server's rights. */
 static bool has_one_user(uid_t uid)
 {
     uid_t real, effective, saved;
@@ -80,8 +80,8 @@ bool shm_pass_send(int fd, const void *bytes, size_t length, const int *fds, siz
     return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
 }
 
-/* Those that came; more than there is room for the kernel drops, if it is told of no more than that: an odd
- * number of them leaves one more place in the space of its message. */
+/* Takes the descriptors of a message. The kernel drops those for which msg_controllen has no space; that is CMSG_LEN,
+ * not CMSG_SPACE, whose padding has space for one more descriptor if their number is odd. */
 static size_t take_fds(struct msghdr *message, int fds[SHM_PASS_FDS])
 {
     struct cmsghdr *header = CMSG_FIRSTHDR(message);
@@ -103,8 +103,8 @@ void shm_pass_close(const int *fds, size_t count)
             fds_close(fds[i]);
 }
 
-/* What is there already may need another try: a signal came, or there was no memory for the descriptor just
- * now. */
+/* Receives a message; tries again if a signal interrupted it, or there was no memory for a descriptor at that
+ * moment. */
 static ssize_t take(int fd, struct msghdr *message)
 {
     ssize_t got = -1;
@@ -129,7 +129,8 @@ bool shm_pass_receive(int fd, void *bytes, size_t length, int *fds, size_t least
     struct msghdr message = {.msg_iov = &vector,
                              .msg_iovlen = 1,
                              .msg_control = control,
-                             .msg_controllen = CMSG_LEN(SHM_PASS_FDS * sizeof(int))}; /* less than its space */
+                             .msg_controllen =
+                                 CMSG_LEN(SHM_PASS_FDS * sizeof(int))}; /* not CMSG_SPACE: see take_fds() */
     int came[SHM_PASS_FDS] = {-1, -1, -1};
 
     fds_hold_fork();

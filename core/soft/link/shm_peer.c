@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_peer.c - a context's end of the link, and its peers, from when they are made until they are gone. */
+/* shm_peer.c - creates and frees a context's part of the link, and its peers. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "shm.h"
 #include "turn_out.h"
 
-/* Peers of the process that are no context's yet. A count: it pairs with nothing. */
+/* Peers of the process that shm_assign() has not given to a context yet. A count: it pairs with nothing. */
 static atomic_uint unassigned;
 
 void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service)
@@ -19,7 +19,7 @@ void shm_init(struct shm *shm, struct ibv_context *context, struct service_membe
     LIST_INIT(&shm->uncalled);
 }
 
-/* 0 or an errno. */
+/* Creates the context's eventfd and has it watched. 0 or an errno. */
 static int make_bell(struct shm *shm)
 {
     struct soft_wire *wire = soft_wire_of(shm->context);
@@ -84,7 +84,7 @@ static void link_leave(struct soft_link *link)
     shm_peer_free(peer);
 }
 
-/* False and errno. */
+/* Reserves a slot, unless `seats` is NULL. False and errno. */
 static bool sit_down(struct shm_peer *peer, struct shm_seats *seats)
 {
     if (seats == NULL)
@@ -150,7 +150,7 @@ void shm_assign(struct shm *shm, struct shm_peer *peer)
     soft_unlock(shm->context);
 }
 
-/* What has come before now has rung in vain: look at once. */
+/* Packets that arrived before this were announced to no poll that knew the peer, so a poll is triggered. */
 void shm_join(struct shm_peer *peer)
 {
     struct shm *shm = peer->shm;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_ring.c - the positions and flags of shm_ring.h. */
+/* shm_ring.c - positions and flags of a ring: shm_ring.h. */
 #include <sched.h>
 #include <string.h>
 #include "core/clock.h"
@@ -9,18 +9,20 @@
 #include "shm_sealed.h"
 
 #define MASK (SHM_RING_BYTES - 1)
-#define NEAR 65536 /* bytes: so far an empty ring goes before it begins anew, and at least so far that */
-#define MORE 8 /* such pieces have room there: what is behind is only free when the first of them was taken */
-#define TOOK_MAX ((UINT32_C(1) << 31) - 1) /* ns: what a header has room for */
-#define UNTOLD_MAX 4096                    /* bytes that are free and not told of yet, at most */
-#define POPULATE_MAX 65536                 /* bytes of memory that are made available ahead of need */
+/* An empty ring restarts at its first byte if its position is behind NEAR bytes, and behind MORE batches of the wanted
+ * size: the rest is only free when the receiver has taken the first batch after the restart. */
+#define NEAR 65536
+#define MORE 8
+#define TOOK_MAX ((UINT32_C(1) << 31) - 1) /* ns: the maximum in a header */
+#define UNTOLD_MAX 4096                    /* maximum free bytes that the receiver has not published yet */
+#define POPULATE_MAX 65536                 /* maximum bytes that are allocated ahead of need */
 
 static size_t whole(size_t length)
 {
     return (SHM_HEADER + length + SHM_ALIGN - 1) / SHM_ALIGN * SHM_ALIGN;
 }
 
-/* How it went: past the cache, and in how many ns, as long as that is asked for. */
+/* The header's last word: bit 0, written past the cache; above, the time of the copy in ns, or 0. */
 static uint32_t way_of(struct shm_ring *ring)
 {
     uint64_t took = ring->begun != 0 ? now_ns() - ring->begun : 0;
@@ -28,7 +30,7 @@ static uint32_t way_of(struct shm_ring *ring)
     return (uint32_t)(took < TOOK_MAX ? took : TOOK_MAX) << 1 | ring->far;
 }
 
-/* Headers are written and read as atomics: the other side may do anything meanwhile. Relaxed, since the
+/* Headers are written and read as atomics, because the other process may write them at the same time. Relaxed: the
  * positions order them. */
 static void put_header(struct shm_ring *ring, uint32_t length, uint32_t stride, uint32_t ack)
 {
@@ -42,9 +44,9 @@ static void put_header(struct shm_ring *ring, uint32_t length, uint32_t stride, 
     ring->begun = 0;
 }
 
-/* Takes a flag of the other's down: true if it was up. Either we see the flag, or whoever has put it up sees
- * the position that we have just told: the stores and loads of both are in the one order of all that is
- * seq_cst. */
+/* Clears a flag of the other end; true if it was set. Either this load sees the flag, or the thread that set the flag
+ * sees the position that this end has just published: all these stores and loads are seq_cst, so they are in one total
+ * order. */
 static bool calls(_Atomic uint32_t *flag)
 {
     return atomic_load_explicit(flag, memory_order_seq_cst) != 0 &&
@@ -54,7 +56,7 @@ static bool calls(_Atomic uint32_t *flag)
 static void raise_flag(struct shm_ring *ring, _Atomic uint32_t *flag)
 {
     ring->flagged = true;
-    atomic_store_explicit(flag, 1, memory_order_seq_cst); /* calls()'s load */
+    atomic_store_explicit(flag, 1, memory_order_seq_cst); /* pairs with calls()'s load */
 }
 
 bool shm_ring_was_called(struct shm_ring *ring, _Atomic uint32_t *flag)
@@ -73,7 +75,7 @@ bool shm_ring_stay(struct shm_ring *ring, _Atomic uint32_t *flag)
     return atomic_exchange_explicit(flag, 0, memory_order_relaxed) == 0;
 }
 
-/* The one that we are on, and 1; 0: not known. */
+/* 1 + the current CPU; 0: not known. */
 static uint32_t processor(void)
 {
     return (uint32_t)(sched_getcpu() + 1);
@@ -81,9 +83,9 @@ static uint32_t processor(void)
 
 /* ---- The sender ---- */
 
-/* The ring's first `end` bytes must have memory before the sender writes there: where the kernel has none left for a page
- * of shared memory, it sends SIGBUS to the thread that touches it. Each call doubles what is available, up to a limit, so
- * that a ring with little traffic stays small. False: the ring is broken. */
+/* Allocates the ring's first `end` bytes, before the sender writes there: if the kernel has no memory for a page of
+ * shared memory, it sends SIGBUS to the thread that touches it. Each call doubles what is allocated, by at most
+ * POPULATE_MAX, so that a ring with little traffic stays small. False: the ring is broken. */
 static __attribute__((noinline)) bool populate(struct shm_ring *ring, size_t end)
 {
     size_t ahead = ring->populated < POPULATE_MAX ? ring->populated : POPULATE_MAX;
@@ -105,16 +107,17 @@ static inline bool is_populated(struct shm_ring *ring, size_t end)
     return end <= ring->populated || populate(ring, end);
 }
 
-/* What the receiver has not taken yet, as last seen. */
+/* Bytes that the receiver has not taken yet, according to its last known position. */
 static size_t used(const struct shm_ring *ring)
 {
     return (size_t)(ring->at - ring->seen);
 }
 
-/* A position that was not there yet, or goes back, is a lie. */
+/* A position that is ahead of the sender, or goes back, is invalid. */
 void shm_ring_see_room(struct shm_ring *ring)
 {
-    uint64_t head = atomic_load_explicit(&ring->control->head, memory_order_seq_cst); /* taken()'s store */
+    /* pairs with shm_ring_tell()'s store */
+    uint64_t head = atomic_load_explicit(&ring->control->head, memory_order_seq_cst);
 
     if (head - ring->seen > ring->at - ring->seen)
         ring->broken = true;
@@ -122,7 +125,7 @@ void shm_ring_see_room(struct shm_ring *ring)
         ring->seen = head;
 }
 
-/* Goes on at the ring's beginning. */
+/* Writes a header of SHM_SKIP and continues at the start of the ring. */
 static void skip(struct shm_ring *ring)
 {
     if (!is_populated(ring, (ring->at & MASK) + SHM_HEADER))
@@ -131,7 +134,7 @@ static void skip(struct shm_ring *ring)
     ring->at += SHM_RING_BYTES - (ring->at & MASK);
 }
 
-/* In one piece for this many, perhaps after a skip. */
+/* Contiguous space for at least `wanted` bytes, perhaps after a skip; 0: there is none. */
 static inline __attribute__((always_inline)) size_t piece(struct shm_ring *ring, size_t wanted)
 {
     size_t room = SHM_RING_BYTES - used(ring), end = SHM_RING_BYTES - (ring->at & MASK);
@@ -148,7 +151,8 @@ static inline __attribute__((always_inline)) size_t piece(struct shm_ring *ring,
     return room - end;
 }
 
-/* May there be less room than the longest train takes, as far as is known, or may it begin anew? */
+/* Whether the receiver's position must be read: the known space may be too small for the longest batch, or the ring
+ * may be empty and could restart. */
 static bool wants_to_see(const struct shm_ring *ring)
 {
     return used(ring) != 0 &&
@@ -175,7 +179,8 @@ void shm_ring_put(struct shm_ring *ring, size_t length, size_t stride, uint32_t 
 {
     put_header(ring, (uint32_t)length, (uint32_t)stride, ack);
     ring->at += whole(length);
-    atomic_store_explicit(&ring->control->tail, ring->at, memory_order_seq_cst); /* see_tail()'s load */
+    /* pairs with see_tail()'s load */
+    atomic_store_explicit(&ring->control->tail, ring->at, memory_order_seq_cst);
 }
 
 bool shm_ring_calls(struct shm_ring *ring)
@@ -202,7 +207,8 @@ void shm_ring_want_room(struct shm_ring *ring)
 
 static bool see_tail(struct shm_ring *ring)
 {
-    uint64_t tail = atomic_load_explicit(&ring->control->tail, memory_order_seq_cst); /* put()'s store */
+    /* pairs with shm_ring_put()'s store */
+    uint64_t tail = atomic_load_explicit(&ring->control->tail, memory_order_seq_cst);
 
     if (tail - ring->at > SHM_RING_BYTES || tail % SHM_ALIGN != 0 || tail - ring->at < ring->seen - ring->at)
         ring->broken = true;
@@ -211,7 +217,7 @@ static bool see_tail(struct shm_ring *ring)
     return !ring->broken && ring->seen != ring->at;
 }
 
-/* A header that says SKIP was there, and the beginning of the ring has been told, too. */
+/* Skips to the start of the ring after a header of SHM_SKIP. False: the sender has not published that. */
 static bool skipped(struct shm_ring *ring)
 {
     uint64_t start = ring->at + SHM_RING_BYTES - (ring->at & MASK);
@@ -229,7 +235,7 @@ bool shm_ring_is_empty(struct shm_ring *ring)
 
 bool shm_ring_next(struct shm_ring *ring, struct shm_train *train)
 {
-    /* One skip is before a train at most; who tells of many won't keep us here. */
+    /* At most one skip precedes a batch; a peer that writes many does not keep this loop running. */
     for (int tries = 0; tries < 2 && !ring->broken && !shm_ring_is_empty(ring); tries++) {
         size_t offset = ring->at & MASK;
         const _Atomic uint32_t *header = (const _Atomic uint32_t *)(const void *)(ring->bytes + offset);
@@ -267,7 +273,8 @@ uint64_t shm_ring_took(const struct shm_train *train)
     return way_told(train) >> 1;
 }
 
-/* Only for a train that is long enough to be copied in another way. */
+/* Publishes the receiver's CPU and what it asks for. Only after a batch that is long enough to be written past the
+ * cache. */
 static void tell_processor(struct shm_ring *ring)
 {
     uint32_t here = (ring->pace.near ? 0 : processor()) | (ring->pace.compares ? SHM_TIMES : 0);
@@ -290,7 +297,7 @@ bool shm_ring_tell(struct shm_ring *ring)
     if (ring->told_at == ring->at)
         return false;
     ring->told_at = ring->at;
-    /* shm_ring_see_room()'s load */
+    /* pairs with shm_ring_see_room()'s load */
     atomic_store_explicit(&ring->control->head, ring->at, memory_order_seq_cst);
     return ring->seen - ring->at <= SHM_RING_BYTES / 2 && calls(&ring->control->wants_room);
 }

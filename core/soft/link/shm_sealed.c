@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* shm_sealed.c - memory files and their seals, of shm_sealed.h. */
+/* shm_sealed.c - memory files (memfd_create(2)) and their seals: shm_sealed.h. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -15,7 +15,8 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-/* A limit on files holds for this one, too. */
+/* Sets the length, to which the limit on file sizes (RLIMIT_FSIZE) applies, without the signal SIGXFSZ. False and
+ * errno. */
 static bool lengthen(int memory, size_t length)
 {
     struct overlong overlong;
@@ -39,8 +40,8 @@ int shm_sealed_make(size_t length)
     return -1;
 }
 
-/* Nobody may be able to cut it short under our mapping, or take its pages away: huge ones, of which a system
- * has some number, are gone when others have taken them. */
+/* Whether no process can truncate the memory under our mapping, or take its pages away. Huge pages are refused,
+ * because the system may have none left when they are touched. */
 static bool is_sound(int memory, size_t length)
 {
     struct stat info;
@@ -68,7 +69,8 @@ void *shm_sealed_map(int memory, size_t length)
     return bytes;
 }
 
-/* Before Linux 5.14, and in sandboxes, madvise can't do it. There the kernel writes to the last byte of each page. */
+/* Before Linux 5.14, and in sandboxes, madvise() can't do it. There fragile_copy() writes the last byte of each
+ * page. */
 bool shm_sealed_populate(void *start, size_t length)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), from = (uintptr_t)start / page * page;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* turn_out.c - a line of connections to close, and the thread that closes them, of turn_out.h. */
+/* turn_out.c - the queue of connections to close, and the thread that closes them: turn_out.h. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/queue.h>
@@ -12,20 +12,20 @@
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
-#define MOST 64 /* at a time; more where a door is closed with those who wait there */
+#define MOST 64 /* connections in the queue, for new ones to be accepted */
 
 struct guest {
     int fd;
     STAILQ_ENTRY(guest) link;
 };
 
-/* All of it under the lock. */
+/* All guarded by the lock. */
 static struct {
     pthread_mutex_t lock;
     STAILQ_HEAD(, guest) line;
-    unsigned count; /* in line, or being closed */
-    bool runs;      /* the thread */
-    bool guards;    /* the kernel does */
+    unsigned count; /* in the queue, or being closed */
+    bool runs;      /* the thread runs */
+    bool guards;    /* the kernel forbids descriptors (SO_PASSRIGHTS) */
 } out = {.lock = PTHREAD_MUTEX_INITIALIZER, .line = STAILQ_HEAD_INITIALIZER(out.line)};
 
 static void *run(void *arg)
@@ -57,7 +57,7 @@ bool turn_out_has_room(void)
     return has_room;
 }
 
-/* Without a thread they stay in line until there can be one. */
+/* If the thread can't be started, they stay in the queue until a later call can start it. */
 void turn_out(int fd)
 {
     struct guest *guest = malloc(sizeof *guest);
@@ -110,7 +110,7 @@ void turn_out_guarded(int guest)
         turn_out(guest);
 }
 
-/* Nobody comes any more, so all who wait there are soon let in. */
+/* After shutdown() no client can connect, so this loop ends. */
 void turn_out_door(int door)
 {
     int guest;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a UDP link is made of, and the port of its own that a context with names has, with its share of RoCE's.
- */
+/* udp.c - creates and frees a UDP link; opens the sockets at the port of a context's LID, and at RoCE's port. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -52,9 +51,9 @@ void udp_end(struct udp *udp)
     udp->ways_out = NULL;
 }
 
-/* ---- With names ---- */
+/* ---- The port of a LID ---- */
 
-/* Both families on a LID's port: 0, or an errno, and neither. A host without IPv6 has only the one. */
+/* Opens sockets of both address families at a LID's port; on a host without IPv6 only one. 0, or an errno and none. */
 static int open_pair(struct udp_socket pair[2], unsigned lid)
 {
     union soft_addr any = {.in6 = {.sin6_family = AF_INET, .sin6_port = soft_port_of_lid(lid)}};
@@ -71,13 +70,13 @@ static int open_pair(struct udp_socket pair[2], unsigned lid)
     return error;
 }
 
-/* May it be this one's that has a share of RoCE's port? */
+/* Whether a context with this share of RoCE's port (or none) may have the LID. */
 static bool is_in_share(const struct roce_port *roce, unsigned lid)
 {
     return roce == NULL || lid % ROCE_SHARES == roce->share;
 }
 
-/* The first LID that nobody has, from one at random on. 0 or an errno. */
+/* Finds the first LID whose port is free, from a random one on. 0 or an errno. */
 static int find_lid(const struct roce_port *roce, struct udp_socket pair[2], uint16_t *lid)
 {
     uint16_t start = 0;
@@ -108,7 +107,7 @@ static int add_pair(struct udp *udp, struct udp_socket pair[2])
 
 /* ---- On RoCE's own port ---- */
 
-/* 0, or an errno where the environment says that it must be. */
+/* Joins RoCE's port if EXS_ROCE asks for it. 0; or an errno, if EXS_ROCE requires it. */
 static int join_roce(struct udp *udp)
 {
     char why[128];
@@ -130,7 +129,7 @@ static int join_roce(struct udp *udp)
     return settings()->roce_needed ? error : 0;
 }
 
-/* The link closes its sockets itself, and the share is to keep its own. */
+/* Duplicates the share's sockets, because the link closes its sockets and the share must keep its own. */
 static int copy_share(const struct roce_port *roce, struct udp_socket pair[2])
 {
     int error = 0;
@@ -151,7 +150,7 @@ static int copy_share(const struct roce_port *roce, struct udp_socket pair[2])
     return error;
 }
 
-/* The LID's sockets come first: what is sent leaves by them. */
+/* The LID's sockets must be added first: the link sends from the first ones. */
 static int add_roce(struct udp *udp)
 {
     struct udp_socket pair[2];

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * udp_group.c - the sockets by which a link listens to multicast groups.
+ * udp_group.c - the sockets by which a link receives from multicast groups.
  *
- * Datagrams to a group go to its address and RoCE's own port, so whatever else speaks RoCE on the network takes
- * part. Each group has a socket of its own, bound to its address, which nothing else comes to.
+ * Datagrams to a group go to its address and RoCE's port, so other RoCE devices on the network take part. Each group
+ * has a separate socket, bound to its address, which receives nothing else.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include "core/soft/verbs/verbs.h"
 #include "udp.h"
 
-/* 0 or an errno. */
+/* Allocates what a group needs. 0 or an errno. */
 static int prepare(struct udp *udp)
 {
     if (udp->groups == NULL)
@@ -52,7 +52,7 @@ static bool is_at(const struct udp_socket *socket, const union soft_addr *group)
     return IN6_ARE_ADDR_EQUAL(&own->in6.sin6_addr, &group->in6.sin6_addr);
 }
 
-/* It is closed before the link's others. */
+/* Adds the socket's losses to the sums before it is closed. */
 static void keep_losses(const struct udp_socket *socket)
 {
     const struct udp_lost lost = {.trains = udp_socket_drops(socket), .buffer = socket->buffer};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * udp_lost.c - what came to a process that was too slow for it, told at its end to who asks by EXS_DEBUG.
+ * udp_lost.c - counts packets that were dropped because the process was too slow, and reports them at its exit, with
+ * EXS_DEBUG.
  *
- * Reliable connections get over it, more slowly; for the others it is the only place where a loss shows.
+ * Reliable connections recover from losses, but are slower; for unreliable ones this is the only report.
  */
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -10,7 +11,7 @@
 #include "core/settings.h"
 #include "udp.h"
 
-/* Of links that are closed, and at the end of all. Sums only: they pair with nothing. */
+/* Of closed links; at exit, of all. Sums only: they pair with nothing. */
 static _Atomic uint64_t trains, messages;
 static _Atomic size_t buffer;
 

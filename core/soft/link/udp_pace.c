@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * udp_pace.c - what nobody acknowledges is sent no faster than a peer on this host takes it in.
+ * udp_pace.c - paces packets that are not acknowledged, so that a receiver on this host does not lose them.
  *
- * An adapter on a lossless link is held up by its peer's; UDP drops what finds no room in the receiver's
- * socket. So the kernel is asked, now and then, how much waits there (sock_diag). From half a buffer on the
- * sender waits: the other half is for what others send meanwhile, and for trains that are under way. Of another
- * host the kernel knows nothing, and of RoCE's own port not whose socket it would be: both are sent to as fast
- * as can be.
+ * A lossless network holds up an adapter whose peer is slow; UDP drops datagrams when the receiver's socket is full.
+ * So the sender asks the kernel from time to time how many bytes are queued in that socket (sock_diag). If it is at
+ * least half full the sender waits; the other half is for other senders, and for packets that are on the way. The
+ * kernel does not know the sockets of other hosts, and at RoCE's port it is unknown which socket receives: packets to
+ * these are not paced.
  *
- * A process that stands still takes in nothing; then what is sent is lost after a while, as if nobody waited.
+ * A process that is stopped receives nothing. After a while packets are sent anyway, and lost.
  */
 #include <arpa/inet.h>
 #include <linux/inet_diag.h>
@@ -22,20 +22,20 @@
 #include "udp.h"
 
 #define PAUSE_NS UINT64_C(100000)       /* until the kernel is asked again */
-#define PATIENCE_NS UINT64_C(500000000) /* with a peer that takes in nothing */
-#define SHARE 8                /* of the room that there is, what is sent before the kernel is asked again */
-#define UNASKED (SIZE_MAX / 2) /* bytes for a peer of which the kernel can't tell */
-#define GONE (1 << 20)         /* bytes for one that is not there at the moment, and twice as many each time */
-#define GONE_TIMES 20          /* a kernel that can't tell of sockets at all may look for a module each time */
-#define PACES 64               /* peers that are known; what goes to others has no pace */
-#define IDLE_NS UINT64_C(1000000000) /* a place is kept so long; who is waited for is asked more often */
+#define PATIENCE_NS UINT64_C(500000000) /* how long a peer that receives nothing is waited for */
+#define SHARE 8                /* 1 / SHARE of the free space is sent before the kernel is asked again */
+#define UNASKED (SIZE_MAX / 2) /* bytes to a peer that the kernel can't know */
+#define GONE (1 << 20)         /* bytes to a peer without a socket at the moment; doubled each time */
+#define GONE_TIMES 20          /* without sock_diag the kernel may try to load a module for each question */
+#define PACES 64               /* peers with an entry; packets to others are not paced */
+#define IDLE_NS UINT64_C(1000000000) /* an entry is kept this long after its last question */
 
 struct pace {
-    union soft_addr remote; /* of no family: none */
+    union soft_addr remote; /* family 0: the entry is free */
     size_t allowance;       /* bytes that may be sent before the kernel is asked */
-    unsigned gone;          /* how often the kernel could not tell */
-    uint64_t held;          /* since when nothing may be sent, ns; 0: it may */
-    uint64_t asked;         /* when the kernel was, or it began, ns */
+    unsigned gone;          /* how often in a row the kernel knew no socket */
+    uint64_t held;          /* when the peer's socket was found too full, ns; 0: it is not */
+    uint64_t asked;         /* when the kernel was last asked, or the entry was made, ns */
 };
 
 struct udp_pace {
@@ -43,12 +43,12 @@ struct udp_pace {
     struct pace to[PACES];
 };
 
-/* What waits in a socket, and how much may. */
+/* How full a socket is. */
 struct fill {
     size_t queued, room; /* bytes, as the kernel counts them */
 };
 
-/* One of the addresses that this host has itself? Only those can be bound to. */
+/* Whether the address is local: only then can a socket be bound to it. */
 static bool is_here(const union soft_addr *remote)
 {
     union soft_addr any_port = *remote;
@@ -86,7 +86,7 @@ static struct inet_diag_req_v2 question(const union soft_addr *remote)
     return asked;
 }
 
-/* In the answer's attributes. False: it isn't there. */
+/* Finds the socket's memory in the answer's attributes. False: it isn't there. */
 static bool read_fill(const uint8_t *attributes, size_t length, struct fill *fill)
 {
     uint32_t memory[SK_MEMINFO_VARS];
@@ -105,7 +105,8 @@ static bool read_fill(const uint8_t *attributes, size_t length, struct fill *fil
     return false;
 }
 
-/* The kernel answers before its call ends. False: there is no such socket, or it doesn't tell. */
+/* Asks the kernel, which answers before send() returns. False: there is no such socket, or the kernel does not report
+ * it. */
 static bool ask(int fd, const union soft_addr *remote, struct fill *fill)
 {
     struct {
@@ -127,7 +128,7 @@ static bool ask(int fd, const union soft_addr *remote, struct fill *fill)
     return header.nlmsg_type == SOCK_DIAG_BY_FAMILY && read_fill(answer + fixed, (size_t)got - fixed, fill);
 }
 
-/* May more be sent? Then at least a bit. */
+/* Whether more may be sent; sets the allowance, at least 1 byte. */
 static bool has_room(struct pace *pace, const struct fill *fill)
 {
     size_t half = fill->room / 2;
@@ -139,7 +140,7 @@ static bool has_room(struct pace *pace, const struct fill *fill)
     return true;
 }
 
-/* Is it in vain to wait longer? */
+/* Whether the peer has been waited for long enough. */
 static bool is_stuck(struct pace *pace, const struct fill *fill)
 {
     uint64_t now = now_ns();
@@ -152,7 +153,7 @@ static bool is_stuck(struct pace *pace, const struct fill *fill)
     return true;
 }
 
-/* A new peer's, in a place that nobody has. */
+/* Makes the entry of a new peer. NULL: `place` is in use. */
 static struct pace *enter(const struct udp_pace *all, struct pace *place, const struct soft_path *path)
 {
     uint64_t now = now_ns();
@@ -164,8 +165,8 @@ static struct pace *enter(const struct udp_pace *all, struct pace *place, const 
     return place;
 }
 
-/* A path's. Who is waited for is not forgotten for another: the waiting would begin anew, and might never end.
- * NULL: all places are others'. */
+/* Finds a path's entry, or makes one in place of the oldest that is idle. A peer that is being waited for keeps its
+ * entry: otherwise the wait would start again, and might never end. NULL: all entries are in use. */
 static struct pace *find(struct udp_pace *all, const struct soft_path *path)
 {
     unsigned first = ntohs(path->remote.in.sin_port); /* at the same place in sockaddr_in6 */

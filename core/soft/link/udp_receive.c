@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Trains in: what the kernel has put together is taken apart, checked, and given to the engine packet by
- * packet. */
+/* udp_receive.c - receives batches: splits what the kernel has coalesced (UDP_GRO) into packets, checks their ICRC, and
+ * passes them to the engine. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,16 +13,16 @@
 #include "roce_port.h"
 #include "udp.h"
 
-#define CALLS_MAX 8                        /* that take in datagrams while the context stays locked ... */
-#define BYTES_MAX ((size_t)4 * UDP_BUFFER) /* ... and bytes */
-#define OVERHEAD 768                /* what the kernel charges a socket for a datagram, besides its bytes */
-#define PACKET_MIN (12 + ICRC_SIZE) /* nothing but a BTH */
+#define CALLS_MAX 8                        /* system calls while the context stays locked ... */
+#define BYTES_MAX ((size_t)4 * UDP_BUFFER) /* ... and bytes received */
+#define OVERHEAD 768                /* bytes that the kernel charges a socket for a datagram, plus its own */
+#define PACKET_MIN (12 + ICRC_SIZE) /* a BTH alone */
 
-/* One datagram as received: perhaps a whole train. */
+/* One datagram as received: a packet, or a whole batch. */
 struct arrival {
     struct soft_path path;
     size_t length;
-    size_t stride; /* of the packets in it; length if there is one */
+    size_t stride; /* of the packets in it; equal to length if it is one */
 };
 
 static void read_ancillary(struct arrival *arrival, struct msghdr *header)
@@ -57,7 +57,7 @@ static void read_ancillary(struct arrival *arrival, struct msghdr *header)
     }
 }
 
-/* Where the kernel puts them; what points there points there for good. */
+/* The buffers of recvmmsg(); the pointers in it never change. */
 struct udp_arrivals {
     struct arrival arrival[UDP_AT_ONCE];
     struct mmsghdr header[UDP_AT_ONCE];
@@ -66,7 +66,7 @@ struct udp_arrivals {
         uint8_t control[UDP_AT_ONCE][CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int))];
 };
 
-/* The kernel has said here how long they were. */
+/* Restores the lengths of the buffers, which the kernel has overwritten. */
 static void make_room(struct udp_arrivals *all, int i)
 {
     struct msghdr *header = &all->header[i].msg_hdr;
@@ -92,7 +92,7 @@ struct udp_arrivals *udp_arrivals_new(uint8_t *buffer)
     return all;
 }
 
-/* A sandbox forbids recvmmsg, or the kernel has none. Every thread finds the same, so it pairs with nothing. */
+/* A sandbox forbids recvmmsg(), or the kernel has none. The same for every thread, so it pairs with nothing. */
 static _Atomic bool one_by_one;
 
 static int receive_one_by_one(int fd, struct udp_arrivals *all)
@@ -122,13 +122,13 @@ static int receive_many(int fd, struct udp_arrivals *all)
     return receive_one_by_one(fd, all);
 }
 
-/* Will it fail the next time, too? The others are of earlier packets of ours (ICMP), or pass. */
+/* Whether the error is permanent. Others were caused by our earlier packets (ICMP), or are temporary. */
 static bool is_for_good(int error)
 {
     return error == ENOSYS || error == EPERM || error == EBADF || error == ENOTSOCK;
 }
 
-/* Nothing will come by this socket any more: whoever waits for it must not wait for a time limit. */
+/* The socket can't receive any more: fails the link's connections immediately, rather than by their timeouts. */
 static __attribute__((cold)) void fail(struct udp *udp, struct udp_socket *socket, int error)
 {
     if (settings()->debug && !socket->failed)
@@ -138,7 +138,7 @@ static __attribute__((cold)) void fail(struct udp *udp, struct udp_socket *socke
     soft_link_failed(udp->context, NULL);
 }
 
-/* Take in datagrams: how many; fewer than UDP_AT_ONCE, and the socket was empty. */
+/* Receives datagrams. Returns their number; if it is less than UDP_AT_ONCE the socket is empty. */
 static int fetch(struct udp *udp, struct udp_socket *socket, struct udp_arrivals *all)
 {
     int got = receive_many(socket->fd, all);
@@ -162,8 +162,8 @@ static void describe(struct udp_socket *socket, struct arrival *arrival, struct 
     socket->burst += arrival->length + OVERHEAD;
 }
 
-/* The sender's kernel numbers a train's packets from 0, and a lone one is 0; if another train's end was cut off
- * by ours, or a foreign sender counts otherwise, it is some other small number. */
+/* Checks a packet's ICRC. The sender's kernel numbers the packets of a batch from 0, and a single packet is 0. If our
+ * kernel has split a batch elsewhere the identification is another small number. */
 static bool check(struct udp *udp, struct icrc_flow *flow, unsigned id, const uint8_t *packet, size_t length)
 {
     uint32_t difference = icrc_compute(flow, id, packet, length) ^ icrc_load(packet + length);
@@ -173,8 +173,8 @@ static bool check(struct udp *udp, struct icrc_flow *flow, unsigned id, const ui
     return flow->ip == 20 && icrc_other_id(&udp->shift, length, difference);
 }
 
-/* The same of a packet that any maker's device may have sent, whose identification may be any. Apart from what
- * every packet of ours goes through. */
+/* Like check(), for a packet from another vendor's device, whose identification may have any value. Not inlined into
+ * the path of packets from EXS. */
 static __attribute__((noinline)) bool check_foreign(struct udp *udp, struct udp_way_in *way,
                                                     const uint8_t *packet, size_t length)
 {
@@ -203,14 +203,14 @@ static struct udp_way_in *find_way(struct udp *udp, const struct soft_path *path
     return way;
 }
 
-/* A packet of this length, without its check. */
+/* Whether the packet's ICRC is right; `length` is without it. */
 static bool is_whole(struct udp *udp, bool foreign, struct udp_way_in *way, unsigned id, const uint8_t *packet,
                      size_t length)
 {
     return foreign ? check_foreign(udp, way, packet, length) : check(udp, &way->flow, id, packet, length);
 }
 
-/* Returns the number of packets. */
+/* Passes the packets of a datagram to the engine. Returns their number. */
 static int give(struct udp *udp, bool foreign, const struct arrival *arrival, const uint8_t *train)
 {
     struct udp_way_in *way = find_way(udp, &arrival->path);
@@ -235,7 +235,8 @@ static int give(struct udp *udp, bool foreign, const struct arrival *arrival, co
     return packets;
 }
 
-/* The socket is empty. Only if enough has come for it to have been full meanwhile is it worth asking. */
+/* Called when the socket is empty: reports packets that the kernel has dropped. Asks the kernel only if enough bytes
+ * were received since the socket was last empty that it may have been full. */
 static void look_for_drops(struct udp_socket *udp, struct ibv_context *context)
 {
     bool may_have_overflown = udp->burst > udp->buffer / 4;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Trains out: each packet gets its ICRC, and all of them go to the kernel in one call. */
+/* udp_send.c - sends batches: computes the ICRC of each packet, and passes all of them to the kernel in one call. */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "core/fds.h"
 #include "udp.h"
 
-#define ROOM_MS 1 /* how long a full socket is waited for: the context is locked meanwhile */
+#define ROOM_MS 1 /* how long a full socket is waited for; the context stays locked */
 
 static socklen_t address_size(const struct soft_path *path)
 {
@@ -27,15 +27,16 @@ static void add(struct udp_way_out *way, int level, int type, const void *data, 
     way->ancillary_length += CMSG_SPACE(size);
 }
 
-/* By which network. A group's scope says so, which the kernel heeds only of groups of a link or an interface:
- * what is sent to any other would leave by whichever network comes first. */
+/* The interface that sends. For a group it is the group's scope ID, which the kernel itself uses only for groups of
+ * link or interface scope; for others it would choose any interface. */
 static unsigned interface_of(const struct soft_path *path)
 {
     return IN6_IS_ADDR_MULTICAST(&path->remote.in6.sin6_addr) ? path->remote.in6.sin6_scope_id
                                                               : path->local.in6.sin6_scope_id;
 }
 
-/* The socket may be bound to every address; the packet has to come from the one that the peer knows. */
+/* Adds the source address: the socket may be bound to the wildcard address, and the packet must have the address that
+ * the peer knows. */
 static void add_source(struct udp_way_out *way, const struct soft_path *path)
 {
     if (path->local.sa.sa_family == AF_INET) {
@@ -64,7 +65,8 @@ static void add_traffic_class(struct udp_way_out *way, const struct soft_path *p
         add(way, IPPROTO_IPV6, IPV6_TCLASS, &class, sizeof class);
 }
 
-/* The kernel numbers the segments of a train from 0; a datagram by itself is number 0. */
+/* Writes the ICRC of each packet. The kernel numbers the segments of a batch from 0 (`numbered`); a single datagram is
+ * 0. */
 static void seal(struct udp_way_out *way, uint8_t *train, size_t length, size_t stride, bool numbered)
 {
     unsigned id = 0;
@@ -76,8 +78,8 @@ static void seal(struct udp_way_out *way, uint8_t *train, size_t length, size_t 
     }
 }
 
-/* A path that was made from an address handle doesn't say which of our addresses leads there; the kernel does,
- * when a socket is connected. The answer is kept for the next packet. False when there is no way. */
+/* Finds the local address of a path that was made from an address handle and has none: the kernel chooses it when a
+ * socket is connected. The result is cached for the next packet. False: there is no route. */
 static bool find_source(struct udp *udp, struct soft_path *path)
 {
     union soft_addr *local = &udp->route.local;
@@ -110,8 +112,8 @@ static struct msghdr message(struct udp_way_out *way, bool cut, struct iovec *ve
     };
 }
 
-/* Is it worth a second try? A full socket gets a moment to drain; an ICMP error that an earlier packet brought
- * (ECONNREFUSED and its kin) was only being reported. */
+/* Whether to try again. A full socket gets ROOM_MS to drain; an ICMP error (such as ECONNREFUSED) was only reported,
+ * and was caused by an earlier packet. */
 static bool again(int fd, int error)
 {
     struct pollfd room = {.fd = fd, .events = POLLOUT};
@@ -121,7 +123,7 @@ static bool again(int fd, int error)
     return error == EINTR || error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH;
 }
 
-/* One datagram, or one train for the kernel to cut. 0, or the errno with which it is lost. */
+/* Sends one datagram, or one batch for the kernel to segment (`cut`). 0, or the errno with which it was lost. */
 static int send_whole(const struct udp_socket *udp, struct udp_way_out *way, bool cut, uint8_t *train,
                       size_t length)
 {
@@ -135,7 +137,7 @@ static int send_whole(const struct udp_socket *udp, struct udp_way_out *way, boo
     return errno;
 }
 
-/* The packets of a train, each a datagram, as many as possible in a call. */
+/* Sends each packet of a batch as a datagram, as many as possible in one call. */
 static void send_each(const struct udp_socket *udp, struct udp_way_out *way, struct iovec *packets,
                       unsigned count)
 {
@@ -154,7 +156,7 @@ static void send_each(const struct udp_socket *udp, struct udp_way_out *way, str
     }
 }
 
-/* Where the kernel can't cut. */
+/* Sends a batch that the kernel can't segment. */
 static void send_apart(const struct udp_socket *udp, struct udp_way_out *way, uint8_t *train, size_t length,
                        size_t stride)
 {
@@ -166,8 +168,8 @@ static void send_apart(const struct udp_socket *udp, struct udp_way_out *way, ui
     send_each(udp, way, packets, count);
 }
 
-/* False when the kernel can't cut on this route (EIO: no checksum offload), or never could. That it found a
- * packet too long says nothing of the next one. */
+/* Sends a batch that the kernel segments. False: it can't on this route (EIO: no checksum offload), or not at all; the
+ * socket then does not try again, except after EMSGSIZE, which concerns only this batch. */
 static bool send_cut(struct udp_socket *socket, struct udp_way_out *way, uint8_t *train, size_t length,
                      size_t stride)
 {
@@ -184,7 +186,7 @@ static bool send_cut(struct udp_socket *socket, struct udp_way_out *way, uint8_t
     return socket->segments && error != EMSGSIZE;
 }
 
-/* False: there is no way, or no socket for it. */
+/* Makes the cache entry of a path. False: there is no route, or no socket. */
 static bool way_open(struct udp *udp, struct udp_way_out *way, const struct soft_path *path)
 {
     const uint16_t no_segment = 0;
@@ -210,7 +212,8 @@ static bool way_open(struct udp *udp, struct udp_way_out *way, const struct soft
     return true;
 }
 
-/* Which of our addresses leads to a peer may change, so a path that doesn't say is looked up each time. */
+/* Finds the cache entry of a path. A path without a local address is looked up each time, because the route may
+ * change. */
 static struct udp_way_out *find_way(struct udp *udp, const struct soft_path *path)
 {
     struct udp_way_out *way = udp->ways_out == NULL ? &udp->out : &udp->ways_out[udp_way_place(path)];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A UDP socket as the embedded device needs it: what is asked of the kernel, and why. */
+/* udp_socket.c - opens the software device's UDP sockets: their options, and why they are set. */
 #include <errno.h>
 #include <string.h>
 #include <linux/sock_diag.h>
@@ -25,16 +25,16 @@ static int get(int fd, int level, int option)
     return getsockopt(fd, level, option, &value, &length) == -1 ? -1 : value;
 }
 
-/* As much as this user may have: without privilege that is net.core.rmem_max or wmem_max. */
+/* Sets a buffer size, limited to net.core.rmem_max or wmem_max for processes without privilege. */
 static void enlarge(int fd, int forced, int plain)
 {
     if (fds_set_option(fd, SOL_SOCKET, forced, BUFFER_WANTED) == -1)
         (void)fds_set_option(fd, SOL_SOCKET, plain, BUFFER_WANTED);
 }
 
-/* Without fragments, an unconnected socket sends identification 0, or a segment's index, which the ICRC must
- * know. The destination of each packet is asked for, since the socket may be bound to every address, and its
- * traffic class, which the receiver of a datagram is told. */
+/* With fragmentation disabled, an unconnected socket sends identification 0, or a segment's index; the ICRC must know
+ * it. The socket also returns the destination address of each packet, because it may be bound to the wildcard address,
+ * and the traffic class, which the receiver of a UD message gets. */
 static int configure_v4(int fd)
 {
     if (fds_set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE) == -1)
@@ -55,7 +55,7 @@ static int configure_v6(int fd)
     return fds_set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 }
 
-/* Where to, is known from then on. */
+/* Binds the socket, and returns its address and port. */
 static int bind_to(int fd, const union soft_addr *wanted, union soft_addr *got)
 {
     socklen_t length = wanted->sa.sa_family == AF_INET ? sizeof wanted->in : sizeof wanted->in6;
@@ -64,7 +64,7 @@ static int bind_to(int fd, const union soft_addr *wanted, union soft_addr *got)
     return bind(fd, &wanted->sa, length) == -1 || getsockname(fd, &got->sa, &length) == -1 ? -1 : 0;
 }
 
-/* Not what others on this host have asked for. */
+/* Receive only from groups that this socket has joined, not from those of other sockets on this host. */
 static int only_own_groups(int fd, sa_family_t family)
 {
     if (family == AF_INET)
@@ -72,9 +72,9 @@ static int only_own_groups(int fd, sa_family_t family)
     return fds_set_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
 }
 
-/* One by itself, or one of several at this address and port, among which the packets are distributed: then each
- * comes by itself, since those of two queue pairs may look like one train to the kernel; and adapters leave
- * UDP's checksum to their own, which IPv6 has to be told. */
+/* Sets the options of a socket. `shared`: one of several at this address and port, among which the kernel distributes
+ * packets. These do not use UDP_GRO, because the kernel could coalesce packets of two queue pairs, and accept IPv6
+ * packets without a UDP checksum, because adapters send none. */
 static int configure(int fd, sa_family_t family, bool shared)
 {
     if ((family == AF_INET ? configure_v4(fd) : configure_v6(fd)) == -1)
@@ -82,7 +82,7 @@ static int configure(int fd, sa_family_t family, bool shared)
     enlarge(fd, SO_RCVBUFFORCE, SO_RCVBUF);
     enlarge(fd, SO_SNDBUFFORCE, SO_SNDBUF);
     if (!shared) {
-        (void)fds_set_option(fd, IPPROTO_UDP, UDP_GRO, 1); /* a kernel without it gives each packet by itself */
+        (void)fds_set_option(fd, IPPROTO_UDP, UDP_GRO, 1); /* an older kernel returns single packets */
         return 0;
     }
     if (family == AF_INET6 && fds_set_option(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1) == -1)
@@ -127,7 +127,7 @@ int udp_socket_open_shared(struct udp_socket *udp, const union soft_addr *local)
     return open_one(udp, local, true);
 }
 
-/* ---- At a group's address ---- */
+/* ---- Multicast groups ---- */
 
 static int join_on(int fd, const union soft_addr *group, unsigned interface)
 {
@@ -142,7 +142,8 @@ static int join_on(int fd, const union soft_addr *group, unsigned interface)
     return setsockopt(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &v6, sizeof v6);
 }
 
-/* Some of a host's networks may not have the family, or be too many for one socket. 0 or an errno: none. */
+/* Joins the group on all interfaces. Some may not have the address family, or be too many for one socket. 0 if at
+ * least one was joined, or an errno. */
 static int join_everywhere(int fd, const union soft_addr *group)
 {
     struct if_nameindex *all = if_nameindex();
@@ -156,7 +157,7 @@ static int join_everywhere(int fd, const union soft_addr *group)
     return error;
 }
 
-/* Whoever else on this host listens there gets each packet, too. */
+/* SO_REUSEADDR: each socket on this host at this address gets every packet. */
 int udp_socket_open_group(struct udp_socket *udp, const union soft_addr *group)
 {
     union soft_addr at = *group;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which sockets a link has: one for each address of this host that its connections have at their end, so that
- * what is connected or listens on a loopback address can't be reached from the network. A link that serves very
- * many gives the rest of them one in common.
+ * udp_sockets.c - the sockets of a link: one for each local address of its connections, so that a connection or
+ * listener at a loopback address can't be reached from the network. Beyond UDP_ADDRESSES addresses the others share
+ * one socket.
  */
 #include <errno.h>
 #include "core/soft/verbs/verbs.h"

@@ -35,7 +35,7 @@
 #define ACK_TIMEOUT 17 /* the encoding of 0.54 s: 4.096 us * 2^17 */
 #define RETRY_COUNT 6  /* retransmissions until the peer counts as gone; rxe takes 7 for infinite */
 #define DIRECT_MIN                                                                                             \
-    4096 /* bytes: a shorter STREAM receive is not advertised, because a copy is cheaper */
+    4096 /* bytes: a shorter STREAM receive is not advertised, because a copy is cheaper than advertising it */
 
 struct nic;
 struct cq;
@@ -87,7 +87,7 @@ struct posted {
     enum posted_kind kind;
     bool signaled; /* it has a completion; else that of a later one implies its own */
     struct op *op;
-    struct window *window; /* the part of a file that it sends; or NULL */
+    struct window *window; /* the window that it sends from (file.h); or NULL */
     uint32_t bytes;
     /* the bytes that the peer knows of when it is done: the whole message's; 0 except for a message's last request */
     uint32_t told;

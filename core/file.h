@@ -5,7 +5,8 @@
  *
  * Files are sent one window at a time. If the device can read the file itself (reg_file), a window is a registration
  * of a part of the file. Otherwise a window is mapped, registered, posted, and unmapped when the device has completed
- * it. A file of any length therefore pins only a few windows, and can be sent under a small memlock limit.
+ * it. A short range is read into a bounce buffer. A file of any length therefore pins only a few windows, and can be
+ * sent under a small memlock limit.
  */
 #ifndef XS_FILE_H
 #define XS_FILE_H

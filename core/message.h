@@ -16,7 +16,7 @@ struct span {
     uint64_t addr; /* as the device knows it */
     uint64_t length;
     uint32_t lkey;
-    struct window *window; /* of a file or of short segments (file.h); else NULL */
+    struct window *window; /* of an exs_sendfile or a longer exs_sendmsg (file.h); else NULL */
 };
 
 /* The memory of the peer that they are written to. */

@@ -106,7 +106,7 @@ struct op {
         uint64_t queued;
     };
     uint32_t piece;       /* receive: the index of the first piece that is not full */
-    uint32_t piece_count; /* 0: a stand-in for a receive that has completed already (rx.c) */
+    uint32_t piece_count; /* 0: a stand-in of the library, without a user's buffer (rx.c) */
     struct piece *many;   /* of exs_recvmsg, exs_sendmsg; owned by the operation */
     uint8_t *whole;       /* memory for a longer message that goes to several pieces; owned by the operation */
 

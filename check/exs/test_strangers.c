@@ -360,6 +360,40 @@ START_TEST(strange_server)
 }
 END_TEST
 
+/* It says what no EXS says, or what the client has said itself, and waits for more: the client doesn't. */
+START_TEST(strange_server_stays)
+{
+    static const char *const words[] = {"HTTP/1.1 400 Bad Request\r\n\r\n", "SSH-2.0-OpenSSH\r\n", "H", NULL};
+    struct address address;
+    int listener = tcp_listener(&address), client = exs_socket(PF_INET, SOCK_STREAM, 0);
+    char bytes[4000];
+
+    must(exs_connect(client, SA(&address), address.length, 0, NULL, server.box.queue, NULL));
+    int fd = accept_client(listener);
+    double start = seconds_now();
+
+    if (words[_i] != NULL) {
+        say_text(fd, words[_i]);
+    } else {
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+        while (poll(&wait, 1, 0) == 0 && seconds_now() < start + SOON_S)
+            inbox_pump(&server.box, 10);
+        ssize_t got = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+
+        ck_assert_int_gt(got, 0);
+        say(fd, bytes, (size_t)got);
+    }
+    exs_event_t event = inbox_take(&server.box, EXS_EVT_CONNECT, client);
+
+    ck_assert_int_eq(event.exs_evt_errno, EPROTO);
+    ck_assert(seconds_now() - start < SOON_S);
+    close_socket(&server.box, client);
+    close(fd);
+    close(listener);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("strangers");
@@ -375,5 +409,6 @@ int main(void)
     tcase_add_test(alike, wrong_hello);
     tcase_add_checked_fixture(servers, server_open, server_close);
     tcase_add_loop_test(servers, strange_server, 0, 4);
+    tcase_add_loop_test(servers, strange_server_stays, 0, 4);
     return run_suite(suite);
 }

@@ -86,7 +86,7 @@ static __attribute__((cold)) void drained(struct conn *conn)
     xs_conn_end_sends(conn);
     conn->state = CONN_DRAINED;
     int error = xs_conn_errno(conn);
-    bool in_order = xs_conn_ended_in_order(conn) && sock_sent(conn->sock) != SENT_LOST;
+    bool in_order = xs_conn_ended_in_order(conn) && sock_sent(conn->sock) == SENT_WHOLE;
 
     xs_tx_finish_done(conn); /* sends that the peer has received succeed */
     xs_onesided_finish(conn, 0);

@@ -24,7 +24,7 @@ static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_a
     if (how == SHUT_RD || conn->writing == WRITE_FIN_ACKED) {
         xs_op_complete(op, 0);
     } else if (conn_broken(conn) && STAILQ_EMPTY(&conn->sends)) { /* otherwise in order behind the sends */
-        bool in_order = xs_conn_ended_in_order(conn) && sock_sent(sock) != SENT_LOST;
+        bool in_order = xs_conn_ended_in_order(conn) && sock_sent(sock) == SENT_WHOLE;
 
         xs_op_complete(op, in_order ? 0 : conn->error);
     } else {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The side that connects: TCP, REQ, then REP and RTU - or REJ.
+ * cm_active.c - the connecting side: TCP connection, REQ, then REP and RTU, or REJ.
  *
- * TCP has a head start, or, at a host that was found to be reached by the other alone, InfiniBand's connection
- * manager. Where the one is neither answered nor refused for so long, as where a firewall drops it, the host is
- * asked by the other beside it; who answers first is taken, and the other withdrawn.
+ * TCP is tried first; at a host that was found to answer only by InfiniBand's connection manager, that is. If there is
+ * neither an answer nor a refusal within CM_TIMEOUT_HEAD_START, as when a firewall drops the packets, the other
+ * transport is tried in parallel. The first answer is used, and the other attempt is withdrawn.
  */
 #include <errno.h>
 #include <limits.h>
@@ -17,9 +17,9 @@
 #include "cm_id.h"
 #include "cm_number.h"
 
-#define REFUSALS 3 /* taken for passing, under exs-soft-run */
+#define REFUSALS 3 /* ECONNREFUSED, until it is reported, under exs-soft-run */
 
-/* The network's errors are events; the program's own are the call's. */
+/* Errors of the network become events; all others are returned by the call. */
 static bool network_error(int error)
 {
     switch (error) {
@@ -36,14 +36,15 @@ static bool network_error(int error)
     }
 }
 
-/* Of datagrams the ports are numbers of another space: any leads from here, and there it is a seat. */
+/* The TCP ports for a datagram's request: its own ports are numbers of another port space. Any local port, and the
+ * peer's current seat. */
 static void take_seat(const struct cm_id *id, union soft_addr *from, union soft_addr *to)
 {
     from->in.sin_port = 0; /* at the same place in both kinds of address */
     to->in.sin_port = cm_number_seat(to->in.sin_port, id->seat);
 }
 
-/* Start TCP. A socket that was bound is there already, unless it was closed meanwhile. */
+/* Starts the TCP connection. A bound identifier has a socket already, unless that was closed by an earlier attempt. */
 static int start_tcp(struct cm_id *id)
 {
     const struct rdma_addr *addr = &id->public.route.addr;
@@ -76,8 +77,8 @@ static int start_tcp(struct cm_id *id)
     return error;
 }
 
-/* Where nobody has to be there, and TCP could be it, a host that says nothing is not waited for as long as one
- * whose user thinks. */
+/* Starts the timer for InfiniBand's connection manager. If TCP is possible, too, and the host has not answered at all,
+ * the timeout is shorter than for a host whose application must answer. */
 static void await_ib(struct cm_id *id)
 {
     id->doubted = !settings()->roce_only;
@@ -87,14 +88,14 @@ static void await_ib(struct cm_id *id)
         cm_timer_start(id, id->doubted ? CM_TIMEOUT_TCP : CM_TIMEOUT_HANDSHAKE);
 }
 
-/* What the socket had of the port space stays the request's port. */
+/* Starts InfiniBand's connection manager. The socket's TCP port becomes the request's source port. */
 static int start_ib(struct cm_id *id, const char *because)
 {
     struct rdma_addr *addr = &id->public.route.addr;
     union soft_addr local;
     int error;
 
-    if (id->fd == -1 && !cm_is_datagram(id)) { /* a port that nobody has just now */
+    if (id->fd == -1 && !cm_is_datagram(id)) { /* to choose a port that is free now */
         id->fd = cm_socket_open(addr->src_addr.sa_family, false);
         if (id->fd != -1)
             (void)cm_socket_bind(id->fd, &addr->src_addr, true);
@@ -111,7 +112,7 @@ static int start_ib(struct cm_id *id, const char *because)
     return error;
 }
 
-/* Beside TCP, which goes on. */
+/* Starts InfiniBand's connection manager in parallel to TCP. */
 static void start_beside(struct cm_id *id)
 {
     struct rdma_addr *addr = &id->public.route.addr;
@@ -128,7 +129,7 @@ static void start_beside(struct cm_id *id)
     cm_timer_start(id, CM_TIMEOUT_TCP);
 }
 
-/* Of two ways TCP is over. */
+/* Ends the TCP attempt, and continues with InfiniBand's connection manager. */
 static void go_on_beside(struct cm_id *id)
 {
     cm_id_close_socket(id);
@@ -136,7 +137,7 @@ static void go_on_beside(struct cm_id *id)
     await_ib(id);
 }
 
-/* Beside the other, which goes on. */
+/* Starts TCP in parallel to InfiniBand's connection manager. */
 static void start_tcp_beside(struct cm_id *id)
 {
     int error = start_tcp(id);
@@ -159,8 +160,9 @@ static int start(struct cm_id *id)
     return start_tcp(id);
 }
 
-/* Programs that were written for a network where finding a route takes time meet a server that is just making
- * its next listener: under exs-soft-run they get a little patience. (EXS itself wants to know at once.) */
+/* Whether to try again a little later. Applications written for networks where address resolution takes time may
+ * connect while the server is creating its next listener; under exs-soft-run a refusal is therefore not reported
+ * immediately. EXS itself gets it immediately. */
 static bool tries_again(struct cm_id *id, int error)
 {
     if (error != ECONNREFUSED || !cm_is_shared() || !id->unbound || id->refusals >= REFUSALS)
@@ -172,7 +174,7 @@ static bool tries_again(struct cm_id *id, int error)
     return true;
 }
 
-/* The status that tells so: programs are told as the kernel tells them. */
+/* Reports that there is no listener, to applications with the kernel's status. */
 static void nobody_listens(struct cm_id *id)
 {
     if (cm_is_datagram(id))
@@ -181,7 +183,8 @@ static void nobody_listens(struct cm_id *id)
         cm_failed(id, RDMA_CM_EVENT_REJECTED, cm_is_shared() ? CM_INVALID_SERVICE : -ECONNREFUSED);
 }
 
-/* Datagrams' are to be asked for at each seat. 0: at another one; or an errno, ECONNREFUSED: all have been asked. */
+/* Asks at the next seat of a datagram's number. 0: a connection to it was started; or an errno, ECONNREFUSED: all have
+ * been asked. */
 static int ask_next_seat(struct cm_id *id)
 {
     int error = ECONNREFUSED;
@@ -195,7 +198,7 @@ static int ask_next_seat(struct cm_id *id)
     return error;
 }
 
-/* This seat is not of the number that is asked for, or it has been asked. */
+/* The TCP attempt has failed, or, for datagrams, this seat has been asked. */
 static void tcp_failed(struct cm_id *id, int error)
 {
     int other = 0;
@@ -228,7 +231,7 @@ void cm_active_unheard(struct cm_id *id)
 {
     int error;
 
-    if (id->state == CM_TCP_CONNECTING) { /* but TCP may still be answered */
+    if (id->state == CM_TCP_CONNECTING) { /* TCP may still succeed */
         cm_ib_close(id);
         id->transport = &cm_tcp;
         return;
@@ -244,8 +247,8 @@ void cm_active_unheard(struct cm_id *id)
         nobody_listens(id);
 }
 
-/* Many connect at once, and memory can be offered when some of them are through: until then the request waits, but
- * not for long. */
+/* Postpones the request for a while, if shared memory can't be offered because too many connections are being set
+ * up. */
 static bool postpone(struct cm_id *id)
 {
     if (id->postponed >= cm_link_tries(id))
@@ -256,7 +259,8 @@ static bool postpone(struct cm_id *id)
     return true;
 }
 
-/* TCP is up: say what we are. The queue pair's part is known only now, as the route's MTU is. */
+/* TCP is established: sends the request. The queue pair is described only now, because the route's MTU was not
+ * known. */
 static void request(struct cm_id *id)
 {
     int error = cm_id_addresses(id);
@@ -275,7 +279,7 @@ static void request(struct cm_id *id)
     cm_timer_start(id, id->claim == NULL ? CM_TIMEOUT_HANDSHAKE : CM_TIMEOUT_TCP);
 }
 
-/* A socket that looks for a listener on a port of the ephemeral range may find itself. */
+/* Whether the socket is connected to itself, as can happen with a port of the ephemeral range. */
 static bool met_itself(int fd)
 {
     union soft_addr local, remote;
@@ -298,7 +302,7 @@ static void connected(struct cm_id *id)
         tcp_failed(id, error);
         return;
     }
-    cm_ib_close(id); /* asked beside, and withdrawn */
+    cm_ib_close(id); /* withdraws the parallel attempt */
     id->transport = &cm_tcp;
     request(id);
 }
@@ -312,10 +316,10 @@ static void accepted(struct cm_id *id)
     if (id->transport == &cm_ib)
         cm_id_close_socket(id);
     if (id->peer.mtu > id->own.mtu) {
-        cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO); /* it had to take the smaller one */
+        cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO); /* a peer must not choose a larger MTU */
         return;
     }
-    if (id->public.qp == NULL) { /* the user's own, or destroyed meanwhile: his to go on, or not */
+    if (id->public.qp == NULL) { /* the application has its own, or has destroyed it */
         cm_timer_stop(id);
         id->state = CM_RESPONDED;
         id->in_length = 0;
@@ -366,13 +370,13 @@ static void answer(struct cm_id *id)
     else if (result == -EPROTONOSUPPORT)
         cm_failed(id, RDMA_CM_EVENT_REJECTED, -EPROTONOSUPPORT);
     else if (result == -EBADMSG && cm_is_datagram(id))
-        tcp_failed(id, ECONNREFUSED); /* what sits there is none of ours */
+        tcp_failed(id, ECONNREFUSED); /* another program listens at that seat */
     else if (result < 0 || !cm_message_decode(&id->peer, id->in))
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
     else if (cm_is_datagram(id) && id->peer.type == CM_REJ && id->peer.reason == CM_INVALID_SERVICE)
-        tcp_failed(id, ECONNREFUSED); /* it sits there for another number */
+        tcp_failed(id, ECONNREFUSED); /* a listener of another number */
     else if (cm_is_datagram(id) && cm_datagram_take_claim(id))
-        tcp_failed(id, ECONNREFUSED); /* the other seats are asked, too */
+        tcp_failed(id, ECONNREFUSED); /* continue with the other seats */
     else if (!cm_is_datagram(id))
         cm_active_answered(id);
 }
@@ -385,7 +389,7 @@ void cm_active_ready(struct cm_id *id, uint32_t events)
         connected(id);
 }
 
-/* Its user thinks: there is a host, and TCP has had its time. */
+/* The host answers at RoCE's port and its application takes time; the TCP attempt ends. */
 static void be_patient(struct cm_id *id)
 {
     go_on_beside(id);
@@ -424,10 +428,10 @@ void cm_active_expired(struct cm_id *id)
         cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 }
 
-/* Within a host TCP is established at once, and the request is sent here: a program that starts many connections
- * before it polls its channel has no half-open ones at the listener, and one that waits for an event of a listener
- * of its own, on another channel, gets it. A request can hold three more descriptors, so it can wait for the
- * channel where a quarter of all are open: the lowest free number is the next one. */
+/* Within a host TCP is established immediately, and the request is sent here. Then an application that starts many
+ * connections before it polls its channel causes no half-open ones at the listener, and one that waits for an event of
+ * its own listener, on another channel, gets it. A request can hold three more descriptors, so it is left to the
+ * channel if many of the process's descriptors are in use (fds_rank()). */
 static void request_at_once(struct cm_id *id)
 {
     struct pollfd poller = {.fd = id->fd, .events = POLLOUT};
@@ -445,7 +449,7 @@ int soft_connect(struct rdma_cm_id *public, struct rdma_conn_param *param)
     int error = EINVAL;
 
     id->unbound = !cm_is_bound(id);
-    if (id->state == CM_ROUTE_RESOLVED && public->qp_type != IBV_QPT_XRC_RECV) /* which is asked */
+    if (id->state == CM_ROUTE_RESOLVED && public->qp_type != IBV_QPT_XRC_RECV) /* XRC receivers don't connect */
         error = cm_is_datagram(id) ? cm_datagram_question(id, param) : cm_conn_param(id, param, CM_REQ_PRIVATE);
     if (error == 0) {
         error = start(id);

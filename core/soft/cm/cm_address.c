@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Addresses: binding to one's own, and finding the one that leads to a peer. All of it is the kernel's
- * knowledge. */
+/* cm_address.c - binds identifiers to local addresses, and resolves addresses and routes, as the kernel knows them. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -8,11 +7,10 @@
 #include "cm_id.h"
 #include "core/soft/verbs/verbs.h"
 
-#define EXACTLY 2 /* how a path's record means its numbers */
-#define DISCARD 9 /* a port to look for a route with: nothing is sent */
+#define EXACTLY 2 /* selector in a path record: exactly this value */
+#define DISCARD 9 /* a port for the route lookup: nothing is sent to it */
 
-/* One of this host's addresses leads to the device; a program with a context for all its identifiers wants to
- * know at once. 0 or an errno. */
+/* If channels share a context, sets the identifier's device as soon as it has a local address. 0 or an errno. */
 static int find_device(struct cm_id *id)
 {
     const struct rdma_addr *addr = &id->public.route.addr;
@@ -61,8 +59,8 @@ int soft_bind_addr(struct rdma_cm_id *public, struct sockaddr *addr)
     return cm_result(error);
 }
 
-/* The kernel's route lookup is what connecting a UDP socket does. The port of a bound identifier is kept; the
- * destination's has no part in it and may be 0, with which a socket would not be connected. */
+/* Looks up the route by connecting a UDP socket. The port of a bound identifier is kept. The destination's port does
+ * not matter, and is replaced because it may be 0, to which a socket can't be connected. */
 static int find_route(struct cm_id *id, const struct sockaddr *dst)
 {
     struct rdma_addr *addr = &id->public.route.addr;
@@ -96,7 +94,7 @@ static int find_route(struct cm_id *id, const struct sockaddr *dst)
     return 0;
 }
 
-/* What is bound already keeps its source, whatever is given as another. */
+/* Sets source and destination. A bound identifier keeps its source address; `src` is then ignored. */
 static int resolve(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst)
 {
     int error;
@@ -123,7 +121,7 @@ static int resolve(struct cm_id *id, const struct sockaddr *src, const struct so
     return 0;
 }
 
-/* Nothing here takes time, so the time-outs of these two calls have nothing to bound. */
+/* The timeouts of these two calls are not used, because nothing here takes time. */
 int soft_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src, struct sockaddr *dst, int timeout_ms)
 {
     struct cm_id *id = cm_id_of(public);
@@ -135,7 +133,7 @@ int soft_resolve_addr(struct rdma_cm_id *public, struct sockaddr *src, struct so
     return cm_complete(id, cm_result(error));
 }
 
-/* Between addresses of RoCE's a route is just that; programs make address handles of it. */
+/* Fills in the path record, from which applications make address handles. */
 static void describe_route(struct cm_id *id)
 {
     struct rdma_route *route = &id->public.route;

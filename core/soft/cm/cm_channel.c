@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event channels: what wakes the user, and what is delivered.
+ * cm_channel.c - event channels: their descriptor, and the delivery of events.
  *
- * A channel waits for the TCP sockets of its identifiers and their time-outs, and its flag is up as long as
- * there are events that soft_get_cm_event hasn't delivered.
+ * A channel's wait set contains the TCP sockets of its identifiers and their timers. It is also readable as long as
+ * there are events that soft_get_cm_event() has not delivered.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,12 +17,12 @@
 #include "cm_id.h"
 #include "core/soft/lock.h"
 
-#define ROUNDS 64 /* sockets looked at in one go, while the channel stays locked */
+#define ROUNDS 64 /* sockets handled in one call, while the channel stays locked */
 
-/* What the user gets: a copy, his until he acknowledges it. */
+/* An event as delivered: a copy that the application owns until it acknowledges it. */
 struct cm_event {
     struct rdma_cm_event public; /* first */
-    struct cm_id *id;            /* which can't be destroyed before that: a request's is the listener */
+    struct cm_id *id;            /* not destroyed before the event is acknowledged; of a request: listener */
     uint8_t private_data[CM_REP_PRIVATE];
 };
 
@@ -129,7 +129,7 @@ struct ibv_context *cm_context(struct cm_channel *channel)
 
 struct cm_channel *cm_channel_of(const struct cm_id *id)
 {
-    /* Atomic, for another thread may be about to migrate it. */
+    /* Atomic, because another thread may be migrating the identifier. */
     return (struct cm_channel *)__atomic_load_n(&id->public.channel, __ATOMIC_ACQUIRE);
 }
 
@@ -160,7 +160,7 @@ void cm_unlock(struct cm_channel *channel)
     errno = error;
 }
 
-/* ---- Events to be -------------------------------------------------------------------------------- */
+/* ---- Pending events ------------------------------------------------------------------------------ */
 
 void cm_post_pending(struct cm_id *id, struct cm_pending *pending, enum rdma_cm_event_type type, int status)
 {
@@ -234,7 +234,8 @@ static void ready(struct cm_id *id, uint32_t events)
     }
 }
 
-/* Of one time for all: a timer that is started again here runs out later than that, however long this takes. */
+/* Handles expired timers. Uses one time for all, so that a timer that is started again here does not expire in this
+ * call. */
 static void expire(struct cm_channel *channel)
 {
     uint64_t now = now_ns();
@@ -252,7 +253,7 @@ static void expire(struct cm_channel *channel)
     }
 }
 
-/* One socket at a time, since handling one may free the identifier of the next. */
+/* Handles ready sockets, one at a time, because handling one may free the identifier of the next. */
 static void progress(struct cm_channel *channel)
 {
     struct epoll_event event;
@@ -291,7 +292,7 @@ static void describe_peer(struct cm_event *event, struct cm_id *id)
         cm_connection_describe(conn, peer);
 }
 
-/* (locked) */
+/* Memory for an event. NULL: there is none. (locked) */
 static struct cm_event *take_event(struct cm_channel *channel)
 {
     struct cm_event *event = channel->spare;
@@ -303,7 +304,7 @@ static struct cm_event *take_event(struct cm_channel *channel)
     return event;
 }
 
-/* (locked) */
+/* Frees an event, or keeps it as the spare one. (locked) */
 static void give_event(struct cm_channel *channel, struct cm_event *event)
 {
     if (channel->spare == NULL)
@@ -331,7 +332,7 @@ static int deliver(struct cm_channel *channel, struct rdma_cm_event **out)
     if (pending->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
         event->public.listen_id = &id->listener->public;
         event->id = id->listener;
-        TAILQ_REMOVE(&id->listener->children, id, child); /* from now on it is the user's */
+        TAILQ_REMOVE(&id->listener->children, id, child); /* now the application owns it */
         id->listener = NULL;
     }
     TAILQ_REMOVE(&channel->pending, pending, entry);
@@ -343,7 +344,7 @@ static int deliver(struct cm_channel *channel, struct rdma_cm_event **out)
 
 /* ---- Waiting ------------------------------------------------------------------------------------------- */
 
-/* (locked) One waiter less; the last one of a channel that is gone frees it. True if it is gone: unlocked. */
+/* (locked) Ends a wait. True: the channel was destroyed, and is unlocked; the last waiter has freed it. */
 static bool stop_waiting(struct cm_channel *channel)
 {
     bool last = --channel->waiters == 0;
@@ -365,10 +366,9 @@ static void cancelled(void *arg)
         cm_unlock(channel);
 }
 
-/* (locked) Until the descriptor is readable; unlocked meanwhile. 0, or -1 and errno.
- * In the kernel a read that waits outlasts its file, so programs destroy a channel that a thread of theirs
- * waits on, and then exit. That thread must find neither an error, which it would report, nor memory that is
- * gone. */
+/* (locked) Waits until the descriptor is readable; unlocks while it waits. 0, or -1 and errno. With the kernel a
+ * blocked read outlives its file, so applications destroy a channel on which one of their threads waits, and then
+ * exit. That thread must get neither an error, which it would report, nor freed memory. */
 static int wait_readable(struct cm_channel *channel)
 {
     struct pollfd fd = {.fd = channel->public.fd, .events = POLLIN};
@@ -389,7 +389,7 @@ static int wait_readable(struct cm_channel *channel)
     return result == -1 ? -1 : 0;
 }
 
-/* (locked) 0 with an event, or -1 and errno. */
+/* (locked) Returns 0 and an event, or -1 and errno. */
 static int next_event(struct cm_channel *channel, struct rdma_cm_event **event)
 {
     for (;;) {
@@ -399,7 +399,7 @@ static int next_event(struct cm_channel *channel, struct rdma_cm_event **event)
             progress(channel);
         if (!TAILQ_EMPTY(&channel->pending))
             return deliver(channel, event);
-        if (channel->public.fd == -1) /* its user sleeps elsewhere */
+        if (channel->public.fd == -1) /* a quiet channel: its user sleeps on the wait set */
             return cm_result(EAGAIN);
         flags = fcntl(channel->public.fd, F_GETFL);
         if (flags == -1)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_choice.c - which of the two transports a connection is tried by first: TCP, where our own listen, unless
- * the host was found to speak by InfiniBand's connection manager alone. What was found is remembered for a few
- * hosts.
+ * cm_choice.c - which of the two transports a connection tries first: TCP, by which EXS listens, unless the host was
+ * found to answer only by InfiniBand's connection manager. That is remembered for some hosts.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -12,9 +11,9 @@
 #include "cm_id.h"
 #include "ib_address.h"
 
-#define HOSTS 64 /* remembered, each in a place that depends on its address */
+#define HOSTS 64 /* entries, indexed by a hash of the address */
 
-/* Of no family: nothing is known. */
+/* Address family 0: the entry is free. */
 static struct {
     pthread_mutex_t lock;
     union soft_addr by_ib[HOSTS];

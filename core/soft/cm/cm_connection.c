@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What both sides of a connection have in common: its parameters, its failing and its end. */
+/* cm_connection.c - what both sides of a connection share: its parameters, failures and end. */
 #include <errno.h>
 #include <string.h>
 #include "cm_id.h"
 
-#define RETRIES 7 /* the most; for RNR: without end */
+#define RETRIES 7 /* the maximum; for RNR: infinite */
 
-/* Without a queue pair of its own the identifier speaks for one that the user names. */
+/* An identifier without a queue pair uses the number of one that the application names. */
 static int take_qp(struct cm_id *id, const struct rdma_conn_param *param)
 {
     if (id->public.qp != NULL) {
@@ -64,7 +64,7 @@ int cm_conn_param(struct cm_id *id, const struct rdma_conn_param *param, size_t 
     return 0;
 }
 
-/* As the peer described itself: what is his resource is our depth. */
+/* Fills an event's parameters from the peer's message. The peer's responder resources are our initiator depth. */
 void cm_connection_describe(struct rdma_conn_param *conn, const struct cm_message *peer)
 {
     conn->responder_resources = peer->initiator_depth;
@@ -79,7 +79,7 @@ void cm_connection_describe(struct rdma_conn_param *conn, const struct cm_messag
 void cm_failed(struct cm_id *id, enum rdma_cm_event_type type, int status)
 {
     cm_id_close(id);
-    if (cm_is_datagram(id)) /* has peers without number, and one way to miss one */
+    if (cm_is_datagram(id)) /* datagrams have no connection */
         type = RDMA_CM_EVENT_UNREACHABLE;
     else
         cm_qp_error(id);
@@ -87,8 +87,8 @@ void cm_failed(struct cm_id *id, enum rdma_cm_event_type type, int status)
     cm_post(id, CM_KIND_CONNECT, type, status);
 }
 
-/* Programs other than EXS take what the kernel tells of an adapter's connection for the time to give it up. It
- * tells that when the user has ended the connection as well, whoever did so first. */
+/* Starts TIMEWAIT when the application, too, has disconnected. Applications other than EXS free their connection at the
+ * event TIMEWAIT_EXIT, which the kernel sends for adapters after both ends have disconnected. */
 static void await_last_packets(struct cm_id *id)
 {
     if (id->ended && id->left && cm_is_shared() && !id->sync && !cm_is_datagram(id))
@@ -109,7 +109,7 @@ static void disconnected(struct cm_id *id, int status)
     await_last_packets(id);
 }
 
-/* The queue pair lives on until the user disconnects, too, if he hasn't. */
+/* The queue pair is not put into error before the application disconnects, too. */
 void cm_ended(struct cm_id *id, int status)
 {
     if (id->state != CM_DISCONNECTED)
@@ -117,7 +117,7 @@ void cm_ended(struct cm_id *id, int status)
     disconnected(id, status);
 }
 
-/* Whatever comes now is the end: the peer's goodbye, or that of its kernel. */
+/* The socket of an established connection is readable: the peer has sent DREQ, or its kernel has closed the stream. */
 void cm_established_ready(struct cm_id *id)
 {
     if (id->tcp != NULL || cm_receive(id) != 0)
@@ -143,7 +143,7 @@ int soft_disconnect(struct rdma_cm_id *public)
     int error = 0;
 
     if (cm_is_datagram(id) && (id->state == CM_ESTABLISHED || id->state == CM_DISCONNECTED)) {
-        cm_qp_error(id); /* nothing was connected, so no event tells that it ends */
+        cm_qp_error(id); /* never connected: there is no event */
         cm_unlock(channel);
         return 0;
     }
@@ -155,7 +155,7 @@ int soft_disconnect(struct rdma_cm_id *public)
     case CM_ESTABLISHED:
         id->left = true;
         cm_qp_error(id);
-        if (cm_ib_disconnect(id)) /* the peer's answer ends it */
+        if (cm_ib_disconnect(id)) /* ends with the peer's answer */
             break;
         if (id->state == CM_ESTABLISHED || id->state == CM_RESPONDED)
             cm_send(id, &dreq);

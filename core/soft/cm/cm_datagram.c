@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_datagram.c - the port space of datagrams, RDMA_PS_UDP: which queue pair serves a port, and by which Q_Key?
+ * cm_datagram.c - the port space of datagrams, RDMA_PS_UDP: finds the queue pair and Q_Key of a port.
  *
- * InfiniBand's service identifier resolution: one question and one answer. Nothing is connected by that, so the
- * TCP connection that carries them ends with the answer, and its end is no event.
+ * This is InfiniBand's service ID resolution: one request and one reply. Nothing is connected, so the TCP connection
+ * that carries them is closed after the reply, without an event.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 /* ---- Numbers ---- */
 
-/* With SO_REUSEADDR's meaning several may be bound to a number, and one of them listen. */
+/* Takes a number. As with SO_REUSEADDR, several identifiers may be bound to it, and one of them may listen. */
 static int take_number(struct cm_id *id, union soft_addr *addr, bool both)
 {
     if (id->reuse_addr && addr->in.sin_port != 0)
@@ -42,7 +42,7 @@ int cm_datagram_bind(struct cm_id *id, const struct sockaddr *addr)
     return 0;
 }
 
-/* A client that asks there finds two that claim the number, if the other one does, and sends to neither. */
+/* Reports that another user listens at a seat. If that process claims the number, too, clients use neither. */
 static void report_stranger(in_port_t number, in_port_t seat)
 {
     uid_t owner;
@@ -78,7 +78,7 @@ int cm_datagram_seat(struct cm_id *id)
     union soft_addr own;
     int error = id->numbered ? 0 : cm_datagram_bind(id, (const struct sockaddr *)&any);
 
-    if (error != 0 || id->fd != -1) /* it sits where listening failed before */
+    if (error != 0 || id->fd != -1) /* it has a seat from an earlier attempt to listen */
         return error;
     memcpy(&own, &id->public.route.addr.src_storage, sizeof own);
     if (id->number == -1)
@@ -96,14 +96,14 @@ bool cm_datagram_is_asked(struct cm_id *id)
     return id->peer.asked == number;
 }
 
-/* ---- Who asks ---- */
+/* ---- The client ---- */
 
 int cm_datagram_question(struct cm_id *id, const struct rdma_conn_param *param)
 {
     struct rdma_addr *addr = &id->public.route.addr;
     union soft_addr own;
 
-    if (!id->numbered) { /* any */
+    if (!id->numbered) { /* takes any number */
         memcpy(&own, &addr->src_storage, sizeof own);
         id->number = cm_number_take(&own, false);
         if (id->number == -1)
@@ -119,7 +119,7 @@ int cm_datagram_question(struct cm_id *id, const struct rdma_conn_param *param)
 }
 
 /* Any user of the peer's host can listen at a seat. So all seats are asked, and a number that two of them claim is not
- * used, because one of them may be a stranger that wants the datagrams. */
+ * used, because one of them may want another process's datagrams. */
 bool cm_datagram_take_claim(struct cm_id *id)
 {
     if (id->claim != NULL) {
@@ -143,7 +143,7 @@ void cm_datagram_forget_claim(struct cm_id *id)
     id->claim = NULL;
 }
 
-/* A seat that can't be asked may be the one of the number's owner. */
+/* With an error the claim is not used: the seat that could not be asked may be that of the number's owner. */
 void cm_datagram_all_asked(struct cm_id *id, int error)
 {
     id->peer = *id->claim;
@@ -177,7 +177,7 @@ void cm_datagram_answered(struct cm_id *id)
     cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 
-/* The address handle that leads there: the peer's GID, and, of one of ours, its LID. */
+/* The address handle has the peer's GID and, if it was found by TCP, its LID. */
 void cm_datagram_describe(struct cm_id *id, struct rdma_ud_param *ud)
 {
     if (id->state != CM_ESTABLISHED || id->peer.type != CM_SIDR_REP)
@@ -189,7 +189,7 @@ void cm_datagram_describe(struct cm_id *id, struct rdma_ud_param *ud)
         ud->ah_attr.dlid = (uint16_t)(id->peer.qp_num >> SOFT_LID_QPNS_BITS);
 }
 
-/* ---- Who is asked ---- */
+/* ---- The listener ---- */
 
 static int take_qp(struct cm_id *id, const struct rdma_conn_param *param)
 {
@@ -218,7 +218,7 @@ int cm_datagram_accept(struct cm_id *id, const struct rdma_conn_param *param)
         error = cm_private_data(id, param, CM_SIDR_REP_PRIVATE);
     if (error != 0)
         return error;
-    cm_send(id, &id->own); /* so little that the socket has room for it */
+    cm_send(id, &id->own); /* short enough for the socket's buffer */
     cm_id_close(id);
     id->state = CM_ESTABLISHED;
     return 0;

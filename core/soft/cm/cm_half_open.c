@@ -22,7 +22,7 @@
 #include "ib_address.h"
 
 #define LIMIT_LEAST 256
-#define LIMIT_MOST 1024 /* where the process may have 8,192 descriptors */
+#define LIMIT_MOST 1024 /* if the process may have 8,192 descriptors */
 #define PATIENCE_MOST (NS_PER_S * 2 / 5)
 #define PATIENCE_LEAST (NS_PER_S / 1000)
 
@@ -76,8 +76,7 @@ static const union soft_addr *busiest_host(const struct cm_id *listener)
     return 2 * count > listener->half_open ? host : NULL;
 }
 
-/* The one of this host that has been silent for the longest time; NULL for the host: of all of them. NULL: none is
- * silent. */
+/* The connection of this host (NULL: of any host) that has been silent for the longest time; NULL: none is silent. */
 static struct cm_id *find_silent(struct cm_id *listener, const union soft_addr *host)
 {
     struct cm_id *id;
@@ -93,7 +92,7 @@ bool cm_half_open_has_room(struct cm_id *listener)
     return !is_full(listener) || find_silent(listener, busiest_host(listener)) != NULL;
 }
 
-/* The one that is closed for this new one. */
+/* The connection that is closed for this new one. */
 static struct cm_id *find_victim(struct cm_id *listener, const struct cm_id *id)
 {
     struct cm_id *silent = find_silent(listener, host_of(id));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_ib.c - connections by InfiniBand's connection manager: librdmacm's identifiers on one side, the port's
- * ends (ib_port.h) on the other.
+ * cm_ib.c - connects librdmacm's identifiers with the ends of the port (ib_port.h), for connections by InfiniBand's
+ * connection manager.
  *
- * What the peer says is brought into the form that our own messages have (cm_message.h). Two things are missing
- * there: how long private data is, all of whose field arrives; and in a REP a path MTU, so whoever listens
- * takes the one that is asked for, or refuses.
+ * The peer's messages are converted to struct cm_message (cm_message.h). They lack two values: the length of private
+ * data, all of whose field arrives; and the path MTU in a REP, so a listener must use the one that was requested, or
+ * refuse.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,13 +13,13 @@
 #include "cm_id.h"
 #include "ib_address.h"
 
-#define RESPONSE 20   /* time in which a message is answered, 4.3 s, as Linux has it */
-#define CM_RETRIES 15 /* the most */
+#define RESPONSE 20   /* time in which a message is answered: 4.3 s, as in Linux */
+#define CM_RETRIES 15 /* the maximum */
 #define ACK_DELAY 15
 
 _Static_assert(IB_ADDRESS_BYTES + CM_REQ_PRIVATE == 92, "all of a REQ's private data");
 
-/* It asks for reliable connections, in their port space, and for datagrams. */
+/* Whether the identifier can use it: for reliable connections in RDMA_PS_TCP, and for datagrams. */
 static bool is_spoken(const struct cm_id *id)
 {
     return cm_is_datagram(id) || (id->public.ps == RDMA_PS_TCP && id->public.qp_type == IBV_QPT_RC);
@@ -30,7 +30,7 @@ bool cm_ib_has_port(const struct cm_id *id)
     return is_spoken(id) && id->public.verbs != NULL && home_of(id->public.verbs)->udp.roce != NULL;
 }
 
-/* The channel hears of its ends. 0 or an errno. */
+/* Opens the channel's box, in which the port leaves news of its ends. 0 or an errno. */
 static int open_box(struct cm_channel *channel)
 {
     int error;
@@ -105,7 +105,7 @@ static void send_reply(struct cm_id *id)
     (void)ib_port_accept(id->ib, &rep);
 }
 
-/* What can't be said any more, since the peer has ended it, shows when the box is looked at. */
+/* Errors are ignored: if the peer has ended the connection, the news is in the box. */
 static void ib_transport_send(struct cm_id *id, const struct cm_message *message)
 {
     if (id->ib == NULL)
@@ -155,7 +155,7 @@ int cm_ib_listen(struct cm_id *id, int backlog)
     error = ib_port_open(home_of(context));
     if (error != 0)
         return error == ENOTCONN ? 0 : error;
-    memcpy(&local, &id->public.route.addr.src_storage, sizeof local); /* and a number, if datagrams' */
+    memcpy(&local, &id->public.route.addr.src_storage, sizeof local); /* for datagrams with the number */
     error = open_box(channel);
     if (error != 0)
         return error;
@@ -164,8 +164,8 @@ int cm_ib_listen(struct cm_id *id, int backlog)
     return id->ib == NULL ? errno : 0;
 }
 
-/* Both ends' addresses, as the peer says them, which the port has compared with where its messages come from
- * and to; and what the route carries. 0 or an errno. */
+/* Sets both ends' addresses from the request, which the port has compared with the addresses of the packet, and the
+ * route's MTU. 0 or an errno. */
 static int find_way(struct cm_id *id, const struct ib_news *news)
 {
     struct rdma_addr *addr = &id->public.route.addr;
@@ -182,7 +182,7 @@ static int find_way(struct cm_id *id, const struct ib_news *news)
     return cm_socket_route_mtu(&local, &remote, &id->route_mtu);
 }
 
-/* A child of the listener's, as one that has come by TCP. */
+/* Makes a child of the listener for a request, like that of a TCP connection. */
 static void requested(struct cm_id *listener, const struct ib_news *news)
 {
     struct cm_id *id = cm_id_new(cm_channel_of(listener), listener->public.ps);
@@ -286,9 +286,9 @@ bool cm_ib_is_heard(const struct cm_id *id)
     return ib_port_is_heard(id->ib);
 }
 
-/* ---- What comes ---- */
+/* ---- News ---- */
 
-/* Before the user's answer the peer has given up: nobody need know if nobody knew of it. */
+/* The peer has withdrawn its request. If it was not delivered yet, no event is needed. */
 static void taken_back(struct cm_id *id)
 {
     if (id->listener != NULL) {
@@ -308,7 +308,7 @@ bool cm_ib_disconnect(struct cm_id *id)
     return true;
 }
 
-/* It is, or was until the user ended it, and the peer hasn't answered that. */
+/* Whether it is connected, or was, and the peer has not answered the application's disconnect. */
 static bool is_connected(const struct cm_id *id)
 {
     return id->state == CM_ESTABLISHED || id->state == CM_RESPONDED || id->state == CM_DISCONNECTED;
@@ -327,7 +327,7 @@ static void rejected(struct cm_id *id, const struct ib_news *news)
         cm_failed(id, RDMA_CM_EVENT_REJECTED, id->peer.reason);
 }
 
-/* The last message of the set-up may have been lost, and what came behind it not. */
+/* The RTU may have been lost, and not the message that followed it. */
 static void disconnected(struct cm_id *id, int status)
 {
     if (id->state == CM_REPLIED)
@@ -355,7 +355,7 @@ static void happened(struct cm_id *id, const struct ib_news *news)
         rejected(id, news);
         break;
     case IB_EV_UNREACHABLE:
-        memset(&id->peer, 0, sizeof id->peer); /* the event tells of nothing */
+        memset(&id->peer, 0, sizeof id->peer); /* the event has no private data */
         if (id->state == CM_TCP_CONNECTING)
             cm_active_unheard(id);
         else

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_ib_datagram.c - the port space of datagrams by InfiniBand's connection manager: cm_datagram.c's question
- * and answer as look-ups of the port's (ib_port.h).
+ * cm_ib_datagram.c - requests of the port space of datagrams (cm_datagram.c) as look-ups of the port (ib_port.h), by
+ * InfiniBand's connection manager.
  */
 #include <string.h>
 #include "cm_id.h"
 
-/* ---- Who asks ---- */
+/* ---- The client ---- */
 
 struct ib_end *cm_ib_ask(struct cm_id *id, const struct soft_path *path)
 {
@@ -33,7 +33,7 @@ void cm_ib_answered(struct cm_id *id, const struct ib_message *said)
     cm_datagram_answered(id);
 }
 
-/* ---- Who is asked ---- */
+/* ---- The listener ---- */
 
 void cm_ib_reply(struct cm_id *id, const struct cm_message *message)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_ib_hear.c - what the peer says by InfiniBand's messages, in the form that our own have (cm_message.h). How
- * long private data is isn't told: all of its field arrives.
+ * cm_ib_hear.c - converts InfiniBand's messages to struct cm_message. The length of private data is not transmitted:
+ * the whole field arrives.
  */
 #include <string.h>
 #include "cm_id.h"
@@ -51,7 +51,7 @@ void cm_ib_hear_reply(struct cm_id *id, const struct ib_message *said)
     memcpy(id->peer.private_data, said->private_data, CM_REP_PRIVATE);
 }
 
-/* A reason of 0 would be a refusal that reads as a success. */
+/* Reason 0 is replaced, because the event's status 0 would mean success. */
 void cm_ib_hear_refusal(struct cm_id *id, const struct ib_message *said)
 {
     id->peer = (struct cm_message){

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Identifiers: making, migrating and destroying them, and their options. */
+/* cm_id.c - creates, migrates and destroys identifiers, and sets their options. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,7 @@ void cm_id_close_socket(struct cm_id *id)
 void cm_id_close(struct cm_id *id)
 {
     cm_timer_stop(id);
-    cm_link_drop(id); /* a listener's names belong to its port */
+    cm_link_drop(id); /* before the port: the unix sockets are named after it */
     cm_id_close_socket(id);
     cm_ib_close(id);
     id->out_length = 0;
@@ -190,7 +190,7 @@ static void lock_both(struct cm_channel *one, struct cm_channel *other)
         soft_mutex_lock(first == one ? &other->lock : &one->lock);
 }
 
-/* What is still to be told of it, in the order in which it came about. */
+/* Moves its pending events, in their order. */
 static void move_pending(const struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
 {
     struct cm_pending *pending = TAILQ_FIRST(&from->pending), *next;
@@ -204,8 +204,9 @@ static void move_pending(const struct cm_id *id, struct cm_channel *from, struct
     }
 }
 
-/* In both channels at once it would count twice where the kernel limits how many epolls watch a descriptor, by
- * whatever is between. Where it can't be added it can be given back, to where it has been. 0 or an errno. */
+/* Moves the watch on its socket. It is first removed from the old channel, because the kernel limits by how many epoll
+ * sets a descriptor may be watched; if it can't be added to the new one it is added to the old one again. 0 or an
+ * errno. */
 static int move_watch(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
 {
     bool sends = id->state == CM_TCP_CONNECTING || id->out_length > 0;
@@ -240,7 +241,7 @@ static int move(struct cm_id *id, struct cm_channel *from, struct cm_channel *to
 
 static int migrate(struct cm_id *id, struct cm_channel *from, struct cm_channel *to)
 {
-    bool follows = id->public.verbs != NULL && id->public.qp == NULL; /* a queue pair stays where it was made */
+    bool follows = id->public.verbs != NULL && id->public.qp == NULL; /* a queue pair stays in its context */
     struct ibv_context *context = follows ? cm_context(to) : id->public.verbs;
     struct cm_id *child;
     int error;
@@ -251,7 +252,7 @@ static int migrate(struct cm_id *id, struct cm_channel *from, struct cm_channel 
     if (error != 0)
         return error;
     id->public.verbs = context;
-    /* Requests that were not delivered yet follow their listener; those that can't are lost to it. */
+    /* Requests that were not delivered yet follow their listener; those that can't are closed. */
     TAILQ_FOREACH (child, &id->children, child) {
         if (migrate(child, from, to) != 0)
             cm_id_close(child);
@@ -292,7 +293,7 @@ static int set_flag(struct cm_id *id, bool *flag, const void *value, size_t leng
     int given;
 
     if (length != sizeof given || cm_is_bound(id))
-        return EINVAL; /* too late once it is bound */
+        return EINVAL; /* must be set before it is bound */
     memcpy(&given, value, sizeof given);
     *flag = given != 0;
     return 0;

@@ -48,10 +48,10 @@ void cm_link_requested(struct cm_id *id)
     if (id->peer.shm)
         id->guest = shm_meeting_find(meeting, id->peer.token);
     else
-        shm_meeting_look(meeting); /* who only stands there would keep others from coming in */
+        shm_meeting_look(meeting); /* accept clients even if this request has no token */
 }
 
-/* Descriptors of this process, or those of this user in the queues of sockets. */
+/* Whether descriptors are exhausted: those of this process, or those of this user in the queues of sockets. */
 static bool is_scarcity(int error)
 {
     return error == ETOOMANYREFS || error == EMFILE || error == ENFILE;
@@ -82,7 +82,7 @@ static struct shm_peer *offer_in_turn(struct cm_id *id, struct shm *shm, const u
     return peer;
 }
 
-/* NULL, and why: packets go by UDP. */
+/* Offers shared memory to the peer. NULL, and id->refusal. */
 static struct shm_peer *offer(struct cm_id *id, struct shm *shm, const union soft_addr *remote)
 {
     if (id->own.private_length > CM_REQ_PRIVATE - CM_TOKEN) {
@@ -103,7 +103,7 @@ static struct shm_peer *take_up(struct cm_id *id, struct shm *shm)
     return NULL;
 }
 
-/* A queue pair that the user connects by himself goes by UDP, and so does whoever may be no peer of ours. */
+/* A queue pair that the application itself connects uses UDP, and so does a peer that may not be a software device. */
 void cm_link_describe(struct cm_id *id, const union soft_addr *remote)
 {
     struct cm_message *own = &id->own;
@@ -112,18 +112,18 @@ void cm_link_describe(struct cm_id *id, const union soft_addr *remote)
     own->shm = own->tcp = false;
     if (id->public.qp == NULL || !id->transport->meets)
         return;
-    if (id->offered != NULL && own->type == CM_REQ) { /* a try that failed offered it, with its own token */
+    if (id->offered != NULL && own->type == CM_REQ) { /* from an attempt that failed, with another token */
         shm_peer_free(id->offered);
         id->offered = NULL;
     }
     if (own->type == CM_REQ)
         id->offered = offer(id, shm, remote);
-    else if (own->type == CM_REP && id->offered == NULL) /* else it was taken up by a try that failed */
+    else if (own->type == CM_REP && id->offered == NULL) /* else an earlier attempt to accept has taken it */
         id->offered = take_up(id, shm);
     own->shm = id->offered != NULL;
     own->tcp = settings()->tcp && own->service != CM_UC &&
                (own->type == CM_REQ || (id->peer.tcp && !own->shm));
-    if (id->guest != -1) /* what was sent to him he finds all the same */
+    if (id->guest != -1) /* the client can still read our answer */
         fds_close(id->guest);
     id->guest = -1;
 }
@@ -133,8 +133,8 @@ bool cm_link_may_be_udp(const struct cm_id *id)
     return id->own.type != CM_REP || (!id->own.shm && !id->own.tcp);
 }
 
-/* The connection needs no UDP socket. Close the context's, unless there are other queue pairs that use them, or may come
- * to. `idle`: the identifier's own queue pair has no link. */
+/* The connection needs no UDP socket. Close the context's, unless there are other queue pairs that use them, or may
+ * come to. `idle`: the identifier's own queue pair has no link. */
 static void spare_udp(struct cm_id *id, bool idle)
 {
     struct soft_home *home = home_of(id->public.verbs);
@@ -151,8 +151,8 @@ unsigned cm_link_tries(const struct cm_id *id)
     if (id->offered != NULL)
         return 0;
     switch (id->refusal.error) {
-    case EAGAIN: /* the listener's queue is full */
-    case EBUSY:  /* connections of other users are being closed */
+    case EAGAIN: /* the backlog of the listener's unix socket is full */
+    case EBUSY:  /* too many deferred closes: turn_out_has_room() */
     case ETOOMANYREFS:
         return TRIES;
     case EMFILE:
@@ -163,7 +163,7 @@ unsigned cm_link_tries(const struct cm_id *id)
     }
 }
 
-/* Why shared memory does not carry them. */
+/* Why the connection does not use shared memory. */
 static struct shm_refusal why_not_shm(const struct cm_id *id)
 {
     if (!settings()->shm)
@@ -173,7 +173,7 @@ static struct shm_refusal why_not_shm(const struct cm_id *id)
     return (struct shm_refusal){"the peer takes no memory", 0};
 }
 
-/* Under EXS_DEBUG a line for each connection. */
+/* With EXS_DEBUG, prints a line for each connection. */
 static void tell(const struct cm_id *id, const char *link)
 {
     char host[INET6_ADDRSTRLEN] = "?";
@@ -200,7 +200,7 @@ static void tell(const struct cm_id *id, const char *link)
             why.error != 0 ? strerror(why.error) : "");
 }
 
-/* The connection's own socket carries its packets. An earlier try to accept may have got so far. */
+/* The connection's TCP socket carries its packets. id->tcp may exist from an earlier attempt to accept. */
 static int choose_tcp(struct cm_id *id, struct soft_path *path)
 {
     struct soft_home *home = home_of(id->public.verbs);
@@ -238,7 +238,7 @@ int cm_link_choose(struct cm_id *id, struct soft_path *path)
         return 0;
     }
     if (id->own.type == CM_REQ && (error = shm_accepted(peer)) != 0)
-        return error; /* the other end has done its part: there is no way back */
+        return error; /* the other end uses shared memory already: no fallback */
     id->offered = NULL;
     shm_assign(&home_of(id->public.verbs)->shm, peer);
     spare_udp(id, false);
@@ -254,7 +254,7 @@ void cm_link_begin(struct cm_id *id, struct soft_path *path)
         shm_join((struct shm_peer *)path->link);
 }
 
-/* From here on the link reads and writes the socket, also what is left of this end's last message. */
+/* From now on the link reads and writes the socket; it also sends the rest of this end's last message. */
 static void begin_tcp(struct cm_id *id, enum tcp_rtu rtu)
 {
     cm_want(id, cm_link_events(id));
@@ -274,7 +274,7 @@ void cm_link_established(struct cm_id *id)
 {
     if (id->tcp == NULL)
         return;
-    if (id->own.type == CM_REP) { /* the link has begun with the answer */
+    if (id->own.type == CM_REP) { /* the link was started by cm_link_replied() */
         tcp_peer_watch(id->tcp, NULL, NULL);
         cm_want(id, cm_link_events(id));
     } else if (id->public.qp != NULL) {
@@ -285,7 +285,7 @@ void cm_link_established(struct cm_id *id)
 int cm_link_hear(struct cm_id *id)
 {
     if (tcp_peer_rtu(id->tcp) == TCP_RTU_EXPECTED)
-        cm_qp_drain(id); /* the stream ends, perhaps behind an RTU that the link has not read */
+        cm_qp_drain(id); /* the stream ends, perhaps after an RTU that the link has not read */
     switch (tcp_peer_rtu(id->tcp)) {
     case TCP_RTU_RECEIVED:
         return 1;
@@ -296,7 +296,7 @@ int cm_link_hear(struct cm_id *id)
     }
 }
 
-/* The link reads what comes. Its end is the connection manager's, too. */
+/* The tcp link reads the socket; the connection manager then only watches for the end of the stream. */
 uint32_t cm_link_events(const struct cm_id *id)
 {
     bool is_read = id->state == CM_ESTABLISHED || id->state == CM_REPLIED;

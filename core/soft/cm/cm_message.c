@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The connection manager's messages to and from bytes. Nothing that a peer sends is believed unchecked. */
+/* cm_message.c - encodes and decodes the connection manager's messages. Every field that a peer sends is checked. */
 #include <errno.h>
 #include <string.h>
 #include <infiniband/verbs.h>
@@ -7,17 +7,17 @@
 #include "cm_message.h"
 #include "core/soft/engine/wire.h"
 
-static const uint8_t magic[4] = {0xe8, 'E', 'X', 'S'}; /* no text protocol starts with such a byte */
+static const uint8_t magic[4] = {0xe8, 'E', 'X', 'S'}; /* no text protocol starts with this byte */
 
 #define FLAG_FLOW_CONTROL 1
 #define FLAG_SRQ 2
 #define FLAG_SHM 4
-/* 8 and 16 were others up to EXS 2.1: not set, and not looked at. */
+/* EXS 2.1 used flags 8 and 16: they are neither set nor read. */
 #define FLAG_TCP 32
 #define PSN_MAX 0xffffff
 #define RETRY_MAX 7 /* 3 bits */
 
-#define REQ_DATA 28 /* where private data starts */
+#define REQ_DATA 28 /* offset of private data */
 #define REQ_TOKEN (REQ_DATA + CM_REQ_PRIVATE - CM_TOKEN)
 #define REJ_DATA 12
 #define SIDR_REQ_DATA 16
@@ -126,12 +126,12 @@ size_t cm_message_encode(const struct cm_message *message, uint8_t *bytes)
 
 int cm_message_size(const uint8_t *bytes, size_t have)
 {
-    /* As soon as it can be known, so that a stranger's first byte is enough to see that he is one. */
+    /* Checked as soon as possible: the first byte may show that the peer speaks another protocol. */
     if (memcmp(bytes, magic, have < sizeof magic ? have : sizeof magic) != 0)
         return -EBADMSG;
     if (have < CM_HEADER)
         return 0;
-    /* A REJ is understood in any version, for its reason may be just that. */
+    /* A REJ is accepted in any version, because its reason may be the version. */
     if (bytes[4] != CM_VERSION && bytes[5] != CM_REJ)
         return -EPROTONOSUPPORT;
     if (size_of(bytes[5]) == 0 || get16(bytes + 6) != size_of(bytes[5]))
@@ -177,7 +177,7 @@ static bool decode_ends(struct cm_message *message, const uint8_t *bytes, size_t
     return decode_private(message, bytes[24], bytes + REQ_DATA, private_max);
 }
 
-/* A reason of 0 would be a refusal that reads as a success. */
+/* Reason 0 is invalid, because the event's status 0 would mean success. */
 static bool decode_reject(struct cm_message *message, const uint8_t *bytes)
 {
     message->reason = get16(bytes + 8);
@@ -225,6 +225,6 @@ bool cm_message_decode(struct cm_message *message, const uint8_t *bytes)
     message->type = bytes[5];
     if (decode_contents(message, bytes))
         return true;
-    memset(message, 0, sizeof *message); /* nothing of it may be kept */
+    memset(message, 0, sizeof *message); /* leave no invalid values */
     return false;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_multicast.c - an identifier's multicast groups: joining tells the program how to send there, and attaches
- * its queue pair.
+ * cm_multicast.c - an identifier's multicast groups. Joining gives the application an address handle for the group, and
+ * attaches the identifier's queue pair.
  *
- * Nobody has to be asked: the kernel tells the routers, when the queue pair is attached (mcast.c in verbs/).
+ * No subnet manager is involved: the kernel informs the routers when the queue pair is attached (mcast.c in verbs/).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,15 +11,15 @@
 #include "cm_id.h"
 #include "core/soft/verbs/verbs.h"
 
-#define HOP_LIMIT 1 /* the network that both are on */
+#define HOP_LIMIT 1 /* only the local network */
 
-/* A group that the user has joined; its identifier's. */
+/* A group that the application has joined; owned by its identifier. */
 struct cm_join {
-    struct cm_pending pending; /* its event, the only one */
+    struct cm_pending pending; /* its only event */
     union ibv_gid gid;
-    void *context; /* the user's */
-    bool receives; /* the queue pair is to be attached, */
-    bool attached; /* and is */
+    void *context; /* the application's */
+    bool receives; /* the queue pair must be attached */
+    bool attached; /* the queue pair is attached */
     LIST_ENTRY(cm_join) link;
 };
 
@@ -51,13 +51,13 @@ static void leave(struct cm_id *id, struct cm_join *join)
     free(join);
 }
 
-/* It has been told of, and nothing came of it: there was no queue pair, or it could not be attached. */
+/* Whether joining has failed, which was reported: there was no queue pair, or it could not be attached. */
 static bool is_vain(const struct cm_join *join)
 {
     return join->receives && !join->attached && !join->pending.queued;
 }
 
-/* 0 or an errno. */
+/* Adds a group, and posts its event. 0 or an errno. */
 static int join_group(struct cm_id *id, const struct sockaddr *addr, bool receives, void *context)
 {
     struct cm_join *join;
@@ -95,7 +95,7 @@ int soft_join_multicast(struct rdma_cm_id *public, const struct sockaddr *addr, 
 
 /* ---- The event ---- */
 
-/* The identifier's queue pair may have been made since it was asked for. */
+/* Attaches the queue pair, which may have been created after the group was joined, when the event is delivered. */
 static void attach(struct cm_id *id, struct cm_join *join, struct rdma_cm_event *event)
 {
     int error = soft_attach_mcast(id->public.qp, &join->gid, 0);

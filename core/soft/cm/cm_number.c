@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cm_number.c - numbers of the port space of datagrams: who has one, and where questions about it come to. */
+/* cm_number.c - takes numbers of the port space of datagrams, and computes the TCP ports of their seats:
+ * cm_number.h. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -14,10 +15,10 @@
 #include "cm_id.h"
 #include "cm_number.h"
 
-#define PRIVILEGED 1024 /* below it the kernel may want a privilege */
-#define FIRST 32768     /* of those that are given to who asks for any, */
-#define ANY_COUNT 28232 /* as many as Linux gives of TCP's */
-/* TCP ports outside those that Linux gives to who asks for any, and outside LIDs' (wire.h). */
+#define PRIVILEGED 1024 /* numbers below it may need a privilege, as ports do */
+#define FIRST 32768     /* the range for port 0 (any), */
+#define ANY_COUNT 28232 /* as large as Linux's default for TCP */
+/* TCP ports that are neither in Linux's ephemeral range nor those of LIDs (wire.h). */
 #define SEAT_FIRST 61000
 #define SEAT_COUNT 4513 /* a prime, so that a number's seats differ */
 #define SEAT_STEP 1259
@@ -29,8 +30,8 @@ in_port_t cm_number_seat(in_port_t number, unsigned seat)
 
 /* ---- Seats ---- */
 
-/* A line of /proc/net/tcp or tcp6: "sl: local:port remote:port state tx:rx timer:when retransmits uid ...". False: not a
- * listener at this port. */
+/* A line of /proc/net/tcp or tcp6: "sl: local:port remote:port state tx:rx timer:when retransmits uid ...". False: not
+ * a listener at this port. */
 static bool read_owner(char *line, in_port_t seat, uid_t *owner)
 {
     enum { LOCAL = 1, STATE = 3, UID = 7 };
@@ -90,13 +91,13 @@ static struct name name_at(const union soft_addr *addr, bool both)
     return name_of(addr->in.sin_port, host, ipv4 ? 0 : addr->in6.sin6_scope_id);
 }
 
-/* -1 and errno */
+/* -1 and errno. */
 static int open_unix(void)
 {
     return fds_own_private(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-/* What can be connected to is there. */
+/* Whether a process has bound the name: connect() does not fail with ECONNREFUSED. */
 static bool is_held(int from, struct name name)
 {
     struct sockaddr_un un;
@@ -105,9 +106,9 @@ static bool is_held(int from, struct name name)
     return connect(from, (struct sockaddr *)&un, length) == 0 || errno != ECONNREFUSED;
 }
 
-/* ---- Who else has it ---- */
+/* ---- Conflicts ---- */
 
-/* One of the host's addresses, for whoever wants all of them. */
+/* Whether a process has the number at one of the host's addresses; for a caller that wants it at all of them. */
 static bool is_held_at_own(int from, const union soft_addr *addr, bool both)
 {
     struct ifaddrs *all, *one;
@@ -129,7 +130,7 @@ static bool is_held_at_own(int from, const union soft_addr *addr, bool both)
     return held;
 }
 
-/* By another name than its own. */
+/* Whether a process has the number under another name that conflicts with this one. */
 static bool is_held_besides(int from, const union soft_addr *addr, bool both)
 {
     bool ipv4 = addr->sa.sa_family == AF_INET, any = soft_is_any(addr);
@@ -156,7 +157,8 @@ bool cm_number_is_taken(const union soft_addr *addr, bool both)
 
 /* ---- Taking one ---- */
 
-/* 0 or an errno. Of two who take what excludes each other one sees the other's name at least. */
+/* Binds the name, then checks for conflicts. So of two processes that take conflicting names at the same time at least
+ * one sees the other's. 0 or an errno. */
 static int hold(int fd, const union soft_addr *addr, bool both)
 {
     struct name name = name_at(addr, both);
@@ -204,7 +206,8 @@ int cm_number_take(union soft_addr *addr, bool both)
     return fd;
 }
 
-/* What the kernel says to a socket of its own; `reuse`, so that it is in nobody's way meanwhile. */
+/* Binds a test socket to the address. 0 or the kernel's errno. SO_REUSEADDR, so that it does not block other
+ * sockets. */
 static int try_bind(union soft_addr *addr, int type)
 {
     int fd = fds_own_private(socket(addr->sa.sa_family, type | SOCK_CLOEXEC, 0)), error = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The side that listens: connections come in, are half open until their request is complete, and then the
- * user's to accept or to reject. Whoever isn't a peer of ours never becomes an event.
+ * cm_passive.c - the listening side. A TCP connection is half-open until its request is complete; then the application
+ * accepts or rejects it. Clients that speak another protocol never cause an event.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -11,9 +11,9 @@
 #include "core/fds.h"
 #include "cm_id.h"
 
-#define ACCEPT_BATCH 16 /* connections taken at a time, so that others get their turn */
-/* Of the kernel's queue, whatever the user's is: a connection that finds it full is tried again after a second. The
- * kernel reduces it to net.core.somaxconn. */
+#define ACCEPT_BATCH 16 /* connections accepted at a time, so that other sockets are handled, too */
+/* The backlog of the TCP socket, whatever the application's is: a client that finds it full tries again after a
+ * second. The kernel reduces it to net.core.somaxconn. */
 #define KERNEL_BACKLOG 4096
 
 static struct {
@@ -54,7 +54,7 @@ static int listen_on(struct cm_id *id, int backlog)
         if (id->fd == -1 || cm_socket_bind(id->fd, (const struct sockaddr *)&any, false) == -1)
             return errno;
     }
-    /* Its connections inherit this, and once dead don't stand in the way of the next server on the port. */
+    /* Inherited by its connections: once dead, they do not prevent the next server from binding the port. */
     fds_set_option(id->fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (listen(id->fd, KERNEL_BACKLOG) == -1)
         return errno;
@@ -103,11 +103,11 @@ static void take_in(struct cm_id *listener, int fd, const union soft_addr *from)
     cm_socket_tune(fd);
     if (cm_half_open_add(listener, id))
         atomic_fetch_add(&counters.dropped, 1);
-    cm_passive_ready(id); /* the request is mostly there already */
+    cm_passive_ready(id); /* usually the request has arrived already */
 }
 
-/* Without room or descriptors, connections stay in the kernel's queue and the socket readable: polling it again
- * and again would change nothing, so the listener pauses. */
+/* At the limit of half-open connections, or without descriptors, connections stay in the kernel's queue and the socket
+ * remains readable. The listener then pauses instead of polling it all the time. */
 static void pause_listener(struct cm_id *listener)
 {
     cm_want(listener, 0);
@@ -146,8 +146,8 @@ void cm_listener_ready(struct cm_id *listener)
 
 /* ---- Requests ------------------------------------------------------------------------------------ */
 
-/* Say why, and wait for the peer to have read it: closing at once, with bytes of his unread, would reset the
- * connection and could take the answer with it. */
+/* Sends a REJ, and waits until the peer has closed. Closing immediately, with unread bytes from the peer, would reset
+ * the connection, and the REJ could be lost. */
 static void refuse(struct cm_id *id, uint16_t reason)
 {
     const struct cm_message rej = {.type = CM_REJ, .reason = reason};
@@ -181,7 +181,7 @@ static void requested(struct cm_id *id)
     id->state = CM_REQUESTED;
     cm_half_open_completed(id->listener);
     cm_half_open_ended(id->listener);
-    if (cm_id_addresses(id) != 0) { /* hung up already */
+    if (cm_id_addresses(id) != 0) { /* the peer has closed already */
         atomic_fetch_add(&counters.hung_up, 1);
         cm_id_free(id);
     } else if (!cm_passive_requested(id)) {
@@ -191,7 +191,7 @@ static void requested(struct cm_id *id)
     }
 }
 
-/* Of a request for something else than the listener's. 0: it is that. */
+/* The reason to refuse a request for another kind of connection than the listener's; 0: none. */
 static uint16_t refusal(struct cm_id *id)
 {
     if (cm_is_datagram(id))
@@ -216,7 +216,7 @@ static void half_open_ready(struct cm_id *id)
             requested(id);
     } else if (known && (id->peer.type == CM_REQ || id->peer.type == CM_SIDR_REQ)) {
         atomic_fetch_add(&counters.malformed, 1);
-        refuse(id, CM_INVALID_SERVICE); /* the other port space's */
+        refuse(id, CM_INVALID_SERVICE); /* of the other port space */
     } else if (result == -EPROTONOSUPPORT) {
         atomic_fetch_add(&counters.version, 1);
         refuse(id, CM_OTHER_VERSION);
@@ -229,7 +229,8 @@ static void half_open_ready(struct cm_id *id)
     }
 }
 
-/* Before our answer the peer has nothing to say: it has given up. Nobody need know if nobody knew of it. */
+/* The peer sends nothing before our answer, so it has given up. If the request was not delivered, no event is
+ * needed. */
 static void requested_ready(struct cm_id *id)
 {
     if (cm_receive(id) == 0)
@@ -251,7 +252,7 @@ void cm_passive_established(struct cm_id *id)
     cm_post(id, CM_KIND_CONNECT, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 
-/* Has the peer said that it is ready? 1; 0: not yet; or a negative errno: it never will. */
+/* Whether the peer's RTU has arrived. 1; 0: not yet; or a negative errno: it never will. */
 static int hear_rtu(struct cm_id *id)
 {
     int result;
@@ -274,14 +275,14 @@ static void replied_ready(struct cm_id *id)
         cm_passive_established(id);
         return;
     }
-    memset(&id->peer, 0, sizeof id->peer); /* whatever it was, the event doesn't tell of it */
+    memset(&id->peer, 0, sizeof id->peer); /* the event must not contain its data */
     if (result == -ECONNRESET)
         cm_failed(id, RDMA_CM_EVENT_UNREACHABLE, -ECONNRESET);
     else
         cm_failed(id, RDMA_CM_EVENT_CONNECT_ERROR, -EPROTO);
 }
 
-/* Has the tcp link received the RTU, while the application did not look at its event channel? */
+/* Whether the tcp link has received the RTU before the application called the connection manager. */
 static bool link_is_ready(const struct cm_id *id)
 {
     return id->tcp != NULL && tcp_peer_rtu(id->tcp) == TCP_RTU_RECEIVED;
@@ -319,9 +320,9 @@ void cm_passive_expired(struct cm_id *id)
     cm_id_free(id);
 }
 
-/* ---- The user's answer --------------------------------------------------------------------------- */
+/* ---- The application's answer --------------------------------------------------------------------------- */
 
-/* What the user leaves open is what the peer asked for, and no less can be had than it offers. */
+/* Without parameters of the application the peer's values are used; the depths are limited to what the peer offers. */
 static void limit_reads(struct cm_message *own, const struct cm_message *peer, bool given)
 {
     if (!given || own->responder_resources > peer->initiator_depth)
@@ -347,7 +348,7 @@ static int accept_request(struct cm_id *id, const struct rdma_conn_param *param)
         return error;
     if (id->own.mtu > id->peer.mtu)
         id->own.mtu = id->peer.mtu;
-    /* Before the answer: packets may come as soon as the peer has that. */
+    /* Before the reply: the peer may send packets as soon as it has that. */
     error = id->public.qp == NULL ? 0 : cm_qp_connect(id);
     if (error != 0)
         return error;
@@ -366,7 +367,7 @@ int soft_accept(struct rdma_cm_id *public, struct rdma_conn_param *param)
     int error = datagram ? cm_datagram_accept(id, param) : accept_request(id, param);
 
     cm_unlock(channel);
-    return datagram ? cm_result(error) : cm_complete(id, cm_result(error)); /* no event comes of that */
+    return datagram ? cm_result(error) : cm_complete(id, cm_result(error)); /* there is no event to wait for */
 }
 
 void cm_refuse_request(struct cm_id *id, const void *private_data, uint8_t length)
@@ -401,19 +402,19 @@ int soft_reject(struct rdma_cm_id *public, const void *private_data, uint8_t pri
     return cm_result(error);
 }
 
-/* That the peer has begun to send says that it is ready, as its last word does. Datagrams can lose that word, and the
- * tcp link reads it before the connection manager is called. */
+/* A first packet from the peer shows that it is ready, like the RTU, which can be lost at RoCE's port, and which the
+ * tcp link reads before the connection manager is called. */
 int soft_notify(struct rdma_cm_id *public, enum ibv_event_type event)
 {
     struct cm_id *id = cm_id_of(public);
     struct cm_channel *channel = cm_lock(id);
 
     if (event != IBV_EVENT_COMM_EST || id->state != CM_REPLIED) {
-        /* It has been told already, or this is nothing to be told of. */
+        /* Established already, or another event. */
     } else if (link_is_ready(id)) {
         cm_passive_established(id);
     } else if (id->transport == &cm_ib) {
-        /* Else what it has come to be is in the box already. */
+        /* Otherwise the box contains the news already. */
         if (ib_port_establish(id->ib) == 0)
             cm_passive_established(id);
     }

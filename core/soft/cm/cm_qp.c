@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The queue pair of a connection: what the handshake says of it, and what it makes of it. */
+/* cm_qp.c - the queue pair of a connection: how messages describe it, and its attributes from both ends' messages. */
 #include <errno.h>
 #include <string.h>
 #include "cm_id.h"
 #include "core/random.h"
 #include "core/soft/verbs/verbs.h"
 
-#define MIN_RNR_TIMER 12 /* code of 0.64 ms: a receiver that isn't ready will be soon */
+#define MIN_RNR_TIMER 12 /* code of 0.64 ms: a receiver is usually ready soon */
 #define PSN_MASK 0xffffff
 #define DRAIN_ROUNDS 256 /* more than a full socket holds */
 
@@ -34,7 +34,7 @@ static void fill_init(enum ibv_qp_type type, struct ibv_qp_attr *attr, int *mask
     *mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 }
 
-/* A new queue pair in INIT; one of datagrams waits for nobody: in RTS. 0 or an errno. */
+/* Creates a queue pair in INIT; one for datagrams in RTS, because it has no peer. 0 or an errno. */
 static int make_qp(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr, struct ibv_qp **qp)
 {
     bool datagrams = attr->qp_type == IBV_QPT_UD;
@@ -42,7 +42,7 @@ static int make_qp(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr, 
     struct ibv_qp_attr next;
     int error, mask;
 
-    if (own.qp_type == IBV_QPT_XRC_RECV) /* it is in a domain instead */
+    if (own.qp_type == IBV_QPT_XRC_RECV) /* it has an XRC domain instead */
         own.comp_mask &= ~(uint32_t)IBV_QP_INIT_ATTR_PD;
     *qp = soft_create_qp_ex(public->verbs, &own);
     if (*qp == NULL)
@@ -74,7 +74,7 @@ int soft_create_id_qp_ex(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *
         cm_queues_drop_cqs(public);
         return cm_result(error);
     }
-    channel = cm_lock(cm_id_of(public)); /* its events may be looked at just now */
+    channel = cm_lock(cm_id_of(public)); /* another thread may be handling its events */
     public->qp = qp;
     public->pd = attr->pd;
     cm_unlock(channel);
@@ -107,7 +107,7 @@ int soft_create_id_qp(struct rdma_cm_id *public, struct ibv_pd *pd, struct ibv_q
 void soft_destroy_id_qp(struct rdma_cm_id *public)
 {
     struct cm_id *id = cm_id_of(public);
-    struct cm_channel *channel = cm_lock(id); /* nobody connects it just now */
+    struct cm_channel *channel = cm_lock(id); /* so that no other thread is connecting it */
     struct ibv_qp *qp = public->qp;
 
     if (qp != NULL)
@@ -126,7 +126,7 @@ static void at_most(uint8_t *value, int most)
         *value = (uint8_t)most;
 }
 
-/* RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH mean what the device has. */
+/* RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH mean the device's maximum. */
 static int clamp_depths(struct cm_id *id)
 {
     struct ibv_device_attr device;
@@ -139,7 +139,7 @@ static int clamp_depths(struct cm_id *id)
     return 0;
 }
 
-/* What asks for a connection says which kind of queue pair does: of an extended one it is the sending end. */
+/* The transport service of the connecting queue pair; of XRC it is the sending end. */
 static uint8_t service_of(enum ibv_qp_type type)
 {
     return type == IBV_QPT_UC ? CM_UC : type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV ? CM_XRC : CM_RC;
@@ -156,8 +156,8 @@ uint16_t cm_qp_refuses(const struct cm_id *id)
                : 0;
 }
 
-/* The first packet sequence number that we want to receive: unpredictable, so that nobody can slip in packets
- * without seeing ours. 0 or an errno. */
+/* Chooses the first packet sequence number that this end expects: unpredictable, so that a sender that does not see our
+ * packets can't inject any. 0 or an errno. */
 static int choose_psn(struct cm_id *id)
 {
     while (id->psn == 0) {
@@ -170,8 +170,8 @@ static int choose_psn(struct cm_id *id)
     return 0;
 }
 
-/* Where the packets come if they go by UDP. An answer that has another link names a port of no use, for a message with
- * port 0 is an impossible one. 0 or an errno. */
+/* Chooses the UDP port for packets, if the link is UDP. A reply for another link contains an unused port, because a
+ * message with port 0 is invalid. 0 or an errno. */
 static int choose_port(struct cm_id *id, const union soft_addr *local)
 {
     in_port_t port = local->in.sin_port; /* at the same place in sockaddr_in6 */
@@ -203,7 +203,7 @@ int cm_qp_describe(struct cm_id *id, enum cm_type type)
     return choose_port(id, &local);
 }
 
-/* ---- What the handshake says of a queue pair's attributes ---- */
+/* ---- A queue pair's attributes from the handshake ---- */
 
 static uint8_t reads_max(const struct cm_id *id)
 {
@@ -217,7 +217,7 @@ static uint8_t least(uint8_t one, uint8_t other)
     return one < other ? one : other;
 }
 
-/* Before the user's answer it is what the peer asked for, as far as the device has it. */
+/* Before the application's answer: what the peer asked for, limited to the device's maximum. */
 static uint8_t resources_of(const struct cm_id *id)
 {
     return least(id->own.type != 0 ? id->own.responder_resources : id->peer.initiator_depth, reads_max(id));
@@ -242,7 +242,7 @@ static uint8_t mtu_of(const struct cm_id *id)
     return least(id->own.type != 0 ? id->own.mtu : (uint8_t)id->transport->mtu(id), id->peer.mtu);
 }
 
-/* An end that answers, reliably, says what it holds ready for that. */
+/* A reliable responder needs its responder resources and RNR timer, too. */
 static int rtr_mask(enum ibv_qp_type type)
 {
     int mask =
@@ -253,7 +253,7 @@ static int rtr_mask(enum ibv_qp_type type)
     return mask;
 }
 
-/* One that asks says how long it waits for answers. */
+/* A requester needs its timeout and retry counts, too. */
 static int rts_mask(enum ibv_qp_type type)
 {
     int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
@@ -271,7 +271,7 @@ static void fill_rtr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
         .qp_state = IBV_QPS_RTR,
         .path_mtu = (enum ibv_mtu)mtu_of(id),
         .dest_qp_num = id->peer.qp_num,
-        .rq_psn = id->psn, /* each end says what it wants to receive */
+        .rq_psn = id->psn, /* each end announces the PSN that it expects */
         .max_dest_rd_atomic = resources_of(id),
         .min_rnr_timer = MIN_RNR_TIMER,
         .qp_access_flags = access_of(id),
@@ -286,7 +286,7 @@ static void fill_rts(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
         .qp_state = IBV_QPS_RTS,
         .sq_psn = id->peer.psn,
         .timeout = id->peer.ack_timeout > id->ack_timeout ? id->peer.ack_timeout : id->ack_timeout,
-        /* The one who connects sets both ends' retries; each end says how often it may be found not ready. */
+        /* The connecting end sets the retries of both; each end announces its own RNR retries. */
         .retry_cnt = id->own.type == CM_REQ ? id->own.retry_count : id->peer.retry_count,
         .rnr_retry = id->peer.rnr_retry_count,
         .max_rd_atomic = depth_of(id),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* cm_queues.c - what an identifier has beside its queue pair: completion queues for who brings none, and a
- * shared receive queue, of extended connections, too. */
+/* cm_queues.c - an identifier's completion queues, if the application has none, and its shared receive queue, also of
+ * XRC. */
 #include <errno.h>
 #include "cm_id.h"
 #include "core/soft/verbs/verbs.h"
@@ -12,7 +12,8 @@ static bool is_extended(enum ibv_qp_type type)
 
 /* ---- Completion queues ---- */
 
-/* As librdmacm makes them: each with a channel of its own, so that it can be waited for. 0 or an errno. */
+/* Creates a completion queue with a completion channel, like librdmacm, so that a thread can wait for it. 0 or an
+ * errno. */
 static int make_cq(struct rdma_cm_id *public, uint32_t entries, struct ibv_comp_channel **channel,
                    struct ibv_cq **cq)
 {
@@ -30,8 +31,8 @@ static int make_cq(struct rdma_cm_id *public, uint32_t entries, struct ibv_comp_
     return error;
 }
 
-/* The shared receive queue of an extended connection still has one. Whoever fills these fields himself may have
- * put the same into both, as rsockets do. */
+/* Not while an XRC shared receive queue still uses one. An application that sets these fields itself may have set both
+ * to the same queue, as rsockets do. */
 void cm_queues_drop_cqs(struct rdma_cm_id *public)
 {
     if (public->qp_type == IBV_QPT_XRC_RECV && public->srq != NULL)
@@ -48,7 +49,7 @@ void cm_queues_drop_cqs(struct rdma_cm_id *public)
     public->send_cq_channel = public->recv_cq_channel = NULL;
 }
 
-/* Of an extended connection one end has only the sends', and the other none. 0 or an errno. */
+/* Creates what is missing. Of XRC the sending end has only a send queue's, the receiving end none. 0 or an errno. */
 static int complete_cqs(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *attr)
 {
     int error = 0;
@@ -66,7 +67,7 @@ static int complete_cqs(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *a
 
 /* ---- What a queue pair is made of ---- */
 
-/* 0 or an errno */
+/* Sets the protection domain. 0 or an errno. */
 static int complete_pd(const struct rdma_cm_id *public, bool given, struct ibv_pd **pd)
 {
     if (!given || *pd == NULL)
@@ -74,7 +75,7 @@ static int complete_pd(const struct rdma_cm_id *public, bool given, struct ibv_p
     return *pd == NULL || (*pd)->context != public->verbs ? EINVAL : 0;
 }
 
-/* 0 or an errno. Only where programs have a context in common there are such connections (cm_id.c). */
+/* Sets the XRC domain. 0 or an errno. XRC needs a shared context (cm_id.c). */
 static int complete_xrcd(const struct rdma_cm_id *public, bool given, struct ibv_xrcd **xrcd)
 {
     if (!given || *xrcd == NULL)
@@ -102,7 +103,8 @@ int cm_queues_complete(struct rdma_cm_id *public, struct ibv_qp_init_attr_ex *at
 
 /* ---- Shared receive queues ---- */
 
-/* 0 or an errno. A completion queue that is made goes with the identifier's others. */
+/* Completes the attributes of an XRC shared receive queue. A completion queue that is created here is destroyed with
+ * the identifier's others. 0 or an errno. */
 static int complete_extended(struct rdma_cm_id *public, struct ibv_srq_init_attr_ex *attr)
 {
     int error = complete_xrcd(public, attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD, &attr->xrcd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The TCP sockets of connections: options, addresses, and what the route can carry. */
+/* cm_socket.c - the TCP sockets of connections: options, addresses, and the path MTU of their route. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,15 +9,15 @@
 #include "core/settings.h"
 #include "cm_id.h"
 
-/* A host that goes silent is noticed this long after its last sign of life: the first probe after 10 s, then
- * one every 5 s, and the end at the first of them that finds 20 s of silence: 25 s at most. What was sent and
- * not acknowledged for 20 s ends the connection too. */
+/* A host that does not answer is detected at most 25 s after its last packet: keepalive sends the first probe after 10
+ * s, then one every 5 s, and the connection ends at the first of them that finds 20 s without an answer. It also ends
+ * if data were not acknowledged for 20 s. */
 #define KEEP_IDLE_S 10
 #define KEEP_INTERVAL_S 5
 #define KEEP_COUNT 3
 #define USER_TIMEOUT_MS 20000
 
-/* Connections that a listening socket accepts have its congestion control. */
+/* Accepted connections inherit the congestion control of the listening socket. */
 int cm_socket_open(sa_family_t family, bool af_only)
 {
     int error;
@@ -49,9 +49,9 @@ socklen_t cm_addr_size(const struct sockaddr *addr)
     }
 }
 
-/* A port that only dead connections still hold is free, as servers expect that restart; one that another socket
- * is bound to is not, even if that one doesn't listen yet. With SO_REUSEADDR alone the kernel would tell only
- * at listen(), so the option is tried where the plain bind fails, and then taken back. */
+/* A port that only dead connections use is free, as a restarted server expects. A port to which another socket is
+ * bound is not, even if that socket does not listen yet; with SO_REUSEADDR the kernel would report that only at
+ * listen(). So the option is set only after a plain bind() has failed, and then cleared again. */
 int cm_socket_bind(int fd, const struct sockaddr *addr, bool reuse)
 {
     int result;
@@ -88,7 +88,7 @@ uint64_t cm_socket_round_trip(int fd)
     return UINT64_C(1000) * info.tcpi_rtt;
 }
 
-/* ::ffff:a.b.c.d is how an IPv6 socket names IPv4 peers. */
+/* Replaces an IPv4-mapped address (::ffff:a.b.c.d) by the IPv4 address. */
 static void unmap(union soft_addr *addr)
 {
     struct sockaddr_in plain = {.sin_family = AF_INET, .sin_port = addr->in.sin_port};
@@ -113,7 +113,7 @@ int cm_socket_names(int fd, union soft_addr *local, union soft_addr *remote)
     memset(remote, 0, sizeof *remote);
     length = sizeof *remote;
     if (getpeername(fd, &remote->sa, &length) == -1)
-        return errno == ENOTCONN ? ECONNRESET : errno; /* it went again */
+        return errno == ENOTCONN ? ECONNRESET : errno; /* the peer has reset it */
     unmap(remote);
     return 0;
 }

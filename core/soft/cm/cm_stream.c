@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Messages over a connection's TCP socket, which may take and give them in pieces. */
+/* cm_stream.c - messages over a connection's TCP socket, which may send and receive them in parts. */
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -11,7 +11,7 @@ void cm_send_rest(struct cm_id *id)
     ssize_t sent = send(id->fd, id->out, id->out_length, MSG_NOSIGNAL | MSG_DONTWAIT);
 
     if (sent == -1 && errno != EAGAIN && errno != EINTR)
-        sent = (ssize_t)id->out_length; /* broken: nobody is going to read the rest */
+        sent = (ssize_t)id->out_length; /* broken: the rest can't be sent */
     if (sent > 0) {
         id->out_length -= (size_t)sent;
         memmove(id->out, id->out + sent, id->out_length);
@@ -19,7 +19,7 @@ void cm_send_rest(struct cm_id *id)
     cm_want(id, id->out_length > 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-/* A DREQ to a peer that takes frames of the tcp link by now. */
+/* Sends a DREQ as a frame, to a peer that uses the tcp link. */
 static void send_last_frame(struct cm_id *id)
 {
     if (id->public.qp != NULL)
@@ -44,7 +44,7 @@ static void stream_send(struct cm_id *id, const struct cm_message *message)
         sent = 0;
     size -= (size_t)sent;
     if (size > sizeof id->out - id->out_length)
-        return; /* can't be: out has room for all that one connection ever says */
+        return; /* impossible: `out` has space for all messages of a connection */
     memcpy(id->out + id->out_length, bytes + sent, size);
     id->out_length += size;
     cm_send_rest(id);

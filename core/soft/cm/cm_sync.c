@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cm_sync.c - identifiers that were made without an event channel, and endpoints: their calls wait until all is
- * done.
+ * cm_sync.c - synchronous identifiers, which are created without an event channel, and endpoints: their calls block
+ * until the operation has ended.
  *
- * Such an identifier has a channel of its own that nobody else looks at. The last event stays with it, for its
- * private data, until the next one or the identifier's end.
+ * A synchronous identifier has a private channel. Its last event is kept, for its private data, until the next one or
+ * until the identifier is destroyed.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "cm_id.h"
 
-#define TIMEOUT_MS 2000 /* of resolving, as librdmacm has it; here nothing takes time */
+#define TIMEOUT_MS 2000 /* timeout of resolving, as in librdmacm; not used here */
 
 static void forget_event(struct rdma_cm_id *public)
 {
@@ -20,7 +20,7 @@ static void forget_event(struct rdma_cm_id *public)
     public->event = NULL;
 }
 
-/* What an event's status is as an errno: InfiniBand's reasons are positive. */
+/* Converts an event's status to an errno; InfiniBand's reasons are positive. */
 static int failure(const struct rdma_cm_event *event)
 {
     if (event->event == RDMA_CM_EVENT_REJECTED ||
@@ -43,7 +43,7 @@ int cm_complete(struct cm_id *id, int result)
 
 /* ---- Endpoints ---- */
 
-/* What the address says about connecting is copied: the program may free it. */
+/* Copies the private data of the rdma_addrinfo, which the application may free. */
 static int keep_connect(struct cm_id *id, const struct rdma_addrinfo *res)
 {
     if (res->ai_connect_len == 0)
@@ -70,7 +70,7 @@ static int prepare_active(struct rdma_cm_id *public, const struct rdma_addrinfo 
     return soft_create_id_qp(public, pd, attr);
 }
 
-/* The queue pairs are made as connections are asked for. */
+/* A queue pair is created for each connection request. */
 static int prepare_passive(struct rdma_cm_id *public, const struct rdma_addrinfo *res, struct ibv_pd *pd,
                            const struct ibv_qp_init_attr *attr)
 {
@@ -117,7 +117,7 @@ void soft_destroy_ep(struct rdma_cm_id *public)
     soft_destroy_id(public);
 }
 
-/* A connection that was asked for becomes the caller's, with a queue pair if the endpoint says so. */
+/* Gives the caller the identifier of a request, with a queue pair if the endpoint has attributes for it. */
 static int take_request(struct rdma_cm_id *listener, struct rdma_cm_event *event)
 {
     const struct ibv_qp_init_attr *endpoint = cm_id_of(listener)->endpoint;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A channel's time-outs: a queue for each length of time, so that starting and stopping a timer takes no
+ * cm_timer.c - the timers of a channel: one queue for each timeout, so that starting and stopping a timer needs no
  * search.
  *
- * To look too early does no harm to whoever sleeps on a wait set, so the time when somebody has to is only ever
- * brought forward there. Of a channel with a descriptor, though, a program may take that it is readable for an
- * event, and wait for it: its time is that of the first time-out that still runs.
+ * If the channel has no descriptor, its wait set's time is only ever made earlier, because an early wake-up is harmless
+ * to a thread that sleeps on a wait set. An application, however, may take a readable descriptor for an event, and block
+ * for it. If the channel has a descriptor, the time is therefore set exactly to the first timer that runs.
  */
 #include "core/clock.h"
 #include "cm_id.h"
 
-/* In the order of enum cm_timeout. The third is the kernel's for InfiniBand: 16 requests of 6.1 s each; the
- * last about what it takes there. */
+/* In the order of enum cm_timeout. The third is that of the kernel's connection manager: 16 requests of 6.1 s each;
+ * the last is about the kernel's TIMEWAIT. */
 static const uint64_t limits[CM_TIMEOUTS] = {
     3 * NS_PER_S / 10, 20 * NS_PER_S, 98 * NS_PER_S, 10 * NS_PER_S, NS_PER_S / 10, 2 * NS_PER_S,
 };

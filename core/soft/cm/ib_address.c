@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_address.c - addresses, ports and services, to and from bytes. */
+/* ib_address.c - encodes and decodes addresses, ports and service IDs. */
 #include <string.h>
 #include "core/bytes.h"
 #include "ib_address.h"
@@ -7,7 +7,7 @@
 #define VERSION 0
 #define IPV4 4
 #define IPV6 6
-#define FROM 4 /* where the addresses stand, 16 bytes each; of an IPv4 one the last four, behind zeros */
+#define FROM 4 /* offset of the addresses, 16 bytes each; an IPv4 one is in the last four, behind zeros */
 #define TO 20
 #define BEFORE_IPV4 12
 
@@ -60,7 +60,7 @@ static void get(union soft_addr *addr, sa_family_t family, const uint8_t *at)
         memcpy(&addr->in6.sin6_addr, at, sizeof addr->in6.sin6_addr);
 }
 
-/* One host's, and neither none, all, nor a group's. */
+/* Whether it is a unicast address of one host. */
 static bool is_host(const union soft_addr *addr)
 {
     uint32_t ipv4 = ntohl(addr->in.sin_addr.s_addr);

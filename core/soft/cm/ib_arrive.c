@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_arrive.c - what each message means in each state. Whoever sends what fits nothing is not answered. */
+/* ib_arrive.c - handles each type of message in each state. Messages that fit no connection are not answered. */
 #include <string.h>
 #include "core/bytes.h"
 #include "ib_address.h"
 #include "ib_conn.h"
 
-/* ---- Which connection ---- */
+/* ---- Finding the connection ---- */
 
 static bool same_host(const struct soft_path *path, const struct soft_path *other)
 {
     return ib_same_address(&path->remote, &other->remote);
 }
 
-/* Look-ups have messages of their own. */
+/* Look-ups use other messages than connections. */
 static bool is_look_up(const struct ib_conn *conn)
 {
     return conn->state >= IB_ASKED;
 }
 
-/* It was asked for, and does not know yet that its peer has our answer. */
+/* Whether a requested connection does not know yet that the peer has our answer. */
 static bool is_before_established(const struct ib_conn *conn)
 {
     return conn->state == IB_REQUESTED || conn->state == IB_REP_SENT || conn->state == IB_REP_HEARD;
 }
 
-/* By its number here, and the peer's number where that is known. */
+/* Finds a connection by its number here, and by the peer's number, if that is known. */
 static struct ib_conn *find(struct ib_world *world, const struct soft_path *from,
                             const struct ib_message *message)
 {
@@ -37,8 +37,8 @@ static struct ib_conn *find(struct ib_world *world, const struct soft_path *from
     return NULL;
 }
 
-/* By the peer's number, at its node. A node's name is only what it says, so that its host counts as well: else
- * another that gives itself the name could keep it from connecting. */
+/* Finds a connection by the peer's number and GUID. The peer's address must match, too, because a peer can claim any
+ * GUID: otherwise another host could prevent it from connecting. */
 static struct ib_conn *find_remote(struct ib_world *world, const struct soft_path *from, uint64_t guid,
                                    uint32_t remote_id)
 {
@@ -51,7 +51,7 @@ static struct ib_conn *find_remote(struct ib_world *world, const struct soft_pat
     return NULL;
 }
 
-/* Another than this one that has the peer's queue pair. */
+/* Finds a connection, other than `but`, to the same queue pair of the peer. */
 static struct ib_conn *find_stale(struct ib_world *world, const struct ib_conn *but,
                                   const struct soft_path *from, uint64_t guid, uint32_t qpn)
 {
@@ -78,7 +78,7 @@ static void refuse(struct ib_world *world, const struct soft_path *to, const str
     ib_send(world, to, &rej);
 }
 
-/* The peer uses the queue pair of this one for another: it has forgotten it. */
+/* Ends a connection whose peer uses the queue pair for another one, and so has forgotten this one. */
 static void end_stale(struct ib_world *world, struct ib_conn *conn)
 {
     if (conn->state == IB_TIMEWAIT)
@@ -89,7 +89,7 @@ static void end_stale(struct ib_world *world, struct ib_conn *conn)
 
 /* ---- Setting up ---- */
 
-/* The same request again: the answer was lost, or isn't given yet. */
+/* A duplicate of a REQ: the answer was lost, or was not given yet. */
 static void repeated(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req)
 {
     struct ib_message mra = ib_answer(conn, IB_MRA);
@@ -104,14 +104,14 @@ static void repeated(struct ib_world *world, struct ib_conn *conn, const struct 
         refuse(world, &conn->path, req, IB_TO_REQ, IB_STALE);
 }
 
-/* A peer may ask for hours, and a connection is not kept for so long. */
+/* Limits a time that a peer asks for, which may be hours. */
 static unsigned at_most(unsigned time)
 {
     return time < IB_TIME_MAX ? time : IB_TIME_MAX;
 }
 
-/* Who asks may be another than he says that he is, and whoever that is gets our answer: few of them, and with
- * time between. If it is lost the request comes again, and it with that. */
+/* Limits retransmissions of the answer. The source address of a request may be forged, and the host that really has it
+ * gets our answers: few of them, at long intervals. If one is lost, the peer repeats its request and gets another. */
 static void answer_at_leisure(struct ib_conn *conn, const struct ib_req *req)
 {
     unsigned response = at_most(req->local_response);
@@ -159,7 +159,7 @@ static void req_arrives(struct ib_world *world, const struct soft_path *from, co
 
 static void take_reply(struct ib_world *world, struct ib_conn *conn, const struct ib_message *rep)
 {
-    const struct soft_path from = conn->path; /* whoever is told may end it */
+    const struct soft_path from = conn->path; /* the callback may end the connection */
     struct ib_conn *stale = find_stale(world, conn, &from, rep->rep.ca_guid, rep->rep.qpn);
 
     if (stale != NULL) {
@@ -167,7 +167,7 @@ static void take_reply(struct ib_world *world, struct ib_conn *conn, const struc
         ib_rest(conn, IB_IDLE);
         world->tell(world, conn, IB_EV_UNREACHABLE, NULL);
         stale = find_stale(world, NULL, &from, rep->rep.ca_guid, rep->rep.qpn);
-        if (stale != NULL) /* nobody has ended it meanwhile */
+        if (stale != NULL) /* no callback has ended it */
             end_stale(world, stale);
         return;
     }
@@ -186,7 +186,7 @@ static void rep_arrives(struct ib_world *world, struct ib_conn *conn, const stru
         return;
     if (conn->state == IB_REQ_SENT || conn->state == IB_REQ_HEARD) {
         take_reply(world, conn, rep);
-    } else if (conn->state == IB_ESTABLISHED) { /* RTU was lost */
+    } else if (conn->state == IB_ESTABLISHED) { /* the RTU was lost */
         rtu = ib_answer(conn, IB_RTU);
         ib_send(world, &conn->path, &rtu);
     }
@@ -200,7 +200,7 @@ static void rtu_arrives(struct ib_world *world, struct ib_conn *conn, const stru
     world->tell(world, conn, IB_EV_ESTABLISHED, rtu);
 }
 
-/* The peer needs longer than it said. */
+/* The peer needs more time: postpones the retransmission. */
 static void mra_arrives(struct ib_world *world, struct ib_conn *conn, const struct ib_message *mra)
 {
     if (conn->state == IB_REQ_SENT && mra->mra.answered == IB_TO_REQ)
@@ -243,7 +243,7 @@ static void rej_arrives(struct ib_world *world, struct ib_conn *conn, const stru
     world->tell(world, conn, IB_EV_REJECTED, rej);
 }
 
-/* One that never had our answer doesn't know our number: the information says who it is. */
+/* A peer that never got our answer does not know our number; the REJ's additional information is its GUID. */
 bool ib_is_unanswered(const struct ib_message *rej)
 {
     return rej->rej.reason == IB_TIMEOUT && rej->rej.info_length >= sizeof(uint64_t);
@@ -260,7 +260,7 @@ static struct ib_conn *find_rejected(struct ib_world *world, const struct soft_p
     return conn != NULL && is_before_established(conn) ? conn : NULL;
 }
 
-/* Always answered: the peer may have missed the answer, and we may know nothing of it any more. */
+/* A DREQ is always answered, even if the connection is unknown here: an earlier DREP may have been lost. */
 static void dreq_arrives(struct ib_world *world, struct ib_conn *conn, const struct soft_path *from,
                          const struct ib_message *dreq)
 {
@@ -335,7 +335,7 @@ void ib_arrive(struct ib_world *world, const struct soft_path *from, const uint8
         drep_arrives(world, conn, &message);
 }
 
-/* The state that waits for an answer to this; IDLE: none. */
+/* The state that waits for an answer to this type of message; IDLE: none. */
 static enum ib_state unanswered(enum ib_type type)
 {
     if (type == IB_REQ)
@@ -345,8 +345,8 @@ static enum ib_state unanswered(enum ib_type type)
     return type == IB_DREQ ? IB_DREQ_SENT : IB_IDLE;
 }
 
-/* Only of what is still unanswered is it worth knowing: the others' end comes. Where nobody is there any more,
- * nobody has the connection either, as DREP would say. */
+/* Only for messages that are still unanswered. For a DREQ it is as good as a DREP: no process has the connection
+ * there. */
 void ib_absent(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES])
 {
     struct ib_message message;

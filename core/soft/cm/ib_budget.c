@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_budget.c - a bucket for each sender, and one for each host, of ib_budget.h. */
+/* ib_budget.c - a token bucket for each sender, and one for each host: ib_budget.h. */
 #include "ib_budget.h"
 #include "core/soft/engine/shuffle.h"
 
-#define COST (UINT64_C(1000000000) / IB_BUDGET_RATE) /* ns in which a datagram of a sender is paid for */
+#define COST (UINT64_C(1000000000) / IB_BUDGET_RATE) /* ns that one datagram of a sender costs */
 
-/* A host has a whole /64 of IPv6. */
+/* An IPv6 /64 counts as one host. */
 static uint64_t hash_host(const uint64_t key[2], const union soft_addr *sender)
 {
     uint64_t prefix = sender->in.sin_addr.s_addr;
@@ -15,7 +15,7 @@ static uint64_t hash_host(const uint64_t key[2], const union soft_addr *sender)
     return soft_keyed_hash(key, prefix);
 }
 
-/* False: there is more than a burst to pay for. */
+/* Adds a cost. False: more than a burst is unpaid already. */
 static bool pay(uint64_t *paid, uint64_t now, uint64_t cost)
 {
     uint64_t from = *paid > now ? *paid : now;

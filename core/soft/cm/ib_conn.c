@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_conn.c - what a connection's user does, and what time does. */
+/* ib_conn.c - the calls of a connection's user, and its timers. */
 #include <errno.h>
 #include <string.h>
 #include "core/bytes.h"
 #include "ib_conn.h"
 
-#define LIFETIME 18                  /* time that a packet may be under way, as Linux has it for RoCE */
-#define EARLY_NS UINT64_C(250000000) /* until the first early sending; the next take twice as long each */
-#define EARLY 5                      /* of them: the last at 4 s, which is before any interval is over */
+#define LIFETIME 18                  /* maximum time that a packet is on the way, as in Linux for RoCE */
+#define EARLY_NS UINT64_C(250000000) /* until the first early retransmission; doubled for each further one */
+#define EARLY 5                      /* early retransmissions; the last after 4 s, before any interval ends */
 
 /* ---- Sending ---- */
 
@@ -29,15 +29,15 @@ struct ib_message ib_answer(const struct ib_conn *conn, enum ib_type type)
     };
 }
 
-/* A look-up isn't asked again early: Linux takes it for another where it has answered the first. The peer may
- * have asked for an interval that is shorter. */
+/* Whether the next retransmission is an early one. Not of a SIDR_REQ: Linux takes it for a new one if it has answered
+ * the first. Not if the interval is shorter than the early time. */
 static bool is_early(const struct ib_conn *conn)
 {
     return (conn->state == IB_REQ_SENT || conn->state == IB_DREQ_SENT) && conn->early < EARLY &&
            EARLY_NS << conn->early < conn->interval;
 }
 
-/* When what was said is sent again. */
+/* Time of the next retransmission. */
 static uint64_t next_sending(const struct ib_conn *conn)
 {
     return ns_after(conn->said, is_early(conn) ? EARLY_NS << conn->early : conn->interval);
@@ -76,7 +76,7 @@ static bool is_known(const struct ib_world *world, uint32_t id)
     return false;
 }
 
-/* A number that nobody has, and nobody had lately. */
+/* Gives the connection a number that is not in use, and was not lately, and adds it to the list. */
 void ib_number(struct ib_world *world, struct ib_conn *conn)
 {
     do {
@@ -85,7 +85,7 @@ void ib_number(struct ib_world *world, struct ib_conn *conn)
     LIST_INSERT_HEAD(&world->conns, conn, all);
 }
 
-/* ---- The user ---- */
+/* ---- Calls of the user ---- */
 
 int ib_connect(struct ib_world *world, struct ib_conn *conn, struct ib_message *req)
 {
@@ -126,7 +126,7 @@ static void reject(struct ib_world *world, struct ib_conn *conn, enum ib_answere
 
     rej.rej.answered = answered;
     rej.rej.reason = (uint16_t)reason;
-    if (reason == IB_TIMEOUT) { /* who never had an answer is known by his node */
+    if (reason == IB_TIMEOUT) { /* the peer knows an unanswered request by this GUID */
         put64(rej.rej.info, world->guid);
         rej.rej.info_length = sizeof world->guid;
     }
@@ -180,12 +180,12 @@ int ib_disconnect(struct ib_world *world, struct ib_conn *conn)
         return EINVAL;
     dreq.transaction = world->next_transaction++;
     dreq.dreq.qpn = conn->remote_qpn;
-    conn->tries = IB_END_RETRIES; /* the peer is known by now */
+    conn->tries = IB_END_RETRIES; /* no longer limited: the peer's address is verified */
     ib_say(world, conn, &dreq, IB_DREQ_SENT);
     return 0;
 }
 
-/* What the peer is told of an end in this state. */
+/* Notifies the peer of the end, depending on the state. */
 static void take_leave(struct ib_world *world, struct ib_conn *conn)
 {
     switch (conn->state) {
@@ -219,16 +219,16 @@ static void take_leave(struct ib_world *world, struct ib_conn *conn)
 void ib_end(struct ib_world *world, struct ib_conn *conn)
 {
     if (conn->local_id == 0)
-        return; /* it never began */
+        return; /* it was never started */
     take_leave(world, conn);
     LIST_REMOVE(conn, all);
     conn->local_id = 0;
     ib_rest(conn, IB_IDLE);
 }
 
-/* ---- Time ---- */
+/* ---- Timers ---- */
 
-/* Said as often as it may be. */
+/* The last retransmission was not answered. */
 static void give_up(struct ib_world *world, struct ib_conn *conn)
 {
     if (conn->state == IB_DREQ_SENT) {
@@ -236,7 +236,7 @@ static void give_up(struct ib_world *world, struct ib_conn *conn)
         world->tell(world, conn, IB_EV_UNANSWERED, NULL);
         return;
     }
-    if (conn->state != IB_ASKED) /* a question isn't taken back */
+    if (conn->state != IB_ASKED) /* a look-up needs no REJ */
         reject(world, conn, conn->state == IB_REP_SENT || conn->state == IB_REP_HEARD ? IB_TO_OTHER : IB_TO_REQ,
                IB_TIMEOUT, "", 0);
     ib_rest(conn, IB_IDLE);
@@ -272,7 +272,7 @@ uint64_t ib_deadline(const struct ib_world *world)
     return least;
 }
 
-/* Whoever is told may end any of them: begun afresh after each. */
+/* Starts from the head of the list again after each timer, because the callback may end any connection. */
 void ib_timers(struct ib_world *world)
 {
     uint64_t now = world->clock->now(world->clock);

@@ -50,9 +50,9 @@ enum ib_event {
     IB_EV_REPLIED,      /* REP arrived: the user makes the queue pair ready, then calls ib_establish() */
     IB_EV_ESTABLISHED,  /* RTU arrived */
     IB_EV_REJECTED,     /* REJ arrived; the connection is IDLE or in TIMEWAIT */
-    IB_EV_UNREACHABLE,  /* no answer after all retries; it is IDLE */
+    IB_EV_UNREACHABLE,  /* no valid answer, after all retries; it is IDLE */
     IB_EV_ABSENT,       /* ib_absent(): no process has the port there; it is IDLE */
-    IB_EV_DISCONNECTED, /* either end sent DREQ; the callback must put the queue pair into error */
+    IB_EV_DISCONNECTED, /* the connection ended; the callback must put the queue pair into error */
     IB_EV_UNANSWERED,   /* DREQ was not answered after all retries; in TIMEWAIT */
     IB_EV_OVER,         /* TIMEWAIT or ANSWERED is over; it is IDLE */
     IB_EV_RESOLVED      /* SIDR_REP arrived, with any status; the look-up is IDLE */

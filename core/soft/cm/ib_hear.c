@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_hear.c - what comes by the port's sockets, and for which of the host's processes it is. */
+/* ib_hear.c - reads the port's sockets, and passes datagrams on to the process of the host that they are for. */
 #include "core/bytes.h"
 #include "core/clock.h"
 #include "core/fds.h"
@@ -7,9 +7,9 @@
 #include "ib_end.h"
 #include "ib_pass.h"
 
-#define BATCH 64 /* datagrams taken in a row */
+#define BATCH 64 /* maximum datagrams read at once */
 
-/* A connection's number begins with a random one, and ends with the share, modulo QP1_SHARES. */
+/* Passes a datagram to the process with this share. A connection's number modulo QP1_SHARES is the share. */
 static bool pass_to_share(unsigned share, const struct soft_path *path, const uint8_t *mad)
 {
     const struct ib_pass_name name = ib_pass_to_share(share % QP1_SHARES);
@@ -17,7 +17,8 @@ static bool pass_to_share(unsigned share, const struct soft_path *path, const ui
     return ib_pass_on(&name, path, mad) != IB_NOBODY;
 }
 
-/* Whoever has the first name and doesn't read may be anybody, and must not keep it from who has the other. */
+/* Passes a request to a listener at the address, or else at the wildcard address. The owner of the first name may be
+ * another user's process that does not read; the second name is then tried, too. */
 static bool pass_to_listener(const struct soft_path *path, enum ib_space space, uint16_t number,
                              const uint8_t *mad)
 {
@@ -29,7 +30,7 @@ static bool pass_to_listener(const struct soft_path *path, enum ib_space space, 
     return passed == IB_PASSED || ib_pass_on(&everywhere, path, mad) != IB_NOBODY || passed == IB_LOST;
 }
 
-/* To whoever has been asked this before, and whose listener has gone. */
+/* Passes a duplicate request to the process that has got it before, if its listener is closed. */
 static bool pass_to_asked(const struct soft_path *path, const struct ib_message *req, const uint8_t *mad)
 {
     const struct ib_pass_name name = req->type == IB_REQ
@@ -39,7 +40,7 @@ static bool pass_to_asked(const struct soft_path *path, const struct ib_message 
     return ib_pass_on(&name, path, mad) != IB_NOBODY;
 }
 
-/* A peer gives up a request that nobody has answered. */
+/* Passes on a REJ that withdraws an unanswered request. */
 static void pass_to_requested(const struct soft_path *path, const struct ib_message *rej, const uint8_t *mad)
 {
     const int asked = ib_pass_recall(get64(rej->rej.info), rej->local_id), own = (int)ib_port.qp1.share;
@@ -49,8 +50,7 @@ static void pass_to_requested(const struct soft_path *path, const struct ib_mess
             (void)pass_to_share((unsigned)share, path, mad);
 }
 
-/* Is it for another process, and has that one got it? What nobody has is answered here, as it may have to be.
- */
+/* Whether the datagram was for another process, and was passed on. If no process has it, this one answers. */
 static bool is_passed_on(const struct soft_path *path, const uint8_t *mad)
 {
     struct ib_message message;
@@ -65,7 +65,7 @@ static bool is_passed_on(const struct soft_path *path, const uint8_t *mad)
                (ib_told_service(&message, &space, &number) &&
                 ib_told_listener(space, &path->local, htons(number)) == NULL &&
                 pass_to_listener(path, space, number, mad));
-    if (message.type == IB_REJ && message.remote_id == 0) { /* of a request that we have not answered */
+    if (message.type == IB_REJ && message.remote_id == 0) { /* withdraws a request that was not answered */
         if (ib_is_unanswered(&message))
             pass_to_requested(path, &message, mad);
         return false;

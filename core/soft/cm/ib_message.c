@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* InfiniBand's messages of connection management to and from bytes. Nothing that a peer sends is believed
- * unchecked. */
+/* ib_message.c - encodes and decodes the messages of InfiniBand's connection managers. Every field that a peer sends is
+ * checked. */
 #include <string.h>
 #include <infiniband/verbs.h>
 #include "core/bytes.h"
 #include "ib_message.h"
 #include "core/soft/engine/wire.h"
 
-/* The header's fixed fields. */
+/* Fixed fields of the header. */
 #define BASE_VERSION 1
 #define CLASS 7 /* communication management */
 #define CLASS_VERSION 2
 #define METHOD_SEND 3
-#define HEADER 24 /* bytes; the message's own are counted from its end */
+#define HEADER 24 /* bytes; offsets in the message are counted from its end */
 
 static uint8_t *put24(uint8_t *at, uint32_t value)
 {
@@ -52,7 +52,7 @@ size_t ib_private(unsigned type)
     return room_of(type).length;
 }
 
-/* ---- Encoding: `at` is the message, all zero ---- */
+/* ---- Encoding: `at` is the message, initially all zero ---- */
 
 static void encode_req(const struct ib_req *req, uint8_t *at)
 {
@@ -74,7 +74,7 @@ static void encode_req(const struct ib_req *req, uint8_t *at)
     at[92] = req->traffic_class;
     at[93] = req->hop_limit;
     at[95] = bits(req->ack_timeout, 5, 3);
-    if (req->hop_limit > 1) /* the LIDs of a path that a router may be on */
+    if (req->hop_limit > 1) /* the LIDs of a routed path */
         memset(at + 52, 0xff, 4);
 }
 
@@ -157,7 +157,7 @@ void ib_encode(const struct ib_message *message, uint8_t mad[IB_MAD_BYTES])
     memcpy(at + room.at, message->private_data, room.length);
 }
 
-/* ---- Decoding: false for what can't be ---- */
+/* ---- Decoding: false if a field is invalid ---- */
 
 static bool decode_req(struct ib_req *req, const uint8_t *at)
 {

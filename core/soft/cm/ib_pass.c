@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_pass.c - datagrams of connection management from one process of a host to another. */
+/* ib_pass.c - passes datagrams of connection management from one process of a host to another. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -16,20 +16,20 @@
 #include "ib_pass.h"
 
 #define VERSION 1
-#define BACKLOG 64 /* messages that wait at a door */
+#define BACKLOG 64 /* connections that wait at a door */
 #define TRIES 8
-#define SPEAKS_MS 50 /* after he has come, if he gets any processor at all */
+#define SPEAKS_MS 50 /* how long a connected process may take to send its datagram */
 
-/* A descriptor for where there are no more, so that a program that has used up its own hears, and passes on
- * what is others'. Guarded by the port's lock. */
+/* A reserved descriptor, so that a process that has no descriptors left can still receive, and pass on datagrams of
+ * other processes. Guarded by the port's lock. */
 static int spare = -1;
 
-/* Of the port that this process has; NULL: processes at the port share none. Guarded by the port's lock. */
+/* The table of RoCE's port; NULL: its processes share none. Guarded by the port's lock. */
 static struct roce_table *table;
 
 struct passed {
     uint32_t version;
-    union soft_addr local, remote; /* the path that it came on */
+    union soft_addr local, remote; /* the path on which it arrived */
     uint8_t mad[IB_MAD_BYTES];
 };
 
@@ -82,9 +82,9 @@ struct ib_pass_name ib_pass_to_question(const union soft_addr *addr, uint64_t tr
     return name_asked("question", transaction, id, addr);
 }
 
-/* ---- Descriptors, of which there may be no more ---- */
+/* ---- Descriptors, of which none may be left ---- */
 
-/* Is another try worth it? Keeps errno. */
+/* Closes the reserved descriptor if errno is EMFILE. Returns whether the caller should try again. Keeps errno. */
 static bool give_up_spare(void)
 {
     if (errno != EMFILE || spare == -1)
@@ -118,7 +118,7 @@ static int take_guest(int door)
     return guest == -1 && give_up_spare() ? take_once(door) : guest;
 }
 
-/* Keeps errno. */
+/* Reserves a descriptor, if there is none. Keeps errno. */
 static void take_spare(void)
 {
     int error = errno;
@@ -128,7 +128,7 @@ static void take_spare(void)
     errno = error;
 }
 
-/* Keeps errno. */
+/* Closes a descriptor, and reserves one if there is none. Keeps errno. */
 static void leave(int fd)
 {
     int error = errno;
@@ -154,7 +154,7 @@ void ib_pass_forget(void)
 
 /* ---- Doors ---- */
 
-/* Go to whoever has the name. -1 and errno. */
+/* Connects to the process that has bound the name. -1 and errno. */
 static int visit(const struct ib_pass_name *name)
 {
     int fd = open_socket();
@@ -167,7 +167,8 @@ static int visit(const struct ib_pass_name *name)
     return -1;
 }
 
-/* Who has the name that can't be had? EADDRINUSE or EPERM. Whoever lets nobody stand there may be anybody. */
+/* Why a name is taken: EADDRINUSE, a process of this user has it; EPERM, another user, or its backlog is full, so that
+ * the user is unknown. */
 static int why_taken(const struct ib_pass_name *name)
 {
     int fd = visit(name);
@@ -264,8 +265,8 @@ static bool is_address(const struct passed *passed)
            (passed->local.sa.sa_family == AF_INET || passed->local.sa.sa_family == AF_INET6);
 }
 
-/* Whoever has come speaks at once. If he has not after all, nothing that he says from then on is taken: he sees
- * that, and comes again. */
+/* Receives the datagram from a process, which sends it right after it has connected. After SPEAKS_MS reception is shut
+ * down, so that a later send fails, and the process tries again. */
 static ssize_t hear(int guest, struct passed *passed)
 {
     (void)poll(&(struct pollfd){.fd = guest, .events = POLLIN}, 1, SPEAKS_MS);
@@ -287,7 +288,7 @@ int ib_pass_receive(int door, struct soft_path *path, uint8_t mad[IB_MAD_BYTES])
         return -1;
     if (!shm_pass_is_ours(guest)) {
         turn_out_guarded(guest);
-        take_spare(); /* which letting him in may have taken */
+        take_spare(); /* accept4() may have used it */
         return 0;
     }
     good = hear(guest, &passed) == (ssize_t)sizeof passed && passed.version == VERSION && is_address(&passed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_port.c - ends of connections and listeners at queue pair 1, and what comes for them. */
+/* ib_port.c - the ends of connections and listeners at queue pair 1, and the boxes with their news: ib_port.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +11,16 @@
 #include "ib_end.h"
 #include "ib_pass.h"
 
-#define NUMBER_BITS 28  /* of a connection's number, before its share */
-#define READY_MAX 16    /* sockets looked at in a row */
-#define UNTAKEN_MAX 256 /* requests of one listener that its user hasn't seen, where he names no backlog */
+#define NUMBER_BITS 28  /* bits of a connection's number, without the share */
+#define READY_MAX 16    /* maximum ready sockets handled at once */
+#define UNTAKEN_MAX 256 /* maximum and default backlog of a listener */
 
 struct ib_port ib_port = {.lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1};
 
 /* ---- The service thread's part ---- */
 
-/* One at a time: where what comes has a door closed, the numbers of those that were ready with it may be
- * others' by now. */
+/* The errand of the service thread. Takes one event at a time, because handling it may close a door, whose descriptor
+ * number may then be used for another. */
 static void run(void)
 {
     struct epoll_event event;
@@ -40,7 +40,7 @@ static int watch(int fd, uint32_t events)
     return fds_watch(ib_port.epoll, fd, &event) == -1 ? errno : 0;
 }
 
-/* (locked) Of those that send errors are heard anyway. */
+/* (locked) Watches all sockets. epoll always reports errors, so the sending ones need no events. */
 static int watch_all(void)
 {
     int error = watch(ib_port.door, IB_DOOR_EVENTS);
@@ -54,7 +54,7 @@ static int watch_all(void)
     return error;
 }
 
-/* As of a port, it doesn't matter whose program has it. */
+/* Like for a port, it does not matter which user has the name. */
 static int in_use(int error)
 {
     return error == EPERM ? EADDRINUSE : error;
@@ -74,7 +74,7 @@ static void close_sockets(void)
     ib_port.door = ib_port.epoll = -1;
 }
 
-/* (locked) 0 or an errno, and none. */
+/* (locked) Opens all sockets. 0, or an errno and none. */
 static int open_sockets(const struct roce_port *roce)
 {
     struct ib_pass_name name;
@@ -96,7 +96,7 @@ static int open_sockets(const struct roce_port *roce)
     return error;
 }
 
-/* By which those who are told of a connection know whose it is. */
+/* A connection number, which contains the share, so that other processes can pass its datagrams on. */
 static uint32_t number(struct ib_world *world)
 {
     (void)world;
@@ -106,7 +106,7 @@ static uint32_t number(struct ib_world *world)
 /* (locked) */
 static int open_port(struct soft_home *home)
 {
-    struct secret { /* what nobody else is to know */
+    struct secret { /* random values that must stay secret */
         uint64_t key[2], budget[2];
         uint32_t transaction;
     } secret;
@@ -146,16 +146,16 @@ int ib_port_open(struct soft_home *home)
     return error;
 }
 
-/* ---- The user's part ---- */
+/* ---- Calls of the user ---- */
 
-/* What was said may have to be said again: the thread is to know when. */
+/* Unlocks, after it has set the time at which the service thread must send something again. */
 static void unlock(void)
 {
     service_errand_due(ib_deadline(&ib_port.world));
     soft_mutex_unlock(&ib_port.lock);
 }
 
-/* (locked) Without one others can't pass anything on. 0 or an errno. */
+/* (locked) Opens the end's door, to which other processes pass datagrams on. 0 or an errno. */
 static int open_door(struct ib_end *end, const struct ib_pass_name *name)
 {
     end->door = ib_pass_open(name);
@@ -164,8 +164,8 @@ static int open_door(struct ib_end *end, const struct ib_pass_name *name)
     return end->has_door ? watch(end->door, IB_DOOR_EVENTS) : errno;
 }
 
-/* (locked) One of this user's may have the door already, as another wildcard's; with another user there,
- * nothing would ever come. 0 or an errno. */
+/* (locked) Opens a listener's door. Another process of this user may have the name already, for another wildcard
+ * address; that is accepted. If another user has it, no datagram would arrive, so it fails. 0 or an errno. */
 static int open_listener(struct ib_end *end, const struct ib_pass_name *name)
 {
     int error = open_door(end, name);
@@ -203,7 +203,7 @@ struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, enum ib_sp
     return NULL;
 }
 
-/* What is begun can be, being new. */
+/* Starts a new connection or look-up; start() can't fail for a new one. */
 static struct ib_end *begin(struct ib_box *box, struct cm_id *user, const struct soft_path *path,
                             int (*start)(struct ib_world *, struct ib_conn *, struct ib_message *),
                             struct ib_message *first)
@@ -294,8 +294,8 @@ bool ib_port_is_heard(const struct ib_end *end)
     return heard;
 }
 
-/* How likely it is that the same comes again: of what asked and isn't answered, or is, but doesn't know it;
- * of a look-up whose answer may have been lost; and of what is connected only where a packet was late. */
+/* How likely a duplicate request is: ASKED, the request is not answered, or the peer may not have the answer; PERHAPS,
+ * the answer of a look-up may have been lost; LATE, only a delayed packet would be one. */
 enum need { NONE, LATE, PERHAPS, ASKED };
 
 static enum need need_of_door(const struct ib_conn *conn)
@@ -322,7 +322,8 @@ static enum need need_of_door(const struct ib_conn *conn)
     return NONE;
 }
 
-/* (locked) The oldest of those that need theirs least gives way to one that needs it more. */
+/* (locked) Whether the end may keep a door. At the limit, closes the oldest door with the lowest need, if this one's is
+ * higher. */
 static bool has_room_for_door(const struct ib_conn *asked)
 {
     enum need need = need_of_door(asked), least = need;
@@ -340,8 +341,9 @@ static bool has_room_for_door(const struct ib_conn *asked)
     return gives_way != NULL;
 }
 
-/* (locked) The same request may still come again, and another process, which reads it, passes on to listeners,
- * or says that there is none. The next listener may lie where this one lay, and is another. */
+/* (locked) When its listener is closed: opens a door for a request that may arrive again. Another process may read the
+ * duplicate, and would otherwise pass it to another listener, or refuse it. `came_to` is cleared, because a later
+ * listener may have the same address in memory. */
 static void keep_open(struct ib_end *end, const struct ib_end *listener)
 {
     const struct ib_conn *conn = &end->conn;
@@ -359,7 +361,7 @@ static void keep_open(struct ib_end *end, const struct ib_end *listener)
     ib_port.kept_open += end->has_door;
 }
 
-/* (locked) */
+/* (locked) Frees requests that the user has not seen, and removes the listener. */
 static void stop_listening(struct ib_end *listener)
 {
     struct ib_conn *conn = LIST_FIRST(&ib_port.world.conns), *next;
@@ -397,7 +399,7 @@ void ib_port_adopt(struct ib_end *end, struct cm_id *user)
     soft_mutex_unlock(&ib_port.lock);
 }
 
-/* Of a listener the requests come along that its user hasn't seen. */
+/* Requests that the user of a listener has not seen move with it. */
 void ib_port_move(struct ib_end *end, struct ib_box *box)
 {
     struct ib_conn *conn;
@@ -418,7 +420,7 @@ void ib_port_move(struct ib_end *end, struct ib_box *box)
     soft_mutex_unlock(&ib_port.lock);
 }
 
-/* (locked) The first thing that happened to it. */
+/* (locked) Takes the end's first news. */
 static void take_first(struct ib_end *end, struct ib_news *news)
 {
     *news = (struct ib_news){.user = end->user, .end = end, .said = end->said, .path = end->conn.path};
@@ -461,12 +463,12 @@ void ib_port_settle(void)
     if (!soft_mutex_trylock(&ib_port.lock))
         return;
     LIST_FOREACH (conn, &ib_port.world.conns, all)
-        (void)ib_disconnect(&ib_port.world, conn); /* only what is established */
+        (void)ib_disconnect(&ib_port.world, conn); /* fails in other states than ESTABLISHED */
     soft_mutex_unlock(&ib_port.lock);
 }
 
-/* What is left has no user any more: it waits for a peer's last message, or keeps its number from being given again.
- * The service thread may be about to run the errand, which finds nothing to do then. */
+/* The remaining ends have no user: they wait for a peer's last message, or in TIMEWAIT. The service thread may still
+ * run the errand once, which then finds nothing to do. */
 void ib_port_end(void)
 {
     struct ib_conn *conn;

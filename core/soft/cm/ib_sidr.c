@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ib_sidr.c - look-ups: which queue pair serves, and by which Q_Key? One question and one answer, and nothing
- * is connected (IBA volume 1, 12.11: service ID resolution).
+ * ib_sidr.c - look-ups: which queue pair and Q_Key serve a service ID? One request and one reply; nothing is connected
+ * (IBA volume 1, 12.11: service ID resolution).
  *
- * The question is sent again until it is answered. Whoever has answered keeps the answer for as long as the
- * question may still come: it may have been lost, and nobody is asked twice.
+ * The request is sent again until it is answered. The listening end keeps the reply as long as the request may arrive
+ * again, because the reply may have been lost, and the application must see each request only once.
  */
 #include <errno.h>
 #include <string.h>
@@ -39,9 +39,9 @@ int ib_reply(struct ib_world *world, struct ib_conn *conn, struct ib_message *re
     return 0;
 }
 
-/* ---- What comes ---- */
+/* ---- Messages that arrive ---- */
 
-/* The one of ours that has asked this of that host. */
+/* Finds the look-up that this reply answers. */
 static struct ib_conn *find_asked(struct ib_world *world, const struct soft_path *path,
                                   const struct ib_message *message)
 {
@@ -54,8 +54,8 @@ static struct ib_conn *find_asked(struct ib_world *world, const struct soft_path
     return NULL;
 }
 
-/* The same question, by the same: a host that has started anew may count from the same number, and its
- * transaction is another. */
+/* Finds the look-up of a duplicate request. A host that was restarted may use the same number again, but with another
+ * transaction ID. */
 static struct ib_conn *find_questioned(struct ib_world *world, const struct soft_path *from,
                                        const struct ib_message *question)
 {
@@ -69,7 +69,7 @@ static struct ib_conn *find_questioned(struct ib_world *world, const struct soft
     return NULL;
 }
 
-/* Nobody here has an answer. */
+/* Replies that there is no queue pair for the service. */
 static void reply_none(struct ib_world *world, const struct soft_path *to, const struct ib_message *question,
                        enum ib_sidr_status status)
 {

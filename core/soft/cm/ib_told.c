@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ib_told.c - what the world of connections tells the port, and for whom it is. */
+/* ib_told.c - the callbacks of struct ib_world: finds the listener of a request, and posts news for users. */
 #include <stdlib.h>
 #include <string.h>
 #include "ib_address.h"
@@ -53,7 +53,7 @@ void ib_end_free(struct ib_end *end)
     free(end);
 }
 
-/* ---- What the world says (locked) ---- */
+/* ---- Callbacks (locked) ---- */
 
 void ib_told_send(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES])
 {
@@ -89,7 +89,8 @@ static bool is_gid_of(const uint8_t bytes[IB_GID_BYTES], const union soft_addr *
     return memcmp(bytes, gid.raw, sizeof gid.raw) == 0;
 }
 
-/* Whoever connects is where it says that it is, and means where it came to: nobody sends us to a third. */
+/* Whether the addresses in a request are those of its packet, so that a peer can't make this host send to a third
+ * one. */
 static bool is_honest(const struct soft_path *path, const struct ib_message *req)
 {
     union soft_addr from, to;
@@ -99,7 +100,7 @@ static bool is_honest(const struct soft_path *path, const struct ib_message *req
            (req->type == IB_SIDR_REQ || is_gid_of(req->req.local_gid, &path->remote));
 }
 
-/* Datagrams' services are asked for by look-ups, and connections' by requests. */
+/* Look-ups must be for datagram services, connection requests for the others. */
 bool ib_told_service(const struct ib_message *req, enum ib_space *space, uint16_t *port)
 {
     uint64_t service = req->type == IB_REQ ? req->req.service : req->sidr_req.service;
@@ -108,16 +109,16 @@ bool ib_told_service(const struct ib_message *req, enum ib_space *space, uint16_
            *space == (req->type == IB_REQ ? IB_SPACE_TCP : IB_SPACE_UDP);
 }
 
-/* Nobody has it, and it is there only in case that the peer has missed something. */
+/* Whether the end has no user, and is kept only to answer duplicates. */
 static bool is_kept_only(const struct ib_conn *conn)
 {
     return ((const struct ib_end *)conn)->user == NULL &&
            (conn->state == IB_ANSWERED || conn->state == IB_TIMEWAIT || conn->state == IB_DREQ_SENT);
 }
 
-/* For one more. Of what is only kept the one that is due first is forgotten for it: for how long is the peers'
- * to say, and they are not to keep others from connecting by that. Nor is it kept without end where there is
- * room: all are looked through for each message that comes. */
+/* Makes space for one more end. At the limits the kept end that would expire first is freed: peers determine how long
+ * ends are kept, and must not prevent others from connecting by that. The number of kept ends is limited, too, because
+ * each message that arrives searches all of them. */
 static bool make_room(void)
 {
     struct ib_conn *conn, *first = NULL;
@@ -136,9 +137,8 @@ static bool make_room(void)
     return first != NULL;
 }
 
-/* For one more of this listener's. Where as many as it has room for wait to be seen, the oldest of the same
- * host is forgotten, or else the oldest: it asks again if it still wants to, and nobody waits behind a flood.
- */
+/* Makes space for one more request of this listener. If its backlog is full, the oldest request of the same host is
+ * dropped, or else the oldest one. Its peer sends it again, and no request waits behind a flood. */
 static void make_room_at(struct ib_end *listener, const struct soft_path *path)
 {
     struct ib_conn *conn, *oldest = NULL, *same = NULL;
@@ -154,7 +154,7 @@ static void make_room_at(struct ib_end *listener, const struct soft_path *path)
     }
     if (same != NULL)
         oldest = same;
-    ib_rest(oldest, IB_IDLE); /* so that it isn't refused */
+    ib_rest(oldest, IB_IDLE); /* so that no REJ is sent */
     ib_end_free((struct ib_end *)oldest);
 }
 
@@ -175,7 +175,7 @@ struct ib_conn *ib_told_request(struct ib_world *world, const struct soft_path *
     *why = IB_CONSUMER;
     if (!is_honest(path, req) || (req->type == IB_REQ && req->req.transport != IB_RC))
         return NULL;
-    *why = 0; /* there may be memory when it asks again */
+    *why = 0; /* not answered: there may be memory when it arrives again */
     make_room_at(listener, path);
     if (!make_room() || (end = calloc(1, sizeof *end)) == NULL)
         return NULL;
@@ -199,7 +199,7 @@ void ib_told_requested(struct ib_world *world, struct ib_conn *conn, const struc
     ib_end_post(end);
 }
 
-/* Nobody hears of what nobody has, or of a request that is taken back before it was seen. */
+/* Posts an event for the user. An end without a user is freed if it is IDLE, or if its request was not seen yet. */
 void ib_told_event(struct ib_world *world, struct ib_conn *conn, enum ib_event event,
                    const struct ib_message *message)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* transfer.h - one operation of a test in EXS calls: starts it, and checks what was received. */
+/* transfer.h - one operation of a test in EXS calls: starts it, and checks the received message. */
 #ifndef EXSTEST_TRANSFER_H
 #define EXSTEST_TRANSFER_H
 

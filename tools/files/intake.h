@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * intake.h - the server's side of the protocol: parses the bytes of a client, writes its files, and makes replies or
- * what is to be sent.
+ * intake.h - the server's side of the protocol: parses the bytes of a client, writes its files, and makes replies
+ * or opens the file or list that the client gets (giving.h).
  *
  * This code does not know sockets. The caller feeds it the bytes that arrive, in pieces of any size. It stops at each
  * reply, which the caller must send before it feeds more.

@@ -61,8 +61,8 @@ bool cm_choice_is_ib(const struct cm_id *id)
 void cm_choice_learn(const struct cm_id *id)
 {
     union soft_addr host = host_of(id), *place = place_of(&host);
-    /* A host whose TCP refuses answers at once, and may have a server later that is just not running. Another user
-     * must not keep that server's clients by answering in its place once. */
+    /* Not if TCP was refused: a refusal costs no time, and a server by TCP may only be down at the moment. Another
+     * user who answers in its place once must not get its later clients. */
     bool is_ib = id->transport == &cm_ib && !id->tcp_refused;
 
     soft_mutex_lock(&known.lock);

@@ -41,7 +41,7 @@ int soft_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
     struct rdma_event_channel *own = NULL;
     struct cm_id *id;
 
-    /* Datagrams find their way by names (wire.h); extended connections have a domain that is all programs'. */
+    /* Datagrams need a context with a LID and GIDs (wire.h); XRC needs a domain that all channels share. */
     if (ps != RDMA_PS_TCP && ((ps != RDMA_PS_UDP && ps != RDMA_PS_IB) || !cm_is_shared())) {
         errno = EPROTONOSUPPORT;
         return -1;
@@ -123,8 +123,7 @@ int soft_destroy_id(struct rdma_cm_id *public)
     if (id->state == CM_REQUESTED)
         cm_refuse_request(id, NULL, 0);
     cm_id_detach(id);
-    /* Whoever holds an event may still be about to use the identifier; what that adds to it cm_id_free takes
-     * out. */
+    /* A thread that has an event may still use the identifier; cm_id_free() removes what it adds. */
     cm_await_acknowledgement(id);
     cm_id_free(id);
     cm_unlock(channel);
@@ -167,7 +166,7 @@ int cm_id_addresses(struct cm_id *id)
 
     if (error != 0)
         return error;
-    if (cm_is_datagram(id)) { /* the socket's are its seat's (cm_number.h); at the same place in sockaddr_in6 */
+    if (cm_is_datagram(id)) { /* the socket has another port (cm_number.h); same offset in sockaddr_in6 */
         local.in.sin_port = addr->src_sin.sin_port;
         remote.in.sin_port = addr->dst_sin.sin_port;
     }

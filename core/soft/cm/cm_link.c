@@ -62,7 +62,7 @@ static bool is_scarcity(int error)
 static struct shm_peer *offer_in_turn(struct cm_id *id, struct shm *shm, const union soft_addr *remote)
 {
     static struct {
-        atomic_uint_fast64_t until; /* ns. By themselves: they pair with nothing */
+        atomic_uint_fast64_t until; /* ns. Both are advisory: they pair with nothing */
         atomic_int error;
     } scarce;
 

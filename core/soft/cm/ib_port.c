@@ -19,8 +19,8 @@ struct ib_port ib_port = {.lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1};
 
 /* ---- The service thread's part ---- */
 
-/* The errand of the service thread. Takes one event at a time, because handling it may close a door, whose descriptor
- * number may then be used for another. */
+/* The service thread's additional task. Takes one event at a time, because handling it may close a door, whose
+ * descriptor number may then be used for another. */
 static void run(void)
 {
     struct epoll_event event;
@@ -468,7 +468,7 @@ void ib_port_settle(void)
 }
 
 /* The remaining ends have no user: they wait for a peer's last message, or in TIMEWAIT. The service thread may still
- * run the errand once, which then finds nothing to do. */
+ * run the additional task once, which then finds nothing to do. */
 void ib_port_end(void)
 {
     struct ib_conn *conn;

@@ -290,7 +290,7 @@ struct shm_peer *shm_accept(struct shm *shm, int guest, struct shm_refusal *why)
     struct shm_seats *seats;
     struct shm_peer *peer;
     struct greeting greeting;
-    int fds[3]; /* memory, bell, board */
+    int fds[3]; /* memory, eventfd, bitmap */
 
     if (!may_have_another(shm, &seats) || !shm_pass_receive(guest, &greeting, sizeof greeting, fds, 2, 3))
         return refuse(why, "what the peer offers can't be taken");

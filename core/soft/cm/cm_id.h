@@ -110,10 +110,9 @@ struct cm_id {
     bool left;                /* the application has disconnected; the peer may have been first */
     uint8_t traffic_class;    /* of IP, for packets that are sent */
     uint8_t ack_timeout;
-    uint32_t psn;                /* the first that this end expects */
-    struct ibv_sa_path_rec path; /* public.route points here; for applications other than EXS */
-    struct ibv_qp_init_attr
-        *endpoint; /* attributes of the queue pairs of a listener's connections: cm_sync.c */
+    uint32_t psn;                      /* the first that this end expects */
+    struct ibv_sa_path_rec path;       /* public.route points here; for applications other than EXS */
+    struct ibv_qp_init_attr *endpoint; /* for the queue pairs of a listener's connections: cm_sync.c */
     void *connect; /* private data from rdma_addrinfo, of an endpoint that connects; or NULL */
     size_t connect_length;
     struct cm_pending pending[CM_KINDS];
@@ -154,8 +153,7 @@ struct cm_channel {
     struct soft_home *home;      /* its device context, created when it is first needed */
     bool common;                 /* `home` is the context that all channels share */
     TAILQ_HEAD(, cm_pending) pending;
-    struct cm_event
-        *spare; /* memory for the next event that is delivered, so that delivering it can't fail; or NULL */
+    struct cm_event *spare; /* memory for the next event, so that delivering it can't fail; or NULL */
     struct cm_ids timeouts[CM_TIMEOUTS];
     struct ib_box ib; /* `waits` contains its eventfd, if it has one */
 };

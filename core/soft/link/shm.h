@@ -33,7 +33,7 @@
 
 #define SHM_MTU 65536       /* bytes: few packets; copying in and copying out overlap, and stay in cache */
 #define SHM_PEERS SHM_SEATS /* maximum number of a context's peers */
-#define SHM_SEATLESS 8      /* peers without a slot: only a context with more of them has a bitmap */
+#define SHM_SEATLESS 8      /* maximum peers without a slot: with more the context has a bitmap */
 #define SHM_LOOKS_AGAIN 32  /* ring checks in one busy poll; together hardly longer than a call takes */
 
 /* The memory that both processes have mapped. Direction 0 is from the process that created it. */

@@ -325,6 +325,8 @@ void xs_violation(struct conn *conn, const char *what) __attribute__((cold));
 
 /* Starts the keepalive timer, or restarts it after a change of options. */
 void xs_probe_start(struct conn *conn);
+/* Tell a device that has such a thing how long the host may leave what was sent unacknowledged. */
+void xs_conn_limit_outage(const struct conn *conn);
 /* The keepalive timer has expired: probes an idle peer, or breaks the connection after too many unanswered probes. */
 void xs_probe(struct conn *conn);
 

@@ -158,6 +158,8 @@ static void opened(struct sock *sock)
     sock->state = SOCK_CONNECTED;
     xs_conn_opened(sock->conn);
     xs_probe_start(sock->conn);
+    if (sock->options.user_timeout != 0)
+        xs_conn_limit_outage(sock->conn);
     xs_op_complete(op, 0);
 }
 

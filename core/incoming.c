@@ -200,6 +200,8 @@ static void spend(struct sock *listener, struct op *op, struct sock *sock)
             xs_accept_spent(listener, op);
         sock->state = SOCK_CONNECTED;
         xs_probe_start(sock->conn);
+        if (sock->options.user_timeout != 0)
+            xs_conn_limit_outage(sock->conn);
         xs_sock_publish(sock);
         tell_accept(told, sock);
         xs_op_complete(told, 0);

@@ -7,6 +7,8 @@
  * probed at the same moments, so that the program is woken once, not once for each.
  */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include "clock.h"
 #include "conn.h"
 #include "core.h"
@@ -40,6 +42,14 @@ void xs_probe_start(struct conn *conn)
     conn->silence = 0;
     conn->life = signs_of_life(conn);
     look_after(conn, conn->sock->options.keep_idle);
+}
+
+/* A device that keeps a time of its own says that it has no such option. */
+void xs_conn_limit_outage(const struct conn *conn)
+{
+    unsigned milliseconds = conn->sock->options.user_timeout;
+
+    (void)conn->device->set_option(conn->id, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
 }
 
 static uint32_t most_silence(const struct conn *conn)

@@ -38,7 +38,8 @@ struct options {
     bool keeps_alive;        /* SO_KEEPALIVE: the peer is probed on any device, at the times below (probe.c) */
     uint32_t keep_idle;      /* TCP_KEEPIDLE, TCP_KEEPINTVL: s; 0: PROBE_S */
     uint32_t keep_interval;
-    uint32_t keep_count; /* TCP_KEEPCNT; 0: PROBES */
+    uint32_t keep_count;   /* TCP_KEEPCNT; 0: PROBES */
+    uint32_t user_timeout; /* TCP_USER_TIMEOUT: ms; 0: what the device has */
 };
 
 enum sock_state {

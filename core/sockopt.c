@@ -177,6 +177,7 @@ static int set_linger(struct sock *sock, const union value *value)
 
 #define KEEP_MAX 32767 /* s, the same limit as TCP */
 #define COUNT_MAX 127
+#define USER_TIMEOUT_MAX (KEEP_MAX * 1000) /* ms */
 
 static int changed(struct sock *sock)
 {
@@ -239,6 +240,21 @@ static int set_keep_count(struct sock *sock, const union value *value)
     return set_chosen(sock, value, COUNT_MAX, &sock->options.keep_count);
 }
 
+static void get_user_timeout(const struct sock *sock, union value *value)
+{
+    value->number = (int)sock->options.user_timeout;
+}
+
+static int set_user_timeout(struct sock *sock, const union value *value)
+{
+    if (value->number < 0 || value->number > USER_TIMEOUT_MAX)
+        return xs_invalid("%d ms is not from 0 to %d", value->number, USER_TIMEOUT_MAX);
+    sock->options.user_timeout = (uint32_t)value->number;
+    if (sock->state == SOCK_CONNECTED)
+        xs_conn_limit_outage(sock->conn);
+    return 0;
+}
+
 /* ---- Addresses ------------------------------------------------------------------------------------ */
 
 static void get_reuses(const struct sock *sock, union value *value)
@@ -286,6 +302,7 @@ static const struct option options[] = {
     {IPPROTO_TCP, TCP_KEEPIDLE, NUMBER, get_keep_idle, set_keep_idle},
     {IPPROTO_TCP, TCP_KEEPINTVL, NUMBER, get_keep_interval, set_keep_interval},
     {IPPROTO_TCP, TCP_KEEPCNT, NUMBER, get_keep_count, set_keep_count},
+    {IPPROTO_TCP, TCP_USER_TIMEOUT, NUMBER, get_user_timeout, set_user_timeout},
     {IPPROTO_IPV6, IPV6_V6ONLY, NUMBER, get_ipv6_only, set_ipv6_only},
 };
 

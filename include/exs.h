@@ -292,7 +292,8 @@ int exs_getsockopt(int sockno, int level, int option, void *value, socklen_t *va
  * accepts, and sends, ends with ETIMEDOUT and the bytes that had moved when it takes longer; the connection
  * lives on.
  * SO_KEEPALIVE, int: ask an idle peer whether it is there, every TCP_KEEPIDLE seconds, at IPPROTO_TCP as are
- * TCP_KEEPINTVL and TCP_KEEPCNT, looks for the answer; then ETIMEDOUT. SO_REUSEADDR, int: exs_bind where others are
+ * TCP_KEEPINTVL and TCP_KEEPCNT, looks for the answer; then ETIMEDOUT. TCP_USER_TIMEOUT, int, there: ms that a host may
+ * acknowledge nothing of what goes over TCP; 0: 20 s. SO_REUSEADDR, int: exs_bind where others are
  * that want it, too. IPV6_V6ONLY, int, at IPPROTO_IPV6: no IPv4, before it is bound.
  * SO_LINGER, struct linger: on, exs_close waits l_linger seconds for what was sent; 0: it discards it.
  * Accepted connections begin with what their listener has, but for limits of time.

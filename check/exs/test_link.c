@@ -172,6 +172,68 @@ START_TEST(congestion_control_by_name)
 }
 END_TEST
 
+/* How many of the TCP connections' ends give an outage this time, ms. */
+static int count_outages(int milliseconds)
+{
+    int count = 0;
+
+    for (int fd = 0; fd < 4096; fd++) {
+        int value;
+        socklen_t length = sizeof value;
+
+        if (has_option(fd, SO_DOMAIN, AF_INET) && has_option(fd, SO_TYPE, SOCK_STREAM) &&
+            has_option(fd, SO_ACCEPTCONN, 0) &&
+            getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &value, &length) == 0)
+            count += value == milliseconds;
+    }
+    return count;
+}
+
+static void set_outage(int socket, int milliseconds)
+{
+    must(exs_setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds));
+}
+
+/* An application says how long an outage may last: before it connects, of what it accepts, and later. */
+START_TEST(outage_by_option)
+{
+    struct address address;
+    struct inbox box;
+    int listener, server, client;
+
+    begin("tcp");
+    inbox_open(&box, 16);
+    listener = open_listener(AF_INET, SOCK_STREAM, 4, &address);
+    connect_ends(listener, SOCK_STREAM, &address, &box, &box, &client, &server);
+    ck_assert_int_eq(count_outages(20000), 2);
+    set_outage(client, 60000);
+    ck_assert_int_eq(count_outages(60000), 1);
+    set_outage(client, 0);
+    ck_assert_int_eq(count_outages(20000), 2);
+    close_socket(&box, client);
+    close_socket(&box, server);
+    set_outage(listener, 3000);
+    connect_ends(listener, SOCK_STREAM, &address, &box, &box, &client, &server);
+    ck_assert_int_eq(count_outages(3000), 1);
+    ck_assert_int_eq(count_outages(20000), 1);
+    close_socket(&box, client);
+    close_socket(&box, server);
+    must(client = exs_socket(PF_INET, SOCK_STREAM, 0));
+    set_outage(client, 5000);
+    must(exs_connect(client, SA(&address), address.length, 0, NULL, box.queue, NULL));
+    exs_acceptaddr_t wanted = {.exs_addr = NULL};
+    must(exs_accept(listener, &wanted, 1, 0, box.queue));
+    server = take_good(&box, EXS_EVT_ACCEPT, listener).exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+    take_good(&box, EXS_EVT_CONNECT, client);
+    ck_assert_int_eq(count_outages(5000), 1);
+    ck_assert_int_eq(count_outages(3000), 1);
+    close_socket(&box, client);
+    close_socket(&box, server);
+    close_socket(&box, listener);
+    inbox_close(&box);
+}
+END_TEST
+
 /* A connection by UDP keeps its sockets beside others by TCP, which close them when it has ended. */
 START_TEST(sockets_of_udp_beside_tcp)
 {
@@ -526,6 +588,7 @@ int main(void)
     tcase_add_loop_test(here, what_is_asked_for_is_used, 0, COUNT(asked));
     tcase_add_test(here, one_descriptor_by_tcp);
     tcase_add_test(here, congestion_control_by_name);
+    tcase_add_test(here, outage_by_option);
     tcase_add_test(here, sockets_of_udp_beside_tcp);
     tcase_add_loop_test(here, one_link_after_the_other, 0, 2);
     tcase_add_test(here, the_listener_wants_none);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* cm_id.c - creates, migrates and destroys identifiers, and sets their options. */
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include "core/clock.h"
 #include "core/fds.h"
 #include "cm_id.h"
 #include "core/soft/lock.h"
@@ -314,6 +316,25 @@ static int set_traffic_class(struct cm_id *id, const void *value, size_t length)
     return 0;
 }
 
+/* Of a connection that has a TCP socket: ms that its host may acknowledge nothing; 0: as at first. */
+static int set_user_timeout(struct cm_id *id, const void *value, size_t length)
+{
+    unsigned milliseconds;
+
+    if (length != sizeof milliseconds)
+        return EINVAL;
+    memcpy(&milliseconds, value, sizeof milliseconds);
+    if (id->state != CM_ESTABLISHED || id->fd == -1)
+        return EINVAL;
+    if (milliseconds == 0)
+        milliseconds = (unsigned)(TCP_PATIENCE / (NS_PER_S / 1000));
+    if (fds_set_option(id->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)milliseconds) == -1)
+        return errno;
+    if (id->tcp != NULL)
+        tcp_peer_wait(id->tcp, milliseconds * (NS_PER_S / 1000));
+    return 0;
+}
+
 int soft_set_option(struct rdma_cm_id *public, int level, int optname, void *optval, size_t optlen)
 {
     struct cm_id *id = cm_id_of(public);
@@ -328,6 +349,8 @@ int soft_set_option(struct rdma_cm_id *public, int level, int optname, void *opt
         error = set_ack_timeout(id, optval, optlen);
     else if (level == RDMA_OPTION_ID && optname == RDMA_OPTION_ID_TOS)
         error = set_traffic_class(id, optval, optlen);
+    else if (level == IPPROTO_TCP && optname == TCP_USER_TIMEOUT)
+        error = set_user_timeout(id, optval, optlen);
     cm_unlock(channel);
     return cm_result(error);
 }

@@ -5,17 +5,17 @@
 #include <string.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include "core/clock.h"
 #include "core/fds.h"
 #include "core/settings.h"
 #include "cm_id.h"
 
 /* A host that does not answer is detected at most 25 s after its last packet: keepalive sends the first probe after 10
- * s, then one every 5 s, and the connection ends at the first of them that finds 20 s without an answer. It also ends
- * if data were not acknowledged for 20 s. */
+ * s, then one every 5 s, and the connection ends at the first of them that finds 20 s (TCP_PATIENCE) without an answer.
+ * It also ends if data were not acknowledged for 20 s. Applications can change that time. */
 #define KEEP_IDLE_S 10
 #define KEEP_INTERVAL_S 5
 #define KEEP_COUNT 3
-#define USER_TIMEOUT_MS 20000
 
 /* Accepted connections inherit the congestion control of the listening socket. */
 int cm_socket_open(sa_family_t family, bool af_only)
@@ -74,7 +74,7 @@ void cm_socket_tune(int fd)
     fds_set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEP_IDLE_S);
     fds_set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEP_INTERVAL_S);
     fds_set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEP_COUNT);
-    fds_set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
+    fds_set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)(TCP_PATIENCE / (NS_PER_S / 1000)));
     fds_set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 

@@ -49,7 +49,7 @@
  * it when the socket has taken all of that. While the socket is full both wait, as long as the queue pair exists; if it
  * is destroyed before, the stream is cut off. There is no DREP: TCP delivers the DREQ or breaks the connection, so
  * the sender of a DREQ expects no answer, and its connection is over at once. A peer whose host is reachable but which acknowledges nothing, or doesn't read, is given up after
- * TCP_PATIENCE. The connection manager watches the same socket for the end of the stream alone (EPOLLRDHUP): it
+ * TCP_PATIENCE, or a time that the application sets. The connection manager watches the same socket for the end of the stream alone (EPOLLRDHUP): it
  * then takes in what has come before, and reports DISCONNECTED.
  *
  * Locks. The context's lock guards everything here but the count of shares.
@@ -169,6 +169,8 @@ void tcp_peer_watch(struct tcp_peer *peer, struct waitset *waits, void *tag);
  * behind so many bytes of the handshake that the socket has not taken yet. */
 void tcp_peer_begin(struct tcp_peer *peer, enum tcp_rtu rtu, const uint8_t *rest, size_t length);
 enum tcp_rtu tcp_peer_rtu(const struct tcp_peer *peer);
+/* How long the peer may acknowledge nothing, ns: a TCP_PATIENCE of its own. */
+void tcp_peer_wait(struct tcp_peer *peer, uint64_t patience);
 /* What the queue pair owes, then the DREQ, then the end of the stream. Only while the queue pair exists. */
 void tcp_peer_disconnect(struct tcp_peer *peer);
 /* The connection manager's share ends: the peer is told so by the end of the stream, behind a DREQ if there is one. */

@@ -186,6 +186,13 @@ void tcp_peer_begin(struct tcp_peer *peer, enum tcp_rtu rtu, const uint8_t *rest
     soft_unlock(context);
 }
 
+void tcp_peer_wait(struct tcp_peer *peer, uint64_t patience)
+{
+    soft_lock(peer->context);
+    peer->link.patience = patience;
+    soft_unlock(peer->context);
+}
+
 void tcp_peer_disconnect(struct tcp_peer *peer)
 {
     struct tcp_frame dreq = {.type = TCP_FRAME_DREQ};

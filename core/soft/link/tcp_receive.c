@@ -27,10 +27,12 @@ static size_t buffered(const struct tcp_in *in)
     return in->end - in->begin;
 }
 
-/* The peer has disconnected: what comes behind its DREQ is not read. */
+/* The peer has disconnected: what comes behind its DREQ is not read. The shutdown tells the connection manager, which
+ * watches for the end of the stream, also where the peer doesn't end it. */
 static void end_input(struct tcp_peer *peer)
 {
     peer->ended = true;
+    shutdown(peer->fd, SHUT_RD);
     tcp_watch_events(peer);
 }
 

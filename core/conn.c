@@ -31,6 +31,7 @@ inline struct conn *xs_conn_of(uint64_t wr_id)
 void xs_conn_reset(void)
 {
     xs_handle_reset(&handles);
+    xs_ring_reset();
 }
 
 bool xs_conn_post_receives(struct conn *conn, uint32_t slot, uint32_t count)
@@ -68,6 +69,17 @@ static uint32_t depth_of(const struct nic *nic)
     return depth;
 }
 
+static uint32_t least_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A message of a SEQPACKET is one send. */
+static uint32_t gather_max(const struct conn *conn)
+{
+    return sock_is_stream(conn->sock) ? least_u32(conn->nic->max_sge, GATHER_MAX) : 1;
+}
+
 static int make_qp(struct conn *conn)
 {
     struct ibv_qp_init_attr attr = {
@@ -75,7 +87,7 @@ static int make_qp(struct conn *conn)
         .recv_cq = conn->cq->cq,
         .cap = {.max_send_wr = conn->depth,
                 .max_recv_wr = conn->depth,
-                .max_send_sge = 1,
+                .max_send_sge = gather_max(conn),
                 .max_recv_sge = 1,
                 .max_inline_data = SLOT_SIZE},
         .qp_type = IBV_QPT_RC,
@@ -83,11 +95,13 @@ static int make_qp(struct conn *conn)
 
     if (conn->device->create_qp(conn->id, conn->domain.pd, &attr) < 0) {
         attr.cap.max_inline_data = 0;
+        attr.cap.max_send_sge = 1;
         if (conn->device->create_qp(conn->id, conn->domain.pd, &attr) < 0)
             return -1;
     }
     conn->qp = conn->id->qp;
     conn->max_inline = attr.cap.max_inline_data;
+    conn->max_gather = least_u32(attr.cap.max_send_sge, GATHER_MAX);
     if (conn->device->check_every_key != NULL)
         conn->device->check_every_key(conn->qp);
     return 0;
@@ -101,11 +115,6 @@ static void set_ack_timeout(struct conn *conn)
     if (conn->device->set_option(conn->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
                                  sizeof(timeout)) < 0)
         xs_log("device %s keeps its own time-out of acknowledgements: %s", conn->device->name, strerror(errno));
-}
-
-static size_t region_size(const struct conn *conn)
-{
-    return LOCAL_SIZE + conn->hidden_size;
 }
 
 static void size_hidden(struct conn *conn)
@@ -136,7 +145,8 @@ static int choose_iova(struct conn *conn)
 static int make_buffers(struct conn *conn)
 {
     size_hidden(conn);
-    conn->memory = mmap(NULL, region_size(conn), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    conn->memory_size = LOCAL_SIZE + conn->hidden_size;
+    conn->memory = mmap(NULL, conn->memory_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (conn->memory == MAP_FAILED) {
         conn->memory = NULL;
         errno = ENOMEM; /* also for EAGAIN: mlockall() is in effect, and RLIMIT_MEMLOCK is exceeded */
@@ -161,7 +171,7 @@ static int make_buffers(struct conn *conn)
 static void give_back_pages(struct conn *conn)
 {
     if (conn->device->holds_no_pages)
-        madvise(conn->memory, region_size(conn), MADV_DONTNEED); /* on failure the pages stay allocated */
+        madvise(conn->memory, conn->memory_size, MADV_DONTNEED); /* on failure the pages stay allocated */
 }
 
 uint32_t xs_hidden_size(const struct sock *sock)
@@ -178,6 +188,7 @@ struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct 
     if (conn == NULL)
         return NULL;
     conn->sock = sock;
+    conn->adverts_used = true;
     conn->doubt = 1; /* no wait for an advertisement before the peer's first one (awaits_advert()) */
     conn->device = device;
     conn->id = id;
@@ -234,6 +245,7 @@ void xs_conn_free(struct conn *conn)
     xs_export_end_all(conn);
     if (conn->cq != NULL)
         xs_nic_cq_release(conn->cq, (int)conn->depth * 2);
+    xs_ring_free(conn);
     if (conn->hidden_mr != NULL)
         conn->device->dereg_mr(conn->hidden_mr);
     if (conn->local_mr != NULL)
@@ -241,7 +253,7 @@ void xs_conn_free(struct conn *conn)
     if (conn->domain.pd != NULL)
         xs_domain_close(&conn->domain);
     if (conn->memory != NULL)
-        munmap(conn->memory, region_size(conn));
+        munmap(conn->memory, conn->memory_size);
     xs_nic_leave(conn->nic);
     free(conn);
     errno = saved;
@@ -253,7 +265,8 @@ struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELL
         .magic = HELLO_MAGIC,
         .version = HELLO_VERSION,
         .socktype = (uint8_t)conn->sock->type,
-        .flags = (conn->nic->immediate ? HELLO_IMM_CREDITS : HELLO_NO_IMMEDIATE) | HELLO_EMPTY_END,
+        .flags = (conn->nic->immediate ? HELLO_IMM_CREDITS : HELLO_NO_IMMEDIATE) | HELLO_EMPTY_END |
+                 HELLO_RING_GROWS,
         .credits = conn->depth,
         .adverts = ADVERTS_MAX,
         .hidden_size = (uint32_t)conn->hidden_size,
@@ -286,4 +299,5 @@ void xs_conn_peer(struct conn *conn, const struct hello *peer)
     conn->credits += peer->credits;
     conn->adverts_max = conn_adverts_max(conn);
     conn->immediate = conn->nic->immediate && (peer->flags & HELLO_NO_IMMEDIATE) == 0;
+    xs_ring_begin(conn);
 }

@@ -4,7 +4,7 @@
  *
  * tx.c sends, late.c copies deferred sends, rx.c receives, place.c chooses where received bytes go, control.c handles
  * credits and control messages, probe.c is the keepalive, onesided.c reads and writes memory that the peer exported,
- * export.c lets the peer do so, conn.c makes and frees connections, life.c has the states and what each permits,
+ * export.c lets the peer do so, ring.c lets ring buffers grow, batch.c sends several short sends as one message, conn.c makes and frees connections, life.c has the states and what each permits,
  * work.c posts work requests and processes completions. A connection is owned by its socket, and guarded by the lock
  * of the socket's home queue; all functions here are called with that lock.
  *
@@ -20,6 +20,7 @@
 #include "handle.h"
 #include "op.h"
 #include "protocol.h"
+#include "ring.h"
 
 #define RQ_DEPTH 64        /* maximum number of posted receives: the credits given to the peer; see depth */
 #define RECEIVES_AT_ONCE 8 /* maximum of receives posted by one call, which posts depth / 8 of them */
@@ -27,6 +28,7 @@
 #define DEPTH_MIN 16       /* minimum of both: a smaller queue has no room besides the reserved entries */
 #define SQ_KEPT_BY_DATA 8  /* entries of the send queue that are reserved for control messages */
 #define ADVERTS_MAX 32     /* maximum number of outstanding advertisements in each direction */
+#define GATHER_MAX 16      /* maximum number of sends that one message carries */
 #define SLOT_SIZE 64       /* bytes, of the slot of a control message */
 #define HIDDEN_SIZE (256 << 10) /* bytes, of the ring buffer unless SO_RCVBUF says otherwise; */
 #define HIDDEN_MIN (4 << 10)    /* its minimum and maximum; all are powers of 2 */
@@ -34,6 +36,9 @@
 #define BOUNCES_OWN 4  /* bounce buffers that a new connection has */
 #define ACK_TIMEOUT 17 /* the encoding of 0.54 s: 4.096 us * 2^17 */
 #define RETRY_COUNT 6  /* retransmissions until the peer counts as gone; rxe takes 7 for infinite */
+/* Advertisements that are outstanding until the peer has used one, after it could not use the last ones. */
+#define ADVERTS_TRIED 4
+#define ADVERTS_SKIP_MAX 64 /* turns of a grown ring */
 #define DIRECT_MIN                                                                                             \
     4096 /* bytes: a shorter STREAM receive is not advertised, because a copy is cheaper than advertising it */
 
@@ -86,6 +91,8 @@ enum posted_kind {
 struct posted {
     enum posted_kind kind;
     bool signaled; /* it has a completion; else that of a later one implies its own */
+    /* Data: the number of sends behind `op` that the message carries as well, each of them whole. */
+    uint8_t followers;
     struct op *op;
     struct window *window; /* the window that it sends from (file.h); or NULL */
     uint32_t bytes;
@@ -95,9 +102,11 @@ struct posted {
 
 struct export; /* memory that the peer may access (export.c) */
 
-#define DUE_RECALL 1   /* RECALL: ask the peer to drop our advertisements */
-#define DUE_RECALLED 2 /* RECALLED: the peer's advertisements were dropped */
-#define DUE_END 4      /* the end of the transfer that has begun, unless another send continues it */
+#define DUE_RECALL 1      /* RECALL: ask the peer to drop our advertisements */
+#define DUE_RECALLED 2    /* RECALLED: the peer's advertisements were dropped */
+#define DUE_END 4         /* the end of the transfer that has begun, unless another send continues it */
+#define DUE_RING_WANTED 8 /* RING_WANTED: the peer's ring buffer is too small for the path */
+#define DUE_RING 16       /* RING: the peer has asked for a larger ring buffer */
 
 struct conn {
     struct sock *sock;
@@ -110,19 +119,24 @@ struct conn {
     bool is_touched;          /* is in that list */
 
     struct domain domain; /* where the memory that its device uses is registered */
+    size_t memory_size;   /* bytes, of: */
     uint8_t *memory;      /* owned by the connection (conn.c); starts with RQ_DEPTH receive slots */
     uint8_t *send_slots;  /* SQ_DEPTH of them, in `memory` */
     uint8_t *hidden;      /* the ring buffer, at the end of `memory` */
     uint64_t hidden_iova; /* the address by which the peer knows its first byte */
     uint64_t hidden_size; /* bytes, a power of 2 */
     uint64_t hidden_mask; /* hidden_size - 1 */
+    /* of the ring buffer that has replaced that in `memory`; NULL: none has */
+    struct ibv_mr *ring_mr;
+    struct next_ring next_ring;
     /* when this many bytes were copied out of it and not acknowledged, an ACK is due */
     uint64_t ack_due;
     struct ibv_mr *local_mr, *hidden_mr; /* of `memory` up to the ring buffer, and of the ring buffer */
     struct bounce bounces[BOUNCES_OWN];  /* in `memory` */
     uint32_t max_inline;
-    uint32_t depth; /* of either queue: RQ_DEPTH and SQ_DEPTH, or what the device supports; a power of 2 */
-    bool immediate; /* data is sent by WRITE WITH IMMEDIATE, because both ends have it */
+    uint32_t max_gather; /* maximum number of sends that one message may carry; 1: each is sent alone */
+    uint32_t depth;      /* of either queue: RQ_DEPTH and SQ_DEPTH, or what the device supports; a power of 2 */
+    bool immediate;      /* data is sent by WRITE WITH IMMEDIATE, because both ends have it */
 
     enum conn_state state;
     enum write_half writing;
@@ -160,6 +174,8 @@ struct conn {
     uint32_t tx_phase;
     uint64_t tx_position; /* bytes of the stream sent */
     struct hello peer;
+    struct peer_ring peer_ring;
+    struct path path;
     /* bytes ever written to the peer's ring buffer, and ever copied out of it there */
     uint64_t hidden_sent, hidden_acked;
     uint64_t advert_for; /* the number of the last long send that waited for an advertisement */
@@ -189,6 +205,10 @@ struct conn {
     uint64_t rx_position; /* bytes of the stream that have arrived */
     /* bytes since the connection was made, in the ring buffer: arrived, copied out, acknowledged */
     uint64_t hidden_in, hidden_out, hidden_told;
+    bool adverts_used; /* the peer has used an advertisement since one crossed with indirect data */
+    /* After such a crossing nothing is advertised before this byte of a grown ring, which is so many turns later. */
+    uint64_t adverts_after;
+    uint32_t adverts_skip;
     bool recalling;      /* RECALL was sent, and the peer has not answered */
     bool filling;        /* the first receive has a part of a transfer */
     bool receives_ended; /* a receive completed with the end of the stream, so no later one may have bytes */
@@ -306,6 +326,19 @@ static inline uint32_t conn_sq_free(const struct conn *conn)
     return conn->depth - (conn->sq_tail - conn->sq_head);
 }
 
+/* ---- ring.c ------------------------------------------------------------------------------- */
+
+/* Is the round trip so long that waiting for an advertisement does not pay? */
+static inline bool path_is_long(const struct conn *conn)
+{
+    return conn->path.trips == PATH_TRIPS && conn->path.is_measured;
+}
+/* The maximum number of bytes that the peer may have written into the ring and that were not copied out of it. */
+static inline uint64_t ring_most(const struct conn *conn)
+{
+    return conn->next_ring.is_used ? conn->next_ring.size : conn->hidden_size;
+}
+
 /* ---- control.c --------------------------------------------------------------------------- */
 
 /* The peer returned credits. Returns false if it has more than its receives, which breaks the connection. */
@@ -366,6 +399,13 @@ void xs_tx_finish(struct conn *conn, struct op *op, int error);
 
 /* Releases what made the operation's buffer usable; the device does not use it any more. */
 void xs_tx_release(struct conn *conn, struct op *op);
+
+/* ---- batch.c ------------------------------------------------------------------------------- */
+
+/* The device failed this work request: marks its send and the followers of that. */
+void xs_batch_failed(const struct posted *posted) __attribute__((cold));
+/* Adds to the number of outstanding work requests of each follower. */
+void xs_batch_count(const struct posted *posted, int change);
 
 /* ---- dontwait.c ---------------------------------------------------------------------------- */
 

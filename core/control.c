@@ -63,6 +63,8 @@ static void say_due(struct conn *conn)
         conn->due &= (uint8_t)~DUE_RECALL;
         conn->recalling = true;
     }
+    if (conn->due & (DUE_RING_WANTED | DUE_RING))
+        xs_ring_say(conn);
     if (conn->due & DUE_RECALLED && send_bare(conn, CONTROL_RECALLED, CREDITS_KEPT, POSTED_CONTROL))
         conn->due &= (uint8_t)~DUE_RECALLED;
 }
@@ -199,6 +201,12 @@ void xs_control_received(struct conn *conn, const uint8_t *message, size_t lengt
             xs_rx_data(conn, control.phase);
         else
             xs_violation(conn, "data without immediate, which was not agreed on");
+        break;
+    case CONTROL_RING_WANTED:
+        xs_ring_wanted(conn);
+        break;
+    case CONTROL_RING:
+        xs_ring_offered(conn, &control);
         break;
     case CONTROL_CREDIT:
         break;

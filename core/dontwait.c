@@ -41,7 +41,7 @@ int xs_dontwait_recv(const struct conn *conn)
 int xs_dontwait_send(const struct conn *conn)
 {
     bool hidden_room =
-        sock_is_stream(conn->sock) && conn->hidden_sent - conn->hidden_acked < conn->peer.hidden_size;
+        sock_is_stream(conn->sock) && conn->hidden_sent - conn->hidden_acked < conn->peer_ring.size;
     uint64_t most;
 
     if (conn->sending != NULL || conn->onesided_next != NULL || !xs_message_room(conn, &most))

@@ -167,6 +167,28 @@ inline __attribute__((always_inline)) bool xs_message_post(struct conn *conn, st
     return post_in_parts(conn, *message);
 }
 
+bool xs_message_gather(struct conn *conn, const struct message *message, struct ibv_sge *segments)
+{
+    struct ibv_send_wr wr = {
+        .sg_list = segments,
+        .num_sge = message->followers + 1,
+        .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+        .send_flags = IBV_SEND_SOLICITED,
+        .imm_data = htobe32(message->target.imm | length_and_credits(conn, message->bytes)),
+        .wr.rdma = {.remote_addr = message->target.addr, .rkey = message->target.rkey},
+    };
+    const struct posted posted = {
+        .kind = POSTED_DATA,
+        .followers = message->followers,
+        .op = message->op,
+        .bytes = message->bytes,
+        .told = message->bytes,
+    };
+
+    conn->credits--;
+    return xs_conn_post(conn, &wr, &posted);
+}
+
 bool xs_message_end(struct conn *conn, const struct advert *advert)
 {
     struct control control = {.type = CONTROL_DATA, .phase = IMM_DIRECT};

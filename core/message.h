@@ -28,6 +28,7 @@ struct target {
 
 struct message {
     struct op *op;
+    uint8_t followers; /* the number of whole sends behind `op` that it carries, too */
     struct span span;
     struct target target;
     uint32_t bytes, posted; /* of the message; given to the device */
@@ -38,6 +39,35 @@ struct message {
 bool xs_message_room(const struct conn *conn, uint64_t *bytes);
 /* Posts a message, which must not be longer than that. Returns false if that failed, which breaks the connection. */
 bool xs_message_post(struct conn *conn, struct message *message);
+
+/* Posts a message that carries several sends, whose bytes are in these segments, as one work request. Returns false if
+ * that failed, which breaks the connection. */
+bool xs_message_gather(struct conn *conn, const struct message *message, struct ibv_sge *segments);
+
+/* ---- tx.c: for batch.c ------------------------------------------------------------------------- */
+
+/* Returns 1 and the next bytes of a send; 0 if it can't continue now; -1 if it failed, with the errno in op->error. */
+int xs_tx_span(struct conn *conn, struct op *op, struct span *span);
+/* The device was given all of the send, and the one behind it is the next. */
+void xs_tx_all_posted(struct conn *conn, struct op *op);
+
+/* ---- batch.c ----------------------------------------------------------------------------------- */
+
+#define BATCH_SHORT 16384 /* bytes: sends up to this length travel together */
+
+/* May the send behind this one travel with its last bytes? */
+static inline bool batch_may_follow(const struct conn *conn, const struct op *op, uint64_t bytes)
+{
+    return STAILQ_NEXT(op, link) != NULL && op->files == NULL && bytes > 0 && bytes <= BATCH_SHORT &&
+           op->posted + bytes == op->length && conn->max_gather > 1 && conn->immediate;
+}
+/* Posts the message with as many of the sends behind it as may travel with it. Returns false if that failed, which
+ * breaks the connection. */
+bool xs_batch_post(struct conn *conn, struct message *message);
+/* Counts the followers as posted; the caller has counted the first send. */
+void xs_batch_posted(struct conn *conn, const struct message *message);
+/* The device has done the work request: returns the bytes of the followers. */
+uint64_t xs_batch_completed(const struct posted *posted);
 
 /* Posts an empty message that ends a transfer into `advert` that was cut off; xs_message_room() must have returned
  * true. Returns false if that failed, which breaks the connection. */

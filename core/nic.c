@@ -38,6 +38,7 @@ static int query(struct nic *nic, uint8_t port_num)
         return -1;
     nic->max_cqe = attr.max_cqe;
     nic->max_wr = (uint32_t)attr.max_qp_wr;
+    nic->max_sge = attr.max_sge > 1 ? (uint32_t)attr.max_sge : 1;
     nic->max_reads = (uint8_t)least(least(attr.max_qp_rd_atom, attr.max_qp_init_rd_atom), READS_MAX);
     nic->max_request = port.max_msg_sz;
     nic->immediate = nic->context->device->transport_type != IBV_TRANSPORT_IWARP && settings()->immediate;

@@ -41,6 +41,7 @@ struct nic {
     bool immediate;                 /* RDMA WRITE WITH IMMEDIATE is available */
     int max_cqe;
     uint32_t max_wr;          /* of the send queue and of the receive queue of a queue pair */
+    uint32_t max_sge;         /* memory segments of one work request */
     uint8_t max_reads;        /* maximum number of outstanding RDMA READs, each direction of a connection */
     pthread_mutex_t map_lock; /* guards the maps of regions of its connections' domains (domain.h) */
     uint32_t conns;

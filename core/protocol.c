@@ -95,7 +95,7 @@ bool xs_control_unpack(struct control *control, const void *in, size_t length)
 {
     const uint8_t *p = in;
 
-    if (length != CONTROL_SIZE || p[0] < CONTROL_ADVERT || p[0] > CONTROL_DATA)
+    if (length != CONTROL_SIZE || p[0] < CONTROL_ADVERT || p[0] > CONTROL_RING)
         return false;
     *control = (struct control){
         .type = p[0],

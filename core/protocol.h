@@ -21,6 +21,12 @@
  * Any other advertisement has crossed with indirect data and is stale. The sender drops it, and the receiver cancels
  * it when that data arrives, without another message.
  *
+ * The ring buffer of a STREAM grows if it limits a long path (ring.c), and if both sides support that. The sender asks
+ * with RING_WANTED, and the receiver may answer with RING, or not at all. The sender marks the first data that it writes
+ * into the new ring with IMM_NEW_RING. Because messages arrive in order, the receiver knows then that no more data comes
+ * into the old ring. In each ring, the offset of a byte is its number, counted over all indirect bytes of the connection,
+ * modulo the size of the ring.
+ *
  * Each message consumes one receive that the peer has posted, a credit. The last credits are reserved, so that both
  * sides can always return credits (CREDITS_ below). The message that ends the stream returns all of them. They prove
  * that the messages that used them have arrived, and all writes before these, even if the peer leaves before it has
@@ -34,6 +40,7 @@
  *   - data that exceeds the advertised buffer or the free part of the ring buffer, or with invalid bits; data of no
  *     bytes on a STREAM, unless it ends a direct transfer that was cut off; data after the end of the stream; indirect
  *     data, or the end of a SEQPACKET, while a direct transfer is incomplete;
+ *   - a ring that was not asked for, or that is not larger; data in a ring that was not offered;
  *   - an answer to no question, or an acknowledgement of an end that was not sent; more credits than there are; a
  *     message without a credit.
  */
@@ -57,7 +64,7 @@ struct hello {
     uint8_t socktype; /* SOCK_STREAM or SOCK_SEQPACKET */
     uint8_t reason;   /* of a reject: HELLO_BAD_ or HELLO_NO_, below; else 0 */
     uint32_t credits; /* receives posted for the peer */
-    uint16_t flags;   /* HELLO_NO_IMMEDIATE, HELLO_IMM_CREDITS, HELLO_EMPTY_END */
+    uint16_t flags;   /* HELLO_NO_IMMEDIATE, HELLO_IMM_CREDITS, HELLO_EMPTY_END, HELLO_RING_GROWS */
     uint16_t adverts; /* maximum number of advertisements that the sender of this hello holds */
     uint32_t hidden_size;
     uint32_t hidden_rkey;
@@ -68,6 +75,8 @@ struct hello {
 #define HELLO_NO_IMMEDIATE 1 /* the sender has no RDMA WRITE WITH IMMEDIATE, so neither side uses it */
 #define HELLO_IMM_CREDITS 2  /* the sender understands IMM_CREDITS */
 #define HELLO_EMPTY_END 4    /* the sender accepts data of no bytes on a STREAM: the end of a direct transfer */
+
+#define HELLO_RING_GROWS 8 /* this side knows CONTROL_RING_WANTED, CONTROL_RING and IMM_NEW_RING */
 
 #define HELLO_CREDITS_MIN 4
 #define HELLO_CREDITS_MAX 65535
@@ -86,11 +95,12 @@ int xs_reject_errno(const void *in, size_t length);
 
 /* ---- data ------------------------------------------------------------------------------ */
 
-#define IMM_DIRECT 0x80000000u /* into the first advertised buffer; else into the ring buffer */
-#define IMM_MORE 0x40000000u   /* direct: the next message continues this transfer */
-#define IMM_TRUNC 0x20000000u  /* direct: the message was longer than the buffer */
-#define IMM_LENGTH 0x0fffffffu /* bytes */
-#define DATA_MAX (1u << 27)    /* maximum number of bytes of one message */
+#define IMM_DIRECT 0x80000000u   /* into the first advertised buffer; else into the ring buffer */
+#define IMM_MORE 0x40000000u     /* direct: the next message continues this transfer */
+#define IMM_TRUNC 0x20000000u    /* direct: the message was longer than the buffer */
+#define IMM_NEW_RING 0x20000000u /* indirect: the first data in the ring that CONTROL_RING offered */
+#define IMM_LENGTH 0x0fffffffu   /* bytes */
+#define DATA_MAX (1u << 27)      /* maximum number of bytes of one message */
 
 /* A short message also returns credits, so that peers that exchange short messages need no control messages for
  * that. */
@@ -102,13 +112,15 @@ int xs_reject_errno(const void *in, size_t length);
 /* ---- control ---------------------------------------------------------------------------- */
 
 enum control_type {
-    CONTROL_ADVERT = 1, /* a buffer that the peer may write to */
-    CONTROL_ACK,        /* how many bytes were copied out of the ring buffer */
-    CONTROL_CREDIT,     /* returns credits, as all control messages do, and nothing else */
-    CONTROL_FIN,        /* no more data follows */
-    CONTROL_RECALL,     /* the peer must drop the advertisements, but may finish a transfer that has begun */
-    CONTROL_RECALLED,   /* the advertisements were dropped, and nothing more is written there */
-    CONTROL_DATA        /* describes the data that was written before it; only without immediate data */
+    CONTROL_ADVERT = 1,  /* a buffer that the peer may write to */
+    CONTROL_ACK,         /* how many bytes were copied out of the ring buffer */
+    CONTROL_CREDIT,      /* returns credits, as all control messages do, and nothing else */
+    CONTROL_FIN,         /* no more data follows */
+    CONTROL_RECALL,      /* the peer must drop the advertisements, but may finish a transfer that has begun */
+    CONTROL_RECALLED,    /* the advertisements were dropped, and nothing more is written there */
+    CONTROL_DATA,        /* describes the data that was written before it; only without immediate data */
+    CONTROL_RING_WANTED, /* the ring buffer limits the sender of this message: it asks for a larger one */
+    CONTROL_RING         /* a larger ring buffer: the sender of indirect data uses it from now on */
 };
 
 #define CONTROL_SIZE 40
@@ -121,9 +133,9 @@ struct control {
     uint16_t credits;  /* receives posted again since credits were last returned */
     uint32_t phase;    /* ADVERT; DATA: what the immediate data would be */
     uint64_t position; /* ADVERT: bytes of the stream that had arrived; ACK: bytes copied out since the start */
-    uint64_t addr;     /* ADVERT */
-    uint64_t length;   /* ADVERT, bytes */
-    uint32_t rkey;     /* ADVERT */
+    uint64_t addr;     /* ADVERT, RING */
+    uint64_t length;   /* ADVERT, RING: bytes */
+    uint32_t rkey;     /* ADVERT, RING */
 };
 
 void xs_control_pack(const struct control *control, uint8_t out[CONTROL_SIZE]);

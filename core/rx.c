@@ -34,12 +34,30 @@ static void finish_stopped(struct conn *conn, struct op *op)
 
 /* ---- Advertising ---------------------------------------------------------------------------- */
 
+/* Advertisements that cross with indirect data cost credits for nothing, and on a long path a sender that does not pause
+ * can never use any. */
+static uint32_t adverts_now(const struct conn *conn)
+{
+    return conn->adverts_used || !sock_is_stream(conn->sock) || conn->adverts_max < ADVERTS_TRIED
+               ? conn->adverts_max
+               : ADVERTS_TRIED;
+}
+
+static __attribute__((noinline)) void adverts_crossed(struct conn *conn)
+{
+    conn->adverts_used = false;
+    if (conn->ring_mr == NULL)
+        return;
+    conn->adverts_after = conn->hidden_in + conn->adverts_skip * conn->hidden_size;
+    conn->adverts_skip = conn->adverts_skip < ADVERTS_SKIP_MAX ? 2 * conn->adverts_skip + 1 : ADVERTS_SKIP_MAX;
+}
+
 /* Advertise one receive. False: not possible now, so the receives behind it can't be advertised either. */
 static bool advertise(struct conn *conn, struct op *op)
 {
     struct place place;
 
-    if ((sock_is_stream(conn->sock) && !xs_place_is_large(op)) || conn->advertised >= conn->adverts_max ||
+    if ((sock_is_stream(conn->sock) && !xs_place_is_large(op)) || conn->advertised >= adverts_now(conn) ||
         conn->credits <= CREDITS_KEPT || conn_sq_free(conn) == 0)
         return false;
     if (xs_place_open(conn, op, &place) < 0) {
@@ -71,7 +89,8 @@ static void advertise_all(struct conn *conn)
 {
     struct op *op;
 
-    if (conn->hidden_in != conn->hidden_out || conn->reading != READ_OPEN || conn->state != CONN_OPEN)
+    if (conn->hidden_in != conn->hidden_out || conn->reading != READ_OPEN || conn->state != CONN_OPEN ||
+        conn->hidden_in < conn->adverts_after)
         return;
     STAILQ_FOREACH (op, &conn->recvs, link) {
         if (!op->advertised && !advertise(conn, op))
@@ -92,12 +111,15 @@ static inline uint64_t copy_out(struct conn *conn, struct op *op, uint64_t from,
 {
     uint64_t offset = from & conn->hidden_mask, bytes = conn->hidden_in - from;
     uint64_t room = xs_place_next(op).length;
+    uint8_t *at = conn->hidden + offset;
 
-    if (bytes > conn->hidden_size - offset)
+    if (conn->next_ring.is_used)
+        bytes = xs_ring_find(conn, from, &at);
+    else if (bytes > conn->hidden_size - offset)
         bytes = conn->hidden_size - offset;
     if (bytes > room)
         bytes = room;
-    bytes = copy(conn, op, conn->hidden + offset, bytes);
+    bytes = copy(conn, op, at, bytes);
     op->posted += bytes;
     return bytes;
 }
@@ -254,6 +276,8 @@ static void direct(struct conn *conn, uint32_t imm)
         xs_violation(conn, "data where nothing was advertised");
         return;
     }
+    conn->adverts_used = true;
+    conn->adverts_skip = 0;
     op->posted += bytes;
     xs_place_written(conn, op, bytes);
     conn->rx_position += bytes;
@@ -284,7 +308,7 @@ static void unadvertise(struct conn *conn)
 
 static void indirect(struct conn *conn, uint32_t bytes)
 {
-    if (bytes > conn->hidden_size - (conn->hidden_in - conn->hidden_out)) {
+    if (bytes > ring_most(conn) - (conn->hidden_in - conn->hidden_out)) {
         xs_violation(conn, "more than the hidden buffer holds");
         return;
     }
@@ -293,6 +317,8 @@ static void indirect(struct conn *conn, uint32_t bytes)
     /* The outstanding advertisements crossed with this data, so the peer will drop them. */
     if (conn->rx_phase % 2 == 0) {
         conn->rx_phase++;
+        if (conn->advertised > 0)
+            adverts_crossed(conn);
         unadvertise(conn);
         xs_rx_end_stopped(conn);
     }
@@ -379,14 +405,15 @@ void xs_rx_end_stopped(struct conn *conn)
 /* ---- What arrives --------------------------------------------------------------------------- */
 
 /* Does the protocol allow data with this immediate value in the current state? */
-static bool may_come(const struct conn *conn, uint32_t imm)
+static bool may_come(struct conn *conn, uint32_t imm)
 {
     bool direct = imm & IMM_DIRECT, more = imm & IMM_MORE, truncated = imm & IMM_TRUNC;
 
     if (conn->reading == READ_ENDED || (imm & IMM_CREDITS) != 0 || (!direct && (more || conn->filling)))
         return false;
     if (sock_is_stream(conn->sock)) /* 0 bytes end a direct transfer that was cut off */
-        return !truncated && ((imm & IMM_LENGTH) != 0 || (direct && !more && conn->filling));
+        return (!truncated || (!direct && xs_ring_switch(conn))) &&
+               ((imm & IMM_LENGTH) != 0 || (direct && !more && conn->filling));
     return direct && !(more && truncated);
 }
 

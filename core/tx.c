@@ -33,7 +33,7 @@ static void trust_more(struct conn *conn, uint64_t length)
     if (conn->advert_due != 0)
         conn->doubts /= 2;
     conn->advert_due = 0;
-    if (length < conn->peer.hidden_size)
+    if (length < conn->peer_ring.size)
         conn->doubt += conn->doubt == 0;
     else if (conn->doubt > 0)
         conn->doubt--;
@@ -94,7 +94,7 @@ static __attribute__((noinline)) bool awaits_advert(struct conn *conn, const str
     struct queue *home = atomic_load(&conn->sock->home);
     uint64_t now;
 
-    if (op->length - op->posted <= conn->peer.hidden_size || op->deadline != 0 || conn->doubt > 0)
+    if (op->length - op->posted <= conn->peer_ring.size || op->deadline != 0 || conn->doubt > 0)
         return false;
     now = now_ns();
     if (conn->advert_due == 0 || conn->advert_for != op->number) {
@@ -123,13 +123,14 @@ void xs_tx_look(struct conn *conn)
  * more data before it receives, so a send waits only until the device has acknowledged nearly all bytes. */
 static bool waits_for_advert(struct conn *conn, const struct op *op)
 {
-    return op->length >= DIRECT_MIN && !conn->at_once && (is_filled(conn) || awaits_advert(conn, op));
+    return op->length >= DIRECT_MIN && !conn->at_once && !path_is_long(conn) &&
+           (is_filled(conn) || awaits_advert(conn, op));
 }
 
 static bool find_target(struct conn *conn, const struct op *op, struct target *target)
 {
     uint64_t used = conn->hidden_sent - conn->hidden_acked;
-    uint64_t offset = conn->hidden_sent % conn->peer.hidden_size;
+    uint64_t offset = conn->hidden_sent % conn->peer_ring.size;
 
     if (conn->advert_count > 0) {
         struct advert *advert = &conn->adverts[conn->advert_head];
@@ -141,12 +142,13 @@ static bool find_target(struct conn *conn, const struct op *op, struct target *t
                                   .advert = advert};
         return true;
     }
-    if (!sock_is_stream(conn->sock) || used == conn->peer.hidden_size || waits_for_advert(conn, op))
+    if (!sock_is_stream(conn->sock) || used == conn->peer_ring.size || waits_for_advert(conn, op))
         return false;
     *target = (struct target){
-        .addr = conn->peer.hidden_addr + offset,
-        .room = conn->peer.hidden_size - (used > offset ? used : offset), /* without a wrap */
-        .rkey = conn->peer.hidden_rkey,
+        .addr = conn->peer_ring.addr + offset,
+        .room = conn->peer_ring.size - (used > offset ? used : offset), /* without a wrap */
+        .rkey = conn->peer_ring.rkey,
+        .imm = conn->peer_ring.is_new ? IMM_NEW_RING : 0,
     };
     return true;
 }
@@ -157,6 +159,7 @@ static void advance_target(struct conn *conn, struct target *target, uint32_t by
     conn->tx_position += bytes;
     if (target->advert == NULL) {
         conn->hidden_sent += bytes;
+        conn->peer_ring.is_new = false;
         conn->tx_phase |= 1;
         return;
     }
@@ -183,9 +186,7 @@ static inline int next_span_of_files(struct conn *conn, struct op *op, struct sp
     return there;
 }
 
-/* Returns 1 and the span; 0 if the operation can't continue now; -1 if it failed, with the errno in
- * op->error. */
-static int next_span(struct conn *conn, struct op *op, struct span *span)
+int xs_tx_span(struct conn *conn, struct op *op, struct span *span)
 {
     if (op->files != NULL)
         return next_span_of_files(conn, op, span);
@@ -201,7 +202,7 @@ static int next_span(struct conn *conn, struct op *op, struct span *span)
     return 1;
 }
 
-static void all_posted(struct conn *conn, struct op *op)
+void xs_tx_all_posted(struct conn *conn, struct op *op)
 {
     op->all_posted = true;
     conn->sending = STAILQ_NEXT(op, link);
@@ -223,10 +224,13 @@ static bool post_data(struct conn *conn, struct op *op)
     struct span *span = &message.span;
     uint64_t most;
 
-    if (!xs_message_room(conn, &most) || !find_target(conn, op, target))
+    if (!xs_message_room(conn, &most) || !find_target(conn, op, target)) {
+        if (conn->path.is_measured)
+            xs_path_blocked(conn);
         return false;
+    }
     if (op->length > 0) {
-        int there = next_span(conn, op, span);
+        int there = xs_tx_span(conn, op, span);
 
         if (there == 0)
             return false;
@@ -240,24 +244,30 @@ static bool post_data(struct conn *conn, struct op *op)
     }
     uint32_t bytes = least(span->length, target->room, DATA_MAX, most);
     bool fills = bytes == target->room, ends = op->posted + bytes == op->length;
+    bool is_cut = !sock_is_stream(conn->sock) && fills && !ends;
 
     if (target->advert != NULL && !fills && !ends)
         target->imm |= IMM_MORE;
-    if (!sock_is_stream(conn->sock) && fills && !ends)
+    if (is_cut)
         target->imm |= IMM_TRUNC;
     message.op = op;
     message.bytes = bytes;
     message.posted = 0;
-    if (!xs_message_post(conn, &message))
+    message.followers = 0;
+    if (!(batch_may_follow(conn, op, bytes) ? xs_batch_post : xs_message_post)(conn, &message))
         return false;
     op->posted += bytes;
     if (sock_sent(conn->sock) != SENT_WHOLE)
         xs_send_follows(conn, op);
     if (span->window != NULL) /* NULL for an empty file */
         xs_window_posted(span->window, bytes);
-    advance_target(conn, target, bytes);
-    if (ends || (target->imm & IMM_TRUNC))
-        all_posted(conn, op);
+    advance_target(conn, target, message.bytes);
+    if (ends || is_cut)
+        xs_tx_all_posted(conn, op);
+    if (conn->path.is_due)
+        xs_path_start_trip(conn);
+    if (message.followers > 0)
+        xs_batch_posted(conn, &message);
     return true;
 }
 
@@ -342,6 +352,8 @@ inline void xs_tx_completed(struct conn *conn, const struct posted *posted)
 
     op->requests--;
     op->acked += posted->told;
+    if (posted->followers > 0)
+        op->acked -= xs_batch_completed(posted);
     if (posted->window != NULL)
         window_completed(conn, posted);
 }
@@ -356,7 +368,7 @@ static bool post_next(struct conn *conn)
         return false;
     if (op->event.exs_evt_type != EXS_EVT_SHUTDOWN && (op->length > 0 || !sock_is_stream(conn->sock)))
         return post_data(conn, op);
-    all_posted(conn, op);
+    xs_tx_all_posted(conn, op);
     return true;
 }
 
@@ -368,6 +380,8 @@ static void post_all(struct conn *conn)
 
 inline void xs_tx_run(struct conn *conn)
 {
+    if (conn->path.times_trip || conn->path.times_ring)
+        xs_path_progress(conn);
     if (conn->sending != NULL || conn->onesided_next != NULL)
         post_all(conn);
     if (first_is_done(conn))

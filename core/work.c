@@ -48,13 +48,15 @@ static inline __attribute__((always_inline)) void enqueue(struct conn *conn, str
     conn->posted[entry] = *posted;
     if (posted->op != NULL)
         posted->op->requests++;
+    if (posted->followers > 0)
+        xs_batch_count(posted, 1);
     wr->wr_id = (uintptr_t)conn->handle | (uint64_t)entry << ENTRY_SHIFT;
     if (!is_unsignaled(conn, posted)) {
         wr->send_flags |= IBV_SEND_SIGNALED;
         conn->posted[entry].signaled = true;
         conn->sq_signaled = conn->sq_tail;
     }
-    if (wr->num_sge > 0 && wr->opcode != IBV_WR_RDMA_READ &&
+    if (wr->num_sge == 1 && wr->opcode != IBV_WR_RDMA_READ &&
         xs_conn_may_inline(conn, posted->op, wr->sg_list->length))
         wr->send_flags |= IBV_SEND_INLINE;
 }
@@ -67,6 +69,7 @@ static __attribute__((cold)) bool take_back(struct conn *conn, long count)
 
         if (posted->op != NULL)
             posted->op->requests--;
+        xs_batch_count(posted, -1);
     }
     conn->sq_signaled = conn->sq_tail;
     while (conn->sq_signaled != conn->sq_head && !conn->posted[(conn->sq_signaled - 1) % SQ_DEPTH].signaled)
@@ -153,8 +156,7 @@ static void failed(struct conn *conn, const struct posted *posted, const struct 
     if (posted->kind == POSTED_SILENT) {
         xs_sent_is_lost(conn);
     } else if (posted->kind == POSTED_DATA || posted->kind == POSTED_PART) {
-        posted->op->requests--;
-        posted->op->failed = true;
+        xs_batch_failed(posted);
     } else if (posted->kind == POSTED_ONESIDED) {
         xs_onesided_completed(conn, posted, wc->status);
     }

@@ -20,7 +20,11 @@ static const struct lie {
     int times; /* 0: once */
 } lies[] = {
     {"type 0", SOCK_STREAM, RECEIVING, .control = {.type = 0}},
-    {"a type after the last", SOCK_STREAM, RECEIVING, .control = {.type = CONTROL_DATA + 1}},
+    {"a type after the last", SOCK_STREAM, RECEIVING, .control = {.type = CONTROL_RING + 1}},
+    {"a RING unasked", SOCK_STREAM, SENDING,
+     .control = {.type = CONTROL_RING, .addr = 4096, .length = 1 << 20}},
+    {"a RING_WANTED that was not agreed on", SOCK_STREAM, IDLE, .control = {.type = CONTROL_RING_WANTED}},
+    {"a RING_WANTED on a SEQPACKET", SOCK_SEQPACKET, IDLE, .control = {.type = CONTROL_RING_WANTED}},
     {"type 255", SOCK_SEQPACKET, RECEIVING, .control = {.type = 255}},
     {"a credit too many", SOCK_STREAM, IDLE, .control = {.type = CONTROL_CREDIT, .credits = 1}},
     {"credits too many", SOCK_SEQPACKET, RECEIVING, .control = {.type = CONTROL_CREDIT, .credits = 65535}},

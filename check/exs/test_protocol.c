@@ -18,10 +18,10 @@
  * copying. */
 static void audit_hidden(const struct conn *to, const struct conn *from, uint64_t *acked)
 {
-    ck_assert_uint_le(to->hidden_in - to->hidden_out, HIDDEN_SIZE);
+    ck_assert_uint_le(to->hidden_in - to->hidden_out, from->peer_ring.size);
     ck_assert_uint_le(to->hidden_told, to->hidden_out);
     ck_assert_uint_le(to->hidden_in, from->hidden_sent);
-    ck_assert_uint_le(from->hidden_sent - from->hidden_acked, from->peer.hidden_size);
+    ck_assert_uint_le(from->hidden_sent - from->hidden_acked, from->peer_ring.size);
     ck_assert_uint_le(from->hidden_acked, to->hidden_out);
     ck_assert_uint_ge(from->hidden_acked, *acked);
     *acked = from->hidden_acked;
@@ -240,7 +240,7 @@ START_TEST(short_messages_return_credits)
     pair_open(&pair, AF_INET, SOCK_STREAM);
     struct conn *client = conn_of(pair.client), *server = conn_of(pair.server);
     bool read = _i == 0 || !client->immediate;
-    uint16_t flags = (client->immediate ? HELLO_IMM_CREDITS : HELLO_NO_IMMEDIATE) | HELLO_EMPTY_END;
+    uint16_t flags = (client->immediate ? HELLO_IMM_CREDITS : HELLO_NO_IMMEDIATE) | HELLO_EMPTY_END | HELLO_RING_GROWS;
     uint32_t messages = 4 * RQ_DEPTH, requests = client->immediate ? messages : 2 * messages;
 
     ck_assert_uint_eq(client->peer.flags, flags);

@@ -164,7 +164,8 @@ struct hello peer_hello(struct peer *peer, struct input *input, int socktype)
                           .socktype = (uint8_t)socktype,
                           .credits = credits[choice & 7],
                           .flags = (uint16_t)(((choice & 0x8) ? (choice >> 4) & 3 : HELLO_IMM_CREDITS) |
-                                              (choice & 0x800 ? HELLO_EMPTY_END : 0)),
+                                              (choice & 0x800 ? HELLO_EMPTY_END : 0) |
+                                              (choice & 0x1000 ? HELLO_RING_GROWS : 0)),
                           .adverts = adverts[(choice >> 6) & 3],
                           .hidden_size = sizes[(choice >> 8) & 7],
                           .hidden_rkey = (uint32_t)peer->index << 16 | ++peer->keys,
@@ -186,6 +187,10 @@ void peer_met(struct peer *peer, const struct hello *mine)
     peer->immediate = ((mine->flags | peer->theirs.flags) & HELLO_NO_IMMEDIATE) == 0;
     peer->credits = peer->theirs.credits;
     peer->their_credits = mine->credits;
+    peer->ring = (struct place){
+        .addr = peer->theirs.hidden_addr, .left = peer->theirs.hidden_size, .rkey = peer->theirs.hidden_rkey};
+    peer->own_ring =
+        (struct place){.addr = mine->hidden_addr, .left = mine->hidden_size, .rkey = mine->hidden_rkey};
     peer_grant(peer, mine->hidden_addr, mine->hidden_size, mine->hidden_rkey, EXS_REMOTE_WRITE, false);
 }
 

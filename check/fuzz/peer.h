@@ -63,6 +63,8 @@ struct peer {
     bool begun, fin_said;
     uint32_t tx_phase;
     uint64_t tx_position, hidden_sent, hidden_acked, packet_out;
+    struct place ring; /* EXS's ring buffer; left: its size */
+    bool ring_is_new, ring_is_asked;
 
     /* from EXS */
     uint32_t their_credits;
@@ -71,6 +73,8 @@ struct peer {
     bool filling;
     uint32_t rx_phase;
     uint64_t rx_position, hidden_in, hidden_out, hidden_acknowledged;
+    struct place own_ring, next_ring; /* left: the size; of the next one 0: there is none */
+    bool ring_is_wanted;
     uint64_t packet;                  /* bytes of the packet that is arriving */
     uint64_t piece_addr, piece_bytes; /* written, and not told yet */
     uint32_t piece_rkey;

@@ -94,14 +94,18 @@ static void hear_direct(struct peer *peer, uint32_t bytes, uint32_t imm)
         drop_place(peer);
 }
 
-static void hear_indirect(struct peer *peer, uint32_t bytes)
+static void hear_indirect(struct peer *peer, uint32_t bytes, uint32_t imm)
 {
-    uint64_t size = peer->mine.hidden_size, offset = peer->hidden_in % size;
+    if (imm & IMM_NEW_RING) {
+        expect(peer->next_ring.left > 0, "data in a ring that was not offered");
+        peer->own_ring = peer->next_ring;
+        peer->next_ring.left = 0;
+    }
+    uint64_t size = peer->own_ring.left, offset = peer->hidden_in % size;
 
     expect(is_stream(peer) && !peer->filling, "indirect data at the wrong time");
     expect(bytes <= size - (peer->hidden_in - peer->hidden_out) && bytes <= size - offset &&
-               peer->piece_addr == peer->mine.hidden_addr + offset &&
-               peer->piece_rkey == peer->mine.hidden_rkey,
+               peer->piece_addr == peer->own_ring.addr + offset && peer->piece_rkey == peer->own_ring.rkey,
            "data beside the room in the hidden buffer");
     peer->hidden_in += bytes;
     if (peer->rx_phase % 2 == 0) {
@@ -123,7 +127,7 @@ static void hear_news(struct peer *peer, uint32_t imm)
     if (imm & IMM_DIRECT)
         hear_direct(peer, bytes, imm);
     else
-        hear_indirect(peer, bytes);
+        hear_indirect(peer, bytes, imm);
     peer->rx_position += bytes;
     peer->piece_bytes = 0;
 }
@@ -169,6 +173,19 @@ static void hear_advert(struct peer *peer, const struct control *control)
                                                           .waitall = (control->flags & CONTROL_WAITALL) != 0};
 }
 
+static void hear_ring(struct peer *peer, const struct control *control)
+{
+    struct ibv_pd *pd = mock_qp_of(&peer->id->id)->qp.pd;
+
+    expect(peer->ring_is_asked && control->length > peer->ring.left,
+           "a ring that was not asked for, or no larger one");
+    expect(mock_remote(pd, control->rkey, control->addr, control->length, IBV_ACCESS_REMOTE_WRITE) != NULL,
+           "a ring that can't be written");
+    peer->ring = (struct place){.addr = control->addr, .left = control->length, .rkey = control->rkey};
+    peer->ring_is_new = true;
+    peer->ring_is_asked = false;
+}
+
 static void hear_control(struct peer *peer, const struct mock_wr *wr)
 {
     struct control control;
@@ -202,6 +219,14 @@ static void hear_control(struct peer *peer, const struct mock_wr *wr)
     case CONTROL_DATA:
         expect(!peer->immediate, "data without immediate, which was not agreed on");
         hear_news(peer, control.phase);
+        break;
+    case CONTROL_RING_WANTED:
+        expect(is_stream(peer) && (peer->mine.flags & peer->theirs.flags & HELLO_RING_GROWS) != 0,
+               "a wish that was not agreed on");
+        peer->ring_is_wanted = true;
+        break;
+    case CONTROL_RING:
+        hear_ring(peer, &control);
         break;
     case CONTROL_CREDIT:
         break;

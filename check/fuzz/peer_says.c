@@ -84,6 +84,33 @@ static void say_ack(struct peer *peer, uint64_t most)
     peer_control(peer, (struct control){.type = CONTROL_ACK, .position = peer->hidden_out});
 }
 
+static bool rings_grow(const struct peer *peer)
+{
+    return is_stream(peer) && (peer->mine.flags & peer->theirs.flags & HELLO_RING_GROWS) != 0;
+}
+
+static void say_ring_wanted(struct peer *peer)
+{
+    if (!rings_grow(peer))
+        return;
+    peer->ring_is_asked = true;
+    say_bare(peer, CONTROL_RING_WANTED);
+}
+
+static void say_ring(struct peer *peer)
+{
+    struct control control = next_advert(peer, 4 * peer->own_ring.left, false);
+
+    if (!rings_grow(peer) || !peer->ring_is_wanted || peer->next_ring.left > 0 ||
+        control.length > HELLO_HIDDEN_MAX || peer->grant_count == PEER_GRANTS)
+        return;
+    control.type = CONTROL_RING;
+    peer->ring_is_wanted = false;
+    peer->next_ring = (struct place){.addr = control.addr, .left = control.length, .rkey = control.rkey};
+    peer_grant(peer, control.addr, control.length, control.rkey, EXS_REMOTE_WRITE, false);
+    peer_control(peer, control);
+}
+
 static void say_fin(struct peer *peer)
 {
     if (peer->fin_said || (peer->begun && !is_stream(peer)))
@@ -186,17 +213,18 @@ static void say_direct(struct peer *peer, uint64_t length, bool more, bool with_
 
 static void say_indirect(struct peer *peer, uint64_t length, bool with_credits)
 {
-    uint64_t size = peer->theirs.hidden_size, used = peer->hidden_sent - peer->hidden_acked;
+    uint64_t size = peer->ring.left, used = peer->hidden_sent - peer->hidden_acked;
     uint64_t offset = peer->hidden_sent % size;
     uint32_t bytes = (uint32_t)least(least(length, size - used), size - offset);
 
     if (bytes == 0)
         return;
-    write_bytes(peer, peer->theirs.hidden_addr + offset, peer->theirs.hidden_rkey, bytes);
+    write_bytes(peer, peer->ring.addr + offset, peer->ring.rkey, bytes);
     peer->hidden_sent += bytes;
     peer->tx_position += bytes;
     peer->tx_phase |= 1;
-    say_news(peer, 0, bytes, with_credits);
+    say_news(peer, peer->ring_is_new ? IMM_NEW_RING : 0, bytes, with_credits);
+    peer->ring_is_new = false;
 }
 
 static void say_data(struct peer *peer, uint64_t length, unsigned how)
@@ -250,7 +278,12 @@ void peer_speaks(struct peer *peer, struct input *input)
         say_recalled(peer);
         break;
     default:
-        say_bare(peer, CONTROL_CREDIT);
+        if ((what & 0x18) == 0x08)
+            say_ring_wanted(peer);
+        else if ((what & 0x18) == 0x10)
+            say_ring(peer);
+        else
+            say_bare(peer, CONTROL_CREDIT);
         break;
     }
 }
@@ -281,7 +314,7 @@ static void lie_control(struct peer *peer, struct input *input)
     uint64_t value = input_number(input, field & 0x40 ? 8 : 1);
     uint32_t length = CONTROL_SIZE;
 
-    control.type = input_u8(input) % (CONTROL_DATA + 2);
+    control.type = input_u8(input) % (CONTROL_RING + 2);
     control.credits = (uint16_t)peer->owed;
     if (control.type == CONTROL_ACK)
         control.position = peer->hidden_out;

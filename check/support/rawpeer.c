@@ -344,7 +344,8 @@ void raw_indirect(struct raw *raw, uint32_t bytes)
     uint64_t offset = raw->told % raw->there.hidden_size;
 
     ck_assert_uint_le(offset + bytes, raw->there.hidden_size);
-    write_and_tell(raw, raw->there.hidden_addr + offset, raw->there.hidden_rkey, bytes, bytes);
+    write_and_tell(raw, raw->there.hidden_addr + offset, raw->there.hidden_rkey, bytes,
+                   raw->indirect_flags | bytes);
     raw->told += bytes;
 }
 

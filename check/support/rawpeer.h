@@ -53,6 +53,7 @@ struct raw {
     int sent, done;            /* work requests */
     enum ibv_wc_status status; /* of the first that failed */
     uint64_t told;             /* bytes written to EXS's hidden buffer */
+    uint32_t indirect_flags;   /* of the immediate of raw_indirect */
 };
 
 void raw_open(struct raw *raw, struct inbox *box);

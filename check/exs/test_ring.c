@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * test_ring.c - ring buffers that grow on a long path, and pending short sends that travel together: bytes stay whole and in
+ * order, also where two rings are in use, and no peer gets more memory than the bounds allow.
+ *
+ * Both ends are in this process. That a path is long is written into the sender's measurement.
+ */
+#include "check/support/scene.h"
+#include "check/support/support.h"
+#include "core/clock.h"
+#include "inside.h"
+
+#define PIECE 8000               /* bytes of a receive; short and not registered, so it is never advertised */
+#define TOTAL ((size_t)48 << 20) /* bytes; enough for three larger rings */
+#define SHORT 100
+#define MANY 600
+
+static struct pair pair;
+static uint8_t *out, in[PIECE];
+static size_t sent, got;
+static int bursts;
+static struct chance chance;
+
+static void begin(void)
+{
+    pair_open(&pair, AF_INET, SOCK_STREAM);
+    out = new_buffer(TOTAL);
+    pattern_fill(out, TOTAL, 1, 0);
+    sent = got = 0;
+    bursts = 0;
+    chance = chance_new();
+}
+
+static void end(void)
+{
+    pair_close(&pair);
+    free(out);
+}
+
+/* From now on the client takes the path for one with round trips of ten seconds, and measures no other. */
+static void make_long(void)
+{
+    struct conn *conn = conn_of(pair.client);
+
+    conn->path.is_measured = conn->path.times_trip = true;
+    conn->path.trips = PATH_TRIPS;
+    conn->path.trip = 10 * NS_PER_S;
+    conn->path.until = conn->sq_head + (1u << 30);
+}
+
+/* The next bytes of the pattern; so many sends are under way. */
+static void send_burst(size_t length)
+{
+    ck_assert_uint_le(sent + length, TOTAL);
+    must(exs_send(pair.client, out + sent, length, 0, pair.client_box->queue, NULL, NULL));
+    sent += length;
+    bursts++;
+}
+
+/* How many bytes came; they are checked. */
+static size_t receive(size_t length, int flags)
+{
+    must(exs_recv(pair.server, in, length, flags, pair.server_box->queue, NULL, NULL));
+    exs_event_t event = take_good(pair.server_box, EXS_EVT_RECV, pair.server);
+    size_t bytes = event.exs_evt_union.exs_evt_xfer.exs_evt_length;
+
+    pattern_check(in, bytes, 1, got);
+    if ((flags & MSG_PEEK) == 0)
+        got += bytes;
+    return bytes;
+}
+
+/* As an application receives: any length, and some receives peek, or wait for all of their bytes. */
+static void receive_some(void)
+{
+    size_t length = chance_below(&chance, 3) > 0 ? PIECE : chance_size(&chance, 1, PIECE);
+    int flags = chance_below(&chance, 4) == 0 ? MSG_PEEK : 0;
+
+    if (length <= sent - got && chance_below(&chance, 2) == 0)
+        flags |= MSG_WAITALL;
+    size_t bytes = receive(length, flags);
+
+    ck_assert_uint_gt(bytes, 0);
+    if (flags & MSG_WAITALL)
+        ck_assert_uint_eq(bytes, length);
+}
+
+static void receive_all(void)
+{
+    while (got < sent)
+        receive_some();
+    for (; bursts > 0; bursts--)
+        take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+}
+
+/* The peer fills its ring, and more; it gets a larger one while the old one still holds bytes, and writes there. */
+static void use_two_rings(void)
+{
+    const struct conn *conn = conn_of(pair.server);
+    const struct conn *client = conn_of(pair.client);
+    uint64_t size = conn->hidden_size, full = client->hidden_acked + size;
+
+    send_burst(full + size * 3 / 8 - client->hidden_sent);
+    ck_assert_uint_eq(client->path.ring_until, full);
+    while (conn->hidden_told < full)
+        receive_some();
+    for (int i = 0; i < 1000 && conn->next_ring.data == NULL; i++) {
+        inbox_pump(pair.client_box, 1);
+        inbox_pump(pair.server_box, 1);
+    }
+    ck_assert_ptr_ne(conn->next_ring.data, NULL);
+    ck_assert_uint_eq(conn->next_ring.size, size * 4);
+    send_burst(size / 2);
+    for (int i = 0; i < 1000 && !conn->next_ring.is_used; i++) {
+        inbox_pump(pair.client_box, 1);
+        inbox_pump(pair.server_box, 1);
+    }
+    ck_assert(conn->next_ring.is_used);
+    ck_assert_uint_lt(conn->hidden_out, conn->next_ring.from);
+    ck_assert_uint_gt(conn->hidden_in, conn->next_ring.from);
+}
+
+START_TEST(it_grows_to_its_bound)
+{
+    const struct conn *conn = conn_of(pair.server);
+
+    ck_assert_uint_eq(conn->hidden_size, HIDDEN_SIZE);
+    make_long();
+    while (conn->hidden_size < RING_MAX) {
+        use_two_rings();
+        receive_all();
+    }
+    ck_assert_uint_eq(conn->hidden_size, RING_MAX);
+    send_burst(RING_MAX + RING_MAX / 8); /* once around, and more */
+    receive_all();
+    ck_assert_uint_eq(conn->hidden_size, RING_MAX);
+    ck_assert_ptr_eq(conn->next_ring.data, NULL);
+}
+END_TEST
+
+/* Where the path is short, or the application has chosen a size. */
+START_TEST(it_does_not_grow)
+{
+    int bytes = HIDDEN_SIZE;
+
+    if (_i) {
+        must(exs_setsockopt(pair.listener, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes));
+        close_socket(pair.client_box, pair.client);
+        close_socket(pair.server_box, pair.server);
+        connect_ends(pair.listener, SOCK_STREAM, &pair.address, pair.client_box, pair.server_box, &pair.client,
+                     &pair.server);
+        make_long();
+    } else {
+        conn_of(pair.client)->path.is_measured = false; /* as when it was measured */
+    }
+    send_burst(HIDDEN_SIZE * 11 / 8);
+    receive_all();
+    ck_assert_uint_eq(conn_of(pair.server)->hidden_size, HIDDEN_SIZE);
+    ck_assert_ptr_eq(conn_of(pair.server)->next_ring.data, NULL);
+}
+END_TEST
+
+/* The sender ends its half. */
+START_TEST(the_end_comes_behind_both_rings)
+{
+    make_long();
+    use_two_rings();
+    must(exs_shutdown(pair.client, SHUT_WR, 0, pair.client_box->queue, NULL));
+    receive_all();
+    take_good(pair.client_box, EXS_EVT_SHUTDOWN, pair.client);
+    ck_assert_uint_eq(receive(PIECE, 0), 0);
+}
+END_TEST
+
+/* The sender cancels what it could not send yet: what it did send comes, and no more. */
+START_TEST(a_cancel_keeps_what_both_rings_hold)
+{
+    size_t length = HIDDEN_SIZE * 32, whole;
+
+    make_long();
+    use_two_rings();
+    whole = sent;
+    send_burst(length);
+    must(exs_cancel(pair.client, NULL, EXS_CANCEL_ALL));
+    for (; bursts > 1; bursts--)
+        take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+    exs_event_t event = take_failed(pair.client_box, EXS_EVT_SEND, pair.client, ECANCELED);
+
+    sent = whole + event.exs_evt_union.exs_evt_xfer.exs_evt_length;
+    ck_assert_uint_lt(sent, whole + length);
+    bursts = 0;
+    receive_all();
+    inbox_quiet(pair.server_box, QUIET_MS);
+    ck_assert_uint_eq(conn_of(pair.server)->hidden_in, got);
+}
+END_TEST
+
+/* The receiver closes, and takes neither ring's bytes. */
+START_TEST(a_close_frees_both_rings)
+{
+    make_long();
+    use_two_rings();
+    send_burst(HIDDEN_SIZE * 8);
+    close_socket(pair.server_box, pair.server);
+    for (; bursts > 0; bursts--)
+        inbox_take(pair.client_box, EXS_EVT_SEND, pair.client); /* as far as it was sent, without error */
+    close_socket(pair.client_box, pair.client);
+    connect_ends(pair.listener, SOCK_STREAM, &pair.address, pair.client_box, pair.server_box, &pair.client,
+                 &pair.server);
+}
+END_TEST
+
+/* Those that have to wait share messages; the events come one by one, and in order. */
+START_TEST(short_sends_travel_together)
+{
+    const struct conn *conn = conn_of(pair.client);
+    uint32_t before = conn->sq_tail;
+    size_t length = SHORT * (size_t)(_i ? 41 : 1); /* 4,100 bytes are registered for each send */
+
+    for (intptr_t i = 0; i < MANY; i++)
+        must(exs_send(pair.client, out + (size_t)i * length, length, 0, pair.client_box->queue, (void *)(i + 1),
+                      NULL));
+    while (got < MANY * length)
+        ck_assert_uint_gt(receive(PIECE, 0), 0);
+    for (intptr_t i = 0; i < MANY; i++) {
+        exs_event_t event = take_good(pair.client_box, EXS_EVT_SEND, pair.client);
+
+        ck_assert_ptr_eq(event.exs_evt_ahandle, (void *)(i + 1));
+        ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, length);
+    }
+    if (conn->immediate)
+        ck_assert_uint_lt(conn->sq_tail - before, MANY / 2);
+}
+END_TEST
+
+/* ---- A peer that asks for more than there is ---------------------------------------------------------- */
+
+static void want_ring(void)
+{
+    raw_control(&scene.raw, (struct control){.type = CONTROL_RING_WANTED});
+}
+
+/* A new ring of this length comes, and is used. */
+static void use_ring(uint64_t length)
+{
+    struct control ring = raw_hear_control(&scene.raw, CONTROL_RING);
+    char byte;
+
+    ck_assert_uint_eq(ring.length, length);
+    scene.raw.there.hidden_addr = ring.addr;
+    scene.raw.there.hidden_rkey = ring.rkey;
+    scene.raw.there.hidden_size = (uint32_t)ring.length;
+    scene.raw.indirect_flags = IMM_NEW_RING;
+    must(exs_recv(scene.server, &byte, 1, 0, scene.box.queue, NULL, NULL));
+    pattern_fill(scene.raw.room, 1, 3, 0);
+    raw_indirect(&scene.raw, 1);
+    take_good(&scene.box, EXS_EVT_RECV, scene.server);
+    pattern_check(&byte, 1, 3, 0);
+    scene.raw.indirect_flags = 0;
+}
+
+static void hear_no_ring(void)
+{
+    inbox_quiet(&scene.box, QUIET_MS);
+    raw_look(&scene.raw);
+    for (int i = 0; i < scene.raw.message_count; i++)
+        ck_assert_int_ne(scene.raw.messages[i].control.type, CONTROL_RING);
+}
+
+START_TEST(nobody_gets_more_than_the_bound)
+{
+    struct hello hello = raw_hello(SOCK_STREAM);
+
+    hello.flags |= HELLO_RING_GROWS;
+    scene_open(hello);
+    for (uint64_t size = HIDDEN_SIZE * 4; size <= RING_MAX; size *= 4) {
+        want_ring();
+        use_ring(size);
+    }
+    for (int i = 0; i < 5; i++)
+        want_ring();
+    hear_no_ring();
+    scene_alive();
+    scene_close();
+}
+END_TEST
+
+/* One is offered at a time, and none while the application does not receive what the ring holds. */
+START_TEST(one_ring_at_a_time)
+{
+    struct hello hello = raw_hello(SOCK_STREAM);
+
+    hello.flags |= HELLO_RING_GROWS;
+    scene_open(hello);
+    if (_i) {
+        for (int i = 0; i < 3; i++)
+            raw_indirect(&scene.raw, 60 * KIB);
+        want_ring();
+        hear_no_ring();
+    } else {
+        want_ring();
+        raw_hear_control(&scene.raw, CONTROL_RING);
+        want_ring();
+        hear_no_ring();
+    }
+    raw_disconnect(&scene.raw);
+    scene_close();
+}
+END_TEST
+
+/* Data in a ring that was not offered, twice in one that was, or more than one holds. */
+START_TEST(a_ring_that_was_not_offered)
+{
+    struct hello hello = raw_hello(SOCK_STREAM);
+
+    hello.flags |= HELLO_RING_GROWS;
+    scene_open(hello);
+    if (_i == 1) {
+        want_ring();
+        use_ring(HIDDEN_SIZE * 4);
+    } else if (_i == 2) {
+        want_ring();
+        raw_hear_control(&scene.raw, CONTROL_RING);
+    }
+    raw_data(&scene.raw, IMM_NEW_RING | (_i == 2 ? HIDDEN_SIZE * 4 + 1 : 5));
+    scene_broken();
+    scene_close();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ring");
+    TCase *grows = add_case(suite, "grows", 60), *lies = add_bare_case(suite, "lies", 20);
+
+    tcase_add_checked_fixture(grows, begin, end);
+    tcase_add_test(grows, it_grows_to_its_bound);
+    tcase_add_loop_test(grows, it_does_not_grow, 0, 2);
+    tcase_add_test(grows, the_end_comes_behind_both_rings);
+    tcase_add_test(grows, a_cancel_keeps_what_both_rings_hold);
+    tcase_add_test(grows, a_close_frees_both_rings);
+    tcase_add_loop_test(grows, short_sends_travel_together, 0, 2);
+    tcase_add_test(lies, nobody_gets_more_than_the_bound);
+    tcase_add_loop_test(lies, one_ring_at_a_time, 0, 2);
+    tcase_add_loop_test(lies, a_ring_that_was_not_offered, 0, 3);
+    return run_suite(suite);
+}

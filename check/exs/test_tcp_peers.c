@@ -11,12 +11,13 @@
 #include <poll.h>
 #include "check/support/rawpeer.h"
 #include "core/bytes.h"
+#include "core/soft/cm/cm.h"
 #include "core/soft/cm/cm_message.h"
 #include "core/soft/link/tcp_frame.h"
 
 #define SOON_S (1.25 * LATE_S)
 
-enum { SENDS = 32, PIECE = 65536, SILENT = 200, SILENT_KIB = 40 };
+enum { SENDS = 32, PIECE = 65536, SILENT = 200, SILENT_KIB = 40, MORE_SOCKETS_BY_UDP = 1 };
 
 static struct inbox box;
 static struct address address;
@@ -48,7 +49,7 @@ static void begin(void)
     sent = new_buffer(PIECE);
     serve_good_client();
     serve_good_client();
-    fds = count_fds();
+    fds = count_fds() + MORE_SOCKETS_BY_UDP;
 }
 
 static void end_of_it(void)
@@ -87,26 +88,44 @@ static void say_header(int fd, uint32_t type, uint32_t length, uint32_t ack)
     say(fd, header, sizeof header);
 }
 
-static void await_reply(int fd)
+static void await_input(int fd)
 {
     struct pollfd wait = {.fd = fd, .events = POLLIN};
     double limit = seconds_now() + SOON_S;
-    uint8_t bytes[CM_SIZE_MAX];
-    struct cm_message reply;
-    ssize_t got = 0;
 
     while (poll(&wait, 1, 0) == 0 && seconds_now() < limit)
         inbox_pump(&box, 1);
+    ck_assert_int_eq(poll(&wait, 1, 0), 1);
+}
+
+/* The message that comes next is of this type. */
+static struct cm_message hear_message(int fd, enum cm_type type)
+{
+    uint8_t bytes[CM_SIZE_MAX];
+    struct cm_message message;
+    ssize_t got;
+
+    await_input(fd);
     got = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
     ck_assert_int_ge(got, CM_HEADER);
     ck_assert_int_ge(got, cm_message_size(bytes, (size_t)got));
-    ck_assert(cm_message_decode(&reply, bytes));
-    ck_assert_int_eq(reply.type, CM_REP);
-    ck_assert(reply.tcp);
+    ck_assert(cm_message_decode(&message, bytes));
+    ck_assert_int_eq(message.type, type);
+    return message;
 }
 
-/* Connects as an EXS would. Returns the peer's socket, and the server's in *server. */
-static int connect_peer(int *server)
+static void put_hello(struct cm_message *message)
+{
+    struct hello hello = raw_hello(SOCK_STREAM);
+
+    hello.hidden_addr = 0x10000;
+    hello.hidden_rkey = 0x101;
+    xs_hello_pack(&hello, message->private_data);
+    message->private_length = HELLO_SIZE;
+}
+
+/* Connects as an EXS would that has the tcp link or hasn't. Returns the peer's socket, and the server's in *server. */
+static int connect_by(bool tcp, int *server)
 {
     struct cm_message request = {.type = CM_REQ,
                                  .qp_num = 0x1234,
@@ -117,23 +136,82 @@ static int connect_peer(int *server)
                                  .initiator_depth = 16,
                                  .retry_count = 7,
                                  .rnr_retry_count = 7,
-                                 .tcp = true,
-                                 .private_length = HELLO_SIZE};
-    struct hello hello = raw_hello(SOCK_STREAM);
+                                 .tcp = tcp};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    hello.hidden_addr = 0x10000;
-    hello.hidden_rkey = 0x101;
-    xs_hello_pack(&hello, request.private_data);
+    put_hello(&request);
     must(fd);
     must(exs_accept(listener, &wanted, 1, 0, box.queue));
     must(connect(fd, SA(&address), address.length));
     say_message(fd, &request);
-    await_reply(fd);
+    ck_assert(hear_message(fd, CM_REP).tcp == tcp);
     say_message(fd, &(struct cm_message){.type = CM_RTU, .qp_num = request.qp_num});
     *server = take_good(&box, EXS_EVT_ACCEPT, listener).exs_evt_union.exs_evt_accept.exs_evt_newsocket;
     return fd;
 }
+
+static int connect_peer(int *server)
+{
+    return connect_by(true, server);
+}
+
+/* ---- Peers of earlier releases, which know nothing of this link, and have the others ---- */
+
+static unsigned count_by_udp(void)
+{
+    struct soft_cm_counters counters;
+
+    soft_query_cm_counters(&counters);
+    return (unsigned)counters.by_udp;
+}
+
+START_TEST(older_client)
+{
+    unsigned before = count_by_udp();
+    char byte;
+    int server, fd = connect_by(false, &server);
+
+    ck_assert_uint_eq(count_by_udp(), before + 1);
+    must(exs_recv(server, &byte, 1, 0, box.queue, NULL, NULL));
+    say_message(fd, &(struct cm_message){.type = CM_DREQ});
+    take_failed(&box, EXS_EVT_RECV, server, ECONNRESET);
+    close_socket(&box, server);
+    close(fd);
+}
+END_TEST
+
+START_TEST(older_server)
+{
+    struct cm_message reply = {.type = CM_REP,
+                               .qp_num = 0x1234,
+                               .psn = 0x777,
+                               .udp_port = 4791,
+                               .mtu = 5,
+                               .responder_resources = 16,
+                               .initiator_depth = 16,
+                               .rnr_retry_count = 7};
+    struct address where;
+    unsigned before = count_by_udp();
+    char byte;
+    int waiting = tcp_listener(&where), client = exs_socket(PF_INET, SOCK_STREAM, 0), fd;
+
+    put_hello(&reply);
+    must(exs_connect(client, SA(&where), where.length, 0, NULL, box.queue, NULL));
+    await_input(waiting);
+    must(fd = accept(waiting, NULL, NULL));
+    ck_assert(hear_message(fd, CM_REQ).tcp);
+    say_message(fd, &reply);
+    take_good(&box, EXS_EVT_CONNECT, client);
+    hear_message(fd, CM_RTU);
+    ck_assert_uint_eq(count_by_udp(), before + 1);
+    must(exs_recv(client, &byte, 1, 0, box.queue, NULL, NULL));
+    say_message(fd, &(struct cm_message){.type = CM_DREQ});
+    take_failed(&box, EXS_EVT_RECV, client, ECONNRESET);
+    close_socket(&box, client);
+    close(fd);
+    close(waiting);
+}
+END_TEST
 
 /* ---- What it does ---- */
 
@@ -251,6 +329,8 @@ int main(void)
     if (on_rdma())
         return 77; /* only the embedded device has this link */
     tcase_add_checked_fixture(tcase, begin, end_of_it);
+    tcase_add_test(tcase, older_client);
+    tcase_add_test(tcase, older_server);
     tcase_add_loop_test(tcase, garbage, 0, 6);
     tcase_add_loop_test(tcase, part_of_a_frame, 0, 4);
     tcase_add_test(tcase, reads_nothing);

@@ -151,7 +151,7 @@ static size_t judge(struct tcp_peer *peer, ssize_t got)
         return (size_t)got;
     if (got == 0)
         tcp_fail(peer, "its peer is gone", 0);
-    else if (errno != EAGAIN && errno != EINTR)
+    else if (errno != EAGAIN && errno != EINTR && errno != ENOMEM) /* what has come stays in the socket */
         tcp_fail(peer, "its socket can't be read from", errno);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tcp.h - the link of the embedded device that carries a queue pair's packets over a TCP connection: the one by
+ * tcp.h - the link of the software device that carries a queue pair's packets over a TCP connection: the one with
  * which the connection manager has set the connection up (REQ, REP, RTU). tcp_frame.h has the format.
  *
  * Objects. A context has one struct tcp: an epoll with the sockets of all its connections. The context's
@@ -15,9 +15,9 @@
  * and EPOLLOUT is watched until all of the rest has left. An RC acknowledgement travels in the header of the next
  * packet.
  *
- * Receiving. With TCP_FEW connections the link's receive function tries to receive from each, else the epoll says which
- * are ready. It takes up to TCP_RECEIVE_BYTES from each ready socket, so that
- * one connection doesn't keep the others waiting. A peer that stops within a frame leaves its headers, or less
+ * Receiving. With TCP_FEW connections the link's receive function tries to receive from each, else the epoll says
+ * which are ready. It takes up to TCP_RECEIVE_BYTES from each ready socket, so that one connection doesn't keep the
+ * others waiting. A peer that stops within a frame leaves its headers, or less
  * than TCP_SHORT_FRAME bytes of it, in its own receive buffer, and nothing else waits for it.
  *
  * Copies in user space:
@@ -48,9 +48,10 @@
  * at once. A DREQ is the last frame behind all that waits in the send buffer, and the end of the stream (FIN) follows
  * it when the socket has taken all of that. While the socket is full both wait, as long as the queue pair exists; if it
  * is destroyed before, the stream is cut off. There is no DREP: TCP delivers the DREQ or breaks the connection, so
- * the sender of a DREQ expects no answer, and its connection is over at once. A peer whose host is reachable but which acknowledges nothing, or doesn't read, is given up after
- * TCP_PATIENCE, or a time that the application sets. The connection manager watches the same socket for the end of the stream alone (EPOLLRDHUP): it
- * then takes in what has come before, and reports DISCONNECTED.
+ * the sender of a DREQ expects no answer, and its connection is over at once. A peer whose host is reachable but which
+ * acknowledges nothing, or doesn't read, is given up after TCP_PATIENCE, or a time that the application sets. The
+ * connection manager watches the same socket for the end of the stream alone (EPOLLRDHUP): it then takes in what has
+ * come before, and reports DISCONNECTED.
  *
  * Locks. The context's lock guards everything here but the count of shares.
  */

@@ -156,20 +156,23 @@ static bool map_ring(struct next_ring *ring, uint64_t size)
     return false;
 }
 
-/* The address by which the peer knows it is random, as that of the first one, and begins a page. 0 or an errno. */
-static int make_ring(struct conn *conn, uint64_t size, uint64_t *iova)
+/* Makes a ring of the message's length, and fills in address and key. The address by which the peer knows the ring is
+ * random, as that of the first ring, and begins a page. Returns 0 or an errno. */
+static int make_ring(struct conn *conn, struct control *control)
 {
     struct next_ring *ring = &conn->next_ring;
-    int error = random_bytes(iova, sizeof *iova);
+    uint64_t size = control->length;
+    int error = random_bytes(&control->addr, sizeof control->addr);
 
     if (error != 0)
         return error;
-    *iova &= UINT64_C(0x7fffffff0000);
+    control->addr &= UINT64_C(0x7fffffff0000);
     if (!map_ring(ring, size))
         return ENOMEM;
-    ring->mr = xs_register_at(&conn->domain, ring->data, size, *iova,
+    ring->mr = xs_register_at(&conn->domain, ring->data, size, control->addr,
                               IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     if (ring->mr != NULL) {
+        control->rkey = ring->mr->rkey;
         if (conn->device->holds_no_pages)
             madvise(ring->data, size,
                     MADV_DONTNEED); /* registering has touched them; where it fails they stay */
@@ -220,7 +223,7 @@ static void offer(struct conn *conn)
     if (!wants_growth(conn))
         return;
     control.length = conn->hidden_size * GROWTH;
-    int error = make_ring(conn, control.length, &control.addr);
+    int error = make_ring(conn, &control);
 
     if (error != 0) {
         errno = error;
@@ -228,7 +231,6 @@ static void offer(struct conn *conn)
                (unsigned long long)control.length);
         return;
     }
-    control.rkey = conn->next_ring.mr->rkey;
     xs_control_send(conn, &control, CREDITS_KEPT, POSTED_CONTROL);
 }
 

@@ -254,7 +254,10 @@ static bool post_data(struct conn *conn, struct op *op)
     message.bytes = bytes;
     message.posted = 0;
     message.followers = 0;
-    if (!(batch_may_follow(conn, op, bytes) ? xs_batch_post : xs_message_post)(conn, &message))
+    bool is_posted =
+        batch_may_follow(conn, op, bytes) ? xs_batch_post(conn, &message) : xs_message_post(conn, &message);
+
+    if (!is_posted)
         return false;
     op->posted += bytes;
     if (sock_sent(conn->sock) != SENT_WHOLE)

@@ -83,7 +83,7 @@ static int race_epoll_wait(int epoll, struct epoll_event *events, int most, int 
     return count;
 }
 
-int fds_epoll(void)
+int fds_epoll_private(void)
 {
     return EPOLL;
 }
@@ -191,6 +191,7 @@ static void prepare(void)
 {
     watched_clear(&watched);
     memset(&service_shared, 0, sizeof service_shared);
+    TAILQ_INIT(&service_shared.watched);
     service_shared.errand = -1;
     atomic_store(&service_shared.errand_due, NEVER_NS);
     memset(&member, 0, sizeof member);

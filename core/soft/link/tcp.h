@@ -73,6 +73,7 @@
 #define TCP_FLUSH_BYTES 65536              /* in a send buffer, which then goes to the socket within a step */
 #define TCP_RECEIVE_BYTES 262144           /* taken from a socket in one call */
 #define TCP_SHORT_FRAME 4096               /* bytes of a body that is received in the buffer and copied */
+#define TCP_SHORTAGES 100                  /* receives in a row without memory that end the connection */
 #define TCP_READY 16                       /* sockets that are looked at in one call */
 #define TCP_FEW 2                          /* connections that are tried in turn, without the epoll */
 
@@ -110,9 +111,9 @@ enum tcp_rtu { TCP_RTU_NOT_EXPECTED, TCP_RTU_EXPECTED, TCP_RTU_RECEIVED, TCP_RTU
 
 /* One connection. */
 struct tcp_peer {
-    struct soft_link link; /* first */
-    struct soft_path path; /* by the link: what the packets come on */
-    struct tcp *tcp;       /* NULL: no queue pair has the link (any more) */
+    struct soft_link link;       /* first */
+    struct soft_path path;       /* by the link: what the packets come on */
+    struct tcp *tcp;             /* NULL: no queue pair has the link (any more) */
     struct ibv_context *context; /* that of the queue pair, also when that is gone; NULL: there was none */
     int fd;
     atomic_uint shares; /* of the connection manager and of the queue pair; pairs with nothing but itself */
@@ -120,13 +121,13 @@ struct tcp_peer {
                          * connection manager's load without the lock pairs with that store */
     struct waitset *waits; /* where the connection manager is woken when the RTU has come; NULL: nowhere */
     void *tag;
-    bool begun;         /* frames may come and go */
-    bool closing;       /* the DREQ is in the buffer: nothing more is sent behind it */
-    bool joined;        /* the socket is in the epoll */
-    bool ended;         /* nothing more is received */
-    bool failed;        /* and nothing more is sent */
-    bool blocked;       /* the socket was full; EPOLLOUT is watched */
-    bool is_unsent;     /* it is on that list */
+    bool begun;     /* frames may come and go */
+    bool closing;   /* the DREQ is in the buffer: nothing more is sent behind it */
+    bool joined;    /* the socket is in the epoll */
+    bool ended;     /* nothing more is received */
+    bool failed;    /* and nothing more is sent */
+    bool blocked;   /* the socket was full; EPOLLOUT is watched */
+    bool is_unsent; /* it is on that list */
     TAILQ_ENTRY(tcp_peer) entry;
 
     struct tcp_out {
@@ -139,7 +140,8 @@ struct tcp_peer {
     struct tcp_in {
         uint8_t *bytes; /* TCP_IN_BYTES, from the first packet on */
         size_t begin, end;
-        bool is_bulk; /* the last frame was longer than TCP_SHORT_FRAME */
+        bool is_bulk;      /* the last frame was longer than TCP_SHORT_FRAME */
+        uint8_t shortages; /* receives in a row that found no memory */
         struct tcp_packet packet;
     } in;
 };

@@ -144,16 +144,23 @@ static int list_memory(const struct tcp_peer *peer, const struct soft_target *ta
 
 /* ---- Reading ---- */
 
-/* What recvmsg said. How many bytes; 0: none now, or none ever. */
+/* The socket keeps what a receive without memory did not take, so the link tries again, but not for ever. */
+static bool may_try_again(struct tcp_peer *peer, int error)
+{
+    return error == EAGAIN || error == EINTR || (error == ENOMEM && ++peer->in.shortages < TCP_SHORTAGES);
+}
+
+/* What recv or recvmsg returned. Returns the number of bytes; 0: there are none now, or none will come. */
 static size_t judge(struct tcp_peer *peer, ssize_t got)
 {
-    if (got > 0)
-        return (size_t)got;
     if (got == 0)
         tcp_fail(peer, "its peer is gone", 0);
-    else if (errno != EAGAIN && errno != EINTR && errno != ENOMEM) /* what has come stays in the socket */
+    else if (got == -1 && !may_try_again(peer, errno))
         tcp_fail(peer, "its socket can't be read from", errno);
-    return 0;
+    if (got <= 0)
+        return 0;
+    peer->in.shortages = 0;
+    return (size_t)got;
 }
 
 static size_t read_into(struct tcp_peer *peer, uint8_t *memory, size_t size)

@@ -233,6 +233,30 @@ START_TEST(short_sends_travel_together)
 }
 END_TEST
 
+/* Each receive gets one message, although all of them have waited for the first receive, and it has room for all. */
+START_TEST(messages_stay_apart)
+{
+    struct pair messages;
+
+    pair_open(&messages, AF_INET, SOCK_SEQPACKET);
+    exs_mhandle_t region = exs_mregister(out, SHORT, 0);
+
+    ck_assert_ptr_ne(region, NULL);
+    for (size_t length = 1; length <= SHORT; length += 9)
+        must(exs_send(messages.client, out, length, 0, messages.client_box->queue, NULL, region));
+    for (size_t length = 1; length <= SHORT; length += 9) {
+        must(exs_recv(messages.server, in, PIECE, 0, messages.server_box->queue, NULL, NULL));
+        exs_event_t event = take_good(messages.server_box, EXS_EVT_RECV, messages.server);
+
+        ck_assert_uint_eq(event.exs_evt_union.exs_evt_xfer.exs_evt_length, length);
+        ck_assert_mem_eq(in, out, length);
+        take_good(messages.client_box, EXS_EVT_SEND, messages.client);
+    }
+    pair_close(&messages);
+    must(exs_mderegister(region, 0));
+}
+END_TEST
+
 /* ---- A peer that asks for more than there is ---------------------------------------------------------- */
 
 static void want_ring(void)
@@ -331,7 +355,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("ring");
-    TCase *grows = add_case(suite, "grows", 60), *lies = add_bare_case(suite, "lies", 20);
+    TCase *grows = add_case(suite, "grows", 60), *apart = add_case(suite, "apart", 20),
+          *lies = add_bare_case(suite, "lies", 20);
 
     tcase_add_checked_fixture(grows, begin, end);
     tcase_add_test(grows, it_grows_to_its_bound);
@@ -340,6 +365,8 @@ int main(void)
     tcase_add_test(grows, a_cancel_keeps_what_both_rings_hold);
     tcase_add_test(grows, a_close_frees_both_rings);
     tcase_add_loop_test(grows, short_sends_travel_together, 0, 2);
+    tcase_add_checked_fixture(apart, begin, end);
+    tcase_add_test(apart, messages_stay_apart);
     tcase_add_test(lies, nobody_gets_more_than_the_bound);
     tcase_add_loop_test(lies, one_ring_at_a_time, 0, 2);
     tcase_add_loop_test(lies, a_ring_that_was_not_offered, 0, 3);

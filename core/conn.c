@@ -101,7 +101,8 @@ static int make_qp(struct conn *conn)
     }
     conn->qp = conn->id->qp;
     conn->max_inline = attr.cap.max_inline_data;
-    conn->max_gather = least_u32(attr.cap.max_send_sge, gather_max(conn)); /* a device may have more than was asked */
+    conn->max_gather =
+        least_u32(attr.cap.max_send_sge, gather_max(conn)); /* a device may have more than was asked */
     if (conn->device->check_every_key != NULL)
         conn->device->check_every_key(conn->qp);
     return 0;

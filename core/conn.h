@@ -206,7 +206,7 @@ struct conn {
     /* bytes since the connection was made, in the ring buffer: arrived, copied out, acknowledged */
     uint64_t hidden_in, hidden_out, hidden_told;
     bool adverts_used; /* the peer has used an advertisement since one crossed with indirect data */
-    /* After such a crossing nothing is advertised before this byte of a grown ring, which is so many turns later. */
+    /* After such a crossing nothing is advertised before this byte of a grown ring, some turns later. */
     uint64_t adverts_after;
     uint32_t adverts_skip;
     bool recalling;      /* RECALL was sent, and the peer has not answered */

@@ -169,7 +169,7 @@ int tcp_peer_attach(struct tcp *tcp, struct tcp_peer *peer);
  * peer's RTU has come. NULL: it is not to be woken. */
 void tcp_peer_watch(struct tcp_peer *peer, struct waitset *waits, void *tag);
 /* All of the handshake has been read from the socket, but for an RTU if that is expected: frames may come and go,
- * behind so many bytes of the handshake that the socket has not taken yet. */
+ * behind the bytes of the handshake that the socket has not taken yet. */
 void tcp_peer_begin(struct tcp_peer *peer, enum tcp_rtu rtu, const uint8_t *rest, size_t length);
 enum tcp_rtu tcp_peer_rtu(const struct tcp_peer *peer);
 /* How long the peer may acknowledge nothing, ns: a TCP_PATIENCE of its own. */
@@ -192,7 +192,7 @@ void tcp_link_send(struct soft_link *link, const struct soft_path *path, uint8_t
 
 bool tcp_link_gather(struct soft_link *link, uint8_t *to, const void *from, size_t length, uint64_t psn);
 void tcp_link_settle(struct soft_link *link);
-/* Forget the first so many pieces of those that have not left. */
+/* Drops the first `count` pieces of those that have not left. */
 void tcp_drop_pieces(struct tcp_peer *peer, unsigned count);
 
 /* Give the socket what it takes of the send buffer. */

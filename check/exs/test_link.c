@@ -402,7 +402,7 @@ static const struct client {
     const char *link;
 } same_user = {0, "shm"}, other_user = {65534, "shm"};
 
-/* Connects, and takes so many bytes. */
+/* Connects, and receives STUCK bytes. */
 static void client(int fd, void *arg)
 {
     const struct client *self = arg;

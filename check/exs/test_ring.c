@@ -48,7 +48,7 @@ static void make_long(void)
     conn->path.until = conn->sq_head + (1u << 30);
 }
 
-/* The next bytes of the pattern; so many sends are under way. */
+/* Sends the next bytes of the pattern, and counts the sends that are outstanding. */
 static void send_burst(size_t length)
 {
     ck_assert_uint_le(sent + length, TOTAL);
@@ -259,6 +259,15 @@ END_TEST
 
 /* ---- A peer that asks for more than there is ---------------------------------------------------------- */
 
+/* The raw peer says that it knows growing rings. */
+static void open_growing(void)
+{
+    struct hello hello = raw_hello(SOCK_STREAM);
+
+    hello.flags |= HELLO_RING_GROWS;
+    scene_open(hello);
+}
+
 static void want_ring(void)
 {
     raw_control(&scene.raw, (struct control){.type = CONTROL_RING_WANTED});
@@ -293,10 +302,7 @@ static void hear_no_ring(void)
 
 START_TEST(nobody_gets_more_than_the_bound)
 {
-    struct hello hello = raw_hello(SOCK_STREAM);
-
-    hello.flags |= HELLO_RING_GROWS;
-    scene_open(hello);
+    open_growing();
     for (uint64_t size = HIDDEN_SIZE * 4; size <= RING_MAX; size *= 4) {
         want_ring();
         use_ring(size);
@@ -312,10 +318,7 @@ END_TEST
 /* One is offered at a time, and none while the application does not receive what the ring holds. */
 START_TEST(one_ring_at_a_time)
 {
-    struct hello hello = raw_hello(SOCK_STREAM);
-
-    hello.flags |= HELLO_RING_GROWS;
-    scene_open(hello);
+    open_growing();
     if (_i) {
         for (int i = 0; i < 3; i++)
             raw_indirect(&scene.raw, 60 * KIB);
@@ -335,10 +338,7 @@ END_TEST
 /* Data in a ring that was not offered, twice in one that was, or more than one holds. */
 START_TEST(a_ring_that_was_not_offered)
 {
-    struct hello hello = raw_hello(SOCK_STREAM);
-
-    hello.flags |= HELLO_RING_GROWS;
-    scene_open(hello);
+    open_growing();
     if (_i == 1) {
         want_ring();
         use_ring(HIDDEN_SIZE * 4);

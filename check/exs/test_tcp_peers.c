@@ -124,21 +124,27 @@ static void put_hello(struct cm_message *message)
     message->private_length = HELLO_SIZE;
 }
 
+/* What this end says of its queue pair. */
+static struct cm_message message_of(enum cm_type type)
+{
+    return (struct cm_message){.type = type,
+                               .qp_num = 0x1234,
+                               .psn = 0x777,
+                               .udp_port = 4791,
+                               .mtu = 5,
+                               .responder_resources = 16,
+                               .initiator_depth = 16,
+                               .retry_count = type == CM_REQ ? 7 : 0,
+                               .rnr_retry_count = 7};
+}
+
 /* Connects as an EXS would that has the tcp link or hasn't. Returns the peer's socket, and the server's in *server. */
 static int connect_by(bool tcp, int *server)
 {
-    struct cm_message request = {.type = CM_REQ,
-                                 .qp_num = 0x1234,
-                                 .psn = 0x777,
-                                 .udp_port = 4791,
-                                 .mtu = 5,
-                                 .responder_resources = 16,
-                                 .initiator_depth = 16,
-                                 .retry_count = 7,
-                                 .rnr_retry_count = 7,
-                                 .tcp = tcp};
+    struct cm_message request = message_of(CM_REQ);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+    request.tcp = tcp;
     put_hello(&request);
     must(fd);
     must(exs_accept(listener, &wanted, 1, 0, box.queue));
@@ -182,14 +188,7 @@ END_TEST
 
 START_TEST(older_server)
 {
-    struct cm_message reply = {.type = CM_REP,
-                               .qp_num = 0x1234,
-                               .psn = 0x777,
-                               .udp_port = 4791,
-                               .mtu = 5,
-                               .responder_resources = 16,
-                               .initiator_depth = 16,
-                               .rnr_retry_count = 7};
+    struct cm_message reply = message_of(CM_REP);
     struct address where;
     unsigned before = count_by_udp();
     char byte;

@@ -56,8 +56,8 @@ static void drop_pair(struct passage *pair, bool reset)
     *pair = (struct passage){.ends = {-1, -1}};
 }
 
-/* Returns how many connections were struck. One that is silenced before it is answered would be nothing but a stranger
- * to a survivor that listens, which waits for its request. */
+/* Returns how many connections were struck. A connection that is silenced before it is answered is left out: a survivor
+ * that listens would still wait for its request, and could not tell it from an idle TCP client. */
 static int strike_pair(struct passage *pair, enum order order)
 {
     if (pair->ends[0] == -1 || (!pair->answered && (order == ORDER_STOP || order == ORDER_DISCARD)))

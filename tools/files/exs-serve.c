@@ -255,7 +255,8 @@ static void prepare_loop(struct server *s)
     watch_signals(s);
 }
 
-/* Connections for which there are descriptors: later ones wait, and are not refused for want of them. */
+/* Returns the number of connections for which the process has descriptors. Connections beyond it wait in the listener's
+ * queue, and are not refused. */
 static int find_most_connections(void)
 {
     const unsigned long wanted = FILES_SERVER + CONNECTIONS_MAX * FILES_EACH;

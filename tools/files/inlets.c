@@ -16,7 +16,7 @@
 
 enum {
     REFUSED_MAX = 16, /* connections of one address that are being told that they are too many */
-    SHARES = 8,       /* while all connections are taken, an address may have one in so many and be slow */
+    SHARES = 8,       /* while all connections are taken, an address may be slow with an eighth of them */
     LINE = 1536,      /* bytes: a name, and why */
 };
 

@@ -24,7 +24,7 @@
 #define SO_PASSRIGHTS 83
 #endif
 #define VISITS 40          /* so that each of two programs reads some */
-#define FEW 256            /* descriptors */
+#define FEW 1024           /* descriptors; more than the first number of the private ones */
 #define SPEAKS_NS 25000000 /* after he has come; he is waited for twice as long */
 
 /* ---- Him ---- */

@@ -4,8 +4,8 @@
  * operation and, with EXS_BLOCK, polls the queue that drives the socket until that operation has completed.
  */
 #include <errno.h>
-#include "core/clock.h"
-#include "core/core.h"
+#include "core/base/clock.h"
+#include "core/api/core.h"
 #include "wait.h"
 
 /* The return value of the call. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* exs_ev: an event queue as a libev watcher. See exs_ev.h. */
 #include <exs_ev.h>
-#include "core/core.h"
+#include "core/api/core.h"
 
 /* The descriptor is readable, or the watcher continues busy polling. After its callback the watcher feeds
  * itself an event (EV_CUSTOM) to poll for the next events. Other pending watchers, and a callback that stops

@@ -5,8 +5,8 @@
  * also gets results that other threads' polling finds.
  */
 #include <errno.h>
-#include "core/clock.h"
-#include "core/core.h"
+#include "core/base/clock.h"
+#include "core/api/core.h"
 #include "wait.h"
 
 /* Wait for the one event of the temporary queue. Returns how many elements are ready, or -1 and errno. */

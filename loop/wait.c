@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "wait.h"
 
 #define LOOK_NS UINT64_C(5000000) /* maximum sleep of a thread that has no eventfd */

@@ -17,7 +17,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include "core/core.h"
+#include "core/api/core.h"
 
 struct wait { /* on the stack of the waiting thread */
     struct waiter waiter;

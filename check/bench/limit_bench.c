@@ -5,7 +5,7 @@
  *
  *   limit_bench send stream|ping SIZE TOTAL 0   as bench.h has it; the other side is a child of its own
  *
- * Lines that another processor reads next may better be stored past the cache, or not (core/copy.h): the
+ * Lines that another processor reads next may better be stored past the cache, or not (core/base/copy.h): the
  * ring tries both while nobody takes the time, and goes on with the faster.
  */
 #include <sched.h>
@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "core/clock.h"
-#include "core/copy.h"
+#include "core/base/clock.h"
+#include "core/base/copy.h"
 
 #define CHUNK 65536 /* bytes of a slot */
 #define SLOTS 32    /* more than the writer's own cache holds: the reader finds them in one that both have */

@@ -155,7 +155,8 @@ static void multishot_two(struct trial *trial)
 static void multishot_address(struct trial *trial)
 {
     struct address from;
-    exs_acceptaddr_t element = {.exs_addr = (struct sockaddr *)&from.storage, .exs_addrlen = sizeof(from.storage)};
+    exs_acceptaddr_t element = {.exs_addr = (struct sockaddr *)&from.storage,
+                                .exs_addrlen = sizeof(from.storage)};
 
     ok_listening(trial);
     outcome(trial, exs_accept(trial->fd, &element, 1, EXS_MULTISHOT, trial->queue));
@@ -222,11 +223,12 @@ static const struct row rows[] = {
     {18, ECHILD, "exs_accept(p->fd, &acceptaddr, 1, flags, qh) [in a forked child]", BOTH, OURS, forked, NULL},
     {19, EINVAL, "exs_accept(p->fd, &acceptaddr, 1, EXS_BLOCK | EXS_MULTISHOT, NULL)", BLOCKING, OURS,
      multishot_block, NULL},
-    {20, EINVAL, "exs_accept(p->fd, &acceptaddr, 2, EXS_MULTISHOT, qh)", NONBLOCKING, OURS, multishot_two, NULL},
-    {21, EINVAL, "exs_accept(p->fd, &acceptaddr, 1, EXS_MULTISHOT, qh) [exs_addr is not NULL]", NONBLOCKING, OURS,
-     multishot_address, NULL},
-    {22, 0, "exs_accept(p->fd, &acceptaddr, 1, EXS_MULTISHOT, qh) [two connections, then exs_cancel]", NONBLOCKING,
-     OURS, ok_multishot, NULL},
+    {20, EINVAL, "exs_accept(p->fd, &acceptaddr, 2, EXS_MULTISHOT, qh)", NONBLOCKING, OURS, multishot_two,
+     NULL},
+    {21, EINVAL, "exs_accept(p->fd, &acceptaddr, 1, EXS_MULTISHOT, qh) [exs_addr is not NULL]", NONBLOCKING,
+     OURS, multishot_address, NULL},
+    {22, 0, "exs_accept(p->fd, &acceptaddr, 1, EXS_MULTISHOT, qh) [two connections, then exs_cancel]",
+     NONBLOCKING, OURS, ok_multishot, NULL},
 };
 static const char *const needs[] = {"exs_init",    "exs_socket",  "exs_bind",     "exs_listen",
                                     "exs_connect", "exs_qcreate", "exs_qdequeue", NULL};

@@ -254,7 +254,8 @@ static void at_end(struct trial *trial)
 
     outcome(trial, got);
     require(trial, got == 0, "the end is not 0 bytes");
-    require(trial, trial->flags & EXS_BLOCK || trial->event_flags == EXS_EOF, "the event has not EXS_EOF alone");
+    require(trial, trial->flags & EXS_BLOCK || trial->event_flags == EXS_EOF,
+            "the event has not EXS_EOF alone");
 }
 
 /* The rest of a message is lost, and said to be: by the event; who blocks has exs_recvmsg for that. */

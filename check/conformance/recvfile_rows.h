@@ -60,7 +60,8 @@ static const struct row recvfile_rows[] = {
     {44, ENOTDIR, GOOD("exs_path leads through a file"), BOTH, OURS, refuse_path_through_file, NULL},
     {45, ELOOP, GOOD("exs_path is a link to itself"), BOTH, OURS, refuse_path_of_links, NULL},
     {46, EMFILE, GOOD("exs_pathvec, no descriptor left"), BOTH, OURS, refuse_path_without_descriptor, NULL},
-    {47, EFBIG, GOOD("RLIMIT_FSIZE is half of what comes"), BOTH, OURS, limited, "A full disk: test_recvfile_full."},
+    {47, EFBIG, GOOD("RLIMIT_FSIZE is half of what comes"), BOTH, OURS, limited,
+     "A full disk: test_recvfile_full."},
 };
 static const char *const needs[] = {"exs_init", "exs_socket", "exs_connect", NULL};
 const struct group group_recvfile = {"exs_recvfile", NULL, needs, ROWS(recvfile_rows)};

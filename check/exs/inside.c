@@ -2,9 +2,9 @@
 /* inside.c - see inside.h. */
 #include "inside.h"
 
-#include "core/nic.h"
-#include "core/sock.h"
-#include "core/soft/service/home.h"
+#include "core/queue/nic.h"
+#include "core/sock/sock.h"
+#include "soft/service/home.h"
 
 struct conn *conn_of(int socket)
 {

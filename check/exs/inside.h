@@ -4,8 +4,8 @@
 #define CHECK_INSIDE_H
 
 #include "check/support/support.h"
-#include "core/conn.h"
-#include "core/soft/service/service.h"
+#include "core/conn/conn.h"
+#include "soft/service/service.h"
 
 struct conn *conn_of(int socket);
 /* Its device's, on the embedded one; not when it is closed. */

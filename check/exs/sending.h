@@ -10,7 +10,7 @@
 
 extern struct pair pair;
 extern char folder[100], path[200]; /* path: of the last new_file */
-extern int map_errno; /* that mapping a file fails with; 0: it does not */
+extern int map_errno;               /* that mapping a file fails with; 0: it does not */
 extern int file;                    /* open, FILE_LENGTH bytes of pattern, named "file" */
 
 /* Fixtures. */

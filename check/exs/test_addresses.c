@@ -8,7 +8,7 @@
 #include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include "core/settings.h"
+#include "core/base/settings.h"
 
 #define MANY 20 /* addresses: more than have a socket each */
 

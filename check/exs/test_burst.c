@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include "check/support/processes.h"
 #include "check/support/support.h"
-#include "core/soft/cm/cm.h"
+#include "soft/cm/cm.h"
 
 enum {
     CONNECTS = 1000,

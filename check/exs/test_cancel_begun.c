@@ -210,7 +210,8 @@ START_TEST(an_accept)
     struct inbox one, other;
     struct address address;
     exs_qstatus_t status;
-    int listener = open_listener(AF_INET, SOCK_STREAM, 4, &address), client = exs_socket(AF_INET, SOCK_STREAM, 0);
+    int listener = open_listener(AF_INET, SOCK_STREAM, 4, &address),
+        client = exs_socket(AF_INET, SOCK_STREAM, 0);
 
     must(client);
     inbox_open(&one, 4);

@@ -13,8 +13,8 @@
 #include <semaphore.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
-#include "core/mutex.h"
-#include "core/sock.h"
+#include "core/base/mutex.h"
+#include "core/sock/sock.h"
 
 /* Where nobody would bring it to its end it is not begun. */
 START_TEST(alone)

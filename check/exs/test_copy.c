@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_copy.c - copies (copy.h) that are as long as one by lines can be, and shorter, from and to anywhere in a line. */
 #include "check/support/support.h"
-#include "core/copy.h"
+#include "core/base/copy.h"
 
 #define MOST 70000
 #define EDGE 64 /* bytes, on either side of both */

@@ -6,7 +6,7 @@
 #include "inside.h"
 
 #include <fcntl.h>
-#include "core/queue.h"
+#include "core/queue/queue.h"
 
 enum { DEPTH = 16 };
 
@@ -62,7 +62,6 @@ static void start_one(struct crowded *c, int kind, int number)
 static void crowded_close(struct crowded *c, int first, int firsts, int others)
 {
     static const int events[] = {EXS_EVT_RECV, EXS_EVT_ACCEPT, EXS_EVT_POLL};
-
 
     must(exs_cancel(c->listener, NULL, EXS_CANCEL_ALL));
     exs_cancel(c->pipe[0], NULL, EXS_CANCEL_ALL);

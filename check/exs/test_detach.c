@@ -9,12 +9,12 @@
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include "core/queue.h"
-#include "core/sock.h"
+#include "core/queue/queue.h"
+#include "core/sock/sock.h"
 
 enum {
     PACKETS = 50,
-    KEPT_MS = 10,  /* a queue is kept for so long after its last use */
+    KEPT_MS = 10, /* a queue is kept for so long after its last use */
     ROUNDS = 100,
     MANY = 300,    /* queues in turn: more than the kernel lets watch one descriptor */
     LOOPS_MAX = 60 /* each with an epoll: more of them at once than that */

@@ -7,9 +7,9 @@
 #include "check/support/support.h"
 
 #include <arpa/inet.h>
-#include "core/core.h"
-#include "core/device.h"
-#include "core/sock.h"
+#include "core/api/core.h"
+#include "core/device/device.h"
+#include "core/sock/sock.h"
 
 static int bind_error, resolves; /* what binding gives, 0 for success; how often it was asked for a way */
 

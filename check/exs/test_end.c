@@ -3,8 +3,8 @@
 #include "check/support/support.h"
 
 #include <sys/mman.h>
-#include "core/conn.h"
-#include "core/sock.h"
+#include "core/conn/conn.h"
+#include "core/sock/sock.h"
 
 static void receive(const struct pair *pair, void *buffer, size_t length, int flags)
 {

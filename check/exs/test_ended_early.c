@@ -188,8 +188,8 @@ static void send_failing(exs_xferfile_t element[2], size_t part)
     out = new_buffer(LENGTH);
     pattern_fill(out, LENGTH, 1, 0);
     in = new_buffer(3 * LENGTH);
-    element[0] = (exs_xferfile_t){.exs_xfv_type = EXS_IOVEC,
-                                  .exs_xfv.exs_iov = {.exs_base = out, .exs_length = part}};
+    element[0] =
+        (exs_xferfile_t){.exs_xfv_type = EXS_IOVEC, .exs_xfv.exs_iov = {.exs_base = out, .exs_length = part}};
     element[part > 0] = by_fd(file, 0, 0);
     map_errno = ENOMEM;
     post_file(element, part > 0 ? 2 : 1, 0);

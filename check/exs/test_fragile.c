@@ -8,7 +8,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include "core/fragile.h"
+#include "core/base/fragile.h"
 
 #define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 

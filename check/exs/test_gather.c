@@ -15,7 +15,8 @@ __attribute__((visibility("default"))) ssize_t process_vm_readv(pid_t pid, const
                                                                 unsigned long tos, const struct iovec *from,
                                                                 unsigned long froms, unsigned long flags)
 {
-    ssize_t (*own)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long, unsigned long);
+    ssize_t (*own)(pid_t, const struct iovec *, unsigned long, const struct iovec *, unsigned long,
+                   unsigned long);
 
     *(void **)&own = dlsym(RTLD_NEXT, "process_vm_readv");
     copies++;
@@ -94,7 +95,8 @@ START_TEST(pieces)
     if (type == SOCK_STREAM && waits)
         take_good(pair.server_box, EXS_EVT_RECV, pair.server);
     if (type == SOCK_STREAM)
-        must(exs_recv(pair.server, in + waits, p.length - waits, MSG_WAITALL, pair.server_box->queue, NULL, NULL));
+        must(exs_recv(pair.server, in + waits, p.length - waits, MSG_WAITALL, pair.server_box->queue, NULL,
+                      NULL));
     take_good(pair.server_box, EXS_EVT_RECV, pair.server);
     take_good(pair.client_box, EXS_EVT_SENDMSG, pair.client);
     if (type == SOCK_STREAM && waits)

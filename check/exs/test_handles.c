@@ -8,7 +8,7 @@
 #include "check/support/support.h"
 
 #include <stdatomic.h>
-#include "core/handle.h"
+#include "core/base/handle.h"
 
 /* ---- The table ------------------------------------------------------------------------------- */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * test_harvest.c - harvesting by the plain verbs calls (core/rdma/harvest.h), from a completion queue whose completions come
+ * test_harvest.c - harvesting by the plain verbs calls (core/device/rdma/harvest.h), from a completion queue whose completions come
  * at any moment: none is lost sight of. One that waits while nothing is to be done further has an event.
  */
-#include "core/rdma/harvest.h"
+#include "core/device/rdma/harvest.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -3,9 +3,9 @@
  * test_hello.c - what two libraries tell each other of themselves and their devices: what a hello and a control
  * message have to be, and what the two agree on.
  */
-#include "core/core.h"
-#include "core/nic.h"
-#include "core/protocol.h"
+#include "core/api/core.h"
+#include "core/queue/nic.h"
+#include "core/conn/protocol.h"
 #include "inside.h"
 
 #define LONGEST (300 * KIB) /* of one transfer: more than the hidden buffer holds */

@@ -9,8 +9,8 @@
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <sys/mman.h>
-#include "core/maps.h"
-#include "core/soft/engine/mr.h"
+#include "core/base/maps.h"
+#include "soft/engine/mr.h"
 
 enum { NO_ACCESS, READ_ONLY, UNMAPPED, CUT, HOLES };
 enum { PAGES = 8, LENGTH = PAGES * 4096 };
@@ -54,8 +54,9 @@ static struct holed holed_make(void)
     ck_assert_ptr_ne(h.bytes, MAP_FAILED);
     must(h.file);
     must(ftruncate(h.file, 4 * 4096));
-    ck_assert_ptr_ne(mmap(h.bytes + 2 * 4096, 4 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, h.file, 0),
-                     MAP_FAILED);
+    ck_assert_ptr_ne(
+        mmap(h.bytes + 2 * 4096, 4 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, h.file, 0),
+        MAP_FAILED);
     pattern_fill(h.bytes, LENGTH, 3, 0);
     return h;
 }

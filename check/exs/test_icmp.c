@@ -45,7 +45,8 @@ static int open_bystander(int family, in_port_t *port)
     return fd;
 }
 
-static void send_raw(int protocol, const struct sockaddr *to, socklen_t length, const void *message, size_t size)
+static void send_raw(int protocol, const struct sockaddr *to, socklen_t length, const void *message,
+                     size_t size)
 {
     int fd;
 
@@ -103,7 +104,8 @@ static void send_narrow6(in_port_t port)
 /* The kernel believes it: another socket's path MTU towards the same address. */
 static int known_mtu(int family, in_port_t port)
 {
-    const struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = port, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const struct sockaddr_in6 to6 = {
         .sin6_family = AF_INET6, .sin6_port = port, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     bool ipv4 = family == AF_INET;
@@ -111,7 +113,8 @@ static int known_mtu(int family, in_port_t port)
     socklen_t length = sizeof mtu;
 
     must(fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    must(connect(fd, ipv4 ? (const struct sockaddr *)&to : (const struct sockaddr *)&to6, ipv4 ? sizeof to : sizeof to6));
+    must(connect(fd, ipv4 ? (const struct sockaddr *)&to : (const struct sockaddr *)&to6,
+                 ipv4 ? sizeof to : sizeof to6));
     must(getsockopt(fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_MTU : IPV6_MTU, &mtu, &length));
     close(fd);
     return mtu;

@@ -8,10 +8,10 @@
 #include <malloc.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include "core/conn.h"
-#include "core/core.h"
-#include "core/queue.h"
-#include "core/sock.h"
+#include "core/conn/conn.h"
+#include "core/api/core.h"
+#include "core/queue/queue.h"
+#include "core/sock/sock.h"
 
 enum {
     GUESTS = 100,

@@ -6,9 +6,9 @@
  */
 #include "check/support/scene.h"
 
-#include "core/fds.h"
-#include "core/settings.h"
-#include "core/soft/service/home.h"
+#include "core/base/fds.h"
+#include "core/base/settings.h"
+#include "soft/service/home.h"
 
 #define SCRIBBLES 2000 /* of a round */
 #define ROUNDS 20

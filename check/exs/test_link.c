@@ -14,9 +14,9 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "core/settings.h"
-#include "core/soft/cm/cm.h"
-#include "core/soft/link/shm.h"
+#include "core/base/settings.h"
+#include "soft/cm/cm.h"
+#include "soft/link/shm.h"
 
 enum { MANY = 150, BYTES = 300000, STUCK = 8 << 20 };
 

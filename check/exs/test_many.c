@@ -5,11 +5,11 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include "core/clock.h"
-#include "core/conn.h"
-#include "core/core.h"
-#include "core/queue.h"
-#include "core/sock.h"
+#include "core/base/clock.h"
+#include "core/conn/conn.h"
+#include "core/api/core.h"
+#include "core/queue/queue.h"
+#include "core/sock/sock.h"
 
 enum {
     QUEUES = 1000,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* test_mutex.c - core/mutex.h: one thread has it at a time, and whoever sleeps for it is woken up. */
+/* test_mutex.c - core/base/mutex.h: one thread has it at a time, and whoever sleeps for it is woken up. */
 #include "check/support/asleep.h"
 #include "check/support/support.h"
 
 #include <stdatomic.h>
-#include "core/mutex.h"
+#include "core/base/mutex.h"
 
 #define THREADS 4
 #define ROUNDS 50000

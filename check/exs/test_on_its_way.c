@@ -12,10 +12,10 @@
 #include <exs_ev.h>
 #include <poll.h>
 #include <sched.h>
-#include "core/nic.h"
-#include "core/queue.h"
-#include "core/settings.h"
-#include "core/soft/service/home.h"
+#include "core/queue/nic.h"
+#include "core/queue/queue.h"
+#include "core/base/settings.h"
+#include "soft/service/home.h"
 #include "inside.h"
 #include "own_clock.h"
 

@@ -31,9 +31,12 @@ static int set(int socket, int level, int option, int value)
 static const struct number {
     int level, option, first, least, most; /* most 1: it is on or off */
 } numbers[] = {
-    {SOL_SOCKET, SO_KEEPALIVE, 0, 0, 1},       {SOL_SOCKET, SO_REUSEADDR, 0, 0, 1},
-    {IPPROTO_IPV6, IPV6_V6ONLY, 0, 0, 1},      {IPPROTO_TCP, TCP_KEEPIDLE, 8, 1, 32767},
-    {IPPROTO_TCP, TCP_KEEPINTVL, 8, 1, 32767}, {IPPROTO_TCP, TCP_KEEPCNT, 4, 1, 127},
+    {SOL_SOCKET, SO_KEEPALIVE, 0, 0, 1},
+    {SOL_SOCKET, SO_REUSEADDR, 0, 0, 1},
+    {IPPROTO_IPV6, IPV6_V6ONLY, 0, 0, 1},
+    {IPPROTO_TCP, TCP_KEEPIDLE, 8, 1, 32767},
+    {IPPROTO_TCP, TCP_KEEPINTVL, 8, 1, 32767},
+    {IPPROTO_TCP, TCP_KEEPCNT, 4, 1, 127},
     {IPPROTO_TCP, TCP_USER_TIMEOUT, 0, 0, 32767000},
 };
 

@@ -18,10 +18,10 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
-#include "core/clock.h"
-#include "core/soft/engine/wire.h"
-#include "core/soft/lock.h"
-#include "core/soft/service/service_thread.h"
+#include "core/base/clock.h"
+#include "soft/engine/wire.h"
+#include "soft/lock.h"
+#include "soft/service/service_thread.h"
 #include "inside.h"
 
 enum { ACKNOWLEDGE = 0x11, WARM = 50, BYTES = 100, TIMES = 5 };

@@ -7,8 +7,8 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include "core/conn.h"
-#include "core/sock.h"
+#include "core/conn/conn.h"
+#include "core/sock/sock.h"
 
 static exs_qhandle_t first, second;
 static struct inbox client_box;
@@ -182,7 +182,8 @@ START_TEST(no_accept_is_left)
     take_good(&client_box, EXS_EVT_CONNECT, client);
     fd = (exs_pollfd_t){.exs_fd = listener, .exs_events = EXS_POLLIN};
     must(exs_poll(&fd, 1, 0, NULL, first, NULL));
-    drive(first, 20); /* so that the connection has arrived, and the second queue's accept may not have it yet */
+    drive(first,
+          20); /* so that the connection has arrived, and the second queue's accept may not have it yet */
     ck_assert_int_eq(exs_cancel(listener, &wanted[1], 0), 1);
     ck_assert_int_eq(status_of(first).exs_events, 1);
     expect_event(first, EXS_EVT_POLL, 0);

@@ -3,11 +3,11 @@
  * test_place.c - a receive into several pieces of memory, from inside: each is filled in its turn, by whichever
  * way the bytes come, and none is opened to the peer before its turn.
  */
-#include "core/core.h"
-#include "core/memory.h"
-#include "core/place.h"
-#include "core/queue.h"
-#include "core/sock.h"
+#include "core/api/core.h"
+#include "core/memory/memory.h"
+#include "core/conn/place.h"
+#include "core/queue/queue.h"
+#include "core/sock/sock.h"
 #include "inside.h"
 
 #define PIECES_MAX 6

@@ -8,7 +8,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include "core/sock.h"
+#include "core/sock/sock.h"
 
 START_TEST(reads_and_writes)
 {

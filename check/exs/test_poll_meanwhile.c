@@ -4,7 +4,7 @@
  * that there is no such socket. And threads that finish one poll at the same time.
  */
 #include "check/exs/polled.h"
-#include "core/fds.h"
+#include "core/base/fds.h"
 
 #include <stdatomic.h>
 #include <dlfcn.h>

@@ -3,9 +3,9 @@
  * test_protocol.c - EXS's own protocol from inside: what must hold of two connections at every moment while
  * they talk. (What happens when the other side lies: test_badpeer.c.)
  */
-#include "core/core.h"
-#include "core/protocol.h"
-#include "core/queue.h"
+#include "core/api/core.h"
+#include "core/conn/protocol.h"
+#include "core/queue/queue.h"
 #include "inside.h"
 
 #define LONGEST (300 * KIB) /* of one transfer: more than the hidden buffer holds */
@@ -240,7 +240,8 @@ START_TEST(short_messages_return_credits)
     pair_open(&pair, AF_INET, SOCK_STREAM);
     struct conn *client = conn_of(pair.client), *server = conn_of(pair.server);
     bool read = _i == 0 || !client->immediate;
-    uint16_t flags = (client->immediate ? HELLO_IMM_CREDITS : HELLO_NO_IMMEDIATE) | HELLO_EMPTY_END | HELLO_RING_GROWS;
+    uint16_t flags =
+        (client->immediate ? HELLO_IMM_CREDITS : HELLO_NO_IMMEDIATE) | HELLO_EMPTY_END | HELLO_RING_GROWS;
     uint32_t messages = 4 * RQ_DEPTH, requests = client->immediate ? messages : 2 * messages;
 
     ck_assert_uint_eq(client->peer.flags, flags);

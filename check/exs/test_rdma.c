@@ -3,11 +3,11 @@
  * test_rdma.c - the seam on rdma-core, as far as it goes without a device: which addresses are a real device's,
  * and in what form it gets them.
  */
-#include "core/rdma/address.h"
+#include "core/device/rdma/address.h"
 #include "check/support/support.h"
 
 #include <arpa/inet.h>
-#include "core/device.h"
+#include "core/device/device.h"
 
 static struct sockaddr_storage address_of(const char *text)
 {

@@ -3,8 +3,8 @@
  * test_recvfile_bad.c - exs_recvfile: files that are mapped, or can't be, or become shorter or longer
  * meanwhile; connections that end while a file is filled.
  */
-#include "core/conn.h"
-#include "core/sock.h"
+#include "core/conn/conn.h"
+#include "core/sock/sock.h"
 #include "receiving.h"
 
 #include <fcntl.h>

@@ -120,7 +120,7 @@ START_TEST(not_a_file)
     refused(by_fd(pair.server, 0, 10), ENODEV);
     refused(by_path(folder.path, 0, 10), EISDIR);
     refused(by_path(fifo, 0, 10), ENODEV); /* and does not wait for a reader */
-    ck_assert(!file_was_opened(watch)); /* who waits at the other end must not go on */
+    ck_assert(!file_was_opened(watch));    /* who waits at the other end must not go on */
     must(close(open(fifo, O_RDWR | O_CLOEXEC)));
     ck_assert(file_was_opened(watch));
     close(watch);

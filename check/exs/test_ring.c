@@ -7,7 +7,7 @@
  */
 #include "check/support/scene.h"
 #include "check/support/support.h"
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "inside.h"
 
 #define PIECE 8000               /* bytes of a receive; short and not registered, so it is never advertised */

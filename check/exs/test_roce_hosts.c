@@ -22,13 +22,13 @@
 #include "check/support/rawpeer.h"
 #include "check/support/roce.h"
 #include "check/support/twonets.h"
-#include "core/bytes.h"
-#include "core/protocol.h"
-#include "core/soft/cm/cm_message.h"
-#include "core/soft/cm/ib_address.h"
-#include "core/soft/cm/ib_message.h"
-#include "core/soft/engine/wire.h"
-#include "core/soft/link/icrc.h"
+#include "core/base/bytes.h"
+#include "core/conn/protocol.h"
+#include "soft/cm/cm_message.h"
+#include "soft/cm/ib_address.h"
+#include "soft/cm/ib_message.h"
+#include "soft/engine/wire.h"
+#include "soft/link/icrc.h"
 
 #define PORT 7471
 #define CONNECTIONS 20

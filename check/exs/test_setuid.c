@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "check/support/support.h"
-#include "core/settings.h"
+#include "core/base/settings.h"
 
 #define AS_PROGRAM "--as-program" /* the only argument of the copy */
 #define SAYS_MAX 4096

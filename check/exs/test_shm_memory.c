@@ -51,7 +51,8 @@ START_TEST(a_connection_ends)
 
     must(exs_recv(to, into, LARGE, MSG_WAITALL, to_box->queue, NULL, NULL));
     must(exs_send(from, bytes, LARGE, 0, from_box->queue, NULL, NULL));
-    exs_event_t sent = inbox_take(from_box, EXS_EVT_SEND, from), received = inbox_take(to_box, EXS_EVT_RECV, to);
+    exs_event_t sent = inbox_take(from_box, EXS_EVT_SEND, from),
+                received = inbox_take(to_box, EXS_EVT_RECV, to);
 
     ck_assert_int_ne(sent.exs_evt_errno, 0);
     ck_assert_int_ne(received.exs_evt_errno, 0);

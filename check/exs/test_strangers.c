@@ -7,7 +7,7 @@
 #include "check/support/support.h"
 
 #include <poll.h>
-#include "core/settings.h"
+#include "core/base/settings.h"
 
 #define SOON_S (1.25 * LATE_S) /* 5 s, on a machine that runs the suite at its own speed */
 

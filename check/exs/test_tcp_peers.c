@@ -10,10 +10,10 @@
 
 #include <poll.h>
 #include "check/support/rawpeer.h"
-#include "core/bytes.h"
-#include "core/soft/cm/cm.h"
-#include "core/soft/cm/cm_message.h"
-#include "core/soft/link/tcp_frame.h"
+#include "core/base/bytes.h"
+#include "soft/cm/cm.h"
+#include "soft/cm/cm_message.h"
+#include "soft/link/tcp_frame.h"
 
 #define SOON_S (1.25 * LATE_S)
 

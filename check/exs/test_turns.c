@@ -5,11 +5,11 @@
  * was done is seen at the end.
  */
 #include <poll.h>
-#include "core/core.h"
-#include "core/library.h"
-#include "core/nic.h"
-#include "core/queue.h"
-#include "core/sock.h"
+#include "core/api/core.h"
+#include "core/api/library.h"
+#include "core/queue/nic.h"
+#include "core/queue/queue.h"
+#include "core/sock/sock.h"
 #include "inside.h"
 #include "own_clock.h"
 

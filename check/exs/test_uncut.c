@@ -11,7 +11,7 @@
 #include <netinet/udp.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
-#include "core/soft/engine/wire.h"
+#include "soft/engine/wire.h"
 
 enum { BYTES = 3000000 };
 

@@ -6,7 +6,7 @@
 #include "in_memory.h"
 
 #include <unistd.h>
-#include "core/sock.h"
+#include "core/sock/sock.h"
 #include "inside.h"
 
 #define PART 4096            /* bytes of one work request, at most */

@@ -15,7 +15,8 @@ static void *read_all(void *arg)
     char in[MESSAGE];
 
     for (int i = 0; i < SENDS; i++) {
-        ck_assert_int_eq(exs_recv(pair.server, in, each, EXS_BLOCK | MSG_WAITALL, NULL, NULL, NULL), (ssize_t)each);
+        ck_assert_int_eq(exs_recv(pair.server, in, each, EXS_BLOCK | MSG_WAITALL, NULL, NULL, NULL),
+                         (ssize_t)each);
         pattern_check(in, each, 1, (uint64_t)i * each);
     }
     return NULL;

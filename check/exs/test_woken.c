@@ -20,9 +20,9 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <time.h>
-#include "core/core.h"
-#include "core/nic.h"
-#include "core/queue.h"
+#include "core/api/core.h"
+#include "core/queue/nic.h"
+#include "core/queue/queue.h"
 #include "inside.h"
 
 #define LONG "1000000" /* us; as long as EXS_WAIT_US_MAX */

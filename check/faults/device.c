@@ -5,9 +5,9 @@
  */
 #include "device.h"
 
-#include "core/core.h"
-#include "core/sock.h"
-#include "core/soft/cm/cm_id.h"
+#include "core/api/core.h"
+#include "core/sock/sock.h"
+#include "soft/cm/cm_id.h"
 
 /* The peer hears of the end as of a process's that is killed. */
 static bool take_away(struct cm_id *id, bool flushes)

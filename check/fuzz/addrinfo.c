@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include "check/fuzz/input.h"
 #include "check/support/endpoints.h"
-#include "core/soft/cm/cm.h"
+#include "soft/cm/cm.h"
 
 #define NAME 64 /* bytes of a name */
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "check/fuzz/app.h"
-#include "core/conn.h"
-#include "core/sock.h"
+#include "core/conn/conn.h"
+#include "core/sock/sock.h"
 
 #define ROUNDS_MAX 200 /* of serving: what takes longer is cut off */
 

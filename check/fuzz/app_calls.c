@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check/fuzz/app.h"
-#include "core/core.h"
+#include "core/api/core.h"
 
 #define NEWER 228 /* and up, of a call's first byte: what the corpus did not know at first */
 #define CROWD 252

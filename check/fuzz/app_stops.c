@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <netinet/tcp.h>
 #include "check/fuzz/app.h"
-#include "core/conn.h"
-#include "core/sock.h"
+#include "core/conn/conn.h"
+#include "core/sock/sock.h"
 
 static bool is_send(const struct asked *asked)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "check/fuzz/app.h"
-#include "core/protocol.h"
+#include "core/conn/protocol.h"
 
 static const size_t lengths[] = {1,    0,    7,     100,   1000,  4095,   4096,   5000,
                                  8192, 8193, 20000, 65536, 65537, 300000, 1 << 20};

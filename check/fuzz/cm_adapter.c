@@ -9,12 +9,12 @@
 #include <linux/errqueue.h>
 #include <unistd.h>
 #include "check/fuzz/cm_port.h"
-#include "core/clock.h"
-#include "core/soft/cm/cm_message.h"
-#include "core/soft/cm/ib_address.h"
-#include "core/soft/cm/ib_end.h"
-#include "core/soft/cm/ib_pass.h"
-#include "core/soft/link/roce_port.h"
+#include "core/base/clock.h"
+#include "soft/cm/cm_message.h"
+#include "soft/cm/ib_address.h"
+#include "soft/cm/ib_end.h"
+#include "soft/cm/ib_pass.h"
+#include "soft/link/roce_port.h"
 
 #define GUID UINT64_C(0x1122334455667788)
 

@@ -5,9 +5,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "check/fuzz/cm_port.h"
-#include "core/soft/cm/ib_end.h"
-#include "core/soft/link/roce_port.h"
-#include "core/soft/service/service.h"
+#include "soft/cm/ib_end.h"
+#include "soft/link/roce_port.h"
+#include "soft/service/service.h"
 
 struct port port = {.coming.fd = -1};
 void (*errand)(void);

@@ -9,9 +9,9 @@
 
 #include <sys/socket.h>
 #include "check/fuzz/cm_world.h"
-#include "core/soft/cm/ib_message.h"
-#include "core/soft/link/icrc.h"
-#include "core/soft/link/qp1.h"
+#include "soft/cm/ib_message.h"
+#include "soft/link/icrc.h"
+#include "soft/link/qp1.h"
 
 #define SHARE 3 /* of the port */
 #define HEARD 16

@@ -13,8 +13,8 @@
 #include "check/fuzz/input.h"
 #include "check/support/cmpeer.h"
 #include "check/support/endpoints.h"
-#include "core/soft/cm/cm_id.h"
-#include "core/soft/verbs/verbs.h"
+#include "soft/cm/cm_id.h"
+#include "soft/verbs/verbs.h"
 
 enum { CM_USERS = 8, CM_STRANGERS = 8, CM_CHANNELS = 2, CM_HELD = 4, CM_HALF_OPEN_MAX = 256 };
 

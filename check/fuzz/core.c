@@ -13,7 +13,7 @@
 #include "check/fuzz/app.h"
 #include "check/fuzz/core.h"
 
-#define NEVER 0xff0000 /* a generation of handles that no run comes to (core/handle.c) */
+#define NEVER 0xff0000 /* a generation of handles that no run comes to (core/base/handle.c) */
 #define STEPS_MAX 400
 #define REPEAT 246 /* and up, of a step's first byte */
 

@@ -11,7 +11,7 @@
 
 #include "check/fuzz/input.h"
 #include "check/support/endpoints.h"
-#include "core/soft/engine/engine.h"
+#include "soft/engine/engine.h"
 
 #define LOCKED 4096  /* bytes of a region that nobody may write: neither a peer nor, without the right, we */
 #define MEMORY 16384 /* bytes of an end's region */

@@ -4,7 +4,7 @@
  * wrong in as many places as the input says.
  */
 #include "check/fuzz/engine.h"
-#include "core/soft/engine/mw.h"
+#include "soft/engine/mw.h"
 
 uint32_t packet_key(struct world *world, unsigned number)
 {

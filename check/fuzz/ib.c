@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include "check/fuzz/ib_ends.h"
 #include "check/fuzz/input.h"
-#include "core/bytes.h"
-#include "core/soft/cm/ib_address.h"
-#include "core/soft/cm/ib_conn.h"
+#include "core/base/bytes.h"
+#include "soft/cm/ib_address.h"
+#include "soft/cm/ib_conn.h"
 
 #define CONNS 6
 #define ENDS 0xfd /* an input's first byte: it is ib_ends.c's */

@@ -8,8 +8,8 @@
  */
 #include <check.h>
 #include "check/fuzz/ib_ends.h"
-#include "core/soft/cm/ib_address.h"
-#include "core/soft/cm/ib_end.h"
+#include "soft/cm/ib_address.h"
+#include "soft/cm/ib_end.h"
 
 #define SLOTS 6
 #define BOXES 2

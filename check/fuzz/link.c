@@ -16,9 +16,9 @@
 #include <sys/socket.h>
 #include "check/fuzz/input.h"
 #include "check/support/endpoints.h"
-#include "core/soft/engine/engine.h"
-#include "core/soft/engine/group.h"
-#include "core/soft/link/udp.h"
+#include "soft/engine/engine.h"
+#include "soft/engine/group.h"
+#include "soft/link/udp.h"
 
 #define MEMORY 8192
 #define SPOILED 0xbb /* every byte of a payload whose check is wrong, but one */

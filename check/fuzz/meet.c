@@ -25,10 +25,10 @@
 #include "check/fuzz/input.h"
 #include "check/fuzz/sharing.h"
 #include "check/support/endpoints.h"
-#include "core/fds.h"
-#include "core/settings.h"
-#include "core/soft/engine/engine.h"
-#include "core/soft/link/shm_meet.h"
+#include "core/base/fds.h"
+#include "core/base/settings.h"
+#include "soft/engine/engine.h"
+#include "soft/link/shm_meet.h"
 
 #define MESSAGE 64 /* bytes: a greeting is shorter */
 #define SEAT_AT 16 /* in a greeting */

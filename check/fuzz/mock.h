@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mock.h - a device in memory behind the seam (core/device.h), for one thread and without a clock of its own.
+ * mock.h - a device in memory behind the seam (core/device/device.h), for one thread and without a clock of its own.
  *
  * Nothing happens by itself: a work request stays where it was posted, and a connection where it is, until
  * somebody says what becomes of it. The mock holds EXS to the device's rules meanwhile - what is given back, in
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
-#include "core/device.h"
+#include "core/device/device.h"
 
 #define MOCK_SENDS 128 /* work requests of a queue pair, more than EXS ever asks for */
 #define MOCK_INLINE 64 /* bytes */
@@ -154,7 +154,8 @@ bool mock_all_awake(void); /* every completion that waits has an event, so nobod
 struct ibv_pd *mock_alloc_pd(struct ibv_context *context);
 int mock_dealloc_pd(struct ibv_pd *pd);
 struct ibv_mr *mock_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
-struct ibv_mr *mock_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access);
+struct ibv_mr *mock_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                 unsigned int access);
 int mock_dereg_mr(struct ibv_mr *mr);
 struct ibv_comp_channel *mock_create_comp_channel(struct ibv_context *context);
 int mock_destroy_comp_channel(struct ibv_comp_channel *channel);

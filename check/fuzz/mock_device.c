@@ -9,7 +9,7 @@
 #include <sys/timerfd.h>
 #include <time.h>
 #include "check/fuzz/mock.h"
-#include "core/rdma/harvest.h"
+#include "core/device/rdma/harvest.h"
 
 #define BEGINNING UINT64_C(1000000000000000000) /* ns; later than any time of the kernel's */
 #define TIMERS 1024
@@ -197,11 +197,10 @@ static int notify(struct rdma_cm_id *id, enum ibv_event_type event)
     .set_option = mock_set_option, .get_cm_event = mock_get_cm_event, .ack_cm_event = mock_ack_cm_event,       \
     .query_device = query_device, .query_port = query_port, .alloc_pd = mock_alloc_pd,                         \
     .dealloc_pd = mock_dealloc_pd, .reg_mr = mock_reg_mr, .dereg_mr = mock_dereg_mr,                           \
-    .reg_mr_iova2 = mock_reg_mr_iova2,                                                                         \
-    .create_comp_channel = mock_create_comp_channel, .destroy_comp_channel = mock_destroy_comp_channel,        \
-    .create_cq = mock_create_cq, .destroy_cq = mock_destroy_cq, .get_cq_event = mock_get_cq_event,             \
-    .ack_cq_events = mock_ack_cq_events, .harvest = harvest, .modify_qp = mock_modify_qp,                      \
-    .wc_status_str = wc_status_str
+    .reg_mr_iova2 = mock_reg_mr_iova2, .create_comp_channel = mock_create_comp_channel,                        \
+    .destroy_comp_channel = mock_destroy_comp_channel, .create_cq = mock_create_cq,                            \
+    .destroy_cq = mock_destroy_cq, .get_cq_event = mock_get_cq_event, .ack_cq_events = mock_ack_cq_events,     \
+    .harvest = harvest, .modify_qp = mock_modify_qp, .wc_status_str = wc_status_str
 
 static bool is_by_tcp(struct rdma_cm_id *id)
 {

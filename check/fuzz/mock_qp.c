@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check/fuzz/mock.h"
-#include "core/conn.h"
-#include "core/protocol.h"
+#include "core/conn/conn.h"
+#include "core/conn/protocol.h"
 
 #define OF_A_SEND 1  /* wc.vendor_err; src_qp is then as send_head was behind it */
 #define OF_NOTHING 2 /* likewise: src_qp is the queue pair, and slid says which entry */

@@ -49,7 +49,8 @@ struct ibv_mr *mock_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acc
     return mock_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned int)access);
 }
 
-struct ibv_mr *mock_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access)
+struct ibv_mr *mock_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+                                 unsigned int access)
 {
     struct mock_mr *mr = mock_refuses(pd->context) || mock_fails() ? NULL : calloc(1, sizeof(*mr));
 

@@ -94,8 +94,7 @@ static void lose_device(struct mock_id *id, bool ids_first)
 {
     struct ibv_context *context = id->id.verbs;
 
-    if (id->device != &rdma_device || context != mock_context(id->device) ||
-        mock_replace(id->device) == NULL)
+    if (id->device != &rdma_device || context != mock_context(id->device) || mock_replace(id->device) == NULL)
         return;
     peers_lose();
     if (ids_first)

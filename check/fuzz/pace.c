@@ -16,8 +16,8 @@
 #include "check/fuzz/calls.h"
 #include "check/fuzz/input.h"
 #include "check/support/endpoints.h"
-#include "core/clock.h"
-#include "core/soft/link/udp.h"
+#include "core/base/clock.h"
+#include "soft/link/udp.h"
 
 #define PAUSE UINT64_C(100000)
 #define STEP UINT64_C(50000000) /* between two looks of one who waits */

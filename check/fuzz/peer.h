@@ -12,7 +12,7 @@
 
 #include "check/fuzz/input.h"
 #include "check/fuzz/mock.h"
-#include "core/protocol.h"
+#include "core/conn/protocol.h"
 
 #define PEERS_MAX 24
 #define PEER_ADVERTS 32

@@ -19,9 +19,9 @@
 #include "check/fuzz/calls.h"
 #include "check/fuzz/input.h"
 #include "check/support/endpoints.h"
-#include "core/clock.h"
-#include "core/soft/link/roce_port.h"
-#include "core/soft/link/udp.h"
+#include "core/base/clock.h"
+#include "soft/link/roce_port.h"
+#include "soft/link/udp.h"
 
 #define READING UINT64_C(1000000) /* that a look at the clock takes, ns */
 #define TURN (-1)

@@ -14,9 +14,9 @@
 #include "check/fuzz/input.h"
 #include "check/fuzz/sharing.h"
 #include "check/support/endpoints.h"
-#include "core/fds.h"
-#include "core/soft/engine/engine.h"
-#include "core/soft/link/shm.h"
+#include "core/base/fds.h"
+#include "soft/engine/engine.h"
+#include "soft/link/shm.h"
 
 #define MEMORY 8192
 #define PAGE 4096

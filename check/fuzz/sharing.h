@@ -6,8 +6,8 @@
 #ifndef CHECK_SHARING_H
 #define CHECK_SHARING_H
 
-#include "core/soft/engine/engine.h"
-#include "core/soft/link/shm.h"
+#include "soft/engine/engine.h"
+#include "soft/link/shm.h"
 
 struct sharing {
     struct soft_wire wire; /* first */

@@ -15,7 +15,7 @@
 #include "check/fuzz/input.h"
 #include "check/support/endpoints.h"
 #include "check/support/streamed.h"
-#include "core/bytes.h"
+#include "core/base/bytes.h"
 
 enum { ROUNDS = 60, REACH = 70000 };
 

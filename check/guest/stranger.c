@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include "core/protocol.h"
+#include "core/conn/protocol.h"
 
 #define TIMEOUT_MS 2000
 #define RETRIES 3

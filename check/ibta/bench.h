@@ -3,7 +3,7 @@
  * bench.h - a device under test and a tester, joined by a wire; and the conversations on it, one for each
  * channel.
  *
- * The device is driven by the verbs alone, through the table of core/device.h, so one text drives every device.
+ * The device is driven by the verbs alone, through the table of core/device/device.h, so one text drives every device.
  * The tester is the other end of every channel's queue pair: it has no engine, only what a conversation tells
  * it to send. On a wall clock many talk at once, each in a thread; on a virtual one they talk in
  * turn.
@@ -12,7 +12,7 @@
 #define IBTA_BENCH_H
 
 #include <pthread.h>
-#include "core/device.h"
+#include "core/device/device.h"
 #include "frame.h"
 #include "judge.h"
 

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "core/soft/verbs/verbs.h"
-#include "core/soft/engine/wire.h"
+#include "soft/verbs/verbs.h"
+#include "soft/engine/wire.h"
 #include "wall.h"
 
 /* The last port that is free; its identifier, or 0. */

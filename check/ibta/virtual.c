@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench.h"
-#include "core/soft/link/icrc.h"
-#include "core/soft/engine/wire.h"
+#include "soft/link/icrc.h"
+#include "soft/engine/wire.h"
 
 #define SEED 77
 #define TICK 1000      /* ns by which the clock goes on at each look of the device, and while it sends; */

@@ -14,7 +14,7 @@ static const unsigned shares[VERBS] = {5, 20, 20, 6, 6, 5, 5, 4, 4, 2, 5, 2, 2, 
 /* Flags that each may have, and each of them one time of how many */
 static const struct {
     unsigned flag, of;
-} often[] = {{WAITALL, 4}, {DONTWAIT, 6}, {PEEK, 8},  {UNSIGNALED, 8}, {REGISTERED, 3},
+} often[] = {{WAITALL, 4},  {DONTWAIT, 6}, {PEEK, 8},  {UNSIGNALED, 8}, {REGISTERED, 3},
              {LINGERS, 20}, {CUTS, 4},     {ENDS, 12}, {ALL, 3},        {NO_QUEUE, 4}};
 static const unsigned can_have[VERBS] = {
     [SEND] = DONTWAIT | UNSIGNALED | REGISTERED | NO_QUEUE,

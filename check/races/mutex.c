@@ -13,10 +13,10 @@ static long race_syscall(uint32_t *word, int operation, uint32_t value, ...)
     return futex(word, operation, value);
 }
 
-#include "core/mutex.c"
+#include "core/base/mutex.c"
 
 #ifdef MUTEX_IS_PTHREAD
-#error "this is to be core/mutex.h's own mutex"
+#error "this is to be core/base/mutex.h's own mutex"
 #endif
 
 static struct mutex mutex;

@@ -6,15 +6,15 @@
  */
 #include <string.h>
 #include <unistd.h>
-#include "core/core.h"
-#include "core/fds.h"
-#include "core/library.h"
-#include "core/misuse.h"
-#include "core/nic.h"
-#include "core/poll.h"
-#include "core/queue.h"
-#include "core/sock.h"
-#include "core/trace.h"
+#include "core/api/core.h"
+#include "core/base/fds.h"
+#include "core/api/library.h"
+#include "core/debug/misuse.h"
+#include "core/queue/nic.h"
+#include "core/sock/poll.h"
+#include "core/queue/queue.h"
+#include "core/sock/sock.h"
+#include "core/debug/trace.h"
 #include "kernel.h"
 #include "scenarios.h"
 
@@ -29,11 +29,11 @@ static long race_syscall(uint32_t *word, int operation, uint32_t value, ...)
 #ifdef __clang__ /* what is inline there has the file to itself only in the library */
 #pragma clang diagnostic ignored "-Wstatic-in-inline"
 #endif
-#include "core/mutex.c"
-#include "core/doorbell.c"
-#include "core/events.c"
-#include "core/run.c"
-#include "core/look.c"
+#include "core/base/mutex.c"
+#include "core/base/doorbell.c"
+#include "core/queue/events.c"
+#include "core/queue/run.c"
+#include "core/queue/look.c"
 
 static struct queue queue;
 static struct kernel_bell descriptor; /* of the queue's doorbell */

@@ -4,9 +4,9 @@
  * as there are two processes. The rings have room for two trains, so that room is waited for, too.
  */
 #include <string.h>
-#include "core/fds.h"
-#include "core/settings.h"
-#include "core/soft/link/shm.h"
+#include "core/base/fds.h"
+#include "core/base/settings.h"
+#include "soft/link/shm.h"
 #include "kernel.h"
 #include "scenarios.h"
 
@@ -22,11 +22,11 @@
 #ifdef __clang__ /* what is inline there has the file to itself only in the library */
 #pragma clang diagnostic ignored "-Wstatic-in-inline"
 #endif
-#include "core/soft/link/shm_ring.c"
+#include "soft/link/shm_ring.c"
 #undef MASK
-#include "core/soft/link/shm_board.c"
-#include "core/soft/link/shm.c"
-#include "core/soft/link/shm_peer.c"
+#include "soft/link/shm_board.c"
+#include "soft/link/shm.c"
+#include "soft/link/shm_peer.c"
 
 #define TRAIN 40 /* bytes; two of them fill a ring */
 #define SEATED 2 /* peers of the context that has a board */

@@ -11,7 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
-#include "core/threads.h"
+#include "core/base/threads.h"
 #include "kernel.h"
 #include "scenarios.h"
 
@@ -36,8 +36,8 @@ static void race_clock(struct timespec *time);
 static int race_poll(struct pollfd *fds, unsigned long count, int most);
 static int race_epoll_wait(int epoll, struct epoll_event *events, int most, int wait);
 
-#include "core/soft/service/service.c"
-#include "core/soft/service/service_thread.c"
+#include "soft/service/service.c"
+#include "soft/service/service_thread.c"
 
 static struct kernel_epoll watched;
 static struct service_member member;

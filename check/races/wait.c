@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "loop/wait.h"
 
 #define _Thread_local

@@ -3,7 +3,7 @@
  * cmpeer.h - the embedded device's connection manager on one side, and on the other a TCP socket that says
  * bytes.
  *
- * The bytes are put together here, from core/soft's cm_message.h as it is written there and without its code,
+ * The bytes are put together here, from soft's cm_message.h as it is written there and without its code,
  * so that they can be wrong in any way. One thread: whoever waits for one side drives the other.
  */
 #ifndef CHECK_CMPEER_H
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <netinet/in.h>
-#include "core/soft/cm/cm.h"
+#include "soft/cm/cm.h"
 
 enum said_type { SAID_REQ = 1, SAID_REP, SAID_RTU, SAID_REJ, SAID_DREQ, SAID_SIDR_REQ, SAID_SIDR_REP };
 

@@ -10,7 +10,7 @@
 #include <check.h>
 #include <stdatomic.h>
 #include <sys/types.h>
-#include "core/soft/verbs/verbs.h"
+#include "soft/verbs/verbs.h"
 #include "asleep.h"
 #include "network.h"
 #include "runner.h"
@@ -57,10 +57,10 @@ struct setup {
     int cqe;
     bool all_signaled;
     unsigned qp_access, mr_access;
-    bool ghost;     /* the second end has no engine */
-    bool pull;      /* the engines fetch their packets themselves */
-    bool far;       /* and put them together in memory of their links, past the cache */
-    bool loopback;  /* both ends are queue pairs of one context */
+    bool ghost;    /* the second end has no engine */
+    bool pull;     /* the engines fetch their packets themselves */
+    bool far;      /* and put them together in memory of their links, past the cache */
+    bool loopback; /* both ends are queue pairs of one context */
 };
 
 /* One side. Owned by its pair. */

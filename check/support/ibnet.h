@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "core/soft/cm/ib_conn.h"
+#include "soft/cm/ib_conn.h"
 
 #define MASKED 12      /* packets that a mask is about */
 #define FLIGHT 1000000 /* ns that a packet takes */

@@ -13,10 +13,10 @@
 #include <sys/prctl.h>
 #include "check/support/processes.h"
 #include "check/support/roce.h"
-#include "core/settings.h"
-#include "core/soft/cm/ib_address.h"
-#include "core/soft/link/icrc.h"
-#include "core/soft/verbs/verbs.h"
+#include "core/base/settings.h"
+#include "soft/cm/ib_address.h"
+#include "soft/link/icrc.h"
+#include "soft/verbs/verbs.h"
 
 struct ibpeer peer;
 struct rdma_event_channel *channel;

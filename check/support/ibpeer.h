@@ -14,9 +14,9 @@
 #include "check/support/ibwords.h"
 #include "check/support/support.h"
 #include "check/support/twonets.h"
-#include "core/soft/cm/cm.h"
-#include "core/soft/cm/ib_message.h"
-#include "core/soft/engine/wire.h"
+#include "soft/cm/cm.h"
+#include "soft/cm/ib_message.h"
+#include "soft/engine/wire.h"
 
 #define PORT 7471
 #define NUMBER 0x99 /* of the peer's connection */

@@ -5,8 +5,8 @@
 #include <check.h>
 #include <string.h>
 #include "check/support/roce.h"
-#include "core/soft/cm/ib_address.h"
-#include "core/soft/verbs/verbs.h"
+#include "soft/cm/ib_address.h"
+#include "soft/verbs/verbs.h"
 
 union soft_addr ib_at(const char *text, unsigned port)
 {

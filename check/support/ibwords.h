@@ -8,8 +8,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "core/soft/cm/ib_message.h"
-#include "core/soft/link/icrc.h"
+#include "soft/cm/ib_message.h"
+#include "soft/link/icrc.h"
 
 #define IBWORDS_GUID UINT64_C(0x0123456789abcdef) /* of the node that asks */
 #define IBWORDS_QPN 0x4321

@@ -400,8 +400,8 @@ struct ibv_context *network_context(struct network *network, unsigned node)
 
 void network_path(struct network *network, unsigned local, unsigned remote, struct soft_path *path)
 {
-    *path = (struct soft_path){.local = network->nodes[local].address,
-                               .remote = network->nodes[remote].address};
+    *path =
+        (struct soft_path){.local = network->nodes[local].address, .remote = network->nodes[remote].address};
 }
 
 void network_gid(struct network *network, unsigned node, union ibv_gid *gid)

@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "core/soft/engine/wire.h"
+#include "soft/engine/wire.h"
 #include "roce.h"
 
 #define NETWORK_NODES 16

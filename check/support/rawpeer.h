@@ -3,15 +3,15 @@
  * rawpeer.h - a peer that is no EXS: one end of a connection by rdma_cm and verbs alone, which says what it
  * likes.
  *
- * It goes through the seam (core/device.h), so the same peer meets EXS on the embedded device and on
+ * It goes through the seam (core/device/device.h), so the same peer meets EXS on the embedded device and on
  * rdma-core's. Where EXS's end is in the same process its inbox is moved whenever the peer waits. Owned by one
  * thread.
  */
 #ifndef CHECK_RAWPEER_H
 #define CHECK_RAWPEER_H
 
-#include "core/device.h"
-#include "core/protocol.h"
+#include "core/device/device.h"
+#include "core/conn/protocol.h"
 #include "support.h"
 
 #define RAW_HIDDEN (64 * KIB) /* bytes that its hello offers as hidden buffer */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check/support/endpoints.h"
-#include "core/bytes.h"
-#include "core/fds.h"
+#include "core/base/bytes.h"
+#include "core/base/fds.h"
 
 static uint64_t clock_now(struct soft_clock *clock)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * streamed.h - a device with one queue pair whose packets travel over a stream socket (core/soft/link/tcp.h). The
+ * streamed.h - a device with one queue pair whose packets travel over a stream socket (soft/link/tcp.h). The
  * other end of the socket is the test's. No thread looks after the device, and its clock is the test's.
  */
 #ifndef CHECK_STREAMED_H
 #define CHECK_STREAMED_H
 
 #include "check/support/roce.h"
-#include "core/soft/engine/engine.h"
-#include "core/soft/link/tcp.h"
+#include "soft/engine/engine.h"
+#include "soft/link/tcp.h"
 
 #define STREAMED_MEMORY (4 << 20)
 #define STREAMED_FRAME (TCP_FRAME_HEADER + TCP_PACKET_MAX + 1)

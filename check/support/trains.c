@@ -31,7 +31,8 @@ static unsigned even_sizes(size_t length, size_t stride, size_t sizes[SOFT_TRAIN
     return packets;
 }
 
-unsigned train_sizes(const struct soft_link *link, size_t length, size_t stride, size_t sizes[SOFT_TRAIN_PACKETS], const char **fault)
+unsigned train_sizes(const struct soft_link *link, size_t length, size_t stride,
+                     size_t sizes[SOFT_TRAIN_PACKETS], const char **fault)
 {
     unsigned packets = 0;
 

@@ -13,7 +13,7 @@
 
 #include <unistd.h>
 #include "calls.h"
-#include "core/clock.h"
+#include "core/base/clock.h"
 
 #define SECONDS 30 /* longer than any time-out of the library's together */
 

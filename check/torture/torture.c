@@ -18,7 +18,7 @@
 
 #include <unistd.h>
 #include "calls.h"
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "run.h"
 
 #define JOBS_MAX 64

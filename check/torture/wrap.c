@@ -136,7 +136,7 @@ int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)
 WRAP_RESULT(__register_atfork, (void (*prepare)(void), void (*parent)(void), void (*child)(void), void *object),
             (prepare, parent, child, object))
 
-/* How core/fds.c reads and writes eventfds. What else is called so, a mutex's wait, does not fail. */
+/* How core/base/fds.c reads and writes eventfds. What else is called so, a mutex's wait, does not fail. */
 EXPORTED long syscall(long number, ...)
 {
     void *caller = __builtin_return_address(0);

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <sys/socket.h>
-#include "core/settings.h"
+#include "core/base/settings.h"
 
 struct intruded world;
 

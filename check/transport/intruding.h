@@ -10,7 +10,7 @@
 
 #include "check/support/cmpeer.h"
 #include "check/support/endpoints.h"
-#include "core/soft/link/icrc.h"
+#include "soft/link/icrc.h"
 
 #define BYTES 64      /* of a message */
 #define PLACES 3      /* for messages */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* joining.c - see joining.h. */
 #include "joining.h"
-#include "core/soft/cm/cm_id.h"
-#include "core/soft/engine/context.h"
+#include "soft/cm/cm_id.h"
+#include "soft/engine/context.h"
 
 const char *const joining_groups[3] = {"239.1.2.3", "239.1.2.4", "239.1.2.5"};
 int joining_contexts[3];

@@ -9,11 +9,11 @@
 #include "check/support/endpoints.h"
 #include "check/support/ibwords.h"
 #include "check/support/roce.h"
-#include "core/clock.h"
-#include "core/soft/engine/context.h"
-#include "core/soft/engine/group.h"
-#include "core/soft/link/icrc.h"
-#include "core/soft/verbs/verbs.h"
+#include "core/base/clock.h"
+#include "soft/engine/context.h"
+#include "soft/engine/group.h"
+#include "soft/link/icrc.h"
+#include "soft/verbs/verbs.h"
 
 #define PATIENCE_NS UINT64_C(20000000000)
 #define PARTITION 0xffff

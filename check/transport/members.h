@@ -11,8 +11,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "core/soft/engine/wire.h"
-#include "core/soft/service/home.h"
+#include "soft/engine/wire.h"
+#include "soft/service/home.h"
 
 #define MEMBER_QKEY 0x01234567 /* RDMA_UDP_QKEY, so that an identifier's queue pair can be one */
 #define MEMBER_BYTES 64        /* of a datagram, */
@@ -26,8 +26,8 @@ struct member {
     struct ibv_pd *pd; /* NULL: the queue pair is somebody else's */
     struct ibv_qp *qp;
     struct ibv_mr *mr;
-    bool beside;         /* another is in the context, too, and closes it */
-    int watched, served; /* sockets of the context that are no group's */
+    bool beside;                                         /* another is in the context, too, and closes it */
+    int watched, served;                                 /* sockets of the context that are no group's */
     uint8_t memory[(MEMBER_RECEIVES + 1) * MEMBER_SLOT]; /* the last is what it sends */
 };
 

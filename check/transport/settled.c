@@ -5,7 +5,7 @@
 #include <check.h>
 #include <stdio.h>
 #include <unistd.h>
-#include "core/settings.h"
+#include "core/base/settings.h"
 
 void settled_text(struct soft_home *home, char *text, size_t size)
 {

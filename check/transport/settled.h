@@ -4,7 +4,7 @@
 #define CHECK_SETTLED_H
 
 #include <stddef.h>
-#include "core/soft/service/home.h"
+#include "soft/service/home.h"
 
 /* As if it ended now, with the settings as the environment has them. `home` is the one that is open; NULL: none
  * is. */

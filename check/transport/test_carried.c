@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
-#include "core/soft/engine/engine.h"
+#include "soft/engine/engine.h"
 
 #define TRAINS 16
 #define BYTES 8192 /* of a train */

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "core/fds.h"
-#include "core/soft/cm/cm.h"
+#include "core/base/fds.h"
+#include "soft/cm/cm.h"
 #include "check/support/endpoints.h"
 #include "check/support/self.h"
-#include "core/soft/lock.h"
+#include "soft/lock.h"
 
 #define ROUNDS 200
 

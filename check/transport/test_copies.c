@@ -12,7 +12,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include "core/fds.h"
+#include "core/base/fds.h"
 #include "check/support/cmpeer.h"
 #include "check/support/endpoints.h"
 #include "check/support/processes.h"

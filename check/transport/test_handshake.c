@@ -10,8 +10,8 @@
 #include <sys/syscall.h>
 #include "check/support/cmpeer.h"
 #include "check/support/endpoints.h"
-#include "core/clock.h"
-#include "core/soft/cm/cm_id.h"
+#include "core/base/clock.h"
+#include "soft/cm/cm_id.h"
 
 #define REQ_PRIVATE 56
 #define REP_PRIVATE 196

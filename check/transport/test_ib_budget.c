@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "check/support/runner.h"
-#include "core/soft/cm/ib_budget.h"
-#include "core/soft/link/roce_table.h"
+#include "soft/cm/ib_budget.h"
+#include "soft/link/roce_table.h"
 
 #define SECOND UINT64_C(1000000000)
 #define COST (SECOND / IB_BUDGET_RATE)
@@ -113,7 +113,8 @@ static void unmap_both(void)
 
 START_TEST(doors_are_known)
 {
-    uint32_t place = roce_table_place("exs/roce/0/at/7471/any"), other = roce_table_place("exs/roce/0/at/7472/any");
+    uint32_t place = roce_table_place("exs/roce/0/at/7471/any"),
+             other = roce_table_place("exs/roce/0/at/7472/any");
 
     ck_assert_uint_ne(place, other);
     ck_assert(!roce_table_is_open(here, place));

@@ -6,11 +6,11 @@
 #include <string.h>
 #include "check/support/ibpeer.h"
 #include "check/support/roce.h"
-#include "core/soft/cm/cm_id.h"
-#include "core/soft/cm/ib_address.h"
-#include "core/soft/cm/ib_end.h"
-#include "core/soft/link/icrc.h"
-#include "core/soft/verbs/verbs.h"
+#include "soft/cm/cm_id.h"
+#include "soft/cm/ib_address.h"
+#include "soft/cm/ib_end.h"
+#include "soft/link/icrc.h"
+#include "soft/verbs/verbs.h"
 
 #define AT_ONCE 64 /* things that are looked at for one event, at most */
 

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 #include "check/support/ibpeer.h"
-#include "core/clock.h"
-#include "core/soft/cm/cm_id.h"
-#include "core/soft/cm/ib_address.h"
-#include "core/soft/cm/ib_end.h"
-#include "core/soft/lock.h"
+#include "core/base/clock.h"
+#include "soft/cm/cm_id.h"
+#include "soft/cm/ib_address.h"
+#include "soft/cm/ib_end.h"
+#include "soft/lock.h"
 
 /* ---- Whoever connects ---- */
 

@@ -8,9 +8,9 @@
 #include <sys/prctl.h>
 #include "check/support/ibpeer.h"
 #include "check/support/processes.h"
-#include "core/soft/cm/cm_id.h"
-#include "core/soft/cm/ib_address.h"
-#include "core/soft/verbs/verbs.h"
+#include "soft/cm/cm_id.h"
+#include "soft/cm/ib_address.h"
+#include "soft/verbs/verbs.h"
 
 static void hears_reply(const struct ib_message *asked_for, unsigned status)
 {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check/support/runner.h"
-#include "core/soft/cm/ib_address.h"
-#include "core/soft/cm/ib_message.h"
+#include "soft/cm/ib_address.h"
+#include "soft/cm/ib_message.h"
 
 /* Linux 6.1 on its software device, 10.77.0.2 connecting to port 8810 of 10.77.0.1; what is left off is zero.
  */

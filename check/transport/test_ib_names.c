@@ -13,11 +13,11 @@
 #include "check/support/abstract.h"
 #include "check/support/ibpeer.h"
 #include "check/support/processes.h"
-#include "core/clock.h"
-#include "core/fds.h"
-#include "core/soft/cm/ib_pass.h"
-#include "core/soft/cm/cm_id.h"
-#include "core/soft/link/shm_pass.h"
+#include "core/base/clock.h"
+#include "core/base/fds.h"
+#include "soft/cm/ib_pass.h"
+#include "soft/cm/cm_id.h"
+#include "soft/link/shm_pass.h"
 
 #define ANOTHER 65534
 #ifndef SO_PASSRIGHTS

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check/support/runner.h"
-#include "core/fds.h"
-#include "core/soft/cm/ib_address.h"
-#include "core/soft/cm/ib_end.h"
-#include "core/soft/cm/ib_pass.h"
+#include "core/base/fds.h"
+#include "soft/cm/ib_address.h"
+#include "soft/cm/ib_end.h"
+#include "soft/cm/ib_pass.h"
 
 #define SECOND UINT64_C(1000000000)
 #define PORT 7471

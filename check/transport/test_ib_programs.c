@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include "check/support/ibpeer.h"
 #include "check/support/processes.h"
-#include "core/soft/cm/cm_id.h"
+#include "soft/cm/cm_id.h"
 
 /* Whichever of them reads a packet, the one that it is for has it. */
 START_TEST(several_programs)

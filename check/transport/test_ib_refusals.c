@@ -8,7 +8,7 @@
 #include <string.h>
 #include "check/support/ibnet.h"
 #include "check/support/runner.h"
-#include "core/bytes.h"
+#include "core/base/bytes.h"
 
 /* ---- Refusals ---- */
 

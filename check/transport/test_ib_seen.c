@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check/support/support.h"
-#include "core/bytes.h"
-#include "core/soft/cm/ib_address.h"
-#include "core/soft/cm/ib_message.h"
-#include "core/soft/link/icrc.h"
-#include "core/soft/link/qp1.h"
+#include "core/base/bytes.h"
+#include "soft/cm/ib_address.h"
+#include "soft/cm/ib_message.h"
+#include "soft/link/icrc.h"
+#include "soft/link/qp1.h"
 
 #define CAPTURES "check/transport/captures/"
 #define LINES 64

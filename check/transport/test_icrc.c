@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check/support/runner.h"
-#include "core/soft/link/icrc.h"
-#include "core/soft/link/icrc_id.h"
+#include "soft/link/icrc.h"
+#include "soft/link/icrc_id.h"
 
 #define LONGEST 4200
 

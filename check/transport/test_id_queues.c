@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include "check/support/endpoints.h"
-#include "core/soft/cm/cm.h"
+#include "soft/cm/cm.h"
 
 #define REFUSED(call)                                                                                          \
     do {                                                                                                       \

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "intruding.h"
-#include "core/soft/engine/recovery.h"
+#include "soft/engine/recovery.h"
 
 static void enter(void)
 {

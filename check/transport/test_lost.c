@@ -4,7 +4,7 @@
 #include <string.h>
 #include "check/support/endpoints.h"
 #include "check/support/self.h"
-#include "core/soft/service/home.h"
+#include "soft/service/home.h"
 #include "settled.h"
 
 #define QKEY 5

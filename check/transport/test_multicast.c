@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 #include "check/support/twonets.h"
-#include "core/soft/engine/context.h"
-#include "core/soft/engine/group.h"
-#include "core/soft/verbs/verbs.h"
+#include "soft/engine/context.h"
+#include "soft/engine/group.h"
+#include "soft/verbs/verbs.h"
 #include "members.h"
 
 #define HERE "127.0.0.1"

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/un.h>
-#include "core/soft/cm/cm_id.h"
-#include "core/soft/verbs/verbs.h"
+#include "soft/cm/cm_id.h"
+#include "soft/verbs/verbs.h"
 #include "joining.h"
 
 /* ---- Who may join what ---- */

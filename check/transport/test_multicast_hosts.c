@@ -15,9 +15,9 @@
 #include "check/support/ibwords.h"
 #include "check/support/roce.h"
 #include "check/support/twonets.h"
-#include "core/soft/engine/group.h"
-#include "core/soft/link/icrc.h"
-#include "core/soft/verbs/verbs.h"
+#include "soft/engine/group.h"
+#include "soft/link/icrc.h"
+#include "soft/verbs/verbs.h"
 #include "members.h"
 
 #define LOOPBACK "127.0.0.1"

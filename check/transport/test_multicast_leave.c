@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include "core/soft/cm/cm_id.h"
-#include "core/soft/verbs/verbs.h"
+#include "soft/cm/cm_id.h"
+#include "soft/verbs/verbs.h"
 #include "joining.h"
 #include "members.h"
 

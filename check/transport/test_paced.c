@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
-#include "core/soft/service/home.h"
+#include "soft/service/home.h"
 
 #define QKEY 5
 #define LENGTH 4096         /* of a message; a datagram of the device's may have that by loopback */

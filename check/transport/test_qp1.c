@@ -4,7 +4,7 @@
 #include <check.h>
 #include <string.h>
 #include "check/support/support.h"
-#include "core/soft/link/qp1.h"
+#include "soft/link/qp1.h"
 
 static uint8_t packet[QP1_PACKET + 1], mad[QP1_MAD];
 

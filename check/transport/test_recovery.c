@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* test_recovery.c - the arithmetic of losses by itself: estimates, probes, windows and retries (recovery.h). */
 #include "check/support/endpoints.h"
-#include "core/soft/engine/recovery.h"
+#include "soft/engine/recovery.h"
 
 #define US 1000ull
 

@@ -19,14 +19,14 @@
 #include "check/support/processes.h"
 #include "check/support/roce.h"
 #include "check/support/twonets.h"
-#include "core/fds.h"
-#include "core/settings.h"
-#include "core/soft/engine/engine.h"
-#include "core/soft/link/icrc.h"
-#include "core/soft/link/roce_port.h"
-#include "core/soft/service/home.h"
-#include "core/soft/service/service_thread.h"
-#include "core/soft/soft.h"
+#include "core/base/fds.h"
+#include "core/base/settings.h"
+#include "soft/engine/engine.h"
+#include "soft/link/icrc.h"
+#include "soft/link/roce_port.h"
+#include "soft/service/home.h"
+#include "soft/service/service_thread.h"
+#include "soft/soft.h"
 
 #define QKEY 0x11
 #define BYTES 64

@@ -14,9 +14,9 @@
 #include "check/support/abstract.h"
 #include "check/support/endpoints.h"
 #include "check/support/twonets.h"
-#include "core/settings.h"
-#include "core/soft/link/roce_port.h"
-#include "core/soft/service/home.h"
+#include "core/base/settings.h"
+#include "soft/link/roce_port.h"
+#include "soft/service/home.h"
 
 #define USER 4711 /* another than the test's */
 

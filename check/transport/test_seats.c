@@ -13,8 +13,8 @@
 #include <rdma/rdma_cma.h>
 #include "check/support/cmpeer.h"
 #include "check/support/runner.h"
-#include "core/soft/cm/cm_number.h"
-#include "core/soft/verbs/verbs.h"
+#include "soft/cm/cm_number.h"
+#include "soft/verbs/verbs.h"
 
 enum { NUMBER = 7321, ASKED_AT = 12, RESOLVE_MS = 5000, WAIT_MS = 30000, STRANGERS_QPN = 0x1234 };
 

@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include "check/support/endpoints.h"
-#include "core/fds.h"
-#include "core/soft/link/shm_board.h"
+#include "core/base/fds.h"
+#include "soft/link/shm_board.h"
 
 enum { CALLERS = 2, CALLS = 40000 };
 

@@ -19,7 +19,7 @@
 #include "check/support/abstract.h"
 #include "check/support/endpoints.h"
 #include "check/support/processes.h"
-#include "core/soft/link/shm_door.h"
+#include "soft/link/shm_door.h"
 
 #define PORT 7495
 #define STRANGER 65534

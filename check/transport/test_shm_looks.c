@@ -7,11 +7,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
-#include "core/fds.h"
-#include "core/settings.h"
-#include "core/soft/link/shm_meet.h"
-#include "core/soft/service/home.h"
-#include "core/soft/verbs/verbs.h"
+#include "core/base/fds.h"
+#include "core/base/settings.h"
+#include "soft/link/shm_meet.h"
+#include "soft/service/home.h"
+#include "soft/verbs/verbs.h"
 
 enum { PEERS = 40 };
 

@@ -16,12 +16,12 @@
 #include "check/support/abstract.h"
 #include "check/support/endpoints.h"
 #include "check/support/processes.h"
-#include "core/fds.h"
-#include "core/settings.h"
-#include "core/soft/link/shm_meet.h"
-#include "core/soft/link/shm_pass.h"
-#include "core/soft/link/shm_sealed.h"
-#include "core/soft/service/home.h"
+#include "core/base/fds.h"
+#include "core/base/settings.h"
+#include "soft/link/shm_meet.h"
+#include "soft/link/shm_pass.h"
+#include "soft/link/shm_sealed.h"
+#include "soft/service/home.h"
 
 static struct soft_home *here, *there;
 static union soft_addr address;

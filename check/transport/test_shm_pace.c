@@ -3,7 +3,7 @@
  * told a few trains later, as by a ring, on a machine that changes. */
 #include <string.h>
 #include "check/support/endpoints.h"
-#include "core/soft/link/shm_pace.h"
+#include "soft/link/shm_pace.h"
 
 #define LATE 32     /* trains that were on their way before what is asked for is done */
 #define BYTES 65568 /* of a train */

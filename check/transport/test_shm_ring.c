@@ -10,9 +10,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
-#include "core/copy.h"
-#include "core/fds.h"
-#include "core/soft/link/shm.h"
+#include "core/base/copy.h"
+#include "core/base/fds.h"
+#include "soft/link/shm.h"
 
 #define STRIDE 1000
 

@@ -13,9 +13,9 @@
 #include "check/support/cmpeer.h"
 #include "check/support/endpoints.h"
 #include "check/support/roce.h"
-#include "core/bytes.h"
-#include "core/settings.h"
-#include "core/soft/link/tcp_frame.h"
+#include "core/base/bytes.h"
+#include "core/base/settings.h"
+#include "soft/link/tcp_frame.h"
 
 enum { SIZE = 1000, PSN = 0x777, FLAGS = 23, BY_TCP = 32, MOMENT_MS = 10, MOMENTS = 1000 };
 

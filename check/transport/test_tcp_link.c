@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include "check/support/endpoints.h"
 #include "check/support/streamed.h"
-#include "core/bytes.h"
-#include "core/clock.h"
+#include "core/base/bytes.h"
+#include "core/base/clock.h"
 
 enum { SHORT = 100, LONG = 50001, ODD = 7, BIG = 1 << 20, MOMENT_MS = 10, MOMENTS = 1000 };
 

@@ -2,7 +2,7 @@
 /* test_trains.c - how many trains long messages take, since that is what they cost by UDP: their packets are not all
  * equally long, and acknowledgements have to find a place among them. */
 #include "check/support/endpoints.h"
-#include "core/soft/engine/engine.h"
+#include "soft/engine/engine.h"
 
 #define MTU 4096
 #define PACKETS 16

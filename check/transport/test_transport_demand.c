@@ -69,8 +69,7 @@ START_TEST(what_may_be_registered)
         {at, 2 * page, ON_DEMAND, 0},         {at, 2 * page, ACCESS_ALL, EFAULT},
         {NULL, SIZE_MAX, ON_DEMAND, 0}, /* all that there is, and will be */
         {NULL, SIZE_MAX, ACCESS_ALL, EFAULT}, {at, SIZE_MAX, ON_DEMAND, EINVAL},
-        {at, 0, ON_DEMAND, EINVAL},
-        {NULL, 0, ON_DEMAND, EINVAL},
+        {at, 0, ON_DEMAND, EINVAL},           {NULL, 0, ON_DEMAND, EINVAL},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "check/support/endpoints.h"
-#include "core/soft/lock.h"
+#include "soft/lock.h"
 
 static struct pair *new_pair(void)
 {

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 #include "check/support/endpoints.h"
-#include "core/soft/engine/context.h"
-#include "core/soft/engine/group.h"
+#include "soft/engine/context.h"
+#include "soft/engine/group.h"
 
 #define GRH 40
 #define QKEY 0x11111111u /* setup_default's */

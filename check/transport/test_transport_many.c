@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check/support/endpoints.h"
-#include "core/soft/engine/shuffle.h"
+#include "soft/engine/shuffle.h"
 
 /* One more connection between the ends of a pair, on the same completion queues. */
 struct line {

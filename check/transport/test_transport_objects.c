@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "check/support/endpoints.h"
-#include "core/soft/engine/engine.h"
+#include "soft/engine/engine.h"
 
 static int pd_make_and_destroy(struct end *end)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "check/support/endpoints.h"
-#include "core/soft/engine/engine.h"
+#include "soft/engine/engine.h"
 
 #define UNKNOWN (UINT32_C(1) << 30) /* a bit of no mask */
 

@@ -82,7 +82,8 @@ static void connect_both(exs_qhandle_t queue, int *clients, int *servers)
     take(queue, events, 2 * MANY);
     for (int i = 0; i < MANY; i++) {
         find(events, 2 * MANY, EXS_EVT_CONNECT, &clients[i]);
-        servers[i] = find(events, 2 * MANY, EXS_EVT_ACCEPT, &wanted.is[i])->exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+        servers[i] = find(events, 2 * MANY, EXS_EVT_ACCEPT, &wanted.is[i])
+                         ->exs_evt_union.exs_evt_accept.exs_evt_newsocket;
         MUST(servers[i] == wanted.is[i].exs_socket);
     }
     whole(wanted.fence, "elements");
@@ -92,7 +93,8 @@ static void connect_both(exs_qhandle_t queue, int *clients, int *servers)
 static void talk(exs_qhandle_t queue, int client, int server, char *said)
 {
     char heard[sizeof("number 0")];
-    exs_iovec_t pieces[] = {{.exs_base = said, .exs_length = 3}, {.exs_base = said + 3, .exs_length = strlen(said) - 2}};
+    exs_iovec_t pieces[] = {{.exs_base = said, .exs_length = 3},
+                            {.exs_base = said + 3, .exs_length = strlen(said) - 2}};
     exs_msghdr_t message = {.exs_iov = pieces, .exs_iovlen = 2};
     exs_xferfile_t vector[] = {
         {.exs_xfv_type = EXS_IOVEC, .exs_xfv.exs_iov = {.exs_base = said, .exs_length = 1}},

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "core/text.h"
+#include "core/base/text.h"
 
 char *terminal_filter(char *text)
 {

@@ -24,7 +24,7 @@ enum {
     DEPTH = 4096,
     BATCH = 64,
     ROUNDS = 1024,
-    POLL_IDLE_S = 1,         /* seconds without an event after which the server sleeps though a client wants polling */
+    POLL_IDLE_S = 1, /* seconds without an event after which the server sleeps though a client wants polling */
     HANDSHAKE_PATIENCE = 20, /* seconds that a client may say nothing */
     TEST_PATIENCE = 60,
     REST_PATIENCE = 3600 /* where a test that runs has nothing to say */

@@ -13,7 +13,7 @@ struct kept {
     struct incoming file;
     XXH3_state_t *hash;
     struct sockaddr_storage peer; /* that sent it */
-    int seconds; /* that it has been kept */
+    int seconds;                  /* that it has been kept */
 };
 
 static void remove_kept(struct store *store, struct kept *kept)

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ask.c - xs_start(): passes a request to the function for its type. */
+#include "core.h"
+#include "core/sock/sock.h"
+#include "core/debug/trace.h"
+
+static inline __attribute__((always_inline)) int start_asked(const struct ask *ask, int type)
+{
+    switch (type) {
+    case EXS_EVT_CONNECT:
+        return xs_start_connect(ask);
+    case EXS_EVT_ACCEPT:
+        return xs_start_accept(ask);
+    case EXS_EVT_SEND:
+        return xs_start_send(ask);
+    case EXS_EVT_RECV:
+        return xs_start_recv(ask);
+    case EXS_EVT_SENDMSG:
+        return xs_start_sendmsg(ask);
+    case EXS_EVT_RECVMSG:
+        return xs_start_recvmsg(ask);
+    case EXS_EVT_SENDFILE:
+        return xs_start_sendfile(ask);
+    case EXS_EVT_RECVFILE:
+        return xs_start_recvfile(ask);
+    case EXS_EVT_SHUTDOWN:
+        return xs_start_shutdown(ask);
+    case EXS_EVT_CLOSE:
+        return xs_start_close(ask);
+    default:
+        return xs_start_onesided(ask);
+    }
+}
+
+static __attribute__((noinline)) int start_traced(const struct ask *ask)
+{
+    int rc = start_asked(ask, ask->type);
+
+    if (rc < 0)
+        xs_trace_refused(ask);
+    return rc;
+}
+
+inline __attribute__((always_inline)) int xs_start(const struct ask *ask, int type)
+{
+    XS_PROBE_BEGIN(ask);
+    return xs_tracing ? start_traced(ask) : start_asked(ask, type);
+}

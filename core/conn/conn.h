@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * conn.h - a connection: one queue pair, and EXS's protocol on it in both directions (protocol.h).
+ *
+ * tx.c sends, late.c copies deferred sends, rx.c receives, place.c chooses where received bytes go, control.c handles
+ * credits and control messages, probe.c is the keepalive, onesided.c reads and writes memory that the peer exported,
+ * export.c lets the peer do so, ring.c lets ring buffers grow, batch.c sends several short sends as one message, conn.c makes and frees connections, life.c has the states and what each permits,
+ * work.c posts work requests and processes completions. A connection is owned by its socket, and guarded by the lock
+ * of the socket's home queue; all functions here are called with that lock.
+ *
+ * Identifiers call the ring buffer (protocol.h) `hidden`.
+ */
+#ifndef XS_CONN_H
+#define XS_CONN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "core/device/device.h"
+#include "core/memory/domain.h"
+#include "core/base/handle.h"
+#include "core/queue/op.h"
+#include "protocol.h"
+#include "ring.h"
+
+#define RQ_DEPTH 64        /* maximum number of posted receives: the credits given to the peer; see depth */
+#define RECEIVES_AT_ONCE 8 /* maximum of receives posted by one call, which posts depth / 8 of them */
+#define SQ_DEPTH 64        /* maximum number of outstanding work requests */
+#define DEPTH_MIN 16       /* minimum of both: a smaller queue has no room besides the reserved entries */
+#define SQ_KEPT_BY_DATA 8  /* entries of the send queue that are reserved for control messages */
+#define ADVERTS_MAX 32     /* maximum number of outstanding advertisements in each direction */
+#define GATHER_MAX 16      /* maximum number of sends that one message carries */
+#define SLOT_SIZE 64       /* bytes, of the slot of a control message */
+#define HIDDEN_SIZE (256 << 10) /* bytes, of the ring buffer unless SO_RCVBUF says otherwise; */
+#define HIDDEN_MIN (4 << 10)    /* its minimum and maximum; all are powers of 2 */
+#define HIDDEN_MAX (64 << 20)
+#define BOUNCES_OWN 4  /* bounce buffers that a new connection has */
+#define ACK_TIMEOUT 17 /* the encoding of 0.54 s: 4.096 us * 2^17 */
+#define RETRY_COUNT 6  /* retransmissions until the peer counts as gone; rxe takes 7 for infinite */
+/* Advertisements that are outstanding until the peer has used one, after it could not use the last ones. */
+#define ADVERTS_TRIED 4
+#define ADVERTS_SKIP_MAX 64 /* turns of a grown ring */
+#define DIRECT_MIN                                                                                             \
+    4096 /* bytes: a shorter STREAM receive is not advertised, because a copy is cheaper than advertising it */
+
+struct nic;
+struct cq;
+struct sock;
+struct window;
+
+/* The state of a connection (life.c), which changes only in this order. */
+enum conn_state {
+    CONN_OPENING, /* not established: receives are posted, sends are not permitted */
+    CONN_OPEN,
+    /* it failed, or the peer left: nothing more is sent; what had arrived is still processed and delivered */
+    CONN_BROKEN,
+    /* the device uses no buffer any more, and operations that can't complete otherwise have failed */
+    CONN_DRAINED
+};
+/* The states of its two directions. */
+enum write_half {
+    WRITE_OPEN,
+    WRITE_SHUT,     /* new sends are refused; FIN follows those that are pending */
+    WRITE_FIN_SENT, /* FIN was posted */
+    WRITE_FIN_ACKED /* the peer has received everything */
+};
+enum read_half {
+    READ_OPEN,
+    READ_SHUT, /* the application has shut down reading */
+    READ_ENDED /* the peer's FIN has arrived: no more data will */
+};
+
+/* An advertisement of the peer: memory that we may write to. */
+struct advert {
+    uint64_t addr, left; /* bytes */
+    uint32_t rkey;
+    bool waitall;
+};
+
+/* The first four kinds are messages, which take a credit each. */
+enum posted_kind {
+    POSTED_CONTROL,
+    POSTED_DATA,
+    POSTED_SILENT, /* data of an operation that is over: its bytes were copied inline, and it has no event */
+    POSTED_FIN,
+    POSTED_PART, /* a part of a message's data; the rest of the message follows */
+    POSTED_ONESIDED,
+    POSTED_PROBE
+};
+
+/* A work request that has not completed. */
+struct posted {
+    enum posted_kind kind;
+    bool signaled; /* it has a completion; else that of a later one implies its own */
+    /* Data: the number of sends behind `op` that the message carries as well, each of them whole. */
+    uint8_t followers;
+    struct op *op;
+    struct window *window; /* the window that it sends from (file.h); or NULL */
+    uint32_t bytes;
+    /* the bytes that the peer knows of when it is done: the whole message's; 0 except for a message's last request */
+    uint32_t told;
+};
+
+struct export; /* memory that the peer may access (export.c) */
+
+#define DUE_RECALL 1      /* RECALL: ask the peer to drop our advertisements */
+#define DUE_RECALLED 2    /* RECALLED: the peer's advertisements were dropped */
+#define DUE_END 4         /* the end of the transfer that has begun, unless another send continues it */
+#define DUE_RING_WANTED 8 /* RING_WANTED: the peer's ring buffer is too small for the path */
+#define DUE_RING 16       /* RING: the peer has asked for a larger ring buffer */
+
+struct conn {
+    struct sock *sock;
+    const struct device *device;
+    struct rdma_cm_id *id;
+    struct nic *nic;
+    struct cq *cq;
+    struct ibv_qp *qp;
+    LIST_ENTRY(conn) touched; /* list of connections with new completions (nic.c) */
+    bool is_touched;          /* is in that list */
+
+    struct domain domain; /* where the memory that its device uses is registered */
+    size_t memory_size;   /* bytes, of: */
+    uint8_t *memory;      /* owned by the connection (conn.c); starts with RQ_DEPTH receive slots */
+    uint8_t *send_slots;  /* SQ_DEPTH of them, in `memory` */
+    uint8_t *hidden;      /* the ring buffer, at the end of `memory` */
+    uint64_t hidden_iova; /* the address by which the peer knows its first byte */
+    uint64_t hidden_size; /* bytes, a power of 2 */
+    uint64_t hidden_mask; /* hidden_size - 1 */
+    /* of the ring buffer that has replaced that in `memory`; NULL: none has */
+    struct ibv_mr *ring_mr;
+    struct next_ring next_ring;
+    /* when this many bytes were copied out of it and not acknowledged, an ACK is due */
+    uint64_t ack_due;
+    struct ibv_mr *local_mr, *hidden_mr; /* of `memory` up to the ring buffer, and of the ring buffer */
+    struct bounce bounces[BOUNCES_OWN];  /* in `memory` */
+    uint32_t max_inline;
+    uint32_t max_gather; /* maximum number of sends that one message may carry; 1: each is sent alone */
+    uint32_t depth;      /* of either queue: RQ_DEPTH and SQ_DEPTH, or what the device supports; a power of 2 */
+    bool immediate;      /* data is sent by WRITE WITH IMMEDIATE, because both ends have it */
+
+    enum conn_state state;
+    enum write_half writing;
+    enum read_half reading;
+    bool noted;         /* opening: the device was notified that the peer has begun to send */
+    bool end_told;      /* we have acknowledged the peer's FIN */
+    bool end_arrived;   /* the peer has acknowledged our FIN */
+    bool spoilt;        /* this end has broken the connection, so the peer has not left in order */
+    int error;          /* why it is broken, an errno, from CONN_BROKEN on; 0 before */
+    uint32_t received;  /* posted receives that have not completed */
+    uint32_t next_slot; /* the receive slot that completes next */
+    void *handle;       /* names the connection in work requests, since completions may outlive it */
+
+    /* credits */
+    uint32_t credits; /* messages that we may send */
+    uint32_t emptied; /* receives that were consumed and not posted again, which is done for several at once */
+    uint32_t owed;    /* receives that were posted again and not reported to the peer: credits to return */
+
+    /* work requests outstanding */
+    struct posted posted[SQ_DEPTH];
+    uint32_t sq_head, sq_tail; /* counts */
+    uint32_t sq_signaled;      /* the tail behind the last work request that is signaled */
+    /* keepalive (probe.c): timeouts in a row without an answer, and the number of completions at the last one */
+    uint32_t silence;
+    uint32_t life;
+
+    /* sending */
+    struct op_list sends; /* that have not completed, in order */
+    struct op *sending;   /* the first of them that is not all posted, or NULL */
+    struct advert adverts[ADVERTS_MAX];
+    uint32_t advert_head, advert_count;
+    /* while the stream is torn (ending.h): the number of the first send that was started since then */
+    uint64_t torn_at;
+    uint64_t queued; /* bytes of all sends up to the last one, if they are limited (bound.c) */
+    uint32_t tx_phase;
+    uint64_t tx_position; /* bytes of the stream sent */
+    struct hello peer;
+    struct peer_ring peer_ring;
+    struct path path;
+    /* bytes ever written to the peer's ring buffer, and ever copied out of it there */
+    uint64_t hidden_sent, hidden_acked;
+    uint64_t advert_for; /* the number of the last long send that waited for an advertisement */
+    uint64_t advert_due; /* ns, until when a long send waits for an advertisement; 0: none does */
+    /* Backoff: advertisements that must arrive before a long send waits for one again; and the value that this had
+     * after the last wait that timed out. */
+    uint32_t doubt, doubts;
+    bool advert_begun; /* the first advertisement has been written to, and its transfer has not ended */
+    bool at_once;      /* the current send must not wait for an advertisement (MSG_DONTWAIT) */
+    uint8_t due;       /* DUE_: messages to be sent once, when there is a credit */
+
+    /* one-sided */
+    struct op_list onesided;                /* that have not completed, in order */
+    struct op *onesided_next;               /* the first of them that is not all posted, or NULL */
+    uint64_t started;                       /* sends and one-sided operations since the connection was made */
+    uint8_t max_reads_out, max_reads_in;    /* maximum number of outstanding RDMA READs: ours, the peer's */
+    uint32_t reads;                         /* our outstanding ones */
+    LIST_HEAD(export_list, export) exports; /* memory that the peer may access */
+
+    /* receiving */
+    struct op_list recvs;
+    uint64_t receives;    /* started since the connection was made */
+    uint32_t adverts_max; /* that the peer holds at once; 0 while they are recalled */
+    uint32_t advertised;  /* the number of receives that are advertised, the first ones of recvs */
+    uint32_t places;      /* bitmap: parts of the ring buffer that receives of a SEQPACKET use */
+    uint32_t rx_phase;
+    uint64_t rx_position; /* bytes of the stream that have arrived */
+    /* bytes since the connection was made, in the ring buffer: arrived, copied out, acknowledged */
+    uint64_t hidden_in, hidden_out, hidden_told;
+    bool adverts_used; /* the peer has used an advertisement since one crossed with indirect data */
+    /* After such a crossing nothing is advertised before this byte of a grown ring, some turns later. */
+    uint64_t adverts_after;
+    uint32_t adverts_skip;
+    bool recalling;      /* RECALL was sent, and the peer has not answered */
+    bool filling;        /* the first receive has a part of a transfer */
+    bool receives_ended; /* a receive completed with the end of the stream, so no later one may have bytes */
+
+    uint64_t bytes_read, bytes_written; /* by one-sided operations, since the connection was made */
+    uint64_t stale_adverts;             /* advertisements dropped because they crossed with indirect data */
+};
+
+LIST_HEAD(conn_list, conn);
+
+/* ---- conn.c ------------------------------------------------------------------------------ */
+
+/* Makes a connection for the socket's id, with queue pair, buffers and posted receives. NULL and errno on failure. */
+struct conn *xs_conn_new(struct sock *sock, struct rdma_cm_id *id, const struct device *device);
+/* Returns the size, in bytes, of the ring buffer of a connection of this socket. */
+uint32_t xs_hidden_size(const struct sock *sock);
+/* Returns true if TCP detects that the peer's host is gone. Otherwise probe.c has to. */
+static inline bool conn_is_by_tcp(const struct conn *conn)
+{
+    return conn->device->is_by_tcp != NULL && conn->device->is_by_tcp(conn->id);
+}
+void xs_conn_free(struct conn *conn); /* the queue pair must be drained, or never connected */
+/* Returns the parameters to connect or accept with, whose private data is packed into `hello`. */
+struct rdma_conn_param xs_conn_param(const struct conn *conn, uint8_t hello[HELLO_SIZE]);
+/* Applies what the peer said about RDMA READs: the numbers that it wants outstanding, and that it serves. */
+void xs_conn_reads(struct conn *conn, uint8_t wanted, uint8_t served);
+/* Returns the maximum number of advertisements that the peer holds. */
+static inline uint32_t conn_adverts_max(const struct conn *conn)
+{
+    return conn->peer.adverts < ADVERTS_MAX ? conn->peer.adverts : ADVERTS_MAX;
+}
+/* Applies the peer's hello: credits, ring buffer, flags. */
+void xs_conn_peer(struct conn *conn, const struct hello *peer);
+/* Returns the connection of a work request; NULL if it was freed. */
+struct conn *xs_conn_of(uint64_t wr_id);
+/* A work request's id is the connection's name and, in bits that the name does not use, RECEIVE_BIT or the index in
+ * `posted`. */
+#define RECEIVE_BIT (UINT64_C(1) << 63)
+#define ENTRY_SHIFT HANDLE_BITS
+static inline uint64_t conn_name(uint64_t wr_id)
+{
+    return wr_id & ~(RECEIVE_BIT | (uint64_t)(SQ_DEPTH - 1) << ENTRY_SHIFT);
+}
+void xs_conn_reset(void); /* forgets all connections, in a forked child */
+/* Posts receives for `count` slots from this one on, RECEIVES_AT_ONCE at most. Returns false if the device refused
+ * them. */
+bool xs_conn_post_receives(struct conn *conn, uint32_t slot, uint32_t count);
+
+/* ---- life.c ------------------------------------------------------------------------------ */
+
+/* The connection is established, unless it broke before. */
+void xs_conn_opened(struct conn *conn);
+/* While the connection is opening: if a message has arrived, notifies the device that the peer has established it. */
+void xs_conn_hear(struct conn *conn);
+/* Breaks the connection: the queue pair goes to the error state, and operations complete with this errno when it is
+ * drained. */
+void xs_conn_fail(struct conn *conn, int error) __attribute__((cold));
+/* Breaks it with ECONNRESET, for a reason that lies at this end. */
+void xs_conn_spoil(struct conn *conn) __attribute__((cold));
+/* Called after completions: drains a broken connection if the device holds none of its buffers any more. */
+void xs_conn_drain(struct conn *conn);
+static inline bool conn_broken(const struct conn *conn)
+{
+    return conn->state >= CONN_BROKEN;
+}
+/* Returns the errno of an operation whose connection broke. */
+int xs_conn_errno(const struct conn *conn);
+/* Returns true if the peer ended its stream in order, and the connection broke only because the peer left
+ * after that. */
+static inline bool xs_conn_ended_in_order(const struct conn *conn)
+{
+    return conn->reading == READ_ENDED && (conn->error == 0 || conn->error == ECONNRESET) && !conn->spoilt;
+}
+/* Returns true if one-sided operations, or sends whose bytes have to reach the peer, are pending. The end of the
+ * stream is none of them, and if that was sent (`end_is_out`), all sends before it were. */
+bool xs_conn_is_sending(const struct conn *conn, bool end_is_out);
+/* Returns true if a receive can complete without the peer: there are bytes in the ring buffer, or the stream has
+ * ended. */
+bool xs_conn_is_served(const struct conn *conn);
+/* Return 0 if a send or a receive may be started, or an errno. */
+int xs_conn_may_send(const struct conn *conn);
+int xs_conn_may_receive(const struct conn *conn);
+
+/* ---- work.c ------------------------------------------------------------------------------ */
+
+void xs_conn_completion(struct conn *conn, const struct ibv_wc *wc);
+/* The device was removed: breaks the connection and completes all posted work requests as flushed. xs_conn_run()
+ * drains it. */
+void xs_conn_flush(struct conn *conn) __attribute__((cold));
+/* The last work requests will have no completion. Completes them: as successful if the peer's credits prove that they
+ * arrived, else as flushed. */
+void xs_conn_end_sends(struct conn *conn) __attribute__((cold));
+/* Does everything that is possible now: control messages, data. Called after completions and connection events. */
+void xs_conn_run(struct conn *conn);
+/* The parts of xs_conn_run() that may be possible after a send or one-sided operation was started, and after a
+ * receive. */
+void xs_conn_run_sends(struct conn *conn);
+void xs_conn_run_recvs(struct conn *conn);
+/* Posts the consumed receives again, and counts them in `owed`. */
+void xs_conn_post_anew(struct conn *conn);
+/* Returns true if `bytes` bytes of this operation, which may be NULL, can be posted inline, so that they are copied
+ * at once. */
+bool xs_conn_may_inline(const struct conn *conn, const struct op *op, uint32_t bytes);
+/* Posts one work request. Returns false if that failed, which breaks the connection. */
+bool xs_conn_post(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted);
+/* Posts several work requests by one call; else the same. */
+bool xs_conn_post_list(struct conn *conn, struct ibv_send_wr *wr, const struct posted *posted, int count);
+/* Returns true if a send completion will come, so that the caller may wait for one. */
+static inline bool conn_awaits(const struct conn *conn)
+{
+    return (int32_t)(conn->sq_signaled - conn->sq_head) > 0;
+}
+static inline uint32_t conn_sq_free(const struct conn *conn)
+{
+    return conn->depth - (conn->sq_tail - conn->sq_head);
+}
+
+/* ---- ring.c ------------------------------------------------------------------------------- */
+
+/* Is the round trip so long that waiting for an advertisement does not pay? */
+static inline bool path_is_long(const struct conn *conn)
+{
+    return conn->path.trips == PATH_TRIPS && conn->path.is_measured;
+}
+/* The maximum number of bytes that the peer may have written into the ring and that were not copied out of it. */
+static inline uint64_t ring_most(const struct conn *conn)
+{
+    return conn->next_ring.is_used ? conn->next_ring.size : conn->hidden_size;
+}
+
+/* ---- control.c --------------------------------------------------------------------------- */
+
+/* The peer returned credits. Returns false if it has more than its receives, which breaks the connection. */
+bool xs_credits_received(struct conn *conn, uint32_t credits);
+/* Sends a control message, which returns all credits that are owed. Returns false if no more than `kept` credits are
+ * left, the send queue is full, or posting failed. */
+bool xs_control_send(struct conn *conn, struct control *control, uint32_t kept, enum posted_kind kind);
+/* Posts a control message; the caller has checked credits and room. Returns false if that broke the connection. */
+bool xs_control_post(struct conn *conn, struct control *control, const struct posted *posted);
+/* Sends the credits and acknowledgements that are due, and FIN behind the last data. */
+void xs_control_run(struct conn *conn);
+void xs_control_received(struct conn *conn, const uint8_t *message, size_t length);
+/* The peer violated the protocol: breaks the connection with ECONNRESET and logs `what`. */
+void xs_violation(struct conn *conn, const char *what) __attribute__((cold));
+
+/* ---- probe.c ----------------------------------------------------------------------------- */
+
+/* Starts the keepalive timer, or restarts it after a change of options. */
+void xs_probe_start(struct conn *conn);
+/* Tell a device that has such a thing how long the host may leave what was sent unacknowledged. */
+void xs_conn_limit_outage(const struct conn *conn);
+/* The keepalive timer has expired: probes an idle peer, or breaks the connection after too many unanswered probes. */
+void xs_probe(struct conn *conn);
+
+/* ---- transfer.c ---------------------------------------------------------------------------- */
+
+/* Makes the operation's buffer usable for the device: by the user's region, a bounce buffer, or a registration for
+ * this operation alone. access: 0 to read the buffer, and its bytes as they are now; IBV_ACCESS_LOCAL_WRITE to fill
+ * it. Returns 0, or -1 and errno. */
+int xs_make_usable(struct conn *conn, struct op *op, exs_mhandle_t mhandle, int access);
+/* Returns where the bytes of a send or one-sided operation are then. *lkey: their key, or 0 if there are no bytes. */
+static inline uint8_t *op_memory(const struct op *op, uint32_t *lkey)
+{
+    const struct ibv_mr *mr = op->bounce != NULL ? op->bounce->mr : op->one_off != NULL ? op->one_off : op->mr;
+
+    *lkey = mr != NULL ? mr->lkey : 0;
+    return op->bounce != NULL ? op->bounce->data : op->buffer;
+}
+/* Cancels an operation that could not be started, and drops its references. Keeps errno. */
+void xs_undo(struct op *op, struct waiter *waiter);
+
+/* ---- tx.c -------------------------------------------------------------------------------- */
+
+void xs_tx_run(struct conn *conn);
+void xs_tx_advert(struct conn *conn, const struct control *control);
+/* The socket's deadline has passed: a send that has waited long enough for an advertisement continues. */
+void xs_tx_look(struct conn *conn);
+/* Drops the peer's advertisements, except one whose transfer has begun. */
+void xs_tx_recall(struct conn *conn);
+void xs_tx_completed(struct conn *conn, const struct posted *posted);
+/* Completes the first sends up to one that is not done, since sends complete in order. */
+void xs_tx_finish_done(struct conn *conn);
+/* Ends a transfer that has begun in the first advertisement, if no send is left to continue it: the peer's receive
+ * waits for that end. If it can't be sent now, it is due (DUE_END). */
+void xs_tx_end(struct conn *conn);
+/* Completes the first send, which is `op` and whose memory the device does not use any more. */
+void xs_tx_finish(struct conn *conn, struct op *op, int error);
+
+/* Releases what made the operation's buffer usable; the device does not use it any more. */
+void xs_tx_release(struct conn *conn, struct op *op);
+
+/* ---- batch.c ------------------------------------------------------------------------------- */
+
+/* The device failed this work request: marks its send and the followers of that. */
+void xs_batch_failed(const struct posted *posted) __attribute__((cold));
+/* Adds to the number of outstanding work requests of each follower. */
+void xs_batch_count(const struct posted *posted, int change);
+
+/* ---- dontwait.c ---------------------------------------------------------------------------- */
+
+/* Polls for completions; called before the two functions below. */
+void xs_dontwait_look(const struct sock *sock);
+/* Return 0 if a receive or a send that is started now can transfer bytes without waiting, or -1 and EAGAIN. */
+int xs_dontwait_recv(const struct conn *conn);
+int xs_dontwait_send(const struct conn *conn);
+/* A send with MSG_DONTWAIT was started: ends it with the bytes that could be posted. */
+void xs_dontwait_sent(struct conn *conn);
+
+/* ---- bound.c ------------------------------------------------------------------------------- */
+
+/* Counts the pending bytes again, after sends ended out of order. */
+void xs_sends_count(struct conn *conn);
+
+/* ---- late.c ------------------------------------------------------------------------------- */
+
+/* Defers the copy of a short send that waits behind others, from an unregistered buffer or from segments (`message`,
+ * else NULL), until it is the first one to be posted. Returns 0, or -1 and errno: EACCES if some bytes can't be read,
+ * or one of xs_vector_pieces(). */
+int xs_late_begin(struct op *op, const exs_msghdr_t *message);
+/* Copies it to a bounce buffer. Returns 1; 0: the caller must try again after a completion; -1: it failed with
+ * op->error. */
+int xs_late_copy(struct conn *conn, struct op *op);
+/* Drops the references to the operation's pieces, if it has any. Keeps errno. */
+void xs_late_end(struct op *op);
+
+/* ---- onesided.c --------------------------------------------------------------------------- */
+
+bool xs_onesided_is_read(const struct op *op);
+/* Posts the next work request of the first operation that is not all posted. Returns false if that is not possible
+ * now. */
+bool xs_onesided_post(struct conn *conn);
+void xs_onesided_completed(struct conn *conn, const struct posted *posted, enum ibv_wc_status status);
+/* Completes the first operations up to one that is not done; with an errno all of them, whose memory the device does
+ * not use any more. */
+void xs_onesided_finish(struct conn *conn, int error);
+
+/* ---- export.c ----------------------------------------------------------------------------- */
+
+void xs_export_end_all(struct conn *conn);
+
+/* ---- stats.c ------------------------------------------------------------------------------ */
+
+/* Adds the connection's counters. */
+void xs_stats_add(exs_stats_t *stats, const struct conn *conn);
+
+/* ---- rx.c -------------------------------------------------------------------------------- */
+
+void xs_rx_run(struct conn *conn);
+/* While a close waits for sends: discards data that arrives when no receive is pending. */
+void xs_rx_discard(struct conn *conn);
+/* Asks the peer to drop our advertisements. */
+void xs_rx_recall(struct conn *conn);
+/* The peer has dropped them. */
+void xs_rx_recalled(struct conn *conn);
+/* Marks a receive to be ended with this errno, unless it completes before, and recalls it from the peer.
+ * xs_rx_end_stopped() completes those that the peer can't write into; the others complete later. */
+void xs_rx_stop(struct conn *conn, struct op *op, int error);
+void xs_rx_end_stopped(struct conn *conn);
+void xs_rx_data(struct conn *conn, uint32_t imm);
+
+#endif

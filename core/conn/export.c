@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * export.c - exported memory: what a connection's peer may read or write by one-sided operations.
+ *
+ * Each export is a separate registration of exactly these bytes with exactly these rights, so that the device
+ * enforces them whatever the peer's token or library says. It ends with exs_munexport or with the connection.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "conn.h"
+#include "core/api/core.h"
+#include "core/api/library.h"
+#include "core/memory/memory.h"
+#include "core/sock/sock.h"
+
+struct export
+{ /* owned by its connection */
+    LIST_ENTRY(export) link;
+    struct memory *memory; /* in use as long as it is exported */
+    struct ibv_mr *mr;
+    exs_token_t token;
+};
+
+static int device_access(int access)
+{
+    return (access & EXS_REMOTE_READ ? IBV_ACCESS_REMOTE_READ : 0) |
+           (access & EXS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE : 0);
+}
+
+static int forbidden(int access)
+{
+    return (access & EXS_REMOTE_READ ? EXS_MRF_SEND_DISABLE : 0) |
+           (access & EXS_REMOTE_WRITE ? EXS_MRF_RECV_DISABLE : 0);
+}
+
+static void end_export(struct conn *conn, struct export *export)
+{
+    LIST_REMOVE(export, link);
+    conn->device->dereg_mr(export->mr);
+    xs_memory_unuse(export->memory);
+    free(export);
+}
+
+void xs_export_end_all(struct conn *conn)
+{
+    while (!LIST_EMPTY(&conn->exports))
+        end_export(conn, LIST_FIRST(&conn->exports));
+}
+
+/* Called with the lock of the socket's queue, as is drop(). -1 and errno. */
+static int add(struct conn *conn, exs_mhandle_t mhandle, void *addr, size_t length, int access,
+               exs_token_t *token)
+{
+    struct export *export = calloc(1, sizeof(*export));
+
+    if (export == NULL)
+        return -1;
+    if (xs_memory_use(mhandle, addr, length, forbidden(access), &export->memory) < 0)
+        goto free_export;
+    export->mr = xs_register(&conn->domain, addr, length, device_access(access));
+    if (export->mr == NULL)
+        goto unuse;
+    const struct token there = {
+        .access = (uint32_t)access,
+        .hidden_rkey = conn->hidden_mr->rkey,
+        .hidden_addr = conn->hidden_iova,
+        .rkey = export->mr->rkey,
+        .addr = (uintptr_t)addr,
+        .length = length,
+    };
+
+    xs_token_pack(&there, &export->token);
+    *token = export->token;
+    LIST_INSERT_HEAD(&conn->exports, export, link);
+    return 0;
+unuse:
+    xs_memory_unuse(export->memory);
+free_export:
+    free(export);
+    return -1;
+}
+
+static int drop(struct conn *conn, const exs_token_t *token)
+{
+    struct export *export;
+
+    LIST_FOREACH (export, &conn->exports, link) {
+        if (memcmp(&export->token, token, sizeof(*token)) != 0)
+            continue;
+        end_export(conn, export);
+        return 0;
+    }
+    return xs_invalid("token is of nothing that is exported on this connection");
+}
+
+/* Get the socket, locked, if it is connected. NULL and errno. */
+static struct sock *get_connected(int sockno)
+{
+    struct sock *sock = xs_sock_get_locked(sockno);
+
+    if (sock == NULL)
+        return NULL;
+    if (sock->state == SOCK_CONNECTED)
+        return sock;
+    xs_sock_put_locked(sock);
+    errno = ENOTCONN;
+    return NULL;
+}
+
+int exs_mexport(int sockno, exs_mhandle_t mhandle, void *addr, size_t length, int access, exs_token_t *token)
+{
+    if (xs_enter_socket(__func__, sockno) < 0)
+        return -1;
+    if (mhandle == NULL || mhandle == EXS_MHANDLE_UNREGISTERED)
+        return xs_invalid("mhandle is no registered memory");
+    if (addr == NULL || length == 0)
+        return xs_invalid(addr == NULL ? "addr is NULL" : "length is 0");
+    if (length > EXS_MSG_MAX)
+        return xs_too_long(length);
+    if (access == 0 || (access & ~(EXS_REMOTE_READ | EXS_REMOTE_WRITE)))
+        return xs_invalid("access 0x%x is not EXS_REMOTE_READ, EXS_REMOTE_WRITE, or both", (unsigned)access);
+    if (token == NULL)
+        return xs_nowhere("token");
+    struct sock *sock = get_connected(sockno);
+
+    if (sock == NULL)
+        return -1;
+    int result;
+
+    if (!conn_broken(sock->conn)) {
+        result = add(sock->conn, mhandle, addr, length, access, token);
+    } else {
+        errno = sock->conn->error;
+        result = -1;
+    }
+    xs_sock_put_locked(sock);
+    return result;
+}
+
+int exs_munexport(int sockno, const exs_token_t *token)
+{
+    if (xs_enter_socket(__func__, sockno) < 0)
+        return -1;
+    if (token == NULL)
+        return xs_invalid("token is NULL");
+    struct sock *sock = get_connected(sockno);
+
+    if (sock == NULL)
+        return -1;
+    int result = drop(sock->conn, token);
+
+    xs_sock_put_locked(sock);
+    return result;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * late.c - deferred copies of short sends: while a send waits behind others its bytes are not copied, so it costs an
+ * operation and no bounce buffer. They are copied when it is the first send to be posted.
+ *
+ * Whether the bytes can be read is checked when the send is started, as if they were copied then. If the memory is
+ * unmapped by the time of the copy, the connection breaks, as it does for registered memory that is unmapped.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "conn.h"
+#include "core/base/fragile.h"
+#include "core/memory/memory.h"
+#include "core/file/vector.h"
+
+static int look_at(const struct op *op)
+{
+    uint8_t bytes[GATHER_PIECES];
+    struct gather gather;
+    bool readable = true;
+
+    gather_begin(&gather, bytes);
+    gather.only_looks = true;
+    for (uint32_t i = 0; i < op->piece_count && readable; i++)
+        readable = gather_look(&gather, op->pieces[i].base, op->pieces[i].length);
+    if (readable && gather_end(&gather))
+        return 0;
+    errno = EACCES;
+    return -1;
+}
+
+void xs_late_end(struct op *op)
+{
+    if (op->many == NULL)
+        return;
+    xs_vector_leave(op->many, (int)op->piece_count);
+    free(op->many); /* free() preserves errno */
+    op->many = NULL;
+}
+
+int xs_late_begin(struct op *op, const exs_msghdr_t *message)
+{
+    op->pieces = &op->only;
+    op->piece_count = 1;
+    op->only = (struct piece){.base = op->buffer, .length = op->length};
+    if (message != NULL) {
+        op->many = xs_vector_pieces(message, EXS_MRF_SEND_DISABLE);
+        if (op->many == NULL)
+            return -1;
+        op->pieces = op->many;
+        op->piece_count = (uint32_t)message->exs_iovlen;
+    }
+    op->late = true;
+    if (look_at(op) == 0)
+        return 0;
+    xs_late_end(op);
+    return -1;
+}
+
+static bool copy(const struct op *op)
+{
+    struct gather gather;
+
+    gather_begin(&gather, op->bounce->data);
+    for (uint32_t i = 0; i < op->piece_count; i++) {
+        const struct piece *piece = &op->pieces[i];
+
+        if (!gather_add(&gather, piece->base, piece->length, xs_memory_lasts(piece->memory)))
+            return false;
+    }
+    return gather_end(&gather);
+}
+
+/* Fail the operation; but while requests are outstanding, wait for them first: their bounce buffers may be all
+ * that is missing. */
+static int give_up(struct conn *conn, struct op *op, int error)
+{
+    if (conn_awaits(conn))
+        return 0;
+    op->error = error;
+    return -1;
+}
+
+int xs_late_copy(struct conn *conn, struct op *op)
+{
+    op->bounce = xs_bounce_get(&conn->domain);
+    if (op->bounce == NULL)
+        return give_up(conn, op, ENOMEM);
+    if (copy(op)) {
+        op->late = false;
+        return 1;
+    }
+    xs_bounce_put(&conn->domain, op->bounce);
+    op->bounce = NULL;
+    return give_up(conn, op, EFAULT);
+}

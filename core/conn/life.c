@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * life.c - the states of a connection: what each permits, how a connection breaks, how it is drained.
+ *
+ * A connection that broke is not finished. Every posted work request completes as flushed, after those that had
+ * completed before. Data and the end of the stream may still be in the completion queue when the connection manager
+ * reports that the peer has left. Therefore a receive fails only when the connection is drained and all data that had
+ * arrived is used up. Only then does the device use none of the operations' memory.
+ */
+#include <errno.h>
+#include "conn.h"
+#include "core/sock/sock.h"
+
+void xs_conn_opened(struct conn *conn)
+{
+    if (conn->state == CONN_OPENING)
+        conn->state = CONN_OPEN;
+}
+
+/* The accepting side waits for the peer's RTU, which may be lost; the peer then sends it again only seconds
+ * later. A message from the peer also shows that the connection is established (IBV_EVENT_COMM_EST). */
+void xs_conn_hear(struct conn *conn)
+{
+    if (conn->state != CONN_OPENING || conn->next_slot == 0 || conn->noted)
+        return;
+    conn->noted = true;
+    (void)conn->device->notify(conn->id, IBV_EVENT_COMM_EST);
+}
+
+inline __attribute__((always_inline)) int xs_conn_may_send(const struct conn *conn)
+{
+    if (conn->writing != WRITE_OPEN)
+        return EPIPE;
+    if (conn_broken(conn))
+        return xs_conn_ended_in_order(conn) ? EPIPE : conn->error;
+    return sock_sent(conn->sock) & SENT_UNTOLD ? ECANCELED : 0;
+}
+
+inline __attribute__((always_inline)) bool xs_conn_is_served(const struct conn *conn)
+{
+    return conn->hidden_in != conn->hidden_out || conn->reading != READ_OPEN;
+}
+
+inline __attribute__((always_inline)) int xs_conn_may_receive(const struct conn *conn)
+{
+    return conn->state == CONN_DRAINED && !xs_conn_is_served(conn) ? conn->error : 0;
+}
+
+void xs_conn_fail(struct conn *conn, int error)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+    if (conn_broken(conn))
+        return;
+    conn->state = CONN_BROKEN;
+    conn->error = error;
+    /* All posted work requests are flushed from here on, and the peer gets a disconnect. */
+    if (conn->device->disconnect(conn->id) < 0)
+        conn->device->modify_qp(conn->qp, &attr, IBV_QP_STATE);
+}
+
+void xs_conn_spoil(struct conn *conn)
+{
+    if (!conn_broken(conn))
+        conn->spoilt = true;
+    xs_conn_fail(conn, ECONNRESET);
+}
+
+int xs_conn_errno(const struct conn *conn)
+{
+    return conn->sock->state == SOCK_CLOSING ? ECANCELED : conn->error;
+}
+
+bool xs_conn_is_sending(const struct conn *conn, bool end_is_out)
+{
+    const struct op *first = STAILQ_FIRST(&conn->sends);
+
+    return !STAILQ_EMPTY(&conn->onesided) ||
+           (first != NULL && first->event.exs_evt_type != EXS_EVT_SHUTDOWN && !end_is_out);
+}
+
+static __attribute__((cold)) void drained(struct conn *conn)
+{
+    struct op *op;
+
+    xs_conn_end_sends(conn);
+    conn->state = CONN_DRAINED;
+    int error = xs_conn_errno(conn);
+    bool in_order = xs_conn_ended_in_order(conn) && sock_sent(conn->sock) == SENT_WHOLE;
+
+    xs_tx_finish_done(conn); /* sends that the peer has received succeed */
+    xs_onesided_finish(conn, 0);
+    if (xs_conn_is_sending(conn, conn->end_arrived))
+        xs_sent_is_lost(conn);
+    while ((op = STAILQ_FIRST(&conn->sends)) != NULL) {
+        in_order = in_order && op->event.exs_evt_type == EXS_EVT_SHUTDOWN; /* no send was lost so far */
+        xs_tx_finish(conn, op, op->error != 0 || conn->end_arrived || in_order ? op->error : error);
+    }
+    conn->sending = NULL;
+    xs_onesided_finish(conn, error);
+    xs_rx_run(conn); /* data that arrived before is still delivered, and so is an orderly end of the stream */
+}
+
+/* The last requests may be unsignaled, and no completion will come for them: only the completion of a later
+ * request would imply theirs. So the connection is drained when no signaled request is outstanding. */
+inline void xs_conn_drain(struct conn *conn)
+{
+    if (conn->state == CONN_BROKEN && conn->received == 0 && !conn_awaits(conn))
+        drained(conn);
+}

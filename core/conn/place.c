@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* place.c - where the bytes of a receive go. See place.h. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "conn.h"
+#include "core/base/copy.h"
+#include "core/base/fragile.h"
+#include "core/memory/memory.h"
+#include "core/queue/nic.h"
+#include "place.h"
+#include "core/file/sink.h"
+#include "core/sock/sock.h"
+#include "core/file/vector.h"
+
+/* ---- Slots in the ring buffer ---------------------------------------------------------------------- */
+
+/* The ring buffer's key opens all of it; the peer may write to all of it anyway. */
+_Static_assert(ADVERTS_MAX *BOUNCE_SIZE <= HIDDEN_SIZE, "a place for each advertisement");
+
+/* Take a free slot. There is one: only advertised receives have a slot, and the caller checked that one more
+ * may be advertised. */
+static uint8_t *take_hidden(struct conn *conn)
+{
+    int number = ffs((int)~conn->places) - 1;
+
+    conn->places |= 1u << number;
+    return conn->hidden + (size_t)number * BOUNCE_SIZE;
+}
+
+static void leave_hidden(struct conn *conn, struct op *op)
+{
+    conn->places &= ~(1u << (op->hidden - conn->hidden) / BOUNCE_SIZE);
+    op->hidden = NULL;
+}
+
+void xs_place_pass(struct op *from, struct op *to)
+{
+    to->hidden = from->hidden;
+    from->hidden = NULL;
+}
+
+/* ---- The pieces of a receive ------------------------------------------------------------------- */
+
+static struct piece *current(const struct op *op)
+{
+    return op->pieces + op->piece;
+}
+
+struct place xs_place_next(const struct op *op)
+{
+    if (op->piece == op->piece_count)
+        return (struct place){0};
+    /* The base of a piece in a file is NULL, and adding an offset to NULL is undefined, hence the cast. */
+    return (struct place){.addr = (uint8_t *)((uintptr_t)current(op)->base + op->in_piece),
+                          .length = current(op)->length - op->in_piece};
+}
+
+/* Deregister the memory that was registered for this operation only: the piece that it was filling. */
+static void forget_one_off(struct conn *conn, struct op *op)
+{
+    if (op->one_off != NULL)
+        conn->device->dereg_mr(op->one_off);
+    op->one_off = NULL;
+}
+
+static void skip_full(struct op *op)
+{
+    while (op->piece < op->piece_count && op->in_piece == current(op)->length) {
+        op->piece++;
+        op->in_piece = 0;
+    }
+}
+
+void xs_place_into(struct op *op, struct piece *pieces, uint32_t count)
+{
+    op->pieces = pieces;
+    op->piece_count = count;
+    op->length = 0;
+    for (uint32_t i = 0; i < count; i++)
+        op->length += pieces[i].length;
+    skip_full(op);
+}
+
+/* Like advance(), for pieces that lie in files. Out of line, because most receives have none. */
+static __attribute__((noinline)) void advance_sink(struct conn *conn, struct op *op, uint64_t bytes)
+{
+    op->in_piece += bytes;
+    int error = xs_sink_filled(op->sink, op->in_piece, &conn->domain);
+
+    if (op->error == 0)
+        op->error = error;
+    if (op->in_piece == current(op)->length)
+        forget_one_off(conn, op);
+    skip_full(op);
+}
+
+static void advance(struct conn *conn, struct op *op, uint64_t bytes)
+{
+    op->in_piece += bytes;
+    if (op->in_piece < current(op)->length)
+        return;
+    forget_one_off(conn, op);
+    skip_full(op);
+}
+
+/* ---- Destinations (places) -------------------------------------------------------------------- */
+
+static __attribute__((noinline)) bool is_large_apart(const struct op *op)
+{
+    uint64_t room = xs_place_next(op).length;
+
+    if (op->peeks || room < DIRECT_MIN)
+        return false;
+    return xs_sink_is_file(op->sink, op->piece)
+               ? xs_sink_may_map(op->sink, op->piece, room)
+               : current(op)->memory != NULL || current(op)->length > BOUNCE_SIZE;
+}
+
+bool xs_place_is_large(const struct op *op)
+{
+    if (op->apart)
+        return is_large_apart(op);
+    const struct piece *piece = current(op);
+
+    /* An advertised receive must be recalled before it can time out, which takes a round trip. So unregistered
+     * memory is not advertised if the receive has a timeout. */
+    return xs_place_next(op).length >= DIRECT_MIN &&
+           (piece->memory != NULL || (piece->length > BOUNCE_SIZE && op->deadline == 0));
+}
+
+/* Is the message short, and does its receive buffer consist of several pieces or of unregistered memory? Then
+ * the peer writes it into the ring buffer. */
+static bool goes_by_hidden(const struct conn *conn, const struct op *op)
+{
+    return !sock_is_stream(conn->sock) && op->length <= BOUNCE_SIZE &&
+           (op->piece_count > 1 || op->pieces->memory == NULL);
+}
+
+static struct ibv_mr *registration(struct conn *conn, struct op *op)
+{
+    const struct piece *piece = current(op);
+
+    if (piece->memory != NULL)
+        return xs_memory_mr(piece->memory, &conn->domain, MEMORY_TO_RECEIVE);
+    if (op->one_off == NULL)
+        op->one_off = xs_register(&conn->domain, piece->base, piece->length,
+                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    return op->one_off;
+}
+
+int xs_place_whole(struct conn *conn, struct op *op)
+{
+    bool is_one = op->piece_count == 1 && (op->sink == NULL || !xs_sink_is_file(op->sink, 0));
+
+    if (sock_is_stream(conn->sock) || is_one || op->length <= BOUNCE_SIZE)
+        return 0;
+    op->whole = calloc(1, op->length);
+    if (op->whole != NULL)
+        op->one_off =
+            xs_register(&conn->domain, op->whole, op->length, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (op->one_off != NULL)
+        return 0;
+    free(op->whole); /* free() preserves errno */
+    op->whole = NULL;
+    return -1;
+}
+
+/* Where the peer writes the message before it is copied to the pieces; NULL: into the pieces themselves. */
+static uint8_t *lies_at(const struct op *op)
+{
+    return op->hidden != NULL ? op->hidden : op->whole;
+}
+
+int xs_place_open(struct conn *conn, struct op *op, struct place *place)
+{
+    if (goes_by_hidden(conn, op)) {
+        if (op->hidden == NULL)
+            op->hidden = take_hidden(conn);
+        *place = (struct place){.addr = (uint8_t *)(uintptr_t)conn->hidden_iova + (op->hidden - conn->hidden) +
+                                        op->posted,
+                                .length = op->length - op->posted,
+                                .rkey = conn->hidden_mr->rkey};
+    } else if (op->whole != NULL) {
+        *place = (struct place){
+            .addr = op->whole + op->posted, .length = op->length - op->posted, .rkey = op->one_off->rkey};
+    } else if (op->sink != NULL && xs_sink_is_file(op->sink, op->piece)) {
+        if (xs_sink_window(op->sink, op->piece, op->in_piece, &conn->domain, place) < 0)
+            return -1;
+    } else {
+        const struct ibv_mr *mr = registration(conn, op);
+
+        if (mr == NULL)
+            return -1;
+        *place = xs_place_next(op);
+        place->rkey = mr->rkey;
+    }
+    op->room = place->length;
+    return 0;
+}
+
+void xs_place_written(struct conn *conn, struct op *op, uint64_t bytes)
+{
+    op->room -= bytes;
+    if (lies_at(op) != NULL || bytes == 0) /* 0 bytes may arrive when all pieces are full */
+        return;
+    if (op->sink != NULL)
+        advance_sink(conn, op, bytes);
+    else
+        advance(conn, op, bytes);
+}
+
+static inline bool copy_to_memory(struct op *op, const uint8_t *from, uint64_t bytes)
+{
+    const struct memory *memory = current(op)->memory;
+    uint8_t *to = xs_place_next(op).addr;
+
+    if (memory != NULL && !memory->fragile) {
+        copy_near(to, from, bytes);
+    } else if (!fragile_give(to, from, bytes)) {
+        op->error = EFAULT;
+        return false;
+    }
+    return true;
+}
+
+uint64_t xs_place_copy_to_sink(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes)
+{
+    if (op->piece == op->piece_count) {
+        op->error = EFBIG;
+        return 0;
+    }
+    if (xs_sink_is_file(op->sink, op->piece))
+        op->error = xs_sink_write(op->sink, op->piece, op->in_piece, from, &bytes);
+    else if (!copy_to_memory(op, from, bytes))
+        return 0;
+    advance_sink(conn, op, bytes);
+    return bytes;
+}
+
+uint64_t xs_place_copy(struct conn *conn, struct op *op, const uint8_t *from, uint64_t bytes)
+{
+    if (!copy_to_memory(op, from, bytes))
+        return 0;
+    advance(conn, op, bytes);
+    return bytes;
+}
+
+void xs_place_look(struct op *op)
+{
+    const uint8_t *first = xs_place_next(op).addr;
+
+    if (!op->advertised || lies_at(op) != NULL || op->room == 0)
+        return;
+    if (op->sink != NULL && xs_sink_is_file(op->sink, op->piece))
+        op->error = xs_sink_is_cut(op->sink) ? EIO : 0;
+    else if (!fragile_readable(first, op->room))
+        op->error = EFAULT;
+}
+
+/* ---- The end ------------------------------------------------------------------------------------ */
+
+static void copy_message(struct conn *conn, struct op *op)
+{
+    uint64_t copied = 0;
+    int before = op->error;
+
+    op->error = 0;
+    while (op->piece_count > 0 && copied < op->posted && op->error == 0) {
+        uint64_t room = xs_place_next(op).length, left = op->posted - copied;
+        uint64_t bytes = room < left ? room : left;
+
+        copied +=
+            (op->sink != NULL ? xs_place_copy_to_sink : xs_place_copy)(conn, op, lies_at(op) + copied, bytes);
+    }
+    if (op->error == 0) {
+        op->error = before;
+        return;
+    }
+    op->posted = op->sink != NULL ? copied : 0;
+    if (op->error == EFAULT)
+        op->error = EACCES; /* the same errno as for memory that can't be registered */
+}
+
+static __attribute__((noinline)) void end_sink(struct conn *conn, struct op *op)
+{
+    int error = xs_sink_end(op->sink, op->in_piece, &conn->domain);
+
+    if (op->error == 0)
+        op->error = error;
+}
+
+void xs_place_end(struct conn *conn, struct op *op)
+{
+    if (lies_at(op) != NULL)
+        copy_message(conn, op);
+    if (op->hidden != NULL)
+        leave_hidden(conn, op);
+    forget_one_off(conn, op);
+    if (op->sink != NULL) {
+        end_sink(conn, op);
+    } else {
+        xs_vector_leave(op->pieces, (int)op->piece_count);
+        if (op->many != NULL)
+            free(op->many);
+    }
+    if (op->whole != NULL)
+        free(op->whole);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * progress.c - continues sends for which neither a call nor an event queue waits, on a socket without an owner.
+ *
+ * Such a send (EXS_UNSIGNALED without a queue) is over for the application at once. If it has to wait for the peer's
+ * credits, a later call on the socket or an operation of a queue would send the rest, but there may never be one.
+ * Therefore a private queue of the library, which a thread runs, hosts the socket's home (detach.c) until all bytes
+ * were given to the device. The thread starts with the first such send and ends with exs_fini.
+ */
+#include "progress.h"
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include "conn.h"
+#include "core/api/library.h"
+#include "core/queue/nic.h"
+#include "core/queue/queue.h"
+#include "core/sock/sock.h"
+#include "core/base/threads.h"
+
+#define IDLE_MS 20 /* between polls while a queue that needs no progress any more is still attached */
+
+/* lock order: after the lock of a socket's queue, before events_lock */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* guarded by `lock`: */
+static struct queue *driver; /* NULL: there is no thread */
+static pthread_t thread;
+static atomic_bool ends; /* pairs with the load in run() */
+
+/* ---- What has to wait --------------------------------------------------------------------------------- */
+
+static bool has_to_wait(const struct sock *sock)
+{
+    const struct conn *conn = sock->conn;
+
+    return sock->owner == NULL && conn != NULL && conn->state == CONN_OPEN &&
+           (conn->sending != NULL || conn->onesided_next != NULL || conn->writing == WRITE_SHUT);
+}
+
+bool xs_progress_is_needed(const struct queue *home)
+{
+    const struct sock *sock;
+
+    LIST_FOREACH (sock, &home->socks, at_home) {
+        if (has_to_wait(sock))
+            return true;
+    }
+    return false;
+}
+
+/* ---- The thread ----------------------------------------------------------------------------------------- */
+
+static bool has_idle_guests(struct queue *queue)
+{
+    mutex_lock(&queue->events_lock);
+    bool has = !TAILQ_EMPTY(&queue->idle);
+
+    mutex_unlock(&queue->events_lock);
+    return has;
+}
+
+static void *run(void *unused)
+{
+    struct pollfd wait = {.events = POLLIN};
+    exs_event_t event;
+
+    (void)unused;
+    pthread_setname_np(pthread_self(), "exs-progress");
+    pthread_mutex_lock(&lock);
+    struct queue *queue = driver;
+
+    pthread_mutex_unlock(&lock);
+    if (queue == NULL) /* the thread must end before it has started its work */
+        return NULL;
+    wait.fd = queue->fd;
+    while (!atomic_load(&ends)) { /* pairs with the store in xs_progress_end() */
+        (void)poll(&wait, 1, has_idle_guests(queue) ? IDLE_MS : -1);
+        /* returns no events, because no operation names this queue */
+        (void)xs_queue_dequeue(queue, &event, 1, BY_LEVEL);
+    }
+    return NULL;
+}
+
+/* Returns 0 or an errno. */
+static int start_thread(void)
+{
+    struct queue *queue = xs_queue_new(true, 0);
+
+    if (queue == NULL)
+        return errno;
+    queue->drives_sends = true;
+    driver = queue;
+    atomic_store(&ends, false);
+    int error = xs_queue_make_descriptor(queue) < 0 ? errno : threads_start(&thread, run);
+
+    if (error == 0)
+        return 0;
+    driver = NULL;
+    xs_queue_unref(queue);
+    return error;
+}
+
+/* NULL and errno. */
+static struct queue *get_driver(void)
+{
+    pthread_mutex_lock(&lock);
+    int error = driver == NULL ? start_thread() : 0;
+    struct queue *queue = driver;
+
+    pthread_mutex_unlock(&lock);
+    errno = error;
+    return queue;
+}
+
+void xs_progress_ensure(struct sock *sock)
+{
+    struct queue *home = atomic_load(&sock->home), *queue;
+
+    if (has_to_wait(sock))
+        xs_nic_look_once(sock->conn->nic);
+    if (!has_to_wait(sock))
+        return;
+    queue = get_driver();
+    if (queue == NULL || xs_queue_host(queue, home) < 0) {
+        xs_log("socket %d: what it sends waits for its next call, since no thread can see to it: %s",
+               sock->number, strerror(errno));
+        return;
+    }
+    struct guest *guest = xs_queue_guest(queue, home);
+
+    mutex_lock(&queue->events_lock);
+    if (guest->uses == 0)
+        xs_guest_use(guest, 1);
+    mutex_unlock(&queue->events_lock);
+}
+
+void xs_progress_end(void)
+{
+    pthread_mutex_lock(&lock);
+    struct queue *queue = driver;
+
+    driver = NULL;
+    pthread_mutex_unlock(&lock);
+    if (queue == NULL)
+        return;
+    atomic_store(&ends, true); /* pairs with the load in run() */
+    mutex_lock(&queue->events_lock);
+    doorbell_again(&queue->raise);
+    mutex_unlock(&queue->events_lock);
+    pthread_join(thread, NULL);
+    xs_queue_release_guests(queue);
+    xs_queue_unref(queue);
+}
+
+void xs_progress_reset(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    driver = NULL;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ring.c - ring buffers that grow with the bandwidth-delay product of the path, as TCP's receive buffers do.
+ *
+ * A connection starts with a ring buffer of HIDDEN_SIZE. On a path with a round trip of many milliseconds that is all that a
+ * STREAM without advertisements can send in one round trip. The sender can tell: it measures the round trip of work requests
+ * that it has to wait for, and the time in which the peer copies one whole ring. Where the latter takes less than two of the
+ * former, the ring limits the rate, and the sender asks for a larger one. A path that is busy, or an application that
+ * receives slowly, takes longer than that, so neither makes the ring grow.
+ *
+ * The receiver offers a ring that is four times as large, up to RING_MAX, unless the application has chosen the size
+ * (SO_RCVBUF), or all rings of the process that have grown reach RINGS_MAX together. The peer is not trusted: whatever it asks
+ * for stays within these bounds. Both rings are in use until the old one has been copied out.
+ *
+ * A short path (PATH_LONG_NS) is not measured further once it is known to be one.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include "core/base/clock.h"
+#include "conn.h"
+#include "core/api/library.h"
+#include "core/memory/memory.h"
+#include "core/queue/nic.h"
+#include "core/base/random.h"
+#include "core/sock/sock.h"
+
+#define PATH_LONG_NS (NS_PER_S / 1000) /* a shorter round trip needs no larger ring */
+#define GROWTH 4                       /* times as large */
+#define RING_FULL_OUT                                                                                          \
+    2 /* no growth while the ring holds more than this part of its size: the application lags */
+
+/* Bytes of all rings that have grown. It pairs with nothing: it is a budget, and orders nothing. */
+static _Atomic uint64_t rings_size;
+
+static bool may_grow(const struct conn *conn)
+{
+    return sock_is_stream(conn->sock) && (conn->peer.flags & HELLO_RING_GROWS) != 0;
+}
+
+void xs_ring_begin(struct conn *conn)
+{
+    conn->peer_ring = (struct peer_ring){
+        .addr = conn->peer.hidden_addr, .size = conn->peer.hidden_size, .rkey = conn->peer.hidden_rkey};
+    conn->path = (struct path){.is_measured = may_grow(conn), .trip = UINT64_MAX};
+}
+
+/* ---- Sending: the path ------------------------------------------------------------------------------ */
+
+void xs_path_blocked(struct conn *conn)
+{
+    struct path *path = &conn->path;
+
+    if (!path->times_trip)
+        path->is_due = true;
+    if (!path->times_ring && conn->hidden_sent - conn->hidden_acked == conn->peer_ring.size) {
+        path->times_ring = true;
+        path->ring_began = now_ns();
+        path->ring_until = conn->hidden_sent;
+    }
+}
+
+void xs_path_start_trip(struct conn *conn)
+{
+    struct path *path = &conn->path;
+
+    path->is_due = false;
+    path->times_trip = true;
+    path->trip_began = now_ns();
+    path->until = conn->sq_tail;
+}
+
+static void end_trip(struct path *path, uint64_t now)
+{
+    uint64_t trip = now - path->trip_began;
+
+    path->times_trip = false;
+    path->trips += path->trips < PATH_TRIPS;
+    if (trip < path->trip)
+        path->trip = trip;
+    if (path->trip < PATH_LONG_NS)
+        path->is_measured = path->is_due = path->times_ring = false;
+}
+
+static void end_turn(struct conn *conn, uint64_t now)
+{
+    struct path *path = &conn->path;
+
+    path->times_ring = false;
+    if (!path_is_long(conn) || (now - path->ring_began) / 2 >= path->trip || conn->peer_ring.size >= RING_MAX)
+        return;
+    conn->due |= DUE_RING_WANTED;
+    xs_ring_say(conn); /* now: nothing else may run this connection again before the next acknowledgement */
+}
+
+void xs_path_progress(struct conn *conn)
+{
+    struct path *path = &conn->path;
+    bool is_trip_over = path->times_trip && (int32_t)(conn->sq_head - path->until) >= 0;
+    bool is_turn_over = path->times_ring && conn->hidden_acked >= path->ring_until;
+
+    if (!is_trip_over && !is_turn_over)
+        return;
+    uint64_t now = now_ns();
+
+    if (is_trip_over)
+        end_trip(path, now);
+    if (is_turn_over && path->is_measured)
+        end_turn(conn, now);
+}
+
+void xs_ring_offered(struct conn *conn, const struct control *control)
+{
+    struct peer_ring *ring = &conn->peer_ring;
+
+    if (!ring->is_asked || control->length <= ring->size || control->length > HELLO_HIDDEN_MAX ||
+        control->addr + control->length < control->addr) {
+        xs_violation(conn, "an impossible ring buffer");
+        return;
+    }
+    *ring = (struct peer_ring){
+        .addr = control->addr, .size = control->length, .rkey = control->rkey, .is_new = true};
+    conn->path.times_ring = false;
+    conn->due &= (uint8_t)~DUE_RING_WANTED;
+}
+
+/* ---- Receiving: a larger ring ------------------------------------------------------------------------ */
+
+void xs_ring_wanted(struct conn *conn)
+{
+    if (!may_grow(conn))
+        xs_violation(conn, "a wish for a ring buffer, which was not agreed on");
+    else
+        conn->due |= DUE_RING;
+}
+
+static void unmap_ring(uint8_t *data, uint64_t size)
+{
+    munmap(data, size);
+    atomic_fetch_sub_explicit(&rings_size, size, memory_order_relaxed);
+}
+
+/* False: there is no memory for it, or there are too many. */
+static bool map_ring(struct next_ring *ring, uint64_t size)
+{
+    if (atomic_fetch_add_explicit(&rings_size, size, memory_order_relaxed) + size > RINGS_MAX)
+        ring->data = MAP_FAILED;
+    else
+        ring->data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (ring->data != MAP_FAILED) {
+        ring->size = size;
+        return true;
+    }
+    ring->data = NULL;
+    atomic_fetch_sub_explicit(&rings_size, size, memory_order_relaxed);
+    return false;
+}
+
+/* Makes a ring of the message's length, and fills in address and key. The address by which the peer knows the ring is
+ * random, as that of the first ring, and begins a page. Returns 0 or an errno. */
+static int make_ring(struct conn *conn, struct control *control)
+{
+    struct next_ring *ring = &conn->next_ring;
+    uint64_t size = control->length;
+    int error = random_bytes(&control->addr, sizeof control->addr);
+
+    if (error != 0)
+        return error;
+    control->addr &= UINT64_C(0x7fffffff0000);
+    if (!map_ring(ring, size))
+        return ENOMEM;
+    ring->mr = xs_register_at(&conn->domain, ring->data, size, control->addr,
+                              IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    if (ring->mr != NULL) {
+        control->rkey = ring->mr->rkey;
+        if (conn->device->holds_no_pages)
+            madvise(ring->data, size,
+                    MADV_DONTNEED); /* registering has touched them; where it fails they stay */
+        return 0;
+    }
+    error = errno;
+    unmap_ring(ring->data, size);
+    *ring = (struct next_ring){0};
+    return error;
+}
+
+/* The old one is empty, and the peer does not write there any more. */
+static void replace_ring(struct conn *conn)
+{
+    struct next_ring *next = &conn->next_ring;
+
+    if (conn->ring_mr != NULL) {
+        conn->device->dereg_mr(conn->ring_mr);
+        unmap_ring(conn->hidden, conn->hidden_size);
+    } else if (conn->device->holds_no_pages) { /* its key is the name of the connection, so it stays */
+        madvise(conn->hidden, conn->hidden_size, MADV_DONTNEED);
+    }
+    conn->ring_mr = next->mr;
+    conn->hidden = next->data;
+    conn->hidden_size = next->size;
+    conn->hidden_mask = next->size - 1;
+    conn->ack_due = next->size / 4;
+    *next = (struct next_ring){0};
+}
+
+static bool wants_growth(struct conn *conn)
+{
+    if (conn->next_ring.is_used && conn->hidden_out >= conn->next_ring.from)
+        replace_ring(conn);
+    return conn->next_ring.data == NULL && conn->sock->options.receive_buffer == 0 &&
+           conn->hidden_size * GROWTH <= RING_MAX && conn->reading == READ_OPEN &&
+           conn->hidden_in - conn->hidden_out <= conn->hidden_size / RING_FULL_OUT;
+}
+
+/* Where it can't be offered the connection keeps the ring that it has. */
+static void offer(struct conn *conn)
+{
+    struct control control = {.type = CONTROL_RING};
+
+    if (conn->credits <= CREDITS_KEPT || conn_sq_free(conn) == 0)
+        return;
+    conn->due &= (uint8_t)~DUE_RING;
+    if (!wants_growth(conn))
+        return;
+    control.length = conn->hidden_size * GROWTH;
+    int error = make_ring(conn, &control);
+
+    if (error != 0) {
+        errno = error;
+        xs_log("connection %d: no ring buffer of %llu bytes", conn->sock->number,
+               (unsigned long long)control.length);
+        return;
+    }
+    xs_control_send(conn, &control, CREDITS_KEPT, POSTED_CONTROL);
+}
+
+void xs_ring_say(struct conn *conn)
+{
+    struct control control = {.type = CONTROL_RING_WANTED};
+
+    if (conn->due & DUE_RING_WANTED && xs_control_send(conn, &control, CREDITS_KEPT, POSTED_CONTROL)) {
+        conn->due &= (uint8_t)~DUE_RING_WANTED;
+        conn->peer_ring.is_asked = true;
+    }
+    if (conn->due & DUE_RING)
+        offer(conn);
+}
+
+bool xs_ring_switch(struct conn *conn)
+{
+    struct next_ring *next = &conn->next_ring;
+
+    if (next->data == NULL || next->is_used)
+        return false;
+    next->is_used = true;
+    next->from = conn->hidden_in;
+    return true;
+}
+
+uint64_t xs_ring_find(struct conn *conn, uint64_t from, uint8_t **at)
+{
+    const struct next_ring *next = &conn->next_ring;
+    bool is_in_next = from >= next->from;
+    uint64_t size = is_in_next ? next->size : conn->hidden_size, offset = from & (size - 1);
+    uint64_t bytes = (is_in_next ? conn->hidden_in : next->from) - from;
+
+    *at = (is_in_next ? next->data : conn->hidden) + offset;
+    if (conn->hidden_out >= next->from)
+        replace_ring(conn);
+    return bytes < size - offset ? bytes : size - offset;
+}
+
+void xs_ring_free(struct conn *conn)
+{
+    if (conn->next_ring.data != NULL) {
+        if (conn->next_ring.mr != NULL)
+            conn->device->dereg_mr(conn->next_ring.mr);
+        unmap_ring(conn->next_ring.data, conn->next_ring.size);
+    }
+    if (conn->ring_mr != NULL) {
+        conn->device->dereg_mr(conn->ring_mr);
+        unmap_ring(conn->hidden, conn->hidden_size);
+    }
+}
+
+void xs_ring_reset(void)
+{
+    atomic_store_explicit(&rings_size, 0, memory_order_relaxed);
+}

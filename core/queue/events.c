@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* events.c - operations and their events, from the pool of a queue to exs_qdequeue. See op.h and queue.h. */
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/api/core.h"
+#include "core/conn/ending.h"
+#include "core/base/fds.h"
+#include "core/api/library.h"
+#include "core/debug/misuse.h"
+#include "queue.h"
+#include "core/debug/trace.h"
+
+#define OPS_AT_ONCE 32
+#define OPS_PRIVATE 4 /* of a private queue: its one socket's blocking calls use few at a time */
+
+struct op_chunk {
+    STAILQ_ENTRY(op_chunk) link;
+    struct op op[];
+};
+
+/* Allocate `count` operations and append them to the list. NULL: no memory. */
+static struct op_chunk *new_chunk(struct op_list *list, int count)
+{
+    struct op_chunk *chunk = calloc(1, sizeof(*chunk) + (size_t)count * sizeof(struct op));
+
+    for (int i = 0; chunk != NULL && i < count; i++)
+        STAILQ_INSERT_TAIL(list, &chunk->op[i], link);
+    return chunk;
+}
+
+/* Called with events_lock. */
+static void add_chunk(struct queue *queue, struct op_chunk *chunk, int count)
+{
+    STAILQ_INSERT_TAIL(&queue->chunks, chunk, link);
+    queue->ops += count;
+    queue->free_count += count;
+}
+
+/* Put `count` more operations into the pool; false: no memory. Called with events_lock. */
+static bool ops_more(struct queue *queue, int count)
+{
+    struct op_chunk *chunk = new_chunk(&queue->free_ops, count);
+
+    if (chunk != NULL)
+        add_chunk(queue, chunk, count);
+    return chunk != NULL;
+}
+
+/* The allocation may be large, so it is done without the lock: other threads need not wait for it. */
+bool xs_ops_reach(struct queue *queue, int depth)
+{
+    struct op_list list = STAILQ_HEAD_INITIALIZER(list);
+    struct op_chunk *chunk = NULL;
+
+    mutex_lock(&queue->events_lock);
+    int missing = depth - queue->ops;
+
+    mutex_unlock(&queue->events_lock);
+    if (missing > 0 && (chunk = new_chunk(&list, missing)) == NULL)
+        return false;
+    mutex_lock(&queue->events_lock);
+    if (chunk != NULL)
+        add_chunk(queue, chunk, missing);
+    STAILQ_CONCAT(&queue->free_ops, &list);
+    queue->depth = depth;
+    mutex_unlock(&queue->events_lock);
+    return true;
+}
+
+/* Clear the members before `pieces`; the members behind it are set before they are read. Four wide memset()
+ * calls, because compilers turn one larger memset() into a string instruction, which is slow to start. */
+static void clear(struct op *op)
+{
+    const size_t all = offsetof(struct op, pieces), quarter = all / 4;
+    uint8_t *at = (uint8_t *)op;
+
+    memset(at, 0, quarter);
+    memset(at + quarter, 0, quarter);
+    memset(at + 2 * quarter, 0, quarter);
+    memset(at + 3 * quarter, 0, all - 3 * quarter);
+}
+
+/* Take the first operation of the list. */
+static struct op *take_free(struct op_list *list, struct queue *queue)
+{
+    struct op *op = STAILQ_FIRST(list);
+
+    STAILQ_REMOVE_HEAD(list, link);
+    clear(op);
+    op->pool = queue;
+    return op;
+}
+
+static struct op *fill(struct op *op, int type, int sockno, exs_ahandle_t ahandle, struct waiter *waiter)
+{
+    if (op == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    op->event.exs_evt_type = type;
+    op->event.exs_evt_socket = sockno;
+    op->event.exs_evt_ahandle = ahandle;
+    op->waiter = waiter;
+    return op;
+}
+
+/* Make sure that the pool has a free operation. Called with events_lock. False: no memory. */
+static bool have_free(struct queue *queue)
+{
+    return !STAILQ_EMPTY(&queue->free_ops) ||
+           ops_more(queue, queue->handle != NULL ? OPS_AT_ONCE : OPS_PRIVATE);
+}
+
+void xs_ops_return(struct queue *queue)
+{
+    mutex_lock(&queue->events_lock);
+    if (STAILQ_EMPTY(&queue->free_ops)) {
+        const struct op *op;
+
+        STAILQ_FOREACH (op, &queue->own_free, link)
+            queue->free_count++;
+        STAILQ_CONCAT(&queue->free_ops, &queue->own_free);
+    }
+    mutex_unlock(&queue->events_lock);
+}
+
+/* The pool is empty: take back free operations from own_free. The caller may hold the lock of another queue, so
+ * it only tries to lock this queue. */
+static __attribute__((noinline)) void try_return(struct queue *queue)
+{
+    mutex_unlock(&queue->events_lock);
+    if (mutex_trylock(&queue->lock)) {
+        xs_ops_return(queue);
+        mutex_unlock(&queue->lock);
+    }
+    mutex_lock(&queue->events_lock);
+}
+
+struct op *xs_op_new(struct queue *queue, struct guest *guest, int type, int sockno, exs_ahandle_t ahandle,
+                     struct waiter *waiter)
+{
+    struct op *op = NULL;
+
+    mutex_lock(&queue->events_lock);
+    if (STAILQ_EMPTY(&queue->free_ops))
+        try_return(queue);
+    if (have_free(queue)) {
+        op = take_free(&queue->free_ops, queue);
+        op->guest = guest;
+        if (guest != NULL)
+            xs_guest_use(guest, 1);
+        queue->free_count--;
+        xs_queue_ref(queue);
+        queue->pending++;
+    }
+    mutex_unlock(&queue->events_lock);
+    return fill(op, type, sockno, ahandle, waiter);
+}
+
+/* Move several free operations to own_free at once, because the lock costs more than the move. No more than
+ * OPS_AT_ONCE are moved: otherwise xs_op_new() would find none and allocate more, which would be moved in turn,
+ * without end. */
+static void take_over_free(struct queue *queue)
+{
+    mutex_lock(&queue->events_lock);
+    if (have_free(queue) && queue->free_count <= OPS_AT_ONCE) {
+        STAILQ_CONCAT(&queue->own_free, &queue->free_ops);
+        queue->free_count = 0;
+    } else {
+        for (int i = 0; i < OPS_AT_ONCE && !STAILQ_EMPTY(&queue->free_ops); i++, queue->free_count--) {
+            struct op *op = STAILQ_FIRST(&queue->free_ops);
+
+            STAILQ_REMOVE_HEAD(&queue->free_ops, link);
+            STAILQ_INSERT_TAIL(&queue->own_free, op, link);
+        }
+    }
+    mutex_unlock(&queue->events_lock);
+}
+
+/* No reference to the queue is needed: the socket that the queue drives holds one. */
+static inline struct op *take_own(struct queue *queue)
+{
+    struct op *op = take_free(&queue->own_free, queue);
+
+    op->at_home = true;
+    queue->own_pending++;
+    return op;
+}
+
+static __attribute__((noinline)) struct op *take_own_or_more(struct queue *queue, int type, int sockno,
+                                                             exs_ahandle_t ahandle, struct waiter *waiter)
+{
+    take_over_free(queue);
+    return fill(STAILQ_EMPTY(&queue->own_free) ? NULL : take_own(queue), type, sockno, ahandle, waiter);
+}
+
+inline __attribute__((always_inline)) struct op *xs_op_new_at_home(struct queue *queue, int type, int sockno,
+                                                                   exs_ahandle_t ahandle, struct waiter *waiter)
+{
+    if (STAILQ_EMPTY(&queue->own_free))
+        return take_own_or_more(queue, type, sockno, ahandle, waiter);
+    return fill(take_own(queue), type, sockno, ahandle, waiter);
+}
+
+/* Called with events_lock. */
+static void op_free(struct queue *queue, struct op *op)
+{
+    STAILQ_INSERT_HEAD(&queue->free_ops, op, link);
+    queue->free_count++;
+}
+
+/* Called with events_lock. */
+static void raise_events(struct queue *queue)
+{
+    doorbell_set(&queue->raise, true);
+}
+
+void xs_queue_tell(struct queue *queue)
+{
+    mutex_lock(&queue->events_lock);
+    STAILQ_CONCAT(&queue->events, &queue->done);
+    if (atomic_load(&queue->dequeuers) == 0)
+        raise_events(queue);
+    mutex_unlock(&queue->events_lock);
+}
+
+/* The operation has an event, or is free again. */
+static inline __attribute__((always_inline)) void give_at_home(struct queue *queue, struct op *op,
+                                                               bool has_event)
+{
+    queue->own_pending--;
+    if (has_event)
+        STAILQ_INSERT_TAIL(&queue->done, op, link);
+    else
+        STAILQ_INSERT_HEAD(&queue->own_free, op, link);
+}
+
+/* Drops the operation's reference to its queue. */
+static void give_elsewhere(struct queue *queue, struct op *op, bool has_event)
+{
+    mutex_lock(&queue->events_lock);
+    queue->pending--;
+    if (op->guest != NULL)
+        xs_guest_use(op->guest, -1);
+    if (!has_event) {
+        op_free(queue, op);
+    } else {
+        STAILQ_INSERT_TAIL(&queue->events, op, link);
+        if (atomic_load(&queue->dequeuers) == 0)
+            raise_events(queue);
+    }
+    mutex_unlock(&queue->events_lock);
+    xs_queue_unref(queue);
+}
+
+/* The operation's queue may be freed by this. */
+static void give(struct op *op, bool has_event)
+{
+    if (op->at_home)
+        give_at_home(op->pool, op, has_event);
+    else
+        give_elsewhere(op->pool, op, has_event);
+}
+
+/* The event is copied first, because the operation may be reused as soon as it is free. The queue stays valid:
+ * the waiter has a reference to it. */
+static void deliver(struct op *op)
+{
+    struct waiter *waiter = op->waiter;
+    exs_event_t event = op->event;
+
+    give(op, false);
+    waiter->deliver(waiter, &event);
+}
+
+void xs_op_moved(struct op *op, uint64_t bytes)
+{
+    if (op->event.exs_evt_type == EXS_EVT_SEND || op->event.exs_evt_type == EXS_EVT_RECV) {
+        op->event.exs_evt_union.exs_evt_xfer.exs_evt_length = bytes;
+        return;
+    }
+    switch (op->event.exs_evt_type) {
+    case EXS_EVT_SENDFILE:
+    case EXS_EVT_RECVFILE:
+        op->event.exs_evt_union.exs_evt_xferfile.exs_evt_length = (off_t)bytes;
+        break;
+    case EXS_EVT_SENDMSG:
+    case EXS_EVT_RECVMSG:
+        op->event.exs_evt_union.exs_evt_xfermsg.exs_evt_length = bytes;
+        break;
+    case EXS_EVT_SHUTDOWN:
+        break;
+    default:
+        op->event.exs_evt_union.exs_evt_xfer.exs_evt_length = bytes;
+    }
+}
+
+void xs_op_flag(struct op *op, int flag)
+{
+    if (op->event.exs_evt_type == EXS_EVT_RECVMSG)
+        op->event.exs_evt_union.exs_evt_xfermsg.exs_evt_flags |= flag;
+    else if (op->event.exs_evt_type == EXS_EVT_RECVFILE)
+        op->event.exs_evt_union.exs_evt_xferfile.exs_evt_flags |= flag;
+    else
+        op->event.exs_evt_union.exs_evt_xfer.exs_evt_flags |= flag;
+}
+
+/* For EXS_CHECK and EXS_DEBUG=2. */
+static void tell_of(struct op *op)
+{
+    if (xs_tracing)
+        xs_trace_done(op);
+    if (xs_misuse_on)
+        xs_misuse_completed(op);
+}
+
+/* Out of line, because most operations don't need it. */
+static __attribute__((noinline)) void complete_otherwise(struct op *op, bool has_event)
+{
+    if (xs_watched)
+        tell_of(op);
+    if (op->waiter != NULL)
+        deliver(op);
+    else
+        give(op, has_event);
+}
+
+inline __attribute__((always_inline)) void xs_op_complete(struct op *op, int error)
+{
+    bool silent = op->silent || (op->unsignaled && error == 0);
+
+    op->event.exs_evt_errno = error;
+    XS_PROBE_DONE(&op->event);
+    if (xs_watched || op->waiter != NULL || !op->at_home) {
+        complete_otherwise(op, !silent);
+        return;
+    }
+    give_at_home(op->pool, op, !silent);
+}
+
+void xs_op_cancel(struct op *op)
+{
+    give(op, false);
+}
+
+/* The thread that deletes the queue discards the events that were never dequeued. */
+void xs_ops_free(struct queue *queue)
+{
+    struct op_chunk *chunk;
+    const struct op *op;
+
+    STAILQ_FOREACH (op, &queue->events, link) {
+        if (op->untold)
+            xs_sock_told(op->event.exs_evt_socket, op->identity);
+    }
+    while ((chunk = STAILQ_FIRST(&queue->chunks)) != NULL) {
+        STAILQ_REMOVE_HEAD(&queue->chunks, link);
+        free(chunk);
+    }
+}
+
+/* ---- Dequeuing ------------------------------------------------------------------------- */
+
+int xs_events_take(struct queue *queue, exs_event_t *events, int most)
+{
+    int count = 0;
+
+    while (count < most && !STAILQ_EMPTY(&queue->events)) {
+        struct op *op = STAILQ_FIRST(&queue->events);
+
+        STAILQ_REMOVE_HEAD(&queue->events, link);
+        events[count++] = op->event;
+        if (op->untold)
+            xs_sock_told(op->event.exs_evt_socket, op->identity);
+        op_free(queue, op);
+    }
+    queue->taken += (unsigned)count;
+    return count;
+}
+
+void xs_events_show(struct queue *queue)
+{
+    bool is_kept = atomic_load_explicit(&queue->is_kept_readable, memory_order_relaxed);
+
+    doorbell_set(&queue->raise,
+                 is_kept || !STAILQ_EMPTY(&queue->events) || queue->has_stuck || queue->is_stuck);
+}
+
+int xs_queue_dequeue(struct queue *queue, exs_event_t *events, int most, enum watched watched)
+{
+    struct turn turn = {.watched = watched};
+
+    atomic_fetch_add(&queue->dequeuers, 1);
+    xs_turn(queue, &turn);
+    int count = xs_events_take(queue, events, most);
+
+    if (watched != AT_A_GLANCE) { /* a poll without a wake-up is not counted */
+        queue->turns++;
+        queue->empty_turns += count == 0;
+    }
+    atomic_fetch_sub(&queue->dequeuers, 1);
+    if (watched == BY_EDGE)
+        atomic_store_explicit(&queue->is_kept_readable, false,
+                              memory_order_relaxed); /* this flag concerns only event loops */
+    queue->is_stuck = turn.stuck;
+    if (turn.stuck || (turn.left && watched == BY_EDGE))
+        doorbell_again(&queue->raise);
+    else
+        xs_events_show(queue);
+    mutex_unlock(&queue->events_lock);
+    return count;
+}
+
+int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt)
+{
+    if (evtvec_cnt < 1 || evtvec_cnt > EXS_EVTVEC_MAX)
+        return xs_invalid("evtvec_cnt is %d: from 1 to EXS_EVTVEC_MAX, %d", evtvec_cnt, EXS_EVTVEC_MAX);
+    struct queue *queue = xs_queue_get(qhandle);
+
+    if (queue == NULL)
+        return xs_no_queue(qhandle);
+    if (evtvec == NULL || (uintptr_t)evtvec > UINTPTR_MAX - (size_t)evtvec_cnt * sizeof(*evtvec)) {
+        xs_queue_put(queue);
+        return xs_nowhere("evtvec");
+    }
+    int count = xs_queue_dequeue(queue, evtvec, evtvec_cnt, BY_EDGE);
+
+    xs_queue_put(queue);
+    return count;
+}

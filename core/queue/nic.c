@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* nic.c - a device context in a queue: its resources, and polling for its completions. See nic.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include "core/conn/conn.h"
+#include "core/api/library.h"
+#include "nic.h"
+#include "queue.h"
+#include "core/base/settings.h"
+#include "core/sock/sock.h"
+
+#define CQ_SIZE 16384 /* completions: enough for 128 connections; a private queue's is sized for one */
+/* RDMA READs in flight: more do not raise the throughput, and each costs memory per connection */
+#define READS_MAX 16
+/* events: an acknowledgement takes a lock, and only ibv_destroy_cq() waits for it */
+#define ACK_AT_ONCE 4096
+
+/* ---- Making and freeing ---------------------------------------------------------------------- */
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Used for a device without rest_wanted or stirs. Never written: they pair with nothing. */
+static const atomic_bool never;
+static const atomic_uint none;
+
+static int query(struct nic *nic, uint8_t port_num)
+{
+    struct ibv_device_attr attr;
+    struct ibv_port_attr port;
+
+    if (nic->device->query_device(nic->context, &attr) != 0 ||
+        nic->device->query_port(nic->context, port_num, &port) != 0)
+        return -1;
+    nic->max_cqe = attr.max_cqe;
+    nic->max_wr = (uint32_t)attr.max_qp_wr;
+    nic->max_sge = attr.max_sge > 1 ? (uint32_t)attr.max_sge : 1;
+    nic->max_reads = (uint8_t)least(least(attr.max_qp_rd_atom, attr.max_qp_init_rd_atom), READS_MAX);
+    nic->max_request = port.max_msg_sz;
+    nic->immediate = nic->context->device->transport_type != IBV_TRANSPORT_IWARP && settings()->immediate;
+    if (nic->device->long_request != 0 && nic->device->long_request < nic->max_request)
+        nic->max_request = nic->device->long_request;
+    return 0;
+}
+
+static int open_nic(struct nic *nic, uint8_t port)
+{
+    if (query(nic, port) < 0)
+        return -1;
+    if (nic->device->create_quiet_comp_channel != NULL)
+        nic->channel = nic->device->create_quiet_comp_channel(nic->context, &nic->waits);
+    else
+        nic->channel = nic->device->create_comp_channel(nic->context);
+    if (nic->channel == NULL)
+        return -1;
+    if (nic->waits == NULL &&
+        fcntl(nic->channel->fd, F_SETFL, fcntl(nic->channel->fd, F_GETFL) | O_NONBLOCK) < 0)
+        return -1;
+    return xs_queue_watch(nic->queue, nic->channel->fd, nic->waits);
+}
+
+struct nic *xs_nic_get(struct queue *queue, const struct device *device, struct ibv_context *context,
+                       uint8_t port)
+{
+    struct nic *nic;
+
+    LIST_FOREACH (nic, &queue->nics, link) {
+        if (nic->context == context)
+            return nic;
+    }
+    if (!xs_device_allowed(context)) {
+        xs_log("the way there leads through device %s, which EXS_DEVICE does not name", context->device->name);
+        errno = ENODEV;
+        return NULL;
+    }
+    nic = calloc(1, sizeof(*nic));
+    if (nic == NULL)
+        return NULL;
+    nic->device = device;
+    nic->queue = queue;
+    nic->context = context;
+    nic->rest_wanted = device->rest != NULL ? device->rest_wanted(context) : &never;
+    nic->stirs = device->stirs != NULL ? device->stirs(context) : &none;
+    pthread_mutex_init(&nic->map_lock, NULL);
+    LIST_INSERT_HEAD(&queue->nics, nic, link);
+    if (open_nic(nic, port) < 0) {
+        xs_log("can't use device %s: %s", context->device->name, strerror(errno));
+        xs_nic_free(nic);
+        return NULL;
+    }
+    return nic;
+}
+
+static void ack_events(struct nic *nic, struct cq *cq)
+{
+    if (cq->taken > 0)
+        nic->device->ack_cq_events(cq->cq, cq->taken);
+    cq->taken = 0;
+}
+
+void xs_nic_free(struct nic *nic)
+{
+    struct cq *cq;
+    int saved = errno;
+
+    LIST_REMOVE(nic, link);
+    while ((cq = LIST_FIRST(&nic->cqs)) != NULL) {
+        LIST_REMOVE(cq, link);
+        ack_events(nic, cq);
+        nic->device->destroy_cq(cq->cq);
+        free(cq);
+    }
+    if (nic->channel != NULL) {
+        xs_queue_unwatch(nic->queue, nic->channel->fd, nic->waits);
+        nic->device->destroy_comp_channel(nic->channel);
+    }
+    pthread_mutex_destroy(&nic->map_lock);
+    free(nic);
+    errno = saved;
+}
+
+void xs_nic_leave(struct nic *nic)
+{
+    if (--nic->conns == 0 && nic->device->contexts_end)
+        xs_nic_free(nic);
+}
+
+/* ---- Completion queues --------------------------------------------------------------------------- */
+
+struct cq *xs_nic_cq(struct nic *nic, int completions)
+{
+    int size = least(nic->max_cqe, nic->queue->handle != NULL ? CQ_SIZE : completions);
+    struct cq *cq;
+
+    LIST_FOREACH (cq, &nic->cqs, link) {
+        if (cq->size - cq->used >= completions) {
+            cq->used += completions;
+            return cq;
+        }
+    }
+    cq = calloc(1, sizeof(*cq));
+    if (cq == NULL)
+        return NULL;
+    cq->cq = nic->device->create_cq(nic->context, size, cq, nic->channel, 0);
+    if (cq->cq == NULL || ibv_req_notify_cq(cq->cq, 0) != 0) {
+        if (cq->cq != NULL)
+            nic->device->destroy_cq(cq->cq);
+        free(cq);
+        return NULL;
+    }
+    cq->size = size;
+    cq->used = completions;
+    LIST_INSERT_HEAD(&nic->cqs, cq, link);
+    return cq;
+}
+
+void xs_nic_cq_release(struct cq *cq, int completions)
+{
+    cq->used -= completions;
+}
+
+/* ---- Harvesting ------------------------------------------------------------------------------------ */
+
+static void touch(struct conn *conn, struct conn_list *touched)
+{
+    if (!conn->is_touched)
+        LIST_INSERT_HEAD(touched, conn, touched);
+    conn->is_touched = true;
+}
+
+static __attribute__((noinline)) void find_conn(struct nic *nic, uint64_t name)
+{
+    struct conn *conn = xs_conn_of(name);
+    bool found = conn != NULL && conn->nic == nic; /* the lock of another queue's connection is not held */
+
+    nic->last_name = found ? name : 0;
+    nic->last_conn = found ? conn : NULL;
+}
+
+void xs_nic_forget(struct nic *nic, const struct conn *conn)
+{
+    if (nic->last_conn != conn)
+        return;
+    nic->last_name = 0;
+    nic->last_conn = NULL;
+}
+
+/* Process completions, and add their connections to the list `touched`. No connection is freed here.
+ * Consecutive completions mostly belong to the same connection, so the last one is cached. */
+static void take_in(struct nic *nic, const struct ibv_wc *wc, int count, struct conn_list *touched)
+{
+    for (int i = 0; i < count; i++) {
+        uint64_t name = conn_name(wc[i].wr_id);
+
+        if (name != nic->last_name)
+            find_conn(nic, name);
+        if (nic->last_conn == NULL)
+            continue;
+        touch(nic->last_conn, touched);
+        xs_conn_completion(nic->last_conn, &wc[i]);
+    }
+}
+
+static void run_touched(struct conn_list *touched)
+{
+    struct conn *conn;
+
+    while ((conn = LIST_FIRST(touched)) != NULL) {
+        LIST_REMOVE(conn, touched);
+        conn->is_touched = false;
+        xs_conn_run(conn); /* may free the connection */
+    }
+}
+
+static void count_event(struct nic *nic, struct cq *cq)
+{
+    if (++cq->taken == ACK_AT_ONCE)
+        ack_events(nic, cq);
+}
+
+/* Poll each completion queue once, for HARVEST_MAX completions at most. Returns how many there were. */
+static int take_held(struct nic *nic, struct conn_list *touched)
+{
+    struct ibv_wc wc[HARVEST_MAX];
+    const struct cq *cq;
+    int taken = 0;
+
+    LIST_FOREACH (cq, &nic->cqs, link) {
+        int count = ibv_poll_cq(cq->cq, HARVEST_MAX, wc);
+
+        if (count <= 0)
+            continue;
+        take_in(nic, wc, count, touched);
+        taken += count;
+    }
+    return taken;
+}
+
+/* The device was removed, and will not complete the work requests that are posted. Flush them, behind what it
+ * did complete, as a working device would. Unregister the channel, whose descriptor would stay readable. */
+static __attribute__((cold)) void lose(struct nic *nic, struct conn_list *touched)
+{
+    struct sock *sock;
+
+    xs_log("device %s was taken away", nic->context->device->name);
+    nic->gone = true;
+    nic->unfinished = NULL;
+    xs_queue_unwatch(nic->queue, nic->channel->fd, nic->waits);
+    while (take_held(nic, touched) > 0)
+        ;
+    LIST_FOREACH (sock, &nic->queue->socks, at_home) {
+        if (sock->conn == NULL || sock->conn->nic != nic)
+            continue;
+        touch(sock->conn, touched);
+        xs_conn_flush(sock->conn);
+    }
+}
+
+inline void xs_nic_run(struct nic *nic, struct turn *turn)
+{
+    struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
+    struct harvest harvest;
+    int count;
+
+    if (nic->gone)
+        return;
+    harvest.unfinished = nic->unfinished;
+    do {
+        count = nic->device->harvest(nic->channel, &harvest);
+        if (count < 0)
+            break;
+        if (harvest.fetched)
+            count_event(nic, harvest.cq_context);
+        take_in(nic, harvest.wc, count, &touched);
+        turn->harvested += count;
+    } while (!harvest.stuck && !harvest.gone && (harvest.left || turn->watched == BY_EDGE));
+    nic->unfinished = harvest.unfinished;
+    if (count >= 0 && harvest.stuck)
+        turn->left = turn->stuck = true;
+    if (harvest.gone)
+        lose(nic, &touched);
+    run_touched(&touched); /* this may free the nic */
+}
+
+static int look(struct nic *nic, bool goes_on)
+{
+    struct conn_list touched = LIST_HEAD_INITIALIZER(touched);
+    int taken = take_held(nic, &touched);
+
+    if (!goes_on && nic->device->poll_ended != NULL)
+        nic->device->poll_ended(nic->context);
+    run_touched(&touched);
+    return taken;
+}
+
+int xs_nic_look(struct nic *nic)
+{
+    return look(nic, true);
+}
+
+void xs_nic_look_once(struct nic *nic)
+{
+    look(nic, false);
+}
+
+bool xs_nic_stirs(struct nic *nic)
+{
+    unsigned before = nic->stirs_seen;
+
+    nic->stirs_seen = atomic_load_explicit(nic->stirs, memory_order_relaxed);
+    return nic->stirs_seen != before;
+}
+
+bool xs_nic_waits(const struct nic *nic)
+{
+    return atomic_load_explicit(nic->rest_wanted, memory_order_relaxed);
+}
+
+uint64_t xs_nic_rest(const struct nic *nic)
+{
+    return nic->device->rest != NULL ? nic->device->rest(nic->context) : NEVER_NS;
+}
+
+void xs_nic_sleeps(const struct nic *nic, bool sleeps)
+{
+    if (nic->device->sleeps != NULL)
+        nic->device->sleeps(nic->context, sleeps);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* spin.c - polling a queue's completions for a while, without system calls if the device needs none. See spin.h. */
+#include <sched.h>
+#include "core/base/clock.h"
+#include "core/api/library.h"
+#include "queue.h"
+#include "core/base/settings.h"
+#include "spin.h"
+
+/* polls between two reads of the clock and two checks of is_over(), which takes a lock */
+#define LOOKS 4
+/* before the first sched_yield(): a peer that is running answers within this time */
+#define FIRST_NS 2000
+#define LEFT_OUT_SHIFT 6 /* at most 63 busy polls are skipped */
+#define CROWDED_NS                                                                                             \
+    UINT64_C(200000)              /* a yield that takes this long: another thread uses the CPU for a whole     \
+                                   * time slice, and a thread that is woken from sleep gets it sooner */
+#define CROWDED_TIMES 64          /* then all queues skip busy polling for 64 times that long */
+#define TURN_NS UINT64_C(1000000) /* interval at which CM events and timers are handled */
+
+_Static_assert(SPIN_US_MAX == EXS_WAIT_US_MAX, "a queue's mode says all that the environment can say");
+
+/* Busy polling is skipped until this time, ns, CLOCK_MONOTONIC. The machine is contended, not one queue, so all
+ * queues share it. Relaxed: advisory only, so it pairs with nothing. */
+static _Atomic uint64_t crowded;
+
+void xs_spin_init(struct spin *spin)
+{
+    atomic_init(&spin->ns, (uint64_t)settings()->spin_us * 1000);
+}
+
+void xs_spin_set(struct spin *spin, const exs_qattr_t *values)
+{
+    uint64_t ns = values->exs_wait == EXS_WAIT_NOTIFY     ? 0
+                  : values->exs_wait == EXS_WAIT_ADAPTIVE ? (uint64_t)values->exs_wait_us * 1000
+                                                          : NEVER_NS;
+
+    atomic_store_explicit(&spin->vain, 0, memory_order_relaxed);
+    atomic_store_explicit(&spin->leaves, 0, memory_order_relaxed);
+    atomic_store_explicit(&crowded, 0, memory_order_relaxed);
+    atomic_store_explicit(&spin->ns, ns, memory_order_relaxed);
+}
+
+static uint64_t ns_of(struct queue *queue)
+{
+    return atomic_load_explicit(&queue->spin.ns, memory_order_relaxed);
+}
+
+void xs_spin_tell(struct spin *spin, exs_qattr_t *values)
+{
+    uint64_t ns = atomic_load_explicit(&spin->ns, memory_order_relaxed);
+
+    values->exs_wait = ns == 0 ? EXS_WAIT_NOTIFY : ns == NEVER_NS ? EXS_WAIT_BUSY_POLL : EXS_WAIT_ADAPTIVE;
+    values->exs_wait_us = ns == NEVER_NS ? 0 : (int)(ns / 1000);
+}
+
+/* Skip this busy poll, because earlier ones found nothing? Decrements the number of polls to skip. */
+static bool leaves_out(struct spin *spin)
+{
+    unsigned leaves = atomic_load_explicit(&spin->leaves, memory_order_relaxed);
+
+    if (leaves > 0)
+        atomic_store_explicit(&spin->leaves, leaves - 1, memory_order_relaxed);
+    return leaves > 0;
+}
+
+static void learn(struct spin *spin, bool in_vain)
+{
+    unsigned vain = atomic_load_explicit(&spin->vain, memory_order_relaxed);
+
+    if (!in_vain && vain == 0)
+        return;
+    if (in_vain)
+        vain = vain < LEFT_OUT_SHIFT ? vain + 1 : LEFT_OUT_SHIFT;
+    else
+        vain = 0;
+    atomic_store_explicit(&spin->vain, vain, memory_order_relaxed);
+    atomic_store_explicit(&spin->leaves, (1u << vain) - 1, memory_order_relaxed);
+}
+
+static bool has_guests(struct queue *queue)
+{
+    return atomic_load_explicit(&queue->guest_count, memory_order_relaxed) > 0;
+}
+
+/* The time to poll after the last activity: `ns`, or 0 if the thread should sleep at once. */
+static uint64_t spin_time(struct queue *queue, uint64_t ns, uint64_t now)
+{
+    if (ns_of(queue) == NEVER_NS)
+        return ns;
+    if (now < atomic_load_explicit(&crowded, memory_order_relaxed) || leaves_out(&queue->spin))
+        return 0;
+    return ns;
+}
+
+/* Yield the CPU: the peer may be waiting for this very CPU. `before`: now, ns. Returns the time after the
+ * yield, ns. */
+static uint64_t make_way(uint64_t before)
+{
+    sched_yield();
+    uint64_t now = now_ns(), took = now - before;
+
+    if (took >= CROWDED_NS)
+        atomic_store_explicit(&crowded, now + CROWDED_TIMES * took, memory_order_relaxed);
+    return now;
+}
+
+/* A busy poll: what ends it, and when. */
+struct search {
+    uint64_t ns;     /* maximum time since the last activity */
+    uint64_t active; /* time of the last activity, ns; in and out */
+    uint64_t limit;  /* absolute maximum, ns */
+    bool (*is_over)(void *);
+    void *argument;
+    bool begins;     /* the program was active until now, so the time starts now */
+    bool for_events; /* any event that a poll finds ends it, */
+    bool has_lock;   /* and events_lock is then held; out */
+};
+
+/* Poll a few times. True: completions or packets arrived. */
+static bool look(struct queue *queue, struct search *search, bool *over)
+{
+    bool any = false;
+
+    for (int i = 0; i < LOOKS && !*over; i++) {
+        bool came;
+
+        if (search->for_events)
+            search->has_lock = xs_queue_look_for_events(queue, &came);
+        else
+            came = xs_queue_look(queue);
+        any = any || came;
+        *over = search->has_lock || ((came || i == LOOKS - 1) && search->is_over(search->argument));
+    }
+    return any;
+}
+
+/* The sources of attached queues are signaled through the epoll descriptor only, which busy polling does not
+ * check. Therefore poll no longer than the busy-polling time. */
+static void limit_for_guests(struct queue *queue, struct search *search, uint64_t now)
+{
+    uint64_t limit = ns_after(now, search->ns);
+
+    if (search->for_events && has_guests(queue) && limit < search->limit)
+        search->limit = limit;
+}
+
+enum spun { SPUN_FOUND, SPUN_IN_VAIN, SPUN_LONG_ENOUGH };
+
+static enum spun spin(struct queue *queue, struct search *search)
+{
+    uint64_t now = now_ns(), ns = ns_of(queue), first = now + FIRST_NS, turn = now + TURN_NS;
+
+    if (search->begins)
+        search->active = now;
+    bool late = now >= ns_after(search->active, search->ns), over = false;
+    uint64_t time = late ? 0 : spin_time(queue, search->ns, now);
+
+    limit_for_guests(queue, search, now);
+    while (!over && now < ns_after(search->active, time) && now < search->limit && ns_of(queue) == ns) {
+        bool came = look(queue, search, &over);
+
+        if (over)
+            break;
+        now = now_ns();
+        if (now >= first)
+            now = make_way(now);
+        if (came)
+            search->active = now;
+        if (now < turn)
+            continue;
+        xs_run(queue);
+        turn = now + TURN_NS;
+        over = search->is_over(search->argument);
+        limit_for_guests(queue, search, now);
+    }
+    bool in_vain = !over && (now < search->limit || time == 0);
+
+    if (over)
+        search->active = now; /* as of the last read of the clock */
+    if (time > 0 && time != NEVER_NS)
+        learn(&queue->spin, in_vain);
+    return over ? SPUN_FOUND : in_vain ? SPUN_IN_VAIN : SPUN_LONG_ENOUGH;
+}
+
+bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument)
+{
+    struct search search = {.ns = ns_of(home), .limit = NEVER_NS, .is_over = is_over, .argument = argument};
+
+    if (search.ns == 0)
+        return false;
+    search.active = now_ns();
+    if (spin(home, &search) != SPUN_FOUND)
+        return false;
+    /* Consume the wake-ups for completions that were processed here, so that a thread that waits on the
+     * descriptor is not woken for them. */
+    if (home->handle != NULL)
+        xs_run(home);
+    else
+        xs_rest_for_others(home);
+    return true;
+}
+
+static bool has_events(void *argument)
+{
+    struct queue *queue = argument;
+
+    mutex_lock(&queue->events_lock);
+    bool has = !STAILQ_EMPTY(&queue->events);
+
+    mutex_unlock(&queue->events_lock);
+    return has;
+}
+
+/* Attached queues are checked in a pass, not by busy polling, so a queue that has them returns to the caller
+ * for each pass. */
+static bool has_events_or_guests(void *queue)
+{
+    return has_guests(queue) || has_events(queue);
+}
+
+bool xs_spin_for_events(struct queue *queue, uint64_t limit)
+{
+    struct search search = {
+        .ns = ns_of(queue), .limit = limit, .is_over = has_events, .argument = queue, .for_events = true};
+
+    if (search.ns == 0)
+        return false;
+    if (search.ns == NEVER_NS) {
+        search.is_over = has_events_or_guests;
+        if (has_guests(queue)) {
+            make_way(now_ns());
+            return true;
+        }
+    }
+    search.active = now_ns();
+    atomic_fetch_add(&queue->dequeuers, 1);
+    spin(queue, &search);
+    if (!search.has_lock)
+        mutex_lock(&queue->events_lock);
+    atomic_fetch_sub(&queue->dequeuers, 1);
+    bool has = !STAILQ_EMPTY(&queue->events); /* events that arrived until now did not signal the descriptor */
+
+    mutex_unlock(&queue->events_lock);
+    return has;
+}
+
+/* ---- Between the iterations of a loop
+ * --------------------------------------------------------------------- */
+
+/* A loop has other watchers, too, so it polls for a limited time even in mode EXS_WAIT_BUSY_POLL. */
+static uint64_t loop_ns_of(struct queue *queue)
+{
+    uint64_t ns = ns_of(queue);
+
+    return ns == NEVER_NS ? (uint64_t)settings()->spin_us * 1000 : ns;
+}
+
+bool xs_spin_turn(struct queue *queue, bool active)
+{
+    uint64_t ns = loop_ns_of(queue);
+
+    if (ns == 0)
+        return false;
+    uint64_t now = now_ns();
+
+    atomic_store_explicit(&queue->spin.turn_ends, now + ns, memory_order_relaxed);
+    if (active)
+        atomic_store_explicit(&queue->spin.active, now, memory_order_relaxed);
+    return true;
+}
+
+bool xs_spin_in_turn(struct queue *queue, bool *has_lock)
+{
+    struct search search = {.ns = loop_ns_of(queue),
+                            .active = atomic_load_explicit(&queue->spin.active, memory_order_relaxed),
+                            .limit = atomic_load_explicit(&queue->spin.turn_ends, memory_order_relaxed),
+                            .is_over = has_events,
+                            .argument = queue,
+                            .begins = atomic_load_explicit(&queue->looks_on, memory_order_relaxed),
+                            .for_events = true};
+
+    if (search.ns == 0)
+        return false;
+    enum spun spun = spin(queue, &search);
+
+    atomic_store_explicit(&queue->spin.active, search.active, memory_order_relaxed);
+    *has_lock = search.has_lock;
+    return spun != SPUN_IN_VAIN;
+}
+
+/* ---- Without busy polling
+ * --------------------------------------------------------------------------------- */
+
+bool xs_spin_is_off(struct queue *queue)
+{
+    return ns_of(queue) == 0;
+}
+
+bool xs_glance_pays(struct queue *queue)
+{
+    return !leaves_out(&queue->spin);
+}
+
+void xs_glance_learn(struct queue *queue, bool in_vain)
+{
+    learn(&queue->spin, in_vain);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * close.c - closing a socket. In order: the peer receives what was sent, and the end of the stream; the queue pair
+ * goes to the error state and is drained; each remaining operation gets its event (ECANCELED); then the close gets
+ * its event.
+ *
+ * Pending sends are cut off at once, unless the close lingers (EXS_LINGER, SO_LINGER): then it waits for them until
+ * its timeout, and its event reports whether they have arrived.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include "core/base/clock.h"
+#include "core/conn/conn.h"
+#include "core/api/core.h"
+#include "core/api/library.h"
+#include "poll.h"
+#include "sock.h"
+
+#define END_NS (5 * NS_PER_S) /* the peer has this long to acknowledge the end of the stream */
+
+static void close_listener(struct sock *sock)
+{
+    struct request *request;
+
+    xs_accepts_end(sock, ECANCELED);
+    xs_incoming_end_all(sock);
+    while ((request = TAILQ_FIRST(&sock->requests)) != NULL) {
+        TAILQ_REMOVE(&sock->requests, request, link);
+        xs_device(request->device)->reject(request->id, NULL, 0);
+        xs_device(request->device)->destroy_id(request->id);
+        free(request);
+    }
+}
+
+/* The errno of a close's event: 0, or why not all that was sent has arrived. */
+static int error_of(const struct sock *sock)
+{
+    return sock->lingers && sock->conn != NULL && sock_sent(sock) == SENT_LOST ? sock->conn->error : 0;
+}
+
+/* Called with the lock of the socket's queue, by a caller that holds a reference to that queue. */
+static void finish(struct sock *sock)
+{
+    struct op *op = sock->closing;
+    int error = error_of(sock);
+
+    if (sock->conn != NULL)
+        xs_conn_free(sock->conn);
+    sock->conn = NULL;
+    for (int device = 0; device < DEVICES_MAX; device++)
+        xs_sock_drop_id(sock, device);
+    xs_queue_time(atomic_load(&sock->home), sock, 0);
+    xs_sock_disown(sock); /* before the event, because the application may delete the queue after it */
+    sock->closing = NULL;
+    xs_op_complete(op, error);
+    xs_sock_leave(sock);
+}
+
+/* Would data be cut off in the middle of a send? Data in front of an end of stream that was posted has been
+ * posted, too. */
+static bool is_sending(const struct conn *conn)
+{
+    return xs_conn_is_sending(conn, conn->writing >= WRITE_FIN_SENT);
+}
+
+static bool is_over(const struct conn *conn)
+{
+    return conn->writing == WRITE_FIN_ACKED && conn->sq_head == conn->sq_tail;
+}
+
+static void give_up_by(struct sock *sock, uint64_t due)
+{
+    sock->close_due = due;
+    xs_sock_wake_by(sock, due);
+}
+
+void xs_close_step(struct sock *sock)
+{
+    struct conn *conn = sock->conn;
+
+    if (sock->closing == NULL)
+        return;
+    if (conn != NULL && is_over(conn))
+        xs_conn_fail(conn, ECANCELED);
+    else if (conn != NULL && conn->writing >= WRITE_FIN_SENT && sock->close_due == 0 && !is_sending(conn))
+        give_up_by(sock, ns_after(now_ns(), END_NS)); /* only the acknowledgement of the end is missing */
+    else if (conn != NULL && conn->writing == WRITE_SHUT)
+        xs_rx_discard(conn);
+    if (conn == NULL || conn->state == CONN_DRAINED)
+        finish(sock);
+}
+
+/* A close that waits for the peer also checks whether the peer is alive (probe.c). */
+void xs_close_timeout(struct sock *sock)
+{
+    struct conn *conn = sock->conn;
+    uint64_t now = now_ns();
+
+    if (conn == NULL || conn_broken(conn))
+        return;
+    if (sock->close_due != 0 && sock->close_due <= now) {
+        xs_sent_is_lost(conn);
+        xs_conn_fail(conn, ETIMEDOUT);
+        return;
+    }
+    if (sock->probe_due != 0 && sock->probe_due <= now)
+        xs_probe(conn);
+    if (sock->probe_due != 0)
+        xs_sock_wake_by(sock, sock->probe_due);
+    if (sock->close_due != 0)
+        xs_sock_wake_by(sock, sock->close_due);
+}
+
+/* A send that is cut off in the middle completes with ECANCELED; then the peer must see a broken connection,
+ * not an orderly end. */
+static void close_conn(struct sock *sock, bool lingers)
+{
+    const struct options *options = &sock->options;
+    struct conn *conn = sock->conn;
+    bool cuts = options->lingers && options->linger == 0;
+
+    sock->lingers = (lingers || options->lingers) && !cuts;
+    if (conn_broken(conn))
+        return;
+    if (cuts || (!sock->lingers && is_sending(conn))) {
+        xs_conn_fail(conn, ECANCELED);
+        return;
+    }
+    if (conn->writing == WRITE_OPEN)
+        conn->writing = WRITE_SHUT;
+    if (options->lingers)
+        give_up_by(sock, ns_after(now_ns(), options->linger));
+    xs_control_run(conn);
+}
+
+/* Make the operation of a close. A close that names no queue, of a socket that no queue owns, becomes an
+ * operation of the last queue that drove the socket: this queue drives it to its end, and can't be deleted
+ * before. NULL and errno; EAGAIN: there is no queue of this kind, so the caller must block. */
+static struct op *make_op(struct sock *sock, struct queue *queue, const struct ask *ask)
+{
+    bool silent = queue == NULL && ask->waiter == NULL;
+    bool is_alone = silent && xs_sock_has_peer(sock) && sock->owner == NULL;
+    struct queue *driver = is_alone ? xs_sock_driver(sock) : NULL;
+
+    if (is_alone && driver == NULL) {
+        errno = EAGAIN;
+        return NULL;
+    }
+    struct op *op = xs_sock_op(sock, driver != NULL ? driver : queue, EXS_EVT_CLOSE, ask->ahandle, ask->waiter);
+
+    xs_queue_put(driver); /* the operation now holds the queue */
+    if (op != NULL && silent)
+        op->silent = true;
+    return op;
+}
+
+/* Called with the lock of the socket, which is bound to a queue. -1 and errno. */
+static int begin_close(struct sock *sock, struct queue *queue, const struct ask *ask)
+{
+    struct waiter *waiter = ask->waiter;
+    struct op *op = make_op(sock, queue, ask);
+
+    if (op == NULL)
+        return -1;
+    if (!xs_sock_remove(sock)) {
+        if (waiter != NULL)
+            xs_queue_unref(waiter->home);
+        xs_op_cancel(op);
+        errno = EBADF;
+        return -1;
+    }
+    if (sock->state == SOCK_CONNECTING && sock->opening != NULL)
+        xs_open_failed(sock, ECANCELED);
+    if (sock->state == SOCK_LISTENING)
+        close_listener(sock);
+    sock->closing = op;
+    sock->state = SOCK_CLOSING;
+    xs_poll_look(sock);
+    if (sock->conn != NULL)
+        close_conn(sock, (ask->flags & EXS_LINGER) != 0);
+    xs_close_step(sock);
+    return 0;
+}
+
+int xs_start_close(const struct ask *ask)
+{
+    struct queue *queue, *home;
+    int result = -1;
+
+    if (ask->flags & ~(EXS_BLOCK | EXS_LINGER))
+        return xs_bad_flags(ask->flags, EXS_BLOCK | EXS_LINGER);
+    struct sock *sock = xs_sock_get_locked(ask->sockno);
+
+    if (sock == NULL)
+        return -1;
+    if (!xs_check_queue(ask->qhandle, ask->waiter, true, &queue)) {
+        ;
+    } else if (sock->state == SOCK_HALF_OPEN || sock->state == SOCK_ARRIVED) {
+        errno = EBADF; /* the application does not have this socket yet */
+    } else if (xs_sock_home(sock, NULL) == 0) {
+        result = begin_close(sock, queue, ask);
+    }
+    home = atomic_load(&sock->home);
+    if (home != NULL)
+        xs_queue_ref(home);
+    xs_sock_put_locked(sock);
+    xs_queue_put(queue);
+    if (home != NULL)
+        xs_queue_unref(home);
+    return result;
+}

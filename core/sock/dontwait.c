@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * dontwait.c - MSG_DONTWAIT: transfers of the bytes that can be transferred immediately, or of none.
+ *
+ * A receive takes data that has arrived, and is never advertised. On a SEQPACKET the sender keeps messages until a
+ * receive is advertised, so there such a receive only finds the end of the stream. A send gives the device the bytes
+ * that the peer has room for, and ends there; a message of a SEQPACKET that was started is sent to its end.
+ */
+#include <errno.h>
+#include "core/conn/conn.h"
+#include "core/conn/ending.h"
+#include "core/api/library.h"
+#include "core/conn/message.h"
+#include "core/queue/nic.h"
+#include "sock.h"
+
+void xs_dontwait_look(const struct sock *sock)
+{
+    if (sock->state == SOCK_CONNECTED)
+        xs_nic_look_once(sock->conn->nic);
+}
+
+/* Are receives of the application pending? A stand-in does not belong to the application. */
+static bool others_wait(const struct conn *conn)
+{
+    const struct op *op;
+
+    STAILQ_FOREACH (op, &conn->recvs, link) {
+        if (op->piece_count > 0)
+            return true;
+    }
+    return false;
+}
+
+int xs_dontwait_recv(const struct conn *conn)
+{
+    return xs_conn_is_served(conn) && !others_wait(conn) ? 0 : xs_fails(EAGAIN);
+}
+
+/* Would at least the first bytes be posted? */
+int xs_dontwait_send(const struct conn *conn)
+{
+    bool hidden_room =
+        sock_is_stream(conn->sock) && conn->hidden_sent - conn->hidden_acked < conn->peer_ring.size;
+    uint64_t most;
+
+    if (conn->sending != NULL || conn->onesided_next != NULL || !xs_message_room(conn, &most))
+        return xs_fails(EAGAIN);
+    return conn->advert_count > 0 || hidden_room ? 0 : xs_fails(EAGAIN);
+}
+
+/* No other send was pending before this one, so if one is not all posted, it is this one. */
+void xs_dontwait_sent(struct conn *conn)
+{
+    if (conn->sending == NULL || !sock_is_stream(conn->sock))
+        return;
+    conn->at_once = true;
+    xs_tx_run(conn);
+    conn->at_once = false;
+    if (conn->sending == NULL)
+        return;
+    xs_send_end_here(conn);
+    xs_conn_run_sends(conn);
+}

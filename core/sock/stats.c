@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * stats.c - exs_getstats: the counters of connections and queues.
+ *
+ * Most are counted for the protocol, and only summed up here. A queue keeps the sum of its connections that were
+ * freed.
+ */
+#include <errno.h>
+#include "core/conn/conn.h"
+#include "core/api/core.h"
+#include "core/api/library.h"
+#include "core/queue/nic.h"
+#include "core/queue/queue.h"
+#include "sock.h"
+
+static uint64_t retransmissions_of(const struct conn *conn)
+{
+    if (conn->device->retransmitted == NULL)
+        return EXS_STATS_UNKNOWN;
+    return conn->qp != NULL ? conn->device->retransmitted(conn->qp) : 0;
+}
+
+/* If one connection does not report a value, the sum is unknown. */
+static uint64_t known_sum(uint64_t a, uint64_t b)
+{
+    return a == EXS_STATS_UNKNOWN || b == EXS_STATS_UNKNOWN ? EXS_STATS_UNKNOWN : a + b;
+}
+
+void xs_stats_add(exs_stats_t *stats, const struct conn *conn)
+{
+    stats->exs_sends += conn->started;
+    stats->exs_receives += conn->receives;
+    stats->exs_sent += conn->tx_position;
+    stats->exs_sent_direct += conn->tx_position - conn->hidden_sent;
+    stats->exs_received += conn->rx_position;
+    stats->exs_received_direct += conn->rx_position - conn->hidden_in;
+    stats->exs_bytes_read += conn->bytes_read;
+    stats->exs_bytes_written += conn->bytes_written;
+    stats->exs_retransmissions = known_sum(stats->exs_retransmissions, retransmissions_of(conn));
+}
+
+static exs_stats_t of_queue(struct queue *queue)
+{
+    const struct sock *sock;
+
+    mutex_lock(&queue->lock);
+    exs_stats_t stats = queue->gone;
+
+    LIST_FOREACH (sock, &queue->socks, at_home) {
+        if (sock->conn != NULL)
+            xs_stats_add(&stats, sock->conn);
+    }
+    stats.exs_completions = queue->completions;
+    mutex_lock(&queue->events_lock);
+    stats.exs_events = queue->taken;
+    stats.exs_turns = queue->turns;
+    stats.exs_empty_turns = queue->empty_turns;
+    mutex_unlock(&queue->events_lock);
+    xs_queue_unlock(queue);
+    return stats;
+}
+
+static int get_queue(int sockno, exs_qhandle_t qhandle, exs_stats_t *stats)
+{
+    struct queue *queue = xs_queue_get(qhandle);
+
+    if (queue == NULL)
+        return xs_no_queue(qhandle);
+    if (sockno == -1 && stats != NULL)
+        *stats = of_queue(queue);
+    xs_queue_put(queue);
+    if (sockno != -1)
+        return xs_invalid("there is a qhandle, and sockno is %d, not -1: which of the two?", sockno);
+    return stats != NULL ? 0 : xs_nowhere("stats");
+}
+
+int exs_getstats(int sockno, exs_qhandle_t qhandle, exs_stats_t *stats)
+{
+    exs_stats_t sum = {0};
+
+    if (xs_enter_socket(__func__, qhandle == NULL ? sockno : -1) < 0)
+        return -1;
+    if (qhandle != NULL)
+        return get_queue(sockno, qhandle, stats);
+    struct sock *sock = xs_sock_get_locked(sockno);
+
+    if (sock == NULL)
+        return -1;
+    if (sock->conn != NULL)
+        xs_stats_add(&sum, sock->conn);
+    xs_sock_put_locked(sock);
+    if (stats == NULL)
+        return xs_nowhere("stats");
+    *stats = sum;
+    return 0;
+}

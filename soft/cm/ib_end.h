@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ib_end.h - the data of the port (ib_port.h), for the files that share it: ib_port.c implements the calls of its
+ * users, ib_told.c the callbacks of struct ib_world (ib_conn.h), ib_hear.c reads the sockets. The port's lock guards
+ * all of it.
+ */
+#ifndef SOFT_IB_END_H
+#define SOFT_IB_END_H
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include "soft/engine/shuffle.h"
+#include "soft/link/qp1.h"
+#include "ib_budget.h"
+#include "ib_port.h"
+
+#define IB_ENDS_MAX 8192    /* connections and listeners, including those without a user */
+#define IB_KEPT_MAX 512     /* without a user, kept to answer duplicates */
+#define IB_KEPT_OPEN_MAX 64 /* doors of requests and look-ups whose listener is closed */
+
+#define IB_DOOR_EVENTS (EPOLLIN | EPOLLET) /* edge-triggered: a connection may have to stay in the backlog */
+
+struct ib_end {
+    struct ib_conn conn; /* first; unused in a listener */
+    struct cm_id *user;  /* NULL: no longer one, or, with `listener`, none yet */
+    struct ib_box *box;
+    bool requested;  /* the listener's user has not seen this request yet */
+    unsigned events; /* 1 << enum ib_event: those that the user has not seen yet */
+    bool queued;     /* on the box's list */
+    struct ib_message said;
+    struct ib_end *listener; /* of a request that its user has not seen yet */
+    const void *came_to;     /* the listener, until that is closed; only compared */
+    bool has_door;           /* `door` is open: a listener's, or of a request whose listener is closed */
+    int door;                /* unix socket to which other processes pass on its datagrams */
+    uint32_t door_place;     /* argument of ib_pass_close() */
+    TAILQ_ENTRY(ib_end) news;
+    /* Of a listener. `untaken`: requests that its user has not seen. */
+    union soft_addr addr;
+    enum ib_space space;
+    bool one_family;
+    unsigned backlog, untaken;
+    LIST_ENTRY(ib_end) listeners;
+};
+
+extern struct ib_port {
+    pthread_mutex_t lock;
+    struct ib_world world;
+    struct soft_shuffle numbers; /* connection numbers; each modulo QP1_SHARES is the share */
+    uint32_t numbers_given;
+    struct qp1 qp1;
+    int epoll; /* watches all sockets; -1: the port is not open */
+    int door;  /* unix socket to which other processes pass on connections' datagrams */
+    unsigned ends;
+    unsigned kept_open; /* doors that IB_KEPT_OPEN_MAX limits */
+    int heard;          /* the door that is being read; -1: a callback has closed it */
+    LIST_HEAD(, ib_end) listeners;
+    struct ib_budget budget;
+} ib_port;
+
+/* The callbacks of struct ib_world. */
+void ib_told_send(struct ib_world *world, const struct soft_path *path, const uint8_t mad[IB_MAD_BYTES]);
+struct ib_conn *ib_told_request(struct ib_world *world, const struct soft_path *path,
+                                const struct ib_message *req, enum ib_reason *why);
+void ib_told_requested(struct ib_world *world, struct ib_conn *conn, const struct ib_message *req);
+void ib_told_event(struct ib_world *world, struct ib_conn *conn, enum ib_event event,
+                   const struct ib_message *message);
+
+/* One of the port's sockets is readable, or has an error. */
+void ib_hear(int fd);
+
+/* This process's listener at this address and port; or NULL. */
+struct ib_end *ib_told_listener(enum ib_space space, const union soft_addr *addr, in_port_t port);
+
+/* The port that a REQ or SIDR_REQ is for. False: its service is none of librdmacm's. */
+bool ib_told_service(const struct ib_message *req, enum ib_space *space, uint16_t *port);
+
+/* Puts an end on its box's list and signals the box; removes it. */
+void ib_end_post(struct ib_end *end);
+void ib_end_unpost(struct ib_end *end);
+/* A request no longer counts in its listener's backlog. */
+void ib_end_untake(struct ib_end *end);
+void ib_end_close_door(struct ib_end *end);
+void ib_end_free(struct ib_end *end);
+
+#endif

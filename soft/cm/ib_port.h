@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ib_port.h - this process's connections and listeners at queue pair 1 of RoCE's port, by InfiniBand's connection
+ * manager.
+ *
+ * The service thread receives the datagrams and sends messages again, whether the application calls the library or
+ * not. It leaves what the application must learn ("news") in the box of an event channel, whose descriptor is then
+ * readable.
+ *
+ * One lock guards everything here. It is taken after a channel's lock, and no lock is taken after it. A struct ib_end
+ * is owned by the port: its user holds a pointer from the call that returned it to ib_port_leave(), after which the
+ * port keeps it as long as the peer may send a message again.
+ */
+#ifndef SOFT_IB_PORT_H
+#define SOFT_IB_PORT_H
+
+#include <stdbool.h>
+#include <sys/queue.h>
+#include "core/base/doorbell.h"
+#include "soft/service/home.h"
+#include "ib_address.h"
+#include "ib_conn.h"
+
+struct cm_id;
+struct ib_end;
+
+/* The box of an event channel: a list of ends with news, and an eventfd (`bell`) that is readable if there are any. The
+ * channel creates the eventfd before any other thread knows the box; then only the port uses it. */
+struct ib_box {
+    struct doorbell bell;
+    TAILQ_HEAD(, ib_end) news;
+};
+
+struct ib_news {
+    struct cm_id *user; /* the end's user; of a request the listener's, until ib_port_adopt() */
+    struct ib_end *end;
+    bool requested; /* a new request; false: `event` */
+    enum ib_event event;
+    struct ib_message said; /* the last REQ, REP, REJ, SIDR_REQ or SIDR_REP that arrived */
+    struct soft_path path;  /* the path of the peer's messages */
+};
+
+/* Opens the port, with the context's share of RoCE's port, if it is not open. 0 or an errno; ENOTCONN if the context
+ * has no share. */
+int ib_port_open(struct soft_home *home);
+
+/* Listens for requests to this address (or a wildcard) and port: for connections or, in the port space of datagrams,
+ * look-ups. NULL and errno. */
+struct ib_end *ib_port_listen(struct ib_box *box, struct cm_id *user, enum ib_space space,
+                              const union soft_addr *addr, bool one_family, int backlog);
+/* Like ib_connect(). NULL and errno. */
+struct ib_end *ib_port_connect(struct ib_box *box, struct cm_id *user, const struct soft_path *path,
+                               struct ib_message *req);
+/* Like ib_ask(). NULL and errno. */
+struct ib_end *ib_port_ask(struct ib_box *box, struct cm_id *user, const struct soft_path *path,
+                           struct ib_message *question);
+/* Like ib_accept(), ib_reply(), ib_refuse(), ib_establish() and ib_disconnect(): 0 or an errno. */
+int ib_port_accept(struct ib_end *end, struct ib_message *rep);
+int ib_port_reply(struct ib_end *end, struct ib_message *reply);
+int ib_port_refuse(struct ib_end *end, unsigned reason, const void *data, size_t length);
+int ib_port_establish(struct ib_end *end);
+int ib_port_disconnect(struct ib_end *end);
+/* Whether its request or look-up has got any answer. */
+bool ib_port_is_heard(const struct ib_end *end);
+/* The user gives up the end, and gets no more news of it. */
+void ib_port_leave(struct ib_end *end);
+
+/* The end of a request gets this user; ib_port_move(): the end's news go to another box. */
+void ib_port_adopt(struct ib_end *end, struct cm_id *user);
+void ib_port_move(struct ib_end *end, struct ib_box *box);
+/* Takes the next news from the box. False: there are none. */
+bool ib_port_next(struct ib_box *box, struct ib_news *news);
+
+/* Called when the process exits: disconnects all connections. Does nothing if the lock is held. */
+void ib_port_settle(void);
+/* Closes the port when the device is no longer in use, unless there is a listener. */
+void ib_port_end(void);
+/* In the child of a fork: forgets everything. */
+void ib_port_forget(void);
+
+#endif

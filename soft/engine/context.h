@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* context.h - a device context: its lock, which guards all fields that say nothing else, and the engine's state. */
+#ifndef SOFT_CONTEXT_H
+#define SOFT_CONTEXT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+#include "core/base/doorbell.h"
+#include "core/base/mutex.h"
+#include "cq.h"
+#include "event.h"
+#include "keys.h"
+#include "objects.h"
+#include "qp.h"
+#include "shuffle.h"
+#include "train.h"
+#include "wire.h"
+
+LIST_HEAD(soft_qp_list, soft_qp);
+TAILQ_HEAD(soft_work_list, soft_qp);
+
+struct soft_context {
+    struct mutex lock;
+    struct soft_wire *wire;
+    struct soft_clock *clock;
+    bool opened;  /* the wire's open() succeeded */
+    uint64_t now; /* time of the clock, valid while now_known */
+    bool now_known;
+
+    struct soft_train train;
+    struct soft_work_list work;
+    /* Within a step: queue pairs whose ACKs are delayed until the application has sent something. */
+    struct soft_work_list waiting;
+    unsigned vain_polls; /* consecutive polls without a completion */
+    bool patient;        /* ACKs may be delayed (soft_progress_patiently) */
+    /* When the application, which knows of a timer, polls again at the latest, ns; NEVER_NS: it knows of none. */
+    uint64_t looks_at;
+    /* Something must be done before the application sleeps: soft_rest(). Updated at the end of each step. Relaxed:
+     * advisory for threads without the lock, pairs with nothing. */
+    atomic_bool waits;
+
+    int came; /* packets from connected peers during the last poll */
+    /* How many polls found packets from connected peers, but no completion. Relaxed: advisory, pairs with nothing. */
+    atomic_uint stirs;
+
+    struct soft_qp_list qps;
+    struct soft_qp_list *buckets; /* hash table by queue pair number */
+    size_t qp_count, bucket_count;
+    uint32_t first_qpn, last_qpn; /* the range of numbers for new queue pairs */
+    uint32_t qpns_given;          /* numbers given out in total */
+    struct soft_shuffle qpns;     /* order of the numbers from first_qpn on */
+    struct soft_shuffle srqns;    /* the same for numbers of shared receive queues (XRC) */
+    uint32_t srqns_given;
+    LIST_HEAD(, soft_xrcd) xrcds;
+    LIST_HEAD(, soft_group) groups; /* multicast groups: group.h */
+    unsigned group_count;
+
+    struct soft_timer {
+        uint64_t at; /* not later than the queue pair's deadline */
+        struct soft_qp *qp;
+    } * heap; /* a binary heap ordered by `at` */
+    size_t heap_count, heap_room;
+    struct soft_qp *starting; /* Queue pairs whose ACK timers start when this step's packets have been sent. */
+    /* Queue pairs whose ACK timers start when soft_deadline() is next called. */
+    LIST_HEAD(, soft_qp) unhurried;
+
+    struct soft_keys keys;    /* memory regions by key */
+    struct soft_keys windows; /* Memory windows by block of keys: mw.h. */
+
+    /* A thread sleeps that handles packets and timers when it wakes. Relaxed: advisory, pairs with nothing. */
+    atomic_bool slept_on;
+    /* Number of completion queues for which the wire's awaits() was called. Incremented before awaits() takes the
+     * service thread's lock, which pairs with the service thread's load under that lock. */
+    atomic_uint awaited;
+    LIST_HEAD(, soft_channel) channels;
+    /* The channel whose events the thread with the lock is about to fetch: it needs no wake-up. */
+    struct soft_channel *inside;
+    int *watched;
+    int watched_count;
+    TAILQ_HEAD(, soft_events) events; /* objects with asynchronous events */
+    struct doorbell async;            /* The eventfd behind async_fd: readable while `events` is not empty. */
+    struct soft_objects objects;      /* all objects by handle */
+
+    uint64_t guid, node_guid; /* The context's own random GUID; the GUID that the device reports. */
+    struct soft_names names;
+    struct soft_counters counters;
+    struct verbs_context verbs; /* Last member: rdma-core extends it at its front. */
+};
+
+/* Registered memory is about to become invalid: the links copy what they have not sent from it. */
+static inline void soft_settle_all(const struct soft_context *context)
+{
+    if (context->wire->settle != NULL)
+        context->wire->settle(context->wire);
+}
+
+static inline struct soft_context *soft_context_of(struct ibv_context *context)
+{
+    return (struct soft_context *)((char *)context - offsetof(struct soft_context, verbs.context));
+}
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * shm.h - the software device's link between two processes of one host: packets without an ICRC, in rings of memory
+ * that both processes have mapped (shm_ring.h). shm_meet.h describes how the two processes find each other.
+ *
+ * Wake-ups. A context has one eventfd (`bell`), which all its peers write to; completion channels and the service
+ * thread watch it as they watch a socket: readable means that the context should be polled. A receiver that has
+ * emptied a ring sets the ring's need-wakeup flag, and the next sender clears the flag and writes the eventfd. Each
+ * cleared flag produces exactly one write, so the number of outstanding writes is known (`owed`), and read(2) on the
+ * eventfd is skipped while it is 0. A receiver that busy-polls leaves the flags of peers without a slot clear, because
+ * it polls their rings again soon, and does not read the eventfd. It sets the flags before it sleeps (shm_watch()); if
+ * it stops polling without that, the service thread sets them.
+ *
+ * Polling. A context polls the rings of its first few peers each time. Each further peer has a slot ("seat") in a
+ * notification bitmap (shm_board.h), and its ring is polled only if the peer has set its bit or the ring was not empty
+ * at the end of the last poll. The cost of a poll therefore depends on the number of active peers, not of all peers.
+ *
+ * Trust. A peer can do no more than the packets of its queue pair could. The memory is sealed, so the peer can't
+ * truncate it. A ring with invalid contents is marked broken and its queue pair goes to the error state. A ring that
+ * the peer does not empty is full, and the queue pair's timeouts handle that. A peer is always a process of the same
+ * user, because it has the eventfd, too.
+ */
+#ifndef SOFT_SHM_H
+#define SOFT_SHM_H
+
+#include <stdint.h>
+#include <sys/queue.h>
+#include "soft/engine/wire.h"
+#include "soft/service/service.h"
+#include "shm_bell.h"
+#include "shm_board.h"
+#include "shm_ring.h"
+
+#define SHM_MTU 65536       /* bytes: few packets; copying in and copying out overlap, and stay in cache */
+#define SHM_PEERS SHM_SEATS /* maximum number of a context's peers */
+#define SHM_SEATLESS 8      /* maximum peers without a slot: with more the context has a bitmap */
+#define SHM_LOOKS_AGAIN 32  /* ring checks in one busy poll; together hardly longer than a call takes */
+
+/* The memory that both processes have mapped. Direction 0 is from the process that created it. */
+struct shm_area {
+    struct shm_control control[2];
+    _Alignas(4096) uint8_t bytes[2][SHM_RING_BYTES];
+};
+
+/* A context's part of the link. Part of its struct soft_home; guarded by the context's lock. */
+struct shm {
+    struct ibv_context *context;
+    struct service_member *service;
+    bool ready;     /* the eventfd exists and is watched */
+    int bell;       /* the eventfd that peers write to */
+    bool unwatched; /* at least one need-wakeup flag is clear: the poller must set it before it sleeps */
+    /* Writes to the eventfd that were made or are about to be made, and were not read. Negative only within a poll: the
+     * eventfd was read before the peer that wrote it was found. */
+    int64_t owed;
+    /* The peers to poll: all without a slot, and those with a slot that have notified us or have more packets. */
+    TAILQ_HEAD(shm_peers, shm_peer)
+    looked_at;
+    LIST_HEAD(, shm_peer) uncalled; /* peers that were not woken yet for packets in their ring */
+    unsigned count, most;           /* peers, and their maximum: SHM_PEERS, but in a test */
+    struct shm_seats *seats;        /* NULL: there is no bitmap yet */
+};
+
+/* The link of one queue pair to its peer. The caller of shm_peer_new() owns it until shm_assign(), and from then on the
+ * path that names its link. Its leave() frees it. */
+struct shm_peer {
+    struct soft_link link; /* first */
+    struct soft_path path; /* names `link`; the engine gets the peer's packets with this path */
+    struct shm *shm;       /* set by shm_assign() */
+    struct shm_area *area;
+    struct shm_ring out, in;
+    bool looked_at;          /* on the list of that name */
+    bool failed;             /* a ring is broken, and the queue pair has been put into the error state */
+    struct shm_seats *seats; /* where it has its slot; NULL: it has none */
+    int seat;
+    struct shm_bell *bell;   /* the peer's eventfd; NULL: not known yet */
+    struct shm_board *board; /* its bitmap, where seat_there is our slot; NULL: we have none */
+    unsigned seat_there;
+    /* Descriptors of a connecting end until the listener has answered, else -1. `spare` reserves a descriptor for the
+     * peer's bitmap. */
+    int meeting, memory, spare;
+    size_t uncalled_bytes; /* sent since the peer was last woken; if more than 0 it is on the list `uncalled` */
+    TAILQ_ENTRY(shm_peer) looks;
+    LIST_ENTRY(shm_peer) uncalled;
+};
+
+void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service);
+/* Prepares for one more peer, as if all peers that this process is connecting became this context's: creates the
+ * eventfd for the first one and the bitmap for the one after SHM_SEATLESS; both stay. Returns 0 or an errno, EUSERS at
+ * the maximum. (locked) */
+int shm_prepare(struct shm *shm);
+/* In the child of a fork: forgets the parent's peers, eventfds and deferred closes. */
+void shm_forget(void);
+/* Frees what it has, when the context is closed. */
+void shm_end(struct shm *shm);
+
+/* Makes a peer of mapped memory, which it then owns. `maker`: this process created the memory. With a slot in `seats`,
+ * or without one if that is NULL. NULL and errno. */
+struct shm_peer *shm_peer_new(struct shm_seats *seats, struct shm_area *area, bool maker);
+/* Frees it with all its resources. After shm_join() the link's leave() does that. */
+void shm_peer_free(struct shm_peer *peer);
+/* The peer becomes this context's, and is about to be the link of a path. Both eventfds must be known. (not locked) */
+void shm_assign(struct shm *shm, struct shm_peer *peer);
+/* The queue pair can receive: its ring is polled from now on. (not locked) */
+void shm_join(struct shm_peer *peer);
+
+/* Of struct soft_wire. (locked) shm_receive() returns the number of packets. `hears`: read the eventfd; otherwise it
+ * stays readable for a later poll. `watches`: set the need-wakeup flag of each ring that is empty; otherwise the flags
+ * of peers without a slot stay clear, and the caller must poll again soon or call shm_watch(). */
+int shm_receive(struct shm *shm, bool hears, bool watches);
+void shm_watch(struct shm *shm);
+void shm_sent(struct shm *shm);
+
+/* ---- Between the link's own files (locked) ----------------------------------------------------- */
+
+/* Of struct soft_link. */
+uint8_t *shm_link_room(struct soft_link *link, size_t size, size_t *limit);
+void shm_link_send(struct soft_link *link, const struct soft_path *path, uint8_t *train, size_t length,
+                   size_t stride);
+/* Adds the peer to the list of those that are polled; or removes it. */
+void shm_look_at(struct shm_peer *peer);
+void shm_look_no_more(struct shm_peer *peer);
+/* Wakes the peer, if its flag is set, for all that was put into its ring. */
+void shm_call_peer(struct shm_peer *peer);
+
+#endif

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* shm_meet.c - exchanges descriptors over the listener's unix sockets, and checks credentials: shm_meet.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include "core/base/fds.h"
+#include "core/base/settings.h"
+#include "shm_meet.h"
+#include "shm_pass.h"
+#include "shm_sealed.h"
+#include "turn_out.h"
+
+#define MAGIC 0x4558536au /* changes with the layout of the message or the memory */
+#define FIRST_ROOM 16
+#define VISITS 128 /* clients that shm_meeting_look() accepts at a time */
+#define CHECKS 64  /* waiting clients that see_out() checks at a time */
+
+/* The client's message, sent with the descriptors of its memory, its eventfd and, if it has one, its bitmap. The
+ * listener answers with only the number of a slot, and the descriptors of its eventfd and bitmap. */
+struct greeting {
+    uint32_t magic, mtu, ring_bytes, area_bytes;
+    uint32_t seat; /* the receiver's slot in the sender's bitmap; NO_SEAT: there is no bitmap */
+    uint8_t token[SHM_TOKEN];
+};
+
+#define NO_SEAT UINT32_MAX
+
+/* Sets *why, with errno. Returns NULL. */
+static struct shm_peer *refuse(struct shm_refusal *why, const char *what)
+{
+    *why = (struct shm_refusal){what, errno};
+    return NULL;
+}
+
+/* ---- Memory ---- */
+
+static struct shm_peer *make_peer(struct shm_seats *seats, int memory, bool maker)
+{
+    struct shm_area *area = shm_sealed_map(memory, sizeof *area);
+    struct shm_peer *peer = area == NULL ? NULL : shm_peer_new(seats, area, maker);
+
+    if (area != NULL && peer == NULL)
+        munmap(area, sizeof *area);
+    return peer;
+}
+
+/* Whether the context can have one more peer, and has an eventfd; *seats: where the peer will have its slot. Sets
+ * errno. */
+static bool may_have_another(struct shm *shm, struct shm_seats **seats)
+{
+    int error;
+
+    soft_lock(shm->context);
+    error = shm_prepare(shm);
+    *seats = shm->seats;
+    soft_unlock(shm->context);
+    errno = error;
+    return error == 0;
+}
+
+/* ---- Eventfds and bitmaps ---- */
+
+static uint32_t seat_of(const struct shm_peer *peer)
+{
+    return peer->seats == NULL ? NO_SEAT : (uint32_t)peer->seat;
+}
+
+/* Writes the descriptors that the peer needs to notify us to `fds`. Returns their number. */
+static size_t add_call(const struct shm *shm, const struct shm_peer *peer, int *fds)
+{
+    fds[0] = shm->bell;
+    if (peer->seats == NULL)
+        return 1;
+    fds[1] = peer->seats->memory;
+    return 2;
+}
+
+/* Takes over the descriptors that the peer sent: an eventfd, and a bitmap if it names a slot. False and errno: both
+ * stay the caller's. */
+static bool take_call(struct shm_peer *peer, const int fds[2], uint32_t seat)
+{
+    bool has_board = fds[1] != -1;
+
+    errno = EPROTO;
+    if (has_board != (seat != NO_SEAT) || (has_board && seat >= SHM_SEATS))
+        return false;
+    if (has_board && (peer->board = shm_board_map(fds[1])) == NULL)
+        return false;
+    peer->bell = shm_bell_take(fds[0]);
+    if (peer->bell == NULL)
+        return false;
+    if (has_board)
+        fds_close(fds[1]);
+    peer->seat_there = seat;
+    return true;
+}
+
+/* ---- The side that listens ---- */
+
+struct shm_meeting *shm_meeting_open(const union soft_addr *local)
+{
+    struct shm_meeting *meeting;
+
+    if (!settings()->shm || (meeting = calloc(1, sizeof *meeting)) == NULL)
+        return NULL;
+    if (shm_doors_open(meeting->doors, local) > 0)
+        return meeting;
+    if (settings()->debug || errno == EADDRINUSE)
+        fprintf(stderr, "exs: connections to this listener go by udp because nobody can bring memory: %s\n",
+                strerror(errno));
+    free(meeting);
+    return NULL;
+}
+
+void shm_meeting_close(struct shm_meeting *meeting)
+{
+    shm_doors_close(meeting->doors);
+    for (unsigned i = 0; i < meeting->count; i++)
+        fds_close(meeting->guests[i].fd);
+    free(meeting->guests);
+    free(meeting);
+}
+
+/* Removes a client. Returns its socket, which the caller then owns. */
+static int remove_guest(struct shm_meeting *meeting, unsigned at)
+{
+    int fd = meeting->guests[at].fd;
+
+    meeting->count--;
+    memmove(meeting->guests + at, meeting->guests + at + 1, (meeting->count - at) * sizeof *meeting->guests);
+    return fd;
+}
+
+/* Makes space for one more client; at the maximum, closes the oldest one. False: there is no memory. */
+static bool has_room(struct shm_meeting *meeting)
+{
+    unsigned more = meeting->room == 0 ? FIRST_ROOM : 2 * meeting->room;
+    struct shm_guest *guests;
+
+    if (meeting->count < meeting->room)
+        return true;
+    if (meeting->room == SHM_GUESTS) {
+        fds_close(remove_guest(meeting, 0));
+        return true;
+    }
+    guests = realloc(meeting->guests, more * sizeof *guests);
+    if (guests == NULL)
+        return false;
+    meeting->guests = guests;
+    meeting->room = more;
+    return true;
+}
+
+/* Accepts a connection from one of the listening sockets. -1: there is none. */
+static int take_visitor(const struct shm_meeting *meeting)
+{
+    int fd = -1;
+
+    for (int i = 0; i < SHM_DOORS && fd == -1; i++)
+        if (meeting->doors[i].fd != -1)
+            fd = fds_own_private(accept4(meeting->doors[i].fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    return fd;
+}
+
+/* Accepts the next client, and closes it if it is another user's. False: there is none, or no memory for it. */
+static bool let_in(struct shm_meeting *meeting)
+{
+    int fd;
+
+    if (!turn_out_has_room() || !has_room(meeting) || (fd = take_visitor(meeting)) == -1)
+        return false;
+    if (shm_pass_is_ours(fd))
+        meeting->guests[meeting->count++] = (struct shm_guest){.fd = fd};
+    else
+        turn_out(fd);
+    return true;
+}
+
+/* Drops clients that have hung up: their requests never arrive, and their descriptors would stay in our queue. Checks
+ * CHECKS of them each time, so that many waiting clients do not slow down each request. */
+static void see_out(struct shm_meeting *meeting)
+{
+    struct pollfd look[CHECKS];
+    unsigned first = meeting->checked < meeting->count ? meeting->checked : 0, count = meeting->count - first;
+
+    if (count > CHECKS)
+        count = CHECKS;
+    for (unsigned i = 0; i < count; i++)
+        look[i] = (struct pollfd){.fd = meeting->guests[first + i].fd};
+    meeting->checked = first + count;
+    if (count == 0 || poll(look, count, 0) <= 0)
+        return;
+    while (count-- > 0)
+        if (look[count].revents & POLLHUP) {
+            fds_close(remove_guest(meeting, first + count));
+            meeting->checked--;
+        }
+}
+
+void shm_meeting_look(struct shm_meeting *meeting)
+{
+    for (int i = 0; i < VISITS && let_in(meeting); i++)
+        ;
+    see_out(meeting);
+}
+
+/* Reads the token of a client's message, which may not have arrived yet. False: it has hung up, or sent another
+ * message. */
+static bool learn_token(struct shm_guest *guest)
+{
+    struct greeting greeting;
+    ssize_t got;
+
+    if (guest->has_token)
+        return true;
+    got = recv(guest->fd, &greeting, sizeof greeting, MSG_PEEK | MSG_DONTWAIT);
+    if (got == -1 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    guest->has_token = got == sizeof greeting;
+    if (guest->has_token)
+        memcpy(guest->token, greeting.token, SHM_TOKEN);
+    return guest->has_token;
+}
+
+/* Removes the client with this token, from index `first` on, and returns its socket. -1: there is none. */
+static int find_from(struct shm_meeting *meeting, unsigned first, const uint8_t token[SHM_TOKEN])
+{
+    for (unsigned i = first; i < meeting->count; i++) {
+        struct shm_guest *guest = &meeting->guests[i];
+
+        if (!learn_token(guest))
+            fds_close(remove_guest(meeting, i--));
+        else if (guest->has_token && memcmp(guest->token, token, SHM_TOKEN) == 0)
+            return remove_guest(meeting, i);
+    }
+    return -1;
+}
+
+/* A client sends its memory before its request, so it is on the list, or in the backlog of a listening socket. */
+int shm_meeting_find(struct shm_meeting *meeting, const uint8_t token[SHM_TOKEN])
+{
+    int found = find_from(meeting, 0, token);
+
+    for (int i = 0; i < SHM_DOORS * SHM_GUESTS && found == -1 && let_in(meeting); i++)
+        if (meeting->count > 0)
+            found = find_from(meeting, meeting->count - 1, token);
+    see_out(meeting);
+    return found;
+}
+
+static bool is_our_greeting(const struct greeting *greeting)
+{
+    errno = EPROTO;
+    return greeting->magic == MAGIC && greeting->mtu == SHM_MTU && greeting->ring_bytes == SHM_RING_BYTES &&
+           greeting->area_bytes == sizeof(struct shm_area);
+}
+
+/* Makes a peer from the client's descriptors. NULL and errno: the descriptors stay the caller's. */
+static struct shm_peer *take_in(struct shm_seats *seats, const int fds[3], const struct greeting *greeting)
+{
+    struct shm_peer *peer = is_our_greeting(greeting) ? make_peer(seats, fds[0], false) : NULL;
+    int error;
+
+    if (peer == NULL || take_call(peer, fds + 1, greeting->seat))
+        return peer;
+    error = errno;
+    shm_peer_free(peer);
+    errno = error;
+    return NULL;
+}
+
+static bool answer(const struct shm *shm, const struct shm_peer *peer, int guest)
+{
+    uint32_t seat = seat_of(peer);
+    int fds[2];
+    size_t count = add_call(shm, peer, fds);
+
+    return shm_pass_send(guest, &seat, sizeof seat, fds, count);
+}
+
+struct shm_peer *shm_accept(struct shm *shm, int guest, struct shm_refusal *why)
+{
+    struct shm_seats *seats;
+    struct shm_peer *peer;
+    struct greeting greeting;
+    int fds[3]; /* memory, eventfd, bitmap */
+
+    if (!may_have_another(shm, &seats) || !shm_pass_receive(guest, &greeting, sizeof greeting, fds, 2, 3))
+        return refuse(why, "what the peer offers can't be taken");
+    peer = take_in(seats, fds, &greeting);
+    if (peer == NULL) {
+        (void)refuse(why, "the peer's memory can't be used");
+        shm_pass_close(fds, 3);
+        return NULL;
+    }
+    shm_pass_close(fds, 1);
+    if (answer(shm, peer, guest))
+        return peer;
+    (void)refuse(why, "the peer's memory can't be used");
+    shm_peer_free(peer);
+    return NULL;
+}
+
+/* ---- The side that connects ---- */
+
+static bool greet(const struct shm *shm, const struct shm_peer *peer, const uint8_t token[SHM_TOKEN])
+{
+    int fds[3] = {peer->memory};
+    size_t count = 1 + add_call(shm, peer, fds + 1);
+    struct greeting greeting = {.magic = MAGIC,
+                                .mtu = SHM_MTU,
+                                .ring_bytes = SHM_RING_BYTES,
+                                .area_bytes = sizeof(struct shm_area),
+                                .seat = seat_of(peer)};
+
+    memcpy(greeting.token, token, SHM_TOKEN);
+    return shm_pass_send(peer->meeting, &greeting, sizeof greeting, fds, count);
+}
+
+struct shm_peer *shm_offer(struct shm *shm, const union soft_addr *remote, uint8_t token[SHM_TOKEN],
+                           struct shm_refusal *why)
+{
+    struct shm_peer *peer = NULL;
+    struct shm_seats *seats;
+    int meeting = -1, memory = -1;
+
+    errno = turn_out_has_room() ? ECONNREFUSED : EBUSY;
+    if (settings()->shm && errno != EBUSY)
+        meeting = shm_door_visit(remote);
+    if (meeting == -1)
+        return refuse(why, errno == EPERM ? "another user has the listener's name for memory"
+                                          : "no process of this user listens there on this host");
+    if (may_have_another(shm, &seats) && getrandom(token, SHM_TOKEN, GRND_NONBLOCK) == SHM_TOKEN &&
+        (memory = shm_sealed_make(sizeof(struct shm_area))) != -1)
+        peer = make_peer(seats, memory, true);
+    if (peer != NULL) {
+        peer->meeting = meeting;
+        peer->memory = memory;
+        peer->spare = fds_own(fcntl(memory, F_DUPFD_CLOEXEC, 0));
+        if (peer->spare != -1 && greet(shm, peer, token))
+            return peer;
+    }
+    (void)refuse(why, "no memory can be offered");
+    if (peer != NULL) {
+        shm_peer_free(peer);
+        return NULL;
+    }
+    shm_pass_close(&memory, 1);
+    shm_pass_close(&meeting, 1);
+    return NULL;
+}
+
+/* Closes the descriptor of the memory, which is mapped, and the spare one first: so there are two descriptors for the
+ * eventfd and the bitmap. */
+int shm_accepted(struct shm_peer *peer)
+{
+    uint32_t seat;
+    int fds[2], error = 0;
+
+    shm_pass_close((int[]){peer->memory, peer->spare}, 2);
+    peer->memory = peer->spare = -1;
+    if (!shm_pass_receive(peer->meeting, &seat, sizeof seat, fds, 1, 2)) {
+        error = errno;
+    } else if (!take_call(peer, fds, seat)) {
+        error = errno;
+        shm_pass_close(fds, 2);
+    }
+    shm_pass_close(&peer->meeting, 1);
+    peer->meeting = -1;
+    return error;
+}

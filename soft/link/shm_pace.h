@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * shm_pace.h - measures whether long batches of packets are faster when the sender writes them past its cache.
+ *
+ * If the CPUs of sender and receiver share a cache, the receiver reads from it what the sender wrote there; if they do
+ * not, stores that bypass the cache (core/base/copy.h) are faster. No interface says reliably which is the case: a
+ * hypervisor moves virtual CPUs, and always reports a shared cache. So from time to time the receiver measures a few
+ * long batches of either kind, and then asks the sender for the kind that took less. It adds the times of both ends,
+ * since either may pay: the reader waits for cache lines that the writer has, and the writer for those that the reader
+ * has.
+ *
+ * The sender reports with each batch which kind it is and how long its copy took. A sender that reports wrong values
+ * slows down only its own bytes.
+ */
+#ifndef SOFT_SHM_PACE_H
+#define SOFT_SHM_PACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHM_PACE_MIN 32768 /* bytes of a batch that is long enough to be measured */
+
+/* State of a ring's receiver. All zero at first, which asks for stores that bypass the cache. */
+struct shm_pace {
+    bool warm;         /* the batches before the first measurement have come */
+    bool near;         /* what the sender is asked for: batches that stay in its cache */
+    bool near_before;  /* its value before this measurement */
+    bool compares;     /* a measurement is running */
+    unsigned timed[2]; /* batches measured so far: [0] past the cache, [1] near */
+    uint64_t least[2]; /* the shortest time of each kind, ns for 64 KiB */
+    uint64_t left;     /* bytes until the measurement is given up, or until the next one starts */
+};
+
+/* A batch of `length` bytes has arrived. Returns whether its copy is to be timed. */
+bool shm_pace_begin(struct shm_pace *pace, size_t length);
+/* `ns` is the time that its two copies took, into the ring and out of it. */
+void shm_pace_took(struct shm_pace *pace, bool near, size_t length, uint64_t ns);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* shm_peer.c - creates and frees a context's part of the link, and its peers. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include "core/base/fds.h"
+#include "shm.h"
+#include "turn_out.h"
+
+/* Peers of the process that shm_assign() has not given to a context yet. A count: it pairs with nothing. */
+static atomic_uint unassigned;
+
+void shm_init(struct shm *shm, struct ibv_context *context, struct service_member *service)
+{
+    *shm = (struct shm){.context = context, .service = service, .bell = -1, .most = SHM_PEERS};
+    TAILQ_INIT(&shm->looked_at);
+    LIST_INIT(&shm->uncalled);
+}
+
+/* Creates the context's eventfd and has it watched. 0 or an errno. */
+static int make_bell(struct shm *shm)
+{
+    struct soft_wire *wire = soft_wire_of(shm->context);
+    int error = 0;
+
+    if (wire->open != NULL && (error = wire->open(wire, shm->context)) != 0)
+        return error;
+    shm->bell = fds_own_private(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (shm->bell == -1)
+        return errno;
+    error = service_attach(shm->service, shm->bell);
+    if (error != 0) {
+        fds_close(shm->bell);
+        shm->bell = -1;
+    }
+    shm->ready = error == 0;
+    return error;
+}
+
+int shm_prepare(struct shm *shm)
+{
+    unsigned peers = shm->count + atomic_load_explicit(&unassigned, memory_order_relaxed);
+    int error;
+
+    if (peers >= shm->most)
+        return EUSERS;
+    if (!shm->ready && (error = make_bell(shm)) != 0)
+        return error;
+    if (peers >= SHM_SEATLESS && shm->seats == NULL && (shm->seats = shm_seats_new()) == NULL)
+        return errno;
+    return 0;
+}
+
+void shm_forget(void)
+{
+    atomic_store_explicit(&unassigned, 0, memory_order_relaxed);
+    shm_bell_forget();
+    turn_out_forget();
+}
+
+void shm_end(struct shm *shm)
+{
+    if (shm->bell != -1)
+        fds_close(shm->bell);
+    shm->bell = -1;
+    if (shm->seats != NULL)
+        shm_seats_leave(shm->seats);
+    shm->seats = NULL;
+}
+
+/* ---- Peers ---- */
+
+static void link_leave(struct soft_link *link)
+{
+    struct shm_peer *peer = (struct shm_peer *)link;
+
+    shm_look_no_more(peer);
+    if (peer->seats != NULL)
+        peer->seats->sitting[peer->seat] = NULL;
+    shm_call_peer(peer);
+    peer->shm->count--;
+    shm_peer_free(peer);
+}
+
+/* Reserves a slot, unless `seats` is NULL. False and errno. */
+static bool sit_down(struct shm_peer *peer, struct shm_seats *seats)
+{
+    if (seats == NULL)
+        return true;
+    peer->seat = shm_seat_reserve(seats);
+    if (peer->seat != -1)
+        peer->seats = seats;
+    return peer->seat != -1;
+}
+
+struct shm_peer *shm_peer_new(struct shm_seats *seats, struct shm_area *area, bool maker)
+{
+    struct shm_peer *peer = calloc(1, sizeof *peer);
+    unsigned out = maker ? 0 : 1, in = 1 - out;
+
+    if (peer == NULL)
+        return NULL;
+    if (!sit_down(peer, seats)) {
+        free(peer);
+        return NULL;
+    }
+    peer->link = (struct soft_link){.name = "shm",
+                                    .mtu = SHM_MTU,
+                                    .lossless = true,
+                                    .carries_ack = true,
+                                    .room = shm_link_room,
+                                    .send = shm_link_send,
+                                    .leave = link_leave};
+    peer->path.link = &peer->link;
+    peer->area = area;
+    peer->out = (struct shm_ring){.control = &area->control[out], .bytes = area->bytes[out]};
+    peer->in = (struct shm_ring){.control = &area->control[in], .bytes = area->bytes[in]};
+    peer->meeting = peer->memory = peer->spare = -1;
+    atomic_fetch_add_explicit(&unassigned, 1, memory_order_relaxed);
+    return peer;
+}
+
+void shm_peer_free(struct shm_peer *peer)
+{
+    int fds[] = {peer->meeting, peer->memory, peer->spare};
+
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] != -1)
+            fds_close(fds[i]);
+    if (peer->shm == NULL)
+        atomic_fetch_sub_explicit(&unassigned, 1, memory_order_relaxed);
+    if (peer->seats != NULL)
+        shm_seat_give_back(peer->seats, peer->seat);
+    if (peer->bell != NULL)
+        shm_bell_give_back(peer->bell);
+    if (peer->board != NULL)
+        shm_board_unmap(peer->board);
+    munmap(peer->area, sizeof *peer->area);
+    free(peer);
+}
+
+void shm_assign(struct shm *shm, struct shm_peer *peer)
+{
+    soft_lock(shm->context);
+    peer->shm = shm;
+    shm->count++;
+    atomic_fetch_sub_explicit(&unassigned, 1, memory_order_relaxed);
+    soft_unlock(shm->context);
+}
+
+/* Packets that arrived before this were announced to no poll that knew the peer, so a poll is triggered. */
+void shm_join(struct shm_peer *peer)
+{
+    struct shm *shm = peer->shm;
+
+    soft_lock(shm->context);
+    if (peer->seats != NULL)
+        peer->seats->sitting[peer->seat] = peer;
+    shm_look_at(peer);
+    shm->owed++;
+    soft_unlock(shm->context);
+    shm_bell_ring(shm->bell);
+}

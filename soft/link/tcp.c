@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* tcp.c - a context's part of the tcp link: which sockets are ready, and whose frames leave. See tcp.h. */
+#include <sys/epoll.h>
+#include "core/base/fds.h"
+#include "tcp.h"
+
+void tcp_init(struct tcp *tcp, struct ibv_context *context, struct service_member *service)
+{
+    *tcp = (struct tcp){.context = context, .service = service, .epoll = -1};
+    TAILQ_INIT(&tcp->unsent);
+    LIST_INIT(&tcp->peers);
+    LIST_INIT(&tcp->gathering);
+}
+
+void tcp_end(struct tcp *tcp)
+{
+    if (tcp->epoll != -1)
+        fds_close(tcp->epoll);
+    tcp->epoll = -1;
+}
+
+void tcp_sent(struct tcp *tcp)
+{
+    struct tcp_peer *peer;
+
+    while ((peer = TAILQ_FIRST(&tcp->unsent)) != NULL)
+        tcp_flush(peer);
+}
+
+void tcp_settle(struct tcp *tcp)
+{
+    struct tcp_peer *peer;
+
+    while ((peer = LIST_FIRST(&tcp->gathering)) != NULL)
+        tcp_link_settle(&peer->link);
+}
+
+static int handle_events(struct tcp_peer *peer, uint32_t events)
+{
+    if (events & EPOLLOUT)
+        tcp_flush(peer);
+    return events & ~(uint32_t)EPOLLOUT ? tcp_take(peer) : 0;
+}
+
+/* With few connections it costs no more system calls to try each of them than to ask which are ready, and fewer when
+ * one is. */
+static int try_all(struct tcp *tcp)
+{
+    struct tcp_peer *peer, *next;
+    int packets = 0;
+
+    for (peer = LIST_FIRST(&tcp->peers); peer != NULL; peer = next) {
+        next = LIST_NEXT(peer, peers); /* a queue pair that fails may let go of its link */
+        if (peer->joined)
+            packets += handle_events(peer, EPOLLIN | (peer->blocked ? EPOLLOUT : 0));
+    }
+    return packets;
+}
+
+static int take_ready(struct tcp *tcp)
+{
+    struct epoll_event events[TCP_READY];
+    int packets = 0, count = epoll_wait(tcp->epoll, events, TCP_READY, 0);
+
+    for (int i = 0; i < count; i++)
+        packets += handle_events(events[i].data.ptr, events[i].events);
+    return packets;
+}
+
+int tcp_receive(struct tcp *tcp)
+{
+    int packets;
+
+    if (tcp->count == 0)
+        return 0;
+    packets = tcp->count <= TCP_FEW ? try_all(tcp) : take_ready(tcp);
+    if (packets > 0)
+        service_traffic(tcp->service);
+    return packets;
+}

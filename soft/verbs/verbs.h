@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * verbs.h - libibverbs' functions for the software device.
+ *
+ * Names, signatures, return values and errno are those of rdma-core, with soft_ in place of ibv_. Applications call the
+ * inline functions (ibv_post_send, ibv_post_recv, ibv_post_srq_recv, ibv_poll_cq, ibv_req_notify_cq, ibv_bind_mw...)
+ * through context->ops. Each function takes the context's lock itself; the caller must not hold it.
+ */
+#ifndef SOFT_VERBS_H
+#define SOFT_VERBS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <infiniband/verbs.h>
+
+struct waitset;
+
+/* The only device. */
+struct ibv_device *soft_the_device(void);
+bool soft_is_ours(const struct ibv_context *context);
+/* Each call opens a new context with names (wire.h). NULL and errno. */
+struct ibv_context *soft_open_device(void);
+int soft_close_device(struct ibv_context *context);
+
+/* Polls the completion queue of the channel that has an event: stores at most `room` completions in wc, and the queue
+ * in *cq. While completions remain (*left) the event stays pending; otherwise the queue is armed again. Returns the
+ * number of completions, or -1: no queue has an event. */
+int soft_harvest(struct ibv_comp_channel *channel, struct ibv_cq **cq, int room, struct ibv_wc *wc, bool *left);
+/* The application has handled its completions and may sleep: sends delayed acknowledgements. Returns when it must call
+ * again because a timer is due, ns; NEVER_NS: no timer runs. */
+uint64_t soft_rest(struct ibv_context *context);
+/* A thread sleeps from now on that is woken by packets and, when soft_rest() says, by a timer; or none does. Advisory,
+ * relaxed. */
+void soft_sleeps(struct ibv_context *context, bool sleeps);
+/* True if soft_rest() has something to do. soft_rest_wanted() returns where this flag can be read. Advisory,
+ * relaxed. */
+bool soft_waits_for_rest(struct ibv_context *context);
+const atomic_bool *soft_rest_wanted(struct ibv_context *context);
+/* Where the number of polls can be read that found packets from connected peers, but no completion. Advisory,
+ * relaxed. */
+const atomic_uint *soft_stirs(struct ibv_context *context);
+/* The thread that polled will not poll again, so packets must wake a thread from now on. */
+void soft_poll_ended(struct ibv_context *context);
+
+int soft_query_device(struct ibv_context *context, struct ibv_device_attr *attr);
+int soft_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
+
+int soft_query_gid(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
+int soft_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index, struct ibv_gid_entry *entry,
+                      uint32_t flags, size_t size);
+ssize_t soft_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t room,
+                             uint32_t flags, size_t size);
+int soft_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey);
+int soft_get_pkey_index(struct ibv_context *context, uint8_t port, __be16 pkey);
+
+struct ibv_pd *soft_alloc_pd(struct ibv_context *context);
+int soft_dealloc_pd(struct ibv_pd *pd);
+struct ibv_mr *soft_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
+struct ibv_mr *soft_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access);
+/* Registers a part of a file, as a source of sends: see core/device/device.h. NULL and errno: EINVAL, ENOMEM. */
+struct ibv_mr *soft_reg_file(struct ibv_pd *pd, int file, uint64_t offset, size_t length);
+int soft_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
+int soft_dereg_mr(struct ibv_mr *mr);
+int soft_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags, struct ibv_sge *sg_list,
+                   uint32_t num_sge);
+struct ibv_mw *soft_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int soft_dealloc_mw(struct ibv_mw *mw);
+int soft_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+
+struct ibv_ah *soft_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+int soft_destroy_ah(struct ibv_ah *ah);
+int soft_init_ah_from_wc(struct ibv_context *context, uint8_t port, struct ibv_wc *wc, struct ibv_grh *grh,
+                         struct ibv_ah_attr *attr);
+struct ibv_ah *soft_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port);
+
+struct ibv_comp_channel *soft_create_comp_channel(struct ibv_context *context);
+/* Without a descriptor, for a library that sleeps on its wait set. */
+struct ibv_comp_channel *soft_create_quiet_comp_channel(struct ibv_context *context, struct waitset **waits);
+int soft_destroy_comp_channel(struct ibv_comp_channel *channel);
+struct ibv_cq *soft_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+                              struct ibv_comp_channel *channel, int comp_vector);
+struct ibv_cq_ex *soft_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+int soft_destroy_cq(struct ibv_cq *cq);
+int soft_resize_cq(struct ibv_cq *cq, int cqe);
+int soft_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
+void soft_ack_async_event(struct ibv_async_event *event);
+int soft_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
+void soft_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
+
+/* XRC domains belong to this context alone, also if a file names them. */
+struct ibv_xrcd *soft_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
+int soft_close_xrcd(struct ibv_xrcd *xrcd);
+struct ibv_srq *soft_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
+int soft_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+struct ibv_srq *soft_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);
+int soft_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask);
+int soft_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr);
+int soft_destroy_srq(struct ibv_srq *srq);
+
+struct ibv_qp *soft_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *soft_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp_ex *soft_qp_to_qp_ex(struct ibv_qp *qp); /* NULL unless created with send_ops_flags */
+int soft_destroy_qp(struct ibv_qp *qp);
+/* For UD queue pairs: receive what is sent to the group on any of the host's networks. */
+int soft_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+int soft_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+int soft_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
+int soft_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_qp_init_attr *init);
+
+const char *soft_wc_status_str(enum ibv_wc_status status);
+
+/* Copies a struct to a caller that knows `room` bytes of it; a newer caller's further bytes are zeroed. */
+static inline void soft_give(void *to, size_t room, const void *from, size_t size)
+{
+    memset(to, 0, room);
+    memcpy(to, from, room < size ? room : size);
+}
+
+#endif

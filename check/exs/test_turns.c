@@ -5,13 +5,12 @@
  * was done is seen at the end.
  */
 #include <poll.h>
-#include "core/api/core.h"
-#include "core/api/library.h"
 #include "core/queue/nic.h"
 #include "core/queue/queue.h"
 #include "core/sock/sock.h"
 #include "inside.h"
 #include "own_clock.h"
+#include "core/queue/wait.h"
 
 #define FEW_BYTES 100
 #define ROUNDS 2000

@@ -6,9 +6,7 @@
  */
 #include <string.h>
 #include <unistd.h>
-#include "core/api/core.h"
 #include "core/base/fds.h"
-#include "core/api/library.h"
 #include "core/debug/misuse.h"
 #include "core/queue/nic.h"
 #include "core/sock/poll.h"
@@ -34,6 +32,8 @@ static long race_syscall(uint32_t *word, int operation, uint32_t value, ...)
 #include "core/queue/events.c"
 #include "core/queue/run.c"
 #include "core/queue/look.c"
+#include "core/device/registry.h"
+#include "core/queue/wait.h"
 
 static struct queue queue;
 static struct kernel_bell descriptor; /* of the queue's doorbell */

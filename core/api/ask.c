@@ -1,8 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ask.c - xs_start(): passes a request to the function for its type. */
+#include "core/base/entry.h"
+#include "core/debug/misuse.h"
 #include "core.h"
 #include "core/sock/sock.h"
 #include "core/debug/trace.h"
+#include "core/queue/ask.h"
+
+inline int xs_enter_ask(const struct ask *ask)
+{
+    if (library_state() == LIBRARY_READY)
+        return 0;
+    if (xs_enter_socket(ask_by_name(ask) ? "exs_connect_host" : xs_misuse_name(ask->type), ask->sockno) < 0)
+        return -1;
+    if (xs_tracing)
+        xs_trace_ask(ask);
+    return 0;
+}
 
 static inline __attribute__((always_inline)) int start_asked(const struct ask *ask, int type)
 {

@@ -10,7 +10,6 @@
 #include "core.h"
 #include "core/file/file.h"
 #include "core/base/fragile.h"
-#include "library.h"
 #include "core/memory/memory.h"
 #include "core/queue/nic.h"
 #include "core/conn/place.h"
@@ -19,6 +18,9 @@
 #include "core/file/sink.h"
 #include "core/sock/sock.h"
 #include "core/file/vector.h"
+#include "core/base/log.h"
+#include "core/queue/ask.h"
+#include "core/queue/wait.h"
 
 /* ---- Checks that need the socket; called with its lock --------------------------------------------- */
 

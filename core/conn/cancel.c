@@ -9,11 +9,12 @@
  */
 #include <errno.h>
 #include "conn.h"
-#include "core/api/core.h"
 #include "ending.h"
-#include "core/api/library.h"
 #include "core/sock/poll.h"
 #include "core/sock/sock.h"
+#include "core/base/log.h"
+#include "core/base/entry.h"
+#include "core/sock/calls.h"
 
 /* Has the operation's deadline passed? Reported once per operation, so that an operation that ends later sets
  * no further timer. */

@@ -6,11 +6,11 @@
 #include <sys/mman.h>
 #include "conn.h"
 #include "core/base/handle.h"
-#include "core/api/library.h"
 #include "core/memory/memory.h"
 #include "core/queue/nic.h"
 #include "core/base/random.h"
 #include "core/sock/sock.h"
+#include "core/base/log.h"
 
 /* A connection's memory: receive slots, a few bounce buffers and send slots, which only the local device
  * accesses; then the ring buffer, which the peer writes to. */

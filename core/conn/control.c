@@ -3,8 +3,8 @@
 #include <errno.h>
 #include "conn.h"
 #include "ending.h"
-#include "core/api/library.h"
 #include "core/sock/sock.h"
+#include "core/base/log.h"
 
 bool xs_control_post(struct conn *conn, struct control *control, const struct posted *posted)
 {

@@ -4,8 +4,8 @@
 #include <string.h>
 #include "conn.h"
 #include "ending.h"
-#include "core/api/library.h"
 #include "core/sock/sock.h"
+#include "core/base/log.h"
 
 /* ---- What is remembered -------------------------------------------------------------------------- */
 

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include "conn.h"
-#include "core/api/core.h"
-#include "core/api/library.h"
 #include "core/memory/memory.h"
 #include "core/sock/sock.h"
+#include "core/base/log.h"
+#include "core/base/entry.h"
 
 struct export
 { /* owned by its connection */

@@ -8,14 +8,15 @@
  */
 #include <errno.h>
 #include "conn.h"
-#include "core/api/core.h"
 #include "core/base/fragile.h"
-#include "core/api/library.h"
 #include "core/memory/memory.h"
 #include "core/debug/misuse.h"
 #include "core/queue/nic.h"
 #include "progress.h"
 #include "core/sock/sock.h"
+#include "core/base/log.h"
+#include "core/queue/ask.h"
+#include "core/queue/wait.h"
 
 bool xs_onesided_is_read(const struct op *op)
 {

@@ -11,9 +11,8 @@
 #include <netinet/tcp.h>
 #include "core/base/clock.h"
 #include "conn.h"
-#include "core/api/core.h"
-#include "core/api/library.h"
 #include "core/sock/sock.h"
+#include "core/base/log.h"
 
 static uint32_t signs_of_life(const struct conn *conn)
 {

@@ -14,11 +14,11 @@
 #include <stdatomic.h>
 #include <string.h>
 #include "conn.h"
-#include "core/api/library.h"
 #include "core/queue/nic.h"
 #include "core/queue/queue.h"
 #include "core/sock/sock.h"
 #include "core/base/threads.h"
+#include "core/base/log.h"
 
 #define IDLE_MS 20 /* between polls while a queue that needs no progress any more is still attached */
 

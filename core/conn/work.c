@@ -3,11 +3,11 @@
 #include <endian.h>
 #include <errno.h>
 #include "conn.h"
-#include "core/api/library.h"
 #include "core/memory/memory.h"
 #include "core/queue/nic.h"
 #include "core/sock/poll.h"
 #include "core/sock/sock.h"
+#include "core/base/log.h"
 
 /* ---- Work requests and completions ---------------------------------------------------------- */
 

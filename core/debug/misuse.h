@@ -26,8 +26,6 @@ void xs_misuse_end(void);
 
 /* ---- Handles that are invalid (misuse.c) ------------------------------------------------------- */
 
-/* The thread has entered a public function, for this socket or -1. Reports a socket that was closed. */
-void xs_misuse_call(const char *call, int sockno);
 /* The thread was given a handle, of this `kind`, that is not in the table. Reports it if the function `ended_by` has
  * freed it, or if it is from the process that forked. */
 void xs_misuse_handle(struct handle_table *table, const char *kind, const void *handle, const char *ended_by);

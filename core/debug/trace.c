@@ -3,29 +3,16 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
-#include "core/api/core.h"
-#include "core/api/library.h"
 #include "misuse.h"
 #include "core/queue/op.h"
 #include "core/queue/queue.h"
 #include "trace.h"
+#include "core/base/log.h"
+#include "core/queue/ask.h"
 
 #define TEXT_MAX 96
 
 bool xs_watched, xs_tracing;
-
-const char *xs_trace_time(char out[TRACE_TIME_MAX])
-{
-    struct timespec now;
-    struct tm day;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    localtime_r(&now.tv_sec, &day);
-    size_t length = strftime(out, TRACE_TIME_MAX, "%H:%M:%S", &day);
-    snprintf(out + length, TRACE_TIME_MAX - length, ".%06ld ", now.tv_nsec / 1000);
-    return out;
-}
 
 /* Text for the socket; a blocking call has no queue. */
 static const char *who(char out[TEXT_MAX], int sockno, exs_qhandle_t queue, exs_ahandle_t ahandle)

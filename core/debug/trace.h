@@ -27,10 +27,6 @@ void xs_trace_ask(const struct ask *ask);
 void xs_trace_refused(const struct ask *ask); /* reads errno: the operation was not started */
 void xs_trace_done(const struct op *op);
 
-/* Writes the local time, for a line: "22:04:05.123456 ". Returns `out`. */
-#define TRACE_TIME_MAX 24
-const char *xs_trace_time(char out[TRACE_TIME_MAX]);
-
 /* The probes are exs:begin and exs:done. Arguments: the operation's type (EXS_EVT_), its socket, its ahandle, and the
  * requested number of bytes (begin) or the errno (done). */
 #ifdef STAP_PROBE4

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include "element.h"
 #include "core/base/fds.h"
-#include "core/api/library.h"
 #include "core/memory/memory.h"
+#include "core/base/log.h"
 
 struct range { /* part of a file, as the application specified it */
     off_t offset;

@@ -10,10 +10,10 @@
 #include "element.h"
 #include "file.h"
 #include "core/base/fragile.h"
-#include "core/api/library.h"
 #include "core/memory/memory.h"
 #include "core/queue/op.h"
 #include "core/base/settings.h"
+#include "core/base/log.h"
 
 #define WINDOW_SIZE (UINT64_C(4) << 20) /* bytes */
 #define WINDOWS_MAX 3                   /* windows of one operation at a time */

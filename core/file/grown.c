@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "grown.h"
-#include "core/api/library.h"
+#include "core/base/log.h"
 
 struct grown {
     LIST_ENTRY(grown) link;

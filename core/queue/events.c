@@ -4,13 +4,14 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include "core/api/core.h"
 #include "core/conn/ending.h"
 #include "core/base/fds.h"
-#include "core/api/library.h"
 #include "core/debug/misuse.h"
 #include "queue.h"
 #include "core/debug/trace.h"
+#include "core/base/log.h"
+#include "ask.h"
+#include "wait.h"
 
 #define OPS_AT_ONCE 32
 #define OPS_PRIVATE 4 /* of a private queue: its one socket's blocking calls use few at a time */

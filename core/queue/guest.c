@@ -16,11 +16,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "core/base/clock.h"
-#include "core/api/core.h"
 #include "core/base/fds.h"
-#include "core/api/library.h"
 #include "queue.h"
 #include "core/sock/sock.h"
+#include "core/base/log.h"
 
 #define LOOK_NS (NS_PER_S / 10)   /* interval between two polls by a queue on the standby list, ns, */
 #define APART_NS (NS_PER_S / 100) /* and what each queue on that list adds to the interval, ns */

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/conn/conn.h"
-#include "core/api/library.h"
 #include "nic.h"
 #include "queue.h"
 #include "core/base/settings.h"
 #include "core/sock/sock.h"
+#include "core/base/log.h"
+#include "core/device/registry.h"
 
 #define CQ_SIZE 16384 /* completions: enough for 128 connections; a private queue's is sized for one */
 /* RDMA READs in flight: more do not raise the throughput, and each costs memory per connection */

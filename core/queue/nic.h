@@ -10,7 +10,6 @@
 #include <sys/queue.h>
 #define HASH_NONFATAL_OOM 1 /* without memory nothing is added, and the element's hh.tbl is NULL */
 #include <uthash.h>
-#include "core/api/core.h"
 #include "core/device/device.h"
 
 struct conn;

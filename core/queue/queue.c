@@ -3,13 +3,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include "core/conn/conn.h"
-#include "core/api/core.h"
 #include "core/base/handle.h"
-#include "core/api/library.h"
 #include "nic.h"
 #include "core/sock/poll.h"
 #include "queue.h"
 #include "core/sock/sock.h"
+#include "core/base/log.h"
+#include "core/base/entry.h"
+#include "core/device/registry.h"
+#include "wait.h"
 
 static struct handle_table handles = HANDLE_TABLE_INIT;
 

@@ -32,14 +32,14 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include "core/api/core.h"
-#include "core/device/device.h"
+#include "ask.h"
+#include "wait.h"
+#include "core/device/registry.h"
 #include "core/base/doorbell.h"
 #include "core/base/mutex.h"
 #include "op.h"
 #include "spin.h"
 
-#define DEVICES_MAX 2
 #define DEPTH_PROBES 2 /* maximum number of epolls between a device's descriptor and a queue's epoll */
 
 struct handle_slot;

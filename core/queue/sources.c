@@ -5,12 +5,12 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include "core/api/core.h"
 #include "core/base/fds.h"
-#include "core/api/library.h"
 #include "nic.h"
 #include "queue.h"
 #include "core/base/waitset.h"
+#include "core/base/log.h"
+#include "wait.h"
 
 static int watch_own(const struct queue *queue, int fd)
 {

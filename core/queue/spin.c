@@ -2,10 +2,10 @@
 /* spin.c - polling a queue's completions for a while, without system calls if the device needs none. See spin.h. */
 #include <sched.h>
 #include "core/base/clock.h"
-#include "core/api/library.h"
 #include "queue.h"
 #include "core/base/settings.h"
 #include "spin.h"
+#include "wait.h"
 
 /* polls between two reads of the clock and two checks of is_over(), which takes a lock */
 #define LOOKS 4

@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/conn/conn.h"
-#include "core/api/core.h"
-#include "core/api/library.h"
 #include "core/debug/misuse.h"
 #include "poll.h"
 #include "sock.h"
+#include "core/base/log.h"
+#include "core/device/registry.h"
+#include "core/queue/ask.h"
+#include "core/queue/wait.h"
 
 static void refuse(struct rdma_cm_id *id, int device, int reason)
 {

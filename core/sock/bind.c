@@ -2,9 +2,9 @@
 /* bind.c - exs_bind and exs_listen, on every device that has the address. */
 #include <errno.h>
 #include <string.h>
-#include "core/api/core.h"
-#include "core/api/library.h"
 #include "sock.h"
+#include "core/base/log.h"
+#include "core/device/registry.h"
 
 #define PORT_TRIES 16
 

@@ -11,10 +11,12 @@
 #include <stdlib.h>
 #include "core/base/clock.h"
 #include "core/conn/conn.h"
-#include "core/api/core.h"
-#include "core/api/library.h"
 #include "poll.h"
 #include "sock.h"
+#include "core/base/log.h"
+#include "core/device/registry.h"
+#include "core/queue/ask.h"
+#include "core/queue/wait.h"
 
 #define END_NS (5 * NS_PER_S) /* the peer has this long to acknowledge the end of the stream */
 

@@ -7,12 +7,14 @@
 #include <string.h>
 #include "core/base/clock.h"
 #include "core/conn/conn.h"
-#include "core/api/core.h"
-#include "core/api/library.h"
 #include "lookup.h"
 #include "poll.h"
 #include "core/base/settings.h"
 #include "sock.h"
+#include "core/base/log.h"
+#include "core/device/registry.h"
+#include "core/queue/ask.h"
+#include "core/queue/wait.h"
 
 #define CONNECT_LIMIT_NS (30 * NS_PER_S) /* if the application sets no timeout */
 

@@ -9,10 +9,10 @@
 #include <errno.h>
 #include "core/conn/conn.h"
 #include "core/conn/ending.h"
-#include "core/api/library.h"
 #include "core/conn/message.h"
 #include "core/queue/nic.h"
 #include "sock.h"
+#include "core/base/log.h"
 
 void xs_dontwait_look(const struct sock *sock)
 {

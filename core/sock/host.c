@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <string.h>
 #include "core/base/clock.h"
-#include "core/api/library.h"
 #include "lookup.h"
 #include "sock.h"
 

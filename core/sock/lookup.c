@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "core/base/fds.h"
-#include "core/api/library.h"
 #include "sock.h"
 #include "core/base/threads.h"
+#include "core/base/log.h"
 
 /* maximum; a name server that does not answer blocks each thread until its timeout */
 #define THREADS_MAX 8

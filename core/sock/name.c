@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 #include "core/conn/conn.h"
-#include "core/api/core.h"
-#include "core/api/library.h"
 #include "core/queue/nic.h"
 #include "sock.h"
+#include "core/base/log.h"
+#include "core/device/registry.h"
 
 /* The id that has the socket's addresses, or NULL. */
 static struct rdma_cm_id *known_id(const struct sock *sock)

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include "core/base/clock.h"
 #include "core/conn/conn.h"
-#include "core/api/core.h"
-#include "core/api/library.h"
 #include "poll.h"
 #include "sock.h"
+#include "core/base/log.h"
+#include "core/queue/wait.h"
+#include "calls.h"
 
 /* reported also if the application did not ask for them */
 #define ALWAYS (EXS_POLLERR | EXS_POLLHUP | EXS_POLLNVAL)

@@ -5,9 +5,10 @@
  */
 #include <errno.h>
 #include "core/conn/conn.h"
-#include "core/api/core.h"
-#include "core/api/library.h"
 #include "sock.h"
+#include "core/base/log.h"
+#include "core/queue/ask.h"
+#include "core/queue/wait.h"
 
 static int begin_shutdown(struct sock *sock, int how, struct queue *queue, exs_ahandle_t ahandle,
                           struct waiter *waiter)

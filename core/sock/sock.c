@@ -8,10 +8,14 @@
 #include <unistd.h>
 #include "core/base/clock.h"
 #include "core/conn/conn.h"
-#include "core/api/core.h"
-#include "core/api/library.h"
 #include "core/queue/nic.h"
 #include "sock.h"
+#include "core/base/log.h"
+#include "core/base/entry.h"
+#include "core/device/registry.h"
+#include "core/queue/ask.h"
+#include "core/queue/wait.h"
+#include "calls.h"
 
 /* ---- Locking, and the queue that drives a socket (home) --------------------------------------- */
 

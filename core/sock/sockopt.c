@@ -7,9 +7,8 @@
 #include <string.h>
 #include "core/base/clock.h"
 #include "core/conn/conn.h"
-#include "core/api/core.h"
-#include "core/api/library.h"
 #include "sock.h"
+#include "core/base/log.h"
 
 union value {
     int number;

@@ -7,11 +7,12 @@
  */
 #include <errno.h>
 #include "core/conn/conn.h"
-#include "core/api/core.h"
-#include "core/api/library.h"
 #include "core/queue/nic.h"
 #include "core/queue/queue.h"
 #include "sock.h"
+#include "core/base/log.h"
+#include "core/base/entry.h"
+#include "core/queue/wait.h"
 
 static uint64_t retransmissions_of(const struct conn *conn)
 {

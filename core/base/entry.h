@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * entry.h - what every public function does first: check that the library may be used. exs_init and exs_fini set the
+ * state, and a fork does in the child.
+ */
+#ifndef XS_ENTRY_H
+#define XS_ENTRY_H
+
+#include <stdatomic.h>
+
+/* LIBRARY_CHECKED: ready, and EXS_CHECK or EXS_DEBUG=2 is set. LIBRARY_FORKED: in a forked child, before exs_init. */
+enum library_state { LIBRARY_RAW, LIBRARY_READY, LIBRARY_CHECKED, LIBRARY_FORKED };
+
+/* An enum library_state. exs_init stores it last (release), which pairs with each call's load (acquire). */
+extern _Atomic int xs_library_state;
+
+static inline enum library_state library_state(void)
+{
+    return (enum library_state)atomic_load_explicit(&xs_library_state, memory_order_acquire);
+}
+
+/* Every public function calls one of these first, with its own name: in general, or on a socket. Returns 0, or -1 and
+ * EPERM before exs_init() or ECHILD in a forked child. */
+int xs_enter(const char *call);
+int xs_enter_socket(const char *call, int sockno);
+
+/* Returns a number that changes in a forked child: objects that a thread made before must then be made again. */
+unsigned xs_generation(void);
+/* The state of a forked child. Called in its only thread. */
+void xs_entry_forked(void);
+
+/* Defined in core/debug/misuse.c: a call in state LIBRARY_CHECKED, for this socket or -1. */
+void xs_misuse_call(const char *call, int sockno);
+
+#endif

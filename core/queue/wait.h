@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * wait.h - what threads and event loops that wait for a queue need: running it, sleeping on it, busy polling it, and
+ * taking its events. No function here blocks, except that xs_spin() and xs_spin_for_events() busy-poll for a limited
+ * time.
+ */
+#ifndef XS_WAIT_H
+#define XS_WAIT_H
+
+#include <exs.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include "core/base/waitset.h"
+
+struct doorbell;
+struct queue;
+
+/* Runs a waiter's home queue once: processes completions, connection events and timers, and adds or delivers the
+ * events of all operations that complete. The caller must come back while the descriptors that it sleeps on are
+ * readable. */
+void xs_run(struct queue *home);
+/* Must be called before the waiter sleeps (struct device, `rest`). */
+void xs_rest_home(struct queue *home);
+#define XS_SOURCES_MAX 32
+/* A thread that sleeps until xs_run() has something to do. Owned by the caller. */
+struct xs_sleeper {
+    LIST_ENTRY(xs_sleeper) link;
+    struct queue *home;
+    const struct doorbell *bell; /* the thread's eventfd, signaled when `fds` or `deadline` is out of date */
+    /* out: what the thread must poll: first its eventfd, then what makes the queue ready */
+    struct pollfd fds[1 + XS_SOURCES_MAX * WAITSET_LISTED];
+    int count;         /* of fds */
+    uint64_t deadline; /* out: when the thread must wake up at the latest, ns, clock.h */
+    /* The deadline that the thread knows of, or has been woken for, ns; guarded by the home's events_lock. */
+    uint64_t wakes_by;
+};
+/* Must be called before and after the thread sleeps. xs_sleep_begin() fills the sleeper, and has done what
+ * xs_rest_home() does. */
+void xs_sleep_begin(struct queue *home, struct xs_sleeper *sleeper);
+void xs_sleep_end(struct xs_sleeper *sleeper);
+void xs_release_home(struct queue *home);
+
+/* Busy-polls the home queue, if its settings ask for it (spin.h), until `is_over`, which is called without locks,
+ * returns true. Returns true then, and false if the caller should sleep. */
+bool xs_spin(struct queue *home, bool (*is_over)(void *), void *argument);
+/* Like xs_spin(), but until the queue has events, and until `limit` (ns, clock.h) at the latest. Returns true if the
+ * caller should call xs_dequeue() at once. */
+bool xs_spin_for_events(struct queue *queue, uint64_t limit);
+
+/* Returns the queue of a handle, which can't be deleted until xs_queue_put(); or NULL if the handle is invalid. */
+struct queue *xs_queue_get(exs_qhandle_t handle);
+void xs_queue_put(struct queue *queue); /* or NULL */
+/* Reports an invalid handle. Returns -1 and EINVAL. */
+int xs_no_queue(exs_qhandle_t handle) __attribute__((cold));
+
+/* Like exs_qcreate(), but with the errno of the failed system call. */
+exs_qhandle_t xs_queue_make(int depth);
+/* Like exs_qdequeue(), but never waits. */
+int xs_dequeue(exs_qhandle_t qhandle, exs_event_t *evtvec, int evtvec_cnt);
+
+/* ---- For loops that watch the queue's descriptor level-triggered (look.c) ---- */
+
+/* Like xs_dequeue(); called when the descriptor is readable. Returns -1 if the queue was deleted. *looks_on: in,
+ * whether no other watcher of the loop is pending; out, whether the loop should call xs_loop_look() after the
+ * application has handled these events. */
+int xs_loop_dequeue(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *looks_on);
+/* Must be called before the loop sleeps. The queue may have been deleted, as for the functions below. */
+void xs_loop_rest(exs_qhandle_t qhandle);
+/* Busy-polls for more events if *looks_on is set, which the caller clears while other watchers of the loop are
+ * pending; else only ends the busy polling, so that the descriptor is no longer kept readable. Returns the number of
+ * events; 0: the caller must return to the loop, which sleeps if it may; -1: the queue was deleted. On return
+ * *looks_on says whether the loop should call again after these events. */
+int xs_loop_look(exs_qhandle_t qhandle, exs_event_t *events, int most, bool *looks_on);
+/* The loop stops watching the queue, and does not call xs_loop_look() for it any more. */
+void xs_loop_leave(exs_qhandle_t qhandle);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* calls.h - what blocking calls and exs_poll need of sockets. */
+#ifndef XS_CALLS_H
+#define XS_CALLS_H
+
+#include <exs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct polling;
+struct waiter;
+
+/* A signal handler ran while the waiter waited for an operation on this socket. The operation ends with EINTR as soon
+ * as possible, unless it completes before. Either way it is delivered to the waiter. */
+void xs_interrupt(int sockno, const struct waiter *waiter);
+
+/* How closing a socket completes: within the call that starts it; when the queue that drives the socket is run; or no
+ * queue of the application drives the socket, and the caller must run its home queue. */
+enum close_kind { CLOSE_AT_ONCE, CLOSE_DRIVEN, CLOSE_ALONE };
+enum close_kind xs_close_kind(int sockno);
+
+/* Returns true if the program has closed the socket's number by close(2). The socket itself is still open then. */
+bool xs_number_is_lost(int sockno);
+
+/* ---- exs_poll (poll.c) ------------------------------------------------------------------------ */
+
+/* Checks the arguments of exs_poll(). *limit: the timeout in ns, or NEVER_NS. Returns 0, or -1 and EINVAL. */
+int xs_poll_check(const exs_pollfd_t *fds, int count, int flags, const struct timeval *timeout,
+                  uint64_t *limit);
+/* Runs the home queues of the sockets once. Returns a poll, with a reference, and in *ready the number of elements
+ * that are ready now; or NULL and errno. A number that stands for a socket now is treated as a closed socket if it
+ * stands for another file later. */
+struct polling *xs_poll_now(exs_pollfd_t *fds, int count, int *ready);
+void xs_poll_put(struct polling *polling);
+/* Starts the poll's wait; its event goes to a queue that only the caller uses. Returns 0, or -1 and errno. */
+int xs_poll_wait(struct polling *polling, uint64_t limit, exs_qhandle_t qhandle);
+/* Starts a poll whose event is added to the queue within `limit` (ns, NEVER_NS for no timeout). Returns 0, or -1 and
+ * errno. */
+int xs_poll_start(exs_pollfd_t *fds, int count, uint64_t limit, exs_qhandle_t qhandle, exs_ahandle_t ahandle);
+
+#endif

@@ -73,7 +73,7 @@ static bool parse_work(struct bench *bench, const char *work)
 }
 
 /* Sends, or receives, outstanding: BENCH_WINDOW, or else 8 small ones, or 2 large ones, because more of them don't stay
- * in a processor's cache, from which the other side has to read them (doc/gigabyte.md, "Where the buffers lie"). */
+ * in a CPU's cache, from which the other side has to read them. */
 static size_t window(size_t size)
 {
     const size_t most = 8, least = 2, bytes = 2 << 20;

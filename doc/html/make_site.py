@@ -21,10 +21,10 @@ MENU = [
     ("Guide", ["doc/guide/README.md", "doc/guide/first-server.md", "doc/guide/your-loop.md", "doc/guide/backpressure.md",
                "doc/guide/files.md", "doc/guide/time-outs.md", "doc/guide/threads.md", "doc/guide/slow.md",
                "doc/guide/hardware.md"]),
-    ("Reference", ["manual", "errors", "doc/overview.md", "doc/devices.md", "doc/figures.md"]),
+    ("Reference", ["manual", "errors", "doc/overview.md", "doc/devices.md", "doc/performance.md"]),
     ("Tested", ["check/README.md", "check/conformance/TESTS.md", "doc/faults.md", "doc/scale.md", "doc/soak.md"]),
     ("Programs", ["doc/tools.md", "doc/any-program.md", "samples"]),
-    ("Inside", ["doc/building.md", "doc/reading-the-code.md", "doc/round-trip.md", "doc/gigabyte.md", "doc/from-verbs-to-exs.md", "doc/libev.md",
+    ("Inside", ["doc/building.md", "doc/reading-the-code.md", "doc/from-verbs-to-exs.md", "doc/libev.md",
                 "CONTRIBUTING.md", "SECURITY.md", "CHANGES.md"]),
 ]
 

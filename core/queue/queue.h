@@ -19,8 +19,7 @@
  * (accept.c).
  *
  * The queue that the application gave a socket to (sock.h, `owner`) may be another one than its home: a connection
- * that was answered for an accept of one queue may be returned by an accept of another. (doc/glossary.md, which is for
- * users, calls the home the socket's owner.)
+ * that was answered for an accept of one queue may be returned by an accept of another.
  *
  * A turn is one pass over a queue: its completions, connection events and timers, then those of its guests.
  *

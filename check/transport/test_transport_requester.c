@@ -3,12 +3,14 @@
  * packet. */
 #include <string.h>
 #include "check/support/endpoints.h"
+#include "soft/engine/recovery.h"
 
 static struct pair *with_a_ghost(uint8_t timeout)
 {
     struct setup setup = setup_default();
     setup.ghost = true;
     setup.timeout = timeout;
+    setup.memory = 1 << 17;
     return pair_new(&setup);
 }
 
@@ -265,6 +267,57 @@ START_TEST(read_goes_on_where_it_stopped)
 }
 END_TEST
 
+/* The READ request number n asks for `packets` packets of 1,024 bytes, from the packet `first` on. */
+static void expect_request(struct pair *pair, unsigned n, uint32_t first, uint32_t packets)
+{
+    while (count_packets(pair->network, 0, READ_REQUEST) <= n)
+        ck_assert(network_step(pair->network));
+    ck_assert_uint_eq(count_packets(pair->network, 0, READ_REQUEST), n + 1);
+    const struct roce *request = &find_packet(pair->network, 0, READ_REQUEST, n)->roce;
+    ck_assert_uint_eq(request->psn, pair->end[0].psn + first);
+    ck_assert_uint_eq(request->va, (uintptr_t)pair->end[1].memory + 1024 * first);
+    ck_assert_uint_eq(request->dma_length, 1024 * packets);
+}
+
+/* The responses first to last of a request that ends with `end`. */
+static void respond_to_request(struct pair *pair, uint32_t begin, uint32_t first, uint32_t last, uint32_t end)
+{
+    for (uint32_t n = first; n <= last; n++)
+        respond(pair,
+                n == begin ? READ_RESPONSE_FIRST
+                : n == end ? READ_RESPONSE_LAST
+                           : READ_RESPONSE_MIDDLE,
+                n, 1024);
+}
+
+/* A responder sends what a READ request asks for without a pause. So a request asks for no more than a window, and the
+ * next one follows when the last response has arrived. A request after a loss asks for the rest of its part only. */
+START_TEST(long_read_is_asked_for_in_parts)
+{
+    struct pair *pair = with_a_ghost(0);
+    struct end *a = &pair->end[0];
+    const uint32_t start = SOFT_WINDOW_START, second = start + 2 * start, length = second + 4;
+    post_read(pair, 7, 1024 * length);
+    expect_request(pair, 0, 0, start);
+    respond_to_request(pair, 0, 0, start - 2, start - 1);
+    ck_assert_uint_eq(count_packets(pair->network, 0, READ_REQUEST), 1);
+    respond(pair, READ_RESPONSE_LAST, start - 1, 1024);
+    expect_request(pair, 1, start, 2 * start);
+    respond_to_request(pair, start, start, second - 5, second - 1);
+    respond(pair, READ_RESPONSE_LAST, second - 1, 1024); /* the three before it are lost */
+    expect_request(pair, 2, second - 4, 4);
+    respond_to_request(pair, second - 4, second - 4, second - 1, second - 1);
+    expect_none(a->send_cq);
+    expect_request(pair, 3, second, 4);
+    respond_to_request(pair, second, second, length - 1, length - 1);
+    ck_assert_uint_eq(expect_wc(a->send_cq, 7, IBV_WC_SUCCESS).byte_len, 1024 * length);
+    for (size_t i = 0; i < length; i++)
+        expect(filled(a->memory + 1024 * i, 1024, i), "the data of response %zu differ", i);
+    expect_quiet(pair);
+    pair_free(pair);
+}
+END_TEST
+
 /* Each response may come twice, and old ones late: no byte is written after the completion. */
 START_TEST(late_read_responses_write_nothing)
 {
@@ -365,6 +418,7 @@ static Suite *suite(void)
     tcase_add_test(reads, read_response_acknowledges_what_is_before);
     tcase_add_test(reads, acknowledgement_does_not_complete_a_read);
     tcase_add_test(reads, read_goes_on_where_it_stopped);
+    tcase_add_test(reads, long_read_is_asked_for_in_parts);
     tcase_add_test(reads, late_read_responses_write_nothing);
     tcase_add_loop_test(reads, wrong_read_responses, 0, sizeof wrong / sizeof *wrong);
     tcase_add_test(reads, too_long_last_response);

@@ -6,7 +6,8 @@
  * una, wherever in a message that is: each packet is built from the work request and the application's memory.
  *
  * The window limits how many packets are unacknowledged, so that the peer's socket buffer can hold them. The responses
- * of a READ count, too, but one READ may ask for more than the window.
+ * of a READ count, too: they arrive in this side's socket buffer, and nothing else tells the responder how fast they may
+ * come. A long READ is therefore asked for in parts.
  *
  * On an unreliable transport nothing is acknowledged: una follows next, and a request completes when its last packet
  * has been sent. The link may then ask for a pause, so that the queue pair does not send faster than the peer reads.
@@ -29,16 +30,19 @@ static uint32_t room(const struct soft_requester *req)
     return out >= req->recovery.window ? 0 : (uint32_t)(req->recovery.window - out);
 }
 
-/* Number of PSNs that the next packet uses. A READ request asks for all of its data at once, so that the responder
- * knows the whole READ. If responses were lost, the next requests ask for the rest, a window's worth at a time. */
-static uint32_t span(const struct soft_requester *req, const struct soft_send *send)
+/* Number of PSNs that the next packet uses. A READ request asks for a window's worth of data; the rest follows when
+ * these have arrived. Where nothing is lost it asks for all of them. A repeated request asks for all that has been asked
+ * for, and for no more: the responder may not have received the first one, or it answers only a part of that. */
+static uint32_t span(const struct soft_qp *qp, const struct soft_send *send)
 {
-    uint64_t left = send->psn + send->packets - req->next;
-    uint32_t window = req->recovery.window;
+    const struct soft_requester *req = &qp->req;
+    uint64_t left = send->psn + send->packets - req->next, most = req->recovery.window;
 
     if (send->base != SOFT_READ_REQUEST)
         return 1;
-    return req->next > send->psn && left > window ? window : (uint32_t)left;
+    if (req->next < req->high)
+        most = req->high - req->next;
+    return left > most && !soft_is_lossless(qp) ? (uint32_t)most : (uint32_t)left;
 }
 
 /* The number of outstanding READs and atomics is limited, and of the parts of one READ only one may be outstanding. */
@@ -355,7 +359,7 @@ static bool put_next(struct soft_qp *qp)
 {
     struct soft_requester *req = &qp->req;
     struct soft_send *send = current(qp);
-    uint32_t count = span(req, send);
+    uint32_t count = span(qp, send);
 
     if (send->status != IBV_WC_SUCCESS) {
         if (send->base == SOFT_LOCAL)

@@ -13,6 +13,19 @@ START_TEST(version)
 }
 END_TEST
 
+START_TEST(version_of_the_header)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%d.%d.%d", EXS_VERSION_HEX >> 16, EXS_VERSION_HEX >> 8 & 0xff,
+             EXS_VERSION_HEX & 0xff);
+    ck_assert_str_eq(text, PACKAGE_VERSION);
+#if EXS_VERSION_HEX < 0x020100
+    ck_abort_msg("EXS_VERSION_HEX is too small for the preprocessor");
+#endif
+}
+END_TEST
+
 START_TEST(counted)
 {
     enum { LIBRARIES = 5 };
@@ -150,6 +163,7 @@ int main(void)
     TCase *tcase = add_bare_case(suite, "fini", 15);
 
     tcase_add_test(tcase, version);
+    tcase_add_test(tcase, version_of_the_header);
     tcase_add_test(tcase, counted);
     tcase_add_test(tcase, leaves_nothing);
     tcase_add_loop_test(tcase, leaves_no_port, 0, 2);

@@ -20,7 +20,8 @@
 #include "core/sock/sock.h"
 #include "core/debug/trace.h"
 
-#define VERSION "2.1.0" /* the same as in configure.ac */
+#define WORD_OF(number) #number
+#define DOTTED(major, minor, patch) WORD_OF(major) "." WORD_OF(minor) "." WORD_OF(patch)
 
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned long users; /* exs_init calls without an exs_fini; guarded by init_lock */
@@ -167,7 +168,7 @@ int exs_fini(void)
 
 const char *exs_version_string(void)
 {
-    return VERSION;
+    return DOTTED(EXS_VERSION_MAJOR, EXS_VERSION_MINOR, EXS_VERSION_PATCH);
 }
 
 const char *exs_strevent(int type)

@@ -220,6 +220,54 @@ typedef struct exs_event {         /* [ES-API]; exs_evt_type is known, the other
     uint64_t exs_evt_spare[2]; /* [ours] 0: what is to be added has room here */
 } exs_event_t;
 
+/* [ours] The result of the operation: the bytes that a transfer moved, the new socket of an accept, how many elements
+ * of an exs_poll are ready; 0 for the other types. If the operation failed, -errno; exs_evt_union then still has the
+ * bytes that a transfer moved before. */
+static inline ssize_t exs_event_result(const exs_event_t *event)
+{
+    if (event->exs_evt_errno != 0)
+        return -event->exs_evt_errno;
+    switch (event->exs_evt_type) {
+    case EXS_EVT_ACCEPT:
+        return event->exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+    case EXS_EVT_SEND:
+    case EXS_EVT_RECV:
+    case EXS_EVT_RREAD:
+    case EXS_EVT_RWRITE:
+        return (ssize_t)event->exs_evt_union.exs_evt_xfer.exs_evt_length;
+    case EXS_EVT_SENDMSG:
+    case EXS_EVT_RECVMSG:
+        return (ssize_t)event->exs_evt_union.exs_evt_xfermsg.exs_evt_length;
+    case EXS_EVT_SENDFILE:
+    case EXS_EVT_RECVFILE:
+        return (ssize_t)event->exs_evt_union.exs_evt_xferfile.exs_evt_length;
+    case EXS_EVT_POLL:
+        return event->exs_evt_union.exs_evt_poll.exs_evt_ready;
+    default:
+        return 0;
+    }
+}
+
+/* [ours] The flags of a transfer's event, MSG_TRUNC and EXS_EOF; 0 for the other types. */
+static inline int exs_event_flags(const exs_event_t *event)
+{
+    switch (event->exs_evt_type) {
+    case EXS_EVT_SEND:
+    case EXS_EVT_RECV:
+    case EXS_EVT_RREAD:
+    case EXS_EVT_RWRITE:
+        return event->exs_evt_union.exs_evt_xfer.exs_evt_flags;
+    case EXS_EVT_SENDMSG:
+    case EXS_EVT_RECVMSG:
+        return event->exs_evt_union.exs_evt_xfermsg.exs_evt_flags;
+    case EXS_EVT_SENDFILE:
+    case EXS_EVT_RECVFILE:
+        return event->exs_evt_union.exs_evt_xferfile.exs_evt_flags;
+    default:
+        return 0;
+    }
+}
+
 typedef struct exs_acceptaddr { /* [ES-API] type, fields ours: one for each connection to accept */
     struct sockaddr *exs_addr;  /* where to put the peer's address, or NULL */
     socklen_t exs_addrlen;      /* in: bytes there; out: bytes of the address */

@@ -22,8 +22,6 @@ static int listen_to(int sock, exs_qhandle_t queue)
 /* 1 to go on, 0 at the end, -1 and errno. */
 static int handle(int sock, const exs_event_t *e, exs_qhandle_t queue)
 {
-    const exs_evt_xfer_t *xfer = &e->exs_evt_union.exs_evt_xfer;
-
     errno = e->exs_evt_errno;
     if (errno != 0)
         return -1;
@@ -31,9 +29,9 @@ static int handle(int sock, const exs_event_t *e, exs_qhandle_t queue)
         is_sending = 0;
         return 1;
     }
-    if (xfer->exs_evt_flags & EXS_EOF)
+    if (exs_event_flags(e) & EXS_EOF)
         return 0;
-    fwrite(heard, 1, xfer->exs_evt_length, stdout);
+    fwrite(heard, 1, (size_t)exs_event_result(e), stdout);
     fflush(stdout);
     return listen_to(sock, queue) == -1 ? -1 : 1;
 }

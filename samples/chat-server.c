@@ -116,14 +116,14 @@ static void handle(const exs_event_t *e, exs_qhandle_t queue)
     switch (e->exs_evt_type) {
     case EXS_EVT_ACCEPT:
         if (e->exs_evt_errno == 0)
-            welcome(e->exs_evt_union.exs_evt_accept.exs_evt_newsocket, queue);
+            welcome((int)exs_event_result(e), queue);
         break;
     case EXS_EVT_RECV: /* a message; an error, or the end */
-        if (e->exs_evt_errno != 0 || (e->exs_evt_union.exs_evt_xfer.exs_evt_flags & EXS_EOF)) {
+        if (e->exs_evt_errno != 0 || (exs_event_flags(e) & EXS_EOF)) {
             leave(client, queue);
             break;
         }
-        say(client, e->exs_evt_union.exs_evt_xfer.exs_evt_length, queue);
+        say(client, (size_t)exs_event_result(e), queue);
         listen_to(client, queue);
         break;
     case EXS_EVT_SEND:

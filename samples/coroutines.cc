@@ -102,10 +102,10 @@ detached echo(exs_qhandle_t queue, int sock)
 
     for (;;) {
         exs_event_t e = co_await receive(queue, sock, buffer.data(), buffer.size());
-        size_t length = e.exs_evt_union.exs_evt_xfer.exs_evt_length;
-        if (e.exs_evt_errno != 0 || length == 0)
+        ssize_t length = exs_event_result(&e);
+        if (length <= 0) // an error, or the orderly end
             break;
-        e = co_await send(queue, sock, buffer.data(), length);
+        e = co_await send(queue, sock, buffer.data(), static_cast<size_t>(length));
         if (e.exs_evt_errno != 0)
             break;
     }

@@ -19,7 +19,7 @@ static exs_acceptaddr_t every_one; /* the library's for as long as it accepts */
 
 static void exs_handle(const exs_event_t *e, exs_qhandle_t queue)
 {
-    const exs_evt_xfer_t *xfer = &e->exs_evt_union.exs_evt_xfer;
+    ssize_t result = exs_event_result(e); /* the new socket, bytes, or -errno */
     int sock = e->exs_evt_socket, type = e->exs_evt_type, rc = -1;
     char *buffer = e->exs_evt_ahandle; /* one for each connection */
 
@@ -28,15 +28,15 @@ static void exs_handle(const exs_event_t *e, exs_qhandle_t queue)
         return;
     }
     if (type == EXS_EVT_ACCEPT) {
-        sock = e->exs_evt_union.exs_evt_accept.exs_evt_newsocket;
-        if (e->exs_evt_errno != 0)
+        sock = (int)result;
+        if (result < 0)
             return;
         buffer = malloc(SIZE);
     }
-    if (e->exs_evt_errno == 0 && type != EXS_EVT_RECV)
+    if (result >= 0 && type != EXS_EVT_RECV)
         rc = (int)exs_recv(sock, buffer, SIZE, 0, queue, buffer, NULL);
-    else if (e->exs_evt_errno == 0 && xfer->exs_evt_length > 0)
-        rc = (int)exs_send(sock, buffer, xfer->exs_evt_length, 0, queue, buffer, NULL);
+    else if (result > 0)
+        rc = (int)exs_send(sock, buffer, (size_t)result, 0, queue, buffer, NULL);
     if (rc == -1) /* or at its orderly end */
         exs_close(sock, 0, queue, buffer);
 }

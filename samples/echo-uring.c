@@ -14,8 +14,8 @@ static exs_acceptaddr_t next_one; /* the library's until its event */
 
 static void echo(exs_qhandle_t queue, const exs_event_t *e)
 {
-    const exs_evt_xfer_t *xfer = &e->exs_evt_union.exs_evt_xfer;
-    char *buffer = e->exs_evt_ahandle; /* one for each connection */
+    ssize_t result = exs_event_result(e); /* the new socket, bytes, or -errno */
+    char *buffer = e->exs_evt_ahandle;    /* one for each connection */
     int sock = e->exs_evt_socket, type = e->exs_evt_type, rc = -1;
 
     if (type == EXS_EVT_CLOSE) {
@@ -23,16 +23,16 @@ static void echo(exs_qhandle_t queue, const exs_event_t *e)
         return;
     }
     if (type == EXS_EVT_ACCEPT) {
-        sock = e->exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+        sock = (int)result;
         exs_accept(e->exs_evt_socket, &next_one, 1, 0, queue);
-        if (sock == -1)
+        if (result < 0)
             return;
         buffer = malloc(SIZE);
     }
-    if (e->exs_evt_errno == 0 && type != EXS_EVT_RECV)
+    if (result >= 0 && type != EXS_EVT_RECV)
         rc = exs_recv(sock, buffer, SIZE, 0, queue, buffer, NULL);
-    else if (e->exs_evt_errno == 0 && xfer->exs_evt_length > 0)
-        rc = exs_send(sock, buffer, xfer->exs_evt_length, 0, queue, buffer, NULL);
+    else if (result > 0)
+        rc = exs_send(sock, buffer, (size_t)result, 0, queue, buffer, NULL);
     if (rc == -1) /* or at its orderly end */
         exs_close(sock, 0, queue, buffer);
 }

@@ -107,10 +107,10 @@ static void handle(const exs_event_t *e, exs_qhandle_t queue)
     if (e->exs_evt_type == EXS_EVT_ACCEPT) {
         if (e->exs_evt_errno != 0)
             return;
-        client = welcome(e->exs_evt_union.exs_evt_accept.exs_evt_newsocket);
+        client = welcome((int)exs_event_result(e));
     }
     if (e->exs_evt_errno == 0 && e->exs_evt_type == EXS_EVT_RECV)
-        rc = received(client, e->exs_evt_union.exs_evt_xfer.exs_evt_length, queue);
+        rc = received(client, (size_t)exs_event_result(e), queue);
     else if (e->exs_evt_errno == 0) /* it has come, or has got its file */
         rc = ask(client, queue);
     if (rc == -1)

@@ -29,7 +29,7 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
 
         if (e->exs_evt_type == EXS_EVT_ACCEPT) { /* answer this one, and accept the next */
             if (e->exs_evt_errno == 0)
-                listen_to(e->exs_evt_union.exs_evt_accept.exs_evt_newsocket, w->queue);
+                listen_to((int)exs_event_result(e), w->queue);
             exs_accept(sock, &next_one, 1, 0, w->queue);
         } else if (e->exs_evt_type != EXS_EVT_RECV || xfer->exs_evt_length == 0 ||
                    exs_send(sock, xfer->exs_evt_buffer, xfer->exs_evt_length, 0, w->queue, NULL, NULL) == -1) {

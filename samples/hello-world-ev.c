@@ -28,7 +28,7 @@ static int next(exs_ev *w, const exs_event_t *e)
     switch (e->exs_evt_type) {
     case EXS_EVT_ACCEPT:
         printf("going to send the message: '%s'\n", message);
-        sock = e->exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+        sock = (int)exs_event_result(e);
         return exs_send(sock, message, sizeof(message), 0, w->queue, NULL, NULL) == -1 ? -1 : 0;
     case EXS_EVT_CONNECT:
         return exs_recv(sock, buffer, sizeof(buffer) - 1, 0, w->queue, NULL, NULL) == -1 ? -1 : 0;

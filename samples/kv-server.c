@@ -97,13 +97,13 @@ static exs_acceptaddr_t every_one; /* the library's for as long as it accepts */
 
 static int exs_next(struct client *client, const exs_event_t *e, exs_qhandle_t queue)
 {
-    const exs_evt_xfer_t *xfer = &e->exs_evt_union.exs_evt_xfer;
+    ssize_t result = exs_event_result(e);
     int length = 0;
 
-    if (e->exs_evt_errno != 0 || (e->exs_evt_type == EXS_EVT_RECV && xfer->exs_evt_length == 0))
+    if (result < 0 || (e->exs_evt_type == EXS_EVT_RECV && result == 0))
         return -1;
     if (e->exs_evt_type == EXS_EVT_RECV)
-        length = take(client, xfer->exs_evt_length);
+        length = take(client, (size_t)result);
     if (length > 0)
         return (int)exs_send(client->sock, client->out, (size_t)length, 0, queue, client, NULL);
     if (length == -1)
@@ -122,7 +122,7 @@ static void events_cb(EV_P_ exs_ev *w, exs_event_t *events, int count)
             continue;
         }
         if (e->exs_evt_type == EXS_EVT_ACCEPT && e->exs_evt_errno == 0)
-            client = make_client(e->exs_evt_union.exs_evt_accept.exs_evt_newsocket);
+            client = make_client((int)exs_event_result(e));
         if (client != NULL && exs_next(client, e, w->queue) == -1)
             exs_close(client->sock, 0, w->queue, client);
     }

@@ -66,7 +66,6 @@ static void answer(int sock, struct message *message, exs_qhandle_t queue)
 static int serve_event(int sock, const exs_event_t *e, exs_qhandle_t queue)
 {
     static int leaving;
-    const exs_evt_xfer_t *xfer = &e->exs_evt_union.exs_evt_xfer;
 
     if (e->exs_evt_type == EXS_EVT_CLOSE) {
         leaving = 0;
@@ -74,7 +73,7 @@ static int serve_event(int sock, const exs_event_t *e, exs_qhandle_t queue)
     }
     if (leaving)
         return 0;
-    if (e->exs_evt_errno != 0 || (xfer->exs_evt_flags & EXS_EOF)) {
+    if (e->exs_evt_errno != 0 || (exs_event_flags(e) & EXS_EOF)) {
         leaving = 1;
         exs_close(sock, 0, queue, NULL);
     } else if (e->exs_evt_type == EXS_EVT_RECV) {

@@ -225,7 +225,7 @@ static void handle(const exs_event_t *e)
         free(pair);
     else if (e->exs_evt_type == EXS_EVT_ACCEPT) {
         if (e->exs_evt_errno == 0)
-            from_exs(e->exs_evt_union.exs_evt_accept.exs_evt_newsocket);
+            from_exs((int)exs_event_result(e));
     } else if (pair->closing)
         return;
     else if (e->exs_evt_errno != 0)
@@ -233,7 +233,7 @@ static void handle(const exs_event_t *e)
     else if (e->exs_evt_type == EXS_EVT_CONNECT)
         begin(pair);
     else if (e->exs_evt_type == EXS_EVT_RECV)
-        received(pair, e->exs_evt_union.exs_evt_xfer.exs_evt_length);
+        received(pair, (size_t)exs_event_result(e));
     else /* a send, or the shutdown */
         sent(pair);
 }

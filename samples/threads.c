@@ -27,7 +27,7 @@ static int accept_next(struct worker *worker)
 
 static void handle(struct worker *worker, const exs_event_t *e)
 {
-    const exs_evt_xfer_t *xfer = &e->exs_evt_union.exs_evt_xfer;
+    ssize_t result = exs_event_result(e); /* the new socket, bytes, or -errno */
     int sock = e->exs_evt_socket, type = e->exs_evt_type, rc = -1;
     char *buffer = e->exs_evt_ahandle; /* one for each connection */
 
@@ -36,17 +36,17 @@ static void handle(struct worker *worker, const exs_event_t *e)
         return;
     }
     if (type == EXS_EVT_ACCEPT) {
-        sock = e->exs_evt_union.exs_evt_accept.exs_evt_newsocket;
-        if (accept_next(worker) == -1 || sock == -1)
+        sock = (int)result;
+        if (accept_next(worker) == -1 || result < 0)
             return;
         printf("thread %d serves a connection\n", worker->number);
         fflush(stdout);
         buffer = malloc(SIZE);
     }
-    if (e->exs_evt_errno == 0 && type != EXS_EVT_RECV)
+    if (result >= 0 && type != EXS_EVT_RECV)
         rc = (int)exs_recv(sock, buffer, SIZE, 0, worker->queue, buffer, NULL);
-    else if (e->exs_evt_errno == 0 && xfer->exs_evt_length > 0)
-        rc = (int)exs_send(sock, buffer, xfer->exs_evt_length, 0, worker->queue, buffer, NULL);
+    else if (result > 0)
+        rc = (int)exs_send(sock, buffer, (size_t)result, 0, worker->queue, buffer, NULL);
     if (rc == -1) /* or at its orderly end */
         exs_close(sock, 0, worker->queue, buffer);
 }

@@ -51,28 +51,12 @@ ssize_t moved(struct trial *trial, ssize_t result, int type)
 
     require(trial, event.exs_evt_socket == trial->fd, "the event is another socket's");
     no_event(trial, trial->queue);
-    if (event.exs_evt_errno != 0) {
-        errno = event.exs_evt_errno;
+    if (exs_event_result(&event) < 0) {
+        errno = (int)-exs_event_result(&event);
         return -1;
     }
-    switch (type) {
-    case EXS_EVT_SEND:
-    case EXS_EVT_RECV:
-    case EXS_EVT_RREAD:
-    case EXS_EVT_RWRITE:
-        trial->event_flags = event.exs_evt_union.exs_evt_xfer.exs_evt_flags;
-        return (ssize_t)event.exs_evt_union.exs_evt_xfer.exs_evt_length;
-    case EXS_EVT_SENDMSG:
-    case EXS_EVT_RECVMSG:
-        trial->event_flags = event.exs_evt_union.exs_evt_xfermsg.exs_evt_flags;
-        return (ssize_t)event.exs_evt_union.exs_evt_xfermsg.exs_evt_length;
-    case EXS_EVT_SENDFILE:
-    case EXS_EVT_RECVFILE:
-        trial->event_flags = event.exs_evt_union.exs_evt_xferfile.exs_evt_flags;
-        return (ssize_t)event.exs_evt_union.exs_evt_xferfile.exs_evt_length;
-    default:
-        return 0;
-    }
+    trial->event_flags = exs_event_flags(&event);
+    return exs_event_result(&event);
 }
 
 int done(struct trial *trial, ssize_t result, int type)

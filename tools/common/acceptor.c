@@ -69,7 +69,7 @@ void acceptor_event(struct acceptor *acceptor, const exs_event_t *event)
 
     place->posted = false;
     if (error == 0)
-        acceptor->came(event->exs_evt_union.exs_evt_accept.exs_evt_newsocket, &place->peer);
+        acceptor->came((int)exs_event_result(event), &place->peer);
     else if (!acceptor->ended)
         say_failed(acceptor, error);
     if (error == 0 || error == ECONNABORTED)

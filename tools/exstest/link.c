@@ -362,7 +362,7 @@ static void connected(struct link *link, int error)
 
 void link_event(struct link *link, const exs_event_t *event)
 {
-    const exs_evt_xfer_t *xfer = &event->exs_evt_union.exs_evt_xfer;
+    ssize_t result = exs_event_result(event);
     bool received = event->exs_evt_type == EXS_EVT_RECV, sent = event->exs_evt_type == EXS_EVT_SEND;
 
     link->moves++;
@@ -382,7 +382,7 @@ void link_event(struct link *link, const exs_event_t *event)
         delivered(link);
         return;
     }
-    if (event->exs_evt_errno != 0 || (received && xfer->exs_evt_length == 0)) {
+    if (result < 0 || (received && result == 0)) {
         link_fail(link, "%s", lost(link, event->exs_evt_errno));
         return;
     }
@@ -391,11 +391,11 @@ void link_event(struct link *link, const exs_event_t *event)
     } else if (link->stage == AT_WORK) {
         link->exercise->event(link, event);
         return;
-    } else if (received && (xfer->exs_evt_flags & MSG_TRUNC)) {
+    } else if (received && (exs_event_flags(event) & MSG_TRUNC)) {
         link_fail(link, "a message is longer than %d bytes", MESSAGE_MAX);
         return;
     } else if (received) {
-        heard(link, xfer->exs_evt_length);
+        heard(link, (size_t)result);
     }
     delivered(link);
 }

@@ -53,7 +53,7 @@ static int await_connection(struct set *set, exs_qhandle_t queue, struct ends *e
             error = event.exs_evt_errno;
         } else if (event.exs_evt_type == EXS_EVT_ACCEPT) {
             set->accepting = 0;
-            ends->server = event.exs_evt_union.exs_evt_accept.exs_evt_newsocket;
+            ends->server = event.exs_evt_errno == 0 ? (int)exs_event_result(&event) : -1;
             if (event.exs_evt_errno != 0)
                 error = event.exs_evt_errno;
         }

@@ -63,13 +63,14 @@ bool transfer_receive(struct link *link, const struct op *op, const struct place
 
 bool transfer_is_whole(struct link *link, const struct op *op, const exs_event_t *event)
 {
-    const exs_evt_xfer_t *xfer = &event->exs_evt_union.exs_evt_xfer;
+    size_t length = (size_t)exs_event_result(event);
+    bool truncated = exs_event_flags(event) & MSG_TRUNC;
     char text[64];
 
-    if (xfer->exs_evt_length == op_bytes(op) && !(xfer->exs_evt_flags & MSG_TRUNC))
+    if (length == op_bytes(op) && !truncated)
         return true;
-    link_fail(link, "%s brought %zu bytes%s", op_text(op, text), xfer->exs_evt_length,
-              xfer->exs_evt_flags & MSG_TRUNC ? " of a longer message" : "");
+    link_fail(link, "%s brought %zu bytes%s", op_text(op, text), length,
+              truncated ? " of a longer message" : "");
     return false;
 }
 

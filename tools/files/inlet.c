@@ -333,11 +333,11 @@ static int done(struct inlet *inlet, const exs_event_t *event)
         return -1;
     }
     if (event->exs_evt_type == EXS_EVT_RECV)
-        return received(inlet, event->exs_evt_union.exs_evt_xfer.exs_evt_length);
+        return received(inlet, (size_t)exs_event_result(event));
     if (event->exs_evt_type == EXS_EVT_SEND)
         return sent(inlet);
     if (event->exs_evt_type == EXS_EVT_SENDFILE)
-        return given(inlet, (uint64_t)event->exs_evt_union.exs_evt_xferfile.exs_evt_length);
+        return given(inlet, (uint64_t)exs_event_result(event));
     return 0;
 }
 

@@ -5,6 +5,7 @@
  * that wait while there is no accept.
  */
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include "check/support/processes.h"
 #include "check/support/support.h"
 #include "soft/cm/cm.h"
@@ -149,6 +150,63 @@ START_TEST(from_many_processes)
 }
 END_TEST
 
+enum { FEW = 100, FEW_DESCRIPTORS = 64 };
+
+/* Starts more connects than the listener's process has descriptors for. When all are over, and the listener's process
+ * has closed those that it accepted, another one is established. */
+static void run_refused_client(int start)
+{
+    struct inbox own;
+
+    limit_descriptors(DESCRIPTORS);
+    await_byte(start);
+    must(exs_init(EXS_VERSION));
+    inbox_open(&own, FEW);
+    for (int i = 0; i < FEW; i++)
+        start_connect(&own);
+    for (int i = 0; i < FEW; i++) {
+        int error = inbox_take(&own, EXS_EVT_CONNECT, -1).exs_evt_errno;
+
+        ck_assert_msg(error == 0 || error == ECONNREFUSED || error == ECONNRESET, "%s", strerror(error));
+    }
+    int last = exs_socket(PF_INET, SOCK_STREAM, 0);
+    double end = seconds_now() + 10;
+
+    while (exs_blocking_connect(last, SA(&address), address.length) == -1)
+        ck_assert(errno == ECONNREFUSED && seconds_now() < end);
+    _exit(0);
+}
+
+/* A process that has too few descriptors for a burst refuses connections, or lets them wait, and answers the next ones
+ * when it has closed others. */
+START_TEST(with_few_descriptors)
+{
+    exs_event_t event;
+    int start[2], status = 0;
+    pid_t child;
+
+    if (on_rdma())
+        return; /* a NIC's requests need fewer */
+    begin();
+    must(pipe(start));
+    must(child = fork());
+    if (child == 0)
+        run_refused_client(start[0]);
+    limit_descriptors(FEW_DESCRIPTORS);
+    accept_all();
+    must(write(start[1], "x", 1));
+    for (double end = seconds_now() + 40; waitpid(child, &status, WNOHANG) == 0;) {
+        ck_assert(seconds_now() < end);
+        if (exs_qdequeue(box.queue, &event, 1, &(struct timeval){0, 10000}) != 1 ||
+            event.exs_evt_type != EXS_EVT_ACCEPT)
+            continue;
+        ck_assert_int_eq(event.exs_evt_errno, 0);
+        must(exs_close(event.exs_evt_union.exs_evt_accept.exs_evt_newsocket, 0, NULL, NULL));
+    }
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+END_TEST
+
 /* Without an accept, the backlog is what the listener holds: one that was answered while an accept waited, and was
  * established after another one, is among them. */
 START_TEST(backlog_without_an_accept)
@@ -183,6 +241,7 @@ int main(void)
 
     tcase_add_test(tcase, from_one_process);
     tcase_add_loop_test(tcase, from_many_processes, 0, COUNT(crowds));
+    tcase_add_test(tcase, with_few_descriptors);
     tcase_add_test(tcase, backlog_without_an_accept);
     return run_suite(suite);
 }
